@@ -41,19 +41,13 @@ void admin_manual_fill(struct bytes template, struct buf *out);
  */
 void grammar_next_token(struct bytes *rest, struct token *token);
 
-/*
- * Copies the token's text with a terminating zero, and doubled quotes as one. false: it
- * needs more than `size` bytes.
- */
+/* Copies the text with its zero, and doubled quotes as one. false: it has no room. */
 bool grammar_copy_token(const struct token *token, char *out, size_t size);
 
 /* Whether the token is this word; upper and lower case are equal. */
 bool grammar_token_is(const struct token *token, const char *word);
 
-/*
- * Removes the next statement from *rest, up to its `;` or the end of the text. false: none
- * is left.
- */
+/* Removes the next statement, up to its `;` or the end. false: none is left. */
 bool grammar_next_statement(struct bytes *rest, struct bytes *statement);
 
 enum words_result {
@@ -84,11 +78,7 @@ enum talk_effect {
 	TALK_END,        /* ReadyForQuery has status I again */
 	TALK_FORGET,     /* drops one prepared statement */
 	TALK_FORGET_ALL, /* drops all prepared statements */
-	TALK_IGNORED,    /* only a NOTICE: the SET is ignored */
-	TALK_NAMES,      /* rows of a table: see small_talk_rows() */
-	TALK_CHANGEABLE_NAMES,
-	TALK_TYPE,
-	TALK_VALUES
+	TALK_IGNORED     /* only a NOTICE: the SET is ignored */
 };
 
 /* A query that drivers send to any server. */
@@ -97,8 +87,9 @@ struct talk {
 	const char *words;
 	const char *tag;
 	enum talk_effect effect;
-	const char *text;     /* value of its single row; NULL: it returns no such row */
-	struct column column; /* column of that row */
+	const char *text;        /* value of its single row; NULL: it returns no such row */
+	struct column column;    /* column of that row */
+	const struct show *rows; /* its table; NULL: it returns a single row, or none */
 };
 
 extern const struct show show_talk; /* the single row of small talk */
@@ -109,15 +100,10 @@ extern const struct show show_talk; /* the single row of small talk */
  */
 const struct talk *small_talk_find(struct bytes text, struct words *words);
 
-/* The table with the rows of this query. NULL: it has a single row, or none. */
-const struct show *small_talk_rows(const struct talk *talk);
-
 /* ---- queries of psql's tab completion: small_talk.c ---- */
 
 /* The setting of this name; upper and lower case are equal. NULL: there is none. */
 const struct setting *small_talk_setting(const char *name);
-
-extern const struct show show_names, show_changeable_names, show_type, show_values;
 
 /* ---- commands: the table is in commands.c, commands that wait in commands_wait.c ---- */
 
@@ -192,10 +178,7 @@ void command_each_lane(const struct console *console, const char *database,
 /* Ends a PAUSE of all databases and a SUSPEND. */
 void command_resume_all(const struct console *console);
 
-/*
- * Who gave a command, for struct hold: "PAUSE by admin@127.0.0.1". Writes to `by` and
- * returns it.
- */
+/* For struct hold: "PAUSE by admin@127.0.0.1". Writes to `by` and returns it. */
 const char *command_by(const struct console_session *session, const char *command,
                        char by[HOLD_BY_SIZE]);
 
@@ -215,10 +198,7 @@ struct request {
 	struct column column; /* the column of show_setting, with the setting's name */
 };
 
-/*
- * Checks what is only known when the request runs, such as whether the database exists.
- * false: *err has the reason.
- */
+/* Checks what is known only when it runs, such as the database. false: *err has the reason. */
 bool request_check(const struct request *request, const struct console_session *session,
                    struct err *err);
 
@@ -327,19 +307,13 @@ bool session_may_see(const struct console_session *session, const struct request
 /* Adds a NOTICE. It is sent before the answer of the running command. */
 void session_notice(struct console_session *session, const char *text, const char *detail);
 
-/*
- * Answers the running request with an ERROR. Messages of the extended protocol are then
- * ignored up to Sync.
- */
+/* An ERROR answers the request. Messages of the extended protocol are ignored up to Sync. */
 void session_fail(struct console_session *session, const struct err *err);
 
 /* Answers the running request with CommandComplete. */
 void session_complete(struct console_session *session);
 
-/*
- * Continues in the next turn. For answers that are completed inside a callback of another
- * module.
- */
+/* Continues in the next turn: for answers completed in a callback of another module. */
 void session_later(struct console_session *session);
 
 /* Sends rows of the running portal, as many as one turn may send. */
@@ -351,10 +325,7 @@ void session_on_writable(struct console_session *session);
 /* Passes `out` to the client's stream. false: the client's output is full, or no memory. */
 bool session_flush(struct console_session *session);
 
-/*
- * As session_flush(), and returns whether the next message may be handled. After
- * false the session may be freed: do not use it.
- */
+/* Whether the next message may be handled. After false the session may be freed. */
 bool session_settle(struct console_session *session);
 
 /* ---- statements and portals ---- */
@@ -390,15 +361,12 @@ struct console {
 	struct timer second;
 };
 
-/*
- * The columns of its rows, as a session sees them; count 0: it returns no rows. Valid as long as
- * the request.
- */
+/* The columns of its rows; count 0: it returns none. Valid as long as the request. */
 static inline struct columns request_columns(const struct request *request,
                                              const struct console *console)
 {
-	if (request->kind == REQUEST_TALK && small_talk_rows(request->talk))
-		return small_talk_rows(request->talk)->columns;
+	if (request->kind == REQUEST_TALK && request->talk->rows)
+		return request->talk->rows->columns;
 	if (request->kind == REQUEST_TALK && request->talk->text)
 		return (struct columns){ .at = &request->talk->column, .count = 1 };
 	if (request->kind == REQUEST_SHOW && request->show == &show_setting)

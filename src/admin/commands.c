@@ -421,7 +421,6 @@ static void add_help(struct buf *text, const char *front, const char *words, con
 	buf_printf(text, "\t%-32s  %s\n", usage, help);
 }
 
-/* The commands that need this role. */
 static void add_commands(struct buf *text, enum console_role role)
 {
 	for (size_t i = 0; i < commands_count; i++) {

@@ -265,14 +265,11 @@ bool request_check(const struct request *request, const struct console_session *
 struct show_asked request_asked(const struct request *request)
 {
 	const struct words *words = &request->words;
-	const struct show *rows = NULL;
 
-	if (request->kind == REQUEST_TALK) {
-		rows = small_talk_rows(request->talk);
-		if (rows)
-			return (struct show_asked){ rows, words->value, words->argument };
+	if (request->kind == REQUEST_TALK && request->talk->rows)
+		return (struct show_asked){ request->talk->rows, words->value, words->argument };
+	if (request->kind == REQUEST_TALK)
 		return (struct show_asked){ &show_talk, request->talk->text, NULL };
-	}
 	if (request->show == &show_setting)
 		return (struct show_asked){ request->show, request->column.name, NULL };
 	return (struct show_asked){ request->show, words->count >= 3 ? words->value : NULL, NULL };

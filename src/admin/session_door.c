@@ -165,7 +165,7 @@ static unsigned int count_talks(struct bytes text)
 
 	while (grammar_next_statement(&text, &statement)) {
 		if (!request_read_talk(statement, &request) || count == TALKS_MAX ||
-		    (request.kind == REQUEST_TALK && small_talk_rows(request.talk)))
+		    (request.kind == REQUEST_TALK && request.talk->rows))
 			return 0;
 		count += request.kind != REQUEST_EMPTY;
 	}

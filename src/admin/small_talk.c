@@ -19,58 +19,69 @@ struct talk_row {
 	int64_t number;
 };
 
-#define NAMED(name)                                                     \
-	{                                                               \
-		name, VALUE_TEXT, offsetof(struct talk_row, text), NULL \
-	}
-#define SHOWS(name, value)                                             \
-	{                                                              \
-		"SHOW " name, "SHOW", TALK_NOTHING, value, NAMED(name) \
-	}
+static const struct show show_names, show_changeable_names, show_type, show_values;
 
 #define VERSION_SERVER VERSION_COMPATIBLE "/bouncer"
 #define PSQL_NAMES "SELECT pg_catalog . lower ( name ) FROM pg_catalog . pg_settings "
 
+/* A statement without a row; one with a single row; a query of psql's tab completion. */
+#define DOES(pattern, answer, what)                                   \
+	{                                                             \
+		.words = (pattern), .tag = (answer), .effect = (what) \
+	}
+#define SAYS(pattern, answer, value, title)                                       \
+	{                                                                         \
+		.words = (pattern), .tag = (answer), .text = (value), .column = { \
+			title,                                                    \
+			VALUE_TEXT,                                               \
+			offsetof(struct talk_row, text),                          \
+			NULL                                                      \
+		}                                                                 \
+	}
+#define SHOWS(name, value) SAYS("SHOW " name, "SHOW", value, name)
+#define LISTS(pattern, table)                                         \
+	{                                                             \
+		.words = (pattern), .tag = "SELECT", .rows = &(table) \
+	}
+
 static const struct talk talks[] = {
-	{ "BEGIN ...", "BEGIN", TALK_BEGIN, NULL, { 0 } },
-	{ "START TRANSACTION ...", "START TRANSACTION", TALK_BEGIN, NULL, { 0 } },
-	{ "COMMIT ...", "COMMIT", TALK_END, NULL, { 0 } },
-	{ "END ...", "COMMIT", TALK_END, NULL, { 0 } },
-	{ "ROLLBACK TO ...", "ROLLBACK", TALK_NOTHING, NULL, { 0 } },
-	{ "ROLLBACK ...", "ROLLBACK", TALK_END, NULL, { 0 } },
-	{ "ABORT ...", "ROLLBACK", TALK_END, NULL, { 0 } },
-	{ "SAVEPOINT ?", "SAVEPOINT", TALK_NOTHING, NULL, { 0 } },
-	{ "RELEASE ...", "RELEASE", TALK_NOTHING, NULL, { 0 } },
-	{ "DISCARD ALL", "DISCARD ALL", TALK_FORGET_ALL, NULL, { 0 } },
-	{ "DEALLOCATE ALL", "DEALLOCATE ALL", TALK_FORGET_ALL, NULL, { 0 } },
-	{ "DEALLOCATE PREPARE ALL", "DEALLOCATE ALL", TALK_FORGET_ALL, NULL, { 0 } },
-	{ "DEALLOCATE PREPARE ?", "DEALLOCATE", TALK_FORGET, NULL, { 0 } },
-	{ "DEALLOCATE ?", "DEALLOCATE", TALK_FORGET, NULL, { 0 } },
-	{ "RESET ...", "RESET", TALK_NOTHING, NULL, { 0 } },
-	{ "CLOSE ALL", "CLOSE CURSOR ALL", TALK_NOTHING, NULL, { 0 } },
-	{ "UNLISTEN ?", "UNLISTEN", TALK_NOTHING, NULL, { 0 } },
-	{ "SET SESSION CHARACTERISTICS ...", "SET", TALK_IGNORED, NULL, { 0 } },
-	{ "SET TRANSACTION ...", "SET", TALK_IGNORED, NULL, { 0 } },
-	{ "SET TIME ZONE ...", "SET", TALK_IGNORED, NULL, { 0 } },
-	{ "SET NAMES ...", "SET", TALK_IGNORED, NULL, { 0 } },
-	{ "SELECT 1",
-	  "SELECT 1",
-	  TALK_ONE,
-	  "1",
-	  { "?column?", VALUE_INT4, offsetof(struct talk_row, number), NULL } },
-	{ "SELECT version ( )", "SELECT 1", TALK_NOTHING, VERSION_SHOW, NAMED("version") },
-	{ "SELECT pg_catalog . version ( )", "SELECT 1", TALK_NOTHING, VERSION_SHOW,
-	  NAMED("version") },
-	{ "SELECT current_database ( )", "SELECT 1", TALK_NOTHING, CONFIG_CONSOLE_DATABASE,
-	  NAMED("current_database") },
-	{ "SELECT pg_advisory_unlock_all ( )",
-	  "SELECT 1",
-	  TALK_NOTHING,
-	  "",
-	  { "pg_advisory_unlock_all", VALUE_VOID, offsetof(struct talk_row, text), NULL } },
-	{ "SHOW TRANSACTION ISOLATION LEVEL", "SHOW", TALK_NOTHING, "read committed",
-	  NAMED("transaction_isolation") },
-	{ "SHOW TIME ZONE", "SHOW", TALK_NOTHING, "GMT", NAMED("TimeZone") },
+	DOES("BEGIN ...", "BEGIN", TALK_BEGIN),
+	DOES("START TRANSACTION ...", "START TRANSACTION", TALK_BEGIN),
+	DOES("COMMIT ...", "COMMIT", TALK_END),
+	DOES("END ...", "COMMIT", TALK_END),
+	DOES("ROLLBACK TO ...", "ROLLBACK", TALK_NOTHING),
+	DOES("ROLLBACK ...", "ROLLBACK", TALK_END),
+	DOES("ABORT ...", "ROLLBACK", TALK_END),
+	DOES("SAVEPOINT ?", "SAVEPOINT", TALK_NOTHING),
+	DOES("RELEASE ...", "RELEASE", TALK_NOTHING),
+	DOES("DISCARD ALL", "DISCARD ALL", TALK_FORGET_ALL),
+	DOES("DEALLOCATE ALL", "DEALLOCATE ALL", TALK_FORGET_ALL),
+	DOES("DEALLOCATE PREPARE ALL", "DEALLOCATE ALL", TALK_FORGET_ALL),
+	DOES("DEALLOCATE PREPARE ?", "DEALLOCATE", TALK_FORGET),
+	DOES("DEALLOCATE ?", "DEALLOCATE", TALK_FORGET),
+	DOES("RESET ...", "RESET", TALK_NOTHING),
+	DOES("CLOSE ALL", "CLOSE CURSOR ALL", TALK_NOTHING),
+	DOES("UNLISTEN ?", "UNLISTEN", TALK_NOTHING),
+	DOES("SET SESSION CHARACTERISTICS ...", "SET", TALK_IGNORED),
+	DOES("SET TRANSACTION ...", "SET", TALK_IGNORED),
+	DOES("SET TIME ZONE ...", "SET", TALK_IGNORED),
+	DOES("SET NAMES ...", "SET", TALK_IGNORED),
+	{ .words = "SELECT 1",
+	  .tag = "SELECT 1",
+	  .effect = TALK_ONE,
+	  .text = "1",
+	  .column = { "?column?", VALUE_INT4, offsetof(struct talk_row, number), NULL } },
+	SAYS("SELECT version ( )", "SELECT 1", VERSION_SHOW, "version"),
+	SAYS("SELECT pg_catalog . version ( )", "SELECT 1", VERSION_SHOW, "version"),
+	SAYS("SELECT current_database ( )", "SELECT 1", CONFIG_CONSOLE_DATABASE,
+	     "current_database"),
+	{ .words = "SELECT pg_advisory_unlock_all ( )",
+	  .tag = "SELECT 1",
+	  .text = "",
+	  .column = { "pg_advisory_unlock_all", VALUE_VOID, offsetof(struct talk_row, text),
+	              NULL } },
+	SAYS("SHOW TRANSACTION ISOLATION LEVEL", "SHOW", "read committed", "transaction_isolation"),
+	SAYS("SHOW TIME ZONE", "SHOW", "GMT", "TimeZone"),
 	SHOWS("client_encoding", "UTF-8"),
 	SHOWS("default_transaction_isolation", "read committed"),
 	SHOWS("transaction_isolation", "read committed"),
@@ -81,37 +92,25 @@ static const struct talk talks[] = {
 	SHOWS("server_encoding", "UTF8"),
 	SHOWS("is_superuser", "on"),
 	/* Queries of psql's tab completion, from version 15 on. */
-	{ PSQL_NAMES "WHERE pg_catalog . lower ( name ) LIKE pg_catalog . lower ( ? ) ...",
-	  "SELECT",
-	  TALK_NAMES,
-	  NULL,
-	  { 0 } },
-	{ PSQL_NAMES "WHERE context IN ( ? , ? ) AND pg_catalog . lower ( name ) LIKE "
-	             "pg_catalog . lower ( ? ) ...",
-	  "SELECT",
-	  TALK_CHANGEABLE_NAMES,
-	  NULL,
-	  { 0 } },
-	{ "SELECT vartype FROM pg_catalog . pg_settings WHERE pg_catalog . lower ( name ) = "
-	  "pg_catalog . lower ( ? )",
-	  "SELECT",
-	  TALK_TYPE,
-	  NULL,
-	  { 0 } },
-	{ "SELECT val FROM ( SELECT name , pg_catalog . unnest ( enumvals ) AS val FROM "
-	  "pg_catalog . pg_settings ) ss WHERE val LIKE ? and pg_catalog . lower ( name ) = "
-	  "pg_catalog . lower ( ? ) ...",
-	  "SELECT",
-	  TALK_VALUES,
-	  NULL,
-	  { 0 } },
+	LISTS(PSQL_NAMES "WHERE pg_catalog . lower ( name ) LIKE pg_catalog . lower ( ? ) ...",
+	      show_names),
+	LISTS(PSQL_NAMES "WHERE context IN ( ? , ? ) AND pg_catalog . lower ( name ) LIKE "
+	                 "pg_catalog . lower ( ? ) ...",
+	      show_changeable_names),
+	LISTS("SELECT vartype FROM pg_catalog . pg_settings WHERE pg_catalog . lower ( name ) = "
+	      "pg_catalog . lower ( ? )",
+	      show_type),
+	LISTS("SELECT val FROM ( SELECT name , pg_catalog . unnest ( enumvals ) AS val FROM "
+	      "pg_catalog . pg_settings ) ss WHERE val LIKE ? and pg_catalog . lower ( name ) = "
+	      "pg_catalog . lower ( ? ) ...",
+	      show_values),
 };
 
 /*
  * SET of these parameters is small talk too. If pgweir has a setting of the same name, SET
  * changes that setting instead.
  */
-static const struct talk set_ignored = { "SET", "SET", TALK_IGNORED, NULL, { 0 } };
+static const struct talk set_ignored = DOES("SET", "SET", TALK_IGNORED);
 static const char *const parameters[] = {
 	"application_name",
 	"backslash_quote",
@@ -235,22 +234,6 @@ const struct talk *small_talk_find(struct bytes text, struct words *words)
 			return &talks[i];
 	}
 	return is_set(text) && is_one(text) ? &set_ignored : NULL;
-}
-
-const struct show *small_talk_rows(const struct talk *talk)
-{
-	switch (talk->effect) {
-	case TALK_NAMES:
-		return &show_names;
-	case TALK_CHANGEABLE_NAMES:
-		return &show_changeable_names;
-	case TALK_TYPE:
-		return &show_type;
-	case TALK_VALUES:
-		return &show_values;
-	default:
-		return NULL;
-	}
 }
 
 static bool next_talk(struct cursor *cursor, void *at)
@@ -389,9 +372,15 @@ static bool next_value(struct cursor *cursor, void *at)
 	return false;
 }
 
-const struct show show_names = { .item = "", .next = next_name, .columns = { &name_column, 1 } };
-const struct show show_changeable_names = { .item = "",
-	                                    .next = next_changeable,
-	                                    .columns = { &name_column, 1 } };
-const struct show show_type = { .item = "", .next = next_type, .columns = { &type_column, 1 } };
-const struct show show_values = { .item = "", .next = next_value, .columns = { &value_column, 1 } };
+static const struct show show_names = { .item = "",
+	                                .next = next_name,
+	                                .columns = { &name_column, 1 } };
+static const struct show show_changeable_names = { .item = "",
+	                                           .next = next_changeable,
+	                                           .columns = { &name_column, 1 } };
+static const struct show show_type = { .item = "",
+	                               .next = next_type,
+	                               .columns = { &type_column, 1 } };
+static const struct show show_values = { .item = "",
+	                                 .next = next_value,
+	                                 .columns = { &value_column, 1 } };

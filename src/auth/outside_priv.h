@@ -61,10 +61,7 @@ struct ldap_options {
 	bool is_contradictory; /* the only error is that two options exclude each other */
 };
 
-/*
- * Parses options. false: *err says why and contains no secret. Call ldap_options_done() in both
- * cases.
- */
+/* false: *err says why, without a secret. Call ldap_options_done() in both cases. */
 bool ldap_options_parse(const char *text, struct ldap_options *options, struct err *err);
 
 /* Wipes and frees the texts. */

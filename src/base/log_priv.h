@@ -119,30 +119,20 @@ struct log_limit {
 /* Counts a line. false: too many of its kind in this second; do not write it. */
 bool log_limit_passes(struct log_limit *limit, enum log_level level, struct bytes text);
 
-/*
- * Whether a second with suppressed lines has ended. Then call log_limit_next() until it is
- * false.
- */
+/* Whether a second with suppressed lines has ended: call log_limit_next() until false. */
 static inline bool log_limit_is_due(const struct log_limit *limit, time_t now)
 {
 	return limit->is_over && now != limit->second;
 }
 
-/*
- * Writes "N more suppressed: text" for the next kind. false: there is none; a new second begins
- * with `now`.
- */
+/* Writes "N more suppressed: text". false: none; a new second begins with `now`. */
 bool log_limit_next(struct log_limit *limit, time_t now, enum log_level *level,
                     struct strbuf *line);
 
 /* Begins a new second if `now` is in one. Must not be called while log_limit_is_due(). */
 void log_limit_turn(struct log_limit *limit, time_t now);
 
-/*
- * ---- log kept ----
- *
- * The events that the log keeps for SHOW EVENTS.
- */
+/* ---- log kept: the events of SHOW EVENTS ---- */
 
 #define LOG_KEPT_MAX 1000
 #define LOG_KINDS_MAX 64

@@ -11,10 +11,7 @@
 
 /* The functions of a client state. Each may be NULL. */
 struct client_state_ops {
-	/*
-	 * Consumes the input as far as possible and buffers the rest. false: stop reading. NULL:
-	 * all input is buffered, and reading stops.
-	 */
+	/* Consumes and buffers the input. false: stop reading. NULL: buffer all, and stop. */
 	bool (*on_input)(struct client *client, struct bytes in);
 
 	/* All bytes sent to the client were flushed. */
@@ -48,7 +45,6 @@ struct client_ops {
 	/* as statements_spare_unnamed() */
 	bool (*spare_unnamed)(struct client *client);
 
-	/* The client was closed. */
 	void (*on_closed)(struct client *client);
 };
 
@@ -77,10 +73,7 @@ static inline unsigned int client_features(const struct client *client)
 /* The only function that changes client->state. */
 void client_enter(struct client *client, enum client_state next);
 
-/*
- * Closes the client at once; it is freed at the end of the turn. CLOSE_NONE: neither logged nor
- * counted. client_close_err(): with the text of an error.
- */
+/* It is freed at the end of the turn. CLOSE_NONE: neither logged nor counted. */
 void client_close(struct client *client, enum close_reason reason);
 void client_close_err(struct client *client, const struct err *err);
 
@@ -94,10 +87,7 @@ void client_note_said(const struct client *client, const struct err *err, const 
 void client_refuse(struct client *client, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/*
- * The same for a close reason of the table, with its text; client_refuse_with(): with another text
- * that contains values.
- */
+/* For a reason of the table; client_refuse_with(): with a text that contains values. */
 void client_refuse_for(struct client *client, enum close_reason reason);
 void client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -109,19 +99,13 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 /* Closes the client because its pool refuses to let it wait. */
 void client_turn_away(struct client *client, const struct err *err);
 
-/*
- * Closes the client after flushing, without an error of ours: the server's FATAL has been
- * forwarded.
- */
+/* Closes it after flushing, without an error of ours: the server's FATAL was forwarded. */
 void client_leave(struct client *client, const struct err *err);
 
 /* Closes the client, and sends it a message if the socket accepts that without blocking. */
 void client_dismiss(struct client *client, struct bytes words, enum close_reason reason);
 
-/*
- * The client was handed over to another process or loop: closes our socket, if it is still here,
- * and logs nothing.
- */
+/* It was handed over to another process or loop: closes our socket, and logs nothing. */
 void client_forget(struct client *client);
 
 /* In CLIENT_LINGERING: reads and drops input. client_finish(): stops sending. */
@@ -179,10 +163,7 @@ void client_idle_resume(struct client *client, usec_t since);
 usec_t client_idle_since(const struct client *client);
 void client_idle_rearm(struct client *client);
 
-/*
- * How long the client waits for a server: query_wait_timeout, or the client's own patience if that
- * is shorter. 0: no limit.
- */
+/* query_wait_timeout, or the client's own patience if that is shorter. 0: no limit. */
 usec_t client_wait_limit(const struct client *client);
 
 /* Sets that patience, rounded down by at most an eighth. 0: it has none. */
@@ -205,9 +186,7 @@ bool suspend_holds(struct client *client);
 
 void drain_check(struct client *client);
 
-/*
- * During DRAIN: closes the client if it is between two transactions, or if the deadline has passed.
- */
+/* In a DRAIN: closes it between two transactions, or if the deadline has passed. */
 static inline void drain_look(struct client *client)
 {
 	if (client->clients->drain.is_on)

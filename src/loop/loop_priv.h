@@ -102,10 +102,7 @@ void timers_free(struct loop *loop);
 /* For threads that call little; a loop needs more. */
 #define THREAD_STACK_SIZE ((size_t)1024 * 1024)
 
-/*
- * Starts a thread with all signals blocked: signals are handled by the main thread only.
- * false: *err says why.
- */
+/* All signals are blocked: the main thread handles them. false: *err says why. */
 bool thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg, size_t stack_size,
                   struct err *err);
 

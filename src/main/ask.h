@@ -41,10 +41,7 @@ struct ask_whom {
 	bool is_strict;
 };
 
-/*
- * The path of the Unix socket on which the daemon of a configuration listens. false: it has
- * none.
- */
+/* The Unix socket of the daemon with this configuration. false: it has none. */
 bool ask_socket_path(const struct config *config, char *out, size_t size);
 
 /*
@@ -82,16 +79,10 @@ void ask_close(struct ask *ask);
  * and `seconds` are from the command line.
  */
 
-/*
- * --ready: whether the daemon accepts work. false: it does not, or does not answer; the
- * reason is on stderr.
- */
+/* --ready: whether the daemon accepts work. false: the reason is on stderr. */
 bool probe_ready(const struct options *options);
 
-/*
- * --drain: runs DRAIN until it has ended, with the progress on stderr. false: it was not
- * completed; the reason is on stderr.
- */
+/* --drain: runs DRAIN to its end, with progress on stderr. false: the reason, too. */
 bool probe_drain(const struct options *options);
 
 #endif

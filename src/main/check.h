@@ -38,10 +38,7 @@ void lint(const struct config *config, const struct users *users, struct problem
  * created, no socket is opened.
  */
 
-/*
- * Checks the folders and files of the start. Call it with the rights of the daemon's user:
- * privileges_borrow().
- */
+/* With the rights of the daemon's user: privileges_borrow(). */
 void preflight_files(const struct config *config, struct problems *problems);
 
 /*
@@ -87,10 +84,7 @@ bool listing_compare(struct listing *old, struct listing *fresh, const char *wha
 /* How many lines of `fresh` are not in `old`. 0 if there was no memory. */
 size_t listing_count_new(struct listing *old, struct listing *fresh);
 
-/*
- * The same for users, with the number of users whose secret has changed: "7 users (1 new, 0
- * gone, 2 changed)".
- */
+/* For users: "7 users (1 new, 0 gone, 2 changed)". */
 bool listing_compare_users(const struct users *old, const struct users *fresh, struct buf *out);
 
 #endif

@@ -138,10 +138,7 @@ void takeover_free(struct successor **successor);
  */
 void apply_settings(struct daemon *daemon, struct ranges *proxies);
 
-/*
- * Replaces the configuration in force and applies the new one. Takes over the reference to
- * config and the parts. Cannot fail.
- */
+/* Applies a new configuration; owns the reference and the parts. Cannot fail. */
 void apply_snapshot(struct daemon *daemon, const struct config *config, struct parts *parts);
 
 /* See struct console_with, set and why_held. */
@@ -160,10 +157,7 @@ void stop_daemon(struct daemon *daemon, enum shutdown_kind kind);
 /* Stops waiting for the last client or server, because the daemon ends for another reason. */
 void stop_watching(struct daemon *daemon);
 
-/*
- * Begin and end a SUSPEND. suspend_begin(): nothing may be paused or suspended.
- * suspend_end(): in any state of the SUSPEND.
- */
+/* suspend_begin(): nothing may be paused or suspended. suspend_end(): in any state. */
 void suspend_begin(struct daemon *daemon, const char *by);
 void suspend_end(struct daemon *daemon);
 

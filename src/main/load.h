@@ -33,10 +33,7 @@ struct loaded {
 	struct gates gates;
 };
 
-/*
- * false: *problems contains every error, and nothing is loaded. It contains the warnings in both
- * cases.
- */
+/* false: nothing is loaded, and *problems says why; it has warnings in both cases. */
 bool load_all(const char *file, struct loaded *loaded, struct problems *problems);
 
 /* Releases all of it. */
@@ -45,10 +42,7 @@ void loaded_done(struct loaded *loaded);
 /* The addresses of trusted proxies. false: *err has the setting and the reason. */
 bool load_proxies(const struct config *config, struct ranges **proxies, struct err *err);
 
-/*
- * The rules that *config names; *hba is NULL if auth_type is not hba. false: *problems has
- * the errors.
- */
+/* *hba is NULL if auth_type is not hba. false: *problems has the errors. */
 bool load_hba(const struct config *config, struct hba **hba, struct problems *problems);
 
 /*
@@ -79,10 +73,7 @@ void load_log_warnings(const struct logger *logger, const struct problems *probl
 void load_log_problems(const struct logger *logger, enum log_level level,
                        const struct problems *problems);
 
-/*
- * Applies the settings of the log. Call it before others: a log file may be unusable. false:
- * nothing has changed.
- */
+/* Before others: a log file may be unusable. false: nothing has changed. */
 bool load_log(struct log *log, const struct options *options, const struct config *config,
               struct err *err);
 

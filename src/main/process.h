@@ -18,10 +18,7 @@ struct limits {
 	unsigned long files_hard; /* the hard limit, which only root may raise */
 };
 
-/*
- * Raises the soft limit to the hard one if the kernel allows it. false: the limits cannot
- * be read.
- */
+/* To the hard one, if the kernel allows it. false: the limits cannot be read. */
 bool limits_raise(struct limits *limits, struct err *err);
 
 /*

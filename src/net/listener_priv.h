@@ -10,7 +10,6 @@
 
 #include "pgweir/net/listener.h"
 
-/* One listening socket. */
 struct listen_socket {
 	struct watch watch;
 	struct listener *listener;
@@ -67,10 +66,7 @@ bool listener_judge_given(int fd, struct given *given, struct err *err);
 int listener_find_inherited(const struct listener_options *options, const struct address *address,
                             const char *path);
 
-/*
- * Logs a warning for each part of listen_addr and unix_socket_dir that these sockets do not
- * serve.
- */
+/* A warning for each part of listen_addr and unix_socket_dir that they do not serve. */
 void listener_check_given(const struct given *given, unsigned int count,
                           const struct listener_options *options);
 

@@ -43,10 +43,7 @@ struct ring_send {
 	int done; /* bytes accepted, or -errno */
 };
 
-/*
- * Returns a ring for at most `most` sends per call. NULL: not available (errno); the system may
- * forbid it.
- */
+/* For `most` sends per call. NULL: not available (errno); the system may forbid it. */
 struct ring *ring_new(unsigned int most);
 void ring_free(struct ring **ring);
 

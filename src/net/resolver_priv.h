@@ -137,10 +137,7 @@ void reverse_end_all(struct resolver *resolver);
 void resolver_zone_enter(struct resolver_name *name);
 void resolver_zone_leave(struct resolver_name *name);
 
-/*
- * Looks the name up again, even if its result is valid. Must not be called from a callback of
- * dns_*().
- */
+/* Even if its result is valid. Not from a callback of dns_*(). */
 void resolver_refresh_name(struct resolver_name *name);
 
 /* ---- DNS queries by c-ares, in the loop: dns.c ---- */

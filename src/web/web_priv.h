@@ -64,12 +64,7 @@ bool http_list_has(struct bytes list, const char *type);
 /* Whether `a` is this ASCII text; upper and lower case are equal. */
 bool http_is(struct bytes a, const char *text);
 
-/*
- * ---- connections: connection.c ----
- *
- * Connections of HTTP clients: their requests come one after the other, and each has one answer,
- * whole or in pieces.
- */
+/* ---- connections: connection.c. One request after the other, each with one answer ---- */
 
 #define CONNECTIONS_KEPT 8 /* of those: never for long answers, so that health is answered */
 
@@ -138,10 +133,7 @@ void connections_close(struct connections *all);
 /* No handshake of them may be running any more. */
 void connections_done(struct connections *all);
 
-/*
- * Takes over an accepted socket. tls: NULL, or begins with a handshake. Refuses the client if there
- * are too many.
- */
+/* Owns the socket. tls: NULL, or begins with a handshake. Refuses one too many. */
 void connection_open(struct connections *all, int fd, const struct address *peer,
                      struct tls_context *tls);
 
@@ -158,7 +150,6 @@ struct answer_head {
 	const char *fields; /* further header lines, each with its CR LF; NULL: none */
 };
 
-/* Answers with a whole body. */
 void connection_answer(struct connection *connection, const struct answer_head *head,
                        struct bytes body);
 
@@ -264,10 +255,7 @@ enum reader_result {
 	READER_FAILED /* reader->err says why */
 };
 
-/*
- * Called in the web server's loop with a piece (see console.h), which is valid until the next
- * reader_next() or reader_end().
- */
+/* Called in its loop with a piece, which is valid until reader_next() or reader_end(). */
 struct reader;
 typedef void reader_on_piece(void *arg, enum reader_result result, struct bytes piece);
 
@@ -328,11 +316,7 @@ struct reader_message {
 /* Takes the next message off the piece. false: none is left. */
 bool reader_take(struct bytes *piece, struct reader_message *message);
 
-/*
- * ---- metrics ----
- *
- * Metrics: which SHOW each comes from, and how it is written.
- */
+/* ---- metrics: which SHOW each comes from, and how it is written ---- */
 
 enum metric_type { METRIC_GAUGE, METRIC_COUNTER };
 
@@ -481,10 +465,7 @@ struct web {
 void api_list(struct web *web, struct connection *connection, const struct http_head *head);
 void api_show(struct web *web, struct connection *connection, const struct http_head *head);
 
-/*
- * Adds " value" for each wanted=value of a query, as the console reads it. false: it is not well
- * encoded.
- */
+/* Adds " value" for each wanted=value of a query. false: it is not well encoded. */
 bool api_read_arguments(struct bytes query, const char *wanted, struct buf *words);
 
 #define API_BAD_ADDRESS "the address is not well encoded"

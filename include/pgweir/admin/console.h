@@ -53,10 +53,7 @@ struct console_with {
 	struct daemon *daemon;
 	/* The snapshot in force. The caller gets no reference of its own. */
 	const struct config *(*config)(struct daemon *daemon);
-	/*
-	 * The same snapshot with the values by SET that are held, because they do not fit yet. SHOW
-	 * CONFIG shows this one.
-	 */
+	/* With the values by SET that are held, as they do not fit yet: for SHOW CONFIG. */
 	const struct config *(*wanted)(struct daemon *daemon);
 	/* Why an accepted value of a setting is not in force. NULL: the value is in force. */
 	const char *(*why_held)(struct daemon *daemon, const char *name);
@@ -65,15 +62,10 @@ struct console_with {
 	 * changed setting before it returns. false: *err has the reason.
 	 */
 	bool (*reload)(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err);
-	/*
-	 * Puts the snapshot of config_with() in force, or holds the value for later: CONFIG_HELD.
-	 */
+	/* Puts config_with() in force, or holds the value for later: CONFIG_HELD. */
 	enum config_change (*set)(struct daemon *daemon, const char *name, const char *value,
 	                          struct err *err);
-	/*
-	 * Begins a shutdown. May be called again with another kind. Closes no client within the
-	 * call.
-	 */
+	/* May be called again with another kind. Closes no client within the call. */
 	void (*shutdown)(struct daemon *daemon, enum shutdown_kind kind);
 	/*
 	 * SUSPEND: stops reading from clients; all connections come to rest between two messages.
@@ -89,10 +81,7 @@ struct console_with {
 	 */
 	bool (*may_hand_over)(struct daemon *daemon, const char *version, struct err *err);
 	void (*hand_over)(struct daemon *daemon, int fd);
-	/*
-	 * Begin a DRAIN with its limit (see drain_begin()), and end it. drain_end() does nothing if
-	 * there is no DRAIN.
-	 */
+	/* See drain_begin(). drain_end() does nothing if there is no DRAIN. */
 	void (*drain)(struct daemon *daemon, usec_t limit);
 	void (*drain_end)(struct daemon *daemon);
 	/* The listening sockets, as listener_fd() gives them. */

@@ -75,10 +75,7 @@ void auth_server_job_refused(struct auth_server *auth);
 enum auth_server_result auth_server_resume(struct auth_server *auth, struct buf *out,
                                            struct err *err);
 
-/*
- * After AUTH_SERVER_REFUSED: the reason, for the log only; it never contains a secret. Valid
- * until auth_server_free().
- */
+/* After AUTH_SERVER_REFUSED: why, without secrets, for the log. Until auth_server_free(). */
 const char *auth_server_reason(const struct auth_server *auth);
 
 /* The name of the method, for the log. Static. */

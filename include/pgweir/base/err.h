@@ -25,10 +25,7 @@ struct err {
 	const char *hint;             /* the HINT field for a client; NULL = none */
 };
 
-/*
- * Fills *err (which may be NULL) and returns false, so that a failing function can return
- * err_set(...).
- */
+/* Fills *err (which may be NULL) and returns false: return err_set(...). */
 bool err_set(struct err *err, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool err_vset(struct err *err, enum err_code code, const char *format, va_list args)
@@ -47,10 +44,7 @@ bool err_detail(struct err *err, const char *text);
 /* Adds a hint to an error: a static text, which is not copied. Returns false. */
 bool err_hint(struct err *err, const char *text);
 
-/*
- * Sets an error that PostgreSQL sent: its SQLSTATE (XX000 unless it has five characters) and
- * its text.
- */
+/* PostgreSQL sent it. The SQLSTATE becomes XX000 unless it has five characters. */
 bool err_set_foreign(struct err *err, const char *sqlstate, const char *text);
 
 /* Puts a text such as "file:line: " in front of an error's text. Returns false. */

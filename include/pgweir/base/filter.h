@@ -20,16 +20,10 @@ struct filter_mark {
 void filter_fill(const struct filter_mark *marks, size_t count, struct bytes text,
                  struct buf *made);
 
-/*
- * Reads all of `in`, calls `fill` with it, and writes the result to `out`. false: reading,
- * writing or memory failed.
- */
+/* Writes what `fill` makes of all of `in`. false: reading, writing or memory failed. */
 bool filter_run(FILE *in, FILE *out, void (*fill)(struct bytes text, struct buf *made));
 
-/*
- * The same from stdin to stdout: a complete main(). Returns an exit status; reports errors on
- * stderr.
- */
+/* From stdin to stdout: a complete main(). Returns an exit status. */
 int filter_main(const char *name, void (*fill)(struct bytes text, struct buf *made));
 
 #endif

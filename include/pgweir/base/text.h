@@ -26,10 +26,7 @@ static inline bool text_same(const char *a, const char *b)
 /* Parses all of `text` as a number in base 10. false: it is not a number, or out of range. */
 bool text_to_i64(const char *text, int64_t *value);
 
-/*
- * Writes `count` bytes in lower-case hexadecimal with a terminating zero: out needs 2 * count +
- * 1 bytes.
- */
+/* In lower-case hexadecimal, with a zero: out needs 2 * count + 1 bytes. */
 void text_hex(char *out, const void *bytes, size_t count);
 
 /*

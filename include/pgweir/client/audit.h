@@ -73,10 +73,7 @@ const struct audit_row *audit_find(const struct audit *audit, uint64_t number);
 /* The row of the same names in this audit, which is of another lane. NULL: there is none. */
 const struct audit_row *audit_like(const struct audit *audit, const struct audit_row *row);
 
-/*
- * A client in session mode sends a frame, of which the received bytes are `in`. It belongs to a
- * row from then on.
- */
+/* In session mode: `in` is what has come of the frame. It belongs to a row from then on. */
 void audit_frame(struct client *client, const struct frame *frame, struct bytes in);
 
 /* A transaction of a client that belongs to a row has begun or ended. */

@@ -40,9 +40,7 @@ bool cancel_keys_init(struct cancel_keys *keys);
 /* The table must be empty. */
 void cancel_keys_done(struct cancel_keys *keys);
 
-/*
- * The client with this key. If several clients have the same key: any of them. NULL: none has it.
- */
+/* The client with this key, or any of them. NULL: none has it. */
 struct client *cancel_keys_find(const struct cancel_keys *keys, struct bytes key);
 
 /*
@@ -91,10 +89,7 @@ void cancel_keys_remove(struct cancel_keys *keys, struct client *client);
 /* Writes the id of this instance and the full TTL into a key of random bytes. */
 void cancel_key_sign(unsigned char key[CANCEL_KEY_SIGNED_SIZE], int peer_id);
 
-/*
- * The peer id in the key. 0: the key is too short to have one. In a key that was not signed the id
- * is random.
- */
+/* 0: the key is too short to have one. In a key that was not signed the id is random. */
 int cancel_key_peer(struct bytes key);
 
 /* The TTL in a key of at least CANCEL_KEY_SIGNED_SIZE bytes. */

@@ -52,10 +52,7 @@ struct console_door {
 	 */
 	struct console_session *(*open)(void *arg, struct client *client, enum console_role role);
 
-	/*
-	 * One whole message. false: the session is busy, and gets no message until it calls
-	 * client_console_next().
-	 */
+	/* A whole message. false: it gets none until it calls client_console_next(). */
 	bool (*message)(struct console_session *session, char type, struct bytes body);
 
 	/* All bytes have been sent, after client_console_send() returned false. */

@@ -84,10 +84,7 @@ struct clients_with {
 	struct gate_table *gates; /* of all loops */
 	struct homes *homes;      /* of all loops; NULL if there is one, like pick_home */
 	void *arg;
-	/*
-	 * Clients must use descriptors below this one; the rest is for servers and consoles. 0 = no
-	 * limit.
-	 */
+	/* Clients must use descriptors below this one. 0 = no limit. */
 	int files_for_clients;
 };
 
@@ -167,9 +164,7 @@ struct clients {
 struct clients *clients_new(const struct clients_with *with, const struct config *config,
                             struct users *users, struct err *err);
 
-/*
- * Closes all clients at once, and sends each an error if its socket accepts that without blocking.
- */
+/* Closes all at once, with an error if the socket accepts that without blocking. */
 void clients_free(struct clients **clients);
 
 /*
@@ -193,10 +188,7 @@ void clients_set_proxies(struct clients *clients, struct ranges *proxies);
 /* A connection was accepted. Takes ownership of the socket. gate NULL: the main listener. */
 void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate);
 
-/*
- * Open files have run out: closes the oldest client that is not authenticated. false: there is
- * none.
- */
+/* Open files have run out: closes the oldest that is not authenticated. false: none. */
 bool clients_evict_oldest(struct clients *clients);
 
 /* The lowest free descriptor: as many are in use at least. */

@@ -34,10 +34,7 @@ const char *loop_library(void);
 void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
-/*
- * After a turn in which a descriptor was ready, the loop polls for `limit` microseconds before
- * it sleeps. With limit 0 (the default) it sleeps at once.
- */
+/* After a busy turn it polls for `limit` microseconds before it sleeps. 0 (default): not. */
 void loop_poll(struct loop *loop, usec_t limit);
 
 /* Number of turns in which polling found work: for tests. */
@@ -106,10 +103,7 @@ struct watch {
 void watch_init(struct watch *watch, struct loop *loop, int fd,
                 void (*on_ready)(struct watch *watch, unsigned int what));
 
-/*
- * Watches for `what` from now on (0 = nothing). Costs nothing if nothing changes. false: the
- * kernel refused.
- */
+/* 0 = nothing. Costs nothing if nothing changes. false: the kernel refused. */
 bool watch_set(struct watch *watch, unsigned int what);
 
 /* Stops watching: call it before close(). Safe on a zeroed watch. */
@@ -192,17 +186,12 @@ void loop_defer(struct loop *loop, struct task *task);
 /* Cancels a deferred task. Safe if it is not deferred. */
 void loop_undefer(struct loop *loop, struct task *task);
 
-/*
- * Calls `run` at the end of every turn, after the deferred tasks. One function per loop; NULL:
- * none.
- */
+/* Calls `run` at the end of every turn, after the tasks. One per loop; NULL: none. */
 void loop_at_turn_end(struct loop *loop, void (*run)(void *arg), void *arg);
 
 /* ---- signals ---- */
 
-/*
- * Calls on_signal() in the loop for each signal `number`. Stays active until the loop is freed.
- */
+/* Calls on_signal() in the loop for each such signal, until the loop is freed. */
 bool loop_on_signal(struct loop *loop, int number, void (*on_signal)(int number, void *arg),
                     void *arg, struct err *err);
 
@@ -244,10 +233,7 @@ void loop_post(struct loop *to, struct letter *letter);
  */
 void loop_take_back(struct loop *loop, struct letter *letter);
 
-/*
- * Opens all letters with is_late set. For the end, when the loop does not run any more and
- * nobody posts. loop_free() does it too.
- */
+/* Opens all letters with is_late, when the loop runs no more. loop_free() does it too. */
 void loop_open_late(struct loop *loop);
 
 #endif

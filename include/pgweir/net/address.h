@@ -38,10 +38,7 @@ struct address {
 /* Size of the longest text of an address, with port and terminating zero: [v6%scope]:port. */
 #define ADDRESS_TEXT_SIZE 80
 
-/*
- * Parses a numeric IPv4 or IPv6 address (without brackets; "%scope" is allowed). false: it is a
- * name, or invalid.
- */
+/* Parses a numeric address, without brackets. false: it is a name, or invalid. */
 bool address_parse(struct address *address, const char *text, uint16_t port);
 
 /* Copies an address from the kernel or a resolver. false: neither IPv4 nor IPv6. */
@@ -77,10 +74,7 @@ static inline bool address_is_unix(const struct address *address)
 uint16_t address_port(const struct address *address);
 void address_set_port(struct address *address, uint16_t port);
 
-/*
- * Whether two addresses have the same host and, for address_equal(), the same port. Unix
- * sockets: the same process.
- */
+/* The same host and, for address_equal(), port. Unix sockets: the same process. */
 bool address_equal_host(const struct address *a, const struct address *b);
 bool address_equal(const struct address *a, const struct address *b);
 
@@ -132,10 +126,7 @@ enum range_result range_parse(struct range *range, const char *text, struct err 
 /* Parses a mask such as 255.255.255.0. Returns RANGE_OK, RANGE_LOOSE or RANGE_BAD. */
 enum range_result range_set_mask(struct range *range, const char *text, struct err *err);
 
-/*
- * Whether the address is in the range. An IPv4-mapped IPv6 address (::ffff:10.0.0.1) is treated
- * as IPv4, on both sides.
- */
+/* An IPv4-mapped IPv6 address (::ffff:10.0.0.1) is treated as IPv4, on both sides. */
 bool range_has(const struct range *range, const struct address *address);
 
 /*

@@ -73,10 +73,7 @@ static inline ssize_t socket_send(int fd, const void *at, size_t count)
 
 /* ---- dial ---- */
 
-/*
- * One attempt. Embedded in its owner; zero it before first use. It has no time limit: the owner
- * sets one.
- */
+/* One attempt. Embedded; zero it before first use. The owner sets a time limit. */
 struct dial {
 	/*
 	 * Called once, always from the loop, never by dial_start*(), even if a Unix socket

@@ -52,10 +52,7 @@ struct listener_options {
 	 */
 	int *inherited; /* valid until listener_open() */
 	unsigned int inherited_count;
-	/*
-	 * Called when descriptors have run out. May close some, and call listener_retry().
-	 * NULL: none.
-	 */
+	/* Descriptors have run out: may close some, and call listener_retry(). NULL: none. */
 	void (*on_shortage)(void *arg);
 	struct logger log; /* copied */
 };
@@ -82,10 +79,7 @@ bool listener_open(struct listener *listener, struct err *err);
 /* Closes all sockets and removes the Unix socket's file, unless a service manager opened it. */
 void listener_free(struct listener **listener);
 
-/*
- * Whether to remove the Unix socket's file at the end. By default yes; not if another process
- * has the socket too.
- */
+/* Whether to remove the Unix socket's file at the end: not if another process has it too. */
 void listener_own_file(struct listener *listener, bool is_ours);
 
 /* Whether a service manager opened the sockets. */
@@ -125,10 +119,7 @@ const char *listener_unix_path(const struct listener *listener);
 /* Number of open sockets. */
 unsigned int listener_count(const struct listener *listener);
 
-/*
- * Returns the socket at `index` and its address (AF_UNSPEC: the Unix socket). -1: no more
- * sockets.
- */
+/* Also its address (AF_UNSPEC: the Unix socket). -1: no more sockets. */
 int listener_fd(const struct listener *listener, size_t index, struct address *address);
 
 /* Returns the port of the first TCP socket (tests bind to port 0). 0 = none. */

@@ -19,10 +19,7 @@
 
 struct outbox;
 
-/*
- * Sends at the end of each turn of the loop. One outbox per loop. The logger is borrowed. NULL:
- * no memory.
- */
+/* One for each loop. The logger is borrowed. NULL: no memory. */
 struct outbox *outbox_new(struct loop *loop, const struct logger *logger);
 
 /* All streams that used it must be closed. */

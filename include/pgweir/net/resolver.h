@@ -96,10 +96,7 @@ void resolver_set_ttl(struct resolver *resolver, usec_t good_ttl, usec_t bad_ttl
 /* Sets how often the serial numbers of zones are queried; 0: never. */
 void resolver_set_zone_period(struct resolver *resolver, usec_t period);
 
-/*
- * Looks up `host`, a name or a numeric address. false: no memory, or too many names;
- * on_answer() will not be called.
- */
+/* A name or a number. false: no memory, or too many names; on_answer() does not come. */
 bool resolver_start(struct resolver *resolver, struct resolver_ask *ask, const char *host,
                     uint16_t port,
                     void (*on_answer)(struct resolver_ask *ask, const struct address *address,
@@ -109,10 +106,7 @@ bool resolver_start(struct resolver *resolver, struct resolver_ask *ask, const c
 /* Cancels an ask: on_answer() will not be called. Safe if it is not in use. */
 void resolver_cancel(struct resolver_ask *ask);
 
-/*
- * Begins to watch this address of the name `host`. Does nothing for a numeric host, or without
- * memory.
- */
+/* Does nothing for a numeric host, or without memory. */
 void resolver_watch_begin(struct resolver *resolver, struct resolver_watch *watch, const char *host,
                           const struct address *address,
                           void (*on_removed)(struct resolver_watch *watch));

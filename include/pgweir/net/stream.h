@@ -40,10 +40,7 @@ struct tls_context;
 struct stream_ops {
 	/* Input has arrived, or the connection has ended: call stream_read(). */
 	void (*on_input)(struct stream *stream);
-	/*
-	 * All unsent output has been sent. Only if stream_send() could not send everything at
-	 * once.
-	 */
+	/* All is sent. Only if stream_send() could not send it at once. */
 	void (*on_flushed)(struct stream *stream);
 	/* The peer has disconnected. Only under WANT_END, or if sending unsent output failed. */
 	void (*on_gone)(struct stream *stream);
@@ -112,10 +109,7 @@ struct stream {
 void stream_pool_init(struct stream_pool *pool, size_t first_size);
 void stream_pool_done(struct stream_pool *pool);
 
-/*
- * Opens a stream on a connected, non-blocking socket, which it owns from now on. Starts with
- * WANT_NOTHING.
- */
+/* Owns the socket, connected and non-blocking, from now on. Starts with WANT_NOTHING. */
 void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *pool, int fd,
                  const struct stream_ops *ops);
 
@@ -254,10 +248,7 @@ void stream_go_on(struct stream *stream);
 bool stream_secure(struct stream *stream, struct tls_context *context, const char *name,
                    struct bytes early, struct err *err);
 
-/*
- * The same with the TLS context and name of another stream, for a second connection to the same
- * server.
- */
+/* With TLS context and name of another stream, for a second connection to that server. */
 bool stream_secure_like(struct stream *stream, const struct stream *other, struct err *err);
 
 /* Whether the connection was broken because the peer sent too many TLS key updates. */

@@ -22,10 +22,7 @@ struct report {
 	const char *context; /* field W; NULL = none */
 };
 
-/*
- * Any message: message_begin() returns its position, which message_end() gets after the body
- * has been added.
- */
+/* Any message: message_end() behind its body gets what message_begin() returned. */
 size_t message_begin(struct buf *buf, char type);
 void message_end(struct buf *buf, size_t at);
 

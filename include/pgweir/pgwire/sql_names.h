@@ -79,10 +79,7 @@ struct sql_item {
 	struct bytes name; /* valid only in the callback */
 };
 
-/*
- * Calls found() for each item of a whole text, in the order of the text. `text` has no
- * terminating zero.
- */
+/* For each item of a whole text, in its order. `text` has no terminating zero. */
 void sql_items(struct bytes text, void (*found)(void *context, const struct sql_item *item),
                void *context);
 

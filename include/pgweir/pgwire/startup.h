@@ -71,10 +71,7 @@ enum replication {
 	REPLICATION_LOGICAL   /* of one database, where SQL is possible too */
 };
 
-/*
- * Parses the startup parameter `replication`. A value that PostgreSQL does not accept is
- * REPLICATION_NONE.
- */
+/* REPLICATION_NONE: also for a value that PostgreSQL does not accept. */
 enum replication startup_replication(const char *value);
 
 /*

@@ -61,10 +61,7 @@ void web_allow(struct web *web, struct web_rights *rights);
 /* The certificates that it shows; NULL: none, or there is no web server. For the main thread. */
 const struct tls_context *web_tls(const struct web *web);
 
-/*
- * Closes the listening sockets, for another process that takes over, and opens them again. Accept
- * NULL.
- */
+/* For another process that takes over: closes its sockets; opens them. Accept NULL. */
 void web_unlisten(struct web *web);
 void web_relisten(struct web *web);
 

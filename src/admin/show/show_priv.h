@@ -211,10 +211,7 @@ void history_settle(struct history *history);
 void history_average(const struct history *history, const char *name, const struct stats *counted,
                      usec_t now, struct stats *average);
 
-/*
- * Averages between two sets of counters. A difference below zero counts as zero: counters
- * decrease when pools are freed.
- */
+/* A difference below zero counts as zero: counters decrease when pools are freed. */
 void history_average_between(const struct stats *before, const struct stats *after, usec_t time,
                              struct stats *average);
 
@@ -400,10 +397,7 @@ struct cursor {
 void cursor_begin(struct cursor *cursor, struct show_source *source, struct show_asked asked);
 void cursor_end(struct cursor *cursor);
 
-/*
- * Fills `row`, of ROW_SIZE_MAX bytes, with the next row. false: no more rows, or
- * cursor->has_more.
- */
+/* Fills `row`, of ROW_SIZE_MAX bytes. false: no more rows, or cursor->has_more. */
 bool cursor_next(struct cursor *cursor, void *row);
 
 /*
@@ -420,10 +414,8 @@ const struct client *cursor_next_client(struct cursor *cursor);
 const struct pool *cursor_next_pool(struct cursor *cursor);
 const struct server *cursor_next_server(struct cursor *cursor);
 
-/* Begins again with the first pool. */
 void cursor_first_pool(struct cursor *cursor);
 
-/* Whether rows of this database are wanted. */
 bool cursor_wants(const struct cursor *cursor, const char *database);
 
 /* Call at the end of a turn: drops the pointers that are valid within one turn only. */
@@ -527,10 +519,7 @@ bool show_statements_takes(const char *argument);
 
 /* ---- used by several of them ---- */
 
-/*
- * These call cursor_offer() for all users (of auth_file, of [users], and known from other
- * sources) and for all databases.
- */
+/* They call cursor_offer() for all users that are known from anywhere, and all databases. */
 void show_collect_users(struct cursor *cursor);
 void show_collect_databases(struct cursor *cursor);
 
@@ -562,10 +551,7 @@ const char *show_application(const struct client *client);
 /* The averages until `now` of all databases together. */
 void show_stats_average_all(const struct show_source *source, usec_t now, struct stats *average);
 
-/*
- * Stores the current counters in the history: of each database, of the console, and of all
- * together.
- */
+/* Stores the counters in the history: of each database, the console, and all together. */
 void show_stats_note(struct show_source *source);
 
 #endif

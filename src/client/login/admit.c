@@ -237,7 +237,8 @@ bool admit_is_owner(const struct client *client)
 	       strcmp(client->login->user, CONFIG_CONSOLE_DATABASE) == 0;
 }
 
-bool admit_has_database(const struct client *client)
+/* Whether the client's listener is for this database. */
+static bool has_database(const struct client *client)
 {
 	const struct gate *gate = client_gate(client);
 
@@ -247,7 +248,7 @@ bool admit_has_database(const struct client *client)
 bool admit_is_console(const struct client *client)
 {
 	return strcmp(client->login->database, CONFIG_CONSOLE_DATABASE) == 0 &&
-	       admit_has_database(client);
+	       has_database(client);
 }
 
 bool admit_hold(struct client *client)
@@ -381,7 +382,7 @@ bool admit_count(struct client *client)
 	if (client->borrower.gate)
 		client->borrower.rules =
 		    pool_rules_number(client_gate(client)->rules.entry->pool_mode);
-	if (!admit_is_console(client) && admit_has_database(client))
+	if (!admit_is_console(client) && has_database(client))
 		client->database = pools_database(pools, login->database);
 	return count_in(client) && settle_parameters(client);
 }

@@ -28,17 +28,13 @@ struct auth_answer;
 
 struct auth_answer *auth_answer_hold(struct auth_answer *answer);
 
-/*
- * Drops a reference; the last one wipes and frees the answer. Sets *answer to NULL. *answer
- * may be NULL.
- */
+/* The last one wipes and frees it. Sets *answer to NULL; it may be NULL. */
 void auth_answer_release(struct auth_answer **answer);
 
 /* The user's name as the query returned it. NULL: there is no such user. */
 const char *auth_answer_name(const struct auth_answer *answer);
 const char *auth_answer_secret(const struct auth_answer *answer); /* NULL: the user has none */
 
-/* Whether it answers exactly this question. */
 bool auth_answer_is_for(const struct auth_answer *answer, const struct question *question);
 
 /* A question as one byte string: database, auth_user, query and user, each with a zero. Owns it. */

@@ -369,7 +369,6 @@ static void resume(struct client *client)
 	client_judge_kept(client);
 }
 
-/* This is login->on_looked_up(). */
 static void on_looked_up(struct client *client)
 {
 	if (client->state == CLIENT_LOOKING)

@@ -69,23 +69,16 @@ void throttle_leave(struct clients *clients);
 /* Counts the client for max_client_conn, unless it asked for the console. false: it was refused. */
 bool admit_hold(struct client *client);
 
-/* Whether the client's listener is for this database; and whether it asked for the console. */
-bool admit_has_database(const struct client *client);
+/* Whether the client asked for the console. */
 bool admit_is_console(const struct client *client);
 
-/*
- * Whether the client is the system user that pgweir runs as, over the Unix socket, with the
- * user name pgbouncer: it needs no authentication for the console.
- */
+/* The system user of pgweir, over the Unix socket, as pgbouncer: needs no authentication. */
 bool admit_is_owner(const struct client *client);
 
 /* Sets the client's rights on the console. false: it has none, and was refused. */
 bool admit_console_role(struct client *client);
 
-/*
- * Counts an authenticated client for its user and database. false: a limit is exceeded, and
- * the client was refused.
- */
+/* Counts it for its user and database. false: at a limit, it was refused. */
 bool admit_count(struct client *client);
 
 /* After admit_count(): connects the client to the console or to a pool, or refuses it. */
@@ -104,10 +97,7 @@ bool unauthenticated_is_short(const struct client *client);
 /* Sends NegotiateProtocolVersion if the client asked for a newer version or unknown options. */
 void welcome_negotiate(struct client *client);
 
-/*
- * Joins the pool, and sends the welcome when the pool knows it. Replication: when the
- * client's dedicated server has logged in.
- */
+/* Sends the welcome when the pool knows it; replication: when its server has logged in. */
 void welcome_begin(struct client *client);
 
 /*
@@ -146,16 +136,10 @@ enum auth_query_result auth_query_find(struct client *client, struct secret *sec
  */
 struct users *auth_query_likeness(const struct client *client);
 
-/*
- * The name that the client sent, which it also uses in the exchange; auth_query may have
- * replaced it.
- */
+/* The name that the client sent and uses in the exchange; auth_query may replace it. */
 const char *auth_query_claimed(const struct client *client);
 
-/*
- * Whether the secret that the client authenticated with is still in force after a reload.
- * false: it is not; the client may have been refused already.
- */
+/* Whether its secret is in force after a reload. false: it may have been refused already. */
 bool auth_query_holds(struct client *client);
 
 /* Call when authentication failed: a cached answer may be out of date, and is dropped. */

@@ -39,9 +39,7 @@ void relay_begin_batch(struct client *client);
 /* The batch was answered in full. `status` is that of the ReadyForQuery. */
 void relay_end_batch(struct client *client, char status);
 
-/*
- * A frame needs a server. true: the client has one that is ready; false: the client waits for one.
- */
+/* A frame needs a server. true: the client has one that is ready; false: it waits for one. */
 bool relay_get_server(struct client *client);
 
 /* The client's server was lost when it owed nothing of the session: it continues without one. */
@@ -52,15 +50,10 @@ bool relay_cancel_waiting(struct client *client);
 
 /* ---- track.c: slow ---- */
 
-/*
- * Notes the start of a batch: `in` has the header of the frame, and its body as far as it has
- * arrived.
- */
+/* A batch begins: `in` has the header of the frame, and what has arrived of its body. */
 void slow_note(struct client *client, const struct frame *frame, struct bytes in);
 
-/*
- * The batch was answered in full. is_kept: SHOW may display its text until the next batch begins.
- */
+/* The batch was answered. is_kept: SHOW may display its text until the next batch begins. */
 void slow_end(struct client *client, usec_t duration, bool is_kept);
 
 /* The batch will not be answered. */
@@ -73,13 +66,10 @@ void slow_forget(struct client *client);
  */
 
 enum judgement {
-	JUDGE_SEND, /* send it to the server */
-	JUDGE_DROP, /* drop it */
-	JUDGE_MORE, /* more bytes of the frame are needed */
-	/*
-	 * cannot be handled now: it stays in the input buffer. With a server: until batch.waits_for
-	 */
-	JUDGE_WAIT,
+	JUDGE_SEND,  /* send it to the server */
+	JUDGE_DROP,  /* drop it */
+	JUDGE_MORE,  /* more bytes of the frame are needed */
+	JUDGE_WAIT,  /* leave it in the input; with a server: until batch.waits_for */
 	JUDGE_LEAVE, /* the client has sent Terminate */
 	JUDGE_END    /* the client was refused or closed */
 };
@@ -96,10 +86,7 @@ enum judgement judge_all(struct client *client, struct bytes *in, struct batch *
  * With route_reads: which transactions are reads, that a standby can serve.
  */
 
-/*
- * Whether what begins with this frame can be served by a standby. WIRE_MORE: more bytes of it are
- * needed.
- */
+/* Whether a standby can serve what begins with this frame. WIRE_MORE: more of it is needed. */
 enum wire_result route_judge(const struct client *client, const struct frame *frame,
                              struct bytes in, bool *is_read_on_standby);
 
@@ -109,10 +96,7 @@ enum wire_result route_judge(const struct client *client, const struct frame *fr
  */
 bool route_client(struct client *client, const struct frame *frame, struct bytes in);
 
-/*
- * The text of a whole frame: of a Query, of a Parse, or of the named statement of a Bind. false: it
- * is not known.
- */
+/* The text of a whole Query or Parse, or of a Bind's named statement. false: it is not known. */
 bool route_frame_text(const struct client *client, const struct frame *frame, struct bytes in,
                       struct bytes *text);
 
@@ -169,9 +153,8 @@ enum late_result {
 	LATE_PASS,  /* not handled here: a server is needed */
 	LATE_MORE,  /* more bytes of the frame are needed */
 	LATE_BEGUN, /* a BEGIN, answered here: the client is in CLIENT_LATE */
-	/* the end of a transaction without any statement: the client is in CLIENT_IDLE */
-	LATE_ENDED,
-	LATE_GONE /* the client was closed */
+	LATE_ENDED, /* the end of a transaction without a statement: CLIENT_IDLE */
+	LATE_GONE   /* the client was closed */
 };
 
 /* Handles a Query of a client in CLIENT_IDLE or CLIENT_LATE. */
@@ -184,10 +167,7 @@ enum late_result late_begin_judge(struct client *client, const struct frame *fra
  */
 bool late_begin_send(struct client *client, char type, struct batch *batch);
 
-/*
- * The first statement after BEGIN was refused here: the transaction has failed. Only in
- * CLIENT_LATE.
- */
+/* The first statement after BEGIN was refused here. Only in CLIENT_LATE. */
 void late_begin_fail(struct client *client);
 
 /* What the late BEGIN says, and SET TRANSACTION behind it. Only if client->late. */
@@ -274,7 +254,6 @@ bool causal_may_read(const struct client *client);
 /* The client's next transaction begins, in the pool that it is a member of. */
 void causal_begin(struct client *client);
 
-/* Frees what there is. */
 void causal_free(struct client *client);
 
 /* Whether that server is known to show what the client has seen, if that was on a standby. */
@@ -296,9 +275,7 @@ void causal_lost(struct client *client);
 bool causal_ends_unasked(struct client *client);
 void causal_ask(struct client *client);
 
-/*
- * The client's server was lost. Whether it owed nothing but its position, which is not known then.
- */
+/* The client's server was lost: whether it owed nothing but its position. */
 bool causal_ends_without(struct client *client);
 
 /* client->is_position_due, and a frame is about to be noted in the ledger. */

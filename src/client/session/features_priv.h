@@ -47,22 +47,14 @@ void placeholders_note_values(struct session *session, struct row_walk values);
 /* Notes the names in the bodies of functions that may set some, as far as the pool knows them. */
 void placeholders_note_catalog(struct session *session);
 
-/* Notes the names of a map. */
 void placeholders_note_map(struct session *session, const struct params *params);
 
-/*
- * ---- libraries ----
- *
- * The libraries that a transaction may have loaded: session->libraries.
- */
+/* ---- libraries that a transaction may have loaded: session->libraries ---- */
 
 /* Notes the names in a text that is about to run. */
 void libraries_note(struct session *session, struct bytes text);
 
-/*
- * The transaction has ended: the libraries that were loaded become part of the server's parameters.
- * false: it is not known which they are.
- */
+/* They become part of the server's parameters. false: it is not known which they are. */
 bool libraries_take(struct session *session, struct server *server);
 
 /*

@@ -62,10 +62,7 @@ enum listening_go {
 enum listening_go listening_before(struct client *client, unsigned int touches, struct bytes text,
                                    struct batch *batch);
 
-/*
- * A message is about to be sent, while listening_is_followed(): it waits for a ReadyForQuery that
- * may be withheld.
- */
+/* Another message, while listening_is_followed(): waits for ReadyForQuery if it may be withheld. */
 enum listening_go listening_follow(struct client *client, struct batch *batch);
 
 /* The message was sent, or is not to be sent. */
@@ -92,10 +89,7 @@ bool listening_holds(struct client *client);
  */
 bool listening_waits(struct client *client);
 
-/*
- * Sends the notifications that wait, and the ReadyForQuery that was withheld, if one was. false:
- * the client was closed.
- */
+/* Sends the notifications that wait, and a ReadyForQuery that was withheld. false: closed. */
 bool listening_release(struct client *client);
 
 /* Whether the lent server listens to a channel that no text of the client has named. */
@@ -122,12 +116,9 @@ bool listening_is_at_rest(const struct client *client);
 /* Writes that, if the client listens. */
 void listening_record(const struct client *client, struct buf *record);
 
-/*
- * Reads it, if it is next in the record. client NULL: only checks it. false: the client was closed.
- */
+/* Reads it, if it is next. client NULL: only checks it. false: the client was closed. */
 bool listening_read(struct client *client, struct record *record);
 
-/* The client is closed. */
 void listening_free(struct client *client);
 
 static inline bool listening_is_followed(const struct client *client)
@@ -135,11 +126,7 @@ static inline bool listening_is_followed(const struct client *client)
 	return client->touched & LISTENING_HOLDS;
 }
 
-/*
- * ---- place.c ----
- *
- * Waiting for a place of max_pinned_servers, with a server.
- */
+/* ---- place.c: waiting for a place of max_pinned_servers, with a server ---- */
 
 /*
  * As listening_before(), for a statement that is about to run: first, it may have to wait for a

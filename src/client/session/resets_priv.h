@@ -32,16 +32,10 @@ static inline void resets_execute(struct client *client)
 		client->touched ^= RESETS_WAIT | RESETS_DUE;
 }
 
-/*
- * Adds what must run between a text that has set parameters back and the next frame, which has this
- * type.
- */
+/* Adds what must run between such a text and the next frame, which has this type. */
 enum listening_go resets_follow(struct client *client, char type, struct batch *batch);
 
-/*
- * A ParameterStatus of the lent server. false: it is forwarded. true: what was added to `instead`
- * is.
- */
+/* A ParameterStatus. false: it is forwarded. true: what was added to `instead` is. */
 bool resets_take_report(struct client *client, const char *name, const char *value,
                         struct buf *instead);
 
@@ -68,10 +62,7 @@ const struct params *resets_before(const struct client *client);
  */
 void resets_tell_hidden(struct client *client, const struct params *before);
 
-/*
- * The transaction has ended and the server's parameters are known: corrects what the client was
- * told.
- */
+/* The server's parameters are known: corrects what the client was told. */
 void resets_settle(struct client *client);
 
 void resets_free(struct session_resets **resets);

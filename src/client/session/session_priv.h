@@ -87,7 +87,6 @@ static inline bool session_is_watched(const struct client *client)
 	return client_rules(client)->session_state != SESSION_STATE_OFF && !client->replication;
 }
 
-/* Whether the session state of clients of this pool is followed. */
 static inline bool session_is_followed(const struct client *client)
 {
 	return client_rules(client)->session_state == SESSION_STATE_FOLLOW && !client->replication;
@@ -128,16 +127,10 @@ static inline bool session_needs_more(const struct client *client, const struct 
 unsigned int session_touches(const struct client *client, const struct frame *frame,
                              struct bytes in, struct bytes *text);
 
-/*
- * Whether a statement that touches this has to wait, before its client gets a server, for a place
- * of max_pinned_servers.
- */
+/* Whether it has to wait, before its client gets a server, for a place. */
 bool session_awaits_place(const struct client *client, unsigned int touches, struct bytes text);
 
-/*
- * Whether something must be looked for that texts do not show: in a sample each counts as a DO
- * block.
- */
+/* Whether something must be looked for that texts do not show, as in a DO block. */
 static inline bool session_looks_for_names(const struct client *client)
 {
 	return (client->touched & SESSION_TOUCH_SAMPLE) ||
@@ -210,9 +203,6 @@ void session_run_unknown(struct client *client);
  * after session_use(); NULL: it is not known.
  */
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text);
-
-/* The client's encoding; NULL: not known. */
-const char *session_encoding(const struct client *client);
 
 /* Whether it has characters with a byte that looks like a quote or a backslash. */
 bool session_encoding_is_unclear(const struct client *client);
@@ -293,10 +283,8 @@ bool session_has_record(const struct client *client);
 /* Adds its record, if there is any. */
 void session_write(const struct client *client, struct buf *record);
 
-/*
- * Reads the record, if it is next. The client has got its server. client NULL: only checks it.
- * false: no memory.
- */
+/* Reads it, if it is next; the client has its server. client NULL: only checks it. false: no
+ * memory. */
 bool session_read(struct client *client, struct record *record);
 
 /* The client is closed or has returned its server. */
@@ -318,10 +306,7 @@ void session_mode_note(struct client *client, const struct frame *frame, struct 
 /* Asks the server for its parameters: on_answer() of the borrower comes. */
 void session_mode_ask(struct client *client);
 
-/*
- * The server's answer. Afterwards server_has_reset() says whether the client must get values of its
- * startup again.
- */
+/* Then server_has_reset() says whether the client must get startup values again. */
 void session_mode_facts(struct client *client, const struct facts *facts);
 
 #endif

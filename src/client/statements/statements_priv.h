@@ -32,13 +32,9 @@ enum statements_result {
 	STATEMENTS_END         /* no memory */
 };
 
-/* Whether the statements of this client are tracked. */
 bool statements_follow(const struct client *client);
 
-/*
- * Whether a partly received frame of such a client must be complete before it is judged.
- * Needs no server.
- */
+/* Whether a frame must be complete before it is judged. Needs no server. */
 bool statements_need_more(const struct client *client, const struct frame *frame, struct bytes in);
 
 /*
@@ -86,10 +82,7 @@ static inline bool statements_concern(const struct client *client, const struct 
 	}
 }
 
-/*
- * Sends a message that fails in place of a frame of this type: the client gets *err.
- * STATEMENTS_DROP or _END.
- */
+/* Sends a message that fails in place of a frame of this type. STATEMENTS_DROP or _END. */
 enum statements_result statements_refuse(struct client *client, char type, const struct err *err,
                                          struct batch *batch);
 
@@ -126,11 +119,7 @@ struct statement *statements_executed(const struct client *client, struct bytes 
 /* The SQL text of the client's statement with this name. NULL: none. */
 const char *statements_text(const struct client *client, const char *name);
 
-/*
- * ---- frames that must be complete ----
- *
- * Which messages must be complete before they are judged, and so are kept until then.
- */
+/* ---- frames that must be complete ---- */
 
 /* Maximum bytes of the names at the front of a message. PostgreSQL cuts a name after 63 bytes. */
 #define WHOLE_NAMES_MAX ((size_t)16 * 1024)
@@ -141,10 +130,7 @@ enum whole {
 	WHOLE_TOO_LONG /* longer than allowed: refuse it */
 };
 
-/*
- * Judges a frame of a client whose statements are tracked. Needs no server. most:
- * max_statement_size.
- */
+/* Needs no server. most: max_statement_size. */
 enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most);
 
 /*
@@ -154,11 +140,9 @@ enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most);
  * names; on servers the statements have names of pgweir.
  */
 
-/* Handles a Parse with a name. */
 enum statements_result prepared_parse(struct client *client, const struct frame *frame,
                                       struct bytes in, struct batch *batch);
 
-/* Handles a Bind or Describe of a named statement. */
 enum statements_result prepared_use(struct client *client, const struct frame *frame,
                                     struct bytes in, const struct object_names *names,
                                     struct batch *batch, size_t *head);
@@ -166,15 +150,9 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 /* Handles a Describe of the portal that was bound last: batch->bound. */
 enum statements_result prepared_describe_portal(struct client *client, struct batch *batch);
 
-/* Handles a Close of a named statement. */
 enum statements_result prepared_close(struct client *client, const char *name);
 
-/*
- * ---- exposed.c ----
- *
- * A client's prepared statements under the client's own names, for texts whose names cannot be
- * replaced.
- */
+/* ---- exposed.c: statements under the client's own names ---- */
 
 /*
  * A frame with a text that may name statements (SQL_TOUCH_BY_NAME), or any text of a client with
@@ -200,31 +178,18 @@ bool exposed_has(const struct client *client, const char *name);
  */
 void exposed_settle(struct client *client, const struct facts *facts);
 
-/*
- * Removes the names from the server, which is at rest. true: on_ready() of the borrower comes, or
- * the client was closed. false: there are none.
- */
+/* The server is at rest. true: on_ready() of the borrower comes, or the client was closed. */
 bool exposed_withdraw(struct client *client);
 
 /* Whether there are some. */
 bool exposed_any(const struct client *client);
 
-/*
- * ---- inject.c ----
- *
- * What is sent to a server besides the client's own messages.
- */
+/* ---- inject.c: what is sent besides the client's own messages ---- */
 
-/*
- * Adds a Close of the statement `name`, its name on servers, which is followed by a zero
- * byte. Adds nothing to the ledger.
- */
+/* Adds a Close of the name on servers, which a zero follows; nothing to the ledger. */
 void inject_close(struct batch *batch, struct bytes name);
 
-/*
- * Adds a Parse of the statement, which must exist until the batch is sent. Adds nothing to
- * the ledger.
- */
+/* Adds a Parse of the statement, which must outlive the batch; nothing to the ledger. */
 void inject_parse(struct client *client, struct batch *batch, const struct statement *statement);
 
 /* Closes other statements until there is space for one more on the server. false: no memory. */
@@ -245,11 +210,7 @@ struct refusal *inject_refusal(const struct err *err);
 enum statements_result inject_refuse(struct client *client, const struct err *err,
                                      struct batch *batch);
 
-/*
- * ---- unnamed.c ----
- *
- * The unnamed statement, when each transaction may be on another server.
- */
+/* ---- unnamed.c: the unnamed statement ---- */
 
 struct channel;
 struct pools_arrival;
@@ -283,7 +244,7 @@ bool unnamed_can_leave(const struct client *client);
 /* What it touches, if it is executed. */
 unsigned int unnamed_touches(const struct client *client);
 
-/* Frees it. The ledger must have settled the open changes. */
+/* The ledger must have settled the open changes. */
 void unnamed_free(struct client *client);
 
 /* Write it as fields of the client's record for another process, and read it. false: not sent. */
@@ -291,11 +252,7 @@ bool unnamed_write(const struct client *client, struct buf *record, struct chann
 void unnamed_read(struct client *client, struct record *record,
                   const struct pools_arrival *arrival);
 
-/*
- * ---- sql_statements.c ----
- *
- * SQL's own PREPARE, EXECUTE and DEALLOCATE, for clients whose statements are tracked.
- */
+/* ---- sql_statements.c: SQL's own PREPARE, EXECUTE and DEALLOCATE ---- */
 
 /* The client's unnamed statement is a PREPARE, EXECUTE, DEALLOCATE or similar. */
 struct sql_unnamed {
@@ -304,7 +261,6 @@ struct sql_unnamed {
 	struct statements *statements;
 	struct statement *statement; /* holds one reference; NULL: without one */
 	char name[SQL_NAME_MAX + 1]; /* the client's name for the statement */
-	struct server_renaming renaming;
 };
 
 /* Stores that the unnamed statement is `read`. statement: may be NULL. false: no memory. */
@@ -315,7 +271,6 @@ bool sql_remember(struct client *client, const struct sql_statement *read,
 enum statements_result sql_refuse_query(struct client *client, const struct err *err,
                                         struct batch *batch);
 
-/* Handles a Query. */
 enum statements_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
                                  struct batch *batch);
 
@@ -335,8 +290,7 @@ bool sql_is_by_name(struct bytes text, bool *is_forgetting);
 
 /*
  * Comes before a Parse, Bind or Describe of such a text: adds the statement that it may mean. PASS,
- * WAIT,
- * END, or DROP: it is refused.
+ * WAIT, END, or DROP: it is refused.
  */
 enum statements_result sql_before_named(struct client *client, const char *text,
                                         struct batch *batch);
@@ -354,10 +308,7 @@ void sql_leave(struct client *client);
 /* Drops what is stored: the unnamed statement is gone or replaced. */
 void sql_forget(struct client *client);
 
-/*
- * statements_judge.c: writes what the unnamed statement contains as fields of the client's
- * record, and reads it. false: could not be sent.
- */
+/* statements_judge.c: hand-over of the unnamed statement. false: could not be sent. */
 bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel);
 void sql_unnamed_read(struct client *client, struct record *record,
                       const struct pools_arrival *arrival);
