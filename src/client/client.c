@@ -761,10 +761,10 @@ usec_t client_wait_limit(const struct client *client)
 	return own && (!wait || own < wait) ? own : wait;
 }
 
-bool client_times(const struct client *client, struct config_times *times)
+bool client_times(const struct client *client, const struct config_user *user,
+                  struct config_times *times)
 {
 	const struct config *config = client->clients->config;
-	const struct pool *pool = client->borrower.pool;
 	const struct config_application *entry = NULL;
 	const char *name;
 
@@ -772,7 +772,7 @@ bool client_times(const struct client *client, struct config_times *times)
 		name = params_find(client->params, "application_name");
 		entry = config_application_find(config, name ? name : "");
 	}
-	*times = config_times(config, pool->database->entry, pool->role->entry, entry);
+	*times = config_times(config, client->borrower.pool->database->entry, user, entry);
 	return entry != NULL;
 }
 
@@ -783,7 +783,7 @@ static void arm_wait(struct client *client, usec_t since)
 	usec_t wait = client_wait_limit(client);
 	struct config_times times;
 
-	client_times(client, &times);
+	client_times(client, client->role->entry, &times);
 	if (times.query && (!wait || times.query < wait))
 		timer_set(&client->timer, loop_timer_queue(loop, times.query, on_query_due), since);
 	else

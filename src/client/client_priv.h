@@ -186,10 +186,12 @@ void client_idle_rearm(struct client *client);
 usec_t client_wait_limit(const struct client *client);
 
 /*
- * The time limits of the client's queries and transactions. true: they are not those of all clients
+ * The time limits of the client's queries and transactions. user: of the pool, or while it waits
+ * that of the client. true: they are not those of all clients
  * of its pool, as there is an entry for its application_name.
  */
-bool client_times(const struct client *client, struct config_times *times);
+bool client_times(const struct client *client, const struct config_user *user,
+                  struct config_times *times);
 
 /* Such a patience, rounded down by at most an eighth. 0: none. */
 uint8_t client_patience(usec_t time);

@@ -108,7 +108,7 @@ void late_begin_arm(struct client *client)
 	usec_t since = client->late->answered_at, idle, whole;
 	struct config_times times;
 
-	client_times(client, &times);
+	client_times(client, client->borrower.pool->role->entry, &times);
 	idle = times.idle_transaction;
 	whole = times.transaction;
 	if (whole && (!idle || client->xact_at + whole < since + idle))

@@ -149,7 +149,7 @@ static void find_times(const struct client *client, struct track *track)
 	struct config_times times;
 
 	track->generation = client->clients->generation;
-	track->has_times = client_times(client, &times);
+	track->has_times = client_times(client, client->borrower.pool->role->entry, &times);
 	if (track->has_times)
 		track->times = server_times_of(client->clients->with.loop, &times);
 }
