@@ -742,22 +742,38 @@ static usec_t patience(unsigned int code)
 	return (exponent ? (usec_t)(8 + digits) << (exponent - 1) : (usec_t)digits) * USEC_PER_MS;
 }
 
-void client_be_patient(struct client *client, usec_t time)
+uint8_t client_patience(usec_t time)
 {
 	unsigned int code = time ? UINT8_MAX : 0;
 
 	while (code > 1 && patience(code) > time)
 		code--;
-	client->borrower.patience = (uint8_t)code;
+	return (uint8_t)code;
 }
 
 usec_t client_wait_limit(const struct client *client)
 {
-	usec_t own = patience(client->borrower.patience);
+	const struct borrower *borrower = &client->borrower;
+	usec_t own = patience(borrower->patience_now ? borrower->patience_now : borrower->patience);
 	usec_t wait = config_query_wait_timeout(client->clients->config, client->database->entry,
 	                                        client->role->entry);
 
 	return own && (!wait || own < wait) ? own : wait;
+}
+
+bool client_times(const struct client *client, const struct config_user *user,
+                  struct config_times *times)
+{
+	const struct config *config = client->clients->config;
+	const struct config_application *entry = NULL;
+	const char *name;
+
+	if (config_has_applications(config)) {
+		name = params_find(client->params, "application_name");
+		entry = config_application_find(config, name ? name : "");
+	}
+	*times = config_times(config, client->borrower.pool->database->entry, user, entry);
+	return entry != NULL;
 }
 
 /* Sets the limit of waiting: that, or query_timeout if that is shorter. */
@@ -765,10 +781,11 @@ static void arm_wait(struct client *client, usec_t since)
 {
 	struct loop *loop = client->clients->with.loop;
 	usec_t wait = client_wait_limit(client);
-	usec_t query = config_query_timeout(client->clients->config, client->role->entry);
+	struct config_times times;
 
-	if (query && (!wait || query < wait))
-		timer_set(&client->timer, loop_timer_queue(loop, query, on_query_due), since);
+	client_times(client, client->role->entry, &times);
+	if (times.query && (!wait || times.query < wait))
+		timer_set(&client->timer, loop_timer_queue(loop, times.query, on_query_due), since);
 	else
 		timer_set(&client->timer, loop_timer_queue(loop, wait, on_wait_due), since);
 }

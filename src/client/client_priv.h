@@ -59,7 +59,7 @@ enum client_feature {
 	CLIENT_FOLLOWS_STATEMENTS = 1 << 2,
 	CLIENT_IS_AUDITED = 1 << 3,    /* session_audit */
 	CLIENT_HAS_SQL_NAMES = 1 << 4, /* SQL's PREPARE has made some of its statements */
-	CLIENT_IS_TRACKED = 1 << 5,    /* track_statements */
+	CLIENT_IS_TRACKED = 1 << 5,    /* track_statements, [statements], [applications] */
 	CLIENT_HAS_HOSTS = 1 << 6      /* a database has several hosts */
 };
 
@@ -163,11 +163,22 @@ void client_idle_resume(struct client *client, usec_t since);
 usec_t client_idle_since(const struct client *client);
 void client_idle_rearm(struct client *client);
 
-/* query_wait_timeout, or the client's own patience if that is shorter. 0: no limit. */
+/*
+ * How long the client waits for a server: query_wait_timeout, or the patience of its statement,
+ * else its own, if that is shorter. 0: no limit.
+ */
 usec_t client_wait_limit(const struct client *client);
 
-/* Sets that patience, rounded down by at most an eighth. 0: it has none. */
-void client_be_patient(struct client *client, usec_t time);
+/*
+ * The time limits of the client's queries and transactions. user: of the pool, or while it waits
+ * that of the client. true: they are not those of all clients
+ * of its pool, as there is an entry for its application_name.
+ */
+bool client_times(const struct client *client, const struct config_user *user,
+                  struct config_times *times);
+
+/* Such a patience, rounded down by at most an eighth. 0: none. */
+uint8_t client_patience(usec_t time);
 
 /* Starts query_wait_timeout and query_wait_notify. */
 void client_wait_begin(struct client *client);

@@ -173,6 +173,12 @@ static void before_ready(struct borrower *borrower, struct buf *ahead)
 	resets_tell(client_of(borrower), ahead);
 }
 
+static void rearm_active(struct client *client)
+{
+	place_rearm(client);
+	track_rearm(client);
+}
+
 static void on_preparing_flushed(struct client *client) { server_read_on(client->borrower.server); }
 
 static const struct borrower_ops client_borrower_ops = {
@@ -248,7 +254,7 @@ static const struct client_ops client_states = {
 		[CLIENT_ACTIVE] = { .on_input = relay_input,
 		                    .on_cancel = place_cancel,
 		                    .on_flushed = relay_flushed,
-		                    .rearm = place_rearm },
+		                    .rearm = rearm_active },
 		[CLIENT_SETTLING] = { .on_flushed = on_preparing_flushed },
 		[CLIENT_CANCELING] = { .on_end = cancel_request_end },
 		[CLIENT_ROUTING] = { .on_end = cancel_request_end_forward },
@@ -392,13 +398,19 @@ static bool has_several_hosts(const struct config *config)
 	return false;
 }
 
+static bool is_tracked(const struct config *config)
+{
+	return config->track_statements || config_statement_next(config, NULL) ||
+	       config_has_applications(config);
+}
+
 static unsigned int features_of(const struct config *config)
 {
 	return (config->disable_pqexec ? CLIENT_REFUSES_QUERY : 0) |
 	       (config->log_min_duration ? CLIENT_NOTES_SLOW : 0) |
 	       (config->max_prepared_statements > 0 ? CLIENT_FOLLOWS_STATEMENTS : 0) |
 	       (config->session_audit ? CLIENT_IS_AUDITED : 0) |
-	       (config->track_statements ? CLIENT_IS_TRACKED : 0) |
+	       (is_tracked(config) ? CLIENT_IS_TRACKED : 0) |
 	       (has_several_hosts(config) ? CLIENT_HAS_HOSTS : 0);
 }
 

@@ -22,6 +22,7 @@
 #include "pgweir/pool/handover.h"
 
 #include "client_records_priv.h"
+#include "relay/relay_priv.h"
 #include "session/listening_change_priv.h"
 #include "statements/names_priv.h"
 #include "statements/statements_priv.h"
@@ -497,6 +498,7 @@ static void take_server(struct client *client, struct pools_arrival *arrival)
 	}
 	arrival->lent = NULL;
 	client_enter(client, CLIENT_ACTIVE);
+	track_rearm(client);
 }
 
 void client_take(struct clients *clients, struct pools_arrival *arrival, struct bytes body, int *fd)

@@ -176,7 +176,9 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 	static const enum entry_kind_id kinds[] = { [INI_DATABASES] = ENTRY_DATABASE,
 		                                    [INI_USERS] = ENTRY_USER,
 		                                    [INI_PEERS] = ENTRY_PEER,
-		                                    [INI_LISTENERS] = ENTRY_LISTENER };
+		                                    [INI_LISTENERS] = ENTRY_LISTENER,
+		                                    [INI_APPLICATIONS] = ENTRY_APPLICATION,
+		                                    [INI_STATEMENTS] = ENTRY_STATEMENT };
 	struct load *load = (struct load *)reader; /* `reader` is its first member */
 
 	if (pair->section == INI_SETTINGS)

@@ -148,6 +148,8 @@ enum ini_section {
 	INI_USERS,
 	INI_PEERS,
 	INI_LISTENERS,
+	INI_APPLICATIONS,
+	INI_STATEMENTS,
 	INI_SKIPPED /* invalid header, which has been reported: lines are ignored */
 };
 
@@ -194,7 +196,15 @@ void origins_take(struct config *config, const struct config *from, const char *
  * The entries of one load: filled line by line, then shared by snapshots.
  */
 
-enum entry_kind_id { ENTRY_DATABASE, ENTRY_USER, ENTRY_PEER, ENTRY_LISTENER, ENTRY_KINDS };
+enum entry_kind_id {
+	ENTRY_DATABASE,
+	ENTRY_USER,
+	ENTRY_PEER,
+	ENTRY_LISTENER,
+	ENTRY_APPLICATION,
+	ENTRY_STATEMENT,
+	ENTRY_KINDS
+};
 
 /* All kinds of entries begin alike. */
 union config_entry {
@@ -207,6 +217,8 @@ union config_entry {
 	struct config_user user;
 	struct config_peer peer;
 	struct config_listener listener;
+	struct config_application application;
+	struct config_statement statement;
 };
 
 struct config_entries {
@@ -222,9 +234,9 @@ struct config_entries *entries_ref(struct config_entries *entries);
 void entries_unref(struct config_entries **entries); /* accepts NULL, sets NULL */
 
 /*
- * Parses a line of [databases], [users], [peers] or [listeners] and replaces an entry of the same
- * name. `text` is modified. false: *err is the reason, with the entry's name. *notes (may be NULL)
- * gets warnings, without the name.
+ * Parses a line of a section but [pgbouncer], and replaces an entry of the same name. `text` is
+ * modified. false: *err is the reason, with the entry's name. *notes (may be NULL) gets warnings,
+ * without the name.
  */
 bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const char *name,
                  char *text, struct buf *notes, struct err *err);
@@ -268,6 +280,8 @@ void entry_clear(void *entry, enum entry_kind_id kind);
  *   @user_keys@       the keys of [users], for the manual page
  *   @peer_keys@       the keys of [peers], for the manual page
  *   @listener_keys@   the keys of [listeners], for the manual page
+ *   @application_keys@   the keys of [applications], for the manual page
+ *   @statement_keys@  the keys of [statements], for the manual page
  *   @example@         all settings with their defaults, commented out, for an ini file
  */
 void manual_fill(struct bytes template, struct buf *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The entries of [databases], [users], [peers] and [listeners], found by name.
+ * The entries of all sections but [pgbouncer], found by name.
  */
 #define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
 
@@ -81,6 +81,12 @@ static int peer_id(const char *name)
 	return (int)value;
 }
 
+/* 0: it is no digest as SHOW STATEMENTS has it. */
+static uint64_t statement_digest(const char *name)
+{
+	return strspn(name, "0123456789abcdef") == 16 && !name[16] ? strtoull(name, NULL, 16) : 0;
+}
+
 static bool judge_name(enum entry_kind_id kind, const char *name, struct err *err)
 {
 	const struct entry_kind *row = &entry_kinds[kind];
@@ -89,6 +95,12 @@ static bool judge_name(enum entry_kind_id kind, const char *name, struct err *er
 		return err_set(err, ERR_CONFIG,
 		               "peer \"%.64s\": its id must be a number from 1 to %d", name,
 		               CONFIG_PEER_ID_MAX);
+	if (kind == ENTRY_STATEMENT && !statement_digest(name))
+		return err_set(
+		    err, ERR_CONFIG,
+		    "statement \"%.64s\": its digest must be 16 hexadecimal digits, as in "
+		    "SHOW STATEMENTS",
+		    name);
 	if (kind == ENTRY_DATABASE && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
 		return err_set(err, ERR_CONFIG,
 		               "database \"%s\": this name is reserved for the console", name);
@@ -112,6 +124,8 @@ static union config_entry *entry_new(enum entry_kind_id kind, const char *name)
 		snprintf(id, sizeof(id), "%d", entry->peer.id);
 		name = id;
 	}
+	if (kind == ENTRY_STATEMENT)
+		entry->statement.digest = statement_digest(name);
 	entry->name = strdup(name);
 	if (!entry->name)
 		entry_free(&entry, kind);
@@ -139,6 +153,13 @@ static bool judge_listener(const struct config_entries *entries,
 	return true;
 }
 
+static bool judge_statement(const struct config_statement *statement, struct err *err)
+{
+	return statement->block || statement->max_running ||
+	       statement->query_timeout != CONFIG_INHERIT ||
+	       err_set(err, ERR_CONFIG, "block, max_running and query_timeout are missing");
+}
+
 bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const char *name,
                  char *text, struct buf *notes, struct err *err)
 {
@@ -151,7 +172,8 @@ bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const 
 	ok = entry || err_set(err, ERR_MEMORY, "no memory");
 	ok = ok && entry_read(entry, kind, text, notes, err) &&
 	     (kind != ENTRY_PEER || judge_host(&entry->peer, err)) &&
-	     (kind != ENTRY_LISTENER || judge_listener(entries, &entry->listener, err));
+	     (kind != ENTRY_LISTENER || judge_listener(entries, &entry->listener, err)) &&
+	     (kind != ENTRY_STATEMENT || judge_statement(&entry->statement, err));
 	if (ok && !file_entry(entries, kind, entry))
 		ok = err_set(err, ERR_MEMORY, "no memory");
 	if (ok)
@@ -347,6 +369,29 @@ bool config_listener_has(const struct config_listener *listener, const char *dat
 	return list->count == 0;
 }
 
+/* ---- applications and statements ---- */
+
+const struct config_application *config_application_find(const struct config *config,
+                                                         const char *name)
+{
+	const union config_entry *entry = config->entries->tables[ENTRY_APPLICATION];
+
+	while (entry && !is_like(name, entry->name))
+		entry = entry->hh.next;
+	return entry ? &entry->application : NULL;
+}
+
+bool config_has_applications(const struct config *config)
+{
+	return config->entries->tables[ENTRY_APPLICATION] != NULL;
+}
+
+const struct config_statement *config_statement_next(const struct config *config,
+                                                     const struct config_statement *before)
+{
+	return next_entry(config, ENTRY_STATEMENT, before ? &before->hh : NULL);
+}
+
 /*
  * ---- effective values ----
  *
@@ -391,6 +436,27 @@ static int64_t first_said(int64_t user, int64_t database, int64_t setting)
 CONFIG_OF_BOTH(OF_BOTH)
 CONFIG_OF_DATABASE(OF_DATABASE)
 CONFIG_OF_USER(OF_USER)
+
+/* clang-format off */
+#define TIME(field) \
+	shorter(first_said(SAID(user, field), SAID(database, field), config->field), \
+	        SAID(application, field))
+/* clang-format on */
+
+static usec_t shorter(usec_t time, usec_t other)
+{
+	return other > 0 && (time == 0 || other < time) ? other : time;
+}
+
+struct config_times config_times(const struct config *config,
+                                 const struct config_database *database,
+                                 const struct config_user *user,
+                                 const struct config_application *application)
+{
+	return (struct config_times){ .query = TIME(query_timeout),
+		                      .idle_transaction = TIME(idle_transaction_timeout),
+		                      .transaction = TIME(transaction_timeout) };
+}
 
 enum pool_mode config_pool_mode(const struct config *config, const struct config_database *database,
                                 const struct config_user *user)

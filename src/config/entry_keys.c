@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The keys of entries in [databases], [users], [peers] and [listeners], and the parsing of their
- * values.
+ * The keys of the entries of all sections but [pgbouncer], and the parsing of their values.
  *
  * Numbers here are always decimal, even with a leading zero, as in these sections of
  * PgBouncer's file. But a text that is not a number is an error, not 0.
@@ -23,6 +22,8 @@
 #define USER(field, ...) KEY(config_user, field, __VA_ARGS__)
 #define PEER(field, ...) KEY(config_peer, field, __VA_ARGS__)
 #define LISTENER(field, ...) KEY(config_listener, field, __VA_ARGS__)
+#define APPLICATION(field, ...) KEY(config_application, field, __VA_ARGS__)
+#define STATEMENT(field, ...) KEY(config_statement, field, __VA_ARGS__)
 #define POOL_MODES .words = value_pool_modes, .unset = POOL_MODE_INHERIT
 #define SESSION_STATES .words = value_session_states, .unset = SESSION_STATE_INHERIT
 #define ISOLATIONS .words = value_session_isolations, .unset = SESSION_ISOLATION_INHERIT
@@ -36,6 +37,9 @@ static const char above_zero_help[] = "As the setting, for this entry. 0 = the s
 static const char auth_help[] = "As the setting, for clients of this entry.";
 static const char wait_help[] = "As the setting, for this entry. 0 or negative = no limit.";
 static const char listener_help[] = "As the setting, for clients of this listener.";
+static const char application_help[] =
+    "As the setting, for clients of this application_name, if it is shorter than what applies to "
+    "them without this line. 0 = nothing else than that.";
 static const char startup_help[] = "Sent to the server in the startup packet.";
 
 static const struct setting database_keys[] = {
@@ -61,6 +65,7 @@ static const struct setting database_keys[] = {
 	                 "host that cannot be reached is skipped for server_login_retry as long "
 	                 "as another one can be reached. If not set, the Unix socket in "
 	                 "unix_socket_dir."),
+	DATABASE(idle_transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	DATABASE(load_balance_hosts, .words = value_load_balances, .initial = "round-robin",
 	         .help = "How the host of a new connection is chosen if there are several. "
@@ -87,6 +92,7 @@ static const struct setting database_keys[] = {
 	                 "setting's value."),
 	DATABASE(port, .min = 1, .max = 65535, .is_exact = true, .initial = "5432",
 	         .help = "Port of the server."),
+	DATABASE(query_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help),
 	DATABASE(reserve_pool_size, .low = LOW_MINUS_INHERITS,
 	         .help = "As the setting, for this entry; reserve_pool is an alias. Negative = "
@@ -103,6 +109,7 @@ static const struct setting database_keys[] = {
 	                 "Other hosts of the entry are not used. While no host fits, clients "
 	                 "wait."),
 	DATABASE(timezone, .help = startup_help),
+	DATABASE(transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(user, .length_max = CONFIG_USER_NAME_MAX,
 	         .help = "Server user for all clients of this entry: they share one pool, and "
 	                 "its connections log in as this user."),
@@ -191,6 +198,25 @@ static const struct setting listener_keys[] = {
 	         .help = "Directory of a Unix socket (/path or @name)."),
 };
 
+static const struct setting application_keys[] = {
+	APPLICATION(idle_transaction_timeout, .low = LOW_ZERO_INHERITS, .help = application_help),
+	APPLICATION(query_timeout, .low = LOW_ZERO_INHERITS, .help = application_help),
+	APPLICATION(transaction_timeout, .low = LOW_ZERO_INHERITS, .help = application_help),
+};
+
+static const struct setting statement_keys[] = {
+	STATEMENT(block, .max = 1, .initial = "0",
+	          .help = "1: the statement is refused (42501). One that runs goes on."),
+	STATEMENT(max_running, .max = INT32_MAX, .initial = "0",
+	          .help =
+	              "How many servers may execute the statement at the same time. A client that "
+	              "would be one more is refused at once (53300). 0 = no limit."),
+	STATEMENT(query_timeout, .low = LOW_ZERO_INHERITS,
+	          .help =
+	              "As the setting, for this statement, whatever applies to its client. Waiting "
+	              "for a server does not count. 0 = what applies to its client."),
+};
+
 #define KIND(word, rows, most)                                                                 \
 	{                                                                                      \
 		.what = (word), .keys = (rows), .key_count = sizeof(rows) / sizeof((rows)[0]), \
@@ -202,6 +228,8 @@ const struct entry_kind entry_kinds[ENTRY_KINDS] = {
 	[ENTRY_USER] = KIND("user", user_keys, CONFIG_USER_NAME_MAX),
 	[ENTRY_PEER] = KIND("peer", peer_keys, CONFIG_DATABASE_NAME_MAX),
 	[ENTRY_LISTENER] = KIND("listener", listener_keys, CONFIG_DATABASE_NAME_MAX),
+	[ENTRY_APPLICATION] = KIND("application", application_keys, CONFIG_DATABASE_NAME_MAX),
+	[ENTRY_STATEMENT] = KIND("statement", statement_keys, CONFIG_DATABASE_NAME_MAX),
 };
 
 static const struct {

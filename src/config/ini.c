@@ -16,8 +16,14 @@ static const struct {
 	const char *name;
 	enum ini_section section;
 } sections[] = {
-	{ "pgbouncer", INI_SETTINGS }, { "pgweir", INI_SETTINGS }, { "databases", INI_DATABASES },
-	{ "users", INI_USERS },        { "peers", INI_PEERS },     { "listeners", INI_LISTENERS },
+	{ "pgbouncer", INI_SETTINGS },
+	{ "pgweir", INI_SETTINGS },
+	{ "databases", INI_DATABASES },
+	{ "users", INI_USERS },
+	{ "peers", INI_PEERS },
+	{ "listeners", INI_LISTENERS },
+	{ "applications", INI_APPLICATIONS },
+	{ "statements", INI_STATEMENTS },
 };
 
 static void refuse_section(struct ini_reader *reader, struct source_pos pos, const char *name)
@@ -32,7 +38,7 @@ static void refuse_section(struct ini_reader *reader, struct source_pos pos, con
 	else
 		problems_add(reader->problems, pos,
 		             "unknown section [%s]: valid sections are [pgbouncer], [databases], "
-		             "[users], [peers] and [listeners]",
+		             "[users], [peers], [listeners], [applications] and [statements]",
 		             name);
 }
 

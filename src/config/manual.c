@@ -108,6 +108,10 @@ static void roff_peer_keys(struct buf *out) { roff_keys(out, ENTRY_PEER); }
 
 static void roff_listener_keys(struct buf *out) { roff_keys(out, ENTRY_LISTENER); }
 
+static void roff_application_keys(struct buf *out) { roff_keys(out, ENTRY_APPLICATION); }
+
+static void roff_statement_keys(struct buf *out) { roff_keys(out, ENTRY_STATEMENT); }
+
 static void example_comment(struct buf *out, const char *text)
 {
 	buf_add_wrapped(out, text, EXAMPLE_WIDTH, ";; ");
@@ -137,9 +141,14 @@ static void example_settings(struct buf *out)
 }
 
 static const struct filter_mark marks[] = {
-	{ "@settings@", roff_settings },           { "@database_keys@", roff_database_keys },
-	{ "@user_keys@", roff_user_keys },         { "@peer_keys@", roff_peer_keys },
-	{ "@listener_keys@", roff_listener_keys }, { "@example@", example_settings },
+	{ "@settings@", roff_settings },
+	{ "@database_keys@", roff_database_keys },
+	{ "@user_keys@", roff_user_keys },
+	{ "@peer_keys@", roff_peer_keys },
+	{ "@listener_keys@", roff_listener_keys },
+	{ "@application_keys@", roff_application_keys },
+	{ "@statement_keys@", roff_statement_keys },
+	{ "@example@", example_settings },
 };
 
 void manual_fill(struct bytes template, struct buf *out)

@@ -30,6 +30,10 @@ void apply_settings(struct daemon *daemon, struct ranges *proxies)
 {
 	struct lane *lane;
 
+	lanes_hold(&daemon->lanes);
+	if (!statement_limits_configure(&daemon->statement_limits, daemon->config))
+		log_warning(&daemon->logger, "out of memory: not all of [statements] is in force");
+	lanes_release(&daemon->lanes);
 	LANES_HELD(lane, &daemon->lanes)
 	apply_to_lane(daemon, lane, proxies);
 	ranges_release(&proxies);

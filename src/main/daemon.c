@@ -231,6 +231,7 @@ static void free_lanes(struct daemon *daemon)
 	loop_free(&lane->loop);
 	free(daemon->lanes.at);
 	gates_sweep(&daemon->gates);
+	statement_limits_done(&daemon->statement_limits);
 	broker_free(&daemon->broker);
 	verifiers_free(&daemon->verifiers);
 	throttle_free(&daemon->throttle);

@@ -93,6 +93,7 @@ struct daemon {
 	struct door_list doors;         /* the main listener is the first */
 	/* gives a client that was accepted to a loop: lane_deal() */
 	void (*deal)(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate);
+	struct statement_limits statement_limits;
 	struct gate_table gates; /* those of the doors, and of closed ones that have clients */
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */

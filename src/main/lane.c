@@ -475,6 +475,7 @@ bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err
 		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
 		.door = console_door(daemon->console),
 		.gates = &daemon->gates,
+		.limits = &daemon->statement_limits,
 		.on_free = on_free,
 		.on_unknown_cancel_key = on_unknown_cancel_key,
 		.send_elsewhere = daemon->lanes.count > 1 ? send_elsewhere : NULL,

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The trace that an SQL text belongs to.
+ * What the comments of an SQL text say, and the trace that it belongs to.
  *
  * Hard here: only the comment at each end is looked at, and not the text between them, so the cost
  * is bounded. Quotes between are not read: what looks like a comment at the end of a text is one,
  * or the text is not valid.
  */
 #include "pgweir/pgwire/sql_traceparent.h"
-
-static const char name[] = "traceparent='";
-#define NAME_SIZE (sizeof(name) - 1)
 
 static bool is_blank(char c)
 {
@@ -31,37 +28,37 @@ static bool has_digits(const char *at, size_t count, char end, bool may_be_zero)
 	return at[count] == end && (may_be_zero || !is_zero);
 }
 
-/* With the quote that follows it. Version ff, and ids of zeros, are not valid. */
+/* A quote follows it. Version ff, and ids of zeros, are not valid. */
 static bool is_value(struct bytes value)
 {
 	const char *at = value.at;
 
-	return value.count > SQL_TRACEPARENT_SIZE && has_digits(at, 2, '-', true) &&
+	return value.count == SQL_TRACEPARENT_SIZE && has_digits(at, 2, '-', true) &&
 	       memcmp(at, "ff", 2) != 0 && has_digits(at + 3, 32, '-', false) &&
 	       has_digits(at + 36, 16, '-', false) && has_digits(at + 53, 2, '\'', true);
 }
 
 /* comment: what is between its ends. */
-static bool find_value(struct bytes comment, struct bytes *value)
+static bool find_value(struct bytes comment, const char *key, struct bytes *value)
 {
 	struct bytes rest = comment;
+	size_t size = strlen(key);
+	const char *at, *end;
 
-	while (rest.count >= NAME_SIZE) {
-		const char *at = memmem(rest.at, rest.count, name, NAME_SIZE);
-
-		if (!at)
-			return false;
-		rest = bytes_skip(rest, (size_t)(at - rest.at) + NAME_SIZE);
+	while (rest.count >= size && (at = memmem(rest.at, rest.count, key, size))) {
+		rest = bytes_skip(rest, (size_t)(at - rest.at) + size);
 		if (at != comment.at && at[-1] != ',' && !is_blank(at[-1]))
 			continue; /* the end of another name */
-		*value = bytes_of(rest.at, SQL_TRACEPARENT_SIZE);
-		return is_value(rest);
+		end = memchr(rest.at, '\'', rest.count);
+		if (end)
+			*value = bytes_of(rest.at, (size_t)(end - rest.at));
+		return end != NULL;
 	}
 	return false;
 }
 
 /* The comment at the beginning. */
-static bool find_first(struct bytes text, struct bytes *value)
+static bool find_first(struct bytes text, const char *key, struct bytes *value)
 {
 	const char *end;
 
@@ -71,11 +68,11 @@ static bool find_first(struct bytes text, struct bytes *value)
 		return false;
 	text = bytes_skip(text, 2);
 	end = memmem(text.at, text.count, "*/", 2);
-	return end && find_value(bytes_of(text.at, (size_t)(end - text.at)), value);
+	return end && find_value(bytes_of(text.at, (size_t)(end - text.at)), key, value);
 }
 
 /* The comment at the end, which only blanks and semicolons may follow. */
-static bool find_last(struct bytes text, struct bytes *value)
+static bool find_last(struct bytes text, const char *key, struct bytes *value)
 {
 	size_t at;
 
@@ -88,10 +85,15 @@ static bool find_last(struct bytes text, struct bytes *value)
 		at--;
 	if (memcmp(text.at + at, "/*", 2) != 0)
 		return false;
-	return find_value(bytes_skip(text, at + 2), value);
+	return find_value(bytes_skip(text, at + 2), key, value);
 }
 
 bool sql_traceparent(struct bytes text, struct bytes *value)
+{
+	return sql_traceparent_key(text, "traceparent='", value) && is_value(*value);
+}
+
+bool sql_traceparent_key(struct bytes text, const char *key, struct bytes *value)
 {
 	struct bytes front = text, back = text;
 
@@ -99,5 +101,5 @@ bool sql_traceparent(struct bytes text, struct bytes *value)
 		front.count = SQL_TRACEPARENT_REACH;
 		back = bytes_skip(text, text.count - SQL_TRACEPARENT_REACH);
 	}
-	return find_last(back, value) || find_first(front, value);
+	return find_last(back, key, value) || find_first(front, key, value);
 }

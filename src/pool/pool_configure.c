@@ -265,6 +265,7 @@ void pool_configure(struct pool *pool)
 	const struct config *config = pool->pools->config;
 	const struct config_database *entry = pool->database->entry;
 	const struct config_user *user = pool->role->entry;
+	struct config_times times = config_times(config, entry, user, NULL);
 	usec_t check = config->server_check_delay;
 
 	if (config->server_idle_timeout && check >= config->server_idle_timeout)
@@ -290,11 +291,7 @@ void pool_configure(struct pool *pool)
 		.check =
 		    config_check_query(config) ? limit_queue(pool, check, server_check_due) : NULL,
 		.life = limit_queue(pool, pool->limits.lifetime, pool_life_due),
-		.query = limit_queue(pool, config_query_timeout(config, user), server_query_due),
-		.idle_transaction = limit_queue(pool, config_idle_transaction_timeout(config, user),
-		                                server_idle_transaction_due),
-		.transaction = limit_queue(pool, config_transaction_timeout(config, user),
-		                           server_transaction_due),
+		.times = server_times_of(pool->pools->with.loop, &times),
 		.ending = pool_ending_limit(pool),
 		.grace = pool_grace_limit(pool),
 		.retry_gap = config->server_login_retry > RETRY_GAP_MIN ? config->server_login_retry

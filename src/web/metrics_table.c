@@ -137,6 +137,19 @@ static const struct metric of_limits[] = {
 	      "Pools that wait because of a limit; for pool_size: clients."),
 };
 
+static const struct metric of_listeners[] = {
+	GAUGE("pgweir_listener_clients", "clients", "Clients that came by a listener."),
+	COUNTER("pgweir_listener_accepted_total", "accepted", "Connections accepted."),
+	COUNTER("pgweir_listener_refused_total", "refused",
+	        "Clients refused because of the listener's own max_client_conn."),
+};
+
+/* Groups have names that clients choose, so they are only counted. */
+static const struct metric of_shares[] = {
+	GAUGE("pgweir_share_groups", NULL,
+	      "Groups of clients that share the servers of a pool (fair_by, priority)."),
+};
+
 static const struct metric of_events[] = {
 	COUNTER("pgweir_events_total", "count", "Events of SHOW EVENTS, by kind."),
 };
@@ -249,7 +262,9 @@ const struct metrics_source metrics_sources[] = {
 	SOURCE("STATS_TOTALS", METRICS_ROWS, of_stats, "database"),
 	SOURCE("CLIENTS", METRICS_GROUPED, of_clients, "database", "user", "application_name",
 	       "state"),
-	SOURCE("LIMITS", METRICS_ROWS, of_limits, "limit", "database", "user", "host"),
+	SOURCE("LIMITS", METRICS_ROWS, of_limits, "limit", "database", "user", "host", "statement"),
+	SOURCE("LISTENERS", METRICS_ROWS, of_listeners, "name", "port"),
+	SOURCE("SHARES", METRICS_GROUPED, of_shares, "database", "user", "priority"),
 	SOURCE("EVENTS_TOTALS", METRICS_ROWS, of_events, "event"),
 	SOURCE("CLOSES", METRICS_ROWS, of_closes, "type", "reason", "is_error", "database"),
 	SOURCE("SQLSTATES", METRICS_ROWS, of_sqlstates, "class", "sqlstate", "side", "severity"),

@@ -71,7 +71,7 @@ state_since:t xact_since:t wait seconds xact_seconds statement:t""",
 seconds why:t objects:t statement:t""",
     "SESSION_STATE": """id database:t user:t application_name:t addr:t port ptr:t parameters:t libraries:t
 channels:t pins:t""",
-    "LIMITS": "limit:t database:t user:t value source:t used hits:b host:t waiting",
+    "LIMITS": "limit:t database:t user:t value source:t used hits:b host:t waiting statement:t",
     "AUDIT": """database:t user:t application_name:t sessions servers feature:t count:b
 in_transaction_mode:t example:t found:b""",
     "CATALOG": "database:t state:t since:t why:t kind:t name:t touches:t",

@@ -12,6 +12,7 @@
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
 #include "pgweir/client/login.h"
+#include "pgweir/client/statement_limits.h"
 #include "pgweir/net/stream_parcel.h"
 #include "pgweir/net/address.h"
 #include "pgweir/net/tls.h"
@@ -81,8 +82,9 @@ struct clients_with {
 	 * from `first` on: the one that has the fewest clients. May be that of this loop.
 	 */
 	unsigned int (*pick_home)(void *arg, unsigned int first, unsigned int count);
-	struct gate_table *gates; /* of all loops */
-	struct homes *homes;      /* of all loops; NULL if there is one, like pick_home */
+	struct gate_table *gates;              /* of all loops */
+	const struct statement_limits *limits; /* of all loops */
+	struct homes *homes; /* of all loops; NULL if there is one, like pick_home */
 	void *arg;
 	/* Clients must use descriptors below this one. 0 = no limit. */
 	int files_for_clients;

@@ -183,7 +183,7 @@ struct config_list {
 #define CONFIG_TRACK_MAX 100000  /* greatest value of track_statements */
 
 struct origin;         /* where a value comes from: config/changes.h */
-struct config_entries; /* [databases], [users], [peers]: config/entries.h */
+struct config_entries; /* of the other sections: config/entries.h */
 
 struct config {
 	struct refs refs;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The entries of [databases], [users], [peers] and [listeners], and the effective values for one
- * user on one database.
+ * The entries of all sections but [pgbouncer], and the effective values for one user on one
+ * database.
  *
  * Entries belong to the snapshot and are valid as long as a reference to it is held. Snapshots
  * that differ only by a SET share them.
@@ -67,6 +67,9 @@ struct config_database {
 	int max_waiting; /* of all its pools; 0 = no limit */
 	usec_t server_lifetime;
 	usec_t query_wait_timeout; /* 0 = no limit */
+	usec_t query_timeout;
+	usec_t idle_transaction_timeout;
+	usec_t transaction_timeout;
 };
 
 struct config_user {
@@ -144,9 +147,9 @@ const struct config_user *config_user_next(const struct config *config,
  * client logged in as.
  *
  * The simple ones are rows: config_late_begin(config, database, user),
- * config_min_pool_size(config, database), config_query_timeout(config, user). A number or duration
- * of 0 means no limit, as in the setting; max_standby_lag is how far a standby may be behind to
- * serve reads.
+ * config_min_pool_size(config, database), config_pin_idle_timeout(config, user). A number or
+ * duration of 0 means no limit, as in the setting; max_standby_lag is how far a standby may be
+ * behind to serve reads.
  */
 #define CONFIG_OF_BOTH(ROW)             \
 	ROW(bool, late_begin)           \
@@ -162,13 +165,10 @@ const struct config_user *config_user_next(const struct config *config,
 	ROW(int, max_db_connections)       \
 	ROW(int, max_db_client_connections)
 
-#define CONFIG_OF_USER(ROW)                   \
-	ROW(int, max_user_connections)        \
-	ROW(usec_t, query_timeout)            \
-	ROW(usec_t, idle_transaction_timeout) \
-	ROW(usec_t, transaction_timeout)      \
-	ROW(usec_t, client_idle_timeout)      \
-	ROW(usec_t, pin_idle_timeout)         \
+#define CONFIG_OF_USER(ROW)              \
+	ROW(int, max_user_connections)   \
+	ROW(usec_t, client_idle_timeout) \
+	ROW(usec_t, pin_idle_timeout)    \
 	ROW(int, max_user_client_connections)
 
 #define CONFIG_SAYS_OF_BOTH(type, name)                                                         \
@@ -182,6 +182,20 @@ const struct config_user *config_user_next(const struct config *config,
 CONFIG_OF_BOTH(CONFIG_SAYS_OF_BOTH)
 CONFIG_OF_DATABASE(CONFIG_SAYS_OF_DATABASE)
 CONFIG_OF_USER(CONFIG_SAYS_OF_USER)
+
+/*
+ * The limits of queries and transactions; 0 = no limit. application: the entry of the client's
+ * application_name, which makes them shorter; or NULL.
+ */
+struct config_times {
+	usec_t query, idle_transaction, transaction;
+};
+
+struct config_application;
+struct config_times config_times(const struct config *config,
+                                 const struct config_database *database,
+                                 const struct config_user *user,
+                                 const struct config_application *application);
 
 /* The mode of clients whose listener has none. */
 enum pool_mode config_pool_mode(const struct config *config, const struct config_database *database,
@@ -325,5 +339,40 @@ bool config_listener_has(const struct config_listener *listener, const char *dat
  */
 const struct config *config_of_listener(const struct config *config,
                                         const struct config_listener *listener, struct err *err);
+
+/*
+ * ---- applications and statements ----
+ *
+ * The entries of [applications] and [statements], in the order of the file.
+ */
+
+/* Limits by application_name. CONFIG_INHERIT: none of its own. */
+struct config_application {
+	char *name; /* a pattern: * = any text */
+	struct source_pos pos;
+	UT_hash_handle hh;
+	usec_t query_timeout;
+	usec_t idle_transaction_timeout;
+	usec_t transaction_timeout;
+};
+
+/* The first entry whose pattern fits the name. NULL: none. */
+const struct config_application *config_application_find(const struct config *config,
+                                                         const char *name);
+bool config_has_applications(const struct config *config);
+
+struct config_statement {
+	char *name; /* its digest (pgwire/sql_digest.h), 16 hexadecimal digits */
+	struct source_pos pos;
+	UT_hash_handle hh;
+	uint64_t digest;
+	usec_t query_timeout; /* CONFIG_INHERIT: that of its client */
+	int max_running;      /* 0 = no limit */
+	int block;            /* 0 or 1 */
+};
+
+/* After that one; NULL: the first one. */
+const struct config_statement *config_statement_next(const struct config *config,
+                                                     const struct config_statement *before);
 
 #endif

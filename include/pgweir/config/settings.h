@@ -56,7 +56,7 @@ enum entry_low {
 	LOW_MINUS_IS_ZERO
 };
 
-/* A setting; or a key of an entry in [databases], [users], [peers] or [listeners]. */
+/* A setting; or a key of the entries of another section. */
 struct setting {
 	const char *name;
 	enum setting_type type;

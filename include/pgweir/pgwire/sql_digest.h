@@ -12,20 +12,20 @@
  * "name" and name are different. A string that contains a backslash is read as with
  * standard_conforming_strings = on.
  *
- * The work is linear, and bounded by SQL_DIGEST_MAX. Without the key nobody can choose texts with
- * the same digest, except by the rules above.
+ * The work is linear, and bounded by SQL_DIGEST_MAX. The digest is the same in all processes, as
+ * [statements] names it. So a client can choose texts with the same digest: a table of digests
+ * needs a hash with a key.
  */
 #ifndef PGWEIR_PGWIRE_SQL_DIGEST_H
 #define PGWEIR_PGWIRE_SQL_DIGEST_H
 
 #include "pgweir/base/bytes.h"
-#include "pgweir/base/hash.h"
 #include "pgweir/base/text.h"
 
 /* Bytes of a text that count. What follows them changes nothing. */
 #define SQL_DIGEST_MAX ((size_t)64 * 1024)
 
-uint64_t sql_digest(const struct hash_key *key, struct bytes text);
+uint64_t sql_digest(struct bytes text);
 
 /*
  * Adds the statement without its constants, for log and console: a `?` for each, one space for

@@ -22,4 +22,10 @@
 /* *value points into the text. false: it has none, or one that is not valid. */
 bool sql_traceparent(struct bytes text, struct bytes *value);
 
+/*
+ * The value of any key in such a comment. key: with the equals sign and the quote. The value may be
+ * any text without a quote.
+ */
+bool sql_traceparent_key(struct bytes text, const char *key, struct bytes *value);
+
 #endif

@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "pgweir/config/changes.h"
 #include "pgweir/config/settings.h"
@@ -33,7 +34,8 @@
 	COLUMN(TEXT, host, 0,                                                                     \
 	       "Address of PostgreSQL that the limit applies to (max_host_connections), while "   \
 	       "there are servers; NULL: all.")                                                   \
-	COLUMN(INT4, waiting, 0, "Pools that wait because of the limit; for pool_size: clients.")
+	COLUMN(INT4, waiting, 0, "Pools that wait because of the limit; for pool_size: clients.") \
+	COLUMN(TEXT, statement, 0, "Digest of the statement that the limit applies to; NULL: all.")
 
 ROW_DECLARE(struct limit_row, limit_columns, LIMIT_ROW, char source_buffer[SOURCE_POS_SIZE];);
 
@@ -49,6 +51,7 @@ struct thing {
 	const struct cap_host *host;
 	const struct config_user *user; /* of [users] */
 	const struct pool *pool;
+	const struct statement_limit *statement; /* of [statements] */
 };
 
 /* ---- source of the value ---- */
@@ -218,6 +221,17 @@ LIMIT(session_state, "session_state", said_state(thing->user ? &thing->user->ses
       said_state(thing->entry ? &thing->entry->session_state : NULL), 0, 0,
       thing->pool->state_refused)
 
+/* Of the process: each lane says the same. */
+static void of_statement(struct limit_row *row, const struct thing *thing)
+{
+	const struct statement_limit *limit = thing->statement;
+
+	row->value = limit->entry->max_running;
+	row->source = by_pos(row, "statement", limit->entry->name, limit->entry->pos);
+	row->used = (int32_t)atomic_load(&limit->running);
+	row->hits = (int64_t)atomic_load(&limit->refused_count);
+}
+
 /* ---- the objects ---- */
 
 /* false: it no longer exists. */
@@ -250,6 +264,31 @@ static bool find_host(struct cursor *cursor, struct thing *thing)
 {
 	thing->host = pools_find_cap_host(thing->lane->pools, cursor->ordered.first);
 	return thing->host != NULL;
+}
+
+static void collect_statements(struct cursor *cursor)
+{
+	const struct clients *clients = show_source_first(cursor->source)->clients;
+	const struct statement_limit *limit = clients->with.limits->table;
+
+	for (; limit; limit = limit->hh.next) {
+		if (limit->entry)
+			cursor_offer(cursor, limit->entry->name, "", NULL);
+	}
+}
+
+static bool find_statement(struct cursor *cursor, struct thing *thing)
+{
+	thing->statement = statement_limits_find(thing->lane->clients->with.limits,
+	                                         strtoull(cursor->ordered.first, NULL, 16));
+	return thing->statement != NULL;
+}
+
+static bool is_blocked(const struct thing *thing) { return thing->statement->entry->block; }
+
+static bool counts_running(const struct thing *thing)
+{
+	return !is_blocked(thing) && thing->statement->entry->max_running;
 }
 
 static bool is_limited(const struct pool *pool)
@@ -290,7 +329,8 @@ static const struct scope {
 	void (*collect)(struct cursor *cursor); /* NULL: there is one object, without a name */
 	bool (*find)(struct cursor *cursor, struct thing *thing);
 	bool is_user;     /* the first name of an item is a user, */
-	bool is_host;     /* or the address of a host */
+	bool is_host;     /* or the address of a host, */
+	bool is_digest;   /* or the digest of a statement */
 	bool has_both;    /* the names are a database and a user */
 	const char *name; /* of the database, if there is only one object; or NULL */
 	struct {
@@ -318,6 +358,11 @@ static const struct scope {
 	  .find = find_host,
 	  .is_host = true,
 	  .limits = { { "max_host_connections", max_host_connections, NULL } } },
+	{ .collect = collect_statements,
+	  .find = find_statement,
+	  .is_digest = true,
+	  .limits = { { "max_running", of_statement, counts_running },
+	              { "block", of_statement, is_blocked } } },
 	{ .collect = collect_pools,
 	  .find = find_pool,
 	  .has_both = true,
@@ -389,7 +434,10 @@ static bool next_limit(struct cursor *cursor, void *at)
 			continue;
 		row->limit = scope->limits[limit].name;
 		row->database =
-		    scope->collect && !scope->is_user && !scope->is_host ? first : scope->name;
+		    scope->collect && !scope->is_user && !scope->is_host && !scope->is_digest
+			? first
+			: scope->name;
+		row->statement = scope->is_digest ? first : NULL;
 		row->host = scope->is_host ? first : NULL;
 		row->user = scope->is_user ? first : scope->has_both ? second : NULL;
 		/* HIT: it was hit, or the next client will hit it */

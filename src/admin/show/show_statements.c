@@ -23,7 +23,7 @@
 #define STATEMENT_ROW(COLUMN)                                                                     \
 	COLUMN(TEXT, digest, row->digest_buffer,                                                  \
 	       "Digest of the statement, the same for all texts that differ in constants, "       \
-	       "comments and white space only; as in the log. Another process has others.")       \
+	       "comments and white space only; as in the log, and in [statements].")              \
 	COLUMN(TEXT, database, calls_database(statement),                                         \
 	       "Database of the pool that executed it.")                                          \
 	COLUMN(TEXT, user, calls_user(statement), "User of that pool.")                           \

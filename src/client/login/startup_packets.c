@@ -377,7 +377,7 @@ static bool take_patience(struct client *client, const char *value, struct err *
 		err_prefix(err, "startup parameter pgweir.wait_timeout: ");
 		return err_reason(err, CLOSE_STARTUP_PARAMETER);
 	}
-	client_be_patient(client, time);
+	client->borrower.patience = client_patience(time);
 	return true;
 }
 

@@ -9,7 +9,10 @@
  */
 #include "relay_priv.h"
 
+#include <string.h>
+
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql_traceparent.h"
 #include "pgweir/pool/vacancy.h"
 
 #include "../session/resets_priv.h"
@@ -159,6 +162,40 @@ static void note_wants(struct client *client, const struct frame *frame, struct 
 	    !borrower->wants_place;
 }
 
+/* A frame of a client without a server is refused, which is answered here. */
+static enum judgement refuse_alone(struct client *client, char type, const struct err *err,
+                                   struct batch *batch)
+{
+	statements_forget_unnamed(client, batch);
+	relay_begin_batch(client);
+	if (!relay_fail(client, type, err))
+		return JUDGE_END;
+	if (client->late)
+		late_begin_fail(client);
+	else
+		client_idle_begin(client);
+	return JUDGE_DROP;
+}
+
+/* How long this statement waits, if a comment of its text says so, as sqlcommenter writes it. */
+static void read_patience(struct client *client, const struct frame *frame, struct bytes in)
+{
+	struct bytes text, value;
+	char duration[32];
+	usec_t time;
+
+	if (in.count < frame->length || !route_frame_text(client, frame, in, &text) ||
+	    !sql_traceparent_key(text, "pgweir.wait_timeout='", &value) ||
+	    value.count >= sizeof(duration))
+		return;
+	memcpy(duration, value.at, value.count);
+	duration[value.count] = 0;
+	if (!value_time(duration, USEC_PER_SEC, 10, &time, NULL) || time <= 0)
+		return;
+	client->borrower.patience_now = client_patience(time);
+	client_wait_begin(client);
+}
+
 /* Handles a frame of a client without a server. JUDGE_SEND: the client has one now. */
 static enum judgement judge_without(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
@@ -172,10 +209,13 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 	if (client_rules(client)->route_reads && !route_client(client, frame, in))
 		return JUDGE_MORE;
 	note_wants(client, frame, in);
-	if (!relay_get_server(client))
+	if (!relay_get_server(client)) {
+		if (client->state == CLIENT_WAITING)
+			read_patience(client, frame, in);
 		return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
 		           ? JUDGE_END
 		           : JUDGE_WAIT;
+	}
 	if (client->late && !late_begin_send(client, frame->type, batch))
 		return refuse_message(client, CLOSE_MEMORY);
 	return JUDGE_SEND;
@@ -344,9 +384,9 @@ static void begin_query(struct client *client, struct server *server, const stru
 	}
 	if (!client->request_at) {
 		relay_begin_batch(client);
-		server_begin_query(server, client->request_at, client->xact_at);
+		relay_begin_query(client, client->request_at);
 	} else if (!server->lease.request_at) {
-		server_begin_query(server, loop_now(client->clients->with.loop), client->xact_at);
+		relay_begin_query(client, loop_now(client->clients->with.loop));
 	}
 }
 
@@ -359,6 +399,8 @@ static void begin_query(struct client *client, struct server *server, const stru
  */
 static bool track_needs_more(const struct frame *frame, struct bytes in)
 {
+	if (frame->type == 'B' || frame->type == 'E')
+		return whole_judge(frame, in, 0) == WHOLE_MORE;
 	return (frame->type == 'Q' || frame->type == 'P') && in.count < TRACK_ENOUGH;
 }
 
@@ -510,17 +552,29 @@ static enum judgement judge_note(struct client *client, enum ledger_kind kind, s
 	return judgement;
 }
 
+/* Whether [statements] may have something to say of such a frame. */
+static inline bool has_limits(const struct client *client, unsigned int features, char type)
+{
+	return (features & CLIENT_IS_TRACKED) && client->clients->with.limits->table &&
+	       (type == 'Q' || type == 'P' || type == 'E');
+}
+
 static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
                             struct batch *batch, size_t *head)
 {
 	const struct request *request = request_of(frame->type);
 	unsigned int features = client_features(client);
+	bool is_noted = false, is_limited = has_limits(client, features, frame->type);
 	enum judgement judgement = JUDGE_SEND;
-	bool is_noted = false;
+	struct track_what what = { 0 };
 	struct server *server;
+	struct err err;
 
 	if (is_decided(client, request, frame, in, features, &judgement))
 		return judgement;
+	if (is_limited && client->state != CLIENT_ACTIVE &&
+	    !track_allows(client, frame, in, &what, &err))
+		return refuse_alone(client, frame->type, &err, batch);
 	if (client->state != CLIENT_ACTIVE)
 		judgement = judge_without(client, frame, in, batch);
 	else if (features & CLIENT_HAS_HOSTS)
@@ -534,6 +588,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		slow_note(client, frame, in);
 	batch->server = server;
 	begin_query(client, server, frame, in);
+	if (is_limited && !track_allows(client, frame, in, &what, &err))
+		return refuse_frame(client, frame, &err, batch);
 	if (client->is_position_due)
 		causal_note(client, frame, in);
 	judgement = judge_before(client, request, frame, in, batch);
@@ -545,7 +601,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (client->listening && judgement <= JUDGE_DROP)
 		listening_sent(client);
 	if ((features & CLIENT_IS_TRACKED) && judgement <= JUDGE_DROP)
-		track_frame(client, frame, in);
+		track_frame(client, frame, in, what);
 	return judgement;
 }
 

@@ -104,13 +104,13 @@ static void on_transaction_due(struct timer *timer)
 
 void late_begin_arm(struct client *client)
 {
-	const struct config *config = client->clients->config;
-	const struct config_user *user = client->borrower.pool->role->entry;
 	struct loop *loop = client->clients->with.loop;
-	usec_t idle = config_idle_transaction_timeout(config, user);
-	usec_t whole = config_transaction_timeout(config, user);
-	usec_t since = client->late->answered_at;
+	usec_t since = client->late->answered_at, idle, whole;
+	struct config_times times;
 
+	client_times(client, client->borrower.pool->role->entry, &times);
+	idle = times.idle_transaction;
+	whole = times.transaction;
 	if (whole && (!idle || client->xact_at + whole < since + idle))
 		timer_set(&client->timer, loop_timer_queue(loop, whole, on_transaction_due),
 		          client->xact_at);
@@ -313,7 +313,8 @@ void late_begin_fail(struct client *client)
 {
 	client->late->has_failed = true;
 	client->late->answered_at = loop_now(client->clients->with.loop);
-	client_enter(client, CLIENT_LATE);
+	if (client->state != CLIENT_LATE)
+		client_enter(client, CLIENT_LATE);
 	late_begin_arm(client);
 }
 

@@ -294,7 +294,7 @@ bool relay_get_server(struct client *client)
 		session_begin_sample(client);
 		if (pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_ACTIVE);
-			server_begin_query(borrower->server, client->request_at, client->xact_at);
+			relay_begin_query(client, client->request_at);
 			return respell_params(client);
 		}
 		client_enter(client, CLIENT_PREPARING);
@@ -308,6 +308,7 @@ bool relay_get_server(struct client *client)
 	}
 	client_enter(client, CLIENT_WAITING);
 	client->was_notified = false;
+	client->borrower.patience_now = 0;
 	client_wait_begin(client);
 	stream_want(&client->stream, WANT_END);
 	return false;
@@ -329,31 +330,37 @@ static bool begins_block(const struct client *client, const struct frame *frame,
 	return route_frame_text(client, frame, in, &text) && !sql_is_no_block(text);
 }
 
+bool relay_fail(struct client *client, char type, const struct err *err)
+{
+	struct buf out = { 0 };
+	bool is_sent;
+
+	message_err(&out, "ERROR", err);
+	client_note_said(client, err, "ERROR");
+	if (type == 'Q' || type == 'F')
+		message_ready(&out, client->late ? 'E' : 'I');
+	else
+		client->is_skipping = true;
+	relay_end_batch(client, client->late ? 'E' : 'I');
+	is_sent = client_send(client, buf_bytes(&out));
+	buf_free(&out);
+	return is_sent;
+}
+
 bool relay_cancel_waiting(struct client *client)
 {
 	struct bytes in = stream_kept(&client->stream);
-	struct buf out = { 0 };
 	struct frame frame;
 	struct err err;
-	bool is_sent;
 
 	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
 		return true; /* the client waits, so a whole header is available */
 	if (begins_block(client, &frame, in))
 		return true;
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
-	message_err(&out, "ERROR", &err);
-	client_note_said(client, &err, "ERROR");
-	if (frame.type == 'Q' || frame.type == 'F')
-		message_ready(&out, client->late ? 'E' : 'I');
-	else
-		client->is_skipping = true;
 	pool_give_up(&client->borrower);
 	pool_drop_place(&client->borrower);
-	relay_end_batch(client, client->late ? 'E' : 'I');
-	is_sent = client_send(client, buf_bytes(&out));
-	buf_free(&out);
-	if (!is_sent)
+	if (!relay_fail(client, frame.type, &err))
 		return true;
 	if (!client->is_skipping) {
 		client->frame_left = frame.length;
@@ -506,6 +513,7 @@ void relay_lent(struct borrower *borrower)
 
 	if (client->state == CLIENT_WAITING || client->state == CLIENT_IDLE) {
 		timer_clear(&client->timer);
+		client->borrower.patience_now = 0;
 		if (client->is_position_due && !causal_is_caught_up(client))
 			return;
 	}
@@ -521,7 +529,7 @@ void relay_lent(struct borrower *borrower)
 	if (!respell_params(client))
 		return;
 	if (client->request_at)
-		server_begin_query(borrower->server, client->request_at, client->xact_at);
+		relay_begin_query(client, client->request_at);
 	read_on_with_server(client);
 	drain_look(client);
 }

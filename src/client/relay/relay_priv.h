@@ -45,6 +45,12 @@ bool relay_get_server(struct client *client);
 /* The client's server was lost when it owed nothing of the session: it continues without one. */
 void relay_go_on_without(struct client *client);
 
+/*
+ * A message of this type, which no server has got, fails with this error, which is answered here.
+ * false: the client was closed.
+ */
+bool relay_fail(struct client *client, char type, const struct err *err);
+
 /* Cancels in CLIENT_WAITING: the request is answered with an error here. */
 bool relay_cancel_waiting(struct client *client);
 
@@ -301,8 +307,36 @@ bool causal_facts(struct client *client, const struct facts *facts);
  * call of an entry in clients->calls.
  */
 
-/* A frame was noted in the server's ledger, and is being sent. */
-void track_frame(struct client *client, const struct frame *frame, struct bytes in);
+/* What a frame executes or prepares. */
+struct track_what {
+	uint64_t digest; /* 0: not known */
+	struct bytes text;
+};
+
+/*
+ * Whether [statements] has no objection to a Query, Parse or Execute. If the client has a server,
+ * an execution counts there. *what is found out, unless it is known.
+ */
+bool track_allows(struct client *client, const struct frame *frame, struct bytes in,
+                  struct track_what *what, struct err *err);
+
+/* A frame was noted in the server's ledger, and is being sent. what: if it is known. */
+void track_frame(struct client *client, const struct frame *frame, struct bytes in,
+                 struct track_what what);
+
+/* Of a client with a server: its time limits, while the server is lent. */
+void track_set_times(struct client *client);
+
+/* In CLIENT_ACTIVE: [statements] or time limits may have changed. */
+void track_rearm(struct client *client);
+
+/* The client's query begins on its server. */
+static inline void relay_begin_query(struct client *client, usec_t since)
+{
+	if (client_features(client) & CLIENT_IS_TRACKED)
+		track_set_times(client);
+	server_begin_query(client->borrower.server, since, client->xact_at);
+}
 
 /* A Query was answered here: a BEGIN that is late, or the end of its transaction. */
 void track_answered(struct client *client, const struct frame *frame, struct bytes in);

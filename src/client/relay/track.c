@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Which statements a client executes (track_statements).
+ * Which statements a client executes (track_statements), and which it may ([statements]).
  *
  *   Query                    -->  digest of its text         -->  a call
  *   Parse, Bind, Execute     -->  digest of the Parse, kept  -->  a call for each Execute
@@ -15,6 +15,7 @@
 #include "relay_priv.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,9 +100,14 @@ struct track {
 	uint64_t pool_key;                /* of database and user */
 	const struct params *params;      /* one reference; those that name the application */
 	struct application *application;  /* of that name; the client counts in it */
+	unsigned int generation;          /* of the configuration that this is by: */
+	bool has_times;                   /* [applications] has that name, */
+	struct server_times times;        /* and these are its limits */
 	usec_t xact_at;                   /* start of the last transaction counted */
 	uint64_t batch_digest;            /* of the first statement of that batch */
 	usec_t batch_at;                  /* start of the batch whose wait was counted */
+	uint64_t first_digest;            /* the same without track_statements, */
+	usec_t first_at;                  /* but with [statements] */
 	struct track_use unnamed, portal; /* those without a name */
 	struct track_names names;
 };
@@ -138,6 +144,16 @@ static void find_application(struct client *client, struct track *track)
 	track->application = applications_join(&clients->applications, name ? name : "");
 }
 
+static void find_times(const struct client *client, struct track *track)
+{
+	struct config_times times;
+
+	track->generation = client->clients->generation;
+	track->has_times = client_times(client, client->borrower.pool->role->entry, &times);
+	if (track->has_times)
+		track->times = server_times_of(client->clients->with.loop, &times);
+}
+
 /* false: no memory. */
 __attribute__((noinline)) static bool prepare(struct client *client)
 {
@@ -152,6 +168,7 @@ __attribute__((noinline)) static bool prepare(struct client *client)
 		track->unnamed.place.slot = track->portal.place.slot = CALLS_NOWHERE;
 	}
 	find_application(client, track);
+	find_times(client, track);
 	return true;
 }
 
@@ -160,7 +177,9 @@ static inline bool is_prepared(struct client *client)
 {
 	const struct track *track = client->track;
 
-	return (track && track->params == client->params && track->application) || prepare(client);
+	return (track && track->params == client->params && track->application &&
+	        track->generation == client->clients->generation) ||
+	       prepare(client);
 }
 
 void track_free(struct client *client)
@@ -178,11 +197,21 @@ void track_free(struct client *client)
 
 /* ---- statements ---- */
 
-static uint64_t digest_of(const struct client *client, struct bytes text)
+static uint64_t digest_of(struct bytes text)
 {
-	uint64_t digest = sql_digest(client->clients->with.digest_key, text);
+	uint64_t digest = sql_digest(text);
 
 	return digest ? digest : 1;
+}
+
+/* Clients can choose texts with the same digest, but not with the same key. */
+static uint64_t key_of(const struct client *client, uint64_t digest)
+{
+	struct hash_stream sum = hash_begin(secret(client));
+
+	hash_add(&sum, digest);
+	hash_add(&sum, client->track->pool_key);
+	return hash_end(&sum);
 }
 
 /* A new entry. NULL: no memory. */
@@ -192,7 +221,7 @@ enter(struct client *client, uint64_t digest, struct bytes text, bool has_text)
 	const struct pool *pool = client->borrower.pool;
 
 	return calls_enter(&client->clients->calls,
-	                   &(struct calls_new){ .key = digest ^ client->track->pool_key,
+	                   &(struct calls_new){ .key = key_of(client, digest),
 	                                        .digest = digest,
 	                                        .database = pool->database->name,
 	                                        .user = pool->role->name,
@@ -219,8 +248,7 @@ enter_text(struct client *client, uint64_t digest, struct bytes sql, struct call
 static struct calls_statement *statement_for(struct client *client, uint64_t digest,
                                              struct bytes sql)
 {
-	struct calls_statement *found =
-	    calls_find(&client->clients->calls, digest ^ client->track->pool_key);
+	struct calls_statement *found = calls_find(&client->clients->calls, key_of(client, digest));
 
 	if (found && (found->has_text || !sql.at))
 		return found;
@@ -237,12 +265,14 @@ static struct calls_statement *statement_of_ours(struct client *client, const ch
 	return statement_for(client, digest, bytes_text(text));
 }
 
-static struct track_use use_of(const struct client *client, const struct calls_statement *statement)
+static struct track_use use_of(const struct client *client, uint64_t digest,
+                               const struct calls_statement *statement)
 {
-	if (!statement)
-		return (struct track_use){ .place.slot = CALLS_NOWHERE };
-	return (struct track_use){ statement->digest,
-		                   calls_place(&client->clients->calls, statement) };
+	struct track_use use = { .digest = digest, .place.slot = CALLS_NOWHERE };
+
+	if (statement)
+		use.place = calls_place(&client->clients->calls, statement);
+	return use;
 }
 
 /* NULL: no memory. */
@@ -257,27 +287,25 @@ static struct calls_statement *statement_in_use(struct client *client, struct tr
 }
 
 /* A statement that several clients may have: its digest is made once. */
-static struct calls_statement *statement_of_prepared(struct client *client,
-                                                     struct statement *statement)
+static uint64_t digest_of_prepared(struct statement *statement)
 {
-	struct calls_statement *found;
-
 	if (!statement->digest)
-		statement->digest = digest_of(client, bytes_text(statement_text(statement).at));
-	found = calls_find(&client->clients->calls, statement->digest ^ client->track->pool_key);
-	if (found && found->has_text)
-		return found;
-	return statement_for(client, statement->digest, bytes_text(statement_text(statement).at));
+		statement->digest = digest_of(bytes_text(statement_text(statement).at));
+	return statement->digest;
 }
 
-/* An EXECUTE of SQL counts for the statement that it executes, if that is known. */
-static struct calls_statement *statement_of_sql(struct client *client, struct bytes text)
+static struct track_what what_of_prepared(struct statement *statement)
+{
+	return (struct track_what){ digest_of_prepared(statement),
+		                    bytes_text(statement_text(statement).at) };
+}
+
+/* An EXECUTE of SQL is the statement that it executes, if that is known. */
+static struct track_what what_of_sql(const struct client *client, struct bytes text)
 {
 	struct statement *executed = sql_is_other(text) ? NULL : statements_executed(client, text);
 
-	if (executed)
-		return statement_of_prepared(client, executed);
-	return statement_for(client, digest_of(client, text), text);
+	return executed ? what_of_prepared(executed) : (struct track_what){ digest_of(text), text };
 }
 
 /* ---- calls ---- */
@@ -379,7 +407,7 @@ static uint64_t hash_of_name(const struct client *client, char kind, const char 
 	return (hash ^ (uint64_t)kind) | 1;
 }
 
-static void track_parse(struct client *client, struct bytes body)
+static void track_parse(struct client *client, struct bytes body, struct track_what what)
 {
 	struct track *track = client->track;
 	struct statement *prepared = NULL;
@@ -391,12 +419,14 @@ static void track_parse(struct client *client, struct bytes body)
 		return;
 	if (*name)
 		prepared = statements_find(client, name);
-	statement = prepared ? statement_of_prepared(client, prepared)
-	                     : statement_of_sql(client, text_up_to_zero(body));
+	if (!what.digest)
+		what = prepared ? what_of_prepared(prepared)
+		                : what_of_sql(client, text_up_to_zero(body));
+	statement = statement_for(client, what.digest, what.text);
 	if (!*name)
-		track->unnamed = use_of(client, statement);
-	else if (!prepared && statement)
-		track_names_put(&track->names, hash_of_name(client, 'S', name), statement->digest);
+		track->unnamed = use_of(client, what.digest, statement);
+	else if (!prepared)
+		track_names_put(&track->names, hash_of_name(client, 'S', name), what.digest);
 	if (!statement)
 		return;
 	call = server_note_call(client->borrower.server, LEDGER_PARSE);
@@ -414,8 +444,11 @@ static struct track_use use_of_name(struct client *client, const char *name)
 	if (!*name)
 		return track->unnamed;
 	prepared = statements_find(client, name);
-	if (prepared)
-		return use_of(client, statement_of_prepared(client, prepared));
+	if (prepared) {
+		struct track_what what = what_of_prepared(prepared);
+
+		return use_of(client, what.digest, statement_for(client, what.digest, what.text));
+	}
 	return (struct track_use){
 		.digest = track_names_get(&track->names, hash_of_name(client, 'S', name)),
 		.place.slot = CALLS_NOWHERE,
@@ -430,7 +463,7 @@ static void track_bind(struct client *client, struct bytes body)
 	struct track_use use;
 
 	if (!bytes_take_text(&body, &portal) || !bytes_take_text(&body, &name)) {
-		track->portal = use_of(client, NULL);
+		track->portal = use_of(client, 0, NULL);
 		return;
 	}
 	use = use_of_name(client, name);
@@ -440,32 +473,33 @@ static void track_bind(struct client *client, struct bytes body)
 		track->portal = use;
 }
 
-static void track_execute(struct client *client, struct bytes body)
+/* What an Execute executes. Moves *body behind the name. */
+static struct track_use use_of_portal(const struct client *client, struct bytes *body)
 {
-	struct track *track = client->track;
-	struct track_use use = track->portal;
-	uint32_t limit = 0;
+	const struct track *track = client->track;
 	const char *portal;
 
-	if (bytes_take_text(&body, &portal)) {
-		if (*portal)
-			use = (struct track_use){
-				.digest = track_names_get(&track->names,
-				                          hash_of_name(client, 'P', portal)),
-				.place.slot = CALLS_NOWHERE,
-			};
-		limit = body.count >= sizeof(limit) ? load_be32(body.at) : 0;
-	}
+	if (!bytes_take_text(body, &portal) || !*portal)
+		return track->portal;
+	return use_of(client, track_names_get(&track->names, hash_of_name(client, 'P', portal)),
+	              NULL);
+}
+
+static void track_execute(struct client *client, struct bytes body)
+{
+	struct track_use use = use_of_portal(client, &body);
+	uint32_t limit = body.count == sizeof(limit) ? load_be32(body.at) : 0;
+
 	note_call(client, LEDGER_EXECUTE, statement_in_use(client, use), limit);
 }
 
 /* Handles a frame that is no Query. */
 __attribute__((noinline)) static void track_other(struct client *client, char type,
-                                                  struct bytes body)
+                                                  struct bytes body, struct track_what what)
 {
 	switch (type) {
 	case 'P':
-		track_parse(client, body);
+		track_parse(client, body, what);
 		break;
 	case 'B':
 		track_bind(client, body);
@@ -483,30 +517,145 @@ static bool is_tracked(char type)
 	return type == 'Q' || type == 'P' || type == 'B' || type == 'E' || type == 'F';
 }
 
-void track_frame(struct client *client, const struct frame *frame, struct bytes in)
+/* PostgreSQL refuses a text with another zero, so none is searched for. */
+static struct bytes text_of_query(const struct frame *frame, struct bytes in)
 {
-	struct bytes body;
+	struct bytes body = body_so_far(frame, in);
 
-	if (!client->clients->calls.capacity || !is_tracked(frame->type) || !is_prepared(client))
-		return;
-	body = body_so_far(frame, in);
-	if (frame->type != 'Q') {
-		track_other(client, frame->type, body);
-		return;
-	}
-	/* PostgreSQL refuses a text with another zero, so none is searched for. */
 	if (body.count && !body.at[body.count - 1])
 		body.count--;
-	note_call(client, LEDGER_QUERY, statement_of_sql(client, body), 0);
+	return body;
+}
+
+void track_frame(struct client *client, const struct frame *frame, struct bytes in,
+                 struct track_what what)
+{
+	if (!is_tracked(frame->type) || !is_prepared(client))
+		return;
+	if (frame->type != 'Q') {
+		track_other(client, frame->type, body_so_far(frame, in), what);
+		return;
+	}
+	if (!client->clients->calls.capacity)
+		return;
+	if (!what.digest)
+		what = what_of_sql(client, text_of_query(frame, in));
+	note_call(client, LEDGER_QUERY, statement_for(client, what.digest, what.text), 0);
+}
+
+/* ---- [statements] and [applications] ---- */
+
+/* What a Query or an Execute executes, and what a Parse prepares. */
+static struct track_what what_of_frame(const struct client *client, const struct frame *frame,
+                                       struct bytes in)
+{
+	struct bytes body;
+	const char *name;
+
+	if (frame->type == 'Q')
+		return what_of_sql(client, text_of_query(frame, in));
+	body = body_so_far(frame, in);
+	if (frame->type == 'E')
+		return (struct track_what){ .digest = use_of_portal(client, &body).digest };
+	return bytes_take_text(&body, &name) ? what_of_sql(client, text_up_to_zero(body))
+	                                     : (struct track_what){ 0 };
+}
+
+/* The statement is about to be executed by the client's server. */
+static bool begin_run(struct client *client, struct statement_limit *limit)
+{
+	struct server *server = client->borrower.server;
+	usec_t time = limit->entry->query_timeout, other = server->lease.statement_limit;
+
+	if (limit->entry->max_running &&
+	    !server_begin_run(server, &limit->running, (unsigned int)limit->entry->max_running))
+		return false;
+	if (time > 0 && (!other || time < other))
+		server_limit_statement(server, time);
+	return true;
+}
+
+static bool is_full(const struct statement_limit *limit)
+{
+	return limit->entry->max_running &&
+	       atomic_load(&limit->running) >= (unsigned int)limit->entry->max_running;
+}
+
+bool track_allows(struct client *client, const struct frame *frame, struct bytes in,
+                  struct track_what *what, struct err *err)
+{
+	struct track *track;
+	struct statement_limit *limit;
+	bool is_good = true;
+
+	if (!is_prepared(client))
+		return true;
+	if (!what->digest)
+		*what = what_of_frame(client, frame, in);
+	track = client->track;
+	if (client->state == CLIENT_ACTIVE && frame->type != 'P' &&
+	    track->first_at != client->request_at) {
+		track->first_at = client->request_at;
+		track->first_digest = what->digest;
+	}
+	limit = statement_limits_find(client->clients->with.limits, what->digest);
+	if (!limit)
+		return true;
+	if (limit->entry->block)
+		is_good = false;
+	else if (client->state == CLIENT_ACTIVE)
+		is_good = frame->type == 'P' || begin_run(client, limit);
+	else
+		is_good = frame->type == 'P' || !is_full(limit);
+	return is_good || statement_limit_refuse(limit, err);
+}
+
+void track_set_times(struct client *client)
+{
+	if (is_prepared(client))
+		server_set_times(client->borrower.server,
+		                 client->track->has_times ? &client->track->times : NULL);
+}
+
+/* What runs on the client's server. 0: nothing, or not known. */
+static uint64_t running_digest(const struct client *client)
+{
+	uint64_t digest = track_batch_digest(client);
+
+	if (!client->request_at || digest)
+		return digest;
+	return client->track->first_at == client->request_at ? client->track->first_digest : 0;
+}
+
+void track_rearm(struct client *client)
+{
+	struct server *server = client->borrower.server;
+	struct statement_limit *limit;
+
+	if (!server || !(client->track || (client_features(client) & CLIENT_IS_TRACKED)))
+		return;
+	track_set_times(client);
+	if (!client->track)
+		return;
+	limit = statement_limits_find(client->clients->with.limits, running_digest(client));
+	if (limit && limit->entry->max_running)
+		server_begin_run(server, &limit->running, UINT_MAX);
+	server->lease.statement_limit = 0;
+	server_rearm(server);
+	if (limit && limit->entry->query_timeout > 0)
+		server_limit_statement(server, limit->entry->query_timeout);
 }
 
 void track_answered(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct calls_statement *statement;
 
+	struct track_what what;
+
 	if (!client->clients->calls.capacity || !is_prepared(client))
 		return;
-	statement = statement_of_sql(client, text_up_to_zero(body_so_far(frame, in)));
+	what = what_of_sql(client, text_up_to_zero(body_so_far(frame, in)));
+	statement = statement_for(client, what.digest, what.text);
 	if (!statement)
 		return;
 	calls_sent(&client->clients->calls, statement);
@@ -610,7 +759,7 @@ static uint64_t digest_of_slow(const struct client *client)
 
 	if (digest || !client->slow || !client->slow->is_whole)
 		return digest;
-	return sql_digest(client->clients->with.digest_key, bytes_text(client->slow->text));
+	return sql_digest(bytes_text(client->slow->text));
 }
 
 static void add_fact(struct strbuf *out, const char *name, const char *value)

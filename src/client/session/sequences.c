@@ -90,8 +90,7 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 	if (touches & SQL_TOUCH_SEQUENCE)
 		server_rely_on_discard(borrower->server);
 	if ((touches & SQL_TOUCH_WRITE) && borrower->pool->asks_sequences)
-		client->wrote =
-		    pool_sequences_statement(sql_digest(client->clients->with.digest_key, text));
+		client->wrote = pool_sequences_statement(sql_digest(text));
 	return true;
 }
 

@@ -11,6 +11,7 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/probes.h"
+#include "pgweir/config/entries.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/server/question.h"
@@ -112,6 +113,8 @@ void server_enter(struct server *server, enum server_state next)
 	assert(steps[from].next & TO(next));
 	log_debug(&server->log, "%s -> %s", steps[from].name, steps[next].name);
 	server->state = next;
+	if (from == SERVER_LENT)
+		server->lease.has_times = false;
 	server->site->ops->on_state(server, from);
 	server_set_state_timer(server);
 }
@@ -140,18 +143,27 @@ void server_check_due(struct timer *timer)
 	server_enter(container_of(timer, struct server, timer), SERVER_USED);
 }
 
+static const struct server_times *times_of(const struct server *server)
+{
+	return server->lease.has_times ? &server->lease.times : &server->site->limits.times;
+}
+
 void server_query_due(struct timer *timer)
 {
 	struct server *server = container_of(timer, struct server, timer);
+	struct err err;
 
 	/* Nothing is owed and only the client's Sync is missing: no query is running. */
 	if (server->state == SERVER_LENT && ledger_is_empty(&server->wire.ledger)) {
 		server->lease.request_at = 0;
-		timer_set(timer, server->site->limits.idle_transaction,
+		timer_set(timer, times_of(server)->idle_transaction,
 		          loop_now(server->site->shared->loop));
 		return;
 	}
-	server_close_for(server, CLOSE_QUERY_TIMEOUT);
+	err_close(&err, CLOSE_QUERY_TIMEOUT);
+	if (server->lease.statement_limit)
+		err_hint(&err, "The statement has a query_timeout of its own in [statements].");
+	server_close(server, &err);
 }
 
 void server_idle_transaction_due(struct timer *timer)
@@ -167,16 +179,20 @@ void server_transaction_due(struct timer *timer)
 /* No query_timeout for replication: a stream or a base backup is no query. */
 static struct timer_queue *query_limit(const struct server *server)
 {
-	return server->replication ? NULL : server->site->limits.query;
+	if (server->lease.statement_limit)
+		return loop_timer_queue(server->site->shared->loop, server->lease.statement_limit,
+		                        server_query_due);
+	return server->replication ? NULL : times_of(server)->query;
 }
 
 static struct timer_queue *transaction_limit(const struct server *server)
 {
-	return server->replication ? NULL : server->site->limits.transaction;
+	return server->replication ? NULL : times_of(server)->transaction;
 }
 
 void server_begin_query(struct server *server, usec_t query_since, usec_t xact_since)
 {
+	server->lease.statement_limit = 0;
 	if (query_limit(server) || timer_is_set(&server->timer))
 		timer_set(&server->timer, query_limit(server), query_since);
 	if (transaction_limit(server) && !timer_is_set(&server->xact))
@@ -184,6 +200,72 @@ void server_begin_query(struct server *server, usec_t query_since, usec_t xact_s
 	server->lease.request_at = query_since;
 	server->lease.xact_at = xact_since;
 	server->wire.is_ready = false;
+}
+
+/* What a statement has waited before does not count for a limit of its own. */
+static usec_t query_since(const struct server *server)
+{
+	const struct server_lease *lease = &server->lease;
+
+	return lease->statement_limit && lease->lent_at > lease->request_at ? lease->lent_at
+	                                                                    : lease->request_at;
+}
+
+void server_limit_statement(struct server *server, usec_t limit)
+{
+	server->lease.statement_limit = limit;
+	timer_set(&server->timer, query_limit(server), query_since(server));
+}
+
+struct server_times server_times_of(struct loop *loop, const struct config_times *times)
+{
+	return (struct server_times){
+		loop_timer_queue(loop, times->query, server_query_due),
+		loop_timer_queue(loop, times->idle_transaction, server_idle_transaction_due),
+		loop_timer_queue(loop, times->transaction, server_transaction_due),
+	};
+}
+
+void server_set_times(struct server *server, const struct server_times *times)
+{
+	server->lease.has_times = times != NULL;
+	if (times)
+		server->lease.times = *times;
+}
+
+void server_idle_transaction_begin(struct server *server)
+{
+	timer_set(&server->timer,
+	          server->wire.status == 'I' ? NULL : times_of(server)->idle_transaction,
+	          server->used_at);
+}
+
+bool server_begin_run(struct server *server, atomic_uint *running, unsigned int most)
+{
+	struct server_run *run = server->lease.runs;
+
+	while (run && run->running != running)
+		run = run->next;
+	if (run)
+		return true;
+	if (atomic_fetch_add(running, 1) < most && (run = malloc(sizeof(*run)))) {
+		*run = (struct server_run){ server->lease.runs, running };
+		server->lease.runs = run;
+		return true;
+	}
+	atomic_fetch_sub(running, 1);
+	return false;
+}
+
+void server_end_runs(struct server *server)
+{
+	struct server_run *run;
+
+	while ((run = server->lease.runs)) {
+		server->lease.runs = run->next;
+		atomic_fetch_sub(run->running, 1);
+		free(run);
+	}
 }
 
 void server_end_transaction(struct server *server, bool is_settled)
@@ -204,11 +286,9 @@ void server_rearm(struct server *server)
 	else if (server->orders.running != ORDER_NONE)
 		timer_change(&server->timer, limits->connect);
 	else if (server->wire.is_ready)
-		timer_set(&server->timer,
-		          server->wire.status == 'I' ? NULL : limits->idle_transaction,
-		          server->used_at);
+		server_idle_transaction_begin(server);
 	else
-		timer_set(&server->timer, query_limit(server), server->lease.request_at);
+		timer_set(&server->timer, query_limit(server), query_since(server));
 	if (server->state == SERVER_LENT && server->lease.xact_at)
 		timer_set(&server->xact, transaction_limit(server), server->lease.xact_at);
 	if (server->state != SERVER_CONNECTING && server->state != SERVER_LOGIN)
@@ -383,6 +463,7 @@ void server_forget(struct server *server)
 	server_enter(server, SERVER_CLOSING);
 	if (!was_ending)
 		server_release_work(server);
+	server_end_runs(server);
 	release_connection(server);
 	server->site->ops->on_released(server);
 	server->free_task.run = free_server;

@@ -148,6 +148,7 @@ static void keep(struct server *server)
 	server->lease.watches = 0;
 	server->lease.request_at = server->lease.xact_at = 0;
 	timer_clear(&server->xact);
+	server_end_runs(server);
 	server_need_close(server, CLOSE_NONE);
 	server_enter(server, SERVER_RESETTING);
 	server->site->ops->on_home(server);

@@ -460,9 +460,9 @@ static void pass_ready(struct server *server)
 	if (is_settled) {
 		server->lease.request_at = 0;
 		server->used_at = loop_now(server->site->shared->loop);
-		timer_set(&server->timer,
-		          server->wire.status == 'I' ? NULL : server->site->limits.idle_transaction,
-		          server->used_at);
+		server_idle_transaction_begin(server);
+		if (server->lease.runs)
+			server_end_runs(server);
 	}
 	if (is_asked)
 		server_begin_behind(server);

@@ -350,8 +350,8 @@ void server_set_state_timer(struct server *server);
 /* A transaction has ended. !is_settled: the next one follows at once. */
 void server_end_transaction(struct server *server, bool is_settled);
 
-/* The pool's time limits have changed: running timers get the new limits, from their old start. */
-void server_rearm(struct server *server);
+/* All is answered: starts idle_transaction_timeout, if a transaction is open. */
+void server_idle_transaction_begin(struct server *server);
 
 /* What the timers of each kind do when they expire. */
 void server_connect_due(struct timer *timer);

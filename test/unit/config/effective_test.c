@@ -159,6 +159,7 @@ START_TEST(effective_values)
 	const struct config *config = config_parse(bytes_text(text), "f", &problems);
 	const struct config_database *database = NULL;
 	const struct config_user *user = NULL;
+	struct config_times times;
 
 	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
 	if (cases[_i].database)
@@ -179,16 +180,47 @@ START_TEST(effective_values)
 	CHECK(max_user_connections, user);
 	CHECK(max_user_client_connections, user);
 	CHECK_TIME(server_lifetime, database);
-	CHECK_TIME(query_timeout, user);
 	CHECK_TIME(query_wait_timeout, database, user);
-	CHECK_TIME(idle_transaction_timeout, user);
-	CHECK_TIME(transaction_timeout, user);
+	times = config_times(config, database, user, NULL);
+	ck_assert_int_eq(times.query, cases[_i].query_timeout * USEC_PER_SEC);
+	ck_assert_int_eq(times.idle_transaction, cases[_i].idle_transaction_timeout * USEC_PER_SEC);
+	ck_assert_int_eq(times.transaction, cases[_i].transaction_timeout * USEC_PER_SEC);
 	CHECK_TIME(client_idle_timeout, user);
 	CHECK_TIME(pin_idle_timeout, user);
 	ck_assert_int_eq((int)config_session_state(config, database, user, cases[_i].mode),
 	                 cases[_i].session_state);
 	CHECK(max_pinned_servers, database, user);
 	ck_assert_str_eq(config_pin_functions(config, database)->text, cases[_i].pin_functions);
+	config_unref(&config);
+	problems_done(&problems);
+}
+END_TEST
+
+/* The user's limit, else the database's, else the setting; that of the application is only shorter.
+ */
+START_TEST(limits_of_applications)
+{
+	struct problems problems = { 0 };
+	const struct config *config = config_parse(
+	    bytes_text("[pgbouncer]\nquery_timeout=30\ntransaction_timeout=30\n"
+	               "[databases]\nd = query_timeout=20\n[users]\nu = query_timeout=40\n"
+	               "[applications]\na* = query_timeout=30\n"
+	               "* = transaction_timeout=60 idle_transaction_timeout=5\n"),
+	    "f", &problems);
+	const struct config_database *database = config_database_find(config, "d");
+	const struct config_user *user = config_user_find(config, "u");
+	const struct config_application *some = config_application_find(config, "ab");
+	const struct config_application *other = config_application_find(config, "b");
+
+	ck_assert_str_eq(some->name, "a*");
+	ck_assert_str_eq(other->name, "*");
+	ck_assert_int_eq(config_times(config, database, NULL, NULL).query, 20 * USEC_PER_SEC);
+	ck_assert_int_eq(config_times(config, database, user, NULL).query, 40 * USEC_PER_SEC);
+	ck_assert_int_eq(config_times(config, database, user, some).query, 30 * USEC_PER_SEC);
+	ck_assert_int_eq(config_times(config, database, NULL, some).query, 20 * USEC_PER_SEC);
+	ck_assert_int_eq(config_times(config, NULL, NULL, other).transaction, 30 * USEC_PER_SEC);
+	ck_assert_int_eq(config_times(config, NULL, NULL, other).idle_transaction,
+	                 5 * USEC_PER_SEC);
 	config_unref(&config);
 	problems_done(&problems);
 }
@@ -287,6 +319,7 @@ int main(void)
 	Suite *suite = suite_create("config/effective");
 	TCase *tcase = tcase_create("effective");
 
+	tcase_add_test(tcase, limits_of_applications);
 	tcase_add_loop_test(tcase, listeners_have_databases, 0,
 	                    sizeof(patterns) / sizeof(patterns[0]));
 	tcase_add_loop_test(tcase, effective_values, 0, COUNT_OF(cases));

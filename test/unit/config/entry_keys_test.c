@@ -64,7 +64,7 @@ static const struct {
 	{ "server_lifetime=5m", "server_lifetime: \"5m\" is not a duration (a number, or one with "
 	                        "us, ms, s, min, h or d): did you mean \"5min\"?" },
 	{ "HOST=a", "unknown key \"HOST\": did you mean \"host\"?" },
-	{ "query_timeout=5", "unknown key \"query_timeout\"" },
+	{ "client_idle_timeout=5", "unknown key \"client_idle_timeout\"" },
 	{ "password=my secret", "key=value is expected after password " HINT },
 	{ "password=''", "password: the value is missing (omit the key for its default)" },
 };

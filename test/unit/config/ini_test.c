@@ -54,7 +54,7 @@ static const struct {
 	{ "no pair", "[databases]\nnonsense", "", "f:2: a line must read: name = value" },
 	{ "unknown section", "[nothing]\na=b\n[users]\nu=", "3:4 u=|",
 	  "f:1: unknown section [nothing]: valid sections are [pgbouncer], "
-	  "[databases], [users], [peers] and [listeners]" },
+	  "[databases], [users], [peers], [listeners], [applications] and [statements]" },
 	{ "case of a section", "[Users]", "",
 	  "f:1: unknown section [Users]: did you mean [users]?" },
 	{ "section without end", "[users", "",

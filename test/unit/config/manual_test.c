@@ -31,12 +31,15 @@ START_TEST(manual_lists_keys)
 {
 	struct buf out = { 0 };
 
-	manual_fill(bytes_text("@database_keys@\n@user_keys@\n@peer_keys@\n@listener_keys@\n"),
+	manual_fill(bytes_text("@database_keys@\n@user_keys@\n@peer_keys@\n@listener_keys@\n"
+	                       "@application_keys@\n@statement_keys@\n"),
 	            &out);
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B dbname\n"));
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B client_idle_timeout\n"));
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B pool_size\nMaximum number of cancel"));
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B unix_socket_dir\nDirectory of a Unix"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), "for clients of this application_name"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B max_running\nHow many servers"));
 	buf_free(&out);
 }
 END_TEST

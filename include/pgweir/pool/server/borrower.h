@@ -178,7 +178,8 @@ struct borrower {
 	struct pool *pool; /* NULL: in no pool */
 	struct server *server;
 	enum borrower_state state : 8; /* this and the next ones fill eight bytes */
-	uint8_t patience;     /* of the client, who has no other room for it: client_be_patient() */
+	uint8_t patience;     /* of the client, who has no other room for it: client_patience() */
+	uint8_t patience_now; /* the same of the statement that waits; 0: as always */
 	bool is_mid_message;  /* leaves with half a message sent: its server cannot be lent again */
 	bool is_mid_answer;   /* lost its server with half a message received */
 	bool is_hasty : 1;    /* never waits then: pool_hurry() */
@@ -188,8 +189,8 @@ struct borrower {
 	bool has_quit : 1;     /* by Terminate, which PostgreSQL reads behind the statement */
 	bool is_spelled : 1;   /* a server has told how its parameters are spelled */
 	bool wants_own : 1;    /* asks for values of sequences: waits for the server that it owns */
-	uint8_t waits_for;     /* enum ledger_wait: what it waits for before it sends more */
-	uint8_t rules;         /* which of the pool's are for it: pool_rules() */
+	uint8_t waits_for : 4; /* enum ledger_wait: what it waits for before it sends more */
+	uint8_t rules : 4;     /* which of the pool's are for it: pool_rules() */
 	uint8_t gate;          /* of the client, who has no other room for it: client/gate.h */
 	/* of it and the server that it had last: pool_sequences.c; 0: it has had none */
 	uint64_t pairing;

@@ -22,6 +22,8 @@
 #ifndef PGWEIR_POOL_SERVER_SERVER_H
 #define PGWEIR_POOL_SERVER_SERVER_H
 
+#include <stdatomic.h>
+
 #include "pgweir/auth/auth_client.h"
 #include "pgweir/base/close_reason.h"
 #include "pgweir/net/dial.h"
@@ -31,6 +33,8 @@
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/replay.h"
 #include "pgweir/pool/server/site.h"
+
+struct config_times;
 
 #define SERVER_KEY_MAX 260 /* bytes of a cancel key: process id and secret */
 
@@ -233,6 +237,10 @@ struct server_lease {
 	usec_t request_at;         /* start of the current query; 0 = none */
 	/* start of the current transaction; valid in LENT while a transaction runs */
 	usec_t xact_at;
+	bool has_times;            /* valid in LENT: */
+	struct server_times times; /* those of the borrower */
+	usec_t statement_limit;    /* of the current query; 0: as for others */
+	struct server_run *runs;   /* where that counts, until it is answered */
 };
 
 /* A standby, as its borrowers have found out. */
@@ -634,6 +642,33 @@ static inline bool server_can_take(const struct server *server)
 
 /* The borrower can accept bytes again, after on_bytes() returned false. */
 void server_read_on(struct server *server);
+
+/* Where a statement counts while it is executed. */
+struct server_run {
+	struct server_run *next;
+	atomic_uint *running; /* of all loops */
+};
+
+/*
+ * A statement is about to be sent that counts in *running until all replies have come, or until
+ * PostgreSQL has ended it. false: there are `most` already, or no memory.
+ */
+bool server_begin_run(struct server *server, atomic_uint *running, unsigned int most);
+void server_end_runs(struct server *server);
+
+/* Time limits have changed: running timers get the new ones, from their old start. */
+void server_rearm(struct server *server);
+
+/* Time limits of the borrower's own, until the server is returned. NULL: those of the pool. */
+void server_set_times(struct server *server, const struct server_times *times);
+
+struct server_times server_times_of(struct loop *loop, const struct config_times *times);
+
+/*
+ * The current query has a query_timeout of its own, which counts since the server works for it. 0:
+ * as for others.
+ */
+void server_limit_statement(struct server *server, usec_t limit);
 
 /* A borrower's batch begins: starts the timers of query_timeout and transaction_timeout. */
 void server_begin_query(struct server *server, usec_t query_since, usec_t xact_since);

@@ -63,18 +63,23 @@ struct server_shared {
 	struct tls_context *tls;              /* for new connections; NULL: no TLS. May change */
 };
 
-/* Time limits. NULL: no limit. They change with the configuration: server_rearm(). */
-struct server_limits {
-	struct timer_queue *connect;          /* server_connect_timeout */
-	struct timer_queue *idle;             /* server_idle_timeout */
-	struct timer_queue *check;            /* server_check_delay, if there is a check query */
-	struct timer_queue *life;             /* server_lifetime */
+/* Time limits of a borrower's work. NULL: no limit. */
+struct server_times {
 	struct timer_queue *query;            /* query_timeout */
 	struct timer_queue *idle_transaction; /* idle_transaction_timeout */
 	struct timer_queue *transaction;      /* transaction_timeout */
-	struct timer_queue *ending;           /* cancel_wait_timeout, in ENDING; */
-	struct timer_queue *grace;            /* cancel_grace, if it may be kept */
-	usec_t retry_gap;                     /* how long a host that refused is not used */
+};
+
+/* Time limits. NULL: no limit. They change with the configuration: server_rearm(). */
+struct server_limits {
+	struct timer_queue *connect; /* server_connect_timeout */
+	struct timer_queue *idle;    /* server_idle_timeout */
+	struct timer_queue *check;   /* server_check_delay, if there is a check query */
+	struct timer_queue *life;    /* server_lifetime */
+	struct server_times times;   /* of borrowers that have none of their own */
+	struct timer_queue *ending;  /* cancel_wait_timeout, in ENDING; */
+	struct timer_queue *grace;   /* cancel_grace, if it may be kept */
+	usec_t retry_gap;            /* how long a host that refused is not used */
 };
 
 /* What the servers of one pool share. Owned by the pool, which outlives them. */

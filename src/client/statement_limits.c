@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The limits of statements. One whose entry is gone is kept as long as it runs.
+ */
+#include "pgweir/client/statement_limits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void sweep(struct statement_limits *limits)
+{
+	struct statement_limit *limit, *next;
+
+	HASH_ITER (hh, limits->table, limit, next) {
+		if (limit->entry || atomic_load(&limit->running))
+			continue;
+		HASH_DEL(limits->table, limit);
+		free(limit);
+	}
+}
+
+static struct statement_limit *find(const struct statement_limits *limits, uint64_t digest)
+{
+	struct statement_limit *limit;
+
+	HASH_FIND(hh, limits->table, &digest, sizeof(digest), limit);
+	return limit;
+}
+
+struct statement_limit *statement_limits_find(const struct statement_limits *limits,
+                                              uint64_t digest)
+{
+	struct statement_limit *limit = limits->table ? find(limits, digest) : NULL;
+
+	return limit && limit->entry ? limit : NULL;
+}
+
+/* NULL: no memory. */
+static struct statement_limit *find_or_add(struct statement_limits *limits, uint64_t digest)
+{
+	struct statement_limit *limit = find(limits, digest);
+
+	if (limit)
+		return limit;
+	limit = calloc(1, sizeof(*limit));
+	if (!limit)
+		return NULL;
+	limit->digest = digest;
+	HASH_ADD(hh, limits->table, digest, sizeof(digest), limit);
+	return limit;
+}
+
+static void forget_entries(struct statement_limits *limits)
+{
+	for (struct statement_limit *limit = limits->table; limit; limit = limit->hh.next)
+		limit->entry = NULL;
+	config_unref(&limits->config);
+}
+
+bool statement_limits_configure(struct statement_limits *limits, const struct config *config)
+{
+	const struct config_statement *entry = NULL;
+	bool has_all = true;
+
+	forget_entries(limits);
+	limits->config = config_ref(config);
+	while ((entry = config_statement_next(config, entry))) {
+		struct statement_limit *limit = find_or_add(limits, entry->digest);
+
+		if (limit)
+			limit->entry = entry;
+		has_all &= limit != NULL;
+	}
+	sweep(limits);
+	return has_all;
+}
+
+void statement_limits_done(struct statement_limits *limits)
+{
+	forget_entries(limits);
+	sweep(limits);
+}
+
+bool statement_limit_refuse(struct statement_limit *limit, struct err *err)
+{
+	const struct config_statement *entry = limit->entry;
+	char where[SOURCE_POS_SIZE], detail[SOURCE_POS_SIZE + 64];
+
+	atomic_fetch_add(&limit->refused_count, 1);
+	if (entry->block)
+		err_set(err, ERR_RIGHTS, "statement %s is blocked", entry->name);
+	else
+		err_set(err, ERR_LIMIT, "statement %s is running %d times already", entry->name,
+		        entry->max_running);
+	snprintf(detail, sizeof(detail), "%s in [statements], %s.",
+	         entry->block ? "block" : "max_running", source_pos_text(entry->pos, where));
+	return err_detail(err, detail);
+}
