@@ -180,6 +180,20 @@ static struct broker *broker_of(const struct permit_ask *ask)
 	return share->member->broker;
 }
 
+/* Whether the claim of another pool comes before. There are as many wants as loops at most. */
+static bool is_passed(const struct share *share, const struct claim *claim)
+{
+	const struct share *other;
+
+	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
+		struct claim first = share_claim(other);
+
+		if (claim_is_before(&first, claim))
+			return true;
+	}
+	return false;
+}
+
 static enum permit judge(const struct permit_ask *ask)
 {
 	if (ask->pool && !is_below(ask->pool, ask->pool_most))
@@ -187,6 +201,11 @@ static enum permit judge(const struct permit_ask *ask)
 	for (unsigned int i = 0; i < CAPS; i++) {
 		if (ask->caps[i] && !is_below(ask->caps[i], ask->most[i]))
 			return PERMIT_CAP_FULL + i;
+	}
+	for (unsigned int i = 0; i < CAPS; i++) {
+		if (ask->caps[i] && ask->most[i] != PERMIT_NO_LIMIT &&
+		    is_passed(ask->caps[i], &ask->claim))
+			return PERMIT_PASSED + i;
 	}
 	return PERMIT_GRANTED;
 }

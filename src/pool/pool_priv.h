@@ -202,6 +202,8 @@ const char *pool_cap_setting(enum cap_kind kind);
 /* false: no memory. */
 bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, const char *name);
 
+void pool_cap_close(struct cap *cap);
+
 /* The cap that applies to a pool. NULL: no host that it waits for. */
 struct cap *pool_cap(const struct pool *pool, enum cap_kind kind);
 
@@ -222,6 +224,12 @@ void pools_uncount_watch(struct pools *pools, struct server *server);
  * same pool rather moves.
  */
 void pool_evict_elsewhere(struct pool *pool);
+
+/*
+ * A server has come home, and clients wait: it is closed if a pool that a cap blocks comes before
+ * them (claim.h).
+ */
+void pool_yield(struct pool *pool);
 
 /* Closes idle servers for other loops that have asked for it. */
 void pool_evict_for_others(struct pool *pool);

@@ -140,13 +140,20 @@ static usec_t wanted_since(const struct share *share)
 	return atomic_load_explicit(&share->wanted_since, memory_order_relaxed);
 }
 
+static bool comes_before(const struct share *a, const struct share *b)
+{
+	struct claim first = share_claim(a), second = share_claim(b);
+
+	return claim_is_before(&first, &second);
+}
+
 /* Called with the lock held. There are as many wants as loops at most. NULL: there is none. */
 static struct share *longest_wanting(const struct tally *tally)
 {
 	struct share *longest = NULL, *share;
 
 	TAILQ_FOREACH (share, &tally->wants, want_node) {
-		if (!longest || wanted_since(share) < wanted_since(longest))
+		if (!longest || comes_before(share, longest))
 			longest = share;
 	}
 	return longest;
@@ -154,8 +161,8 @@ static struct share *longest_wanting(const struct tally *tally)
 
 /*
  * What a pool may use now wakes all loops that want it: one that is
- * served in the meantime does not tell the others. Pools of a database or role do, one after the
- * other: the first has waited longest. Returns the share of this loop if it is to be woken, too.
+ * served in the meantime does not tell the others. Pools within a cap do, one after the
+ * other: the first claim comes first. Returns the share of this loop if it is to be woken, too.
  */
 static struct share *post_waiting(const struct tally *tally, const struct broker_member *here)
 {
@@ -403,6 +410,19 @@ usec_t share_asked_since(const struct share *share)
 	since = first ? wanted_since(first) : 0;
 	pthread_mutex_unlock(&broker->lock);
 	return since;
+}
+
+bool share_first_claim(const struct share *share, struct claim *claim)
+{
+	struct broker *broker = share->member->broker;
+	const struct share *first;
+
+	pthread_mutex_lock(&broker->lock);
+	first = longest_wanting(share->tally);
+	if (first)
+		*claim = share_claim(first);
+	pthread_mutex_unlock(&broker->lock);
+	return first != NULL;
 }
 
 struct broker_member *share_promise(struct share *share, const struct share_fair *fair)
