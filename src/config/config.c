@@ -395,8 +395,8 @@ static void add_type(struct buf *out, const struct setting *setting)
 		           setting->unit == 1             ? "microseconds"
 		           : setting->unit == USEC_PER_MS ? "milliseconds"
 		                                          : "seconds");
-	if (setting->zero)
-		buf_printf(out, " or %s", setting->zero);
+	if (setting->word)
+		buf_printf(out, " or %s", setting->word);
 	if (setting->splits_at_blanks)
 		buf_add_text(out, " or blanks");
 }

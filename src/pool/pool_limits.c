@@ -102,6 +102,29 @@ static void release_host(struct pools *pools, struct cap_host **hostp)
 	free(host);
 }
 
+#define MARGIN_PART \
+	10 /* of what PostgreSQL grants: for sessions that are not over yet, and others */
+#define MARGIN_LEAST 3
+#define UNKNOWN_MORE 4 /* servers beyond those that are there, until one has logged in and asked \
+	                */
+
+static void limit_host(struct pools *pools, struct cap_host *host)
+{
+	unsigned int granted = atomic_load(&host->cap.share.tally->granted);
+	unsigned int margin = granted / MARGIN_PART;
+
+	if (pools->config->max_host_connections != CONFIG_CAP_AUTO) {
+		host->cap.limit = pools->config->max_host_connections;
+		return;
+	}
+	if (margin < MARGIN_LEAST)
+		margin = MARGIN_LEAST;
+	if (!granted)
+		host->cap.limit = (int)share_servers(&host->cap.share) + UNKNOWN_MORE;
+	else
+		host->cap.limit = granted > margin ? (int)(granted - margin) : 1;
+}
+
 /* NULL: no memory. */
 static struct cap_host *add_host(struct pools *pools, struct bytes name)
 {
@@ -110,11 +133,11 @@ static struct cap_host *add_host(struct pools *pools, struct bytes name)
 	if (!host)
 		return NULL;
 	memcpy(host->name, name.at, name.count);
-	host->cap.limit = pools->config->max_host_connections;
 	if (!pool_cap_open(&host->cap, pools, CAP_HOST, host->name)) {
 		free(host);
 		return NULL;
 	}
+	limit_host(pools, host);
 	TABLE_ADD(hh, &pools->secret, pools->host_table, host->name, name.count, host);
 	return host;
 }
@@ -195,7 +218,7 @@ void pools_set_caps(struct pools *pools)
 
 	pools->cap.limit = config->max_server_connections;
 	HASH_ITER (hh, pools->host_table, host, next)
-		host->cap.limit = config->max_host_connections;
+		limit_host(pools, host);
 	pools->is_capped = config->max_server_connections || config->max_host_connections;
 	if (pools->is_capped == was_capped)
 		return;
@@ -630,8 +653,22 @@ void pool_note_host(struct server *server, bool has_permit)
 		ask = ask_at(host);
 		ask.most[CAP_HOST] = PERMIT_NO_LIMIT;
 		broker_take(&ask);
+		limit_host(server->pool->pools, host);
 	}
 	server->place.cap_host = host;
+}
+
+void pool_note_slots(struct server *server, unsigned int count)
+{
+	struct cap_host *host = server->place.cap_host;
+
+	if (!host || atomic_exchange(&host->cap.share.tally->granted, count) == count)
+		return;
+	limit_host(server->pool->pools, host);
+	log_info(&server->log, "PostgreSQL grants %u sessions: max_host_connections is %d for %s",
+	         count, host->cap.limit, host->name);
+	share_wake_others(&host->cap.share);
+	share_wake_first(&host->cap.share);
 }
 
 /* ---- host watches: they count, and no limit keeps them from their host ---- */
@@ -825,6 +862,8 @@ static void hear(struct pools *pools, struct cap *cap)
 	struct cap_host *held = hold_cap(cap);
 	struct share *share = &cap->share;
 
+	if (held)
+		limit_host(pools, held);
 	if (share_servers(share) < cap->guaranteed)
 		claim_sooner(pools, cap);
 	unblock_first(cap);

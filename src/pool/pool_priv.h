@@ -190,6 +190,10 @@ void pool_pass_permit(struct server *server);
 /* server_ops: its address is known, and counted. false: there is no space for it. */
 bool pool_may_connect(struct server *server);
 
+/* server_ops: with max_host_connections = auto, that is the limit at this address, less a margin.
+ */
+void pool_note_slots(struct server *server, unsigned int count);
+
 /* The server moves with its permit. */
 void pool_pack_permit(const struct server *server, struct packed_permit *packed);
 

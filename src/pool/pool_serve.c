@@ -278,6 +278,7 @@ const struct server_ops pool_server_ops = {
 	.on_probe = pool_count_probe,
 	.may_probe = pool_may_probe,
 	.may_connect = pool_may_connect,
+	.on_slots = pool_note_slots,
 	.credentials = pool_server_credentials,
 	.tell_secret = pool_tell_secret,
 	.on_free = pool_remove_server,

@@ -152,6 +152,41 @@ def test_a_host_watch_counts(pgweir, postgres):
     wait_until(lambda: len(postgres.backends("alice")) == 2)
 
 
+@pytest.mark.parametrize("loops", (1, 3))
+def test_what_postgresql_grants(make_pgweir, private_postgres, loops):
+    """20 less 3 for superusers are 17, less 3 as a margin. When PostgreSQL is restarted with another
+    number, the next login shows it, in all loops; so it is for a process that takes over.
+    """
+    postgres = private_postgres(max_connections=20, superuser_reserved_connections=3)
+    weir = make_pgweir(postgres=postgres, pool_mode="transaction", loops=loops, default_pool_size=60,
+                       max_host_connections="auto", query_wait_timeout=60).start()
+
+    def fill(count):
+        holders = [busy(weir, "alice" if number % 2 else "bob") for number in range(count)]
+        waiter = wait_for(weir)
+        wait_until(lambda: [row for row in weir.admin("SHOW WAITING") if row["reason"] == "host limit"])
+        row = limit(weir, "max_host_connections")
+        assert (row["value"], row["used"]) == (count, count)
+        for holder in holders:
+            holder.query("COMMIT")
+        assert waiter.read_result().rows == [["served"]]
+        assert not refusals(postgres)
+
+    fill(14)
+    (shown,) = [row for row in weir.admin("SHOW CONFIG") if row["key"] == "max_host_connections"]
+    assert shown["value"] == "auto"
+    for number, least in ((40, 34), (12, 6)):
+        postgres.stop()
+        postgres.settings["max_connections"] = number
+        postgres.start()
+        fill(least)
+    weir.take_over()
+    weir._console = None  # that of the old process
+    weir.admin("RECONNECT")
+    assert weir.client().value("SELECT 1") == "1"
+    fill(6)
+
+
 class Crowd:
     """Clients that always ask again: (user, database), so many of each."""
 
