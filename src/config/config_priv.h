@@ -249,6 +249,12 @@ union config_entry *entries_find(const struct config_entries *entries, enum entr
 const char *origins_file_name(struct config_entries *entries, const char *file);
 void origins_free_file_names(struct config_entries *entries);
 
+/*
+ * Whether what entries guarantee is within the limits on servers. false: *err says the sum, and
+ * *pos is where.
+ */
+bool entries_judge(const struct config *config, struct source_pos *pos, struct err *err);
+
 /* Sorts the peers by id. Call it when all have been added. */
 void peers_sort(struct config_entries *entries);
 

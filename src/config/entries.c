@@ -272,6 +272,67 @@ const struct config_user *config_user_find(const struct config *config, const ch
 	return find_entry(config, ENTRY_USER, name);
 }
 
+/* ---- guarantees ---- */
+
+static bool judge_guarantee(int guaranteed, int most, const char *setting, struct err *err)
+{
+	return most <= 0 || guaranteed <= most ||
+	       err_set(err, ERR_CONFIG, "guaranteed_servers is %d, and %s is %d", guaranteed,
+	               setting, most);
+}
+
+static bool judge_sum(const struct config *config, int64_t databases, int64_t users,
+                      struct source_pos *pos, struct err *err)
+{
+	struct origin origin = config_origin(config, "max_server_connections");
+	int most = config->max_server_connections;
+
+	if (most <= 0 || databases + users <= most)
+		return true;
+	*pos = (struct source_pos){ origin.file ? origin.file : "max_server_connections",
+		                    origin.file ? origin.line : 0 };
+	return err_set(err, ERR_CONFIG,
+	               "guaranteed_servers of databases are %lld and those of users %lld: in sum "
+	               "%lld, and max_server_connections is %d",
+	               (long long)databases, (long long)users, (long long)(databases + users),
+	               most);
+}
+
+bool entries_judge(const struct config *config, struct source_pos *pos, struct err *err)
+{
+	const struct config_database *database = config_database_auto(config);
+	const struct config_user *user = NULL;
+	int64_t databases = 0, users = 0;
+
+	if (database && database->guaranteed_servers) {
+		*pos = database->pos;
+		return err_set(
+		    err, ERR_CONFIG,
+		    "database \"*\": guaranteed_servers needs the name of a database, as "
+		    "* may be any number of them");
+	}
+	for (database = NULL; (database = config_database_next(config, database));) {
+		int guaranteed = database->guaranteed_servers;
+
+		*pos = database->pos;
+		databases += guaranteed;
+		if (!judge_guarantee(guaranteed, config_max_db_connections(config, database),
+		                     "max_db_connections", err) ||
+		    !judge_guarantee(guaranteed, config->max_host_connections,
+		                     "max_host_connections", err))
+			return err_prefix(err, "database \"%s\": ", database->name);
+	}
+	while ((user = config_user_next(config, user))) {
+		*pos = user->pos;
+		users += user->guaranteed_servers;
+		if (!judge_guarantee(user->guaranteed_servers,
+		                     config_max_user_connections(config, user),
+		                     "max_user_connections", err))
+			return err_prefix(err, "user \"%s\": ", user->name);
+	}
+	return judge_sum(config, databases, users, pos, err);
+}
+
 /* ---- peers ---- */
 
 static int compare_id(const union config_entry *a, const union config_entry *b)

@@ -40,6 +40,10 @@ static const char listener_help[] = "As the setting, for clients of this listene
 static const char application_help[] =
     "As the setting, for clients of this application_name, if it is shorter than what applies to "
     "them without this line. 0 = nothing else than that.";
+static const char guaranteed_help[] =
+    "While it has fewer servers than that, its pools come before others where a limit on servers "
+    "that pools share is reached (max_server_connections and the like). What it does not use, "
+    "others may use. The sum of all entries must not be above max_server_connections.";
 static const char startup_help[] = "Sent to the server in the startup packet.";
 
 static const struct setting database_keys[] = {
@@ -59,6 +63,8 @@ static const struct setting database_keys[] = {
 	DATABASE(dbname, .length_max = CONFIG_DATABASE_NAME_MAX, .initial = "the entry's name",
 	         .help = "Name of the database on the server."),
 	DATABASE(fail_fast, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
+	DATABASE(guaranteed_servers, .initial = "0", .max = INT32_MAX, .is_exact = true,
+	         .help = guaranteed_help),
 	DATABASE(host, .is_hosts = true,
 	         .help = "Host name, IPv4 or IPv6 address, or directory of a Unix socket (/path "
 	                 "or @name); or several of these, separated by commas without blanks. A "
@@ -113,12 +119,19 @@ static const struct setting database_keys[] = {
 	DATABASE(user, .length_max = CONFIG_USER_NAME_MAX,
 	         .help = "Server user for all clients of this entry: they share one pool, and "
 	                 "its connections log in as this user."),
+	DATABASE(weight, .initial = "1", .min = 1, .max = CONFIG_WEIGHT_MAX, .is_exact = true,
+	         .help = "How large a part the pools of this database get of a limit on servers "
+	                 "that pools share (max_server_connections and the like), while all of "
+	                 "them want more. A pool has the weight of its database times that of "
+	                 "its user."),
 };
 
 static const struct setting user_keys[] = {
 	USER(causal_reads, CAUSAL, .help = entry_help),
 	USER(client_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(fail_fast, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
+	USER(guaranteed_servers, .initial = "0", .max = INT32_MAX, .is_exact = true,
+	     .help = guaranteed_help),
 	USER(idle_transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	USER(max_user_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
@@ -144,11 +157,11 @@ static const struct setting user_keys[] = {
 	USER(session_isolation, ISOLATIONS, .help = entry_help),
 	USER(session_state, SESSION_STATES, .help = entry_help),
 	USER(transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
-	USER(weight, .initial = "1", .min = 1, .max = 1000,
+	USER(weight, .initial = "1", .min = 1, .max = CONFIG_WEIGHT_MAX, .is_exact = true,
 	     .help =
-	         "With fair_by = user: how large a part of a pool's servers the clients of this "
-	         "user get while others wait, too. One with 3 gets three times as much time of "
-	         "servers as one with 1."),
+	         "As weight of a database. And with fair_by = user: how large a part of a pool's "
+	         "servers the clients of this user get while others wait, too. One with 3 gets "
+	         "three times as much time of servers as one with 1."),
 };
 
 static const struct setting peer_keys[] = {

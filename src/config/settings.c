@@ -301,7 +301,7 @@ const struct setting settings[] = {
 	SETTING(login_notify_message, .initial = "", LIVE, GROUP(CHECKS),
 	        .help = "NOTICE that is sent to each client at the end of its login. Empty = "
 	                "none."),
-	SETTING(loops, .initial = "1", .zero = "auto", .min = 1, .max = 64, BOOT, GROUP(NETWORK),
+	SETTING(loops, .initial = "1", .word = "auto", .min = 1, .max = 64, BOOT, GROUP(NETWORK),
 	        .since = "0.3.0",
 	        .help = "Number of event loops, each in a thread of its own. Together they are one "
 	                "pooler: all limits, pools and commands hold for all of them. auto = one "
@@ -316,12 +316,14 @@ const struct setting settings[] = {
 	SETTING(max_db_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of server connections per database, for all users "
 	                "together. 0 = no limit."),
-	SETTING(max_host_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
-	        .since = "0.4.0",
+	SETTING(max_host_connections, .initial = "0", .max = INT32_MAX, .word = "auto",
+	        .word_is = CONFIG_CAP_AUTO, LIVE, GROUP(GENERIC), .since = "0.4.0",
 	        .help = "Maximum number of server connections to one PostgreSQL, for all entries "
 	                "and users together. What counts is the address, not the name in the "
 	                "entry. At the limit, idle servers of other pools are closed, as for "
-	                "max_db_connections. 0 = no limit."),
+	                "max_db_connections. auto = what PostgreSQL grants to users that are not "
+	                "superusers, asked at each login, less a tenth, and at least 3 less: "
+	                "doc/limits.md. 0 = no limit."),
 	SETTING(max_packet_size, .initial = "2147483647", .min = 1024, .max = UINT32_MAX, LIVE,
 	        GROUP(NETWORK),
 	        .help = "Maximum length of a message. A connection that sends a longer one is "

@@ -60,6 +60,15 @@ void clusters_done(struct broker *broker);
 void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cluster);
 void cluster_part(struct broker *broker, struct tally *tally);
 
+/* What a share wants, in order. */
+static inline struct claim share_claim(const struct share *share)
+{
+	return (struct claim){
+		atomic_load_explicit(&share->wanted_rank, memory_order_relaxed),
+		atomic_load_explicit(&share->wanted_since, memory_order_relaxed),
+	};
+}
+
 /* Counts one more, if there are fewer than `most`. Needs no lock. */
 static inline bool broker_count_below(atomic_uint *count, unsigned int most)
 {

@@ -31,6 +31,7 @@ void role_configure(struct pools *pools, struct role *role)
 
 	role->entry = config_user_find(pools->config, role->name);
 	role->cap.limit = config_max_user_connections(pools->config, role->entry);
+	role->cap.guaranteed = role->entry ? (unsigned int)role->entry->guaranteed_servers : 0;
 	if (user ? role->secret && strcmp(role->secret, user->secret.text) == 0 : !role->secret)
 		return; /* what clients authenticated with is still valid */
 	role->secret_version++;
@@ -65,7 +66,7 @@ struct role *role_of_name(struct pools *pools, const char *name)
 void role_free(struct pools *pools, struct role *role)
 {
 	HASH_DEL(pools->role_table, role);
-	share_close(&role->cap.share);
+	pool_cap_close(&role->cap);
 	TAILQ_REMOVE(&pools->roles, role, node);
 	credentials_done(&role->credentials);
 	forget_secret(role);
@@ -155,6 +156,7 @@ struct database *database_add(struct pools *pools, const char *name,
 	database->catalog_version = database->quiet_version = UINT_MAX;
 	database->vacated = atomic_load(&database->cap.share.tally->vacated);
 	database->cap.limit = config_max_db_connections(pools->config, entry);
+	database->cap.guaranteed = entry ? (unsigned int)entry->guaranteed_servers : 0;
 	TAILQ_INIT(&database->reads);
 	TABLE_ADD_STR(hh, &pools->secret, pools->database_table, database->name, database);
 	TAILQ_INSERT_TAIL(&pools->databases, database, node);

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/container_of.h"
+#include "pgweir/base/heap.h"
+
 #define CLASSES (PRIORITY_LOW + 1)
 #define UNIT 1000 /* of what is charged: weights up to that make a difference */
 #define MEAN_OF 8 /* how many borrowers the mean is about */
@@ -15,17 +18,18 @@ struct fair_group {
 	unsigned int waiting_count, served_count;
 	unsigned int weight;
 	enum priority priority;
-	size_t place;      /* in the heap of its class, while any of it waits */
-	uint64_t finished; /* server time divided by weight, also what is charged in advance */
+	/*
+	 * In the line of its class, while any of it waits. The key: server time divided by weight,
+	 * also what is charged in advance.
+	 */
+	struct heap_node turn;
 	usec_t mean, used;
 	char name[]; /* of `key_size`: the class, and the name with its zero */
 };
 
-/* Groups that have waiting borrowers: the one that has used least is the first. */
-struct heap {
-	struct fair_group **list;
-	size_t count, size;
-	uint64_t floor; /* what the last one that was served had used before */
+struct line {
+	struct heap groups; /* that have waiting borrowers: the one that has used least is first */
+	uint64_t floor;     /* what the last one that was served had used before */
 	usec_t served_at;
 };
 
@@ -33,75 +37,17 @@ struct fair {
 	struct hash_key secret;
 	struct fair_group *groups;
 	struct fair_member *members;
-	struct heap heaps[CLASSES];
+	struct line lines[CLASSES];
 };
 
-/* ---- heap ---- */
-
-static void put(struct heap *heap, size_t place, struct fair_group *group)
+static struct fair_group *group_at(const struct line *line, size_t place)
 {
-	heap->list[place] = group;
-	group->place = place;
+	return container_of(line->groups.list[place], struct fair_group, turn);
 }
 
-static void rise(struct heap *heap, struct fair_group *group)
+static struct line *line_of(struct fair *fair, const struct fair_group *group)
 {
-	size_t place = group->place;
-
-	while (place && heap->list[(place - 1) / 2]->finished > group->finished) {
-		put(heap, place, heap->list[(place - 1) / 2]);
-		place = (place - 1) / 2;
-	}
-	put(heap, place, group);
-}
-
-static void sink(struct heap *heap, struct fair_group *group)
-{
-	size_t place = group->place, child;
-
-	while ((child = 2 * place + 1) < heap->count) {
-		if (child + 1 < heap->count &&
-		    heap->list[child + 1]->finished < heap->list[child]->finished)
-			child++;
-		if (heap->list[child]->finished >= group->finished)
-			break;
-		put(heap, place, heap->list[child]);
-		place = child;
-	}
-	put(heap, place, group);
-}
-
-static bool heap_add(struct heap *heap, struct fair_group *group)
-{
-	struct fair_group **list = heap->list;
-	size_t size = heap->size ? 2 * heap->size : 16;
-
-	if (heap->count == heap->size) {
-		list = realloc(list, size * sizeof(struct fair_group *));
-		if (!list)
-			return false;
-		heap->list = list;
-		heap->size = size;
-	}
-	put(heap, heap->count++, group);
-	rise(heap, group);
-	return true;
-}
-
-static void heap_remove(struct heap *heap, struct fair_group *group)
-{
-	struct fair_group *last = heap->list[--heap->count];
-
-	if (last == group)
-		return;
-	put(heap, group->place, last);
-	rise(heap, last);
-	sink(heap, last);
-}
-
-static struct heap *heap_of(struct fair *fair, const struct fair_group *group)
-{
-	return &fair->heaps[group->priority];
+	return &fair->lines[group->priority];
 }
 
 /* ---- groups ---- */
@@ -173,7 +119,7 @@ void fair_free(struct fair **fairp)
 		free_group(fair, fair->groups);
 	}
 	for (int i = 0; i < CLASSES; i++)
-		free(fair->heaps[i].list);
+		heap_done(&fair->lines[i].groups);
 	free(fair);
 }
 
@@ -196,7 +142,7 @@ static struct fair_group *add(struct fair *fair, const struct fair_who *who, con
 	memcpy(group->name, key, size);
 	TAILQ_INIT(&group->waiting);
 	group->priority = who->priority;
-	group->finished = fair->heaps[who->priority].floor;
+	group->turn.key = fair->lines[who->priority].floor;
 	TABLE_ADD(hh, &fair->secret, fair->groups, group->name, size, group);
 	return group;
 }
@@ -232,7 +178,7 @@ static struct fair_group *group_of(struct fair *fair, const struct fair_who *who
 static void forget_unused(struct fair *fair, struct fair_group *group)
 {
 	if (!group->waiting_count && !group->served_count &&
-	    group->finished <= heap_of(fair, group)->floor)
+	    group->turn.key <= line_of(fair, group)->floor)
 		free_group(fair, group);
 }
 
@@ -247,15 +193,15 @@ bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_
                bool is_first)
 {
 	struct fair_group *group = group_of(fair, who);
-	struct heap *heap;
+	struct line *line;
 
 	if (!group)
 		return false;
-	heap = heap_of(fair, group);
+	line = line_of(fair, group);
 	if (!group->waiting_count) {
-		if (group->finished < heap->floor)
-			group->finished = heap->floor;
-		if (!heap_add(heap, group)) {
+		if (group->turn.key < line->floor)
+			group->turn.key = line->floor;
+		if (!heap_add(&line->groups, &group->turn)) {
 			forget_unused(fair, group);
 			return false;
 		}
@@ -279,34 +225,34 @@ void fair_leave(struct fair *fair, struct fair_member *member)
 	TAILQ_REMOVE(&group->waiting, member, node);
 	if (--group->waiting_count)
 		return;
-	heap_remove(heap_of(fair, group), group);
+	heap_remove(&line_of(fair, group)->groups, &group->turn);
 	forget_unused(fair, group);
 }
 
 /* The highest class that has somebody; or one of which nobody was served for too long. */
-static struct heap *next_heap(struct fair *fair, usec_t now)
+static struct line *next_line(struct fair *fair, usec_t now)
 {
-	struct heap *next = NULL;
+	struct line *next = NULL;
 
 	for (int i = CLASSES - 1; i >= 0; i--) {
-		struct heap *heap = &fair->heaps[i];
+		struct line *line = &fair->lines[i];
 
-		if (!heap->count) {
-			heap->served_at = now;
+		if (!line->groups.count) {
+			line->served_at = now;
 			continue;
 		}
-		if (now - heap->served_at >= FAIR_STARVED)
-			return heap;
-		next = heap;
+		if (now - line->served_at >= FAIR_STARVED)
+			return line;
+		next = line;
 	}
 	return next;
 }
 
 struct fair_member *fair_next(struct fair *fair, usec_t now)
 {
-	struct heap *heap = next_heap(fair, now);
+	const struct line *line = next_line(fair, now);
 
-	return heap ? TAILQ_FIRST(&heap->list[0]->waiting) : NULL;
+	return line ? TAILQ_FIRST(&group_at(line, 0)->waiting) : NULL;
 }
 
 /* ---- using a server ---- */
@@ -315,22 +261,22 @@ void fair_lend(struct fair *fair, struct fair_member *member, const struct fair_
                usec_t now)
 {
 	struct fair_group *group = group_of(fair, who);
-	struct heap *heap;
+	struct line *line;
 
 	if (!group)
 		return;
-	heap = heap_of(fair, group);
-	heap->served_at = now;
-	if (group->finished > heap->floor)
-		heap->floor = group->finished;
+	line = line_of(fair, group);
+	line->served_at = now;
+	if (group->turn.key > line->floor)
+		line->floor = group->turn.key;
 	else
-		group->finished = heap->floor;
+		group->turn.key = line->floor;
 	member->group = group;
 	member->charged = charge_of(group, group->mean);
-	group->finished += member->charged;
+	group->turn.key += member->charged;
 	group->served_count++;
 	if (group->waiting_count)
-		sink(heap, group);
+		heap_moved(&line->groups, &group->turn);
 }
 
 void fair_return(struct fair *fair, struct fair_member *member, usec_t used)
@@ -343,21 +289,20 @@ void fair_return(struct fair *fair, struct fair_member *member, usec_t used)
 	group->served_count--;
 	group->used += used;
 	group->mean += (used - group->mean) / MEAN_OF;
-	group->finished += charge_of(group, used) - member->charged;
-	if (group->waiting_count) {
-		rise(heap_of(fair, group), group);
-		sink(heap_of(fair, group), group);
-	}
+	group->turn.key += charge_of(group, used) - member->charged;
+	if (group->waiting_count)
+		heap_moved(&line_of(fair, group)->groups, &group->turn);
 	forget_unused(fair, group);
 }
 
 struct fair_member *fair_last(const struct fair *fair)
 {
 	for (int i = CLASSES - 1; i >= 0; i--) {
-		const struct heap *heap = &fair->heaps[i];
+		const struct line *line = &fair->lines[i];
 
-		if (heap->count)
-			return TAILQ_LAST(&heap->list[heap->count - 1]->waiting, fair_line);
+		if (line->groups.count)
+			return TAILQ_LAST(&group_at(line, line->groups.count - 1)->waiting,
+			                  fair_line);
 	}
 	return NULL;
 }

@@ -275,6 +275,7 @@ void pool_configure(struct pool *pool)
 		.size = pool->purpose == POOL_FOR_READS
 		            ? config_standby_pool_size(config, entry, user)
 		            : config_pool_size(config, entry, user),
+		.weight = (unsigned int)(entry->weight * (user ? user->weight : 1)),
 		.reserve_size = config_reserve_pool_size(config, entry, user),
 		.min_size =
 		    pool->purpose == POOL_FOR_CLIENTS ? config_min_pool_size(config, entry) : 0,

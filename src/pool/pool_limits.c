@@ -5,7 +5,8 @@
  *
  * If such a limit is reached, the longest unused idle server of another pool is evicted, in this
  * loop or else in another one. If there is none, the pool is blocked until a server that counts
- * there is returned or closed.
+ * there is returned or closed. Blocked pools are served in the order of their claims (claim.h), in
+ * all loops; and nobody passes them: a permit is refused while another claim comes before.
  *
  * Hard here: the address is known only when the host was chosen and its name looked up, and the
  * server has its other permits by then. If the address is full, the server is closed, and the pool
@@ -46,9 +47,14 @@ bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, con
 
 	cap->kind = kind;
 	cap->share.on_woken = kind == CAP_DATABASE ? pool_database_woken : pool_cap_woken;
-	TAILQ_INIT(&cap->blocked);
 	TAILQ_INIT(&cap->idle);
 	return share_open(&cap->share, &pools->member, tallies[kind], name, "");
+}
+
+void pool_cap_close(struct cap *cap)
+{
+	heap_done(&cap->blocked);
+	share_close(&cap->share);
 }
 
 /* The cap of a pool, and of a server of it at this host. NULL: the host is not known. */
@@ -92,8 +98,31 @@ static void release_host(struct pools *pools, struct cap_host **hostp)
 	if (!host || --host->user_count)
 		return;
 	HASH_DEL(pools->host_table, host);
-	share_close(&host->cap.share);
+	pool_cap_close(&host->cap);
 	free(host);
+}
+
+#define MARGIN_PART \
+	10 /* of what PostgreSQL grants: for sessions that are not over yet, and others */
+#define MARGIN_LEAST 3
+#define UNKNOWN_MORE 4 /* servers beyond those that are there, until one has logged in and asked \
+	                */
+
+static void limit_host(struct pools *pools, struct cap_host *host)
+{
+	unsigned int granted = atomic_load(&host->cap.share.tally->granted);
+	unsigned int margin = granted / MARGIN_PART;
+
+	if (pools->config->max_host_connections != CONFIG_CAP_AUTO) {
+		host->cap.limit = pools->config->max_host_connections;
+		return;
+	}
+	if (margin < MARGIN_LEAST)
+		margin = MARGIN_LEAST;
+	if (!granted)
+		host->cap.limit = (int)share_servers(&host->cap.share) + UNKNOWN_MORE;
+	else
+		host->cap.limit = granted > margin ? (int)(granted - margin) : 1;
 }
 
 /* NULL: no memory. */
@@ -104,11 +133,11 @@ static struct cap_host *add_host(struct pools *pools, struct bytes name)
 	if (!host)
 		return NULL;
 	memcpy(host->name, name.at, name.count);
-	host->cap.limit = pools->config->max_host_connections;
 	if (!pool_cap_open(&host->cap, pools, CAP_HOST, host->name)) {
 		free(host);
 		return NULL;
 	}
+	limit_host(pools, host);
 	TABLE_ADD(hh, &pools->secret, pools->host_table, host->name, name.count, host);
 	return host;
 }
@@ -189,7 +218,7 @@ void pools_set_caps(struct pools *pools)
 
 	pools->cap.limit = config->max_server_connections;
 	HASH_ITER (hh, pools->host_table, host, next)
-		host->cap.limit = config->max_host_connections;
+		limit_host(pools, host);
 	pools->is_capped = config->max_server_connections || config->max_host_connections;
 	if (pools->is_capped == was_capped)
 		return;
@@ -231,11 +260,59 @@ static bool evict_idle(struct cap *cap, const struct pool *spared)
 
 /* ---- blocked pools ---- */
 
+static unsigned int most_of(int limit) { return limit > 0 ? (unsigned int)limit : PERMIT_NO_LIMIT; }
+
+static struct claim_pool what_it_has(const struct pool *pool)
+{
+	const struct cap *database = &pool->database->cap, *role = &pool->role->cap;
+
+	return (struct claim_pool){
+		.servers = share_servers(&pool->share),
+		.weight = pool->limits.weight,
+		.owners = { { share_servers(&database->share), database->guaranteed },
+		            { share_servers(&role->share), role->guaranteed } },
+	};
+}
+
+static struct pool *blocked_at(const struct cap *cap, size_t place)
+{
+	const struct heap_node *node = cap->blocked.list[place];
+
+	return ((const struct pool_block *)container_of(node, struct pool_block, node))->pool;
+}
+
+/* Its claim may have changed. */
+static void claim_again(struct pool *pool, struct cap *cap)
+{
+	const struct claim_pool has = what_it_has(pool);
+	struct heap_node *node = &pool->blocks[cap->kind].node;
+	uint64_t rank = claim_rank(&has);
+
+	if (node->key == rank)
+		return;
+	node->key = rank;
+	heap_moved(&cap->blocked, node);
+}
+
+/* A claim that has become a later one is moved when it is the first. */
+static struct pool *first_blocked(struct cap *cap)
+{
+	struct pool *first = NULL;
+
+	while (cap->blocked.count && first != blocked_at(cap, 0)) {
+		first = blocked_at(cap, 0);
+		claim_again(first, cap);
+	}
+	return first;
+}
+
 /* The first blocked pool waits in the name of this loop. */
 static bool want_for(struct cap *cap)
 {
-	const struct pool *first = TAILQ_FIRST(&cap->blocked);
+	const struct pool *first = first_blocked(cap);
+	uint64_t rank = first ? first->blocks[cap->kind].node.key : 0;
 
+	atomic_store_explicit(&cap->share.wanted_rank, rank, memory_order_relaxed);
 	return share_want(&cap->share, first ? first->blocked_since : 0, first != NULL);
 }
 
@@ -272,29 +349,79 @@ static bool is_blocked(const struct pool *pool)
 	return false;
 }
 
+static void begin_to_claim(struct pool *pool)
+{
+	pool->blocked_since = loop_now(pool_loop(pool));
+	pool->blocked_number = ++pool->pools->last_blocked_number;
+}
+
 /*
  * A pool that was unblocked, and found that another loop had been faster, has waited longer than
  * the other blocked pools.
  */
 static void block_pool(struct pool *pool, struct cap *cap)
 {
-	enum cap_kind kind = cap->kind;
+	struct pool_block *block = &pool->blocks[cap->kind];
+	const struct claim_pool has = what_it_has(pool);
 
-	pool->blocks[kind].is_refused = true;
-	if (pool->blocks[kind].is_blocked)
+	block->is_refused = true;
+	if (block->is_blocked) {
+		claim_again(pool, cap);
+		want_for(cap);
 		return;
+	}
 	if (!pool->is_unblocked && !is_blocked(pool))
-		pool->blocked_since = loop_now(pool_loop(pool));
-	pool->blocks[kind].is_blocked = true;
+		begin_to_claim(pool);
+	block->pool = pool;
+	block->node = (struct heap_node){ claim_rank(&has), pool->blocked_number, 0 };
+	if (!heap_add(&cap->blocked, &block->node)) {
+		log_error(&pool->log, "no memory to wait for %s", pool_cap_setting(cap->kind));
+		return;
+	}
+	block->is_blocked = true;
 	count_blocked(cap, 1);
 	cap->hits += !pool->is_unblocked;
-	if (pool->is_unblocked)
-		TAILQ_INSERT_HEAD(&cap->blocked, pool, blocks[kind].node);
-	else
-		TAILQ_INSERT_TAIL(&cap->blocked, pool, blocks[kind].node);
 	if (want_for(cap))
 		pool_wake(pool);
 	note_met(pool, cap);
+}
+
+static void claim_everywhere(struct pool *pool)
+{
+	for (int i = 0; i < CAPS; i++) {
+		struct cap *cap = pool_cap(pool, (enum cap_kind)i);
+
+		if (!pool->blocks[i].is_blocked)
+			continue;
+		claim_again(pool, cap);
+		want_for(cap);
+	}
+}
+
+/* The owner, a database or user, has fewer servers now than it is guaranteed. */
+static void claim_sooner(struct pools *pools, const struct cap *owner)
+{
+	struct pool *pool;
+
+	TAILQ_FOREACH (pool, &pools->list, node) {
+		if (owner == &pool->database->cap || owner == &pool->role->cap)
+			claim_everywhere(pool);
+	}
+}
+
+static void note_loss_of(struct pools *pools, struct cap *owner)
+{
+	if (share_servers(&owner->share) >= owner->guaranteed)
+		return;
+	claim_sooner(pools, owner);
+	share_wake_others(&owner->share);
+}
+
+static void note_loss(struct pool *pool)
+{
+	claim_everywhere(pool);
+	note_loss_of(pool->pools, &pool->database->cap);
+	note_loss_of(pool->pools, &pool->role->cap);
 }
 
 static void leave_cap(struct pool *pool, enum cap_kind kind)
@@ -305,9 +432,11 @@ static void leave_cap(struct pool *pool, enum cap_kind kind)
 		return;
 	pool->blocks[kind].is_blocked = false;
 	count_blocked(cap, -1);
-	TAILQ_REMOVE(&cap->blocked, pool, blocks[kind].node);
+	heap_remove(&cap->blocked, &pool->blocks[kind].node);
 	want_for(cap);
 	share_end_eviction(&cap->share);
+	if (share_servers(&cap->share) < most_of(cap->limit))
+		share_wake_first(&cap->share);
 }
 
 void pool_leave_blocked(struct pool *pool)
@@ -318,7 +447,16 @@ void pool_leave_blocked(struct pool *pool)
 
 /* ---- permits ---- */
 
-static unsigned int most_of(int limit) { return limit > 0 ? (unsigned int)limit : PERMIT_NO_LIMIT; }
+static struct claim claim_of(const struct pool *pool)
+{
+	const struct claim_pool has = what_it_has(pool);
+
+	return (struct claim){
+		claim_rank(&has),
+		is_blocked(pool) || pool->is_unblocked ? pool->blocked_since
+						       : loop_now(pool_loop(pool)),
+	};
+}
 
 static struct permit_ask ask_for(struct pool *pool, struct cap_host *host, unsigned int most)
 {
@@ -345,8 +483,16 @@ static struct permit_ask ask_at(struct cap_host *host)
  * An idle server of this loop is closed. Without one, the other loops are asked to close one:
  * pool_evict_elsewhere().
  */
-static bool make_space(struct pool *pool, struct cap *cap, enum eviction eviction)
+static bool make_space(struct pool *pool, enum permit permit, enum eviction eviction)
 {
+	bool is_passed = permit >= PERMIT_PASSED;
+	struct cap *cap = pool_cap(pool, permit - (is_passed ? PERMIT_PASSED : PERMIT_CAP_FULL));
+
+	if (is_passed) {
+		block_pool(pool, cap);
+		share_wake_first(&cap->share); /* what it claims may have changed */
+		return false;
+	}
 	if (eviction != EVICT_NONE && evict_idle(cap, eviction == EVICT_OTHERS ? pool : NULL))
 		return true;
 	block_pool(pool, cap);
@@ -368,9 +514,9 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction evicti
 	struct permit_ask ask = ask_for(pool, pool->wanted_host, most);
 	enum permit permit;
 
+	ask.claim = claim_of(pool);
 	while ((permit = broker_take(&ask)) != PERMIT_GRANTED) {
-		if (permit == PERMIT_POOL_FULL ||
-		    !make_space(pool, pool_cap(pool, permit - PERMIT_CAP_FULL), eviction))
+		if (permit == PERMIT_POOL_FULL || !make_space(pool, permit, eviction))
 			return false;
 	}
 	pool_leave_blocked(pool);
@@ -433,6 +579,7 @@ void pool_give_permit(struct server *server)
 	if (server->place.going != SERVER_MOVES)
 		broker_give(&ask);
 	release_host(server->pool->pools, &server->place.cap_host);
+	note_loss(server->pool);
 }
 
 /* ---- the permit of the host ---- */
@@ -459,12 +606,12 @@ static enum eviction eviction_for(const struct server *server)
 }
 
 /* The address is full: the pool asks for it in advance from now on. */
-static bool make_space_at(struct server *server, struct cap_host *host)
+static bool make_space_at(struct server *server, struct cap_host *host, enum permit permit)
 {
 	enum eviction eviction = eviction_for(server);
 	struct pool *pool = server->pool;
 
-	if (eviction != EVICT_NONE &&
+	if (permit < PERMIT_PASSED && eviction != EVICT_NONE &&
 	    evict_idle(&host->cap, eviction == EVICT_OTHERS ? pool : NULL))
 		return true;
 	if (!pool->wanted_host) {
@@ -477,6 +624,7 @@ static bool make_space_at(struct server *server, struct cap_host *host)
 bool pool_may_connect(struct server *server)
 {
 	struct cap_host *host = host_of(server->pool->pools, server);
+	enum permit permit;
 	struct permit_ask ask;
 	bool may = true;
 
@@ -486,8 +634,9 @@ bool pool_may_connect(struct server *server)
 	}
 	give_host(server);
 	ask = ask_at(host);
-	while (may && broker_take(&ask) != PERMIT_GRANTED)
-		may = make_space_at(server, host);
+	ask.claim = claim_of(server->pool);
+	while (may && (permit = broker_take(&ask)) != PERMIT_GRANTED)
+		may = make_space_at(server, host, permit);
 	if (may)
 		server->place.cap_host = host;
 	else
@@ -504,8 +653,22 @@ void pool_note_host(struct server *server, bool has_permit)
 		ask = ask_at(host);
 		ask.most[CAP_HOST] = PERMIT_NO_LIMIT;
 		broker_take(&ask);
+		limit_host(server->pool->pools, host);
 	}
 	server->place.cap_host = host;
+}
+
+void pool_note_slots(struct server *server, unsigned int count)
+{
+	struct cap_host *host = server->place.cap_host;
+
+	if (!host || atomic_exchange(&host->cap.share.tally->granted, count) == count)
+		return;
+	limit_host(server->pool->pools, host);
+	log_info(&server->log, "PostgreSQL grants %u sessions: max_host_connections is %d for %s",
+	         count, host->cap.limit, host->name);
+	share_wake_others(&host->cap.share);
+	share_wake_first(&host->cap.share);
 }
 
 /* ---- host watches: they count, and no limit keeps them from their host ---- */
@@ -544,9 +707,9 @@ void pools_uncount_watch(struct pools *pools, struct server *server)
 /* ---- what others may use ---- */
 
 /* It keeps its place, and what it wants, until it has tried: a new want would wake all loops. */
-static void unblock_first(const struct cap *cap)
+static void unblock_first(struct cap *cap)
 {
-	struct pool *first = TAILQ_FIRST(&cap->blocked);
+	struct pool *first = first_blocked(cap);
 
 	if (!first)
 		return;
@@ -625,6 +788,48 @@ void pool_evict_for_others(struct pool *pool)
 	evict_for_others(&pool->pools->cap);
 }
 
+/*
+ * ---- giving up a server ----
+ *
+ * While clients of a pool wait, its servers are never idle for long, so nobody would evict them.
+ */
+
+#define YIELD_AFTER USEC_PER_MS /* a look takes the lock of the broker */
+
+static bool yields(struct pool *pool, struct server *server, const struct claim_pool *has)
+{
+	usec_t age = loop_now(pool_loop(pool)) - server->connected_at;
+
+	for (int i = CAPS - 1; i >= 0; i--) {
+		struct cap *cap = server_cap(server, (enum cap_kind)i);
+		struct claim claim;
+
+		if (!cap || !share_want_count(&cap->share) || age < CLAIM_TURN ||
+		    !share_first_claim(&cap->share, &claim) || !claim_takes(&claim, has, age))
+			continue;
+		pool_leave_blocked(pool);
+		begin_to_claim(pool);
+		server_close_for(server, kinds[i].evicted);
+		return true;
+	}
+	return false;
+}
+
+void pool_yield(struct pool *pool)
+{
+	const struct claim_pool has = what_it_has(pool);
+	usec_t now = loop_now(pool_loop(pool));
+	struct server *server;
+
+	if (now - pool->yield_at < YIELD_AFTER)
+		return;
+	pool->yield_at = now;
+	TAILQ_FOREACH (server, &pool->servers[SERVER_IDLE], place.node) {
+		if (yields(pool, server, &has))
+			return;
+	}
+}
+
 static bool has_cap_wants(const struct pool *pool)
 {
 	struct asked_hosts asked = ask_hosts(pool);
@@ -657,9 +862,13 @@ static void hear(struct pools *pools, struct cap *cap)
 	struct cap_host *held = hold_cap(cap);
 	struct share *share = &cap->share;
 
+	if (held)
+		limit_host(pools, held);
+	if (share_servers(share) < cap->guaranteed)
+		claim_sooner(pools, cap);
 	unblock_first(cap);
 	evict_for_others(cap);
-	if (TAILQ_EMPTY(&cap->blocked) && share_servers(share) < most_of(cap->limit))
+	if (!cap->blocked.count && share_servers(share) < most_of(cap->limit))
 		share_wake_first(share);
 	release_host(pools, &held);
 }

@@ -227,6 +227,10 @@ void pool_pass_permit(struct server *server);
 /* server_ops: its address is known, and counted. false: there is no space for it. */
 bool pool_may_connect(struct server *server);
 
+/* server_ops: with max_host_connections = auto, that is the limit at this address, less a margin.
+ */
+void pool_note_slots(struct server *server, unsigned int count);
+
 /* The server moves with its permit. */
 void pool_pack_permit(const struct server *server, struct packed_permit *packed);
 
@@ -238,6 +242,8 @@ const char *pool_cap_setting(enum cap_kind kind);
 
 /* false: no memory. */
 bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, const char *name);
+
+void pool_cap_close(struct cap *cap);
 
 /* The cap that applies to a pool. NULL: no host that it waits for. */
 struct cap *pool_cap(const struct pool *pool, enum cap_kind kind);
@@ -259,6 +265,12 @@ void pools_uncount_watch(struct pools *pools, struct server *server);
  * same pool rather moves.
  */
 void pool_evict_elsewhere(struct pool *pool);
+
+/*
+ * A server has come home, and clients wait: it is closed if a pool that a cap blocks comes before
+ * them (claim.h).
+ */
+void pool_yield(struct pool *pool);
 
 /* Closes idle servers for other loops that have asked for it. */
 void pool_evict_for_others(struct pool *pool);

@@ -218,6 +218,8 @@ void pool_serve(struct task *task)
 		pool_dedicated_grow(pool);
 	if (!pool_is_held(pool))
 		pool_trade_first(pool);
+	if (pool->has_come_home && pool->waiting_count)
+		pool_yield(pool);
 	while (!pool_is_held(pool) && (borrower = next_to_serve(pool)) &&
 	       (server = pool_idle_server(borrower))) {
 		pool_give_up(borrower);
@@ -276,6 +278,7 @@ const struct server_ops pool_server_ops = {
 	.on_probe = pool_count_probe,
 	.may_probe = pool_may_probe,
 	.may_connect = pool_may_connect,
+	.on_slots = pool_note_slots,
 	.credentials = pool_server_credentials,
 	.tell_secret = pool_tell_secret,
 	.on_free = pool_remove_server,

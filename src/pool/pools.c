@@ -168,6 +168,7 @@ static void configure_database(struct database *database, const struct config *o
 	    is_same_but_hosts(before, after, database, old) && is_same_tls(old, pools->config);
 	database->entry = after;
 	database->cap.limit = config_max_db_connections(pools->config, after);
+	database->cap.guaranteed = after ? (unsigned int)after->guaranteed_servers : 0;
 	if (change != CLOSE_NONE)
 		outages_clear(share_outages(&database->cap.share));
 	/* If it comes back, it is a new one, also in a loop that has not forgotten it yet. */
@@ -385,7 +386,7 @@ void pools_free(struct pools **poolsp)
 	while (!TAILQ_EMPTY(&pools->roles))
 		role_free(pools, TAILQ_FIRST(&pools->roles));
 	loop_undefer(pools->with.loop, &pools->sweep_task);
-	share_close(&pools->cap.share);
+	pool_cap_close(&pools->cap);
 	buf_free(&pools->group_text);
 	buf_free(&pools->order_text);
 	buf_free(&pools->order_message);

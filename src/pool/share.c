@@ -114,13 +114,20 @@ static usec_t wanted_since(const struct share *share)
 	return atomic_load_explicit(&share->wanted_since, memory_order_relaxed);
 }
 
+static bool comes_before(const struct share *a, const struct share *b)
+{
+	struct claim first = share_claim(a), second = share_claim(b);
+
+	return claim_is_before(&first, &second);
+}
+
 /* Called with the lock held. There are as many wants as loops at most. NULL: there is none. */
 static struct share *longest_wanting(const struct tally *tally)
 {
 	struct share *longest = NULL, *share;
 
 	TAILQ_FOREACH (share, &tally->wants, want_node) {
-		if (!longest || wanted_since(share) < wanted_since(longest))
+		if (!longest || comes_before(share, longest))
 			longest = share;
 	}
 	return longest;
@@ -128,8 +135,8 @@ static struct share *longest_wanting(const struct tally *tally)
 
 /*
  * What a pool may use now wakes all loops that want it: one that is
- * served in the meantime does not tell the others. Pools of a database or role do, one after the
- * other: the first has waited longest. Returns the share of this loop if it is to be woken, too.
+ * served in the meantime does not tell the others. Pools within a cap do, one after the
+ * other: the first claim comes first. Returns the share of this loop if it is to be woken, too.
  */
 static struct share *post_waiting(const struct tally *tally, const struct broker_member *here)
 {
@@ -377,6 +384,19 @@ usec_t share_asked_since(const struct share *share)
 	since = first ? wanted_since(first) : 0;
 	pthread_mutex_unlock(&broker->lock);
 	return since;
+}
+
+bool share_first_claim(const struct share *share, struct claim *claim)
+{
+	struct broker *broker = share->member->broker;
+	const struct share *first;
+
+	pthread_mutex_lock(&broker->lock);
+	first = longest_wanting(share->tally);
+	if (first)
+		*claim = share_claim(first);
+	pthread_mutex_unlock(&broker->lock);
+	return first != NULL;
 }
 
 struct broker_member *share_promise(struct share *share, const struct share_fair *fair)
@@ -729,6 +749,20 @@ static struct broker *broker_of(const struct permit_ask *ask)
 	return share->member->broker;
 }
 
+/* Whether the claim of another pool comes before. There are as many wants as loops at most. */
+static bool is_passed(const struct share *share, const struct claim *claim)
+{
+	const struct share *other;
+
+	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
+		struct claim first = share_claim(other);
+
+		if (claim_is_before(&first, claim))
+			return true;
+	}
+	return false;
+}
+
 static enum permit judge(const struct permit_ask *ask)
 {
 	if (ask->pool && !is_below(ask->pool, ask->pool_most))
@@ -736,6 +770,11 @@ static enum permit judge(const struct permit_ask *ask)
 	for (unsigned int i = 0; i < CAPS; i++) {
 		if (ask->caps[i] && !is_below(ask->caps[i], ask->most[i]))
 			return PERMIT_CAP_FULL + i;
+	}
+	for (unsigned int i = 0; i < CAPS; i++) {
+		if (ask->caps[i] && ask->most[i] != PERMIT_NO_LIMIT &&
+		    is_passed(ask->caps[i], &ask->claim))
+			return PERMIT_PASSED + i;
 	}
 	return PERMIT_GRANTED;
 }

@@ -10,7 +10,8 @@ import pytest
 from .kit.wait import wait_until
 from .kit.wire import Refused, query
 
-TENANTS = 120
+TENANTS = 1000
+ENTRIES = 10_000
 
 
 def busy(weir, user="alice", database="app"):
@@ -24,8 +25,8 @@ def busy(weir, user="alice", database="app"):
 
 @pytest.fixture
 def small_postgres(private_postgres):
-    """With room for 40 sessions, and a role for each of many tenants."""
-    postgres = private_postgres(max_connections=40, superuser_reserved_connections=3)
+    """With room for 60 sessions, and a role for each of many tenants."""
+    postgres = private_postgres(max_connections=60, superuser_reserved_connections=3)
     postgres.query("DO $$ BEGIN FOR i IN 0.."f"{TENANTS - 1}"
                    " LOOP EXECUTE format('CREATE ROLE tenant%s LOGIN', i); END LOOP; END $$")
     return postgres
@@ -48,24 +49,22 @@ CAPS = (("max_server_connections", "server limit"), ("max_host_connections", "ho
 @pytest.mark.parametrize("setting, reason", CAPS)
 @pytest.mark.parametrize("loops", (1, 3))
 def test_many_tenants_and_no_refusal(pgweir, small_postgres, setting, reason, loops):
-    """PostgreSQL has 37 slots for tenants; the cap leaves as many as there are clients for sessions
+    """PostgreSQL has 57 slots for tenants; the cap leaves as many as there are clients for sessions
     that have been closed and are not over yet.
     """
     weir = pgweir(postgres=small_postgres, pool_mode="transaction", loops=loops, default_pool_size=3,
-                  databases={name: "dbname=app" for name in ("db0", "db1", "db2", "db3", "db4", "last")},
-                  query_wait_timeout=60, **{setting: 20},
-                  userlist={**{f"tenant{number}": "" for number in range(TENANTS)},
-                            "admin": "", "stats": ""})
+                  databases={f"db{number}": f"dbname=app user=tenant{number % TENANTS}"
+                             for number in range(ENTRIES)},
+                  query_wait_timeout=60, **{setting: 40})
     failures, peak = [], []
 
     def work(seed):
         draw = random.Random(seed)
         try:
-            for _ in range(25):
-                user = f"tenant{draw.randrange(TENANTS)}"
-                with weir.wire() as wire:
-                    wire.login(user, f"db{draw.randrange(5)}")
-                    assert wire.value("SELECT current_user") == user
+            for _ in range(TENANTS // 16 + 1):
+                number = draw.randrange(ENTRIES)
+                with weir.client("alice", f"db{number}") as client:
+                    assert client.value("SELECT current_user") == f"tenant{number % TENANTS}"
         except Exception as problem:  # noqa: BLE001: told below
             failures.append(problem)
 
@@ -79,16 +78,16 @@ def test_many_tenants_and_no_refusal(pgweir, small_postgres, setting, reason, lo
         thread.join(60)
     assert not failures, failures[:3]
     assert not refusals(small_postgres)
-    assert max(peak) <= 20
+    assert max(peak) <= 40
     weir.wait_log(f"closing because: evicted for {setting}")
     # What was reached in the end is used: the limit is no lower than it says.
-    holders = [busy(weir, f"tenant{number}", f"db{number % 5}") for number in range(20)]
-    waiter = weir.wire().startup("tenant20", "last")
+    holders = [busy(weir, "alice", f"db{number}") for number in range(40)]
+    waiter = weir.wire().startup("alice", "db40")
     wait_until(lambda: [row for row in weir.admin("SHOW WAITING") if row["reason"] == reason])
-    assert len(small_postgres.backends(dbname="app")) == 20
+    assert len(small_postgres.backends(dbname="app")) == 40
     assert limit(weir, setting)["waiting"] == 1
     holders[0].query("COMMIT")
-    waiter.finish_login("tenant20")
+    waiter.finish_login("alice")
 
 
 def test_an_address_counts_and_not_its_name(pgweir, postgres):
@@ -151,6 +150,144 @@ def test_a_host_watch_counts(pgweir, postgres):
     wait_until(lambda: limit(weir, "max_host_connections")["used"] == 2)
     assert limit(weir, "max_server_connections")["used"] == 2
     wait_until(lambda: len(postgres.backends("alice")) == 2)
+
+
+@pytest.mark.parametrize("loops", (1, 3))
+def test_what_postgresql_grants(make_pgweir, private_postgres, loops):
+    """20 less 3 for superusers are 17, less 3 as a margin. When PostgreSQL is restarted with another
+    number, the next login shows it, in all loops; so it is for a process that takes over.
+    """
+    postgres = private_postgres(max_connections=20, superuser_reserved_connections=3)
+    weir = make_pgweir(postgres=postgres, pool_mode="transaction", loops=loops, default_pool_size=60,
+                       max_host_connections="auto", query_wait_timeout=60).start()
+
+    def fill(count):
+        holders = [busy(weir, "alice" if number % 2 else "bob") for number in range(count)]
+        waiter = wait_for(weir)
+        wait_until(lambda: [row for row in weir.admin("SHOW WAITING") if row["reason"] == "host limit"])
+        row = limit(weir, "max_host_connections")
+        assert (row["value"], row["used"]) == (count, count)
+        for holder in holders:
+            holder.query("COMMIT")
+        assert waiter.read_result().rows == [["served"]]
+        assert not refusals(postgres)
+
+    fill(14)
+    (shown,) = [row for row in weir.admin("SHOW CONFIG") if row["key"] == "max_host_connections"]
+    assert shown["value"] == "auto"
+    for number, least in ((40, 34), (12, 6)):
+        postgres.stop()
+        postgres.settings["max_connections"] = number
+        postgres.start()
+        fill(least)
+    weir.take_over()
+    weir._console = None  # that of the old process
+    weir.admin("RECONNECT")
+    assert weir.client().value("SELECT 1") == "1"
+    fill(6)
+
+
+class Crowd:
+    """Clients that always ask again: (user, database), so many of each."""
+
+    def __init__(self, weir, pools):
+        self.served, self.failures, self.end = {pool: 0 for pool in pools}, [], threading.Event()
+
+        def work(pool):
+            try:
+                with weir.client(*pool) as client:
+                    while not self.end.is_set():
+                        client.value("SELECT pg_sleep(0.02)")
+                        self.served[pool] += 1
+            except Exception as problem:  # noqa: BLE001: told below
+                self.failures.append(problem)
+
+        self.threads = [threading.Thread(target=work, args=(pool,))
+                        for pool, count in pools.items() for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def stop(self):
+        self.end.set()
+        for thread in self.threads:
+            thread.join(60)
+        assert not self.failures, self.failures[:3]
+
+
+def shares(weir):
+    found = {}
+    for row in weir.admin("SHOW POOLS"):
+        servers = sum(row[name] for name in row if name.startswith("sv_"))
+        if servers:
+            found[row["user"], row["database"]] = found.get((row["user"], row["database"]), 0) + servers
+    return found
+
+
+ALICE, BOB = ("alice", "app"), ("bob", "app2")
+
+
+@pytest.mark.parametrize("loops", (1, 3))
+@pytest.mark.parametrize("setting", ("max_server_connections", "max_host_connections"))
+@pytest.mark.parametrize("entries, parts", (
+    (dict(), (4, 4)),
+    (dict(databases={"app": "weight=3", "app2": ""}), (6, 2)),
+    (dict(users={"bob": "weight=3"}, databases={"app": "", "app2": ""}), (2, 6)),
+    (dict(users={"bob": "guaranteed_servers=5"}, databases={"app": "weight=3", "app2": ""}), (3, 5)),
+    (dict(databases={"app": "weight=3", "app2": "guaranteed_servers=5"}), (3, 5))))
+def test_shares_of_a_cap(pgweir, loops, setting, entries, parts):
+    """One pool has all servers, and its clients always wait; then clients of another come, and both
+    get their parts.
+    """
+    weir = pgweir(pool_mode="transaction", loops=loops, default_pool_size=20, query_wait_timeout=60,
+                  **{setting: 8}, **{"databases": {"app": "", "app2": ""}, **entries})
+    first = Crowd(weir, {ALICE: 12})
+    wait_until(lambda: first.failures or shares(weir) == {ALICE: 8})
+    second = Crowd(weir, {BOB: 12})
+    wait_until(lambda: second.failures or shares(weir) == dict(zip((ALICE, BOB), parts)), 60)
+    before = dict(second.served)
+    wait_until(lambda: second.failures or second.served[BOB] > before[BOB] + 50)
+    second.stop()
+    wait_until(lambda: first.failures or shares(weir) == {ALICE: 8}, 60)
+    first.stop()
+
+
+@pytest.mark.parametrize("loops", (1, 3))
+@pytest.mark.parametrize("limit", (dict(max_db_connections=1), dict(max_server_connections=1)))
+def test_more_pools_than_servers(pgweir, loops, limit):
+    """They take turns, though clients of each always wait."""
+    weir = pgweir(pool_mode="transaction", loops=loops, query_wait_timeout=60, **limit)
+    crowd = Crowd(weir, {(user, "app"): 3 for user in ("alice", "bob", "carol")})
+    wait_until(lambda: crowd.failures or min(crowd.served.values()) > 20, 60)
+    crowd.stop()
+
+
+@pytest.mark.parametrize("how, problem", (
+    (dict(databases={"app": "guaranteed_servers=3", "app2": "guaranteed_servers=1"},
+          users={"alice": "guaranteed_servers=2"}, max_server_connections=5),
+     "guaranteed_servers of databases are 4 and those of users 2: in sum 6, and max_server_connections is 5"),
+    (dict(databases={"app": "guaranteed_servers=3 max_db_connections=2"}),
+     'database "app": guaranteed_servers is 3, and max_db_connections is 2'),
+    (dict(databases={"app": "guaranteed_servers=3"}, max_host_connections=2),
+     'database "app": guaranteed_servers is 3, and max_host_connections is 2'),
+    (dict(users={"alice": "guaranteed_servers=3 max_user_connections=2"}),
+     'user "alice": guaranteed_servers is 3, and max_user_connections is 2'),
+    (dict(databases={"*": "guaranteed_servers=3"}),
+     'database "*": guaranteed_servers needs the name of a database'),
+    (dict(databases={"app": "weight=0"}), 'database "app": weight: must be from 1 to 1000'),
+    (dict(databases={"app": "weight=1001"}), 'database "app": weight: must be from 1 to 1000')))
+def test_shares_that_cannot_be(pgweir, how, problem):
+    weir = pgweir()
+    with pytest.raises(Refused):
+        weir.reload(**how)
+    weir.wait_log(re.escape(problem))
+
+
+def test_a_cap_below_the_guarantees_is_refused(pgweir):
+    weir = pgweir(databases={"app": "guaranteed_servers=3"})
+    with pytest.raises(Refused):
+        weir.admin("SET max_server_connections = 2")
+    weir.wait_log("in sum 3, and max_server_connections is 2")
+    weir.admin("SET max_server_connections = 3")
 
 
 # -- wait queues ----------------------------------------------------------------------------------

@@ -1626,9 +1626,10 @@ def keys_in_source(kind):
 
 def test_no_key_is_forgotten():
     names = {row.name for row in DATABASE_KEYS} | set(SERVERS) | {"standby_pool_size", "max_standby_lag", "max_standby_lag_bytes",
-                                                              "max_waiting"}
+                                                              "max_waiting", "weight", "guaranteed_servers"}
     assert keys_in_source("DATABASE") == names
-    assert keys_in_source("USER") == {row.name for row in USER_KEYS} | {"max_waiting", "priority", "weight"}
+    assert keys_in_source("USER") == {row.name for row in USER_KEYS} | {"max_waiting", "priority", "weight",
+                                                                    "guaranteed_servers"}
     assert keys_in_source("PEER") == {"host", "port", "pool_size"}
 
 

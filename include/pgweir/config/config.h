@@ -178,6 +178,7 @@ struct config_list {
 
 #define CONFIG_UNSET (-1)        /* verbose: not set in the file */
 #define CONFIG_POOL_SIZE (-1)    /* standby_pool_size: that of the pool */
+#define CONFIG_CAP_AUTO (-1)     /* max_host_connections: what PostgreSQL grants */
 #define CONFIG_PINS_BY_SIZE (-1) /* max_pinned_servers: all but one of the pool's servers */
 #define CONFIG_TRACK_ON 5000     /* track_statements = on */
 #define CONFIG_TRACK_MAX 100000  /* greatest value of track_statements */
@@ -213,7 +214,8 @@ struct config {
 	int max_db_connections;        /* 0 = no limit, as the three below */
 	int max_db_client_connections; /* effective values may differ: see config/entries.h */
 	int max_user_connections;
-	int max_host_connections, max_server_connections;
+	int max_host_connections; /* may be CONFIG_CAP_AUTO */
+	int max_server_connections;
 	int max_user_client_connections;
 	int max_prepared_statements; /* 0 = prepared statements are not tracked */
 	bool late_begin;             /* effective value may differ */

@@ -22,6 +22,7 @@
 #define CONFIG_CONSOLE_DATABASE "pgbouncer"
 
 #define CONFIG_HOSTS_MAX 64 /* hosts in one list */
+#define CONFIG_WEIGHT_MAX 1000
 #define CONFIG_INHERIT (-1) /* a number or duration that the entry does not set */
 
 struct config_database {
@@ -65,6 +66,7 @@ struct config_database {
 	int max_db_connections;
 	int max_db_client_connections;
 	int max_waiting; /* of all its pools; 0 = no limit */
+	int weight, guaranteed_servers;
 	usec_t server_lifetime;
 	usec_t query_wait_timeout; /* 0 = no limit */
 	usec_t query_timeout;
@@ -94,7 +96,8 @@ struct config_user {
 	usec_t transaction_timeout;
 	usec_t client_idle_timeout;
 	usec_t pin_idle_timeout;
-	int weight; /* for fair_by = user */
+	int weight; /* also for fair_by = user */
+	int guaranteed_servers;
 	enum priority priority;
 };
 

@@ -66,7 +66,8 @@ struct setting {
 	/* TIME: unit of a number without one; 0 = seconds, with fractions */
 	usec_t unit;
 	usec_t step;      /* TIME: the value must be a multiple of it; 0 = any */
-	const char *zero; /* INT: the word for 0, which is outside of the range; NULL = none */
+	const char *word; /* INT: the word for a number outside of the range; NULL = none */
+	int word_is;      /* that number */
 	int on;           /* INT: the value of "on", with "off" for 0; 0 = no such words */
 	/* INT: a value out of range is refused, not replaced by the nearest */
 	bool is_exact;

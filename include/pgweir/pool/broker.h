@@ -29,6 +29,7 @@
 #include "pgweir/base/table.h"
 #include "pgweir/base/log.h"
 #include "pgweir/loop/loop.h"
+#include "pgweir/pool/claim.h"
 #include "pgweir/pool/clusters.h"
 #include "pgweir/pool/catalog.h"
 #include "pgweir/pool/outages.h"
@@ -61,6 +62,7 @@ struct tally {
 	atomic_uint cancel_count;  /* of a pool: connections for cancel requests */
 	atomic_uint pinned_count;  /* of a pool: servers that stay with their clients, or may */
 	atomic_uint blocked_count; /* of a cap: pools that it blocks */
+	atomic_uint granted;       /* of a host: pool_note_slots(); 0: not known */
 	atomic_uint want_count;
 	atomic_uint want_number;      /* how many wants there have been so far */
 	struct limit_met servers_met; /* of a cap: its limit on servers */
@@ -119,6 +121,7 @@ struct share {
 	atomic_bool is_wanting;
 	bool is_evicting; /* it asks other loops to close an idle server */
 	_Atomic(usec_t) wanted_since;
+	atomic_uint_fast64_t wanted_rank; /* of a cap: that of the first claim */
 	atomic_uint wanted_count;
 	unsigned int seen_number;    /* want_number, as its loop knows it */
 	atomic_uint promised_count;  /* servers that other loops have sent to this share */
@@ -176,7 +179,8 @@ void share_close(struct share *share);
 enum permit {
 	PERMIT_GRANTED,
 	PERMIT_POOL_FULL,
-	PERMIT_CAP_FULL /* and CAPS - 1 more: plus the kind of that cap */
+	PERMIT_CAP_FULL,                       /* and CAPS - 1 more: plus the kind of that cap */
+	PERMIT_PASSED = PERMIT_CAP_FULL + CAPS /* the same: another claim comes before */
 };
 
 #define PERMIT_NO_LIMIT UINT_MAX
@@ -189,6 +193,7 @@ enum permit {
 struct permit_ask {
 	struct share *pool, *caps[CAPS];
 	unsigned int pool_most, most[CAPS];
+	struct claim claim;
 };
 
 /* Counts one server more, if all these limits allow it. */
@@ -273,6 +278,9 @@ static inline bool share_is_wanting(const struct share *share)
 {
 	return atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
 }
+
+/* The first claim of all loops within a cap. false: there is none. */
+bool share_first_claim(const struct share *share, struct claim *claim);
 
 /* How many shares want something, this one included. */
 static inline unsigned int share_want_count(const struct share *share)

@@ -6,6 +6,7 @@
 #ifndef PGWEIR_POOL_DATABASE_H
 #define PGWEIR_POOL_DATABASE_H
 
+#include "pgweir/base/heap.h"
 #include "pgweir/base/table.h"
 
 #include "pgweir/auth/users.h"
@@ -44,11 +45,12 @@ TAILQ_HEAD(host_reads_list, host_reads);
  */
 struct cap {
 	enum cap_kind kind;
-	struct share share;       /* in the counts of all loops */
-	int limit;                /* 0 = none */
-	uint64_t hits;            /* how often a pool was blocked by it */
-	struct pool_list blocked; /* these pools; the first one has waited longest */
-	struct server_list idle;  /* in IDLE and USED, the longest unused first */
+	struct share share;      /* in the counts of all loops */
+	int limit;               /* 0 = none */
+	unsigned int guaranteed; /* guaranteed_servers of the database or user */
+	uint64_t hits;           /* how often a pool was blocked by it */
+	struct heap blocked;     /* these pools, by their claims */
+	struct server_list idle; /* in IDLE and USED, the longest unused first */
 };
 
 #define CAP_HOST_NAME_MAX 128

@@ -56,6 +56,7 @@ struct pool_limits {
 	int max_pinned; /* INT_MAX = no limit */
 	int size;       /* 0 = no limit */
 	int reserve_size;
+	unsigned int weight; /* of its database, times that of its user */
 	int min_size;
 	usec_t reserve_after;
 	bool guards_queue; /* by any of the next two, or by max_waiting of its database or user */
@@ -79,6 +80,14 @@ enum pool_purpose {
 	POOL_FOR_LOOKUPS, /* see pools_lookup_pool() */
 	POOL_FOR_READS,   /* for the same clients, on standbys: see pools_twin() */
 	POOL_PURPOSES
+};
+
+/* A cap keeps the pool from a server that it needs. */
+struct pool_block {
+	struct pool *pool;
+	struct heap_node node;
+	bool is_blocked;
+	bool is_refused; /* since it was unblocked */
 };
 
 struct pool {
@@ -168,15 +177,12 @@ struct pool {
 	usec_t load_at;       /* when load was computed */
 	int64_t load;         /* the mean number of borrowers that wait or have a server */
 
-	/* caps that block it: it needs a server, but a limit forbids it */
-	struct {
-		TAILQ_ENTRY(pool) node;
-		bool is_blocked;
-		bool is_refused; /* since it was unblocked */
-	} blocks[CAPS];
+	struct pool_block blocks[CAPS];
 	/* the address that it asks for in advance, as it was full; NULL: none */
 	struct cap_host *wanted_host;
-	usec_t blocked_since; /* valid while it is, or is_unblocked */
+	usec_t blocked_since;    /* valid while it is, or is_unblocked; */
+	uint64_t blocked_number; /* and its place in that order */
+	usec_t yield_at;         /* when it last looked whether to give up a server */
 	/* its waiting borrowers may use the slot of an idle server of another pool */
 	bool wants_eviction;
 	unsigned int library_count; /* servers that have_library: see pool_idle_server() */

@@ -87,6 +87,7 @@ struct pools {
 	uint64_t moved_in, moved_out; /* servers that came from and went to other loops */
 	uint64_t last_pairing;        /* the last number given to a borrower and its server */
 	uint64_t last_line_number;    /* the last wait_number given to a borrower */
+	uint64_t last_blocked_number; /* and the last number of a pool that a cap blocks */
 	struct close_counts closes;   /* why servers were closed */
 	bool is_paused;
 	struct hold hold; /* valid while everything is paused or suspended */

@@ -161,7 +161,7 @@ static void fill_cap(struct limit_row *row, const struct cap *cap)
 CAP(max_server_connections, "max_server_connections", CONFIG_INHERIT, CONFIG_INHERIT,
     thing->config->max_server_connections, &thing->lane->pools->cap)
 CAP(max_host_connections, "max_host_connections", CONFIG_INHERIT, CONFIG_INHERIT,
-    thing->config->max_host_connections, &thing->host->cap)
+    thing->host->cap.limit, &thing->host->cap)
 CAP(max_db_connections, "max_db_connections", CONFIG_INHERIT,
     SAID(thing->entry, max_db_connections), config_max_db_connections(thing->config, thing->entry),
     &thing->database->cap)

@@ -334,6 +334,7 @@ static const struct {
 	[ORDER_ASK] = { "the question about session state", CLOSE_QUESTION_FAILED },
 	[ORDER_CATALOG] = { "the question about the catalog", CLOSE_NONE },
 	[ORDER_ROLE] = { "the role question", CLOSE_NONE },
+	[ORDER_SLOTS] = { "the question how many sessions PostgreSQL grants", CLOSE_NONE },
 };
 
 /*
@@ -404,6 +405,9 @@ static void answer(struct server *server, enum order_kind kind)
 static void go_on_after(struct server *server, enum order_kind kind)
 {
 	switch (kind) {
+	case ORDER_SLOTS:
+		server_slots_done(server);
+		return;
 	case ORDER_CONNECT:
 		if (server->site->is_followed && !server_is_dedicated(server))
 			ask_defaults(server);

@@ -264,6 +264,8 @@ static enum frame_fate order_frame(struct server *server, char type, struct byte
 		facts_row(&server->orders.question->facts, body);
 	if (type == 'D' && server->orders.running == ORDER_ROLE)
 		server_role_row(server, body);
+	if (type == 'D' && server->orders.running == ORDER_SLOTS)
+		server_slots_row(server, body);
 	if (type == 'D' && server->orders.running == ORDER_CATALOG)
 		server->site->ops->on_catalog_row(server, body);
 	/* The SQL that sets our own parameters resets no others. */

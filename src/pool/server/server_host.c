@@ -46,10 +46,12 @@ static void count_at_host(struct server *server)
 /* No borrower relies on a retry, so there must be space for another server beside it. */
 static struct hosts_when when_of(const struct server *server)
 {
+	int most = server->site->shared->config->max_host_connections;
+
 	return (struct hosts_when){
 		.now = loop_now(loop_of(server)),
 		.gap = server->site->limits.retry_gap,
-		.most = (unsigned int)server->site->shared->config->max_host_connections,
+		.most = most > 0 ? (unsigned int)most : 0,
 		.may_test = server->site->ops->may_probe(server),
 	};
 }
@@ -406,6 +408,11 @@ bool role_question_answer(struct bytes body, struct host_report *report)
  * A promotion keeps the sessions of a standby: they report in_hot_standby when they are used next.
  */
 
+/* PostgreSQL 16 and later have reserved_connections. */
+static const char slots_question[] = "SELECT pg_catalog.current_setting('max_connections'),"
+				     "pg_catalog.current_setting('superuser_reserved_connections'),"
+				     "pg_catalog.current_setting('reserved_connections',true)";
+
 static bool is_on(const char *value) { return strcmp(value, "on") == 0; }
 
 static void close_unfit(struct server *server, enum close_reason reason)
@@ -415,8 +422,7 @@ static void close_unfit(struct server *server, enum close_reason reason)
 	server_close_for(server, reason);
 }
 
-/* The role fits. */
-static void go_on_with_login(struct server *server)
+void server_slots_done(struct server *server)
 {
 	const char *connect_query = server->site->entry->connect_query;
 
@@ -426,6 +432,39 @@ static void go_on_with_login(struct server *server)
 		             &(struct order){ .kind = ORDER_CONNECT, .text = connect_query });
 	else
 		server->site->ops->on_login_done(server);
+}
+
+/* The role fits. Physical replication has no SQL. */
+static void go_on_with_login(struct server *server)
+{
+	if (server->site->shared->config->max_host_connections != CONFIG_CAP_AUTO ||
+	    server->site->is_watch || server->replication == REPLICATION_PHYSICAL) {
+		server_slots_done(server);
+		return;
+	}
+	server_order(server, &(struct order){ .kind = ORDER_SLOTS, .text = slots_question });
+}
+
+void server_slots_row(struct server *server, struct bytes row)
+{
+	struct bytes column;
+	struct row_walk walk;
+	uint64_t number;
+	unsigned int count = 0;
+
+	if (fields_row(row, &walk) != WIRE_OK)
+		return;
+	for (bool is_first = true; walk.left; is_first = false) {
+		if (fields_value(&walk, &column) != WALK_ITEM)
+			return;
+		if (!column.at || !read_number(column, INT32_MAX, &number))
+			continue;
+		count = is_first         ? (unsigned int)number
+		        : number < count ? count - (unsigned int)number
+		                         : 1;
+	}
+	if (count)
+		server->site->ops->on_slots(server, count);
 }
 
 /* What is known fits, or the server is closed. */

@@ -33,7 +33,8 @@ enum order_kind {
 	/* their answers have rows */
 	ORDER_ASK,     /* asks which session state there is: question.h */
 	ORDER_CATALOG, /* asks what the functions of the database may do: pool/catalog.h */
-	ORDER_ROLE     /* asks for the role of the host: question.h */
+	ORDER_ROLE,    /* asks for the role of the host: question.h */
+	ORDER_SLOTS    /* asks how many sessions PostgreSQL grants */
 };
 
 enum order_where {

@@ -149,6 +149,8 @@ struct server_ops {
 	bool (*may_probe)(const struct server *server);
 	/* Its address is known: whether it may connect there. false: it is closed. */
 	bool (*may_connect)(struct server *server);
+	/* How many sessions its host grants to users that are not superusers. */
+	void (*on_slots)(struct server *server, unsigned int count);
 	/* The credentials of the login. */
 	const struct credentials *(*credentials)(const struct server *server);
 	/* Adds to a text which secret that is, and where it comes from. */
