@@ -233,6 +233,7 @@ static struct config *load(const char *path, struct bytes text, const char *name
 		.config = config_new(),
 	};
 	struct source_pos pos = { name, 0 };
+	struct err err;
 
 	if (!load.config) {
 		problems_add(problems, pos, "no memory");
@@ -250,6 +251,8 @@ static struct config *load(const char *path, struct bytes text, const char *name
 	if (!load.reader.has_settings && !problems_any(problems))
 		problems_add(problems, pos, "section [pgbouncer] is missing");
 	peers_sort(load.config->entries);
+	if (!config_sizes_are_bounded(load.config, &pos, &err))
+		problems_add(problems, pos, "%s", err.text);
 	source_files_done(&load.reader.files);
 	return load.config;
 }
@@ -321,12 +324,14 @@ enum config_change config_with(const struct config *old, const char *name, const
 {
 	const struct setting *setting = setting_find(name);
 	struct config *config = config_copy(old);
+	struct source_pos pos;
 
 	if (!config) {
 		err_set(err, ERR_MEMORY, "no memory");
 		return CONFIG_REFUSED;
 	}
-	if (!put_setting(config, name, value, NULL, err)) {
+	if (!put_setting(config, name, value, NULL, err) ||
+	    !config_sizes_are_bounded(config, &pos, err)) {
 		config_free(config);
 		return CONFIG_REFUSED;
 	}
@@ -391,8 +396,8 @@ static void add_type(struct buf *out, const struct setting *setting)
 		           setting->unit == 1             ? "microseconds"
 		           : setting->unit == USEC_PER_MS ? "milliseconds"
 		                                          : "seconds");
-	if (setting->zero)
-		buf_printf(out, " or %s", setting->zero);
+	if (setting->may_be_auto)
+		buf_add_text(out, " or auto");
 	if (setting->splits_at_blanks)
 		buf_add_text(out, " or blanks");
 }

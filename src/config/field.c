@@ -134,8 +134,8 @@ static bool put_int(union field field, const struct setting *setting, const char
 {
 	int64_t number;
 
-	if (setting->zero && strcasecmp(text, setting->zero) == 0) {
-		*field.number = 0;
+	if (setting->may_be_auto && strcasecmp(text, "auto") == 0) {
+		*field.number = setting->automatic;
 		return true;
 	}
 	if (setting->on && (strcasecmp(text, "on") == 0 || strcasecmp(text, "off") == 0)) {
@@ -143,10 +143,8 @@ static bool put_int(union field field, const struct setting *setting, const char
 		return true;
 	}
 	if (!value_int(text, setting->is_of_entry ? 10 : 0, &number, err))
-		return !setting->zero
-		           ? false
-		           : err_set(err, ERR_PARAMETER, "\"%s\" is not a whole number or %s", text,
-		                     setting->zero);
+		return setting->may_be_auto && !strchr("-+0123456789", *text) &&
+		       err_set(err, ERR_PARAMETER, "\"%s\" is not a whole number or auto", text);
 	if (!fit_number(setting, &number, note, err))
 		return false;
 	*field.number = (int)number;
@@ -292,8 +290,8 @@ const char *field_text(const struct config *config, const struct setting *settin
 	}
 	if (!setting->initial && *field.number == CONFIG_UNSET)
 		return NULL;
-	if (setting->zero && !*field.number)
-		return setting->zero;
+	if (setting->may_be_auto && *field.number == setting->automatic)
+		return "auto";
 	snprintf(buffer, size, "%d", *field.number);
 	return buffer;
 }

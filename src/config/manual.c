@@ -40,8 +40,8 @@ static void setting_kind(struct buf *out, const struct setting *setting)
 		buf_add_text(out, setting->type == SETTING_LIST ? " of " : " ");
 		roff_words(out, setting->words);
 	}
-	if (setting->zero)
-		buf_printf(out, " or %s", setting->zero);
+	if (setting->may_be_auto)
+		buf_add_text(out, " or auto");
 	if (setting->unit == USEC_PER_MS)
 		buf_add_text(out, "; a number without a unit is in milliseconds");
 	if (setting->unit == 1)

@@ -11,6 +11,7 @@
  *   listening
  *   pools_add  pool_servers  pool        pools, their servers, their borrowers
  *   pool_configure  pool_secret  cancel  pool_home
+ *   pool_size
  *   pool_limits
  *   pool_roles                           which hosts fit
  *   pool_retry                           after failed logins
@@ -45,6 +46,13 @@ static inline unsigned int pool_login_count(const struct pool *pool)
 }
 
 static inline struct loop *pool_loop(const struct pool *pool) { return pool->pools->with.loop; }
+
+/* One borrower more, or less, has a server. */
+static inline void pool_count_served(struct pool *pool, int change)
+{
+	pool->served_count += (unsigned int)change;
+	pool->used_time -= (uint64_t)(change * loop_now(pool_loop(pool)));
+}
 
 /* ---- pinned servers: pool_wait.c ---- */
 
@@ -274,7 +282,7 @@ void pool_fair_part(struct pool *pool, const struct borrower *borrower,
 static inline void pool_part(struct pool *pool, const struct borrower *borrower,
                              const struct server *server)
 {
-	pool->served_count--;
+	pool_count_served(pool, -1);
 	if (pool->fair)
 		pool_fair_part(pool, borrower, server);
 }
@@ -355,6 +363,24 @@ void pool_forget_shown(struct pool *pool);
 
 /* What other loops have found out about the pool. */
 void pool_hear_news(struct pool *pool);
+
+/* ---- pool_size: pool_size.c ---- */
+
+/* Sets limits.size from the setting, which may be CONFIG_AUTO. */
+void pool_set_size(struct pool *pool, int size);
+
+/* The pool is freed. */
+void pool_leave_sized(struct pool *pool);
+
+/* The size that a pool with pool_size = auto had in the process before; 0: not known. */
+void pool_take_size(struct pool *pool, uint64_t size);
+
+/* Closes used and idle servers above pool_size, the longest unused first; others when they come
+ * home. */
+void pool_shrink(struct pool *pool);
+
+/* Whether a server that comes home is above pool_size. Only if pool->is_over. */
+bool pool_has_over(struct pool *pool);
 
 /* ---- settings in force for a pool: pool_configure.c ---- */
 

@@ -270,6 +270,8 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 
 	assert(borrower->state == BORROWER_RESTING && line);
 	borrower->state = state;
+	if (state == BORROWER_WAITING)
+		sketch_add(&pool->demand.wanted, pool->served_count + pool->waiting_count + 1);
 	if (state == BORROWER_WAIT_PLACE)
 		pool_note_pins_met(pool);
 	else if (state != BORROWER_WAIT_OWN)

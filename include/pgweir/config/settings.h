@@ -65,9 +65,11 @@ struct setting {
 	int64_t min, max;    /* in the unit of the field (INT, BYTES, TIME) */
 	/* TIME: unit of a number without one; 0 = seconds, with fractions */
 	usec_t unit;
-	usec_t step;      /* TIME: the value must be a multiple of it; 0 = any */
-	const char *zero; /* INT: the word for 0, which is outside of the range; NULL = none */
-	int on;           /* INT: the value of "on", with "off" for 0; 0 = no such words */
+	usec_t step; /* TIME: the value must be a multiple of it; 0 = any */
+	/* INT: whether "auto" is a value, and the number for it, which is outside of the range */
+	bool may_be_auto;
+	int automatic;
+	int on; /* INT: the value of "on", with "off" for 0; 0 = no such words */
 	/* INT: a value out of range is refused, not replaced by the nearest */
 	bool is_exact;
 	bool splits_at_blanks; /* LIST: blanks separate names too */

@@ -461,6 +461,7 @@ void cursor_suspend(struct cursor *cursor);
 	X(session_state)   \
 	X(limits)          \
 	X(shares)          \
+	X(advice)          \
 	X(errors)          \
 	X(closes)          \
 	X(catalog)         \
