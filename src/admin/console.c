@@ -71,7 +71,12 @@ static void on_second(struct timer *timer)
 	lanes_hold(console->with.lanes);
 	timeline_tick(&console->source.timeline, console->with.lanes, now);
 	LANES_EACH(lane, console->with.lanes)
-	latency_drain(&console->source.latency, &lane->pools->latency, now);
+	{
+		latency_drain(&console->source.latency, &lane->pools->latency, now);
+		pools_measure(lane->pools, now);
+	}
+	LANES_EACH(lane, console->with.lanes)
+	pools_resize(lane->pools, now);
 	lanes_release(console->with.lanes);
 	arm_second(console, now);
 }

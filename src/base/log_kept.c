@@ -34,9 +34,9 @@ void log_kept_expect(struct log_kept_ring *ring, const char *name) { kind_of(rin
 void log_kept_begin(struct log_kept_ring *ring)
 {
 	static const char *const names[] = {
-		"start",   "reload",  "set",    "take-over",   "shutdown", "drain",
-		"suspend", "pause",   "resume", "host down",   "host up",  "host role",
-		"limit",   "reserve", "secret", LOG_LOST_KIND,
+		"start",   "reload",  "set",    "take-over", "shutdown",    "drain",
+		"suspend", "pause",   "resume", "host down", "host up",     "host role",
+		"limit",   "reserve", "secret", "pool size", LOG_LOST_KIND,
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

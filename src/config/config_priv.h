@@ -22,6 +22,9 @@
 /* The longest duration: now + VALUE_TIME_MAX does not overflow. */
 #define VALUE_TIME_MAX (INT64_MAX / 4)
 
+/* In rows of pool sizes. */
+#define AUTO_SIZE .word = "auto", .word_is = CONFIG_AUTO
+
 /* base 0 accepts 0x10 and 010 as in C; base 10 does not. */
 bool value_int(const char *text, int base, int64_t *value, struct err *err);
 

@@ -369,7 +369,8 @@ size_t config_peer_count(const struct config *config)
 
 int config_peer_pool_size(const struct config *config, const struct config_peer *peer)
 {
-	return peer->pool_size == CONFIG_INHERIT ? config->default_pool_size : peer->pool_size;
+	return peer->pool_size == CONFIG_INHERIT ? config_greatest_pool_size(config, NULL, NULL)
+	                                         : peer->pool_size;
 }
 
 /* ---- listeners ---- */
@@ -594,7 +595,7 @@ int config_max_pinned_servers(const struct config *config, const struct config_d
 {
 	int said = (int)first_said(CONFIG_INHERIT, SAID(database, max_pinned_servers),
 	                           config->max_pinned_servers);
-	int size = config_pool_size(config, database, user);
+	int size = config_greatest_pool_size(config, database, user);
 
 	if (said != CONFIG_PINS_BY_SIZE)
 		return said;
@@ -615,6 +616,60 @@ int config_pool_size(const struct config *config, const struct config_database *
 {
 	return (int)first_said(SAID(user, pool_size), SAID(database, pool_size),
 	                       config->default_pool_size);
+}
+
+int config_greatest_pool_size(const struct config *config, const struct config_database *database,
+                              const struct config_user *user)
+{
+	int size = config_pool_size(config, database, user);
+
+	return size == CONFIG_AUTO ? config_max_pool_size(config, database, user) : size;
+}
+
+static bool is_bounded(const struct config *config, const struct config_database *database,
+                       const struct config_user *user, struct err *err)
+{
+	int least = config_min_pool_size(config, database);
+	int most = config_max_pool_size(config, database, user);
+
+	if (config_pool_size(config, database, user) != CONFIG_AUTO)
+		return true;
+	if (most <= 0)
+		return err_set(err, ERR_PARAMETER,
+		               "a pool size that is auto needs an upper bound: set max_pool_size");
+	return least <= most || err_set(err, ERR_PARAMETER,
+	                                "min_pool_size = %d is above max_pool_size = %d, between "
+	                                "which a pool size is that is auto",
+	                                least, most);
+}
+
+static bool is_database_bounded(const struct config *config, const struct config_database *database,
+                                struct source_pos *pos, struct err *err)
+{
+	*pos = database->pos;
+	return is_bounded(config, database, NULL, err) ||
+	       err_prefix(err, "database \"%s\": ", database->name);
+}
+
+bool config_sizes_are_bounded(const struct config *config, struct source_pos *pos, struct err *err)
+{
+	const struct config_database *database = config_database_auto(config);
+	const struct config_user *user = NULL;
+
+	if (database && !is_database_bounded(config, database, pos, err))
+		return false;
+	for (database = NULL; (database = config_database_next(config, database));) {
+		if (!is_database_bounded(config, database, pos, err))
+			return false;
+	}
+	while ((user = config_user_next(config, user))) {
+		*pos = user->pos;
+		if (!is_bounded(config, NULL, user, err))
+			return err_prefix(err, "user \"%s\": ", user->name);
+	}
+	*pos = config_source_pos(config, "default_pool_size");
+	return is_bounded(config, NULL, NULL, err) ||
+	       err_prefix(err, "setting \"default_pool_size\": ");
 }
 
 int config_standby_pool_size(const struct config *config, const struct config_database *database,

@@ -82,6 +82,7 @@ static const struct setting database_keys[] = {
 	DATABASE(max_db_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(max_db_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(max_pinned_servers, .low = LOW_MINUS_INHERITS, .help = same_help),
+	DATABASE(max_pool_size, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(max_standby_lag, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(max_standby_lag_bytes, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(max_waiting, .initial = "0", .max = INT32_MAX,
@@ -93,9 +94,9 @@ static const struct setting database_keys[] = {
 	         .help = "Password of user (default: the one in auth_file)."),
 	DATABASE(pin_functions, .has_functions = true, .help = entry_help),
 	DATABASE(pool_mode, POOL_MODES, .help = entry_help),
-	DATABASE(pool_size, .low = LOW_MINUS_INHERITS,
-	         .help = "As default_pool_size, for this entry. 0 = no limit; negative = the "
-	                 "setting's value."),
+	DATABASE(pool_size, AUTO_SIZE, .low = LOW_MINUS_INHERITS,
+	         .help = "As default_pool_size, for this entry. 0 = no limit; auto = from "
+	                 "min_pool_size to max_pool_size; negative = the setting's value."),
 	DATABASE(port, .min = 1, .max = 65535, .is_exact = true, .initial = "5432",
 	         .help = "Port of the server."),
 	DATABASE(query_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
@@ -134,6 +135,7 @@ static const struct setting user_keys[] = {
 	     .help = guaranteed_help),
 	USER(idle_transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
+	USER(max_pool_size, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(max_user_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(max_user_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(max_waiting, .initial = "0", .max = INT32_MAX,
@@ -142,9 +144,9 @@ static const struct setting user_keys[] = {
 	         "together. 0 = no limit."),
 	USER(pin_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(pool_mode, POOL_MODES, .help = entry_help),
-	USER(pool_size, .low = LOW_MINUS_INHERITS,
-	     .help = "As default_pool_size, for the pools of this user. 0 = no limit; "
-	             "negative = the database's value."),
+	USER(pool_size, AUTO_SIZE, .low = LOW_MINUS_INHERITS,
+	     .help = "As default_pool_size, for the pools of this user. 0 = no limit; auto = from "
+	             "min_pool_size to max_pool_size; negative = the database's value."),
 	USER(priority, .words = value_priorities, .initial = "normal",
 	     .help =
 	         "Clients of a user with high are served before others that wait in the same pool, "

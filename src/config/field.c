@@ -143,10 +143,9 @@ static bool put_int(union field field, const struct setting *setting, const char
 		return true;
 	}
 	if (!value_int(text, setting->is_of_entry ? 10 : 0, &number, err))
-		return !setting->word
-		           ? false
-		           : err_set(err, ERR_PARAMETER, "\"%s\" is not a whole number or %s", text,
-		                     setting->word);
+		return setting->word && !strchr("-+0123456789", *text) &&
+		       err_set(err, ERR_PARAMETER, "\"%s\" is not a whole number or %s", text,
+		               setting->word);
 	if (!fit_number(setting, &number, note, err))
 		return false;
 	*field.number = (int)number;

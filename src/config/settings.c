@@ -198,9 +198,12 @@ const struct setting settings[] = {
 	        .help = "Allows a core dump when pgweir crashes (it contains passwords and "
 	                "keys), and allows other processes of the same system user to inspect "
 	                "the process (gdb, /proc)."),
-	SETTING(default_pool_size, .initial = "20", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	SETTING(default_pool_size, .initial = "20", AUTO_SIZE, .max = INT32_MAX, LIVE,
+	        GROUP(GENERIC),
 	        .help = "Maximum number of server connections of a pool (one user on one "
-	                "database). 0 = no limit."),
+	                "database). 0 = no limit. auto = from min_pool_size to max_pool_size: it "
+	                "grows while clients wait and more servers do more, and shrinks where "
+	                "fewer do as much. Each change is in SHOW EVENTS."),
 	SETTING(disable_pqexec, .initial = "0", BOOT, GROUP(GENERIC),
 	        .help = "Refuses the simple query protocol, and with it several statements in "
 	                "one string."),
@@ -336,6 +339,10 @@ const struct setting settings[] = {
 	                "waits at the start of a transaction, up to query_wait_timeout, or is "
 	                "refused. -1 = all servers of pool_size but one, and at "
 	                "least one; 0 = none."),
+	SETTING(max_pool_size, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .since = "0.4.0",
+	        .help = "The greatest size of a pool whose size is auto, and the least is "
+	                "min_pool_size, or 1. 0 = no size may be auto."),
 	SETTING(max_prepared_statements, .initial = "200", .max = 1000000, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of prepared statements on each server connection. In "
 	                "transaction and statement mode, named prepared statements of clients "

@@ -509,7 +509,7 @@ void handover_server_rejoin(struct server *server, struct borrower *borrower)
 	borrower->state = BORROWER_SERVED;
 	if (pool_rules(borrower)->mode == POOL_MODE_SESSION)
 		server_begin_session(server);
-	server->pool->served_count++;
+	pool_count_served(server->pool, 1);
 	server_rearm(server);
 }
 

@@ -122,7 +122,7 @@ void listening_link_open(struct listening_link *link, struct server *server)
 	link->borrower.pool = pool;
 	link->borrower.server = server;
 	link->borrower.state = BORROWER_SERVED;
-	pool->served_count++;
+	pool_count_served(pool, 1);
 	server->lease.request_at = 0;
 	listening_wake(link->listening);
 }
@@ -173,7 +173,7 @@ void listening_link_close(struct listening_link *link, enum err_code code, enum 
 	if (server) {
 		link->borrower.server = NULL;
 		server->lease.borrower = NULL;
-		link->listening->pool->served_count--;
+		pool_count_served(link->listening->pool, -1);
 		server_close_as(server, code, reason);
 	}
 	listening_link_reset(link);

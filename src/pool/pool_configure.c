@@ -272,9 +272,6 @@ void pool_configure(struct pool *pool)
 		check = 0;
 	pool->limits = (struct pool_limits){
 		.max_pinned = config_max_pinned_servers(config, entry, user),
-		.size = pool->purpose == POOL_FOR_READS
-		            ? config_standby_pool_size(config, entry, user)
-		            : config_pool_size(config, entry, user),
 		.weight = (unsigned int)(entry->weight * (user ? user->weight : 1)),
 		.reserve_size = config_reserve_pool_size(config, entry, user),
 		.min_size =
@@ -282,6 +279,9 @@ void pool_configure(struct pool *pool)
 		.reserve_after = config->reserve_pool_timeout,
 		.lifetime = config_server_lifetime(config, entry),
 	};
+	pool_set_size(pool, pool->purpose == POOL_FOR_READS
+	                        ? config_standby_pool_size(config, entry, user)
+	                        : config_pool_size(config, entry, user));
 	configure_rules(pool);
 	configure_queue(pool);
 	pool_fair_configure(pool);

@@ -145,6 +145,8 @@ void pool_home(struct server *server)
 		pool_close_server(server, CLOSE_PAUSED);
 	} else if (!is_new && server->state != SERVER_CHECKING && is_too_old(pool, server)) {
 		pool_close_server(server, CLOSE_SERVER_LIFETIME);
+	} else if (pool->is_over && pool_has_over(pool)) {
+		pool_close_server(server, CLOSE_POOL_SHRUNK);
 	} else if (config->server_check_delay == 0 && config_check_query(config) && !is_new &&
 	           server->state != SERVER_CHECKING) {
 		server_enter(server, SERVER_IDLE);

@@ -187,7 +187,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	pool_sequences_lend(server, borrower);
 	if (pool->purpose == POOL_FOR_READS)
 		database_count_read(pool->database, server);
-	pool->served_count++;
+	pool_count_served(pool, 1);
 	pool->stats.assignment_count++;
 	server->lease.request_at = server->lease.lent_at = loop_now(pool_loop(pool));
 	if (pool->fair)
@@ -284,6 +284,7 @@ struct server *pool_take(struct borrower *borrower)
 		return NULL;
 	pool_lend(server, borrower);
 	latency_note_no_wait(&pool->latency, &pool->pools->latency);
+	sketch_add(&pool->demand.wanted, pool->served_count);
 	return server;
 }
 

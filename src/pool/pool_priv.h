@@ -12,7 +12,7 @@
  *   pool_servers                         their servers
  *   pool_configure  cancel  pool_standby
  *   pool_home  host_watches  database  pool_wait_reason
- *   pool_limits  pool_secret
+ *   pool_limits  pool_secret  pool_size
  *   pool_retry                           after failed logins
  *   pool_queue  pool_roles               wait queues that are too long; which hosts fit
  *   pool_sequences  pool_catalog  listening_replace
@@ -47,6 +47,13 @@ static inline unsigned int pool_login_count(const struct pool *pool)
 }
 
 static inline struct loop *pool_loop(const struct pool *pool) { return pool->pools->with.loop; }
+
+/* One borrower more, or less, has a server. */
+static inline void pool_count_served(struct pool *pool, int change)
+{
+	pool->served_count += (unsigned int)change;
+	pool->used_time -= (uint64_t)(change * loop_now(pool_loop(pool)));
+}
 
 static inline bool pool_is_paused(const struct pool *pool)
 {
@@ -376,6 +383,24 @@ void pool_forget_shown(struct pool *pool);
 
 /* What other loops have found out about the pool. */
 void pool_hear_news(struct pool *pool);
+
+/* ---- pool_size: pool_size.c ---- */
+
+/* Sets limits.size from the setting, which may be CONFIG_AUTO. */
+void pool_set_size(struct pool *pool, int size);
+
+/* The pool is freed. */
+void pool_leave_sized(struct pool *pool);
+
+/* The size that a pool with pool_size = auto had in the process before; 0: not known. */
+void pool_take_size(struct pool *pool, uint64_t size);
+
+/* Closes used and idle servers above pool_size, the longest unused first; others when they come
+ * home. */
+void pool_shrink(struct pool *pool);
+
+/* Whether a server that comes home is above pool_size. Only if pool->is_over. */
+bool pool_has_over(struct pool *pool);
 
 /* ---- settings in force for a pool: pool_configure.c ---- */
 

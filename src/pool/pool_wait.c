@@ -73,7 +73,7 @@ static void part_share(struct pool *pool, const struct borrower *borrower,
 
 void pool_part(struct pool *pool, const struct borrower *borrower, const struct server *server)
 {
-	pool->served_count--;
+	pool_count_served(pool, -1);
 	if (pool->fair)
 		part_share(pool, borrower, server);
 }
@@ -305,6 +305,8 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 
 	assert(borrower->state == BORROWER_RESTING && line);
 	borrower->state = state;
+	if (state == BORROWER_WAITING)
+		sketch_add(&pool->demand.wanted, pool->served_count + pool->waiting_count + 1);
 	if (state == BORROWER_WAIT_PLACE)
 		pool_note_pins_met(pool);
 	else if (state != BORROWER_WAIT_OWN)

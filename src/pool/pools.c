@@ -52,20 +52,6 @@ static void judge_sessions(struct pool *pool)
 	}
 }
 
-/* Closes used and idle servers above pool_size, the longest unused first. */
-static void shrink(struct pool *pool)
-{
-	unsigned int most = pool_limits_most(&pool->limits);
-	struct server *server;
-	struct err err;
-
-	err_close(&err, CLOSE_POOL_SHRUNK);
-	while (pool->limits.size > 0 && share_servers(&pool->share) > most &&
-	       ((server = TAILQ_FIRST(&pool->servers[SERVER_USED])) ||
-	        (server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list))))
-		server_close(server, &err);
-}
-
 /* Whether the TLS settings for servers are equal. */
 static bool is_same_tls(const struct config *one, const struct config *other)
 {
@@ -193,7 +179,7 @@ static void configure_database(struct database *database, const struct config *o
 			keep_hosts(pool, list_of(before, old));
 		else if (change != CLOSE_NONE)
 			pool_recycle(pool, change);
-		shrink(pool);
+		pool_shrink(pool);
 		if (!pool_is_current(pool))
 			pools_sweep_later(pools);
 	}
@@ -351,6 +337,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 	TAILQ_INIT(&pools->roles);
 	TAILQ_INIT(&pools->list);
 	TAILQ_INIT(&pools->queueing);
+	TAILQ_INIT(&pools->sized);
 	TAILQ_INIT(&pools->servers);
 	TAILQ_INIT(&pools->walks);
 	pools->sweep_task.run = pools_sweep;

@@ -29,6 +29,7 @@ static void forget_pool(struct pool *pool)
 	WALKS_SKIP(pools, next_pool, pool, node);
 	pools_keep_stats(pool);
 	pool_leave_blocked(pool);
+	pool_leave_sized(pool);
 	timer_clear(&pool->retry);
 	timer_clear(&pool->role_retry);
 	timer_clear(&pool->reserve);

@@ -73,6 +73,7 @@ static void free_tally(struct broker *broker, struct tally *tally)
 	outages_done(&tally->outages);
 	credentials_done(&tally->shown);
 	catalog_reading_release(&tally->reading);
+	free(tally->sizing);
 	free(tally);
 }
 

@@ -1108,6 +1108,7 @@ class Row:
 
 TCP, SOL = socket.IPPROTO_TCP, socket.SOL_SOCKET
 SMALL = dict(default_pool_size=1)
+SIZED = dict(default_pool_size="auto", max_pool_size=1)
 CLOSED = {"app": "host=127.0.0.1 port={closed}"}
 NAMED = {"app": "host=db.zone.test"}
 
@@ -1143,6 +1144,7 @@ SETTINGS = (
     Row("max_client_conn", "1", nobody_else_comes_in),
     Row("default_pool_size", "2", the_line_moves, SMALL),
     Row("min_pool_size", "2", the_pool_fills),
+    Row("max_pool_size", "2", the_line_moves, SIZED),
     Row("reserve_pool_size", "1", the_line_moves, dict(SMALL, reserve_pool_timeout="0.1")),
     Row("reserve_pool_timeout", "0.1", the_line_moves,
         dict(SMALL, reserve_pool_size=1, reserve_pool_timeout=0)),
@@ -1507,6 +1509,7 @@ DATABASE_KEYS = (
     Row("max_db_connections", "max_db_connections=2", a_second_user_is_served,
         databases={"app": "max_db_connections=1"}),
     Row("max_pinned_servers", "max_pinned_servers=0", no_further_server_stays),
+    Row("max_pool_size", "max_pool_size=2", the_line_moves, SIZED),
     Row("min_pool_size", "min_pool_size=2", the_pool_fills),
     Row("pin_functions", "pin_functions=pg_sleep", the_server_of_a_function_stays),
     Row("pool_mode", "pool_mode=transaction", a_session_becomes_a_transaction,
@@ -1530,6 +1533,7 @@ USER_KEYS = (
         a_transaction_ends("25P03", "idle transaction timeout")),
     Row("late_begin", "1", begin_holds_no_server, SMALL),
     Row("max_user_client_connections", "1", nobody_else_comes_in),
+    Row("max_pool_size", "2", the_line_moves, SIZED),
     Row("max_user_connections", "2", a_second_database_is_served, dict(max_user_connections=1)),
     Row("pin_idle_timeout", "1", resting_with_a_server_ends, SMALL),
     Row("pool_mode", "transaction", a_session_becomes_a_transaction,

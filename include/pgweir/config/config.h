@@ -206,8 +206,9 @@ struct config {
 	char *peers_dns; /* "" = none */
 	char *peers_secret_file;
 	int max_client_conn;
-	int default_pool_size; /* 0 = no limit */
+	int default_pool_size; /* 0 = no limit; CONFIG_AUTO */
 	int min_pool_size;
+	int max_pool_size; /* of those that are CONFIG_AUTO */
 	int reserve_pool_size;
 	int standby_pool_size;         /* CONFIG_POOL_SIZE: as large as the pool */
 	usec_t reserve_pool_timeout;   /* 0 = no reserve */

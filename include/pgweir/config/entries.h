@@ -24,6 +24,7 @@
 #define CONFIG_HOSTS_MAX 64 /* hosts in one list */
 #define CONFIG_WEIGHT_MAX 1000
 #define CONFIG_INHERIT (-1) /* a number or duration that the entry does not set */
+#define CONFIG_AUTO (-2)    /* of pool_size: auto */
 
 struct config_database {
 	char *name;            /* "*" for the automatic database */
@@ -57,8 +58,9 @@ struct config_database {
 	int max_pinned_servers;
 	int late_begin; /* 0 or 1 */
 	int fail_fast;  /* 0 or 1 */
-	int pool_size;  /* 0 = no limit */
+	int pool_size;  /* 0 = no limit; CONFIG_AUTO */
 	int min_pool_size;
+	int max_pool_size;
 	int reserve_pool_size;
 	int standby_pool_size;
 	usec_t max_standby_lag;       /* 0 = no limit */
@@ -85,7 +87,8 @@ struct config_user {
 	enum causal_reads causal_reads;
 	int late_begin; /* 0 or 1 */
 	int fail_fast;  /* 0 or 1 */
-	int pool_size;  /* 0 = no limit */
+	int pool_size;  /* 0 = no limit; CONFIG_AUTO */
+	int max_pool_size;
 	int reserve_pool_size;
 	int max_user_connections;
 	int max_user_client_connections;
@@ -156,6 +159,7 @@ const struct config_user *config_user_next(const struct config *config,
  */
 #define CONFIG_OF_BOTH(ROW)             \
 	ROW(bool, late_begin)           \
+	ROW(int, max_pool_size)         \
 	ROW(int, reserve_pool_size)     \
 	ROW(usec_t, query_wait_timeout) \
 	ROW(bool, fail_fast)
@@ -233,9 +237,15 @@ int config_max_pinned_servers(const struct config *config, const struct config_d
 /* The functions whose use makes the server stay. Valid as long as the snapshot. */
 const struct config_list *config_pin_functions(const struct config *config,
                                                const struct config_database *database);
+/* CONFIG_AUTO: config_greatest_pool_size() is the greatest one; 0 = no limit. */
 int config_pool_size(const struct config *config, const struct config_database *database,
                      const struct config_user *user);
-/* The size of the pool on standbys. */
+int config_greatest_pool_size(const struct config *config, const struct config_database *database,
+                              const struct config_user *user);
+/* Whether each pool whose size is auto has bounds. false: *err says which one has not, *pos where.
+ */
+bool config_sizes_are_bounded(const struct config *config, struct source_pos *pos, struct err *err);
+/* The size of the pool on standbys; CONFIG_AUTO. */
 int config_standby_pool_size(const struct config *config, const struct config_database *database,
                              const struct config_user *user);
 /* Whether reads of clients in any mode that they can have here go to standbys. */

@@ -71,7 +71,10 @@ struct tally {
 	atomic_bool has_welcome;
 	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
 	atomic_uint login_count;      /* of a pool: logins in progress that borrowers rely on */
-	struct hosts hosts;           /* of a pool */
+	/* of a pool with pool_size = auto: pool_size.c; and its size, 0: none yet */
+	struct pool_sizing *sizing;
+	atomic_uint auto_size;
+	struct hosts hosts; /* of a pool */
 	/* of a pool: what is known about the roles of its hosts; read without the lock */
 	struct cluster *_Atomic cluster;
 	TAILQ_ENTRY(tally) cluster_node;

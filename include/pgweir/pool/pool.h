@@ -19,6 +19,7 @@
 #include "pgweir/pool/listening.h"
 #include "pgweir/pool/server/server.h"
 #include "pgweir/pool/shed.h"
+#include "pgweir/pool/sizing.h"
 #include "pgweir/pool/stats.h"
 
 /* How many logins of one pool may be in progress at once. */
@@ -54,10 +55,11 @@ struct pool_limits {
 	/* whether one of the modes that clients can have here wants that */
 	bool reads_catalog, isolates_known, routes_reads, is_causal;
 	int max_pinned; /* INT_MAX = no limit */
-	int size;       /* 0 = no limit */
+	int size;       /* now; 0 = no limit */
 	int reserve_size;
 	unsigned int weight; /* of its database, times that of its user */
 	int min_size;
+	struct sizing_bounds sizes; /* with pool_size = auto; else most is 0 */
 	usec_t reserve_after;
 	bool guards_queue; /* by any of the next two, or by max_waiting of its database or user */
 	int max_waiting;   /* 0 = no limit */
@@ -133,10 +135,13 @@ struct pool {
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	TAILQ_ENTRY(pool) queueing;   /* in pools->queueing, while it has waiting borrowers */
-	unsigned int hasty_count;     /* hasty borrowers in all queues: pool_retry.c */
-	usec_t relieved_at;           /* pool_note_relief() */
-	uint64_t pins_refused;        /* how often max_pinned_servers refused a statement */
-	uint64_t state_refused; /* how often session_state = refuse, or the statement mode, did */
+	TAILQ_ENTRY(pool) sized;      /* in pools->sized, with pool_size = auto */
+	bool is_sized;
+	bool is_over;             /* servers above pool_size are closed when they are returned */
+	unsigned int hasty_count; /* hasty borrowers in all queues: pool_retry.c */
+	usec_t relieved_at;       /* pool_note_relief() */
+	uint64_t pins_refused;    /* how often max_pinned_servers refused a statement */
+	uint64_t state_refused;   /* how often session_state = refuse, or the statement mode, did */
 
 	struct cancel_list cancels_waiting;
 	struct cancel_list cancels_active;
@@ -206,6 +211,21 @@ struct pool {
 		unsigned int passed; /* and how often another one was served before that */
 	} reads;
 	struct stats stats;
+	/* how long servers were lent, in microseconds, less served_count times the present time */
+	uint64_t used_time;
+	/*
+	 * For SHOW ADVICE, since pool_size was set: how many borrowers of this loop had or wanted a
+	 * server when one more did, itself included.
+	 */
+	struct demand {
+		struct sketch wanted;
+		int size; /* as pool_size was set */
+		uint64_t used_before, lent_before;
+	} demand;
+	struct pool_measured {
+		usec_t at; /* 0: never */
+		uint64_t used, done;
+	} measured; /* by pools_measure() */
 	struct latency latency;
 	struct fair *fair; /* NULL: first come, first served */
 	enum fair_by fair_by;
@@ -233,6 +253,12 @@ static inline const struct pool_rules *pool_rules_at(const struct server *server
 	const struct borrower *borrower = server->lease.borrower;
 
 	return &server->pool->limits.rules[borrower ? borrower->rules : 0];
+}
+
+/* How long its servers were lent so far: microseconds, added up. */
+static inline uint64_t pool_used_time(const struct pool *pool, usec_t now)
+{
+	return pool->used_time + pool->served_count * (uint64_t)now;
 }
 
 /* ---- membership ---- */

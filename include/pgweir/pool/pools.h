@@ -118,6 +118,7 @@ struct pools {
 	/* what the pools count together, so that nobody has to walk them each second */
 	uint64_t client_bytes, server_bytes;
 	struct pool_list queueing;         /* pools that have waiting borrowers */
+	struct pool_list sized;            /* those with pool_size = auto */
 	struct host_watches *host_watches; /* of the main thread's pools; else NULL */
 	struct latency_all latency;
 	struct sqlstates sqlstates; /* errors that clients were sent */
@@ -131,6 +132,13 @@ void pools_free(struct pools **pools);
 
 /* Applies a new snapshot. Takes its own references. */
 void pools_configure(struct pools *pools, const struct config *config, struct users *users);
+
+/*
+ * Each second, with pool_size = auto, while all loops are held: first the one for the pools of each
+ * loop, then the other one.
+ */
+void pools_measure(struct pools *pools, usec_t now);
+void pools_resize(struct pools *pools, usec_t now);
 
 /* A client has come that is in this mode, whatever the settings say. */
 void pools_serve_mode(struct pools *pools, enum pool_mode mode);

@@ -15,8 +15,8 @@
 	COLUMN(INT8, age_s, 0, "How many seconds ago that was.")                                   \
 	COLUMN(TEXT, kind, 0,                                                                      \
 	       "Kind of the event: start, reload, set, take-over, shutdown, drain, suspend, host " \
-	       "down, host up, host role, limit, reserve, secret, or a command of the console in " \
-	       "small letters: pause, resume, kill and so on.")                                    \
+	       "down, host up, host role, limit, reserve, secret, pool size (auto), or a command " \
+	       "of the console in small letters: pause, resume, kill and so on.")                  \
 	COLUMN(TEXT, level, 0, "Level of its line in the log.")                                    \
 	COLUMN(TEXT, database, 0, "Name of the database; NULL: the event concerns no single one.") \
 	COLUMN(TEXT, user, 0, "User; NULL: the event concerns no single one.")                     \

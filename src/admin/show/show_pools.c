@@ -17,7 +17,7 @@
 	       "Name of the database on the server.")                                            \
 	COLUMN(TEXT, force_user, entry ? entry->user : item.first,                               \
 	       "User that all server connections log in as; NULL: the client's user.")           \
-	COLUMN(INT4, pool_size, entry ? config_pool_size(config, entry, NULL) : 2,               \
+	COLUMN(INT4, pool_size, entry ? config_greatest_pool_size(config, entry, NULL) : 2,      \
 	       "Maximum number of server connections per pool.")                                 \
 	COLUMN(INT4, min_pool_size, config_min_pool_size(config, entry),                         \
 	       "Minimum number of server connections per pool.")                                 \
@@ -164,6 +164,8 @@ static const char *size_text(int size, char *buffer, size_t size_max)
 {
 	if (size == CONFIG_INHERIT)
 		return "";
+	if (size == CONFIG_AUTO)
+		return "auto";
 	snprintf(buffer, size_max, "%9d", size);
 	return buffer;
 }

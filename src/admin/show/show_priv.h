@@ -453,6 +453,7 @@ void cursor_suspend(struct cursor *cursor);
 	X(session_state)   \
 	X(limits)          \
 	X(shares)          \
+	X(advice)          \
 	X(errors)          \
 	X(closes)          \
 	X(catalog)         \

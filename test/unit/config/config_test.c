@@ -94,7 +94,7 @@ START_TEST(config_collects_every_problem)
 		 "comment needs a line of its own, or the value in quotes)"),
 		"f.ini:9: database \"pgbouncer\": this name is reserved for the console",
 		"f.ini:10: database \"app\": host: contains an empty name",
-		"f.ini:12: user \"u\": pool_size: \"x\" is not a whole number",
+		"f.ini:12: user \"u\": pool_size: \"x\" is not a whole number or auto",
 		"f.ini:14: peer \"0\": its id must be a number from 1 to 65535",
 	};
 	struct problems problems = { 0 };

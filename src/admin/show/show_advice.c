@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW ADVICE: how many servers each pool would need, from how many its clients have wanted at
+ * once.
+ *
+ * A request that finds `wanted` clients with it, itself included, among those that have or want one
+ * of the servers, waits until wanted - servers of them are done: with all servers at work, that
+ * takes (wanted - servers) * used / servers. So for a wait of `target` it needs
+ * wanted * used / (used + target) servers.
+ */
+#include "show_priv.h"
+
+#include <stdio.h>
+
+#define REQUESTS_MIN 100
+#define TARGET (10 * USEC_PER_MS) /* without queue_target */
+#define TEXT_SIZE 200
+
+#define ADVICE_ROW(COLUMN)                                                                         \
+	COLUMN(TEXT, database, cursor->ordered.first, "Name of the database.")                     \
+	COLUMN(TEXT, user, cursor->ordered.second, "User that the server connections log in as.")  \
+	COLUMN(TEXT, pool_mode, config_pool_mode_name(sum.mode), "Pool mode of the pool.")         \
+	COLUMN(INT4, pool_size, sum.size, "Size of the pool now; 0: no limit.")                    \
+	COLUMN(INT4, servers, sum.servers, "Servers that it has.")                                 \
+	COLUMN(INT4, pinned, sum.pinned, "Servers that stay with clients (SHOW PINNED).")          \
+	COLUMN(INT8, requests, (int64_t)sum.requests,                                              \
+	       "How many requests for a server were looked at, since the pool was made or "        \
+	       "pool_size was set; of many only the later ones.")                                  \
+	COLUMN(INT8, used_us, (int64_t)sum.used,                                                   \
+	       "How long a client has had a server each time, on average, in microseconds.")       \
+	COLUMN(INT8, wait_p50_us, (int64_t)sum.waits[0],                                           \
+	       "Half of the requests of the last ten minutes waited no longer, in microseconds.")  \
+	COLUMN(INT8, wait_p99_us, (int64_t)sum.waits[1], "99 % of them waited no longer.")         \
+	COLUMN(INT4, wanted_p50, sum.wanted[0],                                                    \
+	       "Half of the requests came when no more clients than that had or wanted a server, " \
+	       "this one included.")                                                               \
+	COLUMN(INT4, wanted_p99, sum.wanted[1], "The same for 99 % of the requests.")              \
+	COLUMN(INT4, wanted_max, sum.wanted[2], "The same for all of them.")                       \
+	COLUMN(INT4, needed_p50, sum.needed[0],                                                    \
+	       "With so many servers, half of the requests would have waited less than "           \
+	       "queue_target, or 10 ms if that is 0.")                                             \
+	COLUMN(INT4, needed_p99, sum.needed[1], "The same for 99 % of them.")                      \
+	COLUMN(TEXT, advice, 0, "What follows from that.")                                         \
+	COLUMN(TEXT, setting, 0, "The setting to write; NULL: none need be changed.")
+
+ROW_DECLARE(struct advice_row, advice_columns, ADVICE_ROW, char text[TEXT_SIZE], setting_text[48];);
+
+struct sum {
+	enum pool_mode mode;
+	struct sizing_bounds sizes; /* most 0: not auto */
+	unsigned int size, servers, pinned;
+	unsigned int wanted[3], needed[2];
+	uint64_t requests, waits[2], used;
+	usec_t target;
+};
+
+/* ---- what the loops have counted ---- */
+
+static uint64_t part_of(uint64_t count, uint64_t all)
+{
+	return (count * 10000 + all - 1) / all; /* whatever was counted stays above 0 */
+}
+
+/* The loops are independent of each other: each number of one meets each one of another. */
+static void combine(struct histogram *sum, const struct histogram *more)
+{
+	uint64_t sum_count = histogram_count(sum), more_count = histogram_count(more);
+	struct histogram both = { 0 };
+
+	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		for (unsigned int j = 0; sum->counts[i] && j < HISTOGRAM_BUCKETS; j++) {
+			if (!more->counts[j])
+				continue;
+			both.counts[histogram_bucket(histogram_middle(i) + histogram_middle(j))] +=
+			    part_of(sum->counts[i], sum_count) *
+			    part_of(more->counts[j], more_count);
+		}
+	}
+	*sum = both;
+}
+
+static void add_wanted(struct histogram *sum, const struct demand *demand, uint64_t *requests)
+{
+	struct histogram one = { 0 };
+	uint64_t count;
+
+	sketch_add_to(&demand->wanted, &one);
+	count = histogram_count(&one);
+	if (count && *requests)
+		combine(sum, &one);
+	else if (count)
+		*sum = one;
+	*requests += count;
+}
+
+static void find_wanted(struct sum *sum, struct histogram *wanted)
+{
+	static const unsigned int perthousand[] = { 500, 990, 1000 };
+	uint64_t values[3];
+
+	wanted->max = HISTOGRAM_VALUE_MAX; /* it is not known */
+	histogram_quantiles(wanted, perthousand, values, 3);
+	for (int i = 0; i < 3; i++)
+		sum->wanted[i] = (unsigned int)values[i];
+	for (int i = 0; i < 2; i++)
+		sum->needed[i] =
+		    (unsigned int)((values[i] * sum->used + sum->used + (uint64_t)sum->target - 1) /
+		                   (sum->used + (uint64_t)sum->target));
+}
+
+/* false: no pool has these names any more. */
+static bool add_up(const struct cursor *cursor, struct sum *sum)
+{
+	static const unsigned int perthousand[] = { 500, 990 };
+	struct histogram wanted = { 0 }, waits = { 0 };
+	uint64_t used = 0, lent = 0;
+	const struct lane *lane;
+	bool is_there = false;
+
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		const struct pool *pool =
+		    pools_find_pool(lane->pools, cursor->ordered.first, cursor->ordered.second);
+		usec_t now;
+
+		if (!pool || !pool->database->entry)
+			continue;
+		is_there = true;
+		now = loop_now(lane->pools->with.loop);
+		sum->mode = pool_own_rules(pool)->mode;
+		sum->sizes = pool->limits.sizes;
+		sum->size = (unsigned int)pool->limits.size;
+		sum->servers = share_servers(&pool->share);
+		sum->pinned = share_pins(&pool->share);
+		sum->target = pool->limits.shed.target ? pool->limits.shed.target : TARGET;
+		add_wanted(&wanted, &pool->demand, &sum->requests);
+		latency_sum(&pool->latency, LATENCY_WAIT, LATENCY_TEN_MINUTES, now, &waits);
+		used += pool_used_time(pool, now) - pool->demand.used_before;
+		if (pool->stats.assignment_count > pool->demand.lent_before)
+			lent += pool->stats.assignment_count - pool->demand.lent_before;
+	}
+	sum->used = lent ? used / lent : 0;
+	histogram_quantiles(&waits, perthousand, sum->waits, 2);
+	if (is_there)
+		find_wanted(sum, &wanted);
+	return is_there;
+}
+
+/* ---- what follows ---- */
+
+#define MS(time) ((double)(time) / USEC_PER_MS)
+
+static void advise(const struct sum *sum, struct advice_row *row)
+{
+	const char *name = sum->sizes.most ? "max_pool_size" : "pool_size";
+	bool is_late = sum->waits[1] > (uint64_t)sum->target;
+	bool is_small = is_late && sum->size && sum->needed[1] > sum->size;
+	unsigned int value = 0;
+	char *text = row->text;
+
+	if (sum->requests < REQUESTS_MIN) {
+		snprintf(text, TEXT_SIZE, "fewer than %d requests: too few to tell", REQUESTS_MIN);
+	} else if (is_small && sum->size < sum->sizes.most) {
+		snprintf(text, TEXT_SIZE, "auto, %u to %u: SHOW EVENTS has why it is not larger",
+		         sum->sizes.least, sum->sizes.most);
+	} else if (is_small && sum->pinned * 2 >= sum->size) {
+		snprintf(text, TEXT_SIZE,
+		         "%u of %u servers stay with clients: SHOW PINNED has why; without that "
+		         "they may be enough",
+		         sum->pinned, sum->size);
+		value = sum->needed[1];
+	} else if (is_small) {
+		snprintf(
+		    text, TEXT_SIZE,
+		    "too small: 1 %% of the requests waited longer than %.1f ms; with %u servers "
+		    "99 %% would wait less than %.0f ms, if PostgreSQL is as fast with them",
+		    MS(sum->waits[1]), sum->needed[1], MS(sum->target));
+		value = sum->needed[1];
+	} else if (is_late) {
+		snprintf(text, TEXT_SIZE,
+		         "1 %% of the requests waited longer than %.1f ms, but not because of "
+		         "pool_size: SHOW WAITING and SHOW LIMITS have what is in the way",
+		         MS(sum->waits[1]));
+	} else if (!sum->size || (!sum->sizes.most && sum->wanted[2] * 2 < sum->size)) {
+		snprintf(text, TEXT_SIZE, "%s: never more than %u servers were wanted at once",
+		         sum->size ? "too large" : "no limit", sum->wanted[2]);
+		value = sum->wanted[2] + (sum->wanted[2] + 3) / 4;
+	} else {
+		snprintf(text, TEXT_SIZE, "it fits: 99 %% of the requests waited at most %.1f ms",
+		         MS(sum->waits[1]));
+	}
+	row->advice = text;
+	if (value)
+		snprintf(row->setting_text, sizeof(row->setting_text), "%s = %u", name, value);
+	row->setting = value ? row->setting_text : NULL;
+}
+
+static bool is_advised(const struct pool *pool)
+{
+	return pool->database->entry && pool->purpose == POOL_FOR_CLIENTS;
+}
+
+static void collect_advised(struct cursor *cursor) { cursor_offer_pools(cursor, is_advised); }
+
+static bool next_advice(struct cursor *cursor, void *row)
+{
+	struct ordered_item item;
+	struct sum sum;
+
+	do {
+		if (!cursor_next_ordered(cursor, collect_advised, &item))
+			return false;
+		sum = (struct sum){ 0 };
+	} while (!add_up(cursor, &sum));
+	ROW_FILL(row, struct advice_row, ADVICE_ROW);
+	advise(&sum, row);
+	return true;
+}
+
+SHOW(advice, "ADVICE", next_advice, advice_columns,
+     "How many servers each pool would need for short waits, and why.",
+     .argument = SHOW_OF_DATABASE);

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool_size: as it is set, or auto.
+ *
+ *   each second, all loops held:   pools_measure()  of each loop  -->  one sample of the pool
+ *                                  pools_resize()   of the first  -->  sizing_look(): the size
+ *                                                   of each loop  -->  limits.size
+ *
+ * Hard here: a pool has a part in each loop, and one size. So what decides about it belongs to the
+ * tally, and is touched only by the main thread while the loops are held; but a pool that is made
+ * meanwhile reads the size.
+ */
+#include "pool_priv.h"
+
+#include <stdlib.h>
+
+#include "server/server_priv.h"
+
+struct pool_sizing {
+	struct sizing sizing;
+	struct sizing_sample sample;
+	usec_t looked_at;
+	bool is_unable; /* for a part of the time no client could get a server */
+};
+
+static unsigned int auto_size(const struct pool *pool)
+{
+	return atomic_load_explicit(&pool->share.tally->auto_size, memory_order_relaxed);
+}
+
+static void set_auto_size(struct pool *pool, unsigned int size)
+{
+	atomic_store_explicit(&pool->share.tally->auto_size, size, memory_order_relaxed);
+}
+
+static unsigned int fit(const struct sizing_bounds *bounds, unsigned int size)
+{
+	if (size < bounds->least)
+		return bounds->least;
+	return size > bounds->most ? bounds->most : size;
+}
+
+/* ---- settings ---- */
+
+void pool_leave_sized(struct pool *pool)
+{
+	if (pool->is_sized)
+		TAILQ_REMOVE(&pool->pools->sized, pool, sized);
+	pool->is_sized = false;
+}
+
+static void join_sized(struct pool *pool)
+{
+	if (!pool->is_sized)
+		TAILQ_INSERT_TAIL(&pool->pools->sized, pool, sized);
+	pool->is_sized = true;
+}
+
+static struct sizing_bounds bounds_of(const struct pool *pool)
+{
+	int least = pool->limits.min_size > 0 ? pool->limits.min_size : 1;
+	int most =
+	    config_max_pool_size(pool->pools->config, pool->database->entry, pool->role->entry);
+
+	return (struct sizing_bounds){ (unsigned int)(least < most ? least : most),
+		                       (unsigned int)most };
+}
+
+void pool_set_size(struct pool *pool, int size)
+{
+	if (size != pool->demand.size)
+		pool->demand = (struct demand){
+			.size = size,
+			.used_before = pool_used_time(pool, loop_now(pool_loop(pool))),
+			.lent_before = pool->stats.assignment_count,
+		};
+	pool->limits.size = size;
+	if (size != CONFIG_AUTO) {
+		pool_leave_sized(pool);
+		return;
+	}
+	join_sized(pool);
+	pool->limits.sizes = bounds_of(pool);
+	pool->limits.size = (int)fit(&pool->limits.sizes, auto_size(pool));
+}
+
+void pool_take_size(struct pool *pool, uint64_t size)
+{
+	if (!pool->is_sized || !size)
+		return;
+	set_auto_size(pool, size < UINT_MAX ? (unsigned int)size : UINT_MAX);
+	pool->limits.size = (int)fit(&pool->limits.sizes, auto_size(pool));
+}
+
+/* ---- servers above the size ---- */
+
+bool pool_has_over(struct pool *pool)
+{
+	pool->is_over =
+	    pool->limits.size > 0 && share_servers(&pool->share) > pool_limits_most(&pool->limits);
+	return pool->is_over;
+}
+
+void pool_shrink(struct pool *pool)
+{
+	struct server *server;
+	struct err err;
+
+	err_close(&err, CLOSE_POOL_SHRUNK);
+	while (pool_has_over(pool) &&
+	       ((server = TAILQ_FIRST(&pool->servers[SERVER_USED])) ||
+	        (server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list))))
+		server_close(server, &err);
+}
+
+/* ---- samples ---- */
+
+static bool is_unable(const struct pool *pool)
+{
+	return pool_is_held(pool) || pool->is_failing || pool->pools->is_leaving;
+}
+
+static void measure(struct pool *pool, struct pool_sizing *all, usec_t now)
+{
+	struct pool_measured before = pool->measured;
+
+	pool->measured = (struct pool_measured){
+		.at = now,
+		.used = pool_used_time(pool, now),
+		.done = pool->stats.query_count,
+	};
+	all->is_unable |= is_unable(pool);
+	all->sample.waiting += pool->waiting_count + pool->wait_dedicated_count;
+	/* The counters begin anew when a take-over has begun. */
+	if (!before.at || pool->measured.done < before.done)
+		return;
+	all->sample.busy += (usec_t)(pool->measured.used - before.used);
+	all->sample.done += pool->measured.done - before.done;
+}
+
+void pools_measure(struct pools *pools, usec_t now)
+{
+	struct pool *pool;
+
+	TAILQ_FOREACH (pool, &pools->sized, sized) {
+		struct pool_sizing **sizing = &pool->share.tally->sizing;
+
+		if (!*sizing && (*sizing = calloc(1, sizeof(**sizing)))) {
+			(*sizing)->sizing.size = (unsigned int)pool->limits.size;
+			set_auto_size(pool, (*sizing)->sizing.size);
+		}
+		if (*sizing)
+			measure(pool, *sizing, now);
+	}
+}
+
+/* ---- the size ---- */
+
+#define MS(time) ((double)(time) / USEC_PER_MS)
+
+static void tell(const struct pool *pool, const struct sizing *sizing, enum sizing_reason reason,
+                 unsigned int before, unsigned int waiting)
+{
+	char why[160] = "min_pool_size and max_pool_size are its bounds";
+
+	if (reason == SIZING_WAITING)
+		snprintf(why, sizeof(why), "%u clients wait", waiting);
+	else if (reason == SIZING_NO_GAIN)
+		snprintf(why, sizeof(why),
+		         "they did hardly more: a statement took %.1f ms of a server, before "
+		         "%.1f ms",
+		         MS(sizing->former_response), MS(sizing->vain_response));
+	else if (reason == SIZING_SLOW)
+		snprintf(why, sizeof(why),
+		         "fewer may do as much: a statement takes %.1f ms of a server",
+		         MS(sizing->former_response));
+	else if (reason == SIZING_LESS_DONE)
+		snprintf(why, sizeof(why), "fewer have done less");
+	log_kept(&pool->log, LOG_LEVEL_INFO, "pool size", "pool_size = auto: %u -> %u servers: %s",
+	         before, sizing->size, why);
+}
+
+static void look(struct pool *pool, struct pool_sizing *all, usec_t now)
+{
+	struct sizing *sizing = &all->sizing;
+	unsigned int before = sizing->size;
+	enum sizing_reason reason = SIZING_KEEPS;
+
+	if (all->looked_at == now)
+		return;
+	if (!all->looked_at) { /* it was made just now */
+		all->looked_at = now;
+		all->sample = (struct sizing_sample){ 0 };
+		return;
+	}
+	all->sample.span = now - all->looked_at;
+	all->sample.is_full = share_servers(&pool->share) >= before;
+	if (all->is_unable)
+		sizing_forget(sizing);
+	else
+		reason = sizing_look(sizing, &pool->limits.sizes, &all->sample);
+	if (reason != SIZING_KEEPS)
+		tell(pool, sizing, reason, before, all->sample.waiting);
+	set_auto_size(pool, sizing->size);
+	all->sample = (struct sizing_sample){ 0 };
+	all->is_unable = false;
+	all->looked_at = now;
+}
+
+void pools_resize(struct pools *pools, usec_t now)
+{
+	struct pool *pool;
+
+	TAILQ_FOREACH (pool, &pools->sized, sized) {
+		if (!pool->share.tally->sizing)
+			continue;
+		look(pool, pool->share.tally->sizing, now);
+		if (pool->limits.size == (int)auto_size(pool))
+			continue;
+		pool->limits.size = (int)auto_size(pool);
+		pool_shrink(pool);
+		pool_wake(pool);
+	}
+}

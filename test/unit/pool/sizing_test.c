@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/sizing.c: a simulated PostgreSQL under loads of many kinds, with a clock of its own.
+ *
+ * Clients think, wait for one of the pool's servers, and have a statement run there. How fast it
+ * runs depends on how many run at once: that is what differs between the loads.
+ */
+#include "pgweir/pool/sizing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../unit.h"
+
+#define CLIENTS_MAX 64
+#define SECONDS 120
+#define SETTLED 20 /* seconds until throughput counts */
+#define AT_REST 60 /* and until changes of the size do */
+#define CHANGES_MAX 8
+
+struct load {
+	const char *name;
+	unsigned int clients, clients_later; /* in the second half; 0: as many */
+	double think, work;                  /* milliseconds, on average */
+	double long_part, long_work;         /* this part of the statements takes so long */
+	/* how many run without hindrance; 0: any number; and what each one more costs all others */
+	double processors, thrash;
+	double serial, crosstalk; /* the universal scalability law */
+	unsigned int burst;       /* clients come for a second in so many; 0: always */
+	double slower;            /* in the second half, work is multiplied by this; 0: it is not */
+	unsigned int settled;     /* 0: SETTLED */
+	unsigned int start;       /* the size at first; 0: the least */
+};
+
+/* clang-format off */
+static const struct load loads[] = {
+	{ "short", 40, 0, 0, 4 },
+	{ "long", 24, 0, 0, 900 },
+	{ "mixed", 40, 0, 20, 5, .long_part = 0.05, .long_work = 200 },
+	{ "bursts", 60, 0, 20, 10, .processors = 16, .burst = 4, .settled = 40 },
+	{ "locks", 40, 0, 0, 20, .serial = 0.9, .crosstalk = 0.01 },
+	{ "one row", 40, 0, 0, 20, .serial = 1 },
+	{ "CPU-bound", 60, 0, 0, 20, .processors = 8, .thrash = 0.01 },
+	{ "CPU-bound, with pauses", 60, 0, 50, 20, .processors = 16, .thrash = 0.005 },
+	{ "disk-bound", 60, 0, 5, 15, .serial = 0.05, .crosstalk = 0.002 },
+	{ "too many at first", 60, 0, 0, 20, .processors = 6, .thrash = 0.03, .settled = 40, .start = 40 },
+	{ "doubling of work", 40, 0, 0, 10, .processors = 12, .slower = 2 },
+	{ "statements that become long", 40, 0, 0, 10, .processors = 24, .slower = 20 },
+};
+/* clang-format on */
+
+enum client_state { THINKS, WAITS, RUNS };
+
+struct simulation {
+	const struct load *load;
+	unsigned int size; /* 0: sizing decides */
+	struct sizing sizing;
+	struct sizing_bounds bounds;
+	struct {
+		enum client_state state;
+		double left; /* milliseconds of thinking or work */
+	} clients[CLIENTS_MAX];
+	unsigned int running, waiting, next;
+	uint64_t random;
+	int now; /* milliseconds */
+	struct sizing_sample sample;
+	uint64_t done[SECONDS + 1];
+	unsigned int sizes[SECONDS + 1], changes;
+};
+
+static double chance(struct simulation *sim)
+{
+	sim->random = sim->random * 6364136223846793005u + 1442695040888963407u;
+	return ((double)(sim->random >> 33) + 0.5) / (double)(1u << 31);
+}
+
+static double about(struct simulation *sim, double mean) { return -log(chance(sim)) * mean; }
+
+static bool is_later(const struct simulation *sim) { return sim->now >= SECONDS * 1000 / 2; }
+
+static double work_of(struct simulation *sim)
+{
+	const struct load *load = sim->load;
+	double work = chance(sim) < load->long_part ? load->long_work : load->work;
+
+	return about(sim, load->slower > 0 && is_later(sim) ? load->slower * work : work);
+}
+
+/* How fast each of those that run does so. */
+static double speed(const struct simulation *sim)
+{
+	const struct load *load = sim->load;
+	double running = sim->running, speed = 1;
+
+	if (load->processors > 0 && running > load->processors)
+		speed =
+		    load->processors / running / (1 + load->thrash * (running - load->processors));
+	return speed /
+	       (1 + load->serial * (running - 1) + load->crosstalk * running * (running - 1));
+}
+
+static unsigned int size_of(const struct simulation *sim)
+{
+	return sim->size ? sim->size : sim->sizing.size;
+}
+
+static unsigned int clients_of(const struct simulation *sim)
+{
+	const struct load *load = sim->load;
+
+	if (load->burst && sim->now / 1000 % (int)load->burst)
+		return 0;
+	return load->clients_later && is_later(sim) ? load->clients_later : load->clients;
+}
+
+static void serve(struct simulation *sim)
+{
+	for (unsigned int i = 0; i < CLIENTS_MAX && sim->waiting && sim->running < size_of(sim);
+	     i++) {
+		unsigned int at = sim->next++ % CLIENTS_MAX;
+
+		if (sim->clients[at].state != WAITS)
+			continue;
+		sim->clients[at].state = RUNS;
+		sim->clients[at].left = work_of(sim);
+		sim->waiting--;
+		sim->running++;
+	}
+}
+
+static void step(struct simulation *sim)
+{
+	unsigned int clients = clients_of(sim);
+	double done = speed(sim);
+
+	sim->sample.busy += sim->running * USEC_PER_MS;
+	for (unsigned int i = 0; i < CLIENTS_MAX; i++) {
+		if (sim->clients[i].state == RUNS && (sim->clients[i].left -= done) <= 0) {
+			sim->clients[i].state = THINKS;
+			sim->clients[i].left += about(sim, sim->load->think);
+			sim->running--;
+			sim->sample.done++;
+			sim->done[sim->now / 1000]++;
+		}
+		if (sim->clients[i].state == THINKS && i < clients &&
+		    (sim->clients[i].left -= 1) <= 0) {
+			sim->clients[i].state = WAITS;
+			sim->waiting++;
+		}
+	}
+	serve(sim);
+	sim->now++;
+}
+
+static void look(struct simulation *sim)
+{
+	unsigned int before = sim->sizing.size;
+
+	sim->sample.span = USEC_PER_SEC;
+	sim->sample.waiting = sim->waiting;
+	sim->sample.is_full = sim->waiting > 0;
+	sizing_look(&sim->sizing, &sim->bounds, &sim->sample);
+	sim->sample = (struct sizing_sample){ 0 };
+	sim->sizes[sim->now / 1000] = sim->sizing.size;
+	sim->changes += sim->now > AT_REST * 1000 && sim->sizing.size != before;
+}
+
+static struct simulation run(const struct load *load, unsigned int size)
+{
+	struct simulation sim = {
+		.load = load,
+		.size = size,
+		.bounds = { 2, 48 },
+		.sizing.size = load->start ? load->start : 2,
+		.random = 1 + size,
+	};
+
+	while (sim.now < SECONDS * 1000) {
+		step(&sim);
+		if (!size && sim.now % 1000 == 0)
+			look(&sim);
+	}
+	return sim;
+}
+
+static uint64_t done_between(const struct simulation *sim, int from, int to)
+{
+	uint64_t done = 0;
+
+	for (int second = from; second < to; second++)
+		done += sim->done[second];
+	return done;
+}
+
+static uint64_t best_between(const struct load *load, int from, int to)
+{
+	static const unsigned int sizes[] = { 2, 3, 4, 6, 8, 12, 16, 24, 32, 48 };
+	uint64_t best = 0;
+
+	for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+		struct simulation sim = run(load, sizes[i]);
+		uint64_t done = done_between(&sim, from, to);
+
+		best = done > best ? done : best;
+	}
+	return best;
+}
+
+static void tell(const struct simulation *sim, double part)
+{
+	fprintf(stderr, "%s: %.1f %% of the best, %u changes, sizes", sim->load->name, 100 * part,
+	        sim->changes);
+	for (int second = 1; second <= SECONDS; second++)
+		fprintf(stderr, " %u", sim->sizes[second]);
+	fprintf(stderr, "\n");
+}
+
+START_TEST(it_is_near_the_best_size_and_rests)
+{
+	const struct load *load = &loads[_i];
+	struct simulation sim = run(load, 0);
+	int from = load->settled ? (int)load->settled : SETTLED;
+	double part =
+	    (double)done_between(&sim, from, SECONDS) / (double)best_between(load, from, SECONDS);
+
+	if (part < 0.95 || sim.changes > CHANGES_MAX)
+		tell(&sim, part);
+	ck_assert_msg(part >= 0.95, "%s: %.1f %% of the best", load->name, 100 * part);
+	ck_assert_msg(sim.changes <= CHANGES_MAX, "%s: %u changes", load->name, sim.changes);
+}
+END_TEST
+
+START_TEST(it_follows_a_load_that_doubles_within_ten_seconds)
+{
+	static const struct load load = { "doubling", 16, 32, 0, 10, .processors = 40 };
+	struct simulation sim = run(&load, 0);
+	int from = SECONDS / 2 + 10;
+
+	ck_assert_uint_lt(sim.sizes[SECONDS / 2], 24);
+	ck_assert_uint_ge(sim.sizes[from], 32);
+	ck_assert_uint_ge(done_between(&sim, from, SECONDS),
+	                  95 * best_between(&load, from, SECONDS) / 100);
+}
+END_TEST
+
+/* ---- single steps ---- */
+
+static const struct sizing_bounds four_to_ten = { 4, 10 };
+
+static enum sizing_reason look_at(struct sizing *sizing, uint64_t done, unsigned int waiting)
+{
+	const struct sizing_sample sample = {
+		.span = USEC_PER_SEC,
+		.busy = sizing->size * USEC_PER_SEC,
+		.done = done,
+		.waiting = waiting,
+		.is_full = true,
+	};
+
+	return sizing_look(sizing, &four_to_ten, &sample);
+}
+
+START_TEST(it_stays_within_its_bounds)
+{
+	struct sizing sizing = { 0 };
+
+	ck_assert_int_eq(look_at(&sizing, 0, 0), SIZING_BOUNDED);
+	ck_assert_uint_eq(sizing.size, 4);
+	sizing.size = 99;
+	ck_assert_int_eq(look_at(&sizing, 0, 0), SIZING_BOUNDED);
+	ck_assert_uint_eq(sizing.size, 10);
+	for (int i = 0; i < 100; i++) {
+		ck_assert_int_ne(look_at(&sizing, 10000, 50), SIZING_WAITING);
+		ck_assert_uint_le(sizing.size, 10);
+		ck_assert_uint_ge(sizing.size, 4);
+	}
+}
+END_TEST
+
+START_TEST(it_grows_only_for_those_that_wait)
+{
+	struct sizing sizing = { .size = 4 };
+
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(look_at(&sizing, 1000, 0), SIZING_KEEPS);
+	ck_assert_uint_eq(sizing.size, 4);
+	ck_assert_int_eq(look_at(&sizing, 1000, 1), SIZING_WAITING);
+	ck_assert_uint_eq(sizing.size, 5); /* no more than wait */
+	ck_assert_int_eq(look_at(&sizing, 1250, 9), SIZING_KEEPS);
+	ck_assert_int_eq(look_at(&sizing, 1250, 9), SIZING_WAITING);
+	ck_assert_uint_eq(sizing.size, 7);
+}
+END_TEST
+
+/* Twice as many servers do as much: it goes back, and does not try again soon. */
+START_TEST(what_brings_nothing_is_given_back)
+{
+	struct sizing sizing = { .size = 8 };
+	int trials = 0;
+
+	look_at(&sizing, 2000, 20);
+	ck_assert_uint_eq(sizing.size, 10);
+	look_at(&sizing, 2000, 20);
+	ck_assert_int_eq(look_at(&sizing, 2000, 20), SIZING_NO_GAIN);
+	ck_assert_uint_eq(sizing.size, 8);
+	for (int i = 0; i < 100; i++) {
+		/* in vain, whether it is more or less */
+		enum sizing_reason reason =
+		    look_at(&sizing, 250 * (sizing.size < 8 ? sizing.size : 8), 20);
+
+		trials += reason == SIZING_WAITING || reason == SIZING_SLOW;
+	}
+	ck_assert_int_gt(trials, 2);
+	ck_assert_int_le(trials, 9);
+	ck_assert_uint_eq(sizing.size, 8);
+}
+END_TEST
+
+START_TEST(a_pool_that_could_not_work_keeps_its_size)
+{
+	struct sizing sizing = { .size = 6 };
+
+	look_at(&sizing, 1000, 5);
+	ck_assert_uint_eq(sizing.size, 9);
+	sizing_forget(&sizing);
+	ck_assert_uint_eq(sizing.size, 9);
+	ck_assert_int_eq(look_at(&sizing, 10, 0), SIZING_KEEPS);
+	ck_assert_uint_eq(sizing.size, 9);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/sizing");
+	TCase *tcase = tcase_create("sizing");
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, it_is_near_the_best_size_and_rests, 0, COUNT_OF(loads));
+	tcase_add_test(tcase, it_follows_a_load_that_doubles_within_ten_seconds);
+	tcase_add_test(tcase, it_stays_within_its_bounds);
+	tcase_add_test(tcase, it_grows_only_for_those_that_wait);
+	tcase_add_test(tcase, what_brings_nothing_is_given_back);
+	tcase_add_test(tcase, a_pool_that_could_not_work_keeps_its_size);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
