@@ -570,6 +570,7 @@ static void add_where(struct strbuf *out, const struct cluster *cluster,
 	if (row->address.family == AF_UNSPEC)
 		return;
 	address_format_host(&row->address, address, sizeof(address));
+	config_host_port(&host, 0);
 	if (bytes_are(host, address))
 		return;
 	strbuf_add(out, " (");

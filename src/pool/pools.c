@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "finders_priv.h"
 #include "host_watch_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
@@ -80,17 +81,13 @@ static enum close_reason changed_by(const struct database *database,
 	const struct config_database *before = database->entry;
 
 	if (!before || !after || !old ||
-	    !config_database_same_server(before, after, database->name))
+	    !config_database_same_server(before, after, database->name) ||
+	    strcmp(config_hosts(old, before), config_hosts(database->pools->config, after)) != 0)
 		return CLOSE_ENTRY_CHANGED;
 	return is_same_tls(old, database->pools->config) ? CLOSE_NONE : CLOSE_SERVER_TLS_CHANGED;
 }
 
 /* ---- hosts that were added or removed ---- */
-
-static const char *list_of(const struct config_database *entry, const struct config *config)
-{
-	return entry->host ? entry->host : config->unix_socket_dir;
-}
 
 /* The number in `list` of the host that has this number in `before`. -1: it is not there. */
 static int number_in(const char *list, const char *before, unsigned int number)
@@ -121,12 +118,13 @@ static bool is_same_but_hosts(const struct config_database *before,
 		return false;
 	copy = *before;
 	copy.host = after->host;
+	copy.hosts_from = after->hosts_from;
 	if (!config_database_same_server(&copy, after, database->name))
 		return false;
-	list = list_of(after, database->pools->config);
-	former = list_of(before, old);
+	list = config_hosts(database->pools->config, after);
+	former = config_hosts(old, before);
 	for (unsigned int i = 0; config_host_next(&former, &host); i++) {
-		if (number_in(list, list_of(before, old), i) >= 0)
+		if (number_in(list, config_hosts(old, before), i) >= 0)
 			return true;
 	}
 	return false;
@@ -135,7 +133,7 @@ static bool is_same_but_hosts(const struct config_database *before,
 /* Servers of hosts that are in both lists stay, under their new number. */
 static void keep_hosts(struct pool *pool, const char *before)
 {
-	const char *list = list_of(pool->database->entry, pool->pools->config);
+	const char *list = config_hosts(pool->pools->config, pool->database->entry);
 	struct server *server, *next;
 
 	for (int state = 0; state < SERVER_CLOSING; state++) {
@@ -189,7 +187,7 @@ static void configure_database(struct database *database, const struct config *o
 		cancel_rearm_waiting(pool);
 		pool_rearm(pool);
 		if (keeps_hosts)
-			keep_hosts(pool, list_of(before, old));
+			keep_hosts(pool, config_hosts(old, before));
 		else if (change != CLOSE_NONE)
 			pool_recycle(pool, change);
 		shrink(pool);
@@ -281,8 +279,10 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	TAILQ_FOREACH (database, &pools->databases, node)
 		configure_database(database, old);
 	add_entries(pools);
-	if (pools->with.watches && pools->with.watches->loop == pools->with.loop)
+	if (pools->with.watches && pools->with.watches->loop == pools->with.loop) {
 		host_watches_configure(pools);
+		finders_configure(pools);
+	}
 	peer_pools_configure(pools);
 	config_unref(&old);
 	users_release(&old_users);
@@ -370,6 +370,7 @@ void pools_free(struct pools **poolsp)
 	*poolsp = NULL;
 	pools->is_closing = true;
 	host_watches_free(&pools->host_watches);
+	finders_free(&pools->finders);
 	TAILQ_FOREACH (pool, &pools->list, node)
 		pool_close_all(pool, CLOSE_SERVER_SHUTDOWN);
 	while ((server = TAILQ_FIRST(&pools->servers))) {
