@@ -78,7 +78,7 @@ static struct config *config_copy_with(const struct config *old, const struct co
 	ok = origins_make(config, old);
 	for (size_t i = 0; i < settings_count; i++)
 		ok = ok && field_copy(config, old, &settings[i]);
-	if (ok && found_copy(config, running, but))
+	if (ok && hosts_from_copy(config, running, but))
 		return config;
 	config_free(config);
 	return NULL;

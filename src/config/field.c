@@ -12,7 +12,7 @@
 #include <strings.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/config/hosts_from.h"
+#include "pgweir/config/hosts_source.h"
 
 #include "config_priv.h"
 

@@ -355,6 +355,16 @@ def test_what_was_found_outlives_reload_and_set(make_pgweir, rest, named):
     assert shown(weir)[two.host]["hosts_from"] is None
 
 
+def test_the_period_is_reloaded(make_pgweir, rest, named):
+    one, two = named("one"), named("two")
+    rest.members = [member(one, "leader")]
+    weir = start(make_pgweir, patroni(rest), hosts_from_period="3600").start()
+    wait_hosts(weir, one)
+    rest.members = [member(two, "leader")]
+    weir.reload(hosts_from_period=PERIOD)
+    wait_hosts(weir, two)
+
+
 @pytest.mark.parametrize("source", (
     "", "consul:x", "srv:", "patroni:ftp://a/cluster", "patroni:http://", "patroni:http:///cluster",
 ))
@@ -395,3 +405,16 @@ def test_srv_records(make_pgweir, name_server, named):
     weir.wait_log("cannot be asked, the last list of hosts stays: ")
     assert ": fails for " in shown(weir)[f"pg.test:{three.port}"]["hosts_from"]
     assert names(weir) == {"three"}
+
+
+def test_a_take_over_keeps_clients(make_pgweir, rest, named):
+    one = named("one")
+    rest.members = [member(one, "leader")]
+    weir = start(make_pgweir, patroni(rest)).start()
+    wait_hosts(weir, one)
+    client = weir.client()
+    assert client.value("SELECT 1") == "one"
+    weir.disconnect_console()
+    weir.take_over()
+    assert client.value("SELECT 1") == "one"
+    wait_hosts(weir, one)
