@@ -311,10 +311,12 @@ static bool give_ports(struct config_database *database, const char *ports, stru
 	struct bytes host, port;
 	int first = 0;
 
-	while (config_host_next(&hosts, &host) && config_host_next(&ports, &port)) {
+	while (hosts && ports) {
 		char text[16] = "";
 		bool is_v6;
 
+		config_host_next(&hosts, &host);
+		config_host_next(&ports, &port);
 		config_host_port(&host, 0);
 		is_v6 = memchr(host.at, ':', host.count) != NULL;
 		if (port.count < sizeof(text))

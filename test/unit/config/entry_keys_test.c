@@ -26,6 +26,7 @@ static const struct {
 	{ "port=abc", "port: \"abc\" is not a whole number" },
 	{ "port=5432,5433", "port: there must be as many ports as hosts" },
 	{ "port=5432,5433 host=a,b", NULL },
+	{ "port=5432,5433 host=a,b,c", "port: there must be as many ports as hosts" },
 	{ "host=a,::1 port=5432,x", "port: \"x\" is not a whole number" },
 	{ "hosts_from=patroni:http://u:p@a:1,b:2/cluster", NULL },
 	{ "hosts_from=srv:_postgresql._tcp.a", NULL },
