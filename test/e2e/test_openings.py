@@ -16,10 +16,7 @@ BEGUN_AGAIN = "the server was lost after BEGIN"
 
 
 def last_words(sqlstate="57P01", routine="ProcessInterrupts"):
-    """PostgreSQL's; those that a pooler has made do not name a routine."""
-    fields = [("S", "FATAL"), ("V", "FATAL"), ("C", sqlstate), ("M", "terminating connection")]
-    fields += [("F", "postgres.c"), ("L", "3300"), ("R", routine)] if routine else []
-    return message("E", b"".join(k.encode() + cstr(v) for k, v in fields) + b"\0")
+    return fake.error("terminating connection", sqlstate, "FATAL", routine)
 
 
 def run_of(*statements):

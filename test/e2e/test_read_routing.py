@@ -748,7 +748,7 @@ def test_another_standby_takes_the_place_in_a_full_pool(limited, make_cluster):
 
 
 def test_a_lag_that_is_not_known_is_too_much(routed):
-    weir = routed(max_standby_lag="3600", warm=False)
+    weir = routed(max_standby_lag="3600", host_check_borrow=0, warm=False)
     client = weir.client()
     for _ in range(3):
         assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY

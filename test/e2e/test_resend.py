@@ -103,10 +103,8 @@ def test_a_prepared_statement(scene):
     one.server.close()
 
 
-@pytest.mark.parametrize("sql", ("SELECT 1", "BEGIN"))
-def test_behind_a_query_of_ours(scene, sql):
+def behind_a_query_of_ours(one, sql):
     """The client has waited for its server, which gets the client's application_name first."""
-    one = scene()
     one.begin()
     second = one.weir.wire().startup(application_name="second").finish_login("alice")
     second.send(query(sql))
@@ -116,11 +114,35 @@ def test_behind_a_query_of_ours(scene, sql):
     one.server.send(fake.complete("COMMIT"), fake.ready())
     assert b"application_name" in one.server.expect("Q").body
     assert one.server.expect("Q").body == sql.encode() + b"\0"
-    one.server.send(fake.complete("SET"), fake.ready(), IDLE_OVER)
+    return second
+
+
+OURS_DONE = fake.complete("SET") + fake.ready()
+BY_POSTGRESQL = fake.error("terminating connection", "57P01", "FATAL", "ProcessInterrupts")
+
+
+@pytest.mark.parametrize("sql", ("SELECT 1", "BEGIN"))
+@pytest.mark.parametrize("last", (OURS_DONE + IDLE_OVER, BY_POSTGRESQL),
+                         ids=("57P05", "57P01 before ours is answered"))
+def test_behind_a_query_of_ours(scene, sql, last):
+    one = scene()
+    behind_a_query_of_ours(one, sql)
+    one.server.send(last)
     one.server.close()
     other = one.next()
     assert b"application_name" in other.expect("Q").body
     assert other.expect("Q").body == sql.encode() + b"\0"
+
+
+@pytest.mark.parametrize("last", (OURS_DONE + BY_POSTGRESQL, SHUT_DOWN),
+                         ids=("ours is answered", "by another pooler"))
+def test_behind_a_query_of_ours_it_may_have_run(scene, last):
+    """It may be what was interrupted; or the answer to ours was on its way already."""
+    one = scene()
+    second = behind_a_query_of_ours(one, "SELECT 1")
+    one.server.send(last)
+    one.server.close()
+    assert second.read_refusal().sqlstate == "57P01"
 
 
 @pytest.mark.parametrize("sql, last", (

@@ -72,8 +72,10 @@ def row(*values):
     return message("D", body)
 
 
-def error(text, sqlstate="XX000", severity="ERROR"):
-    fields = (("S", severity), ("V", severity), ("C", sqlstate), ("M", text))
+def error(text, sqlstate="XX000", severity="ERROR", routine=None):
+    """`routine`: of PostgreSQL's source; an error that a pooler has made does not name one."""
+    fields = [("S", severity), ("V", severity), ("C", sqlstate), ("M", text)]
+    fields += [("F", "postgres.c"), ("L", "3300"), ("R", routine)] if routine else []
     return message("E", b"".join(k.encode() + cstr(v) for k, v in fields) + b"\0")
 
 
