@@ -247,6 +247,21 @@ bool config_host_next(const char **list, struct bytes *host)
 	return true;
 }
 
+int config_host_number(const char *list, const char *before, unsigned int number)
+{
+	struct bytes old = { "", 0 }, host;
+
+	for (unsigned int i = 0; i <= number; i++) {
+		if (!config_host_next(&before, &old))
+			return -1;
+	}
+	for (int i = 0; config_host_next(&list, &host); i++) {
+		if (bytes_equal(host, old))
+			return i;
+	}
+	return -1;
+}
+
 /* Digits of a port at the end of a host; 0: it is none. */
 static int port_at(const char *digits, const char *end)
 {

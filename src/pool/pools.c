@@ -89,22 +89,6 @@ static enum close_reason changed_by(const struct database *database,
 
 /* ---- hosts that were added or removed ---- */
 
-/* The number in `list` of the host that has this number in `before`. -1: it is not there. */
-static int number_in(const char *list, const char *before, unsigned int number)
-{
-	struct bytes old = { "", 0 }, host;
-
-	for (unsigned int i = 0; i <= number; i++) {
-		if (!config_host_next(&before, &old))
-			return -1;
-	}
-	for (int i = 0; config_host_next(&list, &host); i++) {
-		if (bytes_equal(host, old))
-			return i;
-	}
-	return -1;
-}
-
 /* Whether the entries differ only by their lists of hosts, and have a host in common. */
 static bool is_same_but_hosts(const struct config_database *before,
                               const struct config_database *after, const struct database *database,
@@ -124,7 +108,7 @@ static bool is_same_but_hosts(const struct config_database *before,
 	list = config_hosts(database->pools->config, after);
 	former = config_hosts(old, before);
 	for (unsigned int i = 0; config_host_next(&former, &host); i++) {
-		if (number_in(list, config_hosts(old, before), i) >= 0)
+		if (config_host_number(list, config_hosts(old, before), i) >= 0)
 			return true;
 	}
 	return false;
@@ -138,7 +122,7 @@ static void keep_hosts(struct pool *pool, const char *before)
 
 	for (int state = 0; state < SERVER_CLOSING; state++) {
 		for (server = TAILQ_FIRST(&pool->servers[state]); server; server = next) {
-			int number = number_in(list, before, server->place.host);
+			int number = config_host_number(list, before, server->place.host);
 
 			next = TAILQ_NEXT(server, place.node);
 			server->place.host = number < 0 ? 0 : (unsigned int)number;

@@ -111,6 +111,9 @@ const char *config_database_dbname(const struct config_database *database, const
  */
 bool config_host_next(const char **list, struct bytes *host);
 
+/* The number in `list` of the host that has this number in `before`. -1: it is not there. */
+int config_host_number(const char *list, const char *before, unsigned int number);
+
 /*
  * Cuts the port off a host of a list: name:5433, [::1]:5433. Returns it, or `port` if it has none
  * of its own.
