@@ -324,10 +324,10 @@ enum outcome command_drain(struct console_session *session, struct err *err)
 static bool has_host(const struct config *config, const struct config_database *entry,
                      const char *name)
 {
-	const char *list = entry && entry->host ? entry->host : config->unix_socket_dir;
+	const char *list = entry ? config_hosts(config, entry) : NULL;
 	struct bytes host;
 
-	while (entry && config_host_next(&list, &host)) {
+	while (config_host_next(&list, &host)) {
 		if (bytes_are(host, name))
 			return true;
 	}

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pgweir/config/hosts_from.h"
 #include "pgweir/config/settings.h"
 
 #include "config_priv.h"
@@ -34,6 +35,7 @@ static void config_free(struct config *config)
 	for (size_t i = 0; i < settings_count; i++)
 		field_free(config, &settings[i]);
 	entries_unref(&config->entries);
+	buf_free(&config->found);
 	free(config->origins);
 	free(config);
 }
@@ -60,8 +62,12 @@ static struct config *config_new(void)
 	return NULL;
 }
 
-/* Returns a snapshot with copies of the settings and shared entries. NULL: no memory. */
-static struct config *config_copy(const struct config *old)
+/*
+ * Returns a snapshot with copies of the settings and shared entries, and with the hosts found in
+ * `running`, but for those of the source `but`. NULL: no memory.
+ */
+static struct config *config_copy_with(const struct config *old, const struct config *running,
+                                       const char *but)
 {
 	struct config *config = calloc(1, sizeof(*config));
 	bool ok = true;
@@ -72,10 +78,15 @@ static struct config *config_copy(const struct config *old)
 	ok = origins_make(config, old);
 	for (size_t i = 0; i < settings_count; i++)
 		ok = ok && field_copy(config, old, &settings[i]);
-	if (ok)
+	if (ok && hosts_from_copy(config, running, but))
 		return config;
 	config_free(config);
 	return NULL;
+}
+
+static struct config *config_copy(const struct config *old)
+{
+	return config_copy_with(old, old, NULL);
 }
 
 /* Sets a value from text. *err names the setting. note: see field_put_near(). */
@@ -299,7 +310,7 @@ static bool take_value(struct config **config, const struct config *from,
 const struct config *config_keep_boot_only(const struct config *fresh, const struct config *running,
                                            struct buf *differ)
 {
-	struct config *config = config_copy(fresh);
+	struct config *config = config_copy_with(fresh, running, NULL);
 	const char *comma = "";
 
 	for (size_t i = 0; config && i < settings_count; i++) {
@@ -320,6 +331,21 @@ const struct config *config_keep(const struct config *fresh, const struct config
 	for (; config && *names; names++)
 		take_value(&config, running, setting_find(*names));
 	return config;
+}
+
+const struct config *config_with_found(const struct config *old, const char *source,
+                                       const char *list)
+{
+	struct config *config = config_copy_with(old, old, source);
+
+	if (!config)
+		return NULL;
+	buf_add_cstr(&config->found, source);
+	buf_add_cstr(&config->found, list);
+	if (buf_ok(&config->found))
+		return config;
+	config_free(config);
+	return NULL;
 }
 
 enum config_change config_with(const struct config *old, const char *name, const char *value,

@@ -258,6 +258,12 @@ void origins_free_file_names(struct config_entries *entries);
  */
 bool entries_judge(const struct config *config, struct source_pos *pos, struct err *err);
 
+/*
+ * Copies the hosts that were found, but for those of the source `but` and of sources that no entry
+ * has. false: no memory.
+ */
+bool hosts_from_copy(struct config *to, const struct config *from, const char *but);
+
 /* Sorts the peers by id. Call it when all have been added. */
 void peers_sort(struct config_entries *entries);
 

@@ -228,7 +228,7 @@ const char *config_target_name(enum target_session_attrs target) { return value_
 
 const char *config_load_balance_hosts(const struct config_database *database)
 {
-	return database->host && strchr(database->host, ',')
+	return database->hosts_from || (database->host && strchr(database->host, ','))
 	           ? value_load_balances[database->load_balance_hosts]
 	           : NULL;
 }
@@ -261,7 +261,8 @@ bool config_database_same_server(const struct config_database *a, const struct c
                                  const char *name)
 {
 	return text_same(config_database_dbname(a, name), config_database_dbname(b, name)) &&
-	       text_same(a->host, b->host) && a->load_balance_hosts == b->load_balance_hosts &&
+	       text_same(a->host, b->host) && text_same(a->hosts_from, b->hosts_from) &&
+	       a->load_balance_hosts == b->load_balance_hosts &&
 	       a->target_session_attrs == b->target_session_attrs && a->port == b->port &&
 	       text_same(a->user, b->user) && text_same(a->connect_query, b->connect_query) &&
 	       text_same(a->auth_dbname, b->auth_dbname) && text_same(a->auth_query, b->auth_query);

@@ -5,6 +5,7 @@
  * Numbers here are always decimal, even with a leading zero, as in these sections of
  * PgBouncer's file. But a text that is not a number is an error, not 0.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "config_priv.h"
@@ -70,7 +71,17 @@ static const struct setting database_keys[] = {
 	                 "or @name); or several of these, separated by commas without blanks. A "
 	                 "host that cannot be reached is skipped for server_login_retry as long "
 	                 "as another one can be reached. If not set, the Unix socket in "
-	                 "unix_socket_dir."),
+	                 "unix_socket_dir. A host may have a port of its own: name:5433, "
+	                 "[::1]:5433."),
+	DATABASE(hosts_from, .is_source = true,
+	         .help =
+	             "Where the hosts are found, each with its port, at the start and every "
+	             "hosts_from_period: srv:_postgresql._tcp.name, the SRV records of that "
+	             "name; or patroni:http://a:8008,b:8008/cluster, the members that Patroni's "
+	             "REST interface names, asked at the first of these that answers "
+	             "(https://user:password@...: see hosts_from_ca_file). New hosts are used, "
+	             "and those that are gone are left, without RELOAD. While the answer fails "
+	             "the last list stays; before the first one, host."),
 	DATABASE(idle_transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	DATABASE(load_balance_hosts, .words = value_load_balances, .initial = "round-robin",
@@ -98,7 +109,8 @@ static const struct setting database_keys[] = {
 	         .help = "As default_pool_size, for this entry. 0 = no limit; auto = from "
 	                 "min_pool_size to max_pool_size; negative = the setting's value."),
 	DATABASE(port, .min = 1, .max = 65535, .is_exact = true, .initial = "5432",
-	         .help = "Port of the server."),
+	         .help = "Port of the server; or as many as there are hosts, separated by commas "
+	                 "without blanks, one for each."),
 	DATABASE(query_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help),
 	DATABASE(reserve_pool_size, .low = LOW_MINUS_INHERITS,
@@ -278,6 +290,48 @@ bool config_host_next(const char **list, struct bytes *host)
 	return true;
 }
 
+int config_host_number(const char *list, const char *before, unsigned int number)
+{
+	struct bytes old = { "", 0 }, host;
+
+	for (unsigned int i = 0; i <= number; i++) {
+		if (!config_host_next(&before, &old))
+			return -1;
+	}
+	for (int i = 0; config_host_next(&list, &host); i++) {
+		if (bytes_equal(host, old))
+			return i;
+	}
+	return -1;
+}
+
+/* Digits of a port at the end of a host; 0: it is none. */
+static int port_at(const char *digits, const char *end)
+{
+	int port = 0;
+
+	while (digits < end && *digits >= '0' && *digits <= '9' && port <= UINT16_MAX)
+		port = port * 10 + *digits++ - '0';
+	return digits == end && port <= UINT16_MAX ? port : 0;
+}
+
+int config_host_port(struct bytes *host, int port)
+{
+	const char *colon = memrchr(host->at, ':', host->count);
+	size_t count = colon ? (size_t)(colon - host->at) : 0;
+	int own = count ? port_at(colon + 1, host->at + host->count) : 0;
+
+	if (!own)
+		return port;
+	if (host->at[0] == '[' && colon[-1] == ']' && count > 2)
+		*host = bytes_of(host->at + 1, count - 2);
+	else if (!memchr(host->at, ':', count)) /* else it is an IPv6 address */
+		*host = bytes_of(host->at, count);
+	else
+		return port;
+	return own;
+}
+
 static const struct setting *find_key(const struct entry_kind *kind, const char *name)
 {
 	for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++) {
@@ -303,10 +357,52 @@ static bool refuse_key(const struct entry_kind *kind, const char *name, struct e
 	return err_set(err, ERR_CONFIG, "unknown key \"%s\"", name);
 }
 
+/*
+ * Several ports are for as many hosts, as in libpq: each host gets its own. The number is that of
+ * the first one.
+ */
+static bool give_ports(struct config_database *database, const char *ports, struct err *err)
+{
+	const struct setting *key = find_key(&entry_kinds[ENTRY_DATABASE], "port");
+	const char *hosts = database->host;
+	struct buf list = { 0 };
+	struct bytes host, port;
+	int first = 0;
+
+	while (hosts && ports) {
+		char text[16] = "";
+		bool is_v6;
+
+		config_host_next(&hosts, &host);
+		config_host_next(&ports, &port);
+		config_host_port(&host, 0);
+		is_v6 = memchr(host.at, ':', host.count) != NULL;
+		if (port.count < sizeof(text))
+			memcpy(text, port.at, port.count);
+		if (!field_put_bare(database, key, text, NULL, err)) {
+			buf_free(&list);
+			return err_prefix(err, "port: ");
+		}
+		first = first ? first : database->port;
+		buf_printf(&list, "%s%s%.*s%s:%d", list.count ? "," : "", is_v6 ? "[" : "",
+		           (int)host.count, host.at, is_v6 ? "]" : "", database->port);
+	}
+	database->port = first;
+	if (hosts || ports || !buf_ok(&list)) {
+		buf_free(&list);
+		return err_set(err, ERR_CONFIG, "port: there must be as many ports as hosts");
+	}
+	free(database->host);
+	database->host = strdup(buf_text(&list));
+	buf_free(&list);
+	return database->host || err_set(err, ERR_MEMORY, "no memory");
+}
+
 bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *notes,
                 struct err *err)
 {
 	struct pairs pairs = { .at = text };
+	const char *ports = NULL;
 	enum pairs_result result;
 
 	while ((result = pairs_next(&pairs, err)) == PAIRS_ONE) {
@@ -315,11 +411,16 @@ bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *no
 
 		if (!key)
 			return refuse_key(&entry_kinds[kind], pairs.key, err);
+		if (kind == ENTRY_DATABASE && strcmp(key->name, "port") == 0) {
+			ports = strchr(pairs.value, ',') ? pairs.value : NULL;
+			if (ports)
+				continue;
+		}
 		if (!field_put_bare(entry, key, pairs.value, &note, err))
 			return err_prefix(err, "%s: ", key->name);
 		if (note.code != ERR_NONE && notes)
 			buf_printf(notes, "%s%s: %s", notes->count ? "; " : "", key->name,
 			           note.text);
 	}
-	return result == PAIRS_END;
+	return result == PAIRS_END && (!ports || give_ports(entry, ports, err));
 }

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "pgweir/base/text.h"
+#include "pgweir/config/hosts_source.h"
 
 #include "config_priv.h"
 
@@ -214,7 +215,11 @@ static bool put_text(union field field, const struct setting *setting, const cha
 {
 	char *copy;
 
+	struct hosts_source source;
+
 	if (setting->is_hosts && !judge_hosts(text, err))
+		return false;
+	if (setting->is_source && !hosts_source_read(text, &source, err))
 		return false;
 	if (setting->length_max && strlen(text) > setting->length_max)
 		return err_set(err, ERR_CONFIG, "is longer than %zu bytes", setting->length_max);

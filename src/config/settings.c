@@ -249,6 +249,12 @@ const struct setting settings[] = {
 	                "Its password is that in auth_file. Default: user of the entry, else "
 	                "auth_user, else the first user whose login to a host has worked, with "
 	                "its secret."),
+	SETTING(hosts_from_ca_file, .initial = "", LIVE, GROUP(TIMEOUTS), .since = "0.4.0",
+	        .help = "File of certificate authorities for https in hosts_from. Default: those "
+	                "of the system. The certificate must have the name that hosts_from has."),
+	SETTING(hosts_from_period, .initial = "5", .min = 100 * USEC_PER_MS, LIVE, GROUP(TIMEOUTS),
+	        .since = "0.4.0",
+	        .help = "How often hosts_from is asked for the hosts of its entries."),
 	SETTING(idle_transaction_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes client and server when a transaction has been idle for this "
 	                "long. 0 = never."),

@@ -9,6 +9,8 @@
 
 #include "daemon_priv.h"
 
+#include "pgweir/config/hosts_from.h"
+
 static void apply_to_lane(struct daemon *daemon, struct lane *lane, struct ranges *proxies)
 {
 	const struct config *config = daemon->config;
@@ -223,6 +225,40 @@ enum config_change set_setting(struct daemon *daemon, const char *name, const ch
 	parts_done(&change.parts);
 	config_unref(&change.wanted);
 	return result;
+}
+
+/* ---- hosts that were found ---- */
+
+static bool take_hosts(const struct config **snapshot, const char *source, const char *list)
+{
+	const struct config *fresh = config_with_found(*snapshot, source, list);
+
+	if (!fresh)
+		return false;
+	config_unref(snapshot);
+	*snapshot = fresh;
+	return true;
+}
+
+void apply_hosts(void *owner, const char *source, const char *list)
+{
+	struct daemon *daemon = owner;
+	const struct config *config = config_ref(daemon->config);
+	struct parts parts = {
+		.users = users_hold(daemon->users),
+		.hba = hba_hold(daemon->hba),
+		.tls = tls_sets_hold(&daemon->tls),
+	};
+
+	lanes_hold(&daemon->lanes);
+	if (take_hosts(&daemon->wanted, source, list) && take_hosts(&config, source, list)) {
+		apply_snapshot(daemon, config, &parts);
+	} else {
+		log_error(&daemon->logger, "hosts_from: no memory for a new list of hosts");
+		config_unref(&config);
+		parts_done(&parts);
+	}
+	lanes_release(&daemon->lanes);
 }
 
 void set_forget_all(struct daemon *daemon)

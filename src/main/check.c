@@ -266,7 +266,7 @@ static void compare_database(struct buf *line, const char *const *values,
 		const char *name;
 		bool is_same;
 	} facts[] = {
-		{ "host", text_same(values[HOST], entry->host) },
+		{ "host", entry->hosts_from || text_same(values[HOST], entry->host) },
 		{ "port", same_number(values[PORT], entry->port) },
 		{ "dbname",
 		  text_same(values[DBNAME], config_database_dbname(entry, values[NAME])) },

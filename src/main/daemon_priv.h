@@ -142,6 +142,9 @@ void apply_settings(struct daemon *daemon, struct ranges *proxies);
 /* Applies a new configuration; owns the reference and the parts. Cannot fail. */
 void apply_snapshot(struct daemon *daemon, const struct config *config, struct parts *parts);
 
+/* See struct pools_with, on_hosts_found. */
+void apply_hosts(void *daemon, const char *source, const char *list);
+
 /* See struct console_with, set and why_held. */
 enum config_change set_setting(struct daemon *daemon, const char *name, const char *value,
                                struct err *err);

@@ -445,6 +445,8 @@ bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err)
 		.statement_names = &daemon->statement_names,
 		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
 		.tls = daemon->tls.server,
+		.on_hosts_found = apply_hosts,
+		.owner = daemon,
 	    },
 	    daemon->config, daemon->users, err);
 	return lane->pools != NULL;

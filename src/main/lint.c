@@ -222,25 +222,6 @@ static void lint_variables(const struct config_database *database, struct proble
 	}
 }
 
-/* "127.0.0.1:5501", which would be looked up as a name. An IPv6 address has more colons. */
-static void lint_port_in_host(const struct config_database *database, struct problems *problems)
-{
-	const char *host = database->host, *end;
-
-	for (; host && *host; host = *end ? end + 1 : end) {
-		const char *colon = memchr(host, ':', strcspn(host, ","));
-
-		end = host + strcspn(host, ",");
-		if (*host != '/' && *host != '@' && colon && colon + 1 < end &&
-		    colon + 1 + strspn(colon + 1, "0123456789") == end)
-			problems_warn(problems, database->pos,
-			              "database \"%s\": host \"%.*s\" contains a port: use "
-			              "port=%.*s",
-			              database->name, (int)(end - host), host,
-			              (int)(end - colon - 1), colon + 1);
-	}
-}
-
 static void lint_watch(const struct config *config, const struct config_database *database,
                        struct problems *problems)
 {
@@ -257,7 +238,6 @@ static void lint_entry(const struct config *config, const struct config_database
 	lint_size(config, database, problems);
 	lint_watch(config, database, problems);
 	lint_variables(database, problems);
-	lint_port_in_host(database, problems);
 }
 
 static void lint_entries(const struct config *config, struct problems *problems)

@@ -49,8 +49,9 @@ struct dns {
 struct query {
 	struct dns *dns;
 	dns_on_found *on_found;
-	dns_on_serial *on_serial; /* only for dns_query_serial() */
-	dns_on_name *on_name;     /* only for dns_query_name() */
+	dns_on_serial *on_serial;     /* only for dns_query_serial() */
+	dns_on_name *on_name;         /* only for dns_query_name() */
+	dns_on_services *on_services; /* only for dns_query_services() */
 	void *arg;
 };
 
@@ -150,6 +151,58 @@ static void on_soa(void *arg, int status, int timeouts, unsigned char *packet, i
 	                 ares_strerror(status));
 	if (soa)
 		ares_free_data(soa);
+	free(query);
+}
+
+/* By priority, so that the order is the same each time. */
+static bool is_before(const struct ares_srv_reply *a, const struct ares_srv_reply *b)
+{
+	int order = strcmp(a->host, b->host);
+
+	if (a->priority != b->priority)
+		return a->priority < b->priority;
+	return order ? order < 0 : a->port < b->port;
+}
+
+static unsigned int take_services(struct service_host *list, const struct ares_srv_reply *first)
+{
+	const struct ares_srv_reply *taken[SERVICES_MAX];
+	unsigned int count = 0, at;
+
+	for (const struct ares_srv_reply *one = first; one && count < SERVICES_MAX;
+	     one = one->next) {
+		/* "." says that there is no such service */
+		if (!*one->host || strlen(one->host) >= SERVICE_NAME_SIZE || !one->port)
+			continue;
+		for (at = count++; at > 0 && is_before(one, taken[at - 1]); at--)
+			taken[at] = taken[at - 1];
+		taken[at] = one;
+	}
+	for (at = 0; at < count; at++) {
+		memcpy(list[at].name, taken[at]->host, strlen(taken[at]->host) + 1);
+		list[at].port = taken[at]->port;
+	}
+	return count;
+}
+
+static void on_srv(void *arg, int status, int timeouts, unsigned char *packet, int size)
+{
+	struct query *query = arg;
+	struct ares_srv_reply *first = NULL;
+	struct service_host list[SERVICES_MAX];
+	unsigned int count = 0;
+
+	(void)timeouts;
+	query->dns->query_count--;
+	if (status == ARES_SUCCESS)
+		status = ares_parse_srv_reply(packet, size, &first);
+	if (status == ARES_SUCCESS)
+		count = take_services(list, first);
+	if (status == ARES_SUCCESS && count == 0)
+		status = ARES_ENODATA;
+	query->on_services(query->arg, list, count, ares_strerror(status));
+	if (first)
+		ares_free_data(first);
 	free(query);
 }
 
@@ -367,6 +420,20 @@ bool dns_query_serial(struct dns *dns, const char *zone, dns_on_serial *on_seria
 		return false;
 	query->on_serial = on_serial;
 	ares_query(dns->channel, zone, CLASS_IN, TYPE_SOA, on_soa, query);
+	set_tick(dns);
+	return true;
+}
+
+bool dns_query_services(struct dns *dns, const char *name, dns_on_services *on_services, void *arg,
+                        struct err *err)
+{
+	enum { CLASS_IN = 1, TYPE_SRV = 33 };
+	struct query *query = query_new(dns, name, arg, err);
+
+	if (!query)
+		return false;
+	query->on_services = on_services;
+	ares_query(dns->channel, name, CLASS_IN, TYPE_SRV, on_srv, query);
 	set_tick(dns);
 	return true;
 }

@@ -476,6 +476,7 @@ struct resolver *resolver_new(struct loop *loop, const struct resolver_options *
 	resolver_set_ttl(resolver, options->good_ttl, options->bad_ttl);
 	resolver->zone_period = options->zone_period;
 	TAILQ_INIT(&resolver->reverses);
+	TAILQ_INIT(&resolver->services);
 	resolver->on_note = options->leader ? hear_leader : hear_follower;
 	resolver->dns = dns_new(loop, options, err);
 	if (!resolver->dns)
@@ -492,6 +493,7 @@ void resolver_free(struct resolver **resolver)
 	(*resolver)->is_ending = true;
 	dns_free(&(*resolver)->dns);
 	reverse_end_all(*resolver);
+	services_end_all(*resolver);
 	resolver_forget(*resolver);
 	assert(!(*resolver)->names && !(*resolver)->zones);
 	free(*resolver);

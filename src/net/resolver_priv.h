@@ -15,6 +15,7 @@ TAILQ_HEAD(ask_list, resolver_ask);
 TAILQ_HEAD(watch_list, resolver_watch);
 TAILQ_HEAD(name_list, resolver_name);
 TAILQ_HEAD(reverse_list, reverse_query);
+TAILQ_HEAD(services_list, services_query);
 TAILQ_HEAD(note_list, resolver_note);
 
 struct resolver_name {
@@ -55,6 +56,7 @@ struct resolver {
 	usec_t zone_period;
 	struct reverse_list reverses; /* for reverse.c */
 	unsigned int reverse_count;
+	struct services_list services; /* for services.c */
 	unsigned long serial;
 	unsigned int rotation; /* index of the first address for the next result */
 	bool is_ending;
@@ -97,6 +99,17 @@ struct reverse_query {
 	bool is_done; /* no further query is needed */
 };
 
+/* A running lookup of the hosts of a service. */
+struct services_query {
+	struct resolver *resolver;
+	TAILQ_ENTRY(services_query) node;
+	struct services *owner; /* NULL: it was cancelled */
+	struct task task;       /* gives the result to the owner */
+	struct service_host *list;
+	unsigned int count;
+	const char *failure;
+};
+
 /* What a note says. Notes about one name arrive in the order in which they were posted. */
 enum note_kind {
 	NOTE_JOIN,  /* the follower has the name, and wants to hear the result of each lookup */
@@ -132,6 +145,7 @@ void resolver_note_post(struct resolver_note *note);
 
 /* Ends all lookups, after dns_free(). */
 void reverse_end_all(struct resolver *resolver);
+void services_end_all(struct resolver *resolver);
 
 /* Adds a name to its zone, or removes it, together with its position in the table. */
 void resolver_zone_enter(struct resolver_name *name);
@@ -177,6 +191,14 @@ typedef void dns_on_name(void *arg, const char *name, const char *failure);
 /* Looks up the name of the host at an IP address (its PTR record). false: as above. */
 bool dns_query_name(struct dns *dns, const struct address *address, dns_on_name *on_name, void *arg,
                     struct err *err);
+
+/* Same rules as for dns_on_found. */
+typedef void dns_on_services(void *arg, const struct service_host *list, unsigned int count,
+                             const char *failure);
+
+/* Looks up the hosts of a service (its SRV records). false: as above. */
+bool dns_query_services(struct dns *dns, const char *name, dns_on_services *on_services, void *arg,
+                        struct err *err);
 
 /* Name and version of the library. Static. */
 const char *dns_library(void);

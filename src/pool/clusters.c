@@ -104,22 +104,6 @@ struct cluster *clusters_find(struct broker *broker, const struct cluster_key *k
 	return cluster;
 }
 
-/* The number of the host of this number in another list. false: it is not there. */
-static bool number_in(const char *list, const char *former, unsigned int *number)
-{
-	struct bytes old = { "", 0 }, host;
-
-	for (unsigned int i = 0; i <= *number; i++) {
-		if (!config_host_next(&former, &old))
-			return false;
-	}
-	for (*number = 0; config_host_next(&list, &host); ++*number) {
-		if (bytes_equal(host, old))
-			return true;
-	}
-	return false;
-}
-
 void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t now)
 {
 	struct roster_memory memory;
@@ -127,8 +111,13 @@ void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t no
 	if (cluster == former || cluster->port != former->port)
 		return;
 	for (unsigned int i = 0; roster_memory_at(&former->roster, i, &memory); i++) {
-		if (number_in(cluster->roster.text, former->roster.text, &memory.row.host))
-			roster_remember(&cluster->roster, &memory, now);
+		int number =
+		    config_host_number(cluster->roster.text, former->roster.text, memory.row.host);
+
+		if (number < 0)
+			continue;
+		memory.row.host = (unsigned int)number;
+		roster_remember(&cluster->roster, &memory, now);
 	}
 }
 
@@ -570,6 +559,7 @@ static void add_where(struct strbuf *out, const struct cluster *cluster,
 	if (row->address.family == AF_UNSPEC)
 		return;
 	address_format_host(&row->address, address, sizeof(address));
+	config_host_port(&host, 0);
 	if (bytes_are(host, address))
 		return;
 	strbuf_add(out, " (");

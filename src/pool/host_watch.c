@@ -375,8 +375,7 @@ static void add_watch(struct watched_host *host, const struct address *address)
 		where = address_format_host(&watch->address, text, sizeof(text));
 	}
 	hosts_init(&watch->hosts, &cluster->watches->pools->with.broker->reach);
-	if (!hosts_configure(&watch->hosts, where, (uint16_t)cluster->entry.port,
-	                     LOAD_BALANCE_DISABLE)) {
+	if (!hosts_configure(&watch->hosts, where, host->port, LOAD_BALANCE_DISABLE)) {
 		free_watch(watch);
 		return;
 	}

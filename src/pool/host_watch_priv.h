@@ -23,7 +23,8 @@ struct watched_host {
 	struct resolver_ask ask;
 	struct timer timer;
 	unsigned int number;
-	char *name;
+	char *name; /* without its port */
+	uint16_t port;
 };
 
 /* One address. */

@@ -105,7 +105,7 @@ static void forget_cluster(struct watched_cluster *watched)
 	free_cluster(watched);
 }
 
-static bool fill_hosts(struct watched_cluster *watched, const char *list)
+static bool fill_hosts(struct watched_cluster *watched, const char *list, int port)
 {
 	struct bytes name;
 
@@ -114,6 +114,7 @@ static bool fill_hosts(struct watched_cluster *watched, const char *list)
 
 		host->cluster = watched;
 		host->number = i;
+		host->port = (uint16_t)config_host_port(&name, port);
 		host->name = strndup(name.at, name.count);
 		if (!host->name)
 			return false;
@@ -134,7 +135,7 @@ static bool fill_cluster(struct watched_cluster *watched, const struct cluster_k
 	watched->hosts = calloc(watched->host_count, sizeof(*watched->hosts));
 	watched->cluster = clusters_hold(pools->with.broker, key, loop_now(pools->with.loop));
 	return watched->user && watched->hosts && watched->cluster &&
-	       fill_hosts(watched, key->hosts);
+	       fill_hosts(watched, key->hosts, key->port);
 }
 
 static void change_database(struct watched_cluster *watched);
@@ -160,8 +161,8 @@ static struct watched_cluster *add_cluster(struct host_watches *watches,
 static struct cluster_key cluster_key_of(const struct config *config,
                                          const struct config_database *entry)
 {
-	return (struct cluster_key){ entry->host ? entry->host : config->unix_socket_dir,
-		                     entry->port, config_host_check_user(config, entry) };
+	return (struct cluster_key){ config_hosts(config, entry), entry->port,
+		                     config_host_check_user(config, entry) };
 }
 
 static struct watched_cluster *find_watched(const struct host_watches *watches,

@@ -139,7 +139,7 @@ static void configure_cluster(struct pool *pool, const char *list)
 static void configure_hosts(struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;
-	const char *list = entry->host ? entry->host : pool->pools->config->unix_socket_dir;
+	const char *list = config_hosts(pool->pools->config, entry);
 
 	if (!hosts_configure(pool->site.hosts, list, (uint16_t)entry->port,
 	                     entry->load_balance_hosts))

@@ -30,9 +30,9 @@ static struct outages *outages_of(const struct server *server)
 static const char *where_is(const struct server *server, char *out, size_t size)
 {
 	const struct hosts *hosts = server->pool->site.hosts;
-	int port = server->pool->database->entry->port;
-	const char *name =
-	    server->place.host < hosts->count ? hosts->list[server->place.host].name : "";
+	const struct host *host =
+	    server->place.host < hosts->count ? &hosts->list[server->place.host] : NULL;
+	const char *name = host ? host->at : "";
 	char buffer[ADDRESS_TEXT_SIZE];
 	const char *address = address_format_host(&server->place.peer, buffer, sizeof(buffer));
 	struct strbuf text = strbuf_begin(out, size);
@@ -42,7 +42,7 @@ static const char *where_is(const struct server *server, char *out, size_t size)
 	} else if (server->place.peer.family != AF_INET && server->place.peer.family != AF_INET6) {
 		strbuf_add(&text, *name ? name : "(no host)");
 		strbuf_add(&text, ":");
-		strbuf_add_number(&text, (uint64_t)port);
+		strbuf_add_number(&text, host ? host->port : 0);
 	} else if (strcmp(address, name) == 0) {
 		address_add(&server->place.peer, &text);
 	} else {

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "finders_priv.h"
 #include "host_watch_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
@@ -66,33 +67,13 @@ static enum close_reason changed_by(const struct database *database,
 	const struct config_database *before = database->entry;
 
 	if (!before || !after || !old ||
-	    !config_database_same_server(before, after, database->name))
+	    !config_database_same_server(before, after, database->name) ||
+	    strcmp(config_hosts(old, before), config_hosts(database->pools->config, after)) != 0)
 		return CLOSE_ENTRY_CHANGED;
 	return is_same_tls(old, database->pools->config) ? CLOSE_NONE : CLOSE_SERVER_TLS_CHANGED;
 }
 
 /* ---- hosts that were added or removed ---- */
-
-static const char *list_of(const struct config_database *entry, const struct config *config)
-{
-	return entry->host ? entry->host : config->unix_socket_dir;
-}
-
-/* The number in `list` of the host that has this number in `before`. -1: it is not there. */
-static int number_in(const char *list, const char *before, unsigned int number)
-{
-	struct bytes old = { "", 0 }, host;
-
-	for (unsigned int i = 0; i <= number; i++) {
-		if (!config_host_next(&before, &old))
-			return -1;
-	}
-	for (int i = 0; config_host_next(&list, &host); i++) {
-		if (bytes_equal(host, old))
-			return i;
-	}
-	return -1;
-}
 
 /* Whether the entries differ only by their lists of hosts, and have a host in common. */
 static bool is_same_but_hosts(const struct config_database *before,
@@ -107,12 +88,13 @@ static bool is_same_but_hosts(const struct config_database *before,
 		return false;
 	copy = *before;
 	copy.host = after->host;
+	copy.hosts_from = after->hosts_from;
 	if (!config_database_same_server(&copy, after, database->name))
 		return false;
-	list = list_of(after, database->pools->config);
-	former = list_of(before, old);
+	list = config_hosts(database->pools->config, after);
+	former = config_hosts(old, before);
 	for (unsigned int i = 0; config_host_next(&former, &host); i++) {
-		if (number_in(list, list_of(before, old), i) >= 0)
+		if (config_host_number(list, config_hosts(old, before), i) >= 0)
 			return true;
 	}
 	return false;
@@ -121,12 +103,12 @@ static bool is_same_but_hosts(const struct config_database *before,
 /* Servers of hosts that are in both lists stay, under their new number. */
 static void keep_hosts(struct pool *pool, const char *before)
 {
-	const char *list = list_of(pool->database->entry, pool->pools->config);
+	const char *list = config_hosts(pool->pools->config, pool->database->entry);
 	struct server *server, *next;
 
 	for (int state = 0; state < SERVER_CLOSING; state++) {
 		for (server = TAILQ_FIRST(&pool->servers[state]); server; server = next) {
-			int number = number_in(list, before, server->place.host);
+			int number = config_host_number(list, before, server->place.host);
 
 			next = TAILQ_NEXT(server, place.node);
 			server->place.host = number < 0 ? 0 : (unsigned int)number;
@@ -176,7 +158,7 @@ static void configure_database(struct database *database, const struct config *o
 		cancel_rearm_waiting(pool);
 		pool_rearm(pool);
 		if (keeps_hosts)
-			keep_hosts(pool, list_of(before, old));
+			keep_hosts(pool, config_hosts(old, before));
 		else if (change != CLOSE_NONE)
 			pool_recycle(pool, change);
 		pool_shrink(pool);
@@ -268,8 +250,10 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	TAILQ_FOREACH (database, &pools->databases, node)
 		configure_database(database, old);
 	add_entries(pools);
-	if (pools->with.watches && pools->with.watches->loop == pools->with.loop)
+	if (pools->with.watches && pools->with.watches->loop == pools->with.loop) {
 		host_watches_configure(pools);
+		finders_configure(pools);
+	}
 	peer_pools_configure(pools);
 	config_unref(&old);
 	users_release(&old_users);
@@ -358,6 +342,7 @@ void pools_free(struct pools **poolsp)
 	*poolsp = NULL;
 	pools->is_closing = true;
 	host_watches_free(&pools->host_watches);
+	finders_free(&pools->finders);
 	TAILQ_FOREACH (pool, &pools->list, node)
 		pool_close_all(pool, CLOSE_SERVER_SHUTDOWN);
 	while ((server = TAILQ_FIRST(&pools->servers))) {

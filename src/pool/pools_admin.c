@@ -193,8 +193,8 @@ void pools_suspended(struct pools *pools)
 
 struct cluster *pools_cluster(const struct pools *pools, const struct config_database *entry)
 {
-	struct cluster_key key = { entry->host ? entry->host : pools->config->unix_socket_dir,
-		                   entry->port, config_host_check_user(pools->config, entry) };
+	struct cluster_key key = { config_hosts(pools->config, entry), entry->port,
+		                   config_host_check_user(pools->config, entry) };
 
 	return clusters_find(pools->with.broker, &key);
 }

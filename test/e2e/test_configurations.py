@@ -274,8 +274,6 @@ CASES = {
                                       auth_file="{dir}/twice.txt", admin_users="", stats_users="",
                                       files={"twice.txt": '"alice" "old"\n"alice" "new"\n'}),
     "a variable": warned(r"password contains \${...}", databases={"app": "password=${APP_PW}"}),
-    "a port in a host": warned('host "127.0.0.1:5501" contains a port: use port=5501',
-                               databases={"app": "host=localhost,127.0.0.1:5501"}),
     "statements as a switch": warned("track_statements is the number of statements",
                                      track_statements=1),
     "statements on": Case(track_statements="on", login=[(GOOD, OK)]),

@@ -106,7 +106,7 @@ le_5s:b le_10s:b le_30s:b""",
 statement_p50_us:b statement_p95_us:b statement_p99_us:b xact_p99_us:b cl_active cl_waiting sv_active
 sv_idle maxwait_us:b logins:b""",
     "HOSTS": """entry:t host:t address:t role:t timeline:b position:t lag_us:b lag_bytes:b state:t since:t
-servers latency_us:b watch:t lost_bytes:b last_error:t reads:b""",
+servers latency_us:b watch:t lost_bytes:b last_error:t reads:b hosts_from:t""",
     "READS": """database:t user:t servers on_standby:b no_standby:b behind:b waits:b
 wait_us:b""",
     "COLUMNS": "item:t column:t type:t meaning:t",

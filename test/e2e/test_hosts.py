@@ -402,6 +402,46 @@ def test_all_loops_share_one_lookup(make_pgweir, everywhere, name_server):
     assert name_server.asked.count((name, 1)) == 2
 
 
+# -- ports of their own ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ("host={a},{b} port={one},{two}", "host={a}:{one},{b}:{two} port=1"))
+def test_each_host_has_its_port(pgweir, fake_server, form):
+    far = [fake_server(ONE), fake_server(ONE)]
+    for number, server in enumerate(far):
+        def reply(_, number=number):
+            return fake.answer(str(number))
+        server.serve(lambda channel, reply=reply: channel.login().answer_queries(reply))
+    ports = [server.port for server in far]
+    weir = pgweir(databases={"app": form.format(a=ONE, b=ONE, one=ports[0], two=ports[1])},
+                  pool_mode="session")
+    assert [weir.client().value("SELECT 1") for _ in range(4)] == ["0", "1", "0", "1"]
+    rows = {row["host"]: row["servers"] for row in weir.admin("SHOW HOSTS")}
+    assert rows == {f"{ONE}:{port}": 2 for port in ports}
+    weir.disconnect()
+    weir.admin(f"DRAIN HOST '{ONE}:{ports[0]}'")
+    assert [weir.client().value("SELECT 1") for _ in range(2)] == ["1", "1"]
+    far[1].close()
+    weir.wait_log(f"{ONE}:{ports[1]}")
+
+
+@pytest.mark.parametrize("entry_text, why", (
+    ("host=a,b port=1,2,3", "as many ports as hosts"),
+    ("host=a,b,c port=1,2", "as many ports as hosts"),
+    ("port=1,2", "as many ports as hosts"),
+    ("host=a,b port=1,70000", "from 1 to 65535"),
+    ("host=a,b port=1,", "port"),
+    ("host=a,b port=1,x", "port"),
+))
+def test_bad_ports_are_refused(make_pgweir, entry_text, why):
+    weir = make_pgweir()
+    weir.sections["databases"] = {"app": entry_text}
+    weir.configure()
+    done = weir.run("--check", weir.ini)
+    assert done.returncode == 1
+    assert why in done.stdout + done.stderr
+
+
 # -- reload and SHOW -----------------------------------------------------------------------------
 
 

@@ -1470,13 +1470,15 @@ TO_COME = ["session_sample"]
 WITH_STANDBYS = ["causal_reads_wait", "max_standby_lag", "max_standby_lag_bytes", "read_functions",
                  "standby_pool_size"]
 # test_caps.py changes these while there are servers of all pools, or load.
+# test_hosts_from.py.
+WITH_REST = ["hosts_from_ca_file", "hosts_from_period"]
 WITH_LOAD = ["fair_by", "max_host_connections", "max_server_connections", "queue_interval", "queue_target"]
 
 
 def test_no_setting_is_forgotten(pgweir):
     shown = [row["key"] for row in pgweir().admin("SHOW CONFIG")]
     assert sorted(shown) == sorted([row.name for row in SETTINGS] + list(RESTART) + TO_COME
-                                   + WITH_STANDBYS + WITH_LOAD)
+                                   + WITH_STANDBYS + WITH_LOAD + WITH_REST)
 
 
 def test_what_is_read_at_the_start_only(pgweir):

@@ -190,6 +190,7 @@ struct config {
 	struct refs refs;
 	struct config_entries *entries;
 	struct origin *origins; /* one for each row of settings[] */
+	struct buf found;       /* hosts of entries with hosts_from: config/hosts_from.h */
 
 	/* generic */
 	char *conffile; /* file for the next reload; config_load() sets it unless the file does */
@@ -323,6 +324,8 @@ struct config {
 	usec_t pin_idle_timeout;
 	usec_t idle_transaction_timeout;
 	usec_t host_check_interval, host_check_timeout;
+	usec_t hosts_from_period;
+	char *hosts_from_ca_file;
 	char *host_check_user; /* "" = not set */
 	bool host_check_borrow;
 	usec_t transaction_timeout;

@@ -32,10 +32,11 @@ struct config_database {
 	UT_hash_handle hh;
 	char *dbname; /* NULL = the requested name: config_database_dbname() */
 	/*
-	 * One host, or several separated by commas: config_host_next(). NULL = Unix socket in
-	 * unix_socket_dir; "/..", "@.." = Unix socket there.
+	 * One host, or several separated by commas; NULL: not set. Who needs the list takes
+	 * config_hosts().
 	 */
 	char *host;
+	char *hosts_from; /* where they are found; NULL: nowhere, `host` has them */
 	enum load_balance_hosts load_balance_hosts;
 	enum target_session_attrs target_session_attrs;
 	int port;
@@ -118,6 +119,21 @@ const char *config_database_dbname(const struct config_database *database, const
  * beginning. The list "" has one host, which is empty.
  */
 bool config_host_next(const char **list, struct bytes *host);
+
+/* The number in `list` of the host that has this number in `before`. -1: it is not there. */
+int config_host_number(const char *list, const char *before, unsigned int number);
+
+/*
+ * Cuts the port off a host of a list: name:5433, [::1]:5433. Returns it, or `port` if it has none
+ * of its own.
+ */
+int config_host_port(struct bytes *host, int port);
+
+/*
+ * The hosts of an entry: config_host_next(). A host is a name, an address or the directory of a
+ * Unix socket ("/..", "@.."), and may have a port of its own.
+ */
+const char *config_hosts(const struct config *config, const struct config_database *database);
 
 /* The word of a target. */
 const char *config_target_name(enum target_session_attrs target);

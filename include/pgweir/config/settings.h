@@ -87,6 +87,7 @@ struct setting {
 	bool is_of_entry;
 	size_t length_max;   /* TEXT: bytes; 0 = no limit */
 	bool is_hosts;       /* TEXT: a list of host names */
+	bool is_source;      /* TEXT: hosts_from */
 	const char *doubted; /* TEXT: a value that gets a warning; NULL = none */
 	const char *doubt;   /* text of the warning */
 	enum entry_low low;  /* INT, TIME, BYTES */

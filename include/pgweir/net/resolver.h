@@ -178,4 +178,37 @@ bool reverse_start(struct resolver *resolver, struct reverse *reverse,
 /* Cancels a lookup: on_host() will not be called. Safe if it is not in use. */
 void reverse_cancel(struct reverse *reverse);
 
+/* ---- hosts of a service: SRV records, which are not cached ---- */
+
+#define SERVICES_MAX 64 /* of one name; further ones are ignored */
+#define SERVICE_NAME_SIZE 256
+
+struct service_host {
+	char name[SERVICE_NAME_SIZE];
+	uint16_t port;
+};
+
+struct services;
+struct services_query; /* private */
+
+/*
+ * Called once, from the loop, never by services_start(). The hosts come in order of their priority,
+ * then of their names; valid during the call. count 0: `failure` is the reason, a static text.
+ */
+typedef void services_on_found(struct services *services, const struct service_host *list,
+                               unsigned int count, const char *failure);
+
+/* One lookup. Embedded in its owner; zero it before first use. */
+struct services {
+	services_on_found *on_found;
+	struct services_query *query; /* NULL: not in use */
+};
+
+/* Starts a lookup. false: *err; on_found() will not be called. */
+bool services_start(struct resolver *resolver, struct services *services, const char *name,
+                    services_on_found *on_found, struct err *err);
+
+/* Cancels a lookup: on_found() will not be called. Safe if it is not in use. */
+void services_cancel(struct services *services);
+
 #endif

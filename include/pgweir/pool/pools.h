@@ -33,6 +33,12 @@ struct pools_with {
 	struct statement_names *statement_names;
 	const struct peers *peers; /* NULL: none by DNS */
 	struct tls_context *tls;   /* the initial one: see pools_set_tls() */
+	/*
+	 * The hosts of entries with this text as hosts_from are others than before: to be applied.
+	 * Called from the loop of the main thread.
+	 */
+	void (*on_hosts_found)(void *owner, const char *source, const char *list);
+	void *owner;
 };
 
 /*
@@ -120,12 +126,21 @@ struct pools {
 	struct pool_list queueing;         /* pools that have waiting borrowers */
 	struct pool_list sized;            /* those with pool_size = auto */
 	struct host_watches *host_watches; /* of the main thread's pools; else NULL */
+	struct finders *finders;           /* the same */
 	struct latency_all latency;
 	struct sqlstates sqlstates; /* errors that clients were sent */
 };
 
 struct pools *pools_new(const struct pools_with *with, const struct config *config,
                         struct users *users, struct err *err);
+
+#define FINDERS_TEXT_SIZE 256
+
+/*
+ * For people: the source of a hosts_from, and whether it fails. false: it is not asked; `text` may
+ * be NULL. Only pools of the main thread know.
+ */
+bool finders_tell(const struct pools *pools, const char *text, char out[FINDERS_TEXT_SIZE]);
 
 /* Closes all servers at once. No borrower may be left. */
 void pools_free(struct pools **pools);

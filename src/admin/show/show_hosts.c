@@ -48,11 +48,14 @@
 	       "The last error of its host watch; empty: none.")                                   \
 	COLUMN(INT8, reads, 0,                                                                     \
 	       "How often a server of the host was lent for a read (route_reads), for all its "    \
-	       "addresses together.")
+	       "addresses together.")                                                              \
+	COLUMN(TEXT, hosts_from, 0,                                                                \
+	       "Where its hosts are found, and if that fails now, for how long and why; NULL: in " \
+	       "the entry.")
 
 ROW_DECLARE(struct host_row, host_columns, HOST_ROW, char host_buffer[HOST_SIZE],
             address_buffer[ADDRESS_TEXT_SIZE], position_buffer[24];
-            char error_buffer[ROSTER_ERROR_SIZE];);
+            char error_buffer[ROSTER_ERROR_SIZE]; char source_buffer[FINDERS_TEXT_SIZE];);
 
 static bool has_entry(const struct cursor *cursor, const struct database *database)
 {
@@ -73,7 +76,7 @@ struct shown_host {
 static bool find_host(const struct pools *pools, size_t position, struct shown_host *shown)
 {
 	struct cluster *cluster = pools_cluster(pools, shown->entry);
-	const char *list = shown->entry->host ? shown->entry->host : pools->config->unix_socket_dir;
+	const char *list = config_hosts(pools->config, shown->entry);
 
 	for (unsigned int host = 0; config_host_next(&list, &shown->name); host++) {
 		bool has_any = false;
@@ -163,6 +166,9 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 		row->position = row->position_buffer;
 	}
 	row->state = shown_state(cursor->source, row, shown);
+	if (finders_tell(show_source_first(cursor->source)->pools, shown->entry->hosts_from,
+	                 row->source_buffer))
+		row->hosts_from = row->source_buffer;
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	{
 		row->servers +=

@@ -9,38 +9,39 @@
 
 /* ---- DATABASES ---- */
 
-#define DATABASE_ROW(COLUMN)                                                                     \
-	COLUMN(TEXT, name, item.first, "Name of the database as clients request it.")            \
-	COLUMN(TEXT, host, entry ? entry->host : NULL, "Host of the server; NULL: Unix socket.") \
-	COLUMN(INT4, port, entry ? entry->port : config->listen_port, "Port of the server.")     \
-	COLUMN(TEXT, database, entry ? config_database_dbname(entry, item.first) : item.first,   \
-	       "Name of the database on the server.")                                            \
-	COLUMN(TEXT, force_user, entry ? entry->user : item.first,                               \
-	       "User that all server connections log in as; NULL: the client's user.")           \
-	COLUMN(INT4, pool_size, entry ? config_greatest_pool_size(config, entry, NULL) : 2,      \
-	       "Maximum number of server connections per pool.")                                 \
-	COLUMN(INT4, min_pool_size, config_min_pool_size(config, entry),                         \
-	       "Minimum number of server connections per pool.")                                 \
-	COLUMN(INT4, reserve_pool_size, config_reserve_pool_size(config, entry, NULL),           \
-	       "Additional server connections per pool when clients have waited for "            \
-	       "reserve_pool_timeout.")                                                          \
-	COLUMN(INT4, server_lifetime, config_server_lifetime(config, entry) / USEC_PER_SEC,      \
-	       "Seconds after which a server connection is replaced.")                           \
-	COLUMN(TEXT, pool_mode,                                                                  \
-	       config_pool_mode_name(entry ? entry->pool_mode : POOL_MODE_STATEMENT),            \
-	       "pool_mode of the database entry; NULL: not set there.")                          \
-	COLUMN(TEXT, load_balance_hosts, entry ? config_load_balance_hosts(entry) : NULL,        \
-	       "How one of several hosts is chosen; NULL: the database has one host.")           \
-	COLUMN(INT4, max_connections, config_max_db_connections(config, entry),                  \
-	       "Maximum number of server connections of the database; 0: no limit.")             \
-	COLUMN(INT4, current_connections, entry ? share_servers(&database->cap.share) : 0,       \
-	       "Number of server connections of the database.")                                  \
-	COLUMN(INT4, max_client_connections, config_max_db_client_connections(config, entry),    \
-	       "Maximum number of client connections of the database; 0: no limit.")             \
-	COLUMN(INT4, current_client_connections, count_clients(cursor->source, database),        \
-	       "Number of client connections of the database.")                                  \
-	COLUMN(INT4, paused, entry && (database->is_paused || pools->is_paused),                 \
-	       "1: paused by PAUSE (of this database or of all) or KILL.")                       \
+#define DATABASE_ROW(COLUMN)                                                                   \
+	COLUMN(TEXT, name, item.first, "Name of the database as clients request it.")          \
+	COLUMN(TEXT, host, entry ? host_of(config, entry) : NULL,                              \
+	       "Host of the server; NULL: Unix socket.")                                       \
+	COLUMN(INT4, port, entry ? entry->port : config->listen_port, "Port of the server.")   \
+	COLUMN(TEXT, database, entry ? config_database_dbname(entry, item.first) : item.first, \
+	       "Name of the database on the server.")                                          \
+	COLUMN(TEXT, force_user, entry ? entry->user : item.first,                             \
+	       "User that all server connections log in as; NULL: the client's user.")         \
+	COLUMN(INT4, pool_size, entry ? config_greatest_pool_size(config, entry, NULL) : 2,    \
+	       "Maximum number of server connections per pool.")                               \
+	COLUMN(INT4, min_pool_size, config_min_pool_size(config, entry),                       \
+	       "Minimum number of server connections per pool.")                               \
+	COLUMN(INT4, reserve_pool_size, config_reserve_pool_size(config, entry, NULL),         \
+	       "Additional server connections per pool when clients have waited for "          \
+	       "reserve_pool_timeout.")                                                        \
+	COLUMN(INT4, server_lifetime, config_server_lifetime(config, entry) / USEC_PER_SEC,    \
+	       "Seconds after which a server connection is replaced.")                         \
+	COLUMN(TEXT, pool_mode,                                                                \
+	       config_pool_mode_name(entry ? entry->pool_mode : POOL_MODE_STATEMENT),          \
+	       "pool_mode of the database entry; NULL: not set there.")                        \
+	COLUMN(TEXT, load_balance_hosts, entry ? config_load_balance_hosts(entry) : NULL,      \
+	       "How one of several hosts is chosen; NULL: the database has one host.")         \
+	COLUMN(INT4, max_connections, config_max_db_connections(config, entry),                \
+	       "Maximum number of server connections of the database; 0: no limit.")           \
+	COLUMN(INT4, current_connections, entry ? share_servers(&database->cap.share) : 0,     \
+	       "Number of server connections of the database.")                                \
+	COLUMN(INT4, max_client_connections, config_max_db_client_connections(config, entry),  \
+	       "Maximum number of client connections of the database; 0: no limit.")           \
+	COLUMN(INT4, current_client_connections, count_clients(cursor->source, database),      \
+	       "Number of client connections of the database.")                                \
+	COLUMN(INT4, paused, entry && (database->is_paused || pools->is_paused),               \
+	       "1: paused by PAUSE (of this database or of all) or KILL.")                     \
 	COLUMN(INT4, disabled, entry && database->is_disabled, "1: DISABLE refuses new clients.")
 
 ROW_DECLARE(struct database_row, database_columns, DATABASE_ROW);
@@ -93,6 +94,12 @@ static int64_t count_clients(const struct show_source *source, const struct data
 		count += of_lane ? of_lane->client_count : 0;
 	}
 	return count;
+}
+
+/* NULL: a Unix socket in unix_socket_dir. */
+static const char *host_of(const struct config *config, const struct config_database *entry)
+{
+	return entry->hosts_from ? config_hosts(config, entry) : entry->host;
 }
 
 static bool next_database(struct cursor *cursor, void *row)

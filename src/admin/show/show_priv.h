@@ -45,7 +45,7 @@ struct column {
 	const char *help;
 };
 
-#define ROW_SIZE_MAX 1024
+#define ROW_SIZE_MAX 1280
 #define ROW_NEXT SIZE_MAX
 
 /* A column that has the name of its field in the row's struct. */

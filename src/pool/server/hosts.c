@@ -214,7 +214,7 @@ static bool learn(const struct hosts *hosts, struct host *host, const struct add
 		if (known != &host->self)
 			list[i] = *known;
 		list[i].address = addresses[i];
-		list[i].target = reach_hold(hosts->reach, host->name, &addresses[i], hosts->port);
+		list[i].target = reach_hold(hosts->reach, host->at, &addresses[i], host->port);
 	}
 	release_list(hosts, host);
 	host->list = list;
@@ -240,8 +240,8 @@ void hosts_leave(struct hosts *hosts, struct hosts_place *place)
 static struct reach_target *enter_target(const struct hosts *hosts, unsigned int index,
                                          const struct address *address)
 {
-	struct reach_target *target =
-	    reach_hold(hosts->reach, hosts->list[index].name, address, hosts->port);
+	const struct host *host = &hosts->list[index];
+	struct reach_target *target = reach_hold(hosts->reach, host->at, address, host->port);
 
 	if (target)
 		reach_count(target, 1);
@@ -381,9 +381,10 @@ static void clear(struct hosts *hosts)
 	}
 	free(hosts->list);
 	free(hosts->names);
+	free(hosts->places);
 	free(hosts->text);
 	hosts->list = NULL;
-	hosts->names = hosts->text = NULL;
+	hosts->names = hosts->places = hosts->text = NULL;
 	hosts->count = hosts->next = 0;
 }
 
@@ -393,19 +394,28 @@ void hosts_done(struct hosts *hosts)
 	pthread_mutex_destroy(&hosts->lock);
 }
 
-/* Splits the list into names. The texts are there, and the list is empty. */
+/* The same part of a copy of the list, ended by a zero. */
+static const char *part_of(const struct hosts *hosts, char *copy, struct bytes part)
+{
+	char *at = copy + (part.at - hosts->text);
+
+	at[part.count] = '\0';
+	return at;
+}
+
+/* Splits the list into hosts. The texts are there, and the list is empty. */
 static void fill(struct hosts *hosts)
 {
 	const char *list = hosts->text;
-	struct bytes host;
+	struct bytes part;
 
-	while (config_host_next(&list, &host)) {
-		char *name = hosts->names + (host.at - hosts->text);
+	while (config_host_next(&list, &part)) {
+		struct host *host = &hosts->list[hosts->count++];
 
-		name[host.count] = '\0';
-		hosts->list[hosts->count].name = name;
-		hosts->list[hosts->count++].self.target =
-		    reach_hold(hosts->reach, name, NULL, hosts->port);
+		host->name = part_of(hosts, hosts->names, part);
+		host->port = (uint16_t)config_host_port(&part, hosts->port);
+		host->at = part_of(hosts, hosts->places, part);
+		host->self.target = reach_hold(hosts->reach, host->at, NULL, host->port);
 	}
 }
 
@@ -419,14 +429,16 @@ static bool set_list(struct hosts *hosts, const char *text, uint16_t port)
 		count++;
 	fresh.text = strdup(text);
 	fresh.names = strdup(text);
+	fresh.places = strdup(text);
 	fresh.list = calloc(count, sizeof(*fresh.list));
-	if (!fresh.text || !fresh.names || !fresh.list) {
+	if (!fresh.text || !fresh.names || !fresh.places || !fresh.list) {
 		clear(&fresh);
 		return false;
 	}
 	clear(hosts);
 	hosts->text = fresh.text;
 	hosts->names = fresh.names;
+	hosts->places = fresh.places;
 	hosts->list = fresh.list;
 	hosts->port = port;
 	fill(hosts);

@@ -139,7 +139,7 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	}
 	count_at_host(server);
 	resolver_watch_begin(shared->resolver, &server->place.address_watch,
-	                     hosts->list[server->place.host].name, &server->place.peer,
+	                     hosts->list[server->place.host].at, &server->place.peer,
 	                     on_server_address_removed);
 	login->is_test = is_test;
 	set_probe(server, is_test);
@@ -154,8 +154,7 @@ bool server_find_host(struct server *server, struct err *err)
 {
 	struct server_site *site = server->site;
 	const struct hosts_when when = when_of(server);
-	int port = site->entry->port;
-	const char *host;
+	const struct host *host;
 
 	if (site->hosts->count == 0 || !site->roster)
 		return err_set(err, ERR_MEMORY, "out of memory");
@@ -163,16 +162,22 @@ bool server_find_host(struct server *server, struct err *err)
 	if (server->place.host == site->hosts->count)
 		return err_close(err, CLOSE_HOST_ROLE);
 	count_at_host(server);
-	host = site->hosts->list[server->place.host].name;
-	if (!*host)
+	host = &site->hosts->list[server->place.host];
+	if (!*host->name && site->entry->hosts_from)
+		return err_set(err, ERR_SERVER_CONNECT,
+		               "the hosts of database \"%s\" are not known yet: hosts_from has "
+		               "not answered",
+		               site->database);
+	if (!*host->name)
 		return err_set(err, ERR_SERVER_CONNECT,
 		               "database \"%s\" has no host, and unix_socket_dir is empty",
 		               site->database);
-	if (!is_unix(host))
-		return resolver_start(site->shared->resolver, &server->login->ask, host,
-		                      (uint16_t)port, on_server_address, err);
-	snprintf(server->place.path, sizeof(server->place.path), "%s/.s.PGSQL.%d", host, port);
-	server->place.peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
+	if (!is_unix(host->at))
+		return resolver_start(site->shared->resolver, &server->login->ask, host->at,
+		                      host->port, on_server_address, err);
+	snprintf(server->place.path, sizeof(server->place.path), "%s/.s.PGSQL.%d", host->at,
+	         host->port);
+	server->place.peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, host->port };
 	if (!site->ops->may_connect(server))
 		return err_close(err, CLOSE_HOST_FULL);
 	server->login->is_test =
@@ -189,11 +194,13 @@ bool server_find_again(struct server *server, const char *host)
 	const struct hosts *hosts = server->site->hosts;
 
 	for (server->place.host = 0; server->place.host < hosts->count; server->place.host++) {
-		if (strcmp(hosts->list[server->place.host].name, host) != 0)
+		const struct host *found = &hosts->list[server->place.host];
+
+		if (strcmp(found->name, host) != 0)
 			continue;
-		if (!is_unix(host))
+		if (!is_unix(found->at))
 			resolver_watch_begin(server->site->shared->resolver,
-			                     &server->place.address_watch, host,
+			                     &server->place.address_watch, found->at,
 			                     &server->place.peer, on_server_address_removed);
 		count_at_host(server);
 		return true;

@@ -489,7 +489,7 @@ static struct securing_how server_securing(const struct server *server)
 	return (struct securing_how){
 		.tls = address_is_unix(&server->place.peer) ? NULL : shared->tls,
 		.host = server->site->tls_host              ? server->site->tls_host
-		        : server->place.host < hosts->count ? hosts->list[server->place.host].name
+		        : server->place.host < hosts->count ? hosts->list[server->place.host].at
 		                                            : "",
 		.is_required = shared->config->server_tls_sslmode >= TLS_MODE_REQUIRE,
 		.is_direct = shared->config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT,

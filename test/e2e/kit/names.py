@@ -8,7 +8,7 @@ import threading
 
 from .wait import wait_until
 
-TYPE_A, TYPE_SOA, TYPE_PTR = 1, 6, 12
+TYPE_A, TYPE_SOA, TYPE_PTR, TYPE_SRV = 1, 6, 12, 33
 PORT = 53  # resolv.conf supports no other
 
 
@@ -28,6 +28,7 @@ class NameServer:
         self.address = address
         self.names = {}  # name: list of IPv4 addresses
         self.hosts = {}  # IPv4 address: its name
+        self.services = {}  # name: list of (priority, port, name of the host)
         self.serials = {}  # zone: its serial number
         self.asked = []
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -78,6 +79,9 @@ class NameServer:
             return [socket.inet_aton(address) for address in self.names.get(name, ())]
         if kind == TYPE_PTR and _forward(name) in self.hosts:
             return [_packed(self.hosts[_forward(name)])]
+        if kind == TYPE_SRV:
+            return [struct.pack("!HHH", priority, 0, port) + _packed(host)
+                    for priority, port, host in self.services.get(name, ())]
         if kind == TYPE_SOA and name in self.serials:
             return [b"\0\0" + struct.pack("!IIIII", self.serials[name], 60, 60, 60, 60)]
         return []

@@ -35,8 +35,8 @@ struct load {
 
 /* clang-format off */
 static const struct load loads[] = {
-	{ "short", 40, 0, 0, 4 },
-	{ "long", 24, 0, 0, 900 },
+	{ "short", 40, .work = 4 },
+	{ "long", 24, .work = 900 },
 	{ "mixed", 40, 0, 20, 5, .long_part = 0.05, .long_work = 200 },
 	{ "bursts", 60, 0, 20, 10, .processors = 16, .burst = 4, .settled = 40 },
 	{ "locks", 40, 0, 0, 20, .serial = 0.9, .crosstalk = 0.01 },

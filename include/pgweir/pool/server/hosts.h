@@ -164,7 +164,9 @@ enum host_outcome {
 };
 
 struct host {
-	const char *name; /* "" = there is none */
+	const char *name; /* as in the list; "" = there is none */
+	const char *at;   /* without its port: a name, an address, a directory */
+	uint16_t port;
 	/* used for a Unix socket, or if the name was not found: no address */
 	struct host_addr self;
 	struct host_addr *list; /* the addresses of the last lookup; NULL: none yet */
@@ -178,9 +180,10 @@ struct host {
 struct hosts {
 	pthread_mutex_t lock; /* guards what is known about each host, and `next` */
 	struct reach *reach;
-	uint16_t port;
-	char *text;  /* the list as configured */
-	char *names; /* the same list, with its commas replaced by zeros */
+	uint16_t port; /* of hosts without one of their own */
+	char *text;    /* the list as configured */
+	char *names;   /* the same list, with its commas replaced by zeros */
+	char *places;  /* and once more, without ports */
 	struct host *list;
 	unsigned int count;
 	/* which hosts fit; NULL: all */

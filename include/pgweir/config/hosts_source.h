@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * hosts_from in parts: where the hosts of an entry are found, if its line does not name them.
+ */
+#ifndef PGWEIR_CONFIG_HOSTS_SOURCE_H
+#define PGWEIR_CONFIG_HOSTS_SOURCE_H
+
+#include "pgweir/base/err.h"
+#include "pgweir/base/text.h"
+
+#define HOSTS_SOURCE_MAX 1024 /* bytes of a text */
+
+enum hosts_source_kind {
+	HOSTS_FROM_SRV,    /* the SRV records of `path` */
+	HOSTS_FROM_PATRONI /* the REST interface of Patroni */
+};
+
+/* A text of hosts_from in parts, which borrow from it. */
+struct hosts_source {
+	enum hosts_source_kind kind;
+	bool is_tls;
+	struct bytes login; /* user:password; empty: none */
+	struct bytes hosts; /* separated by commas */
+	struct bytes path;  /* with its slash; empty: that of the cluster */
+};
+
+/* false: *err says what it must be. */
+bool hosts_source_read(const char *text, struct hosts_source *source, struct err *err);
+
+/* How many hosts it has to ask, and one of them with its port: config_host_port(). */
+unsigned int hosts_source_count(const struct hosts_source *source);
+struct bytes hosts_source_host(const struct hosts_source *source, unsigned int number);
+
+/* As people may see it: without the login. */
+void hosts_source_show(const struct hosts_source *source, struct strbuf *out);
+
+#endif

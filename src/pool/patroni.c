@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What Patroni says of a cluster (GET /cluster): its members, and the switchover that is planned.
+ *
+ *   { "members": [ { "name": "n1", "role": "leader", "state": "running", "host": "10.0.0.1",
+ *                    "port": 5432, ... }, ... ],
+ *     "pause": true, "scheduled_switchover": { "at": "2026-11-28T03:00:00+00:00", "from": "n1" } }
+ *
+ * Neither role nor state is believed: PostgreSQL itself is asked.
+ */
+#include "patroni_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pgweir/base/json.h"
+#include "pgweir/config/entries.h"
+
+/* A name or an address that can be an item of a list, and is no directory of a Unix socket. */
+static bool is_host(struct bytes host)
+{
+	if (!host.count || host.count > PATRONI_HOST_MAX)
+		return false;
+	for (size_t i = 0; i < host.count; i++) {
+		char c = host.at[i];
+		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+		if (!is_letter && !(c >= '0' && c <= '9') && !memchr("-._:%", c, 5))
+			return false;
+	}
+	return true;
+}
+
+/* 0: it is none. */
+static int port_of(struct bytes digits)
+{
+	int port = 0;
+
+	for (size_t i = 0; i < digits.count; i++) {
+		if (digits.at[i] < '0' || digits.at[i] > '9' || port > UINT16_MAX)
+			return 0;
+		port = port * 10 + digits.at[i] - '0';
+	}
+	return port <= UINT16_MAX ? port : 0;
+}
+
+/* The member as an item of a list. false: it has no place yet, or no good one. */
+static bool place_of(const struct json *member, char out[PATRONI_PLACE_SIZE])
+{
+	struct json host, port;
+	bool is_v6;
+
+	if (!json_find(member, "host", &host) || host.kind != JSON_TEXT || !is_host(host.text) ||
+	    !json_find(member, "port", &port) || port.kind != JSON_WORD || !port_of(port.text))
+		return false;
+	is_v6 = memchr(host.text.at, ':', host.text.count) != NULL;
+	snprintf(out, PATRONI_PLACE_SIZE, "%s%.*s%s:%d", is_v6 ? "[" : "", (int)host.text.count,
+	         host.text.at, is_v6 ? "]" : "", port_of(port.text));
+	return true;
+}
+
+static int compare(const void *a, const void *b) { return strcmp(a, b); }
+
+struct places {
+	char list[CONFIG_HOSTS_MAX][PATRONI_PLACE_SIZE];
+	unsigned int count;
+};
+
+/* The same order each time, and each once. */
+static void write_list(struct places *places, struct buf *out)
+{
+	qsort(places->list, places->count, sizeof(places->list[0]), compare);
+	for (unsigned int i = 0; i < places->count; i++) {
+		if (i && strcmp(places->list[i], places->list[i - 1]) == 0)
+			continue;
+		buf_printf(out, "%s%s", i ? "," : "", places->list[i]);
+	}
+}
+
+/* 2026-11-28T03:00:00.123+01:00, in seconds since 1970; 0: it is no such time. */
+static int64_t time_of(struct bytes text)
+{
+	char copy[40], sign = 0;
+	int hours = 0, minutes = 0, used = 0;
+	struct tm at = { 0 };
+	const char *zone;
+
+	snprintf(copy, sizeof(copy), "%.*s", (int)(text.count < 39 ? text.count : 39), text.at);
+	if (sscanf(copy, "%4d-%2d-%2dT%2d:%2d:%2d%n", &at.tm_year, &at.tm_mon, &at.tm_mday,
+	           &at.tm_hour, &at.tm_min, &at.tm_sec, &used) != 6)
+		return 0;
+	zone = copy + used + strspn(copy + used, ".0123456789");
+	if (*zone && *zone != 'Z' && sscanf(zone, "%c%2d:%2d", &sign, &hours, &minutes) != 3)
+		return 0;
+	at.tm_year -= 1900;
+	at.tm_mon--;
+	return timegm(&at) - (sign == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
+}
+
+/* The switchover that is planned, if it has a time. *from: the name of the member that leaves. */
+static int64_t planned(const struct json *cluster, struct json *from)
+{
+	struct json plan, at;
+
+	if (!json_find(cluster, "scheduled_switchover", &plan) || !json_find(&plan, "at", &at) ||
+	    at.kind != JSON_TEXT || !json_find(&plan, "from", from) || from->kind != JSON_TEXT)
+		return 0;
+	return time_of(at.text);
+}
+
+bool patroni_read(struct bytes text, struct patroni *found, struct err *err)
+{
+	struct json cluster, members, member, name, from;
+	struct places places = { .count = 0 };
+	enum json_step step;
+	int64_t leaves_at;
+
+	found->leaves_at = 0;
+	if (!json_take(&text, &cluster) || text.count || cluster.kind != JSON_OBJECT ||
+	    !json_find(&cluster, "members", &members) || members.kind != JSON_ARRAY)
+		return err_set(err, ERR_PROTOCOL, "its answer is not that of Patroni's /cluster");
+	leaves_at = planned(&cluster, &from);
+	while ((step = json_next(&members.text, NULL, &member)) == JSON_ONE) {
+		char *place = places.list[places.count];
+
+		if (places.count == CONFIG_HOSTS_MAX)
+			return err_set(err, ERR_LIMIT, "it has more than %d members",
+			               CONFIG_HOSTS_MAX);
+		if (!place_of(&member, place))
+			continue;
+		places.count++;
+		if (leaves_at && json_find(&member, "name", &name) &&
+		    bytes_equal(name.text, from.text)) {
+			found->leaves_at = leaves_at;
+			memcpy(found->leaving, place, sizeof(found->leaving));
+		}
+	}
+	if (step == JSON_BAD)
+		return err_set(err, ERR_PROTOCOL, "its answer is not JSON");
+	if (!places.count)
+		return err_set(err, ERR_PROTOCOL, "it has no members");
+	write_list(&places, &found->hosts);
+	return buf_ok(&found->hosts) || err_set(err, ERR_MEMORY, "out of memory");
+}
