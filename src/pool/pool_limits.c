@@ -105,8 +105,9 @@ static void release_host(struct pools *pools, struct cap_host **hostp)
 #define MARGIN_PART \
 	10 /* of what PostgreSQL grants: for sessions that are not over yet, and others */
 #define MARGIN_LEAST 3
-#define UNKNOWN_MORE 4 /* servers beyond those that are there, until one has logged in and asked \
-	                */
+#define UNKNOWN_MORE                                                                \
+	4 /* servers beyond those that are there, until one has logged in and asked \
+	   */
 
 static void limit_host(struct pools *pools, struct cap_host *host)
 {
@@ -714,8 +715,6 @@ static void unblock_first(struct cap *cap)
 	if (!first)
 		return;
 	first->is_unblocked = true;
-	for (int i = 0; i < CAPS; i++)
-		first->blocks[i].is_refused = false;
 	pool_wake(first);
 }
 
@@ -904,15 +903,24 @@ void pool_unblock(struct pool *pool)
 	share_wake_first(&pool->pools->cap.share);
 }
 
+void pool_claim_anew(struct pool *pool)
+{
+	for (int i = 0; i < CAPS; i++)
+		pool->blocks[i].is_refused = false;
+}
+
 void pool_pass_on(struct pool *pool)
 {
-	if (!pool->is_unblocked)
+	bool was_unblocked = pool->is_unblocked;
+
+	if (!was_unblocked && !is_blocked(pool))
 		return;
 	pool->is_unblocked = false;
 	for (int i = 0; i < CAPS; i++) {
+		const struct pool_block *block = &pool->blocks[i];
 		struct cap *cap = pool_cap(pool, (enum cap_kind)i);
 
-		if (pool->blocks[i].is_refused || !cap)
+		if (block->is_refused || !cap || !(was_unblocked || block->is_blocked))
 			continue;
 		leave_cap(pool, (enum cap_kind)i);
 		share_wake_first(&cap->share);

@@ -89,7 +89,7 @@ struct pool_block {
 	struct pool *pool;
 	struct heap_node node;
 	bool is_blocked;
-	bool is_refused; /* since it was unblocked */
+	bool is_refused; /* in this pool_serve() */
 };
 
 struct pool {
