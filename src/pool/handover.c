@@ -99,7 +99,6 @@ static bool write_pool(const struct pool *pool, struct channel *channel)
 		.baseline = params_text(pool->baseline),
 		.size_hits = pool->size_hits,
 		.reserve_hits = pool->reserve_hits,
-		.size = pool->limits.sizes.most ? (uint64_t)pool->limits.size : 0,
 		.stats = pool->stats,
 	};
 
@@ -346,7 +345,6 @@ static void take_pool(struct pools_arrival *arrival, const union any_record *any
 		return;
 	if (!arrival->first)
 		count_pool(pool, record);
-	pool_take_size(pool, record->size);
 	take_learnt(pool, record);
 	if (!record->has_welcome || pool->has_welcome)
 		return;

@@ -54,7 +54,6 @@ struct pool_record {
 	bool is_for_lookups, has_welcome, is_shown;
 	struct bytes welcome, baseline;
 	uint64_t size_hits, reserve_hits;
-	uint64_t size; /* pool_size = auto; 0: it was not */
 	/* What a client authenticated with, and the secret of auth_file at that time. */
 	uint64_t learnt_kind, iterations;
 	struct bytes learnt_text, learnt_keys, salt, secret;

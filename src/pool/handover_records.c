@@ -116,7 +116,6 @@ static const struct record_field pool_fields[] = {
 	RECORD_BYTES_FIELD('b', struct pool_record, baseline, PARAMS_SIZE_MAX),
 	RECORD_FIELD('z', struct pool_record, size_hits),
 	RECORD_FIELD('r', struct pool_record, reserve_hits),
-	RECORD_FIELD('a', struct pool_record, size, RECORD_OPTIONAL),
 	RECORD_FIELD('k', struct pool_record, learnt_kind),
 	RECORD_BYTES_FIELD('t', struct pool_record, learnt_text, SECRET_MAX),
 	RECORD_BYTES_FIELD('K', struct pool_record, learnt_keys, sizeof(struct scram_keys)),

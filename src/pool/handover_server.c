@@ -474,6 +474,7 @@ void handover_server_take(struct pools_arrival *arrival, struct bytes body, int 
 	server = *fd >= 0 ? handover_server_make(&taken.base, body, &values) : NULL;
 	if (!server)
 		return;
+	pool_keep_size(server->pool);
 	if (arrival->is_plain && pool_own_rules(server->pool)->mode != POOL_MODE_SESSION &&
 	    pool_own_rules(server->pool)->session_state != SESSION_STATE_OFF)
 		server_need_close(server, CLOSE_TAKEN_OVER);

@@ -294,9 +294,11 @@ void pool_cap_woken(struct share *share);
 void pool_unblock(struct pool *pool);
 
 /*
- * Ends each pool_serve(). A pool that was woken by pool_unblock() and did not need that (its
- * waiting borrowers have left, or another limit applies) wakes the next one.
+ * Begin and end each pool_serve(). A pool that was blocked or was woken by pool_unblock(), and was
+ * not refused meanwhile (its borrowers have left or got a server that has moved, or another limit
+ * applies), claims nothing any more, and wakes the next one.
  */
+void pool_claim_anew(struct pool *pool);
 void pool_pass_on(struct pool *pool);
 
 /* The pool is not blocked by a limit any more. */
@@ -392,8 +394,8 @@ void pool_set_size(struct pool *pool, int size);
 /* The pool is freed. */
 void pool_leave_sized(struct pool *pool);
 
-/* The size that a pool with pool_size = auto had in the process before; 0: not known. */
-void pool_take_size(struct pool *pool, uint64_t size);
+/* A pool whose servers are taken over has a size of at least so many, if that is auto. */
+void pool_keep_size(struct pool *pool);
 
 /* Closes used and idle servers above pool_size, the longest unused first; others when they come
  * home. */

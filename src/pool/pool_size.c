@@ -84,12 +84,14 @@ void pool_set_size(struct pool *pool, int size)
 	pool->limits.size = (int)fit(&pool->limits.sizes, auto_size(pool));
 }
 
-void pool_take_size(struct pool *pool, uint64_t size)
+void pool_keep_size(struct pool *pool)
 {
-	if (!pool->is_sized || !size)
+	unsigned int count = share_servers(&pool->share);
+
+	if (!pool->is_sized || count <= auto_size(pool))
 		return;
-	set_auto_size(pool, size < UINT_MAX ? (unsigned int)size : UINT_MAX);
-	pool->limits.size = (int)fit(&pool->limits.sizes, auto_size(pool));
+	set_auto_size(pool, count);
+	pool->limits.size = (int)fit(&pool->limits.sizes, count);
 }
 
 /* ---- servers above the size ---- */

@@ -19,7 +19,7 @@ static const struct {
 	{ "default_pool_size", "'20' ; twenty", "20", NULL },
 	{ "default_pool_size", "-1", NULL, "must be at least 0" },
 	{ "default_pool_size", "3000000000", NULL, "must be at most 2147483647" },
-	{ "default_pool_size", "abc", NULL, "\"abc\" is not a whole number" },
+	{ "default_pool_size", "abc", NULL, "\"abc\" is not a whole number or auto" },
 	{ "listen_port", "0", "0", NULL },
 	{ "loops", "4", "4", NULL },
 	{ "loops", "auto", "auto", NULL },
