@@ -210,27 +210,29 @@ def test_as_directly(weir, direct, says):
             other.ask(close("S", "o"), parse(text, "o"), bind((), "o"), execute(), sync())
 
 
-# What must be sent before, and a text with an error: its position is one in a text with our name.
-RENAMED = (
+# What must be sent before, and a text with an error of which the position is known.
+POSITIONS = (
+    ((), "PREPARE a_long_name_that_is_the_clients_own_and_longer_than_ours AS SELECT 1 +"),
     ((), "PREPARE s AS SELECT nowhere"), ((), "  /* ä */ PREPARE s AS SELEC"),
+    ((), "PREPARE s (int) AS SELECT $1, ä"), ((), 'PREPARE "ä ä" AS SELECT 1, nowhere'),
     (("PREPARE s (int) AS SELECT $1",), "EXECUTE s ('x')"),
     (("PREPARE s (int) AS SELECT $1",), "EXPLAIN ANALYZE EXECUTE s (1 + 'y')"),
 )
 
 
-@pytest.mark.parametrize("first, text", RENAMED)
-def test_errors_in_renamed_texts_have_no_position(pgweir, direct, first, text):
+@pytest.mark.parametrize("first, text", POSITIONS)
+def test_positions_are_those_of_the_clients_text(pgweir, direct, first, text):
     client = pgweir(pool_mode="transaction", default_pool_size=1).client()
     for messages in ((query(text),), (extended(text),)):
         for wire in (client, direct):
             for what in first:
                 wire.query(what)
         ours, theirs = client.ask(*messages), direct.ask(*messages)
+        assert positions(ours) == positions(theirs) != [None]
         assert said(ours) == said(theirs)
-        assert positions(ours) == [None]
 
 
-def test_no_position_in_what_was_analyzed_again(pgweir):
+def test_no_position_in_what_was_analyzed_again(pgweir, direct):
     client = pgweir(pool_mode="transaction", default_pool_size=1).client()
     for text in ("CREATE TABLE analyzed (a int)", "PREPARE s (int) AS SELECT a FROM analyzed",
                  "DROP TABLE analyzed"):

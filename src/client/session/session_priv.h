@@ -204,6 +204,9 @@ void session_run_unknown(struct client *client);
  */
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text);
 
+/* The client's encoding; NULL: not known. */
+const char *session_encoding(const struct client *client);
+
 /* Whether it has characters with a byte that looks like a quote or a backslash. */
 bool session_encoding_is_unclear(const struct client *client);
 

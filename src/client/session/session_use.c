@@ -208,7 +208,7 @@ static bool is_followed(const struct client *client, struct bytes text, enum sql
 
 /* ---- placeholders ---- */
 
-static const char *session_encoding(const struct client *client)
+const char *session_encoding(const struct client *client)
 {
 	const char *encoding = params_find(client->params, "client_encoding");
 

@@ -58,8 +58,10 @@ bool inject_evict(struct client *client, struct batch *batch)
  */
 static bool note_parse(struct server *server, struct ledger_change *change, bool is_sql)
 {
+	static const struct server_renaming unknown = { 0 };
+
 	if (is_sql)
-		change = server_renamed(change);
+		change = server_renamed(change, &unknown);
 	return change && server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, change);
 }
 

@@ -240,6 +240,36 @@ static void batch_renamed(struct batch *batch, char type, struct bytes body, str
 	batch_run(batch, bytes_of(behind, (size_t)(end - behind)));
 }
 
+/* Counts the characters of a text. false: they cannot be counted. */
+static bool count_characters(const struct client *client, struct bytes text, uint32_t *count)
+{
+	const char *encoding = session_encoding(client);
+	const char *stored =
+	    params_find(client->borrower.server->session.baseline, "server_encoding");
+	bool is_utf8 = encoding && strcasecmp(encoding, "UTF8") == 0 && stored &&
+	               strcasecmp(stored, "UTF8") == 0;
+
+	*count = 0;
+	for (size_t i = 0; i < text.count; i++) {
+		if ((text.at[i] & 0x80) && !is_utf8)
+			return false;
+		*count += (text.at[i] & 0xc0) != 0x80;
+	}
+	return true;
+}
+
+/* `name`, quoted, replaces a token of the text. */
+static struct server_renaming renaming_of(const struct client *client, const char *text,
+                                          struct bytes token, struct bytes name)
+{
+	struct server_renaming renaming = { .ours = (uint32_t)name.count + 2 };
+	struct bytes before = bytes_of(text, (size_t)(token.at - text));
+
+	renaming.is_known = count_characters(client, before, &renaming.before) &&
+	                    count_characters(client, token, &renaming.theirs);
+	return renaming;
+}
+
 static bool guard(struct client *client, struct batch *batch)
 {
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
@@ -310,6 +340,7 @@ static enum statements_result on_stage(const struct query *query)
 	struct client *client = query->client;
 	const struct sql_statement *sql = query->sql;
 	struct statement *statement = NULL;
+	struct server_renaming renaming;
 	struct ledger_change *change;
 	struct err err;
 
@@ -330,7 +361,8 @@ static enum statements_result on_stage(const struct query *query)
 	statement_release(names_store(client), &statement);
 	if (!change)
 		return STATEMENTS_END;
-	change = server_renamed(change);
+	renaming = renaming_of(client, query->body.at, sql->token, bytes_text(SCRATCH_NAME));
+	change = server_renamed(change, &renaming);
 	if (!change ||
 	    !server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT, change))
 		return STATEMENTS_END;
@@ -354,6 +386,7 @@ static enum statements_result execute_known(const struct query *query,
 	struct client *client = query->client;
 	struct server *server = client->borrower.server;
 	enum listening_go go = LISTENING_SEND;
+	struct server_renaming renaming;
 	struct ledger_change *change;
 	unsigned int touches;
 	struct bytes name;
@@ -387,7 +420,8 @@ static enum statements_result execute_known(const struct query *query,
 		return STATEMENTS_END;
 	entry->use_count++;
 	name = statement_name(names_statement(entry));
-	change = server_renamed(&entry->use);
+	renaming = renaming_of(client, query->body.at, query->sql->token, name);
+	change = server_renamed(&entry->use, &renaming);
 	if (!change || !server_note_change(server, LEDGER_QUERY, LEDGER_CLIENT, change))
 		return STATEMENTS_END;
 	batch_renamed(query->batch, 'Q', query->body, query->sql->token, name);
@@ -514,6 +548,8 @@ static enum statements_result parse_execute(struct client *client, const struct 
 	if (!inject_statement(client, batch, names_statement(entry), NULL) ||
 	    !sql_remember(client, sql, names_statement(entry)))
 		return STATEMENTS_END;
+	client->sql->renaming =
+	    renaming_of(client, body.at + 1, sql->token, statement_name(names_statement(entry)));
 	batch_renamed(batch, 'P', body, sql->token, statement_name(names_statement(entry)));
 	return STATEMENTS_HEAD;
 }
@@ -535,6 +571,8 @@ static enum statements_result parse_on_stage(struct client *client, const struct
 	statement_release(names_store(client), &statement);
 	if (!is_good)
 		return STATEMENTS_END;
+	client->sql->renaming =
+	    renaming_of(client, body.at + 1, sql->token, bytes_text(SCRATCH_NAME));
 	batch_renamed(batch, 'P', body, sql->token, bytes_text(SCRATCH_NAME));
 	return STATEMENTS_HEAD;
 }
@@ -624,7 +662,7 @@ enum statements_result sql_execute(struct client *client, const char *portal, st
 		change = set_stage(client, sql->kind, sql->name, sql->statement, batch);
 	}
 	if (change && sql->kind != SQL_FORGET)
-		change = server_renamed(change);
+		change = server_renamed(change, &sql->renaming);
 	return change && server_note_change(server, LEDGER_EXECUTE, LEDGER_CLIENT, change)
 	           ? STATEMENTS_HEAD
 	           : STATEMENTS_END;

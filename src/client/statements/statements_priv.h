@@ -261,6 +261,7 @@ struct sql_unnamed {
 	struct statements *statements;
 	struct statement *statement; /* holds one reference; NULL: without one */
 	char name[SQL_NAME_MAX + 1]; /* the client's name for the statement */
+	struct server_renaming renaming;
 };
 
 /* Stores that the unnamed statement is `read`. statement: may be NULL. false: no memory. */

@@ -85,7 +85,7 @@ static bool note_parse(struct client *client, enum ledger_fate fate, bool is_ren
 	unnamed->number += fate == LEDGER_CLIENT;
 	unnamed->sync_epoch = server->wire.ledger.sync_epoch;
 	if (is_renamed)
-		change = server_renamed(change);
+		change = server_renamed(change, &client->sql->renaming);
 	return change && server_note_change(server, LEDGER_PARSE, fate, change);
 }
 
