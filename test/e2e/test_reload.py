@@ -1517,7 +1517,11 @@ DATABASE_KEYS = (
     Row("pool_mode", "pool_mode=transaction", a_session_becomes_a_transaction,
         dict(SMALL, pool_mode="session")),
     Row("pool_size", "pool_size=2", the_line_moves, databases={"app": "pool_size=1"}),
+    Row("query_timeout", "query_timeout=1", a_query_ends),
     Row("query_wait_timeout", "query_wait_timeout=1", waiting_ends, SMALL),
+    Row("transaction_timeout", "transaction_timeout=1", a_transaction_ends("25P04", "transaction timeout")),
+    Row("idle_transaction_timeout", "idle_transaction_timeout=1",
+        a_transaction_ends("25P03", "idle transaction timeout")),
     Row("reserve_pool_size", "reserve_pool_size=1", the_line_moves,
         dict(SMALL, reserve_pool_timeout="0.1")),
     Row("server_lifetime", "server_lifetime=1", idle_servers_go("server lifetime over")),
@@ -1632,7 +1636,8 @@ def keys_in_source(kind):
 
 def test_no_key_is_forgotten():
     names = {row.name for row in DATABASE_KEYS} | set(SERVERS) | {"standby_pool_size", "max_standby_lag", "max_standby_lag_bytes",
-                                                              "max_waiting", "weight", "guaranteed_servers"}
+                                                              "max_waiting", "weight", "guaranteed_servers",
+                                                              "hosts_from"}
     assert keys_in_source("DATABASE") == names
     assert keys_in_source("USER") == {row.name for row in USER_KEYS} | {"max_waiting", "priority", "weight",
                                                                     "guaranteed_servers"}
