@@ -892,8 +892,10 @@ void pool_unblock(struct pool *pool)
 {
 	struct asked_hosts asked;
 
-	share_wake_first(&pool->database->cap.share);
-	share_wake_first(&pool->role->cap.share);
+	if (share_want_count(&pool->database->cap.share))
+		share_wake_first(&pool->database->cap.share);
+	if (share_want_count(&pool->role->cap.share))
+		share_wake_first(&pool->role->cap.share);
 	if (!pool->pools->is_capped)
 		return;
 	asked = ask_hosts(pool);

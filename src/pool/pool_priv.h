@@ -118,7 +118,16 @@ struct borrower *pool_wait_again(struct server *server);
 void pool_fair_lend(struct borrower *borrower);
 
 /* A borrower parts from its server, in any way. */
-void pool_part(struct pool *pool, const struct borrower *borrower, const struct server *server);
+void pool_fair_part(struct pool *pool, const struct borrower *borrower,
+                    const struct server *server);
+
+static inline void pool_part(struct pool *pool, const struct borrower *borrower,
+                             const struct server *server)
+{
+	pool_count_served(pool, -1);
+	if (pool->fair)
+		pool_fair_part(pool, borrower, server);
+}
 
 /* Whether one of another group comes first, who has come later. */
 bool pool_fair_passes(const struct borrower *borrower);

@@ -37,7 +37,7 @@ static void count_busy(const struct server *server, int change)
 	pool->database->busy_count += (unsigned int)change;
 	pool->pools->busy_count += (unsigned int)change;
 	if (change < 0)
-		pools_changed(pool->pools);
+		watches_changed(pool->pools->with.watches, pool->pools->with.loop);
 }
 
 static void count_server(const struct server *server, int change)

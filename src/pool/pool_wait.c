@@ -62,20 +62,12 @@ void pool_fair_lend(struct borrower *borrower)
 		fair_lend(pool->fair, member, &who, loop_now(pool_loop(pool)));
 }
 
-static void part_share(struct pool *pool, const struct borrower *borrower,
-                       const struct server *server)
+void pool_fair_part(struct pool *pool, const struct borrower *borrower, const struct server *server)
 {
 	struct fair_member *member = fair_find(pool->fair, borrower);
 
 	if (member)
 		fair_return(pool->fair, member, loop_now(pool_loop(pool)) - server->lease.lent_at);
-}
-
-void pool_part(struct pool *pool, const struct borrower *borrower, const struct server *server)
-{
-	pool_count_served(pool, -1);
-	if (pool->fair)
-		part_share(pool, borrower, server);
 }
 
 bool pool_fair_passes(const struct borrower *borrower)
@@ -107,7 +99,7 @@ static void drop_shares(struct pool *pool)
 
 	TAILQ_FOREACH (borrower, &pool->members, node) {
 		if (borrower->state == BORROWER_SERVED)
-			part_share(pool, borrower, borrower->server);
+			pool_fair_part(pool, borrower, borrower->server);
 		else
 			leave_group(borrower, &pool->waiting);
 	}
