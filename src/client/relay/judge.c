@@ -559,8 +559,22 @@ static inline bool has_limits(const struct client *client, unsigned int features
 	       (type == 'Q' || type == 'P' || type == 'E');
 }
 
-static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
-                            struct batch *batch, size_t *head)
+/* Not inlined: most clients have no such limits. */
+__attribute__((noinline)) static enum judgement judge_limits(struct client *client,
+                                                             const struct frame *frame,
+                                                             struct bytes in, struct batch *batch,
+                                                             struct track_what *what)
+{
+	struct err err;
+
+	if (track_allows(client, frame, in, what, &err))
+		return JUDGE_SEND;
+	return client->state == CLIENT_ACTIVE ? refuse_frame(client, frame, &err, batch)
+	                                      : refuse_alone(client, frame->type, &err, batch);
+}
+
+static inline enum judgement judge(struct client *client, const struct frame *frame,
+                                   struct bytes in, struct batch *batch, size_t *head)
 {
 	const struct request *request = request_of(frame->type);
 	unsigned int features = client_features(client);
@@ -568,13 +582,13 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	enum judgement judgement = JUDGE_SEND;
 	struct track_what what = { 0 };
 	struct server *server;
-	struct err err;
 
 	if (is_decided(client, request, frame, in, features, &judgement))
 		return judgement;
-	if (is_limited && client->state != CLIENT_ACTIVE &&
-	    !track_allows(client, frame, in, &what, &err))
-		return refuse_alone(client, frame->type, &err, batch);
+	if (is_limited && client->state != CLIENT_ACTIVE)
+		judgement = judge_limits(client, frame, in, batch, &what);
+	if (judgement != JUDGE_SEND)
+		return judgement;
 	if (client->state != CLIENT_ACTIVE)
 		judgement = judge_without(client, frame, in, batch);
 	else if (features & CLIENT_HAS_HOSTS)
@@ -588,8 +602,10 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		slow_note(client, frame, in);
 	batch->server = server;
 	begin_query(client, server, frame, in);
-	if (is_limited && !track_allows(client, frame, in, &what, &err))
-		return refuse_frame(client, frame, &err, batch);
+	if (is_limited)
+		judgement = judge_limits(client, frame, in, batch, &what);
+	if (judgement != JUDGE_SEND)
+		return judgement;
 	if (client->is_position_due)
 		causal_note(client, frame, in);
 	judgement = judge_before(client, request, frame, in, batch);
