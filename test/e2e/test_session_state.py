@@ -145,8 +145,11 @@ def test_who_waits_for_a_place_can_cancel(start):
 def test_a_pin_that_has_waited_for_too_long_is_refused(start):
     weir = start(servers=2)
     first, second = weir.client(), weir.client()
+    first.query("BEGIN")
+    second.query("SELECT 1")  # both servers are there: a login may take longer than a second
+    first.query("COMMIT")
     first.query(CREATE)
-    weir.reload(query_wait_timeout=1)  # a login may take longer
+    weir.reload(query_wait_timeout=1)
     assert second.query(CREATE).error["C"] == "53300"
     assert second.value("SELECT 1") == "1"
 

@@ -30,17 +30,22 @@
 	       "How long a client has had a server each time, on average, in microseconds.")       \
 	COLUMN(INT8, wait_p50_us, (int64_t)sum.waits[0],                                           \
 	       "Half of the requests of the last ten minutes waited no longer, in microseconds.")  \
-	COLUMN(INT8, wait_p99_us, (int64_t)sum.waits[1], "99 % of them waited no longer.")         \
+	COLUMN(INT8, wait_p99_us, (int64_t)sum.waits[1],                                           \
+	       "99 % of the requests of these ten minutes waited no longer, in microseconds.")     \
 	COLUMN(INT4, wanted_p50, sum.wanted[0],                                                    \
 	       "Half of the requests came when no more clients than that had or wanted a server, " \
 	       "this one included.")                                                               \
-	COLUMN(INT4, wanted_p99, sum.wanted[1], "The same for 99 % of the requests.")              \
-	COLUMN(INT4, wanted_max, sum.wanted[2], "The same for all of them.")                       \
+	COLUMN(INT4, wanted_p99, sum.wanted[1],                                                    \
+	       "99 % of the requests came when no more clients than that had or wanted a server.") \
+	COLUMN(INT4, wanted_max, sum.wanted[2],                                                    \
+	       "No request came when more clients than that had or wanted a server.")              \
 	COLUMN(INT4, needed_p50, sum.needed[0],                                                    \
 	       "With so many servers, half of the requests would have waited less than "           \
 	       "queue_target, or 10 ms if that is 0.")                                             \
-	COLUMN(INT4, needed_p99, sum.needed[1], "The same for 99 % of them.")                      \
-	COLUMN(TEXT, advice, 0, "What follows from that.")                                         \
+	COLUMN(INT4, needed_p99, sum.needed[1],                                                    \
+	       "With so many servers, 99 % of the requests would have waited less than "           \
+	       "queue_target.")                                                                    \
+	COLUMN(TEXT, advice, 0, "What follows from these numbers.")                                \
 	COLUMN(TEXT, setting, 0, "The setting to write; NULL: none need be changed.")
 
 ROW_DECLARE(struct advice_row, advice_columns, ADVICE_ROW, char text[TEXT_SIZE], setting_text[48];);
