@@ -188,12 +188,17 @@ static void on_services(struct services *services, const struct service_host *li
 	struct finder *finder = container_of(services, struct finder, services);
 	struct buf hosts = { 0 };
 
-	for (unsigned int i = 0; i < count; i++)
-		buf_printf(&hosts, "%s%s:%u", i ? "," : "", list[i].name, list[i].port);
-	if (count && buf_ok(&hosts))
+	for (unsigned int i = 0; i < count; i++) {
+		if (hosts_source_names_host(bytes_text(list[i].name)))
+			buf_printf(&hosts, "%s%s:%u", hosts.count ? "," : "", list[i].name,
+			           list[i].port);
+	}
+	if (hosts.count && buf_ok(&hosts))
 		note_hosts(finder, buf_text(&hosts));
+	else if (!buf_ok(&hosts))
+		note_failure(finder, "out of memory");
 	else
-		note_failure(finder, count ? "out of memory" : failure);
+		note_failure(finder, count ? "its records name no hosts" : failure);
 	buf_free(&hosts);
 	ask_later(finder);
 }

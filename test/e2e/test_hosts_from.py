@@ -407,6 +407,19 @@ def test_srv_records(make_pgweir, name_server, named):
     assert names(weir) == {"three"}
 
 
+def test_srv_records_with_names_of_no_host(make_pgweir, name_server, named):
+    one = named("one")
+    service = "_postgresql._tcp.db.test"
+    name_server.names["pg.test"] = ["127.0.0.1"]
+    name_server.services[service] = [(0, one.port, name) for name in
+                                     ("/tmp", "@one", "a,b", "," * 60, "pg.test", "[a]")]
+    weir = start(make_pgweir, f"srv:{service}")
+    weir.account.write(f"{weir.dir}/resolv.conf", f"nameserver {name_server.address}\n", 0o644)
+    weir.configure(resolv_conf=f"{weir.dir}/resolv.conf").start()
+    wait_until(lambda: set(shown(weir)) == {f"pg.test:{one.port}"})
+    assert names(weir) == {"one"}
+
+
 def test_a_take_over_keeps_clients(make_pgweir, rest, named):
     one = named("one")
     rest.members = [member(one, "leader")]
