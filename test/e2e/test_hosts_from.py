@@ -336,6 +336,56 @@ def test_what_an_administrator_has_drained_stays_so(make_pgweir, rest, named):
     assert shown(weir)[place(one)]["state"] == "drained"
 
 
+def test_a_plan_that_changes(make_pgweir, rest, named):
+    """It has another time, or another member, or its time has passed long ago."""
+    one, two = named("one"), named("two")
+    rest.members = [member(one, "leader"), member(two)]
+    weir = start(make_pgweir, patroni(rest)).start()
+    wait_hosts(weir, one, two)
+
+    def plan(seconds, server, *drained):
+        rest.more = {"scheduled_switchover": {"at": soon(seconds), "from": server.name}}
+        wait_until(lambda: [host for host, row in shown(weir).items()
+                            if row["state"] in ("draining", "drained")] ==
+                   [place(each) for each in drained], what=f"{len(drained)} drained")
+
+    plan(1, one, one)
+    plan(3600, one)
+    plan(1, one, one)
+    plan(1, two, two)
+    plan(-3600, two)
+
+
+def test_what_an_administrator_says_meanwhile_stays(make_pgweir, rest, named):
+    one, two = named("one"), named("two")
+    rest.members = [member(one, "leader"), member(two)]
+    rest.more = {"scheduled_switchover": {"at": soon(1), "from": "one"}}
+    weir = start(make_pgweir, patroni(rest)).start()
+    weir.wait_log(f"DRAIN HOST {place(one)}")
+    weir.admin(f"DISABLE HOST '{place(one)}'")
+    rest.more = {}
+    rest.wait_asked(3)
+    assert shown(weir)[place(one)]["state"] == "disabled"
+
+
+def test_a_take_over_during_a_planned_switchover(make_pgweir, rest, named):
+    one, two = named("one"), named("two")
+    rest.members = [member(one, "leader"), member(two)]
+    rest.more = {"scheduled_switchover": {"at": soon(1), "from": "one"}}
+    weir = start(make_pgweir, patroni(rest)).start()
+    weir.wait_log(f"DRAIN HOST {place(one)}")
+    weir.disconnect_console()
+    weir.take_over()
+
+    def is_drained():
+        row = shown(weir).get(place(one))
+        return row and row["state"] in ("draining", "drained")
+
+    wait_until(is_drained)
+    rest.more = {}
+    wait_until(lambda: not is_drained())
+
+
 # -- reload, SET, take-over --------------------------------------------------------------------------
 
 
