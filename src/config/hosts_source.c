@@ -85,6 +85,18 @@ bool hosts_source_read(const char *text, struct hosts_source *source, struct err
 	               "must be srv:_postgresql._tcp.name or patroni:http://host:8008/cluster");
 }
 
+bool hosts_source_names_host(struct bytes name)
+{
+	for (size_t i = 0; i < name.count; i++) {
+		char c = name.at[i];
+		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+		if (!is_letter && !(c >= '0' && c <= '9') && !memchr("-._:%", c, 5))
+			return false;
+	}
+	return name.count > 0;
+}
+
 void hosts_source_show(const struct hosts_source *source, struct strbuf *out)
 {
 	if (source->kind == HOSTS_FROM_SRV) {

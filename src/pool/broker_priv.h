@@ -15,6 +15,7 @@
 struct closed_host {
 	struct closed_host *next;
 	enum host_admin admin;
+	bool is_planned; /* drained for a switchover, and not by an administrator */
 	char name[];
 };
 
@@ -41,7 +42,7 @@ struct broker {
 	atomic_uint moving_count; /* servers in letters */
 	unsigned int loop_count, member_count;
 	struct cluster *clusters;
-	struct closed_host *closed_hosts; /* those that an administrator has drained or disabled */
+	struct closed_host *closed_hosts; /* those that are drained or disabled */
 	unsigned int closed_count;
 	struct clusters_listener *listener;
 	struct tally *tallies;

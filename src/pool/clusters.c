@@ -164,8 +164,10 @@ static bool note_closed(struct broker *broker, const char *host, enum host_admin
 	}
 	if (!closed)
 		closed = add_closed(broker, host);
-	if (closed)
+	if (closed) {
 		closed->admin = admin;
+		closed->is_planned = false;
+	}
 	return closed != NULL;
 }
 
@@ -219,17 +221,51 @@ static void set_admin(struct broker *broker, struct cluster *cluster, const char
 	wake_all(cluster);
 }
 
+static bool set_admin_all(struct broker *broker, const char *host, enum host_admin admin,
+                          usec_t now)
+{
+	bool is_noted = note_closed(broker, host, admin);
+	struct cluster *cluster;
+
+	assert_locked(&broker->lock);
+	for (cluster = broker->clusters; is_noted && cluster; cluster = cluster->hh.next)
+		set_admin(broker, cluster, host, admin, now);
+	return is_noted;
+}
+
 bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now)
 {
-	struct cluster *cluster;
 	bool is_noted;
 
 	lock_of(broker);
-	is_noted = note_closed(broker, host, admin);
-	for (cluster = broker->clusters; is_noted && cluster; cluster = cluster->hh.next)
-		set_admin(broker, cluster, host, admin, now);
+	is_noted = set_admin_all(broker, host, admin, now);
 	unlock_of(broker);
 	return is_noted;
+}
+
+bool clusters_plan_begin(struct broker *broker, const char *host, usec_t now)
+{
+	struct bytes name = bytes_text(host);
+	bool is_begun;
+
+	lock_of(broker);
+	is_begun = !*find_closed(broker, name) && set_admin_all(broker, host, HOST_DRAINING, now);
+	if (is_begun)
+		(*find_closed(broker, name))->is_planned = true;
+	unlock_of(broker);
+	return is_begun;
+}
+
+bool clusters_plan_end(struct broker *broker, const char *host, usec_t now)
+{
+	const struct closed_host *closed;
+	bool is_ended;
+
+	lock_of(broker);
+	closed = *find_closed(broker, bytes_text(host));
+	is_ended = closed && closed->is_planned && set_admin_all(broker, host, HOST_ENABLED, now);
+	unlock_of(broker);
+	return is_ended;
 }
 
 enum host_admin clusters_admin(struct broker *broker, const char *host)

@@ -92,44 +92,41 @@ static void ask_later(struct finder *finder)
 
 /* ---- a planned switchover ---- */
 
-static void set_admin(const struct finder *finder, const char *host, enum host_admin admin)
-{
-	clusters_set_admin(finder->finders->pools->with.broker, host, admin,
-	                   loop_now(loop_of(finder)));
-}
-
 static void end_leave(struct finder *finder)
 {
-	if (!*finder->leaving)
-		return;
-	log_source(finder, LOG_LEVEL_INFO, "no switchover is planned any more, ENABLE HOST ",
-	           finder->leaving);
-	set_admin(finder, finder->leaving, HOST_ENABLED);
+	struct broker *broker = finder->finders->pools->with.broker;
+
+	if (*finder->leaving &&
+	    clusters_plan_end(broker, finder->leaving, loop_now(loop_of(finder))))
+		log_source(finder, LOG_LEVEL_INFO,
+		           "no switchover is planned any more, ENABLE HOST ", finder->leaving);
 	*finder->leaving = 0;
 }
 
 static void begin_leave(struct finder *finder, const char *host)
 {
-	const struct pools *pools = finder->finders->pools;
+	struct broker *broker = finder->finders->pools->with.broker;
+	usec_t now = loop_now(loop_of(finder));
 
-	if (*finder->leaving || clusters_admin(pools->with.broker, host) != HOST_ENABLED)
+	if (*finder->leaving || !clusters_plan_begin(broker, host, now))
 		return;
 	log_source(finder, LOG_LEVEL_INFO, "a switchover is about to begin, DRAIN HOST ", host);
 	memcpy(finder->leaving, host, strlen(host) + 1);
-	finder->leave_end = loop_now(loop_of(finder)) + LEAVE_EARLY + LEAVE_MAX;
-	set_admin(finder, host, HOST_DRAINING);
+	finder->leave_end = now + LEAVE_EARLY + LEAVE_MAX;
 }
 
 /* *period: until the next look. */
 static void look_at_plan(struct finder *finder, const struct patroni *patroni, usec_t *period)
 {
 	usec_t left = patroni->leaves_at * USEC_PER_SEC - wall_now() - LEAVE_EARLY;
+	bool is_due = patroni->leaves_at && left <= 0 && left > -LEAVE_MAX;
 
-	if (!patroni->leaves_at)
+	/* The plan may have another time now, or another member. */
+	if (!is_due || strcmp(patroni->leaving, finder->leaving) != 0)
 		end_leave(finder);
-	else if (left <= 0 && left > -LEAVE_MAX)
+	if (is_due)
 		begin_leave(finder, patroni->leaving);
-	else if (left > 0 && left < *period)
+	else if (patroni->leaves_at && left > 0 && left < *period)
 		*period = left;
 }
 
@@ -188,12 +185,17 @@ static void on_services(struct services *services, const struct service_host *li
 	struct finder *finder = container_of(services, struct finder, services);
 	struct buf hosts = { 0 };
 
-	for (unsigned int i = 0; i < count; i++)
-		buf_printf(&hosts, "%s%s:%u", i ? "," : "", list[i].name, list[i].port);
-	if (count && buf_ok(&hosts))
+	for (unsigned int i = 0; i < count; i++) {
+		if (hosts_source_names_host(bytes_text(list[i].name)))
+			buf_printf(&hosts, "%s%s:%u", hosts.count ? "," : "", list[i].name,
+			           list[i].port);
+	}
+	if (hosts.count && buf_ok(&hosts))
 		note_hosts(finder, buf_text(&hosts));
+	else if (!buf_ok(&hosts))
+		note_failure(finder, "out of memory");
 	else
-		note_failure(finder, count ? "out of memory" : failure);
+		note_failure(finder, count ? "its records name no hosts" : failure);
 	buf_free(&hosts);
 	ask_later(finder);
 }

@@ -425,7 +425,7 @@ bool handover_clusters_write(struct broker *broker, struct channel *channel)
 	bool ok = true;
 
 	for (; ok && closed; closed = closed->next)
-		ok = write_closed(closed, channel);
+		ok = closed->is_planned || write_closed(closed, channel);
 	for (cluster = broker->clusters; ok && cluster; cluster = cluster->hh.next)
 		ok = write_cluster(cluster, channel);
 	return ok;

@@ -17,21 +17,7 @@
 
 #include "pgweir/base/json.h"
 #include "pgweir/config/entries.h"
-
-/* A name or an address that can be an item of a list, and is no directory of a Unix socket. */
-static bool is_host(struct bytes host)
-{
-	if (!host.count || host.count > PATRONI_HOST_MAX)
-		return false;
-	for (size_t i = 0; i < host.count; i++) {
-		char c = host.at[i];
-		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-
-		if (!is_letter && !(c >= '0' && c <= '9') && !memchr("-._:%", c, 5))
-			return false;
-	}
-	return true;
-}
+#include "pgweir/config/hosts_source.h"
 
 /* 0: it is none. */
 static int port_of(struct bytes digits)
@@ -52,7 +38,8 @@ static bool place_of(const struct json *member, char out[PATRONI_PLACE_SIZE])
 	struct json host, port;
 	bool is_v6;
 
-	if (!json_find(member, "host", &host) || host.kind != JSON_TEXT || !is_host(host.text) ||
+	if (!json_find(member, "host", &host) || host.kind != JSON_TEXT ||
+	    host.text.count > PATRONI_HOST_MAX || !hosts_source_names_host(host.text) ||
 	    !json_find(member, "port", &port) || port.kind != JSON_WORD || !port_of(port.text))
 		return false;
 	is_v6 = memchr(host.text.at, ':', host.text.count) != NULL;

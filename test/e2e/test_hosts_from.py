@@ -336,6 +336,56 @@ def test_what_an_administrator_has_drained_stays_so(make_pgweir, rest, named):
     assert shown(weir)[place(one)]["state"] == "drained"
 
 
+def test_a_plan_that_changes(make_pgweir, rest, named):
+    """It has another time, or another member, or its time has passed long ago."""
+    one, two = named("one"), named("two")
+    rest.members = [member(one, "leader"), member(two)]
+    weir = start(make_pgweir, patroni(rest)).start()
+    wait_hosts(weir, one, two)
+
+    def plan(seconds, server, *drained):
+        rest.more = {"scheduled_switchover": {"at": soon(seconds), "from": server.name}}
+        wait_until(lambda: [host for host, row in shown(weir).items()
+                            if row["state"] in ("draining", "drained")] ==
+                   [place(each) for each in drained], what=f"{len(drained)} drained")
+
+    plan(1, one, one)
+    plan(3600, one)
+    plan(1, one, one)
+    plan(1, two, two)
+    plan(-3600, two)
+
+
+def test_what_an_administrator_says_meanwhile_stays(make_pgweir, rest, named):
+    one, two = named("one"), named("two")
+    rest.members = [member(one, "leader"), member(two)]
+    rest.more = {"scheduled_switchover": {"at": soon(1), "from": "one"}}
+    weir = start(make_pgweir, patroni(rest)).start()
+    weir.wait_log(f"DRAIN HOST {place(one)}")
+    weir.admin(f"DISABLE HOST '{place(one)}'")
+    rest.more = {}
+    rest.wait_asked(3)
+    assert shown(weir)[place(one)]["state"] == "disabled"
+
+
+def test_a_take_over_during_a_planned_switchover(make_pgweir, rest, named):
+    one, two = named("one"), named("two")
+    rest.members = [member(one, "leader"), member(two)]
+    rest.more = {"scheduled_switchover": {"at": soon(1), "from": "one"}}
+    weir = start(make_pgweir, patroni(rest)).start()
+    weir.wait_log(f"DRAIN HOST {place(one)}")
+    weir.disconnect_console()
+    weir.take_over()
+
+    def is_drained():
+        row = shown(weir).get(place(one))
+        return row and row["state"] in ("draining", "drained")
+
+    wait_until(is_drained)
+    rest.more = {}
+    wait_until(lambda: not is_drained())
+
+
 # -- reload, SET, take-over --------------------------------------------------------------------------
 
 
@@ -405,6 +455,19 @@ def test_srv_records(make_pgweir, name_server, named):
     weir.wait_log("cannot be asked, the last list of hosts stays: ")
     assert ": fails for " in shown(weir)[f"pg.test:{three.port}"]["hosts_from"]
     assert names(weir) == {"three"}
+
+
+def test_srv_records_with_names_of_no_host(make_pgweir, name_server, named):
+    one = named("one")
+    service = "_postgresql._tcp.db.test"
+    name_server.names["pg.test"] = ["127.0.0.1"]
+    name_server.services[service] = [(0, one.port, name) for name in
+                                     ("/tmp", "@one", "a,b", "," * 60, "pg.test", "[a]")]
+    weir = start(make_pgweir, f"srv:{service}")
+    weir.account.write(f"{weir.dir}/resolv.conf", f"nameserver {name_server.address}\n", 0o644)
+    weir.configure(resolv_conf=f"{weir.dir}/resolv.conf").start()
+    wait_until(lambda: set(shown(weir)) == {f"pg.test:{one.port}"})
+    assert names(weir) == {"one"}
 
 
 def test_a_take_over_keeps_clients(make_pgweir, rest, named):

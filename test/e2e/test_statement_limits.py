@@ -4,7 +4,7 @@
 import pytest
 
 from .kit.wait import wait_until
-from .kit.wire import Refused, bind, describe, execute, parse, query, sync
+from .kit.wire import Refused, bind, close, describe, execute, flush, parse, query, sync
 
 # Each takes what only its test holds, so it runs as long as the test wants.
 LOCK = "SELECT pg_advisory_xact_lock(4711)"
@@ -130,6 +130,29 @@ def test_the_extended_protocol(weir):
     assert client.ask(bind(name="mine"), execute(), sync()).rows == [["1", "1"]]
 
 
+@pytest.mark.parametrize("mode", ("transaction", "session", "statement"))
+def test_a_pipeline_stays_in_step(pgweir, mode):
+    """What is behind a refused message is skipped up to the Sync, and what is behind that is not."""
+    weir = pgweir(pool_mode=mode, track_statements=100)
+    blocked = digest(weir, "SELECT 1, 1")
+    client = weir.client()
+    client.ask(parse("SELECT 1, 1", "mine"), parse("SELECT 5", "five"), sync())
+    limit(weir, **{"_" + blocked: "block=1"})
+    good = parse("SELECT 3") + bind() + execute()
+    for bad in (parse("SELECT 1, 1") + bind() + execute(), bind(name="mine") + execute(),
+                bind(name="mine") + flush() + execute(),
+                parse("SELECT 1, 1", "other") + bind(name="other") + execute()):
+        for before in (b"", good):
+            for behind in (b"", good, close("S", "five"), parse("SELECT 9", "five")):
+                client.send(before, bad, behind, sync(), good, sync(), query("SELECT 1, 1"),
+                            query("SELECT 4"), bind(name="five") + execute(), sync())
+                refused(client.read_result(), "42501", "is blocked")
+                assert client.read_result().rows == [["3"]]
+                refused(client.read_result(), "42501", "is blocked")
+                assert client.read_result().rows == [["4"]]
+                assert client.read_result().rows == [["5"]]
+
+
 def test_execute_of_sql(pgweir):
     weir = pgweir(pool_mode="transaction", track_statements=100)
     client = weir.client()
@@ -227,6 +250,47 @@ def test_what_its_client_has_left_still_runs(pgweir, postgres, lock):
     assert waiting(postgres) == 1
     lock.close()
     wait_until(lambda: not client.query(LOCK).errors)
+
+
+def used(weir):
+    return next(row["used"] for row in weir.admin("SHOW LIMITS") if row["statement"])
+
+
+def newest(weir):
+    """The client of the application that has come last."""
+    return max(row["id"] for row in weir.admin("SHOW CLIENTS") if row["database"] == "app")
+
+
+ON_BACKENDS = "SELECT pg_{}_backend(pid) FROM pg_locks WHERE objid = 4711 AND NOT granted"
+ENDS = {
+    "cancel": lambda weir, postgres, client: postgres.value(ON_BACKENDS.format("cancel")),
+    "terminate": lambda weir, postgres, client: postgres.value(ON_BACKENDS.format("terminate")),
+    "kill": lambda weir, postgres, client: weir.admin(
+        f"KILL_CLIENT {newest(weir)}"),
+    "close": lambda weir, postgres, client: client.close(),
+    "reset": lambda weir, postgres, client: client.reset(),
+    "noise": lambda weir, postgres, client: client.send(b"!\0\0\0\4"),
+}
+
+
+@pytest.mark.usefixtures("lock")
+@pytest.mark.parametrize("mode", ("transaction", "session"))
+@pytest.mark.parametrize("loops", (1, 3))
+def test_however_it_ends_it_is_no_longer_counted(pgweir, postgres, mode, loops):
+    weir = pgweir(pool_mode=mode, track_statements=100, default_pool_size=10, loops=loops)
+    limited = digest(weir, LOCK.replace("4711", "1"))
+    limit(weir, **{"_" + limited: "max_running=1"})
+    for end in ENDS.values():
+        for last in (sync(), flush()):
+            client = weir.client()
+            client.send(parse(LOCK) + bind() + execute() + last)
+            wait_waiting(postgres, 1)
+            assert used(weir) == 1
+            end(weir, postgres, client)
+            if end is ENDS["cancel"]:
+                client.close()
+            wait_until(lambda: used(weir) == 0)
+            wait_waiting(postgres, 0)
 
 
 def test_a_reload_counts_what_runs(pgweir, postgres, lock):

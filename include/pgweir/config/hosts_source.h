@@ -31,6 +31,12 @@ bool hosts_source_read(const char *text, struct hosts_source *source, struct err
 unsigned int hosts_source_count(const struct hosts_source *source);
 struct bytes hosts_source_host(const struct hosts_source *source, unsigned int number);
 
+/*
+ * Whether an answer names a host by that: a name or an address that can be an item of a list, and
+ * is no directory of a Unix socket.
+ */
+bool hosts_source_names_host(struct bytes name);
+
 /* As people may see it: without the login. */
 void hosts_source_show(const struct hosts_source *source, struct strbuf *out);
 

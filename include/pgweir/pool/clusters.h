@@ -45,6 +45,14 @@ void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t no
  */
 bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now);
 
+/*
+ * As DRAIN HOST and ENABLE HOST, for a switchover that is planned. What an administrator says comes
+ * first: false, and nothing changes, if the host has a state already, or another one since then. It
+ * is not handed over, as the plan is known to the other process, too.
+ */
+bool clusters_plan_begin(struct broker *broker, const char *host, usec_t now);
+bool clusters_plan_end(struct broker *broker, const char *host, usec_t now);
+
 /* The state that was set. */
 enum host_admin clusters_admin(struct broker *broker, const char *host);
 
