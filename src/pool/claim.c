@@ -4,6 +4,7 @@
 /* The classes of a rank, in its upper bits; below is what the pool would have for its weight. */
 #define FIRST_ONE ((uint64_t)1 << 62)
 #define ONE_MORE ((uint64_t)2 << 62)
+#define SPARE_ONE ((uint64_t)3 << 62)
 
 static uint64_t for_weight(uint64_t servers, const struct claim_pool *pool)
 {
@@ -25,6 +26,8 @@ static bool can_spare(const struct claim_pool *pool)
 
 uint64_t claim_rank(const struct claim_pool *pool)
 {
+	if (pool->is_spare)
+		return SPARE_ONE;
 	if (is_owed(pool))
 		return 0;
 	return pool->servers ? ONE_MORE + for_weight(pool->servers + 1, pool) : FIRST_ONE;

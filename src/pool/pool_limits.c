@@ -270,6 +270,7 @@ static struct claim_pool what_it_has(const struct pool *pool)
 	return (struct claim_pool){
 		.servers = share_servers(&pool->share),
 		.weight = pool->limits.weight,
+		.is_spare = pool->claims_spare,
 		.owners = { { share_servers(&database->share), database->guaranteed },
 		            { share_servers(&role->share), role->guaranteed } },
 	};
@@ -494,10 +495,10 @@ static bool make_space(struct pool *pool, enum permit permit, enum eviction evic
 		share_wake_first(&cap->share); /* what it claims may have changed */
 		return false;
 	}
-	if (eviction != EVICT_NONE && evict_idle(cap, eviction == EVICT_OTHERS ? pool : NULL))
+	if (eviction > EVICT_NONE && evict_idle(cap, eviction == EVICT_OTHERS ? pool : NULL))
 		return true;
 	block_pool(pool, cap);
-	pool->wants_eviction |= eviction != EVICT_NONE;
+	pool->wants_eviction |= eviction > EVICT_NONE;
 	return false;
 }
 
@@ -510,11 +511,24 @@ void pool_evict_elsewhere(struct pool *pool)
 	pool->wants_eviction = false;
 }
 
+/* In this pool_serve(). */
+static bool is_refused(const struct pool *pool)
+{
+	for (int i = 0; i < CAPS; i++) {
+		if (pool->blocks[i].is_refused)
+			return true;
+	}
+	return false;
+}
+
 bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction eviction)
 {
 	struct permit_ask ask = ask_for(pool, pool->wanted_host, most);
 	enum permit permit;
 
+	/* Somebody may wait for what it was refused before. */
+	if (eviction != FOR_NOBODY || !is_refused(pool))
+		pool->claims_spare = eviction == FOR_NOBODY;
 	ask.claim = claim_of(pool);
 	while ((permit = broker_take(&ask)) != PERMIT_GRANTED) {
 		if (permit == PERMIT_POOL_FULL || !make_space(pool, permit, eviction))
