@@ -271,8 +271,9 @@ static struct claim_pool what_it_has(const struct pool *pool)
 		.servers = share_servers(&pool->share),
 		.weight = pool->limits.weight,
 		.is_spare = pool->claims_spare,
-		.owners = { { share_servers(&database->share), database->guaranteed },
-		            { share_servers(&role->share), role->guaranteed } },
+		.owners = { { share_servers(&database->share), database->guaranteed,
+		              database->share.tally },
+		            { share_servers(&role->share), role->guaranteed, role->share.tally } },
 	};
 }
 
@@ -312,10 +313,18 @@ static struct pool *first_blocked(struct cap *cap)
 static bool want_for(struct cap *cap)
 {
 	const struct pool *first = first_blocked(cap);
-	uint64_t rank = first ? first->blocks[cap->kind].node.key : 0;
+	struct share *share = &cap->share;
 
-	atomic_store_explicit(&cap->share.wanted_rank, rank, memory_order_relaxed);
-	return share_want(&cap->share, first ? first->blocked_since : 0, first != NULL);
+	/* Other loops see the last claim until share_want() has the lock: not one before all. */
+	if (!first)
+		return share_want(share, 0, 0);
+	atomic_store_explicit(&share->wanted_rank, first->blocks[cap->kind].node.key,
+	                      memory_order_relaxed);
+	atomic_store_explicit(&share->wanted_by[0], first->database->cap.share.tally,
+	                      memory_order_relaxed);
+	atomic_store_explicit(&share->wanted_by[1], first->role->cap.share.tally,
+	                      memory_order_relaxed);
+	return share_want(share, first->blocked_since, 1);
 }
 
 static void count_blocked(const struct cap *cap, int change)
@@ -454,9 +463,9 @@ static struct claim claim_of(const struct pool *pool)
 	const struct claim_pool has = what_it_has(pool);
 
 	return (struct claim){
-		claim_rank(&has),
-		is_blocked(pool) || pool->is_unblocked ? pool->blocked_since
-						       : loop_now(pool_loop(pool)),
+		.rank = claim_rank(&has),
+		.since = is_blocked(pool) || pool->is_unblocked ? pool->blocked_since
+		                                                : loop_now(pool_loop(pool)),
 	};
 }
 
@@ -822,6 +831,8 @@ static bool yields(struct pool *pool, struct server *server, const struct claim_
 			continue;
 		pool_leave_blocked(pool);
 		begin_to_claim(pool);
+		/* Without this server, its owners may be owed one at once, and others not yet. */
+		share_favour_first(&cap->share);
 		server_close_for(server, kinds[i].evicted);
 		return true;
 	}

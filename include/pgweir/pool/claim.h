@@ -31,13 +31,15 @@ struct claim_pool {
 	bool is_spare; /* nobody waits for the server that it wants */
 	struct {
 		unsigned int servers, guaranteed;
-	} owners[2]; /* its database, its user */
+		const void *who; /* only compared */
+	} owners[2];             /* its database, its user */
 };
 
 /* The claim of a pool that wants a server. Zeroed: it comes before all others. */
 struct claim {
 	uint64_t rank; /* claim_rank() */
 	usec_t since;
+	const void *owners[2]; /* as in struct claim_pool; NULL: not known */
 };
 
 /* The lower, the sooner. It changes only with numbers of servers. */

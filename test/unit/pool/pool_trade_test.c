@@ -739,6 +739,34 @@ START_TEST(min_pool_size_takes_no_server_for_which_clients_wait)
 }
 END_TEST
 
+/* What one gives up stays with the database: what it is guaranteed is no reason to keep it. */
+START_TEST(pools_of_a_database_take_turns_within_its_guarantee)
+{
+	struct peer clients[2], other;
+	char entry[128];
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER "\nmax_db_connections = 1");
+	snprintf(entry, sizeof(entry), "host=%s guaranteed_servers=1", hall.loops[0].host);
+	for (int i = 0; i < LOOPS; i++)
+		engine_reload(&hall.loops[i], ONE_SERVER "\nmax_db_connections = 1", entry);
+	for (int i = 0; i < 2; i++)
+		clients[i] = client_in(&hall, 0, "u0", "d0");
+	for (int i = 0; i < 2; i++)
+		ask(&hall, &clients[i]);
+	other = enter(&hall, 1, "u1", "d0");
+	expect_waiting(&hall, 0, 1);
+	let_servers_be_old(&hall);
+	answer(&hall, 0);
+	ck_assert(is_in(&hall, 1, &other));
+	ck_assert_uint_eq(hall.most_open_count, 1);
+	for (int i = 0; i < 2; i++)
+		peer_close(&clients[i]);
+	peer_close(&other);
+	hall_close(&hall);
+}
+END_TEST
+
 #define RESERVE                                                                   \
 	"pool_mode = transaction\ndefault_pool_size = 1\nreserve_pool_size = 1\n" \
 	"reserve_pool_timeout = 10"
@@ -1138,6 +1166,7 @@ int main(void)
 	tcase_add_test(tests, an_idle_server_of_the_pool_moves_instead);
 	tcase_add_test(tests, blocked_loops_are_served_in_order);
 	tcase_add_test(tests, min_pool_size_takes_no_server_for_which_clients_wait);
+	tcase_add_test(tests, pools_of_a_database_take_turns_within_its_guarantee);
 	tcase_add_test(tests, the_reserve_is_one_for_all_loops);
 	tcase_add_test(tests, min_pool_size_is_the_sum_over_loops);
 	tcase_add_test(tests, a_smaller_pool_size_closes_idle_servers_of_all_loops);
