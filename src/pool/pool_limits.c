@@ -886,7 +886,7 @@ static void hear(struct pools *pools, struct cap *cap)
 	struct cap_host *held = hold_cap(cap);
 	struct share *share = &cap->share;
 
-	if (held)
+	if (held && atomic_load(&share->tally->granted))
 		limit_host(pools, held);
 	if (share_servers(share) < cap->guaranteed)
 		claim_sooner(pools, cap);

@@ -767,6 +767,27 @@ START_TEST(pools_of_a_database_take_turns_within_its_guarantee)
 }
 END_TEST
 
+/* Each wake would allow four more. */
+START_TEST(an_address_that_says_nothing_yet_gets_four_logins)
+{
+	static const char *const users[] = { "u0", "u1", "u2" }, *const databases[] = { "d0",
+		                                                                        "d1" };
+	struct peer clients[6];
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\nmax_host_connections = auto");
+	for (int i = 0; i < 6; i++)
+		clients[i] = enter(&hall, 0, users[i % 3], databases[i / 3]);
+	ck_assert_uint_eq(hall.server_count, 4);
+	share_wake_first(&hall.loops[0].pools->host_table->cap.share);
+	play(&hall);
+	ck_assert_uint_eq(hall.server_count, 4);
+	for (int i = 0; i < 6; i++)
+		peer_close(&clients[i]);
+	hall_close(&hall);
+}
+END_TEST
+
 #define RESERVE                                                                   \
 	"pool_mode = transaction\ndefault_pool_size = 1\nreserve_pool_size = 1\n" \
 	"reserve_pool_timeout = 10"
@@ -1167,6 +1188,7 @@ int main(void)
 	tcase_add_test(tests, blocked_loops_are_served_in_order);
 	tcase_add_test(tests, min_pool_size_takes_no_server_for_which_clients_wait);
 	tcase_add_test(tests, pools_of_a_database_take_turns_within_its_guarantee);
+	tcase_add_test(tests, an_address_that_says_nothing_yet_gets_four_logins);
 	tcase_add_test(tests, the_reserve_is_one_for_all_loops);
 	tcase_add_test(tests, min_pool_size_is_the_sum_over_loops);
 	tcase_add_test(tests, a_smaller_pool_size_closes_idle_servers_of_all_loops);
