@@ -940,7 +940,7 @@ void pool_pass_on(struct pool *pool)
 {
 	bool was_unblocked = pool->is_unblocked;
 
-	if (!was_unblocked && !is_blocked(pool))
+	if (!was_unblocked && !is_blocked(pool) && !pool->wanted_host)
 		return;
 	pool->is_unblocked = false;
 	for (int i = 0; i < CAPS; i++) {
