@@ -67,6 +67,8 @@ static inline struct claim share_claim(const struct share *share)
 	return (struct claim){
 		atomic_load_explicit(&share->wanted_rank, memory_order_relaxed),
 		atomic_load_explicit(&share->wanted_since, memory_order_relaxed),
+		{ atomic_load_explicit(&share->wanted_by[0], memory_order_relaxed),
+		  atomic_load_explicit(&share->wanted_by[1], memory_order_relaxed) },
 	};
 }
 

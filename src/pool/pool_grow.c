@@ -118,7 +118,7 @@ static void grow_to_minimum(struct pool *pool)
 
 	if (share_servers(&pool->share) < least && pool_login_count(pool) == 0 &&
 	    share_logins(&pool->share) == 0 && pool_may_try(pool) &&
-	    pool_take_permit(pool, least, EVICT_NONE))
+	    pool_take_permit(pool, least, FOR_NOBODY))
 		launch_shared(pool);
 }
 

@@ -270,8 +270,10 @@ static struct claim_pool what_it_has(const struct pool *pool)
 	return (struct claim_pool){
 		.servers = share_servers(&pool->share),
 		.weight = pool->limits.weight,
-		.owners = { { share_servers(&database->share), database->guaranteed },
-		            { share_servers(&role->share), role->guaranteed } },
+		.is_spare = pool->claims_spare,
+		.owners = { { share_servers(&database->share), database->guaranteed,
+		              database->share.tally },
+		            { share_servers(&role->share), role->guaranteed, role->share.tally } },
 	};
 }
 
@@ -311,10 +313,18 @@ static struct pool *first_blocked(struct cap *cap)
 static bool want_for(struct cap *cap)
 {
 	const struct pool *first = first_blocked(cap);
-	uint64_t rank = first ? first->blocks[cap->kind].node.key : 0;
+	struct share *share = &cap->share;
 
-	atomic_store_explicit(&cap->share.wanted_rank, rank, memory_order_relaxed);
-	return share_want(&cap->share, first ? first->blocked_since : 0, first != NULL);
+	/* Other loops see the last claim until share_want() has the lock: not one before all. */
+	if (!first)
+		return share_want(share, 0, 0);
+	atomic_store_explicit(&share->wanted_rank, first->blocks[cap->kind].node.key,
+	                      memory_order_relaxed);
+	atomic_store_explicit(&share->wanted_by[0], first->database->cap.share.tally,
+	                      memory_order_relaxed);
+	atomic_store_explicit(&share->wanted_by[1], first->role->cap.share.tally,
+	                      memory_order_relaxed);
+	return share_want(share, first->blocked_since, 1);
 }
 
 static void count_blocked(const struct cap *cap, int change)
@@ -453,9 +463,9 @@ static struct claim claim_of(const struct pool *pool)
 	const struct claim_pool has = what_it_has(pool);
 
 	return (struct claim){
-		claim_rank(&has),
-		is_blocked(pool) || pool->is_unblocked ? pool->blocked_since
-						       : loop_now(pool_loop(pool)),
+		.rank = claim_rank(&has),
+		.since = is_blocked(pool) || pool->is_unblocked ? pool->blocked_since
+		                                                : loop_now(pool_loop(pool)),
 	};
 }
 
@@ -494,10 +504,10 @@ static bool make_space(struct pool *pool, enum permit permit, enum eviction evic
 		share_wake_first(&cap->share); /* what it claims may have changed */
 		return false;
 	}
-	if (eviction != EVICT_NONE && evict_idle(cap, eviction == EVICT_OTHERS ? pool : NULL))
+	if (eviction > EVICT_NONE && evict_idle(cap, eviction == EVICT_OTHERS ? pool : NULL))
 		return true;
 	block_pool(pool, cap);
-	pool->wants_eviction |= eviction != EVICT_NONE;
+	pool->wants_eviction |= eviction > EVICT_NONE;
 	return false;
 }
 
@@ -510,11 +520,24 @@ void pool_evict_elsewhere(struct pool *pool)
 	pool->wants_eviction = false;
 }
 
+/* In this pool_serve(). */
+static bool is_refused(const struct pool *pool)
+{
+	for (int i = 0; i < CAPS; i++) {
+		if (pool->blocks[i].is_refused)
+			return true;
+	}
+	return false;
+}
+
 bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction eviction)
 {
 	struct permit_ask ask = ask_for(pool, pool->wanted_host, most);
 	enum permit permit;
 
+	/* Somebody may wait for what it was refused before. */
+	if (eviction != FOR_NOBODY || !is_refused(pool))
+		pool->claims_spare = eviction == FOR_NOBODY;
 	ask.claim = claim_of(pool);
 	while ((permit = broker_take(&ask)) != PERMIT_GRANTED) {
 		if (permit == PERMIT_POOL_FULL || !make_space(pool, permit, eviction))
@@ -808,6 +831,8 @@ static bool yields(struct pool *pool, struct server *server, const struct claim_
 			continue;
 		pool_leave_blocked(pool);
 		begin_to_claim(pool);
+		/* Without this server, its owners may be owed one at once, and others not yet. */
+		share_favour_first(&cap->share);
 		server_close_for(server, kinds[i].evicted);
 		return true;
 	}
@@ -861,7 +886,7 @@ static void hear(struct pools *pools, struct cap *cap)
 	struct cap_host *held = hold_cap(cap);
 	struct share *share = &cap->share;
 
-	if (held)
+	if (held && atomic_load(&share->tally->granted))
 		limit_host(pools, held);
 	if (share_servers(share) < cap->guaranteed)
 		claim_sooner(pools, cap);
@@ -915,7 +940,7 @@ void pool_pass_on(struct pool *pool)
 {
 	bool was_unblocked = pool->is_unblocked;
 
-	if (!was_unblocked && !is_blocked(pool))
+	if (!was_unblocked && !is_blocked(pool) && !pool->wanted_host)
 		return;
 	pool->is_unblocked = false;
 	for (int i = 0; i < CAPS; i++) {

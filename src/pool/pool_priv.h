@@ -217,6 +217,7 @@ void pool_tell_hosts(const struct pool *pool, struct buf *out);
 /* ---- limits of servers: pool_limits.c ---- */
 
 enum eviction {
+	FOR_NOBODY, /* none; and the claim of the pool is the last one */
 	EVICT_NONE,
 	EVICT_OTHERS, /* idle servers of other pools */
 	EVICT_ANY

@@ -400,6 +400,18 @@ bool share_first_claim(const struct share *share, struct claim *claim)
 	return first != NULL;
 }
 
+void share_favour_first(struct share *share)
+{
+	struct broker *broker = share->member->broker;
+	struct share *first;
+
+	pthread_mutex_lock(&broker->lock);
+	first = longest_wanting(share->tally);
+	if (first)
+		atomic_store_explicit(&first->wanted_rank, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&broker->lock);
+}
+
 struct broker_member *share_promise(struct share *share, const struct share_fair *fair)
 {
 	struct broker *broker = share->member->broker;

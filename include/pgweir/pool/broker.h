@@ -124,7 +124,8 @@ struct share {
 	atomic_bool is_wanting;
 	bool is_evicting; /* it asks other loops to close an idle server */
 	_Atomic(usec_t) wanted_since;
-	atomic_uint_fast64_t wanted_rank; /* of a cap: that of the first claim */
+	atomic_uint_fast64_t wanted_rank;   /* of a cap: that of the first claim, */
+	_Atomic(const void *) wanted_by[2]; /* and its owners */
 	atomic_uint wanted_count;
 	unsigned int seen_number;    /* want_number, as its loop knows it */
 	atomic_uint promised_count;  /* servers that other loops have sent to this share */
@@ -284,6 +285,9 @@ static inline bool share_is_wanting(const struct share *share)
 
 /* The first claim of all loops within a cap. false: there is none. */
 bool share_first_claim(const struct share *share, struct claim *claim);
+
+/* It comes before all others until its loop looks again: a server is given up for it. */
+void share_favour_first(struct share *share);
 
 /* How many shares want something, this one included. */
 static inline unsigned int share_want_count(const struct share *share)

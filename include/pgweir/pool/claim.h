@@ -4,7 +4,8 @@
  *
  * Of the pools that want one, first come those whose database or user has fewer servers than it is
  * guaranteed; then those without any server; then the one that would have the fewest for its
- * weight. Among equals: first come, first served.
+ * weight; last those that want one for min_pool_size, which take none from others. Among equals:
+ * first come, first served.
  *
  * A pool whose own clients wait gives up a server, too, for one that is so far behind. It has kept
  * that server for a CLAIM_TURN then, since each change costs a login. With fewer servers than pools
@@ -27,15 +28,18 @@
 /* What a pool has, in all loops; and the owners that it counts for. */
 struct claim_pool {
 	unsigned int servers, weight;
+	bool is_spare; /* nobody waits for the server that it wants */
 	struct {
 		unsigned int servers, guaranteed;
-	} owners[2]; /* its database, its user */
+		const void *who; /* only compared */
+	} owners[2];             /* its database, its user */
 };
 
 /* The claim of a pool that wants a server. Zeroed: it comes before all others. */
 struct claim {
 	uint64_t rank; /* claim_rank() */
 	usec_t since;
+	const void *owners[2]; /* as in struct claim_pool; NULL: not known */
 };
 
 /* The lower, the sooner. It changes only with numbers of servers. */

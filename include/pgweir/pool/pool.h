@@ -188,6 +188,7 @@ struct pool {
 	usec_t blocked_since;    /* valid while it is, or is_unblocked; */
 	uint64_t blocked_number; /* and its place in that order */
 	usec_t yield_at;         /* when it last looked whether to give up a server */
+	bool claims_spare;       /* what it claims is for min_pool_size only */
 	/* its waiting borrowers may use the slot of an idle server of another pool */
 	bool wants_eviction;
 	unsigned int library_count; /* servers that have_library: see pool_idle_server() */

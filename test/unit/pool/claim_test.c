@@ -95,7 +95,7 @@ static void serve(struct town *town, struct server *server)
 static void come_home(struct town *town, struct server *server)
 {
 	struct tenant *of = server->of, *first = first_of(town);
-	struct claim claim_of_first = { first->node.key, first->since };
+	struct claim claim_of_first = { .rank = first->node.key, .since = first->since };
 
 	of->last = town->now;
 	if (!claim_takes(&claim_of_first, &of->has, town->now - server->since))
@@ -239,6 +239,39 @@ START_TEST(guarantees)
 }
 END_TEST
 
+/* Two users of a database that has just what it is guaranteed: it loses nothing by their turns. */
+START_TEST(guarantees_within_an_owner)
+{
+	struct claim claim = { .owners = { &claim } };
+	struct claim_pool pool = { .weight = 1 };
+	struct claim_pool from = {
+		.servers = 2,
+		.weight = 1,
+		.owners = { { 2, 2, &claim }, { 2, 0, &from } },
+	};
+
+	claim.rank = claim_rank(&pool);
+	ck_assert(claim_takes(&claim, &from, CLAIM_TURN));
+	claim.owners[0] = &pool; /* another database */
+	ck_assert(!claim_takes(&claim, &from, CLAIM_TURN));
+	claim.owners[0] = &claim;
+	from.owners[0].guaranteed = 3; /* it is owed one itself, and this brings it none */
+	ck_assert(!claim_takes(&claim, &from, CLAIM_TURN));
+}
+END_TEST
+
+/* Nobody waits for it: it comes last, and takes none. */
+START_TEST(a_spare_server_comes_last)
+{
+	struct claim_pool spare = { .weight = 1, .is_spare = true };
+	struct claim_pool busy = { .servers = 1000000, .weight = 1 };
+	struct claim claim = { .rank = claim_rank(&spare) };
+
+	ck_assert_uint_gt(claim.rank, claim_rank(&busy));
+	ck_assert(!claim_takes(&claim, &busy, 100 * CLAIM_TURN));
+}
+END_TEST
+
 /* What a decision costs: nodes that are touched, as the place changes that are counted. */
 START_TEST(costs)
 {
@@ -283,6 +316,8 @@ int main(void)
 	tcase_add_test(tcase, who_had_all_gives_it_up);
 	tcase_add_test(tcase, turns);
 	tcase_add_test(tcase, guarantees);
+	tcase_add_test(tcase, guarantees_within_an_owner);
+	tcase_add_test(tcase, a_spare_server_comes_last);
 	tcase_add_test(tcase, costs);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);

@@ -698,6 +698,96 @@ START_TEST(blocked_loops_are_served_in_order)
 }
 END_TEST
 
+static void let_servers_be_old(struct hall *hall)
+{
+	struct server *server;
+
+	for (int i = 0; i < LOOPS; i++) {
+		TAILQ_FOREACH (server, &hall->loops[i].pools->servers, place.all_node)
+			server->connected_at -= 100 * USEC_PER_SEC;
+	}
+}
+
+/* Others would take it back at once, as nobody uses it. */
+START_TEST(min_pool_size_takes_no_server_for_which_clients_wait)
+{
+	struct peer clients[3], idle;
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\nmax_db_connections = 2\nmin_pool_size = 1");
+	for (int i = 0; i < 3; i++)
+		clients[i] = client_in(&hall, 0, "u0", "d0");
+	idle = client_in(&hall, 1, "u1", "d0");
+	for (int i = 0; i < 3; i++)
+		ask(&hall, &clients[i]);
+	expect_waiting(&hall, 0, 1);
+	ck_assert_uint_eq(hall.server_count, 3); /* an idle one was closed for the second client */
+	let_servers_be_old(&hall);
+	answer(&hall, 0);
+	ck_assert_int_eq(asked_server(&hall), 0);
+	expect_waiting(&hall, 0, 0);
+	ck_assert_uint_eq(hall.server_count, 3);
+	/* One that no client gets is for the minimum. */
+	close_server(&hall, 2);
+	play(&hall);
+	ck_assert_uint_eq(hall.server_count, 4);
+	ck_assert_ptr_nonnull(server_in(&hall, 1));
+	for (int i = 0; i < 3; i++)
+		peer_close(&clients[i]);
+	peer_close(&idle);
+	hall_close(&hall);
+}
+END_TEST
+
+/* What one gives up stays with the database: what it is guaranteed is no reason to keep it. */
+START_TEST(pools_of_a_database_take_turns_within_its_guarantee)
+{
+	struct peer clients[2], other;
+	char entry[128];
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER "\nmax_db_connections = 1");
+	snprintf(entry, sizeof(entry), "host=%s guaranteed_servers=1", hall.loops[0].host);
+	for (int i = 0; i < LOOPS; i++)
+		engine_reload(&hall.loops[i], ONE_SERVER "\nmax_db_connections = 1", entry);
+	for (int i = 0; i < 2; i++)
+		clients[i] = client_in(&hall, 0, "u0", "d0");
+	for (int i = 0; i < 2; i++)
+		ask(&hall, &clients[i]);
+	other = enter(&hall, 1, "u1", "d0");
+	expect_waiting(&hall, 0, 1);
+	let_servers_be_old(&hall);
+	answer(&hall, 0);
+	ck_assert(is_in(&hall, 1, &other));
+	ck_assert_uint_eq(hall.most_open_count, 1);
+	for (int i = 0; i < 2; i++)
+		peer_close(&clients[i]);
+	peer_close(&other);
+	hall_close(&hall);
+}
+END_TEST
+
+/* Each wake would allow four more. */
+START_TEST(an_address_that_says_nothing_yet_gets_four_logins)
+{
+	static const char *const users[] = { "u0", "u1", "u2" }, *const databases[] = { "d0",
+		                                                                        "d1" };
+	struct peer clients[6];
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\nmax_host_connections = auto");
+	for (int i = 0; i < 6; i++)
+		clients[i] = enter(&hall, 0, users[i % 3], databases[i / 3]);
+	ck_assert_uint_eq(hall.server_count, 4);
+	share_wake_first(&hall.loops[0].pools->host_table->cap.share);
+	play(&hall);
+	ck_assert_uint_eq(hall.server_count, 4);
+	for (int i = 0; i < 6; i++)
+		peer_close(&clients[i]);
+	hall_close(&hall);
+}
+END_TEST
+
 #define RESERVE                                                                   \
 	"pool_mode = transaction\ndefault_pool_size = 1\nreserve_pool_size = 1\n" \
 	"reserve_pool_timeout = 10"
@@ -1096,6 +1186,9 @@ int main(void)
 	tcase_add_test(tests, an_idle_server_that_nobody_wants_any_more_gives_way);
 	tcase_add_test(tests, an_idle_server_of_the_pool_moves_instead);
 	tcase_add_test(tests, blocked_loops_are_served_in_order);
+	tcase_add_test(tests, min_pool_size_takes_no_server_for_which_clients_wait);
+	tcase_add_test(tests, pools_of_a_database_take_turns_within_its_guarantee);
+	tcase_add_test(tests, an_address_that_says_nothing_yet_gets_four_logins);
 	tcase_add_test(tests, the_reserve_is_one_for_all_loops);
 	tcase_add_test(tests, min_pool_size_is_the_sum_over_loops);
 	tcase_add_test(tests, a_smaller_pool_size_closes_idle_servers_of_all_loops);
