@@ -84,21 +84,9 @@ def test_it_needs_no_server(pgweir):
     assert client.read_result().rows == [["1"]]
 
 
-def test_a_transaction_fails_with_it(weir):
-    blocked = digest(weir, "SELECT 1, 1")
-    limit(weir, **{"_" + blocked: "block=1"})
-    client = weir.client()
-    client.query("BEGIN")
-    result = client.query("SELECT 1, 1")
-    refused(result, "42501", "is blocked")
-    assert result.status == "E"
-    assert client.query("SELECT 1").error["C"] == "25P02"
-    assert client.query("ROLLBACK").status == "I"
-    assert client.value("SELECT 1") == "1"
-
-
-def test_a_transaction_whose_begin_is_late_fails_with_it(pgweir):
-    weir = pgweir(pool_mode="transaction", track_statements=100, late_begin=1)
+@pytest.mark.parametrize("mode, late_begin", (("transaction", 0), ("session", 0), ("transaction", 1)))
+def test_a_transaction_fails_with_it(pgweir, mode, late_begin):
+    weir = pgweir(pool_mode=mode, track_statements=100, late_begin=late_begin)
     blocked = digest(weir, "SELECT 1, 1")
     limit(weir, **{"_" + blocked: "block=1"})
     client = weir.client()
