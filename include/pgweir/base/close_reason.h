@@ -72,9 +72,10 @@ enum err_code { ERR_CODE_LIST(ERR_CODE_ID) ERR_CODES };
 /*
  * One row for each: X(id, code, is_error, name, words).
  * words: text of the log line and for the client, or its beginning; the code belongs to it.
- * NULL: nothing is logged, or the words come from elsewhere.
+ * NULL: nothing is logged, or the words come from elsewhere. SAME: the words are the name.
  */
 /* clang-format off */
+#define SAME(X, id, code, is_error, words) X(id, code, is_error, words, words)
 #define CLOSE_REASON_LIST(X) \
 	X(CLIENT_QUIT, ERR_NONE, false, "client disconnected", "client close request") \
 	X(CLIENT_EOF, ERR_NONE, true, "client connection lost", "client unexpected eof") \
@@ -82,153 +83,109 @@ enum err_code { ERR_CODE_LIST(ERR_CODE_ID) ERR_CODES };
 	X(LEFT_UNAUTHENTICATED, ERR_NONE, false, "left before authentication", NULL) \
 	X(CANCEL_DELIVERED, ERR_NONE, false, "cancel request delivered", NULL) \
 	X(CANCEL_FAILED, ERR_STATE, true, "cancel request with unknown key", "failed cancel request") \
-	X(CANCEL_IDLE, ERR_STATE, false, \
-	  "cancel request for idle client", "cancel request for idle client") \
-	X(CANCEL_SETTING, ERR_STATE, false, \
-	  "ignoring cancel request for server that is setting vars", \
-	  "ignoring cancel request for server that is setting vars") \
-	X(CANCEL_BAD, ERR_PROTOCOL, true, "bad cancel request", "bad cancel request") \
-	X(TLS_REQUIRED, ERR_NOT_ALLOWED, true, "SSL required", "SSL required") \
+	SAME(X, CANCEL_IDLE, ERR_STATE, false, "cancel request for idle client") \
+	SAME(X, CANCEL_SETTING, ERR_STATE, false, \
+	     "ignoring cancel request for server that is setting vars") \
+	SAME(X, CANCEL_BAD, ERR_PROTOCOL, true, "bad cancel request") \
+	SAME(X, TLS_REQUIRED, ERR_NOT_ALLOWED, true, "SSL required") \
 	X(CLIENT_TLS, ERR_PROTOCOL, true, "TLS handshake with the client failed", NULL) \
-	X(ENCRYPTION_TWICE, ERR_PROTOCOL, true, \
-	  "asked twice for the same encryption", "asked twice for the same encryption") \
-	X(EARLY_DATA, ERR_PROTOCOL, true, \
-	  "received unencrypted data after", "received unencrypted data after") \
-	X(PROTOCOL_V2, ERR_PROTOCOL, true, \
-	  "old V2 protocol not supported", "old V2 protocol not supported") \
-	X(TLS_KEY_UPDATES, ERR_PROTOCOL, true, \
-	  "too many TLS key updates", "too many TLS key updates") \
-	X(TLS_BROKEN, ERR_PROTOCOL, true, \
-	  "invalid TLS record or fatal alert", "invalid TLS record or fatal alert") \
+	SAME(X, ENCRYPTION_TWICE, ERR_PROTOCOL, true, "asked twice for the same encryption") \
+	SAME(X, EARLY_DATA, ERR_PROTOCOL, true, "received unencrypted data after") \
+	SAME(X, PROTOCOL_V2, ERR_PROTOCOL, true, "old V2 protocol not supported") \
+	SAME(X, TLS_KEY_UPDATES, ERR_PROTOCOL, true, "too many TLS key updates") \
+	SAME(X, TLS_BROKEN, ERR_PROTOCOL, true, "invalid TLS record or fatal alert") \
 	X(BAD_HEADER, ERR_PROTOCOL, true, "broken message", "bad packet header") \
 	X(UNKNOWN_MESSAGE, ERR_PROTOCOL, true, "unknown message", "unknown pkt") \
-	X(PQEXEC, ERR_NOT_ALLOWED, true, "PQexec disallowed", "PQexec disallowed") \
-	X(STARTUP_PARAMETER, ERR_NO_PARAMETER, true, \
-	  "unsupported startup parameter", "unsupported startup parameter") \
-	X(NO_USER, ERR_NOT_ALLOWED, true, "no username supplied", "no username supplied") \
-	X(LONG_USER, ERR_NOT_ALLOWED, true, "username too long", "username too long") \
+	SAME(X, PQEXEC, ERR_NOT_ALLOWED, true, "PQexec disallowed") \
+	SAME(X, STARTUP_PARAMETER, ERR_NO_PARAMETER, true, "unsupported startup parameter") \
+	SAME(X, NO_USER, ERR_NOT_ALLOWED, true, "no username supplied") \
+	SAME(X, LONG_USER, ERR_NOT_ALLOWED, true, "username too long") \
 	X(CONSOLE_USER, ERR_NOT_ALLOWED, true, "not allowed in the console", "not allowed") \
-	X(NO_DATABASE, ERR_NO_DATABASE, true, "no such database", "no such database") \
+	SAME(X, NO_DATABASE, ERR_NO_DATABASE, true, "no such database") \
 	X(DATABASE_DISABLED, ERR_CANNOT_CONNECT, true, "database disabled", NULL) \
-	X(DRAINING, ERR_CANNOT_CONNECT, false, "pooler is draining", "pooler is draining") \
-	X(DRAIN_OVERDUE, ERR_ADMIN_SHUTDOWN, true, \
-	  "the deadline of DRAIN has passed", "the deadline of DRAIN has passed") \
-	X(POOLER_SHUTDOWN, ERR_ADMIN_SHUTDOWN, true, \
-	  "pooler is shutting down", "pooler is shutting down") \
-	X(AUTH_PASSWORD, ERR_PASSWORD, true, \
-	  "password authentication failed", "password authentication failed") \
-	X(AUTH_SASL, ERR_PASSWORD, true, \
-	  "SASL authentication failed", "SASL authentication failed") \
-	X(AUTH_CERTIFICATE, ERR_NOT_ALLOWED, true, \
-	  "certificate authentication failed", "certificate authentication failed") \
-	X(AUTH_PEER, ERR_NOT_ALLOWED, true, \
-	  "unix socket login rejected", "unix socket login rejected") \
-	X(AUTH_PAM, ERR_NOT_ALLOWED, true, \
-	  "PAM authentication failed", "PAM authentication failed") \
-	X(AUTH_LDAP, ERR_NOT_ALLOWED, true, \
-	  "LDAP authentication failed", "LDAP authentication failed") \
-	X(AUTH_TRUST, ERR_NOT_ALLOWED, true, \
-	  "\"trust\" authentication failed", "\"trust\" authentication failed") \
-	X(EMPTY_PASSWORD, ERR_PASSWORD, true, \
-	  "empty password returned by client", "empty password returned by client") \
+	SAME(X, DRAINING, ERR_CANNOT_CONNECT, false, "pooler is draining") \
+	SAME(X, DRAIN_OVERDUE, ERR_ADMIN_SHUTDOWN, true, "the deadline of DRAIN has passed") \
+	SAME(X, POOLER_SHUTDOWN, ERR_ADMIN_SHUTDOWN, true, "pooler is shutting down") \
+	SAME(X, AUTH_PASSWORD, ERR_PASSWORD, true, "password authentication failed") \
+	SAME(X, AUTH_SASL, ERR_PASSWORD, true, "SASL authentication failed") \
+	SAME(X, AUTH_CERTIFICATE, ERR_NOT_ALLOWED, true, "certificate authentication failed") \
+	SAME(X, AUTH_PEER, ERR_NOT_ALLOWED, true, "unix socket login rejected") \
+	SAME(X, AUTH_PAM, ERR_NOT_ALLOWED, true, "PAM authentication failed") \
+	SAME(X, AUTH_LDAP, ERR_NOT_ALLOWED, true, "LDAP authentication failed") \
+	SAME(X, AUTH_TRUST, ERR_NOT_ALLOWED, true, "\"trust\" authentication failed") \
+	SAME(X, EMPTY_PASSWORD, ERR_PASSWORD, true, "empty password returned by client") \
 	X(HBA_REJECT, ERR_NOT_ALLOWED, true, "login rejected by a rule", "login rejected") \
 	X(HBA_NO_RULE, ERR_NOT_ALLOWED, true, \
 	  "login without a rule", "no authentication method is found") \
-	X(NO_PASSWORD_MESSAGE, ERR_PROTOCOL, true, \
-	  "expected a password message", "expected a password message") \
-	X(TOO_MANY_LOGINS, ERR_LIMIT, true, "too many logins at once", "too many logins at once") \
-	X(FILES_EVICTED, ERR_FILES, true, \
-	  "not logged in when open files ran short", \
-	  "not logged in when open files ran short") \
-	X(FILES_LIMIT, ERR_LIMIT, true, \
-	  "no more connections allowed (open files)", \
-	  "no more connections allowed (open files)") \
-	X(CLIENT_LIMIT, ERR_LIMIT, true, \
-	  "no more connections allowed (max_client_conn)", \
-	  "no more connections allowed (max_client_conn)") \
-	X(DATABASE_CLIENT_LIMIT, ERR_LIMIT, true, \
-	  "client connections exceeded (max_db_client_connections)", \
-	  "client connections exceeded (max_db_client_connections)") \
-	X(USER_CLIENT_LIMIT, ERR_LIMIT, true, \
-	  "client connections exceeded (max_user_client_connections)", \
-	  "client connections exceeded (max_user_client_connections)") \
-	X(NO_GREETING, ERR_MEMORY, true, \
-	  "failed to prepare welcome message", "failed to prepare welcome message") \
-	X(NOT_WATCHED, ERR_SYSTEM, true, \
-	  "cannot watch the connection", "cannot watch the connection") \
-	X(LOGIN_TIMEOUT_SERVER, ERR_CANNOT_CONNECT, true, \
-	  "client_login_timeout (server down)", "client_login_timeout (server down)") \
-	X(LOGIN_TIMEOUT, ERR_CANNOT_CONNECT, true, "client_login_timeout", "client_login_timeout") \
-	X(CLIENT_IDLE_TIMEOUT, ERR_IDLE_SESSION, true, \
-	  "client_idle_timeout", "client_idle_timeout") \
-	X(PIN_IDLE_TIMEOUT, ERR_IDLE_SESSION, true, "pin_idle_timeout", "pin_idle_timeout") \
-	X(QUERY_WAIT_TIMEOUT, ERR_LIMIT, true, "query_wait_timeout", "query_wait_timeout") \
+	SAME(X, NO_PASSWORD_MESSAGE, ERR_PROTOCOL, true, "expected a password message") \
+	SAME(X, TOO_MANY_LOGINS, ERR_LIMIT, true, "too many logins at once") \
+	SAME(X, FILES_EVICTED, ERR_FILES, true, "not logged in when open files ran short") \
+	SAME(X, FILES_LIMIT, ERR_LIMIT, true, "no more connections allowed (open files)") \
+	SAME(X, CLIENT_LIMIT, ERR_LIMIT, true, "no more connections allowed (max_client_conn)") \
+	SAME(X, DATABASE_CLIENT_LIMIT, ERR_LIMIT, true, \
+	     "client connections exceeded (max_db_client_connections)") \
+	SAME(X, USER_CLIENT_LIMIT, ERR_LIMIT, true, \
+	     "client connections exceeded (max_user_client_connections)") \
+	SAME(X, NO_GREETING, ERR_MEMORY, true, "failed to prepare welcome message") \
+	SAME(X, NOT_WATCHED, ERR_SYSTEM, true, "cannot watch the connection") \
+	SAME(X, LOGIN_TIMEOUT_SERVER, ERR_CANNOT_CONNECT, true, \
+	     "client_login_timeout (server down)") \
+	SAME(X, LOGIN_TIMEOUT, ERR_CANNOT_CONNECT, true, "client_login_timeout") \
+	SAME(X, CLIENT_IDLE_TIMEOUT, ERR_IDLE_SESSION, true, "client_idle_timeout") \
+	SAME(X, PIN_IDLE_TIMEOUT, ERR_IDLE_SESSION, true, "pin_idle_timeout") \
+	SAME(X, QUERY_WAIT_TIMEOUT, ERR_LIMIT, true, "query_wait_timeout") \
 	X(QUEUE_FULL, ERR_LIMIT, true, \
 	  "max_waiting", "too many clients wait for a server (max_waiting)") \
 	X(SHED, ERR_LIMIT, true, \
 	  "queue_target", "clients wait too long for a server (queue_target)") \
 	X(QUERY_TIMEOUT_WAITING, ERR_QUERY_CANCELED, true, \
 	  "query_timeout while waiting", "query_timeout") \
-	X(QUERY_TIMEOUT, ERR_QUERY_CANCELED, true, "query timeout", "query timeout") \
-	X(IDLE_TRANSACTION, ERR_IDLE_TRANSACTION, true, \
-	  "idle transaction timeout", "idle transaction timeout") \
-	X(TRANSACTION_TIMEOUT, ERR_TRANSACTION_TIME, true, \
-	  "transaction timeout", "transaction timeout") \
-	X(SUSPEND_TIMEOUT, ERR_ADMIN_SHUTDOWN, true, "suspend_timeout", "suspend_timeout") \
-	X(TAKEOVER_TIMEOUT, ERR_ADMIN_SHUTDOWN, true, "takeover_timeout", "takeover_timeout") \
-	X(CONSOLE_TAKEN_OVER, ERR_NONE, false, "its process takes over", "its process takes over") \
-	X(STATEMENT_MODE, ERR_UNSUPPORTED, true, \
-	  "transaction blocks not allowed in statement pooling mode", \
-	  "transaction blocks not allowed in statement pooling mode") \
+	SAME(X, QUERY_TIMEOUT, ERR_QUERY_CANCELED, true, "query timeout") \
+	SAME(X, IDLE_TRANSACTION, ERR_IDLE_TRANSACTION, true, "idle transaction timeout") \
+	SAME(X, TRANSACTION_TIMEOUT, ERR_TRANSACTION_TIME, true, "transaction timeout") \
+	SAME(X, SUSPEND_TIMEOUT, ERR_ADMIN_SHUTDOWN, true, "suspend_timeout") \
+	SAME(X, TAKEOVER_TIMEOUT, ERR_ADMIN_SHUTDOWN, true, "takeover_timeout") \
+	SAME(X, CONSOLE_TAKEN_OVER, ERR_NONE, false, "its process takes over") \
+	SAME(X, STATEMENT_MODE, ERR_UNSUPPORTED, true, \
+	     "transaction blocks not allowed in statement pooling mode") \
 	X(LOGIN_FAILING, ERR_SERVER_CONNECT, true, "server login has been failing", NULL) \
-	X(SERVER_SHUTDOWN, ERR_ADMIN_SHUTDOWN, true, \
-	  "server shutting down", "server shutting down") \
-	X(DATABASE_REMOVED, ERR_ADMIN_SHUTDOWN, true, "database removed", "database removed") \
-	X(KILLED, ERR_ADMIN_SHUTDOWN, false, "admin forced disconnect", "admin forced disconnect") \
-	X(BAD_SERVER_PARAMETER, ERR_PARAMETER, true, \
-	  "invalid server parameter", "invalid server parameter") \
-	X(SERVER_CRASHED, ERR_SERVER_LOST, true, "server conn crashed?", "server conn crashed?") \
-	X(SERVER_ENDED, ERR_SERVER_LOST, true, \
-	  "server ended the connection", "server ended the connection") \
-	X(SERVER_LOGIN_CLOSED, ERR_SERVER_CONNECT, true, \
-	  "server closed the connection during login", \
-	  "server closed the connection during login") \
-	X(HOST_ROLE, ERR_SERVER_CONNECT, false, "host has another role", "host has another role") \
-	X(HOST_LOST, ERR_SERVER_LOST, true, \
-	  "host does not answer any more", "host does not answer any more") \
-	X(HOST_DRAINED, ERR_ADMIN_SHUTDOWN, false, "host is drained", "host is drained") \
+	SAME(X, SERVER_SHUTDOWN, ERR_ADMIN_SHUTDOWN, true, "server shutting down") \
+	SAME(X, DATABASE_REMOVED, ERR_ADMIN_SHUTDOWN, true, "database removed") \
+	SAME(X, KILLED, ERR_ADMIN_SHUTDOWN, false, "admin forced disconnect") \
+	SAME(X, BAD_SERVER_PARAMETER, ERR_PARAMETER, true, "invalid server parameter") \
+	SAME(X, SERVER_CRASHED, ERR_SERVER_LOST, true, "server conn crashed?") \
+	SAME(X, SERVER_ENDED, ERR_SERVER_LOST, true, "server ended the connection") \
+	SAME(X, SERVER_LOGIN_CLOSED, ERR_SERVER_CONNECT, true, \
+	     "server closed the connection during login") \
+	SAME(X, HOST_ROLE, ERR_SERVER_CONNECT, false, "host has another role") \
+	SAME(X, HOST_LOST, ERR_SERVER_LOST, true, "host does not answer any more") \
+	SAME(X, HOST_DRAINED, ERR_ADMIN_SHUTDOWN, false, "host is drained") \
 	X(HOST_BEHIND, ERR_ADMIN_SHUTDOWN, false, \
 	  "standby is too far behind", "standby is too far behind (max_standby_lag)") \
 	X(HOST_DISABLED, ERR_ADMIN_SHUTDOWN, true, \
 	  "host is disabled", "host was disabled by an administrator") \
 	X(HOST_FENCED, ERR_SERVER_LOST, true, \
 	  "host is fenced", "host is fenced: another host is the primary now") \
-	X(ROLE_UNKNOWN, ERR_SERVER_CONNECT, true, \
-	  "role of the host could not be found out", "role of the host could not be found out") \
+	SAME(X, ROLE_UNKNOWN, ERR_SERVER_CONNECT, true, "role of the host could not be found out") \
 	X(OWN_LOGIN, ERR_NOT_ALLOWED, true, "pgweir's own login refused", NULL) \
-	X(CONNECT_TIMEOUT, ERR_SERVER_CONNECT, true, "connect timeout", "connect timeout") \
-	X(CHECK_TIMEOUT, ERR_SERVER_LOST, true, \
-	  "server check query timeout", "server check query timeout") \
-	X(RESET_TIMEOUT, ERR_SERVER_LOST, true, \
-	  "server reset query timeout", "server reset query timeout") \
-	X(PARAMETERS_TIMEOUT, ERR_SERVER_LOST, true, \
-	  "server parameters timeout", "server parameters timeout") \
+	SAME(X, CONNECT_TIMEOUT, ERR_SERVER_CONNECT, true, "connect timeout") \
+	SAME(X, CHECK_TIMEOUT, ERR_SERVER_LOST, true, "server check query timeout") \
+	SAME(X, RESET_TIMEOUT, ERR_SERVER_LOST, true, "server reset query timeout") \
+	SAME(X, PARAMETERS_TIMEOUT, ERR_SERVER_LOST, true, "server parameters timeout") \
 	X(QUESTION_FAILED, ERR_SERVER_LOST, true, \
 	  "session state could not be read", \
 	  "the session state of the server could not be read") \
 	X(SESSION_STATE, ERR_SERVER_LOST, false, \
 	  "session state left behind", "session state was left behind") \
-	X(LIBRARY, ERR_SERVER_LOST, false, \
-	  "a client has loaded a library", "a client has loaded a library") \
-	X(RESET_FAILED, ERR_PARAMETER, true, "reset query failed", "reset query failed") \
+	SAME(X, LIBRARY, ERR_SERVER_LOST, false, "a client has loaded a library") \
+	SAME(X, RESET_FAILED, ERR_PARAMETER, true, "reset query failed") \
 	X(CLEANING_FAILED, ERR_SERVER_LOST, true, "the cleaning failed", \
 	  "the server could not be cleaned of another client's session state: the statement " \
 	  "was not executed") \
 	X(SEQUENCES_KEPT, ERR_SERVER_LOST, true, "DISCARD SEQUENCES failed", \
 	  "DISCARD SEQUENCES was canceled: run the statement again") \
-	X(SERVER_IDLE_TIMEOUT, ERR_SERVER_LOST, false, \
-	  "server idle timeout", "server idle timeout") \
-	X(SERVER_LIFETIME, ERR_SERVER_LOST, false, "server lifetime over", "server lifetime over") \
+	SAME(X, SERVER_IDLE_TIMEOUT, ERR_SERVER_LOST, false, "server idle timeout") \
+	SAME(X, SERVER_LIFETIME, ERR_SERVER_LOST, false, "server lifetime over") \
 	X(RECONNECT, ERR_ADMIN_SHUTDOWN, false, \
 	  "database configuration changed (RECONNECT)", "database configuration changed") \
 	X(ENTRY_CHANGED, ERR_ADMIN_SHUTDOWN, false, \
@@ -242,46 +199,31 @@ enum err_code { ERR_CODE_LIST(ERR_CODE_ID) ERR_CODES };
 	  "database configuration changed") \
 	X(TAKEN_OVER, ERR_ADMIN_SHUTDOWN, false, \
 	  "database configuration changed (take-over)", "database configuration changed") \
-	X(TOO_MANY_PARAMETERS, ERR_SERVER_LOST, true, \
-	  "its parameters are too many to follow", "its parameters are too many to follow") \
-	X(PARAMETERS_NOT_SET, ERR_SERVER_LOST, true, \
-	  "parameters could not be set", "parameters could not be set") \
-	X(CANCEL_UNDER_WAY, ERR_SERVER_LOST, false, \
-	  "a cancel request may still arrive", "a cancel request may still arrive") \
-	X(STATEMENT_NAME_TAKEN, ERR_SERVER_LOST, true, \
-	  "a statement name of ours is taken", "a statement name of ours is taken") \
+	SAME(X, TOO_MANY_PARAMETERS, ERR_SERVER_LOST, true, \
+	     "its parameters are too many to follow") \
+	SAME(X, PARAMETERS_NOT_SET, ERR_SERVER_LOST, true, "parameters could not be set") \
+	SAME(X, CANCEL_UNDER_WAY, ERR_SERVER_LOST, false, "a cancel request may still arrive") \
+	SAME(X, STATEMENT_NAME_TAKEN, ERR_SERVER_LOST, true, "a statement name of ours is taken") \
 	X(POOL_MODE_CHANGED, ERR_SERVER_LOST, false, \
 	  "pool_mode has changed", "pool_mode has changed, and server_reset_query is empty") \
-	X(ADDRESS_REMOVED, ERR_ADMIN_SHUTDOWN, false, \
-	  "its address has left DNS", "its address has left DNS") \
-	X(EVICTED_DATABASE, ERR_SERVER_LOST, false, \
-	  "evicted for max_db_connections", "evicted for max_db_connections") \
-	X(EVICTED_USER, ERR_SERVER_LOST, false, \
-	  "evicted for max_user_connections", "evicted for max_user_connections") \
-	X(EVICTED_HOST, ERR_SERVER_LOST, false, \
-	  "evicted for max_host_connections", "evicted for max_host_connections") \
-	X(EVICTED_ALL, ERR_SERVER_LOST, false, \
-	  "evicted for max_server_connections", "evicted for max_server_connections") \
-	X(HOST_FULL, ERR_ADMIN_SHUTDOWN, false, \
-	  "max_host_connections is reached", "max_host_connections is reached") \
-	X(EVICTED_POOL, ERR_SERVER_LOST, false, "evicted for pool_size", "evicted for pool_size") \
-	X(POOL_SHRUNK, ERR_SERVER_LOST, false, \
-	  "too many servers in the pool", "too many servers in the pool") \
-	X(VACATED, ERR_ADMIN_SHUTDOWN, false, \
-	  "its database is dropped, renamed or copied", \
-	  "its database is dropped, renamed or copied") \
-	X(PAUSED, ERR_ADMIN_SHUTDOWN, false, "pause mode", "pause mode") \
-	X(SUSPENDED, ERR_ADMIN_SHUTDOWN, false, "suspend mode", "suspend mode") \
-	X(CLIENT_LEFT, ERR_SERVER_LOST, false, \
-	  "client disconnect while server was not ready", \
-	  "client disconnect while server was not ready") \
+	SAME(X, ADDRESS_REMOVED, ERR_ADMIN_SHUTDOWN, false, "its address has left DNS") \
+	SAME(X, EVICTED_DATABASE, ERR_SERVER_LOST, false, "evicted for max_db_connections") \
+	SAME(X, EVICTED_USER, ERR_SERVER_LOST, false, "evicted for max_user_connections") \
+	SAME(X, EVICTED_HOST, ERR_SERVER_LOST, false, "evicted for max_host_connections") \
+	SAME(X, EVICTED_ALL, ERR_SERVER_LOST, false, "evicted for max_server_connections") \
+	SAME(X, HOST_FULL, ERR_ADMIN_SHUTDOWN, false, "max_host_connections is reached") \
+	SAME(X, EVICTED_POOL, ERR_SERVER_LOST, false, "evicted for pool_size") \
+	SAME(X, POOL_SHRUNK, ERR_SERVER_LOST, false, "too many servers in the pool") \
+	SAME(X, VACATED, ERR_ADMIN_SHUTDOWN, false, "its database is dropped, renamed or copied") \
+	SAME(X, PAUSED, ERR_ADMIN_SHUTDOWN, false, "pause mode") \
+	SAME(X, SUSPENDED, ERR_ADMIN_SHUTDOWN, false, "suspend mode") \
+	SAME(X, CLIENT_LEFT, ERR_SERVER_LOST, false, \
+	     "client disconnect while server was not ready") \
 	X(CLIENT_QUIT_EARLY, ERR_SERVER_LOST, false, \
 	  "client close request while server was not ready", \
 	  "client disconnect while server was not ready") \
-	X(REPLICATION_CLIENT_LEFT, ERR_SERVER_LOST, false, \
-	  "replication client has left", "replication client has left") \
-	X(LISTENING_OVER, ERR_SERVER_LOST, false, \
-	  "no client listens any more", "no client listens any more") \
+	SAME(X, REPLICATION_CLIENT_LEFT, ERR_SERVER_LOST, false, "replication client has left") \
+	SAME(X, LISTENING_OVER, ERR_SERVER_LOST, false, "no client listens any more") \
 	X(LISTENING_UNREAD, ERR_LIMIT, true, \
 	  "notifications not read", "too many notifications were not read") \
 	X(LISTENING_MODE, ERR_SERVER_LOST, true, \
@@ -301,10 +243,8 @@ enum err_code { ERR_CODE_LIST(ERR_CODE_ID) ERR_CODES };
 	  "client_encoding was changed after LISTEN: set it before") \
 	X(LISTENING_LOST, ERR_SERVER_LOST, true, \
 	  "listening connection lost", "the listening connection was lost") \
-	X(COPY_OUT_OF_STEP, ERR_PROTOCOL, false, \
-	  "out of step after a COPY that failed", "out of step after a COPY that failed") \
-	X(ANOTHER_HOST, ERR_SERVER_CONNECT, true, \
-	  "no answer, another host is tried", "no answer, another host is tried")
+	SAME(X, COPY_OUT_OF_STEP, ERR_PROTOCOL, false, "out of step after a COPY that failed") \
+	SAME(X, ANOTHER_HOST, ERR_SERVER_CONNECT, true, "no answer, another host is tried")
 /* clang-format on */
 
 /* The first values are those of enum err_code, for errors without a row of their own. */
