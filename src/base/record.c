@@ -58,40 +58,17 @@ static struct bytes read_bytes(struct record *record, char tag, size_t max)
 	return bytes;
 }
 
-static uint64_t read_number(struct record *record, char tag)
+static uint64_t read_number(struct record *record, char tag, uint64_t max)
 {
 	struct bytes bytes = read_bytes(record, tag, NUMBER_SIZE);
+	uint64_t value = 0;
 
-	if (bytes.count != NUMBER_SIZE)
-		return bad(record), 0;
-	return (uint64_t)load_be32(bytes.at) << 32 | load_be32(bytes.at + 4);
-}
-
-static uint32_t read_small(struct record *record, char tag)
-{
-	uint64_t value = read_number(record, tag);
-
-	if (value > UINT32_MAX)
-		return bad(record), 0;
-	return (uint32_t)value;
-}
-
-static usec_t read_time(struct record *record, char tag)
-{
-	uint64_t value = read_number(record, tag);
-
-	if (value > TIME_MAX)
-		return bad(record), 0;
-	return (usec_t)value;
-}
-
-static bool read_flag(struct record *record, char tag)
-{
-	uint64_t value = read_number(record, tag);
-
-	if (value > 1)
-		bad(record);
-	return value == 1;
+	if (bytes.count == NUMBER_SIZE)
+		value = (uint64_t)load_be32(bytes.at) << 32 | load_be32(bytes.at + 4);
+	if (bytes.count == NUMBER_SIZE && value <= max)
+		return value;
+	bad(record);
+	return 0;
 }
 
 static void read_text(struct record *record, char tag, char *out, size_t size)
@@ -118,42 +95,43 @@ bool record_is_whole(const struct record *record)
 /* There are at most as many counters as tags. */
 #define COUNTERS_SIZE_MAX (256 * (HEADER_SIZE + NUMBER_SIZE))
 
-/* Pointer to a field of the struct of values. */
-union value {
-	void *at;
-	uint64_t *number;
-	uint32_t *small;
-	usec_t *time;
-	bool *flag;
-	char *text;
-	struct bytes *bytes;
+/* The greatest value of each kind of number; 0: the kind is none. */
+static const uint64_t number_max[RECORD_SMALL + 1] = {
+	[RECORD_NUMBER] = UINT64_MAX,
+	[RECORD_TIME] = TIME_MAX,
+	[RECORD_FLAG] = 1,
+	[RECORD_SMALL] = UINT32_MAX,
 };
 
-static union value value_of(const void *values, const struct record_field *field)
+static void *place_of(const void *values, const struct record_field *field)
 {
-	return (union value){ .at = (char *)values + field->offset };
+	return (char *)values + field->offset;
 }
 
-static bool is_nothing(union value value, enum record_kind kind)
+static uint64_t load_number(const void *at, enum record_kind kind)
 {
-	switch (kind) {
-	case RECORD_NUMBER:
-		return *value.number == 0;
-	case RECORD_SMALL:
-		return *value.small == 0;
-	case RECORD_TIME:
-		return *value.time == 0;
-	case RECORD_FLAG:
-		return !*value.flag;
-	case RECORD_TEXT:
-		return !*value.text;
-	case RECORD_BYTES:
-		return value.bytes->count == 0;
-	case RECORD_BLOCK:
-	case RECORD_COUNTERS:
-		break;
-	}
-	return false;
+	if (kind == RECORD_FLAG)
+		return *(const bool *)at;
+	return kind == RECORD_SMALL ? *(const uint32_t *)at : *(const uint64_t *)at;
+}
+
+static void store_number(void *at, enum record_kind kind, uint64_t value)
+{
+	if (kind == RECORD_FLAG)
+		*(bool *)at = value;
+	else if (kind == RECORD_SMALL)
+		*(uint32_t *)at = (uint32_t)value;
+	else
+		*(uint64_t *)at = value;
+}
+
+static bool is_nothing(const void *at, enum record_kind kind)
+{
+	if (kind == RECORD_TEXT)
+		return !*(const char *)at;
+	if (kind == RECORD_BYTES)
+		return ((const struct bytes *)at)->count == 0;
+	return number_max[kind] && load_number(at, kind) == 0;
 }
 
 static void write_counters(struct buf *record, char tag, const struct record_table *table,
@@ -164,33 +142,23 @@ static void write_counters(struct buf *record, char tag, const struct record_tab
 	record_write(record, table, values);
 }
 
-static void write_field(struct buf *record, const struct record_field *field, union value value)
+static void write_field(struct buf *record, const struct record_field *field, const void *at)
 {
 	switch (field->kind) {
-	case RECORD_NUMBER:
-		add_number(record, field->tag, *value.number);
-		break;
-	case RECORD_SMALL:
-		add_number(record, field->tag, *value.small);
-		break;
-	case RECORD_TIME:
-		add_number(record, field->tag, (uint64_t)*value.time);
-		break;
-	case RECORD_FLAG:
-		add_number(record, field->tag, *value.flag);
-		break;
 	case RECORD_TEXT:
-		add_bytes(record, field->tag, bytes_text(value.text));
+		add_bytes(record, field->tag, bytes_text(at));
 		break;
 	case RECORD_BYTES:
-		add_bytes(record, field->tag, *value.bytes);
+		add_bytes(record, field->tag, *(const struct bytes *)at);
 		break;
 	case RECORD_BLOCK:
-		add_bytes(record, field->tag, bytes_of(value.at, field->size));
+		add_bytes(record, field->tag, bytes_of(at, field->size));
 		break;
 	case RECORD_COUNTERS:
-		write_counters(record, field->tag, field->counters, value.at);
+		write_counters(record, field->tag, field->counters, at);
 		break;
+	default:
+		add_number(record, field->tag, load_number(at, field->kind));
 	}
 }
 
@@ -198,10 +166,10 @@ void record_write(struct buf *record, const struct record_table *table, const vo
 {
 	for (size_t i = 0; i < table->count; i++) {
 		const struct record_field *field = &table->fields[i];
-		union value value = value_of(values, field);
+		const void *at = place_of(values, field);
 
-		if (!field->is_optional || !is_nothing(value, field->kind))
-			write_field(record, field, value);
+		if (!field->is_optional || !is_nothing(at, field->kind))
+			write_field(record, field, at);
 	}
 }
 
@@ -222,55 +190,47 @@ static void read_counters(struct record *record, char tag, const struct record_t
 	struct record inner = { .rest = read_bytes(record, tag, COUNTERS_SIZE_MAX) };
 
 	for (size_t i = 0; i < table->count; i++)
-		*value_of(values, &table->fields[i]).number = 0;
+		store_number(place_of(values, &table->fields[i]), RECORD_NUMBER, 0);
 	while (inner.rest.count && !inner.is_bad) {
 		char counter = *inner.rest.at;
-		uint64_t number = read_number(&inner, counter);
+		uint64_t number = read_number(&inner, counter, UINT64_MAX);
 
 		for (size_t i = 0; i < table->count; i++) {
 			if (table->fields[i].tag == counter)
-				*value_of(values, &table->fields[i]).number = number;
+				store_number(place_of(values, &table->fields[i]), RECORD_NUMBER,
+				             number);
 		}
 	}
 	if (inner.is_bad)
 		bad(record);
 }
 
-static void set_nothing(const struct record_field *field, union value value)
+static void set_nothing(const struct record_field *field, void *at)
 {
 	if (field->kind == RECORD_BYTES)
-		*value.bytes = bytes_of("", 0);
+		*(struct bytes *)at = bytes_of("", 0);
 	else
-		memset(value.at, 0, field->size);
+		memset(at, 0, field->size);
 }
 
-static void read_field(struct record *record, const struct record_field *field, union value value)
+static void read_field(struct record *record, const struct record_field *field, void *at)
 {
 	switch (field->kind) {
-	case RECORD_NUMBER:
-		*value.number = read_number(record, field->tag);
-		break;
-	case RECORD_SMALL:
-		*value.small = read_small(record, field->tag);
-		break;
-	case RECORD_TIME:
-		*value.time = read_time(record, field->tag);
-		break;
-	case RECORD_FLAG:
-		*value.flag = read_flag(record, field->tag);
-		break;
 	case RECORD_TEXT:
-		read_text(record, field->tag, value.text, field->size);
+		read_text(record, field->tag, at, field->size);
 		break;
 	case RECORD_BYTES:
-		*value.bytes = read_bytes(record, field->tag, field->size);
+		*(struct bytes *)at = read_bytes(record, field->tag, field->size);
 		break;
 	case RECORD_BLOCK:
-		read_block(record, field->tag, value.at, field->size);
+		read_block(record, field->tag, at, field->size);
 		break;
 	case RECORD_COUNTERS:
-		read_counters(record, field->tag, field->counters, value.at);
+		read_counters(record, field->tag, field->counters, at);
 		break;
+	default:
+		store_number(at, field->kind,
+		             read_number(record, field->tag, number_max[field->kind]));
 	}
 }
 
@@ -278,12 +238,12 @@ void record_read(struct record *record, const struct record_table *table, void *
 {
 	for (size_t i = 0; i < table->count; i++) {
 		const struct record_field *field = &table->fields[i];
-		union value value = value_of(values, field);
+		void *at = place_of(values, field);
 
 		if (field->is_optional && !has_tag(record, field->tag))
-			set_nothing(field, value);
+			set_nothing(field, at);
 		else
-			read_field(record, field, value);
+			read_field(record, field, at);
 		if (record->is_bad && !record->flaw)
 			record->flaw = field->name;
 	}
