@@ -6,7 +6,6 @@
 #include "pgweir/base/hash.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -14,12 +13,8 @@
 void hash_key_draw(struct hash_key *key)
 {
 	struct timespec now;
-	ssize_t count;
 
-	do {
-		count = getrandom(key, sizeof(*key), 0);
-	} while (count < 0 && errno == EINTR);
-	if (count == (ssize_t)sizeof(*key))
+	if (getentropy(key, sizeof(*key)) == 0)
 		return;
 	/*
 	 * Linux always has getrandom(). Without it tables still work, and the clock is hard to
