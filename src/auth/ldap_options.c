@@ -434,21 +434,6 @@ static bool put_authority(struct ldap_options *options, struct bytes in, struct 
 	return put(&options->servers, host, err);
 }
 
-/* Returns what precedes the next `mark` and moves *rest past it. */
-static struct bytes take_part(struct bytes *rest, char mark)
-{
-	const char *end = rest->count ? memchr(rest->at, mark, rest->count) : NULL;
-	struct bytes part = *rest;
-
-	if (!end) {
-		*rest = bytes_skip(*rest, rest->count);
-		return part;
-	}
-	part.count = (size_t)(end - part.at);
-	*rest = bytes_skip(*rest, part.count + 1);
-	return part;
-}
-
 bool ldap_options_url(const char *url, struct ldap_options *options, struct err *err)
 {
 	struct bytes rest = bytes_text(url), part;
@@ -457,18 +442,18 @@ bool ldap_options_url(const char *url, struct ldap_options *options, struct err 
 	if (!options->is_ldaps && strncasecmp(url, "ldap://", 7) != 0)
 		return bad(err, "it must begin with ldap:// or ldaps://");
 	rest = bytes_skip(rest, options->is_ldaps ? 8 : 7);
-	part = take_part(&rest, '/');
+	part = bytes_take_until(&rest, '/');
 	if (!put_authority(options, part, err))
 		return false;
-	if (!put_part(&options->base_dn, take_part(&rest, '?'), err))
+	if (!put_part(&options->base_dn, bytes_take_until(&rest, '?'), err))
 		return false;
-	part = take_part(&rest, '?');
+	part = bytes_take_until(&rest, '?');
 	if (part.count && memchr(part.at, ',', part.count))
 		return bad(err, "there is more than one attribute in it");
 	if (!put_part(&options->search_attribute, part, err) ||
-	    !put_scope(options, take_part(&rest, '?'), err))
+	    !put_scope(options, bytes_take_until(&rest, '?'), err))
 		return false;
-	part = take_part(&rest, '?');
+	part = bytes_take_until(&rest, '?');
 	if (rest.count)
 		return bad(err, "extensions are not supported");
 	return put_part(&options->search_filter, part, err);

@@ -75,27 +75,12 @@ static void binding_text(const struct scram *scram, char out[BINDING_TEXT_SIZE])
 	base64_encode(bytes_of(plain, count), out);
 }
 
-/* Returns what precedes `end`, and moves *in past `end`. The last part has no `end`. */
-static struct bytes take_until(struct bytes *in, char end)
-{
-	const char *at = in->count ? memchr(in->at, end, in->count) : NULL;
-	struct bytes part = *in;
-
-	if (!at) {
-		*in = bytes_of(NULL, 0);
-		return part;
-	}
-	part.count = (size_t)(at - in->at);
-	*in = bytes_skip(*in, part.count + 1);
-	return part;
-}
-
 /* Parses the attribute `name=value` with its comma. false: it is not next. */
 static bool take_attribute(struct bytes *in, char name, struct bytes *value)
 {
 	if (in->count < 2 || in->at[0] != name || in->at[1] != '=')
 		return false;
-	*value = bytes_skip(take_until(in, ','), 2);
+	*value = bytes_skip(bytes_take_until(in, ','), 2);
 	return true;
 }
 
@@ -176,9 +161,9 @@ bool scram_verifier_parse(const char *text, struct scram_verifier *verifier)
 	if (strncmp(text, VERIFIER_PREFIX, prefix) != 0)
 		return false;
 	in = bytes_skip(in, prefix);
-	return take_iterations(take_until(&in, ':'), &verifier->iterations) &&
-	       take_salt(take_until(&in, '$'), verifier->salt, &verifier->salt_count) &&
-	       take_key(take_until(&in, ':'), verifier->stored_key) &&
+	return take_iterations(bytes_take_until(&in, ':'), &verifier->iterations) &&
+	       take_salt(bytes_take_until(&in, '$'), verifier->salt, &verifier->salt_count) &&
+	       take_key(bytes_take_until(&in, ':'), verifier->stored_key) &&
 	       take_key(in, verifier->server_key);
 }
 
@@ -238,14 +223,14 @@ static bool check_flag(const struct scram *scram, struct bytes flag, struct err 
 /* Parses "n,,", "y,," or "p=...,,"; *in is then client-first-bare. */
 static bool take_gs2_header(struct scram *scram, struct bytes *in, struct err *err)
 {
-	struct bytes flag = take_until(in, ',');
+	struct bytes flag = bytes_take_until(in, ',');
 
 	if (!check_flag(scram, flag, err))
 		return false;
 	scram->gs2 = flag.at[0];
 	if (in->count == 0)
 		return malformed(err, "nothing after the channel binding flag");
-	if (take_until(in, ',').count != 0)
+	if (bytes_take_until(in, ',').count != 0)
 		return err_set(err, ERR_PROTOCOL,
 		               "client uses an authorization identity, which is not supported");
 	return true;

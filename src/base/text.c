@@ -99,6 +99,17 @@ bool bytes_equal_secret(struct bytes a, struct bytes b)
 	return differ == 0;
 }
 
+struct bytes bytes_take_until(struct bytes *bytes, char end)
+{
+	const char *found = bytes->count ? memchr(bytes->at, end, bytes->count) : NULL;
+	struct bytes taken = *bytes;
+
+	if (found)
+		taken.count = (size_t)(found - taken.at);
+	*bytes = bytes_skip(*bytes, taken.count + (found != NULL));
+	return taken;
+}
+
 bool bytes_list_has(struct bytes list, const char *name)
 {
 	const char *other;

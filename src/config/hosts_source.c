@@ -48,10 +48,7 @@ struct bytes hosts_source_host(const struct hosts_source *source, unsigned int n
 	struct bytes rest = source->hosts, host;
 
 	do {
-		const char *comma = rest.count ? memchr(rest.at, ',', rest.count) : NULL;
-
-		host = take_part(&rest, comma ? (size_t)(comma - rest.at) : rest.count);
-		rest = bytes_skip(rest, comma != NULL);
+		host = bytes_take_until(&rest, ',');
 	} while (number-- > 0 && rest.count);
 	return host;
 }

@@ -32,22 +32,10 @@ static struct bytes trim(struct bytes text)
 	return text;
 }
 
-/* Takes what comes before `end`, or all, and that byte. */
-static struct bytes take_until(struct bytes *rest, char end)
-{
-	const char *found = rest->count ? memchr(rest->at, end, rest->count) : NULL;
-	struct bytes taken = *rest;
-
-	if (found)
-		taken.count = (size_t)(found - rest->at);
-	*rest = bytes_skip(*rest, taken.count + (found != NULL));
-	return taken;
-}
-
 /* Takes a line without its end: CR LF, or LF alone. */
 static struct bytes take_line(struct bytes *rest)
 {
-	struct bytes line = take_until(rest, '\n');
+	struct bytes line = bytes_take_until(rest, '\n');
 
 	if (line.count && line.at[line.count - 1] == '\r')
 		line.count--;
@@ -101,8 +89,8 @@ static struct bytes without_origin(struct bytes target)
 
 static enum http_result read_request_line(struct bytes line, struct http_head *head)
 {
-	struct bytes method = take_until(&line, ' ');
-	struct bytes target = take_until(&line, ' ');
+	struct bytes method = bytes_take_until(&line, ' ');
+	struct bytes target = bytes_take_until(&line, ' ');
 
 	if (!is_clean(method) || !is_clean(target))
 		return refuse(head, 400);
@@ -113,7 +101,7 @@ static enum http_result read_request_line(struct bytes line, struct http_head *h
 	head->is_get = bytes_are(method, "GET");
 	head->is_head = bytes_are(method, "HEAD");
 	head->query = without_origin(target);
-	head->path = take_until(&head->query, '?');
+	head->path = bytes_take_until(&head->query, '?');
 	if (!head->path.count || *head->path.at != '/')
 		return refuse(head, head->is_get || head->is_head ? 400 : 405);
 	return HTTP_OK;
@@ -149,14 +137,14 @@ static bool read_host(struct bytes value, struct bytes *host)
 		value = bytes_skip(value, host->count + 2);
 		return !value.count || *value.at == ':';
 	}
-	*host = take_until(&value, ':');
+	*host = bytes_take_until(&value, ':');
 	return !memchr(host->at, '/', host->count) && !memchr(host->at, ' ', host->count);
 }
 
 static void read_connection(struct bytes value, struct http_head *head)
 {
 	while (value.count) {
-		struct bytes word = trim(take_until(&value, ','));
+		struct bytes word = trim(bytes_take_until(&value, ','));
 
 		head->closes |= http_is(word, "close");
 		if (head->is_1_0 && http_is(word, "keep-alive"))
@@ -166,7 +154,7 @@ static void read_connection(struct bytes value, struct http_head *head)
 
 static enum http_result read_header(struct bytes line, struct http_head *head)
 {
-	struct bytes value = line, name = take_until(&value, ':');
+	struct bytes value = line, name = bytes_take_until(&value, ':');
 	bool is_good = true;
 
 	for (size_t i = 0; i < value.count; i++) {
@@ -265,8 +253,8 @@ bool http_decode(struct bytes text, bool is_form, struct buf *out)
 bool http_query_next(struct bytes *query, struct bytes *name, struct bytes *value)
 {
 	while (query->count) {
-		*value = take_until(query, '&');
-		*name = take_until(value, '=');
+		*value = bytes_take_until(query, '&');
+		*name = bytes_take_until(value, '=');
 		if (name->count)
 			return true;
 	}
@@ -276,9 +264,9 @@ bool http_query_next(struct bytes *query, struct bytes *name, struct bytes *valu
 bool http_list_has(struct bytes list, const char *type)
 {
 	while (list.count) {
-		struct bytes item = take_until(&list, ',');
+		struct bytes item = bytes_take_until(&list, ',');
 
-		if (http_is(trim(take_until(&item, ';')), type))
+		if (http_is(trim(bytes_take_until(&item, ';')), type))
 			return true;
 	}
 	return false;
