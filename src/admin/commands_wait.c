@@ -324,7 +324,7 @@ enum outcome command_drain(struct console_session *session, struct err *err)
 static bool has_host(const struct config *config, const struct config_database *entry,
                      const char *name)
 {
-	const char *list = entry ? config_hosts(config, entry) : NULL;
+	const char *list = config_hosts(config, entry);
 	struct bytes host;
 
 	while (config_host_next(&list, &host)) {
@@ -339,11 +339,11 @@ static bool is_host(const struct config *config, const char *name)
 {
 	const struct config_database *entry = NULL;
 
-	while ((entry = config_database_next(config, entry))) {
+	while ((entry = config_database_each(config, entry))) {
 		if (has_host(config, entry, name))
 			return true;
 	}
-	return has_host(config, config_database_auto(config), name);
+	return false;
 }
 
 static bool set_host(struct console_session *session, enum host_admin admin, struct err *err)

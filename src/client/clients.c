@@ -387,11 +387,9 @@ void clients_free(struct clients **clientsp)
 /* Whether a database has several hosts, so that a batch may be sent again: resend.c. */
 static bool has_several_hosts(const struct config *config)
 {
-	const struct config_database *entry = config_database_auto(config);
+	const struct config_database *entry = NULL;
 
-	if (entry && config_load_balance_hosts(entry))
-		return true;
-	for (entry = NULL; (entry = config_database_next(config, entry));) {
+	while ((entry = config_database_each(config, entry))) {
 		if (config_load_balance_hosts(entry))
 			return true;
 	}

@@ -264,8 +264,7 @@ static struct config *load(const char *path, struct bytes text, const char *name
 	if (!load.reader.has_settings && !problems_any(problems))
 		problems_add(problems, pos, "section [pgbouncer] is missing");
 	peers_sort(load.config->entries);
-	if (!entries_judge(load.config, &pos, &err) ||
-	    !config_sizes_are_bounded(load.config, &pos, &err))
+	if (!entries_judge(load.config, &pos, &err))
 		problems_add(problems, pos, "%s", err.text);
 	source_files_done(&load.reader.files);
 	return load.config;
@@ -359,8 +358,7 @@ enum config_change config_with(const struct config *old, const char *name, const
 		err_set(err, ERR_MEMORY, "no memory");
 		return CONFIG_REFUSED;
 	}
-	if (!put_setting(config, name, value, NULL, err) || !entries_judge(config, &pos, err) ||
-	    !config_sizes_are_bounded(config, &pos, err)) {
+	if (!put_setting(config, name, value, NULL, err) || !entries_judge(config, &pos, err)) {
 		config_free(config);
 		return CONFIG_REFUSED;
 	}

@@ -253,8 +253,8 @@ const char *origins_file_name(struct config_entries *entries, const char *file);
 void origins_free_file_names(struct config_entries *entries);
 
 /*
- * Whether what entries guarantee is within the limits on servers. false: *err says the sum, and
- * *pos is where.
+ * Whether the values of entries and settings fit together: guarantees and limits, bounds of pool
+ * sizes. false: *err says which do not, and *pos is where.
  */
 bool entries_judge(const struct config *config, struct source_pos *pos, struct err *err);
 

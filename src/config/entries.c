@@ -219,6 +219,13 @@ const struct config_database *config_database_auto(const struct config *config)
 	return config->entries->automatic ? &config->entries->automatic->database : NULL;
 }
 
+const struct config_database *config_database_of(const struct config *config, const char *name)
+{
+	const struct config_database *own = config_database_find(config, name);
+
+	return own ? own : config_database_auto(config);
+}
+
 const char *config_database_dbname(const struct config_database *database, const char *name)
 {
 	return database->dbname ? database->dbname : name;
@@ -244,6 +251,17 @@ const struct config_database *config_database_next(const struct config *config,
                                                    const struct config_database *before)
 {
 	return next_entry(config, ENTRY_DATABASE, before ? &before->hh : NULL);
+}
+
+const struct config_database *config_database_each(const struct config *config,
+                                                   const struct config_database *before)
+{
+	const struct config_database *automatic = config_database_auto(config), *next;
+
+	if (before && before == automatic)
+		return NULL;
+	next = config_database_next(config, before);
+	return next ? next : automatic;
 }
 
 const struct config_user *config_user_next(const struct config *config,
@@ -273,7 +291,7 @@ const struct config_user *config_user_find(const struct config *config, const ch
 	return find_entry(config, ENTRY_USER, name);
 }
 
-/* ---- guarantees ---- */
+/* ---- entries together ---- */
 
 static bool judge_guarantee(int guaranteed, int most, const char *setting, struct err *err)
 {
@@ -299,28 +317,50 @@ static bool judge_sum(const struct config *config, int64_t databases, int64_t us
 	               most);
 }
 
+static bool judge_database(const struct config *config, const struct config_database *database,
+                           struct err *err)
+{
+	int guaranteed = database->guaranteed_servers;
+
+	if (guaranteed && database == config_database_auto(config))
+		return err_set(err, ERR_CONFIG,
+		               "guaranteed_servers needs the name of a database, as * may be any "
+		               "number of them");
+	return judge_guarantee(guaranteed, config_max_db_connections(config, database),
+	                       "max_db_connections", err) &&
+	       judge_guarantee(guaranteed, config->max_host_connections, "max_host_connections",
+	                       err);
+}
+
+/* Whether a pool whose size is auto has bounds. */
+static bool judge_size(const struct config *config, const struct config_database *database,
+                       const struct config_user *user, struct err *err)
+{
+	int least = config_min_pool_size(config, database);
+	int most = config_max_pool_size(config, database, user);
+
+	if (config_pool_size(config, database, user) != CONFIG_AUTO)
+		return true;
+	if (most <= 0)
+		return err_set(err, ERR_PARAMETER,
+		               "a pool size that is auto needs an upper bound: set max_pool_size");
+	return least <= most || err_set(err, ERR_PARAMETER,
+	                                "min_pool_size = %d is above max_pool_size = %d, between "
+	                                "which a pool size is that is auto",
+	                                least, most);
+}
+
 bool entries_judge(const struct config *config, struct source_pos *pos, struct err *err)
 {
-	const struct config_database *database = config_database_auto(config);
+	const struct config_database *database = NULL;
 	const struct config_user *user = NULL;
 	int64_t databases = 0, users = 0;
 
-	if (database && database->guaranteed_servers) {
+	while ((database = config_database_each(config, database))) {
 		*pos = database->pos;
-		return err_set(
-		    err, ERR_CONFIG,
-		    "database \"*\": guaranteed_servers needs the name of a database, as "
-		    "* may be any number of them");
-	}
-	for (database = NULL; (database = config_database_next(config, database));) {
-		int guaranteed = database->guaranteed_servers;
-
-		*pos = database->pos;
-		databases += guaranteed;
-		if (!judge_guarantee(guaranteed, config_max_db_connections(config, database),
-		                     "max_db_connections", err) ||
-		    !judge_guarantee(guaranteed, config->max_host_connections,
-		                     "max_host_connections", err))
+		databases += database->guaranteed_servers;
+		if (!judge_database(config, database, err) ||
+		    !judge_size(config, database, NULL, err))
 			return err_prefix(err, "database \"%s\": ", database->name);
 	}
 	while ((user = config_user_next(config, user))) {
@@ -328,9 +368,13 @@ bool entries_judge(const struct config *config, struct source_pos *pos, struct e
 		users += user->guaranteed_servers;
 		if (!judge_guarantee(user->guaranteed_servers,
 		                     config_max_user_connections(config, user),
-		                     "max_user_connections", err))
+		                     "max_user_connections", err) ||
+		    !judge_size(config, NULL, user, err))
 			return err_prefix(err, "user \"%s\": ", user->name);
 	}
+	*pos = config_source_pos(config, "default_pool_size");
+	if (!judge_size(config, NULL, NULL, err))
+		return err_prefix(err, "setting \"default_pool_size\": ");
 	return judge_sum(config, databases, users, pos, err);
 }
 
@@ -625,52 +669,6 @@ int config_greatest_pool_size(const struct config *config, const struct config_d
 	int size = config_pool_size(config, database, user);
 
 	return size == CONFIG_AUTO ? config_max_pool_size(config, database, user) : size;
-}
-
-static bool is_bounded(const struct config *config, const struct config_database *database,
-                       const struct config_user *user, struct err *err)
-{
-	int least = config_min_pool_size(config, database);
-	int most = config_max_pool_size(config, database, user);
-
-	if (config_pool_size(config, database, user) != CONFIG_AUTO)
-		return true;
-	if (most <= 0)
-		return err_set(err, ERR_PARAMETER,
-		               "a pool size that is auto needs an upper bound: set max_pool_size");
-	return least <= most || err_set(err, ERR_PARAMETER,
-	                                "min_pool_size = %d is above max_pool_size = %d, between "
-	                                "which a pool size is that is auto",
-	                                least, most);
-}
-
-static bool is_database_bounded(const struct config *config, const struct config_database *database,
-                                struct source_pos *pos, struct err *err)
-{
-	*pos = database->pos;
-	return is_bounded(config, database, NULL, err) ||
-	       err_prefix(err, "database \"%s\": ", database->name);
-}
-
-bool config_sizes_are_bounded(const struct config *config, struct source_pos *pos, struct err *err)
-{
-	const struct config_database *database = config_database_auto(config);
-	const struct config_user *user = NULL;
-
-	if (database && !is_database_bounded(config, database, pos, err))
-		return false;
-	for (database = NULL; (database = config_database_next(config, database));) {
-		if (!is_database_bounded(config, database, pos, err))
-			return false;
-	}
-	while ((user = config_user_next(config, user))) {
-		*pos = user->pos;
-		if (!is_bounded(config, NULL, user, err))
-			return err_prefix(err, "user \"%s\": ", user->name);
-	}
-	*pos = config_source_pos(config, "default_pool_size");
-	return is_bounded(config, NULL, NULL, err) ||
-	       err_prefix(err, "setting \"default_pool_size\": ");
 }
 
 int config_standby_pool_size(const struct config *config, const struct config_database *database,

@@ -41,11 +41,9 @@ const char *config_hosts(const struct config *config, const struct config_databa
 
 static bool is_used(const struct config *config, const char *source)
 {
-	const struct config_database *entry = config_database_auto(config);
+	const struct config_database *entry = NULL;
 
-	if (entry && entry->hosts_from && strcmp(entry->hosts_from, source) == 0)
-		return true;
-	for (entry = NULL; (entry = config_database_next(config, entry));) {
+	while ((entry = config_database_each(config, entry))) {
 		if (entry->hosts_from && strcmp(entry->hosts_from, source) == 0)
 			return true;
 	}

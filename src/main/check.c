@@ -310,9 +310,7 @@ static void on_database(void *arg, const char *const *values, size_t count)
 	    strcmp(values[NAME], CONFIG_CONSOLE_DATABASE) == 0)
 		return;
 	buf_add_cstr(&running->names, values[NAME]);
-	entry = config_database_find(check->config, values[NAME]);
-	if (!entry)
-		entry = config_database_auto(check->config);
+	entry = config_database_of(check->config, values[NAME]);
 	if (entry)
 		compare_database(&line, values, check->config, entry);
 	check->change_count += !entry || line.count;

@@ -244,10 +244,8 @@ static void lint_entries(const struct config *config, struct problems *problems)
 {
 	const struct config_database *at = NULL;
 
-	while ((at = config_database_next(config, at)))
+	while ((at = config_database_each(config, at)))
 		lint_entry(config, at, problems);
-	if (config_database_auto(config))
-		lint_entry(config, config_database_auto(config), problems);
 }
 
 /* ---- the console ---- */

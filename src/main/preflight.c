@@ -202,10 +202,8 @@ static void each_database(const struct judging *judging,
 {
 	const struct config_database *at = NULL;
 
-	while ((at = config_database_next(judging->config, at)))
+	while ((at = config_database_each(judging->config, at)))
 		judge(judging, at);
-	if (config_database_auto(judging->config))
-		judge(judging, config_database_auto(judging->config));
 }
 
 static void judge_forced(const struct judging *judging, const struct config_database *database)
@@ -213,11 +211,6 @@ static void judge_forced(const struct judging *judging, const struct config_data
 	if (!database->user)
 		problems_add(judging->problems, pos_of(judging, database, true, "auth_type"),
 		             "database \"%s\": auth_type = any needs user=", database->name);
-}
-
-static bool has_database(const struct config *config, const char *name)
-{
-	return config_database_find(config, name) || config_database_auto(config);
 }
 
 /* Only a warning without auth_user: auth_query does not run there, so nothing fails. */
@@ -228,7 +221,7 @@ static void judge_auth_dbname_of(const struct judging *judging,
 	const char *name = database->auth_dbname;
 
 	if (!name || !*name || strcmp(name, CONFIG_CONSOLE_DATABASE) == 0 ||
-	    has_database(judging->config, name))
+	    config_database_of(judging->config, name))
 		return;
 	if (config_auth_user(judging->config, database))
 		problems_add(judging->problems, database->pos, format, database->name, name);
@@ -242,14 +235,11 @@ static void judge_asker(const struct judging *judging, const struct config_datab
 	const struct config *config = judging->config;
 	const char *user = config_auth_user(config, database);
 	const char *name = config_auth_dbname(config, database);
-	const struct config_database *runs_in =
-	    name ? config_database_find(config, name) : database;
+	const struct config_database *runs_in = name ? config_database_of(config, name) : database;
 	const struct user *known = user && judging->users ? users_find(judging->users, user) : NULL;
 
 	if (!user || !judging->users || !config_auth_query(config, database))
 		return;
-	if (!runs_in)
-		runs_in = config_database_auto(config);
 	if (!runs_in || (known && known->secret.kind != SECRET_NONE))
 		return;
 	/* The entry has this user's password, so auth_file is not needed. */
@@ -273,11 +263,11 @@ static void judge_asker(const struct judging *judging, const struct config_datab
 
 static bool has_asker(const struct config *config)
 {
-	const struct config_database *at = NULL, *automatic = config_database_auto(config);
+	const struct config_database *at = NULL;
 
-	if (config_auth_user(config, NULL) || (automatic && config_auth_user(config, automatic)))
+	if (config_auth_user(config, NULL))
 		return true;
-	while ((at = config_database_next(config, at))) {
+	while ((at = config_database_each(config, at))) {
 		if (config_auth_user(config, at))
 			return true;
 	}
@@ -306,7 +296,7 @@ static void judge_auth_dbname(const struct judging *judging)
 	const struct config *config = judging->config;
 	const char *name = config_auth_dbname(config, NULL);
 
-	if (!name || has_database(config, name))
+	if (!name || config_database_of(config, name))
 		return;
 	if (has_asker(config))
 		problems_add(judging->problems, config_source_pos(config, "auth_dbname"), format,

@@ -364,7 +364,7 @@ static void want(struct finders *finders, const struct config_database *entry)
 {
 	struct finder *finder;
 
-	if (!entry || !entry->hosts_from)
+	if (!entry->hosts_from)
 		return;
 	finder = find_finder(finders, entry->hosts_from);
 	if (!finder)
@@ -395,8 +395,7 @@ void finders_configure(struct pools *pools)
 		return;
 	TAILQ_FOREACH (finder, &finders->list, node)
 		finder->is_wanted = false;
-	want(finders, config_database_auto(pools->config));
-	while ((entry = config_database_next(pools->config, entry)))
+	while ((entry = config_database_each(pools->config, entry)))
 		want(finders, entry);
 	for (finder = TAILQ_FIRST(&finders->list); finder; finder = next) {
 		next = TAILQ_NEXT(finder, node);

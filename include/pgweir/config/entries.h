@@ -111,6 +111,9 @@ const struct config_database *config_database_find(const struct config *config, 
 /* Returns the entry `*`, used for names without an entry; NULL: there is none. */
 const struct config_database *config_database_auto(const struct config *config);
 
+/* The entry of this name, else `*`; NULL: neither. */
+const struct config_database *config_database_of(const struct config *config, const char *name);
+
 /* Returns the database's name on the server, for a client that requested `name`. */
 const char *config_database_dbname(const struct config_database *database, const char *name);
 
@@ -146,6 +149,9 @@ const char *config_load_balance_hosts(const struct config_database *database);
  * ends it.
  */
 const struct config_database *config_database_next(const struct config *config,
+                                                   const struct config_database *before);
+/* The same, and then `*`. */
+const struct config_database *config_database_each(const struct config *config,
                                                    const struct config_database *before);
 size_t config_database_count(const struct config *config);
 
@@ -258,9 +264,6 @@ int config_pool_size(const struct config *config, const struct config_database *
                      const struct config_user *user);
 int config_greatest_pool_size(const struct config *config, const struct config_database *database,
                               const struct config_user *user);
-/* Whether each pool whose size is auto has bounds. false: *err says which one has not, *pos where.
- */
-bool config_sizes_are_bounded(const struct config *config, struct source_pos *pos, struct err *err);
 /* The size of the pool on standbys; CONFIG_AUTO. */
 int config_standby_pool_size(const struct config *config, const struct config_database *database,
                              const struct config_user *user);

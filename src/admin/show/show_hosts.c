@@ -180,10 +180,10 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 static bool next_of_entry(struct cursor *cursor, void *row)
 {
 	const struct pools *pools = show_source_first(cursor->source)->pools;
-	const struct config_database *own =
-	    config_database_find(pools->config, cursor->ordered.first);
 	/* a database of entry `*` need not be known in the first loop */
-	struct shown_host shown = { .entry = own ? own : config_database_auto(pools->config) };
+	struct shown_host shown = {
+		.entry = config_database_of(pools->config, cursor->ordered.first),
+	};
 
 	if (!shown.entry || !find_host(pools, cursor->index, &shown))
 		return false;

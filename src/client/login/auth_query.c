@@ -629,13 +629,9 @@ static enum asking find_auth_database(struct client *client, const struct config
 /* The entry of the database that the client asked for. NULL: the console, or no such database. */
 static const struct config_database *auth_query_entry_of(const struct client *client)
 {
-	const struct config *config = client->clients->config;
-	const struct config_database *entry;
-
-	if (admit_is_console(client))
-		return NULL;
-	entry = config_database_find(config, client->login->database);
-	return entry ? entry : config_database_auto(config);
+	return admit_is_console(client)
+	           ? NULL
+	           : config_database_of(client->clients->config, client->login->database);
 }
 
 static enum asking make_question(struct client *client, struct question *question)

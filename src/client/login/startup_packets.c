@@ -62,12 +62,10 @@ static unsigned int home_of(const struct client *client, const struct names *nam
 {
 	const struct clients_with *with = &client->clients->with;
 	const struct config *config = client->clients->config;
-	const struct config_database *entry = config_database_find(config, names->database);
+	const struct config_database *entry = config_database_of(config, names->database);
 	unsigned int count;
 	const char *role;
 
-	if (!entry)
-		entry = config_database_auto(config);
 	if (!entry)
 		return with->loop_number;
 	role = entry->user ? entry->user : names->user;
