@@ -48,10 +48,7 @@ struct dns {
 
 struct query {
 	struct dns *dns;
-	dns_on_found *on_found;
-	dns_on_serial *on_serial;     /* only for dns_query_serial() */
-	dns_on_name *on_name;         /* only for dns_query_name() */
-	dns_on_services *on_services; /* only for dns_query_services() */
+	dns_on_answer *on_answer;
 	void *arg;
 };
 
@@ -118,40 +115,45 @@ static void take_addresses(struct found *found, const struct ares_addrinfo *info
 	drop_unreachable(found);
 }
 
+static void finish(struct query *query, struct dns_answer *answer, int status)
+{
+	answer->failure = ares_strerror(status);
+	query->dns->query_count--;
+	query->on_answer(query->arg, answer);
+	free(query);
+}
+
 static void on_info(void *arg, int status, int timeouts, struct ares_addrinfo *info)
 {
-	struct query *query = arg;
 	struct found found = { .count = 0 };
 
 	(void)timeouts;
-	query->dns->query_count--;
 	if (status == ARES_SUCCESS)
 		take_addresses(&found, info);
 	if (status == ARES_SUCCESS && found.count == 0)
 		status = ARES_ENODATA;
 	if (info)
 		ares_freeaddrinfo(info);
-	query->on_found(query->arg, found.addresses, found.count, ares_strerror(status));
-	free(query);
+	finish(arg, &(struct dns_answer){ .addresses = found.addresses, .count = found.count },
+	       status);
 }
 
 static void on_soa(void *arg, int status, int timeouts, unsigned char *packet, int size)
 {
-	struct query *query = arg;
 	struct ares_soa_reply *soa = NULL;
-	uint32_t serial = 0;
+	struct dns_answer answer = { 0 };
+	uint32_t serial;
 
 	(void)timeouts;
-	query->dns->query_count--;
 	if (status == ARES_SUCCESS)
 		status = ares_parse_soa_reply(packet, size, &soa);
-	if (status == ARES_SUCCESS)
+	if (status == ARES_SUCCESS) {
 		serial = soa->serial;
-	query->on_serial(query->arg, status == ARES_SUCCESS ? &serial : NULL,
-	                 ares_strerror(status));
+		answer.serial = &serial;
+	}
 	if (soa)
 		ares_free_data(soa);
-	free(query);
+	finish(arg, &answer, status);
 }
 
 /* By priority, so that the order is the same each time. */
@@ -187,34 +189,28 @@ static unsigned int take_services(struct service_host *list, const struct ares_s
 
 static void on_srv(void *arg, int status, int timeouts, unsigned char *packet, int size)
 {
-	struct query *query = arg;
 	struct ares_srv_reply *first = NULL;
 	struct service_host list[SERVICES_MAX];
-	unsigned int count = 0;
+	struct dns_answer answer = { .services = list };
 
 	(void)timeouts;
-	query->dns->query_count--;
 	if (status == ARES_SUCCESS)
 		status = ares_parse_srv_reply(packet, size, &first);
 	if (status == ARES_SUCCESS)
-		count = take_services(list, first);
-	if (status == ARES_SUCCESS && count == 0)
+		answer.count = take_services(list, first);
+	if (status == ARES_SUCCESS && answer.count == 0)
 		status = ARES_ENODATA;
-	query->on_services(query->arg, list, count, ares_strerror(status));
 	if (first)
 		ares_free_data(first);
-	free(query);
+	finish(arg, &answer, status);
 }
 
 static void on_host(void *arg, int status, int timeouts, struct hostent *host)
 {
-	struct query *query = arg;
 	const char *name = status == ARES_SUCCESS && host && *host->h_name ? host->h_name : NULL;
 
 	(void)timeouts;
-	query->dns->query_count--;
-	query->on_name(query->arg, name, ares_strerror(status));
-	free(query);
+	finish(arg, &(struct dns_answer){ .name = name }, status);
 }
 
 /* ---- c-ares in the loop ---- */
@@ -393,7 +389,8 @@ void dns_free(struct dns **dns)
 }
 
 /* NULL: *err says why. */
-static struct query *query_new(struct dns *dns, const char *name, void *arg, struct err *err)
+static struct query *query_new(struct dns *dns, const char *name, dns_on_answer *on_answer,
+                               void *arg, struct err *err)
 {
 	struct query *query;
 
@@ -404,60 +401,57 @@ static struct query *query_new(struct dns *dns, const char *name, void *arg, str
 		err_set(err, ERR_MEMORY, "no memory for the DNS name %s", name);
 		return NULL;
 	}
-	query->dns = dns;
-	query->arg = arg;
+	*query = (struct query){ dns, on_answer, arg };
 	dns->query_count++;
 	return query;
 }
 
-bool dns_query_serial(struct dns *dns, const char *zone, dns_on_serial *on_serial, void *arg,
+/* Looks up the records of this type. */
+static bool query_records(struct dns *dns, const char *name, int type, ares_callback on_packet,
+                          dns_on_answer *on_answer, void *arg, struct err *err)
+{
+	enum { CLASS_IN = 1 };
+	struct query *query = query_new(dns, name, on_answer, arg, err);
+
+	if (!query)
+		return false;
+	ares_query(dns->channel, name, CLASS_IN, type, on_packet, query);
+	set_tick(dns);
+	return true;
+}
+
+bool dns_query_serial(struct dns *dns, const char *zone, dns_on_answer *on_answer, void *arg,
                       struct err *err)
 {
-	enum { CLASS_IN = 1, TYPE_SOA = 6 };
-	struct query *query = query_new(dns, zone, arg, err);
+	enum { TYPE_SOA = 6 };
 
-	if (!query)
-		return false;
-	query->on_serial = on_serial;
-	ares_query(dns->channel, zone, CLASS_IN, TYPE_SOA, on_soa, query);
-	set_tick(dns);
-	return true;
+	return query_records(dns, zone, TYPE_SOA, on_soa, on_answer, arg, err);
 }
 
-bool dns_query_services(struct dns *dns, const char *name, dns_on_services *on_services, void *arg,
+bool dns_query_services(struct dns *dns, const char *name, dns_on_answer *on_answer, void *arg,
                         struct err *err)
 {
-	enum { CLASS_IN = 1, TYPE_SRV = 33 };
-	struct query *query = query_new(dns, name, arg, err);
+	enum { TYPE_SRV = 33 };
 
-	if (!query)
-		return false;
-	query->on_services = on_services;
-	ares_query(dns->channel, name, CLASS_IN, TYPE_SRV, on_srv, query);
-	set_tick(dns);
-	return true;
+	return query_records(dns, name, TYPE_SRV, on_srv, on_answer, arg, err);
 }
 
-bool dns_query_name(struct dns *dns, const struct address *address, dns_on_name *on_name, void *arg,
-                    struct err *err)
+bool dns_query_name(struct dns *dns, const struct address *address, dns_on_answer *on_answer,
+                    void *arg, struct err *err)
 {
 	bool is_v6 = address->family == AF_INET6;
-	struct query *query = query_new(dns, "of an address", arg, err);
+	const void *in = is_v6 ? (const void *)&address->in6.sin6_addr : &address->in.sin_addr;
+	int size = is_v6 ? sizeof(address->in6.sin6_addr) : sizeof(address->in.sin_addr);
+	struct query *query = query_new(dns, "of an address", on_answer, arg, err);
 
 	if (!query)
 		return false;
-	query->on_name = on_name;
-	if (is_v6)
-		ares_gethostbyaddr(dns->channel, &address->in6.sin6_addr,
-		                   sizeof(address->in6.sin6_addr), AF_INET6, on_host, query);
-	else
-		ares_gethostbyaddr(dns->channel, &address->in.sin_addr,
-		                   sizeof(address->in.sin_addr), AF_INET, on_host, query);
+	ares_gethostbyaddr(dns->channel, in, size, address->family, on_host, query);
 	set_tick(dns);
 	return true;
 }
 
-bool dns_query(struct dns *dns, const char *host, dns_on_found *on_found, void *arg,
+bool dns_query(struct dns *dns, const char *host, dns_on_answer *on_answer, void *arg,
                struct err *err)
 {
 	static const struct ares_addrinfo_hints hints = {
@@ -465,16 +459,18 @@ bool dns_query(struct dns *dns, const char *host, dns_on_found *on_found, void *
 		.ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_STREAM,
 	};
-	struct query *query = query_new(dns, host, arg, err);
+	struct query *query = query_new(dns, host, on_answer, arg, err);
 
 	if (!query)
 		return false;
-	query->on_found = on_found;
 	ares_getaddrinfo(dns->channel, host, NULL, &hints, on_info, query);
 	set_tick(dns);
 	return true;
 }
 
-const char *dns_library(void) { return "c-ares " ARES_VERSION_STR; }
+const char *resolver_library(void) { return "c-ares " ARES_VERSION_STR; }
 
-unsigned int dns_query_count(const struct dns *dns) { return dns->query_count; }
+unsigned int resolver_query_count(const struct resolver *resolver)
+{
+	return resolver->dns->query_count;
+}

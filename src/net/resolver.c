@@ -293,13 +293,12 @@ static void tell_followers(struct resolver_name *name)
 	}
 }
 
-static void on_found(void *arg, const struct address *addresses, unsigned int count,
-                     const char *failure)
+static void on_found(void *arg, const struct dns_answer *found)
 {
 	struct resolver_name *name = arg;
 	struct resolver *resolver = name->resolver;
 
-	store(name, addresses, count, failure);
+	store(name, found->addresses, found->count, found->failure);
 	if (name->is_stale)
 		loop_defer(resolver->loop, &name->removed_task);
 	name->found_at = loop_now(resolver->loop);
@@ -475,8 +474,7 @@ struct resolver *resolver_new(struct loop *loop, const struct resolver_options *
 	resolver->loop = loop;
 	resolver_set_ttl(resolver, options->good_ttl, options->bad_ttl);
 	resolver->zone_period = options->zone_period;
-	TAILQ_INIT(&resolver->reverses);
-	TAILQ_INIT(&resolver->services);
+	TAILQ_INIT(&resolver->lookups);
 	resolver->on_note = options->leader ? hear_leader : hear_follower;
 	resolver->dns = dns_new(loop, options, err);
 	if (!resolver->dns)
@@ -492,15 +490,12 @@ void resolver_free(struct resolver **resolver)
 		return;
 	(*resolver)->is_ending = true;
 	dns_free(&(*resolver)->dns);
-	reverse_end_all(*resolver);
-	services_end_all(*resolver);
+	lookups_end_all(*resolver);
 	resolver_forget(*resolver);
 	assert(!(*resolver)->names && !(*resolver)->zones);
 	free(*resolver);
 	*resolver = NULL;
 }
-
-const char *resolver_library(void) { return dns_library(); }
 
 void resolver_set_ttl(struct resolver *resolver, usec_t good_ttl, usec_t bad_ttl)
 {
@@ -594,11 +589,6 @@ void resolver_watch_begin(struct resolver *resolver, struct resolver_watch *watc
 unsigned int resolver_name_count(const struct resolver *resolver)
 {
 	return HASH_COUNT(resolver->names);
-}
-
-unsigned int resolver_query_count(const struct resolver *resolver)
-{
-	return dns_query_count(resolver->dns);
 }
 
 /*

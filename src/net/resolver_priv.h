@@ -14,8 +14,7 @@
 TAILQ_HEAD(ask_list, resolver_ask);
 TAILQ_HEAD(watch_list, resolver_watch);
 TAILQ_HEAD(name_list, resolver_name);
-TAILQ_HEAD(reverse_list, reverse_query);
-TAILQ_HEAD(services_list, services_query);
+TAILQ_HEAD(lookup_list, lookup);
 TAILQ_HEAD(note_list, resolver_note);
 
 struct resolver_name {
@@ -54,9 +53,8 @@ struct resolver {
 	struct resolver_name *last_row; /* for resolver_next_row() */
 	struct resolver_zone *zones;
 	usec_t zone_period;
-	struct reverse_list reverses; /* for reverse.c */
-	unsigned int reverse_count;
-	struct services_list services; /* for services.c */
+	struct lookup_list lookups; /* for lookups.c */
+	unsigned int lookup_count;
 	unsigned long serial;
 	unsigned int rotation; /* index of the first address for the next result */
 	bool is_ending;
@@ -87,24 +85,18 @@ struct resolver_zone {
 	char text[];
 };
 
-/* A running lookup of the name of an address. */
-struct reverse_query {
+/* A running lookup of the name of an address, or of the hosts of a service. */
+struct lookup {
 	struct resolver *resolver;
-	TAILQ_ENTRY(reverse_query) node;
-	struct reverse *owner; /* NULL: it was cancelled */
-	struct task task;      /* the next step */
+	TAILQ_ENTRY(lookup) node;
+	struct lookup **slot; /* where its owner has it; NULL: it was cancelled */
+	struct task task;     /* the next step, or the answer to the owner */
+	/* of an address */
 	struct address address;
 	char *host; /* the name found for the address, not checked yet */
 	bool is_proven;
 	bool is_done; /* no further query is needed */
-};
-
-/* A running lookup of the hosts of a service. */
-struct services_query {
-	struct resolver *resolver;
-	TAILQ_ENTRY(services_query) node;
-	struct services *owner; /* NULL: it was cancelled */
-	struct task task;       /* gives the result to the owner */
+	/* of a service */
 	struct service_host *list;
 	unsigned int count;
 	const char *failure;
@@ -144,8 +136,7 @@ void resolver_note_free(struct resolver_note **note);
 void resolver_note_post(struct resolver_note *note);
 
 /* Ends all lookups, after dns_free(). */
-void reverse_end_all(struct resolver *resolver);
-void services_end_all(struct resolver *resolver);
+void lookups_end_all(struct resolver *resolver);
 
 /* Adds a name to its zone, or removes it, together with its position in the table. */
 void resolver_zone_enter(struct resolver_name *name);
@@ -160,50 +151,38 @@ void resolver_refresh_name(struct resolver_name *name);
 
 struct dns;
 
+/* What a query has found: of the fields between, only those that it asks for. */
+struct dns_answer {
+	const struct address *addresses; /* port 0, without duplicates */
+	const struct service_host *services;
+	unsigned int count;     /* of those; 0: there are none */
+	const char *name;       /* NULL: none */
+	const uint32_t *serial; /* NULL: none */
+	const char *failure;    /* why there is none; a static text */
+};
+
 /*
- * Called once per query: possibly by dns_query() itself, and by dns_free() for queries that
- * still run. It must not call dns_*(). count 0: `failure` is the reason, a static text.
- * `addresses` (port 0, without duplicates) are valid during the call.
+ * Called once per query: possibly by dns_query*() itself, and by dns_free() for queries that still
+ * run. It must not call dns_*(). The answer is valid during the call.
  */
-typedef void dns_on_found(void *arg, const struct address *addresses, unsigned int count,
-                          const char *failure);
+typedef void dns_on_answer(void *arg, const struct dns_answer *answer);
 
 /* Copies the options it needs. NULL: *err says why. */
 struct dns *dns_new(struct loop *loop, const struct resolver_options *options, struct err *err);
 void dns_free(struct dns **dns);
 
 /*
- * Looks up the addresses of a host. false: no query can be made; on_found() will not be called.
+ * Look up the addresses of a host; the serial number of a zone (its SOA record); the hosts of a
+ * service (SRV); the name of the host at an IP address (PTR). false: no query can be made;
+ * on_answer() will not be called.
  */
-bool dns_query(struct dns *dns, const char *host, dns_on_found *on_found, void *arg,
+bool dns_query(struct dns *dns, const char *host, dns_on_answer *on_answer, void *arg,
                struct err *err);
-
-/* Same rules as for dns_on_found. serial NULL: `failure` is the reason. */
-typedef void dns_on_serial(void *arg, const uint32_t *serial, const char *failure);
-
-/* Looks up the serial number of a zone (its SOA record). false: as above. */
-bool dns_query_serial(struct dns *dns, const char *zone, dns_on_serial *on_serial, void *arg,
+bool dns_query_serial(struct dns *dns, const char *zone, dns_on_answer *on_answer, void *arg,
                       struct err *err);
-
-/* Same rules as for dns_on_found. name NULL: `failure` is the reason. */
-typedef void dns_on_name(void *arg, const char *name, const char *failure);
-
-/* Looks up the name of the host at an IP address (its PTR record). false: as above. */
-bool dns_query_name(struct dns *dns, const struct address *address, dns_on_name *on_name, void *arg,
-                    struct err *err);
-
-/* Same rules as for dns_on_found. */
-typedef void dns_on_services(void *arg, const struct service_host *list, unsigned int count,
-                             const char *failure);
-
-/* Looks up the hosts of a service (its SRV records). false: as above. */
-bool dns_query_services(struct dns *dns, const char *name, dns_on_services *on_services, void *arg,
+bool dns_query_services(struct dns *dns, const char *name, dns_on_answer *on_answer, void *arg,
                         struct err *err);
-
-/* Name and version of the library. Static. */
-const char *dns_library(void);
-
-/* Number of running queries. */
-unsigned int dns_query_count(const struct dns *dns);
+bool dns_query_name(struct dns *dns, const struct address *address, dns_on_answer *on_answer,
+                    void *arg, struct err *err);
 
 #endif

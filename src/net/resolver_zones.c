@@ -43,22 +43,21 @@ static void wait_period(struct resolver_zone *zone)
 /* Serial number arithmetic (RFC 1982): the value after the largest is 0. */
 static bool has_grown(uint32_t before, uint32_t after) { return (int32_t)(after - before) > 0; }
 
-static void on_serial(void *arg, const uint32_t *serial, const char *failure)
+static void on_serial(void *arg, const struct dns_answer *answer)
 {
 	struct resolver_zone *zone = arg;
 
-	(void)failure;
 	zone->is_asking = false;
 	if (zone->resolver->is_ending || !zone->is_filed) {
 		release(zone);
 		return;
 	}
 	wait_period(zone);
-	if (!serial)
+	if (!answer->serial)
 		return;
-	if (zone->has_serial && has_grown(zone->serial, *serial))
+	if (zone->has_serial && has_grown(zone->serial, *answer->serial))
 		loop_defer(zone->resolver->loop, &zone->task);
-	zone->serial = *serial;
+	zone->serial = *answer->serial;
 	zone->has_serial = true;
 }
 

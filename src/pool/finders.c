@@ -352,7 +352,7 @@ static void free_finder(struct finder *finder)
 	end_leave(finder);
 	timer_clear(&finder->timer);
 	loop_undefer(loop_of(finder), &finder->task);
-	services_cancel(&finder->services);
+	lookup_cancel(&finder->services.lookup);
 	fetch_cancel(&finder->fetch);
 	free(finder->found);
 	explicit_bzero(finder->text, strlen(finder->text));

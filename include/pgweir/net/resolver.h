@@ -24,8 +24,9 @@
 #include "pgweir/net/address.h"
 
 struct resolver;
-struct resolver_name; /* private */
+struct resolver_name; /* these three: private */
 struct resolver_zone;
+struct lookup;
 
 #define RESOLVER_FOLLOWERS_MAX 64
 
@@ -158,8 +159,6 @@ bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
 
 #define REVERSE_MAX 1000 /* lookups running at the same time */
 
-struct reverse_query; /* private */
-
 /* One lookup. Embedded in its owner; zero it before first use. */
 struct reverse {
 	/*
@@ -167,7 +166,7 @@ struct reverse {
 	 * valid during the call; NULL: there is no acceptable name.
 	 */
 	void (*on_host)(struct reverse *reverse, const char *host);
-	struct reverse_query *query; /* NULL: not in use */
+	struct lookup *lookup; /* NULL: not in use */
 };
 
 /* Starts a lookup. false: no memory, or too many lookups: *err; on_host() will not be called. */
@@ -175,8 +174,8 @@ bool reverse_start(struct resolver *resolver, struct reverse *reverse,
                    const struct address *address,
                    void (*on_host)(struct reverse *reverse, const char *host), struct err *err);
 
-/* Cancels a lookup: on_host() will not be called. Safe if it is not in use. */
-void reverse_cancel(struct reverse *reverse);
+/* Cancels a lookup: on_host(), on_found() will not be called. Safe if it is not in use. */
+void lookup_cancel(struct lookup **lookup);
 
 /* ---- hosts of a service: SRV records, which are not cached ---- */
 
@@ -189,7 +188,6 @@ struct service_host {
 };
 
 struct services;
-struct services_query; /* private */
 
 /*
  * Called once, from the loop, never by services_start(). The hosts come in order of their priority,
@@ -201,14 +199,11 @@ typedef void services_on_found(struct services *services, const struct service_h
 /* One lookup. Embedded in its owner; zero it before first use. */
 struct services {
 	services_on_found *on_found;
-	struct services_query *query; /* NULL: not in use */
+	struct lookup *lookup; /* NULL: not in use */
 };
 
 /* Starts a lookup. false: *err; on_found() will not be called. */
 bool services_start(struct resolver *resolver, struct services *services, const char *name,
                     services_on_found *on_found, struct err *err);
-
-/* Cancels a lookup: on_found() will not be called. Safe if it is not in use. */
-void services_cancel(struct services *services);
 
 #endif

@@ -130,7 +130,7 @@ static void hba_check_free(struct client_login *login)
 	login->hba_check = NULL;
 	if (!hba_check)
 		return;
-	reverse_cancel(&hba_check->reverse);
+	lookup_cancel(&hba_check->reverse.lookup);
 	if (hba_check->job)
 		workers_abandon(&hba_check->job->job);
 	free(hba_check->host);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/reverse.c, with a DNS server in the same loop.
+ * net/lookups.c, with a DNS server in the same loop.
  */
 #include "pgweir/net/resolver.h"
 
@@ -142,9 +142,9 @@ START_TEST(the_owner_goes)
 	struct scene scene;
 
 	set_up(&scene);
-	reverse_cancel(&scene.reverse);
+	lookup_cancel(&scene.reverse.lookup);
 	ck_assert(start(&scene, "192.0.2.1"));
-	reverse_cancel(&scene.reverse);
+	lookup_cancel(&scene.reverse.lookup);
 	ck_assert(start(&scene, "192.0.2.2"));
 	loop_run(scene.loop);
 	ck_assert_uint_eq(scene.answer_count, 1);
@@ -163,7 +163,7 @@ START_TEST(the_resolver_goes)
 	ck_assert(start(&scene, "192.0.2.1"));
 	loop_run(scene.loop);
 	ck_assert_uint_eq(scene.question_count, 1);
-	reverse_cancel(&scene.reverse);
+	lookup_cancel(&scene.reverse.lookup);
 	tear_down(&scene);
 	ck_assert_uint_eq(scene.answer_count, 0);
 }
