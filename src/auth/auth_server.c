@@ -472,13 +472,6 @@ static const char *late_failure_of(const struct auth_server_who *who)
 	return NULL;
 }
 
-static void on_outside(void *arg)
-{
-	struct auth_server *auth = arg;
-
-	auth->on_work(auth->arg);
-}
-
 static bool make_outside(struct auth_server *auth, const struct auth_server_who *who)
 {
 	if (!row_of(who->method)->is_outside)
@@ -489,8 +482,8 @@ static bool make_outside(struct auth_server *auth, const struct auth_server_who 
 	    .user = who->user,
 	    .options = who->options,
 	    .host = who->host,
-	    .on_done = on_outside,
-	    .arg = auth,
+	    .on_done = who->on_work,
+	    .arg = who->arg,
 	});
 	return auth->outside;
 }

@@ -356,7 +356,7 @@ enum outside_answer ldap_judge(struct outside_question *question)
  * they are used here, before there are threads. The context is of no certificate files, and is
  * not kept.
  */
-void ldap_prepare(void)
+void outside_prepare(void)
 {
 	const int is_server = 0;
 	LDAP *ldap = NULL;
@@ -371,7 +371,7 @@ void ldap_prepare(void)
 
 #else
 
-void ldap_prepare(void) {}
+void outside_prepare(void) {}
 
 enum outside_answer ldap_judge(struct outside_question *question)
 {

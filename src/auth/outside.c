@@ -222,8 +222,6 @@ enum outside_fitness outside_check(enum auth_method method, const char *options,
 	return methods[method].check(options, err);
 }
 
-void outside_prepare(void) { ldap_prepare(); }
-
 /* ---- creation and end ---- */
 
 static void destroy(struct outside *outside)

@@ -19,9 +19,6 @@ struct outside_question {
 	char reason[OUTSIDE_REASON_SIZE];
 };
 
-/* Called before there are helper threads. */
-void ldap_prepare(void);
-
 /* Called on a helper thread; may block. */
 enum outside_answer ldap_judge(struct outside_question *question);
 

@@ -21,7 +21,6 @@ struct derived {
 	UT_hash_handle hh; /* while it is cached */
 	unsigned char id[SHA256_SIZE];
 	struct refs refs;
-	bool is_kept;           /* guarded by the cache's lock, like hh */
 	char *user;             /* owner, for verifiers_trim(); NULL = nobody */
 	struct scram_keys keys; /* valid once there is an outcome */
 	pthread_mutex_t lock;   /* held during the derivation */
@@ -195,7 +194,6 @@ struct verifiers *verifiers_new(size_t limit, struct err *err)
 static void forget_derived(struct verifiers *verifiers, struct derived *derived)
 {
 	HASH_DEL(verifiers->kept, derived);
-	derived->is_kept = false;
 	derived_release(&derived);
 }
 
@@ -287,7 +285,7 @@ static void keep_derived(struct verifiers *verifiers, struct derived *derived)
 	if (verifiers->kept && HASH_COUNT(verifiers->kept) >= verifiers->limit)
 		forget_derived(verifiers,
 		               verifiers->kept); /* the head is the least recently used */
-	derived_hold(derived)->is_kept = true;
+	derived_hold(derived);
 	HASH_ADD(hh, verifiers->kept, id, SHA256_SIZE, derived);
 }
 
@@ -307,12 +305,11 @@ static struct derived *find_derived(struct verifiers *verifiers,
 	HASH_FIND(hh, verifiers->kept, id, SHA256_SIZE, derived);
 	if (!derived)
 		return NULL;
-	HASH_DEL(verifiers->kept, derived);
 	if (atomic_load(&derived->outcome) == OUTCOME_FAILED) { /* a failed one is tried again */
-		derived->is_kept = false;
-		derived_release(&derived);
+		forget_derived(verifiers, derived);
 		return NULL;
 	}
+	HASH_DEL(verifiers->kept, derived);
 	HASH_ADD(hh, verifiers->kept, id, SHA256_SIZE, derived);
 	return derived;
 }

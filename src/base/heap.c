@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "pgweir/base/buf.h"
+
 static bool is_before(const struct heap_node *a, const struct heap_node *b)
 {
 	return a->key != b->key ? a->key < b->key : a->order < b->order;
@@ -48,16 +50,12 @@ void heap_moved(struct heap *heap, struct heap_node *node)
 
 bool heap_add(struct heap *heap, struct heap_node *node)
 {
-	struct heap_node **list = heap->list;
-	size_t size = heap->size ? 2 * heap->size : 16;
+	struct heap_node **list =
+	    array_room(heap->list, heap->count, &heap->size, sizeof(struct heap_node *));
 
-	if (heap->count == heap->size) {
-		list = realloc(list, size * sizeof(struct heap_node *));
-		if (!list)
-			return false;
-		heap->list = list;
-		heap->size = size;
-	}
+	if (!list)
+		return false;
+	heap->list = list;
 	put(heap, heap->count++, node);
 	rise(heap, node);
 	return true;

@@ -382,26 +382,14 @@ static void add_own(struct log *log, enum log_level level, const struct strbuf *
 	add_record(log, level, log->is_json ? &nobody : NULL, bytes_of(line->at, line->count));
 }
 
-static void add_lost(struct log *log)
+/* Adds a line about lines that were lost. */
+static void add_count(struct log *log, unsigned long count, const char *words)
 {
-	char words[80];
-	struct strbuf line = strbuf_begin(words, sizeof(words));
+	char text[80];
+	struct strbuf line = strbuf_begin(text, sizeof(text));
 
-	strbuf_add_number(&line, log->lost_count);
-	strbuf_add(&line, " log lines lost: the log is written too slowly");
-	log->lost_count = 0;
-	add_own(log, LOG_LEVEL_WARNING, &line);
-}
-
-static void add_unwritten(struct log *log)
-{
-	char words[80];
-	struct strbuf line = strbuf_begin(words, sizeof(words));
-
-	strbuf_add_number(&line, log->unwritten_count);
-	strbuf_add(&line, " log lines lost: the log file could not be written");
-	log->told_count = log->unwritten_count;
-	log->unwritten_count = 0;
+	strbuf_add_number(&line, count);
+	strbuf_add(&line, words);
 	add_own(log, LOG_LEVEL_WARNING, &line);
 }
 
@@ -546,10 +534,16 @@ static bool take_entry(struct log *log, enum log_level level, const struct log_e
 		log->all_lost_count++;
 		return false;
 	}
-	if (log->lost_count)
-		add_lost(log);
-	if (log->unwritten_count && !log->is_full && !log->told_count)
-		add_unwritten(log);
+	if (log->lost_count) {
+		add_count(log, log->lost_count, " log lines lost: the log is written too slowly");
+		log->lost_count = 0;
+	}
+	if (log->unwritten_count && !log->is_full && !log->told_count) {
+		log->told_count = log->unwritten_count;
+		log->unwritten_count = 0;
+		add_count(log, log->told_count,
+		          " log lines lost: the log file could not be written");
+	}
 	add_record(log, level, entry->is_json ? &entry->who : NULL,
 	           bytes_of(entry->buffer, entry->line.count));
 	return true;

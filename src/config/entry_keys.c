@@ -259,13 +259,6 @@ const struct entry_kind entry_kinds[ENTRY_KINDS] = {
 	[ENTRY_STATEMENT] = KIND("statement", statement_keys, CONFIG_DATABASE_NAME_MAX),
 };
 
-static const struct {
-	const char *alias;
-	const char *name;
-} aliases[] = {
-	{ "reserve_pool", "reserve_pool_size" },
-};
-
 void entry_reset(void *entry, enum entry_kind_id kind)
 {
 	for (size_t i = 0; i < entry_kinds[kind].key_count; i++)
@@ -334,10 +327,8 @@ int config_host_port(struct bytes *host, int port)
 
 static const struct setting *find_key(const struct entry_kind *kind, const char *name)
 {
-	for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++) {
-		if (strcmp(aliases[i].alias, name) == 0)
-			name = aliases[i].name;
-	}
+	if (strcmp(name, "reserve_pool") == 0) /* an alias */
+		name = "reserve_pool_size";
 	for (size_t i = 0; i < kind->key_count; i++) {
 		if (strcmp(kind->keys[i].name, name) == 0)
 			return &kind->keys[i];

@@ -75,10 +75,11 @@ static bool is_reachable(const struct address *address)
 	return ok;
 }
 
-static bool is_listed(const struct found *found, const struct address *address)
+bool dns_addresses_have(const struct address *list, unsigned int count,
+                        const struct address *address)
 {
-	for (unsigned int i = 0; i < found->count; i++) {
-		if (address_equal(&found->addresses[i], address))
+	for (unsigned int i = 0; i < count; i++) {
+		if (address_equal_host(&list[i], address))
 			return true;
 	}
 	return false;
@@ -109,7 +110,7 @@ static void take_addresses(struct found *found, const struct ares_addrinfo *info
 		if (!address_from_sockaddr(&address, node->ai_addr, node->ai_addrlen))
 			continue;
 		address_set_port(&address, 0);
-		if (!is_listed(found, &address))
+		if (!dns_addresses_have(found->addresses, found->count, &address))
 			found->addresses[found->count++] = address;
 	}
 	drop_unreachable(found);

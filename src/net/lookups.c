@@ -97,10 +97,7 @@ static void on_addresses(void *arg, const struct dns_answer *answer)
 {
 	struct lookup *lookup = arg;
 
-	for (unsigned int i = 0; i < answer->count; i++) {
-		if (address_equal_host(&answer->addresses[i], &lookup->address))
-			lookup->is_proven = true;
-	}
+	lookup->is_proven = dns_addresses_have(answer->addresses, answer->count, &lookup->address);
 	lookup->is_done = true;
 	loop_defer(lookup->resolver->loop, &lookup->task);
 }

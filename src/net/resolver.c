@@ -137,21 +137,13 @@ static void run_answers(struct task *task)
 
 /* ---- watches of addresses ---- */
 
-static bool has_address(const struct resolver_name *name, const struct address *address)
-{
-	for (unsigned int i = 0; i < name->address_count; i++) {
-		if (address_equal_host(&name->addresses[i], address))
-			return true;
-	}
-	return false;
-}
-
 static void mark_removed(struct resolver_name *name)
 {
 	struct resolver_watch *watch;
 
 	TAILQ_FOREACH (watch, &name->watches, node) {
-		watch->is_removed = !has_address(name, &watch->address);
+		watch->is_removed =
+		    !dns_addresses_have(name->addresses, name->address_count, &watch->address);
 		if (watch->is_removed)
 			loop_defer(name->resolver->loop, &name->removed_task);
 	}
