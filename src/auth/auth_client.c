@@ -88,10 +88,7 @@ static enum auth_client_result wrong_type(struct auth_client *auth, struct err *
 	return auth_client_fail(auth, err, "wrong password type");
 }
 
-/*
- * The meaning of server_require_auth: the methods it names (or all), without those that have !
- * in front.
- */
+/* What server_require_auth means: the methods it names (or all), but for those after a !. */
 static unsigned int allowed_by(const struct config_list *require)
 {
 	static const struct {

@@ -133,10 +133,7 @@ static enum auth_server_result derive(struct auth_server *auth, const char *pass
 {
 	const char *owner = auth->late_failure ? NULL : auth->user;
 
-	/*
-	 * Nothing is cached for an exchange that fails late: each attempt must cost as much as the
-	 * first.
-	 */
+	/* Nothing is cached then: each attempt must cost as much as the first. */
 	if (auth->late_failure)
 		keep = DERIVED_PRIVATE;
 	auth->derived = verifiers_ask(auth->verifiers, owner, password, salt, iterations, keep);
@@ -561,10 +558,7 @@ const char *auth_server_method_name(const struct auth_server *auth)
 
 /* ---- start ---- */
 
-/*
- * A method without a question: the user must be known, and verified if the method has a
- * verifier.
- */
+/* No question: the user must be known, and verified if the method has a verifier. */
 static enum auth_server_result judge_unasked(struct auth_server *auth, struct err *err)
 {
 	const struct auth_method_row *row = row_of(auth->method);

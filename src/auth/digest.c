@@ -39,10 +39,7 @@ static const EVP_MD *known(EVP_MD *const *algorithm)
 	return *algorithm;
 }
 
-/*
- * OpenSSL leaves the end of a long password on the stack below this function. This overwrites
- * it.
- */
+/* OpenSSL leaves the end of a long password on the stack below. This overwrites it. */
 static __attribute__((noinline)) void clear_stack(void)
 {
 	unsigned char capacity[8192];

@@ -53,15 +53,9 @@ struct rule_reader {
 /* Calls reader->line for each line; adds errors to reader->problems. */
 void rulefile_read(struct rule_reader *reader, const char *path);
 void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const char *name);
-
-/* Returns field `index` (from 0) of a line. */
 struct rule_field rulefile_field(const struct rule_line *line, size_t index);
 
-/*
- * ---- pattern ----
- *
- * A name in a rule: a plain name, a keyword, or a regular expression.
- */
+/* ---- pattern: a plain name, a keyword, or a regular expression ---- */
 
 #define PATTERN_REGEX_MAX 512    /* bytes of a regular expression */
 #define PATTERN_REPEATS_MAX 128  /* limit for the product of all repetitions of repetitions */
@@ -157,13 +151,8 @@ struct hba {
 	struct source_files files; /* for `pos` of rules and mappings */
 };
 
-/*
- * ---- ident ----
- *
- * The maps of an ident file: which system user may log in as which database user.
- */
+/* ---- ident: which system user may log in as which database user ---- */
 
-/* Whether there is a line of this map. */
 bool ident_has_map(const struct hba *hba, const char *map);
 
 /* Whether this map lets `system_user` log in as `user`. */

@@ -334,9 +334,8 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
 /* ---- the whole line ---- */
 
 /*
- * A range whose address has bits outside its mask. Such a rule matches nobody, as in PgBouncer,
- * but a reject rule matches the whole range, as in PostgreSQL. So the mistake never admits
- * anybody.
+ * Bits outside the mask: such a rule matches nobody, as in PgBouncer, and a reject rule the
+ * whole range, as in PostgreSQL. So the mistake never admits anybody.
  */
 static bool judge_loose(struct hba_rule *rule, const struct err *why, struct err *err)
 {

@@ -86,10 +86,7 @@ static void set_limits(struct session *session)
  * MSG_DONTWAIT, because the socket may be a blocking one.
  */
 
-/*
- * Waits until the socket is ready for `what`. false: the step's time is over (errno is
- * ETIMEDOUT).
- */
+/* false: the step's time is over (errno is ETIMEDOUT). */
 static bool wait_for(const Sockbuf_IO_Desc *layer, short what)
 {
 	const struct session *session = layer->sbiod_pvt;
@@ -191,10 +188,7 @@ static enum outside_answer bind_user(struct session *session, const char *dn)
 	result = bind_as(session, dn, password);
 	if (result == LDAP_SUCCESS)
 		return OUTSIDE_YES;
-	/*
-	 * A positive result is the answer of the server, a negative one an error of the
-	 * library.
-	 */
+	/* A positive result is the server's, a negative one the library's. */
 	ldap_fail(session, "bind as the user", result);
 	return session->is_unreachable || result < 0 ? OUTSIDE_FAILED : OUTSIDE_NO;
 }
@@ -289,10 +283,7 @@ static int prepare(struct session *session, const char *host, size_t count)
 	if (result != LDAP_SUCCESS)
 		return result;
 	result = ldap_set_option(session->ldap, LDAP_OPT_PROTOCOL_VERSION, &version);
-	/*
-	 * Do not follow referrals: the password must not be sent to servers that the options do
-	 * not name.
-	 */
+	/* Not to be followed: the password must not go to servers that nobody named. */
 	if (result == LDAP_OPT_SUCCESS)
 		result = ldap_set_option(session->ldap, LDAP_OPT_REFERRALS, LDAP_OPT_OFF);
 	session->callback = (struct ldap_conncb){ .lc_add = on_connect, .lc_del = on_disconnect };
@@ -352,9 +343,8 @@ enum outside_answer ldap_judge(struct outside_question *question)
 }
 
 /*
- * libldap initializes itself and its lock for TLS when they are first used, without a lock. So
- * they are used here, before there are threads. The context is of no certificate files, and is
- * not kept.
+ * libldap initializes itself and its lock for TLS at first use, without a lock: so here, before
+ * there are threads. The context is not kept.
  */
 void outside_prepare(void)
 {

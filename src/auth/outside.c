@@ -112,10 +112,7 @@ static int start_pam(struct outside_question *question, const struct pam_conv *c
 }
 
 #ifdef PAM_FAIL_DELAY
-/*
- * Replaces PAM's delay after a failure: a client that guesses passwords must not occupy a
- * helper thread for seconds.
- */
+/* Instead of PAM's delay after a failure, which would occupy a helper thread for seconds. */
 static void do_not_wait(int result, unsigned int usec, void *arg)
 {
 	(void)result;

@@ -12,7 +12,6 @@
 
 #define OUTSIDE_REASON_SIZE 160
 
-/* What a helper thread gets, and where it stores the reason. */
 struct outside_question {
 	char *user, *password, *options, *host; /* owned by the struct outside */
 	usec_t deadline;                        /* by clock_now(); 0 = none */

@@ -270,10 +270,7 @@ static void read_line(struct rule_reader *reader, struct source_pos pos, char *l
 	buf_wipe(&words.text);
 }
 
-/*
- * Finds the end of a line; a backslash at the end continues it in the next line. Modifies the
- * text.
- */
+/* The end of a line, which a backslash continues in the next one. Modifies the text. */
 static char *end_of_line(char *line, char *end, int *line_count)
 {
 	char *out = line;

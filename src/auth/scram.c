@@ -24,10 +24,7 @@
 #define KEY_TEXT_SIZE BASE64_SIZE(SCRAM_KEY_SIZE)
 #define SALT_TEXT_SIZE BASE64_SIZE(SCRAM_SALT_MAX)
 
-/*
- * The gs2 header of a client that uses channel binding; without it the header is "n,," or
- * "y,,".
- */
+/* With channel binding; without it the header is "n,," or "y,,". */
 #define BINDING_NAME "tls-server-end-point"
 #define BINDING_HEADER "p=" BINDING_NAME ",,"
 #define BINDING_TEXT_SIZE BASE64_SIZE(sizeof(BINDING_HEADER) + SCRAM_BINDING_MAX)
@@ -311,10 +308,7 @@ bool scram_server_check(const struct scram *scram, const unsigned char stored_ke
 {
 	unsigned char hash[SHA256_SIZE];
 
-	/*
-	 * proof = ClientKey XOR signature, so it reveals ClientKey. It is correct if the hash
-	 * of ClientKey is StoredKey.
-	 */
+	/* proof = ClientKey XOR signature: correct if the hash of ClientKey is StoredKey. */
 	if (!sign(stored_key, scram, client_key))
 		return broken(err);
 	mix(client_key, client_key, scram->proof);
@@ -346,10 +340,7 @@ bool scram_client_first(struct scram *scram, const char *user, struct buf *out, 
 {
 	if (!make_nonce(scram))
 		return broken(err);
-	/*
-	 * "y": we support channel binding but the server did not offer it. The server refuses
-	 * that if it did offer it, so a downgrade is detected.
-	 */
+	/* "y": we can, but were not offered it. A server that did offer it refuses: a downgrade. */
 	scram->gs2 = scram->is_plus ? 'p' : scram->binding_count ? 'y' : 'n';
 	buf_printf(&scram->said, "n=%s,r=%s", user, scram->nonce);
 	if (!buf_ok(&scram->said))

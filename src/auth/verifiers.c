@@ -223,10 +223,7 @@ size_t verifiers_count(struct verifiers *verifiers)
 
 /* ---- keyed hashes ---- */
 
-/*
- * HMAC over the parts. The length of each part precedes it, so that different lists of parts
- * never have the same text.
- */
+/* HMAC over the parts, each behind its length: different lists never have the same text. */
 static bool hash_parts(const struct verifiers *verifiers, const struct bytes *parts, size_t count,
                        unsigned char out[SHA256_SIZE])
 {

@@ -16,10 +16,7 @@ void hash_key_draw(struct hash_key *key)
 
 	if (getentropy(key, sizeof(*key)) == 0)
 		return;
-	/*
-	 * Linux always has getrandom(). Without it tables still work, and the clock is hard to
-	 * guess.
-	 */
+	/* Linux always has it. Without it tables still work, and the clock is hard to guess. */
 	clock_gettime(CLOCK_REALTIME, &now);
 	key->half[0] = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec;
 	key->half[1] = (uint64_t)(uintptr_t)key;

@@ -191,10 +191,7 @@ static size_t count_harmless(const char *text, size_t capacity)
 	return point == '\t' || (point >= ' ' && point < 0x7f) || point >= 0xa0 ? count : 0;
 }
 
-/*
- * Returns a number of bytes at the front that may be written as they are. Checks eight at a
- * time, so there may be more.
- */
+/* How many bytes at the front may be written as they are. By eight, so there may be more. */
 static size_t count_plain(const char *text, size_t count)
 {
 	size_t done = 0;
@@ -231,11 +228,7 @@ void log_text_add(struct buf *out, const char *text, size_t count)
 	buf_add_byte(out, '\n');
 }
 
-/*
- * ---- log json ----
- *
- * Lines of the log as JSON: {"time":..,"pid":..,"level":..,"peer":..,"message":..}
- */
+/* ---- log json: {"time":..,"pid":..,"level":..,"peer":..,"message":..} ---- */
 
 static void add_member(struct buf *out, const char *name, struct bytes value)
 {
@@ -334,11 +327,7 @@ void log_json_add(struct buf *out, struct bytes level, long pid, const struct lo
 	buf_add_text(out, "}\n");
 }
 
-/*
- * ---- log direct ----
- *
- * Limits of direct writes: a number of lines, a share of the time, and no waiting for a reader.
- */
+/* ---- log direct: a number of lines, a share of the time, and no waiting for a reader ---- */
 
 #ifndef CIFS_SUPER_MAGIC
 #define CIFS_SUPER_MAGIC 0xff534d42

@@ -23,7 +23,6 @@ struct record {
 	bool is_out;    /* already written directly; only syslog still needs it */
 };
 
-/* The outlets of a batch. */
 struct outlets {
 	int fd; /* -1: no file */
 	bool to_stderr, to_syslog, is_journal;
@@ -146,7 +145,6 @@ struct log_kept_event {
 	struct buf texts; /* database, user and text, each with a zero */
 };
 
-/* How many events of a kind there have been. */
 struct log_kept_kind {
 	const char *name; /* upper and lower case are equal */
 	uint64_t count;

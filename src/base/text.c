@@ -156,10 +156,7 @@ void strbuf_add(struct strbuf *strbuf, const char *text)
 	strbuf_add_bytes(strbuf, text, strlen(text));
 }
 
-/*
- * Digits are made from the last to the first. The base is a constant, so the compiler needs no
- * division.
- */
+/* The base is a constant, so the compiler needs no division. */
 void strbuf_add_number(struct strbuf *strbuf, uint64_t number)
 {
 	char digits[20];
@@ -236,12 +233,7 @@ void json_add_text(struct buf *out, struct bytes text)
 	buf_add_byte(out, '"');
 }
 
-/*
- * ---- nearest ----
- *
- * Finds the name that is nearest to a wanted one, by edit distance. One letter in three may be
- * wrong.
- */
+/* ---- nearest: by edit distance; one letter in three may be wrong ---- */
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 

@@ -167,8 +167,7 @@ void config_compare(const struct config *old, const struct config *fresh, config
 /*
  * ---- origin ----
  *
- * Where values come from. The names of files are stored with the entries, which all snapshots
- * of one load share.
+ * Names of files are stored with the entries, which all snapshots of one load share.
  */
 
 struct file_name {
@@ -219,10 +218,7 @@ struct origin config_origin(const struct config *config, const char *name)
 	return *origin;
 }
 
-/*
- * The file that was loaded. It is in conffile, unless a line or SET gave that setting another
- * value.
- */
+/* The file that was loaded: in conffile, unless a line or SET gave that another value. */
 static const char *main_file(const struct config *config)
 {
 	struct origin origin = config_origin(config, "conffile");

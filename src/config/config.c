@@ -103,9 +103,7 @@ static bool put_setting(struct config *config, const char *name, const char *val
 
 /* ---- lines ---- */
 
-/*
- * Only within one file: another file may set a setting again, which is one purpose of %include.
- */
+/* Only within one file: to set it again in another is one purpose of %include. */
 static void warn_of_second_value(struct load *load, const struct ini_pair *pair)
 {
 	const struct setting *setting = setting_find(pair->name);
@@ -200,10 +198,7 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 		load_entry(load, pair, kinds[pair->section]);
 }
 
-/*
- * What the environment adds to the file, for images in which somebody else writes the file:
- * another file, and then single settings.
- */
+/* What the environment adds: another file, and then single settings. */
 static void load_environment(struct load *load)
 {
 	const char *extra = getenv(EXTRA_FILE);

@@ -22,7 +22,6 @@
 /* The longest duration: now + VALUE_TIME_MAX does not overflow. */
 #define VALUE_TIME_MAX (INT64_MAX / 4)
 
-/* In rows of pool sizes. */
 #define AUTO_SIZE .word = "auto", .word_is = CONFIG_AUTO
 
 /* base 0 accepts 0x10 and 010 as in C; base 10 does not. */
@@ -56,10 +55,7 @@ void value_list_free(struct config_list *list);
 /* Whether each name of the list can be that of a function. */
 bool value_functions(const struct config_list *list, struct err *err);
 
-/*
- * Removes the quotes of a quoted value, and a comment after it, in place: for types whose
- * values never contain quotes. A value that does not begin with a quote is not changed.
- */
+/* Removes quotes, and a comment behind them, in place: for types whose values contain none. */
 bool value_unquote(char **text, struct err *err);
 
 /*
@@ -71,11 +67,7 @@ char *value_take_quoted(char **at);
 /* Formats a duration exactly, in the largest unit without a fraction: `90s`, `1500ms`. */
 void value_time_text(usec_t value, char *out, size_t size);
 
-/*
- * ---- pairs ----
- *
- * The right side of a line in [databases] and [users]: `key=value key='a value'`.
- */
+/* ---- pairs: the right side of a line, `key=value key='a value'` ---- */
 
 struct pairs {
 	char *at;    /* set it to the text, which will be modified */
@@ -100,7 +92,6 @@ enum pairs_result pairs_next(struct pairs *pairs, struct err *err);
 /* Sets the error for an unknown setting, with the nearest name. Always returns false. */
 bool setting_refuse(const char *name, struct err *err);
 
-/* Returns the nearest name of a setting; NULL: none is near. */
 const char *setting_nearest(const char *name);
 
 /*
@@ -125,7 +116,6 @@ bool field_put(struct config *config, const struct setting *setting, const char 
 bool field_put_near(struct config *config, const struct setting *setting, const char *text,
                     struct err *note, struct err *err);
 
-/* Sets the field to its default. */
 bool field_reset(void *owner, const struct setting *setting, struct err *err);
 
 /* Copies a field. false: no memory, `to` has not changed. */
@@ -180,10 +170,7 @@ void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *na
 
 /* ---- origin ---- */
 
-/*
- * Makes the origins of a new snapshot: all defaults, or a copy of those of `old`. false: no
- * memory.
- */
+/* Of a new snapshot: all defaults, or those of `old`. false: no memory. */
 bool origins_make(struct config *config, const struct config *old);
 
 /* Notes nothing if there is no memory, or if `name` is not a setting. */
@@ -193,11 +180,7 @@ void origins_note_set(struct config *config, const char *name);
 /* Copies the origin from another snapshot, whose entries may be freed later. */
 void origins_take(struct config *config, const struct config *from, const char *name);
 
-/*
- * ---- entries ----
- *
- * The entries of one load: filled line by line, then shared by snapshots.
- */
+/* ---- entries of one load: filled line by line, then shared by snapshots ---- */
 
 enum entry_kind_id {
 	ENTRY_DATABASE,
@@ -283,21 +266,12 @@ void entry_reset(void *entry, enum entry_kind_id kind);
 bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *notes,
                 struct err *err);
 
-/* Wipes and frees the texts of an entry. */
 void entry_clear(void *entry, enum entry_kind_id kind);
 
 /*
- * Documentation from the tables: manual.c, which make runs. Copies a template to *out and replaces
- * each line that consists of a mark by a list:
- *
- *   @settings@        all settings, for the manual page
- *   @database_keys@   the keys of [databases], for the manual page
- *   @user_keys@       the keys of [users], for the manual page
- *   @peer_keys@       the keys of [peers], for the manual page
- *   @listener_keys@   the keys of [listeners], for the manual page
- *   @application_keys@   the keys of [applications], for the manual page
- *   @statement_keys@  the keys of [statements], for the manual page
- *   @example@         all settings with their defaults, commented out, for an ini file
+ * Documentation from the tables: manual.c, which make runs. Copies a template to *out and
+ * replaces each line that is a mark by a list, for the manual page: @settings@, @database_keys@
+ * and the like; or for an ini file: @example@, all settings with their defaults, commented out.
  */
 void manual_fill(struct bytes template, struct buf *out);
 

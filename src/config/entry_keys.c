@@ -348,10 +348,7 @@ static bool refuse_key(const struct entry_kind *kind, const char *name, struct e
 	return err_set(err, ERR_CONFIG, "unknown key \"%s\"", name);
 }
 
-/*
- * Several ports are for as many hosts, as in libpq: each host gets its own. The number is that of
- * the first one.
- */
+/* Several ports are for as many hosts, as in libpq. The number is that of the first one. */
 static bool give_ports(struct config_database *database, const char *ports, struct err *err)
 {
 	const struct setting *key = find_key(&entry_kinds[ENTRY_DATABASE], "port");

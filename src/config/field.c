@@ -66,10 +66,7 @@ static bool in_range(const struct setting *setting, int64_t value, struct err *e
 	return true;
 }
 
-/*
- * Replaces a value out of range by the nearest valid one, where that makes sense. Not for a
- * negative duration in seconds: PgBouncer refuses it too.
- */
+/* Where that makes sense: not for a negative duration in seconds, which PgBouncer refuses too. */
 static bool take_nearest(const struct setting *setting, int64_t *value, struct err *note)
 {
 	bool is_duration = setting->type == SETTING_TIME && !setting->unit;

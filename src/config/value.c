@@ -169,10 +169,7 @@ static bool hint_unit(struct err *err, const char *text, const struct unit *unit
 	return false;
 }
 
-/*
- * Returns the size of the unit after a number, with or without blanks before it; 0: no such
- * unit.
- */
+/* The unit after a number, with or without blanks before it; 0: no such unit. */
 static int64_t unit_size(const char *text, const struct unit *unit, int64_t bare)
 {
 	text += strspn(text, " \t");
@@ -241,10 +238,7 @@ int value_word(const char *text, const char *const *words)
 	return -1;
 }
 
-/*
- * Returns the word that was probably meant: the nearest, or the only one that begins with
- * `text`. NULL: none.
- */
+/* The word that was probably meant: the nearest, or the only one that begins so. NULL: none. */
 static const char *value_near_word(const char *text, const char *const *words)
 {
 	struct nearest nearest = nearest_begin(text);

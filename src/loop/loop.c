@@ -320,10 +320,7 @@ void loop_free(struct loop **loop)
 
 const char *loop_library(void) { return "libevent " LIBEVENT_VERSION; }
 
-/*
- * Runs only the tasks that were there at the start: a task that defers another one must not
- * keep descriptors waiting.
- */
+/* Only the tasks that were there at the start: others must not keep descriptors waiting. */
 static void run_tasks(struct loop *loop)
 {
 	struct task last = { .run = NULL }, *task;
@@ -364,10 +361,7 @@ static bool poll_for_a_while(struct loop *loop)
 	return has_run;
 }
 
-/*
- * Only ready descriptors prolong polling: with timers that fire again and again the loop would
- * never sleep.
- */
+/* Only ready descriptors prolong polling: with timers the loop would never sleep. */
 static void look_on(struct loop *loop, unsigned long ready_before)
 {
 	if (loop->poll_limit && loop->ready_count != ready_before)
@@ -399,10 +393,7 @@ static void turn(struct loop *loop)
 	if (!may_sleep || !may_poll(loop) || !poll_for_a_while(loop))
 		event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY |
 		                                (may_sleep ? 0 : EVLOOP_NONBLOCK));
-	/*
-	 * event_base_loop() has sent the pending changes to epoll first, so the kernel no
-	 * longer watches these descriptors.
-	 */
+	/* event_base_loop() has sent the changes to epoll: the kernel watches these no longer. */
 	if (leaving)
 		close_leaving(loop, leaving);
 	run_tasks(loop);

@@ -77,8 +77,6 @@ void loop_parks_by(struct loop *loop, void (*park)(void *arg), void *arg);
  */
 void loop_call(struct loop *loop);
 void loop_call_off(struct loop *loop);
-
-/* Processor time counts again. */
 void loop_cpu_end_waste(struct loop *loop);
 
 /* Each callback of libevent begins with it: what the loop does is of use again. */

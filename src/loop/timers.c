@@ -19,10 +19,7 @@
 
 #include "loop_priv.h"
 
-/*
- * Longest libevent timer: for a later head it fires in between and is set again. This keeps
- * libevent's times small.
- */
+/* For a later head it fires in between and is set again: libevent's times stay small. */
 #define ARMED_MAX (24 * 3600 * USEC_PER_SEC)
 
 TAILQ_HEAD(timer_list, timer);

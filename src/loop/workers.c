@@ -324,9 +324,7 @@ bool workers_leave(struct workers **workersp, usec_t limit)
 	return false;
 }
 
-/*
- * The lock must be held. One thread is enough. If more cannot be started, jobs only wait longer.
- */
+/* The lock must be held. One thread is enough: jobs only wait longer. */
 static bool has_threads(struct workers *workers, struct err *err)
 {
 	if (workers->epoll_fd < 0 && !make_descriptors(workers, err))

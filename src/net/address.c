@@ -477,11 +477,7 @@ bool ranges_have(const struct ranges *ranges, const struct address *address)
 	return false;
 }
 
-/*
- * ---- interfaces ----
- *
- * The network interfaces of this host, by getifaddrs(), which does not block.
- */
+/* ---- interfaces: by getifaddrs(), which does not block ---- */
 
 static bool read_address(struct address *address, const struct sockaddr *from)
 {
@@ -508,10 +504,7 @@ static bool has(const struct ifaddrs *interface, const struct address *address,
 	if (!read_address(&ours, interface->ifa_addr))
 		return false;
 	range = range_of_host(&ours);
-	/*
-	 * A tunnel may have no mask, or the mask 0. Such a "network" must not include all
-	 * addresses.
-	 */
+	/* A tunnel may have no mask, or 0: such a "network" must not include all addresses. */
 	if (part == INTERFACES_NET && read_address(&mask, interface->ifa_netmask) &&
 	    !is_zero(&mask))
 		range.mask = mask;

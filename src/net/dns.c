@@ -273,10 +273,7 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
 		return;
 	}
 	if (!socket) {
-		/*
-		 * Without memory the reply is not noticed, and the query ends by its time
-		 * limit.
-		 */
+		/* Without memory the query ends by its time limit. */
 		socket = calloc(1, sizeof(*socket));
 		if (!socket)
 			return;

@@ -90,10 +90,7 @@ static bool get_peer_address(const struct listen_socket *listen_socket, int fd,
 	return address_from_sockaddr(peer, (const struct sockaddr *)name, size);
 }
 
-/*
- * Whether this error of accept() concerns one connection only, so that the next one can
- * succeed.
- */
+/* Whether this error of accept() concerns one connection only. */
 static bool is_passing(int failure)
 {
 	return failure == EINTR || failure == ECONNABORTED || failure == EPROTO ||
@@ -101,10 +98,7 @@ static bool is_passing(int failure)
 	       failure == EHOSTUNREACH || failure == ENETUNREACH || failure == ENOPROTOOPT;
 }
 
-/*
- * Nobody is waiting in the backlog any more. Only now is a shortage over: a single free
- * descriptor does not end it.
- */
+/* Only now is a shortage over: a single free descriptor does not end it. */
 static void on_backlog_empty(struct listener *listener)
 {
 	if (listener->has_warned)
@@ -150,10 +144,7 @@ static void listener_on_ready(struct watch *watch, unsigned int what)
 
 	(void)what;
 	listener->accepted_at = turn;
-	/*
-	 * Accepts as many as have come together lately: one accept() too many is a wasted
-	 * system call.
-	 */
+	/* As many as have come together lately: one accept() too many is a wasted call. */
 	while (count < listener->burst) {
 		if (!accept_one(listen_socket)) {
 			listener->burst = listener->has_warned ? ACCEPT_PER_TURN
@@ -167,10 +158,7 @@ static void listener_on_ready(struct watch *watch, unsigned int what)
 		listener->burst *= 2;
 }
 
-/*
- * Accepts everything in the backlog; closing the socket would reset it. Inherited sockets of a
- * service manager stay open there, so their backlog is safe.
- */
+/* All in the backlog: closing the socket would reset it. Inherited sockets stay open elsewhere. */
 static void listener_accept_all(struct listener *listener)
 {
 	struct listen_socket *listen_socket = TAILQ_FIRST(&listener->sockets), *next;
@@ -550,9 +538,8 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 	listener->arg = arg;
 	listener->options = *options;
 	/*
-	 * With tcp_defer_accept, the kernel holds back connections that have sent nothing. When
-	 * the port is closed, these would be lost, although another process that shares the
-	 * port could have served them.
+	 * With tcp_defer_accept the kernel holds back silent connections. They would be lost when
+	 * the port is closed, although another process that shares it could serve them.
 	 */
 	if (options->reuse_port)
 		listener->options.tcp_defer_accept = 0;

@@ -186,11 +186,7 @@ int listener_bind_unix(const char *path, const struct listener_options *options,
 	return -1;
 }
 
-/*
- * ---- listener given ----
- *
- * Listening sockets that were opened by another process, such as a service manager.
- */
+/* ---- sockets that were opened by another process, such as a service manager ---- */
 
 static int option_of(int fd, int option)
 {

@@ -399,10 +399,7 @@ unsigned int ring_send(struct ring *ring, struct ring_send *sends, unsigned int 
 
 	fill_queue(ring, sends, count);
 	taken = enter_kernel(ring, count, 0);
-	/*
-	 * The kernel reads the tail only during the call, so entries that it did not accept can
-	 * be taken back.
-	 */
+	/* The kernel reads the tail only during the call: what it did not accept is taken back. */
 	__atomic_store_n(ring->entry_tail, *ring->entry_head, __ATOMIC_RELEASE);
 	if (taken <= 0)
 		return 0;

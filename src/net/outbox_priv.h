@@ -35,7 +35,6 @@ size_t outbox_pending(const struct outbox *outbox, const struct stream *stream);
 
 struct ring;
 
-/* A send and its result. */
 struct ring_send {
 	int fd;
 	const void *at;

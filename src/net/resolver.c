@@ -75,10 +75,7 @@ static void unfile(struct resolver_name *name)
 		tell_leader(resolver, name->host, NOTE_LEAVE, 0);
 }
 
-/*
- * The name stays in the table as long as its result is valid, or a resolver_watch or a follower
- * uses it.
- */
+/* It stays in the table while its result is valid, or a watch or a follower uses it. */
 static void tidy(struct resolver_name *name)
 {
 	if (!name->is_known && !name->is_asking && TAILQ_EMPTY(&name->watches) && !name->followers)
@@ -114,10 +111,7 @@ static void answer(struct resolver_name *name, struct resolver_ask *ask)
 	ask->on_answer(ask, &address, NULL);
 }
 
-/*
- * Answers those that were waiting at the start: one that asks again from its callback waits for
- * the next turn.
- */
+/* Those that were waiting at the start: one that asks again waits for the next turn. */
 static void run_answers(struct task *task)
 {
 	struct resolver_name *name = container_of(task, struct resolver_name, task);

@@ -36,10 +36,8 @@
 /*
  * ---- buffers ----
  *
- * Buffers of streams, and the pool of free buffers.
- *
- * Hard here: each query that waits needs a buffer, so freed buffers are kept for reuse. They
- * are chained through their own memory. Buffers that contained a secret are not kept.
+ * Freed buffers are kept for reuse, chained through their own memory; not those that contained
+ * a secret.
  */
 
 #define FREE_SIZE_MAX ((size_t)4 * 1024 * 1024) /* bytes of all free buffers that are kept */
@@ -221,10 +219,7 @@ static bool set_least(const struct stream *stream, int least)
 	return setsockopt(stream->watch.fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least)) == 0;
 }
 
-/*
- * After setsockopt() the kernel checks at once whether enough has arrived, so nothing is
- * missed.
- */
+/* The kernel then checks at once whether enough has arrived: nothing is missed. */
 void bulk_end(struct stream *stream)
 {
 	struct bulk *bulk = &stream->pool->bulk_slots->slots[stream->slot - 1];
@@ -282,11 +277,7 @@ void bulk_go_on(struct stream *stream)
 	timer_set(&(*slots)->slots[stream->slot - 1].pause, (*slots)->queue, loop_now(loop));
 }
 
-/*
- * ---- the pool of a loop ----
- *
- * What the streams of one loop share. Its parts are created when the first stream needs them.
- */
+/* ---- the pool of a loop: its parts are created when the first stream needs them ---- */
 
 void stream_pool_init(struct stream_pool *pool, size_t first_size)
 {
@@ -313,10 +304,7 @@ void stream_pool_done(struct stream_pool *pool)
 
 /* ---- streams ---- */
 
-/*
- * Called when something has arrived that is not wanted now: only then is the system call worth
- * it.
- */
+/* Something has arrived that is not wanted now: only then is the system call worth it. */
 static void stop_reading(struct stream *stream)
 {
 	watch_set(&stream->watch, stream->out ? WATCH_WRITE : 0);
@@ -369,10 +357,7 @@ static bool keep_input(struct stream *stream, char *at, size_t count)
 	return ok;
 }
 
-/*
- * The owner wants no input now, but must be notified if the peer disconnects. So input is read and
- * kept.
- */
+/* The owner wants no input, but must hear if the peer disconnects: so it is read and kept. */
 static void read_ahead(struct stream *stream)
 {
 	char *scratch = loop_scratch(stream->watch.loop);
@@ -468,10 +453,7 @@ bool stream_watch(struct stream *stream)
 	return (stream->tls && stream_is_shaking(stream)) || stream_update(stream);
 }
 
-/*
- * Returns where to read the next bytes: after the kept ones, in the scratch buffer if both
- * fit.
- */
+/* Where to read: after the kept bytes, in the scratch buffer if both fit. */
 static char *read_position(struct stream *stream, size_t *kept)
 {
 	char *scratch = loop_scratch(stream->watch.loop);

@@ -25,12 +25,7 @@ bool stream_keep_unsent(struct stream *stream, const struct iovec *pieces, int c
 /* Sends unsent output, as much as the socket accepts. false: the connection broke. */
 bool stream_flush_unsent(struct stream *stream);
 
-/*
- * ---- bufpool ----
- *
- * Buffers of a stream: input that cannot be processed yet, and output that the socket did not
- * accept. An idle stream has none.
- */
+/* ---- bufpool: input that cannot be processed yet, output that the socket did not accept ---- */
 
 struct stream_buf {
 	struct buf buf;
@@ -42,7 +37,6 @@ static inline size_t bufpool_count(const struct stream_buf *buffer)
 	return buffer ? buffer->buf.count - buffer->begin : 0;
 }
 
-/* Frees *buffer, if it exists, and sets it to NULL. */
 void bufpool_free(struct stream_pool *pool, struct stream_buf **buffer);
 
 /* Adds bytes to *buffer, which is created if it is NULL. false: no memory. */
@@ -87,7 +81,7 @@ void bulk_go_on(struct stream *stream);
 /* Wakes us for any data again. The stream must have a slot. */
 void bulk_end(struct stream *stream);
 
-/* Counts received bytes. */
+
 static inline void bulk_came(struct stream *stream, size_t count)
 {
 	stream->flow += (uint32_t)count;

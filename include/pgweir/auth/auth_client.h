@@ -2,9 +2,6 @@
 /*
  * The client side of an authentication exchange: we log in to a server. It has no socket: it
  * gets the bodies of Authentication messages ('R') and adds bytes to send to a buffer.
- *
- * With SCRAM the server must also prove that it knows the keys; before that its
- * AuthenticationOk is an error.
  */
 #ifndef PGWEIR_AUTH_AUTH_CLIENT_H
 #define PGWEIR_AUTH_AUTH_CLIENT_H
@@ -26,9 +23,7 @@ struct auth_client_who {
 	const struct config_list *require; /* server_require_auth; NULL = empty. Not kept */
 	struct bytes binding; /* tls-server-end-point of the connection; empty: no SCRAM-PLUS */
 	struct verifiers *verifiers; /* must exist until the exchange has ended */
-	/*
-	 * Called from the loop, never by a function here: the work of AUTH_CLIENT_WORK is done.
-	 */
+	/* Called from the loop, never by a function here: the work of AUTH_CLIENT_WORK is done. */
 	void (*on_work)(void *arg);
 	void *arg;
 };
@@ -59,9 +54,8 @@ struct job *auth_client_job(struct auth_client *auth);
 void auth_client_job_refused(struct auth_client *auth);
 
 /*
- * Whether the job of AUTH_CLIENT_WORK takes long, because the server demands far more
- * iterations than PostgreSQL's default of 4096. Such a job must not occupy a thread that others
- * wait for.
+ * Whether the job takes long, because the server demands far more iterations than PostgreSQL's
+ * 4096: then it must not occupy a thread that others wait for.
  */
 bool auth_client_is_slow(const struct auth_client *auth);
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The table of authentication methods: one row describes each. Used by auth_server.c,
- * hba_rule.c, the client module and main.
- *
- * A new method needs a line in config/config.h and a row here. If another service checks
- * the password, it also needs a row in outside.c.
+ * The table of authentication methods. A new method needs a line in config/config.h and a row
+ * here; if another service checks the password, also one in outside.c.
  */
 #ifndef PGWEIR_AUTH_AUTH_METHODS_H
 #define PGWEIR_AUTH_AUTH_METHODS_H
@@ -13,7 +10,6 @@
 #include "pgweir/config/config.h"
 #include "pgweir/net/tls.h"
 
-/* What the client is asked for. */
 enum auth_question {
 	AUTH_ASKS_NOTHING,
 	AUTH_ASKS_PASSWORD, /* a cleartext password */
@@ -39,8 +35,7 @@ struct auth_method_row {
 	bool needs_no_file; /* auth_file is not read if auth_type is this method */
 	bool is_outside;    /* PAM or LDAP checks the password: outside.h */
 	/*
-	 * is_outside: the setting with its options, and whether that may be unset while auth_type
-	 * is another method.
+	 * is_outside: the setting with its options; whether it may be unset with another auth_type.
 	 */
 	const char *setting;
 	size_t setting_at; /* offset in struct config, of a char * */
@@ -58,11 +53,7 @@ enum auth_method auth_methods_by_hba_name(const char *word);
 /* Returns the options of the method in the settings; NULL: not set, or it has none. */
 const char *auth_methods_options(enum auth_method method, const struct config *config);
 
-/*
- * ---- TLS of clients ----
- *
- * The settings client_tls_*. Clients of the pooler and of the web server have the same.
- */
+/* ---- TLS of clients: the settings client_tls_*, also of the web server's clients ---- */
 
 /* protocol: name for ALPN, static; NULL = PostgreSQL's. Texts are borrowed from the snapshot. */
 struct tls_options client_tls_options(const struct config *config, const char *protocol);

@@ -41,9 +41,7 @@ struct auth_server_who {
 	unsigned int iterations; /* scram_iterations: for plain secrets and unknown users */
 	struct bytes binding;    /* tls-server-end-point of the connection; empty: no SCRAM-PLUS */
 	struct verifiers *verifiers; /* must exist until the exchange has ended */
-	/*
-	 * Called from the loop, never by a function here: the work of AUTH_SERVER_WORK is done.
-	 */
+	/* Called from the loop, never by a function here: the work of AUTH_SERVER_WORK is done. */
 	void (*on_work)(void *arg);
 	void *arg;
 };

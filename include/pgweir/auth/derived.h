@@ -3,15 +3,12 @@
  * Keys derived from passwords: the slow derivation is done once per password, on a helper
  * thread, and the keys are cached.
  *
- * `struct verifiers` is made by main and used by both sides of authentication exchanges. It
- * also has the random key of the process, from which salts are made. It stores no password:
- * keys are found by a keyed hash of password, salt and iteration count. So if a secret has
- * changed, nothing is found. The keys of a removed user are never looked up; verifiers_trim()
- * frees their memory.
+ * It stores no password: keys are found by a keyed hash of password, salt and iteration count,
+ * so if a secret has changed, nothing is found. The random key of the process is also what
+ * salts are made from.
  *
  * Several loops share one `struct verifiers`: its functions may be called from any thread, but
- * for verifiers_new() and verifiers_free(). A derivation's keys do not change once they are
- * there. A job belongs to the loop that submits it.
+ * for verifiers_new() and verifiers_free(). A job belongs to the loop that submits it.
  */
 #ifndef PGWEIR_AUTH_DERIVED_H
 #define PGWEIR_AUTH_DERIVED_H
@@ -31,13 +28,9 @@ void verifiers_free(struct verifiers **verifiers);
 /* After a reload: drops the keys of users that are gone or have another secret. */
 void verifiers_trim(struct verifiers *verifiers, const struct users *users);
 
-/* Number of cached derivations. */
 size_t verifiers_count(struct verifiers *verifiers);
 
-/*
- * Makes the salt for a user: the same as long as name and secret are the same. secret NULL: a
- * salt for an unknown user, which looks like any other.
- */
+/* The salt of a user: the same for the same name and secret. secret NULL: of an unknown user. */
 bool verifiers_salt(const struct verifiers *verifiers, const char *user, const char *secret,
                     unsigned char salt[SCRAM_SALT_SIZE]);
 
@@ -76,22 +69,19 @@ bool derived_job(struct derived *derived, const char *password, struct job **slo
                  void (*on_done)(void *arg), void *arg);
 
 /*
- * To be called if the owner closes, or workers_submit() refused the job. submitted:
- * workers_submit() accepted it; then it is abandoned and frees itself later, otherwise it is
- * freed now. Sets *slot to NULL; does nothing if it is NULL.
+ * If the owner closes, or workers_submit() refused the job. submitted: it was accepted, and
+ * frees itself later; otherwise it is freed now. Sets *slot to NULL; accepts NULL there.
  */
 void derived_job_drop(struct job **slot, bool submitted);
 
 /*
  * ---- mock ----
  *
- * Mock secrets: for an unknown user, or one without a password. With it the exchange and the
- * work are the same as for other users.
- *
- * The mock secret imitates one of the existing users, selected by the name: the kind of secret,
- * and for SCRAM the iteration count and the length of the salt. The same name gets the same
- * mock secret as long as the process and the users are the same. No password matches it: it is
- * made from the random key of the process.
+ * Secrets for an unknown user, or one without a password, so that the exchange and the work are
+ * those of others. A mock secret imitates one of the users, selected by the name: the kind, and
+ * for SCRAM the iteration count and the length of the salt. The same name gets the same one as
+ * long as the process and the users are the same. It is made from the random key of the
+ * process: no password matches it.
  */
 
 /* users NULL, or no user has a secret: makes one like a plain password. false: no memory. */

@@ -26,7 +26,6 @@ bool digest_hmac(struct bytes key, struct bytes in, unsigned char out[SHA256_SIZ
 bool digest_pbkdf2(struct bytes password, struct bytes salt, unsigned int iterations,
                    unsigned char out[SHA256_SIZE]);
 
-/* Fills `out` with random bytes. */
 bool digest_random(void *out, size_t count);
 
 /* ---- base64 ---- */
@@ -58,7 +57,6 @@ char *saslprep(const char *password);
 /* Overwrites memory, even if the compiler sees that nothing reads it any more. */
 static inline void secret_wipe(void *at, size_t count) { explicit_bzero(at, count); }
 
-/* Wipes and frees a text, and leaves NULL. */
 static inline void secret_free(char **text)
 {
 	if (*text)

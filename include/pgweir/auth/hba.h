@@ -57,10 +57,7 @@ struct hba *hba_load(const char *path, const char *ident_path, struct problems *
 /* The same from text; includes are refused. */
 struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *problems);
 
-/* Adds a reference and returns it. */
 struct hba *hba_hold(struct hba *hba);
-
-/* Releases a reference and sets NULL; accepts NULL. */
 void hba_release(struct hba **hba);
 
 /* Finds the rule that applies. It is valid as long as a reference is held. */
@@ -76,7 +73,6 @@ const char *hba_rule_flaw(const struct hba_rule *rule);
 /* PAM: the service, NULL = that of the settings; LDAP: its options. NULL for other methods. */
 const char *hba_rule_options(const struct hba_rule *rule);
 
-/* Source position, for the log. */
 struct source_pos hba_rule_source_pos(const struct hba_rule *rule);
 
 /* Whether this rule lets the system user or certificate `name` log in as `user`. */
@@ -85,7 +81,6 @@ bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const c
 
 /* ---- for SHOW ---- */
 
-/* Number of rules. */
 size_t hba_rule_count(const struct hba *hba);
 
 struct hba_row {
@@ -96,9 +91,8 @@ struct hba_row {
 };
 
 /*
- * Fills rule `index` (from 0). false: it is past the last rule. Lists are added to the
- * buffers in PostgreSQL's array format; `options` stays empty if there are none. The texts of
- * the addresses are in *lists.
+ * Fills rule `index` (from 0). false: past the last one. Lists are added to the buffers in
+ * PostgreSQL's array format; `options` stays empty if there are none.
  */
 struct hba_lists {
 	struct buf database, user, options;

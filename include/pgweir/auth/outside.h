@@ -55,7 +55,6 @@ struct job *outside_job(struct outside *outside);
 /* workers_submit() has refused the job: on_done() will not be called. */
 void outside_refused(struct outside *outside);
 
-/* The answer, after on_done(). */
 enum outside_answer outside_answer(const struct outside *outside);
 
 /* The reason, for the log only; "" after OUTSIDE_YES. It never contains a secret. */
@@ -73,10 +72,7 @@ enum outside_fitness {
 /* Checks options. Works also if built without LDAP or PAM. */
 enum outside_fitness outside_check(enum auth_method method, const char *options, struct err *err);
 
-/* "PAM", "LDAP". Static. */
 const char *outside_name(enum auth_method method);
-
-/* Whether pgweir was built with it. */
 bool outside_is_built(enum auth_method method);
 
 #endif

@@ -42,7 +42,6 @@ struct scram_keys {
 	unsigned char server_key[SCRAM_KEY_SIZE];
 };
 
-/* What a server stores. */
 struct scram_verifier {
 	unsigned int iterations;
 	size_t salt_count;
@@ -72,7 +71,6 @@ struct scram {
 	unsigned char proof[SCRAM_KEY_SIZE];
 };
 
-/* Wipes an exchange and frees its memory. */
 void scram_done(struct scram *scram);
 
 /* Sets the channel binding data of the connection. Call it before the first step. */
@@ -91,7 +89,6 @@ bool scram_server_read(struct scram *scram, struct bytes client_final, struct er
 bool scram_server_check(const struct scram *scram, const unsigned char stored_key[SCRAM_KEY_SIZE],
                         unsigned char client_key[SCRAM_KEY_SIZE], struct err *err);
 
-/* Adds server-final. */
 bool scram_server_final(const struct scram *scram, const unsigned char server_key[SCRAM_KEY_SIZE],
                         struct buf *out, struct err *err);
 
@@ -106,11 +103,9 @@ struct scram_challenge {
 	unsigned char salt[SCRAM_SALT_MAX];
 };
 
-/* Parses server-first. */
 bool scram_client_read(struct scram *scram, struct bytes server_first,
                        struct scram_challenge *challenge, struct err *err);
 
-/* Adds client-final. */
 bool scram_client_final(struct scram *scram, const struct scram_keys *keys, struct buf *out,
                         struct err *err);
 

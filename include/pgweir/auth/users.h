@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The users of auth_file, and kinds of secrets.
- *
- * A `struct users` is immutable and counts its references: a reload makes a new one, and the
- * old one exists as long as a reference is held. Any thread may use one to which it holds a
- * reference.
+ * The users of auth_file, and kinds of secrets. A `struct users` never changes and counts its
+ * references: any thread may use one to which it holds a reference.
  */
 #ifndef PGWEIR_AUTH_USERS_H
 #define PGWEIR_AUTH_USERS_H
@@ -45,10 +42,7 @@ struct users;
 /* Loads an auth_file; the caller owns one reference. NULL: *err says file, line and reason. */
 struct users *users_load(const char *path, struct err *err);
 
-/*
- * The same, but reports all errors. The result has the valid lines of an invalid file, to be
- * counted. NULL: the file cannot be read.
- */
+/* The same with all errors. The valid lines of an invalid file count. NULL: it cannot be read. */
 struct users *users_judge(const char *path, struct problems *problems);
 
 /* The same from text; `file` is its name in *err. */
@@ -57,7 +51,6 @@ struct users *users_parse(struct bytes text, const char *file, struct err *err);
 /* No users, for when auth_file is not set. NULL: no memory. */
 struct users *users_none(void);
 
-/* Adds a reference and returns it. */
 struct users *users_hold(struct users *users);
 
 /* Releases a reference; the last one wipes and frees. */
@@ -71,15 +64,10 @@ const struct user *users_any(const struct users *users, uint32_t number);
 
 size_t users_count(const struct users *users);
 
-/* Calls each() for each user in the order of the file. */
 void users_each(const struct users *users, void (*each)(const struct user *user, void *arg),
                 void *arg);
 
-/*
- * ---- credentials ----
- *
- * For logging in to a server as a user. They own their texts.
- */
+/* ---- credentials: for logging in to a server as a user; they own their texts ---- */
 
 enum credentials_kind {
 	CREDENTIALS_NONE,  /* usable only if the server requests no authentication */
@@ -112,7 +100,6 @@ bool credentials_copy(struct credentials *to, const struct credentials *from);
 /* Whether both give the same result in an authentication exchange. */
 bool credentials_equal(const struct credentials *a, const struct credentials *b);
 
-/* Wipes and frees them, and leaves them empty. */
 void credentials_done(struct credentials *credentials);
 
 #endif

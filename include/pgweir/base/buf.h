@@ -59,7 +59,6 @@ void buf_add_wrapped(struct buf *buf, const char *text, size_t width, const char
 bool buf_read_file(struct buf *buf, FILE *file);
 #define BUF_PIECE ((size_t)65536)
 
-/* Removes the first `count` bytes and moves the others to the front. */
 void buf_drop(struct buf *buf, size_t count);
 
 static inline void buf_clear(struct buf *buf)

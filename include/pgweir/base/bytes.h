@@ -21,7 +21,6 @@ static inline struct bytes bytes_of(const void *at, size_t count)
 	return (struct bytes){ at, count };
 }
 
-/* The text without its terminating zero. */
 static inline struct bytes bytes_text(const char *text)
 {
 	return (struct bytes){ text, strlen(text) };
@@ -52,10 +51,7 @@ static inline bool bytes_are_ascii(struct bytes bytes)
 	return true;
 }
 
-/*
- * Parses the zero-terminated text at the front of *bytes. *text points into *bytes, and *bytes
- * is moved past the zero. false: there is no zero.
- */
+/* Takes the zero-terminated text at the front, and its zero. false: there is no zero. */
 static inline bool bytes_take_text(struct bytes *bytes, const char **text)
 {
 	const char *end = bytes->at;

@@ -273,7 +273,6 @@ struct close_count {
 	char message[CLOSE_MESSAGE_SIZE]; /* its text and detail, in one line */
 };
 
-/* One connection that was closed. */
 struct close_told {
 	enum close_reason reason;
 	const char *words;  /* text of the log line and for the client */
@@ -291,7 +290,6 @@ struct close_counts {
 /* The row of a reason. Static. */
 const struct close_reason_row *close_reason_row(enum close_reason reason);
 
-/* Counts a closed connection. */
 void close_reason_note(struct close_counts *counts, const struct close_told *told);
 
 #endif

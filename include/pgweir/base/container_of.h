@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * From a member to the struct that contains it.
- *
- * A callback gets a pointer to a member, such as a timer or a task.
+ * From a member, which a callback gets, to the struct that contains it.
  */
 #ifndef PGWEIR_BASE_CONTAINER_OF_H
 #define PGWEIR_BASE_CONTAINER_OF_H

@@ -37,8 +37,6 @@ bool err_close(struct err *err, enum close_reason reason);
 /* Gives an error another code, or another close reason. Returns false. */
 bool err_recode(struct err *err, enum err_code code);
 bool err_reason(struct err *err, enum close_reason reason);
-
-/* Adds a detail to an error. Returns false. */
 bool err_detail(struct err *err, const char *text);
 
 /* Adds a hint to an error: a static text, which is not copied. Returns false. */
@@ -50,7 +48,6 @@ bool err_set_foreign(struct err *err, const char *sqlstate, const char *text);
 /* Puts a text such as "file:line: " in front of an error's text. Returns false. */
 bool err_prefix(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds a text at the end of an error's text. Returns false. */
 bool err_suffix(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Returns the SQLSTATE of a code. Static. */

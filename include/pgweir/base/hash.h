@@ -15,7 +15,6 @@ struct hash_key {
 	uint64_t half[2];
 };
 
-/* Makes a random key. */
 void hash_key_draw(struct hash_key *key);
 
 uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t count);

@@ -47,7 +47,6 @@ static inline unsigned int histogram_bucket(uint64_t value)
 /* The least value of a bucket; that of HISTOGRAM_BUCKETS is greater than all values. */
 uint64_t histogram_least(unsigned int bucket);
 
-/* The value that stands for all of a bucket. */
 uint64_t histogram_middle(unsigned int bucket);
 
 static inline void histogram_add(struct histogram *histogram, unsigned int bucket, uint64_t value)
@@ -58,15 +57,13 @@ static inline void histogram_add(struct histogram *histogram, unsigned int bucke
 		histogram->max = value;
 }
 
-/* sum += more */
 void histogram_merge(struct histogram *sum, const struct histogram *more);
 
 uint64_t histogram_count(const struct histogram *histogram);
 
 /*
- * Finds quantiles: values[i] is what `perthousand[i]` of 1000 values do not exceed, by the nearest
- * rank. They must be in rising order. All are 0 if there are no values. Returns the number of
- * values.
+ * values[i] is what `perthousand[i]` of 1000 values do not exceed, by the nearest rank; 0 if
+ * there are no values. They must be in rising order. Returns the number of values.
  */
 uint64_t histogram_quantiles(const struct histogram *histogram, const unsigned int *perthousand,
                              uint64_t *values, size_t count);
@@ -114,10 +111,8 @@ static inline void sketch_add(struct sketch *sketch, uint64_t value)
 void sketch_add_to(const struct sketch *sketch, struct histogram *sum);
 
 /*
- * ---- sparse ----
- *
- * Counters, most of which are 0: those that are not, in the order of their places, eight bytes
- * each.
+ * ---- sparse: counters, most of which are 0; those that are not, in the order of their places
+ * ----
  */
 
 /* The place in the upper 16 bits, its count in the others: fifty years of a million a second. */
@@ -164,10 +159,7 @@ static inline uint64_t sparse_sum_at(const struct sparse_sum *sum, unsigned int 
 	           : 0;
 }
 
-/* Empties it. */
 void sparse_sum_free(struct sparse_sum *sum);
-
-/* Bytes of memory behind it. */
 size_t sparse_sum_memory(const struct sparse_sum *sum);
 
 #endif

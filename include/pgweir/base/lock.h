@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Locks whose holder can be asked for, in builds with AddressSanitizer. In other builds the checks
- * cost nothing.
+ * Locks whose holder can be asked for, in builds with AddressSanitizer; others check nothing.
  */
 #ifndef PGWEIR_BASE_LOCK_H
 #define PGWEIR_BASE_LOCK_H
@@ -29,7 +28,6 @@ static inline void lock_init(pthread_mutex_t *lock)
 	pthread_mutexattr_destroy(&kind);
 }
 
-/* This thread must hold the lock. */
 static inline void assert_locked(const pthread_mutex_t *lock)
 {
 	assert(!RULES_ARE_CHECKED || pthread_mutex_lock((pthread_mutex_t *)lock) == EDEADLK);

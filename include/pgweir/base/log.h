@@ -87,10 +87,7 @@ struct log_who {
 	char buffer[160];
 };
 
-/*
- * Facts about an event, for programs that read the log. Each is a member in JSON. Zeroed: not
- * known.
- */
+/* Facts about an event: each is a member in JSON. Zeroed: not known. */
 struct log_facts {
 	const char *kept;      /* static: the line is an event of this kind, see log_kept_next() */
 	const char *event;     /* name of the event; doc/logging.md has the list */

@@ -57,7 +57,6 @@ struct record_table {
 	{ .tag = (letter), .kind = RECORD_KIND_OF(type, field), .offset = offsetof(type, field), \
 	  .size = sizeof(((type *)0)->field), .name = #field, __VA_ARGS__ }
 
-/* A row for a struct bytes of at most `max` bytes. */
 #define RECORD_BYTES_FIELD(letter, type, field, max, ...) \
 	{ .tag = (letter), .kind = RECORD_BYTES, .offset = offsetof(type, field), .size = (max), \
 	  .name = #field, __VA_ARGS__ }
@@ -97,9 +96,8 @@ bool record_has_table(const struct record *record, const struct record_table *ta
 bool record_is_whole(const struct record *record);
 
 /*
- * Returns a hash of a record's format. It depends on the tag, kind and size of each field, on
- * their order, and on `hash`, the result for the tables before. It does not depend on the
- * counters.
+ * A hash of a record's format: the tag, kind and size of each field, their order, and `hash`,
+ * the result for the tables before. Not of the counters.
  */
 uint64_t record_hash(uint64_t hash, const struct record_table *table);
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A cache of objects of one size. Thousands of clients connect and disconnect: their objects
- * are cut from blocks of about 32 KiB, without a header each. A freed object is the first to be
- * used again. SHOW MEM shows each cache as a row.
- *
- * Blocks are kept until slab_done(), so the memory of a peak is kept for the next one. In a
- * build with sanitizers, free objects are poisoned.
+ * A cache of objects of one size, cut from blocks of about 32 KiB, without a header each. A
+ * freed object is the first to be used again. SHOW MEM shows each cache as a row. Blocks are
+ * kept until slab_done(), for the next peak. In a build with sanitizers, free objects are
+ * poisoned.
  */
 #ifndef PGWEIR_BASE_SLAB_H
 #define PGWEIR_BASE_SLAB_H

@@ -17,7 +17,7 @@
 /* Copies as much as fits, with a terminating zero. false: it was truncated. */
 bool text_copy(char *out, size_t size, const char *text);
 
-/* Whether both are NULL, or the same text. */
+
 static inline bool text_same(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
@@ -41,9 +41,8 @@ char *text_trim(char *text);
 /*
  * ---- strbuf ----
  *
- * A text of limited length, built from pieces in the caller's buffer. What does not fit is cut
- * off. The text always ends with a zero. Much cheaper than printf, for lines that are logged
- * for each connection.
+ * A text of limited length in the caller's buffer, which always ends with a zero. What does not
+ * fit is cut off. Much cheaper than printf, for lines that are logged for each connection.
  */
 
 struct strbuf {
@@ -71,17 +70,7 @@ void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
  */
 void json_add_text(struct buf *out, struct bytes text);
 
-/*
- * ---- nearest ----
- *
- * The nearest of some names, for "did you mean" after an unknown name.
- *
- *	struct nearest nearest = nearest_begin(wanted);
- *
- *	for (...)
- *		nearest_offer(&nearest, name);
- *	if (nearest.found) ...
- */
+/* ---- nearest: of some names, for "did you mean" after an unknown one ---- */
 
 #define NEAREST_NAME_MAX 63 /* longer names are never near */
 

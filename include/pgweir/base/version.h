@@ -8,7 +8,6 @@
 
 #define VERSION_COMPATIBLE "1.26.1"
 #define VERSION_OWN PACKAGE_NAME " " PACKAGE_VERSION /* pgweir X.Y.Z */
-/* the output of SHOW VERSION */
 #define VERSION_SHOW "PgBouncer " VERSION_COMPATIBLE " (" VERSION_OWN ")"
 
 #endif

@@ -32,12 +32,7 @@ void config_compare(const struct config *old, const struct config *fresh, config
 void config_compare_shown(const char *name, const char *shown, const struct config *fresh,
                           config_tell *tell, void *arg);
 
-/*
- * ---- origin ----
- *
- * Where a value comes from: a line of a file or an environment variable, SET, or nowhere (its
- * default).
- */
+/* ---- origin: where a value comes from ---- */
 
 enum origin_kind { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_SET };
 
@@ -47,7 +42,6 @@ struct origin {
 	int line;
 };
 
-/* Returns the origin of a setting, which must exist. */
 struct origin config_origin(const struct config *config, const char *name);
 
 /*

@@ -24,11 +24,7 @@
 #include "pgweir/base/refs.h"
 #include "pgweir/config/problems.h"
 
-/*
- * ---- auth method ----
- *
- * The list of authentication methods. What each of them does is in auth/auth_methods.c.
- */
+/* ---- authentication methods; what each of them does is in auth/auth_methods.c ---- */
 
 /*
  * METHOD(name, word, missing): the methods that auth_type accepts, in the order of its words.
@@ -383,13 +379,9 @@ const struct config *config_load(const char *path, struct problems *problems);
  */
 const struct config *config_draft(const char *path, struct problems *problems);
 
-/*
- * The same as config_load(), from memory; `name` is used as the file's name. %include is
- * refused.
- */
+/* config_load() from memory; `name` is used as the file's. %include is refused. */
 const struct config *config_parse(struct bytes text, const char *name, struct problems *problems);
 
-/* Adds a reference and returns it. */
 const struct config *config_ref(const struct config *config);
 
 /* Gives a reference back and sets NULL; accepts NULL. The last reference frees the snapshot. */
@@ -403,28 +395,19 @@ void config_unref(const struct config **config);
 const struct config *config_keep_boot_only(const struct config *fresh, const struct config *running,
                                            struct buf *differ);
 
-/*
- * Returns `fresh`, but with the values of `running` for these settings (the list ends with
- * NULL). A new reference, as above.
- */
+/* `fresh` with the values of `running` for these settings (NULL ends the list). As above. */
 const struct config *config_keep(const struct config *fresh, const struct config *running,
                                  const char *const *names);
 
 enum config_change {
 	CONFIG_CHANGED, /* *changed is the new snapshot, owned by the caller */
-	/*
-	 * accepted, but not in force until other settings fit: *err says why. Never returned by
-	 * config_with()
-	 */
+	/* accepted, in force when other settings fit: *err. Never by config_with() */
 	CONFIG_HELD,
 	CONFIG_AT_RESTART, /* valid, but this setting is read only at start: nothing changed */
 	CONFIG_REFUSED     /* *err says why */
 };
 
-/*
- * For SET in the console: `old` with one value changed. *changed is set only for
- * CONFIG_CHANGED.
- */
+/* For SET: `old` with one value changed. *changed is set only for CONFIG_CHANGED. */
 enum config_change config_with(const struct config *old, const char *name, const char *value,
                                const struct config **changed, struct err *err);
 

@@ -31,10 +31,7 @@ struct config_database {
 	struct source_pos pos; /* source position of the entry; .file NULL: not known */
 	UT_hash_handle hh;
 	char *dbname; /* NULL = the requested name: config_database_dbname() */
-	/*
-	 * One host, or several separated by commas; NULL: not set. Who needs the list takes
-	 * config_hosts().
-	 */
+	/* One host or several, separated by commas; NULL: not set. See config_hosts() */
 	char *host;
 	char *hosts_from; /* where they are found; NULL: nowhere, `host` has them */
 	enum load_balance_hosts load_balance_hosts;
@@ -126,10 +123,7 @@ bool config_host_next(const char **list, struct bytes *host);
 /* The number in `list` of the host that has this number in `before`. -1: it is not there. */
 int config_host_number(const char *list, const char *before, unsigned int number);
 
-/*
- * Cuts the port off a host of a list: name:5433, [::1]:5433. Returns it, or `port` if it has none
- * of its own.
- */
+/* Cuts the port off a host: name:5433, [::1]:5433. Returns it; `port` if there is none. */
 int config_host_port(struct bytes *host, int port);
 
 /*
@@ -144,10 +138,7 @@ const char *config_target_name(enum target_session_attrs target);
 /* "round-robin" or "disable"; NULL: the entry has only one host. */
 const char *config_load_balance_hosts(const struct config_database *database);
 
-/*
- * Walks through the entries in the order of the file, without `*`. NULL starts the walk, and
- * ends it.
- */
+/* In the order of the file, without `*`. NULL starts the walk, and ends it. */
 const struct config_database *config_database_next(const struct config *config,
                                                    const struct config_database *before);
 /* The same, and then `*`. */
@@ -156,9 +147,8 @@ const struct config_database *config_database_each(const struct config *config,
 size_t config_database_count(const struct config *config);
 
 /*
- * Whether servers that were connected by entry `a`, for clients that requested `name`, can be
- * used with entry `b`. Passwords, sizes and startup parameters may differ: they apply to later
- * connections.
+ * Whether servers that entry `a` connected for `name` can be used with entry `b`. Passwords,
+ * sizes and startup parameters may differ: they apply to later connections.
  */
 bool config_database_same_server(const struct config_database *a, const struct config_database *b,
                                  const char *name);
@@ -232,9 +222,7 @@ enum pool_mode config_pool_mode(const struct config *config, const struct config
 /* Whether clients of this pool can have this mode: it is the pool's, or a listener has it. */
 bool config_has_mode(const struct config *config, const struct config_database *database,
                      const struct config_user *user, enum pool_mode mode);
-/*
- * What is done about session state of clients in this mode: in session mode nothing.
- */
+/* What is done about session state of clients in this mode: in session mode nothing. */
 enum session_state_mode config_session_state(const struct config *config,
                                              const struct config_database *database,
                                              const struct config_user *user, enum pool_mode mode);
@@ -277,20 +265,14 @@ const char *config_host_check_user(const struct config *config,
                                    const struct config_database *database);
 
 /*
- * How users that are not in auth_file are looked up, for clients of this database (NULL:
- * clients of the console). auth_user or auth_query NULL: there is no lookup. auth_dbname NULL:
- * the lookup uses that database itself.
+ * How users that are not in auth_file are looked up, for this database (NULL: the console).
+ * auth_user or auth_query NULL: not at all. auth_dbname NULL: in that database itself.
  */
 const char *config_auth_user(const struct config *config, const struct config_database *database);
 const char *config_auth_query(const struct config *config, const struct config_database *database);
 const char *config_auth_dbname(const struct config *config, const struct config_database *database);
 
-/*
- * ---- peers ----
- *
- * The entries of [peers]: other instances, to which cancel requests for their clients are
- * forwarded. They belong to the snapshot, like all entries.
- */
+/* ---- [peers]: other instances, to which cancel requests for their clients are forwarded ---- */
 
 #define CONFIG_PEER_ID_MAX 65535 /* largest id in [peers]; peer_id itself is at most 16383 */
 #define CONFIG_PEER_HOST_MAX 255 /* bytes */
@@ -319,9 +301,8 @@ int config_peer_pool_size(const struct config *config, const struct config_peer 
 /*
  * ---- listeners ----
  *
- * The entries of [listeners]: further addresses to listen on. What an entry says holds for the
- * clients that come by it, and the settings for all else. The listener of listen_addr and
- * listen_port has no entry.
+ * [listeners]: further addresses to listen on. An entry holds for clients that come by it, the
+ * settings for all else; the listener of listen_addr and listen_port has no entry.
  */
 
 #define CONFIG_LISTENERS_MAX 32
@@ -365,18 +346,11 @@ unsigned int config_listener_modes(const struct config *config);
 /* Whether its clients may use that database. */
 bool config_listener_has(const struct config_listener *listener, const char *database);
 
-/*
- * A snapshot in which the settings have the values of the entry. NULL: *err says which one is bad,
- * or that there is no memory.
- */
+/* A snapshot whose settings have the values of the entry. NULL: *err says why. */
 const struct config *config_of_listener(const struct config *config,
                                         const struct config_listener *listener, struct err *err);
 
-/*
- * ---- applications and statements ----
- *
- * The entries of [applications] and [statements], in the order of the file.
- */
+/* ---- [applications] and [statements], in the order of the file ---- */
 
 /* Limits by application_name. CONFIG_INHERIT: none of its own. */
 struct config_application {

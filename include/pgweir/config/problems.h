@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The errors of a configuration: all of them, in the order of the file, so that an
- * administrator can fix all at once. And warnings, for a configuration that can be used as it
- * is. Bounded: after CONFIG_PROBLEMS_MAX errors or warnings, further ones are only counted.
- *
- * All code that reads a part of a configuration adds to the same list. --check prints the list;
- * start and RELOAD log it.
+ * The errors of a configuration in the order of the file, so that all can be fixed at once; and
+ * warnings. Bounded: after CONFIG_PROBLEMS_MAX of each, further ones are only counted. All code
+ * that reads a part of a configuration adds to the same list.
  */
 #ifndef PGWEIR_CONFIG_PROBLEMS_H
 #define PGWEIR_CONFIG_PROBLEMS_H
@@ -62,12 +59,7 @@ bool problems_add_text(struct problems *problems, const char *text);
 /* Frees the texts and empties the list. */
 void problems_done(struct problems *problems);
 
-/*
- * ---- files ----
- *
- * The files of one load. Each may include others, even itself, several times: so their number,
- * their bytes and their depth are limited.
- */
+/* ---- files of one load: they may include others, even themselves, so all is limited ---- */
 
 #define SOURCE_DEPTH_MAX 10
 #define SOURCE_FILES_MAX 1000

@@ -18,10 +18,7 @@ enum setting_type {
 	SETTING_WORD   /* an enum */
 };
 
-/*
- * The names of a type, and whether it has a range. Everything else that depends on the type is
- * in field.c.
- */
+/* The names of a type, and whether it has a range; all else about it is in field.c. */
 struct setting_type_row {
 	const char *manual;  /* name in pgweir.ini(5) */
 	const char *dump;    /* name in --dump-settings; TIME: followed by the unit */
@@ -108,16 +105,10 @@ const struct setting *setting_find(const char *name);
 /* Returns the heading of a group, for the manual. */
 const char *setting_group_name(enum setting_group group);
 
-/*
- * Describes all settings by group: help, type, unit, default, range, when a change takes
- * effect.
- */
+/* Describes all settings by group: help, type, unit, default, range, when a change takes effect. */
 void dump_settings(struct buf *out);
 
-/*
- * Describes one setting. false: *err says that there is no such setting, and which one was
- * probably meant.
- */
+/* Describes one setting. false: *err says that there is none, and which was probably meant. */
 bool dump_setting(const char *name, struct buf *out, struct err *err);
 
 /* One row of SHOW CONFIG. The texts are valid as long as this struct and the snapshot. */
@@ -129,10 +120,7 @@ struct setting_shown {
 	char buffer[32];
 };
 
-/*
- * Fills row `index` of SHOW CONFIG, in the order of names. false: `index` is past the last
- * row.
- */
+/* Row `index` of SHOW CONFIG, in the order of names. false: past the last one. */
 bool setting_show(const struct config *config, size_t index, struct setting_shown *shown);
 
 #endif

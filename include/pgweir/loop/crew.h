@@ -22,16 +22,12 @@ struct crew *crew_new(struct loop *const *loops, unsigned int count, struct err 
 /* No thread may run: see crew_stop(). */
 void crew_free(struct crew **crew);
 
-/*
- * Starts a thread for each loop but the first. The caller runs the first one itself. With one
- * loop there is nothing to start. false: no thread runs, *err says why.
- */
+/* Starts a thread for each loop but the first, which the caller runs. false: none runs, *err. */
 bool crew_start(struct crew *crew, struct err *err);
 
 /*
- * Stops the loops of the threads at the end of a turn, and waits for the threads to end. The
- * first loop is not stopped. Safe if nothing was started. Afterwards all loops belong to the
- * main thread.
+ * Stops the loops of the threads at the end of a turn, and waits for the threads. Safe if
+ * nothing was started. Afterwards all loops belong to the main thread.
  */
 void crew_stop(struct crew *crew);
 
@@ -77,8 +73,7 @@ void solo_free(struct solo **solo);
 /*
  * ---- heartbeat ----
  *
- * Heartbeat: says at intervals that all loops of a process turn. If one of them does not, it says
- * nothing, until that loop turns again.
+ * Says at intervals that all loops of a process turn; nothing while one of them does not.
  */
 
 struct heartbeat;

@@ -88,10 +88,7 @@ enum watch_what { WATCH_READ = 1, WATCH_WRITE = 2 };
  * no system call: all changes of a turn are sent to the kernel at the start of the next one.
  */
 struct watch {
-	/*
-	 * Called in the loop with what is ready (enum watch_what, or-ed); may close and free
-	 * anything.
-	 */
+	/* In the loop, with what is ready (enum watch_what, or-ed); may close and free anything. */
 	void (*on_ready)(struct watch *watch, unsigned int what);
 	struct loop *loop;
 	int fd;
@@ -118,9 +115,8 @@ void loop_close_later(struct loop *loop, int fd);
 /* ---- timers ---- */
 
 /*
- * A timer queue: all timers with the same limit and purpose, in the order in which they fall
- * due. Setting or clearing a timer is a list operation: no system call, and no cost that grows
- * with the number of timers. Owned by the loop, which keeps it until it is freed.
+ * All timers with the same limit and purpose, in the order in which they fall due. Setting or
+ * clearing one is a list operation. Owned by the loop, which keeps it until it is freed.
  */
 struct timer_queue;
 
@@ -198,10 +194,8 @@ bool loop_on_signal(struct loop *loop, int number, void (*on_signal)(int number,
 /*
  * ---- letter ----
  *
- * Letters: messages from any thread to a loop.
- *
- * A letter is embedded in an object that holds what it is about. From loop_post() until open()
- * it belongs to the receiving loop.
+ * Messages from any thread to a loop. A letter is embedded in what it is about, and belongs to
+ * the receiving loop from loop_post() until open().
  */
 
 /* Zero it before its first use. */
@@ -214,16 +208,14 @@ struct letter {
 };
 
 /*
- * Prepares the loop to receive letters. To be called by the loop's thread, or before the loop
- * runs, and before any other thread knows the loop. Calling it again has no effect. Without it
- * the loop has no descriptor for letters.
+ * Makes a mailbox, without which the loop has no descriptor for letters. By the loop's thread,
+ * or before it runs and others know it. Again: no effect.
  */
 bool loop_take_letters(struct loop *loop, struct err *err);
 
 /*
- * Sends a letter. Any thread may call this, except while the loop is being freed. Letters are
- * opened in the order in which they were posted. A loop is woken once for all letters that it
- * has not begun to read.
+ * Any thread may send a letter, except while the loop is being freed. They are opened in the
+ * order in which they were posted.
  */
 void loop_post(struct loop *to, struct letter *letter);
 

@@ -52,17 +52,15 @@ void workers_free(struct workers **workers);
 bool workers_leave(struct workers **workers, usec_t limit);
 
 /*
- * Queues a job; done() will be called in `loop`. To be called by the thread of that loop; the
- * loops need no order among each other. false: too many jobs wait, or no thread can be started;
- * done() will not be called.
+ * Queues a job; done() will be called in `loop`, whose thread this must be. false: too many
+ * jobs wait, or no thread can be started; done() will not be called.
  */
 bool workers_submit(struct workers *workers, struct loop *loop, struct job *job, struct err *err);
 
 /*
- * Begins a job with a socket: go_on() is called when the socket is ready for `what` (enum
- * watch_what), and done() in `loop` at the end. To be called by the thread of that loop. The object
- * and the socket belong to the threads until done(). false: no thread could be started, or epoll
- * refused the socket; done() will not be called.
+ * Begins a job with a socket: go_on() is called when it is ready for `what` (enum watch_what),
+ * and done() in `loop`, whose thread this must be, at the end. Object and socket belong to the
+ * threads until then. false: no thread, or epoll refused; done() will not be called.
  */
 bool workers_begin(struct workers *workers, struct loop *loop, struct job *job, unsigned int what,
                    struct err *err);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * The address of a peer: an IP address with a port, or the peer of a Unix socket. A plain
- * value, small enough to be part of each client and server; it may be copied. All zero means
- * "no address" (AF_UNSPEC).
+ * value, which may be copied. All zero: none (AF_UNSPEC).
  */
 #ifndef PGWEIR_NET_ADDRESS_H
 #define PGWEIR_NET_ADDRESS_H
@@ -52,17 +51,13 @@ static inline const struct sockaddr *address_sockaddr(const struct address *addr
 socklen_t address_sockaddr_size(const struct address *address);
 
 /*
- * The addresses of the remote and the local end of a connected or accepted socket. For a Unix
- * socket: the credentials of the peer, with `unix_port` as port. false: the socket is not
- * connected.
+ * Of the remote and the local end of a socket. Unix: the credentials of the peer, with
+ * `unix_port`. false: it is not connected.
  */
 bool address_of_peer(struct address *address, int fd, uint16_t unix_port);
 bool address_of_self(struct address *address, int fd, uint16_t unix_port);
 
-/*
- * Returns the system user at the other end of a connected Unix socket; on the connecting side,
- * the user that listens. (uid_t)-1: not known.
- */
+/* The system user at the other end of a Unix socket. (uid_t)-1: not known. */
 uid_t address_peer_uid(int fd);
 
 static inline bool address_is_unix(const struct address *address)
@@ -98,11 +93,7 @@ struct sockaddr_un;
 bool address_unix_name(struct sockaddr_un *name, socklen_t *size, const char *path,
                        struct err *err);
 
-/*
- * ---- range ----
- *
- * A range of IP addresses: all that agree with an address in the bits of a mask.
- */
+/* ---- range: all IP addresses that agree with an address in the bits of a mask ---- */
 
 struct range {
 	struct address address; /* bits outside the mask are ignored */
@@ -130,10 +121,8 @@ enum range_result range_set_mask(struct range *range, const char *text, struct e
 bool range_has(const struct range *range, const struct address *address);
 
 /*
- * ---- ranges ----
- *
- * A list of address ranges, such as those of trusted proxies. A list is immutable and counts its
- * references, so any thread may use one to which it holds a reference.
+ * ---- ranges: a list such as that of trusted proxies; it never changes, and counts its
+ * references ----
  */
 
 struct ranges;
@@ -144,20 +133,13 @@ struct ranges;
  */
 struct ranges *ranges_new(char *const *texts, size_t count, struct err *err);
 
-/* Adds a reference and returns it. */
 struct ranges *ranges_hold(struct ranges *ranges);
-
-/* Releases a reference and sets NULL; accepts NULL. */
 void ranges_release(struct ranges **ranges);
 
 /* Whether one of the ranges contains the address. NULL contains none. */
 bool ranges_have(const struct ranges *ranges, const struct address *address);
 
-/*
- * ---- interfaces ----
- *
- * The network interfaces of this host, as they are at the time of the call.
- */
+/* ---- the network interfaces of this host, as they are at the time of the call ---- */
 
 enum interfaces_part {
 	INTERFACES_HOST, /* the addresses of this host */

@@ -36,7 +36,6 @@
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
 
-/* Maximum size of one message in bytes. */
 #define CHANNEL_MESSAGE_MAX ((uint32_t)640 * 1024 * 1024)
 
 /* The kinds of messages. ERROR is PostgreSQL's ErrorResponse: the console refused the command. */
@@ -92,10 +91,7 @@ struct channel_message {
 /* Whether the other process has closed its descriptor, or ended. */
 bool channel_is_gone(const struct channel *channel);
 
-/*
- * Receives the next message, which the caller frees with channel_message_done(). false: is_deaf, or
- * no message has begun before the deadline.
- */
+/* The next message, freed by channel_message_done(). false: is_deaf, or none has begun in time. */
 bool channel_receive(struct channel *channel, struct channel_message *message);
 
 /* Frees the body, and closes the descriptor unless the caller has set it to -1. */
@@ -110,7 +106,6 @@ struct channel_messages {
 /* Takes a message. false: no memory; the caller still has it. */
 bool channel_messages_add(struct channel_messages *messages, const struct channel_message *message);
 
-/* Frees all of them. */
 void channel_messages_done(struct channel_messages *messages);
 
 #endif

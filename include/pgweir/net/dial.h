@@ -13,12 +13,7 @@
 #include "pgweir/loop/loop.h"
 #include "pgweir/net/address.h"
 
-/*
- * ---- socket options ----
- *
- * Of TCP sockets. On Linux an accepted socket inherits all of them from its listener, so they cost
- * nothing per accepted connection.
- */
+/* ---- socket options: an accepted socket inherits them from its listener ---- */
 
 /* 0 = default of the system. */
 struct socket_options {
@@ -43,15 +38,11 @@ int socket_open(int family);
 /*
  * ---- socket calls ----
  *
- * recv() and send() as plain system calls. Those of the C library are cancellation points: in a
- * process with threads they execute two locked instructions for each call. Nothing here cancels
- * threads.
+ * As plain system calls: those of the C library are cancellation points, which in a process
+ * with threads cost two locked instructions each.
  */
 
-/*
- * Some architectures have only one system call for all socket functions; there the C library is
- * used.
- */
+/* Where one system call is for all socket functions, the C library is used. */
 static inline ssize_t socket_receive(int fd, void *at, size_t size)
 {
 #ifdef SYS_recvfrom
@@ -61,7 +52,6 @@ static inline ssize_t socket_receive(int fd, void *at, size_t size)
 #endif
 }
 
-/* Sends without SIGPIPE. */
 static inline ssize_t socket_send(int fd, const void *at, size_t count)
 {
 #ifdef SYS_sendto
@@ -76,9 +66,8 @@ static inline ssize_t socket_send(int fd, const void *at, size_t count)
 /* One attempt. Embedded; zero it before first use. The owner sets a time limit. */
 struct dial {
 	/*
-	 * Called once, always from the loop, never by dial_start*(), even if a Unix socket
-	 * connects at once. The dial can be reused. fd >= 0: connected; the callee owns it. -1:
-	 * *err (ERR_SERVER_CONNECT, ERR_FILES) says why.
+	 * Called once, from the loop, never by dial_start*(). The dial can be reused. fd >= 0:
+	 * connected; the callee owns it. -1: *err (ERR_SERVER_CONNECT, ERR_FILES) says why.
 	 */
 	void (*on_done)(struct dial *dial, int fd, const struct err *err);
 	struct loop *loop;

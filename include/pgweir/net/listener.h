@@ -32,8 +32,7 @@ struct listener_options {
 	int backlog;
 	bool reuse_port;
 	/*
-	 * The caller will try again: addresses that fail are not logged, and the error of
-	 * listener_open() is that of the last one.
+	 * The caller tries again: failures are not logged, and the error is that of the last one.
 	 */
 	bool is_retried;
 	/* Each address must work, and must be an IP address, so that nothing blocks. */
@@ -70,9 +69,8 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
                               listener_on_accept *on_accept, void *arg);
 
 /*
- * Opens the sockets. Resolves names, so it may block: use it at start only. A TCP address that
- * fails is a warning in the log. false: all of the addresses failed, or the Unix socket did;
- * nothing is open.
+ * Opens the sockets. Resolves names, so it may block: only at start. A TCP address that fails
+ * is a warning. false: all of them failed, or the Unix socket did; nothing is open.
  */
 bool listener_open(struct listener *listener, struct err *err);
 
@@ -82,15 +80,12 @@ void listener_free(struct listener **listener);
 /* Whether to remove the Unix socket's file at the end: not if another process has it too. */
 void listener_own_file(struct listener *listener, bool is_ours);
 
-/* Whether a service manager opened the sockets. */
 bool listener_is_given(const struct listener *listener);
 
 /* Accepts nothing until listener_resume(); new connections wait in the backlog. */
 void listener_pause(struct listener *listener);
 
 bool listener_is_paused(const struct listener *listener);
-
-/* Ends a pause. */
 void listener_resume(struct listener *listener);
 
 /* Reports a free descriptor: a resting listener tries again. Cheap if it does not rest. */
@@ -116,7 +111,6 @@ void listener_set_options(struct listener *listener, const struct socket_options
 /* The name of its Unix socket; NULL: there is none. */
 const char *listener_unix_path(const struct listener *listener);
 
-/* Number of open sockets. */
 unsigned int listener_count(const struct listener *listener);
 
 /* Also its address (AF_UNSPEC: the Unix socket). -1: no more sockets. */
@@ -125,7 +119,7 @@ int listener_fd(const struct listener *listener, size_t index, struct address *a
 /* Returns the port of the first TCP socket (tests bind to port 0). 0 = none. */
 uint16_t listener_port(const struct listener *listener);
 
-/* Whether it rests because descriptors have run out. */
+
 bool listener_is_resting(const struct listener *listener);
 
 #endif

@@ -25,7 +25,6 @@ struct outbox *outbox_new(struct loop *loop, const struct logger *logger);
 /* All streams that used it must be closed. */
 void outbox_free(struct outbox **outbox);
 
-/* Sends everything now. */
 void outbox_send(struct outbox *outbox);
 
 /* Whether to use io_uring; by default it is not used. */

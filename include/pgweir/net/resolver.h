@@ -123,7 +123,6 @@ void resolver_forget(struct resolver *resolver);
 unsigned int resolver_name_count(const struct resolver *resolver);  /* names in the cache */
 unsigned int resolver_query_count(const struct resolver *resolver); /* running queries */
 
-/* A name in the cache. */
 struct resolver_row {
 	const char *host;
 	usec_t ttl_left;                 /* 0: the next ask makes a query */
@@ -132,9 +131,8 @@ struct resolver_row {
 };
 
 /*
- * Returns the next name after *cursor, which starts at 0. The cursor stays valid when names
- * are added or removed. false: no more names. What *row points to is valid until the resolver
- * is used again.
+ * The next name after *cursor, which starts at 0 and stays valid when names come or go. false:
+ * no more. *row is valid until the resolver is used again.
  */
 bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct resolver_row *row);
 

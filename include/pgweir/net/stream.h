@@ -82,10 +82,7 @@ struct stream_pool {
 	struct slab tls;             /* with their keys */
 };
 
-/*
- * Fields that each message uses are next to each other. The watch follows: only libevent uses
- * its end.
- */
+/* What each message uses comes first, then the watch: only libevent uses its end. */
 struct stream {
 	const struct stream_ops *ops;
 	struct stream_pool *pool;
@@ -192,22 +189,16 @@ bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count);
  */
 void stream_defer(struct stream *stream);
 
-/* Sends deferred output now. */
 void stream_push(struct stream *stream);
 
 /* Returns the unsent output, as it goes over the wire. Call stream_push() before. */
 struct bytes stream_unsent_bytes(const struct stream *stream);
 
-/* Whether the socket has input that was not read yet. */
 bool stream_has_unread(const struct stream *stream);
 
-/*
- * Whether the peer has disconnected or ended its side, so that nothing follows the unread
- * input. Works for a halted stream too.
- */
+/* Whether the peer has disconnected or ended its side. For a halted stream too. */
 bool stream_has_hung_up(const struct stream *stream);
 
-/* Number of bytes that the socket has not accepted yet. */
 size_t stream_unsent_count(const struct stream *stream);
 
 /* Most streams have none. */
@@ -254,7 +245,6 @@ bool stream_secure_like(struct stream *stream, const struct stream *other, struc
 /* Whether the connection was broken because the peer sent too many TLS key updates. */
 bool stream_is_flooded(const struct stream *stream);
 
-/* Whether the handshake is running. */
 bool stream_is_shaking(const struct stream *stream);
 
 /* Whether data that is sent and read now is encrypted. */

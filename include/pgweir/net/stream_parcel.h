@@ -35,9 +35,8 @@ bool stream_attach(struct stream *stream, struct loop *loop, struct stream_pool 
                    struct stream_parcel *parcel, const struct stream_ops *ops);
 
 /*
- * Takes the descriptor out of a parcel, which is empty then: input and unsent output are dropped.
- * Adds to *last what must be sent before the end: these words, encrypted if the connection is, and
- * TLS's close_notify.
+ * Takes the descriptor out of a parcel, which is empty then. Adds to *last what must be sent
+ * before the end: these words, encrypted if the connection is, and TLS's close_notify.
  */
 int stream_parcel_unpack(struct stream_parcel *parcel, struct bytes words, struct buf *last);
 
