@@ -90,7 +90,6 @@ static bool get_peer_address(const struct listen_socket *listen_socket, int fd,
 	return address_from_sockaddr(peer, (const struct sockaddr *)name, size);
 }
 
-/* Whether this error of accept() concerns one connection only. */
 static bool is_passing(int failure)
 {
 	return failure == EINTR || failure == ECONNABORTED || failure == EPROTO ||
@@ -321,8 +320,8 @@ static void open_address(struct listener *listener, const struct address *addres
 	if (add_socket(listener, fd, &bound, err))
 		log_info(&listener->options.log, "listening on %s%s%s",
 		         address_format(&bound, text, sizeof(text)),
-		         listener->name ? " for listener " : "",
-		         listener->name ? listener->name : "");
+		         listener->options.name ? " for listener " : "",
+		         listener->options.name ? listener->options.name : "");
 	else
 		warn(listener, err);
 }
@@ -381,7 +380,7 @@ static void open_word(struct listener *listener, const char *word, struct err *e
 
 static bool open_tcp(struct listener *listener, struct err *err)
 {
-	char *list = strdup(listener->addresses), *rest_of_list = list, *word;
+	char *list = strdup(listener->options.addresses), *rest_of_list = list, *word;
 	bool was_asked = false;
 
 	if (!list)
@@ -401,7 +400,7 @@ static bool open_tcp(struct listener *listener, struct err *err)
 		return false;
 	if (was_asked && listener->socket_count == 0)
 		return err_set(err, ERR_CONFIG, "cannot listen on any address of listen_addr = %s",
-		               listener->addresses);
+		               listener->options.addresses);
 	return true;
 }
 
@@ -443,9 +442,10 @@ static bool unix_path(const struct listener *listener, char **path, struct err *
 	*path = NULL;
 	if (whole && *whole)
 		*path = strdup(whole);
-	else if (!*listener->unix_dir)
+	else if (!*listener->options.unix_dir)
 		return true;
-	else if (asprintf(path, "%s/.s.PGSQL.%u", listener->unix_dir, listener->options.port) < 0)
+	else if (asprintf(path, "%s/.s.PGSQL.%u", listener->options.unix_dir,
+	                  listener->options.port) < 0)
 		*path = NULL;
 	return *path || err_set(err, ERR_MEMORY, "no memory for the name of a Unix socket");
 }
@@ -472,11 +472,11 @@ static bool open_unix(struct listener *listener, struct err *err)
 	if (!add_socket(listener, fd, NULL, err))
 		return false;
 	log_info(&listener->options.log, "listening on unix:%s%s%s", path,
-	         listener->name ? " for listener " : "", listener->name ? listener->name : "");
+	         listener->options.name ? " for listener " : "",
+	         listener->options.name ? listener->options.name : "");
 	return true;
 }
 
-/* Removes the file, unless another process has replaced it. */
 static void remove_unix_file(struct listener *listener)
 {
 	const char *path = listener->unix_path;
@@ -543,14 +543,12 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 	 */
 	if (options->reuse_port)
 		listener->options.tcp_defer_accept = 0;
-	listener->name = options->name ? strdup(options->name) : NULL;
-	listener->addresses = copy_text(options->addresses);
-	listener->unix_dir = copy_text(options->unix_dir);
-	listener->unix_group = copy_text(options->unix_group);
-	listener->options.addresses = listener->addresses;
-	listener->options.unix_dir = listener->unix_dir;
-	listener->options.unix_group = listener->unix_group;
-	if (!listener->addresses || !listener->unix_dir || !listener->unix_group)
+	listener->options.name = options->name ? strdup(options->name) : NULL;
+	listener->options.addresses = copy_text(options->addresses);
+	listener->options.unix_dir = copy_text(options->unix_dir);
+	listener->options.unix_group = copy_text(options->unix_group);
+	if (!listener->options.addresses || !listener->options.unix_dir ||
+	    !listener->options.unix_group)
 		listener_free(&listener);
 	return listener;
 }
@@ -580,10 +578,10 @@ void listener_free(struct listener **listener)
 	close_sockets(*listener, true);
 	free_unlistened(*listener);
 	remove_unix_file(*listener);
-	free((*listener)->name);
-	free((*listener)->addresses);
-	free((*listener)->unix_dir);
-	free((*listener)->unix_group);
+	free((char *)(*listener)->options.name);
+	free((char *)(*listener)->options.addresses);
+	free((char *)(*listener)->options.unix_dir);
+	free((char *)(*listener)->options.unix_group);
 	free(*listener);
 	*listener = NULL;
 }

@@ -21,13 +21,9 @@ struct listener {
 	struct loop *loop;
 	unsigned long accepted_at;       /* the last turn in which a connection was ready */
 	int burst;                       /* connections to accept when a socket is ready */
-	struct listener_options options; /* its texts are the copies below */
-	char *name;                      /* NULL = the main listener */
-	char *addresses;
-	char *unix_dir;
-	char *unix_group;
-	char *unix_path;       /* file to be removed at the end; NULL = none */
-	struct stat unix_file; /* the file that we created */
+	struct listener_options options; /* its texts are copies */
+	char *unix_path;                 /* file to be removed at the end; NULL = none */
+	struct stat unix_file;           /* the file that we created */
 	listener_on_accept *on_accept;
 	void *arg;
 	TAILQ_HEAD(, listen_socket) sockets;
