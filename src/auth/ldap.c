@@ -30,7 +30,6 @@
 /* entries to search for: two are already too many */
 #define FIND_MAX 2
 
-/* One connection to one server. */
 struct session {
 	struct ldap_conncb callback; /* must be first */
 	int fd;
@@ -59,7 +58,6 @@ static bool is_late(const struct outside_question *question)
 	return question->deadline && clock_now() >= question->deadline;
 }
 
-/* Sets the time limits of the next step. */
 static void set_limits(struct session *session)
 {
 	struct timeval connecting = limit_of(session->question, CONNECT_LIMIT);
@@ -153,7 +151,6 @@ static void on_disconnect(LDAP *ldap, Sockbuf *sockbuf, struct ldap_conncb *call
 
 /* ---- steps ---- */
 
-/* Maps the error `result` of a step to an answer. */
 static enum outside_answer ldap_fail(struct session *session, const char *step, int result)
 {
 	switch (result) {
@@ -346,7 +343,7 @@ enum outside_answer ldap_judge(struct outside_question *question)
  * libldap initializes itself and its lock for TLS at first use, without a lock: so here, before
  * there are threads. The context is not kept.
  */
-void outside_prepare(void)
+void ldap_prepare(void)
 {
 	const int is_server = 0;
 	LDAP *ldap = NULL;
@@ -361,7 +358,7 @@ void outside_prepare(void)
 
 #else
 
-void outside_prepare(void) {}
+void ldap_prepare(void) {}
 
 enum outside_answer ldap_judge(struct outside_question *question)
 {

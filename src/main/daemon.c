@@ -51,7 +51,7 @@ static unsigned int handshake_threads(unsigned int loop_count)
 
 static bool make_outside(struct daemon *daemon, struct err *err)
 {
-	outside_prepare();
+	ldap_prepare();
 	for (int method = 0; method < AUTH_METHODS; method++) {
 		unsigned int threads = auth_methods[method].threads;
 

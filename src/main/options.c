@@ -208,7 +208,7 @@ void options_print_version(FILE *out, const char *program)
 	fprintf(out, "%s\n", as_pgbouncer ? VERSION_SHOW : VERSION_OWN);
 	if (!as_pgbouncer)
 		fprintf(out, "compatible with PgBouncer %s\n", VERSION_COMPATIBLE);
-	fprintf(out, "%s\nadns: %s\ntls: %s\n", loop_library(), resolver_library(), tls_library());
+	fprintf(out, "%s\nadns: %s\ntls: %s\n", loop_library(), dns_library(), tls_library());
 }
 
 void options_print_error(FILE *out, const char *program, const struct err *err)

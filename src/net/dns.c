@@ -27,7 +27,6 @@
 #define TRIES 3
 #define TICK_LIMIT (100 * USEC_PER_MS) /* precision with which c-ares keeps its time limits */
 
-/* A socket that c-ares has opened. */
 struct channel_socket {
 	struct watch watch;
 	struct dns *dns;
@@ -404,7 +403,6 @@ static struct query *query_new(struct dns *dns, const char *name, dns_on_answer 
 	return query;
 }
 
-/* Looks up the records of this type. */
 static bool query_records(struct dns *dns, const char *name, int type, ares_callback on_packet,
                           dns_on_answer *on_answer, void *arg, struct err *err)
 {
@@ -466,9 +464,6 @@ bool dns_query(struct dns *dns, const char *host, dns_on_answer *on_answer, void
 	return true;
 }
 
-const char *resolver_library(void) { return "c-ares " ARES_VERSION_STR; }
+const char *dns_library(void) { return "c-ares " ARES_VERSION_STR; }
 
-unsigned int resolver_query_count(const struct resolver *resolver)
-{
-	return resolver->dns->query_count;
-}
+unsigned int dns_query_count(const struct resolver *resolver) { return resolver->dns->query_count; }

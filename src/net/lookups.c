@@ -121,9 +121,9 @@ static void step(struct task *task)
 		answer_host(lookup, NULL);
 }
 
-bool reverse_start(struct resolver *resolver, struct reverse *reverse,
-                   const struct address *address,
-                   void (*on_host)(struct reverse *reverse, const char *host), struct err *err)
+bool lookup_reverse(struct resolver *resolver, struct reverse *reverse,
+                    const struct address *address,
+                    void (*on_host)(struct reverse *reverse, const char *host), struct err *err)
 {
 	struct lookup *lookup;
 
@@ -165,8 +165,8 @@ static void answer_services(struct task *task)
 	end(lookup);
 }
 
-bool services_start(struct resolver *resolver, struct services *services, const char *name,
-                    services_on_found *on_found, struct err *err)
+bool lookup_services(struct resolver *resolver, struct services *services, const char *name,
+                     services_on_found *on_found, struct err *err)
 {
 	struct lookup *lookup = lookup_new(resolver, answer_services);
 

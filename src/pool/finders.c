@@ -301,8 +301,8 @@ static bool start(struct finder *finder, struct err *err)
 {
 	if (finder->source.kind == HOSTS_FROM_PATRONI)
 		return begin_fetch(finder, err);
-	return services_start(finder->finders->pools->with.resolver, &finder->services,
-	                      finder->source.path.at, on_services, err);
+	return lookup_services(finder->finders->pools->with.resolver, &finder->services,
+	                       finder->source.path.at, on_services, err);
 }
 
 static void on_due(struct timer *timer)

@@ -37,7 +37,7 @@ struct outside_who {
 struct outside;
 
 /* To be called once, before any job runs: prepares the libraries for several threads. */
-void outside_prepare(void);
+void ldap_prepare(void);
 
 /* NULL: no memory. */
 struct outside *outside_new(const struct outside_who *who);

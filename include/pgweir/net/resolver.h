@@ -89,7 +89,7 @@ struct resolver *resolver_new(struct loop *loop, const struct resolver_options *
 void resolver_free(struct resolver **resolver);
 
 /* "c-ares 1.18.1". Static. */
-const char *resolver_library(void);
+const char *dns_library(void);
 
 /* Sets how long results are cached, for results from now on. */
 void resolver_set_ttl(struct resolver *resolver, usec_t good_ttl, usec_t bad_ttl);
@@ -120,8 +120,8 @@ void resolver_forget(struct resolver *resolver);
 
 /* ---- for SHOW: a leader has the names of its followers, too ---- */
 
-unsigned int resolver_name_count(const struct resolver *resolver);  /* names in the cache */
-unsigned int resolver_query_count(const struct resolver *resolver); /* running queries */
+unsigned int resolver_name_count(const struct resolver *resolver); /* names in the cache */
+unsigned int dns_query_count(const struct resolver *resolver);     /* running queries */
 
 struct resolver_row {
 	const char *host;
@@ -160,7 +160,7 @@ bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
 /* One lookup. Embedded in its owner; zero it before first use. */
 struct reverse {
 	/*
-	 * Called once, from the loop, never by reverse_start(). The lookup can be reused. host:
+	 * Called once, from the loop, never by lookup_reverse(). The lookup can be reused. host:
 	 * valid during the call; NULL: there is no acceptable name.
 	 */
 	void (*on_host)(struct reverse *reverse, const char *host);
@@ -168,9 +168,9 @@ struct reverse {
 };
 
 /* Starts a lookup. false: no memory, or too many lookups: *err; on_host() will not be called. */
-bool reverse_start(struct resolver *resolver, struct reverse *reverse,
-                   const struct address *address,
-                   void (*on_host)(struct reverse *reverse, const char *host), struct err *err);
+bool lookup_reverse(struct resolver *resolver, struct reverse *reverse,
+                    const struct address *address,
+                    void (*on_host)(struct reverse *reverse, const char *host), struct err *err);
 
 /* Cancels a lookup: on_host(), on_found() will not be called. Safe if it is not in use. */
 void lookup_cancel(struct lookup **lookup);
@@ -188,8 +188,9 @@ struct service_host {
 struct services;
 
 /*
- * Called once, from the loop, never by services_start(). The hosts come in order of their priority,
- * then of their names; valid during the call. count 0: `failure` is the reason, a static text.
+ * Called once, from the loop, never by lookup_services(). The hosts come in order of their
+ * priority, then of their names; valid during the call. count 0: `failure` is the reason, a static
+ * text.
  */
 typedef void services_on_found(struct services *services, const struct service_host *list,
                                unsigned int count, const char *failure);
@@ -201,7 +202,7 @@ struct services {
 };
 
 /* Starts a lookup. false: *err; on_found() will not be called. */
-bool services_start(struct resolver *resolver, struct services *services, const char *name,
-                    services_on_found *on_found, struct err *err);
+bool lookup_services(struct resolver *resolver, struct services *services, const char *name,
+                     services_on_found *on_found, struct err *err);
 
 #endif

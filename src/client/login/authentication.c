@@ -156,8 +156,8 @@ static enum hba_check_result look_host_up(struct client *client)
 
 	if (!hba_check)
 		return HBA_CHECK_OVER;
-	if (reverse_start(client->clients->with.resolver, &hba_check->reverse, &client->peer,
-	                  on_host, &err))
+	if (lookup_reverse(client->clients->with.resolver, &hba_check->reverse, &client->peer,
+	                   on_host, &err))
 		return HBA_CHECK_LOOKING;
 	client_fatal(client, &err);
 	return HBA_CHECK_OVER;

@@ -109,7 +109,7 @@ static bool start(struct scene *scene, const char *text)
 	struct address address;
 
 	ck_assert(address_parse(&address, text, 5432));
-	return reverse_start(scene->resolver, &scene->reverse, &address, on_host, NULL);
+	return lookup_reverse(scene->resolver, &scene->reverse, &address, on_host, NULL);
 }
 
 static const struct {
@@ -180,8 +180,8 @@ START_TEST(too_many)
 	scene.is_mute = true;
 	ck_assert(address_parse(&address, "192.0.2.1", 0));
 	for (size_t i = 0; i < REVERSE_MAX; i++)
-		ck_assert(reverse_start(scene.resolver, &many[i], &address, on_host, &err));
-	ck_assert(!reverse_start(scene.resolver, &scene.other, &address, on_host, &err));
+		ck_assert(lookup_reverse(scene.resolver, &many[i], &address, on_host, &err));
+	ck_assert(!lookup_reverse(scene.resolver, &scene.other, &address, on_host, &err));
 	ck_assert_int_eq(err.code, ERR_LIMIT);
 	ck_assert_ptr_null(scene.other.query);
 	for (size_t i = 0; i < REVERSE_MAX; i++)
