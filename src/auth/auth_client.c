@@ -323,7 +323,6 @@ static enum auth_client_result read_signature(struct auth_client *auth, struct b
 
 /* ---- requests of the server ---- */
 
-/* Why this request is not permitted now. */
 static const char *out_of_step(const struct auth_client *auth, uint32_t kind)
 {
 	if (kind == AUTH_OK)

@@ -177,7 +177,6 @@ static enum auth_server_result ask_outside(struct auth_server *auth, struct err 
 	return AUTH_SERVER_WORK;
 }
 
-/* Handles the result of PAM or LDAP. */
 static enum auth_server_result check_outside(struct auth_server *auth, struct err *err)
 {
 	if (outside_answer(auth->outside) == OUTSIDE_YES)
@@ -228,7 +227,6 @@ static bool matches_md5(const struct auth_server *auth, const char *password)
 	       same_text(secret, auth->secret.text);
 }
 
-/* Handle the client's answer in STATE_PASSWORD and STATE_MD5. */
 static enum auth_server_result read_password(struct auth_server *auth, struct bytes body,
                                              struct buf *out, struct err *err)
 {
@@ -264,7 +262,6 @@ static enum auth_server_result ask_md5(struct auth_server *auth, struct buf *out
 	return AUTH_SERVER_MORE;
 }
 
-/* The correct answer to .md5_salt. */
 static bool md5_expected(const struct auth_server *auth, char out[MD5_TEXT_SIZE])
 {
 	const char *secret = auth->secret.text;
@@ -347,7 +344,6 @@ static bool choose_salt(struct auth_server *auth, struct scram_verifier *verifie
 	return true;
 }
 
-/* Handle the client's answer in STATE_SASL_FIRST and STATE_SASL_FINAL. */
 static enum auth_server_result read_client_first(struct auth_server *auth, struct bytes body,
                                                  struct buf *out, struct err *err)
 {
@@ -423,7 +419,6 @@ static enum auth_server_result work_in_vain(struct auth_server *auth, struct err
 	              DERIVED_PRIVATE, STATE_SASL_WORK, err);
 }
 
-/* The keys were cached. */
 static enum auth_server_result check_at_once(struct auth_server *auth, struct buf *out,
                                              struct err *err)
 {
@@ -511,7 +506,6 @@ static struct auth_server *make(const struct auth_server_who *who, const char *s
 	return auth;
 }
 
-/* Whether the client's answer is compared with a secret of ours. */
 static bool compares_secret(enum auth_method method)
 {
 	return row_of(method)->question != AUTH_ASKS_NOTHING && !row_of(method)->is_outside;

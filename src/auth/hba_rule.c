@@ -16,7 +16,6 @@
 
 #include "pgweir/base/text.h"
 
-/* The fields of a line, parsed from left to right. */
 struct fields {
 	const struct rule_line *line;
 	size_t next;
@@ -35,7 +34,6 @@ static const char *const types[] = {
 
 const char *hba_type_name(enum hba_type type) { return types[type]; }
 
-/* Methods of PostgreSQL or PgBouncer that are not supported. */
 static const char *const methods_missing[] = { "bsd",   "gss",    "ident", "krb5",
 	                                       "oauth", "radius", "sspi" };
 

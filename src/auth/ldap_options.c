@@ -186,7 +186,6 @@ static bool check_servers(const char *servers, struct err *err)
 	               "ldapserver must be a list of names and addresses, separated by blanks");
 }
 
-/* Reports two options that exclude each other. */
 static bool contradict(struct ldap_options *options, struct err *err, const char *words)
 {
 	options->is_contradictory = true;
@@ -354,7 +353,6 @@ static int digit_of(char c)
 	return at ? (int)((at - digits) % 16) : -1;
 }
 
-/* Adds `in` with percent-encoding removed. */
 static bool decode(struct bytes in, struct buf *out)
 {
 	for (size_t i = 0; i < in.count; i++) {

@@ -42,7 +42,6 @@ enum outside_answer outside_reply(struct outside_question *question, enum outsid
 
 #if PGWEIR_PAM
 
-/* Wipes and frees replies that will not be used. */
 static void wipe_replies(struct pam_response *replies, int count)
 {
 	for (int i = 0; i < count; i++) {

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The words of a line, collected while it is parsed. */
 struct words {
 	struct rule_reader *reader;
 	struct source_pos pos;
@@ -138,7 +137,6 @@ static void expand(struct words *words, size_t at)
 
 /* ---- lines ---- */
 
-/* Ends a field: it has the words since `first`. */
 static void end_field(struct words *words, size_t first)
 {
 	if (words->count == first)

@@ -37,7 +37,6 @@ struct users {
 	size_t with_secret_count;
 };
 
-/* The state of the parser. */
 struct reader {
 	struct bytes rest;
 	const char *file;
@@ -188,7 +187,6 @@ static bool read_user(struct reader *reader, struct users *users, struct err *er
 	return true;
 }
 
-/* Reports the error of a line and skips the line. */
 static bool skip_after_error(struct reader *reader, const struct err *err)
 {
 	if (!reader->problems || err->code == ERR_MEMORY)

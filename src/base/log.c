@@ -112,7 +112,6 @@ static struct outlets outlets_of(const struct log *log)
 		                 log->to_stderr && log->is_journal };
 }
 
-/* After records were written. */
 static void note_written(struct log *log, unsigned long lost)
 {
 	static const char text[] = "the log file cannot be written: lines are lost";
@@ -215,7 +214,6 @@ bool log_start(struct log *log, struct err *err)
 	return error == 0;
 }
 
-/* Waits until the writer holds no batch. */
 static void wait_idle(struct log *log)
 {
 	assert_locked(&log->lock);
@@ -373,7 +371,6 @@ static void add_record(struct log *log, enum log_level level, const struct log_w
 	log->behind_count++;
 }
 
-/* Adds a line about the log itself. */
 static void add_own(struct log *log, enum log_level level, const struct strbuf *line)
 {
 	static const struct log_who nobody;
@@ -382,7 +379,6 @@ static void add_own(struct log *log, enum log_level level, const struct strbuf *
 	add_record(log, level, log->is_json ? &nobody : NULL, bytes_of(line->at, line->count));
 }
 
-/* Adds a line about lines that were lost. */
 static void add_count(struct log *log, unsigned long count, const char *words)
 {
 	char text[80];

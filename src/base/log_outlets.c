@@ -84,7 +84,6 @@ static void take_back(int fd, size_t count)
 		return;
 }
 
-/* Returns how many lines are not in the file. */
 static unsigned long write_file(int fd, const char *at, size_t count)
 {
 	size_t written = write_all(fd, at, count), whole = written;

@@ -17,7 +17,6 @@
 
 #define VALUE_SHOWN_MAX 200 /* bytes of a value in one line */
 
-/* The receiver of the lines, and the number of lines sent to it. */
 struct teller {
 	config_tell *tell;
 	void *arg;

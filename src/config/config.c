@@ -22,7 +22,6 @@
 #define EXTRA_FILE "PGWEIR_EXTRA" /* environment variables that add to the file */
 #define EXTRA_SETTING "PGWEIR_SET_"
 
-/* An ini reader that fills a snapshot. */
 struct load {
 	struct ini_reader reader;
 	struct config *config;

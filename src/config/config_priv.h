@@ -22,6 +22,11 @@
 /* The longest duration: now + VALUE_TIME_MAX does not overflow. */
 #define VALUE_TIME_MAX (INT64_MAX / 4)
 
+/* clang-format off */
+#define SETTING_TYPE(owner, field) _Generic(((struct owner *)0)->field, \
+	bool: SETTING_BOOL, int: SETTING_INT, usec_t: SETTING_TIME, size_t: SETTING_BYTES, \
+	char *: SETTING_TEXT, struct config_list: SETTING_LIST, default: SETTING_WORD)
+/* clang-format on */
 #define AUTO_SIZE .word = "auto", .word_is = CONFIG_AUTO
 
 /* base 0 accepts 0x10 and 010 as in C; base 10 does not. */

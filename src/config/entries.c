@@ -332,7 +332,6 @@ static bool judge_database(const struct config *config, const struct config_data
 	                       err);
 }
 
-/* Whether a pool whose size is auto has bounds. */
 static bool judge_size(const struct config *config, const struct config_database *database,
                        const struct config_user *user, struct err *err)
 {

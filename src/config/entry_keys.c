@@ -13,11 +13,8 @@
 #include "pgweir/base/text.h"
 
 /* clang-format off */
-#define TYPE(owner, field) _Generic(((struct owner *)0)->field, \
-	char *: SETTING_TEXT, int: SETTING_INT, usec_t: SETTING_TIME, size_t: SETTING_BYTES, \
-	struct config_list: SETTING_LIST, default: SETTING_WORD)
 #define KEY(owner, field, ...) \
-	{ .name = #field, .type = TYPE(owner, field), .at = offsetof(struct owner, field), \
+	{ .name = #field, .type = SETTING_TYPE(owner, field), .at = offsetof(struct owner, field), \
 	  .is_of_entry = true, __VA_ARGS__ }
 #define DATABASE(field, ...) KEY(config_database, field, __VA_ARGS__)
 #define USER(field, ...) KEY(config_user, field, __VA_ARGS__)

@@ -88,7 +88,6 @@ static bool in_steps(const struct setting *setting, int64_t value, struct err *e
 	return true;
 }
 
-/* The meaning of a small number of an entry. */
 static int64_t low_meaning(enum entry_low low, int64_t value)
 {
 	if (low == LOW_MINUS_INHERITS && value < 0)

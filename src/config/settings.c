@@ -16,17 +16,8 @@
 #include "config_priv.h"
 
 /* clang-format off */
-#define TYPE(field) _Generic(((struct config *)0)->field, \
-	bool: SETTING_BOOL, int: SETTING_INT, size_t: SETTING_BYTES, usec_t: SETTING_TIME, \
-	char *: SETTING_TEXT, struct config_list: SETTING_LIST, \
-	enum pool_mode: SETTING_WORD, enum session_state_mode: SETTING_WORD, \
-	enum session_isolation: SETTING_WORD, \
-	enum route_reads: SETTING_WORD, enum causal_reads: SETTING_WORD, enum auth_method: SETTING_WORD, \
-	enum fair_by: SETTING_WORD, enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
-	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD, \
-	enum tls_records_by: SETTING_WORD, enum console_version: SETTING_WORD)
 #define SETTING(field, ...) \
-	{ .name = #field, .type = TYPE(field), .at = offsetof(struct config, field), __VA_ARGS__ }
+	{ .name = #field, .type = SETTING_TYPE(config, field), .at = offsetof(struct config, field), __VA_ARGS__ }
 #define LIVE .reload = RELOAD_LIVE
 #define BOOT .reload = RELOAD_BOOT
 #define GROUP(name) .group = GROUP_##name

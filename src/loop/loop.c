@@ -46,7 +46,6 @@ static usec_t read_clock(clockid_t clock)
 	return time.tv_sec * USEC_PER_SEC + time.tv_nsec / 1000;
 }
 
-/* The loop begins and ends to run in this thread. */
 static void loop_cpu_begin(struct loop *loop)
 {
 	bool has_clock = pthread_getcpuclockid(pthread_self(), &loop->cpu_clock) == 0;
@@ -108,7 +107,6 @@ static void loop_letters_init(struct mailbox *mailbox)
 	mailbox->wake.fd = -1;
 }
 
-/* Opens what is left. */
 static void loop_letters_done(struct loop *loop)
 {
 	struct mailbox *mailbox = &loop->mailbox;
@@ -336,7 +334,6 @@ static void run_tasks(struct loop *loop)
 	TAILQ_REMOVE(&loop->tasks, &last, node);
 }
 
-/* Returns whether a callback has run. */
 static bool look_for_events(struct loop *loop)
 {
 	unsigned long before = loop->call_count;
@@ -526,7 +523,6 @@ _Static_assert(sizeof(struct event) <= sizeof(((struct watch *)0)->event),
 
 static struct event *event_of(struct watch *watch) { return (struct event *)watch->event; }
 
-/* What libevent is asked for; 0 = nothing. */
 static short events_for(unsigned int what)
 {
 	short events = 0;

@@ -291,7 +291,6 @@ void workers_free(struct workers **workersp)
 	*workersp = NULL;
 }
 
-/* Whether all threads have ended before `until`. */
 static bool wait_for_threads(struct workers *workers, usec_t until)
 {
 	struct timespec due = { until / USEC_PER_SEC, until % USEC_PER_SEC * 1000 };

@@ -301,7 +301,6 @@ static void set_bits(struct range *range, unsigned int bits)
 		mask.at[i / 8] |= (unsigned char)(0x80u >> i % 8);
 }
 
-/* Returns the range with only this address (IPv4 or IPv6). */
 static struct range range_of_host(const struct address *address)
 {
 	struct range range = { .address = *address };
@@ -310,7 +309,6 @@ static struct range range_of_host(const struct address *address)
 	return range;
 }
 
-/* Whether the address has a bit outside its mask. */
 static enum range_result check_bits(struct range *range, struct err *err)
 {
 	struct octets address = octets_of(&range->address), mask = octets_of(&range->mask);
@@ -391,7 +389,6 @@ static struct address mapped(const struct address *address)
 	return out;
 }
 
-/* Converts it back. */
 static struct address plain(const struct address *address)
 {
 	struct address out = *address;

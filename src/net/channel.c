@@ -163,7 +163,6 @@ static void take_fds(struct msghdr *message, int *kept)
 	}
 }
 
-/* Fills `at` with `count` bytes. */
 static bool channel_fill(struct channel *channel, char *at, size_t count, int *fd)
 {
 	_Alignas(struct cmsghdr) char buffer[CMSG_SPACE(FDS_MAX * sizeof(int))];
@@ -222,7 +221,6 @@ static bool receive(struct channel *channel, struct channel_message *message)
 	return fill_body(channel, message, length - 4);
 }
 
-/* Waits for the first byte of a message. */
 static bool has_begun(struct channel *channel)
 {
 	struct pollfd pollfd = { .fd = channel->fd, .events = POLLIN };

@@ -76,7 +76,6 @@ static void on_writable(struct watch *watch, unsigned int what)
 	end_dial(dial, failure);
 }
 
-/* Ends an attempt at the end of this turn. */
 static void end_later(struct dial *dial, int failure)
 {
 	dial->failure = failure;

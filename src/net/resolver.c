@@ -36,7 +36,6 @@
 
 /* ---- names ---- */
 
-/* Frees a name if nothing refers to it any more. */
 static void release(struct resolver_name *name)
 {
 	if (name->is_filed || name->is_asking || name->is_answering || !TAILQ_EMPTY(&name->asks))

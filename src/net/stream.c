@@ -248,7 +248,6 @@ static struct bulk_slots *slots_new(struct loop *loop)
 	return slots;
 }
 
-/* Gives the stream a slot, if one is free. */
 static void take_slot(struct bulk_slots *slots, struct stream *stream)
 {
 	unsigned int i = 0;
@@ -310,7 +309,6 @@ static void stop_reading(struct stream *stream)
 	watch_set(&stream->watch, stream->out ? WATCH_WRITE : 0);
 }
 
-/* Reads the last bytes that a halted stream may read. */
 static ssize_t receive_rest(struct stream *stream, char *at, bool *is_full)
 {
 	size_t most = stream->allowance < STREAM_READ_SIZE ? stream->allowance : STREAM_READ_SIZE;
