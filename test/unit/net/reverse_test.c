@@ -78,7 +78,7 @@ static void on_host(struct reverse *reverse, const char *host)
 {
 	struct scene *scene = (struct scene *)((char *)reverse - offsetof(struct scene, reverse));
 
-	ck_assert_ptr_null(reverse->query);
+	ck_assert_ptr_null(reverse->lookup);
 	snprintf(scene->host, sizeof(scene->host), "%s", host ? host : "-");
 	if (++scene->answer_count == scene->stop_at)
 		loop_stop(scene->loop);
@@ -183,9 +183,9 @@ START_TEST(too_many)
 		ck_assert(lookup_reverse(scene.resolver, &many[i], &address, on_host, &err));
 	ck_assert(!lookup_reverse(scene.resolver, &scene.other, &address, on_host, &err));
 	ck_assert_int_eq(err.code, ERR_LIMIT);
-	ck_assert_ptr_null(scene.other.query);
+	ck_assert_ptr_null(scene.other.lookup);
 	for (size_t i = 0; i < REVERSE_MAX; i++)
-		reverse_cancel(&many[i]);
+		lookup_cancel(&many[i].lookup);
 	tear_down(&scene);
 }
 END_TEST
