@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define HAVE_ASAN 1
@@ -60,8 +59,9 @@ void slab_done(struct slab *slab)
 		slab->blocks = block->next;
 		UNPOISON(block->objects, block->size);
 		if (slab->is_secret)
-			madvise(block, sizeof(*block) + block->size, MADV_DODUMP);
-		free(block);
+			munmap(block, sizeof(*block) + block->size);
+		else
+			free(block);
 	}
 	*slab =
 	    (struct slab){ .name = slab->name, .size = slab->size, .is_secret = slab->is_secret };
@@ -75,14 +75,15 @@ static void push_free(struct slab *slab, void *object)
 	POISON(object, slab->size);
 }
 
-/* Whole pages, as the advice is for pages. Not all may be needed for `size` bytes. */
+/* Pages of their own, as the advice is for pages: malloc would leave gaps between such blocks. */
 static struct slab_block *new_pages(size_t size)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), count = (size + page - 1) / page;
-	struct slab_block *block = aligned_alloc(page, count * page);
+	struct slab_block *block =
+	    mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (block)
-		madvise(block, size, MADV_DONTDUMP);
+	if (block == MAP_FAILED)
+		return NULL;
+	madvise(block, size, MADV_DONTDUMP);
 	return block;
 }
 

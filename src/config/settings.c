@@ -165,7 +165,8 @@ const struct setting settings[] = {
 	SETTING(client_tls_key_file, .initial = "", LIVE, GROUP(TLS),
 	        .help = "Private key of client_tls_cert_file. It must not be encrypted."),
 	SETTING(client_tls_name_files, .since = "0.4.0", .initial = "", LIVE, GROUP(TLS),
-	        .help = "Files, separated by commas, each with a certificate, its intermediate "
+	        .help = "At most 1000 files, separated by commas, each with a certificate, its "
+	                "intermediate "
 	                "certificates and its key. A client that asks for a server name (SNI) "
 	                "which is not in client_tls_cert_file gets the first of these that has "
 	                "it; others get client_tls_cert_file."),

@@ -148,7 +148,7 @@ void stream_parcel_end(struct stream_parcel *parcel, struct bytes words)
 /* ---- to another process ---- */
 
 struct stream_tls {
-	uint64_t cipher, in_number, out_number, empty_count, ticket_left, update_count;
+	uint64_t cipher, in_number, out_number, empty_count, message_left, update_count;
 	struct bytes in_secret, out_secret, part, header, name, group;
 	unsigned char print[TLS_PRINT_SIZE]; /* of the context; zeros: of none */
 };
@@ -161,7 +161,7 @@ static const struct record_field tls_fields[] = {
 	RECORD_FIELD('p', struct stream_tls, out_number),
 	RECORD_BYTES_FIELD('r', struct stream_tls, part, TLS_HEADER_SIZE + TLS_BODY_MAX),
 	RECORD_BYTES_FIELD('h', struct stream_tls, header, 3),
-	RECORD_FIELD('t', struct stream_tls, ticket_left),
+	RECORD_FIELD('t', struct stream_tls, message_left),
 	RECORD_FIELD('e', struct stream_tls, empty_count),
 	RECORD_FIELD('u', struct stream_tls, update_count),
 	RECORD_BYTES_FIELD('g', struct stream_tls, group, TLS_GROUP_SIZE - 1),
@@ -177,7 +177,7 @@ static bool is_tls_good(const void *values)
 
 	return size && record->in_secret.count == size && record->out_secret.count == size &&
 	       record->empty_count <= TLS_EMPTY_MAX && record->update_count <= TLS_UPDATES_MAX &&
-	       record->ticket_left <= UINT32_MAX;
+	       record->message_left <= UINT32_MAX;
 }
 
 const struct record_table stream_tls_table = RECORD_TABLE("TLS", tls_fields, is_tls_good);
@@ -206,7 +206,7 @@ void stream_write_tls(const struct stream *stream, struct buf *record)
 		.out_number = records->out.number,
 		.part = bytes_of(tls->part, tls->part_size),
 		.header = bytes_of(records->in.header, records->in.header_count),
-		.ticket_left = records->ticket_left,
+		.message_left = records->message_left,
 		.empty_count = records->empty_count,
 		.update_count = records->update_count,
 		.group = bytes_text(tls->group),
@@ -229,7 +229,7 @@ static bool fill_tls(struct tls *tls, const struct stream_tls *values)
 	records->out.number = values->out_number;
 	memcpy(records->in.header, values->header.at, values->header.count);
 	records->in.header_count = (uint8_t)values->header.count;
-	records->ticket_left = (uint32_t)values->ticket_left;
+	records->message_left = (uint32_t)values->message_left;
 	records->empty_count = (uint8_t)values->empty_count;
 	records->update_count = (uint8_t)values->update_count;
 	memcpy(tls->group, values->group.at, values->group.count);

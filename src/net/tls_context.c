@@ -465,6 +465,10 @@ static bool make_named(struct making *making, struct tls_context *context)
 
 	if (!options.name_file_count)
 		return true;
+	if (options.name_file_count > TLS_NAME_FILES_MAX)
+		return err_set(making->err, ERR_CONFIG,
+		               "%s_name_files: %zu files, at most %d are possible", options.prefix,
+		               options.name_file_count, TLS_NAME_FILES_MAX);
 	context->named = calloc(options.name_file_count, sizeof(struct tls_context *));
 	if (!context->named)
 		return err_set(making->err, ERR_MEMORY, "no memory for TLS");

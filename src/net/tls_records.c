@@ -182,27 +182,33 @@ static bool begin_record(EVP_CIPHER_CTX *context, struct tls_way *way, const voi
 
 /* ---- encrypting ---- */
 
+/* Shorter content is copied and encrypted with its type: a call costs more than the copy. */
+#define APART_LEAST ((size_t)1024)
+
 static bool seal_record(struct tls_records *records, struct tls_keyed *keyed, enum content type,
                         struct bytes in, struct buf *out)
 {
 	EVP_CIPHER_CTX *context = give_key(&keyed->out, &keyed->out_cipher, &keyed->out_is_keyed,
 	                                   records, &records->out, 1);
 	size_t size = TLS_HEADER_SIZE + in.count + 1 + TLS_TAG_SIZE;
-	unsigned char *at = (unsigned char *)buf_reserve(out, size), inner = (unsigned char)type;
-	unsigned char *body = at + TLS_HEADER_SIZE;
+	size_t apart = in.count < APART_LEAST ? 0 : in.count;
+	unsigned char *at = (unsigned char *)buf_reserve(out, size);
+	unsigned char *body = at + TLS_HEADER_SIZE, *tag = body + in.count + 1;
 	int done;
 
 	if (!at)
 		return false;
 	memcpy(at, "\x17\x03\x03", 3);
 	store_be16(at + 3, (uint16_t)(size - TLS_HEADER_SIZE));
+	memcpy(body + apart, in.at + apart, in.count - apart);
+	body[in.count] = (unsigned char)type;
 	if (!begin_record(context, &records->out, at) ||
-	    (in.count && EVP_CipherUpdate(context, body, &done, (const unsigned char *)in.at,
-	                                  (int)in.count) != 1) ||
-	    EVP_CipherUpdate(context, body + in.count, &done, &inner, 1) != 1 ||
-	    EVP_CipherFinal_ex(context, body + in.count + 1, &done) != 1 ||
-	    EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, TLS_TAG_SIZE,
-	                        body + in.count + 1) != 1) {
+	    (apart && EVP_CipherUpdate(context, body, &done, (const unsigned char *)in.at,
+	                               (int)apart) != 1) ||
+	    EVP_CipherUpdate(context, body + apart, &done, body + apart,
+	                     (int)(in.count + 1 - apart)) != 1 ||
+	    EVP_CipherFinal_ex(context, tag, &done) != 1 ||
+	    EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, TLS_TAG_SIZE, tag) != 1) {
 		ERR_clear_error();
 		return false;
 	}
@@ -276,7 +282,7 @@ static size_t open_record(struct tls_records *records, struct tls_keyed *keyed,
 
 static bool is_within_message(const struct tls_records *records)
 {
-	return records->in.header_count || records->ticket_left;
+	return records->in.header_count || records->message_left;
 }
 
 static enum alert count_update(struct tls_records *records)
@@ -285,17 +291,14 @@ static enum alert count_update(struct tls_records *records)
 	return records->is_flooded ? ALERT_UNEXPECTED_MESSAGE : ALERT_NONE;
 }
 
-/* `body`: what its record has after the header. The new key begins with the next record. */
-static enum alert on_key_update(struct tls_records *records, struct tls_keyed *keyed, uint32_t size,
+/* The new key begins with the next record, so that this one must end here. */
+static enum alert on_key_update(struct tls_records *records, struct tls_keyed *keyed,
                                 struct bytes body, struct buf *out)
 {
-	bool asks;
+	bool asks = *body.at == 1;
 
-	if (size != 1)
-		return ALERT_DECODE_ERROR;
 	if (body.count != 1)
 		return ALERT_UNEXPECTED_MESSAGE;
-	asks = *body.at == 1;
 	if (!asks && *body.at)
 		return ALERT_ILLEGAL_PARAMETER;
 	keyed->in_is_keyed = false;
@@ -305,14 +308,15 @@ static enum alert on_key_update(struct tls_records *records, struct tls_keyed *k
 	return count_update(records);
 }
 
-static enum alert on_ticket(struct tls_records *records, uint32_t size)
+static enum alert on_header(struct tls_records *records, unsigned char type, uint32_t size)
 {
-	if (records->accepts)
+	records->message_left = size;
+	if (type == MESSAGE_KEY_UPDATE)
+		return size == 1 ? ALERT_NONE : ALERT_DECODE_ERROR;
+	records->in.header_count = 0;
+	if (type != MESSAGE_TICKET || records->accepts)
 		return ALERT_UNEXPECTED_MESSAGE;
-	if (size > TICKET_MAX)
-		return ALERT_DECODE_ERROR;
-	records->ticket_left = size;
-	return count_update(records);
+	return size > TICKET_MAX ? ALERT_DECODE_ERROR : count_update(records);
 }
 
 /* Messages may be cut anywhere by records, and a record may have several. */
@@ -323,26 +327,25 @@ static enum alert on_handshake(struct tls_records *records, struct tls_keyed *ke
 	enum alert alert = ALERT_NONE;
 
 	while (in.count && alert == ALERT_NONE) {
-		if (records->ticket_left) {
-			size_t skip =
-			    in.count < records->ticket_left ? in.count : records->ticket_left;
+		uint32_t used = 1;
 
-			records->ticket_left -= (uint32_t)skip;
-			in = bytes_skip(in, skip);
+		if (records->message_left && way->header_count) {
+			records->message_left = way->header_count = 0;
+			return on_key_update(records, keyed, in, out);
+		}
+		if (records->message_left) {
+			used = in.count < records->message_left ? (uint32_t)in.count
+			                                        : records->message_left;
+			records->message_left -= used;
 		} else if (way->header_count < sizeof(way->header)) {
 			way->header[way->header_count++] = (unsigned char)*in.at;
-			in = bytes_skip(in, 1);
 		} else {
-			uint32_t size = (uint32_t)way->header[1] << 16 |
-			                (uint32_t)way->header[2] << 8 | (unsigned char)*in.at;
-
-			in = bytes_skip(in, 1);
-			way->header_count = 0;
-			if (way->header[0] == MESSAGE_KEY_UPDATE)
-				return on_key_update(records, keyed, size, in, out);
-			alert = way->header[0] == MESSAGE_TICKET ? on_ticket(records, size)
-			                                         : ALERT_UNEXPECTED_MESSAGE;
+			alert =
+			    on_header(records, way->header[0],
+			              (uint32_t)way->header[1] << 16 |
+			                  (uint32_t)way->header[2] << 8 | (unsigned char)*in.at);
 		}
+		in = bytes_skip(in, used);
 	}
 	return alert;
 }

@@ -51,7 +51,8 @@ enum tls_end {
 struct tls_way {
 	uint64_t number; /* sequence number of the next record */
 	unsigned char secret[TLS_SECRET_MAX], key[TLS_KEY_MAX], iv[TLS_IV_SIZE];
-	unsigned char header[3]; /* incoming: of a handshake message that is cut */
+	/* incoming: of a handshake message that is cut; kept until the end of a key update */
+	unsigned char header[3];
 	uint8_t header_count;
 };
 
@@ -62,8 +63,8 @@ struct tls_records {
 	bool accepts : 1; /* the peer is the client of the handshake */
 	bool is_flooded : 1;
 	uint8_t empty_count;
-	uint8_t update_count; /* see TLS_UPDATES_MAX */
-	uint32_t ticket_left; /* bytes of a cut ticket that are still to come; it is ignored */
+	uint8_t update_count;  /* see TLS_UPDATES_MAX */
+	uint32_t message_left; /* bytes of a cut message that are still to come */
 };
 
 /* Whether it is in use, instead of OpenSSL's. */

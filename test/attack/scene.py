@@ -2,10 +2,12 @@
 """State shared by all actors of the attack: servers, seed, findings and counts."""
 
 import contextlib
+import os
 import random
 import ssl
 import threading
 
+from e2e.kit.certificates import Store
 from e2e.kit.wire import SSL_REQUEST, Wire, special
 
 
@@ -24,6 +26,13 @@ def plain_errors():
         yield
     except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as gone:
         raise ConnectionResetError(str(gone)) from gone
+
+
+def tls_of(account, place):
+    """Settings of PostgreSQL and of pgweir, which use TLS on both sides then."""
+    own = Store(account, os.path.join(place, "certificates")).authority("own", "127.0.0.1")
+    return ({"ssl": "on", "ssl_cert_file": own.cert, "ssl_key_file": own.key},
+            {"client_tls_sslmode": "allow", "client_tls_cert_file": own.cert, "client_tls_key_file": own.key})
 
 
 class SecureWire(Wire):

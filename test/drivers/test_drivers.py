@@ -111,9 +111,10 @@ def lines(built, printed, pgweir, postgres, run):
     return printed[run]
 
 
-def call(driver, port, *words):
-    environment = build.environment_of(driver, PGHOST="127.0.0.1", PGPORT=str(port),
-                                       PGUSER="alice", PGDATABASE="app", PGSSLMODE="disable")
+def call(driver, port, *words, **more):
+    """Runs its program. `more`: other variables of libpq."""
+    environment = build.environment_of(driver, **{"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "alice",
+                                                  "PGDATABASE": "app", "PGSSLMODE": "disable", **more})
     try:
         done = subprocess.run([*driver.run, *words], cwd=driver.place, env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -127,6 +128,10 @@ def call(driver, port, *words):
 @pytest.mark.limit(build.BUILD_LIMIT_S + RUN_LIMIT_S)
 @pytest.mark.parametrize("run, scenario", CASES)
 def test_driver(lines, scenario):
+    judge(lines, scenario)
+
+
+def judge(lines, scenario):
     wrong = [line for line in lines if not line.startswith("ok ")]
     ok = collections.Counter(lines)[f"ok {scenario}"]
     assert ok == CONNECTIONS * ROUNDS, os.linesep.join(wrong)

@@ -1294,18 +1294,25 @@ def test_a_hundred_clients_under_load(pgweir):
         load.stop()
 
 
-def test_fifty_clients_under_load_with_tls(secure_both):
-    weir = secure_both(default_pool_size=10, query_wait_timeout=60)
+def test_two_hundred_clients_with_tls(secure_both):
+    """A quarter of them at work. None stays with an old process."""
+    weir = secure_both(default_pool_size=10, query_wait_timeout=60, max_client_conn=300)
+    idle = [weir.connect(sslmode="require", autocommit=True) for _ in range(150)]
     load = Load(weir, 50, sslmode="require")
     try:
         load.wait_round()
         for _ in range(4):
+            weir.disconnect_console()
             old = weir.take_over()
             load.wait_round()
             assert old.wait(15) == 0
+            moved = [row for row in weir.admin("SHOW CLIENTS") if row["tls"].endswith("/own")]
+            assert len(moved) == 200
     finally:
         load.stop()
-    assert "everything is handed over" in weir.log
+    assert weir.log.count("everything is handed over") == 4
+    for client in idle:
+        assert client.execute("SELECT 1").fetchone() == (1,)
 
 
 def kill_one_that_starts(weir, good):

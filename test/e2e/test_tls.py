@@ -225,6 +225,15 @@ def test_a_bad_file_for_a_name(weir, ca, is_key):
     assert names_of(daemon, "half.example") != "half.example"
 
 
+@pytest.mark.parametrize("count, words", ((1000, "cannot read /none"),
+                                          (1001, "1001 files, at most 1000 are possible")))
+def test_too_many_files_for_names(weir, count, words):
+    daemon = weir()
+    with pytest.raises(Refused):
+        daemon.reload(client_tls_name_files=", ".join(["/none"] * count))
+    daemon.wait_log(rf"pgweir\.ini:\d+: client_tls_name_files: {words}")
+
+
 def test_unix_sockets_need_none(weir):
     daemon = weir("require")
     wire = daemon.wire(unix=True)

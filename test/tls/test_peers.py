@@ -3,9 +3,10 @@
 
 Each client sends texts of random sizes in random pieces, and checks that they come back; those
 of Java and Rust change their keys meanwhile. At the end each sends close_notify and is told the
-end. The programs use nothing but TLS: what drivers make of it is tested in test/drivers.
+end. These programs use nothing but TLS; those of pgjdbc and pgx from test/drivers follow.
 """
 
+import concurrent.futures
 import os
 import pathlib
 import random
@@ -16,6 +17,8 @@ import subprocess
 
 import pytest
 
+from drivers import build
+from drivers.test_drivers import RUN_LIMIT_S, TABLES, call, judge
 from e2e.kit.account import free_port
 from e2e.kit.wait import wait_until
 from e2e.kit.wire import SSL_REQUEST, message, query, special
@@ -182,3 +185,35 @@ def test_openssl_s_server(pgweir, fake_server, own):
     finally:
         server.kill()
         server.wait()
+
+
+def built_driver(name):
+    (driver,) = [each for each in build.DRIVERS if each.name == name]
+    missing = build.missing_tool(driver)
+    if missing:
+        pytest.skip(f"{name}: there is no {missing}")
+    try:
+        build.build(driver)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"{name} cannot be had: {error}")
+    return driver
+
+
+@pytest.mark.limit(build.BUILD_LIMIT_S + RUN_LIMIT_S)
+@pytest.mark.parametrize("name", ("pgjdbc", "pgx"))
+def test_drivers_with_take_overs(pgweir, own, secure_postgres, name):
+    """All that their programs do, with channel binding, while one process follows the other."""
+    driver = built_driver(name)
+    secure_postgres.query(TABLES)
+    daemon = pgweir(postgres=secure_postgres, pool_mode="transaction", default_pool_size=3, server_round_robin=1,
+                    auth_type="scram-sha-256", client_tls_sslmode="require", client_tls_cert_file=own.cert,
+                    client_tls_key_file=own.key, server_tls_sslmode="require")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        run = pool.submit(call, driver, daemon.port, driver.variants[0], PGUSER="scram_user",
+                          PGPASSWORD="scram secret", PGSSLMODE="require", PGCHANNELBINDING="require")
+        while not run.done():
+            assert daemon.take_over().wait(60) == 0
+    for scenario in driver.scenarios.split():
+        judge(run.result(), scenario)
+    assert daemon.log.count("everything is handed over") == len(daemon.retired)
+    assert "invalid TLS record" not in daemon.log

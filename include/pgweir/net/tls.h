@@ -31,6 +31,8 @@ enum tls_check {
 	TLS_CHECK_NAME   /* also, connecting, its name must be that of the host */
 };
 
+#define TLS_NAME_FILES_MAX 1000
+
 /* Texts are borrowed during the call only; NULL means "". */
 struct tls_options {
 	enum tls_role role;
@@ -42,6 +44,7 @@ struct tls_options {
 	/*
 	 * Accepting: each file has a certificate, for clients that ask for a name in it, and its
 	 * key. Who asks for no name, or for one that no certificate has, gets that of cert_file.
+	 * At most TLS_NAME_FILES_MAX.
 	 */
 	char *const *name_files;
 	size_t name_file_count;

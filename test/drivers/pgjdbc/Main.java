@@ -2,6 +2,8 @@
 
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.BatchUpdateException;
@@ -326,10 +328,16 @@ final class Main {
 		same(told, PAYLOADS);
 	}
 
+	private static String option(String name, String variable) {
+		String value = System.getenv(variable);
+		return value == null ? "" : "&" + name + "=" + URLEncoder.encode(value, StandardCharsets.UTF_8);
+	}
+
 	private static String url() {
 		return "jdbc:postgresql://" + System.getenv("PGHOST") + ":" + System.getenv("PGPORT") + "/"
 			+ System.getenv("PGDATABASE") + "?user=" + System.getenv("PGUSER")
-			+ "&sslmode=disable&prepareThreshold=1&autosave=" + autosave;
+			+ "&sslmode=" + System.getenv("PGSSLMODE") + "&prepareThreshold=1&autosave=" + autosave
+			+ option("password", "PGPASSWORD") + option("channelBinding", "PGCHANNELBINDING");
 	}
 
 	private static void work(int number) {

@@ -318,7 +318,7 @@ func listen(w *worker) error {
 }
 
 func (w *worker) connect() error {
-	config, err := pgx.ParseConfig("sslmode=disable")
+	config, err := pgx.ParseConfig("")
 	if err != nil {
 		return err
 	}

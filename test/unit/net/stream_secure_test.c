@@ -689,7 +689,24 @@ static void go_on(struct end *end, struct loop *loop, struct stream_pool *pool,
 	buf_free(&unsent);
 }
 
-/* With a part of a record that was read, and with output that the socket did not accept. */
+/* Its header was in an earlier record than its body. */
+static void begin_key_update(struct tls_records *records)
+{
+	memcpy(records->in.header, "\x18\0\0", 3);
+	records->in.header_count = 3;
+	records->message_left = 1;
+}
+
+static bool is_in_key_update(const struct tls_records *records)
+{
+	return records->in.header_count == 3 && records->message_left == 1 &&
+	       memcmp(records->in.header, "\x18\0\0", 3) == 0;
+}
+
+/*
+ * With a part of a record that was read, and with output that the socket did not accept; and within
+ * a message.
+ */
 START_TEST(secure_moves_to_another_process)
 {
 	static char data[3000000];
@@ -726,6 +743,9 @@ START_TEST(secure_moves_to_another_process)
 		ck_assert_uint_eq(stage.there.got.count, sizeof(data) + 8);
 		ck_assert_mem_eq(stage.there.got.at, data, sizeof(data));
 		ck_assert(!stage.here.has_ended && !stage.there.has_ended);
+		begin_key_update(&stage.here.stream.tls->records);
+		go_on(&stage.here, stage.loop, &other, stage.accepts);
+		ck_assert(is_in_key_update(&stage.here.stream.tls->records));
 	}
 	stream_close(&stage.here.stream);
 	stream_pool_done(&other);

@@ -415,7 +415,6 @@ static const struct {
 	{ HANDSHAKE, "\x18\0\0\0", 4, 50, false, NULL },
 	{ HANDSHAKE, UPDATE UPDATE, 10, 10, false, NULL }, /* the key changes within a record */
 	{ HANDSHAKE, UPDATE "\x18", 6, 10, false, NULL },
-	{ HANDSHAKE, "\x18\0\0\1", 4, 10, false, NULL }, /* cut */
 	{ 0, NULL, 0, 10, false, say_empty },
 	{ 0, NULL, 0, 10, false, say_zeros },
 	{ 0, NULL, 0, 22, false, say_too_much },
@@ -501,6 +500,50 @@ START_TEST(records_allow_nothing_within_a_message)
 			ck_assert_uint_eq(alert_of(&peers), 0x0200 | 10);
 			end(&peers);
 		}
+	}
+}
+END_TEST
+
+/* Records may cut a key update anywhere, with nothing between its parts or behind it. */
+START_TEST(records_change_keys_by_a_message_in_parts)
+{
+	static const struct {
+		int type;
+		const char *between;
+	} rows[] = { { 0, "" }, { DATA, "1" }, { DATA, "" }, { ALERT, "\1\x5a" } };
+
+	for (unsigned int cuts = 0; cuts < 1u << 4; cuts++) {
+		struct peers peers;
+		size_t begin_at = 0;
+
+		begin(&peers, (enum tls_cipher)_i, cuts % 2);
+		for (size_t at = 1; at <= 5; at++) {
+			if (at < 5 && !(cuts & 1u << (at - 1)))
+				continue;
+			say(&peers, HANDSHAKE, &"\x18\0\0\1\1"[begin_at], at - begin_at, 0);
+			begin_at = at;
+		}
+		ck_assert_int_eq(hear(&peers), TLS_GOES_ON);
+		ck_assert_uint_eq(peers.we.update_count, 1);
+		ck_assert_uint_eq(peers.we.in.number, 0);
+		ck_assert_uint_eq(peers.answer.count, 5 + 5 + 1 + 16);
+		end(&peers);
+	}
+	for (size_t row = 0; row < COUNT_OF(rows) * 4; row++) {
+		size_t cut = 1 + row % 4, kind = row / 4;
+		struct peers peers;
+
+		begin(&peers, TLS_AES_128_GCM, true);
+		say(&peers, HANDSHAKE, UPDATE, cut, 0);
+		if (rows[kind].type)
+			say(&peers, rows[kind].type, rows[kind].between, strlen(rows[kind].between),
+			    0);
+		else
+			say(&peers, HANDSHAKE, &(UPDATE UPDATE)[cut], 6 - cut, 0);
+		ck_assert_int_eq(hear(&peers), TLS_BROKEN);
+		ck_assert_uint_eq(alert_of(&peers), 0x0200 | 10);
+		ck_assert_uint_eq(peers.we.in.number, 2);
+		end(&peers);
 	}
 }
 END_TEST
@@ -634,6 +677,8 @@ int main(void)
 	tcase_add_test(tcase, records_ignore_tickets);
 	tcase_add_test(tcase, records_allow_nothing_within_a_message);
 	tcase_add_loop_test(tcase, records_change_keys, TLS_AES_128_GCM, TLS_CIPHERS);
+	tcase_add_loop_test(tcase, records_change_keys_by_a_message_in_parts, TLS_AES_128_GCM,
+	                    TLS_CIPHERS);
 	tcase_add_test(tcase, records_limit_key_updates);
 	tcase_add_test(tcase, records_change_keys_in_time);
 	tcase_add_loop_test(tcase, records_need_no_contexts, TLS_AES_128_GCM, TLS_CIPHERS);
