@@ -155,7 +155,6 @@ static bool make_web_server(struct daemon *daemon, struct err *err)
 	               &(struct web_with){
 			   .log = daemon->log,
 			   .main_loop = daemon->loop,
-			   .lanes = &daemon->lanes,
 			   .console = daemon->console,
 			   .handshakes = daemon->handshakes,
 			   .config = daemon->config,

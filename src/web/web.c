@@ -449,7 +449,8 @@ static bool prepare(struct web *web, struct err *err)
 	web->connections.on_request = on_request;
 	web->connections.arg = web;
 	readers_init(&web->readers, with->console, with->main_loop, web->loop);
-	if (!web->unix_group || !health_init(&web->health, with->lanes, web->loop))
+	TAILQ_INIT(&web->health.waiters);
+	if (!web->unix_group)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	return page_init(&web->page_fields, err) && loop_take_letters(with->main_loop, err);
 }
@@ -486,7 +487,6 @@ void web_stop(struct web *web)
 	close_places(web);
 	connections_close(&web->connections);
 	readers_done(&web->readers);
-	health_done(&web->health);
 }
 
 void web_free(struct web **webp)

@@ -13,7 +13,6 @@
 #include "pgweir/auth/failures.h"
 #include "pgweir/base/refs.h"
 #include "pgweir/base/table.h"
-#include "pgweir/client/lanes.h"
 #include "pgweir/loop/crew.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/stream.h"
@@ -400,34 +399,6 @@ void metrics_begin(struct metrics_text *text, const struct metrics_source *sourc
 void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
                       struct buf *out);
 
-/*
- * ---- health: health.c ----
- *
- * Whether all loops turn: each gets a letter, and the last one to open its letter sends one back.
- */
-
-struct health_pulse {
-	struct letter letter;
-	struct loop *loop;
-	struct health *health;
-};
-
-struct health {
-	struct loop *web_loop;
-	struct health_pulse *pulses;
-	unsigned int count;
-	atomic_uint missing_count; /* letters that have not been opened */
-	struct letter back;
-	bool is_asking;
-	TAILQ_HEAD(, health_waiter) waiters;
-};
-
-/* The loops must take letters. false: no memory. */
-bool health_init(struct health *health, const struct lanes *lanes, struct loop *web_loop);
-
-/* No loop may run but the caller's. */
-void health_done(struct health *health);
-
 /* ---- the web server ---- */
 
 /* A place of metrics_listen, with its socket. */
@@ -446,7 +417,10 @@ struct web {
 	struct logger log;
 	struct connections connections;
 	struct readers readers;
-	struct health health;
+	struct health {
+		struct reader *reader; /* of SHOW READY; NULL: none is read */
+		TAILQ_HEAD(, health_waiter) waiters;
+	} health;
 	unsigned int scrape_count;
 	struct buf page_fields; /* header lines of the page */
 	struct web_place *places;
