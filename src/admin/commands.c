@@ -265,7 +265,7 @@ static const char *value_of(const struct console_session *session, struct settin
 
 	if (!setting)
 		return "";
-	setting_show(with->wanted(with->daemon), (size_t)(setting - settings), shown);
+	setting_show(*with->wanted, (size_t)(setting - settings), shown);
 	return shown->value ? shown->value : "(unset)";
 }
 

@@ -259,7 +259,7 @@ bool daemon_free(struct daemon **daemonp)
 	handover_free(&daemon->handover);
 	LANES_EACH(lane, &daemon->lanes)
 	lane_close(lane);
-	lifecycle_free_console(daemon);
+	console_free(&daemon->console);
 	doors_free(daemon);
 	have_threads_ended = free_threads(daemon);
 	web_free(&daemon->web);

@@ -180,7 +180,6 @@ void main_drain_stop(struct daemon *daemon);
 void lifecycle_ready(struct daemon *daemon);
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);
 bool lifecycle_make_console(struct daemon *daemon, struct err *err);
-void lifecycle_free_console(struct daemon *daemon);
 
 /* ---- daemon.c ---- */
 

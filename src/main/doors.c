@@ -404,21 +404,6 @@ void doors_set_options(struct daemon *daemon)
 		                     daemon->config->tcp_defer_accept);
 }
 
-int doors_fd(struct daemon *daemon, size_t index, struct address *address, const char **name)
-{
-	const struct door *door;
-	int fd;
-
-	TAILQ_FOREACH (door, &daemon->doors, node) {
-		for (size_t i = 0; (fd = listener_fd(door->listener, i, address)) >= 0; i++) {
-			*name = door->gate ? door->gate->name : "";
-			if (index-- == 0)
-				return fd;
-		}
-	}
-	return -1;
-}
-
 bool doors_show(struct daemon *daemon, size_t index, struct listener_shown *shown)
 {
 	const struct door *door;

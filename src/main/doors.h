@@ -82,9 +82,6 @@ static inline void doors_own_files(struct door_list *doors, bool are_ours)
 
 void doors_set_options(struct daemon *daemon);
 
-/* As listener_fd(), for the sockets of all. *name: "" for those of the main listener. */
-int doors_fd(struct daemon *daemon, size_t index, struct address *address, const char **name);
-
 /* See struct console_with, listener. */
 bool doors_show(struct daemon *daemon, size_t index, struct listener_shown *shown);
 

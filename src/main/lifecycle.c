@@ -400,17 +400,6 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 
 /* ---- the console ---- */
 
-static const struct config *config_in_force(struct daemon *daemon) { return daemon->config; }
-
-static const struct config *config_wanted(struct daemon *daemon) { return daemon->wanted; }
-
-static int listening(struct daemon *daemon, size_t index, struct address *address)
-{
-	const char *name;
-
-	return doors_fd(daemon, index, address, &name);
-}
-
 static void on_period(struct daemon *daemon, const char *text)
 {
 	notify_send(&daemon->notify, "STATUS=%s", text);
@@ -426,8 +415,8 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.lanes = &daemon->lanes,
 		.watches = &daemon->watches,
 		.daemon = daemon,
-		.config = config_in_force,
-		.wanted = config_wanted,
+		.config = &daemon->config,
+		.wanted = &daemon->wanted,
 		.why_held = set_why_held,
 		.reload = reload,
 		.set = set_setting,
@@ -438,7 +427,6 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.hand_over = handover_start,
 		.drain = main_drain_begin,
 		.drain_end = main_drain_end,
-		.listening = listening,
 		.listener = doors_show,
 		.certificate = certificates_show,
 		.on_period = on_period,
@@ -447,5 +435,3 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 	    err);
 	return daemon->console != NULL;
 }
-
-void lifecycle_free_console(struct daemon *daemon) { console_free(&daemon->console); }

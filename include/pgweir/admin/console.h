@@ -51,10 +51,9 @@ struct console_with {
 	 * not free the console.
 	 */
 	struct daemon *daemon;
-	/* The snapshot in force. The caller gets no reference of its own. */
-	const struct config *(*config)(struct daemon *daemon);
-	/* With the values by SET that are held, as they do not fit yet: for SHOW CONFIG. */
-	const struct config *(*wanted)(struct daemon *daemon);
+	const struct config *const *config; /* the snapshot in force */
+	/* the same with the values by SET that are held, as they do not fit yet: for SHOW CONFIG */
+	const struct config *const *wanted;
 	/* Why an accepted value of a setting is not in force. NULL: the value is in force. */
 	const char *(*why_held)(struct daemon *daemon, const char *name);
 	/*
@@ -84,8 +83,6 @@ struct console_with {
 	/* See drain_begin(). drain_end() does nothing if there is no DRAIN. */
 	void (*drain)(struct daemon *daemon, usec_t limit);
 	void (*drain_end)(struct daemon *daemon);
-	/* The listening sockets, as listener_fd() gives them. */
-	int (*listening)(struct daemon *daemon, size_t index, struct address *address);
 	/* The listeners, the main one first. false: no more. */
 	bool (*listener)(struct daemon *daemon, size_t index, struct listener_shown *shown);
 	/* The certificates of ours that are in use, by number from 0. false: no more. */

@@ -48,14 +48,6 @@ struct column {
 #define ROW_SIZE_MAX 1280
 #define ROW_NEXT SIZE_MAX
 
-/* A column that has the name of its field in the row's struct. */
-#define COLUMN_OF(row, type, field, help)                                                          \
-	{                                                                                          \
-#field, type,                                                                      \
-		    offsetof(row, field) + 0 * sizeof(char[sizeof(row) <= ROW_SIZE_MAX ? 1 : -1]), \
-		    help                                                                           \
-	}
-
 /*
  * A row is declared once, as a list: COLUMN(type, name, from, help) for each column.
  *
@@ -140,7 +132,8 @@ struct ordered_item {
 
 struct ordered_batch {
 	size_t count;
-	struct ordered_item items[ORDERED_BATCH];
+	bool is_full; /* the first ORDERED_BATCH are in order; later ones are not wanted */
+	struct ordered_item items[2 * ORDERED_BATCH];
 };
 
 /* The position of a cursor in that order: a pair of names, and no pointer. */
@@ -276,7 +269,7 @@ const struct lanes *show_source_lanes(const struct show_source *source);
 /* The first lane has what is the same in all of them. */
 const struct lane *show_source_first(const struct show_source *source);
 
-/* The number of clients that are connected to the console. All belong to the first lane. */
+/* Clients that are connected to the console. All belong to the first lane. */
 unsigned int show_source_console_count(const struct show_source *source);
 
 /* What may follow the name of a SHOW. */

@@ -328,16 +328,22 @@ static void fill_address(struct fd_row *row, const struct address *address, cons
 static bool next_listening(struct cursor *cursor, struct fd_row *row)
 {
 	const struct console_with *with = cursor->source->with;
-	struct address address = { 0 };
-	int fd = with->listening(with->daemon, cursor->index, &address);
+	size_t left = cursor->index++;
+	struct listener_shown shown;
+	struct address address;
+	int fd;
 
-	if (fd < 0)
-		return false;
-	cursor->index++;
-	fill_address(row, &address, "pooler", fd);
-	if (!row->port)
-		row->port = show_source_config(cursor->source)->listen_port;
-	return true;
+	for (size_t i = 0; with->listener(with->daemon, i, &shown); i++) {
+		for (size_t j = 0; (fd = listener_fd(shown.listener, j, &address)) >= 0; j++) {
+			if (left-- > 0)
+				continue;
+			fill_address(row, &address, "pooler", fd);
+			if (!row->port)
+				row->port = show_source_config(cursor->source)->listen_port;
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool is_for_others(const struct stream *stream)
