@@ -367,10 +367,13 @@ bool metrics_write(struct metrics_text *text, struct buf *out)
 		const char *type = source->kind == METRICS_BUCKETS  ? "histogram"
 		                   : metric->type == METRIC_COUNTER ? "counter"
 		                                                    : "gauge";
+		const char *help = metric->help;
 
+		if (!help)
+			help = tables_help(source->words, metric->column);
 		if (!text->has_head)
 			add_head(text->is_openmetrics, source->prefix ? source->prefix : "",
-			         metric->name, type, metric->help, out);
+			         metric->name, type, help, out);
 		text->has_head = true;
 		if (!(source->kind == METRICS_GROUPED ? write_groups : write_rows)(text, out))
 			return false;

@@ -329,8 +329,8 @@ enum metric_value {
 };
 
 struct metric {
-	const char *name; /* a counter's name ends with _total */
-	const char *help;
+	const char *name;   /* a counter's name ends with _total */
+	const char *help;   /* NULL: that of the column */
 	const char *column; /* METRICS_GROUPED, NULL: the number of rows */
 	const char *key; /* of a table of names and values: the row, by its first column; or NULL */
 	enum metric_type type;

@@ -128,6 +128,9 @@ struct table_listed {
 /* The table at this place of SHOW HELP. Any thread may call it. false: no more tables. */
 bool tables_list(size_t index, struct table_listed *listed);
 
+/* The help of a column of this table. Any thread may call it. "": there is no such column. */
+const char *tables_help(const char *name, const char *column);
+
 struct table;
 
 enum table_result {
