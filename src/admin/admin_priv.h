@@ -15,11 +15,7 @@
 
 #include "show/show_priv.h"
 
-/*
- * ---- manual ----
- *
- * The manual's lists of commands and columns, generated from their tables.
- */
+/* ---- the manual's lists of commands and columns: manual.c ---- */
 
 /*
  * Copies a template to *out. A line that is only a mark is replaced by its list:
@@ -29,11 +25,7 @@
  */
 void admin_manual_fill(struct bytes template, struct buf *out);
 
-/*
- * ---- grammar ----
- *
- * Splits what is typed at the console into tokens and words. It only handles text.
- */
+/* ---- what is typed at the console, as tokens and words: grammar.c ---- */
 
 /*
  * Removes the next token from the front of *rest. Skips blanks and comments. A whole number is a
@@ -230,11 +222,7 @@ void request_suggest(struct bytes text, char *out, size_t size);
 /* What to log instead of an unknown text that may contain a password. "": log the text itself. */
 void request_hide(struct bytes text, char *out, size_t size);
 
-/*
- * ---- sessions ----
- *
- *   console.c --> session_door.c --> request.c --> commands.c --> session.c
- */
+/* ---- sessions: console.c --> session_door.c --> request.c --> commands.c --> session.c ---- */
 
 /* A named statement, which has no cursor, or a portal: one execution of a request. */
 struct portal {

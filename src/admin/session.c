@@ -251,11 +251,7 @@ bool session_is_owner(const struct console_session *session)
 	return address_is_unix(peer) && peer->un.uid == geteuid() && session->role == CONSOLE_ADMIN;
 }
 
-/*
- * ---- session portals ----
- *
- * Named statements and portals of a session. The portal of a Query is in no table.
- */
+/* ---- named statements and portals; that of a Query is in no table ---- */
 
 struct portal *session_portal_new(const char *name, const struct request *request)
 {

@@ -121,13 +121,10 @@ static bool execute(struct console_session *session, struct portal *portal, uint
 }
 
 /*
- * ---- a Query ----
+ * ---- a Query: one statement, or several of small talk ----
  *
- * A Query: one statement, or several of small talk that a driver sends together.
- *
- * Hard here: ReadyForQuery follows only the last of several statements, and none of them
- * may continue in a later turn. So all must be small talk, which is checked before the
- * first one is run.
+ * Hard here: ReadyForQuery follows only the last of several, and none of them may continue in a
+ * later turn. So all must be small talk, which is checked before the first one is run.
  */
 
 /* Maximum statements of small talk in one Query. Their answers together must fit into one piece. */
@@ -212,15 +209,11 @@ static bool on_query(struct console_session *session, struct bytes body)
 }
 
 /*
- * ---- the extended protocol ----
+ * ---- the extended protocol, without parameters ----
  *
- * The extended protocol: named statements and portals, as drivers use them.
- *
- * A statement is parsed at Parse. A portal is one execution of a statement, with its own
- * cursor. It lives until Sync, or within a BEGIN until the Sync after its end. There are no
- * parameters.
- *
- * Source: PostgreSQL's manual, "Frontend/Backend Protocol", "Extended Query".
+ * A statement is parsed at Parse. A portal is one execution of it, with its own cursor. It lives
+ * until Sync, or within a BEGIN until the Sync after its end (PostgreSQL's manual, "Extended
+ * Query").
  */
 
 #define STATEMENTS_MAX 1000
@@ -444,12 +437,7 @@ static bool on_extended(struct console_session *session, char type, struct bytes
 	return true;
 }
 
-/*
- * ---- the door ----
- *
- * The functions of struct console_door: the client module opens, feeds, cancels and closes
- * a session through them.
- */
+/* ---- the functions of struct console_door ---- */
 
 static bool on_unknown(struct console_session *session, char type)
 {

@@ -254,13 +254,9 @@ static bool next_talk(struct cursor *cursor, void *at)
 const struct show show_talk = { .item = "", .next = next_talk };
 
 /*
- * ---- completion ----
+ * ---- what the tab completion of psql 15 asks for after SHOW or SET ----
  *
- * What psql's tab completion asks for after SHOW or SET: the names of settings and, for
- * SHOW, of tables; the type of a setting; its possible values. small_talk.c has the
- * queries; the strings that they contain are stored in the request.
- *
- * Source: the queries that psql 15 sends, and PostgreSQL's manual on pg_settings.
+ * Names of settings and, for SHOW, of tables; the type of a setting; its possible values.
  */
 
 #define LIKE_MAX 64

@@ -72,12 +72,7 @@ bool ask_say(struct ask *ask, const char *statement, struct err *err);
 
 void ask_close(struct ask *ask);
 
-/*
- * ---- probes ----
- *
- * What probes and scripts ask a running daemon over its Unix socket. `socket`, `as`, `user`
- * and `seconds` are from the command line.
- */
+/* ---- what probes and scripts ask a running daemon ---- */
 
 /* --ready: whether the daemon accepts work. false: the reason is on stderr. */
 bool probe_ready(const struct options *options);

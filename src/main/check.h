@@ -22,20 +22,15 @@
  */
 bool check_file(const struct options *options);
 
-/*
- * ---- lint ----
- *
- * The warnings of --check: valid settings that are probably a mistake.
- */
+/* ---- warnings: valid settings that are probably a mistake ---- */
 
 /* users: those of auth_file; NULL: they could not be read. */
 void lint(const struct config *config, const struct users *users, struct problems *problems);
 
 /*
- * ---- preflight ----
+ * ---- what would fail at the start or at the first login ----
  *
- * Finds what would fail at the start or at the first login, without doing it: no file is
- * created, no socket is opened.
+ * No file is created, no socket is opened.
  */
 
 /* With the rights of the daemon's user: privileges_borrow(). */
@@ -48,11 +43,7 @@ void preflight_files(const struct config *config, struct problems *problems);
 void preflight_logins(const struct config *config, const struct users *users,
                       struct problems *problems);
 
-/*
- * ---- listing ----
- *
- * Users and rules as lists of lines, to count what a reload changes.
- */
+/* ---- users and rules as lists of lines, to count what a reload changes ---- */
 
 struct listing {
 	char **lines;

@@ -442,11 +442,7 @@ static bool make_logins(struct parts *parts, const struct config *fresh,
 	return true;
 }
 
-/*
- * ---- listeners ----
- *
- * An entry of [listeners] with the settings that it changes must fit together as the settings do.
- */
+/* ---- entries of [listeners]: they must fit together as the settings do ---- */
 
 static bool is_address(const char *word, uint16_t port)
 {

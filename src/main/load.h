@@ -107,9 +107,8 @@ void tls_sets_done(struct tls_sets *sets);
 /*
  * ---- parts ----
  *
- * What must be made of a configuration before it is applied: users, rules,
- * certificates, proxies. The settings of one part only fit together, such as a certificate
- * and its key.
+ * What must be made of a configuration before it is applied. The settings of one part only fit
+ * together, such as a certificate and its key.
  */
 
 enum part { PART_LOGINS, PART_CLIENT_TLS, PART_SERVER_TLS, PART_PROXIES, PART_WEB, PARTS };

@@ -10,18 +10,13 @@
 #include "pgweir/base/container_of.h"
 
 /*
- * ---- SUSPEND ----
- *
- * SUSPEND: all connections come to rest between two messages, and stay at rest.
+ * ---- SUSPEND: all connections come to rest between two messages, and stay at rest ----
  *
  *   NONE --> QUIESCING --[all at rest, or suspend_timeout]--> DONE --> NONE
  *
- * Hard here: a connection may be in the middle of a message of any length, and only its
- * peer decides when the message ends. So all connections are looked at again and again. The
- * cost grows with their number, but only while connections are brought to rest.
- *
- * During QUIESCING new connections are accepted, because a cancel request may be needed to
- * complete it. In DONE they wait in the backlog.
+ * Hard here: only its peer decides when a message ends, so all connections are looked at again and
+ * again. During QUIESCING new ones are accepted, because a cancel request may be needed to complete
+ * it. In DONE they wait in the backlog.
  */
 
 #define LOOK_PERIOD (USEC_PER_SEC / 50)
@@ -110,15 +105,11 @@ void suspend_end(struct daemon *daemon)
 }
 
 /*
- * ---- DRAIN ----
- *
- * DRAIN for the process: the listener, the service manager, the deadline and the log.
- * client/clients_stop.c disconnects the clients of each lane.
+ * ---- DRAIN; client/clients_stop.c disconnects the clients of each lane ----
  *
  * Hard here: the order. The port is left to other instances before the first client is
- * disconnected, so that clients do not reconnect here. The DRAIN is marked as active before
- * the last connections are accepted, so that their logins are refused with a request to try
- * again.
+ * disconnected, so that clients do not reconnect here. The DRAIN is marked as active before the
+ * last connections are accepted, so that their logins are refused with a request to try again.
  */
 
 #define REPORT_PERIOD (10 * USEC_PER_SEC)

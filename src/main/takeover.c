@@ -20,12 +20,7 @@
 
 #include "daemon_priv.h"
 
-/*
- * ---- the sockets ----
- *
- * Begins a take-over: sends TAKEOVER to the console of the running process, which answers
- * with an error or with its listening sockets.
- */
+/* ---- the sockets: the answer to TAKEOVER is an error, or the listening sockets ---- */
 
 #define ANSWER_LIMIT (5 * USEC_PER_SEC)
 
@@ -196,9 +191,8 @@ void takeover_end(struct takeover *takeover)
 }
 
 /*
- * ---- dealing ----
- *
- * Deals the records of a round to the lanes. The old process may have had any number of lanes.
+ * ---- the records of a round are dealt to the lanes; the old process may have had more or less
+ * ----
  *
  *   a client              the lane to which its cancel key leads
  *   a listening client    the lane of its listening connection
@@ -322,18 +316,14 @@ static void takeover_deal(const struct lanes *lanes, struct pools_arrival *arriv
 /*
  * ---- rounds ----
  *
- * The new process of a take-over: receives the connections of the old one.
- *
  *   GO --> records and descriptors, END --> all of them judged --> ACCEPTED --> YOURS --> used
  *
- * No record is used before YOURS: until then the old process may continue with all
- * connections, and must find each of them unchanged. So if something fails here before, it
- * is enough to close our descriptors.
+ * No record is used before YOURS: until then the old process may continue with all connections,
+ * and must find each of them unchanged. If something fails here before, we close our descriptors.
  *
- * Later rounds have connections that were not at rest before. A round is received in one
- * go. If one of them fails, the old process serves its connections to their end. As it would accept
- * clients again if this process closed the channel, that stays open until the old process has
- * ended.
+ * Later rounds have connections that were not at rest before. If one of them fails, the old process
+ * serves its connections to their end. As it would accept clients again if this process closed the
+ * channel, that stays open until the old process has ended.
  */
 
 /* How long the old process may be silent. */

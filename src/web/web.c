@@ -30,9 +30,8 @@
 /*
  * ---- the page ----
  *
- * One file, which the build puts into the program. The policy that it is sent with allows its own
- * style and script, by their hashes, and requests to us. So nothing else can run or be loaded,
- * whatever a name in a table contains.
+ * The policy that it is sent with allows its own style and script, by their hashes, and requests to
+ * us. So nothing else can run or be loaded, whatever a name in a table contains.
  */
 
 extern const unsigned char page_html[];

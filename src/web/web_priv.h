@@ -18,12 +18,7 @@
 #include "pgweir/net/stream.h"
 #include "pgweir/web/web.h"
 
-/*
- * ---- heads of requests: http_head.c ----
- *
- * The head of an HTTP request (RFC 9110, RFC 9112): read from bytes, without copying. All bytes in
- * the results point into the head.
- */
+/* ---- heads of requests (RFC 9110, RFC 9112); all bytes point into the head: http_head.c ---- */
 
 #define HTTP_HEAD_MAX ((size_t)8192)
 
@@ -207,9 +202,7 @@ int rights_judge(const struct web_rights *rights, const struct connection *conne
                  const struct http_head *head, bool needs_secret, const char **why);
 
 /*
- * ---- the main thread's time: reader.c ----
- *
- * Budget: which part of the main thread's time goes to pieces of tables.
+ * ---- which part of the main thread's time goes to pieces of tables: reader.c ----
  *
  *   a piece of 1 ms is paid for after 5 ms     paid_at += 5 * 1 ms
  *   the next one may begin 5 ms before that    so small tables are made at once
@@ -230,10 +223,7 @@ usec_t budget_next_at(const struct budget *budget);
 void budget_spend(struct budget *budget, usec_t now, usec_t took);
 
 /*
- * ---- readers: reader.c ----
- *
- * Readers: SHOW tables for the thread of the web server. A piece is made by the main thread and
- * comes back in a letter; the next one is made when it is wanted.
+ * ---- SHOW tables for the thread of the web server: reader.c ----
  *
  *   reader_next() --letter--> main thread: table_next() --letter--> on_piece()
  */

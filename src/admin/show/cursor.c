@@ -181,16 +181,12 @@ void cursor_suspend(struct cursor *cursor)
 }
 
 /*
- * ---- ordered ----
+ * ---- rows in the order of names ----
  *
- * Rows in the order of names. No sorted list is kept, and nothing else while the client
- * does not read.
- *
- * Hard here: items are created and freed between two turns. A cursor only keeps a copy of
- * the names of its last row. When it continues, one pass over all items finds the next
- * ORDERED_BATCH items after those names. The pointers in the batch are dropped at the end of the
- * turn. So a freed item is not found, and a new one is shown if its position has not been passed
- * yet.
+ * Hard here: items are created and freed between two turns. A cursor only keeps a copy of the
+ * names of its last row. When it continues, one pass over all items finds the next ORDERED_BATCH
+ * after those names, and the pointers to them are dropped at the end of the turn. So a freed item
+ * is not found, and a new one is shown if its position has not been passed yet.
  */
 
 static int compare(const void *first, const void *second)

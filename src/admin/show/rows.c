@@ -202,8 +202,8 @@ void rows_add(struct buf *out, struct columns columns, uint32_t binary, const vo
 /*
  * ---- console_version ----
  *
- * Columns that are newer than the oldest console_version; * in a name is any text. Checked with the
- * programs of 1.24 and 1.26, and by release notes for 1.23.
+ * Columns that are newer than the oldest one; * is any text. Checked with the programs of 1.24 and
+ * 1.26, and by release notes for 1.23.
  */
 static const struct newer {
 	const char *item, *column;

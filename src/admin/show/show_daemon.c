@@ -314,13 +314,7 @@ static bool next_zone(struct cursor *cursor, void *row)
 SHOW(dns_zones, "DNS_ZONES", next_zone, zone_columns,
      "DNS zones whose serial numbers are checked (dns_zone_check_period).");
 
-/*
- * ---- show ready ----
- *
- * SHOW READY, for probes, and SHOW DRAIN.
- */
-
-/* ---- READY ---- */
+/* ---- READY, for probes ---- */
 
 #define READY_ROW(COLUMN)                                                  \
 	COLUMN(TEXT, ready, 0, "Whether new work is accepted: yes or no.") \
@@ -413,11 +407,7 @@ static bool next_drain(struct cursor *cursor, void *row)
 
 SHOW(drain, "DRAIN", next_drain, drain_columns, "Progress of a DRAIN.");
 
-/*
- * ---- show loops ----
- *
- * SHOW LOOPS: what each event loop has, and how much it does.
- */
+/* ---- LOOPS ---- */
 
 #define LOOP_ROW(COLUMN)                                                                           \
 	COLUMN(INT4, loop, lane->number,                                                           \

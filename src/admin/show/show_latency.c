@@ -303,12 +303,7 @@ SHOW(latency, "LATENCY", next_latency, latency_columns,
      "pool.",
      .argument = SHOW_OF_DATABASE);
 
-/*
- * ---- histograms ----
- *
- * SHOW HISTOGRAMS and SHOW POOL_HISTOGRAMS: how many waits, statements, transactions and logins
- * took how long, for programs that calculate percentiles themselves, of several processes together.
- */
+/* ---- HISTOGRAMS and POOL_HISTOGRAMS, for programs that add up several processes ---- */
 
 /* Bounds of the buckets: names of the columns, and microseconds. */
 #define BOUNDS(BOUND)          \

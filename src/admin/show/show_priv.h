@@ -15,8 +15,6 @@
 /*
  * ---- rows ----
  *
- * Rows: tables of columns, and values as the protocol sends them.
- *
  * One row of a SHOW is a struct. A column has the offset of its value in the struct.
  * RowDescription, the rows and the manual are all generated from the columns.
  */
@@ -108,9 +106,7 @@ void rows_describe(struct buf *out, struct columns columns, uint32_t binary);
 void rows_add(struct buf *out, struct columns columns, uint32_t binary, const void *row);
 
 /*
- * ---- cursor ----
- *
- * Cursors: a SHOW that is read row by row, as fast as the client reads the rows.
+ * ---- cursors: a SHOW that is read row by row, as fast as the client reads the rows ----
  *
  *   struct show_source --> struct show: next() --> row --> columns --> DataRow
  *
@@ -169,13 +165,10 @@ bool cursor_next_each(struct cursor *cursor, void *row, void (*collect)(struct c
                       bool (*next_of)(struct cursor *cursor, void *row));
 
 /*
- * ---- history: history.c ----
+ * ---- averages for each database: history.c ----
  *
- * The history of the statistics: averages for each database.
- *
- * Two snapshots of the counters are kept for each database, taken at the last tick and at
- * the one before. An average covers the time from the older snapshot until now, which is
- * one to two stats_periods.
+ * Two snapshots of the counters are kept for each database, of the last tick and of the one before.
+ * An average covers the time since the older one, which is one to two stats_periods.
  */
 
 struct history {
@@ -209,10 +202,10 @@ void history_average_between(const struct stats *before, const struct stats *aft
                              struct stats *average);
 
 /*
- * ---- timeline ----
+ * ---- the timeline ----
  *
- * The timeline: what all pools together did in each second of the last five minutes, and in each
- * minute of the last hour. It has a fixed size.
+ * What all pools together did in each second of the last five minutes, and in each minute of the
+ * last hour.
  */
 
 /* A second or a minute. Counts are of that time, the other numbers are those at its end. */

@@ -251,13 +251,11 @@ SHOW(active_sockets, "ACTIVE_SOCKETS", next_active_socket, socket_columns,
      .argument = SHOW_OF_DATABASE);
 
 /*
- * ---- show fds ----
+ * ---- FDS ----
  *
- * SHOW FDS: the sockets as another process would need them. Encrypted connections are left
- * out, because another process cannot continue them.
- *
- * Cancel keys and secrets are shown only to the system user that pgweir runs as, over the
- * Unix socket: that user could read our files and memory anyway.
+ * Encrypted connections are left out, because another process cannot continue them. Cancel keys and
+ * secrets are shown only to the system user that pgweir runs as, over the Unix socket: that user
+ * could read our files and memory anyway.
  */
 
 #define FD_ROW(COLUMN)                                                                            \
@@ -410,11 +408,7 @@ SHOW(fds, "FDS", next_fd, fd_columns,
      "Sockets, with what a new process needs to take them over. For admin_users only.",
      .role = CONSOLE_ADMIN);
 
-/*
- * ---- show listeners ----
- *
- * SHOW LISTENERS: the main listener, and then those of [listeners].
- */
+/* ---- LISTENERS ---- */
 
 #define LISTENER_ROW(COLUMN)                                                                       \
 	COLUMN(TEXT, name, gate ? gate->name : NULL,                                               \
