@@ -191,8 +191,7 @@ void takeover_end(struct takeover *takeover)
 }
 
 /*
- * ---- the records of a round are dealt to the lanes; the old process may have had more or less
- * ----
+ * ---- the records of a round are dealt to the lanes; the old process may have had any number ----
  *
  *   a client              the lane to which its cancel key leads
  *   a listening client    the lane of its listening connection
