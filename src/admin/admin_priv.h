@@ -42,6 +42,9 @@ bool grammar_token_is(const struct token *token, const char *word);
 /* Removes the next statement, up to its `;` or the end. false: none is left. */
 bool grammar_next_statement(struct bytes *rest, struct bytes *statement);
 
+/* Whether at most one `;` follows, and nothing after it. */
+bool grammar_ends(struct bytes rest);
+
 enum words_result {
 	WORDS_OK,
 	WORDS_INVALID, /* not in the console's grammar */
@@ -105,6 +108,11 @@ enum outcome {
 	OUTCOME_WAIT,   /* it will be answered later */
 	OUTCOME_OVER    /* the session was freed: do not use it */
 };
+
+static inline enum outcome outcome_of(bool is_done)
+{
+	return is_done ? OUTCOME_DONE : OUTCOME_FAILED;
+}
 
 enum command_argument {
 	ARG_NONE,

@@ -64,10 +64,8 @@ static enum outcome run(struct console_session *session, struct err *err)
 		return run_talk(session, request);
 	if (request->kind != REQUEST_COMMAND)
 		return OUTCOME_DONE;
-	if (session->role < request->command->role) {
-		err_set(err, ERR_RIGHTS, "admin access needed");
-		return OUTCOME_FAILED;
-	}
+	if (session->role < request->command->role)
+		return outcome_of(err_set(err, ERR_RIGHTS, "admin access needed"));
 	log_command(session, request);
 	return request->command->run(session, err);
 }

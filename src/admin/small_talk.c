@@ -181,24 +181,13 @@ static bool is_set(struct bytes text)
 	       !grammar_token_is(&token, ";");
 }
 
-/* At most one `;` may follow. */
-static bool ends(struct bytes rest)
-{
-	struct token token;
-
-	grammar_next_token(&rest, &token);
-	if (token.kind == TOKEN_SIGN && grammar_token_is(&token, ";"))
-		grammar_next_token(&rest, &token);
-	return token.kind == TOKEN_END;
-}
-
 /* Whether `rest` is the end of one statement, with no other one after it. */
 static bool is_one(struct bytes rest)
 {
 	struct bytes statement;
 
 	grammar_next_statement(&rest, &statement);
-	return ends(rest);
+	return grammar_ends(rest);
 }
 
 static bool matches(const char *pattern, struct bytes text, struct words *words)
@@ -224,7 +213,7 @@ static bool matches(const char *pattern, struct bytes text, struct words *words)
 			return false;
 		}
 	}
-	return ends(text);
+	return grammar_ends(text);
 }
 
 const struct talk *small_talk_find(struct bytes text, struct words *words)

@@ -59,12 +59,13 @@ bool ask_find(struct ask_whom *whom, const char *target, const char *owner, stru
 bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err);
 
 /*
- * Sends a statement and calls on_row() for each row. The texts (NULL = SQL's NULL) are
- * valid within the call. false: *err has the reason, and the connection cannot be used any
- * more.
+ * Sends a statement and calls on_row(), if it is not NULL, for each row. The texts (NULL = SQL's
+ * NULL) are valid within the call. false: *err has the reason, and the connection cannot be used
+ * any more.
  */
-bool ask_query(struct ask *ask, const char *statement,
-               void (*on_row)(void *arg, const char *const *values, size_t count), void *arg,
+typedef void ask_on_row(void *arg, const char *const *values, size_t count);
+
+bool ask_query(struct ask *ask, const char *statement, ask_on_row *on_row, void *arg,
                struct err *err);
 
 /* Sends a statement. The caller reads the answer from `fd`. */

@@ -81,22 +81,13 @@ static void judge_rules(struct check *check)
 	load_gates(check->config, check->hba, &check->gates, &check->problems);
 }
 
-/* The text of the error begins with the setting's name. */
-static void report_setting(struct check *check, const struct err *err)
-{
-	problems_add(&check->problems, config_source_pos_of_text(check->config, err->text), "%s",
-	             err->text);
-}
-
-static void report_tls(void *arg, const struct err *err) { report_setting(arg, err); }
-
 static void judge_proxies(struct check *check)
 {
 	struct ranges *proxies = NULL;
 	struct err err;
 
 	if (!load_proxies(check->config, &proxies, &err))
-		report_setting(check, &err);
+		load_complain(check->config, &check->problems, &err);
 	ranges_release(&proxies);
 }
 
@@ -106,7 +97,7 @@ static void judge_peers(struct check *check)
 	struct err err;
 
 	if (!peer_pool_read_peers(&peers, check->config, &err))
-		report_setting(check, &err);
+		load_complain(check->config, &check->problems, &err);
 	explicit_bzero(&peers, sizeof(peers));
 }
 
@@ -115,7 +106,7 @@ static void judge_web(struct check *check)
 	struct err err;
 
 	if (!web_check(check->config, &err))
-		report_setting(check, &err);
+		load_complain(check->config, &check->problems, &err);
 }
 
 /* Files that the daemon reads as root at the start, but as its own user at a RELOAD. */
@@ -166,7 +157,7 @@ static void judge_start(struct check *check, const char *user)
 		             err.text);
 		return;
 	}
-	tls_sets_judge(config, report_tls, check);
+	tls_sets_judge(config, &check->problems);
 	judge_gates(check);
 	preflight_files(config, &check->problems);
 	if (own.is_borrowed)

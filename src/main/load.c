@@ -43,6 +43,11 @@ static bool load_check_options(const struct config *config, struct err *err)
 	return true;
 }
 
+void load_complain(const struct config *config, struct problems *problems, const struct err *err)
+{
+	problems_add(problems, config_source_pos_of_text(config, err->text), "%s", err->text);
+}
+
 bool load_hba(const struct config *config, struct hba **hba, struct problems *problems)
 {
 	struct err err;
@@ -50,7 +55,7 @@ bool load_hba(const struct config *config, struct hba **hba, struct problems *pr
 
 	*hba = NULL;
 	if (!is_good)
-		problems_add(problems, config_source_pos_of_text(config, err.text), "%s", err.text);
+		load_complain(config, problems, &err);
 	if (config->auth_type != AUTH_METHOD_HBA)
 		return is_good;
 	if (!*config->auth_hba_file)
@@ -306,16 +311,15 @@ struct tls_sets tls_sets_hold(const struct tls_sets *other)
 	};
 }
 
-void tls_sets_judge(const struct config *config, void (*report)(void *arg, const struct err *err),
-                    void *arg)
+void tls_sets_judge(const struct config *config, struct problems *problems)
 {
 	struct tls_sets sets = { 0 };
 	struct err err;
 
 	if (!make_client(&sets.client, config, &err))
-		report(arg, &err);
+		load_complain(config, problems, &err);
 	if (!make_server(&sets.server, config, &err))
-		report(arg, &err);
+		load_complain(config, problems, &err);
 	tls_sets_done(&sets);
 }
 

@@ -59,6 +59,9 @@ bool load_gates(const struct config *config, const struct hba *hba, struct gates
 bool load_gate_tls(struct gate_rules *rules, struct tls_context *main, struct tls_context *old,
                    struct err *err);
 
+/* Adds an error that begins with a setting's name, with the file and line of that setting. */
+void load_complain(const struct config *config, struct problems *problems, const struct err *err);
+
 /* Whether auth_type, or that of a listener, needs auth_file. */
 bool load_needs_users(const struct config *config);
 
@@ -97,9 +100,8 @@ bool tls_sets_make(struct tls_sets *sets, const struct config *config, const str
 /* A copy with its own references. */
 struct tls_sets tls_sets_hold(const struct tls_sets *other);
 
-/* Makes both contexts only to report their errors. Each error begins with a setting's name. */
-void tls_sets_judge(const struct config *config, void (*report)(void *arg, const struct err *err),
-                    void *arg);
+/* Makes both contexts only to report their errors. */
+void tls_sets_judge(const struct config *config, struct problems *problems);
 
 /* Releases both. */
 void tls_sets_done(struct tls_sets *sets);
