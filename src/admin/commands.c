@@ -83,10 +83,7 @@ static const struct words *words_of(const struct console_session *session)
 /* How many database names fit into a hint. */
 #define NAMED_MAX 5
 
-/*
- * KILL without a database pauses each database individually, and RESUME without a database
- * does not end that. The hint names the paused databases.
- */
+/* The hint names the databases that a KILL has paused: a RESUME of all does not end that. */
 static void refuse_resume(struct console_session *session, struct err *err)
 {
 	const struct database *database;
@@ -193,10 +190,7 @@ static enum outcome run_kill(struct console_session *session, struct err *err)
 		return OUTCOME_FAILED;
 	command_by(session, "KILL", by);
 	lanes_hold(lanes);
-	/*
-	 * KILL of all databases pauses those that have a pool: in all lanes, also in one in which
-	 * the database has none.
-	 */
+	/* KILL of all pauses those that have a pool, in all lanes, also where they have none. */
 	LANES_EACH(lane, lanes)
 	for (pool = database ? NULL : TAILQ_FIRST(&lane->pools->list); pool;
 	     pool = TAILQ_NEXT(pool, node)) {
@@ -360,10 +354,7 @@ static enum outcome run_shutdown(struct console_session *session, struct err *er
 
 /* ---- take-over ---- */
 
-/*
- * The messages of a take-over are not those of the console: the socket leaves this session
- * and belongs to the hand-over from here on.
- */
+/* The socket leaves this session and belongs to the hand-over from here on. */
 static enum outcome run_takeover(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;

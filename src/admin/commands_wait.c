@@ -72,10 +72,7 @@ static void note_asked(void *arg, const char *standby, enum roster_copy copy, ui
 	*is_asked |= copy == ROSTER_COPY_ASKED;
 }
 
-/*
- * Nothing runs there any more, and which standbys have all of its WAL is known as far as it can be
- * known: their watches have asked, or they are lost.
- */
+/* Nothing runs there, and the watches of the standbys have asked what they have, or are lost. */
 static bool is_host_drained(struct console_session *session)
 {
 	const struct lanes *lanes = session->console->with.lanes;

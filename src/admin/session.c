@@ -56,10 +56,7 @@ static void end_answer(struct console_session *session)
 	message_ready(&session->out, session->status);
 }
 
-/*
- * Maximum bytes of an error in the log. An error that quotes a query is cut earlier,
- * because the queries of psql's \d are long.
- */
+/* Bytes of an error in the log; fewer if it quotes a query, as those of psql's \d are long. */
 #define LOGGED_MAX 700
 #define QUOTED_MAX 160
 

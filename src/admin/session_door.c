@@ -128,10 +128,7 @@ static bool execute(struct console_session *session, struct portal *portal, uint
 /* Maximum statements of small talk in one Query. Their answers together must fit into one piece. */
 #define TALKS_MAX 32
 
-/*
- * Runs one statement of a Query. It is answered within the call, or its answer continues
- * later. is_last: ReadyForQuery follows. false: the session was freed.
- */
+/* Answers now or later. is_last: ReadyForQuery follows. false: the session was freed. */
 static bool run_statement(struct console_session *session, const struct request *request,
                           bool is_last)
 {
@@ -257,10 +254,7 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 	return true;
 }
 
-/*
- * Which columns are sent in binary: no format (text), one format for all columns, or one
- * for each.
- */
+/* Which columns are sent in binary: none, all by one format, or each by its own. */
 static bool read_formats(const struct bind_fields *bind, size_t columns, uint32_t *binary,
                          struct err *err)
 {
@@ -418,10 +412,7 @@ static bool on_extended(struct console_session *session, char type, struct bytes
 		message_ready(&session->out, session->status);
 		return true;
 	}
-	/*
-	 * Flush needs no action. PostgreSQL also ignores CopyData, CopyDone and CopyFail outside a
-	 * COPY.
-	 */
+	/* Flush needs no action. PostgreSQL, too, ignores these messages outside a COPY. */
 	if (type == 'H' || type == 'd' || type == 'c' || type == 'f')
 		return true;
 	if (!frame_is_extended(type) && type != 'F')
@@ -537,11 +528,7 @@ static void on_cancel(struct console_session *session)
 	}
 	if (is_drain && !with->is_shutting_down(with->daemon))
 		with->drain_end(with->daemon);
-	/*
-	 * A cancel request ends the PAUSE or SUSPEND that this session waits for. If the session is
-	 * idle, its command may have completed just before the cancel request arrived, so the PAUSE
-	 * is ended too.
-	 */
+	/* Also if it is idle: its PAUSE may have completed just before the request came. */
 	if ((is_global || is_at_rest) && pools_are_held(console_pools(session->console)) &&
 	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->daemon))
 		command_resume_all(session->console);

@@ -106,10 +106,7 @@ static const struct talk talks[] = {
 	      show_values),
 };
 
-/*
- * SET of these parameters is small talk too. If pgweir has a setting of the same name, SET
- * changes that setting instead.
- */
+/* SET of these is small talk too, unless pgweir has a setting of the same name. */
 static const struct talk set_ignored = DOES("SET", "SET", TALK_IGNORED);
 static const char *const parameters[] = {
 	"application_name",
@@ -259,10 +256,7 @@ static const struct column name_column = { "lower", VALUE_TEXT, 0, "The name." }
 static const struct column type_column = { "vartype", VALUE_TEXT, 0, "The kind of its value." };
 static const struct column value_column = { "val", VALUE_TEXT, 0, "A value." };
 
-/*
- * Whether the name matches a pattern that is a prefix or a complete name. Other characters
- * that are special to LIKE match themselves only.
- */
+/* pattern: a prefix and %, or a complete name. */
 static bool is_like(const char *name, const char *pattern)
 {
 	for (; *pattern && *pattern != '%'; pattern++, name++) {
@@ -274,10 +268,7 @@ static bool is_like(const char *name, const char *pattern)
 	return *pattern == '%' || !*name;
 }
 
-/*
- * Fills the row if the name matches the query's string: a LIKE pattern for a prefix (`pool\_m%`),
- * or a complete name. false: it does not.
- */
+/* Fills the row, unless the name does not match the string of the query. */
 static bool offer(const struct cursor *cursor, struct name_row *row, const char *name)
 {
 	size_t i = 0;
@@ -340,10 +331,7 @@ static bool next_type(struct cursor *cursor, void *at)
 	return setting != NULL;
 }
 
-/*
- * The query has two strings: first the prefix of the value (in `other`), then the setting's
- * name.
- */
+/* The query has two strings: the prefix of the value (`other`), then the setting's name. */
 static bool next_value(struct cursor *cursor, void *at)
 {
 	const struct setting *setting = small_talk_setting(cursor->asked.argument);

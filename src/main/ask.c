@@ -137,10 +137,7 @@ static bool is_closed_to_others(const char *folder, uid_t user)
 	return !(found.st_mode & open);
 }
 
-/*
- * Whether only `user` and root can create a socket there. Checks each folder up to the root
- * folder.
- */
+/* Whether only `user` and root can create a socket there: each folder up to the root. */
 static bool is_safe_directory(const char *path, uid_t user)
 {
 	char folder[PATH_MAX];
@@ -213,10 +210,7 @@ static bool send_all(struct ask *ask, struct buf *out, struct err *err)
 	return ok;
 }
 
-/*
- * Receives until the next message is complete at the front of ask->in. false: no message
- * will come.
- */
+/* Until a message is complete at the front of ask->in. false: none will come. */
 static bool receive(struct ask *ask, struct frame *frame, struct err *err)
 {
 	enum wire_result result;

@@ -228,10 +228,7 @@ static void on_setting(void *arg, const char *const *values, size_t count)
 
 	if (count < 2 || !values[0])
 		return;
-	/*
-	 * A file that does not set `conffile` has its own path as the value. The daemon may know
-	 * the file by another path, which is no change.
-	 */
+	/* not set, it is the path of the file, which the daemon may know by another path */
 	if (strcmp(values[0], "conffile") == 0 && check->config->conffile &&
 	    strcmp(check->config->conffile, check->file) == 0)
 		return;
@@ -352,10 +349,7 @@ static void on_user(void *arg, const char *const *values, size_t count)
 
 static void add_user(const struct user *user, void *arg) { listing_add(arg, user->name); }
 
-/*
- * Only new names can be found: the console also shows the users of [users], and those that
- * auth_query has found.
- */
+/* Only new names can be found: the console also shows users from other sources. */
 static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 {
 	struct listing running = LISTING_EMPTY, fresh = LISTING_EMPTY;

@@ -17,10 +17,7 @@
 
 /* ---- a new snapshot ---- */
 
-/*
- * Reads the certificates and opens the log first: their files may be bad. Takes over the
- * configuration, and users and rules.
- */
+/* Reads files and opens the log before anything changes. Takes users and rules of `loaded`. */
 static bool change_config(struct daemon *daemon, const struct config *config, struct loaded *loaded,
                           struct err *err)
 {
@@ -57,10 +54,7 @@ static void report(struct daemon *daemon, const struct problems *problems, struc
 		        problems->count ? problems->texts[0] : "out of memory");
 }
 
-/*
- * Where the changes of a reload are reported: as lines to the console that asked for it, by
- * name to the log.
- */
+/* The changes of a reload: as lines to the console that asked for it, by name to the log. */
 struct telling {
 	config_tell *tell; /* NULL: no console asked */
 	void *arg;
@@ -284,10 +278,7 @@ static void on_announced(struct timer *timer)
 	begin_stop(container_of(timer, struct daemon, announced));
 }
 
-/*
- * Load balancers learn by their probes, or from a cluster that ends this process, that it is not
- * ready, and send clients until then.
- */
+/* Until load balancers have learned by their probes that it is not ready, they send clients. */
 static void announce_stop(struct daemon *daemon, usec_t limit)
 {
 	long long seconds = (limit + USEC_PER_SEC - 1) / USEC_PER_SEC;

@@ -29,10 +29,7 @@ static bool check_options(const struct config *config, enum auth_method method, 
 	       err_prefix(err, "%s: ", row->setting);
 }
 
-/*
- * Checks the options of auth_type ldap and pam, even if auth_type is another one: SET may
- * change that. false: *err begins with the setting's name.
- */
+/* Of all methods: SET may change auth_type. false: *err begins with the setting's name. */
 static bool load_check_options(const struct config *config, struct err *err)
 {
 	for (int method = 0; method < AUTH_METHODS; method++) {
@@ -98,10 +95,7 @@ bool load_needs_users(const struct config *config)
 	return !auth_methods[config->auth_type].needs_no_file;
 }
 
-/*
- * The users of auth_file; an empty set if auth_type does not need the file. NULL: *err has
- * the reason.
- */
+/* An empty set if auth_type does not need the file. NULL: *err has the reason. */
 static struct users *load_users(const struct config *config, struct err *err)
 {
 	if (load_needs_users(config) && config->auth_file && *config->auth_file)

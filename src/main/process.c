@@ -35,10 +35,7 @@ bool limits_raise(struct limits *limits, struct err *err)
 		return err_set(err, ERR_SYSTEM, "cannot read the limit on open files: %s",
 		               strerror(errno));
 	raised = (struct rlimit){ .rlim_cur = files.rlim_max, .rlim_max = files.rlim_max };
-	/*
-	 * If there is no hard limit, the kernel may still refuse (fs.nr_open). Then the soft limit
-	 * stays.
-	 */
+	/* without a hard limit the kernel may refuse (fs.nr_open): then the soft one stays */
 	if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
 		files = raised;
 	limits->files = count_of(files.rlim_cur);

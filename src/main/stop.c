@@ -309,11 +309,7 @@ void stop_watching(struct daemon *daemon)
 	daemon->shutdown = SHUTDOWN_NONE;
 }
 
-/*
- * SHUTDOWN_CLIENTS waits for all clients that have connected before, even if their login is
- * not complete, or if the kernel still has the connection in the backlog. SHUTDOWN_SERVERS
- * waits for no client.
- */
+/* SHUTDOWN_CLIENTS waits for all that have connected before, those in the backlog too. */
 static void stop_accepting(struct daemon *daemon, enum shutdown_state how)
 {
 	bool is_first = !daemon->lanes.at[0].clients->is_shutting_down;

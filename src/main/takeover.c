@@ -140,10 +140,7 @@ static bool ask_for_it(struct takeover *takeover, const char *path, const char *
 	return take_answers(takeover, err);
 }
 
-/*
- * Asks for our version of a hand-over; a release that refuses it is asked for the plain format. The
- * error is about our version.
- */
+/* In the plain format, if our version is refused. The error is about our version. */
 static bool ask_for_either(struct takeover *takeover, const char *path, struct err *err)
 {
 	char version[HANDOVER_VERSION_SIZE];
@@ -369,10 +366,7 @@ enum round_end {
 	ROUND_LOST     /* the channel has failed */
 };
 
-/*
- * Receives and judges records up to END or DONE: ROUND_USED or ROUND_LAST. Those behind a record
- * that is refused are only read.
- */
+/* Up to END or DONE: ROUND_USED or ROUND_LAST. Those behind a refused record are only read. */
 static enum round_end receive(struct successor *successor, struct channel_messages *round,
                               struct err *err)
 {

@@ -241,10 +241,7 @@ static void add_value(const struct metrics_text *text, const struct metric *metr
 	}
 }
 
-/*
- * Nothing without a value (NULL), and of a table of names and values only the row of the metric's
- * name, if its value is a number: that of an unset setting is none.
- */
+/* Nothing for NULL, and for a metric with a key only the row of that name, if it has a number. */
 static void add_row_sample(const struct metrics_text *text, const struct metric *metric,
                            struct buf *out)
 {

@@ -21,10 +21,7 @@
 #define RETRY_LIMIT (200 * USEC_PER_MS)
 #define BACKLOG 64
 
-/*
- * At a take-over the old process has the sockets for a moment, which is not worth a line in the
- * log: two seconds are.
- */
+/* At a take-over the old process has the sockets for a moment: only two seconds are told. */
 #define FAILURES_TOLD 10
 
 /*
@@ -215,10 +212,7 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 
 /* ---- sockets ---- */
 
-/*
- * "127.0.0.1:9127", "[::1]:9127", "*:9127", "name:9127" or "unix:/path". Takes a copy of what it
- * needs.
- */
+/* "127.0.0.1:9127", "[::1]:9127", "*:9127", "name:9127" or "unix:/path": makes copies. */
 static bool read_place(const char *text, struct web_place *place, struct err *err)
 {
 	const char *colon = strrchr(text, ':');

@@ -128,10 +128,7 @@ static void collect(struct cursor *cursor) { cursor_offer_pools(cursor, has_wait
 #define CLIENT_QUEUES 7
 #define QUEUES (CLIENT_QUEUES + 1)
 
-/*
- * Enters the current queue in each lane, at the first borrower after the last one shown. false:
- * there is no such queue.
- */
+/* In each lane at the first borrower after the last one shown. false: there is no such queue. */
 static bool enter_queues(struct cursor *cursor)
 {
 	const struct lanes *lanes = show_source_lanes(cursor->source);

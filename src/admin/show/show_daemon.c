@@ -61,10 +61,7 @@ SHOW(state, "STATE", next_state, state_columns,
 
 ROW_DECLARE(struct list_row, list_columns, LIST_ROW);
 
-/*
- * Databases, users and pools are counted by their names: each lane may have its own object of the
- * same name. A lane counts those that no lane before it has.
- */
+/* Counted by their names: a lane counts those that no lane before it has. */
 static int64_t databases(const struct show_source *source, const struct lane *lane)
 {
 	int64_t count = lane->number == 0; /* the console's own */

@@ -271,11 +271,7 @@ static bool next_of_latency(struct cursor *cursor, void *row)
 	return false;
 }
 
-/*
- * A next() for rows of all pools together ("" and "" in `ordered`), of each database (its name and
- * "") and of each pool that have counted times. next_of_scope() fills the next row of what
- * `ordered` names, and counts with cursor->index from 0; false: it has no more.
- */
+/* As cursor_next_each(); `ordered` has "" and "" for all, a name and "" for a database. */
 static bool next_of_scopes(struct cursor *cursor, void *row,
                            bool (*next_of_scope)(struct cursor *cursor, void *row))
 {

@@ -296,10 +296,7 @@ SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
 
 ROW_DECLARE(struct audit_shown, audit_columns, AUDIT_ROW, char advice[ADVICE_SIZE];);
 
-/*
- * step: a feature, or the end of the row. That of a pool says how many servers are enough; another
- * one without features, that it has none.
- */
+/* step: a feature, or the end of the row, which says of a pool how many servers are enough. */
 static void fill(struct audit_shown *shown, const struct audit_row *row, size_t step)
 {
 	const struct feature *about = step < FEATURES ? &session_features[step] : NULL;
