@@ -17,19 +17,12 @@
 
 /* ---- the manual's lists of commands and columns: manual.c ---- */
 
-/*
- * Copies a template to *out. A line that is only a mark is replaced by its list:
- *
- *   @commands@   all commands but SHOW
- *   @shows@      each SHOW with its columns
- */
+/* Copies a template to *out. Its lines @commands@, @features@ and @shows@ become these lists. */
 void admin_manual_fill(struct bytes template, struct buf *out);
 
 /* ---- what is typed at the console, as tokens and words: grammar.c ---- */
 
-/*
- * Removes the next token from the front of *rest. Skips blanks and comments. A whole number is a
- * word. TOKEN_OPEN: quotes or a comment without an end.
+/* Skips blanks and comments. A whole number is a word. TOKEN_OPEN: no end of quotes or a comment.
  */
 void grammar_next_token(struct bytes *rest, struct token *token);
 
@@ -89,10 +82,7 @@ struct talk {
 
 extern const struct show show_talk; /* the single row of small talk */
 
-/*
- * Finds the row of small talk that matches `text`. NULL: it is not small talk. The token
- * that matches the last "?" is stored in words->value, the one before in words->argument.
- */
+/* NULL: it is no small talk. The last two tokens of "?" go to words->argument and words->value. */
 const struct talk *small_talk_find(struct bytes text, struct words *words);
 
 /* ---- queries of psql's tab completion: small_talk.c ---- */
@@ -291,10 +281,7 @@ struct console_session {
 
 /* ---- session.c ---- */
 
-/*
- * Whether the client connected over the Unix socket, as the system user that pgweir runs
- * as, and is in admin_users. Such a client may do everything.
- */
+/* An admin over the Unix socket who is the system user of pgweir: may do everything. */
 bool session_is_owner(const struct console_session *session);
 
 /* Whether its role may see the rows of the request. True for everything that is not a SHOW. */

@@ -44,11 +44,7 @@ struct ask_whom {
 /* The Unix socket of the daemon with this configuration. false: it has none. */
 bool ask_socket_path(const struct config *config, char *out, size_t size);
 
-/*
- * Fills *whom from the command line. target: a Unix socket, or the daemon's configuration
- * file, which has the socket and the system user. owner: the name of the daemon's system
- * user; NULL: as in the file. false: *err has the reason.
- */
+/* target: a Unix socket, or a configuration file; owner: the daemon's system user, or NULL. */
 bool ask_find(struct ask_whom *whom, const char *target, const char *owner, struct err *err);
 
 /*

@@ -14,12 +14,7 @@
 
 #include "options.h"
 
-/*
- * --check: prints all problems of a file, and of the files that it names, to stderr: one
- * line each, with file, line, setting and reason. Without problems, prints to stdout that
- * the configuration is good. With `against`, also prints what a RELOAD with this file would
- * change in that daemon. false: there is a problem, or that daemon does not answer.
- */
+/* --check and --against. false: there is a problem, or that daemon does not answer. */
 bool check_file(const struct options *options);
 
 /* ---- warnings: valid settings that are probably a mistake ---- */
@@ -36,10 +31,7 @@ void lint(const struct config *config, const struct users *users, struct problem
 /* With the rights of the daemon's user: privileges_borrow(). */
 void preflight_files(const struct config *config, struct problems *problems);
 
-/*
- * Checks settings that prevent lookups of users, or logins. users: those of auth_file;
- * NULL: they could not be read, which was reported already.
- */
+/* Lookups of users, and logins. users: of auth_file; NULL: they could not be read. */
 void preflight_logins(const struct config *config, const struct users *users,
                       struct problems *problems);
 
@@ -66,10 +58,7 @@ void listing_add_rules(struct listing *listing, const struct hba *hba);
 /* Adds a rule. columns: those of SHOW HBA from type to options; each may be NULL. */
 void listing_add_rule(struct listing *listing, const char *const *columns, size_t count);
 
-/*
- * Sorts the lists and adds a text like "9 rules (2 new, 1 gone)". what: "rule". false:
- * nothing is added, because the lists are equal or there was no memory.
- */
+/* Sorts both, and adds "9 rules (2 new, 1 gone)" (what: "rule"). false: they are equal. */
 bool listing_compare(struct listing *old, struct listing *fresh, const char *what, struct buf *out);
 
 /* How many lines of `fresh` are not in `old`. 0 if there was no memory. */

@@ -27,10 +27,7 @@ struct door {
 
 TAILQ_HEAD(door_list, door);
 
-/*
- * Makes and opens all of them. Takes the gates, and the sockets that it can use. false: *err has
- * the reason; doors_free() is still to be called.
- */
+/* Takes the gates, and what it can use of the sockets. doors_free() is to be called in any case. */
 bool doors_open(struct daemon *daemon, struct gates *gates, struct handed_sockets *given,
                 struct takeover *takeover, struct err *err);
 void doors_free(struct daemon *daemon);

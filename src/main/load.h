@@ -45,10 +45,7 @@ bool load_proxies(const struct config *config, struct ranges **proxies, struct e
 /* *hba is NULL if auth_type is not hba. false: *problems has the errors. */
 bool load_hba(const struct config *config, struct hba **hba, struct problems *problems);
 
-/*
- * All entries of [listeners], without TLS. hba: the rules of *config, which they may share. false:
- * *problems has the errors.
- */
+/* All [listeners], without TLS. hba: rules that they may share. false: *problems has the errors. */
 bool load_gates(const struct config *config, const struct hba *hba, struct gates *gates,
                 struct problems *problems);
 

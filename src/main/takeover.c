@@ -205,16 +205,16 @@ static struct bytes body_of(const struct channel_message *message)
 	return buf_bytes(&message->body);
 }
 
+static void take(struct pools_arrival *arrival, struct channel_message *message)
+{
+	pools_take(arrival, message->kind, body_of(message), &message->fd);
+}
+
 static void deal_to_all(const struct lanes *lanes, struct pools_arrival *arrivals,
                         struct channel_message *message)
 {
 	for (unsigned int i = 0; i < lanes->count; i++)
-		pools_take(&arrivals[i], message->kind, body_of(message), &message->fd);
-}
-
-static void deal_pool(struct pools_arrival *arrival, struct channel_message *message)
-{
-	pools_take(arrival, HANDOVER_POOL, body_of(message), &message->fd);
+		take(&arrivals[i], message);
 }
 
 static struct lane *lane_of_next_client(const struct lanes *lanes,
@@ -252,12 +252,6 @@ static struct lane *lane_in_need(const struct lanes *lanes, struct bytes body)
 	return found;
 }
 
-static void deal_server(struct lane *lane, struct pools_arrival *arrivals,
-                        struct channel_message *message)
-{
-	pools_take(&arrivals[lane->number], HANDOVER_SERVER, body_of(message), &message->fd);
-}
-
 /* Those that are not idle. */
 static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arrivals,
                           struct channel_messages *round)
@@ -268,11 +262,11 @@ static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arriv
 		if (message->kind == HANDOVER_CLIENT)
 			deal_client(lanes, arrivals, message);
 		else if (message->kind == HANDOVER_POOL)
-			deal_pool(&arrivals[0], message);
+			take(&arrivals[0], message);
 		else if (message->kind != HANDOVER_SERVER)
 			deal_to_all(lanes, arrivals, message);
 		else if (handover_server_is_lent(body_of(message)))
-			deal_server(lane_of_next_client(lanes, round, i), arrivals, message);
+			take(&arrivals[lane_of_next_client(lanes, round, i)->number], message);
 	}
 }
 
@@ -284,13 +278,13 @@ static void deal_rest(const struct lanes *lanes, struct pools_arrival *arrivals,
 		struct channel_message *message = &round->at[i];
 
 		if (message->kind == HANDOVER_SERVER && message->fd >= 0)
-			deal_server(lane_in_need(lanes, body_of(message)), arrivals, message);
+			take(&arrivals[lane_in_need(lanes, body_of(message))->number], message);
 	}
 	for (size_t i = 0; i < round->count; i++) {
 		if (round->at[i].kind != HANDOVER_POOL)
 			continue;
 		for (unsigned int lane = 1; lane < lanes->count; lane++)
-			deal_pool(&arrivals[lane], &round->at[i]);
+			take(&arrivals[lane], &round->at[i]);
 	}
 }
 

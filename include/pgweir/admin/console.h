@@ -46,20 +46,14 @@ struct console_with {
 	const struct lanes *lanes; /* the clients are made later, before the loop runs */
 	struct watches *watches;
 
-	/*
-	 * What only main can do. Each function gets the daemon, is called from the loop, and must
-	 * not free the console.
-	 */
+	/* What only main can do. Called from the loop; no function may free the console. */
 	struct daemon *daemon;
 	const struct config *const *config; /* the snapshot in force */
 	/* the same with the values by SET that are held, as they do not fit yet: for SHOW CONFIG */
 	const struct config *const *wanted;
 	/* Why an accepted value of a setting is not in force. NULL: the value is in force. */
 	const char *(*why_held)(struct daemon *daemon, const char *name);
-	/*
-	 * Reads all files again, as SIGHUP does, and logs each problem. Calls `tell` for each
-	 * changed setting before it returns. false: *err has the reason.
-	 */
+	/* As SIGHUP does. Calls `tell` for each changed setting. false: *err has the reason. */
 	bool (*reload)(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err);
 	/* Puts config_with() in force, or holds the value for later: CONFIG_HELD. */
 	enum config_change (*set)(struct daemon *daemon, const char *name, const char *value,
@@ -148,10 +142,7 @@ enum table_result {
 struct table *table_begin(struct console *console, const char *words, bool skips_unused,
                           struct err *err);
 
-/*
- * Adds a piece to `out`, of which each turn of the main thread may make one: it takes a
- * fraction of a millisecond, in which all lanes are held.
- */
+/* One piece in a turn of the main thread: a fraction of a millisecond, with all lanes held. */
 enum table_result table_next(struct table *table, struct buf *out);
 
 /* Accepts NULL. */

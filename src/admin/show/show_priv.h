@@ -150,10 +150,7 @@ void cursor_offer_databases(struct cursor *cursor, bool (*wants)(const struct cu
                                                                  const struct database *database));
 void cursor_offer_pools(struct cursor *cursor, bool (*wants)(const struct pool *pool));
 
-/*
- * Gives the item after the last one, in the order of names. Calls `collect`, which offers
- * all items, whenever the batch is used up. false: no more items.
- */
+/* The item after the last one. Calls `collect`, which offers all items. false: no more. */
 bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor),
                          struct ordered_item *item);
 
@@ -289,10 +286,7 @@ struct show {
 /* Maximum number of items that are examined for one row before the loop gets its turn. */
 #define SHOW_LOOKS_MAX 4096
 
-/*
- * The position of SHOW WAITING within the wait queues of the pools that `ordered` names: in each
- * lane there may be one.
- */
+/* The position of SHOW WAITING in the wait queues, in each lane, of what `ordered` names. */
 struct waiting_walk {
 	bool has_begun;
 	bool is_entered; /* `next` is valid: within one turn only */
@@ -386,10 +380,7 @@ void cursor_end(struct cursor *cursor);
 /* Fills `row`, of ROW_SIZE_MAX bytes. false: no more rows, or cursor->has_more. */
 bool cursor_next(struct cursor *cursor, void *row);
 
-/*
- * `next` calls this before it examines an item that it may have to skip. false: enough for
- * this turn; `next` returns false.
- */
+/* For `next`, before it examines what it may have to skip. false: enough for this turn. */
 bool cursor_may_look(struct cursor *cursor);
 
 /*
@@ -484,10 +475,7 @@ struct release {
 
 const struct release *rows_release(const struct show_source *source);
 
-/*
- * Defines SHOW NAME: its item in capitals, the function that fills a row, the table of columns and
- * the help; then other fields of struct show.
- */
+/* Defines SHOW NAME: the function that fills a row, the columns, the help; then other fields. */
 #define SHOW(name, words, fill, table, text, ...)                    \
 	const struct show show_##name = { .item = (words),           \
 		                          .next = (fill),            \
@@ -513,10 +501,7 @@ void show_collect_databases(struct cursor *cursor);
 /* Whether the cursor skips this database, as it was never used and there are many. */
 bool show_leaves_out(const struct cursor *cursor, const struct database *database);
 
-/*
- * The wall clock's time of a time of the monotonic clock, by its distance from now: so it moves
- * when the wall clock is set.
- */
+/* The wall clock's time of `at`, by its distance from now: it moves when that clock is set. */
 usec_t show_wall(usec_t at, usec_t now);
 
 /* "": it has none. */
