@@ -81,32 +81,20 @@ static void judge_rules(struct check *check)
 	load_gates(check->config, check->hba, &check->gates, &check->problems);
 }
 
-static void judge_proxies(struct check *check)
+static void judge_addresses(const struct config *config, struct problems *problems)
 {
 	struct ranges *proxies = NULL;
-	struct err err;
-
-	if (!load_proxies(check->config, &proxies, &err))
-		load_complain(check->config, &check->problems, &err);
-	ranges_release(&proxies);
-}
-
-static void judge_peers(struct check *check)
-{
 	struct peers peers;
 	struct err err;
 
-	if (!peer_pool_read_peers(&peers, check->config, &err))
-		load_complain(check->config, &check->problems, &err);
+	if (!load_proxies(config, &proxies, &err))
+		load_complain(config, problems, &err);
+	if (!web_check(config, &err))
+		load_complain(config, problems, &err);
+	if (!peer_pool_read_peers(&peers, config, &err))
+		load_complain(config, problems, &err);
+	ranges_release(&proxies);
 	explicit_bzero(&peers, sizeof(peers));
-}
-
-static void judge_web(struct check *check)
-{
-	struct err err;
-
-	if (!web_check(check->config, &err))
-		load_complain(check->config, &check->problems, &err);
 }
 
 /* Files that the daemon reads as root at the start, but as its own user at a RELOAD. */
@@ -175,9 +163,7 @@ static void judge(struct check *check, const char *user)
 	is_whole = !problems_any(&check->problems);
 	judge_users(check);
 	judge_rules(check);
-	judge_proxies(check);
-	judge_web(check);
-	judge_peers(check);
+	judge_addresses(check->config, &check->problems);
 	judge_start(check, user);
 	if (!is_whole)
 		return; /* the draft may lack an entry that others refer to */

@@ -405,15 +405,6 @@ static bool make_rules(struct hba **hba, const struct config *config, const stru
 	return *hba != NULL;
 }
 
-static struct users *make_users(const struct config *config, struct err *err)
-{
-	struct users *users = load_users(config, err);
-
-	if (!users)
-		err_prefix(err, "auth_file: ");
-	return users;
-}
-
 static bool make_logins(struct parts *parts, const struct config *fresh,
                         const struct config *running, const struct logger *logger, struct err *err)
 {
@@ -428,8 +419,9 @@ static bool make_logins(struct parts *parts, const struct config *fresh,
 		hba = hba_hold(parts->hba);
 	else if (!make_rules(&hba, fresh, logger, err))
 		return false;
-	users = has_same_users ? users_hold(parts->users) : make_users(fresh, err);
+	users = has_same_users ? users_hold(parts->users) : load_users(fresh, err);
 	if (!users) {
+		err_prefix(err, "auth_file: ");
 		hba_release(&hba);
 		return false;
 	}
