@@ -15,29 +15,14 @@
 
 #include "show/show_priv.h"
 
-/*
- * ---- manual ----
- *
- * The manual's lists of commands and columns, generated from their tables.
- */
+/* ---- the manual's lists of commands and columns: manual.c ---- */
 
-/*
- * Copies a template to *out. A line that is only a mark is replaced by its list:
- *
- *   @commands@   all commands but SHOW
- *   @shows@      each SHOW with its columns
- */
+/* Copies a template to *out. Its lines @commands@, @features@ and @shows@ become these lists. */
 void admin_manual_fill(struct bytes template, struct buf *out);
 
-/*
- * ---- grammar ----
- *
- * Splits what is typed at the console into tokens and words. It only handles text.
- */
+/* ---- what is typed at the console, as tokens and words: grammar.c ---- */
 
-/*
- * Removes the next token from the front of *rest. Skips blanks and comments. A whole number is a
- * word. TOKEN_OPEN: quotes or a comment without an end.
+/* Skips blanks and comments. A whole number is a word. TOKEN_OPEN: no end of quotes or a comment.
  */
 void grammar_next_token(struct bytes *rest, struct token *token);
 
@@ -49,6 +34,9 @@ bool grammar_token_is(const struct token *token, const char *word);
 
 /* Removes the next statement, up to its `;` or the end. false: none is left. */
 bool grammar_next_statement(struct bytes *rest, struct bytes *statement);
+
+/* Whether at most one `;` follows, and nothing after it. */
+bool grammar_ends(struct bytes rest);
 
 enum words_result {
 	WORDS_OK,
@@ -94,10 +82,7 @@ struct talk {
 
 extern const struct show show_talk; /* the single row of small talk */
 
-/*
- * Finds the row of small talk that matches `text`. NULL: it is not small talk. The token
- * that matches the last "?" is stored in words->value, the one before in words->argument.
- */
+/* NULL: it is no small talk. The last two tokens of "?" go to words->argument and words->value. */
 const struct talk *small_talk_find(struct bytes text, struct words *words);
 
 /* ---- queries of psql's tab completion: small_talk.c ---- */
@@ -113,6 +98,11 @@ enum outcome {
 	OUTCOME_WAIT,   /* it will be answered later */
 	OUTCOME_OVER    /* the session was freed: do not use it */
 };
+
+static inline enum outcome outcome_of(bool is_done)
+{
+	return is_done ? OUTCOME_DONE : OUTCOME_FAILED;
+}
 
 enum command_argument {
 	ARG_NONE,
@@ -230,11 +220,7 @@ void request_suggest(struct bytes text, char *out, size_t size);
 /* What to log instead of an unknown text that may contain a password. "": log the text itself. */
 void request_hide(struct bytes text, char *out, size_t size);
 
-/*
- * ---- sessions ----
- *
- *   console.c --> session_door.c --> request.c --> commands.c --> session.c
- */
+/* ---- sessions: console.c --> session_door.c --> request.c --> commands.c --> session.c ---- */
 
 /* A named statement, which has no cursor, or a portal: one execution of a request. */
 struct portal {
@@ -295,10 +281,7 @@ struct console_session {
 
 /* ---- session.c ---- */
 
-/*
- * Whether the client connected over the Unix socket, as the system user that pgweir runs
- * as, and is in admin_users. Such a client may do everything.
- */
+/* An admin over the Unix socket who is the system user of pgweir: may do everything. */
 bool session_is_owner(const struct console_session *session);
 
 /* Whether its role may see the rows of the request. True for everything that is not a SHOW. */

@@ -55,16 +55,10 @@ static void resume(struct pools *pools, struct database *database, const char *b
 	pools_resume(pools, database);
 }
 
-/* Ends the PAUSE of this database. NULL: of all. */
-static void command_resume(const struct console *console, const char *database)
-{
-	command_each_lane(console, database, resume, NULL);
-}
-
 void command_resume_all(const struct console *console)
 {
 	console->with.go_on(console->with.daemon);
-	command_resume(console, NULL);
+	command_each_lane(console, NULL, resume, NULL);
 }
 
 const char *command_by(const struct console_session *session, const char *command,
@@ -89,10 +83,7 @@ static const struct words *words_of(const struct console_session *session)
 /* How many database names fit into a hint. */
 #define NAMED_MAX 5
 
-/*
- * KILL without a database pauses each database individually, and RESUME without a database
- * does not end that. The hint names the paused databases.
- */
+/* The hint names the databases that a KILL has paused: a RESUME of all does not end that. */
 static void refuse_resume(struct console_session *session, struct err *err)
 {
 	const struct database *database;
@@ -129,10 +120,8 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 
 	if (words->count > 1 && !is_console && !command_database(session, "resume", &database, err))
 		return OUTCOME_FAILED;
-	if (words->count < 2 && with->is_shutting_down(with->daemon)) {
-		err_set(err, ERR_STATE, "pooler is shutting down");
-		return OUTCOME_FAILED;
-	}
+	if (words->count < 2 && with->is_shutting_down(with->daemon))
+		return outcome_of(err_set(err, ERR_STATE, "pooler is shutting down"));
 	is_paused = database
 	                ? pools_find_database(console_pools(session->console), database)->is_paused
 	                : !is_console && (pools_are_held(pools) || clients->drain.is_on);
@@ -143,12 +132,12 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 			refuse_resume(session, err);
 		return OUTCOME_FAILED;
 	}
-	if (database)
-		command_resume(session->console, database);
-	else
-		command_resume_all(session->console);
-	if (!database)
-		with->drain_end(with->daemon);
+	if (database) {
+		command_each_lane(session->console, database, resume, NULL);
+		return OUTCOME_DONE;
+	}
+	command_resume_all(session->console);
+	with->drain_end(with->daemon);
 	return OUTCOME_DONE;
 }
 
@@ -164,10 +153,8 @@ static enum outcome run_disable(struct console_session *session, struct err *err
 	bool disables = strcasecmp(words_of(session)->command, "DISABLE") == 0;
 	const char *database;
 
-	if (words_of(session)->count < 2) {
-		err_set(err, ERR_SYNTAX, "a database is required");
-		return OUTCOME_FAILED;
-	}
+	if (words_of(session)->count < 2)
+		return outcome_of(err_set(err, ERR_SYNTAX, "a database is required"));
 	if (!command_database(session, disables ? "disable" : "enable", &database, err))
 		return OUTCOME_FAILED;
 	command_each_lane(session->console, database, set_disabled, disables ? "" : NULL);
@@ -203,10 +190,7 @@ static enum outcome run_kill(struct console_session *session, struct err *err)
 		return OUTCOME_FAILED;
 	command_by(session, "KILL", by);
 	lanes_hold(lanes);
-	/*
-	 * KILL of all databases pauses those that have a pool: in all lanes, also in one in which
-	 * the database has none.
-	 */
+	/* KILL of all pauses those that have a pool, in all lanes, also where they have none. */
 	LANES_EACH(lane, lanes)
 	for (pool = database ? NULL : TAILQ_FIRST(&lane->pools->list); pool;
 	     pool = TAILQ_NEXT(pool, node)) {
@@ -234,10 +218,8 @@ static enum outcome run_kill_client(struct console_session *session, struct err 
 	char *end;
 	unsigned long long id = strtoull(text, &end, 10);
 
-	if (end == text) {
-		err_set(err, ERR_PARAMETER, "invalid client pointer supplied");
-		return OUTCOME_FAILED;
-	}
+	if (end == text)
+		return outcome_of(err_set(err, ERR_PARAMETER, "invalid client pointer supplied"));
 	lanes_hold(lanes);
 	LANES_EACH(lane, lanes)
 	{
@@ -265,7 +247,7 @@ static const char *value_of(const struct console_session *session, struct settin
 
 	if (!setting)
 		return "";
-	setting_show(with->wanted(with->daemon), (size_t)(setting - settings), shown);
+	setting_show(*with->wanted, (size_t)(setting - settings), shown);
 	return shown->value ? shown->value : "(unset)";
 }
 
@@ -311,8 +293,7 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 	case CONFIG_REFUSED:
 		session_notice(session, why.text, NULL);
 		note_refusal(session, &why);
-		err_set(err, ERR_PARAMETER, "SET failed");
-		return OUTCOME_FAILED;
+		return outcome_of(err_set(err, ERR_PARAMETER, "SET failed"));
 	case CONFIG_AT_RESTART:
 		log_info(&session->client->log,
 		         "SET %s: takes effect only after a restart, still %s", words->argument,
@@ -349,8 +330,8 @@ static enum outcome run_reload(struct console_session *session, struct err *err)
 	if (with->reload(with->daemon, notice_change, session, &why))
 		return OUTCOME_DONE;
 	session_notice(session, why.text, NULL);
-	err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");
-	return OUTCOME_FAILED;
+	return outcome_of(
+	    err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details"));
 }
 
 /* ---- shutdown ---- */
@@ -373,21 +354,17 @@ static enum outcome run_shutdown(struct console_session *session, struct err *er
 
 /* ---- take-over ---- */
 
-/*
- * The messages of a take-over are not those of the console: the socket leaves this session
- * and belongs to the hand-over from here on.
- */
+/* The socket leaves this session and belongs to the hand-over from here on. */
 static enum outcome run_takeover(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	const char *version = words_of(session)->argument;
 
-	if (!session_is_owner(session)) {
-		err_set(err, ERR_RIGHTS,
-		        "only a process of the same system user may take over, through the Unix "
-		        "socket");
-		return OUTCOME_FAILED;
-	}
+	if (!session_is_owner(session))
+		return outcome_of(err_set(
+		    err, ERR_RIGHTS,
+		    "only a process of the same system user may take over, through the Unix "
+		    "socket"));
 	if (!with->may_hand_over(with->daemon, version, err))
 		return OUTCOME_FAILED;
 	with->hand_over(with->daemon, client_console_detach(session->client));
@@ -396,20 +373,20 @@ static enum outcome run_takeover(struct console_session *session, struct err *er
 
 /* ---- help ---- */
 
-static const char *const argument_names[] = {
-	[ARG_NONE] = "",
-	[ARG_OPTIONAL_DATABASE] = " [db]",
-	[ARG_DATABASE] = " db",
-	[ARG_ID] = " id",
-	[ARG_VERSION] = " version",
-	[ARG_HOST] = " name",
-	[ARG_SETTING] = " key = value",
-	[ARG_OPTIONAL_SECONDS] = " [seconds]",
-};
-
 const char *command_argument_name(enum command_argument argument)
 {
-	return argument_names[argument];
+	static const char *const names[] = {
+		[ARG_NONE] = "",
+		[ARG_OPTIONAL_DATABASE] = " [db]",
+		[ARG_DATABASE] = " db",
+		[ARG_ID] = " id",
+		[ARG_VERSION] = " version",
+		[ARG_HOST] = " name",
+		[ARG_SETTING] = " key = value",
+		[ARG_OPTIONAL_SECONDS] = " [seconds]",
+	};
+
+	return names[argument];
 }
 
 static void add_help(struct buf *text, const char *front, const char *words, const char *argument,
@@ -425,8 +402,8 @@ static void add_commands(struct buf *text, enum console_role role)
 {
 	for (size_t i = 0; i < commands_count; i++) {
 		if (commands[i].role == role)
-			add_help(text, "", commands[i].words, argument_names[commands[i].argument],
-			         commands[i].help);
+			add_help(text, "", commands[i].words,
+			         command_argument_name(commands[i].argument), commands[i].help);
 	}
 }
 

@@ -72,10 +72,7 @@ static void note_asked(void *arg, const char *standby, enum roster_copy copy, ui
 	*is_asked |= copy == ROSTER_COPY_ASKED;
 }
 
-/*
- * Nothing runs there any more, and which standbys have all of its WAL is known as far as it can be
- * known: their watches have asked, or they are lost.
- */
+/* Nothing runs there, and the watches of the standbys have asked what they have, or are lost. */
 static bool is_host_drained(struct console_session *session)
 {
 	const struct lanes *lanes = session->console->with.lanes;
@@ -249,10 +246,9 @@ enum outcome command_suspend(struct console_session *session, struct err *err)
 	if (!command_not_paused(session, err))
 		return OUTCOME_FAILED;
 	TAILQ_FOREACH (database, &console_pools(session->console)->databases, node) {
-		if (database->is_paused) {
-			err_set(err, ERR_STATE, "cannot suspend with paused databases");
-			return OUTCOME_FAILED;
-		}
+		if (database->is_paused)
+			return outcome_of(
+			    err_set(err, ERR_STATE, "cannot suspend with paused databases"));
 	}
 	with->suspend(with->daemon, command_by(session, "SUSPEND", by));
 	return begin_waiting(session, NULL, WAITING_SUSPEND);
@@ -363,21 +359,19 @@ static bool set_host(struct console_session *session, enum host_admin admin, str
 	LANES_EACH(lane, lanes)
 	pools_leave_hosts(lane->pools);
 	lanes_release(lanes);
-	if (!is_set)
-		return err_set(err, ERR_STATE,
-		               "no memory, or too many hosts are drained or disabled: "
-		               "ENABLE HOST for some of them first");
-	return true;
+	return is_set || err_set(err, ERR_STATE,
+	                         "no memory, or too many hosts are drained or disabled: "
+	                         "ENABLE HOST for some of them first");
 }
 
 enum outcome command_disable_host(struct console_session *session, struct err *err)
 {
-	return set_host(session, HOST_DISABLED, err) ? OUTCOME_DONE : OUTCOME_FAILED;
+	return outcome_of(set_host(session, HOST_DISABLED, err));
 }
 
 enum outcome command_enable_host(struct console_session *session, struct err *err)
 {
-	return set_host(session, HOST_ENABLED, err) ? OUTCOME_DONE : OUTCOME_FAILED;
+	return outcome_of(set_host(session, HOST_ENABLED, err));
 }
 
 enum outcome command_drain_host(struct console_session *session, struct err *err)

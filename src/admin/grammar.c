@@ -14,7 +14,6 @@
 void grammar_next_token(struct bytes *rest, struct token *token)
 {
 	struct scanner scanner = { .rest = *rest };
-
 	size_t letters;
 
 	*token = sql_token(&scanner);
@@ -71,15 +70,19 @@ bool grammar_next_statement(struct bytes *rest, struct bytes *statement)
 
 /* ---- words ---- */
 
-/* At most one `;` may follow, and nothing after it. */
-static enum words_result end_of(struct bytes rest)
+bool grammar_ends(struct bytes rest)
 {
 	struct token token;
 
 	grammar_next_token(&rest, &token);
 	if (sql_token_is_sign(&token, ';'))
 		grammar_next_token(&rest, &token);
-	return token.kind == TOKEN_END ? WORDS_OK : WORDS_INVALID;
+	return token.kind == TOKEN_END;
+}
+
+static enum words_result end_of(struct bytes rest)
+{
+	return grammar_ends(rest) ? WORDS_OK : WORDS_INVALID;
 }
 
 /* A value without quotes ends at the next blank, `;` or quote. So -1 and 127.0.0.1 are values. */
@@ -100,27 +103,33 @@ static void value_next(struct bytes *rest, struct token *token)
 	*rest = bytes_skip(*rest, count);
 }
 
+/* The value at the end of a statement. */
+static enum words_result read_value(struct bytes rest, struct words *words)
+{
+	struct token value;
+
+	value_next(&rest, &value);
+	if (value.kind != TOKEN_WORD && value.kind != TOKEN_STRING && value.kind != TOKEN_QUOTED)
+		return WORDS_INVALID;
+	if (!grammar_ends(rest))
+		return WORDS_INVALID;
+	words->count = 3;
+	return grammar_copy_token(&value, words->value, sizeof(words->value)) ? WORDS_OK
+	                                                                      : WORDS_TOO_LONG;
+}
+
 static enum words_result read_set(struct bytes rest, struct words *words)
 {
-	struct token key, equals, value;
-	enum words_result result;
+	struct token key, equals;
 
 	grammar_next_token(&rest, &key);
 	grammar_next_token(&rest, &equals);
 	if (!sql_is_name(&key) ||
 	    (!grammar_token_is(&equals, "=") && !grammar_token_is(&equals, "TO")))
 		return WORDS_INVALID;
-	value_next(&rest, &value);
-	if (value.kind != TOKEN_WORD && value.kind != TOKEN_STRING && value.kind != TOKEN_QUOTED)
-		return WORDS_INVALID;
-	result = end_of(rest);
-	if (result != WORDS_OK)
-		return result;
-	words->count = 3;
-	return grammar_copy_token(&key, words->argument, sizeof(words->argument)) &&
-	               grammar_copy_token(&value, words->value, sizeof(words->value))
-	           ? WORDS_OK
-	           : WORDS_TOO_LONG;
+	if (!grammar_copy_token(&key, words->argument, sizeof(words->argument)))
+		return WORDS_TOO_LONG;
+	return read_value(rest, words);
 }
 
 /* The words that follow the name of a SHOW, with one space between them. */
@@ -149,18 +158,7 @@ static enum words_result read_values(struct bytes rest, struct words *words)
 
 static enum words_result read_host_name(struct bytes rest, struct words *words)
 {
-	struct token value;
-
-	if (end_of(rest) == WORDS_OK)
-		return WORDS_OK; /* a database */
-	value_next(&rest, &value);
-	if (value.kind != TOKEN_WORD && value.kind != TOKEN_STRING && value.kind != TOKEN_QUOTED)
-		return WORDS_INVALID;
-	if (end_of(rest) != WORDS_OK)
-		return WORDS_INVALID;
-	words->count = 3;
-	return grammar_copy_token(&value, words->value, sizeof(words->value)) ? WORDS_OK
-	                                                                      : WORDS_TOO_LONG;
+	return grammar_ends(rest) ? WORDS_OK /* a database */ : read_value(rest, words);
 }
 
 enum words_result grammar_read_words(struct bytes text, struct words *words)

@@ -56,10 +56,7 @@ static void end_answer(struct console_session *session)
 	message_ready(&session->out, session->status);
 }
 
-/*
- * Maximum bytes of an error in the log. An error that quotes a query is cut earlier,
- * because the queries of psql's \d are long.
- */
+/* Bytes of an error in the log; fewer if it quotes a query, as those of psql's \d are long. */
 #define LOGGED_MAX 700
 #define QUOTED_MAX 160
 
@@ -251,11 +248,7 @@ bool session_is_owner(const struct console_session *session)
 	return address_is_unix(peer) && peer->un.uid == geteuid() && session->role == CONSOLE_ADMIN;
 }
 
-/*
- * ---- session portals ----
- *
- * Named statements and portals of a session. The portal of a Query is in no table.
- */
+/* ---- named statements and portals; that of a Query is in no table ---- */
 
 struct portal *session_portal_new(const char *name, const struct request *request)
 {

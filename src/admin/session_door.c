@@ -64,10 +64,8 @@ static enum outcome run(struct console_session *session, struct err *err)
 		return run_talk(session, request);
 	if (request->kind != REQUEST_COMMAND)
 		return OUTCOME_DONE;
-	if (session->role < request->command->role) {
-		err_set(err, ERR_RIGHTS, "admin access needed");
-		return OUTCOME_FAILED;
-	}
+	if (session->role < request->command->role)
+		return outcome_of(err_set(err, ERR_RIGHTS, "admin access needed"));
 	log_command(session, request);
 	return request->command->run(session, err);
 }
@@ -121,22 +119,16 @@ static bool execute(struct console_session *session, struct portal *portal, uint
 }
 
 /*
- * ---- a Query ----
+ * ---- a Query: one statement, or several of small talk ----
  *
- * A Query: one statement, or several of small talk that a driver sends together.
- *
- * Hard here: ReadyForQuery follows only the last of several statements, and none of them
- * may continue in a later turn. So all must be small talk, which is checked before the
- * first one is run.
+ * Hard here: ReadyForQuery follows only the last of several, and none of them may continue in a
+ * later turn. So all must be small talk, which is checked before the first one is run.
  */
 
 /* Maximum statements of small talk in one Query. Their answers together must fit into one piece. */
 #define TALKS_MAX 32
 
-/*
- * Runs one statement of a Query. It is answered within the call, or its answer continues
- * later. is_last: ReadyForQuery follows. false: the session was freed.
- */
+/* Answers now or later. is_last: ReadyForQuery follows. false: the session was freed. */
 static bool run_statement(struct console_session *session, const struct request *request,
                           bool is_last)
 {
@@ -212,15 +204,11 @@ static bool on_query(struct console_session *session, struct bytes body)
 }
 
 /*
- * ---- the extended protocol ----
+ * ---- the extended protocol, without parameters ----
  *
- * The extended protocol: named statements and portals, as drivers use them.
- *
- * A statement is parsed at Parse. A portal is one execution of a statement, with its own
- * cursor. It lives until Sync, or within a BEGIN until the Sync after its end. There are no
- * parameters.
- *
- * Source: PostgreSQL's manual, "Frontend/Backend Protocol", "Extended Query".
+ * A statement is parsed at Parse. A portal is one execution of it, with its own cursor. It lives
+ * until Sync, or within a BEGIN until the Sync after its end (PostgreSQL's manual, "Extended
+ * Query").
  */
 
 #define STATEMENTS_MAX 1000
@@ -266,10 +254,7 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 	return true;
 }
 
-/*
- * Which columns are sent in binary: no format (text), one format for all columns, or one
- * for each.
- */
+/* Which columns are sent in binary: none, all by one format, or each by its own. */
 static bool read_formats(const struct bind_fields *bind, size_t columns, uint32_t *binary,
                          struct err *err)
 {
@@ -427,10 +412,7 @@ static bool on_extended(struct console_session *session, char type, struct bytes
 		message_ready(&session->out, session->status);
 		return true;
 	}
-	/*
-	 * Flush needs no action. PostgreSQL also ignores CopyData, CopyDone and CopyFail outside a
-	 * COPY.
-	 */
+	/* Flush needs no action. PostgreSQL, too, ignores these messages outside a COPY. */
 	if (type == 'H' || type == 'd' || type == 'c' || type == 'f')
 		return true;
 	if (!frame_is_extended(type) && type != 'F')
@@ -444,12 +426,7 @@ static bool on_extended(struct console_session *session, char type, struct bytes
 	return true;
 }
 
-/*
- * ---- the door ----
- *
- * The functions of struct console_door: the client module opens, feeds, cancels and closes
- * a session through them.
- */
+/* ---- the functions of struct console_door ---- */
 
 static bool on_unknown(struct console_session *session, char type)
 {
@@ -551,11 +528,7 @@ static void on_cancel(struct console_session *session)
 	}
 	if (is_drain && !with->is_shutting_down(with->daemon))
 		with->drain_end(with->daemon);
-	/*
-	 * A cancel request ends the PAUSE or SUSPEND that this session waits for. If the session is
-	 * idle, its command may have completed just before the cancel request arrived, so the PAUSE
-	 * is ended too.
-	 */
+	/* Also if it is idle: its PAUSE may have completed just before the request came. */
 	if ((is_global || is_at_rest) && pools_are_held(console_pools(session->console)) &&
 	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->daemon))
 		command_resume_all(session->console);

@@ -106,10 +106,7 @@ static const struct talk talks[] = {
 	      show_values),
 };
 
-/*
- * SET of these parameters is small talk too. If pgweir has a setting of the same name, SET
- * changes that setting instead.
- */
+/* SET of these is small talk too, unless pgweir has a setting of the same name. */
 static const struct talk set_ignored = DOES("SET", "SET", TALK_IGNORED);
 static const char *const parameters[] = {
 	"application_name",
@@ -181,24 +178,13 @@ static bool is_set(struct bytes text)
 	       !grammar_token_is(&token, ";");
 }
 
-/* At most one `;` may follow. */
-static bool ends(struct bytes rest)
-{
-	struct token token;
-
-	grammar_next_token(&rest, &token);
-	if (token.kind == TOKEN_SIGN && grammar_token_is(&token, ";"))
-		grammar_next_token(&rest, &token);
-	return token.kind == TOKEN_END;
-}
-
 /* Whether `rest` is the end of one statement, with no other one after it. */
 static bool is_one(struct bytes rest)
 {
 	struct bytes statement;
 
 	grammar_next_statement(&rest, &statement);
-	return ends(rest);
+	return grammar_ends(rest);
 }
 
 static bool matches(const char *pattern, struct bytes text, struct words *words)
@@ -224,7 +210,7 @@ static bool matches(const char *pattern, struct bytes text, struct words *words)
 			return false;
 		}
 	}
-	return ends(text);
+	return grammar_ends(text);
 }
 
 const struct talk *small_talk_find(struct bytes text, struct words *words)
@@ -254,13 +240,9 @@ static bool next_talk(struct cursor *cursor, void *at)
 const struct show show_talk = { .item = "", .next = next_talk };
 
 /*
- * ---- completion ----
+ * ---- what the tab completion of psql 15 asks for after SHOW or SET ----
  *
- * What psql's tab completion asks for after SHOW or SET: the names of settings and, for
- * SHOW, of tables; the type of a setting; its possible values. small_talk.c has the
- * queries; the strings that they contain are stored in the request.
- *
- * Source: the queries that psql 15 sends, and PostgreSQL's manual on pg_settings.
+ * Names of settings and, for SHOW, of tables; the type of a setting; its possible values.
  */
 
 #define LIKE_MAX 64
@@ -274,10 +256,7 @@ static const struct column name_column = { "lower", VALUE_TEXT, 0, "The name." }
 static const struct column type_column = { "vartype", VALUE_TEXT, 0, "The kind of its value." };
 static const struct column value_column = { "val", VALUE_TEXT, 0, "A value." };
 
-/*
- * Whether the name matches a pattern that is a prefix or a complete name. Other characters
- * that are special to LIKE match themselves only.
- */
+/* pattern: a prefix and %, or a complete name. */
 static bool is_like(const char *name, const char *pattern)
 {
 	for (; *pattern && *pattern != '%'; pattern++, name++) {
@@ -289,10 +268,7 @@ static bool is_like(const char *name, const char *pattern)
 	return *pattern == '%' || !*name;
 }
 
-/*
- * Fills the row if the name matches the query's string: a LIKE pattern for a prefix (`pool\_m%`),
- * or a complete name. false: it does not.
- */
+/* Fills the row, unless the name does not match the string of the query. */
 static bool offer(const struct cursor *cursor, struct name_row *row, const char *name)
 {
 	size_t i = 0;
@@ -355,10 +331,7 @@ static bool next_type(struct cursor *cursor, void *at)
 	return setting != NULL;
 }
 
-/*
- * The query has two strings: first the prefix of the value (in `other`), then the setting's
- * name.
- */
+/* The query has two strings: the prefix of the value (`other`), then the setting's name. */
 static bool next_value(struct cursor *cursor, void *at)
 {
 	const struct setting *setting = small_talk_setting(cursor->asked.argument);

@@ -39,6 +39,17 @@ bool tables_list(size_t index, struct table_listed *listed)
 	return true;
 }
 
+const char *tables_help(const char *name, const char *column)
+{
+	const struct show *show = show_find(name);
+
+	for (size_t i = 0; show && i < show->columns.count; i++) {
+		if (strcmp(show->columns.at[i].name, column) == 0)
+			return show->columns.at[i].help;
+	}
+	return "";
+}
+
 static bool read_request(struct table *table, const char *words, struct err *err)
 {
 	struct buf text = { 0 };

@@ -137,10 +137,7 @@ static bool is_closed_to_others(const char *folder, uid_t user)
 	return !(found.st_mode & open);
 }
 
-/*
- * Whether only `user` and root can create a socket there. Checks each folder up to the root
- * folder.
- */
+/* Whether only `user` and root can create a socket there: each folder up to the root. */
 static bool is_safe_directory(const char *path, uid_t user)
 {
 	char folder[PATH_MAX];
@@ -213,10 +210,7 @@ static bool send_all(struct ask *ask, struct buf *out, struct err *err)
 	return ok;
 }
 
-/*
- * Receives until the next message is complete at the front of ask->in. false: no message
- * will come.
- */
+/* Until a message is complete at the front of ask->in. false: none will come. */
 static bool receive(struct ask *ask, struct frame *frame, struct err *err)
 {
 	enum wire_result result;
@@ -249,8 +243,7 @@ static bool take_error(struct bytes body, struct err *err)
 	return err_set(err, ERR_CONFIG, "console error: %s", report.text);
 }
 
-static void take_row(struct bytes body,
-                     void (*on_row)(void *arg, const char *const *values, size_t count), void *arg)
+static void take_row(struct bytes body, ask_on_row *on_row, void *arg)
 {
 	const char *values[VALUES_MAX];
 	struct row_walk walk;
@@ -275,9 +268,7 @@ static void take_notice(const struct ask *ask, struct bytes body)
 }
 
 /* Reads the answer up to ReadyForQuery. */
-static bool take_answer(struct ask *ask,
-                        void (*on_row)(void *arg, const char *const *values, size_t count),
-                        void *arg, struct err *err)
+static bool take_answer(struct ask *ask, ask_on_row *on_row, void *arg, struct err *err)
 {
 	struct auth_request request;
 	struct frame frame = { 0 };
@@ -303,7 +294,7 @@ static bool take_answer(struct ask *ask,
 			    "running pgweir or as root, or use a console user that needs no "
 			    "password");
 		buf_drop(&ask->in, frame.length);
-		if (!is_good && !on_row)
+		if (!is_good && !ask->is_in)
 			return false; /* after a refused login no further message comes */
 	} while (frame.type != 'Z');
 	return is_good;
@@ -318,14 +309,6 @@ static bool log_in(struct ask *ask, const char *user, struct err *err)
 	message_startup_pair(&out, "database", "pgbouncer");
 	message_startup_end(&out, at);
 	return send_all(ask, &out, err) && take_answer(ask, NULL, NULL, err);
-}
-
-/* Removes the limit on the time that an answer may take. */
-static void ask_patiently(struct ask *ask)
-{
-	struct timeval for_ever = { 0 };
-
-	setsockopt(ask->fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
 }
 
 bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err)
@@ -362,8 +345,7 @@ bool ask_say(struct ask *ask, const char *statement, struct err *err)
 	return send_all(ask, &out, err);
 }
 
-bool ask_query(struct ask *ask, const char *statement,
-               void (*on_row)(void *arg, const char *const *values, size_t count), void *arg,
+bool ask_query(struct ask *ask, const char *statement, ask_on_row *on_row, void *arg,
                struct err *err)
 {
 	return ask_say(ask, statement, err) && take_answer(ask, on_row, arg, err);
@@ -431,16 +413,9 @@ bool probe_ready(const struct options *options)
 
 static void print_notice(const char *text) { fprintf(stderr, "%s\n", text); }
 
-/* DRAIN has no rows. */
-static void on_no_row(void *arg, const char *const *values, size_t count)
-{
-	(void)arg;
-	(void)values;
-	(void)count;
-}
-
 bool probe_drain(const struct options *options)
 {
+	struct timeval for_ever = { 0 };
 	char command[64];
 	struct err err;
 	struct ask ask;
@@ -449,8 +424,8 @@ bool probe_drain(const struct options *options)
 	snprintf(command, sizeof(command), "DRAIN %s", options->seconds ? options->seconds : "");
 	if (is_done) {
 		ask.on_notice = print_notice;
-		ask_patiently(&ask);
-		is_done = ask_query(&ask, command, on_no_row, NULL, &err);
+		setsockopt(ask.fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
+		is_done = ask_query(&ask, command, NULL, NULL, &err);
 		ask_close(&ask);
 	}
 	if (!is_done)

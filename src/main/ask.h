@@ -44,11 +44,7 @@ struct ask_whom {
 /* The Unix socket of the daemon with this configuration. false: it has none. */
 bool ask_socket_path(const struct config *config, char *out, size_t size);
 
-/*
- * Fills *whom from the command line. target: a Unix socket, or the daemon's configuration
- * file, which has the socket and the system user. owner: the name of the daemon's system
- * user; NULL: as in the file. false: *err has the reason.
- */
+/* target: a Unix socket, or a configuration file; owner: the daemon's system user, or NULL. */
 bool ask_find(struct ask_whom *whom, const char *target, const char *owner, struct err *err);
 
 /*
@@ -59,12 +55,13 @@ bool ask_find(struct ask_whom *whom, const char *target, const char *owner, stru
 bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err);
 
 /*
- * Sends a statement and calls on_row() for each row. The texts (NULL = SQL's NULL) are
- * valid within the call. false: *err has the reason, and the connection cannot be used any
- * more.
+ * Sends a statement and calls on_row(), if it is not NULL, for each row. The texts (NULL = SQL's
+ * NULL) are valid within the call. false: *err has the reason, and the connection cannot be used
+ * any more.
  */
-bool ask_query(struct ask *ask, const char *statement,
-               void (*on_row)(void *arg, const char *const *values, size_t count), void *arg,
+typedef void ask_on_row(void *arg, const char *const *values, size_t count);
+
+bool ask_query(struct ask *ask, const char *statement, ask_on_row *on_row, void *arg,
                struct err *err);
 
 /* Sends a statement. The caller reads the answer from `fd`. */
@@ -72,12 +69,7 @@ bool ask_say(struct ask *ask, const char *statement, struct err *err);
 
 void ask_close(struct ask *ask);
 
-/*
- * ---- probes ----
- *
- * What probes and scripts ask a running daemon over its Unix socket. `socket`, `as`, `user`
- * and `seconds` are from the command line.
- */
+/* ---- what probes and scripts ask a running daemon ---- */
 
 /* --ready: whether the daemon accepts work. false: the reason is on stderr. */
 bool probe_ready(const struct options *options);

@@ -81,41 +81,20 @@ static void judge_rules(struct check *check)
 	load_gates(check->config, check->hba, &check->gates, &check->problems);
 }
 
-/* The text of the error begins with the setting's name. */
-static void report_setting(struct check *check, const struct err *err)
-{
-	problems_add(&check->problems, config_source_pos_of_text(check->config, err->text), "%s",
-	             err->text);
-}
-
-static void report_tls(void *arg, const struct err *err) { report_setting(arg, err); }
-
-static void judge_proxies(struct check *check)
+static void judge_addresses(const struct config *config, struct problems *problems)
 {
 	struct ranges *proxies = NULL;
-	struct err err;
-
-	if (!load_proxies(check->config, &proxies, &err))
-		report_setting(check, &err);
-	ranges_release(&proxies);
-}
-
-static void judge_peers(struct check *check)
-{
 	struct peers peers;
 	struct err err;
 
-	if (!peer_pool_read_peers(&peers, check->config, &err))
-		report_setting(check, &err);
+	if (!load_proxies(config, &proxies, &err))
+		load_complain(config, problems, &err);
+	if (!web_check(config, &err))
+		load_complain(config, problems, &err);
+	if (!peer_pool_read_peers(&peers, config, &err))
+		load_complain(config, problems, &err);
+	ranges_release(&proxies);
 	explicit_bzero(&peers, sizeof(peers));
-}
-
-static void judge_web(struct check *check)
-{
-	struct err err;
-
-	if (!web_check(check->config, &err))
-		report_setting(check, &err);
 }
 
 /* Files that the daemon reads as root at the start, but as its own user at a RELOAD. */
@@ -166,7 +145,7 @@ static void judge_start(struct check *check, const char *user)
 		             err.text);
 		return;
 	}
-	tls_sets_judge(config, report_tls, check);
+	tls_sets_judge(config, &check->problems);
 	judge_gates(check);
 	preflight_files(config, &check->problems);
 	if (own.is_borrowed)
@@ -184,9 +163,7 @@ static void judge(struct check *check, const char *user)
 	is_whole = !problems_any(&check->problems);
 	judge_users(check);
 	judge_rules(check);
-	judge_proxies(check);
-	judge_web(check);
-	judge_peers(check);
+	judge_addresses(check->config, &check->problems);
 	judge_start(check, user);
 	if (!is_whole)
 		return; /* the draft may lack an entry that others refer to */
@@ -237,10 +214,7 @@ static void on_setting(void *arg, const char *const *values, size_t count)
 
 	if (count < 2 || !values[0])
 		return;
-	/*
-	 * A file that does not set `conffile` has its own path as the value. The daemon may know
-	 * the file by another path, which is no change.
-	 */
+	/* not set, it is the path of the file, which the daemon may know by another path */
 	if (strcmp(values[0], "conffile") == 0 && check->config->conffile &&
 	    strcmp(check->config->conffile, check->file) == 0)
 		return;
@@ -359,10 +333,7 @@ static void on_user(void *arg, const char *const *values, size_t count)
 
 static void add_user(const struct user *user, void *arg) { listing_add(arg, user->name); }
 
-/*
- * Only new names can be found: the console also shows the users of [users], and those that
- * auth_query has found.
- */
+/* Only new names can be found: the console also shows users from other sources. */
 static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 {
 	struct listing running = LISTING_EMPTY, fresh = LISTING_EMPTY;

@@ -14,45 +14,28 @@
 
 #include "options.h"
 
-/*
- * --check: prints all problems of a file, and of the files that it names, to stderr: one
- * line each, with file, line, setting and reason. Without problems, prints to stdout that
- * the configuration is good. With `against`, also prints what a RELOAD with this file would
- * change in that daemon. false: there is a problem, or that daemon does not answer.
- */
+/* --check and --against. false: there is a problem, or that daemon does not answer. */
 bool check_file(const struct options *options);
 
-/*
- * ---- lint ----
- *
- * The warnings of --check: valid settings that are probably a mistake.
- */
+/* ---- warnings: valid settings that are probably a mistake ---- */
 
 /* users: those of auth_file; NULL: they could not be read. */
 void lint(const struct config *config, const struct users *users, struct problems *problems);
 
 /*
- * ---- preflight ----
+ * ---- what would fail at the start or at the first login ----
  *
- * Finds what would fail at the start or at the first login, without doing it: no file is
- * created, no socket is opened.
+ * No file is created, no socket is opened.
  */
 
 /* With the rights of the daemon's user: privileges_borrow(). */
 void preflight_files(const struct config *config, struct problems *problems);
 
-/*
- * Checks settings that prevent lookups of users, or logins. users: those of auth_file;
- * NULL: they could not be read, which was reported already.
- */
+/* Lookups of users, and logins. users: of auth_file; NULL: they could not be read. */
 void preflight_logins(const struct config *config, const struct users *users,
                       struct problems *problems);
 
-/*
- * ---- listing ----
- *
- * Users and rules as lists of lines, to count what a reload changes.
- */
+/* ---- users and rules as lists of lines, to count what a reload changes ---- */
 
 struct listing {
 	char **lines;
@@ -75,10 +58,7 @@ void listing_add_rules(struct listing *listing, const struct hba *hba);
 /* Adds a rule. columns: those of SHOW HBA from type to options; each may be NULL. */
 void listing_add_rule(struct listing *listing, const char *const *columns, size_t count);
 
-/*
- * Sorts the lists and adds a text like "9 rules (2 new, 1 gone)". what: "rule". false:
- * nothing is added, because the lists are equal or there was no memory.
- */
+/* Sorts both, and adds "9 rules (2 new, 1 gone)" (what: "rule"). false: they are equal. */
 bool listing_compare(struct listing *old, struct listing *fresh, const char *what, struct buf *out);
 
 /* How many lines of `fresh` are not in `old`. 0 if there was no memory. */

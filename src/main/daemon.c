@@ -155,7 +155,6 @@ static bool make_web_server(struct daemon *daemon, struct err *err)
 	               &(struct web_with){
 			   .log = daemon->log,
 			   .main_loop = daemon->loop,
-			   .lanes = &daemon->lanes,
 			   .console = daemon->console,
 			   .handshakes = daemon->handshakes,
 			   .config = daemon->config,
@@ -260,7 +259,7 @@ bool daemon_free(struct daemon **daemonp)
 	handover_free(&daemon->handover);
 	LANES_EACH(lane, &daemon->lanes)
 	lane_close(lane);
-	lifecycle_free_console(daemon);
+	console_free(&daemon->console);
 	doors_free(daemon);
 	have_threads_ended = free_threads(daemon);
 	web_free(&daemon->web);

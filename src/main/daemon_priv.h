@@ -133,10 +133,7 @@ void takeover_free(struct successor **successor);
 
 /* ---- apply.c: at the start, by RELOAD and by SET ---- */
 
-/*
- * Gives each module its part of daemon->config, and the users, rules and certificates.
- * proxies: owned from now on; NULL: those in force are kept. Cannot fail.
- */
+/* To all modules. proxies: owned from now on; NULL: those in force are kept. Cannot fail. */
 void apply_settings(struct daemon *daemon, struct ranges *proxies);
 
 /* Applies a new configuration; owns the reference and the parts. Cannot fail. */
@@ -180,32 +177,20 @@ void main_drain_stop(struct daemon *daemon);
 void lifecycle_ready(struct daemon *daemon);
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);
 bool lifecycle_make_console(struct daemon *daemon, struct err *err);
-void lifecycle_free_console(struct daemon *daemon);
 
 /* ---- daemon.c ---- */
 
-/*
- * Opens everything: loop, resolver, listeners. Takes over what is loaded, and
- * the given sockets; log and options are borrowed. takeover: the listening
- * sockets of the old process; fd -1: there is none. NULL: *err has the reason.
- */
+/* Takes what is loaded, and the sockets; takeover with fd -1: there is none. NULL: see *err. */
 struct daemon *daemon_new(struct log *log, const struct options *options, struct loaded *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err);
 
-/*
- * Takes over the connections of another process, which keeps running until the hand-over is
- * certain. No client is accepted before. false: *err has the reason, and the other process
- * still has everything.
- */
+/* Before any client is accepted. false: see *err; the other process still has everything. */
 bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err);
 
 /* Tells the service manager that the daemon is ready, and runs until the loop is stopped. */
 void daemon_run(struct daemon *daemon);
 
-/*
- * Closes and frees everything. *daemon may be NULL, and becomes NULL. false: a helper thread still
- * waits for PAM or LDAP, so the process must end by _exit().
- */
+/* Accepts NULL. false: a thread still waits for PAM or LDAP, so the process must end by _exit(). */
 bool daemon_free(struct daemon **daemon);
 
 /* ---- lane.c: makes lanes, see pgweir/client/lanes.h ---- */

@@ -28,10 +28,7 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 	door->daemon->deal(door->daemon, fd, peer, door->gate);
 }
 
-/*
- * No descriptor is left: closes a client that has not logged in, so that a waiting one is
- * accepted.
- */
+/* No descriptor is left: a client that has not logged in makes room for one that waits. */
 static void on_shortage(void *arg)
 {
 	struct daemon *daemon = ((struct door *)arg)->daemon;
@@ -146,10 +143,7 @@ static void say_whose(const struct config_listener *entry, struct err *err)
 
 /* ---- at the start ---- */
 
-/*
- * Takes the sockets for a door, from what the service manager has opened: those that have its name;
- * for the main listener those that have the name of none. Returns their number.
- */
+/* Those with the door's name; for the main listener, with the name of no listener. */
 static unsigned int take_given(const struct daemon *daemon, const struct config_listener *entry,
                                struct handed_sockets *sockets, int *taken)
 {
@@ -402,21 +396,6 @@ void doors_set_options(struct daemon *daemon)
 	TAILQ_FOREACH (door, &daemon->doors, node)
 		listener_set_options(door->listener, &daemon->lanes.at[0].pools->server_sockets,
 		                     daemon->config->tcp_defer_accept);
-}
-
-int doors_fd(struct daemon *daemon, size_t index, struct address *address, const char **name)
-{
-	const struct door *door;
-	int fd;
-
-	TAILQ_FOREACH (door, &daemon->doors, node) {
-		for (size_t i = 0; (fd = listener_fd(door->listener, i, address)) >= 0; i++) {
-			*name = door->gate ? door->gate->name : "";
-			if (index-- == 0)
-				return fd;
-		}
-	}
-	return -1;
 }
 
 bool doors_show(struct daemon *daemon, size_t index, struct listener_shown *shown)

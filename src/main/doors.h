@@ -27,10 +27,7 @@ struct door {
 
 TAILQ_HEAD(door_list, door);
 
-/*
- * Makes and opens all of them. Takes the gates, and the sockets that it can use. false: *err has
- * the reason; doors_free() is still to be called.
- */
+/* Takes the gates, and what it can use of the sockets. doors_free() is to be called in any case. */
 bool doors_open(struct daemon *daemon, struct gates *gates, struct handed_sockets *given,
                 struct takeover *takeover, struct err *err);
 void doors_free(struct daemon *daemon);
@@ -81,9 +78,6 @@ static inline void doors_own_files(struct door_list *doors, bool are_ours)
 }
 
 void doors_set_options(struct daemon *daemon);
-
-/* As listener_fd(), for the sockets of all. *name: "" for those of the main listener. */
-int doors_fd(struct daemon *daemon, size_t index, struct address *address, const char **name);
 
 /* See struct console_with, listener. */
 bool doors_show(struct daemon *daemon, size_t index, struct listener_shown *shown);

@@ -486,15 +486,18 @@ static bool send_hello(struct handover *handover)
 		.is_given = listener_is_given(TAILQ_FIRST(&daemon->doors)->listener),
 	};
 	struct buf record = { 0 };
+	const struct door *door;
 	struct address address;
-	const char *name;
 	int fd;
 
 	record_write(&record, &hello_record_table, &hello);
 	channel_send_record(channel, HANDOVER_HELLO, &record, -1);
 	buf_free(&record);
-	for (size_t i = 0; (fd = doors_fd(daemon, i, &address, &name)) >= 0; i++)
-		channel_send(channel, HANDOVER_LISTENER, bytes_text(name), fd);
+	TAILQ_FOREACH (door, &daemon->doors, node) {
+		for (size_t i = 0; (fd = listener_fd(door->listener, i, &address)) >= 0; i++)
+			channel_send(channel, HANDOVER_LISTENER,
+			             bytes_text(door->gate ? door->gate->name : ""), fd);
+	}
 	return channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
 }
 

@@ -187,15 +187,7 @@ unsigned int processors_count(const char *root)
 	return least == UINT_MAX || least == 0 ? 1 : least;
 }
 
-/*
- * ---- lanes ----
- *
- * Lanes: made and freed, and the letters with which main gives them connections.
- *
- * Hard here: a lane's callbacks run in its own thread, and the listener belongs to the main thread.
- */
-
-/* ---- connections ---- */
+/* ---- connections: a lane's callbacks run in its thread, the listener in the main thread ---- */
 
 /* A connection, or a client, on its way to a lane. */
 struct delivery {

@@ -17,10 +17,7 @@
 
 /* ---- a new snapshot ---- */
 
-/*
- * Reads the certificates and opens the log first: their files may be bad. Takes over the
- * configuration, and users and rules.
- */
+/* Reads files and opens the log before anything changes. Takes users and rules of `loaded`. */
 static bool change_config(struct daemon *daemon, const struct config *config, struct loaded *loaded,
                           struct err *err)
 {
@@ -57,10 +54,7 @@ static void report(struct daemon *daemon, const struct problems *problems, struc
 		        problems->count ? problems->texts[0] : "out of memory");
 }
 
-/*
- * Where the changes of a reload are reported: as lines to the console that asked for it, by
- * name to the log.
- */
+/* The changes of a reload: as lines to the console that asked for it, by name to the log. */
 struct telling {
 	config_tell *tell; /* NULL: no console asked */
 	void *arg;
@@ -284,10 +278,7 @@ static void on_announced(struct timer *timer)
 	begin_stop(container_of(timer, struct daemon, announced));
 }
 
-/*
- * Load balancers learn by their probes, or from a cluster that ends this process, that it is not
- * ready, and send clients until then.
- */
+/* Until load balancers have learned by their probes that it is not ready, they send clients. */
 static void announce_stop(struct daemon *daemon, usec_t limit)
 {
 	long long seconds = (limit + USEC_PER_SEC - 1) / USEC_PER_SEC;
@@ -400,17 +391,6 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 
 /* ---- the console ---- */
 
-static const struct config *config_in_force(struct daemon *daemon) { return daemon->config; }
-
-static const struct config *config_wanted(struct daemon *daemon) { return daemon->wanted; }
-
-static int listening(struct daemon *daemon, size_t index, struct address *address)
-{
-	const char *name;
-
-	return doors_fd(daemon, index, address, &name);
-}
-
 static void on_period(struct daemon *daemon, const char *text)
 {
 	notify_send(&daemon->notify, "STATUS=%s", text);
@@ -426,8 +406,8 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.lanes = &daemon->lanes,
 		.watches = &daemon->watches,
 		.daemon = daemon,
-		.config = config_in_force,
-		.wanted = config_wanted,
+		.config = &daemon->config,
+		.wanted = &daemon->wanted,
 		.why_held = set_why_held,
 		.reload = reload,
 		.set = set_setting,
@@ -438,7 +418,6 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.hand_over = handover_start,
 		.drain = main_drain_begin,
 		.drain_end = main_drain_end,
-		.listening = listening,
 		.listener = doors_show,
 		.certificate = certificates_show,
 		.on_period = on_period,
@@ -447,5 +426,3 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 	    err);
 	return daemon->console != NULL;
 }
-
-void lifecycle_free_console(struct daemon *daemon) { console_free(&daemon->console); }

@@ -69,16 +69,27 @@ static bool follows_state(const struct config *config, const struct config_datab
 
 #define NOTHING_FOLLOWS "has no effect: no pool is in transaction mode with session_state = follow"
 
+/* A setting that has no effect, or not what it seems to say. */
+struct doubt {
+	bool is_so;
+	const char *setting; /* the warning has this setting's file and line */
+	const char *says;
+};
+
+static void tell_doubts(const struct config *config, const struct doubt *doubts, size_t count,
+                        struct problems *problems)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (doubts[i].is_so)
+			problems_warn(problems, config_source_pos(config, doubts[i].setting),
+			              "%s %s", doubts[i].setting, doubts[i].says);
+	}
+}
+
 static void lint_pairs(const struct config *config, struct problems *problems)
 {
 	bool is_by_hba = config->auth_type == AUTH_METHOD_HBA;
-	bool follows = some_pool(config, follows_state);
-	bool is_state_written = is_written(config, "session_state");
-	const struct {
-		bool is_so;
-		const char *setting; /* the warning has this setting's file and line */
-		const char *says;
-	} doubts[] = {
+	const struct doubt doubts[] = {
 		{ config->reserve_pool_size > 0 && config->reserve_pool_timeout == 0,
 		  "reserve_pool_size",
 		  "is never used: reserve_pool_timeout is 0, which means no reserve" },
@@ -112,6 +123,19 @@ static void lint_pairs(const struct config *config, struct problems *problems)
 		{ config->proxy_protocol == PROXY_PROTOCOL_OFF &&
 		      config->proxy_protocol_from.count > 0,
 		  "proxy_protocol_from", "has no effect: proxy_protocol is off" },
+		/* As a number it is a size, and so small a table shows next to nothing. */
+		{ config->track_statements > 0 && config->track_statements < 10, "track_statements",
+		  "is the number of statements that are kept: on means 5000" },
+	};
+
+	tell_doubts(config, doubts, sizeof(doubts) / sizeof(doubts[0]), problems);
+}
+
+static void lint_sessions(const struct config *config, struct problems *problems)
+{
+	bool follows = some_pool(config, follows_state);
+	bool is_state_written = is_written(config, "session_state");
+	const struct doubt doubts[] = {
 		{ config->session_audit && !some_pool(config, has_sessions), "session_audit",
 		  "has no effect: no pool is in session mode" },
 		{ is_state_written && !some_pool(config, has_no_sessions), "session_state",
@@ -125,9 +149,6 @@ static void lint_pairs(const struct config *config, struct problems *problems)
 		      !follows,
 		  "pin_idle_timeout", NOTHING_FOLLOWS },
 		{ config->pin_functions.count > 0 && !follows, "pin_functions", NOTHING_FOLLOWS },
-		/* As a number it is a size, and so small a table shows next to nothing. */
-		{ config->track_statements > 0 && config->track_statements < 10, "track_statements",
-		  "is the number of statements that are kept: on means 5000" },
 		{ config->default_pool_size > 1 &&
 		      config->max_pinned_servers >= config->default_pool_size,
 		  "max_pinned_servers",
@@ -135,11 +156,7 @@ static void lint_pairs(const struct config *config, struct problems *problems)
 		  "others wait" },
 	};
 
-	for (size_t i = 0; i < sizeof(doubts) / sizeof(doubts[0]); i++) {
-		if (doubts[i].is_so)
-			problems_warn(problems, config_source_pos(config, doubts[i].setting),
-			              "%s %s", doubts[i].setting, doubts[i].says);
-	}
+	tell_doubts(config, doubts, sizeof(doubts) / sizeof(doubts[0]), problems);
 }
 
 static bool is_followed(const struct config *config, const char *name)
@@ -330,6 +347,7 @@ static void lint_descriptors(const struct config *config, struct problems *probl
 void lint(const struct config *config, const struct users *users, struct problems *problems)
 {
 	lint_pairs(config, problems);
+	lint_sessions(config, problems);
 	lint_ignored(config, problems);
 	lint_entries(config, problems);
 	certificates_judge(config, problems);

@@ -29,10 +29,7 @@ static bool check_options(const struct config *config, enum auth_method method, 
 	       err_prefix(err, "%s: ", row->setting);
 }
 
-/*
- * Checks the options of auth_type ldap and pam, even if auth_type is another one: SET may
- * change that. false: *err begins with the setting's name.
- */
+/* Of all methods: SET may change auth_type. false: *err begins with the setting's name. */
 static bool load_check_options(const struct config *config, struct err *err)
 {
 	for (int method = 0; method < AUTH_METHODS; method++) {
@@ -43,6 +40,11 @@ static bool load_check_options(const struct config *config, struct err *err)
 	return true;
 }
 
+void load_complain(const struct config *config, struct problems *problems, const struct err *err)
+{
+	problems_add(problems, config_source_pos_of_text(config, err->text), "%s", err->text);
+}
+
 bool load_hba(const struct config *config, struct hba **hba, struct problems *problems)
 {
 	struct err err;
@@ -50,7 +52,7 @@ bool load_hba(const struct config *config, struct hba **hba, struct problems *pr
 
 	*hba = NULL;
 	if (!is_good)
-		problems_add(problems, config_source_pos_of_text(config, err.text), "%s", err.text);
+		load_complain(config, problems, &err);
 	if (config->auth_type != AUTH_METHOD_HBA)
 		return is_good;
 	if (!*config->auth_hba_file)
@@ -93,10 +95,7 @@ bool load_needs_users(const struct config *config)
 	return !auth_methods[config->auth_type].needs_no_file;
 }
 
-/*
- * The users of auth_file; an empty set if auth_type does not need the file. NULL: *err has
- * the reason.
- */
+/* An empty set if auth_type does not need the file. NULL: *err has the reason. */
 static struct users *load_users(const struct config *config, struct err *err)
 {
 	if (load_needs_users(config) && config->auth_file && *config->auth_file)
@@ -306,16 +305,15 @@ struct tls_sets tls_sets_hold(const struct tls_sets *other)
 	};
 }
 
-void tls_sets_judge(const struct config *config, void (*report)(void *arg, const struct err *err),
-                    void *arg)
+void tls_sets_judge(const struct config *config, struct problems *problems)
 {
 	struct tls_sets sets = { 0 };
 	struct err err;
 
 	if (!make_client(&sets.client, config, &err))
-		report(arg, &err);
+		load_complain(config, problems, &err);
 	if (!make_server(&sets.server, config, &err))
-		report(arg, &err);
+		load_complain(config, problems, &err);
 	tls_sets_done(&sets);
 }
 
@@ -407,15 +405,6 @@ static bool make_rules(struct hba **hba, const struct config *config, const stru
 	return *hba != NULL;
 }
 
-static struct users *make_users(const struct config *config, struct err *err)
-{
-	struct users *users = load_users(config, err);
-
-	if (!users)
-		err_prefix(err, "auth_file: ");
-	return users;
-}
-
 static bool make_logins(struct parts *parts, const struct config *fresh,
                         const struct config *running, const struct logger *logger, struct err *err)
 {
@@ -430,8 +419,9 @@ static bool make_logins(struct parts *parts, const struct config *fresh,
 		hba = hba_hold(parts->hba);
 	else if (!make_rules(&hba, fresh, logger, err))
 		return false;
-	users = has_same_users ? users_hold(parts->users) : make_users(fresh, err);
+	users = has_same_users ? users_hold(parts->users) : load_users(fresh, err);
 	if (!users) {
+		err_prefix(err, "auth_file: ");
 		hba_release(&hba);
 		return false;
 	}
@@ -442,11 +432,7 @@ static bool make_logins(struct parts *parts, const struct config *fresh,
 	return true;
 }
 
-/*
- * ---- listeners ----
- *
- * An entry of [listeners] with the settings that it changes must fit together as the settings do.
- */
+/* ---- entries of [listeners]: they must fit together as the settings do ---- */
 
 static bool is_address(const char *word, uint16_t port)
 {

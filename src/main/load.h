@@ -45,10 +45,7 @@ bool load_proxies(const struct config *config, struct ranges **proxies, struct e
 /* *hba is NULL if auth_type is not hba. false: *problems has the errors. */
 bool load_hba(const struct config *config, struct hba **hba, struct problems *problems);
 
-/*
- * All entries of [listeners], without TLS. hba: the rules of *config, which they may share. false:
- * *problems has the errors.
- */
+/* All [listeners], without TLS. hba: rules that they may share. false: *problems has the errors. */
 bool load_gates(const struct config *config, const struct hba *hba, struct gates *gates,
                 struct problems *problems);
 
@@ -58,6 +55,9 @@ bool load_gates(const struct config *config, const struct hba *hba, struct gates
  */
 bool load_gate_tls(struct gate_rules *rules, struct tls_context *main, struct tls_context *old,
                    struct err *err);
+
+/* Adds an error that begins with a setting's name, with the file and line of that setting. */
+void load_complain(const struct config *config, struct problems *problems, const struct err *err);
 
 /* Whether auth_type, or that of a listener, needs auth_file. */
 bool load_needs_users(const struct config *config);
@@ -97,9 +97,8 @@ bool tls_sets_make(struct tls_sets *sets, const struct config *config, const str
 /* A copy with its own references. */
 struct tls_sets tls_sets_hold(const struct tls_sets *other);
 
-/* Makes both contexts only to report their errors. Each error begins with a setting's name. */
-void tls_sets_judge(const struct config *config, void (*report)(void *arg, const struct err *err),
-                    void *arg);
+/* Makes both contexts only to report their errors. */
+void tls_sets_judge(const struct config *config, struct problems *problems);
 
 /* Releases both. */
 void tls_sets_done(struct tls_sets *sets);
@@ -107,9 +106,8 @@ void tls_sets_done(struct tls_sets *sets);
 /*
  * ---- parts ----
  *
- * What must be made of a configuration before it is applied: users, rules,
- * certificates, proxies. The settings of one part only fit together, such as a certificate
- * and its key.
+ * What must be made of a configuration before it is applied. The settings of one part only fit
+ * together, such as a certificate and its key.
  */
 
 enum part { PART_LOGINS, PART_CLIENT_TLS, PART_SERVER_TLS, PART_PROXIES, PART_WEB, PARTS };

@@ -59,10 +59,7 @@ static bool enter_background(const struct options *options, const struct config 
 	return is_free && (!options->daemon || daemonize(err));
 }
 
-/*
- * Keeps secrets out of core dumps, and the memory closed to other processes. Not with a
- * sanitizer, which must be able to examine its own process.
- */
+/* No secrets in core dumps, and no reader of our memory but a sanitizer. */
 static void close_memory(const struct config *config)
 {
 #ifdef PGWEIR_SANITIZED
@@ -86,10 +83,7 @@ static bool take_over(struct daemon *daemon, struct takeover *takeover, const ch
 	return true;
 }
 
-/*
- * Runs the daemon until it stops. Takes over the references. *may_exit: false if the process must
- * end by _exit().
- */
+/* Takes over the references. *may_exit: false if the process must end by _exit(). */
 static bool run(struct log *log, const struct options *options, struct loaded *loaded,
                 struct handed_sockets *given, struct takeover *takeover, bool *may_exit,
                 struct err *err)

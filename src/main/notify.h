@@ -33,12 +33,7 @@ void notify_send(const struct notify *notify, const char *format, ...)
 
 void notify_close(struct notify *notify);
 
-/*
- * ---- activation ----
- *
- * Socket activation: listening sockets that the service manager has opened, by the protocol
- * of sd_listen_fds(3).
- */
+/* ---- sockets that the service manager has opened: sd_listen_fds(3) ---- */
 
 #define ACTIVATION_MAX 64
 

@@ -35,16 +35,10 @@ struct options {
 	int verbosity; /* how many -v */
 };
 
-/*
- * Fills *options. Its texts point into argv, which may be reordered. false: pass *err to
- * options_print_error() and exit with status 1.
- */
+/* Texts point into argv, which may be reordered. false: see options_print_error(). */
 bool options_parse(struct options *options, int argc, char **argv, struct err *err);
 
-/*
- * `program` is argv[0]. If the program is called `pgbouncer`, the first line of the version
- * is that of SHOW VERSION.
- */
+/* program: argv[0]. That of `pgbouncer` prints the version as SHOW VERSION does. */
 void options_print_help(FILE *out, const char *program);
 void options_print_version(FILE *out, const char *program);
 

@@ -35,10 +35,7 @@ bool limits_raise(struct limits *limits, struct err *err)
 		return err_set(err, ERR_SYSTEM, "cannot read the limit on open files: %s",
 		               strerror(errno));
 	raised = (struct rlimit){ .rlim_cur = files.rlim_max, .rlim_max = files.rlim_max };
-	/*
-	 * If there is no hard limit, the kernel may still refuse (fs.nr_open). Then the soft limit
-	 * stays.
-	 */
+	/* without a hard limit the kernel may refuse (fs.nr_open): then the soft one stays */
 	if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
 		files = raised;
 	limits->files = count_of(files.rlim_cur);
@@ -82,12 +79,7 @@ void limits_report(const struct limits *limits, unsigned long expected, const st
 		            expected, soft);
 }
 
-/*
- * ---- privileges ----
- *
- * Gives up root. The groups are changed first, since only root may change them. At the end
- * it is checked that the process cannot become root again.
- */
+/* ---- privileges: the groups are changed first, since only root may change them ---- */
 
 static bool become(const struct passwd *entry, struct err *err)
 {
@@ -180,8 +172,7 @@ void privileges_return(const struct privileges *own)
 /*
  * ---- daemonize ----
  *
- * Goes to the background with two forks. The child begins a session. The grandchild is not
- * the leader of the session, so it can never get a controlling terminal again.
+ * The child begins a session. The grandchild is not its leader, so it never gets a terminal again.
  */
 
 static void silence_stdio(int null)
@@ -237,10 +228,10 @@ bool daemonize(struct err *err)
 }
 
 /*
- * ---- pidfile ----
+ * ---- the pid file ----
  *
- * Hard here: a file left behind by another process may have our own process id, because in
- * a container process ids begin again after a restart. That is not another running process.
+ * Hard here: a file of another process may have our own process id, because in a container these
+ * begin again after a restart.
  */
 
 /* 0: there is no such file. -1: it cannot be read, or has no number; *err has the reason. */

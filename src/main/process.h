@@ -65,11 +65,7 @@ void privileges_return(const struct privileges *own);
  */
 bool daemonize(struct err *err);
 
-/*
- * ---- pidfile ----
- *
- * The pid file: has the process id of the daemon, and prevents the start of a second one.
- */
+/* ---- the pid file, which prevents the start of a second daemon ---- */
 
 /*
  * Whether `path` can be used. false: its process is running, or the file has no process id;

@@ -10,18 +10,13 @@
 #include "pgweir/base/container_of.h"
 
 /*
- * ---- SUSPEND ----
- *
- * SUSPEND: all connections come to rest between two messages, and stay at rest.
+ * ---- SUSPEND: all connections come to rest between two messages, and stay at rest ----
  *
  *   NONE --> QUIESCING --[all at rest, or suspend_timeout]--> DONE --> NONE
  *
- * Hard here: a connection may be in the middle of a message of any length, and only its
- * peer decides when the message ends. So all connections are looked at again and again. The
- * cost grows with their number, but only while connections are brought to rest.
- *
- * During QUIESCING new connections are accepted, because a cancel request may be needed to
- * complete it. In DONE they wait in the backlog.
+ * Hard here: only its peer decides when a message ends, so all connections are looked at again and
+ * again. During QUIESCING new ones are accepted, because a cancel request may be needed to complete
+ * it. In DONE they wait in the backlog.
  */
 
 #define LOOK_PERIOD (USEC_PER_SEC / 50)
@@ -110,15 +105,11 @@ void suspend_end(struct daemon *daemon)
 }
 
 /*
- * ---- DRAIN ----
- *
- * DRAIN for the process: the listener, the service manager, the deadline and the log.
- * client/clients_stop.c disconnects the clients of each lane.
+ * ---- DRAIN; client/clients_stop.c disconnects the clients of each lane ----
  *
  * Hard here: the order. The port is left to other instances before the first client is
- * disconnected, so that clients do not reconnect here. The DRAIN is marked as active before
- * the last connections are accepted, so that their logins are refused with a request to try
- * again.
+ * disconnected, so that clients do not reconnect here. The DRAIN is marked as active before the
+ * last connections are accepted, so that their logins are refused with a request to try again.
  */
 
 #define REPORT_PERIOD (10 * USEC_PER_SEC)
@@ -318,11 +309,7 @@ void stop_watching(struct daemon *daemon)
 	daemon->shutdown = SHUTDOWN_NONE;
 }
 
-/*
- * SHUTDOWN_CLIENTS waits for all clients that have connected before, even if their login is
- * not complete, or if the kernel still has the connection in the backlog. SHUTDOWN_SERVERS
- * waits for no client.
- */
+/* SHUTDOWN_CLIENTS waits for all that have connected before, those in the backlog too. */
 static void stop_accepting(struct daemon *daemon, enum shutdown_state how)
 {
 	bool is_first = !daemon->lanes.at[0].clients->is_shutting_down;

@@ -20,12 +20,7 @@
 
 #include "daemon_priv.h"
 
-/*
- * ---- the sockets ----
- *
- * Begins a take-over: sends TAKEOVER to the console of the running process, which answers
- * with an error or with its listening sockets.
- */
+/* ---- the sockets: the answer to TAKEOVER is an error, or the listening sockets ---- */
 
 #define ANSWER_LIMIT (5 * USEC_PER_SEC)
 
@@ -145,10 +140,7 @@ static bool ask_for_it(struct takeover *takeover, const char *path, const char *
 	return take_answers(takeover, err);
 }
 
-/*
- * Asks for our version of a hand-over; a release that refuses it is asked for the plain format. The
- * error is about our version.
- */
+/* In the plain format, if our version is refused. The error is about our version. */
 static bool ask_for_either(struct takeover *takeover, const char *path, struct err *err)
 {
 	char version[HANDOVER_VERSION_SIZE];
@@ -196,9 +188,7 @@ void takeover_end(struct takeover *takeover)
 }
 
 /*
- * ---- dealing ----
- *
- * Deals the records of a round to the lanes. The old process may have had any number of lanes.
+ * ---- the records of a round are dealt to the lanes; the old process may have had any number ----
  *
  *   a client              the lane to which its cancel key leads
  *   a listening client    the lane of its listening connection
@@ -215,16 +205,16 @@ static struct bytes body_of(const struct channel_message *message)
 	return buf_bytes(&message->body);
 }
 
+static void take(struct pools_arrival *arrival, struct channel_message *message)
+{
+	pools_take(arrival, message->kind, body_of(message), &message->fd);
+}
+
 static void deal_to_all(const struct lanes *lanes, struct pools_arrival *arrivals,
                         struct channel_message *message)
 {
 	for (unsigned int i = 0; i < lanes->count; i++)
-		pools_take(&arrivals[i], message->kind, body_of(message), &message->fd);
-}
-
-static void deal_pool(struct pools_arrival *arrival, struct channel_message *message)
-{
-	pools_take(arrival, HANDOVER_POOL, body_of(message), &message->fd);
+		take(&arrivals[i], message);
 }
 
 static struct lane *lane_of_next_client(const struct lanes *lanes,
@@ -262,12 +252,6 @@ static struct lane *lane_in_need(const struct lanes *lanes, struct bytes body)
 	return found;
 }
 
-static void deal_server(struct lane *lane, struct pools_arrival *arrivals,
-                        struct channel_message *message)
-{
-	pools_take(&arrivals[lane->number], HANDOVER_SERVER, body_of(message), &message->fd);
-}
-
 /* Those that are not idle. */
 static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arrivals,
                           struct channel_messages *round)
@@ -278,11 +262,11 @@ static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arriv
 		if (message->kind == HANDOVER_CLIENT)
 			deal_client(lanes, arrivals, message);
 		else if (message->kind == HANDOVER_POOL)
-			deal_pool(&arrivals[0], message);
+			take(&arrivals[0], message);
 		else if (message->kind != HANDOVER_SERVER)
 			deal_to_all(lanes, arrivals, message);
 		else if (handover_server_is_lent(body_of(message)))
-			deal_server(lane_of_next_client(lanes, round, i), arrivals, message);
+			take(&arrivals[lane_of_next_client(lanes, round, i)->number], message);
 	}
 }
 
@@ -294,13 +278,13 @@ static void deal_rest(const struct lanes *lanes, struct pools_arrival *arrivals,
 		struct channel_message *message = &round->at[i];
 
 		if (message->kind == HANDOVER_SERVER && message->fd >= 0)
-			deal_server(lane_in_need(lanes, body_of(message)), arrivals, message);
+			take(&arrivals[lane_in_need(lanes, body_of(message))->number], message);
 	}
 	for (size_t i = 0; i < round->count; i++) {
 		if (round->at[i].kind != HANDOVER_POOL)
 			continue;
 		for (unsigned int lane = 1; lane < lanes->count; lane++)
-			deal_pool(&arrivals[lane], &round->at[i]);
+			take(&arrivals[lane], &round->at[i]);
 	}
 }
 
@@ -322,18 +306,14 @@ static void takeover_deal(const struct lanes *lanes, struct pools_arrival *arriv
 /*
  * ---- rounds ----
  *
- * The new process of a take-over: receives the connections of the old one.
- *
  *   GO --> records and descriptors, END --> all of them judged --> ACCEPTED --> YOURS --> used
  *
- * No record is used before YOURS: until then the old process may continue with all
- * connections, and must find each of them unchanged. So if something fails here before, it
- * is enough to close our descriptors.
+ * No record is used before YOURS: until then the old process may continue with all connections,
+ * and must find each of them unchanged. If something fails here before, we close our descriptors.
  *
- * Later rounds have connections that were not at rest before. A round is received in one
- * go. If one of them fails, the old process serves its connections to their end. As it would accept
- * clients again if this process closed the channel, that stays open until the old process has
- * ended.
+ * Later rounds have connections that were not at rest before. If one of them fails, the old process
+ * serves its connections to their end. As it would accept clients again if this process closed the
+ * channel, that stays open until the old process has ended.
  */
 
 /* How long the old process may be silent. */
@@ -380,10 +360,7 @@ enum round_end {
 	ROUND_LOST     /* the channel has failed */
 };
 
-/*
- * Receives and judges records up to END or DONE: ROUND_USED or ROUND_LAST. Those behind a record
- * that is refused are only read.
- */
+/* Up to END or DONE: ROUND_USED or ROUND_LAST. Those behind a refused record are only read. */
 static enum round_end receive(struct successor *successor, struct channel_messages *round,
                               struct err *err)
 {

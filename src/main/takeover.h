@@ -24,10 +24,7 @@ struct takeover {
 	bool is_plain; /* it hands over in the plain format */
 };
 
-/*
- * Finds the running process and gets its listening sockets. That process continues to
- * serve. false: *err has the reason why it refuses. true with fd -1: no process is running.
- */
+/* That process goes on to serve. false: *err says why it refuses. true with fd -1: none runs. */
 bool takeover_begin(struct takeover *takeover, const struct config *config, struct err *err);
 
 /* Closes what was not used. The old process continues, unless it has stopped already. */

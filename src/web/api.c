@@ -169,10 +169,7 @@ static void on_api_piece(void *arg, enum reader_result result, struct bytes piec
 
 /* ---- the request ---- */
 
-/*
- * Adds a word as the console reads it, with quotes if it has other signs than those of names.
- * false: it is not well encoded.
- */
+/* As the console reads a word, with quotes if it needs them. false: it is not well encoded. */
 static bool add_decoded(struct buf *words, struct bytes text, bool is_form)
 {
 	struct buf decoded = { 0 };

@@ -144,10 +144,7 @@ static void send_bytes(struct connection *connection, struct bytes bytes)
 		close_connection(connection);
 }
 
-/*
- * Nothing here may be read by a page of another origin, shown in its frame, or taken for a script
- * of it. What is shown is of this moment, so nothing is stored.
- */
+/* No page of another origin may read it, show it in a frame or run it, and nothing is stored. */
 static void add_head(struct connection *connection, const struct answer_head *head, struct buf *out)
 {
 	time_t now = time(NULL);

@@ -10,6 +10,7 @@
 	{                                                              \
 		name, help, column, key, METRIC_##type, METRIC_##value \
 	}
+/* Without a help, that of the column. */
 #define GAUGE(name, column, help) METRIC(name, help, column, NULL, GAUGE, NUMBER)
 #define COUNTER(name, column, help) METRIC(name, help, column, NULL, COUNTER, NUMBER)
 #define SECONDS(name, column, help) METRIC(name, help, column, NULL, COUNTER, MICROSECONDS)
@@ -48,74 +49,52 @@ static const struct metric of_config[] = {
 };
 
 static const struct metric of_databases[] = {
-	GAUGE("pgbouncer_databases_pool_size", "pool_size",
-	      "Maximum number of server connections of a pool."),
-	GAUGE("pgbouncer_databases_reserve_pool", "reserve_pool_size",
-	      "Maximum number of additional server connections of a pool."),
-	GAUGE("pgbouncer_databases_max_connections", "max_connections",
-	      "Maximum number of server connections of the database; 0: no limit."),
-	GAUGE("pgbouncer_databases_current_connections", "current_connections",
-	      "Number of server connections of the database."),
-	GAUGE("pgbouncer_databases_paused", "paused", "1: the database is paused."),
-	GAUGE("pgbouncer_databases_disabled", "disabled", "1: the database is disabled."),
+	GAUGE("pgbouncer_databases_pool_size", "pool_size", NULL),
+	GAUGE("pgbouncer_databases_reserve_pool", "reserve_pool_size", NULL),
+	GAUGE("pgbouncer_databases_max_connections", "max_connections", NULL),
+	GAUGE("pgbouncer_databases_current_connections", "current_connections", NULL),
+	GAUGE("pgbouncer_databases_paused", "paused", NULL),
+	GAUGE("pgbouncer_databases_disabled", "disabled", NULL),
 };
 
 static const struct metric of_pools[] = {
-	GAUGE("pgbouncer_pools_client_active_connections", "cl_active",
-	      "Clients that do not wait for a server."),
-	GAUGE("pgbouncer_pools_client_waiting_connections", "cl_waiting",
-	      "Clients that wait for a server."),
-	GAUGE("pgbouncer_pools_client_active_cancel_connections", "cl_active_cancel_req",
-	      "Cancel requests that were sent to PostgreSQL."),
-	GAUGE("pgbouncer_pools_client_waiting_cancel_connections", "cl_waiting_cancel_req",
-	      "Cancel requests that wait for a connection."),
-	GAUGE("pgbouncer_pools_server_active_connections", "sv_active",
-	      "Server connections that work for a client."),
-	GAUGE("pgbouncer_pools_server_active_cancel_connections", "sv_active_cancel",
-	      "Server connections that send a cancel request."),
-	GAUGE("pgbouncer_pools_server_being_canceled_connections", "sv_being_canceled",
-	      "Server connections whose query is being canceled."),
-	GAUGE("pgbouncer_pools_server_idle_connections", "sv_idle",
-	      "Server connections that are idle and can be used at once."),
-	GAUGE("pgbouncer_pools_server_used_connections", "sv_used",
-	      "Server connections that are idle and are checked before they are used."),
-	GAUGE("pgbouncer_pools_server_testing_connections", "sv_tested",
-	      "Server connections that are being reset or checked."),
-	GAUGE("pgbouncer_pools_server_login_connections", "sv_login",
-	      "Server connections that are logging in."),
-	GAUGE("pgbouncer_pools_client_maxwait_seconds", "maxwait",
-	      "How long the first client in the queue has waited, in whole seconds."),
+	GAUGE("pgbouncer_pools_client_active_connections", "cl_active", NULL),
+	GAUGE("pgbouncer_pools_client_waiting_connections", "cl_waiting", NULL),
+	GAUGE("pgbouncer_pools_client_active_cancel_connections", "cl_active_cancel_req", NULL),
+	GAUGE("pgbouncer_pools_client_waiting_cancel_connections", "cl_waiting_cancel_req", NULL),
+	GAUGE("pgbouncer_pools_server_active_connections", "sv_active", NULL),
+	GAUGE("pgbouncer_pools_server_active_cancel_connections", "sv_active_cancel", NULL),
+	GAUGE("pgbouncer_pools_server_being_canceled_connections", "sv_being_canceled", NULL),
+	GAUGE("pgbouncer_pools_server_idle_connections", "sv_idle", NULL),
+	GAUGE("pgbouncer_pools_server_used_connections", "sv_used", NULL),
+	GAUGE("pgbouncer_pools_server_testing_connections", "sv_tested", NULL),
+	GAUGE("pgbouncer_pools_server_login_connections", "sv_login", NULL),
+	GAUGE("pgbouncer_pools_client_maxwait_seconds", "maxwait", NULL),
 	{ "pgweir_pool_maxwait_seconds", "How long the first client in the queue has waited.",
 	  "maxwait", NULL, METRIC_GAUGE, METRIC_SUM_OF_TIME },
 };
 
 /* Two generations of the exporter's names: of SHOW STATS_TOTALS, and of SHOW STATS before. */
-#define STATS_METRICS(prefix)                                                                 \
-	COUNTER(prefix "queries_pooled_total", "query_count",                                 \
-	        "Number of queries (a pipeline up to its Sync counts as one)."),              \
-	    COUNTER(prefix "sql_transactions_pooled_total", "xact_count",                     \
-	            "Number of transactions."),                                               \
-	    COUNTER(prefix "server_assignments_total", "server_assignment_count",             \
-	            "Number of times a server was assigned to a client."),                    \
-	    SECONDS(prefix "queries_duration_seconds_total", "query_time",                    \
-	            "Time spent in queries, including the wait for a server."),               \
-	    SECONDS(prefix "server_in_transaction_seconds_total", "xact_time",                \
-	            "Time spent in transactions, including the wait for a server."),          \
-	    SECONDS(prefix "client_wait_seconds_total", "wait_time",                          \
-	            "Time that clients waited for a server."),                                \
-	    COUNTER(prefix "received_bytes_total", "bytes_received",                          \
-	            "Bytes received from clients."),                                          \
-	    COUNTER(prefix "sent_bytes_total", "bytes_sent", "Bytes received from servers."), \
-	    COUNTER(prefix "client_parses_total", "client_parse_count",                       \
-	            "Number of prepared statements created by clients."),                     \
-	    COUNTER(prefix "server_parses_total", "server_parse_count",                       \
-	            "Number of prepared statements created on servers."),                     \
-	    COUNTER(prefix "binds_total", "bind_count", "Number of prepared statements bound.")
+#define STATS_METRICS(prefix)                                                            \
+	COUNTER(prefix "queries_pooled_total", "query_count", NULL),                     \
+	    COUNTER(prefix "sql_transactions_pooled_total", "xact_count", NULL),         \
+	    COUNTER(prefix "server_assignments_total", "server_assignment_count", NULL), \
+	    SECONDS(prefix "queries_duration_seconds_total", "query_time",               \
+	            "Time spent in queries, including the wait for a server."),          \
+	    SECONDS(prefix "server_in_transaction_seconds_total", "xact_time",           \
+	            "Time spent in transactions, including the wait for a server."),     \
+	    SECONDS(prefix "client_wait_seconds_total", "wait_time",                     \
+	            "Time that clients waited for a server."),                           \
+	    COUNTER(prefix "received_bytes_total", "bytes_received", NULL),              \
+	    COUNTER(prefix "sent_bytes_total", "bytes_sent", NULL),                      \
+	    COUNTER(prefix "client_parses_total", "client_parse_count", NULL),           \
+	    COUNTER(prefix "server_parses_total", "server_parse_count", NULL),           \
+	    COUNTER(prefix "binds_total", "bind_count", NULL)
 
 static const struct metric of_stats[] = {
 	STATS_METRICS("pgbouncer_stats_totals_"),
 	STATS_METRICS("pgbouncer_stats_"),
-	COUNTER("pgweir_client_logins_total", "client_login_count", "Number of client logins."),
+	COUNTER("pgweir_client_logins_total", "client_login_count", NULL),
 };
 
 static const struct metric of_clients[] = {
@@ -130,18 +109,16 @@ static const struct metric of_ready[] = {
 };
 
 static const struct metric of_limits[] = {
-	GAUGE("pgweir_limit", "value", "Value of a limit of SHOW LIMITS; 0: no limit."),
-	GAUGE("pgweir_limit_used", "used", "How much of a limit is in use."),
-	COUNTER("pgweir_limit_hits_total", "hits", "How often a limit was reached."),
-	GAUGE("pgweir_limit_waiting", "waiting",
-	      "Pools that wait because of a limit; for pool_size: clients."),
+	GAUGE("pgweir_limit", "value", NULL),
+	GAUGE("pgweir_limit_used", "used", NULL),
+	COUNTER("pgweir_limit_hits_total", "hits", NULL),
+	GAUGE("pgweir_limit_waiting", "waiting", NULL),
 };
 
 static const struct metric of_listeners[] = {
-	GAUGE("pgweir_listener_clients", "clients", "Clients that came by a listener."),
-	COUNTER("pgweir_listener_accepted_total", "accepted", "Connections accepted."),
-	COUNTER("pgweir_listener_refused_total", "refused",
-	        "Clients refused because of the listener's own max_client_conn."),
+	GAUGE("pgweir_listener_clients", "clients", NULL),
+	COUNTER("pgweir_listener_accepted_total", "accepted", NULL),
+	COUNTER("pgweir_listener_refused_total", "refused", NULL),
 };
 
 /* Groups have names that clients choose, so they are only counted. */
@@ -151,7 +128,7 @@ static const struct metric of_shares[] = {
 };
 
 static const struct metric of_events[] = {
-	COUNTER("pgweir_events_total", "count", "Events of SHOW EVENTS, by kind."),
+	COUNTER("pgweir_events_total", "count", NULL),
 };
 
 static const struct metric of_closes[] = {
@@ -165,31 +142,26 @@ static const struct metric of_sqlstates[] = {
 };
 
 static const struct metric of_certificates[] = {
-	GAUGE("pgweir_certificate_expiry_seconds", "seconds_left",
-	      "Seconds until a certificate of ours expires; below 0: it has expired."),
+	GAUGE("pgweir_certificate_expiry_seconds", "seconds_left", NULL),
 };
 
 static const struct metric of_loops[] = {
-	GAUGE("pgweir_loop_clients", "clients", "Client connections of an event loop."),
-	GAUGE("pgweir_loop_servers", "servers", "Server connections of an event loop."),
-	COUNTER("pgweir_loop_turns_total", "turns", "Turns of an event loop."),
+	GAUGE("pgweir_loop_clients", "clients", NULL),
+	GAUGE("pgweir_loop_servers", "servers", NULL),
+	COUNTER("pgweir_loop_turns_total", "turns", NULL),
 	SECONDS(
 	    "pgweir_loop_cpu_seconds_total", "cpu_time",
 	    "Processor time of the thread of an event loop, without polling that found nothing."),
-	COUNTER("pgweir_loop_servers_in_total", "servers_in",
-	        "Servers that came from other event loops."),
-	COUNTER("pgweir_loop_servers_out_total", "servers_out",
-	        "Servers that went to other event loops."),
+	COUNTER("pgweir_loop_servers_in_total", "servers_in", NULL),
+	COUNTER("pgweir_loop_servers_out_total", "servers_out", NULL),
 };
 
 static const struct metric of_hosts[] = {
 	ONE("pgweir_host_info", "A host of an entry, with its role and state."),
-	GAUGE("pgweir_host_servers", "servers", "Server connections of an entry to a host."),
-	GAUGE("pgweir_host_timeline", "timeline", "Timeline of a host; 0: not known."),
-	GAUGE("pgweir_host_lag_bytes", "lag_bytes",
-	      "Bytes of WAL that a standby has not replayed."),
-	GAUGE("pgweir_host_lost_bytes", "lost_bytes",
-	      "Bytes of its predecessor's WAL that a primary lacked when it was promoted."),
+	GAUGE("pgweir_host_servers", "servers", NULL),
+	GAUGE("pgweir_host_timeline", "timeline", NULL),
+	GAUGE("pgweir_host_lag_bytes", "lag_bytes", NULL),
+	GAUGE("pgweir_host_lost_bytes", "lost_bytes", NULL),
 	{ "pgweir_host_lag_seconds", "For how long a standby may lack what was written.", "lag_us",
 	  NULL, METRIC_GAUGE, METRIC_MICROSECONDS },
 };
@@ -218,7 +190,7 @@ static const struct metric of_pinned[] = {
 };
 
 static const struct metric of_memory[] = {
-	GAUGE("pgweir_cache_bytes", "memtotal", "Memory of a cache of SHOW MEM."),
+	GAUGE("pgweir_cache_bytes", "memtotal", NULL),
 };
 
 static const struct metric of_histograms[] = {

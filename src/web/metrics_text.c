@@ -241,10 +241,7 @@ static void add_value(const struct metrics_text *text, const struct metric *metr
 	}
 }
 
-/*
- * Nothing without a value (NULL), and of a table of names and values only the row of the metric's
- * name, if its value is a number: that of an unset setting is none.
- */
+/* Nothing for NULL, and for a metric with a key only the row of that name, if it has a number. */
 static void add_row_sample(const struct metrics_text *text, const struct metric *metric,
                            struct buf *out)
 {
@@ -367,10 +364,13 @@ bool metrics_write(struct metrics_text *text, struct buf *out)
 		const char *type = source->kind == METRICS_BUCKETS  ? "histogram"
 		                   : metric->type == METRIC_COUNTER ? "counter"
 		                                                    : "gauge";
+		const char *help = metric->help;
 
+		if (!help)
+			help = tables_help(source->words, metric->column);
 		if (!text->has_head)
 			add_head(text->is_openmetrics, source->prefix ? source->prefix : "",
-			         metric->name, type, metric->help, out);
+			         metric->name, type, help, out);
 		text->has_head = true;
 		if (!(source->kind == METRICS_GROUPED ? write_groups : write_rows)(text, out))
 			return false;

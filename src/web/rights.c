@@ -19,10 +19,7 @@
 #include "pgweir/net/address.h"
 
 /*
- * ---- secrets ----
- *
- * Secrets of HTTP clients: "Basic" with user and password (RFC 7617), "Bearer" with a token
- * (RFC 6750).
+ * ---- secrets: "Basic" with user and password (RFC 7617), "Bearer" with a token (RFC 6750) ----
  *
  * Only hashes are kept. All of them have one length, and a request is compared with each, so the
  * time of an answer tells nothing about a secret.
@@ -153,10 +150,6 @@ bool rights_have_secret(const struct secrets *secrets, struct bytes authorizatio
 		                               bytes_of(secrets->hashes[i], SHA256_SIZE));
 	return is_known;
 }
-
-/*
- * ---- rights ----
- */
 
 /* ---- made and freed ---- */
 

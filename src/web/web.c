@@ -21,18 +21,14 @@
 #define RETRY_LIMIT (200 * USEC_PER_MS)
 #define BACKLOG 64
 
-/*
- * At a take-over the old process has the sockets for a moment, which is not worth a line in the
- * log: two seconds are.
- */
+/* At a take-over the old process has the sockets for a moment: only two seconds are told. */
 #define FAILURES_TOLD 10
 
 /*
  * ---- the page ----
  *
- * One file, which the build puts into the program. The policy that it is sent with allows its own
- * style and script, by their hashes, and requests to us. So nothing else can run or be loaded,
- * whatever a name in a table contains.
+ * The policy that it is sent with allows its own style and script, by their hashes, and requests to
+ * us. So nothing else can run or be loaded, whatever a name in a table contains.
  */
 
 extern const unsigned char page_html[];
@@ -216,10 +212,7 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 
 /* ---- sockets ---- */
 
-/*
- * "127.0.0.1:9127", "[::1]:9127", "*:9127", "name:9127" or "unix:/path". Takes a copy of what it
- * needs.
- */
+/* "127.0.0.1:9127", "[::1]:9127", "*:9127", "name:9127" or "unix:/path": makes copies. */
 static bool read_place(const char *text, struct web_place *place, struct err *err)
 {
 	const char *colon = strrchr(text, ':');
@@ -449,7 +442,8 @@ static bool prepare(struct web *web, struct err *err)
 	web->connections.on_request = on_request;
 	web->connections.arg = web;
 	readers_init(&web->readers, with->console, with->main_loop, web->loop);
-	if (!web->unix_group || !health_init(&web->health, with->lanes, web->loop))
+	TAILQ_INIT(&web->health.waiters);
+	if (!web->unix_group)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	return page_init(&web->page_fields, err) && loop_take_letters(with->main_loop, err);
 }
@@ -486,7 +480,6 @@ void web_stop(struct web *web)
 	close_places(web);
 	connections_close(&web->connections);
 	readers_done(&web->readers);
-	health_done(&web->health);
 }
 
 void web_free(struct web **webp)

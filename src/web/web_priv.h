@@ -13,18 +13,12 @@
 #include "pgweir/auth/failures.h"
 #include "pgweir/base/refs.h"
 #include "pgweir/base/table.h"
-#include "pgweir/client/lanes.h"
 #include "pgweir/loop/crew.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/web/web.h"
 
-/*
- * ---- heads of requests: http_head.c ----
- *
- * The head of an HTTP request (RFC 9110, RFC 9112): read from bytes, without copying. All bytes in
- * the results point into the head.
- */
+/* ---- heads of requests (RFC 9110, RFC 9112); all bytes point into the head: http_head.c ---- */
 
 #define HTTP_HEAD_MAX ((size_t)8192)
 
@@ -208,9 +202,7 @@ int rights_judge(const struct web_rights *rights, const struct connection *conne
                  const struct http_head *head, bool needs_secret, const char **why);
 
 /*
- * ---- the main thread's time: reader.c ----
- *
- * Budget: which part of the main thread's time goes to pieces of tables.
+ * ---- which part of the main thread's time goes to pieces of tables: reader.c ----
  *
  *   a piece of 1 ms is paid for after 5 ms     paid_at += 5 * 1 ms
  *   the next one may begin 5 ms before that    so small tables are made at once
@@ -231,10 +223,7 @@ usec_t budget_next_at(const struct budget *budget);
 void budget_spend(struct budget *budget, usec_t now, usec_t took);
 
 /*
- * ---- readers: reader.c ----
- *
- * Readers: SHOW tables for the thread of the web server. A piece is made by the main thread and
- * comes back in a letter; the next one is made when it is wanted.
+ * ---- SHOW tables for the thread of the web server: reader.c ----
  *
  *   reader_next() --letter--> main thread: table_next() --letter--> on_piece()
  */
@@ -330,8 +319,8 @@ enum metric_value {
 };
 
 struct metric {
-	const char *name; /* a counter's name ends with _total */
-	const char *help;
+	const char *name;   /* a counter's name ends with _total */
+	const char *help;   /* NULL: that of the column */
 	const char *column; /* METRICS_GROUPED, NULL: the number of rows */
 	const char *key; /* of a table of names and values: the row, by its first column; or NULL */
 	enum metric_type type;
@@ -400,34 +389,6 @@ void metrics_begin(struct metrics_text *text, const struct metrics_source *sourc
 void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
                       struct buf *out);
 
-/*
- * ---- health: health.c ----
- *
- * Whether all loops turn: each gets a letter, and the last one to open its letter sends one back.
- */
-
-struct health_pulse {
-	struct letter letter;
-	struct loop *loop;
-	struct health *health;
-};
-
-struct health {
-	struct loop *web_loop;
-	struct health_pulse *pulses;
-	unsigned int count;
-	atomic_uint missing_count; /* letters that have not been opened */
-	struct letter back;
-	bool is_asking;
-	TAILQ_HEAD(, health_waiter) waiters;
-};
-
-/* The loops must take letters. false: no memory. */
-bool health_init(struct health *health, const struct lanes *lanes, struct loop *web_loop);
-
-/* No loop may run but the caller's. */
-void health_done(struct health *health);
-
 /* ---- the web server ---- */
 
 /* A place of metrics_listen, with its socket. */
@@ -446,7 +407,10 @@ struct web {
 	struct logger log;
 	struct connections connections;
 	struct readers readers;
-	struct health health;
+	struct health {
+		struct reader *reader; /* of SHOW READY; NULL: none is read */
+		TAILQ_HEAD(, health_waiter) waiters;
+	} health;
 	unsigned int scrape_count;
 	struct buf page_fields; /* header lines of the page */
 	struct web_place *places;

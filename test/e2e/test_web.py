@@ -90,7 +90,7 @@ def test_health_when_a_loop_does_not_turn(pgweir, name):
         for one in waiting:
             answer = one.getresponse()
             assert (answer.status, answer.read()) == (503, b"an event loop does not answer\n")
-        # The loop has not opened the letters of these two: the next request waits for the same ones.
+        # The SHOW READY of these two is still on its way: the next request waits for it as well.
         assert Web(port).ask("/healthz").status == 503
     assert Web(port).ask("/healthz").status == 200
     assert weir.client().value("SELECT 1") == "1"

@@ -46,21 +46,14 @@ struct console_with {
 	const struct lanes *lanes; /* the clients are made later, before the loop runs */
 	struct watches *watches;
 
-	/*
-	 * What only main can do. Each function gets the daemon, is called from the loop, and must
-	 * not free the console.
-	 */
+	/* What only main can do. Called from the loop; no function may free the console. */
 	struct daemon *daemon;
-	/* The snapshot in force. The caller gets no reference of its own. */
-	const struct config *(*config)(struct daemon *daemon);
-	/* With the values by SET that are held, as they do not fit yet: for SHOW CONFIG. */
-	const struct config *(*wanted)(struct daemon *daemon);
+	const struct config *const *config; /* the snapshot in force */
+	/* the same with the values by SET that are held, as they do not fit yet: for SHOW CONFIG */
+	const struct config *const *wanted;
 	/* Why an accepted value of a setting is not in force. NULL: the value is in force. */
 	const char *(*why_held)(struct daemon *daemon, const char *name);
-	/*
-	 * Reads all files again, as SIGHUP does, and logs each problem. Calls `tell` for each
-	 * changed setting before it returns. false: *err has the reason.
-	 */
+	/* As SIGHUP does. Calls `tell` for each changed setting. false: *err has the reason. */
 	bool (*reload)(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err);
 	/* Puts config_with() in force, or holds the value for later: CONFIG_HELD. */
 	enum config_change (*set)(struct daemon *daemon, const char *name, const char *value,
@@ -84,8 +77,6 @@ struct console_with {
 	/* See drain_begin(). drain_end() does nothing if there is no DRAIN. */
 	void (*drain)(struct daemon *daemon, usec_t limit);
 	void (*drain_end)(struct daemon *daemon);
-	/* The listening sockets, as listener_fd() gives them. */
-	int (*listening)(struct daemon *daemon, size_t index, struct address *address);
 	/* The listeners, the main one first. false: no more. */
 	bool (*listener)(struct daemon *daemon, size_t index, struct listener_shown *shown);
 	/* The certificates of ours that are in use, by number from 0. false: no more. */
@@ -131,6 +122,9 @@ struct table_listed {
 /* The table at this place of SHOW HELP. Any thread may call it. false: no more tables. */
 bool tables_list(size_t index, struct table_listed *listed);
 
+/* The help of a column of this table. Any thread may call it. "": there is no such column. */
+const char *tables_help(const char *name, const char *column);
+
 struct table;
 
 enum table_result {
@@ -148,10 +142,7 @@ enum table_result {
 struct table *table_begin(struct console *console, const char *words, bool skips_unused,
                           struct err *err);
 
-/*
- * Adds a piece to `out`, of which each turn of the main thread may make one: it takes a
- * fraction of a millisecond, in which all lanes are held.
- */
+/* One piece in a turn of the main thread: a fraction of a millisecond, with all lanes held. */
 enum table_result table_next(struct table *table, struct buf *out);
 
 /* Accepts NULL. */

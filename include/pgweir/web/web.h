@@ -43,7 +43,6 @@ void web_warn(const struct config *config, struct problems *problems);
 struct web_with {
 	struct log *log;
 	struct loop *main_loop;
-	const struct lanes *lanes;
 	struct console *console;
 	struct workers *handshakes;
 	const struct config *config; /* for web_new() only: the settings that need a restart */

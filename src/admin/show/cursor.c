@@ -10,7 +10,7 @@
 
 const struct config *show_source_config(const struct show_source *source)
 {
-	return source->with->config(source->with->daemon);
+	return *source->with->config;
 }
 
 const struct lanes *show_source_lanes(const struct show_source *source)
@@ -20,7 +20,7 @@ const struct lanes *show_source_lanes(const struct show_source *source)
 
 const struct lane *show_source_first(const struct show_source *source)
 {
-	return &source->with->lanes->at[0];
+	return source->with->lanes->at;
 }
 
 unsigned int show_source_console_count(const struct show_source *source)
@@ -181,55 +181,20 @@ void cursor_suspend(struct cursor *cursor)
 }
 
 /*
- * ---- ordered ----
+ * ---- rows in the order of names ----
  *
- * Rows in the order of names. No sorted list is kept, and nothing else while the client
- * does not read.
- *
- * Hard here: items are created and freed between two turns. A cursor only keeps a copy of
- * the names of its last row. When it continues, one pass over all items finds the next
- * ORDERED_BATCH items after those names, with a heap whose top is the last of them in
- * order. The pointers in the batch are dropped at the end of the turn. So a freed item is
- * not found, and a new one is shown if its position has not been passed yet.
+ * Hard here: items are created and freed between two turns. A cursor only keeps a copy of the
+ * names of its last row. When it continues, one pass over all items finds the next ORDERED_BATCH
+ * after those names, and the pointers to them are dropped at the end of the turn. So a freed item
+ * is not found, and a new one is shown if its position has not been passed yet.
  */
 
-static int compare(const struct ordered_item *a, const struct ordered_item *b)
+static int compare(const void *first, const void *second)
 {
+	const struct ordered_item *a = first, *b = second;
 	int order = strcmp(a->first, b->first);
 
 	return order ? order : strcmp(a->second, b->second);
-}
-
-static int compare_items(const void *a, const void *b) { return compare(a, b); }
-
-static void swap(struct ordered_item *a, struct ordered_item *b)
-{
-	struct ordered_item other = *a;
-
-	*a = *b;
-	*b = other;
-}
-
-static void rise(struct ordered_item *items, size_t at)
-{
-	while (at && compare(&items[at], &items[(at - 1) / 2]) > 0) {
-		swap(&items[at], &items[(at - 1) / 2]);
-		at = (at - 1) / 2;
-	}
-}
-
-static void sink(struct ordered_item *items, size_t count)
-{
-	size_t at = 0, child;
-
-	while ((child = 2 * at + 1) < count) {
-		if (child + 1 < count && compare(&items[child + 1], &items[child]) > 0)
-			child++;
-		if (compare(&items[child], &items[at]) <= 0)
-			return;
-		swap(&items[at], &items[child]);
-		at = child;
-	}
 }
 
 static bool is_behind(const struct ordered *ordered, const struct ordered_item *item)
@@ -239,20 +204,26 @@ static bool is_behind(const struct ordered *ordered, const struct ordered_item *
 	return !ordered->has_last || compare(item, &last) > 0;
 }
 
+/* Sorts what was offered, and drops what comes after the first ORDERED_BATCH. */
+static void sort_batch(struct ordered_batch *batch)
+{
+	qsort(batch->items, batch->count, sizeof(batch->items[0]), compare);
+	batch->is_full = batch->count >= ORDERED_BATCH;
+	if (batch->is_full)
+		batch->count = ORDERED_BATCH;
+}
+
 void cursor_offer(struct cursor *cursor, const char *first, const char *second, const void *object)
 {
 	struct ordered_item item = { first, second, object };
 	struct ordered_batch *batch = &cursor->source->batch;
 
-	if (!is_behind(&cursor->ordered, &item))
+	if (!is_behind(&cursor->ordered, &item) ||
+	    (batch->is_full && compare(&item, &batch->items[ORDERED_BATCH - 1]) >= 0))
 		return;
-	if (batch->count < ORDERED_BATCH) {
-		batch->items[batch->count++] = item;
-		rise(batch->items, batch->count - 1);
-	} else if (compare(&item, &batch->items[0]) < 0) {
-		batch->items[0] = item;
-		sink(batch->items, batch->count);
-	}
+	batch->items[batch->count++] = item;
+	if (batch->count == 2 * ORDERED_BATCH)
+		sort_batch(batch);
 }
 
 void cursor_offer_databases(struct cursor *cursor, bool (*wants)(const struct cursor *cursor,
@@ -286,11 +257,12 @@ static void refill(struct cursor *cursor, void (*collect)(struct cursor *cursor)
 	struct ordered *ordered = &cursor->ordered;
 
 	batch->count = 0;
+	batch->is_full = false;
 	collect(cursor);
-	qsort(batch->items, batch->count, sizeof(batch->items[0]), compare_items);
+	sort_batch(batch);
 	ordered->at = 0;
 	ordered->count = batch->count;
-	ordered->is_last_batch = batch->count < ORDERED_BATCH;
+	ordered->is_last_batch = !batch->is_full;
 }
 
 bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor),

@@ -104,8 +104,6 @@ void history_average(const struct history *history, const char *name, const stru
 /*
  * ---- timeline ----
  *
- * The timeline.
- *
  *   lanes: histograms, counters --> second --> ring of 300 seconds
  *                                     +--> minute --> ring of 60 minutes
  *
@@ -227,11 +225,7 @@ const struct timeline_slot *timeline_find(const struct timeline *timeline,
 	return *number < count ? &slots[*number % size] : NULL;
 }
 
-/*
- * ---- show history ----
- *
- * SHOW HISTORY: the seconds and the minutes of the timeline, the oldest first.
- */
+/* ---- HISTORY: the seconds and the minutes of the timeline, the oldest first ---- */
 
 #define HISTORY_ROW(COLUMN)                                                                        \
 	COLUMN(TEXT, resolution, names[cursor->index],                                             \

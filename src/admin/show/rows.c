@@ -20,22 +20,16 @@ _Static_assert(sizeof(struct bytes) <= 2 * ROW_SLOT, "a value does not fit into 
 static const struct value_kind {
 	uint32_t oid;
 	int16_t size;
+	const char *name;
 } kinds[VALUE_TYPES] = {
-	[VALUE_TEXT] = { 25, -1 },    [VALUE_VOID] = { 2278, 4 },     [VALUE_INT4] = { 23, 4 },
-	[VALUE_INT8] = { 20, 8 },     [VALUE_NUMERIC] = { 1700, -1 }, [VALUE_BYTEA] = { 17, -1 },
-	[VALUE_POINTER] = { 25, -1 }, [VALUE_TIME] = { 25, -1 },      [VALUE_HOST] = { 25, -1 },
+	[VALUE_TEXT] = { 25, -1, "text" },    [VALUE_VOID] = { 2278, 4, "void" },
+	[VALUE_INT4] = { 23, 4, "int4" },     [VALUE_INT8] = { 20, 8, "int8" },
+	[VALUE_BYTEA] = { 17, -1, "bytea" },  [VALUE_NUMERIC] = { 1700, -1, "numeric" },
+	[VALUE_POINTER] = { 25, -1, "text" }, [VALUE_TIME] = { 25, -1, "text" },
+	[VALUE_HOST] = { 25, -1, "text" },
 };
 
-const char *rows_type_name(enum value_type type)
-{
-	static const char *const names[VALUE_TYPES] = {
-		[VALUE_TEXT] = "text",    [VALUE_VOID] = "void",       [VALUE_INT4] = "int4",
-		[VALUE_INT8] = "int8",    [VALUE_NUMERIC] = "numeric", [VALUE_BYTEA] = "bytea",
-		[VALUE_POINTER] = "text", [VALUE_TIME] = "text",       [VALUE_HOST] = "text",
-	};
-
-	return names[type];
-}
+const char *rows_type_name(enum value_type type) { return kinds[type].name; }
 
 const char *rows_column_name(struct columns columns, const struct column *column)
 {
@@ -202,8 +196,8 @@ void rows_add(struct buf *out, struct columns columns, uint32_t binary, const vo
 /*
  * ---- console_version ----
  *
- * Columns that are newer than the oldest console_version; * in a name is any text. Checked with the
- * programs of 1.24 and 1.26, and by release notes for 1.23.
+ * Columns that are newer than the oldest one; * is any text. Checked with the programs of 1.24 and
+ * 1.26, and by release notes for 1.23.
  */
 static const struct newer {
 	const char *item, *column;

@@ -37,11 +37,7 @@ const char *show_argument_name(enum show_argument argument)
 	return names[argument];
 }
 
-/*
- * ---- show columns ----
- *
- * SHOW COLUMNS: what each column of each SHOW means.
- */
+/* ---- COLUMNS ---- */
 
 #define COLUMN_ROW(COLUMN)                                                                  \
 	COLUMN(TEXT, item, shows[i]->item, "Name of the SHOW command that has the column.") \

@@ -75,15 +75,12 @@ SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
      .argument = SHOW_OF_DATABASE);
 
 /*
- * ---- show waiting ----
+ * ---- WAITING ----
  *
- * SHOW WAITING: which clients wait, at which position of the wait queue, for how long, and
- * why.
- *
- * Hard here: a wait queue changes between two turns and may be long. Between two turns a
- * cursor only keeps the names of the pool and, for each lane, the wait number of the last borrower
- * shown. The next one shown of that lane has a greater number, and its position is counted again
- * from the head. The queues of all lanes are shown as one, the longest waiting first.
+ * Hard here: a wait queue changes between two turns and may be long. Between two turns a cursor
+ * only keeps the names of the pool and, for each lane, the wait number of the last borrower shown.
+ * The next one of that lane has a greater number, and its position is counted again from the head.
+ * The queues of all lanes are shown as one, the longest waiting first.
  */
 
 #define WAITING_ROW(COLUMN)                                                                        \
@@ -131,10 +128,7 @@ static void collect(struct cursor *cursor) { cursor_offer_pools(cursor, has_wait
 #define CLIENT_QUEUES 7
 #define QUEUES (CLIENT_QUEUES + 1)
 
-/*
- * Enters the current queue in each lane, at the first borrower after the last one shown. false:
- * there is no such queue.
- */
+/* In each lane at the first borrower after the last one shown. false: there is no such queue. */
 static bool enter_queues(struct cursor *cursor)
 {
 	const struct lanes *lanes = show_source_lanes(cursor->source);
@@ -253,9 +247,7 @@ SHOW(waiting, "WAITING", next_waiting, waiting_columns,
      "Clients that wait for a server, how long, and why.", .argument = SHOW_OF_DATABASE);
 
 /*
- * ---- show applications ----
- *
- * SHOW APPLICATIONS: the connected clients by their application_name.
+ * ---- APPLICATIONS ----
  *
  *   all clients, in pieces --> a table of names --> the greatest first --> rows, one for the rest
  *

@@ -61,10 +61,7 @@ SHOW(state, "STATE", next_state, state_columns,
 
 ROW_DECLARE(struct list_row, list_columns, LIST_ROW);
 
-/*
- * Databases, users and pools are counted by their names: each lane may have its own object of the
- * same name. A lane counts those that no lane before it has.
- */
+/* Counted by their names: a lane counts those that no lane before it has. */
 static int64_t databases(const struct show_source *source, const struct lane *lane)
 {
 	int64_t count = lane->number == 0; /* the console's own */
@@ -314,13 +311,7 @@ static bool next_zone(struct cursor *cursor, void *row)
 SHOW(dns_zones, "DNS_ZONES", next_zone, zone_columns,
      "DNS zones whose serial numbers are checked (dns_zone_check_period).");
 
-/*
- * ---- show ready ----
- *
- * SHOW READY, for probes, and SHOW DRAIN.
- */
-
-/* ---- READY ---- */
+/* ---- READY, for probes ---- */
 
 #define READY_ROW(COLUMN)                                                  \
 	COLUMN(TEXT, ready, 0, "Whether new work is accepted: yes or no.") \
@@ -413,11 +404,7 @@ static bool next_drain(struct cursor *cursor, void *row)
 
 SHOW(drain, "DRAIN", next_drain, drain_columns, "Progress of a DRAIN.");
 
-/*
- * ---- show loops ----
- *
- * SHOW LOOPS: what each event loop has, and how much it does.
- */
+/* ---- LOOPS ---- */
 
 #define LOOP_ROW(COLUMN)                                                                           \
 	COLUMN(INT4, loop, lane->number,                                                           \

@@ -89,11 +89,7 @@ static bool next_total(struct cursor *cursor, void *at)
 SHOW(events_totals, "EVENTS_TOTALS", next_total, total_columns,
      "How many events of each kind there have been.");
 
-/*
- * ---- show errors ----
- *
- * SHOW ERRORS: why connections ended, as base/close_reason.h counts it.
- */
+/* ---- ERRORS: why connections ended, as base/close_reason.h counts it ---- */
 
 #define ERROR_ROW(COLUMN)                                                                          \
 	COLUMN(TEXT, type, index < CLOSE_REASONS ? "C" : "S",                                      \
@@ -230,11 +226,7 @@ static bool next_closes(struct cursor *cursor, void *row)
 SHOW(closes, "CLOSES", next_closes, closes_columns,
      "How many connections of each database were closed, by reason, since the process started.");
 
-/*
- * ---- show sqlstates ----
- *
- * SHOW SQLSTATES: the errors that clients were sent, as base/sqlstates.h counts them.
- */
+/* ---- SQLSTATES: errors that clients were sent, as base/sqlstates.h counts them ---- */
 
 #define SQLSTATE_ROW(COLUMN)                                                                      \
 	COLUMN(TEXT, sqlstate, cursor->sqlstate.sqlstate,                                         \

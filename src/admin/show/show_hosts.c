@@ -200,11 +200,7 @@ static bool next_host(struct cursor *cursor, void *row)
 SHOW(hosts, "HOSTS", next_host, host_columns, "Roles, lag and states of the hosts of each entry.",
      .argument = SHOW_OF_DATABASE);
 
-/*
- * ---- show reads ----
- *
- * SHOW READS: where reads were served, for each pair of pools (route_reads).
- */
+/* ---- READS ---- */
 
 #define READS_ROW(COLUMN)                                                                      \
 	COLUMN(TEXT, database, 0, "Database of the pool.")                                     \

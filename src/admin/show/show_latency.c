@@ -271,11 +271,7 @@ static bool next_of_latency(struct cursor *cursor, void *row)
 	return false;
 }
 
-/*
- * A next() for rows of all pools together ("" and "" in `ordered`), of each database (its name and
- * "") and of each pool that have counted times. next_of_scope() fills the next row of what
- * `ordered` names, and counts with cursor->index from 0; false: it has no more.
- */
+/* As cursor_next_each(); `ordered` has "" and "" for all, a name and "" for a database. */
 static bool next_of_scopes(struct cursor *cursor, void *row,
                            bool (*next_of_scope)(struct cursor *cursor, void *row))
 {
@@ -303,12 +299,7 @@ SHOW(latency, "LATENCY", next_latency, latency_columns,
      "pool.",
      .argument = SHOW_OF_DATABASE);
 
-/*
- * ---- histograms ----
- *
- * SHOW HISTOGRAMS and SHOW POOL_HISTOGRAMS: how many waits, statements, transactions and logins
- * took how long, for programs that calculate percentiles themselves, of several processes together.
- */
+/* ---- HISTOGRAMS and POOL_HISTOGRAMS, for programs that add up several processes ---- */
 
 /* Bounds of the buckets: names of the columns, and microseconds. */
 #define BOUNDS(BOUND)          \
@@ -330,18 +321,13 @@ SHOW(latency, "LATENCY", next_latency, latency_columns,
 	BOUND(10s, 10000000)   \
 	BOUND(30s, 30000000)
 
-enum bound {
-#define BOUND(name, microseconds) BOUND_##name,
-	BOUNDS(BOUND)
-#undef BOUND
-	    BOUND_COUNT
-};
-
 static const uint64_t bounds[] = {
 #define BOUND(name, microseconds) microseconds,
 	BOUNDS(BOUND)
 #undef BOUND
 };
+
+#define BOUND_COUNT (sizeof(bounds) / sizeof(bounds[0]))
 
 struct histogram_row {
 	const char *database, *user, *kind;
@@ -350,26 +336,26 @@ struct histogram_row {
 };
 
 #define BOUND(name, microseconds)                                                              \
-	{ "le_" #name, VALUE_INT8, offsetof(struct histogram_row, le[BOUND_##name]),           \
+	{ "le_" #name, VALUE_INT8, ROW_NEXT,                                                   \
 	  "How many took no longer than that. Times that differ from it by less than 3 % may " \
 	  "be counted on the wrong side." },
-#define COUNT(type, field, help) COLUMN_OF(struct histogram_row, type, field, help)
-#define COUNTS                                                                                    \
-	COUNT(VALUE_TEXT, kind,                                                                   \
-	      "wait, statement, transaction, server_login or client_login, as in SHOW LATENCY."), \
-	    COUNT(VALUE_INT8, count, "How many there were since the process started."),           \
-	    COUNT(VALUE_INT8, sum_us, "Microseconds of all of them together."), BOUNDS(BOUND)
+#define COUNTS                                                                                   \
+	{ "kind", VALUE_TEXT, offsetof(struct histogram_row, kind),                              \
+	  "wait, statement, transaction, server_login or client_login, as in SHOW LATENCY." },   \
+	    { "count", VALUE_INT8, ROW_NEXT, "How many there were since the process started." }, \
+	    { "sum_us", VALUE_INT8, ROW_NEXT, "Microseconds of all of them together." },         \
+	    BOUNDS(BOUND)
 
 static const struct column histogram_columns[] = {
-	COUNT(VALUE_TEXT, database, "Name of the database; NULL: all."), COUNTS
+	{ "database", VALUE_TEXT, ROW_NEXT, "Name of the database; NULL: all." }, COUNTS
 };
 
 static const struct column pool_columns[] = {
-	COUNT(VALUE_TEXT, database, "Name of the database."),
-	COUNT(VALUE_TEXT, user, "User that the pool logs in as."), COUNTS
+	{ "database", VALUE_TEXT, ROW_NEXT, "Name of the database." },
+	{ "user", VALUE_TEXT, ROW_NEXT, "User that the pool logs in as." },
+	COUNTS
 };
 #undef COUNTS
-#undef COUNT
 #undef BOUND
 
 /* A bucket counts for a bound if its middle does. */

@@ -15,8 +15,6 @@
 /*
  * ---- rows ----
  *
- * Rows: tables of columns, and values as the protocol sends them.
- *
  * One row of a SHOW is a struct. A column has the offset of its value in the struct.
  * RowDescription, the rows and the manual are all generated from the columns.
  */
@@ -47,14 +45,6 @@ struct column {
 
 #define ROW_SIZE_MAX 1280
 #define ROW_NEXT SIZE_MAX
-
-/* A column that has the name of its field in the row's struct. */
-#define COLUMN_OF(row, type, field, help)                                                          \
-	{                                                                                          \
-#field, type,                                                                      \
-		    offsetof(row, field) + 0 * sizeof(char[sizeof(row) <= ROW_SIZE_MAX ? 1 : -1]), \
-		    help                                                                           \
-	}
 
 /*
  * A row is declared once, as a list: COLUMN(type, name, from, help) for each column.
@@ -116,9 +106,7 @@ void rows_describe(struct buf *out, struct columns columns, uint32_t binary);
 void rows_add(struct buf *out, struct columns columns, uint32_t binary, const void *row);
 
 /*
- * ---- cursor ----
- *
- * Cursors: a SHOW that is read row by row, as fast as the client reads the rows.
+ * ---- cursors: a SHOW that is read row by row, as fast as the client reads the rows ----
  *
  *   struct show_source --> struct show: next() --> row --> columns --> DataRow
  *
@@ -140,7 +128,8 @@ struct ordered_item {
 
 struct ordered_batch {
 	size_t count;
-	struct ordered_item items[ORDERED_BATCH];
+	bool is_full; /* the first ORDERED_BATCH are in order; later ones are not wanted */
+	struct ordered_item items[2 * ORDERED_BATCH];
 };
 
 /* The position of a cursor in that order: a pair of names, and no pointer. */
@@ -161,10 +150,7 @@ void cursor_offer_databases(struct cursor *cursor, bool (*wants)(const struct cu
                                                                  const struct database *database));
 void cursor_offer_pools(struct cursor *cursor, bool (*wants)(const struct pool *pool));
 
-/*
- * Gives the item after the last one, in the order of names. Calls `collect`, which offers
- * all items, whenever the batch is used up. false: no more items.
- */
+/* The item after the last one. Calls `collect`, which offers all items. false: no more. */
 bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor),
                          struct ordered_item *item);
 
@@ -176,13 +162,10 @@ bool cursor_next_each(struct cursor *cursor, void *row, void (*collect)(struct c
                       bool (*next_of)(struct cursor *cursor, void *row));
 
 /*
- * ---- history: history.c ----
+ * ---- averages for each database: history.c ----
  *
- * The history of the statistics: averages for each database.
- *
- * Two snapshots of the counters are kept for each database, taken at the last tick and at
- * the one before. An average covers the time from the older snapshot until now, which is
- * one to two stats_periods.
+ * Two snapshots of the counters are kept for each database, of the last tick and of the one before.
+ * An average covers the time since the older one, which is one to two stats_periods.
  */
 
 struct history {
@@ -216,10 +199,10 @@ void history_average_between(const struct stats *before, const struct stats *aft
                              struct stats *average);
 
 /*
- * ---- timeline ----
+ * ---- the timeline ----
  *
- * The timeline: what all pools together did in each second of the last five minutes, and in each
- * minute of the last hour. It has a fixed size.
+ * What all pools together did in each second of the last five minutes, and in each minute of the
+ * last hour.
  */
 
 /* A second or a minute. Counts are of that time, the other numbers are those at its end. */
@@ -276,7 +259,7 @@ const struct lanes *show_source_lanes(const struct show_source *source);
 /* The first lane has what is the same in all of them. */
 const struct lane *show_source_first(const struct show_source *source);
 
-/* The number of clients that are connected to the console. All belong to the first lane. */
+/* Clients that are connected to the console. All belong to the first lane. */
 unsigned int show_source_console_count(const struct show_source *source);
 
 /* What may follow the name of a SHOW. */
@@ -303,10 +286,7 @@ struct show {
 /* Maximum number of items that are examined for one row before the loop gets its turn. */
 #define SHOW_LOOKS_MAX 4096
 
-/*
- * The position of SHOW WAITING within the wait queues of the pools that `ordered` names: in each
- * lane there may be one.
- */
+/* The position of SHOW WAITING in the wait queues, in each lane, of what `ordered` names. */
 struct waiting_walk {
 	bool has_begun;
 	bool is_entered; /* `next` is valid: within one turn only */
@@ -400,10 +380,7 @@ void cursor_end(struct cursor *cursor);
 /* Fills `row`, of ROW_SIZE_MAX bytes. false: no more rows, or cursor->has_more. */
 bool cursor_next(struct cursor *cursor, void *row);
 
-/*
- * `next` calls this before it examines an item that it may have to skip. false: enough for
- * this turn; `next` returns false.
- */
+/* For `next`, before it examines what it may have to skip. false: enough for this turn. */
 bool cursor_may_look(struct cursor *cursor);
 
 /*
@@ -498,10 +475,7 @@ struct release {
 
 const struct release *rows_release(const struct show_source *source);
 
-/*
- * Defines SHOW NAME: its item in capitals, the function that fills a row, the table of columns and
- * the help; then other fields of struct show.
- */
+/* Defines SHOW NAME: the function that fills a row, the columns, the help; then other fields. */
 #define SHOW(name, words, fill, table, text, ...)                    \
 	const struct show show_##name = { .item = (words),           \
 		                          .next = (fill),            \
@@ -527,10 +501,7 @@ void show_collect_databases(struct cursor *cursor);
 /* Whether the cursor skips this database, as it was never used and there are many. */
 bool show_leaves_out(const struct cursor *cursor, const struct database *database);
 
-/*
- * The wall clock's time of a time of the monotonic clock, by its distance from now: so it moves
- * when the wall clock is set.
- */
+/* The wall clock's time of `at`, by its distance from now: it moves when that clock is set. */
 usec_t show_wall(usec_t at, usec_t now);
 
 /* "": it has none. */

@@ -95,12 +95,7 @@ static bool next_mapping(struct cursor *cursor, void *row)
 SHOW(ident, "IDENT", next_mapping, ident_columns,
      "User name maps of auth_ident_file, if auth_type is hba.");
 
-/*
- * ---- show peers ----
- *
- * SHOW of other instances: PEERS, PEER_POOLS, in the order of their ids. A cursor keeps the
- * last id as a number, so that a reload between two rows does no harm.
- */
+/* ---- PEERS and PEER_POOLS, in the order of their ids; a cursor keeps the last id ---- */
 
 static const struct config_peer *next_entry(struct cursor *cursor)
 {

@@ -152,13 +152,7 @@ SHOW(session_state, "SESSION_STATE", next_state, state_columns,
      "its server stay.",
      .argument = SHOW_OF_DATABASE);
 
-/*
- * ---- show catalog ----
- *
- * SHOW CATALOG: what the catalogs of databases say about session state.
- *
- * Databases are shown in the order of their names: a row with the state, and one for each name.
- */
+/* ---- CATALOG: for each database a row with the state, and one for each name ---- */
 
 #define CATALOG_ROW(COLUMN)                                                                       \
 	COLUMN(TEXT, database, 0, "Name of the database.")                                        \
@@ -267,12 +261,7 @@ SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
      "Functions and relations of each database that can touch session state, as its catalog says.",
      .argument = SHOW_OF_DATABASE);
 
-/*
- * ---- show audit ----
- *
- * SHOW AUDIT: the session features that clients in session mode use, and how many servers they
- * would need in transaction mode.
- */
+/* ---- AUDIT ---- */
 
 #define ADVICE_SIZE 120
 #define STEPS ((size_t)FEATURES + 1) /* of a row: its features, then whether it had any */
@@ -307,10 +296,7 @@ SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
 
 ROW_DECLARE(struct audit_shown, audit_columns, AUDIT_ROW, char advice[ADVICE_SIZE];);
 
-/*
- * step: a feature, or the end of the row. That of a pool says how many servers are enough; another
- * one without features, that it has none.
- */
+/* step: a feature, or the end of the row, which says of a pool how many servers are enough. */
 static void fill(struct audit_shown *shown, const struct audit_row *row, size_t step)
 {
 	const struct feature *about = step < FEATURES ? &session_features[step] : NULL;

@@ -469,20 +469,15 @@ static const struct column config_columns[] = {
 };
 
 static const struct column source_columns[] = {
-	COLUMN_OF(struct config_row, VALUE_TEXT, key, "Name of the setting."),
-	COLUMN_OF(struct config_row, VALUE_TEXT, value, "Value of the setting."),
-	COLUMN_OF(struct config_row, VALUE_TEXT, source,
-	          "Source of the value: file and line, environment variable, SET, or default."),
+	{ "key", VALUE_TEXT, ROW_NEXT, "Name of the setting." },
+	{ "value", VALUE_TEXT, ROW_NEXT, "Value of the setting." },
+	{ "source", VALUE_TEXT, offsetof(struct config_row, source),
+	  "Source of the value: file and line, environment variable, SET, or default." },
 };
-
-static const struct config *wanted(const struct show_source *source)
-{
-	return source->with->wanted(source->with->daemon);
-}
 
 static bool next_config(struct cursor *cursor, void *at)
 {
-	const struct config *config = wanted(cursor->source);
+	const struct config *config = *cursor->source->with->wanted;
 	struct config_row *row = at;
 
 	if (!setting_show(config, cursor->index++, &row->shown))
@@ -513,7 +508,7 @@ static bool next_described(struct cursor *cursor, void *at)
 	struct setting_row *row = at;
 	size_t index = cursor->index++;
 
-	if (!setting_show(wanted(cursor->source), index, &row->shown))
+	if (!setting_show(*cursor->source->with->wanted, index, &row->shown))
 		return false;
 	row->name = row->shown.name;
 	row->setting = row->shown.value;
@@ -531,7 +526,7 @@ static bool next_setting(struct cursor *cursor, void *at)
 
 	if (cursor->index++)
 		return false;
-	setting_show(wanted(cursor->source), (size_t)(setting - settings), &row->shown);
+	setting_show(*cursor->source->with->wanted, (size_t)(setting - settings), &row->shown);
 	row->name = row->shown.value; /* its only column */
 	return true;
 }
@@ -561,7 +556,7 @@ static bool next_pending(struct cursor *cursor, void *at)
 		row->reason = source->with->why_held(source->with->daemon, row->key);
 		if (!row->reason)
 			continue;
-		setting_show(wanted(source), cursor->index - 1, &row->taken);
+		setting_show(*source->with->wanted, cursor->index - 1, &row->taken);
 		row->value = row->taken.value;
 		row->in_force = row->old.value;
 		if (!row->value || !row->in_force ? row->value != row->in_force

@@ -251,13 +251,11 @@ SHOW(active_sockets, "ACTIVE_SOCKETS", next_active_socket, socket_columns,
      .argument = SHOW_OF_DATABASE);
 
 /*
- * ---- show fds ----
+ * ---- FDS ----
  *
- * SHOW FDS: the sockets as another process would need them. Encrypted connections are left
- * out, because another process cannot continue them.
- *
- * Cancel keys and secrets are shown only to the system user that pgweir runs as, over the
- * Unix socket: that user could read our files and memory anyway.
+ * Encrypted connections are left out, because another process cannot continue them. Cancel keys and
+ * secrets are shown only to the system user that pgweir runs as, over the Unix socket: that user
+ * could read our files and memory anyway.
  */
 
 #define FD_ROW(COLUMN)                                                                            \
@@ -328,16 +326,22 @@ static void fill_address(struct fd_row *row, const struct address *address, cons
 static bool next_listening(struct cursor *cursor, struct fd_row *row)
 {
 	const struct console_with *with = cursor->source->with;
-	struct address address = { 0 };
-	int fd = with->listening(with->daemon, cursor->index, &address);
+	size_t left = cursor->index++;
+	struct listener_shown shown;
+	struct address address;
+	int fd;
 
-	if (fd < 0)
-		return false;
-	cursor->index++;
-	fill_address(row, &address, "pooler", fd);
-	if (!row->port)
-		row->port = show_source_config(cursor->source)->listen_port;
-	return true;
+	for (size_t i = 0; with->listener(with->daemon, i, &shown); i++) {
+		for (size_t j = 0; (fd = listener_fd(shown.listener, j, &address)) >= 0; j++) {
+			if (left-- > 0)
+				continue;
+			fill_address(row, &address, "pooler", fd);
+			if (!row->port)
+				row->port = show_source_config(cursor->source)->listen_port;
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool is_for_others(const struct stream *stream)
@@ -404,11 +408,7 @@ SHOW(fds, "FDS", next_fd, fd_columns,
      "Sockets, with what a new process needs to take them over. For admin_users only.",
      .role = CONSOLE_ADMIN);
 
-/*
- * ---- show listeners ----
- *
- * SHOW LISTENERS: the main listener, and then those of [listeners].
- */
+/* ---- LISTENERS ---- */
 
 #define LISTENER_ROW(COLUMN)                                                                       \
 	COLUMN(TEXT, name, gate ? gate->name : NULL,                                               \

@@ -10,99 +10,61 @@ struct stats_row {
 	struct stats total, average;
 };
 
-#define DATABASE                                                              \
-	{                                                                     \
-		"database", VALUE_TEXT, offsetof(struct stats_row, database), \
-		    "Name of the database."                                   \
-	}
-#define TOTAL(name, field, help)                                              \
-	{                                                                     \
-		name, VALUE_NUMERIC, offsetof(struct stats_row, total.field), \
-		    help ", since the process started."                       \
-	}
-#define AVERAGE(name, field, help)                                                   \
-	{                                                                            \
-		name, VALUE_NUMERIC, offsetof(struct stats_row, average.field), help \
-	}
+/*
+ * A counter: its field; its names as a total and as an average in SHOW STATS, and in the tables
+ * that have only totals or averages; the help of both.
+ */
+#define NUMBER(COUNTER, field, name, in_averages, help) \
+	COUNTER(field, "total_" name, "avg_" name, name, in_averages, help, help ", per second.")
+#define BYTES(COUNTER, field, name, average, help)                                 \
+	COUNTER(field, "total_" name, average, "bytes_" name, "bytes_" name, help, \
+	        help ", per second.")
+#define TIME(COUNTER, name, help, each) \
+	COUNTER(name, "total_" #name, "avg_" #name, #name, #name, help, each)
+#define COUNTERS(COUNTER)                                                                       \
+	NUMBER(COUNTER, assignment_count, "server_assignment_count", "server_assignment_count", \
+	       "Number of times a server was assigned to a client")                             \
+	NUMBER(COUNTER, xact_count, "xact_count", "xact_count", "Number of transactions")       \
+	NUMBER(COUNTER, query_count, "query_count", "query_count",                              \
+	       "Number of queries (a pipeline up to its Sync counts as one)")                   \
+	BYTES(COUNTER, client_bytes, "received", "avg_recv", "Bytes received from clients")     \
+	BYTES(COUNTER, server_bytes, "sent", "avg_sent", "Bytes received from servers")         \
+	TIME(COUNTER, xact_time,                                                                \
+	     "Microseconds spent in transactions, including the wait for a server",             \
+	     "Microseconds per transaction, including the wait for a server.")                  \
+	TIME(COUNTER, query_time,                                                               \
+	     "Microseconds spent in queries, including the wait for a server",                  \
+	     "Microseconds per query, including the wait for a server.")                        \
+	TIME(COUNTER, wait_time, "Microseconds that clients waited for a server",               \
+	     "Microseconds that a client waited per server assignment.")                        \
+	NUMBER(COUNTER, client_parse_count, "client_parse_count", "avg_client_parse_count",     \
+	       "Number of prepared statements created by clients")                              \
+	NUMBER(COUNTER, server_parse_count, "server_parse_count", "avg_server_parse_count",     \
+	       "Number of prepared statements created on servers")                              \
+	NUMBER(COUNTER, bind_count, "bind_count", "avg_bind_count",                             \
+	       "Number of prepared statements bound")                                           \
+	NUMBER(COUNTER, client_login_count, "client_login_count", "avg_client_login_count",     \
+	       "Number of client logins")
 
-#define ASSIGNMENTS "Number of times a server was assigned to a client"
-#define XACTS "Number of transactions"
-#define QUERIES "Number of queries (a pipeline up to its Sync counts as one)"
-#define RECEIVED "Bytes received from clients"
-#define SENT "Bytes received from servers"
-#define XACT_TIME "Microseconds spent in transactions, including the wait for a server"
-#define QUERY_TIME "Microseconds spent in queries, including the wait for a server"
-#define WAIT_TIME "Microseconds that clients waited for a server"
-#define CLIENT_PARSES "Number of prepared statements created by clients"
-#define SERVER_PARSES "Number of prepared statements created on servers"
-#define BINDS "Number of prepared statements bound"
-#define LOGINS "Number of client logins"
+#define COLUMN(part, field, name, help) \
+	{ name, VALUE_NUMERIC, offsetof(struct stats_row, part.field), help },
+#define STATS_TOTAL(field, name, avg_name, in_totals, in_averages, help, avg_help) \
+	COLUMN(total, field, name, help ", since the process started.")
+#define STATS_AVERAGE(field, name, avg_name, in_totals, in_averages, help, avg_help) \
+	COLUMN(average, field, avg_name, avg_help)
+#define IN_TOTALS(field, name, avg_name, in_totals, in_averages, help, avg_help) \
+	COLUMN(total, field, in_totals, help ", since the process started.")
+#define IN_AVERAGES(field, name, avg_name, in_totals, in_averages, help, avg_help) \
+	COLUMN(average, field, in_averages, avg_help)
+#define DATABASE { "database", VALUE_TEXT, ROW_NEXT, "Name of the database." },
 
-/* Of averages. */
-#define PER_SECOND ", per second."
-#define XACT_TIME_EACH "Microseconds per transaction, including the wait for a server."
-#define QUERY_TIME_EACH "Microseconds per query, including the wait for a server."
-#define WAIT_TIME_EACH "Microseconds that a client waited per server assignment."
-
+/* clang-format off */
 static const struct column stats_columns[] = {
-	DATABASE,
-	TOTAL("total_server_assignment_count", assignment_count, ASSIGNMENTS),
-	TOTAL("total_xact_count", xact_count, XACTS),
-	TOTAL("total_query_count", query_count, QUERIES),
-	TOTAL("total_received", client_bytes, RECEIVED),
-	TOTAL("total_sent", server_bytes, SENT),
-	TOTAL("total_xact_time", xact_time, XACT_TIME),
-	TOTAL("total_query_time", query_time, QUERY_TIME),
-	TOTAL("total_wait_time", wait_time, WAIT_TIME),
-	TOTAL("total_client_parse_count", client_parse_count, CLIENT_PARSES),
-	TOTAL("total_server_parse_count", server_parse_count, SERVER_PARSES),
-	TOTAL("total_bind_count", bind_count, BINDS),
-	TOTAL("total_client_login_count", client_login_count, LOGINS),
-	AVERAGE("avg_server_assignment_count", assignment_count, ASSIGNMENTS PER_SECOND),
-	AVERAGE("avg_xact_count", xact_count, XACTS PER_SECOND),
-	AVERAGE("avg_query_count", query_count, QUERIES PER_SECOND),
-	AVERAGE("avg_recv", client_bytes, RECEIVED PER_SECOND),
-	AVERAGE("avg_sent", server_bytes, SENT PER_SECOND),
-	AVERAGE("avg_xact_time", xact_time, XACT_TIME_EACH),
-	AVERAGE("avg_query_time", query_time, QUERY_TIME_EACH),
-	AVERAGE("avg_wait_time", wait_time, WAIT_TIME_EACH),
-	AVERAGE("avg_client_parse_count", client_parse_count, CLIENT_PARSES PER_SECOND),
-	AVERAGE("avg_server_parse_count", server_parse_count, SERVER_PARSES PER_SECOND),
-	AVERAGE("avg_bind_count", bind_count, BINDS PER_SECOND),
-	AVERAGE("avg_client_login_count", client_login_count, LOGINS PER_SECOND),
+	DATABASE COUNTERS(STATS_TOTAL) COUNTERS(STATS_AVERAGE)
 };
-
-static const struct column totals_columns[] = {
-	DATABASE,
-	TOTAL("server_assignment_count", assignment_count, ASSIGNMENTS),
-	TOTAL("xact_count", xact_count, XACTS),
-	TOTAL("query_count", query_count, QUERIES),
-	TOTAL("bytes_received", client_bytes, RECEIVED),
-	TOTAL("bytes_sent", server_bytes, SENT),
-	TOTAL("xact_time", xact_time, XACT_TIME),
-	TOTAL("query_time", query_time, QUERY_TIME),
-	TOTAL("wait_time", wait_time, WAIT_TIME),
-	TOTAL("client_parse_count", client_parse_count, CLIENT_PARSES),
-	TOTAL("server_parse_count", server_parse_count, SERVER_PARSES),
-	TOTAL("bind_count", bind_count, BINDS),
-	TOTAL("client_login_count", client_login_count, LOGINS),
-};
-
-static const struct column averages_columns[] = {
-	DATABASE,
-	AVERAGE("server_assignment_count", assignment_count, ASSIGNMENTS PER_SECOND),
-	AVERAGE("xact_count", xact_count, XACTS PER_SECOND),
-	AVERAGE("query_count", query_count, QUERIES PER_SECOND),
-	AVERAGE("bytes_received", client_bytes, RECEIVED PER_SECOND),
-	AVERAGE("bytes_sent", server_bytes, SENT PER_SECOND),
-	AVERAGE("xact_time", xact_time, XACT_TIME_EACH),
-	AVERAGE("query_time", query_time, QUERY_TIME_EACH),
-	AVERAGE("wait_time", wait_time, WAIT_TIME_EACH),
-	AVERAGE("avg_client_parse_count", client_parse_count, CLIENT_PARSES PER_SECOND),
-	AVERAGE("avg_server_parse_count", server_parse_count, SERVER_PARSES PER_SECOND),
-	AVERAGE("avg_bind_count", bind_count, BINDS PER_SECOND),
-	AVERAGE("avg_client_login_count", client_login_count, LOGINS PER_SECOND),
-};
+static const struct column totals_columns[] = { DATABASE COUNTERS(IN_TOTALS) };
+static const struct column averages_columns[] = { DATABASE COUNTERS(IN_AVERAGES) };
+/* clang-format on */
 
 /* Each counter must have its columns: a new counter without them fails to compile here. */
 #define COLUMN_COUNT(columns) (sizeof(columns) / sizeof(columns[0]))

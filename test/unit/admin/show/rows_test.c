@@ -116,8 +116,8 @@ END_TEST
 START_TEST(the_header_tells_each_columns_format)
 {
 	static const struct column columns[] = {
-		COLUMN_OF(struct row, VALUE_TEXT, text, ""),
-		COLUMN_OF(struct row, VALUE_NUMERIC, number, ""),
+		{ "text", VALUE_TEXT, offsetof(struct row, text), "" },
+		{ "number", VALUE_NUMERIC, offsetof(struct row, number), "" },
 	};
 	static const char expected[] =
 	    "T\0\0\0\066\0\2"
