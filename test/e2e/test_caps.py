@@ -461,8 +461,8 @@ def test_a_statement_that_was_handed_over_waits_as_long_as_it_says(make_pgweir):
     holder.query("BEGIN")
     hasty.send(query("SELECT 1 /*pgweir.wait_timeout='4s'*/"))
     all_waiting(weir, 1)
+    weir.disconnect_console()
     weir.take_over()
-    all_waiting(weir, 1)
     assert hasty.read_refusal().text == "query_wait_timeout"
     assert holder.query("COMMIT").tags == ["COMMIT"]
 
