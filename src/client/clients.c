@@ -56,7 +56,7 @@ static void on_lent(struct borrower *borrower)
 
 static void on_refused(struct borrower *borrower, const struct err *err)
 {
-	client_turn_away(client_of(borrower), err);
+	relay_refused(client_of(borrower), err);
 }
 
 static void on_welcome(struct borrower *borrower)

@@ -84,7 +84,7 @@ void statement_limits_done(struct statement_limits *limits)
 bool statement_limit_refuse(struct statement_limit *limit, struct err *err)
 {
 	const struct config_statement *entry = limit->entry;
-	char where[SOURCE_POS_SIZE], detail[SOURCE_POS_SIZE + 64];
+	char detail[64];
 
 	atomic_fetch_add(&limit->refused_count, 1);
 	if (entry->block)
@@ -92,7 +92,8 @@ bool statement_limit_refuse(struct statement_limit *limit, struct err *err)
 	else
 		err_set(err, ERR_LIMIT, "statement %s is running %d times already", entry->name,
 		        entry->max_running);
-	snprintf(detail, sizeof(detail), "%s in [statements], %s.",
-	         entry->block ? "block" : "max_running", source_pos_text(entry->pos, where));
+	/* A client does not learn where the file is. */
+	snprintf(detail, sizeof(detail), "%s in [statements], line %d.",
+	         entry->block ? "block" : "max_running", entry->pos.line);
 	return err_detail(err, detail);
 }

@@ -126,6 +126,16 @@ static bool put_bool(union field field, const struct setting *setting, const cha
 	return value_bool(text, field.is_on, err);
 }
 
+/* It is not a number, which *err says; but some words are close to what is accepted. */
+static bool explain_word(const struct setting *setting, const char *text, struct err *err)
+{
+	if (setting->auto_is_for && strcasecmp(text, "auto") == 0)
+		return err_set(err, ERR_PARAMETER, "auto is for %s", setting->auto_is_for);
+	return setting->word && !strchr("-+0123456789", *text) &&
+	       err_set(err, ERR_PARAMETER, "\"%s\" is not a whole number or %s", text,
+	               setting->word);
+}
+
 static bool put_int(union field field, const struct setting *setting, const char *text,
                     struct err *note, struct err *err)
 {
@@ -140,9 +150,7 @@ static bool put_int(union field field, const struct setting *setting, const char
 		return true;
 	}
 	if (!value_int(text, setting->is_of_entry ? 10 : 0, &number, err))
-		return setting->word && !strchr("-+0123456789", *text) &&
-		       err_set(err, ERR_PARAMETER, "\"%s\" is not a whole number or %s", text,
-		               setting->word);
+		return explain_word(setting, text, err);
 	if (!fit_number(setting, &number, note, err))
 		return false;
 	*field.number = (int)number;

@@ -348,6 +348,7 @@ const struct setting settings[] = {
 	                "server as needed. 0 = not tracked; they fail in these modes."),
 	SETTING(max_server_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .since = "0.4.0",
+	        .auto_is_for = "max_host_connections, as a process may have several PostgreSQLs",
 	        .help = "Maximum number of server connections of the process, for all databases "
 	                "and users together. At the limit, idle servers of other pools are "
 	                "closed, as for max_db_connections. 0 = no limit."),

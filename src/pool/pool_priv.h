@@ -331,6 +331,9 @@ bool pool_admits(struct pool *pool, struct err *err);
 /* Only with queue_target: refuses the newest of a queue that stands. */
 void pool_shed(struct pool *pool);
 
+/* The same, before servers are lent: refuses those that have waited for too long. */
+void pool_shed_late(struct pool *pool);
+
 /* ---- fail_fast: pool_retry.c ---- */
 
 /* Whether this borrower must not wait. true: *err has the reason. */

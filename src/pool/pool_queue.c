@@ -4,6 +4,7 @@
  *
  * A client is refused at once if the queue is full. One that waits is refused only while the queue
  * stands (shed.h), and then the newest first: those in front have waited for most of their time.
+ * But one that has waited for too long is refused as well.
  */
 #include "pool_priv.h"
 
@@ -27,6 +28,21 @@ static void refuse(const struct pool *pool, enum close_reason reason, const char
 	buf_free(&detail);
 }
 
+/* The clients that are refused mostly stay connected: the log has one line for all of them. */
+static void note_met(struct pool *pool, const struct share *share, const char *limit, int value,
+                     const char *counted)
+{
+	const struct limit_event event = {
+		.limit = limit,
+		.value = value,
+		.counted = counted,
+		.database = share == &pool->role->cap.share ? NULL : pool->database->name,
+		.user = share == &pool->database->cap.share ? NULL : pool->role->name,
+	};
+
+	limit_event_note(&share->tally->queue_met, now_in(pool), pool->log.log, &event);
+}
+
 /* Whether so many wait there that nobody else may; then *err has the reason. */
 static bool is_full(struct pool *pool, const struct share *share, int most, const char *counted,
                     struct err *err)
@@ -36,6 +52,7 @@ static bool is_full(struct pool *pool, const struct share *share, int most, cons
 	if (most <= 0 || waiting < (unsigned int)most)
 		return false;
 	pool->queue_hits++;
+	note_met(pool, share, "max_waiting", most, "the clients that wait");
 	refuse(pool, CLOSE_QUEUE_FULL, counted, waiting, err);
 	return true;
 }
@@ -58,17 +75,32 @@ static usec_t wait_of_first(const struct pool *pool)
 	return first ? now_in(pool) - first->waiting_since : 0;
 }
 
-/* Whether one of so many of this loop is to be refused. */
-static bool refuses(const struct pool *pool, unsigned int waiting)
+/* So many of this loop wait, or would. */
+static struct shed_queue queue_of(const struct pool *pool, unsigned int waiting)
 {
 	unsigned int servers = pool_shared_count(pool);
 
-	return shed_refuses(&pool->shed, &pool->limits.shed, waiting, servers ? servers : 1,
-	                    wait_of_first(pool));
+	return (struct shed_queue){ .waiting = waiting,
+		                    .least = servers ? servers : 1,
+		                    .wait = wait_of_first(pool),
+		                    .now = now_in(pool) };
+}
+
+/* Whether one of so many of this loop is to be refused. */
+static bool refuses(const struct pool *pool, unsigned int waiting)
+{
+	struct shed_queue queue;
+
+	if (!pool->shed.is_shedding)
+		return false;
+	queue = queue_of(pool, waiting);
+	return shed_refuses(&pool->shed, &pool->limits.shed, &queue);
 }
 
 static void note_shed(struct pool *pool)
 {
+	note_met(pool, &pool->share, "queue_target", (int)(pool->limits.shed.target / USEC_PER_MS),
+	         "the wait in ms");
 	shed_refuse(&pool->shed, now_in(pool));
 	pool->shed_count++;
 }
@@ -96,15 +128,26 @@ static struct borrower *newest(const struct pool *pool)
 	return last ? last->borrower : TAILQ_LAST(&pool->waiting, borrower_list);
 }
 
-static void refuse_newest(struct pool *pool)
+static void refuse_waiting(struct pool *pool, struct borrower *borrower)
 {
-	struct borrower *borrower = newest(pool);
 	struct err err;
 
 	refuse(pool, CLOSE_SHED, "in this pool", pool->waiting_count, &err);
 	note_shed(pool);
 	pool_give_up(borrower);
 	borrower->ops->on_refused(borrower, &err);
+}
+
+void pool_shed_late(struct pool *pool)
+{
+	struct shed_queue queue;
+
+	while (pool->shed.is_shedding && !pool_is_held(pool) && pool->waiting_count) {
+		queue = queue_of(pool, pool->waiting_count);
+		if (!shed_is_late(&pool->shed, &pool->limits.shed, &queue))
+			return;
+		refuse_waiting(pool, TAILQ_FIRST(&pool->waiting));
+	}
 }
 
 /* PAUSE and SUSPEND are deliberate: what waits for their end is not too much. */
@@ -119,7 +162,7 @@ void pool_shed(struct pool *pool)
 	}
 	shed_look(&pool->shed, rule, now, wait_of_first(pool));
 	while (refuses(pool, pool->waiting_count))
-		refuse_newest(pool);
+		refuse_waiting(pool, newest(pool));
 	if ((pool->waiting_count || pool->shed.is_shedding) && !timer_is_set(&pool->look))
 		timer_set(
 		    &pool->look,

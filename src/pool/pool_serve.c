@@ -221,6 +221,8 @@ void pool_serve(struct task *task)
 		pool_trade_first(pool);
 	if (pool->has_come_home && pool->waiting_count)
 		pool_yield(pool);
+	if (pool->shed.is_shedding)
+		pool_shed_late(pool);
 	while (!pool_is_held(pool) && (borrower = next_to_serve(pool)) &&
 	       (server = pool_idle_server(borrower))) {
 		pool_give_up(borrower);

@@ -36,13 +36,29 @@ void shed_serve(struct shed *shed, const struct shed_rule *rule, usec_t now)
 	shed->served++;
 }
 
-bool shed_refuses(const struct shed *shed, const struct shed_rule *rule, unsigned int waiting,
-                  unsigned int least, usec_t wait)
+/* So many are served in an interval: in this window, and in that part of the last one. */
+static uint64_t served_lately(const struct shed *shed, usec_t interval, usec_t now)
 {
-	unsigned int served =
-	    shed->served > shed->served_before ? shed->served : shed->served_before;
-	uint64_t room = (uint64_t)served * (uint64_t)rule->target / (uint64_t)rule->interval;
+	usec_t past = now - shed->window_at;
+	uint64_t before = past < interval ? (uint64_t)(interval - past) : 0;
 
-	return shed->is_shedding && wait >= rule->target / 2 &&
-	       waiting > (room > least ? room : least);
+	return shed->served + shed->served_before * before / (uint64_t)interval;
+}
+
+bool shed_refuses(const struct shed *shed, const struct shed_rule *rule,
+                  const struct shed_queue *queue)
+{
+	uint64_t room;
+
+	if (!shed->is_shedding || queue->wait < rule->target / 2 || queue->waiting <= queue->least)
+		return false;
+	room = served_lately(shed, rule->interval, queue->now) * (uint64_t)rule->target /
+	       (uint64_t)rule->interval;
+	return queue->waiting > room;
+}
+
+bool shed_is_late(const struct shed *shed, const struct shed_rule *rule,
+                  const struct shed_queue *queue)
+{
+	return shed->is_shedding && queue->wait > rule->target + rule->target / 2 && queue->waiting > queue->least;
 }

@@ -271,6 +271,8 @@ def test_more_pools_than_servers(pgweir, loops, limit):
      'database "app": guaranteed_servers is 3, and max_host_connections is 2'),
     (dict(users={"alice": "guaranteed_servers=3 max_user_connections=2"}),
      'user "alice": guaranteed_servers is 3, and max_user_connections is 2'),
+    (dict(max_server_connections="auto"),
+     'setting "max_server_connections": auto is for max_host_connections, as a process may have several PostgreSQLs'),
     (dict(databases={"*": "guaranteed_servers=3"}),
      'database "*": guaranteed_servers needs the name of a database'),
     (dict(databases={"app": "weight=0"}), 'database "app": weight: must be from 1 to 1000'),
@@ -293,10 +295,10 @@ def test_a_cap_below_the_guarantees_is_refused(pgweir):
 # -- wait queues ----------------------------------------------------------------------------------
 
 
-def wait_for(weir, user="alice", database="app", **more):
+def wait_for(weir, user="alice", database="app", text="SELECT 'served'", **more):
     """A client that waits for a server."""
     client = weir.client(user, database, **more)
-    client.send(query("SELECT 'served'"))
+    client.send(query(text))
     return client
 
 
@@ -320,8 +322,8 @@ def test_max_waiting(pgweir, where, detail):
     waiters = [wait_for(weir, *pools[number % len(pools)]) for number in range(2)]
     all_waiting(weir, 2)
     late = wait_for(weir, *pools[0])
-    refused = late.expect("E").fields
-    assert (refused["S"], refused["C"]) == ("FATAL", "53300")
+    refused = late.read_result().error
+    assert (refused["S"], refused["C"]) == ("ERROR", "53300")
     assert refused["M"] == "too many clients wait for a server (max_waiting)"
     assert re.fullmatch(detail + r"; the first of app/alice has waited \d+\.\d{3} s\.", refused["D"])
     other = wait_for(weir, *others)
@@ -330,7 +332,7 @@ def test_max_waiting(pgweir, where, detail):
         holder.query("COMMIT")
     for waiter in (*waiters, other):
         assert waiter.read_result().rows == [["served"]]
-    assert weir.client(*pools[0]).value("SELECT 1") == "1"
+    assert late.value("SELECT 1") == "1"
     if where == "pool":
         (row,) = [row for row in weir.admin("SHOW LIMITS")
                   if row["limit"] == "max_waiting" and row["user"] == "alice"]
@@ -349,25 +351,32 @@ def test_a_queue_that_stands_is_shed(pgweir, postgres):
         waiters.append(wait_for(weir, application_name=f"n{number}"))
     all_waiting(weir, 1)
     for waiter in waiters[1:]:
-        refused = waiter.expect("E").fields
-        assert refused["C"] == "53300"
+        refused = waiter.read_result().error
+        assert (refused["S"], refused["C"]) == ("ERROR", "53300")
         assert refused["M"] == "clients wait too long for a server (queue_target)"
     late = wait_for(weir)
-    assert "clients wait in this pool; the first of app/alice has waited" in late.expect("E").fields["D"]
+    assert "clients wait in this pool; the first of app/alice has waited" in late.read_result().error["D"]
+    begins = wait_for(weir, text="BEGIN")  # what follows is meant for the transaction
+    assert begins.read_refusal().text == "clients wait too long for a server (queue_target)"
     holder.query("COMMIT")
     assert waiters[0].read_result().rows == [["served"]]
-    closed = [line for line in weir.log.splitlines() if "(queue_target) (age=" in line]
-    assert len(closed) == 5
-    (row,) = [row for row in weir.admin("SHOW LIMITS") if row["limit"] == "queue_target"]
-    assert (row["value"], row["used"], row["hits"]) == (200, 0, 5)
+    assert weir.log.count("queue_target = 200 is reached by") == 1
+    for client in (*waiters[1:], late):
+        assert client.value("SELECT 1") == "1"
+
+    def limit():
+        (row,) = [row for row in weir.admin("SHOW LIMITS") if row["limit"] == "queue_target"]
+        return row
+    assert (limit()["value"], limit()["used"], limit()["hits"]) == (200, 0, 6)
 
     def waits():
         """Whether a client may wait behind another one."""
+        before = limit()["hits"]
         with busy(weir), weir.client() as first, weir.client() as second:
             first.send(query("SELECT 1"))
             second.send(query("SELECT 1"))
-            wait_until(lambda: len(weir.admin("SHOW WAITING")) == 2 or second.is_closed())
-            return not second.is_closed()
+            wait_until(lambda: len(weir.admin("SHOW WAITING")) == 2 or limit()["hits"] > before)
+            return limit()["hits"] == before
     wait_until(waits)
 
 
@@ -443,6 +452,19 @@ def test_a_client_says_how_long_it_waits(make_pgweir, own, takes_over):
     all_waiting(weir, 1)
     holder.query("COMMIT")
     assert patient.read_result().rows == [["served"]]
+
+
+def test_a_statement_that_was_handed_over_waits_as_long_as_it_says(make_pgweir):
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=1, query_wait_timeout="1h").start()
+    holder, hasty = weir.client(), weir.client()
+    hasty.query("SELECT 1")
+    holder.query("BEGIN")
+    hasty.send(query("SELECT 1 /*pgweir.wait_timeout='4s'*/"))
+    all_waiting(weir, 1)
+    weir.disconnect_console()
+    weir.take_over()
+    assert hasty.read_refusal().text == "query_wait_timeout"
+    assert holder.query("COMMIT").tags == ["COMMIT"]
 
 
 def test_no_client_waits_for_longer(pgweir):

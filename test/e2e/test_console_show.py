@@ -81,7 +81,7 @@ servers_out:b""",
     "PENDING": "key:t value:t in_force:t reason:t",
     "SOURCES": "key:t value:t source:t",
     "ADVICE": """database:t user:t pool_mode:t pool_size servers pinned requests:b used_us:b
-wait_p50_us:b wait_p99_us:b wanted_p50 wanted_p99 wanted_max needed_p50 needed_p99 advice:t
+wait_p50_us:b wait_p99_us:b wanted_p50 wanted_p99 wanted_max needed_p50 needed_p99 idle_us:b advice:t
 setting:t""",
     "SHARES": "database:t user:t group:t priority:t weight cl_waiting sv_active used_us:b",
     "DRAIN": "state:t clients working waiting closed:b cut:b seconds_left",

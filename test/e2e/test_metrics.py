@@ -222,6 +222,40 @@ def test_transactions(serve):
     assert tuple(of.items()) not in scrape(weir)[0]["pgweir_transactions"]
 
 
+def test_what_the_queue_refuses_and_what_is_cancelled(serve):
+    weir = serve(databases={"app": "", "app2": ""}, default_pool_size=1, max_waiting=1,
+                 users={"bob": "query_timeout=200ms"})
+    of = {"limit": "max_waiting", "database": "app", "user": "alice"}
+    holder, waiter = weir.client(), weir.client()
+    holder.query("BEGIN")
+    waiter.send(query("SELECT 1"))
+    wait_until(lambda: weir.admin("SHOW WAITING"), what="one that waits")
+    for count in (1, 2, 3):
+        assert weir.client().query("SELECT 1").error["C"] == "53300"
+        metrics, types = scrape(weir)
+        assert types["pgweir_limit_hits_total"] == "counter"
+        assert only(metrics, "pgweir_limit_hits_total", **of) == count
+        assert only(metrics, "pgweir_errors_total", sqlstate="53300", severity="ERROR") == count
+    holder.query("COMMIT")
+    assert waiter.read_result().tags == ["SELECT 1"]
+    weir.reload(databases={"app": "", "app2": ""}, default_pool_size=1, max_waiting=0, queue_target="1ms",
+                queue_interval="1ms", users={"bob": "query_timeout=200ms"}, pool_mode="transaction",
+                metrics_listen=f"127.0.0.1:{weir.web_port}")
+    holder.query("BEGIN")
+    for client in (waiters := [weir.client() for _ in range(4)]):
+        client.send(query("SELECT 1"))
+    for client in waiters[1:]:
+        assert client.read_result().error["C"] == "53300"
+    of["limit"] = "queue_target"
+    assert only(scrape(weir)[0], "pgweir_limit_hits_total", **of) == 3
+    slow = weir.client("bob", "app2")
+    slow.send(query("SELECT pg_sleep(60)"))
+    assert slow.read_refusal().sqlstate == "57014"
+    metrics, _ = scrape(weir)
+    assert only(metrics, "pgweir_errors_total", **{"class": "57", "sqlstate": "57014", "side": "pgweir"}) == 1
+    assert only(metrics, "pgweir_closes_total", type="C", reason="query timeout", database="app2") == 1
+
+
 def test_errors_and_closes_by_database(serve):
     weir = serve()
     client = weir.client()

@@ -220,6 +220,13 @@ def test_a_pool_that_is_too_large(pgweir):
     assert (row["wanted_p50"], row["wanted_p99"], row["wanted_max"]) == (2, 2, 2)
     assert row["advice"] == "too large: never more than 2 servers were wanted at once"
     assert row["setting"] == "pool_size = 3"
+    client.query("BEGIN")
+    assert advice(weir)["idle_us"] == 0
+    for other in (client, other):
+        other.query("COMMIT")
+    before = advice(weir)["idle_us"]
+    wait_until(lambda: client.value("SELECT 1") and advice(weir)["idle_us"] > before + 100_000)
+    other.query("BEGIN")
     # What is set anew is looked at anew.
     weir.reload(default_pool_size=3)
     assert advice(weir)["requests"] == 0

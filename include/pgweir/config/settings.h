@@ -62,10 +62,11 @@ struct setting {
 	int64_t min, max;    /* in the unit of the field (INT, BYTES, TIME) */
 	/* TIME: unit of a number without one; 0 = seconds, with fractions */
 	usec_t unit;
-	usec_t step;      /* TIME: the value must be a multiple of it; 0 = any */
-	const char *word; /* INT: the word for a number outside of the range; NULL = none */
-	int word_is;      /* that number */
-	int on;           /* INT: the value of "on", with "off" for 0; 0 = no such words */
+	usec_t step;             /* TIME: the value must be a multiple of it; 0 = any */
+	const char *word;        /* INT: the word for a number outside of the range; NULL = none */
+	int word_is;             /* that number */
+	const char *auto_is_for; /* INT without a word: the setting that is meant by auto */
+	int on;                  /* INT: the value of "on", with "off" for 0; 0 = no such words */
 	/* INT: a value out of range is refused, not replaced by the nearest */
 	bool is_exact;
 	bool splits_at_blanks; /* LIST: blanks separate names too */

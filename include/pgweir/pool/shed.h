@@ -9,7 +9,9 @@
  *
  * How long: CoDel drops some packets, and their senders slow down; clients of a database do not. So
  * the queue is cut to what was served in a time of the target lately: the last one in it then waits
- * about as long as the target.
+ * about as long as the target. If the servers become slower, those in front wait longer: who has
+ * waited half as long again is not served any more ("controlled delay" in Ben Maurer, "Fail at
+ * Scale", ACM Queue 13, 2015).
  *
  * No clock: the caller passes the time. Zeroed: the queue is short.
  */
@@ -33,6 +35,14 @@ struct shed {
 	unsigned int served, served_before;
 };
 
+/* Those that wait in one loop. */
+struct shed_queue {
+	unsigned int waiting;
+	unsigned int least; /* so many may always wait */
+	usec_t wait;        /* the first has waited so long */
+	usec_t now;
+};
+
 /* The first has waited so long now; 0: nobody waits. To be called often enough. */
 void shed_look(struct shed *shed, const struct shed_rule *rule, usec_t now, usec_t wait);
 
@@ -43,11 +53,14 @@ void shed_serve(struct shed *shed, const struct shed_rule *rule, usec_t now);
 static inline void shed_refuse(struct shed *shed, usec_t now) { shed->refused_at = now; }
 
 /*
- * Whether one of so many is to be refused, while the first has waited so long. `least` may always
- * wait. Not while the first has waited less than half of the target: the queue may be another one
- * than that which stood, as after a pause.
+ * Whether the newest is to be refused. Not while the first has waited less than half of the target:
+ * the queue may be another one than that which stood, as after a pause.
  */
-bool shed_refuses(const struct shed *shed, const struct shed_rule *rule, unsigned int waiting,
-                  unsigned int least, usec_t wait);
+bool shed_refuses(const struct shed *shed, const struct shed_rule *rule,
+                  const struct shed_queue *queue);
+
+/* Whether the first is to be refused. */
+bool shed_is_late(const struct shed *shed, const struct shed_rule *rule,
+                  const struct shed_queue *queue);
 
 #endif

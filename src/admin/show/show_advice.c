@@ -45,6 +45,9 @@
 	COLUMN(INT4, needed_p99, sum.needed[1],                                                    \
 	       "With so many servers, 99 % of the requests would have waited less than "           \
 	       "queue_target.")                                                                    \
+	COLUMN(INT8, idle_us, sum.idle,                                                            \
+	       "How long the server that was used least has been idle now, in microseconds; 0: "   \
+	       "none is idle.")                                                                    \
 	COLUMN(TEXT, advice, 0, "What follows from these numbers.")                                \
 	COLUMN(TEXT, setting, 0, "The setting to write; NULL: none need be changed.")
 
@@ -56,7 +59,7 @@ struct sum {
 	unsigned int size, servers, pinned;
 	unsigned int wanted[3], needed[2];
 	uint64_t requests, waits[2], used;
-	usec_t target;
+	usec_t target, idle;
 };
 
 /* ---- what the loops have counted ---- */
@@ -113,6 +116,22 @@ static void find_wanted(struct sum *sum, struct histogram *wanted)
 		                   (sum->used + (uint64_t)sum->target));
 }
 
+/* The one that was used least is at an end of its list: with server_round_robin the first. */
+static void find_idle(struct sum *sum, const struct pool *pool, usec_t now)
+{
+	static const enum server_state states[] = { SERVER_IDLE, SERVER_USED };
+
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		const struct server_list *list = &pool->servers[states[i]];
+		const struct server *ends[] = { TAILQ_FIRST(list), TAILQ_LAST(list, server_list) };
+
+		for (size_t j = 0; j < 2; j++) {
+			if (ends[j] && now - ends[j]->used_at > sum->idle)
+				sum->idle = now - ends[j]->used_at;
+		}
+	}
+}
+
 /* false: no pool has these names any more. */
 static bool add_up(const struct cursor *cursor, struct sum *sum)
 {
@@ -138,6 +157,7 @@ static bool add_up(const struct cursor *cursor, struct sum *sum)
 		sum->servers = share_servers(&pool->share);
 		sum->pinned = share_pins(&pool->share);
 		sum->target = pool->limits.shed.target ? pool->limits.shed.target : TARGET;
+		find_idle(sum, pool, now);
 		add_wanted(&wanted, &pool->demand, &sum->requests);
 		latency_sum(&pool->latency, LATENCY_WAIT, LATENCY_TEN_MINUTES, now, &waits);
 		used += pool_used_time(pool, now) - pool->demand.used_before;

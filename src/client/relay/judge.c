@@ -177,6 +177,18 @@ static enum judgement refuse_alone(struct client *client, char type, const struc
 	return JUDGE_DROP;
 }
 
+/* It gets no server, and does not wait for one. */
+static enum judgement refuse_unserved(struct client *client, const struct frame *frame,
+                                      struct bytes in, const struct err *err, struct batch *batch)
+{
+	if (relay_may_fail_for(client, frame, in, err)) {
+		pool_drop_place(&client->borrower);
+		return refuse_alone(client, frame->type, err, batch);
+	}
+	client_turn_away(client, err);
+	return JUDGE_END;
+}
+
 /* How long this statement waits, if a comment of its text says so, as sqlcommenter writes it. */
 static void read_patience(struct client *client, const struct frame *frame, struct bytes in)
 {
@@ -200,6 +212,9 @@ static void read_patience(struct client *client, const struct frame *frame, stru
 static enum judgement judge_without(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
 {
+	enum client_state state = client->state;
+	struct err err;
+
 	if (frame->type == 'Q' && (client->late || client_rules(client)->late_begin)) {
 		enum judgement judgement = judge_late(client, frame, in, batch);
 
@@ -209,7 +224,9 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 	if (client_rules(client)->route_reads && !route_client(client, frame, in))
 		return JUDGE_MORE;
 	note_wants(client, frame, in);
-	if (!relay_get_server(client)) {
+	if (!relay_get_server(client, &err)) {
+		if (client->state == state)
+			return refuse_unserved(client, frame, in, &err, batch);
 		if (client->state == CLIENT_WAITING)
 			read_patience(client, frame, in);
 		return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED

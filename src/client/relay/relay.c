@@ -281,10 +281,9 @@ static bool give_back(struct client *client)
 	return true;
 }
 
-bool relay_get_server(struct client *client)
+bool relay_get_server(struct client *client, struct err *err)
 {
 	struct borrower *borrower = &client->borrower;
-	struct err err;
 
 	relay_begin_batch(client);
 	if (pool_take(borrower)) {
@@ -302,10 +301,8 @@ bool relay_get_server(struct client *client)
 		return false;
 	}
 	client_hurry(client);
-	if (!pool_ask(borrower, &err)) {
-		client_turn_away(client, &err);
+	if (!pool_ask(borrower, err))
 		return false;
-	}
 	client_enter(client, CLIENT_WAITING);
 	client->was_notified = false;
 	client->borrower.patience_now = 0;
@@ -337,7 +334,7 @@ bool relay_fail(struct client *client, char type, const struct err *err)
 
 	message_err(&out, "ERROR", err);
 	client_note_said(client, err, "ERROR");
-	if (type == 'Q' || type == 'F')
+	if (type == 'Q' || type == 'F' || type == 'S')
 		message_ready(&out, client->late ? 'E' : 'I');
 	else
 		client->is_skipping = true;
@@ -347,32 +344,56 @@ bool relay_fail(struct client *client, char type, const struct err *err)
 	return is_sent;
 }
 
+/* The message that the client waits with fails, and it waits no longer. */
+static void fail_waiting(struct client *client, const struct frame *frame, const struct err *err)
+{
+	pool_give_up(&client->borrower);
+	pool_drop_place(&client->borrower);
+	if (!relay_fail(client, frame->type, err))
+		return;
+	if (!client->is_skipping) {
+		client->frame_left = frame->length;
+		client->forwards_rest = false;
+	}
+	if (!client->late) {
+		go_idle(client);
+		return;
+	}
+	late_begin_fail(client);
+	read_on_without(client);
+}
+
 bool relay_cancel_waiting(struct client *client)
 {
 	struct bytes in = stream_kept(&client->stream);
 	struct frame frame;
 	struct err err;
 
-	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
-		return true; /* the client waits, so a whole header is available */
-	if (begins_block(client, &frame, in))
+	/* the client waits, so a whole header is available */
+	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK || begins_block(client, &frame, in))
 		return true;
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
-	pool_give_up(&client->borrower);
-	pool_drop_place(&client->borrower);
-	if (!relay_fail(client, frame.type, &err))
-		return true;
-	if (!client->is_skipping) {
-		client->frame_left = frame.length;
-		client->forwards_rest = false;
-	}
-	if (!client->late) {
-		go_idle(client);
-		return true;
-	}
-	late_begin_fail(client);
-	read_on_without(client);
+	fail_waiting(client, &frame, &err);
 	return true;
+}
+
+bool relay_may_fail_for(const struct client *client, const struct frame *frame, struct bytes in,
+                        const struct err *err)
+{
+	return (err->reason == CLOSE_QUEUE_FULL || err->reason == CLOSE_SHED) &&
+	       in.count >= frame->length && !begins_block(client, frame, in);
+}
+
+void relay_refused(struct client *client, const struct err *err)
+{
+	struct bytes in = stream_kept(&client->stream);
+	struct frame frame;
+
+	if (client->state == CLIENT_WAITING && frame_peek(in, UINT32_MAX, &frame) == WIRE_OK &&
+	    relay_may_fail_for(client, &frame, in, err))
+		fail_waiting(client, &frame, err);
+	else
+		client_turn_away(client, err);
 }
 
 /* ---- from the client ---- */

@@ -39,8 +39,22 @@ void relay_begin_batch(struct client *client);
 /* The batch was answered in full. `status` is that of the ReadyForQuery. */
 void relay_end_batch(struct client *client, char status);
 
-/* A frame needs a server. true: the client has one that is ready; false: it waits for one. */
-bool relay_get_server(struct client *client);
+/*
+ * A frame needs a server. true: the client has one that is ready. false: it waits for one; or its
+ * state is what it was, and *err says why it gets none.
+ */
+bool relay_get_server(struct client *client, struct err *err);
+
+/*
+ * Whether an error ends only this message, which no server has got, and not the connection: the
+ * wait queue is too long, and a client that connected again would only cost more. Not if the
+ * message may begin a transaction: what follows it is meant for that.
+ */
+bool relay_may_fail_for(const struct client *client, const struct frame *frame, struct bytes in,
+                        const struct err *err);
+
+/* A client that waits for a server gets none. */
+void relay_refused(struct client *client, const struct err *err);
 
 /* The client's server was lost when it owed nothing of the session: it continues without one. */
 void relay_go_on_without(struct client *client);

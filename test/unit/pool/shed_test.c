@@ -24,8 +24,39 @@ struct queue {
 	usec_t settled_at;
 };
 
+static void refuse(struct queue *queue)
+{
+	shed_refuse(&queue->shed, queue->now);
+	queue->refused++;
+}
+
+static usec_t wait_of_first(const struct queue *queue)
+{
+	return queue->waiting ? queue->now - queue->came[queue->first % QUEUE_MAX] : 0;
+}
+
+static bool refuses(const struct queue *queue, unsigned int waiting)
+{
+	const struct shed_queue now = { waiting, queue->servers, wait_of_first(queue), queue->now };
+
+	return shed_refuses(&queue->shed, &queue->rule, &now);
+}
+
+static bool is_late(const struct queue *queue)
+{
+	const struct shed_queue now = { queue->waiting, queue->servers, wait_of_first(queue),
+		                        queue->now };
+
+	return shed_is_late(&queue->shed, &queue->rule, &now);
+}
+
 static void serve(struct queue *queue)
 {
+	while (queue->waiting && is_late(queue)) {
+		queue->first++;
+		queue->waiting--;
+		refuse(queue);
+	}
 	for (unsigned int i = 0; i < queue->servers && queue->waiting; i++) {
 		usec_t wait;
 
@@ -40,23 +71,6 @@ static void serve(struct queue *queue)
 		if (queue->rule.target)
 			shed_serve(&queue->shed, &queue->rule, queue->now);
 	}
-}
-
-static void refuse(struct queue *queue)
-{
-	shed_refuse(&queue->shed, queue->now);
-	queue->refused++;
-}
-
-static usec_t wait_of_first(const struct queue *queue)
-{
-	return queue->waiting ? queue->now - queue->came[queue->first % QUEUE_MAX] : 0;
-}
-
-static bool refuses(const struct queue *queue, unsigned int waiting)
-{
-	return shed_refuses(&queue->shed, &queue->rule, waiting, queue->servers,
-	                    wait_of_first(queue));
 }
 
 static void look(struct queue *queue)
@@ -175,6 +189,21 @@ START_TEST(servers_that_hang)
 }
 END_TEST
 
+/* What was served lately does not tell that each statement takes ten times as long from now on. */
+START_TEST(servers_that_become_slow)
+{
+	struct queue *queue = queue_new(20 * USEC_PER_MS, 50, 2 * USEC_PER_MS);
+
+	run(queue, 3 * USEC_PER_SEC);
+	queue->work *= 10;
+	run(queue, 2 * USEC_PER_SEC);
+	ck_assert_int_gt(queue->longest, queue->rule.target);
+	ck_assert_int_le(queue->longest, queue->rule.target * 3 / 2);
+	ck_assert_uint_ge(queue->served, (3 * 2000 + 2 * 200) * 95 / 100);
+	free(queue);
+}
+END_TEST
+
 /* Behind a pause the queue is not that which stood. */
 START_TEST(a_new_queue_is_not_shed)
 {
@@ -204,6 +233,7 @@ int main(void)
 	tcase_add_test(tcase, a_burst_is_not_shed);
 	tcase_add_test(tcase, it_ends_when_the_load_does);
 	tcase_add_test(tcase, servers_that_hang);
+	tcase_add_test(tcase, servers_that_become_slow);
 	tcase_add_test(tcase, a_new_queue_is_not_shed);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
