@@ -40,8 +40,6 @@
 /*
  * ---- course ----
  *
- * The course of a transaction.
- *
  *   Query                     its text
  *   Parse, Bind, Execute      the text, by the unnamed portal; named ones are not followed
  *

@@ -79,11 +79,7 @@ void slow_end(struct client *client, usec_t duration, bool is_kept);
 /* The batch will not be answered. */
 void slow_forget(struct client *client);
 
-/*
- * ---- judge.c ----
- *
- * The interface between the relay and judge.c, which decides what to do with client messages.
- */
+/* ---- judge.c: what to do with each message of a client ---- */
 
 enum judgement {
 	JUDGE_SEND,  /* send it to the server */
@@ -100,11 +96,7 @@ enum judgement {
  */
 enum judgement judge_all(struct client *client, struct bytes *in, struct batch *batch);
 
-/*
- * ---- route.c ----
- *
- * With route_reads: which transactions are reads, that a standby can serve.
- */
+/* ---- route.c: with route_reads, which transactions are reads ---- */
 
 /* Whether a standby can serve what begins with this frame. WIRE_MORE: more of it is needed. */
 enum wire_result route_judge(const struct client *client, const struct frame *frame,
@@ -123,11 +115,7 @@ bool route_frame_text(const struct client *client, const struct frame *frame, st
 /* Whether the client has a server on a standby, and is routed again after this transaction. */
 bool route_is_for_now(const struct client *client);
 
-/*
- * ---- resend.c ----
- *
- * Resend: what a server was sent and has certainly not run is sent to another one.
- */
+/* ---- resend.c: what a server has certainly not run is sent to another one ---- */
 
 /* Input that may be sent again, and what precedes it: replay.h. */
 struct resend {
@@ -160,11 +148,7 @@ void resend_unrun(struct borrower *borrower, const struct err *err, const struct
 /* wants_writer() of the borrower. */
 bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, const char *words);
 
-/*
- * ---- late_begin.c ----
- *
- * A late BEGIN is answered here, and sent ahead of the first statement after it (late_begin).
- */
+/* ---- late_begin.c: BEGIN is answered here, and sent ahead of what comes behind it ---- */
 
 /* Size of one struct late_begin (clients.late_slab). */
 size_t late_begin_size(void);
@@ -209,15 +193,9 @@ void late_begin_arm(struct client *client);
 void late_begin_forget(struct client *client);
 
 /*
- * ---- causal.c ----
+ * ---- causal.c: a read on a standby shows at least what its client has written and read ----
  *
- * causal_reads: a client's read on a standby shows at least what that client has written and read.
- */
-
-/*
- * ---- course ----
- *
- * The course of a transaction: what a client's messages do to it, before the server has answered.
+ * The course of a transaction is what a client's messages do to it, before they are answered.
  */
 
 enum course_block {
@@ -234,7 +212,6 @@ enum course_effect {
 	COURSE_CLOSES
 };
 
-/* What the messages that were sent do, if they succeed. */
 struct course {
 	uint8_t block;     /* enum course_block: of the transaction */
 	uint8_t statement; /* enum course_effect: of the unnamed statement */
@@ -314,11 +291,7 @@ void causal_await(struct client *client);
 /* The answer. Returns whether the client may go on with its server. */
 bool causal_facts(struct client *client, const struct facts *facts);
 
-/*
- * ---- track.c ----
- *
- * Which statements a client executes, with track_statements: each request that executes one is a
- * call of an entry in clients->calls.
+/* ---- track.c: each request that executes a statement is a call of an entry in clients->calls ----
  */
 
 /* What a frame executes or prepares. */
@@ -365,14 +338,9 @@ void track_free(struct client *client);
 uint64_t track_batch_digest(const struct client *client);
 
 /*
- * ---- names ----
- *
- * Which statement a name of one client means, for track_statements: portals with names, and
- * prepared statements that pgweir does not follow (session mode). A table of hashes, bounded: of a
- * client with more names, some are forgotten.
+ * Which statement a name of one client means: of portals, and of prepared statements that are not
+ * followed (session mode). Bounded: of many names some are forgotten. A zeroed table owns nothing.
  */
-
-/* A zeroed table owns nothing. */
 struct track_names {
 	struct track_name {
 		uint64_t hash;   /* of the name; 0: free */

@@ -386,14 +386,6 @@ void track_call(struct borrower *borrower, const struct server_call *call,
 
 /* ---- frames ---- */
 
-/* What has been received of the body. */
-static struct bytes body_so_far(const struct frame *frame, struct bytes in)
-{
-	size_t count = in.count < frame->length ? in.count : frame->length;
-
-	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
-}
-
 static struct bytes text_up_to_zero(struct bytes bytes)
 {
 	return bytes_of(bytes.at, strnlen(bytes.at, bytes.count));
@@ -520,7 +512,7 @@ static bool is_tracked(char type)
 /* PostgreSQL refuses a text with another zero, so none is searched for. */
 static struct bytes text_of_query(const struct frame *frame, struct bytes in)
 {
-	struct bytes body = body_so_far(frame, in);
+	struct bytes body = client_received(in, frame);
 
 	if (body.count && !body.at[body.count - 1])
 		body.count--;
@@ -533,7 +525,7 @@ void track_frame(struct client *client, const struct frame *frame, struct bytes 
 	if (!is_tracked(frame->type) || !is_prepared(client))
 		return;
 	if (frame->type != 'Q') {
-		track_other(client, frame->type, body_so_far(frame, in), what);
+		track_other(client, frame->type, client_received(in, frame), what);
 		return;
 	}
 	if (!client->clients->calls.capacity)
@@ -554,7 +546,7 @@ static struct track_what what_of_frame(const struct client *client, const struct
 
 	if (frame->type == 'Q')
 		return what_of_sql(client, text_of_query(frame, in));
-	body = body_so_far(frame, in);
+	body = client_received(in, frame);
 	if (frame->type == 'E')
 		return (struct track_what){ .digest = use_of_portal(client, &body).digest };
 	return bytes_take_text(&body, &name) ? what_of_sql(client, text_up_to_zero(body))
@@ -649,12 +641,11 @@ void track_rearm(struct client *client)
 void track_answered(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct calls_statement *statement;
-
 	struct track_what what;
 
 	if (!client->clients->calls.capacity || !is_prepared(client))
 		return;
-	what = what_of_sql(client, text_up_to_zero(body_so_far(frame, in)));
+	what = what_of_sql(client, text_up_to_zero(client_received(in, frame)));
 	statement = statement_for(client, what.digest, what.text);
 	if (!statement)
 		return;
@@ -729,8 +720,7 @@ static void note_prepared(struct client *client, struct bytes body)
 
 void slow_note(struct client *client, const struct frame *frame, struct bytes in)
 {
-	size_t count = frame->length < in.count ? frame->length : in.count;
-	struct bytes body = bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
+	struct bytes body = client_received(in, frame);
 
 	if (client->slow && !client->is_slow_over)
 		return;

@@ -448,8 +448,7 @@ static void see_close(struct client *client, struct bytes body)
 
 void audit_frame(struct client *client, const struct frame *frame, struct bytes in)
 {
-	size_t size = frame->length < in.count ? frame->length : in.count;
-	struct bytes body = bytes_of(in.at + FRAME_HEADER_SIZE, size - FRAME_HEADER_SIZE);
+	struct bytes body = client_received(in, frame);
 
 	if (client_rules(client)->mode != POOL_MODE_SESSION || client->replication ||
 	    (!client->audit && !attach(client)))

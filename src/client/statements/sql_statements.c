@@ -495,21 +495,15 @@ static bool is_worth_reading(struct bytes have, bool is_whole)
 enum statements_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
                                  struct batch *batch)
 {
-	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
-	size_t length = frame->length - FRAME_HEADER_SIZE;
+	struct bytes have = client_received(in, frame);
 	struct sql_statement sql;
 	const char *text;
 
 	sql_forget(client);
 	if (client->borrower.server->wire.ledger.is_copying)
 		return STATEMENTS_PASS; /* in COPY mode a Query only makes the COPY fail */
-	if (have.count > length)
-		have.count = length;
-	if (sql_is_other(have))
-		return STATEMENTS_PASS;
-	if (!is_worth_reading(have, have.count == length))
-		return STATEMENTS_PASS;
-	if (fields_text(have, &text) != WIRE_OK)
+	if (sql_is_other(have) || !is_worth_reading(have, in.count >= frame->length) ||
+	    fields_text(have, &text) != WIRE_OK)
 		return STATEMENTS_PASS;
 	read_text(client, text, &sql);
 	return judge_query(&(struct query){ client, batch, have, &sql });
@@ -610,9 +604,8 @@ enum statements_result sql_parse(struct client *client, struct bytes body, size_
 	struct sql_statement sql;
 
 	sql_forget(client);
-	if (!is_worth_reading(bytes_skip(body, 1), body.count == length))
-		return STATEMENTS_PASS;
-	if (fields_parse(body, &parse) != WIRE_OK)
+	if (!is_worth_reading(bytes_skip(body, 1), body.count == length) ||
+	    fields_parse(body, &parse) != WIRE_OK)
 		return STATEMENTS_PASS;
 	read_text(client, parse.query, &sql);
 	return judge_parse(client, &sql, body, batch);

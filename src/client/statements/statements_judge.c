@@ -13,8 +13,6 @@
 /*
  * ---- frames that must be complete ----
  *
- * Which messages must be complete before they are judged.
- *
  *   Parse with a name                        all of it
  *   Parse without, Query                     all, if short (only a Parse) or if its text may
  *                                            begin with PREPARE, EXECUTE or DEALLOCATE
@@ -69,7 +67,7 @@ enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most)
 /*
  * ---- replan ----
  *
- * Replan: after "cached plan must not change result type", the statement is prepared again
+ * After "cached plan must not change result type", the statement is prepared again
  * and the client's messages are sent again, if nothing of a transaction has run yet.
  *
  * Hard here: the client must not notice it. So the Bind must be the first message to an
@@ -119,11 +117,7 @@ static bool is_description(const struct batch *batch, const struct frame *frame,
 	       strcmp(names.portal, portal) == 0;
 }
 
-/*
- * Call before a frame for the client's server is judged: keeps what may have to be sent
- * again. Only needed for a Bind to a server that owes nothing, and for the frames after it
- * (batch->replay).
- */
+/* Keeps what may have to be sent again. */
 static void replan_watch(struct client *client, const struct frame *frame, struct bytes in,
                          struct batch *batch)
 {
@@ -283,7 +277,7 @@ static bool is_use_of_unnamed(const struct frame *frame, const struct object_nam
 static enum statements_result judge_names(struct client *client, const struct frame *frame,
                                           struct bytes in, struct batch *batch, size_t *head)
 {
-	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
+	struct bytes have = client_received(in, frame);
 	size_t length = frame->length - FRAME_HEADER_SIZE;
 	enum statements_result result = STATEMENTS_PASS;
 	struct object_names names;
@@ -292,8 +286,6 @@ static enum statements_result judge_names(struct client *client, const struct fr
 		return judge_parse(client, frame, in, batch);
 	if (frame->type == 'Q')
 		return sql_query(client, frame, in, batch);
-	if (have.count > length)
-		have.count = length;
 	switch (fields_names(frame->type, have, length, &names)) {
 	case WIRE_MORE:
 		return STATEMENTS_MORE;

@@ -19,6 +19,7 @@
 #include "pgweir/pool/server/server.h"
 
 #include "../batch_priv.h"
+#include "../client_priv.h"
 
 struct facts;
 
@@ -62,8 +63,6 @@ enum statements_result statements_judge(struct client *client, const struct fram
 static inline bool statements_concern(const struct client *client, const struct frame *frame,
                                       struct bytes in, const struct batch *batch)
 {
-	size_t count = frame->length < in.count ? frame->length : in.count;
-
 	if (batch->replay || client->borrower.server->lease.replay.count)
 		return true;
 	switch (frame->type) {
@@ -75,8 +74,7 @@ static inline bool statements_concern(const struct client *client, const struct 
 	case 'E':
 		return client->sql;
 	case 'Q':
-		return client->sql || !sql_is_other(bytes_of(in.at + FRAME_HEADER_SIZE,
-		                                             count - FRAME_HEADER_SIZE));
+		return client->sql || !sql_is_other(client_received(in, frame));
 	default:
 		return false;
 	}
@@ -104,7 +102,7 @@ static inline void statements_leave_server(struct client *client)
 		statements_leave(client);
 }
 
-/* Frees everything. The ledger must have settled the open changes. */
+/* The ledger must have settled the open changes. */
 void statements_free(struct client *client);
 
 /* The client's statement with this name. NULL: none. */
@@ -133,12 +131,7 @@ enum whole {
 /* Needs no server. most: max_statement_size. */
 enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most);
 
-/*
- * ---- prepared.c ----
- *
- * Named prepared statements in transaction and statement mode. Each client has its own
- * names; on servers the statements have names of pgweir.
- */
+/* ---- prepared.c: named statements in transaction and statement mode ---- */
 
 enum statements_result prepared_parse(struct client *client, const struct frame *frame,
                                       struct bytes in, struct batch *batch);

@@ -93,12 +93,10 @@ enum statements_result unnamed_parse(struct client *client, const struct frame *
                                      struct bytes in, struct batch *batch)
 {
 	size_t length = frame->length - FRAME_HEADER_SIZE;
-	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
+	struct bytes body = client_received(in, frame);
 	struct parse_fields parse;
 	enum statements_result result;
 
-	if (body.count > length)
-		body.count = length;
 	if (body.count < length && frame->length <= UNNAMED_KEPT_MAX)
 		return STATEMENTS_MORE;
 	if (!get(client))
