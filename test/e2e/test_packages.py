@@ -19,8 +19,8 @@ from .test_containers import ETC, ask
 VERSION = ask("--version").splitlines()[0].partition(" ")[2]
 
 
-def run(*args, **more):
-    return subprocess.run(args, capture_output=True, text=True, timeout=60, check=False, **more)
+def run(*args, timeout=60, **more):
+    return subprocess.run(args, capture_output=True, text=True, timeout=timeout, check=False, **more)
 
 
 def read(path):
@@ -102,20 +102,24 @@ def deb(tmp_path, version):
     return file
 
 
+def with_apt(folder, source):
+    """apt with this source alone, and all that it writes in this folder: with_apt(...)(program, arguments)."""
+    for name in ("state/lists/partial", "cache/archives/partial", "etc"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "etc" / "list").write_text(f"{source}\n")
+
+    def do(program, *args, **more):
+        return run(program, *args, "-o", f"Dir::State={folder}/state", "-o", f"Dir::Cache={folder}/cache",
+                   "-o", f"Dir::Etc::sourcelist={folder}/etc/list", "-o", "Dir::Etc::sourceparts=-",
+                   "-o", "Dir::State::status=/dev/null", "-o", "APT::Architecture=amd64",
+                   "-o", "APT::Sandbox::User=", "-o", "Acquire::Languages=none", **more)
+    return do
+
+
 @pytest.fixture
 def apt(tmp_path):
-    """apt with this repository alone: apt(program, arguments)."""
-    for name in ("state/lists/partial", "cache/archives/partial", "etc"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "etc" / "list").write_text(
-        f"deb [arch=amd64 signed-by={tmp_path}/site/pgweir.asc] file:{tmp_path}/site/apt stable main\n")
-
-    def do(program, *args):
-        return run(program, *args, "-o", f"Dir::State={tmp_path}/state", "-o", f"Dir::Cache={tmp_path}/cache",
-                   "-o", f"Dir::Etc::sourcelist={tmp_path}/etc/list", "-o", "Dir::Etc::sourceparts=-",
-                   "-o", "Dir::State::status=/dev/null", "-o", "APT::Architecture=amd64",
-                   "-o", "APT::Sandbox::User=", "-o", "Acquire::Languages=none")
-    return do
+    site = tmp_path / "site"
+    return with_apt(tmp_path, f"deb [arch=amd64 signed-by={site}/pgweir.asc] file:{site}/apt stable main")
 
 
 @pytest.mark.skipif(not shutil.which("apt-get"), reason="there is no apt")
