@@ -7,6 +7,8 @@ import contextlib
 import copy
 import json
 import re
+import shlex
+import shutil
 import subprocess
 import urllib.error
 
@@ -248,6 +250,28 @@ def test_install_upgrade_rollback(kubernetes, release):
     good("uninstall", "shop")
     with pytest.raises(urllib.error.HTTPError):
         there("ConfigMap")
+
+
+def test_the_commands_of_the_page(kubernetes, release, helm, ca, tmp_path):
+    """Those of doc/kubernetes.md for Helm, word for word."""
+    if not shutil.which("kubectl"):
+        pytest.skip("there is no kubectl")
+    (tmp_path / "userlist.txt").write_text('"alice" "secret"\n', encoding="utf-8")
+    (tmp_path / "etc").symlink_to(ETC)
+    server = f"https://127.0.0.1:{kubernetes.port}"
+    options = {"kubectl": ("--server", server, "--token", TOKEN, "--certificate-authority", ca.cert),
+               "helm": ("--kube-apiserver", server, "--kube-token", TOKEN, "--kube-ca-file", ca.cert)}
+    with open(f"{ETC}/../doc/kubernetes.md", encoding="utf-8") as file:
+        commands = re.search(r"```\n(kubectl .*?)```", file.read(), re.DOTALL)[1].splitlines()
+    assert len(commands) == 2
+    for command in commands:
+        name, *words = shlex.split(command)
+        done = subprocess.run([{"helm": helm}.get(name, name), *words, *options[name]], capture_output=True,
+                              text=True, timeout=120, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+    assert kubernetes.do("GET", "/api/v1/namespaces/default/secrets/pgweir-users")["data"].keys() == {"userlist.txt"}
+    made = kubernetes.do("GET", f"{place_of('ConfigMap')}/shop-pgweir")["data"]["pgweir.ini"]
+    assert '"app" = host=db port=5432' in made
 
 
 # -- values that make no sense -------------------------------------------------------------------
