@@ -107,7 +107,9 @@ enum fetch_answer fetch_read(struct bytes in, size_t *seen, bool is_all, struct 
 	}
 	if (!found && !is_all)
 		return FETCH_MORE;
-	if (!found || in.count < 13 || memcmp(in.at, "HTTP/1.", 7) != 0) {
+	/* The digits end at the latest where the head does. */
+	if (!found || in.count < 13 || memcmp(in.at, "HTTP/1.", 7) != 0 ||
+	    strspn(in.at + 9, "0123456789") < 3) {
 		err_set(err, ERR_PROTOCOL, "its answer is no HTTP");
 		return FETCH_BAD;
 	}

@@ -16,6 +16,7 @@ from .kit.certificates import Store
 from .kit.cluster import Cluster
 from .kit.daemon import Pgweir, place_binary
 from .kit.fake import FakeServer
+from .kit.names import NameServer
 from .kit.postgres import Postgres, make_template
 
 # These need features of newer libpq versions; `test/run versions` provides one.
@@ -114,6 +115,16 @@ def private_postgres(account, place, template):
     for cluster in started:
         cluster.stop(signal.SIGQUIT)
         drop_place(cluster.dir)
+
+
+@pytest.fixture
+def name_server():
+    try:
+        server = NameServer()
+    except OSError as refused:
+        pytest.skip(f"no name server here: {refused}")
+    yield server
+    server.close()
 
 
 @pytest.fixture

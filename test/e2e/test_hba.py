@@ -9,7 +9,6 @@ import socket
 import psycopg
 import pytest
 
-from .kit.names import NameServer
 from .kit.wait import wait_until
 from .kit.wire import Refused, Wire, cstr, md5_secret, message, refusal, scram_secret
 
@@ -234,24 +233,14 @@ def test_our_own_host(rules, word):
 # -- host names -----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def names():
-    try:
-        server = NameServer()
-    except PermissionError:
-        pytest.skip("a DNS server needs port 53")
-    yield server
-    server.close()
-
-
-def test_host_names(rules, names):
-    names.hosts = {"127.0.53.10": "app.example.test", "127.0.53.11": "liar.example.test",
-                   "127.0.53.12": "other.test"}
-    names.names = {"app.example.test": ["127.0.53.10"], "liar.example.test": ["127.0.53.99"],
-                   "other.test": ["127.0.53.13", "127.0.53.12"]}
+def test_host_names(rules, name_server):
+    name_server.hosts = {"127.0.53.10": "app.example.test", "127.0.53.11": "liar.example.test",
+                         "127.0.53.12": "other.test"}
+    name_server.names = {"app.example.test": ["127.0.53.10"], "liar.example.test": ["127.0.53.99"],
+                         "other.test": ["127.0.53.13", "127.0.53.12"]}
     weir = rules.make("host app all app.example.test trust\nhost app all .example.test reject\n"
                       "host app all OTHER.test password\n")
-    weir.account.write(f"{weir.dir}/resolv.conf", f"nameserver {names.address}\n")
+    weir.account.write(f"{weir.dir}/resolv.conf", f"nameserver {name_server.address}\n")
     weir.configure(listen_addr="0.0.0.0", resolv_conf=f"{weir.dir}/resolv.conf").start()
 
     def come(source):

@@ -10,7 +10,6 @@ import pytest
 
 from .kit.account import drop_place, free_port
 from .kit import fake
-from .kit.names import NameServer
 from .kit.postgres import Postgres
 from .kit.wait import LIMIT, wait_until
 from .kit.wire import query, refusal, send_cancel
@@ -339,16 +338,6 @@ def test_an_address_that_left_dns_retires_its_servers(make_pgweir, everywhere, h
     busy.query("COMMIT")
     weir.wait_log("closing because: its address has left DNS")
     assert busy.value(WHERE) == THREE
-
-
-@pytest.fixture
-def name_server():
-    try:
-        server = NameServer()
-    except OSError as refused:
-        pytest.skip(f"no name server here: {refused}")
-    yield server
-    server.close()
 
 
 def start_with_names(weir, name_server):

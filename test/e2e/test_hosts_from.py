@@ -14,7 +14,6 @@ import pytest
 
 from .kit import fake
 from .kit.account import free_port
-from .kit.names import NameServer
 from .kit.wait import LIMIT, wait_until
 
 PERIOD = "0.1"
@@ -426,16 +425,6 @@ def test_a_bad_source_is_refused(make_pgweir, source):
 
 
 # -- DNS -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def name_server():
-    try:
-        server = NameServer()
-    except OSError as refused:
-        pytest.skip(f"no name server here: {refused}")
-    yield server
-    server.close()
 
 
 def test_srv_records(make_pgweir, name_server, named):

@@ -221,23 +221,30 @@ def test_airflow(generated):
     assert_log(weir)
 
 
-# -- Zalando --------------------------------------------------------------------------------------
+# -- the functions that operators make in each database, called by their images' queries ------------
 
-LOOKUP = """CREATE SCHEMA pooler;
+ZALANDO = """CREATE SCHEMA pooler;
 CREATE FUNCTION pooler.user_lookup(i_username text, OUT uname text, OUT phash text) RETURNS record
 AS $$ BEGIN SELECT usename, passwd FROM pg_catalog.pg_shadow WHERE usename = i_username
 INTO uname, phash; RETURN; END; $$ LANGUAGE plpgsql SECURITY DEFINER"""
+CRUNCHYS = """CREATE SCHEMA pooler;
+CREATE FUNCTION pooler.get_auth(asked text) RETURNS TABLE (username text, password text)
+LANGUAGE sql STABLE SECURITY DEFINER AS
+'SELECT rolname::text, rolpassword::text FROM pg_catalog.pg_authid WHERE rolname = $1 AND NOT rolsuper'"""
 
 
-def test_zalandos_lookup(make_pgweir):
-    """The function that its operator makes in each database, called by the image's query."""
+@pytest.mark.parametrize("made, auth_query", (
+    (ZALANDO, "SELECT * FROM pooler.user_lookup($1)"),
+    (CRUNCHYS, "SELECT username, password from pooler.get_auth($1)"),
+), ids=("Zalando", "Crunchy"))
+def test_lookups(make_pgweir, made, auth_query):
     weir = make_pgweir()
     port = weir.postgres.port
     with weir.postgres.connect("postgres") as admin:
-        admin.execute(LOOKUP)
+        admin.execute(made)
         try:
             weir.configure(databases={"*": f"host=127.0.0.1 port={port} auth_user=postgres"},
-                           auth_type="md5", auth_query="SELECT * FROM pooler.user_lookup($1)",
+                           auth_type="md5", auth_query=auth_query,
                            auth_dbname="postgres", userlist={"postgres": "not needed"},
                            admin_users="postgres").start()
             client = weir.client("md5_user", "app", password="md5 secret")

@@ -19,8 +19,8 @@ from .test_containers import ETC, ask
 VERSION = ask("--version").splitlines()[0].partition(" ")[2]
 
 
-def run(*args, **more):
-    return subprocess.run(args, capture_output=True, text=True, timeout=60, check=False, **more)
+def run(*args, timeout=60, **more):
+    return subprocess.run(args, capture_output=True, text=True, timeout=timeout, check=False, **more)
 
 
 def read(path):
@@ -102,20 +102,24 @@ def deb(tmp_path, version):
     return file
 
 
+def with_apt(folder, source):
+    """apt with this source alone, and all that it writes in this folder: with_apt(...)(program, arguments)."""
+    for name in ("state/lists/partial", "cache/archives/partial", "etc"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "etc" / "list").write_text(f"{source}\n")
+
+    def do(program, *args, **more):
+        return run(program, *args, "-o", f"Dir::State={folder}/state", "-o", f"Dir::Cache={folder}/cache",
+                   "-o", f"Dir::Etc::sourcelist={folder}/etc/list", "-o", "Dir::Etc::sourceparts=-",
+                   "-o", "Dir::State::status=/dev/null", "-o", "APT::Architecture=amd64",
+                   "-o", "APT::Sandbox::User=", "-o", "Acquire::Languages=none", **more)
+    return do
+
+
 @pytest.fixture
 def apt(tmp_path):
-    """apt with this repository alone: apt(program, arguments)."""
-    for name in ("state/lists/partial", "cache/archives/partial", "etc"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "etc" / "list").write_text(
-        f"deb [arch=amd64 signed-by={tmp_path}/site/pgweir.asc] file:{tmp_path}/site/apt stable main\n")
-
-    def do(program, *args):
-        return run(program, *args, "-o", f"Dir::State={tmp_path}/state", "-o", f"Dir::Cache={tmp_path}/cache",
-                   "-o", f"Dir::Etc::sourcelist={tmp_path}/etc/list", "-o", "Dir::Etc::sourceparts=-",
-                   "-o", "Dir::State::status=/dev/null", "-o", "APT::Architecture=amd64",
-                   "-o", "APT::Sandbox::User=", "-o", "Acquire::Languages=none")
-    return do
+    site = tmp_path / "site"
+    return with_apt(tmp_path, f"deb [arch=amd64 signed-by={site}/pgweir.asc] file:{site}/apt stable main")
 
 
 @pytest.mark.skipif(not shutil.which("apt-get"), reason="there is no apt")
@@ -136,25 +140,64 @@ def test_apt_takes_the_repository(make, apt, tmp_path):
     assert apt("apt-get", "update").returncode != 0
 
 
-@pytest.mark.skipif(not shutil.which("rpmbuild") or not shutil.which("createrepo_c"),
-                    reason="needs rpmbuild and createrepo_c")
-def test_rpm_packages_are_signed(make, vault, tmp_path):
+@pytest.fixture
+def rpm(tmp_path):
+    if not shutil.which("rpmbuild") or not shutil.which("createrepo_c"):
+        pytest.skip("needs rpmbuild and createrepo_c")
     spec = tmp_path / "a.spec"
     spec.write_text(SPEC)
     built = run("rpmbuild", "-bb", "--define", f"_topdir {tmp_path}/rpm", str(spec))
     assert built.returncode == 0, built.stderr
     (file,) = (tmp_path / "rpm" / "RPMS").glob("*/*.rpm")
-    done = make(file)
+    return file
+
+
+def test_rpm_packages_are_signed(make, rpm, vault, tmp_path):
+    done = make(rpm)
     assert done.returncode == 0, done.stderr
     site, store = tmp_path / "site", ("--dbpath", str(tmp_path / "keys"))
     assert run("rpmkeys", *store, "--import", str(site / "pgweir.asc")).returncode == 0
-    before, after = (run("rpmkeys", *store, "-Kv", str(path)) for path in (file, site / "rpm" / file.name))
+    before, after = (run("rpmkeys", *store, "-Kv", str(path)) for path in (rpm, site / "rpm" / rpm.name))
     assert "Signature" not in before.stdout
     assert after.returncode == 0 and re.search("Signature, .*: OK", after.stdout), after.stdout
     data = site / "rpm" / "repodata"
     signed = run("gpg", "--verify", str(data / "repomd.xml.asc"), str(data / "repomd.xml"), env=vault)
     assert signed.returncode == 0, signed.stderr
     assert b"primary" in read(data / "repomd.xml")
+
+
+@pytest.mark.skipif(not shutil.which("dnf"), reason="there is no dnf")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can install packages")
+def test_dnf_takes_the_repository(make, rpm, tmp_path):
+    """Into a folder, by the lines of doc/packages.md."""
+    done = make(rpm)
+    assert done.returncode == 0, done.stderr
+    site, lines = tmp_path / "site", read(f"{ETC}/../doc/packages.md").decode()
+    (tmp_path / "repos").mkdir()
+    (tmp_path / "repos" / "pgweir.repo").write_text(re.search(r"```ini\n(.*?)```", lines, re.DOTALL)[1].replace(
+        "https://packages.example.com/pgweir", f"file://{site}"))
+
+    def install(root):
+        return run("dnf", "-y", f"--installroot={tmp_path}/{root}", f"--setopt=reposdir={tmp_path}/repos",
+                   "--setopt=varsdir=/dev/null", f"--setopt=cachedir={tmp_path}/cache-{root}", "--releasever=1",
+                   f"--setopt=logdir={tmp_path}", "install", "pgweir", timeout=90)
+
+    done = install("good")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Importing GPG key" in done.stdout + done.stderr
+    assert run("rpm", "--root", str(tmp_path / "good"), "-q", "pgweir").stdout == "pgweir-1.0-1.x86_64\n"
+    # A list of packages that the key does not vouch for; then a package.
+    data = site / "rpm" / "repodata"
+    (data / "repomd.xml").write_bytes(read(data / "repomd.xml") + b"<!-- -->")
+    done = install("list")
+    assert done.returncode != 0 and "repomd.xml" in done.stdout + done.stderr, done.stdout
+    shutil.copy(rpm, site / "rpm")
+    done = run("createrepo_c", "--quiet", str(site / "rpm"))
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "repos" / "pgweir.repo").read_text()
+    (tmp_path / "repos" / "pgweir.repo").write_text(lines.replace("repo_gpgcheck=1", "repo_gpgcheck=0"))
+    done = install("package")
+    assert done.returncode != 0 and "not signed" in done.stdout + done.stderr, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name, key, says", (("a.zip", "release@example.invalid", "neither a .deb nor an .rpm"),

@@ -16,7 +16,6 @@ import pytest
 
 from .kit.account import free_port
 from .kit.daemon import USERS
-from .kit.names import NameServer
 from .kit.wait import wait_until
 from .kit.wire import (CANCEL_REQUEST, PROTOCOL_3_0, PROTOCOL_3_2, Refused, Wire, query, send_cancel,
                        special)
@@ -552,16 +551,6 @@ def test_show(make_pgweir):
 # -- peers_dns ------------------------------------------------------------------------------------
 
 NAME = "pooler.peers.test"
-
-
-@pytest.fixture
-def name_server():
-    try:
-        server = NameServer()
-    except PermissionError:
-        pytest.skip("needs root to bind port 53")
-    yield server
-    server.close()
 
 
 def at(weir, number, name_server, port=None, **settings):

@@ -12,7 +12,7 @@ from e2e.kit.account import free_port
 from e2e.kit.image import container, root  # noqa: F401
 
 
-USERS = {"CloudNativePG": (998, 996), "Zalando": (100, 101), "the image's": (70, 70),
+USERS = {"CloudNativePG": (998, 996), "Zalando": (100, 101), "the image's": (70, 70), "Airflow": (65534, 65534), "Bitnami": (1001, 0),
          "OpenShift, without a passwd entry": (1000660000, 0)}
 
 
@@ -61,7 +61,7 @@ def test_names(container, name):
 def test_programs_that_operators_run(container):
     for command in (("sh", "-c", 'exec "$@"', "--", "stat", "--format=%Y", "/etc/passwd"),
                     ("bash", "-c", "[[ a == a ]]"), ("pkill", "--version"), ("pgrep", "--version"),
-                    ("psql", "--version"), ("pg_isready", "--version"), ("openssl", "version")):
+                    ("killall", "--version"), ("psql", "--version"), ("pg_isready", "--version"), ("openssl", "version")):
         made = container((998, 996), *command)
         assert made.finish() == 0, (command, made.log)
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: ISC
-"""The programs of others that run pgweir, built from their Go modules.
+"""The programs of others that run pgweir, built from their Go modules or of a later Debian's packages.
 
-All that is downloaded or built stays in out/operators.
+All that is downloaded or built stays in out/operators, or in the folder that PGWEIR_OPERATORS names.
 """
 
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -13,8 +14,10 @@ import subprocess
 
 import pytest
 
+from e2e.test_packages import with_apt
+
 HERE = pathlib.Path(__file__).resolve().parent
-OUT = HERE.parent.parent / "out" / "operators"
+OUT = pathlib.Path(os.environ.get("PGWEIR_OPERATORS") or HERE.parent.parent / "out" / "operators")
 LIMIT = 3600  # seconds, for a slow machine: an API server is 1300 packages
 ENVIRONMENT = dict(os.environ, GOPATH=f"{OUT}/go", GOCACHE=f"{OUT}/go-build", GOWORK="off",
                    GOFLAGS="-modcacherw -buildvcs=false")
@@ -40,7 +43,8 @@ class Program:
 
 KUBERNETES = "k8s.io/kubernetes"
 PROGRAMS = {program.name: program for program in (
-    Program("kube-apiserver", KUBERNETES, "v1.31.4", "cmd/kube-apiserver", staged="v0.31.4"),
+    Program("kube-apiserver", KUBERNETES, "v1.31.4", "cmd/kube-apiserver",
+            ("-ldflags", "-X k8s.io/component-base/version.gitVersion=v1.31.4"), "v0.31.4"),
     Program("manager", "github.com/cloudnative-pg/cloudnative-pg", "v1.28.0", "cmd/manager"),
     Program("helm", "helm.sh/helm/v3", "v3.16.4", "cmd/helm"),
     Program("telegraf", "github.com/influxdata/telegraf", "v1.37.2", "cmd/telegraf",
@@ -58,20 +62,20 @@ def go(program, *args):
 
 
 def folder_of(name):
-    """The files of the program's module."""
+    """The files of the program's module, which are downloaded if they are not there."""
     program = PROGRAMS[name]
-    return pathlib.Path(go(program, "list", "-mod=mod", "-m", "-f", "{{.Dir}}", program.module))
+    program.place.mkdir(parents=True, exist_ok=True)
+    said = go(program, "mod", "download", "-json", f"{program.module}@{program.version}")
+    return pathlib.Path(json.loads(said)["Dir"])
 
 
 def write_module(program):
     text = f"module {program.name}\n\ngo 1.24\n\nrequire {program.module} {program.version}\n"
-    file = program.place / "go.mod"
-    file.write_text(text, encoding="ascii")
+    theirs = folder_of(program.name) / "go.mod"
     if program.staged:
-        theirs = (folder_of(program.name) / "go.mod").read_text(encoding="utf-8")
-        for module in re.findall(r"^\t(\S+) v0\.0\.0$", theirs, re.MULTILINE):
+        for module in re.findall(r"^\t(\S+) v0\.0\.0$", theirs.read_text("utf-8"), re.MULTILINE):
             text += f"replace {module} => {module} {program.staged}\n"
-        file.write_text(text, encoding="ascii")
+    (program.place / "go.mod").write_text(text, encoding="ascii")
 
 
 def need(name):
@@ -80,9 +84,28 @@ def need(name):
     if not program.path.exists():
         if not shutil.which("go"):
             pytest.skip("there is no go")
-        program.place.mkdir(parents=True, exist_ok=True)
         write_module(program)
-        go(program, "mod", "download", program.module)
         go(program, "build", "-mod=mod", *program.options, "-o", program.path,
            f"{program.module}/{program.folder}")
     return str(program.path)
+
+
+DEBIAN = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian"
+
+
+def need_package(name, suite):
+    """The folder into which that suite's package is unpacked. It is not installed."""
+    folder = OUT / f"{name}-{suite}"
+    if not folder.exists():
+        if not shutil.which("apt-get"):
+            pytest.skip("there is no apt")
+        place = OUT / "apt" / suite
+        apt = with_apt(place, f"{DEBIAN} {suite} main")
+        for command in (("update",), ("download", name)):
+            done = apt("apt-get", "-q", *command, timeout=LIMIT, cwd=place)
+            if done.returncode:
+                pytest.skip(f"{name} of {suite} cannot be had: {done.stderr[-300:]}")
+        (file,) = place.glob(f"{name}_*.deb")
+        subprocess.run(["dpkg-deb", "-x", file, f"{folder}.new"], timeout=120, check=True)
+        os.rename(f"{folder}.new", folder)
+    return folder

@@ -240,6 +240,16 @@ def test_start_and_reload(pods, pooler):
     assert pod.is_log_understood()
 
 
+def test_its_settings_are_known(pgweir):
+    """The operator's list of what a Pooler may set."""
+    text = read(build.folder_of("manager") / "internal/webhook/v1/pooler_webhook.go").decode()
+    listed = re.search(r"AllowedPgbouncerGeneric\w+ = \S+\{\n(.*?)\n\}", text, re.DOTALL)[1]
+    names = re.findall(r'"(\w+)"', listed)
+    assert len(names) > 50
+    known = {row["key"] for row in pgweir().admin("SHOW CONFIG")}
+    assert [name for name in names if name not in known] == []
+
+
 def test_pause(pods, pooler):
     (pod,) = pods()
     client = pod.login()

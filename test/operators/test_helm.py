@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: ISC
 """The chart of etc/helm, rendered by Helm: its objects fit together, pgweir accepts the configuration,
-and values that make no sense are refused.
+and values that make no sense are refused. An API server takes its objects, and those of etc/kubernetes.
 """
 
+import contextlib
 import copy
+import json
 import re
+import shlex
+import shutil
 import subprocess
+import urllib.error
 
 import pytest
 import yaml
@@ -13,6 +18,7 @@ import yaml
 from e2e.test_containers import ETC, objects
 
 from . import build
+from .kubernetes import TOKEN, Kubernetes, need_etcd
 
 CHART = f"{ETC}/helm/pgweir"
 SECRETS = {"users": "their-users", "clientTls": "their-tls", "serverCa": "their-ca", "peers": "their-peers"}
@@ -156,6 +162,119 @@ def test_another_configuration_is_a_rolling_update(render):
 def test_one_pod_can_be_moved(render):
     assert "PodDisruptionBudget" not in render(replicas=1)
     assert "PodDisruptionBudget" not in render(minAvailable=0)
+
+
+# -- an API server -------------------------------------------------------------------------------
+
+PLACES = {"ConfigMap": "api/v1", "Service": "api/v1", "Deployment": "apis/apps/v1",
+          "PodDisruptionBudget": "apis/policy/v1", "HorizontalPodAutoscaler": "apis/autoscaling/v2"}
+NO_MONITOR = {**EVERYTHING, "metrics": {"enabled": True}}  # it is defined by Prometheus' operator
+
+
+@pytest.fixture(scope="module")
+def kubernetes(ca, tmp_path_factory):
+    need_etcd()
+    folder = str(tmp_path_factory.mktemp("kubernetes"))
+    with contextlib.closing(Kubernetes(folder, build.need("kube-apiserver"), ca, "127.0.0.1")) as made:
+        yield made
+
+
+def place_of(kind):
+    return f"/{PLACES[kind]}/namespaces/default/{kind.lower()}s"
+
+
+def judge(kubernetes, thing):
+    """What the API server would say to it, with not one field that it does not know; None: it takes it."""
+    try:
+        kubernetes.do("POST", f"{place_of(thing['kind'])}?dryRun=All&fieldValidation=Strict", thing)
+    except urllib.error.HTTPError as refused:
+        return json.load(refused)["message"]
+    return None
+
+
+@pytest.mark.parametrize("values", ({}, NO_MONITOR), ids=("defaults", "everything"))
+def test_the_server_takes_each_object(kubernetes, render, values):
+    things = render(**values)
+    assert {name: judge(kubernetes, thing) for name, thing in things.items()} == dict.fromkeys(things)
+    del things["Deployment"]["spec"]["selector"]
+    things["ConfigMap"]["dota"] = {}
+    assert "selector" in judge(kubernetes, things["Deployment"])
+    assert "dota" in judge(kubernetes, things["ConfigMap"])
+
+
+def test_the_server_takes_the_objects_without_helm(kubernetes):
+    things = objects()
+    assert {name: judge(kubernetes, thing) for name, thing in things.items()} == dict.fromkeys(things)
+
+
+@pytest.fixture
+def release(kubernetes, helm, ca, tmp_path):
+    """helm with the API server: release(command, values): what it says."""
+    def do(*args, **values):
+        file = tmp_path / "values.yaml"
+        file.write_text(yaml.safe_dump(values), encoding="utf-8")
+        words = (*args, CHART, "-f", file) if args[0] in ("install", "upgrade") else args
+        return subprocess.run(
+            [helm, *words, "--kube-apiserver", f"https://127.0.0.1:{kubernetes.port}", "--kube-token", TOKEN,
+             "--kube-ca-file", ca.cert], capture_output=True, text=True, timeout=120, check=False)
+    yield do
+    do("uninstall", "shop", "--ignore-not-found")
+
+
+def test_install_upgrade_rollback(kubernetes, release):
+    def good(*args, **values):
+        done = release(*args, **values)
+        assert done.returncode == 0 and not done.stderr, done.stderr
+
+    def there(kind, name="shop-pgweir"):
+        return kubernetes.do("GET", f"{place_of(kind)}/{name}")
+
+    def size():
+        return re.search(r"default_pool_size = (\d+)", there("ConfigMap")["data"]["pgweir.ini"])[1]
+
+    good("install", "shop", "--dry-run=server")
+    with pytest.raises(urllib.error.HTTPError):
+        there("Deployment")
+    good("install", "shop")
+    assert size() == "10" and there("Deployment")["spec"]["replicas"] == 2
+    before = there("Deployment")["spec"]["template"]["metadata"]["annotations"]
+    good("upgrade", "shop", **{**NO_MONITOR, "settings": {"default_pool_size": 11}})
+    assert size() == "11" and there("HorizontalPodAutoscaler")["spec"]["minReplicas"] == 3
+    assert there("Service", "shop-pgweir-peers")["spec"]["clusterIP"] == "None"
+    assert there("Deployment")["spec"]["template"]["metadata"]["annotations"] != before
+    refused = release("upgrade", "shop", settings={"listen_port": 5432})
+    assert refused.returncode != 0 and "listen_port" in refused.stderr
+    assert size() == "11"
+    good("rollback", "shop", "1")
+    assert size() == "10" and there("Deployment")["spec"]["template"]["metadata"]["annotations"] == before
+    good("uninstall", "shop")
+    with pytest.raises(urllib.error.HTTPError):
+        there("ConfigMap")
+
+
+def test_the_commands_of_the_page(kubernetes, release, helm, ca, tmp_path):
+    """Those of doc/kubernetes.md for Helm, word for word."""
+    if not shutil.which("kubectl"):
+        pytest.skip("there is no kubectl")
+    (tmp_path / "userlist.txt").write_text('"alice" "secret"\n', encoding="utf-8")
+    (tmp_path / "etc").symlink_to(ETC)
+    server = f"https://127.0.0.1:{kubernetes.port}"
+    options = {"kubectl": ("--server", server, "--token", TOKEN, "--certificate-authority", ca.cert),
+               "helm": ("--kube-apiserver", server, "--kube-token", TOKEN, "--kube-ca-file", ca.cert)}
+    with open(f"{ETC}/../doc/kubernetes.md", encoding="utf-8") as file:
+        commands = re.search(r"```\n(kubectl .*?)```", file.read(), re.DOTALL)[1].splitlines()
+    assert len(commands) == 2
+    for command in commands:
+        name, *words = shlex.split(command)
+        done = subprocess.run([{"helm": helm}.get(name, name), *words, *options[name]], capture_output=True,
+                              text=True, timeout=120, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+    assert kubernetes.do("GET", "/api/v1/namespaces/default/secrets/pgweir-users")["data"].keys() == {"userlist.txt"}
+    made = kubernetes.do("GET", f"{place_of('ConfigMap')}/shop-pgweir")["data"]["pgweir.ini"]
+    assert '"app" = host=db port=5432' in made
+
+
+# -- values that make no sense -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path, value, says", (

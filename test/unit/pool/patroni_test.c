@@ -90,21 +90,27 @@ START_TEST(a_part_of_a_cluster_is_bad)
 }
 END_TEST
 
+#define NO_HTTP "its answer is no HTTP"
+
 static const struct {
 	const char *text;
 	enum fetch_answer is, at_end;
-	const char *body;
+	const char *says; /* the body, or why there is none */
 } answers[] = {
 	{ "HTTP/1.0 200 OK\r\n\r\nbody", FETCH_MORE, FETCH_WHOLE, "body" },
 	{ "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody", FETCH_WHOLE, FETCH_WHOLE, "body" },
 	{ "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nbody", FETCH_WHOLE, FETCH_WHOLE, "bo" },
-	{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbody", FETCH_MORE, FETCH_BAD, NULL },
+	{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbody", FETCH_MORE, FETCH_BAD,
+	  "its answer was cut" },
 	{ "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nbody", FETCH_MORE,
-	  FETCH_BAD, NULL },
-	{ "HTTP/1.1 200 OK\r\n", FETCH_MORE, FETCH_BAD, NULL },
-	{ "HTTP/1.1 503 No\r\n\r\n", FETCH_BAD, FETCH_BAD, NULL },
-	{ "HTTP/1.1\r\n\r\n", FETCH_BAD, FETCH_BAD, NULL },
-	{ "", FETCH_MORE, FETCH_BAD, NULL },
+	  FETCH_BAD, "its answer was cut" },
+	{ "HTTP/1.1 200 OK\r\n", FETCH_MORE, FETCH_BAD, NO_HTTP },
+	{ "HTTP/1.1 503 No\r\n\r\n", FETCH_BAD, FETCH_BAD, "it answers with status 503" },
+	{ "HTTP/1.1 \033[2J\r\n\r\n", FETCH_BAD, FETCH_BAD, NO_HTTP },
+	{ "HTTP/1.1 50\r\n\r\n", FETCH_BAD, FETCH_BAD, NO_HTTP },
+	{ "HTTP/1.1\r\n\r\n", FETCH_BAD, FETCH_BAD, NO_HTTP },
+	{ "HTTP/1.1\r\n\r\n1", FETCH_BAD, FETCH_BAD, NO_HTTP },
+	{ "", FETCH_MORE, FETCH_BAD, NO_HTTP },
 };
 
 START_TEST(answers_are_read)
@@ -123,8 +129,10 @@ START_TEST(answers_are_read)
 	}
 	ck_assert_int_eq(fetch_read(whole, &seen, false, &body, &err), answers[_i].is);
 	ck_assert_int_eq(fetch_read(whole, &seen, true, &body, &err), answers[_i].at_end);
-	if (answers[_i].body)
-		ck_assert(bytes_are(body, answers[_i].body));
+	if (answers[_i].at_end == FETCH_WHOLE)
+		ck_assert(bytes_are(body, answers[_i].says));
+	else
+		ck_assert_str_eq(err.text, answers[_i].says);
 }
 END_TEST
 
