@@ -364,10 +364,7 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 	return cancel;
 }
 
-/*
- * Cancels what a server in ENDING still runs: pool_ending_told() comes. false: it cannot, and may
- * have come already.
- */
+/* What a server in ENDING runs: pool_ending_told() comes, and may have come before a false. */
 static bool cancel_start_ending(struct server *server, const char *asker, struct err *err)
 {
 	return start(server, NULL, asker, err) != NULL;

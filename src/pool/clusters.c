@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * Clusters: see pgweir/pool/clusters.h.
- */
+/* Clusters: see pgweir/pool/clusters.h. */
 #include "pgweir/pool/clusters.h"
 
 #include <assert.h>

@@ -153,17 +153,11 @@ struct server_source {
 	struct statement *(*statement)(struct server_source *source, uint64_t number);
 };
 
-/*
- * Makes a server from its record, which is in *values then. NULL: the record is bad, there is no
- * such database, no memory, or open() failed.
- */
+/* *values: its record. NULL: bad, no such database, no memory, or open() failed. */
 struct server *handover_server_make(struct server_source *source, struct bytes body,
                                     struct server_record *values);
 
-/*
- * Whether the record of a server is complete. database[CONFIG_DATABASE_NAME_MAX + 1]: the name of
- * its database.
- */
+/* Whether it is complete. database[CONFIG_DATABASE_NAME_MAX + 1]: the name of its database. */
 bool handover_server_judge(struct bytes body, char *database, struct err *err);
 
 void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd);

@@ -107,10 +107,7 @@ void host_watch_leave(struct host_watch *watch);
 
 struct host_watches;
 
-/*
- * Makes and ends watches so that they are those of the configuration. The first call makes
- * pools->host_watches. New ones begin when the loop runs.
- */
+/* Makes pools->host_watches, or changes them. New ones begin when the loop runs. */
 void host_watches_configure(struct pools *pools);
 
 /*

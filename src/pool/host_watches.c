@@ -218,10 +218,7 @@ static void remember_former(const struct watched_cluster *watched, const char *e
 	}
 }
 
-/*
- * Whether PAUSE is about the database: nothing of it may keep PostgreSQL from being stopped, or
- * from being another server afterwards.
- */
+/* Whether PAUSE is about it: then nothing of it may keep PostgreSQL from being replaced. */
 static bool is_held(struct pools *pools, const char *database)
 {
 	const struct database *found = pools_find_any_database(pools, database);

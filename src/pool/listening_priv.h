@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The listening connections of a pool, internal to the module: listening*.c.
- */
+/* The listening connections of a pool, internal to the module: listening*.c. */
 #ifndef PGWEIR_POOL_LISTENING_PRIV_H
 #define PGWEIR_POOL_LISTENING_PRIV_H
 

@@ -132,10 +132,7 @@ static const char *name_of(const struct sql_touchers *set, const struct sql_touc
 	return toucher ? set->names.at + toucher->name : NULL;
 }
 
-/*
- * Until the first reading any text counts but BEGIN and the like, so that nothing is lost of a
- * client that was early.
- */
+/* Until the first reading all texts count but BEGIN and the like: a client may be early. */
 static unsigned int touches_by_catalog(struct pool *pool, const struct server *server,
                                        struct bytes text, const char **by)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * A server without a borrower: it becomes idle or used, or is closed. Also the time limits of
- * unused servers.
- */
+/* A server without a borrower becomes idle or used, or is closed; and the limits of unused ones. */
 #include "pool_priv.h"
 
 #include "pgweir/base/container_of.h"

@@ -231,10 +231,7 @@ __attribute__((noinline)) static struct server *fitting_server(struct borrower *
 	return NULL;
 }
 
-/*
- * One whose values of sequences are new is passed over if another one is near: the next question
- * may ask for them.
- */
+/* One with new values of sequences is passed over: the next question may ask for them. */
 #define PASSES_MAX 8
 
 static inline struct server *idle_server(struct borrower *borrower)
@@ -441,10 +438,7 @@ static bool begin_reset(struct server *server)
 	return true;
 }
 
-/*
- * A library was loaded that is in no map. It stays until the server is closed, whatever resets the
- * session.
- */
+/* A library that is in no map stays until the server is closed. */
 static void look_for_libraries(struct server *server, const struct pool_rules *rules)
 {
 	if (rules->mode == POOL_MODE_SESSION || rules->session_state != SESSION_STATE_OFF)

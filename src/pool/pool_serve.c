@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * A pool's turn: borrowers that belong to another pool move, then the pool serves those that wait.
- */
+/* A pool's turn: borrowers that belong to another pool move, then those that wait are served. */
 #include "pool_priv.h"
 
 #include "pgweir/base/container_of.h"
@@ -238,10 +236,7 @@ void pool_serve(struct task *task)
 	}
 	pool_trade(pool);
 	pool_evict_elsewhere(pool);
-	/*
-	 * The borrowers that an idle server was for have left, or got another one: another pool may
-	 * use its slot.
-	 */
+	/* Its borrowers have left, or got another: another pool may use the slot. */
 	if (!pool->waiting_count && (pool->has_come_home || pool->server_counts[SERVER_IDLE])) {
 		pool_unblock(pool);
 		pool_evict_for_others(pool);

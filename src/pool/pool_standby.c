@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The servers of a pool for reads, and how far their standbys are: for max_standby_lag and for
- * causal_reads.
- */
+/* The servers of a pool for reads; how far their standbys are: max_standby_lag, causal_reads. */
 #include "pool_priv.h"
 #include "server/server_priv.h"
 

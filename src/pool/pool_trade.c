@@ -282,10 +282,7 @@ static void on_arrival(struct letter *letter)
 	pools_changed(pools);
 }
 
-/*
- * Packs the server and posts it to the pools of another loop, which has been promised one. false:
- * it cannot move, or there is no memory; nothing has changed.
- */
+/* Packs and posts it to a loop that was promised one. false: nothing has changed. */
 static bool server_move(struct server *server, struct broker_member *to)
 {
 	struct pools *pools = server->pool->pools;
@@ -332,10 +329,7 @@ static void look_again(struct pool *pool, usec_t since)
 		          since);
 }
 
-/*
- * While clients wait in two loops for long, a look at the wants with each server that is returned
- * would take the lock of the broker each time, and mostly find nothing.
- */
+/* While two loops wait for long, a look each time would take the lock and mostly find nothing. */
 static bool may_look(struct pool *pool)
 {
 	if (!share_is_asked(&pool->share) ||
@@ -433,10 +427,7 @@ static void give_idle(struct pool *pool)
 	}
 }
 
-/*
- * How many servers of other loops would be of use here. Logins in progress do not count: a server
- * that exists already is there sooner, and a login may fail.
- */
+/* How many would be of use here. Logins do not count: what exists is there sooner. */
 static unsigned int wanted(const struct pool *pool)
 {
 	unsigned int coming = share_promised(&pool->share) + pool->server_counts[SERVER_CHECKING] +

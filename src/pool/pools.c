@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * All pools: made, configured and freed.
- */
+/* All pools: made, configured and freed. */
 #include "pgweir/pool/pools.h"
 
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * Databases and pools are added when they are asked for, and freed when nothing uses them.
- */
+/* Databases and pools are added when they are asked for, and freed when nothing uses them. */
 #include <assert.h>
 
 #include "pgweir/base/container_of.h"

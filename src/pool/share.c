@@ -254,10 +254,7 @@ bool share_want(struct share *share, usec_t since, unsigned int count)
 	if (share_is_alone(share) || (!count && !share_is_wanting(share)))
 		return false;
 	if (count && share_is_wanting(share)) {
-		/*
-		 * Without the lock: another loop may promise the last server that was wanted
-		 * before, and end the want. Then this one is posted when that server has arrived.
-		 */
+		/* No lock: a promise may end the want; this is posted when that server comes. */
 		set_want(share, since, count);
 		return false;
 	}
@@ -357,8 +354,7 @@ static bool is_served(const struct share *other, const struct share *share,
 	        has_less(other, share));
 }
 
-/* The longest waiting one of those that are served. NULL: there is none.
- */
+/* The longest waiting one of those that are served. NULL: there is none. */
 static struct share *first_served(const struct share *share, const struct share_fair *fair)
 {
 	struct share *first = NULL, *other;

@@ -115,10 +115,7 @@ struct share {
 	TAILQ_ENTRY(share) node; /* in tally->shares */
 	TAILQ_ENTRY(share) want_node;
 	TAILQ_ENTRY(share) woken_node;
-	/*
-	 * Called in its loop: another loop wants something of this tally, or what this share waits
-	 * for may be available now.
-	 */
+	/* In its loop: another loop wants something of this tally, or may have some for it. */
 	void (*on_woken)(struct share *share);
 	bool is_woken;
 	atomic_bool is_wanting;
@@ -157,10 +154,7 @@ uint64_t broker_last_id(const struct broker *broker);
 /* Counts a server that is in a letter from one loop to another, or one less. */
 void broker_count_moving(struct broker *broker, int change);
 
-/*
- * Whether there are such servers. No loop counts them, so what waits for servers to be closed or at
- * rest waits for them, too.
- */
+/* Such servers count in no loop: what waits for servers to close or rest waits for them, too. */
 bool broker_is_moving(const struct broker *broker);
 
 /* Counts one client for max_client_conn, if there are fewer than `most`. */
@@ -189,11 +183,7 @@ enum permit {
 
 #define PERMIT_NO_LIMIT UINT_MAX
 
-/*
- * What a server counts for, and the greatest number that is allowed there, itself included. A share
- * that is NULL is not asked: a listening connection counts for no pool, and the host may not be
- * known yet.
- */
+/* What a server counts for, itself included. NULL: no pool (listening), or host not known yet. */
 struct permit_ask {
 	struct share *pool, *caps[CAPS];
 	unsigned int pool_most, most[CAPS];
@@ -307,10 +297,7 @@ usec_t share_asked_since(const struct share *share);
 /* Whether there is a want that is newer than the last call. */
 bool share_has_new_want(struct share *share);
 
-/*
- * For share_promise(): how many borrowers of this loop wait or have a server, in a unit of the
- * caller, and how many servers it has.
- */
+/* For share_promise(): how many have or want a server (in a unit of the caller), and servers. */
 void share_tell_load(struct share *share, uint64_t demand, unsigned int servers);
 
 /* Which wants of other loops are served, though borrowers of this loop wait. */
@@ -331,10 +318,7 @@ void share_unpromise(struct share *share, struct broker_member *to);
 /* A promised server has arrived in this loop. */
 void broker_keep_promise(const struct packed_permit *packed, struct broker_member *to);
 
-/*
- * There may be something for those that want it, in any loop: wakes the shares of a pool, or the
- * share of a database or role that has waited longest. Without a want: one load.
- */
+/* Wakes the shares of a pool, or of a cap the one that comes first, if any wants: else one load. */
 void share_wake_first(struct share *share);
 
 /* Wakes the shares of all other loops. */
@@ -430,10 +414,7 @@ static inline void share_hear_news(struct share *share)
 	share->news_number = atomic_load_explicit(&share->tally->news_number, memory_order_acquire);
 }
 
-/*
- * How logins end: all hosts have failed, or (NULL) they have not. A success after a success takes
- * no lock.
- */
+/* How logins end: all hosts have failed, or (NULL) not. Success after success takes no lock. */
 void share_put_outcome(struct share *share, const struct err *failure);
 
 /* false: nothing new. *is_failing: *err has the failure. */
@@ -454,8 +435,7 @@ struct catalog_reading *share_get_reading(const struct share *share);
 
 /* ---- the welcome of a pool ---- */
 
-/* If there is none, this is the welcome of the pool in all loops from now on. Wakes their shares.
- */
+/* If there is none, this is the welcome in all loops from now on. Wakes their shares. */
 void share_put_welcome(struct share *share, struct bytes welcome, struct bytes baseline);
 
 /* Adds the welcome and the baseline to the buffers. false: there is none; without a lock. */

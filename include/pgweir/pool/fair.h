@@ -57,10 +57,7 @@ struct fair_member *fair_member(struct fair *fair, struct borrower *borrower);
 struct fair_member *fair_find(const struct fair *fair, const struct borrower *borrower);
 void fair_forget(struct fair *fair, const struct borrower *borrower);
 
-/*
- * A borrower begins to wait, as the last or first of its group. false: no memory; it is not in a
- * group, and fair_next() does not know it.
- */
+/* A borrower begins to wait. false: no memory; it is in no group, and fair_next() misses it. */
 bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_who *who,
                bool is_first);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The targets (a host of an entry, or one of its addresses) that could not be reached, kept so that
- * the log has one line for an outage. All functions may be called from any loop.
- */
+/* Targets (a host, or one of its addresses) that could not be reached: one line for an outage. */
 #ifndef PGWEIR_POOL_OUTAGES_H
 #define PGWEIR_POOL_OUTAGES_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The states of a server, its time limits, sending, closing, and what is kept to be sent again.
- */
+/* The states of a server, its time limits, sending, closing, and what may be sent again. */
 #include "pgweir/pool/server/server.h"
 
 #include <assert.h>
@@ -410,9 +408,7 @@ void server_say_goodbye(struct server *server)
 {
 	struct buf out = { 0 };
 
-	/*
-	 * Within a frame, Terminate would be read as the rest of that frame, and could complete it.
-	 */
+	/* Within a frame, Terminate would be the rest of that, and could complete it. */
 	if (!stream_is_open(&server->wire.stream) || server->wire.stream.error ||
 	    server->wire.is_mid_request || stream_unsent(&server->wire.stream))
 		return;
@@ -782,10 +778,7 @@ void server_push(struct server *server)
 
 void server_read_on(struct server *server) { stream_want(&server->wire.stream, WANT_INPUT); }
 
-/*
- * The cancel key begins with the process id. Without a key, the Unix socket only knows the
- * process that listens, not the one that serves this connection.
- */
+/* By the cancel key. Without one, a Unix socket knows only the process that listens. */
 int64_t server_backend_pid(const struct server *server)
 {
 	if (!server)

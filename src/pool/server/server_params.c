@@ -22,16 +22,10 @@
 
 /* ---- names and values ---- */
 
-/*
- * The value of a parameter that is not known. No client asks for it: a control character has no
- * meaning in any parameter of PostgreSQL.
- */
+/* A value that is not known: no client asks for a control character. */
 #define PARAM_UNKNOWN "\001"
 
-/*
- * Parameters whose values PostgreSQL compares without regard to case, and reports in its own
- * spelling.
- */
+/* PostgreSQL compares their values without regard to case, and has its own spelling. */
 static const char *const caseless[] = { "client_encoding", "DateStyle", "IntervalStyle",
 	                                "standard_conforming_strings", "TimeZone" };
 
@@ -310,10 +304,7 @@ void server_find_libraries(struct server *server)
 	server->site->ops->on_library(server);
 }
 
-/*
- * The name in the map. Names of a map are compared without regard to case, those of libraries are
- * not: an upper-case letter is marked, and so is the mark.
- */
+/* Names in maps have no case, those of libraries do: capitals, and the mark, are marked. */
 static void add_library_name(struct buf *text, const char *name)
 {
 	buf_add_text(text, LIBRARY_PREFIX);

@@ -113,10 +113,7 @@ static void store(struct statement *statement)
 	                            bucket_of(statements, statement->image->hash), statement);
 }
 
-/*
- * Takes the reference to the image, which may be NULL. stored: what the table has for this text and
- * scope, under another name: the new one is its alias. NULL: nothing.
- */
+/* Takes the reference to `image`, or NULL. stored: of which it is an alias. NULL: nothing. */
 static struct statement *make_statement(struct statements *statements,
                                         struct statement_image *image, struct statement *stored)
 {

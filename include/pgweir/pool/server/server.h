@@ -52,10 +52,7 @@ enum server_discard {
 	DISCARD_NEEDED /* the same, and a statement behind it asks for values of sequences */
 };
 
-/*
- * Whether session state may be there that nobody knows of. A server in doubt is cleaned ahead of
- * the first message of another borrower: pool_prepare().
- */
+/* Session state that nobody knows of: cleaned ahead of another borrower's first message. */
 enum server_doubt {
 	DOUBT_NONE,    /* PostgreSQL has said what is there, or that nothing can be */
 	DOUBT_OWN,     /* it would be of the current or last borrower, since it got the server */
@@ -335,17 +332,13 @@ struct server_call_end {
  */
 struct server_call *server_note_call(struct server *server, enum ledger_kind kind);
 
-/* The change of a LEDGER_REFUSED_PARSE or _QUERY: the error that the client gets. settle() frees
- * it. */
+/* Of LEDGER_REFUSED_PARSE or _QUERY: the error that the client gets. settle() frees it. */
 struct refusal {
 	struct ledger_change base;
 	struct err err;
 };
 
-/*
- * Where a text that the server gets has our name of a statement in place of the client's. Positions
- * in errors are characters, counted from 1.
- */
+/* Our name of a statement in place of the client's: where. Errors count characters from 1. */
 struct server_renaming {
 	bool is_known;   /* false: the characters cannot be counted, so errors get no position */
 	uint32_t before; /* characters before the name */
@@ -370,10 +363,7 @@ struct description {
 	void (*on_columns)(struct description *description, uint32_t columns);
 };
 
-/*
- * The scope in which the server prepares statements now. Valid until its parameters change. false:
- * no memory.
- */
+/* Where statements are prepared now, valid until parameters change. false: no memory. */
 bool server_scope(struct server *server, struct bytes *scope);
 
 /*
@@ -405,16 +395,10 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count);
 /* The borrower sends nothing more for now: sends `prefix`, if there is one. */
 void server_push(struct server *server);
 
-/*
- * Sends the borrower the generated replies (LEDGER_CLOSE_HERE) that are due. false: the borrower
- * can accept no more bytes.
- */
+/* Sends the generated replies (LEDGER_CLOSE_HERE) that are due. false: no more are accepted. */
 bool server_answer(struct server *server);
 
-/*
- * How far a server is from rest, in which it can be lent to another borrower. A value implies that
- * the conditions of all lower values are over.
- */
+/* How far it is from rest, in which it can be lent again: each value includes all lower ones. */
 enum server_rest {
 	REST_WORKING,        /* a request or an internal query is not answered in full */
 	REST_IN_TRANSACTION, /* all requests are answered; a transaction is open */
@@ -440,10 +424,7 @@ static inline enum server_rest server_rest(const struct server *server)
 	return server->wire.is_mid_response ? REST_MID_RESPONSE : REST_FULL;
 }
 
-/*
- * Whether a transaction block has failed, and nothing that was sent since may have ended it: then
- * PostgreSQL refuses all but the end of the block.
- */
+/* PostgreSQL refuses all but the end of the block, and nothing sent since may have been that. */
 static inline bool server_is_in_failed_block(const struct server *server)
 {
 	return server->wire.status == 'E' && ledger_knows_status(&server->wire.ledger) &&
@@ -487,20 +468,14 @@ static inline void server_set_mid_request(struct server *server, bool is_mid_req
 /* A borrower's BEGIN was answered before it was sent: no ReadyForQuery reports the transaction. */
 static inline void server_set_in_transaction(struct server *server) { server->wire.status = 'T'; }
 
-/*
- * Notes whether the borrower may have left session state on the server. If so, the server is reset
- * before anybody else gets it.
- */
+/* The borrower may have left state: the server is reset before anybody else gets it. */
 static inline void server_set_dirty(struct server *server, bool is_dirty)
 {
 	server->session.left &= (uint8_t)~LEFT_STATE;
 	server->session.left |= is_dirty ? LEFT_STATE : 0;
 }
 
-/*
- * The borrower may have left session state that nobody knows of. The next borrower that is another
- * one gets the server cleaned.
- */
+/* The borrower may have left unknown state: another borrower gets the server cleaned. */
 static inline void server_set_doubt(struct server *server)
 {
 	if (server->session.doubt == DOUBT_NONE)
@@ -538,25 +513,17 @@ static inline void server_end_session(struct server *server)
 	server->session.unsure &= (uint8_t)~UNSURE_REPORT;
 }
 
-/*
- * Adds the SQL statement SET, or SET LOCAL, that gives a parameter this value. It takes no
- * snapshot, unless the value is an empty list.
- */
+/* Adds SET or SET LOCAL for this value. It takes no snapshot, unless that is an empty list. */
 void server_set_text(const char *name, const char *value, bool is_local, struct buf *text);
 
-/*
- * The server's session has this value of a parameter, without doubt. false: no memory, or too many.
- */
+/* The session has this value, without doubt. false: no memory, or too many. */
 bool server_take_set(struct server *server, const char *name, const char *value);
 
 /* The value of a parameter in a map, or else the server's default. NULL: neither is known. */
 const char *server_value(const struct server *server, const struct params *params,
                          const char *name);
 
-/*
- * The server must be closed when it is returned, for this reason (the first call counts).
- * CLOSE_NONE: it need not be closed any more.
- */
+/* To be closed when it is returned; the first reason counts. CLOSE_NONE: no more. */
 void server_need_close(struct server *server, enum close_reason reason);
 
 /* Whether the borrower will be told session state: on_answer(). */
@@ -580,10 +547,7 @@ bool server_take_facts(struct server *server, const struct facts *facts,
                        const struct params *startup, const struct params *before,
                        struct bytes back);
 
-/*
- * A LOAD of this library has succeeded: it becomes part of the server's map. false: it does not fit
- * into the map.
- */
+/* A LOAD has succeeded: it becomes part of the map. false: it does not fit. */
 bool server_add_library(struct server *server, const char *name);
 
 static inline void server_watch(struct server *server, enum server_watch watch)
@@ -677,10 +641,7 @@ void server_set_times(struct server *server, const struct server_times *times);
 
 struct server_times server_times_of(struct loop *loop, const struct config_times *times);
 
-/*
- * The current query has a query_timeout of its own, which counts since the server works for it. 0:
- * as for others.
- */
+/* Of the current query, since the server works for it. 0: that of others. */
 void server_limit_statement(struct server *server, usec_t limit);
 
 /* A borrower's batch begins: starts the timers of query_timeout and transaction_timeout. */

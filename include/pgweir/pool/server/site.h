@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * A site: what the servers of one pool have in common, and what they call there.
- */
+/* What the servers of one pool have in common, and what they call there. */
 #ifndef PGWEIR_POOL_SERVER_SITE_H
 #define PGWEIR_POOL_SERVER_SITE_H
 
@@ -41,10 +39,7 @@ enum server_state {
 	SERVER_STATES
 };
 
-/*
- * What all servers of one loop use. All pointers are borrowed; the owner of the pools updates them.
- * What has no remark here does not change while there are servers.
- */
+/* What all servers of one loop use, borrowed. No remark: constant while there are servers. */
 struct server_shared {
 	struct loop *loop;
 	struct log *log;
@@ -106,10 +101,7 @@ struct server_site {
 	struct sparse_sum *closes; /* why servers of the database were closed; NULL: not counted */
 };
 
-/*
- * What a server calls in its pool. on_free() is called from the loop; all others may be called
- * within any function of the server.
- */
+/* What a server calls in its pool: on_free() from the loop, others within any of its functions. */
 struct server_ops {
 	/* The state has changed; it was `from`. CLOSING is the last state. */
 	void (*on_state)(struct server *server, enum server_state from);
@@ -117,10 +109,7 @@ struct server_ops {
 	void (*on_released)(struct server *server);
 	/* server->close_reason has changed. */
 	void (*on_close_needed)(struct server *server);
-	/*
-	 * The server has shown what its host is: it has reported that, or has answered the role
-	 * question. Not called if the target is any.
-	 */
+	/* What its host is, reported or answered. Not called if the target is any. */
 	void (*on_report)(struct server *server, const struct host_report *report);
 	/* The login and connect_query are done: the server is ready, and still in LOGIN. */
 	void (*on_login_done)(struct server *server);
@@ -128,15 +117,9 @@ struct server_ops {
 	void (*on_login_failed)(struct server *server, const struct err *err);
 	/* A check or a reset is done: the server is ready, has no borrower, and can be lent. */
 	void (*on_home)(struct server *server);
-	/*
-	 * The server has refused its borrower's parameters (server->orders.refusal). Its own are
-	 * unchanged.
-	 */
+	/* Its borrower's parameters were refused: orders.refusal. Its own are unchanged. */
 	void (*on_params_refused)(struct server *server);
-	/*
-	 * How a server that is closed for this reason ends, and the beginning of that: see
-	 * server_ending.c. NULL: each is closed at once.
-	 */
+	/* How a server that we close ends, and begins to: server_ending.c. NULL: at once. */
 	enum ending_how (*how_it_ends)(const struct server *server, enum close_reason reason);
 	void (*on_ending)(struct server *server, enum ending_how how);
 	/* The server was closed while lent to this borrower, whose on_lost() comes next. */
