@@ -188,9 +188,9 @@ bool pool_catalog_is_due(const struct pool *pool)
 	if (now < due)
 		return false;
 	/* In session mode no server may come home for long. */
-	return now >= due + OVERDUE ||
-	       (!pool->waiting_count &&
-	        (!pool->newcomer_count || pool_own_rules(pool)->mode == POOL_MODE_SESSION));
+	return now >= due + OVERDUE || (!pool->queues[BORROWER_WAITING].count &&
+	                                (!pool->queues[BORROWER_NEWCOMER].count ||
+	                                 pool_own_rules(pool)->mode == POOL_MODE_SESSION));
 }
 
 /* false: no memory. */

@@ -270,10 +270,11 @@ struct server *pool_take(struct borrower *borrower)
 	struct server *server;
 
 	if (borrower->wants_place || pool_is_held(pool) ||
-	    (pool->wait_dedicated_count && pool_dedicated_goes_first(pool)))
+	    (pool->queues[BORROWER_WAIT_DEDICATED].count && pool_dedicated_goes_first(pool)))
 		return NULL;
 	server = borrower->wants_own ? own_server(borrower) : NULL;
-	if (!server && (!TAILQ_EMPTY(&pool->waiting) || share_is_asked(&pool->share)))
+	if (!server &&
+	    (!TAILQ_EMPTY(&pool->queues[BORROWER_WAITING].list) || share_is_asked(&pool->share)))
 		return NULL;
 	if (!server)
 		server = idle_server(borrower);

@@ -237,7 +237,7 @@ static struct server *find_idle(const struct cap *cap, const struct pool *spared
 	struct server *server = TAILQ_FIRST(&cap->idle);
 
 	/* Those of a pool with waiting borrowers are about to be lent, or to move. */
-	while (server && (server->pool == spared || server->pool->waiting_count ||
+	while (server && (server->pool == spared || server->pool->queues[BORROWER_WAITING].count ||
 	                  share_is_asked(&server->pool->share)))
 		server = TAILQ_NEXT(server, place.idle_nodes[cap->kind]);
 	return server;
@@ -614,7 +614,9 @@ static enum eviction eviction_for(const struct server *server)
 
 	if (server_is_dedicated(server) || server->is_listening)
 		return EVICT_ANY;
-	return pool->waiting_count || pool->newcomer_count ? EVICT_OTHERS : EVICT_NONE;
+	return pool->queues[BORROWER_WAITING].count || pool->queues[BORROWER_NEWCOMER].count
+	           ? EVICT_OTHERS
+	           : EVICT_NONE;
 }
 
 /* The address is full: the pool asks for it in advance from now on. */
@@ -940,7 +942,7 @@ void pool_pass_on(struct pool *pool)
 
 bool pool_dedicated_goes_first(const struct pool *pool)
 {
-	const struct borrower *borrower = TAILQ_FIRST(&pool->wait_dedicated);
+	const struct borrower *borrower = pool_first(pool, BORROWER_WAIT_DEDICATED);
 
 	return borrower && pool_is_full(pool) && !pool_is_unreachable(pool) && pool_may_login(pool);
 }

@@ -92,10 +92,6 @@ void pool_note_pins_met(struct pool *pool);
 /* Gives places to borrowers that wait for one. */
 void pool_give_places(struct pool *pool);
 
-/* The wait queue of a state, and its count; NULL: the state has none. */
-struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
-                                      unsigned int **count);
-
 /* Puts an idle borrower into the wait queue of this state. */
 void pool_stand(struct borrower *borrower, enum borrower_state state);
 

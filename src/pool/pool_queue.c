@@ -53,7 +53,7 @@ static int most_of_user(const struct pool *pool)
 /* How long the first of this loop has waited. */
 static usec_t wait_of_first(const struct pool *pool)
 {
-	const struct borrower *first = TAILQ_FIRST(&pool->waiting);
+	const struct borrower *first = pool_first(pool, BORROWER_WAITING);
 
 	return first ? now_in(pool) - first->waiting_since : 0;
 }
@@ -80,10 +80,10 @@ bool pool_admits(struct pool *pool, struct err *err)
 	            err) ||
 	    is_full(pool, &pool->role->cap.share, most_of_user(pool), "for the user", err))
 		return false;
-	if (!refuses(pool, pool->waiting_count + 1))
+	if (!refuses(pool, pool->queues[BORROWER_WAITING].count + 1))
 		return true;
 	note_shed(pool);
-	refuse(pool, CLOSE_SHED, "in this pool", pool->waiting_count, err);
+	refuse(pool, CLOSE_SHED, "in this pool", pool->queues[BORROWER_WAITING].count, err);
 	return false;
 }
 
@@ -93,7 +93,8 @@ static struct borrower *newest(const struct pool *pool)
 {
 	const struct fair_member *last = pool->fair ? fair_last(pool->fair) : NULL;
 
-	return last ? last->borrower : TAILQ_LAST(&pool->waiting, borrower_list);
+	return last ? last->borrower
+	            : TAILQ_LAST(&pool->queues[BORROWER_WAITING].list, borrower_list);
 }
 
 static void refuse_newest(struct pool *pool)
@@ -101,7 +102,7 @@ static void refuse_newest(struct pool *pool)
 	struct borrower *borrower = newest(pool);
 	struct err err;
 
-	refuse(pool, CLOSE_SHED, "in this pool", pool->waiting_count, &err);
+	refuse(pool, CLOSE_SHED, "in this pool", pool->queues[BORROWER_WAITING].count, &err);
 	note_shed(pool);
 	pool_give_up(borrower);
 	borrower->ops->on_refused(borrower, &err);
@@ -118,9 +119,10 @@ void pool_shed(struct pool *pool)
 		return;
 	}
 	shed_look(&pool->shed, rule, now, wait_of_first(pool));
-	while (refuses(pool, pool->waiting_count))
+	while (refuses(pool, pool->queues[BORROWER_WAITING].count))
 		refuse_newest(pool);
-	if ((pool->waiting_count || pool->shed.is_shedding) && !timer_is_set(&pool->look))
+	if ((pool->queues[BORROWER_WAITING].count || pool->shed.is_shedding) &&
+	    !timer_is_set(&pool->look))
 		timer_set(
 		    &pool->look,
 		    loop_timer_queue(pool_loop(pool),

@@ -251,8 +251,7 @@ bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct 
 
 static void turn_away(struct pool *pool, enum borrower_state state, const struct err *err)
 {
-	unsigned int *count;
-	struct borrower *borrower = TAILQ_FIRST(pool_wait_queue(pool, state, &count)), *next;
+	struct borrower *borrower = pool_first(pool, state), *next;
 
 	for (; borrower && pool->hasty_count; borrower = next) {
 		next = TAILQ_NEXT(borrower, wait_node);
@@ -288,13 +287,11 @@ bool pool_wants_probe(const struct pool *pool)
 void pool_hurry(struct borrower *borrower, bool is_hasty)
 {
 	struct pool *pool = borrower->pool;
-	unsigned int *count;
 
 	if (borrower->is_hasty == is_hasty)
 		return;
 	borrower->is_hasty = is_hasty;
-	if (borrower->state == BORROWER_CONNECT_DEDICATED ||
-	    !pool_wait_queue(pool, borrower->state, &count))
+	if (borrower->state == BORROWER_CONNECT_DEDICATED || !borrower_waits(borrower))
 		return;
 	pool->hasty_count += is_hasty ? 1 : -1u;
 	pool_wake(pool);

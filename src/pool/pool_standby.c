@@ -158,7 +158,7 @@ struct server *pool_standby_suitable(const struct borrower *borrower)
 
 struct borrower *pool_standby_next(struct pool *reads)
 {
-	struct borrower *head = TAILQ_FIRST(&reads->waiting), *borrower = head;
+	struct borrower *head = pool_first(reads, BORROWER_WAITING), *borrower = head;
 
 	if (reads->reads.head != head->wait_number) {
 		reads->reads.head = head->wait_number;

@@ -391,7 +391,8 @@ static bool move_one(struct pool *pool, const struct share_fair *fair)
 
 static void tell_load(struct pool *pool)
 {
-	int64_t load = (int64_t)(pool->waiting_count + pool->served_count) * LOAD_UNIT;
+	int64_t load =
+	    (int64_t)(pool->queues[BORROWER_WAITING].count + pool->served_count) * LOAD_UNIT;
 	usec_t past = now_in(pool) - pool->load_at;
 
 	if (past > LOAD_TIME)
@@ -403,7 +404,7 @@ static void tell_load(struct pool *pool)
 
 void pool_trade_first(struct pool *pool)
 {
-	const struct borrower *head = TAILQ_FIRST(&pool->waiting);
+	const struct borrower *head = pool_first(pool, BORROWER_WAITING);
 	struct share_fair fair;
 
 	if (!head || !may_look(pool))
@@ -432,11 +433,11 @@ static unsigned int wanted(const struct pool *pool)
 {
 	unsigned int coming = share_promised(&pool->share) + pool->server_counts[SERVER_CHECKING] +
 	                      pool->server_counts[SERVER_RESETTING];
-	unsigned int count = pool->waiting_count;
+	unsigned int count = pool->queues[BORROWER_WAITING].count;
 
 	/* It takes the slot of an idle server; or it is woken when another login has ended. */
 	if (pool_is_full(pool) || !pool_may_login(pool))
-		count += pool->wait_dedicated_count;
+		count += pool->queues[BORROWER_WAIT_DEDICATED].count;
 	return count > coming && !pool_is_held(pool) ? count - coming : 0;
 }
 
@@ -444,7 +445,8 @@ static unsigned int wanted(const struct pool *pool)
 static bool is_patient(struct pool *pool, const struct borrower *head)
 {
 	if (share_is_wanting(&pool->share) || pool->served_count == 0 ||
-	    pool->wait_dedicated_count || now_in(pool) - head->waiting_since >= STAY)
+	    pool->queues[BORROWER_WAIT_DEDICATED].count ||
+	    now_in(pool) - head->waiting_since >= STAY)
 		return false;
 	look_again(pool, head->waiting_since);
 	return true;
@@ -452,7 +454,7 @@ static bool is_patient(struct pool *pool, const struct borrower *head)
 
 void pool_trade(struct pool *pool)
 {
-	const struct borrower *head = TAILQ_FIRST(&pool->waiting);
+	const struct borrower *head = pool_first(pool, BORROWER_WAITING);
 
 	if (share_is_alone(&pool->share))
 		return;
@@ -461,7 +463,7 @@ void pool_trade(struct pool *pool)
 	if (head && is_patient(pool, head))
 		return;
 	if (!head)
-		head = TAILQ_FIRST(&pool->wait_dedicated);
+		head = pool_first(pool, BORROWER_WAIT_DEDICATED);
 	tell_load(pool);
 	if (share_want(&pool->share, head ? head->waiting_since : 0, wanted(pool)))
 		pool_wake(pool);

@@ -157,9 +157,9 @@ static bool is_kept_out(const struct borrower *borrower)
 
 usec_t pool_wait_for_pins_since(const struct pool *pool)
 {
-	const struct borrower *first[] = { TAILQ_FIRST(&pool->waiting),
-		                           TAILQ_FIRST(&pool->wait_place),
-		                           TAILQ_FIRST(&pool->served_wait_place) };
+	const struct borrower *first[] = { pool_first(pool, BORROWER_WAITING),
+		                           pool_first(pool, BORROWER_WAIT_PLACE),
+		                           pool_first(pool, BORROWER_SERVED) };
 	usec_t since = pool_is_held(pool) ? 0 : share_asked_since(&pool->share);
 
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {

@@ -90,6 +90,11 @@ struct pool_block {
 	bool is_refused; /* in this pool_serve() */
 };
 
+struct wait_queue {
+	struct borrower_list list;
+	unsigned int count;
+};
+
 struct pool {
 	struct pools *pools;
 	struct share share; /* in the counts of all loops: pool_size, max_pinned_servers */
@@ -121,16 +126,9 @@ struct pool {
 	unsigned int probe_count;
 
 	struct borrower_list members; /* all borrowers */
-	struct borrower_list waiting; /* the wait queue for servers */
-	/* for a place of max_pinned_servers: those without a server, and those with one */
-	struct borrower_list wait_place, served_wait_place;
-	struct borrower_list wait_own;          /* for the server that each of them owns */
-	struct borrower_list newcomers;         /* wait for the welcome */
-	struct borrower_list wait_dedicated;    /* the wait queue for dedicated servers */
-	struct borrower_list connect_dedicated; /* wait for the login of their dedicated server */
-	unsigned int wait_place_count, served_wait_place_count, wait_own_count;
-	unsigned int member_count, waiting_count, newcomer_count, served_count;
-	unsigned int wait_dedicated_count, connect_dedicated_count;
+	/* by their state; those SERVED wait for a place of max_pinned_servers */
+	struct wait_queue queues[BORROWER_SERVED + 1];
+	unsigned int member_count, served_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	TAILQ_ENTRY(pool) queueing;   /* in pools->queueing, while it has waiting borrowers */
 	TAILQ_ENTRY(pool) sized;      /* in pools->sized, with pool_size = auto */
@@ -251,6 +249,11 @@ static inline const struct pool_rules *pool_rules_at(const struct server *server
 	const struct borrower *borrower = server->lease.borrower;
 
 	return &server->pool->limits.rules[borrower ? borrower->rules : 0];
+}
+
+static inline struct borrower *pool_first(const struct pool *pool, enum borrower_state state)
+{
+	return TAILQ_FIRST(&pool->queues[state].list);
 }
 
 /* How long its servers were lent so far: microseconds, added up. */
@@ -390,7 +393,7 @@ static inline unsigned int pool_shared_count(const struct pool *pool)
 static inline unsigned int pool_shared_login_count(const struct pool *pool)
 {
 	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN] -
-	       pool->connect_dedicated_count - pool->listening_login_count;
+	       pool->queues[BORROWER_CONNECT_DEDICATED].count - pool->listening_login_count;
 }
 
 /* For monitoring: whether a login failed recently enough that a scrape once a minute sees it. */
@@ -513,6 +516,9 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out);
 
 /* The wait queues of a pool, by number from 0. NULL: there is no such queue. */
 struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line);
+
+/* Borrowers in all of them. */
+unsigned int pool_waiting_count(const struct pool *pool);
 
 /* Counts a server for max_pinned_servers. false: the limit is reached, and it is not counted. */
 bool pool_pin(struct pool *pool);

@@ -245,27 +245,12 @@ static void collect_pools(struct cursor *cursor)
 		cursor_offer(cursor, CONFIG_CONSOLE_DATABASE, CONFIG_CONSOLE_DATABASE, NULL);
 }
 
-static usec_t longest_wait(struct pool *pool)
-{
-	usec_t now = loop_now(pool->pools->with.loop), since = now;
-	struct borrower_list *list;
-
-	for (unsigned int line = 0; (list = pool_wait_queue_at(pool, line)); line++) {
-		if (!TAILQ_EMPTY(list) && TAILQ_FIRST(list)->waiting_since < since)
-			since = TAILQ_FIRST(list)->waiting_since;
-	}
-	return now - since;
-}
-
 /* *longest: their longest wait. *has_failed: a login of one of them has failed lately. */
 static void add_pool(struct pool_row *row, struct pool *pool, usec_t *longest, bool *has_failed)
 {
 	const unsigned int *servers = pool->server_counts;
-	unsigned int waiting = pool->waiting_count + pool->newcomer_count +
-	                       pool->wait_dedicated_count + pool->connect_dedicated_count +
-	                       pool->wait_place_count + pool->served_wait_place_count +
-	                       pool->wait_own_count;
-	usec_t wait = longest_wait(pool);
+	unsigned int waiting = pool_waiting_count(pool);
+	usec_t wait = pool_longest_wait(pool, loop_now(pool->pools->with.loop));
 
 	row->cl_waiting += waiting;
 	row->cl_active += pool->member_count - waiting;

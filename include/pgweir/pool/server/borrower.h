@@ -176,6 +176,12 @@ struct borrower {
 
 TAILQ_HEAD(borrower_list, borrower);
 
+/* In a wait queue, without a server. */
+static inline bool borrower_waits(const struct borrower *borrower)
+{
+	return borrower->state != BORROWER_RESTING && borrower->state != BORROWER_SERVED;
+}
+
 /* 0: no client; borrower may be NULL. */
 static inline uint64_t borrower_client_id(const struct borrower *borrower)
 {
