@@ -136,7 +136,6 @@ struct statement_numbers {
 	             uint64_t *number);
 };
 
-/* Writes the record of a server, with its session state and its statements. */
 bool handover_server_record(const struct server *server, struct statement_numbers *numbers,
                             struct buf *record);
 
@@ -180,19 +179,16 @@ bool handover_send(struct channel *channel, enum handover_kind kind,
 
 void handover_statement_take(struct pools_arrival *arrival, const struct statement_record *record);
 
-/* Releases the statements that have arrived. */
 void handover_statements_done(struct pools_arrival *arrival);
 
 bool handover_clusters_write(struct broker *broker, struct channel *channel);
 
-/* The record of a cluster. */
 bool handover_clusters_judge(struct bytes body, struct err *err);
 void handover_clusters_take(struct pools_arrival *arrival, struct bytes body);
 
 void handover_clusters_close_host(struct pools_arrival *arrival,
                                   const struct closed_host_record *record);
 
-/* Releases the clusters that have arrived. */
 void handover_clusters_done(struct pools_arrival *arrival);
 
 #endif

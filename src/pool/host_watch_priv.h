@@ -89,7 +89,6 @@ void host_watch_end(struct host_watch *watch);
 /* Takes over what the next connection is made with. */
 void host_watch_set_site(struct host_watch *watch);
 
-/* The configuration has changed. */
 void host_watch_update(struct host_watch *watch);
 
 /* Connects again, to what the cluster has as its database now. */

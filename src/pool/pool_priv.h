@@ -89,7 +89,6 @@ void pool_note_pins_met(struct pool *pool);
 
 /* ---- wait queues: pool_wait.c ---- */
 
-/* Gives places to borrowers that wait for one. */
 void pool_give_places(struct pool *pool);
 
 /* Puts an idle borrower into the wait queue of this state. */
@@ -125,7 +124,6 @@ bool pool_fair_passes(const struct borrower *borrower);
 /* Adds who comes first. */
 void pool_fair_tell(const struct pool *pool, struct buf *out);
 
-/* After a new snapshot. */
 void pool_fair_configure(struct pool *pool);
 
 /* Refuses all borrowers that wait for a server of the pool or for the welcome. */
@@ -237,7 +235,6 @@ void pool_pack_permit(const struct server *server, struct packed_permit *packed)
 /* The server is closed: wakes the pools that wait for it. */
 void pool_give_permit(struct server *server);
 
-/* The name of its setting. */
 const char *pool_cap_setting(enum cap_kind kind);
 
 /* false: no memory. */
@@ -291,7 +288,6 @@ void pool_unblock(struct pool *pool);
 void pool_claim_anew(struct pool *pool);
 void pool_pass_on(struct pool *pool);
 
-/* The pool is not blocked by a limit any more. */
 void pool_leave_blocked(struct pool *pool);
 
 /* Whether the first that waits for a dedicated server comes before who asks for an idle one. */
@@ -348,7 +344,6 @@ void pool_note_home(struct pool *pool);
 /* on_ending() of servers. */
 void pool_begin_ending(struct server *server, enum ending_how how);
 
-/* Its time limit. */
 struct timer_queue *pool_ending_limit(const struct pool *pool);
 struct timer_queue *pool_grace_limit(const struct pool *pool);
 
@@ -375,7 +370,6 @@ void pool_hear_news(struct pool *pool);
 /* Sets limits.size from the setting, which may be CONFIG_AUTO. */
 void pool_set_size(struct pool *pool, int size);
 
-/* The pool is freed. */
 void pool_leave_sized(struct pool *pool);
 
 /* A pool whose servers are taken over has a size of at least so many, if that is auto. */
@@ -396,7 +390,6 @@ void pool_configure(struct pool *pool);
 /* About to connect, with a permit. is_listening: not counted in the pool. NULL: no memory. */
 struct server *pool_add_server(struct pool *pool, bool is_listening);
 
-/* Frees a closed server. */
 void pool_remove_server(struct server *server);
 
 /* Functions of struct server_ops. */
@@ -408,7 +401,6 @@ bool pool_may_probe(const struct server *server);
 void pool_count_probe(struct server *server, int change);
 void pool_address_removed(struct server *server);
 
-/* Closes all servers in any state. */
 void pool_close_all(struct pool *pool, enum close_reason reason);
 
 /* Replaces all servers of the pool: closes idle ones now, and the others when they are returned. */
@@ -427,10 +419,8 @@ struct server *pool_idle_server(struct borrower *borrower);
 /* Its borrower gets the error, the server is kept. */
 void pool_refuse_params(struct server *server);
 
-/* The server was closed while lent to this borrower. */
 void pool_lost_server(struct server *server, struct borrower *borrower);
 
-/* Expels all members. */
 void pool_expel(struct pool *pool, const struct err *err);
 
 /* ---- what the catalog says: pool_catalog.c ---- */
@@ -441,7 +431,6 @@ bool pool_catalog_leaves_doubt(const struct pool *pool);
 /* Whether an idle server of this pool should be asked about the catalog now. */
 bool pool_catalog_is_due(const struct pool *pool);
 
-/* Asks this server, which is idle. */
 void pool_read_catalog(struct server *server);
 
 /* Another loop has a reading. */
@@ -481,7 +470,6 @@ void pool_disown(struct server *server);
 /* A borrower that waits for the server that it owns waits for any one from now on, as the first. */
 void pool_await_no_more(struct borrower *borrower);
 
-/* Whether the borrower takes only the server that it owns. */
 bool pool_waits_for_own(const struct borrower *borrower);
 
 /* Whether another one has the server that the borrower owns. */
@@ -509,18 +497,15 @@ unsigned int pool_missing(const struct pool *pool);
 /* Launches servers for waiting borrowers, and up to min_pool_size. */
 void pool_grow(struct pool *pool);
 
-/* Launches dedicated servers. */
 void pool_dedicated_grow(struct pool *pool);
 
 void pool_dedicated_login_done(struct server *server);
 void pool_dedicated_login_failed(struct server *server, const struct err *err);
 
-/* Refuses all borrowers that wait for a dedicated server. */
 void pool_dedicated_refuse(struct pool *pool, const struct err *err);
 
 /* ---- listening connections: listening*.c ---- */
 
-/* Launches those that are needed. */
 void listening_grow(struct pool *pool);
 void listening_login_done(struct server *server);
 void listening_login_failed(struct server *server, const struct err *err);
@@ -541,7 +526,6 @@ void pool_login_failed(struct server *server, const struct err *err);
 
 /* ---- reads on standbys: pool_standby.c ---- */
 
-/* Whether there is an idle server that can be lent. */
 bool pool_standby_has_idle(const struct pool *reads);
 
 /* Closes an idle server whose standby is too far behind: another one needs its place. */

@@ -80,10 +80,7 @@ struct tally {
 	TAILQ_ENTRY(tally) cluster_node;
 	bool needs_roles, needs_primary; /* of the cluster */
 	struct outages outages;          /* of a database */
-	/*
-	 * Of a database: how often its definitions are known to have changed, how often anything is
-	 * known about it that loops must hear (pool_catalog.c), and when a server is to be asked.
-	 */
+	/* of a database: changed definitions, news for loops (pool_catalog.c), next question */
 	atomic_uint ddl_count, catalog_version;
 	_Atomic(usec_t) catalog_due_at;
 	struct catalog_reading *reading; /* the last one; NULL: none yet */
@@ -162,10 +159,7 @@ bool broker_admit(struct broker *broker, unsigned int most);
 void broker_release_admission(struct broker *broker);
 unsigned int broker_admitted(const struct broker *broker);
 
-/*
- * Opens a share in the tally of these names; second may be "". on_woken must be set. false: no
- * memory.
- */
+/* Opens a share in this tally; second may be "", on_woken must be set. false: no memory. */
 bool share_open(struct share *share, struct broker_member *member, enum tally_kind kind,
                 const char *first, const char *second);
 
@@ -267,7 +261,6 @@ bool share_is_alone(const struct share *share);
  */
 bool share_want(struct share *share, usec_t since, unsigned int count);
 
-/* Whether this share wants something. */
 static inline bool share_is_wanting(const struct share *share)
 {
 	return atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
@@ -321,7 +314,6 @@ void broker_keep_promise(const struct packed_permit *packed, struct broker_membe
 /* Wakes the shares of a pool, or of a cap the one that comes first, if any wants: else one load. */
 void share_wake_first(struct share *share);
 
-/* Wakes the shares of all other loops. */
 void share_wake_others(struct share *share);
 
 /* Idle servers of a database are to be closed in the other loops, too. Returns the new count. */
@@ -357,10 +349,7 @@ void share_wake_logins(struct share *share);
 /* The hosts of a pool, and the outages of a database: one object for all loops. */
 static inline struct hosts *share_hosts(const struct share *share) { return &share->tally->hosts; }
 
-/*
- * The cluster of a pool's hosts. share_set_cluster() takes over a reference, and releases the
- * former one: if that is another cluster, all other loops must be held.
- */
+/* share_set_cluster() takes over a reference. If the cluster changes, all other loops are held. */
 void share_set_cluster(struct share *share, struct cluster *cluster);
 static inline struct cluster *share_cluster(const struct share *share)
 {
@@ -388,10 +377,7 @@ static inline void share_count_waiting(struct share *share, int change)
 
 unsigned int share_waiting(const struct share *share);
 
-/*
- * Counts permits of this loop that come back only when clients stop listening: those of listening
- * connections, and of servers whose clients wait for one. share_stuck(): in all loops.
- */
+/* Permits that come back only when clients stop listening; share_stuck(): in all loops. */
 static inline void share_count_stuck(struct share *share, int change)
 {
 	share_change(&share->stuck, change);
@@ -426,10 +412,7 @@ void share_put_shown(struct share *share, const struct credentials *shown);
 /* false: nothing new. The copy in *shown belongs to the caller. */
 bool share_get_shown(struct share *share, struct credentials *shown);
 
-/*
- * The last reading of a database's catalog. The caller keeps its reference, and gets one. NULL:
- * there is none. on_woken() comes in the other loops.
- */
+/* The last reading; the caller keeps its reference, or gets one. NULL: none. Wakes other loops. */
 void share_put_reading(struct share *share, struct catalog_reading *reading);
 struct catalog_reading *share_get_reading(const struct share *share);
 

@@ -36,10 +36,7 @@ struct cluster *clusters_find(struct broker *broker, const struct cluster_key *k
 /* Hosts that are in both lists are known from the beginning. Nothing if the ports differ. */
 void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t now);
 
-/*
- * Sets the administrator's state of a host, by its name in the lists, in all clusters. It holds
- * for clusters that are made later, too. false: no memory, or too many hosts have a state.
- */
+/* In all clusters, later ones too. false: no memory, or too many hosts have a state. */
 bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now);
 
 /*

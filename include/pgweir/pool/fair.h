@@ -46,11 +46,11 @@ struct fair_who {
 	enum priority priority;
 };
 
-/* NULL: no memory. No borrower may be left when it is freed. */
+/* For a client that is `user`: its role is the forced user, if any. NULL: no memory. */
 struct fair *fair_new(void);
 void fair_free(struct fair **fair);
 
-/* The member of a borrower, also if it is new. NULL: no memory. */
+/* For auth_query, which runs as `user`: its servers never get bytes of clients. NULL: no memory. */
 struct fair_member *fair_member(struct fair *fair, struct borrower *borrower);
 
 /* The same if there is one; else NULL. fair_forget(): there is none from then on. */

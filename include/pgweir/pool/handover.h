@@ -18,10 +18,7 @@
 
 /* ---- the process that hands over ---- */
 
-/*
- * Whether the server is between two statements with nothing pending, and can be handed over. To a
- * process that knows no session state (pools->is_handover_plain): only a server without any.
- */
+/* Between two statements, nothing pending; for is_handover_plain also without session state. */
 bool handover_server_may_leave(const struct server *server);
 
 /* Whether its connection does not prevent that, now or later: it is plain, or has our TLS records.
@@ -140,7 +137,6 @@ uint64_t handover_pools_session_hash(uint64_t hash);
 /* Forgets what was noted for the listeners of this one's connection. */
 void listening_look_begin(const struct listener *listener);
 
-/* Notes whether the owner of this listener can be handed over. */
 void listening_look_note(const struct listener *listener, enum listener_rest rest);
 
 /* Whether the connection can be handed over now, with all its listeners. */

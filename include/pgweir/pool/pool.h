@@ -305,7 +305,6 @@ bool pool_ask_first(struct borrower *borrower, usec_t since, struct err *err);
  */
 bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, struct err *err);
 
-/* Leaves any wait queue. */
 void pool_give_up(struct borrower *borrower);
 
 /* fail_fast: it never waits for hosts that are unreachable, and gets ERR_UNREACHABLE instead. */
@@ -524,10 +523,7 @@ unsigned int pool_waiting_count(const struct pool *pool);
 bool pool_pin(struct pool *pool);
 void pool_pin_anyway(struct pool *pool);
 
-/*
- * Since when a client has waited for what pinned servers keep from it, and none of those was closed
- * for it (pool_note_relief()). 0: nobody waits so.
- */
+/* Since when pins keep a client waiting, without relief (pool_note_relief()). 0: nobody. */
 usec_t pool_wait_for_pins_since(const struct pool *pool);
 void pool_note_relief(struct pool *pool);
 

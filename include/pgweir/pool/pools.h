@@ -230,10 +230,7 @@ static inline bool pools_are_held(const struct pools *pools)
 	return pools->is_paused || pools->suspend != SUSPEND_NONE;
 }
 
-/*
- * SUSPEND for servers; the caller does the same for clients. pools_suspend() begins: no server is
- * lent any more, and logins in progress are given up.
- */
+/* SUSPEND of servers, as of clients: nothing is lent any more, and logins are given up. */
 void pools_suspend(struct pools *pools, const char *by);
 
 /* Stops reading from each server between two messages. true: all of them are stopped. */

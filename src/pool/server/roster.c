@@ -629,7 +629,6 @@ static void fence(struct roster_row *row, const struct roster_row *primary,
 		change->other = *primary;
 }
 
-/* Decides which primary counts, and fences the others. */
 static void elect(struct roster *roster, usec_t now, struct roster_changes *changes)
 {
 	struct roster_row *primary = find_primary(roster);

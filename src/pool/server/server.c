@@ -740,7 +740,6 @@ static bool send_behind(struct server *server, const struct iovec *pieces, int c
 	return is_sent && (is_one || stream_sendv(&server->wire.stream, pieces, count));
 }
 
-/* Bytes of the borrower. */
 static inline void count_sent(const struct server *server, size_t count)
 {
 	*server->site->client_bytes += count;

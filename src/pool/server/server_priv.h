@@ -43,7 +43,6 @@ enum frame_fate {
 /* The only function that changes server->state. */
 void server_enter(struct server *server, enum server_state next);
 
-/* Initializes a zeroed server that is about to connect. */
 void server_init(struct server *server, struct server_site *site, struct pool *pool, uint64_t id);
 
 /* Starts to connect. false: the server was closed, and on_login_failed() was called. */
@@ -83,14 +82,12 @@ void server_give_up(struct server *server);
 /* Chooses a host and starts to connect. false: *err has the reason. server_host.c */
 bool server_find_host(struct server *server, struct err *err);
 
-/* The server's first message has arrived. */
 void server_heard(struct server *server);
 
 /* What is known about newer protocols at its address; and what the login has shown. */
 enum host_protocol server_protocol(const struct server *server);
 void server_learn_protocol(struct server *server, enum host_protocol protocol);
 
-/* Connects to the same address once more. */
 void server_dial_again(struct server *server);
 
 /*
@@ -126,13 +123,11 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 
 /* ---- roles: server_host.c ---- */
 
-/* Where the server is, for the roster. */
 struct roster_at server_roster_at(const struct server *server);
 
 /* Before connect_query: looks at the role, or asks; closes the server, or goes on. */
 void server_check_role(struct server *server);
 
-/* Asks the role question. */
 void server_ask_role(struct server *server, bool is_short);
 
 /* A row of the answer; and its end, during a login. */
@@ -146,7 +141,6 @@ void server_slots_done(struct server *server);
 /* The server has refused to write: its role is asked again before its host is used again. */
 void server_role_doubted(struct server *server);
 
-/* The server has reported a parameter. */
 void server_role_reported(struct server *server, const char *name, const char *value);
 
 /* Handles the input that was buffered while a key was being derived. */
@@ -172,7 +166,6 @@ void server_close_by(struct server *server, struct bytes body);
 /* Answers no request. FATAL is forwarded, as the last message; others: out of step, closed. */
 enum frame_fate server_unasked_error(struct server *server, struct bytes body);
 
-/* Handles the error of an order. */
 void server_order_error(struct server *server, struct bytes body);
 
 /*
@@ -203,13 +196,11 @@ void server_calls_read(struct server *server, size_t count);
 
 void server_calls_done(struct server *server);
 
-/* Frees the state that exists only during a login. */
 void server_login_free(struct server *server);
 
 /* The server is unusable: it is closed at the end of the turn, after its input has been read. */
 void server_break(struct server *server);
 
-/* Frees what has been asked, and the facts that have come. */
 void server_question_free(struct server_question **question);
 
 /* ---- orders: orders.c ---- */
@@ -244,7 +235,6 @@ bool server_report(struct server *server, const char *name, const char *value, b
 /* The parameters `want` are about to be set. What was there until now is kept until it is known. */
 void server_replace_params(struct server *server, const struct params *want);
 
-/* They are set. */
 void server_confirm_params(struct server *server);
 
 /* They are not set: those from before are there. *err: why, if PostgreSQL has said that. */
@@ -291,7 +281,6 @@ void server_resume(struct server *server, const struct server_past *past);
 /* The same for what its connect_query had set. */
 void server_resume_defaults(struct server *server, struct bytes pairs);
 
-/* Sets the timer of the state that the server is in. */
 void server_set_state_timer(struct server *server);
 
 /* ---- time limits: server_limits.c ---- */

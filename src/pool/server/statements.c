@@ -72,7 +72,6 @@ void statement_image_release(struct statement_image **imagep)
 		free(image);
 }
 
-/* Text and scope. */
 static struct bytes key_of(const struct statement_image *image)
 {
 	size_t front = FRAME_HEADER_SIZE + image->name_size;
@@ -87,7 +86,6 @@ static struct bytes name_of(const struct statement_image *image)
 
 /* ---- the table ---- */
 
-/* The hash of the table. */
 static unsigned int bucket_of(const struct statements *statements, uint64_t hash)
 {
 	return (unsigned int)((hash * (statements->salt | 1)) >> 32);
@@ -437,7 +435,6 @@ static struct server_statement *find_any(struct server_statements *known,
 	return entry ? entry : find_typed(known, statement);
 }
 
-/* Drops the resolved types. */
 static void forget_types(struct server_statements *known, struct server_statement *entry)
 {
 	if (!entry->typed)

@@ -25,10 +25,7 @@ struct server_call_end;
 
 /* All are called from the loop, never within a call of the borrower. Each may leave or return. */
 struct borrower_ops {
-	/*
-	 * The wait for a server is over: borrower->server is set, and can be sent to at once. A
-	 * dedicated server has just logged in; its baseline is what it reported.
-	 */
+	/* borrower->server is set, and can be sent to. A dedicated one has just logged in. */
 	void (*on_lent)(struct borrower *borrower);
 	/* The wait for a server or the welcome has failed. No longer in a wait queue. */
 	void (*on_refused)(struct borrower *borrower, const struct err *err);
@@ -36,47 +33,29 @@ struct borrower_ops {
 	void (*on_welcome)(struct borrower *borrower);
 	/* The wait for a place is over, pool_await_place(): it goes on with its server. */
 	void (*on_place)(struct borrower *borrower);
-	/*
-	 * Bytes of the lent server for the client: whole frames and parts of frames, in order.
-	 * false: no more bytes can be accepted until the borrower calls server_read_on().
-	 */
+	/* Whole or partial frames of the lent server. false: none until server_read_on(). */
 	bool (*on_bytes)(struct borrower *borrower, struct bytes bytes);
 	/* ReadyForQuery was forwarded. is_settled: nothing else is owed; 'I': may be returned. */
 	void (*on_ready)(struct borrower *borrower, char status, bool is_settled);
 	/* All named prepared statements were deallocated: DISCARD ALL, DEALLOCATE ALL. */
 	void (*on_deallocated)(struct borrower *borrower);
-	/*
-	 * The borrower's last batch (replay.h) has failed without effect, and the server is ready
-	 * to get it again. `batch` is valid during the call.
-	 */
+	/* The last batch has failed without effect, and can be sent again; valid in the call. */
 	void (*on_retry)(struct borrower *borrower, struct bytes batch);
 	/* A request noted by server_note_call() was answered. It may not leave or return here. */
 	void (*on_call)(struct borrower *borrower, const struct server_call *call,
 	                const struct server_call_end *end);
-	/*
-	 * An order for the borrower is done, one that was at rest or is behind its last message.
-	 * `facts`: of ORDER_ASK, valid during the call.
-	 */
+	/* The borrower's order is done. `facts`: of ORDER_ASK, valid during the call. */
 	void (*on_answer)(struct borrower *borrower, enum order_kind order,
 	                  const struct facts *facts);
-	/*
-	 * With SERVER_WATCHES_NOTIFICATIONS: a whole NotificationResponse. false: it is forwarded.
-	 * true: what was added to `instead` is.
-	 */
+	/* With SERVER_WATCHES_NOTIFICATIONS: a whole one. true: `instead` is forwarded. */
 	bool (*takes_notification)(struct borrower *borrower, struct bytes frame,
 	                           struct buf *instead);
-	/*
-	 * With SERVER_WATCHES_PARAMETERS: a ParameterStatus. false: it is forwarded. true: what was
-	 * added to `instead` is.
-	 */
+	/* With SERVER_WATCHES_PARAMETERS: a ParameterStatus. true: `instead` is forwarded. */
 	bool (*takes_parameter)(struct borrower *borrower, const char *name, const char *value,
 	                        struct buf *instead);
 	/* The same: ReadyForQuery comes, nothing is owed behind. Adds what goes before it. */
 	void (*before_ready)(struct borrower *borrower, struct buf *ahead);
-	/*
-	 * With SERVER_WATCHES_READY: whether a ReadyForQuery that ends a transaction is not
-	 * forwarded, because the borrower sends it to its client later. on_ready() comes anyway.
-	 */
+	/* With SERVER_WATCHES_READY. true: the borrower sends it itself. on_ready() comes. */
 	bool (*holds_ready)(struct borrower *borrower);
 	/*
 	 * The lent server can be sent to again, after server_send() had to buffer bytes; or the
@@ -94,7 +73,7 @@ struct borrower_ops {
 	 */
 	void (*on_unrun)(struct borrower *borrower, const struct err *err,
 	                 const struct replay *unrun);
-	/* By an administrator, or a limit of its server, which it may still have. */
+	/* Close the client: for an administrator, or a limit of its server, if it has it. */
 	void (*on_expelled)(struct borrower *borrower, const struct err *err);
 	/*
 	 * The server has refused that batch because its host accepts no writes. `words` is its
@@ -103,10 +82,7 @@ struct borrower_ops {
 	 */
 	bool (*wants_writer)(struct borrower *borrower, const struct replay *kept,
 	                     const char *words);
-	/*
-	 * The server has refused a statement with 25006. Returns a static text for the HINT of that
-	 * error, and adds the one for its DETAIL; NULL: the error says enough. May be NULL.
-	 */
+	/* On a 25006. Adds the DETAIL, returns the HINT; NULL: enough is said. May be NULL. */
 	const char *(*explains_refusal)(struct borrower *borrower, struct buf *detail);
 	/* The parameters that it will want of a server: pool_prepare(). */
 	const struct params *(*params)(const struct borrower *borrower);

@@ -82,10 +82,7 @@ void reach_init(struct reach *reach);
 /* No target may be held. */
 void reach_done(struct reach *reach);
 
-/*
- * The target of this address (NULL: of this name) and port; one for all that ask. NULL: no memory.
- * reach_release() must follow; it does nothing if *target is NULL.
- */
+/* The target of an address (NULL: a name) and port, until reach_release(). NULL: no memory. */
 struct reach_target *reach_hold(struct reach *reach, const char *name,
                                 const struct address *address, uint16_t port);
 void reach_release(struct reach *reach, struct reach_target **target);
@@ -168,10 +165,7 @@ struct host {
 	unsigned int count;
 };
 
-/*
- * Part of a pool's tally. Texts, names and count change only while all other loops are held, so
- * they may be read without the lock.
- */
+/* In a pool's tally. Texts, names and count change only while other loops are held: no lock. */
 struct hosts {
 	pthread_mutex_t lock; /* guards what is known about each host, and `next` */
 	struct reach *reach;
@@ -218,10 +212,7 @@ void hosts_set_limit(struct hosts *hosts, const struct roster_limit *limit, bool
 /* Forgets refused logins and protocols: all reachable addresses may be tried at once. */
 void hosts_reset(struct hosts *hosts);
 
-/*
- * The number of the host for the next connection; hosts->count: no host fits. *is_test: it was not
- * reachable and is in retry; the caller tries it, and nobody else at the same time.
- */
+/* The next connection's host; count: none fits. *is_test: only the caller tries it now. */
 unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bool *is_test);
 
 /*

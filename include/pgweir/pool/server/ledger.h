@@ -90,10 +90,7 @@ enum ledger_verdict {
 	LEDGER_DOUBT     /* it is unknown whether the server is in step: see ledger.c */
 };
 
-/*
- * What a borrower may have to wait for before it sends more. All of it comes with replies of the
- * server, so a borrower that starts to wait makes the server reply: ledger_flush().
- */
+/* What a borrower waits for before it sends more: replies, which ledger_flush() makes come. */
 enum ledger_wait {
 	LEDGER_WAIT_NOT,   /* no wait */
 	LEDGER_WAIT_SPACE, /* until less than LEDGER_MAX is owed */
@@ -264,10 +261,7 @@ static inline bool ledger_open_is_unsure(const struct ledger_open *open,
 /* Notes a request. To be called in the order in which requests are sent. false: no memory. */
 bool ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate);
 
-/*
- * The same with a change. Takes ownership in any case: if the server will skip the request, or
- * there is no memory, the change is settled at once.
- */
+/* Takes ownership of the change, settled at once if the request is skipped or not noted. */
 bool ledger_add_change(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
                        struct ledger_change *change);
 
@@ -319,10 +313,7 @@ static inline bool ledger_knows_status(const struct ledger *ledger)
 	return ledger->ready_count == 0;
 }
 
-/*
- * Whether this wait is over. It is also over when the server itself waits: for the data of a COPY
- * IN, when it has received all that was sent.
- */
+/* Or the server itself waits: for the data of a COPY IN, having received all that was sent. */
 static inline bool ledger_ends_wait(const struct ledger *ledger, enum ledger_wait wait)
 {
 	if (wait == LEDGER_WAIT_SPACE)

@@ -36,10 +36,7 @@ const struct params *params_none(const struct params_table *table);
 const struct params *params_hold(const struct params *params);
 void params_release(struct params_table *table, const struct params **params);
 
-/*
- * Replaces *params by a map that has `value` for this name (NULL: not this name). The old map is
- * released. false: no memory or too large; *params is unchanged.
- */
+/* Releases the old map. value NULL: without the name. false: no memory or too large; unchanged. */
 bool params_change(struct params_table *table, const struct params **params, const char *name,
                    const char *value);
 

@@ -59,7 +59,6 @@ struct host_report {
 	usec_t latency;    /* of the question */
 };
 
-/* One row. */
 struct roster_row {
 	unsigned int host;      /* number of the host in the list */
 	struct address address; /* port 0; AF_UNSPEC: the host itself */
@@ -88,7 +87,6 @@ struct roster_row {
 	char error[ROSTER_ERROR_SIZE]; /* the last error; "" = none */
 };
 
-/* How well a row fits a target. */
 enum roster_fit {
 	ROSTER_NO,
 	ROSTER_BEHIND, /* a standby that is too far behind, if that is no reason for NO */
@@ -214,10 +212,7 @@ void roster_unwatch(struct roster *roster);
 void roster_keep(struct roster *roster, unsigned int host, const struct address *addresses,
                  unsigned int count);
 
-/*
- * How well a row fits. *due: when it may be tried although its role did not fit, which is old after
- * `gap`; INT64_MAX: that is not a matter of time; 0: it fits.
- */
+/* *due: its role is old after `gap`, and it may be tried. INT64_MAX: not by time; 0: it fits. */
 enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
                            enum target_session_attrs target, usec_t gap, usec_t *due);
 

@@ -90,7 +90,6 @@ enum server_farewell {
 	FAREWELL_OURS   /* we, in ENDING */
 };
 
-/* A cancel key. */
 struct server_key {
 	uint16_t size;
 	unsigned char bytes[SERVER_KEY_MAX];
@@ -316,7 +315,6 @@ struct server_call {
 	bool is_parse;      /* only an error is of interest */
 };
 
-/* What came of it. */
 struct server_call_end {
 	usec_t now;
 	usec_t running;       /* since it was sent, or since the call before it was answered */
@@ -366,10 +364,7 @@ struct description {
 /* Where statements are prepared now, valid until parameters change. false: no memory. */
 bool server_scope(struct server *server, struct bytes *scope);
 
-/*
- * The borrower is about to change parameters of the scope. Until server_close_scope() it is not
- * known, so statements are prepared again if they are used, and once more for later clients.
- */
+/* About to change the scope, unknown until server_close_scope(): statements are repeated. */
 static inline void server_open_scope(struct server *server)
 {
 	if (server->session.scope.state == SCOPE_KNOWN)
@@ -383,10 +378,7 @@ static inline void server_close_scope(struct server *server)
 		server_settle_scope(server);
 }
 
-/*
- * Sends a borrower's bytes. false: the connection is broken; on_lost() comes from the loop. If
- * bytes remain unsent (server_can_take()), on_writable() comes when all are sent.
- */
+/* false: broken, on_lost() comes. If bytes stay unsent (server_can_take()): on_writable(). */
 bool server_send(struct server *server, struct bytes bytes);
 
 /* The same for several pieces, sent in order. */
@@ -453,10 +445,7 @@ static inline bool server_is_between_transactions(const struct server *server)
 	return server_rest(server) > REST_IN_TRANSACTION;
 }
 
-/*
- * Whether the socket and the known session state are all that the server consists of, so that
- * another process could continue with it. A transaction may be open.
- */
+/* Nothing but socket and known state: another process could go on, in a transaction too. */
 bool server_has_nothing_pending(const struct server *server);
 
 /* Notes whether only a part of the borrower's last frame was sent. */
@@ -489,7 +478,6 @@ static inline void server_pass_doubt(struct server *server)
 		server->session.doubt = DOUBT_FOREIGN;
 }
 
-/* The cleaning is about to be sent. */
 static inline void server_begin_cleaning(struct server *server)
 {
 	server->session.doubt = DOUBT_CLEANING;
@@ -501,10 +489,7 @@ static inline void server_begin_session(struct server *server)
 	server->session.left |= LEFT_SESSION;
 }
 
-/*
- * The server was asked. If it was lent in session mode, its borrower is in another mode now, which
- * follows what it has there: the server is reset when it is returned.
- */
+/* It was asked. Lent in session mode, but its borrower is in another: reset when returned. */
 static inline void server_end_session(struct server *server)
 {
 	if (server->session.left & LEFT_SESSION)
@@ -560,7 +545,6 @@ static inline void server_unwatch(struct server *server, enum server_watch watch
 	server->lease.watches &= (uint8_t)~watch;
 }
 
-/* The transaction may change what functions do. */
 static inline void server_note_ddl(struct server *server) { server->session.left |= LEFT_DDL; }
 
 /* Looks for the first COMMIT or ROLLBACK from now on, behind so many others; counts UNLISTEN. */
@@ -571,7 +555,6 @@ static inline void server_watch_end(struct server *server, unsigned int ahead)
 	server->lease.watched.ahead = ahead;
 }
 
-/* Ends the watch. */
 static inline enum server_end server_end_seen(struct server *server)
 {
 	server_unwatch(server, SERVER_WATCHES_END);
@@ -626,10 +609,7 @@ struct server_run {
 	atomic_uint *running; /* of all loops */
 };
 
-/*
- * A statement is about to be sent that counts in *running until all replies have come, or until
- * PostgreSQL has ended it. false: there are `most` already, or no memory.
- */
+/* Counts in *running until answered or ended. false: there are `most`, or no memory. */
 bool server_begin_run(struct server *server, atomic_uint *running, unsigned int most);
 void server_end_runs(struct server *server);
 
@@ -661,10 +641,7 @@ void server_close_as(struct server *server, enum err_code code, enum close_reaso
 /* The same for a text that has no row of its own: it counts under its code. */
 void server_close_with(struct server *server, enum err_code code, const char *text);
 
-/*
- * Whether reading has stopped, and the server is between two messages with nothing unsent.
- * Encrypted servers count, too: SUSPEND can quiesce what a hand-over cannot include.
- */
+/* Reading has stopped between two messages, nothing unsent. Encrypted ones count, too. */
 bool server_is_quiescent(const struct server *server);
 
 /* The id of the PostgreSQL process behind it. 0: not known, or NULL. */

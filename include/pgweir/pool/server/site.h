@@ -107,7 +107,6 @@ struct server_ops {
 	void (*on_state)(struct server *server, enum server_state from);
 	/* It is closed, and so is its socket: PostgreSQL does not count it any more. */
 	void (*on_released)(struct server *server);
-	/* server->close_reason has changed. */
 	void (*on_close_needed)(struct server *server);
 	/* What its host is, reported or answered. Not called if the target is any. */
 	void (*on_report)(struct server *server, const struct host_report *report);
@@ -134,14 +133,10 @@ struct server_ops {
 	bool (*may_connect)(struct server *server);
 	/* How many sessions its host grants to users that are not superusers. */
 	void (*on_slots)(struct server *server, unsigned int count);
-	/* The credentials of the login. */
 	const struct credentials *(*credentials)(const struct server *server);
 	/* Adds to a text which secret that is, and where it comes from. */
 	void (*tell_secret)(const struct server *server, struct buf *out);
-	/*
-	 * ORDER_CATALOG: a row of the answer, and its end, before on_home(), or before
-	 * on_answer() of the borrower. The server may be closed without the end.
-	 */
+	/* ORDER_CATALOG: a row; the end, before on_home() or on_answer(), unless closed. */
 	void (*on_catalog_row)(struct server *server, struct bytes body);
 	void (*on_catalog_end)(struct server *server, bool has_failed);
 	/* A command has changed definitions; and again when its transaction has ended. */

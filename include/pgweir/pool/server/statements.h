@@ -120,7 +120,6 @@ struct statement *statement_called(struct statements *statements, struct bytes t
 /* As statement_called(), for a statement of another loop. */
 struct statement *statement_of_image(struct statements *statements, struct statement_image *image);
 
-/* The stem of the statement's name. */
 struct bytes statement_stem(const struct statement *statement);
 
 /*
@@ -136,7 +135,6 @@ struct statement *statement_scoped(const struct statement *statement, struct byt
 struct statement *statement_hold(struct statement *statement);
 void statement_release(struct statements *statements, struct statement **statement);
 
-/* Its Parse message. */
 static inline struct bytes statement_message(const struct statement *statement)
 {
 	return bytes_of(statement->image->message, statement->image->message_size);
@@ -161,7 +159,6 @@ static inline struct bytes statement_name(const struct statement *statement)
 	return bytes_of(statement->image->message + 5, statement->image->name_size - 1);
 }
 
-/* The number in its name. */
 unsigned long long statement_number(const struct statement *statement);
 
 /*
@@ -235,10 +232,7 @@ usec_t server_statements_done_at(struct server_statements *known,
 bool server_statements_is_since(struct server_statements *known, const struct statement *statement,
                                 usec_t since);
 
-/*
- * The result columns of the statement, as the server has told them: fields_columns(). 0: not known.
- * They are noted for the Parse with this number.
- */
+/* Its result columns: fields_columns(), of the Parse of this number. 0: not known. */
 uint32_t server_statements_columns(struct server_statements *known,
                                    const struct statement *statement);
 void server_statements_described(struct server_statements *known, const struct statement *statement,
