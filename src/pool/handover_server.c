@@ -431,7 +431,6 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	return server;
 }
 
-/* A server of another process. */
 struct server_taken {
 	struct server_source base;
 	struct pools_arrival *arrival;

@@ -251,7 +251,6 @@ static struct watched_cluster *want_key(struct host_watches *watches, const stru
 	return watched;
 }
 
-/* Whether there is somebody to log in as. */
 static bool has_login(struct host_watches *watches, const struct cluster_key *key)
 {
 	struct broker *broker = watches->pools->with.broker;

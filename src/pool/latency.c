@@ -98,7 +98,6 @@ static void file_slice(struct slice slices[SLICES], uint64_t number, const struc
 	add_slice_to(slice, from);
 }
 
-/* Adds what was counted of one kind. */
 static void add_counts(struct slice *slice, unsigned int kind, const struct histogram *counted)
 {
 	sparse_item items[HISTOGRAM_BUCKETS];

@@ -37,7 +37,6 @@ static bool may_use_reserve(struct pool *pool)
 	return true;
 }
 
-/* How many servers the pool may have now. */
 static unsigned int most_now(struct pool *pool)
 {
 	unsigned int size = pool_size_most(pool);

@@ -311,10 +311,7 @@ static bool server_move(struct server *server, struct broker_member *to)
 #define FAIR (2 * STAY)
 #define FAR (20 * USEC_PER_MS)
 
-/*
- * The load of a loop is its mean in this time. A loop that has not run for some milliseconds has
- * not read its clients' queries yet, so for a moment it seems to need fewer servers.
- */
+/* A mean: a loop that has not run for milliseconds has not read its queries, and seems idle. */
 #define LOAD_TIME (20 * USEC_PER_MS)
 #define LOAD_UNIT 65536 /* one borrower; fine enough for changes within microseconds */
 

@@ -590,7 +590,6 @@ static bool is_before(const struct roster_row *a, const struct roster_row *b)
 	return a->is_elected && !b->is_elected;
 }
 
-/* NULL: no host is known to be primary. */
 static struct roster_row *find_primary(const struct roster *roster)
 {
 	struct roster_row *best = NULL;

@@ -444,10 +444,7 @@ static bool may_refuse(const struct server *server)
 	       (may_write(server) || server->lease.replay.was_writable);
 }
 
-/*
- * Before the refusal there may be the replies to an opening that is in the same batch. They are
- * held back; if the batch has no end yet, they are not, as the next reply may not come soon.
- */
+/* Replies to an opening in the same batch are held back, unless the batch has no end yet. */
 enum wire_result server_sees_refusal(const struct server *server, struct bytes in)
 {
 	size_t limit = in.count < REFUSAL_MAX ? in.count : REFUSAL_MAX;

@@ -418,7 +418,6 @@ static void pass_run(struct server *server, const char *from, const char *to, bo
 		stream_want(&server->wire.stream, WANT_NOTHING);
 }
 
-/* A ReadyForQuery was forwarded. */
 static void pass_ready(struct server *server)
 {
 	struct borrower *borrower = server->lease.borrower;

@@ -340,7 +340,6 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 	return FRAME_DROP;
 }
 
-/* The first ReadyForQuery has arrived. */
 static enum frame_fate first_ready(struct server *server, struct bytes body)
 {
 	if (fields_ready(body, &server->wire.status) != WIRE_OK || server->login->auth)

@@ -75,10 +75,7 @@ static void check_map(struct server *server, bool is_done)
 
 /* ---- reports ---- */
 
-/*
- * Limits reports that no borrower's work explains: of an idle server, or while we set parameters.
- * PostgreSQL has about fifteen names to report when its files are reloaded.
- */
+/* Of an idle server, or while we set parameters: PostgreSQL reports fifteen at a reload. */
 #define REPORTS_MAX 200
 
 /* Bytes of reports that are collected before they are merged into the maps. */
@@ -380,10 +377,7 @@ static bool change_by(struct server *server, const struct params **params, struc
 	return is_done;
 }
 
-/*
- * What the map has and the facts do not have is not set any more. A value that was reported since
- * is that of PostgreSQL's files, which clients do not get: it is set back. true: there is one.
- */
+/* What is not set any more. Reported since: of PostgreSQL's files, set back. true: there is one. */
 static bool add_removals(const struct server *server, const struct params *set, struct buf *changes)
 {
 	const char *at = NULL, *name, *value, *found;
@@ -652,10 +646,7 @@ static void add_set(struct buf *text, const char *name, const char *value)
 	buf_add_byte(text, ';');
 }
 
-/*
- * Adds the elements of a list of names, each as a constant: in SET, a name without quotes might be
- * a keyword. The value is one that PostgreSQL has accepted.
- */
+/* Each as a constant: without quotes, a name might be a keyword in SET. It was accepted once. */
 static void add_elements(struct buf *text, const char *list)
 {
 	struct buf name = { 0 };

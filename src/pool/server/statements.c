@@ -247,10 +247,7 @@ struct statement *statement_of(struct statements *statements, struct bytes text,
 	return statement_named(statements, text, scope, NULL);
 }
 
-/*
- * Types as a Parse may have them. PostgreSQL reports "unknown" for a parameter that it could only
- * convert later, but refuses to convert one that a Parse has declared so.
- */
+/* As a Parse may have them: not "unknown", which PostgreSQL refuses there. */
 static bool declare_types(struct bytes types, struct buf *out)
 {
 	buf_add(out, types.at, 2);
@@ -262,10 +259,7 @@ static bool declare_types(struct bytes types, struct buf *out)
 	return buf_ok(out);
 }
 
-/*
- * Whether something is cast to the type "unknown". PostgreSQL finds text for a parameter there, but
- * does not accept that type in a Parse of the same text.
- */
+/* PostgreSQL finds text for such a parameter, but does not accept that type in a Parse. */
 static bool casts_to_unknown(struct bytes query)
 {
 	static const char word[] = "unknown";
