@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The broker itself: see broker.h.
- */
+/* The broker itself: see broker.h. */
 #include "broker_priv.h"
 
 #include <assert.h>

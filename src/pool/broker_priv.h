@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The broker, for share.c and clusters.c.
- */
+/* The broker, for share.c and clusters.c. */
 #ifndef PGWEIR_POOL_BROKER_PRIV_H
 #define PGWEIR_POOL_BROKER_PRIV_H
 

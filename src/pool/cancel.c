@@ -53,7 +53,6 @@ static void end_active(struct pool *pool)
 
 static void pool_ending_told(struct server *server, bool is_delivered);
 
-/* Removes the cancel from its list and closes its connection. */
 static void detach_cancel(struct cancel *cancel)
 {
 	struct pool *pool = cancel->pool;
@@ -115,7 +114,6 @@ static void log_cancel(const struct cancel *cancel, const char *what)
 	         server && server->key.size >= 4 ? load_be32((const char *)server->key.bytes) : 0);
 }
 
-/* The request could not be sent in time. */
 static void on_cancel_wait_over(struct timer *timer)
 {
 	struct cancel *cancel = container_of(timer, struct cancel, wait);
@@ -156,7 +154,6 @@ static void fail_cancel(struct cancel *cancel, const struct err *err)
 	finish_cancel(cancel);
 }
 
-/* The connection is ready, plain or encrypted: send the cancel key. */
 static void send_cancel_key(struct cancel *cancel)
 {
 	struct buf out = { 0 };
@@ -189,7 +186,6 @@ static struct securing_how cancel_securing(const struct cancel *cancel)
 		                      .is_direct = server->is_tls_direct };
 }
 
-/* Handles the result of securing the connection. */
 static void act_on_cancel_securing(struct cancel *cancel, enum securing securing,
                                    const struct err *err)
 {
@@ -364,10 +360,7 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 	return cancel;
 }
 
-/*
- * Cancels what a server in ENDING still runs: pool_ending_told() comes. false: it cannot, and may
- * have come already.
- */
+/* What a server in ENDING runs: pool_ending_told() comes, and may have come before a false. */
 static bool cancel_start_ending(struct server *server, const char *asker, struct err *err)
 {
 	return start(server, NULL, asker, err) != NULL;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * Reads the answer of the question about a database's catalog. Its texts are in catalog_sql.c.
- */
+/* Reads the answer of the question about a database's catalog. Its texts are in catalog_sql.c. */
 #include "pgweir/pool/catalog.h"
 
 #include <stdlib.h>

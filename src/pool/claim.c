@@ -17,10 +17,7 @@ static bool is_owed(const struct claim_pool *pool)
 	       pool->owners[1].servers < pool->owners[1].guaranteed;
 }
 
-/*
- * Whether its owners have one more than they are guaranteed. What goes to another pool of an owner
- * that has as many is no loss for it.
- */
+/* Whether its owners keep what they are guaranteed. A move within an owner is no loss for it. */
 static bool can_spare(const struct claim_pool *pool, const struct claim *claim)
 {
 	for (int i = 0; i < 2; i++) {

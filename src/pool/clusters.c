@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * Clusters: see pgweir/pool/clusters.h.
- */
+/* Clusters: see pgweir/pool/clusters.h. */
 #include "pgweir/pool/clusters.h"
 
 #include <assert.h>
@@ -171,7 +169,6 @@ static bool note_closed(struct broker *broker, const char *host, enum host_admin
 	return closed != NULL;
 }
 
-/* Sets the states of a cluster's hosts. */
 static unsigned int apply_closed(struct broker *broker, struct cluster *cluster, const char *only,
                                  usec_t now)
 {
@@ -571,7 +568,6 @@ bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *ke
 	return is_same;
 }
 
-/* Wakes the pools that have servers there, in all loops. */
 static void clusters_wake(struct broker *broker, struct cluster *cluster)
 {
 	lock_of(broker);

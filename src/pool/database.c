@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * What the pools of one database, and those of one role, have in common.
- */
+/* What the pools of one database, and those of one role, have in common. */
 #include <stdlib.h>
 #include <string.h>
 

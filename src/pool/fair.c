@@ -18,10 +18,7 @@ struct fair_group {
 	unsigned int waiting_count, served_count;
 	unsigned int weight;
 	enum priority priority;
-	/*
-	 * In the line of its class, while any of it waits. The key: server time divided by weight,
-	 * also what is charged in advance.
-	 */
+	/* In the line of its class. Key: server time by weight, and what is charged ahead. */
 	struct heap_node turn;
 	usec_t mean, used;
 	char name[]; /* of `key_size`: the class, and the name with its zero */

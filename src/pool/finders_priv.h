@@ -11,10 +11,7 @@
 #define FINDER_ERROR_SIZE 160
 #define FINDER_SOURCE_SIZE 256
 
-/*
- * Makes and ends finders so that they are those of the configuration. The first call makes
- * pools->finders. New ones ask when the loop runs.
- */
+/* Makes pools->finders, or changes them. New ones ask when the loop runs. */
 void finders_configure(struct pools *pools);
 
 /* Accepts NULL, sets NULL. */

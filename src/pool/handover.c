@@ -298,10 +298,7 @@ static void learn_text(struct pool *pool, const struct pool_record *record,
 	secret_free(&text);
 }
 
-/*
- * Uses what a client of the old process authenticated with, if the secret in auth_file is the same
- * and no client of this process has authenticated with anything yet.
- */
+/* If auth_file has the same secret, and no client of this process has authenticated yet. */
 static void take_learnt(struct pool *pool, const struct pool_record *record)
 {
 	struct credentials shown = { .kind = (enum credentials_kind)record->learnt_kind,

@@ -136,7 +136,6 @@ struct statement_numbers {
 	             uint64_t *number);
 };
 
-/* Writes the record of a server, with its session state and its statements. */
 bool handover_server_record(const struct server *server, struct statement_numbers *numbers,
                             struct buf *record);
 
@@ -153,17 +152,11 @@ struct server_source {
 	struct statement *(*statement)(struct server_source *source, uint64_t number);
 };
 
-/*
- * Makes a server from its record, which is in *values then. NULL: the record is bad, there is no
- * such database, no memory, or open() failed.
- */
+/* *values: its record. NULL: bad, no such database, no memory, or open() failed. */
 struct server *handover_server_make(struct server_source *source, struct bytes body,
                                     struct server_record *values);
 
-/*
- * Whether the record of a server is complete. database[CONFIG_DATABASE_NAME_MAX + 1]: the name of
- * its database.
- */
+/* Whether it is complete. database[CONFIG_DATABASE_NAME_MAX + 1]: the name of its database. */
 bool handover_server_judge(struct bytes body, char *database, struct err *err);
 
 void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd);
@@ -186,19 +179,16 @@ bool handover_send(struct channel *channel, enum handover_kind kind,
 
 void handover_statement_take(struct pools_arrival *arrival, const struct statement_record *record);
 
-/* Releases the statements that have arrived. */
 void handover_statements_done(struct pools_arrival *arrival);
 
 bool handover_clusters_write(struct broker *broker, struct channel *channel);
 
-/* The record of a cluster. */
 bool handover_clusters_judge(struct bytes body, struct err *err);
 void handover_clusters_take(struct pools_arrival *arrival, struct bytes body);
 
 void handover_clusters_close_host(struct pools_arrival *arrival,
                                   const struct closed_host_record *record);
 
-/* Releases the clusters that have arrived. */
 void handover_clusters_done(struct pools_arrival *arrival);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The hand-over records of the pool module, one table for each; and the hand-over of hosts.
- */
+/* The hand-over records of the pool module, one table for each; and the hand-over of hosts. */
 #include <stdlib.h>
 #include <string.h>
 

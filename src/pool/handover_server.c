@@ -58,10 +58,7 @@ bool handover_server_may_leave(const struct server *server)
 	       handover_server_is_at_rest(server);
 }
 
-/*
- * Writes the destination of the pool's servers as a text, to be compared with that of the other
- * process.
- */
+/* The destination of the pool's servers as a text, to be compared with the other process's. */
 static void name_destination(const struct pool *pool, char *out, size_t size)
 {
 	const struct config_database *entry = pool->database->entry;
@@ -434,7 +431,6 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	return server;
 }
 
-/* A server of another process. */
 struct server_taken {
 	struct server_source base;
 	struct pools_arrival *arrival;

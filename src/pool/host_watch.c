@@ -139,7 +139,6 @@ static void hurry(const struct watched_cluster *cluster)
 	}
 }
 
-/* server_ops: an answer. */
 static void on_watch_report(struct server *server, const struct host_report *report)
 {
 	struct host_watch *watch = watch_of(server);
@@ -152,7 +151,6 @@ static void on_watch_report(struct server *server, const struct host_report *rep
 	tell_changes(watch, &changes);
 }
 
-/* server_ops: the question is over. */
 static void on_watch_home(struct server *server)
 {
 	struct host_watch *watch = watch_of(server);
@@ -179,7 +177,6 @@ static void lose(struct host_watch *watch, const char *error)
 		hurry(watch->cluster);
 }
 
-/* The host can be reached. */
 static void note_answer(struct host_watch *watch)
 {
 	if (server_host_done(&watch->server, HOST_ANSWERED, NULL))

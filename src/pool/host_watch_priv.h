@@ -89,7 +89,6 @@ void host_watch_end(struct host_watch *watch);
 /* Takes over what the next connection is made with. */
 void host_watch_set_site(struct host_watch *watch);
 
-/* The configuration has changed. */
 void host_watch_update(struct host_watch *watch);
 
 /* Connects again, to what the cluster has as its database now. */
@@ -107,10 +106,7 @@ void host_watch_leave(struct host_watch *watch);
 
 struct host_watches;
 
-/*
- * Makes and ends watches so that they are those of the configuration. The first call makes
- * pools->host_watches. New ones begin when the loop runs.
- */
+/* Makes pools->host_watches, or changes them. New ones begin when the loop runs. */
 void host_watches_configure(struct pools *pools);
 
 /*

@@ -218,10 +218,7 @@ static void remember_former(const struct watched_cluster *watched, const char *e
 	}
 }
 
-/*
- * Whether PAUSE is about the database: nothing of it may keep PostgreSQL from being stopped, or
- * from being another server afterwards.
- */
+/* Whether PAUSE is about it: then nothing of it may keep PostgreSQL from being replaced. */
 static bool is_held(struct pools *pools, const char *database)
 {
 	const struct database *found = pools_find_any_database(pools, database);
@@ -254,7 +251,6 @@ static struct watched_cluster *want_key(struct host_watches *watches, const stru
 	return watched;
 }
 
-/* Whether there is somebody to log in as. */
 static bool has_login(struct host_watches *watches, const struct cluster_key *key)
 {
 	struct broker *broker = watches->pools->with.broker;

@@ -73,8 +73,7 @@ static void grow_max(uint64_t *max, uint64_t value)
 		*max = value;
 }
 
-/* Adds the slice to one that has no number or the same. Without memory its counts are lost there.
- */
+/* Of the same number, or of none. Without memory its counts are lost there. */
 static void add_slice_to(struct slice *to, const struct slice *from)
 {
 	if (!sparse_sum_merge(&to->counts, &from->counts))
@@ -99,7 +98,6 @@ static void file_slice(struct slice slices[SLICES], uint64_t number, const struc
 	add_slice_to(slice, from);
 }
 
-/* Adds what was counted of one kind. */
 static void add_counts(struct slice *slice, unsigned int kind, const struct histogram *counted)
 {
 	sparse_item items[HISTOGRAM_BUCKETS];
@@ -170,10 +168,7 @@ static void turn(struct latency *latency, usec_t now)
 
 /* ---- counting ---- */
 
-/*
- * The slices, ready to count. What was counted before there are some belongs to the first one.
- * NULL: no memory.
- */
+/* Ready to count; what was counted before belongs to the first one. NULL: no memory. */
 static struct latency_slices *ready(struct latency *latency, usec_t now)
 {
 	struct latency_slices *slices = slices_of(latency);

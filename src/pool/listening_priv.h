@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The listening connections of a pool, internal to the module: listening*.c.
- */
+/* The listening connections of a pool, internal to the module: listening*.c. */
 #ifndef PGWEIR_POOL_LISTENING_PRIV_H
 #define PGWEIR_POOL_LISTENING_PRIV_H
 
@@ -107,7 +105,6 @@ struct listening {
 /* At the end of the turn it does what is due. */
 void listening_wake(struct listening *listening);
 
-/* Whose borrower this is. */
 struct listening_link *listening_link_of(struct borrower *borrower);
 struct listening *listening_of(struct borrower *borrower);
 
@@ -124,7 +121,6 @@ void listening_link_send(struct listening_link *link, uint64_t number);
 void listening_link_close(struct listening_link *link, enum err_code code,
                           enum close_reason reason);
 
-/* Its server is gone. */
 void listening_link_reset(struct listening_link *link);
 
 /* At the end of the turn, all listeners get the error: their clients cannot be closed here. */
@@ -145,7 +141,6 @@ void listening_write_all(const struct listening *listening, struct buf *out);
 
 /* ---- listening_replace.c ---- */
 
-/* Whether a successor must be opened. */
 bool listening_replace_is_wanted(const struct listening *listening);
 
 /* There is no permit for it now. */
@@ -154,7 +149,6 @@ void listening_replace_blocked(struct listening *listening);
 /* It has logged in. */
 void listening_replace_open(struct listening *listening, struct server *server);
 
-/* Whether a notification is the mark of the replacement. */
 bool listening_replace_is_mark(const struct listening *listening,
                                const struct notification *notification);
 
@@ -170,7 +164,6 @@ bool listening_replace_has_both_marks(const struct listening *listening);
 /* true: the successor is the connection now, and what it has kept must be read. */
 bool listening_replace_go_on(struct listening *listening);
 
-/* The successor is lost, or could not be opened. */
 void listening_replace_failed(struct listening *listening, const struct err *err);
 
 /* ---- listening.c ---- */

@@ -127,10 +127,7 @@ void listening_replace_open(struct listening *listening, struct server *server)
 	listening_link_send(listening->next, 0);
 }
 
-/*
- * What was notified before a query comes before its answer. So if the old connection answers this
- * one before it has the mark, it never gets the mark.
- */
+/* What was notified before it comes before its answer: without the mark by then, it has none. */
 static void send_proof(struct listening *listening)
 {
 	listening_link_begin(listening->now);

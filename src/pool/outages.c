@@ -73,7 +73,6 @@ static bool is_due(const struct outage *outage, usec_t now)
 	return !outage->was_said || now - outage->said_at >= (outage->is_said ? REPEAT : SPACING);
 }
 
-/* A line was written. */
 static void note_line(struct outage *outage, usec_t now)
 {
 	outage->is_said = outage->was_said = true;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * Reads what Patroni's REST interface answers to GET /cluster.
- */
+/* Reads what Patroni's REST interface answers to GET /cluster. */
 #ifndef PGWEIR_POOL_PATRONI_PRIV_H
 #define PGWEIR_POOL_PATRONI_PRIV_H
 

@@ -21,17 +21,13 @@ void pool_wake(struct pool *pool) { loop_defer(pool_loop(pool), &pool->serve_tas
 /* Of one pool: the first borrowers of its wait queues have waited longest. */
 usec_t pool_longest_wait(const struct pool *pool, usec_t now)
 {
-	const struct borrower *first[] = {
-		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
-		TAILQ_FIRST(&pool->wait_dedicated), TAILQ_FIRST(&pool->connect_dedicated),
-		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->served_wait_place),
-		TAILQ_FIRST(&pool->wait_own)
-	};
 	usec_t longest = 0;
 
-	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
-		if (first[i] && now - first[i]->waiting_since > longest)
-			longest = now - first[i]->waiting_since;
+	for (int state = 0; state <= BORROWER_SERVED; state++) {
+		const struct borrower *first = pool_first(pool, (enum borrower_state)state);
+
+		if (first && now - first->waiting_since > longest)
+			longest = now - first->waiting_since;
 	}
 	return longest;
 }
@@ -76,7 +72,7 @@ void pool_pin_anyway(struct pool *pool) { share_pin(&pool->share, PERMIT_NO_LIMI
 
 static bool has_waiting(const struct pool *pool)
 {
-	return pool->wait_place_count || pool->served_wait_place_count;
+	return pool_first(pool, BORROWER_WAIT_PLACE) || pool_first(pool, BORROWER_SERVED);
 }
 
 /* Wakes borrowers that wait for a place: only if there was none. */

@@ -132,10 +132,7 @@ static const char *name_of(const struct sql_touchers *set, const struct sql_touc
 	return toucher ? set->names.at + toucher->name : NULL;
 }
 
-/*
- * Until the first reading any text counts but BEGIN and the like, so that nothing is lost of a
- * client that was early.
- */
+/* Until the first reading all texts count but BEGIN and the like: a client may be early. */
 static unsigned int touches_by_catalog(struct pool *pool, const struct server *server,
                                        struct bytes text, const char **by)
 {
@@ -191,9 +188,9 @@ bool pool_catalog_is_due(const struct pool *pool)
 	if (now < due)
 		return false;
 	/* In session mode no server may come home for long. */
-	return now >= due + OVERDUE ||
-	       (!pool->waiting_count &&
-	        (!pool->newcomer_count || pool_own_rules(pool)->mode == POOL_MODE_SESSION));
+	return now >= due + OVERDUE || (!pool->queues[BORROWER_WAITING].count &&
+	                                (!pool->queues[BORROWER_NEWCOMER].count ||
+	                                 pool_own_rules(pool)->mode == POOL_MODE_SESSION));
 }
 
 /* false: no memory. */

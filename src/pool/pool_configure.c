@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * Computes the settings of one pool from the configuration: when the pool is made, and after each
- * reload.
- */
+/* The settings in force for one pool, when it is made and after each reload. */
 #include "pool_priv.h"
 
 #include "pgweir/pgwire/sql_touch.h"

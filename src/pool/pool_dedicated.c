@@ -45,7 +45,7 @@ static void expect_server(struct server *server, struct borrower *borrower)
 /* Whether the borrower has waited longer than all that wait for any server. */
 static bool is_eldest(const struct pool *pool, const struct borrower *borrower)
 {
-	const struct borrower *other = TAILQ_FIRST(&pool->waiting);
+	const struct borrower *other = pool_first(pool, BORROWER_WAITING);
 
 	return !other || borrower->waiting_since <= other->waiting_since;
 }
@@ -89,7 +89,7 @@ void pool_dedicated_grow(struct pool *pool)
 {
 	struct borrower *borrower;
 
-	while ((borrower = TAILQ_FIRST(&pool->wait_dedicated)) && pool_may_login(pool) &&
+	while ((borrower = pool_first(pool, BORROWER_WAIT_DEDICATED)) && pool_may_login(pool) &&
 	       may_try(pool) && has_space_for(pool, borrower) &&
 	       pool_take_permit(pool, pool_size_most(pool), EVICT_ANY)) {
 		if (!launch_for(borrower))
@@ -135,8 +135,8 @@ void pool_dedicated_refuse(struct pool *pool, const struct err *err)
 {
 	struct borrower *borrower;
 
-	while ((borrower = TAILQ_FIRST(&pool->wait_dedicated)) ||
-	       (borrower = TAILQ_FIRST(&pool->connect_dedicated))) {
+	while ((borrower = pool_first(pool, BORROWER_WAIT_DEDICATED)) ||
+	       (borrower = pool_first(pool, BORROWER_CONNECT_DEDICATED))) {
 		pool_give_up(borrower);
 		borrower->ops->on_refused(borrower, err);
 	}

@@ -20,7 +20,7 @@ static void on_reserve(struct timer *timer)
 static bool may_use_reserve(struct pool *pool)
 {
 	const struct pool_limits *limits = &pool->limits;
-	struct borrower *head = TAILQ_FIRST(&pool->waiting);
+	struct borrower *head = pool_first(pool, BORROWER_WAITING);
 	usec_t now = loop_now(pool_loop(pool));
 
 	if (limits->reserve_size <= 0 || limits->reserve_after <= 0 || !head)
@@ -37,7 +37,6 @@ static bool may_use_reserve(struct pool *pool)
 	return true;
 }
 
-/* How many servers the pool may have now. */
 static unsigned int most_now(struct pool *pool)
 {
 	unsigned int size = pool_size_most(pool);
@@ -45,8 +44,8 @@ static unsigned int most_now(struct pool *pool)
 	if (!pool_is_full(pool))
 		return size;
 	/* No client could log in while all servers are busy and the pool has no welcome. */
-	if (!pool->has_welcome && pool->newcomer_count && pool_login_count(pool) == 0 &&
-	    share_logins(&pool->share) == 0)
+	if (!pool->has_welcome && pool->queues[BORROWER_NEWCOMER].count &&
+	    pool_login_count(pool) == 0 && share_logins(&pool->share) == 0)
 		return size + 1;
 	return may_use_reserve(pool) ? pool_limits_most(&pool->limits) : size;
 }
@@ -69,10 +68,10 @@ unsigned int pool_missing(const struct pool *pool)
 	unsigned int coming = sure + share_promised(&pool->share) +
 	                      pool->server_counts[SERVER_CHECKING] +
 	                      pool->server_counts[SERVER_RESETTING];
-	unsigned int wanted = pool->waiting_count;
+	unsigned int wanted = pool->queues[BORROWER_WAITING].count;
 
 	/* One login, in any loop, gives the welcome to all. */
-	if (pool->newcomer_count && !pool->has_welcome && wanted == 0)
+	if (pool->queues[BORROWER_NEWCOMER].count && !pool->has_welcome && wanted == 0)
 		return share_logins(&pool->share) ? 0 : 1;
 	return wanted > coming ? wanted - coming : 0;
 }

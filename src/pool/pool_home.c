@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * A server without a borrower: it becomes idle or used, or is closed. Also the time limits of
- * unused servers.
- */
+/* A server without a borrower becomes idle or used, or is closed; and the limits of unused ones. */
 #include "pool_priv.h"
 
 #include "pgweir/base/container_of.h"
@@ -110,7 +107,9 @@ static bool is_too_old(struct pool *pool, const struct server *server)
 
 void pool_note_home(struct pool *pool)
 {
-	bool is_awaited = pool->waiting_count || pool->newcomer_count || pool->wait_dedicated_count;
+	bool is_awaited = pool->queues[BORROWER_WAITING].count ||
+	                  pool->queues[BORROWER_NEWCOMER].count ||
+	                  pool->queues[BORROWER_WAIT_DEDICATED].count;
 
 	if (!is_awaited && !pool_has_wants(pool))
 		return;

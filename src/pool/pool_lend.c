@@ -207,11 +207,7 @@ static struct server *own_server(const struct borrower *borrower)
 	           : NULL;
 }
 
-/*
- * In a pool with servers on which libraries were loaded: one that has no library that the borrower
- * does not want. If there is none, and none is coming, one is closed, so that another may be
- * opened. Not inlined: few pools have such servers.
- */
+/* Without a library that the borrower does not want; if none is coming, one is closed. Rare. */
 __attribute__((noinline)) static struct server *fitting_server(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
@@ -231,10 +227,7 @@ __attribute__((noinline)) static struct server *fitting_server(struct borrower *
 	return NULL;
 }
 
-/*
- * One whose values of sequences are new is passed over if another one is near: the next question
- * may ask for them.
- */
+/* One with new values of sequences is passed over: the next question may ask for them. */
 #define PASSES_MAX 8
 
 static inline struct server *idle_server(struct borrower *borrower)
@@ -273,10 +266,11 @@ struct server *pool_take(struct borrower *borrower)
 	struct server *server;
 
 	if (borrower->wants_place || pool_is_held(pool) ||
-	    (pool->wait_dedicated_count && pool_dedicated_goes_first(pool)))
+	    (pool->queues[BORROWER_WAIT_DEDICATED].count && pool_dedicated_goes_first(pool)))
 		return NULL;
 	server = borrower->wants_own ? own_server(borrower) : NULL;
-	if (!server && (!TAILQ_EMPTY(&pool->waiting) || share_is_asked(&pool->share)))
+	if (!server &&
+	    (!TAILQ_EMPTY(&pool->queues[BORROWER_WAITING].list) || share_is_asked(&pool->share)))
 		return NULL;
 	if (!server)
 		server = idle_server(borrower);
@@ -374,7 +368,6 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 	       prepare_other(borrower, params, sends_now, preparation);
 }
 
-/* Unlinks borrower and server. */
 static void part_from_server(struct borrower *borrower, struct server *server)
 {
 	struct pool *pool = server->pool;
@@ -408,10 +401,7 @@ static bool has_own_reset(const struct server *server)
 	       server->pool->pools->config->server_reset_query_always;
 }
 
-/*
- * The query that resets the server; "": none is necessary. In session mode an administrator decides
- * what is reset. Session state that a client has left behind in another mode is always reset.
- */
+/* The reset; "": none. In session mode an administrator decides; left state is always reset. */
 static const char *reset_query(const struct server *server)
 {
 	const struct config *config = server->pool->pools->config;
@@ -441,10 +431,7 @@ static bool begin_reset(struct server *server)
 	return true;
 }
 
-/*
- * A library was loaded that is in no map. It stays until the server is closed, whatever resets the
- * session.
- */
+/* A library that is in no map stays until the server is closed. */
 static void look_for_libraries(struct server *server, const struct pool_rules *rules)
 {
 	if (rules->mode == POOL_MODE_SESSION || rules->session_state != SESSION_STATE_OFF)
@@ -504,11 +491,7 @@ static bool begin_set_back(struct server *server)
 	return is_due;
 }
 
-/*
- * PostgreSQL has rolled all of them back, so the server's parameters are unchanged. But if the
- * server accepts no parameters at all any more, it is useless: setting it back to its own
- * parameters shows that.
- */
+/* All was rolled back. If nothing is accepted any more, setting it back to its own shows that. */
 void pool_refuse_params(struct server *server)
 {
 	struct borrower *borrower = server->lease.borrower;

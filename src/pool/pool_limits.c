@@ -231,19 +231,13 @@ void pools_set_caps(struct pools *pools)
 	}
 }
 
-/*
- * The longest unused idle server that counts there and belongs to a pool without waiting borrowers,
- * in any loop. spared: not one of this pool; or NULL.
- */
+/* The longest unused one, of a pool without waiting borrowers in any loop, and not of `spared`. */
 static struct server *find_idle(const struct cap *cap, const struct pool *spared)
 {
 	struct server *server = TAILQ_FIRST(&cap->idle);
 
-	/*
-	 * Idle servers of a pool with waiting borrowers are about to be lent, or to move; such
-	 * moments are rare.
-	 */
-	while (server && (server->pool == spared || server->pool->waiting_count ||
+	/* Those of a pool with waiting borrowers are about to be lent, or to move. */
+	while (server && (server->pool == spared || server->pool->queues[BORROWER_WAITING].count ||
 	                  share_is_asked(&server->pool->share)))
 		server = TAILQ_NEXT(server, place.idle_nodes[cap->kind]);
 	return server;
@@ -366,10 +360,7 @@ static void begin_to_claim(struct pool *pool)
 	pool->blocked_number = ++pool->pools->last_blocked_number;
 }
 
-/*
- * A pool that was unblocked, and found that another loop had been faster, has waited longer than
- * the other blocked pools.
- */
+/* One that was unblocked, and found another loop faster, has waited longer than the others. */
 static void block_pool(struct pool *pool, struct cap *cap)
 {
 	struct pool_block *block = &pool->blocks[cap->kind];
@@ -490,10 +481,7 @@ static struct permit_ask ask_at(struct cap_host *host)
 	};
 }
 
-/*
- * An idle server of this loop is closed. Without one, the other loops are asked to close one:
- * pool_evict_elsewhere().
- */
+/* Closes an idle server of this loop. Without one, others are asked: pool_evict_elsewhere(). */
 static bool make_space(struct pool *pool, enum permit permit, enum eviction eviction)
 {
 	bool is_passed = permit >= PERMIT_PASSED;
@@ -626,7 +614,9 @@ static enum eviction eviction_for(const struct server *server)
 
 	if (server_is_dedicated(server) || server->is_listening)
 		return EVICT_ANY;
-	return pool->waiting_count || pool->newcomer_count ? EVICT_OTHERS : EVICT_NONE;
+	return pool->queues[BORROWER_WAITING].count || pool->queues[BORROWER_NEWCOMER].count
+	           ? EVICT_OTHERS
+	           : EVICT_NONE;
 }
 
 /* The address is full: the pool asks for it in advance from now on. */
@@ -741,10 +731,7 @@ static void unblock_first(struct cap *cap)
 	pool_wake(first);
 }
 
-/*
- * Other loops are blocked by this limit and have no idle server that they could close. An idle
- * server that another loop wants is not closed: it is about to move.
- */
+/* For loops that have none. What another loop wants is about to move, and not closed. */
 static void evict_for_others(struct cap *cap)
 {
 	while (find_idle(cap, NULL) && share_may_evict(&cap->share))
@@ -877,10 +864,7 @@ bool pool_is_asked(const struct pool *pool)
 	       (pool->pools->is_capped && has_cap_wants(pool));
 }
 
-/*
- * A share is woken only once for several permits, and its pools may have left since. So without a
- * blocked pool it tells the next one.
- */
+/* Woken only once for several permits: without a blocked pool it tells the next share. */
 static void hear(struct pools *pools, struct cap *cap)
 {
 	struct cap_host *held = hold_cap(cap);
@@ -958,7 +942,7 @@ void pool_pass_on(struct pool *pool)
 
 bool pool_dedicated_goes_first(const struct pool *pool)
 {
-	const struct borrower *borrower = TAILQ_FIRST(&pool->wait_dedicated);
+	const struct borrower *borrower = pool_first(pool, BORROWER_WAIT_DEDICATED);
 
 	return borrower && pool_is_full(pool) && !pool_is_unreachable(pool) && pool_may_login(pool);
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * Logins at servers that have ended, well or not.
- */
+/* Logins at servers that have ended, well or not. */
 #include "pool_priv.h"
 
 #include <string.h>

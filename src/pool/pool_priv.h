@@ -69,10 +69,7 @@ static inline bool pool_is_held(const struct pool *pool)
 /* Whether clients of its database may be members: the entry forces no other user on them. */
 bool pool_is_current(const struct pool *pool);
 
-/*
- * Whether the server's standby is too far behind to serve reads (max_standby_lag). Only with
- * limits.has_lag_limit.
- */
+/* Of a standby too far behind for reads: max_standby_lag. Only with limits.has_lag_limit. */
 bool pool_is_behind(const struct server *server);
 
 /* Whether its borrowers may prefer some of its servers: causal_reads. */
@@ -92,12 +89,7 @@ void pool_note_pins_met(struct pool *pool);
 
 /* ---- wait queues: pool_wait.c ---- */
 
-/* Gives places to borrowers that wait for one. */
 void pool_give_places(struct pool *pool);
-
-/* The wait queue of a state, and its count; NULL: the state has none. */
-struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
-                                      unsigned int **count);
 
 /* Puts an idle borrower into the wait queue of this state. */
 void pool_stand(struct borrower *borrower, enum borrower_state state);
@@ -108,10 +100,7 @@ void pool_wait_first(struct borrower *borrower, usec_t since);
 /* Moves a waiting borrower to another wait queue. Its waiting time continues. */
 void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first);
 
-/*
- * A server that is being launched for one borrower is lost or ready: the borrower is the first
- * in the wait queue for dedicated servers again. NULL: there is no such borrower.
- */
+/* A server that was launched for it is lost or ready: it is the first again. NULL: none. */
 struct borrower *pool_wait_again(struct server *server);
 
 /* With pool->fair: a borrower is lent a server. */
@@ -135,7 +124,6 @@ bool pool_fair_passes(const struct borrower *borrower);
 /* Adds who comes first. */
 void pool_fair_tell(const struct pool *pool, struct buf *out);
 
-/* After a new snapshot. */
 void pool_fair_configure(struct pool *pool);
 
 /* Refuses all borrowers that wait for a server of the pool or for the welcome. */
@@ -157,10 +145,7 @@ bool pool_begin_login(struct pool *pool);
 void pool_end_login(struct server *server);
 void pool_uncount_login(struct server *server);
 
-/*
- * How the login of this server ended, also for the other loops; and what other loops have found
- * out. A success lets all pools try that wait for a host.
- */
+/* How a login ended, also for other loops. A success lets all pools try that wait for a host. */
 void pool_note_failure(struct server *server, const struct err *err);
 /* A login has succeeded at a host that does not fit. */
 void pool_note_answer(struct server *server);
@@ -176,10 +161,7 @@ bool pool_is_worth_waiting(const struct err *err);
 /* Whether the pool is failing because of such an error. */
 bool pool_is_unreachable(const struct pool *pool);
 
-/*
- * Whether all hosts refuse logins of the pool, and it is too early for another attempt: waiting is
- * pointless.
- */
+/* All hosts refuse, and it is too early for another attempt: waiting is pointless. */
 bool pool_is_refused(const struct pool *pool);
 
 /* Wakes the pools of all loops that wait for a host. */
@@ -244,8 +226,7 @@ void pool_pass_permit(struct server *server);
 /* server_ops: its address is known, and counted. false: there is no space for it. */
 bool pool_may_connect(struct server *server);
 
-/* server_ops: with max_host_connections = auto, that is the limit at this address, less a margin.
- */
+/* server_ops: with max_host_connections = auto, the limit at this address, less a margin. */
 void pool_note_slots(struct server *server, unsigned int count);
 
 /* The server moves with its permit. */
@@ -254,7 +235,6 @@ void pool_pack_permit(const struct server *server, struct packed_permit *packed)
 /* The server is closed: wakes the pools that wait for it. */
 void pool_give_permit(struct server *server);
 
-/* The name of its setting. */
 const char *pool_cap_setting(enum cap_kind kind);
 
 /* false: no memory. */
@@ -283,10 +263,7 @@ void pools_uncount_watch(struct pools *pools, struct server *server);
  */
 void pool_evict_elsewhere(struct pool *pool);
 
-/*
- * A server has come home, and clients wait: it is closed if a pool that a cap blocks comes before
- * them (claim.h).
- */
+/* At home, while clients wait: closed if a blocked pool comes before them (claim.h). */
 void pool_yield(struct pool *pool);
 
 /* Closes idle servers for other loops that have asked for it. */
@@ -311,13 +288,9 @@ void pool_unblock(struct pool *pool);
 void pool_claim_anew(struct pool *pool);
 void pool_pass_on(struct pool *pool);
 
-/* The pool is not blocked by a limit any more. */
 void pool_leave_blocked(struct pool *pool);
 
-/*
- * Whether the first borrower waiting for a dedicated server is served before one that asks for an
- * idle server.
- */
+/* Whether the first that waits for a dedicated server comes before who asks for an idle one. */
 bool pool_dedicated_goes_first(const struct pool *pool);
 
 /* Adds, behind something else, how many servers of the pool stay with clients, if any. */
@@ -374,14 +347,10 @@ void pool_note_home(struct pool *pool);
 /* on_ending() of servers. */
 void pool_begin_ending(struct server *server, enum ending_how how);
 
-/* Its time limit. */
 struct timer_queue *pool_ending_limit(const struct pool *pool);
 struct timer_queue *pool_grace_limit(const struct pool *pool);
 
-/*
- * The server has served a session and was not reset, and its pool has another mode now: it must not
- * be lent.
- */
+/* It has served a session without a reset, and the mode is another now: it must not be lent. */
 bool pool_is_left_over(const struct server *server);
 
 /* server_idle_timeout and server_lifetime. */
@@ -404,14 +373,12 @@ void pool_hear_news(struct pool *pool);
 /* Sets limits.size from the setting, which may be CONFIG_AUTO. */
 void pool_set_size(struct pool *pool, int size);
 
-/* The pool is freed. */
 void pool_leave_sized(struct pool *pool);
 
 /* A pool whose servers are taken over has a size of at least so many, if that is auto. */
 void pool_keep_size(struct pool *pool);
 
-/* Closes used and idle servers above pool_size, the longest unused first; others when they come
- * home. */
+/* Closes unused servers above pool_size, the longest unused first; others when they come home. */
 void pool_shrink(struct pool *pool);
 
 /* Whether a server that comes home is above pool_size. Only if pool->is_over. */
@@ -423,13 +390,9 @@ void pool_configure(struct pool *pool);
 
 /* ---- its servers: pool_servers.c ---- */
 
-/*
- * Adds a server that is about to connect, and counts it; it has a permit. A listening connection
- * counts for database and role, not for the pool. NULL: no memory; the permit was given back.
- */
+/* About to connect, with a permit. is_listening: not counted in the pool. NULL: no memory. */
 struct server *pool_add_server(struct pool *pool, bool is_listening);
 
-/* Frees a closed server. */
 void pool_remove_server(struct server *server);
 
 /* Functions of struct server_ops. */
@@ -441,7 +404,6 @@ bool pool_may_probe(const struct server *server);
 void pool_count_probe(struct server *server, int change);
 void pool_address_removed(struct server *server);
 
-/* Closes all servers in any state. */
 void pool_close_all(struct pool *pool, enum close_reason reason);
 
 /* Replaces all servers of the pool: closes idle ones now, and the others when they are returned. */
@@ -454,22 +416,14 @@ void pool_close_idle(struct pool *pool, enum close_reason reason);
 
 void pool_lend(struct server *server, struct borrower *borrower);
 
-/*
- * An idle server that can be lent to this borrower, preferably its last one; or NULL. Closes those
- * that cannot be lent.
- */
+/* An idle one for this borrower, or NULL. Closes those that cannot be lent. */
 struct server *pool_idle_server(struct borrower *borrower);
 
-/*
- * The server has refused its borrower's parameters: the borrower gets the error, the server is
- * kept.
- */
+/* Its borrower gets the error, the server is kept. */
 void pool_refuse_params(struct server *server);
 
-/* The server was closed while lent to this borrower. */
 void pool_lost_server(struct server *server, struct borrower *borrower);
 
-/* Expels all members. */
 void pool_expel(struct pool *pool, const struct err *err);
 
 /* ---- what the catalog says: pool_catalog.c ---- */
@@ -480,7 +434,6 @@ bool pool_catalog_leaves_doubt(const struct pool *pool);
 /* Whether an idle server of this pool should be asked about the catalog now. */
 bool pool_catalog_is_due(const struct pool *pool);
 
-/* Asks this server, which is idle. */
 void pool_read_catalog(struct server *server);
 
 /* Another loop has a reading. */
@@ -520,7 +473,6 @@ void pool_disown(struct server *server);
 /* A borrower that waits for the server that it owns waits for any one from now on, as the first. */
 void pool_await_no_more(struct borrower *borrower);
 
-/* Whether the borrower takes only the server that it owns. */
 bool pool_waits_for_own(const struct borrower *borrower);
 
 /* Whether another one has the server that the borrower owns. */
@@ -548,18 +500,15 @@ unsigned int pool_missing(const struct pool *pool);
 /* Launches servers for waiting borrowers, and up to min_pool_size. */
 void pool_grow(struct pool *pool);
 
-/* Launches dedicated servers. */
 void pool_dedicated_grow(struct pool *pool);
 
 void pool_dedicated_login_done(struct server *server);
 void pool_dedicated_login_failed(struct server *server, const struct err *err);
 
-/* Refuses all borrowers that wait for a dedicated server. */
 void pool_dedicated_refuse(struct pool *pool, const struct err *err);
 
 /* ---- listening connections: listening*.c ---- */
 
-/* Launches those that are needed. */
 void listening_grow(struct pool *pool);
 void listening_login_done(struct server *server);
 void listening_login_failed(struct server *server, const struct err *err);
@@ -567,10 +516,7 @@ void listening_login_failed(struct server *server, const struct err *err);
 /* A server that listens must be closed: it is replaced, so that its clients lose nothing. */
 void listening_replace(struct server *server);
 
-/*
- * Counts the permits that listening connections have, and those of servers whose clients wait for
- * one. To be called before such a permit is given back, so that the count is never too high.
- */
+/* What listening holds, or waits for. Before such a permit is given back: never too high. */
 void listening_count_stuck(struct pool *pool);
 
 /* Frees all; they must have no listeners. */
@@ -583,7 +529,6 @@ void pool_login_failed(struct server *server, const struct err *err);
 
 /* ---- reads on standbys: pool_standby.c ---- */
 
-/* Whether there is an idle server that can be lent. */
 bool pool_standby_has_idle(const struct pool *reads);
 
 /* Closes an idle server whose standby is too far behind: another one needs its place. */
@@ -671,16 +616,10 @@ void pools_sweep(struct task *task);
 
 struct server_parcel;
 
-/*
- * Whether the server can move now: it is idle or used, nothing is pending, no cancel request is
- * under way, and it is not about to be closed.
- */
+/* It is idle or used, nothing is pending, no cancel is under way, and it stays open. */
 bool server_may_move(struct server *server);
 
-/*
- * Takes the server out of its pool; it is freed at the end of the turn. NULL: it cannot move, or
- * there is no memory or descriptor; nothing has changed.
- */
+/* Out of its pool, freed at the end of the turn. NULL: it cannot, or no memory; nothing changed. */
 struct server_parcel *server_pack(struct server *server);
 
 /*

@@ -70,7 +70,7 @@ static int most_of_user(const struct pool *pool)
 /* How long the first of this loop has waited. */
 static usec_t wait_of_first(const struct pool *pool)
 {
-	const struct borrower *first = TAILQ_FIRST(&pool->waiting);
+	const struct borrower *first = pool_first(pool, BORROWER_WAITING);
 
 	return first ? now_in(pool) - first->waiting_since : 0;
 }
@@ -112,10 +112,10 @@ bool pool_admits(struct pool *pool, struct err *err)
 	            err) ||
 	    is_full(pool, &pool->role->cap.share, most_of_user(pool), "for the user", err))
 		return false;
-	if (!refuses(pool, pool->waiting_count + 1))
+	if (!refuses(pool, pool->queues[BORROWER_WAITING].count + 1))
 		return true;
 	note_shed(pool);
-	refuse(pool, CLOSE_SHED, "in this pool", pool->waiting_count, err);
+	refuse(pool, CLOSE_SHED, "in this pool", pool->queues[BORROWER_WAITING].count, err);
 	return false;
 }
 
@@ -125,14 +125,15 @@ static struct borrower *newest(const struct pool *pool)
 {
 	const struct fair_member *last = pool->fair ? fair_last(pool->fair) : NULL;
 
-	return last ? last->borrower : TAILQ_LAST(&pool->waiting, borrower_list);
+	return last ? last->borrower
+	            : TAILQ_LAST(&pool->queues[BORROWER_WAITING].list, borrower_list);
 }
 
 static void refuse_waiting(struct pool *pool, struct borrower *borrower)
 {
 	struct err err;
 
-	refuse(pool, CLOSE_SHED, "in this pool", pool->waiting_count, &err);
+	refuse(pool, CLOSE_SHED, "in this pool", pool->queues[BORROWER_WAITING].count, &err);
 	note_shed(pool);
 	pool_give_up(borrower);
 	borrower->ops->on_refused(borrower, &err);
@@ -140,19 +141,21 @@ static void refuse_waiting(struct pool *pool, struct borrower *borrower)
 
 void pool_shed_late(struct pool *pool)
 {
+	const struct wait_queue *waiting = &pool->queues[BORROWER_WAITING];
 	struct shed_queue queue;
 
-	while (pool->shed.is_shedding && !pool_is_held(pool) && pool->waiting_count) {
-		queue = queue_of(pool, pool->waiting_count);
+	while (pool->shed.is_shedding && !pool_is_held(pool) && waiting->count) {
+		queue = queue_of(pool, waiting->count);
 		if (!shed_is_late(&pool->shed, &pool->limits.shed, &queue))
 			return;
-		refuse_waiting(pool, TAILQ_FIRST(&pool->waiting));
+		refuse_waiting(pool, TAILQ_FIRST(&waiting->list));
 	}
 }
 
 /* PAUSE and SUSPEND are deliberate: what waits for their end is not too much. */
 void pool_shed(struct pool *pool)
 {
+	const struct wait_queue *waiting = &pool->queues[BORROWER_WAITING];
 	const struct shed_rule *rule = &pool->limits.shed;
 	usec_t now = now_in(pool);
 
@@ -161,9 +164,9 @@ void pool_shed(struct pool *pool)
 		return;
 	}
 	shed_look(&pool->shed, rule, now, wait_of_first(pool));
-	while (refuses(pool, pool->waiting_count))
+	while (refuses(pool, waiting->count))
 		refuse_waiting(pool, newest(pool));
-	if ((pool->waiting_count || pool->shed.is_shedding) && !timer_is_set(&pool->look))
+	if ((waiting->count || pool->shed.is_shedding) && !timer_is_set(&pool->look))
 		timer_set(
 		    &pool->look,
 		    loop_timer_queue(pool_loop(pool),

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * After failed logins: when a pool may try again, and whether waiting for that makes sense.
- */
+/* After failed logins: when a pool may try again, and whether waiting for that makes sense. */
 #include "pool_priv.h"
 
 #include "pgweir/base/container_of.h"
@@ -22,10 +20,7 @@ bool pool_has_failed_lately(const struct pool *pool)
 	return pool->failed_at && loop_now(pool_loop(pool)) < pool->failed_at + FAILURE_SHOWN;
 }
 
-/*
- * Another pool has found out that no host can be reached: this one need not find that out by an
- * attempt of its own.
- */
+/* Another pool has found out that no host can be reached: no attempt is needed for that. */
 static void look_at_hosts(struct pool *pool)
 {
 	struct hosts *hosts = pool->site.hosts;
@@ -110,10 +105,7 @@ void pool_reset_retry(struct pool *pool)
 	hosts_reset(pool->site.hosts);
 }
 
-/*
- * PostgreSQL is starting up or shutting down, or it has crashed. During a login, 57P01 and 57P02
- * cannot be about one session.
- */
+/* Starting up, shutting down, or crashed. During a login, 57P01 and 57P02 are not about it. */
 static bool pool_is_not_yet(const struct err *err)
 {
 	return strcmp(err->sqlstate, "57P03") == 0 || strcmp(err->sqlstate, "57P01") == 0 ||
@@ -259,8 +251,7 @@ bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct 
 
 static void turn_away(struct pool *pool, enum borrower_state state, const struct err *err)
 {
-	unsigned int *count;
-	struct borrower *borrower = TAILQ_FIRST(pool_wait_queue(pool, state, &count)), *next;
+	struct borrower *borrower = pool_first(pool, state), *next;
 
 	for (; borrower && pool->hasty_count; borrower = next) {
 		next = TAILQ_NEXT(borrower, wait_node);
@@ -296,13 +287,11 @@ bool pool_wants_probe(const struct pool *pool)
 void pool_hurry(struct borrower *borrower, bool is_hasty)
 {
 	struct pool *pool = borrower->pool;
-	unsigned int *count;
 
 	if (borrower->is_hasty == is_hasty)
 		return;
 	borrower->is_hasty = is_hasty;
-	if (borrower->state == BORROWER_CONNECT_DEDICATED ||
-	    !pool_wait_queue(pool, borrower->state, &count))
+	if (borrower->state == BORROWER_CONNECT_DEDICATED || !borrower_waits(borrower))
 		return;
 	pool->hasty_count += is_hasty ? 1 : -1u;
 	pool_wake(pool);

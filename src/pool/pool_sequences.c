@@ -183,8 +183,8 @@ bool pool_waits_for_own(const struct borrower *borrower)
 
 bool pool_may_lack_own(const struct borrower *borrower)
 {
-	return borrower->owned &&
-	       (borrower->owned->state != SERVER_IDLE || borrower->pool->waiting_count);
+	return borrower->owned && (borrower->owned->state != SERVER_IDLE ||
+	                           borrower->pool->queues[BORROWER_WAITING].count);
 }
 
 bool pool_lacks_own(const struct borrower *borrower)

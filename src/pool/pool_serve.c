@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * A pool's turn: borrowers that belong to another pool move, then the pool serves those that wait.
- */
+/* A pool's turn: borrowers that belong to another pool move, then those that wait are served. */
 #include "pool_priv.h"
 
 #include "pgweir/base/container_of.h"
@@ -53,10 +51,10 @@ static void pool_move_members(struct pool *pool)
 
 	if (!to)
 		return; /* the database is being removed, or there is no memory: no change */
-	move_wait_queue(&pool->wait_place, to);
-	move_wait_queue(&pool->wait_own, to);
-	move_wait_queue(&pool->waiting, to);
-	move_wait_queue(&pool->newcomers, to);
+	move_wait_queue(&pool->queues[BORROWER_WAIT_PLACE].list, to);
+	move_wait_queue(&pool->queues[BORROWER_WAIT_OWN].list, to);
+	move_wait_queue(&pool->queues[BORROWER_WAITING].list, to);
+	move_wait_queue(&pool->queues[BORROWER_NEWCOMER].list, to);
 	for (borrower = TAILQ_FIRST(&pool->members); borrower; borrower = next) {
 		next = TAILQ_NEXT(borrower, node);
 		if (borrower->state == BORROWER_RESTING)
@@ -124,10 +122,10 @@ static void pool_reads_serve(struct pool *reads)
 	struct borrower *borrower;
 	struct pool *to;
 
-	if (!reads->waiting_count || pool_is_held(reads) || can_serve(reads))
+	if (!reads->queues[BORROWER_WAITING].count || pool_is_held(reads) || can_serve(reads))
 		return;
 	to = pools_twin(reads, POOL_FOR_CLIENTS);
-	while (to && (borrower = TAILQ_FIRST(&reads->waiting))) {
+	while (to && (borrower = pool_first(reads, BORROWER_WAITING))) {
 		reads->reads.elsewhere++;
 		reads->reads.routed--;
 		pool_move_borrower(borrower, to);
@@ -145,7 +143,7 @@ static void pool_reads_serve(struct pool *reads)
 /* The next one to be checked. */
 static struct server *used_server(const struct pool *pool)
 {
-	const struct borrower *head = TAILQ_FIRST(&pool->waiting);
+	const struct borrower *head = pool_first(pool, BORROWER_WAITING);
 
 	return head && pool_waits_for_own(head) && head->owned->state == SERVER_USED
 	           ? head->owned
@@ -157,7 +155,7 @@ static void check_used(struct pool *pool)
 	const char *query = config_check_query(pool->pools->config);
 	struct server *server;
 
-	while (pool->server_counts[SERVER_CHECKING] < pool->waiting_count &&
+	while (pool->server_counts[SERVER_CHECKING] < pool->queues[BORROWER_WAITING].count &&
 	       (server = used_server(pool))) {
 		server_enter(server, SERVER_CHECKING);
 		if (server->close_reason)
@@ -175,7 +173,7 @@ static void welcome_newcomers(struct pool *pool)
 
 	if (!pool->has_welcome)
 		pool_find_welcome(pool);
-	while (pool->has_welcome && (borrower = TAILQ_FIRST(&pool->newcomers))) {
+	while (pool->has_welcome && (borrower = pool_first(pool, BORROWER_NEWCOMER))) {
 		pool_give_up(borrower);
 		borrower->ops->on_welcome(borrower);
 	}
@@ -183,7 +181,7 @@ static void welcome_newcomers(struct pool *pool)
 
 static struct borrower *next_to_serve(struct pool *pool)
 {
-	struct borrower *head = TAILQ_FIRST(&pool->waiting);
+	struct borrower *head = pool_first(pool, BORROWER_WAITING);
 
 	if (head && pool_is_choosy(pool))
 		return pool_standby_next(pool);
@@ -219,7 +217,7 @@ void pool_serve(struct task *task)
 		pool_dedicated_grow(pool);
 	if (!pool_is_held(pool))
 		pool_trade_first(pool);
-	if (pool->has_come_home && pool->waiting_count)
+	if (pool->has_come_home && pool->queues[BORROWER_WAITING].count)
 		pool_yield(pool);
 	if (pool->shed.is_shedding)
 		pool_shed_late(pool);
@@ -240,11 +238,9 @@ void pool_serve(struct task *task)
 	}
 	pool_trade(pool);
 	pool_evict_elsewhere(pool);
-	/*
-	 * The borrowers that an idle server was for have left, or got another one: another pool may
-	 * use its slot.
-	 */
-	if (!pool->waiting_count && (pool->has_come_home || pool->server_counts[SERVER_IDLE])) {
+	/* Its borrowers have left, or got another: another pool may use the slot. */
+	if (!pool->queues[BORROWER_WAITING].count &&
+	    (pool->has_come_home || pool->server_counts[SERVER_IDLE])) {
 		pool_unblock(pool);
 		pool_evict_for_others(pool);
 	}

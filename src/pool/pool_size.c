@@ -132,7 +132,8 @@ static void measure(struct pool *pool, struct pool_sizing *all, usec_t now)
 		.done = pool->stats.query_count,
 	};
 	all->is_unable |= is_unable(pool);
-	all->sample.waiting += pool->waiting_count + pool->wait_dedicated_count;
+	all->sample.waiting +=
+	    pool->queues[BORROWER_WAITING].count + pool->queues[BORROWER_WAIT_DEDICATED].count;
 	/* The counters begin anew when a take-over has begun. */
 	if (!before.at || pool->measured.done < before.done)
 		return;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The servers of a pool for reads, and how far their standbys are: for max_standby_lag and for
- * causal_reads.
- */
+/* The servers of a pool for reads; how far their standbys are: max_standby_lag, causal_reads. */
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
@@ -161,7 +158,7 @@ struct server *pool_standby_suitable(const struct borrower *borrower)
 
 struct borrower *pool_standby_next(struct pool *reads)
 {
-	struct borrower *head = TAILQ_FIRST(&reads->waiting), *borrower = head;
+	struct borrower *head = pool_first(reads, BORROWER_WAITING), *borrower = head;
 
 	if (reads->reads.head != head->wait_number) {
 		reads->reads.head = head->wait_number;

@@ -282,10 +282,7 @@ static void on_arrival(struct letter *letter)
 	pools_changed(pools);
 }
 
-/*
- * Packs the server and posts it to the pools of another loop, which has been promised one. false:
- * it cannot move, or there is no memory; nothing has changed.
- */
+/* Packs and posts it to a loop that was promised one. false: nothing has changed. */
 static bool server_move(struct server *server, struct broker_member *to)
 {
 	struct pools *pools = server->pool->pools;
@@ -314,10 +311,7 @@ static bool server_move(struct server *server, struct broker_member *to)
 #define FAIR (2 * STAY)
 #define FAR (20 * USEC_PER_MS)
 
-/*
- * The load of a loop is its mean in this time. A loop that has not run for some milliseconds has
- * not read its clients' queries yet, so for a moment it seems to need fewer servers.
- */
+/* A mean: a loop that has not run for milliseconds has not read its queries, and seems idle. */
 #define LOAD_TIME (20 * USEC_PER_MS)
 #define LOAD_UNIT 65536 /* one borrower; fine enough for changes within microseconds */
 
@@ -332,10 +326,7 @@ static void look_again(struct pool *pool, usec_t since)
 		          since);
 }
 
-/*
- * While clients wait in two loops for long, a look at the wants with each server that is returned
- * would take the lock of the broker each time, and mostly find nothing.
- */
+/* While two loops wait for long, a look each time would take the lock and mostly find nothing. */
 static bool may_look(struct pool *pool)
 {
 	if (!share_is_asked(&pool->share) ||
@@ -397,7 +388,8 @@ static bool move_one(struct pool *pool, const struct share_fair *fair)
 
 static void tell_load(struct pool *pool)
 {
-	int64_t load = (int64_t)(pool->waiting_count + pool->served_count) * LOAD_UNIT;
+	int64_t load =
+	    (int64_t)(pool->queues[BORROWER_WAITING].count + pool->served_count) * LOAD_UNIT;
 	usec_t past = now_in(pool) - pool->load_at;
 
 	if (past > LOAD_TIME)
@@ -409,7 +401,7 @@ static void tell_load(struct pool *pool)
 
 void pool_trade_first(struct pool *pool)
 {
-	const struct borrower *head = TAILQ_FIRST(&pool->waiting);
+	const struct borrower *head = pool_first(pool, BORROWER_WAITING);
 	struct share_fair fair;
 
 	if (!head || !may_look(pool))
@@ -433,19 +425,16 @@ static void give_idle(struct pool *pool)
 	}
 }
 
-/*
- * How many servers of other loops would be of use here. Logins in progress do not count: a server
- * that exists already is there sooner, and a login may fail.
- */
+/* How many would be of use here. Logins do not count: what exists is there sooner. */
 static unsigned int wanted(const struct pool *pool)
 {
 	unsigned int coming = share_promised(&pool->share) + pool->server_counts[SERVER_CHECKING] +
 	                      pool->server_counts[SERVER_RESETTING];
-	unsigned int count = pool->waiting_count;
+	unsigned int count = pool->queues[BORROWER_WAITING].count;
 
 	/* It takes the slot of an idle server; or it is woken when another login has ended. */
 	if (pool_is_full(pool) || !pool_may_login(pool))
-		count += pool->wait_dedicated_count;
+		count += pool->queues[BORROWER_WAIT_DEDICATED].count;
 	return count > coming && !pool_is_held(pool) ? count - coming : 0;
 }
 
@@ -453,7 +442,8 @@ static unsigned int wanted(const struct pool *pool)
 static bool is_patient(struct pool *pool, const struct borrower *head)
 {
 	if (share_is_wanting(&pool->share) || pool->served_count == 0 ||
-	    pool->wait_dedicated_count || now_in(pool) - head->waiting_since >= STAY)
+	    pool->queues[BORROWER_WAIT_DEDICATED].count ||
+	    now_in(pool) - head->waiting_since >= STAY)
 		return false;
 	look_again(pool, head->waiting_since);
 	return true;
@@ -461,7 +451,7 @@ static bool is_patient(struct pool *pool, const struct borrower *head)
 
 void pool_trade(struct pool *pool)
 {
-	const struct borrower *head = TAILQ_FIRST(&pool->waiting);
+	const struct borrower *head = pool_first(pool, BORROWER_WAITING);
 
 	if (share_is_alone(&pool->share))
 		return;
@@ -470,7 +460,7 @@ void pool_trade(struct pool *pool)
 	if (head && is_patient(pool, head))
 		return;
 	if (!head)
-		head = TAILQ_FIRST(&pool->wait_dedicated);
+		head = pool_first(pool, BORROWER_WAIT_DEDICATED);
 	tell_load(pool);
 	if (share_want(&pool->share, head ? head->waiting_since : 0, wanted(pool)))
 		pool_wake(pool);

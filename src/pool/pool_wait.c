@@ -27,13 +27,13 @@ static struct fair_who who_of(const struct borrower *borrower, struct buf *name)
 }
 
 /* Where it stands among its group follows from where it stands in the wait queue for servers. */
-static void join_group(struct borrower *borrower, const struct borrower_list *line, bool is_first)
+static void join_group(struct borrower *borrower, enum borrower_state state, bool is_first)
 {
 	struct pool *pool = borrower->pool;
 	struct fair_member *member;
 	struct fair_who who;
 
-	if (!pool->fair || line != &pool->waiting)
+	if (!pool->fair || state != BORROWER_WAITING)
 		return;
 	who = who_of(borrower, &pool->pools->group_text);
 	member = fair_member(pool->fair, borrower);
@@ -41,12 +41,12 @@ static void join_group(struct borrower *borrower, const struct borrower_list *li
 		fair_wait(pool->fair, member, &who, is_first);
 }
 
-static void leave_group(struct borrower *borrower, const struct borrower_list *line)
+static void leave_group(struct borrower *borrower, enum borrower_state state)
 {
 	struct pool *pool = borrower->pool;
 	struct fair_member *member = NULL;
 
-	if (pool->fair && line == &pool->waiting)
+	if (pool->fair && state == BORROWER_WAITING)
 		member = fair_find(pool->fair, borrower);
 	if (member)
 		fair_leave(pool->fair, member);
@@ -101,7 +101,7 @@ static void drop_shares(struct pool *pool)
 		if (borrower->state == BORROWER_SERVED)
 			pool_fair_part(pool, borrower, borrower->server);
 		else
-			leave_group(borrower, &pool->waiting);
+			leave_group(borrower, BORROWER_WAITING);
 	}
 	fair_free(&pool->fair);
 }
@@ -122,8 +122,8 @@ void pool_fair_configure(struct pool *pool)
 		pool->fair = fair_new(); /* without memory: first come, first served */
 	if (!pool->fair)
 		return;
-	TAILQ_FOREACH (borrower, &pool->waiting, wait_node)
-		join_group(borrower, &pool->waiting, false);
+	TAILQ_FOREACH (borrower, &pool->queues[BORROWER_WAITING].list, wait_node)
+		join_group(borrower, BORROWER_WAITING, false);
 }
 
 /* ---- waiting for a place ---- */
@@ -131,11 +131,11 @@ void pool_fair_configure(struct pool *pool)
 /* A borrower with a place is served first, since others wait for that place. */
 static void move_to_front(struct borrower *borrower)
 {
-	struct borrower_list *line = &borrower->pool->waiting;
+	struct borrower_list *line = &borrower->pool->queues[BORROWER_WAITING].list;
 	struct borrower *before;
 
-	leave_group(borrower, line);
-	join_group(borrower, line, true);
+	leave_group(borrower, BORROWER_WAITING);
+	join_group(borrower, BORROWER_WAITING, true);
 	TAILQ_REMOVE(line, borrower, wait_node);
 	TAILQ_FOREACH (before, line, wait_node) {
 		if (!before->has_place)
@@ -170,15 +170,12 @@ void pool_drop_place(struct borrower *borrower)
 	borrower->has_place = false;
 }
 
-/*
- * The borrower that has waited longest for a place. With PAUSE, a borrower without a server would
- * keep the place from those whose transaction PAUSE waits for.
- */
+/* Who has waited longest. With PAUSE, one without a server would keep a place that it awaits. */
 static struct borrower *next_for_place(const struct pool *pool)
 {
-	struct borrower *served = TAILQ_FIRST(&pool->served_wait_place);
+	struct borrower *served = pool_first(pool, BORROWER_SERVED);
 	struct borrower *other =
-	    served && pool_is_held(pool) ? NULL : TAILQ_FIRST(&pool->wait_place);
+	    served && pool_is_held(pool) ? NULL : pool_first(pool, BORROWER_WAIT_PLACE);
 
 	if (!served || !other)
 		return served ? served : other;
@@ -205,45 +202,16 @@ void pool_give_places(struct pool *pool)
 
 /* ---- entering and leaving a wait queue ---- */
 
-struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
-                                      unsigned int **count)
-{
-	switch (state) {
-	case BORROWER_NEWCOMER:
-		*count = &pool->newcomer_count;
-		return &pool->newcomers;
-	case BORROWER_WAIT_PLACE:
-		*count = &pool->wait_place_count;
-		return &pool->wait_place;
-	case BORROWER_WAIT_OWN:
-		*count = &pool->wait_own_count;
-		return &pool->wait_own;
-	case BORROWER_WAITING:
-		*count = &pool->waiting_count;
-		return &pool->waiting;
-	case BORROWER_WAIT_DEDICATED:
-		*count = &pool->wait_dedicated_count;
-		return &pool->wait_dedicated;
-	case BORROWER_CONNECT_DEDICATED:
-		*count = &pool->connect_dedicated_count;
-		return &pool->connect_dedicated;
-	default:
-		*count = NULL;
-		return NULL;
-	}
-}
-
 struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line)
 {
 	static const enum borrower_state states[] = {
-		BORROWER_WAITING,           BORROWER_NEWCOMER,   BORROWER_WAIT_DEDICATED,
-		BORROWER_CONNECT_DEDICATED, BORROWER_WAIT_PLACE, BORROWER_WAIT_OWN
+		BORROWER_WAITING,        BORROWER_NEWCOMER,
+		BORROWER_WAIT_DEDICATED, BORROWER_CONNECT_DEDICATED,
+		BORROWER_WAIT_PLACE,     BORROWER_WAIT_OWN,
+		BORROWER_SERVED
 	};
-	unsigned int *count;
 
-	if (line < sizeof(states) / sizeof(states[0]))
-		return pool_wait_queue(pool, states[line], &count);
-	return line == sizeof(states) / sizeof(states[0]) ? &pool->served_wait_place : NULL;
+	return line < sizeof(states) / sizeof(states[0]) ? &pool->queues[states[line]].list : NULL;
 }
 
 /* For SHOW LIMITS: a borrower has to wait because of these. */
@@ -258,12 +226,13 @@ static void count_hits(struct pool *pool)
 		pool->reserve_hits++;
 }
 
-/* Borrowers in all its wait queues. */
-static unsigned int count_waiting(const struct pool *pool)
+unsigned int pool_waiting_count(const struct pool *pool)
 {
-	return pool->waiting_count + pool->newcomer_count + pool->wait_dedicated_count +
-	       pool->connect_dedicated_count + pool->wait_place_count +
-	       pool->served_wait_place_count + pool->wait_own_count;
+	unsigned int count = 0;
+
+	for (int state = 0; state <= BORROWER_SERVED; state++)
+		count += pool->queues[state].count;
+	return count;
 }
 
 static void count_in_shares(struct pool *pool, int change)
@@ -273,37 +242,37 @@ static void count_in_shares(struct pool *pool, int change)
 	share_count_waiting(&pool->role->cap.share, change);
 }
 
-static void begin_wait(struct borrower *borrower, struct borrower_list *line, unsigned int *count)
+static void begin_wait(struct borrower *borrower, enum borrower_state state)
 {
 	struct pool *pool = borrower->pool;
+	struct wait_queue *queue = &pool->queues[state];
 
 	borrower->waiting_since = loop_now(pool_loop(pool));
 	borrower->wait_number = ++pool->pools->last_line_number;
 	pool->hasty_count += borrower->is_hasty;
 	count_in_shares(pool, 1);
-	if (count_waiting(pool) == 0)
+	if (pool_waiting_count(pool) == 0)
 		TAILQ_INSERT_TAIL(&pool->pools->queueing, pool, queueing);
-	TAILQ_INSERT_TAIL(line, borrower, wait_node);
-	join_group(borrower, line, false);
-	*count += 1;
+	TAILQ_INSERT_TAIL(&queue->list, borrower, wait_node);
+	join_group(borrower, state, false);
+	queue->count++;
 	pool_wake(pool);
 }
 
 void pool_stand(struct borrower *borrower, enum borrower_state state)
 {
 	struct pool *pool = borrower->pool;
-	unsigned int *count;
-	struct borrower_list *line = pool_wait_queue(pool, state, &count);
 
-	assert(borrower->state == BORROWER_RESTING && line);
+	assert(borrower->state == BORROWER_RESTING);
 	borrower->state = state;
 	if (state == BORROWER_WAITING)
-		sketch_add(&pool->demand.wanted, pool->served_count + pool->waiting_count + 1);
+		sketch_add(&pool->demand.wanted,
+		           pool->served_count + pool->queues[state].count + 1);
 	if (state == BORROWER_WAIT_PLACE)
 		pool_note_pins_met(pool);
 	else if (state != BORROWER_WAIT_OWN)
 		count_hits(pool);
-	begin_wait(borrower, line, count);
+	begin_wait(borrower, state);
 }
 
 void pool_await_place(struct borrower *borrower)
@@ -313,16 +282,15 @@ void pool_await_place(struct borrower *borrower)
 	assert(borrower->state == BORROWER_SERVED && !borrower->awaits_place);
 	borrower->awaits_place = true;
 	pool_note_pins_met(pool);
-	begin_wait(borrower, &pool->served_wait_place, &pool->served_wait_place_count);
+	begin_wait(borrower, BORROWER_SERVED);
 }
 
 void pool_wait_first(struct borrower *borrower, usec_t since)
 {
-	unsigned int *count;
-	struct borrower_list *line = pool_wait_queue(borrower->pool, borrower->state, &count);
+	struct borrower_list *line = &borrower->pool->queues[borrower->state].list;
 
-	leave_group(borrower, line);
-	join_group(borrower, line, true);
+	leave_group(borrower, borrower->state);
+	join_group(borrower, borrower->state, true);
 	TAILQ_REMOVE(line, borrower, wait_node);
 	if (!TAILQ_EMPTY(line))
 		borrower->wait_number = TAILQ_FIRST(line)->wait_number - 1;
@@ -334,19 +302,17 @@ void pool_wait_first(struct borrower *borrower, usec_t since)
 void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first)
 {
 	struct pool *pool = borrower->pool;
-	unsigned int *from_count, *count;
-	struct borrower_list *from = pool_wait_queue(pool, borrower->state, &from_count);
-	struct borrower_list *line = pool_wait_queue(pool, next, &count);
+	struct wait_queue *from = &pool->queues[borrower->state], *to = &pool->queues[next];
 
-	TAILQ_REMOVE(from, borrower, wait_node);
-	leave_group(borrower, from);
-	join_group(borrower, line, is_first);
-	*from_count -= 1;
+	TAILQ_REMOVE(&from->list, borrower, wait_node);
+	leave_group(borrower, borrower->state);
+	join_group(borrower, next, is_first);
+	from->count--;
 	if (is_first)
-		TAILQ_INSERT_HEAD(line, borrower, wait_node);
+		TAILQ_INSERT_HEAD(&to->list, borrower, wait_node);
 	else
-		TAILQ_INSERT_TAIL(line, borrower, wait_node);
-	*count += 1;
+		TAILQ_INSERT_TAIL(&to->list, borrower, wait_node);
+	to->count++;
 	/* a borrower whose dedicated server is being launched is not refused */
 	if (borrower->is_hasty && next == BORROWER_CONNECT_DEDICATED)
 		pool->hasty_count--;
@@ -375,15 +341,16 @@ static void close_expected(struct borrower *borrower)
 	server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_REPLICATION_CLIENT_LEFT);
 }
 
-static void end_wait(struct borrower *borrower, struct borrower_list *line, unsigned int *count)
+static void end_wait(struct borrower *borrower, enum borrower_state state)
 {
 	struct pool *pool = borrower->pool;
+	struct wait_queue *queue = &pool->queues[state];
 	usec_t now, wait;
 
-	TAILQ_REMOVE(line, borrower, wait_node);
-	leave_group(borrower, line);
-	*count -= 1;
-	if (count_waiting(pool) == 0)
+	TAILQ_REMOVE(&queue->list, borrower, wait_node);
+	leave_group(borrower, state);
+	queue->count--;
+	if (pool_waiting_count(pool) == 0)
 		TAILQ_REMOVE(&pool->pools->queueing, pool, queueing);
 	now = loop_now(pool_loop(pool));
 	wait = now - borrower->waiting_since;
@@ -397,29 +364,26 @@ static void end_wait(struct borrower *borrower, struct borrower_list *line, unsi
 
 void pool_leave_place(struct borrower *borrower)
 {
-	struct pool *pool = borrower->pool;
-
 	if (!borrower->awaits_place)
 		return;
 	borrower->awaits_place = false;
-	end_wait(borrower, &pool->served_wait_place, &pool->served_wait_place_count);
+	end_wait(borrower, BORROWER_SERVED);
 }
 
 void pool_give_up(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
-	unsigned int *count;
-	struct borrower_list *line;
+	bool was_last;
 
 	if (borrower->state == BORROWER_CONNECT_DEDICATED)
 		close_expected(borrower);
-	line = pool_wait_queue(pool, borrower->state, &count);
-	if (!line)
+	if (!borrower_waits(borrower))
 		return;
-	end_wait(borrower, line, count);
+	end_wait(borrower, borrower->state);
+	was_last = borrower->state == BORROWER_WAITING && !pool->queues[BORROWER_WAITING].count;
 	borrower->state = BORROWER_RESTING;
 	/* other loops must not send a server that nobody waits for */
-	if (line == &pool->waiting && pool->waiting_count == 0 && share_is_wanting(&pool->share))
+	if (was_last && share_is_wanting(&pool->share))
 		pool_wake(pool);
 }
 
@@ -442,10 +406,10 @@ void pool_refuse(struct pool *pool, const struct err *err)
 {
 	struct borrower *borrower;
 
-	while ((borrower = TAILQ_FIRST(&pool->newcomers)) ||
-	       (borrower = TAILQ_FIRST(&pool->wait_place)) ||
-	       (borrower = TAILQ_FIRST(&pool->wait_own)) ||
-	       (borrower = TAILQ_FIRST(&pool->waiting))) {
+	while ((borrower = pool_first(pool, BORROWER_NEWCOMER)) ||
+	       (borrower = pool_first(pool, BORROWER_WAIT_PLACE)) ||
+	       (borrower = pool_first(pool, BORROWER_WAIT_OWN)) ||
+	       (borrower = pool_first(pool, BORROWER_WAITING))) {
 		pool_give_up(borrower);
 		borrower->ops->on_refused(borrower, err);
 	}

@@ -89,10 +89,7 @@ static enum wait_reason reason_of_target(const struct pool *pool)
 	return WAIT_NO_HOST;
 }
 
-/*
- * All hosts are known not to fit. With a target, also if the one that fits cannot be reached and
- * nobody has a server there.
- */
+/* None fits. With a target, also if the one that does is unreachable and nobody is there. */
 static bool is_without_host(const struct pool *pool)
 {
 	bool is_any = pool->site.target == TARGET_ANY || pool->site.target == TARGET_PREFER_STANDBY;
@@ -160,9 +157,9 @@ static bool is_kept_out(const struct borrower *borrower)
 
 usec_t pool_wait_for_pins_since(const struct pool *pool)
 {
-	const struct borrower *first[] = { TAILQ_FIRST(&pool->waiting),
-		                           TAILQ_FIRST(&pool->wait_place),
-		                           TAILQ_FIRST(&pool->served_wait_place) };
+	const struct borrower *first[] = { pool_first(pool, BORROWER_WAITING),
+		                           pool_first(pool, BORROWER_WAIT_PLACE),
+		                           pool_first(pool, BORROWER_SERVED) };
 	usec_t since = pool_is_held(pool) ? 0 : share_asked_since(&pool->share);
 
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
@@ -177,10 +174,7 @@ usec_t pool_wait_for_pins_since(const struct pool *pool)
 /* How many pools are searched for the client that has held a server for the longest time. */
 #define HOLDER_POOLS_MAX 64
 
-/*
- * Servers are listed in the order in which they were lent. For one turn, a server may be without
- * its client.
- */
+/* Servers are in the order of lending. For one turn, one may be without its client. */
 static const struct server *longest_lent(const struct pool *pool)
 {
 	const struct server *server = TAILQ_FIRST(&pool->servers[SERVER_LENT]);
@@ -373,10 +367,7 @@ void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason,
 	}
 }
 
-/*
- * The position in the wait queue, from 1. After the borrowers that existing servers can serve, the
- * exact position does not matter, so a long queue is not walked.
- */
+/* From 1. Beyond what servers can serve it does not matter: a long queue is not walked. */
 static unsigned int position_of(const struct borrower *borrower)
 {
 	unsigned int position = 1, limit = borrower->pool->server_count + 1;

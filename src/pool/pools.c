@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * All pools: made, configured and freed.
- */
+/* All pools: made, configured and freed. */
 #include "pgweir/pool/pools.h"
 
 #include <stdlib.h>
@@ -53,7 +51,6 @@ static void judge_sessions(struct pool *pool)
 	}
 }
 
-/* Whether the TLS settings for servers are equal. */
 static bool is_same_tls(const struct config *one, const struct config *other)
 {
 	return one->server_tls_sslmode == other->server_tls_sslmode &&

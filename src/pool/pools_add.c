@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * Databases and pools are added when they are asked for, and freed when nothing uses them.
- */
+/* Databases and pools are added when they are asked for, and freed when nothing uses them. */
 #include <assert.h>
 
 #include "pgweir/base/container_of.h"
@@ -215,13 +213,8 @@ static struct pool *add_pool(struct database *database, struct role *role,
 	for (int state = 0; state < SERVER_STATES; state++)
 		TAILQ_INIT(&pool->servers[state]);
 	TAILQ_INIT(&pool->members);
-	TAILQ_INIT(&pool->waiting);
-	TAILQ_INIT(&pool->wait_place);
-	TAILQ_INIT(&pool->wait_own);
-	TAILQ_INIT(&pool->served_wait_place);
-	TAILQ_INIT(&pool->newcomers);
-	TAILQ_INIT(&pool->wait_dedicated);
-	TAILQ_INIT(&pool->connect_dedicated);
+	for (int state = 0; state <= BORROWER_SERVED; state++)
+		TAILQ_INIT(&pool->queues[state].list);
 	TAILQ_INIT(&pool->listenings);
 	TAILQ_INIT(&pool->cancels_waiting);
 	TAILQ_INIT(&pool->cancels_active);

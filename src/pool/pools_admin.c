@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The administrator's commands on pools: PAUSE, RESUME, RECONNECT, KILL, SUSPEND; and the servers
- * of a loop by their hosts.
- */
+/* The administrator's commands on pools; and the servers of a loop by their hosts. */
 #include "pgweir/pool/pools.h"
 
 #include <string.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * All pools: finds existing databases and pools, one or all of them.
- */
+/* Finds existing databases and pools, one or all of them. */
 #include "pool_priv.h"
 
 /* ---- walks that survive removals, and the notice that something has changed ---- */

@@ -11,6 +11,13 @@
 
 #include "pgweir/base/bytes.h"
 
+static void lock_of(const struct share *share) { pthread_mutex_lock(&share->member->broker->lock); }
+
+static void unlock_of(const struct share *share)
+{
+	pthread_mutex_unlock(&share->member->broker->lock);
+}
+
 /* Wakes the shares of all other loops. */
 static void share_post_others(struct share *share)
 {
@@ -254,10 +261,7 @@ bool share_want(struct share *share, usec_t since, unsigned int count)
 	if (share_is_alone(share) || (!count && !share_is_wanting(share)))
 		return false;
 	if (count && share_is_wanting(share)) {
-		/*
-		 * Without the lock: another loop may promise the last server that was wanted
-		 * before, and end the want. Then this one is posted when that server has arrived.
-		 */
+		/* No lock: a promise may end the want; this is posted when that server comes. */
 		set_want(share, since, count);
 		return false;
 	}
@@ -286,21 +290,16 @@ bool share_has_new_want(struct share *share)
 
 void share_wake_others(struct share *share)
 {
-	struct broker *broker = share->member->broker;
-
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	share_post_others(share);
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 }
 
 unsigned int share_vacate(struct share *share)
 {
-	struct broker *broker = share->member->broker;
 	unsigned int count = atomic_fetch_add(&share->tally->vacated, 1) + 1;
 
-	pthread_mutex_lock(&broker->lock);
-	share_post_others(share);
-	pthread_mutex_unlock(&broker->lock);
+	share_wake_others(share);
 	return count;
 }
 
@@ -357,8 +356,7 @@ static bool is_served(const struct share *other, const struct share *share,
 	        has_less(other, share));
 }
 
-/* The longest waiting one of those that are served. NULL: there is none.
- */
+/* The longest waiting one of those that are served. NULL: there is none. */
 static struct share *first_served(const struct share *share, const struct share_fair *fair)
 {
 	struct share *first = NULL, *other;
@@ -374,53 +372,49 @@ static struct share *first_served(const struct share *share, const struct share_
 
 usec_t share_asked_since(const struct share *share)
 {
-	struct broker *broker = share->member->broker;
 	const struct share *first;
 	usec_t since;
 
 	if (!share_is_asked(share))
 		return 0;
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	first = longest_wanting(share->tally);
 	since = first ? wanted_since(first) : 0;
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 	return since;
 }
 
 bool share_first_claim(const struct share *share, struct claim *claim)
 {
-	struct broker *broker = share->member->broker;
 	const struct share *first;
 
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	first = longest_wanting(share->tally);
 	if (first)
 		*claim = share_claim(first);
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 	return first != NULL;
 }
 
 void share_favour_first(struct share *share)
 {
-	struct broker *broker = share->member->broker;
 	struct share *first;
 
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	first = longest_wanting(share->tally);
 	if (first)
 		atomic_store_explicit(&first->wanted_rank, 0, memory_order_relaxed);
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 }
 
 struct broker_member *share_promise(struct share *share, const struct share_fair *fair)
 {
-	struct broker *broker = share->member->broker;
 	struct broker_member *to = NULL;
 	struct share *first;
 
 	if (!share_is_asked(share))
 		return NULL;
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	first = first_served(share, fair);
 	if (first) {
 		to = first->member;
@@ -428,7 +422,7 @@ struct broker_member *share_promise(struct share *share, const struct share_fair
 		if (atomic_fetch_sub_explicit(&first->wanted_count, 1, memory_order_relaxed) == 1)
 			stop_wanting(first);
 	}
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 	return to;
 }
 
@@ -464,64 +458,56 @@ static void want_again(struct tally *tally, const struct broker_member *to)
 
 void share_unpromise(struct share *share, struct broker_member *to)
 {
-	struct broker *broker = share->member->broker;
-
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	settle_promise(share->tally, to);
 	want_again(share->tally, to);
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 }
 
 void share_wake_first(struct share *share)
 {
-	struct broker *broker = share->member->broker;
 	struct share *own;
 
 	if (!share_want_count(share))
 		return;
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	own = post_waiting(share->tally, share->member);
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 	if (own)
 		own->on_woken(own);
 }
 
 void share_ask_eviction(struct share *share)
 {
-	struct broker *broker = share->member->broker;
-
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	if (share_is_wanting(share) && !share->is_evicting) {
 		share->is_evicting = true;
 		share_post_others(share);
 	}
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 }
 
 void share_end_eviction(struct share *share)
 {
-	struct broker *broker = share->member->broker;
-
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	share->is_evicting = false;
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 }
 
 bool share_may_evict(struct share *share)
 {
-	struct broker *broker = share->member->broker;
 	struct share *other;
 
 	if (!share_is_asked(share))
 		return false;
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
 		if (other != share && other->is_evicting)
 			break;
 	}
 	if (other)
 		other->is_evicting = false;
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 	return other != NULL;
 }
 
@@ -566,28 +552,25 @@ static void add_all(struct buf *to, const struct buf *from) { buf_add(to, from->
 
 bool share_get_welcome(struct share *share, struct buf *welcome, struct buf *baseline)
 {
-	struct broker *broker = share->member->broker;
 	bool has;
 
 	if (!share->tally->has_welcome)
 		return false;
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	has = share->tally->has_welcome;
 	if (has) {
 		add_all(welcome, &share->tally->welcome);
 		add_all(baseline, &share->tally->baseline);
 	}
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 	return has && buf_ok(welcome) && buf_ok(baseline);
 }
 
 void share_forget_welcome(struct share *share)
 {
-	struct broker *broker = share->member->broker;
-
-	pthread_mutex_lock(&broker->lock);
+	lock_of(share);
 	share->tally->has_welcome = false;
-	pthread_mutex_unlock(&broker->lock);
+	unlock_of(share);
 }
 
 /*
@@ -600,13 +583,6 @@ void share_forget_welcome(struct share *share)
  *
  * Each kind has a number of its own, so that a loop takes only what it does not know.
  */
-
-static void lock_of(const struct share *share) { pthread_mutex_lock(&share->member->broker->lock); }
-
-static void unlock_of(const struct share *share)
-{
-	pthread_mutex_unlock(&share->member->broker->lock);
-}
 
 static bool is_alone(const struct share *share) { return share->member->broker->loop_count < 2; }
 

@@ -81,10 +81,7 @@ struct tally {
 	TAILQ_ENTRY(tally) cluster_node;
 	bool needs_roles, needs_primary; /* of the cluster */
 	struct outages outages;          /* of a database */
-	/*
-	 * Of a database: how often its definitions are known to have changed, how often anything is
-	 * known about it that loops must hear (pool_catalog.c), and when a server is to be asked.
-	 */
+	/* of a database: changed definitions, news for loops (pool_catalog.c), next question */
 	atomic_uint ddl_count, catalog_version;
 	_Atomic(usec_t) catalog_due_at;
 	struct catalog_reading *reading; /* the last one; NULL: none yet */
@@ -116,10 +113,7 @@ struct share {
 	TAILQ_ENTRY(share) node; /* in tally->shares */
 	TAILQ_ENTRY(share) want_node;
 	TAILQ_ENTRY(share) woken_node;
-	/*
-	 * Called in its loop: another loop wants something of this tally, or what this share waits
-	 * for may be available now.
-	 */
+	/* In its loop: another loop wants something of this tally, or may have some for it. */
 	void (*on_woken)(struct share *share);
 	bool is_woken;
 	atomic_bool is_wanting;
@@ -158,10 +152,7 @@ uint64_t broker_last_id(const struct broker *broker);
 /* Counts a server that is in a letter from one loop to another, or one less. */
 void broker_count_moving(struct broker *broker, int change);
 
-/*
- * Whether there are such servers. No loop counts them, so what waits for servers to be closed or at
- * rest waits for them, too.
- */
+/* Such servers count in no loop: what waits for servers to close or rest waits for them, too. */
 bool broker_is_moving(const struct broker *broker);
 
 /* Counts one client for max_client_conn, if there are fewer than `most`. */
@@ -169,10 +160,7 @@ bool broker_admit(struct broker *broker, unsigned int most);
 void broker_release_admission(struct broker *broker);
 unsigned int broker_admitted(const struct broker *broker);
 
-/*
- * Opens a share in the tally of these names; second may be "". on_woken must be set. false: no
- * memory.
- */
+/* Opens a share in this tally; second may be "", on_woken must be set. false: no memory. */
 bool share_open(struct share *share, struct broker_member *member, enum tally_kind kind,
                 const char *first, const char *second);
 
@@ -190,11 +178,7 @@ enum permit {
 
 #define PERMIT_NO_LIMIT UINT_MAX
 
-/*
- * What a server counts for, and the greatest number that is allowed there, itself included. A share
- * that is NULL is not asked: a listening connection counts for no pool, and the host may not be
- * known yet.
- */
+/* What a server counts for, itself included. NULL: no pool (listening), or host not known yet. */
 struct permit_ask {
 	struct share *pool, *caps[CAPS];
 	unsigned int pool_most, most[CAPS];
@@ -278,7 +262,6 @@ bool share_is_alone(const struct share *share);
  */
 bool share_want(struct share *share, usec_t since, unsigned int count);
 
-/* Whether this share wants something. */
 static inline bool share_is_wanting(const struct share *share)
 {
 	return atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
@@ -308,10 +291,7 @@ usec_t share_asked_since(const struct share *share);
 /* Whether there is a want that is newer than the last call. */
 bool share_has_new_want(struct share *share);
 
-/*
- * For share_promise(): how many borrowers of this loop wait or have a server, in a unit of the
- * caller, and how many servers it has.
- */
+/* For share_promise(): how many have or want a server (in a unit of the caller), and servers. */
 void share_tell_load(struct share *share, uint64_t demand, unsigned int servers);
 
 /* Which wants of other loops are served, though borrowers of this loop wait. */
@@ -332,13 +312,9 @@ void share_unpromise(struct share *share, struct broker_member *to);
 /* A promised server has arrived in this loop. */
 void broker_keep_promise(const struct packed_permit *packed, struct broker_member *to);
 
-/*
- * There may be something for those that want it, in any loop: wakes the shares of a pool, or the
- * share of a database or role that has waited longest. Without a want: one load.
- */
+/* Wakes the shares of a pool, or of a cap the one that comes first, if any wants: else one load. */
 void share_wake_first(struct share *share);
 
-/* Wakes the shares of all other loops. */
 void share_wake_others(struct share *share);
 
 /* Idle servers of a database are to be closed in the other loops, too. Returns the new count. */
@@ -374,10 +350,7 @@ void share_wake_logins(struct share *share);
 /* The hosts of a pool, and the outages of a database: one object for all loops. */
 static inline struct hosts *share_hosts(const struct share *share) { return &share->tally->hosts; }
 
-/*
- * The cluster of a pool's hosts. share_set_cluster() takes over a reference, and releases the
- * former one: if that is another cluster, all other loops must be held.
- */
+/* share_set_cluster() takes over a reference. If the cluster changes, all other loops are held. */
 void share_set_cluster(struct share *share, struct cluster *cluster);
 static inline struct cluster *share_cluster(const struct share *share)
 {
@@ -405,10 +378,7 @@ static inline void share_count_waiting(struct share *share, int change)
 
 unsigned int share_waiting(const struct share *share);
 
-/*
- * Counts permits of this loop that come back only when clients stop listening: those of listening
- * connections, and of servers whose clients wait for one. share_stuck(): in all loops.
- */
+/* Permits that come back only when clients stop listening; share_stuck(): in all loops. */
 static inline void share_count_stuck(struct share *share, int change)
 {
 	share_change(&share->stuck, change);
@@ -431,10 +401,7 @@ static inline void share_hear_news(struct share *share)
 	share->news_number = atomic_load_explicit(&share->tally->news_number, memory_order_acquire);
 }
 
-/*
- * How logins end: all hosts have failed, or (NULL) they have not. A success after a success takes
- * no lock.
- */
+/* How logins end: all hosts have failed, or (NULL) not. Success after success takes no lock. */
 void share_put_outcome(struct share *share, const struct err *failure);
 
 /* false: nothing new. *is_failing: *err has the failure. */
@@ -446,17 +413,13 @@ void share_put_shown(struct share *share, const struct credentials *shown);
 /* false: nothing new. The copy in *shown belongs to the caller. */
 bool share_get_shown(struct share *share, struct credentials *shown);
 
-/*
- * The last reading of a database's catalog. The caller keeps its reference, and gets one. NULL:
- * there is none. on_woken() comes in the other loops.
- */
+/* The last reading; the caller keeps its reference, or gets one. NULL: none. Wakes other loops. */
 void share_put_reading(struct share *share, struct catalog_reading *reading);
 struct catalog_reading *share_get_reading(const struct share *share);
 
 /* ---- the welcome of a pool ---- */
 
-/* If there is none, this is the welcome of the pool in all loops from now on. Wakes their shares.
- */
+/* If there is none, this is the welcome in all loops from now on. Wakes their shares. */
 void share_put_welcome(struct share *share, struct bytes welcome, struct bytes baseline);
 
 /* Adds the welcome and the baseline to the buffers. false: there is none; without a lock. */

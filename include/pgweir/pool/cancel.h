@@ -16,8 +16,7 @@ struct cancel {
 	TAILQ_ENTRY(cancel) node; /* in the pool's list of waiting or active cancels */
 	struct pool *pool;
 	struct server *server; /* the server lent to `target`; NULL: that one is gone */
-	/* the borrower whose query is cancelled; only compared, never called. NULL: an ending
-	 */
+	/* whose query is cancelled; only compared, never called. NULL: an ending */
 	const struct borrower *target;
 	struct dial dial;
 	struct stream stream;
@@ -27,10 +26,7 @@ struct cancel {
 	bool is_active; /* has a connection, or is connecting */
 	bool is_sent;   /* the key has been sent: it cannot be taken back */
 	bool is_ended;
-	/*
-	 * Called once, from the loop, when the request was delivered or dropped. The cancel is
-	 * freed then.
-	 */
+	/* Comes once, from the loop: it was delivered or dropped. The cancel is freed then. */
 	void (*on_end)(void *arg);
 	void *arg;
 	struct farewell farewell; /* the connection of the request, if another process got it */

@@ -33,16 +33,10 @@ struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *k
 /* The cluster of a key, without a reference. NULL: there is none. Only while all loops are held. */
 struct cluster *clusters_find(struct broker *broker, const struct cluster_key *key);
 
-/*
- * An entry has another list of hosts now: what is known of hosts that are in both lists is known
- * from the beginning. Nothing if the ports differ.
- */
+/* Hosts that are in both lists are known from the beginning. Nothing if the ports differ. */
 void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t now);
 
-/*
- * Sets the administrator's state of a host, by its name in the lists, in all clusters. It holds
- * for clusters that are made later, too. false: no memory, or too many hosts have a state.
- */
+/* In all clusters, later ones too. false: no memory, or too many hosts have a state. */
 bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now);
 
 /*
@@ -56,10 +50,7 @@ bool clusters_plan_end(struct broker *broker, const char *host, usec_t now);
 /* The state that was set. */
 enum host_admin clusters_admin(struct broker *broker, const char *host);
 
-/*
- * Calls found() for each standby of a primary at this host, with its name: see roster_copy_at().
- * The broker's lock is held during the calls.
- */
+/* For each standby of a primary at this host: roster_copy_at(). Called with the broker's lock. */
 typedef void clusters_copy(void *arg, const char *standby, enum roster_copy copy, uint64_t missing);
 void clusters_copies(struct broker *broker, const char *host, usec_t since, clusters_copy *found,
                      void *arg);
@@ -91,10 +82,7 @@ struct cluster_need {
 	bool primary;
 };
 
-/*
- * Clusters of which pools need the roles. false: no memory for all of them. clusters_needs_free()
- * must follow.
- */
+/* Clusters of which pools need the roles. false: no memory; clusters_needs_free() must follow. */
 struct clusters_needs {
 	struct cluster_need *list;
 	size_t count;
@@ -132,10 +120,7 @@ void clusters_release(struct broker *broker, struct cluster **cluster);
 struct roster *cluster_roster(struct cluster *cluster);
 bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *key);
 
-/*
- * What was found out has changed the roster: writes that to the log, and wakes the pools if they
- * must look.
- */
+/* What was found out has changed the roster: logs that, and wakes the pools if they must look. */
 void clusters_changed(struct broker *broker, struct cluster *cluster,
                       const struct roster_changes *changes, struct log *log);
 

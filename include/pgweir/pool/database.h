@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The state of a database (an entry of [databases], or one made by `*`) and of a role (a user's
- * name). It outlives the configuration snapshots.
- */
+/* A database (an entry, or made by `*`) and a role (a user's name). They outlive the snapshots. */
 #ifndef PGWEIR_POOL_DATABASE_H
 #define PGWEIR_POOL_DATABASE_H
 
@@ -21,10 +18,7 @@ TAILQ_HEAD(pool_list, pool);
 
 #define HOLD_BY_SIZE 128
 
-/*
- * Since when, and by which command, something is paused or suspended: "PAUSE by admin@127.0.0.1".
- * Zeroed: not known.
- */
+/* Since when, and by which command: "PAUSE by admin@127.0.0.1". Zeroed: not known. */
 struct hold {
 	usec_t since;
 	char by[HOLD_BY_SIZE];

@@ -46,21 +46,18 @@ struct fair_who {
 	enum priority priority;
 };
 
-/* NULL: no memory. No borrower may be left when it is freed. */
+/* For a client that is `user`: its role is the forced user, if any. NULL: no memory. */
 struct fair *fair_new(void);
 void fair_free(struct fair **fair);
 
-/* The member of a borrower, also if it is new. NULL: no memory. */
+/* For auth_query, which runs as `user`: its servers never get bytes of clients. NULL: no memory. */
 struct fair_member *fair_member(struct fair *fair, struct borrower *borrower);
 
 /* The same if there is one; else NULL. fair_forget(): there is none from then on. */
 struct fair_member *fair_find(const struct fair *fair, const struct borrower *borrower);
 void fair_forget(struct fair *fair, const struct borrower *borrower);
 
-/*
- * A borrower begins to wait, as the last or first of its group. false: no memory; it is not in a
- * group, and fair_next() does not know it.
- */
+/* A borrower begins to wait. false: no memory; it is in no group, and fair_next() misses it. */
 bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_who *who,
                bool is_first);
 

@@ -18,60 +18,39 @@
 
 /* ---- the process that hands over ---- */
 
-/*
- * Whether the server is between two statements with nothing pending, and can be handed over. To a
- * process that knows no session state (pools->is_handover_plain): only a server without any.
- */
+/* Between two statements, nothing pending; for is_handover_plain also without session state. */
 bool handover_server_may_leave(const struct server *server);
 
 /* Whether its connection does not prevent that, now or later: it is plain, or has our TLS records.
  */
 bool handover_server_can_move(const struct server *server);
 
-/*
- * Writes the counters, settings and state of databases, users and pools. is_first: all of them;
- * else only what was counted since the last call.
- */
+/* Writes pools, databases and users; !is_first: only what was counted since the last call. */
 bool pools_write(struct pools *pools, struct channel *channel, bool is_first);
 
 /* Writes the statement, unless it was written before. */
 bool handover_write_statement(struct statement *statement, struct channel *channel);
 
-/*
- * Writes a server that can be handed over, and marks it as SERVER_HANDED_OVER. The borrower is not
- * written here.
- */
+/* Writes a server that may leave, without its borrower, and marks it as SERVER_HANDED_OVER. */
 bool handover_server_write(struct server *server, struct channel *channel);
 
-/*
- * Writes all servers that can be handed over and are not lent. In later rounds (!is_first): only
- * those of pools without clients.
- */
+/* Of all that may leave and are not lent. !is_first: only those of pools without clients. */
 bool handover_write_idle_servers(struct pools *pools, struct channel *channel, bool is_first);
 
 /* Releases the marked servers and sets the counters to zero. Sets pools->is_leaving. */
 void pools_let_go(struct pools *pools);
 
-/*
- * Unmarks all servers and statements: they stay here, or will be written again. is_gone: no other
- * process has taken over any more.
- */
+/* Unmarks all servers and statements, which stay. is_gone: nobody has taken over any more. */
 void pools_keep(struct pools *pools, bool is_gone);
 
 /* ---- the process that takes over ---- */
 
 struct arrived_statement;
 
-/*
- * State of a take-over in one loop; lives as long as the channel. Zeroed except for `pools` and
- * `first`.
- */
+/* State of a take-over in one loop, as long as the channel. Zeroed but for `pools`, `first`. */
 struct pools_arrival {
 	struct pools *pools;
-	/*
-	 * The arrival of the first loop, which gets the counters and the statements first. NULL:
-	 * this is it.
-	 */
+	/* of the first loop, which gets counters and statements first. NULL: this is it */
 	const struct pools_arrival *first;
 	bool is_later; /* the first round is over */
 	/* the other process knows no session state, so its servers may have some of strangers */
@@ -85,10 +64,7 @@ struct pools_arrival {
 	struct server *lent;
 };
 
-/*
- * Whether a record is complete and refers to existing objects. For all kinds written above. false:
- * *err has the reason.
- */
+/* Whether a record is complete and refers to existing objects. false: *err has the reason. */
 bool pools_judge(const struct pools *pools, char kind, struct bytes body, struct err *err);
 
 /* Whether there can be pools of a database of that name. false: *err is an ERR_CONFIG. */
@@ -110,21 +86,13 @@ struct statement *handover_arrival_called(const struct pools_arrival *arrival, u
 /* Whether the server of a checked record belongs to the client whose record comes next. */
 bool handover_server_is_lent(struct bytes body);
 
-/*
- * How much these pools need the server of a checked record: the clients of its pool for each
- * server, in thousandths. 0: there is no such pool here.
- */
+/* How much these pools need it: clients for each server, in thousandths. 0: no such pool. */
 unsigned long handover_server_need(struct pools *pools, struct bytes body);
 
-/*
- * Lends the server that has just arrived to this borrower, which is already a member of its pool.
- */
+/* Lends the server that has just arrived to this member of its pool. */
 void handover_server_rejoin(struct server *server, struct borrower *borrower);
 
-/*
- * The pool of these names. The role is the one its servers log in as, not a client's user. NULL: no
- * memory, or no such database.
- */
+/* The role is the one its servers log in as. NULL: no memory, or no such database. */
 struct pool *handover_arrival_pool(struct pools *pools, const char *database, const char *role);
 
 /* Closes the last server if no client record followed it. */
@@ -169,7 +137,6 @@ uint64_t handover_pools_session_hash(uint64_t hash);
 /* Forgets what was noted for the listeners of this one's connection. */
 void listening_look_begin(const struct listener *listener);
 
-/* Notes whether the owner of this listener can be handed over. */
 void listening_look_note(const struct listener *listener, enum listener_rest rest);
 
 /* Whether the connection can be handed over now, with all its listeners. */

@@ -89,7 +89,6 @@ static inline void latency_note_no_wait(struct latency *latency, struct latency_
 	all->kinds[LATENCY_WAIT].counts[0]++;
 }
 
-/* Whether anything has been counted. */
 static inline bool latency_has_counted(const struct latency *latency)
 {
 	return latency->open || latency->no_waits;
@@ -111,7 +110,6 @@ void latency_move(struct latency *to, struct latency *from, usec_t now);
 /* Empties it. */
 void latency_done(struct latency *latency);
 
-/* Bytes of memory behind it. */
 size_t latency_memory(const struct latency *latency);
 
 #endif

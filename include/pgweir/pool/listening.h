@@ -52,10 +52,7 @@ struct listener_ops {
 	void (*on_answer)(struct listener *listener);
 	/* Of one of its channels. May end the listener, but no other one. */
 	void (*on_notification)(struct listener *listener, struct notification *notification);
-	/*
-	 * The connection is lost, or could not be opened. The listener has left, and has no
-	 * channel any more.
-	 */
+	/* It is lost, or could not be opened. The listener has left, and has no channel. */
 	void (*on_lost)(struct listener *listener, const struct err *err);
 };
 
@@ -71,10 +68,7 @@ struct listener {
 	TAILQ_ENTRY(listener) ask_node;
 };
 
-/*
- * Joins the listening connection of the pool for this client_encoding, and makes it if there is
- * none. false: no memory.
- */
+/* Joins that of this client_encoding, and makes it if there is none. false: no memory. */
 bool listening_join(struct listener *listener, struct pool *pool, const char *encoding);
 
 /* Leaves, with all channels. Does nothing if it has not joined. */
@@ -101,10 +95,7 @@ void listening_remove_leaving(struct listener *listener);
 /* Walks its channels: start with NULL. Returns the name; NULL: no more. */
 const char *listening_next(const struct listener *listener, const struct subscription **at);
 
-/*
- * Waits until the connection has executed all that was asked so far: on_answer(). If it waits
- * already, on_answer() comes once, for the later call.
- */
+/* on_answer() comes when all that was asked so far is done; once, if it waits already. */
 void listening_ask(struct listener *listener);
 
 /* The client_encoding of its connection; "": that of the server. */

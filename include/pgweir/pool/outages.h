@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The targets (a host of an entry, or one of its addresses) that could not be reached, kept so that
- * the log has one line for an outage. All functions may be called from any loop.
- */
+/* Targets (a host, or one of its addresses) that could not be reached: one line for an outage. */
 #ifndef PGWEIR_POOL_OUTAGES_H
 #define PGWEIR_POOL_OUTAGES_H
 
@@ -37,10 +34,7 @@ void outages_init(struct outages *outages);
 void outages_done(struct outages *outages);
 void outages_clear(struct outages *outages);
 
-/*
- * A connection has failed. true: the caller writes a line, at the start of an outage and then at
- * long intervals; *due: a copy of the outage as it was before that line.
- */
+/* A failure. true: a line is due; *due: a copy of the outage as it was before that line. */
 bool outages_failed(struct outages *outages, const char *where, usec_t now, struct outage *due);
 
 /* A connection has succeeded. true: a line is due; *lasted: the length of the outage. */

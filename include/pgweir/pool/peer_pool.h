@@ -55,10 +55,7 @@ struct peers {
 /* Reads the settings and the file. false: *err begins with the setting's name. */
 bool peer_pool_read_peers(struct peers *peers, const struct config *config, struct err *err);
 
-/*
- * Seals a key of random bytes. own: our address, where the peers reach it. Call it last: the seal
- * covers all bytes but those of the loop and the TTL.
- */
+/* Last, as the seal covers all bytes but loop and TTL. own: our address, where peers reach it. */
 void peer_pool_seal_key(const struct peers *peers, unsigned char *key, size_t count,
                         const struct address *own);
 bool peer_pool_knows_seal(const struct peers *peers, struct bytes key);
@@ -95,10 +92,7 @@ struct forward {
 	struct stream stream;
 	struct timer timer; /* cancel_wait_timeout while waiting, then server_connect_timeout */
 	enum forward_state state;
-	/*
-	 * Called once, from the loop, when the request was delivered or dropped. The forward is
-	 * freed then.
-	 */
+	/* Comes once, from the loop: it was delivered or dropped. The forward is freed then. */
 	void (*on_end)(void *arg);
 	void *arg;
 	uint16_t key_size;
@@ -106,10 +100,7 @@ struct forward {
 };
 TAILQ_HEAD(forward_list, forward);
 
-/*
- * The cancel requests for one peer. Made at the first request; freed when the peer was removed from
- * the configuration.
- */
+/* The cancel requests for one peer: from the first one on, until the peer is removed. */
 struct peer_pool {
 	UT_hash_handle hh; /* by id */
 	struct pools *pools;
@@ -153,9 +144,7 @@ void peer_pools_init(struct peer_pools *peers);
 /* Drops all requests without calling on_end(). */
 void peer_pools_done(struct pools *pools);
 
-/*
- * Applies a new snapshot: waiting requests use the new address, or are dropped if the peer is gone.
- */
+/* Waiting requests use the new address, or are dropped if the peer is gone. */
 void peer_pools_configure(struct pools *pools);
 
 #endif

@@ -39,8 +39,7 @@ struct pool_rules {
 	enum route_reads route_reads;
 };
 
-/* The number of the rules for a mode. POOL_MODE_INHERIT: 0, the pool's own, as for a new borrower.
- */
+/* The number of the rules for a mode. INHERIT: 0, the pool's own, as for a new borrower. */
 static inline uint8_t pool_rules_number(enum pool_mode mode)
 {
 	return mode == POOL_MODE_INHERIT ? 0 : (uint8_t)(1 + mode);
@@ -48,8 +47,7 @@ static inline uint8_t pool_rules_number(enum pool_mode mode)
 
 /* The settings in force for this pool, computed at each new snapshot. */
 struct pool_limits {
-	/* The pool's own mode, and then each mode: a listener may have another one for its clients.
-	 */
+	/* its own mode, and then each mode: a listener may have another one */
 	struct pool_rules rules[1 + POOL_MODE_INHERIT];
 	bool is_mixed; /* some borrowers are in session mode, and others are not */
 	/* whether one of the modes that clients can have here wants that */
@@ -92,6 +90,11 @@ struct pool_block {
 	bool is_refused; /* in this pool_serve() */
 };
 
+struct wait_queue {
+	struct borrower_list list;
+	unsigned int count;
+};
+
 struct pool {
 	struct pools *pools;
 	struct share share; /* in the counts of all loops: pool_size, max_pinned_servers */
@@ -123,16 +126,9 @@ struct pool {
 	unsigned int probe_count;
 
 	struct borrower_list members; /* all borrowers */
-	struct borrower_list waiting; /* the wait queue for servers */
-	/* for a place of max_pinned_servers: those without a server, and those with one */
-	struct borrower_list wait_place, served_wait_place;
-	struct borrower_list wait_own;          /* for the server that each of them owns */
-	struct borrower_list newcomers;         /* wait for the welcome */
-	struct borrower_list wait_dedicated;    /* the wait queue for dedicated servers */
-	struct borrower_list connect_dedicated; /* wait for the login of their dedicated server */
-	unsigned int wait_place_count, served_wait_place_count, wait_own_count;
-	unsigned int member_count, waiting_count, newcomer_count, served_count;
-	unsigned int wait_dedicated_count, connect_dedicated_count;
+	/* by their state; those SERVED wait for a place of max_pinned_servers */
+	struct wait_queue queues[BORROWER_SERVED + 1];
+	unsigned int member_count, served_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	TAILQ_ENTRY(pool) queueing;   /* in pools->queueing, while it has waiting borrowers */
 	TAILQ_ENTRY(pool) sized;      /* in pools->sized, with pool_size = auto */
@@ -155,8 +151,7 @@ struct pool {
 	struct buf greeting; /* the welcome as messages, cached by client/login/welcome.c; */
 	const struct params *greeting_for; /* valid for clients with these parameters */
 	uint8_t greeting_rules;            /* and these rules */
-	/* Startup parameters of a client, without application_name, and what a server made of them.
-	 */
+	/* Startup parameters of a client, without application_name, and what came of them. */
 	struct {
 		const struct params *asked;
 		const struct params *told; /* the same in PostgreSQL's spelling */
@@ -256,6 +251,11 @@ static inline const struct pool_rules *pool_rules_at(const struct server *server
 	return &server->pool->limits.rules[borrower ? borrower->rules : 0];
 }
 
+static inline struct borrower *pool_first(const struct pool *pool, enum borrower_state state)
+{
+	return TAILQ_FIRST(&pool->queues[state].list);
+}
+
 /* How long its servers were lent so far: microseconds, added up. */
 static inline uint64_t pool_used_time(const struct pool *pool, usec_t now)
 {
@@ -267,10 +267,7 @@ static inline uint64_t pool_used_time(const struct pool *pool, usec_t now)
 /* Makes the borrower a member, at rest. Its ops must be set. */
 void pool_join(struct pool *pool, struct borrower *borrower);
 
-/*
- * Ends the membership in any state: leaves the wait queue. A lent server is returned if it owes
- * nothing, else closed.
- */
+/* Leaves any wait queue. A lent server is returned, or closed if it owes something. */
 void pool_leave(struct borrower *borrower);
 
 /* ---- the welcome ---- */
@@ -295,10 +292,7 @@ void pool_learn(struct pool *pool, const struct credentials *shown);
 /* Lends an idle server to this borrower at once. NULL: call pool_ask(). */
 struct server *pool_take(struct borrower *borrower);
 
-/*
- * Enters the wait queue: on_lent() or on_refused() follows. false: waiting is pointless, or the
- * queue is too long; *err has the reason.
- */
+/* on_lent() or on_refused() follows. false: waiting is pointless or forbidden, *err: why. */
 bool pool_ask(struct borrower *borrower, struct err *err);
 
 /* The same for a borrower that has lost its server, and has waited since then: it is the first. */
@@ -311,13 +305,9 @@ bool pool_ask_first(struct borrower *borrower, usec_t since, struct err *err);
  */
 bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, struct err *err);
 
-/* Leaves any wait queue. */
 void pool_give_up(struct borrower *borrower);
 
-/*
- * fail_fast for one borrower: it never waits for hosts that cannot be reached. pool_ask() fails, or
- * a wait ends by on_refused(), with ERR_UNREACHABLE.
- */
+/* fail_fast: it never waits for hosts that are unreachable, and gets ERR_UNREACHABLE instead. */
 void pool_hurry(struct borrower *borrower, bool is_hasty);
 
 /* Adds to a text which hosts cannot be reached, and when they are tried again. */
@@ -325,10 +315,7 @@ void pool_unreachable_tell(const struct pool *pool, struct buf *out);
 
 /* ---- what the catalog says: pool_catalog.c ---- */
 
-/*
- * Whether there is anything to be looked for in a text, besides what the text shows. server: the
- * one that it is sent to, or NULL.
- */
+/* Whether a text may have names that matter. server: the one it is sent to, or NULL. */
 static inline bool pool_has_names(const struct pool *pool, const struct server *server)
 {
 	const struct database *database = pool->database;
@@ -343,23 +330,14 @@ static inline bool pool_has_names(const struct pool *pool, const struct server *
 /* Beside those of enum sql_touch: nothing is known of names yet. */
 #define POOL_TOUCH_EARLY (1u << 28)
 
-/*
- * What a text touches because of the names in it: enum sql_touch, POOL_TOUCH_EARLY. *by: the first
- * of them; NULL: none, or not wanted.
- */
+/* enum sql_touch and POOL_TOUCH_EARLY, by the names in a text. *by: the first; may be NULL. */
 unsigned int pool_touches(struct pool *pool, const struct server *server, struct bytes text,
                           const char **by);
 
-/*
- * The last reading, and whether nothing has changed since. NULL: there is none, or the pool needs
- * none.
- */
+/* The last reading, and whether nothing has changed since. NULL: there is none, or no need. */
 const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current);
 
-/*
- * Asks the lent server, which is at rest, for a reading: on_answer() of the borrower comes. false:
- * there is no need, or no memory.
- */
+/* Asks the lent server, at rest: on_answer() comes. false: there is no need, or no memory. */
 bool pool_read_catalog_now(struct borrower *borrower);
 
 /*
@@ -379,10 +357,7 @@ void pool_route(struct borrower *borrower, bool is_read);
 /* Notes what a server on a standby has answered about its position. */
 void pool_standby_note(struct server *server, const struct facts *facts);
 
-/*
- * Whether a server's host, a standby, is known to have replayed that much, and not known to follow
- * a former primary.
- */
+/* Whether a standby has replayed that much, and does not follow a former primary. */
 bool pool_standby_has_replayed(struct server *server, uint64_t position);
 
 /*
@@ -394,9 +369,7 @@ bool pool_standby_shows(const struct server *server, uint64_t started, usec_t si
 /* Whether a server's host, a standby, is known to follow the primary, or nothing else is known. */
 bool pool_standby_follows_primary(const struct server *server);
 
-/*
- * The newest timeline that the server's host or the primary is known to be on; 0: none is known.
- */
+/* The newest timeline that the host or the primary is known to be on; 0: none. */
 uint32_t pool_standby_timeline(const struct server *server);
 
 /*
@@ -419,7 +392,7 @@ static inline unsigned int pool_shared_count(const struct pool *pool)
 static inline unsigned int pool_shared_login_count(const struct pool *pool)
 {
 	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN] -
-	       pool->connect_dedicated_count - pool->listening_login_count;
+	       pool->queues[BORROWER_CONNECT_DEDICATED].count - pool->listening_login_count;
 }
 
 /* For monitoring: whether a login failed recently enough that a scrape once a minute sees it. */
@@ -475,7 +448,7 @@ struct ledger_change *pool_discard_sequences(struct server *server);
 /* A client is about to ask for values. */
 void pool_ask_sequences(struct pool *pool);
 
-/* The borrower has them forgotten itself. */
+/* A statement that may call nextval(), as a number made from its digest. 0: none is known. */
 void pool_forget_sequences(struct borrower *borrower);
 
 /* The server stays with its borrower, so nobody may wait for it. */
@@ -526,46 +499,31 @@ usec_t pool_longest_wait(const struct pool *pool, usec_t now);
 /* Why a borrower waits. position: in its wait queue, from 1. It must be in a queue. */
 enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int position);
 
-/*
- * Adds details of that reason to a text: numbers, or the last error; and since when and by which
- * command all is paused or suspended.
- */
+/* Adds details: numbers, or the last error; and by whom and since when all is paused. */
 void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason,
                            const struct server *holder, struct buf *out);
 
-/*
- * The server of these pools, of any loop, that the limit keeps from the waiting pool, and whose
- * client has held it for longest. NULL: not known.
- */
+/* The server that the limit keeps from the waiting pool, held longest. NULL: not known. */
 const struct server *pool_wait_holder(const struct pools *pools, const struct pool *waiting,
                                       enum wait_reason reason);
 
 /* Which of the two is held for longer. Each may be NULL. */
 const struct server *pool_wait_longer(const struct server *a, const struct server *b);
 
-/*
- * Adds both in one line, "reason: details", and the last error if logins fail. Returns a static
- * HINT that names the setting to change. NULL: there is none.
- */
+/* Adds "reason: details", and the last error if logins fail. Returns a static HINT, or NULL. */
 const char *pool_wait_tell(const struct borrower *borrower, struct buf *out);
 
-/*
- * The wait queues of a pool, by number from 0, whatever their borrowers wait for. NULL: there is no
- * such queue.
- */
+/* The wait queues of a pool, by number from 0. NULL: there is no such queue. */
 struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line);
 
-/*
- * A server of the pool may have to stay with its client: counts it for max_pinned_servers. false:
- * the limit is reached. pool_pin_anyway(): it stays, whatever the limit is.
- */
+/* Borrowers in all of them. */
+unsigned int pool_waiting_count(const struct pool *pool);
+
+/* Counts a server for max_pinned_servers. false: the limit is reached, and it is not counted. */
 bool pool_pin(struct pool *pool);
 void pool_pin_anyway(struct pool *pool);
 
-/*
- * Since when a client has waited for what pinned servers keep from it, and none of those was closed
- * for it (pool_note_relief()). 0: nobody waits so.
- */
+/* Since when pins keep a client waiting, without relief (pool_note_relief()). 0: nobody. */
 usec_t pool_wait_for_pins_since(const struct pool *pool);
 void pool_note_relief(struct pool *pool);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * All pools of one loop, with their databases, roles and servers, and the administrator's
- * operations on them.
- */
+/* All pools of one loop, with databases, roles and servers, and the administrator's operations. */
 #ifndef PGWEIR_POOL_POOLS_H
 #define PGWEIR_POOL_POOLS_H
 
@@ -99,10 +96,7 @@ struct pools {
 	struct hold hold; /* valid while everything is paused or suspended */
 	enum suspend_state suspend;
 	usec_t changed_at; /* the last reload or command that closes servers: pool_trade.c */
-	/*
-	 * The modes that listeners have, or had: a bit for each. 0: each pool serves its own mode
-	 * only.
-	 */
+	/* of listeners, now or before: a bit for each mode. 0: each pool serves its own */
 	unsigned int door_modes;
 	bool is_closing; /* freeing all pools: no new work starts */
 	bool is_ending;  /* wait queues accept no borrower any more */
@@ -148,20 +142,14 @@ void pools_free(struct pools **pools);
 /* Applies a new snapshot. Takes its own references. */
 void pools_configure(struct pools *pools, const struct config *config, struct users *users);
 
-/*
- * Each second, with pool_size = auto, while all loops are held: first the one for the pools of each
- * loop, then the other one.
- */
+/* Each second, with pool_size = auto, all loops held: the first for each loop, then the other. */
 void pools_measure(struct pools *pools, usec_t now);
 void pools_resize(struct pools *pools, usec_t now);
 
 /* A client has come that is in this mode, whatever the settings say. */
 void pools_serve_mode(struct pools *pools, enum pool_mode mode);
 
-/*
- * The TLS context for new servers; NULL: no TLS. Servers with another one are replaced. Takes its
- * own reference.
- */
+/* For new servers, NULL: no TLS; those with another one are replaced. Takes its own reference. */
 void pools_set_tls(struct pools *pools, struct tls_context *tls);
 
 /* The database of this name; made by `*` if necessary. NULL: there is none (or no memory). */
@@ -242,16 +230,10 @@ static inline bool pools_are_held(const struct pools *pools)
 	return pools->is_paused || pools->suspend != SUSPEND_NONE;
 }
 
-/*
- * SUSPEND for servers; the caller does the same for clients. pools_suspend() begins: no server is
- * lent any more, and logins in progress are given up.
- */
+/* SUSPEND of servers, as of clients: nothing is lent any more, and logins are given up. */
 void pools_suspend(struct pools *pools, const char *by);
 
-/*
- * Stops reading from each server that can be stopped now. true: all are stopped, between two
- * messages.
- */
+/* Stops reading from each server between two messages. true: all of them are stopped. */
 bool pools_quiesce(struct pools *pools);
 
 /* Closes the servers that pools_quiesce() still waits for. */
@@ -269,10 +251,7 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err);
 /* How long the borrower that comes first in any wait queue has waited; the longest. */
 usec_t pools_longest_wait(const struct pools *pools, usec_t now);
 
-/*
- * Starts a walk at the first pool, database and server. The owner reads next_*, advances it, and
- * stops the walk.
- */
+/* At the first pool, database and server. The owner reads next_*, advances, and stops it. */
 void pools_walk_start(struct pools *pools, struct pools_walk *walk);
 void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
 

@@ -52,8 +52,7 @@ struct sizing {
 	/* what was done with this size lately, and in how many samples */
 	struct sizing_sample sum;
 	unsigned int samples;
-	/* with the size before the trial: microseconds for a statement (0: not known), and servers
-	 * at work */
+	/* before the trial: microseconds for a statement (0: not known), servers at work */
 	unsigned int former_size;
 	double former_response, former_busy;
 	double best_response; /* 0: not known */

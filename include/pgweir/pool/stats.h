@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The counters of a pool since it was made. All times are in microseconds. pgweir(1), SHOW STATS,
- * has their meaning for an administrator.
- */
+/* The counters of a pool since it was made; times in microseconds. SHOW STATS has their meaning. */
 #ifndef PGWEIR_POOL_STATS_H
 #define PGWEIR_POOL_STATS_H
 

@@ -25,10 +25,7 @@ enum vacancy_state {
 /* A text is about to be sent: if it is such a statement, the server has a vacancy. */
 void vacancy_begin(struct server *server, struct bytes text, enum vacancy_state state);
 
-/*
- * Of a server that has a vacancy: before a message is judged, and when it is about to be sent. The
- * latter returns the change to be noted with it; or NULL.
- */
+/* Before a message is judged; and when it is sent: returns the change to note with it, or NULL. */
 void vacancy_before(struct server *server, char type);
 struct ledger_change *vacancy_follow(struct server *server, char type, struct bytes body);
 

@@ -47,10 +47,7 @@ void watches_done(struct watches *watches);
 void watches_start(struct watches *watches, struct pools_watch *watch);
 void watches_stop(struct watches *watches, struct pools_watch *watch);
 
-/*
- * Something changed that a watch may wait for, among the objects of `loop`. To be called by that
- * loop, or while it is held. watches_tell(): if there are watches.
- */
+/* By the loop, or while it is held: what a watch waits for may have changed. _tell(): if any. */
 void watches_tell(struct watches *watches, const struct loop *loop);
 
 static inline void watches_changed(struct watches *watches, const struct loop *loop)

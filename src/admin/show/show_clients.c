@@ -111,14 +111,7 @@ ROW_DECLARE(struct waiting_row, waiting_columns, WAITING_ROW);
 
 static bool has_waiters(const struct pool *pool)
 {
-	struct borrower_list *list;
-
-	for (unsigned int line = 0; (list = pool_wait_queue_at((struct pool *)pool, line));
-	     line++) {
-		if (!TAILQ_EMPTY(list))
-			return pool->purpose != POOL_FOR_LOOKUPS;
-	}
-	return false;
+	return pool_waiting_count(pool) && pool->purpose != POOL_FOR_LOOKUPS;
 }
 
 static void collect(struct cursor *cursor) { cursor_offer_pools(cursor, has_waiters); }

@@ -249,10 +249,7 @@ static void collect_pools(struct cursor *cursor)
 static void add_pool(struct pool_row *row, struct pool *pool, usec_t *longest, bool *has_failed)
 {
 	const unsigned int *servers = pool->server_counts;
-	unsigned int waiting = pool->waiting_count + pool->newcomer_count +
-	                       pool->wait_dedicated_count + pool->connect_dedicated_count +
-	                       pool->wait_place_count + pool->served_wait_place_count +
-	                       pool->wait_own_count;
+	unsigned int waiting = pool_waiting_count(pool);
 	usec_t wait = pool_longest_wait(pool, loop_now(pool->pools->with.loop));
 
 	row->cl_waiting += waiting;

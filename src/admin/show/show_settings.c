@@ -191,7 +191,7 @@ static void pool_size(struct limit_row *row, const struct thing *thing)
 {
 	pool_size_value(row, thing);
 	if (row->value && row->used >= row->value)
-		row->waiting += thing->pool->waiting_count;
+		row->waiting += thing->pool->queues[BORROWER_WAITING].count;
 }
 
 LIMIT(reserve_pool_size, "reserve_pool_size", SAID(thing->user, reserve_pool_size),

@@ -132,7 +132,7 @@ static void on_hold_due(struct timer *timer)
 	struct client *client = container_of(timer, struct client, timer);
 	const struct pool *pool = client->borrower.pool;
 	usec_t since = loop_now(client->clients->with.loop) - client->borrower.server->used_at;
-	bool is_wanted = pool->waiting_count || share_is_asked(&pool->share);
+	bool is_wanted = pool->queues[BORROWER_WAITING].count || share_is_asked(&pool->share);
 	usec_t limit = is_wanted ? limit_if_wanted(client) : SEQUENCES_HOLD_MAX;
 
 	if (since < limit) {

@@ -512,7 +512,6 @@ static enum roster_fit place_fit(const struct place *place, usec_t *due)
 	return hosts->is_strict ? ROSTER_NO : ROSTER_BEHIND;
 }
 
-/* How well its role fits. */
 static enum roster_fit fit_of(const struct place *place)
 {
 	usec_t due;

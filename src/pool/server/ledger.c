@@ -84,7 +84,6 @@ static struct ledger_entry *first_of(const struct ledger *ledger)
 	return &ledger->ring[ledger->head];
 }
 
-/* Settles the change of an entry, if there is one. */
 static void settle(struct ledger_entry *entry, bool is_done)
 {
 	struct ledger_change *change = entry->change;
@@ -251,7 +250,6 @@ bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind)
 	return true;
 }
 
-/* Removes the entries directly after the head. */
 static void remove_behind_head(struct ledger *ledger, uint32_t count)
 {
 	/* These are Syncs and ends of a COPY, which are no calls. */
@@ -336,17 +334,11 @@ static bool fail_copy(struct ledger *ledger)
 	}
 	if (next == LEDGER_NONE)
 		return true;
-	/*
-	 * After a Query, the next request may have made the copy fail, or is executed after the
-	 * failure.
-	 */
+	/* After a Query, the next may have made the copy fail, or is executed after that. */
 	return next != LEDGER_SYNC && !is_query && !ledger->is_skip_unsure;
 }
 
-/*
- * After an error in the extended protocol the server answers nothing up to the next Sync. A client
- * whose Query is skipped gets the ReadyForQuery of that Sync, also if we have sent it.
- */
+/* Up to the next Sync, whose ReadyForQuery the client of a skipped Query gets, of ours too. */
 static void skip_to_sync(struct ledger *ledger)
 {
 	bool owes_ready = false;

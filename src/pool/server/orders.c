@@ -240,7 +240,6 @@ static void begin(struct server *server, enum order_kind kind)
 		          loop_now(server->site->shared->loop));
 }
 
-/* Writes and sends it. */
 static bool give(struct server *server, const struct order *order)
 {
 	struct buf *out = server->site->shared->order_message;

@@ -243,7 +243,6 @@ static struct params *find_or_add(struct params_table *table, unsigned int count
 	return map;
 }
 
-/* Applies the noted changes and clears them. */
 static bool make_changes(struct params_table *table, const struct params **params)
 {
 	size_t change_count = table->changes.count / sizeof(struct change);
@@ -319,10 +318,7 @@ size_t params_table_count(const struct params_table *table) { return HASH_COUNT(
 
 /* ---- tracked parameters ---- */
 
-/*
- * Always tracked, in the order of the welcome: all parameters that some version of PostgreSQL
- * reports and that a client can change. What a server does not report is not in its welcome.
- */
+/* Always tracked, in the order of the welcome: what some version reports and clients can set. */
 static const char *const always[] = {
 	"DateStyle",        "client_encoding",     "TimeZone",    "standard_conforming_strings",
 	"application_name", "IntervalStyle",       "search_path", "default_transaction_read_only",
@@ -374,10 +370,7 @@ static const char *const scope_names[] = {
 	"xmloption",
 };
 
-/*
- * The planner's: the manual's "Query Planning", but for those with enable_ in front, and what else
- * it reckons with. A plan is kept with the statement, so that others would meet what one has set.
- */
+/* The manual's "Query Planning", without enable_: a plan is kept with the statement. */
 static const char *const planner_names[] = {
 	"constraint_exclusion",
 	"cpu_index_tuple_cost",

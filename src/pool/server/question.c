@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The text of the question about session state, and the facts in its answer.
- */
+/* The text of the question about session state, and the facts in its answer. */
 #include "pgweir/pool/server/question.h"
 
 #include <assert.h>
@@ -30,10 +28,7 @@
 #define EXPOSED_MAX "1000"
 #define CHANNELS_MAX "40000" /* more do not fit into what is kept */
 
-/*
- * The first version that tells whether a name is a placeholder. A parameter of that name may be one
- * that this role must not read, and asking for it would be an error.
- */
+/* Before, a name that is no placeholder may be one this role must not read: an error. */
 #define MAJOR_WITH_FLAGS 15
 
 /* Adds the names as items of an array; they need no quotes inside. */

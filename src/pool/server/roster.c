@@ -353,10 +353,7 @@ void roster_try(struct roster *roster, const struct roster_at *at, usec_t now)
  * a standby exceeds one of them, not each change of a lag.
  */
 
-/*
- * Drops the sample whose absence makes the least difference in relation to its age, so that the
- * error of a great lag is a small part of it.
- */
+/* The one whose absence makes the least difference for its age: lags stay nearly exact. */
 static void drop_sample(struct roster *roster, usec_t now)
 {
 	struct roster_sample *samples = roster->samples;
@@ -593,7 +590,6 @@ static bool is_before(const struct roster_row *a, const struct roster_row *b)
 	return a->is_elected && !b->is_elected;
 }
 
-/* NULL: no host is known to be primary. */
 static struct roster_row *find_primary(const struct roster *roster)
 {
 	struct roster_row *best = NULL;
@@ -632,7 +628,6 @@ static void fence(struct roster_row *row, const struct roster_row *primary,
 		change->other = *primary;
 }
 
-/* Decides which primary counts, and fences the others. */
 static void elect(struct roster *roster, usec_t now, struct roster_changes *changes)
 {
 	struct roster_row *primary = find_primary(roster);
@@ -677,10 +672,7 @@ bool roster_primary(struct roster *roster, struct roster_row *row)
 
 /* ---- reports ---- */
 
-/*
- * What is not in a report that is not full stays, unless the role has changed. is_read_only may be
- * that of one user only, so a watch knows better.
- */
+/* What a partial report lacks stays, unless the role has changed; is_read_only, as watched. */
 static struct host_report merged(const struct roster_row *row, const struct host_report *report)
 {
 	struct host_report known = *report;
@@ -725,10 +717,7 @@ static void note_row(struct roster *roster, struct roster_row *row,
 		bump(roster, changes);
 }
 
-/*
- * A newer timeline has begun: what was seen of the former one's WAL beyond its beginning is lost.
- * It has grown a little when it is first seen, so more may be lost than this.
- */
+/* What was seen of the former timeline's WAL beyond this one's beginning is lost, or more. */
 static void measure_loss(const struct roster *roster, struct roster_row *row, uint32_t former,
                          struct roster_changes *changes)
 {
@@ -872,8 +861,7 @@ void roster_unwatch(struct roster *roster)
 
 /* ---- what another roster knew ---- */
 
-/* A lost host stays lost until its watch, which begins now, or a login finds out that it is back.
- */
+/* A lost host stays lost until its watch, which begins now, or a login finds it. */
 static void remember_row(struct roster *roster, const struct roster_row *old, usec_t now)
 {
 	struct roster_at at = { .host = old->host };

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * The states of a server, its time limits, sending, closing, and what is kept to be sent again.
- */
+/* The states of a server, its time limits, sending, closing, and what may be sent again. */
 #include "pgweir/pool/server/server.h"
 
 #include <assert.h>
@@ -410,9 +408,7 @@ void server_say_goodbye(struct server *server)
 {
 	struct buf out = { 0 };
 
-	/*
-	 * Within a frame, Terminate would be read as the rest of that frame, and could complete it.
-	 */
+	/* Within a frame, Terminate would be the rest of that, and could complete it. */
 	if (!stream_is_open(&server->wire.stream) || server->wire.stream.error ||
 	    server->wire.is_mid_request || stream_unsent(&server->wire.stream))
 		return;
@@ -744,7 +740,6 @@ static bool send_behind(struct server *server, const struct iovec *pieces, int c
 	return is_sent && (is_one || stream_sendv(&server->wire.stream, pieces, count));
 }
 
-/* Bytes of the borrower. */
 static inline void count_sent(const struct server *server, size_t count)
 {
 	*server->site->client_bytes += count;
@@ -782,10 +777,7 @@ void server_push(struct server *server)
 
 void server_read_on(struct server *server) { stream_want(&server->wire.stream, WANT_INPUT); }
 
-/*
- * The cancel key begins with the process id. Without a key, the Unix socket only knows the
- * process that listens, not the one that serves this connection.
- */
+/* By the cancel key. Without one, a Unix socket knows only the process that listens. */
 int64_t server_backend_pid(const struct server *server)
 {
 	if (!server)

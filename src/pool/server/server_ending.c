@@ -66,10 +66,7 @@ static bool may_keep(enum close_reason reason)
 	}
 }
 
-/*
- * Whether DISCARD ALL makes the session what it was after its login, and the administrator has
- * nothing else in mind.
- */
+/* Whether DISCARD ALL restores what its login left, and the administrator wants no other reset. */
 static bool can_be_cleaned(const struct server *server)
 {
 	const struct config *config = server->site->shared->config;
@@ -98,10 +95,7 @@ enum ending_how server_ending(const struct server *server, enum close_reason rea
 
 /* ---- the cleaning ---- */
 
-/*
- * A ROLLBACK before the Sync, as that would commit what the borrower has not ended; and another one
- * behind it, if the first was skipped after an error.
- */
+/* ROLLBACK before the Sync, which would commit; and again, if that was skipped after an error. */
 static void send_cleaning(struct server *server)
 {
 	unsigned char random[ENDING_MARK_SIZE / 2];

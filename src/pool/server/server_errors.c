@@ -23,10 +23,7 @@
 
 #include "server_priv.h"
 
-/*
- * Parses the start of an ErrorResponse, which may be cut: severity, SQLSTATE and text. Every
- * PostgreSQL sends them in that order.
- */
+/* The start of an ErrorResponse, maybe cut: severity, SQLSTATE, text, always in that order. */
 static void read_error(struct bytes body, char *out, size_t size, struct report *report)
 {
 	size_t count = body.count < size - 2 ? body.count : size - 2;
@@ -95,10 +92,7 @@ void server_close_by(struct server *server, struct bytes body)
 	server_close(server, &err);
 }
 
-/*
- * Whether BEGIN, or another part of the opening, has to be answered before anything else of what is
- * kept can run.
- */
+/* Whether BEGIN, or more of the opening, is to be answered before the rest can run. */
 static bool owes_opening(const struct server *server)
 {
 	return server->lease.replay.opening_more || ledger_owes(&server->wire.ledger, LEDGER_OURS);
@@ -342,10 +336,7 @@ static void add_fields(struct buf *out, struct bytes body, const struct renamed 
 	buf_add_byte(out, 0);
 }
 
-/*
- * Sends the error with the client's name of the statement instead of ours, and with the position in
- * the client's text. false: the error needs no change.
- */
+/* With the client's name of the statement and its position. false: no change is needed. */
 static bool say_renamed(struct server *server, struct bytes body, const char *sqlstate,
                         const struct ledger_change *change)
 {
@@ -430,10 +421,7 @@ void server_see_read_only(struct server *server, const char *name)
 	server->lease.replay.was_writable |= strcmp(name, READ_ONLY) == 0 && may_write(server);
 }
 
-/*
- * Whether the error is 25006 without a context. PostgreSQL checks a statement before it executes
- * any of it; what a function has tried has a context.
- */
+/* 25006 without a context: PostgreSQL checks first; what a function has tried has one. */
 static bool is_refusal(const struct server *server, struct bytes body)
 {
 	const struct borrower *borrower = server->lease.borrower;
@@ -456,10 +444,7 @@ static bool may_refuse(const struct server *server)
 	       (may_write(server) || server->lease.replay.was_writable);
 }
 
-/*
- * Before the refusal there may be the replies to an opening that is in the same batch. They are
- * held back; if the batch has no end yet, they are not, as the next reply may not come soon.
- */
+/* Replies to an opening in the same batch are held back, unless the batch has no end yet. */
 enum wire_result server_sees_refusal(const struct server *server, struct bytes in)
 {
 	size_t limit = in.count < REFUSAL_MAX ? in.count : REFUSAL_MAX;
@@ -513,10 +498,7 @@ static bool tries_again(struct server *server)
 	return true;
 }
 
-/*
- * Whether the error shows that our view of the statement is wrong: the server cannot run it, or
- * does not have it.
- */
+/* Whether our view of the statement is wrong: it cannot run, or is not there. */
 static bool is_belief_wrong(struct server *server, struct bytes body, const char *sqlstate,
                             const struct statement *statement)
 {
@@ -526,10 +508,7 @@ static bool is_belief_wrong(struct server *server, struct bytes body, const char
 	}
 	if (strcmp(sqlstate, "26000") != 0 || find_ours(server, body, statement).count == 0)
 		return false;
-	/*
-	 * A DO block or a function has deallocated it; the tag does not show that. It may have been
-	 * all of them.
-	 */
+	/* By a DO block or a function, which the tag does not show: maybe all of them. */
 	server_statements_distrust(&server->session.statements);
 	return true;
 }
@@ -548,10 +527,7 @@ static void withhold(struct server *server, struct bytes body)
 	message_end(&server->lease.replay.withheld, frame);
 }
 
-/*
- * What was sent again has failed before its Bind, for another reason: drivers that would prepare
- * again after the first error would not after this one. false: nothing was sent again.
- */
+/* What drivers would prepare again after the first error. false: nothing was sent again. */
 static bool say_withheld(struct server *server)
 {
 	if (!server->lease.replay.withheld.count)
@@ -569,10 +545,7 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 	struct report report = { .sqlstate = "" };
 	bool is_whole = fields_report(body, &report) == WIRE_OK;
 
-	/*
-	 * A session has prepared a statement under one of our names: the statement cannot be
-	 * prepared on this server any more.
-	 */
+	/* By a session, under a name of ours: it cannot be prepared here. */
 	if (strcmp(report.sqlstate, "42P05") == 0 && strstr(report.text, STATEMENT_NAMES) &&
 	    !strstr(report.text, "\"" SCRATCH_NAME "\""))
 		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);

@@ -37,10 +37,7 @@ static bool close_bad_for(struct server *server, enum close_reason reason)
 	return false;
 }
 
-/*
- * A ParameterDescription with as many types as it can count. PostgreSQL sends more, and the count
- * overflows: nothing can be bound to that.
- */
+/* With as many types as it can count. PostgreSQL lets more overflow: nothing can be bound. */
 #define TYPES_FRAME_MAX (FRAME_HEADER_SIZE + 2 + 4 * (size_t)UINT16_MAX)
 
 /* In session mode the client's own are those of the process ID that its login has told. */
@@ -51,10 +48,7 @@ static bool watches_notifications(const struct server *server)
 	        server->lease.borrower->ops->takes_notification);
 }
 
-/*
- * How many bytes of a frame are needed to handle it: severity and text of an error, all of a
- * ParameterStatus, only the header of a row.
- */
+/* Bytes needed: severity and text of an error, all of a ParameterStatus, a row's header. */
 static uint32_t wanted_of_frame(const struct server *server, const struct frame *frame)
 {
 	if (server->state == SERVER_LOGIN)
@@ -134,10 +128,7 @@ static bool is_last_notice(struct bytes body)
 	       (strcmp(report.sqlstate, "57P01") == 0 || strcmp(report.sqlstate, "57P02") == 0);
 }
 
-/*
- * The client has had the notice of a Parse that is repeated on another server, and that of a SET
- * LOCAL whose effect is corrected.
- */
+/* A Parse that is repeated elsewhere, and a corrected SET LOCAL: the client has had those. */
 static enum frame_fate notice_fate(struct server *server, struct bytes body)
 {
 	if (server_has_no_effect(server) && is_last_notice(body))
@@ -182,10 +173,7 @@ static void note_end(struct server *server, struct bytes body)
 		server->lease.watched.end = is_commit ? SERVER_END_COMMIT : SERVER_END_ROLLBACK;
 }
 
-/*
- * Whether a command with this tag may have changed what functions and relations do. DROP can only
- * end that. CREATE TABLE, which may be temporary, is known by its text; so are DO and CALL.
- */
+/* CREATE TABLE, which may be temporary, DO and CALL are known by their texts; DROP ends only. */
 static bool is_ddl(struct bytes tag)
 {
 	static const char *const words[] = { "ALTER ", "CREATE ", "IMPORT " };
@@ -199,10 +187,7 @@ static bool is_ddl(struct bytes tag)
 	return false;
 }
 
-/*
- * Examines the tag of a CommandComplete: parameters may have been reset, statements deallocated, or
- * a library loaded.
- */
+/* A tag: parameters may have been reset, statements deallocated, a library loaded. */
 static void complete_frame(struct server *server, struct bytes body, bool is_followed)
 {
 	bool is_discard;
@@ -232,10 +217,7 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 		server_forget_rest(server, false);
 }
 
-/*
- * Handles a ParameterDescription, RowDescription or NoData that a change waits for. false: the
- * server is closed.
- */
+/* One that a change waits for. false: the server is closed. */
 static bool description_frame(struct server *server, char type, struct bytes body)
 {
 	struct description *description =
@@ -279,10 +261,7 @@ static enum frame_fate order_frame(struct server *server, char type, struct byte
 	return FRAME_DROP;
 }
 
-/*
- * Whether the borrower has sent a request that is not answered yet, or is about to send one. It is
- * not while a batch is to be sent again.
- */
+/* A request that is not answered, or to come. Not while a batch is to be sent again. */
 static bool has_more(const struct server *server)
 {
 	return !ledger_is_empty(&server->wire.ledger) ||
@@ -439,7 +418,6 @@ static void pass_run(struct server *server, const char *from, const char *to, bo
 		stream_want(&server->wire.stream, WANT_NOTHING);
 }
 
-/* A ReadyForQuery was forwarded. */
 static void pass_ready(struct server *server)
 {
 	struct borrower *borrower = server->lease.borrower;
@@ -557,10 +535,7 @@ static bool is_plain_end(struct server *server, struct bytes in, uint32_t length
 	return true;
 }
 
-/*
- * Whether a whole frame that is no row is forwarded without further handling: the frequent replies,
- * except tags that are examined.
- */
+/* The frequent replies, whole, but for rows and tags that are examined. */
 static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 {
 	char type = in.at[0];
@@ -620,10 +595,7 @@ static inline void end_run(struct server *server, const char **run, const char *
 	*run = here;
 }
 
-/*
- * A batch is kept, as it may have to run on another host. OK: it must, because the reply refuses to
- * write; BAD: it does not; MORE: too few bytes to say.
- */
+/* OK: a kept batch must run on another host, as its reply refuses to write; MORE: too short. */
 static inline enum wire_result look_for_refusal(struct server *server, struct bytes in,
                                                 const char *run)
 {

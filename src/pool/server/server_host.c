@@ -17,10 +17,7 @@
 
 #include "server_priv.h"
 
-/*
- * The part of server_connect_timeout for the first message, while there is another host. A test has
- * less: what was lost on the way is sent again late by the kernel, but at once by a new attempt.
- */
+/* Of server_connect_timeout, for the first message while there is another host; less in a test. */
 #define PATIENCE_PART 5
 #define PATIENCE_MAX (3 * USEC_PER_SEC)
 

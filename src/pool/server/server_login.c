@@ -129,9 +129,7 @@ static void add_asked(const struct auth_client *auth, bool is_wrong_type, struct
 		           mismatch);
 }
 
-/*
- * Adds to the error of a failed login which login it was, at which address, and with which secret.
- */
+/* Adds to the error of a failed login which login, at which address, with which secret. */
 static void server_blame(const struct server *server, struct err *err)
 {
 	const struct server_site *site = server->site;
@@ -267,10 +265,7 @@ bool server_asks_again(struct server *server)
 	return true;
 }
 
-/*
- * Whether the first message is an error that rejects the protocol version: 0A000 from a PostgreSQL
- * that is too old to negotiate, 08... from others.
- */
+/* 0A000 from a PostgreSQL that is too old to negotiate the version, 08... from others. */
 static bool is_misunderstanding(const struct server *server, const struct report *report)
 {
 	const struct server_login *login = server->login;
@@ -309,10 +304,7 @@ static enum frame_fate refused_login(struct server *server, struct bytes body)
 	learn_protocol(server, true);
 	err_set_foreign(&err, report.sqlstate, report.text);
 	server_blame(server, &err);
-	/*
-	 * One that is starting up is asked often, and the pool logs that it cannot be reached. Of a
-	 * watch, only the first refusal is logged.
-	 */
+	/* One that starts is asked often; of a watch, only the first is logged. */
 	if (strcmp(report.sqlstate, "57P03") != 0 && !server->site->is_watch)
 		log_warning(&server->log, "server login failed: %s %s: %s", report.severity,
 		            report.text, err.detail);
@@ -348,7 +340,6 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 	return FRAME_DROP;
 }
 
-/* The first ReadyForQuery has arrived. */
 static enum frame_fate first_ready(struct server *server, struct bytes body)
 {
 	if (fields_ready(body, &server->wire.status) != WIRE_OK || server->login->auth)

@@ -22,16 +22,10 @@
 
 /* ---- names and values ---- */
 
-/*
- * The value of a parameter that is not known. No client asks for it: a control character has no
- * meaning in any parameter of PostgreSQL.
- */
+/* A value that is not known: no client asks for a control character. */
 #define PARAM_UNKNOWN "\001"
 
-/*
- * Parameters whose values PostgreSQL compares without regard to case, and reports in its own
- * spelling.
- */
+/* PostgreSQL compares their values without regard to case, and has its own spelling. */
 static const char *const caseless[] = { "client_encoding", "DateStyle", "IntervalStyle",
 	                                "standard_conforming_strings", "TimeZone" };
 
@@ -81,10 +75,7 @@ static void check_map(struct server *server, bool is_done)
 
 /* ---- reports ---- */
 
-/*
- * Limits reports that no borrower's work explains: of an idle server, or while we set parameters.
- * PostgreSQL has about fifteen names to report when its files are reloaded.
- */
+/* Of an idle server, or while we set parameters: PostgreSQL reports fifteen at a reload. */
 #define REPORTS_MAX 200
 
 /* Bytes of reports that are collected before they are merged into the maps. */
@@ -310,10 +301,7 @@ void server_find_libraries(struct server *server)
 	server->site->ops->on_library(server);
 }
 
-/*
- * The name in the map. Names of a map are compared without regard to case, those of libraries are
- * not: an upper-case letter is marked, and so is the mark.
- */
+/* Names in maps have no case, those of libraries do: capitals, and the mark, are marked. */
 static void add_library_name(struct buf *text, const char *name)
 {
 	buf_add_text(text, LIBRARY_PREFIX);
@@ -389,10 +377,7 @@ static bool change_by(struct server *server, const struct params **params, struc
 	return is_done;
 }
 
-/*
- * What the map has and the facts do not have is not set any more. A value that was reported since
- * is that of PostgreSQL's files, which clients do not get: it is set back. true: there is one.
- */
+/* What is not set any more. Reported since: of PostgreSQL's files, set back. true: there is one. */
 static bool add_removals(const struct server *server, const struct params *set, struct buf *changes)
 {
 	const char *at = NULL, *name, *value, *found;
@@ -661,10 +646,7 @@ static void add_set(struct buf *text, const char *name, const char *value)
 	buf_add_byte(text, ';');
 }
 
-/*
- * Adds the elements of a list of names, each as a constant: in SET, a name without quotes might be
- * a keyword. The value is one that PostgreSQL has accepted.
- */
+/* Each as a constant: without quotes, a name might be a keyword in SET. It was accepted once. */
 static void add_elements(struct buf *text, const char *list)
 {
 	struct buf name = { 0 };

@@ -43,22 +43,15 @@ enum frame_fate {
 /* The only function that changes server->state. */
 void server_enter(struct server *server, enum server_state next);
 
-/* Initializes a zeroed server that is about to connect. */
 void server_init(struct server *server, struct server_site *site, struct pool *pool, uint64_t id);
 
 /* Starts to connect. false: the server was closed, and on_login_failed() was called. */
 bool server_launch(struct server *server);
 
-/*
- * Sets the server's host after a take-over, to the one the other process had noted. false: no such
- * host.
- */
+/* After a take-over, to what the other process had noted. false: no such host. */
 bool server_find_again(struct server *server, const char *host);
 
-/*
- * Closes the server's socket without sending anything; it is freed at the end of the turn. It must
- * have no borrower. server.c
- */
+/* Closes the socket, sends nothing; freed at the end of the turn. It has no borrower. server.c */
 void server_forget(struct server *server);
 
 /* Logs and counts the end. Sends Terminate, if nothing is in the way. server.c */
@@ -76,10 +69,7 @@ void server_renew_session(struct server *server);
 /* How a server that is being closed for this reason ends: how_it_ends(). */
 enum ending_how server_ending(const struct server *server, enum close_reason reason);
 
-/*
- * on_ending(): enters ENDING. true: a statement is to be cancelled. false: server_canceled() or
- * server_give_up() comes next.
- */
+/* on_ending(). true: cancel the statement. false: server_canceled() or _give_up() comes next. */
 bool server_begin_ending(struct server *server, enum ending_how how);
 
 /* In ENDING: the cancel was delivered; or there is nothing to cancel. */
@@ -92,17 +82,12 @@ void server_give_up(struct server *server);
 /* Chooses a host and starts to connect. false: *err has the reason. server_host.c */
 bool server_find_host(struct server *server, struct err *err);
 
-/* The server's first message has arrived. */
 void server_heard(struct server *server);
 
-/*
- * What is known about the server's address and newer protocols; and noting what the login has shown
- * about that.
- */
+/* What is known about newer protocols at its address; and what the login has shown. */
 enum host_protocol server_protocol(const struct server *server);
 void server_learn_protocol(struct server *server, enum host_protocol protocol);
 
-/* Connects to the same address once more. */
 void server_dial_again(struct server *server);
 
 /*
@@ -114,34 +99,22 @@ bool server_may_resend(const struct server *server);
 bool server_has_no_effect(const struct server *server);
 bool server_has_not_run(const struct server *server);
 
-/*
- * This parameter is reported, and something is kept. An opening changes nothing that the session
- * may write: so if that changes now, it is the host that has changed.
- */
+/* An opening sets nothing that is reported: if this changes now, the host has changed. */
 void server_see_read_only(struct server *server, const char *name);
 
 /* Closes the server; on_unrun() of the borrower comes in place of on_lost(). */
 void server_close_unrun(struct server *server, const struct err *err);
 
-/*
- * Whether a borrower that has the server could continue on another one: nothing was sent yet, or
- * only a BEGIN has run.
- */
+/* Whether its borrower could go on with another one: it has sent nothing, or only a BEGIN. */
 bool server_can_go_unnoticed(const struct server *server);
 
 /* Its host must not be used any more. A borrower that has only begun a transaction goes on. */
 void server_leave_host(struct server *server, enum close_reason reason);
 
-/*
- * The server has closed the connection during the login. true: that was because it does not support
- * the protocol version, and it is being connected to again with 3.0.
- */
+/* It has closed the connection in the login. true: it lacks the protocol; 3.0 is tried. */
 bool server_asks_again(struct server *server);
 
-/*
- * The login has succeeded or failed: notes that in the health of the pool's hosts. true: its host
- * can be reached again, so other pools may try it now.
- */
+/* For the health of the hosts. true: it can be reached again, other pools may try it. */
 bool server_host_done(struct server *server, enum host_outcome outcome, const struct err *err);
 
 /* Handles a frame of a server that has not logged in. `in` contains the whole frame. */
@@ -150,16 +123,11 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 
 /* ---- roles: server_host.c ---- */
 
-/* Where the server is, for the roster. */
 struct roster_at server_roster_at(const struct server *server);
 
-/*
- * The login is done but for connect_query: looks at the role of the host, or asks for it. Closes
- * the server, or goes on with the login.
- */
+/* Before connect_query: looks at the role, or asks; closes the server, or goes on. */
 void server_check_role(struct server *server);
 
-/* Asks the role question. */
 void server_ask_role(struct server *server, bool is_short);
 
 /* A row of the answer; and its end, during a login. */
@@ -173,7 +141,6 @@ void server_slots_done(struct server *server);
 /* The server has refused to write: its role is asked again before its host is used again. */
 void server_role_doubted(struct server *server);
 
-/* The server has reported a parameter. */
 void server_role_reported(struct server *server, const char *name, const char *value);
 
 /* Handles the input that was buffered while a key was being derived. */
@@ -181,19 +148,13 @@ void server_judge_kept(struct server *server);
 
 /* ---- errors: server_errors.c ---- */
 
-/*
- * When an ErrorResponse is examined, at least so many bytes of it are available, or all of it:
- * severity, SQLSTATE and usually the text. Each `body` below may be cut after that.
- */
+/* An ErrorResponse is examined with at least so much of it; a `body` may be cut after that. */
 #define ERROR_PREFIX 1024
 
 /* Whether the error says that the server is about to close the connection. */
 bool server_error_is_fatal(struct bytes body);
 
-/*
- * PostgreSQL has refused a request of ours. If that is the cleaning, and it always will, it gets
- * DISCARD ALL at each return.
- */
+/* A request of ours was refused. If that is the cleaning, for good, DISCARD ALL comes instead. */
 void server_ours_refused(struct server *server, struct bytes body);
 
 /* An order ahead has failed, and what is behind it depends on it: closes the server. */
@@ -202,13 +163,9 @@ void server_order_failed(struct server *server);
 /* Closes the server with this error as the reason. */
 void server_close_by(struct server *server, struct bytes body);
 
-/*
- * Handles an error that answers no request. A FATAL error is the last message of a server, and is
- * forwarded. Any other one means that the server is out of step: it is closed.
- */
+/* Answers no request. FATAL is forwarded, as the last message; others: out of step, closed. */
 enum frame_fate server_unasked_error(struct server *server, struct bytes body);
 
-/* Handles the error of an order. */
 void server_order_error(struct server *server, struct bytes body);
 
 /*
@@ -239,13 +196,11 @@ void server_calls_read(struct server *server, size_t count);
 
 void server_calls_done(struct server *server);
 
-/* Frees the state that exists only during a login. */
 void server_login_free(struct server *server);
 
 /* The server is unusable: it is closed at the end of the turn, after its input has been read. */
 void server_break(struct server *server);
 
-/* Frees what has been asked, and the facts that have come. */
 void server_question_free(struct server_question **question);
 
 /* ---- orders: orders.c ---- */
@@ -262,37 +217,24 @@ void server_begin_behind(struct server *server);
 /* The replies to the order that runs are complete. */
 void server_order_done(struct server *server);
 
-/*
- * DISCARD SEQUENCES is part of a query of ours that is about to be sent; the reply to it has
- * arrived.
- */
+/* It is part of a query of ours that is about to be sent; its reply has arrived. */
 void server_discard_begin(struct server *server);
 void server_discard_end(struct server *server, bool is_done);
 
 /* ---- parameters: server_params.c ---- */
 
-/*
- * Writes the SQL that sets the server's parameters to `want`; empty: nothing to do. true: its
- * failure would do no harm.
- */
+/* Adds the SQL that sets `want`; empty: nothing to do. true: its failure would do no harm. */
 bool server_replay_text(const struct server *server, const struct params *want, struct buf *text);
 
-/*
- * Writes the SQL that removes all session state, known or not, and sets the parameters `want`.
- * `text` may be broken afterwards: no memory.
- */
+/* Adds the SQL that removes all state, known or not, and sets `want`. It may be broken then. */
 void server_clean_text(const struct server *server, const struct params *want, struct buf *text);
 
-/*
- * Handles a ParameterStatus after the login. *is_news: the borrower does not know the value yet.
- * false: the server reports too much, and must be closed.
- */
+/* After the login. *is_news: the borrower does not know it. false: too many, to be closed. */
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news);
 
 /* The parameters `want` are about to be set. What was there until now is kept until it is known. */
 void server_replace_params(struct server *server, const struct params *want);
 
-/* They are set. */
 void server_confirm_params(struct server *server);
 
 /* They are not set: those from before are there. *err: why, if PostgreSQL has said that. */
@@ -301,19 +243,13 @@ void server_refuse_params(struct server *server, struct err *err);
 /* The same SQL for no parameters; they are about to be set back. */
 void server_set_back_text(struct server *server, struct buf *text);
 
-/*
- * After server_replace_params(). PostgreSQL reports only what changes, in its own spelling. So the
- * parameters that it reports keep their values until it does.
- */
+/* After server_replace_params(): only changes are reported, in PostgreSQL's own spelling. */
 void server_expect_reports(struct server *server);
 
 /* Merges the reports into the parameter maps. To be called before the maps are read. */
 void server_settle_reports(struct server *server);
 
-/*
- * The server has reset parameters. is_all: all of them, so they have the server's defaults; else
- * those that are not reported may have any value now.
- */
+/* Parameters were reset. is_all: to defaults; else those not reported may have any value. */
 void server_forget_rest(struct server *server, bool is_all);
 
 /* Whether all libraries of a map are in another one, too. */
@@ -332,8 +268,7 @@ void server_take_defaults(struct server *server, const struct facts *facts);
 /* The rest of a frame that answers no request may still come: it is dropped. */
 void server_drop_rest(struct server *server);
 
-/* What a server of another process has, or had in another loop, when it was between two messages.
- */
+/* What a server of another process or loop has, between two messages. */
 struct server_past {
 	char status; /* of the last ReadyForQuery */
 	bool is_rest_unknown;
@@ -346,7 +281,6 @@ void server_resume(struct server *server, const struct server_past *past);
 /* The same for what its connect_query had set. */
 void server_resume_defaults(struct server *server, struct bytes pairs);
 
-/* Sets the timer of the state that the server is in. */
 void server_set_state_timer(struct server *server);
 
 /* ---- time limits: server_limits.c ---- */

@@ -72,7 +72,6 @@ void statement_image_release(struct statement_image **imagep)
 		free(image);
 }
 
-/* Text and scope. */
 static struct bytes key_of(const struct statement_image *image)
 {
 	size_t front = FRAME_HEADER_SIZE + image->name_size;
@@ -87,7 +86,6 @@ static struct bytes name_of(const struct statement_image *image)
 
 /* ---- the table ---- */
 
-/* The hash of the table. */
 static unsigned int bucket_of(const struct statements *statements, uint64_t hash)
 {
 	return (unsigned int)((hash * (statements->salt | 1)) >> 32);
@@ -113,10 +111,7 @@ static void store(struct statement *statement)
 	                            bucket_of(statements, statement->image->hash), statement);
 }
 
-/*
- * Takes the reference to the image, which may be NULL. stored: what the table has for this text and
- * scope, under another name: the new one is its alias. NULL: nothing.
- */
+/* Takes the reference to `image`, or NULL. stored: of which it is an alias. NULL: nothing. */
 static struct statement *make_statement(struct statements *statements,
                                         struct statement_image *image, struct statement *stored)
 {
@@ -252,10 +247,7 @@ struct statement *statement_of(struct statements *statements, struct bytes text,
 	return statement_named(statements, text, scope, NULL);
 }
 
-/*
- * Types as a Parse may have them. PostgreSQL reports "unknown" for a parameter that it could only
- * convert later, but refuses to convert one that a Parse has declared so.
- */
+/* As a Parse may have them: not "unknown", which PostgreSQL refuses there. */
 static bool declare_types(struct bytes types, struct buf *out)
 {
 	buf_add(out, types.at, 2);
@@ -267,10 +259,7 @@ static bool declare_types(struct bytes types, struct buf *out)
 	return buf_ok(out);
 }
 
-/*
- * Whether something is cast to the type "unknown". PostgreSQL finds text for a parameter there, but
- * does not accept that type in a Parse of the same text.
- */
+/* PostgreSQL finds text for such a parameter, but does not accept that type in a Parse. */
 static bool casts_to_unknown(struct bytes query)
 {
 	static const char word[] = "unknown";
@@ -440,7 +429,6 @@ static struct server_statement *find_any(struct server_statements *known,
 	return entry ? entry : find_typed(known, statement);
 }
 
-/* Drops the resolved types. */
 static void forget_types(struct server_statements *known, struct server_statement *entry)
 {
 	if (!entry->typed)

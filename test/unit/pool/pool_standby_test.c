@@ -209,7 +209,7 @@ static void open_queue(struct queue *queue)
 	static const struct borrower_ops ops = { .suits = suits };
 
 	*queue = (struct queue){ 0 };
-	TAILQ_INIT(&queue->pool.waiting);
+	TAILQ_INIT(&queue->pool.queues[BORROWER_WAITING].list);
 	TAILQ_INIT(&queue->pool.servers[SERVER_IDLE]);
 	queue->server.pool = &queue->pool;
 	queue->server.state = SERVER_IDLE;
@@ -221,7 +221,7 @@ static void open_queue(struct queue *queue)
 		borrower->ops = &ops;
 		borrower->pool = &queue->pool;
 		borrower->wait_number = i + 1;
-		TAILQ_INSERT_TAIL(&queue->pool.waiting, borrower, wait_node);
+		TAILQ_INSERT_TAIL(&queue->pool.queues[BORROWER_WAITING].list, borrower, wait_node);
 	}
 }
 
@@ -231,7 +231,7 @@ static size_t next_place(struct queue *queue)
 	const struct borrower *next = pool_standby_next(&queue->pool), *at;
 	size_t place = 0;
 
-	TAILQ_FOREACH (at, &queue->pool.waiting, wait_node) {
+	TAILQ_FOREACH (at, &queue->pool.queues[BORROWER_WAITING].list, wait_node) {
 		if (at == next)
 			break;
 		place++;
@@ -276,8 +276,9 @@ START_TEST(the_head_does_not_starve)
 			ck_assert_uint_eq(next_place(&queue), turn ? 1 : 2);
 		for (int i = 0; i < 2; i++)
 			ck_assert_uint_eq(next_place(&queue), 0);
-		head = TAILQ_FIRST(&queue.pool.waiting);
-		TAILQ_REMOVE(&queue.pool.waiting, head, wait_node); /* it was served */
+		head = TAILQ_FIRST(&queue.pool.queues[BORROWER_WAITING].list);
+		TAILQ_REMOVE(&queue.pool.queues[BORROWER_WAITING].list, head,
+		             wait_node); /* it was served */
 	}
 	/* Whom it suits is served at once, and passes over nobody. */
 	for (int i = 0; i <= PASSED_MAX; i++)

@@ -224,7 +224,7 @@ static void expect_answer(struct hall *hall, int loop, struct peer *client)
 
 static void expect_waiting(struct hall *hall, int loop, unsigned int count)
 {
-	ck_assert_uint_eq(common_pool(hall, loop)->waiting_count, count);
+	ck_assert_uint_eq(common_pool(hall, loop)->queues[BORROWER_WAITING].count, count);
 }
 
 static struct server *server_in(struct hall *hall, int loop)
@@ -238,7 +238,7 @@ static void age(struct hall *hall, int loop, usec_t by)
 	struct pool *pool = common_pool(hall, loop);
 	struct borrower *borrower;
 
-	TAILQ_FOREACH (borrower, &pool->waiting, wait_node)
+	TAILQ_FOREACH (borrower, &pool->queues[BORROWER_WAITING].list, wait_node)
 		borrower->waiting_since -= by;
 	pool_wake(pool);
 	play(hall);

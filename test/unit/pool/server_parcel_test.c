@@ -143,12 +143,12 @@ START_TEST(a_waiting_client_is_served)
 	pools_pause(stage.there.pools, NULL, "test");
 	peer_say(&stage.other, "Q");
 	engine_turn(&stage.there);
-	ck_assert_uint_eq(pool->waiting_count, 1);
+	ck_assert_uint_eq(pool->queues[BORROWER_WAITING].count, 1);
 	stage.there.pools->is_paused = false;
 	stage.there.pools->changed_at = 0;
 	ck_assert_ptr_nonnull(server_unpack(stage.there.pools, &parcel));
 	ck_assert_str_eq(peer_hear(&stage.there, &stage.server), "Q");
-	ck_assert_uint_eq(pool->waiting_count, 0);
+	ck_assert_uint_eq(pool->queues[BORROWER_WAITING].count, 0);
 	peer_say(&stage.server, "CZ");
 	ck_assert_str_eq(peer_hear(&stage.there, &stage.other), "CZ");
 	stage_close(&stage);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * A borrower: what can wait in a pool's wait queue and be lent one of its servers. It is part of a
- * client, or of a lookup of auth_query; the pool knows nothing else about those.
- */
+/* What can wait for a server and be lent it: a part of a client, or of a lookup of auth_query. */
 #ifndef PGWEIR_POOL_SERVER_BORROWER_H
 #define PGWEIR_POOL_SERVER_BORROWER_H
 
@@ -26,72 +23,39 @@ struct server;
 struct server_call;
 struct server_call_end;
 
-/*
- * The callbacks of a borrower. All are called from the loop, never within a call that the borrower
- * makes. Each may leave the pool or return the server.
- */
+/* All are called from the loop, never within a call of the borrower. Each may leave or return. */
 struct borrower_ops {
-	/*
-	 * The wait for a server is over: borrower->server is set, and can be sent to at once. A
-	 * dedicated server has just logged in; its baseline is what it reported.
-	 */
+	/* borrower->server is set, and can be sent to. A dedicated one has just logged in. */
 	void (*on_lent)(struct borrower *borrower);
 	/* The wait for a server or the welcome has failed. No longer in a wait queue. */
 	void (*on_refused)(struct borrower *borrower, const struct err *err);
-	/*
-	 * The wait for the welcome is over: the pool's first server has logged in. No longer in a
-	 * wait queue.
-	 */
+	/* The pool's first server has logged in. No longer in a wait queue. */
 	void (*on_welcome)(struct borrower *borrower);
 	/* The wait for a place is over, pool_await_place(): it goes on with its server. */
 	void (*on_place)(struct borrower *borrower);
-	/*
-	 * Bytes of the lent server for the client: whole frames and parts of frames, in order.
-	 * false: no more bytes can be accepted until the borrower calls server_read_on().
-	 */
+	/* Whole or partial frames of the lent server. false: none until server_read_on(). */
 	bool (*on_bytes)(struct borrower *borrower, struct bytes bytes);
-	/*
-	 * A ReadyForQuery was forwarded. is_settled: the server owes nothing else, and may be
-	 * returned if its status is 'I'.
-	 */
+	/* ReadyForQuery was forwarded. is_settled: nothing else is owed; 'I': may be returned. */
 	void (*on_ready)(struct borrower *borrower, char status, bool is_settled);
 	/* All named prepared statements were deallocated: DISCARD ALL, DEALLOCATE ALL. */
 	void (*on_deallocated)(struct borrower *borrower);
-	/*
-	 * The borrower's last batch (replay.h) has failed without effect, and the server is ready
-	 * to get it again. `batch` is valid during the call.
-	 */
+	/* The last batch has failed without effect, and can be sent again; valid in the call. */
 	void (*on_retry)(struct borrower *borrower, struct bytes batch);
 	/* A request noted by server_note_call() was answered. It may not leave or return here. */
 	void (*on_call)(struct borrower *borrower, const struct server_call *call,
 	                const struct server_call_end *end);
-	/*
-	 * An order for the borrower is done, one that was at rest or is behind its last message.
-	 * `facts`: of ORDER_ASK, valid during the call.
-	 */
+	/* The borrower's order is done. `facts`: of ORDER_ASK, valid during the call. */
 	void (*on_answer)(struct borrower *borrower, enum order_kind order,
 	                  const struct facts *facts);
-	/*
-	 * With SERVER_WATCHES_NOTIFICATIONS: a whole NotificationResponse. false: it is forwarded.
-	 * true: what was added to `instead` is.
-	 */
+	/* With SERVER_WATCHES_NOTIFICATIONS: a whole one. true: `instead` is forwarded. */
 	bool (*takes_notification)(struct borrower *borrower, struct bytes frame,
 	                           struct buf *instead);
-	/*
-	 * With SERVER_WATCHES_PARAMETERS: a ParameterStatus. false: it is forwarded. true: what was
-	 * added to `instead` is.
-	 */
+	/* With SERVER_WATCHES_PARAMETERS: a ParameterStatus. true: `instead` is forwarded. */
 	bool (*takes_parameter)(struct borrower *borrower, const char *name, const char *value,
 	                        struct buf *instead);
-	/*
-	 * The same: a ReadyForQuery comes, and nothing is owed behind it. What is added to `ahead`
-	 * is sent before it.
-	 */
+	/* The same: ReadyForQuery comes, nothing is owed behind. Adds what goes before it. */
 	void (*before_ready)(struct borrower *borrower, struct buf *ahead);
-	/*
-	 * With SERVER_WATCHES_READY: whether a ReadyForQuery that ends a transaction is not
-	 * forwarded, because the borrower sends it to its client later. on_ready() comes anyway.
-	 */
+	/* With SERVER_WATCHES_READY. true: the borrower sends it itself. on_ready() comes. */
 	bool (*holds_ready)(struct borrower *borrower);
 	/*
 	 * The lent server can be sent to again, after server_send() had to buffer bytes; or the
@@ -99,10 +63,7 @@ struct borrower_ops {
 	 * and the server may be returned.
 	 */
 	void (*on_writable)(struct borrower *borrower);
-	/*
-	 * The lent server is closed; borrower->server is NULL. got_fatal: the server's own FATAL
-	 * message was forwarded.
-	 */
+	/* borrower->server, now NULL, is closed. got_fatal: its FATAL message was forwarded. */
 	void (*on_lost)(struct borrower *borrower, const struct err *err, bool got_fatal);
 	/*
 	 * The lent server is closed, and has run nothing of the borrower's last batch, for which
@@ -112,10 +73,7 @@ struct borrower_ops {
 	 */
 	void (*on_unrun)(struct borrower *borrower, const struct err *err,
 	                 const struct replay *unrun);
-	/*
-	 * The client must be closed, because of an administrator or a limit of its server. It may
-	 * still have the server.
-	 */
+	/* Close the client: for an administrator, or a limit of its server, if it has it. */
 	void (*on_expelled)(struct borrower *borrower, const struct err *err);
 	/*
 	 * The server has refused that batch because its host accepts no writes. `words` is its
@@ -124,22 +82,13 @@ struct borrower_ops {
 	 */
 	bool (*wants_writer)(struct borrower *borrower, const struct replay *kept,
 	                     const char *words);
-	/*
-	 * The server has refused a statement with 25006. Returns a static text for the HINT of that
-	 * error, and adds the one for its DETAIL; NULL: the error says enough. May be NULL.
-	 */
+	/* On a 25006. Adds the DETAIL, returns the HINT; NULL: enough is said. May be NULL. */
 	const char *(*explains_refusal)(struct borrower *borrower, struct buf *detail);
 	/* The parameters that it will want of a server: pool_prepare(). */
 	const struct params *(*params)(const struct borrower *borrower);
-	/*
-	 * In a pool for reads with causal_reads: whether it wants this server. If none that it
-	 * wants is idle, it gets another one.
-	 */
+	/* In a pool for reads with causal_reads: which idle server it prefers. */
 	bool (*suits)(const struct borrower *borrower, const struct server *server);
-	/*
-	 * Adds the client's identity to a text, in printable ASCII: other clients and the log get
-	 * it.
-	 */
+	/* Adds the client's identity, in printable ASCII: other clients and the log get it. */
 	void (*tell_who)(const struct borrower *borrower, struct buf *out);
 	/* The group that it shares servers in; the name is added to a text. NULL: all are one. */
 	void (*tell_group)(const struct borrower *borrower, struct fair_who *who, struct buf *name);
@@ -158,10 +107,7 @@ enum borrower_state {
 	BORROWER_SERVED             /* a server is lent to it */
 };
 
-/*
- * What a borrower wants of its dedicated server, which logs in on its behalf. All pointers are
- * borrowed and valid while it waits for that server.
- */
+/* What it wants of its dedicated server. Borrowed, and valid while it waits for that. */
 struct server_wish {
 	enum replication replication; /* NONE: for LISTEN */
 	const struct params *params;  /* of the session */
@@ -169,10 +115,7 @@ struct server_wish {
 	struct server *expected;      /* set by the pool in CONNECT_DEDICATED */
 };
 
-/*
- * Thousands of borrowers are idle: the fields that each message touches come first, those of a
- * waiting borrower last.
- */
+/* Thousands are idle: the fields that each message touches come first. */
 struct borrower {
 	const struct borrower_ops *ops;
 	struct pool *pool; /* NULL: in no pool */
@@ -208,6 +151,12 @@ struct borrower {
 };
 
 TAILQ_HEAD(borrower_list, borrower);
+
+/* In a wait queue, without a server. */
+static inline bool borrower_waits(const struct borrower *borrower)
+{
+	return borrower->state != BORROWER_RESTING && borrower->state != BORROWER_SERVED;
+}
 
 /* 0: no client; borrower may be NULL. */
 static inline uint64_t borrower_client_id(const struct borrower *borrower)

@@ -33,9 +33,7 @@
 #include "pgweir/net/address.h"
 #include "pgweir/pool/server/roster.h"
 
-/*
- * The limits on servers that several pools share, in the order in which they are asked: pool/cap.h.
- */
+/* Limits on servers that several pools share, in the order in which they are asked: pool/cap.h. */
 enum cap_kind {
 	CAP_DATABASE, /* max_db_connections */
 	CAP_ROLE,     /* max_user_connections */
@@ -84,10 +82,7 @@ void reach_init(struct reach *reach);
 /* No target may be held. */
 void reach_done(struct reach *reach);
 
-/*
- * The target of this address (NULL: of this name) and port; one for all that ask. NULL: no memory.
- * reach_release() must follow; it does nothing if *target is NULL.
- */
+/* The target of an address (NULL: a name) and port, until reach_release(). NULL: no memory. */
 struct reach_target *reach_hold(struct reach *reach, const char *name,
                                 const struct address *address, uint16_t port);
 void reach_release(struct reach *reach, struct reach_target **target);
@@ -121,10 +116,7 @@ static inline bool reach_is_tested(const struct reach_target *target)
 	return atomic_load_explicit(&target->is_tested, memory_order_relaxed);
 }
 
-/*
- * If it has failed and is due: the caller tries it, and nobody else until that is over. false: it
- * has not failed, or somebody else tries it, or it is too early.
- */
+/* If it has failed and is due, and nobody else tries it: only the caller tries it now. */
 bool reach_begin_test(struct reach *reach, struct reach_target *target, usec_t now);
 
 /* A connection attempt has failed. most: the longest gap. */
@@ -173,10 +165,7 @@ struct host {
 	unsigned int count;
 };
 
-/*
- * Part of a pool's tally. Texts, names and count change only while all other loops are held, so
- * they may be read without the lock.
- */
+/* In a pool's tally. Texts, names and count change only while other loops are held: no lock. */
 struct hosts {
 	pthread_mutex_t lock; /* guards what is known about each host, and `next` */
 	struct reach *reach;
@@ -207,17 +196,11 @@ struct hosts_when {
 void hosts_init(struct hosts *hosts, struct reach *reach);
 void hosts_done(struct hosts *hosts);
 
-/*
- * Copies the list, if list, port or `how` is another one than before: then all other loops must be
- * held. false: no memory; the hosts are unchanged.
- */
+/* Copies the list. If that changes something, all other loops must be held. false: no memory. */
 bool hosts_configure(struct hosts *hosts, const char *text, uint16_t port,
                      enum load_balance_hosts how);
 
-/*
- * What a host must be, and the roster of these hosts. If that is another one than before, all other
- * loops must be held.
- */
+/* What a host must be, and its roster. If that is another one, all other loops must be held. */
 void hosts_set_roles(struct hosts *hosts, struct roster *roster, enum target_session_attrs target);
 
 /* How far a standby may be behind: beyond that it is the last choice, or with is_strict none. */
@@ -226,16 +209,10 @@ void hosts_set_limit(struct hosts *hosts, const struct roster_limit *limit, bool
 /* After this time, a host whose role did not fit may be tried again, unless it is watched. */
 #define HOSTS_ROLE_GAP (200 * USEC_PER_MS)
 
-/*
- * Resets refused logins and protocols: all addresses that can be reached may be tried at once, with
- * a new protocol.
- */
+/* Forgets refused logins and protocols: all reachable addresses may be tried at once. */
 void hosts_reset(struct hosts *hosts);
 
-/*
- * The number of the host for the next connection; hosts->count: no host fits. *is_test: it was not
- * reachable and is in retry; the caller tries it, and nobody else at the same time.
- */
+/* The next connection's host; count: none fits. *is_test: only the caller tries it now. */
 unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bool *is_test);
 
 /*
@@ -256,10 +233,7 @@ struct hosts_place {
 	struct reach_target *host, *address;
 };
 
-/*
- * A server is there from now on, and no more where it was before. address NULL: it is not known, or
- * there is none. hosts_leave(): it is nowhere.
- */
+/* A server is there from now on, not where it was. address NULL: not known, or none. */
 void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int host,
                  const struct address *address);
 void hosts_leave(struct hosts *hosts, struct hosts_place *place);
@@ -277,10 +251,7 @@ struct hosts_note {
 /* Notes how it ended. true: it can be reached again, so other pools may try it now. */
 bool hosts_note(struct hosts *hosts, const struct hosts_note *note);
 
-/*
- * Notes and returns the protocol of an address. An address that is not in the list any more is
- * HOST_UNTRIED.
- */
+/* Notes and returns the protocol of an address; HOST_UNTRIED: it is not in the list any more. */
 void hosts_learn_protocol(struct hosts *hosts, unsigned int host, const struct address *address,
                           enum host_protocol protocol);
 enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int host,
@@ -290,10 +261,7 @@ enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int host,
 bool hosts_has_up(struct hosts *hosts);
 bool hosts_has_other(struct hosts *hosts, unsigned int host, const struct address *address);
 
-/*
- * If all addresses have failed or do not fit: the earliest time at which one may be tried again.
- * INT64_MAX: that is not a matter of time.
- */
+/* When all are down or do not fit: the earliest next attempt. INT64_MAX: not a matter of time. */
 usec_t hosts_due(struct hosts *hosts, usec_t gap);
 
 /* A login has shown that the role does not fit. */
@@ -302,10 +270,7 @@ void hosts_unfit(struct hosts *hosts, unsigned int host, const struct address *a
 /* Whether one of them cannot be reached, of any host. If so, *err (or NULL) has the reason. */
 bool hosts_are_unreachable(struct hosts *hosts, struct err *err);
 
-/*
- * false: no address of any pool is known to be unreachable. One load, for those who would have to
- * ask often.
- */
+/* false: no address of any pool is known to be unreachable. One load. */
 static inline bool hosts_may_be_unreachable(const struct hosts *hosts)
 {
 	return reach_has_failures(hosts->reach);

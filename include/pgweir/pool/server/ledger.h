@@ -42,10 +42,7 @@ enum ledger_kind {
 enum ledger_fate {
 	LEDGER_CLIENT, /* the client */
 	LEDGER_OURS,   /* an order of ours, errors too; its last entry may have a change */
-	/*
-	 * nobody: we have added it to the client's requests, which gets an error as that of its
-	 * own. A Sync of a client's Query that was skipped is the client's.
-	 */
+	/* nobody: we have added it, and the client gets errors of it as its own */
 	LEDGER_DROPPED
 };
 
@@ -58,10 +55,7 @@ struct statement;
  */
 struct ledger_change {
 	void (*settle)(struct ledger_change *change, bool is_done);
-	/*
-	 * the statement of the request, for error texts; NULL: the one with the scratch name
-	 * (statements.h)
-	 */
+	/* of the request, for error texts; NULL: the one with the scratch name */
 	const struct statement *statement;
 	/* the client's name of the statement; NULL: not needed */
 	const char *name;
@@ -96,10 +90,7 @@ enum ledger_verdict {
 	LEDGER_DOUBT     /* it is unknown whether the server is in step: see ledger.c */
 };
 
-/*
- * What a borrower may have to wait for before it sends more. All of it comes with replies of the
- * server, so a borrower that starts to wait makes the server reply: ledger_flush().
- */
+/* What a borrower waits for before it sends more: replies, which ledger_flush() makes come. */
 enum ledger_wait {
 	LEDGER_WAIT_NOT,   /* no wait */
 	LEDGER_WAIT_SPACE, /* until less than LEDGER_MAX is owed */
@@ -148,9 +139,7 @@ void ledger_clear(struct ledger *ledger);
 
 static inline bool ledger_is_empty(const struct ledger *ledger) { return ledger->count == 0; }
 
-/*
- * Whether it is known what the server owes. If not, the server cannot be lent to another borrower.
- */
+/* Whether it is known what the server owes. If not, only its present borrower can use it. */
 static inline bool ledger_is_certain(const struct ledger *ledger)
 {
 	return ledger->unsure_count == 0;
@@ -202,10 +191,7 @@ static inline bool ledger_passes_rows(const struct ledger *ledger)
 	       head->fate == LEDGER_CLIENT;
 }
 
-/*
- * The head gets its last reply, a good one, and has no part in what comes next: removes it. false:
- * call ledger_reply().
- */
+/* The head gets its last reply, a good one: removes it. false: call ledger_reply(). */
 bool ledger_end_plain(struct ledger *ledger);
 
 /* The kind of request that ends with this reply, of those that get one each. */
@@ -226,10 +212,7 @@ static inline enum ledger_kind ledger_plain_kind(char type)
 	}
 }
 
-/*
- * A short form of ledger_reply() for the most frequent replies. true: the reply is forwarded, and
- * noted. false: call ledger_reply().
- */
+/* The short form for frequent replies. true: noted, to be forwarded; else call ledger_reply(). */
 static inline bool ledger_passes_plain(struct ledger *ledger, char type)
 {
 	const struct ledger_entry *head;
@@ -278,10 +261,7 @@ static inline bool ledger_open_is_unsure(const struct ledger_open *open,
 /* Notes a request. To be called in the order in which requests are sent. false: no memory. */
 bool ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate);
 
-/*
- * The same with a change. Takes ownership in any case: if the server will skip the request, or
- * there is no memory, the change is settled at once.
- */
+/* Takes ownership of the change, settled at once if the request is skipped or not noted. */
 bool ledger_add_change(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
                        struct ledger_change *change);
 
@@ -292,10 +272,7 @@ bool ledger_add_change(struct ledger *ledger, enum ledger_kind kind, enum ledger
  */
 bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind);
 
-/*
- * A failed batch will be sent again: the reply to its Sync is dropped. false: more is owed than
- * that Sync and the answer to an internal query behind it, or it is unknown what is owed.
- */
+/* The reply to a Sync is dropped, as the batch is sent again. false: it is not the only debt. */
 bool ledger_drop_sync(struct ledger *ledger);
 
 /* Whether the reply to a LEDGER_CLOSE_HERE is due. */
@@ -327,10 +304,7 @@ static inline struct ledger_change *ledger_awaits_types(const struct ledger *led
 	return head->kind == LEDGER_TYPES ? head->change : NULL;
 }
 
-/*
- * After an error: the change of the failed request, or NULL. The caller settles the change. If the
- * caller does not take it, it is settled before the next reply.
- */
+/* The failed request's change, or NULL. If the caller does not settle it, the next reply does. */
 struct ledger_change *ledger_take_failed(struct ledger *ledger);
 
 /* Whether the transaction status of the last ReadyForQuery still applies. */
@@ -339,10 +313,7 @@ static inline bool ledger_knows_status(const struct ledger *ledger)
 	return ledger->ready_count == 0;
 }
 
-/*
- * Whether this wait is over. It is also over when the server itself waits: for the data of a COPY
- * IN, when it has received all that was sent.
- */
+/* Or the server itself waits: for the data of a COPY IN, having received all that was sent. */
 static inline bool ledger_ends_wait(const struct ledger *ledger, enum ledger_wait wait)
 {
 	if (wait == LEDGER_WAIT_SPACE)

@@ -61,10 +61,7 @@ enum order_where {
 struct order {
 	enum order_kind kind;
 	enum order_where where;
-	/*
-	 * by messages that leave the unnamed statement of the session alone; the statements of the
-	 * text have no semicolon but between them
-	 */
+	/* leaves the unnamed statement alone; no semicolons within a statement */
 	bool is_apart;
 	const char *text; /* SQL, if the kind does not say what it is */
 	/* name\0: of ORDER_CLOSES; of ORDER_ASK the placeholders, as question_text() wants them */
@@ -86,10 +83,7 @@ struct server_orders {
 	enum close_reason failure;
 };
 
-/*
- * Gives an order. false: no memory, or the connection is broken; then the server is closed, but for
- * SENT_BEHIND, of which nothing is to be sent.
- */
+/* false: no memory, or broken; then the server is closed, but for SENT_BEHIND: send nothing. */
 bool server_order(struct server *server, const struct order *order);
 
 /*

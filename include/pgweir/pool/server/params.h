@@ -36,10 +36,7 @@ const struct params *params_none(const struct params_table *table);
 const struct params *params_hold(const struct params *params);
 void params_release(struct params_table *table, const struct params **params);
 
-/*
- * Replaces *params by a map that has `value` for this name (NULL: not this name). The old map is
- * released. false: no memory or too large; *params is unchanged.
- */
+/* Releases the old map. value NULL: without the name. false: no memory or too large; unchanged. */
 bool params_change(struct params_table *table, const struct params **params, const char *name,
                    const char *value);
 
@@ -64,10 +61,7 @@ const char *params_find(const struct params *params, const char *name);
 bool params_next(const struct params *params, const char **at, const char **name,
                  const char **value);
 
-/*
- * Looks up names in ascending order, in one pass over the map: start with a zeroed seek. false: the
- * map does not have this name.
- */
+/* Finds names in ascending order, in one pass. Zeroed at first. false: not in the map. */
 struct params_seek {
 	const char *at;
 };
@@ -91,10 +85,7 @@ size_t params_table_count(const struct params_table *table);
  */
 #define SESSION_AUTHORIZATION "session_authorization"
 
-/*
- * A library that was loaded by LOAD has an entry in the map, too. Its name is this prefix and the
- * library's name, its value the library's name.
- */
+/* A LOADed library is an entry of the map, too: this prefix and its name, its name as value. */
 #define LIBRARY_PREFIX "load:"
 
 /* Whether an entry is one of a library. Maps compare names without regard to case. */
@@ -137,10 +128,7 @@ bool text_scope_read(struct text_scope *scope, struct params_table *table,
  */
 bool text_scope_merge(struct bytes text, struct bytes first, struct bytes now, struct buf *out);
 
-/*
- * Whether a text that sets parameters may set one of the scope. search_path and role do not count:
- * PostgreSQL itself looks at them again whenever a statement is used.
- */
+/* Whether a text may set one of the scope; PostgreSQL itself follows search_path and role. */
 bool text_scope_is_named(struct bytes text);
 
 void text_scope_done(struct text_scope *scope, struct params_table *table);

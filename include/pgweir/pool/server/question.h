@@ -74,10 +74,7 @@ struct facts {
 	bool lacks_names;      /* placeholders could not be asked for, so `params` has none */
 	unsigned int unknown;  /* not in `parts`: PostgreSQL has refused to answer these */
 	unsigned int too_long; /* those whose answer is too long and was not kept */
-	/*
-	 * name\0value\0: the parameters that were set in the session and the placeholders that have
-	 * a value; role and session_authorization if they differ from their defaults.
-	 */
+	/* name\0value\0: set in the session; roles if they differ from their defaults */
 	struct buf params;
 	struct buf defaults; /* name\0value\0: the default of role, if it is not "none" */
 	struct buf channels; /* name\0 */

@@ -59,7 +59,6 @@ struct host_report {
 	usec_t latency;    /* of the question */
 };
 
-/* One row. */
 struct roster_row {
 	unsigned int host;      /* number of the host in the list */
 	struct address address; /* port 0; AF_UNSPEC: the host itself */
@@ -88,7 +87,6 @@ struct roster_row {
 	char error[ROSTER_ERROR_SIZE]; /* the last error; "" = none */
 };
 
-/* How well a row fits a target. */
 enum roster_fit {
 	ROSTER_NO,
 	ROSTER_BEHIND, /* a standby that is too far behind, if that is no reason for NO */
@@ -174,10 +172,7 @@ struct roster_at {
 bool roster_init(struct roster *roster, const char *list, usec_t now);
 void roster_done(struct roster *roster);
 
-/*
- * Notes what was found out about a row, which is made if necessary. changes: what is to be logged,
- * and whether the pools must look (roster_number() has changed).
- */
+/* Notes what was found out about a row, made if necessary. changes: for the log and the pools. */
 void roster_note(struct roster *roster, const struct roster_at *at,
                  const struct host_report *report, usec_t now, struct roster_changes *changes);
 
@@ -217,10 +212,7 @@ void roster_unwatch(struct roster *roster);
 void roster_keep(struct roster *roster, unsigned int host, const struct address *addresses,
                  unsigned int count);
 
-/*
- * How well a row fits. *due: when it may be tried although its role did not fit, which is old after
- * `gap`; INT64_MAX: that is not a matter of time; 0: it fits.
- */
+/* *due: its role is old after `gap`, and it may be tried. INT64_MAX: not by time; 0: it fits. */
 enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
                            enum target_session_attrs target, usec_t gap, usec_t *due);
 
@@ -228,17 +220,11 @@ enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
 enum roster_fit roster_fit_host(struct roster *roster, unsigned int host,
                                 enum target_session_attrs target, usec_t gap, usec_t *due);
 
-/*
- * The limits that somebody wants to know about: roster_number() changes when a standby exceeds one
- * of them, and when it does not any more. false: no memory; those of before stay.
- */
+/* roster_number() changes when a standby passes one of them. false: no memory, none changed. */
 bool roster_set_limits(struct roster *roster, const struct roster_limit *limits,
                        unsigned int count);
 
-/*
- * Whether it is a standby that is too far behind, or it is not known how far. at->address NULL: so
- * are all addresses of the host.
- */
+/* A standby too far behind, or not known how far. at->address NULL: all addresses are. */
 bool roster_is_behind(struct roster *roster, const struct roster_at *at,
                       const struct roster_limit *limit);
 bool roster_row_is_behind(const struct roster_row *row, const struct roster_limit *limit);
@@ -248,10 +234,7 @@ static inline bool roster_has_limit(const struct roster_limit *limit)
 	return limit->lag || limit->bytes;
 }
 
-/*
- * What a standby has of all that the primary had written until a certain time. A standby is asked
- * for ROSTER_COPY_WAIT before it counts as behind.
- */
+/* How long a standby is asked for what the primary had written before it counts as behind. */
 #define ROSTER_COPY_WAIT USEC_PER_SEC
 enum roster_copy {
 	ROSTER_COPY_NONE,    /* it is no standby, or the primary is another host */

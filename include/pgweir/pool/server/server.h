@@ -52,10 +52,7 @@ enum server_discard {
 	DISCARD_NEEDED /* the same, and a statement behind it asks for values of sequences */
 };
 
-/*
- * Whether session state may be there that nobody knows of. A server in doubt is cleaned ahead of
- * the first message of another borrower: pool_prepare().
- */
+/* Session state that nobody knows of: cleaned ahead of another borrower's first message. */
 enum server_doubt {
 	DOUBT_NONE,    /* PostgreSQL has said what is there, or that nothing can be */
 	DOUBT_OWN,     /* it would be of the current or last borrower, since it got the server */
@@ -93,7 +90,6 @@ enum server_farewell {
 	FAREWELL_OURS   /* we, in ENDING */
 };
 
-/* A cancel key. */
 struct server_key {
 	uint16_t size;
 	unsigned char bytes[SERVER_KEY_MAX];
@@ -319,7 +315,6 @@ struct server_call {
 	bool is_parse;      /* only an error is of interest */
 };
 
-/* What came of it. */
 struct server_call_end {
 	usec_t now;
 	usec_t running;       /* since it was sent, or since the call before it was answered */
@@ -335,17 +330,13 @@ struct server_call_end {
  */
 struct server_call *server_note_call(struct server *server, enum ledger_kind kind);
 
-/* The change of a LEDGER_REFUSED_PARSE or _QUERY: the error that the client gets. settle() frees
- * it. */
+/* Of LEDGER_REFUSED_PARSE or _QUERY: the error that the client gets. settle() frees it. */
 struct refusal {
 	struct ledger_change base;
 	struct err err;
 };
 
-/*
- * Where a text that the server gets has our name of a statement in place of the client's. Positions
- * in errors are characters, counted from 1.
- */
+/* Our name of a statement in place of the client's: where. Errors count characters from 1. */
 struct server_renaming {
 	bool is_known;   /* false: the characters cannot be counted, so errors get no position */
 	uint32_t before; /* characters before the name */
@@ -370,16 +361,10 @@ struct description {
 	void (*on_columns)(struct description *description, uint32_t columns);
 };
 
-/*
- * The scope in which the server prepares statements now. Valid until its parameters change. false:
- * no memory.
- */
+/* Where statements are prepared now, valid until parameters change. false: no memory. */
 bool server_scope(struct server *server, struct bytes *scope);
 
-/*
- * The borrower is about to change parameters of the scope. Until server_close_scope() it is not
- * known, so statements are prepared again if they are used, and once more for later clients.
- */
+/* About to change the scope, unknown until server_close_scope(): statements are repeated. */
 static inline void server_open_scope(struct server *server)
 {
 	if (server->session.scope.state == SCOPE_KNOWN)
@@ -393,10 +378,7 @@ static inline void server_close_scope(struct server *server)
 		server_settle_scope(server);
 }
 
-/*
- * Sends a borrower's bytes. false: the connection is broken; on_lost() comes from the loop. If
- * bytes remain unsent (server_can_take()), on_writable() comes when all are sent.
- */
+/* false: broken, on_lost() comes. If bytes stay unsent (server_can_take()): on_writable(). */
 bool server_send(struct server *server, struct bytes bytes);
 
 /* The same for several pieces, sent in order. */
@@ -405,16 +387,10 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count);
 /* The borrower sends nothing more for now: sends `prefix`, if there is one. */
 void server_push(struct server *server);
 
-/*
- * Sends the borrower the generated replies (LEDGER_CLOSE_HERE) that are due. false: the borrower
- * can accept no more bytes.
- */
+/* Sends the generated replies (LEDGER_CLOSE_HERE) that are due. false: no more are accepted. */
 bool server_answer(struct server *server);
 
-/*
- * How far a server is from rest, in which it can be lent to another borrower. A value implies that
- * the conditions of all lower values are over.
- */
+/* How far it is from rest, in which it can be lent again: each value includes all lower ones. */
 enum server_rest {
 	REST_WORKING,        /* a request or an internal query is not answered in full */
 	REST_IN_TRANSACTION, /* all requests are answered; a transaction is open */
@@ -440,10 +416,7 @@ static inline enum server_rest server_rest(const struct server *server)
 	return server->wire.is_mid_response ? REST_MID_RESPONSE : REST_FULL;
 }
 
-/*
- * Whether a transaction block has failed, and nothing that was sent since may have ended it: then
- * PostgreSQL refuses all but the end of the block.
- */
+/* PostgreSQL refuses all but the end of the block, and nothing sent since may have been that. */
 static inline bool server_is_in_failed_block(const struct server *server)
 {
 	return server->wire.status == 'E' && ledger_knows_status(&server->wire.ledger) &&
@@ -472,10 +445,7 @@ static inline bool server_is_between_transactions(const struct server *server)
 	return server_rest(server) > REST_IN_TRANSACTION;
 }
 
-/*
- * Whether the socket and the known session state are all that the server consists of, so that
- * another process could continue with it. A transaction may be open.
- */
+/* Nothing but socket and known state: another process could go on, in a transaction too. */
 bool server_has_nothing_pending(const struct server *server);
 
 /* Notes whether only a part of the borrower's last frame was sent. */
@@ -487,20 +457,14 @@ static inline void server_set_mid_request(struct server *server, bool is_mid_req
 /* A borrower's BEGIN was answered before it was sent: no ReadyForQuery reports the transaction. */
 static inline void server_set_in_transaction(struct server *server) { server->wire.status = 'T'; }
 
-/*
- * Notes whether the borrower may have left session state on the server. If so, the server is reset
- * before anybody else gets it.
- */
+/* The borrower may have left state: the server is reset before anybody else gets it. */
 static inline void server_set_dirty(struct server *server, bool is_dirty)
 {
 	server->session.left &= (uint8_t)~LEFT_STATE;
 	server->session.left |= is_dirty ? LEFT_STATE : 0;
 }
 
-/*
- * The borrower may have left session state that nobody knows of. The next borrower that is another
- * one gets the server cleaned.
- */
+/* The borrower may have left unknown state: another borrower gets the server cleaned. */
 static inline void server_set_doubt(struct server *server)
 {
 	if (server->session.doubt == DOUBT_NONE)
@@ -514,7 +478,6 @@ static inline void server_pass_doubt(struct server *server)
 		server->session.doubt = DOUBT_FOREIGN;
 }
 
-/* The cleaning is about to be sent. */
 static inline void server_begin_cleaning(struct server *server)
 {
 	server->session.doubt = DOUBT_CLEANING;
@@ -526,10 +489,7 @@ static inline void server_begin_session(struct server *server)
 	server->session.left |= LEFT_SESSION;
 }
 
-/*
- * The server was asked. If it was lent in session mode, its borrower is in another mode now, which
- * follows what it has there: the server is reset when it is returned.
- */
+/* It was asked. Lent in session mode, but its borrower is in another: reset when returned. */
 static inline void server_end_session(struct server *server)
 {
 	if (server->session.left & LEFT_SESSION)
@@ -538,25 +498,17 @@ static inline void server_end_session(struct server *server)
 	server->session.unsure &= (uint8_t)~UNSURE_REPORT;
 }
 
-/*
- * Adds the SQL statement SET, or SET LOCAL, that gives a parameter this value. It takes no
- * snapshot, unless the value is an empty list.
- */
+/* Adds SET or SET LOCAL for this value. It takes no snapshot, unless that is an empty list. */
 void server_set_text(const char *name, const char *value, bool is_local, struct buf *text);
 
-/*
- * The server's session has this value of a parameter, without doubt. false: no memory, or too many.
- */
+/* The session has this value, without doubt. false: no memory, or too many. */
 bool server_take_set(struct server *server, const char *name, const char *value);
 
 /* The value of a parameter in a map, or else the server's default. NULL: neither is known. */
 const char *server_value(const struct server *server, const struct params *params,
                          const char *name);
 
-/*
- * The server must be closed when it is returned, for this reason (the first call counts).
- * CLOSE_NONE: it need not be closed any more.
- */
+/* To be closed when it is returned; the first reason counts. CLOSE_NONE: no more. */
 void server_need_close(struct server *server, enum close_reason reason);
 
 /* Whether the borrower will be told session state: on_answer(). */
@@ -580,10 +532,7 @@ bool server_take_facts(struct server *server, const struct facts *facts,
                        const struct params *startup, const struct params *before,
                        struct bytes back);
 
-/*
- * A LOAD of this library has succeeded: it becomes part of the server's map. false: it does not fit
- * into the map.
- */
+/* A LOAD has succeeded: it becomes part of the map. false: it does not fit. */
 bool server_add_library(struct server *server, const char *name);
 
 static inline void server_watch(struct server *server, enum server_watch watch)
@@ -596,7 +545,6 @@ static inline void server_unwatch(struct server *server, enum server_watch watch
 	server->lease.watches &= (uint8_t)~watch;
 }
 
-/* The transaction may change what functions do. */
 static inline void server_note_ddl(struct server *server) { server->session.left |= LEFT_DDL; }
 
 /* Looks for the first COMMIT or ROLLBACK from now on, behind so many others; counts UNLISTEN. */
@@ -607,7 +555,6 @@ static inline void server_watch_end(struct server *server, unsigned int ahead)
 	server->lease.watched.ahead = ahead;
 }
 
-/* Ends the watch. */
 static inline enum server_end server_end_seen(struct server *server)
 {
 	server_unwatch(server, SERVER_WATCHES_END);
@@ -662,10 +609,7 @@ struct server_run {
 	atomic_uint *running; /* of all loops */
 };
 
-/*
- * A statement is about to be sent that counts in *running until all replies have come, or until
- * PostgreSQL has ended it. false: there are `most` already, or no memory.
- */
+/* Counts in *running until answered or ended. false: there are `most`, or no memory. */
 bool server_begin_run(struct server *server, atomic_uint *running, unsigned int most);
 void server_end_runs(struct server *server);
 
@@ -677,10 +621,7 @@ void server_set_times(struct server *server, const struct server_times *times);
 
 struct server_times server_times_of(struct loop *loop, const struct config_times *times);
 
-/*
- * The current query has a query_timeout of its own, which counts since the server works for it. 0:
- * as for others.
- */
+/* Of the current query, since the server works for it. 0: that of others. */
 void server_limit_statement(struct server *server, usec_t limit);
 
 /* A borrower's batch begins: starts the timers of query_timeout and transaction_timeout. */
@@ -700,10 +641,7 @@ void server_close_as(struct server *server, enum err_code code, enum close_reaso
 /* The same for a text that has no row of its own: it counts under its code. */
 void server_close_with(struct server *server, enum err_code code, const char *text);
 
-/*
- * Whether reading has stopped, and the server is between two messages with nothing unsent.
- * Encrypted servers count, too: SUSPEND can quiesce what a hand-over cannot include.
- */
+/* Reading has stopped between two messages, nothing unsent. Encrypted ones count, too. */
 bool server_is_quiescent(const struct server *server);
 
 /* The id of the PostgreSQL process behind it. 0: not known, or NULL. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * A site: what the servers of one pool have in common, and what they call there.
- */
+/* What the servers of one pool have in common, and what they call there. */
 #ifndef PGWEIR_POOL_SERVER_SITE_H
 #define PGWEIR_POOL_SERVER_SITE_H
 
@@ -41,10 +39,7 @@ enum server_state {
 	SERVER_STATES
 };
 
-/*
- * What all servers of one loop use. All pointers are borrowed; the owner of the pools updates them.
- * What has no remark here does not change while there are servers.
- */
+/* What all servers of one loop use, borrowed. No remark: constant while there are servers. */
 struct server_shared {
 	struct loop *loop;
 	struct log *log;
@@ -106,21 +101,14 @@ struct server_site {
 	struct sparse_sum *closes; /* why servers of the database were closed; NULL: not counted */
 };
 
-/*
- * What a server calls in its pool. on_free() is called from the loop; all others may be called
- * within any function of the server.
- */
+/* What a server calls in its pool: on_free() from the loop, others within any of its functions. */
 struct server_ops {
 	/* The state has changed; it was `from`. CLOSING is the last state. */
 	void (*on_state)(struct server *server, enum server_state from);
 	/* It is closed, and so is its socket: PostgreSQL does not count it any more. */
 	void (*on_released)(struct server *server);
-	/* server->close_reason has changed. */
 	void (*on_close_needed)(struct server *server);
-	/*
-	 * The server has shown what its host is: it has reported that, or has answered the role
-	 * question. Not called if the target is any.
-	 */
+	/* What its host is, reported or answered. Not called if the target is any. */
 	void (*on_report)(struct server *server, const struct host_report *report);
 	/* The login and connect_query are done: the server is ready, and still in LOGIN. */
 	void (*on_login_done)(struct server *server);
@@ -128,15 +116,9 @@ struct server_ops {
 	void (*on_login_failed)(struct server *server, const struct err *err);
 	/* A check or a reset is done: the server is ready, has no borrower, and can be lent. */
 	void (*on_home)(struct server *server);
-	/*
-	 * The server has refused its borrower's parameters (server->orders.refusal). Its own are
-	 * unchanged.
-	 */
+	/* Its borrower's parameters were refused: orders.refusal. Its own are unchanged. */
 	void (*on_params_refused)(struct server *server);
-	/*
-	 * How a server that is closed for this reason ends, and the beginning of that: see
-	 * server_ending.c. NULL: each is closed at once.
-	 */
+	/* How a server that we close ends, and begins to: server_ending.c. NULL: at once. */
 	enum ending_how (*how_it_ends)(const struct server *server, enum close_reason reason);
 	void (*on_ending)(struct server *server, enum ending_how how);
 	/* The server was closed while lent to this borrower, whose on_lost() comes next. */
@@ -151,14 +133,10 @@ struct server_ops {
 	bool (*may_connect)(struct server *server);
 	/* How many sessions its host grants to users that are not superusers. */
 	void (*on_slots)(struct server *server, unsigned int count);
-	/* The credentials of the login. */
 	const struct credentials *(*credentials)(const struct server *server);
 	/* Adds to a text which secret that is, and where it comes from. */
 	void (*tell_secret)(const struct server *server, struct buf *out);
-	/*
-	 * ORDER_CATALOG: a row of the answer, and its end, before on_home(), or before
-	 * on_answer() of the borrower. The server may be closed without the end.
-	 */
+	/* ORDER_CATALOG: a row; the end, before on_home() or on_answer(), unless closed. */
 	void (*on_catalog_row)(struct server *server, struct bytes body);
 	void (*on_catalog_end)(struct server *server, bool has_failed);
 	/* A command has changed definitions; and again when its transaction has ended. */

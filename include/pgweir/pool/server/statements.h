@@ -47,10 +47,7 @@ struct statement_names {
 /* Makes random ones. false: the system has no random numbers. */
 bool statement_names_draw(struct statement_names *names);
 
-/*
- * What a statement consists of. Immutable, and shared by all loops that have the statement: counted
- * atomically.
- */
+/* What a statement consists of. Immutable, shared by all loops that have it, counted atomically. */
 struct statement_image {
 	_Atomic unsigned int owner_count;
 	uint32_t touches;    /* session state that it may touch: enum sql_touch */
@@ -123,7 +120,6 @@ struct statement *statement_called(struct statements *statements, struct bytes t
 /* As statement_called(), for a statement of another loop. */
 struct statement *statement_of_image(struct statements *statements, struct statement_image *image);
 
-/* The stem of the statement's name. */
 struct bytes statement_stem(const struct statement *statement);
 
 /*
@@ -139,7 +135,6 @@ struct statement *statement_scoped(const struct statement *statement, struct byt
 struct statement *statement_hold(struct statement *statement);
 void statement_release(struct statements *statements, struct statement **statement);
 
-/* Its Parse message. */
 static inline struct bytes statement_message(const struct statement *statement)
 {
 	return bytes_of(statement->image->message, statement->image->message_size);
@@ -164,7 +159,6 @@ static inline struct bytes statement_name(const struct statement *statement)
 	return bytes_of(statement->image->message + 5, statement->image->name_size - 1);
 }
 
-/* The number in its name. */
 unsigned long long statement_number(const struct statement *statement);
 
 /*
@@ -198,10 +192,7 @@ void server_statements_init(struct server_statements *known, struct statements *
 /* Forgets all statements. Changes that refer to them must have been settled before. */
 void server_statements_done(struct server_statements *known);
 
-/*
- * Whether the server knows the statement, or will know it when it has read what was sent. If so,
- * marks it as used now.
- */
+/* Whether the server knows it, or will when it has read what was sent. Then it is used now. */
 bool server_statements_use(struct server_statements *known, const struct statement *statement);
 
 /*
@@ -212,10 +203,7 @@ bool server_statements_use(struct server_statements *known, const struct stateme
 bool server_statements_use_as(struct server_statements *known, const struct statement *statement,
                               struct bytes *name);
 
-/*
- * The name of the statement on the server, if it is known there by another name than its own; else
- * empty.
- */
+/* Its name there, if that is not its own; else empty. */
 struct bytes server_statements_other_name(const struct server_statements *known,
                                           const struct statement *statement);
 
@@ -244,39 +232,24 @@ usec_t server_statements_done_at(struct server_statements *known,
 bool server_statements_is_since(struct server_statements *known, const struct statement *statement,
                                 usec_t since);
 
-/*
- * The result columns of the statement, as the server has told them: fields_columns(). 0: not known.
- * They are noted for the Parse with this number.
- */
+/* Its result columns: fields_columns(), of the Parse of this number. 0: not known. */
 uint32_t server_statements_columns(struct server_statements *known,
                                    const struct statement *statement);
 void server_statements_described(struct server_statements *known, const struct statement *statement,
                                  uint32_t columns, uint32_t parse_number);
 
-/*
- * Whether the result of server_statements_use() is certain. If not, wait for the reply to a Sync
- * that was sent before using the statement.
- */
+/* Whether server_statements_use() is certain. If not, wait for the reply to a Sync sent before. */
 bool server_statements_is_sure(struct server_statements *known, const struct statement *statement);
 
-/*
- * The server knows the statement, but can no longer run it ("cached plan must not change result
- * type"): it must be prepared again by server_statements_repeat().
- */
+/* It cannot run there ("cached plan must not change result type") before _repeat(). */
 void server_statements_mark_stale(struct server_statements *known,
                                   const struct statement *statement);
 bool server_statements_is_stale(struct server_statements *known, const struct statement *statement);
 
-/*
- * An unseen event may have deallocated or replaced statements: no confirmed statement is relied on
- * any more, and each is parsed again before its next use.
- */
+/* Something unseen may have replaced statements: each is parsed again before its next use. */
 void server_statements_distrust(struct server_statements *known);
 
-/*
- * A request that deallocates statements is being sent: nothing sent before that is relied on after
- * it, confirmed or not.
- */
+/* A deallocation is being sent: nothing sent before is relied on after it, confirmed or not. */
 void server_statements_distrust_sent(struct server_statements *known);
 
 /* PostgreSQL has said how many there are. If some have gone, none is relied on. */
@@ -297,10 +270,7 @@ void server_statements_each(const struct server_statements *known,
                                         const struct server_statement_state *state),
                             void *arg);
 
-/*
- * Adds a statement that another process or loop has prepared on this server. Call it in the order
- * of last use. false: no memory.
- */
+/* What another process or loop has prepared there, in the order of last use. false: no memory. */
 bool server_statements_restore(struct server_statements *known, struct statement *statement,
                                const struct server_statement_state *state);
 
@@ -310,19 +280,13 @@ struct statement *server_statements_oldest(struct server_statements *known, unsi
 /* The server has deallocated all statements (DISCARD ALL): the confirmed ones are gone. */
 void server_statements_forget_confirmed(struct server_statements *known);
 
-/*
- * The changes for a Parse and for a Close on the server; their effect applies at once. NULL: no
- * memory, nothing was changed.
- */
+/* The changes for a Parse and for a Close there, in force at once. NULL: no memory, no change. */
 struct ledger_change *server_statements_learn(struct server_statements *known,
                                               struct statement *statement);
 struct ledger_change *server_statements_forget(struct server_statements *known,
                                                struct statement *statement);
 
-/*
- * A Close and a Parse of a known statement, one after the other, so that the server itself analyzes
- * the text again. false: no memory.
- */
+/* Close and Parse, so that the server analyzes the text again. false: no memory. */
 bool server_statements_repeat(struct server_statements *known, struct statement *statement,
                               struct ledger_change **close, struct ledger_change **parse);
 

@@ -138,12 +138,10 @@ START_TEST(the_longest_wait_is_of_the_first_in_a_queue)
 	struct pool pool = { 0 };
 	struct borrower first = { .waiting_since = BEGIN - 5 }, second = { .waiting_since = BEGIN };
 
-	TAILQ_INIT(&pool.waiting);
-	TAILQ_INIT(&pool.newcomers);
-	TAILQ_INIT(&pool.wait_dedicated);
-	TAILQ_INIT(&pool.connect_dedicated);
-	TAILQ_INSERT_TAIL(&pool.newcomers, &first, wait_node);
-	TAILQ_INSERT_TAIL(&pool.waiting, &second, wait_node);
+	for (int state = 0; state <= BORROWER_SERVED; state++)
+		TAILQ_INIT(&pool.queues[state].list);
+	TAILQ_INSERT_TAIL(&pool.queues[BORROWER_NEWCOMER].list, &first, wait_node);
+	TAILQ_INSERT_TAIL(&pool.queues[BORROWER_WAITING].list, &second, wait_node);
 	TAILQ_INSERT_TAIL(&pools[1].queueing, &pool, queueing);
 	tick();
 	ck_assert_int_eq(slot(TIMELINE_SECONDS, 0)->maxwait, USEC_PER_SEC + 5);
