@@ -238,7 +238,8 @@ def test_a_pool_that_is_too_large(pgweir):
 
 @pytest.mark.parametrize("mode", ("session", "statement"))
 def test_advice_in_other_modes(pgweir, mode):
-    weir = pgweir(pool_mode=mode, default_pool_size=20)
+    # However slow a login is, no wait is long.
+    weir = pgweir(pool_mode=mode, default_pool_size=20, queue_target=600)
     for _ in range(400):
         with weir.wire() as wire:
             wire.login()
