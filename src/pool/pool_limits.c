@@ -357,15 +357,6 @@ static void note_met(struct pool *pool, const struct cap *cap)
 	                 &event);
 }
 
-bool pool_is_blocked(const struct pool *pool)
-{
-	for (int i = 0; i < CAPS; i++) {
-		if (pool->blocks[i].is_blocked)
-			return true;
-	}
-	return false;
-}
-
 static void begin_to_claim(struct pool *pool)
 {
 	pool->blocked_since = loop_now(pool_loop(pool));
