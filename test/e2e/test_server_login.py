@@ -298,7 +298,6 @@ def test_clients_never_get_the_servers_key(pgweir, fake_server):
 
 def welcome_with_warnings(far):
     server = far.accept()
-    server.read_startup()
     server.send(fake.notice("a password will expire soon", "01000", "WARNING"),
                 fake.notice("MD5 is deprecated", "01000", "WARNING"), fake.notice("a greeting"))
     server.welcome()
