@@ -322,6 +322,30 @@ def test_clients_never_get_the_servers_key(pgweir, fake_server):
     assert client.key != fake.KEY
 
 
+def welcome_with_warnings(far):
+    server = far.accept()
+    server.send(fake.notice("a password will expire soon", "01000", "WARNING"),
+                fake.notice("MD5 is deprecated", "01000", "WARNING"), fake.notice("a greeting"))
+    server.welcome()
+    return server
+
+
+def test_each_warning_of_a_login_is_logged_once(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
+    first = weir.wire().startup()
+    server = welcome_with_warnings(far)
+    first.finish_login("alice")
+    for client in (first, weir.client()):
+        client.send(query("BEGIN"))
+        if client is not first:
+            server = welcome_with_warnings(far)
+        server.expect("Q")
+    said = [line.partition("at login: ")[2] for line in weir.warnings]
+    assert said == ["a password will expire soon", "MD5 is deprecated"]
+    assert "a greeting" not in weir.log
+
+
 def test_connect_query_runs_before_anything_else(pgweir, fake_server):
     far = fake_server()
     weir = pgweir(databases={"app": f"{far.entry} connect_query='SELECT first()'"})
