@@ -173,6 +173,15 @@ bool address_equal(const struct address *a, const struct address *b)
 	return address_equal_host(a, b) && address_port(a) == address_port(b);
 }
 
+bool address_is_among(const struct address *address, const struct address *list, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (address_equal_host(address, &list[i]))
+			return true;
+	}
+	return false;
+}
+
 /* ---- to text ---- */
 
 /* Used for each connection, so it must be cheap: inet_ntop() would call printf(). */

@@ -75,16 +75,6 @@ static bool is_reachable(const struct address *address)
 	return ok;
 }
 
-bool dns_addresses_have(const struct address *list, unsigned int count,
-                        const struct address *address)
-{
-	for (unsigned int i = 0; i < count; i++) {
-		if (address_equal_host(&list[i], address))
-			return true;
-	}
-	return false;
-}
-
 /* Removes addresses that cannot be reached, unless none can be reached. */
 static void drop_unreachable(struct found *found)
 {
@@ -110,7 +100,7 @@ static void take_addresses(struct found *found, const struct ares_addrinfo *info
 		if (!address_from_sockaddr(&address, node->ai_addr, node->ai_addrlen))
 			continue;
 		address_set_port(&address, 0);
-		if (!dns_addresses_have(found->addresses, found->count, &address))
+		if (!address_is_among(&address, found->addresses, found->count))
 			found->addresses[found->count++] = address;
 	}
 	drop_unreachable(found);

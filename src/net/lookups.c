@@ -97,7 +97,7 @@ static void on_addresses(void *arg, const struct dns_answer *answer)
 {
 	struct lookup *lookup = arg;
 
-	lookup->is_proven = dns_addresses_have(answer->addresses, answer->count, &lookup->address);
+	lookup->is_proven = address_is_among(&lookup->address, answer->addresses, answer->count);
 	lookup->is_done = true;
 	loop_defer(lookup->resolver->loop, &lookup->task);
 }

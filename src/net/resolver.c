@@ -136,7 +136,7 @@ static void mark_removed(struct resolver_name *name)
 
 	TAILQ_FOREACH (watch, &name->watches, node) {
 		watch->is_removed =
-		    !dns_addresses_have(name->addresses, name->address_count, &watch->address);
+		    !address_is_among(&watch->address, name->addresses, name->address_count);
 		if (watch->is_removed)
 			loop_defer(name->resolver->loop, &name->removed_task);
 	}

@@ -167,10 +167,6 @@ struct dns_answer {
  */
 typedef void dns_on_answer(void *arg, const struct dns_answer *answer);
 
-/* Whether the host of an address is in a list. */
-bool dns_addresses_have(const struct address *list, unsigned int count,
-                        const struct address *address);
-
 /* Copies the options it needs. NULL: *err says why. */
 struct dns *dns_new(struct loop *loop, const struct resolver_options *options, struct err *err);
 void dns_free(struct dns **dns);

@@ -396,15 +396,6 @@ void host_watch_end(struct host_watch *watch)
 
 /* ---- names ---- */
 
-static bool is_listed(const struct address *address, const struct address *list, unsigned int count)
-{
-	for (unsigned int i = 0; i < count; i++) {
-		if (address_equal_host(address, &list[i]))
-			return true;
-	}
-	return false;
-}
-
 static bool has_watch(const struct watched_host *host, const struct address *address)
 {
 	const struct host_watch *watch;
@@ -424,7 +415,7 @@ static void follow_addresses(struct watched_host *host, const struct address *li
 
 	for (watch = TAILQ_FIRST(&host->cluster->list); watch; watch = next) {
 		next = TAILQ_NEXT(watch, node);
-		if (watch->host == host && !is_listed(&watch->address, list, count))
+		if (watch->host == host && !address_is_among(&watch->address, list, count))
 			host_watch_end(watch);
 	}
 	roster_keep(cluster_roster(host->cluster->cluster), host->number, list, count);

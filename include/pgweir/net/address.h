@@ -73,6 +73,10 @@ void address_set_port(struct address *address, uint16_t port);
 bool address_equal_host(const struct address *a, const struct address *b);
 bool address_equal(const struct address *a, const struct address *b);
 
+/* Whether the same host is in a list. */
+bool address_is_among(const struct address *address, const struct address *list,
+                      unsigned int count);
+
 /* Adds the text of address_format() to a line. */
 void address_add(const struct address *address, struct strbuf *out);
 

@@ -124,16 +124,6 @@ bool roster_row_at(struct roster *roster, unsigned int number, struct roster_row
 	return has;
 }
 
-static bool is_one_of(const struct address *address, const struct address *addresses,
-                      unsigned int count)
-{
-	for (unsigned int i = 0; i < count; i++) {
-		if (address_equal_host(address, &addresses[i]))
-			return true;
-	}
-	return false;
-}
-
 void roster_keep(struct roster *roster, unsigned int host, const struct address *addresses,
                  unsigned int count)
 {
@@ -142,7 +132,7 @@ void roster_keep(struct roster *roster, unsigned int host, const struct address 
 		const struct roster_row *row = &roster->rows[i];
 
 		if (row->host == host && (row->address.family == AF_UNSPEC ||
-		                          !is_one_of(&row->address, addresses, count)))
+		                          !address_is_among(&row->address, addresses, count)))
 			remove_row(roster, i);
 	}
 	unlock_roster(roster);
