@@ -105,9 +105,7 @@ static void release_host(struct pools *pools, struct cap_host **hostp)
 #define MARGIN_PART \
 	10 /* of what PostgreSQL grants: for sessions that are not over yet, and others */
 #define MARGIN_LEAST 3
-#define UNKNOWN_MORE                                                                \
-	4 /* servers beyond those that are there, until one has logged in and asked \
-	   */
+#define UNKNOWN_MORE 4 /* servers more than there are, until one has logged in and asked */
 
 /* The first loop that asks says it for all. */
 static unsigned int allowed_at(struct cap_host *host)
@@ -413,8 +411,6 @@ static void claim_for(struct pools *pools, const struct cap *owner)
 {
 	struct pool *pool;
 
-	if (!may_be_owed(owner))
-		return;
 	TAILQ_FOREACH (pool, &pools->list, node) {
 		if (owner == &pool->database->cap || owner == &pool->role->cap)
 			claim_everywhere(pool);
@@ -423,9 +419,10 @@ static void claim_for(struct pools *pools, const struct cap *owner)
 
 static void note_change_of(struct pools *pools, struct cap *owner)
 {
+	if (!may_be_owed(owner))
+		return;
 	claim_for(pools, owner);
-	if (may_be_owed(owner))
-		share_wake_others(&owner->share);
+	share_wake_others(&owner->share);
 }
 
 /* A server more or less: what other pools of its owners claim may have changed, in all loops. */
@@ -884,7 +881,8 @@ static void hear(struct pools *pools, struct cap *cap)
 
 	if (held)
 		limit_host(pools, held);
-	claim_for(pools, cap);
+	if (may_be_owed(cap))
+		claim_for(pools, cap);
 	unblock_first(cap);
 	evict_for_others(cap);
 	if (!cap->blocked.count && share_servers(share) < most_of(cap->limit))

@@ -147,7 +147,7 @@ void pool_shed_late(struct pool *pool)
 	const struct wait_queue *waiting = &pool->queues[BORROWER_WAITING];
 	struct shed_queue queue;
 
-	while (pool->shed.is_shedding && !pool_is_held(pool) && waiting->count) {
+	while (waiting->count && !pool_is_held(pool)) {
 		queue = queue_of(pool, waiting->count);
 		if (!shed_is_late(&pool->shed, &pool->limits.shed, &queue))
 			return;
