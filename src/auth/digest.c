@@ -163,10 +163,11 @@ bool base64_decode(struct bytes in, void *out, size_t capacity, size_t *count)
 		return false;
 	if (in.count == 0)
 		return true;
-	*count = in.count / 4 * 3 - padding;
-	EVP_DecodeBlock(out, digits, (int)in.count - 4);
-	EVP_DecodeBlock(last, digits + in.count - 4, 4);
+	if (EVP_DecodeBlock(out, digits, (int)in.count - 4) < 0 ||
+	    EVP_DecodeBlock(last, digits + in.count - 4, 4) < 0)
+		return false;
 	memcpy((char *)out + in.count / 4 * 3 - 3, last, 3 - padding);
+	*count = in.count / 4 * 3 - padding;
 	return true;
 }
 
