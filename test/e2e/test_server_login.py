@@ -178,12 +178,18 @@ def lets_in(weir):
         return False
 
 
-def test_several_logins_of_one_pool_are_under_way(pgweir, fake_server):
-    far = fake_server()
-    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", default_pool_size=5)
+def with_one_server(pgweir, far, size):
+    """A daemon, a client, and the server that its login has needed."""
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", default_pool_size=size)
     first = weir.wire().startup()
     server = far.accept().login()
     first.finish_login("alice")
+    return weir, first, server
+
+
+def test_several_logins_of_one_pool_are_under_way(pgweir, fake_server):
+    far = fake_server()
+    weir, first, server = with_one_server(pgweir, far, 5)
     crowd = [weir.client() for _ in range(4)]
     for client in (first, *crowd):
         client.send(query("SELECT 1"))
@@ -196,10 +202,7 @@ def test_several_logins_of_one_pool_are_under_way(pgweir, fake_server):
 
 def test_a_server_that_is_too_many_when_it_has_logged_in_is_no_failure(pgweir, fake_server):
     far = fake_server()
-    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", default_pool_size=3)
-    first = weir.wire().startup()
-    server = far.accept().login()
-    first.finish_login("alice")
+    weir, first, server = with_one_server(pgweir, far, 3)
     second, third = weir.client(), weir.client()
     first.send(query("SELECT 1"))
     server.expect("Q")
