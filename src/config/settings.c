@@ -166,10 +166,9 @@ const struct setting settings[] = {
 	        .help = "Private key of client_tls_cert_file. It must not be encrypted."),
 	SETTING(client_tls_name_files, .since = "0.4.0", .initial = "", LIVE, GROUP(TLS),
 	        .help = "At most 1000 files, separated by commas, each with a certificate, its "
-	                "intermediate "
-	                "certificates and its key. A client that asks for a server name (SNI) "
-	                "which is not in client_tls_cert_file gets the first of these that has "
-	                "it; others get client_tls_cert_file."),
+	                "intermediate certificates and its key. A client that asks for a server "
+	                "name (SNI) which is not in client_tls_cert_file gets the first of these "
+	                "that has it; others get client_tls_cert_file."),
 	SETTING(client_tls_protocols, .initial = "secure", LIVE, GROUP(TLS),
 	        .help = "TLS versions for client connections: tlsv1.0, tlsv1.1, tlsv1.2, "
 	                "tlsv1.3; all; secure = 1.2 and 1.3. A ! before a word excludes that "

@@ -378,8 +378,8 @@ void tls_drop_buffers(struct tls *tls)
 		return;
 	SSL_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS); /* for a buffer with a part of a record */
 	/*
-	 * Since 3.2 it stays in this mode, so it has dropped them already, and crashes if it shall
-	 * wipe a buffer that is not there.
+	 * Since 3.2 it stays in this mode, so it has dropped them already, and crashes when it
+	 * wipes a buffer that is not there.
 	 */
 	if (OpenSSL_version_num() < 0x30200000 ||
 	    !(SSL_get_options(ssl) & SSL_OP_CLEANSE_PLAINTEXT))

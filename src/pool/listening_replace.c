@@ -127,7 +127,7 @@ void listening_replace_open(struct listening *listening, struct server *server)
 	listening_link_send(listening->next, 0);
 }
 
-/* What was notified before it comes before its answer: without the mark by then, it has none. */
+/* A mark that was notified before comes before its answer. If it does not, it never comes. */
 static void send_proof(struct listening *listening)
 {
 	listening_link_begin(listening->now);

@@ -299,7 +299,7 @@ static inline bool pool_is_blocked(const struct pool *pool)
 
 void pool_leave_blocked(struct pool *pool);
 
-/* Whether the first that waits for a dedicated server comes before who asks for an idle one. */
+/* Whether the first that waits for a dedicated server comes before those that want an idle one. */
 bool pool_dedicated_goes_first(const struct pool *pool);
 
 /* Adds, behind something else, how many servers of the pool stay with clients, if any. */

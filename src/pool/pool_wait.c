@@ -170,7 +170,7 @@ void pool_drop_place(struct borrower *borrower)
 	borrower->has_place = false;
 }
 
-/* Who has waited longest. With PAUSE, one without a server would keep a place that it awaits. */
+/* The longest waiting one. With PAUSE, one without a server would keep a place that it awaits. */
 static struct borrower *next_for_place(const struct pool *pool)
 {
 	struct borrower *served = pool_first(pool, BORROWER_SERVED);

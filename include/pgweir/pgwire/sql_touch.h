@@ -31,7 +31,7 @@ enum sql_touch {
 	SQL_TOUCH_FORGET = 1 << 16,    /* DISCARD ALL, DISCARD SEQUENCES: drops sequence values */
 	SQL_TOUCH_PREPARE = 1 << 17,   /* PREPARE */
 	SQL_TOUCH_XACT_LOCK = 1 << 18, /* advisory locks of the transaction: nothing is left */
-	SQL_TOUCH_DATABASE = 1 << 19   /* DROP DATABASE and the like: sql_database.h */
+	SQL_TOUCH_DATABASE = 1 << 19   /* DROP DATABASE and the like: sql_block.h */
 };
 
 /* The server may have to stay with the client. */

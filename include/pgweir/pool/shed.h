@@ -9,8 +9,8 @@
  *
  * How long: CoDel drops some packets, and their senders slow down; clients of a database do not. So
  * the queue is cut to what was served in a time of the target lately: the last one in it then waits
- * about as long as the target. If the servers become slower, those in front wait longer: who has
- * waited half as long again is not served any more ("controlled delay" in Ben Maurer, "Fail at
+ * about as long as the target. If the servers become slower, those in front wait longer: one that
+ * has waited half as long again is not served any more ("controlled delay" in Ben Maurer, "Fail at
  * Scale", ACM Queue 13, 2015).
  *
  * No clock: the caller passes the time. Zeroed: the queue is short.

@@ -314,8 +314,8 @@ static enum frame_fate refused_login(struct server *server, struct bytes body)
 }
 
 /*
- * That a role's password expires soon, or is kept as MD5, is said at each login, to us alone. Once
- * is enough: each WARNING has a bit by its text.
+ * PostgreSQL warns at each login of a password that expires soon, or is kept as MD5; only we see
+ * it. The log has each WARNING once: it has a bit by its text.
  */
 static enum frame_fate notice_frame(struct server *server, struct bytes body)
 {

@@ -283,7 +283,7 @@ void server_resume_defaults(struct server *server, struct bytes pairs);
 
 void server_set_state_timer(struct server *server);
 
-/* ---- time limits: server_limits.c ---- */
+/* ---- time limits ---- */
 
 /* A transaction has ended. !is_settled: the next one follows at once. */
 void server_end_transaction(struct server *server, bool is_settled);

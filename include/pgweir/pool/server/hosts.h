@@ -33,7 +33,7 @@
 #include "pgweir/net/address.h"
 #include "pgweir/pool/server/roster.h"
 
-/* Limits on servers that several pools share, in the order in which they are asked: pool/cap.h. */
+/* Limits on servers that several pools share, in the order in which they are asked. */
 enum cap_kind {
 	CAP_DATABASE, /* max_db_connections */
 	CAP_ROLE,     /* max_user_connections */

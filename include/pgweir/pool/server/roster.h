@@ -277,7 +277,7 @@ bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin 
 /* Accepts whatever timeline and system identifier the hosts have now. */
 void roster_trust_again(struct roster *roster, usec_t now);
 
-/* Whether the answer of roster_fit() or roster_may_stay() may be another one. One load. */
+/* Whether the answer of roster_fit() may be another one. One load. */
 static inline unsigned int roster_number(const struct roster *roster)
 {
 	return atomic_load_explicit(&roster->number, memory_order_acquire);

@@ -571,7 +571,7 @@ static inline void server_rely_on_discard(struct server *server)
 /* The borrower has handled all LOADs. */
 static inline void server_settle_loads(struct server *server) { server->session.load_count = 0; }
 
-/* Whether the borrower must look for parameters of its startup: relay_take_params(). */
+/* Whether the borrower must look for parameters of its startup. */
 static inline bool server_has_reset(const struct server *server)
 {
 	return server->session.unsure & (UNSURE_REST | UNSURE_STARTUP);

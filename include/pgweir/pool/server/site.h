@@ -85,7 +85,7 @@ struct server_site {
 	const char *user;                    /* the role they log in as */
 	const struct config_database *entry; /* of the snapshot in force */
 	struct server_limits limits;
-	bool cannot_clean;   /* PostgreSQL has refused the cleaning: server_cleaning_end() */
+	bool cannot_clean;   /* PostgreSQL has refused the cleaning for good */
 	uint64_t warnings;   /* of logins that are in the log: a bit for each text */
 	bool is_followed;    /* session state follows clients from one of them to another */
 	struct hosts *hosts; /* where they are; of the pool in all loops */
