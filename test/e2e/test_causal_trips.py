@@ -421,6 +421,10 @@ class Host:
         self.got.append(sql)
         return fake.complete(sql.split()[0]) + fake.ready()
 
+    def fail_over(self):
+        self.position = self.seen_position = 0x3000
+        self.timeline = 2
+
     def take(self):
         taken, self.got = self.got, []
         return taken
@@ -495,10 +499,12 @@ def test_what_the_watch_sees_may_be_another_server_at_the_same_address(pair):
 
 
 def fail_over(one):
-    """Both have a new timeline, with less WAL than the client has written."""
-    for host in (one.standby, one.primary):
-        host.position = host.seen_position = 0x3000
-        host.timeline = 2
+    """Both have a new timeline, with less WAL than the client has written. The standby is seen there
+    first: else it would be a host that has stayed on the old one, and its reads go to the primary.
+    """
+    one.standby.fail_over()
+    one.wait_seen(one.standby)
+    one.primary.fail_over()
 
 
 def test_a_position_that_is_lost_is_not_waited_for(pair):
