@@ -277,8 +277,8 @@ static void count_exposed(struct exposing *exposing)
 		exposing->count++;
 }
 
-enum statements_result exposed_before(struct client *client, const struct frame *frame,
-                                      struct bytes in, struct batch *batch)
+enum judgement exposed_before(struct client *client, const struct frame *frame, struct bytes in,
+                              struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	const struct ledger *ledger = &server->wire.ledger;
@@ -290,19 +290,19 @@ enum statements_result exposed_before(struct client *client, const struct frame 
 
 	if (!client_statement_count(client) || !session_is_watched(client) ||
 	    !take_text(frame, in, &text))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	may_name = has_command(text);
 	may_hide = !text.at || (sql_touch(text) & SQL_TOUCH_HIDDEN);
 	if ((!may_name && !may_hide) || (text.at && is_lone(text)))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	/* Nothing can be put before a text that the server may skip, or in a COPY. */
 	if (ledger->is_open || ledger->is_copying || ledger->is_skipping ||
 	    !ledger_is_certain(ledger))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	if (!ledger_is_empty(ledger))
-		return STATEMENTS_WAIT_EMPTY;
+		return batch_wait(batch, LEDGER_WAIT_EMPTY);
 	if (server->wire.status == 'E')
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	exposing.is_block = server->wire.status == 'T';
 	count_exposed(&exposing);
 	if (may_name)
@@ -314,7 +314,7 @@ enum statements_result exposed_before(struct client *client, const struct frame 
 		session_run_unknown(client);
 		client->touched |= SESSION_TOUCH_EXPOSED;
 	}
-	return exposing.is_failed ? STATEMENTS_END : STATEMENTS_PASS;
+	return exposing.is_failed ? JUDGE_MEMORY : JUDGE_SEND;
 }
 
 /* ---- one name ---- */

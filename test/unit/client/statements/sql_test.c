@@ -43,10 +43,16 @@ static const struct script cases[] = {
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aP(:deallocate_s)S "
 	  "1<<P(:deallocate_\"#2\")S 11Z a<1Z aQ 1<Q 1CZ a<CZ aB()ES 1<<C(S:)B()ES" },
-	{ "EXECUTE behind another statement is refused",
-	  "pool_mode=transaction\nmax_prepared_statements=100",
+	{ "EXECUTE behind another statement",
+	  "pool_mode=transaction\nmax_prepared_statements=100\nsession_state=refuse",
 	  "a^ 1^ a<RSKZ aQ(prepare_s_as_select_1) 1<CQS 13C(PREPARE)ZZ a<CZ "
-	  "aQ(select_0;execute_s) 1<<Q(EXECUTE_\"\") 1E(42601:no)Z a<<E(0A000)Z" },
+	  "aQ(select_0;execute_s) 1<<P(s:select_1)SQ(select_0;execute_s)" },
+	{ "in a transaction block it needs a savepoint",
+	  "pool_mode=transaction\nmax_prepared_statements=100\nsession_state=refuse",
+	  "a^ 1^ a<RSKZ aQ(prepare_s_as_select_1) 1<CQS 13C(PREPARE)ZZ a<CZ aQ(begin) 1<Q "
+	  "1C(BEGIN)z a<<C(BEGIN)Z(T) aQ(select_0;execute_s) "
+	  "1<<Q(SAVEPOINT_\"#1\")P(s:select_1)S"
+	  "Q(ROLLBACK_TO_\"#1\")Q(RELEASE_\"#1\")Q(select_0;execute_s)" },
 	{ "without names that are followed", "pool_mode=transaction\nmax_prepared_statements=0",
 	  "a^ 1^ a<RSKZ aQ(prepare_s_as_select_1) 1<<Q(prepare_s_as_select_1)" },
 };
