@@ -438,6 +438,9 @@ def test_many_executes_in_one_text(pgweir, postgres):
                    " GRANT ALL ON pages TO PUBLIC")
     weir = pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1)
     client, other = weir.client(), weir.client()
+    assert not client.query("BEGIN; SELECT 1").errors
+    assert not other.query("SELECT 1").errors
+    assert not client.query("COMMIT").errors
     assert not client.query("PREPARE s (int) AS INSERT INTO pages VALUES ($1)").errors
     pids = set()
     for page in range(0, 8, 2):

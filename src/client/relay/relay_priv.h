@@ -99,7 +99,7 @@ enum wire_result route_judge(const struct client *client, const struct frame *fr
  */
 bool route_client(struct client *client, const struct frame *frame, struct bytes in);
 
-/* The text of a whole Query or Parse, or of a Bind's named statement. false: it is not known. */
+/* The text as fields_sql(), or of a Bind's named statement. false: it is not known. */
 bool route_frame_text(const struct client *client, const struct frame *frame, struct bytes in,
                       struct bytes *text);
 
