@@ -297,25 +297,18 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 }
 
 /* Handles a frame with a text. JUDGE_SEND: no objection. */
-static enum judgement judge_watched(struct client *client, const struct frame *frame,
-                                    struct bytes in, struct batch *batch)
-{
-	struct bytes text;
-	unsigned int touches = session_touches(client, frame, in, &text);
-
-	batch->touches = touches;
-	return session_relevant(client, touches) ? judge_touching(client, frame, in, text, batch)
-	                                         : JUDGE_SEND;
-}
-
-/* The same for a client whose session state may not be followed. */
 static enum judgement judge_session(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
 {
-	if (session_is_watched(client))
-		return judge_watched(client, frame, in, batch);
-	if (session_is_in_session_mode(client))
+	struct bytes text;
+
+	if (session_is_watched(client)) {
+		batch->touches = session_touches(client, frame, in, &text);
+		if (session_relevant(client, batch->touches))
+			return judge_touching(client, frame, in, text, batch);
+	} else if (session_is_in_session_mode(client)) {
 		session_mode_note(client, frame, in);
+	}
 	return JUDGE_SEND;
 }
 
