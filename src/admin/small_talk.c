@@ -347,13 +347,13 @@ static bool next_value(struct cursor *cursor, void *at)
 
 static const struct show show_names = { .item = "",
 	                                .next = next_name,
-	                                .columns = { &name_column, 1 } };
+	                                .columns = { .at = &name_column, .count = 1 } };
 static const struct show show_changeable_names = { .item = "",
 	                                           .next = next_changeable,
-	                                           .columns = { &name_column, 1 } };
+	                                           .columns = { .at = &name_column, .count = 1 } };
 static const struct show show_type = { .item = "",
 	                               .next = next_type,
-	                               .columns = { &type_column, 1 } };
+	                               .columns = { .at = &type_column, .count = 1 } };
 static const struct show show_values = { .item = "",
 	                                 .next = next_value,
-	                                 .columns = { &value_column, 1 } };
+	                                 .columns = { .at = &value_column, .count = 1 } };

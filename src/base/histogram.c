@@ -88,7 +88,7 @@ void sketch_add_to(const struct sketch *sketch, struct histogram *sum)
 bool sparse_sum_merge(struct sparse_sum *sum, const struct sparse_sum *more)
 {
 	size_t at = 0, to = 0;
-	sparse_item *items;
+	sparse_item *items, *smaller;
 
 	if (!more->count)
 		return true;
@@ -107,9 +107,8 @@ bool sparse_sum_merge(struct sparse_sum *sum, const struct sparse_sum *more)
 	while (at < sum->count)
 		items[to++] = sum->items[at++];
 	free(sum->items);
-	*sum = (struct sparse_sum){ realloc(items, to * sizeof(*items)), to };
-	if (!sum->items)
-		sum->items = items; /* it could not be made smaller */
+	smaller = realloc(items, to * sizeof(*items));
+	*sum = (struct sparse_sum){ smaller ? smaller : items, to };
 	return true;
 }
 

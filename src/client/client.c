@@ -715,16 +715,13 @@ void client_hurry(struct client *client)
 
 static void arm_wait(struct client *client, usec_t since);
 
-/*
- * A statement that has waited for a place is refused instead, which needs a server: one that is idle
- * now, as it has waited for long enough.
- */
+/* A statement that has waited for a place is refused instead, which needs a server. */
 static void on_wait_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct client, timer);
 
 	if (pool_forgo_place(&client->borrower))
-		arm_wait(client, client->request_at);
+		arm_wait(client, loop_now(client->clients->with.loop));
 	else
 		give_up(client, CLOSE_QUERY_WAIT_TIMEOUT);
 }

@@ -11,6 +11,7 @@
  */
 #include "resolver_priv.h"
 
+#define CARES_NO_DEPRECATED /* those that 1.18 has; what replaced them came with 1.28 */
 #include <ares.h>
 #include <assert.h>
 #include <errno.h>
@@ -301,6 +302,11 @@ static bool open_channel(struct dns *dns, struct err *err)
 	int wanted = ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES;
 	int status;
 
+#ifdef ARES_OPT_QUERY_CACHE
+	/* Since 1.31 it keeps answers itself: for how long is our caller's decision. */
+	options.qcache_max_ttl = 0;
+	wanted |= ARES_OPT_QUERY_CACHE;
+#endif
 	if (dns->resolv_conf)
 		wanted |= ARES_OPT_RESOLVCONF;
 	dns->read_at = changed_at(dns);
@@ -450,8 +456,9 @@ bool dns_query_name(struct dns *dns, const struct address *address, dns_on_answe
 bool dns_query(struct dns *dns, const char *host, dns_on_answer *on_answer, void *arg,
                struct err *err)
 {
-	static const struct ares_addrinfo_hints hints = {
-		.ai_flags = ARES_AI_ENVHOSTS | ARES_AI_NOSORT,
+	/* Without that variable, 1.34 reads no file of hosts at all with the flag. */
+	const struct ares_addrinfo_hints hints = {
+		.ai_flags = ARES_AI_NOSORT | (getenv("CARES_HOSTS") ? ARES_AI_ENVHOSTS : 0),
 		.ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_STREAM,
 	};

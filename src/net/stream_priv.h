@@ -81,7 +81,6 @@ void bulk_go_on(struct stream *stream);
 /* Wakes us for any data again. The stream must have a slot. */
 void bulk_end(struct stream *stream);
 
-
 static inline void bulk_came(struct stream *stream, size_t count)
 {
 	stream->flow += (uint32_t)count;

@@ -372,11 +372,18 @@ void tls_keep_buffers(struct tls *tls)
 
 void tls_drop_buffers(struct tls *tls)
 {
-	if (tls_is_own(tls))
+	SSL *ssl = tls_is_own(tls) ? NULL : tls->engine->ssl;
+
+	if (!ssl)
 		return;
-	SSL_set_mode(tls->engine->ssl,
-	             SSL_MODE_RELEASE_BUFFERS); /* for a buffer that still has a part of a record */
-	SSL_free_buffers(tls->engine->ssl);
+	SSL_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS); /* for a buffer with a part of a record */
+	/*
+	 * Since 3.2 it stays in this mode, so it has dropped them already, and crashes if it shall
+	 * wipe a buffer that is not there.
+	 */
+	if (OpenSSL_version_num() < 0x30200000 ||
+	    !(SSL_get_options(ssl) & SSL_OP_CLEANSE_PLAINTEXT))
+		SSL_free_buffers(ssl);
 }
 
 /*

@@ -252,8 +252,8 @@ static const struct sql_word for_primary[] = {
 };
 
 /* With these, a statement is for the primary. */
-static const char *const first_words[] = { "lock",    "analyze", "analyse",   "vacuum",
-	                                   "cluster", "reindex", "checkpoint" };
+static const char *const first_words[] = { "lock",    "analyze", "analyse",    "vacuum",
+	                                   "cluster", "reindex", "checkpoint", "repack" };
 
 static bool continues_word(char c)
 {

@@ -126,12 +126,12 @@ static const struct keyword {
 };
 
 /* Other statements that have no bits by their first words. */
-static const char *const others[] = { "end",       "lock",     "move",     "show",     "abort",
-	                              "begin",     "fetch",    "grant",    "start",    "table",
-	                              "revoke",    "select",   "vacuum",   "values",   "analyse",
-	                              "analyze",   "cluster",  "comment",  "reindex",  "release",
-	                              "reassign",  "rollback", "security", "truncate", "savepoint",
-	                              "checkpoint" };
+static const char *const others[] = { "end",        "lock",     "move",     "show",     "abort",
+	                              "begin",      "fetch",    "grant",    "start",    "table",
+	                              "revoke",     "select",   "vacuum",   "values",   "analyse",
+	                              "analyze",    "cluster",  "comment",  "reindex",  "release",
+	                              "reassign",   "rollback", "security", "truncate", "savepoint",
+	                              "checkpoint", "repack",   "wait" };
 
 /* What a word means at most where no statement begins. */
 static const unsigned int inside[WORD_COUNT] = {

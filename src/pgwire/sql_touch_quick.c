@@ -276,8 +276,10 @@ static inline found letters_in(const char *at, const char three[static 3])
 {
 	block first = load(at) | 0x20, second = load(at + 1) | 0x20, third = load(at + 2) | 0x20;
 
-	return (found)(first == (three[0] | 0x20)) & (found)(second == (three[1] | 0x20)) &
-	       (found)(third == (three[2] | 0x20));
+	/* clang compares no bytes with an int. */
+	return (found)(first == (char)(three[0] | 0x20)) &
+	       (found)(second == (char)(three[1] | 0x20)) &
+	       (found)(third == (char)(three[2] | 0x20));
 }
 
 static bool has_letters(struct bytes text, const char three[static 3])

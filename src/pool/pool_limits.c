@@ -109,19 +109,31 @@ static void release_host(struct pools *pools, struct cap_host **hostp)
 	4 /* servers beyond those that are there, until one has logged in and asked \
 	   */
 
+/* The first loop that asks says it for all. */
+static unsigned int allowed_at(struct cap_host *host)
+{
+	unsigned int allowed = 0, first = share_servers(&host->cap.share) + UNKNOWN_MORE;
+
+	return atomic_compare_exchange_strong(&host->cap.share.tally->allowed, &allowed, first)
+	           ? first
+	           : allowed;
+}
+
 static void limit_host(struct pools *pools, struct cap_host *host)
 {
-	unsigned int granted = atomic_load(&host->cap.share.tally->granted);
+	struct tally *tally = host->cap.share.tally;
+	unsigned int granted = atomic_load(&tally->granted);
 	unsigned int margin = granted / MARGIN_PART;
 
 	if (pools->config->max_host_connections != CONFIG_CAP_AUTO) {
+		atomic_store(&tally->allowed, 0);
 		host->cap.limit = pools->config->max_host_connections;
 		return;
 	}
 	if (margin < MARGIN_LEAST)
 		margin = MARGIN_LEAST;
 	if (!granted)
-		host->cap.limit = (int)share_servers(&host->cap.share) + UNKNOWN_MORE;
+		host->cap.limit = (int)allowed_at(host);
 	else
 		host->cap.limit = granted > margin ? (int)(granted - margin) : 1;
 }
@@ -345,15 +357,6 @@ static void note_met(struct pool *pool, const struct cap *cap)
 	                 &event);
 }
 
-static bool is_blocked(const struct pool *pool)
-{
-	for (int i = 0; i < CAPS; i++) {
-		if (pool->blocks[i].is_blocked)
-			return true;
-	}
-	return false;
-}
-
 static void begin_to_claim(struct pool *pool)
 {
 	pool->blocked_since = loop_now(pool_loop(pool));
@@ -372,7 +375,7 @@ static void block_pool(struct pool *pool, struct cap *cap)
 		want_for(cap);
 		return;
 	}
-	if (!pool->is_unblocked && !is_blocked(pool))
+	if (!pool->is_unblocked && !pool_is_blocked(pool))
 		begin_to_claim(pool);
 	block->pool = pool;
 	block->node = (struct heap_node){ claim_rank(&has), pool->blocked_number, 0 };
@@ -400,30 +403,37 @@ static void claim_everywhere(struct pool *pool)
 	}
 }
 
-/* The owner, a database or user, has fewer servers now than it is guaranteed. */
-static void claim_sooner(struct pools *pools, const struct cap *owner)
+/* The owner, a database or user, has what it is guaranteed, or does not have it any more. */
+static bool may_be_owed(const struct cap *owner)
+{
+	return owner->guaranteed && share_servers(&owner->share) <= owner->guaranteed;
+}
+
+static void claim_for(struct pools *pools, const struct cap *owner)
 {
 	struct pool *pool;
 
+	if (!may_be_owed(owner))
+		return;
 	TAILQ_FOREACH (pool, &pools->list, node) {
 		if (owner == &pool->database->cap || owner == &pool->role->cap)
 			claim_everywhere(pool);
 	}
 }
 
-static void note_loss_of(struct pools *pools, struct cap *owner)
+static void note_change_of(struct pools *pools, struct cap *owner)
 {
-	if (share_servers(&owner->share) >= owner->guaranteed)
-		return;
-	claim_sooner(pools, owner);
-	share_wake_others(&owner->share);
+	claim_for(pools, owner);
+	if (may_be_owed(owner))
+		share_wake_others(&owner->share);
 }
 
-static void note_loss(struct pool *pool)
+/* A server more or less: what other pools of its owners claim may have changed, in all loops. */
+static void note_change(struct pool *pool)
 {
 	claim_everywhere(pool);
-	note_loss_of(pool->pools, &pool->database->cap);
-	note_loss_of(pool->pools, &pool->role->cap);
+	note_change_of(pool->pools, &pool->database->cap);
+	note_change_of(pool->pools, &pool->role->cap);
 }
 
 static void leave_cap(struct pool *pool, enum cap_kind kind)
@@ -455,8 +465,8 @@ static struct claim claim_of(const struct pool *pool)
 
 	return (struct claim){
 		.rank = claim_rank(&has),
-		.since = is_blocked(pool) || pool->is_unblocked ? pool->blocked_since
-		                                                : loop_now(pool_loop(pool)),
+		.since = pool_is_blocked(pool) || pool->is_unblocked ? pool->blocked_since
+		                                                     : loop_now(pool_loop(pool)),
 	};
 }
 
@@ -532,6 +542,7 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction evicti
 			return false;
 	}
 	pool_leave_blocked(pool);
+	note_change(pool);
 	return true;
 }
 
@@ -591,7 +602,7 @@ void pool_give_permit(struct server *server)
 	if (server->place.going != SERVER_MOVES)
 		broker_give(&ask);
 	release_host(server->pool->pools, &server->place.cap_host);
-	note_loss(server->pool);
+	note_change(server->pool);
 }
 
 /* ---- the permit of the host ---- */
@@ -667,6 +678,7 @@ void pool_note_host(struct server *server, bool has_permit)
 		ask = ask_at(host);
 		ask.most[CAP_HOST] = PERMIT_NO_LIMIT;
 		broker_take(&ask);
+		atomic_fetch_add(&host->cap.share.tally->allowed, 1);
 		limit_host(server->pool->pools, host);
 	}
 	server->place.cap_host = host;
@@ -870,10 +882,9 @@ static void hear(struct pools *pools, struct cap *cap)
 	struct cap_host *held = hold_cap(cap);
 	struct share *share = &cap->share;
 
-	if (held && atomic_load(&share->tally->granted))
+	if (held)
 		limit_host(pools, held);
-	if (share_servers(share) < cap->guaranteed)
-		claim_sooner(pools, cap);
+	claim_for(pools, cap);
 	unblock_first(cap);
 	evict_for_others(cap);
 	if (!cap->blocked.count && share_servers(share) < most_of(cap->limit))
@@ -924,7 +935,7 @@ void pool_pass_on(struct pool *pool)
 {
 	bool was_unblocked = pool->is_unblocked;
 
-	if (!was_unblocked && !is_blocked(pool) && !pool->wanted_host)
+	if (!was_unblocked && !pool_is_blocked(pool) && !pool->wanted_host)
 		return;
 	pool->is_unblocked = false;
 	for (int i = 0; i < CAPS; i++) {

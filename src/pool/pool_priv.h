@@ -288,6 +288,15 @@ void pool_unblock(struct pool *pool);
 void pool_claim_anew(struct pool *pool);
 void pool_pass_on(struct pool *pool);
 
+static inline bool pool_is_blocked(const struct pool *pool)
+{
+	for (int i = 0; i < CAPS; i++) {
+		if (pool->blocks[i].is_blocked)
+			return true;
+	}
+	return false;
+}
+
 void pool_leave_blocked(struct pool *pool);
 
 /* Whether the first that waits for a dedicated server comes before who asks for an idle one. */

@@ -67,12 +67,15 @@ static int most_of_user(const struct pool *pool)
 	return pool->role->entry ? pool->role->entry->max_waiting : 0;
 }
 
-/* How long the first of this loop has waited. */
+/* How long the first of this loop has waited for a server, and not for the end of a PAUSE. */
 static usec_t wait_of_first(const struct pool *pool)
 {
 	const struct borrower *first = pool_first(pool, BORROWER_WAITING);
+	usec_t since = pool->shed.began_at;
 
-	return first ? now_in(pool) - first->waiting_since : 0;
+	if (first && first->waiting_since > since)
+		since = first->waiting_since;
+	return first ? now_in(pool) - since : 0;
 }
 
 /* So many of this loop wait, or would. */
@@ -160,9 +163,11 @@ void pool_shed(struct pool *pool)
 	usec_t now = now_in(pool);
 
 	if (pool_is_held(pool)) {
-		pool->shed = (struct shed){ 0 };
+		pool->shed = (struct shed){ .is_held = true };
 		return;
 	}
+	if (pool->shed.is_held)
+		pool->shed = (struct shed){ .began_at = now };
 	shed_look(&pool->shed, rule, now, wait_of_first(pool));
 	while (refuses(pool, waiting->count))
 		refuse_waiting(pool, newest(pool));

@@ -380,10 +380,10 @@ void pool_give_up(struct borrower *borrower)
 	if (!borrower_waits(borrower))
 		return;
 	end_wait(borrower, borrower->state);
-	was_last = borrower->state == BORROWER_WAITING && !pool->queues[BORROWER_WAITING].count;
+	was_last = !pool->queues[borrower->state].count;
 	borrower->state = BORROWER_RESTING;
-	/* other loops must not send a server that nobody waits for */
-	if (was_last && share_is_wanting(&pool->share))
+	/* others must not give up a server that nobody waits for */
+	if (was_last && (share_is_wanting(&pool->share) || pool_is_blocked(pool)))
 		pool_wake(pool);
 }
 

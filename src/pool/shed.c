@@ -60,5 +60,6 @@ bool shed_refuses(const struct shed *shed, const struct shed_rule *rule,
 bool shed_is_late(const struct shed *shed, const struct shed_rule *rule,
                   const struct shed_queue *queue)
 {
-	return shed->is_shedding && queue->wait > rule->target + rule->target / 2 && queue->waiting > queue->least;
+	return shed->is_shedding && queue->wait > rule->target + rule->target / 2 &&
+	       queue->waiting > queue->least;
 }

@@ -69,6 +69,7 @@ static void ask_ready(struct web *web)
 	health->reader = reader_new(&web->readers, "READY", on_ready_piece, web);
 	if (!health->reader)
 		return;
+	health->reader->budget = &health->budget;
 	TAILQ_FOREACH (waiter, &health->waiters, node)
 		waiter->is_asked = true;
 	reader_next(health->reader);

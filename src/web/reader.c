@@ -93,17 +93,17 @@ void budget_spend(struct budget *budget, usec_t now, usec_t took)
 static void make_in_time(struct reader *reader)
 {
 	struct readers *readers = reader->readers;
+	struct budget *budget = reader->budget;
 	usec_t now = loop_now(readers->main_loop), begin;
 
-	if (readers->pauses && budget_next_at(&readers->budget) > now) {
+	if (readers->pauses && budget_next_at(budget) > now) {
 		/* the queue's limit is added to that */
-		timer_set(&reader->pause, readers->pauses,
-		          budget_next_at(&readers->budget) - BUDGET_AT_ONCE);
+		timer_set(&reader->pause, readers->pauses, budget_next_at(budget) - BUDGET_AT_ONCE);
 		return;
 	}
 	begin = loop_cpu(readers->main_loop);
 	make_piece(reader);
-	budget_spend(&readers->budget, now, loop_cpu(readers->main_loop) - begin);
+	budget_spend(budget, now, loop_cpu(readers->main_loop) - begin);
 	send_back(reader);
 }
 
@@ -170,6 +170,7 @@ struct reader *reader_new(struct readers *readers, const char *words, reader_on_
 	if (!reader)
 		return NULL;
 	reader->readers = readers;
+	reader->budget = &readers->budget;
 	reader->on_piece = on_piece;
 	reader->arg = arg;
 	reader->piece.limit = PIECE_MAX;

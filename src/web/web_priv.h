@@ -248,7 +248,7 @@ enum reader_result {
 struct reader;
 typedef void reader_on_piece(void *arg, enum reader_result result, struct bytes piece);
 
-/* Fields are for reader.c only, but for `err`, and `skips_unused` before reader_next(). */
+/* For reader.c only, but for `err`; and `budget`, `skips_unused` before reader_next(). */
 struct reader {
 	struct letter letter;
 	struct readers *readers;
@@ -259,6 +259,7 @@ struct reader {
 	bool is_left;      /* nobody wants it any more */
 	bool skips_unused; /* see table_begin() */
 	/* what the main thread uses while the reader is away */
+	struct budget *budget; /* that of the readers, unless it was given one of its own */
 	struct timer pause;
 	bool is_ending, is_begun;
 	struct table *table;
@@ -409,6 +410,7 @@ struct web {
 	struct readers readers;
 	struct health {
 		struct reader *reader; /* of SHOW READY; NULL: none is read */
+		struct budget budget;  /* of the main thread: a probe waits for no table */
 		TAILQ_HEAD(, health_waiter) waiters;
 	} health;
 	unsigned int scrape_count;

@@ -3,12 +3,13 @@
 
 import random
 import re
+import socket
 import threading
 
 import pytest
 
 from .kit.wait import wait_until
-from .kit.wire import Refused, query
+from .kit.wire import Refused, bind, execute, parse, query, send_cancel, sync
 
 TENANTS = 1000
 ENTRIES = 10_000
@@ -339,6 +340,70 @@ def test_max_waiting(pgweir, where, detail):
         assert (row["value"], row["used"], row["hits"]) == (2, 0, 1)
 
 
+@pytest.fixture
+def full(pgweir):
+    """One holds the server of alice, another waits for it, and a third one may not."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_waiting=1, loops=1)
+    weir.late = weir.client()
+    weir.late.ask(parse("SELECT 'old'"), parse("SELECT length($1)", "long"), sync())
+    weir.holder = busy(weir)
+    weir.waiter = wait_for(weir)
+    all_waiting(weir, 1)
+    yield weir
+    weir.holder.query("COMMIT")
+    assert weir.waiter.read_result().rows == [["served"]]
+
+
+def refused_in(weir):
+    (row,) = [row for row in weir.admin("SHOW LIMITS")
+              if row["limit"] == "max_waiting" and row["user"] == "alice"]
+    return row["hits"]
+
+
+def test_who_does_not_read_its_refusals_is_not_read(full):
+    """What is kept for it is bounded: it gets no more answers than its socket takes."""
+    count, seen = 60_000, [0]
+    full.late.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    full.late.send(query("") * count)
+
+    def stands_still():
+        seen.append(refused_in(full))
+        return seen[-1] == seen[-2] > 0
+    wait_until(stands_still)
+    assert seen[-1] < count / 2
+    for _ in range(count):
+        assert full.late.read_result().error["C"] == "53300"
+    assert refused_in(full) == count
+
+
+def test_a_message_of_which_the_rest_is_under_way_is_refused_when_it_is_there(full):
+    sent = bind(("x" * 20_000,), "long")
+    full.late.send(sent[:10_000])
+    wait_until(lambda: refused_in(full) > 0)
+    full.late.send(sent[10_000:], sync())
+    assert full.late.read_result().error["S"] == "ERROR"
+
+
+def test_a_refused_bind_keeps_the_unnamed_statement(full):
+    assert full.late.ask(bind(), execute(), sync()).error["C"] == "53300"
+    full.holder.query("COMMIT")
+    assert full.late.ask(bind(), execute(), sync()).rows == [["old"]]
+
+
+def test_a_refused_parse_ends_the_unnamed_statement(full):
+    """A client that does not wait for the answer must not execute another statement."""
+    assert full.late.ask(parse("SELECT 'named'", "s"), sync()).error["C"] == "53300"
+    full.holder.query("COMMIT")
+    assert full.late.ask(bind(), execute(), sync()).rows == [["old"]]
+    full.holder.query("BEGIN")
+    full.late.send(parse("SELECT 'new'"), sync(), bind(), execute(), sync())
+    all_waiting(full, 1)
+    send_cancel(full.address, full.late.key)
+    assert full.late.read_result().error["C"] == "57014"
+    full.holder.query("COMMIT")
+    assert full.late.read_result().error["C"] == "26000"
+
+
 def test_a_queue_that_stands_is_shed(pgweir, postgres):
     """One server that hangs: when the first has waited for long, all but one are refused, the
     newest first; who comes then is refused at once. When the server is back, all may wait again.
@@ -381,15 +446,14 @@ def test_a_queue_that_stands_is_shed(pgweir, postgres):
 
 
 def test_paused_clients_are_not_shed(pgweir):
-    weir = pgweir(pool_mode="transaction", default_pool_size=1, queue_target="1ms",
+    """Nor when the PAUSE is over: only from then on do they wait for a server."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, queue_target="5s",
                   queue_interval="1ms")
     weir.client().query("SELECT 1")
     weir.admin("PAUSE")
-    waiters = [wait_for(weir) for _ in range(5)]
+    waiters = [wait_for(weir, text="SELECT 'served' FROM pg_sleep(0.1)") for _ in range(5)]
     all_waiting(weir, 5)
-    time_is = weir.admin("SHOW WAITING")[0]["wait_us"]
-    wait_until(lambda: weir.admin("SHOW WAITING")[0]["wait_us"] > time_is + 5000)
-    weir.reload(queue_target="1h")
+    wait_until(lambda: weir.admin("SHOW WAITING")[-1]["wait"] >= 8)
     weir.admin("RESUME")
     for waiter in waiters:
         assert waiter.read_result().rows == [["served"]]

@@ -212,6 +212,17 @@ def test_odd_user_names(pgweir, postgres):
         postgres.query('DROP ROLE "od""d näme"')
 
 
+@pytest.mark.parametrize("end", "\r\n")
+def test_names_with_the_end_of_a_line(pgweir, end):
+    """PostgreSQL 19 creates none; of a database each version says that there is none."""
+    name = f"no{end}body"
+    weir = pgweir(databases={"*": ""}, auth_type="trust", userlist=users(""))
+    assert refusal(weir.address, user=name).sqlstate == "28000"
+    error = refusal(weir.address, database=name)
+    assert (error.sqlstate, error.text) == ("3D000", f'database "{name}" does not exist')
+    assert weir.client().value("SELECT 1") == "1"
+
+
 # -- malformed SCRAM ------------------------------------------------------------------------------
 
 

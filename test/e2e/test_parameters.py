@@ -239,6 +239,24 @@ def test_what_postgresql_does_not_accept(one, name, value):
     assert other.value("SELECT 2") == "2"
 
 
+def test_a_server_that_has_no_strings_with_backslashes(far_weir):
+    """PostgreSQL 19 says so, at the startup and of a SET."""
+    far, weir = far_weir
+    no_such = fake.error("non-standard string literals are not supported", "0A000") + fake.ready()
+    client = weir.wire().startup(standard_conforming_strings="off")
+    server = far.accept().login()
+    assert b"standard_conforming_strings" in server.expect("Q").body
+    server.send(no_such)
+    with pytest.raises(Refused) as error:
+        client.finish_login("alice")
+    assert (error.value.sqlstate, error.value.text) == ("0A000", "non-standard string literals are not supported")
+    client = weir.client()
+    client.send(query("SET standard_conforming_strings = off"))
+    server.expect("Q")
+    server.send(no_such)
+    assert client.read_result().error["C"] == "0A000"
+
+
 @pytest.mark.one_loop("the server at rest is in the client's loop")
 def test_it_is_refused_at_the_login_where_a_server_is_at_rest(one):
     weir = one()
@@ -272,7 +290,7 @@ def test_a_login_outlives_the_server_that_should_try_its_parameters(far_weir, en
 
 
 # As a client may spell them, and as PostgreSQL does.
-SPELLINGS = {"client_encoding": ("'utf-8'", "UTF8"), "standard_conforming_strings": ("no", "off"),
+SPELLINGS = {"client_encoding": ("'utf-8'", "UTF8"), "standard_conforming_strings": ("yes", "on"),
              "DateStyle": ("german", "German, DMY"), "TimeZone": ("asia/tokyo", "Asia/Tokyo"),
              "IntervalStyle": ("SQL_STANDARD", "sql_standard"),
              "default_transaction_read_only": ("1", "on")}

@@ -116,24 +116,6 @@ def test_it_is_refused_after_query_wait_timeout(start):
     assert first.query("SELECT * FROM mine").tags == ["SELECT 0"]
 
 
-def test_it_waits_for_query_wait_timeout_once(start):
-    """Without a server, and then with one: it is refused before another one that came later."""
-    weir, first = start(query_wait_timeout=6)
-    others = [begin(weir, query("SELECT 1")) for _ in range(2)]
-    for other in others:
-        other.read_result()
-        other.query("COMMIT")  # two idle servers
-    weir.second.send(query(CREATE))
-    waiting(weir, "second")
-    wait_until(lambda: weir.admin("SHOW WAITING")[0]["wait"] >= 3)
-    later = begin(weir, query(LOCK), name="later")
-    waiting(weir, "second", "later")
-    assert "max_pinned_servers" in weir.second.read_result().error["M"]
-    waiting(weir, "later")
-    assert "max_pinned_servers" in later.read_result().error["M"]
-    assert first.query("SELECT * FROM mine").tags == ["SELECT 0"]
-
-
 def test_without_any_place_it_is_refused_at_once(pgweir):
     weir = pgweir(pool_mode="transaction", max_pinned_servers=0)
     client = begin(weir)

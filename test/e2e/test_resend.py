@@ -241,6 +241,24 @@ def test_what_was_answered_in_part_is_not(scene, first):
     assert one.client.read_refusal().sqlstate == "57P05"
 
 
+def test_what_was_refused_before_it_is_not_said_twice(scene):
+    """A statement of [statements] that is only prepared arrives together with another one."""
+    one = scene(track_statements=100)
+    one.client.send(query("SELECT 1, 1"))
+    one.server.expect("Q")
+    one.is_answered(one.server)
+    (row,) = one.weir.admin("SHOW STATEMENTS")
+    one.weir.sections["statements"] = {row["digest"]: "block=1"}
+    one.weir.reload()
+    one.client.send(b"".join((parse("SELECT 1, 1", "s"), describe("S", "s"), sync(), *PREPARED)))
+    for kind in "PBES":
+        one.server.expect(kind)
+    one.server.send(IDLE_OVER)
+    one.server.close()
+    assert one.client.read_result().error["C"] == "42501"
+    assert one.client.read_refusal().sqlstate == "57P05"
+
+
 # -- transactions ----------------------------------------------------------------------------------
 
 

@@ -194,6 +194,32 @@ def test_several_logins_of_one_pool_are_under_way(pgweir, fake_server):
         other.expect("Q")
 
 
+def test_a_server_that_is_too_many_when_it_has_logged_in_is_no_failure(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", default_pool_size=3)
+    first = weir.wire().startup()
+    server = far.accept().login()
+    first.finish_login("alice")
+    second, third = weir.client(), weir.client()
+    first.send(query("SELECT 1"))
+    server.expect("Q")
+    second.send(query("SELECT 2"))
+    slow = far.accept()
+    third.send(query("SELECT 3"))
+    other = far.accept()
+    weir.reload(default_pool_size=1)
+    server.close()
+    first.wait_closed()
+    slow.login()  # two servers where one is allowed
+    slow.expect("X")
+    other.login()
+    for client, number in ((second, "2"), (third, "3")):
+        other.expect("Q")
+        other.send(fake.answer(number))
+        assert client.read_result().rows == [[number]]
+    assert not [line for line in weir.warnings if "cannot be reached" in line]
+
+
 def test_what_the_startup_packet_says(pgweir, fake_server):
     far = fake_server()
     weir = pgweir(databases={"app": f"{far.entry} dbname=other user=forced password=x"
@@ -294,6 +320,30 @@ def test_clients_never_get_the_servers_key(pgweir, fake_server):
     far.accept().login()
     client.finish_login("alice")
     assert client.key != fake.KEY
+
+
+def welcome_with_warnings(far):
+    server = far.accept()
+    server.send(fake.notice("a password will expire soon", "01000", "WARNING"),
+                fake.notice("MD5 is deprecated", "01000", "WARNING"), fake.notice("a greeting"))
+    server.welcome()
+    return server
+
+
+def test_each_warning_of_a_login_is_logged_once(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
+    first = weir.wire().startup()
+    server = welcome_with_warnings(far)
+    first.finish_login("alice")
+    for client in (first, weir.client()):
+        client.send(query("BEGIN"))
+        if client is not first:
+            server = welcome_with_warnings(far)
+        server.expect("Q")
+    said = [line.partition("at login: ")[2] for line in weir.warnings]
+    assert said == ["a password will expire soon", "MD5 is deprecated"]
+    assert "a greeting" not in weir.log
 
 
 def test_connect_query_runs_before_anything_else(pgweir, fake_server):

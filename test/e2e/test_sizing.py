@@ -67,23 +67,19 @@ def load(weir, statement, clients=16):
 
 
 def grow(weir, to=8):
-    seen = set()
-
     def is_grown():
         assert servers(weir) <= to
-        seen.add(size(weir))
         return size(weir) == to
 
     with load(weir, SLEEP) as failures:
         wait_until(lambda: failures or is_grown(), 75, f"a size of {to}")
         wait_until(lambda: failures or servers(weir) == to, 20, f"{to} servers")
-    return seen
 
 
 @pytest.mark.parametrize("loops", (1, 3))
 def test_it_grows_while_clients_wait_and_no_further_than_its_bound(sized, loops):
     weir = sized(loops=loops)
-    assert grow(weir) >= {3, 8}
+    grow(weir)
     told = changes(weir)
     assert [change for change in told if "clients wait" in change[2]]
     for (_, after, _), (before, _, _) in zip(told, told[1:]):
@@ -238,7 +234,8 @@ def test_a_pool_that_is_too_large(pgweir):
 
 @pytest.mark.parametrize("mode", ("session", "statement"))
 def test_advice_in_other_modes(pgweir, mode):
-    weir = pgweir(pool_mode=mode, default_pool_size=20)
+    # However slow a login is, no wait is long.
+    weir = pgweir(pool_mode=mode, default_pool_size=20, queue_target=600)
     for _ in range(400):
         with weir.wire() as wire:
             wire.login()

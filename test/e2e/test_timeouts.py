@@ -37,7 +37,7 @@ def test_query_timeout(pgweir, settings, mode):
 
 
 def test_query_timeout_is_not_for_idle_transactions(pgweir):
-    weir = pgweir(pool_mode="transaction", query_timeout="0.3", idle_transaction_timeout="2")
+    weir = pgweir(pool_mode="transaction", query_timeout=5, idle_transaction_timeout=6)
     client = weir.client()
     client.query("BEGIN")
     ends_with(client, "25P03", "idle transaction timeout")

@@ -25,7 +25,7 @@ from .kit.wire import Refused, query
 # Tables whose rows change from one moment to the next.
 RESTLESS = {"MEM", "SOCKETS", "ACTIVE_SOCKETS", "STATS", "STATS_TOTALS", "STATS_AVERAGES", "TOTALS",
             "CLIENTS", "SERVERS", "LOOPS", "AUDIT", "LISTS", "POOLS", "HISTORY", "LATENCY", "STATEMENTS",
-            "APPLICATIONS", "EVENTS", "EVENTS_TOTALS", "TRANSACTIONS"}
+            "ADVICE", "APPLICATIONS", "EVENTS", "EVENTS_TOTALS", "TRANSACTIONS"}
 
 
 @pytest.fixture

@@ -4,14 +4,20 @@
 
 packages_build="gcc libc6-dev make autoconf automake pkg-config libevent-dev libssl-dev libc-ares-dev
 	libidn-dev uthash-dev"
-packages_postgresql="postgresql-15 postgresql-client-15"
+# The PostgreSQL of this release of Debian or Ubuntu.
+debian_postgresql=$(
+	# shellcheck disable=SC1091
+	. /etc/os-release 2>/dev/null
+	case ${VERSION_ID:-sid} in 13) echo 17 ;; 24.04) echo 16 ;; sid) echo 18 ;; *) echo 15 ;; esac
+)
+packages_postgresql="postgresql-$debian_postgresql postgresql-client-$debian_postgresql"
 packages_outside="libpam0g-dev libldap-dev" # for --with-pam and --with-ldap
 packages_package="debhelper debootstrap dpkg-dev lintian"
 packages_drivers="python3-venv php-cli php-pgsql php-doctrine-dbal ruby-activerecord ruby-pg"
 packages_prometheus=prometheus # 19 MB to download, 96 MB on the disk
 packages_probes="systemtap-sdt-dev gdb bpftrace binutils"
 packages_page=chromium-headless-shell # 100 MB
-packages_test="cmark-gfm mandoc pgcli slapd openssl haproxy keepalived nftables iproute2 curl check libpq-dev python3 python3-cryptography python3-pytest python3-psycopg python3-asyncpg python3-pg8000 python3-yaml postgresql-plperl-15 postgresql-plpython3-15"
+packages_test="cmark-gfm mandoc pgcli slapd openssl haproxy keepalived nftables iproute2 curl check libpq-dev python3 python3-cryptography python3-pytest python3-psycopg python3-asyncpg python3-pg8000 python3-yaml postgresql-plperl-$debian_postgresql postgresql-plpython3-$debian_postgresql"
 
 # Prints which of these packages are missing. Prints nothing on systems without dpkg.
 missing_packages()

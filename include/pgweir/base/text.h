@@ -17,7 +17,6 @@
 /* Copies as much as fits, with a terminating zero. false: it was truncated. */
 bool text_copy(char *out, size_t size, const char *text);
 
-
 static inline bool text_same(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);

@@ -119,7 +119,6 @@ int listener_fd(const struct listener *listener, size_t index, struct address *a
 /* Returns the port of the first TCP socket (tests bind to port 0). 0 = none. */
 uint16_t listener_port(const struct listener *listener);
 
-
 bool listener_is_resting(const struct listener *listener);
 
 #endif

@@ -63,6 +63,7 @@ struct tally {
 	atomic_uint pinned_count;  /* of a pool: servers that stay with their clients, or may */
 	atomic_uint blocked_count; /* of a cap: pools that it blocks */
 	atomic_uint granted;       /* of a host: pool_note_slots(); 0: not known */
+	atomic_uint allowed;       /* meanwhile; 0: not said yet */
 	atomic_uint want_count;
 	atomic_uint want_number;      /* how many wants there have been so far */
 	struct limit_met servers_met; /* of a cap: its limit on servers */

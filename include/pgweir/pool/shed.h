@@ -28,7 +28,8 @@ struct shed_rule {
 };
 
 struct shed {
-	bool is_shedding;
+	bool is_shedding, is_held;
+	usec_t began_at;  /* a wait before that does not count */
 	usec_t turned_at; /* since when the opposite of `is_shedding` seems right; 0: it does not */
 	usec_t refused_at;
 	usec_t window_at; /* windows of an interval, in which is counted who is served */

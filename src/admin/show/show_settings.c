@@ -534,7 +534,7 @@ static bool next_setting(struct cursor *cursor, void *at)
 /* The column has the setting's name: see request_columns(). */
 const struct show show_setting = { .item = "",
 	                           .next = next_setting,
-	                           .columns = { &setting_columns[1], 1 } };
+	                           .columns = { .at = &setting_columns[1], .count = 1 } };
 
 /* ---- PENDING ---- */
 

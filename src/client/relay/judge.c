@@ -159,12 +159,11 @@ static void note_wants(struct client *client, const struct frame *frame, struct 
 }
 
 /* A frame of a client without a server is refused, which is answered here. */
-static enum judgement refuse_alone(struct client *client, char type, const struct err *err,
-                                   struct batch *batch)
+static enum judgement refuse_alone(struct client *client, const struct frame *frame,
+                                   struct bytes in, const struct err *err, struct batch *batch)
 {
-	statements_forget_unnamed(client, batch);
 	relay_begin_batch(client);
-	if (!relay_fail(client, type, err))
+	if (!relay_fail(client, frame, in, err, batch))
 		return JUDGE_END;
 	if (client->late)
 		late_begin_fail(client);
@@ -177,10 +176,12 @@ static enum judgement refuse_alone(struct client *client, char type, const struc
 static enum judgement refuse_unserved(struct client *client, const struct frame *frame,
                                       struct bytes in, const struct err *err, struct batch *batch)
 {
-	if (relay_may_fail_for(client, frame, in, err)) {
-		pool_drop_place(&client->borrower);
-		return refuse_alone(client, frame->type, err, batch);
-	}
+	pool_drop_place(&client->borrower);
+	if (relay_is_for_queue(err) && in.count < frame->length &&
+	    frame->length <= STREAM_AHEAD_MAX)
+		return JUDGE_MORE; /* then it shows what it begins */
+	if (relay_may_fail_for(client, frame, in, err))
+		return refuse_alone(client, frame, in, err, batch);
 	client_turn_away(client, err);
 	return JUDGE_END;
 }
@@ -501,7 +502,7 @@ __attribute__((noinline)) static enum judgement judge_limits(struct client *clie
 	if (track_allows(client, frame, in, what, &err))
 		return JUDGE_SEND;
 	return client->state == CLIENT_ACTIVE ? statements_refuse(client, frame->type, &err, batch)
-	                                      : refuse_alone(client, frame->type, &err, batch);
+	                                      : refuse_alone(client, frame, in, &err, batch);
 }
 
 static inline enum judgement judge(struct client *client, const struct frame *frame,
@@ -516,6 +517,8 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 
 	if (is_decided(client, request, frame, in, features, &judgement))
 		return judgement;
+	if (client->state != CLIENT_ACTIVE && stream_unsent(&client->stream))
+		return JUDGE_WAIT;
 	if (is_limited && client->state != CLIENT_ACTIVE)
 		judgement = judge_limits(client, frame, in, batch, &what);
 	if (judgement != JUDGE_SEND)

@@ -22,18 +22,19 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
-#define BIND_BODY "\0\0\0\0\0\0\0\0" /* no portal, no statement, no formats, no values */
-#define EXECUTE_BODY "\0\0\0\0\0"    /* no portal, all rows */
-#define CLOSE_SIZE 2                 /* 'P' or 'S', no name */
+/* Each with the zero at the end of a literal. */
+#define BIND_BODY "\0\0\0\0\0\0\0" /* no portal, no statement, no formats, no values */
+#define EXECUTE_BODY "\0\0\0\0"    /* no portal, all rows */
+#define CLOSE_SIZE 2               /* 'P' or 'S', no name */
 
 /* What follows a text in the messages. */
 static const struct {
 	char no_types[2]; /* of the Parse */
-	MESSAGE_FIXED(sizeof(BIND_BODY) - 1) bind;
-	MESSAGE_FIXED(sizeof(EXECUTE_BODY) - 1) execute;
+	MESSAGE_FIXED(sizeof(BIND_BODY)) bind;
+	MESSAGE_FIXED(sizeof(EXECUTE_BODY)) execute;
 } behind = { { 0 },
-	     MESSAGE_FIXED_INIT('B', sizeof(BIND_BODY) - 1, BIND_BODY),
-	     MESSAGE_FIXED_INIT('E', sizeof(EXECUTE_BODY) - 1, EXECUTE_BODY) };
+	     MESSAGE_FIXED_INIT('B', sizeof(BIND_BODY), BIND_BODY),
+	     MESSAGE_FIXED_INIT('E', sizeof(EXECUTE_BODY), EXECUTE_BODY) };
 
 /* And what follows all of them. */
 static const struct {
@@ -62,15 +63,15 @@ struct late_begin {
 #define ANSWER(tag, status)                                                                   \
 	{                                                                                     \
 		(const char *)&(ANSWER_TYPE(tag)){ MESSAGE_FIXED_INIT('C', sizeof(tag), tag), \
-			                           MESSAGE_FIXED_INIT('Z', 1, status) },      \
+			                           MESSAGE_FIXED_INIT('Z', 1, { status }) },  \
 		    sizeof(ANSWER_TYPE(tag))                                                  \
 	}
 
 static const struct bytes answers[] = {
-	[SQL_BLOCK_BEGIN] = ANSWER("BEGIN", "T"),
-	[SQL_BLOCK_START] = ANSWER("START TRANSACTION", "T"),
-	[SQL_BLOCK_COMMIT] = ANSWER("COMMIT", "I"),
-	[SQL_BLOCK_ROLLBACK] = ANSWER("ROLLBACK", "I"),
+	[SQL_BLOCK_BEGIN] = ANSWER("BEGIN", 'T'),
+	[SQL_BLOCK_START] = ANSWER("START TRANSACTION", 'T'),
+	[SQL_BLOCK_COMMIT] = ANSWER("COMMIT", 'I'),
+	[SQL_BLOCK_ROLLBACK] = ANSWER("ROLLBACK", 'I'),
 };
 
 const struct sql_block *late_begin_block(const struct client *client)

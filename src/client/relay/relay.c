@@ -179,13 +179,20 @@ static inline bool respell_params(struct client *client)
 	return client->params == client->borrower.server->session.params || tell_spelling(client);
 }
 
+/* Without a server: it must read what it was answered before more is read of it. */
+static bool may_read_without(struct client *client)
+{
+	if (!stream_unsent(&client->stream))
+		return true;
+	stream_want(&client->stream, WANT_NOTHING); /* on_flushed() reads again */
+	return false;
+}
+
 /* Without a server: handles input that was buffered in the meantime. */
 static void read_on_without(struct client *client)
 {
-	if (stream_unsent(&client->stream)) {
-		stream_want(&client->stream, WANT_NOTHING); /* on_flushed() reads again */
+	if (!may_read_without(client))
 		return;
-	}
 	client_read_on(client);
 	drain_look(client);
 }
@@ -327,11 +334,18 @@ static bool begins_block(const struct client *client, const struct frame *frame,
 	return route_frame_text(client, frame, in, &text) && !sql_is_no_block(text);
 }
 
-bool relay_fail(struct client *client, char type, const struct err *err)
+bool relay_fail(struct client *client, const struct frame *frame, struct bytes in,
+                const struct err *err, struct batch *batch)
 {
+	struct bytes body = client_received(in, frame);
 	struct buf out = { 0 };
+	char type = frame->type;
 	bool is_sent;
 
+	/* As PostgreSQL drops the unnamed statement. */
+	if (type == 'Q' || (type == 'P' && body.count && !body.at[0]))
+		statements_forget_unnamed(client, batch);
+	batch->is_answered = true;
 	message_err(&out, "ERROR", err);
 	client_note_said(client, err, "ERROR");
 	if (type == 'Q' || type == 'F' || type == 'S')
@@ -345,11 +359,15 @@ bool relay_fail(struct client *client, char type, const struct err *err)
 }
 
 /* The message that the client waits with fails, and it waits no longer. */
-static void fail_waiting(struct client *client, const struct frame *frame, const struct err *err)
+static void fail_waiting(struct client *client, const struct frame *frame, struct bytes in,
+                         const struct err *err)
 {
+	struct batch batch;
+
+	batch_begin(&batch);
 	pool_give_up(&client->borrower);
 	pool_drop_place(&client->borrower);
-	if (!relay_fail(client, frame->type, err))
+	if (!relay_fail(client, frame, in, err, &batch))
 		return;
 	if (!client->is_skipping) {
 		client->frame_left = frame->length;
@@ -373,15 +391,15 @@ bool relay_cancel_waiting(struct client *client)
 	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK || begins_block(client, &frame, in))
 		return true;
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
-	fail_waiting(client, &frame, &err);
+	fail_waiting(client, &frame, in, &err);
 	return true;
 }
 
 bool relay_may_fail_for(const struct client *client, const struct frame *frame, struct bytes in,
                         const struct err *err)
 {
-	return (err->reason == CLOSE_QUEUE_FULL || err->reason == CLOSE_SHED) &&
-	       in.count >= frame->length && !begins_block(client, frame, in);
+	return relay_is_for_queue(err) && in.count >= frame->length &&
+	       !begins_block(client, frame, in);
 }
 
 void relay_refused(struct client *client, const struct err *err)
@@ -391,7 +409,7 @@ void relay_refused(struct client *client, const struct err *err)
 
 	if (client->state == CLIENT_WAITING && frame_peek(in, UINT32_MAX, &frame) == WIRE_OK &&
 	    relay_may_fail_for(client, &frame, in, err))
-		fail_waiting(client, &frame, err);
+		fail_waiting(client, &frame, in, err);
 	else
 		client_turn_away(client, err);
 }
@@ -504,7 +522,8 @@ bool relay_input(struct client *client, struct bytes in)
 		return false;
 	}
 	if (client->state != CLIENT_ACTIVE)
-		return client->state == CLIENT_IDLE || client->state == CLIENT_LATE;
+		return (client->state == CLIENT_IDLE || client->state == CLIENT_LATE) &&
+		       may_read_without(client);
 	if (stream_unsent(&server->wire.stream) == 0 && judgement != JUDGE_WAIT) {
 		if (server->wire.is_ready && !session_keeps_server(client) &&
 		    client->frame_left == 0)

@@ -45,6 +45,12 @@ void relay_end_batch(struct client *client, char status);
  */
 bool relay_get_server(struct client *client, struct err *err);
 
+/* Whether the wait queue is too long. */
+static inline bool relay_is_for_queue(const struct err *err)
+{
+	return err->reason == CLOSE_QUEUE_FULL || err->reason == CLOSE_SHED;
+}
+
 /*
  * Whether an error ends only this message, which no server has got, and not the connection: the
  * wait queue is too long, and a client that connected again would only cost more. Not if the
@@ -59,11 +65,9 @@ void relay_refused(struct client *client, const struct err *err);
 /* The client's server was lost when it owed nothing of the session: it continues without one. */
 void relay_go_on_without(struct client *client);
 
-/*
- * A message of this type, which no server has got, fails with this error, which is answered here.
- * false: the client was closed.
- */
-bool relay_fail(struct client *client, char type, const struct err *err);
+/* A message that no server has got fails, which is answered here. false: the client was closed. */
+bool relay_fail(struct client *client, const struct frame *frame, struct bytes in,
+                const struct err *err, struct batch *batch);
 
 /* Cancels in CLIENT_WAITING: the request is answered with an error here. */
 bool relay_cancel_waiting(struct client *client);

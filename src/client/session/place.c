@@ -57,12 +57,10 @@ static struct timer_queue *limit_of(const struct client *client)
 	                        on_place_due);
 }
 
-/* It may have waited for its server already. */
 void place_await(struct client *client)
 {
 	pool_await_place(&client->borrower);
-	timer_set(&client->timer, limit_of(client),
-	          client->borrower.waiting_since - client->borrower.waited);
+	timer_set(&client->timer, limit_of(client), client->borrower.waiting_since);
 	stream_want(&client->stream, WANT_END);
 }
 

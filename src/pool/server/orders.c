@@ -257,7 +257,7 @@ static bool give(struct server *server, const struct order *order)
 		break;
 	case SENT_AT_REST:
 		begin(server, order->kind);
-		/* fall through */
+		__attribute__((fallthrough));
 	default:
 		is_sent = add_order(server, order, out) && buf_ok(out) &&
 		          stream_send(&server->wire.stream, buf_bytes(out));

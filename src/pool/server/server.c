@@ -589,7 +589,9 @@ void server_close(struct server *server, const struct err *err)
 {
 	const struct server_ops *ops = server->site->ops;
 	struct borrower *borrower = server->lease.borrower;
-	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
+	/* a login that is done has not failed, whatever the pool closes the server for then */
+	bool was_new =
+	    server->state == SERVER_CONNECTING || (server->state == SERVER_LOGIN && server->login);
 	struct err reason = *err; /* err may point into an object that is freed below: copy it */
 	bool got_fatal = server_got_fatal(server);
 	bool is_unsent = is_before_all(server);

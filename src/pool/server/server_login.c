@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/hash.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
@@ -312,6 +313,28 @@ static enum frame_fate refused_login(struct server *server, struct bytes body)
 	return FRAME_STOP;
 }
 
+/*
+ * That a role's password expires soon, or is kept as MD5, is said at each login, to us alone. Once
+ * is enough: each WARNING has a bit by its text.
+ */
+static enum frame_fate notice_frame(struct server *server, struct bytes body)
+{
+	const struct hash_key no_key = { { 0 } };
+	struct report report = { 0 };
+	uint64_t bit;
+
+	if (fields_report(body, &report) != WIRE_OK)
+		return server_close_with(server, ERR_PROTOCOL, "broken NoticeResponse"), FRAME_STOP;
+	if (!report.verbatim || strcmp(report.verbatim, "WARNING") != 0 || server->site->is_watch)
+		return FRAME_DROP;
+	bit = UINT64_C(1) << hash_bytes(&no_key, report.text, strlen(report.text)) % 64;
+	if (!(server->site->warnings & bit))
+		log_warning(&server->log, "server says at login: %s%s%s", report.text,
+		            report.detail ? ": " : "", report.detail ? report.detail : "");
+	server->site->warnings |= bit;
+	return FRAME_DROP;
+}
+
 static enum frame_fate report_frame(struct server *server, struct bytes body)
 {
 	const char *name, *value;
@@ -377,7 +400,7 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 	case 'Z':
 		return first_ready(server, body);
 	case 'N':
-		return FRAME_DROP;
+		return notice_frame(server, body);
 	default:
 		server_close_with(server, ERR_PROTOCOL,
 		                  "unexpected message from server during login");

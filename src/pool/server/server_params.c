@@ -107,8 +107,13 @@ static bool file_now(struct server *server, const char *name, const char *value)
 	bool is_news = strcmp(had ? had : normal ? normal : "", value) != 0;
 	bool is_session = is_of_session(server, &pair);
 
-	/* In another encoding, but it is what we have just set. */
-	if (is_session && had && pair.value && !is_native(server, server->session.params, value))
+	/*
+	 * In another encoding, but it is what we have just set. While we set them, the report of
+	 * the encoding itself may come later.
+	 */
+	if (is_session && had && pair.value && !bytes_are_ascii(bytes_text(value)) &&
+	    ((server->orders.running == ORDER_REPLAY && !bytes_are_ascii(bytes_text(had))) ||
+	     !is_native(server, server->session.params, value)))
 		return is_news;
 	if (server->orders.running == ORDER_CONNECT) { /* connect_query sets defaults */
 		check_map(server, params_change(table, &server->session.baseline, name, value));

@@ -357,7 +357,7 @@ class Wire(Channel):
                 self._authenticate(got.body, user, password)
             elif got.type == "S":
                 name, value = got.body[:-1].split(b"\0")
-                self.parameters[name.decode()] = value.decode()
+                self.parameters[name.decode()] = value.decode(errors="surrogateescape")
                 self.told.append(name.decode())
             elif got.type == "K":
                 self.key = got.body

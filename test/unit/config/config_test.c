@@ -116,8 +116,8 @@ START_TEST(config_warns_of_what_comes_twice)
 				   "[databases]\na = host=two\n* = host=two\n"
 				   "[users]\nu = pool_size=2\n[peers]\n01 = host=b\n";
 	static const char *const texts[] = {
-		"f.ini:3: setting \"listen_port\" is set twice, the value in line 2 is "
-		"ignored",
+		("f.ini:3: setting \"listen_port\" is set twice, the value in line 2 is "
+		 "ignored"),
 		"f.ini:12: database \"a\" is defined twice, line f.ini:5 is ignored",
 		"f.ini:13: database \"*\" is defined twice, line f.ini:6 is ignored",
 		"f.ini:15: user \"u\" is defined twice, line f.ini:8 is ignored",
@@ -180,8 +180,8 @@ START_TEST(config_takes_the_nearest_value)
 	static const char *const texts[] = {
 		"f.ini:2: setting \"verbose\": must be from 0 to 3, 3 is used",
 		"f.ini:3: setting \"default_pool_size\": must be at least 0, 0 is used",
-		"f.ini:5: database \"a\": pool_size: must be at most 2147483647, 2147483647 is "
-		"used",
+		("f.ini:5: database \"a\": pool_size: must be at most 2147483647, 2147483647 is "
+		 "used"),
 	};
 	struct problems problems = { 0 };
 	const struct config *config = config_parse(bytes_text(text), "f.ini", &problems);

@@ -238,7 +238,7 @@ END_TEST
 
 START_TEST(records_carry_all_sizes)
 {
-	static const size_t sizes[] = { 1, 2, 100, 16383, 16384, 16385, 32768, 100000 };
+	static const size_t sizes[] = { 1, 2, 100, 1023, 1024, 16383, 16384, 16385, 32768, 100000 };
 	static const size_t pieces[] = { 1, 7, 5000, 16384, 400000 };
 	static char data[100000];
 

@@ -183,6 +183,8 @@ static const struct {
 	{ "analyse t", true },
 	{ "CLUSTER", true },
 	{ "REINDEX TABLE t", true },
+	{ "REPACK (CONCURRENTLY) t", true },
+	{ "WAIT FOR LSN '0/306EE20'", false },
 	{ "CHECKPOINT", true },
 };
 

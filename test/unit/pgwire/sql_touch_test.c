@@ -45,6 +45,8 @@ static const struct {
 	{ "WITH x AS (SELECT 1) SELECT * FROM x", "W" },
 	{ "SHOW work_mem", "" },
 	{ "VACUUM", "" },
+	{ "REPACK (CONCURRENTLY) t USING INDEX i", "" },
+	{ "WAIT FOR LSN '0/306EE20' WITH (MODE 'standby_replay', NO_THROW)", "" },
 	{ "GRANT SELECT ON t TO u", "" },
 	{ "SELECT (1 + 2) / (3)", "" },
 	{ "SELECT 'set_config(' || \"set_config\" FROM t", "" },

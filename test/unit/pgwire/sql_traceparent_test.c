@@ -60,7 +60,7 @@ START_TEST(trace_is_found)
 	if (!cases[_i].is_found)
 		return;
 	ck_assert_uint_eq(value.count, SQL_TRACEPARENT_SIZE);
-	ck_assert(memcmp(value.at + 2, TRACE + 2, SQL_TRACEPARENT_SIZE - 2) == 0);
+	ck_assert(memcmp(value.at + 2, &TRACE[2], SQL_TRACEPARENT_SIZE - 2) == 0);
 }
 END_TEST
 
@@ -75,10 +75,10 @@ START_TEST(trace_at_every_cut)
 
 		memcpy(copy, cases[_i].text, count);
 		if (sql_traceparent(bytes_of(copy, count), &value))
-			unit_expect(memcmp(value.at + 2, TRACE + 2, SQL_TRACEPARENT_SIZE - 2) == 0);
+			unit_expect(memcmp(value.at + 2, &TRACE[2], SQL_TRACEPARENT_SIZE - 2) == 0);
 		memcpy(copy, cases[_i].text + size - count, count);
 		if (sql_traceparent(bytes_of(copy, count), &value))
-			unit_expect(memcmp(value.at + 2, TRACE + 2, SQL_TRACEPARENT_SIZE - 2) == 0);
+			unit_expect(memcmp(value.at + 2, &TRACE[2], SQL_TRACEPARENT_SIZE - 2) == 0);
 		free(copy);
 	}
 }

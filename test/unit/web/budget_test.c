@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * web/web_priv.h: the budget
+ * web/web_priv.h: the budget, and readers that have one of their own
  */
 #include "../../../src/web/web_priv.h"
 
@@ -97,6 +97,45 @@ START_TEST(rest_is_not_kept)
 }
 END_TEST
 
+/* ---- readers ---- */
+
+static void on_piece(void *arg, enum reader_result result, struct bytes piece)
+{
+	(void)result;
+	(void)piece;
+	loop_stop(arg);
+}
+
+static void on_no_piece(void *arg, enum reader_result result, struct bytes piece)
+{
+	(void)arg;
+	(void)result;
+	(void)piece;
+	ck_abort_msg("a piece that was not paid for");
+}
+
+START_TEST(a_probe_waits_for_no_table)
+{
+	struct loop *loop = loop_new(NULL);
+	struct reader *table, *probe;
+	struct readers readers = { 0 };
+	struct budget own = { 0 };
+
+	ck_assert(loop_take_letters(loop, NULL));
+	readers_init(&readers, NULL, loop, loop);
+	budget_spend(&readers.budget, loop_now(loop), 3600 * USEC_PER_SEC);
+	table = reader_new(&readers, "NOTHING", on_no_piece, NULL);
+	probe = reader_new(&readers, "NOTHING", on_piece, loop);
+	probe->budget = &own;
+	reader_next(table);
+	reader_next(probe);
+	loop_run(loop);
+	ck_assert(table->is_away && !probe->is_away);
+	readers_done(&readers);
+	loop_free(&loop);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("web/budget");
@@ -105,6 +144,7 @@ int main(void)
 	tcase_add_loop_test(tests, a_fifth_of_the_time_and_no_less, 0, COUNT_OF(loads));
 	tcase_add_test(tests, small_tables_are_made_at_once);
 	tcase_add_test(tests, rest_is_not_kept);
+	tcase_add_test(tests, a_probe_waits_for_no_table);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

@@ -86,6 +86,7 @@ struct server_site {
 	const struct config_database *entry; /* of the snapshot in force */
 	struct server_limits limits;
 	bool cannot_clean;   /* PostgreSQL has refused the cleaning: server_cleaning_end() */
+	uint64_t warnings;   /* of logins that are in the log: a bit for each text */
 	bool is_followed;    /* session state follows clients from one of them to another */
 	struct hosts *hosts; /* where they are; of the pool in all loops */
 	/* the roles of the hosts, and what a host must be; NULL: not known, and any */
