@@ -11,6 +11,18 @@
 #define BATCH_PIECES 32
 #define BATCH_SIZE 1024
 
+/* What becomes of a frame. */
+enum judgement {
+	JUDGE_SEND,  /* send it to the server; if nothing else is to be done, it is not noted yet */
+	JUDGE_HEAD,  /* noted; `batch` has other bytes for the first *head: send the rest */
+	JUDGE_DROP,  /* send nothing of the frame itself; what is owed for it was noted */
+	JUDGE_MORE,  /* more bytes of the frame are needed */
+	JUDGE_WAIT,  /* leave it in the input; with a server: until batch.waits_for */
+	JUDGE_LEAVE, /* the client has sent Terminate */
+	JUDGE_MEMORY, /* there is no memory: the client is to be refused */
+	JUDGE_END     /* the client was refused or closed */
+};
+
 struct batch {
 	struct server *server; /* the destination; NULL: the bytes are dropped */
 	struct iovec pieces[BATCH_PIECES];
@@ -48,6 +60,12 @@ static inline void batch_begin(struct batch *batch)
 	batch->is_query = false;
 	batch->waits_for = LEDGER_WAIT_NOT;
 	batch->unnamed = batch->late = bytes_of(NULL, 0);
+}
+
+static inline enum judgement batch_wait(struct batch *batch, enum ledger_wait what)
+{
+	batch->waits_for = what;
+	return JUDGE_WAIT;
 }
 
 /* Adds bytes that stay in place until batch_send(). */

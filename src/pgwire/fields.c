@@ -166,6 +166,27 @@ enum wire_result fields_text(struct bytes body, const char **text)
 	return answer(bytes_take_text(&body, text) && body.count == 0);
 }
 
+bool fields_sql(const struct frame *frame, struct bytes in, const char **name, struct bytes *text)
+{
+	bool is_whole = in.count >= frame->length;
+	struct bytes body = bytes_of(in.at, is_whole ? frame->length : in.count);
+	const char *end;
+
+	body = bytes_skip(body, FRAME_HEADER_SIZE);
+	*name = "";
+	*text = bytes_of("", 0);
+	if ((frame->type != 'Q' && frame->type != 'P') ||
+	    (frame->type == 'P' && !bytes_take_text(&body, name)))
+		return false;
+	/* PostgreSQL refuses a Query with another zero, so none is searched for. */
+	if (frame->type == 'P')
+		end = body.count ? memchr(body.at, 0, body.count) : NULL;
+	else
+		end = body.count && !body.at[body.count - 1] ? body.at + body.count - 1 : NULL;
+	*text = bytes_of(body.at, end ? (size_t)(end - body.at) : body.count);
+	return end || !is_whole;
+}
+
 /* Whether this is a list of texts that ends with an empty text in its last byte. */
 static bool is_list(struct bytes list)
 {

@@ -431,6 +431,33 @@ def test_more_names_than_are_exposed(pgweir):
     assert client.query("EXECUTE s149").rows == [["149"]]
 
 
+def test_many_executes_in_one_text(pgweir, postgres):
+    """psycopg2.extras.execute_batch() as it is documented: PREPARE in a text of its own, pages of
+    EXECUTE, each in a transaction of its own and perhaps on another server."""
+    postgres.query("DROP TABLE IF EXISTS pages; CREATE TABLE pages (at int);"
+                   " GRANT ALL ON pages TO PUBLIC")
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1)
+    client, other = weir.client(), weir.client()
+    assert not client.query("BEGIN; SELECT 1").errors
+    assert not other.query("SELECT 1").errors
+    assert not client.query("COMMIT").errors
+    assert not client.query("PREPARE s (int) AS INSERT INTO pages VALUES ($1)").errors
+    pids = set()
+    for page in range(0, 8, 2):
+        result = client.query(f"EXECUTE s ({page});EXECUTE s ({page + 1})")
+        assert (result.tags, result.errors) == (["INSERT 0 1"] * 2, [])
+        pids.add(client.value("SELECT pg_backend_pid()"))
+        pids.add(other.value("SELECT pg_backend_pid()"))
+    assert len(pids) == 2
+    assert other.value("SELECT string_agg(at::text, ' ' ORDER BY at) FROM pages") == (
+        "0 1 2 3 4 5 6 7")
+    assert not client.query("BEGIN; EXECUTE s (8)").errors
+    assert client.query("EXECUTE s (9);EXECUTE s (10)").tags == ["INSERT 0 1"] * 2
+    assert not client.query("COMMIT; DEALLOCATE s").errors
+    assert client.query("EXECUTE s (0);EXECUTE s (1)").error["C"] == "26000"
+    assert other.value("SELECT count(*) FROM pages") == "11"
+
+
 def test_exposed_names_in_pieces_and_pipelines(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     client = weir.client()

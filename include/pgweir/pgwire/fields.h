@@ -56,6 +56,12 @@ uint32_t fields_columns(struct bytes body);
 /* A body that is one text: CommandComplete, Query, PasswordMessage. */
 enum wire_result fields_text(struct bytes body, const char **text);
 
+/*
+ * The text of a Query or Parse at the start of `in`, without its zero, as far as it has been
+ * received, and the name that a Parse gives it, else "". false: there is none, or another message.
+ */
+bool fields_sql(const struct frame *frame, struct bytes in, const char **name, struct bytes *text);
+
 enum auth_kind {
 	AUTH_OK = 0,
 	AUTH_CLEARTEXT = 3,

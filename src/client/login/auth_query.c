@@ -26,7 +26,7 @@
  * a client. It waits in the queue of a pool that only serves lookups, sends auth_query with the
  * user's name as a bound parameter, and gives the answer to all logins that wait for it.
  *
- *   WAITING --on_lent--> ASKING --on_ready--> DONE --end of the turn--> on_answer()
+ *   WAITING --on_lent--> ASKING --on_ready--> DONE --end of the turn--> take_answer()
  *      ^                   |
  *      +------- lost ------+   once: the server may have closed while it was idle
  *
@@ -39,16 +39,15 @@
  * client.
  */
 
-/* A login that waits for an answer. Lives inside its owner. All zeros: not waiting. */
-struct auth_wait {
-	TAILQ_ENTRY(auth_wait) node;
-	struct auth_lookup *lookup; /* NULL: not waiting */
-	/*
-	 * Called once, from the loop, never within a call of this module. answer: hold a reference
-	 * to keep it. NULL: *err is the error for the client.
-	 */
-	void (*on_answer)(struct auth_wait *wait, struct auth_answer *answer,
-	                  const struct err *err);
+/* The use of auth_query for one client. */
+struct auth_query {
+	struct client *client;
+	TAILQ_ENTRY(auth_query) node;
+	struct auth_lookup *lookup; /* that it waits for; or NULL */
+	struct auth_answer *answer; /* NULL: there is none yet */
+	bool is_kept;               /* the answer came from the cache: it may be out of date */
+	bool is_refused;            /* the answer has a name that no client may get */
+	char *claimed;              /* the name that the client sent */
 };
 
 enum auth_lookup_state {
@@ -57,7 +56,7 @@ enum auth_lookup_state {
 	AUTH_LOOKUP_DONE     /* the answer is given to the logins at the end of the turn */
 };
 
-TAILQ_HEAD(auth_wait_list, auth_wait);
+TAILQ_HEAD(auth_query_list, auth_query);
 TAILQ_HEAD(auth_lookup_list, auth_lookup);
 
 struct auth_lookup {
@@ -72,7 +71,7 @@ struct auth_lookup {
 	struct timer timer;
 	usec_t begun_at;
 	struct task task;
-	struct auth_wait_list waits;
+	struct auth_query_list waits;
 	struct auth_reply replies;
 	struct auth_answer *answer;
 	struct err err; /* state DONE and answer NULL: what the clients get */
@@ -118,15 +117,19 @@ static void auth_lookup_free(struct auth_lookup *lookup)
 	free(lookup);
 }
 
+/* answer NULL: *err is the error for the client. */
+static void take_answer(struct auth_query *auth_query, struct auth_answer *answer,
+                        const struct err *err);
+
 static void answer_waits(struct task *task)
 {
 	struct auth_lookup *lookup = container_of(task, struct auth_lookup, task);
-	struct auth_wait *wait;
+	struct auth_query *wait;
 
 	while ((wait = TAILQ_FIRST(&lookup->waits))) {
 		TAILQ_REMOVE(&lookup->waits, wait, node);
 		wait->lookup = NULL;
-		wait->on_answer(wait, lookup->answer, &lookup->err);
+		take_answer(wait, lookup->answer, &lookup->err);
 	}
 	auth_lookup_free(lookup);
 }
@@ -437,53 +440,36 @@ static bool begin_lookup(struct auth_lookup *lookup, const struct question *ques
 	return false;
 }
 
-enum auth_lookup_result {
-	AUTH_LOOKUP_KEPT,  /* *answer is one reference, which the caller owns */
-	AUTH_LOOKUP_WAITS, /* on_answer() will be called */
-	AUTH_LOOKUP_FAILED /* *err is the error for the client */
-};
-
 /*
- * Looks for a cached answer, joins a running query, or begins one. wait->on_answer must be
- * set. The texts of the question are copied; only its database is kept by pointer.
+ * Joins a running query, or begins one. Owns the key from now on. The texts of the question are
+ * copied; only its database is kept by pointer. false: *err is the error for the client.
  */
-static enum auth_lookup_result auth_lookups_ask(struct auth_lookups *lookups,
-                                                const struct question *question,
-                                                struct auth_wait *wait, struct auth_answer **answer,
-                                                struct err *err)
+static bool await_answer(struct auth_query *auth_query, struct auth_lookup_key *key,
+                         const struct question *question, struct err *err)
 {
+	struct auth_lookups *lookups = auth_query->client->clients->lookups;
 	struct auth_lookup *lookup;
-	struct auth_lookup_key key;
 
-	if (!auth_lookup_key_make(&key, question)) {
-		err_set(err, ERR_MEMORY, "out of memory");
-		return AUTH_LOOKUP_FAILED;
-	}
-	*answer = auth_cache_find(&lookups->answers, &key);
-	TABLE_FIND(hh, &lookups->pools->secret, lookups->under_way, key.text.at, key.text.count,
+	TABLE_FIND(hh, &lookups->pools->secret, lookups->under_way, key->text.at, key->text.count,
 	           lookup);
-	if (*answer || lookup) {
-		auth_lookup_key_done(&key);
+	if (lookup) {
+		auth_lookup_key_done(key);
 	} else {
-		lookup = auth_lookup_new(lookups, &key);
-		if (!lookup) {
-			err_set(err, ERR_MEMORY, "out of memory");
-			return AUTH_LOOKUP_FAILED;
-		}
+		lookup = auth_lookup_new(lookups, key);
+		if (!lookup)
+			return err_set(err, ERR_MEMORY, "out of memory");
 		if (!begin_lookup(lookup, question, err)) {
 			auth_lookup_free(lookup);
-			return AUTH_LOOKUP_FAILED;
+			return false;
 		}
 	}
-	if (*answer)
-		return AUTH_LOOKUP_KEPT;
-	wait->lookup = lookup;
-	TAILQ_INSERT_TAIL(&lookup->waits, wait, node);
-	return AUTH_LOOKUP_WAITS;
+	auth_query->lookup = lookup;
+	TAILQ_INSERT_TAIL(&lookup->waits, auth_query, node);
+	return true;
 }
 
-/* Stops waiting. The last login that stops ends the query. No effect if `wait` is not waiting. */
-static void auth_lookups_give_up(struct auth_wait *wait)
+/* Stops waiting. The last login that stops ends the query. No effect if it is not waiting. */
+static void give_up(struct auth_query *wait)
 {
 	struct auth_lookup *lookup = wait->lookup;
 
@@ -494,15 +480,6 @@ static void auth_lookups_give_up(struct auth_wait *wait)
 	/* A lookup that is DONE frees itself when all logins have got the answer. */
 	if (TAILQ_EMPTY(&lookup->waits) && lookup->state != AUTH_LOOKUP_DONE)
 		auth_lookup_free(lookup);
-}
-
-/*
- * Authentication by this answer failed: drops it from the cache, so that the next login
- * runs the query.
- */
-static void auth_lookups_disown(struct auth_lookups *lookups, struct auth_answer *answer)
-{
-	auth_cache_forget(&lookups->answers, answer);
 }
 
 /* ---- the set of lookups ---- */
@@ -545,15 +522,7 @@ void auth_lookups_free(struct auth_lookups **lookups)
 	*lookups = NULL;
 }
 
-/* The use of auth_query for one client. */
-struct auth_query {
-	struct client *client;
-	struct auth_wait wait;
-	struct auth_answer *answer; /* NULL: there is none yet */
-	bool is_kept;               /* the answer came from the cache: it may be out of date */
-	bool is_refused;            /* the answer has a name that no client may get */
-	char *claimed;              /* the name that the client sent */
-};
+/* ---- one client ---- */
 
 const char *auth_query_claimed(const struct client *client)
 {
@@ -578,7 +547,7 @@ void auth_query_free(struct client_login *login)
 	login->auth_query = NULL;
 	if (!auth_query)
 		return;
-	auth_lookups_give_up(&auth_query->wait);
+	give_up(auth_query);
 	auth_answer_release(&auth_query->answer);
 	free(auth_query->claimed);
 	free(auth_query);
@@ -695,9 +664,9 @@ static bool adopt(struct auth_query *auth_query)
 	return rename_user(client, name);
 }
 
-static void on_answer(struct auth_wait *wait, struct auth_answer *answer, const struct err *err)
+static void take_answer(struct auth_query *auth_query, struct auth_answer *answer,
+                        const struct err *err)
 {
-	struct auth_query *auth_query = container_of(wait, struct auth_query, wait);
 	struct client *client = auth_query->client;
 
 	if (!answer) {
@@ -705,7 +674,6 @@ static void on_answer(struct auth_wait *wait, struct auth_answer *answer, const 
 		return;
 	}
 	auth_query->answer = auth_answer_hold(answer);
-	auth_query->is_kept = false;
 	client_enter(client, CLIENT_AUTHENTICATION);
 	if (adopt(auth_query))
 		client->login->on_looked_up(client);
@@ -723,7 +691,6 @@ static struct auth_query *auth_query_of(struct client *client)
 	if (!auth_query)
 		return NULL;
 	auth_query->client = client;
-	auth_query->wait.on_answer = on_answer;
 	auth_query->claimed = strdup(login->user);
 	if (!auth_query->claimed) {
 		free(auth_query);
@@ -737,23 +704,23 @@ static enum auth_query_result ask_for(struct client *client, const struct questi
 {
 	struct auth_query *auth_query = auth_query_of(client);
 	struct auth_lookups *lookups = client->clients->lookups;
+	struct auth_lookup_key key;
 	struct err err;
 
-	if (!auth_query) {
+	if (!auth_query || !auth_lookup_key_make(&key, question)) {
 		client_refuse_for(client, CLOSE_MEMORY);
 		return AUTH_QUERY_OVER;
 	}
 	auth_answer_release(&auth_query->answer);
 	auth_query->is_refused = false;
-	switch (auth_lookups_ask(lookups, question, &auth_query->wait, &auth_query->answer, &err)) {
-	case AUTH_LOOKUP_KEPT:
-		auth_query->is_kept = true;
+	auth_query->answer = auth_cache_find(&lookups->answers, &key);
+	auth_query->is_kept = auth_query->answer != NULL;
+	if (auth_query->is_kept) {
+		auth_lookup_key_done(&key);
 		return adopt(auth_query) ? AUTH_QUERY_RENAMED : AUTH_QUERY_OVER;
-	case AUTH_LOOKUP_WAITS:
-		return AUTH_QUERY_LOOKING;
-	case AUTH_LOOKUP_FAILED:
-		break;
 	}
+	if (await_answer(auth_query, &key, question, &err))
+		return AUTH_QUERY_LOOKING;
 	client_fatal(client, &err);
 	return AUTH_QUERY_OVER;
 }
@@ -810,5 +777,5 @@ void auth_query_failed(struct client *client)
 	const struct auth_query *auth_query = client->login->auth_query;
 
 	if (auth_query && auth_query->answer && auth_query->is_kept)
-		auth_lookups_disown(client->clients->lookups, auth_query->answer);
+		auth_cache_forget(&client->clients->lookups->answers, auth_query->answer);
 }

@@ -406,45 +406,24 @@ static bool take_each(struct client *client, const char *options, bool ignores, 
 	return is_good && (result != WALK_BAD || ignores);
 }
 
+/* Keeps a copy of the value. */
+static bool take_text(char **text, const char *value, struct err *err)
+{
+	free(*text);
+	*text = strdup(value);
+	return *text || err_set(err, ERR_MEMORY, "out of memory");
+}
+
 static bool take_options(struct client *client, const char *value, struct err *err)
 {
 	if (!client->replication)
 		return take_each(client, value, is_ignored(client, "options"), err);
-	free(client->login->options);
-	client->login->options = strdup(value);
-	return client->login->options || err_set(err, ERR_MEMORY, "out of memory");
+	return take_text(&client->login->options, value, err);
 }
 
-/* take_first() has taken it already. */
-static bool is_taken(struct client *client, const char *name, const char *value, struct err *err)
+static bool take_application_name(struct client *client, const char *value, struct err *err)
 {
-	(void)client;
-	(void)name;
-	(void)value;
-	(void)err;
-	return true;
-}
-
-static bool take_user(struct client *client, const char *name, const char *value, struct err *err)
-{
-	(void)name;
-	free(client->login->user);
-	client->login->user = strdup(value);
-	return client->login->user || err_set(err, ERR_MEMORY, "out of memory");
-}
-
-static bool take_database(struct client *client, const char *name, const char *value,
-                          struct err *err)
-{
-	(void)name;
-	free(client->login->database);
-	client->login->database = strdup(value);
-	return client->login->database || err_set(err, ERR_MEMORY, "out of memory");
-}
-
-static bool take_application_name(struct client *client, const char *name, const char *value,
-                                  struct err *err)
-{
+	static const char name[] = "application_name";
 	char where[ADDRESS_TEXT_SIZE];
 	struct buf text = { 0 };
 	bool is_good;
@@ -460,27 +439,22 @@ static bool take_application_name(struct client *client, const char *name, const
 	return is_good;
 }
 
-static const struct {
-	const char *name;
-	bool (*take)(struct client *client, const char *name, const char *value, struct err *err);
-} takers[] = {
-	{ "user", take_user },
-	{ "database", take_database },
-	{ "options", is_taken },
-	{ "replication", is_taken },
-	{ "application_name", take_application_name },
-};
-
 static bool take_pair(struct client *client, const char *name, const char *value, struct err *err)
 {
+	struct client_login *login = client->login;
+
 	if (strncmp(name, "_pq_.", 5) == 0) {
-		buf_add_cstr(&client->login->unknown, name);
+		buf_add_cstr(&login->unknown, name);
 		return true;
 	}
-	for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++) {
-		if (strcmp(takers[i].name, name) == 0)
-			return takers[i].take(client, name, value, err);
-	}
+	if (strcmp(name, "options") == 0 || strcmp(name, "replication") == 0)
+		return true; /* take_first() has taken it */
+	if (strcmp(name, "user") == 0)
+		return take_text(&login->user, value, err);
+	if (strcmp(name, "database") == 0)
+		return take_text(&login->database, value, err);
+	if (strcmp(name, "application_name") == 0)
+		return take_application_name(client, value, err);
 	return take_parameter(client, name, value, err);
 }
 
@@ -525,12 +499,12 @@ static bool take_pairs(struct client *client, struct bytes packet, struct err *e
 	if (result == WALK_BAD)
 		return false;
 	if (!has_application_name && client->clients->config->application_name_add_host &&
-	    !take_application_name(client, "application_name", "", err))
+	    !take_application_name(client, "", err))
 		return false;
 	if (!client->login->user || !*client->login->user)
 		return err_close(err, CLOSE_NO_USER);
 	if (!client->login->database || !*client->login->database)
-		return take_database(client, "database", client->login->user, err);
+		return take_text(&client->login->database, client->login->user, err);
 	return true;
 }
 

@@ -87,21 +87,17 @@ static void count_batch(struct client *client, char status)
 static enum judgement judge_late(struct client *client, const struct frame *frame, struct bytes in,
                                  struct batch *batch)
 {
-	enum late_result result = late_begin_judge(client, frame, in);
+	enum judgement judgement = late_begin_judge(client, frame, in);
 
-	if (result == LATE_PASS)
-		return JUDGE_SEND;
-	if (result == LATE_MORE)
-		return JUDGE_MORE;
-	if (result == LATE_GONE)
-		return JUDGE_END;
-	batch->late = result == LATE_BEGUN ? frame_body(in, frame) : bytes_of(NULL, 0);
+	if (judgement != JUDGE_DROP)
+		return judgement;
+	batch->late = client->late ? frame_body(in, frame) : bytes_of(NULL, 0);
 	if (client_features(client) & CLIENT_IS_TRACKED)
 		track_answered(client, frame, in);
 	/* PostgreSQL drops the unnamed statement at any Query. */
 	statements_forget_unnamed(client, batch);
-	count_batch(client, result == LATE_BEGUN ? 'T' : 'I');
-	if (result == LATE_BEGUN)
+	count_batch(client, client->late ? 'T' : 'I');
+	if (client->late)
 		late_begin_arm(client);
 	else
 		client_idle_begin(client);
@@ -235,14 +231,8 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 		           : JUDGE_WAIT;
 	}
 	if (client->late && !late_begin_send(client, frame->type, batch))
-		return refuse_message(client, CLOSE_MEMORY);
+		return JUDGE_MEMORY;
 	return JUDGE_SEND;
-}
-
-static enum judgement wait_for(struct batch *batch, enum ledger_wait what)
-{
-	batch->waits_for = what;
-	return JUDGE_WAIT;
 }
 
 /*
@@ -254,58 +244,8 @@ static enum judgement judge_with_hosts(const struct client *client, struct batch
 	/* It may begin the next transaction, which need not be a read. */
 	if (!ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY) &&
 	    route_is_for_now(client))
-		return wait_for(batch, LEDGER_WAIT_READY);
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	return JUDGE_SEND;
-}
-
-/* Handles a frame of a client with prepared statements. *is_noted: it is in the ledger. */
-static enum judgement judge_statements(struct client *client, const struct frame *frame,
-                                       struct bytes in, struct batch *batch, size_t *head,
-                                       bool *is_noted)
-{
-	if (!statements_concern(client, frame, in, batch) || !statements_follow(client))
-		return JUDGE_SEND;
-	switch (statements_judge(client, frame, in, batch, head)) {
-	case STATEMENTS_PASS:
-		return JUDGE_SEND;
-	case STATEMENTS_HEAD:
-		*is_noted = true;
-		return JUDGE_SEND;
-	case STATEMENTS_DROP:
-		return JUDGE_DROP;
-	case STATEMENTS_MORE:
-		return JUDGE_MORE;
-	case STATEMENTS_WAIT:
-		/* place_before() has said for what */
-		return batch->waits_for != LEDGER_WAIT_NOT ? JUDGE_WAIT
-		                                           : wait_for(batch, LEDGER_WAIT_READY);
-	case STATEMENTS_WAIT_EMPTY:
-		return wait_for(batch, LEDGER_WAIT_EMPTY);
-	case STATEMENTS_END:
-		break;
-	}
-	return refuse_message(client, CLOSE_MEMORY);
-}
-
-/* Adds the statements that a text may use by the client's names. JUDGE_SEND: no objection. */
-static enum judgement judge_exposed(struct client *client, const struct frame *frame,
-                                    struct bytes in, struct batch *batch)
-{
-	enum statements_result result = exposed_before(client, frame, in, batch);
-
-	if (result == STATEMENTS_PASS)
-		return JUDGE_SEND;
-	return result == STATEMENTS_WAIT_EMPTY ? wait_for(batch, LEDGER_WAIT_EMPTY)
-	                                       : refuse_message(client, CLOSE_MEMORY);
-}
-
-/* Sends a message that fails in place of a frame, which is refused with *err. */
-static enum judgement refuse_frame(struct client *client, const struct frame *frame,
-                                   const struct err *err, struct batch *batch)
-{
-	enum statements_result result = statements_refuse(client, frame->type, err, batch);
-
-	return result == STATEMENTS_DROP ? JUDGE_DROP : refuse_message(client, CLOSE_MEMORY);
 }
 
 /* Whether the next message begins a transaction of its own, if it opens none. */
@@ -316,24 +256,17 @@ static bool is_first(const struct client *client)
 	return ledger_is_empty(&server->wire.ledger) && server->wire.status == 'I' && !client->late;
 }
 
-static enum judgement judge_listening(struct client *client, enum listening_go go)
-{
-	if (go == LISTENING_SEND)
-		return JUDGE_SEND;
-	return go == LISTENING_WAIT ? JUDGE_WAIT : refuse_message(client, CLOSE_MEMORY);
-}
-
 /* Adds what must run between the last text, with UNLISTEN or RESET, and this frame. */
 static enum judgement judge_follow(struct client *client, const struct frame *frame,
                                    struct batch *batch)
 {
 	if (resets_are_followed(client)) {
-		enum listening_go go = resets_follow(client, frame->type, batch);
+		enum judgement judgement = resets_follow(client, frame->type, batch);
 
-		if (go != LISTENING_SEND || !listening_is_followed(client))
-			return judge_listening(client, go);
+		if (judgement != JUDGE_SEND || !listening_is_followed(client))
+			return judgement;
 	}
-	return judge_listening(client, listening_follow(client, batch));
+	return listening_follow(client, batch);
 }
 
 /* Handles a frame with a text that may touch session state. JUDGE_SEND: no objection. */
@@ -342,52 +275,41 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 {
 	unsigned int touches = batch->touches;
 	bool is_run = frame->type != 'P' || !statements_follow(client);
+	enum judgement judgement = JUDGE_SEND;
 	struct err err;
 
 	/* With CLIENT_HAS_SQL_NAMES, that was done for each text. */
-	if ((touches & SQL_TOUCH_BY_NAME) && !(client_features(client) & CLIENT_HAS_SQL_NAMES)) {
-		enum judgement judgement = judge_exposed(client, frame, in, batch);
-
-		if (judgement != JUDGE_SEND)
-			return judgement;
-	}
-
+	if ((touches & SQL_TOUCH_BY_NAME) && !(client_features(client) & CLIENT_HAS_SQL_NAMES))
+		judgement = exposed_before(client, frame, in, batch);
+	if (judgement != JUDGE_SEND)
+		return judgement;
 	batch->is_query = frame->type != 'P';
-	if (is_run) {
-		enum listening_go go = place_before(client, touches, text, batch);
-
-		if (go != LISTENING_SEND)
-			return judge_listening(client, go);
-	}
+	if (is_run)
+		judgement = place_before(client, touches, text, batch);
+	if (judgement != JUDGE_SEND)
+		return judgement;
 	if (session_use(client, touches, (struct session_text){ text, NULL, batch }, is_run,
 	                &err)) {
 		if (frame->type == 'Q' && is_first(client))
 			batch->change = session_note_alone(client, text);
 		return JUDGE_SEND;
 	}
-	return refuse_frame(client, frame, &err, batch);
+	return statements_refuse(client, frame->type, &err, batch);
 }
 
 /* Handles a frame with a text. JUDGE_SEND: no objection. */
-static enum judgement judge_watched(struct client *client, const struct frame *frame,
-                                    struct bytes in, struct batch *batch)
-{
-	struct bytes text;
-	unsigned int touches = session_touches(client, frame, in, &text);
-
-	batch->touches = touches;
-	return session_relevant(client, touches) ? judge_touching(client, frame, in, text, batch)
-	                                         : JUDGE_SEND;
-}
-
-/* The same for a client whose session state may not be followed. */
 static enum judgement judge_session(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
 {
-	if (session_is_watched(client))
-		return judge_watched(client, frame, in, batch);
-	if (session_is_in_session_mode(client))
+	struct bytes text;
+
+	if (session_is_watched(client)) {
+		batch->touches = session_touches(client, frame, in, &text);
+		if (session_relevant(client, batch->touches))
+			return judge_touching(client, frame, in, text, batch);
+	} else if (session_is_in_session_mode(client)) {
 		session_mode_note(client, frame, in);
+	}
 	return JUDGE_SEND;
 }
 
@@ -497,15 +419,15 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 
 	/* Nothing of the client may be behind the question: it may end the transaction. */
 	if (server->orders.behind_size)
-		return wait_for(batch, LEDGER_WAIT_EMPTY);
+		return batch_wait(batch, LEDGER_WAIT_EMPTY);
 	/* If the cleaning fails, PostgreSQL skips what is behind it, but only up to a Sync. */
 	if (server_is_cleaning(server) && server->wire.ledger.ready_count > 1)
-		return wait_for(batch, LEDGER_WAIT_EMPTY);
+		return batch_wait(batch, LEDGER_WAIT_EMPTY);
 	if (ledger_is_full(&server->wire.ledger))
-		return wait_for(batch, LEDGER_WAIT_SPACE);
+		return batch_wait(batch, LEDGER_WAIT_SPACE);
 	/* The batch that is sent again comes first. */
 	if (server->lease.replay.is_failed)
-		return wait_for(batch, LEDGER_WAIT_READY);
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	/* pool_mode was not session when it began to listen. */
 	if (client->listening && session_keeps_server(client) && is_first(client) &&
 	    listening_has_any(client))
@@ -526,14 +448,14 @@ static enum judgement judge_before(struct client *client, const struct request *
 	if (frame->type == 'Q' && client->unnamed)
 		unnamed_drop(client, batch);
 	if (request->may_touch && (client_features(client) & CLIENT_HAS_SQL_NAMES))
-		return judge_exposed(client, frame, in, batch);
+		return exposed_before(client, frame, in, batch);
 	return JUDGE_SEND;
 }
 
-/* Handles what the frame has: a text, and names of statements. *is_noted: it is in the ledger. */
+/* Handles what the frame has: a text, and names of statements. */
 static enum judgement judge_content(struct client *client, const struct request *request,
                                     const struct frame *frame, struct bytes in, struct batch *batch,
-                                    size_t *head, bool *is_noted)
+                                    size_t *head)
 {
 	struct server *server = client->borrower.server;
 	unsigned int features = client_features(client);
@@ -543,10 +465,11 @@ static enum judgement judge_content(struct client *client, const struct request 
 		vacancy_before(server, frame->type);
 	if (request->may_touch)
 		judgement = judge_session(client, frame, in, batch);
-	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
-		judgement = judge_statements(client, frame, in, batch, head, is_noted);
+	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS) &&
+	    statements_concern(client, frame, in, batch) && statements_follow(client))
+		judgement = statements_judge(client, frame, in, batch, head);
 	if ((frame->type == 'B' || frame->type == 'F') && client->session &&
-	    client->session->bound && judgement == JUDGE_SEND) {
+	    client->session->bound && judgement <= JUDGE_HEAD) {
 		session_bind(client, frame, in);
 		/* What the next one binds is noted by itself, if its statement is known. */
 		if (statements_follow(client))
@@ -554,19 +477,10 @@ static enum judgement judge_content(struct client *client, const struct request 
 	}
 	if (frame->type == 'E' && judgement <= JUDGE_DROP)
 		resets_execute(client);
-	if (server->lease.vacancy && judgement == JUDGE_SEND && !batch->change)
+	if (server->lease.vacancy && judgement <= JUDGE_HEAD && !batch->change)
 		batch->change = vacancy_follow(server, frame->type, frame_body(in, frame));
-	if ((features & CLIENT_IS_AUDITED) && judgement == JUDGE_SEND)
+	if ((features & CLIENT_IS_AUDITED) && judgement <= JUDGE_HEAD)
 		audit_frame(client, frame, in);
-	return judgement;
-}
-
-/* Adds the frame to the ledger, unless it is there. JUDGE_SEND: it is sent as it is. */
-static enum judgement judge_note(struct client *client, enum ledger_kind kind, struct batch *batch,
-                                 enum judgement judgement, bool is_noted)
-{
-	if (judgement == JUDGE_SEND && !is_noted && !note(client->borrower.server, kind, batch))
-		return refuse_message(client, CLOSE_MEMORY);
 	return judgement;
 }
 
@@ -587,7 +501,7 @@ __attribute__((noinline)) static enum judgement judge_limits(struct client *clie
 
 	if (track_allows(client, frame, in, what, &err))
 		return JUDGE_SEND;
-	return client->state == CLIENT_ACTIVE ? refuse_frame(client, frame, &err, batch)
+	return client->state == CLIENT_ACTIVE ? statements_refuse(client, frame->type, &err, batch)
 	                                      : refuse_alone(client, frame, in, &err, batch);
 }
 
@@ -596,7 +510,7 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 {
 	const struct request *request = request_of(frame->type);
 	unsigned int features = client_features(client);
-	bool is_noted = false, is_limited = has_limits(client, features, frame->type);
+	bool is_limited = has_limits(client, features, frame->type);
 	enum judgement judgement = JUDGE_SEND;
 	struct track_what what = { 0 };
 	struct server *server;
@@ -630,9 +544,10 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 		causal_note(client, frame, in);
 	judgement = judge_before(client, request, frame, in, batch);
 	if (judgement == JUDGE_SEND)
-		judgement = judge_content(client, request, frame, in, batch, head, &is_noted);
-	judgement = judge_note(client, request->kind, batch, judgement, is_noted);
-	if (client->is_position_due && judgement == JUDGE_SEND)
+		judgement = judge_content(client, request, frame, in, batch, head);
+	if (judgement == JUDGE_SEND && !note(server, request->kind, batch))
+		return JUDGE_MEMORY;
+	if (client->is_position_due && judgement <= JUDGE_HEAD)
 		batch->ends = causal_ends(client, frame, in);
 	if (client->listening && judgement <= JUDGE_DROP)
 		listening_sent(client);
@@ -660,11 +575,13 @@ enum judgement judge_all(struct client *client, struct bytes *in, struct batch *
 			if (statements_can_wait(client->seen, in->count, frame.length))
 				return JUDGE_MORE;
 			judgement = judge(client, &frame, *in, batch, &head);
+			if (judgement == JUDGE_MEMORY)
+				return refuse_message(client, CLOSE_MEMORY);
 			client->seen = judgement == JUDGE_MORE ? (uint32_t)in->count : 0;
 			if (judgement > JUDGE_DROP)
 				return judgement;
 			client->frame_left = frame.length - (uint32_t)head;
-			client->forwards_rest = judgement == JUDGE_SEND;
+			client->forwards_rest = judgement <= JUDGE_HEAD;
 			*in = bytes_skip(*in, head);
 		}
 		count = client->frame_left < in->count ? client->frame_left : in->count;

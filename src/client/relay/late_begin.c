@@ -156,22 +156,22 @@ static bool has_primary(const struct pool *pool)
 	return in_hot_standby && strcmp(in_hot_standby, "off") == 0;
 }
 
-static enum late_result begin_late(struct client *client, const struct sql_block *block,
-                                   struct bytes text)
+static enum judgement begin_late(struct client *client, const struct sql_block *block,
+                                 struct bytes text)
 {
 	const struct pool *pool = client->borrower.pool;
 
 	if (!client_rules(client)->late_begin || client->replication || pool->pools->is_ending ||
 	    (block->is_for_primary && !has_primary(pool)))
-		return LATE_PASS;
+		return JUDGE_SEND;
 	client->late = late_new(client->clients, text);
 	if (!client->late)
-		return LATE_PASS;
+		return JUDGE_SEND;
 	client->late->block = *block;
 	if (!answer(client, block->kind))
-		return LATE_GONE;
+		return JUDGE_END;
 	client_enter(client, CLIENT_LATE);
-	return LATE_BEGUN;
+	return JUDGE_DROP;
 }
 
 /* What all the texts say together. */
@@ -200,16 +200,16 @@ bool late_begin_again(struct client *client, struct bytes texts)
 	return true;
 }
 
-static enum late_result end_late(struct client *client, enum sql_block_kind kind)
+static enum judgement end_late(struct client *client, enum sql_block_kind kind)
 {
 	if (!answer(client, client->late->has_failed ? SQL_BLOCK_ROLLBACK : kind))
-		return LATE_GONE;
+		return JUDGE_END;
 	late_begin_forget(client);
 	client_enter(client, CLIENT_IDLE);
-	return LATE_ENDED;
+	return JUDGE_DROP;
 }
 
-enum late_result late_begin_judge(struct client *client, const struct frame *frame, struct bytes in)
+enum judgement late_begin_judge(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct sql_block block;
 	struct bytes body;
@@ -217,26 +217,26 @@ enum late_result late_begin_judge(struct client *client, const struct frame *fra
 
 	if (frame->length <= FRAME_HEADER_SIZE ||
 	    frame->length > FRAME_HEADER_SIZE + REPLAY_OPENING_MAX)
-		return LATE_PASS;
+		return JUDGE_SEND;
 	if (in.count < frame->length)
-		return LATE_MORE;
+		return JUDGE_MORE;
 	body = frame_body(in, frame);
 	/*
 	 * A client that does not read gets no reply here: its BEGIN is sent, which has
 	 * back-pressure.
 	 */
 	if (fields_text(body, &text) != WIRE_OK || stream_unsent(&client->stream))
-		return LATE_PASS;
+		return JUDGE_SEND;
 	block = sql_block_read(bytes_of(body.at, body.count - 1));
 	if (block.kind == SQL_BLOCK_COMMIT || block.kind == SQL_BLOCK_ROLLBACK)
-		return client->late ? end_late(client, block.kind) : LATE_PASS;
+		return client->late ? end_late(client, block.kind) : JUDGE_SEND;
 	/*
 	 * If the next statement is already here, a late BEGIN saves nothing, unless that statement
 	 * is to say where the transaction runs.
 	 */
 	if (block.kind == SQL_BLOCK_OTHER || block.kind == SQL_BLOCK_SET || client->late ||
 	    (in.count > frame->length && !client_rules(client)->route_reads))
-		return LATE_PASS;
+		return JUDGE_SEND;
 	return begin_late(client, &block, body);
 }
 

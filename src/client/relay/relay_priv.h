@@ -85,15 +85,6 @@ void slow_forget(struct client *client);
 
 /* ---- judge.c: what to do with each message of a client ---- */
 
-enum judgement {
-	JUDGE_SEND,  /* send it to the server */
-	JUDGE_DROP,  /* drop it */
-	JUDGE_MORE,  /* more bytes of the frame are needed */
-	JUDGE_WAIT,  /* leave it in the input; with a server: until batch.waits_for */
-	JUDGE_LEAVE, /* the client has sent Terminate */
-	JUDGE_END    /* the client was refused or closed */
-};
-
 /*
  * Handles frames until one of them stops it, and collects in `batch` what must be sent. Advances
  * *in to the rest.
@@ -112,7 +103,7 @@ enum wire_result route_judge(const struct client *client, const struct frame *fr
  */
 bool route_client(struct client *client, const struct frame *frame, struct bytes in);
 
-/* The text of a whole Query or Parse, or of a Bind's named statement. false: it is not known. */
+/* The text as fields_sql(), or of a Bind's named statement. false: it is not known. */
 bool route_frame_text(const struct client *client, const struct frame *frame, struct bytes in,
                       struct bytes *text);
 
@@ -157,17 +148,12 @@ bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, c
 /* Size of one struct late_begin (clients.late_slab). */
 size_t late_begin_size(void);
 
-enum late_result {
-	LATE_PASS,  /* not handled here: a server is needed */
-	LATE_MORE,  /* more bytes of the frame are needed */
-	LATE_BEGUN, /* a BEGIN, answered here: the client is in CLIENT_LATE */
-	LATE_ENDED, /* the end of a transaction without a statement: CLIENT_IDLE */
-	LATE_GONE   /* the client was closed */
-};
-
-/* Handles a Query of a client in CLIENT_IDLE or CLIENT_LATE. */
-enum late_result late_begin_judge(struct client *client, const struct frame *frame,
-                                  struct bytes in);
+/*
+ * Handles a Query of a client in CLIENT_IDLE or CLIENT_LATE. JUDGE_SEND: a server is needed.
+ * JUDGE_DROP: it was answered here, a BEGIN if the client is in CLIENT_LATE now, else the end of a
+ * transaction without a statement.
+ */
+enum judgement late_begin_judge(struct client *client, const struct frame *frame, struct bytes in);
 
 /*
  * The client has got a server: adds its BEGIN ahead of its first frame, which has this type. Only

@@ -144,30 +144,20 @@ static bool is_read(const struct client *client, struct bytes text)
 bool route_frame_text(const struct client *client, const struct frame *frame, struct bytes in,
                       struct bytes *text)
 {
-	struct bytes body = frame_body(in, frame);
+	struct bytes body = client_received(in, frame);
 	struct object_names names;
 	struct statement *statement;
-	const char *query;
+	const char *name;
 
-	switch (frame->type) {
-	case 'Q':
-		*text = bytes_of(body.at, body.count ? body.count - 1 : 0);
-		return fields_text(body, &query) == WIRE_OK;
-	case 'P':
-		if (!bytes_take_text(&body, &query) || !bytes_take_text(&body, &query))
-			return false;
-		*text = bytes_text(query);
-		return true;
-	case 'B':
-		if (fields_names('B', body, body.count, &names) != WIRE_OK || !*names.statement)
-			return false;
-		statement = statements_find(client, names.statement);
-		if (statement)
-			*text = bytes_text(statement_text(statement).at);
-		return statement != NULL;
-	default:
+	if (frame->type != 'B')
+		return fields_sql(frame, in, &name, text);
+	if (fields_names('B', body, frame->length - FRAME_HEADER_SIZE, &names) != WIRE_OK ||
+	    !*names.statement)
 		return false;
-	}
+	statement = statements_find(client, names.statement);
+	if (statement)
+		*text = bytes_text(statement_text(statement).at);
+	return statement != NULL;
 }
 
 /* Whether the frame only prepares what comes behind it, so that the next one decides. */

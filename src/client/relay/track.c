@@ -386,11 +386,6 @@ void track_call(struct borrower *borrower, const struct server_call *call,
 
 /* ---- frames ---- */
 
-static struct bytes text_up_to_zero(struct bytes bytes)
-{
-	return bytes_of(bytes.at, strnlen(bytes.at, bytes.count));
-}
-
 /* Portals and statements have names of their own. */
 static uint64_t hash_of_name(const struct client *client, char kind, const char *name)
 {
@@ -399,21 +394,22 @@ static uint64_t hash_of_name(const struct client *client, char kind, const char 
 	return (hash ^ (uint64_t)kind) | 1;
 }
 
-static void track_parse(struct client *client, struct bytes body, struct track_what what)
+static void track_parse(struct client *client, const struct frame *frame, struct bytes in,
+                        struct track_what what)
 {
 	struct track *track = client->track;
 	struct statement *prepared = NULL;
 	struct calls_statement *statement;
 	struct server_call *call;
 	const char *name;
+	struct bytes text;
 
-	if (!bytes_take_text(&body, &name))
+	if (!fields_sql(frame, in, &name, &text))
 		return;
 	if (*name)
 		prepared = statements_find(client, name);
 	if (!what.digest)
-		what = prepared ? what_of_prepared(prepared)
-		                : what_of_sql(client, text_up_to_zero(body));
+		what = prepared ? what_of_prepared(prepared) : what_of_sql(client, text);
 	statement = statement_for(client, what.digest, what.text);
 	if (!*name)
 		track->unnamed = use_of(client, what.digest, statement);
@@ -486,12 +482,14 @@ static void track_execute(struct client *client, struct bytes body)
 }
 
 /* Handles a frame that is no Query. */
-__attribute__((noinline)) static void track_other(struct client *client, char type,
-                                                  struct bytes body, struct track_what what)
+__attribute__((noinline)) static void track_other(struct client *client, const struct frame *frame,
+                                                  struct bytes in, struct track_what what)
 {
-	switch (type) {
+	struct bytes body = client_received(in, frame);
+
+	switch (frame->type) {
 	case 'P':
-		track_parse(client, body, what);
+		track_parse(client, frame, in, what);
 		break;
 	case 'B':
 		track_bind(client, body);
@@ -509,14 +507,17 @@ static bool is_tracked(char type)
 	return type == 'Q' || type == 'P' || type == 'B' || type == 'E' || type == 'F';
 }
 
-/* PostgreSQL refuses a text with another zero, so none is searched for. */
-static struct bytes text_of_query(const struct frame *frame, struct bytes in)
+/* What a Query or an Execute executes, and what a Parse prepares. */
+static struct track_what what_of_frame(const struct client *client, const struct frame *frame,
+                                       struct bytes in)
 {
-	struct bytes body = client_received(in, frame);
+	struct bytes body = client_received(in, frame), text;
+	const char *name;
 
-	if (body.count && !body.at[body.count - 1])
-		body.count--;
-	return body;
+	if (frame->type == 'E')
+		return (struct track_what){ .digest = use_of_portal(client, &body).digest };
+	return fields_sql(frame, in, &name, &text) ? what_of_sql(client, text)
+	                                           : (struct track_what){ 0 };
 }
 
 void track_frame(struct client *client, const struct frame *frame, struct bytes in,
@@ -525,33 +526,17 @@ void track_frame(struct client *client, const struct frame *frame, struct bytes 
 	if (!is_tracked(frame->type) || !is_prepared(client))
 		return;
 	if (frame->type != 'Q') {
-		track_other(client, frame->type, client_received(in, frame), what);
+		track_other(client, frame, in, what);
 		return;
 	}
 	if (!client->clients->calls.capacity)
 		return;
 	if (!what.digest)
-		what = what_of_sql(client, text_of_query(frame, in));
+		what = what_of_frame(client, frame, in);
 	note_call(client, LEDGER_QUERY, statement_for(client, what.digest, what.text), 0);
 }
 
 /* ---- [statements] and [applications] ---- */
-
-/* What a Query or an Execute executes, and what a Parse prepares. */
-static struct track_what what_of_frame(const struct client *client, const struct frame *frame,
-                                       struct bytes in)
-{
-	struct bytes body;
-	const char *name;
-
-	if (frame->type == 'Q')
-		return what_of_sql(client, text_of_query(frame, in));
-	body = client_received(in, frame);
-	if (frame->type == 'E')
-		return (struct track_what){ .digest = use_of_portal(client, &body).digest };
-	return bytes_take_text(&body, &name) ? what_of_sql(client, text_up_to_zero(body))
-	                                     : (struct track_what){ 0 };
-}
 
 /* The statement is about to be executed by the client's server. */
 static bool begin_run(struct client *client, struct statement_limit *limit)
@@ -645,7 +630,7 @@ void track_answered(struct client *client, const struct frame *frame, struct byt
 
 	if (!client->clients->calls.capacity || !is_prepared(client))
 		return;
-	what = what_of_sql(client, text_up_to_zero(client_received(in, frame)));
+	what = what_of_frame(client, frame, in);
 	statement = statement_for(client, what.digest, what.text);
 	if (!statement)
 		return;
@@ -670,7 +655,7 @@ void track_answered(struct client *client, const struct frame *frame, struct byt
 #define SLOW_TEXT_MAX 1000
 #define DIGEST_SIZE 17 /* hexadecimal digits, and the zero */
 
-/* is_whole: the text has a zero at its end. */
+/* is_whole: all of the text has arrived. */
 static void note(struct client *client, struct bytes text, bool is_whole)
 {
 	size_t count = text.count < SLOW_TEXT_MAX ? text.count : SLOW_TEXT_MAX;
@@ -690,47 +675,15 @@ static void note(struct client *client, struct bytes text, bool is_whole)
 	slow->text[count] = 0;
 }
 
-/* Notes the text after `skipped` names at the start of the body. */
-static void note_behind(struct client *client, struct bytes body, int skipped)
-{
-	const char *name;
-	size_t count;
-
-	while (skipped--) {
-		if (!bytes_take_text(&body, &name))
-			return;
-	}
-	if (!body.count)
-		return;
-	count = strnlen(body.at, body.count);
-	note(client, bytes_of(body.at, count), count < body.count);
-}
-
-/* A Bind names a statement that was prepared before. */
-static void note_prepared(struct client *client, struct bytes body)
-{
-	const char *portal, *name, *text;
-
-	if (!bytes_take_text(&body, &portal) || !bytes_take_text(&body, &name) || !*name)
-		return;
-	text = statements_text(client, name);
-	if (text)
-		note(client, bytes_text(text), true);
-}
-
 void slow_note(struct client *client, const struct frame *frame, struct bytes in)
 {
-	struct bytes body = client_received(in, frame);
+	struct bytes text;
 
 	if (client->slow && !client->is_slow_over)
 		return;
 	slow_forget(client);
-	if (frame->type == 'Q')
-		note_behind(client, body, 0);
-	else if (frame->type == 'P')
-		note_behind(client, body, 1);
-	else if (frame->type == 'B')
-		note_prepared(client, body);
+	if (route_frame_text(client, frame, in, &text) && in.count > FRAME_HEADER_SIZE)
+		note(client, text, frame->type == 'B' || in.count >= frame->length);
 }
 
 static void add_ms(struct strbuf *out, usec_t duration)

@@ -357,9 +357,8 @@ static unsigned int touches_of(const struct client *client, struct bytes text, c
 	return (touches | named) & FEATURES_OF_TEXT;
 }
 
-static void see_query(struct client *client, struct bytes body)
+static void see_query(struct client *client, struct bytes text)
 {
-	struct bytes text = bytes_of(body.at, strnlen(body.at, body.count));
 	const char *by;
 	unsigned int touches = touches_of(client, text, &by);
 	char *example;
@@ -389,18 +388,13 @@ static void keep_name(struct audit_client *own, const char *text, unsigned int t
 	own->name_count++;
 }
 
-static void see_parse(struct client *client, struct bytes body)
+static void see_parse(struct client *client, const char *name, struct bytes text)
 {
 	struct audit_client *own = client->audit;
-	const char *name, *by;
-	unsigned int touches;
-	struct bytes text;
+	const char *by;
+	unsigned int touches = touches_of(client, text, &by);
 	char *example;
 
-	if (!bytes_take_text(&body, &name))
-		return;
-	text = bytes_of(body.at, strnlen(body.at, body.count));
-	touches = touches_of(client, text, &by);
 	example = touches || *name ? example_of(text, by) : NULL;
 	if (*name) {
 		count_touched(own, SQL_TOUCH_EXECUTE, example);
@@ -448,23 +442,26 @@ static void see_close(struct client *client, struct bytes body)
 
 void audit_frame(struct client *client, const struct frame *frame, struct bytes in)
 {
-	struct bytes body = client_received(in, frame);
+	struct bytes body = client_received(in, frame), text;
+	const char *name;
 
 	if (client_rules(client)->mode != POOL_MODE_SESSION || client->replication ||
 	    (!client->audit && !attach(client)))
 		return;
-	if (body.count > TEXT_MAX)
-		body.count = TEXT_MAX;
-	if (frame->type == 'Q')
-		see_query(client, body);
-	else if (frame->type == 'P')
-		see_parse(client, body);
-	else if (frame->type == 'B')
+	if (fields_sql(frame, in, &name, &text)) {
+		if (text.count > TEXT_MAX)
+			text.count = TEXT_MAX;
+		if (frame->type == 'Q')
+			see_query(client, text);
+		else
+			see_parse(client, name, text);
+	} else if (frame->type == 'B') {
 		see_bind(client, body);
-	else if (frame->type == 'C')
+	} else if (frame->type == 'C') {
 		see_close(client, body);
-	else if (frame->type == 'F')
+	} else if (frame->type == 'F') {
 		count_touched(client->audit, SQL_TOUCH_HIDDEN, NULL);
+	}
 	audit_transaction(client);
 }
 

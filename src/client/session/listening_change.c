@@ -268,13 +268,6 @@ static bool note_text(struct client *client, unsigned int touches, struct bytes 
 
 #define MAY_NOTIFY (SQL_TOUCH_NOTIFY | SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE) /* by triggers */
 
-/* The client's message waits for its server's ledger. */
-static enum listening_go wait_for(struct batch *batch, enum ledger_wait wait)
-{
-	batch->waits_for = wait;
-	return LISTENING_WAIT;
-}
-
 /* Whether the transaction may have notified a client that listens, at the latest by this text. */
 static bool may_notify(const struct client *client, unsigned int touches)
 {
@@ -288,56 +281,56 @@ static bool may_notify(const struct client *client, unsigned int touches)
 }
 
 /* Begins to withhold the ReadyForQuery. */
-static enum listening_go hold_ready(struct client *client, struct batch *batch)
+static enum judgement hold_ready(struct client *client, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 
 	if (client->touched & LISTENING_HOLDS)
-		return LISTENING_SEND;
+		return JUDGE_SEND;
 	/* Not one of an earlier transaction: it would be withheld while this one is answered. */
 	if (!ledger_knows_status(&server->wire.ledger))
-		return wait_for(batch, LEDGER_WAIT_READY);
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	if (!listening_change_get(client))
-		return LISTENING_END;
+		return JUDGE_MEMORY;
 	client->touched |= LISTENING_HOLDS;
 	server_watch(server, SERVER_WATCHES_READY);
-	return LISTENING_SEND;
+	return JUDGE_SEND;
 }
 
-enum listening_go listening_follow(struct client *client, struct batch *batch)
+enum judgement listening_follow(struct client *client, struct batch *batch)
 {
 	/* This message would be answered before the ReadyForQuery that is withheld. */
 	return ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY)
-	           ? LISTENING_SEND
-	           : wait_for(batch, LEDGER_WAIT_READY);
+	           ? JUDGE_SEND
+	           : batch_wait(batch, LEDGER_WAIT_READY);
 }
 
-enum listening_go listening_before(struct client *client, unsigned int touches, struct bytes text,
-                                   struct batch *batch)
+enum judgement listening_before(struct client *client, unsigned int touches, struct bytes text,
+                                struct batch *batch)
 {
 	unsigned int relevant = SQL_TOUCH_LISTEN;
 	struct client_listening *listening;
-	enum listening_go go;
+	enum judgement go;
 
 	if (touches & (MAY_CHANGE | SQL_TOUCH_HIDDEN))
 		server_watch(client->borrower.server, SERVER_WATCHES_NOTIFICATIONS);
 	if (listening_has_any(client))
 		relevant |= MAY_CHANGE | MAY_NOTIFY;
 	if (!(touches & relevant))
-		return LISTENING_SEND;
+		return JUDGE_SEND;
 	go = hold_ready(client, batch);
-	if (go != LISTENING_SEND)
+	if (go != JUDGE_SEND)
 		return go;
 	listening = client->listening;
 	if ((touches & (MAY_CHANGE | SQL_TOUCH_HIDDEN)) && !note_text(client, touches, text))
-		return LISTENING_END;
+		return JUDGE_MEMORY;
 	listening->may_notify |= listening_has_any(client) && may_notify(client, touches);
 	if (!listening->has_new && (listening->own_pid || !listening->may_notify) &&
 	    listening->step == STEP_NONE)
-		return LISTENING_SEND;
+		return JUDGE_SEND;
 	if (listening->step == STEP_NONE)
 		ask(client, STEP_BEFORE);
-	return wait_for(batch, LEDGER_WAIT_NOT);
+	return batch_wait(batch, LEDGER_WAIT_NOT);
 }
 
 void listening_sent(struct client *client) { client->listening->is_noted = false; }

@@ -49,21 +49,15 @@ struct subscription;
 /* How many bytes of notifications may wait for a client, with their share of memory. */
 #define LISTENING_UNREAD_MAX ((size_t)8 * 1024 * 1024)
 
-enum listening_go {
-	LISTENING_SEND, /* the message may be sent */
-	LISTENING_WAIT, /* not yet: JUDGE_WAIT. batch->waits_for is set */
-	LISTENING_END   /* no memory */
-};
-
 /*
  * A message is about to be sent whose statement is executed and may touch these (enum sql_touch).
- * text: "" if it is not known. To be called again after LISTENING_WAIT.
+ * text: "" if it is not known. To be called again after JUDGE_WAIT.
  */
-enum listening_go listening_before(struct client *client, unsigned int touches, struct bytes text,
-                                   struct batch *batch);
+enum judgement listening_before(struct client *client, unsigned int touches, struct bytes text,
+                                struct batch *batch);
 
 /* Another message, while listening_is_followed(): waits for ReadyForQuery if it may be withheld. */
-enum listening_go listening_follow(struct client *client, struct batch *batch);
+enum judgement listening_follow(struct client *client, struct batch *batch);
 
 /* The message was sent, or is not to be sent. */
 void listening_sent(struct client *client);
@@ -132,8 +126,8 @@ static inline bool listening_is_followed(const struct client *client)
  * As listening_before(), for a statement that is about to run: first, it may have to wait for a
  * place. Then batch->waits_for is LEDGER_WAIT_PLACE.
  */
-enum listening_go place_before(struct client *client, unsigned int touches, struct bytes text,
-                               struct batch *batch);
+enum judgement place_before(struct client *client, unsigned int touches, struct bytes text,
+                            struct batch *batch);
 
 /* The client waits for it: its statement is judged again, with a place or without. */
 void place_await(struct client *client);

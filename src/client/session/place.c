@@ -19,17 +19,16 @@ static bool must_wait(const struct client *client, unsigned int touches, struct 
 	       !(client->session && client->session->place != PLACE_OPEN);
 }
 
-enum listening_go place_before(struct client *client, unsigned int touches, struct bytes text,
-                               struct batch *batch)
+enum judgement place_before(struct client *client, unsigned int touches, struct bytes text,
+                            struct batch *batch)
 {
 	if (!must_wait(client, touches, text))
 		return listening_before(client, touches, text, batch);
 	if (!session_get(client))
-		return LISTENING_END;
-	batch->waits_for = ledger_is_empty(&client->borrower.server->wire.ledger)
-	                       ? LEDGER_WAIT_PLACE
-	                       : LEDGER_WAIT_EMPTY;
-	return LISTENING_WAIT;
+		return JUDGE_MEMORY;
+	return batch_wait(batch, ledger_is_empty(&client->borrower.server->wire.ledger)
+	                             ? LEDGER_WAIT_PLACE
+	                             : LEDGER_WAIT_EMPTY);
 }
 
 /* The statement is judged again. */

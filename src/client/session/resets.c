@@ -225,27 +225,25 @@ static void make_statements(struct client *client, struct buf *out)
  * names of its statements are not known, nor whether it has failed. If it is the client's Sync that
  * follows, what comes behind that waits for its ReadyForQuery.
  */
-static enum listening_go follow_discard(struct client *client, char type, struct batch *batch)
+static enum judgement follow_discard(struct client *client, char type, struct batch *batch)
 {
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
 	struct server *server = client->borrower.server;
 
 	if (type == 'S')
-		return LISTENING_SEND;
-	if (!ledger_ends_wait(&server->wire.ledger, LEDGER_WAIT_EMPTY)) {
-		batch->waits_for = LEDGER_WAIT_EMPTY;
-		return LISTENING_WAIT;
-	}
+		return JUDGE_SEND;
+	if (!ledger_ends_wait(&server->wire.ledger, LEDGER_WAIT_EMPTY))
+		return batch_wait(batch, LEDGER_WAIT_EMPTY);
 	client->touched &= ~RESETS_DUE;
 	if (!server->wire.ledger.is_open || server->wire.ledger.is_skipping)
-		return LISTENING_SEND;
+		return JUDGE_SEND;
 	batch_copy(batch, bytes_of(sync, sizeof(sync)));
-	batch->waits_for = LEDGER_WAIT_READY;
-	return server_note_change(server, LEDGER_SYNC, LEDGER_DROPPED, NULL) ? LISTENING_WAIT
-	                                                                     : LISTENING_END;
+	return server_note_change(server, LEDGER_SYNC, LEDGER_DROPPED, NULL)
+	           ? batch_wait(batch, LEDGER_WAIT_READY)
+	           : JUDGE_MEMORY;
 }
 
-enum listening_go resets_follow(struct client *client, char type, struct batch *batch)
+enum judgement resets_follow(struct client *client, char type, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	bool is_open = server->wire.ledger.is_open, is_sent;
@@ -256,18 +254,16 @@ enum listening_go resets_follow(struct client *client, char type, struct batch *
 		client->touched |= is_open ? RESETS_WAIT : RESETS_DUE;
 	}
 	if (!(client->touched & RESETS_DUE))
-		return LISTENING_SEND;
+		return JUDGE_SEND;
 	if (is_open && client->session && client->session->resets &&
 	    client->session->resets->is_discard)
 		return follow_discard(client, type, batch);
 	/* If no transaction block is open, it is set after the question. */
-	if (!is_open && !ledger_knows_status(&server->wire.ledger)) {
-		batch->waits_for = LEDGER_WAIT_READY;
-		return LISTENING_WAIT;
-	}
+	if (!is_open && !ledger_knows_status(&server->wire.ledger))
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	client->touched &= ~RESETS_DUE;
 	if (!client->session || !client->session->resets)
-		return LISTENING_SEND;
+		return JUDGE_SEND;
 	if (is_open || server->wire.status == 'T')
 		make_statements(client, &statements);
 	is_sent = buf_ok(&client->session->resets->pending) &&
@@ -275,7 +271,7 @@ enum listening_go resets_follow(struct client *client, char type, struct batch *
 	          (!statements.count || add_statements(server, batch, buf_bytes(&statements)));
 	clear_pending(client->session->resets);
 	buf_free(&statements);
-	return is_sent ? LISTENING_SEND : LISTENING_END;
+	return is_sent ? JUDGE_SEND : JUDGE_MEMORY;
 }
 
 /* ---- reports ---- */

@@ -33,7 +33,7 @@ static inline void resets_execute(struct client *client)
 }
 
 /* Adds what must run between such a text and the next frame, which has this type. */
-enum listening_go resets_follow(struct client *client, char type, struct batch *batch);
+enum judgement resets_follow(struct client *client, char type, struct batch *batch);
 
 /* A ParameterStatus. false: it is forwarded. true: what was added to `instead` is. */
 bool resets_take_report(struct client *client, const char *name, const char *value,

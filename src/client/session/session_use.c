@@ -74,44 +74,18 @@ unsigned int session_touches_of(struct client *client, const struct statement *s
 	return session_is_watched(client) ? touches_of(client, statement) : 0;
 }
 
-/* The text of a whole Parse. false: there is none, and PostgreSQL reports that. */
-__attribute__((noinline)) static bool parse_text(struct bytes body, struct bytes *text)
-{
-	const char *end;
-
-	/* The name of the statement, which is most often empty, comes first. */
-	if (body.count == 0)
-		return false;
-	end = *body.at ? memchr(body.at, 0, body.count) : body.at;
-	if (!end)
-		return false;
-	body = bytes_skip(body, (size_t)(end - body.at) + 1);
-	end = body.count ? memchr(body.at, 0, body.count) : NULL;
-	*text = bytes_of(body.at, end ? (size_t)(end - body.at) : 0);
-	return end;
-}
-
-/* The same of a Query, in which PostgreSQL accepts a zero byte at the end only. */
-static bool query_text(struct bytes body, struct bytes *text)
-{
-	*text = bytes_of(body.at, body.count ? body.count - 1 : 0);
-	return body.count && body.at[body.count - 1] == 0;
-}
-
 unsigned int session_touches(const struct client *client, const struct frame *frame,
                              struct bytes in, struct bytes *text)
 {
 	unsigned int touches;
-	bool is_there;
+	const char *name;
 
 	*text = bytes_of("", 0);
 	if (frame->type == 'F')
 		return SQL_TOUCH_HIDDEN;
 	if (in.count < frame->length)
 		return SQL_TOUCH_HIDDEN | SQL_TOUCH_RELEASE; /* nobody knows what follows */
-	is_there = frame->type == 'Q' ? query_text(frame_body(in, frame), text)
-	                              : parse_text(frame_body(in, frame), text);
-	if (!is_there)
+	if (!fields_sql(frame, in, &name, text))
 		return 0;
 	touches = sql_touch(*text);
 	return session_looks_for_names(client) ? with_names(client, touches, *text) : touches;

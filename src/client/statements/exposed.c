@@ -250,24 +250,6 @@ static bool is_lone(struct bytes text)
 	return sql.kind != SQL_OTHER && sql.kind != SQL_UNSURE;
 }
 
-/* The text of a frame that is executed. false: there is none. A part of a text: at is NULL. */
-static bool take_text(const struct frame *frame, struct bytes in, struct bytes *text)
-{
-	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
-	const char *name, *whole;
-
-	*text = bytes_of(NULL, 0);
-	if (frame->type == 'P' && (!bytes_take_text(&body, &name) || *name))
-		return false;
-	if (in.count >= frame->length) {
-		body.count = (size_t)(in.at + frame->length - body.at);
-		if (!bytes_take_text(&body, &whole))
-			return false;
-		*text = bytes_text(whole);
-	}
-	return frame->type == 'P' || frame->type == 'Q';
-}
-
 static void count_exposed(struct exposing *exposing)
 {
 	struct bytes names = buf_bytes(names_exposed(exposing->client));
@@ -277,8 +259,8 @@ static void count_exposed(struct exposing *exposing)
 		exposing->count++;
 }
 
-enum statements_result exposed_before(struct client *client, const struct frame *frame,
-                                      struct bytes in, struct batch *batch)
+enum judgement exposed_before(struct client *client, const struct frame *frame, struct bytes in,
+                              struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	const struct ledger *ledger = &server->wire.ledger;
@@ -287,22 +269,25 @@ enum statements_result exposed_before(struct client *client, const struct frame 
 		                     .batch = batch };
 	bool may_name, may_hide;
 	struct bytes text;
+	const char *name;
 
 	if (!client_statement_count(client) || !session_is_watched(client) ||
-	    !take_text(frame, in, &text))
-		return STATEMENTS_PASS;
+	    !fields_sql(frame, in, &name, &text) || *name)
+		return JUDGE_SEND;
+	if (in.count < frame->length)
+		text = bytes_of(NULL, 0); /* a part of it says nothing */
 	may_name = has_command(text);
 	may_hide = !text.at || (sql_touch(text) & SQL_TOUCH_HIDDEN);
 	if ((!may_name && !may_hide) || (text.at && is_lone(text)))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	/* Nothing can be put before a text that the server may skip, or in a COPY. */
 	if (ledger->is_open || ledger->is_copying || ledger->is_skipping ||
 	    !ledger_is_certain(ledger))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	if (!ledger_is_empty(ledger))
-		return STATEMENTS_WAIT_EMPTY;
+		return batch_wait(batch, LEDGER_WAIT_EMPTY);
 	if (server->wire.status == 'E')
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	exposing.is_block = server->wire.status == 'T';
 	count_exposed(&exposing);
 	if (may_name)
@@ -314,7 +299,7 @@ enum statements_result exposed_before(struct client *client, const struct frame 
 		session_run_unknown(client);
 		client->touched |= SESSION_TOUCH_EXPOSED;
 	}
-	return exposing.is_failed ? STATEMENTS_END : STATEMENTS_PASS;
+	return exposing.is_failed ? JUDGE_MEMORY : JUDGE_SEND;
 }
 
 /* ---- one name ---- */

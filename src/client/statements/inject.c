@@ -131,17 +131,16 @@ struct refusal *inject_refusal(const struct err *err)
  * syntax error. The error is then replaced by *err, so the transaction fails as PostgreSQL
  * would let it fail.
  */
-enum statements_result inject_refuse(struct client *client, const struct err *err,
-                                     struct batch *batch)
+enum judgement inject_refuse(struct client *client, const struct err *err, struct batch *batch)
 {
 	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0EXECUTE \"\"\0\0");
 	struct refusal *refusal = inject_refusal(err);
 
 	if (!refusal)
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	batch_copy(batch, MESSAGE_BYTES(parse));
 	return server_note_change(client->borrower.server, LEDGER_REFUSED_PARSE, LEDGER_CLIENT,
 	                          &refusal->base)
-	           ? STATEMENTS_DROP
-	           : STATEMENTS_END;
+	           ? JUDGE_DROP
+	           : JUDGE_MEMORY;
 }

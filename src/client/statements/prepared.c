@@ -31,8 +31,8 @@
  * the transaction has not failed. So the text is parsed under a scratch name, which is
  * closed at once, and then a message follows that fails.
  */
-static enum statements_result refuse_twice(struct client *client, const char *name,
-                                           struct bytes text, struct batch *batch)
+static enum judgement refuse_twice(struct client *client, const char *name, struct bytes text,
+                                   struct batch *batch)
 {
 	static const char trial[] = SCRATCH_NAME;
 	struct server *server = client->borrower.server;
@@ -49,7 +49,7 @@ static enum statements_result refuse_twice(struct client *client, const char *na
 	if (!server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL) ||
 	    !server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, NULL) ||
 	    !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	return inject_refuse(client, &err, batch);
 }
 
@@ -87,37 +87,37 @@ static bool send_parse(struct client *client, const char *name, struct statement
 	return server_note_change(server, LEDGER_PARSE, LEDGER_CLIENT, change);
 }
 
-enum statements_result prepared_parse(struct client *client, const struct frame *frame,
-                                      struct bytes in, struct batch *batch)
+enum judgement prepared_parse(struct client *client, const struct frame *frame, struct bytes in,
+                              struct batch *batch)
 {
 	struct bytes body, text, scope;
 	struct parse_fields parse;
 	struct statement *statement;
 	bool is_good, is_forgetting, is_by_name;
-	enum statements_result result;
+	enum judgement result;
 	struct err err;
 
 	if (in.count < frame->length)
-		return STATEMENTS_MORE;
+		return JUDGE_MORE;
 	body = frame_body(in, frame);
 	if (fields_parse(body, &parse) != WIRE_OK)
-		return STATEMENTS_PASS; /* PostgreSQL reports the error */
+		return JUDGE_SEND; /* PostgreSQL reports the error */
 	is_by_name = sql_is_by_name(bytes_text(parse.query), &is_forgetting);
 	if (names_are_unsure(client))
-		return STATEMENTS_WAIT;
-	result = is_by_name ? sql_before_named(client, parse.query, batch) : STATEMENTS_PASS;
-	if (result != STATEMENTS_PASS)
+		return batch_wait(batch, LEDGER_WAIT_READY);
+	result = is_by_name ? sql_before_named(client, parse.query, batch) : JUDGE_SEND;
+	if (result != JUDGE_SEND)
 		return result;
 	text = bytes_skip(body, strlen(parse.statement) + 1);
 	if (!server_scope(client->borrower.server, &scope))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	statement = statement_of(names_store(client), text, scope);
 	if (!statement)
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	statement->is_forgetting = is_forgetting;
 	if (!server_statements_is_sure(&client->borrower.server->session.statements, statement)) {
 		statement_release(names_store(client), &statement);
-		return STATEMENTS_WAIT;
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	}
 	client->borrower.pool->stats.client_parse_count++;
 	if (is_by_name) /* what it means may have changed since another client has parsed it */
@@ -134,7 +134,7 @@ enum statements_result prepared_parse(struct client *client, const struct frame 
 	is_good = send_parse(client, parse.statement, statement, batch);
 	/* the name and the server hold it now */
 	statement_release(names_store(client), &statement);
-	return is_good ? STATEMENTS_DROP : STATEMENTS_END;
+	return is_good ? JUDGE_DROP : JUDGE_MEMORY;
 }
 
 /* ---- Bind, Describe, Close ---- */
@@ -143,9 +143,8 @@ enum statements_result prepared_parse(struct client *client, const struct frame 
  * Adds the front of a message, with the statement's name on the server. The rest is sent as
  * it is.
  */
-static enum statements_result replace_head(const struct frame *frame,
-                                           const struct object_names *names, struct bytes name,
-                                           struct batch *batch, size_t *head)
+static enum judgement replace_head(const struct frame *frame, const struct object_names *names,
+                                   struct bytes name, struct batch *batch, size_t *head)
 {
 	size_t portal_size = names->portal ? strlen(names->portal) + 1 : 0;
 	size_t front_size = FRAME_HEADER_SIZE + (names->target ? 1 : 0);
@@ -158,20 +157,19 @@ static enum statements_result replace_head(const struct frame *frame,
 	if (portal_size)
 		batch_run(batch, bytes_of(names->portal, portal_size));
 	batch_copy(batch, bytes_of(name.at, name.count + 1));
-	return STATEMENTS_HEAD;
+	return JUDGE_HEAD;
 }
 
 /*
  * The client has no such name. SQL's PREPARE may have made it on the server. But a name of
  * ours must not reach the server: it would be another client's statement.
  */
-static enum statements_result judge_unknown(struct client *client, const char *name,
-                                            struct batch *batch)
+static enum judgement judge_unknown(struct client *client, const char *name, struct batch *batch)
 {
 	struct err err;
 
 	if (!statement_name_is_reserved(name))
-		return STATEMENTS_PASS; /* PostgreSQL reports that there is no such statement */
+		return JUDGE_SEND; /* PostgreSQL reports that there is no such statement */
 	err_set(&err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist", name);
 	return inject_refuse(client, &err, batch);
 }
@@ -200,20 +198,20 @@ static bool note_use(struct client *client, char type, struct client_statement *
 	                          LEDGER_CLIENT, &entry->use);
 }
 
-/* The text may mean another statement by its name. PASS, or what else must be done. */
-static enum statements_result before_use(struct client *client, const struct statement *statement,
-                                         unsigned int *touches, struct batch *batch)
+/* The text may mean another statement by its name. JUDGE_SEND, or what else must be done. */
+static enum judgement before_use(struct client *client, const struct statement *statement,
+                                 unsigned int *touches, struct batch *batch)
 {
 	const char *text = statement_text(statement).at;
-	enum statements_result result;
+	enum judgement result;
 	bool is_forgetting;
 
 	if (!(statement->touches & SQL_TOUCH_BY_NAME) ||
 	    !sql_is_by_name(bytes_text(text), &is_forgetting))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	*touches = SQL_TOUCH_HIDDEN | SESSION_TOUCH_BY_NAME;
 	result = sql_before_named(client, text, batch);
-	if (result == STATEMENTS_PASS)
+	if (result == JUDGE_SEND)
 		server_statements_mark_stale(&client->borrower.server->session.statements,
 		                             statement);
 	return result;
@@ -236,8 +234,8 @@ static bool is_described_next(const struct frame *frame, struct bytes in, const 
 }
 
 /* Has the statement described to us, before the client's Bind of it is sent. */
-static enum statements_result ask_columns(struct client *client, struct client_statement *entry,
-                                          struct batch *batch)
+static enum judgement ask_columns(struct client *client, struct client_statement *entry,
+                                  struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	char front[FRAME_HEADER_SIZE + 1] = { 'D', 0, 0, 0, 0, 'S' };
@@ -245,29 +243,29 @@ static enum statements_result ask_columns(struct client *client, struct client_s
 	struct bytes name;
 
 	if (!inject_statement(client, batch, names_statement(entry), &name))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	change = names_describe(client, entry, false);
 	if (!change || !server_note_change(server, LEDGER_TYPES, LEDGER_DROPPED, change))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	store_be32(front + 1, (uint32_t)(4 + 1 + name.count + 1));
 	batch_copy(batch, bytes_of(front, sizeof(front)));
 	batch_copy(batch, bytes_of(name.at, name.count + 1));
-	return STATEMENTS_WAIT_EMPTY;
+	return batch_wait(batch, LEDGER_WAIT_EMPTY);
 }
 
 /*
  * PostgreSQL refuses to run a statement whose result would have other columns than the client was
- * told. A server that has parsed it later does not know what that was. PASS: there is no objection.
+ * told. A server that has parsed it later does not know what that was. JUDGE_SEND: no objection.
  */
-static enum statements_result check_columns(struct client *client, const struct frame *frame,
-                                            struct bytes in, const struct object_names *names,
-                                            struct client_statement *entry, struct batch *batch)
+static enum judgement check_columns(struct client *client, const struct frame *frame,
+                                    struct bytes in, const struct object_names *names,
+                                    struct client_statement *entry, struct batch *batch)
 {
 	struct err err;
 
 	if (entry->columns <= FIELDS_NO_COLUMNS || knows_columns(client, entry) ||
 	    is_described_next(frame, in, names->portal))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	if (!server_statements_columns(&client->borrower.server->session.statements,
 	                               names_statement(entry)))
 		return ask_columns(client, entry, batch);
@@ -275,48 +273,45 @@ static enum statements_result check_columns(struct client *client, const struct 
 	return inject_refuse(client, &err, batch);
 }
 
-enum statements_result prepared_describe_portal(struct client *client, struct batch *batch)
+enum judgement prepared_describe_portal(struct client *client, struct batch *batch)
 {
 	struct client_statement *entry = batch->bound;
 	struct ledger_change *change;
 
 	if (knows_columns(client, entry))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	change = names_describe(client, entry, true);
 	return change && server_note_change(client->borrower.server, LEDGER_TYPES, LEDGER_CLIENT,
 	                                    change)
-	           ? STATEMENTS_HEAD
-	           : STATEMENTS_END;
+	           ? JUDGE_HEAD
+	           : JUDGE_MEMORY;
 }
 
-enum statements_result prepared_use(struct client *client, const struct frame *frame,
-                                    struct bytes in, const struct object_names *names,
-                                    struct batch *batch, size_t *head)
+enum judgement prepared_use(struct client *client, const struct frame *frame, struct bytes in,
+                            const struct object_names *names, struct batch *batch, size_t *head)
 {
 	struct client_statement *entry = names_find(client, names->statement);
 	unsigned int touches = 0;
-	enum statements_result result;
-	enum listening_go go;
+	enum judgement result;
 	struct bytes name;
 	struct err err;
 
 	if ((!entry || !entry->is_confirmed) && names_are_unsure(client))
-		return STATEMENTS_WAIT;
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	if (entry && !names_enter_scope(client, entry))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	if (entry && !server_statements_is_sure(&client->borrower.server->session.statements,
 	                                        names_statement(entry)))
-		return STATEMENTS_WAIT;
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	if (entry && !names_can_run(client, entry, false, &err))
 		return inject_refuse(client, &err, batch);
-	result =
-	    entry ? before_use(client, names_statement(entry), &touches, batch) : STATEMENTS_PASS;
-	if (result != STATEMENTS_PASS)
+	result = entry ? before_use(client, names_statement(entry), &touches, batch) : JUDGE_SEND;
+	if (result != JUDGE_SEND)
 		return result;
 	/* What a statement means by name has the columns that it has now. */
 	if (entry && frame->type == 'B' && !touches) {
 		result = check_columns(client, frame, in, names, entry, batch);
-		if (result != STATEMENTS_PASS)
+		if (result != JUDGE_SEND)
 			return result;
 	}
 	if (frame->type == 'B')
@@ -327,10 +322,10 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		touches = session_relevant(
 		    client, touches | session_statement_touches(client, names_statement(entry)));
 	if (touches) {
-		go = place_before(client, touches,
-		                  bytes_text(statement_text(names_statement(entry)).at), batch);
-		if (go != LISTENING_SEND)
-			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
+		result = place_before(client, touches,
+		                      bytes_text(statement_text(names_statement(entry)).at), batch);
+		if (result != JUDGE_SEND)
+			return result;
 	}
 	batch->is_query = false;
 	if (touches && !session_use(client, touches, session_text_of(names_statement(entry), batch),
@@ -341,7 +336,7 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		server_statements_distrust_sent(&client->borrower.server->session.statements);
 	if (!inject_statement(client, batch, names_statement(entry), &name) ||
 	    !note_use(client, frame->type, entry))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	if (frame->type == 'B') {
 		batch->bound = entry;
 		batch->bound_portal = names->portal;
@@ -349,17 +344,17 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 	return replace_head(frame, names, name, batch, head);
 }
 
-enum statements_result prepared_close(struct client *client, const char *name)
+enum judgement prepared_close(struct client *client, const char *name, struct batch *batch)
 {
 	struct ledger_change *change;
 
 	if (names_are_unsure(client))
-		return STATEMENTS_WAIT;
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	if (!names_find(client, name) && !statement_name_is_reserved(name))
-		return STATEMENTS_PASS; /* it may be a name of SQL's PREPARE */
+		return JUDGE_SEND; /* it may be a name of SQL's PREPARE */
 	change = names_go(client, name);
 	return change && server_note_change(client->borrower.server, LEDGER_CLOSE_HERE,
 	                                    LEDGER_CLIENT, change)
-	           ? STATEMENTS_DROP
-	           : STATEMENTS_END;
+	           ? JUDGE_DROP
+	           : JUDGE_MEMORY;
 }

@@ -102,15 +102,14 @@ bool sql_is_by_name(struct bytes text, bool *is_forgetting)
 	return sql.kind != SQL_OTHER && sql.kind != SQL_FORGET;
 }
 
-enum statements_result sql_before_named(struct client *client, const char *text,
-                                        struct batch *batch)
+enum judgement sql_before_named(struct client *client, const char *text, struct batch *batch)
 {
 	const struct client_statement *entry;
 	struct sql_statement sql;
 	struct err err;
 
 	if (names_are_unsure(client))
-		return STATEMENTS_WAIT;
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	read_text(client, text, &sql);
 	entry = names_find(client, sql.name);
 	if (!session_is_followed(client) || sql.kind == SQL_UNSURE ||
@@ -119,28 +118,26 @@ enum statements_result sql_before_named(struct client *client, const char *text,
 		return inject_refuse(client, &err, batch);
 	}
 	if (!entry || exposed_has(client, sql.name))
-		return STATEMENTS_PASS;
-	return exposed_add(client, entry, batch) ? STATEMENTS_PASS : STATEMENTS_END;
+		return JUDGE_SEND;
+	return exposed_add(client, entry, batch) ? JUDGE_SEND : JUDGE_MEMORY;
 }
 
-enum statements_result sql_refuse_query(struct client *client, const struct err *err,
-                                        struct batch *batch)
+enum judgement sql_refuse_query(struct client *client, const struct err *err, struct batch *batch)
 {
 	MESSAGE_STATIC(query, 'Q', "EXECUTE \"\"");
 	struct refusal *refusal = inject_refusal(err);
 
 	if (!refusal)
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	batch_run(batch, MESSAGE_BYTES(query));
 	return server_note_change(client->borrower.server, LEDGER_REFUSED_QUERY, LEDGER_CLIENT,
 	                          &refusal->base)
-	           ? STATEMENTS_DROP
-	           : STATEMENTS_END;
+	           ? JUDGE_DROP
+	           : JUDGE_MEMORY;
 }
 
 /* Refuses a Query that cannot be tracked. */
-static enum statements_result refuse_query(struct client *client, const char *reason,
-                                           struct batch *batch)
+static enum judgement refuse_query(struct client *client, const char *reason, struct batch *batch)
 {
 	struct err err;
 
@@ -335,7 +332,7 @@ static bool is_unclear(const struct client *client)
 }
 
 /* A PREPARE or DEALLOCATE, or an EXECUTE of a reserved name that the client does not have. */
-static enum statements_result on_stage(const struct query *query)
+static enum judgement on_stage(const struct query *query)
 {
 	struct client *client = query->client;
 	const struct sql_statement *sql = query->sql;
@@ -347,11 +344,11 @@ static enum statements_result on_stage(const struct query *query)
 	if (is_unclear(client))
 		return refuse_query(client, no_sync, query->batch);
 	if (!ledger_is_empty(&client->borrower.server->wire.ledger))
-		return STATEMENTS_WAIT_EMPTY;
+		return batch_wait(query->batch, LEDGER_WAIT_EMPTY);
 	if (sql->kind == SQL_PREPARE) {
 		statement = make_statement(client, sql);
 		if (!statement)
-			return STATEMENTS_END;
+			return JUDGE_MEMORY;
 		if (!names_have_room(client, statement, &err)) {
 			statement_release(names_store(client), &statement);
 			return sql_refuse_query(client, &err, query->batch);
@@ -360,14 +357,14 @@ static enum statements_result on_stage(const struct query *query)
 	change = set_stage(client, sql->kind, sql->name, statement, query->batch);
 	statement_release(names_store(client), &statement);
 	if (!change)
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	renaming = renaming_of(client, query->body.at, sql->token, bytes_text(SCRATCH_NAME));
 	change = server_renamed(change, &renaming);
 	if (!change ||
 	    !server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT, change))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	batch_renamed(query->batch, 'Q', query->body, sql->token, bytes_text(SCRATCH_NAME));
-	return guard(client, query->batch) ? STATEMENTS_DROP : STATEMENTS_END;
+	return guard(client, query->batch) ? JUDGE_DROP : JUDGE_MEMORY;
 }
 
 /* A statement is executed by its name. false: it must be refused with *err. */
@@ -380,12 +377,11 @@ static bool use_statement(struct client *client, struct statement *statement, st
 	       session_use(client, touches, session_text_of(statement, batch), true, err);
 }
 
-static enum statements_result execute_known(const struct query *query,
-                                            struct client_statement *entry)
+static enum judgement execute_known(const struct query *query, struct client_statement *entry)
 {
 	struct client *client = query->client;
 	struct server *server = client->borrower.server;
-	enum listening_go go = LISTENING_SEND;
+	enum judgement judgement = JUDGE_SEND;
 	struct server_renaming renaming;
 	struct ledger_change *change;
 	unsigned int touches;
@@ -394,14 +390,14 @@ static enum statements_result execute_known(const struct query *query,
 	bool is_there;
 
 	if (!names_enter_scope(client, entry))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	touches = session_statement_touches(client, names_statement(entry));
 	if (touches)
-		go = place_before(client, touches,
-		                  bytes_text(statement_text(names_statement(entry)).at),
-		                  query->batch);
-	if (go != LISTENING_SEND)
-		return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
+		judgement = place_before(client, touches,
+		                         bytes_text(statement_text(names_statement(entry)).at),
+		                         query->batch);
+	if (judgement != JUDGE_SEND)
+		return judgement;
 	if (!use_statement(client, names_statement(entry), query->batch, &err))
 		return sql_refuse_query(client, &err, query->batch);
 	if (touches)
@@ -409,23 +405,23 @@ static enum statements_result execute_known(const struct query *query,
 	is_there = server_statements_use(&server->session.statements, names_statement(entry)) &&
 	           !server_statements_is_stale(&server->session.statements, names_statement(entry));
 	if (!server_statements_is_sure(&server->session.statements, names_statement(entry)))
-		return STATEMENTS_WAIT;
+		return batch_wait(query->batch, LEDGER_WAIT_READY);
 	if (!names_can_run(client, entry, true, &err))
 		return sql_refuse_query(client, &err, query->batch);
 	if (!is_there && is_unclear(client))
 		return refuse_query(client, no_sync, query->batch);
 	if (!is_there && !ledger_is_empty(&server->wire.ledger))
-		return STATEMENTS_WAIT_EMPTY;
+		return batch_wait(query->batch, LEDGER_WAIT_EMPTY);
 	if (!inject_statement(client, query->batch, names_statement(entry), NULL))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	entry->use_count++;
 	name = statement_name(names_statement(entry));
 	renaming = renaming_of(client, query->body.at, query->sql->token, name);
 	change = server_renamed(&entry->use, &renaming);
 	if (!change || !server_note_change(server, LEDGER_QUERY, LEDGER_CLIENT, change))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	batch_renamed(query->batch, 'Q', query->body, query->sql->token, name);
-	return is_there || guard(client, query->batch) ? STATEMENTS_DROP : STATEMENTS_END;
+	return is_there || guard(client, query->batch) ? JUDGE_DROP : JUDGE_MEMORY;
 }
 
 /*
@@ -438,47 +434,47 @@ static struct ledger_change *forget_all(struct client *client)
 	return names_go_all(client);
 }
 
-static enum statements_result judge_forget(struct client *client)
+static enum judgement judge_forget(struct client *client, struct batch *batch)
 {
 	struct ledger_change *change;
 
 	if (names_are_unsure(client))
-		return STATEMENTS_WAIT;
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	change = forget_all(client);
 	return change && server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT,
 	                                    change)
-	           ? STATEMENTS_HEAD
-	           : STATEMENTS_END;
+	           ? JUDGE_HEAD
+	           : JUDGE_MEMORY;
 }
 
-static enum statements_result judge_query(const struct query *query)
+static enum judgement judge_query(const struct query *query)
 {
 	struct client *client = query->client;
 	const struct sql_statement *sql = query->sql;
 	struct client_statement *entry;
 
 	if (sql->kind == SQL_OTHER || server_is_in_failed_block(client->borrower.server))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	if (sql->kind == SQL_FORGET)
-		return judge_forget(client);
+		return judge_forget(client, query->batch);
 	if (sql->kind == SQL_UNSURE && session_is_followed(client)) {
 		/* The names that it may use are exposed; what it prepares makes the server stay. */
 		session_run_unknown(client);
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	}
 	if (sql->kind == SQL_UNSURE)
 		return refuse_query(client, sql->reason, query->batch);
 	if (names_are_unsure(client))
-		return STATEMENTS_WAIT;
+		return batch_wait(query->batch, LEDGER_WAIT_READY);
 	if (is_left_to_server(client, sql)) {
 		session_use_execute(client, NULL, text_of(query));
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	}
 	entry = names_find(client, sql->name);
 	if (sql->kind != SQL_PREPARE && !entry && !statement_name_is_reserved(sql->name)) {
 		/* a Query of several statements may have prepared the name */
 		session_use_execute(client, NULL, text_of(query));
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	}
 	return sql->kind == SQL_EXECUTE && entry ? execute_known(query, entry) : on_stage(query);
 }
@@ -492,8 +488,8 @@ static bool is_worth_reading(struct bytes have, bool is_whole)
 	return is_whole && sql_glance(have, true) == WIRE_OK;
 }
 
-enum statements_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
-                                 struct batch *batch)
+enum judgement sql_query(struct client *client, const struct frame *frame, struct bytes in,
+                         struct batch *batch)
 {
 	struct bytes have = client_received(in, frame);
 	struct sql_statement sql;
@@ -501,10 +497,10 @@ enum statements_result sql_query(struct client *client, const struct frame *fram
 
 	sql_forget(client);
 	if (client->borrower.server->wire.ledger.is_copying)
-		return STATEMENTS_PASS; /* in COPY mode a Query only makes the COPY fail */
+		return JUDGE_SEND; /* in COPY mode a Query only makes the COPY fail */
 	if (sql_is_other(have) || !is_worth_reading(have, in.count >= frame->length) ||
 	    fields_text(have, &text) != WIRE_OK)
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	read_text(client, text, &sql);
 	return judge_query(&(struct query){ client, batch, have, &sql });
 }
@@ -526,37 +522,37 @@ bool sql_remember(struct client *client, const struct sql_statement *read,
 	return true;
 }
 
-static enum statements_result parse_execute(struct client *client, const struct sql_statement *sql,
-                                            struct client_statement *entry, struct bytes body,
-                                            struct batch *batch)
+static enum judgement parse_execute(struct client *client, const struct sql_statement *sql,
+                                    struct client_statement *entry, struct bytes body,
+                                    struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	struct err err;
 
 	if (!names_enter_scope(client, entry))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	if (!server_statements_is_sure(&server->session.statements, names_statement(entry)))
-		return STATEMENTS_WAIT;
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	if (!names_can_run(client, entry, true, &err))
 		return inject_refuse(client, &err, batch);
 	if (!inject_statement(client, batch, names_statement(entry), NULL) ||
 	    !sql_remember(client, sql, names_statement(entry)))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	client->sql->renaming =
 	    renaming_of(client, body.at + 1, sql->token, statement_name(names_statement(entry)));
 	batch_renamed(batch, 'P', body, sql->token, statement_name(names_statement(entry)));
-	return STATEMENTS_HEAD;
+	return JUDGE_HEAD;
 }
 
-static enum statements_result parse_on_stage(struct client *client, const struct sql_statement *sql,
-                                             struct bytes body, struct batch *batch)
+static enum judgement parse_on_stage(struct client *client, const struct sql_statement *sql,
+                                     struct bytes body, struct batch *batch)
 {
 	struct statement *statement = NULL;
 	struct err err;
 	bool is_good;
 
 	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	if (statement && !names_have_room(client, statement, &err)) {
 		statement_release(names_store(client), &statement);
 		return inject_refuse(client, &err, batch);
@@ -564,41 +560,41 @@ static enum statements_result parse_on_stage(struct client *client, const struct
 	is_good = sql_remember(client, sql, statement);
 	statement_release(names_store(client), &statement);
 	if (!is_good)
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	client->sql->renaming =
 	    renaming_of(client, body.at + 1, sql->token, bytes_text(SCRATCH_NAME));
 	batch_renamed(batch, 'P', body, sql->token, bytes_text(SCRATCH_NAME));
-	return STATEMENTS_HEAD;
+	return JUDGE_HEAD;
 }
 
-static enum statements_result judge_parse(struct client *client, const struct sql_statement *sql,
-                                          struct bytes body, struct batch *batch)
+static enum judgement judge_parse(struct client *client, const struct sql_statement *sql,
+                                  struct bytes body, struct batch *batch)
 {
 	struct client_statement *entry;
 	struct err err;
 
 	if (sql->kind == SQL_OTHER || server_is_in_failed_block(client->borrower.server))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	if (sql->kind == SQL_UNSURE) {
 		set_err(&err, sql->reason);
 		return inject_refuse(client, &err, batch);
 	}
 	if (sql->kind == SQL_FORGET)
-		return sql_remember(client, sql, NULL) ? STATEMENTS_PASS : STATEMENTS_END;
+		return sql_remember(client, sql, NULL) ? JUDGE_SEND : JUDGE_MEMORY;
 	if (names_are_unsure(client))
-		return STATEMENTS_WAIT;
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	if (is_left_to_server(client, sql))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	entry = names_find(client, sql->name);
 	if (sql->kind == SQL_EXECUTE && entry)
 		return parse_execute(client, sql, entry, body, batch);
 	if (sql->kind == SQL_PREPARE || entry || statement_name_is_reserved(sql->name))
 		return parse_on_stage(client, sql, body, batch);
-	return STATEMENTS_PASS;
+	return JUDGE_SEND;
 }
 
-enum statements_result sql_parse(struct client *client, struct bytes body, size_t length,
-                                 struct batch *batch)
+enum judgement sql_parse(struct client *client, struct bytes body, size_t length,
+                         struct batch *batch)
 {
 	struct parse_fields parse;
 	struct sql_statement sql;
@@ -606,13 +602,13 @@ enum statements_result sql_parse(struct client *client, struct bytes body, size_
 	sql_forget(client);
 	if (!is_worth_reading(bytes_skip(body, 1), body.count == length) ||
 	    fields_parse(body, &parse) != WIRE_OK)
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	read_text(client, parse.query, &sql);
 	return judge_parse(client, &sql, body, batch);
 }
 
-enum statements_result sql_bind(struct client *client, const char *portal, const char *statement,
-                                struct batch *batch)
+enum judgement sql_bind(struct client *client, const char *portal, const char *statement,
+                        struct batch *batch)
 {
 	struct err err;
 
@@ -630,24 +626,24 @@ enum statements_result sql_bind(struct client *client, const char *portal, const
 		    &client->borrower.server->session.statements); /* its Execute is not examined */
 	if (!*portal)
 		client->sql->is_bound = !*statement;
-	return STATEMENTS_PASS;
+	return JUDGE_SEND;
 }
 
-enum statements_result sql_execute(struct client *client, const char *portal, struct batch *batch)
+enum judgement sql_execute(struct client *client, const char *portal, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	struct sql_unnamed *sql = client->sql;
 	struct ledger_change *change;
 
 	if (*portal || !sql->is_bound)
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	if (names_are_unsure(client))
-		return STATEMENTS_WAIT;
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	if (sql->kind == SQL_EXECUTE && sql->statement) {
 		if (!server_statements_is_sure(&server->session.statements, sql->statement))
-			return STATEMENTS_WAIT;
+			return batch_wait(batch, LEDGER_WAIT_READY);
 		if (!inject_statement(client, batch, sql->statement, NULL))
-			return STATEMENTS_END;
+			return JUDGE_MEMORY;
 		change = rename_only(client, sql->name, sql->statement);
 	} else if (sql->kind == SQL_FORGET) {
 		change = forget_all(client);
@@ -657,6 +653,6 @@ enum statements_result sql_execute(struct client *client, const char *portal, st
 	if (change && sql->kind != SQL_FORGET)
 		change = server_renamed(change, &sql->renaming);
 	return change && server_note_change(server, LEDGER_EXECUTE, LEDGER_CLIENT, change)
-	           ? STATEMENTS_HEAD
-	           : STATEMENTS_END;
+	           ? JUDGE_HEAD
+	           : JUDGE_MEMORY;
 }

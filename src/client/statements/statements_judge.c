@@ -212,16 +212,16 @@ bool statements_need_more(const struct client *client, const struct frame *frame
 	return has_names(client, frame->type) && whole_of(client, frame, in) == WHOLE_MORE;
 }
 
-enum statements_result statements_refuse(struct client *client, char type, const struct err *err,
-                                         struct batch *batch)
+enum judgement statements_refuse(struct client *client, char type, const struct err *err,
+                                 struct batch *batch)
 {
 	return type == 'Q' ? sql_refuse_query(client, err, batch)
 	                   : inject_refuse(client, err, batch);
 }
 
 /* The frame must be complete, but is longer than allowed: the client gets an error. */
-static enum statements_result refuse_long(struct client *client, const struct frame *frame,
-                                          struct batch *batch)
+static enum judgement refuse_long(struct client *client, const struct frame *frame,
+                                  struct batch *batch)
 {
 	size_t most = client->clients->config->max_statement_size;
 	struct err err;
@@ -256,11 +256,11 @@ static void watch_for_replan(struct client *client, const struct frame *frame, s
 		replan_watch(client, frame, in, batch);
 }
 
-static enum statements_result judge_parse(struct client *client, const struct frame *frame,
-                                          struct bytes in, struct batch *batch)
+static enum judgement judge_parse(struct client *client, const struct frame *frame, struct bytes in,
+                                  struct batch *batch)
 {
 	if (in.count <= FRAME_HEADER_SIZE)
-		return frame->length > FRAME_HEADER_SIZE ? STATEMENTS_MORE : STATEMENTS_PASS;
+		return frame->length > FRAME_HEADER_SIZE ? JUDGE_MORE : JUDGE_SEND;
 	if (in.at[FRAME_HEADER_SIZE] == 0)
 		return unnamed_parse(client, frame, in, batch);
 	return prepared_parse(client, frame, in, batch);
@@ -274,12 +274,12 @@ static bool is_use_of_unnamed(const struct frame *frame, const struct object_nam
 }
 
 /* Judges a frame that names a statement, or may name one in its text. */
-static enum statements_result judge_names(struct client *client, const struct frame *frame,
-                                          struct bytes in, struct batch *batch, size_t *head)
+static enum judgement judge_names(struct client *client, const struct frame *frame, struct bytes in,
+                                  struct batch *batch, size_t *head)
 {
 	struct bytes have = client_received(in, frame);
 	size_t length = frame->length - FRAME_HEADER_SIZE;
-	enum statements_result result = STATEMENTS_PASS;
+	enum judgement result = JUDGE_SEND;
 	struct object_names names;
 
 	if (frame->type == 'P')
@@ -288,14 +288,14 @@ static enum statements_result judge_names(struct client *client, const struct fr
 		return sql_query(client, frame, in, batch);
 	switch (fields_names(frame->type, have, length, &names)) {
 	case WIRE_MORE:
-		return STATEMENTS_MORE;
+		return JUDGE_MORE;
 	case WIRE_BAD:
-		return STATEMENTS_PASS; /* PostgreSQL reports the error */
+		return JUDGE_SEND; /* PostgreSQL reports the error */
 	case WIRE_OK:
 		break;
 	}
 	if (frame->type == 'E')
-		return client->sql ? sql_execute(client, names.portal, batch) : STATEMENTS_PASS;
+		return client->sql ? sql_execute(client, names.portal, batch) : JUDGE_SEND;
 	if (frame->type == 'C' && names.statement && !*names.statement)
 		unnamed_drop(client, batch);
 	if (frame->type == 'B')
@@ -305,29 +305,29 @@ static enum statements_result judge_names(struct client *client, const struct fr
 		return prepared_describe_portal(client, batch);
 	if (is_use_of_unnamed(frame, &names))
 		result = unnamed_use(client, frame->type, batch);
-	if (result == STATEMENTS_PASS && frame->type == 'B' && client->sql)
+	if (result == JUDGE_SEND && frame->type == 'B' && client->sql)
 		result = sql_bind(client, names.portal, names.statement, batch);
-	if (result != STATEMENTS_PASS)
+	if (result != JUDGE_SEND)
 		return result;
 	if (!names.statement || !*names.statement || names.target == 'P')
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	if (frame->type == 'C') /* PostgreSQL refuses a Close with bytes after its name */
-		return names.count == length ? prepared_close(client, names.statement)
-		                             : STATEMENTS_PASS;
+		return names.count == length ? prepared_close(client, names.statement, batch)
+		                             : JUDGE_SEND;
 	return prepared_use(client, frame, in, &names, batch, head);
 }
 
-enum statements_result statements_judge(struct client *client, const struct frame *frame,
-                                        struct bytes in, struct batch *batch, size_t *head)
+enum judgement statements_judge(struct client *client, const struct frame *frame, struct bytes in,
+                                struct batch *batch, size_t *head)
 {
 	*head = 0;
 	watch_for_replan(client, frame, in, batch);
 	if (!has_names(client, frame->type))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	if (in.count < frame->length && whole_of(client, frame, in) == WHOLE_TOO_LONG)
 		return refuse_long(client, frame, batch);
 	if (client->borrower.server->wire.ledger.is_skipping)
-		return STATEMENTS_PASS; /* an error occurred: the server skips the frame */
+		return JUDGE_SEND; /* an error occurred: the server skips the frame */
 	return judge_names(client, frame, in, batch, head);
 }
 

@@ -23,16 +23,6 @@
 
 struct facts;
 
-enum statements_result {
-	STATEMENTS_PASS, /* forward it unchanged; not noted yet */
-	STATEMENTS_HEAD, /* noted; `batch` has other bytes for the first *head; forward the rest */
-	STATEMENTS_DROP, /* noted; forward nothing of the frame itself */
-	STATEMENTS_MORE, /* wait for more bytes of the frame */
-	STATEMENTS_WAIT, /* wait until the server has answered a Sync */
-	STATEMENTS_WAIT_EMPTY, /* wait until the server has answered everything */
-	STATEMENTS_END         /* no memory */
-};
-
 bool statements_follow(const struct client *client);
 
 /* Whether a frame must be complete before it is judged. Needs no server. */
@@ -50,10 +40,10 @@ static inline bool statements_can_wait(uint32_t seen, size_t count, uint32_t len
 
 /*
  * Judges a frame of such a client, which has a server. in: the received bytes, from the
- * frame's first on. *head: see STATEMENTS_HEAD.
+ * frame's first on. *head: see JUDGE_HEAD.
  */
-enum statements_result statements_judge(struct client *client, const struct frame *frame,
-                                        struct bytes in, struct batch *batch, size_t *head);
+enum judgement statements_judge(struct client *client, const struct frame *frame, struct bytes in,
+                                struct batch *batch, size_t *head);
 
 /*
  * Whether statements_judge() could do more with a frame than pass it. false for a frame that names
@@ -80,9 +70,9 @@ static inline bool statements_concern(const struct client *client, const struct 
 	}
 }
 
-/* Sends a message that fails in place of a frame of this type. STATEMENTS_DROP or _END. */
-enum statements_result statements_refuse(struct client *client, char type, const struct err *err,
-                                         struct batch *batch);
+/* Sends a message that fails in place of a frame of this type. */
+enum judgement statements_refuse(struct client *client, char type, const struct err *err,
+                                 struct batch *batch);
 
 /* A Query was answered by pgweir. PostgreSQL would have dropped the unnamed statement. */
 void statements_forget_unnamed(struct client *client, struct batch *batch);
@@ -133,27 +123,25 @@ enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most);
 
 /* ---- prepared.c: named statements in transaction and statement mode ---- */
 
-enum statements_result prepared_parse(struct client *client, const struct frame *frame,
-                                      struct bytes in, struct batch *batch);
+enum judgement prepared_parse(struct client *client, const struct frame *frame, struct bytes in,
+                              struct batch *batch);
 
-enum statements_result prepared_use(struct client *client, const struct frame *frame,
-                                    struct bytes in, const struct object_names *names,
-                                    struct batch *batch, size_t *head);
+enum judgement prepared_use(struct client *client, const struct frame *frame, struct bytes in,
+                            const struct object_names *names, struct batch *batch, size_t *head);
 
 /* Handles a Describe of the portal that was bound last: batch->bound. */
-enum statements_result prepared_describe_portal(struct client *client, struct batch *batch);
+enum judgement prepared_describe_portal(struct client *client, struct batch *batch);
 
-enum statements_result prepared_close(struct client *client, const char *name);
+enum judgement prepared_close(struct client *client, const char *name, struct batch *batch);
 
 /* ---- exposed.c: statements under the client's own names ---- */
 
 /*
  * A frame with a text that may name statements (SQL_TOUCH_BY_NAME), or any text of a client with
- * CLIENT_HAS_SQL_NAMES, is about to be sent: adds to the batch what must be there before it. PASS,
- * WAIT_EMPTY or END.
+ * CLIENT_HAS_SQL_NAMES, is about to be sent: adds to the batch what must be there before it.
  */
-enum statements_result exposed_before(struct client *client, const struct frame *frame,
-                                      struct bytes in, struct batch *batch);
+enum judgement exposed_before(struct client *client, const struct frame *frame, struct bytes in,
+                              struct batch *batch);
 
 /*
  * Adds one statement, before a message that uses it. It can be anywhere in a batch, which fails if
@@ -199,9 +187,8 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 /* The change of a request that must fail: the client gets `err` as its error. NULL: no memory. */
 struct refusal *inject_refusal(const struct err *err);
 
-/* Adds a message that always fails; the client gets `err` as its error. DROP or END. */
-enum statements_result inject_refuse(struct client *client, const struct err *err,
-                                     struct batch *batch);
+/* Adds a message that always fails; the client gets `err` as its error. */
+enum judgement inject_refuse(struct client *client, const struct err *err, struct batch *batch);
 
 /* ---- unnamed.c: the unnamed statement ---- */
 
@@ -213,11 +200,11 @@ struct record;
 #define UNNAMED_KEPT_MAX ((uint32_t)64 * 1024)
 
 /* Handles a Parse. The text points into `in` until unnamed_keep(). */
-enum statements_result unnamed_parse(struct client *client, const struct frame *frame,
-                                     struct bytes in, struct batch *batch);
+enum judgement unnamed_parse(struct client *client, const struct frame *frame, struct bytes in,
+                             struct batch *batch);
 
-/* Handles a Bind or Describe. PASS: what it needs was added before it. HEAD: also noted. */
-enum statements_result unnamed_use(struct client *client, char type, struct batch *batch);
+/* Handles a Bind or Describe. JUDGE_SEND: what it needs was added before it. */
+enum judgement unnamed_use(struct client *client, char type, struct batch *batch);
 
 /* Handles a Close or a Query: there is no unnamed statement any more. */
 void unnamed_drop(struct client *client, struct batch *batch);
@@ -261,20 +248,19 @@ struct sql_unnamed {
 bool sql_remember(struct client *client, const struct sql_statement *read,
                   struct statement *statement);
 
-/* Adds a Query that always fails; the client gets `err`. STATEMENTS_DROP or END. */
-enum statements_result sql_refuse_query(struct client *client, const struct err *err,
-                                        struct batch *batch);
+/* Adds a Query that always fails; the client gets `err`. */
+enum judgement sql_refuse_query(struct client *client, const struct err *err, struct batch *batch);
 
-enum statements_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
-                                 struct batch *batch);
+enum judgement sql_query(struct client *client, const struct frame *frame, struct bytes in,
+                         struct batch *batch);
 
 /*
  * Handles a Parse of the unnamed statement. `body`: what has been received of `length`
- * bytes, at least its name. STATEMENTS_HEAD: the Parse is in `batch` with another name in
- * its text, and the caller notes it. STATEMENTS_DROP: it is refused.
+ * bytes, at least its name. JUDGE_HEAD: the Parse is in `batch` with another name in
+ * its text, and the caller notes it. JUDGE_DROP: it is refused.
  */
-enum statements_result sql_parse(struct client *client, struct bytes body, size_t length,
-                                 struct batch *batch);
+enum judgement sql_parse(struct client *client, struct bytes body, size_t length,
+                         struct batch *batch);
 
 /*
  * Whether a text that is prepared with a name of the protocol means another statement by its name:
@@ -283,18 +269,17 @@ enum statements_result sql_parse(struct client *client, struct bytes body, size_
 bool sql_is_by_name(struct bytes text, bool *is_forgetting);
 
 /*
- * Comes before a Parse, Bind or Describe of such a text: adds the statement that it may mean. PASS,
- * WAIT, END, or DROP: it is refused.
+ * Comes before a Parse, Bind or Describe of such a text: adds the statement that it may mean.
+ * JUDGE_DROP: it is refused.
  */
-enum statements_result sql_before_named(struct client *client, const char *text,
-                                        struct batch *batch);
+enum judgement sql_before_named(struct client *client, const char *text, struct batch *batch);
 
 /* Handles a Bind that concerns the unnamed portal or the unnamed statement. */
-enum statements_result sql_bind(struct client *client, const char *portal, const char *statement,
-                                struct batch *batch);
+enum judgement sql_bind(struct client *client, const char *portal, const char *statement,
+                        struct batch *batch);
 
-/* Handles an Execute. STATEMENTS_HEAD: it has been noted. */
-enum statements_result sql_execute(struct client *client, const char *portal, struct batch *batch);
+/* Handles an Execute. JUDGE_HEAD: it has been noted. */
+enum judgement sql_execute(struct client *client, const char *portal, struct batch *batch);
 
 /* The client's server is returned: its portals are gone. */
 void sql_leave(struct client *client);

@@ -89,63 +89,63 @@ static bool note_parse(struct client *client, enum ledger_fate fate, bool is_ren
 	return change && server_note_change(server, LEDGER_PARSE, fate, change);
 }
 
-enum statements_result unnamed_parse(struct client *client, const struct frame *frame,
-                                     struct bytes in, struct batch *batch)
+enum judgement unnamed_parse(struct client *client, const struct frame *frame, struct bytes in,
+                             struct batch *batch)
 {
 	size_t length = frame->length - FRAME_HEADER_SIZE;
 	struct bytes body = client_received(in, frame);
 	struct parse_fields parse;
-	enum statements_result result;
+	enum judgement result;
 
 	if (body.count < length && frame->length <= UNNAMED_KEPT_MAX)
-		return STATEMENTS_MORE;
+		return JUDGE_MORE;
 	if (!get(client))
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	result = sql_parse(client, body, length, batch);
-	if (result != STATEMENTS_PASS && result != STATEMENTS_HEAD && result != STATEMENTS_DROP)
+	if (result > JUDGE_DROP)
 		return result;
 	unnamed_drop(client, batch);
-	if (result == STATEMENTS_DROP)
+	if (result == JUDGE_DROP)
 		return result;
 	client->unnamed->touches = batch->touches;
 	sql_names_drop(&client->unnamed->names);
-	if (!note_parse(client, LEDGER_CLIENT, result == STATEMENTS_HEAD))
-		return STATEMENTS_END;
+	if (!note_parse(client, LEDGER_CLIENT, result == JUDGE_HEAD))
+		return JUDGE_MEMORY;
 	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
 	    fields_parse(body, &parse) == WIRE_OK)
 		batch->unnamed = bytes_skip(body, 1);
 	/*
-	 * HEAD of sql_parse(): the whole Parse is in the batch already, so nothing of the frame is
-	 * forwarded. PASS: the frame is forwarded unchanged, but it is noted, so HEAD (with *head
-	 * 0).
+	 * JUDGE_HEAD of sql_parse(): the whole Parse is in the batch already, so nothing of the
+	 * frame is forwarded. JUDGE_SEND: the frame is forwarded unchanged, but it is noted, so
+	 * JUDGE_HEAD (with *head 0).
 	 */
-	return result == STATEMENTS_HEAD ? STATEMENTS_DROP : STATEMENTS_HEAD;
+	return result == JUDGE_HEAD ? JUDGE_DROP : JUDGE_HEAD;
 }
 
 /*
- * Injects a Parse of the kept text before the message that needs it. STATEMENTS_PASS: it
+ * Injects a Parse of the kept text before the message that needs it. JUDGE_SEND: it
  * has been noted.
  */
-static enum statements_result inject(struct client *client, struct batch *batch)
+static enum judgement inject(struct client *client, struct batch *batch)
 {
 	const struct statement *statement = client->unnamed->statement;
 	/* keep the zero of the empty name */
 	struct bytes body = bytes_skip(statement_message(statement),
 	                               FRAME_HEADER_SIZE + statement_name(statement).count);
-	enum statements_result result = sql_parse(client, body, body.count, batch);
+	enum judgement result = sql_parse(client, body, body.count, batch);
 	char front[FRAME_HEADER_SIZE] = { 'P' };
 
-	if (result == STATEMENTS_DROP)
-		return STATEMENTS_PASS; /* the server skips what follows the refusal */
-	if (result == STATEMENTS_PASS) {
+	if (result == JUDGE_DROP)
+		return JUDGE_SEND; /* the server skips what follows the refusal */
+	if (result == JUDGE_SEND) {
 		store_be32(front + 1, (uint32_t)(4 + body.count));
 		batch_copy(batch, bytes_of(front, sizeof(front)));
 		batch_run(batch, body);
-		result = STATEMENTS_HEAD;
+		result = JUDGE_HEAD;
 	}
-	if (result != STATEMENTS_HEAD)
+	if (result != JUDGE_HEAD)
 		return result;
-	return note_parse(client, LEDGER_DROPPED, false) ? STATEMENTS_PASS : STATEMENTS_END;
+	return note_parse(client, LEDGER_DROPPED, false) ? JUDGE_SEND : JUDGE_MEMORY;
 }
 
 /*
@@ -190,17 +190,17 @@ static void settle_description(struct ledger_change *change, bool is_done)
 	free(change);
 }
 
-/* Adds a Describe whose answer has the types. STATEMENTS_HEAD: it is noted. */
-static enum statements_result note_description(struct client *client)
+/* Adds a Describe whose answer has the types. JUDGE_HEAD: it is noted. */
+static enum judgement note_description(struct client *client)
 {
 	struct unnamed *unnamed = client->unnamed;
 	struct unnamed_description *description;
 
 	if (!unnamed || (unnamed->statement && unnamed->statement->is_typed && unnamed->has_text))
-		return STATEMENTS_PASS;
+		return JUDGE_SEND;
 	description = calloc(1, sizeof(*description));
 	if (!description)
-		return STATEMENTS_END;
+		return JUDGE_MEMORY;
 	*description = (struct unnamed_description){
 		.base = { .base = { .settle = settle_description }, .on_types = on_types },
 		.unnamed = unnamed,
@@ -208,8 +208,8 @@ static enum statements_result note_description(struct client *client)
 	};
 	return server_note_change(client->borrower.server, LEDGER_TYPES, LEDGER_CLIENT,
 	                          &description->base.base)
-	           ? STATEMENTS_HEAD
-	           : STATEMENTS_END;
+	           ? JUDGE_HEAD
+	           : JUDGE_MEMORY;
 }
 
 /* The text of the last Parse: from this batch, or if it is kept; else empty. */
@@ -223,10 +223,10 @@ static struct session_text unnamed_text(struct unnamed *unnamed, struct batch *b
 		                      batch };
 }
 
-enum statements_result unnamed_use(struct client *client, char type, struct batch *batch)
+enum judgement unnamed_use(struct client *client, char type, struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
-	enum statements_result result = STATEMENTS_PASS;
+	enum judgement result = JUDGE_SEND;
 	unsigned int touches =
 	    type == 'B' && unnamed ? session_relevant(client, unnamed->touches) : 0;
 	struct session_text text = { .names = NULL };
@@ -235,15 +235,12 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	/* A Parse of an earlier Sync epoch is not answered: it may fail without this message. */
 	if (unnamed && unnamed->open_count &&
 	    unnamed->sync_epoch != client->borrower.server->wire.ledger.sync_epoch)
-		return STATEMENTS_WAIT;
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	if (touches) {
-		enum listening_go go;
-
 		text = unnamed_text(unnamed, batch);
-		go = place_before(client, touches, text.text, batch);
-
-		if (go != LISTENING_SEND)
-			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
+		result = place_before(client, touches, text.text, batch);
+		if (result != JUDGE_SEND)
+			return result;
 	}
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
@@ -255,8 +252,8 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	if (unnamed && !unnamed->is_here && unnamed->has_text)
 		result = inject(client, batch);
 	else if (!unnamed || !unnamed->is_here)
-		result = empty(client, batch) ? STATEMENTS_PASS : STATEMENTS_END;
-	return type == 'D' && result == STATEMENTS_PASS ? note_description(client) : result;
+		result = empty(client, batch) ? JUDGE_SEND : JUDGE_MEMORY;
+	return type == 'D' && result == JUDGE_SEND ? note_description(client) : result;
 }
 
 void unnamed_drop(struct client *client, struct batch *batch)

@@ -376,6 +376,39 @@ START_TEST(fields_columns_says)
 }
 END_TEST
 
+static const struct {
+	const char *says;
+	struct bytes in; /* the length is in the last byte of its field */
+	bool is_there;
+	const char *name, *text;
+} texts[] = {
+	{ "Query", BYTES("Q\0\0\0\7ab\0"), true, "", "ab" },
+	{ "Query and more", BYTES("Q\0\0\0\7ab\0S\0\0\0\4"), true, "", "ab" },
+	{ "half a Query", BYTES("Q\0\0\0\7a"), true, "", "a" },
+	{ "Query of nothing", BYTES("Q\0\0\0\4"), false, "", "" },
+	{ "Query without a zero", BYTES("Q\0\0\0\6ab"), false, "", "ab" },
+	{ "Parse", BYTES("P\0\0\0\13s\0ab\0\0\0"), true, "s", "ab" },
+	{ "Parse without types", BYTES("P\0\0\0\13s\0ab\0"), true, "s", "ab" },
+	{ "half a Parse", BYTES("P\0\0\0\13s\0a"), true, "s", "a" },
+	{ "half its name", BYTES("P\0\0\0\13s"), false, "", "" },
+	{ "Parse without a zero", BYTES("P\0\0\0\10s\0ab"), false, "s", "ab" },
+	{ "Bind", BYTES("B\0\0\0\6\0\0"), false, "", "" },
+};
+
+START_TEST(fields_sql_reads)
+{
+	struct bytes in = texts[_i].in, text;
+	struct frame frame = { in.at[0], 1 + load_be32(in.at + 1) };
+	const char *name;
+
+	ck_assert_msg(fields_sql(&frame, in, &name, &text) == texts[_i].is_there, "%s",
+	              texts[_i].says);
+	if (texts[_i].is_there)
+		ck_assert_str_eq(name, texts[_i].name);
+	ck_assert_msg(bytes_equal(text, bytes_text(texts[_i].text)), "%s", texts[_i].says);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pgwire/fields");
@@ -392,6 +425,7 @@ int main(void)
 	tcase_add_test(cases, fields_one_format_is_for_all_columns);
 	tcase_add_loop_test(cases, fields_names_at_every_cut, 0, COUNT_OF(fronts));
 	tcase_add_test(cases, fields_names_keep_to_their_message);
+	tcase_add_loop_test(cases, fields_sql_reads, 0, COUNT_OF(texts));
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }
