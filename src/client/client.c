@@ -713,16 +713,12 @@ void client_hurry(struct client *client)
 	                            client->role->entry));
 }
 
-static void arm_wait(struct client *client, usec_t since);
-
-/* A statement that has waited for a place is refused instead, which needs a server. */
 static void on_wait_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct client, timer);
 
-	if (pool_forgo_place(&client->borrower))
-		arm_wait(client, loop_now(client->clients->with.loop));
-	else
+	if (client->borrower.state != BORROWER_WAIT_PLACE ||
+	    !client->clients->ops->refuse_place(client))
 		give_up(client, CLOSE_QUERY_WAIT_TIMEOUT);
 }
 

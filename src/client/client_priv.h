@@ -42,6 +42,8 @@ struct client_ops {
 
 	/* A client in CLIENT_SETTLING, whose server is at rest, can continue. */
 	void (*on_settled)(struct client *client);
+	/* One that waits for a place has waited for too long. false: only its end helps. */
+	bool (*refuse_place)(struct client *client);
 	/* as statements_spare_unnamed() */
 	bool (*spare_unnamed)(struct client *client);
 

@@ -233,6 +233,7 @@ static const struct client_ops client_states = {
 	.free_login = login_free,
 	.free_work = free_work,
 	.on_settled = relay_settled,
+	.refuse_place = relay_refuse_place,
 	.spare_unnamed = statements_spare_unnamed,
 	.on_closed = drain_gone,
 	.states = {

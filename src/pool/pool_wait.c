@@ -150,16 +150,14 @@ static void move_to_front(struct borrower *borrower)
 		borrower->wait_number = before->wait_number;
 }
 
-bool pool_forgo_place(struct borrower *borrower)
+/* It waits no longer for a place, but for a server. */
+static void leave_places(struct borrower *borrower)
 {
-	if (borrower->state != BORROWER_WAIT_PLACE)
-		return false;
 	borrower->wants_place = false;
 	pool_wait_move(borrower, BORROWER_WAITING, false);
 	if (borrower->has_place)
 		move_to_front(borrower);
 	pool_wake(borrower->pool);
-	return true;
 }
 
 void pool_drop_place(struct borrower *borrower)
@@ -193,8 +191,10 @@ void pool_give_places(struct pool *pool)
 		/* with a limit of 0, the statement is refused when it runs */
 		if (most && !borrower->has_place)
 			return;
-		if (pool_forgo_place(borrower))
+		if (borrower->state == BORROWER_WAIT_PLACE) {
+			leave_places(borrower);
 			continue;
+		}
 		pool_leave_place(borrower);
 		borrower->ops->on_place(borrower);
 	}

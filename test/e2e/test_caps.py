@@ -404,6 +404,87 @@ def test_a_refused_parse_ends_the_unnamed_statement(full):
     assert full.late.read_result().error["C"] == "26000"
 
 
+MARK = query("INSERT INTO marks VALUES (1)")
+BEGINNINGS = {
+    "simple": query("BEGIN") + MARK + query("COMMIT"),
+    "start": query("START TRANSACTION READ WRITE") + MARK + query("COMMIT"),
+    "one text": query("BEGIN; INSERT INTO marks VALUES (1)") + MARK + query("COMMIT"),
+    "extended": parse("BEGIN") + bind() + execute() + sync() + MARK + query("COMMIT"),
+    "named": bind(name="b") + execute() + sync() + MARK + query("COMMIT"),
+}
+
+
+@pytest.fixture
+def marks(postgres):
+    postgres.query("DROP TABLE IF EXISTS marks")
+    postgres.query("CREATE TABLE marks (a int); GRANT ALL ON marks TO PUBLIC")
+    return lambda: int(postgres.value("SELECT count(*) FROM marks"))
+
+
+@pytest.mark.parametrize("late_begin", (0, 1))
+@pytest.mark.parametrize("how", BEGINNINGS)
+def test_what_follows_a_refused_begin_is_not_done_alone(pgweir, marks, how, late_begin):
+    """The transaction has begun, and failed: so says the answer, and so fails what is behind it."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_waiting=1, loops=1,
+                  late_begin=late_begin)
+    late = weir.client()
+    late.ask(parse("BEGIN", "b"), sync())
+    holder = busy(weir)
+    holder.query("SELECT 1")
+    waiter = wait_for(weir)
+    all_waiting(weir, 1)
+    late.send(BEGINNINGS[how])
+    refused = late.read_result()
+    if late_begin and not refused.error:  # its BEGIN needs no server, but what follows does
+        refused = late.read_result()
+    assert (refused.error["S"], refused.error["C"], refused.status) == ("ERROR", "53300", "E")
+    holder.query("COMMIT")
+    assert waiter.read_result().rows == [["served"]]
+    late.send(query("SELECT 'behind'"))
+    answers = [refused]
+    while not answers[-1].rows:
+        answers.append(late.read_result())
+    assert {answer.error["C"] for answer in answers if answer.error} <= {"53300", "25P02"}
+    assert [answer.tags for answer in answers if answer.tags][0] == ["ROLLBACK"]
+    assert answers[-1].status == "I" and marks() == 0
+
+
+@pytest.mark.parametrize("mode", ("transaction", "session"))
+def test_a_refused_begin_can_be_rolled_back_and_begun_again(pgweir, mode, marks):
+    weir = pgweir(pool_mode=mode, default_pool_size=1, max_waiting=1, loops=1)
+    holder, late = weir.client(), weir.client()
+    holder.query("BEGIN")
+    holder.query("SELECT 1")
+    waiter = wait_for(weir)
+    all_waiting(weir, 1)
+    assert late.query("BEGIN").status == "E"
+    assert late.query("SELECT 1").status == "E"  # refused again
+    rolled_back = late.query("ROLLBACK")  # this needs no server
+    assert (rolled_back.tags, rolled_back.status) == (["ROLLBACK"], "I")
+    late.send(query("SELECT 1; BEGIN"))  # how far it would have come is not known
+    assert late.read_refusal().sqlstate == "53300"
+    holder.query("COMMIT")
+    holder.close()
+    assert waiter.read_result().rows == [["served"]]
+    waiter.close()
+    late = weir.client()
+    late.send(query("BEGIN") + MARK + query("COMMIT"))
+    assert [late.read_result().error for _ in range(3)] == [None] * 3
+    assert marks() == 1
+
+
+def test_in_statement_mode_a_refused_begin_ends_its_client(pgweir):
+    weir = pgweir(pool_mode="statement", default_pool_size=1, max_waiting=1, loops=1)
+    holder, late = wait_for(weir, text="SELECT pg_sleep(60)"), weir.client()
+    wait_until(lambda: weir.pool()["sv_active"] == 1)
+    wait_for(weir)
+    all_waiting(weir, 1)
+    late.send(query("BEGIN"))
+    assert late.read_refusal().sqlstate == "53300"
+    send_cancel(weir.address, holder.key)
+    holder.read_result()
+
+
 def test_a_queue_that_stands_is_shed(pgweir, postgres):
     """One server that hangs: when the first has waited for long, all but one are refused, the
     newest first; who comes then is refused at once. When the server is back, all may wait again.
@@ -421,12 +502,13 @@ def test_a_queue_that_stands_is_shed(pgweir, postgres):
         assert refused["M"] == "clients wait too long for a server (queue_target)"
     late = wait_for(weir)
     assert "clients wait in this pool; the first of app/alice has waited" in late.read_result().error["D"]
-    begins = wait_for(weir, text="BEGIN")  # what follows is meant for the transaction
-    assert begins.read_refusal().text == "clients wait too long for a server (queue_target)"
+    begins = wait_for(weir, text="BEGIN")
+    assert begins.read_result().status == "E"
     holder.query("COMMIT")
     assert waiters[0].read_result().rows == [["served"]]
     assert weir.log.count("queue_target = 200 is reached by") == 1
-    for client in (*waiters[1:], late):
+    begins.query("ROLLBACK")
+    for client in (*waiters[1:], late, begins):
         assert client.value("SELECT 1") == "1"
 
     def limit():

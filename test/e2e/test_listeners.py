@@ -240,6 +240,10 @@ def test_sessions_leave_a_server_for_transactions(make):
     assert [weir.client().value("SELECT 7") for _ in range(3)] == ["7"] * 3
     held[0].close()
     assert third.read_result().rows[0][0] == "3"
+    weir.reload(query_wait_timeout=1)
+    fourth = client(weir, "sessions")
+    fourth.send(query("SELECT 4"))
+    assert fourth.read_refusal().text == "query_wait_timeout"  # the last one is not for a session
 
 
 # -- each key -------------------------------------------------------------------------------------

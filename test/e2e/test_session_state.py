@@ -154,6 +154,32 @@ def test_a_pin_that_has_waited_for_too_long_is_refused(start):
     assert second.value("SELECT 1") == "1"
 
 
+@pytest.mark.parametrize("message, begins", (
+    (query(CREATE), False), (parse(CREATE) + bind() + execute() + sync(), False),
+    (query("BEGIN; " + CREATE), True)))
+def test_the_time_for_a_place_is_not_followed_by_one_for_a_server(start, message, begins):
+    """Refused without a server: there is none, and for the whole test there will be none."""
+    weir = start(servers=2)
+    first, second, third = (weir.client() for _ in range(3))
+    first.query("BEGIN")
+    second.query("SELECT 1")
+    first.query("COMMIT")
+    first.query(CREATE)
+    second.query("BEGIN")
+    second.query("SELECT 1")
+    third.send(message)
+    waits(weir)
+    weir.reload(query_wait_timeout=1)
+    refused = third.read_result()
+    assert (refused.error["S"], refused.error["C"]) == ("ERROR", "53300")
+    assert refused.error["M"] == "a temporary object needs a server of its own (max_pinned_servers)"
+    assert refused.status == ("E" if begins else "I")
+    assert weir.pool()["sv_active"] == 2 and not weir.admin("SHOW WAITING")
+    third.query("ROLLBACK") if begins else None
+    second.query("COMMIT")
+    assert third.value("SELECT 1") == "1"
+
+
 def test_who_waits_for_a_pinned_server_is_told_so(start):
     weir = start(servers=1, query_wait_timeout=1)
     first, second = weir.client(), weir.client()

@@ -548,9 +548,6 @@ static inline bool pool_lacks_place(const struct borrower *borrower)
 void pool_await_place(struct borrower *borrower);
 void pool_leave_place(struct borrower *borrower);
 
-/* A borrower that waits for a place goes on without one. false: it does not wait for that. */
-bool pool_forgo_place(struct borrower *borrower);
-
 /* The borrower needs no place any more, and none was taken from it. */
 void pool_drop_place(struct borrower *borrower);
 

@@ -158,6 +158,15 @@ static void note_wants(struct client *client, const struct frame *frame, struct 
 	    !borrower->wants_place;
 }
 
+void relay_lacks_place(const struct client *client, const struct frame *frame, struct bytes in,
+                       struct err *err)
+{
+	struct bytes text;
+	unsigned int touches = first_touches(client, frame, in, &text);
+
+	session_refuse_place(client, touches, text, err);
+}
+
 /* A frame of a client without a server is refused, which is answered here. */
 static enum judgement refuse_alone(struct client *client, const struct frame *frame,
                                    struct bytes in, const struct err *err, struct batch *batch)
@@ -180,7 +189,7 @@ static enum judgement refuse_unserved(struct client *client, const struct frame 
 	if (relay_is_for_queue(err) && in.count < frame->length &&
 	    frame->length <= STREAM_AHEAD_MAX)
 		return JUDGE_MORE; /* then it shows what it begins */
-	if (relay_may_fail_for(client, frame, in, err))
+	if (relay_fails_alone(client, frame, in, err))
 		return refuse_alone(client, frame, in, err, batch);
 	client_turn_away(client, err);
 	return JUDGE_END;

@@ -21,6 +21,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql_token.h"
 
 /* Each with the zero at the end of a literal. */
 #define BIND_BODY "\0\0\0\0\0\0\0" /* no portal, no statement, no formats, no values */
@@ -198,6 +199,17 @@ bool late_begin_again(struct client *client, struct bytes texts)
 		return false;
 	client->late->block = read_texts(texts);
 	return true;
+}
+
+/* Nothing runs in it, so its modes do not matter. */
+bool late_begin_in_vain(struct client *client, struct bytes text)
+{
+	static const char begin[] = "BEGIN";
+	struct scanner scanner = { .rest = text };
+
+	return client_rules(client)->mode != POOL_MODE_STATEMENT &&
+	       (sql_takes(&scanner, "begin") || sql_takes(&scanner, "start")) &&
+	       late_begin_again(client, bytes_of(begin, sizeof(begin)));
 }
 
 static enum judgement end_late(struct client *client, enum sql_block_kind kind)

@@ -321,17 +321,18 @@ bool relay_get_server(struct client *client, struct err *err)
 /* ---- waiting for a server ---- */
 
 /*
- * Whether a client waits that is about to begin a transaction. What it sends behind that is meant
- * for the transaction, and may not have arrived yet: if only the beginning were canceled, the rest
- * would be committed alone.
+ * Whether a message that no server has got can fail alone. What is behind one that begins a
+ * transaction is meant for that, and may be under way: it must not be committed alone. So with a
+ * BEGIN in front the transaction has begun, and failed, as it has in PostgreSQL when a later
+ * statement of such a text fails. Of other texts that may begin one nobody knows whether they have.
  */
-static bool begins_block(const struct client *client, const struct frame *frame, struct bytes in)
+static bool can_fail(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct bytes text;
 
-	if (client->late || in.count < frame->length)
-		return false;
-	return route_frame_text(client, frame, in, &text) && !sql_is_no_block(text);
+	return client->late || in.count < frame->length ||
+	       !route_frame_text(client, frame, in, &text) || sql_is_no_block(text) ||
+	       late_begin_in_vain(client, text);
 }
 
 bool relay_fail(struct client *client, const struct frame *frame, struct bytes in,
@@ -388,18 +389,17 @@ bool relay_cancel_waiting(struct client *client)
 	struct err err;
 
 	/* the client waits, so a whole header is available */
-	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK || begins_block(client, &frame, in))
+	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK || !can_fail(client, &frame, in))
 		return true;
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
 	fail_waiting(client, &frame, in, &err);
 	return true;
 }
 
-bool relay_may_fail_for(const struct client *client, const struct frame *frame, struct bytes in,
-                        const struct err *err)
+bool relay_fails_alone(struct client *client, const struct frame *frame, struct bytes in,
+                       const struct err *err)
 {
-	return relay_is_for_queue(err) && in.count >= frame->length &&
-	       !begins_block(client, frame, in);
+	return relay_is_for_queue(err) && in.count >= frame->length && can_fail(client, frame, in);
 }
 
 void relay_refused(struct client *client, const struct err *err)
@@ -408,10 +408,24 @@ void relay_refused(struct client *client, const struct err *err)
 	struct frame frame;
 
 	if (client->state == CLIENT_WAITING && frame_peek(in, UINT32_MAX, &frame) == WIRE_OK &&
-	    relay_may_fail_for(client, &frame, in, err))
+	    relay_fails_alone(client, &frame, in, err))
 		fail_waiting(client, &frame, in, err);
 	else
 		client_turn_away(client, err);
+}
+
+bool relay_refuse_place(struct client *client)
+{
+	struct bytes in = stream_kept(&client->stream);
+	struct frame frame;
+	struct err err;
+
+	if (client_rules(client)->mode == POOL_MODE_SESSION ||
+	    frame_peek(in, UINT32_MAX, &frame) != WIRE_OK || !can_fail(client, &frame, in))
+		return false;
+	relay_lacks_place(client, &frame, in, &err);
+	fail_waiting(client, &frame, in, &err);
+	return true;
 }
 
 /* ---- from the client ---- */

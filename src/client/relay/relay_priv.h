@@ -53,14 +53,21 @@ static inline bool relay_is_for_queue(const struct err *err)
 
 /*
  * Whether an error ends only this message, which no server has got, and not the connection: the
- * wait queue is too long, and a client that connected again would only cost more. Not if the
- * message may begin a transaction: what follows it is meant for that.
+ * wait queue is too long, and a client that connected again would only cost more. If the message
+ * begins a transaction, that has begun then, and failed: client->late is set.
  */
-bool relay_may_fail_for(const struct client *client, const struct frame *frame, struct bytes in,
-                        const struct err *err);
+bool relay_fails_alone(struct client *client, const struct frame *frame, struct bytes in,
+                       const struct err *err);
 
 /* A client that waits for a server gets none. */
 void relay_refused(struct client *client, const struct err *err);
+
+/* judge.c: the error of a statement that has waited for a place for too long. */
+void relay_lacks_place(const struct client *client, const struct frame *frame, struct bytes in,
+                       struct err *err);
+
+/* A statement has waited for a place for too long. false: the client must be closed. */
+bool relay_refuse_place(struct client *client);
 
 /* The client's server was lost when it owed nothing of the session: it continues without one. */
 void relay_go_on_without(struct client *client);
@@ -175,6 +182,12 @@ struct bytes late_begin_texts(const struct client *client);
  * client->late is set. The caller enters the state. false: no memory.
  */
 bool late_begin_again(struct client *client, struct bytes texts);
+
+/*
+ * The same for a text that begins with a BEGIN, and has failed before a server got it. The caller
+ * calls late_begin_fail(). false: it does not, and nothing has changed.
+ */
+bool late_begin_in_vain(struct client *client, struct bytes text);
 
 /* Starts idle_transaction_timeout and transaction_timeout in CLIENT_LATE. */
 void late_begin_arm(struct client *client);

@@ -60,7 +60,9 @@ static struct timer_queue *limit_of(const struct client *client)
 void place_await(struct client *client)
 {
 	pool_await_place(&client->borrower);
-	timer_set(&client->timer, limit_of(client), client->borrower.waiting_since);
+	/* the time for which it has waited for its server counts, too */
+	timer_set(&client->timer, limit_of(client),
+	          client->borrower.waiting_since - client->borrower.waited);
 	stream_want(&client->stream, WANT_END);
 }
 

@@ -130,6 +130,10 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 /* Whether it has to wait, before its client gets a server, for a place. */
 bool session_awaits_place(const struct client *client, unsigned int touches, struct bytes text);
 
+/* The error of one that has waited for too long. */
+void session_refuse_place(const struct client *client, unsigned int touches, struct bytes text,
+                          struct err *err);
+
 /* Whether something must be looked for that texts do not show, as in a DO block. */
 static inline bool session_looks_for_names(const struct client *client)
 {

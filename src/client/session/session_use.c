@@ -422,12 +422,27 @@ bool session_use(struct client *client, unsigned int touches, struct session_tex
 	return true;
 }
 
+/* For what a statement may need a place. */
+static unsigned int own_pins(const struct client *client, unsigned int touches, struct bytes text)
+{
+	return own_touches(touches_here(client, touches, text), text) & PINS;
+}
+
 bool session_awaits_place(const struct client *client, unsigned int touches, struct bytes text)
 {
-	if (!session_is_followed(client) || (client->session && client->session->slot) ||
-	    !pool_lacks_place(&client->borrower))
-		return false;
-	return own_touches(touches_here(client, touches, text), text) & PINS;
+	return session_is_followed(client) && !(client->session && client->session->slot) &&
+	       pool_lacks_place(&client->borrower) && own_pins(client, touches, text);
+}
+
+void session_refuse_place(const struct client *client, unsigned int touches, struct bytes text,
+                          struct err *err)
+{
+	const struct feature *feature = features_first(own_pins(client, touches, text));
+
+	if (feature)
+		features_refuse_pin(client, feature, err);
+	else /* what names in it touch has changed meanwhile */
+		err_close(err, CLOSE_QUERY_WAIT_TIMEOUT);
 }
 
 /* The values of a Bind or a FunctionCall. */
