@@ -158,7 +158,6 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 	return (!pool->limits.guards_queue || pool_admits(pool, err)) && ask(borrower, err);
 }
 
-/* It has waited already: no queue is too long for it. */
 bool pool_ask_first(struct borrower *borrower, usec_t since, struct err *err)
 {
 	if (!ask(borrower, err))

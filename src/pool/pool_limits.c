@@ -381,6 +381,8 @@ static void block_pool(struct pool *pool, struct cap *cap)
 		log_error(&pool->log, "no memory to wait for %s", pool_cap_setting(cap->kind));
 		return;
 	}
+	if (!pool_is_blocked(pool))
+		TAILQ_INSERT_TAIL(&pool->pools->claiming, pool, claiming);
 	block->is_blocked = true;
 	count_blocked(cap, 1);
 	cap->hits += !pool->is_unblocked;
@@ -407,11 +409,12 @@ static bool may_be_owed(const struct cap *owner)
 	return owner->guaranteed && share_servers(&owner->share) <= owner->guaranteed;
 }
 
+/* However many pools there are: only those that claim something are looked at. */
 static void claim_for(struct pools *pools, const struct cap *owner)
 {
 	struct pool *pool;
 
-	TAILQ_FOREACH (pool, &pools->list, node) {
+	TAILQ_FOREACH (pool, &pools->claiming, claiming) {
 		if (owner == &pool->database->cap || owner == &pool->role->cap)
 			claim_everywhere(pool);
 	}
@@ -440,6 +443,8 @@ static void leave_cap(struct pool *pool, enum cap_kind kind)
 	if (!pool->blocks[kind].is_blocked)
 		return;
 	pool->blocks[kind].is_blocked = false;
+	if (!pool_is_blocked(pool))
+		TAILQ_REMOVE(&pool->pools->claiming, pool, claiming);
 	count_blocked(cap, -1);
 	heap_remove(&cap->blocked, &pool->blocks[kind].node);
 	want_for(cap);

@@ -10,6 +10,72 @@
 
 #include "pgweir/base/container_of.h"
 
+/* ---- the rule: shed.h ---- */
+
+static void turn_window(struct shed *shed, const struct shed_rule *rule, usec_t now)
+{
+	usec_t past = now - shed->window_at;
+
+	if (past < rule->interval)
+		return;
+	shed->served_before = past < 2 * rule->interval ? shed->served : 0;
+	shed->served = 0;
+	shed->window_at = now;
+}
+
+void shed_look(struct shed *shed, const struct shed_rule *rule, usec_t now, usec_t wait)
+{
+	bool is_long = wait > rule->target ||
+	               (shed->phase == SHED_REFUSES && now - shed->refused_at < rule->interval);
+
+	turn_window(shed, rule, now);
+	if (is_long == (shed->phase == SHED_REFUSES)) {
+		shed->turned_at = 0;
+	} else if (!shed->turned_at) {
+		shed->turned_at = now;
+	} else if (now - shed->turned_at >= rule->interval) {
+		shed->phase = is_long ? SHED_REFUSES : SHED_RESTS;
+		shed->turned_at = 0;
+	}
+}
+
+void shed_serve(struct shed *shed, const struct shed_rule *rule, usec_t now)
+{
+	turn_window(shed, rule, now);
+	shed->served++;
+}
+
+/* So many are served in an interval: in this window, and in that part of the last one. */
+static uint64_t served_lately(const struct shed *shed, usec_t interval, usec_t now)
+{
+	usec_t past = now - shed->window_at;
+	uint64_t before = past < interval ? (uint64_t)(interval - past) : 0;
+
+	return shed->served + shed->served_before * before / (uint64_t)interval;
+}
+
+bool shed_refuses(const struct shed *shed, const struct shed_rule *rule,
+                  const struct shed_queue *queue)
+{
+	uint64_t room;
+
+	if (shed->phase != SHED_REFUSES || queue->wait < rule->target / 2 ||
+	    queue->waiting <= queue->least)
+		return false;
+	room = served_lately(shed, rule->interval, queue->now) * (uint64_t)rule->target /
+	       (uint64_t)rule->interval;
+	return queue->waiting > room;
+}
+
+bool shed_is_late(const struct shed *shed, const struct shed_rule *rule,
+                  const struct shed_queue *queue)
+{
+	return shed->phase == SHED_REFUSES && queue->wait > rule->target + rule->target / 2 &&
+	       queue->waiting > queue->least;
+}
+
+/* ---- the queue of a pool ---- */
+
 static usec_t now_in(const struct pool *pool) { return loop_now(pool_loop(pool)); }
 
 /* How long the queue is, and how long the first of it has waited. */
@@ -28,43 +94,39 @@ static void refuse(const struct pool *pool, enum close_reason reason, const char
 	buf_free(&detail);
 }
 
+/* Where max_waiting applies. */
+struct counted_in {
+	struct share *share;
+	uint64_t *hits;
+	int most; /* 0: no limit */
+	const char *where;
+};
+
 /* The clients that are refused mostly stay connected: the log has one line for all of them. */
-static void note_met(struct pool *pool, const struct share *share, const char *limit, int value,
-                     const char *counted)
+static void note_full(struct pool *pool, const struct counted_in *in)
 {
 	const struct limit_event event = {
-		.limit = limit,
-		.value = value,
-		.counted = counted,
-		.database = share == &pool->role->cap.share ? NULL : pool->database->name,
-		.user = share == &pool->database->cap.share ? NULL : pool->role->name,
+		.limit = "max_waiting",
+		.value = in->most,
+		.counted = "the clients that wait",
+		.database = in->share == &pool->role->cap.share ? NULL : pool->database->name,
+		.user = in->share == &pool->database->cap.share ? NULL : pool->role->name,
 	};
 
-	limit_event_note(&share->tally->queue_met, now_in(pool), pool->log.log, &event);
+	limit_event_note(&in->share->tally->queue_met, now_in(pool), pool->log.log, &event);
+	++*in->hits;
 }
 
 /* Whether so many wait there that nobody else may; then *err has the reason. */
-static bool is_full(struct pool *pool, const struct share *share, int most, const char *counted,
-                    struct err *err)
+static bool is_full(struct pool *pool, const struct counted_in *in, struct err *err)
 {
-	unsigned int waiting = most > 0 ? share_waiting(share) : 0;
+	unsigned int waiting = in->most > 0 ? share_waiting(in->share) : 0;
 
-	if (most <= 0 || waiting < (unsigned int)most)
+	if (in->most <= 0 || waiting < (unsigned int)in->most)
 		return false;
-	pool->queue_hits++;
-	note_met(pool, share, "max_waiting", most, "the clients that wait");
-	refuse(pool, CLOSE_QUEUE_FULL, counted, waiting, err);
+	note_full(pool, in);
+	refuse(pool, CLOSE_QUEUE_FULL, in->where, waiting, err);
 	return true;
-}
-
-static int most_of_database(const struct pool *pool)
-{
-	return pool->database->entry ? pool->database->entry->max_waiting : 0;
-}
-
-static int most_of_user(const struct pool *pool)
-{
-	return pool->role->entry ? pool->role->entry->max_waiting : 0;
 }
 
 /* How long the first of this loop has waited for a server, and not for the end of a PAUSE. */
@@ -94,7 +156,7 @@ static bool refuses(const struct pool *pool, unsigned int waiting)
 {
 	struct shed_queue queue;
 
-	if (!pool->shed.is_shedding)
+	if (pool->shed.phase != SHED_REFUSES)
 		return false;
 	queue = queue_of(pool, waiting);
 	return shed_refuses(&pool->shed, &pool->limits.shed, &queue);
@@ -102,19 +164,35 @@ static bool refuses(const struct pool *pool, unsigned int waiting)
 
 static void note_shed(struct pool *pool)
 {
-	note_met(pool, &pool->share, "queue_target", (int)(pool->limits.shed.target / USEC_PER_MS),
-	         "the wait in ms");
+	const struct limit_event event = {
+		.limit = "queue_target",
+		.value = (int)(pool->limits.shed.target / USEC_PER_MS),
+		.counted = "the wait in ms",
+		.database = pool->database->name,
+		.user = pool->role->name,
+	};
+
+	limit_event_note(&pool->share.tally->shed_met, now_in(pool), pool->log.log, &event);
 	shed_refuse(&pool->shed, now_in(pool));
 	pool->shed_count++;
 }
 
 bool pool_admits(struct pool *pool, struct err *err)
 {
-	if (is_full(pool, &pool->share, pool->limits.max_waiting, "in this pool", err) ||
-	    is_full(pool, &pool->database->cap.share, most_of_database(pool), "for the database",
-	            err) ||
-	    is_full(pool, &pool->role->cap.share, most_of_user(pool), "for the user", err))
-		return false;
+	struct cap *database = &pool->database->cap, *role = &pool->role->cap;
+	const struct config_database *entry = pool->database->entry;
+	const struct config_user *user = pool->role->entry;
+	const struct counted_in counted[] = {
+		{ &pool->share, &pool->queue_hits, pool->limits.max_waiting, "in this pool" },
+		{ &database->share, &database->queue_hits, entry ? entry->max_waiting : 0,
+		  "for the database" },
+		{ &role->share, &role->queue_hits, user ? user->max_waiting : 0, "for the user" },
+	};
+
+	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+		if (is_full(pool, &counted[i], err))
+			return false;
+	}
 	if (!refuses(pool, pool->queues[BORROWER_WAITING].count + 1))
 		return true;
 	note_shed(pool);
@@ -163,15 +241,15 @@ void pool_shed(struct pool *pool)
 	usec_t now = now_in(pool);
 
 	if (pool_is_held(pool)) {
-		pool->shed = (struct shed){ .is_held = true };
+		pool->shed = (struct shed){ .phase = SHED_IS_HELD };
 		return;
 	}
-	if (pool->shed.is_held)
+	if (pool->shed.phase == SHED_IS_HELD)
 		pool->shed = (struct shed){ .began_at = now };
 	shed_look(&pool->shed, rule, now, wait_of_first(pool));
 	while (refuses(pool, waiting->count))
 		refuse_waiting(pool, newest(pool));
-	if ((waiting->count || pool->shed.is_shedding) && !timer_is_set(&pool->look))
+	if ((waiting->count || pool->shed.phase == SHED_REFUSES) && !timer_is_set(&pool->look))
 		timer_set(
 		    &pool->look,
 		    loop_timer_queue(pool_loop(pool),

@@ -219,7 +219,7 @@ void pool_serve(struct task *task)
 		pool_trade_first(pool);
 	if (pool->has_come_home && pool->queues[BORROWER_WAITING].count)
 		pool_yield(pool);
-	if (pool->shed.is_shedding)
+	if (pool->shed.phase == SHED_REFUSES)
 		pool_shed_late(pool);
 	while (!pool_is_held(pool) && (borrower = next_to_serve(pool)) &&
 	       (server = pool_idle_server(borrower))) {

@@ -318,6 +318,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 	TAILQ_INIT(&pools->roles);
 	TAILQ_INIT(&pools->list);
 	TAILQ_INIT(&pools->queueing);
+	TAILQ_INIT(&pools->claiming);
 	TAILQ_INIT(&pools->sized);
 	TAILQ_INIT(&pools->servers);
 	TAILQ_INIT(&pools->walks);

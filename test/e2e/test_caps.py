@@ -334,10 +334,14 @@ def test_max_waiting(pgweir, where, detail):
     for waiter in (*waiters, other):
         assert waiter.read_result().rows == [["served"]]
     assert late.value("SELECT 1") == "1"
-    if where == "pool":
-        (row,) = [row for row in weir.admin("SHOW LIMITS")
-                  if row["limit"] == "max_waiting" and row["user"] == "alice"]
-        assert (row["value"], row["used"], row["hits"]) == (2, 0, 1)
+    names = {"pool": ("app", "alice"), "database": ("app", None), "user": (None, "alice")}
+    shown = {(row["database"], row["user"]): row for row in weir.admin("SHOW LIMITS")
+             if row["limit"] == "max_waiting"}
+    row = shown.pop(names[where])
+    assert (row["value"], row["used"], row["hits"]) == (2, 0, 1)
+    assert row["source"].endswith("(database app)" if where == "database" else
+                                  "(user alice)" if where == "user" else "")
+    assert not [row for row in shown.values() if row["hits"]]
 
 
 @pytest.fixture
@@ -376,12 +380,30 @@ def test_who_does_not_read_its_refusals_is_not_read(full):
     assert refused_in(full) == count
 
 
-def test_a_message_of_which_the_rest_is_under_way_is_refused_when_it_is_there(full):
+def test_a_message_that_comes_in_parts_is_refused_once_when_it_is_there(full):
     sent = bind(("x" * 20_000,), "long")
-    full.late.send(sent[:10_000])
-    wait_until(lambda: refused_in(full) > 0)
-    full.late.send(sent[10_000:], sync())
+    for begin in range(0, len(sent), 5000):
+        assert refused_in(full) == 0
+        full.late.send(sent[begin:begin + 5000])
+    full.late.send(sync())
     assert full.late.read_result().error["S"] == "ERROR"
+    assert refused_in(full) == 1
+
+
+def test_the_log_says_each_of_the_two_limits(pgweir):
+    limits = dict(pool_mode="transaction", default_pool_size=1, max_waiting=3, loops=1)
+    weir = pgweir(**limits)
+    holder = busy(weir)
+    waiters = [wait_for(weir) for _ in range(3)]
+    all_waiting(weir, 3)
+    assert weir.client().query("SELECT 1").error["M"].endswith("(max_waiting)")
+    weir.reload(**limits, queue_target="1ms", queue_interval="1ms")
+    for waiter in waiters[1:]:
+        assert waiter.read_result().error["M"].endswith("(queue_target)")
+    weir.wait_log("max_waiting = 3 is reached by")
+    weir.wait_log("queue_target = 1 is reached by")
+    holder.query("COMMIT")
+    assert waiters[0].read_result().rows == [["served"]]
 
 
 def test_a_refused_bind_keeps_the_unnamed_statement(full):
@@ -411,6 +433,7 @@ BEGINNINGS = {
     "one text": query("BEGIN; INSERT INTO marks VALUES (1)") + MARK + query("COMMIT"),
     "extended": parse("BEGIN") + bind() + execute() + sync() + MARK + query("COMMIT"),
     "named": bind(name="b") + execute() + sync() + MARK + query("COMMIT"),
+    "unnamed": bind() + execute() + sync() + MARK + query("COMMIT"),
 }
 
 
@@ -428,7 +451,7 @@ def test_what_follows_a_refused_begin_is_not_done_alone(pgweir, marks, how, late
     weir = pgweir(pool_mode="transaction", default_pool_size=1, max_waiting=1, loops=1,
                   late_begin=late_begin)
     late = weir.client()
-    late.ask(parse("BEGIN", "b"), sync())
+    late.ask(parse("BEGIN", "b"), parse("BEGIN"), sync())
     holder = busy(weir)
     holder.query("SELECT 1")
     waiter = wait_for(weir)

@@ -69,7 +69,8 @@ struct tally {
 	struct limit_met servers_met; /* of a cap: its limit on servers */
 	struct limit_met clients_met; /* and on clients */
 	struct limit_met pins_met;    /* of a pool: max_pinned_servers */
-	struct limit_met queue_met;   /* max_waiting, and of a pool queue_target */
+	struct limit_met queue_met;   /* max_waiting */
+	struct limit_met shed_met;    /* of a pool: queue_target */
 	atomic_bool has_welcome;
 	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
 	atomic_uint login_count;      /* of a pool: logins in progress that borrowers rely on */

@@ -43,6 +43,7 @@ struct cap {
 	int limit;               /* 0 = none */
 	unsigned int guaranteed; /* guaranteed_servers of the database or user */
 	uint64_t hits;           /* how often a pool was blocked by it */
+	uint64_t queue_hits;     /* clients refused by max_waiting of the database or user */
 	struct heap blocked;     /* these pools, by their claims */
 	struct server_list idle; /* in IDLE and USED, the longest unused first */
 };

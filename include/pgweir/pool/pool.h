@@ -131,6 +131,7 @@ struct pool {
 	unsigned int member_count, served_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	TAILQ_ENTRY(pool) queueing;   /* in pools->queueing, while it has waiting borrowers */
+	TAILQ_ENTRY(pool) claiming;   /* in pools->claiming, while it is blocked by a cap */
 	TAILQ_ENTRY(pool) sized;      /* in pools->sized, with pool_size = auto */
 	bool is_sized;
 	bool is_over;             /* servers above pool_size are closed when they are returned */
@@ -227,7 +228,7 @@ struct pool {
 	enum fair_by fair_by;
 	struct shed shed;
 	struct timer look;     /* until the wait queue is looked at again: pool_queue.c */
-	uint64_t queue_hits;   /* clients refused by max_waiting, */
+	uint64_t queue_hits;   /* clients refused by its max_waiting, */
 	uint64_t shed_count;   /* and by queue_target */
 	uint64_t size_hits;    /* how often a wait began because pool_size was reached */
 	uint64_t reserve_hits; /* and reserve_pool_size, too */
@@ -295,7 +296,11 @@ struct server *pool_take(struct borrower *borrower);
 /* on_lent() or on_refused() follows. false: waiting is pointless or forbidden, *err: why. */
 bool pool_ask(struct borrower *borrower, struct err *err);
 
-/* The same for a borrower that has lost its server, and has waited since then: it is the first. */
+/*
+ * The same for a borrower that has lost its server, and has waited since then: it is the first, and
+ * no max_waiting counts. But its time counts for queue_target: it may be refused, as it has not
+ * run.
+ */
 bool pool_ask_first(struct borrower *borrower, usec_t since, struct err *err);
 
 /*

@@ -118,6 +118,7 @@ struct pools {
 	/* what the pools count together, so that nobody has to walk them each second */
 	uint64_t client_bytes, server_bytes;
 	struct pool_list queueing;         /* pools that have waiting borrowers */
+	struct pool_list claiming;         /* pools that are blocked by a cap */
 	struct pool_list sized;            /* those with pool_size = auto */
 	struct host_watches *host_watches; /* of the main thread's pools; else NULL */
 	struct finders *finders;           /* the same */

@@ -27,10 +27,17 @@ struct shed_rule {
 	usec_t interval; /* queue_interval */
 };
 
+enum shed_phase {
+	SHED_RESTS,
+	SHED_REFUSES, /* the queue stands */
+	SHED_IS_HELD  /* by PAUSE or SUSPEND: it is not looked at */
+};
+
 struct shed {
-	bool is_shedding, is_held;
-	usec_t began_at;  /* a wait before that does not count */
-	usec_t turned_at; /* since when the opposite of `is_shedding` seems right; 0: it does not */
+	enum shed_phase phase;
+	usec_t began_at; /* a wait before that does not count */
+	usec_t
+	    turned_at; /* since when the other one of the first two seems right; 0: it does not */
 	usec_t refused_at;
 	usec_t window_at; /* windows of an interval, in which is counted who is served */
 	unsigned int served, served_before;

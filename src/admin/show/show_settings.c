@@ -201,6 +201,15 @@ SET_FOR_DATABASE(max_pinned_servers,
                  thing->pool->limits.max_pinned == INT_MAX ? -1 : thing->pool->limits.max_pinned,
                  share_pins(&thing->pool->share), thing->pool->pins_refused)
 
+LIMIT(database_waiting, "max_waiting", CONFIG_INHERIT, thing->entry->max_waiting,
+      thing->entry->max_waiting, share_waiting(&thing->database->cap.share),
+      thing->database->cap.queue_hits)
+
+/* Not every lane knows the user. */
+LIMIT(user_waiting, "max_waiting", thing->user->max_waiting, CONFIG_INHERIT,
+      thing->user->max_waiting, thing->role ? share_waiting(&thing->role->cap.share) : row->used,
+      thing->role ? thing->role->cap.queue_hits : 0)
+
 LIMIT(max_waiting, "max_waiting", CONFIG_INHERIT, CONFIG_INHERIT, thing->pool->limits.max_waiting,
       share_waiting(&thing->pool->share), thing->pool->queue_hits)
 
@@ -315,6 +324,16 @@ static bool follows_state(const struct thing *thing)
 	return pool_own_rules(thing->pool)->session_state == SESSION_STATE_FOLLOW;
 }
 
+static bool limits_waiting(const struct thing *thing)
+{
+	return thing->entry && thing->entry->max_waiting > 0;
+}
+
+static bool limits_waiting_of_user(const struct thing *thing)
+{
+	return thing->user && thing->user->max_waiting > 0;
+}
+
 static bool guards_queue(const struct thing *thing) { return thing->pool->limits.guards_queue; }
 
 static bool sheds(const struct thing *thing) { return thing->pool->limits.shed.target > 0; }
@@ -346,14 +365,16 @@ static const struct scope {
 	{ .collect = show_collect_databases,
 	  .find = find_database,
 	  .limits = { { "max_db_connections", max_db_connections, NULL },
-	              { "max_db_client_connections", max_db_client_connections, NULL } } },
+	              { "max_db_client_connections", max_db_client_connections, NULL },
+	              { "max_waiting", database_waiting, limits_waiting } } },
 	{ .name = CONFIG_CONSOLE_DATABASE,
 	  .limits = { { "max_db_client_connections", max_guests, NULL } } },
 	{ .collect = show_collect_users,
 	  .find = find_user,
 	  .is_user = true,
 	  .limits = { { "max_user_connections", max_user_connections, NULL },
-	              { "max_user_client_connections", max_user_client_connections, NULL } } },
+	              { "max_user_client_connections", max_user_client_connections, NULL },
+	              { "max_waiting", user_waiting, limits_waiting_of_user } } },
 	{ .collect = collect_hosts,
 	  .find = find_host,
 	  .is_host = true,

@@ -186,9 +186,6 @@ static enum judgement refuse_unserved(struct client *client, const struct frame 
                                       struct bytes in, const struct err *err, struct batch *batch)
 {
 	pool_drop_place(&client->borrower);
-	if (relay_is_for_queue(err) && in.count < frame->length &&
-	    frame->length <= STREAM_AHEAD_MAX)
-		return JUDGE_MORE; /* then it shows what it begins */
 	if (relay_fails_alone(client, frame, in, err))
 		return refuse_alone(client, frame, in, err, batch);
 	client_turn_away(client, err);
@@ -228,6 +225,10 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 			return judgement;
 	}
 	if (client_rules(client)->route_reads && !route_client(client, frame, in))
+		return JUDGE_MORE;
+	/* Refused, if at all, when it shows what it begins, and so only once. */
+	if (client->borrower.pool->limits.guards_queue && in.count < frame->length &&
+	    frame->length <= STREAM_AHEAD_MAX)
 		return JUDGE_MORE;
 	note_wants(client, frame, in);
 	if (!relay_get_server(client, &err)) {

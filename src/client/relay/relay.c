@@ -320,6 +320,20 @@ bool relay_get_server(struct client *client, struct err *err)
 
 /* ---- waiting for a server ---- */
 
+/* What the first message of a wait would run, if that is known. */
+static bool first_text(const struct client *client, const struct frame *frame, struct bytes in,
+                       struct bytes *text)
+{
+	struct bytes body = client_received(in, frame);
+	const char *portal, *name;
+
+	if (frame->type != 'B' || !bytes_take_text(&body, &portal) ||
+	    !bytes_take_text(&body, &name) || *name)
+		return route_frame_text(client, frame, in, text);
+	*text = unnamed_known(client);
+	return true;
+}
+
 /*
  * Whether a message that no server has got can fail alone. What is behind one that begins a
  * transaction is meant for that, and may be under way: it must not be committed alone. So with a
@@ -330,9 +344,8 @@ static bool can_fail(struct client *client, const struct frame *frame, struct by
 {
 	struct bytes text;
 
-	return client->late || in.count < frame->length ||
-	       !route_frame_text(client, frame, in, &text) || sql_is_no_block(text) ||
-	       late_begin_in_vain(client, text);
+	return client->late || in.count < frame->length || !first_text(client, frame, in, &text) ||
+	       sql_is_no_block(text) || late_begin_in_vain(client, text);
 }
 
 bool relay_fail(struct client *client, const struct frame *frame, struct bytes in,

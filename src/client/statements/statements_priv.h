@@ -221,6 +221,9 @@ void unnamed_leave_server(struct client *client);
 /* Whether it can be prepared again if it is not there any more. */
 bool unnamed_can_leave(const struct client *client);
 
+/* Its text, if it was kept; else "". */
+struct bytes unnamed_known(const struct client *client);
+
 /* What it touches, if it is executed. */
 unsigned int unnamed_touches(const struct client *client);
 

@@ -287,6 +287,14 @@ bool unnamed_can_leave(const struct client *client)
 	return !unnamed || !unnamed->is_here || unnamed->has_text;
 }
 
+struct bytes unnamed_known(const struct client *client)
+{
+	const struct unnamed *unnamed = client->unnamed;
+
+	return bytes_text(unnamed && unnamed->has_text ? statement_text(unnamed->statement).at
+	                                               : "");
+}
+
 unsigned int unnamed_touches(const struct client *client)
 {
 	return client->unnamed ? client->unnamed->touches : 0;

@@ -166,10 +166,10 @@ START_TEST(it_ends_when_the_load_does)
 	unsigned int refused;
 
 	run(queue, 2 * USEC_PER_SEC);
-	ck_assert(queue->shed.is_shedding);
+	ck_assert_int_eq(queue->shed.phase, SHED_REFUSES);
 	queue->gap = 1000;
 	run(queue, USEC_PER_SEC);
-	ck_assert(!queue->shed.is_shedding);
+	ck_assert_int_eq(queue->shed.phase, SHED_RESTS);
 	refused = queue->refused;
 	run(queue, USEC_PER_SEC);
 	ck_assert_uint_eq(queue->refused, refused);
@@ -183,7 +183,7 @@ START_TEST(servers_that_hang)
 	struct queue *queue = queue_new(20 * USEC_PER_MS, 1000, 3600 * USEC_PER_SEC);
 
 	run(queue, 2 * USEC_PER_SEC);
-	ck_assert(queue->shed.is_shedding);
+	ck_assert_int_eq(queue->shed.phase, SHED_REFUSES);
 	ck_assert_uint_eq(queue->waiting, queue->servers);
 	free(queue);
 }
@@ -211,7 +211,7 @@ START_TEST(a_new_queue_is_not_shed)
 	unsigned int refused;
 
 	run(queue, 2 * USEC_PER_SEC);
-	ck_assert(queue->shed.is_shedding);
+	ck_assert_int_eq(queue->shed.phase, SHED_REFUSES);
 	queue->waiting = 0;
 	refused = queue->refused;
 	for (int i = 0; i < 100; i++)
