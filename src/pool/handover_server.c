@@ -507,6 +507,8 @@ void handover_server_rejoin(struct server *server, struct borrower *borrower)
 	if (pool_rules(borrower)->mode == POOL_MODE_SESSION)
 		server_begin_session(server);
 	pool_count_served(server->pool, 1);
+	if (server->pool->fair)
+		pool_fair_lend(borrower);
 	server_rearm(server);
 }
 

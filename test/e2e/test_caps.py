@@ -307,15 +307,17 @@ def all_waiting(weir, count):
     wait_until(lambda: len(weir.admin("SHOW WAITING")) == count, what=f"{count} that wait")
 
 
+@pytest.mark.parametrize("loops", (1, 3))
 @pytest.mark.parametrize("where, detail", (
     ("pool", "2 clients wait in this pool"), ("database", "2 clients wait for the database"),
     ("user", "2 clients wait for the user")))
-def test_max_waiting(pgweir, where, detail):
+def test_max_waiting(pgweir, where, detail, loops):
     """The pools of alice on two databases, and those of two users on one."""
     limits = {"pool": dict(max_waiting=2),
               "database": dict(databases={"app": "max_waiting=2", "app2": ""}),
               "user": dict(users={"alice": "max_waiting=2"})}[where]
-    weir = pgweir(pool_mode="transaction", default_pool_size=1, **limits)
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, loops=loops, servers_per_loop=0,
+                  **limits)
     pools = {"pool": (("alice", "app"),), "database": (("alice", "app"), ("bob", "app")),
              "user": (("alice", "app"), ("alice", "app2"))}[where]
     others = {"pool": ("bob", "app"), "database": ("alice", "app2"), "user": ("bob", "app")}[where]
@@ -342,6 +344,25 @@ def test_max_waiting(pgweir, where, detail):
     assert row["source"].endswith("(database app)" if where == "database" else
                                   "(user alice)" if where == "user" else "")
     assert not [row for row in shown.values() if row["hits"]]
+
+
+def test_who_was_handed_over_counts_for_max_waiting(make_pgweir):
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=1, max_waiting=2,
+                       queue_target="1h", fair_by="user").start()
+    holder = busy(weir)
+    waiters = [wait_for(weir) for _ in range(2)]
+    all_waiting(weir, 2)
+    weir.disconnect_console()
+    weir.take_over()
+    all_waiting(weir, 2)
+    late = weir.client()
+    assert late.query("SELECT 1").error["M"].endswith("(max_waiting)")
+    (row,) = weir.admin("SHOW SHARES app")
+    assert (row["group"], row["cl_waiting"], row["sv_active"]) == ("alice", 2, 1)
+    holder.query("COMMIT")
+    for waiter in waiters:
+        assert waiter.read_result().rows == [["served"]]
+    assert late.value("SELECT 1") == "1"
 
 
 @pytest.fixture
