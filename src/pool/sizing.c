@@ -119,31 +119,44 @@ static void try_more(struct sizing *sizing, const struct sizing_bounds *bounds)
 	set_size(sizing, sizing->size + more, SIZING_TRIES_MORE);
 }
 
+/* More servers have just done more, so for some time fewer are not worth a trial. */
+static void note_gain(struct sizing *sizing)
+{
+	if (sizing->less.left < LESS_PAUSE_MIN)
+		sizing->less.left = LESS_PAUSE_MIN;
+}
+
 static enum sizing_reason keep_more(struct sizing *sizing)
 {
 	sizing->phase = SIZING_RESTS;
 	end_pause(&sizing->more);
+	note_gain(sizing);
 	return SIZING_KEEPS;
 }
 
 /* throughput: now, as a multiple of that with the former size. */
 static enum sizing_reason give_back(struct sizing *sizing, double throughput)
 {
+	bool has_gained = throughput > 1.1;
 	double size = sizing->former_size * (throughput > 1 ? throughput : 1);
+	/* rounded up, as of few servers it would give back all */
+	unsigned int kept = (unsigned int)(size + (has_gained ? 0.99 : 0.5));
 
 	sizing->vain_response = sizing->former_response;
 	sizing->vain_waiting = sizing->sum.waiting;
-	if (throughput > 1.1)
+	if (has_gained) {
 		sizing->more.left = 1;
-	else
+		note_gain(sizing);
+	} else {
 		pause_longer(&sizing->more, MORE_PAUSE_MIN, MORE_PAUSE_MAX);
+	}
 	if (throughput < 1.03)
 		suspect(sizing, sizing->former_response);
-	if ((unsigned int)(size + 0.5) >= sizing->size) {
+	if (kept >= sizing->size) {
 		sizing->phase = SIZING_RESTS;
 		return SIZING_KEEPS;
 	}
-	set_size(sizing, (unsigned int)(size + 0.5), SIZING_RESTS);
+	set_size(sizing, kept, SIZING_RESTS);
 	return SIZING_NO_GAIN;
 }
 

@@ -31,6 +31,7 @@ struct load {
 	double slower;            /* in the second half, work is multiplied by this; 0: it is not */
 	unsigned int settled;     /* 0: SETTLED */
 	unsigned int start;       /* the size at first; 0: the least */
+	unsigned int chance;      /* other random numbers */
 };
 
 /* clang-format off */
@@ -38,6 +39,7 @@ static const struct load loads[] = {
 	{ "short", 40, .work = 4 },
 	{ "long", 24, .work = 900 },
 	{ "mixed", 40, 0, 20, 5, .long_part = 0.05, .long_work = 200 },
+	{ "mixed, with few long ones at first", 40, 0, 20, 5, .long_part = 0.05, .long_work = 200, .chance = 3 },
 	{ "bursts", 60, 0, 20, 10, .processors = 16, .burst = 4, .settled = 40 },
 	{ "locks", 40, 0, 0, 20, .serial = 0.9, .crosstalk = 0.01 },
 	{ "one row", 40, 0, 0, 20, .serial = 1 },
@@ -173,7 +175,7 @@ static struct simulation run(const struct load *load, unsigned int size)
 		.size = size,
 		.bounds = { 2, 48 },
 		.sizing.size = load->start ? load->start : 2,
-		.random = 1 + size,
+		.random = 1 + size + load->chance * 1000,
 	};
 
 	while (sim.now < SECONDS * 1000) {
