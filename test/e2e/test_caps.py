@@ -525,8 +525,7 @@ def test_in_statement_mode_a_refused_begin_ends_its_client(pgweir):
     all_waiting(weir, 1)
     late.send(query("BEGIN"))
     assert late.read_refusal().sqlstate == "53300"
-    send_cancel(weir.address, holder.key)
-    holder.read_result()
+    holder.close()
 
 
 def test_a_queue_that_stands_is_shed(pgweir, postgres):
