@@ -272,7 +272,6 @@ def pytest_runtest_makereport(item, call):
 # These set standard_conforming_strings to off, which PostgreSQL 19 refuses.
 OLD_STRINGS = re.compile(
     r"test_tracked_.*\[standard_conforming_strings\]|test_a_session_with\[backslashes"
-    r"|test_a_startup_value_that_is_back_is_reported"
     r"|test_named_statement_(is_read_once|that_this_server_would_read_otherwise)\[backslash")
 
 

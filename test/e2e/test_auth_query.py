@@ -263,7 +263,8 @@ def test_a_name_that_postgresql_cannot_read(gate):
 def test_names_that_are_attacks(gate):
     gate.add("alice", SECRET)
     weir = gate.start(auth_type="plain")
-    for name in ("x' OR '1'='1", "alice'--", "$1", "alice\\", 'al"ice', "a" * 127):
+    for name in ("x' OR '1'='1", "alice'--", "$1", "alice\\", 'al"ice', "a" * 127, "al\nice",
+                 "al\rice", "\nalice", "alice\r"):
         assert told(refusal(weir.address, name, password=SECRET)) == PASSWORD_FAILED
         assert gate.asked(name) == 1
     assert refusal(weir.address, "a" * 128, password=SECRET).text == "username too long"

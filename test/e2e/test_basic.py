@@ -6,7 +6,7 @@ import subprocess
 import psycopg
 import pytest
 
-from .kit.wire import extended
+from .kit.wire import Wire, extended
 
 MODES = ("session", "transaction", "statement")
 
@@ -58,6 +58,21 @@ def test_large_results_and_large_queries(pgweir, mode):
     assert wide == "x" * 20000000
     text = "y" * 5000000
     assert connection.execute("SELECT %s", [text]).fetchone()[0] == text
+
+
+@pytest.mark.parametrize("end", "\r\n")
+def test_names_that_postgresql_19_refuses(pgweir, postgres, end):
+    """Each version's error, of PostgreSQL 15 about rights, comes as without a pooler."""
+    texts = [f'CREATE ROLE "x{end}y"', f'CREATE DATABASE "x{end}y"', f'ALTER ROLE alice RENAME TO "x{end}y"',
+             f"CREATE TABLESPACE \"x{end}y\" LOCATION '/'", f'ALTER DATABASE app RENAME TO "x{end}y"']
+    texts += ["DO $$ BEGIN EXECUTE '" + text.replace("'", "''") + "'; END $$" for text in texts]
+    with Wire((postgres.host, postgres.port)).login() as direct:
+        pooled = pgweir(pool_mode="transaction").client()
+        for text in texts:
+            want = direct.query(text)
+            assert want.error and pooled.query(text).messages == want.messages
+        major = int(direct.value("SHOW server_version_num")) // 10000
+        assert major < 19 or "newline or carriage return" in direct.query(texts[0]).error["M"]
 
 
 @modes

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: ISC
 """causal_reads: when positions in the WAL are asked for, and in which write; with scripted hosts."""
 
+import re
+
 import pytest
 
 from .kit import fake
@@ -34,6 +36,10 @@ def position_answer(position, started=STARTED):
     said = "8192".encode().hex(), f"0/{position:X} {started}".encode().hex()
     return (fake.complete("SET") * 2 + fake.columns("k", "n", "v") + fake.row("w", *said)
             + fake.complete("SELECT 1") + fake.ready())
+
+
+def wait_answer(status):
+    return fake.columns("status") + fake.row(status) + fake.complete("WAIT")
 
 
 # -- behind a transaction --------------------------------------------------------------------------
@@ -393,10 +399,13 @@ def test_a_server_that_is_lost_before_the_answer(scene):
 
 
 class Host:
-    """Answers everything, and notes what servers get: "ask" is the question for the position."""
+    """Answers everything, and notes what servers get: "ask" is the question for the position, and
+    "wait for X" the same with a wait.
+    """
 
-    def __init__(self, server, is_standby):
-        self.is_standby = is_standby
+    def __init__(self, server, is_standby, version="15.0"):
+        self.is_standby, self.version = is_standby, version
+        self.waited = "success"  # how a wait ends; None: it is an error
         self.position, self.started = 0x1000, STARTED  # of its servers
         self.seen_position, self.seen_started = 0x1000, STARTED  # as the watch sees it
         self.timeline = 1
@@ -405,7 +414,7 @@ class Host:
 
     def _serve(self, channel):
         channel.login(in_hot_standby="on" if self.is_standby else "off",
-                      default_transaction_read_only="off")
+                      default_transaction_read_only="off", server_version=self.version)
         while (got := channel.read()).type != "X":
             assert got.type == "Q"
             channel.send(self._reply(got.body[:-1].decode()))
@@ -416,8 +425,11 @@ class Host:
                                self.timeline)
         if is_position_question(sql):
             answer = position_answer(self.position, self.started)
-            self.got.append("ask")
-            return answer
+            wait = re.search(r"WAIT FOR LSN '0/(\w+)' WITH \(TIMEOUT '\d+ms',NO_THROW\);", sql)
+            self.got.append(f"wait for {wait[1]}" if wait else "ask")
+            if wait and not self.waited:
+                return fake.error("no such command", "42601") + fake.ready()
+            return wait_answer(self.waited) * bool(wait) + answer
         self.got.append(sql)
         return fake.complete(sql.split()[0]) + fake.ready()
 
@@ -431,10 +443,10 @@ class Host:
 
 
 class Pair:
-    def __init__(self, pgweir, fake_server):
+    def __init__(self, pgweir, fake_server, version):
         port = free_port()
-        self.primary = Host(fake_server(PRIMARY, port), False)
-        self.standby = Host(fake_server(STANDBY, port), True)
+        self.primary = Host(fake_server(PRIMARY, port), False, version)
+        self.standby = Host(fake_server(STANDBY, port), True, version)
         self.weir = pgweir(databases={"app": f"host={PRIMARY},{STANDBY} port={port}"},
                            **SETTINGS, host_check_user="alice", host_check_interval="0.1")
         self.wait_seen(self.standby)
@@ -466,7 +478,7 @@ class Pair:
 
 @pytest.fixture
 def pair(pgweir, fake_server):
-    return lambda: Pair(pgweir, fake_server)
+    return lambda version="15.0": Pair(pgweir, fake_server, version)
 
 
 def test_a_standby_that_is_known_to_have_replayed_is_not_asked_first(pair):
@@ -492,6 +504,40 @@ def test_what_the_watch_sees_may_be_another_server_at_the_same_address(pair):
     assert one.read() == ["ask", "SELECT 1"]
     one.write(0x6000)
     one.standby.position = 0x6500
+    assert one.read() == ["ask", "SELECT 1"]
+
+
+# -- a standby that waits --------------------------------------------------------------------------
+
+
+def test_a_standby_of_19_answers_when_it_has_replayed(pair):
+    one = pair("19rc1")
+    one.write(0x4000)
+    assert one.primary.got[-1] == "ask"
+    one.standby.position = 0x4000
+    assert one.read() == ["wait for 4000", "SELECT 1"]
+
+
+@pytest.mark.parametrize("status", ("timeout", "not in recovery"))
+def test_a_wait_that_ends_too_early_is_repeated(pair, status):
+    one = pair("19rc1")
+    one.write(0x4000)
+    one.standby.waited = status
+    one.client.send(query("SELECT 1"))
+    wait_until(lambda: one.standby.got.count("wait for 4000") > 1, what="more than one wait")
+    one.standby.position, one.standby.waited = 0x4000, "success"
+    assert one.client.read_result().tags == ["SELECT"]
+    assert one.standby.got[-2:] == ["wait for 4000", "SELECT 1"]
+
+
+def test_what_cannot_wait_is_asked(pair):
+    """What says that it is 19 need not know the command. Its server stays, and is not told again."""
+    one = pair("19rc1")
+    one.write(0x4000)
+    one.standby.waited, one.standby.position = None, 0x4000
+    assert one.read() == ["wait for 4000", "ask", "SELECT 1"]
+    one.write(0x5000)
+    one.standby.position = 0x5000
     assert one.read() == ["ask", "SELECT 1"]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: ISC
 """Every command of the console: effect, response, and required privileges."""
 
+import re
 import signal
 
 import pytest
@@ -58,6 +59,18 @@ def test_databases_are_case_sensitive_and_may_be_quoted(pgweir):
     assert tags(weir, 'PAUSE "My-Db"') == ["PAUSE"]
     assert tags(weir, 'resume "My-Db";') == ["RESUME"]
     assert fails(weir, "PAUSE APP") == "no such database: APP"
+
+
+@pytest.mark.parametrize("end", "\r\n")
+def test_names_with_the_end_of_a_line(weir, end):
+    """They are names as others are, and begin no line of the log."""
+    name = f"app{end}2026 FATAL x"
+    for command in ("PAUSE", "RESUME", "DISABLE", "ENABLE", "KILL", "RECONNECT", "WAIT_CLOSE"):
+        assert fails(weir, f'{command} "{name}"') == f"no such database: {name}"
+    for text in (f'SET "{name}" = 1', f"SET default_pool_size = '9{end}'", f'SHOW "{name}"'):
+        fails(weir, text)
+    assert weir.client().value("SELECT 1") == "1"
+    assert not re.search(r"(^|\r)2026 FATAL", weir.log, re.MULTILINE)
 
 
 # -- SET and RELOAD -------------------------------------------------------------------------------

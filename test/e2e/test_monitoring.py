@@ -42,6 +42,22 @@ DATADOG = {
     "CLIENTS": "wait wait_us",
     "SERVERS": "wait wait_us",
 }
+# What jbub's exporter reads, that of Airflow's chart: texts, those that may be NULL, and integers. Any
+# other column is an error to it, also of PgBouncer 1.26.
+COUNTS = ("server_assignment_count xact_count query_count sent xact_time query_time wait_time"
+          " client_parse_count server_parse_count bind_count").split()
+JBUB = {
+    "STATS": ("database", "", "total_received avg_recv " + " ".join(
+        f"total_{name} avg_{name}" for name in COUNTS)),
+    "POOLS": ("database user", "pool_mode load_balance_hosts", "cl_active cl_waiting cl_active_cancel_req"
+              " cl_waiting_cancel_req sv_active sv_active_cancel sv_being_canceled sv_idle sv_used"
+              " sv_tested sv_login maxwait maxwait_us"),
+    "DATABASES": ("name database", "host force_user pool_mode load_balance_hosts",
+                  "port pool_size min_pool_size reserve_pool reserve_pool_size server_lifetime"
+                  " max_connections current_connections max_client_connections"
+                  " current_client_connections paused disabled"),
+    "LISTS": ("list", "", "items"),
+}
 TEXT, NUMERIC, INTEGERS = 25, 1700, (20, 23)
 
 
@@ -121,6 +137,21 @@ def test_a_ping_and_nothing_more(scrape):
     assert console.query(";").errors == []
     for command in ("RELOAD", "PAUSE", "SHUTDOWN", "SET default_pool_size = 1", "SHOW FDS"):
         assert console.query(command).error["C"] == "42501"
+
+
+@pytest.mark.parametrize("version", ("1.23", "1.24", "1.25"))
+def test_jbubs_exporter(make_pgweir, version):
+    weir = make_pgweir(databases={"app": "", "*": ""}, console_version=version, auth_type="scram-sha-256").start()
+    assert weir.client("scram_user", password=USERS["scram_user"]).value("SELECT 1") == "1"
+    with Wire(weir.address).login("stats", "pgbouncer", USERS["stats"], **LIBPQ_GO) as console:
+        assert console.query("SHOW VERSION").tags == ["SHOW"]
+        for table, (texts, nullable, integers) in JBUB.items():
+            result = console.query(f"SHOW {table}")
+            assert result.rows and {column.name for column in result.columns} <= {
+                *texts.split(), *nullable.split(), *integers.split()}
+            for row in result.dicts():
+                assert all(row[name] is not None for name in texts.split())
+                assert all(re.fullmatch(r"\d+", row[name]) for name in integers.split() if name in row)
 
 
 def test_datadogs_agent(weir):

@@ -7,8 +7,10 @@ import os
 import re
 import signal
 
+import psycopg
 import pytest
 
+from .kit.wait import wait_until
 from .kit.wire import Wire, query
 from .test_drain import DRAINING, told
 
@@ -154,7 +156,9 @@ stats_users = md5_user
 """
 
 
-def test_crunchy(generated, own, ca, account):
+@pytest.fixture
+def crunchy(generated, own, ca, account):
+    """Its files, and a program that is called pgbouncer; not started."""
     folder, weir = generated.folder, generated.weir
     account.mkdir(f"{folder}/~operator")
     for name, path in (("ca.crt", ca.cert), ("tls.crt", own.cert), ("tls.key", own.key)):
@@ -166,7 +170,11 @@ def test_crunchy(generated, own, ca, account):
     link = f"{folder}/pgbouncer"
     os.symlink(weir.binary, link)
     weir.binary = link
-    weir.start()
+    return generated
+
+
+def test_crunchy(crunchy):
+    weir = crunchy.weir.start()
     shown = weir.connect("pgbouncer", "md5_user", password="md5 secret", sslmode="require")
     columns = {}
     for item in ("CLIENTS", "DATABASES", "LISTS", "POOLS", "SERVERS"):
@@ -177,9 +185,34 @@ def test_crunchy(generated, own, ca, account):
     # The second container: pkill -HUP --exact pgbouncer, after its mount has changed.
     with open(f"/proc/{weir.pid}/comm", encoding="ascii") as file:
         assert file.read() == "pgbouncer\n"
-    generated.write("~operator.ini", CRUNCHY + "[pgbouncer]\ndefault_pool_size = 3\n")
+    crunchy.write("~operator.ini", CRUNCHY + "[pgbouncer]\ndefault_pool_size = 3\n")
     weir.signal(signal.SIGHUP)
     weir.wait_log("changed in the configuration: .*default_pool_size")
+    assert_log(weir)
+
+
+def test_perconas_pause(crunchy):
+    """A startup probe repeats PAUSE, and RESUME is, too: it looks for these words in the error."""
+    weir, admin = crunchy.weir, "operators_admin"
+    crunchy.write("~operator/users.txt", f'"postgres" "not needed"\n"{admin}" "any"\n', 0o600)
+    crunchy.write("~operator.ini", f"{CRUNCHY}[pgbouncer]\npool_mode = transaction\nadmin_users = {admin}\n")
+    weir.start()
+    client = weir.connect("app", "md5_user", password="md5 secret", sslmode="require")
+
+    def console(command):
+        with weir.connect("pgbouncer", admin, password="any", sslmode="require") as asking:
+            return asking.execute(command)
+
+    console("PAUSE")
+    with pytest.raises(psycopg.Error, match="already suspended/paused"):
+        console("PAUSE")
+    client.pgconn.send_query(b"SELECT 1")
+    wait_until(lambda: [row for row in console("SHOW POOLS") if row[:4] == ("app", "md5_user", 0, 1)],
+               what="the client to wait")
+    console("RESUME")
+    assert client.pgconn.get_result().get_value(0, 0) == b"1"
+    with pytest.raises(psycopg.Error, match="pooler is not paused/suspended"):
+        console("RESUME")
     assert_log(weir)
 
 

@@ -4,7 +4,7 @@
 import pytest
 
 from .kit import fake
-from .kit.wire import (Refused, bind, execute, message, parse, query, refusal, startup,
+from .kit.wire import (Refused, Wire, bind, execute, message, parse, query, refusal, startup,
                        sync)
 
 PID = "SELECT pg_backend_pid()"
@@ -68,6 +68,24 @@ def test_tracked_after_set(one, name):
         assert first.value(f"SHOW {name}") == value
         assert second.value(f"SHOW {name}") == other
         assert plain.value(f"SHOW {name}") == default
+
+
+def test_strings_with_backslashes(one, postgres):
+    """PostgreSQL 19 has none: its refusals come as without a pooler, and concern nobody else."""
+    weir, asked = one(), "SET standard_conforming_strings = off"
+    plain = weir.client()
+    with Wire((postgres.host, postgres.port)).login() as direct:
+        want = direct.query(asked)
+        changed = weir.client()
+        assert changed.query(asked).messages == want.messages
+        value = "on" if want.error else "off"
+        for _ in range(2):
+            assert changed.value("SHOW standard_conforming_strings") == value
+            assert plain.value("SHOW standard_conforming_strings") == "on"
+    if want.error:
+        said = refused(weir, standard_conforming_strings="off")
+        assert (said.severity, said.sqlstate, said.text) == ("FATAL", want.error["C"], want.error["M"])
+        assert plain.value("SELECT 1") == "1"
 
 
 def test_read_only_is_nobody_elses(one):

@@ -857,6 +857,17 @@ def test_a_read_waits_for_what_its_client_has_written(causal, paused):
     client.query("COMMIT")
 
 
+def test_a_standby_waits_by_itself(causal, paused):
+    if paused.value("SHOW server_version_num") < "190000":
+        pytest.skip("WAIT FOR is of PostgreSQL 19")
+    client = waiting_reader(causal(), "lasts")
+    wait_until(lambda: paused.value("SELECT count(*) FROM pg_stat_activity WHERE query ~ 'WAIT FOR'"
+                                    " AND wait_event = 'WaitForWalReplay'"), what="the standby's wait")
+    paused.resume_replay()
+    assert client.read_result().rows == [["1", STANDBY]]
+    client.query("COMMIT")
+
+
 def test_a_reload_changes_the_wait(causal, paused):
     weir = causal()
     client = waiting_reader(weir, "reloaded")

@@ -1142,17 +1142,17 @@ def test_a_value_set_after_a_reset_is_reported(pgweir, mode):
 
 @MODES
 @pytest.mark.parametrize("before, reset, value", (
-    ([], "RESET ALL", b"off"), (["BEGIN"], "RESET ALL", b"off"), ([], "RESET standard_conforming_strings", b"off"),
-    (["BEGIN"], "SET standard_conforming_strings TO DEFAULT", b"off"), ([], "RESET ALL; SELECT 1/0", None)))
+    ([], "RESET ALL", "iso_8601"), (["BEGIN"], "RESET ALL", "iso_8601"), ([], "RESET IntervalStyle", "iso_8601"),
+    (["BEGIN"], "SET IntervalStyle TO DEFAULT", "iso_8601"), ([], "RESET ALL; SELECT 1/0", None)))
 def test_a_startup_value_that_is_back_is_reported(pgweir, mode, before, reset, value):
     """PostgreSQL reports nothing: the server had its own value before, too."""
-    client = pgweir(pool_mode=mode).client(options="-c standard_conforming_strings=off")
-    for sql in [*before, "SET standard_conforming_strings = on"]:
+    client = pgweir(pool_mode=mode).client(options="-c IntervalStyle=iso_8601")
+    for sql in [*before, "SET IntervalStyle = postgres"]:
         client.query(sql)
     result = client.query(reset)
     told = reports(result.messages)
-    assert told == ([[b"standard_conforming_strings", value]] if value else [])
-    assert client.value("SHOW standard_conforming_strings") == ("off" if value else "on")
+    assert told == ([[b"IntervalStyle", value.encode()]] if value else [])
+    assert client.value("SHOW IntervalStyle") == (value or "postgres")
 
 
 @MODES

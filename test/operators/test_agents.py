@@ -2,7 +2,8 @@
 """Agents that read PgBouncer's console, at pgweir's: Telegraf's plug-in, and the exporter of the
 Prometheus community, of each release that Debian has.
 
-Datadog's agent is not to be had: what it asks for is replayed in test/e2e/test_monitoring.py.
+Datadog's agent and jbub's exporter are not to be had: what they ask for is replayed in
+test/e2e/test_monitoring.py.
 """
 
 import contextlib

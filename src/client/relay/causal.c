@@ -171,10 +171,25 @@ void causal_free(struct client *client)
 
 /* ---- before a read ---- */
 
+/* Not longer, so that a failover is noticed, and the server's own limit for an order is not met. */
+#define WAIT_MAX (100 * USEC_PER_MS)
+
+static struct question_wait wait_for(const struct client *client)
+{
+	usec_t left = client->borrower.server->lease.lent_at +
+	              client->clients->config->causal_reads_wait - now_of(client);
+
+	left = left < WAIT_MAX ? left : WAIT_MAX;
+	return (struct question_wait){ client->causal->position, left > 0 ? left : 0 };
+}
+
 static void ask_position(struct client *client)
 {
-	server_order(client->borrower.server,
-	             &(struct order){ .kind = ORDER_ASK, .parts = QUESTION_POSITION });
+	struct order order = { .kind = ORDER_ASK, .parts = QUESTION_POSITION };
+
+	if (client->state == CLIENT_CATCHING_UP && !client->causal->seen_on)
+		order.wait = wait_for(client);
+	server_order(client->borrower.server, &order);
 }
 
 void causal_lost(struct client *client)

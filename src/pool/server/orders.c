@@ -185,7 +185,8 @@ static void write_question(const struct server *server, struct buf *text)
 
 	question->try_count++;
 	question_text(question->facts.parts, buf_bytes(&question->names),
-	              version ? (unsigned int)strtoul(version, NULL, 10) : 0, text);
+	              version ? (unsigned int)strtoul(version, NULL, 10) : 0, &question->wait,
+	              text);
 	buf_add_byte(text, 0);
 }
 
@@ -276,6 +277,8 @@ static bool begin_question(struct server *server, const struct order *order)
 		return false;
 	question->is_apart = order->is_apart;
 	question->facts.parts = order->parts;
+	if (!server->orders.cannot_wait)
+		question->wait = order->wait;
 	buf_add(&question->names, order->names.at, order->names.count);
 	server->orders.question = question;
 	return true;
@@ -338,9 +341,9 @@ static const struct {
 
 /*
  * The question has failed. It is canceled by a cancel request that came late, or by a short
- * statement_timeout before that is put aside. Otherwise a name may be one that this role must not
- * ask for, or it must not call a function that the question needs. false: it is not asked again;
- * then facts.parts is 0 if that does not matter.
+ * statement_timeout before that is put aside. Otherwise it may not be able to wait, or a name may
+ * be one that this role must not ask for, or it must not call a function that the question needs.
+ * false: it is not asked again; then facts.parts is 0 if that does not matter.
  */
 static bool ask_again(struct server *server)
 {
@@ -355,6 +358,9 @@ static bool ask_again(struct server *server)
 	question->facts.parts = parts;
 	if (question->was_canceled) {
 		/* the same again */
+	} else if (question->wait.position) {
+		server->orders.cannot_wait = true;
+		question->wait.position = 0;
 	} else if (question->names.count) {
 		buf_free(&question->names);
 		lacks_names = true;

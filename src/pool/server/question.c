@@ -31,6 +31,8 @@
 /* Before, a name that is no placeholder may be one this role must not read: an error. */
 #define MAJOR_WITH_FLAGS 15
 
+#define MAJOR_WITH_WAIT 19 /* WAIT FOR */
+
 /* Adds the names as items of an array; they need no quotes inside. */
 static bool add_names(struct bytes names, struct buf *out)
 {
@@ -150,7 +152,16 @@ static void add_put_aside(struct buf *out)
 	buf_add_byte(out, ';');
 }
 
-void question_text(unsigned int parts, struct bytes names, unsigned int major, struct buf *out)
+/* A session waits before it has a snapshot. On a primary, and after the limit, it goes on. */
+static void add_wait(const struct question_wait *wait, struct buf *out)
+{
+	buf_printf(out, "WAIT FOR LSN '%X/%X' WITH (TIMEOUT '%lldms',NO_THROW);",
+	           (unsigned int)(wait->position >> 32), (unsigned int)wait->position,
+	           (long long)(wait->limit / USEC_PER_MS) + 1);
+}
+
+void question_text(unsigned int parts, struct bytes names, unsigned int major,
+                   const struct question_wait *wait, struct buf *out)
 {
 	const char *between = "";
 
@@ -161,6 +172,8 @@ void question_text(unsigned int parts, struct bytes names, unsigned int major, s
 		add_put_aside(out);
 	else
 		buf_add_text(out, "SET LOCAL statement_timeout=0;");
+	if (wait->position && major >= MAJOR_WITH_WAIT)
+		add_wait(wait, out);
 	buf_add_text(out, "SELECT k");
 	add_hex(out, "n");
 	add_hex(out, "CASE WHEN pg_catalog.octet_length(v)"
@@ -194,7 +207,8 @@ void question_text(unsigned int parts, struct bytes names, unsigned int major, s
  *   e | name of a statement |
  *   w | wal_block_size | position in the WAL, a blank, and when PostgreSQL was started
  *
- * Names and values are in hexadecimal digits. The value is NULL if it is too long.
+ * Names and values are in hexadecimal digits. The value is NULL if it is too long. A row of one
+ * column is how WAIT FOR has ended, which the position says, too.
  *
  * Hard here: the session may have as much as it likes, so what is kept is limited.
  */
@@ -430,9 +444,11 @@ void facts_row(struct facts *facts, struct bytes row)
 		if (fields_value(&walk, &columns[count++]) != WALK_ITEM)
 			return;
 	}
-	if (walk.rest.count || columns[0].count != 1)
+	if (walk.rest.count || (count != 1 && columns[0].count != 1))
 		return;
-	if (count == COLUMNS_MAX)
+	if (count == 1)
+		facts->is_broken = false;
+	else if (count == COLUMNS_MAX)
 		facts->is_broken = columns[0].at[0] != 'r' || !take_roles(facts, columns);
 	else
 		facts->is_broken = count != 3 || !take_row(facts, columns);

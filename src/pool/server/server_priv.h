@@ -23,6 +23,7 @@
 struct server_question {
 	struct facts facts; /* the answer so far */
 	struct buf names;   /* as question_text() wants them */
+	struct question_wait wait;
 	unsigned int try_count;
 	bool was_canceled; /* the last try, by a cancel or by statement_timeout */
 	bool lacks_rights; /* the same, of 42501 */

@@ -15,6 +15,7 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/close_reason.h"
 #include "pgweir/pool/server/ledger.h"
+#include "pgweir/pool/server/question.h"
 
 struct err;
 struct server;
@@ -67,13 +68,15 @@ struct order {
 	/* name\0: of ORDER_CLOSES; of ORDER_ASK the placeholders, as question_text() wants them */
 	struct bytes names;
 	unsigned int parts; /* of ORDER_ASK: enum question_part */
-	struct buf *out;    /* of SENT_BEHIND */
+	struct question_wait wait;
+	struct buf *out; /* of SENT_BEHIND */
 };
 
 /* The orders of a server. */
 struct server_orders {
 	enum order_kind running; /* the server is busy with it; ORDER_NONE: with no order */
 	bool has_failed;         /* `running`, or the last one */
+	bool cannot_wait;        /* WAIT FOR was refused */
 	uint32_t behind_size;    /* bytes of the one that is SENT_BEHIND; 0: there is none */
 	struct server_question *question; /* of ORDER_ASK, while that runs or is behind; or NULL */
 	struct err *refusal; /* of ORDER_REPLAY: why the server refused the parameters; or NULL */

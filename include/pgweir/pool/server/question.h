@@ -4,7 +4,7 @@
  * that it answers.
  *
  * The query changes nothing: it is one transaction, and what it sets in it is local. It works in
- * PostgreSQL 14 to 18, on a standby, with any search_path, role and client_encoding. Names and
+ * PostgreSQL 14 to 19, on a standby, with any search_path, role and client_encoding. Names and
  * values come as the bytes that the server stores, not in client_encoding, so nothing needs a
  * conversion that could fail.
  */
@@ -34,11 +34,21 @@ enum question_part {
 	 QUESTION_STATEMENTS)
 
 /*
+ * With QUESTION_POSITION: a standby of PostgreSQL 19 answers when it has replayed `position`, but
+ * after `limit` at the latest.
+ */
+struct question_wait {
+	uint64_t position; /* 0: it answers at once, as older ones do anyway */
+	usec_t limit;
+};
+
+/*
  * Adds the text of the question. `names`: the placeholders to ask for with QUESTION_PARAMS,
  * name\0name\0; those that cannot be asked for (sql_name_judge()) are left out. `major`:
  * PostgreSQL's major version, 0 if it is not known.
  */
-void question_text(unsigned int parts, struct bytes names, unsigned int major, struct buf *out);
+void question_text(unsigned int parts, struct bytes names, unsigned int major,
+                   const struct question_wait *wait, struct buf *out);
 
 /*
  * ---- the role question ----

@@ -97,6 +97,7 @@ static const struct {
 	  .columns = { "w", "16384", "0/3002018 1" },
 	  .position = 0x3002018,
 	  .started = 1000000 },
+	{ .says = "how a wait has ended", .columns = { "success" } },
 	{ .says = "no position", .columns = { "w", "8192", "x" }, .is_broken = true },
 	{ .says = "half a position", .columns = { "w", "8192", "0/" }, .is_broken = true },
 	{ .says = "no start", .columns = { "w", "8192", "0/1" }, .is_broken = true },

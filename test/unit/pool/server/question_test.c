@@ -36,16 +36,21 @@ static const struct {
 	  "a.'" },
 	{ "only bad names", QUESTION_PARAMS, "a.'b b ", 15, "pg_show_all_settings()", "ARRAY" },
 	{ "names are parameters", QUESTION_TEMP, "a.b ", 15, "pg_depend", "ARRAY" },
+	{ "a wait", QUESTION_POSITION, "", 19,
+	  "=0;WAIT FOR LSN '16/B374D848' WITH (TIMEOUT '6ms',NO_THROW);SELECT", "UNION" },
+	{ "a server that cannot wait", QUESTION_POSITION, "", 18, "pg_last_wal_replay_lsn()",
+	  "WAIT" },
 };
 
 START_TEST(question_text_asks)
 {
+	const struct question_wait wait = { UINT64_C(0x16B374D848), 5 * USEC_PER_MS };
 	struct buf out = { 0 }, list = { 0 };
 
 	buf_add_text(&list, texts[_i].names);
 	for (size_t i = 0; i < list.count; i++)
 		list.at[i] = list.at[i] == ' ' ? '\0' : list.at[i];
-	question_text(texts[_i].parts, buf_bytes(&list), texts[_i].major, &out);
+	question_text(texts[_i].parts, buf_bytes(&list), texts[_i].major, &wait, &out);
 	ck_assert_msg(strstr(buf_text(&out), texts[_i].has), "%s: %s", texts[_i].says,
 	              buf_text(&out));
 	ck_assert_msg(!strstr(buf_text(&out), texts[_i].lacks), "%s: %s", texts[_i].says,
