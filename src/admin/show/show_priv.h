@@ -306,16 +306,13 @@ struct limits_walk {
 
 /* The position of SHOW STATEMENTS: which statements are chosen, and how far they are shown. */
 struct statements_walk {
-	bool has_begun, is_picked, is_sorted;
+	bool is_picked;
 	unsigned int order;
-	unsigned int lane; /* whose table is read, */
-	uint32_t slot;     /* and the next statement there */
-	size_t limit;      /* how many are wanted */
-	/* the least is first: a heap, until they are sorted. Owned */
-	struct statements_pick *picks;
-	size_t capacity, count;
-	size_t unsorted; /* how many of them are still a heap */
-	size_t shown;
+	unsigned int lane;             /* whose table is read, */
+	uint32_t slot;                 /* and the next statement there */
+	size_t limit;                  /* how many are wanted */
+	struct statements_pick *picks; /* room for twice as many; owned. NULL: not begun */
+	size_t count, shown;
 };
 
 /* The clients of one application_name, for SHOW APPLICATIONS. */
