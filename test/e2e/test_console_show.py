@@ -97,7 +97,7 @@ p99_us:b p999_us:b max_us:b""",
     "HISTOGRAMS": """database:t kind:t count:b sum_us:b le_100us:b le_250us:b le_500us:b le_1ms:b
 le_2500us:b le_5ms:b le_10ms:b le_25ms:b le_50ms:b le_100ms:b le_250ms:b le_500ms:b le_1s:b le_2500ms:b
 le_5s:b le_10s:b le_30s:b""",
-    "SQLSTATES": "sqlstate:t name:t side:t severity:t count:b last:t database:t user:t class:t",
+    "SQLSTATES": "sqlstate:t side:t severity:t count:b last:t database:t user:t class:t",
     "CLOSES": "database:t type:t reason:t is_error:t count:b",
     "CERTIFICATES": "setting:t file:t seconds_left:b",
     "EVENTS": "at:t age_s:b kind:t level:t database:t user:t text:t",

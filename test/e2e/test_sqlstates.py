@@ -29,8 +29,6 @@ def test_errors_of_postgresql(pgweir):
     client.query("SELECT nothing")
     assert said(weir) == {("22012", "server", "ERROR"): 4, ("42703", "server", "ERROR"): 1}
     rows = {row["sqlstate"]: row for row in weir.admin("SHOW SQLSTATES")}
-    assert rows["22012"]["name"] == "division_by_zero"
-    assert rows["42703"]["name"] == "undefined_column"
     assert (rows["22012"]["database"], rows["22012"]["user"]) == ("app2", "alice")
 
 
