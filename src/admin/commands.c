@@ -247,12 +247,12 @@ static const char *value_of(const struct console_session *session, struct settin
 
 	if (!setting)
 		return "";
-	setting_show(*with->wanted, (size_t)(setting - settings), shown);
+	setting_show(*with->config, (size_t)(setting - settings), shown);
 	return shown->value ? shown->value : "(unset)";
 }
 
-/* was: the value before. more: text at the end of the line. Empty values are as in a RELOAD. */
-static void log_set(const struct console_session *session, const char *was, const char *more)
+/* was: the value before. Empty values are as in a RELOAD. */
+static void log_set(const struct console_session *session, const char *was)
 {
 	struct setting_shown shown;
 	const char *is = value_of(session, &shown);
@@ -264,8 +264,7 @@ static void log_set(const struct console_session *session, const char *was, cons
 	                               .setting = shown.name,
 	                               .value = is,
 	                               .was = was },
-	          "SET %s = %s (was %s)%s", shown.name, *is ? is : "empty", *was ? was : "empty",
-	          more);
+	          "SET %s = %s (was %s)", shown.name, *is ? is : "empty", *was ? was : "empty");
 }
 
 /* The reason may quote a part of the value, which may be a password. */
@@ -304,12 +303,8 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 		    "file and restart",
 		    NULL);
 		break;
-	case CONFIG_HELD:
-		log_set(session, was, ": accepted, but not in effect yet");
-		session_notice(session, why.text, NULL);
-		break;
 	case CONFIG_CHANGED:
-		log_set(session, was, "");
+		log_set(session, was);
 		break;
 	}
 	snprintf(session->tag, sizeof(session->tag), "SET %s=%s", words->argument, words->value);

@@ -78,7 +78,6 @@ in_transaction_mode:t example:t found:b""",
     "LOOPS": """loop clients servers idle_servers active_servers turns:b cpu_time:b servers_in:b
 servers_out:b""",
     "READY": "ready:t reason:t",
-    "PENDING": "key:t value:t in_force:t reason:t",
     "SOURCES": "key:t value:t source:t",
     "ADVICE": """database:t user:t pool_mode:t pool_size servers pinned requests:b used_us:b
 wait_p50_us:b wait_p99_us:b wanted_p50 wanted_p99 wanted_max needed_p50 needed_p99 idle_us:b advice:t

@@ -49,13 +49,9 @@ struct console_with {
 	/* What only main can do. Called from the loop; no function may free the console. */
 	struct daemon *daemon;
 	const struct config *const *config; /* the snapshot in force */
-	/* the same with the values by SET that are held, as they do not fit yet: for SHOW CONFIG */
-	const struct config *const *wanted;
-	/* Why an accepted value of a setting is not in force. NULL: the value is in force. */
-	const char *(*why_held)(struct daemon *daemon, const char *name);
 	/* As SIGHUP does. Calls `tell` for each changed setting. false: *err has the reason. */
 	bool (*reload)(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err);
-	/* Puts config_with() in force, or holds the value for later: CONFIG_HELD. */
+	/* Puts config_with() in force, if all that it needs fits. */
 	enum config_change (*set)(struct daemon *daemon, const char *name, const char *value,
 	                          struct err *err);
 	/* May be called again with another kind. Closes no client within the call. */

@@ -435,7 +435,6 @@ void cursor_suspend(struct cursor *cursor);
 	X(loops)           \
 	X(ready)           \
 	X(drain)           \
-	X(pending)         \
 	X(sources)         \
 	X(latency)         \
 	X(histograms)      \
