@@ -327,39 +327,26 @@ static bool same_text(const char *a, const char *b) { return strcmp(a ? a : "", 
 
 /* ---- logins ---- */
 
-/* The first problem becomes the error. All problems are logged. */
-static void take_problems(const struct problems *problems, const char *setting,
-                          const struct logger *logger, struct err *err)
-{
-	load_log_warnings(logger, problems);
-	load_log_problems(logger, LOG_LEVEL_WARNING, problems);
-	err_set(err, ERR_CONFIG, "%s: %s", setting,
-	        problems->count ? problems->texts[0] : "out of memory");
-}
-
 static bool has_same_rules(const struct config *a, const struct config *b)
 {
 	return a->auth_type == b->auth_type && same_text(a->auth_hba_file, b->auth_hba_file) &&
 	       same_text(a->auth_ident_file, b->auth_ident_file);
 }
 
+/* The first problem becomes the error. All problems are logged. */
 static bool make_rules(struct hba **hba, const struct config *config, const struct logger *logger,
                        struct err *err)
 {
 	struct problems problems = { 0 };
+	bool is_good = load_hba(config, hba, &problems);
 
-	*hba = NULL;
-	if (config->auth_type != AUTH_METHOD_HBA)
-		return true;
-	if (!*config->auth_hba_file)
-		return err_set(err, ERR_CONFIG, "auth_type = hba needs auth_hba_file");
-	*hba = hba_load(config->auth_hba_file, config->auth_ident_file, &problems);
-	if (*hba)
-		load_log_warnings(logger, &problems);
-	else
-		take_problems(&problems, "auth_hba_file", logger, err);
+	load_log_warnings(logger, &problems);
+	load_log_problems(logger, LOG_LEVEL_WARNING, &problems);
+	if (!is_good)
+		err_set(err, ERR_CONFIG, "%s",
+		        problems.count ? problems.texts[0] : "out of memory");
 	problems_done(&problems);
-	return *hba != NULL;
+	return is_good;
 }
 
 static bool make_logins(struct parts *parts, const struct config *fresh,
