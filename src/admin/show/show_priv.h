@@ -162,41 +162,29 @@ bool cursor_next_each(struct cursor *cursor, void *row, void (*collect)(struct c
                       bool (*next_of)(struct cursor *cursor, void *row));
 
 /*
- * ---- averages for each database: history.c ----
+ * ---- averages: history.c ----
  *
- * Two snapshots of the counters are kept for each database, of the last tick and of the one before.
- * An average covers the time since the older one, which is one to two stats_periods.
+ * Counters are kept as they were at the last tick and at the one before. An average covers the
+ * time since the older one, which is one to two stats_periods.
  */
 
 struct history {
-	struct snapshots *table; /* by name */
-	struct hash_key secret;
 	usec_t older_at, newer_at;
-	unsigned long tick;
+	struct stats_past own, all; /* of the console, and of everything */
 };
 
-void history_init(struct history *history, usec_t now);
-void history_done(struct history *history);
-
-/* Begins a tick: the newer snapshots become the older ones. */
+/* Begins a tick: what was newer is the older one now. history_note(): for each that has counters.
+ */
 void history_turn(struct history *history, usec_t now);
-
-/* Within a tick: stores the counters under this name. */
-void history_note(struct history *history, const char *name, const struct stats *counted);
-
-/* Ends a tick: removes names that were not noted in it. */
-void history_settle(struct history *history);
+void history_note(struct stats_past *past, const struct stats *counted);
 
 /*
  * Averages over the window until `now`: counts and bytes per second; times per query, per
- * transaction and per assignment of a server. `counted` has the current counters of `name`.
+ * transaction and per assignment of a server. A difference below zero counts as zero: counters
+ * decrease when pools are freed.
  */
-void history_average(const struct history *history, const char *name, const struct stats *counted,
-                     usec_t now, struct stats *average);
-
-/* A difference below zero counts as zero: counters decrease when pools are freed. */
-void history_average_between(const struct stats *before, const struct stats *after, usec_t time,
-                             struct stats *average);
+void history_average(const struct history *history, const struct stats *older,
+                     const struct stats *counted, usec_t now, struct stats *average);
 
 /*
  * ---- the timeline ----
@@ -519,7 +507,7 @@ const char *show_application(const struct client *client);
 /* The averages until `now` of all databases together. */
 void show_stats_average_all(const struct show_source *source, usec_t now, struct stats *average);
 
-/* Stores the counters in the history: of each database, the console, and all together. */
-void show_stats_note(struct show_source *source);
+/* Each stats_period: keeps what has been counted, for the averages. */
+void show_stats_tick(struct show_source *source, usec_t now);
 
 #endif
