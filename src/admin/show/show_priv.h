@@ -314,7 +314,6 @@ struct named_clients {
 /* What SHOW APPLICATIONS has gathered; its memory is owned. */
 struct applications_walk {
 	bool is_gathered, is_ended;
-	unsigned int shown;
 	struct named_clients *table; /* by name */
 	struct named_clients *next;  /* the next one to be shown */
 	struct named_clients *rest;  /* of names that are not told apart; NULL: not begun */
