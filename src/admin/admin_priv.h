@@ -211,6 +211,9 @@ static inline const char *request_tag(const struct request *request)
 
 bool request_read(struct bytes text, struct request *request, struct err *err);
 
+/* The table of this name, and behind a space its argument, without quotes. false: there is none. */
+bool request_read_table(const char *text, struct request *request, struct err *err);
+
 /* Parses `text` if it is small talk or empty. false: it is something else. */
 bool request_read_talk(struct bytes text, struct request *request);
 

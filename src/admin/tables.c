@@ -52,17 +52,8 @@ const char *tables_help(const char *name, const char *column)
 
 static bool read_request(struct table *table, const char *words, struct err *err)
 {
-	struct buf text = { 0 };
-	bool is_read;
-
-	buf_add_text(&text, "SHOW ");
-	buf_add_text(&text, words);
-	is_read = request_read(buf_bytes(&text), &table->request, err);
-	buf_free(&text);
-	if (!is_read)
+	if (!request_read_table(words, &table->request, err))
 		return false;
-	if (table->request.kind != REQUEST_SHOW || table->request.show == &show_setting)
-		return err_set(err, ERR_SYNTAX, "there is no such table");
 	if (table->request.show->role > CONSOLE_STATS)
 		return err_set(err, ERR_RIGHTS, "admin access needed");
 	return request_check_rows(&table->request, table->console, err);

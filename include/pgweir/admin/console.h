@@ -130,10 +130,10 @@ enum table_result {
 };
 
 /*
- * Begins to read. `words` is what would follow SHOW; only tables, not settings. skips_unused: of
- * more than a thousand databases or users, those that were never used are left out. The caller ends
- * it with table_end(), before the console is freed. NULL: *err says why (ERR_SYNTAX: there is no
- * such table; ERR_RIGHTS; ERR_NO_DATABASE; ERR_MEMORY).
+ * Begins to read. `words` is what would follow SHOW, without quotes; only tables, not settings.
+ * skips_unused: of more than a thousand databases or users, those that were never used are left
+ * out. The caller ends it with table_end(), before the console is freed. NULL: *err says why
+ * (ERR_SYNTAX: there is no such table; ERR_RIGHTS; ERR_NO_DATABASE; ERR_MEMORY).
  */
 struct table *table_begin(struct console *console, const char *words, bool skips_unused,
                           struct err *err);
