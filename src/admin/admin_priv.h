@@ -211,6 +211,9 @@ static inline const char *request_tag(const struct request *request)
 
 bool request_read(struct bytes text, struct request *request, struct err *err);
 
+/* The table of this name, and behind a space its argument, without quotes. false: there is none. */
+bool request_read_table(const char *text, struct request *request, struct err *err);
+
 /* Parses `text` if it is small talk or empty. false: it is something else. */
 bool request_read_talk(struct bytes text, struct request *request);
 
@@ -280,9 +283,6 @@ struct console_session {
 };
 
 /* ---- session.c ---- */
-
-/* An admin over the Unix socket who is the system user of pgweir: may do everything. */
-bool session_is_owner(const struct console_session *session);
 
 /* Whether its role may see the rows of the request. True for everything that is not a SHOW. */
 bool session_may_see(const struct console_session *session, const struct request *request);

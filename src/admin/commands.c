@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/config/settings.h"
@@ -247,12 +248,12 @@ static const char *value_of(const struct console_session *session, struct settin
 
 	if (!setting)
 		return "";
-	setting_show(*with->wanted, (size_t)(setting - settings), shown);
+	setting_show(*with->config, (size_t)(setting - settings), shown);
 	return shown->value ? shown->value : "(unset)";
 }
 
-/* was: the value before. more: text at the end of the line. Empty values are as in a RELOAD. */
-static void log_set(const struct console_session *session, const char *was, const char *more)
+/* was: the value before. Empty values are as in a RELOAD. */
+static void log_set(const struct console_session *session, const char *was)
 {
 	struct setting_shown shown;
 	const char *is = value_of(session, &shown);
@@ -264,8 +265,7 @@ static void log_set(const struct console_session *session, const char *was, cons
 	                               .setting = shown.name,
 	                               .value = is,
 	                               .was = was },
-	          "SET %s = %s (was %s)%s", shown.name, *is ? is : "empty", *was ? was : "empty",
-	          more);
+	          "SET %s = %s (was %s)", shown.name, *is ? is : "empty", *was ? was : "empty");
 }
 
 /* The reason may quote a part of the value, which may be a password. */
@@ -304,12 +304,8 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 		    "file and restart",
 		    NULL);
 		break;
-	case CONFIG_HELD:
-		log_set(session, was, ": accepted, but not in effect yet");
-		session_notice(session, why.text, NULL);
-		break;
 	case CONFIG_CHANGED:
-		log_set(session, was, "");
+		log_set(session, was);
 		break;
 	}
 	snprintf(session->tag, sizeof(session->tag), "SET %s=%s", words->argument, words->value);
@@ -354,13 +350,21 @@ static enum outcome run_shutdown(struct console_session *session, struct err *er
 
 /* ---- take-over ---- */
 
+/* An admin over the Unix socket who is the system user of pgweir: may do everything. */
+static bool is_owner(const struct console_session *session)
+{
+	const struct address *peer = &session->client->peer;
+
+	return address_is_unix(peer) && peer->un.uid == geteuid() && session->role == CONSOLE_ADMIN;
+}
+
 /* The socket leaves this session and belongs to the hand-over from here on. */
 static enum outcome run_takeover(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	const char *version = words_of(session)->argument;
 
-	if (!session_is_owner(session))
+	if (!is_owner(session))
 		return outcome_of(err_set(
 		    err, ERR_RIGHTS,
 		    "only a process of the same system user may take over, through the Unix "

@@ -42,9 +42,7 @@ static void on_tick(struct timer *timer)
 	usec_t now = loop_now(console->with.loop);
 
 	lanes_hold(console->with.lanes);
-	history_turn(&console->source.history, now);
-	show_stats_note(&console->source);
-	history_settle(&console->source.history);
+	show_stats_tick(&console->source, now);
 	console->ticked_at = now;
 	/* The averages begin at the tick before this one, so this line covers one stats_period. */
 	tell_averages(console, now);
@@ -92,7 +90,7 @@ struct console *console_new(const struct console_with *with, struct err *err)
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	history_init(&console->source.history, now);
+	console->source.history = (struct history){ .older_at = now, .newer_at = now };
 	console->source.timeline.minute_began_at = now;
 	console->with = *with;
 	console->source.with = &console->with;
@@ -115,10 +113,8 @@ void console_begin_at(struct console *console)
 	usec_t now = loop_now(console->with.loop);
 
 	lanes_hold(console->with.lanes);
-	for (int i = 0; i < 2; i++) {
-		history_turn(&console->source.history, now);
-		show_stats_note(&console->source);
-	}
+	for (int i = 0; i < 2; i++)
+		show_stats_tick(&console->source, now);
 	lanes_release(console->with.lanes);
 }
 
@@ -140,6 +136,5 @@ void console_free(struct console **consolep)
 	timer_clear(&console->tick);
 	timer_clear(&console->second);
 	latency_done(&console->source.latency);
-	history_done(&console->source.history);
 	free(console);
 }

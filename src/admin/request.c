@@ -90,6 +90,22 @@ static bool read_show(struct request *request)
 	return true;
 }
 
+bool request_read_table(const char *text, struct request *request, struct err *err)
+{
+	size_t count = strcspn(text, " ");
+	bool has_argument = text[count];
+	struct words *words = &request->words;
+
+	*request = (struct request){ .kind = REQUEST_SHOW, .words.count = has_argument ? 3 : 2 };
+	if (count < sizeof(words->argument) &&
+	    text_copy(words->value, sizeof(words->value), text + count + has_argument)) {
+		memcpy(words->argument, text, count);
+		request->show = show_find(words->argument);
+	}
+	return (request->show && takes_argument(request->show, words)) ||
+	       err_set(err, ERR_SYNTAX, "there is no such table");
+}
+
 /* RESET of a setting is small talk, but RESET STATEMENTS is a command. */
 static bool read_reset(struct bytes text, struct request *request)
 {

@@ -34,7 +34,6 @@ bool tables_list(size_t index, struct table_listed *listed)
 		.name = show->item,
 		.argument = *argument == ' ' ? argument + 1 : argument,
 		.help = show->help,
-		.is_for_admins = show->role > CONSOLE_STATS,
 	};
 	return true;
 }
@@ -52,20 +51,8 @@ const char *tables_help(const char *name, const char *column)
 
 static bool read_request(struct table *table, const char *words, struct err *err)
 {
-	struct buf text = { 0 };
-	bool is_read;
-
-	buf_add_text(&text, "SHOW ");
-	buf_add_text(&text, words);
-	is_read = request_read(buf_bytes(&text), &table->request, err);
-	buf_free(&text);
-	if (!is_read)
-		return false;
-	if (table->request.kind != REQUEST_SHOW || table->request.show == &show_setting)
-		return err_set(err, ERR_SYNTAX, "there is no such table");
-	if (table->request.show->role > CONSOLE_STATS)
-		return err_set(err, ERR_RIGHTS, "admin access needed");
-	return request_check_rows(&table->request, table->console, err);
+	return request_read_table(words, &table->request, err) &&
+	       request_check_rows(&table->request, table->console, err);
 }
 
 struct table *table_begin(struct console *console, const char *words, bool skips_unused,

@@ -69,7 +69,6 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 		hba->rules[hba->count++] = rule;
 	} else {
 		problems_add(reader->problems, line->pos, "%s", err.text);
-		reader->problems->unfit_count += err.code == ERR_UNFIT;
 		hba_rule_done(&rule);
 	}
 }

@@ -55,6 +55,12 @@ void rulefile_read(struct rule_reader *reader, const char *path);
 void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const char *name);
 struct rule_field rulefile_field(const struct rule_line *line, size_t index);
 
+/*
+ * Adds the word at *at, up to one of `ends`, and moves *at past it. Within quotes a doubled quote
+ * means one. false: a quote has no end.
+ */
+bool rulefile_word(const char **at, const char *ends, struct buf *out, bool *is_quoted);
+
 /* ---- pattern: a plain name, a keyword, or a regular expression ---- */
 
 #define PATTERN_REGEX_MAX 512    /* bytes of a regular expression */

@@ -217,7 +217,7 @@ static bool take_map(struct hba_rule *rule, const char *value, const struct hba 
 	if (auth_methods[rule->method].voucher == AUTH_NO_VOUCHER)
 		return err_set(err, ERR_CONFIG, "map= is only possible with peer and cert");
 	if (!hba->has_bad_maps && !ident_has_map(hba, value))
-		return err_set(err, ERR_UNFIT, "there is no map %s in auth_ident_file", value);
+		return err_set(err, ERR_CONFIG, "there is no map %s in auth_ident_file", value);
 	grown = realloc(rule->maps, (rule->map_count + 1) * sizeof(*grown));
 	if (!grown)
 		return err_set(err, ERR_MEMORY, "no memory");

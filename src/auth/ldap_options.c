@@ -15,6 +15,8 @@
 #include "pgweir/auth/digest.h"
 #include "pgweir/base/text.h"
 
+#include "hba_priv.h"
+
 #define USERNAME "$username"
 #define PASSWORD "ldapbindpasswd="
 #define BLANKS " \t\r\n"
@@ -26,26 +28,13 @@ enum word { WORD_ONE, WORD_END, WORD_BAD };
 /* Parses the next word without its quotes and moves *at past it. */
 static enum word take_word(const char **at, struct buf *word)
 {
-	const char *in = *at + strspn(*at, BLANKS);
-	bool is_within = false;
+	bool is_quoted;
 
 	buf_clear(word);
-	*at = in;
-	if (!*in)
+	*at += strspn(*at, BLANKS);
+	if (!**at)
 		return WORD_END;
-	for (; *in && (is_within || !strchr(BLANKS, *in)); in++) {
-		if (*in != '"') {
-			buf_add_byte(word, *in);
-			continue;
-		}
-		/* a doubled quote within quotes means one quote */
-		if (is_within && in[1] == '"')
-			buf_add_byte(word, *++in);
-		else
-			is_within = !is_within;
-	}
-	*at = in;
-	return is_within || !buf_ok(word) ? WORD_BAD : WORD_ONE;
+	return rulefile_word(at, BLANKS, word, &is_quoted) && buf_ok(word) ? WORD_ONE : WORD_BAD;
 }
 
 void ldap_options_add(struct buf *text, const char *option)

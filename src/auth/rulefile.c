@@ -50,37 +50,38 @@ static void add_word(struct words *words, size_t at, bool is_quoted)
 	    (struct rule_word){ .is_quoted = is_quoted, .at = at, .field = words->field_count };
 }
 
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+#define BLANKS " \t\r"
 
-/* Adds the text of the next word to words->text and moves *at past it. false: no more words. */
-static bool take_word(struct words *words, char **at, bool *is_quoted)
+bool rulefile_word(const char **at, const char *ends, struct buf *out, bool *is_quoted)
 {
-	char *in = *at;
+	const char *in = *at;
 	bool is_within = false;
 
 	*is_quoted = false;
-	while (is_blank(*in) || *in == ',')
-		in++;
-	if (!*in || *in == '#') {
-		*at = in + strlen(in);
-		return false;
-	}
-	for (; *in && (is_within || !(is_blank(*in) || *in == ',' || *in == '#')); in++) {
+	for (; *in && (is_within || !strchr(ends, *in)); in++) {
 		if (*in != '"') {
-			buf_add_byte(&words->text, *in);
+			buf_add_byte(out, *in);
 			continue;
 		}
-		/* a doubled quote within quotes means one quote */
 		if (is_within && in[1] == '"')
-			buf_add_byte(&words->text, *++in);
+			buf_add_byte(out, *++in);
 		else
 			is_within = !is_within;
 		*is_quoted = true;
 	}
-	if (is_within)
+	*at = in;
+	return !is_within;
+}
+
+/* Adds the text of the next word to words->text and moves *at past it. false: no more words. */
+static bool take_word(struct words *words, const char **at, bool *is_quoted)
+{
+	*at += strspn(*at, BLANKS ",");
+	if (!**at || **at == '#')
+		return false;
+	if (!rulefile_word(at, BLANKS ",#", &words->text, is_quoted))
 		complain(words, "a quote has no end");
 	buf_add_byte(&words->text, 0);
-	*at = in;
 	return true;
 }
 
@@ -145,7 +146,7 @@ static void end_field(struct words *words, size_t first)
 }
 
 /* Adds all words of a line; is_list: as one field. */
-static void take_words(struct words *words, char *line, bool is_list)
+static void take_words(struct words *words, const char *line, bool is_list)
 {
 	size_t first = words->count, at = words->text.count;
 	bool is_quoted, is_open = false;
@@ -159,7 +160,7 @@ static void take_words(struct words *words, char *line, bool is_list)
 			expand(words, at);
 		else
 			add_word(words, at, is_quoted);
-		line += strspn(line, " \t\r");
+		line += strspn(line, BLANKS);
 		is_open = *line == ',';
 		if (is_list || is_open)
 			continue;

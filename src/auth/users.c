@@ -38,7 +38,6 @@ struct users {
 };
 
 struct reader {
-	struct bytes rest;
 	const char *file;
 	unsigned long line;
 	struct buf name, secret;
@@ -124,91 +123,61 @@ static bool refuse_line(const struct reader *reader, struct err *err, const char
 	return err_set(err, ERR_CONFIG, "%s:%lu: %s", reader->file, reader->line, reason);
 }
 
-static int peek(const struct reader *reader)
+static struct bytes skip_blanks(struct bytes line)
 {
-	return reader->rest.count ? (unsigned char)reader->rest.at[0] : '\n';
+	while (line.count && (*line.at == ' ' || *line.at == '\t' || *line.at == '\r'))
+		line = bytes_skip(line, 1);
+	return line;
 }
 
-static void step(struct reader *reader)
-{
-	if (reader->rest.count)
-		reader->rest = bytes_skip(reader->rest, 1);
-}
-
-static void skip_blanks(struct reader *reader)
-{
-	while (peek(reader) == ' ' || peek(reader) == '\t' || peek(reader) == '\r')
-		step(reader);
-}
-
-static void skip_line(struct reader *reader)
-{
-	while (peek(reader) != '\n')
-		step(reader);
-	step(reader);
-}
-
-/* Parses a quoted text into *out. It must end in the same line. */
-static bool read_quoted(struct reader *reader, struct buf *out, struct err *err)
+/* Takes a text in quotes off the front of the line. */
+static bool take_quoted(const struct reader *reader, struct bytes *line, struct buf *out,
+                        struct err *err)
 {
 	buf_clear(out);
-	if (peek(reader) != '"')
+	if (!line->count || *line->at != '"')
 		return refuse_line(reader, err,
 		                   "a name and a secret in double quotes are expected");
-	for (step(reader);; step(reader)) {
-		int byte = peek(reader);
-
-		if (byte == '\n')
-			return refuse_line(reader, err, "a closing quote is missing");
-		if (byte == 0)
-			return refuse_line(reader, err, "a zero byte");
-		if (byte == '"') {
-			step(reader);
-			if (peek(reader) != '"')
-				break;
+	for (size_t i = 1; i < line->count; i++) {
+		if (line->at[i] == '"' && (++i == line->count || line->at[i] != '"')) {
+			*line = bytes_skip(*line, i);
+			return buf_ok(out) ||
+			       refuse_line(reader, err, "name or secret is too long");
 		}
-		buf_add_byte(out, (char)byte);
+		if (!line->at[i])
+			return refuse_line(reader, err, "a zero byte");
+		buf_add_byte(out, line->at[i]);
 	}
-	return buf_ok(out) || refuse_line(reader, err, "name or secret is too long");
+	return refuse_line(reader, err, "a closing quote is missing");
 }
 
-static bool read_user(struct reader *reader, struct users *users, struct err *err)
+static bool read_user(struct reader *reader, struct bytes line, struct users *users,
+                      struct err *err)
 {
-	if (!read_quoted(reader, &reader->name, err))
+	if (!take_quoted(reader, &line, &reader->name, err))
 		return false;
-	skip_blanks(reader);
-	if (!read_quoted(reader, &reader->secret, err))
+	line = skip_blanks(line);
+	if (!take_quoted(reader, &line, &reader->secret, err))
 		return false;
 	if (reader->name.count == 0)
 		return refuse_line(reader, err, "the name is empty");
-	if (!add_user(users, reader))
-		return err_set(err, ERR_MEMORY, "out of memory");
-	skip_line(reader);
-	return true;
+	return add_user(users, reader) || err_set(err, ERR_MEMORY, "out of memory");
 }
 
-static bool skip_after_error(struct reader *reader, const struct err *err)
+static bool read_lines(struct reader *reader, struct bytes text, struct users *users,
+                       struct err *err)
 {
-	if (!reader->problems || err->code == ERR_MEMORY)
-		return false;
-	problems_add_text(reader->problems, err->text);
-	skip_line(reader);
-	return true;
-}
+	while (text.count) {
+		struct bytes line = bytes_take_until(&text, '\n');
+		bool is_comment = line.count && *line.at == ';';
 
-static bool read_lines(struct reader *reader, struct users *users, struct err *err)
-{
-	while (reader->rest.count) {
 		reader->line++;
-		if (peek(reader) == ';') {
-			skip_line(reader);
+		line = skip_blanks(line);
+		if (is_comment || !line.count || read_user(reader, line, users, err))
 			continue;
-		}
-		skip_blanks(reader);
-		if (peek(reader) == '\n')
-			skip_line(reader);
-		else if (!read_user(reader, users, err) && !skip_after_error(reader, err))
+		if (!reader->problems || err->code == ERR_MEMORY)
 			return false;
+		problems_add_text(reader->problems, err->text);
 	}
 	return true;
 }
@@ -232,8 +201,7 @@ struct users *users_none(void) { return calloc(1, sizeof(struct users)); }
 static struct users *parse(struct bytes text, const char *file, struct problems *problems,
                            struct err *err)
 {
-	struct reader reader = { .rest = text,
-		                 .file = file,
+	struct reader reader = { .file = file,
 		                 .problems = problems,
 		                 .name.limit = USER_NAME_MAX,
 		                 .secret.limit = USER_SECRET_MAX,
@@ -242,7 +210,7 @@ static struct users *parse(struct bytes text, const char *file, struct problems 
 
 	if (!users)
 		err_set(err, ERR_MEMORY, "out of memory");
-	else if (!read_lines(&reader, users, err) || !list_secrets(users, err))
+	else if (!read_lines(&reader, text, users, err) || !list_secrets(users, err))
 		users_release(&users);
 	buf_free(&reader.name);
 	buf_wipe(&reader.secret);

@@ -287,19 +287,6 @@ const struct config *config_parse(struct bytes text, const char *name, struct pr
 	return if_good(load(NULL, text, name, problems), problems);
 }
 
-/* Copies the value from another snapshot. false: no memory, *config has been freed. */
-static bool take_value(struct config **config, const struct config *from,
-                       const struct setting *setting)
-{
-	if (!field_copy(*config, from, setting)) {
-		config_free(*config);
-		*config = NULL;
-		return false;
-	}
-	origins_take(*config, from, setting->name);
-	return true;
-}
-
 const struct config *config_keep_boot_only(const struct config *fresh, const struct config *running,
                                            struct buf *differ)
 {
@@ -311,18 +298,12 @@ const struct config *config_keep_boot_only(const struct config *fresh, const str
 			continue;
 		buf_printf(differ, "%s%s", comma, settings[i].name);
 		comma = ", ";
-		take_value(&config, running, &settings[i]);
+		if (!field_copy(config, running, &settings[i])) {
+			config_free(config);
+			return NULL;
+		}
+		origins_take(config, running, settings[i].name);
 	}
-	return config;
-}
-
-const struct config *config_keep(const struct config *fresh, const struct config *running,
-                                 const char *const *names)
-{
-	struct config *config = config_copy(fresh);
-
-	for (; config && *names; names++)
-		take_value(&config, running, setting_find(*names));
 	return config;
 }
 

@@ -178,7 +178,6 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 	daemon->options = options;
 	daemon->certificates_at = wall_now() / USEC_PER_SEC;
 	daemon->config = config;
-	daemon->wanted = config_ref(config);
 	daemon->users = loaded->users;
 	daemon->hba = loaded->hba;
 	TAILQ_INIT(&daemon->doors);
@@ -266,7 +265,6 @@ bool daemon_free(struct daemon **daemonp)
 	free_lanes(daemon);
 	tls_sets_done(&daemon->tls);
 	config_unref(&daemon->config);
-	config_unref(&daemon->wanted);
 	users_release(&daemon->users);
 	hba_release(&daemon->hba);
 	notify_close(&daemon->notify);

@@ -61,9 +61,6 @@ struct daemon {
 	struct logger logger;
 	const struct options *options;
 	const struct config *config; /* in force */
-	const struct config *wanted; /* the same with the values by SET that are held: apply.c */
-	part_set held;               /* the parts in which they differ */
-	struct err why_held[PARTS];  /* the errors; valid for the parts in `held` */
 	struct users *users;
 	struct tls_sets tls;
 	struct hba *hba;                               /* NULL unless auth_type is hba */
@@ -142,13 +139,9 @@ void apply_snapshot(struct daemon *daemon, const struct config *config, struct p
 /* See struct pools_with, on_hosts_found. */
 void apply_hosts(void *daemon, const char *source, const char *list);
 
-/* See struct console_with, set and why_held. */
+/* See struct console_with, set. */
 enum config_change set_setting(struct daemon *daemon, const char *name, const char *value,
                                struct err *err);
-const char *set_why_held(struct daemon *daemon, const char *name);
-
-/* Holds no value any more: at the start and after a RELOAD. */
-void set_forget_all(struct daemon *daemon);
 
 /* ---- stop.c ---- */
 

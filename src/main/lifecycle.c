@@ -28,7 +28,7 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
 	loaded->hba = NULL;
 	if (!tls_sets_make(&parts.tls, config, &daemon->tls, err) ||
 	    !load_proxies(config, &parts.proxies, err) ||
-	    !parts_make(&parts, PART_WEB, config, daemon->config, &daemon->logger, err) ||
+	    !(parts.web = web_rights_new(config, err)) ||
 	    !doors_prepare(daemon, &loaded->gates, parts.tls.client, &doors, err) ||
 	    !load_log(daemon->log, daemon->options, config, err)) {
 		doors_abandon(&doors);
@@ -38,7 +38,6 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
 	}
 	apply_snapshot(daemon, config, &parts);
 	doors_commit(&doors);
-	set_forget_all(daemon);
 	return true;
 }
 
@@ -407,8 +406,6 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.watches = &daemon->watches,
 		.daemon = daemon,
 		.config = &daemon->config,
-		.wanted = &daemon->wanted,
-		.why_held = set_why_held,
 		.reload = reload,
 		.set = set_setting,
 		.shutdown = stop_daemon,

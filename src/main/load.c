@@ -24,7 +24,7 @@ static bool check_options(const struct config *config, enum auth_method method, 
 
 	if (row->may_be_unset && (!options || !*options))
 		return config->auth_type != method ||
-		       err_set(err, ERR_UNFIT, "auth_type = %s needs %s", row->name, row->setting);
+		       err_set(err, ERR_CONFIG, "auth_type = %s needs %s", row->name, row->setting);
 	return outside_check(method, options, err) == OUTSIDE_FIT ||
 	       err_prefix(err, "%s: ", row->setting);
 }
@@ -69,7 +69,7 @@ bool load_proxies(const struct config *config, struct ranges **proxies, struct e
 	const struct config_list *list = &config->proxy_protocol_from;
 
 	if (config->proxy_protocol != PROXY_PROTOCOL_OFF && list->count == 0)
-		return err_set(err, ERR_UNFIT, "proxy_protocol needs proxy_protocol_from");
+		return err_set(err, ERR_CONFIG, "proxy_protocol needs proxy_protocol_from");
 	*proxies = ranges_new(list->names, list->count, err);
 	return *proxies || err_prefix(err, "proxy_protocol_from: ");
 }
@@ -196,12 +196,12 @@ static const enum tls_check server_checks[] = {
 	[TLS_MODE_VERIFY_CA] = TLS_CHECK_CHAIN, [TLS_MODE_VERIFY_FULL] = TLS_CHECK_NAME,
 };
 
-/* Whether clients must show the certificates that auth_type needs. false: *err, ERR_UNFIT. */
+/* Whether clients must show the certificates that auth_type needs. false: see *err. */
 static bool tls_sets_fit_logins(const struct config *config, struct err *err)
 {
 	return auth_methods[config->auth_type].voucher != AUTH_BY_CERTIFICATE ||
 	       config->client_tls_sslmode == TLS_MODE_VERIFY_FULL ||
-	       err_set(err, ERR_UNFIT, "auth_type = %s needs client_tls_sslmode = verify-full",
+	       err_set(err, ERR_CONFIG, "auth_type = %s needs client_tls_sslmode = verify-full",
 	               auth_methods[config->auth_type].name);
 }
 
@@ -215,7 +215,7 @@ static bool make_client(struct tls_context **context, const struct config *confi
 	if (config->client_tls_sslmode == TLS_MODE_DISABLE)
 		return true;
 	if (config->client_tls_sslmode == TLS_MODE_VERIFY_FULL && !*config->client_tls_ca_file)
-		return err_set(err, ERR_UNFIT,
+		return err_set(err, ERR_CONFIG,
 		               "client_tls_sslmode = verify-full needs client_tls_ca_file");
 	options = client_tls_options(config, NULL);
 	*context = tls_context_new(&options, err);
@@ -227,7 +227,7 @@ static bool make_server(struct tls_context **context, const struct config *confi
 	*context = NULL;
 	if (config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT &&
 	    config->server_tls_sslmode < TLS_MODE_REQUIRE)
-		return err_set(err, ERR_UNFIT,
+		return err_set(err, ERR_CONFIG,
 		               "server_tls_negotiation = direct needs a server_tls_sslmode of "
 		               "require or stricter");
 	if (config->server_tls_sslmode == TLS_MODE_DISABLE)
@@ -323,62 +323,9 @@ void tls_sets_done(struct tls_sets *sets)
 	tls_context_unref(&sets->server);
 }
 
-/* ---- parts ---- */
-
-static const struct {
-	const char *name;
-	const char *settings[16];
-} rows[PARTS] = {
-	[PART_LOGINS] = { "auth_type and its files",
-	                  { "auth_type", "auth_file", "auth_hba_file", "auth_ident_file",
-	                    "auth_ldap_options", "auth_pam_service" } },
-	[PART_CLIENT_TLS] = { "client_tls_...",
-	                      { "client_tls_sslmode", "client_tls_ca_file", "client_tls_cert_file",
-	                        "client_tls_key_file", "client_tls_name_files",
-	                        "client_tls_protocols", "client_tls_ciphers",
-	                        "client_tls13_ciphers", "client_tls_dheparams",
-	                        "client_tls_ecdhcurve" } },
-	[PART_SERVER_TLS] = { "server_tls_...",
-	                      { "server_tls_sslmode", "server_tls_negotiation",
-	                        "server_tls_ca_file", "server_tls_cert_file", "server_tls_key_file",
-	                        "server_tls_protocols", "server_tls_ciphers",
-	                        "server_tls13_ciphers" } },
-	[PART_PROXIES] = { "proxy_protocol", { "proxy_protocol", "proxy_protocol_from" } },
-	[PART_WEB] = { "metrics_...",
-	               { "metrics_allow", "metrics_hosts", "metrics_secret_file", "metrics_tls",
-	                 "auth_failure_delay", "auth_failure_limit" } },
-};
-
-enum part part_of(const char *setting)
-{
-	for (int part = 0; part < PARTS; part++) {
-		for (const char *const *at = rows[part].settings; *at; at++) {
-			if (strcmp(*at, setting) == 0)
-				return (enum part)part;
-		}
-	}
-	return PARTS;
-}
-
-const char *const *part_settings(enum part part) { return rows[part].settings; }
-
-const char *part_name(enum part part) { return rows[part].name; }
-
 static bool same_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
 
 /* ---- logins ---- */
-
-/* The first problem becomes the error. All problems are logged. */
-static void take_problems(const struct problems *problems, const char *setting,
-                          const struct logger *logger, struct err *err)
-{
-	bool is_unfit = problems->unfit_count == problems->count + problems->dropped_count;
-
-	load_log_warnings(logger, problems);
-	load_log_problems(logger, LOG_LEVEL_WARNING, problems);
-	err_set(err, is_unfit ? ERR_UNFIT : ERR_CONFIG, "%s: %s", setting,
-	        problems->count ? problems->texts[0] : "out of memory");
-}
 
 static bool has_same_rules(const struct config *a, const struct config *b)
 {
@@ -386,23 +333,20 @@ static bool has_same_rules(const struct config *a, const struct config *b)
 	       same_text(a->auth_ident_file, b->auth_ident_file);
 }
 
+/* The first problem becomes the error. All problems are logged. */
 static bool make_rules(struct hba **hba, const struct config *config, const struct logger *logger,
                        struct err *err)
 {
 	struct problems problems = { 0 };
+	bool is_good = load_hba(config, hba, &problems);
 
-	*hba = NULL;
-	if (config->auth_type != AUTH_METHOD_HBA)
-		return true;
-	if (!*config->auth_hba_file)
-		return err_set(err, ERR_UNFIT, "auth_type = hba needs auth_hba_file");
-	*hba = hba_load(config->auth_hba_file, config->auth_ident_file, &problems);
-	if (*hba)
-		load_log_warnings(logger, &problems);
-	else
-		take_problems(&problems, "auth_hba_file", logger, err);
+	load_log_warnings(logger, &problems);
+	load_log_problems(logger, LOG_LEVEL_WARNING, &problems);
+	if (!is_good)
+		err_set(err, ERR_CONFIG, "%s",
+		        problems.count ? problems.texts[0] : "out of memory");
 	problems_done(&problems);
-	return *hba != NULL;
+	return is_good;
 }
 
 static bool make_logins(struct parts *parts, const struct config *fresh,
@@ -558,49 +502,39 @@ void load_gates_done(struct gates *gates)
 	gates->count = 0;
 }
 
-/* ---- all parts ---- */
+/* ---- what a SET changes ---- */
 
 static bool make_proxies(struct parts *parts, const struct config *config, struct err *err)
 {
-	struct ranges *proxies;
-
-	if (!load_proxies(config, &proxies, err))
-		return false;
 	ranges_release(&parts->proxies);
-	parts->proxies = proxies;
-	return true;
+	return load_proxies(config, &parts->proxies, err);
 }
 
 static bool make_web(struct parts *parts, const struct config *config, struct err *err)
 {
-	struct web_rights *rights = web_rights_new(config, err);
-
-	if (!rights)
-		return false;
 	web_rights_release(&parts->web);
-	parts->web = rights;
-	return true;
+	parts->web = web_rights_new(config, err);
+	return parts->web != NULL;
 }
 
-bool parts_make(struct parts *parts, enum part part, const struct config *fresh,
+static bool is_of(const char *setting, const char *group)
+{
+	return strncmp(setting, group, strlen(group)) == 0;
+}
+
+bool parts_make(struct parts *parts, const char *setting, const struct config *fresh,
                 const struct config *running, const struct logger *logger, struct err *err)
 {
-	switch (part) {
-	case PART_LOGINS:
-		return make_logins(parts, fresh, running, logger, err);
-	case PART_CLIENT_TLS: /* the web server has the same certificate */
+	if (is_of(setting, "client_tls")) /* the web server has the same certificate */
 		return remake(&parts->tls.client, fresh, make_client, err) &&
 		       (!fresh->metrics_tls || make_web(parts, fresh, err));
-	case PART_SERVER_TLS:
+	if (is_of(setting, "server_tls"))
 		return remake(&parts->tls.server, fresh, make_server, err);
-	case PART_PROXIES:
+	if (is_of(setting, "proxy_protocol"))
 		return make_proxies(parts, fresh, err);
-	case PART_WEB:
+	if (is_of(setting, "metrics_") || is_of(setting, "auth_failure_"))
 		return make_web(parts, fresh, err);
-	case PARTS:
-		break;
-	}
-	return true;
+	return !is_of(setting, "auth_") || make_logins(parts, fresh, running, logger, err);
 }
 
 void parts_done(struct parts *parts)

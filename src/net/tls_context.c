@@ -239,7 +239,6 @@ static bool take_key(struct making *making, BIO *bio)
 	const struct tls_options *options = making->options;
 	bool is_encrypted = false;
 	EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, refuse_password, &is_encrypted);
-	bool key_is_read = key != NULL; /* a key was read, so it does not match the certificate */
 	bool is_good = key && SSL_CTX_use_PrivateKey(making->library, key) == 1;
 
 	EVP_PKEY_free(key);
@@ -251,9 +250,8 @@ static bool take_key(struct making *making, BIO *bio)
 		               "%s_%s: the key in %s is encrypted; store it without a password",
 		               options->prefix, making->key_setting, options->key_file);
 	}
-	return tls_err(making->err, key_is_read ? ERR_UNFIT : ERR_CONFIG,
-	               "%s_%s: no good key in %s, or not the one of %s", options->prefix,
-	               making->key_setting, options->key_file, options->cert_file);
+	return tls_err(making->err, ERR_CONFIG, "%s_%s: no good key in %s, or not the one of %s",
+	               options->prefix, making->key_setting, options->key_file, options->cert_file);
 }
 
 static bool load_own(struct making *making)
@@ -267,7 +265,7 @@ static bool load_own(struct making *making)
 	if (is_set(options->cert_file) != is_set(options->key_file) ||
 	    (needs_own && !is_set(options->cert_file)))
 		return err_set(
-		    making->err, ERR_UNFIT, "%s_cert_file and %s_key_file must be set%s%s%s",
+		    making->err, ERR_CONFIG, "%s_cert_file and %s_key_file must be set%s%s%s",
 		    options->prefix, options->prefix, needs_own ? ": " : "",
 		    needs_own ? options->prefix : "", needs_own ? "_sslmode requires them" : "");
 	if (!is_set(options->cert_file))

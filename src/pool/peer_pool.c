@@ -155,7 +155,7 @@ bool peer_pool_read_peers(struct peers *peers, const struct config *config, stru
 	if (!*name)
 		return true;
 	if (config->peer_id)
-		return err_set(err, ERR_UNFIT, "peers_dns excludes peer_id");
+		return err_set(err, ERR_CONFIG, "peers_dns excludes peer_id");
 	if (!colon || colon == name || colon - name > CONFIG_PEER_HOST_MAX || port < 1 ||
 	    port > UINT16_MAX || colon[1 + strspn(colon + 1, "0123456789")])
 		return err_set(err, ERR_CONFIG, "peers_dns: \"%s\" is not name:port", name);

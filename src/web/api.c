@@ -82,9 +82,7 @@ static void add_row(struct api_answer *answer, const struct reader_message *mess
 
 void api_refuse(struct connection *connection, const struct err *err)
 {
-	int status = err->code == ERR_SYNTAX || err->code == ERR_NO_DATABASE ? 404
-	             : err->code == ERR_RIGHTS                               ? 403
-	                                                                     : 503;
+	int status = err->code == ERR_SYNTAX || err->code == ERR_NO_DATABASE ? 404 : 503;
 
 	connection_answer_error(connection, status,
 	                        err->code == ERR_SYNTAX ? "no such table, or not with these words"
@@ -169,28 +167,6 @@ static void on_api_piece(void *arg, enum reader_result result, struct bytes piec
 
 /* ---- the request ---- */
 
-/* As the console reads a word, with quotes if it needs them. false: it is not well encoded. */
-static bool add_decoded(struct buf *words, struct bytes text, bool is_form)
-{
-	struct buf decoded = { 0 };
-	bool is_valid = http_decode(text, is_form, &decoded), is_plain;
-	const char *word = buf_text(&decoded);
-
-	is_plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyz"
-	                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
-	if (!is_plain)
-		buf_add_byte(words, '"');
-	for (; *word; word++) {
-		if (*word == '"')
-			buf_add_byte(words, '"');
-		buf_add_byte(words, *word);
-	}
-	if (!is_plain)
-		buf_add_byte(words, '"');
-	buf_free(&decoded);
-	return is_valid;
-}
-
 bool api_read_arguments(struct bytes query, const char *wanted, struct buf *words)
 {
 	struct bytes name, value;
@@ -199,7 +175,7 @@ bool api_read_arguments(struct bytes query, const char *wanted, struct buf *word
 		if (!http_is(name, wanted))
 			continue;
 		buf_add_byte(words, ' ');
-		if (!add_decoded(words, value, true))
+		if (!http_decode(value, true, words))
 			return false;
 	}
 	return true;
@@ -231,7 +207,7 @@ void api_show(struct web *web, struct connection *connection, const struct http_
 {
 	struct buf words = { 0 };
 
-	if (add_decoded(&words, bytes_skip(head->path, strlen(API_SHOW)), false) &&
+	if (http_decode(bytes_skip(head->path, strlen(API_SHOW)), false, &words) &&
 	    api_read_arguments(head->query, "argument", &words))
 		begin_show(web, connection, &words);
 	else
@@ -245,15 +221,12 @@ void api_list(struct web *web, struct connection *connection, const struct http_
 {
 	struct table_listed listed;
 	struct buf out = { 0 };
-	size_t count = 0;
 
 	(void)web;
 	(void)head;
 	buf_add_text(&out, "{\"tables\":[");
 	for (size_t i = 0; tables_list(i, &listed); i++) {
-		if (listed.is_for_admins)
-			continue;
-		buf_add_text(&out, count++ ? ",\n{\"name\":" : "\n{\"name\":");
+		buf_add_text(&out, i ? ",\n{\"name\":" : "\n{\"name\":");
 		json_add_text(&out, bytes_text(listed.name));
 		buf_add_text(&out, ",\"argument\":");
 		json_add_text(&out, bytes_text(listed.argument));

@@ -3,21 +3,19 @@
  * Writes the rows of a SHOW in Prometheus' text format 0.0.4, or as OpenMetrics 1.0.
  *
  * Hard here: all samples of a metric must follow each other, but a row has values for many metrics.
- * So a source is read as a whole, and its rows are walked once for each metric. That costs no time
- * of the main thread.
+ * So each metric of a source has a text of its own, and nothing is written before the last row.
  */
 #include "web_priv.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/pgwire/frame.h"
 
-#define ROWS_MAX ((size_t)128 * 1024 * 1024) /* of one source */
+#define SAMPLES_MAX ((size_t)128 * 1024 * 1024) /* bytes of one source */
 #define GROUPS_MAX 10000
-#define WRITE_MAX ((size_t)64 * 1024) /* added by one call, and a sample more */
 
 /* ---- parts of the format ---- */
 
@@ -162,58 +160,7 @@ static bool group_row(struct metrics_text *text)
 	return group != NULL;
 }
 
-/* ---- taking pieces ---- */
-
-/* The first piece has the columns: they are kept, as names point into them. */
-static bool take_grouped(struct metrics_text *text, struct bytes piece)
-{
-	struct bytes rows = piece;
-
-	if (!text->rows.count) {
-		reader_take(&rows, &text->message);
-		buf_add(&text->rows, piece.at, piece.count - rows.count);
-		if (!buf_ok(&text->rows))
-			return false;
-		piece = buf_bytes(&text->rows);
-		reader_take(&piece, &text->message);
-	}
-	while (reader_take(&rows, &text->message)) {
-		if (!group_row(text))
-			return false;
-	}
-	return true;
-}
-
-bool metrics_take(struct metrics_text *text, struct bytes piece)
-{
-	struct frame frame;
-
-	if (text->source->kind == METRICS_GROUPED)
-		return take_grouped(text, piece);
-	text->rows.limit = ROWS_MAX;
-	buf_add(&text->rows, piece.at, piece.count);
-	while (frame_peek(piece, UINT32_MAX, &frame) == WIRE_OK) {
-		text->row_count += frame.type == 'D';
-		piece = bytes_skip(piece, frame.length);
-	}
-	return buf_ok(&text->rows);
-}
-
-void metrics_begin(struct metrics_text *text, const struct metrics_source *source)
-{
-	struct metrics_group *group, *next;
-
-	buf_free(&text->rows);
-	HASH_ITER (hh, text->groups, group, next) {
-		HASH_DEL(text->groups, group);
-		free(group);
-	}
-	*text = (struct metrics_text){ .is_openmetrics = text->is_openmetrics, .source = source };
-	if (source && source->kind == METRICS_GROUPED)
-		hash_key_draw(&text->secret);
-}
-
-/* ---- writing ---- */
+/* ---- samples ---- */
 
 static void add_value(const struct metrics_text *text, const struct metric *metric,
                       struct bytes value, struct buf *out)
@@ -314,68 +261,97 @@ static void add_bucket_samples(const struct metrics_text *text, const struct met
 	buf_printf(out, " %.*s\n", (int)count.count, count.at);
 }
 
-/* Adds the samples of one metric. false: `out` is full. */
-static bool write_rows(struct metrics_text *text, struct buf *out)
+/* ---- taking pieces ---- */
+
+static void add_samples(struct metrics_text *text)
 {
 	const struct metrics_source *source = text->source;
-	const struct metric *metric = &source->metrics[text->metric];
-	struct bytes rest = bytes_skip(buf_bytes(&text->rows), text->at);
 
-	while (out->count < WRITE_MAX) {
-		if (!reader_take(&rest, &text->message)) {
-			text->at = 0;
-			return true;
-		}
-		text->at = text->rows.count - rest.count;
-		if (!text->message.is_row)
-			continue;
+	for (size_t i = 0; i < source->count; i++) {
 		if (source->kind == METRICS_ROWS)
-			add_row_sample(text, metric, out);
+			add_row_sample(text, &source->metrics[i], &text->samples[i]);
 		else
-			add_bucket_samples(text, metric, out);
+			add_bucket_samples(text, &source->metrics[i], &text->samples[i]);
 	}
-	return false;
 }
 
-static bool write_groups(struct metrics_text *text, struct buf *out)
+/* The first piece has the columns: they are kept, as names point into them. */
+static void take_columns(struct metrics_text *text, struct bytes *piece)
+{
+	struct bytes rest = *piece;
+
+	reader_take(&rest, &text->message);
+	buf_add(&text->columns, piece->at, piece->count - rest.count);
+	*piece = rest;
+	rest = buf_bytes(&text->columns);
+	reader_take(&rest, &text->message);
+}
+
+bool metrics_take(struct metrics_text *text, struct bytes piece)
+{
+	size_t size = 0;
+	bool ok;
+
+	if (!text->columns.count)
+		take_columns(text, &piece);
+	ok = buf_ok(&text->columns);
+	while (ok && reader_take(&piece, &text->message)) {
+		text->row_count++;
+		if (text->source->kind == METRICS_GROUPED)
+			ok = group_row(text);
+		else
+			add_samples(text);
+	}
+	for (size_t i = 0; i < METRICS_MAX; i++) {
+		ok = ok && buf_ok(&text->samples[i]);
+		size += text->samples[i].count;
+	}
+	return ok && size <= SAMPLES_MAX;
+}
+
+/* ---- begun and freed ---- */
+
+void metrics_begin(struct metrics_text *text, const struct metrics_source *source)
+{
+	struct metrics_group *group, *next;
+
+	assert(!source || source->count <= METRICS_MAX);
+	buf_free(&text->columns);
+	for (size_t i = 0; i < METRICS_MAX; i++)
+		buf_free(&text->samples[i]);
+	HASH_ITER (hh, text->groups, group, next) {
+		HASH_DEL(text->groups, group);
+		free(group);
+	}
+	*text = (struct metrics_text){ .is_openmetrics = text->is_openmetrics, .source = source };
+	if (source && source->kind == METRICS_GROUPED)
+		hash_key_draw(&text->secret);
+}
+
+/* ---- writing ---- */
+
+static void write_groups(const struct metrics_text *text, struct buf *out)
 {
 	const struct metrics_group *group;
 
-	if (!text->at)
-		text->next_group = text->groups;
-	text->at = 1;
-	while ((group = text->next_group)) {
-		if (out->count >= WRITE_MAX)
-			return false;
+	for (group = text->groups; group; group = group->hh.next)
 		buf_printf(out, "%s%.*s %" PRId64 "\n", text->source->metrics[text->metric].name,
 		           (int)group->size, group->labels, group->values[text->metric]);
-		text->next_group = group->hh.next;
-	}
-	text->at = 0;
-	return true;
 }
 
 bool metrics_write(struct metrics_text *text, struct buf *out)
 {
 	const struct metrics_source *source = text->source;
+	const struct metric *metric = &source->metrics[text->metric];
+	struct buf *samples = &text->samples[text->metric];
+	const char *type = source->kind == METRICS_BUCKETS  ? "histogram"
+	                   : metric->type == METRIC_COUNTER ? "counter"
+	                                                    : "gauge";
 
-	while (text->metric < source->count) {
-		const struct metric *metric = &source->metrics[text->metric];
-		const char *type = source->kind == METRICS_BUCKETS  ? "histogram"
-		                   : metric->type == METRIC_COUNTER ? "counter"
-		                                                    : "gauge";
-		const char *help = metric->help;
-
-		if (!help)
-			help = tables_help(source->words, metric->column);
-		if (!text->has_head)
-			add_head(text->is_openmetrics, source->prefix ? source->prefix : "",
-			         metric->name, type, help, out);
-		text->has_head = true;
-		if (!(source->kind == METRICS_GROUPED ? write_groups : write_rows)(text, out))
-			return false;
-		text->has_head = false;
-		text->metric++;
-	}
-	return true;
+	add_head(text->is_openmetrics, source->prefix ? source->prefix : "", metric->name, type,
+	         metric->help ? metric->help : tables_help(source->words, metric->column), out);
+	buf_add(out, samples->at, samples->count);
+	buf_free(samples);
+	write_groups(text, out);
+	return ++text->metric == source->count;
 }

@@ -363,24 +363,25 @@ struct metrics_group {
 
 /* ---- writing: metrics_text.c ---- */
 
-/* One source that is being written. Zeroed: nothing is read. */
+#define METRICS_MAX 24 /* of a source */
+
+/* One source that is being read, then written. Zeroed: nothing is read. */
 struct metrics_text {
 	bool is_openmetrics;
 	const struct metrics_source *source;
-	struct buf rows; /* the pieces that have come, one after the other */
+	struct buf columns;            /* the message that has them */
+	struct reader_message message; /* its columns are those of the table */
 	size_t row_count;
+	struct buf samples[METRICS_MAX]; /* of each metric */
 	struct hash_key secret;
 	struct metrics_group *groups; /* METRICS_GROUPED */
-	struct metrics_group *next_group;
-	size_t metric, at;             /* where writing goes on */
-	bool has_head;                 /* of that metric */
-	struct reader_message message; /* its columns are those of the table */
+	size_t metric;                /* the next one to be written */
 };
 
 /* Takes a piece of the source. false: no memory, or too much. */
 bool metrics_take(struct metrics_text *text, struct bytes piece);
 
-/* The source is complete: adds text to `out`. true: it is all written, and forgotten. */
+/* The source is complete: adds the next metric to `out`. true: it was the last one. */
 bool metrics_write(struct metrics_text *text, struct buf *out);
 
 /* Begins the next source, or frees everything (NULL). */

@@ -61,8 +61,6 @@ auth_method:t options:t error:t""",
     "IDENT": "map_number file_name:t line_number map_name:t sys_name:t pg_username:t",
     "LISTENERS": """name:t addr:t port unix_socket:t state:t pool_mode:t auth_type:t
 client_tls_sslmode:t databases:t clients max_client_conn accepted:b refused:b""",
-    "FDS": """fd task:t user:t database:t addr:t port cancel:b link client_encoding:t std_strings:t
-datestyle:t timezone:t password:t scram_client_key:y scram_server_key:y""",
     "WAITING": """database:t user:t place wait wait_us reason:t detail:t application_name:t addr:t
 port ptr:t id""",
     "TRANSACTIONS": """id database:t user:t application_name:t addr:t port ptr:t server_pid state:t
@@ -78,7 +76,6 @@ in_transaction_mode:t example:t found:b""",
     "LOOPS": """loop clients servers idle_servers active_servers turns:b cpu_time:b servers_in:b
 servers_out:b""",
     "READY": "ready:t reason:t",
-    "PENDING": "key:t value:t in_force:t reason:t",
     "SOURCES": "key:t value:t source:t",
     "ADVICE": """database:t user:t pool_mode:t pool_size servers pinned requests:b used_us:b
 wait_p50_us:b wait_p99_us:b wanted_p50 wanted_p99 wanted_max needed_p50 needed_p99 idle_us:b advice:t
@@ -97,7 +94,7 @@ p99_us:b p999_us:b max_us:b""",
     "HISTOGRAMS": """database:t kind:t count:b sum_us:b le_100us:b le_250us:b le_500us:b le_1ms:b
 le_2500us:b le_5ms:b le_10ms:b le_25ms:b le_50ms:b le_100ms:b le_250ms:b le_500ms:b le_1s:b le_2500ms:b
 le_5s:b le_10s:b le_30s:b""",
-    "SQLSTATES": "sqlstate:t name:t side:t severity:t count:b last:t database:t user:t class:t",
+    "SQLSTATES": "sqlstate:t side:t severity:t count:b last:t database:t user:t class:t",
     "CLOSES": "database:t type:t reason:t is_error:t count:b",
     "CERTIFICATES": "setting:t file:t seconds_left:b",
     "EVENTS": "at:t age_s:b kind:t level:t database:t user:t text:t",

@@ -49,13 +49,9 @@ struct console_with {
 	/* What only main can do. Called from the loop; no function may free the console. */
 	struct daemon *daemon;
 	const struct config *const *config; /* the snapshot in force */
-	/* the same with the values by SET that are held, as they do not fit yet: for SHOW CONFIG */
-	const struct config *const *wanted;
-	/* Why an accepted value of a setting is not in force. NULL: the value is in force. */
-	const char *(*why_held)(struct daemon *daemon, const char *name);
 	/* As SIGHUP does. Calls `tell` for each changed setting. false: *err has the reason. */
 	bool (*reload)(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err);
-	/* Puts config_with() in force, or holds the value for later: CONFIG_HELD. */
+	/* Puts config_with() in force, if all that it needs fits. */
 	enum config_change (*set)(struct daemon *daemon, const char *name, const char *value,
 	                          struct err *err);
 	/* May be called again with another kind. Closes no client within the call. */
@@ -116,7 +112,6 @@ struct table_listed {
 	const char *name;
 	const char *argument; /* what may follow the name: "", "[db]" */
 	const char *help;
-	bool is_for_admins; /* table_begin() refuses it */
 };
 
 /* The table at this place of SHOW HELP. Any thread may call it. false: no more tables. */
@@ -134,10 +129,10 @@ enum table_result {
 };
 
 /*
- * Begins to read. `words` is what would follow SHOW; only tables, not settings. skips_unused: of
- * more than a thousand databases or users, those that were never used are left out. The caller ends
- * it with table_end(), before the console is freed. NULL: *err says why (ERR_SYNTAX: there is no
- * such table; ERR_RIGHTS; ERR_NO_DATABASE; ERR_MEMORY).
+ * Begins to read. `words` is what would follow SHOW, without quotes; only tables, not settings.
+ * skips_unused: of more than a thousand databases or users, those that were never used are left
+ * out. The caller ends it with table_end(), before the console is freed. NULL: *err says why
+ * (ERR_SYNTAX: there is no such table; ERR_NO_DATABASE; ERR_MEMORY).
  */
 struct table *table_begin(struct console *console, const char *words, bool skips_unused,
                           struct err *err);

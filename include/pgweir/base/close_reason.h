@@ -54,8 +54,6 @@
 	ERROR(RIGHTS, "42501", true, "other: not permitted", NULL)                          \
 	ERROR(STATE, "55000", true, "other: not in this state", NULL)                       \
 	ERROR(CONFIG, "F0000", true, "other: configuration", NULL)                          \
-	/* a valid value that contradicts another setting */                                \
-	ERROR(UNFIT, "F0000", true, "other: settings that do not fit together", NULL)       \
 	ERROR(SYSTEM, "58000", true, "other: the operating system", NULL)                   \
 	/* a bug of pgweir */                                                               \
 	ERROR(INTERNAL, "XX000", true, "other: internal error", NULL)                       \

@@ -2,9 +2,9 @@
 /*
  * Counts of the errors that clients were sent, by SQLSTATE.
  *
- * Any client can raise an error with an SQLSTATE of its own making. So there is room for all that
- * PostgreSQL's manual lists, and for SQLSTATES_OTHERS_MAX others; what comes after those is counted
- * together.
+ * Any client can raise an error with an SQLSTATE of its own making. So there is room for
+ * SQLSTATES_MAX counts, far more than PostgreSQL's own errors need; what comes after those is
+ * counted together.
  */
 #ifndef PGWEIR_BASE_SQLSTATES_H
 #define PGWEIR_BASE_SQLSTATES_H
@@ -15,7 +15,7 @@
 
 #include "pgweir/base/clock.h"
 
-#define SQLSTATES_OTHERS_MAX 64
+#define SQLSTATES_MAX 500
 #define SQLSTATES_OTHER "other" /* no code has small letters */
 #define SQLSTATE_SIZE 6
 #define SQLSTATES_NAME_SIZE 64 /* longer names are truncated */
@@ -41,7 +41,7 @@ struct sqlstate_count {
 struct sqlstates {
 	uint64_t total;
 	struct sqlstate_count *counts; /* in the order of their keys */
-	size_t count, room, other_count;
+	size_t count, room;
 };
 
 /* An error that is sent to a client. The names may be NULL. */
@@ -61,9 +61,6 @@ const struct sqlstate_count *sqlstates_find(const struct sqlstates *sqlstates,
                                             const struct sqlstate_key *key);
 
 int sqlstates_compare(const struct sqlstate_key *a, const struct sqlstate_key *b);
-
-/* The condition's name in PostgreSQL's manual. NULL: it lists none. */
-const char *sqlstates_name(const char *sqlstate);
 
 const char *sqlstates_severity_name(enum sqlstate_severity severity);
 

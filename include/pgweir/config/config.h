@@ -395,14 +395,8 @@ void config_unref(const struct config **config);
 const struct config *config_keep_boot_only(const struct config *fresh, const struct config *running,
                                            struct buf *differ);
 
-/* `fresh` with the values of `running` for these settings (NULL ends the list). As above. */
-const struct config *config_keep(const struct config *fresh, const struct config *running,
-                                 const char *const *names);
-
 enum config_change {
-	CONFIG_CHANGED, /* *changed is the new snapshot, owned by the caller */
-	/* accepted, in force when other settings fit: *err. Never by config_with() */
-	CONFIG_HELD,
+	CONFIG_CHANGED,    /* *changed is the new snapshot, owned by the caller */
 	CONFIG_AT_RESTART, /* valid, but this setting is read only at start: nothing changed */
 	CONFIG_REFUSED     /* *err says why */
 };

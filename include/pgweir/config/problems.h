@@ -20,9 +20,7 @@ struct problems {
 	/* errors that did not fit, or for which there was no memory */
 	size_t dropped_count;
 	char *texts[CONFIG_PROBLEMS_MAX]; /* `file:line: setting "x": reason`, owned */
-	/* number of errors that are ERR_UNFIT, dropped ones included */
-	size_t unfit_count;
-	size_t warning_count; /* the same for warnings */
+	size_t warning_count;             /* the same for warnings */
 	size_t dropped_warning_count;
 	char *warnings[CONFIG_PROBLEMS_MAX];
 };

@@ -81,10 +81,11 @@ struct database {
 	unsigned int quiet_version;   /* and when the database was quiet, */
 	bool is_current;              /* and whether nothing has changed since the reading */
 	usec_t catalog_rest;          /* between two readings, as the last one took so long */
-	unsigned int vacated; /* tally->vacated when its idle servers were closed: vacancy.c */
-	struct timer rest;    /* autodb_idle_timeout */
-	bool has_gone;        /* a pool of this database was freed, or the database was killed */
-	struct stats gone;    /* the counters of freed pools, so that totals never decrease */
+	unsigned int vacated;   /* tally->vacated when its idle servers were closed: vacancy.c */
+	struct timer rest;      /* autodb_idle_timeout */
+	bool has_gone;          /* a pool of this database was freed, or the database was killed */
+	struct stats gone;      /* the counters of freed pools, so that totals never decrease */
+	struct stats_past past; /* of all its pools; for the console */
 	struct latency gone_latency;
 	uint64_t gone_count; /* how often the counts of a pool were moved there */
 	struct sparse_sum client_closes, server_closes; /* by reason */

@@ -55,4 +55,9 @@ static inline void stats_add(struct stats *sum, const struct stats *more)
 		to[i] += from[i];
 }
 
+/* What it was at the last two ticks of the console. */
+struct stats_past {
+	struct stats older, newer;
+};
+
 #endif

@@ -4,72 +4,18 @@
  */
 #include "show_priv.h"
 
-#include <stdlib.h>
-
-#include "pgweir/base/table.h"
 #include "pgweir/base/text.h"
-#include "pgweir/config/entries.h"
-
-/* The snapshots of one database. */
-struct snapshots {
-	UT_hash_handle hh;
-	struct stats older, newer;
-	unsigned long tick; /* tick of the last history_note() */
-	char name[CONFIG_DATABASE_NAME_MAX + 1];
-};
-
-void history_init(struct history *history, usec_t now)
-{
-	*history = (struct history){ .older_at = now, .newer_at = now };
-	hash_key_draw(&history->secret);
-}
-
-static void forget_snapshots(struct history *history, struct snapshots *snapshots)
-{
-	HASH_DEL(history->table, snapshots);
-	free(snapshots);
-}
-
-void history_done(struct history *history)
-{
-	struct snapshots *snapshots, *next;
-
-	HASH_ITER (hh, history->table, snapshots, next)
-		forget_snapshots(history, snapshots);
-}
 
 void history_turn(struct history *history, usec_t now)
 {
-	history->tick++;
 	history->older_at = history->newer_at;
 	history->newer_at = now;
 }
 
-void history_note(struct history *history, const char *name, const struct stats *counted)
+void history_note(struct stats_past *past, const struct stats *counted)
 {
-	struct snapshots *snapshots;
-
-	TABLE_FIND_STR(hh, &history->secret, history->table, name, snapshots);
-	if (!snapshots) {
-		snapshots = calloc(1, sizeof(*snapshots));
-		if (!snapshots)
-			return; /* without memory now, its averages begin at a later tick */
-		text_copy(snapshots->name, sizeof(snapshots->name), name);
-		TABLE_ADD_STR(hh, &history->secret, history->table, snapshots->name, snapshots);
-	}
-	snapshots->older = snapshots->newer;
-	snapshots->newer = *counted;
-	snapshots->tick = history->tick;
-}
-
-void history_settle(struct history *history)
-{
-	struct snapshots *snapshots, *next;
-
-	HASH_ITER (hh, history->table, snapshots, next) {
-		if (snapshots->tick != history->tick)
-			forget_snapshots(history, snapshots);
-	}
+	past->older = past->newer;
+	past->newer = *counted;
 }
 
 static uint64_t grown(uint64_t before, uint64_t after)
@@ -77,28 +23,19 @@ static uint64_t grown(uint64_t before, uint64_t after)
 	return after > before ? after - before : 0;
 }
 
-#define GROWN(field) grown(before->field, after->field)
+#define GROWN(field) grown(older->field, counted->field)
 #define AVERAGE_COUNT(field, ...) \
 	average->field =          \
 	    time > 0 ? (uint64_t)((double)GROWN(field) * (double)USEC_PER_SEC / (double)time) : 0;
 #define AVERAGE_TIME(field, letter, name, count) \
 	average->field = GROWN(count) ? GROWN(field) / GROWN(count) : 0;
 
-void history_average_between(const struct stats *before, const struct stats *after, usec_t time,
-                             struct stats *average)
+void history_average(const struct history *history, const struct stats *older,
+                     const struct stats *counted, usec_t now, struct stats *average)
 {
+	usec_t time = now - history->older_at;
+
 	STATS_COUNTERS(AVERAGE_COUNT, AVERAGE_TIME)
-}
-
-void history_average(const struct history *history, const char *name, const struct stats *counted,
-                     usec_t now, struct stats *average)
-{
-	static const struct stats nothing;
-	const struct snapshots *snapshots;
-
-	TABLE_FIND_STR(hh, &history->secret, history->table, name, snapshots);
-	history_average_between(snapshots ? &snapshots->older : &nothing, counted,
-	                        now - history->older_at, average);
 }
 
 /*

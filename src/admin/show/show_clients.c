@@ -245,16 +245,15 @@ SHOW(waiting, "WAITING", next_waiting, waiting_columns,
  *   all clients, in pieces --> a table of names --> the greatest first --> rows, one for the rest
  *
  * Hard here: clients choose these names, and each may choose another one. So at most NAMES_MAX are
- * told apart, and SHOWN_MAX shown; all others are one row without a name.
+ * told apart; all others are one row without a name.
  */
 
 #define NAMES_MAX 4096
-#define SHOWN_MAX 1000
 
 #define APPLICATION_ROW(COLUMN)                                                                   \
-	COLUMN(TEXT, application_name, 0,                                                         \
+	COLUMN(TEXT, application_name, name,                                                      \
 	       "application_name of the clients; NULL: all others together, because there are "   \
-	       "more than 1000 names.")                                                           \
+	       "more than 4096 names.")                                                           \
 	COLUMN(INT4, clients, sum->clients, "Connected clients.")                                 \
 	COLUMN(INT4, active, sum->active, "Clients that have a server and use it.")               \
 	COLUMN(INT4, waiting, sum->waiting, "Clients that wait for a server.")                    \
@@ -269,8 +268,7 @@ SHOW(waiting, "WAITING", next_waiting, waiting_columns,
 	COLUMN(INT4, longest_xact_s, sum->longest / USEC_PER_SEC,                                 \
 	       "Seconds since the oldest of their running transactions began.")
 
-ROW_DECLARE(struct application_row, application_columns, APPLICATION_ROW,
-            char name_buffer[APPLICATION_NAME_SIZE];);
+ROW_DECLARE(struct application_row, application_columns, APPLICATION_ROW);
 
 /* ---- gathering ---- */
 
@@ -351,53 +349,27 @@ static void add_counts(const struct cursor *cursor, struct named_clients *sum, c
 	}
 }
 
-/* The next name is not shown alone. */
-static void add_to_rest(struct named_clients *rest, const struct named_clients *one)
-{
-	rest->clients += one->clients;
-	rest->active += one->active;
-	rest->waiting += one->waiting;
-	rest->pinned += one->pinned;
-	if (one->longest > rest->longest)
-		rest->longest = one->longest;
-}
-
-static void fill_application(struct application_row *row, const struct named_clients *sum,
-                             bool is_tracked)
-{
-	ROW_FILL(row, struct application_row, APPLICATION_ROW);
-}
-
-static bool next_application(struct cursor *cursor, void *at)
+static bool next_application(struct cursor *cursor, void *row)
 {
 	struct applications_walk *walk = &cursor->applications;
-	struct application_row *row = at;
 	bool is_tracked = show_source_config(cursor->source)->track_statements > 0;
+	const char *name = NULL;
+	struct named_clients *sum;
 
 	if (!walk->rest)
 		walk->rest = calloc(1, sizeof(*walk->rest));
-	if (!walk->rest || (!walk->is_gathered && !gather(cursor)))
+	if (!walk->rest || (!walk->is_gathered && !gather(cursor)) || walk->is_ended)
 		return false;
-	for (; walk->next; walk->next = walk->next->hh.next) {
-		if (!cursor_may_look(cursor))
-			return false;
-		if (walk->shown >= SHOWN_MAX) {
-			add_counts(cursor, walk->rest, walk->next->name);
-			add_to_rest(walk->rest, walk->next);
-			continue;
-		}
-		walk->shown++;
-		add_counts(cursor, walk->next, walk->next->name);
-		fill_application(row, walk->next, is_tracked);
-		text_copy(row->name_buffer, sizeof(row->name_buffer), walk->next->name);
-		row->application_name = row->name_buffer;
-		walk->next = walk->next->hh.next;
-		return true;
+	sum = walk->next ? walk->next : walk->rest;
+	walk->is_ended = !walk->next;
+	if (walk->next) {
+		name = sum->name;
+		walk->next = sum->hh.next;
+		add_counts(cursor, sum, name);
+	} else if (!sum->clients) {
+		return false;
 	}
-	if (walk->is_ended || !walk->rest->clients)
-		return false;
-	walk->is_ended = true;
-	fill_application(row, walk->rest, is_tracked);
+	ROW_FILL(row, struct application_row, APPLICATION_ROW);
 	return true;
 }
 

@@ -230,10 +230,8 @@ SHOW(closes, "CLOSES", next_closes, closes_columns,
 
 #define SQLSTATE_ROW(COLUMN)                                                                      \
 	COLUMN(TEXT, sqlstate, cursor->sqlstate.sqlstate,                                         \
-	       "SQLSTATE of the errors; other: codes that PostgreSQL does not list, beyond the "  \
-	       "first 64.")                                                                       \
-	COLUMN(TEXT, name, sqlstates_name(key.sqlstate),                                          \
-	       "Name of the condition in PostgreSQL's manual; NULL: it lists none.")              \
+	       "SQLSTATE of the errors; other: those for which there was no room, after 500 "     \
+	       "different ones.")                                                                 \
 	COLUMN(TEXT, side, key.is_ours ? "pgweir" : "server",                                     \
 	       "server: PostgreSQL sent the errors; pgweir: they are our own.")                   \
 	COLUMN(TEXT, severity, sqlstates_severity_name((enum sqlstate_severity)key.severity),     \

@@ -26,7 +26,6 @@ enum value_type {
 	VALUE_INT4,
 	VALUE_INT8,
 	VALUE_NUMERIC,
-	VALUE_BYTEA, /* struct bytes; .at NULL = SQL's NULL */
 	/* sent as texts: */
 	VALUE_POINTER, /* const void *; NULL = empty */
 	VALUE_TIME,    /* usec_t of the wall clock, shown in local time; 0 = SQL's NULL */
@@ -71,7 +70,6 @@ struct column {
 #define ROW_INT4 int64_t
 #define ROW_INT8 int64_t
 #define ROW_NUMERIC int64_t
-#define ROW_BYTEA struct bytes
 #define ROW_POINTER const void *
 #define ROW_TIME usec_t
 #define ROW_HOST const struct address *
@@ -162,41 +160,29 @@ bool cursor_next_each(struct cursor *cursor, void *row, void (*collect)(struct c
                       bool (*next_of)(struct cursor *cursor, void *row));
 
 /*
- * ---- averages for each database: history.c ----
+ * ---- averages: history.c ----
  *
- * Two snapshots of the counters are kept for each database, of the last tick and of the one before.
- * An average covers the time since the older one, which is one to two stats_periods.
+ * Counters are kept as they were at the last tick and at the one before. An average covers the
+ * time since the older one, which is one to two stats_periods.
  */
 
 struct history {
-	struct snapshots *table; /* by name */
-	struct hash_key secret;
 	usec_t older_at, newer_at;
-	unsigned long tick;
+	struct stats_past own, all; /* of the console, and of everything */
 };
 
-void history_init(struct history *history, usec_t now);
-void history_done(struct history *history);
-
-/* Begins a tick: the newer snapshots become the older ones. */
+/* Begins a tick: what was newer is the older one now. history_note(): for each that has counters.
+ */
 void history_turn(struct history *history, usec_t now);
-
-/* Within a tick: stores the counters under this name. */
-void history_note(struct history *history, const char *name, const struct stats *counted);
-
-/* Ends a tick: removes names that were not noted in it. */
-void history_settle(struct history *history);
+void history_note(struct stats_past *past, const struct stats *counted);
 
 /*
  * Averages over the window until `now`: counts and bytes per second; times per query, per
- * transaction and per assignment of a server. `counted` has the current counters of `name`.
+ * transaction and per assignment of a server. A difference below zero counts as zero: counters
+ * decrease when pools are freed.
  */
-void history_average(const struct history *history, const char *name, const struct stats *counted,
-                     usec_t now, struct stats *average);
-
-/* A difference below zero counts as zero: counters decrease when pools are freed. */
-void history_average_between(const struct stats *before, const struct stats *after, usec_t time,
-                             struct stats *average);
+void history_average(const struct history *history, const struct stats *older,
+                     const struct stats *counted, usec_t now, struct stats *average);
 
 /*
  * ---- the timeline ----
@@ -306,16 +292,13 @@ struct limits_walk {
 
 /* The position of SHOW STATEMENTS: which statements are chosen, and how far they are shown. */
 struct statements_walk {
-	bool has_begun, is_picked, is_sorted;
+	bool is_picked;
 	unsigned int order;
-	unsigned int lane; /* whose table is read, */
-	uint32_t slot;     /* and the next statement there */
-	size_t limit;      /* how many are wanted */
-	/* the least is first: a heap, until they are sorted. Owned */
-	struct statements_pick *picks;
-	size_t capacity, count;
-	size_t unsorted; /* how many of them are still a heap */
-	size_t shown;
+	unsigned int lane;             /* whose table is read, */
+	uint32_t slot;                 /* and the next statement there */
+	size_t limit;                  /* how many are wanted */
+	struct statements_pick *picks; /* room for twice as many; owned. NULL: not begun */
+	size_t count, shown;
 };
 
 /* The clients of one application_name, for SHOW APPLICATIONS. */
@@ -329,7 +312,6 @@ struct named_clients {
 /* What SHOW APPLICATIONS has gathered; its memory is owned. */
 struct applications_walk {
 	bool is_gathered, is_ended;
-	unsigned int shown;
 	struct named_clients *table; /* by name */
 	struct named_clients *next;  /* the next one to be shown */
 	struct named_clients *rest;  /* of names that are not told apart; NULL: not begun */
@@ -361,7 +343,6 @@ struct cursor {
 	struct applications_walk applications;
 	struct latency_walk *latency; /* owned; NULL: none is needed */
 	enum console_role role;       /* of the session */
-	bool is_owner;                /* see session_is_owner() */
 	bool skips_unused;            /* see show_leaves_out() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */
 	bool has_more;
@@ -438,7 +419,6 @@ void cursor_suspend(struct cursor *cursor);
 	X(loops)           \
 	X(ready)           \
 	X(drain)           \
-	X(pending)         \
 	X(sources)         \
 	X(latency)         \
 	X(histograms)      \
@@ -452,8 +432,7 @@ void cursor_suspend(struct cursor *cursor);
 	X(reads)           \
 	X(applications)    \
 	X(columns)         \
-	X(listeners)       \
-	X(fds)
+	X(listeners)
 
 #define SHOW_EXTERN(name) extern const struct show show_##name;
 SHOW_TABLES(SHOW_EXTERN)
@@ -523,7 +502,7 @@ const char *show_application(const struct client *client);
 /* The averages until `now` of all databases together. */
 void show_stats_average_all(const struct show_source *source, usec_t now, struct stats *average);
 
-/* Stores the counters in the history: of each database, the console, and all together. */
-void show_stats_note(struct show_source *source);
+/* Each stats_period: keeps what has been counted, for the averages. */
+void show_stats_tick(struct show_source *source, usec_t now);
 
 #endif

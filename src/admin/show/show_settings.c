@@ -498,7 +498,7 @@ static const struct column source_columns[] = {
 
 static bool next_config(struct cursor *cursor, void *at)
 {
-	const struct config *config = *cursor->source->with->wanted;
+	const struct config *config = show_source_config(cursor->source);
 	struct config_row *row = at;
 
 	if (!setting_show(config, cursor->index++, &row->shown))
@@ -529,7 +529,7 @@ static bool next_described(struct cursor *cursor, void *at)
 	struct setting_row *row = at;
 	size_t index = cursor->index++;
 
-	if (!setting_show(*cursor->source->with->wanted, index, &row->shown))
+	if (!setting_show(show_source_config(cursor->source), index, &row->shown))
 		return false;
 	row->name = row->shown.name;
 	row->setting = row->shown.value;
@@ -547,7 +547,7 @@ static bool next_setting(struct cursor *cursor, void *at)
 
 	if (cursor->index++)
 		return false;
-	setting_show(*cursor->source->with->wanted, (size_t)(setting - settings), &row->shown);
+	setting_show(show_source_config(cursor->source), (size_t)(setting - settings), &row->shown);
 	row->name = row->shown.value; /* its only column */
 	return true;
 }
@@ -556,36 +556,3 @@ static bool next_setting(struct cursor *cursor, void *at)
 const struct show show_setting = { .item = "",
 	                           .next = next_setting,
 	                           .columns = { .at = &setting_columns[1], .count = 1 } };
-
-/* ---- PENDING ---- */
-
-#define PENDING_ROW(COLUMN)                             \
-	COLUMN(TEXT, key, 0, "Name of the setting.")    \
-	COLUMN(TEXT, value, 0, "Value given with SET.") \
-	COLUMN(TEXT, in_force, 0, "Value in effect.")   \
-	COLUMN(TEXT, reason, 0, "Why the new value is not in effect yet.")
-
-ROW_DECLARE(struct pending_row, pending_columns, PENDING_ROW, struct setting_shown taken, old;);
-
-static bool next_pending(struct cursor *cursor, void *at)
-{
-	const struct show_source *source = cursor->source;
-	struct pending_row *row = at;
-
-	while (setting_show(show_source_config(source), cursor->index++, &row->old)) {
-		row->key = row->old.name;
-		row->reason = source->with->why_held(source->with->daemon, row->key);
-		if (!row->reason)
-			continue;
-		setting_show(*source->with->wanted, cursor->index - 1, &row->taken);
-		row->value = row->taken.value;
-		row->in_force = row->old.value;
-		if (!row->value || !row->in_force ? row->value != row->in_force
-		                                  : strcmp(row->value, row->in_force) != 0)
-			return true;
-	}
-	return false;
-}
-
-SHOW(pending, "PENDING", next_pending, pending_columns,
-     "Settings whose new value takes effect only after another SET.");

@@ -2,11 +2,12 @@
 /*
  * SHOW STATEMENTS: what clients execute, the most expensive first (track_statements).
  *
- *   the tables of all lanes --> the first n by one number (a heap) --> sorted --> rows
+ *   the tables of all lanes --> the first n by one number --> rows
  *
  * Hard here: the tables change between two turns, and there may be very many statements. Only the
- * numbers and keys of those that will be shown are kept, and each step is made in pieces. A row has
- * the values of the turn in which it is made; a statement that has left before is not shown.
+ * numbers and keys of twice as many as will be shown are kept, and they are gathered in pieces. A
+ * row has the values of the turn in which it is made; a statement that has left before is not
+ * shown.
  */
 #include "show_priv.h"
 
@@ -132,62 +133,23 @@ struct statements_pick {
 	uint64_t key;
 };
 
-static bool is_less(const struct statements_pick *a, const struct statements_pick *b)
+/* The greatest first. */
+static int compare_picks(const void *first, const void *second)
 {
-	return a->value != b->value ? a->value < b->value : a->key < b->key;
+	const struct statements_pick *a = first, *b = second;
+
+	if (a->value != b->value)
+		return a->value < b->value ? 1 : -1;
+	return (a->key < b->key) - (a->key > b->key);
 }
 
-static void swap_picks(struct statements_pick *a, struct statements_pick *b)
+/* Sorts what was offered, and drops what is not wanted. */
+static void sort_picks(struct statements_walk *walk)
 {
-	struct statements_pick other = *a;
-
-	*a = *b;
-	*b = other;
-}
-
-static void sink_pick(struct statements_pick *picks, size_t count)
-{
-	size_t at = 0, child;
-
-	while ((child = 2 * at + 1) < count) {
-		if (child + 1 < count && is_less(&picks[child + 1], &picks[child]))
-			child++;
-		if (!is_less(&picks[child], &picks[at]))
-			return;
-		swap_picks(&picks[at], &picks[child]);
-		at = child;
-	}
-}
-
-static bool grow_picks(struct statements_walk *walk)
-{
-	size_t capacity = walk->capacity ? 2 * walk->capacity : DEFAULT_COUNT;
-	struct statements_pick *picks;
-
-	if (capacity > walk->limit)
-		capacity = walk->limit;
-	picks = realloc(walk->picks, capacity * sizeof(*picks));
-	if (!picks)
-		return false;
-	walk->picks = picks;
-	walk->capacity = capacity;
-	return true;
-}
-
-/* Without memory, fewer are shown. */
-static void offer_pick(struct statements_walk *walk, const struct statements_pick *pick)
-{
-	if (walk->count < walk->limit && (walk->count < walk->capacity || grow_picks(walk))) {
-		size_t at = walk->count++;
-
-		walk->picks[at] = *pick;
-		for (; at && is_less(&walk->picks[at], &walk->picks[(at - 1) / 2]);
-		     at = (at - 1) / 2)
-			swap_picks(&walk->picks[at], &walk->picks[(at - 1) / 2]);
-	} else if (walk->count && is_less(&walk->picks[0], pick)) {
-		walk->picks[0] = *pick;
-		sink_pick(walk->picks, walk->count);
-	}
+	if (walk->count)
+		qsort(walk->picks, walk->count, sizeof(*walk->picks), compare_picks);
+	if (walk->count > walk->limit)
+		walk->count = walk->limit;
 }
 
 static const struct calls *calls_of(const struct cursor *cursor, unsigned int lane)
@@ -219,7 +181,9 @@ static void pick_statement(struct cursor *cursor, const struct calls_statement *
 		if (other)
 			pick.value += number_of(other, walk->order);
 	}
-	offer_pick(walk, &pick);
+	walk->picks[walk->count++] = pick;
+	if (walk->count == 2 * walk->limit)
+		sort_picks(walk);
 }
 
 /* false: the rest in a later turn. */
@@ -239,24 +203,8 @@ static bool pick_all(struct cursor *cursor)
 		walk->lane++;
 		walk->slot = 0;
 	}
+	sort_picks(walk);
 	walk->is_picked = true;
-	walk->unsorted = walk->count;
-	return true;
-}
-
-/* The least of the heap goes to its end. So the greatest is the first at last. */
-static bool sort_picks(struct cursor *cursor)
-{
-	struct statements_walk *walk = &cursor->statements;
-
-	while (walk->unsorted > 1) {
-		if (!cursor_may_look(cursor))
-			return false;
-		walk->unsorted--;
-		swap_picks(&walk->picks[0], &walk->picks[walk->unsorted]);
-		sink_pick(walk->picks, walk->unsorted);
-	}
-	walk->is_sorted = true;
 	return true;
 }
 
@@ -330,10 +278,11 @@ static bool next_statement(struct cursor *cursor, void *at)
 	struct statement_row *row = at;
 	struct statement_sum sum;
 
-	if (!walk->has_begun)
+	if (!walk->picks) {
 		read_asked(cursor->asked.argument, &walk->limit, &walk->order);
-	walk->has_begun = true;
-	if ((!walk->is_picked && !pick_all(cursor)) || (!walk->is_sorted && !sort_picks(cursor)))
+		walk->picks = calloc(2 * walk->limit, sizeof(*walk->picks));
+	}
+	if (!walk->picks || (!walk->is_picked && !pick_all(cursor)))
 		return false;
 	while (walk->shown < walk->count) {
 		if (!cursor_may_look(cursor))

@@ -90,19 +90,20 @@ static void add_database(const struct database *database, struct stats *counted)
 		stats_add(counted, &pool->stats);
 }
 
-/* The counters of this database in all lanes. */
+/* The counters of this database in all lanes, now and at the older tick. */
 static void count_database(const struct show_source *source, const char *name,
-                           struct stats *counted)
+                           struct stats *counted, struct stats *older)
 {
 	const struct database *database;
 	const struct lane *lane;
 
-	*counted = (struct stats){ 0 };
 	LANES_EACH(lane, show_source_lanes(source))
 	{
 		database = pools_find_any_database(lane->pools, name);
-		if (database)
-			add_database(database, counted);
+		if (!database)
+			continue;
+		add_database(database, counted);
+		stats_add(older, &database->past.older);
 	}
 }
 
@@ -115,54 +116,35 @@ static void count_all(const struct show_source *source, struct stats *counted)
 	LANES_EACH(lane, show_source_lanes(source))
 	{
 		stats_add(counted, &lane->pools->gone);
-		TAILQ_FOREACH (database, &lane->pools->databases, node) {
-			if (has_counted(NULL, database))
-				add_database(database, counted);
-		}
+		TAILQ_FOREACH (database, &lane->pools->databases, node)
+			add_database(database, counted);
 	}
 }
-
-/* The name of all databases together in the history: no database can have an empty name. */
-#define STATS_ALL ""
 
 void show_stats_average_all(const struct show_source *source, usec_t now, struct stats *average)
 {
 	struct stats counted;
 
 	count_all(source, &counted);
-	history_average(&source->history, STATS_ALL, &counted, now, average);
+	history_average(&source->history, &source->history.all.older, &counted, now, average);
 }
 
-/* Whether a lane before this one has counters of the database. */
-static bool is_noted(const struct show_source *source, const struct lane *before, const char *name)
+void show_stats_tick(struct show_source *source, usec_t now)
 {
-	const struct database *database;
-	const struct lane *lane;
-
-	for (lane = show_source_first(source); lane < before; lane++) {
-		database = pools_find_any_database(lane->pools, name);
-		if (database && has_counted(NULL, database))
-			return true;
-	}
-	return false;
-}
-
-void show_stats_note(struct show_source *source)
-{
-	const struct database *database;
+	struct database *database;
 	const struct lane *lane;
 	struct stats counted;
 
+	history_turn(&source->history, now);
 	LANES_EACH(lane, show_source_lanes(source))
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (!has_counted(NULL, database) || is_noted(source, lane, database->name))
-			continue;
-		count_database(source, database->name, &counted);
-		history_note(&source->history, database->name, &counted);
+		counted = (struct stats){ 0 };
+		add_database(database, &counted);
+		history_note(&database->past, &counted);
 	}
-	history_note(&source->history, CONFIG_CONSOLE_DATABASE, &source->own);
+	history_note(&source->history.own, &source->own);
 	count_all(source, &counted);
-	history_note(&source->history, STATS_ALL, &counted);
+	history_note(&source->history.all, &counted);
 }
 
 /* ---- one row per database ---- */
@@ -176,17 +158,20 @@ static void collect(struct cursor *cursor)
 static bool next_stats(struct cursor *cursor, void *at)
 {
 	const struct show_source *source = cursor->source;
+	struct stats older = { 0 };
 	struct stats_row *row = at;
 	struct ordered_item item;
 
 	if (!cursor_next_ordered(cursor, collect, &item))
 		return false;
 	row->database = item.first;
-	if (item.object)
-		count_database(source, item.first, &row->total);
-	else
+	if (item.object) {
+		count_database(source, item.first, &row->total, &older);
+	} else {
 		row->total = source->own;
-	history_average(&source->history, row->database, &row->total, loop_now(source->with->loop),
+		older = source->history.own.older;
+	}
+	history_average(&source->history, &older, &row->total, loop_now(source->with->loop),
 	                &row->average);
 	return true;
 }

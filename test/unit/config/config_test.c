@@ -315,27 +315,6 @@ START_TEST(config_keeps_what_only_a_restart_changes)
 }
 END_TEST
 
-START_TEST(config_keeps_some_settings)
-{
-	static const char *const names[] = { "client_tls_cert_file", "auth_user", NULL };
-	const struct config *running = parse("[pgbouncer]\nclient_tls_cert_file = /old\n");
-	const struct config *fresh = parse("[pgbouncer]\nclient_tls_cert_file = /new\n"
-	                                   "client_tls_key_file = /key\nauth_user = u\n"
-	                                   "[databases]\na = host=b\n");
-	const struct config *kept = config_keep(fresh, running, names);
-
-	ck_assert_str_eq(kept->client_tls_cert_file, "/old");
-	ck_assert_int_eq(config_origin(kept, "client_tls_cert_file").line, 2);
-	ck_assert_ptr_null(kept->auth_user);
-	ck_assert_str_eq(kept->client_tls_key_file, "/key");
-	ck_assert_ptr_nonnull(config_database_find(kept, "a"));
-	config_unref(&running);
-	config_unref(&fresh);
-	ck_assert_str_eq(config_origin(kept, "client_tls_cert_file").file, "f.ini");
-	config_unref(&kept);
-}
-END_TEST
-
 START_TEST(config_check_query_has_three_answers)
 {
 	const struct config *config = parse("[pgbouncer]\n");
@@ -415,7 +394,6 @@ int main(void)
 	tcase_add_loop_test(cases, config_with_answers, 0, COUNT_OF(changes));
 	tcase_add_test(cases, config_with_leaves_the_old_one);
 	tcase_add_test(cases, config_keeps_what_only_a_restart_changes);
-	tcase_add_test(cases, config_keeps_some_settings);
 	tcase_add_test(cases, config_check_query_has_three_answers);
 	tcase_add_test(cases, config_lists_have_names);
 	tcase_add_test(cases, config_draft_is_there_with_bad_lines_too);

@@ -8,17 +8,13 @@
 
 #define SECOND USEC_PER_SEC
 
-static struct history made, *history = &made;
+static struct history history;
+static struct stats_past past;
 
-static void set_up(void) { history_init(history, 0); }
-static void tear_down(void) { history_done(history); }
-
-static void tick(usec_t now, const char *name, const struct stats *counted)
+static void tick(usec_t now, uint64_t count)
 {
-	history_turn(history, now);
-	if (name)
-		history_note(history, name, counted);
-	history_settle(history);
+	history_turn(&history, now);
+	history_note(&past, &(struct stats){ .query_count = count });
 }
 
 START_TEST(counts_are_per_second_and_times_per_one)
@@ -34,7 +30,7 @@ START_TEST(counts_are_per_second_and_times_per_one)
 		               .client_login_count = 7 };
 	struct stats average;
 
-	history_average_between(&before, &after, 10 * SECOND, &average);
+	history_average(&history, &before, &after, 10 * SECOND, &average);
 	ck_assert_uint_eq(average.xact_count, 2);
 	ck_assert_uint_eq(average.query_count, 4);
 	ck_assert_uint_eq(average.client_bytes, 10000);
@@ -49,48 +45,35 @@ START_TEST(nothing_is_less_than_nothing)
 {
 	struct stats before = { .xact_count = 10, .xact_time = 10 }, after = { 0 }, average;
 
-	history_average_between(&before, &after, SECOND, &average);
+	history_average(&history, &before, &after, SECOND, &average);
 	ck_assert_uint_eq(average.xact_count, 0);
 	ck_assert_uint_eq(average.xact_time, 0);
-	history_average_between(&after, &before, 0, &average);
+	history_average(&history, &after, &before, 0, &average);
 	ck_assert_uint_eq(average.xact_count, 0);
 	ck_assert_uint_eq(average.xact_time, 1);
 }
 END_TEST
 
-static uint64_t average_at(usec_t now, const char *name, uint64_t count)
+static uint64_t average_at(usec_t now, uint64_t count)
 {
 	struct stats counted = { .query_count = count }, average;
 
-	history_average(history, name, &counted, now, &average);
+	history_average(&history, &past.older, &counted, now, &average);
 	return average.query_count;
 }
 
 START_TEST(the_window_begins_at_the_tick_before_last)
 {
 	/* Ten per second from 0 to 10, then a hundred per second. */
-	ck_assert_uint_eq(average_at(5 * SECOND, "a", 50), 10);
-	tick(10 * SECOND, "a", &(struct stats){ .query_count = 100 });
-	ck_assert_uint_eq(average_at(10 * SECOND, "a", 100), 10);
-	ck_assert_uint_eq(average_at(20 * SECOND, "a", 1100), 55);
-	tick(20 * SECOND, "a", &(struct stats){ .query_count = 1100 });
-	ck_assert_uint_eq(average_at(20 * SECOND, "a", 1100), 100);
-	ck_assert_uint_eq(average_at(30 * SECOND, "a", 1100), 50);
-	tick(30 * SECOND, "a", &(struct stats){ .query_count = 1100 });
-	ck_assert_uint_eq(average_at(30 * SECOND, "a", 1100), 0);
-}
-END_TEST
-
-START_TEST(each_name_counts_for_itself)
-{
-	history_turn(history, 10 * SECOND);
-	history_note(history, "a", &(struct stats){ .query_count = 100 });
-	history_note(history, "b", &(struct stats){ .query_count = 200 });
-	history_settle(history);
-	tick(20 * SECOND, "a", &(struct stats){ .query_count = 100 });
-	ck_assert_uint_eq(average_at(20 * SECOND, "a", 100), 0);
-	/* "b" was not recorded any more, so it starts again from zero. */
-	ck_assert_uint_eq(average_at(20 * SECOND, "b", 50), 5);
+	ck_assert_uint_eq(average_at(5 * SECOND, 50), 10);
+	tick(10 * SECOND, 100);
+	ck_assert_uint_eq(average_at(10 * SECOND, 100), 10);
+	ck_assert_uint_eq(average_at(20 * SECOND, 1100), 55);
+	tick(20 * SECOND, 1100);
+	ck_assert_uint_eq(average_at(20 * SECOND, 1100), 100);
+	ck_assert_uint_eq(average_at(30 * SECOND, 1100), 50);
+	tick(30 * SECOND, 1100);
+	ck_assert_uint_eq(average_at(30 * SECOND, 1100), 0);
 }
 END_TEST
 
@@ -99,11 +82,9 @@ int main(void)
 	Suite *suite = suite_create("admin/show/history");
 	TCase *tests = tcase_create("stats");
 
-	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, counts_are_per_second_and_times_per_one);
 	tcase_add_test(tests, nothing_is_less_than_nothing);
 	tcase_add_test(tests, the_window_begins_at_the_tick_before_last);
-	tcase_add_test(tests, each_name_counts_for_itself);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }
