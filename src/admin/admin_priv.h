@@ -284,6 +284,9 @@ struct console_session {
 
 /* ---- session.c ---- */
 
+/* An admin over the Unix socket who is the system user of pgweir: may do everything. */
+bool session_is_owner(const struct console_session *session);
+
 /* Whether its role may see the rows of the request. True for everything that is not a SHOW. */
 bool session_may_see(const struct console_session *session, const struct request *request);
 

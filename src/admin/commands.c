@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/config/settings.h"
@@ -350,21 +349,13 @@ static enum outcome run_shutdown(struct console_session *session, struct err *er
 
 /* ---- take-over ---- */
 
-/* An admin over the Unix socket who is the system user of pgweir: may do everything. */
-static bool is_owner(const struct console_session *session)
-{
-	const struct address *peer = &session->client->peer;
-
-	return address_is_unix(peer) && peer->un.uid == geteuid() && session->role == CONSOLE_ADMIN;
-}
-
 /* The socket leaves this session and belongs to the hand-over from here on. */
 static enum outcome run_takeover(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	const char *version = words_of(session)->argument;
 
-	if (!is_owner(session))
+	if (!session_is_owner(session))
 		return outcome_of(err_set(
 		    err, ERR_RIGHTS,
 		    "only a process of the same system user may take over, through the Unix "

@@ -14,6 +14,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "pgweir/base/table.h"
 #include "pgweir/pgwire/message.h"
@@ -238,6 +239,13 @@ void session_on_writable(struct console_session *session)
 bool session_may_see(const struct console_session *session, const struct request *request)
 {
 	return request->kind != REQUEST_SHOW || session->role >= request->show->role;
+}
+
+bool session_is_owner(const struct console_session *session)
+{
+	const struct address *peer = &session->client->peer;
+
+	return address_is_unix(peer) && peer->un.uid == geteuid() && session->role == CONSOLE_ADMIN;
 }
 
 /* ---- named statements and portals; that of a Query is in no table ---- */

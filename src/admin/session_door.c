@@ -93,6 +93,7 @@ static bool execute(struct console_session *session, struct portal *portal, uint
 				return true;
 			cursor_begin(portal->cursor, &session->console->source,
 			             request_asked(&portal->request));
+			portal->cursor->is_owner = session_is_owner(session);
 			portal->cursor->role = session->role;
 		}
 		portal->is_started = true;

@@ -34,6 +34,7 @@ bool tables_list(size_t index, struct table_listed *listed)
 		.name = show->item,
 		.argument = *argument == ' ' ? argument + 1 : argument,
 		.help = show->help,
+		.is_for_admins = show->role > CONSOLE_STATS,
 	};
 	return true;
 }
@@ -51,8 +52,11 @@ const char *tables_help(const char *name, const char *column)
 
 static bool read_request(struct table *table, const char *words, struct err *err)
 {
-	return request_read_table(words, &table->request, err) &&
-	       request_check_rows(&table->request, table->console, err);
+	if (!request_read_table(words, &table->request, err))
+		return false;
+	if (table->request.show->role > CONSOLE_STATS)
+		return err_set(err, ERR_RIGHTS, "admin access needed");
+	return request_check_rows(&table->request, table->console, err);
 }
 
 struct table *table_begin(struct console *console, const char *words, bool skips_unused,

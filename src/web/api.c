@@ -82,7 +82,9 @@ static void add_row(struct api_answer *answer, const struct reader_message *mess
 
 void api_refuse(struct connection *connection, const struct err *err)
 {
-	int status = err->code == ERR_SYNTAX || err->code == ERR_NO_DATABASE ? 404 : 503;
+	int status = err->code == ERR_SYNTAX || err->code == ERR_NO_DATABASE ? 404
+	             : err->code == ERR_RIGHTS                               ? 403
+	                                                                     : 503;
 
 	connection_answer_error(connection, status,
 	                        err->code == ERR_SYNTAX ? "no such table, or not with these words"
@@ -221,12 +223,15 @@ void api_list(struct web *web, struct connection *connection, const struct http_
 {
 	struct table_listed listed;
 	struct buf out = { 0 };
+	size_t count = 0;
 
 	(void)web;
 	(void)head;
 	buf_add_text(&out, "{\"tables\":[");
 	for (size_t i = 0; tables_list(i, &listed); i++) {
-		buf_add_text(&out, i ? ",\n{\"name\":" : "\n{\"name\":");
+		if (listed.is_for_admins)
+			continue;
+		buf_add_text(&out, count++ ? ",\n{\"name\":" : "\n{\"name\":");
 		json_add_text(&out, bytes_text(listed.name));
 		buf_add_text(&out, ",\"argument\":");
 		json_add_text(&out, bytes_text(listed.argument));

@@ -198,6 +198,7 @@ static const char *type_name(uint32_t oid, bool *is_number)
 		{ 20, true, "int8" },
 		{ 23, true, "int4" },
 		{ 1700, true, "numeric" },
+		{ 17, false, "bytea" },
 	};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {

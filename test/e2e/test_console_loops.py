@@ -108,6 +108,9 @@ def test_connections_of_all_loops(weir):
         assert len(found) == len(set(found)) == count
     links = {row["ptr"]: row["link"] for row in weir.admin("SHOW SERVERS")}
     assert {row["link"]: row["ptr"] for row in weir.admin("SHOW CLIENTS app")} == links
+    fds = weir.admin("SHOW FDS")
+    assert sum(row["task"] == "client" for row in fds) == CLIENTS + 1
+    assert sum(row["task"] == "server" for row in fds) == CLIENTS
 
 
 def test_one_row_for_a_pool_a_database_and_a_user(weir):

@@ -343,3 +343,39 @@ def test_the_last_message(pgweir):
     refusal(weir.address, "alice", "d" * 2000, USERS["alice"])
     wait_until(lambda: len(last_message(weir, "C", "no such database")) == 255)
     assert not any("sesame" in row["last_message"] for row in weir.admin("SHOW ERRORS"))
+
+
+# -- FDS ------------------------------------------------------------------------------------------
+
+
+def test_fds(pgweir):
+    weir = pgweir(pool_mode="transaction")
+    client = weir.client(client_encoding="LATIN1")
+    client.query("BEGIN")
+    rows = weir.admin("SHOW FDS")
+    assert {row["task"] for row in rows} == {"pooler", "client", "server"}
+    listening = [row for row in rows if row["task"] == "pooler"]
+    assert {(row["addr"], row["port"]) for row in listening} == \
+        {("127.0.0.1", weir.port), ("unix", weir.port)}
+    (mine,) = [row for row in rows if row["task"] == "client" and row["user"] == "alice"]
+    (server,) = [row for row in rows if row["task"] == "server"]
+    assert (mine["link"], server["link"]) == (server["fd"], mine["fd"])
+    assert mine["client_encoding"] == "LATIN1" and mine["std_strings"] == "on"
+    # By TCP, no secrets are shown.
+    for row in rows:
+        assert row["cancel"] == 0
+        assert (row["password"], row["scram_client_key"], row["scram_server_key"]) == (None,) * 3
+
+
+def test_fds_for_the_system_user_of_the_daemon(pgweir, account):
+    weir = pgweir(pool_mode="transaction", auth_type="scram-sha-256")
+    client = weir.client("plain_user", password=USERS["plain_user"])
+    client.query("BEGIN")
+    command = ["psql", "-X", "-At", "-h", weir.dir, "-p", str(weir.port), "-U", "pgbouncer", "-d",
+               "pgbouncer", "-c", "SHOW FDS"]
+    done = account.run(command, timeout=30)
+    rows = [line.split("|") for line in done.stdout.splitlines()]
+    (mine,) = [row for row in rows if row[1:4] == ["client", "plain_user", "app"]]
+    assert mine[6] == str(int.from_bytes(client.key, "big", signed=True))
+    (server,) = [row for row in rows if row[1] == "server"]
+    assert server[6] != "0" and server[12] == USERS["plain_user"]

@@ -61,6 +61,8 @@ auth_method:t options:t error:t""",
     "IDENT": "map_number file_name:t line_number map_name:t sys_name:t pg_username:t",
     "LISTENERS": """name:t addr:t port unix_socket:t state:t pool_mode:t auth_type:t
 client_tls_sslmode:t databases:t clients max_client_conn accepted:b refused:b""",
+    "FDS": """fd task:t user:t database:t addr:t port cancel:b link client_encoding:t std_strings:t
+datestyle:t timezone:t password:t scram_client_key:y scram_server_key:y""",
     "WAITING": """database:t user:t place wait wait_us reason:t detail:t application_name:t addr:t
 port ptr:t id""",
     "TRANSACTIONS": """id database:t user:t application_name:t addr:t port ptr:t server_pid state:t

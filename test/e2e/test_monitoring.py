@@ -135,7 +135,7 @@ def test_what_is_ours_can_be_scraped_too(scrape):
 def test_a_ping_and_nothing_more(scrape):
     console = scrape()
     assert console.query(";").errors == []
-    for command in ("RELOAD", "PAUSE", "SHUTDOWN", "SET default_pool_size = 1"):
+    for command in ("RELOAD", "PAUSE", "SHUTDOWN", "SET default_pool_size = 1", "SHOW FDS"):
         assert console.query(command).error["C"] == "42501"
 
 

@@ -109,6 +109,7 @@ def test_paths(web):
                                ("/favicon.ico", 204, None),
                                ("/api/v1/show/", 404, "application/json"),
                                ("/api/v1/show/nothing", 404, "application/json"),
+                               ("/api/v1/show/fds", 403, "application/json"),
                                ("/api/v1/show/pool_mode", 404, "application/json"),
                                ("/api/v1/show/%zz", 400, "application/json"),
                                ("/healthz/", 404, "application/json"),
@@ -145,7 +146,7 @@ def test_nothing_can_be_changed(web, method):
 def test_the_list(web):
     tables = ask(web, "/api/v1/show").json["tables"]
     shown = [table["name"] for table in tables]
-    assert "POOLS" in shown
+    assert "POOLS" in shown and "FDS" not in shown
     assert {"name": "COLUMNS", "argument": "[table]"}.items() <= next(
         table for table in tables if table["name"] == "COLUMNS").items()
     for table in tables:

@@ -112,6 +112,7 @@ struct table_listed {
 	const char *name;
 	const char *argument; /* what may follow the name: "", "[db]" */
 	const char *help;
+	bool is_for_admins; /* table_begin() refuses it */
 };
 
 /* The table at this place of SHOW HELP. Any thread may call it. false: no more tables. */
@@ -132,7 +133,7 @@ enum table_result {
  * Begins to read. `words` is what would follow SHOW, without quotes; only tables, not settings.
  * skips_unused: of more than a thousand databases or users, those that were never used are left
  * out. The caller ends it with table_end(), before the console is freed. NULL: *err says why
- * (ERR_SYNTAX: there is no such table; ERR_NO_DATABASE; ERR_MEMORY).
+ * (ERR_SYNTAX: there is no such table; ERR_RIGHTS; ERR_NO_DATABASE; ERR_MEMORY).
  */
 struct table *table_begin(struct console *console, const char *words, bool skips_unused,
                           struct err *err);

@@ -15,15 +15,18 @@
 #include "pgweir/base/version.h"
 #include "pgweir/pgwire/message.h"
 
+_Static_assert(sizeof(struct bytes) <= 2 * ROW_SLOT, "a value does not fit into its slots");
+
 static const struct value_kind {
 	uint32_t oid;
 	int16_t size;
 	const char *name;
 } kinds[VALUE_TYPES] = {
-	[VALUE_TEXT] = { 25, -1, "text" },         [VALUE_VOID] = { 2278, 4, "void" },
-	[VALUE_INT4] = { 23, 4, "int4" },          [VALUE_INT8] = { 20, 8, "int8" },
-	[VALUE_NUMERIC] = { 1700, -1, "numeric" }, [VALUE_POINTER] = { 25, -1, "text" },
-	[VALUE_TIME] = { 25, -1, "text" },         [VALUE_HOST] = { 25, -1, "text" },
+	[VALUE_TEXT] = { 25, -1, "text" },    [VALUE_VOID] = { 2278, 4, "void" },
+	[VALUE_INT4] = { 23, 4, "int4" },     [VALUE_INT8] = { 20, 8, "int8" },
+	[VALUE_BYTEA] = { 17, -1, "bytea" },  [VALUE_NUMERIC] = { 1700, -1, "numeric" },
+	[VALUE_POINTER] = { 25, -1, "text" }, [VALUE_TIME] = { 25, -1, "text" },
+	[VALUE_HOST] = { 25, -1, "text" },
 };
 
 const char *rows_type_name(enum value_type type) { return kinds[type].name; }
@@ -125,6 +128,25 @@ static void add_time(struct buf *out, usec_t wall)
 	message_row_text(out, wall ? text : NULL);
 }
 
+static void add_bytea(struct buf *out, bool is_binary, struct bytes bytes)
+{
+	if (!bytes.at) {
+		message_row_null(out);
+	} else if (is_binary) {
+		message_row_bytes(out, bytes);
+	} else {
+		char *buffer;
+
+		buf_add_be32(out, (uint32_t)(2 + 2 * bytes.count));
+		buf_add_text(out, "\\x");
+		buffer = buf_reserve(out, 2 * bytes.count + 1);
+		if (!buffer)
+			return;
+		text_hex(buffer, bytes.at, bytes.count);
+		out->count += 2 * bytes.count;
+	}
+}
+
 void rows_add(struct buf *out, struct columns columns, uint32_t binary, const void *row)
 {
 	size_t at = message_row_begin(out, (uint16_t)rows_columns_shown(columns));
@@ -138,7 +160,7 @@ void rows_add(struct buf *out, struct columns columns, uint32_t binary, const vo
 		const void *value = (const char *)row + begin;
 		bool is_binary = binary & 1;
 
-		next = begin + ROW_SLOT;
+		next = begin + (column->type == VALUE_BYTEA ? 2 * ROW_SLOT : ROW_SLOT);
 		if ((columns.hidden >> i) & 1)
 			continue;
 		binary >>= 1;
@@ -160,6 +182,9 @@ void rows_add(struct buf *out, struct columns columns, uint32_t binary, const vo
 			address = *(const struct address *const *)value;
 			message_row_text(
 			    out, address ? address_format_host(address, text, sizeof(text)) : NULL);
+			break;
+		case VALUE_BYTEA:
+			add_bytea(out, is_binary, *(const struct bytes *)value);
 			break;
 		default:
 			add_number(out, column->type, is_binary, *(const int64_t *)value);

@@ -26,6 +26,7 @@ enum value_type {
 	VALUE_INT4,
 	VALUE_INT8,
 	VALUE_NUMERIC,
+	VALUE_BYTEA, /* struct bytes; .at NULL = SQL's NULL */
 	/* sent as texts: */
 	VALUE_POINTER, /* const void *; NULL = empty */
 	VALUE_TIME,    /* usec_t of the wall clock, shown in local time; 0 = SQL's NULL */
@@ -70,6 +71,7 @@ struct column {
 #define ROW_INT4 int64_t
 #define ROW_INT8 int64_t
 #define ROW_NUMERIC int64_t
+#define ROW_BYTEA struct bytes
 #define ROW_POINTER const void *
 #define ROW_TIME usec_t
 #define ROW_HOST const struct address *
@@ -343,6 +345,7 @@ struct cursor {
 	struct applications_walk applications;
 	struct latency_walk *latency; /* owned; NULL: none is needed */
 	enum console_role role;       /* of the session */
+	bool is_owner;                /* see session_is_owner() */
 	bool skips_unused;            /* see show_leaves_out() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */
 	bool has_more;
@@ -432,7 +435,8 @@ void cursor_suspend(struct cursor *cursor);
 	X(reads)           \
 	X(applications)    \
 	X(columns)         \
-	X(listeners)
+	X(listeners)       \
+	X(fds)
 
 #define SHOW_EXTERN(name) extern const struct show show_##name;
 SHOW_TABLES(SHOW_EXTERN)

@@ -250,6 +250,164 @@ SHOW(active_sockets, "ACTIVE_SOCKETS", next_active_socket, socket_columns,
      "Client and server connections with buffered data or an incomplete message.",
      .argument = SHOW_OF_DATABASE);
 
+/*
+ * ---- FDS ----
+ *
+ * Encrypted connections are left out, because another process cannot continue them. Cancel keys and
+ * secrets are shown only to the system user that pgweir runs as, over the Unix socket: that user
+ * could read our files and memory anyway.
+ */
+
+#define FD_ROW(COLUMN)                                                                            \
+	COLUMN(INT4, fd, 0, "File descriptor of the socket in this process.")                     \
+	COLUMN(TEXT, task, 0, "Kind of socket: pooler (a listening socket), client or server.")   \
+	COLUMN(TEXT, user, 0, "User that logged in.")                                             \
+	COLUMN(TEXT, database, 0, "Name of the database.")                                        \
+	COLUMN(TEXT, addr, 0,                                                                     \
+	       "Remote address, or the address of a listening socket; unix for a Unix socket.")   \
+	COLUMN(INT4, port, 0, "Remote port, or the port of a listening socket.")                  \
+	COLUMN(INT8, cancel, 0, "First eight bytes of the cancel key; 0: hidden from this user.") \
+	COLUMN(INT4, link, 0, "File descriptor of the linked client or server; 0: none.")         \
+	COLUMN(TEXT, client_encoding, 0, "Value of client_encoding on this connection.")          \
+	COLUMN(TEXT, std_strings, 0, "Value of standard_conforming_strings on this connection.")  \
+	COLUMN(TEXT, datestyle, 0, "Value of DateStyle on this connection.")                      \
+	COLUMN(TEXT, timezone, 0, "Value of TimeZone on this connection.")                        \
+	COLUMN(TEXT, password, 0, "Secret of the user; NULL: none, or hidden from this user.")    \
+	COLUMN(BYTEA, scram_client_key, 0,                                                        \
+	       "SCRAM client key; NULL: none, or hidden from this user.")                         \
+	COLUMN(BYTEA, scram_server_key, 0,                                                        \
+	       "SCRAM server key; NULL: none, or hidden from this user.")
+
+ROW_DECLARE(struct fd_row, fd_columns, FD_ROW, char addr_buffer[ADDRESS_TEXT_SIZE];);
+
+static int64_t key_number(struct bytes key)
+{
+	if (key.count < 8)
+		return 0;
+	return (int64_t)((uint64_t)load_be32(key.at) << 32 | load_be32(key.at + 4));
+}
+
+static void fill_params(struct fd_row *row, const struct params *own, const struct params *base)
+{
+	static const char *const names[] = { "client_encoding", "standard_conforming_strings",
+		                             "DateStyle", "TimeZone" };
+	const char **const values[] = { &row->client_encoding, &row->std_strings, &row->datestyle,
+		                        &row->timezone };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		*values[i] = params_find(own, names[i]);
+		if (!*values[i])
+			*values[i] = params_find(base, names[i]);
+	}
+}
+
+static void fill_secrets(struct fd_row *row, const struct credentials *credentials)
+{
+	row->password = credentials->text;
+	if (!credentials->keys)
+		return;
+	row->scram_client_key = bytes_of(credentials->keys->client_key, SCRAM_KEY_SIZE);
+	row->scram_server_key = bytes_of(credentials->keys->server_key, SCRAM_KEY_SIZE);
+}
+
+static void fill_address(struct fd_row *row, const struct address *address, const char *task,
+                         int fd)
+{
+	row->task = task;
+	row->fd = fd;
+	row->addr = address->family
+	                ? address_format_host(address, row->addr_buffer, sizeof(row->addr_buffer))
+	                : "unix";
+	row->port = address->family ? address_port(address) : 0;
+}
+
+/* ---- one row each ---- */
+
+static bool next_listening(struct cursor *cursor, struct fd_row *row)
+{
+	const struct console_with *with = cursor->source->with;
+	size_t left = cursor->index++;
+	struct listener_shown shown;
+	struct address address;
+	int fd;
+
+	for (size_t i = 0; with->listener(with->daemon, i, &shown); i++) {
+		for (size_t j = 0; (fd = listener_fd(shown.listener, j, &address)) >= 0; j++) {
+			if (left-- > 0)
+				continue;
+			fill_address(row, &address, "pooler", fd);
+			if (!row->port)
+				row->port = show_source_config(cursor->source)->listen_port;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool is_for_others(const struct stream *stream)
+{
+	return stream_is_open(stream) && !stream->tls;
+}
+
+static bool next_client_fd(struct cursor *cursor, struct fd_row *row)
+{
+	const struct client *client;
+
+	while ((client = cursor_next_client(cursor))) {
+		const struct server *server = client->borrower.server;
+		const struct pool *pool = client->borrower.pool;
+
+		if (!client_state_name(client) || !is_for_others(&client->stream))
+			continue;
+		fill_address(row, &client->peer, "client", client->stream.watch.fd);
+		row->user = client_user(client);
+		row->database = client_database(client);
+		row->link = server ? server->wire.stream.watch.fd : 0;
+		fill_params(row, client->params,
+		            pool ? pool->baseline : params_none(client->clients->with.params));
+		if (cursor->is_owner)
+			row->cancel = key_number(client_key(client));
+		if (cursor->is_owner && pool)
+			fill_secrets(row, pool_credentials(pool));
+		return true;
+	}
+	return false;
+}
+
+static bool next_server_fd(struct cursor *cursor, struct fd_row *row)
+{
+	const struct server *server;
+
+	while ((server = cursor_next_server(cursor))) {
+		const struct client *client =
+		    server->lease.borrower ? client_of_borrower(server->lease.borrower) : NULL;
+
+		if (server->login || !is_for_others(&server->wire.stream))
+			continue;
+		fill_address(row, &server->place.peer, "server", server->wire.stream.watch.fd);
+		row->user = server->pool->role->name;
+		row->database = server->pool->database->name;
+		row->link = client ? client->stream.watch.fd : 0;
+		fill_params(row, server->session.params, server->session.baseline);
+		if (cursor->is_owner) {
+			row->cancel = key_number(bytes_of(server->key.bytes, server->key.size));
+			fill_secrets(row, pool_credentials(server->pool));
+		}
+		return true;
+	}
+	return false;
+}
+
+static bool next_fd(struct cursor *cursor, void *row)
+{
+	return next_listening(cursor, row) || next_client_fd(cursor, row) ||
+	       (!cursor->has_more && next_server_fd(cursor, row));
+}
+
+SHOW(fds, "FDS", next_fd, fd_columns,
+     "Sockets, with what a new process needs to take them over. For admin_users only.",
+     .role = CONSOLE_ADMIN);
+
 /* ---- LISTENERS ---- */
 
 #define LISTENER_ROW(COLUMN)                                                                       \

@@ -34,7 +34,7 @@ START_TEST(marks_give_way_to_lists)
 	ck_assert_ptr_nonnull(strstr(text, ".SS SHOW POOLS [db]\n"));
 	ck_assert_ptr_nonnull(strstr(text, ".TP\n.BR total_xact_count \" (numeric)\"\n"));
 	ck_assert_ptr_null(strstr(text, "(null)"));
-	ck_assert_ptr_nonnull(strstr(text, ".SS SHOW VERSION\n"));
+	ck_assert_ptr_nonnull(strstr(text, ".SS SHOW FDS\n"));
 }
 END_TEST
 

@@ -11,6 +11,7 @@
 struct row {
 	const char *text;
 	int64_t number;
+	struct bytes bytes;
 };
 
 static struct buf out;
@@ -27,6 +28,7 @@ static struct bytes value_of(enum value_type type, bool is_binary, const struct 
 		[VALUE_INT4] = offsetof(struct row, number),
 		[VALUE_INT8] = offsetof(struct row, number),
 		[VALUE_NUMERIC] = offsetof(struct row, number),
+		[VALUE_BYTEA] = offsetof(struct row, bytes),
 	};
 	struct column column = { "x", type, at[type], "" };
 	struct row_walk walk;
@@ -89,12 +91,14 @@ START_TEST(numbers_are_written)
 }
 END_TEST
 
-START_TEST(texts_are_written)
+START_TEST(texts_and_bytes_are_written)
 {
-	struct row row = { .text = "a b" };
+	struct row row = { .text = "a b", .bytes = { "\0\xfe", 2 } };
 
 	ck_assert(bytes_are(value_of(VALUE_TEXT, false, &row), "a b"));
 	ck_assert(bytes_are(value_of(VALUE_TEXT, true, &row), "a b"));
+	ck_assert(bytes_are(value_of(VALUE_BYTEA, false, &row), "\\x00fe"));
+	ck_assert(bytes_equal(value_of(VALUE_BYTEA, true, &row), row.bytes));
 }
 END_TEST
 
@@ -105,6 +109,7 @@ START_TEST(null_is_null)
 	ck_assert_ptr_null(value_of(VALUE_INT4, false, &row).at);
 	ck_assert_ptr_null(value_of(VALUE_INT8, true, &row).at);
 	ck_assert_ptr_null(value_of(VALUE_TEXT, false, &row).at);
+	ck_assert_ptr_null(value_of(VALUE_BYTEA, true, &row).at);
 }
 END_TEST
 
@@ -131,7 +136,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_loop_test(tests, numbers_are_written, 0, COUNT_OF(numbers));
-	tcase_add_test(tests, texts_are_written);
+	tcase_add_test(tests, texts_and_bytes_are_written);
 	tcase_add_test(tests, null_is_null);
 	tcase_add_test(tests, the_header_tells_each_columns_format);
 	suite_add_tcase(suite, tests);
