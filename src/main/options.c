@@ -96,7 +96,8 @@ static void take_option(struct options *options, int letter)
 /* getopt only says that there is an error, and at which word. */
 static bool complain(int letter, char **argv, struct err *err)
 {
-	const char *word = argv[optind - 1];
+	/* musl counts a value that is not there. */
+	const char *word = argv[optind - 1] ? argv[optind - 1] : argv[optind - 2];
 
 	if (letter == ':')
 		return err_set(err, ERR_CONFIG, "option %s needs a value", word);

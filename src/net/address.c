@@ -304,8 +304,9 @@ static void set_bits(struct range *range, unsigned int bits)
 {
 	struct octets mask;
 
-	range->mask = (struct address){ .family = range->address.family };
+	range->mask = range->address;
 	mask = octets_of(&range->mask);
+	memset(mask.at, 0, mask.count);
 	for (unsigned int i = 0; i < bits; i++)
 		mask.at[i / 8] |= (unsigned char)(0x80u >> i % 8);
 }

@@ -386,7 +386,7 @@ static bool is_open_to(const struct ranges *allow, const char *text)
 static bool is_open(const struct config *config, const struct ranges *allow,
                     const struct web_place *place)
 {
-	const struct address from_unix = { .family = AF_UNIX };
+	const struct address from_unix = { .un = { .family = AF_UNIX } };
 	struct address address;
 	bool is_any = strcmp(place->address, "0.0.0.0") == 0 || strcmp(place->address, "::") == 0;
 

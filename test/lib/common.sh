@@ -127,6 +127,16 @@ build_in()
 	quietly make -C "$folder" -j"$(jobs_wanted)"
 }
 
+# The folder of what a fuzz target begins with: its own, or one for the first word of its name.
+fuzz_seeds() # TARGET
+{
+	local name=${1##*/} seeds=$top/test/fuzz/seeds
+	name=${name%_fuzz}
+	[ -d "$seeds/$name" ] || name=${name%%_*}
+	[ -d "$seeds/$name" ] || { echo "$1 has no seeds in $seeds" >&2 && return 1; }
+	echo "$seeds/$name"
+}
+
 jobs_wanted()
 {
 	echo "${JOBS:-$(nproc 2>/dev/null || echo 2)}"

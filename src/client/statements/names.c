@@ -492,18 +492,21 @@ bool names_are_unsure(const struct client *client)
 
 /* ---- hand-over to another process ---- */
 
-static void see_node(const void *node, VISIT visit, void *arg)
-{
-	struct names_walk *walk = arg;
+/* twalk() hands nothing on, and only glibc has twalk_r(). */
+static _Thread_local struct names_walk *walk;
 
+static void see_node(const void *node, VISIT visit, int depth)
+{
+	(void)depth;
 	if ((visit == postorder || visit == leaf) && !walk->is_over)
 		walk->is_over = !walk->see(walk, names_entry_of(*(char *const *)node));
 }
 
-void names_each(const struct client *client, struct names_walk *walk)
+void names_each(const struct client *client, struct names_walk *each)
 {
+	walk = each;
 	if (client->names)
-		twalk_r(client->names->tree, see_node, walk);
+		twalk(client->names->tree, see_node);
 }
 
 struct client_statement *names_restore(struct client *client, const char *name,

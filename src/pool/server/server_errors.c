@@ -463,7 +463,7 @@ enum wire_result server_sees_refusal(const struct server *server, struct bytes i
 		if (result == WIRE_OK &&
 		    (!strchr(before, frame.type) || (frame.type == 'C' && opening-- == 0)))
 			return WIRE_BAD; /* it runs */
-		if (result == WIRE_BAD || in.count < frame.length || result == WIRE_MORE)
+		if (result != WIRE_OK || in.count < frame.length)
 			break;
 		if (frame.type == 'E')
 			return !opening && is_refusal(server, frame_body(in, &frame)) ? WIRE_OK

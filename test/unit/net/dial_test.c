@@ -4,6 +4,7 @@
  */
 #include "pgweir/net/dial.h"
 
+#include <errno.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
@@ -227,7 +228,7 @@ START_TEST(dial_refuses_a_name_too_long)
 	start_unix(&dialled, loop, path);
 	loop_run(loop);
 	ck_assert_int_eq(dialled.fd, -1);
-	ck_assert_str_eq(dialled.err.text, "connect failed: File name too long");
+	ck_assert_ptr_nonnull(strstr(dialled.err.text, strerror(ENAMETOOLONG)));
 	loop_free(&loop);
 }
 END_TEST

@@ -194,7 +194,7 @@ START_TEST(message_static_is_as_built)
 		MESSAGE_FIXED(sizeof("BEGIN")) complete;
 		MESSAGE_FIXED(1) ready;
 	} answer = { MESSAGE_FIXED_INIT('C', sizeof("BEGIN"), "BEGIN"),
-		     MESSAGE_FIXED_INIT('Z', 1, "T") };
+		     MESSAGE_FIXED_INIT('Z', 1, { 'T' }) };
 	struct buf built = { 0 };
 
 	message_query(&built, "SELECT 1");

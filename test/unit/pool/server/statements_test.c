@@ -47,7 +47,6 @@ END_TEST
 /* The number is a hash of the content: the same in each loop, and at each time. */
 START_TEST(statements_have_names_from_their_content)
 {
-	static const struct bytes scope = { "role\0a\0", 7 };
 	static const struct {
 		const char *says;
 		struct bytes text, scope;
@@ -56,7 +55,7 @@ START_TEST(statements_have_names_from_their_content)
 		{ "the same", { "x\0\0\0", 4 }, { "", 0 }, true },
 		{ "another text", { "y\0\0\0", 4 }, { "", 0 }, false },
 		{ "other types", { "x\0\0\1\0\0\0\27", 8 }, { "", 0 }, false },
-		{ "another scope", { "x\0\0\0", 4 }, scope, false },
+		{ "another scope", { "x\0\0\0", 4 }, { "role\0a\0", 7 }, false },
 	};
 	struct statements one = { 0 }, other = { 0 };
 	struct statement_names names;
