@@ -468,6 +468,6 @@ void listening_free(struct client *client)
 	listening_leave(&listening->listener);
 	forget_unlisten(&listening->unlisten);
 	buf_free(&listening->added);
-	unread_done(&listening->unread);
+	buf_free(&listening->unread);
 	free(listening);
 }
