@@ -321,7 +321,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	clients->ops = &client_states;
 	clients->free_task.run = free_closed;
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
-	slab_init(&clients->late_slab, "late_begin_cache", late_begin_size());
+	slab_init(&clients->late_slab, "late_begin_cache", sizeof(struct late_begin));
 	has_keys = cancel_keys_init(&clients->keys);
 	clients->keys.loop_number = with->loop_number;
 	clients->keys.shared = with->keys;

@@ -104,9 +104,6 @@ unsigned int statements_touches(const struct client *client, const char *name, s
 /* The statement that a text EXECUTEs, which does nothing else. NULL: not known, or it does not. */
 struct statement *statements_executed(const struct client *client, struct bytes text);
 
-/* The SQL text of the client's statement with this name. NULL: none. */
-const char *statements_text(const struct client *client, const char *name);
-
 /* ---- frames that must be complete ---- */
 
 /* Maximum bytes of the names at the front of a message. PostgreSQL cuts a name after 63 bytes. */
@@ -280,9 +277,6 @@ enum judgement sql_bind(struct client *client, const char *portal, const char *s
 
 /* Handles an Execute. JUDGE_HEAD: it has been noted. */
 enum judgement sql_execute(struct client *client, const char *portal, struct batch *batch);
-
-/* The client's server is returned: its portals are gone. */
-void sql_leave(struct client *client);
 
 /* Drops what is stored: the unnamed statement is gone or replaced. */
 void sql_forget(struct client *client);
