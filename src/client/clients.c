@@ -329,7 +329,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	applications_init(&clients->applications, clients->with.digest_key);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
-	throttle_join(clients);
+	TAILQ_INIT(&clients->delayed.list);
 	TAILQ_INIT(&clients->unauthenticated);
 	TAILQ_INIT(&clients->walks);
 	clients->lookups = auth_lookups_new(with->pools, with->auth_cache, with->likeness, config);
@@ -364,7 +364,6 @@ void clients_free(struct clients **clientsp)
 	clients_visits_stop(&clients->rearming);
 	clients_visits_stop(&clients->drain.looks);
 	dismiss_all(clients);
-	throttle_leave(clients);
 	auth_lookups_free(&clients->lookups);
 	loop_undefer(clients->with.loop, &clients->free_task);
 	free_closed(&clients->free_task);
