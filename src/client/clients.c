@@ -155,24 +155,6 @@ static void on_deallocated(struct borrower *borrower)
 	session_deallocated(client_of(borrower));
 }
 
-static bool holds_ready(struct borrower *borrower) { return listening_holds(client_of(borrower)); }
-
-static bool takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead)
-{
-	return listening_takes(client_of(borrower), frame, instead);
-}
-
-static bool takes_parameter(struct borrower *borrower, const char *name, const char *value,
-                            struct buf *instead)
-{
-	return resets_take_report(client_of(borrower), name, value, instead);
-}
-
-static void before_ready(struct borrower *borrower, struct buf *ahead)
-{
-	resets_tell(client_of(borrower), ahead);
-}
-
 static void rearm_active(struct client *client)
 {
 	place_rearm(client);
@@ -192,10 +174,10 @@ static const struct borrower_ops client_borrower_ops = {
 	.on_retry = relay_retry,
 	.on_call = track_call,
 	.on_answer = relay_answer,
-	.takes_notification = takes_notification,
-	.takes_parameter = takes_parameter,
-	.before_ready = before_ready,
-	.holds_ready = holds_ready,
+	.takes_notification = listening_takes,
+	.takes_parameter = resets_take_report,
+	.before_ready = resets_tell,
+	.holds_ready = listening_holds,
 	.on_writable = relay_writable,
 	.on_lost = on_lost,
 	.on_unrun = on_unrun,

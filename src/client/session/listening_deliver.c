@@ -63,10 +63,8 @@ bool listening_deliver_all(struct client *client)
 	struct buf unread = listening->unread;
 	bool is_sent = true;
 
-	if (unread.count && is_foreign(listening)) {
-		client_refuse_for(client, CLOSE_LISTENING_ENCODING);
-		return false;
-	}
+	if (unread.count && is_foreign(listening))
+		return client_refuse_for(client, CLOSE_LISTENING_ENCODING);
 	listening->unread = (struct buf){ 0 };
 	listening->has_letters = false;
 	if (unread.count)
@@ -170,15 +168,16 @@ bool listening_deliver_drop(struct client_listening *listening)
 
 /* ---- of the lent server ---- */
 
-bool listening_takes(struct client *client, struct bytes frame, struct buf *instead)
+bool listening_takes(struct borrower *borrower, struct bytes frame, struct buf *instead)
 {
+	struct client *client = client_of(borrower);
 	const struct client_listening *listening = client->listening;
 	struct notification notification;
 	bool is_own, comes_twice;
 
 	if (!notification_read(frame, &notification))
 		return false;
-	is_own = notification.pid == listening_server_pid(client->borrower.server);
+	is_own = notification.pid == listening_server_pid(borrower->server);
 	comes_twice =
 	    listening && listening_has(&listening->listener, bytes_text(notification.channel));
 	if (is_own && !comes_twice)
