@@ -170,8 +170,12 @@ void inject_close(struct batch *batch, struct bytes name);
 /* Adds a Parse of the statement, which must outlive the batch; nothing to the ledger. */
 void inject_parse(struct client *client, struct batch *batch, const struct statement *statement);
 
-/* Closes other statements until there is space for one more on the server. false: no memory. */
-bool inject_evict(struct client *client, struct batch *batch);
+/*
+ * Adds what comes before a Parse of the statement: its Close if the server knows it, else those of
+ * others, until there is space. *parse: the change of the Parse. false: no memory.
+ */
+bool inject_make_way(struct client *client, struct batch *batch, struct statement *statement,
+                     struct ledger_change **parse);
 
 /*
  * Adds a Parse if the server does not know the statement or cannot run it any more. *name:
