@@ -110,17 +110,6 @@ struct bytes bytes_take_until(struct bytes *bytes, char end)
 	return taken;
 }
 
-bool bytes_list_has(struct bytes list, const char *name)
-{
-	const char *other;
-
-	while (bytes_take_text(&list, &other)) {
-		if (strcasecmp(other, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 bool bytes_contain(struct bytes bytes, const char *text)
 {
 	for (size_t size = strlen(text); bytes.count >= size; bytes = bytes_skip(bytes, 1)) {

@@ -52,8 +52,9 @@ void batch_copy(struct batch *batch, struct bytes bytes)
 
 /* ---- statements of our own ---- */
 
-bool inject_text_query(struct server *server, struct buf *out, struct bytes statements,
-                       struct ledger_change *change)
+/* As one Query. */
+static bool write_query(struct server *server, struct buf *out, struct bytes statements,
+                        struct ledger_change *change)
 {
 	size_t at = message_begin(out, 'Q');
 	const char *statement;
@@ -62,11 +63,12 @@ bool inject_text_query(struct server *server, struct buf *out, struct bytes stat
 		buf_add_text(out, statement);
 	buf_add_byte(out, 0);
 	message_end(out, at);
-	return server_note_change(server, LEDGER_QUERY, LEDGER_OURS, change) && buf_ok(out);
+	return server_note_change(server, LEDGER_QUERY, LEDGER_OURS, change);
 }
 
-bool inject_text_extended(struct server *server, struct buf *out, struct bytes statements,
-                          struct ledger_change *change)
+/* As messages that end with the client's Sync. */
+static bool write_extended(struct server *server, struct buf *out, struct bytes statements,
+                           struct ledger_change *change)
 {
 	const char *statement;
 
@@ -75,5 +77,18 @@ bool inject_text_extended(struct server *server, struct buf *out, struct bytes s
 			return false;
 		change = NULL;
 	}
-	return buf_ok(out);
+	return true;
+}
+
+bool batch_add_statements(struct batch *batch, struct server *server, bool is_query,
+                          struct bytes statements, struct ledger_change *change)
+{
+	struct buf out = { 0 };
+	bool is_added = (is_query ? write_query : write_extended)(server, &out, statements, change);
+
+	if (is_added && buf_ok(&out))
+		batch_copy(batch, buf_bytes(&out));
+	is_added &= buf_ok(&out);
+	buf_free(&out);
+	return is_added;
 }

@@ -79,15 +79,11 @@ bool batch_send(struct batch *batch);
 
 /* ---- statements of our own ---- */
 
-/* Adds statements (text;\0) as one Query. false: no memory. */
-bool inject_text_query(struct server *server, struct buf *out, struct bytes statements,
-                       struct ledger_change *change);
-
 /*
- * Adds statements (text;\0) as messages that end with the client's Sync. The change is that of the
- * first one. false: no memory.
+ * Adds statements (text;\0), as one Query, or as messages that end with the client's Sync. The
+ * change is that of the first one. false: no memory.
  */
-bool inject_text_extended(struct server *server, struct buf *out, struct bytes statements,
-                          struct ledger_change *change);
+bool batch_add_statements(struct batch *batch, struct server *server, bool is_query,
+                          struct bytes statements, struct ledger_change *change);
 
 #endif

@@ -3,121 +3,22 @@
  * Calls.
  *
  *   index --> statements      a hash table without chains: the key is a hash already
- *   buckets                   statements that were sent equally often; the rarest first
- *
- *   [sent 3 times: s7 s2] <-> [4 times: s1] <-> [90 times: s0]
- *
- * A statement that is sent moves to the next bucket, and one that is alone in its bucket takes the
- * bucket along. So the order costs nothing to keep, and the rarest is always known. In a bucket,
- * the one that was sent last comes first.
+ *   heap                      the statement that was sent least often is the first one; of those
+ *                             that were sent equally often, the one that was not for longest
  */
 #include "pgweir/client/calls.h"
 
-#include <assert.h>
 #include <stdlib.h>
+
+#include "pgweir/base/container_of.h"
 
 #define NONE CALLS_NOWHERE
 
-struct calls_bucket {
-	uint64_t count; /* how often its statements were sent */
-	uint32_t first, last;
-	uint32_t before, behind; /* buckets; `behind` also links free ones */
-};
-
-/* ---- buckets ---- */
-
-static void link_statement(struct calls *calls, uint32_t slot, uint32_t at)
-{
-	struct calls_statement *statement = &calls->statements[slot];
-	struct calls_bucket *bucket = &calls->buckets[at];
-
-	statement->bucket = at;
-	statement->before = NONE;
-	statement->behind = bucket->first;
-	if (bucket->first == NONE)
-		bucket->last = slot;
-	else
-		calls->statements[bucket->first].before = slot;
-	bucket->first = slot;
-}
-
-static void unlink_statement(struct calls *calls, uint32_t slot)
-{
-	struct calls_statement *statement = &calls->statements[slot];
-	struct calls_bucket *bucket = &calls->buckets[statement->bucket];
-
-	if (statement->before == NONE)
-		bucket->first = statement->behind;
-	else
-		calls->statements[statement->before].behind = statement->behind;
-	if (statement->behind == NONE)
-		bucket->last = statement->before;
-	else
-		calls->statements[statement->behind].before = statement->before;
-}
-
-/* before: NONE: the new bucket is the first one. There is a free one: none is empty. */
-static uint32_t add_bucket(struct calls *calls, uint64_t count, uint32_t before)
-{
-	uint32_t at = calls->free_bucket;
-	struct calls_bucket *bucket = &calls->buckets[at];
-	uint32_t behind = before == NONE ? calls->first_bucket : calls->buckets[before].behind;
-
-	assert(at != NONE);
-	calls->free_bucket = bucket->behind;
-	*bucket = (struct calls_bucket){
-		.count = count, .first = NONE, .last = NONE, .before = before, .behind = behind
-	};
-	if (before == NONE)
-		calls->first_bucket = at;
-	else
-		calls->buckets[before].behind = at;
-	if (behind != NONE)
-		calls->buckets[behind].before = at;
-	return at;
-}
-
-static void free_if_empty(struct calls *calls, uint32_t at)
-{
-	struct calls_bucket *bucket = &calls->buckets[at];
-
-	if (bucket->first != NONE)
-		return;
-	if (bucket->before == NONE)
-		calls->first_bucket = bucket->behind;
-	else
-		calls->buckets[bucket->before].behind = bucket->behind;
-	if (bucket->behind != NONE)
-		calls->buckets[bucket->behind].before = bucket->before;
-	bucket->behind = calls->free_bucket;
-	calls->free_bucket = at;
-}
-
-/* The bucket of this count: the one after `before`, or a new one there. */
-static uint32_t bucket_behind(struct calls *calls, uint32_t before, uint64_t count)
-{
-	uint32_t next = before == NONE ? calls->first_bucket : calls->buckets[before].behind;
-
-	if (next != NONE && calls->buckets[next].count == count)
-		return next;
-	return add_bucket(calls, count, before);
-}
-
 void calls_sent(struct calls *calls, struct calls_statement *statement)
 {
-	uint32_t slot = (uint32_t)(statement - calls->statements), at = statement->bucket;
-	struct calls_bucket *bucket = &calls->buckets[at];
-	uint32_t next = bucket->behind;
-
-	if (bucket->first == bucket->last &&
-	    (next == NONE || calls->buckets[next].count != bucket->count + 1)) {
-		bucket->count++;
-		return;
-	}
-	next = bucket_behind(calls, at, bucket->count + 1);
-	unlink_statement(calls, slot);
-	link_statement(calls, slot, next);
-	free_if_empty(calls, at);
+	statement->rank.key++;
+	statement->rank.order = ++calls->sent_count;
+	heap_moved(&calls->heap, &statement->rank);
 }
 
 /* ---- the index ---- */
@@ -175,15 +76,16 @@ static void index_remove(struct calls *calls, uint32_t slot)
 /* The rarest statement leaves. Returns its slot. */
 static uint32_t evict(struct calls *calls)
 {
-	uint32_t at = calls->first_bucket, slot = calls->buckets[at].last;
+	struct calls_statement *statement =
+	    container_of(heap_first(&calls->heap), struct calls_statement, rank);
+	uint32_t slot = (uint32_t)(statement - calls->statements);
 
-	calls->floor = calls->buckets[at].count;
+	calls->floor = statement->rank.key;
 	calls->evict_count++;
+	heap_remove(&calls->heap, &statement->rank);
 	index_remove(calls, slot);
-	unlink_statement(calls, slot);
-	free_if_empty(calls, at);
-	free(calls->statements[slot].names);
-	calls->statements[slot].names = NULL;
+	free(statement->names);
+	statement->names = NULL;
 	return slot;
 }
 
@@ -204,18 +106,6 @@ static char *make_names(const struct calls_new *new, uint32_t *user_at, uint32_t
 	return names;
 }
 
-/* A place for a statement that was sent as often as the one that left last. */
-static void file(struct calls *calls, uint32_t slot)
-{
-	uint32_t first = calls->first_bucket;
-	bool has_rarer = first != NONE && calls->buckets[first].count < calls->floor;
-
-	assert(!has_rarer);
-	(void)has_rarer;
-	link_statement(calls, slot, bucket_behind(calls, NONE, calls->floor));
-	index_add(calls, slot);
-}
-
 struct calls_statement *calls_enter(struct calls *calls, const struct calls_new *new)
 {
 	uint32_t user_at, text_at, slot;
@@ -228,6 +118,7 @@ struct calls_statement *calls_enter(struct calls *calls, const struct calls_new 
 	statement = &calls->statements[slot];
 	*statement = (struct calls_statement){ .key = new->key,
 		                               .digest = new->digest,
+		                               .rank = { calls->floor, ++calls->sent_count, 0 },
 		                               .generation = ++calls->generation,
 		                               .missed_count = calls->floor,
 		                               .since = new->now,
@@ -235,7 +126,8 @@ struct calls_statement *calls_enter(struct calls *calls, const struct calls_new 
 		                               .user_at = user_at,
 		                               .text_at = text_at,
 		                               .has_text = new->has_text };
-	file(calls, slot);
+	heap_add(&calls->heap, &statement->rank);
+	index_add(calls, slot);
 	return statement;
 }
 
@@ -277,12 +169,9 @@ static size_t index_size(const struct calls *calls) { return (size_t)calls->mask
 static void clear(struct calls *calls)
 {
 	calls->count = 0;
+	calls->heap.count = 0;
 	calls->floor = calls->evict_count = 0;
-	calls->first_bucket = NONE;
-	calls->free_bucket = 0;
 	memset(calls->index, 0xff, index_size(calls) * sizeof(*calls->index));
-	for (uint32_t i = 0; i < calls->capacity; i++)
-		calls->buckets[i].behind = i + 1 < calls->capacity ? i + 1 : NONE;
 }
 
 static bool make(struct calls *calls, uint32_t capacity)
@@ -293,8 +182,10 @@ static bool make(struct calls *calls, uint32_t capacity)
 	calls->index = malloc(index_size(calls) * sizeof(*calls->index));
 	/* zeroed pages need no memory until they are used */
 	calls->statements = calloc(capacity, sizeof(*calls->statements));
-	calls->buckets = calloc(capacity, sizeof(*calls->buckets));
-	if (!calls->index || !calls->statements || !calls->buckets)
+	/* heap_add() has room for all */
+	calls->heap.list = calloc(capacity, sizeof(struct heap_node *));
+	calls->heap.size = capacity;
+	if (!calls->index || !calls->statements || !calls->heap.list)
 		return false;
 	clear(calls);
 	return true;
@@ -304,7 +195,7 @@ static void free_arrays(struct calls *calls)
 {
 	free(calls->index);
 	free(calls->statements);
-	free(calls->buckets);
+	heap_done(&calls->heap);
 	/* places of before must not be found in a later table */
 	*calls = (struct calls){ .generation = calls->generation };
 }
@@ -324,26 +215,9 @@ void calls_reset(struct calls *calls)
 		clear(calls);
 }
 
-/*
- * The statement moves to a table that has room. Those of one table move in their order, from the
- * rarest on. `count`: how often it was sent.
- */
-static void move(struct calls *to, const struct calls_statement *from, uint64_t count,
-                 uint32_t *last)
-{
-	uint32_t slot = to->count++;
-
-	to->statements[slot] = *from;
-	if (*last == NONE || to->buckets[*last].count != count)
-		*last = add_bucket(to, count, *last);
-	link_statement(to, slot, *last);
-	index_add(to, slot);
-}
-
 bool calls_resize(struct calls *calls, uint32_t capacity)
 {
 	struct calls made;
-	uint32_t last = NONE;
 
 	if (capacity == calls->capacity)
 		return true;
@@ -355,20 +229,84 @@ bool calls_resize(struct calls *calls, uint32_t capacity)
 		free_arrays(&made);
 		return false;
 	}
-	while (calls->count > capacity) {
+	for (; calls->count > capacity; calls->count--)
 		evict(calls);
-		calls->count--;
-	}
 	made.generation = calls->generation;
+	made.sent_count = calls->sent_count;
 	made.floor = calls->floor;
 	made.evict_count = calls->evict_count;
-	for (uint32_t at = calls->capacity ? calls->first_bucket : NONE; at != NONE;
-	     at = calls->buckets[at].behind) {
-		for (uint32_t slot = calls->buckets[at].last; slot != NONE;
-		     slot = calls->statements[slot].before)
-			move(&made, &calls->statements[slot], calls->buckets[at].count, &last);
+	for (; made.count < calls->count; made.count++) {
+		struct calls_statement *statement = &made.statements[made.count];
+
+		*statement =
+		    *container_of(calls->heap.list[made.count], struct calls_statement, rank);
+		heap_add(&made.heap, &statement->rank);
+		index_add(&made, made.count);
 	}
 	free_arrays(calls);
 	*calls = made;
 	return true;
+}
+
+/* ---- names ---- */
+
+#define NAMES_FIRST 8
+#define NAMES_CAPACITY_MAX 2048 /* half of it is used */
+
+void calls_names_done(struct calls_names *names)
+{
+	free(names->at);
+	*names = (struct calls_names){ 0 };
+}
+
+/* The entry with this hash, or the free one where it would be. */
+static struct calls_name *seek(const struct calls_names *names, uint64_t hash)
+{
+	size_t at = hash & (names->capacity - 1);
+
+	while (names->at[at].hash && names->at[at].hash != hash)
+		at = (at + 1) & (names->capacity - 1);
+	return &names->at[at];
+}
+
+static void grow_names(struct calls_names *names)
+{
+	size_t capacity = names->capacity ? 2 * names->capacity : NAMES_FIRST;
+	struct calls_names grown = { .at = calloc(capacity, sizeof(*grown.at)),
+		                     .capacity = capacity,
+		                     .count = names->count };
+
+	if (!grown.at)
+		return;
+	for (size_t i = 0; i < names->capacity; i++) {
+		if (names->at[i].hash)
+			*seek(&grown, names->at[i].hash) = names->at[i];
+	}
+	free(names->at);
+	*names = grown;
+}
+
+void calls_names_put(struct calls_names *names, uint64_t hash, uint64_t value)
+{
+	struct calls_name *name;
+
+	if (2 * names->count >= names->capacity && names->capacity < NAMES_CAPACITY_MAX)
+		grow_names(names);
+	if (!names->capacity)
+		return;
+	name = seek(names, hash);
+	if (!name->hash && 2 * names->count >= names->capacity) {
+		/* No room: all begin again. Names in use come back with their next Parse. */
+		for (size_t i = 0; i < names->capacity; i++)
+			names->at[i] = (struct calls_name){ 0 };
+		names->count = 0;
+		name = seek(names, hash);
+	}
+	names->count += !name->hash;
+	*name = (struct calls_name){ hash, value };
+}
+
+uint64_t calls_names_get(const struct calls_names *names, uint64_t hash)
+{
+	return names->capacity ? seek(names, hash)->value : 0;
 }

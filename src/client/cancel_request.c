@@ -12,19 +12,12 @@
  */
 #include "client_priv.h"
 
+/* Of either kind: they are in one place of the client. */
 static void on_end(void *arg)
 {
 	struct client *client = arg;
 
 	client->cancel = NULL;
-	client_close(client, CLOSE_CANCEL_DELIVERED);
-}
-
-static void on_forward_end(void *arg)
-{
-	struct client *client = arg;
-
-	client->forward = NULL;
 	client_close(client, CLOSE_CANCEL_DELIVERED);
 }
 
@@ -86,27 +79,31 @@ static bool goes_to_loop(struct client *client, struct bytes key)
 	       with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CANCEL, loop);
 }
 
+/* Wipes the key. */
+static void send_to_peer(struct client *client, int peer, unsigned char *key, size_t count)
+{
+	struct err err;
+
+	client_enter(client, CLIENT_ROUTING);
+	client->forward = peer_pool_forward(client->clients->with.pools, peer, bytes_of(key, count),
+	                                    on_end, client, &err);
+	explicit_bzero(key, count);
+	if (!client->forward)
+		client_close_err(client, &err);
+}
+
 /*
  * Asks the instances of peers_dns, this one among them: its own answer is that of the process that
  * it takes over from.
  */
 static void ask_peers(struct client *client, struct bytes key)
 {
-	const struct clients *clients = client->clients;
 	unsigned char sent[FORWARD_KEY_MAX];
-	struct err err;
 
-	if (!peer_pool_wrap_key(clients->with.peers, key, sent)) {
+	if (peer_pool_wrap_key(client->clients->with.peers, key, sent))
+		send_to_peer(client, PEER_BY_DNS, sent, key.count + PEER_PROOF_SIZE);
+	else
 		client_close(client, CLOSE_MEMORY);
-		return;
-	}
-	client_enter(client, CLIENT_ROUTING);
-	client->forward = peer_pool_forward(clients->with.pools, PEER_BY_DNS,
-	                                    bytes_of(sent, key.count + PEER_PROOF_SIZE),
-	                                    on_forward_end, client, &err);
-	explicit_bzero(sent, sizeof(sent));
-	if (!client->forward)
-		client_close_err(client, &err);
 }
 
 static void forward(struct client *client, struct bytes key)
@@ -122,13 +119,7 @@ static void forward(struct client *client, struct bytes key)
 	}
 	memcpy(sent, key.at, key.count);
 	cancel_key_set_ttl(sent, cancel_key_ttl(key) - 1);
-	client_enter(client, CLIENT_ROUTING);
-	client->forward =
-	    peer_pool_forward(client->clients->with.pools, cancel_key_peer(key),
-	                      bytes_of(sent, key.count), on_forward_end, client, &err);
-	explicit_bzero(sent, sizeof(sent));
-	if (!client->forward)
-		client_close_err(client, &err);
+	send_to_peer(client, cancel_key_peer(key), sent, key.count);
 }
 
 /*

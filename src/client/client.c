@@ -140,8 +140,7 @@ bool client_send(struct client *client, struct bytes bytes)
 {
 	if (stream_send(&client->stream, bytes))
 		return true;
-	client_close(client, CLOSE_CLIENT_EOF);
-	return false;
+	return client_close(client, CLOSE_CLIENT_EOF);
 }
 
 /* ---- closing ---- */
@@ -173,7 +172,7 @@ void client_add_application_name(const struct client *client, struct strbuf *out
 
 static void log_close(const struct client *client, const char *reason, const char *sqlstate)
 {
-	usec_t age = loop_now(client->clients->with.loop) - client->connected_at;
+	usec_t age = client_now(client) - client->connected_at;
 	struct log_entry entry;
 
 	if (!client->clients->config->log_disconnections ||
@@ -271,27 +270,28 @@ static void retire(struct client *client)
 	clients->with.on_free(clients->with.arg);
 }
 
-void client_close(struct client *client, enum close_reason reason)
+bool client_close(struct client *client, enum close_reason reason)
 {
 	const struct close_reason_row *row = close_reason_row(reason);
 
 	if (client->state == CLIENT_CLOSED)
-		return;
+		return false;
 	if (reason != CLOSE_NONE && client->state != CLIENT_LINGERING) {
 		if (row->words)
 			log_close(client, row->words, NULL);
 		note_end(client, reason, row->words ? row->words : row->name, NULL);
 	}
 	retire(client);
+	return false;
 }
 
-void client_close_err(struct client *client, const struct err *err)
+bool client_close_err(struct client *client, const struct err *err)
 {
 	if (!client_is_over(client)) {
 		log_close(client, err->text, NULL);
 		note_end(client, err->reason, err->text, NULL);
 	}
-	client_close(client, CLOSE_NONE);
+	return client_close(client, CLOSE_NONE);
 }
 
 void client_forget(struct client *client)
@@ -319,13 +319,10 @@ void client_finish(struct client *client) { stream_finish(&client->stream); }
 /* Continues to linger: flushes, then stops sending. */
 static void linger(struct client *client)
 {
-	struct loop *loop = client->clients->with.loop;
-
 	detach(client);
 	client_login_free(client);
 	client_enter(client, CLIENT_LINGERING);
-	timer_set(&client->timer, loop_timer_queue(loop, LINGER_LIMIT, on_linger_due),
-	          loop_now(loop));
+	client_arm(client, LINGER_LIMIT, on_linger_due, client_now(client));
 	if (stream_is_halted(&client->stream))
 		stream_go_on(&client->stream);
 	stream_push(&client->stream);
@@ -377,17 +374,17 @@ static void say_fatal(const struct client *client, const struct err *err, const 
 		return;
 	facts.has_wait = has_wait;
 	if (has_wait)
-		facts.wait = loop_now(client->clients->with.loop) - borrower->waiting_since;
+		facts.wait = client_now(client) - borrower->waiting_since;
 	log_event(&client->log, LOG_LEVEL_WARNING, &facts, "pooler error: %s%s%s", err->text,
 	          detail ? ": " : "", detail ? detail : "");
 }
 
-void client_fatal(struct client *client, const struct err *err)
+bool client_fatal(struct client *client, const struct err *err)
 {
-	client_fatal_detailed(client, err, err->detail[0] ? err->detail : NULL, err->hint);
+	return client_fatal_detailed(client, err, err->detail[0] ? err->detail : NULL, err->hint);
 }
 
-void client_fatal_detailed(struct client *client, const struct err *err, const char *detail,
+bool client_fatal_detailed(struct client *client, const struct err *err, const char *detail,
                            const char *hint)
 {
 	struct buf out = { 0 };
@@ -395,11 +392,9 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 	bool is_sent;
 
 	if (client_is_over(client))
-		return;
-	if (is_within_frame(client) || stream_is_shaking(&client->stream)) {
-		client_close_err(client, &told);
-		return;
-	}
+		return false;
+	if (is_within_frame(client) || stream_is_shaking(&client->stream))
+		return client_close_err(client, &told);
 	say_fatal(client, &told, detail);
 	log_close(client, told.text, told.sqlstate);
 	note_end(client, told.reason, told.text, detail);
@@ -415,6 +410,7 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 		linger(client);
 	else
 		retire(client);
+	return false;
 }
 
 /* Whether the client would understand a message of ours now. */
@@ -452,7 +448,7 @@ void client_dismiss(struct client *client, struct bytes words, enum close_reason
 	client_close(client, reason);
 }
 
-void client_refuse(struct client *client, enum err_code code, const char *format, ...)
+bool client_refuse(struct client *client, enum err_code code, const char *format, ...)
 {
 	struct err err;
 	va_list args;
@@ -460,18 +456,18 @@ void client_refuse(struct client *client, enum err_code code, const char *format
 	va_start(args, format);
 	err_vset(&err, code, format, args);
 	va_end(args);
-	client_fatal(client, &err);
+	return client_fatal(client, &err);
 }
 
-void client_refuse_for(struct client *client, enum close_reason reason)
+bool client_refuse_for(struct client *client, enum close_reason reason)
 {
 	struct err err;
 
 	err_close(&err, reason);
-	client_fatal(client, &err);
+	return client_fatal(client, &err);
 }
 
-void client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
+bool client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
 {
 	struct err err;
 	va_list args;
@@ -480,7 +476,7 @@ void client_refuse_with(struct client *client, enum close_reason reason, const c
 	err_vset(&err, close_reason_row(reason)->code, format, args);
 	va_end(args);
 	err_reason(&err, reason);
-	client_fatal(client, &err);
+	return client_fatal(client, &err);
 }
 
 void client_turn_away(struct client *client, const struct err *err)
@@ -651,12 +647,8 @@ static void on_login_due(struct timer *timer)
 
 void client_login_begin(struct client *client)
 {
-	struct clients *clients = client->clients;
-
-	timer_set(&client->timer,
-	          loop_timer_queue(clients->with.loop, clients->config->client_login_timeout,
-	                           on_login_due),
-	          client->connected_at);
+	client_arm(client, client->clients->config->client_login_timeout, on_login_due,
+	           client->connected_at);
 }
 
 static void on_idle_due(struct timer *timer)
@@ -674,24 +666,20 @@ static usec_t idle_limit(const struct client *client)
 
 void client_idle_begin(struct client *client)
 {
-	struct loop *loop = client->clients->with.loop;
 	usec_t limit = idle_limit(client);
 
 	if (limit || timer_is_set(&client->timer))
-		timer_set(&client->timer, loop_timer_queue(loop, limit, on_idle_due),
-		          loop_now(loop));
+		client_arm(client, limit, on_idle_due, client_now(client));
 }
 
 void client_idle_resume(struct client *client, usec_t since)
 {
-	struct loop *loop = client->clients->with.loop;
-
-	timer_set(&client->timer, loop_timer_queue(loop, idle_limit(client), on_idle_due), since);
+	client_arm(client, idle_limit(client), on_idle_due, since);
 }
 
 usec_t client_idle_since(const struct client *client)
 {
-	usec_t now = loop_now(client->clients->with.loop), since = now;
+	usec_t now = client_now(client), since = now;
 
 	if (timer_is_set(&client->timer))
 		since = client->timer.due - idle_limit(client);
@@ -775,15 +763,14 @@ bool client_times(const struct client *client, const struct config_user *user,
 /* Sets the limit of waiting: that, or query_timeout if that is shorter. */
 static void arm_wait(struct client *client, usec_t since)
 {
-	struct loop *loop = client->clients->with.loop;
 	usec_t wait = client_wait_limit(client);
 	struct config_times times;
 
 	client_times(client, client->role->entry, &times);
 	if (times.query && (!wait || times.query < wait))
-		timer_set(&client->timer, loop_timer_queue(loop, times.query, on_query_due), since);
+		client_arm(client, times.query, on_query_due, since);
 	else
-		timer_set(&client->timer, loop_timer_queue(loop, wait, on_wait_due), since);
+		client_arm(client, wait, on_wait_due, since);
 }
 
 static void on_notify_due(struct timer *timer)
@@ -806,17 +793,14 @@ static void on_notify_due(struct timer *timer)
 
 void client_wait_begin(struct client *client)
 {
-	const struct config *config = client->clients->config;
-	struct loop *loop = client->clients->with.loop;
-	usec_t notify = config->query_wait_notify;
+	usec_t notify = client->clients->config->query_wait_notify;
 
 	arm_wait(client, client->request_at);
 	if (!notify || client->was_notified)
 		return;
 	/* The timer is for the notice if the notice is due first. */
 	if (!timer_is_set(&client->timer) || client->timer.due > client->request_at + notify)
-		timer_set(&client->timer, loop_timer_queue(loop, notify, on_notify_due),
-		          client->request_at);
+		client_arm(client, notify, on_notify_due, client->request_at);
 }
 
 /* The limit of the login still applies: the one that ends first counts. */

@@ -83,9 +83,12 @@ static inline struct bytes client_received(struct bytes in, const struct frame *
 /* The only function that changes client->state. */
 void client_enter(struct client *client, enum client_state next);
 
-/* It is freed at the end of the turn. CLOSE_NONE: neither logged nor counted. */
-void client_close(struct client *client, enum close_reason reason);
-void client_close_err(struct client *client, const struct err *err);
+/*
+ * It is freed at the end of the turn. CLOSE_NONE: neither logged nor counted. As all that close a
+ * client with an error, they return false.
+ */
+bool client_close(struct client *client, enum close_reason reason);
+bool client_close_err(struct client *client, const struct err *err);
 
 /* Sends bytes. false: the client was closed. */
 bool client_send(struct client *client, struct bytes bytes);
@@ -94,16 +97,16 @@ bool client_send(struct client *client, struct bytes bytes);
 void client_note_said(const struct client *client, const struct err *err, const char *severity);
 
 /* Closes the client with an error of ours. */
-void client_refuse(struct client *client, enum err_code code, const char *format, ...)
+bool client_refuse(struct client *client, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* For a reason of the table; client_refuse_with(): with a text that contains values. */
-void client_refuse_for(struct client *client, enum close_reason reason);
-void client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
+bool client_refuse_for(struct client *client, enum close_reason reason);
+bool client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The same with a text for DETAIL and the log, and one for HINT; both may be NULL. */
-void client_fatal_detailed(struct client *client, const struct err *err, const char *detail,
+bool client_fatal_detailed(struct client *client, const struct err *err, const char *detail,
                            const char *hint);
 
 /* Closes the client because its pool refuses to let it wait. */
@@ -159,6 +162,19 @@ void client_judge_kept(struct client *client);
 void client_read_on(struct client *client);
 
 /* ---- client.c: time limits ---- */
+
+static inline usec_t client_now(const struct client *client)
+{
+	return loop_now(client->clients->with.loop);
+}
+
+/* Sets the client's timer; limit 0: to never. */
+static inline void client_arm(struct client *client, usec_t limit,
+                              void (*on_due)(struct timer *timer), usec_t since)
+{
+	timer_set(&client->timer, loop_timer_queue(client->clients->with.loop, limit, on_due),
+	          since);
+}
 
 /* Starts client_login_timeout. client_login_due(): when it expires; 0 = never. */
 void client_login_begin(struct client *client);

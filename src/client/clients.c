@@ -155,24 +155,6 @@ static void on_deallocated(struct borrower *borrower)
 	session_deallocated(client_of(borrower));
 }
 
-static bool holds_ready(struct borrower *borrower) { return listening_holds(client_of(borrower)); }
-
-static bool takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead)
-{
-	return listening_takes(client_of(borrower), frame, instead);
-}
-
-static bool takes_parameter(struct borrower *borrower, const char *name, const char *value,
-                            struct buf *instead)
-{
-	return resets_take_report(client_of(borrower), name, value, instead);
-}
-
-static void before_ready(struct borrower *borrower, struct buf *ahead)
-{
-	resets_tell(client_of(borrower), ahead);
-}
-
 static void rearm_active(struct client *client)
 {
 	place_rearm(client);
@@ -192,10 +174,10 @@ static const struct borrower_ops client_borrower_ops = {
 	.on_retry = relay_retry,
 	.on_call = track_call,
 	.on_answer = relay_answer,
-	.takes_notification = takes_notification,
-	.takes_parameter = takes_parameter,
-	.before_ready = before_ready,
-	.holds_ready = holds_ready,
+	.takes_notification = listening_takes,
+	.takes_parameter = resets_take_report,
+	.before_ready = resets_tell,
+	.holds_ready = listening_holds,
 	.on_writable = relay_writable,
 	.on_lost = on_lost,
 	.on_unrun = on_unrun,
@@ -322,7 +304,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	clients->ops = &client_states;
 	clients->free_task.run = free_closed;
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
-	slab_init(&clients->late_slab, "late_begin_cache", late_begin_size());
+	slab_init(&clients->late_slab, "late_begin_cache", sizeof(struct late_begin));
 	has_keys = cancel_keys_init(&clients->keys);
 	clients->keys.loop_number = with->loop_number;
 	clients->keys.shared = with->keys;
@@ -330,7 +312,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	applications_init(&clients->applications, clients->with.digest_key);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
-	throttle_join(clients);
+	TAILQ_INIT(&clients->delayed.list);
 	TAILQ_INIT(&clients->unauthenticated);
 	TAILQ_INIT(&clients->walks);
 	clients->lookups = auth_lookups_new(with->pools, with->auth_cache, with->likeness, config);
@@ -365,7 +347,6 @@ void clients_free(struct clients **clientsp)
 	clients_visits_stop(&clients->rearming);
 	clients_visits_stop(&clients->drain.looks);
 	dismiss_all(clients);
-	throttle_leave(clients);
 	auth_lookups_free(&clients->lookups);
 	loop_undefer(clients->with.loop, &clients->free_task);
 	free_closed(&clients->free_task);

@@ -182,16 +182,13 @@ bool sql_is_no_block(struct bytes text)
 	/* Where a string ends may depend on the session. */
 	if (!is_one && !is_certain(text))
 		return false;
-	while (token.kind != TOKEN_END) {
+	for (; token.kind != TOKEN_END; token = sql_next_statement(&scanner, token)) {
 		enum sql_block_kind kind = kind_of(&token);
 
 		if (kind != SQL_BLOCK_OTHER && (kind != SQL_BLOCK_SET || sets_mode(&scanner)))
 			return false;
 		if (is_one)
 			return true;
-		while (!sql_is_end(&token))
-			token = sql_token(&scanner);
-		token = sql_token(&scanner);
 	}
 	return true;
 }

@@ -96,16 +96,11 @@ static void read_statement(struct walk *walk, const struct token *first)
 
 static void walk_text(struct walk *walk)
 {
-	bool is_first = true;
+	struct token token = sql_token(&walk->scanner);
 
-	for (;;) {
-		struct token token = sql_token(&walk->scanner);
-
-		if (token.kind == TOKEN_END)
-			return;
-		if (is_first && token.kind == TOKEN_WORD)
+	for (; token.kind != TOKEN_END; token = sql_next_statement(&walk->scanner, token)) {
+		if (token.kind == TOKEN_WORD)
 			read_statement(walk, &token);
-		is_first = sql_is_end(&token);
 	}
 }
 

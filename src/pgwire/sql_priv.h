@@ -103,4 +103,7 @@ void sql_read_argument(struct scanner *scanner, struct argument *argument);
  */
 unsigned int sql_touch_quick(struct bytes text);
 
+/* The second step, for the others: reads the tokens. sql_touch.c */
+unsigned int sql_touch_tokens(struct bytes text);
+
 #endif

@@ -115,17 +115,12 @@ static void read_statement(struct walk *walk, const struct token *first)
 
 static void walk_text(struct walk *walk)
 {
-	struct token token;
+	struct token token = sql_token(&walk->scanner);
 
-	do {
-		token = sql_token(&walk->scanner);
-		if (sql_is_end(&token))
-			continue;
-		read_statement(walk, &token);
-		do {
-			token = sql_token(&walk->scanner);
-		} while (!sql_is_end(&token));
-	} while (token.kind != TOKEN_END);
+	for (; token.kind != TOKEN_END; token = sql_next_statement(&walk->scanner, token)) {
+		if (!sql_is_end(&token))
+			read_statement(walk, &token);
+	}
 	if (walk->is_discard)
 		note_reset(walk, NULL, false);
 }

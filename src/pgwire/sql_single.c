@@ -279,16 +279,13 @@ static bool has_function(struct bytes text)
 static bool has_beginning(struct bytes text)
 {
 	struct scanner scanner = { .rest = text };
-	struct token token;
+	struct token token = sql_token(&scanner);
 
-	do {
-		token = sql_token(&scanner);
+	for (; token.kind != TOKEN_END; token = sql_next_statement(&scanner, token)) {
 		if (sql_token_is_one(&token, first_words,
 		                     sizeof(first_words) / sizeof(first_words[0])))
 			return true;
-		while (!sql_is_end(&token))
-			token = sql_token(&scanner);
-	} while (token.kind != TOKEN_END);
+	}
 	return false;
 }
 

@@ -369,13 +369,18 @@ bool sql_takes_sign(struct scanner *scanner, char sign)
 	return true;
 }
 
-bool sql_is_last(struct scanner *scanner, struct token token)
+struct token sql_next_statement(struct scanner *scanner, struct token token)
 {
 	while (!sql_is_end(&token))
 		token = sql_token(scanner);
 	while (sql_token_is_sign(&token, ';'))
 		token = sql_token(scanner);
-	return token.kind == TOKEN_END && !scanner->is_broken;
+	return token;
+}
+
+bool sql_is_last(struct scanner *scanner, struct token token)
+{
+	return sql_next_statement(scanner, token).kind == TOKEN_END && !scanner->is_broken;
 }
 
 bool sql_is_printable(struct bytes text)

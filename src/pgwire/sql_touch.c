@@ -518,8 +518,7 @@ static unsigned int touch_anywhere(struct bytes text, bool is_code)
 
 /* ---- texts ---- */
 
-/* Not inlined: most texts need no tokens. */
-__attribute__((noinline)) static unsigned int touch_tokens(struct bytes text)
+unsigned int sql_touch_tokens(struct bytes text)
 {
 	unsigned int bits = touch_once((struct scanner){ .rest = text });
 
@@ -531,11 +530,4 @@ __attribute__((noinline)) static unsigned int touch_tokens(struct bytes text)
 	if (bits & SQL_TOUCH_HIDDEN)
 		bits |= touch_anywhere(text, true) & (SQL_TOUCH_EXTENSION | SQL_TOUCH_LIBRARY);
 	return sql_touch_is_unclear(text) ? bits | touch_anywhere(text, false) : bits;
-}
-
-unsigned int sql_touch(struct bytes text)
-{
-	unsigned int bits = sql_touch_quick(text);
-
-	return bits & SQL_TOUCH_UNREAD ? touch_tokens(text) : bits;
 }

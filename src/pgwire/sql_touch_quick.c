@@ -337,6 +337,13 @@ static unsigned int touch_blocks(struct bytes text)
 	return quick.bits | SQL_TOUCH_UNREAD;
 }
 
+static bool is_one_word(struct bytes text)
+{
+	while (text.count && is_in_name(text.at[0]))
+		text = bytes_skip(text, 1);
+	return !text.count;
+}
+
 /* A text that is shorter than a block. */
 __attribute__((noinline)) static unsigned int touch_short(struct bytes text)
 {
@@ -344,7 +351,7 @@ __attribute__((noinline)) static unsigned int touch_short(struct bytes text)
 	struct quick quick = { 0 };
 
 	/* BEGIN, COMMIT, END and ROLLBACK are every other text of many clients. */
-	if (sql_word_size(text) == text.count && is_quiet_statement(&quick, text))
+	if (is_one_word(text) && is_quiet_statement(&quick, text))
 		return quick.bits;
 	memset(padded, ' ', sizeof(padded));
 	memcpy(padded, text.at, text.count);
@@ -357,4 +364,11 @@ unsigned int sql_touch_quick(struct bytes text)
 	while (text.count && (text.at[text.count - 1] == ';' || text.at[text.count - 1] == ' '))
 		text.count--;
 	return text.count < BLOCK + AHEAD ? touch_short(text) : touch_blocks(text);
+}
+
+unsigned int sql_touch(struct bytes text)
+{
+	unsigned int bits = sql_touch_quick(text);
+
+	return bits & SQL_TOUCH_UNREAD ? sql_touch_tokens(text) : bits;
 }

@@ -261,21 +261,18 @@ void listening_forget_all(struct pool *pool)
 static bool take_notification(struct listening_link *link, struct bytes frame)
 {
 	struct listening *listening = link->listening;
-	struct notification *notification;
-	enum notification_result result = notification_read(frame, &notification);
+	struct notification notification;
 
-	if (result != NOTIFICATION_OK) {
-		server_close_for(link->borrower.server,
-		                 result == NOTIFICATION_BROKEN ? CLOSE_BAD_HEADER : CLOSE_MEMORY);
+	if (!notification_read(frame, &notification)) {
+		server_close_for(link->borrower.server, CLOSE_BAD_HEADER);
 		return false;
 	}
-	if (listening_replace_is_mark(listening, notification)) {
+	if (listening_replace_is_mark(listening, &notification)) {
 		link->is_mark_here = true;
 		listening_wake(listening);
 	} else if (!listening_replace_drops(link)) {
-		listening_spread(listening, notification);
+		listening_spread(listening, &notification);
 	}
-	notification_release(&notification);
 	return true;
 }
 

@@ -41,43 +41,19 @@ static const char *find_payload(struct bytes frame)
 	           : NULL;
 }
 
-enum notification_result notification_read(struct bytes frame, struct notification **out)
+bool notification_read(struct bytes frame, struct notification *notification)
 {
 	const char *payload = find_payload(frame);
-	struct notification *notification;
 
-	*out = NULL;
-	if (!payload)
-		return NOTIFICATION_BROKEN;
-	notification = malloc(sizeof(*notification) + frame.count);
-	if (!notification)
-		return NOTIFICATION_NO_MEMORY;
-	*notification = (struct notification){
-		.hold_count = 1,
-		.size = (uint32_t)frame.count,
-		.pid = load_be32(frame.at + FRAME_HEADER_SIZE),
-		.is_ascii = bytes_are_ascii(bytes_skip(frame, TEXT_AT)),
-		.channel = notification->frame + TEXT_AT,
-		.payload = notification->frame + (payload - frame.at),
-	};
-	memcpy(notification->frame, frame.at, frame.count);
-	*out = notification;
-	return NOTIFICATION_OK;
-}
-
-struct notification *notification_hold(struct notification *notification)
-{
-	notification->hold_count++;
-	return notification;
-}
-
-void notification_release(struct notification **notificationp)
-{
-	struct notification *notification = *notificationp;
-
-	*notificationp = NULL;
-	if (notification && --notification->hold_count == 0)
-		free(notification);
+	if (payload)
+		*notification = (struct notification){
+			.frame = frame,
+			.pid = load_be32(frame.at + FRAME_HEADER_SIZE),
+			.is_ascii = bytes_are_ascii(bytes_skip(frame, TEXT_AT)),
+			.channel = frame.at + TEXT_AT,
+			.payload = payload,
+		};
+	return payload;
 }
 
 /* ---- the connection: opened, asked, closed ---- */
@@ -375,7 +351,7 @@ const char *listening_next(const struct listener *listener, const struct subscri
 	return *at ? (*at)->channel->name : NULL;
 }
 
-void listening_spread(struct listening *listening, struct notification *notification)
+void listening_spread(struct listening *listening, const struct notification *notification)
 {
 	struct listened *channel = find_listened(listening, bytes_text(notification->channel));
 	struct subscription *subscription, *next;

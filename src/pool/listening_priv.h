@@ -131,7 +131,7 @@ void listening_fail(struct listening *listening, const struct err *err);
 void listening_free_channel(struct listening *listening, struct listened *channel);
 
 /* Hands a notification to all that listen to its channel. */
-void listening_spread(struct listening *listening, struct notification *notification);
+void listening_spread(struct listening *listening, const struct notification *notification);
 
 /* Writes LISTEN and UNLISTEN that are due, and frees the channels that nobody has any more. */
 void listening_write_query(struct listening *listening, struct buf *out);

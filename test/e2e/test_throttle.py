@@ -89,6 +89,7 @@ def test_rules_that_refuse_wait_too(make_pgweir):
     wait_until(lambda: logins(daemon) == 1)
 
 
+@pytest.mark.one_loop("so many wait in each loop")
 def test_a_bounded_number_waits(weir):
     daemon = weir(auth_failure_delay=900, max_client_conn=0)
     first = guess(daemon)

@@ -70,9 +70,6 @@ static inline bool bytes_take_text(struct bytes *bytes, const char **text)
 /* Takes what comes before `end`, and that byte; all, if there is none. */
 struct bytes bytes_take_until(struct bytes *bytes, char end);
 
-/* Whether a list of zero-terminated names has this one, in upper or lower case. */
-bool bytes_list_has(struct bytes list, const char *name);
-
 /* Integers in network byte order, as in PostgreSQL's protocol. */
 static inline uint16_t load_be16(const void *at)
 {

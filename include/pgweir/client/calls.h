@@ -7,7 +7,7 @@
  * continues to count from there (the algorithm "space-saving" of Metwally, Agrawal and El Abbadi).
  * So a statement that was sent more often than the floor, which is at most all calls divided by the
  * size of the table, is always there; and of one that is there, at most `missed_count` calls are
- * missing. Each operation costs the same however many statements there are.
+ * missing. The costs of an operation grow as the logarithm of the size.
  */
 #ifndef PGWEIR_CLIENT_CALLS_H
 #define PGWEIR_CLIENT_CALLS_H
@@ -16,6 +16,7 @@
 
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
+#include "pgweir/base/heap.h"
 #include "pgweir/base/histogram.h"
 #include "pgweir/base/text.h"
 
@@ -35,8 +36,8 @@ struct calls_statement {
 	/* What each call reads or changes: few cache lines. */
 	uint64_t key; /* of digest, database and user; the same in all loops of the process */
 	uint64_t digest;
-	uint32_t generation;             /* of this slot: changes with its statement */
-	uint32_t bucket, before, behind; /* in its bucket's list */
+	struct heap_node rank; /* how often it was sent; the number of the last time, of all */
+	uint32_t generation;   /* of this slot: changes with its statement */
 	uint64_t call_count;
 	uint64_t running_time, wait_time; /* microseconds */
 	uint64_t longest;                 /* the longest of running */
@@ -54,8 +55,6 @@ struct calls_statement {
 	uint32_t user_at, text_at;
 };
 
-struct calls_bucket;
-
 /* A zeroed table is off. */
 struct calls {
 	uint32_t capacity; /* 0: off */
@@ -63,8 +62,8 @@ struct calls {
 	uint32_t mask; /* entries of `index`, a power of two, less one */
 	uint32_t *index;
 	struct calls_statement *statements;
-	struct calls_bucket *buckets;
-	uint32_t first_bucket, free_bucket;
+	struct heap heap; /* the statement that was sent least often is the first */
+	uint64_t sent_count;
 	uint32_t generation;  /* the last one given to a slot */
 	uint64_t floor;       /* no statement that is not there was sent more often */
 	uint64_t evict_count; /* statements that have left for others */
@@ -172,5 +171,28 @@ static inline const char *calls_text(const struct calls_statement *statement)
 
 /* Walks a table in no order: start with *slot = 0. NULL: no more. */
 const struct calls_statement *calls_next(const struct calls *calls, uint32_t *slot);
+
+/*
+ * ---- names ----
+ *
+ * What is known of statements by the names that one client gives them: of portals, and of prepared
+ * statements that are not followed (session mode). Bounded: of many names some are forgotten. A
+ * zeroed table owns nothing.
+ */
+struct calls_names {
+	struct calls_name {
+		uint64_t hash;  /* of the name; 0: free */
+		uint64_t value; /* of the statement: its digest, or what it touches */
+	} * at;
+	size_t capacity, count;
+};
+
+void calls_names_done(struct calls_names *names);
+
+/* Does nothing without memory. */
+void calls_names_put(struct calls_names *names, uint64_t hash, uint64_t value);
+
+/* 0: not known. */
+uint64_t calls_names_get(const struct calls_names *names, uint64_t hash);
 
 #endif

@@ -257,8 +257,8 @@ const char *client_database(const struct client *client);
 /* As SHOW CLIENTS names it: active, idle, waiting, ... NULL: not logged in yet. */
 const char *client_state_name(const struct client *client);
 
-/* Sends the error, and closes the client when it has had time to read that. */
-void client_fatal(struct client *client, const struct err *err);
+/* Sends the error, and closes the client when it has had time to read that. Returns false. */
+bool client_fatal(struct client *client, const struct err *err);
 
 /* How many named prepared statements the client has. */
 unsigned int client_statement_count(const struct client *client);

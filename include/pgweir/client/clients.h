@@ -136,7 +136,7 @@ struct clients {
 	struct client_list list;      /* in order of ids */
 	struct client_list closed;    /* freed at the end of the turn */
 	struct cancel_keys keys;
-	struct throttle_member throttled;
+	struct delayed_logins delayed;
 	struct unauthenticated_list
 	    unauthenticated;     /* clients that are not authenticated, the oldest first */
 	unsigned int high_count; /* of those: clients whose descriptor is reserved for others */

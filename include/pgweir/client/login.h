@@ -9,19 +9,15 @@
 #include "pgweir/base/err.h"
 #include "pgweir/loop/loop.h"
 
-/*
- * The login throttle: failed logins, counted for each address, whose answers are delayed.
- * client/login/admit.c
- */
+/* The login throttle: failed logins, counted for each address. client/login/admit.c */
 struct throttle;
-struct delayed_login;
-TAILQ_HEAD(delayed_login_list, delayed_login);
 
-/* What the clients of one loop have of it. */
-struct throttle_member {
-	struct letter letter;            /* from another loop: answer those in `early` */
-	bool is_posted;                  /* the letter is under way */
-	struct delayed_login_list early; /* to be answered before their delay is over */
+/* Those of one loop whose answers are delayed. */
+struct delayed_login;
+struct delayed_logins {
+	TAILQ_HEAD(, delayed_login) list;
+	unsigned int count;
+	bool is_cut; /* more logins failed than can be delayed, and that was logged */
 };
 
 /* NULL: *err says why. */

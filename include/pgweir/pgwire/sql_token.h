@@ -52,7 +52,10 @@ bool sql_takes(struct scanner *scanner, const char *word);
 /* The same with a sign. */
 bool sql_takes_sign(struct scanner *scanner, char sign);
 
-/* Skips the statement of this token. Whether it was the last one, up to semicolons. */
+/* Skips the statement of this token. Returns the first one behind it, up to semicolons. */
+struct token sql_next_statement(struct scanner *scanner, struct token token);
+
+/* The same. Whether it was the last one. */
 bool sql_is_last(struct scanner *scanner, struct token token);
 
 static inline struct token sql_peek(struct scanner scanner) { return sql_token(&scanner); }

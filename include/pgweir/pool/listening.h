@@ -51,7 +51,7 @@ struct listener_ops {
 	/* The connection has executed all that was asked before listening_ask(). */
 	void (*on_answer)(struct listener *listener);
 	/* Of one of its channels. May end the listener, but no other one. */
-	void (*on_notification)(struct listener *listener, struct notification *notification);
+	void (*on_notification)(struct listener *listener, const struct notification *notification);
 	/* It is lost, or could not be opened. The listener has left, and has no channel. */
 	void (*on_lost)(struct listener *listener, const struct err *err);
 };
@@ -104,28 +104,16 @@ const char *listening_encoding(const struct listener *listener);
 /* Adds a name as an identifier of SQL, in quotes. */
 void listening_add_name(struct buf *out, struct bytes name);
 
-/*
- * ---- notifications ----
- *
- * A NotificationResponse of PostgreSQL, shared by all clients that still have to get it.
- */
+/* ---- a NotificationResponse of PostgreSQL ---- */
 
 struct notification {
-	unsigned int hold_count;
-	uint32_t size;                 /* bytes of `frame` */
+	struct bytes frame;
 	uint32_t pid;                  /* of the sender */
 	bool is_ascii;                 /* the same bytes in all encodings */
 	const char *channel, *payload; /* in `frame` */
-	char frame[];                  /* as PostgreSQL has sent it */
 };
 
-enum notification_result { NOTIFICATION_OK, NOTIFICATION_BROKEN, NOTIFICATION_NO_MEMORY };
-
-/* Reads a whole frame. The notification has one owner. */
-enum notification_result notification_read(struct bytes frame, struct notification **notification);
-
-/* Adds or removes one owner. Release sets the pointer to NULL. */
-struct notification *notification_hold(struct notification *notification);
-void notification_release(struct notification **notification);
+/* Reads a whole frame. false: it is broken. */
+bool notification_read(struct bytes frame, struct notification *notification);
 
 #endif

@@ -108,8 +108,7 @@ static void gate_refuse(struct client *client)
 	char detail[CONFIG_DATABASE_NAME_MAX + 64];
 	struct err err;
 
-	limit_event_note(&gate->full_met, loop_now(client->clients->with.loop),
-	                 client->clients->with.log,
+	limit_event_note(&gate->full_met, client_now(client), client->clients->with.log,
 	                 &(struct limit_event){ .limit = "max_client_conn of a listener",
 	                                        .value = most,
 	                                        .counted = "the clients" });
@@ -292,8 +291,7 @@ static bool count_guest(struct client *client)
 	note_limit(clients, &clients->with.told->guests_met,
 	           &(struct limit_event){ "max_db_client_connections", limit, "the clients",
 	                                  CONFIG_CONSOLE_DATABASE, NULL });
-	client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
-	return false;
+	return client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
 }
 
 /*
@@ -325,16 +323,14 @@ static bool count_in(struct client *client)
 		note_limit(clients, &database->cap.share.tally->clients_met,
 		           &(struct limit_event){ "max_db_client_connections", database_limit,
 		                                  "the clients", database->name, NULL });
-		client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
-		return false;
+		return client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
 	}
 	if (user_limit > 0 && share_clients(&role->cap.share) > (unsigned int)user_limit) {
 		role->client_limit_hits++;
 		note_limit(clients, &role->cap.share.tally->clients_met,
 		           &(struct limit_event){ "max_user_client_connections", user_limit,
 		                                  "the clients", NULL, role->name });
-		client_refuse_for(client, CLOSE_USER_CLIENT_LIMIT);
-		return false;
+		return client_refuse_for(client, CLOSE_USER_CLIENT_LIMIT);
 	}
 	return true;
 }
@@ -346,8 +342,7 @@ bool admit_console_role(struct client *client)
 	login->console_role = admit_is_owner(client) ? CONSOLE_ADMIN : role_of(client);
 	if (login->console_role != CONSOLE_NOBODY)
 		return true;
-	client_refuse_for(client, CLOSE_CONSOLE_USER);
-	return false;
+	return client_refuse_for(client, CLOSE_CONSOLE_USER);
 }
 
 /*
@@ -363,8 +358,7 @@ static bool settle_parameters(struct client *client)
 		buf_free(parameters);
 		return true;
 	}
-	client_refuse(client, ERR_LIMIT, "startup parameters are too large");
-	return false;
+	return client_refuse(client, ERR_LIMIT, "startup parameters are too large");
 }
 
 bool admit_count(struct client *client)
@@ -375,10 +369,8 @@ bool admit_count(struct client *client)
 	/* Authentication has ended: input from here on contains no password. */
 	client->stream.is_secret = false;
 	client->role = role_of_name(pools, login->user);
-	if (!client->role) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return false;
-	}
+	if (!client->role)
+		return client_refuse_for(client, CLOSE_MEMORY);
 	if (client->borrower.gate)
 		client->borrower.rules =
 		    pool_rules_number(client_gate(client)->rules.entry->pool_mode);
@@ -429,26 +421,21 @@ void admit_enter(struct client *client)
  * reports it. So a flood from many networks shortens the delay. Refusing to check any
  * password at the bound would prevent that, but would also lock out legitimate users.
  *
- * All loops count together, under a lock. A client is answered by its own loop, which gets a
- * letter if another one has found it to be the oldest.
+ * The failures are counted for all loops, under a lock. Each loop delays its own clients.
  */
 
 #define DELAYED_MAX 256
 
 struct delayed_login {
-	TAILQ_ENTRY(delayed_login) node; /* oldest first; under the lock */
+	TAILQ_ENTRY(delayed_login) node; /* oldest first */
 	struct client *client;
 	struct failure *failure; /* NULL: not counted (Unix socket, or no memory) */
-	bool is_early;           /* in the list `early` of its loop; under the lock */
 	struct err err;
 };
 
 struct throttle {
-	pthread_mutex_t lock; /* guards all other fields, and those of each member */
-	struct failures failures;
-	struct delayed_login_list delayed; /* without those that are answered early */
-	unsigned int delayed_count;
-	bool is_cut; /* more logins failed than can be delayed, and that was logged */
+	pthread_mutex_t lock;
+	struct failures failures; /* under the lock, and so is each of them */
 };
 
 struct throttle *throttle_new(struct err *err)
@@ -461,7 +448,6 @@ struct throttle *throttle_new(struct err *err)
 	}
 	lock_init(&throttle->lock);
 	failures_init(&throttle->failures);
-	TAILQ_INIT(&throttle->delayed);
 	return throttle;
 }
 
@@ -471,7 +457,7 @@ void throttle_free(struct throttle **throttlep)
 
 	if (!throttle)
 		return;
-	assert(TAILQ_EMPTY(&throttle->delayed) && !throttle->failures.table);
+	assert(!throttle->failures.table);
 	pthread_mutex_destroy(&throttle->lock);
 	free(throttle);
 	*throttlep = NULL;
@@ -502,39 +488,28 @@ bool throttle_admits(struct client *client)
 
 	if (limit <= 0 || !is_over(client, limit))
 		return true;
-	limit_event_note(&client->clients->with.told->failures_met,
-	                 loop_now(client->clients->with.loop), client->clients->with.log,
+	limit_event_note(&client->clients->with.told->failures_met, client_now(client),
+	                 client->clients->with.log,
 	                 &(struct limit_event){ .limit = "auth_failure_limit",
 	                                        .value = limit,
 	                                        .counted = "failed logins of one address" });
-	client_refuse(client, ERR_LIMIT,
-	              "too many failed logins from this address, try again later");
-	return false;
-}
-
-static void take_out(struct throttle *throttle, struct delayed_login *delayed)
-{
-	assert_locked(&throttle->lock);
-	TAILQ_REMOVE(&throttle->delayed, delayed, node);
-	throttle->delayed_count--;
-	if (throttle->delayed_count <= DELAYED_MAX / 2)
-		throttle->is_cut = false;
+	return client_refuse(client, ERR_LIMIT,
+	                     "too many failed logins from this address, try again later");
 }
 
 void throttle_drop(struct client *client)
 {
-	struct clients *clients = client->clients;
 	struct delayed_login *delayed = client->login->delayed;
+	struct delayed_logins *all = &client->clients->delayed;
 	struct throttle *throttle;
 
 	if (!delayed)
 		return;
 	client->login->delayed = NULL;
-	throttle = lock(clients);
-	if (delayed->is_early)
-		TAILQ_REMOVE(&clients->throttled.early, delayed, node);
-	else
-		take_out(throttle, delayed);
+	TAILQ_REMOVE(&all->list, delayed, node);
+	if (--all->count <= DELAYED_MAX / 2)
+		all->is_cut = false;
+	throttle = lock(client->clients);
 	failures_forget(&throttle->failures, delayed->failure);
 	unlock(throttle);
 	free(delayed);
@@ -553,68 +528,12 @@ static void on_delay_due(struct timer *timer)
 /* Waits for the delay, but not beyond client_login_timeout. */
 static void set_timer(struct client *client, usec_t delay)
 {
-	struct loop *loop = client->clients->with.loop;
-	usec_t limit = client->clients->config->client_login_timeout;
+	usec_t limit = client->clients->config->client_login_timeout, now = client_now(client);
 
-	if (limit && client->connected_at + limit < loop_now(loop) + delay)
-		timer_set(&client->timer, loop_timer_queue(loop, limit, on_delay_due),
-		          client->connected_at);
+	if (limit && client->connected_at + limit < now + delay)
+		client_arm(client, limit, on_delay_due, client->connected_at);
 	else
-		timer_set(&client->timer, loop_timer_queue(loop, delay, on_delay_due),
-		          loop_now(loop));
-}
-
-/* ---- too many ---- */
-
-static struct delayed_login *first_early(struct clients *clients)
-{
-	struct throttle *throttle = lock(clients);
-	struct delayed_login *first = TAILQ_FIRST(&clients->throttled.early);
-
-	unlock(throttle);
-	return first;
-}
-
-static void answer_early(struct clients *clients)
-{
-	struct delayed_login *delayed;
-
-	/* Only this loop ends the delays of its clients. */
-	while ((delayed = first_early(clients)))
-		send_delayed_error(delayed->client);
-}
-
-static void on_early(struct letter *letter)
-{
-	struct clients *clients = container_of(letter, struct clients, throttled.letter);
-	struct throttle *throttle = lock(clients);
-
-	clients->throttled.is_posted = false;
-	unlock(throttle);
-	if (!letter->is_late)
-		answer_early(clients);
-}
-
-/* Called with the lock held. */
-static void post_to(struct clients *clients)
-{
-	if (clients->throttled.is_posted)
-		return;
-	clients->throttled.is_posted = true;
-	loop_post(clients->with.loop, &clients->throttled.letter);
-}
-
-static void answer_oldest_early(struct throttle *throttle, struct clients *here)
-{
-	struct delayed_login *oldest = TAILQ_FIRST(&throttle->delayed);
-	struct clients *clients = oldest->client->clients;
-
-	assert_locked(&throttle->lock);
-	take_out(throttle, oldest);
-	oldest->is_early = true;
-	TAILQ_INSERT_TAIL(&clients->throttled.early, oldest, node);
-	if (clients != here)
-		post_to(clients);
+		client_arm(client, delay, on_delay_due, now);
 }
 
 /* Only the first of a series is logged. */
@@ -631,27 +550,26 @@ static void say_cut(const struct clients *clients)
 static void enlist(struct delayed_login *delayed)
 {
 	struct client *client = delayed->client;
-	struct throttle *throttle = lock(client->clients);
-	bool was_cut = throttle->is_cut;
-	bool is_full = throttle->delayed_count >= DELAYED_MAX;
+	struct delayed_logins *all = &client->clients->delayed;
+	struct throttle *throttle;
 
-	if (is_full) {
-		answer_oldest_early(throttle, client->clients);
-		throttle->is_cut = true;
+	if (all->count >= DELAYED_MAX) {
+		if (!all->is_cut)
+			say_cut(client->clients);
+		all->is_cut = true;
+		send_delayed_error(TAILQ_FIRST(&all->list)->client);
 	}
+	throttle = lock(client->clients);
 	delayed->failure = failures_count(&throttle->failures, &client->peer);
-	TAILQ_INSERT_TAIL(&throttle->delayed, delayed, node);
-	throttle->delayed_count++;
 	unlock(throttle);
+	TAILQ_INSERT_TAIL(&all->list, delayed, node);
+	all->count++;
 	client->login->delayed = delayed;
-	if (is_full && !was_cut)
-		say_cut(client->clients);
 }
 
 void throttle_refuse(struct client *client, const struct err *err)
 {
-	struct clients *clients = client->clients;
-	usec_t delay = clients->config->auth_failure_delay;
+	usec_t delay = client->clients->config->auth_failure_delay;
 	struct delayed_login *delayed = delay > 0 ? calloc(1, sizeof(*delayed)) : NULL;
 
 	if (!delayed) {
@@ -661,24 +579,10 @@ void throttle_refuse(struct client *client, const struct err *err)
 	delayed->client = client;
 	delayed->err = *err;
 	enlist(delayed);
-	answer_early(clients);
 	auth_server_free(&client->login->auth); /* frees secrets early */
 	client_release_admission(client);
 	client_enter(client, CLIENT_DELAYED);
 	set_timer(client, delay);
 	if (!stream_want(&client->stream, WANT_END))
 		client_close(client, CLOSE_NOT_WATCHED);
-}
-
-/* ---- of one loop ---- */
-
-void throttle_join(struct clients *clients)
-{
-	TAILQ_INIT(&clients->throttled.early);
-	clients->throttled.letter.open = on_early;
-}
-
-void throttle_leave(struct clients *clients)
-{
-	loop_take_back(clients->with.loop, &clients->throttled.letter);
 }

@@ -30,36 +30,24 @@ struct auth_cache {
 	size_t size; /* bytes of all answers */
 };
 
-struct auth_answer {
-	UT_hash_handle hh; /* in the table, while it is cached */
-	TAILQ_ENTRY(auth_answer) node;
-	bool is_kept; /* in the cache */
-	usec_t until; /* valid if is_kept: when it is dropped */
-	struct refs refs;
-	char *name;   /* NULL: there is no such user */
-	char *secret; /* NULL: the user has none */
-	size_t key_count;
-	char key[];
-};
-
-bool auth_lookup_key_make(struct auth_lookup_key *key, const struct question *question)
+bool auth_lookup_key_make(struct auth_lookup_key *key, struct database *database,
+                          const char *auth_user, const char *query, const char *user)
 {
-	size_t query_at, user_at;
+	struct bytes rest;
+	const char *name;
 
-	*key = (struct auth_lookup_key){ 0 };
-	buf_add_cstr(&key->text, question->database->name);
-	buf_add_cstr(&key->text, question->auth_user);
-	query_at = key->text.count;
-	buf_add_cstr(&key->text, question->query);
-	user_at = key->text.count;
-	buf_add_cstr(&key->text, question->user);
+	*key = (struct auth_lookup_key){ .database = database };
+	buf_add_cstr(&key->text, database->name);
+	buf_add_cstr(&key->text, auth_user);
+	buf_add_cstr(&key->text, query);
+	buf_add_cstr(&key->text, user);
 	if (!buf_ok(&key->text)) {
 		auth_lookup_key_done(key);
 		return false;
 	}
-	key->query = key->text.at + query_at;
-	key->user = key->text.at + user_at;
-	return true;
+	rest = buf_bytes(&key->text);
+	return bytes_take_text(&rest, &name) && bytes_take_text(&rest, &key->auth_user) &&
+	       bytes_take_text(&rest, &key->query) && bytes_take_text(&rest, &key->user);
 }
 
 void auth_lookup_key_done(struct auth_lookup_key *key)
@@ -95,23 +83,9 @@ struct auth_answer *auth_answer_new(const struct auth_lookup_key *key, const cha
 	return answer;
 }
 
-const char *auth_answer_name(const struct auth_answer *answer) { return answer->name; }
-
-const char *auth_answer_secret(const struct auth_answer *answer) { return answer->secret; }
-
-bool auth_answer_is_for(const struct auth_answer *answer, const struct question *question)
+bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_lookup_key *key)
 {
-	struct bytes rest = bytes_of(answer->key, answer->key_count);
-	const char *const texts[] = { question->database->name, question->auth_user,
-		                      question->query, question->user };
-
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		const char *text;
-
-		if (!bytes_take_text(&rest, &text) || strcmp(text, texts[i]) != 0)
-			return false;
-	}
-	return true;
+	return bytes_equal(bytes_of(answer->key, answer->key_count), buf_bytes(&key->text));
 }
 
 /* ---- cache ---- */

@@ -15,37 +15,37 @@
 #define AUTH_CACHE_MAX 10000
 #define AUTH_CACHE_SIZE_MAX ((size_t)32 * 1024 * 1024)
 
-/* What is asked for. The texts are borrowed. */
-struct question {
-	struct database *database; /* runs the query */
-	const char *auth_user;
-	const char *query;
-	const char *user;
+/* The answer to a question. Immutable but for its place in the cache; reference-counted. */
+struct auth_answer {
+	UT_hash_handle hh; /* in the table, while it is cached */
+	TAILQ_ENTRY(auth_answer) node;
+	bool is_kept; /* in the cache */
+	usec_t until; /* valid if is_kept: when it is dropped */
+	struct refs refs;
+	char *name;   /* NULL: there is no such user */
+	char *secret; /* NULL: the user has none */
+	size_t key_count;
+	char key[];
 };
-
-/* The answer to a question. Immutable; reference-counted. */
-struct auth_answer;
 
 struct auth_answer *auth_answer_hold(struct auth_answer *answer);
 
 /* The last one wipes and frees it. Sets *answer to NULL; it may be NULL. */
 void auth_answer_release(struct auth_answer **answer);
 
-/* The user's name as the query returned it. NULL: there is no such user. */
-const char *auth_answer_name(const struct auth_answer *answer);
-const char *auth_answer_secret(const struct auth_answer *answer); /* NULL: the user has none */
-
-bool auth_answer_is_for(const struct auth_answer *answer, const struct question *question);
-
 /* A question as one byte string: database, auth_user, query and user, each with a zero. Owns it. */
 struct auth_lookup_key {
 	struct buf text;
-	const char *query, *user; /* point into `text` */
+	struct database *database;            /* runs the query; borrowed */
+	const char *auth_user, *query, *user; /* in `text` */
 };
 
 /* false: no memory, and the key is empty. */
-bool auth_lookup_key_make(struct auth_lookup_key *key, const struct question *question);
+bool auth_lookup_key_make(struct auth_lookup_key *key, struct database *database,
+                          const char *auth_user, const char *query, const char *user);
 void auth_lookup_key_done(struct auth_lookup_key *key);
+
+bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_lookup_key *key);
 
 /*
  * name NULL: there is no such user. secret NULL: the user has none. Returns one reference,

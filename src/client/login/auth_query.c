@@ -411,11 +411,10 @@ static struct auth_lookup *auth_lookup_new(struct auth_lookups *lookups,
 }
 
 /* Waits for a server, or runs the query at once. false: *err is the error for the client. */
-static bool begin_lookup(struct auth_lookup *lookup, const struct question *question,
-                         struct err *err)
+static bool begin_lookup(struct auth_lookup *lookup, struct err *err)
 {
 	struct auth_lookups *lookups = lookup->lookups;
-	struct pool *pool = pools_lookup_pool(question->database, question->auth_user);
+	struct pool *pool = pools_lookup_pool(lookup->key.database, lookup->key.auth_user);
 	struct err why;
 
 	if (!pool)
@@ -441,11 +440,11 @@ static bool begin_lookup(struct auth_lookup *lookup, const struct question *ques
 }
 
 /*
- * Joins a running query, or begins one. Owns the key from now on. The texts of the question are
- * copied; only its database is kept by pointer. false: *err is the error for the client.
+ * Joins a running query, or begins one. Owns the key from now on. false: *err is the error for the
+ * client.
  */
 static bool await_answer(struct auth_query *auth_query, struct auth_lookup_key *key,
-                         const struct question *question, struct err *err)
+                         struct err *err)
 {
 	struct auth_lookups *lookups = auth_query->client->clients->lookups;
 	struct auth_lookup *lookup;
@@ -458,7 +457,7 @@ static bool await_answer(struct auth_query *auth_query, struct auth_lookup_key *
 		lookup = auth_lookup_new(lookups, key);
 		if (!lookup)
 			return err_set(err, ERR_MEMORY, "out of memory");
-		if (!begin_lookup(lookup, question, err)) {
+		if (!begin_lookup(lookup, err)) {
 			auth_lookup_free(lookup);
 			return false;
 		}
@@ -603,19 +602,26 @@ static const struct config_database *auth_query_entry_of(const struct client *cl
 	           : config_database_of(client->clients->config, client->login->database);
 }
 
-static enum asking make_question(struct client *client, struct question *question)
+/* ASKING_YES: the caller owns the key. */
+static enum asking make_question(struct client *client, struct auth_lookup_key *key)
 {
 	const struct config *config = client->clients->config;
 	const struct config_database *entry = auth_query_entry_of(client);
+	const char *auth_user = config_auth_user(config, entry);
+	const char *query = config_auth_query(config, entry);
+	struct database *database;
+	enum asking asking;
 
 	if (!entry && !admit_is_console(client))
 		return ASKING_NOBODY; /* do not reveal that there is no such database */
-	question->auth_user = config_auth_user(config, entry);
-	question->query = config_auth_query(config, entry);
-	question->user = auth_query_claimed(client);
-	if (!question->auth_user || !question->query)
+	if (!auth_user || !query)
 		return ASKING_NOBODY;
-	return find_auth_database(client, entry, &question->database);
+	asking = find_auth_database(client, entry, &database);
+	if (asking != ASKING_YES ||
+	    auth_lookup_key_make(key, database, auth_user, query, auth_query_claimed(client)))
+		return asking;
+	client_refuse_for(client, CLOSE_MEMORY);
+	return ASKING_OVER;
 }
 
 /* ---- answer ---- */
@@ -626,10 +632,8 @@ static bool rename_user(struct client *client, const char *name)
 	struct client_login *login = client->login;
 	char *copy = strdup(name);
 
-	if (!copy) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return false;
-	}
+	if (!copy)
+		return client_refuse_for(client, CLOSE_MEMORY);
 	free(login->user);
 	login->user = copy;
 	return !admit_is_console(client) || admit_console_role(client);
@@ -649,7 +653,7 @@ static bool is_reserved(const struct auth_query *auth_query, const char *name)
 static bool adopt(struct auth_query *auth_query)
 {
 	struct client *client = auth_query->client;
-	const char *name = auth_answer_name(auth_query->answer);
+	const char *name = auth_query->answer->name;
 
 	if (!name || strcmp(name, client->login->user) == 0)
 		return true;
@@ -700,26 +704,27 @@ static struct auth_query *auth_query_of(struct client *client)
 	return auth_query;
 }
 
-static enum auth_query_result ask_for(struct client *client, const struct question *question)
+/* Owns the key. */
+static enum auth_query_result ask_for(struct client *client, struct auth_lookup_key *key)
 {
 	struct auth_query *auth_query = auth_query_of(client);
 	struct auth_lookups *lookups = client->clients->lookups;
-	struct auth_lookup_key key;
 	struct err err;
 
-	if (!auth_query || !auth_lookup_key_make(&key, question)) {
+	if (!auth_query) {
+		auth_lookup_key_done(key);
 		client_refuse_for(client, CLOSE_MEMORY);
 		return AUTH_QUERY_OVER;
 	}
 	auth_answer_release(&auth_query->answer);
 	auth_query->is_refused = false;
-	auth_query->answer = auth_cache_find(&lookups->answers, &key);
+	auth_query->answer = auth_cache_find(&lookups->answers, key);
 	auth_query->is_kept = auth_query->answer != NULL;
 	if (auth_query->is_kept) {
-		auth_lookup_key_done(&key);
+		auth_lookup_key_done(key);
 		return adopt(auth_query) ? AUTH_QUERY_RENAMED : AUTH_QUERY_OVER;
 	}
-	if (await_answer(auth_query, &key, question, &err))
+	if (await_answer(auth_query, key, &err))
 		return AUTH_QUERY_LOOKING;
 	client_fatal(client, &err);
 	return AUTH_QUERY_OVER;
@@ -729,13 +734,13 @@ enum auth_query_result auth_query_find(struct client *client, struct secret *sec
 {
 	const struct user *user = users_find(client->clients->users, client->login->user);
 	const struct auth_query *auth_query = client->login->auth_query;
-	struct question question;
+	struct auth_lookup_key key;
 
 	if (user) {
 		*secret = user->secret;
 		return AUTH_QUERY_FOUND;
 	}
-	switch (make_question(client, &question)) {
+	switch (make_question(client, &key)) {
 	case ASKING_NOBODY:
 		return AUTH_QUERY_UNKNOWN;
 	case ASKING_OVER:
@@ -743,12 +748,12 @@ enum auth_query_result auth_query_find(struct client *client, struct secret *sec
 	case ASKING_YES:
 		break;
 	}
-	if (!auth_query || !auth_query->answer ||
-	    !auth_answer_is_for(auth_query->answer, &question))
-		return ask_for(client, &question);
-	if (auth_query->is_refused || !auth_answer_name(auth_query->answer))
+	if (!auth_query || !auth_query->answer || !auth_answer_is_for(auth_query->answer, &key))
+		return ask_for(client, &key);
+	auth_lookup_key_done(&key);
+	if (auth_query->is_refused || !auth_query->answer->name)
 		return AUTH_QUERY_UNKNOWN;
-	*secret = users_secret_of(auth_answer_secret(auth_query->answer));
+	*secret = users_secret_of(auth_query->answer->secret);
 	return AUTH_QUERY_FOUND;
 }
 
@@ -760,7 +765,8 @@ bool auth_query_holds(struct client *client)
 	const struct auth_query *auth_query = login->auth_query;
 	const struct clients *clients = client->clients;
 	const struct user *user = users_find(clients->users, login->user);
-	struct question question;
+	struct auth_lookup_key key;
+	bool is_for;
 
 	if (auth_methods[login_config(client)->auth_type].takes_anybody || login->outside)
 		return true;
@@ -768,8 +774,11 @@ bool auth_query_holds(struct client *client)
 		return user && auth_server_is_by(login->auth, &user->secret);
 	if (login->generation == clients->generation)
 		return true;
-	return !user && make_question(client, &question) == ASKING_YES &&
-	       auth_answer_is_for(auth_query->answer, &question);
+	if (user || make_question(client, &key) != ASKING_YES)
+		return false;
+	is_for = auth_answer_is_for(auth_query->answer, &key);
+	auth_lookup_key_done(&key);
+	return is_for;
 }
 
 void auth_query_failed(struct client *client)

@@ -340,8 +340,7 @@ static bool check_names(struct client *client)
 		return false;
 	if (strlen(login->user) > CONFIG_USER_NAME_MAX) {
 		log_info(&client->log, "login failed: db=%s user=%s", login->database, login->user);
-		client_refuse_for(client, CLOSE_LONG_USER);
-		return false;
+		return client_refuse_for(client, CLOSE_LONG_USER);
 	}
 	return !admit_is_console(client) || admit_console_role(client);
 }
@@ -441,11 +440,9 @@ static bool check_proof(struct client *client)
 		throttle_refuse(client, &err);
 		return false;
 	}
-	if (!is_still_asked(client)) {
-		client_refuse(client, ERR_NOT_ALLOWED,
-		              "the rules of logins have changed meanwhile, try again");
-		return false;
-	}
+	if (!is_still_asked(client))
+		return client_refuse(client, ERR_NOT_ALLOWED,
+		                     "the rules of logins have changed meanwhile, try again");
 	return true;
 }
 
@@ -700,10 +697,8 @@ bool authentication_input(struct client *client, struct bytes in)
 		struct frame frame;
 		enum wire_result result = frame_peek(in, PROOF_MESSAGE_MAX, &frame);
 
-		if (result == WIRE_BAD) {
-			client_refuse_for(client, CLOSE_BAD_HEADER);
-			return false;
-		}
+		if (result == WIRE_BAD)
+			return client_refuse_for(client, CLOSE_BAD_HEADER);
 		/*
 		 * Another message is refused by its type, without waiting for its end: its length
 		 * may be garbage.
@@ -719,10 +714,8 @@ bool authentication_input(struct client *client, struct bytes in)
 	}
 	if (client_is_over(client))
 		return false;
-	if (!stream_keep(&client->stream, in)) {
-		client_close(client, CLOSE_MEMORY);
-		return false;
-	}
+	if (!stream_keep(&client->stream, in))
+		return client_close(client, CLOSE_MEMORY);
 	if (client->state == CLIENT_AUTHENTICATION)
 		return true;
 	client_judge_kept(client);

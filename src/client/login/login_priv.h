@@ -60,10 +60,6 @@ void throttle_refuse(struct client *client, const struct err *err);
 /* Ends the delay, when the client got its error or is closed. No effect without a delay. */
 void throttle_drop(struct client *client);
 
-/* At the beginning and at the end of all clients of a loop. */
-void throttle_join(struct clients *clients);
-void throttle_leave(struct clients *clients);
-
 /* ---- admit.c ---- */
 
 /* Counts the client for max_client_conn, unless it asked for the console. false: it was refused. */

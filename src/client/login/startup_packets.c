@@ -223,8 +223,7 @@ static bool secure(struct client *client, struct bytes early)
 	if (stream_secure(&client->stream, tls_of(client), NULL, early, &err))
 		return false;
 	err_reason(&err, CLOSE_CLIENT_TLS);
-	client_close_err(client, &err);
-	return false;
+	return client_close_err(client, &err);
 }
 
 /*
@@ -235,15 +234,11 @@ static bool tls_asked(struct client *client, bool has_more)
 {
 	struct client_login *login = client->login;
 
-	if (has_more) {
-		client_refuse_with(client, CLOSE_EARLY_DATA,
-		                   "received unencrypted data after SSL request");
-		return false;
-	}
-	if (login->was_tls_answered || stream_is_encrypted(&client->stream)) {
-		client_close(client, CLOSE_ENCRYPTION_TWICE);
-		return false;
-	}
+	if (has_more)
+		return client_refuse_with(client, CLOSE_EARLY_DATA,
+		                          "received unencrypted data after SSL request");
+	if (login->was_tls_answered || stream_is_encrypted(&client->stream))
+		return client_close(client, CLOSE_ENCRYPTION_TWICE);
 	login->was_tls_answered = true;
 	if (!may_encrypt(client))
 		return client_send(client, bytes_of("N", 1));
@@ -515,15 +510,11 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 	struct err err;
 
 	client->login->minor = minor;
-	if (tls_is_missing(client)) {
-		client_refuse_for(client, CLOSE_TLS_REQUIRED);
-		return false;
-	}
+	if (tls_is_missing(client))
+		return client_refuse_for(client, CLOSE_TLS_REQUIRED);
 	buf_reserve(&client->login->parameters, packet.count); /* one allocation instead of many */
-	if (!take_pairs(client, packet, &err)) {
-		client_fatal(client, &err);
-		return false;
-	}
+	if (!take_pairs(client, packet, &err))
+		return client_fatal(client, &err);
 	authentication_begin(client);
 	return !client_is_over(client);
 }
@@ -531,15 +522,12 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 /* Refuses GSSAPI encryption: answers 'N'. */
 static bool refuse_gss(struct client *client, bool has_more)
 {
-	if (has_more) {
-		client_refuse_with(client, CLOSE_EARLY_DATA,
-		                   "received unencrypted data after GSSAPI encryption request");
-		return false;
-	}
-	if (client->login->was_gss_refused) {
-		client_close(client, CLOSE_ENCRYPTION_TWICE);
-		return false;
-	}
+	if (has_more)
+		return client_refuse_with(
+		    client, CLOSE_EARLY_DATA,
+		    "received unencrypted data after GSSAPI encryption request");
+	if (client->login->was_gss_refused)
+		return client_close(client, CLOSE_ENCRYPTION_TWICE);
 	client->login->was_gss_refused = true;
 	return client_send(client, bytes_of("N", 1));
 }
@@ -553,15 +541,13 @@ static bool refuse_packet(struct client *client, const struct startup *startup, 
 		client_close(client, CLOSE_CLIENT_QUIT); /* it has changed its mind */
 		return false;
 	}
-	if (startup->kind == STARTUP_TOO_LONG) {
-		client_refuse(client, ERR_PROTOCOL,
-		              "startup packet of %u bytes is too long: at most %d are accepted",
-		              startup->length, STARTUP_MAX);
-		return false;
-	}
+	if (startup->kind == STARTUP_TOO_LONG)
+		return client_refuse(
+		    client, ERR_PROTOCOL,
+		    "startup packet of %u bytes is too long: at most %d are accepted",
+		    startup->length, STARTUP_MAX);
 	text_hex(hex, in.at, in.count < HEX_MAX ? in.count : HEX_MAX);
-	client_refuse_with(client, CLOSE_BAD_HEADER, "bad packet header: '%s'", hex);
-	return false;
+	return client_refuse_with(client, CLOSE_BAD_HEADER, "bad packet header: '%s'", hex);
 }
 
 /* Handles a complete packet at the front of `in`. */
@@ -579,8 +565,7 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 		cancel_request_begin(client, startup_cancel_key(packet));
 		return false;
 	case STARTUP_VERSION_2:
-		client_refuse_for(client, CLOSE_PROTOCOL_V2);
-		return false;
+		return client_refuse_for(client, CLOSE_PROTOCOL_V2);
 	case STARTUP_VERSION_3:
 		return !startup_goes(client, packet) &&
 		       take_startup(client, packet, startup->minor);
@@ -598,8 +583,7 @@ static bool judge_packet(struct client *client, struct bytes *in)
 	case WIRE_BAD:
 		if (startup.kind != STARTUP_CANCEL)
 			return refuse_packet(client, &startup, *in);
-		client_close(client, CLOSE_CANCEL_BAD);
-		return false;
+		return client_close(client, CLOSE_CANCEL_BAD);
 	case WIRE_OK:
 		if (startup.kind == STARTUP_TLS_HELLO && !tls_hello(client, *in))
 			return false;
@@ -629,10 +613,8 @@ bool startup_input(struct client *client, struct bytes in)
 
 	if (result == WIRE_BAD || (result == WIRE_OK && !judge_packet(client, &in)))
 		return false;
-	if (!stream_keep(&client->stream, in)) {
-		client_close(client, CLOSE_MEMORY);
-		return false;
-	}
+	if (!stream_keep(&client->stream, in))
+		return client_close(client, CLOSE_MEMORY);
 	if (client->state != CLIENT_STARTUP)
 		client_judge_kept(client);
 	return client->stream.want == WANT_INPUT && client->state != CLIENT_CLOSED;

@@ -161,7 +161,7 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 {
 	const char *notice = client->clients->config->login_notify_message;
 	struct pool *pool = client->borrower.pool;
-	usec_t now = loop_now(client->clients->with.loop);
+	usec_t now = client_now(client);
 
 	if (!give_key(client))
 		return;
@@ -404,13 +404,11 @@ bool console_input(struct client *client, struct bytes in)
 		struct frame frame;
 		enum wire_result result = frame_peek(in, CONSOLE_MESSAGE_MAX, &frame);
 
-		if (result == WIRE_BAD) {
-			client_refuse_for(client, CLOSE_BAD_HEADER);
-			return false;
-		}
+		if (result == WIRE_BAD)
+			return client_refuse_for(client, CLOSE_BAD_HEADER);
 		if (result == WIRE_MORE || in.count < frame.length)
 			break;
-		client->request_at = loop_now(client->clients->with.loop);
+		client->request_at = client_now(client);
 		client->is_busy = true;
 		if (door->message(client->console, frame.type, frame_body(in, &frame))) {
 			client->is_busy = false;
@@ -420,10 +418,8 @@ bool console_input(struct client *client, struct bytes in)
 			return false;
 		in = bytes_skip(in, frame.length);
 	}
-	if (!stream_keep(&client->stream, in)) {
-		client_close(client, CLOSE_MEMORY);
-		return false;
-	}
+	if (!stream_keep(&client->stream, in))
+		return client_close(client, CLOSE_MEMORY);
 	return stream_want(&client->stream, client->is_busy ? WANT_END : WANT_INPUT) &&
 	       !client->is_busy;
 }

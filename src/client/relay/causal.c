@@ -132,8 +132,6 @@ void course_note(struct course *course, const struct frame *frame, struct bytes 
 #define PAUSE_MIN USEC_PER_MS
 #define PAUSE_MAX (16 * USEC_PER_MS)
 
-static usec_t now_of(const struct client *client) { return loop_now(client->clients->with.loop); }
-
 static bool is_on_standby(const struct client *client)
 {
 	return client->borrower.pool->purpose == POOL_FOR_READS;
@@ -220,9 +218,7 @@ static void pause_reading(struct client *client, usec_t waited)
 
 	while (pause < PAUSE_MAX && pause * 2 <= waited)
 		pause *= 2;
-	timer_set(&client->timer,
-	          loop_timer_queue(client->clients->with.loop, pause, on_pause_over),
-	          now_of(client));
+	client_arm(client, pause, on_pause_over, client_now(client));
 }
 
 bool causal_suits(const struct borrower *borrower, const struct server *server)
@@ -251,13 +247,11 @@ static bool has_replayed(struct client *client)
 
 bool causal_is_caught_up(struct client *client)
 {
-	if (!client->causal) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return false;
-	}
+	if (!client->causal)
+		return client_refuse_for(client, CLOSE_MEMORY);
 	if (!client_rules(client)->is_causal || !is_on_standby(client))
 		return true;
-	client->causal->began_at = now_of(client);
+	client->causal->began_at = client_now(client);
 	if (has_replayed(client))
 		return true;
 	client_enter(client, CLIENT_CATCHING_UP);
@@ -270,7 +264,7 @@ static bool catch_up(struct client *client)
 {
 	struct pool *pool = client->borrower.pool;
 	struct server *server = client->borrower.server;
-	usec_t waited = now_of(client) - server->lease.lent_at;
+	usec_t waited = client_now(client) - server->lease.lent_at;
 	bool is_there = has_replayed(client), may_wait = !client->causal->seen_on;
 
 	if (!is_there && may_wait && waited < client->clients->config->causal_reads_wait &&
@@ -278,7 +272,7 @@ static bool catch_up(struct client *client)
 		pause_reading(client, waited);
 		return false;
 	}
-	client->causal->began_at = now_of(client);
+	client->causal->began_at = client_now(client);
 	pool->reads.wait_count++;
 	pool->reads.wait_time += (uint64_t)waited;
 	if (!is_there)

@@ -336,7 +336,7 @@ static void begin_query(struct client *client, struct server *server, const stru
 		relay_begin_batch(client);
 		relay_begin_query(client, client->request_at);
 	} else if (!server->lease.request_at) {
-		relay_begin_query(client, loop_now(client->clients->with.loop));
+		relay_begin_query(client, client_now(client));
 	}
 }
 

@@ -43,18 +43,6 @@ static const struct {
 	MESSAGE_FIXED(CLOSE_SIZE) statement;
 } ending = { MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "P"), MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "S") };
 
-struct late_begin {
-	/* of the last Execute: owned by the ledger once that is noted */
-	struct ledger_change change;
-	struct clients *clients;
-	struct server *server; /* valid once the ledger owns the change */
-	usec_t answered_at;
-	struct sql_block block;
-	bool has_failed; /* the statement after it was refused here */
-	uint16_t size;
-	char texts[REPLAY_OPENING_MAX]; /* a longer BEGIN is sent without delay */
-};
-
 /* CommandComplete and ReadyForQuery. */
 #define ANSWER_TYPE(tag)                             \
 	const struct {                               \
@@ -75,18 +63,6 @@ static const struct bytes answers[] = {
 	[SQL_BLOCK_ROLLBACK] = ANSWER("ROLLBACK", 'I'),
 };
 
-const struct sql_block *late_begin_block(const struct client *client)
-{
-	return &client->late->block;
-}
-
-struct bytes late_begin_texts(const struct client *client)
-{
-	return bytes_of(client->late->texts, client->late->size);
-}
-
-size_t late_begin_size(void) { return sizeof(struct late_begin); }
-
 static bool answer(struct client *client, enum sql_block_kind kind)
 {
 	return client_send(client, answers[kind]);
@@ -106,7 +82,6 @@ static void on_transaction_due(struct timer *timer)
 
 void late_begin_arm(struct client *client)
 {
-	struct loop *loop = client->clients->with.loop;
 	usec_t since = client->late->answered_at, idle, whole;
 	struct config_times times;
 
@@ -114,10 +89,9 @@ void late_begin_arm(struct client *client)
 	idle = times.idle_transaction;
 	whole = times.transaction;
 	if (whole && (!idle || client->xact_at + whole < since + idle))
-		timer_set(&client->timer, loop_timer_queue(loop, whole, on_transaction_due),
-		          client->xact_at);
+		client_arm(client, whole, on_transaction_due, client->xact_at);
 	else if (idle)
-		timer_set(&client->timer, loop_timer_queue(loop, idle, on_idle_due), since);
+		client_arm(client, idle, on_idle_due, since);
 	else
 		timer_clear(&client->timer);
 }
@@ -325,7 +299,7 @@ bool late_begin_send(struct client *client, char type, struct batch *batch)
 void late_begin_fail(struct client *client)
 {
 	client->late->has_failed = true;
-	client->late->answered_at = loop_now(client->clients->with.loop);
+	client->late->answered_at = client_now(client);
 	if (client->state != CLIENT_LATE)
 		client_enter(client, CLIENT_LATE);
 	late_begin_arm(client);

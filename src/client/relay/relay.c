@@ -31,15 +31,13 @@
  * returned at the end of each transaction, as soon as neither side owes the other anything.
  */
 
-static usec_t now_of(const struct client *client) { return loop_now(client->clients->with.loop); }
-
 void relay_begin_batch(struct client *client)
 {
 	struct stats *stats = &client->borrower.pool->stats;
 
 	if (client->request_at)
 		return;
-	client->request_at = now_of(client);
+	client->request_at = client_now(client);
 	client->borrower.waited = 0;
 	client->resent = 0;
 	stats->query_count++;
@@ -85,7 +83,7 @@ static inline void note_times(struct client *client, bool ends_xact, usec_t now)
 
 void relay_end_batch(struct client *client, char status)
 {
-	usec_t now = now_of(client), since = client->request_at;
+	usec_t now = client_now(client), since = client->request_at;
 	bool ends_xact = status == 'I' && client->xact_at;
 
 	note_times(client, ends_xact, now);
@@ -519,10 +517,8 @@ bool relay_input(struct client *client, struct bytes in)
 		resend_begin(client, &resend);
 	batch_begin(&batch);
 	if (client->late && client->state == CLIENT_ACTIVE &&
-	    !late_begin_send(client, in.at[0], &batch)) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return false;
-	}
+	    !late_begin_send(client, in.at[0], &batch))
+		return client_refuse_for(client, CLOSE_MEMORY);
 	judgement = judge_and_send(client, &in, &batch);
 	if (judgement == JUDGE_END)
 		return false;
@@ -541,13 +537,10 @@ bool relay_input(struct client *client, struct bytes in)
 	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
 		client->borrower.has_quit = true;
-		client_close(client, CLOSE_CLIENT_QUIT);
-		return false;
+		return client_close(client, CLOSE_CLIENT_QUIT);
 	}
-	if (!stream_keep(&client->stream, in)) {
-		client_close(client, CLOSE_MEMORY);
-		return false;
-	}
+	if (!stream_keep(&client->stream, in))
+		return client_close(client, CLOSE_MEMORY);
 	if (client->state != CLIENT_ACTIVE)
 		return (client->state == CLIENT_IDLE || client->state == CLIENT_LATE) &&
 		       may_read_without(client);

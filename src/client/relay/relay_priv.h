@@ -152,8 +152,18 @@ bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, c
 
 /* ---- late_begin.c: BEGIN is answered here, and sent ahead of what comes behind it ---- */
 
-/* Size of one struct late_begin (clients.late_slab). */
-size_t late_begin_size(void);
+struct late_begin {
+	/* of the last Execute: owned by the ledger once that is noted */
+	struct ledger_change change;
+	struct clients *clients;
+	struct server *server; /* valid once the ledger owns the change */
+	usec_t answered_at;
+	struct sql_block block;         /* what it says, and SET TRANSACTION behind it */
+	bool has_failed;                /* the statement after it was refused here */
+	uint16_t size;                  /* of `texts` */
+	char texts[REPLAY_OPENING_MAX]; /* each with its zero; a longer BEGIN is sent without delay
+	                                 */
+};
 
 /*
  * Handles a Query of a client in CLIENT_IDLE or CLIENT_LATE. JUDGE_SEND: a server is needed.
@@ -170,12 +180,6 @@ bool late_begin_send(struct client *client, char type, struct batch *batch);
 
 /* The first statement after BEGIN was refused here. Only in CLIENT_LATE. */
 void late_begin_fail(struct client *client);
-
-/* What the late BEGIN says, and SET TRANSACTION behind it. Only if client->late. */
-const struct sql_block *late_begin_block(const struct client *client);
-
-/* Its texts, each with its zero: REPLAY_OPENING_MAX bytes at most. Only if client->late. */
-struct bytes late_begin_texts(const struct client *client);
 
 /*
  * A BEGIN that a lost server has answered becomes late, and so does the SET LOCAL behind it:
@@ -339,25 +343,5 @@ void track_free(struct client *client);
 
 /* The digest of the first statement of the client's batch. 0: not tracked. */
 uint64_t track_batch_digest(const struct client *client);
-
-/*
- * Which statement a name of one client means: of portals, and of prepared statements that are not
- * followed (session mode). Bounded: of many names some are forgotten. A zeroed table owns nothing.
- */
-struct track_names {
-	struct track_name {
-		uint64_t hash;   /* of the name; 0: free */
-		uint64_t digest; /* of the statement */
-	} * at;
-	size_t capacity, count;
-};
-
-void track_names_done(struct track_names *names);
-
-/* Does nothing without memory. */
-void track_names_put(struct track_names *names, uint64_t hash, uint64_t digest);
-
-/* 0: not known. */
-uint64_t track_names_get(const struct track_names *names, uint64_t hash);
 
 #endif

@@ -69,10 +69,8 @@ static void take_opening(const struct client *client, struct resend *resend)
 	const struct server *server = client->borrower.server;
 
 	if (client->late) {
-		struct bytes texts = late_begin_texts(client);
-
-		memcpy(resend->late, texts.at, texts.count);
-		resend->opening = bytes_of(resend->late, texts.count);
+		memcpy(resend->late, client->late->texts, client->late->size);
+		resend->opening = bytes_of(resend->late, client->late->size);
 	} else if (server && server_has_only_begun(server)) {
 		resend->opening = replay_opening(&server->lease.replay);
 		resend->has_begun = true;
@@ -194,8 +192,8 @@ static void read_parse(struct reading *reading, struct bytes body)
 /* A Bind may call functions, so it must be executed. false: the batch cannot be sent again. */
 static bool read_bind(struct reading *reading, struct bytes body)
 {
+	const struct statement *statement;
 	struct object_names names;
-	const char *text;
 
 	if (reading->portal || fields_names('B', body, body.count, &names) != WIRE_OK)
 		return false;
@@ -204,8 +202,10 @@ static bool read_bind(struct reading *reading, struct bytes body)
 	reading->portal = names.portal;
 	reading->bound = reading->unnamed;
 	if (*names.statement) {
-		text = statements_text(reading->client, names.statement);
-		reading->bound = text ? bytes_text(text) : bytes_of(NULL, 0);
+		statement = statements_find(reading->client, names.statement);
+		reading->bound = bytes_of(NULL, 0);
+		if (statement)
+			reading->bound = bytes_text(statement_text(statement).at);
 	}
 	return true;
 }

@@ -108,7 +108,7 @@ static bool may_read(struct bytes text, unsigned int allowed)
 /* The first text of a transaction whose BEGIN is late. */
 static bool is_read_after_begin(const struct client *client, struct bytes text)
 {
-	const struct sql_block *begin = late_begin_block(client);
+	const struct sql_block *begin = &client->late->block;
 	struct sql_block block = sql_block_read(text);
 
 	if (block.kind == SQL_BLOCK_SET && block.access == SQL_ACCESS_READ_ONLY) {

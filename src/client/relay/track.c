@@ -24,69 +24,6 @@
 
 #include "../statements/statements_priv.h"
 
-/* ---- names ---- */
-
-#define FIRST_CAPACITY 8
-#define CAPACITY_MAX 2048 /* half of it is used */
-
-void track_names_done(struct track_names *names)
-{
-	free(names->at);
-	*names = (struct track_names){ 0 };
-}
-
-/* The entry with this hash, or the free one where it would be. */
-static struct track_name *seek(const struct track_names *names, uint64_t hash)
-{
-	size_t at = hash & (names->capacity - 1);
-
-	while (names->at[at].hash && names->at[at].hash != hash)
-		at = (at + 1) & (names->capacity - 1);
-	return &names->at[at];
-}
-
-static void grow(struct track_names *names)
-{
-	size_t capacity = names->capacity ? 2 * names->capacity : FIRST_CAPACITY;
-	struct track_names grown = { .at = calloc(capacity, sizeof(*grown.at)),
-		                     .capacity = capacity,
-		                     .count = names->count };
-
-	if (!grown.at)
-		return;
-	for (size_t i = 0; i < names->capacity; i++) {
-		if (names->at[i].hash)
-			*seek(&grown, names->at[i].hash) = names->at[i];
-	}
-	free(names->at);
-	*names = grown;
-}
-
-void track_names_put(struct track_names *names, uint64_t hash, uint64_t digest)
-{
-	struct track_name *name;
-
-	if (2 * names->count >= names->capacity && names->capacity < CAPACITY_MAX)
-		grow(names);
-	if (!names->capacity)
-		return;
-	name = seek(names, hash);
-	if (!name->hash && 2 * names->count >= names->capacity) {
-		/* No room: all begin again. Names in use come back with their next Parse. */
-		for (size_t i = 0; i < names->capacity; i++)
-			names->at[i] = (struct track_name){ 0 };
-		names->count = 0;
-		name = seek(names, hash);
-	}
-	names->count += !name->hash;
-	*name = (struct track_name){ hash, digest };
-}
-
-uint64_t track_names_get(const struct track_names *names, uint64_t hash)
-{
-	return names->capacity ? seek(names, hash)->digest : 0;
-}
-
 #define UNKNOWN_TEXT "(text not known)"
 #define FUNCTION_TEXT "(function call)"
 
@@ -109,7 +46,7 @@ struct track {
 	uint64_t first_digest;            /* the same without track_statements, */
 	usec_t first_at;                  /* but with [statements] */
 	struct track_use unnamed, portal; /* those without a name */
-	struct track_names names;
+	struct calls_names names;
 };
 
 static const struct hash_key *secret(const struct client *client)
@@ -189,7 +126,7 @@ void track_free(struct client *client)
 	if (!track)
 		return;
 	client->track = NULL;
-	track_names_done(&track->names);
+	calls_names_done(&track->names);
 	applications_leave(&client->clients->applications, &track->application);
 	params_release(client->clients->with.params, &track->params);
 	free(track);
@@ -227,7 +164,7 @@ enter(struct client *client, uint64_t digest, struct bytes text, bool has_text)
 	                                        .user = pool->role->name,
 	                                        .text = text,
 	                                        .has_text = has_text,
-	                                        .now = loop_now(client->clients->with.loop) });
+	                                        .now = client_now(client) });
 }
 
 /* The same, or one that is there without its text. sql: the text as the client sent it. */
@@ -346,7 +283,7 @@ static void note_call(struct client *client, enum ledger_kind kind,
 	call = server_note_call(client->borrower.server, kind);
 	if (call)
 		*call = (struct server_call){ .tag = tag_of(client, statement),
-			                      .sent_at = loop_now(client->clients->with.loop),
+			                      .sent_at = client_now(client),
 			                      .wait = take_wait(client, track, statement->digest),
 			                      .row_limit = row_limit };
 }
@@ -414,13 +351,13 @@ static void track_parse(struct client *client, const struct frame *frame, struct
 	if (!*name)
 		track->unnamed = use_of(client, what.digest, statement);
 	else if (!prepared)
-		track_names_put(&track->names, hash_of_name(client, 'S', name), what.digest);
+		calls_names_put(&track->names, hash_of_name(client, 'S', name), what.digest);
 	if (!statement)
 		return;
 	call = server_note_call(client->borrower.server, LEDGER_PARSE);
 	if (call)
 		*call = (struct server_call){ .tag = tag_of(client, statement),
-			                      .sent_at = loop_now(client->clients->with.loop),
+			                      .sent_at = client_now(client),
 			                      .is_parse = true };
 }
 
@@ -438,7 +375,7 @@ static struct track_use use_of_name(struct client *client, const char *name)
 		return use_of(client, what.digest, statement_for(client, what.digest, what.text));
 	}
 	return (struct track_use){
-		.digest = track_names_get(&track->names, hash_of_name(client, 'S', name)),
+		.digest = calls_names_get(&track->names, hash_of_name(client, 'S', name)),
 		.place.slot = CALLS_NOWHERE,
 	};
 }
@@ -456,7 +393,7 @@ static void track_bind(struct client *client, struct bytes body)
 	}
 	use = use_of_name(client, name);
 	if (*portal)
-		track_names_put(&track->names, hash_of_name(client, 'P', portal), use.digest);
+		calls_names_put(&track->names, hash_of_name(client, 'P', portal), use.digest);
 	else
 		track->portal = use;
 }
@@ -469,7 +406,7 @@ static struct track_use use_of_portal(const struct client *client, struct bytes 
 
 	if (!bytes_take_text(body, &portal) || !*portal)
 		return track->portal;
-	return use_of(client, track_names_get(&track->names, hash_of_name(client, 'P', portal)),
+	return use_of(client, calls_names_get(&track->names, hash_of_name(client, 'P', portal)),
 	              NULL);
 }
 
@@ -638,8 +575,7 @@ void track_answered(struct client *client, const struct frame *frame, struct byt
 	if (client->track->application)
 		calls_by(statement, client->track->application->hash,
 		         client->track->application->name);
-	calls_ended(statement,
-	            &(struct calls_result){ .now = loop_now(client->clients->with.loop) });
+	calls_ended(statement, &(struct calls_result){ .now = client_now(client) });
 }
 
 /*

@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "pgweir/base/text.h"
+#include "pgweir/client/calls.h"
 #include "pgweir/config/config.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql_digest.h"
 
 #include "features_priv.h"
 
-#define NAMES_MAX 200  /* prepared statements of a client that use a feature */
 #define TEXT_MAX 65536 /* bytes of a text that are looked at */
 
 /* Any bit of these makes a statement worth a note. */
@@ -26,25 +26,14 @@
 /* It makes a server like a new one, and is no feature that a client needs. */
 #define DISCARD_ALL ((unsigned int)(SQL_TOUCH_PARAMS | SQL_TOUCH_FORGET))
 
-/* A prepared statement that uses a feature. */
-struct name {
-	SLIST_ENTRY(name) next;
-	unsigned int touches;
-	char *example; /* NULL: no memory */
-	char text[];
-};
-
 struct audit_client {
 	/* of the pool, and of the application; the second is NULL if both are the row of the others
 	 */
 	struct audit_row *rows[2];
-	SLIST_HEAD(, name) names;
-	unsigned int name_count;
-	unsigned int unnamed_touches; /* of the unnamed statement */
-	char *unnamed_example;
-	unsigned int used; /* features, as bits of their places in the table */
-	bool stays;        /* it has used a feature with which the server stays */
-	bool is_needed;    /* it needs a server: counted in both rows */
+	struct calls_names names; /* what its prepared statements touch */
+	unsigned int used;        /* features, as bits of their places in the table */
+	bool stays;               /* it has used a feature with which the server stays */
+	bool is_needed;           /* it needs a server: counted in both rows */
 };
 
 /* ---- rows ---- */
@@ -206,7 +195,6 @@ static struct audit_client *attach(struct client *client)
 
 	if (!own)
 		return NULL;
-	SLIST_INIT(&own->names);
 	own->rows[0] = find_row(client, NULL);
 	/* The new row has a client before the next one may need its place. */
 	if (own->rows[0])
@@ -251,23 +239,6 @@ void audit_transaction(struct client *client)
 	set_needed(client->audit, client->xact_at || client->audit->stays);
 }
 
-static void drop_name(struct audit_client *own, const char *text)
-{
-	struct name *name;
-
-	SLIST_FOREACH(name, &own->names, next)
-	{
-		if (strcmp(name->text, text) == 0)
-			break;
-	}
-	if (!name)
-		return;
-	SLIST_REMOVE(&own->names, name, name, next);
-	own->name_count--;
-	free(name->example);
-	free(name);
-}
-
 void audit_leave(struct client *client)
 {
 	struct audit *audit = &client->clients->audit;
@@ -277,9 +248,7 @@ void audit_leave(struct client *client)
 		return;
 	set_needed(own, false);
 	drop_sessions(audit, own);
-	while (!SLIST_EMPTY(&own->names))
-		drop_name(own, SLIST_FIRST(&own->names)->text);
-	free(own->unnamed_example);
+	calls_names_done(&own->names);
 	free(own);
 	client->audit = NULL;
 }
@@ -306,33 +275,36 @@ static void use(struct audit_client *own, size_t feature)
 	own->stays |= (session_features[feature].touch & SQL_TOUCH_PINS) != 0;
 }
 
-static void count(struct audit_client *own, size_t feature, const char *example)
+static bool is_touched(size_t feature, unsigned int touches)
+{
+	if ((touches & DISCARD_ALL) == DISCARD_ALL)
+		touches &= ~DISCARD_ALL;
+	return session_features[feature].used && (touches & session_features[feature].touch);
+}
+
+/* The first statement that touches a feature is its example. */
+static void note_example(struct audit_client *own, unsigned int touches, struct bytes text,
+                         const char *by)
 {
 	struct audit_row *row = feature_row(own);
 
-	row->counts[feature]++;
-	if (!row->examples[feature] && example)
-		row->examples[feature] = strdup(example);
-	use(own, feature);
+	for (size_t i = 0; i < FEATURES; i++) {
+		if (is_touched(i, touches) && !row->examples[i])
+			row->examples[i] = example_of(text, by);
+	}
 }
 
 /* A statement that touches this is executed. */
-static void count_touched(struct audit_client *own, unsigned int touches, const char *example)
+static void count(struct audit_client *own, unsigned int touches)
 {
+	if ((touches & DISCARD_ALL) == DISCARD_ALL)
+		own->stays = false;
 	for (size_t i = 0; i < FEATURES; i++) {
-		if (session_features[i].used && (touches & session_features[i].touch))
-			count(own, i, example);
+		if (!is_touched(i, touches))
+			continue;
+		feature_row(own)->counts[i]++;
+		use(own, i);
 	}
-}
-
-/* The same of one that may be a DISCARD ALL. */
-static void count_all(struct client *client, unsigned int touches, const char *example)
-{
-	if ((touches & DISCARD_ALL) == DISCARD_ALL) {
-		touches &= ~DISCARD_ALL;
-		client->audit->stays = false;
-	}
-	count_touched(client->audit, touches, example);
 }
 
 /*
@@ -357,87 +329,46 @@ static unsigned int touches_of(const struct client *client, struct bytes text, c
 	return (touches | named) & FEATURES_OF_TEXT;
 }
 
-static void see_query(struct client *client, struct bytes text)
+static uint64_t hash_of_name(const struct client *client, const char *name)
 {
-	const char *by;
-	unsigned int touches = touches_of(client, text, &by);
-	char *example;
-
-	if (!touches)
-		return;
-	example = example_of(text, by);
-	count_all(client, touches, example);
-	free(example);
+	return hash_bytes(&client->clients->audit.secret, name, strlen(name)) | 1;
 }
 
-static void keep_name(struct audit_client *own, const char *text, unsigned int touches,
-                      char *example)
+static void see_parse(struct client *client, const char *name, unsigned int touches)
 {
-	struct name *name = NULL;
+	struct calls_names *names = &client->audit->names;
+	uint64_t hash = hash_of_name(client, name);
 
-	if (own->name_count < NAMES_MAX)
-		name = malloc(sizeof(*name) + strlen(text) + 1);
-	if (!name) {
-		free(example);
-		return;
-	}
-	name->touches = touches;
-	name->example = example;
-	memcpy(name->text, text, strlen(text) + 1);
-	SLIST_INSERT_HEAD(&own->names, name, next);
-	own->name_count++;
+	if (*name)
+		count(client->audit, SQL_TOUCH_EXECUTE);
+	if (touches || calls_names_get(names, hash))
+		calls_names_put(names, hash, touches);
 }
 
-static void see_parse(struct client *client, const char *name, struct bytes text)
+static void see_text(struct client *client, char type, const char *name, struct bytes text)
 {
-	struct audit_client *own = client->audit;
+	unsigned int touches;
 	const char *by;
-	unsigned int touches = touches_of(client, text, &by);
-	char *example;
 
-	example = touches || *name ? example_of(text, by) : NULL;
-	if (*name) {
-		count_touched(own, SQL_TOUCH_EXECUTE, example);
-		drop_name(own, name);
-		if (touches)
-			keep_name(own, name, touches, example);
-		else
-			free(example);
-		return;
-	}
-	free(own->unnamed_example);
-	own->unnamed_touches = touches;
-	own->unnamed_example = example;
+	if (text.count > TEXT_MAX)
+		text.count = TEXT_MAX;
+	touches = touches_of(client, text, &by);
+	note_example(client->audit, touches | (*name ? SQL_TOUCH_EXECUTE : 0u), text, by);
+	if (type == 'Q')
+		count(client->audit, touches);
+	else
+		see_parse(client, name, touches);
 }
 
 static void see_bind(struct client *client, struct bytes body)
 {
-	struct audit_client *own = client->audit;
-	const char *portal, *text;
-	const struct name *name;
+	const char *portal, *name;
+	uint64_t hash;
 
-	if (!bytes_take_text(&body, &portal) || !bytes_take_text(&body, &text))
+	if (!bytes_take_text(&body, &portal) || !bytes_take_text(&body, &name))
 		return;
-	if (!*text) {
-		count_all(client, own->unnamed_touches, own->unnamed_example);
-		return;
-	}
-	SLIST_FOREACH(name, &own->names, next)
-	{
-		if (strcmp(name->text, text) == 0)
-			count_all(client, name->touches, name->example);
-	}
-}
-
-static void see_close(struct client *client, struct bytes body)
-{
-	const char *name;
-
-	if (body.count && body.at[0] == 'S') {
-		body = bytes_skip(body, 1);
-		if (bytes_take_text(&body, &name) && *name)
-			drop_name(client->audit, name);
-	}
+	hash = hash_of_name(client, name);
+	count(client->audit, (unsigned int)calls_names_get(&client->audit->names, hash));
 }
 
 void audit_frame(struct client *client, const struct frame *frame, struct bytes in)
@@ -448,20 +379,12 @@ void audit_frame(struct client *client, const struct frame *frame, struct bytes 
 	if (client_rules(client)->mode != POOL_MODE_SESSION || client->replication ||
 	    (!client->audit && !attach(client)))
 		return;
-	if (fields_sql(frame, in, &name, &text)) {
-		if (text.count > TEXT_MAX)
-			text.count = TEXT_MAX;
-		if (frame->type == 'Q')
-			see_query(client, text);
-		else
-			see_parse(client, name, text);
-	} else if (frame->type == 'B') {
+	if (fields_sql(frame, in, &name, &text))
+		see_text(client, frame->type, name, text);
+	else if (frame->type == 'B')
 		see_bind(client, body);
-	} else if (frame->type == 'C') {
-		see_close(client, body);
-	} else if (frame->type == 'F') {
-		count_touched(client->audit, SQL_TOUCH_HIDDEN, NULL);
-	}
+	else if (frame->type == 'F')
+		count(client->audit, SQL_TOUCH_HIDDEN);
 	audit_transaction(client);
 }
 

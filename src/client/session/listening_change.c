@@ -211,6 +211,15 @@ static void take_item(void *context, const struct sql_item *item)
 	}
 }
 
+static void set_all_leaving(struct client_listening *listening, struct bytes channels,
+                            bool are_leaving)
+{
+	const char *name;
+
+	while (bytes_take_text(&channels, &name))
+		listening_set_leaving(&listening->listener, bytes_text(name), are_leaving);
+}
+
 /* What was unlistened has been committed, or may have been undone. */
 static void judge_unlisten(struct client_listening *listening)
 {
@@ -221,7 +230,6 @@ static void judge_unlisten(struct client_listening *listening)
 	    server->lease.watched.unlisten_count == unlisten->before + unlisten->count &&
 	    server->lease.error_count == unlisten->errors && server->lease.watched.ahead == 0;
 	enum server_end end = server_end_seen(server);
-	struct bytes names = buf_bytes(&unlisten->named);
 	const struct subscription *at = NULL;
 	const char *name;
 
@@ -229,8 +237,7 @@ static void judge_unlisten(struct client_listening *listening)
 	    (end == SERVER_END_COMMIT || (end == SERVER_END_NONE && server->wire.status == 'I'))) {
 		while (unlisten->is_all && (name = listening_next(&listening->listener, &at)))
 			listening_set_leaving(&listening->listener, bytes_text(name), true);
-		while (bytes_take_text(&names, &name))
-			listening_set_leaving(&listening->listener, bytes_text(name), true);
+		set_all_leaving(listening, buf_bytes(&unlisten->named), true);
 		listening->has_leaving = true;
 	}
 	forget_unlisten(unlisten);
@@ -337,51 +344,25 @@ void listening_sent(struct client *client) { client->listening->is_noted = false
 
 /* ---- the end of the transaction ---- */
 
-/* The channels that a server listens to, in order. The names are borrowed. */
-struct names {
-	const char **list;
-	size_t count;
-};
-
-static int by_name(const void *one, const void *other)
-{
-	return strcmp(*(const char *const *)one, *(const char *const *)other);
-}
-
-/* false: no memory. */
-static bool names_read(struct names *names, struct bytes channels)
-{
-	const char *name;
-	size_t count = 0;
-
-	for (size_t i = 0; i < channels.count; i++)
-		count += channels.at[i] == 0;
-	names->list = calloc(count + 1, sizeof(*names->list));
-	names->count = 0;
-	if (!names->list)
-		return false;
-	while (bytes_take_text(&channels, &name))
-		names->list[names->count++] = name;
-	qsort(names->list, names->count, sizeof(*names->list), by_name);
-	return true;
-}
-
-/* false: no memory. */
-static bool settle_channels(struct client_listening *listening, const struct names *names)
+/* channels: those that the server listens to. false: no memory. */
+static bool settle_channels(struct client_listening *listening, struct bytes channels)
 {
 	struct listener *listener = &listening->listener;
 	unsigned int count = listener->count;
 	struct bytes added = buf_bytes(&listening->added);
 	const char *name;
 
-	judge_unlisten(listening);
-	for (size_t i = 0; listening->has_leaving && i < names->count; i++)
-		listening_set_leaving(listener, bytes_text(names->list[i]), false);
+	set_all_leaving(listening, added, true);
+	set_all_leaving(listening, channels, false);
 	while (bytes_take_text(&added, &name)) {
-		if (!bsearch(&name, names->list, names->count, sizeof(*names->list), by_name))
+		if (listening_has(listener, bytes_text(name)) &&
+		    listening_is_leaving(listener, bytes_text(name)))
 			listening_remove(listener, bytes_text(name)); /* LISTEN was undone */
 	}
 	buf_free(&listening->added);
+	judge_unlisten(listening);
+	if (listening->has_leaving)
+		set_all_leaving(listening, channels, false);
 	return listener->count == count || listening_deliver_drop(listening);
 }
 
@@ -402,23 +383,17 @@ bool listening_is_hidden(const struct client *client, const struct facts *facts)
 
 bool listening_settle(struct client *client, const struct facts *facts)
 {
+	struct bytes channels = buf_bytes(&facts->channels);
 	struct server *server = client->borrower.server;
-	struct names names;
-	bool is_settled;
 
 	if (!(facts->parts & QUESTION_CHANNELS) || !client->listening)
 		return true;
 	if (facts->too_long & QUESTION_CHANNELS) /* it stays, and has what was added, too */
 		buf_free(&client->listening->added);
-	is_settled = names_read(&names, buf_bytes(&facts->channels)) &&
-	             settle_channels(client->listening, &names);
-	free(names.list);
-	if (!is_settled) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return false;
-	}
+	if (!settle_channels(client->listening, channels))
+		return client_refuse_for(client, CLOSE_MEMORY);
 	listening_deliver_leave(client->listening);
-	if (!names.count || session_listens(client))
+	if (!channels.count || session_listens(client))
 		return true;
 	client->listening->step = STEP_CLEAN;
 	server_set_dirty(server, true);
@@ -433,8 +408,10 @@ void listening_order_done(struct client *client)
 	client->clients->ops->on_settled(client);
 }
 
-bool listening_holds(struct client *client)
+bool listening_holds(struct borrower *borrower)
 {
+	struct client *client = client_of(borrower);
+
 	if (!client->listening || !(client->touched & LISTENING_HOLDS))
 		return false;
 	client->listening->is_withheld = true;
@@ -468,6 +445,6 @@ void listening_free(struct client *client)
 	listening_leave(&listening->listener);
 	forget_unlisten(&listening->unlisten);
 	buf_free(&listening->added);
-	unread_done(&listening->unread);
+	buf_free(&listening->unread);
 	free(listening);
 }

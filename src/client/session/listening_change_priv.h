@@ -72,10 +72,10 @@ const char *listening_next_channel(const struct client *client, const struct sub
  * A notification of the lent server. false: forward it. true: it is not forwarded; what was added
  * to `instead` is.
  */
-bool listening_takes(struct client *client, struct bytes body, struct buf *instead);
+bool listening_takes(struct borrower *borrower, struct bytes frame, struct buf *instead);
 
 /* Whether the ReadyForQuery of the lent server is not forwarded: listening_release() sends it. */
-bool listening_holds(struct client *client);
+bool listening_holds(struct borrower *borrower);
 
 /*
  * The transaction is settled but for notifications, and its server is at rest. true: the client

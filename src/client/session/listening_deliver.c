@@ -5,9 +5,6 @@
  * Hard here: a client may be closed whenever something is sent to it, and its `listening` is freed
  * with that.
  */
-#include <stdint.h>
-#include <stdlib.h>
-
 #include "pgweir/pgwire/message.h"
 
 #include "listening_state_priv.h"
@@ -15,119 +12,33 @@
 
 /* ---- notifications that wait ---- */
 
-#define FIRST_CAPACITY 16
-
-static struct notification *tag(struct notification *notification, bool is_own)
+bool listening_deliver_next(struct bytes *unread, struct notification *notification)
 {
-	return (struct notification *)((uintptr_t)notification | is_own);
-}
+	struct frame frame;
 
-static struct notification *untag(struct notification *tagged, bool *is_own)
-{
-	*is_own = (uintptr_t)tagged & 1;
-	return (struct notification *)((uintptr_t)tagged & ~(uintptr_t)1);
-}
-
-/* The memory that a notification needs there. */
-static size_t unread_share(const struct notification *notification)
-{
-	return notification->size + sizeof(struct notification *);
-}
-
-static struct notification **slot_of(const struct unread *unread, size_t index)
-{
-	return &unread->ring[(unread->at + index) % unread->capacity];
-}
-
-static bool grow(struct unread *unread)
-{
-	size_t capacity = unread->capacity ? 2 * unread->capacity : FIRST_CAPACITY;
-	struct notification **ring = calloc(capacity, sizeof(*ring));
-
-	if (!ring)
+	if (frame_peek(*unread, UINT32_MAX, &frame) != WIRE_OK || unread->count < frame.length ||
+	    !notification_read(bytes_of(unread->at, frame.length), notification))
 		return false;
-	for (size_t i = 0; i < unread->count; i++)
-		ring[i] = *slot_of(unread, i);
-	free(unread->ring);
-	unread->ring = ring;
-	unread->at = 0;
-	unread->capacity = capacity;
+	*unread = bytes_skip(*unread, frame.length);
 	return true;
 }
 
-bool unread_add(struct unread *unread, struct notification *notification, bool is_own)
+void listening_deliver_keep(struct client_listening *listening,
+                            const struct notification *notification)
 {
-	if (unread->count == unread->capacity && !grow(unread))
-		return false;
-	*slot_of(unread, unread->count++) = tag(notification_hold(notification), is_own);
-	unread->bytes += unread_share(notification);
-	return true;
+	buf_add(&listening->unread, notification->frame.at, notification->frame.count);
+	listening->has_letters |= !notification->is_ascii;
 }
 
-struct notification *unread_look_at(const struct unread *unread, size_t index, bool *is_own)
+/* With the process id of the client's cancel key. */
+static void add_own(const struct client *client, const struct notification *notification,
+                    struct buf *out)
 {
-	return untag(*slot_of(unread, index), is_own);
-}
+	size_t at = out->count;
 
-/* Removes the oldest one; the caller owns it. NULL: it is empty. */
-static struct notification *unread_take(struct unread *unread, bool *is_own)
-{
-	struct notification *notification;
-
-	if (!unread->count)
-		return NULL;
-	notification = untag(*slot_of(unread, 0), is_own);
-	unread->at = (unread->at + 1) % unread->capacity;
-	unread->count--;
-	unread->bytes -= unread_share(notification);
-	if (!unread->count) {
-		free(unread->ring);
-		*unread = (struct unread){ 0 };
-	}
-	return notification;
-}
-
-void unread_done(struct unread *unread)
-{
-	while (unread->count) {
-		bool is_own;
-		struct notification *notification = unread_take(unread, &is_own);
-
-		notification_release(&notification);
-	}
-}
-
-/* ---- of the listening connection ---- */
-
-/* It would get the text in the wrong encoding. */
-static bool is_foreign(const struct client *client, const struct notification *notification)
-{
-	return !notification->is_ascii &&
-	       strcmp(listening_encoding_of(client->params),
-	              listening_encoding(&client->listening->listener)) != 0;
-}
-
-static bool send_notification(struct client *client, const struct notification *notification,
-                              bool is_own)
-{
-	char front[FRAME_HEADER_SIZE + 4];
-	struct iovec pieces[] = {
-		{ front, sizeof(front) },
-		{ (char *)notification->frame + sizeof(front), notification->size - sizeof(front) },
-	};
-
-	if (is_foreign(client, notification)) {
-		client_refuse_for(client, CLOSE_LISTENING_ENCODING);
-		return false;
-	}
-	if (!is_own)
-		return client_send(client, bytes_of(notification->frame, notification->size));
-	memcpy(front, notification->frame, FRAME_HEADER_SIZE);
-	store_be32(front + FRAME_HEADER_SIZE, listening_pid(client_key(client)));
-	if (stream_sendv(&client->stream, pieces, 2))
-		return true;
-	client_close(client, CLOSE_CLIENT_EOF);
-	return false;
+	buf_add(out, notification->frame.at, notification->frame.count);
+	if (buf_ok(out))
+		store_be32(out->at + at + FRAME_HEADER_SIZE, listening_pid(client_key(client)));
 }
 
 static bool is_between_transactions(const struct client *client)
@@ -138,24 +49,30 @@ static bool is_between_transactions(const struct client *client)
 	       !client->xact_at && server_rest(client->borrower.server) == REST_FULL;
 }
 
-/* false: the client is closed, and its `listening` is freed. */
-static bool send_next_unread(struct client *client)
+/* It would get the text in the wrong encoding. */
+static bool is_foreign(const struct client_listening *listening)
 {
-	bool is_own;
-	struct notification *notification = unread_take(&client->listening->unread, &is_own);
-	bool is_sent = send_notification(client, notification, is_own);
-
-	notification_release(&notification);
-	return is_sent;
+	return listening->has_letters && strcmp(listening_encoding_of(listening->client->params),
+	                                        listening_encoding(&listening->listener)) != 0;
 }
 
-static void send_unread(struct client *client)
+/* Even if the client reads slowly: they are at most LISTENING_UNREAD_MAX. */
+bool listening_deliver_all(struct client *client)
 {
-	while (client->listening->unread.count && !stream_unsent(&client->stream)) {
-		if (!send_next_unread(client))
-			return;
-	}
-	listening_deliver_leave(client->listening);
+	struct client_listening *listening = client->listening;
+	struct buf unread = listening->unread;
+	bool is_sent = true;
+
+	if (unread.count && is_foreign(listening))
+		return client_refuse_for(client, CLOSE_LISTENING_ENCODING);
+	listening->unread = (struct buf){ 0 };
+	listening->has_letters = false;
+	if (unread.count)
+		is_sent = client_send(client, buf_bytes(&unread));
+	buf_free(&unread);
+	if (is_sent)
+		listening_deliver_leave(listening);
+	return is_sent;
 }
 
 void listening_deliver_leave(struct client_listening *listening)
@@ -166,17 +83,6 @@ void listening_deliver_leave(struct client_listening *listening)
 	timer_clear(&listening->timer);
 	if (listening->step == STEP_BEFORE) /* the message was not sent, as a Parse has failed */
 		listening->step = STEP_NONE;
-}
-
-/* Even if the client reads slowly: they are at most LISTENING_UNREAD_MAX. */
-bool listening_deliver_all(struct client *client)
-{
-	while (client->listening->unread.count) {
-		if (!send_next_unread(client))
-			return false;
-	}
-	listening_deliver_leave(client->listening);
-	return true;
 }
 
 bool listening_release(struct client *client)
@@ -196,6 +102,14 @@ bool listening_release(struct client *client)
 	return is_sent;
 }
 
+/* If the client is between two transactions, and has read what it was sent. */
+static void deliver_now(struct client *client)
+{
+	if (client->listening->unread.count && is_between_transactions(client) &&
+	    !stream_unsent(&client->stream))
+		listening_deliver_all(client);
+}
+
 void listening_deliver(struct client *client)
 {
 	struct client_listening *listening = client->listening;
@@ -204,79 +118,69 @@ void listening_deliver(struct client *client)
 		return;
 	if (client->state == CLIENT_IDLE) /* its next server is another one */
 		listening->own_pid = 0;
-	if (listening->unread.count && is_between_transactions(client))
-		send_unread(client);
+	deliver_now(client);
 }
 
-static void keep(struct client *client, struct notification *notification, bool is_own)
-{
-	struct unread *unread = &client->listening->unread;
-
-	if (unread->bytes + unread_share(notification) > LISTENING_UNREAD_MAX)
-		client_refuse_for(client, CLOSE_LISTENING_UNREAD);
-	else if (!unread_add(unread, notification, is_own))
-		client_refuse_for(client, CLOSE_MEMORY);
-}
-
-void listening_deliver_notification(struct listener *listener, struct notification *notification)
+void listening_deliver_notification(struct listener *listener,
+                                    const struct notification *notification)
 {
 	struct client_listening *listening =
 	    container_of(listener, struct client_listening, listener);
 	struct client *client = listening->client;
-	bool is_own = listening->own_pid && notification->pid == listening->own_pid;
+	size_t size = listening->unread.count + stream_unsent(&client->stream);
 
-	if (!listening->unread.count && is_between_transactions(client) &&
-	    !stream_unsent(&client->stream))
-		send_notification(client, notification, is_own);
+	if (size + notification->frame.count > LISTENING_UNREAD_MAX) {
+		client_refuse_for(client, CLOSE_LISTENING_UNREAD);
+		return;
+	}
+	if (listening->own_pid && notification->pid == listening->own_pid) {
+		add_own(client, notification, &listening->unread);
+		listening->has_letters |= !notification->is_ascii;
+	} else {
+		listening_deliver_keep(listening, notification);
+	}
+	if (buf_ok(&listening->unread))
+		deliver_now(client);
 	else
-		keep(client, notification, is_own);
+		client_refuse_for(client, CLOSE_MEMORY);
+}
+
+bool listening_deliver_drop(struct client_listening *listening)
+{
+	uint32_t own_pid = listening_pid(client_key(listening->client));
+	struct buf old = listening->unread;
+	struct bytes unread = buf_bytes(&old);
+	struct notification notification;
+
+	listening->unread = (struct buf){ 0 };
+	listening->has_letters = false;
+	while (listening_deliver_next(&unread, &notification)) {
+		struct bytes channel = bytes_text(notification.channel);
+		bool is_own = notification.pid == own_pid;
+
+		if (listening_has(&listening->listener, channel) &&
+		    !(is_own && listening_is_leaving(&listening->listener, channel)))
+			listening_deliver_keep(listening, &notification);
+	}
+	buf_free(&old);
+	return buf_ok(&listening->unread);
 }
 
 /* ---- of the lent server ---- */
 
-void listening_deliver_add_own(const struct client *client, const struct notification *notification,
-                               struct buf *out)
+bool listening_takes(struct borrower *borrower, struct bytes frame, struct buf *instead)
 {
-	size_t at = out->count;
-
-	buf_add(out, notification->frame, notification->size);
-	if (buf_ok(out))
-		store_be32(out->at + at + FRAME_HEADER_SIZE, listening_pid(client_key(client)));
-}
-
-bool listening_takes(struct client *client, struct bytes frame, struct buf *instead)
-{
+	struct client *client = client_of(borrower);
 	const struct client_listening *listening = client->listening;
-	struct notification *notification;
+	struct notification notification;
 	bool is_own, comes_twice;
 
-	if (notification_read(frame, &notification) != NOTIFICATION_OK)
+	if (!notification_read(frame, &notification))
 		return false;
-	is_own = notification->pid == listening_server_pid(client->borrower.server);
+	is_own = notification.pid == listening_server_pid(borrower->server);
 	comes_twice =
-	    listening && listening_has(&listening->listener, bytes_text(notification->channel));
+	    listening && listening_has(&listening->listener, bytes_text(notification.channel));
 	if (is_own && !comes_twice)
-		listening_deliver_add_own(client, notification, instead);
-	notification_release(&notification);
+		add_own(client, &notification, instead);
 	return is_own || comes_twice;
-}
-
-/* ---- those that wait ---- */
-
-bool listening_deliver_drop(struct client_listening *listening)
-{
-	struct unread old = listening->unread;
-	bool is_kept = true, is_own;
-
-	listening->unread = (struct unread){ 0 };
-	while (old.count) {
-		struct notification *notification = unread_take(&old, &is_own);
-		struct bytes channel = bytes_text(notification->channel);
-
-		if (listening_has(&listening->listener, channel) &&
-		    !(is_own && listening_is_leaving(&listening->listener, channel)))
-			is_kept &= unread_add(&listening->unread, notification, is_own);
-		notification_release(&notification);
-	}
-	return is_kept;
 }

@@ -15,29 +15,6 @@
 #include "listening_change_priv.h"
 
 /*
- * ---- notifications that wait ----
- *
- * Notifications that a client has not got yet, in order. A zeroed queue is empty and owns nothing.
- */
-
-struct notification;
-
-/* is_own: the client itself has sent it, so it has the process id of the client's cancel key. */
-struct unread {
-	struct notification **ring; /* the lowest bit of a pointer: is_own */
-	size_t at, count, capacity;
-	size_t bytes; /* with the pointers */
-};
-
-/* Adds one at the end, and holds it. false: no memory. */
-bool unread_add(struct unread *unread, struct notification *notification, bool is_own);
-
-/* Looks at an entry: 0 is the oldest. It is borrowed. */
-struct notification *unread_look_at(const struct unread *unread, size_t index, bool *is_own);
-
-void unread_done(struct unread *unread);
-
-/*
  * What the client waits for.
  *
  *   NONE --> BEFORE   a text may LISTEN, or notify the client itself: see listening_before()
@@ -74,7 +51,9 @@ struct client_listening {
 	struct buf added; /* channels that the transaction may have begun to listen to: name\0 */
 	struct unlisten unlisten;
 	bool has_leaving; /* it has unlistened some, which are removed at the end of STEP_AFTER */
-	struct unread unread; /* notifications to be sent */
+	/* notifications to be sent, in order; its own ones have the process id of its cancel key */
+	struct buf unread;
+	bool has_letters; /* of them: not all are the same in each encoding */
 };
 
 /* The client_encoding of these parameters; "": that of the server. */
@@ -112,7 +91,15 @@ struct client_listening *listening_change_get(struct client *client);
  */
 
 /* One of the listening connection: see struct listener_ops. */
-void listening_deliver_notification(struct listener *listener, struct notification *notification);
+void listening_deliver_notification(struct listener *listener,
+                                    const struct notification *notification);
+
+/* Adds one to those that wait. */
+void listening_deliver_keep(struct client_listening *listening,
+                            const struct notification *notification);
+
+/* Takes the next one from the bytes of those that wait. false: there is none. */
+bool listening_deliver_next(struct bytes *unread, struct notification *notification);
 
 /* Sends all that wait. false: the client is closed, and its `listening` is freed. */
 bool listening_deliver_all(struct client *client);
@@ -125,9 +112,5 @@ void listening_deliver_leave(struct client_listening *listening);
  * false: no memory.
  */
 bool listening_deliver_drop(struct client_listening *listening);
-
-/* Adds a notification that the client itself has sent, with the process id of its cancel key. */
-void listening_deliver_add_own(const struct client *client, const struct notification *notification,
-                               struct buf *out);
 
 #endif

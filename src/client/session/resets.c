@@ -23,36 +23,60 @@
 #define ITEMS_MAX 100 /* parameters in one text; more are not followed */
 
 struct session_resets {
-	struct buf pending; /* to be set behind the statement that was sent: name\0 */
-	struct buf local;   /* those of them that are to be set with SET LOCAL */
-	struct buf
-	    told; /* values reported to the client that are not the server's: name\0value\0 */
-	bool is_discard;     /* the statement that was sent is DISCARD ALL */
-	bool is_unread;      /* the text that was sent was not read */
-	unsigned int errors; /* error_count of the server before it */
-	struct buf back;     /* set back in this transaction, and not set since: name\0 */
+	/* to be set behind the statement that was sent: with the value LOCAL by SET LOCAL */
+	const struct params *pending;
+	const struct params *told; /* values reported to the client that are not the server's */
+	const struct params *back; /* set back in this transaction, and not set since */
+	bool is_discard;           /* the statement that was sent is DISCARD ALL */
+	bool is_unread;            /* the text that was sent was not read */
+	bool is_broken;            /* there was no memory for what is pending */
+	unsigned int errors;       /* error_count of the server before it */
 };
+
+#define LOCAL "local"
+
+static struct session_resets *resets_of(const struct client *client)
+{
+	return client->session ? client->session->resets : NULL;
+}
+
+static struct params_table *table_of(const struct client *client)
+{
+	return client->clients->with.params;
+}
 
 /* NULL: no memory. */
 static struct session_resets *resets_get(struct client *client)
 {
+	const struct params *none = params_none(table_of(client));
 	struct session *session = client->session;
 
-	if (session && !session->resets)
-		session->resets = calloc(1, sizeof(*session->resets));
-	return session ? session->resets : NULL;
+	if (!session || session->resets)
+		return resets_of(client);
+	session->resets = malloc(sizeof(*session->resets));
+	if (session->resets)
+		*session->resets =
+		    (struct session_resets){ .pending = none, .told = none, .back = none };
+	return session->resets;
 }
 
-void resets_free(struct session_resets **resets)
+static void clear_pending(const struct client *client, struct session_resets *resets)
 {
-	if (*resets) {
-		buf_free(&(*resets)->pending);
-		buf_free(&(*resets)->local);
-		buf_free(&(*resets)->told);
-		buf_free(&(*resets)->back);
-	}
-	free(*resets);
-	*resets = NULL;
+	params_release(table_of(client), &resets->pending);
+	resets->is_broken = false;
+}
+
+void resets_free(struct client *client)
+{
+	struct session_resets *resets = resets_of(client);
+
+	if (!resets)
+		return;
+	clear_pending(client, resets);
+	params_release(table_of(client), &resets->told);
+	params_release(table_of(client), &resets->back);
+	free(resets);
+	client->session->resets = NULL;
 }
 
 /* ---- a text ---- */
@@ -65,30 +89,11 @@ struct reading {
 	unsigned int count;
 };
 
-static void remove_name(struct buf *names, const char *name)
+/* value: NULL: it is not pending any more. */
+static void set_pending(const struct reading *reading, const char *name, const char *value)
 {
-	struct bytes rest = buf_bytes(names);
-	struct buf others = { 0 };
-	const char *other;
-
-	while (bytes_take_text(&rest, &other)) {
-		if (strcasecmp(other, name) != 0)
-			buf_add_cstr(&others, other);
-	}
-	buf_free(names);
-	*names = others;
-}
-
-static void remove_pending(struct session_resets *resets, const char *name)
-{
-	remove_name(&resets->pending, name);
-	remove_name(&resets->local, name);
-}
-
-static void clear_pending(struct session_resets *resets)
-{
-	buf_free(&resets->pending);
-	buf_free(&resets->local);
+	reading->resets->is_broken |=
+	    !params_change(table_of(reading->client), &reading->resets->pending, name, value);
 }
 
 /* Whether PostgreSQL sets it back to another value than the client's. */
@@ -115,21 +120,19 @@ static void take_reset(void *context, const struct sql_reset *reset)
 	if (++reading->count > ITEMS_MAX)
 		return;
 	if (!reset->name)
-		clear_pending(resets);
+		clear_pending(reading->client, resets);
 	while (params_next(reading->client->startup, &at, &name, &value)) {
 		if (reset->name ? strcasecmp(name, reset->name) != 0 : !is_of_all(name))
 			continue;
 		if (!reset->is_local)
-			remove_name(&resets->back, name);
-		if (!reset->is_set && !reset->is_local)
-			buf_add_cstr(&resets->back, name);
-		if (reset->name)
-			remove_pending(resets, name);
-		if (reset->is_set || !is_other(reading->client, name, value))
+			resets->is_broken |=
+			    !params_change(table_of(reading->client), &resets->back, name,
+			                   reset->is_set ? NULL : "");
+		if (reset->is_set || !is_other(reading->client, name, value)) {
+			set_pending(reading, name, NULL);
 			continue;
-		buf_add_cstr(&resets->pending, name);
-		if (reset->is_local)
-			buf_add_cstr(&resets->local, name);
+		}
+		set_pending(reading, name, reset->is_local ? LOCAL : "");
 		if (strcasecmp(name, "application_name") != 0)
 			reading->relevant = name;
 	}
@@ -180,41 +183,26 @@ bool resets_use(struct client *client, struct bytes text, bool may_refuse, struc
 	is_last = result == SQL_RESETS_LAST ||
 	          (result == SQL_RESETS_USED && !reading.relevant && !may_set_name_inside(text));
 	resets->is_discard = reading.is_discard;
-	if (is_last && reading.count <= ITEMS_MAX && (resets->pending.count || reading.is_discard))
+	if (is_last && reading.count <= ITEMS_MAX &&
+	    (params_count(resets->pending) || reading.is_discard || resets->is_broken))
 		client->touched |= RESETS_NOTED;
 	else
-		clear_pending(resets);
+		clear_pending(client, resets);
 	return true;
 }
 
 /* ---- behind it ---- */
 
-/* Adds statements (text;\0), in the protocol that is in use. */
-static bool add_statements(struct server *server, struct batch *batch, struct bytes statements)
-{
-	struct buf out = { 0 };
-	bool is_added = server->wire.ledger.is_open
-	                    ? inject_text_extended(server, &out, statements, NULL)
-	                    : inject_text_query(server, &out, statements, NULL);
-
-	if (is_added)
-		batch_copy(batch, buf_bytes(&out));
-	buf_free(&out);
-	return is_added;
-}
-
 /* Makes a list of SQL statements: text\0 */
-static void make_statements(struct client *client, struct buf *out)
+static void make_statements(const struct client *client, struct buf *out)
 {
-	const struct session_resets *resets = client->session->resets;
-	struct bytes names = buf_bytes(&resets->pending);
-	const char *name, *value;
+	const char *at = NULL, *name, *local, *value;
 
-	while (bytes_take_text(&names, &name)) {
+	while (params_next(resets_of(client)->pending, &at, &name, &local)) {
 		value = params_find(client->startup, name);
 		if (!value)
 			continue;
-		server_set_text(name, value, bytes_list_has(buf_bytes(&resets->local), name), out);
+		server_set_text(name, value, *local, out);
 		buf_add_byte(out, 0);
 	}
 }
@@ -245,6 +233,7 @@ static enum judgement follow_discard(struct client *client, char type, struct ba
 
 enum judgement resets_follow(struct client *client, char type, struct batch *batch)
 {
+	struct session_resets *resets = resets_of(client);
 	struct server *server = client->borrower.server;
 	bool is_open = server->wire.ledger.is_open, is_sent;
 	struct buf statements = { 0 };
@@ -255,21 +244,20 @@ enum judgement resets_follow(struct client *client, char type, struct batch *bat
 	}
 	if (!(client->touched & RESETS_DUE))
 		return JUDGE_SEND;
-	if (is_open && client->session && client->session->resets &&
-	    client->session->resets->is_discard)
+	if (is_open && resets && resets->is_discard)
 		return follow_discard(client, type, batch);
 	/* If no transaction block is open, it is set after the question. */
 	if (!is_open && !ledger_knows_status(&server->wire.ledger))
 		return batch_wait(batch, LEDGER_WAIT_READY);
 	client->touched &= ~RESETS_DUE;
-	if (!client->session || !client->session->resets)
+	if (!resets)
 		return JUDGE_SEND;
 	if (is_open || server->wire.status == 'T')
 		make_statements(client, &statements);
-	is_sent = buf_ok(&client->session->resets->pending) &&
-	          buf_ok(&client->session->resets->local) && buf_ok(&statements) &&
-	          (!statements.count || add_statements(server, batch, buf_bytes(&statements)));
-	clear_pending(client->session->resets);
+	is_sent = !resets->is_broken && buf_ok(&statements) &&
+	          (!statements.count ||
+	           batch_add_statements(batch, server, !is_open, buf_bytes(&statements), NULL));
+	clear_pending(client, resets);
 	buf_free(&statements);
 	return is_sent ? JUDGE_SEND : JUDGE_MEMORY;
 }
@@ -283,18 +271,13 @@ enum judgement resets_follow(struct client *client, char type, struct batch *bat
 static const char *told_of(const struct client *client, const struct params *reported,
                            const char *name)
 {
-	struct bytes list = bytes_of("", 0);
-	const struct server *server = client->borrower.server;
-	const char *told = params_find(reported, name), *other, *value;
+	const struct session_resets *resets = resets_of(client);
+	const char *told = resets ? params_find(resets->told, name) : NULL;
 
 	if (!told)
-		told = params_find(server->session.baseline, name);
-	if (client->session && client->session->resets)
-		list = buf_bytes(&client->session->resets->told);
-	while (bytes_take_text(&list, &other) && bytes_take_text(&list, &value)) {
-		if (strcasecmp(other, name) == 0)
-			told = value;
-	}
+		told = params_find(reported, name);
+	if (!told)
+		told = params_find(client->borrower.server->session.baseline, name);
 	return told ? told : "";
 }
 
@@ -307,31 +290,13 @@ static bool is_pending(const struct client *client, const struct session_resets 
 {
 	if (resets->is_unread)
 		return client->borrower.server->wire.status == 'I';
-	return bytes_list_has(buf_bytes(&resets->pending), name);
+	return params_find(resets->pending, name);
 }
 
-/* Notes the value that is reported to the client, instead of the one reported before. */
-static void note_told(struct session_resets *resets, const char *name, const char *value)
-{
-	struct bytes list = buf_bytes(&resets->told);
-	struct buf others = { 0 };
-	const char *other, *told;
-
-	while (bytes_take_text(&list, &other) && bytes_take_text(&list, &told)) {
-		if (strcasecmp(other, name) == 0)
-			continue;
-		buf_add_cstr(&others, other);
-		buf_add_cstr(&others, told);
-	}
-	buf_add_cstr(&others, name);
-	buf_add_cstr(&others, value);
-	buf_free(&resets->told);
-	resets->told = others;
-}
-
-bool resets_take_report(struct client *client, const char *name, const char *value,
+bool resets_take_report(struct borrower *borrower, const char *name, const char *value,
                         struct buf *instead)
 {
+	struct client *client = client_of(borrower);
 	const char *startup = params_find(client->startup, name), *shown = value;
 	const char *normal = params_find(client->borrower.server->session.baseline, name);
 	struct session_resets *resets = startup ? resets_get(client) : NULL;
@@ -343,7 +308,7 @@ bool resets_take_report(struct client *client, const char *name, const char *val
 		shown = startup;
 	is_told =
 	    strcmp(told_of(client, client->borrower.server->session.params, name), shown) == 0;
-	note_told(resets, name, shown);
+	params_change(table_of(client), &resets->told, name, shown);
 	if (!is_told && shown == value)
 		return false;
 	if (!is_told)
@@ -351,45 +316,39 @@ bool resets_take_report(struct client *client, const char *name, const char *val
 	return true;
 }
 
-/* Whether it was set back by a SET LOCAL whose transaction has ended. */
-static bool local_is_over(const struct session_resets *resets, const struct server *server,
-                          const char *name)
+void resets_tell(struct borrower *borrower, struct buf *ahead)
 {
-	return server->wire.status == 'I' && bytes_list_has(buf_bytes(&resets->local), name);
-}
-
-void resets_tell(struct client *client, struct buf *ahead)
-{
-	const struct server *server = client->borrower.server;
-	struct session_resets *resets = client->session ? client->session->resets : NULL;
-	struct bytes names = resets ? buf_bytes(&resets->pending) : bytes_of("", 0);
-	const char *name, *value;
+	struct client *client = client_of(borrower);
+	const struct server *server = borrower->server;
+	struct session_resets *resets = resets_of(client);
+	const char *at = NULL, *name, *local, *value;
 
 	if (!resets || server->wire.status == 'E' || server->lease.error_count != resets->errors)
 		return;
-	while (bytes_take_text(&names, &name)) {
+	while (params_next(resets->pending, &at, &name, &local)) {
+		bool is_over = *local && server->wire.status == 'I';
+
 		value = params_find(client->startup, name);
-		if (!value || !params_find(server->session.baseline, name) ||
-		    local_is_over(resets, server, name) ||
+		if (!value || !params_find(server->session.baseline, name) || is_over ||
 		    strcmp(told_of(client, server->session.params, name), value) == 0)
 			continue;
-		note_told(resets, name, value);
+		params_change(table_of(client), &resets->told, name, value);
 		message_parameter(ahead, name, value);
 	}
 }
 
-struct bytes resets_back(const struct client *client)
+const struct params *resets_back(const struct client *client)
 {
-	const struct session *session = client->session;
+	const struct session_resets *resets = resets_of(client);
 
-	return session && session->resets ? buf_bytes(&session->resets->back) : bytes_of("", 0);
+	return resets ? resets->back : params_none(table_of(client));
 }
 
 const struct params *resets_before(const struct client *client)
 {
-	const struct session *session = client->session;
+	const struct session_resets *resets = resets_of(client);
 
-	return session && session->resets && session->resets->is_unread ? NULL : client->params;
+	return resets && resets->is_unread ? NULL : client->params;
 }
 
 void resets_tell_hidden(struct client *client, const struct params *before)
@@ -412,15 +371,13 @@ void resets_tell_hidden(struct client *client, const struct params *before)
 
 void resets_settle(struct client *client)
 {
+	const struct session_resets *resets = resets_of(client);
 	struct server *server = client->borrower.server;
-	struct bytes list = bytes_of("", 0);
+	const char *at = NULL, *name, *told, *value;
 	struct buf out = { 0 };
-	const char *name, *told, *value;
 
 	server_unwatch(server, SERVER_WATCHES_PARAMETERS);
-	if (client->session && client->session->resets)
-		list = buf_bytes(&client->session->resets->told);
-	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &told)) {
+	while (resets && params_next(resets->told, &at, &name, &told)) {
 		value = params_find(server->session.params, name);
 		value = value ? value : params_find(server->session.baseline, name);
 		/* \001: it is set back to the client's value next, see server_take_facts() */
@@ -430,6 +387,5 @@ void resets_settle(struct client *client)
 	if (out.count)
 		client_send(client, buf_bytes(&out));
 	buf_free(&out);
-	if (client->session)
-		resets_free(&client->session->resets);
+	resets_free(client);
 }

@@ -36,7 +36,7 @@ static inline void resets_execute(struct client *client)
 enum judgement resets_follow(struct client *client, char type, struct batch *batch);
 
 /* A ParameterStatus. false: it is forwarded. true: what was added to `instead` is. */
-bool resets_take_report(struct client *client, const char *name, const char *value,
+bool resets_take_report(struct borrower *borrower, const char *name, const char *value,
                         struct buf *instead);
 
 /*
@@ -44,13 +44,13 @@ bool resets_take_report(struct client *client, const char *name, const char *val
  * the client knows another value. PostgreSQL has reported none if the client's value was that of
  * the server.
  */
-void resets_tell(struct client *client, struct buf *ahead);
+void resets_tell(struct borrower *borrower, struct buf *ahead);
 
 /*
- * Which parameters of the startup packet the texts of the transaction have set back (name\0). A
- * custom parameter is "" then, as if the client had set that.
+ * Which parameters of the startup packet the texts of the transaction have set back. A custom
+ * parameter is "" then, as if the client had set that.
  */
-struct bytes resets_back(const struct client *client);
+const struct params *resets_back(const struct client *client);
 
 /* The client's map before the transaction; NULL: a text was not read, and may have set any back. */
 const struct params *resets_before(const struct client *client);
@@ -65,6 +65,6 @@ void resets_tell_hidden(struct client *client, const struct params *before);
 /* The server's parameters are known: corrects what the client was told. */
 void resets_settle(struct client *client);
 
-void resets_free(struct session_resets **resets);
+void resets_free(struct client *client);
 
 #endif

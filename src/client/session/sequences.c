@@ -30,21 +30,13 @@ static bool discard(struct client *client, struct batch *batch)
 {
 	static const char text[] = "DISCARD SEQUENCES";
 	struct server *server = client->borrower.server;
-	bool is_open = server->wire.ledger.is_open, is_query, is_added;
-	struct bytes statement = bytes_of(text, sizeof(text));
-	struct ledger_change *change;
-	struct buf out = { 0 };
+	bool is_open = server->wire.ledger.is_open, is_query;
 
 	if (is_open && batch->is_query)
 		return true; /* then they stay foreign */
 	is_query = batch->is_query || (!is_open && client->clients->ops->spare_unnamed(client));
-	change = pool_discard_sequences(server);
-	is_added = is_query ? inject_text_query(server, &out, statement, change)
-	                    : inject_text_extended(server, &out, statement, change);
-	if (is_added)
-		batch_copy(batch, buf_bytes(&out));
-	buf_free(&out);
-	return is_added;
+	return batch_add_statements(batch, server, is_query, bytes_of(text, sizeof(text)),
+	                            pool_discard_sequences(server));
 }
 
 static void note_question(struct client *client, unsigned int touches)
@@ -115,10 +107,7 @@ static void on_hold_due(struct timer *timer);
 
 static void hold(struct client *client)
 {
-	struct loop *loop = client->clients->with.loop;
-
-	timer_set(&client->timer, loop_timer_queue(loop, SEQUENCES_HOLD, on_hold_due),
-	          loop_now(loop));
+	client_arm(client, SEQUENCES_HOLD, on_hold_due, client_now(client));
 }
 
 static usec_t limit_if_wanted(const struct client *client)
@@ -131,7 +120,7 @@ static void on_hold_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct client, timer);
 	const struct pool *pool = client->borrower.pool;
-	usec_t since = loop_now(client->clients->with.loop) - client->borrower.server->used_at;
+	usec_t since = client_now(client) - client->borrower.server->used_at;
 	bool is_wanted = pool->queues[BORROWER_WAITING].count || share_is_asked(&pool->share);
 	usec_t limit = is_wanted ? limit_if_wanted(client) : SEQUENCES_HOLD_MAX;
 

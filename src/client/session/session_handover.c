@@ -106,26 +106,10 @@ bool listening_is_at_rest(const struct client *client)
 	                                      : listening->unread.count == 0);
 }
 
-/* As the client will get them: its own ones have the process id of its cancel key. */
-static void add_unread(const struct client *client, struct buf *out)
-{
-	const struct unread *unread = &client->listening->unread;
-
-	for (size_t i = 0; i < unread->count; i++) {
-		bool is_own;
-		const struct notification *notification = unread_look_at(unread, i, &is_own);
-
-		if (is_own)
-			listening_deliver_add_own(client, notification, out);
-		else
-			buf_add(out, notification->frame, notification->size);
-	}
-}
-
 void listening_record(const struct client *client, struct buf *record)
 {
 	const struct listener *listener = listening_listener(client);
-	struct buf channels = { 0 }, unread = { 0 };
+	struct buf channels = { 0 };
 	const struct subscription *at = NULL;
 	const char *name;
 
@@ -133,37 +117,25 @@ void listening_record(const struct client *client, struct buf *record)
 		return;
 	while ((name = listening_next(listener, &at)))
 		buf_add_cstr(&channels, name);
-	add_unread(client, &unread);
 	record_write(record, &client_listening_record_table,
 	             &(struct client_listening_record){
 			 .number = listening_number(listener),
 			 .channels = buf_bytes(&channels),
-			 .unread = buf_bytes(&unread),
+			 .unread = buf_bytes(&client->listening->unread),
 		     });
-	if (!buf_ok(&channels) || !buf_ok(&unread))
+	if (!buf_ok(&channels))
 		record->is_broken = true;
 	buf_free(&channels);
-	buf_free(&unread);
 }
 
 /* false: no memory, or one is broken. */
-static bool restore_unread(struct client_listening *listening, struct bytes in)
+static bool restore_unread(struct client_listening *listening, struct bytes unread)
 {
-	struct frame frame;
-	bool is_kept = true;
+	struct notification notification;
 
-	while (is_kept && frame_peek(in, UINT32_MAX, &frame) == WIRE_OK &&
-	       in.count >= frame.length) {
-		struct bytes whole = bytes_of(in.at, frame.length);
-		struct notification *notification;
-
-		if (notification_read(whole, &notification) != NOTIFICATION_OK)
-			return false;
-		is_kept = unread_add(&listening->unread, notification, false);
-		notification_release(&notification);
-		in = bytes_skip(in, frame.length);
-	}
-	return is_kept && in.count == 0;
+	while (listening_deliver_next(&unread, &notification))
+		listening_deliver_keep(listening, &notification);
+	return unread.count == 0 && buf_ok(&listening->unread);
 }
 
 static enum close_reason restore_channels(struct client *client,

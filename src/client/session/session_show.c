@@ -105,33 +105,33 @@ static void add_name(struct buf *out, bool *has_any, const char *name)
 	*has_any = true;
 }
 
-bool session_list_pins(const struct client *client, struct buf *out)
-{
-	bool has_any = false;
-
-	for (size_t i = 0; client->session && i < FEATURES; i++) {
-		if (client->session->pins & session_features[i].pin)
-			add_name(out, &has_any, session_features[i].why);
-	}
-	return has_any;
-}
-
-bool session_list_held(const struct client *client, struct buf *out)
+static bool list_pins(const struct client *client, struct buf *out, bool has_names)
 {
 	const struct session *session = client->session;
 	bool has_any = false;
 
 	for (size_t i = 0; session && i < FEATURES; i++) {
-		const char *text = find_kind(session, &session_features[i]);
+		const struct feature *feature = &session_features[i];
+		const char *text = has_names ? find_kind(session, feature) : NULL;
 
-		if (!(session->pins & session_features[i].pin))
+		if (!(session->pins & feature->pin))
 			continue;
 		if (has_any)
-			buf_add_text(out, "; ");
-		buf_add_text(out, text ? text + 1 : session_features[i].why);
+			buf_add_text(out, has_names ? "; " : ", ");
+		buf_add_text(out, text ? text + 1 : feature->why);
 		has_any = true;
 	}
 	return has_any;
+}
+
+bool session_list_pins(const struct client *client, struct buf *out)
+{
+	return list_pins(client, out, false);
+}
+
+bool session_list_held(const struct client *client, struct buf *out)
+{
+	return list_pins(client, out, true);
 }
 
 void session_tell_pins(const struct client *client, struct buf *out)

@@ -78,7 +78,7 @@ static void forget_transaction(struct session *session)
 	sql_names_free(&session->names);
 	buf_free(&session->libraries);
 	free(session->set);
-	resets_free(&session->resets);
+	resets_free(session->client);
 	session->set = NULL;
 }
 
@@ -87,7 +87,7 @@ static void forget_transaction(struct session *session)
 static void on_stay_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct session, told)->client;
-	usec_t stay = loop_now(client->clients->with.loop) - client->session->pinned_at;
+	usec_t stay = client_now(client) - client->session->pinned_at;
 	struct buf why = { 0 };
 	char line[CLIENT_PLAIN_SIZE + 32] = "";
 	struct strbuf name = strbuf_begin(line, sizeof(line));
@@ -141,7 +141,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 	}
 	forget_transaction(session);
 	if (pins && !session_is_pinned(client)) {
-		session->pinned_at = loop_now(client->clients->with.loop);
+		session->pinned_at = client_now(client);
 		if (!session->slot) {
 			session->slot = client->borrower.pool;
 			if (!client->borrower.has_place)
@@ -304,15 +304,14 @@ void session_facts(struct client *client, const struct facts *facts)
 static void on_pin_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct client, timer);
-	struct loop *loop = client->clients->with.loop;
 	struct pool *pool = client->borrower.pool;
 	usec_t limit = config_pin_idle_timeout(client->clients->config, client->role->entry);
-	usec_t now = loop_now(loop), since = pool_wait_for_pins_since(pool);
+	usec_t now = client_now(client), since = pool_wait_for_pins_since(pool);
 	struct buf detail = { 0 };
 	struct err err;
 
 	if (!since || since + limit > now) {
-		timer_set(timer, loop_timer_queue(loop, limit, on_pin_due), since ? since : now);
+		client_arm(client, limit, on_pin_due, since ? since : now);
 		return;
 	}
 	pool_note_relief(pool);
@@ -327,7 +326,6 @@ static void on_pin_due(struct timer *timer)
 
 void session_idle_begin(struct client *client)
 {
-	struct loop *loop = client->clients->with.loop;
 	usec_t limit = config_pin_idle_timeout(client->clients->config, client->role->entry);
 
 	if (client->session->pins == SESSION_PIN_SEQUENCE) {
@@ -335,8 +333,7 @@ void session_idle_begin(struct client *client)
 		return;
 	}
 	if (limit || timer_is_set(&client->timer))
-		timer_set(&client->timer, loop_timer_queue(loop, limit, on_pin_due),
-		          loop_now(loop));
+		client_arm(client, limit, on_pin_due, client_now(client));
 }
 
 void session_rearm(struct client *client)
@@ -397,10 +394,10 @@ void session_free(struct client *client)
 
 	if (!session)
 		return;
-	client->session = NULL;
 	timer_clear(&session->told);
 	release_slot(session);
 	forget_transaction(session);
+	client->session = NULL;
 	buf_free(&session->held);
 	free(session->text);
 	free(session);

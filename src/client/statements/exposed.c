@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql_token.h"
 
 #include "../session/session_priv.h"
 #include "names_priv.h"
@@ -168,57 +169,29 @@ static bool expose_sql(struct names_walk *walk, const struct client_statement *e
 	return true;
 }
 
-static bool is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || c == '$' || (c & 0x80);
-}
-
-/* The word at the start of the text, in lower case. Returns its size; too long: name is "". */
-static size_t read_word(struct bytes text, char name[static SQL_NAME_MAX + 1])
-{
-	size_t size = 0;
-
-	for (; size < text.count && is_letter(text.at[size]); size++) {
-		char c = text.at[size];
-
-		if (size < SQL_NAME_MAX)
-			name[size] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
-	}
-	name[size <= SQL_NAME_MAX ? size : 0] = 0;
-	return size;
-}
-
-/* What is between the quote at the start of the text and the next one. Too long: name is "". */
-static void read_quoted(struct bytes text, char name[static SQL_NAME_MAX + 1])
-{
-	size_t used = 0;
-
-	for (size_t i = 1; i < text.count && used <= SQL_NAME_MAX; i++) {
-		if (text.at[i] == '"' && (i + 1 == text.count || text.at[++i] != '"')) {
-			name[used] = 0;
-			return;
-		}
-		if (used < SQL_NAME_MAX)
-			name[used] = text.at[i];
-		used++;
-	}
-	name[0] = 0;
-}
-
 /* Exposes each name that is a word anywhere in the text: it may be in a string that is executed. */
 static void expose_words(struct exposing *exposing, struct bytes text)
 {
+	const size_t most = 2 * SQL_NAME_MAX + 2; /* bytes of a name, with its quotes */
 	char name[SQL_NAME_MAX + 1];
-	size_t size;
 
 	while (text.count) {
-		size = read_word(text, name);
+		struct scanner scanner = {
+			.rest = { text.at, text.count < most ? text.count : most },
+		};
+		struct token token = { .kind = TOKEN_WORD,
+			               .text = { text.at, sql_word_size(text) } };
+		size_t word_size = token.text.count, size = SQL_CANNOT;
+
 		if (text.at[0] == '"')
-			read_quoted(text, name);
-		if (*name)
+			token = sql_token(&scanner);
+		if (token.text.count)
+			size = sql_unquote(&token, false, name, SQL_NAME_MAX);
+		if (size != SQL_CANNOT) {
+			name[size] = 0;
 			expose_name(exposing, name);
-		text = bytes_skip(text, size ? size : 1);
+		}
+		text = bytes_skip(text, word_size ? word_size : 1);
 	}
 }
 
@@ -227,18 +200,8 @@ static void expose_words(struct exposing *exposing, struct bytes text)
 /* Whether the text has one of the commands anywhere, perhaps in a string that is executed. */
 static bool has_command(struct bytes text)
 {
-	static const char *const words[] = { "execute", "allocate", "prepare" };
-
-	for (; text.count >= strlen("execute"); text = bytes_skip(text, 1)) {
-		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-			size_t size = strlen(words[i]);
-
-			if ((text.at[0] | 0x20) == words[i][0] && text.count >= size &&
-			    strncasecmp(text.at, words[i], size) == 0)
-				return true;
-		}
-	}
-	return false;
+	return bytes_contain(text, "execute") || bytes_contain(text, "allocate") ||
+	       bytes_contain(text, "prepare");
 }
 
 /* Whether the text is one statement, whose name sql_statements.c replaces. */

@@ -34,7 +34,7 @@ void inject_parse(struct client *client, struct batch *batch, const struct state
 }
 
 /* Closes the statements that were not used longest until there is space for one more. */
-bool inject_evict(struct client *client, struct batch *batch)
+static bool evict(struct client *client, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	int limit = client->clients->config->max_prepared_statements;
@@ -65,22 +65,24 @@ static bool note_parse(struct server *server, struct ledger_change *change, bool
 	return change && server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, change);
 }
 
-/* Closes the statement on the server and parses it again. */
-static bool repeat(struct client *client, struct batch *batch, struct statement *statement,
-                   bool is_sql)
+bool inject_make_way(struct client *client, struct batch *batch, struct statement *statement,
+                     struct ledger_change **parse)
 {
 	struct server *server = client->borrower.server;
-	struct ledger_change *close, *parse;
+	struct server_statements *known = &server->session.statements;
+	struct ledger_change *close;
 
-	if (!server_statements_repeat(&server->session.statements, statement, &close, &parse))
+	if (!server_statements_use(known, statement)) {
+		*parse = evict(client, batch) ? server_statements_learn(known, statement) : NULL;
+		return *parse;
+	}
+	if (!server_statements_repeat(known, statement, &close, parse))
 		return false;
 	inject_close(batch, statement_name(statement));
-	inject_parse(client, batch, statement);
-	if (!server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, close)) {
-		parse->settle(parse, false);
-		return false;
-	}
-	return note_parse(server, parse, is_sql);
+	if (server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, close))
+		return true;
+	(*parse)->settle(*parse, false);
+	return false;
 }
 
 bool inject_statement(struct client *client, struct batch *batch, struct statement *statement,
@@ -94,14 +96,10 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 		return true;
 	if (name)
 		*name = statement_name(statement);
-	if (server_statements_is_stale(&server->session.statements, statement))
-		return repeat(client, batch, statement, is_sql);
-	if (server_statements_use(&server->session.statements, statement))
+	if (!server_statements_is_stale(&server->session.statements, statement) &&
+	    server_statements_use(&server->session.statements, statement))
 		return true;
-	if (!inject_evict(client, batch))
-		return false;
-	change = server_statements_learn(&server->session.statements, statement);
-	if (!change)
+	if (!inject_make_way(client, batch, statement, &change))
 		return false;
 	inject_parse(client, batch, statement);
 	return note_parse(server, change, is_sql);

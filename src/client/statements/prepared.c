@@ -60,31 +60,17 @@ static enum judgement refuse_twice(struct client *client, const char *name, stru
 static bool send_parse(struct client *client, const char *name, struct statement *statement,
                        struct batch *batch)
 {
-	struct server *server = client->borrower.server;
-	struct ledger_change *close = NULL, *parse, *change;
+	struct ledger_change *parse, *change;
 
-	if (server_statements_use(&server->session.statements, statement)) {
-		if (!server_statements_repeat(&server->session.statements, statement, &close,
-		                              &parse))
-			return false;
-		inject_close(batch, statement_name(statement));
-	} else {
-		if (!inject_evict(client, batch))
-			return false;
-		parse = server_statements_learn(&server->session.statements, statement);
-	}
-	if (close && !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, close)) {
+	if (!inject_make_way(client, batch, statement, &parse))
+		return false;
+	change = names_come(client, name, statement, parse);
+	if (!change) {
 		parse->settle(parse, false);
 		return false;
 	}
-	change = parse ? names_come(client, name, statement, parse) : NULL;
-	if (!change) {
-		if (parse)
-			parse->settle(parse, false);
-		return false;
-	}
 	inject_parse(client, batch, statement);
-	return server_note_change(server, LEDGER_PARSE, LEDGER_CLIENT, change);
+	return server_note_change(client->borrower.server, LEDGER_PARSE, LEDGER_CLIENT, change);
 }
 
 enum judgement prepared_parse(struct client *client, const struct frame *frame, struct bytes in,

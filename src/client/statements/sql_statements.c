@@ -37,12 +37,6 @@ void sql_forget(struct client *client)
 	free(sql);
 }
 
-void sql_leave(struct client *client)
-{
-	if (client->sql)
-		client->sql->is_bound = false;
-}
-
 /* ---- unsupported ---- */
 
 static void set_err(struct err *err, const char *reason)

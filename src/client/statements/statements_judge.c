@@ -342,7 +342,8 @@ void statements_forget_unnamed(struct client *client, struct batch *batch)
 void statements_leave(struct client *client)
 {
 	unnamed_leave_server(client);
-	sql_leave(client);
+	if (client->sql)
+		client->sql->is_bound = false; /* its portals are gone */
 }
 
 bool statements_spare_unnamed(struct client *client)
@@ -387,11 +388,4 @@ struct statement *statements_executed(const struct client *client, struct bytes 
 		return NULL;
 	sql_read(text, &sql);
 	return sql.kind == SQL_EXECUTE ? statements_find(client, sql.name) : NULL;
-}
-
-const char *statements_text(const struct client *client, const char *name)
-{
-	const struct statement *statement = statements_find(client, name);
-
-	return statement ? statement_text(statement).at : NULL;
 }

@@ -104,9 +104,6 @@ unsigned int statements_touches(const struct client *client, const char *name, s
 /* The statement that a text EXECUTEs, which does nothing else. NULL: not known, or it does not. */
 struct statement *statements_executed(const struct client *client, struct bytes text);
 
-/* The SQL text of the client's statement with this name. NULL: none. */
-const char *statements_text(const struct client *client, const char *name);
-
 /* ---- frames that must be complete ---- */
 
 /* Maximum bytes of the names at the front of a message. PostgreSQL cuts a name after 63 bytes. */
@@ -173,8 +170,12 @@ void inject_close(struct batch *batch, struct bytes name);
 /* Adds a Parse of the statement, which must outlive the batch; nothing to the ledger. */
 void inject_parse(struct client *client, struct batch *batch, const struct statement *statement);
 
-/* Closes other statements until there is space for one more on the server. false: no memory. */
-bool inject_evict(struct client *client, struct batch *batch);
+/*
+ * Adds what comes before a Parse of the statement: its Close if the server knows it, else those of
+ * others, until there is space. *parse: the change of the Parse. false: no memory.
+ */
+bool inject_make_way(struct client *client, struct batch *batch, struct statement *statement,
+                     struct ledger_change **parse);
 
 /*
  * Adds a Parse if the server does not know the statement or cannot run it any more. *name:
@@ -283,9 +284,6 @@ enum judgement sql_bind(struct client *client, const char *portal, const char *s
 
 /* Handles an Execute. JUDGE_HEAD: it has been noted. */
 enum judgement sql_execute(struct client *client, const char *portal, struct batch *batch);
-
-/* The client's server is returned: its portals are gone. */
-void sql_leave(struct client *client);
 
 /* Drops what is stored: the unnamed statement is gone or replaced. */
 void sql_forget(struct client *client);

@@ -447,8 +447,8 @@ static bool was_normal(const struct params *before, const char *name, const char
  * true of what connect_query has set.
  */
 static bool add_resets(const struct server *server, const struct params *set,
-                       const struct params *startup, const struct params *before, struct bytes back,
-                       struct buf *changes)
+                       const struct params *startup, const struct params *before,
+                       const struct params *back, struct buf *changes)
 {
 	const char *at = NULL, *name, *value, *normal, *found;
 	struct params_seek in_set = { 0 }, in_baseline = { 0 };
@@ -461,7 +461,7 @@ static bool add_resets(const struct server *server, const struct params *set,
 		if (params_seek(set, &in_set, name, &found) ||
 		    (has_normal && is_same_value(name, normal, value)) ||
 		    tracked_is_library(name) ||
-		    (has_normal && was_normal(before, name, normal) && !bytes_list_has(back, name)))
+		    (has_normal && was_normal(before, name, normal) && !params_find(back, name)))
 			continue;
 		add_change(changes, name, PARAM_UNKNOWN);
 		is_any = true;
@@ -490,12 +490,12 @@ static void add_defaults(struct bytes list, struct buf *baseline)
 
 /* PostgreSQL does not say that a custom parameter was set back: its value is "" then. */
 static bool remove_emptied(struct params_table *table, const struct params **set,
-                           struct bytes names)
+                           const struct params *names)
 {
-	const char *name, *value;
+	const char *at = NULL, *name, *value;
 	bool is_done = true;
 
-	while (bytes_take_text(&names, &name)) {
+	while (params_next(names, &at, &name, &value)) {
 		value = strchr(name, '.') ? params_find(*set, name) : NULL;
 		if (value && !*value)
 			is_done &= params_change(table, set, name, NULL);
@@ -504,7 +504,8 @@ static bool remove_emptied(struct params_table *table, const struct params **set
 }
 
 bool server_take_facts(struct server *server, const struct facts *facts,
-                       const struct params *startup, const struct params *before, struct bytes back)
+                       const struct params *startup, const struct params *before,
+                       const struct params *back)
 {
 	struct params_table *table = server->site->shared->params;
 	struct buf changes = { 0 }, baseline = { 0 };

@@ -46,18 +46,6 @@ START_TEST(text_trims_both_sides)
 }
 END_TEST
 
-START_TEST(bytes_list_has_whole_names)
-{
-	struct bytes list = bytes_of("one\0Two\0cut", 11);
-
-	ck_assert(bytes_list_has(list, "one"));
-	ck_assert(bytes_list_has(list, "TWO"));
-	ck_assert(!bytes_list_has(list, "on"));
-	ck_assert(!bytes_list_has(list, "cut")); /* without its zero */
-	ck_assert(!bytes_list_has(bytes_of("", 0), ""));
-}
-END_TEST
-
 START_TEST(bytes_contain_a_text_in_any_case)
 {
 	struct bytes bytes = bytes_of("do $$ Set_Config('x') $$", 24);
@@ -111,7 +99,6 @@ int main(void)
 	tcase_add_test(cases, text_copies_are_bounded);
 	tcase_add_test(cases, text_trims_both_sides);
 	tcase_add_test(cases, bytes_take_text_needs_the_zero);
-	tcase_add_test(cases, bytes_list_has_whole_names);
 	tcase_add_test(cases, bytes_contain_a_text_in_any_case);
 	tcase_add_test(cases, bytes_are_ascii_up_to_the_end);
 	tcase_add_test(cases, bytes_secrets_compare);

@@ -233,6 +233,39 @@ START_TEST(calls_changes_its_size)
 }
 END_TEST
 
+/* Many fall into one place. */
+static uint64_t hash_of(uint64_t number) { return (number << 11 | (number & 3)) + 1; }
+
+START_TEST(names_are_found)
+{
+	struct calls_names names = { 0 };
+
+	ck_assert_uint_eq(calls_names_get(&names, 5), 0);
+	for (uint64_t i = 1; i <= 1000; i++)
+		calls_names_put(&names, hash_of(i), i);
+	calls_names_put(&names, hash_of(7), 70);
+	for (uint64_t i = 1; i <= 1000; i++)
+		unit_expect(calls_names_get(&names, hash_of(i)) == (i == 7 ? 70 : i));
+	ck_assert_uint_eq(names.count, 1000);
+	ck_assert_uint_eq(calls_names_get(&names, hash_of(1001)), 0);
+	calls_names_done(&names);
+	ck_assert_ptr_null(names.at);
+}
+END_TEST
+
+START_TEST(names_are_bounded)
+{
+	struct calls_names names = { 0 };
+
+	for (uint64_t i = 1; i <= 100000; i++) {
+		calls_names_put(&names, hash_of(i), i);
+		unit_expect(calls_names_get(&names, hash_of(i)) == i);
+		unit_expect(names.capacity <= 2048 && names.count <= 1024);
+	}
+	calls_names_done(&names);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("client/calls");
@@ -246,6 +279,8 @@ int main(void)
 	tcase_add_test(tests, calls_keeps_the_frequent_in_a_storm);
 	tcase_add_test(tests, calls_of_equal_frequency_leave_in_turn);
 	tcase_add_test(tests, calls_changes_its_size);
+	tcase_add_test(tests, names_are_found);
+	tcase_add_test(tests, names_are_bounded);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

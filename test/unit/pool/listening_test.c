@@ -35,7 +35,7 @@ static void write_down(struct ear *ear, const char *words)
 
 static void on_answer(struct listener *listener) { write_down(ear_of(listener), "answer"); }
 
-static void on_notification(struct listener *listener, struct notification *notification)
+static void on_notification(struct listener *listener, const struct notification *notification)
 {
 	struct ear *ear = ear_of(listener);
 	char words[256];

@@ -521,7 +521,7 @@ static inline bool server_is_asked(const struct server *server)
  * The answer to a question about parameters: the server's map becomes exact. What the borrower's
  * client has given at its startup and has set back is marked as unknown, and is_startup_unset is
  * set, since the client must get its startup's value again. `back` lists those of which a text says
- * that it has set them back (name\0): a custom parameter is "" then, not unset. `before`: the
+ * that it has set them back: a custom parameter is "" then, not unset. `before`: the
  * borrower's map before the transaction; what it had as the server has it by default was not set on
  * this server, and is not taken for set back. NULL: all was set on this server.
  *
@@ -530,7 +530,7 @@ static inline bool server_is_asked(const struct server *server)
  */
 bool server_take_facts(struct server *server, const struct facts *facts,
                        const struct params *startup, const struct params *before,
-                       struct bytes back);
+                       const struct params *back);
 
 /* A LOAD has succeeded: it becomes part of the map. false: it does not fit. */
 bool server_add_library(struct server *server, const char *name);

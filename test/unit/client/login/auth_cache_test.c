@@ -41,9 +41,8 @@ static void close_scene(struct scene *scene)
 static void make_key(struct auth_lookup_key *key, const char *user)
 {
 	static struct database database = { .name = "app" };
-	struct question question = { &database, "asker", "SELECT 1", user };
 
-	ck_assert(auth_lookup_key_make(key, &question));
+	ck_assert(auth_lookup_key_make(key, &database, "asker", "SELECT 1", user));
 }
 
 static void keep(struct auth_cache_access *access, const char *user, const char *secret,
@@ -74,7 +73,7 @@ static struct auth_answer *find(struct auth_cache_access *access, const char *us
 static bool has(struct auth_cache_access *access, const char *user, const char *secret)
 {
 	struct auth_answer *answer = find(access, user);
-	bool is_same = answer && strcmp(auth_answer_secret(answer), secret) == 0;
+	bool is_same = answer && strcmp(answer->secret, secret) == 0;
 
 	auth_answer_release(&answer);
 	return is_same;
@@ -107,7 +106,7 @@ START_TEST(it_is_dropped_for_all_loops)
 	auth_cache_forget(&scene.other, answer);
 	auth_cache_forget(&scene.other, answer); /* it is not there any more */
 	ck_assert_ptr_null(find(&scene.one, "alice"));
-	ck_assert_str_eq(auth_answer_secret(answer), "secret"); /* the login still has it */
+	ck_assert_str_eq(answer->secret, "secret"); /* the login still has it */
 	keep(&scene.one, "alice", "new secret", LONG);
 	auth_cache_forget(&scene.other, answer); /* the new one is another answer */
 	ck_assert(has(&scene.one, "alice", "new secret"));

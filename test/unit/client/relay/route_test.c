@@ -350,7 +350,7 @@ static void open_stage(struct stage *stage, int number)
 		stage->client.startup = params_hold(stage->client.params);
 	}
 	stage->clients.with.loop = loop_new(NULL);
-	slab_init(&stage->clients.late_slab, "late", late_begin_size());
+	slab_init(&stage->clients.late_slab, "late", sizeof(struct late_begin));
 	if (cases[number].late)
 		ck_assert(late_begin_again(
 		    &stage->client, bytes_of(cases[number].late, strlen(cases[number].late) + 1)));

@@ -164,8 +164,7 @@ static void make_facts(struct facts *facts, const struct pair *pairs, const char
 START_TEST(server_take_facts_takes)
 {
 	struct facts facts = { .parts = QUESTION_PARAMS };
-	struct bytes back = bytes_of("", 0);
-	const struct params *startup, *before;
+	const struct params *startup, *before, *back;
 	struct mapped_server mapped;
 
 	mapped_make(&mapped, takes[_i].baseline, takes[_i].have);
@@ -173,8 +172,9 @@ START_TEST(server_take_facts_takes)
 	before = param_map(mapped.shared.params, takes[_i].before);
 	make_facts(&facts, takes[_i].facts, takes[_i].role);
 	mapped.server.session.unsure = UNSURE_REST;
+	back = params_none(mapped.shared.params);
 	if (takes[_i].back)
-		back = bytes_of(takes[_i].back, strlen(takes[_i].back) + 1);
+		ck_assert(params_change(mapped.shared.params, &back, takes[_i].back, ""));
 	ck_assert_msg(server_take_facts(&mapped.server, &facts, startup,
 	                                takes[_i].has_before ? before : NULL, back),
 	              "%s", takes[_i].says);
@@ -186,6 +186,7 @@ START_TEST(server_take_facts_takes)
 	facts_done(&facts);
 	params_release(mapped.shared.params, &startup);
 	params_release(mapped.shared.params, &before);
+	params_release(mapped.shared.params, &back);
 	mapped_done(&mapped);
 }
 END_TEST
@@ -214,7 +215,7 @@ START_TEST(server_take_facts_cannot)
 	ck_assert(params_change(mapped.shared.params, &mapped.server.session.params, "a.b", "old"));
 	make_facts(&facts, cannot[_i].facts, NULL);
 	ck_assert_msg(!server_take_facts(&mapped.server, &facts, params_none(mapped.shared.params),
-	                                 NULL, bytes_of("", 0)),
+	                                 NULL, params_none(mapped.shared.params)),
 	              "%s", cannot[_i].says);
 	ck_assert_str_eq(params_find(mapped.server.session.params, "x"), "1");
 	if (!cannot[_i].too_long)
@@ -234,11 +235,11 @@ START_TEST(server_take_facts_has_a_limit)
 	for (int i = 0; i < PARAMS_NAMES_MAX; i++)
 		buf_printf(&facts.params, "a.n%d%cx%c", i, 0, 0);
 	ck_assert(server_take_facts(&mapped.server, &facts, params_none(mapped.shared.params), NULL,
-	                            bytes_of("", 0)));
+	                            params_none(mapped.shared.params)));
 	ck_assert_uint_eq(params_count(mapped.server.session.params), PARAMS_NAMES_MAX);
 	buf_add(&facts.params, "b\0x", 4);
 	ck_assert(!server_take_facts(&mapped.server, &facts, params_none(mapped.shared.params),
-	                             NULL, bytes_of("", 0)));
+	                             NULL, params_none(mapped.shared.params)));
 	ck_assert_uint_eq(params_count(mapped.server.session.params), PARAMS_NAMES_MAX);
 	facts_done(&facts);
 	mapped_done(&mapped);
