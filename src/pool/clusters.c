@@ -11,10 +11,6 @@
 
 #include "broker_priv.h"
 
-static void lock_of(struct broker *broker) { pthread_mutex_lock(&broker->lock); }
-
-static void unlock_of(struct broker *broker) { pthread_mutex_unlock(&broker->lock); }
-
 /* The caller has the lock. */
 static void wake_all(struct cluster *cluster)
 {
@@ -90,14 +86,13 @@ static struct cluster *make_cluster(struct broker *broker, const struct cluster_
 
 struct cluster *clusters_find(struct broker *broker, const struct cluster_key *key)
 {
+	LOCKED(&broker->lock);
 	struct cluster *cluster = NULL;
 	struct buf name = { 0 };
 
 	name_cluster(&name, key);
-	lock_of(broker);
 	if (buf_ok(&name))
 		cluster = find_cluster(broker, buf_bytes(&name));
-	unlock_of(broker);
 	buf_free(&name);
 	return cluster;
 }
@@ -190,11 +185,11 @@ static unsigned int apply_closed(struct broker *broker, struct cluster *cluster,
 
 struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *key, usec_t now)
 {
+	LOCKED(&broker->lock);
 	struct cluster *cluster = NULL;
 	struct buf name = { 0 };
 
 	name_cluster(&name, key);
-	lock_of(broker);
 	if (buf_ok(&name)) {
 		cluster = find_cluster(broker, buf_bytes(&name));
 		if (!cluster && (cluster = make_cluster(broker, key, &name, now)))
@@ -202,7 +197,6 @@ struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *k
 	}
 	if (cluster)
 		cluster->ref_count++;
-	unlock_of(broker);
 	buf_free(&name);
 	return cluster;
 }
@@ -232,49 +226,36 @@ static bool set_admin_all(struct broker *broker, const char *host, enum host_adm
 
 bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now)
 {
-	bool is_noted;
-
-	lock_of(broker);
-	is_noted = set_admin_all(broker, host, admin, now);
-	unlock_of(broker);
-	return is_noted;
+	LOCKED(&broker->lock);
+	return set_admin_all(broker, host, admin, now);
 }
 
 bool clusters_plan_begin(struct broker *broker, const char *host, usec_t now)
 {
+	LOCKED(&broker->lock);
 	struct bytes name = bytes_text(host);
-	bool is_begun;
+	bool is_begun =
+	    !*find_closed(broker, name) && set_admin_all(broker, host, HOST_DRAINING, now);
 
-	lock_of(broker);
-	is_begun = !*find_closed(broker, name) && set_admin_all(broker, host, HOST_DRAINING, now);
 	if (is_begun)
 		(*find_closed(broker, name))->is_planned = true;
-	unlock_of(broker);
 	return is_begun;
 }
 
 bool clusters_plan_end(struct broker *broker, const char *host, usec_t now)
 {
-	const struct closed_host *closed;
-	bool is_ended;
+	LOCKED(&broker->lock);
+	const struct closed_host *closed = *find_closed(broker, bytes_text(host));
 
-	lock_of(broker);
-	closed = *find_closed(broker, bytes_text(host));
-	is_ended = closed && closed->is_planned && set_admin_all(broker, host, HOST_ENABLED, now);
-	unlock_of(broker);
-	return is_ended;
+	return closed && closed->is_planned && set_admin_all(broker, host, HOST_ENABLED, now);
 }
 
 enum host_admin clusters_admin(struct broker *broker, const char *host)
 {
-	const struct closed_host *closed;
-	enum host_admin admin;
+	LOCKED(&broker->lock);
+	const struct closed_host *closed = *find_closed(broker, bytes_text(host));
 
-	lock_of(broker);
-	closed = *find_closed(broker, bytes_text(host));
-	admin = closed ? closed->admin : HOST_ENABLED;
-	unlock_of(broker);
-	return admin;
+	return closed ? closed->admin : HOST_ENABLED;
 }
 
 void clusters_done(struct broker *broker)
@@ -302,9 +283,8 @@ static void drop_reference(struct broker *broker, struct cluster **cluster)
 
 void clusters_release(struct broker *broker, struct cluster **cluster)
 {
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	drop_reference(broker, cluster);
-	unlock_of(broker);
 }
 
 /* ---- what pools need ---- */
@@ -327,9 +307,9 @@ static void on_needs_task(struct task *task)
 {
 	struct clusters_listener *listener = container_of(task, struct clusters_listener, task);
 
-	lock_of(listener->broker);
+	pthread_mutex_lock(&listener->broker->lock);
 	listener->is_posted = false;
-	unlock_of(listener->broker);
+	pthread_mutex_unlock(&listener->broker->lock);
 	listener->on_changed(listener);
 }
 
@@ -346,16 +326,14 @@ void clusters_listen(struct broker *broker, struct clusters_listener *listener)
 	listener->broker = broker;
 	listener->task.run = on_needs_task;
 	listener->letter.open = on_needs_letter;
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	broker->listener = listener;
-	unlock_of(broker);
 }
 
 void clusters_listen_end(struct clusters_listener *listener)
 {
-	lock_of(listener->broker);
+	LOCKED(&listener->broker->lock);
 	listener->broker->listener = NULL;
-	unlock_of(listener->broker);
 	loop_undefer(listener->loop, &listener->task);
 	loop_take_back(listener->loop, &listener->letter);
 }
@@ -375,55 +353,45 @@ void cluster_lend_login(struct broker *broker, struct cluster *cluster, const ch
 {
 	if (*cluster_user(cluster))
 		return;
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	if (!cluster->lent_user) {
 		keep_login(cluster, user, credentials);
 		tell_listener(broker);
 	}
-	unlock_of(broker);
 }
 
 bool cluster_has_login(struct broker *broker, const struct cluster *cluster)
 {
-	bool has;
-
-	lock_of(broker);
-	has = cluster->lent_user != NULL;
-	unlock_of(broker);
-	return has;
+	LOCKED(&broker->lock);
+	return cluster->lent_user != NULL;
 }
 
 bool cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
                    struct credentials *credentials)
 {
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	*user = cluster->lent_user ? strdup(cluster->lent_user) : NULL;
 	if (*user && !credentials_copy(credentials, &cluster->lent)) {
 		free(*user);
 		*user = NULL;
 	}
-	unlock_of(broker);
 	return *user != NULL;
 }
 
 void cluster_refuse_login(struct broker *broker, struct cluster *cluster)
 {
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	drop_login(cluster);
-	unlock_of(broker);
 }
 
 const char *cluster_watch_lack(struct broker *broker, const struct cluster *cluster)
 {
-	const char *lack = "no: it has not begun, or was refused: see last_error";
-
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	if (!cluster->roles_count)
-		lack = "no: no pool needs its role";
-	else if (!*cluster_user(cluster) && !cluster->lent_user)
-		lack = "no: there is no host_check_user, and no login that has worked";
-	unlock_of(broker);
-	return lack;
+		return "no: no pool needs its role";
+	if (!*cluster_user(cluster) && !cluster->lent_user)
+		return "no: there is no host_check_user, and no login that has worked";
+	return "no: it has not begun, or was refused: see last_error";
 }
 
 /* ---- needs of pools ---- */
@@ -469,14 +437,13 @@ void clusters_set_needs(struct share *pool, bool roles, bool primary)
 	struct broker *broker = pool->member->broker;
 	struct tally *tally = pool->tally;
 
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	if (tally->cluster) {
 		count_needs(broker, tally, false);
 		tally->needs_roles = roles;
 		tally->needs_primary = primary;
 		count_needs(broker, tally, true);
 	}
-	unlock_of(broker);
 }
 
 /* The caller has the lock. */
@@ -501,14 +468,12 @@ static bool add_need(struct clusters_needs *needs, struct cluster *cluster)
 
 bool clusters_needed(struct broker *broker, struct clusters_needs *needs)
 {
-	struct cluster *cluster;
-	bool ok = true;
+	LOCKED(&broker->lock);
+	struct cluster *cluster = broker->clusters;
 
-	lock_of(broker);
-	for (cluster = broker->clusters; ok && cluster; cluster = cluster->hh.next)
-		ok = add_need(needs, cluster);
-	unlock_of(broker);
-	return ok;
+	while (cluster && add_need(needs, cluster))
+		cluster = cluster->hh.next;
+	return !cluster;
 }
 
 void clusters_needs_free(struct broker *broker, struct clusters_needs *needs)
@@ -545,13 +510,11 @@ bool cluster_database(struct broker *broker, const struct cluster *cluster,
                       bool (*accepts)(void *arg, const char *database), void *arg,
                       struct buf *database)
 {
-	const struct tally *found;
+	LOCKED(&broker->lock);
+	const struct tally *found = find_need(cluster, accepts, arg);
 
-	lock_of(broker);
-	found = find_need(cluster, accepts, arg);
 	if (found)
 		buf_add_cstr(database, database_of(found));
-	unlock_of(broker);
 	return found && buf_ok(database);
 }
 
@@ -566,13 +529,6 @@ bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *ke
 	is_same = buf_ok(&name) && bytes_equal(buf_bytes(&cluster->name), buf_bytes(&name));
 	buf_free(&name);
 	return is_same;
-}
-
-static void clusters_wake(struct broker *broker, struct cluster *cluster)
-{
-	lock_of(broker);
-	wake_all(cluster);
-	unlock_of(broker);
 }
 
 /* ---- the log ---- */
@@ -645,10 +601,9 @@ void clusters_copies(struct broker *broker, const char *host, usec_t since, clus
 	const struct copies_search search = { host, since, found, arg };
 	struct cluster *cluster;
 
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	for (cluster = broker->clusters; cluster; cluster = cluster->hh.next)
 		search_cluster(cluster, &search);
-	unlock_of(broker);
 }
 
 static void add_seconds(struct strbuf *out, usec_t time)
@@ -820,6 +775,8 @@ void clusters_changed(struct broker *broker, struct cluster *cluster,
 {
 	for (unsigned int i = 0; i < changes->count; i++)
 		log_change(cluster, &changes->list[i], changes, log);
-	if (changes->has_news)
-		clusters_wake(broker, cluster);
+	if (changes->has_news) {
+		LOCKED(&broker->lock);
+		wake_all(cluster);
+	}
 }
