@@ -334,8 +334,7 @@ static void on_timer(struct timer *timer)
 		ask_all(heartbeat);
 		heartbeat->with.beat(heartbeat->with.arg);
 	}
-	timer_set(timer, loop_timer_queue(heartbeat->loop, heartbeat->with.interval, on_timer),
-	          loop_now(heartbeat->loop));
+	timer_begin(timer, heartbeat->loop, heartbeat->with.interval, on_timer);
 }
 
 struct heartbeat *heartbeat_new(const struct heartbeat_with *with, struct err *err)

@@ -253,8 +253,7 @@ bool fetch_start(struct fetch *fetch, const struct fetch_with *with, struct byte
 		err_set(err, ERR_MEMORY, "out of memory");
 	else if (resolver_start(with->resolver, &fetch->ask, fetch->host, port, on_address, err)) {
 		fetch->with.tls = with->tls ? tls_context_ref(with->tls) : NULL;
-		timer_set(&fetch->timer, loop_timer_queue(with->loop, with->limit, on_due),
-		          loop_now(with->loop));
+		timer_begin(&fetch->timer, with->loop, with->limit, on_due);
 		return true;
 	}
 	buf_wipe(&fetch->request);

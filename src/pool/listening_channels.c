@@ -359,9 +359,7 @@ void listening_remove_leaving(struct listener *listener)
 {
 	struct subscription *subscription, *next;
 
-	for (subscription = TAILQ_FIRST(&listener->subscriptions); subscription;
-	     subscription = next) {
-		next = TAILQ_NEXT(subscription, other);
+	TAILQ_FOREACH_SAFE (subscription, &listener->subscriptions, other, next) {
 		if (subscription->is_leaving)
 			drop_subscription(subscription);
 	}
@@ -381,13 +379,10 @@ void listening_spread(struct listening *listening, struct notification *notifica
 	struct subscription *subscription, *next;
 
 	/* A callback may end its own subscription; the channel stays until the end of the turn. */
-	for (subscription = channel ? TAILQ_FIRST(&channel->subscriptions) : NULL; subscription;
-	     subscription = next) {
-		struct listener *listener = subscription->listener;
-
-		next = TAILQ_NEXT(subscription, node);
-		listener->ops->on_notification(listener, notification);
-	}
+	if (!channel)
+		return;
+	TAILQ_FOREACH_SAFE (subscription, &channel->subscriptions, node, next)
+		subscription->listener->ops->on_notification(subscription->listener, notification);
 }
 
 /* ---- LISTEN and UNLISTEN ---- */

@@ -282,7 +282,7 @@ static void set_forward_limit(struct forward *forward, usec_t limit)
 {
 	struct loop *loop = forward->pool->pools->with.loop;
 
-	timer_set(&forward->timer, loop_timer_queue(loop, limit, on_forward_due), loop_now(loop));
+	timer_begin(&forward->timer, loop, limit, on_forward_due);
 }
 
 /* ---- connecting and sending ---- */

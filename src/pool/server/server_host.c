@@ -84,8 +84,7 @@ static void set_patience(struct server *server)
 		limit = PATIENCE_MAX;
 	if (server->login->is_test && limit > REACH_TEST_MAX)
 		limit = REACH_TEST_MAX;
-	timer_set(&server->login->patience, loop_timer_queue(loop_of(server), limit, on_patience),
-	          loop_now(loop_of(server)));
+	timer_begin(&server->login->patience, loop_of(server), limit, on_patience);
 }
 
 /* ---- an address that was removed from DNS ---- */
