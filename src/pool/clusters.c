@@ -533,29 +533,28 @@ bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *ke
 
 /* ---- the log ---- */
 
+#define WHERE_SIZE 320
+
 /* The host as in the entry, and its address if that is another text. */
-static void add_where(struct strbuf *out, const struct cluster *cluster,
-                      const struct roster_row *row)
+static const char *where_of(const struct cluster *cluster, const struct roster_row *row,
+                            char text[WHERE_SIZE])
 {
 	const char *list = cluster->roster.text;
 	char address[ADDRESS_TEXT_SIZE];
+	struct strbuf out = strbuf_begin(text, WHERE_SIZE);
 	struct bytes host = { "", 0 };
 
 	for (unsigned int i = 0; i <= row->host && config_host_next(&list, &host); i++)
 		continue;
-	strbuf_add_bytes(out, host.at, host.count);
+	strbuf_add_bytes(&out, host.at, host.count);
 	if (row->address.family == AF_UNSPEC)
-		return;
+		return text;
 	address_format_host(&row->address, address, sizeof(address));
 	config_host_port(&host, 0);
-	if (bytes_are(host, address))
-		return;
-	strbuf_add(out, " (");
-	strbuf_add(out, address);
-	strbuf_add(out, ")");
+	if (!bytes_are(host, address))
+		strbuf_printf(&out, " (%s)", address);
+	return text;
 }
-
-#define WHERE_SIZE 320
 
 struct copies_search {
 	const char *host;
@@ -575,12 +574,9 @@ static void find_copies(struct cluster *cluster, unsigned int host,
 	for (unsigned int i = 0;
 	     roster_copy_at(&cluster->roster, i, host, search->since, &row, &copy, &missing); i++) {
 		char text[WHERE_SIZE];
-		struct strbuf name = strbuf_begin(text, sizeof(text));
 
-		if (copy == ROSTER_COPY_NONE)
-			continue;
-		add_where(&name, cluster, &row);
-		search->found(search->arg, text, copy, missing);
+		if (copy != ROSTER_COPY_NONE)
+			search->found(search->arg, where_of(cluster, &row, text), copy, missing);
 	}
 }
 
@@ -606,13 +602,9 @@ void clusters_copies(struct broker *broker, const char *host, usec_t since, clus
 		search_cluster(cluster, &search);
 }
 
-static void add_seconds(struct strbuf *out, usec_t time)
-{
-	strbuf_add_number(out, (uint64_t)(time / USEC_PER_SEC));
-	strbuf_add(out, ".");
-	strbuf_add_number(out, (uint64_t)(time % USEC_PER_SEC / (USEC_PER_SEC / 10)));
-	strbuf_add(out, " s");
-}
+#define SECONDS "%lld.%d s"
+#define SECONDS_OF(time) \
+	(long long)((time) / USEC_PER_SEC), (int)((time) % USEC_PER_SEC / (USEC_PER_SEC / 10))
 
 /* At the start the first answer takes a moment, which is not worth a word. */
 static bool is_worth_telling(const struct roster_change *change, usec_t without)
@@ -623,50 +615,18 @@ static bool is_worth_telling(const struct roster_change *change, usec_t without)
 static void add_role(struct strbuf *out, const struct roster_change *change,
                      const struct roster_changes *all)
 {
-	const struct roster_row *row = &change->row;
+	const struct host_report *known = &change->row.known;
+	bool is_primary = known->role == HOST_PRIMARY;
 
-	strbuf_add(out, row->known.role == HOST_PRIMARY ? " is primary" : " is a standby");
-	if (row->known.role == HOST_PRIMARY && row->known.is_read_only)
+	strbuf_add(out, is_primary ? " is primary" : " is a standby");
+	if (is_primary && known->is_read_only)
 		strbuf_add(out, ", read-only by default");
-	if (row->known.timeline) {
-		strbuf_add(out, ", timeline ");
-		strbuf_add_number(out, row->known.timeline);
-	}
-	if (change->before != HOST_ROLE_UNKNOWN && change->before != row->known.role) {
-		strbuf_add(out, ", and was ");
-		strbuf_add(out, roster_role_name(change->before));
-	}
-	if (row->known.role == HOST_PRIMARY && is_worth_telling(change, all->without)) {
-		strbuf_add(out, "; there was no primary for ");
-		add_seconds(out, all->without);
-	}
-}
-
-static void add_fenced(struct strbuf *out, const struct cluster *cluster,
-                       const struct roster_change *change)
-{
-	strbuf_add(out, " is fenced and not used: it says that it is primary (timeline ");
-	strbuf_add_number(out, change->row.known.timeline);
-	strbuf_add(out, "), but ");
-	add_where(out, cluster, &change->other);
-	strbuf_add(out, " is (timeline ");
-	strbuf_add_number(out, change->other.known.timeline);
-	strbuf_add(out, ")");
-}
-
-static void add_foreign(struct strbuf *out, const struct cluster *cluster,
-                        const struct roster_change *change)
-{
-	strbuf_add(out, " is fenced and not used: it is of another cluster (system identifier ");
-	strbuf_add_number(out, change->row.known.system);
-	strbuf_add(out, ") than ");
-	if (change->other.seen_at)
-		add_where(out, cluster, &change->other);
-	else
-		strbuf_add(out, "its other hosts");
-	strbuf_add(out, " (");
-	strbuf_add_number(out, cluster->roster.system);
-	strbuf_add(out, ")");
+	if (known->timeline)
+		strbuf_printf(out, ", timeline %u", known->timeline);
+	if (change->before != HOST_ROLE_UNKNOWN && change->before != known->role)
+		strbuf_printf(out, ", and was %s", roster_role_name(change->before));
+	if (is_primary && is_worth_telling(change, all->without))
+		strbuf_printf(out, "; there was no primary for " SECONDS, SECONDS_OF(all->without));
 }
 
 /* Exact numbers: they are compared with the limit. */
@@ -674,41 +634,14 @@ static void add_lag(struct strbuf *out, const struct roster_change *change)
 {
 	const struct roster_limit *limit = &change->limit;
 
-	add_seconds(out, change->row.lag);
-	strbuf_add(out, " and ");
-	strbuf_add_number(out, change->row.lag_bytes);
-	strbuf_add(out, " bytes behind the primary (");
-	if (limit->lag) {
-		strbuf_add(out, "max_standby_lag = ");
-		add_seconds(out, limit->lag);
-	}
-	if (limit->lag && limit->bytes)
-		strbuf_add(out, ", ");
-	if (limit->bytes) {
-		strbuf_add(out, "max_standby_lag_bytes = ");
-		strbuf_add_number(out, limit->bytes);
-	}
+	strbuf_printf(out, SECONDS " and %" PRIu64 " bytes behind the primary (",
+	              SECONDS_OF(change->row.lag), change->row.lag_bytes);
+	if (limit->lag)
+		strbuf_printf(out, "max_standby_lag = " SECONDS, SECONDS_OF(limit->lag));
+	if (limit->bytes)
+		strbuf_printf(out, "%smax_standby_lag_bytes = %" PRIu64, limit->lag ? ", " : "",
+		              limit->bytes);
 	strbuf_add(out, ")");
-}
-
-/* What becomes of WAL when a host is promoted. */
-static void add_history(struct strbuf *out, const struct cluster *cluster,
-                        const struct roster_change *change)
-{
-	if (change->event == ROSTER_EVENT_LOSS) {
-		strbuf_add(out, " has become primary without what its predecessor had written: ");
-		strbuf_add_number(out, change->row.lost_bytes);
-		strbuf_add(out, " bytes of WAL at least are lost");
-		return;
-	}
-	if (change->event == ROSTER_EVENT_FOLLOWS) {
-		strbuf_add(out, " follows the primary again");
-		return;
-	}
-	strbuf_add(out, " has diverged and gets no reads: it is a standby on timeline ");
-	strbuf_add_number(out, change->row.known.timeline);
-	strbuf_add(out, ", and does not follow the primary to timeline ");
-	strbuf_add_number(out, cluster->roster.timeline);
 }
 
 static void log_change(const struct cluster *cluster, const struct roster_change *change,
@@ -727,44 +660,65 @@ static void log_change(const struct cluster *cluster, const struct roster_change
 		[ROSTER_EVENT_FOLLOWS] = LOG_LEVEL_INFO,
 		[ROSTER_EVENT_LOSS] = LOG_LEVEL_WARNING,
 	};
+	const struct roster_row *row = &change->row, *other = &change->other;
 	struct logger logger = { log, NULL };
+	char text[WHERE_SIZE];
 	struct log_entry entry;
+	struct strbuf *line = &entry.line;
 
 	if (!log_begin(&logger, levels[change->event], &entry))
 		return;
-	strbuf_add(&entry.line, "host ");
-	add_where(&entry.line, cluster, &change->row);
+	strbuf_printf(line, "host %s", where_of(cluster, row, text));
 	switch (change->event) {
 	case ROSTER_EVENT_ROLE:
-		add_role(&entry.line, change, all);
+		add_role(line, change, all);
 		break;
 	case ROSTER_EVENT_FENCED:
-		add_fenced(&entry.line, cluster, change);
+		strbuf_printf(line,
+		              " is fenced and not used: it says that it is primary (timeline %u), "
+		              "but %s is (timeline %u)",
+		              row->known.timeline, where_of(cluster, other, text),
+		              other->known.timeline);
 		break;
 	case ROSTER_EVENT_FOREIGN:
-		add_foreign(&entry.line, cluster, change);
+		strbuf_printf(line,
+		              " is fenced and not used: it is of another cluster (system "
+		              "identifier %" PRIu64 ") than %s (%" PRIu64 ")",
+		              row->known.system,
+		              other->seen_at ? where_of(cluster, other, text) : "its other hosts",
+		              cluster->roster.system);
 		break;
 	case ROSTER_EVENT_LOST:
-		strbuf_add(&entry.line, " (");
-		strbuf_add(&entry.line, roster_role_name(change->row.known.role));
-		strbuf_add(&entry.line, ") is lost: ");
-		strbuf_add(&entry.line, change->row.error);
+		strbuf_printf(line, " (%s) is lost: %s", roster_role_name(row->known.role),
+		              row->error);
 		break;
 	case ROSTER_EVENT_BACK:
-		strbuf_add(&entry.line, " answers again after ");
-		add_seconds(&entry.line, change->lasted);
-		add_role(&entry.line, change, all);
+		strbuf_printf(line, " answers again after " SECONDS, SECONDS_OF(change->lasted));
+		add_role(line, change, all);
 		break;
 	case ROSTER_EVENT_BEHIND:
-		strbuf_add(&entry.line, " gets no reads: it is ");
-		add_lag(&entry.line, change);
+		strbuf_add(line, " gets no reads: it is ");
+		add_lag(line, change);
 		break;
 	case ROSTER_EVENT_CAUGHT_UP:
-		strbuf_add(&entry.line, " gets reads again: it is ");
-		add_lag(&entry.line, change);
+		strbuf_add(line, " gets reads again: it is ");
+		add_lag(line, change);
 		break;
-	default:
-		add_history(&entry.line, cluster, change);
+	case ROSTER_EVENT_DIVERGED:
+		strbuf_printf(line,
+		              " has diverged and gets no reads: it is a standby on timeline %u, "
+		              "and does not follow the primary to timeline %u",
+		              row->known.timeline, cluster->roster.timeline);
+		break;
+	case ROSTER_EVENT_FOLLOWS:
+		strbuf_add(line, " follows the primary again");
+		break;
+	case ROSTER_EVENT_LOSS:
+		strbuf_printf(line,
+		              " has become primary without what its predecessor had written: "
+		              "%" PRIu64 " bytes of WAL at least are lost",
+		              row->lost_bytes);
+		break;
 	}
 	entry.who.facts = &facts;
 	log_end(&logger, levels[change->event], &entry);
