@@ -167,8 +167,6 @@ static void on_input(struct stream *stream)
 
 /* ---- asking ---- */
 
-static void on_flushed(struct stream *stream) { (void)stream; }
-
 static void on_gone(struct stream *stream)
 {
 	fail(container_of(stream, struct fetch, stream), "the connection was closed");
@@ -191,7 +189,9 @@ static void on_secured(struct stream *stream, const struct err *err)
 		send_request(fetch);
 }
 
-static const struct stream_ops ops = { on_input, on_flushed, on_gone, on_secured };
+static const struct stream_ops ops = { .on_input = on_input,
+	                               .on_gone = on_gone,
+	                               .on_secured = on_secured };
 
 static void on_connected(struct dial *dial, int fd, const struct err *err)
 {

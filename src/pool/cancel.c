@@ -222,8 +222,6 @@ static void on_cancel_input(struct stream *stream)
 	act_on_cancel_securing(cancel, securing_answer(stream, &how, &err), &err);
 }
 
-static void on_cancel_flushed(struct stream *stream) { (void)stream; }
-
 static void on_cancel_gone(struct stream *stream)
 {
 	struct cancel *cancel = container_of(stream, struct cancel, stream);
@@ -242,8 +240,9 @@ static void on_cancel_secured(struct stream *stream, const struct err *err)
 		send_cancel_key(container_of(stream, struct cancel, stream));
 }
 
-static const struct stream_ops ops = { on_cancel_input, on_cancel_flushed, on_cancel_gone,
-	                               on_cancel_secured };
+static const struct stream_ops ops = { .on_input = on_cancel_input,
+	                               .on_gone = on_cancel_gone,
+	                               .on_secured = on_cancel_secured };
 
 static void on_cancel_connected(struct dial *dial, int fd, const struct err *failure)
 {

@@ -269,12 +269,6 @@ static void watch_tell_secret(const struct server *server, struct buf *out)
 		buf_add_text(out, ", with the secret in auth_file or in the entry");
 }
 
-static bool watch_may_probe(const struct server *server)
-{
-	(void)server;
-	return true;
-}
-
 static void ignore_server(struct server *server) { (void)server; }
 
 static bool watch_may_connect(struct server *server)
@@ -288,12 +282,7 @@ static void on_watch_released(struct server *server)
 	pools_uncount_watch(pools_of(watch_of(server)), server);
 }
 
-static void ignore_probe(struct server *server, int change)
-{
-	(void)server;
-	(void)change;
-}
-
+/* It has no borrower, and what it connects to is its own affair: the others do not come. */
 static const struct server_ops watch_ops = {
 	.on_state = on_watch_state,
 	.on_released = on_watch_released,
@@ -303,12 +292,9 @@ static const struct server_ops watch_ops = {
 	.on_login_failed = on_watch_login_failed,
 	.on_home = on_watch_home,
 	.on_address_removed = on_watch_removed,
-	.on_probe = ignore_probe,
-	.may_probe = watch_may_probe,
 	.may_connect = watch_may_connect,
 	.credentials = watch_credentials,
 	.tell_secret = watch_tell_secret,
-	.on_library = ignore_server,
 	.on_free = on_watch_free,
 };
 

@@ -23,31 +23,21 @@
 
 #define TEXT_AT (FRAME_HEADER_SIZE + 4) /* after the process id */
 
-/* The start of the payload; NULL: the frame does not end with two texts. */
-static const char *find_payload(struct bytes frame)
+/* Whether the frame ends with two texts. */
+static bool has_two_texts(struct bytes frame)
 {
-	struct bytes text;
-	const char *end;
+	struct bytes rest = bytes_skip(frame, frame.count < TEXT_AT ? frame.count : TEXT_AT);
+	const char *channel, *payload;
 
-	if (frame.count <= TEXT_AT || frame.at[frame.count - 1] != 0)
-		return NULL;
-	text = bytes_skip(frame, TEXT_AT);
-	end = memchr(text.at, 0, text.count);
-	if (end + 1 == text.at + text.count)
-		return NULL; /* one text */
-	return memchr(end + 1, 0, (size_t)(text.at + text.count - end - 1)) ==
-	               text.at + text.count - 1
-	           ? end + 1
-	           : NULL;
+	return bytes_take_text(&rest, &channel) && bytes_take_text(&rest, &payload) && !rest.count;
 }
 
 enum notification_result notification_read(struct bytes frame, struct notification **out)
 {
-	const char *payload = find_payload(frame);
 	struct notification *notification;
 
 	*out = NULL;
-	if (!payload)
+	if (!has_two_texts(frame))
 		return NOTIFICATION_BROKEN;
 	notification = malloc(sizeof(*notification) + frame.count);
 	if (!notification)
@@ -58,7 +48,6 @@ enum notification_result notification_read(struct bytes frame, struct notificati
 		.pid = load_be32(frame.at + FRAME_HEADER_SIZE),
 		.is_ascii = bytes_are_ascii(bytes_skip(frame, TEXT_AT)),
 		.channel = notification->frame + TEXT_AT,
-		.payload = notification->frame + (payload - frame.at),
 	};
 	memcpy(notification->frame, frame.at, frame.count);
 	*out = notification;

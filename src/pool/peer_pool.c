@@ -296,15 +296,12 @@ static void on_forward_input(struct stream *stream)
 		finish_forward(container_of(stream, struct forward, stream));
 }
 
-static void on_forward_flushed(struct stream *stream) { (void)stream; }
-
 static void on_forward_gone(struct stream *stream)
 {
 	finish_forward(container_of(stream, struct forward, stream));
 }
 
-static const struct stream_ops ops = { on_forward_input, on_forward_flushed, on_forward_gone,
-	                               NULL };
+static const struct stream_ops ops = { .on_input = on_forward_input, .on_gone = on_forward_gone };
 
 static void on_forward_connected(struct dial *dial, int fd, const struct err *err)
 {

@@ -86,7 +86,6 @@ void pools_forget_database(struct database *database)
 
 	HASH_ITER (hh, database->pool_table, pool, next)
 		forget_pool(pool);
-	WALKS_SKIP(pools, next_database, database, node);
 	stats_add(&pools->gone, &database->gone);
 	latency_done(&database->gone_latency);
 	sparse_sum_free(&database->client_closes);

@@ -112,11 +112,11 @@ void listening_add_name(struct buf *out, struct bytes name);
 
 struct notification {
 	unsigned int hold_count;
-	uint32_t size;                 /* bytes of `frame` */
-	uint32_t pid;                  /* of the sender */
-	bool is_ascii;                 /* the same bytes in all encodings */
-	const char *channel, *payload; /* in `frame` */
-	char frame[];                  /* as PostgreSQL has sent it */
+	uint32_t size;       /* bytes of `frame` */
+	uint32_t pid;        /* of the sender */
+	bool is_ascii;       /* the same bytes in all encodings */
+	const char *channel; /* in `frame`, with the payload behind it */
+	char frame[];        /* as PostgreSQL has sent it */
 };
 
 enum notification_result { NOTIFICATION_OK, NOTIFICATION_BROKEN, NOTIFICATION_NO_MEMORY };
