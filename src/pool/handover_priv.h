@@ -90,6 +90,7 @@ struct server_session_record {
 
 /* A listening connection; no record if the server is none. Its listeners follow as clients. */
 struct listening_record {
+	char mark_channel[LISTENING_MARK_CHANNEL_SIZE];
 	char encoding[LISTENING_ENCODING_SIZE];
 	struct bytes input; /* an incomplete message of the server */
 };

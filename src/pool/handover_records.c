@@ -269,12 +269,23 @@ const struct record_table server_session_record_table =
     RECORD_TABLE("session state of a server", server_session_fields, NULL);
 
 static const struct record_field listening_fields[] = {
+	RECORD_FIELD('M', struct listening_record, mark_channel),
 	RECORD_FIELD('e', struct listening_record, encoding),
 	RECORD_BYTES_FIELD('I', struct listening_record, input, NOTIFICATION_MAX),
 };
 
+static bool is_listening_good(const void *values)
+{
+	const struct listening_record *record = values;
+	const char *channel = record->mark_channel;
+
+	/* It is a part of statements. */
+	return strncmp(channel, MARK_CHANNEL_PREFIX, strlen(MARK_CHANNEL_PREFIX)) == 0 &&
+	       channel[strspn(channel, MARK_CHANNEL_PREFIX "0123456789abcdef")] == 0;
+}
+
 const struct record_table listening_record_table =
-    RECORD_TABLE("listening connection", listening_fields, NULL);
+    RECORD_TABLE("listening connection", listening_fields, is_listening_good);
 
 static const struct record_field on_server_fields[] = {
 	RECORD_FIELD('n', struct on_server_record, number),

@@ -350,6 +350,14 @@ static void close_lent(struct pools_arrival *arrival)
 	server_close(server, &err);
 }
 
+static void take_listening(struct server *server, const struct listening_record *values,
+                           uint64_t number)
+{
+	listening_take(server, values, number);
+	if (server->state == SERVER_LENT && server->close_reason)
+		listening_replace(server);
+}
+
 static enum pool_purpose purpose_of(const struct server_source *source,
                                     const struct server_record *record)
 {
@@ -418,7 +426,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 		server_need_close(server, CLOSE_TAKEN_OVER);
 	stream_want(&server->wire.stream, WANT_INPUT);
 	if (tail.is_listening)
-		listening_take(server, &tail.listening, values->id);
+		take_listening(server, &tail.listening, values->id);
 	pool_wake(pool);
 	return server;
 }
@@ -535,7 +543,7 @@ void listening_look_note(const struct listener *listener, enum listener_rest res
 bool listening_can_ever_leave(const struct listener *listener)
 {
 	const struct listening *listening = listener->listening;
-	const struct server *server = listening->borrower.server;
+	const struct server *server = listening->now->borrower.server;
 
 	return !listening->rests[LISTENER_STAYS] && !listening->pool->pools->is_handover_plain &&
 	       (!server || handover_server_can_move(server));
@@ -544,11 +552,13 @@ bool listening_can_ever_leave(const struct listener *listener)
 /* Whether the connection does nothing but listen. */
 static bool is_at_rest(const struct listening *listening)
 {
-	const struct server *server = listening->borrower.server;
+	const struct listening_link *now = listening->now, *next = listening->next;
 
-	return server && !listening->is_lost && !listening->has_error && !listening->is_running &&
-	       TAILQ_EMPTY(&listening->stale) && TAILQ_EMPTY(&listening->asking) &&
-	       handover_server_may_leave(server);
+	return now->borrower.server && !listening->is_lost && !now->has_error &&
+	       listening->is_mark_on && !now->is_running && !next->borrower.server &&
+	       !next->wish.expected && TAILQ_EMPTY(&listening->stale) &&
+	       TAILQ_EMPTY(&listening->asking) &&
+	       handover_server_may_leave(listening->now->borrower.server);
 }
 
 bool listening_may_leave(const struct listener *listener)
@@ -570,12 +580,12 @@ bool listening_leaves_soon(const struct listener *listener)
 
 uint64_t listening_number(const struct listener *listener)
 {
-	return listener->listening->borrower.server->id;
+	return listener->listening->now->borrower.server->id;
 }
 
 bool listening_write(const struct listener *listener, struct channel *channel)
 {
-	struct server *server = listener->listening->borrower.server;
+	struct server *server = listener->listening->now->borrower.server;
 
 	return server->place.going == SERVER_HANDED_OVER || handover_server_write(server, channel);
 }

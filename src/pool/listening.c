@@ -20,6 +20,7 @@
 #include "pgweir/pool/listening.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
@@ -33,6 +34,7 @@
 #include "server/server_priv.h"
 
 #define APPLICATION_NAME "pgweir LISTEN"
+#define KEPT_MAX ((size_t)8 * 1024 * 1024) /* what waits of a successor */
 
 /* ---- joining and leaving ---- */
 
@@ -73,7 +75,9 @@ static void free_listening(struct listening *listening)
 		listening_free_channel(listening, channel);
 	TAILQ_REMOVE(&listening->pool->listenings, listening, node);
 	params_release(listening->pool->pools->with.params, &listening->params);
-	buf_free(&listening->in);
+	timer_clear(&listening->replace.timer);
+	for (size_t i = 0; i < LISTENING_LINKS; i++)
+		buf_free(&listening->links[i].in);
 	buf_free(&listening->text);
 	free(listening);
 }
@@ -82,6 +86,7 @@ static void free_listening(struct listening *listening)
 static struct listening *listening_new(struct pool *pool, const char *encoding)
 {
 	struct listening *listening = calloc(1, sizeof(*listening));
+	struct hash_key name;
 
 	if (!listening)
 		return NULL;
@@ -91,15 +96,26 @@ static struct listening *listening_new(struct pool *pool, const char *encoding)
 	TAILQ_INIT(&listening->asking);
 	TAILQ_INIT(&listening->stale);
 	hash_key_draw(&listening->secret);
-	text_copy(listening->encoding, sizeof(listening->encoding), encoding);
+	hash_key_draw(&name);
+	snprintf(listening->mark_channel, sizeof(listening->mark_channel),
+	         MARK_CHANNEL_PREFIX "%016llx%016llx", (unsigned long long)name.half[0],
+	         (unsigned long long)name.half[1]);
+	snprintf(listening->encoding, sizeof(listening->encoding), "%s", encoding);
 	TAILQ_INSERT_TAIL(&pool->listenings, listening, node);
 	if (!set_params(listening)) {
 		free_listening(listening);
 		return NULL;
 	}
-	listening->borrower.ops = &listening_borrower_ops;
-	listening->borrower.wish = &listening->wish;
-	listening->wish = (struct server_wish){ .params = listening->params };
+	for (size_t i = 0; i < LISTENING_LINKS; i++) {
+		struct listening_link *link = &listening->links[i];
+
+		link->listening = listening;
+		link->borrower.ops = &listening_borrower_ops;
+		link->borrower.wish = &link->wish;
+		link->wish = (struct server_wish){ .params = listening->params };
+	}
+	listening->now = &listening->links[0];
+	listening->next = &listening->links[1];
 	return listening;
 }
 
@@ -162,6 +178,16 @@ void listening_ask(struct listener *listener)
 	listening_wake(listening);
 }
 
+static void send_query(struct listening *listening)
+{
+	struct buf *out = listening_link_begin(listening->now);
+
+	listening_write_query(listening, out);
+	if (out->count == FRAME_HEADER_SIZE && TAILQ_EMPTY(&listening->asking))
+		return; /* what was due was taken back */
+	listening_link_send(listening->now, ++listening->sent_count);
+}
+
 /* All that waits for a query that is done. A callback may ask again, or leave. */
 static void answer_asked(struct listening *listening)
 {
@@ -191,8 +217,11 @@ static bool is_query_due(const struct listening *listening)
 {
 	bool is_due = !TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking);
 
-	return is_due && listening->borrower.server && !listening->is_running;
+	return is_due && listening->now->borrower.server && !listening->now->is_running &&
+	       listening->replace.state < REPLACE_MARK;
 }
+
+static void take_kept(struct listening_link *link);
 
 static void run_task(struct task *task)
 {
@@ -203,15 +232,18 @@ static void run_task(struct task *task)
 	if (listening->is_lost)
 		refuse_listeners(listening);
 	if (TAILQ_EMPTY(&listening->listeners)) {
-		listening_close(listening);
+		for (size_t i = 0; i < LISTENING_LINKS; i++)
+			listening_link_close(&listening->links[i], ERR_SERVER_LOST,
+			                     CLOSE_LISTENING_OVER);
 		free_listening(listening);
 		pool_arm_expiry(pool);
 		return;
 	}
-	/* what was due may have been taken back */
-	if (is_query_due(listening) && listening_write_query(listening))
-		listening_send(listening);
-	if (!listening->borrower.server)
+	if (listening_replace_go_on(listening))
+		take_kept(listening->now);
+	if (is_query_due(listening))
+		send_query(listening);
+	if (!listening->now->borrower.server || listening_replace_is_wanted(listening))
 		pool_wake(pool);
 }
 
@@ -225,106 +257,135 @@ void listening_forget_all(struct pool *pool)
 
 /* ---- from the server ---- */
 
-static struct listening *listening_of(struct borrower *borrower)
-{
-	return container_of(borrower, struct listening, borrower);
-}
-
 /* false: the server is closed. */
-static bool take_notification(struct listening *listening, struct bytes frame)
+static bool take_notification(struct listening_link *link, struct bytes frame)
 {
+	struct listening *listening = link->listening;
 	struct notification *notification;
 	enum notification_result result = notification_read(frame, &notification);
 
 	if (result != NOTIFICATION_OK) {
-		server_close_for(listening->borrower.server,
+		server_close_for(link->borrower.server,
 		                 result == NOTIFICATION_BROKEN ? CLOSE_BAD_HEADER : CLOSE_MEMORY);
 		return false;
 	}
-	listening_spread(listening, notification);
+	if (listening_replace_is_mark(listening, notification)) {
+		link->is_mark_here = true;
+		listening_wake(listening);
+	} else if (!listening_replace_drops(link)) {
+		listening_spread(listening, notification);
+	}
 	notification_release(&notification);
 	return true;
 }
 
-static void take_error(struct listening *listening, struct bytes body)
+static void take_error(struct listening_link *link, struct bytes body)
 {
 	struct report report;
 
-	listening->has_error = true;
+	link->has_error = true;
 	if (fields_report(body, &report) == WIRE_OK)
-		err_set_foreign(&listening->err, report.sqlstate, report.text);
+		err_set_foreign(&link->err, report.sqlstate, report.text);
 	else
-		err_set(&listening->err, ERR_PROTOCOL, "broken ErrorResponse");
+		err_set(&link->err, ERR_PROTOCOL, "broken ErrorResponse");
+}
+
+/* Whether what has come on the link must wait for the mark on the other one. */
+static bool is_early(const struct listening_link *link)
+{
+	return link == link->listening->next && link->is_mark_here;
 }
 
 /* Handles whole messages. Returns the rest; on an error, nothing. */
-static struct bytes take_messages(struct listening *listening, struct bytes in)
+static struct bytes take_messages(struct listening_link *link, struct bytes in)
 {
 	static const struct bytes nothing;
-	enum wire_result result;
+	enum wire_result result = WIRE_MORE;
 	struct frame frame;
 
-	while ((result = frame_peek(in, NOTIFICATION_MAX, &frame)) == WIRE_OK &&
+	while (!is_early(link) && (result = frame_peek(in, NOTIFICATION_MAX, &frame)) == WIRE_OK &&
 	       in.count >= frame.length) {
 		struct bytes whole = bytes_of(in.at, frame.length);
 
-		if (frame.type == 'A' && !take_notification(listening, whole))
+		if (frame.type == 'A' && !take_notification(link, whole))
 			return nothing;
 		if (frame.type == 'E')
-			take_error(listening, frame_body(whole, &frame));
+			take_error(link, frame_body(whole, &frame));
 		in = bytes_skip(in, frame.length);
+		result = WIRE_MORE;
 	}
 	if (result != WIRE_BAD)
 		return in;
-	server_close_for(listening->borrower.server, CLOSE_BAD_HEADER);
+	server_close_for(link->borrower.server, CLOSE_BAD_HEADER);
 	return nothing;
+}
+
+static void take_kept(struct listening_link *link)
+{
+	struct bytes rest = take_messages(link, buf_bytes(&link->in));
+
+	buf_drop(&link->in, link->in.count - rest.count);
 }
 
 static bool on_listening_bytes(struct borrower *borrower, struct bytes bytes)
 {
-	struct listening *listening = listening_of(borrower);
-	struct buf *in = &listening->in;
+	struct listening_link *link = listening_link_of(borrower);
+	struct buf *in = &link->in;
 
 	if (in->count == 0) {
-		bytes = take_messages(listening, bytes);
-		buf_add(in, bytes.at, bytes.count);
+		struct bytes rest = take_messages(link, bytes);
+
+		buf_add(in, rest.at, rest.count);
 	} else {
 		buf_add(in, bytes.at, bytes.count);
-		bytes = take_messages(listening, buf_bytes(in));
-		buf_drop(in, in->count - bytes.count);
+		take_kept(link);
 	}
 	if (in->count == 0)
 		buf_reuse(in, LISTENING_TEXT_KEEP_MAX);
 	if (!buf_ok(in) && borrower->server)
 		server_close_for(borrower->server, CLOSE_MEMORY);
+	else if (in->count > KEPT_MAX && borrower->server)
+		server_close_with(borrower->server, ERR_LIMIT,
+		                  "too much has come before the mark of the old connection");
 	return true;
 }
 
 static void on_listening_ready(struct borrower *borrower, char status, bool is_settled)
 {
-	struct listening *listening = listening_of(borrower);
+	struct listening_link *link = listening_link_of(borrower);
+	struct listening *listening = link->listening;
 
 	(void)status;
 	if (!is_settled || listening->is_lost)
 		return;
-	if (listening->has_error) {
-		struct err err = listening->err;
+	if (link->has_error) {
+		struct err err = link->err;
 
 		server_close(borrower->server, &err);
 		return;
 	}
-	if (!listening->is_running)
-		return;
-	listening->is_running = false;
+	link->is_running = false;
 	listening_wake(listening);
-	listening->done_count = listening->sent_count;
-	answer_asked(listening);
+	/* Behind the mark of a replacement, it says nothing about what the successor delivers. */
+	if (link == listening->now && link->query && !link->is_mark_here) {
+		listening->done_count = link->query;
+		answer_asked(listening);
+	}
+	listening_replace_answered(link);
 }
 
 static void on_listening_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
 {
+	struct listening_link *link = listening_link_of(borrower);
+	struct listening *listening = link->listening;
+
 	(void)got_fatal;
-	listening_fail(listening_of(borrower), err);
+	if (link == listening->next)
+		listening_replace_failed(listening, err);
+	else if (listening_replace_has_both_marks(listening))
+		listening_wake(listening);
+	else
+		listening_fail(listening, err);
 }
 
 static void on_listening_nothing(struct borrower *borrower) { (void)borrower; }
@@ -346,6 +407,18 @@ static const struct borrower_ops listening_borrower_ops = {
 };
 
 /* ---- launching ---- */
+
+/* The link that must be opened now. NULL: none. */
+static struct listening_link *wanted_link(struct listening *listening)
+{
+	struct listening_link *now = listening->now;
+
+	if (listening->is_lost || TAILQ_EMPTY(&listening->listeners))
+		return NULL;
+	if (!now->borrower.server)
+		return now->wish.expected ? NULL : now;
+	return listening_replace_is_wanted(listening) ? listening->next : NULL;
+}
 
 /* Whether no permit comes back before a client stops listening. */
 static bool is_stuck(const struct pool *pool)
@@ -372,22 +445,24 @@ static void refuse_last(struct listening *listening)
 }
 
 /* false: a limit, or no memory. */
-static bool launch(struct pool *pool, struct listening *listening)
+static bool launch_link(struct pool *pool, struct listening_link *link)
 {
 	struct server *server;
 
 	if (!pool_may_login(pool) || !pool_may_try(pool))
 		return false;
 	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, EVICT_ANY)) {
-		if (is_stuck(pool))
-			refuse_last(listening);
+		if (link == link->listening->next)
+			listening_replace_blocked(link->listening);
+		else if (is_stuck(pool))
+			refuse_last(link->listening);
 		return false;
 	}
 	server = pool_add_server(pool, true);
 	if (!server)
 		return false;
-	server->lease.expected_by = &listening->borrower;
-	listening->wish.expected = server;
+	server->lease.expected_by = &link->borrower;
+	link->wish.expected = server;
 	return server_launch(server);
 }
 
@@ -401,15 +476,15 @@ void listening_grow(struct pool *pool)
 		return;
 	listening_count_stuck(pool);
 	TAILQ_FOREACH (listening, &pool->listenings, node) {
-		if (!listening->is_lost && !TAILQ_EMPTY(&listening->listeners) &&
-		    !listening->borrower.server && !listening->wish.expected &&
-		    !launch(pool, listening))
+		struct listening_link *link = wanted_link(listening);
+
+		if (link && !launch_link(pool, link))
 			return;
 	}
 }
 
 /* Unlinks both. NULL: nobody listens any more. */
-static struct listening *take_expected(struct server *server)
+static struct listening_link *take_expected(struct server *server)
 {
 	struct borrower *borrower = server->lease.expected_by;
 
@@ -417,24 +492,27 @@ static struct listening *take_expected(struct server *server)
 		return NULL;
 	server->lease.expected_by = NULL;
 	borrower->wish->expected = NULL;
-	return listening_of(borrower);
+	return listening_link_of(borrower);
 }
 
 void listening_login_done(struct server *server)
 {
-	struct listening *listening = take_expected(server);
+	struct listening_link *link = take_expected(server);
 
-	assert(listening); /* else the server would have been closed */
+	assert(link); /* else the server would have been closed */
 	pool_note_success(server);
 	server_login_free(server);
 	server_enter(server, SERVER_LENT);
-	listening_open(listening, server);
+	if (link == link->listening->next)
+		listening_replace_open(link->listening, server);
+	else
+		listening_link_open(link, server);
 }
 
 void listening_login_failed(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
-	struct listening *listening = take_expected(server);
+	struct listening_link *link = take_expected(server);
 	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN || pool_is_unfit(err);
 	bool is_again = is_ours;
 
@@ -442,10 +520,14 @@ void listening_login_failed(struct server *server, const struct err *err)
 		pool_note_failure(server, err);
 		is_again = hosts_has_up(pool->site.hosts);
 	}
-	if (listening && is_again && pool->database->entry)
+	if (!link)
+		return;
+	if (link == link->listening->next)
+		listening_replace_failed(link->listening, err);
+	else if (is_again && pool->database->entry)
 		pool_wake(pool);
-	else if (listening)
-		listening_fail(listening, err);
+	else
+		listening_fail(link->listening, err);
 }
 
 /* ---- hand-over ---- */
@@ -453,8 +535,9 @@ void listening_login_failed(struct server *server, const struct err *err)
 void listening_record_write(const struct server *server, struct buf *record)
 {
 	const struct listening *listening = listening_of(server->lease.borrower);
-	struct listening_record values = { .input = buf_bytes(&listening->in) };
+	struct listening_record values = { .input = buf_bytes(&listening->now->in) };
 
+	text_copy(values.mark_channel, sizeof(values.mark_channel), listening->mark_channel);
 	text_copy(values.encoding, sizeof(values.encoding), listening->encoding);
 	record_write(record, &listening_record_table, &values);
 }
@@ -468,11 +551,10 @@ void listening_take(struct server *server, const struct listening_record *values
 		return;
 	}
 	listening->number = number;
-	buf_add(&listening->in, values->input.at, values->input.count);
-	listening_open(listening, server);
-	if (!buf_ok(&listening->in))
+	listening->is_mark_on = true;
+	text_copy(listening->mark_channel, sizeof(listening->mark_channel), values->mark_channel);
+	buf_add(&listening->now->in, values->input.at, values->input.count);
+	listening_link_open(listening->now, server);
+	if (!buf_ok(&listening->now->in))
 		server_close_for(server, CLOSE_MEMORY);
-	else if (server
-	             ->close_reason) /* it may be another PostgreSQL than this process would use */
-		server_close_as(server, ERR_SERVER_LOST, server->close_reason);
 }

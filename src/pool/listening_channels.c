@@ -83,7 +83,7 @@ void listening_count_stuck(struct pool *pool)
 	int change;
 
 	TAILQ_FOREACH (listening, &pool->listenings, node) {
-		if (!listening->borrower.server)
+		if (!listening->now->borrower.server)
 			count += listening->listener_count;
 	}
 	change = (int)(count - pool->stuck_count);
@@ -93,55 +93,84 @@ void listening_count_stuck(struct pool *pool)
 	share_count_stuck(&pool->pools->cap.share, change);
 }
 
-void listening_open(struct listening *listening, struct server *server)
+struct listening_link *listening_link_of(struct borrower *borrower)
+{
+	return container_of(borrower, struct listening_link, borrower);
+}
+
+struct listening *listening_of(struct borrower *borrower)
+{
+	return listening_link_of(borrower)->listening;
+}
+
+void listening_link_open(struct listening_link *link, struct server *server)
 {
 	struct pool *pool = server->pool;
 
-	server->lease.borrower = &listening->borrower;
-	listening->borrower.pool = pool;
-	listening->borrower.server = server;
-	listening->borrower.state = BORROWER_SERVED;
+	server->lease.borrower = &link->borrower;
+	link->borrower.pool = pool;
+	link->borrower.server = server;
+	link->borrower.state = BORROWER_SERVED;
 	pool_count_served(pool, 1);
 	server->lease.request_at = 0;
-	listening_wake(listening);
+	listening_wake(link->listening);
 }
 
-void listening_send(struct listening *listening)
+struct buf *listening_link_begin(struct listening_link *link)
 {
-	struct server *server = listening->borrower.server;
-	usec_t now = loop_now(pool_loop(listening->pool));
-	struct buf *out = &listening->text;
+	struct buf *out = &link->listening->text;
 
-	listening->sent_count++;
-	listening->is_running = true;
+	buf_reuse(out, LISTENING_TEXT_KEEP_MAX);
+	message_begin(out, 'Q');
+	return out;
+}
+
+void listening_link_send(struct listening_link *link, uint64_t number)
+{
+	struct server *server = link->borrower.server;
+	usec_t now = loop_now(link->listening->pool->pools->with.loop);
+	struct buf *out = &link->listening->text;
+
+	buf_add_byte(out, 0);
+	message_end(out, 0);
+	link->is_running = true;
+	link->query = number;
 	server_begin_query(server, now, now);
 	if (!buf_ok(out) || !server_note(server, LEDGER_QUERY))
 		server_close_for(server, CLOSE_MEMORY);
 	else
 		server_send(server, buf_bytes(out)); /* if it fails, on_lost() is called */
+	buf_reuse(out, LISTENING_TEXT_KEEP_MAX);
 }
 
-void listening_close(struct listening *listening)
+void listening_link_reset(struct listening_link *link)
 {
-	struct server *server = listening->borrower.server;
-	struct server *expected = listening->wish.expected;
+	buf_free(&link->in);
+	link->is_running = link->is_mark_here = link->has_error = false;
+}
+
+void listening_link_close(struct listening_link *link, enum err_code code, enum close_reason reason)
+{
+	struct server *server = link->borrower.server;
+	struct server *expected = link->wish.expected;
 
 	if (expected) {
 		expected->lease.expected_by = NULL;
-		listening->wish.expected = NULL;
-		server_close_as(expected, ERR_ADMIN_SHUTDOWN, CLOSE_LISTENING_OVER);
+		link->wish.expected = NULL;
+		server_close_as(expected, ERR_ADMIN_SHUTDOWN, reason);
 	}
 	if (server) {
-		listening->borrower.server = NULL;
+		link->borrower.server = NULL;
 		server->lease.borrower = NULL;
-		pool_count_served(listening->pool, -1);
-		server_close_as(server, ERR_SERVER_LOST, CLOSE_LISTENING_OVER);
+		pool_count_served(link->listening->pool, -1);
+		server_close_as(server, code, reason);
 	}
+	listening_link_reset(link);
 }
 
 void listening_fail(struct listening *listening, const struct err *err)
 {
-	struct err cause = listening->has_error ? listening->err : *err;
+	struct err cause = listening->now->has_error ? listening->now->err : *err;
 
 	if (listening->is_lost)
 		return;
@@ -347,13 +376,13 @@ void listening_spread(struct listening *listening, struct notification *notifica
 
 /* ---- LISTEN and UNLISTEN ---- */
 
-bool listening_write_query(struct listening *listening)
+void listening_write_query(struct listening *listening, struct buf *out)
 {
-	struct buf *out = &listening->text;
 	struct listened *channel;
 
-	buf_reuse(out, LISTENING_TEXT_KEEP_MAX);
-	message_begin(out, 'Q');
+	if (!listening->is_mark_on)
+		add_statement(out, "LISTEN ", bytes_text(listening->mark_channel));
+	listening->is_mark_on = true;
 	while ((channel = TAILQ_FIRST(&listening->stale))) {
 		struct bytes name = bytes_of(channel->name, channel->size);
 		bool is_wanted = !TAILQ_EMPTY(&channel->subscriptions);
@@ -366,9 +395,15 @@ bool listening_write_query(struct listening *listening)
 		if (!is_wanted)
 			listening_free_channel(listening, channel);
 	}
-	if (out->count == FRAME_HEADER_SIZE && TAILQ_EMPTY(&listening->asking))
-		return false;
-	buf_add_byte(out, 0);
-	message_end(out, 0);
-	return true;
+}
+
+void listening_write_all(const struct listening *listening, struct buf *out)
+{
+	struct listened *channel, *next;
+
+	add_statement(out, "LISTEN ", bytes_text(listening->mark_channel));
+	HASH_ITER (hh, listening->channels, channel, next) {
+		if (channel->is_on)
+			add_statement(out, "LISTEN ", bytes_of(channel->name, channel->size));
+	}
 }

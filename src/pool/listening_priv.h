@@ -13,6 +13,10 @@
 
 #define LISTENING_TEXT_KEEP_MAX 4096 /* bytes of a query's text that are kept for the next one */
 
+#define LISTENING_LINKS 2
+
+#define MARK_CHANNEL_PREFIX "pgweir_"
+#define LISTENING_MARK_CHANNEL_SIZE 48
 #define LISTENING_ENCODING_SIZE 64
 
 /* A channel that clients listen to. */
@@ -37,11 +41,46 @@ struct subscription {
 	bool is_leaving; /* listening_set_leaving() */
 };
 
+/* One server connection of a listening connection, or its place. */
+struct listening_link {
+	struct listening *listening;
+	struct borrower borrower;
+	struct server_wish wish;
+	struct buf in;     /* an incomplete message; of a successor, all that came after its mark */
+	uint64_t query;    /* the number of the one in progress; 0: it has none */
+	bool is_running;   /* a query is in progress */
+	bool is_mark_here; /* of the replacement */
+	bool has_error;    /* the server has sent `err` */
+	struct err err;
+};
+
+/*
+ * A connection that must be closed, because of RECONNECT or a new configuration, is replaced
+ * without a loss. A second one, its successor, executes LISTEN for all channels and sends a mark
+ * that both get. Notifications before the mark come from the old one, those after it from the
+ * successor. The old one stays in use until then, whatever becomes of its successor. If it does not
+ * get the mark, the successor has led to another server or database: the connection is lost.
+ */
+enum replace_state {
+	REPLACE_NONE,
+	REPLACE_LATER,  /* the timer says when it is tried again */
+	REPLACE_MARK,   /* the successor was asked; no new query until both have the mark */
+	REPLACE_PROVING /* the same, and the old one executes a query behind the mark */
+};
+
+struct listening_replace {
+	enum replace_state state;
+	bool is_told; /* the log has that there is no permit */
+	uint64_t mark;
+	struct timer timer; /* of REPLACE_MARK and REPLACE_LATER */
+};
+
 struct listening {
 	TAILQ_ENTRY(listening) node; /* in its pool */
 	struct pool *pool;
-	struct borrower borrower;
-	struct server_wish wish;
+	struct listening_link links[LISTENING_LINKS];
+	struct listening_link *now, *next; /* the connection, and its successor */
+	struct listening_replace replace;
 	const struct params *params; /* of the startup packet */
 	struct task task;
 	struct listener_list listeners;
@@ -52,13 +91,12 @@ struct listening {
 	struct listened *channels;
 	struct listened_list stale;
 	struct hash_key secret;
-	struct buf in;                   /* an incomplete message */
 	struct buf text;                 /* of the query; the memory is kept */
-	uint64_t sent_count, done_count; /* queries */
-	bool is_running;                 /* a query is in progress */
-	bool has_error;                  /* the server has sent `err` */
+	uint64_t sent_count, done_count; /* queries that listeners wait for */
+	bool is_mark_on;
 	bool is_lost;
-	struct err err; /* why it is lost, or will be */
+	struct err err; /* why */
+	char mark_channel[LISTENING_MARK_CHANNEL_SIZE];
 	char encoding[LISTENING_ENCODING_SIZE];
 };
 
@@ -67,28 +105,66 @@ struct listening {
 /* At the end of the turn it does what is due. */
 void listening_wake(struct listening *listening);
 
-/* This server, which is SERVER_LENT, is the connection from now on. */
-void listening_open(struct listening *listening, struct server *server);
+struct listening_link *listening_link_of(struct borrower *borrower);
+struct listening *listening_of(struct borrower *borrower);
 
-/* Sends the query. */
-void listening_send(struct listening *listening);
+/* This server, which is SERVER_LENT, is the link's from now on. */
+void listening_link_open(struct listening_link *link, struct server *server);
+
+/* Begins a query: its text is added to the buffer. */
+struct buf *listening_link_begin(struct listening_link *link);
+
+/* Ends and sends it. */
+void listening_link_send(struct listening_link *link, uint64_t number);
 
 /* Closes the server that it has or expects. */
-void listening_close(struct listening *listening);
+void listening_link_close(struct listening_link *link, enum err_code code,
+                          enum close_reason reason);
+
+void listening_link_reset(struct listening_link *link);
 
 /* At the end of the turn, all listeners get the error: their clients cannot be closed here. */
 void listening_fail(struct listening *listening, const struct err *err);
+
+/* ---- listening_channels.c ---- */
 
 void listening_free_channel(struct listening *listening, struct listened *channel);
 
 /* Hands a notification to all that listen to its channel. */
 void listening_spread(struct listening *listening, struct notification *notification);
 
-/*
- * Writes LISTEN and UNLISTEN that are due into `text`, and frees the channels that nobody has any
- * more. false: nothing is due, and nobody asks.
- */
-bool listening_write_query(struct listening *listening);
+/* Writes LISTEN and UNLISTEN that are due, and frees the channels that nobody has any more. */
+void listening_write_query(struct listening *listening, struct buf *out);
+
+/* Writes LISTEN for the channel of marks and for all that the connection listens to. */
+void listening_write_all(const struct listening *listening, struct buf *out);
+
+/* ---- listening_replace.c ---- */
+
+bool listening_replace_is_wanted(const struct listening *listening);
+
+/* There is no permit for it now. */
+void listening_replace_blocked(struct listening *listening);
+
+/* It has logged in. */
+void listening_replace_open(struct listening *listening, struct server *server);
+
+bool listening_replace_is_mark(const struct listening *listening,
+                               const struct notification *notification);
+
+/* Whether notifications of a link do not count now: they come from the other one, too. */
+bool listening_replace_drops(const struct listening_link *link);
+
+/* A query of the link is done. */
+void listening_replace_answered(struct listening_link *link);
+
+/* Whether the connection is not needed any more. */
+bool listening_replace_has_both_marks(const struct listening *listening);
+
+/* true: the successor is the connection now, and what it has kept must be read. */
+bool listening_replace_go_on(struct listening *listening);
+
+void listening_replace_failed(struct listening *listening, const struct err *err);
 
 /* ---- listening.c ---- */
 

@@ -15,7 +15,7 @@
  *   pool_limits  pool_secret  pool_size
  *   pool_retry                           after failed logins
  *   pool_queue  pool_roles               wait queues that are too long; which hosts fit
- *   pool_sequences  pool_catalog
+ *   pool_sequences  pool_catalog  listening_replace
  *   pool_wait  pools_find                wait queues; one of the pools
  *   pool                                 what all of these ask a pool
  */
@@ -522,6 +522,9 @@ void pool_dedicated_refuse(struct pool *pool, const struct err *err);
 void listening_grow(struct pool *pool);
 void listening_login_done(struct server *server);
 void listening_login_failed(struct server *server, const struct err *err);
+
+/* A server that listens must be closed: it is replaced, so that its clients lose nothing. */
+void listening_replace(struct server *server);
 
 /* What listening holds, or waits for. Before such a permit is given back: never too high. */
 void listening_count_stuck(struct pool *pool);

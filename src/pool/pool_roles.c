@@ -79,10 +79,11 @@ static void leave(struct server *server, enum roster_stay stay)
 		return;
 	}
 	server_need_close(server, reason);
-	if (stay == ROSTER_LOST_THERE || (server->is_listening && stay == ROSTER_DRAINED))
-		return; /* it may answer yet; and those that listen there miss nothing until it ends
-		         */
-	if (server_is_dedicated(server))
+	if (stay == ROSTER_LOST_THERE)
+		return; /* it answers nothing that a replacement would wait for */
+	if (server->is_listening && server->state == SERVER_LENT)
+		listening_replace(server);
+	else if (server_is_dedicated(server))
 		server_close_for(server, reason);
 }
 
@@ -93,7 +94,9 @@ void pool_leave_host(struct server *server)
 		return;
 	}
 	server_need_close(server, CLOSE_ENTRY_CHANGED);
-	if (server_is_dedicated(server))
+	if (server->is_listening && server->state == SERVER_LENT)
+		listening_replace(server);
+	else if (server_is_dedicated(server))
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
 }
 

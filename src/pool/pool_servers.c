@@ -193,11 +193,13 @@ static void close_by_admin(struct server *server, enum close_reason reason)
 	server_close_as(server, ERR_ADMIN_SHUTDOWN, reason);
 }
 
-/* A dedicated server is never returned: it is closed at once. */
+/* A dedicated server is never returned: it is closed or replaced at once. */
 static void need_close(struct server *server, enum close_reason reason)
 {
 	server_need_close(server, reason);
-	if (server_is_dedicated(server))
+	if (server->is_listening && server->state == SERVER_LENT)
+		listening_replace(server);
+	else if (server_is_dedicated(server))
 		close_by_admin(server, reason);
 }
 

@@ -5,6 +5,7 @@ all clients of a pool."""
 import os
 import signal
 import threading
+from collections import Counter
 
 import psycopg
 import pytest
@@ -1063,6 +1064,11 @@ class Speaker:
         self.thread.join(30)
 
 
+def listening_pid(weir):
+    (pid,) = listening_pids(weir)
+    return pid
+
+
 def listening_pids(weir):
     """One for each event loop that has clients that listen."""
     return {row["remote_pid"] for row in listeners_of(weir)}
@@ -1235,51 +1241,168 @@ def test_listener_within_an_unlisten_waits(start, postgres):
         assert heard(each, 1) == [("news", "y")]
 
 
-def test_take_over_to_another_host_ends_the_listeners(start, postgres):
+def test_take_over_to_another_host_replaces_the_connection(start, postgres):
     """The old process did not use this host, so it is not sure that the server is the same."""
     weir = start()
     client = weir.client()
     client.query("LISTEN news")
+    backend = listening_pid(weir)
     weir.disconnect_console()
     weir.configure(databases={name: f"host=localhost port={weir.postgres.port}"
                               for name in ("app", "app2", "app3")})
     assert weir.take_over().wait(30) == 0
-    assert client.expect("E").fields["C"] == "08006"
-    listens_again(weir, postgres, "app")
+    wait_until(lambda: [row["remote_pid"] for row in listeners_of(weir)] != [backend])
+    weir.wait_log("the listening connection was replaced")
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(client, 1) == [("news", "x")]
 
 
-# -- the connection must be another one --------------------------------------------------------
+# -- the connection is replaced ----------------------------------------------------------------
 
 
-def listens_again(weir, postgres, database):
-    with weir.client() as fresh:
-        fresh.query("LISTEN news")
-        postgres.query("NOTIFY news, 'x'", dbname=database)
-        assert heard(fresh, 1) == [("news", "x")]
-
-
-@pytest.mark.parametrize("how", ["RECONNECT", "host", "database"])
-def test_another_connection_ends_the_listeners(start, postgres, how):
-    """It may lead to another server: what is notified meanwhile would be missed without a word."""
-    weir = start()
-    clients = [weir.client() for _ in range(3)]
+def test_reconnect_loses_and_repeats_no_notification(start, postgres):
+    weir = start(servers=3)
+    clients = [weir.client() for _ in range(5)]
     for client in clients:
         client.query("LISTEN news")
-    before = listening_pids(weir)
-    port = weir.postgres.port
-    if how == "RECONNECT":
-        weir.admin("RECONNECT")
-    elif how == "host":
-        weir.reload(databases={"app": f"host=localhost port={port}"})
-    else:
-        weir.reload(databases={"app": f"host=127.0.0.1 port={port} dbname=app2"})
-    for client in clients:
-        error = client.expect("E").fields
-        assert error["C"] == "08006"
-        assert error["M"].startswith("the listening connection was lost: ")
+    notes = [[] for _ in clients]
+    speakers = [Speaker(postgres, "news") for _ in range(2)]
+    try:
+        for turn in range(30):
+            before = listening_pids(weir)
+            speakers[0].wait_more()
+            weir.admin("RECONNECT")
+            result = clients[turn % 5].query(f"LISTEN channel{turn}")
+            assert result.tags == ["LISTEN"]
+            notes[turn % 5] += [note_of(each) for each in result.messages if each.type == "A"]
+            weir.admin("WAIT_CLOSE")
+            assert not listening_pids(weir) & before
+        for speaker in speakers:
+            speaker.wait_more()
+    finally:
+        for speaker in speakers:
+            speaker.stop()
+    postgres.query("NOTIFY news, 'end'")
+    count = sum(speaker.count for speaker in speakers)
+    first = None
+    for number, client in enumerate(clients):
+        got = notes[number] + heard(client, count + 1 - len(notes[number]))
+        assert got[-1] == ("news", "end")
+        assert Counter(got[:-1]) == Counter(("news", str(i)) for speaker in speakers
+                                            for i in range(speaker.count))
+        first = first or got
+        assert got == first  # the order is the same for all
+        for turn in range(number, 30, 5):
+            postgres.query(f"NOTIFY channel{turn}, 'x'")
+            assert heard(client, 1) == [(f"channel{turn}", "x")]
+        silent(client)
+
+
+def test_reconnect_waits_for_a_permit(start, postgres):
+    weir = start(max_db_connections=2)
+    client, worker = weir.client(), weir.client()
+    client.query("LISTEN news")
+    worker.query("BEGIN")
+    worker.query("SELECT 1")
+    backend = listening_pid(weir)
+    weir.admin("RECONNECT")
+    weir.wait_log("the listening connection cannot be replaced yet: max_db_connections")
+    assert listening_pid(weir) == backend
+    postgres.query("NOTIFY news, 'still'")
+    assert heard(client, 1) == [("news", "still")]
+    worker.query("COMMIT")
     weir.admin("WAIT_CLOSE")
-    assert not listening_pids(weir) & before
-    listens_again(weir, postgres, "app2" if how == "database" else "app")
+    assert listening_pid(weir) != backend
+    postgres.query("NOTIFY news, 'new'")
+    assert heard(client, 1) == [("news", "new")]
+    assert weir.log.count("cannot be replaced yet") == 1
+
+
+def test_reload_with_another_name_of_the_server(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    backend = listening_pid(weir)
+    weir.reload(databases={"app": f"host=localhost port={weir.postgres.port}"})
+    weir.admin("WAIT_CLOSE")
+    assert listening_pid(weir) != backend
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(client, 1) == [("news", "x")]
+
+
+def test_reload_with_another_database_ends_the_listeners(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    weir.reload(databases={"app": f"host=127.0.0.1 port={weir.postgres.port} dbname=app2"})
+    error = client.expect("E").fields
+    assert error["C"] == "08006"
+    assert "its successor is connected to another server or database" in error["M"]
+    fresh = weir.client()
+    fresh.query("LISTEN news")
+    postgres.query("NOTIFY news, 'x'", dbname="app2")
+    assert heard(fresh, 1) == [("news", "x")]
+
+
+def test_a_successor_that_cannot_be_opened(start, postgres):
+    """The old connection stays in use, and a later attempt succeeds."""
+    weir = start(server_login_retry=0)
+    client = weir.client()
+    client.query("LISTEN news")
+    backend = listening_pid(weir)
+    postgres.query("ALTER ROLE alice NOLOGIN")
+    try:
+        weir.admin("RECONNECT")
+        weir.wait_log("the listening connection was not replaced, it stays in use: .*not permitted")
+        postgres.query("NOTIFY news, 'still'")
+        assert heard(client, 1) == [("news", "still")]
+        assert listening_pid(weir) == backend
+    finally:
+        postgres.query("ALTER ROLE alice LOGIN")
+    weir.admin("WAIT_CLOSE")
+    assert listening_pid(weir) != backend
+    postgres.query("NOTIFY news, 'new'")
+    assert heard(client, 1) == [("news", "new")]
+
+
+def test_commands_while_the_connection_is_replaced(start, postgres):
+    """Clients that come, listen, notify and leave during all that."""
+    weir = start(servers=3)
+    problems, is_over = [], threading.Event()
+
+    def work(number):
+        turn = 0
+        try:
+            while not is_over.is_set():
+                turn += 1
+                with weir.client() as client:
+                    client.query(f"LISTEN a{number}")
+                    client.query(f"LISTEN b{number}")
+                    client.query(f"UNLISTEN a{number}")
+                    for i in range(5):
+                        got = client.query(f"NOTIFY b{number}, '{turn}.{i}'")
+                        notes = [note_of(each) for each in got.messages if each.type == "A"]
+                        if notes != [(f"b{number}", f"{turn}.{i}")]:
+                            problems.append(notes)
+        except Exception as problem:  # pylint: disable=broad-except
+            problems.append(repr(problem))
+
+    keeper = weir.client()
+    keeper.query("LISTEN news")
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for turn in range(40):
+            weir.admin("RECONNECT")
+            weir.admin("WAIT_CLOSE")
+            postgres.query(f"NOTIFY news, '{turn}'")
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join(30)
+    assert not problems
+    assert heard(keeper, 40) == [("news", str(turn)) for turn in range(40)]
 
 
 # -- many --------------------------------------------------------------------------------------
@@ -1302,7 +1425,10 @@ def test_many_listeners_on_one_connection(start, postgres):
     (count,), = speaker.execute("SELECT count(*) FROM pg_stat_activity WHERE usename = 'alice'")
     assert count <= 2 + LOOPS
     for number in range(NOTIFICATIONS):
+        if number == NOTIFICATIONS // 2:
+            weir.admin("RECONNECT")
         speaker.execute(f"NOTIFY news, '{number}'")
+    weir.admin("WAIT_CLOSE")
     speaker.close()
     wanted = [("news", str(number)) for number in range(NOTIFICATIONS)]
     for client in clients:

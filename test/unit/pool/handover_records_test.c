@@ -24,6 +24,30 @@ static bool read_back(const struct record_table *table, const void *values, void
 	return is_whole;
 }
 
+/* ---- listening connections ---- */
+
+static const struct {
+	const char *says, *mark_channel;
+	bool is_good;
+} mark_channels[] = {
+	{ "as they are made", "pgweir_0123456789abcdef0123456789abcdef", true },
+	{ "none", "", false },
+	{ "of somebody else", "news", false },
+	{ "with more than a name", "pgweir_0;DROP TABLE t", false },
+};
+
+START_TEST(mark_channel_is_a_name)
+{
+	struct listening_record record = { .input = bytes_text("A") }, read;
+
+	memcpy(record.mark_channel, mark_channels[_i].mark_channel,
+	       strlen(mark_channels[_i].mark_channel) + 1);
+	ck_assert_msg(read_back(&listening_record_table, &record, &read) ==
+	                  mark_channels[_i].is_good,
+	              "%s", mark_channels[_i].says);
+}
+END_TEST
+
 /* ---- counters ---- */
 
 /* All counters of the list, each with another value. */
@@ -270,6 +294,7 @@ int main(void)
 	tcase_add_test(tests, all_counters_arrive);
 	tcase_add_test(tests, letters_stay);
 	tcase_add_test(tests, unknown_ones_are_left_out_and_missing_ones_are_nothing);
+	tcase_add_loop_test(tests, mark_channel_is_a_name, 0, COUNT_OF(mark_channels));
 	tcase_add_loop_test(tests, bad_pools_are_refused, 0, COUNT_OF(bad_pools));
 	tcase_add_loop_test(tests, bad_servers_are_refused, 0, COUNT_OF(bad_servers));
 	tcase_add_loop_test(tests, clusters_are_judged, 0, COUNT_OF(clusters));

@@ -151,6 +151,8 @@ START_TEST(one_connection_for_all)
 {
 	struct talk talk;
 	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
+	static const char rest[] = ";LISTEN \"x\";LISTEN \"y\"\"z\";";
+	const char *at;
 
 	talk_open(&talk, "default_pool_size=1");
 	ck_assert(listening_join(&a->listener, talk.pool, ""));
@@ -161,7 +163,9 @@ START_TEST(one_connection_for_all)
 	listening_ask(&b->listener);
 	talk_accept(&talk);
 	ck_assert_str_eq(hears(&talk), "Q");
-	ck_assert_str_eq(talk.query, "LISTEN \"x\";LISTEN \"y\"\"z\";");
+	ck_assert_int_eq(strncmp(talk.query, "LISTEN \"pgweir_", 15), 0);
+	at = strchr(talk.query, ';');
+	ck_assert_str_eq(at, rest);
 	ck_assert_uint_eq(talk.pool->server_count, 0);
 	ck_assert_uint_eq(talk.pool->listening_count, 1);
 	ck_assert_uint_eq(talk.pool->database->server_count, 1);
@@ -472,20 +476,229 @@ START_TEST(what_no_permit_is_left_for_is_refused)
 }
 END_TEST
 
-START_TEST(reconnect_ends_all_listeners)
+/* ---- replaced by a successor ---- */
+
+/* RECONNECT: the successor has logged in, and its first query is in talk->query. */
+static struct peer succeed(struct talk *talk)
+{
+	struct peer next;
+
+	pools_reconnect(talk->engine.pools, NULL);
+	engine_turn(&talk->engine);
+	next = engine_server(&talk->engine);
+	ck_assert_int_ge(next.fd, 0);
+	next.see = see;
+	next.arg = talk;
+	ck_assert_str_eq(peer_hear(&talk->engine, &next), "^");
+	peer_say(&next, "RKZ");
+	engine_turn(&talk->engine);
+	*talk->query = 0;
+	ck_assert_str_eq(peer_hear(&talk->engine, &next), "Q");
+	return next;
+}
+
+#define NAME_SIZE 64
+
+struct mark {
+	char channel[NAME_SIZE], payload[NAME_SIZE];
+};
+
+/* The mark that the successor sends. */
+static struct mark mark_of(const struct talk *talk)
+{
+	const char *at = strstr(talk->query, "NOTIFY pgweir_");
+	struct mark mark;
+
+	ck_assert_msg(at != NULL, "%s", talk->query);
+	ck_assert_int_eq(sscanf(at, "NOTIFY %63[^,],'%63[^']'", mark.channel, mark.payload), 2);
+	return mark;
+}
+
+static void notify_on(struct talk *talk, struct peer *peer, const char *channel,
+                      const char *payload)
+{
+	struct buf out = { 0 };
+
+	add_notification(&out, 7, channel, payload);
+	peer_say_bytes(peer, buf_bytes(&out));
+	buf_free(&out);
+	engine_turn(&talk->engine);
+}
+
+/*
+ * Words of two letters: the old connection or the successor (o, n) gets a notification with this
+ * payload; M: its mark; Z: it answers its query; !: it ends.
+ */
+static void play(struct talk *talk, struct peer *next, const struct mark *mark, const char *events)
+{
+	for (const char *at = events; *at; at += at[2] ? 3 : 2) {
+		struct peer *peer = *at == 'n' ? next : &talk->server;
+		const char payload[] = { at[1], 0 };
+
+		if (at[1] == 'M')
+			notify_on(talk, peer, mark->channel, mark->payload);
+		else if (at[1] == 'Z')
+			peer_say(peer, "CZ");
+		else if (at[1] == '!')
+			peer_close(peer);
+		else
+			notify_on(talk, peer, "x", payload);
+		engine_turn(&talk->engine);
+	}
+}
+
+static const struct {
+	const char *says;
+	const char *events; /* after the successor was asked for the mark */
+	const char *heard;
+} replacements[] = {
+	{ "both at the same time", "o1 n1 o2 n2 oM nM n3 nZ n4", "x=1/7 x=2/7 x=3/7 x=4/7 " },
+	{ "the successor is late", "o1 o2 oM o3 o4 n1 n2 nM nZ n3 n4 n5",
+	  "x=1/7 x=2/7 x=3/7 x=4/7 x=5/7 " },
+	{ "the old one is late", "n1 n2 nM n3 nZ n4 o1 o2 oM n5",
+	  "x=1/7 x=2/7 x=3/7 x=4/7 x=5/7 " },
+	{ "nothing but the mark on the old one", "nM n1 n2 oM nZ", "x=1/7 x=2/7 " },
+	{ "nothing but the mark on both", "nM nZ oM", "" },
+	{ "the successor ends before the mark", "o1 n1 n! o2 o3", "x=1/7 x=2/7 x=3/7 " },
+	{ "it ends before the mark has come on the old one", "nM n2 n! o1 oM o2 o3",
+	  "x=1/7 x=2/7 x=3/7 " },
+	{ "it ends when the old one's notifications do not count any more", "o1 oM o2 n!",
+	  "x=1/7 08006 the listening connection was lost: server conn crashed? " },
+	{ "the old one ends", "o1 nM n2 o!",
+	  "x=1/7 08006 the listening connection was lost: server conn crashed? " },
+	{ "the old one is at another server", "o1 nM nZ oZ",
+	  "x=1/7 08006 the listening connection was lost: its successor is connected to another "
+	  "server or database " },
+};
+
+START_TEST(a_successor_begins_at_the_mark)
 {
 	struct talk talk;
 	struct ear *a = &talk.ears[0];
+	struct peer next;
+	struct mark mark;
 
 	talk_open(&talk, "");
 	begin(&talk, a, "x");
+	next = succeed(&talk);
+	ck_assert_uint_eq(talk.pool->listening_count, 2);
+	mark = mark_of(&talk);
+	play(&talk, &next, &mark, replacements[_i].events);
+	ck_assert_msg(strcmp(a->heard, replacements[_i].heard) == 0, "%s: %s",
+	              replacements[_i].says, a->heard);
+	ck_assert_uint_le(talk.pool->listening_count, 1);
+	talk_close(&talk);
+	peer_close(&next);
+}
+END_TEST
+
+/* What changes while the successor executes LISTEN, waits for the mark. */
+START_TEST(a_successor_gets_new_channels)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
+	char query[256];
+	struct peer next;
+	struct mark mark;
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	begin(&talk, b, "old");
+	next = succeed(&talk);
+	mark = mark_of(&talk);
+	snprintf(query, sizeof(query), "LISTEN \"%s\";LISTEN \"x\";LISTEN \"old\";NOTIFY %s,'%s'",
+	         mark.channel, mark.channel, mark.payload);
+	ck_assert_str_eq(talk.query, query);
+	listening_leave(&b->listener);
+	ck_assert(listening_add(&a->listener, bytes_text("new")));
+	listening_ask(&a->listener);
+	ck_assert_str_eq(hears(&talk), "");
+	play(&talk, &next, &mark, "oM nM nZ");
+	ck_assert_str_eq(a->heard, "");
+	*talk.query = 0;
+	ck_assert_str_eq(peer_hear(&talk.engine, &next), "Q");
+	ck_assert_str_eq(talk.query, "UNLISTEN \"old\";LISTEN \"new\";");
+	ck_assert_str_eq(hears(&talk), "X.");
+	peer_say(&next, "CZ");
+	engine_turn(&talk.engine);
+	ck_assert_str_eq(a->heard, "answer ");
+	talk_close(&talk);
+	peer_close(&next);
+}
+END_TEST
+
+/* The old connection's answer behind the mark says nothing about what the successor delivers. */
+START_TEST(a_query_in_progress_is_asked_again)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+	struct peer next;
+	struct mark mark;
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	listening_ask(&a->listener);
+	ck_assert_str_eq(hears(&talk), "Q");
+	next = succeed(&talk);
+	mark = mark_of(&talk);
+	play(&talk, &next, &mark, "oM o1 oZ n1");
+	ck_assert_str_eq(a->heard, "");
+	play(&talk, &next, &mark, "nM n2 nZ");
+	ck_assert_str_eq(a->heard, "x=2/7 ");
+	ck_assert_str_eq(peer_hear(&talk.engine, &next), "Q");
+	play(&talk, &next, &mark, "n3 nZ");
+	ck_assert_str_eq(a->heard, "x=2/7 x=3/7 answer ");
+	talk_close(&talk);
+	peer_close(&next);
+}
+END_TEST
+
+/* What the successor gets while the old connection is late has a limit; the old one stays. */
+START_TEST(a_flood_ends_the_successor)
+{
+	static char payload[60000];
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+	struct peer next;
+	struct mark mark;
+
+	memset(payload, 'x', sizeof(payload) - 1);
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	next = succeed(&talk);
+	mark = mark_of(&talk);
+	play(&talk, &next, &mark, "nM");
+	for (int i = 0; i < 150 && talk.pool->listening_count == 2; i++)
+		notify_on(&talk, &next, "x", payload);
+	ck_assert_uint_eq(talk.pool->listening_count, 1);
+	play(&talk, &next, &mark, "o1 oM o2");
+	ck_assert_str_eq(a->heard, "x=1/7 x=2/7 ");
+	talk_close(&talk);
+	peer_close(&next);
+}
+END_TEST
+
+START_TEST(a_limit_delays_the_successor)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+	struct peer next;
+
+	talk_open(&talk, "max_db_connections=1");
+	begin(&talk, a, "x");
 	pools_reconnect(talk.engine.pools, NULL);
 	engine_turn(&talk.engine);
-	ck_assert_str_eq(a->heard,
-	                 "08006 the listening connection was lost: database configuration "
-	                 "changed ");
-	ck_assert_uint_eq(talk.pool->listening_count, 0);
+	next = engine_server(&talk.engine);
+	ck_assert_int_eq(next.fd, -1);
+	notify(&talk, "x", "1");
+	ck_assert_str_eq(a->heard, "x=1/7 ");
+	engine_reload(&talk.engine, "max_db_connections=2", "");
+	engine_turn(&talk.engine);
+	next = engine_server(&talk.engine);
+	ck_assert_int_ge(next.fd, 0);
+	ck_assert_uint_eq(talk.pool->listening_count, 2);
 	talk_close(&talk);
+	peer_close(&next);
 }
 END_TEST
 
@@ -507,7 +720,11 @@ int main(void)
 	tcase_add_test(tcase, one_that_leaves_during_the_login);
 	tcase_add_test(tcase, encodings_are_kept_apart);
 	tcase_add_test(tcase, what_no_permit_is_left_for_is_refused);
-	tcase_add_test(tcase, reconnect_ends_all_listeners);
+	tcase_add_loop_test(tcase, a_successor_begins_at_the_mark, 0, COUNT_OF(replacements));
+	tcase_add_test(tcase, a_successor_gets_new_channels);
+	tcase_add_test(tcase, a_query_in_progress_is_asked_again);
+	tcase_add_test(tcase, a_flood_ends_the_successor);
+	tcase_add_test(tcase, a_limit_delays_the_successor);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
