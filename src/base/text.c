@@ -182,6 +182,15 @@ void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
 		strbuf->count += (size_t)count < capacity ? (size_t)count : capacity - 1;
 }
 
+void strbuf_printf(struct strbuf *strbuf, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	strbuf_vprintf(strbuf, format, args);
+	va_end(args);
+}
+
 /* ---- json ---- */
 
 static bool is_escaped(uint32_t point)

@@ -64,7 +64,7 @@ static void crew_park(void *arg)
 	struct crew *crew = arg;
 	unsigned long round;
 
-	pthread_mutex_lock(&crew->lock);
+	LOCKED(&crew->lock);
 	if (crew->is_held) {
 		round = crew->round;
 		crew->parked_count++;
@@ -72,7 +72,6 @@ static void crew_park(void *arg)
 		while (crew->round == round)
 			pthread_cond_wait(&crew->go_on, &crew->lock);
 	}
-	pthread_mutex_unlock(&crew->lock);
 }
 
 static void *run_member(void *arg)
@@ -84,10 +83,9 @@ static void *run_member(void *arg)
 	snprintf(name, sizeof(name), "pgweir/%u", member->number);
 	pthread_setname_np(pthread_self(), name);
 	loop_run(member->loop);
-	pthread_mutex_lock(&crew->lock);
+	LOCKED(&crew->lock);
 	crew->running_count--;
 	signal_if_all_parked(crew);
-	pthread_mutex_unlock(&crew->lock);
 	return NULL;
 }
 
@@ -140,12 +138,10 @@ void crew_free(struct crew **crewp)
 
 static bool start_member(struct crew *crew, struct member *member, struct err *err)
 {
-	bool has_started;
+	LOCKED(&crew->lock);
+	bool has_started = thread_start(&member->thread, run_member, member, LOOP_STACK_SIZE, err);
 
-	pthread_mutex_lock(&crew->lock);
-	has_started = thread_start(&member->thread, run_member, member, LOOP_STACK_SIZE, err);
 	crew->running_count += has_started;
-	pthread_mutex_unlock(&crew->lock);
 	return has_started;
 }
 
@@ -178,14 +174,13 @@ void crew_hold(struct crew *crew)
 	assert(is_main_thread(crew));
 	if (crew->depth++ > 0 || crew->thread_count == 0)
 		return;
-	pthread_mutex_lock(&crew->lock);
+	LOCKED(&crew->lock);
 	crew->is_held = true;
 	crew->parked_count = 0;
 	for (unsigned int i = 1; i <= crew->thread_count; i++)
 		loop_call(crew->members[i].loop);
 	while (crew->parked_count < crew->running_count)
 		pthread_cond_wait(&crew->all_parked, &crew->lock);
-	pthread_mutex_unlock(&crew->lock);
 }
 
 void crew_release(struct crew *crew)
@@ -193,13 +188,12 @@ void crew_release(struct crew *crew)
 	assert(is_main_thread(crew) && crew->depth > 0);
 	if (--crew->depth > 0 || crew->thread_count == 0)
 		return;
-	pthread_mutex_lock(&crew->lock);
+	LOCKED(&crew->lock);
 	for (unsigned int i = 1; i <= crew->thread_count; i++)
 		loop_call_off(crew->members[i].loop);
 	crew->is_held = false;
 	crew->round++;
 	pthread_cond_broadcast(&crew->go_on);
-	pthread_mutex_unlock(&crew->lock);
 }
 
 bool crew_is_held(const struct crew *crew) { return crew->depth > 0; }
@@ -340,8 +334,7 @@ static void on_timer(struct timer *timer)
 		ask_all(heartbeat);
 		heartbeat->with.beat(heartbeat->with.arg);
 	}
-	timer_set(timer, loop_timer_queue(heartbeat->loop, heartbeat->with.interval, on_timer),
-	          loop_now(heartbeat->loop));
+	timer_begin(timer, heartbeat->loop, heartbeat->with.interval, on_timer);
 }
 
 struct heartbeat *heartbeat_new(const struct heartbeat_with *with, struct err *err)

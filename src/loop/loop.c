@@ -130,16 +130,14 @@ static void wake(struct mailbox *mailbox)
 
 static struct letter *take_first(struct mailbox *mailbox)
 {
-	struct letter *letter;
+	LOCKED(&mailbox->lock);
+	struct letter *letter = TAILQ_FIRST(&mailbox->letters);
 
-	pthread_mutex_lock(&mailbox->lock);
-	letter = TAILQ_FIRST(&mailbox->letters);
 	if (letter) {
 		TAILQ_REMOVE(&mailbox->letters, letter, node);
 		mailbox->count--;
 		letter->is_posted = false;
 	}
-	pthread_mutex_unlock(&mailbox->lock);
 	return letter;
 }
 
@@ -182,25 +180,23 @@ void loop_post(struct loop *to, struct letter *letter)
 
 	assert(mailbox->wake.fd >= 0 && !letter->is_posted);
 	letter->is_late = false;
-	pthread_mutex_lock(&mailbox->lock);
+	LOCKED(&mailbox->lock);
 	TAILQ_INSERT_TAIL(&mailbox->letters, letter, node);
 	mailbox->count++;
 	letter->is_posted = true;
 	wake(mailbox);
-	pthread_mutex_unlock(&mailbox->lock);
 }
 
 void loop_take_back(struct loop *loop, struct letter *letter)
 {
 	struct mailbox *mailbox = &loop->mailbox;
 
-	pthread_mutex_lock(&mailbox->lock);
+	LOCKED(&mailbox->lock);
 	if (letter->is_posted) {
 		TAILQ_REMOVE(&mailbox->letters, letter, node);
 		mailbox->count--;
 		letter->is_posted = false;
 	}
-	pthread_mutex_unlock(&mailbox->lock);
 }
 
 void loop_open_late(struct loop *loop)
@@ -215,9 +211,8 @@ void loop_open_late(struct loop *loop)
 
 void loop_letters_wake(struct loop *loop)
 {
-	pthread_mutex_lock(&loop->mailbox.lock);
+	LOCKED(&loop->mailbox.lock);
 	wake(&loop->mailbox);
-	pthread_mutex_unlock(&loop->mailbox.lock);
 }
 
 /* ---- the loop itself ---- */

@@ -147,6 +147,12 @@ void timer_start(struct timer *timer, struct timer_queue *queue, usec_t from)
 	}
 }
 
+void timer_begin(struct timer *timer, struct loop *loop, usec_t limit,
+                 void (*on_due)(struct timer *timer))
+{
+	timer_set(timer, loop_timer_queue(loop, limit, on_due), loop_now(loop));
+}
+
 void timer_change(struct timer *timer, struct timer_queue *queue)
 {
 	const struct timer_queue *old = timer->queue;

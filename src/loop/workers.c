@@ -87,25 +87,23 @@ static struct job *take_job(struct workers *workers)
 
 	if (eventfd_read(workers->token_fd, &token) != 0)
 		return NULL;
-	pthread_mutex_lock(&workers->lock);
+	LOCKED(&workers->lock);
 	if (!workers->is_ending) {
 		job = TAILQ_FIRST(&workers->waiting);
 		TAILQ_REMOVE(&workers->waiting, job, node);
 		workers->waiting_count--;
 	}
-	pthread_mutex_unlock(&workers->lock);
 	return job;
 }
 
 static void end_job(struct workers *workers, struct job *job)
 {
-	pthread_mutex_lock(&workers->lock);
+	LOCKED(&workers->lock);
 	if (job->go_on)
 		TAILQ_REMOVE(&workers->held, job, node);
 	TAILQ_INSERT_TAIL(&workers->ended, job, node);
 	if (!workers->is_ending)
 		loop_post(job->loop, &job->letter);
-	pthread_mutex_unlock(&workers->lock);
 }
 
 static void run_job(struct workers *workers)
@@ -155,10 +153,9 @@ static void *work(void *arg)
 		else if (count > 0)
 			run_step(workers, job_of_event(&event));
 	}
-	pthread_mutex_lock(&workers->lock);
+	LOCKED(&workers->lock);
 	workers->living_count--;
 	pthread_cond_signal(&workers->gone);
-	pthread_mutex_unlock(&workers->lock);
 	return NULL;
 }
 
@@ -178,13 +175,11 @@ static void on_ended(struct letter *letter)
 
 static struct job *take_first(struct workers *workers, struct job_list *jobs)
 {
-	struct job *job;
+	LOCKED(&workers->lock);
+	struct job *job = TAILQ_FIRST(jobs);
 
-	pthread_mutex_lock(&workers->lock);
-	job = TAILQ_FIRST(jobs);
 	if (job)
 		TAILQ_REMOVE(jobs, job, node);
-	pthread_mutex_unlock(&workers->lock);
 	return job;
 }
 
@@ -270,11 +265,10 @@ struct workers *workers_new(unsigned int threads, unsigned int limit, struct err
 
 static void tell_the_end(struct workers *workers)
 {
-	pthread_mutex_lock(&workers->lock);
+	LOCKED(&workers->lock);
 	workers->is_ending = true;
 	if (workers->end_fd >= 0)
 		eventfd_write(workers->end_fd, 1);
-	pthread_mutex_unlock(&workers->lock);
 }
 
 void workers_free(struct workers **workersp)
@@ -294,15 +288,12 @@ void workers_free(struct workers **workersp)
 static bool wait_for_threads(struct workers *workers, usec_t until)
 {
 	struct timespec due = { until / USEC_PER_SEC, until % USEC_PER_SEC * 1000 };
-	bool is_over;
 
-	pthread_mutex_lock(&workers->lock);
+	LOCKED(&workers->lock);
 	while (workers->living_count > 0 &&
 	       pthread_cond_timedwait(&workers->gone, &workers->lock, &due) == 0)
 		continue;
-	is_over = workers->living_count == 0;
-	pthread_mutex_unlock(&workers->lock);
-	return is_over;
+	return workers->living_count == 0;
 }
 
 bool workers_leave(struct workers **workersp, usec_t limit)
@@ -365,15 +356,11 @@ static bool take_in(struct workers *workers, struct job *job, struct err *err)
 
 bool workers_submit(struct workers *workers, struct loop *loop, struct job *job, struct err *err)
 {
-	bool is_taken;
-
 	assert(job->run && !job->go_on);
 	if (!prepare(workers, loop, job, err))
 		return false;
-	pthread_mutex_lock(&workers->lock);
-	is_taken = take_in(workers, job, err);
-	pthread_mutex_unlock(&workers->lock);
-	return is_taken;
+	LOCKED(&workers->lock);
+	return take_in(workers, job, err);
 }
 
 bool workers_begin(struct workers *workers, struct loop *loop, struct job *job, unsigned int what,

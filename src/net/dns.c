@@ -213,8 +213,7 @@ static void set_tick(struct dns *dns)
 	if (dns->query_count == 0)
 		timer_clear(&dns->tick);
 	else if (!timer_is_set(&dns->tick))
-		timer_set(&dns->tick, loop_timer_queue(dns->loop, TICK_LIMIT, on_tick),
-		          loop_now(dns->loop));
+		timer_begin(&dns->tick, dns->loop, TICK_LIMIT, on_tick);
 }
 
 static void on_tick(struct timer *timer)

@@ -167,8 +167,6 @@ static void on_input(struct stream *stream)
 
 /* ---- asking ---- */
 
-static void on_flushed(struct stream *stream) { (void)stream; }
-
 static void on_gone(struct stream *stream)
 {
 	fail(container_of(stream, struct fetch, stream), "the connection was closed");
@@ -191,7 +189,9 @@ static void on_secured(struct stream *stream, const struct err *err)
 		send_request(fetch);
 }
 
-static const struct stream_ops ops = { on_input, on_flushed, on_gone, on_secured };
+static const struct stream_ops ops = { .on_input = on_input,
+	                               .on_gone = on_gone,
+	                               .on_secured = on_secured };
 
 static void on_connected(struct dial *dial, int fd, const struct err *err)
 {
@@ -253,8 +253,7 @@ bool fetch_start(struct fetch *fetch, const struct fetch_with *with, struct byte
 		err_set(err, ERR_MEMORY, "out of memory");
 	else if (resolver_start(with->resolver, &fetch->ask, fetch->host, port, on_address, err)) {
 		fetch->with.tls = with->tls ? tls_context_ref(with->tls) : NULL;
-		timer_set(&fetch->timer, loop_timer_queue(with->loop, with->limit, on_due),
-		          loop_now(with->loop));
+		timer_begin(&fetch->timer, with->loop, with->limit, on_due);
 		return true;
 	}
 	buf_wipe(&fetch->request);

@@ -62,8 +62,7 @@ static void begin_rest(struct listener *listener, int failure)
 	listener->has_warned = true;
 	listener->is_resting = true;
 	update_sockets(listener);
-	timer_set(&listener->rest, loop_timer_queue(listener->loop, REST_LIMIT, on_rest_over),
-	          loop_now(listener->loop));
+	timer_begin(&listener->rest, listener->loop, REST_LIMIT, on_rest_over);
 	if (listener->options.on_shortage)
 		listener->options.on_shortage(listener->arg);
 }
@@ -160,13 +159,12 @@ static void listener_on_ready(struct watch *watch, unsigned int what)
 /* All in the backlog: closing the socket would reset it. Inherited sockets stay open elsewhere. */
 static void listener_accept_all(struct listener *listener)
 {
-	struct listen_socket *listen_socket = TAILQ_FIRST(&listener->sockets), *next;
+	struct listen_socket *listen_socket, *next;
 	int count = 0;
 
 	if (listener->options.given_count)
 		return;
-	for (; listen_socket; listen_socket = next) {
-		next = TAILQ_NEXT(listen_socket, node);
+	TAILQ_FOREACH_SAFE (listen_socket, &listener->sockets, node, next) {
 		while (listen_socket->address.family != AF_UNSPEC && accept_one(listen_socket)) {
 			if (++count == LAST_CALL_MAX)
 				return;
@@ -249,10 +247,9 @@ static void free_unlistened(struct listener *listener)
 
 static void close_sockets(struct listener *listener, bool with_unix)
 {
-	struct listen_socket *listen_socket = TAILQ_FIRST(&listener->sockets), *next;
+	struct listen_socket *listen_socket, *next;
 
-	for (; listen_socket; listen_socket = next) {
-		next = TAILQ_NEXT(listen_socket, node);
+	TAILQ_FOREACH_SAFE (listen_socket, &listener->sockets, node, next) {
 		if (with_unix || listen_socket->address.family != AF_UNSPEC)
 			remove_socket(listener, listen_socket);
 	}
@@ -413,8 +410,7 @@ void listener_unlisten(struct listener *listener)
 	listener->is_closing = true;
 	listener_accept_all(listener);
 	listener->is_closing = false;
-	for (listen_socket = TAILQ_FIRST(&listener->sockets); listen_socket; listen_socket = next) {
-		next = TAILQ_NEXT(listen_socket, node);
+	TAILQ_FOREACH_SAFE (listen_socket, &listener->sockets, node, next) {
 		if (listen_socket->address.family == AF_UNSPEC)
 			continue;
 		close_socket(listener, listen_socket);

@@ -35,9 +35,7 @@ static void wait_period(struct resolver_zone *zone)
 {
 	struct resolver *resolver = zone->resolver;
 
-	timer_set(&zone->timer,
-	          loop_timer_queue(resolver->loop, resolver->zone_period, on_zone_due),
-	          loop_now(resolver->loop));
+	timer_begin(&zone->timer, resolver->loop, resolver->zone_period, on_zone_due);
 }
 
 /* Serial number arithmetic (RFC 1982): the value after the largest is 0. */
@@ -82,13 +80,10 @@ static void on_zone_due(struct timer *timer)
 static void refresh_names(struct task *task)
 {
 	struct resolver_zone *zone = container_of(task, struct resolver_zone, task);
-	struct resolver_name *name = TAILQ_FIRST(&zone->names);
+	struct resolver_name *name, *next;
 
-	while (name) {
-		struct resolver_name *next = TAILQ_NEXT(name, zone_node);
-
+	TAILQ_FOREACH_SAFE (name, &zone->names, zone_node, next) {
 		resolver_refresh_name(name); /* may end the name, and with the last name the zone */
-		name = next;
 	}
 }
 

@@ -389,7 +389,8 @@ static void on_ready(struct watch *watch, unsigned int what)
 		}
 		if (!stream->out) {
 			stream_update(stream);
-			stream->ops->on_flushed(stream);
+			if (stream->ops->on_flushed)
+				stream->ops->on_flushed(stream);
 			/* the stream may be closed; a readable socket will be reported again */
 			return;
 		}

@@ -38,15 +38,13 @@ void broker_free(struct broker **broker)
 
 static struct share *next_woken(struct broker_member *member)
 {
-	struct share *share;
+	LOCKED(&member->broker->lock);
+	struct share *share = TAILQ_FIRST(&member->woken);
 
-	pthread_mutex_lock(&member->broker->lock);
-	share = TAILQ_FIRST(&member->woken);
 	if (share) {
 		TAILQ_REMOVE(&member->woken, share, woken_node);
 		share->is_woken = false;
 	}
-	pthread_mutex_unlock(&member->broker->lock);
 	return share;
 }
 
@@ -105,9 +103,8 @@ void broker_join(struct broker *broker, struct broker_member *member, struct loo
 	member->letter.open = on_letter;
 	member->task.run = on_task;
 	TAILQ_INIT(&member->woken);
-	pthread_mutex_lock(&broker->lock);
+	LOCKED(&broker->lock);
 	broker->member_count++;
-	pthread_mutex_unlock(&broker->lock);
 }
 
 void broker_leave(struct broker_member *member)

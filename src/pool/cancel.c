@@ -222,8 +222,6 @@ static void on_cancel_input(struct stream *stream)
 	act_on_cancel_securing(cancel, securing_answer(stream, &how, &err), &err);
 }
 
-static void on_cancel_flushed(struct stream *stream) { (void)stream; }
-
 static void on_cancel_gone(struct stream *stream)
 {
 	struct cancel *cancel = container_of(stream, struct cancel, stream);
@@ -242,8 +240,9 @@ static void on_cancel_secured(struct stream *stream, const struct err *err)
 		send_cancel_key(container_of(stream, struct cancel, stream));
 }
 
-static const struct stream_ops ops = { on_cancel_input, on_cancel_flushed, on_cancel_gone,
-	                               on_cancel_secured };
+static const struct stream_ops ops = { .on_input = on_cancel_input,
+	                               .on_gone = on_cancel_gone,
+	                               .on_secured = on_cancel_secured };
 
 static void on_cancel_connected(struct dial *dial, int fd, const struct err *failure)
 {
@@ -278,10 +277,8 @@ static void launch_cancel(struct cancel *cancel)
 	pool->cancel_active_count++;
 	share_count_cancel(&pool->share, 1);
 	cancel->is_active = true;
-	timer_set(&cancel->way,
-	          loop_timer_queue(pools->with.loop, pools->config->server_connect_timeout,
-	                           on_cancel_way_over),
-	          loop_now(pools->with.loop));
+	timer_begin(&cancel->way, pools->with.loop, pools->config->server_connect_timeout,
+	            on_cancel_way_over);
 	if (address_is_unix(peer)) {
 		snprintf(path, sizeof(path), "%s", cancel->server->place.path);
 		dial_start_unix(&cancel->dial, pools->with.loop, path, on_cancel_connected);
@@ -326,10 +323,8 @@ static struct cancel *start(struct server *server, const struct borrower *target
 	pool->cancel_waiting_count++;
 	pool->cancel_count++;
 	pool->pools->cancel_count++;
-	timer_set(&cancel->wait,
-	          loop_timer_queue(pool->pools->with.loop, pool->pools->config->cancel_wait_timeout,
-	                           on_cancel_wait_over),
-	          loop_now(pool->pools->with.loop));
+	timer_begin(&cancel->wait, pool->pools->with.loop, pool->pools->config->cancel_wait_timeout,
+	            on_cancel_wait_over);
 	cancel_serve(pool);
 	if (cancel->is_ended) {
 		err_close(err, CLOSE_CANCEL_FAILED);
@@ -398,16 +393,13 @@ void cancel_drop(struct cancel *cancel)
 static void forget_in(struct cancel_list *list, const struct borrower *target,
                       const struct server *server)
 {
-	struct cancel *cancel = TAILQ_FIRST(list);
+	struct cancel *cancel, *next;
 
-	while (cancel) {
-		struct cancel *next = TAILQ_NEXT(cancel, node);
-
+	TAILQ_FOREACH_SAFE (cancel, list, node, next) {
 		if (server && cancel->server == server)
 			cancel->server = NULL;
 		if (target && cancel->target == target && !cancel->is_sent)
 			finish_cancel(cancel);
-		cancel = next;
 	}
 }
 
@@ -480,8 +472,7 @@ static bool may_run_on(struct server *server)
 	if (server->close_reason != CLOSE_CLIENT_LEFT || !limit)
 		return false;
 	timer_clear(&server->timer); /* it is set when the request is made */
-	timer_set(&server->xact, loop_timer_queue(pool_loop(server->pool), limit, on_again),
-	          loop_now(pool_loop(server->pool)));
+	timer_begin(&server->xact, pool_loop(server->pool), limit, on_again);
 	return true;
 }
 
@@ -523,7 +514,7 @@ static void pool_ending_told(struct server *server, bool is_delivered)
 	server_canceled(server);
 	if (server->state != SERVER_ENDING)
 		return;
-	timer_set(&server->xact, loop_timer_queue(loop, AGAIN_AFTER, on_again), loop_now(loop));
+	timer_begin(&server->xact, loop, AGAIN_AFTER, on_again);
 }
 
 static void on_ending_over(struct timer *timer)

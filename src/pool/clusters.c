@@ -11,10 +11,6 @@
 
 #include "broker_priv.h"
 
-static void lock_of(struct broker *broker) { pthread_mutex_lock(&broker->lock); }
-
-static void unlock_of(struct broker *broker) { pthread_mutex_unlock(&broker->lock); }
-
 /* The caller has the lock. */
 static void wake_all(struct cluster *cluster)
 {
@@ -90,14 +86,13 @@ static struct cluster *make_cluster(struct broker *broker, const struct cluster_
 
 struct cluster *clusters_find(struct broker *broker, const struct cluster_key *key)
 {
+	LOCKED(&broker->lock);
 	struct cluster *cluster = NULL;
 	struct buf name = { 0 };
 
 	name_cluster(&name, key);
-	lock_of(broker);
 	if (buf_ok(&name))
 		cluster = find_cluster(broker, buf_bytes(&name));
-	unlock_of(broker);
 	buf_free(&name);
 	return cluster;
 }
@@ -190,11 +185,11 @@ static unsigned int apply_closed(struct broker *broker, struct cluster *cluster,
 
 struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *key, usec_t now)
 {
+	LOCKED(&broker->lock);
 	struct cluster *cluster = NULL;
 	struct buf name = { 0 };
 
 	name_cluster(&name, key);
-	lock_of(broker);
 	if (buf_ok(&name)) {
 		cluster = find_cluster(broker, buf_bytes(&name));
 		if (!cluster && (cluster = make_cluster(broker, key, &name, now)))
@@ -202,7 +197,6 @@ struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *k
 	}
 	if (cluster)
 		cluster->ref_count++;
-	unlock_of(broker);
 	buf_free(&name);
 	return cluster;
 }
@@ -232,49 +226,36 @@ static bool set_admin_all(struct broker *broker, const char *host, enum host_adm
 
 bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now)
 {
-	bool is_noted;
-
-	lock_of(broker);
-	is_noted = set_admin_all(broker, host, admin, now);
-	unlock_of(broker);
-	return is_noted;
+	LOCKED(&broker->lock);
+	return set_admin_all(broker, host, admin, now);
 }
 
 bool clusters_plan_begin(struct broker *broker, const char *host, usec_t now)
 {
+	LOCKED(&broker->lock);
 	struct bytes name = bytes_text(host);
-	bool is_begun;
+	bool is_begun =
+	    !*find_closed(broker, name) && set_admin_all(broker, host, HOST_DRAINING, now);
 
-	lock_of(broker);
-	is_begun = !*find_closed(broker, name) && set_admin_all(broker, host, HOST_DRAINING, now);
 	if (is_begun)
 		(*find_closed(broker, name))->is_planned = true;
-	unlock_of(broker);
 	return is_begun;
 }
 
 bool clusters_plan_end(struct broker *broker, const char *host, usec_t now)
 {
-	const struct closed_host *closed;
-	bool is_ended;
+	LOCKED(&broker->lock);
+	const struct closed_host *closed = *find_closed(broker, bytes_text(host));
 
-	lock_of(broker);
-	closed = *find_closed(broker, bytes_text(host));
-	is_ended = closed && closed->is_planned && set_admin_all(broker, host, HOST_ENABLED, now);
-	unlock_of(broker);
-	return is_ended;
+	return closed && closed->is_planned && set_admin_all(broker, host, HOST_ENABLED, now);
 }
 
 enum host_admin clusters_admin(struct broker *broker, const char *host)
 {
-	const struct closed_host *closed;
-	enum host_admin admin;
+	LOCKED(&broker->lock);
+	const struct closed_host *closed = *find_closed(broker, bytes_text(host));
 
-	lock_of(broker);
-	closed = *find_closed(broker, bytes_text(host));
-	admin = closed ? closed->admin : HOST_ENABLED;
-	unlock_of(broker);
-	return admin;
+	return closed ? closed->admin : HOST_ENABLED;
 }
 
 void clusters_done(struct broker *broker)
@@ -302,9 +283,8 @@ static void drop_reference(struct broker *broker, struct cluster **cluster)
 
 void clusters_release(struct broker *broker, struct cluster **cluster)
 {
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	drop_reference(broker, cluster);
-	unlock_of(broker);
 }
 
 /* ---- what pools need ---- */
@@ -327,9 +307,9 @@ static void on_needs_task(struct task *task)
 {
 	struct clusters_listener *listener = container_of(task, struct clusters_listener, task);
 
-	lock_of(listener->broker);
+	pthread_mutex_lock(&listener->broker->lock);
 	listener->is_posted = false;
-	unlock_of(listener->broker);
+	pthread_mutex_unlock(&listener->broker->lock);
 	listener->on_changed(listener);
 }
 
@@ -346,16 +326,14 @@ void clusters_listen(struct broker *broker, struct clusters_listener *listener)
 	listener->broker = broker;
 	listener->task.run = on_needs_task;
 	listener->letter.open = on_needs_letter;
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	broker->listener = listener;
-	unlock_of(broker);
 }
 
 void clusters_listen_end(struct clusters_listener *listener)
 {
-	lock_of(listener->broker);
+	LOCKED(&listener->broker->lock);
 	listener->broker->listener = NULL;
-	unlock_of(listener->broker);
 	loop_undefer(listener->loop, &listener->task);
 	loop_take_back(listener->loop, &listener->letter);
 }
@@ -375,55 +353,45 @@ void cluster_lend_login(struct broker *broker, struct cluster *cluster, const ch
 {
 	if (*cluster_user(cluster))
 		return;
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	if (!cluster->lent_user) {
 		keep_login(cluster, user, credentials);
 		tell_listener(broker);
 	}
-	unlock_of(broker);
 }
 
 bool cluster_has_login(struct broker *broker, const struct cluster *cluster)
 {
-	bool has;
-
-	lock_of(broker);
-	has = cluster->lent_user != NULL;
-	unlock_of(broker);
-	return has;
+	LOCKED(&broker->lock);
+	return cluster->lent_user != NULL;
 }
 
 bool cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
                    struct credentials *credentials)
 {
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	*user = cluster->lent_user ? strdup(cluster->lent_user) : NULL;
 	if (*user && !credentials_copy(credentials, &cluster->lent)) {
 		free(*user);
 		*user = NULL;
 	}
-	unlock_of(broker);
 	return *user != NULL;
 }
 
 void cluster_refuse_login(struct broker *broker, struct cluster *cluster)
 {
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	drop_login(cluster);
-	unlock_of(broker);
 }
 
 const char *cluster_watch_lack(struct broker *broker, const struct cluster *cluster)
 {
-	const char *lack = "no: it has not begun, or was refused: see last_error";
-
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	if (!cluster->roles_count)
-		lack = "no: no pool needs its role";
-	else if (!*cluster_user(cluster) && !cluster->lent_user)
-		lack = "no: there is no host_check_user, and no login that has worked";
-	unlock_of(broker);
-	return lack;
+		return "no: no pool needs its role";
+	if (!*cluster_user(cluster) && !cluster->lent_user)
+		return "no: there is no host_check_user, and no login that has worked";
+	return "no: it has not begun, or was refused: see last_error";
 }
 
 /* ---- needs of pools ---- */
@@ -469,14 +437,13 @@ void clusters_set_needs(struct share *pool, bool roles, bool primary)
 	struct broker *broker = pool->member->broker;
 	struct tally *tally = pool->tally;
 
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	if (tally->cluster) {
 		count_needs(broker, tally, false);
 		tally->needs_roles = roles;
 		tally->needs_primary = primary;
 		count_needs(broker, tally, true);
 	}
-	unlock_of(broker);
 }
 
 /* The caller has the lock. */
@@ -501,14 +468,12 @@ static bool add_need(struct clusters_needs *needs, struct cluster *cluster)
 
 bool clusters_needed(struct broker *broker, struct clusters_needs *needs)
 {
-	struct cluster *cluster;
-	bool ok = true;
+	LOCKED(&broker->lock);
+	struct cluster *cluster = broker->clusters;
 
-	lock_of(broker);
-	for (cluster = broker->clusters; ok && cluster; cluster = cluster->hh.next)
-		ok = add_need(needs, cluster);
-	unlock_of(broker);
-	return ok;
+	while (cluster && add_need(needs, cluster))
+		cluster = cluster->hh.next;
+	return !cluster;
 }
 
 void clusters_needs_free(struct broker *broker, struct clusters_needs *needs)
@@ -545,13 +510,11 @@ bool cluster_database(struct broker *broker, const struct cluster *cluster,
                       bool (*accepts)(void *arg, const char *database), void *arg,
                       struct buf *database)
 {
-	const struct tally *found;
+	LOCKED(&broker->lock);
+	const struct tally *found = find_need(cluster, accepts, arg);
 
-	lock_of(broker);
-	found = find_need(cluster, accepts, arg);
 	if (found)
 		buf_add_cstr(database, database_of(found));
-	unlock_of(broker);
 	return found && buf_ok(database);
 }
 
@@ -568,38 +531,30 @@ bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *ke
 	return is_same;
 }
 
-static void clusters_wake(struct broker *broker, struct cluster *cluster)
-{
-	lock_of(broker);
-	wake_all(cluster);
-	unlock_of(broker);
-}
-
 /* ---- the log ---- */
 
+#define WHERE_SIZE 320
+
 /* The host as in the entry, and its address if that is another text. */
-static void add_where(struct strbuf *out, const struct cluster *cluster,
-                      const struct roster_row *row)
+static const char *where_of(const struct cluster *cluster, const struct roster_row *row,
+                            char text[WHERE_SIZE])
 {
 	const char *list = cluster->roster.text;
 	char address[ADDRESS_TEXT_SIZE];
+	struct strbuf out = strbuf_begin(text, WHERE_SIZE);
 	struct bytes host = { "", 0 };
 
 	for (unsigned int i = 0; i <= row->host && config_host_next(&list, &host); i++)
 		continue;
-	strbuf_add_bytes(out, host.at, host.count);
+	strbuf_add_bytes(&out, host.at, host.count);
 	if (row->address.family == AF_UNSPEC)
-		return;
+		return text;
 	address_format_host(&row->address, address, sizeof(address));
 	config_host_port(&host, 0);
-	if (bytes_are(host, address))
-		return;
-	strbuf_add(out, " (");
-	strbuf_add(out, address);
-	strbuf_add(out, ")");
+	if (!bytes_are(host, address))
+		strbuf_printf(&out, " (%s)", address);
+	return text;
 }
-
-#define WHERE_SIZE 320
 
 struct copies_search {
 	const char *host;
@@ -619,12 +574,9 @@ static void find_copies(struct cluster *cluster, unsigned int host,
 	for (unsigned int i = 0;
 	     roster_copy_at(&cluster->roster, i, host, search->since, &row, &copy, &missing); i++) {
 		char text[WHERE_SIZE];
-		struct strbuf name = strbuf_begin(text, sizeof(text));
 
-		if (copy == ROSTER_COPY_NONE)
-			continue;
-		add_where(&name, cluster, &row);
-		search->found(search->arg, text, copy, missing);
+		if (copy != ROSTER_COPY_NONE)
+			search->found(search->arg, where_of(cluster, &row, text), copy, missing);
 	}
 }
 
@@ -645,19 +597,14 @@ void clusters_copies(struct broker *broker, const char *host, usec_t since, clus
 	const struct copies_search search = { host, since, found, arg };
 	struct cluster *cluster;
 
-	lock_of(broker);
+	LOCKED(&broker->lock);
 	for (cluster = broker->clusters; cluster; cluster = cluster->hh.next)
 		search_cluster(cluster, &search);
-	unlock_of(broker);
 }
 
-static void add_seconds(struct strbuf *out, usec_t time)
-{
-	strbuf_add_number(out, (uint64_t)(time / USEC_PER_SEC));
-	strbuf_add(out, ".");
-	strbuf_add_number(out, (uint64_t)(time % USEC_PER_SEC / (USEC_PER_SEC / 10)));
-	strbuf_add(out, " s");
-}
+#define SECONDS "%lld.%d s"
+#define SECONDS_OF(time) \
+	(long long)((time) / USEC_PER_SEC), (int)((time) % USEC_PER_SEC / (USEC_PER_SEC / 10))
 
 /* At the start the first answer takes a moment, which is not worth a word. */
 static bool is_worth_telling(const struct roster_change *change, usec_t without)
@@ -668,50 +615,18 @@ static bool is_worth_telling(const struct roster_change *change, usec_t without)
 static void add_role(struct strbuf *out, const struct roster_change *change,
                      const struct roster_changes *all)
 {
-	const struct roster_row *row = &change->row;
+	const struct host_report *known = &change->row.known;
+	bool is_primary = known->role == HOST_PRIMARY;
 
-	strbuf_add(out, row->known.role == HOST_PRIMARY ? " is primary" : " is a standby");
-	if (row->known.role == HOST_PRIMARY && row->known.is_read_only)
+	strbuf_add(out, is_primary ? " is primary" : " is a standby");
+	if (is_primary && known->is_read_only)
 		strbuf_add(out, ", read-only by default");
-	if (row->known.timeline) {
-		strbuf_add(out, ", timeline ");
-		strbuf_add_number(out, row->known.timeline);
-	}
-	if (change->before != HOST_ROLE_UNKNOWN && change->before != row->known.role) {
-		strbuf_add(out, ", and was ");
-		strbuf_add(out, roster_role_name(change->before));
-	}
-	if (row->known.role == HOST_PRIMARY && is_worth_telling(change, all->without)) {
-		strbuf_add(out, "; there was no primary for ");
-		add_seconds(out, all->without);
-	}
-}
-
-static void add_fenced(struct strbuf *out, const struct cluster *cluster,
-                       const struct roster_change *change)
-{
-	strbuf_add(out, " is fenced and not used: it says that it is primary (timeline ");
-	strbuf_add_number(out, change->row.known.timeline);
-	strbuf_add(out, "), but ");
-	add_where(out, cluster, &change->other);
-	strbuf_add(out, " is (timeline ");
-	strbuf_add_number(out, change->other.known.timeline);
-	strbuf_add(out, ")");
-}
-
-static void add_foreign(struct strbuf *out, const struct cluster *cluster,
-                        const struct roster_change *change)
-{
-	strbuf_add(out, " is fenced and not used: it is of another cluster (system identifier ");
-	strbuf_add_number(out, change->row.known.system);
-	strbuf_add(out, ") than ");
-	if (change->other.seen_at)
-		add_where(out, cluster, &change->other);
-	else
-		strbuf_add(out, "its other hosts");
-	strbuf_add(out, " (");
-	strbuf_add_number(out, cluster->roster.system);
-	strbuf_add(out, ")");
+	if (known->timeline)
+		strbuf_printf(out, ", timeline %u", known->timeline);
+	if (change->before != HOST_ROLE_UNKNOWN && change->before != known->role)
+		strbuf_printf(out, ", and was %s", roster_role_name(change->before));
+	if (is_primary && is_worth_telling(change, all->without))
+		strbuf_printf(out, "; there was no primary for " SECONDS, SECONDS_OF(all->without));
 }
 
 /* Exact numbers: they are compared with the limit. */
@@ -719,41 +634,14 @@ static void add_lag(struct strbuf *out, const struct roster_change *change)
 {
 	const struct roster_limit *limit = &change->limit;
 
-	add_seconds(out, change->row.lag);
-	strbuf_add(out, " and ");
-	strbuf_add_number(out, change->row.lag_bytes);
-	strbuf_add(out, " bytes behind the primary (");
-	if (limit->lag) {
-		strbuf_add(out, "max_standby_lag = ");
-		add_seconds(out, limit->lag);
-	}
-	if (limit->lag && limit->bytes)
-		strbuf_add(out, ", ");
-	if (limit->bytes) {
-		strbuf_add(out, "max_standby_lag_bytes = ");
-		strbuf_add_number(out, limit->bytes);
-	}
+	strbuf_printf(out, SECONDS " and %" PRIu64 " bytes behind the primary (",
+	              SECONDS_OF(change->row.lag), change->row.lag_bytes);
+	if (limit->lag)
+		strbuf_printf(out, "max_standby_lag = " SECONDS, SECONDS_OF(limit->lag));
+	if (limit->bytes)
+		strbuf_printf(out, "%smax_standby_lag_bytes = %" PRIu64, limit->lag ? ", " : "",
+		              limit->bytes);
 	strbuf_add(out, ")");
-}
-
-/* What becomes of WAL when a host is promoted. */
-static void add_history(struct strbuf *out, const struct cluster *cluster,
-                        const struct roster_change *change)
-{
-	if (change->event == ROSTER_EVENT_LOSS) {
-		strbuf_add(out, " has become primary without what its predecessor had written: ");
-		strbuf_add_number(out, change->row.lost_bytes);
-		strbuf_add(out, " bytes of WAL at least are lost");
-		return;
-	}
-	if (change->event == ROSTER_EVENT_FOLLOWS) {
-		strbuf_add(out, " follows the primary again");
-		return;
-	}
-	strbuf_add(out, " has diverged and gets no reads: it is a standby on timeline ");
-	strbuf_add_number(out, change->row.known.timeline);
-	strbuf_add(out, ", and does not follow the primary to timeline ");
-	strbuf_add_number(out, cluster->roster.timeline);
 }
 
 static void log_change(const struct cluster *cluster, const struct roster_change *change,
@@ -772,44 +660,65 @@ static void log_change(const struct cluster *cluster, const struct roster_change
 		[ROSTER_EVENT_FOLLOWS] = LOG_LEVEL_INFO,
 		[ROSTER_EVENT_LOSS] = LOG_LEVEL_WARNING,
 	};
+	const struct roster_row *row = &change->row, *other = &change->other;
 	struct logger logger = { log, NULL };
+	char text[WHERE_SIZE];
 	struct log_entry entry;
+	struct strbuf *line = &entry.line;
 
 	if (!log_begin(&logger, levels[change->event], &entry))
 		return;
-	strbuf_add(&entry.line, "host ");
-	add_where(&entry.line, cluster, &change->row);
+	strbuf_printf(line, "host %s", where_of(cluster, row, text));
 	switch (change->event) {
 	case ROSTER_EVENT_ROLE:
-		add_role(&entry.line, change, all);
+		add_role(line, change, all);
 		break;
 	case ROSTER_EVENT_FENCED:
-		add_fenced(&entry.line, cluster, change);
+		strbuf_printf(line,
+		              " is fenced and not used: it says that it is primary (timeline %u), "
+		              "but %s is (timeline %u)",
+		              row->known.timeline, where_of(cluster, other, text),
+		              other->known.timeline);
 		break;
 	case ROSTER_EVENT_FOREIGN:
-		add_foreign(&entry.line, cluster, change);
+		strbuf_printf(line,
+		              " is fenced and not used: it is of another cluster (system "
+		              "identifier %" PRIu64 ") than %s (%" PRIu64 ")",
+		              row->known.system,
+		              other->seen_at ? where_of(cluster, other, text) : "its other hosts",
+		              cluster->roster.system);
 		break;
 	case ROSTER_EVENT_LOST:
-		strbuf_add(&entry.line, " (");
-		strbuf_add(&entry.line, roster_role_name(change->row.known.role));
-		strbuf_add(&entry.line, ") is lost: ");
-		strbuf_add(&entry.line, change->row.error);
+		strbuf_printf(line, " (%s) is lost: %s", roster_role_name(row->known.role),
+		              row->error);
 		break;
 	case ROSTER_EVENT_BACK:
-		strbuf_add(&entry.line, " answers again after ");
-		add_seconds(&entry.line, change->lasted);
-		add_role(&entry.line, change, all);
+		strbuf_printf(line, " answers again after " SECONDS, SECONDS_OF(change->lasted));
+		add_role(line, change, all);
 		break;
 	case ROSTER_EVENT_BEHIND:
-		strbuf_add(&entry.line, " gets no reads: it is ");
-		add_lag(&entry.line, change);
+		strbuf_add(line, " gets no reads: it is ");
+		add_lag(line, change);
 		break;
 	case ROSTER_EVENT_CAUGHT_UP:
-		strbuf_add(&entry.line, " gets reads again: it is ");
-		add_lag(&entry.line, change);
+		strbuf_add(line, " gets reads again: it is ");
+		add_lag(line, change);
 		break;
-	default:
-		add_history(&entry.line, cluster, change);
+	case ROSTER_EVENT_DIVERGED:
+		strbuf_printf(line,
+		              " has diverged and gets no reads: it is a standby on timeline %u, "
+		              "and does not follow the primary to timeline %u",
+		              row->known.timeline, cluster->roster.timeline);
+		break;
+	case ROSTER_EVENT_FOLLOWS:
+		strbuf_add(line, " follows the primary again");
+		break;
+	case ROSTER_EVENT_LOSS:
+		strbuf_printf(line,
+		              " has become primary without what its predecessor had written: "
+		              "%" PRIu64 " bytes of WAL at least are lost",
+		              row->lost_bytes);
+		break;
 	}
 	entry.who.facts = &facts;
 	log_end(&logger, levels[change->event], &entry);
@@ -820,6 +729,8 @@ void clusters_changed(struct broker *broker, struct cluster *cluster,
 {
 	for (unsigned int i = 0; i < changes->count; i++)
 		log_change(cluster, &changes->list[i], changes, log);
-	if (changes->has_news)
-		clusters_wake(broker, cluster);
+	if (changes->has_news) {
+		LOCKED(&broker->lock);
+		wake_all(cluster);
+	}
 }

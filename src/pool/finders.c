@@ -81,8 +81,7 @@ static void on_due(struct timer *timer);
 
 static void ask_in(struct finder *finder, usec_t period)
 {
-	timer_set(&finder->timer, loop_timer_queue(loop_of(finder), period, on_due),
-	          loop_now(loop_of(finder)));
+	timer_begin(&finder->timer, loop_of(finder), period, on_due);
 }
 
 static void ask_later(struct finder *finder)
@@ -397,8 +396,7 @@ void finders_configure(struct pools *pools)
 		finder->is_wanted = false;
 	while ((entry = config_database_each(pools->config, entry)))
 		want(finders, entry);
-	for (finder = TAILQ_FIRST(&finders->list); finder; finder = next) {
-		next = TAILQ_NEXT(finder, node);
+	TAILQ_FOREACH_SAFE (finder, &finders->list, node, next) {
 		if (!finder->is_wanted)
 			free_finder(finder);
 		else if (finders->period != pools->config->hosts_from_period &&

@@ -170,8 +170,7 @@ void pools_let_go(struct pools *pools)
 	struct pool *pool;
 
 	pools->is_leaving = true;
-	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
-		next = TAILQ_NEXT(server, place.all_node);
+	TAILQ_FOREACH_SAFE (server, &pools->servers, place.all_node, next) {
 		if (server->place.going == SERVER_HANDED_OVER)
 			handover_server_let_go(server);
 	}

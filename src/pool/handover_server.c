@@ -520,10 +520,8 @@ void pools_take_end(struct pools_arrival *arrival)
 	close_lent(arrival);
 	arrival->is_later = true;
 	host_watches_update(pools); /* what is paused is known now */
-	for (role = TAILQ_FIRST(&pools->roles); role; role = next) {
-		next = TAILQ_NEXT(role, node);
+	TAILQ_FOREACH_SAFE (role, &pools->roles, node, next)
 		role_forget_unused(pools, role);
-	}
 }
 
 /*

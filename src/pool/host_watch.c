@@ -57,13 +57,6 @@ static void tell_changes(const struct host_watch *watch, const struct roster_cha
 
 /* ---- timers ---- */
 
-static void set_watch_timer(struct host_watch *watch, usec_t period,
-                            void (*on_due)(struct timer *timer))
-{
-	timer_set(&watch->timer, loop_timer_queue(watch_loop(watch), period, on_due),
-	          watch_now(watch));
-}
-
 static void launch(struct host_watch *watch)
 {
 	if (watch->is_open)
@@ -92,7 +85,7 @@ static void launch_later(struct host_watch *watch)
 	watch->gap = gap * 2 < HOST_WATCH_GAP_MAX ? gap * 2 : HOST_WATCH_GAP_MAX;
 	if (watch->is_refused && retry > gap)
 		gap = retry;
-	set_watch_timer(watch, gap, on_launch_due);
+	timer_begin(&watch->timer, watch_loop(watch), gap, on_launch_due);
 }
 
 /* ---- asking ---- */
@@ -124,8 +117,8 @@ static void ask_later(struct host_watch *watch)
 {
 	usec_t interval = pools_of(watch)->config->host_check_interval;
 
-	set_watch_timer(watch, lacks_primary(watch) && interval > FAST ? FAST : interval,
-	                on_ask_due);
+	timer_begin(&watch->timer, watch_loop(watch),
+	            lacks_primary(watch) && interval > FAST ? FAST : interval, on_ask_due);
 }
 
 /* A primary was lost: the other hosts are asked at the fast pace from now on. */
@@ -276,12 +269,6 @@ static void watch_tell_secret(const struct server *server, struct buf *out)
 		buf_add_text(out, ", with the secret in auth_file or in the entry");
 }
 
-static bool watch_may_probe(const struct server *server)
-{
-	(void)server;
-	return true;
-}
-
 static void ignore_server(struct server *server) { (void)server; }
 
 static bool watch_may_connect(struct server *server)
@@ -295,12 +282,7 @@ static void on_watch_released(struct server *server)
 	pools_uncount_watch(pools_of(watch_of(server)), server);
 }
 
-static void ignore_probe(struct server *server, int change)
-{
-	(void)server;
-	(void)change;
-}
-
+/* It has no borrower, and what it connects to is its own affair: the others do not come. */
 static const struct server_ops watch_ops = {
 	.on_state = on_watch_state,
 	.on_released = on_watch_released,
@@ -310,12 +292,9 @@ static const struct server_ops watch_ops = {
 	.on_login_failed = on_watch_login_failed,
 	.on_home = on_watch_home,
 	.on_address_removed = on_watch_removed,
-	.on_probe = ignore_probe,
-	.may_probe = watch_may_probe,
 	.may_connect = watch_may_connect,
 	.credentials = watch_credentials,
 	.tell_secret = watch_tell_secret,
-	.on_library = ignore_server,
 	.on_free = on_watch_free,
 };
 
@@ -413,8 +392,7 @@ static void follow_addresses(struct watched_host *host, const struct address *li
 {
 	struct host_watch *watch, *next;
 
-	for (watch = TAILQ_FIRST(&host->cluster->list); watch; watch = next) {
-		next = TAILQ_NEXT(watch, node);
+	TAILQ_FOREACH_SAFE (watch, &host->cluster->list, node, next) {
 		if (watch->host == host && !address_is_among(&watch->address, list, count))
 			host_watch_end(watch);
 	}
@@ -431,7 +409,7 @@ static void look_up_later(struct watched_host *host, usec_t period)
 {
 	struct loop *loop = host->cluster->watches->pools->with.loop;
 
-	timer_set(&host->timer, loop_timer_queue(loop, period, on_lookup_due), loop_now(loop));
+	timer_begin(&host->timer, loop, period, on_lookup_due);
 }
 
 static void on_host_addresses(struct resolver_ask *ask, const struct address *address,
@@ -497,5 +475,5 @@ void host_watch_update(struct host_watch *watch)
 		ask_later(watch);
 	/* the secret may be another one now */
 	if (watch->is_refused && !watch->is_open)
-		set_watch_timer(watch, HOST_WATCH_GAP_MIN, on_launch_due);
+		timer_begin(&watch->timer, watch_loop(watch), HOST_WATCH_GAP_MIN, on_launch_due);
 }

@@ -418,8 +418,7 @@ void host_watches_update(struct pools *pools)
 		want_cluster(watches, entry);
 	want_needs(watches);
 	want_auto_limit(watches);
-	for (watched = TAILQ_FIRST(&watches->list); watched; watched = next) {
-		next = TAILQ_NEXT(watched, node);
+	TAILQ_FOREACH_SAFE (watched, &watches->list, node, next) {
 		if (watched->is_wanted)
 			update_cluster(watched);
 		else

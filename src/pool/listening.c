@@ -385,18 +385,7 @@ static void on_listening_lost(struct borrower *borrower, const struct err *err, 
 		listening_fail(listening, err);
 }
 
-/* None of these comes: it is in no wait queue, sends no batch, and deallocates nothing. */
 static void on_listening_nothing(struct borrower *borrower) { (void)borrower; }
-static void on_listening_error(struct borrower *borrower, const struct err *err)
-{
-	(void)borrower;
-	(void)err;
-}
-static void on_listening_retry(struct borrower *borrower, struct bytes batch)
-{
-	(void)borrower;
-	(void)batch;
-}
 
 static void tell_listening(const struct borrower *borrower, struct buf *out)
 {
@@ -404,17 +393,13 @@ static void tell_listening(const struct borrower *borrower, struct buf *out)
 	buf_add_text(out, "LISTEN");
 }
 
+/* It is in no wait queue, gets no parameters and sends no batch: the others do not come. */
 static const struct borrower_ops listening_borrower_ops = {
-	.on_lent = on_listening_nothing,
-	.on_refused = on_listening_error,
-	.on_welcome = on_listening_nothing,
 	.on_bytes = on_listening_bytes,
 	.on_ready = on_listening_ready,
 	.on_deallocated = on_listening_nothing,
-	.on_retry = on_listening_retry,
 	.on_writable = on_listening_nothing,
 	.on_lost = on_listening_lost,
-	.on_expelled = on_listening_error,
 	.tell_who = tell_listening,
 };
 

@@ -23,37 +23,21 @@
 
 #define TEXT_AT (FRAME_HEADER_SIZE + 4) /* after the process id */
 
-/* The start of the payload; NULL: the frame does not end with two texts. */
-static const char *find_payload(struct bytes frame)
-{
-	struct bytes text;
-	const char *end;
-
-	if (frame.count <= TEXT_AT || frame.at[frame.count - 1] != 0)
-		return NULL;
-	text = bytes_skip(frame, TEXT_AT);
-	end = memchr(text.at, 0, text.count);
-	if (end + 1 == text.at + text.count)
-		return NULL; /* one text */
-	return memchr(end + 1, 0, (size_t)(text.at + text.count - end - 1)) ==
-	               text.at + text.count - 1
-	           ? end + 1
-	           : NULL;
-}
-
 bool notification_read(struct bytes frame, struct notification *notification)
 {
-	const char *payload = find_payload(frame);
+	struct bytes rest = bytes_skip(frame, frame.count < TEXT_AT ? frame.count : TEXT_AT);
+	const char *channel, *payload;
 
-	if (payload)
-		*notification = (struct notification){
-			.frame = frame,
-			.pid = load_be32(frame.at + FRAME_HEADER_SIZE),
-			.is_ascii = bytes_are_ascii(bytes_skip(frame, TEXT_AT)),
-			.channel = frame.at + TEXT_AT,
-			.payload = payload,
-		};
-	return payload;
+	if (!bytes_take_text(&rest, &channel) || !bytes_take_text(&rest, &payload) || rest.count)
+		return false;
+	*notification = (struct notification){
+		.frame = frame,
+		.pid = load_be32(frame.at + FRAME_HEADER_SIZE),
+		.is_ascii = bytes_are_ascii(bytes_skip(frame, TEXT_AT)),
+		.channel = channel,
+		.payload = payload,
+	};
+	return true;
 }
 
 /* ---- the connection: opened, asked, closed ---- */
@@ -335,9 +319,7 @@ void listening_remove_leaving(struct listener *listener)
 {
 	struct subscription *subscription, *next;
 
-	for (subscription = TAILQ_FIRST(&listener->subscriptions); subscription;
-	     subscription = next) {
-		next = TAILQ_NEXT(subscription, other);
+	TAILQ_FOREACH_SAFE (subscription, &listener->subscriptions, other, next) {
 		if (subscription->is_leaving)
 			drop_subscription(subscription);
 	}
@@ -357,13 +339,10 @@ void listening_spread(struct listening *listening, const struct notification *no
 	struct subscription *subscription, *next;
 
 	/* A callback may end its own subscription; the channel stays until the end of the turn. */
-	for (subscription = channel ? TAILQ_FIRST(&channel->subscriptions) : NULL; subscription;
-	     subscription = next) {
-		struct listener *listener = subscription->listener;
-
-		next = TAILQ_NEXT(subscription, node);
-		listener->ops->on_notification(listener, notification);
-	}
+	if (!channel)
+		return;
+	TAILQ_FOREACH_SAFE (subscription, &channel->subscriptions, node, next)
+		subscription->listener->ops->on_notification(subscription->listener, notification);
 }
 
 /* ---- LISTEN and UNLISTEN ---- */

@@ -68,7 +68,7 @@ static void wait_at_most(struct listening *listening, usec_t limit,
 {
 	struct loop *loop = pool_loop(listening->pool);
 
-	timer_set(&listening->replace.timer, loop_timer_queue(loop, limit, on_due), loop_now(loop));
+	timer_begin(&listening->replace.timer, loop, limit, on_due);
 }
 
 static void on_next_attempt(struct timer *timer)

@@ -96,11 +96,10 @@ void outages_init(struct outages *outages)
 
 bool outages_failed(struct outages *outages, const char *where, usec_t now, struct outage *due)
 {
-	struct outage *outage;
+	LOCKED(&outages->lock);
 	bool is_line;
+	struct outage *outage = find_outage(outages, where);
 
-	pthread_mutex_lock(&outages->lock);
-	outage = find_outage(outages, where);
 	if (!outage)
 		outage = add_outage(outages, where);
 	if (outage)
@@ -110,38 +109,28 @@ bool outages_failed(struct outages *outages, const char *where, usec_t now, stru
 		*due = *outage;
 		note_line(outage, now);
 	}
-	pthread_mutex_unlock(&outages->lock);
 	return is_line;
 }
 
 bool outages_over(struct outages *outages, const char *where, usec_t now, usec_t *lasted)
 {
-	struct outage *outage;
-	bool is_line;
+	LOCKED(&outages->lock);
+	struct outage *outage = find_outage(outages, where);
 
-	pthread_mutex_lock(&outages->lock);
-	outage = find_outage(outages, where);
-	is_line = outage && outage->is_bad && note_end(outage, now, lasted);
-	pthread_mutex_unlock(&outages->lock);
-	return is_line;
+	return outage && outage->is_bad && note_end(outage, now, lasted);
 }
 
 bool outages_has_any(struct outages *outages)
 {
-	bool has;
-
-	pthread_mutex_lock(&outages->lock);
-	has = outages->count > 0;
-	pthread_mutex_unlock(&outages->lock);
-	return has;
+	LOCKED(&outages->lock);
+	return outages->count > 0;
 }
 
 void outages_clear(struct outages *outages)
 {
-	pthread_mutex_lock(&outages->lock);
+	LOCKED(&outages->lock);
 	while (outages->count)
 		forget_outage(outages, TAILQ_FIRST(&outages->list));
-	pthread_mutex_unlock(&outages->lock);
 }
 
 void outages_done(struct outages *outages)

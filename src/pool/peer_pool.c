@@ -282,7 +282,7 @@ static void set_forward_limit(struct forward *forward, usec_t limit)
 {
 	struct loop *loop = forward->pool->pools->with.loop;
 
-	timer_set(&forward->timer, loop_timer_queue(loop, limit, on_forward_due), loop_now(loop));
+	timer_begin(&forward->timer, loop, limit, on_forward_due);
 }
 
 /* ---- connecting and sending ---- */
@@ -296,15 +296,12 @@ static void on_forward_input(struct stream *stream)
 		finish_forward(container_of(stream, struct forward, stream));
 }
 
-static void on_forward_flushed(struct stream *stream) { (void)stream; }
-
 static void on_forward_gone(struct stream *stream)
 {
 	finish_forward(container_of(stream, struct forward, stream));
 }
 
-static const struct stream_ops ops = { on_forward_input, on_forward_flushed, on_forward_gone,
-	                               NULL };
+static const struct stream_ops ops = { .on_input = on_forward_input, .on_gone = on_forward_gone };
 
 static void on_forward_connected(struct dial *dial, int fd, const struct err *err)
 {

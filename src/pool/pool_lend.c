@@ -242,8 +242,7 @@ static inline struct server *idle_server(struct borrower *borrower)
 		return next;
 	if (server || pool_waits_for_own(borrower))
 		return server;
-	for (server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]); server; server = next) {
-		next = TAILQ_NEXT(server, place.node);
+	TAILQ_FOREACH_SAFE (server, &pool->servers[SERVER_IDLE], place.node, next) {
 		if (pool_may_lend(server)) {
 			if (!server->lease.sequences.owner || !pool_is_kept(server, borrower))
 				return server;

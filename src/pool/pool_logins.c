@@ -2,6 +2,7 @@
 /* Logins at servers that have ended, well or not. */
 #include "pool_priv.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "pgweir/base/text.h"
@@ -30,25 +31,18 @@ static const char *where_is(const struct server *server, char *out, size_t size)
 	const struct hosts *hosts = server->pool->site.hosts;
 	const struct host *host =
 	    server->place.host < hosts->count ? &hosts->list[server->place.host] : NULL;
-	const char *name = host ? host->at : "";
-	char buffer[ADDRESS_TEXT_SIZE];
-	const char *address = address_format_host(&server->place.peer, buffer, sizeof(buffer));
-	struct strbuf text = strbuf_begin(out, size);
+	const char *name = host && *host->at ? host->at : "(no host)";
+	char at[ADDRESS_TEXT_SIZE], address[ADDRESS_TEXT_SIZE];
 
-	if (*server->place.path) {
-		strbuf_add(&text, server->place.path);
-	} else if (server->place.peer.family != AF_INET && server->place.peer.family != AF_INET6) {
-		strbuf_add(&text, *name ? name : "(no host)");
-		strbuf_add(&text, ":");
-		strbuf_add_number(&text, host ? host->port : 0);
-	} else if (strcmp(address, name) == 0) {
-		address_add(&server->place.peer, &text);
-	} else {
-		strbuf_add(&text, name);
-		strbuf_add(&text, " (");
-		address_add(&server->place.peer, &text);
-		strbuf_add(&text, ")");
-	}
+	address_format(&server->place.peer, address, sizeof(address));
+	if (*server->place.path)
+		snprintf(out, size, "%s", server->place.path);
+	else if (server->place.peer.family != AF_INET && server->place.peer.family != AF_INET6)
+		snprintf(out, size, "%s:%u", name, host ? host->port : 0U);
+	else if (strcmp(address_format_host(&server->place.peer, at, sizeof(at)), name) == 0)
+		snprintf(out, size, "%s", address);
+	else
+		snprintf(out, size, "%s (%s)", name, address);
 	return out;
 }
 
@@ -69,31 +63,17 @@ static bool is_answer(const struct err *err)
 static void log_outage(const struct server *server, const struct outage *outage,
                        const struct err *err, usec_t now)
 {
-	static const struct log_facts facts = { .kept = "host down" };
 	const struct database *database = server->pool->database;
 	struct logger log = { server->pool->pools->with.log, NULL };
 	unsigned int waiting = share_waiting(&database->cap.share);
-	struct log_entry entry;
+	char more[80] = "";
 
-	if (!log_begin(&log, LOG_LEVEL_WARNING, &entry))
-		return;
-	strbuf_add(&entry.line, database->name);
-	strbuf_add(&entry.line, ": PostgreSQL at ");
-	strbuf_add(&entry.line, outage->where);
-	strbuf_add(&entry.line, " cannot be reached: ");
-	strbuf_add(&entry.line, reason_of(err));
-	strbuf_add(&entry.line, "; ");
-	strbuf_add_number(&entry.line, waiting);
-	strbuf_add(&entry.line, waiting == 1 ? " client waits" : " clients wait");
-	if (outage->was_said) {
-		strbuf_add(&entry.line, "; ");
-		strbuf_add_number(&entry.line, outage->failures);
-		strbuf_add(&entry.line, " attempts failed in the last ");
-		strbuf_add_number(&entry.line, (uint64_t)((now - outage->said_at) / USEC_PER_SEC));
-		strbuf_add(&entry.line, " s");
-	}
-	entry.who.facts = &facts;
-	log_end(&log, LOG_LEVEL_WARNING, &entry);
+	if (outage->was_said)
+		snprintf(more, sizeof(more), "; %u attempts failed in the last %lld s",
+		         outage->failures, (long long)((now - outage->said_at) / USEC_PER_SEC));
+	log_kept(&log, LOG_LEVEL_WARNING, "host down",
+	         "%s: PostgreSQL at %s cannot be reached: %s; %u client%s%s", database->name,
+	         outage->where, reason_of(err), waiting, waiting == 1 ? " waits" : "s wait", more);
 }
 
 /* PostgreSQL at this server's address has answered. */

@@ -22,6 +22,7 @@
 #ifndef PGWEIR_POOL_POOL_PRIV_H
 #define PGWEIR_POOL_POOL_PRIV_H
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/pool/database.h"
 #include "pgweir/pool/pools.h"
 #include "pgweir/pool/vacancy.h"

@@ -110,10 +110,9 @@ void pool_hear_roster(struct pool *pool)
 		return;
 	pool->roster_number = number;
 	for (int state = 0; state < SERVER_CLOSING; state++) {
-		struct server *server = TAILQ_FIRST(&pool->servers[state]), *next;
+		struct server *server, *next;
 
-		for (; server; server = next) {
-			next = TAILQ_NEXT(server, place.node);
+		TAILQ_FOREACH_SAFE (server, &pool->servers[state], place.node, next) {
 			if (stay_of(server) != ROSTER_STAYS)
 				leave(server, stay_of(server));
 		}

@@ -55,8 +55,7 @@ static void pool_move_members(struct pool *pool)
 	move_wait_queue(&pool->queues[BORROWER_WAIT_OWN].list, to);
 	move_wait_queue(&pool->queues[BORROWER_WAITING].list, to);
 	move_wait_queue(&pool->queues[BORROWER_NEWCOMER].list, to);
-	for (borrower = TAILQ_FIRST(&pool->members); borrower; borrower = next) {
-		next = TAILQ_NEXT(borrower, node);
+	TAILQ_FOREACH_SAFE (borrower, &pool->members, node, next) {
 		if (borrower->state == BORROWER_RESTING)
 			pool_move_borrower(borrower, to);
 	}

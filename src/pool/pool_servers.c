@@ -182,14 +182,10 @@ static void each_in(struct pool *pool, enum server_state state,
                     void (*act)(struct server *server, enum close_reason reason),
                     enum close_reason reason)
 {
-	struct server *server = TAILQ_FIRST(&pool->servers[state]);
+	struct server *server, *next;
 
-	while (server) {
-		struct server *next = TAILQ_NEXT(server, place.node);
-
+	TAILQ_FOREACH_SAFE (server, &pool->servers[state], place.node, next)
 		act(server, reason);
-		server = next;
-	}
 }
 
 static void close_by_admin(struct server *server, enum close_reason reason)

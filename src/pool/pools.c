@@ -43,8 +43,7 @@ static void judge_sessions(struct pool *pool)
 	}
 	err_close(&err, CLOSE_POOL_MODE_CHANGED);
 	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++) {
-		for (server = TAILQ_FIRST(&pool->servers[resting[i]]); server; server = next) {
-			next = TAILQ_NEXT(server, place.node);
+		TAILQ_FOREACH_SAFE (server, &pool->servers[resting[i]], place.node, next) {
 			if (pool_is_left_over(server))
 				server_close(server, &err);
 		}
@@ -104,10 +103,9 @@ static void keep_hosts(struct pool *pool, const char *before)
 	struct server *server, *next;
 
 	for (int state = 0; state < SERVER_CLOSING; state++) {
-		for (server = TAILQ_FIRST(&pool->servers[state]); server; server = next) {
+		TAILQ_FOREACH_SAFE (server, &pool->servers[state], place.node, next) {
 			int number = config_host_number(list, before, server->place.host);
 
-			next = TAILQ_NEXT(server, place.node);
 			server->place.host = number < 0 ? 0 : (unsigned int)number;
 			if (number < 0)
 				pool_leave_host(server);

@@ -86,7 +86,6 @@ void pools_forget_database(struct database *database)
 
 	HASH_ITER (hh, database->pool_table, pool, next)
 		forget_pool(pool);
-	WALKS_SKIP(pools, next_database, database, node);
 	stats_add(&pools->gone, &database->gone);
 	latency_done(&database->gone_latency);
 	sparse_sum_free(&database->client_closes);
@@ -126,16 +125,13 @@ static void forget_left_pools(struct database *database)
 void pools_sweep(struct task *task)
 {
 	struct pools *pools = container_of(task, struct pools, sweep_task);
-	struct database *database = TAILQ_FIRST(&pools->databases);
+	struct database *database, *next;
 
-	while (database) {
-		struct database *next = TAILQ_NEXT(database, node);
-
+	TAILQ_FOREACH_SAFE (database, &pools->databases, node, next) {
 		if (database->entry)
 			forget_left_pools(database);
 		else if (is_unused(database))
 			pools_forget_database(database);
-		database = next;
 	}
 }
 

@@ -124,8 +124,7 @@ void pools_suspend(struct pools *pools, const char *by)
 
 	pools->suspend = SUSPEND_QUIESCING;
 	err_close(&err, CLOSE_SUSPENDED);
-	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
-		next = TAILQ_NEXT(server, place.all_node);
+	TAILQ_FOREACH_SAFE (server, &pools->servers, place.all_node, next) {
 		if (is_logging_in(server))
 			server_close(server, &err);
 	}
@@ -158,8 +157,7 @@ void pools_drop_busy(struct pools *pools, const struct err *err)
 {
 	struct server *server, *next;
 
-	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
-		next = TAILQ_NEXT(server, place.all_node);
+	TAILQ_FOREACH_SAFE (server, &pools->servers, place.all_node, next) {
 		if (stream_is_open(&server->wire.stream) && !server_is_quiescent(server))
 			server_close(server, err);
 	}

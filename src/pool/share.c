@@ -11,13 +11,6 @@
 
 #include "pgweir/base/bytes.h"
 
-static void lock_of(const struct share *share) { pthread_mutex_lock(&share->member->broker->lock); }
-
-static void unlock_of(const struct share *share)
-{
-	pthread_mutex_unlock(&share->member->broker->lock);
-}
-
 /* Wakes the shares of all other loops. */
 static void share_post_others(struct share *share)
 {
@@ -88,11 +81,11 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
                 const char *first, const char *second)
 {
 	struct broker *broker = member->broker;
+	LOCKED(&broker->lock);
 	struct buf name = { 0 };
 	struct tally *tally = NULL;
 
 	name_tally(&name, kind, first, second);
-	pthread_mutex_lock(&broker->lock);
 	if (buf_ok(&name)) {
 		tally = find_tally(broker, buf_bytes(&name));
 		if (!tally)
@@ -105,7 +98,6 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 		tally->share_count++;
 		tally->owner_count++;
 	}
-	pthread_mutex_unlock(&broker->lock);
 	buf_free(&name);
 	return tally != NULL;
 }
@@ -178,20 +170,17 @@ static void stop_wanting(struct share *share)
 void share_close(struct share *share)
 {
 	struct tally *tally = share->tally;
-	struct broker *broker;
 
 	if (!tally)
 		return;
-	broker = share->member->broker;
-	pthread_mutex_lock(&broker->lock);
+	LOCKED(&share->member->broker->lock);
 	stop_wanting(share);
 	if (share->is_woken)
 		TAILQ_REMOVE(&share->member->woken, share, woken_node);
 	share->is_woken = false;
 	TAILQ_REMOVE(&tally->shares, share, node);
 	tally->share_count--;
-	drop_tally(broker, tally);
-	pthread_mutex_unlock(&broker->lock);
+	drop_tally(share->member->broker, tally);
 	share->tally = NULL;
 }
 
@@ -265,7 +254,7 @@ bool share_want(struct share *share, usec_t since, unsigned int count)
 		set_want(share, since, count);
 		return false;
 	}
-	pthread_mutex_lock(&broker->lock);
+	LOCKED(&broker->lock);
 	set_want(share, since, count);
 	if (!count) {
 		stop_wanting(share);
@@ -274,7 +263,6 @@ bool share_want(struct share *share, usec_t since, unsigned int count)
 		share_post_others(share);
 		is_new = broker->loop_count > 1;
 	}
-	pthread_mutex_unlock(&broker->lock);
 	return is_new;
 }
 
@@ -290,9 +278,8 @@ bool share_has_new_want(struct share *share)
 
 void share_wake_others(struct share *share)
 {
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	share_post_others(share);
-	unlock_of(share);
 }
 
 unsigned int share_vacate(struct share *share)
@@ -321,10 +308,9 @@ void share_wake_pools(struct broker_member *member)
 
 	if (broker->loop_count < 2)
 		return;
-	pthread_mutex_lock(&broker->lock);
+	LOCKED(&broker->lock);
 	for (const struct tally *tally = broker->tallies; tally; tally = tally->hh.next)
 		post_pools(tally, member);
-	pthread_mutex_unlock(&broker->lock);
 }
 
 void share_tell_load(struct share *share, uint64_t demand, unsigned int servers)
@@ -373,38 +359,31 @@ static struct share *first_served(const struct share *share, const struct share_
 usec_t share_asked_since(const struct share *share)
 {
 	const struct share *first;
-	usec_t since;
 
 	if (!share_is_asked(share))
 		return 0;
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	first = longest_wanting(share->tally);
-	since = first ? wanted_since(first) : 0;
-	unlock_of(share);
-	return since;
+	return first ? wanted_since(first) : 0;
 }
 
 bool share_first_claim(const struct share *share, struct claim *claim)
 {
-	const struct share *first;
+	LOCKED(&share->member->broker->lock);
+	const struct share *first = longest_wanting(share->tally);
 
-	lock_of(share);
-	first = longest_wanting(share->tally);
 	if (first)
 		*claim = share_claim(first);
-	unlock_of(share);
 	return first != NULL;
 }
 
 void share_favour_first(struct share *share)
 {
-	struct share *first;
+	LOCKED(&share->member->broker->lock);
+	struct share *first = longest_wanting(share->tally);
 
-	lock_of(share);
-	first = longest_wanting(share->tally);
 	if (first)
 		atomic_store_explicit(&first->wanted_rank, 0, memory_order_relaxed);
-	unlock_of(share);
 }
 
 struct broker_member *share_promise(struct share *share, const struct share_fair *fair)
@@ -414,7 +393,7 @@ struct broker_member *share_promise(struct share *share, const struct share_fair
 
 	if (!share_is_asked(share))
 		return NULL;
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	first = first_served(share, fair);
 	if (first) {
 		to = first->member;
@@ -422,7 +401,6 @@ struct broker_member *share_promise(struct share *share, const struct share_fair
 		if (atomic_fetch_sub_explicit(&first->wanted_count, 1, memory_order_relaxed) == 1)
 			stop_wanting(first);
 	}
-	unlock_of(share);
 	return to;
 }
 
@@ -458,10 +436,9 @@ static void want_again(struct tally *tally, const struct broker_member *to)
 
 void share_unpromise(struct share *share, struct broker_member *to)
 {
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	settle_promise(share->tally, to);
 	want_again(share->tally, to);
-	unlock_of(share);
 }
 
 void share_wake_first(struct share *share)
@@ -470,28 +447,26 @@ void share_wake_first(struct share *share)
 
 	if (!share_want_count(share))
 		return;
-	lock_of(share);
+	pthread_mutex_lock(&share->member->broker->lock);
 	own = post_waiting(share->tally, share->member);
-	unlock_of(share);
+	pthread_mutex_unlock(&share->member->broker->lock);
 	if (own)
 		own->on_woken(own);
 }
 
 void share_ask_eviction(struct share *share)
 {
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	if (share_is_wanting(share) && !share->is_evicting) {
 		share->is_evicting = true;
 		share_post_others(share);
 	}
-	unlock_of(share);
 }
 
 void share_end_eviction(struct share *share)
 {
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	share->is_evicting = false;
-	unlock_of(share);
 }
 
 bool share_may_evict(struct share *share)
@@ -500,14 +475,13 @@ bool share_may_evict(struct share *share)
 
 	if (!share_is_asked(share))
 		return false;
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
 		if (other != share && other->is_evicting)
 			break;
 	}
 	if (other)
 		other->is_evicting = false;
-	unlock_of(share);
 	return other != NULL;
 }
 
@@ -536,7 +510,7 @@ void share_put_welcome(struct share *share, struct bytes welcome, struct bytes b
 	struct broker *broker = share->member->broker;
 	struct tally *tally = share->tally;
 
-	pthread_mutex_lock(&broker->lock);
+	LOCKED(&broker->lock);
 	if (broker->loop_count > 1 && !tally->has_welcome) {
 		buf_clear(&tally->welcome);
 		buf_clear(&tally->baseline);
@@ -545,7 +519,6 @@ void share_put_welcome(struct share *share, struct bytes welcome, struct bytes b
 		tally->has_welcome = buf_ok(&tally->welcome) && buf_ok(&tally->baseline);
 		share_post_others(share);
 	}
-	pthread_mutex_unlock(&broker->lock);
 }
 
 static void add_all(struct buf *to, const struct buf *from) { buf_add(to, from->at, from->count); }
@@ -556,21 +529,19 @@ bool share_get_welcome(struct share *share, struct buf *welcome, struct buf *bas
 
 	if (!share->tally->has_welcome)
 		return false;
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	has = share->tally->has_welcome;
 	if (has) {
 		add_all(welcome, &share->tally->welcome);
 		add_all(baseline, &share->tally->baseline);
 	}
-	unlock_of(share);
 	return has && buf_ok(welcome) && buf_ok(baseline);
 }
 
 void share_forget_welcome(struct share *share)
 {
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	share->tally->has_welcome = false;
-	unlock_of(share);
 }
 
 /*
@@ -601,27 +572,24 @@ void share_put_outcome(struct share *share, const struct err *failure)
 
 	if (is_alone(share) || (!failure && !tally->is_failing))
 		return;
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	tally->is_failing = failure != NULL;
 	if (failure)
 		tally->failure = *failure;
 	share->outcome_number = ++tally->outcome_number;
 	announce(share);
-	unlock_of(share);
 }
 
 bool share_get_outcome(struct share *share, bool *is_failing, struct err *err)
 {
+	LOCKED(&share->member->broker->lock);
 	const struct tally *tally = share->tally;
-	bool is_new;
+	bool is_new = share->outcome_number != tally->outcome_number;
 
-	lock_of(share);
-	is_new = share->outcome_number != tally->outcome_number;
 	share->outcome_number = tally->outcome_number;
 	*is_failing = tally->is_failing;
 	if (is_new && *is_failing)
 		*err = tally->failure;
-	unlock_of(share);
 	return is_new;
 }
 
@@ -633,14 +601,13 @@ void share_put_shown(struct share *share, const struct credentials *shown)
 
 	if (is_alone(share))
 		return;
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	credentials_done(&tally->shown);
 	/* Without memory, the other loops learn it from clients of their own. */
 	if (credentials_copy(&tally->shown, shown)) {
 		share->shown_number = ++tally->shown_number;
 		announce(share);
 	}
-	unlock_of(share);
 }
 
 bool share_get_shown(struct share *share, struct credentials *shown)
@@ -648,11 +615,10 @@ bool share_get_shown(struct share *share, struct credentials *shown)
 	bool is_new;
 
 	*shown = (struct credentials){ 0 };
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	is_new = share->shown_number != share->tally->shown_number &&
 	         credentials_copy(shown, &share->tally->shown);
 	share->shown_number = share->tally->shown_number;
-	unlock_of(share);
 	return is_new;
 }
 
@@ -662,24 +628,19 @@ void share_put_reading(struct share *share, struct catalog_reading *reading)
 {
 	struct tally *tally = share->tally;
 
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	catalog_reading_release(&tally->reading);
 	tally->reading = catalog_reading_hold(reading);
 	reading->id = ++share->member->broker->reading_id;
 	atomic_fetch_add_explicit(&tally->catalog_version, 1, memory_order_release);
 	if (!is_alone(share))
 		share_post_others(share);
-	unlock_of(share);
 }
 
 struct catalog_reading *share_get_reading(const struct share *share)
 {
-	struct catalog_reading *reading;
-
-	lock_of(share);
-	reading = share->tally->reading ? catalog_reading_hold(share->tally->reading) : NULL;
-	unlock_of(share);
-	return reading;
+	LOCKED(&share->member->broker->lock);
+	return share->tally->reading ? catalog_reading_hold(share->tally->reading) : NULL;
 }
 
 /* ---- sums over all loops ---- */
@@ -689,10 +650,9 @@ unsigned int share_waiting(const struct share *share)
 	const struct share *other;
 	unsigned int sum = 0;
 
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->shares, node)
 		sum += atomic_load_explicit(&other->waiting, memory_order_relaxed);
-	unlock_of(share);
 	return sum;
 }
 
@@ -701,10 +661,9 @@ unsigned int share_stuck(const struct share *share)
 	const struct share *other;
 	unsigned int sum = 0;
 
-	lock_of(share);
+	LOCKED(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->shares, node)
 		sum += atomic_load_explicit(&other->stuck, memory_order_relaxed);
-	unlock_of(share);
 	return sum;
 }
 
@@ -770,14 +729,11 @@ static enum permit judge(const struct permit_ask *ask)
 
 enum permit broker_take(const struct permit_ask *ask)
 {
-	struct broker *broker = broker_of(ask);
-	enum permit permit;
+	LOCKED(&broker_of(ask)->lock);
+	enum permit permit = judge(ask);
 
-	pthread_mutex_lock(&broker->lock);
-	permit = judge(ask);
 	if (permit == PERMIT_GRANTED)
 		count_server(ask, 1);
-	pthread_mutex_unlock(&broker->lock);
 	return permit;
 }
 
@@ -810,11 +766,10 @@ void broker_pack_permit(const struct permit_ask *ask, struct packed_permit *pack
 {
 	struct broker *broker = broker_of(ask);
 
-	pthread_mutex_lock(&broker->lock);
+	LOCKED(&broker->lock);
 	*packed = (struct packed_permit){ .broker = broker, .pool = pack(ask->pool) };
 	for (int i = 0; i < CAPS; i++)
 		packed->caps[i] = pack(ask->caps[i]);
-	pthread_mutex_unlock(&broker->lock);
 }
 
 static void unpack(const struct packed_permit *packed, struct tally *tally, bool has_server)
@@ -844,7 +799,6 @@ void broker_unpack_permit(struct packed_permit *packed, bool has_server)
 
 void broker_keep_promise(const struct packed_permit *packed, struct broker_member *to)
 {
-	pthread_mutex_lock(&packed->broker->lock);
+	LOCKED(&packed->broker->lock);
 	settle_promise(packed->pool, to);
-	pthread_mutex_unlock(&packed->broker->lock);
 }

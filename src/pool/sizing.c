@@ -22,8 +22,6 @@ static double busy_of(const struct sizing_sample *sample)
 	return sample->span > 0 ? (double)sample->busy / (double)sample->span : 0;
 }
 
-double sizing_response(const struct sizing *sizing) { return response_of(&sizing->sum); }
-
 static void restart_sum(struct sizing *sizing)
 {
 	sizing->sum = (struct sizing_sample){ 0 };

@@ -53,10 +53,8 @@ static void close_idle(struct database *database)
 {
 	struct server *server, *next;
 
-	for (server = TAILQ_FIRST(&database->cap.idle); server; server = next) {
-		next = TAILQ_NEXT(server, place.idle_nodes[CAP_DATABASE]);
+	TAILQ_FOREACH_SAFE (server, &database->cap.idle, place.idle_nodes[CAP_DATABASE], next)
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_VACATED);
-	}
 }
 
 void vacancy_hear(struct database *database)
@@ -111,8 +109,7 @@ static void look_later(struct vacancy *vacancy)
 {
 	struct loop *loop = vacancy->server->site->shared->loop;
 
-	timer_set(&vacancy->timer, loop_timer_queue(loop, AGAIN_AFTER, on_unanswered),
-	          loop_now(loop));
+	timer_begin(&vacancy->timer, loop, AGAIN_AFTER, on_unanswered);
 }
 
 /* ---- from the text to the statement ---- */

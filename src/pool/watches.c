@@ -23,19 +23,16 @@ static void remove_watch(struct watches *watches, struct pools_watch *watch)
 
 static void ask_all(struct watches *watches)
 {
-	struct pools_watch *watch = TAILQ_FIRST(&watches->list);
+	struct pools_watch *watch, *next;
 
 	timer_clear(&watches->timer);
 	loop_undefer(watches->loop, &watches->task);
 	watches->asked_at = loop_now(watches->loop);
-	while (watch) {
-		struct pools_watch *next = TAILQ_NEXT(watch, node);
-
+	TAILQ_FOREACH_SAFE (watch, &watches->list, node, next) {
 		if (watch->is_done(watch)) {
 			remove_watch(watches, watch);
 			watch->on_done(watch);
 		}
-		watch = next;
 	}
 }
 

@@ -58,6 +58,8 @@ void strbuf_add(struct strbuf *strbuf, const char *text);
 void strbuf_add_number(struct strbuf *strbuf, uint64_t number);
 /* Adds a pointer in the format of "%p": 0x and lower-case digits. */
 void strbuf_add_pointer(struct strbuf *strbuf, const void *pointer);
+void strbuf_printf(struct strbuf *strbuf, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 

@@ -161,6 +161,10 @@ static inline void timer_set(struct timer *timer, struct timer_queue *queue, use
 		timer_clear(timer);
 }
 
+/* Sets the timer: due at the limit from now. A limit of 0 or less clears it. */
+void timer_begin(struct timer *timer, struct loop *loop, usec_t limit,
+                 void (*on_due)(struct timer *timer));
+
 /*
  * Moves a timer to the queue of another limit: it is due as if it had been set with that limit
  * originally. If it was off, it counts from now. A NULL queue clears it.

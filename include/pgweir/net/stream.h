@@ -40,7 +40,7 @@ struct tls_context;
 struct stream_ops {
 	/* Input has arrived, or the connection has ended: call stream_read(). */
 	void (*on_input)(struct stream *stream);
-	/* All is sent. Only if stream_send() could not send it at once. */
+	/* All is sent. Only if stream_send() could not send it at once. May be NULL. */
 	void (*on_flushed)(struct stream *stream);
 	/* The peer has disconnected. Only under WANT_END, or if sending unsent output failed. */
 	void (*on_gone)(struct stream *stream);

@@ -46,11 +46,11 @@ struct fair_who {
 	enum priority priority;
 };
 
-/* For a client that is `user`: its role is the forced user, if any. NULL: no memory. */
+/* NULL: no memory. No borrower may wait or have a server when it is freed. */
 struct fair *fair_new(void);
 void fair_free(struct fair **fair);
 
-/* For auth_query, which runs as `user`: its servers never get bytes of clients. NULL: no memory. */
+/* The member of a borrower, made if necessary. NULL: no memory. */
 struct fair_member *fair_member(struct fair *fair, struct borrower *borrower);
 
 /* The same if there is one; else NULL. fair_forget(): there is none from then on. */

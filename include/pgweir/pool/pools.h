@@ -45,7 +45,6 @@ struct pools_with {
 struct pools_walk {
 	TAILQ_ENTRY(pools_walk) node;
 	struct pool *next_pool;
-	struct database *next_database;
 	struct server *next_server;
 };
 TAILQ_HEAD(pools_walk_list, pools_walk);
@@ -252,7 +251,7 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err);
 /* How long the borrower that comes first in any wait queue has waited; the longest. */
 usec_t pools_longest_wait(const struct pools *pools, usec_t now);
 
-/* At the first pool, database and server. The owner reads next_*, advances, and stops it. */
+/* At the first pool and server. The owner reads next_*, advances, and stops it. */
 void pools_walk_start(struct pools *pools, struct pools_walk *walk);
 void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
 

@@ -79,7 +79,4 @@ enum sizing_reason sizing_look(struct sizing *sizing, const struct sizing_bounds
 /* Forgets what was measured, but not the size: the pool could not work. */
 void sizing_forget(struct sizing *sizing);
 
-/* Microseconds for a statement with this size lately. 0: not known. */
-double sizing_response(const struct sizing *sizing);
-
 #endif

@@ -323,14 +323,18 @@ static void fill_address(struct fd_row *row, const struct address *address, cons
 
 /* ---- one row each ---- */
 
+/* The index says how many were shown; SIZE_MAX: all, so that no further row looks for more. */
 static bool next_listening(struct cursor *cursor, struct fd_row *row)
 {
 	const struct console_with *with = cursor->source->with;
-	size_t left = cursor->index++;
+	size_t left = cursor->index;
 	struct listener_shown shown;
 	struct address address;
 	int fd;
 
+	if (left == SIZE_MAX)
+		return false;
+	cursor->index++;
 	for (size_t i = 0; with->listener(with->daemon, i, &shown); i++) {
 		for (size_t j = 0; (fd = listener_fd(shown.listener, j, &address)) >= 0; j++) {
 			if (left-- > 0)
@@ -341,6 +345,7 @@ static bool next_listening(struct cursor *cursor, struct fd_row *row)
 			return true;
 		}
 	}
+	cursor->index = SIZE_MAX;
 	return false;
 }
 

@@ -22,16 +22,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/lock.h"
+
 /* ---- reach ---- */
-
-static void lock_reach(struct reach *reach) { pthread_mutex_lock(&reach->lock); }
-
-static void unlock_reach(struct reach *reach) { pthread_mutex_unlock(&reach->lock); }
 
 void reach_init(struct reach *reach)
 {
 	*reach = (struct reach){ 0 };
-	pthread_mutex_init(&reach->lock, NULL);
+	lock_init(&reach->lock);
 	hash_key_draw(&reach->secret);
 }
 
@@ -41,18 +39,20 @@ void reach_done(struct reach *reach)
 	pthread_mutex_destroy(&reach->lock);
 }
 
-static struct reach_target *find_target(struct reach *reach, struct bytes key)
+static struct reach_target *hold_target(struct reach *reach, struct bytes key)
 {
+	LOCKED(&reach->lock);
 	struct reach_target *target;
 
 	TABLE_FIND(hh, &reach->secret, reach->targets, key.at, key.count, target);
-	if (target)
-		return target;
-	target = calloc(1, sizeof(*target) + key.count);
-	if (!target)
-		return NULL;
-	memcpy(target->key, key.at, key.count);
-	TABLE_ADD(hh, &reach->secret, reach->targets, target->key, key.count, target);
+	if (!target) {
+		target = calloc(1, sizeof(*target) + key.count);
+		if (!target)
+			return NULL;
+		memcpy(target->key, key.at, key.count);
+		TABLE_ADD(hh, &reach->secret, reach->targets, target->key, key.count, target);
+	}
+	target->holder_count++;
 	return target;
 }
 
@@ -66,12 +66,8 @@ struct reach_target *reach_hold(struct reach *reach, const char *name,
 	/* a name is no address: they are not equal */
 	buf_printf(&key, "%c%s %u", address ? 'a' : 'n',
 	           address ? address_format_host(address, text, sizeof(text)) : name, port);
-	lock_reach(reach);
 	if (buf_ok(&key))
-		target = find_target(reach, buf_bytes(&key));
-	if (target)
-		target->holder_count++;
-	unlock_reach(reach);
+		target = hold_target(reach, buf_bytes(&key));
 	buf_free(&key);
 	return target;
 }
@@ -93,27 +89,22 @@ void reach_release(struct reach *reach, struct reach_target **held)
 	*held = NULL;
 	if (!target)
 		return;
-	lock_reach(reach);
+	LOCKED(&reach->lock);
 	if (--target->holder_count == 0) {
 		HASH_DEL(reach->targets, target);
 		forget_failure(reach, target);
 		free(target);
 	}
-	unlock_reach(reach);
 }
 
 bool reach_begin_test(struct reach *reach, struct reach_target *target, usec_t now)
 {
-	bool is_begun;
-
-	lock_reach(reach);
-	is_begun = target->gap && now >= reach_due(target);
-	if (is_begun) {
-		atomic_store(&target->is_tested, true);
-		atomic_store(&target->due, now + REACH_TEST_MAX);
-	}
-	unlock_reach(reach);
-	return is_begun;
+	LOCKED(&reach->lock);
+	if (!target->gap || now < reach_due(target))
+		return false;
+	atomic_store(&target->is_tested, true);
+	atomic_store(&target->due, now + REACH_TEST_MAX);
+	return true;
 }
 
 static usec_t next_gap(usec_t gap, usec_t most)
@@ -125,14 +116,13 @@ static usec_t next_gap(usec_t gap, usec_t most)
 void reach_failed(struct reach *reach, struct reach_target *target, usec_t now, usec_t most,
                   const struct err *err)
 {
-	lock_reach(reach);
+	LOCKED(&reach->lock);
 	if (!target->gap)
 		atomic_fetch_add(&reach->failing_count, 1);
 	target->gap = next_gap(target->gap, most < REACH_GAP_MAX ? most : REACH_GAP_MAX);
 	target->failure = *err;
 	atomic_store(&target->is_tested, false);
 	atomic_store(&target->due, now + target->gap);
-	unlock_reach(reach);
 }
 
 bool reach_worked(struct reach *reach, struct reach_target *target)
@@ -141,30 +131,21 @@ bool reach_worked(struct reach *reach, struct reach_target *target)
 
 	if (!reach_due(target))
 		return false;
-	lock_reach(reach);
+	LOCKED(&reach->lock);
 	had_failed = target->gap > 0;
 	forget_failure(reach, target);
-	unlock_reach(reach);
 	return had_failed;
 }
 
 bool reach_failure(struct reach *reach, const struct reach_target *target, struct err *err)
 {
-	bool has_failed;
-
-	lock_reach(reach);
-	has_failed = target->gap > 0;
-	if (has_failed)
+	LOCKED(&reach->lock);
+	if (target->gap > 0)
 		*err = target->failure;
-	unlock_reach(reach);
-	return has_failed;
+	return target->gap > 0;
 }
 
 /* ---- the hosts of a pool ---- */
-
-static void lock_hosts(struct hosts *hosts) { pthread_mutex_lock(&hosts->lock); }
-
-static void unlock_hosts(struct hosts *hosts) { pthread_mutex_unlock(&hosts->lock); }
 
 /* ---- addresses ---- */
 
@@ -279,20 +260,17 @@ static bool note(struct hosts *hosts, struct host_addr *addr, const struct hosts
 
 bool hosts_note(struct hosts *hosts, const struct hosts_note *outcome)
 {
-	bool is_back = false;
+	LOCKED(&hosts->lock);
 	struct host *host;
 	struct host_addr *addr;
 
 	if (outcome->host >= hosts->count)
 		return false;
-	lock_hosts(hosts);
 	host = &hosts->list[outcome->host];
 	addr = find_addr(host, outcome->address);
 	/* An address that left the list in the meantime says nothing about the others. */
-	if (!outcome->address || addr != &host->self || host->count == 0)
-		is_back = note(hosts, addr, outcome);
-	unlock_hosts(hosts);
-	return is_back;
+	return (!outcome->address || addr != &host->self || host->count == 0) &&
+	       note(hosts, addr, outcome);
 }
 
 void hosts_learn_protocol(struct hosts *hosts, unsigned int index, const struct address *address,
@@ -300,22 +278,16 @@ void hosts_learn_protocol(struct hosts *hosts, unsigned int index, const struct 
 {
 	if (index >= hosts->count)
 		return;
-	lock_hosts(hosts);
+	LOCKED(&hosts->lock);
 	find_addr(&hosts->list[index], address)->protocol = protocol;
-	unlock_hosts(hosts);
 }
 
 enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int index,
                                   const struct address *address)
 {
-	enum host_protocol protocol;
-
-	if (index >= hosts->count)
-		return HOST_UNTRIED;
-	lock_hosts(hosts);
-	protocol = find_addr(&hosts->list[index], address)->protocol;
-	unlock_hosts(hosts);
-	return protocol;
+	LOCKED(&hosts->lock);
+	return index < hosts->count ? find_addr(&hosts->list[index], address)->protocol
+	                            : HOST_UNTRIED;
 }
 
 static void reset_addr(struct host_addr *addr)
@@ -327,7 +299,7 @@ static void reset_addr(struct host_addr *addr)
 
 void hosts_reset(struct hosts *hosts)
 {
-	lock_hosts(hosts);
+	LOCKED(&hosts->lock);
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		struct host *host = &hosts->list[i];
 
@@ -335,34 +307,28 @@ void hosts_reset(struct hosts *hosts)
 		for (unsigned int at = 0; at < host->count; at++)
 			reset_addr(&host->list[at]);
 	}
-	unlock_hosts(hosts);
 }
 
 void hosts_unfit(struct hosts *hosts, unsigned int index, const struct address *address, usec_t now)
 {
 	if (index >= hosts->count)
 		return;
-	lock_hosts(hosts);
+	LOCKED(&hosts->lock);
 	find_addr(&hosts->list[index], address)->unfit_at = now;
-	unlock_hosts(hosts);
 }
 
 void hosts_set_roles(struct hosts *hosts, struct roster *roster, enum target_session_attrs target)
 {
-	lock_hosts(hosts);
-	if (hosts->roster != roster || hosts->target != target) {
-		hosts->roster = roster;
-		hosts->target = target;
-	}
-	unlock_hosts(hosts);
+	LOCKED(&hosts->lock);
+	hosts->roster = roster;
+	hosts->target = target;
 }
 
 void hosts_set_limit(struct hosts *hosts, const struct roster_limit *limit, bool is_strict)
 {
-	lock_hosts(hosts);
+	LOCKED(&hosts->lock);
 	hosts->limit = *limit;
 	hosts->is_strict = is_strict;
-	unlock_hosts(hosts);
 }
 
 /* ---- the list ---- */
@@ -370,7 +336,7 @@ void hosts_set_limit(struct hosts *hosts, const struct roster_limit *limit, bool
 void hosts_init(struct hosts *hosts, struct reach *reach)
 {
 	*hosts = (struct hosts){ .reach = reach };
-	pthread_mutex_init(&hosts->lock, NULL);
+	lock_init(&hosts->lock);
 }
 
 static void clear(struct hosts *hosts)
@@ -448,16 +414,13 @@ static bool set_list(struct hosts *hosts, const char *text, uint16_t port)
 bool hosts_configure(struct hosts *hosts, const char *text, uint16_t port,
                      enum load_balance_hosts how)
 {
-	bool ok = true;
-
-	lock_hosts(hosts);
-	if (!hosts->text || strcmp(hosts->text, text) != 0 || hosts->port != port ||
-	    hosts->how != how)
-		ok = set_list(hosts, text, port);
-	if (ok)
-		hosts->how = how;
-	unlock_hosts(hosts);
-	return ok;
+	LOCKED(&hosts->lock);
+	if ((!hosts->text || strcmp(hosts->text, text) != 0 || hosts->port != port ||
+	     hosts->how != how) &&
+	    !set_list(hosts, text, port))
+		return false;
+	hosts->how = how;
+	return true;
 }
 
 /*
@@ -574,10 +537,9 @@ usec_t hosts_due(struct hosts *hosts, usec_t gap)
 {
 	usec_t first = INT64_MAX;
 
-	lock_hosts(hosts);
+	LOCKED(&hosts->lock);
 	for (unsigned int i = 0; i < hosts->count; i++)
 		first = earlier(first, host_due(hosts, i, gap));
-	unlock_hosts(hosts);
 	return first;
 }
 
@@ -591,33 +553,33 @@ static bool is_unreachable(const struct hosts *hosts, const struct host_addr *ad
 
 bool hosts_are_unreachable(struct hosts *hosts, struct err *err)
 {
-	bool is = false;
-
-	lock_hosts(hosts);
-	for (unsigned int i = 0; i < hosts->count && !is; i++) {
+	LOCKED(&hosts->lock);
+	for (unsigned int i = 0; i < hosts->count; i++) {
 		const struct host *host = &hosts->list[i];
 
-		is = is_unreachable(hosts, &host->self, err);
-		for (unsigned int at = 0; at < host->count && !is; at++)
-			is = is_unreachable(hosts, &host->list[at], err);
+		if (is_unreachable(hosts, &host->self, err))
+			return true;
+		for (unsigned int at = 0; at < host->count; at++) {
+			if (is_unreachable(hosts, &host->list[at], err))
+				return true;
+		}
 	}
-	unlock_hosts(hosts);
-	return is;
+	return false;
 }
 
 bool hosts_has_up(struct hosts *hosts)
 {
-	bool has = false;
-
-	lock_hosts(hosts);
-	for (unsigned int i = 0; i < hosts->count; i++)
-		has |= is_up(hosts, i);
-	unlock_hosts(hosts);
-	return has;
+	LOCKED(&hosts->lock);
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		if (is_up(hosts, i))
+			return true;
+	}
+	return false;
 }
 
-static bool has_other(const struct hosts *hosts, unsigned int index, const struct address *address)
+bool hosts_has_other(struct hosts *hosts, unsigned int index, const struct address *address)
 {
+	LOCKED(&hosts->lock);
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		struct host *host = &hosts->list[i];
 		const struct host_addr *own = i == index ? find_addr(host, address) : NULL;
@@ -631,16 +593,6 @@ static bool has_other(const struct hosts *hosts, unsigned int index, const struc
 		}
 	}
 	return false;
-}
-
-bool hosts_has_other(struct hosts *hosts, unsigned int index, const struct address *address)
-{
-	bool has;
-
-	lock_hosts(hosts);
-	has = has_other(hosts, index, address);
-	unlock_hosts(hosts);
-	return has;
 }
 
 /* ---- choice ---- */
@@ -763,13 +715,11 @@ static bool begin_reach_test(const struct hosts *hosts, struct host *host, usec_
 
 unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bool *is_test)
 {
-	bool takes_turns, may_test;
-	unsigned int chosen;
+	LOCKED(&hosts->lock);
+	bool takes_turns = hosts->how != LOAD_BALANCE_DISABLE;
+	bool may_test = takes_turns && when->may_test;
+	unsigned int chosen = look_for(hosts, may_test ? HEALTH_RETRY : HEALTH_UP, when);
 
-	lock_hosts(hosts);
-	takes_turns = hosts->how != LOAD_BALANCE_DISABLE;
-	may_test = takes_turns && when->may_test;
-	chosen = look_for(hosts, may_test ? HEALTH_RETRY : HEALTH_UP, when);
 	if (chosen == hosts->count)
 		chosen = look_for(hosts, HEALTH_RETRY, when);
 	if (chosen == hosts->count)
@@ -779,7 +729,6 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bo
 		*is_test = !is_up(hosts, chosen) &&
 		           begin_reach_test(hosts, &hosts->list[chosen], when->now);
 	}
-	unlock_hosts(hosts);
 	return chosen;
 }
 
@@ -810,10 +759,9 @@ static bool begin_test(const struct hosts *hosts, struct host_addr *addr, usec_t
 
 bool hosts_pick_self(struct hosts *hosts, unsigned int index, usec_t now, bool is_test)
 {
-	lock_hosts(hosts);
+	LOCKED(&hosts->lock);
 	is_test |= begin_test(hosts, &hosts->list[index].self, now);
 	begin_try(hosts, index, &hosts->list[index].self, now);
-	unlock_hosts(hosts);
 	return is_test;
 }
 
@@ -890,16 +838,13 @@ enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
                              const struct address *addresses, unsigned int count,
                              const struct hosts_when *when, struct address *address, bool *is_test)
 {
-	enum hosts_picked result = HOSTS_NO_MEMORY;
+	LOCKED(&hosts->lock);
 	struct host *host = &hosts->list[index];
 
-	lock_hosts(hosts);
-	if (count > 0 && learn(hosts, host, addresses, count)) {
-		host->self.is_refused = false; /* its name was found */
-		if (host->self.target)
-			reach_worked(hosts->reach, host->self.target);
-		result = pick_for(hosts, index, when, address, is_test);
-	}
-	unlock_hosts(hosts);
-	return result;
+	if (count == 0 || !learn(hosts, host, addresses, count))
+		return HOSTS_NO_MEMORY;
+	host->self.is_refused = false; /* its name was found */
+	if (host->self.target)
+		reach_worked(hosts->reach, host->self.target);
+	return pick_for(hosts, index, when, address, is_test);
 }

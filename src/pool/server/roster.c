@@ -18,11 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/lock.h"
 #include "pgweir/base/text.h"
-
-static void lock_roster(struct roster *roster) { pthread_mutex_lock(&roster->lock); }
-
-static void unlock_roster(struct roster *roster) { pthread_mutex_unlock(&roster->lock); }
 
 /* ---- rows ---- */
 
@@ -102,32 +99,26 @@ static struct roster_row *row_of(struct roster *roster, const struct roster_at *
 
 bool roster_find(struct roster *roster, const struct roster_at *at, struct roster_row *row)
 {
-	const struct roster_row *found;
+	LOCKED(&roster->lock);
+	const struct roster_row *found = find_row(roster, at);
 
-	lock_roster(roster);
-	found = find_row(roster, at);
 	if (found)
 		*row = *found;
-	unlock_roster(roster);
 	return found != NULL;
 }
 
 bool roster_row_at(struct roster *roster, unsigned int number, struct roster_row *row)
 {
-	bool has;
-
-	lock_roster(roster);
-	has = number < roster->count;
-	if (has)
+	LOCKED(&roster->lock);
+	if (number < roster->count)
 		*row = roster->rows[number];
-	unlock_roster(roster);
-	return has;
+	return number < roster->count;
 }
 
 void roster_keep(struct roster *roster, unsigned int host, const struct address *addresses,
                  unsigned int count)
 {
-	lock_roster(roster);
+	LOCKED(&roster->lock);
 	for (unsigned int i = roster->count; i-- > 0;) {
 		const struct roster_row *row = &roster->rows[i];
 
@@ -135,7 +126,6 @@ void roster_keep(struct roster *roster, unsigned int host, const struct address 
 		                          !address_is_among(&row->address, addresses, count)))
 			remove_row(roster, i);
 	}
-	unlock_roster(roster);
 }
 
 /* ---- changes ---- */
@@ -238,25 +228,23 @@ static enum roster_fit fit_of_none(enum target_session_attrs target, usec_t *due
 enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
                            enum target_session_attrs target, usec_t gap, usec_t *due)
 {
-	const struct roster_row *row;
-	enum roster_fit fit;
+	LOCKED(&roster->lock);
+	const struct roster_row *row = find_row(roster, at);
 
-	lock_roster(roster);
-	row = find_row(roster, at);
 	if (!is_open(roster, at->host))
-		fit = no_fit(INT64_MAX, due);
-	else
-		fit = row ? fit_of(row, target, gap, due) : fit_of_none(target, due);
-	unlock_roster(roster);
-	return fit;
+		return no_fit(INT64_MAX, due);
+	return row ? fit_of(row, target, gap, due) : fit_of_none(target, due);
 }
 
-static enum roster_fit best_fit(const struct roster *roster, unsigned int host,
+enum roster_fit roster_fit_host(struct roster *roster, unsigned int host,
                                 enum target_session_attrs target, usec_t gap, usec_t *due)
 {
+	LOCKED(&roster->lock);
 	enum roster_fit best = ROSTER_NO;
 	bool has_row = false;
 
+	if (!is_open(roster, host))
+		return no_fit(INT64_MAX, due);
 	*due = INT64_MAX;
 	for (unsigned int i = 0; i < roster->count; i++) {
 		enum roster_fit fit;
@@ -272,23 +260,10 @@ static enum roster_fit best_fit(const struct roster *roster, unsigned int host,
 	return has_row ? best : fit_of_none(target, due);
 }
 
-enum roster_fit roster_fit_host(struct roster *roster, unsigned int host,
-                                enum target_session_attrs target, usec_t gap, usec_t *due)
+enum roster_stay roster_stay(struct roster *roster, const struct roster_at *at,
+                             enum target_session_attrs target)
 {
-	enum roster_fit fit;
-
-	lock_roster(roster);
-	if (is_open(roster, host))
-		fit = best_fit(roster, host, target, gap, due);
-	else
-		fit = no_fit(INT64_MAX, due);
-	unlock_roster(roster);
-	return fit;
-}
-
-static enum roster_stay stay_of(const struct roster *roster, const struct roster_at *at,
-                                enum target_session_attrs target)
-{
+	LOCKED(&roster->lock);
 	const struct roster_row *row = find_row(roster, at);
 	enum host_admin admin =
 	    at->host < roster->host_count ? roster->admins[at->host] : HOST_ENABLED;
@@ -309,26 +284,13 @@ static enum roster_stay stay_of(const struct roster *roster, const struct roster
 	return row->is_lost ? ROSTER_LOST_THERE : ROSTER_STAYS;
 }
 
-enum roster_stay roster_stay(struct roster *roster, const struct roster_at *at,
-                             enum target_session_attrs target)
-{
-	enum roster_stay stay;
-
-	lock_roster(roster);
-	stay = stay_of(roster, at, target);
-	unlock_roster(roster);
-	return stay;
-}
-
 void roster_try(struct roster *roster, const struct roster_at *at, usec_t now)
 {
-	struct roster_row *row;
+	LOCKED(&roster->lock);
+	struct roster_row *row = find_row(roster, at);
 
-	lock_roster(roster);
-	row = find_row(roster, at);
 	if (row)
 		row->tried_at = now;
-	unlock_roster(roster);
 }
 
 /*
@@ -451,25 +413,21 @@ static enum roster_copy compare(const struct roster_row *primary, const struct r
 bool roster_copy_at(struct roster *roster, unsigned int number, unsigned int host, usec_t since,
                     struct roster_row *row, enum roster_copy *copy, uint64_t *missing)
 {
+	LOCKED(&roster->lock);
 	const struct roster_row *primary = NULL;
-	bool is_row;
 
-	lock_roster(roster);
+	if (number >= roster->count)
+		return false;
 	for (unsigned int i = 0; i < roster->count; i++) {
 		if (roster->rows[i].is_elected && roster->rows[i].host == host)
 			primary = &roster->rows[i];
 	}
-	*copy = ROSTER_COPY_NONE;
-	is_row = number < roster->count;
-	if (is_row) {
-		*row = roster->rows[number];
-		if (primary && row->known.role == HOST_STANDBY)
-			*copy = compare(primary, row, since);
-		if (*copy == ROSTER_COPY_BEHIND)
-			*missing = primary->known.position - row->known.position;
-	}
-	unlock_roster(roster);
-	return is_row;
+	*row = roster->rows[number];
+	*copy = primary && row->known.role == HOST_STANDBY ? compare(primary, row, since)
+	                                                   : ROSTER_COPY_NONE;
+	if (*copy == ROSTER_COPY_BEHIND)
+		*missing = primary->known.position - row->known.position;
+	return true;
 }
 
 /* ---- limits ---- */
@@ -518,7 +476,7 @@ bool roster_is_behind(struct roster *roster, const struct roster_at *at,
 {
 	bool has_row = false, is_behind = true;
 
-	lock_roster(roster);
+	LOCKED(&roster->lock);
 	for (unsigned int i = 0; i < roster->count; i++) {
 		const struct roster_row *row = &roster->rows[i];
 
@@ -527,7 +485,6 @@ bool roster_is_behind(struct roster *roster, const struct roster_at *at,
 		has_row = true;
 		is_behind = is_behind && roster_row_is_behind(row, limit);
 	}
-	unlock_roster(roster);
 	return has_row && is_behind;
 }
 
@@ -539,11 +496,10 @@ bool roster_set_limits(struct roster *roster, const struct roster_limit *limits,
 		return false;
 	if (count)
 		memcpy(copy, limits, count * sizeof(*copy));
-	lock_roster(roster);
+	LOCKED(&roster->lock);
 	free(roster->limits);
 	roster->limits = copy;
 	roster->limit_count = count;
-	unlock_roster(roster);
 	return true;
 }
 
@@ -650,13 +606,11 @@ static void elect(struct roster *roster, usec_t now, struct roster_changes *chan
 
 bool roster_primary(struct roster *roster, struct roster_row *row)
 {
-	const struct roster_row *found;
+	LOCKED(&roster->lock);
+	const struct roster_row *found = find_primary(roster);
 
-	lock_roster(roster);
-	found = find_primary(roster);
 	if (found)
 		*row = *found;
-	unlock_roster(roster);
 	return found != NULL;
 }
 
@@ -742,25 +696,22 @@ static void judge_following(struct roster *roster, struct roster_row *row,
 void roster_note(struct roster *roster, const struct roster_at *at,
                  const struct host_report *report, usec_t now, struct roster_changes *changes)
 {
-	struct roster_row *row, before;
-	uint32_t former;
+	LOCKED(&roster->lock);
+	struct roster_row *row = row_of(roster, at), before;
+	uint32_t former = roster->timeline;
 
-	lock_roster(roster);
-	row = row_of(roster, at);
-	if (row) {
-		before = *row;
-		former = roster->timeline;
-		note_row(roster, row, report, now, changes);
-		elect(roster, now, changes);
-		measure_loss(roster, row, former, changes);
-		if (report->position && is_primary(row) && !row->is_fenced)
-			add_sample(roster, report->position, now);
-		if (report->is_full)
-			set_lag(roster, row, now);
-		judge_following(roster, row, changes);
-		look_at_limits(roster, row, &before, changes);
-	}
-	unlock_roster(roster);
+	if (!row)
+		return;
+	before = *row;
+	note_row(roster, row, report, now, changes);
+	elect(roster, now, changes);
+	measure_loss(roster, row, former, changes);
+	if (report->position && is_primary(row) && !row->is_fenced)
+		add_sample(roster, report->position, now);
+	if (report->is_full)
+		set_lag(roster, row, now);
+	judge_following(roster, row, changes);
+	look_at_limits(roster, row, &before, changes);
 }
 
 static void set_error(struct roster_row *row, const char *error, usec_t now)
@@ -772,10 +723,9 @@ static void set_error(struct roster_row *row, const char *error, usec_t now)
 void roster_lose(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
                  struct roster_changes *changes)
 {
-	struct roster_row *row;
+	LOCKED(&roster->lock);
+	struct roster_row *row = row_of(roster, at);
 
-	lock_roster(roster);
-	row = row_of(roster, at);
 	if (row) {
 		set_error(row, error, now);
 		row->lag = ROSTER_LAG_UNKNOWN;
@@ -788,17 +738,15 @@ void roster_lose(struct roster *roster, const struct roster_at *at, const char *
 		}
 		elect(roster, now, changes);
 	}
-	unlock_roster(roster);
 }
 
 void roster_answer(struct roster *roster, const struct roster_at *at, usec_t now,
                    struct roster_changes *changes)
 {
+	LOCKED(&roster->lock);
 	struct roster_change *change;
-	struct roster_row *row;
+	struct roster_row *row = find_row(roster, at);
 
-	lock_roster(roster);
-	row = find_row(roster, at);
 	if (row && row->is_lost) {
 		row->is_lost = false;
 		change = add_change(changes, ROSTER_EVENT_BACK, row);
@@ -807,38 +755,33 @@ void roster_answer(struct roster *roster, const struct roster_at *at, usec_t now
 		bump(roster, changes);
 		elect(roster, now, changes);
 	}
-	unlock_roster(roster);
 }
 
 void roster_note_error(struct roster *roster, const struct roster_at *at, const char *error,
                        usec_t now)
 {
-	struct roster_row *row;
+	LOCKED(&roster->lock);
+	struct roster_row *row = row_of(roster, at);
 
-	lock_roster(roster);
-	row = row_of(roster, at);
 	if (row)
 		set_error(row, error, now);
-	unlock_roster(roster);
 }
 
 void roster_watch(struct roster *roster, const struct roster_at *at, bool is_watched)
 {
-	struct roster_row *row;
+	LOCKED(&roster->lock);
+	struct roster_row *row = row_of(roster, at);
 
-	lock_roster(roster);
-	row = row_of(roster, at);
 	if (row) {
 		row->is_watched = is_watched;
 		if (!is_watched)
 			row->lag = ROSTER_LAG_UNKNOWN;
 	}
-	unlock_roster(roster);
 }
 
 void roster_unwatch(struct roster *roster)
 {
-	lock_roster(roster);
+	LOCKED(&roster->lock);
 	for (unsigned int i = 0; i < roster->count; i++) {
 		roster->rows[i].is_lost = roster->rows[i].is_sure = false;
 		roster->rows[i].is_watched = false;
@@ -846,7 +789,6 @@ void roster_unwatch(struct roster *roster)
 	}
 	roster->sample_count = 0;
 	bump(roster, NULL);
-	unlock_roster(roster);
 }
 
 /* ---- what another roster knew ---- */
@@ -877,7 +819,7 @@ static void remember_row(struct roster *roster, const struct roster_row *old, us
 
 void roster_remember(struct roster *roster, const struct roster_memory *memory, usec_t now)
 {
-	lock_roster(roster);
+	LOCKED(&roster->lock);
 	if (memory->timeline > roster->timeline)
 		roster->timeline = memory->timeline;
 	if (!roster->system)
@@ -885,21 +827,16 @@ void roster_remember(struct roster *roster, const struct roster_memory *memory, 
 	remember_row(roster, &memory->row, now);
 	elect(roster, now, NULL);
 	bump(roster, NULL);
-	unlock_roster(roster);
 }
 
 bool roster_memory_at(struct roster *roster, unsigned int number, struct roster_memory *memory)
 {
-	bool has;
-
-	lock_roster(roster);
-	has = number < roster->count;
-	if (has)
+	LOCKED(&roster->lock);
+	if (number < roster->count)
 		*memory = (struct roster_memory){ .row = roster->rows[number],
 			                          .timeline = roster->timeline,
 			                          .system = roster->system };
-	unlock_roster(roster);
-	return has;
+	return number < roster->count;
 }
 
 /* ---- for administrators ---- */
@@ -910,7 +847,7 @@ bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin 
 
 	if (host >= roster->host_count)
 		return false;
-	lock_roster(roster);
+	LOCKED(&roster->lock);
 	has_changed = roster->admins[host] != admin;
 	roster->admins[host] = admin;
 	for (unsigned int i = 0; i < roster->count; i++) {
@@ -921,13 +858,12 @@ bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin 
 		elect(roster, now, NULL);
 		bump(roster, NULL);
 	}
-	unlock_roster(roster);
 	return has_changed;
 }
 
 void roster_trust_again(struct roster *roster, usec_t now)
 {
-	lock_roster(roster);
+	LOCKED(&roster->lock);
 	roster->timeline = 0;
 	roster->system = 0;
 	for (unsigned int i = 0; i < roster->count; i++) {
@@ -938,7 +874,6 @@ void roster_trust_again(struct roster *roster, usec_t now)
 	}
 	elect(roster, now, NULL);
 	bump(roster, NULL);
-	unlock_roster(roster);
 }
 
 /* ---- the roster itself ---- */
@@ -948,7 +883,7 @@ bool roster_init(struct roster *roster, const char *list, usec_t now)
 	struct bytes host;
 
 	*roster = (struct roster){ .without_since = now };
-	pthread_mutex_init(&roster->lock, NULL);
+	lock_init(&roster->lock);
 	for (const char *at = list; config_host_next(&at, &host);)
 		roster->host_count++;
 	roster->text = strdup(list);

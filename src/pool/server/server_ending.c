@@ -275,10 +275,8 @@ static void on_ending_gone(struct stream *stream)
 	server_give_up(container_of(stream, struct server, wire.stream));
 }
 
-static void on_ending_flushed(struct stream *stream) { (void)stream; }
-
-static const struct stream_ops ending_ops = { on_ending_input, on_ending_flushed, on_ending_gone,
-	                                      NULL };
+static const struct stream_ops ending_ops = { .on_input = on_ending_input,
+	                                      .on_gone = on_ending_gone };
 
 /* ---- the beginning ---- */
 

@@ -49,14 +49,14 @@ static struct hosts_when when_of(const struct server *server)
 		.now = loop_now(loop_of(server)),
 		.gap = server->site->limits.retry_gap,
 		.most = most > 0 ? (unsigned int)most : 0,
-		.may_test = server->site->ops->may_probe(server),
+		.may_test = server->site->is_watch || server->site->ops->may_probe(server),
 	};
 }
 
 static void set_probe(struct server *server, bool is_probe)
 {
 	/* a dedicated server is launched for one borrower, so no other one relies on it */
-	if (!is_probe || server_is_dedicated(server))
+	if (!is_probe || server_is_dedicated(server) || server->site->is_watch)
 		return;
 	server->login->is_probe = true;
 	server->site->ops->on_probe(server, 1);
@@ -84,8 +84,7 @@ static void set_patience(struct server *server)
 		limit = PATIENCE_MAX;
 	if (server->login->is_test && limit > REACH_TEST_MAX)
 		limit = REACH_TEST_MAX;
-	timer_set(&server->login->patience, loop_timer_queue(loop_of(server), limit, on_patience),
-	          loop_now(loop_of(server)));
+	timer_begin(&server->login->patience, loop_of(server), limit, on_patience);
 }
 
 /* ---- an address that was removed from DNS ---- */

@@ -528,8 +528,6 @@ static void on_securing_input(struct stream *stream)
 	act_on_securing(server, securing_answer(stream, &how, &err), &err);
 }
 
-static void on_securing_flushed(struct stream *stream) { (void)stream; }
-
 static void on_securing_gone(struct stream *stream) { on_securing_input(stream); }
 
 /* Without ALPN, the peer could be a server of another protocol. */
@@ -561,8 +559,9 @@ static void on_server_secured(struct stream *stream, const struct err *failure)
 	send_startup(server);
 }
 
-static const struct stream_ops ops = { on_securing_input, on_securing_flushed, on_securing_gone,
-	                               on_server_secured };
+static const struct stream_ops ops = { .on_input = on_securing_input,
+	                               .on_gone = on_securing_gone,
+	                               .on_secured = on_server_secured };
 
 /* Establishes TLS if configured; then the startup packet is sent. */
 static void server_secure(struct server *server)

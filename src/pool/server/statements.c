@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "pgweir/auth/digest.h"
+#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql_touch.h"
 
@@ -653,15 +654,12 @@ struct statement *server_statements_oldest(struct server_statements *known, unsi
 
 void server_statements_forget_confirmed(struct server_statements *known)
 {
-	struct server_statement *entry = TAILQ_FIRST(&known->list);
+	struct server_statement *entry, *next;
 
 	known->loss_count++;
-	while (entry) {
-		struct server_statement *next = TAILQ_NEXT(entry, node);
-
+	TAILQ_FOREACH_SAFE (entry, &known->list, node, next) {
 		if (entry->is_confirmed)
 			forget(known, entry);
-		entry = next;
 	}
 }
 

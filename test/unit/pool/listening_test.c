@@ -40,8 +40,9 @@ static void on_notification(struct listener *listener, const struct notification
 	struct ear *ear = ear_of(listener);
 	char words[256];
 
-	snprintf(words, sizeof(words), "%s=%s/%u%s", notification->channel, notification->payload,
-	         notification->pid, notification->is_ascii ? "" : "!");
+	snprintf(words, sizeof(words), "%s=%s/%u%s", notification->channel,
+	         notification->channel + strlen(notification->channel) + 1, notification->pid,
+	         notification->is_ascii ? "" : "!");
 	write_down(ear, words);
 	if (ear->leaves)
 		listening_leave(listener);
