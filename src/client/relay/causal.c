@@ -175,7 +175,7 @@ void causal_free(struct client *client)
 static struct question_wait wait_for(const struct client *client)
 {
 	usec_t left = client->borrower.server->lease.lent_at +
-	              client->clients->config->causal_reads_wait - now_of(client);
+	              client->clients->config->causal_reads_wait - client_now(client);
 
 	left = left < WAIT_MAX ? left : WAIT_MAX;
 	return (struct question_wait){ client->causal->position, left > 0 ? left : 0 };
