@@ -24,13 +24,25 @@ uint64_t histogram_middle(unsigned int bucket)
 	return least + (histogram_least(bucket + 1) - least) / 2;
 }
 
+/* Where nothing is counted nothing is written: most pages of a histogram have no memory. */
 void histogram_merge(struct histogram *sum, const struct histogram *more)
 {
-	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i++)
-		sum->counts[i] += more->counts[i];
+	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		if (more->counts[i])
+			sum->counts[i] += more->counts[i];
+	}
 	sum->sum += more->sum;
 	if (more->max > sum->max)
 		sum->max = more->max;
+}
+
+void histogram_clear(struct histogram *histogram)
+{
+	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		if (histogram->counts[i])
+			histogram->counts[i] = 0;
+	}
+	histogram->sum = histogram->max = 0;
 }
 
 uint64_t histogram_count(const struct histogram *histogram)
@@ -85,30 +97,34 @@ void sketch_add_to(const struct sketch *sketch, struct histogram *sum)
 
 /* ---- sparse ---- */
 
+/* So that a sum which grows again and again leaves few gaps in the heap. */
+static size_t room_for(size_t count) { return (count + 63) / 64 * 64; }
+
 bool sparse_sum_merge(struct sparse_sum *sum, const struct sparse_sum *more)
 {
-	size_t at = 0, to = 0;
-	sparse_item *items, *smaller;
+	size_t from = more->count, at = sum->count, to = sum->count;
+	sparse_item *items = sum->items;
 
-	if (!more->count)
-		return true;
-	items = malloc((sum->count + more->count) * sizeof(*items));
-	if (!items)
+	for (size_t i = 0; i < more->count; i++)
+		to += sparse_sum_at(sum, sparse_place(more->items[i])) == 0;
+	if (room_for(to) != room_for(at))
+		items = realloc(items, room_for(to) * sizeof(*items));
+	if (to && !items)
 		return false;
-	for (size_t i = 0; i < more->count; i++) {
-		while (at < sum->count &&
-		       sparse_place(sum->items[at]) < sparse_place(more->items[i]))
-			items[to++] = sum->items[at++];
-		items[to] = more->items[i];
-		if (at < sum->count && sparse_place(sum->items[at]) == sparse_place(more->items[i]))
-			items[to] += sparse_count(sum->items[at++]);
-		to++;
+	*sum = (struct sparse_sum){ items, to };
+	/* from the end, as it moves there */
+	while (from) {
+		sparse_item item = more->items[from - 1];
+
+		if (at && sparse_place(items[at - 1]) > sparse_place(item)) {
+			items[--to] = items[--at];
+			continue;
+		}
+		if (at && sparse_place(items[at - 1]) == sparse_place(item))
+			item += sparse_count(items[--at]);
+		items[--to] = item;
+		from--;
 	}
-	while (at < sum->count)
-		items[to++] = sum->items[at++];
-	free(sum->items);
-	smaller = realloc(items, to * sizeof(*items));
-	*sum = (struct sparse_sum){ smaller ? smaller : items, to };
 	return true;
 }
 
@@ -144,4 +160,7 @@ void sparse_sum_free(struct sparse_sum *sum)
 	*sum = (struct sparse_sum){ 0 };
 }
 
-size_t sparse_sum_memory(const struct sparse_sum *sum) { return sum->count * sizeof(*sum->items); }
+size_t sparse_sum_memory(const struct sparse_sum *sum)
+{
+	return room_for(sum->count) * sizeof(*sum->items);
+}

@@ -148,8 +148,9 @@ void stream_parcel_end(struct stream_parcel *parcel, struct bytes words)
 /* ---- to another process ---- */
 
 struct stream_tls {
-	uint64_t cipher, in_number, out_number, empty_count, message_left, update_count;
-	struct bytes in_secret, out_secret, part, header, name, group;
+	uint64_t cipher, in_number, out_number, empty_count, update_count;
+	uint64_t message, header_count, is_key_update;
+	struct bytes in_secret, out_secret, part, name, group;
 	unsigned char print[TLS_PRINT_SIZE]; /* of the context; zeros: of none */
 };
 
@@ -160,8 +161,9 @@ static const struct record_field tls_fields[] = {
 	RECORD_FIELD('j', struct stream_tls, in_number),
 	RECORD_FIELD('p', struct stream_tls, out_number),
 	RECORD_BYTES_FIELD('r', struct stream_tls, part, TLS_HEADER_SIZE + TLS_BODY_MAX),
-	RECORD_BYTES_FIELD('h', struct stream_tls, header, 3),
-	RECORD_FIELD('t', struct stream_tls, message_left),
+	RECORD_FIELD('t', struct stream_tls, message),
+	RECORD_FIELD('h', struct stream_tls, header_count),
+	RECORD_FIELD('k', struct stream_tls, is_key_update),
 	RECORD_FIELD('e', struct stream_tls, empty_count),
 	RECORD_FIELD('u', struct stream_tls, update_count),
 	RECORD_BYTES_FIELD('g', struct stream_tls, group, TLS_GROUP_SIZE - 1),
@@ -177,7 +179,8 @@ static bool is_tls_good(const void *values)
 
 	return size && record->in_secret.count == size && record->out_secret.count == size &&
 	       record->empty_count <= TLS_EMPTY_MAX && record->update_count <= TLS_UPDATES_MAX &&
-	       record->message_left <= UINT32_MAX;
+	       record->message <= 0xffffff && record->header_count <= 3 &&
+	       record->is_key_update <= 1;
 }
 
 const struct record_table stream_tls_table = RECORD_TABLE("TLS", tls_fields, is_tls_good);
@@ -186,7 +189,7 @@ bool stream_can_move(const struct stream *stream)
 {
 	const struct tls *tls = stream->tls;
 
-	return !tls || (tls_is_own(tls) && !tls->handshake && tls->end == TLS_GOES_ON);
+	return !tls || (tls_is_own(tls) && !tls->is_shaking && tls->end == TLS_GOES_ON);
 }
 
 void stream_write_tls(const struct stream *stream, struct buf *record)
@@ -205,11 +208,12 @@ void stream_write_tls(const struct stream *stream, struct buf *record)
 		.in_number = records->in.number,
 		.out_number = records->out.number,
 		.part = bytes_of(tls->part, tls->part_size),
-		.header = bytes_of(records->in.header, records->in.header_count),
-		.message_left = records->message_left,
+		.message = records->message,
+		.header_count = records->header_count,
+		.is_key_update = records->is_key_update,
 		.empty_count = records->empty_count,
 		.update_count = records->update_count,
-		.group = bytes_text(tls->group),
+		.group = bytes_text(tls_group_name(tls->group)),
 		.name = bytes_text(tls->name ? tls->name : ""),
 	};
 	if (tls->context)
@@ -222,17 +226,17 @@ static bool fill_tls(struct tls *tls, const struct stream_tls *values)
 {
 	struct tls_records *records = &tls->records;
 
-	records->cipher = (uint8_t)values->cipher;
+	records->cipher = values->cipher;
 	memcpy(records->in.secret, values->in_secret.at, values->in_secret.count);
 	memcpy(records->out.secret, values->out_secret.at, values->out_secret.count);
 	records->in.number = values->in_number;
 	records->out.number = values->out_number;
-	memcpy(records->in.header, values->header.at, values->header.count);
-	records->in.header_count = (uint8_t)values->header.count;
-	records->message_left = (uint32_t)values->message_left;
+	records->message = values->message;
+	records->header_count = values->header_count;
+	records->is_key_update = values->is_key_update;
 	records->empty_count = (uint8_t)values->empty_count;
 	records->update_count = (uint8_t)values->update_count;
-	memcpy(tls->group, values->group.at, values->group.count);
+	tls->group = tls_group_of(values->group);
 	return tls_keep_part(tls, values->part) && tls_records_begin(records);
 }
 

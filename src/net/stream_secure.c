@@ -51,7 +51,7 @@ bool stream_is_flooded(const struct stream *stream)
 
 bool stream_is_shaking(const struct stream *stream)
 {
-	return stream->tls && stream->tls->handshake;
+	return stream->tls && stream->tls->is_shaking;
 }
 
 void stream_secure_slots_free(struct tls_slots **tls_slots)
@@ -60,7 +60,7 @@ void stream_secure_slots_free(struct tls_slots **tls_slots)
 		return;
 	buf_free(&(*tls_slots)->out);
 	for (unsigned int i = 0; i < TLS_SLOTS; i++)
-		tls_keyed_done(&(*tls_slots)->keyed[i]);
+		tls_keyed_done(&(*tls_slots)->slots[i].keyed);
 	free(*tls_slots);
 	*tls_slots = NULL;
 }
@@ -76,28 +76,53 @@ static struct buf *clear_out(struct stream *stream)
 	return out;
 }
 
+/* No key outlives its connection. */
+static void leave_tls_slot(struct tls *tls)
+{
+	struct tls_slot *slot = tls->slot;
+
+	if (!slot)
+		return;
+	tls_drop_buffers(tls);
+	tls_keyed_forget(&slot->keyed);
+	slot->tls = NULL;
+	tls->slot = NULL;
+}
+
+static struct tls_slot *find_slot(struct tls_slots *tls_slots, usec_t now)
+{
+	struct tls_slot *slot;
+
+	for (unsigned int i = 0; i < tls_slots->slot_count; i++) {
+		slot = &tls_slots->slots[tls_slots->next_slot];
+		tls_slots->next_slot = (tls_slots->next_slot + 1) % tls_slots->slot_count;
+		if (!slot->tls || now - slot->used_at > TLS_SLOT_BUSY)
+			return slot;
+	}
+	if (tls_slots->slot_count < TLS_SLOTS)
+		return &tls_slots->slots[tls_slots->slot_count++];
+	return &tls_slots->slots[tls_slots->next_slot];
+}
+
 /*
  * Creating OpenSSL's buffers, or giving its contexts a key, costs as much as encrypting half a
- * record, so an active stream keeps them, and an idle one has none. The stream that got its slot
- * first gives it up for the next.
+ * record, so an active stream keeps them, and an idle one has none.
  */
 static void take_tls_slot(struct stream *stream)
 {
-	struct tls_slots *tls_slots = stream->pool->tls_slots;
-	struct tls *tls = stream->tls, *old;
+	usec_t now = loop_now(stream->watch.loop);
+	struct tls *tls = stream->tls;
+	struct tls_slot *slot = tls->slot;
 
-	if (tls->keyed)
-		return;
-	old = tls_slots->slots[tls_slots->next_slot];
-	if (old) {
-		old->keyed = NULL;
-		tls_drop_buffers(old);
+	if (!slot) {
+		slot = find_slot(stream->pool->tls_slots, now);
+		if (slot->tls)
+			leave_tls_slot(slot->tls);
+		slot->tls = tls;
+		tls->slot = slot;
+		tls_keep_buffers(tls);
 	}
-	tls->keyed = &tls_slots->keyed[tls_slots->next_slot];
-	tls_keyed_forget(tls->keyed);
-	tls_slots->slots[tls_slots->next_slot] = tls;
-	tls_slots->next_slot = (tls_slots->next_slot + 1) % TLS_SLOTS;
-	tls_keep_buffers(tls);
+	slot->used_at = now;
 }
 
 /* ---- the handshake ---- */
@@ -240,7 +265,8 @@ static void finish_handshake(struct stream *stream)
 	struct handshake *handshake = stream->tls->handshake;
 	bool is_good;
 
-	stream->tls->handshake = NULL;
+	stream->tls->is_shaking = false;
+	stream->tls->slot = NULL;
 	is_good =
 	    (handshake->said.count == 0 || stream_send_raw(stream, buf_bytes(&handshake->said))) &&
 	    keep_early(stream, buf_bytes(&handshake->heard)) && stream_update(stream);
@@ -331,6 +357,7 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 		.tls = tls,
 	};
 	tls->handshake = handshake;
+	tls->is_shaking = true;
 	stream->tls = tls;
 	buf_add(&handshake->heard, early.at, early.count);
 	return hand_over(stream, handshake, err);
@@ -346,27 +373,12 @@ bool stream_secure_like(struct stream *stream, const struct stream *other, struc
 
 /* ---- bytes ---- */
 
-/* No key outlives its connection. */
-static void leave_tls_slot(struct stream *stream)
-{
-	struct tls_slots *tls_slots = stream->pool->tls_slots;
-	struct tls *tls = stream->tls;
-
-	if (!tls->keyed)
-		return;
-	tls_slots->slots[tls->keyed - tls_slots->keyed] = NULL;
-	tls_keyed_forget(tls->keyed);
-	tls->keyed = NULL;
-}
-
 struct tls *stream_secure_detach(struct stream *stream)
 {
 	struct tls *tls = stream->tls;
 
-	assert(!tls->handshake);
-	if (tls->keyed)
-		tls_drop_buffers(tls);
-	leave_tls_slot(stream);
+	assert(!tls->is_shaking);
+	leave_tls_slot(tls);
 	stream->tls = NULL;
 	return tls;
 }
@@ -379,7 +391,7 @@ ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full)
 	struct buf *out;
 	ssize_t done;
 
-	assert(!tls->handshake);
+	assert(!tls->is_shaking);
 	if (tls->end != TLS_GOES_ON) {
 		errno = EPROTO;
 		return tls->end == TLS_BROKEN ? -1 : 0;
@@ -448,7 +460,7 @@ static bool seal_piece(struct stream *stream, struct bytes piece, size_t *gather
 bool stream_secure_sendv(struct stream *stream, const struct iovec *pieces, int count)
 {
 	/* false during the handshake: plain bytes must not be sent */
-	bool is_good = !stream->tls->handshake;
+	bool is_good = !stream->tls->is_shaking;
 	size_t gathered = 0;
 
 	if (is_good) {
@@ -468,7 +480,7 @@ void stream_secure_goodbye(struct stream *stream)
 {
 	struct buf *out;
 
-	if (stream->tls->handshake || stream->tls->end == TLS_BROKEN || stream->error ||
+	if (stream->tls->is_shaking || stream->tls->end == TLS_BROKEN || stream->error ||
 	    stream->out)
 		return;
 	out = clear_out(stream);
@@ -479,7 +491,8 @@ void stream_secure_goodbye(struct stream *stream)
 
 bool stream_secure_close(struct stream *stream)
 {
-	struct handshake *handshake = stream->tls->handshake;
+	struct tls *tls = stream->tls;
+	struct handshake *handshake = tls->is_shaking ? tls->handshake : NULL;
 
 	if (handshake && handshake->is_held) {
 		handshake->stream = NULL;
@@ -488,9 +501,10 @@ bool stream_secure_close(struct stream *stream)
 		return false;
 	}
 	stream_secure_goodbye(stream);
-	leave_tls_slot(stream);
 	if (handshake)
 		handshake_free(handshake);
+	else
+		leave_tls_slot(tls);
 	tls_free(&stream->pool->tls, &stream->tls);
 	return true;
 }

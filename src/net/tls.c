@@ -65,19 +65,17 @@ static void reduce_updates(struct tls *tls, uint32_t due)
 
 void tls_forgive_updates(struct tls *tls, usec_t now)
 {
-	uint32_t period = (uint32_t)(now / TLS_UPDATE_PERIOD);
+	uint16_t period = (uint16_t)(now / TLS_UPDATE_PERIOD);
 
-	reduce_updates(tls, period - tls->forgiven_at);
+	reduce_updates(tls, (uint16_t)(period - tls->forgiven_at));
 	tls->forgiven_at = period;
 }
 
 static void forgive_for_data(struct tls *tls, size_t count)
 {
-	tls->opened_bytes += (uint32_t)count;
-	if (tls->opened_bytes < TLS_UPDATE_BYTES)
-		return;
-	reduce_updates(tls, tls->opened_bytes / (uint32_t)TLS_UPDATE_BYTES);
-	tls->opened_bytes %= TLS_UPDATE_BYTES;
+	count += tls->records.opened_bytes;
+	reduce_updates(tls, (uint32_t)(count / TLS_UPDATE_BYTES));
+	tls->records.opened_bytes = count % TLS_UPDATE_BYTES;
 }
 
 static bool is_address(const char *name)
@@ -315,16 +313,18 @@ static void take_over(struct tls *tls)
 	enum tls_cipher cipher =
 	    tls_cipher_of(SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(engine->ssl)));
 	const unsigned char *protocol = NULL;
+	char group[TLS_GROUP_SIZE];
 	unsigned int size = 0;
 
-	tls->records.cipher = (uint8_t)cipher;
+	tls->records.cipher = cipher;
 	if (!may_take_over(tls, cipher) || !tls_records_begin(&tls->records)) {
 		OPENSSL_cleanse(&tls->records, sizeof(tls->records));
 		return;
 	}
 	tls->peer = SSL_get1_peer_certificate(engine->ssl);
 	tls->is_peer_verified = tls->peer && SSL_get_verify_result(engine->ssl) == X509_V_OK;
-	tls_read_group(engine->ssl, tls->group, sizeof(tls->group));
+	tls_read_group(engine->ssl, group, sizeof(group));
+	tls->group = tls_group_of(bytes_text(group));
 	SSL_get0_alpn_selected(engine->ssl, &protocol, &size);
 	tls->is_agreed = size != 0;
 	engine_free(&engine);
@@ -406,7 +406,7 @@ static enum tls_end end_of(const struct tls *tls)
 static struct tls_keyed *borrow_keyed(struct tls *tls, struct tls_keyed *spare)
 {
 	*spare = (struct tls_keyed){ 0 };
-	return tls->keyed ? tls->keyed : spare;
+	return tls->slot ? &tls->slot->keyed : spare;
 }
 
 /* So the memory for a part grows with it, in few steps. */

@@ -98,6 +98,29 @@ bool tls_seconds_left(const X509 *certificate, int64_t *seconds)
 
 /* ---- facts: version and cipher, the peer's certificate, channel binding ---- */
 
+/* clang-format off */
+/* Those of TLS 1.3, as OpenSSL calls them. */
+static const char *const groups[] = {
+	"", "X25519", "X448", "prime256v1", "secp384r1", "secp521r1", "brainpoolP256r1",
+	"brainpoolP384r1", "brainpoolP512r1", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144",
+	"ffdhe8192", "X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "MLKEM512",
+	"MLKEM768", "MLKEM1024",
+};
+/* clang-format on */
+
+_Static_assert(sizeof(groups) / sizeof(groups[0]) <= 32, "tls->group has 5 bits");
+
+const char *tls_group_name(unsigned int group) { return groups[group]; }
+
+uint8_t tls_group_of(struct bytes name)
+{
+	uint8_t group = sizeof(groups) / sizeof(groups[0]);
+
+	while (--group && !bytes_are(name, groups[group]))
+		;
+	return group;
+}
+
 void tls_read_group(SSL *ssl, char *out, size_t size)
 {
 	EVP_PKEY *key = NULL;
@@ -116,7 +139,7 @@ void tls_read_group(SSL *ssl, char *out, size_t size)
 /* NULL: not encrypted, or still in the handshake. */
 static const struct tls *tls_of(const struct stream *stream)
 {
-	return stream->tls && !stream->tls->handshake ? stream->tls : NULL;
+	return stream->tls && !stream->tls->is_shaking ? stream->tls : NULL;
 }
 
 const char *tls_text(const struct stream *stream, char *out, size_t size)
@@ -130,7 +153,7 @@ const char *tls_text(const struct stream *stream, char *out, size_t size)
 		return out;
 	if (tls_records_are_on(&tls->records)) {
 		cipher = tls_cipher_name(tls->records.cipher);
-		memcpy(group, tls->group, sizeof(group));
+		snprintf(group, sizeof(group), "%s", tls_group_name(tls->group));
 	} else {
 		version = SSL_get_version(tls->engine->ssl);
 		cipher = SSL_get_cipher_name(tls->engine->ssl);

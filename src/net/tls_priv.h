@@ -51,28 +51,41 @@ enum tls_step {
 
 #define TLS_GROUP_SIZE 20
 
+/* What a busy connection keeps, for its next record: OpenSSL's buffers, or contexts with keys. */
+struct tls_slot {
+	struct tls *tls; /* whose it is; NULL: free */
+	usec_t used_at;
+	struct tls_keyed keyed;
+};
+
 struct tls {
 	/* One reference. NULL: another process has made the connection, and this one makes none. */
 	struct tls_context *context;
-	char *name;                  /* name of the host that we connect to, or NULL */
-	struct handshake *handshake; /* NULL when it is over: stream_secure.c */
+	char *name; /* name of the host that we connect to, or NULL */
+	union {
+		struct handshake *handshake; /* is_shaking: stream_secure.c */
+		struct tls_slot *slot;       /* afterwards; NULL: none */
+	};
 	union {
 		struct tls_engine *engine; /* OpenSSL's; NULL before the first step */
 		struct x509_st *peer;      /* tls_is_own(): see tls_forget_peer() */
 	};
-	struct tls_keyed *keyed; /* its slot in tls_slots; NULL: none */
 	/* Our record layer, if its cipher is set. The count of key updates is OpenSSL's, too. */
 	struct tls_records records;
 	char *part; /* with our record layer: the beginning of a record, or NULL */
 	uint16_t part_size;
-	uint16_t named; /* of the context's `named`, from 1: the certificate that the client got */
-	enum tls_end end : 4;
-	unsigned int is_peer_verified : 1;
-	unsigned int is_agreed : 1; /* a protocol, by ALPN */
-	char group[TLS_GROUP_SIZE]; /* of the key exchange: "X25519" */
-	uint32_t opened_bytes;      /* data bytes not yet counted for a reduction */
-	uint32_t forgiven_at;       /* in periods */
+	uint16_t forgiven_at; /* in periods, modulo 65536 */
+	/* of the context's `named`, from 1: the certificate that the client got */
+	uint16_t named : 11;
+	uint16_t group : 5; /* of the key exchange: tls_group_name() */
+	bool is_shaking;    /* the handshake is not over, and a helper thread may have the rest */
+	enum tls_end end : 2;
+	bool is_peer_verified : 1;
+	bool is_agreed : 1; /* a protocol, by ALPN */
 };
+
+/* Every connection has one: whoever makes it larger should know that. */
+_Static_assert(sizeof(struct tls) <= 256, "with 8 bytes for a pointer");
 
 /* OpenSSL's object, and what its transport reads and writes. */
 struct tls_engine {
@@ -120,6 +133,10 @@ bool tls_seconds_left(const struct x509_st *certificate, int64_t *seconds);
 
 /* Name of the group of the key exchange: "X25519", "ffdhe2048"; "": none. */
 void tls_read_group(struct ssl_st *ssl, char *out, size_t size);
+
+/* The same as a number, for one process; 0: it is not one of TLS 1.3. */
+uint8_t tls_group_of(struct bytes name);
+const char *tls_group_name(unsigned int group);
 
 /* ---- tls.c ---- */
 
@@ -206,14 +223,20 @@ bool stream_secure_close(struct stream *stream);
 /* Takes the engine out of a stream that moves to another loop. Its handshake must be over. */
 struct tls *stream_secure_detach(struct stream *stream);
 
-/* Number of streams that may keep OpenSSL's buffers and contexts: those active last. */
-#define TLS_SLOTS 32
+/* The most slots of a loop. */
+#define TLS_SLOTS 64
+
+/*
+ * Whoever has used its slot within this time keeps it as long as there can be another one: many
+ * clients that are at rest, each with a query now and then, need few.
+ */
+#define TLS_SLOT_BUSY ((usec_t)1000)
 
 /* Buffers shared by all encrypted streams of a loop. */
 struct tls_slots {
-	struct tls *slots[TLS_SLOTS]; /* streams that keep their buffers; NULL: free */
-	struct tls_keyed keyed[TLS_SLOTS];
-	unsigned int next_slot; /* the slot to be taken next */
+	struct tls_slot slots[TLS_SLOTS];
+	unsigned int slot_count; /* of those that were needed so far */
+	unsigned int next_slot;  /* where to look first */
 	char in[STREAM_READ_SIZE];
 	char gathered[TLS_RECORD_MAX];
 	struct buf out;

@@ -35,6 +35,8 @@ enum alert {
 
 enum message { MESSAGE_TICKET = 4, MESSAGE_KEY_UPDATE = 24 };
 
+#define HEADER_SIZE 4 /* of a handshake message: type, and three bytes of length */
+
 /* The longest NewSessionTicket that can be written down. */
 #define TICKET_MAX (4u + 4 + 1 + 255 + 2 + 65535 + 2 + 65535)
 
@@ -282,7 +284,7 @@ static size_t open_record(struct tls_records *records, struct tls_keyed *keyed,
 
 static bool is_within_message(const struct tls_records *records)
 {
-	return records->in.header_count || records->message_left;
+	return records->header_count || records->message;
 }
 
 static enum alert count_update(struct tls_records *records)
@@ -310,10 +312,11 @@ static enum alert on_key_update(struct tls_records *records, struct tls_keyed *k
 
 static enum alert on_header(struct tls_records *records, unsigned char type, uint32_t size)
 {
-	records->message_left = size;
-	if (type == MESSAGE_KEY_UPDATE)
+	records->message = size;
+	records->header_count = 0;
+	records->is_key_update = type == MESSAGE_KEY_UPDATE;
+	if (records->is_key_update)
 		return size == 1 ? ALERT_NONE : ALERT_DECODE_ERROR;
-	records->in.header_count = 0;
 	if (type != MESSAGE_TICKET || records->accepts)
 		return ALERT_UNEXPECTED_MESSAGE;
 	return size > TICKET_MAX ? ALERT_DECODE_ERROR : count_update(records);
@@ -323,27 +326,24 @@ static enum alert on_header(struct tls_records *records, unsigned char type, uin
 static enum alert on_handshake(struct tls_records *records, struct tls_keyed *keyed,
                                struct bytes in, struct buf *out)
 {
-	struct tls_way *way = &records->in;
 	enum alert alert = ALERT_NONE;
 
 	while (in.count && alert == ALERT_NONE) {
-		uint32_t used = 1;
+		uint32_t message = records->message, used = 1;
 
-		if (records->message_left && way->header_count) {
-			records->message_left = way->header_count = 0;
+		if (records->is_key_update) {
+			records->is_key_update = records->message = 0;
 			return on_key_update(records, keyed, in, out);
 		}
-		if (records->message_left) {
-			used = in.count < records->message_left ? (uint32_t)in.count
-			                                        : records->message_left;
-			records->message_left -= used;
-		} else if (way->header_count < sizeof(way->header)) {
-			way->header[way->header_count++] = (unsigned char)*in.at;
+		if (message && !records->header_count) {
+			used = in.count < message ? (uint32_t)in.count : message;
+			records->message = message - used;
+		} else if (records->header_count < HEADER_SIZE - 1) {
+			records->message = message << 8 | (unsigned char)*in.at;
+			records->header_count++;
 		} else {
-			alert =
-			    on_header(records, way->header[0],
-			              (uint32_t)way->header[1] << 16 |
-			                  (uint32_t)way->header[2] << 8 | (unsigned char)*in.at);
+			alert = on_header(records, (unsigned char)(message >> 16),
+			                  (message & 0xffff) << 8 | (unsigned char)*in.at);
 		}
 		in = bytes_skip(in, used);
 	}

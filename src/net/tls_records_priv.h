@@ -46,25 +46,29 @@ enum tls_end {
 
 /*
  * One direction. The key and the IV follow from the secret, but to derive them costs ten times as
- * much as to encrypt a short record.
+ * much as to encrypt a short record. Without the hole that would be behind the IV.
  */
 struct tls_way {
 	uint64_t number; /* sequence number of the next record */
 	unsigned char secret[TLS_SECRET_MAX], key[TLS_KEY_MAX], iv[TLS_IV_SIZE];
-	/* incoming: of a handshake message that is cut; kept until the end of a key update */
-	unsigned char header[3];
-	uint8_t header_count;
-};
+} __attribute__((packed, aligned(4)));
 
 /* Small, as every idle connection has it. */
 struct tls_records {
 	struct tls_way in, out;
-	uint8_t cipher;   /* enum tls_cipher */
-	bool accepts : 1; /* the peer is the client of the handshake */
-	bool is_flooded : 1;
+	/*
+	 * Of a handshake message that is cut: the first bytes of its header as a number, if
+	 * header_count is not 0; else the count of bytes that are still to come
+	 */
+	uint32_t message : 24;
+	uint32_t header_count : 2;
+	uint32_t is_key_update : 1; /* its last byte is still to come */
+	uint32_t cipher : 3;        /* enum tls_cipher */
+	uint32_t accepts : 1;       /* the peer is the client of the handshake */
+	uint32_t is_flooded : 1;
 	uint8_t empty_count;
 	uint8_t update_count;  /* see TLS_UPDATES_MAX */
-	uint32_t message_left; /* bytes of a cut message that are still to come */
+	uint16_t opened_bytes; /* data bytes not yet counted for a reduction: tls.c */
 };
 
 /* Whether it is in use, instead of OpenSSL's. */

@@ -212,10 +212,11 @@ void latency_drain(struct latency *latency, struct latency_all *all, usec_t now)
 
 	if (!slices)
 		return;
-	for (unsigned int kind = 0; kind < LATENCY_COUNTED; kind++)
+	for (unsigned int kind = 0; kind < LATENCY_COUNTED; kind++) {
 		add_counts(&counted, kind, &all->kinds[kind]);
+		histogram_clear(&all->kinds[kind]);
+	}
 	file_counts(slices, slices->open.number, &counted);
-	*all = (struct latency_all){ 0 };
 }
 
 /* ---- reading ---- */

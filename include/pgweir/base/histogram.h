@@ -58,6 +58,7 @@ static inline void histogram_add(struct histogram *histogram, unsigned int bucke
 }
 
 void histogram_merge(struct histogram *sum, const struct histogram *more);
+void histogram_clear(struct histogram *histogram);
 
 uint64_t histogram_count(const struct histogram *histogram);
 

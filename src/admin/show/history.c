@@ -52,18 +52,48 @@ void history_average(const struct history *history, const struct stats *older,
 
 /* ---- one second ---- */
 
-static void sum_lanes(struct timeline *timeline, struct timeline_slot *slot,
-                      struct timeline_totals *totals, const struct lanes *lanes, usec_t now)
+static void find_percentiles(struct timeline_slot *slot, int kind,
+                             const struct histogram *histogram)
+{
+	static const unsigned int asked[] = { 500, 950, 990 };
+	uint64_t values[3];
+	int64_t count = (int64_t)histogram_quantiles(histogram, asked, values, 3);
+
+	if (kind == LATENCY_CLIENT_LOGIN) {
+		slot->logins = count;
+	} else if (kind == LATENCY_WAIT) {
+		slot->wait_p99 = (int64_t)values[2];
+	} else if (kind == LATENCY_XACT) {
+		slot->xacts = count;
+		slot->xact_p99 = (int64_t)values[2];
+	} else if (kind == LATENCY_STATEMENT) {
+		slot->queries = count;
+		slot->statement_p50 = (int64_t)values[0];
+		slot->statement_p95 = (int64_t)values[1];
+		slot->statement_p99 = (int64_t)values[2];
+	}
+}
+
+static void sum_latencies(struct timeline *timeline, struct timeline_slot *slot,
+                          const struct lanes *lanes)
 {
 	const struct lane *lane;
 
 	for (int i = 0; i < LATENCY_KINDS; i++) {
-		timeline->in_second[i] = (struct histogram){ 0 };
+		struct histogram sum = { 0 };
+
 		LANES_EACH(lane, lanes)
-		latency_all_sum(&lane->pools->latency, (enum latency_kind)i,
-		                &timeline->in_second[i]);
-		histogram_merge(&timeline->in_minute[i], &timeline->in_second[i]);
+		latency_all_sum(&lane->pools->latency, (enum latency_kind)i, &sum);
+		find_percentiles(slot, i, &sum);
+		histogram_merge(&timeline->in_minute[i], &sum);
 	}
+}
+
+static void sum_lanes(struct timeline_slot *slot, struct timeline_totals *totals,
+                      const struct lanes *lanes, usec_t now)
+{
+	const struct lane *lane;
+
 	LANES_EACH(lane, lanes)
 	{
 		const struct pools *pools = lane->pools;
@@ -85,24 +115,6 @@ static void sum_lanes(struct timeline *timeline, struct timeline_slot *slot,
 	}
 }
 
-static void find_percentiles(struct timeline_slot *slot,
-                             const struct histogram histograms[LATENCY_KINDS])
-{
-	static const unsigned int asked[] = { 500, 950, 990 };
-	uint64_t values[3];
-
-	slot->logins = (int64_t)histogram_count(&histograms[LATENCY_CLIENT_LOGIN]);
-	histogram_quantiles(&histograms[LATENCY_WAIT], asked, values, 3);
-	slot->wait_p99 = (int64_t)values[2];
-	slot->xacts = (int64_t)histogram_quantiles(&histograms[LATENCY_XACT], asked, values, 3);
-	slot->xact_p99 = (int64_t)values[2];
-	slot->queries =
-	    (int64_t)histogram_quantiles(&histograms[LATENCY_STATEMENT], asked, values, 3);
-	slot->statement_p50 = (int64_t)values[0];
-	slot->statement_p95 = (int64_t)values[1];
-	slot->statement_p99 = (int64_t)values[2];
-}
-
 /* ---- one minute ---- */
 
 static void end_minute(struct timeline *timeline, const struct timeline_slot *second)
@@ -115,11 +127,12 @@ static void end_minute(struct timeline *timeline, const struct timeline_slot *se
 	minute->cl_waiting = second->cl_waiting;
 	minute->sv_active = second->sv_active;
 	minute->sv_idle = second->sv_idle;
-	find_percentiles(minute, timeline->in_minute);
+	for (int i = 0; i < LATENCY_KINDS; i++) {
+		find_percentiles(minute, i, &timeline->in_minute[i]);
+		histogram_clear(&timeline->in_minute[i]);
+	}
 	timeline->minutes[timeline->counts[TIMELINE_MINUTES]++ % TIMELINE_MINUTE_SLOTS] = *minute;
 	*minute = (struct timeline_slot){ 0 };
-	for (int i = 0; i < LATENCY_KINDS; i++)
-		timeline->in_minute[i] = (struct histogram){ 0 };
 	timeline->minute_began_at = second->at;
 }
 
@@ -131,12 +144,12 @@ void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t 
 	struct timeline_totals totals = { 0 };
 
 	*slot = (struct timeline_slot){ .at = now, .wall_at = wall_now() };
-	sum_lanes(timeline, slot, &totals, lanes, now);
+	sum_latencies(timeline, slot, lanes);
+	sum_lanes(slot, &totals, lanes, now);
 	slot->errors = (int64_t)(totals.errors - timeline->last.errors);
 	slot->received = (int64_t)(totals.received - timeline->last.received);
 	slot->sent = (int64_t)(totals.sent - timeline->last.sent);
 	timeline->last = totals;
-	find_percentiles(slot, timeline->in_second);
 	minute->errors += slot->errors;
 	minute->received += slot->received;
 	minute->sent += slot->sent;

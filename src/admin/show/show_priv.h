@@ -216,7 +216,7 @@ struct timeline {
 	} last; /* counters since the start, of all lanes */
 	usec_t minute_began_at;
 	struct timeline_slot minute; /* counts so far */
-	struct histogram in_second[LATENCY_KINDS], in_minute[LATENCY_KINDS];
+	struct histogram in_minute[LATENCY_KINDS];
 };
 
 /* Each second, while the lanes are held, and before their latencies are emptied. */
