@@ -268,6 +268,6 @@ class FakeServer:
                 pass
             channel.close()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(LIMIT)
         if self.failures:
             raise self.failures[0]
