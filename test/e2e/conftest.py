@@ -145,9 +145,39 @@ def make_cluster(account, place, template):
         cluster.stop()
 
 
+class Kept:
+    """A daemon that tests of one file use in turn, as long as they wish for the same settings."""
+
+    def __init__(self):
+        self.daemon = self.wish = None
+
+    def end(self):
+        daemon, self.daemon = self.daemon, None
+        if daemon:
+            try:
+                daemon.stop()
+            finally:
+                drop_place(daemon.dir)
+
+    def end_with_backends(self):
+        """Between tests: that the next one counts only its own."""
+        if self.daemon:
+            postgres = self.daemon.postgres
+            self.end()
+            postgres.end_backends()
+
+
+@pytest.fixture(scope="module")
+def kept(postgres):
+    kept = Kept()
+    yield kept
+    kept.end_with_backends()
+
+
 @pytest.fixture
-def daemons(request, postgres):
+def daemons(request, postgres, kept):
     """All daemons of a test; the report of a failure contains their logs."""
+    kept.end_with_backends()
     started = request.node.daemons = []
     yield started
     problems = []
@@ -173,21 +203,27 @@ WITH_CATALOG = ("test_session_isolation", "test_session_catalog", "test_session_
 
 
 @pytest.fixture
-def make_pgweir(request, account, binary, place, postgres, daemons):
-    """Configures a daemon without starting it; the arguments are those of Pgweir.configure."""
+def configured(request, account, binary, place, postgres):
+    """Makes a daemon's files: configured(list for it, settings of Pgweir.configure)."""
     has_one_loop = request.node.get_closest_marker("one_loop") is not None
 
     module = request.node.module.__name__.rpartition(".")[2]
 
-    def make(postgres=postgres, **settings):
+    def make(owned, postgres=postgres, **settings):
         if not module.startswith(WITH_CATALOG):
             settings.setdefault("session_isolation", "off")
         daemon = Pgweir(account, binary, os.path.join(place, f"w{next(_numbers)}"), postgres,
                         has_one_loop)
-        daemons.append(daemon)
+        owned.append(daemon)
         return daemon.configure(**settings)
 
     return make
+
+
+@pytest.fixture
+def make_pgweir(configured, daemons):
+    """Configures a daemon without starting it; the arguments are those of Pgweir.configure."""
+    return functools.partial(configured, daemons)
 
 
 @pytest.fixture
@@ -198,6 +234,31 @@ def pgweir(make_pgweir):
         return make_pgweir(**settings).start(*args, open_files=open_files)
 
     return start
+
+
+@pytest.fixture
+def same_pgweir(request, configured, kept):
+    """Starts a daemon, or gives the one that the test before had, if it had these settings: for many
+    tests that leave nothing in a daemon but counts. It ends with the last of them.
+    """
+    owned = request.node.daemons = []
+
+    def start(**settings):
+        wish = request.node.get_closest_marker("one_loop"), settings
+        if kept.daemon and kept.wish == wish:
+            owned.append(kept.daemon)
+        else:
+            kept.end()
+            kept.daemon, kept.wish = configured(owned, **settings), wish
+            kept.daemon.start()
+        return kept.daemon
+
+    yield start
+    request.node.daemon_logs = [(daemon.dir, daemon.log) for daemon in owned]
+    if kept.daemon:
+        kept.daemon.disconnect()
+        if request.node.has_failed or not kept.daemon.is_well():
+            kept.end()
 
 
 @pytest.fixture
@@ -260,6 +321,7 @@ def limit(request):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
+    item.has_failed = report.failed
     if not report.failed:
         return
     logs = getattr(item, "daemon_logs", None)

@@ -35,7 +35,7 @@ def fires(weir, expected):
         return set(seen[0]) == expected
 
     try:
-        wait_until(is_so, 10)
+        wait_until(is_so)
     except TimeoutError:
         raise AssertionError(f"fires: {seen}, and should: {expected}") from None
     return seen[0]

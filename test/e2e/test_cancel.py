@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from .kit import fake
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .kit.wire import (CANCEL_REQUEST, Wire, bind, execute, extended, message, parse, query,
                        send_cancel, special, sync)
 
@@ -43,7 +43,7 @@ def test_psycopg_cancels(pgweir, postgres, mode):
     worker.start()
     wait_asleep(postgres)
     connection.cancel()
-    worker.join(20)
+    worker.join(LIMIT)
     assert isinstance(result[0], psycopg.errors.QueryCanceled)
     assert connection.execute("SELECT 1").fetchone() == (1,)
 
@@ -332,7 +332,7 @@ def test_cancel_in_the_crowd_never_hits_another(pgweir):
     finally:
         stop.set()
         for worker in workers:
-            worker.join(20)
+            worker.join(LIMIT)
     assert not wrong
     wait_until(lambda: weir.pool()["sv_active"] == 0)
 
@@ -723,13 +723,12 @@ LEFT_BEHIND = {
 @pytest.mark.parametrize("what", LEFT_BEHIND)
 @pytest.mark.parametrize("how", LEAVES)
 @pytest.mark.parametrize("mode", ("session", "transaction"))
-def test_nothing_is_left_on_it(pgweir, postgres, mode, how, what):
+def test_nothing_is_left_on_it(same_pgweir, postgres, mode, how, what):
     settings, act = LEAVES[how]
     text, question, rest = LEFT_BEHIND[what]
     postgres.query("DO $$ BEGIN CREATE ROLE reader; EXCEPTION WHEN duplicate_object THEN END $$")
     postgres.query("GRANT reader TO alice")
-    weir = pgweir(pool_mode=mode, default_pool_size=1, max_prepared_statements=0,
-                  session_isolation="off", **settings)
+    weir = same_pgweir(pool_mode=mode, default_pool_size=1, max_prepared_statements=0, **settings)
     if rest is None:
         with weir.client() as first:
             rest = first.value(question)

@@ -71,8 +71,8 @@ def test_time_zone(weir):
     ("NONSENSE", None),
     ("SELECT 1 + 1", None),
 ))
-def test_did_you_mean(weir, text, hint):
-    console = weir.console()
+def test_did_you_mean(same_pgweir, text, hint):
+    console = same_pgweir().console()
     for ask in (console.query, lambda text: console.ask(parse(text), sync())):
         error = ask(text).error
         assert (error["C"], error["M"]) == ("42601", f"invalid command '{text}', use SHOW HELP;")

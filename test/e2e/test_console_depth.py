@@ -6,7 +6,7 @@ import decimal
 
 import pytest
 
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .kit.wire import (bind, close, describe, execute, extended, message, parse, query,
                        send_cancel, sync, terminate)
 
@@ -256,7 +256,7 @@ def test_binary(weir):
 
     async def talk():
         connection = await asyncpg.connect(host="127.0.0.1", port=weir.port, user="admin",
-                                           database="pgbouncer", timeout=10)
+                                           database="pgbouncer", timeout=LIMIT)
         try:
             rows = await connection.fetch("SHOW STATS_TOTALS")
             (row,) = [row for row in rows if row["database"] == "app"]

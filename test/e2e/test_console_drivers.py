@@ -7,7 +7,8 @@ import subprocess
 import psycopg
 import pytest
 
-from .kit.wire import (bind, close, describe, execute, extended, flush, parse, query, sync)
+from .kit.wait import LIMIT
+from .kit.wire import bind, close, describe, execute, extended, flush, parse, query, sync
 
 asyncpg = pytest.importorskip("asyncpg")
 pg8000 = pytest.importorskip("pg8000")
@@ -90,7 +91,8 @@ def test_simple_queries_in_one_packet(console):
                                    "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
                                    "START TRANSACTION", "RESET ALL", "DEALLOCATE ALL"))
 @pytest.mark.parametrize("how", ("simple", "extended"))
-def test_small_talk(console, words, how):
+def test_small_talk(same_pgweir, words, how):
+    console = same_pgweir().console()
     result = console.ask(query(words) if how == "simple" else extended(words))
     assert not result.errors, result.error
     assert console.query("SHOW VERSION").tags == ["SHOW"]
@@ -147,7 +149,7 @@ def test_psycopg_extended_and_pipelined(weir):
 def test_asyncpg(weir):
     async def talk():
         connection = await asyncpg.connect(host="127.0.0.1", port=weir.port, user="admin",
-                                           database="pgbouncer", timeout=10,
+                                           database="pgbouncer", timeout=LIMIT,
                                            server_settings={"application_name": "asyncpg"})
         try:
             rows = await connection.fetch("SHOW POOLS")
@@ -168,7 +170,7 @@ def test_asyncpg_pool(weir):
     async def talk():
         async with asyncpg.create_pool(host="127.0.0.1", port=weir.port, user="admin",
                                        database="pgbouncer", min_size=1, max_size=3,
-                                       timeout=10) as pool:
+                                       timeout=LIMIT) as pool:
             for _ in range(5):
                 async with pool.acquire() as connection:
                     assert await connection.fetch("SHOW LISTS")
@@ -199,7 +201,7 @@ def test_pg8000_and_asyncpg_work_through_the_pooler(pgweir):
 
     async def talk():
         connection = await asyncpg.connect(host="127.0.0.1", port=weir.port, user="alice",
-                                           database="app", timeout=10)
+                                           database="app", timeout=LIMIT)
         assert await connection.fetchval("SELECT $1::int + 1", 41) == 42
         async with connection.transaction():
             assert await connection.fetchval("SELECT count(*) FROM generate_series(1, 10)") == 10
@@ -213,7 +215,7 @@ def test_asyncpg_without_statement_cache_in_transaction_mode(pgweir):
 
     async def talk():
         connections = [await asyncpg.connect(host="127.0.0.1", port=weir.port, user="alice",
-                                             database="app", timeout=10, statement_cache_size=0)
+                                             database="app", timeout=LIMIT, statement_cache_size=0)
                        for _ in range(5)]
         for connection in connections:
             assert await connection.execute("SELECT 1") == "SELECT 1"

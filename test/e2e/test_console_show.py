@@ -123,8 +123,8 @@ def columns_of(item):
 
 
 @pytest.mark.parametrize("item", COLUMNS)
-def test_columns(pgweir, item):
-    weir = pgweir()
+def test_columns(same_pgweir, item):
+    weir = same_pgweir()
     weir.client().query("SELECT 1")
     result = weir.ask_admin(f"SHOW {item}")
     assert not result.errors, result.error
@@ -137,8 +137,8 @@ def test_columns(pgweir, item):
 
 @pytest.mark.parametrize("item", COLUMNS)
 @pytest.mark.parametrize("form", ("show {};", "SHOW  {}  ;", "Show\n\t{}", 'SHOW "{}"', "SELECT {}"))
-def test_forms(pgweir, item, form):
-    weir = pgweir()
+def test_forms(same_pgweir, item, form):
+    weir = same_pgweir()
     result = weir.ask_admin(form.format(item.lower()))
     assert [(column.name, column.type) for column in result.columns] == columns_of(item)
 

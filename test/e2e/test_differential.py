@@ -320,10 +320,11 @@ class Stage:
 
 
 @pytest.fixture
-def stage(pgweir, postgres, request):
+def stage(same_pgweir, postgres, request):
     limit, late_begin, io_uring = request.param
-    weir = pgweir(pool_mode="transaction", default_pool_size=BUSY, server_round_robin=1,
-                  max_prepared_statements=limit, late_begin=late_begin, io_uring=io_uring, log_connections=0, log_disconnections=0)
+    weir = same_pgweir(pool_mode="transaction", default_pool_size=BUSY, server_round_robin=1,
+                       max_prepared_statements=limit, late_begin=late_begin, io_uring=io_uring,
+                       server_connect_timeout=60, log_connections=0, log_disconnections=0)
     for database in ("app", "app2"):
         postgres.query("CREATE TABLE IF NOT EXISTS d (n int)", dbname=database)
         postgres.query("GRANT ALL ON d TO PUBLIC", dbname=database)
@@ -394,7 +395,7 @@ KEPT = {
 }
 
 
-@BOTH
 @pytest.mark.parametrize("says", KEPT)
+@BOTH
 def test_kept(stage, says):
     assert stage.differ(KEPT[says], says) is None

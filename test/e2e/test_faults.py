@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from .kit import fake
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .kit.wire import (Closed, Refused, Wire, extended, message, parse, query, refusal, startup,
                        sync)
 
@@ -107,7 +107,7 @@ def test_restart_under_load(pgweir, private_postgres):
             try:
                 connection = connection or psycopg.connect(
                     host="127.0.0.1", port=weir.port, dbname="app", user="alice",
-                    autocommit=True, prepare_threshold=None, connect_timeout=20)
+                    autocommit=True, prepare_threshold=None, connect_timeout=int(LIMIT))
                 mine = number * 1000000 + turn
                 row = connection.execute("SELECT %s::int", [mine]).fetchone()
                 if row != (mine,):
@@ -612,16 +612,15 @@ NONSENSE_OF_CLIENTS = {
 }
 
 
-@pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
 @pytest.mark.parametrize("says", NONSENSE_OF_CLIENTS.values(), ids=NONSENSE_OF_CLIENTS.keys())
-def test_nonsense_of_clients(pgweir, says, mode):
-    weir = pgweir(pool_mode=mode, default_pool_size=1)
+@pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
+def test_nonsense_of_clients(same_pgweir, says, mode):
+    weir = same_pgweir(pool_mode=mode, default_pool_size=1)
     other, client = weir.client(), weir.client()
     client.send(says)
     client.send(sync())
     try:
         # Either PostgreSQL or the pooler sends the error.
-        client.limit = 5
         got = client.read()
         while got.type not in "E":
             got = client.read()

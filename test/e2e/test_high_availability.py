@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from .kit.account import free_port
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .test_docs import TOP
 
 HAPROXY = shutil.which("haproxy") or "/usr/sbin/haproxy"
@@ -65,4 +65,4 @@ def test_a_pooler_behind_haproxy_may_stop(poolers, account):
         wait_until(lambda: all(serves() for _ in range(4)), what="the first one to be left out")
     finally:
         proxy.terminate()
-        proxy.wait(10)
+        proxy.wait(LIMIT)

@@ -10,7 +10,7 @@ import threading
 import psycopg
 import pytest
 
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 
 ANSWERS = (  # min, max, resulting version; in libpq's form, 30002 for 3.2
     ("3.0", "3.0", 30000),
@@ -71,7 +71,7 @@ def test_libpq_cancels(pgweir, postgres, mode, low, high, spoken, how):
     wait_until(lambda: postgres.value("SELECT count(*) FROM pg_stat_activity WHERE state = 'active'"
                                       " AND query = 'SELECT pg_sleep(30)'") == 1)
     getattr(connection, how)()
-    worker.join(20)
+    worker.join(LIMIT)
     assert isinstance(failures[0], psycopg.errors.QueryCanceled)
     assert connection.execute("SELECT 1").fetchone() == (1,)
 

@@ -253,8 +253,8 @@ def test_unlisten_and_savepoints(start, postgres):
     (["ROLLBACK; UNLISTEN b; COMMIT; UNLISTEN a; BEGIN", "ROLLBACK", "BEGIN"], "abc"),
 ])
 @pytest.mark.parametrize("how", ["query", "extended"])
-def test_unlisten_of_many_kinds(start, postgres, statements, left, how):
-    weir = start()
+def test_unlisten_of_many_kinds(same_pgweir, postgres, statements, left, how):
+    weir = same_pgweir(pool_mode="transaction", default_pool_size=1)
     client = weir.client()
     for name in "abc":
         client.query(f"LISTEN {name}")
@@ -395,12 +395,12 @@ CREATE OR REPLACE TRIGGER notify AFTER INSERT ON notifying FOR EACH ROW EXECUTE 
     ["UNLISTEN other", "NOTIFY a, 'x'"], ["NOTIFY a, 'x'", "UNLISTEN b"], ["LISTEN c", "NOTIFY a, 'x'"],
 ])
 @pytest.mark.parametrize("how", ["query", "extended", "block"])
-def test_own_notification_comes_before_ready_in_any_case(start, postgres, statements, how):
+def test_own_notification_comes_before_ready_in_any_case(same_pgweir, postgres, statements, how):
     """Whatever sends it, and whatever else the transaction does with channels."""
     if how == "block" and statements[0].startswith("CALL"):
         statements = ["DO $$ BEGIN PERFORM pg_notify('a', 'x'); END $$"]  # as it cannot commit
     postgres.query(NOTIFIERS)
-    weir = start(servers=2)
+    weir = same_pgweir(pool_mode="transaction", default_pool_size=2)
     client, other = weir.client(), weir.client()
     client.query("LISTEN a; LISTEN b")
     for _ in range(5):
@@ -772,12 +772,12 @@ def test_late_begin(start, postgres):
     wait_until(lambda: not listeners_of(weir))
 
 
-@pytest.mark.parametrize("late_begin", [0, 1])
 @pytest.mark.parametrize("sql", ["DO $$ BEGIN END $$", "UNLISTEN news", "UNLISTEN *", "NOTIFY other; UNLISTEN news",
                                  "LISTEN more; UNLISTEN news"])
 @pytest.mark.parametrize("how", ["query", "extended"])
-def test_rollback_keeps_the_channels(start, late_begin, sql, how):
-    weir = start(servers=2, late_begin=late_begin)
+@pytest.mark.parametrize("late_begin", [0, 1])
+def test_rollback_keeps_the_channels(same_pgweir, late_begin, sql, how):
+    weir = same_pgweir(pool_mode="transaction", default_pool_size=2, late_begin=late_begin)
     client = weir.client()
     client.query("LISTEN news; LISTEN third")
     for _ in range(3):

@@ -80,10 +80,10 @@ def text_of_failure(method, kind):
     return FAILURES["scram-sha-256" if kind == "scram" and method == "md5" else method]
 
 
-@pytest.mark.parametrize("method, kind", PROVING)
 @pytest.mark.parametrize("wrong", ("incorrect", SECRET + " ", SECRET[:-1], "x" * 900))
-def test_wrong_passwords(pgweir, method, kind, wrong):
-    weir = pgweir(auth_type=method, userlist=users(SECRETS[kind]))
+@pytest.mark.parametrize("method, kind", PROVING)
+def test_wrong_passwords(same_pgweir, method, kind, wrong):
+    weir = same_pgweir(auth_type=method, userlist=users(SECRETS[kind]))
     refused = refusal(weir.address, password=wrong)
     assert (refused.sqlstate, refused.text) == ("28P01", text_of_failure(method, kind))
 
@@ -227,8 +227,8 @@ def test_names_with_the_end_of_a_line(pgweir, end):
 
 
 @pytest.fixture
-def scram_weir(pgweir):
-    return pgweir(auth_type="scram-sha-256", userlist=users(SECRET))
+def scram_weir(same_pgweir):
+    return same_pgweir(auth_type="scram-sha-256", userlist=users(SECRET))
 
 
 def scram_talk(weir, scram, bend_final=lambda final: final):
@@ -327,8 +327,8 @@ def test_password_before_startup(pgweir):
 
 
 @pytest.fixture
-def weir(pgweir):
-    return pgweir()
+def weir(same_pgweir):
+    return same_pgweir()
 
 
 @pytest.mark.parametrize("asks", ([SSL_REQUEST], [GSSENC_REQUEST], [GSSENC_REQUEST, SSL_REQUEST],

@@ -10,11 +10,16 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 from .kit.daemon import find_binary
 from .test_containers import ETC, ask
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
+
+import private_apt  # noqa: E402  (the path first)
 
 VERSION = ask("--version").splitlines()[0].partition(" ")[2]
 
@@ -102,24 +107,12 @@ def deb(tmp_path, version):
     return file
 
 
-def with_apt(folder, source):
-    """apt with this source alone, and all that it writes in this folder: with_apt(...)(program, arguments)."""
-    for name in ("state/lists/partial", "cache/archives/partial", "etc"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / "etc" / "list").write_text(f"{source}\n")
-
-    def do(program, *args, **more):
-        return run(program, *args, "-o", f"Dir::State={folder}/state", "-o", f"Dir::Cache={folder}/cache",
-                   "-o", f"Dir::Etc::sourcelist={folder}/etc/list", "-o", "Dir::Etc::sourceparts=-",
-                   "-o", "Dir::State::status=/dev/null", "-o", "APT::Architecture=amd64",
-                   "-o", "APT::Sandbox::User=", "-o", "Acquire::Languages=none", **more)
-    return do
-
-
 @pytest.fixture
 def apt(tmp_path):
     site = tmp_path / "site"
-    return with_apt(tmp_path, f"deb [arch=amd64 signed-by={site}/pgweir.asc] file:{site}/apt stable main")
+    options = private_apt.options(
+        tmp_path, f"deb [arch=amd64 signed-by={site}/pgweir.asc] file:{site}/apt stable main")
+    return lambda program, *args: run(program, *args, *options, "-o", "APT::Architecture=amd64")
 
 
 @pytest.mark.skipif(not shutil.which("apt-get"), reason="there is no apt")

@@ -16,7 +16,7 @@ import pytest
 
 from .kit.account import free_port
 from .kit.daemon import USERS
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .kit.wire import (CANCEL_REQUEST, PROTOCOL_3_0, PROTOCOL_3_2, Refused, Wire, query, send_cancel,
                        special)
 
@@ -285,7 +285,7 @@ def cancel_sleep(weir, connection):
     worker.start()
     wait_asleep(weir, tag)
     connection.cancel()
-    worker.join(20)
+    worker.join(LIMIT)
     assert isinstance(result[0], psycopg.errors.QueryCanceled), result
 
 

@@ -296,7 +296,6 @@ LEDGER_MAX = 64 * 1024
 
 def held_back(client, server, asks, answers, expected):
     """The server responds only after the maximum number of responses is owed."""
-    client.limit = server.limit = 10
     sender = threading.Thread(target=client.send, args=asks)
     sender.start()
     kinds, flushes, owed = "", 0, 0
@@ -339,7 +338,6 @@ def test_longer_than_what_may_be_owed(scripted, part, types, count, follows):
 def test_full_of_what_is_answered_here(scripted, count):
     """One message needs the server; pgweir responds to all others itself."""
     _, client, server = scripted()
-    client.limit = server.limit = 10
     ours = close("S", "PGBOUNCER_0")  # no client has statements with such names
     sender = threading.Thread(target=client.send, args=(
         parse("SELECT 1", name="s"), ours * (count - 1), sync()))

@@ -181,7 +181,7 @@ def test_maxwait_is_that_of_the_oldest(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     holder, waiter = busy(weir), weir.client()
     queue_up(weir, [waiter])
-    wait_until(lambda: weir.pool()["maxwait"] >= 1, limit=20)
+    wait_until(lambda: weir.pool()["maxwait"] >= 1)
     holder.query("COMMIT")
     waiter.read_result()
     row = weir.wait_pool(cl_waiting=0)

@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 
 from .kit.account import free_port
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .kit.web import Web
 
 FOLDER = os.path.join(os.path.dirname(__file__), "..", "..", "etc", "prometheus")
@@ -75,7 +75,7 @@ def prometheus(account, weir):
 
     def ask(expression):
         query = urllib.parse.urlencode({"query": expression})
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{query}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{query}", timeout=LIMIT) as answer:
             return {tuple(sorted(row["metric"].items())): float(row["value"][1])
                     for row in json.load(answer)["data"]["result"]}
 

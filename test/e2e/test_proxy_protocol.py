@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from .kit.account import free_port
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .kit.wire import CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, query, special, startup
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
@@ -329,7 +329,7 @@ backend back
             assert where in seen(daemon)
     finally:
         proxy.terminate()
-        proxy.wait(10)
+        proxy.wait(LIMIT)
 
 
 # -- the settings ---------------------------------------------------------------------------------

@@ -28,15 +28,16 @@ def pair(account, place, template):
 
 
 @pytest.fixture
-def routed(pgweir, request):
-    """A pooler over a primary and a standby that has been used once."""
+def routed(request):
+    """A pooler over a primary and a standby that has been used once; by default one of its own."""
 
-    def start(route_reads="transactions", cluster=None, users=None, entry="", warm=True, **settings):
+    def start(route_reads="transactions", cluster=None, users=None, entry="", warm=True, make="pgweir", **settings):
         cluster = cluster or request.getfixturevalue("pair")
-        weir = pgweir(databases={"app": f"host={cluster.host_list} port={cluster.port} {entry}"},
-                      users=users,
-                      **{"pool_mode": "transaction", "route_reads": route_reads,
-                         "default_pool_size": 3, **settings})
+        make = request.getfixturevalue(make)
+        weir = make(databases={"app": f"host={cluster.host_list} port={cluster.port} {entry}"},
+                    users=users,
+                    **{"pool_mode": "transaction", "route_reads": route_reads,
+                       "default_pool_size": 3, **settings})
         weir.cluster = cluster
         if warm:
             wait_until(lambda: of_transaction(weir.client(), "BEGIN READ ONLY") != cluster.primary.host,
@@ -78,7 +79,7 @@ PRIMARY, STANDBY = "127.0.0.2", "127.0.0.3"
     ("BEGIN /* ä */ READ ONLY", PRIMARY),  # not certain
 ])
 def test_how_a_transaction_begins_says_where_it_runs(routed, begin, where):
-    weir = routed()
+    weir = routed(make="same_pgweir")
     client = weir.client()
     assert of_transaction(client, begin) == where
     assert client.value(WHERE) == PRIMARY  # outside of a transaction
@@ -256,7 +257,7 @@ FOR_THE_PRIMARY = ["SELECT pg_advisory_lock(1), pg_advisory_unlock(1)", "SELECT 
 @pytest.mark.parametrize("sql", FOR_THE_PRIMARY)
 @pytest.mark.parametrize("how", ["simple", "batch", "with BEGIN", "prepared"])
 def test_a_first_statement_that_means_the_primary(routed, sql, how):
-    client = routed().client()
+    client = routed(make="same_pgweir").client()
     client.query("CREATE TABLE IF NOT EXISTS lockable (i int)")
     if how == "prepared":
         client.ask(parse(sql, "s"), sync())
@@ -566,7 +567,7 @@ def statements(routed):
     ("EXPLAIN " + WHERE, None),
 ])
 def test_which_statements_are_reads(statements, sql, where):
-    client = statements().client()
+    client = statements(make="same_pgweir").client()
     got = client.query(sql)
     if where:
         assert got.error is None, got.error

@@ -23,7 +23,7 @@ from .kit.daemon import LOOPS, USERS
 from .kit.fake import answer as fake_answer
 from .kit.fake import error as fake_error
 from .kit.names import NameServer
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .kit.web import Web
 from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, Refused, Scram, bind, close, cstr, execute,
                        message, parse, query, refusal, sasl_initial, scram_secret, special,
@@ -1328,7 +1328,7 @@ def tools(account):
         system = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         system.bind("/dev/log")
         os.chmod("/dev/log", 0o666)
-        system.settimeout(15)
+        system.settimeout(LIMIT)
         return system
 
     def make_names():

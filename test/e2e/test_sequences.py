@@ -93,7 +93,7 @@ def test_alone_with_several_servers(start):
         client.query("BEGIN")
     for client in clients:
         client.query("COMMIT")
-    for run in (run_simple, run_unnamed, run_named):
+    for run in (wire.run_simple, wire.run_unnamed, wire.run_named):
         number = clients[0].value(INSERT)
         for _ in range(2):
             assert run(clients[0], "SELECT lastval()").rows == [[number]]
@@ -121,7 +121,7 @@ def test_reads_of_others_leave_the_value(start):
     weir = start()
     first, second = weir.client(), weir.client()
     number = first.value(INSERT)
-    for run in (run_simple, run_unnamed, run_named):
+    for run in (wire.run_simple, wire.run_unnamed, wire.run_named):
         assert run(second, "SELECT count(*) > 0 FROM numbered").rows == [["t"]]
         second.query("BEGIN")
         second.query("SELECT 1")
@@ -192,7 +192,7 @@ def test_a_database_without_sequences(start, postgres):
     postgres.query("SELECT pg_reload_conf()")
     try:
         wait_until(lambda: clients[0].value("SHOW log_statement") == "all")
-        for run in (run_simple, run_unnamed, run_named):
+        for run in (wire.run_simple, wire.run_unnamed, wire.run_named):
             for client in clients:
                 run(client, "INSERT INTO numbered VALUES ('here')")
         wait_until(lambda: postgres.log.count("VALUES ('here')", since) >= 6)
@@ -450,22 +450,7 @@ def test_own_value_that_is_out_of_date(start):
     assert other.query("SELECT currval('one')").error["C"] == UNKNOWN
 
 
-def run_simple(client, text):
-    return client.query(text)
-
-
-def run_unnamed(client, text):
-    return client.ask(wire.extended(text))
-
-
-def run_named(client, text):
-    client.ask(wire.parse(text, "s"), wire.sync())
-    result = client.ask(wire.bind(name="s"), wire.execute(), wire.sync())
-    client.ask(wire.close("S", "s"), wire.sync())
-    return result
-
-
-@pytest.mark.parametrize("run", [run_unnamed, run_named])
+@pytest.mark.parametrize("run", [wire.run_unnamed, wire.run_named])
 def test_extended_protocol(start, run):
     weir = start()
     first, second = weir.client(), weir.client()

@@ -154,11 +154,9 @@ def test_a_language_that_cannot_be_read(made, postgres, language):
 
 
 RUNS = {
-    "simple": lambda client, text: client.query(text),
-    "unnamed": lambda client, text: client.ask(wire.extended(text)),
-    "named": lambda client, text: (client.ask(wire.parse(text, "s"), wire.sync()),
-                                   client.ask(wire.bind(name="s"), wire.execute(), wire.sync()),
-                                   client.ask(wire.close("S", "s"), wire.sync())),
+    "simple": wire.run_simple,
+    "unnamed": wire.run_unnamed,
+    "named": wire.run_named,
     "PREPARE": lambda client, text: (client.query("PREPARE p AS " + text), client.query("EXECUTE p"),
                                      client.query("DEALLOCATE p")),
     "a block": lambda client, text: (client.query("BEGIN"), client.query(text), client.query("COMMIT")),

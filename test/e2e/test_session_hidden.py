@@ -27,22 +27,7 @@ def start(pgweir, postgres):
     return start
 
 
-def run_simple(client, text):
-    return client.query(text)
-
-
-def run_unnamed(client, text):
-    return client.ask(wire.extended(text))
-
-
-def run_named(client, text):
-    client.ask(wire.parse(text, "s"), wire.sync())
-    result = client.ask(wire.bind(name="s"), wire.execute(), wire.sync())
-    client.ask(wire.close("S", "s"), wire.sync())
-    return result
-
-
-RUNS = pytest.mark.parametrize("run", [run_simple, run_unnamed, run_named])
+RUNS = pytest.mark.parametrize("run", [wire.run_simple, wire.run_unnamed, wire.run_named])
 
 
 @RUNS

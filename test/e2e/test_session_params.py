@@ -318,13 +318,13 @@ BACK = ("RESET {name}", "SET {name} TO DEFAULT", "SET SESSION {name} = DEFAULT",
 BACK_ZONE = ("SET TIME ZONE DEFAULT", "SET TIME ZONE LOCAL")
 
 
-@pytest.mark.parametrize("mode", ("transaction", "session"))
 @pytest.mark.parametrize("name, given, other", (("TimeZone", "Asia/Tokyo", "CET"),
                                                 ("DateStyle", "German, DMY", "SQL, MDY"),
                                                 ("work_mem", "77kB", "99kB")))
 @pytest.mark.parametrize("back", BACK)
-def test_a_value_of_the_startup_comes_back(pgweir, mode, name, given, other, back):
-    weir = pgweir(pool_mode=mode, default_pool_size=2, track_extra_parameters="work_mem")
+@pytest.mark.parametrize("mode", ("transaction", "session"))
+def test_a_value_of_the_startup_comes_back(same_pgweir, mode, name, given, other, back):
+    weir = same_pgweir(pool_mode=mode, default_pool_size=2, track_extra_parameters="work_mem")
     first, second = weir.client(**{name: given}), weir.client()
     normal = second.value(f"SHOW {name}")
     assert first.value(f"SHOW {name}") == given
@@ -862,11 +862,11 @@ def test_long_startup_values_are_back_at_once(pgweir, mode):
     assert client.read_result().rows == [[path]]
 
 
-@MODES
 @pytest.mark.parametrize("name", GIVEN)
 @pytest.mark.parametrize("reset", RESETS)
-def test_a_startup_value_is_back_at_once(pgweir, mode, name, reset):
-    weir = pgweir(pool_mode=mode, default_pool_size=2)
+@MODES
+def test_a_startup_value_is_back_at_once(same_pgweir, mode, name, reset):
+    weir = same_pgweir(pool_mode=mode, default_pool_size=2)
     client, other = weir.client(**GIVEN), weir.client()
     normal, mine = other.value(f"SHOW {name}"), client.value(f"SHOW {name}")
     assert mine != normal

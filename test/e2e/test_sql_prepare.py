@@ -194,9 +194,11 @@ def ask(wire, what):
     return said(tell(wire, what))
 
 
-@LIMITS
 @pytest.mark.parametrize("says", DIALOGUES)
-def test_as_directly(weir, direct, says):
+@LIMITS
+def test_as_directly(same_pgweir, direct, says, limit_of_statements):
+    weir = same_pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1,
+                       max_prepared_statements=limit_of_statements)
     others = [weir.client() for _ in range(2)]
     client = weir.client()
     for what in DIALOGUES[says]:

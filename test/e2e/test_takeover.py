@@ -887,7 +887,7 @@ def test_tls_clients_that_move_can_be_cancelled(secure_both):
     thread = threading.Thread(target=run)
     thread.start()
     wait_until(lambda: secure.cancel() or answers)
-    thread.join(15)
+    thread.join(LIMIT)
     assert answers == ["57014"]
 
 
@@ -1031,7 +1031,7 @@ def test_tls_clients_are_cancelled_where_they_are(secure_weir):
     thread.start()
     # One request may arrive before the statement.
     wait_until(lambda: secure.cancel() or answers)
-    thread.join(15)
+    thread.join(LIMIT)
     assert answers == ["57014"]
     secure.close()
     assert old.wait(15) == 0
@@ -1199,7 +1199,7 @@ def test_the_service_manager_is_told_the_new_pid(make_pgweir):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"{weir.dir}/notify")
         os.chmod(f"{weir.dir}/notify", 0o777)
-        manager.settimeout(15)
+        manager.settimeout(LIMIT)
         weir.start(env={"NOTIFY_SOCKET": f"{weir.dir}/notify"})
         assert f"MAINPID={weir.pid}" in manager.recv(4096).decode()
         old = weir.take_over(env={"NOTIFY_SOCKET": f"{weir.dir}/notify"})

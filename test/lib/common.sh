@@ -112,6 +112,7 @@ quietly()
 }
 
 # build_in FOLDER [configure's options...]: builds out of tree, and runs configure if necessary.
+# $targets: not all of it, but these.
 build_in()
 {
 	local folder=$1 wish
@@ -124,7 +125,8 @@ build_in()
 		(cd "$folder" && quietly "$top/configure" "$@") || return
 		echo "$wish" >"$folder/.configured-with"
 	fi
-	quietly make -C "$folder" -j"$(jobs_wanted)"
+	# shellcheck disable=SC2086
+	quietly make -C "$folder" -j"$(jobs_wanted)" ${targets:-}
 }
 
 # The folder of what a fuzz target begins with: its own, or one for the first word of its name.

@@ -14,7 +14,7 @@ import subprocess
 
 import pytest
 
-from e2e.test_packages import with_apt
+from lib import private_apt
 
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = pathlib.Path(os.environ.get("PGWEIR_OPERATORS") or HERE.parent.parent / "out" / "operators")
@@ -100,9 +100,10 @@ def need_package(name, suite):
         if not shutil.which("apt-get"):
             pytest.skip("there is no apt")
         place = OUT / "apt" / suite
-        apt = with_apt(place, f"{DEBIAN} {suite} main")
+        options = private_apt.options(place, f"{DEBIAN} {suite} main")
         for command in (("update",), ("download", name)):
-            done = apt("apt-get", "-q", *command, timeout=LIMIT, cwd=place)
+            done = subprocess.run(["apt-get", "-q", *options, *command], capture_output=True, text=True,
+                                  timeout=LIMIT, cwd=place, check=False)
             if done.returncode:
                 pytest.skip(f"{name} of {suite} cannot be had: {done.stderr[-300:]}")
         (file,) = place.glob(f"{name}_*.deb")

@@ -13,6 +13,7 @@ import struct
 import threading
 
 from .fake import KEY, PARAMETERS, answer, auth, complete, parameter, ready
+from .wait import LIMIT
 from .wire import CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, message
 
 HOLD = "HOLD"  # in a query: it is answered by release()
@@ -84,7 +85,7 @@ class CountingServer:
 
     def close(self):
         self._waker.send(b"x")
-        self._thread.join(10)
+        self._thread.join(LIMIT)
         for key in list(self._selector.get_map().values()):
             key.fileobj.close()
         self._waker.close()

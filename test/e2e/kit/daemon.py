@@ -177,7 +177,7 @@ class Pgweir:
             wait_until(lambda: self._is_up(since), what="the line 'process up'")
         return old
 
-    def run(self, *args, timeout=30, binary=None, as_root=False, env=None):
+    def run(self, *args, timeout=LIMIT, binary=None, as_root=False, env=None):
         """Runs the program to its end, for short runs: --version, an invalid file."""
         settings = {name: f"{value}{self.dir}/sanitizer" for name, value in SANITIZERS.items()}
         settings.update(env or {})
@@ -262,6 +262,9 @@ class Pgweir:
             problems.append(f"the daemon's exit status is {self.process.returncode}")
         self.process = None
         return problems
+
+    def is_well(self):
+        return self.process.poll() is None and not self.sanitizer_reports()
 
     def sanitizer_reports(self):
         reports = []

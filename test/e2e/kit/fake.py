@@ -21,7 +21,7 @@ import struct
 import threading
 
 from .wait import LIMIT, wait_until
-from .wire import (CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, Channel, Closed, cstr, message)
+from .wire import (CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, Channel, Closed, cstr, message, packed)
 
 PARAMETERS = {
     "server_version": "15.0",
@@ -62,14 +62,7 @@ def columns(*names):
 
 
 def row(*values):
-    body = struct.pack("!H", len(values))
-    for value in values:
-        if value is None:
-            body += struct.pack("!i", -1)
-        else:
-            raw = value if isinstance(value, bytes) else str(value).encode()
-            body += struct.pack("!I", len(raw)) + raw
-    return message("D", body)
+    return message("D", packed(values))
 
 
 def error(text, sqlstate="XX000", severity="ERROR", routine=None):
@@ -268,6 +261,6 @@ class FakeServer:
                 pass
             channel.close()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(LIMIT)
         if self.failures:
             raise self.failures[0]

@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 
-from .wait import wait_until
+from .wait import LIMIT, wait_until
 
 TYPE_A, TYPE_SOA, TYPE_PTR, TYPE_SRV = 1, 6, 12, 33
 PORT = 53  # resolv.conf supports no other
@@ -49,7 +49,7 @@ class NameServer:
 
     def close(self):
         self._stopping = True
-        self._thread.join(5)
+        self._thread.join(LIMIT)
         self._socket.close()
 
     def _run(self):

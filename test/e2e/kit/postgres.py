@@ -12,7 +12,7 @@ import subprocess
 import psycopg
 
 from .account import free_port
-from .wait import wait_exit, wait_until
+from .wait import LIMIT, wait_exit, wait_until
 
 # Roles, their passwords, and how the secret is stored. Roles without a password are trusted.
 ROLES = {
@@ -188,7 +188,7 @@ class Postgres:
         """A direct connection, not through the pooler."""
         kw.setdefault("autocommit", True)
         return psycopg.connect(host=self.host, port=self.port, dbname=dbname, user=user,
-                               connect_timeout=10, **kw)
+                               connect_timeout=int(LIMIT), **kw)
 
     def query(self, sql, *args, dbname="app"):
         """The rows of one statement, run directly as superuser."""

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 # Maximum time for any event in a test. It detects a hang; no test measures with it.
-LIMIT = float(os.environ.get("PGWEIR_TEST_LIMIT", "30"))
+LIMIT = float(os.environ.get("PGWEIR_TEST_LIMIT", "60"))
 
 
 def wait_until(predicate, limit=None, what=None):

@@ -92,18 +92,24 @@ def parse(sql, name="", types=()):
     return message("P", cstr(name) + cstr(sql) + struct.pack(f"!H{len(types)}I", len(types), *types))
 
 
-def bind(values=(), name="", portal="", result_format=0, is_binary=False, result_formats=None):
-    """result_formats: one for each column."""
-    results = (result_format,) if result_formats is None else result_formats
-    formats = struct.pack("!HH", 1, 1) if is_binary else struct.pack("!H", 0)
-    body = cstr(portal) + cstr(name) + formats + struct.pack("!H", len(values))
+def packed(values):
+    """The values of a Bind or of a row, as texts unless they are bytes."""
+    body = struct.pack("!H", len(values))
     for value in values:
         if value is None:
             body += struct.pack("!i", -1)
         else:
             raw = value if isinstance(value, bytes) else str(value).encode()
             body += struct.pack("!I", len(raw)) + raw
-    return message("B", body + struct.pack(f"!H{len(results)}H", len(results), *results))
+    return body
+
+
+def bind(values=(), name="", portal="", result_format=0, is_binary=False, result_formats=None):
+    """result_formats: one for each column."""
+    results = (result_format,) if result_formats is None else result_formats
+    formats = struct.pack("!HH", 1, 1) if is_binary else struct.pack("!H", 0)
+    return message("B", cstr(portal) + cstr(name) + formats + packed(values)
+                   + struct.pack(f"!H{len(results)}H", len(results), *results))
 
 
 def describe(what="P", name=""):
@@ -494,3 +500,21 @@ class Scram:
 
     def is_proven(self, server_final):
         return server_final == b"v=" + base64.b64encode(self.server_signature)
+
+
+# -- one statement, in three ways ---------------------------------------------------------------------
+
+
+def run_simple(client, text):
+    return client.query(text)
+
+
+def run_unnamed(client, text):
+    return client.ask(extended(text))
+
+
+def run_named(client, text):
+    client.ask(parse(text, "s"), sync())
+    result = client.ask(bind(name="s"), execute(), sync())
+    client.ask(close("S", "s"), sync())
+    return result
