@@ -90,7 +90,6 @@ static const struct {
 	{ "m a,b c", "ident:1: a line must read: map system-user database-user" },
 	{ "\nm a +b", "ident:2: +b: groups are not supported: list the names, or put them into a "
 	              "file and write @file" },
-	{ "m /( b", "ident:1: /(: Unmatched ( or \\(" },
 	{ "m /^a$ \\1", "ident:1: /^a$ has no (group) for \\1" },
 	{ "m /(a)\\1 b", "ident:1: /(a)\\1: back-references are not supported" },
 	{ "m /a\\ b", "ident:1: /a\\: Trailing backslash" },

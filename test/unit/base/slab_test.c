@@ -147,12 +147,14 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("base/slab");
-	TCase *cases = tcase_create("slab");
+	TCase *cases = tcase_create("slab"), *secrets = tcase_create("slab of secrets");
 
 	tcase_add_loop_test(cases, slab_gives_zeroed_and_aligned, 0, COUNT_OF(sizes));
-	tcase_add_test(cases, slab_of_secrets);
+	tcase_set_tags(secrets, "smaps");
+	tcase_add_test(secrets, slab_of_secrets);
 	tcase_add_test(cases, slab_objects_do_not_overlap);
 	tcase_add_test(cases, slab_uses_again_what_came_back_last);
 	suite_add_tcase(suite, cases);
+	suite_add_tcase(suite, secrets);
 	return unit_run(suite);
 }

@@ -264,7 +264,8 @@ START_TEST(params_change_all_compares_little)
 	struct params_table *table = params_table_new();
 	const struct params *params = params_none(table), *more;
 	struct buf text = { 0 };
-	size_t sorting = 10 * PARAMS_NAMES_MAX; /* 2^9 names and more */
+	/* 2^9 names and more. The sort of glibc needs half of it, that of musl nearly all. */
+	size_t sorting = 2 * 10 * PARAMS_NAMES_MAX;
 
 	add_names(&text, PARAMS_NAMES_MAX);
 	compare_count = 0;
@@ -286,7 +287,7 @@ START_TEST(params_change_all_compares_little)
 	compare_count = 0;
 	ck_assert(params_add_text(table, &more, buf_bytes(&text)));
 	ck_assert_str_eq(params_find(more, "n0001"), "1");
-	ck_assert_uint_lt(compare_count, 14 * 10000 + 10000 + 2 * PARAMS_NAMES_MAX);
+	ck_assert_uint_lt(compare_count, 2 * 14 * 10000 + 10000 + 2 * PARAMS_NAMES_MAX);
 	params_release(table, &more);
 	params_release(table, &params);
 	params_table_free(&table);
