@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <stringprep.h>
-#include <sys/random.h>
+#include <unistd.h>
 
 #include <openssl/evp.h>
 

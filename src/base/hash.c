@@ -7,8 +7,8 @@
 
 #include <endian.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 void hash_key_draw(struct hash_key *key)
 {
