@@ -273,7 +273,7 @@ static void on_drain_tick(struct timer *timer)
 	struct drain_progress sum;
 	char text[256];
 
-	timer_set(timer, loop_timer_queue(loop, TICK_PERIOD, on_drain_tick), loop_now(loop));
+	timer_begin(timer, loop, TICK_PERIOD, on_drain_tick);
 	if (stream_unsent(&session->client->stream))
 		return;
 	lanes_drain(session->console->with.lanes, &sum);

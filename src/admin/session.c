@@ -153,7 +153,7 @@ void session_later(struct console_session *session)
 {
 	struct loop *loop = session->console->with.loop;
 
-	timer_set(&session->turn, loop_timer_queue(loop, 1, on_turn), loop_now(loop));
+	timer_begin(&session->turn, loop, 1, on_turn);
 }
 
 /* Adds rows until a piece is full. true: there may be more rows. */

@@ -11,6 +11,7 @@
 
 #include "pgweir/auth/derived.h"
 #include "pgweir/auth/digest.h"
+#include "pgweir/base/lock.h"
 #include "pgweir/base/refs.h"
 #include "pgweir/base/table.h"
 #include "pgweir/base/text.h"
@@ -68,7 +69,7 @@ static struct derived *derived_new(const unsigned char id[SHA256_SIZE], const ch
 	memcpy(derived->salt, salt.at, salt.count);
 	derived->salt_count = salt.count;
 	derived->iterations = iterations;
-	pthread_mutex_init(&derived->lock, NULL);
+	lock_init(&derived->lock);
 	return derived;
 }
 
@@ -103,13 +104,12 @@ static void work_run(struct job *job)
 	struct derived *derived = work->derived;
 	bool ok;
 
-	pthread_mutex_lock(&derived->lock);
+	LOCKED(&derived->lock);
 	if (atomic_load(&derived->outcome) == OUTCOME_NONE) {
 		ok = scram_derive(work->password, bytes_of(derived->salt, derived->salt_count),
 		                  derived->iterations, &derived->keys);
 		atomic_store(&derived->outcome, ok ? OUTCOME_KEYS : OUTCOME_FAILED);
 	}
-	pthread_mutex_unlock(&derived->lock);
 }
 
 static void work_done(struct job *job)
@@ -186,7 +186,7 @@ struct verifiers *verifiers_new(size_t limit, struct err *err)
 		return NULL;
 	}
 	verifiers->limit = limit;
-	pthread_mutex_init(&verifiers->lock, NULL);
+	lock_init(&verifiers->lock);
 	return verifiers;
 }
 
@@ -213,12 +213,8 @@ void verifiers_free(struct verifiers **verifiers)
 
 size_t verifiers_count(struct verifiers *verifiers)
 {
-	size_t count;
-
-	pthread_mutex_lock(&verifiers->lock);
-	count = HASH_COUNT(verifiers->kept);
-	pthread_mutex_unlock(&verifiers->lock);
-	return count;
+	LOCKED(&verifiers->lock);
+	return HASH_COUNT(verifiers->kept);
 }
 
 /* ---- keyed hashes ---- */
@@ -288,9 +284,8 @@ static void keep_derived(struct verifiers *verifiers, struct derived *derived)
 
 void verifiers_keep(struct verifiers *verifiers, struct derived *derived)
 {
-	pthread_mutex_lock(&verifiers->lock);
+	LOCKED(&verifiers->lock);
 	keep_derived(verifiers, derived);
-	pthread_mutex_unlock(&verifiers->lock);
 }
 
 /* Finds a cached derivation and marks it as the last used. The lock must be held. */
@@ -320,16 +315,13 @@ struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, con
 	if (!make_id(verifiers, password, salt, iterations, id))
 		return NULL;
 	/* One lock for both: clients of two loops that need it at the same time share it too. */
-	pthread_mutex_lock(&verifiers->lock);
+	LOCKED(&verifiers->lock);
 	derived = find_derived(verifiers, id);
-	if (derived) {
-		derived_hold(derived);
-	} else {
-		derived = derived_new(id, user, salt, iterations);
-		if (derived && keep == DERIVED_SHARED)
-			keep_derived(verifiers, derived);
-	}
-	pthread_mutex_unlock(&verifiers->lock);
+	if (derived)
+		return derived_hold(derived);
+	derived = derived_new(id, user, salt, iterations);
+	if (derived && keep == DERIVED_SHARED)
+		keep_derived(verifiers, derived);
 	return derived;
 }
 
@@ -364,12 +356,11 @@ void verifiers_trim(struct verifiers *verifiers, const struct users *users)
 {
 	struct derived *derived, *next;
 
-	pthread_mutex_lock(&verifiers->lock);
+	LOCKED(&verifiers->lock);
 	HASH_ITER (hh, verifiers->kept, derived, next) {
 		if (derived->user && !belongs(verifiers, derived, users_find(users, derived->user)))
 			forget_derived(verifiers, derived);
 	}
-	pthread_mutex_unlock(&verifiers->lock);
 }
 
 /* ---- mock secrets ---- */

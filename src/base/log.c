@@ -223,10 +223,9 @@ static void wait_idle(struct log *log)
 
 void log_flush(struct log *log)
 {
-	pthread_mutex_lock(&log->lock);
+	LOCKED(&log->lock);
 	wait_idle(log);
 	write_pending(log);
-	pthread_mutex_unlock(&log->lock);
 }
 
 void log_free(struct log **logp)
@@ -288,7 +287,7 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 			return err_set(err, ERR_CONFIG, "cannot open logfile %s: %s", options->file,
 			               strerror(errno));
 	}
-	pthread_mutex_lock(&log->lock);
+	LOCKED(&log->lock);
 	wait_idle(log);
 	write_pending(log);
 	if (log->fd >= 0)
@@ -301,7 +300,6 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 	__atomic_store_n(&log->gate.level, level_of(options), __ATOMIC_RELAXED);
 	switch_syslog(log, options);
 	log_direct_look(&log->direct, outlets_of(log));
-	pthread_mutex_unlock(&log->lock);
 	return true;
 }
 
@@ -476,44 +474,32 @@ static void keep_entry(struct log *log, enum log_level level, const struct log_e
 
 void log_expect(struct log *log, const char *kind)
 {
-	pthread_mutex_lock(&log->lock);
+	LOCKED(&log->lock);
 	log_kept_expect(&log->kept, kind);
-	pthread_mutex_unlock(&log->lock);
 }
 
 bool log_kept_kind(struct log *log, size_t number, const char **kind, uint64_t *count)
 {
+	LOCKED(&log->lock);
 	const struct log_kept_ring *ring = &log->kept;
-	bool is_there;
 
-	pthread_mutex_lock(&log->lock);
-	is_there = number < ring->kind_count;
-	if (is_there) {
-		*kind = ring->kinds[number].name;
-		*count = ring->kinds[number].count;
-	}
-	pthread_mutex_unlock(&log->lock);
-	return is_there;
+	if (number >= ring->kind_count)
+		return false;
+	*kind = ring->kinds[number].name;
+	*count = ring->kinds[number].count;
+	return true;
 }
 
 bool log_kept_next(struct log *log, uint64_t *number, struct log_kept *kept)
 {
-	bool is_found;
-
-	pthread_mutex_lock(&log->lock);
-	is_found = log_kept_get(&log->kept, number, kept);
-	pthread_mutex_unlock(&log->lock);
-	return is_found;
+	LOCKED(&log->lock);
+	return log_kept_get(&log->kept, number, kept);
 }
 
 uint64_t log_lost(struct log *log)
 {
-	uint64_t count;
-
-	pthread_mutex_lock(&log->lock);
-	count = log->all_lost_count;
-	pthread_mutex_unlock(&log->lock);
-	return count;
+	LOCKED(&log->lock);
+	return log->all_lost_count;
 }
 
 /* false: the line is suppressed or lost. */
@@ -579,14 +565,11 @@ static void write_directly(struct log *log, size_t begin)
 void log_end(const struct logger *logger, enum log_level level, struct log_entry *entry)
 {
 	struct log *log = logger->log;
-	bool was_over, is_taken, is_behind;
-	size_t begin;
+	LOCKED(&log->lock);
+	size_t begin = log->pending.count;
+	bool is_behind = log->behind_count > 0, was_over = log->limit.is_over;
+	bool is_taken = take_entry(log, level, entry);
 
-	pthread_mutex_lock(&log->lock);
-	begin = log->pending.count;
-	is_behind = log->behind_count > 0;
-	was_over = log->limit.is_over;
-	is_taken = take_entry(log, level, entry);
 	if (is_taken && entry->who.facts && entry->who.facts->kept)
 		keep_entry(log, level, entry);
 	if (is_taken && log->has_writer && !is_behind)
@@ -598,7 +581,6 @@ void log_end(const struct logger *logger, enum log_level level, struct log_entry
 		log->is_asleep = false;
 		pthread_cond_signal(&log->wake);
 	}
-	pthread_mutex_unlock(&log->lock);
 }
 
 void log_event(const struct logger *logger, enum log_level level, const struct log_facts *facts,

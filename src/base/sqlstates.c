@@ -98,13 +98,28 @@ static struct sqlstate_count *insert(struct sqlstates *sqlstates, size_t at,
 	return count;
 }
 
-/* The count of this key. If there is no room for one more: that of all such codes. */
+/* Whether its class is one of PostgreSQL's. */
+static bool has_known_class(const struct sqlstate_key *key)
+{
+	static const char classes[] = "000102030809202122232425262728343839404244535455575872"
+				      "0A0B0F0L0P0Z2B2D2F3B3D3FF0HVP0XX";
+	const char *at = classes;
+
+	while (*at && memcmp(at, key->sqlstate, 2) != 0)
+		at += 2;
+	return *at;
+}
+
+/* The count of this key. If there is no room for one more: that of its class, or of all others. */
 static struct sqlstate_count *count_of(struct sqlstates *sqlstates, struct sqlstate_key *key)
 {
 	size_t at = find_place(sqlstates, key);
 
-	if (!has_key(sqlstates, at, key) && sqlstates->count >= SQLSTATES_MAX) {
-		text_copy(key->sqlstate, sizeof(key->sqlstate), SQLSTATES_OTHER);
+	if (!key->is_ours && !has_key(sqlstates, at, key) && sqlstates->count >= SQLSTATES_MAX) {
+		if (has_known_class(key))
+			memcpy(key->sqlstate + 2, "000", 3);
+		else
+			text_copy(key->sqlstate, sizeof(key->sqlstate), SQLSTATES_OTHER);
 		at = find_place(sqlstates, key);
 	}
 	return has_key(sqlstates, at, key) ? &sqlstates->counts[at] : insert(sqlstates, at, key);

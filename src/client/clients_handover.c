@@ -297,8 +297,7 @@ unsigned int clients_let_go(struct clients *clients)
 	struct client *client, *next;
 	unsigned int count = 0;
 
-	for (client = TAILQ_FIRST(&clients->list); client; client = next) {
-		next = TAILQ_NEXT(client, node);
+	TAILQ_FOREACH_SAFE (client, &clients->list, node, next) {
 		if (!client->is_written)
 			continue;
 		/* The process that lends it a server counts the time it has waited. */

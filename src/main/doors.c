@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 
 #include "daemon_priv.h"
@@ -375,8 +376,7 @@ void doors_commit(struct doors_change *change)
 		plan->door->listener = plan->opened;
 		close_listener(daemon, &former);
 	}
-	for (door = TAILQ_FIRST(&daemon->doors); door; door = next) {
-		next = TAILQ_NEXT(door, node);
+	TAILQ_FOREACH_SAFE (door, &daemon->doors, node, next) {
 		if (!door->gate || is_planned(change, door))
 			continue;
 		shut(door);

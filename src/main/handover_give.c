@@ -407,7 +407,7 @@ static void look(struct timer *timer)
 		serve_on(handover);
 		return;
 	}
-	timer_set(timer, loop_timer_queue(daemon->loop, LOOK_PERIOD, look), loop_now(daemon->loop));
+	timer_begin(timer, daemon->loop, LOOK_PERIOD, look);
 	if (may_try && (is_last || have_leavers(daemon)))
 		answer = make_round(handover);
 	if (answer != ANSWER_ACCEPTED)
@@ -441,9 +441,8 @@ static void move(struct handover *handover)
 	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",
 	         handover->moved, (long long)((handover->moved_at - since) / USEC_PER_MS),
 	         served_count(daemon));
-	timer_set(&handover->deadline,
-	          loop_timer_queue(daemon->loop, daemon->config->takeover_timeout, on_deadline),
-	          loop_now(daemon->loop));
+	timer_begin(&handover->deadline, daemon->loop, daemon->config->takeover_timeout,
+	            on_deadline);
 	look(&handover->look);
 }
 

@@ -283,8 +283,7 @@ static void announce_stop(struct daemon *daemon, usec_t limit)
 	long long seconds = (limit + USEC_PER_SEC - 1) / USEC_PER_SEC;
 
 	daemon->shutdown = SHUTDOWN_ANNOUNCED;
-	timer_set(&daemon->announced, loop_timer_queue(daemon->loop, limit, on_announced),
-	          loop_now(daemon->loop));
+	timer_begin(&daemon->announced, daemon->loop, limit, on_announced);
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=stopping, accepting clients for %lld s",
 	            seconds);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",

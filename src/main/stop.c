@@ -71,8 +71,7 @@ static void look(struct timer *timer)
 	if (is_done)
 		finish_suspend(daemon);
 	else
-		timer_set(timer, loop_timer_queue(daemon->loop, LOOK_PERIOD, look),
-		          loop_now(daemon->loop));
+		timer_begin(timer, daemon->loop, LOOK_PERIOD, look);
 	lanes_release(&daemon->lanes);
 }
 
@@ -129,8 +128,7 @@ static void on_report(struct timer *timer)
 	struct daemon *daemon = container_of(timer, struct daemon, drain.report);
 
 	report(daemon);
-	timer_set(timer, loop_timer_queue(daemon->loop, REPORT_PERIOD, on_report),
-	          loop_now(daemon->loop));
+	timer_begin(timer, daemon->loop, REPORT_PERIOD, on_report);
 }
 
 static void on_deadline(struct timer *timer)

@@ -486,8 +486,7 @@ static void look_for_end(struct timer *timer)
 		takeover_free(&daemon->takeover);
 		return;
 	}
-	timer_set(timer, loop_timer_queue(daemon->loop, LOOK_PERIOD, look_for_end),
-	          loop_now(daemon->loop));
+	timer_begin(timer, daemon->loop, LOOK_PERIOD, look_for_end);
 }
 
 /* No more rounds. Cancel keys and a STOP can still be sent. */

@@ -143,7 +143,7 @@ struct tls *tls_new(struct slab *slab, struct tls_context *context, const char *
 	if (context)
 		tls->context = tls_context_ref(context);
 	tls->records.accepts = context && context->role == TLS_ACCEPTS;
-	if (!tls->records.accepts && name && !(tls->name = strdup(name)))
+	if (!tls->records.accepts && name && *name && !(tls->name = strdup(name)))
 		tls_free(slab, &tls);
 	return tls;
 }
@@ -221,7 +221,7 @@ static bool is_right_host(const struct tls *tls, const X509 *certificate)
 {
 	X509 *given = (X509 *)certificate;
 
-	if (!tls->name || !*tls->name)
+	if (!tls->name)
 		return false;
 	if (is_address(tls->name) && X509_check_ip_asc(given, tls->name, 0) == 1)
 		return true;

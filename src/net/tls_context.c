@@ -571,6 +571,5 @@ bool tls_context_certificate(const struct tls_context *context, size_t number,
 	if (number)
 		of = context->named[number - 1];
 	certificate->file = of->cert_file;
-	certificate->is_for_name = number != 0;
 	return tls_seconds_left(SSL_CTX_get0_certificate(of->library), &certificate->seconds_left);
 }

@@ -195,11 +195,13 @@ static bool seal_record(struct tls_records *records, struct tls_keyed *keyed, en
 	size_t size = TLS_HEADER_SIZE + in.count + 1 + TLS_TAG_SIZE;
 	size_t apart = in.count < APART_LEAST ? 0 : in.count;
 	unsigned char *at = (unsigned char *)buf_reserve(out, size);
-	unsigned char *body = at + TLS_HEADER_SIZE, *tag = body + in.count + 1;
+	unsigned char *body, *tag;
 	int done;
 
 	if (!at)
 		return false;
+	body = at + TLS_HEADER_SIZE;
+	tag = body + in.count + 1;
 	memcpy(at, "\x17\x03\x03", 3);
 	store_be16(at + 3, (uint16_t)(size - TLS_HEADER_SIZE));
 	memcpy(body + apart, in.at + apart, in.count - apart);

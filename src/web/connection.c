@@ -62,7 +62,7 @@ static void set_limit(struct connection *connection, usec_t limit)
 {
 	struct loop *loop = connection->all->loop;
 
-	timer_set(&connection->timer, loop_timer_queue(loop, limit, on_limit), loop_now(loop));
+	timer_begin(&connection->timer, loop, limit, on_limit);
 }
 
 static void free_connection(struct connection *connection)

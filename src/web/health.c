@@ -117,8 +117,7 @@ static void wait_for_answer(struct web *web, struct connection *connection, bool
 	waiter->connection = connection;
 	waiter->is_about_work = is_about_work;
 	connection_keep(connection, &waiter->maker);
-	timer_set(&waiter->timer, loop_timer_queue(web->loop, HEALTH_LIMIT, on_health_limit),
-	          loop_now(web->loop));
+	timer_begin(&waiter->timer, web->loop, HEALTH_LIMIT, on_health_limit);
 	TAILQ_INSERT_TAIL(&web->health.waiters, waiter, node);
 	ask_ready(web);
 }

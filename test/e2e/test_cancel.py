@@ -144,6 +144,26 @@ BEGINNINGS = {
 }
 
 
+def test_a_cancel_of_a_beginning_that_has_not_arrived_in_full_tears_no_transaction(pgweir, postgres):
+    postgres.query("DROP TABLE IF EXISTS torn")
+    postgres.query("CREATE TABLE torn (a int); GRANT ALL ON torn TO PUBLIC")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    holder, waiter = weir.client(), weir.client()
+    holder.query("BEGIN")
+    holder.query("SELECT 1")
+    text = query(f"BEGIN; {INSERT} /* {'x' * 200000} */")
+    waiter.send(text[:-1])
+    weir.wait_pool(cl_waiting=1)
+    send_cancel(weir.address, waiter.key)
+    canceled = waiter.read_result()
+    assert (canceled.error["C"], canceled.status) == ("57014", "E")
+    holder.query("COMMIT")
+    waiter.send(text[-1:] + simple(INSERT, "COMMIT"))
+    assert waiter.read_result().error["C"] == "25P02"
+    assert waiter.read_result().tags == ["ROLLBACK"]
+    assert postgres.value("SELECT count(*) FROM torn") == 0
+
+
 @pytest.mark.parametrize("late_begin", [0, 1])
 @pytest.mark.parametrize("how", BEGINNINGS)
 def test_a_cancel_in_the_queue_tears_no_transaction(pgweir, postgres, how, late_begin):

@@ -135,7 +135,9 @@ def test_pg_recvlogical(pgweir, postgres, account, folder, table):
 
 
 def segment(postgres):
-    return postgres.value("SELECT pg_walfile_name(pg_current_wal_lsn())")
+    """Of what is written now: the position between two segments would be in the one before."""
+    postgres.query("SELECT pg_logical_emit_message(false, 'test', '')")
+    return postgres.value("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
 
 
 @pytest.mark.parametrize("entry", ("replication", "*"))

@@ -304,6 +304,32 @@ def test_nor_is_its_first_statement_if_it_may_have_run(scene, words, sqlstate):
     assert one.client.read_refusal().sqlstate == sqlstate
 
 
+def test_one_that_has_failed_here_does_not_begin_again(scene):
+    """It would be one that has not failed, and what is behind the refused BEGIN would be committed."""
+    one = scene(max_waiting=1)
+    one.begin()
+    waiter, refused = (one.weir.wire().startup().finish_login("alice") for _ in range(2))
+    waiter.send(query("SELECT 1"))
+    one.weir.wait_pool(cl_waiting=1)
+    refused.send(query("BEGIN"))
+    assert refused.read_result().status == "E"
+    one.client.send(query("COMMIT"))
+    one.server.expect("Q")
+    one.server.send(fake.complete("COMMIT"), fake.ready())
+    one.server.expect("Q")
+    one.server.send(fake.answer("1"))
+    waiter.read_result()
+    refused.send(query("INSERT 2"))
+    for kind in "PBECQ":
+        failing = one.server.expect(kind)
+    assert failing.body.startswith(b"ROLLBACK TO SAVEPOINT")
+    assert one.server.expect("Q").body == b"INSERT 2\0"
+    one.server.send(IDLE_OVER)
+    one.server.close()
+    assert refused.read_refusal().sqlstate == "57P05"
+    assert RESENT not in one.weir.log
+
+
 @pytest.mark.parametrize("words", ((), (SHUT_DOWN,), (CRASHED,)), ids=("lost", "57P01", "57P02"))
 @pytest.mark.parametrize("sql", ("BEGIN", "start transaction isolation level repeatable read"))
 def test_a_transaction_that_has_only_begun_begins_again(scene, words, sql):

@@ -91,19 +91,28 @@ def test_a_canceled_wait(pgweir):
 
 
 def test_codes_that_clients_make_up(pgweir):
-    """They have room for 500, and a code that is counted keeps its place."""
-    weir = pgweir(pool_mode="transaction")
+    """They have room for 500. A code that is counted keeps its place, and classes of PostgreSQL and
+    our own errors have theirs."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, query_wait_timeout=0)
     client = weir.client()
     client.query("SELECT 1 / 0")
     for number in range(505):
         raised = client.query(f"DO $$ BEGIN RAISE USING ERRCODE = 'Q{number:04}'; END $$")
         assert raised.error["C"] == f"Q{number:04}"
     client.query("SELECT 1 / 0")
+    assert client.query("SELECT pg_cancel_backend(pg_backend_pid())").error["C"] == "57014"
+    client.query("BEGIN")
+    waiter = weir.client()
+    waiter.send(query("SELECT 1"))
+    wait_until(lambda: weir.admin("SHOW WAITING"))
+    send_cancel(weir.address, waiter.key)
+    assert waiter.read_result().error["C"] == "57014"
     counted = said(weir)
     assert counted[("other", "server", "ERROR")] == 6
+    assert counted[("57000", "server", "ERROR")] == counted[("57014", "pgweir", "ERROR")] == 1
     assert counted[("Q0000", "server", "ERROR")] == 1
     assert counted[("22012", "server", "ERROR")] == 2
-    assert len(counted) == 501
+    assert len(counted) == 503
 
 
 def test_a_long_error_in_pieces(scripted):

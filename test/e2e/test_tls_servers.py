@@ -22,7 +22,8 @@ def through(pgweir, postgres, host="127.0.0.1", **settings):
 
 
 def ask(daemon, sql="SELECT 1"):
-    return daemon.client().query(sql).rows[0][0]
+    with daemon.client() as client:
+        return client.value(sql)
 
 
 @pytest.mark.parametrize("mode, expected", (

@@ -3,8 +3,9 @@
  * Counts of the errors that clients were sent, by SQLSTATE.
  *
  * Any client can raise an error with an SQLSTATE of its own making. So there is room for
- * SQLSTATES_MAX counts, far more than PostgreSQL's own errors need; what comes after those is
- * counted together.
+ * SQLSTATES_MAX counts, far more than PostgreSQL's own errors need. Of what comes after those, our
+ * own errors still have their counts, as they are few; PostgreSQL's classes have one each (57000),
+ * and all else is counted together.
  */
 #ifndef PGWEIR_BASE_SQLSTATES_H
 #define PGWEIR_BASE_SQLSTATES_H

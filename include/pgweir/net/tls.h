@@ -84,7 +84,6 @@ bool tls_time_left(const char *path, int64_t *seconds);
 /* A certificate of ours, and the seconds until it expires. */
 struct tls_certificate {
 	const char *file; /* borrowed from the context */
-	bool is_for_name; /* the file is one of name_files */
 	int64_t seconds_left;
 };
 

@@ -35,9 +35,8 @@ enum shed_phase {
 
 struct shed {
 	enum shed_phase phase;
-	usec_t began_at; /* a wait before that does not count */
-	usec_t
-	    turned_at; /* since when the other one of the first two seems right; 0: it does not */
+	usec_t began_at;  /* a wait before that does not count */
+	usec_t turned_at; /* since when SHED_RESTS or SHED_REFUSES would be right instead, or 0 */
 	usec_t refused_at;
 	usec_t window_at; /* windows of an interval, in which is counted who is served */
 	unsigned int served, served_before;

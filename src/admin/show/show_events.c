@@ -230,8 +230,8 @@ SHOW(closes, "CLOSES", next_closes, closes_columns,
 
 #define SQLSTATE_ROW(COLUMN)                                                                      \
 	COLUMN(TEXT, sqlstate, cursor->sqlstate.sqlstate,                                         \
-	       "SQLSTATE of the errors; other: those for which there was no room, after 500 "     \
-	       "different ones.")                                                                 \
+	       "SQLSTATE of the errors. After 500 different ones, others that PostgreSQL sends "  \
+	       "are counted for their class, such as 57000, or as other if it has none such.")    \
 	COLUMN(TEXT, side, key.is_ours ? "pgweir" : "server",                                     \
 	       "server: PostgreSQL sent the errors; pgweir: they are our own.")                   \
 	COLUMN(TEXT, severity, sqlstates_severity_name((enum sqlstate_severity)key.severity),     \

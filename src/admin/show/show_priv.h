@@ -173,9 +173,10 @@ struct history {
 	struct stats_past own, all; /* of the console, and of everything */
 };
 
-/* Begins a tick: what was newer is the older one now. history_note(): for each that has counters.
- */
+/* Begins a tick: what was newer is the older one now. */
 void history_turn(struct history *history, usec_t now);
+
+/* The same for each that has counters, which are these now. */
 void history_note(struct stats_past *past, const struct stats *counted);
 
 /*

@@ -96,10 +96,6 @@ static size_t size_of(const struct auth_answer *answer)
 	       (answer->secret ? strlen(answer->secret) : 0);
 }
 
-static void lock_cache(struct auth_cache *cache) { pthread_mutex_lock(&cache->lock); }
-
-static void unlock_cache(struct auth_cache *cache) { pthread_mutex_unlock(&cache->lock); }
-
 static void forget_answer(struct auth_cache *cache, struct auth_answer *answer)
 {
 	assert_locked(&cache->lock);
@@ -131,15 +127,12 @@ static void set_timer(struct auth_cache_access *access, usec_t since)
 /* When the oldest answer's time is over; 0: there is none. Drops those whose time is over. */
 static usec_t drop_due(struct auth_cache *cache, usec_t now)
 {
+	LOCKED(&cache->lock);
 	struct auth_answer *oldest;
-	usec_t until;
 
-	lock_cache(cache);
 	while ((oldest = TAILQ_FIRST(&cache->list)) && oldest->until <= now)
 		forget_answer(cache, oldest);
-	until = oldest ? oldest->until : 0;
-	unlock_cache(cache);
-	return until;
+	return oldest ? oldest->until : 0;
 }
 
 static void on_due(struct timer *timer)
@@ -171,13 +164,12 @@ void auth_cache_keep(struct auth_cache_access *access, struct auth_answer *answe
 	usec_t now = loop_now(access->loop);
 	struct auth_answer *same;
 
-	lock_cache(cache);
+	LOCKED(&cache->lock);
 	same = find_answer(cache, answer->key, answer->key_count);
 	if (same)
 		forget_answer(cache, same);
 	if (limit > 0)
 		add_answer(cache, answer, now + limit);
-	unlock_cache(cache);
 	if (limit <= 0 || (timer_is_set(&access->timer) && access->limit == limit))
 		return;
 	access->limit = limit;
@@ -187,35 +179,26 @@ void auth_cache_keep(struct auth_cache_access *access, struct auth_answer *answe
 struct auth_answer *auth_cache_find(struct auth_cache_access *access,
                                     const struct auth_lookup_key *key)
 {
-	usec_t now = loop_now(access->loop);
-	struct auth_answer *answer;
+	LOCKED(&access->cache->lock);
+	struct auth_answer *answer = find_answer(access->cache, key->text.at, key->text.count);
 
-	lock_cache(access->cache);
-	answer = find_answer(access->cache, key->text.at, key->text.count);
-	if (answer && answer->until <= now)
-		answer = NULL;
-	if (answer)
-		auth_answer_hold(answer);
-	unlock_cache(access->cache);
-	return answer;
+	return answer && answer->until > loop_now(access->loop) ? auth_answer_hold(answer) : NULL;
 }
 
 void auth_cache_forget(struct auth_cache_access *access, struct auth_answer *answer)
 {
-	lock_cache(access->cache);
+	LOCKED(&access->cache->lock);
 	if (answer->is_kept)
 		forget_answer(access->cache, answer);
-	unlock_cache(access->cache);
 }
 
 static void forget_all(struct auth_cache *cache)
 {
+	LOCKED(&cache->lock);
 	struct auth_answer *answer;
 
-	lock_cache(cache);
 	while ((answer = TAILQ_FIRST(&cache->list)))
 		forget_answer(cache, answer);
-	unlock_cache(cache);
 }
 
 void auth_cache_forget_all(struct auth_cache_access *access) { forget_all(access->cache); }
@@ -455,7 +438,7 @@ struct likeness *likeness_new(struct err *err)
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	pthread_mutex_init(&likeness->lock, NULL);
+	lock_init(&likeness->lock);
 	return likeness;
 }
 
@@ -480,7 +463,7 @@ void likeness_learn(struct likeness *likeness, const char *text)
 
 	if (secret.kind == SECRET_NONE)
 		return;
-	pthread_mutex_lock(&likeness->lock);
+	LOCKED(&likeness->lock);
 	if (!likeness->is_learnt)
 		users = make_likeness(&secret);
 	if (users) {
@@ -488,22 +471,16 @@ void likeness_learn(struct likeness *likeness, const char *text)
 		likeness->users = users;
 		likeness->is_learnt = true;
 	}
-	pthread_mutex_unlock(&likeness->lock);
 }
 
 void likeness_forget(struct likeness *likeness)
 {
-	pthread_mutex_lock(&likeness->lock);
+	LOCKED(&likeness->lock);
 	likeness->is_learnt = false;
-	pthread_mutex_unlock(&likeness->lock);
 }
 
 struct users *likeness_users(struct likeness *likeness)
 {
-	struct users *users;
-
-	pthread_mutex_lock(&likeness->lock);
-	users = users_hold(likeness->users);
-	pthread_mutex_unlock(&likeness->lock);
-	return users;
+	LOCKED(&likeness->lock);
+	return users_hold(likeness->users);
 }

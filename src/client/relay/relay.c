@@ -336,14 +336,16 @@ static bool first_text(const struct client *client, const struct frame *frame, s
  * Whether a message that no server has got can fail alone. What is behind one that begins a
  * transaction is meant for that, and may be under way: it must not be committed alone. So with a
  * BEGIN in front the transaction has begun, and failed, as it has in PostgreSQL when a later
- * statement of such a text fails. Of other texts that may begin one nobody knows whether they have.
+ * statement of such a text fails. Of other texts that may begin one nobody knows whether they have;
+ * of one that has not been received in full, it has not.
  */
 static bool can_fail(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct bytes text;
 
-	return client->late || in.count < frame->length || !first_text(client, frame, in, &text) ||
-	       sql_is_no_block(text) || late_begin_in_vain(client, text);
+	return client->late || !first_text(client, frame, in, &text) ||
+	       late_begin_in_vain(client, text) || in.count < frame->length ||
+	       sql_is_no_block(text);
 }
 
 bool relay_fail(struct client *client, const struct frame *frame, struct bytes in,

@@ -108,8 +108,9 @@ void resend_begin(struct client *client, struct resend *resend)
 		replay_end_resend(&server->lease.replay);
 	if (server && !resend->is_more && !resend->has_begun && !is_between_transactions(server))
 		return;
-	resend->is_first =
-	    pool && pool->site.hosts->count > 1 && client->resent < RESENT_MAX && is_pooled(client);
+	/* A transaction that has failed here would not have failed at the next server. */
+	resend->is_first = pool && pool->site.hosts->count > 1 && client->resent < RESENT_MAX &&
+	                   is_pooled(client) && !(client->late && client->late->has_failed);
 }
 
 void resend_begin_behind(struct client *client, struct resend *resend)

@@ -42,7 +42,7 @@ static void on_step_due(struct timer *timer)
 
 	/* During a SUSPEND nobody answers. */
 	if (client->clients->with.pools->suspend != SUSPEND_NONE)
-		timer_set(timer, loop_timer_queue(loop, USEC_PER_SEC, on_step_due), loop_now(loop));
+		timer_begin(timer, loop, USEC_PER_SEC, on_step_due);
 	else
 		client_refuse_for(client, CLOSE_LISTENING_TIMEOUT);
 }
@@ -56,7 +56,7 @@ static void ask(struct client *client, enum listening_step step)
 
 	listening->step = step;
 	listening->has_new = false;
-	timer_set(&listening->timer, loop_timer_queue(loop, limit, on_step_due), loop_now(loop));
+	timer_begin(&listening->timer, loop, limit, on_step_due);
 	listening_ask(&listening->listener);
 }
 

@@ -82,6 +82,12 @@ static const struct {
 	{ "no closing quote", { "\"a\" \"b\n", 7 }, NULL, "f:1: a closing quote is missing" },
 	{ "no closing quote at the end", { "\"a", 2 }, NULL, "f:1: a closing quote is missing" },
 	{ "a zero byte", { "\"a\" \"b\0\"", 8 }, NULL, "f:1: a zero byte" },
+	{ "a zero byte behind", { "\"a\" \"b\"\0\n\"c\" \"d\"", 16 }, "<a><b><c><d>", NULL },
+	{ "a quote over two lines",
+	  { "\"a\" \"b\"\n\"c\" \"d\n\"\n", 17 },
+	  NULL,
+	  "f:2: a closing quote is missing" },
+	{ "quotes up to the end", { "\"a\" \"b\"\"", 8 }, NULL, "f:1: a closing quote is missing" },
 	{ "an empty name", { "\"\" \"b\"", 6 }, NULL, "f:1: the name is empty" },
 };
 

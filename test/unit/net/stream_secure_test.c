@@ -689,6 +689,56 @@ static void go_on(struct end *end, struct loop *loop, struct stream_pool *pool,
 	buf_free(&unsent);
 }
 
+/* Another connection has its slot now, and has just used it. */
+static void give_slot(struct tls *from, struct tls *to)
+{
+	to->slot = from->slot;
+	from->slot = NULL;
+	to->slot->tls = to;
+	to->slot->used_at = INT64_MAX;
+}
+
+/* A connection that has just used its slot keeps it as long as there can be another one. */
+START_TEST(secure_slots_are_for_the_busy)
+{
+	struct tls *others = calloc(TLS_SLOTS, sizeof(*others)), *tls, *far;
+	unsigned int count = 0, gone = 0;
+	struct tls_slots *slots;
+	struct stage stage;
+
+	make(&stage, 65536, "tlsv1.3");
+	begin(&stage);
+	run_until(&stage, both_secured);
+	tls = stage.here.stream.tls;
+	far = stage.there.stream.tls;
+	slots = stage.pool.tls_slots;
+	for (unsigned int i = 0; i < TLS_SLOTS; i++)
+		others[i].records.cipher = TLS_AES_128_GCM;
+	if (far->slot)
+		give_slot(far, &others[count++]);
+	while (count < TLS_SLOTS) {
+		ck_assert(stream_send(&stage.here.stream, bytes_text("x")));
+		ck_assert_uint_eq(slots->slot_count, count + 1);
+		give_slot(tls, &others[count++]);
+	}
+	others[7].slot->used_at = loop_now(stage.loop) - TLS_SLOT_BUSY - 1;
+	ck_assert(stream_send(&stage.here.stream, bytes_text("x")));
+	ck_assert_ptr_null(others[7].slot);
+	give_slot(tls, &others[7]);
+	ck_assert(stream_send(&stage.here.stream, bytes_text("x")));
+	ck_assert_uint_eq(slots->slot_count, TLS_SLOTS);
+	ck_assert_ptr_nonnull(tls->slot);
+	for (unsigned int i = 0; i < TLS_SLOTS; i++) {
+		gone += !others[i].slot;
+		if (others[i].slot)
+			others[i].slot->tls = NULL;
+	}
+	ck_assert_uint_eq(gone, 1);
+	done(&stage);
+	free(others);
+}
+END_TEST
+
 /* Its header was in an earlier record than its body. */
 static void begin_key_update(struct tls_records *records)
 {
@@ -709,6 +759,7 @@ START_TEST(secure_moves_to_another_process)
 	static char data[3000000];
 	struct stream_pool other;
 	struct stage stage;
+	struct tls *tls;
 
 	for (size_t i = 0; i < sizeof(data); i++)
 		data[i] = (char)(i * 31 + i / 1000);
@@ -744,6 +795,9 @@ START_TEST(secure_moves_to_another_process)
 		go_on(&stage.here, stage.loop, &other, stage.accepts);
 		ck_assert(is_in_key_update(&stage.here.stream.tls->records));
 	}
+	tls = tls_new(&stage.pool.tls, NULL, ""); /* the new process has no TLS */
+	ck_assert_ptr_null(tls->name);
+	tls_free(&stage.pool.tls, &tls);
 	stream_close(&stage.here.stream);
 	stream_pool_done(&other);
 	done(&stage);
@@ -830,6 +884,7 @@ static void add_tests(Suite *suite, const char *name, void (*set_roles)(void))
 	tcase_add_test(tcase, secure_key_updates_are_limited);
 	tcase_add_test(tcase, secure_key_updates_with_data);
 	tcase_add_loop_test(tcase, secure_moves_to_another_loop, 0, 2);
+	tcase_add_test(tcase, secure_slots_are_for_the_busy);
 	tcase_add_test(tcase, secure_moves_to_another_process);
 	tcase_add_test(tcase, secure_parcel_ends_encrypted);
 	tcase_add_test(tcase, secure_parcel_that_has_ended_says_nothing);

@@ -643,6 +643,18 @@ START_TEST(records_need_no_contexts)
 }
 END_TEST
 
+START_TEST(records_need_memory)
+{
+	struct peers peers;
+
+	begin(&peers, TLS_AES_256_GCM, true);
+	peers.wire.limit = 10;
+	ck_assert(!tls_records_seal(&peers.we, &peers.ours, bytes_text("abc"), &peers.wire));
+	ck_assert_uint_eq(peers.wire.count, 0);
+	end(&peers);
+}
+END_TEST
+
 START_TEST(records_know_ciphers)
 {
 	struct tls_records none = { 0 };
@@ -682,6 +694,7 @@ int main(void)
 	tcase_add_test(tcase, records_limit_key_updates);
 	tcase_add_test(tcase, records_change_keys_in_time);
 	tcase_add_loop_test(tcase, records_need_no_contexts, TLS_AES_128_GCM, TLS_CIPHERS);
+	tcase_add_test(tcase, records_need_memory);
 	tcase_add_test(tcase, records_know_ciphers);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
