@@ -6,7 +6,9 @@
 #define DONE_ENOUGH 1000
 #define SAMPLES_MIN 2  /* for one size */
 #define SAMPLES_MAX 4  /* then older ones count less */
+#define SAMPLES_SURE 6 /* tell a small gain from none */
 #define SAMPLES_LATE 8 /* what does not show by then will not */
+#define GAIN_LEAST 1.04
 #define MORE_PAUSE_MIN 4
 #define MORE_PAUSE_MAX 64
 #define LESS_PAUSE_MIN 16
@@ -127,7 +129,6 @@ static void note_gain(struct sizing *sizing)
 static enum sizing_reason keep_more(struct sizing *sizing)
 {
 	sizing->phase = SIZING_RESTS;
-	end_pause(&sizing->more);
 	note_gain(sizing);
 	return SIZING_KEEPS;
 }
@@ -135,34 +136,26 @@ static enum sizing_reason keep_more(struct sizing *sizing)
 /* throughput: now, as a multiple of that with the former size. */
 static enum sizing_reason give_back(struct sizing *sizing, double throughput)
 {
-	bool has_gained = throughput > 1.1;
-	double size = sizing->former_size * (throughput > 1 ? throughput : 1);
-	/* rounded up, as of few servers it would give back all */
-	unsigned int kept = (unsigned int)(size + (has_gained ? 0.99 : 0.5));
-
 	sizing->vain_response = sizing->former_response;
-	sizing->vain_waiting = sizing->sum.waiting;
-	if (has_gained) {
-		sizing->more.left = 1;
-		note_gain(sizing);
-	} else {
-		pause_longer(&sizing->more, MORE_PAUSE_MIN, MORE_PAUSE_MAX);
-	}
+	sizing->vain_waiting = sizing->sum.waiting + sizing->size - sizing->former_size;
+	pause_longer(&sizing->more, MORE_PAUSE_MIN, MORE_PAUSE_MAX);
 	if (throughput < 1.03)
 		suspect(sizing, sizing->former_response);
-	if (kept >= sizing->size) {
-		sizing->phase = SIZING_RESTS;
-		return SIZING_KEEPS;
-	}
-	set_size(sizing, kept, SIZING_RESTS);
+	set_size(sizing, sizing->former_size, SIZING_RESTS);
 	return SIZING_NO_GAIN;
 }
 
+/*
+ * A size stays if it has brought little, too: where other processes want the processors as well,
+ * each server gets somewhat more of them, and twenty get much more than ten. But so little may be
+ * chance: the next trial in vain is followed by a longer pause all the same.
+ */
 static enum sizing_reason judge_more(struct sizing *sizing)
 {
 	double response = response_of(&sizing->sum);
 	double growth = (double)sizing->size / sizing->former_size;
 	double throughput, gain;
+	bool is_certain;
 
 	if (!sizing->sum.waiting)
 		return keep_more(sizing);
@@ -171,13 +164,16 @@ static enum sizing_reason judge_more(struct sizing *sizing)
 		return sizing->samples < SAMPLES_MIN ? SIZING_KEEPS : keep_more(sizing);
 	throughput = growth * sizing->former_response / response;
 	gain = (throughput - 1) / (growth - 1);
-	if (gain >= 0.75)
+	is_certain = sizing->samples >= SAMPLES_LATE ||
+	             (sizing->samples >= SAMPLES_MIN && sizing->sum.done >= DONE_ENOUGH);
+	if (gain >= 0.75 || (gain >= 0.5 && is_certain)) {
+		end_pause(&sizing->more);
 		return keep_more(sizing);
+	}
 	/* Chance would rather hold it back for long than let it grow in vain. */
-	if (sizing->samples < SAMPLES_MIN ||
-	    (sizing->samples < SAMPLES_LATE && sizing->sum.done < DONE_ENOUGH))
+	if (!is_certain || (throughput > 1 && sizing->samples < SAMPLES_SURE))
 		return SIZING_KEEPS;
-	return gain >= 0.5 ? keep_more(sizing) : give_back(sizing, throughput);
+	return throughput > GAIN_LEAST ? keep_more(sizing) : give_back(sizing, throughput);
 }
 
 /* ---- less ---- */

@@ -3,12 +3,14 @@
 
 Each client starts its transactions on a schedule of its own, so that a pooler that stops for a
 moment does not also lower the demand. A client whose connection is lost connects again, as a
-connection pool does. Everything runs in one thread, by asyncio, and speaks the protocol itself.
+connection pool does; with an error alone it stays connected. Everything runs in one thread, by
+asyncio, and speaks the protocol itself.
 """
 
 import asyncio
 import dataclasses
 import os
+import random
 import struct
 import time
 
@@ -25,6 +27,10 @@ class Work:
     texts: tuple
     every_s: float
     pause_s: float = 0
+    is_random: bool = False  # every_s is the average of an exponential distribution
+
+    def gap_s(self):
+        return random.expovariate(1 / self.every_s) if self.is_random else self.every_s
 
 
 @dataclasses.dataclass
@@ -37,7 +43,11 @@ class Seen:
 
 
 class Refused(Exception):
-    """The server answered with an error."""
+    """The server answered with an error, and the connection is of no further use."""
+
+
+class Failed(Refused):
+    """The server answered with an error, and is ready for the next transaction."""
 
 
 def _text_of(body):
@@ -56,7 +66,7 @@ class Client:
         self.reader = self.writer = None
 
     async def _until_ready(self):
-        """Reads to the next ReadyForQuery; Refused if there was an error before it or instead."""
+        """Reads to the next ReadyForQuery; raises if there was an error before it or instead."""
         error = None
         while True:
             try:
@@ -68,7 +78,7 @@ class Client:
                 error = _text_of(body)
             if head[:1] == b"Z":
                 if error:
-                    raise Refused(error)
+                    raise (Failed if body == b"I" else Refused)(error)
                 return
 
     async def _ask(self, data):
@@ -103,6 +113,8 @@ class Client:
                 if number and self.work.pause_s:
                     await asyncio.sleep(self.work.pause_s)
                 await self._ask(message(b"Q", text.encode() + b"\0"))
+        except Failed as error:
+            self.seen.failed.append((time.monotonic(), str(error)))
         except Refused as error:
             self._lost(self.seen.failed, str(error))
         else:
@@ -117,7 +129,9 @@ class Client:
             await asyncio.sleep(max(0, turn - time.monotonic()))
             await self._connect()
             await self._transaction()
-            turn += self.work.every_s * max(1, -(-(time.monotonic() - turn) // self.work.every_s))
+            turn += self.work.gap_s()
+            while turn < time.monotonic():
+                turn += self.work.gap_s()
         self._leave()
 
 

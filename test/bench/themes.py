@@ -42,6 +42,12 @@ def line(x1, y1, x2, y2, kind="line"):
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
 
 
+def curve(points, colour):
+    """A line through all points (x, y)."""
+    at = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline points="{at}" fill="none" stroke="{colour}" stroke-width="2"/>'
+
+
 def bar(x, y, width, height, colour):
     return (f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
             f' fill="{colour}"/>')

@@ -32,6 +32,7 @@ import background  # noqa: E402
 import bars  # noqa: E402
 import cases  # noqa: E402
 import document  # noqa: E402
+import overload  # noqa: E402
 import pictures  # noqa: E402
 import place  # noqa: E402
 import report  # noqa: E402
@@ -336,11 +337,12 @@ def test_a_restart_is_put_into_words():
 
 
 READY = b"Z\0\0\0\5I"
+ERROR = b"E\0\0\0\x0bMfull\0\0"
 FATAL = b"E\0\0\0\x0bMgone\0\0"
 
 
 def test_the_application_counts_what_it_sees():
-    """Its server ends the second connection with an error, and refuses one that comes then."""
+    """Its server answers with an error, ends the connection with one, and refuses the next."""
     seen, arrived = application.Seen(), []
 
     async def serve(reader, writer):
@@ -350,10 +352,10 @@ def test_the_application_counts_what_it_sees():
         else:
             writer.write(READY)
             while await reader.read(1000):
-                if len(arrived) == 1 and seen.committed:
+                if len(arrived) == 1 and seen.failed:
                     writer.write(FATAL)
                     break
-                writer.write(READY)
+                writer.write(ERROR + READY if len(arrived) == 1 and seen.committed else READY)
         writer.close()
 
     async def scenario():
@@ -367,16 +369,31 @@ def test_the_application_counts_what_it_sees():
             task.cancel()
 
     asyncio.run(asyncio.wait_for(scenario(), LIMIT))
-    assert [why for _, why in seen.failed] == ["gone"]
+    assert [why for _, why in seen.failed] == ["full", "gone"]
     assert [why for _, why in seen.refused] == ["gone"]
     assert len(arrived) == 3
 
 
+@pytest.mark.parametrize("name, picture", [("restart", timeline), ("queues", overload)])
 @pytest.mark.parametrize("theme", themes.THEMES)
-def test_the_picture_of_the_restart_shows_what_was_measured(theme):
-    measured = json.loads((DOC / "performance" / "restart.json").read_text())
-    assert timeline.draw(measured, theme) == (
-        DOC / "performance" / f"restart-{theme}.svg").read_text(encoding="utf-8")
+def test_a_picture_shows_what_was_measured(name, picture, theme):
+    measured = json.loads((DOC / "performance" / f"{name}.json").read_text())
+    assert picture.draw(measured, theme) == (
+        DOC / "performance" / f"{name}-{theme}.svg").read_text(encoding="utf-8")
+
+
+def test_ten_times_too_much_is_held_within_the_limits():
+    p99, done = overload.ratios(json.loads((DOC / "performance" / "queues.json").read_text()))
+    assert p99 <= 2
+    assert done >= 0.95
+
+
+def test_the_ratios_of_the_highest_load():
+    def levels(*pairs):
+        return [{"p99_ms": p99, "done": done} for p99, done in pairs]
+
+    ways = {"with": levels((30, 150), (150, 190)), "without": levels((30, 200), (900, 198))}
+    assert overload.ratios({"target_ms": 100, "ways": ways}) == (1.5, 0.95)
 
 
 # -- the relay ------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ struct load {
 	double long_part, long_work;         /* this part of the statements takes so long */
 	/* how many run without hindrance; 0: any number; and what each one more costs all others */
 	double processors, thrash;
+	unsigned int others;      /* other processes that always want the processors */
 	double serial, crosstalk; /* the universal scalability law */
 	unsigned int burst;       /* clients come for a second in so many; 0: always */
 	double slower;            /* in the second half, work is multiplied by this; 0: it is not */
@@ -45,6 +46,8 @@ static const struct load loads[] = {
 	{ "one row", 40, 0, 0, 20, .serial = 1 },
 	{ "CPU-bound", 60, 0, 0, 20, .processors = 8, .thrash = 0.01 },
 	{ "CPU-bound, with pauses", 60, 0, 50, 20, .processors = 16, .thrash = 0.005 },
+	{ "two processors", 16, .work = 20, .processors = 2 },
+	{ "two processors, and others", 40, .work = 10, .processors = 2, .others = 4, .settled = 40 },
 	{ "disk-bound", 60, 0, 5, 15, .serial = 0.05, .crosstalk = 0.002 },
 	{ "too many at first", 60, 0, 0, 20, .processors = 6, .thrash = 0.03, .settled = 40, .start = 40 },
 	{ "doubling of work", 40, 0, 0, 10, .processors = 12, .slower = 2 },
@@ -93,11 +96,11 @@ static double work_of(struct simulation *sim)
 static double speed(const struct simulation *sim)
 {
 	const struct load *load = sim->load;
-	double running = sim->running, speed = 1;
+	double running = sim->running, wanting = running + load->others, speed = 1;
 
-	if (load->processors > 0 && running > load->processors)
+	if (load->processors > 0 && wanting > load->processors)
 		speed =
-		    load->processors / running / (1 + load->thrash * (running - load->processors));
+		    load->processors / wanting / (1 + load->thrash * (wanting - load->processors));
 	return speed /
 	       (1 + load->serial * (running - 1) + load->crosstalk * running * (running - 1));
 }
@@ -250,7 +253,8 @@ END_TEST
 
 static const struct sizing_bounds four_to_ten = { 4, 10 };
 
-static enum sizing_reason look_at(struct sizing *sizing, uint64_t done, unsigned int waiting)
+static enum sizing_reason look_within(struct sizing *sizing, const struct sizing_bounds *bounds,
+                                      uint64_t done, unsigned int waiting)
 {
 	const struct sizing_sample sample = {
 		.span = USEC_PER_SEC,
@@ -260,7 +264,12 @@ static enum sizing_reason look_at(struct sizing *sizing, uint64_t done, unsigned
 		.is_full = true,
 	};
 
-	return sizing_look(sizing, &four_to_ten, &sample);
+	return sizing_look(sizing, bounds, &sample);
+}
+
+static enum sizing_reason look_at(struct sizing *sizing, uint64_t done, unsigned int waiting)
+{
+	return look_within(sizing, &four_to_ten, done, waiting);
 }
 
 START_TEST(it_stays_within_its_bounds)
@@ -319,6 +328,21 @@ START_TEST(what_brings_nothing_is_given_back)
 }
 END_TEST
 
+/* While more servers are tried, fewer clients wait: that more wait then is not another load. */
+START_TEST(those_who_wait_again_are_no_reason_for_a_trial)
+{
+	const struct sizing_bounds bounds = { 4, 40 };
+	struct sizing sizing = { .size = 20, .less.left = 20 };
+
+	ck_assert_int_eq(look_within(&sizing, &bounds, 2000, 12), SIZING_WAITING);
+	ck_assert_uint_eq(sizing.size, 30);
+	look_within(&sizing, &bounds, 2000, 2);
+	ck_assert_int_eq(look_within(&sizing, &bounds, 2000, 2), SIZING_NO_GAIN);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_ne(look_within(&sizing, &bounds, 2000, 12), SIZING_WAITING);
+}
+END_TEST
+
 START_TEST(a_pool_that_could_not_work_keeps_its_size)
 {
 	struct sizing sizing = { .size = 6 };
@@ -343,6 +367,7 @@ int main(void)
 	tcase_add_test(tcase, it_stays_within_its_bounds);
 	tcase_add_test(tcase, it_grows_only_for_those_that_wait);
 	tcase_add_test(tcase, what_brings_nothing_is_given_back);
+	tcase_add_test(tcase, those_who_wait_again_are_no_reason_for_a_trial);
 	tcase_add_test(tcase, a_pool_that_could_not_work_keeps_its_size);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
