@@ -84,7 +84,7 @@ struct tls {
 	bool is_agreed : 1; /* a protocol, by ALPN */
 };
 
-/* Every connection has one: whoever makes it larger should know that. */
+/* Every connection has one: each byte more is one for each of thousands. */
 _Static_assert(sizeof(struct tls) <= 256, "with 8 bytes for a pointer");
 
 /* OpenSSL's object, and what its transport reads and writes. */
@@ -227,8 +227,8 @@ struct tls *stream_secure_detach(struct stream *stream);
 #define TLS_SLOTS 64
 
 /*
- * Whoever has used its slot within this time keeps it as long as there can be another one: many
- * clients that are at rest, each with a query now and then, need few.
+ * A connection that has used its slot within this time keeps it as long as there can be another
+ * one: many clients that are at rest, each with a query now and then, need few.
  */
 #define TLS_SLOT_BUSY ((usec_t)1000)
 

@@ -7,7 +7,7 @@
  * u0 into d0, "a^21" as u2 into d1, "a^00p" and "a^00d" for physical and logical
  * replication; "1^" accepts a server and answers its login, "1^?" does
  * not; "1-": no server is dialled. "1." closes. "a~" and "1~" wait until something is
- * heard, and "1~^" until a server is dialled; only meanwhile do timers run. A space ends a
+ * heard, and "1~^" until a server is dialled; timers run only during these waits. A space ends a
  * word; a '+' before it joins the word to the next one: what both say is read in one turn of
  * the loop, in this order.
  *
