@@ -70,14 +70,6 @@ static inline unsigned int client_features(const struct client *client)
 	return client->features | client->clients->features;
 }
 
-/* The body of a frame of a client, as far as it has been received. */
-static inline struct bytes client_received(struct bytes in, const struct frame *frame)
-{
-	size_t count = in.count < frame->length ? in.count : frame->length;
-
-	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
-}
-
 /* ---- client.c ---- */
 
 /* The only function that changes client->state. */

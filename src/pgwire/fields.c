@@ -168,11 +168,9 @@ enum wire_result fields_text(struct bytes body, const char **text)
 
 bool fields_sql(const struct frame *frame, struct bytes in, const char **name, struct bytes *text)
 {
-	bool is_whole = in.count >= frame->length;
-	struct bytes body = bytes_of(in.at, is_whole ? frame->length : in.count);
+	struct bytes body = frame_received(in, frame);
 	const char *end;
 
-	body = bytes_skip(body, FRAME_HEADER_SIZE);
 	*name = "";
 	*text = bytes_of("", 0);
 	if ((frame->type != 'Q' && frame->type != 'P') ||
@@ -184,7 +182,7 @@ bool fields_sql(const struct frame *frame, struct bytes in, const char **name, s
 	else
 		end = body.count && !body.at[body.count - 1] ? body.at + body.count - 1 : NULL;
 	*text = bytes_of(body.at, end ? (size_t)(end - body.at) : body.count);
-	return end || !is_whole;
+	return end || in.count < frame->length;
 }
 
 /* Whether this is a list of texts that ends with an empty text in its last byte. */

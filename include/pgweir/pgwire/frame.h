@@ -75,4 +75,12 @@ static inline struct bytes frame_body(struct bytes in, const struct frame *frame
 	return bytes_of(in.at + FRAME_HEADER_SIZE, frame->length - FRAME_HEADER_SIZE);
 }
 
+/* The same of a frame of which the header is complete, as far as the body has been received. */
+static inline struct bytes frame_received(struct bytes in, const struct frame *frame)
+{
+	size_t count = in.count < frame->length ? in.count : frame->length;
+
+	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
+}
+
 #endif

@@ -322,7 +322,7 @@ bool relay_get_server(struct client *client, struct err *err)
 static bool first_text(const struct client *client, const struct frame *frame, struct bytes in,
                        struct bytes *text)
 {
-	struct bytes body = client_received(in, frame);
+	struct bytes body = frame_received(in, frame);
 	const char *portal, *name;
 
 	if (frame->type != 'B' || !bytes_take_text(&body, &portal) ||
@@ -351,7 +351,7 @@ static bool can_fail(struct client *client, const struct frame *frame, struct by
 bool relay_fail(struct client *client, const struct frame *frame, struct bytes in,
                 const struct err *err, struct batch *batch)
 {
-	struct bytes body = client_received(in, frame);
+	struct bytes body = frame_received(in, frame);
 	struct buf out = { 0 };
 	char type = frame->type;
 	bool is_sent;

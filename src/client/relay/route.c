@@ -144,7 +144,7 @@ static bool is_read(const struct client *client, struct bytes text)
 bool route_frame_text(const struct client *client, const struct frame *frame, struct bytes in,
                       struct bytes *text)
 {
-	struct bytes body = client_received(in, frame);
+	struct bytes body = frame_received(in, frame);
 	struct object_names names;
 	struct statement *statement;
 	const char *name;

@@ -422,7 +422,7 @@ static void track_execute(struct client *client, struct bytes body)
 __attribute__((noinline)) static void track_other(struct client *client, const struct frame *frame,
                                                   struct bytes in, struct track_what what)
 {
-	struct bytes body = client_received(in, frame);
+	struct bytes body = frame_received(in, frame);
 
 	switch (frame->type) {
 	case 'P':
@@ -448,7 +448,7 @@ static bool is_tracked(char type)
 static struct track_what what_of_frame(const struct client *client, const struct frame *frame,
                                        struct bytes in)
 {
-	struct bytes body = client_received(in, frame), text;
+	struct bytes body = frame_received(in, frame), text;
 	const char *name;
 
 	if (frame->type == 'E')

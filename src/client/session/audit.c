@@ -373,7 +373,7 @@ static void see_bind(struct client *client, struct bytes body)
 
 void audit_frame(struct client *client, const struct frame *frame, struct bytes in)
 {
-	struct bytes body = client_received(in, frame), text;
+	struct bytes body = frame_received(in, frame), text;
 	const char *name;
 
 	if (client_rules(client)->mode != POOL_MODE_SESSION || client->replication ||

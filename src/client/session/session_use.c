@@ -441,7 +441,7 @@ void session_refuse_place(const struct client *client, unsigned int touches, str
 
 	if (feature)
 		features_refuse_pin(client, feature, err);
-	else /* what names in it touch has changed meanwhile */
+	else /* what its names touch has changed while it waited */
 		err_close(err, CLOSE_QUERY_WAIT_TIMEOUT);
 }
 

@@ -485,7 +485,7 @@ static bool is_worth_reading(struct bytes have, bool is_whole)
 enum judgement sql_query(struct client *client, const struct frame *frame, struct bytes in,
                          struct batch *batch)
 {
-	struct bytes have = client_received(in, frame);
+	struct bytes have = frame_received(in, frame);
 	struct sql_statement sql;
 	const char *text;
 

@@ -277,7 +277,7 @@ static bool is_use_of_unnamed(const struct frame *frame, const struct object_nam
 static enum judgement judge_names(struct client *client, const struct frame *frame, struct bytes in,
                                   struct batch *batch, size_t *head)
 {
-	struct bytes have = client_received(in, frame);
+	struct bytes have = frame_received(in, frame);
 	size_t length = frame->length - FRAME_HEADER_SIZE;
 	enum judgement result = JUDGE_SEND;
 	struct object_names names;

@@ -64,7 +64,7 @@ static inline bool statements_concern(const struct client *client, const struct 
 	case 'E':
 		return client->sql;
 	case 'Q':
-		return client->sql || !sql_is_other(client_received(in, frame));
+		return client->sql || !sql_is_other(frame_received(in, frame));
 	default:
 		return false;
 	}

@@ -93,7 +93,7 @@ enum judgement unnamed_parse(struct client *client, const struct frame *frame, s
                              struct batch *batch)
 {
 	size_t length = frame->length - FRAME_HEADER_SIZE;
-	struct bytes body = client_received(in, frame);
+	struct bytes body = frame_received(in, frame);
 	struct parse_fields parse;
 	enum judgement result;
 
