@@ -4,8 +4,6 @@
  */
 #include "pgweir/base/record.h"
 
-#include "pgweir/base/hash.h"
-
 /* Bytes of a field before its value: tag and length. */
 #define HEADER_SIZE ((size_t)5)
 #define NUMBER_SIZE ((size_t)8)
@@ -256,18 +254,4 @@ void record_read(struct record *record, const struct record_table *table, void *
 bool record_has_table(const struct record *record, const struct record_table *table)
 {
 	return has_tag(record, table->fields[0].tag);
-}
-
-uint64_t record_hash(uint64_t hash, const struct record_table *table)
-{
-	for (size_t i = 0; i < table->count; i++) {
-		const struct record_field *field = &table->fields[i];
-		bool is_small = field->kind == RECORD_SMALL;
-		unsigned char kind = (unsigned char)(is_small ? RECORD_NUMBER : field->kind);
-		unsigned char row[7] = { (unsigned char)field->tag, kind, field->is_optional };
-
-		store_be32(row + 3, (uint32_t)(is_small ? sizeof(uint64_t) : field->size));
-		hash = hash_bytes(&(struct hash_key){ { hash, table->count } }, row, sizeof(row));
-	}
-	return hash;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The hand-over records of a client. As in pool/handover_priv.h, texts and bytes are borrowed.
+ * The hand-over records of a client. As in pool/handover_priv.h, texts and bytes are borrowed, and
+ * the optional fields at the end of a table are not in the plain format.
  */
 #ifndef PGWEIR_CLIENT_CLIENT_RECORDS_PRIV_H
 #define PGWEIR_CLIENT_CLIENT_RECORDS_PRIV_H
@@ -17,15 +18,17 @@ struct client_record {
 	struct bytes params, startup, key, kept, unsent;
 	usec_t connected_at, request_at, xact_at, idle_since, waiting_since;
 	bool is_lent, was_notified, is_skipping;
-};
-
-/*
- * Its listener, if that has an entry, and how long it waits. It follows the client; the plain
- * format has none.
- */
-struct gate_record {
-	char name[CONFIG_DATABASE_NAME_MAX + 1];
-	uint64_t rules, patience; /* of its borrower */
+	char gate[CONFIG_DATABASE_NAME_MAX + 1]; /* its listener, if that has an entry */
+	uint32_t rules, patience;                /* of its borrower */
+	/* session state, if has_session: client/session/session_handover.c */
+	uint32_t touched, pins, pinning;
+	bool has_session, has_slot, was_discarded, was_told, asks_sequences;
+	usec_t pinned_at;
+	struct bytes text, names, held;
+	/* what it listens to, and what it has not got yet; 0: it does not listen */
+	uint64_t listening;    /* number of the listening connection */
+	struct bytes channels; /* name\0 */
+	struct bytes unread;   /* NotificationResponses */
 };
 
 /* The unnamed statement; no record if there is none. */
@@ -45,35 +48,16 @@ struct sql_record {
 #define SESSION_TEXT_MAX 200  /* bytes of a statement that are kept */
 #define SESSION_HELD_MAX 1200 /* bytes of session->held: client/session/session_show.c */
 
-/* Session state: client/session/session_handover.c. No record if there is none. */
-struct session_record {
-	uint64_t touched, pins, pinning;
-	bool has_slot, was_discarded, was_told, asks_sequences;
-	usec_t pinned_at;
-	struct bytes text, names, held;
-};
-
-/* What the client listens to, and what it has not got yet. No record if it does not listen. */
-struct client_listening_record {
-	uint64_t number;       /* of the listening connection */
-	struct bytes channels; /* name\0 */
-	struct bytes unread;   /* NotificationResponses */
-};
-
 /* A client's record ends with any number of these. */
 struct name_record {
 	struct bytes name;
 	uint64_t number;
-};
-
-/* What the client was told of that statement. It may follow; the plain format has none. */
-struct told_record {
-	uint64_t columns;
+	/* what the client was told of that statement */
+	uint32_t columns;
 	usec_t parsed_at;
 };
 
 extern const struct record_table client_record_table, unnamed_record_table, sql_record_table,
-    session_record_table, client_listening_record_table, gate_record_table, name_record_table,
-    told_record_table;
+    name_record_table;
 
 #endif

@@ -202,27 +202,19 @@ static bool write_name(struct names_walk *walk, const struct client_statement *e
 {
 	struct names_out *out = (struct names_out *)walk;
 	struct statement *statement = names_statement(entry);
-	struct name_record values = { bytes_text(entry->name), statement_number(statement) };
+	struct name_record values = { bytes_text(entry->name), statement_number(statement), 0, 0 };
 
+	if (!out->is_plain) {
+		values.columns = entry->columns;
+		values.parsed_at = entry->parsed_at;
+	}
 	record_write(out->record, &name_record_table, &values);
-	if (!out->is_plain)
-		record_write(out->record, &told_record_table,
-		             &(struct told_record){ entry->columns, entry->parsed_at });
 	return handover_write_statement(statement, out->channel);
 }
 
-static void write_gate(const struct client *client, struct buf *record)
+static void write_facts(const struct client *client, struct buf *record)
 {
-	struct gate_record values = { .rules = client->borrower.rules,
-		                      .patience = client->borrower.patience };
-
-	if (client->borrower.gate)
-		text_copy(values.name, sizeof(values.name), client_gate(client)->name);
-	record_write(record, &gate_record_table, &values);
-}
-
-static void write_session(const struct client *client, struct buf *record)
-{
+	struct buf channels = { 0 };
 	const struct borrower *borrower = &client->borrower;
 	bool is_waiting = client->state == CLIENT_WAITING;
 	struct client_record values = {
@@ -242,15 +234,22 @@ static void write_session(const struct client *client, struct buf *record)
 		.is_skipping = client->is_skipping,
 		.kept = stream_kept(&client->stream),
 		.unsent = stream_unsent_bytes(&client->stream),
+		.rules = borrower->rules,
+		.patience = borrower->patience,
 	};
 
 	text_copy(values.database, sizeof(values.database), client->database->name);
 	text_copy(values.role, sizeof(values.role), client->role->name);
 	text_copy(values.pool, sizeof(values.pool), borrower->pool->role->name);
+	if (borrower->gate)
+		text_copy(values.gate, sizeof(values.gate), client_gate(client)->name);
+	session_write(client, &values);
+	listening_write_channels(client, &values, &channels);
 	record_write(record, &client_record_table, &values);
-	if (borrower->gate || borrower->rules || borrower->patience)
-		write_gate(client, record);
 	stream_write_tls(&client->stream, record);
+	if (!buf_ok(&channels))
+		record->is_broken = true;
+	buf_free(&channels);
 }
 
 static bool write_client(struct client *client, struct channel *channel)
@@ -265,11 +264,9 @@ static bool write_client(struct client *client, struct channel *channel)
 
 	if (ok && client->borrower.server)
 		ok = handover_server_write(client->borrower.server, channel);
-	write_session(client, &record);
+	write_facts(client, &record);
 	ok = ok && unnamed_write(client, &record, channel) &&
 	     sql_unnamed_write(client, &record, channel);
-	session_write(client, &record);
-	listening_record(client, &record);
 	if (ok)
 		names_each(client, &names.walk);
 	ok = ok && !names.walk.is_over &&
@@ -339,57 +336,25 @@ void clients_dismiss(struct clients *clients, const struct err *err)
 
 /* ---- the process that takes over ---- */
 
-static struct gate_record read_gate(struct record *record)
-{
-	struct gate_record values = { 0 };
-
-	if (record_has_table(record, &gate_record_table))
-		record_read(record, &gate_record_table, &values);
-	return values;
-}
-
-/*
- * Reads a record up to its names, without a client. Returns the number of the listening connection;
- * 0: the client does not listen.
- */
-static uint64_t skim(struct record *record, struct client_record *values)
-{
-	struct client_listening_record listening = { 0 };
-	bool is_same;
-
-	record_read(record, &client_record_table, values);
-	read_gate(record);
-	stream_read_tls(NULL, record, true, NULL, &is_same);
-	unnamed_read(NULL, record, NULL);
-	sql_unnamed_read(NULL, record, NULL);
-	session_read(NULL, record);
-	if (record_has_table(record, &client_listening_record_table))
-		record_read(record, &client_listening_record_table, &listening);
-	return listening.number;
-}
-
 /* Reads the names at the end of a record. client NULL: only checks them. */
 static void read_names(struct client *client, struct record *record,
                        const struct pools_arrival *arrival)
 {
 	while (record_has_table(record, &name_record_table)) {
 		struct client_statement *entry;
-		struct told_record told = { 0 };
 		struct statement *statement;
 		struct name_record name;
 		char *text;
 
 		record_read(record, &name_record_table, &name);
-		if (record_has_table(record, &told_record_table))
-			record_read(record, &told_record_table, &told);
 		statement = client ? handover_arrival_statement(arrival, name.number) : NULL;
 		if (record->is_bad || !statement)
 			continue;
 		text = strndup(name.name.at, name.name.count);
 		entry = text ? names_restore(client, text, statement) : NULL;
 		if (entry) {
-			entry->columns = (uint32_t)told.columns;
-			entry->parsed_at = told.parsed_at;
+			entry->columns = name.columns;
+			entry->parsed_at = name.parsed_at;
 		}
 		free(text);
 	}
@@ -399,22 +364,26 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 {
 	struct record record = { .rest = body };
 	struct client_record values;
+	bool is_same;
 
-	skim(&record, &values);
+	record_read(&record, &client_record_table, &values);
+	stream_read_tls(NULL, &record, true, NULL, &is_same);
+	unnamed_read(NULL, &record, NULL);
+	sql_unnamed_read(NULL, &record, NULL);
 	read_names(NULL, &record, NULL);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, "client", err);
 	return pools_judge_database(clients->with.pools, values.database, err);
 }
 
-static struct lane *lane_of_listening(const struct lanes *lanes, const struct client_record *values,
-                                      uint64_t number)
+static struct lane *lane_of_listening(const struct lanes *lanes, const struct client_record *values)
 {
 	struct lane *lane;
 
 	LANES_EACH(lane, lanes)
 	{
-		if (listening_has_arrived(lane->pools, values->database, values->pool, number))
+		if (listening_has_arrived(lane->pools, values->database, values->pool,
+		                          values->listening))
 			return lane;
 	}
 	return NULL;
@@ -424,20 +393,19 @@ struct lane *client_lane(const struct lanes *lanes, struct bytes body)
 {
 	struct record record = { .rest = body };
 	struct client_record values;
-	uint64_t listening = skim(&record, &values);
 	struct lane *lane = NULL;
 
-	if (listening)
-		lane = lane_of_listening(lanes, &values, listening);
+	record_read(&record, &client_record_table, &values);
+	if (values.listening)
+		lane = lane_of_listening(lanes, &values);
 	return lane ? lane : &lanes->at[cancel_key_loop(values.key, lanes->count)];
 }
 
 /* It keeps its mode, also if its listener has another one here, or none of the name is left. */
-static void enter_by(struct client *client, const struct gate_record *record)
+static void enter_by(struct client *client, const struct client_record *record)
 {
 	const struct clients_with *with = &client->clients->with;
-
-	struct gate *gate = *record->name ? gate_find(with->gates, record->name) : NULL;
+	struct gate *gate = *record->gate ? gate_find(with->gates, record->gate) : NULL;
 
 	client_enter_by(client, gate);
 	if (gate)
@@ -506,10 +474,8 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	bool is_known, is_good, is_same;
 	struct client *client;
 	struct client_record values;
-	struct gate_record gate;
 
 	record_read(&record, &client_record_table, &values);
-	gate = read_gate(&record);
 	if (record.is_bad || *fd < 0)
 		return;
 	is_known = values.id && values.id <= arrival->last_id;
@@ -522,7 +488,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 		return;
 	}
 	stream_defer(&client->stream);
-	enter_by(client, &gate);
+	enter_by(client, &values);
 	is_good = enter_house(client, &values);
 	if (is_good && values.is_lent)
 		is_good = arrival->lent && arrival->lent->pool == client->borrower.pool;
@@ -538,11 +504,11 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 		take_server(client, arrival);
 	unnamed_read(client, &record, arrival);
 	sql_unnamed_read(client, &record, arrival);
-	if (!session_read(client, &record)) {
+	if (!session_read(client, &values)) {
 		client_refuse_for(client, CLOSE_MEMORY);
 		return;
 	}
-	if (!listening_read(client, &record))
+	if (!listening_read(client, &values))
 		return;
 	read_names(client, &record, arrival);
 	client->is_arriving = true;

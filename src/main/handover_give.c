@@ -520,18 +520,15 @@ void handover_start(struct daemon *daemon, int fd)
 
 bool handover_may_start(struct daemon *daemon, const char *version, struct err *err)
 {
-	bool is_plain = *version && strcmp(version, handover_version_plain()) == 0;
-	char own[HANDOVER_VERSION_SIZE];
+	bool is_plain = strcmp(version, HANDOVER_VERSION_PLAIN) == 0;
 	struct lane *lane;
 
-	if (!is_plain && !handover_version_is(version)) {
-		handover_version(own, sizeof(own));
+	if (!is_plain && strcmp(version, HANDOVER_VERSION) != 0)
 		return err_set(
 		    err, ERR_UNSUPPORTED,
 		    "hand-over version %s was requested, but the running process supports "
 		    "version %s: stop it, then start the new one",
-		    *version ? version : "(none)", own);
-	}
+		    *version ? version : "(none)", HANDOVER_VERSION);
 	if (daemon->handover)
 		return err_set(err, ERR_STATE, "another process is already taking over");
 	if (daemon->lanes.at[0].clients->is_shutting_down)

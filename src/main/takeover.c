@@ -20,6 +20,23 @@
 
 #include "daemon_priv.h"
 
+/* ---- records ---- */
+
+static const struct record_field hello_fields[] = {
+	RECORD_FIELD('p', struct hello_record, pid),
+	RECORD_FIELD('v', struct hello_record, version),
+	RECORD_FIELD('g', struct hello_record, is_given),
+};
+
+const struct record_table hello_record_table = RECORD_TABLE("hello", hello_fields, NULL);
+
+static const struct record_field cancel_fields[] = {
+	RECORD_BYTES_FIELD('k', struct cancel_record, key, FORWARD_KEY_MAX),
+	RECORD_BYTES_FIELD('l', struct cancel_record, last, CANCEL_LAST_MAX, RECORD_OPTIONAL),
+};
+
+const struct record_table cancel_record_table = RECORD_TABLE("cancel", cancel_fields, NULL);
+
 /* ---- the sockets: the answer to TAKEOVER is an error, or the listening sockets ---- */
 
 #define ANSWER_LIMIT (5 * USEC_PER_SEC)
@@ -143,17 +160,15 @@ static bool ask_for_it(struct takeover *takeover, const char *path, const char *
 /* In the plain format, if our version is refused. The error is about our version. */
 static bool ask_for_either(struct takeover *takeover, const char *path, struct err *err)
 {
-	char version[HANDOVER_VERSION_SIZE];
 	struct err ignored;
 
-	handover_version(version, sizeof(version));
-	if (ask_for_it(takeover, path, version, err))
+	if (ask_for_it(takeover, path, HANDOVER_VERSION, err))
 		return true;
 	if (!takeover->is_other_version)
 		return false;
 	takeover_end(takeover);
 	takeover->is_plain = true;
-	return ask_for_it(takeover, path, handover_version_plain(), &ignored);
+	return ask_for_it(takeover, path, HANDOVER_VERSION_PLAIN, &ignored);
 }
 
 bool takeover_begin(struct takeover *takeover, const struct config *config, struct err *err)

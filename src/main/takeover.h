@@ -31,25 +31,18 @@ bool takeover_begin(struct takeover *takeover, const struct config *config, stru
 void takeover_end(struct takeover *takeover);
 
 /*
- * ---- what both processes have: handover_version.c ----
+ * ---- what both processes have ----
  *
- * The version is a hash of the tables of all records, so it changes with them by itself.
+ * The version, the argument of TAKEOVER, is a number. Increase it when the messages of
+ * net/channel.h, their order, or a table of a record changes, but for counters.
  *
- * Releases before 0.3.0 know no session state. Their records are ours without the tables of session
- * state: the plain format. We read it, and write it to them: then clients that have session state
- * stay in the old process.
+ * Releases before 0.4.0 know the plain format: our records without their optional fields at the
+ * end, and without TLS, hosts and session state. We read it, and write it to them: then clients
+ * that need more stay in the old process. 0.1.0 reads the version as a number, and refuses others.
  */
 
-#define HANDOVER_VERSION_SIZE 24
-
-/* The version of this program, as in the TAKEOVER command: "r" and the hash in hex digits. */
-void handover_version(char *out, size_t size);
-
-/* Whether `word`, the argument of TAKEOVER, is our version. */
-bool handover_version_is(const char *word);
-
-/* The version of the plain format: "3". */
-const char *handover_version_plain(void);
+#define HANDOVER_VERSION "4"
+#define HANDOVER_VERSION_PLAIN "3"
 
 /* HELLO: describes the old process. */
 struct hello_record {

@@ -4,6 +4,9 @@
  *
  * Texts and bytes in a record are borrowed: when a record is written, from the object it describes;
  * when it was read, from the message.
+ *
+ * Optional fields at the end of a table are not in the plain format (main/takeover.h): what a
+ * process writes for one of an older release has none of them.
  */
 #ifndef PGWEIR_POOL_HANDOVER_PRIV_H
 #define PGWEIR_POOL_HANDOVER_PRIV_H
@@ -81,15 +84,8 @@ struct server_record {
 	struct bytes params, baseline, key;
 	usec_t connected_at, used_at, request_at, xact_at;
 	int64_t connect_wall, request_wall; /* of older releases; not used */
-};
-
-/* The session state of a server; no record if there is none. */
-struct server_session_record {
-	bool is_dirty; /* or in doubt */
-};
-
-/* A listening connection; no record if the server is none. Its listeners follow as clients. */
-struct listening_record {
+	bool is_dirty;                      /* it has session state, or may have */
+	/* of a listening connection, else empty; its listeners follow as clients */
 	char mark_channel[LISTENING_MARK_CHANNEL_SIZE];
 	char encoding[LISTENING_ENCODING_SIZE];
 	struct bytes input; /* an incomplete message of the server */
@@ -98,31 +94,12 @@ struct listening_record {
 /* A server's record ends with any number of these, from two tables: a statement may be stale. */
 struct on_server_record {
 	uint64_t number;
-};
-
-/* How the server has got that statement. It may follow each of those; the plain format has none. */
-struct parsed_record {
-	usec_t sent_at, done_at;
-	uint64_t columns;
-};
-
-/*
- * What only another loop of the same process can use: it comes before the record of a server that
- * moves there, and is not part of the format.
- */
-struct move_record {
-	bool has_welcome, is_tls_direct, has_defaults, is_for_reads;
-	struct bytes welcome, baseline; /* of the pool */
-	struct bytes unreported;        /* if has_defaults */
-	usec_t packed_at;
-	uint64_t replayed, started; /* of a standby */
-	usec_t started_at;
+	struct server_statement_state state;
 };
 
 extern const struct record_table global_record_table, database_record_table, role_record_table,
     pool_record_table, statement_record_table, server_record_table, on_server_record_table,
-    stale_record_table, parsed_record_table, server_session_record_table, listening_record_table,
-    move_record_table, closed_host_record_table, cluster_record_table, row_record_table;
+    stale_record_table, closed_host_record_table, cluster_record_table, row_record_table;
 
 /* ---- servers: handover_server.c ---- */
 
@@ -166,11 +143,11 @@ void handover_server_let_go(struct server *server);
 
 /* ---- listening connections: listening.c ---- */
 
-/* Writes what the record of its server has in addition. */
-void listening_record_write(const struct server *server, struct buf *record);
+/* Fills what the record of its server has in addition. */
+void listening_describe(const struct server *server, struct server_record *record);
 
 /* Makes the listening connection of a server that has arrived; may close the server. */
-void listening_take(struct server *server, const struct listening_record *values, uint64_t number);
+void listening_take(struct server *server, const struct server_record *record);
 
 /* ---- records, hosts, statements: handover_records.c ---- */
 

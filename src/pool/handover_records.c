@@ -244,7 +244,18 @@ static const struct record_field server_fields[] = {
 	RECORD_FIELD('x', struct server_record, xact_at),
 	RECORD_FIELD('w', struct server_record, connect_wall),
 	RECORD_FIELD('W', struct server_record, request_wall),
+	RECORD_FIELD('Y', struct server_record, is_dirty, RECORD_OPTIONAL),
+	RECORD_FIELD('M', struct server_record, mark_channel, RECORD_OPTIONAL),
+	RECORD_FIELD('e', struct server_record, encoding, RECORD_OPTIONAL),
+	RECORD_BYTES_FIELD('I', struct server_record, input, NOTIFICATION_MAX, RECORD_OPTIONAL),
 };
+
+/* It is a part of statements. */
+static bool is_mark_channel(const char *name)
+{
+	return strncmp(name, MARK_CHANNEL_PREFIX, strlen(MARK_CHANNEL_PREFIX)) == 0 &&
+	       name[strspn(name, MARK_CHANNEL_PREFIX "0123456789abcdef")] == 0;
+}
 
 static bool is_server_good(const void *values)
 {
@@ -255,40 +266,22 @@ static bool is_server_good(const void *values)
 	       handover_params_are_good(record->params) &&
 	       handover_params_are_good(record->baseline) &&
 	       (status == 'I' || status == 'T' || status == 'E') &&
-	       (record->is_lent || status == 'I');
+	       (record->is_lent || status == 'I') &&
+	       (!*record->mark_channel ||
+	        (record->is_lent && is_mark_channel(record->mark_channel)));
 }
 
 const struct record_table server_record_table =
     RECORD_TABLE("server", server_fields, is_server_good);
 
-static const struct record_field server_session_fields[] = {
-	RECORD_FIELD('d', struct server_session_record, is_dirty),
-};
-
-const struct record_table server_session_record_table =
-    RECORD_TABLE("session state of a server", server_session_fields, NULL);
-
-static const struct record_field listening_fields[] = {
-	RECORD_FIELD('M', struct listening_record, mark_channel),
-	RECORD_FIELD('e', struct listening_record, encoding),
-	RECORD_BYTES_FIELD('I', struct listening_record, input, NOTIFICATION_MAX),
-};
-
-static bool is_listening_good(const void *values)
-{
-	const struct listening_record *record = values;
-	const char *channel = record->mark_channel;
-
-	/* It is a part of statements. */
-	return strncmp(channel, MARK_CHANNEL_PREFIX, strlen(MARK_CHANNEL_PREFIX)) == 0 &&
-	       channel[strspn(channel, MARK_CHANNEL_PREFIX "0123456789abcdef")] == 0;
-}
-
-const struct record_table listening_record_table =
-    RECORD_TABLE("listening connection", listening_fields, is_listening_good);
+#define STATEMENT_STATE                                                                 \
+	RECORD_FIELD('P', struct on_server_record, state.sent_at, RECORD_OPTIONAL),     \
+	    RECORD_FIELD('d', struct on_server_record, state.done_at, RECORD_OPTIONAL), \
+	    RECORD_FIELD('c', struct on_server_record, state.columns, RECORD_OPTIONAL)
 
 static const struct record_field on_server_fields[] = {
 	RECORD_FIELD('n', struct on_server_record, number),
+	STATEMENT_STATE,
 };
 
 const struct record_table on_server_record_table =
@@ -296,69 +289,11 @@ const struct record_table on_server_record_table =
 
 static const struct record_field stale_fields[] = {
 	RECORD_FIELD('N', struct on_server_record, number),
+	STATEMENT_STATE,
 };
 
 const struct record_table stale_record_table =
     RECORD_TABLE("stale statement on a server", stale_fields, NULL);
-
-static const struct record_field parsed_fields[] = {
-	RECORD_FIELD('P', struct parsed_record, sent_at),
-	RECORD_FIELD('d', struct parsed_record, done_at),
-	RECORD_FIELD('c', struct parsed_record, columns),
-};
-
-static bool is_parsed_good(const void *values)
-{
-	const struct parsed_record *record = values;
-
-	return record->columns <= UINT32_MAX;
-}
-
-const struct record_table parsed_record_table =
-    RECORD_TABLE("Parse of a statement on a server", parsed_fields, is_parsed_good);
-
-static const struct record_field move_fields[] = {
-	RECORD_FIELD('W', struct move_record, has_welcome),
-	RECORD_FIELD('t', struct move_record, is_tls_direct),
-	RECORD_FIELD('d', struct move_record, has_defaults),
-	RECORD_FIELD('R', struct move_record, is_for_reads),
-	RECORD_BYTES_FIELD('w', struct move_record, welcome, WELCOME_MAX),
-	RECORD_BYTES_FIELD('b', struct move_record, baseline, PARAMS_SIZE_MAX),
-	RECORD_BYTES_FIELD('u', struct move_record, unreported, PARAMS_SIZE_MAX),
-	RECORD_FIELD('p', struct move_record, packed_at),
-	RECORD_FIELD('r', struct move_record, replayed),
-	RECORD_FIELD('s', struct move_record, started),
-	RECORD_FIELD('a', struct move_record, started_at),
-};
-
-const struct record_table move_record_table = RECORD_TABLE("move", move_fields, NULL);
-
-/* ---- the version ---- */
-
-uint64_t handover_pools_hash(uint64_t hash)
-{
-	static const struct record_table *const tables[] = {
-		&global_record_table,    &database_record_table,  &role_record_table,
-		&pool_record_table,      &statement_record_table, &server_record_table,
-		&on_server_record_table, &stale_record_table,
-	};
-
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		hash = record_hash(hash, tables[i]);
-	return hash;
-}
-
-uint64_t handover_pools_session_hash(uint64_t hash)
-{
-	static const struct record_table *const tables[] = {
-		&server_session_record_table, &listening_record_table, &closed_host_record_table,
-		&cluster_record_table,        &row_record_table,       &parsed_record_table,
-	};
-
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		hash = record_hash(hash, tables[i]);
-	return hash;
-}
 
 bool handover_send(struct channel *channel, enum handover_kind kind,
                    const struct record_table *table, const void *values)

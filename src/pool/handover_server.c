@@ -78,14 +78,13 @@ static void write_known(void *arg, struct statement *statement,
                         const struct server_statement_state *state)
 {
 	struct known_out *out = arg;
-	struct parsed_record parsed = { state->sent_at, state->done_at, state->columns };
 	struct on_server_record record = { 0 };
 
+	if (!out->is_plain)
+		record.state = *state;
 	out->ok = out->ok && out->numbers->give(out->numbers, statement, &record.number);
 	record_write(out->record, state->is_stale ? &stale_record_table : &on_server_record_table,
 	             &record);
-	if (!out->is_plain)
-		record_write(out->record, &parsed_record_table, &parsed);
 }
 
 static void note_names(const struct server *server, struct server_record *record)
@@ -121,9 +120,12 @@ static struct server_record record_of(const struct server *server)
 		.used_at = server->used_at,
 		.request_at = server->lease.request_at,
 		.xact_at = server->lease.xact_at,
+		.is_dirty = needs_reset(server),
 	};
 
 	note_names(server, &record);
+	if (server->is_listening)
+		listening_describe(server, &record);
 	return record;
 }
 
@@ -131,14 +133,9 @@ bool handover_server_record(const struct server *server, struct statement_number
                             struct buf *record)
 {
 	struct server_record values = record_of(server);
-	struct server_session_record session = { .is_dirty = needs_reset(server) };
 	struct known_out out = { numbers, record, true, server->pool->pools->is_handover_plain };
 
 	record_write(record, &server_record_table, &values);
-	if (session.is_dirty)
-		record_write(record, &server_session_record_table, &session);
-	if (server->is_listening)
-		listening_record_write(server, record);
 	server_statements_each(&server->session.statements, write_known, &out);
 	return out.ok && buf_ok(record);
 }
@@ -192,29 +189,19 @@ void handover_server_let_go(struct server *server)
 /* ---- the process that takes over ---- */
 
 /* Reads the next statement of the list at the end of a record. false: no more. */
-static bool next_known(struct record *record, uint64_t *number,
-                       struct server_statement_state *state)
+static bool next_known(struct record *record, struct on_server_record *next)
 {
 	bool is_stale = record_has_table(record, &stale_record_table);
-	struct parsed_record parsed = { 0 };
-	struct on_server_record next;
 
 	if (!is_stale && !record_has_table(record, &on_server_record_table))
 		return false;
-	record_read(record, is_stale ? &stale_record_table : &on_server_record_table, &next);
-	if (record_has_table(record, &parsed_record_table))
-		record_read(record, &parsed_record_table, &parsed);
-	*number = next.number;
-	*state = (struct server_statement_state){ is_stale, (uint32_t)parsed.columns,
-		                                  parsed.sent_at, parsed.done_at };
+	record_read(record, is_stale ? &stale_record_table : &on_server_record_table, next);
+	next->state.is_stale = is_stale;
 	return !record->is_bad;
 }
 
 /* What a record has after its first table. */
 struct server_tail {
-	struct server_session_record session;
-	bool is_listening;
-	struct listening_record listening;
 	struct bytes known; /* the list of statements */
 	struct bytes tls;   /* behind it */
 };
@@ -222,23 +209,16 @@ struct server_tail {
 static bool read_server(struct record *record, struct server_record *values,
                         struct server_tail *tail)
 {
-	uint64_t number;
-	struct server_statement_state state;
+	struct on_server_record next;
 	bool is_same;
 
 	record_read(record, &server_record_table, values);
-	*tail = (struct server_tail){ 0 };
-	if (record_has_table(record, &server_session_record_table))
-		record_read(record, &server_session_record_table, &tail->session);
-	tail->is_listening = record_has_table(record, &listening_record_table);
-	if (tail->is_listening)
-		record_read(record, &listening_record_table, &tail->listening);
 	tail->known = record->rest;
-	while (next_known(record, &number, &state))
-		;
+	while (next_known(record, &next))
+		continue;
 	tail->tls = record->rest;
 	stream_read_tls(NULL, record, false, NULL, &is_same);
-	return record_is_whole(record) && (!tail->is_listening || values->is_lent);
+	return record_is_whole(record);
 }
 
 bool handover_server_judge(struct bytes body, char *database, struct err *err)
@@ -274,13 +254,12 @@ static void fill_server(struct server *server, const struct server_record *recor
 static bool fill_known(struct server *server, struct server_source *source, struct bytes list)
 {
 	struct record record = { .rest = list };
-	struct server_statement_state state;
-	uint64_t number;
+	struct on_server_record next;
 
-	while (next_known(&record, &number, &state)) {
-		struct statement *statement = source->statement(source, number);
-		bool ok = statement &&
-		          server_statements_restore(&server->session.statements, statement, &state);
+	while (next_known(&record, &next)) {
+		struct statement *statement = source->statement(source, next.number);
+		bool ok = statement && server_statements_restore(&server->session.statements,
+		                                                 statement, &next.state);
 
 		statement_release(server->session.statements.statements, &statement);
 		if (!ok)
@@ -350,10 +329,9 @@ static void close_lent(struct pools_arrival *arrival)
 	server_close(server, &err);
 }
 
-static void take_listening(struct server *server, const struct listening_record *values,
-                           uint64_t number)
+static void take_listening(struct server *server, const struct server_record *record)
 {
-	listening_take(server, values, number);
+	listening_take(server, record);
 	if (server->state == SERVER_LENT && server->close_reason)
 		listening_replace(server);
 }
@@ -387,7 +365,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	struct database *database = NULL;
 	struct pool *pool = NULL;
 	struct server *server = NULL;
-	bool is_same = true, has_permit;
+	bool is_same = true, is_listening, has_permit;
 
 	if (read_server(&record, values, &tail))
 		database = pools_database(pools, values->database);
@@ -395,11 +373,12 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 		pool = pools_exact_pool(database, values->role, purpose_of(source, values));
 	if (!pool)
 		return NULL;
+	is_listening = *values->mark_channel;
 	if (!source->has_permit)
-		pool_take_permit_anyway(pool, tail.is_listening);
+		pool_take_permit_anyway(pool, is_listening);
 	has_permit = source->has_permit;
 	source->has_permit = false; /* the server has it, or it was given back */
-	server = pool_add_server(pool, tail.is_listening);
+	server = pool_add_server(pool, is_listening);
 	if (!server)
 		return NULL;
 	if (source->last_id == UINT64_MAX)
@@ -416,8 +395,8 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	/* A statement that is there and not known could not be prepared there. */
 	if (!fill_known(server, source, tail.known))
 		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
-	server_set_dirty(server, tail.session.is_dirty && values->is_lent);
-	if (tail.session.is_dirty && !values->is_lent) {
+	server_set_dirty(server, values->is_dirty && values->is_lent);
+	if (values->is_dirty && !values->is_lent) {
 		server_set_doubt(server);
 		server_pass_doubt(server);
 	}
@@ -425,8 +404,8 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	if (!is_same)
 		server_need_close(server, CLOSE_TAKEN_OVER);
 	stream_want(&server->wire.stream, WANT_INPUT);
-	if (tail.is_listening)
-		take_listening(server, &tail.listening, values->id);
+	if (is_listening)
+		take_listening(server, values);
 	pool_wake(pool);
 	return server;
 }

@@ -529,28 +529,27 @@ void listening_login_failed(struct server *server, const struct err *err)
 
 /* ---- hand-over ---- */
 
-void listening_record_write(const struct server *server, struct buf *record)
+void listening_describe(const struct server *server, struct server_record *record)
 {
 	const struct listening *listening = listening_of(server->lease.borrower);
-	struct listening_record values = { .input = buf_bytes(&listening->now->in) };
 
-	text_copy(values.mark_channel, sizeof(values.mark_channel), listening->mark_channel);
-	text_copy(values.encoding, sizeof(values.encoding), listening->encoding);
-	record_write(record, &listening_record_table, &values);
+	text_copy(record->mark_channel, sizeof(record->mark_channel), listening->mark_channel);
+	text_copy(record->encoding, sizeof(record->encoding), listening->encoding);
+	record->input = buf_bytes(&listening->now->in);
 }
 
-void listening_take(struct server *server, const struct listening_record *values, uint64_t number)
+void listening_take(struct server *server, const struct server_record *record)
 {
-	struct listening *listening = listening_new(server->pool, values->encoding);
+	struct listening *listening = listening_new(server->pool, record->encoding);
 
 	if (!listening) {
 		server_close_for(server, CLOSE_MEMORY);
 		return;
 	}
-	listening->number = number;
+	listening->number = record->id;
 	listening->is_mark_on = true;
-	text_copy(listening->mark_channel, sizeof(listening->mark_channel), values->mark_channel);
-	buf_add(&listening->now->in, values->input.at, values->input.count);
+	text_copy(listening->mark_channel, sizeof(listening->mark_channel), record->mark_channel);
+	buf_add(&listening->now->in, record->input.at, record->input.count);
 	listening_link_open(listening->now, server);
 	if (!buf_ok(&listening->now->in))
 		server_close_for(server, CLOSE_MEMORY);

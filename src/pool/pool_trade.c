@@ -31,7 +31,7 @@
 /*
  * ---- parcels ----
  *
- *   server_pack() --> [move record | server record | numbers of statements] + stream + images
+ *   server_pack() --> [server record | numbers of statements] + stream + images
  *                 --> server_unpack()
  *
  * Hard here: a reload or a command of the administrator closes or replaces the servers of all
@@ -54,6 +54,10 @@ struct server_parcel {
 	struct statement_numbers numbers;
 	struct stream_parcel stream;
 	struct packed_permit permit;
+	struct server_standby standby;
+	usec_t packed_at;
+	bool is_tls_direct, is_for_reads, has_defaults;
+	struct buf defaults; /* what its connect_query had set */
 	struct buf record;
 	unsigned int statement_count;
 	struct packed_statement statements[];
@@ -65,6 +69,7 @@ static void parcel_free(struct server_parcel **parcel, bool has_permit)
 	broker_unpack_permit(&(*parcel)->permit, has_permit);
 	for (unsigned int i = 0; i < (*parcel)->statement_count; i++)
 		statement_image_release(&(*parcel)->statements[i].image);
+	buf_free(&(*parcel)->defaults);
 	buf_wipe(&(*parcel)->record); /* it has the cancel key */
 	free(*parcel);
 	*parcel = NULL;
@@ -111,27 +116,19 @@ static bool pack_statement(struct statement_numbers *numbers, struct statement *
 	return true;
 }
 
-static void write_move(struct server *server, struct buf *record)
+static bool pack_facts(struct server *server, struct server_parcel *parcel)
 {
-	const struct pool *pool = server->pool;
-	struct move_record move = {
-		.has_welcome = pool->has_welcome,
-		.is_tls_direct = server->is_tls_direct,
-		.has_defaults = server->session.unreported != NULL,
-		.is_for_reads = pool->purpose == POOL_FOR_READS,
-		.packed_at = loop_now(pool->pools->with.loop),
-		.replayed = server->place.standby.replayed,
-		.started = server->place.standby.started,
-		.started_at = server->place.standby.at,
-	};
+	const struct params *defaults = server->session.unreported;
+	struct bytes pairs = defaults ? params_text(defaults) : bytes_of("", 0);
 
-	if (pool->has_welcome) {
-		move.welcome = buf_bytes(&pool->welcome);
-		move.baseline = params_text(pool->baseline);
-	}
-	if (server->session.unreported)
-		move.unreported = params_text(server->session.unreported);
-	record_write(record, &move_record_table, &move);
+	parcel->standby = server->place.standby;
+	parcel->packed_at = loop_now(pool_loop(server->pool));
+	parcel->is_tls_direct = server->is_tls_direct;
+	parcel->is_for_reads = server->pool->purpose == POOL_FOR_READS;
+	parcel->has_defaults = defaults != NULL;
+	buf_add(&parcel->defaults, pairs.at, pairs.count);
+	return buf_ok(&parcel->defaults) &&
+	       handover_server_record(server, &parcel->numbers, &parcel->record);
 }
 
 struct server_parcel *server_pack(struct server *server)
@@ -148,9 +145,7 @@ struct server_parcel *server_pack(struct server *server)
 	parcel->numbers.give = pack_statement;
 	parcel->record.is_secret = true;
 	buf_reserve(&parcel->record, RECORD_SIZE + count * NUMBER_SIZE);
-	write_move(server, &parcel->record);
-	if (!handover_server_record(server, &parcel->numbers, &parcel->record) ||
-	    !stream_detach(&server->wire.stream, &parcel->stream)) {
+	if (!pack_facts(server, parcel) || !stream_detach(&server->wire.stream, &parcel->stream)) {
 		parcel_free(&parcel, true);
 		return NULL;
 	}
@@ -166,22 +161,19 @@ struct server_parcel *server_pack(struct server *server)
 struct server_arrived {
 	struct server_source base;
 	struct server_parcel *parcel;
-	const struct move_record *move;
 };
 
 static bool open_arrived(struct server_source *source, struct server *server)
 {
-	const struct server_arrived *arrived = (struct server_arrived *)source;
+	struct server_parcel *parcel = ((struct server_arrived *)source)->parcel;
 	struct pools *pools = source->pools;
 
-	server->is_tls_direct = arrived->move->is_tls_direct;
-	server->place.standby.replayed = arrived->move->replayed;
-	server->place.standby.started = arrived->move->started;
-	server->place.standby.at = arrived->move->started_at;
-	if (arrived->move->has_defaults)
-		server_resume_defaults(server, arrived->move->unreported);
+	server->is_tls_direct = parcel->is_tls_direct;
+	server->place.standby = parcel->standby;
+	if (parcel->has_defaults)
+		server_resume_defaults(server, buf_bytes(&parcel->defaults));
 	return stream_attach(&server->wire.stream, pools->with.loop, pools->with.streams,
-	                     &arrived->parcel->stream, &server_stream_ops);
+	                     &parcel->stream, &server_stream_ops);
 }
 
 static struct statement *find_arrived(struct server_source *source, uint64_t number)
@@ -202,9 +194,9 @@ static struct statement *find_arrived(struct server_source *source, uint64_t num
 }
 
 /* Why the server must not be used here; CLOSE_NONE: it may. */
-static enum close_reason why_not(const struct server *server, const struct move_record *move)
+static enum close_reason why_not(const struct server *server, usec_t packed_at)
 {
-	if (move->packed_at <= server->pool->pools->changed_at)
+	if (packed_at <= server->pool->pools->changed_at)
 		return CLOSE_RECONNECT;
 	if (server->close_reason)
 		return server->close_reason;
@@ -212,17 +204,15 @@ static enum close_reason why_not(const struct server *server, const struct move_
 }
 
 /* The same as for a server that comes home, in pool_home(). */
-static struct server *settle_in(struct server *server, const struct move_record *move)
+static struct server *settle_in(struct server *server, usec_t packed_at)
 {
 	struct pool *pool = server->pool;
-	enum close_reason reason = why_not(server, move);
+	enum close_reason reason = why_not(server, packed_at);
 
 	if (reason != CLOSE_NONE) {
 		pool_close_server(server, reason);
 		return NULL;
 	}
-	if (move->has_welcome && !pool->has_welcome)
-		pool_set_welcome(pool, move->welcome, move->baseline);
 	if (pool->pools->suspend != SUSPEND_NONE)
 		stream_halt(&server->wire.stream, 0);
 	pool_note_home(pool);
@@ -232,28 +222,23 @@ static struct server *settle_in(struct server *server, const struct move_record 
 struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp)
 {
 	struct server_parcel *parcel = *parcelp;
-	struct record record = { .rest = buf_bytes(&parcel->record) };
 	struct logger log = { pools->with.log, NULL };
-	struct move_record move;
 	struct server_arrived arrived = {
-		{ pools, UINT64_MAX, true, false, open_arrived, find_arrived },
+		{ pools, UINT64_MAX, true, parcel->is_for_reads, open_arrived, find_arrived },
 		parcel,
-		&move,
 	};
 	struct server_record values;
 	struct server *server = NULL;
 
-	record_read(&record, &move_record_table, &move);
-	arrived.base.is_for_reads = move.is_for_reads;
-	if (!pools->is_closing && !record.is_bad)
-		server = handover_server_make(&arrived.base, record.rest, &values);
+	if (!pools->is_closing)
+		server = handover_server_make(&arrived.base, buf_bytes(&parcel->record), &values);
 	if (!server) {
 		log_warning(&log, "closing a server connection from another loop: "
 		                  "its database was removed, or there is no memory");
 		end_parcel(parcelp, !arrived.base.has_permit);
 		return NULL;
 	}
-	server = settle_in(server, &move);
+	server = settle_in(server, parcel->packed_at);
 	parcel_free(parcelp, true);
 	return server;
 }

@@ -95,10 +95,4 @@ bool record_has_table(const struct record *record, const struct record_table *ta
 /* Whether everything was valid and the record has been read to its end. */
 bool record_is_whole(const struct record *record);
 
-/*
- * A hash of a record's format: the tag, kind and size of each field, their order, and `hash`,
- * the result for the tables before. Not of the counters.
- */
-uint64_t record_hash(uint64_t hash, const struct record_table *table);
-
 #endif

@@ -63,10 +63,4 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 /* Starts the clients that were taken over. */
 void clients_start(struct clients *clients);
 
-/* Adds the format of all records of clients and pools to the hash: see record_hash(). */
-uint64_t handover_clients_hash(uint64_t hash);
-
-/* The same for the tables of session state, which the plain format does not have. */
-uint64_t handover_session_hash(uint64_t hash);
-
 #endif

@@ -114,12 +114,6 @@ bool handover_address_is_good(const struct address *address);
 /* Sets *err to name the first bad field of a record. Returns false. */
 bool handover_refuse(const struct record *record, const char *what, struct err *err);
 
-/* Adds the format of all records written above to the hash: see record_hash(). */
-uint64_t handover_pools_hash(uint64_t hash);
-
-/* The same for the tables of session state and hosts, which the plain format does not have. */
-uint64_t handover_pools_session_hash(uint64_t hash);
-
 /*
  * ---- listening connections ----
  *

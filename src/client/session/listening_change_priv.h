@@ -40,7 +40,7 @@
 
 struct facts;
 struct listener;
-struct record;
+struct client_record;
 struct subscription;
 
 /* How many channels a client may have there. With more, its server stays. */
@@ -107,11 +107,12 @@ const struct listener *listening_listener(const struct client *client);
 /* Whether channels and notifications that wait are all that there is to be handed over. */
 bool listening_is_at_rest(const struct client *client);
 
-/* Writes that, if the client listens. */
-void listening_record(const struct client *client, struct buf *record);
+/* Fills that part of the client's record, if it listens; it borrows the channels from a buffer. */
+void listening_write_channels(const struct client *client, struct client_record *values,
+                              struct buf *channels);
 
-/* Reads it, if it is next. client NULL: only checks it. false: the client was closed. */
-bool listening_read(struct client *client, struct record *record);
+/* Makes it anew. false: the client was closed. */
+bool listening_read(struct client *client, const struct client_record *values);
 
 void listening_free(struct client *client);
 

@@ -13,37 +13,36 @@
 
 bool session_has_record(const struct client *client) { return client->session || client->touched; }
 
-void session_write(const struct client *client, struct buf *record)
+void session_write(const struct client *client, struct client_record *values)
 {
-	static const struct session nothing;
-	const struct session *session = client->session ? client->session : &nothing;
-	bool is_plain = client->clients->with.pools->is_handover_plain;
-	struct session_record values = {
-		.touched = client->touched,
-		.pins = session->pins,
-		/* too many names were not all noted: session_ask() */
-		.pinning = session->pinning |
-		           (session->names.is_unknown ? (unsigned int)SESSION_PIN_PARAMS : 0),
-		.has_slot = session->slot != NULL,
-		.was_discarded = session->was_discarded,
-		.was_told = session->was_told,
-		.asks_sequences = client->asks_sequences,
-		.pinned_at = session->pinned_at,
-		.text = bytes_text(session->text ? session->text : ""),
-		.names = buf_bytes(&session->names.list),
-		.held = buf_ok(&session->held) ? buf_bytes(&session->held) : bytes_of("", 0),
-	};
+	const struct session *session = client->session;
 
-	if (session_has_record(client) || (client->asks_sequences && !is_plain))
-		record_write(record, &session_record_table, &values);
+	values->has_session = session_has_record(client);
+	values->touched = client->touched;
+	values->asks_sequences =
+	    client->asks_sequences && !client->clients->with.pools->is_handover_plain;
+	if (!session)
+		return;
+	values->pins = session->pins;
+	/* too many names were not all noted: session_ask() */
+	values->pinning =
+	    session->pinning | (session->names.is_unknown ? (unsigned int)SESSION_PIN_PARAMS : 0);
+	values->has_slot = session->slot != NULL;
+	values->was_discarded = session->was_discarded;
+	values->was_told = session->was_told;
+	values->pinned_at = session->pinned_at;
+	values->text = bytes_text(session->text ? session->text : "");
+	values->names = buf_bytes(&session->names.list);
+	if (buf_ok(&session->held))
+		values->held = buf_bytes(&session->held);
 }
 
-static void restore_pins(struct client *client, const struct session_record *values)
+static void restore_pins(struct client *client, const struct client_record *values)
 {
 	struct session *session = client->session;
 
-	session->pins = (unsigned int)values->pins;
-	session->pinning = (unsigned int)values->pinning;
+	session->pins = values->pins;
+	session->pinning = values->pinning;
 	session->pinned_at = values->pinned_at;
 	session->was_told = values->was_told;
 	if (values->text.count)
@@ -59,8 +58,7 @@ static void restore_pins(struct client *client, const struct session_record *val
 		sequences_idle_begin(client);
 }
 
-/* false: no memory. */
-static bool restore(struct client *client, const struct session_record *values)
+bool session_read(struct client *client, const struct client_record *values)
 {
 	bool is_lent = client->borrower.server != NULL;
 	struct bytes names = values->names;
@@ -69,9 +67,11 @@ static bool restore(struct client *client, const struct session_record *values)
 	client->asks_sequences = values->asks_sequences;
 	if (values->asks_sequences)
 		client->borrower.pool->asks_sequences = true;
+	if (!values->has_session)
+		return true;
 	/* What its only statement is (session->set) is not handed over: the server is asked. */
 	if (is_lent && values->touched)
-		client->touched = (unsigned int)values->touched | SQL_TOUCH_HIDDEN;
+		client->touched = values->touched | SQL_TOUCH_HIDDEN;
 	if (!session_get(client))
 		return false;
 	client->session->was_discarded = values->was_discarded;
@@ -80,16 +80,6 @@ static bool restore(struct client *client, const struct session_record *values)
 	while (bytes_take_text(&names, &name))
 		sql_names_add(&client->session->names, bytes_text(name));
 	return true;
-}
-
-bool session_read(struct client *client, struct record *record)
-{
-	struct session_record values;
-
-	if (!record_has_table(record, &session_record_table))
-		return true;
-	record_read(record, &session_record_table, &values);
-	return !client || record->is_bad || restore(client, &values);
 }
 
 /* ---- a client that listens ---- */
@@ -106,26 +96,20 @@ bool listening_is_at_rest(const struct client *client)
 	                                      : listening->unread.count == 0);
 }
 
-void listening_record(const struct client *client, struct buf *record)
+void listening_write_channels(const struct client *client, struct client_record *values,
+                              struct buf *channels)
 {
 	const struct listener *listener = listening_listener(client);
-	struct buf channels = { 0 };
 	const struct subscription *at = NULL;
 	const char *name;
 
 	if (!listener)
 		return;
 	while ((name = listening_next(listener, &at)))
-		buf_add_cstr(&channels, name);
-	record_write(record, &client_listening_record_table,
-	             &(struct client_listening_record){
-			 .number = listening_number(listener),
-			 .channels = buf_bytes(&channels),
-			 .unread = buf_bytes(&client->listening->unread),
-		     });
-	if (!buf_ok(&channels))
-		record->is_broken = true;
-	buf_free(&channels);
+		buf_add_cstr(channels, name);
+	values->listening = listening_number(listener);
+	values->channels = buf_bytes(channels);
+	values->unread = buf_bytes(&client->listening->unread);
 }
 
 /* false: no memory, or one is broken. */
@@ -138,8 +122,7 @@ static bool restore_unread(struct client_listening *listening, struct bytes unre
 	return unread.count == 0 && buf_ok(&listening->unread);
 }
 
-static enum close_reason restore_channels(struct client *client,
-                                          const struct client_listening_record *values)
+static enum close_reason restore_channels(struct client *client, const struct client_record *values)
 {
 	struct client_listening *listening = listening_change_get(client);
 	struct bytes channels = values->channels;
@@ -147,7 +130,7 @@ static enum close_reason restore_channels(struct client *client,
 
 	if (!listening)
 		return CLOSE_MEMORY;
-	if (!listening_rejoin(&listening->listener, client->borrower.pool, values->number))
+	if (!listening_rejoin(&listening->listener, client->borrower.pool, values->listening))
 		return CLOSE_LISTENING_LOST;
 	while (bytes_take_text(&channels, &name)) {
 		if (!listening_restore(&listening->listener, bytes_text(name)))
@@ -156,15 +139,11 @@ static enum close_reason restore_channels(struct client *client,
 	return restore_unread(listening, values->unread) ? CLOSE_NONE : CLOSE_MEMORY;
 }
 
-bool listening_read(struct client *client, struct record *record)
+bool listening_read(struct client *client, const struct client_record *values)
 {
-	struct client_listening_record values;
-	enum close_reason reason;
+	enum close_reason reason =
+	    values->listening ? restore_channels(client, values) : CLOSE_NONE;
 
-	if (!record_has_table(record, &client_listening_record_table))
-		return true;
-	record_read(record, &client_listening_record_table, &values);
-	reason = client && !record->is_bad ? restore_channels(client, &values) : CLOSE_NONE;
 	if (reason)
 		client_refuse_for(client, reason);
 	return !reason;

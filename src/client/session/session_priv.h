@@ -29,6 +29,7 @@
 
 #include "touched_priv.h"
 
+struct client_record;
 struct batch;
 
 /* Why a server stays with its client. */
@@ -287,12 +288,11 @@ void held_take(struct session *session, const struct facts *facts);
 /* Whether the client has session state that a process must know which takes it over. */
 bool session_has_record(const struct client *client);
 
-/* Adds its record, if there is any. */
-void session_write(const struct client *client, struct buf *record);
+/* Fills its part of the client's record. */
+void session_write(const struct client *client, struct client_record *values);
 
-/* Reads it, if it is next; the client has its server. client NULL: only checks it. false: no
- * memory. */
-bool session_read(struct client *client, struct record *record);
+/* Makes the session anew; the client has its server. false: no memory. */
+bool session_read(struct client *client, const struct client_record *values);
 
 /* The client is closed or has returned its server. */
 void session_free(struct client *client);

@@ -364,44 +364,6 @@ START_TEST(bad_counters_make_all_of_it_bad)
 }
 END_TEST
 
-/* ---- the hash ---- */
-
-static uint64_t hash_of(const struct record_field *fields, size_t count)
-{
-	return record_hash(1, &(struct record_table){ "any name", fields, count, NULL });
-}
-
-START_TEST(the_hash_is_that_of_the_format)
-{
-	const struct record_field good[] = { ONE(RECORD_NUMBER, 8), ONE(RECORD_TEXT, 64) };
-	struct record_field fields[2];
-	uint64_t hash = hash_of(good, 2);
-
-	memcpy(fields, good, sizeof(good));
-	fields[0].name = "renamed";
-	fields[0].offset = 99;
-	ck_assert(hash_of(fields, 2) == hash);
-	fields[0].tag = 'y';
-	ck_assert(hash_of(fields, 2) != hash);
-	fields[0] = good[0];
-	fields[0].kind = RECORD_TIME;
-	ck_assert(hash_of(fields, 2) != hash);
-	fields[0] = good[0];
-	fields[0].is_optional = true;
-	ck_assert(hash_of(fields, 2) != hash);
-	fields[0] = good[0];
-	fields[1].size = 65;
-	ck_assert(hash_of(fields, 2) != hash);
-	fields[0] = good[1];
-	fields[1] = good[0];
-	ck_assert(hash_of(fields, 2) != hash);
-	ck_assert(hash_of(good, 1) != hash);
-	ck_assert(record_hash(2, &(struct record_table){ "", good, 2, NULL }) != hash);
-	/* What is counted makes no other format. */
-	ck_assert(record_hash(1, &same_table) == record_hash(1, &other_table));
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("base/record");
@@ -418,6 +380,5 @@ int main(void)
 	tcase_add_loop_test(tests, kinds_are_checked, 0, COUNT_OF(kinds));
 	tcase_add_test(tests, unknown_counters_are_left_out_and_missing_ones_are_0);
 	tcase_add_test(tests, bad_counters_make_all_of_it_bad);
-	tcase_add_test(tests, the_hash_is_that_of_the_format);
 	return unit_run(suite);
 }

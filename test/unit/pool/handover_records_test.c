@@ -24,30 +24,6 @@ static bool read_back(const struct record_table *table, const void *values, void
 	return is_whole;
 }
 
-/* ---- listening connections ---- */
-
-static const struct {
-	const char *says, *mark_channel;
-	bool is_good;
-} mark_channels[] = {
-	{ "as they are made", "pgweir_0123456789abcdef0123456789abcdef", true },
-	{ "none", "", false },
-	{ "of somebody else", "news", false },
-	{ "with more than a name", "pgweir_0;DROP TABLE t", false },
-};
-
-START_TEST(mark_channel_is_a_name)
-{
-	struct listening_record record = { .input = bytes_text("A") }, read;
-
-	memcpy(record.mark_channel, mark_channels[_i].mark_channel,
-	       strlen(mark_channels[_i].mark_channel) + 1);
-	ck_assert_msg(read_back(&listening_record_table, &record, &read) ==
-	                  mark_channels[_i].is_good,
-	              "%s", mark_channels[_i].says);
-}
-END_TEST
-
 /* ---- counters ---- */
 
 /* All counters of the list, each with another value. */
@@ -269,6 +245,29 @@ START_TEST(bad_servers_are_refused)
 	ck_assert(read_back(&server_record_table, &server, &read));
 	bad_servers[_i].spoil(&server);
 	ck_assert_msg(!read_back(&server_record_table, &server, &read), "%s", bad_servers[_i].says);
+}
+END_TEST
+
+static const struct {
+	const char *says, *mark_channel;
+	bool is_lent, is_good;
+} mark_channels[] = {
+	{ "as they are made", "pgweir_0123456789abcdef0123456789abcdef", true, true },
+	{ "of a server that is nobody's", "pgweir_0123456789abcdef", false, false },
+	{ "of somebody else", "news", true, false },
+	{ "with more than a name", "pgweir_0;DROP TABLE t", true, false },
+};
+
+START_TEST(mark_channel_is_a_name)
+{
+	struct server_record server = good_server(), read;
+
+	server.is_lent = mark_channels[_i].is_lent;
+	server.input = bytes_text("A");
+	memcpy(server.mark_channel, mark_channels[_i].mark_channel,
+	       strlen(mark_channels[_i].mark_channel) + 1);
+	ck_assert_msg(read_back(&server_record_table, &server, &read) == mark_channels[_i].is_good,
+	              "%s", mark_channels[_i].says);
 }
 END_TEST
 
