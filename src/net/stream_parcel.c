@@ -148,24 +148,14 @@ void stream_parcel_end(struct stream_parcel *parcel, struct bytes words)
 /* ---- to another process ---- */
 
 struct stream_tls {
-	uint64_t cipher, in_number, out_number, empty_count, update_count;
-	uint64_t message, header_count, is_key_update;
-	struct bytes in_secret, out_secret, part, name, group;
+	struct tls_records records;
+	struct bytes part, name, group;
 	unsigned char print[TLS_PRINT_SIZE]; /* of the context; zeros: of none */
 };
 
 static const struct record_field tls_fields[] = {
-	RECORD_FIELD('E', struct stream_tls, cipher),
-	RECORD_BYTES_FIELD('i', struct stream_tls, in_secret, TLS_SECRET_MAX),
-	RECORD_BYTES_FIELD('o', struct stream_tls, out_secret, TLS_SECRET_MAX),
-	RECORD_FIELD('j', struct stream_tls, in_number),
-	RECORD_FIELD('p', struct stream_tls, out_number),
+	RECORD_BLOCK_FIELD('E', struct stream_tls, records),
 	RECORD_BYTES_FIELD('r', struct stream_tls, part, TLS_HEADER_SIZE + TLS_BODY_MAX),
-	RECORD_FIELD('t', struct stream_tls, message),
-	RECORD_FIELD('h', struct stream_tls, header_count),
-	RECORD_FIELD('k', struct stream_tls, is_key_update),
-	RECORD_FIELD('e', struct stream_tls, empty_count),
-	RECORD_FIELD('u', struct stream_tls, update_count),
 	RECORD_BYTES_FIELD('g', struct stream_tls, group, TLS_GROUP_SIZE - 1),
 	RECORD_BYTES_FIELD('n', struct stream_tls, name, 1024),
 	RECORD_BLOCK_FIELD('c', struct stream_tls, print),
@@ -173,14 +163,10 @@ static const struct record_field tls_fields[] = {
 
 static bool is_tls_good(const void *values)
 {
-	const struct stream_tls *record = values;
-	size_t size =
-	    record->cipher < TLS_CIPHERS ? tls_secret_size((enum tls_cipher)record->cipher) : 0;
+	const struct tls_records *records = &((const struct stream_tls *)values)->records;
 
-	return size && record->in_secret.count == size && record->out_secret.count == size &&
-	       record->empty_count <= TLS_EMPTY_MAX && record->update_count <= TLS_UPDATES_MAX &&
-	       record->message <= 0xffffff && record->header_count <= 3 &&
-	       record->is_key_update <= 1;
+	return tls_records_are_on(records) && records->cipher < TLS_CIPHERS &&
+	       records->empty_count <= TLS_EMPTY_MAX && records->update_count <= TLS_UPDATES_MAX;
 }
 
 const struct record_table stream_tls_table = RECORD_TABLE("TLS", tls_fields, is_tls_good);
@@ -195,49 +181,20 @@ bool stream_can_move(const struct stream *stream)
 void stream_write_tls(const struct stream *stream, struct buf *record)
 {
 	const struct tls *tls = stream->tls;
-	const struct tls_records *records;
 	struct stream_tls values;
 
 	if (!tls)
 		return;
-	records = &tls->records;
 	values = (struct stream_tls){
-		.cipher = records->cipher,
-		.in_secret = bytes_of(records->in.secret, tls_secret_size(records->cipher)),
-		.out_secret = bytes_of(records->out.secret, tls_secret_size(records->cipher)),
-		.in_number = records->in.number,
-		.out_number = records->out.number,
+		.records = tls->records,
 		.part = bytes_of(tls->part, tls->part_size),
-		.message = records->message,
-		.header_count = records->header_count,
-		.is_key_update = records->is_key_update,
-		.empty_count = records->empty_count,
-		.update_count = records->update_count,
 		.group = bytes_text(tls_group_name(tls->group)),
 		.name = bytes_text(tls->name ? tls->name : ""),
 	};
 	if (tls->context)
 		memcpy(values.print, tls->context->print, TLS_PRINT_SIZE);
 	record_write(record, &stream_tls_table, &values);
-}
-
-/* false: no memory. */
-static bool fill_tls(struct tls *tls, const struct stream_tls *values)
-{
-	struct tls_records *records = &tls->records;
-
-	records->cipher = values->cipher;
-	memcpy(records->in.secret, values->in_secret.at, values->in_secret.count);
-	memcpy(records->out.secret, values->out_secret.at, values->out_secret.count);
-	records->in.number = values->in_number;
-	records->out.number = values->out_number;
-	records->message = values->message;
-	records->header_count = values->header_count;
-	records->is_key_update = values->is_key_update;
-	records->empty_count = (uint8_t)values->empty_count;
-	records->update_count = (uint8_t)values->update_count;
-	tls->group = tls_group_of(values->group);
-	return tls_keep_part(tls, values->part) && tls_records_begin(records);
+	explicit_bzero(&values, sizeof(values));
 }
 
 bool stream_read_tls(struct stream *stream, struct record *record, bool accepts,
@@ -257,8 +214,11 @@ bool stream_read_tls(struct stream *stream, struct record *record, bool accepts,
 	stream->tls = tls_new(&stream->pool->tls, context, name);
 	if (!stream->tls)
 		return false;
+	stream->tls->records = values.records;
 	stream->tls->records.accepts = accepts;
-	if (stream_secure_has_slots(stream->pool) && fill_tls(stream->tls, &values))
+	stream->tls->group = tls_group_of(values.group);
+	explicit_bzero(&values.records, sizeof(values.records));
+	if (stream_secure_has_slots(stream->pool) && tls_keep_part(stream->tls, values.part))
 		return true;
 	stream->tls->end = TLS_BROKEN;
 	return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Hand-over of databases, users, pools and statements. It also knows which file reads each other
- * kind of record: servers, clusters, closed hosts.
+ * Hand-over of databases, users, pools and hosts. It also knows which file reads each other kind of
+ * record: servers and statements.
  *
  * Hard here: the old process may continue for a while with clients that cannot be handed over. It
  * still counts, and still names statements. Its later counters are added in later rounds. Its new
@@ -10,12 +10,16 @@
  * And each process may have several loops, not as many as the other. Each loop of the old process
  * writes what it has, so a record of the same database or statement may come several times. Each
  * loop of the new one reads all of them, but only the first adds the counters.
+ *
+ * Without the newest timeline that has counted, a former primary would be taken for the current one
+ * if that is down. So a roster arrives before the pools that use it, and is kept until they have
+ * been made.
  */
-#include <assert.h>
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
 
+#include "broker_priv.h"
 #include "handover_priv.h"
 #include "pool_priv.h"
 
@@ -118,6 +122,43 @@ static bool has_news(const struct database *database)
 	return !is_nothing(&database->gone) || database->cap.hits || database->client_limit_hits;
 }
 
+static bool write_cluster(struct cluster *cluster, struct channel *channel)
+{
+	struct cluster_record record = { .name = buf_bytes(&cluster->name) };
+	struct roster_row *row = &record.memory.row;
+	bool ok = true;
+
+	for (unsigned int i = 0; ok && roster_memory_at(&cluster->roster, i, &record.memory); i++) {
+		if (!row->is_lost)
+			row->lost_at = 0;
+		if (row->seen_at)
+			ok = handover_send(channel, HANDOVER_CLUSTER, &cluster_record_table,
+			                   &record);
+	}
+	return ok;
+}
+
+static bool write_closed(const struct closed_host *closed, struct channel *channel)
+{
+	struct closed_host_record record = { .is_disabled = closed->admin == HOST_DISABLED };
+
+	text_copy(record.host, sizeof(record.host), closed->name);
+	return handover_send(channel, HANDOVER_CLOSED_HOST, &closed_host_record_table, &record);
+}
+
+static bool write_hosts(struct broker *broker, struct channel *channel)
+{
+	const struct closed_host *closed = broker->closed_hosts;
+	struct cluster *cluster;
+	bool ok = true;
+
+	for (; ok && closed; closed = closed->next)
+		ok = closed->is_planned || write_closed(closed, channel);
+	for (cluster = broker->clusters; ok && cluster; cluster = cluster->hh.next)
+		ok = write_cluster(cluster, channel);
+	return ok;
+}
+
 bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 {
 	const struct database *database;
@@ -129,7 +170,7 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 	 */
 	if (ok && is_first && pools->with.watches &&
 	    pools->with.watches->loop == pools->with.loop && !pools->is_handover_plain)
-		ok = handover_clusters_write(pools->with.broker, channel);
+		ok = write_hosts(pools->with.broker, channel);
 	TAILQ_FOREACH (database, &pools->databases, node) {
 		if (ok && database->entry && (is_first || has_news(database)))
 			ok = write_database(database, channel);
@@ -206,6 +247,7 @@ void pools_keep(struct pools *pools, bool is_gone)
 union any_record {
 	struct global_record global;
 	struct closed_host_record closed_host;
+	struct cluster_record cluster;
 	struct database_record database;
 	struct role_record role;
 	struct pool_record pool;
@@ -229,7 +271,42 @@ static void take_global(struct pools_arrival *arrival, const union any_record *a
 
 static void take_closed_host(struct pools_arrival *arrival, const union any_record *any)
 {
-	handover_clusters_close_host(arrival, &any->closed_host);
+	struct broker *broker = arrival->pools->with.broker;
+
+	if (!arrival->first && !arrival->is_later)
+		clusters_set_admin(broker, any->closed_host.host,
+		                   any->closed_host.is_disabled ? HOST_DISABLED : HOST_DRAINING,
+		                   loop_now(arrival->pools->with.loop));
+}
+
+/* Each record holds the cluster for the time of the take-over, whether a pool uses it or not. */
+static struct cluster *hold(struct pools_arrival *arrival, const struct cluster_record *record)
+{
+	struct cluster **list = array_room(arrival->clusters, arrival->cluster_count,
+	                                   &arrival->cluster_capacity, sizeof(*list));
+	struct cluster_key key;
+
+	if (!list || !handover_cluster_key(record, &key))
+		return NULL;
+	arrival->clusters = list;
+	list += arrival->cluster_count;
+	*list =
+	    clusters_hold(arrival->pools->with.broker, &key, loop_now(arrival->pools->with.loop));
+	arrival->cluster_count += *list != NULL;
+	return *list;
+}
+
+static void take_cluster(struct pools_arrival *arrival, const union any_record *any)
+{
+	struct roster_memory memory = any->cluster.memory;
+	struct cluster *cluster = NULL;
+
+	if (!arrival->first && !arrival->is_later)
+		cluster = hold(arrival, &any->cluster);
+	memory.row.is_lost = memory.row.lost_at != 0;
+	if (cluster)
+		roster_remember(cluster_roster(cluster), &memory,
+		                loop_now(arrival->pools->with.loop));
 }
 
 static void count_database(struct database *database, const struct database_record *record)
@@ -361,6 +438,7 @@ static const struct kind {
 } kinds[] = {
 	{ HANDOVER_GLOBAL, &global_record_table, false, take_global },
 	{ HANDOVER_CLOSED_HOST, &closed_host_record_table, false, take_closed_host },
+	{ HANDOVER_CLUSTER, &cluster_record_table, false, take_cluster },
 	{ HANDOVER_DATABASE, &database_record_table, true, take_database },
 	{ HANDOVER_ROLE, &role_record_table, false, take_role },
 	{ HANDOVER_POOL, &pool_record_table, true, take_pool },
@@ -398,8 +476,6 @@ bool pools_judge(const struct pools *pools, char letter, struct bytes body, stru
 	if (letter == HANDOVER_SERVER)
 		return handover_server_judge(body, database, err) &&
 		       pools_judge_database(pools, database, err);
-	if (letter == HANDOVER_CLUSTER)
-		return handover_clusters_judge(body, err);
 	if (!kind)
 		return err_set(err, ERR_PROTOCOL,
 		               "protocol error in the hand-over: unexpected record '%c'", letter);
@@ -419,10 +495,9 @@ void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, i
 		handover_server_take(arrival, body, fd);
 		return;
 	}
-	if (letter == HANDOVER_CLUSTER)
-		handover_clusters_take(arrival, body);
 	if (!kind)
 		return;
+	memset(&any, 0, sizeof(any)); /* more than the fields of the table */
 	record_read(&record, kind->table, &any);
 	if (record_is_whole(&record))
 		kind->take(arrival, &any);
@@ -437,6 +512,10 @@ struct pool *handover_arrival_pool(struct pools *pools, const char *database_nam
 
 void pools_arrival_done(struct pools_arrival *arrival)
 {
-	handover_clusters_done(arrival);
+	while (arrival->cluster_count)
+		clusters_release(arrival->pools->with.broker,
+		                 &arrival->clusters[--arrival->cluster_count]);
+	free(arrival->clusters);
+	arrival->clusters = NULL;
 	handover_statements_done(arrival);
 }

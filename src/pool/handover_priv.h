@@ -40,10 +40,10 @@ struct closed_host_record {
 	bool is_disabled;
 };
 
-/* A cluster, and behind it the rows of its roster. */
+/* A row of a cluster's roster. */
 struct cluster_record {
 	struct bytes name; /* hosts, port and user of its watches, each with a zero */
-	uint64_t timeline, system;
+	struct roster_memory memory;
 };
 
 struct role_record {
@@ -99,7 +99,7 @@ struct on_server_record {
 
 extern const struct record_table global_record_table, database_record_table, role_record_table,
     pool_record_table, statement_record_table, server_record_table, on_server_record_table,
-    stale_record_table, closed_host_record_table, cluster_record_table, row_record_table;
+    stale_record_table, closed_host_record_table, cluster_record_table;
 
 /* ---- servers: handover_server.c ---- */
 
@@ -149,7 +149,7 @@ void listening_describe(const struct server *server, struct server_record *recor
 /* Makes the listening connection of a server that has arrived; may close the server. */
 void listening_take(struct server *server, const struct server_record *record);
 
-/* ---- records, hosts, statements: handover_records.c ---- */
+/* ---- records, statements: handover_records.c ---- */
 
 bool handover_send(struct channel *channel, enum handover_kind kind,
                    const struct record_table *table, const void *values);
@@ -158,14 +158,7 @@ void handover_statement_take(struct pools_arrival *arrival, const struct stateme
 
 void handover_statements_done(struct pools_arrival *arrival);
 
-bool handover_clusters_write(struct broker *broker, struct channel *channel);
-
-bool handover_clusters_judge(struct bytes body, struct err *err);
-void handover_clusters_take(struct pools_arrival *arrival, struct bytes body);
-
-void handover_clusters_close_host(struct pools_arrival *arrival,
-                                  const struct closed_host_record *record);
-
-void handover_clusters_done(struct pools_arrival *arrival);
+/* The cluster that the record belongs to; borrows from it. false: it has another form. */
+bool handover_cluster_key(const struct cluster_record *record, struct cluster_key *key);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
-/* The hand-over records of the pool module, one table for each; and the hand-over of hosts. */
+/* The hand-over records of the pool module, one table for each; and those of statements. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/pool/server/params.h"
 
-#include "broker_priv.h"
 #include "handover_priv.h"
 
 /* ---- counters ---- */
@@ -177,46 +177,49 @@ const struct record_table closed_host_record_table =
 
 static const struct record_field cluster_fields[] = {
 	RECORD_BYTES_FIELD('n', struct cluster_record, name, CLUSTER_NAME_MAX),
-	RECORD_FIELD('t', struct cluster_record, timeline),
-	RECORD_FIELD('s', struct cluster_record, system),
+	RECORD_FIELD('T', struct cluster_record, memory.timeline),
+	RECORD_FIELD('Y', struct cluster_record, memory.system),
+	RECORD_FIELD('H', struct cluster_record, memory.row.host),
+	RECORD_BLOCK_FIELD('a', struct cluster_record, memory.row.address),
+	RECORD_FIELD('r', struct cluster_record, memory.row.known.role),
+	RECORD_FIELD('o', struct cluster_record, memory.row.known.is_read_only),
+	RECORD_FIELD('S', struct cluster_record, memory.row.is_sure),
+	RECORD_FIELD('e', struct cluster_record, memory.row.is_elected),
+	RECORD_FIELD('t', struct cluster_record, memory.row.known.timeline),
+	RECORD_FIELD('s', struct cluster_record, memory.row.known.system),
+	RECORD_FIELD('b', struct cluster_record, memory.row.known.started),
+	RECORD_FIELD('l', struct cluster_record, memory.row.seen_at),
+	RECORD_FIELD('c', struct cluster_record, memory.row.since),
+	RECORD_FIELD('L', struct cluster_record, memory.row.lost_at), /* 0: it is not lost */
 };
 
+bool handover_cluster_key(const struct cluster_record *record, struct cluster_key *key)
+{
+	struct bytes name = record->name;
+	const char *port;
+	int64_t number;
+
+	if (!bytes_take_text(&name, &key->hosts) || !bytes_take_text(&name, &port) ||
+	    !bytes_take_text(&name, &key->user) || name.count || !text_to_i64(port, &number) ||
+	    number < 0 || number > UINT16_MAX)
+		return false;
+	key->port = (int)number;
+	return true;
+}
+
+/* A Unix socket has no address here. */
 static bool is_cluster_good(const void *values)
 {
 	const struct cluster_record *record = values;
+	const struct roster_row *row = &record->memory.row;
+	struct cluster_key key;
 
-	return record->name.count && record->timeline <= UINT32_MAX;
+	return handover_cluster_key(record, &key) && handover_address_is_good(&row->address) &&
+	       row->address.family != AF_UNIX && row->known.role <= HOST_STANDBY;
 }
 
 const struct record_table cluster_record_table =
     RECORD_TABLE("cluster", cluster_fields, is_cluster_good);
-
-/* Of a roster. */
-static const struct record_field row_fields[] = {
-	RECORD_FIELD('H', struct roster_row, host),
-	RECORD_BLOCK_FIELD('a', struct roster_row, address),
-	RECORD_FIELD('r', struct roster_row, known.role),
-	RECORD_FIELD('o', struct roster_row, known.is_read_only),
-	RECORD_FIELD('S', struct roster_row, is_sure),
-	RECORD_FIELD('e', struct roster_row, is_elected),
-	RECORD_FIELD('t', struct roster_row, known.timeline),
-	RECORD_FIELD('s', struct roster_row, known.system),
-	RECORD_FIELD('b', struct roster_row, known.started),
-	RECORD_FIELD('l', struct roster_row, seen_at),
-	RECORD_FIELD('c', struct roster_row, since),
-	RECORD_FIELD('L', struct roster_row, lost_at), /* 0: it is not lost */
-};
-
-/* A Unix socket has no address here. */
-static bool is_row_good(const void *values)
-{
-	const struct roster_row *row = values;
-
-	return handover_address_is_good(&row->address) && row->address.family != AF_UNIX &&
-	       row->known.role <= HOST_STANDBY;
-}
-
-const struct record_table row_record_table = RECORD_TABLE("host", row_fields, is_row_good);
 
 /* ---- a server ---- */
 
@@ -305,164 +308,6 @@ bool handover_send(struct channel *channel, enum handover_kind kind,
 	ok = channel_send_record(channel, kind, &record, -1);
 	buf_wipe(&record);
 	return ok;
-}
-
-/*
- * ---- hosts ----
- *
- * Hand-over of what is known about hosts: the states that an administrator has set, and the rosters
- * of clusters.
- *
- * Hard here: without the newest timeline that has counted, a former primary would be taken for the
- * current one if that is down. So a roster arrives before the pools that use it, and is kept until
- * they have been made.
- */
-
-/* ---- writing ---- */
-
-static bool write_cluster(struct cluster *cluster, struct channel *channel)
-{
-	struct roster_memory memory = { 0 };
-	struct cluster_record values = { .name = buf_bytes(&cluster->name) };
-	struct buf record = { 0 };
-	bool ok;
-
-	if (!roster_memory_at(&cluster->roster, 0, &memory))
-		return true;
-	values.timeline = memory.timeline;
-	values.system = memory.system;
-	record_write(&record, &cluster_record_table, &values);
-	for (unsigned int i = 0; roster_memory_at(&cluster->roster, i, &memory); i++) {
-		if (!memory.row.is_lost)
-			memory.row.lost_at = 0;
-		if (memory.row.seen_at)
-			record_write(&record, &row_record_table, &memory.row);
-	}
-	ok = channel_send_record(channel, HANDOVER_CLUSTER, &record, -1);
-	buf_free(&record);
-	return ok;
-}
-
-static bool write_closed(const struct closed_host *closed, struct channel *channel)
-{
-	struct closed_host_record values = { .is_disabled = closed->admin == HOST_DISABLED };
-
-	text_copy(values.host, sizeof(values.host), closed->name);
-	return handover_send(channel, HANDOVER_CLOSED_HOST, &closed_host_record_table, &values);
-}
-
-bool handover_clusters_write(struct broker *broker, struct channel *channel)
-{
-	const struct closed_host *closed = broker->closed_hosts;
-	struct cluster *cluster;
-	bool ok = true;
-
-	for (; ok && closed; closed = closed->next)
-		ok = closed->is_planned || write_closed(closed, channel);
-	for (cluster = broker->clusters; ok && cluster; cluster = cluster->hh.next)
-		ok = write_cluster(cluster, channel);
-	return ok;
-}
-
-/* ---- reading ---- */
-
-/* What the record of a cluster begins with. */
-struct arriving_cluster {
-	struct cluster_record values;
-	struct cluster_key key; /* borrows from the record */
-	struct record rows;     /* not read yet */
-};
-
-static bool read_cluster(struct bytes body, struct arriving_cluster *arriving,
-                         struct record *record)
-{
-	struct bytes name;
-	const char *port;
-	int64_t number;
-
-	*record = (struct record){ .rest = body };
-	record_read(record, &cluster_record_table, &arriving->values);
-	name = arriving->values.name;
-	arriving->rows = *record;
-	if (record->is_bad || !bytes_take_text(&name, &arriving->key.hosts) ||
-	    !bytes_take_text(&name, &port) || !bytes_take_text(&name, &arriving->key.user) ||
-	    name.count || !text_to_i64(port, &number) || number < 0 || number > UINT16_MAX)
-		return false;
-	arriving->key.port = (int)number;
-	return true;
-}
-
-static bool read_row(struct record *record, struct roster_row *row)
-{
-	*row = (struct roster_row){ 0 };
-	if (!record_has_table(record, &row_record_table))
-		return false;
-	record_read(record, &row_record_table, row);
-	row->is_lost = row->lost_at != 0;
-	return !record->is_bad;
-}
-
-bool handover_clusters_judge(struct bytes body, struct err *err)
-{
-	struct arriving_cluster arriving;
-	struct record record;
-	struct roster_row row;
-	bool is_good = read_cluster(body, &arriving, &record);
-
-	while (is_good && read_row(&record, &row))
-		continue;
-	return (is_good && record_is_whole(&record)) || handover_refuse(&record, "cluster", err);
-}
-
-/* The cluster stays for the time of the take-over, whether a pool uses it or not. */
-static struct cluster *hold(struct pools_arrival *arrival, const struct cluster_key *key,
-                            usec_t now)
-{
-	size_t count = arrival->cluster_count + 1;
-	struct cluster **list = realloc(arrival->clusters, count * sizeof(*list));
-
-	if (!list)
-		return NULL;
-	arrival->clusters = list;
-	list[count - 1] = clusters_hold(arrival->pools->with.broker, key, now);
-	if (list[count - 1])
-		arrival->cluster_count = count;
-	return list[count - 1];
-}
-
-void handover_clusters_take(struct pools_arrival *arrival, struct bytes body)
-{
-	usec_t now = loop_now(arrival->pools->with.loop);
-	struct arriving_cluster arriving;
-	struct roster_memory memory;
-	struct cluster *cluster;
-	struct record record;
-
-	if (arrival->first || arrival->is_later || !read_cluster(body, &arriving, &record))
-		return;
-	cluster = hold(arrival, &arriving.key, now);
-	memory.timeline = (uint32_t)arriving.values.timeline;
-	memory.system = arriving.values.system;
-	while (cluster && read_row(&record, &memory.row))
-		roster_remember(cluster_roster(cluster), &memory, now);
-}
-
-void handover_clusters_close_host(struct pools_arrival *arrival,
-                                  const struct closed_host_record *record)
-{
-	if (!arrival->first && !arrival->is_later)
-		clusters_set_admin(arrival->pools->with.broker, record->host,
-		                   record->is_disabled ? HOST_DISABLED : HOST_DRAINING,
-		                   loop_now(arrival->pools->with.loop));
-}
-
-void handover_clusters_done(struct pools_arrival *arrival)
-{
-	while (arrival->cluster_count)
-		clusters_release(arrival->pools->with.broker,
-		                 &arrival->clusters[--arrival->cluster_count]);
-	free(arrival->clusters);
-	arrival->clusters = NULL;
 }
 
 /* ---- statements ---- */

@@ -59,7 +59,7 @@ struct pools_arrival {
 	uint64_t last_id;
 	struct arrived_statement *statements; /* by their numbers in the other process */
 	struct cluster **clusters; /* one reference each, so that they are there for its pools */
-	size_t cluster_count;
+	size_t cluster_count, cluster_capacity;
 	/* has arrived, and waits for the record of its client */
 	struct server *lent;
 };
