@@ -8,7 +8,8 @@
  *   a key that peers_dns has sealed --> all instances, or the one whose address it has; they
  *                             do not send it on
  *   a key of another loop --> that loop gets the connection, and begins here again; if it does
- *                             not know the key either, maybe the next loop (cancel_keys.h)
+ *                             not know the key either, maybe the next loop (cancel_keys.h), and
+ *                             in the end the first, which asks the old process of a take-over
  */
 #include "client_priv.h"
 
@@ -69,14 +70,16 @@ static bool goes_to_loop(struct client *client, struct bytes key)
 	const struct clients_with *with = &clients->with;
 	unsigned int loop;
 
-	if (!with->send_elsewhere)
+	if (!with->send_elsewhere || client->login->is_for_old_process)
 		return false;
 	if (is_for_peer(clients, key))
 		return with->loop_number != 0 &&
 		       with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_PEER, 0);
 	loop = cancel_keys_next_loop(&clients->keys, key, client->login->has_moved);
-	return loop != with->loop_number &&
-	       with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CANCEL, loop);
+	if (loop != with->loop_number)
+		return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CANCEL, loop);
+	client->login->is_for_old_process = true;
+	return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_OLD_PROCESS, 0);
 }
 
 /* Wipes the key. */

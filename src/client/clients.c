@@ -595,6 +595,7 @@ struct client_parcel {
 	uint64_t id;
 	usec_t connected_at;
 	bool was_tls_answered, has_certificate, is_proxy_header_done, was_gss_refused;
+	bool is_for_old_process;
 	char *certificate_name;
 };
 
@@ -624,6 +625,7 @@ static void fill(struct client_parcel *parcel, struct client *client)
 	parcel->has_certificate = login->has_certificate;
 	parcel->is_proxy_header_done = login->is_proxy_header_done;
 	parcel->was_gss_refused = login->was_gss_refused;
+	parcel->is_for_old_process = login->is_for_old_process;
 	parcel->certificate_name = login->certificate_name;
 	login->certificate_name = NULL;
 }
@@ -656,6 +658,7 @@ static void restore(struct client *client, struct client_parcel *parcel)
 	login->has_certificate = parcel->has_certificate;
 	login->is_proxy_header_done = parcel->is_proxy_header_done;
 	login->was_gss_refused = parcel->was_gss_refused;
+	login->is_for_old_process = parcel->is_for_old_process;
 	login->certificate_name = parcel->certificate_name;
 	login->has_moved = true;
 	parcel->certificate_name = NULL;

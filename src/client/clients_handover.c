@@ -37,7 +37,7 @@
 #define CALM_ROUND 50U
 
 /* Whether only its current work prevents the hand-over; the other listeners do not count. */
-static bool can_ever_leave_alone(const struct client *client)
+static bool can_ever_leave(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
@@ -52,13 +52,6 @@ static bool can_ever_leave_alone(const struct client *client)
 	return !server || handover_server_can_move(server);
 }
 
-static bool can_ever_leave(const struct client *client)
-{
-	const struct listener *listener = listening_listener(client);
-
-	return can_ever_leave_alone(client) && (!listener || listening_can_ever_leave(listener));
-}
-
 /* Whether its transaction must end before it can leave. */
 static bool is_undecided(const struct client *client)
 {
@@ -68,9 +61,9 @@ static bool is_undecided(const struct client *client)
 	        !listening_is_at_rest(client));
 }
 
-static bool may_leave_alone(const struct client *client)
+static bool is_at_rest(const struct client *client)
 {
-	if (!can_ever_leave_alone(client) || client->frame_left || !listening_is_at_rest(client))
+	if (client->frame_left || !listening_is_at_rest(client))
 		return false;
 	switch (client->state) {
 	case CLIENT_IDLE:
@@ -82,27 +75,6 @@ static bool may_leave_alone(const struct client *client)
 	default:
 		return false;
 	}
-}
-
-static bool may_leave(const struct client *client)
-{
-	const struct listener *listener = listening_listener(client);
-
-	return may_leave_alone(client) && (!listener || listening_may_leave(listener));
-}
-
-static void note_listeners(const struct clients *clients);
-
-bool clients_have_leavers(const struct clients *clients)
-{
-	const struct client *client;
-
-	note_listeners(clients);
-	TAILQ_FOREACH (client, &clients->list, node) {
-		if (may_leave(client))
-			return true;
-	}
-	return false;
 }
 
 /* Whether its transaction cannot leave, and its server waits for the next statement of it. */
@@ -127,16 +99,24 @@ static bool ends_alone(const struct client *client)
 	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING ||
 	                  client->state == CLIENT_SETTLING || client->state == CLIENT_CATCHING_UP;
 
-	return is_at_work && can_ever_leave_alone(client) && !needs_more(client);
+	return is_at_work && !needs_more(client);
 }
 
 static enum listener_rest rest_of(const struct client *client)
 {
-	if (!can_ever_leave_alone(client))
+	if (!can_ever_leave(client))
 		return LISTENER_STAYS;
-	if (may_leave_alone(client))
+	if (is_at_rest(client))
 		return LISTENER_AT_REST;
 	return ends_alone(client) ? LISTENER_ENDS : LISTENER_WORKS;
+}
+
+/* After note_listeners(). */
+static bool may_leave(const struct client *client)
+{
+	const struct listener *listener = listening_listener(client);
+
+	return rest_of(client) == LISTENER_AT_REST && (!listener || listening_may_leave(listener));
 }
 
 /* Tells each listening connection how many of its listeners can leave. */
@@ -155,21 +135,29 @@ static void note_listeners(const struct clients *clients)
 	}
 }
 
-/* Whether it is at rest, and the other listeners will soon be. */
-static bool waits_for_listeners(const struct client *client)
+bool clients_have_leavers(const struct clients *clients)
 {
-	const struct listener *listener = listening_listener(client);
+	const struct client *client;
 
-	return listener && client->clients->calm_count % CALM_ROUND < CALM_WAITS &&
-	       may_leave_alone(client) && listening_leaves_soon(listener);
+	note_listeners(clients);
+	TAILQ_FOREACH (client, &clients->list, node) {
+		if (may_leave(client))
+			return true;
+	}
+	return false;
 }
 
 static bool shall_be_still(const struct client *client)
 {
-	if (waits_for_listeners(client))
-		return true;
+	const struct listener *listener = listening_listener(client);
+	enum listener_rest rest = rest_of(client);
+
 	/* A client that has disconnected needs no reply: its statement must end at once. */
-	return ends_alone(client) && can_ever_leave(client) && !stream_has_hung_up(&client->stream);
+	if (rest == LISTENER_ENDS)
+		return !stream_has_hung_up(&client->stream) &&
+		       (!listener || listening_can_ever_leave(listener));
+	return rest == LISTENER_AT_REST && listener && listening_leaves_soon(listener) &&
+	       client->clients->calm_count % CALM_ROUND < CALM_WAITS;
 }
 
 void clients_calm(struct clients *clients)

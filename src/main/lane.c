@@ -283,7 +283,8 @@ static bool send_elsewhere(void *arg, struct client *client, enum client_goes wh
 	struct lane *to = &daemon->lanes.at[is_numbered ? number : 0];
 	struct delivery *delivery;
 
-	if (to == from)
+	if (to == from ||
+	    (why == CLIENT_GOES_TO_OLD_PROCESS && !atomic_load(&daemon->has_old_process)))
 		return false;
 	delivery = calloc(1, sizeof(*delivery));
 	if (!delivery)
@@ -349,54 +350,13 @@ static void on_free(void *arg)
 	}
 }
 
-/* A cancel key for the old process, on its way to the main thread. */
-struct key_letter {
-	struct letter letter;
-	struct daemon *daemon;
-	struct farewell farewell;
-	size_t size;
-	char key[FORWARD_KEY_MAX];
-};
-
-static void on_key(struct letter *letter)
-{
-	struct key_letter *key = container_of(letter, struct key_letter, letter);
-
-	if (!letter->is_late)
-		takeover_pass_key(key->daemon->takeover, bytes_of(key->key, key->size),
-		                  &key->farewell);
-	farewell_end(&key->farewell);
-	explicit_bzero(key->key, sizeof(key->key));
-	free(key);
-}
-
-static bool post_key(struct daemon *daemon, struct bytes key, struct farewell *farewell)
-{
-	struct key_letter *letter;
-
-	if (!atomic_load(&daemon->has_old_process) || key.count > sizeof(letter->key))
-		return false;
-	letter = calloc(1, sizeof(*letter));
-	if (!letter)
-		return false;
-	letter->letter.open = on_key;
-	letter->daemon = daemon;
-	letter->farewell = *farewell;
-	*farewell = (struct farewell){ .fd = -1 };
-	letter->size = key.count;
-	memcpy(letter->key, key.at, key.count);
-	loop_post(daemon->loop, &letter->letter);
-	return true;
-}
-
 /* After a take-over, the key may be of a client that the old process still serves. */
 static bool on_unknown_cancel_key(void *arg, struct bytes key, struct farewell *farewell)
 {
-	struct lane *lane = arg;
-	struct daemon *daemon = lane->arg;
+	const struct lane *lane = arg;
+	const struct daemon *daemon = lane->arg;
 
-	return lane->number == 0 ? takeover_pass_key(daemon->takeover, key, farewell)
-	                         : post_key(daemon, key, farewell);
+	return lane->number == 0 && takeover_pass_key(daemon->takeover, key, farewell);
 }
 
 /* ---- made and freed ---- */

@@ -513,12 +513,13 @@ void pools_take_end(struct pools_arrival *arrival)
 
 void listening_look_begin(const struct listener *listener)
 {
-	memset(listener->listening->rests, 0, sizeof(listener->listening->rests));
+	listener->listening->rest = LISTENER_AT_REST;
 }
 
 void listening_look_note(const struct listener *listener, enum listener_rest rest)
 {
-	listener->listening->rests[rest]++;
+	if (rest > listener->listening->rest)
+		listener->listening->rest = rest;
 }
 
 bool listening_can_ever_leave(const struct listener *listener)
@@ -526,7 +527,7 @@ bool listening_can_ever_leave(const struct listener *listener)
 	const struct listening *listening = listener->listening;
 	const struct server *server = listening->now->borrower.server;
 
-	return !listening->rests[LISTENER_STAYS] && !listening->pool->pools->is_handover_plain &&
+	return listening->rest != LISTENER_STAYS && !listening->pool->pools->is_handover_plain &&
 	       (!server || handover_server_can_move(server));
 }
 
@@ -546,17 +547,15 @@ bool listening_may_leave(const struct listener *listener)
 {
 	const struct listening *listening = listener->listening;
 
-	return listening->rests[LISTENER_AT_REST] == listening->listener_count &&
-	       listening_can_ever_leave(listener) && is_at_rest(listening);
+	return listening->rest == LISTENER_AT_REST && listening_can_ever_leave(listener) &&
+	       is_at_rest(listening);
 }
 
 bool listening_leaves_soon(const struct listener *listener)
 {
 	const struct listening *listening = listener->listening;
 
-	return listening->rests[LISTENER_AT_REST] + listening->rests[LISTENER_ENDS] ==
-	           listening->listener_count &&
-	       listening_can_ever_leave(listener);
+	return listening->rest <= LISTENER_ENDS && listening_can_ever_leave(listener);
 }
 
 uint64_t listening_number(const struct listener *listener)

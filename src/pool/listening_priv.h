@@ -85,7 +85,7 @@ struct listening {
 	struct task task;
 	struct listener_list listeners;
 	unsigned int listener_count;
-	unsigned int rests[LISTENER_RESTS]; /* of them, at the last look of a take-over */
+	enum listener_rest rest; /* the worst of theirs, at the last look of a take-over */
 	uint64_t number; /* after a take-over: what the other process has called it; 0: none */
 	struct listener_list asking; /* in order of `asked` */
 	struct listened *channels;

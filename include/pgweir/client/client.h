@@ -142,7 +142,8 @@ struct client_login {
 	bool has_certificate;      /* the client presented a certificate, and it was verified */
 	bool is_proxy_header_done; /* no PROXY header can follow */
 	bool was_gss_refused;
-	bool has_moved;      /* it came from another loop */
+	bool has_moved;          /* it came from another loop */
+	bool is_for_old_process; /* its cancel request: no loop knows the key */
 	struct bytes unread; /* while a packet is being handled: that packet and what follows it */
 	enum console_role console_role; /* CONSOLE_NOBODY: not for the console */
 	char *database;                 /* as requested */

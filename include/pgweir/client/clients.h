@@ -22,10 +22,11 @@ TAILQ_HEAD(client_list, client);
 
 /* Why a client goes to another loop. */
 enum client_goes {
-	CLIENT_GOES_TO_CONSOLE, /* it asks for the console */
-	CLIENT_GOES_TO_CANCEL,  /* its cancel request has a key of that loop */
-	CLIENT_GOES_TO_PEER,    /* its cancel request is for a client of a peer */
-	CLIENT_GOES_HOME        /* its pool is at home there */
+	CLIENT_GOES_TO_CONSOLE,     /* it asks for the console */
+	CLIENT_GOES_TO_CANCEL,      /* its cancel request has a key of that loop */
+	CLIENT_GOES_TO_PEER,        /* its cancel request is for a client of a peer */
+	CLIENT_GOES_TO_OLD_PROCESS, /* no loop knows its key: see struct successor */
+	CLIENT_GOES_HOME            /* its pool is at home there */
 };
 
 /* When the log last had messages that are limited in their rate; 0: never. Of all loops. */

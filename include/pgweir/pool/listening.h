@@ -26,13 +26,12 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/err.h"
 
-/* Whether the owner of a listener can be handed over to another process. */
+/* Whether the owner of a listener can be handed over to another process; the worst is the last. */
 enum listener_rest {
 	LISTENER_AT_REST,
 	LISTENER_ENDS, /* its current work ends without more input */
 	LISTENER_WORKS,
-	LISTENER_STAYS, /* never */
-	LISTENER_RESTS
+	LISTENER_STAYS /* never */
 };
 
 struct buf;

@@ -23,7 +23,7 @@ struct stage {
 	unsigned int asked_count, last_loop;
 	enum client_goes last_why;
 	struct cancel_keys_shared keys;
-	bool refuses;
+	bool refuses, has_old_process;
 	struct homes homes;
 	unsigned int home_count;
 };
@@ -34,6 +34,9 @@ static bool send_elsewhere(void *arg, struct client *client, enum client_goes wh
 {
 	struct stage *stage = arg;
 
+	if (why == CLIENT_GOES_TO_OLD_PROCESS &&
+	    (!stage->has_old_process || client->clients->with.loop_number == 0))
+		return false;
 	stage->asked_count++;
 	stage->last_why = why;
 	stage->last_loop = loop;
@@ -389,6 +392,32 @@ START_TEST(unknown_keys_go_to_each_loop_while_one_client_is_astray)
 }
 END_TEST
 
+/* From the first loop, to which it comes back then: it does not begin anew. */
+START_TEST(unknown_keys_go_to_the_old_process_at_last)
+{
+	unsigned char key[CANCEL_KEY_SIZE] = { 1, 2, 3, 4, 5, 6, 0, 8 };
+	struct stage stage;
+	struct peer asker;
+
+	stage_open(&stage);
+	key[6] = (unsigned char)_i;
+	stage.keys.stray_count = 1;
+	stage.has_old_process = true;
+	asker = cancel(&stage.here, key, sizeof(key));
+	ck_assert_int_eq(stage.last_why, CLIENT_GOES_TO_CANCEL);
+	ck_assert_uint_eq(stage.last_loop, 1);
+	client_unpack(stage.there.clients, &stage.parcel);
+	engine_turn(&stage.there);
+	ck_assert_int_eq(stage.last_why, _i ? CLIENT_GOES_TO_CANCEL : CLIENT_GOES_TO_OLD_PROCESS);
+	ck_assert_uint_eq(stage.last_loop, 0);
+	unpack(&stage, &stage.here);
+	ck_assert_uint_eq(stage.asked_count, 2);
+	ck_assert_str_eq(peer_hear(&stage.here, &asker), ".");
+	peer_close(&asker);
+	stage_close(&stage);
+}
+END_TEST
+
 START_TEST(unknown_keys_go_once)
 {
 	unsigned char key[CANCEL_KEY_SIZE] = { 1, 2, 3, 4, 5, 6, 0, 8 };
@@ -464,6 +493,7 @@ int main(void)
 	tcase_add_test(tests, packet_in_pieces_goes_once);
 	tcase_add_test(tests, who_may_stay_goes_on_here);
 	tcase_add_test(tests, cancel_requests_go_to_their_loop);
+	tcase_add_loop_test(tests, unknown_keys_go_to_the_old_process_at_last, 0, 2);
 	tcase_add_loop_test(tests, unknown_keys_go_once, 0, 4);
 	tcase_add_test(tests, a_cancel_request_never_moves_twice);
 	tcase_add_test(tests, a_client_in_another_loop_than_its_key_says_is_found);
