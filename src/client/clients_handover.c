@@ -111,12 +111,17 @@ static enum listener_rest rest_of(const struct client *client)
 	return ends_alone(client) ? LISTENER_ENDS : LISTENER_WORKS;
 }
 
-/* After note_listeners(). */
-static bool may_leave(const struct client *client)
+/* Of those that share its listening connection; after note_listeners(). */
+static enum listener_rest rest_of_others(const struct client *client)
 {
 	const struct listener *listener = listening_listener(client);
 
-	return rest_of(client) == LISTENER_AT_REST && (!listener || listening_may_leave(listener));
+	return listener ? listening_rest(listener) : LISTENER_AT_REST;
+}
+
+static bool may_leave(const struct client *client)
+{
+	return rest_of(client) == LISTENER_AT_REST && rest_of_others(client) == LISTENER_AT_REST;
 }
 
 /* Tells each listening connection how many of its listeners can leave. */
@@ -149,14 +154,12 @@ bool clients_have_leavers(const struct clients *clients)
 
 static bool shall_be_still(const struct client *client)
 {
-	const struct listener *listener = listening_listener(client);
-	enum listener_rest rest = rest_of(client);
+	enum listener_rest rest = rest_of(client), others = rest_of_others(client);
 
 	/* A client that has disconnected needs no reply: its statement must end at once. */
 	if (rest == LISTENER_ENDS)
-		return !stream_has_hung_up(&client->stream) &&
-		       (!listener || listening_can_ever_leave(listener));
-	return rest == LISTENER_AT_REST && listener && listening_leaves_soon(listener) &&
+		return !stream_has_hung_up(&client->stream) && others != LISTENER_STAYS;
+	return rest == LISTENER_AT_REST && listening_listener(client) && others <= LISTENER_ENDS &&
 	       client->clients->calm_count % CALM_ROUND < CALM_WAITS;
 }
 
@@ -364,29 +367,15 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 	return pools_judge_database(clients->with.pools, values.database, err);
 }
 
-static struct lane *lane_of_listening(const struct lanes *lanes, const struct client_record *values)
-{
-	struct lane *lane;
-
-	LANES_EACH(lane, lanes)
-	{
-		if (listening_has_arrived(lane->pools, values->database, values->pool,
-		                          values->listening))
-			return lane;
-	}
-	return NULL;
-}
-
 struct lane *client_lane(const struct lanes *lanes, struct bytes body)
 {
 	struct record record = { .rest = body };
 	struct client_record values;
-	struct lane *lane = NULL;
 
 	record_read(&record, &client_record_table, &values);
 	if (values.listening)
-		lane = lane_of_listening(lanes, &values);
-	return lane ? lane : &lanes->at[cancel_key_loop(values.key, lanes->count)];
+		return &lanes->at[values.listening % lanes->count];
+	return &lanes->at[cancel_key_loop(values.key, lanes->count)];
 }
 
 /* It keeps its mode, also if its listener has another one here, or none of the name is left. */

@@ -206,7 +206,7 @@ void takeover_end(struct takeover *takeover)
  * ---- the records of a round are dealt to the lanes; the old process may have had any number ----
  *
  *   a client              the lane to which its cancel key leads
- *   a listening client    the lane of its listening connection
+ *   a listening client    the lane of its listening connection, by its number
  *   a lent server, a listening connection    the lane of the client whose record comes next
  *   an idle server        the lane where most clients of its pool are, for each server there
  *   all other records     each lane

@@ -522,15 +522,6 @@ void listening_look_note(const struct listener *listener, enum listener_rest res
 		listener->listening->rest = rest;
 }
 
-bool listening_can_ever_leave(const struct listener *listener)
-{
-	const struct listening *listening = listener->listening;
-	const struct server *server = listening->now->borrower.server;
-
-	return listening->rest != LISTENER_STAYS && !listening->pool->pools->is_handover_plain &&
-	       (!server || handover_server_can_move(server));
-}
-
 /* Whether the connection does nothing but listen. */
 static bool is_at_rest(const struct listening *listening)
 {
@@ -543,19 +534,17 @@ static bool is_at_rest(const struct listening *listening)
 	       handover_server_may_leave(listening->now->borrower.server);
 }
 
-bool listening_may_leave(const struct listener *listener)
+enum listener_rest listening_rest(const struct listener *listener)
 {
 	const struct listening *listening = listener->listening;
+	const struct server *server = listening->now->borrower.server;
 
-	return listening->rest == LISTENER_AT_REST && listening_can_ever_leave(listener) &&
-	       is_at_rest(listening);
-}
-
-bool listening_leaves_soon(const struct listener *listener)
-{
-	const struct listening *listening = listener->listening;
-
-	return listening->rest <= LISTENER_ENDS && listening_can_ever_leave(listener);
+	if (listening->pool->pools->is_handover_plain ||
+	    (server && !handover_server_can_move(server)))
+		return LISTENER_STAYS;
+	if (listening->rest == LISTENER_AT_REST && !is_at_rest(listening))
+		return LISTENER_ENDS; /* what the connection does besides listening ends */
+	return listening->rest;
 }
 
 uint64_t listening_number(const struct listener *listener)
@@ -572,7 +561,7 @@ bool listening_write(const struct listener *listener, struct channel *channel)
 
 /* ---- the process that takes over ---- */
 
-static struct listening *find_arrived(const struct pool *pool, uint64_t number)
+bool listening_rejoin(struct listener *listener, struct pool *pool, uint64_t number)
 {
 	struct listening *listening;
 
@@ -580,21 +569,6 @@ static struct listening *find_arrived(const struct pool *pool, uint64_t number)
 		if (listening->number == number)
 			break;
 	}
-	return listening;
-}
-
-bool listening_has_arrived(struct pools *pools, const char *database, const char *role,
-                           uint64_t number)
-{
-	const struct pool *pool = pools_find_pool(pools, database, role);
-
-	return pool && find_arrived(pool, number);
-}
-
-bool listening_rejoin(struct listener *listener, struct pool *pool, uint64_t number)
-{
-	struct listening *listening = find_arrived(pool, number);
-
 	if (listening)
 		listening_enter(listening, listener);
 	return listening;

@@ -48,8 +48,8 @@ void clients_dismiss(struct clients *clients, const struct err *err);
 bool client_judge(const struct clients *clients, struct bytes body, struct err *err);
 
 /*
- * The lane for the client of a checked record: that of its listening connection, if it has arrived,
- * else the one to which its cancel key leads.
+ * The lane for the client of a checked record: the one to which its cancel key leads; or all that
+ * share a listening connection go to the same, by its number.
  */
 struct lane *client_lane(const struct lanes *lanes, struct bytes body);
 

@@ -123,7 +123,7 @@ bool handover_refuse(const struct record *record, const char *what, struct err *
  *
  *   listening_look_begin()     for each listener
  *   listening_look_note()      for each listener
- *   listening_may_leave(), listening_write()
+ *   listening_rest(), listening_write()
  */
 
 /* ---- the process that hands over ---- */
@@ -133,14 +133,8 @@ void listening_look_begin(const struct listener *listener);
 
 void listening_look_note(const struct listener *listener, enum listener_rest rest);
 
-/* Whether the connection can be handed over now, with all its listeners. */
-bool listening_may_leave(const struct listener *listener);
-
-/* Whether that is possible at all. */
-bool listening_can_ever_leave(const struct listener *listener);
-
-/* Whether all listeners can be handed over, or can when their current work is done. */
-bool listening_leaves_soon(const struct listener *listener);
+/* Whether the connection can be handed over, with all its listeners: the worst of their answers. */
+enum listener_rest listening_rest(const struct listener *listener);
 
 /* Writes the connection, unless it was written in this round. */
 bool listening_write(const struct listener *listener, struct channel *channel);
@@ -149,10 +143,6 @@ bool listening_write(const struct listener *listener, struct channel *channel);
 uint64_t listening_number(const struct listener *listener);
 
 /* ---- the process that takes over ---- */
-
-/* Whether the connection with this number has arrived in these pools. */
-bool listening_has_arrived(struct pools *pools, const char *database, const char *role,
-                           uint64_t number);
 
 /* Joins the connection that has arrived with this number. false: none has. */
 bool listening_rejoin(struct listener *listener, struct pool *pool, uint64_t number);
