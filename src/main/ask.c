@@ -318,7 +318,7 @@ bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err)
 	socklen_t size;
 	bool ok;
 
-	*ask = (struct ask){ .fd = -1, .in.limit = 2 * ANSWER_MAX };
+	*ask = (struct ask){ .fd = -1, .in.limit = 2 * ANSWER_MAX, .is_nobody = true };
 	if (!address_unix_name(&name, &size, whom->path, err))
 		return false;
 	ask->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -326,7 +326,9 @@ bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err)
 		return cannot(err, "make a socket");
 	setsockopt(ask->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(ask->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	ok = connect_as_owner(ask->fd, whom, &name, size) || cannot(err, "connect");
+	ok = connect_as_owner(ask->fd, whom, &name, size);
+	ask->is_nobody = !ok && (errno == ENOENT || errno == ECONNREFUSED);
+	ok = ok || cannot(err, "connect");
 	ok = ok && look_at_peer(ask, whom, err);
 	ok = ok && log_in(ask, whom->user ? whom->user : "pgbouncer", err);
 	ask->is_in = ok;

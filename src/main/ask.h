@@ -17,7 +17,8 @@
 
 struct ask {
 	int fd;
-	bool is_in; /* logged in: ask_close() sends Terminate */
+	bool is_in;     /* logged in: ask_close() sends Terminate */
+	bool is_nobody; /* after ask_open(): nothing listens there */
 	struct buf in;
 	/* called by ask_query() for a NOTICE; NULL: notices are dropped */
 	void (*on_notice)(const char *text);

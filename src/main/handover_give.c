@@ -40,18 +40,23 @@
 #define REQUEST_SIZE_MAX 1024
 #define REQUESTS_MAX 256
 
+enum handover_state {
+	HANDOVER_GREETED, /* nothing has moved */
+	HANDOVER_MOVING,  /* the new process accepts the clients */
+	HANDOVER_WAITING, /* for its answer to a round that was kept; no other round before it */
+	HANDOVER_OVER     /* there will be no more rounds */
+};
+
 struct handover {
 	struct daemon *daemon;
+	enum handover_state state;
 	struct channel channel;
 	struct watch watch;
 	struct timer look;
 	struct timer deadline;
-	usec_t moved_at;                  /* when the first round was complete; 0: not yet */
 	unsigned int moved;               /* clients handed over so far */
 	struct channel_messages requests; /* that came within a round, for after it */
 	bool is_to_stop; /* the new process has sent STOP: this process stops with it */
-	bool is_owed;    /* an answer to a round that was kept; no other round before it */
-	bool is_over;    /* there will be no more rounds */
 };
 
 static void set_limit(struct handover *handover, usec_t limit)
@@ -113,7 +118,7 @@ static void obey(struct handover *handover, struct channel_message *message)
 	struct daemon *daemon = handover->daemon;
 	struct bytes body = buf_bytes(&message->body);
 
-	if (!handover->moved_at)
+	if (handover->state == HANDOVER_GREETED)
 		return; /* requests count only after the first round */
 	if (message->kind == HANDOVER_CANCEL)
 		obey_cancel(daemon, message);
@@ -193,7 +198,7 @@ static void serve_on(struct handover *handover)
 	} else {
 		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "take-over",
 		         "take-over failed, this process continues: %s", err.text);
-		if (handover->moved_at)
+		if (handover->state != HANDOVER_GREETED)
 			let_clients_in(daemon);
 	}
 	handover_free(&daemon->handover);
@@ -255,7 +260,7 @@ static enum answer try_round(struct handover *handover)
 	struct lane *lane;
 
 	set_limit(handover, ROUND_LIMIT);
-	if (!write_all(handover, handover->moved_at == 0))
+	if (!write_all(handover, handover->state == HANDOVER_GREETED))
 		return ANSWER_NONE;
 	answer = await_answer(handover);
 	if (answer != ANSWER_ACCEPTED)
@@ -327,7 +332,7 @@ static void give_up(struct handover *handover, const char *why)
 {
 	struct daemon *daemon = handover->daemon;
 
-	handover->is_over = true;
+	handover->state = HANDOVER_OVER;
 	if (handover->channel.is_broken)
 		shutdown(handover->channel.fd, SHUT_WR); /* what it waits for does not come */
 	if (handover->channel.is_deaf)
@@ -352,7 +357,7 @@ static void keep_round(struct handover *handover, enum answer answer)
 	} else if (channel->is_broken || channel->is_deaf) {
 		give_up(handover, channel->err.text);
 	} else {
-		handover->is_owed = true;
+		handover->state = HANDOVER_WAITING;
 		log_kept(&handover->daemon->logger, LOG_LEVEL_WARNING, "take-over",
 		         "the new process does not respond: waiting for it to hand over more");
 	}
@@ -361,13 +366,15 @@ static void keep_round(struct handover *handover, enum answer answer)
 /* It comes too late, as this process has served these clients since. */
 static void answer_late(struct handover *handover, char kind)
 {
-	if (!handover->is_owed || (kind != HANDOVER_ACCEPTED && kind != HANDOVER_REFUSED))
+	if (handover->state != HANDOVER_WAITING ||
+	    (kind != HANDOVER_ACCEPTED && kind != HANDOVER_REFUSED))
 		return;
-	handover->is_owed = false;
-	if (kind == HANDOVER_REFUSED)
+	if (kind == HANDOVER_REFUSED) {
 		give_up(handover, "the new process refuses them, its log has the reason");
-	else
+	} else {
+		handover->state = HANDOVER_MOVING;
 		channel_send(&handover->channel, HANDOVER_KEPT, bytes_of("", 0), -1);
+	}
 }
 
 static void finish_handover(struct handover *handover)
@@ -375,8 +382,8 @@ static void finish_handover(struct handover *handover)
 	struct daemon *daemon = handover->daemon;
 
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "%s, shutting down",
-	         handover->is_over || handover->is_owed ? "the last client has disconnected"
-	                                                : "everything is handed over");
+	         handover->state == HANDOVER_MOVING ? "everything is handed over"
+	                                            : "the last client has disconnected");
 	set_limit(handover, ROUND_LIMIT);
 	channel_send(&handover->channel, HANDOVER_DONE, bytes_of("", 0), -1);
 	handover_free(&daemon->handover);
@@ -400,10 +407,10 @@ static void look(struct timer *timer)
 {
 	struct handover *handover = container_of(timer, struct handover, look);
 	struct daemon *daemon = handover->daemon;
-	bool is_last = is_empty(daemon), may_try = !handover->is_over && !handover->is_owed;
+	bool is_last = is_empty(daemon), may_try = handover->state == HANDOVER_MOVING;
 	enum answer answer = ANSWER_ACCEPTED;
 
-	if (handover->is_over && channel_is_gone(&handover->channel)) {
+	if (handover->state == HANDOVER_OVER && channel_is_gone(&handover->channel)) {
 		serve_on(handover);
 		return;
 	}
@@ -433,13 +440,13 @@ static void move(struct handover *handover)
 		serve_on(handover);
 		return;
 	}
-	handover->moved_at = clock_now();
+	handover->state = HANDOVER_MOVING;
 	doors_do(&daemon->doors, listener_pause);
 	doors_own_files(&daemon->doors, false);
 	web_unlisten(daemon->web);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over",
 	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",
-	         handover->moved, (long long)((handover->moved_at - since) / USEC_PER_MS),
+	         handover->moved, (long long)((clock_now() - since) / USEC_PER_MS),
 	         served_count(daemon));
 	timer_begin(&handover->deadline, daemon->loop, daemon->config->takeover_timeout,
 	            on_deadline);
@@ -457,7 +464,7 @@ static void on_message(struct watch *watch, unsigned int what)
 	(void)what;
 	set_limit(handover, MESSAGE_LIMIT);
 	if (!channel_receive(&handover->channel, &message)) {
-		if (!handover->moved_at || channel_is_gone(&handover->channel))
+		if (handover->state == HANDOVER_GREETED || channel_is_gone(&handover->channel))
 			serve_on(handover);
 		else
 			give_up(handover, handover->channel.err.text);
@@ -469,7 +476,7 @@ static void on_message(struct watch *watch, unsigned int what)
 	else
 		channel_message_done(&message);
 	answer_late(handover, kind);
-	if (kind == HANDOVER_GO && !handover->moved_at)
+	if (kind == HANDOVER_GO && handover->state == HANDOVER_GREETED)
 		move(handover);
 	else
 		obey_requests(handover);

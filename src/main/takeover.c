@@ -4,17 +4,13 @@
  */
 #include "takeover.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/client/handover.h"
-#include "pgweir/net/address.h"
 #include "pgweir/net/channel.h"
 #include "pgweir/pgwire/fields.h"
 
@@ -40,26 +36,6 @@ const struct record_table cancel_record_table = RECORD_TABLE("cancel", cancel_fi
 /* ---- the sockets: the answer to TAKEOVER is an error, or the listening sockets ---- */
 
 #define ANSWER_LIMIT (5 * USEC_PER_SEC)
-
-/* Whether a process listens on that socket. If not, the daemon starts normally. */
-static bool is_somebody_there(const char *path)
-{
-	struct sockaddr_un name;
-	socklen_t size;
-	struct err err;
-	bool is_there;
-	int fd;
-
-	if (!address_unix_name(&name, &size, path, &err))
-		return false;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	is_there = connect(fd, (const struct sockaddr *)&name, size) == 0 ||
-	           (errno != ENOENT && errno != ECONNREFUSED);
-	close(fd);
-	return is_there;
-}
 
 static bool take_hello(struct takeover *takeover, struct bytes body, struct err *err)
 {
@@ -144,8 +120,10 @@ static bool ask_for_it(struct takeover *takeover, const char *path, const char *
 	struct ask ask;
 
 	snprintf(whom.path, sizeof(whom.path), "%s", path);
-	if (!ask_open(&ask, &whom, err))
+	if (!ask_open(&ask, &whom, err)) {
+		takeover->is_nobody = ask.is_nobody;
 		return false;
+	}
 	snprintf(command, sizeof(command), "TAKEOVER %s", version);
 	if (!ask_say(&ask, command, err)) {
 		ask_close(&ask);
@@ -181,9 +159,7 @@ bool takeover_begin(struct takeover *takeover, const struct config *config, stru
 		    err, ERR_CONFIG,
 		    "-R needs unix_socket_dir, to reach the running process through its Unix "
 		    "socket");
-	if (!is_somebody_there(path))
-		return true;
-	if (ask_for_either(takeover, path, err))
+	if (ask_for_either(takeover, path, err) || takeover->is_nobody)
 		return true;
 	err_prefix(err, "cannot take over: ");
 	takeover_end(takeover);

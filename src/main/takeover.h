@@ -19,9 +19,9 @@ struct takeover {
 	pid_t pid;                     /* of that process */
 	struct handed_sockets sockets; /* -1: a listener owns it now */
 	bool is_given;                 /* a service manager opened those of the main listener */
-	/* the process refuses our version */
-	bool is_other_version;
-	bool is_plain; /* it hands over in the plain format */
+	bool is_nobody;                /* nothing listens on the socket */
+	bool is_other_version;         /* the process refuses our version */
+	bool is_plain;                 /* it hands over in the plain format */
 };
 
 /* That process goes on to serve. false: *err says why it refuses. true with fd -1: none runs. */

@@ -237,11 +237,9 @@ static void fill_server(struct server *server, const struct server_record *recor
 {
 	server->place.peer = record->peer;
 	memcpy(server->place.path, record->path, sizeof(server->place.path));
-	server_resume(server, &(struct server_past){ .status = (char)record->status,
-	                                             .is_rest_unknown = record->is_rest_unknown,
-	                                             .params = record->params,
-	                                             .baseline = record->baseline,
-	                                             .key = record->key });
+	server->wire.status = (char)record->status;
+	server->session.unsure = record->is_rest_unknown ? UNSURE_REST : 0;
+	server_resume(server, record->params, record->baseline, record->key);
 	server->connected_at = record->connected_at;
 	server->used_at = record->used_at;
 	server->lease.request_at = record->request_at;

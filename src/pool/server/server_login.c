@@ -631,17 +631,16 @@ bool server_launch(struct server *server)
 	return true;
 }
 
-void server_resume(struct server *server, const struct server_past *past)
+void server_resume(struct server *server, struct bytes params, struct bytes baseline,
+                   struct bytes key)
 {
 	struct params_table *table = server->site->shared->params;
 
-	server->wire.status = past->status;
 	server->wire.is_ready = true;
-	server->session.unsure = past->is_rest_unknown ? UNSURE_REST : 0;
-	params_add_text(table, &server->session.params, past->params);
-	params_add_text(table, &server->session.baseline, past->baseline);
-	server->key.size = (uint16_t)past->key.count;
-	memcpy(server->key.bytes, past->key.at, past->key.count);
+	params_add_text(table, &server->session.params, params);
+	params_add_text(table, &server->session.baseline, baseline);
+	server->key.size = (uint16_t)key.count;
+	memcpy(server->key.bytes, key.at, key.count);
 	server_find_libraries(server);
 }
 
