@@ -491,14 +491,11 @@ static bool send_hello(struct handover *handover)
 		.version = VERSION_OWN,
 		.is_given = listener_is_given(TAILQ_FIRST(&daemon->doors)->listener),
 	};
-	struct buf record = { 0 };
 	const struct door *door;
 	struct address address;
 	int fd;
 
-	record_write(&record, &hello_record_table, &hello);
-	channel_send_record(channel, HANDOVER_HELLO, &record, -1);
-	buf_free(&record);
+	channel_send_table(channel, HANDOVER_HELLO, &hello_record_table, &hello, -1);
 	TAILQ_FOREACH (door, &daemon->doors, node) {
 		for (size_t i = 0; (fd = listener_fd(door->listener, i, &address)) >= 0; i++)
 			channel_send(channel, HANDOVER_LISTENER,

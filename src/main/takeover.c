@@ -187,8 +187,7 @@ void takeover_end(struct takeover *takeover)
  *   an idle server        the lane where most clients of its pool are, for each server there
  *   all other records     each lane
  *
- * Hard here: the order. A statement comes before what knows it. A lane needs clients before the
- * idle servers, and both before the records of pools, as it makes no pool for those.
+ * Hard here: the order. A statement comes before what knows it, clients before the idle servers.
  */
 
 static struct bytes body_of(const struct channel_message *message)
@@ -252,8 +251,6 @@ static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arriv
 
 		if (message->kind == HANDOVER_CLIENT)
 			deal_client(lanes, arrivals, message);
-		else if (message->kind == HANDOVER_POOL)
-			take(&arrivals[0], message);
 		else if (message->kind != HANDOVER_SERVER)
 			deal_to_all(lanes, arrivals, message);
 		else if (handover_server_is_lent(body_of(message)))
@@ -270,12 +267,6 @@ static void deal_rest(const struct lanes *lanes, struct pools_arrival *arrivals,
 
 		if (message->kind == HANDOVER_SERVER && message->fd >= 0)
 			take(&arrivals[lane_in_need(lanes, body_of(message))->number], message);
-	}
-	for (size_t i = 0; i < round->count; i++) {
-		if (round->at[i].kind != HANDOVER_POOL)
-			continue;
-		for (unsigned int lane = 1; lane < lanes->count; lane++)
-			take(&arrivals[lane], &round->at[i]);
 	}
 }
 
@@ -522,17 +513,15 @@ static void on_round(struct watch *watch, unsigned int what)
 bool takeover_pass_key(struct successor *successor, struct bytes key, struct farewell *farewell)
 {
 	struct cancel_record cancel = { .key = key, .last = buf_bytes(&farewell->last) };
-	struct buf record = { .is_secret = true };
 
 	if (!successor)
 		return false;
 	successor->channel.deadline = clock_now() + USEC_PER_SEC;
 	if (successor->is_plain)
 		return channel_send(&successor->channel, HANDOVER_CANCEL, key, -1);
-	record_write(&record, &cancel_record_table, &cancel);
-	if (channel_send_record(&successor->channel, HANDOVER_CANCEL, &record, farewell->fd))
+	if (channel_send_table(&successor->channel, HANDOVER_CANCEL, &cancel_record_table, &cancel,
+	                       farewell->fd))
 		farewell_leave(farewell);
-	buf_wipe(&record);
 	return !successor->channel.is_broken;
 }
 

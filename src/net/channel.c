@@ -139,6 +139,18 @@ bool channel_send_record(struct channel *channel, enum handover_kind kind, const
 	return channel_send(channel, kind, buf_bytes(body), fd);
 }
 
+bool channel_send_table(struct channel *channel, enum handover_kind kind,
+                        const struct record_table *table, const void *values, int fd)
+{
+	struct buf record = { .is_secret = true };
+	bool ok;
+
+	record_write(&record, table, values);
+	ok = channel_send_record(channel, kind, &record, fd);
+	buf_wipe(&record);
+	return ok;
+}
+
 /* ---- receiving ---- */
 
 /* Keeps the first descriptor and closes all others. */

@@ -46,7 +46,7 @@ static bool write_global(const struct pools *pools, struct channel *channel)
 		.stats = pools->gone,
 	};
 
-	return handover_send(channel, HANDOVER_GLOBAL, &global_record_table, &record);
+	return channel_send_table(channel, HANDOVER_GLOBAL, &global_record_table, &record, -1);
 }
 
 static bool write_database(const struct database *database, struct channel *channel)
@@ -61,7 +61,7 @@ static bool write_database(const struct database *database, struct channel *chan
 	};
 
 	text_copy(record.database, sizeof(record.database), database->name);
-	return handover_send(channel, HANDOVER_DATABASE, &database_record_table, &record);
+	return channel_send_table(channel, HANDOVER_DATABASE, &database_record_table, &record, -1);
 }
 
 static bool write_role(const struct role *role, struct channel *channel)
@@ -72,7 +72,7 @@ static bool write_role(const struct role *role, struct channel *channel)
 	};
 
 	text_copy(record.role, sizeof(record.role), role->name);
-	return handover_send(channel, HANDOVER_ROLE, &role_record_table, &record);
+	return channel_send_table(channel, HANDOVER_ROLE, &role_record_table, &record, -1);
 }
 
 static struct bytes bytes_or_none(const char *text) { return bytes_text(text ? text : ""); }
@@ -109,7 +109,7 @@ static bool write_pool(const struct pool *pool, struct channel *channel)
 	text_copy(record.database, sizeof(record.database), pool->database->name);
 	text_copy(record.role, sizeof(record.role), pool->role->name);
 	note_learnt(pool, &record);
-	return handover_send(channel, HANDOVER_POOL, &pool_record_table, &record);
+	return channel_send_table(channel, HANDOVER_POOL, &pool_record_table, &record, -1);
 }
 
 static bool pool_has_news(const struct pool *pool)
@@ -132,8 +132,8 @@ static bool write_cluster(struct cluster *cluster, struct channel *channel)
 		if (!row->is_lost)
 			row->lost_at = 0;
 		if (row->seen_at)
-			ok = handover_send(channel, HANDOVER_CLUSTER, &cluster_record_table,
-			                   &record);
+			ok = channel_send_table(channel, HANDOVER_CLUSTER, &cluster_record_table,
+			                        &record, -1);
 	}
 	return ok;
 }
@@ -143,7 +143,8 @@ static bool write_closed(const struct closed_host *closed, struct channel *chann
 	struct closed_host_record record = { .is_disabled = closed->admin == HOST_DISABLED };
 
 	text_copy(record.host, sizeof(record.host), closed->name);
-	return handover_send(channel, HANDOVER_CLOSED_HOST, &closed_host_record_table, &record);
+	return channel_send_table(channel, HANDOVER_CLOSED_HOST, &closed_host_record_table, &record,
+	                          -1);
 }
 
 static bool write_hosts(struct broker *broker, struct channel *channel)
@@ -273,7 +274,7 @@ static void take_closed_host(struct pools_arrival *arrival, const union any_reco
 {
 	struct broker *broker = arrival->pools->with.broker;
 
-	if (!arrival->first && !arrival->is_later)
+	if (!arrival->is_later)
 		clusters_set_admin(broker, any->closed_host.host,
 		                   any->closed_host.is_disabled ? HOST_DISABLED : HOST_DRAINING,
 		                   loop_now(arrival->pools->with.loop));
@@ -301,7 +302,7 @@ static void take_cluster(struct pools_arrival *arrival, const union any_record *
 	struct roster_memory memory = any->cluster.memory;
 	struct cluster *cluster = NULL;
 
-	if (!arrival->first && !arrival->is_later)
+	if (!arrival->is_later)
 		cluster = hold(arrival, &any->cluster);
 	memory.row.is_lost = memory.row.lost_at != 0;
 	if (cluster)
@@ -340,7 +341,7 @@ static void take_database(struct pools_arrival *arrival, const union any_record 
 static void take_role(struct pools_arrival *arrival, const union any_record *any)
 {
 	const struct role_record *record = &any->role;
-	struct role *role = arrival->first ? NULL : role_of_name(arrival->pools, record->role);
+	struct role *role = role_of_name(arrival->pools, record->role);
 
 	if (!role)
 		return;
@@ -389,19 +390,6 @@ static void take_learnt(struct pool *pool, const struct pool_record *record)
 		learn_text(pool, record, &shown);
 }
 
-/* Only the first loop makes it. */
-static struct pool *pool_of_record(struct pools_arrival *arrival, const struct pool_record *record)
-{
-	enum pool_purpose purpose = record->is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS;
-	struct database *database;
-
-	if (arrival->first)
-		return pools_find_exact_pool(arrival->pools, record->database, record->role,
-		                             purpose);
-	database = pools_database(arrival->pools, record->database);
-	return database ? pools_exact_pool(database, record->role, purpose) : NULL;
-}
-
 static void count_pool(struct pool *pool, const struct pool_record *record)
 {
 	stats_add(&pool->stats, &record->stats);
@@ -412,12 +400,16 @@ static void count_pool(struct pool *pool, const struct pool_record *record)
 static void take_pool(struct pools_arrival *arrival, const union any_record *any)
 {
 	const struct pool_record *record = &any->pool;
-	struct pool *pool = pool_of_record(arrival, record);
+	struct database *database = pools_database(arrival->pools, record->database);
+	struct pool *pool = NULL;
 
+	if (database)
+		pool =
+		    pools_exact_pool(database, record->role,
+		                     record->is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS);
 	if (!pool)
 		return;
-	if (!arrival->first)
-		count_pool(pool, record);
+	count_pool(pool, record);
 	take_learnt(pool, record);
 	if (!record->has_welcome || pool->has_welcome)
 		return;
@@ -434,15 +426,16 @@ static const struct kind {
 	char letter;
 	const struct record_table *table;
 	bool has_database; /* the record begins with the name of a database */
+	bool is_for_first; /* the other loops need none of it, or hear it from the broker */
 	void (*take)(struct pools_arrival *arrival, const union any_record *any);
 } kinds[] = {
-	{ HANDOVER_GLOBAL, &global_record_table, false, take_global },
-	{ HANDOVER_CLOSED_HOST, &closed_host_record_table, false, take_closed_host },
-	{ HANDOVER_CLUSTER, &cluster_record_table, false, take_cluster },
-	{ HANDOVER_DATABASE, &database_record_table, true, take_database },
-	{ HANDOVER_ROLE, &role_record_table, false, take_role },
-	{ HANDOVER_POOL, &pool_record_table, true, take_pool },
-	{ HANDOVER_STATEMENT, &statement_record_table, false, take_statement },
+	{ HANDOVER_GLOBAL, &global_record_table, false, false, take_global },
+	{ HANDOVER_CLOSED_HOST, &closed_host_record_table, false, true, take_closed_host },
+	{ HANDOVER_CLUSTER, &cluster_record_table, false, true, take_cluster },
+	{ HANDOVER_DATABASE, &database_record_table, true, false, take_database },
+	{ HANDOVER_ROLE, &role_record_table, false, true, take_role },
+	{ HANDOVER_POOL, &pool_record_table, true, true, take_pool },
+	{ HANDOVER_STATEMENT, &statement_record_table, false, false, take_statement },
 };
 
 _Static_assert(offsetof(struct database_record, database) == 0 &&
@@ -495,7 +488,7 @@ void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, i
 		handover_server_take(arrival, body, fd);
 		return;
 	}
-	if (!kind)
+	if (!kind || (kind->is_for_first && arrival->first))
 		return;
 	memset(&any, 0, sizeof(any)); /* more than the fields of the table */
 	record_read(&record, kind->table, &any);

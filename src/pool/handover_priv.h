@@ -151,9 +151,6 @@ void listening_take(struct server *server, const struct server_record *record);
 
 /* ---- records, statements: handover_records.c ---- */
 
-bool handover_send(struct channel *channel, enum handover_kind kind,
-                   const struct record_table *table, const void *values);
-
 void handover_statement_take(struct pools_arrival *arrival, const struct statement_record *record);
 
 void handover_statements_done(struct pools_arrival *arrival);

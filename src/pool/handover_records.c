@@ -298,18 +298,6 @@ static const struct record_field stale_fields[] = {
 const struct record_table stale_record_table =
     RECORD_TABLE("stale statement on a server", stale_fields, NULL);
 
-bool handover_send(struct channel *channel, enum handover_kind kind,
-                   const struct record_table *table, const void *values)
-{
-	struct buf record = { .is_secret = true };
-	bool ok;
-
-	record_write(&record, table, values);
-	ok = channel_send_record(channel, kind, &record, -1);
-	buf_wipe(&record);
-	return ok;
-}
-
 /* ---- statements ---- */
 
 bool handover_write_statement(struct statement *statement, struct channel *channel)
@@ -327,7 +315,7 @@ bool handover_write_statement(struct statement *statement, struct channel *chann
 		return true;
 	assert(stem.count < sizeof(record.stem));
 	memcpy(record.stem, stem.at, stem.count);
-	if (!handover_send(channel, HANDOVER_STATEMENT, &statement_record_table, &record))
+	if (!channel_send_table(channel, HANDOVER_STATEMENT, &statement_record_table, &record, -1))
 		return false;
 	statement->is_written = !statement->is_alias; /* pools_keep() does not find an alias */
 	return true;

@@ -35,6 +35,7 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
+#include "pgweir/base/record.h"
 
 #define CHANNEL_MESSAGE_MAX ((uint32_t)640 * 1024 * 1024)
 
@@ -81,6 +82,10 @@ bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes
 /* The same with a record. An incomplete record breaks the channel too. */
 bool channel_send_record(struct channel *channel, enum handover_kind kind, const struct buf *body,
                          int fd);
+
+/* The same with the record of one table. */
+bool channel_send_table(struct channel *channel, enum handover_kind kind,
+                        const struct record_table *table, const void *values, int fd);
 
 struct channel_message {
 	char kind;

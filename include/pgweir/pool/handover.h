@@ -72,8 +72,7 @@ bool pools_judge_database(const struct pools *pools, const char *name, struct er
 
 /*
  * Uses a checked record. *fd becomes -1 if a server owns it now. With several loops, servers go to
- * one of them, all other records to each. In a loop that is not the first, no pool is made for the
- * record of a pool, so the servers and clients come first.
+ * one of them, all other records to each.
  */
 void pools_take(struct pools_arrival *arrival, char kind, struct bytes body, int *fd);
 
