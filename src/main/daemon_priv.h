@@ -37,15 +37,6 @@ struct lane_load {
 
 _Static_assert(LANES_MAX <= 64, "struct lane_load has a bit for each");
 
-/* What is looked at, for tests another one than loop_cpu(). */
-struct lane_clocks {
-	unsigned int count; /* of lanes */
-	/* processor time that the lane has used so far; from any thread */
-	usec_t (*cpu)(const void *arg, unsigned int number);
-	const void *arg;
-};
-
-/* The lanes have used no processor time yet. */
 enum shutdown_state {
 	SHUTDOWN_NONE,
 	SHUTDOWN_ANNOUNCED, /* shutdown_accept: all goes on as before, but SHOW READY says no */
@@ -206,10 +197,16 @@ void lane_free(struct lane *lane);
  */
 void lane_deal(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate);
 
+/* The lanes have used no processor time yet. */
 void lane_load_init(struct lane_load *load, usec_t now);
 
-/* A bit for each busy lane. */
-uint64_t lane_load_busy(struct lane_load *load, const struct lane_clocks *clocks, usec_t now);
+/*
+ * A bit for each busy lane of so many. cpu(): processor time that a lane has used so far; from any
+ * thread.
+ */
+uint64_t lane_load_busy(struct lane_load *load, unsigned int count,
+                        usec_t (*cpu)(const void *arg, unsigned int number), const void *arg,
+                        usec_t now);
 
 /*
  * certificates.c: those of ours that are in use, by number from 0 (false: no more).

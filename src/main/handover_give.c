@@ -7,10 +7,6 @@
  *                   +--- the new process is gone +--> continues and accepts clients again;
  *                                                     or stops, if it got a STOP
  *
- * A later round may fail although the new process lives: it accepts the clients then, so this one
- * must not. If the new one is only slow, another round follows. If it refuses a record, or if one
- * was cut, this process serves its last clients to their end.
- *
  * A round is written while the loop does not run: no connection can change between its
  * record and the answer of the new process. This costs some microseconds for each
  * connection.

@@ -27,28 +27,25 @@ void lane_load_init(struct lane_load *load, usec_t now)
 	*load = (struct lane_load){ .is_looking = ATOMIC_FLAG_INIT, .looked_at = now };
 }
 
-static uint64_t measure(struct lane_load *load, const struct lane_clocks *clocks, usec_t time)
+/* Another lane may have looked since the caller has read its clock: `now` may be before that. */
+uint64_t lane_load_busy(struct lane_load *load, unsigned int count,
+                        usec_t (*cpu)(const void *arg, unsigned int number), const void *arg,
+                        usec_t now)
 {
 	uint64_t busy = 0;
 
-	for (unsigned int number = 0; number < clocks->count; number++) {
-		usec_t cpu = clocks->cpu(clocks->arg, number);
-
-		if ((cpu - load->cpu[number]) * 100 > time * BUSY_PERCENT)
-			busy |= UINT64_C(1) << number;
-		load->cpu[number] = cpu;
-	}
-	return busy;
-}
-
-/* Another lane may have looked since the caller has read its clock: `now` may be before that. */
-uint64_t lane_load_busy(struct lane_load *load, const struct lane_clocks *clocks, usec_t now)
-{
 	if (!atomic_flag_test_and_set(&load->is_looking)) {
 		usec_t time = now - load->looked_at;
 
+		for (unsigned int i = 0; time >= LOOK_PERIOD && i < count; i++) {
+			usec_t used = cpu(arg, i);
+
+			if ((used - load->cpu[i]) * 100 > time * BUSY_PERCENT)
+				busy |= UINT64_C(1) << i;
+			load->cpu[i] = used;
+		}
 		if (time >= LOOK_PERIOD) {
-			atomic_store(&load->busy, measure(load, clocks, time));
+			atomic_store(&load->busy, busy);
 			load->looked_at = now;
 		}
 		atomic_flag_clear(&load->is_looking);
@@ -297,7 +294,7 @@ static bool send_elsewhere(void *arg, struct client *client, enum client_goes wh
 	return true;
 }
 
-/* See struct lane_clocks. */
+/* See lane_load_busy(). */
 static usec_t lane_cpu(const void *lanes, unsigned int number)
 {
 	return loop_cpu(((const struct lanes *)lanes)->at[number].loop);
@@ -305,11 +302,8 @@ static usec_t lane_cpu(const void *lanes, unsigned int number)
 
 static uint64_t busy_lanes(struct daemon *daemon)
 {
-	const struct lane_clocks clocks = { .count = daemon->lanes.count,
-		                            .cpu = lane_cpu,
-		                            .arg = &daemon->lanes };
-
-	return lane_load_busy(&daemon->load, &clocks, clock_now());
+	return lane_load_busy(&daemon->load, daemon->lanes.count, lane_cpu, &daemon->lanes,
+	                      clock_now());
 }
 
 /* See pick_home in struct clients_with. */

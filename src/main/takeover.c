@@ -290,12 +290,8 @@ static void takeover_deal(const struct lanes *lanes, struct pools_arrival *arriv
  *
  *   GO --> records and descriptors, END --> all of them judged --> ACCEPTED --> YOURS --> used
  *
- * No record is used before YOURS: until then the old process may continue with all connections,
- * and must find each of them unchanged. If something fails here before, we close our descriptors.
- *
- * Later rounds have connections that were not at rest before. If one of them fails, the old process
- * serves its connections to their end. As it would accept clients again if this process closed the
- * channel, that stays open until the old process has ended.
+ * If a later round fails, the old process serves its connections to their end. As it would accept
+ * clients again if this process closed the channel, that stays open until the old one has ended.
  */
 
 /* How long the old process may be silent. */

@@ -118,7 +118,11 @@ static void seal(struct tls *tls, struct bytes words, struct buf *last)
 	tls_goodbye(tls, last);
 }
 
-int stream_parcel_unpack(struct stream_parcel *parcel, struct bytes words, struct buf *last)
+/*
+ * Takes the descriptor out of a parcel, which is empty then. Adds to *last what must be sent before
+ * the end.
+ */
+static int unpack(struct stream_parcel *parcel, struct bytes words, struct buf *last)
 {
 	int fd = parcel->fd;
 
@@ -137,7 +141,7 @@ void stream_parcel_end(struct stream_parcel *parcel, struct bytes words)
 {
 	bool is_unsent = parcel->out.count;
 	struct buf last = { 0 };
-	int fd = stream_parcel_unpack(parcel, words, &last);
+	int fd = unpack(parcel, words, &last);
 
 	if (is_unsent || !last.count || socket_send(fd, last.at, last.count) < 0)
 		shutdown(fd, SHUT_RDWR);
@@ -238,7 +242,7 @@ bool farewell_begin(struct stream *stream, struct farewell *farewell)
 	*farewell = (struct farewell){ .fd = -1 };
 	if (!stream_detach(stream, &parcel))
 		return false;
-	farewell->fd = stream_parcel_unpack(&parcel, bytes_of("", 0), &farewell->last);
+	farewell->fd = unpack(&parcel, bytes_of("", 0), &farewell->last);
 	return true;
 }
 

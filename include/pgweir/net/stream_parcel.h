@@ -35,12 +35,6 @@ bool stream_attach(struct stream *stream, struct loop *loop, struct stream_pool 
                    struct stream_parcel *parcel, const struct stream_ops *ops);
 
 /*
- * Takes the descriptor out of a parcel, which is empty then. Adds to *last what must be sent
- * before the end: these words, encrypted if the connection is, and TLS's close_notify.
- */
-int stream_parcel_unpack(struct stream_parcel *parcel, struct bytes words, struct buf *last);
-
-/*
  * Ends the connection of a parcel that no loop takes. Sends the words, encrypted if the connection
  * is, as far as the socket accepts them, and not at all behind unsent output.
  */

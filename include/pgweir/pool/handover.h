@@ -3,10 +3,6 @@
  * Hands pools and servers over from one process to another: the old process writes records and
  * releases its sockets without sending anything to PostgreSQL; the new one reads them.
  * net/channel.h has the order of the steps.
- *
- * The old process writes first, and releases only when the new process has confirmed that it can
- * continue with everything. Until then nothing changes in the old process. The new process only
- * checks each record when it arrives, and uses all of them after the old process has released them.
  */
 #ifndef PGWEIR_POOL_HANDOVER_H
 #define PGWEIR_POOL_HANDOVER_H
@@ -50,7 +46,7 @@ struct arrived_statement;
 /* State of a take-over in one loop, as long as the channel. Zeroed but for `pools`, `first`. */
 struct pools_arrival {
 	struct pools *pools;
-	/* of the first loop, which gets counters and statements first. NULL: this is it */
+	/* of the first loop, which gets what is for all of them. NULL: this is it */
 	const struct pools_arrival *first;
 	bool is_later; /* the first round is over */
 	/* the other process knows no session state, so its servers may have some of strangers */

@@ -22,9 +22,7 @@ static usec_t cpu_of(const void *arg, unsigned int number);
 
 static uint64_t busy_of(struct lane_load *load, unsigned int count, usec_t now)
 {
-	const struct lane_clocks clocks = { .count = count, .cpu = cpu_of, .arg = &spent };
-
-	return lane_load_busy(load, &clocks, now);
+	return lane_load_busy(load, count, cpu_of, &spent, now);
 }
 
 static usec_t cpu_of(const void *arg, unsigned int number)
