@@ -11,8 +11,8 @@
  * record and the answer of the new process. This costs some microseconds for each
  * connection.
  *
- * What cannot be handed over (TLS, replication, logins, consoles) is served here. When the
- * last of these clients has disconnected, this process stops.
+ * What cannot be handed over (OpenSSL's TLS, replication, logins, consoles) is served here. When
+ * the last of these clients has disconnected, this process stops.
  */
 #include <errno.h>
 #include <stdlib.h>

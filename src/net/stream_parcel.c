@@ -201,31 +201,41 @@ void stream_write_tls(const struct stream *stream, struct buf *record)
 	explicit_bzero(&values, sizeof(values));
 }
 
+/* false: no memory. */
+static bool make_tls(struct stream *stream, const struct stream_tls *values, bool accepts,
+                     struct tls_context *context)
+{
+	char name[1025] = "";
+
+	memcpy(name, values->name.at, values->name.count);
+	stream->tls = tls_new(&stream->pool->tls, context, name);
+	if (!stream->tls)
+		return false;
+	stream->tls->records = values->records;
+	stream->tls->records.accepts = accepts;
+	stream->tls->group = tls_group_of(values->group);
+	if (stream_secure_has_slots(stream->pool) && tls_keep_part(stream->tls, values->part))
+		return true;
+	stream->tls->end = TLS_BROKEN;
+	return false;
+}
+
 bool stream_read_tls(struct stream *stream, struct record *record, bool accepts,
                      struct tls_context *context, bool *is_same)
 {
 	struct stream_tls values;
-	char name[1025] = "";
+	bool ok = true;
 
 	*is_same = true;
 	if (!record_has_table(record, &stream_tls_table))
 		return true;
 	record_read(record, &stream_tls_table, &values);
-	if (!stream || record->is_bad)
-		return true;
-	*is_same = context && memcmp(values.print, context->print, TLS_PRINT_SIZE) == 0;
-	memcpy(name, values.name.at, values.name.count);
-	stream->tls = tls_new(&stream->pool->tls, context, name);
-	if (!stream->tls)
-		return false;
-	stream->tls->records = values.records;
-	stream->tls->records.accepts = accepts;
-	stream->tls->group = tls_group_of(values.group);
-	explicit_bzero(&values.records, sizeof(values.records));
-	if (stream_secure_has_slots(stream->pool) && tls_keep_part(stream->tls, values.part))
-		return true;
-	stream->tls->end = TLS_BROKEN;
-	return false;
+	if (stream && !record->is_bad) {
+		*is_same = context && memcmp(values.print, context->print, TLS_PRINT_SIZE) == 0;
+		ok = make_tls(stream, &values, accepts, context);
+	}
+	explicit_bzero(&values, sizeof(values));
+	return ok;
 }
 
 bool stream_send_unsent(struct stream *stream, struct bytes bytes)
