@@ -133,7 +133,6 @@ static inline bool log_wants(const struct log *log, enum log_level level)
 struct log_entry {
 	struct strbuf line; /* begins with the prefix if the log is text */
 	size_t text_at;     /* bytes of the prefix */
-	bool is_json;
 	struct log_who who; /* for JSON */
 	char buffer[LOG_TEXT_MAX];
 };
