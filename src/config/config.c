@@ -88,7 +88,7 @@ static struct config *config_copy(const struct config *old)
 	return config_copy_with(old, old, NULL);
 }
 
-/* Sets a value from text. *err names the setting. note: see field_put_near(). */
+/* Sets a value from text. *err names the setting. note: see field_put(). */
 static bool put_setting(struct config *config, const char *name, const char *value,
                         struct err *note, struct err *err)
 {
@@ -96,7 +96,7 @@ static bool put_setting(struct config *config, const char *name, const char *val
 
 	if (!setting)
 		return setting_refuse(name, err);
-	return field_put_near(config, setting, value, note, err) ||
+	return field_put(config, setting, value, note, err) ||
 	       err_prefix(err, "setting \"%s\": ", name);
 }
 
@@ -106,12 +106,12 @@ static bool put_setting(struct config *config, const char *name, const char *val
 static void warn_of_second_value(struct load *load, const struct ini_pair *pair)
 {
 	const struct setting *setting = setting_find(pair->name);
-	struct origin origin;
+	struct source_pos origin;
 
 	if (!setting)
 		return;
 	origin = config_origin(load->config, pair->name);
-	if (origin.kind == ORIGIN_FILE && strcmp(origin.file, pair->pos.file) == 0)
+	if (origin.file && strcmp(origin.file, pair->pos.file) == 0)
 		problems_warn(load->reader.problems, pair->pos,
 		              "setting \"%s\" is set twice, the value in line %d is ignored",
 		              pair->name, origin.line);
@@ -123,7 +123,7 @@ static void load_setting(struct load *load, const struct ini_pair *pair)
 
 	warn_of_second_value(load, pair);
 	/* For an invalid line too: config_draft() continues without its value. */
-	origins_note_file(load->config, pair->name, pair->pos);
+	origins_note(load->config, pair->name, pair->pos);
 	if (!put_setting(load->config, pair->name, pair->value, &note, &err))
 		problems_add(load->reader.problems, pair->pos, "%s", err.text);
 	else if (note.code != ERR_NONE)
@@ -170,9 +170,7 @@ static void load_entry(struct load *load, const struct ini_pair *pair, enum entr
 	if (!entries_add(entries, kind, pair->name, pair->value, &notes, &err))
 		problems_add(problems, pair->pos, "%s", err.text);
 	else
-		entries_find(entries, kind, pair->name)->pos =
-		    (struct source_pos){ origins_file_name(entries, pair->pos.file),
-			                 pair->pos.line };
+		entries_find(entries, kind, pair->name)->pos = pair->pos;
 	if (notes.count)
 		problems_warn(problems, pair->pos, "%s \"%s\": %s", what, pair->name,
 		              buf_text(&notes));
@@ -181,20 +179,15 @@ static void load_entry(struct load *load, const struct ini_pair *pair, enum entr
 
 static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 {
-	static const enum entry_kind_id kinds[] = { [INI_DATABASES] = ENTRY_DATABASE,
-		                                    [INI_USERS] = ENTRY_USER,
-		                                    [INI_PEERS] = ENTRY_PEER,
-		                                    [INI_LISTENERS] = ENTRY_LISTENER,
-		                                    [INI_APPLICATIONS] = ENTRY_APPLICATION,
-		                                    [INI_STATEMENTS] = ENTRY_STATEMENT };
 	struct load *load = (struct load *)reader; /* `reader` is its first member */
+	enum entry_kind_id kind = (enum entry_kind_id)(pair->section - INI_ENTRIES);
 
 	if (pair->section == INI_SETTINGS)
 		load_setting(load, pair);
 	else if (is_stray_setting(load, pair))
-		load_stray(load, pair, entry_kinds[kinds[pair->section]].what);
+		load_stray(load, pair, entry_kinds[kind].what);
 	else
-		load_entry(load, pair, kinds[pair->section]);
+		load_entry(load, pair, kind);
 }
 
 /* What the environment adds: another file, and then single settings. */
@@ -212,21 +205,18 @@ static void load_environment(struct load *load)
 		             (struct source_pos){ EXTRA_FILE, SOURCE_VARIABLE },
 		             "cannot open %s: %s", extra, strerror(errno));
 	for (char **at = environ; at && *at; at++) {
-		char *value = strchr(*at, '=');
-		char *variable;
+		char *value = strchr(*at, '='), *variable;
+		struct source_pos pos = { NULL, SOURCE_VARIABLE };
 
 		if (!value || strncmp(*at, EXTRA_SETTING, count) != 0)
 			continue;
 		variable = strndup(*at, (size_t)(value - *at));
-		if (variable)
-			load_setting(load, &(struct ini_pair){ INI_SETTINGS,
-			                                       { variable, SOURCE_VARIABLE },
-			                                       variable + count,
+		pos.file = variable ? source_name(&load->reader.files, variable) : NULL;
+		if (pos.file)
+			load_setting(load, &(struct ini_pair){ INI_SETTINGS, pos, variable + count,
 			                                       value + 1 });
 		else
-			problems_add(load->reader.problems,
-			             (struct source_pos){ EXTRA_SETTING, SOURCE_VARIABLE },
-			             "no memory");
+			problems_add(load->reader.problems, pos, "no memory for " EXTRA_SETTING);
 		free(variable);
 	}
 }
@@ -260,7 +250,7 @@ static struct config *load(const char *path, struct bytes text, const char *name
 	peers_sort(load.config->entries);
 	if (!entries_judge(load.config, &pos, &err))
 		problems_add(problems, pos, "%s", err.text);
-	source_files_done(&load.reader.files);
+	load.config->entries->files = load.reader.files;
 	return load.config;
 }
 
@@ -341,7 +331,7 @@ enum config_change config_with(const struct config *old, const char *name, const
 		config_free(config);
 		return CONFIG_AT_RESTART;
 	}
-	origins_note_set(config, name);
+	origins_note(config, name, (struct source_pos){ NULL, SOURCE_SET });
 	*changed = config;
 	return CONFIG_CHANGED;
 }
@@ -359,7 +349,7 @@ const struct config *config_of_listener(const struct config *config,
 		                       ? *(char *const *)((const char *)listener + key->at)
 		                       : NULL;
 
-		if (!text || field_put(made, setting, text, err))
+		if (!text || field_put(made, setting, text, NULL, err))
 			continue;
 		err_prefix(err, "%s: ", key->name);
 		config_free(made);

@@ -3,7 +3,7 @@
  * Generates documentation from the tables: the lists of the manual pages, and the sample ini
  * file with every setting.
  */
-#include "pgweir/base/filter.h"
+#include "pgweir/config/settings.h"
 
 #include "config_priv.h"
 
@@ -140,7 +140,7 @@ static void example_settings(struct buf *out)
 	}
 }
 
-static const struct filter_mark marks[] = {
+static const struct manual_mark marks[] = {
 	{ "@settings@", roff_settings },
 	{ "@database_keys@", roff_database_keys },
 	{ "@user_keys@", roff_user_keys },
@@ -151,7 +151,31 @@ static const struct filter_mark marks[] = {
 	{ "@example@", example_settings },
 };
 
-void manual_fill(struct bytes template, struct buf *out)
+static const struct manual_mark *find_mark(const struct manual_mark *in, size_t count,
+                                           struct bytes line)
 {
-	filter_fill(marks, sizeof(marks) / sizeof(marks[0]), template, out);
+	for (size_t i = 0; i < count; i++) {
+		if (bytes_are(line, in[i].line))
+			return &in[i];
+	}
+	return NULL;
+}
+
+void manual_fill(const struct manual_mark *more, size_t more_count, struct bytes text,
+                 struct buf *made)
+{
+	while (text.count) {
+		const char *end = memchr(text.at, '\n', text.count);
+		struct bytes line = bytes_of(text.at, end ? (size_t)(end - text.at) : text.count);
+		const struct manual_mark *mark = find_mark(more, more_count, line);
+		size_t whole = line.count + (end != NULL);
+
+		if (!mark)
+			mark = find_mark(marks, sizeof(marks) / sizeof(marks[0]), line);
+		if (mark)
+			mark->add(made);
+		else
+			buf_add(made, line.at, whole);
+		text = bytes_skip(text, whole);
+	}
 }

@@ -14,8 +14,9 @@
 
 const char *source_pos_text(struct source_pos pos, char out[SOURCE_POS_SIZE])
 {
-	snprintf(out, SOURCE_POS_SIZE, pos.line > 0 ? "%s:%d" : "%s", pos.file ? pos.file : "?",
-	         pos.line);
+	if (!pos.file)
+		return pos.line == SOURCE_SET ? "SET" : "default";
+	snprintf(out, SOURCE_POS_SIZE, pos.line > 0 ? "%s:%d" : "%s", pos.file, pos.line);
 	return out;
 }
 
@@ -36,15 +37,15 @@ __attribute__((format(printf, 2, 0))) static char *make_text(struct source_pos p
 	return NULL;
 }
 
-/* Becomes the owner of `text`, which may be NULL. */
-static void file_text(char **texts, size_t *count, size_t *dropped_count, char *text)
+__attribute__((format(printf, 3, 0))) static void
+list_add(struct problem_list *list, struct source_pos pos, const char *format, va_list args)
 {
-	if (text && *count < CONFIG_PROBLEMS_MAX) {
-		texts[(*count)++] = text;
-	} else {
-		free(text);
-		(*dropped_count)++;
-	}
+	char *text = list->count < CONFIG_PROBLEMS_MAX ? make_text(pos, format, args) : NULL;
+
+	if (text)
+		list->texts[list->count++] = text;
+	else
+		list->dropped_count++;
 }
 
 bool problems_add(struct problems *problems, struct source_pos pos, const char *format, ...)
@@ -52,8 +53,7 @@ bool problems_add(struct problems *problems, struct source_pos pos, const char *
 	va_list args;
 
 	va_start(args, format);
-	file_text(problems->texts, &problems->count, &problems->dropped_count,
-	          make_text(pos, format, args));
+	list_add(&problems->errors, pos, format, args);
 	va_end(args);
 	return false;
 }
@@ -63,52 +63,59 @@ void problems_warn(struct problems *problems, struct source_pos pos, const char 
 	va_list args;
 
 	va_start(args, format);
-	file_text(problems->warnings, &problems->warning_count, &problems->dropped_warning_count,
-	          make_text(pos, format, args));
+	list_add(&problems->warnings, pos, format, args);
 	va_end(args);
 }
 
-bool problems_add_text(struct problems *problems, const char *text)
+bool problems_first(const struct problems *problems, struct err *err)
 {
-	file_text(problems->texts, &problems->count, &problems->dropped_count, strdup(text));
-	return false;
+	return err_set(err, ERR_CONFIG, "%s",
+	               problems->errors.count ? problems->errors.texts[0] : "out of memory");
+}
+
+static void list_free(struct problem_list *list)
+{
+	while (list->count)
+		free(list->texts[--list->count]);
+	list->dropped_count = 0;
 }
 
 void problems_done(struct problems *problems)
 {
-	for (size_t i = 0; i < problems->count; i++)
-		free(problems->texts[i]);
-	for (size_t i = 0; i < problems->warning_count; i++)
-		free(problems->warnings[i]);
-	*problems = (struct problems){ 0 };
+	list_free(&problems->errors);
+	list_free(&problems->warnings);
 }
 
 /* ---- files ---- */
+
+const char *source_name(struct source_files *files, const char *name)
+{
+	char **names = files->names;
+
+	if (files->count < SOURCE_FILES_MAX)
+		names = realloc(names, (files->count + 1) * sizeof(*names));
+	if (!names || files->count == SOURCE_FILES_MAX)
+		return NULL;
+	files->names = names;
+	names[files->count] = strdup(name);
+	return names[files->count] ? names[files->count++] : NULL;
+}
 
 static const char *add_file(struct source_files *files, const char *path, size_t size,
                             struct problems *problems)
 {
 	struct source_pos pos = { path, 0 };
-	char **names = files->names;
+	const char *name = NULL;
 
-	if (files->count == SOURCE_FILES_MAX) {
+	if (files->count == SOURCE_FILES_MAX)
 		problems_add(problems, pos, "more than %d files", SOURCE_FILES_MAX);
-		return NULL;
-	}
-	if (size > SOURCE_BYTES_MAX - files->byte_count) {
+	else if (size > SOURCE_BYTES_MAX - files->byte_count)
 		problems_add(problems, pos, "more than %zu MB in all files",
 		             SOURCE_BYTES_MAX >> 20);
-		return NULL;
-	}
-	names = realloc(names, (files->count + 1) * sizeof(*names));
-	if (names)
-		files->names = names;
-	if (!names || !(names[files->count] = strdup(path))) {
+	else if (!(name = source_name(files, path)))
 		problems_add(problems, pos, "no memory");
-		return NULL;
-	}
-	files->byte_count += size;
-	return names[files->count++];
+	files->byte_count += name ? size : 0;
+	return name;
 }
 
 const char *source_copy(struct source_files *files, const char *name, struct bytes from,

@@ -171,16 +171,12 @@ static void judge(struct check *check, const char *user)
 	lint(check->config, check->users, &check->problems);
 }
 
-static void print_problems(const struct problems *problems)
+static void print_list(const struct problem_list *list, const char *prefix, const char *what)
 {
-	for (size_t i = 0; i < problems->warning_count; i++)
-		fprintf(stderr, "warning: %s\n", problems->warnings[i]);
-	if (problems->dropped_warning_count)
-		fprintf(stderr, "... and %zu more warnings\n", problems->dropped_warning_count);
-	for (size_t i = 0; i < problems->count; i++)
-		fprintf(stderr, "%s\n", problems->texts[i]);
-	if (problems->dropped_count)
-		fprintf(stderr, "... and %zu more problems\n", problems->dropped_count);
+	for (size_t i = 0; i < list->count; i++)
+		fprintf(stderr, "%s%s\n", prefix, list->texts[i]);
+	if (list->dropped_count)
+		fprintf(stderr, "... and %zu more %s\n", list->dropped_count, what);
 }
 
 static const char *plural(size_t count) { return count == 1 ? "" : "s"; }
@@ -417,7 +413,8 @@ bool check_file(const struct options *options)
 
 	judge(&check, options->user);
 	is_good = check.config && !problems_any(&check.problems);
-	print_problems(&check.problems);
+	print_list(&check.problems.warnings, "warning: ", "warnings");
+	print_list(&check.problems.errors, "", "problems");
 	if (is_good)
 		print_good(&check);
 	if (is_good && options->against)

@@ -44,13 +44,9 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
 /* Logs all problems of a reload, and copies the first one to *err. */
 static void report(struct daemon *daemon, const struct problems *problems, struct err *err)
 {
-	const struct logger *logger = &daemon->logger;
-
-	load_log_warnings(logger, problems);
-	load_log_problems(logger, LOG_LEVEL_ERROR, problems);
+	load_log_problems(&daemon->logger, LOG_LEVEL_ERROR, problems);
 	if (problems_any(problems) && err->code == ERR_NONE)
-		err_set(err, ERR_CONFIG, "%s",
-		        problems->count ? problems->texts[0] : "out of memory");
+		problems_first(problems, err);
 }
 
 /* The changes of a reload: as lines to the console that asked for it, by name to the log. */
@@ -114,10 +110,10 @@ static void tell_changes(struct daemon *daemon, const struct loaded *old,
 /* The console that asked for the reload also gets the warnings. */
 static void tell_warnings(const struct problems *problems, config_tell *tell, void *arg)
 {
-	for (size_t i = 0; tell && i < problems->warning_count; i++) {
+	for (size_t i = 0; tell && i < problems->warnings.count; i++) {
 		struct buf line = { 0 };
 
-		buf_printf(&line, "warning: %s", problems->warnings[i]);
+		buf_printf(&line, "warning: %s", problems->warnings.texts[i]);
 		tell(arg, "warning", buf_text(&line));
 		buf_free(&line);
 	}

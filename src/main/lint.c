@@ -21,7 +21,9 @@
 
 static bool is_written(const struct config *config, const char *setting)
 {
-	return config_origin(config, setting).kind != ORIGIN_DEFAULT;
+	struct source_pos origin = config_origin(config, setting);
+
+	return origin.file || origin.line == SOURCE_SET;
 }
 
 typedef bool entry_test(const struct config *config, const struct config_database *database,

@@ -118,7 +118,7 @@ bool load_all(const char *file, struct loaded *loaded, struct problems *problems
 	web_warn(loaded->config, problems);
 	loaded->users = load_users(loaded->config, &err);
 	if (!loaded->users)
-		problems_add_text(problems, err.text);
+		problems_add(problems, (struct source_pos){ 0 }, "%s", err.text);
 	if (loaded->users && is_good)
 		return true;
 	loaded_done(loaded);
@@ -145,21 +145,20 @@ unsigned long load_expected_files(const struct config *config)
 	return (unsigned long)config->max_client_conn + size * pools + web + 32;
 }
 
-void load_log_warnings(const struct logger *logger, const struct problems *problems)
+static void log_list(const struct logger *logger, enum log_level level,
+                     const struct problem_list *list, const char *what)
 {
-	for (size_t i = 0; i < problems->warning_count; i++)
-		log_warning(logger, "%s", problems->warnings[i]);
-	if (problems->dropped_warning_count)
-		log_warning(logger, "... and %zu more warnings", problems->dropped_warning_count);
+	for (size_t i = 0; i < list->count; i++)
+		log_at(logger, level, "%s", list->texts[i]);
+	if (list->dropped_count)
+		log_at(logger, level, "... and %zu more %s", list->dropped_count, what);
 }
 
 void load_log_problems(const struct logger *logger, enum log_level level,
                        const struct problems *problems)
 {
-	for (size_t i = 0; i < problems->count; i++)
-		log_at(logger, level, "%s", problems->texts[i]);
-	if (problems->dropped_count)
-		log_at(logger, level, "... and %zu more problems", problems->dropped_count);
+	log_list(logger, LOG_LEVEL_WARNING, &problems->warnings, "warnings");
+	log_list(logger, level, &problems->errors, "problems");
 }
 
 bool load_log(struct log *log, const struct options *options, const struct config *config,
@@ -340,11 +339,9 @@ static bool make_rules(struct hba **hba, const struct config *config, const stru
 	struct problems problems = { 0 };
 	bool is_good = load_hba(config, hba, &problems);
 
-	load_log_warnings(logger, &problems);
 	load_log_problems(logger, LOG_LEVEL_WARNING, &problems);
 	if (!is_good)
-		err_set(err, ERR_CONFIG, "%s",
-		        problems.count ? problems.texts[0] : "out of memory");
+		problems_first(&problems, err);
 	problems_done(&problems);
 	return is_good;
 }

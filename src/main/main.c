@@ -136,7 +136,6 @@ static int start(const struct options *options)
 		return EXIT_FAILURE;
 	}
 	if (!load_all(options->file, &loaded, &problems)) {
-		load_log_warnings(&logger, &problems);
 		load_log_problems(&logger, LOG_LEVEL_FATAL, &problems);
 		problems_done(&problems);
 		log_free(&log);
@@ -144,7 +143,8 @@ static int start(const struct options *options)
 	}
 	is_good = enter_background(options, loaded.config, &logger, &takeover, &err) &&
 	          load_log(log, options, loaded.config, &err);
-	load_log_warnings(&logger, &problems); /* now that the log file is open, it gets them too */
+	/* now that the log file is open, it gets the warnings too */
+	load_log_problems(&logger, LOG_LEVEL_FATAL, &problems);
 	problems_done(&problems);
 	if (is_good)
 		is_good = run(log, options, &loaded, &given, &takeover, &may_exit, &err);

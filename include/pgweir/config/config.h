@@ -179,14 +179,13 @@ struct config_list {
 #define CONFIG_TRACK_ON 5000     /* track_statements = on */
 #define CONFIG_TRACK_MAX 100000  /* greatest value of track_statements */
 
-struct origin;         /* where a value comes from: config/changes.h */
 struct config_entries; /* of the other sections: config/entries.h */
 
 struct config {
 	struct refs refs;
 	struct config_entries *entries;
-	struct origin *origins; /* one for each row of settings[] */
-	struct buf found;       /* hosts of entries with hosts_from: config/hosts_from.h */
+	struct source_pos *origins; /* one for each row of settings[]: config/changes.h */
+	struct buf found;           /* hosts of entries with hosts_from: config/hosts_from.h */
 
 #define SETTING(type, name, ...) type name;
 #include "pgweir/config/settings_table.h"

@@ -124,4 +124,20 @@ struct setting_shown {
 /* Row `index` of SHOW CONFIG, in the order of names. false: past the last one. */
 bool setting_show(const struct config *config, size_t index, struct setting_shown *shown);
 
+/* ---- documentation from the tables ---- */
+
+/* A mark is a whole line, without its end. */
+struct manual_mark {
+	const char *line;
+	void (*add)(struct buf *out);
+};
+
+/*
+ * Copies a text, and replaces each line that is a mark by what its add() adds. Marks of config:
+ * @settings@, @database_keys@ and the like are lists for the manual page; @example@, for an ini
+ * file, is all settings with their defaults, commented out.
+ */
+void manual_fill(const struct manual_mark *more, size_t more_count, struct bytes text,
+                 struct buf *made);
+
 #endif
