@@ -5,6 +5,7 @@
 #include "pgweir/config/problems.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,34 +38,20 @@ __attribute__((format(printf, 2, 0))) static char *make_text(struct source_pos p
 	return NULL;
 }
 
-__attribute__((format(printf, 3, 0))) static void
-list_add(struct problem_list *list, struct source_pos pos, const char *format, va_list args)
+bool problem_list_add(struct problem_list *list, struct source_pos pos, const char *format, ...)
 {
-	char *text = list->count < CONFIG_PROBLEMS_MAX ? make_text(pos, format, args) : NULL;
+	char *text = NULL;
+	va_list args;
 
+	va_start(args, format);
+	if (list->count < CONFIG_PROBLEMS_MAX)
+		text = make_text(pos, format, args);
+	va_end(args);
 	if (text)
 		list->texts[list->count++] = text;
 	else
 		list->dropped_count++;
-}
-
-bool problems_add(struct problems *problems, struct source_pos pos, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	list_add(&problems->errors, pos, format, args);
-	va_end(args);
 	return false;
-}
-
-void problems_warn(struct problems *problems, struct source_pos pos, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	list_add(&problems->warnings, pos, format, args);
-	va_end(args);
 }
 
 bool problems_first(const struct problems *problems, struct err *err)

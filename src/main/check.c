@@ -42,25 +42,16 @@ struct check {
 
 /* ---- check one configuration ---- */
 
-/* Adds a problem of a setting, with the setting's file and line. */
-static void complain(struct check *check, const char *setting, const char *text)
-{
-	problems_add(&check->problems, config_source_pos(check->config, setting),
-	             "setting \"%s\": %s", setting, text);
-}
-
-static bool can_be_read(struct check *check, const char *setting, const char *path)
+static bool can_be_read(struct check *check, const char *path)
 {
 	FILE *file = fopen(path, "re");
-	struct err err;
 
-	if (file) {
-		fclose(file);
-		return true;
-	}
-	err_set(&err, ERR_CONFIG, "cannot open %s: %m", path);
-	complain(check, setting, err.text);
-	return false;
+	if (!file)
+		return problems_add(&check->problems, config_source_pos(check->config, "auth_file"),
+		                    "setting \"auth_file\": cannot open %s: %s", path,
+		                    strerror(errno));
+	fclose(file);
+	return true;
 }
 
 static void judge_users(struct check *check)
@@ -69,7 +60,7 @@ static void judge_users(struct check *check)
 
 	if (!load_needs_users(config) || !config->auth_file || !*config->auth_file)
 		check->users = users_none();
-	else if (can_be_read(check, "auth_file", config->auth_file))
+	else if (can_be_read(check, config->auth_file))
 		check->users = users_judge(config->auth_file, &check->problems);
 	check->user_count = check->users ? users_count(check->users) : 0;
 }
@@ -321,31 +312,31 @@ static bool compare_databases(struct check *check, struct ask *ask, struct err *
 
 /* ---- users and rules ---- */
 
+struct known {
+	const struct users *users;
+	size_t count; /* of those that run, too */
+};
+
 static void on_user(void *arg, const char *const *values, size_t count)
 {
-	if (count && values[0])
-		listing_add(arg, values[0]);
-}
+	struct known *known = arg;
 
-static void add_user(const struct user *user, void *arg) { listing_add(arg, user->name); }
+	known->count += count && values[0] && users_find(known->users, values[0]);
+}
 
 /* Only new names can be found: the console also shows users from other sources. */
 static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 {
-	struct listing running = LISTING_EMPTY, fresh = LISTING_EMPTY;
-	bool ok = ask_query(ask, "SHOW USERS", on_user, &running, err);
-	size_t added;
+	struct known known = { .users = check->users };
 
-	if (check->users)
-		users_each(check->users, add_user, &fresh);
-	added = ok ? listing_count_new(&running, &fresh) : 0;
-	if (added)
+	if (!ask_query(ask, "SHOW USERS", on_user, &known, err))
+		return false;
+	if (check->user_count > known.count) {
 		printf("auth_file: %zu user%s (%zu new)\n", check->user_count,
-		       plural(check->user_count), added);
-	check->change_count += added > 0;
-	listing_done(&running);
-	listing_done(&fresh);
-	return ok;
+		       plural(check->user_count), check->user_count - known.count);
+		check->change_count++;
+	}
+	return true;
 }
 
 /* position in SHOW HBA; the columns from here on are those of listing_add_rule() */
@@ -365,7 +356,7 @@ static bool compare_rules(struct check *check, struct ask *ask, struct err *err)
 	bool ok = ask_query(ask, "SHOW HBA", on_rule, &running, err);
 
 	listing_add_rules(&fresh, check->hba);
-	if (ok && listing_compare(&running, &fresh, "rule", &count)) {
+	if (ok && listing_compare(&running, &fresh, &count)) {
 		printf("auth_hba_file: %s\n", buf_text(&count));
 		check->change_count++;
 	}

@@ -87,7 +87,7 @@ static void tell_counts(struct daemon *daemon, const struct loaded *old, struct 
 	buf_clear(&count);
 	listing_add_rules(&old_rules, old->hba);
 	listing_add_rules(&fresh_rules, daemon->hba);
-	if (listing_compare(&old_rules, &fresh_rules, "rule", &count))
+	if (listing_compare(&old_rules, &fresh_rules, &count))
 		tell_count(daemon, telling, "auth_hba_file", &count);
 	listing_done(&old_rules);
 	listing_done(&fresh_rules);

@@ -7,7 +7,6 @@
 #ifndef PGWEIR_CONFIG_PROBLEMS_H
 #define PGWEIR_CONFIG_PROBLEMS_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -53,12 +52,11 @@ const char *source_pos_text(struct source_pos pos, char out[SOURCE_POS_SIZE]);
  * Adds `file:line: ` and the text; without a file, the text has its position. Returns false, so
  * that a failing function can return it.
  */
-bool problems_add(struct problems *problems, struct source_pos pos, const char *format, ...)
+bool problem_list_add(struct problem_list *list, struct source_pos pos, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Adds a warning in the same way. */
-void problems_warn(struct problems *problems, struct source_pos pos, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+#define problems_add(problems, ...) problem_list_add(&(problems)->errors, __VA_ARGS__)
+#define problems_warn(problems, ...) ((void)problem_list_add(&(problems)->warnings, __VA_ARGS__))
 
 /* Frees the texts and empties the list. */
 void problems_done(struct problems *problems);
