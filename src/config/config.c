@@ -65,8 +65,8 @@ static struct config *config_new(void)
  * Returns a snapshot with copies of the settings and shared entries, and with the hosts found in
  * `running`, but for those of the source `but`. NULL: no memory.
  */
-static struct config *config_copy_with(const struct config *old, const struct config *running,
-                                       const char *but)
+static struct config *config_copy(const struct config *old, const struct config *running,
+                                  const char *but)
 {
 	struct config *config = calloc(1, sizeof(*config));
 	bool ok = true;
@@ -81,11 +81,6 @@ static struct config *config_copy_with(const struct config *old, const struct co
 		return config;
 	config_free(config);
 	return NULL;
-}
-
-static struct config *config_copy(const struct config *old)
-{
-	return config_copy_with(old, old, NULL);
 }
 
 /* Sets a value from text. *err names the setting. note: see field_put(). */
@@ -280,7 +275,7 @@ const struct config *config_parse(struct bytes text, const char *name, struct pr
 const struct config *config_keep_boot_only(const struct config *fresh, const struct config *running,
                                            struct buf *differ)
 {
-	struct config *config = config_copy_with(fresh, running, NULL);
+	struct config *config = config_copy(fresh, running, NULL);
 	const char *comma = "";
 
 	for (size_t i = 0; config && i < settings_count; i++) {
@@ -300,7 +295,7 @@ const struct config *config_keep_boot_only(const struct config *fresh, const str
 const struct config *config_with_found(const struct config *old, const char *source,
                                        const char *list)
 {
-	struct config *config = config_copy_with(old, old, source);
+	struct config *config = config_copy(old, old, source);
 
 	if (!config)
 		return NULL;
@@ -316,7 +311,7 @@ enum config_change config_with(const struct config *old, const char *name, const
                                const struct config **changed, struct err *err)
 {
 	const struct setting *setting = setting_find(name);
-	struct config *config = config_copy(old);
+	struct config *config = config_copy(old, old, NULL);
 	struct source_pos pos;
 
 	if (!config) {
@@ -340,7 +335,7 @@ const struct config *config_of_listener(const struct config *config,
                                         const struct config_listener *listener, struct err *err)
 {
 	const struct entry_kind *kind = &entry_kinds[ENTRY_LISTENER];
-	struct config *made = config_copy(config);
+	struct config *made = config_copy(config, config, NULL);
 
 	err_set(err, ERR_MEMORY, "no memory");
 	for (size_t i = 0; made && i < kind->key_count; i++) {
