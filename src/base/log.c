@@ -9,8 +9,8 @@
  * Hard here: a line should be in the file before anything else happens to its connection. But
  * the loop must not wait for the disk, no line may be lost at exit, and a flood of lines must
  * not use up the memory. So lines are written directly only while they are few and the outlets
- * accept them immediately (outlets_may_write()), and only if no earlier line is still queued, so
- * that they stay in order. The writer runs at most once per WRITER_PAUSE, so that a flood causes
+ * accept them immediately (log_outlets_may_write()), and only if no earlier line is still queued,
+ * so that they stay in order. The writer runs at most once per WRITER_PAUSE, so that a flood causes
  * few wake-ups.
  */
 #include "pgweir/base/log.h"
@@ -77,7 +77,7 @@ struct log *log_new(void)
 	pthread_condattr_destroy(&monotonic);
 	log->gate.level = LOG_LEVEL_INFO;
 	log->outlets = (struct outlets){ .fd = -1, .to_stderr = true };
-	outlets_look(&log->outlets);
+	log_outlets_look(&log->outlets);
 	log_kept_begin(&log->kept);
 	return log;
 }
@@ -109,7 +109,7 @@ static void write_pending(struct log *log)
 {
 	assert_locked(&log->lock);
 	if (log->pending.lines.count)
-		note_written(log, outlets_write(&log->outlets, &log->pending));
+		note_written(log, log_outlets_write(&log->outlets, &log->pending));
 	clear(&log->pending);
 }
 
@@ -150,7 +150,7 @@ static void *writer_run(void *arg)
 		log->pending = empty;
 		log->is_writing = true;
 		pthread_mutex_unlock(&log->lock);
-		lost = outlets_write(&outlets, &batch);
+		lost = log_outlets_write(&outlets, &batch);
 		clear(&batch);
 		pthread_mutex_lock(&log->lock);
 		note_written(log, lost);
@@ -263,7 +263,7 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 	log->outlets = (struct outlets){ .fd = fd,
 		                         .to_stderr = options->to_stderr,
 		                         .to_syslog = options->to_syslog };
-	outlets_look(&log->outlets);
+	log_outlets_look(&log->outlets);
 	__atomic_store_n(&log->is_json, options->is_json, __ATOMIC_RELAXED);
 	log->limit.per_second = options->rate;
 	__atomic_store_n(&log->gate.level, level_of(options), __ATOMIC_RELAXED);
@@ -277,7 +277,7 @@ static void add_stamp(struct log *log)
 	static const size_t fraction_at = sizeof("2026-11-20 15:11:12.") - 1;
 	usec_t now = wall_now();
 	time_t second = now / USEC_PER_SEC;
-	char ms[8];
+	int64_t ms = now % USEC_PER_SEC / USEC_PER_MS;
 	struct tm local;
 
 	assert_locked(&log->lock);
@@ -290,8 +290,8 @@ static void add_stamp(struct log *log)
 		log->stamp_count = stamp.count;
 		log->second = second;
 	}
-	snprintf(ms, sizeof(ms), "%03u", (unsigned int)(now % USEC_PER_SEC / USEC_PER_MS));
-	memcpy(log->stamp + fraction_at, ms, 3);
+	for (size_t i = 3; i-- > 0; ms /= 10)
+		log->stamp[fraction_at + i] = (char)('0' + ms % 10);
 	buf_add(&log->pending.lines, log->stamp, log->stamp_count);
 }
 
@@ -475,9 +475,9 @@ void log_end(const struct logger *logger, enum log_level level, struct log_entry
 		wait_idle(log);
 		write_pending(log);
 	} else if (is_taken && !is_behind &&
-	           outlets_may_write(&log->outlets, log->pending.lines.count, now)) {
+	           log_outlets_may_write(&log->outlets, log->pending.lines.count, now)) {
 		write_pending(log);
-		outlets_took(&log->outlets, now, clock_now() - now);
+		log_outlets_took(&log->outlets, now, clock_now() - now);
 	} else if (log->is_asleep && (log->pending.lines.count || was_over != log->limit.is_over)) {
 		log->is_asleep = false;
 		pthread_cond_signal(&log->wake);

@@ -125,7 +125,7 @@ static void write_records(const struct outlets *outlets, const struct log_batch 
 	buf_free(&journal);
 }
 
-unsigned long outlets_write(const struct outlets *outlets, const struct log_batch *batch)
+unsigned long log_outlets_write(const struct outlets *outlets, const struct log_batch *batch)
 {
 	const struct buf *lines = &batch->lines;
 	unsigned long lost = 0;
@@ -323,7 +323,7 @@ static bool stderr_is_journal(void)
 	       fstat(STDERR_FILENO, &found) == 0 && found.st_dev == device && found.st_ino == inode;
 }
 
-void outlets_look(struct outlets *outlets)
+void log_outlets_look(struct outlets *outlets)
 {
 	outlets->is_journal = outlets->to_stderr && stderr_is_journal();
 	outlets->is_file_near = is_near(outlets->fd);
@@ -344,7 +344,7 @@ static bool has_space(int fd)
 }
 
 /* syslog() may block on its daemon. */
-bool outlets_may_write(const struct outlets *outlets, size_t count, usec_t now)
+bool log_outlets_may_write(const struct outlets *outlets, size_t count, usec_t now)
 {
 	return outlets->direct_until - now <= LOG_DIRECT_AHEAD && count <= LOG_DIRECT_BYTES &&
 	       !outlets->to_syslog &&
@@ -352,7 +352,7 @@ bool outlets_may_write(const struct outlets *outlets, size_t count, usec_t now)
 	       (!outlets->to_stderr || outlets->is_stderr_near || has_space(STDERR_FILENO));
 }
 
-void outlets_took(struct outlets *outlets, usec_t now, usec_t took)
+void log_outlets_took(struct outlets *outlets, usec_t now, usec_t took)
 {
 	usec_t cost = took * LOG_DIRECT_SHARE;
 

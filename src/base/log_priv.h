@@ -35,13 +35,13 @@ struct outlets {
 };
 
 /* Finds out the kind of the file and of stderr. Call it when they change. */
-void outlets_look(struct outlets *outlets);
+void log_outlets_look(struct outlets *outlets);
 
 /*
  * Writes lines, in as few writes as possible. Returns how many of them the file could not take;
  * none of them is there in part.
  */
-unsigned long outlets_write(const struct outlets *outlets, const struct log_batch *batch);
+unsigned long log_outlets_write(const struct outlets *outlets, const struct log_batch *batch);
 
 /*
  * Whether the thread that logs may write so many bytes itself. Such a line is in the file before
@@ -50,10 +50,10 @@ unsigned long outlets_write(const struct outlets *outlets, const struct log_batc
  * less: direct writes may use 1/LOG_DIRECT_SHARE of the time, and a line counts as
  * LOG_DIRECT_LINE at least. What was not used may be used later, up to LOG_DIRECT_AHEAD.
  */
-bool outlets_may_write(const struct outlets *outlets, size_t count, usec_t now);
+bool log_outlets_may_write(const struct outlets *outlets, size_t count, usec_t now);
 
 /* Such a write began at `now`, and took so long. */
-void outlets_took(struct outlets *outlets, usec_t now, usec_t took);
+void log_outlets_took(struct outlets *outlets, usec_t now, usec_t took);
 
 #define LOG_DIRECT_SHARE 20
 #define LOG_DIRECT_LINE (USEC_PER_SEC / 800)

@@ -375,9 +375,9 @@ const char *config_check_query(const struct config *config)
 
 #define WIDTH 92
 
-static void add_type(struct buf *out, const struct setting *setting)
+void setting_kind(struct buf *out, const struct setting *setting)
 {
-	buf_add_text(out, setting_types[setting->type].dump);
+	buf_add_text(out, setting_types[setting->type].kind);
 	if (setting->type == SETTING_TIME)
 		buf_printf(out, " %s, or with us, ms, s, min, h, d",
 		           setting->unit == 1             ? "microseconds"
@@ -387,6 +387,8 @@ static void add_type(struct buf *out, const struct setting *setting)
 		buf_printf(out, " or %s", setting->word);
 	if (setting->splits_at_blanks)
 		buf_add_text(out, " or blanks");
+	for (size_t i = 0; setting->words && setting->words[i]; i++)
+		buf_printf(out, "%s%s", i ? ", " : " ", setting->words[i]);
 }
 
 static void add_number(struct buf *out, const struct setting *setting, int64_t number)
@@ -400,9 +402,7 @@ static void add_number(struct buf *out, const struct setting *setting, int64_t n
 static void add_kind(struct buf *out, const struct setting *setting)
 {
 	buf_add_text(out, "    kind: ");
-	add_type(out, setting);
-	for (size_t i = 0; setting->words && setting->words[i]; i++)
-		buf_printf(out, "%s%s", i ? ", " : " ", setting->words[i]);
+	setting_kind(out, setting);
 	if (setting_types[setting->type].is_number) {
 		buf_add_text(out, "\n    range: ");
 		add_number(out, setting, setting->min);

@@ -92,6 +92,9 @@ enum pairs_result {
  */
 enum pairs_result pairs_next(struct pairs *pairs, struct err *err);
 
+/* Adds what its values are: "one of a, b", "duration in seconds, or with us, ...". */
+void setting_kind(struct buf *out, const struct setting *setting);
+
 /* ---- suggest ---- */
 
 /* Sets the error for an unknown setting, with the nearest name. Always returns false. */

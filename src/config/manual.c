@@ -24,32 +24,6 @@ static void roff_text(struct buf *out, const char *text)
 	}
 }
 
-static void roff_words(struct buf *out, const char *const *words)
-{
-	for (const char *const *word = words; *word; word++) {
-		if (word != words)
-			buf_add_text(out, word[1] ? ", " : " or ");
-		roff_text(out, *word);
-	}
-}
-
-static void setting_kind(struct buf *out, const struct setting *setting)
-{
-	buf_add_text(out, setting_types[setting->type].manual);
-	if (setting->words) {
-		buf_add_text(out, setting->type == SETTING_LIST ? " of " : " ");
-		roff_words(out, setting->words);
-	}
-	if (setting->word)
-		buf_printf(out, " or %s", setting->word);
-	if (setting->unit == USEC_PER_MS)
-		buf_add_text(out, "; a number without a unit is in milliseconds");
-	if (setting->unit == 1)
-		buf_add_text(out, "; a number without a unit is in microseconds");
-	if (setting->splits_at_blanks)
-		buf_add_text(out, ", separated by commas or blanks");
-}
-
 static void setting_default(struct buf *out, const char *initial)
 {
 	buf_add_text(out, ".br\nDefault: ");
@@ -64,11 +38,15 @@ static void setting_default(struct buf *out, const char *initial)
 
 static void roff_setting(struct buf *out, const struct setting *setting)
 {
+	struct buf kind = { 0 };
+
 	buf_printf(out, ".TP\n.B %s\n", setting->name);
 	roff_text(out, setting->help);
-	buf_add_text(out, "\n.br\n");
-	setting_kind(out, setting);
+	setting_kind(&kind, setting);
+	buf_add_text(out, "\n.br\nValue: ");
+	roff_text(out, buf_text(&kind));
 	buf_add_text(out, ".\n");
+	buf_free(&kind);
 	setting_default(out, setting->initial);
 	if (setting->reload == RELOAD_BOOT)
 		buf_add_text(out, "Changes take effect only after a restart.\n");

@@ -21,13 +21,13 @@
 /* clang-format on */
 
 const struct setting_type_row setting_types[] = {
-	[SETTING_BOOL] = { "Boolean", "boolean (0 or 1, off or on)", "bool", false },
-	[SETTING_INT] = { "Integer", "integer", "integer", true },
-	[SETTING_BYTES] = { "Size", "size in bytes, or with kB, MB, GB", "string", true },
-	[SETTING_TIME] = { "Duration", "duration in", "string", true },
-	[SETTING_TEXT] = { "String", "string", "string", false },
-	[SETTING_LIST] = { "List", "list, separated by commas", "string", false },
-	[SETTING_WORD] = { "One of", "one of", "enum", false },
+	[SETTING_BOOL] = { "boolean (0 or 1, off or on)", "bool", false },
+	[SETTING_INT] = { "integer", "integer", true },
+	[SETTING_BYTES] = { "size in bytes, or with kB, MB, GB", "string", true },
+	[SETTING_TIME] = { "duration in", "string", true },
+	[SETTING_TEXT] = { "string", "string", false },
+	[SETTING_LIST] = { "list, separated by commas", "string", false },
+	[SETTING_WORD] = { "one of", "enum", false },
 };
 
 #define WORD_OF(name, word, missing) word,

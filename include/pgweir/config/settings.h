@@ -20,8 +20,7 @@ enum setting_type {
 
 /* The names of a type, and whether it has a range; all else about it is in field.c. */
 struct setting_type_row {
-	const char *manual;  /* name in pgweir.ini(5) */
-	const char *dump;    /* name in --dump-settings; TIME: followed by the unit */
+	const char *kind;    /* for people; TIME: followed by the unit */
 	const char *vartype; /* name in pg_settings; types with units are strings there */
 	bool is_number;
 };

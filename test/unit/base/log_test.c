@@ -401,21 +401,21 @@ START_TEST(log_has_a_budget_for_direct_writes)
 	usec_t now = 1000 * USEC_PER_SEC;
 	unsigned int count = 0;
 
-	ck_assert(!outlets_may_write(&outlets, LOG_DIRECT_BYTES + 1, now));
-	ck_assert(outlets_may_write(&outlets, LOG_DIRECT_BYTES, now));
-	for (; outlets_may_write(&outlets, 100, now); count++)
-		outlets_took(&outlets, now, 1);
+	ck_assert(!log_outlets_may_write(&outlets, LOG_DIRECT_BYTES + 1, now));
+	ck_assert(log_outlets_may_write(&outlets, LOG_DIRECT_BYTES, now));
+	for (; log_outlets_may_write(&outlets, 100, now); count++)
+		log_outlets_took(&outlets, now, 1);
 	ck_assert_uint_eq(count, LOG_DIRECT_AHEAD / LOG_DIRECT_LINE + 1);
 	now += LOG_DIRECT_LINE;
-	ck_assert(outlets_may_write(&outlets, 100, now));
+	ck_assert(log_outlets_may_write(&outlets, 100, now));
 	/* the disk is slow: 19 times as long nothing is written directly */
 	now += 10 * USEC_PER_SEC;
-	outlets_took(&outlets, now, USEC_PER_SEC);
+	log_outlets_took(&outlets, now, USEC_PER_SEC);
 	now += LOG_DIRECT_SHARE * USEC_PER_SEC - LOG_DIRECT_AHEAD;
-	ck_assert(!outlets_may_write(&outlets, 100, now - 1));
-	ck_assert(outlets_may_write(&outlets, 100, now));
+	ck_assert(!log_outlets_may_write(&outlets, 100, now - 1));
+	ck_assert(log_outlets_may_write(&outlets, 100, now));
 	outlets.to_syslog = true;
-	ck_assert(!outlets_may_write(&outlets, 100, now));
+	ck_assert(!log_outlets_may_write(&outlets, 100, now));
 }
 END_TEST
 
