@@ -62,6 +62,66 @@ static struct config *config_new(void)
 }
 
 /*
+ * ---- hosts that were found where hosts_from says ----
+ *
+ * They are part of a snapshot, so a new list is applied like a reload: pairs of a source (the text
+ * of hosts_from) and its list, each with its zero.
+ */
+
+const char *config_found_hosts(const struct config *config, const char *source)
+{
+	struct bytes rest = buf_bytes(&config->found);
+	const char *name, *list;
+
+	while (bytes_take_text(&rest, &name) && bytes_take_text(&rest, &list)) {
+		if (strcmp(name, source) == 0)
+			return list;
+	}
+	return NULL;
+}
+
+const char *config_hosts(const struct config *config, const struct config_database *database)
+{
+	const char *found =
+	    database->hosts_from ? config_found_hosts(config, database->hosts_from) : NULL;
+
+	if (found)
+		return found;
+	if (database->host)
+		return database->host;
+	return database->hosts_from ? "" : config->unix_socket_dir;
+}
+
+static bool is_used(const struct config *config, const char *source)
+{
+	const struct config_database *entry = NULL;
+
+	while ((entry = config_database_each(config, entry))) {
+		if (entry->hosts_from && strcmp(entry->hosts_from, source) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Copies them, but for those of the source `but` and of sources that no entry has. false: no
+ * memory.
+ */
+static bool copy_found(struct config *to, const struct config *from, const char *but)
+{
+	struct bytes rest = buf_bytes(&from->found);
+	const char *name, *list;
+
+	while (bytes_take_text(&rest, &name) && bytes_take_text(&rest, &list)) {
+		if ((but && strcmp(name, but) == 0) || !is_used(to, name))
+			continue;
+		buf_add_cstr(&to->found, name);
+		buf_add_cstr(&to->found, list);
+	}
+	return buf_ok(&to->found);
+}
+
+/*
  * Returns a snapshot with copies of the settings and shared entries, and with the hosts found in
  * `running`, but for those of the source `but`. NULL: no memory.
  */
@@ -77,7 +137,7 @@ static struct config *config_copy(const struct config *old, const struct config 
 	ok = origins_make(config, old);
 	for (size_t i = 0; i < settings_count; i++)
 		ok = ok && field_copy(config, old, &settings[i]);
-	if (ok && hosts_from_copy(config, running, but))
+	if (ok && copy_found(config, running, but))
 		return config;
 	config_free(config);
 	return NULL;
@@ -374,22 +434,6 @@ const char *config_check_query(const struct config *config)
 /* ---- dump ---- */
 
 #define WIDTH 92
-
-void setting_kind(struct buf *out, const struct setting *setting)
-{
-	buf_add_text(out, setting_types[setting->type].kind);
-	if (setting->type == SETTING_TIME)
-		buf_printf(out, " %s, or with us, ms, s, min, h, d",
-		           setting->unit == 1             ? "microseconds"
-		           : setting->unit == USEC_PER_MS ? "milliseconds"
-		                                          : "seconds");
-	if (setting->word)
-		buf_printf(out, " or %s", setting->word);
-	if (setting->splits_at_blanks)
-		buf_add_text(out, " or blanks");
-	for (size_t i = 0; setting->words && setting->words[i]; i++)
-		buf_printf(out, "%s%s", i ? ", " : " ", setting->words[i]);
-}
 
 static void add_number(struct buf *out, const struct setting *setting, int64_t number)
 {

@@ -236,12 +236,6 @@ union config_entry *entries_find(const struct config_entries *entries, enum entr
  */
 bool entries_judge(const struct config *config, struct source_pos *pos, struct err *err);
 
-/*
- * Copies the hosts that were found, but for those of the source `but` and of sources that no entry
- * has. false: no memory.
- */
-bool hosts_from_copy(struct config *to, const struct config *from, const char *but);
-
 /* Sorts the peers by id. Call it when all have been added. */
 void peers_sort(struct config_entries *entries);
 

@@ -30,6 +30,22 @@ const struct setting_type_row setting_types[] = {
 	[SETTING_WORD] = { "one of", "enum", false },
 };
 
+void setting_kind(struct buf *out, const struct setting *setting)
+{
+	buf_add_text(out, setting_types[setting->type].kind);
+	if (setting->type == SETTING_TIME)
+		buf_printf(out, " %s, or with us, ms, s, min, h, d",
+		           setting->unit == 1             ? "microseconds"
+		           : setting->unit == USEC_PER_MS ? "milliseconds"
+		                                          : "seconds");
+	if (setting->word)
+		buf_printf(out, " or %s", setting->word);
+	if (setting->splits_at_blanks)
+		buf_add_text(out, " or blanks");
+	for (size_t i = 0; setting->words && setting->words[i]; i++)
+		buf_printf(out, "%s%s", i ? ", " : " ", setting->words[i]);
+}
+
 #define WORD_OF(name, word, missing) word,
 #define MISSING_OF(name, word, missing) missing,
 
