@@ -269,19 +269,18 @@ bool load_gate_tls(struct gate_rules *rules, struct tls_context *main, struct tl
 	return true;
 }
 
-/* Makes one of the two again, and releases the one before. false: it is unchanged. */
+/* Makes one of the two again, and releases the one before. */
 static bool remake(struct tls_context **context, const struct config *config,
                    bool (*make)(struct tls_context **, const struct config *, struct err *),
                    struct err *err)
 {
-	struct tls_context *fresh;
+	struct tls_context *old = *context;
+	bool is_made = make(context, config, err);
 
-	if (!make(&fresh, config, err))
-		return false;
-	keep_same(&fresh, *context);
-	tls_context_unref(context);
-	*context = fresh;
-	return true;
+	if (is_made)
+		keep_same(context, old);
+	tls_context_unref(&old);
+	return is_made;
 }
 
 bool tls_sets_make(struct tls_sets *sets, const struct config *config, struct err *err)
@@ -338,26 +337,19 @@ static bool make_logins(struct parts *parts, const struct config *running,
 	const struct config *fresh = parts->config;
 	bool has_same_users = fresh->auth_type == running->auth_type &&
 	                      same_text(fresh->auth_file, running->auth_file);
-	struct users *users;
-	struct hba *hba;
 
 	if (!tls_sets_fit_logins(fresh, err) || !load_check_options(fresh, err))
 		return false;
-	if (has_same_rules(fresh, running))
-		hba = hba_hold(parts->hba);
-	else if (!make_rules(&hba, fresh, logger, err))
-		return false;
-	users = has_same_users ? users_hold(parts->users) : load_users(fresh, err);
-	if (!users) {
-		err_prefix(err, "auth_file: ");
-		hba_release(&hba);
-		return false;
+	if (!has_same_rules(fresh, running)) {
+		hba_release(&parts->hba);
+		if (!make_rules(&parts->hba, fresh, logger, err))
+			return false;
 	}
+	if (has_same_users)
+		return true;
 	users_release(&parts->users);
-	hba_release(&parts->hba);
-	parts->users = users;
-	parts->hba = hba;
-	return true;
+	parts->users = load_users(fresh, err);
+	return parts->users || err_prefix(err, "auth_file: ");
 }
 
 /* ---- entries of [listeners]: they must fit together as the settings do ---- */

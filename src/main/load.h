@@ -50,7 +50,8 @@ bool load_all(const char *file, struct parts *parts, struct problems *problems);
 /*
  * Makes again what depends on the setting that was changed in parts->config. running: the
  * configuration that *parts was made of; a file of users or rules is read only if the new one
- * names another one. false: *err has the reason. Further problems and the warnings are logged.
+ * names another one. false: *err has the reason, and some parts may be missing. Further problems
+ * and the warnings are logged.
  */
 bool parts_make(struct parts *parts, const char *setting, const struct config *running,
                 const struct logger *logger, struct err *err);
@@ -102,7 +103,7 @@ void load_say_where(const struct config *config, struct err *err);
 
 /*
  * Makes both again from the files that the settings name. One that is equal to that before stays.
- * false: *err has the setting, the file and the reason; only one may have been made.
+ * false: *err has the setting, the file and the reason, and one or both are missing.
  */
 bool tls_sets_make(struct tls_sets *sets, const struct config *config, struct err *err);
 
