@@ -14,7 +14,8 @@
 
 /* clang-format off */
 #define SETTING(type_, field, ...) \
-	{ .name = #field, .type = SETTING_TYPE(config, field), .at = offsetof(struct config, field), __VA_ARGS__ },
+	{ .name = #field, .type = SETTING_TYPE(config, field), .at = offsetof(struct config, field), \
+	  __VA_ARGS__ },
 #define LIVE .reload = RELOAD_LIVE
 #define BOOT .reload = RELOAD_BOOT
 #define GROUP(name) .group = GROUP_##name
