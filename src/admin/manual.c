@@ -2,9 +2,8 @@
 /*
  * Generates the console's part of the manual page.
  */
-#include "pgweir/base/filter.h"
-
 #include "pgweir/client/features.h"
+#include "pgweir/config/settings.h"
 
 #include "admin_priv.h"
 
@@ -48,7 +47,7 @@ static void add_features(struct buf *out)
 	}
 }
 
-static const struct filter_mark marks[] = {
+static const struct manual_mark marks[] = {
 	{ "@commands@", add_commands },
 	{ "@features@", add_features },
 	{ "@shows@", add_shows },
@@ -56,5 +55,5 @@ static const struct filter_mark marks[] = {
 
 void admin_manual_fill(struct bytes template, struct buf *out)
 {
-	filter_fill(marks, sizeof(marks) / sizeof(marks[0]), template, out);
+	manual_fill(marks, sizeof(marks) / sizeof(marks[0]), template, out);
 }

@@ -177,7 +177,7 @@ static bool read_lines(struct reader *reader, struct bytes text, struct users *u
 			continue;
 		if (!reader->problems || err->code == ERR_MEMORY)
 			return false;
-		problems_add_text(reader->problems, err->text);
+		problems_add(reader->problems, (struct source_pos){ 0 }, "%s", err->text);
 	}
 	return true;
 }
@@ -253,7 +253,7 @@ struct users *users_judge(const char *path, struct problems *problems)
 	struct users *users = load(path, problems, &err);
 
 	if (!users)
-		problems_add_text(problems, err.text);
+		problems_add(problems, (struct source_pos){ 0 }, "%s", err.text);
 	return users;
 }
 

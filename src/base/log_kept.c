@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The events that the log keeps: the last LOG_KEPT_MAX lines that have a kind. An event takes the
- * memory of its texts, until another one takes its place.
+ * The events that the log keeps: the last LOG_KEPT_MAX lines that have a kind; and the limits of
+ * lines and of what is an event.
  */
 
 #include <ctype.h>
@@ -43,65 +43,47 @@ void log_kept_begin(struct log_kept_ring *ring)
 		log_kept_expect(ring, names[i]);
 }
 
-static void add_text(struct buf *out, const char *text, size_t count)
-{
-	buf_add(out, text, count);
-	buf_add_byte(out, 0);
-}
-
 static const char *text_or_nothing(const char *text) { return text ? text : ""; }
 
-void log_kept_add(struct log_kept_ring *ring, const struct log_kept_line *line)
+void log_kept_add(struct log_kept_ring *ring, const char *kind, enum log_level level,
+                  const struct log_who *who, struct bytes text)
 {
-	struct log_kept_event *event = &ring->events[ring->count % LOG_KEPT_MAX];
-	struct log_kept_kind *kind = kind_of(ring, line->kind);
+	size_t count = text.count < LOG_KEPT_TEXT_MAX ? text.count : LOG_KEPT_TEXT_MAX;
+	size_t size = offsetof(struct log_kept, text) + count + 1;
+	struct log_kept event = { .at = wall_now(), .kind = kind, .level = level }, *copy;
+	struct log_kept_kind *counted = kind_of(ring, kind);
 
-	if (kind)
-		kind->count++;
-	buf_free(&event->texts);
-	event->at = wall_now();
-	event->kind = line->kind;
-	event->level = line->level;
-	add_text(&event->texts, text_or_nothing(line->database),
-	         strlen(text_or_nothing(line->database)));
-	add_text(&event->texts, text_or_nothing(line->user), strlen(text_or_nothing(line->user)));
-	add_text(&event->texts, line->text.at,
-	         line->text.count < LOG_KEPT_TEXT_MAX ? line->text.count : LOG_KEPT_TEXT_MAX);
-	if (buf_ok(&event->texts))
-		ring->count++;
-	else
-		buf_free(&event->texts);
+	if (counted)
+		counted->count++;
+	text_copy(event.database, sizeof(event.database), text_or_nothing(who->database));
+	text_copy(event.user, sizeof(event.user), text_or_nothing(who->user));
+	memcpy(event.text, text.at, count);
+	copy = malloc(size);
+	if (!copy)
+		return;
+	memcpy(copy, &event, size);
+	free(ring->events[ring->count % LOG_KEPT_MAX]);
+	ring->events[ring->count++ % LOG_KEPT_MAX] = copy;
 }
 
 bool log_kept_get(const struct log_kept_ring *ring, uint64_t *number, struct log_kept *kept)
 {
 	uint64_t first = ring->count > LOG_KEPT_MAX ? ring->count - LOG_KEPT_MAX : 0;
-	const struct log_kept_event *event;
-	struct bytes texts;
-	const char *database = "", *user = "", *text = "";
+	const struct log_kept *event;
 
 	if (*number < first)
 		*number = first;
 	if (*number >= ring->count)
 		return false;
-	event = &ring->events[(*number)++ % LOG_KEPT_MAX];
-	texts = buf_bytes(&event->texts);
-	bytes_take_text(&texts, &database);
-	bytes_take_text(&texts, &user);
-	bytes_take_text(&texts, &text);
-	kept->at = event->at;
-	kept->kind = event->kind;
-	kept->level = event->level;
-	text_copy(kept->database, sizeof(kept->database), database);
-	text_copy(kept->user, sizeof(kept->user), user);
-	text_copy(kept->text, sizeof(kept->text), text);
+	event = ring->events[(*number)++ % LOG_KEPT_MAX];
+	memcpy(kept, event, offsetof(struct log_kept, text) + strlen(event->text) + 1);
 	return true;
 }
 
 void log_kept_free(struct log_kept_ring *ring)
 {
 	for (size_t i = 0; i < LOG_KEPT_MAX; i++)
-		buf_free(&ring->events[i].texts);
+		free(ring->events[i]);
 }
 
 /* ---- log limit ---- */
@@ -156,33 +138,6 @@ bool log_limit_passes(struct log_limit *limit, enum log_level level, struct byte
 	return false;
 }
 
-bool log_limit_next(struct log_limit *limit, time_t now, enum log_level *level, struct strbuf *line)
-{
-	while (limit->is_over && limit->kind_count) {
-		struct log_kind *kind = &limit->kinds[--limit->kind_count];
-
-		if (kind->count <= limit->per_second)
-			continue;
-		*level = kind->level;
-		strbuf_add_number(line, kind->count - limit->per_second);
-		strbuf_add(line, " more suppressed: ");
-		strbuf_add(line, kind->text);
-		strbuf_add(line, "...");
-		return true;
-	}
-	limit->is_over = false;
-	log_limit_turn(limit, now);
-	return false;
-}
-
-void log_limit_turn(struct log_limit *limit, time_t now)
-{
-	if (now == limit->second)
-		return;
-	limit->second = now;
-	limit->kind_count = 0;
-}
-
 /* ---- limits ---- */
 
 bool limit_event_begins(struct limit_met *met, usec_t now)
@@ -192,39 +147,24 @@ bool limit_event_begins(struct limit_met *met, usec_t now)
 	return !before || now - before >= LIMIT_EVENT_PAUSE;
 }
 
-static void add_whose(struct strbuf *out, const struct limit_event *event)
-{
-	if (event->database && event->user)
-		strbuf_add(out, " of pool ");
-	else if (event->database)
-		strbuf_add(out, " of database ");
-	else if (event->user)
-		strbuf_add(out, " of user ");
-	if (event->database)
-		strbuf_add(out, event->database);
-	if (event->database && event->user)
-		strbuf_add(out, "/");
-	if (event->user)
-		strbuf_add(out, event->user);
-}
-
 void limit_event_note(struct limit_met *met, usec_t now, struct log *log,
                       const struct limit_event *event)
 {
 	static const struct log_facts facts = { .kept = LIMIT_EVENT_KIND };
 	const struct logger logger = { log, NULL };
+	const char *database = event->database, *user = event->user;
+	const char *owner = !database ? "user " : user ? "pool " : "database ";
 	struct log_entry entry;
 
 	if (!limit_event_begins(met, now) || !log_begin(&logger, LOG_LEVEL_WARNING, &entry))
 		return;
-	entry.who.database = event->database;
-	entry.who.user = event->user;
+	entry.who.database = database;
+	entry.who.user = user;
 	entry.who.facts = &facts;
-	strbuf_add(&entry.line, event->limit);
-	strbuf_add(&entry.line, " = ");
-	strbuf_add_number(&entry.line, event->value > 0 ? (uint64_t)event->value : 0);
-	strbuf_add(&entry.line, " is reached by ");
-	strbuf_add(&entry.line, event->counted);
-	add_whose(&entry.line, event);
+	strbuf_printf(&entry.line, "%s = %d is reached by %s", event->limit,
+	              event->value > 0 ? event->value : 0, event->counted);
+	if (database || user)
+		strbuf_printf(&entry.line, " of %s%s%s%s", owner, text_or_nothing(database),
+		              database && user ? "/" : "", text_or_nothing(user));
 	log_end(&logger, LOG_LEVEL_WARNING, &entry);
 }

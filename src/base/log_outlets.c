@@ -5,37 +5,29 @@
 #include "log_priv.h"
 
 #include <errno.h>
-#include <linux/magic.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <syslog.h>
 #include <unistd.h>
 
-#define LEVEL(words, priority, journal)                     \
-	{                                                   \
-		words " ", sizeof(words), priority, journal \
-	}
-
 static const struct {
-	const char *name; /* with a blank at its end */
-	size_t count;
+	const char *name;
 	int priority; /* priority for syslog; -1: not sent to syslog */
 	int journal;  /* priority for the journal */
 } levels[LOG_LEVELS] = {
-	[LOG_LEVEL_FATAL] = LEVEL("FATAL", LOG_CRIT, LOG_CRIT),
-	[LOG_LEVEL_ERROR] = LEVEL("ERROR", LOG_ERR, LOG_ERR),
-	[LOG_LEVEL_WARNING] = LEVEL("WARNING", LOG_WARNING, LOG_WARNING),
-	[LOG_LEVEL_INFO] = LEVEL("LOG", LOG_INFO, LOG_INFO),
-	[LOG_LEVEL_DEBUG] = LEVEL("DEBUG", -1, LOG_DEBUG),
-	[LOG_LEVEL_NOISE] = LEVEL("NOISE", -1, LOG_DEBUG),
+	[LOG_LEVEL_FATAL] = { "FATAL", LOG_CRIT, LOG_CRIT },
+	[LOG_LEVEL_ERROR] = { "ERROR", LOG_ERR, LOG_ERR },
+	[LOG_LEVEL_WARNING] = { "WARNING", LOG_WARNING, LOG_WARNING },
+	[LOG_LEVEL_INFO] = { "LOG", LOG_INFO, LOG_INFO },
+	[LOG_LEVEL_DEBUG] = { "DEBUG", -1, LOG_DEBUG },
+	[LOG_LEVEL_NOISE] = { "NOISE", -1, LOG_DEBUG },
 };
 
-struct bytes log_level_name(enum log_level level)
-{
-	return bytes_of(levels[level].name, levels[level].count);
-}
+const char *log_level_name(enum log_level level) { return levels[level].name; }
 
 static const struct {
 	const char *name;
@@ -112,67 +104,42 @@ static void add_for_journal(struct buf *out, enum log_level level, struct bytes 
 	}
 }
 
-/* A single line is written without a copy. */
-static bool write_one(struct outlets outlets, struct bytes records, unsigned long *lost)
+/* To syslog and the journal, each line by itself. */
+static void write_records(const struct outlets *outlets, const struct log_batch *batch)
 {
-	struct record record;
+	const struct log_record *record = (const void *)batch->records.at;
+	const struct log_record *end = record + batch->records.count / sizeof(*record);
+	const char *line = batch->lines.at;
+	struct buf journal = { 0 };
 
-	if (outlets.is_journal || outlets.to_syslog)
-		return false;
-	memcpy(&record, records.at, sizeof(record));
-	if (records.count != sizeof(record) + record.count)
-		return false;
-	if (outlets.fd >= 0)
-		*lost = write_file(outlets.fd, records.at + sizeof(record), record.count);
-	if (outlets.to_stderr)
-		write_all(STDERR_FILENO, records.at + sizeof(record), record.count);
-	return true;
+	for (; record < end; line += record->count, record++) {
+		struct bytes text = bytes_skip(bytes_of(line, record->count), record->text_at);
+		int priority = levels[record->level].priority;
+
+		if (outlets->is_journal)
+			add_for_journal(&journal, record->level, text);
+		if (outlets->to_syslog && priority >= 0)
+			syslog(priority, "%.*s", (int)text.count - 1, text.at);
+	}
+	write_all(STDERR_FILENO, journal.at, journal.count);
+	buf_free(&journal);
 }
 
-unsigned long log_write_records(struct outlets outlets, struct bytes records)
+unsigned long log_outlets_write(const struct outlets *outlets, const struct log_batch *batch)
 {
-	struct buf lines = { 0 }, journal = { 0 };
+	const struct buf *lines = &batch->lines;
 	unsigned long lost = 0;
 
-	if (!records.count || write_one(outlets, records, &lost))
-		return lost;
-	while (records.count) {
-		struct record record;
-		const char *line = records.at + sizeof(record);
-		struct bytes text;
-
-		memcpy(&record, records.at, sizeof(record));
-		text = bytes_of(line + record.text_at, record.count - record.text_at);
-		if (!record.is_out &&
-		    (outlets.fd >= 0 || (outlets.to_stderr && !outlets.is_journal)))
-			buf_add(&lines, line, record.count);
-		if (!record.is_out && outlets.is_journal)
-			add_for_journal(&journal, record.level, text);
-		if (outlets.to_syslog && levels[record.level].priority >= 0)
-			syslog(levels[record.level].priority, "%.*s", (int)text.count - 1, text.at);
-		records = bytes_skip(records, sizeof(record) + record.count);
-	}
-	if (outlets.fd >= 0)
-		lost = write_file(outlets.fd, lines.at, lines.count);
-	if (outlets.is_journal)
-		write_all(STDERR_FILENO, journal.at, journal.count);
-	else if (outlets.to_stderr)
-		write_all(STDERR_FILENO, lines.at, lines.count);
-	buf_free(&lines);
-	buf_free(&journal);
+	if (outlets->fd >= 0)
+		lost = write_file(outlets->fd, lines->at, lines->count);
+	if (outlets->to_stderr && !outlets->is_journal)
+		write_all(STDERR_FILENO, lines->at, lines->count);
+	if (outlets->is_journal || outlets->to_syslog)
+		write_records(outlets, batch);
 	return lost;
 }
 
 /* ---- log text ---- */
-
-/* Whether any of the eight bytes is below blank, 0x7f, or not ASCII. */
-static bool has_control(uint64_t word)
-{
-	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
-	uint64_t erased = word ^ (ones * 0x7f);
-
-	return ((word - ones * ' ') | ((erased - ones) & ~erased) | word) & tops;
-}
 
 /*
  * Returns the size of the character at `text` if it may be written as it is, else 0. Terminals
@@ -183,32 +150,21 @@ static size_t count_harmless(const char *text, size_t capacity)
 {
 	unsigned char byte = (unsigned char)*text;
 	uint32_t point = 0;
-	size_t count = text_utf8(text, capacity, &point);
+	size_t count;
 
+	if (byte >= ' ' && byte < 0x7f)
+		return 1;
+	count = text_utf8(text, capacity, &point);
 	if (!count)
 		return byte >= 0xa0;
-	return point == '\t' || (point >= ' ' && point < 0x7f) || point >= 0xa0 ? count : 0;
-}
-
-/* How many bytes at the front may be written as they are. By eight, so there may be more. */
-static size_t count_plain(const char *text, size_t count)
-{
-	size_t done = 0;
-	uint64_t word;
-
-	for (; count - done >= sizeof(word); done += sizeof(word)) {
-		memcpy(&word, text + done, sizeof(word));
-		if (has_control(word))
-			break;
-	}
-	return done;
+	return point == '\t' || point >= 0xa0 ? count : 0;
 }
 
 void log_text_add(struct buf *out, const char *text, size_t count)
 {
 	const char *from = text, *end = text + count;
 
-	for (text += count_plain(text, count); text < end;) {
+	while (text < end) {
 		size_t harmless = count_harmless(text, (size_t)(end - text));
 		unsigned char byte = (unsigned char)*text;
 
@@ -313,12 +269,12 @@ static void add_facts(struct buf *out, const struct log_facts *facts)
 		add_ms(out, "wait_ms", facts->wait);
 }
 
-void log_json_add(struct buf *out, struct bytes level, long pid, const struct log_who *who,
+void log_json_add(struct buf *out, enum log_level level, const struct log_who *who,
                   struct bytes text)
 {
 	add_time(out);
-	buf_printf(out, ",\"pid\":%ld", pid);
-	add_member(out, "level", level);
+	buf_printf(out, ",\"pid\":%ld", (long)getpid());
+	add_member(out, "level", bytes_text(log_level_name(level)));
 	add_who(out, who);
 	if (who->facts)
 		add_facts(out, who->facts);
@@ -326,28 +282,15 @@ void log_json_add(struct buf *out, struct bytes level, long pid, const struct lo
 	buf_add_text(out, "}\n");
 }
 
-/* ---- log direct: a number of lines, a share of the time, and no waiting for a reader ---- */
-
-#ifndef CIFS_SUPER_MAGIC
-#define CIFS_SUPER_MAGIC 0xff534d42
-#endif
-#ifndef SMB2_SUPER_MAGIC
-#define SMB2_SUPER_MAGIC 0xfe534d42
-#endif
-#ifndef CEPH_SUPER_MAGIC
-#define CEPH_SUPER_MAGIC 0x00c36400
-#endif
-#ifndef FUSE_SUPER_MAGIC
-#define FUSE_SUPER_MAGIC 0x65735546
-#endif
+/* ---- direct writes: a share of the time, and no waiting for a reader ---- */
 
 /* Network and FUSE file systems: their server may not answer for minutes. */
 static bool is_remote(unsigned long type)
 {
 	static const unsigned long types[] = {
-		NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,  CIFS_SUPER_MAGIC,
-		SMB2_SUPER_MAGIC, CEPH_SUPER_MAGIC, FUSE_SUPER_MAGIC,
-		AFS_SUPER_MAGIC,  CODA_SUPER_MAGIC, V9FS_MAGIC,
+		0x6969 /* NFS */,     0xff534d42 /* CIFS */, 0xfe534d42 /* SMB 2 */,
+		0x517b /* SMB */,     0x00c36400 /* Ceph */, 0x65735546 /* FUSE */,
+		0x5346414f /* AFS */, 0x73757245 /* Coda */, 0x01021997 /* 9P */,
 	};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -366,10 +309,25 @@ static bool is_near(int fd)
 	       fstatfs(fd, &system) == 0 && !is_remote((unsigned long)system.f_type);
 }
 
-void log_direct_look(struct log_direct *direct, struct outlets outlets)
+/*
+ * JOURNAL_STREAM names the socket with which systemd connected stderr to the journal. stderr
+ * may have been redirected since then, so it is compared.
+ */
+static bool stderr_is_journal(void)
 {
-	direct->is_file_near = is_near(outlets.fd);
-	direct->is_stderr_near = is_near(STDERR_FILENO);
+	const char *said = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat found;
+
+	return said && sscanf(said, "%llu:%llu", &device, &inode) == 2 &&
+	       fstat(STDERR_FILENO, &found) == 0 && found.st_dev == device && found.st_ino == inode;
+}
+
+void log_outlets_look(struct outlets *outlets)
+{
+	outlets->is_journal = outlets->to_stderr && stderr_is_journal();
+	outlets->is_file_near = is_near(outlets->fd);
+	outlets->is_stderr_near = is_near(STDERR_FILENO);
 }
 
 /*
@@ -385,25 +343,20 @@ static bool has_space(int fd)
 	       asked.revents == POLLOUT;
 }
 
-bool log_direct_may(struct log_direct *direct, struct outlets outlets, size_t count, usec_t now)
+/* syslog() may block on its daemon. */
+bool log_outlets_may_write(const struct outlets *outlets, size_t count, usec_t now)
 {
-	usec_t paid = (now - direct->owed_at) / LOG_DIRECT_SHARE;
-
-	if (now - direct->window >= LOG_DIRECT_WINDOW) {
-		direct->window = now;
-		direct->line_count = 0;
-	}
-	if (direct->line_count >= LOG_DIRECT_LINES)
-		return false;
-	direct->line_count++;
-	if (paid > 0) {
-		direct->owed = direct->owed > paid ? direct->owed - paid : 0;
-		direct->owed_at = now;
-	}
-	if (direct->owed > LOG_DIRECT_OWED_MAX || count > LOG_DIRECT_BYTES)
-		return false;
-	return (outlets.fd < 0 || direct->is_file_near || has_space(outlets.fd)) &&
-	       (!outlets.to_stderr || direct->is_stderr_near || has_space(STDERR_FILENO));
+	return outlets->direct_until - now <= LOG_DIRECT_AHEAD && count <= LOG_DIRECT_BYTES &&
+	       !outlets->to_syslog &&
+	       (outlets->fd < 0 || outlets->is_file_near || has_space(outlets->fd)) &&
+	       (!outlets->to_stderr || outlets->is_stderr_near || has_space(STDERR_FILENO));
 }
 
-void log_direct_took(struct log_direct *direct, usec_t took) { direct->owed += took; }
+void log_outlets_took(struct outlets *outlets, usec_t now, usec_t took)
+{
+	usec_t cost = took * LOG_DIRECT_SHARE;
+
+	if (outlets->direct_until < now)
+		outlets->direct_until = now;
+	outlets->direct_until += cost > LOG_DIRECT_LINE ? cost : LOG_DIRECT_LINE;
+}

@@ -188,7 +188,7 @@ static void log_close(const struct client *client, const char *reason, const cha
 	strbuf_add(&entry.line, " (age=");
 	strbuf_add_number(&entry.line, (uint64_t)(age / USEC_PER_SEC));
 	strbuf_add(&entry.line, "s)");
-	if (!entry.is_json)
+	if (!entry.who.is_json)
 		client_add_application_name(client, &entry.line);
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }

@@ -164,54 +164,21 @@ void config_compare(const struct config *old, const struct config *fresh, config
 }
 
 /*
- * ---- origin ----
+ * ---- origins ----
  *
  * Names of files are stored with the entries, which all snapshots of one load share.
  */
 
-struct file_name {
-	struct file_name *next;
-	char text[];
-};
-
-const char *origins_file_name(struct config_entries *entries, const char *file)
-{
-	struct file_name *name;
-	size_t size = strlen(file) + 1;
-
-	for (name = entries->file_names; name; name = name->next) {
-		if (strcmp(name->text, file) == 0)
-			return name->text;
-	}
-	name = malloc(sizeof(*name) + size);
-	if (!name)
-		return NULL;
-	memcpy(name->text, file, size);
-	name->next = entries->file_names;
-	entries->file_names = name;
-	return name->text;
-}
-
-void origins_free_file_names(struct config_entries *entries)
-{
-	struct file_name *name;
-
-	while ((name = entries->file_names)) {
-		entries->file_names = name->next;
-		free(name);
-	}
-}
-
-static struct origin *find_origin(const struct config *config, const char *name)
+static struct source_pos *find_origin(const struct config *config, const char *name)
 {
 	const struct setting *setting = setting_find(name);
 
 	return setting ? &config->origins[setting - settings] : NULL;
 }
 
-struct origin config_origin(const struct config *config, const char *name)
+struct source_pos config_origin(const struct config *config, const char *name)
 {
-	const struct origin *origin = find_origin(config, name);
+	const struct source_pos *origin = find_origin(config, name);
 
 	assert(origin);
 	return *origin;
@@ -220,19 +187,17 @@ struct origin config_origin(const struct config *config, const char *name)
 /* The file that was loaded: in conffile, unless a line or SET gave that another value. */
 static const char *main_file(const struct config *config)
 {
-	struct origin origin = config_origin(config, "conffile");
+	struct source_pos origin = config_origin(config, "conffile");
 
-	return origin.kind == ORIGIN_FILE ? origin.file : config->conffile;
+	return origin.file ? origin.file : config->conffile;
 }
 
 struct source_pos config_source_pos(const struct config *config, const char *name)
 {
-	const struct origin *origin = find_origin(config, name);
+	const struct source_pos *origin = find_origin(config, name);
 
-	if (origin && origin->kind == ORIGIN_FILE)
-		return (struct source_pos){ origin->file, origin->line };
-	if (origin && origin->kind == ORIGIN_SET)
-		return (struct source_pos){ NULL, 0 };
+	if (origin && (origin->file || origin->line == SOURCE_SET))
+		return *origin;
 	return (struct source_pos){ main_file(config), 0 };
 }
 
@@ -248,7 +213,7 @@ struct source_pos config_source_pos_of_text(const struct config *config, const c
 
 		snprintf(name, sizeof(name), "%.*s", (int)count, text);
 		pos = config_source_pos(config, name);
-		if (pos.line || (is_first && !setting_find(name)))
+		if ((pos.file && pos.line) || (is_first && !setting_find(name)))
 			return pos;
 		if (is_first)
 			first = pos;
@@ -266,29 +231,19 @@ bool origins_make(struct config *config, const struct config *old)
 	return config->origins != NULL;
 }
 
-void origins_note_file(struct config *config, const char *name, struct source_pos pos)
+void origins_note(struct config *config, const char *name, struct source_pos pos)
 {
-	struct origin *origin = find_origin(config, name);
-	const char *file = origins_file_name(config->entries, pos.file);
-
-	if (origin && file)
-		*origin = (struct origin){ ORIGIN_FILE, file, pos.line };
-}
-
-void origins_note_set(struct config *config, const char *name)
-{
-	struct origin *origin = find_origin(config, name);
+	struct source_pos *origin = find_origin(config, name);
 
 	if (origin)
-		*origin = (struct origin){ ORIGIN_SET, NULL, 0 };
+		*origin = pos;
 }
 
 void origins_take(struct config *config, const struct config *from, const char *name)
 {
-	struct origin origin = config_origin(from, name);
+	struct source_pos origin = config_origin(from, name);
 
-	if (origin.kind == ORIGIN_FILE)
-		origins_note_file(config, name, (struct source_pos){ origin.file, origin.line });
-	else
-		*find_origin(config, name) = origin;
+	if (origin.file)
+		origin.file = source_name(&config->entries->files, origin.file);
+	origins_note(config, name, origin);
 }

@@ -62,11 +62,71 @@ static struct config *config_new(void)
 }
 
 /*
+ * ---- hosts that were found where hosts_from says ----
+ *
+ * They are part of a snapshot, so a new list is applied like a reload: pairs of a source (the text
+ * of hosts_from) and its list, each with its zero.
+ */
+
+const char *config_found_hosts(const struct config *config, const char *source)
+{
+	struct bytes rest = buf_bytes(&config->found);
+	const char *name, *list;
+
+	while (bytes_take_text(&rest, &name) && bytes_take_text(&rest, &list)) {
+		if (strcmp(name, source) == 0)
+			return list;
+	}
+	return NULL;
+}
+
+const char *config_hosts(const struct config *config, const struct config_database *database)
+{
+	const char *found =
+	    database->hosts_from ? config_found_hosts(config, database->hosts_from) : NULL;
+
+	if (found)
+		return found;
+	if (database->host)
+		return database->host;
+	return database->hosts_from ? "" : config->unix_socket_dir;
+}
+
+static bool is_used(const struct config *config, const char *source)
+{
+	const struct config_database *entry = NULL;
+
+	while ((entry = config_database_each(config, entry))) {
+		if (entry->hosts_from && strcmp(entry->hosts_from, source) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Copies them, but for those of the source `but` and of sources that no entry has. false: no
+ * memory.
+ */
+static bool copy_found(struct config *to, const struct config *from, const char *but)
+{
+	struct bytes rest = buf_bytes(&from->found);
+	const char *name, *list;
+
+	while (bytes_take_text(&rest, &name) && bytes_take_text(&rest, &list)) {
+		if ((but && strcmp(name, but) == 0) || !is_used(to, name))
+			continue;
+		buf_add_cstr(&to->found, name);
+		buf_add_cstr(&to->found, list);
+	}
+	return buf_ok(&to->found);
+}
+
+/*
  * Returns a snapshot with copies of the settings and shared entries, and with the hosts found in
  * `running`, but for those of the source `but`. NULL: no memory.
  */
-static struct config *config_copy_with(const struct config *old, const struct config *running,
-                                       const char *but)
+static struct config *config_copy(const struct config *old, const struct config *running,
+                                  const char *but)
 {
 	struct config *config = calloc(1, sizeof(*config));
 	bool ok = true;
@@ -77,18 +137,13 @@ static struct config *config_copy_with(const struct config *old, const struct co
 	ok = origins_make(config, old);
 	for (size_t i = 0; i < settings_count; i++)
 		ok = ok && field_copy(config, old, &settings[i]);
-	if (ok && hosts_from_copy(config, running, but))
+	if (ok && copy_found(config, running, but))
 		return config;
 	config_free(config);
 	return NULL;
 }
 
-static struct config *config_copy(const struct config *old)
-{
-	return config_copy_with(old, old, NULL);
-}
-
-/* Sets a value from text. *err names the setting. note: see field_put_near(). */
+/* Sets a value from text. *err names the setting. note: see field_put(). */
 static bool put_setting(struct config *config, const char *name, const char *value,
                         struct err *note, struct err *err)
 {
@@ -96,7 +151,7 @@ static bool put_setting(struct config *config, const char *name, const char *val
 
 	if (!setting)
 		return setting_refuse(name, err);
-	return field_put_near(config, setting, value, note, err) ||
+	return field_put(config, setting, value, note, err) ||
 	       err_prefix(err, "setting \"%s\": ", name);
 }
 
@@ -106,12 +161,12 @@ static bool put_setting(struct config *config, const char *name, const char *val
 static void warn_of_second_value(struct load *load, const struct ini_pair *pair)
 {
 	const struct setting *setting = setting_find(pair->name);
-	struct origin origin;
+	struct source_pos origin;
 
 	if (!setting)
 		return;
 	origin = config_origin(load->config, pair->name);
-	if (origin.kind == ORIGIN_FILE && strcmp(origin.file, pair->pos.file) == 0)
+	if (origin.file && strcmp(origin.file, pair->pos.file) == 0)
 		problems_warn(load->reader.problems, pair->pos,
 		              "setting \"%s\" is set twice, the value in line %d is ignored",
 		              pair->name, origin.line);
@@ -123,7 +178,7 @@ static void load_setting(struct load *load, const struct ini_pair *pair)
 
 	warn_of_second_value(load, pair);
 	/* For an invalid line too: config_draft() continues without its value. */
-	origins_note_file(load->config, pair->name, pair->pos);
+	origins_note(load->config, pair->name, pair->pos);
 	if (!put_setting(load->config, pair->name, pair->value, &note, &err))
 		problems_add(load->reader.problems, pair->pos, "%s", err.text);
 	else if (note.code != ERR_NONE)
@@ -170,9 +225,7 @@ static void load_entry(struct load *load, const struct ini_pair *pair, enum entr
 	if (!entries_add(entries, kind, pair->name, pair->value, &notes, &err))
 		problems_add(problems, pair->pos, "%s", err.text);
 	else
-		entries_find(entries, kind, pair->name)->pos =
-		    (struct source_pos){ origins_file_name(entries, pair->pos.file),
-			                 pair->pos.line };
+		entries_find(entries, kind, pair->name)->pos = pair->pos;
 	if (notes.count)
 		problems_warn(problems, pair->pos, "%s \"%s\": %s", what, pair->name,
 		              buf_text(&notes));
@@ -181,20 +234,15 @@ static void load_entry(struct load *load, const struct ini_pair *pair, enum entr
 
 static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 {
-	static const enum entry_kind_id kinds[] = { [INI_DATABASES] = ENTRY_DATABASE,
-		                                    [INI_USERS] = ENTRY_USER,
-		                                    [INI_PEERS] = ENTRY_PEER,
-		                                    [INI_LISTENERS] = ENTRY_LISTENER,
-		                                    [INI_APPLICATIONS] = ENTRY_APPLICATION,
-		                                    [INI_STATEMENTS] = ENTRY_STATEMENT };
 	struct load *load = (struct load *)reader; /* `reader` is its first member */
+	enum entry_kind_id kind = (enum entry_kind_id)(pair->section - INI_ENTRIES);
 
 	if (pair->section == INI_SETTINGS)
 		load_setting(load, pair);
 	else if (is_stray_setting(load, pair))
-		load_stray(load, pair, entry_kinds[kinds[pair->section]].what);
+		load_stray(load, pair, entry_kinds[kind].what);
 	else
-		load_entry(load, pair, kinds[pair->section]);
+		load_entry(load, pair, kind);
 }
 
 /* What the environment adds: another file, and then single settings. */
@@ -212,21 +260,18 @@ static void load_environment(struct load *load)
 		             (struct source_pos){ EXTRA_FILE, SOURCE_VARIABLE },
 		             "cannot open %s: %s", extra, strerror(errno));
 	for (char **at = environ; at && *at; at++) {
-		char *value = strchr(*at, '=');
-		char *variable;
+		char *value = strchr(*at, '='), *variable;
+		struct source_pos pos = { NULL, SOURCE_VARIABLE };
 
 		if (!value || strncmp(*at, EXTRA_SETTING, count) != 0)
 			continue;
 		variable = strndup(*at, (size_t)(value - *at));
-		if (variable)
-			load_setting(load, &(struct ini_pair){ INI_SETTINGS,
-			                                       { variable, SOURCE_VARIABLE },
-			                                       variable + count,
+		pos.file = variable ? source_name(&load->reader.files, variable) : NULL;
+		if (pos.file)
+			load_setting(load, &(struct ini_pair){ INI_SETTINGS, pos, variable + count,
 			                                       value + 1 });
 		else
-			problems_add(load->reader.problems,
-			             (struct source_pos){ EXTRA_SETTING, SOURCE_VARIABLE },
-			             "no memory");
+			problems_add(load->reader.problems, pos, "no memory for " EXTRA_SETTING);
 		free(variable);
 	}
 }
@@ -260,7 +305,7 @@ static struct config *load(const char *path, struct bytes text, const char *name
 	peers_sort(load.config->entries);
 	if (!entries_judge(load.config, &pos, &err))
 		problems_add(problems, pos, "%s", err.text);
-	source_files_done(&load.reader.files);
+	load.config->entries->files = load.reader.files;
 	return load.config;
 }
 
@@ -290,7 +335,7 @@ const struct config *config_parse(struct bytes text, const char *name, struct pr
 const struct config *config_keep_boot_only(const struct config *fresh, const struct config *running,
                                            struct buf *differ)
 {
-	struct config *config = config_copy_with(fresh, running, NULL);
+	struct config *config = config_copy(fresh, running, NULL);
 	const char *comma = "";
 
 	for (size_t i = 0; config && i < settings_count; i++) {
@@ -310,7 +355,7 @@ const struct config *config_keep_boot_only(const struct config *fresh, const str
 const struct config *config_with_found(const struct config *old, const char *source,
                                        const char *list)
 {
-	struct config *config = config_copy_with(old, old, source);
+	struct config *config = config_copy(old, old, source);
 
 	if (!config)
 		return NULL;
@@ -326,7 +371,7 @@ enum config_change config_with(const struct config *old, const char *name, const
                                const struct config **changed, struct err *err)
 {
 	const struct setting *setting = setting_find(name);
-	struct config *config = config_copy(old);
+	struct config *config = config_copy(old, old, NULL);
 	struct source_pos pos;
 
 	if (!config) {
@@ -341,7 +386,7 @@ enum config_change config_with(const struct config *old, const char *name, const
 		config_free(config);
 		return CONFIG_AT_RESTART;
 	}
-	origins_note_set(config, name);
+	origins_note(config, name, (struct source_pos){ NULL, SOURCE_SET });
 	*changed = config;
 	return CONFIG_CHANGED;
 }
@@ -350,7 +395,7 @@ const struct config *config_of_listener(const struct config *config,
                                         const struct config_listener *listener, struct err *err)
 {
 	const struct entry_kind *kind = &entry_kinds[ENTRY_LISTENER];
-	struct config *made = config_copy(config);
+	struct config *made = config_copy(config, config, NULL);
 
 	err_set(err, ERR_MEMORY, "no memory");
 	for (size_t i = 0; made && i < kind->key_count; i++) {
@@ -359,7 +404,7 @@ const struct config *config_of_listener(const struct config *config,
 		                       ? *(char *const *)((const char *)listener + key->at)
 		                       : NULL;
 
-		if (!text || field_put(made, setting, text, err))
+		if (!text || field_put(made, setting, text, NULL, err))
 			continue;
 		err_prefix(err, "%s: ", key->name);
 		config_free(made);
@@ -390,20 +435,6 @@ const char *config_check_query(const struct config *config)
 
 #define WIDTH 92
 
-static void add_type(struct buf *out, const struct setting *setting)
-{
-	buf_add_text(out, setting_types[setting->type].dump);
-	if (setting->type == SETTING_TIME)
-		buf_printf(out, " %s, or with us, ms, s, min, h, d",
-		           setting->unit == 1             ? "microseconds"
-		           : setting->unit == USEC_PER_MS ? "milliseconds"
-		                                          : "seconds");
-	if (setting->word)
-		buf_printf(out, " or %s", setting->word);
-	if (setting->splits_at_blanks)
-		buf_add_text(out, " or blanks");
-}
-
 static void add_number(struct buf *out, const struct setting *setting, int64_t number)
 {
 	char text[32];
@@ -415,9 +446,7 @@ static void add_number(struct buf *out, const struct setting *setting, int64_t n
 static void add_kind(struct buf *out, const struct setting *setting)
 {
 	buf_add_text(out, "    kind: ");
-	add_type(out, setting);
-	for (size_t i = 0; setting->words && setting->words[i]; i++)
-		buf_printf(out, "%s%s", i ? ", " : " ", setting->words[i]);
+	setting_kind(out, setting);
 	if (setting_types[setting->type].is_number) {
 		buf_add_text(out, "\n    range: ");
 		add_number(out, setting, setting->min);

@@ -92,6 +92,9 @@ enum pairs_result {
  */
 enum pairs_result pairs_next(struct pairs *pairs, struct err *err);
 
+/* Adds what its values are: "one of a, b", "duration in seconds, or with us, ...". */
+void setting_kind(struct buf *out, const struct setting *setting);
+
 /* ---- suggest ---- */
 
 /* Sets the error for an unknown setting, with the nearest name. Always returns false. */
@@ -106,20 +109,17 @@ const char *setting_nearest(const char *name);
  * the row has an offset of.
  */
 
-/* Sets the value from a text without quotes. note: see field_put_near(). */
+/*
+ * Sets the value from text. false: *err is the reason, the field has not changed. With a note, a
+ * number out of range is replaced by the nearest valid one, and *note says so, otherwise it is
+ * ERR_NONE. A few settings refuse such a number: a port, an id, permissions.
+ */
+bool field_put(struct config *config, const struct setting *setting, const char *text,
+               struct err *note, struct err *err);
+
+/* The same for a text without quotes. A note must be ERR_NONE before. */
 bool field_put_bare(void *owner, const struct setting *setting, const char *text, struct err *note,
                     struct err *err);
-
-/* Sets the value from text. false: *err is the reason, the field has not changed. */
-bool field_put(struct config *config, const struct setting *setting, const char *text,
-               struct err *err);
-
-/*
- * The same, but a number out of range is replaced by the nearest valid one; then *note says so,
- * otherwise it is ERR_NONE. A few settings refuse such a number: a port, an id, permissions.
- */
-bool field_put_near(struct config *config, const struct setting *setting, const char *text,
-                    struct err *note, struct err *err);
 
 bool field_reset(void *owner, const struct setting *setting, struct err *err);
 
@@ -140,20 +140,15 @@ void field_free(void *owner, const struct setting *setting);
 /* ---- ini ---- */
 
 enum ini_section {
-	INI_OUTSIDE,  /* before the first section header */
-	INI_SETTINGS, /* [pgbouncer], [pgweir] */
-	INI_DATABASES,
-	INI_USERS,
-	INI_PEERS,
-	INI_LISTENERS,
-	INI_APPLICATIONS,
-	INI_STATEMENTS,
-	INI_SKIPPED /* invalid header, which has been reported: lines are ignored */
+	INI_SKIPPED = -1, /* invalid header, which has been reported: lines are ignored */
+	INI_OUTSIDE,      /* before the first section header */
+	INI_SETTINGS,     /* [pgbouncer], [pgweir] */
+	INI_ENTRIES       /* and enum entry_kind_id */
 };
 
 /* One `name = value`, unquoted and trimmed. Valid only during the call. */
 struct ini_pair {
-	enum ini_section section;
+	int section;
 	struct source_pos pos;
 	const char *name;
 	char *value; /* the rest of the line; may be modified */
@@ -164,7 +159,7 @@ struct ini_reader {
 	struct problems *problems;
 	bool may_include;
 	/* for the reader only; zero them at the start */
-	enum ini_section section;
+	int section;
 	bool has_settings;         /* a section [pgbouncer] or [pgweir] was found */
 	struct source_files files; /* to be freed: source_files_done() */
 };
@@ -178,9 +173,8 @@ void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *na
 /* Of a new snapshot: all defaults, or those of `old`. false: no memory. */
 bool origins_make(struct config *config, const struct config *old);
 
-/* Notes nothing if there is no memory, or if `name` is not a setting. */
-void origins_note_file(struct config *config, const char *name, struct source_pos pos);
-void origins_note_set(struct config *config, const char *name);
+/* Of no setting: notes nothing. The file's name must live as long as the entries. */
+void origins_note(struct config *config, const char *name, struct source_pos pos);
 
 /* Copies the origin from another snapshot, whose entries may be freed later. */
 void origins_take(struct config *config, const struct config *from, const char *name);
@@ -216,7 +210,7 @@ struct config_entries {
 	struct refs refs;                        /* of snapshots */
 	union config_entry *tables[ENTRY_KINDS]; /* by name; the peers are sorted by id */
 	union config_entry *automatic;           /* the database `*`; NULL = none */
-	struct file_name *file_names;            /* changes.c */
+	struct source_files files;               /* that were read */
 };
 
 /* Returns entries with one reference; NULL: no memory. */
@@ -236,21 +230,11 @@ bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const 
 union config_entry *entries_find(const struct config_entries *entries, enum entry_kind_id kind,
                                  const char *name);
 
-/* Returns a copy of the name that lives as long as the entries; NULL: no memory. */
-const char *origins_file_name(struct config_entries *entries, const char *file);
-void origins_free_file_names(struct config_entries *entries);
-
 /*
  * Whether the values of entries and settings fit together: guarantees and limits, bounds of pool
  * sizes. false: *err says which do not, and *pos is where.
  */
 bool entries_judge(const struct config *config, struct source_pos *pos, struct err *err);
-
-/*
- * Copies the hosts that were found, but for those of the source `but` and of sources that no entry
- * has. false: no memory.
- */
-bool hosts_from_copy(struct config *to, const struct config *from, const char *but);
 
 /* Sorts the peers by id. Call it when all have been added. */
 void peers_sort(struct config_entries *entries);
@@ -272,12 +256,5 @@ bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *no
                 struct err *err);
 
 void entry_clear(void *entry, enum entry_kind_id kind);
-
-/*
- * Documentation from the tables: manual.c, which make runs. Copies a template to *out and
- * replaces each line that is a mark by a list, for the manual page: @settings@, @database_keys@
- * and the like; or for an ini file: @example@, all settings with their defaults, commented out.
- */
-void manual_fill(struct bytes template, struct buf *out);
 
 #endif

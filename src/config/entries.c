@@ -40,7 +40,7 @@ static void free_all(struct config_entries *entries)
 		}
 	}
 	entry_free(&entries->automatic, ENTRY_DATABASE);
-	origins_free_file_names(entries);
+	source_files_done(&entries->files);
 	free(entries);
 }
 
@@ -303,7 +303,7 @@ static bool judge_guarantee(int guaranteed, int most, const char *setting, struc
 static bool judge_sum(const struct config *config, int64_t databases, int64_t users,
                       struct source_pos *pos, struct err *err)
 {
-	struct origin origin = config_origin(config, "max_server_connections");
+	struct source_pos origin = config_origin(config, "max_server_connections");
 	int most = config->max_server_connections;
 
 	if (most <= 0 || databases + users <= most)

@@ -12,7 +12,7 @@
 #include <strings.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/config/hosts_source.h"
+#include "pgweir/config/hosts_from.h"
 
 #include "config_priv.h"
 
@@ -329,8 +329,8 @@ bool field_put_bare(void *owner, const struct setting *setting, const char *text
 	return types[setting->type].put(field_of(owner, setting), setting, text, note, err);
 }
 
-bool field_put_near(struct config *config, const struct setting *setting, const char *text,
-                    struct err *note, struct err *err)
+bool field_put(struct config *config, const struct setting *setting, const char *text,
+               struct err *note, struct err *err)
 {
 	char *copy, *bare;
 	bool ok;
@@ -346,12 +346,6 @@ bool field_put_near(struct config *config, const struct setting *setting, const 
 	ok = value_unquote(&bare, err) && field_put_bare(config, setting, bare, note, err);
 	free(copy);
 	return ok;
-}
-
-bool field_put(struct config *config, const struct setting *setting, const char *text,
-               struct err *err)
-{
-	return field_put_near(config, setting, text, NULL, err);
 }
 
 bool field_reset(void *owner, const struct setting *setting, struct err *err)

@@ -1,65 +1,106 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The hosts of entries: those that a line names, and those that were found where hosts_from says.
- *
- * What was found is part of a snapshot, so a new list is applied like a reload: pairs of a source
- * (the text of hosts_from) and its list, each with its zero.
+ * Reads the text of hosts_from: where hosts are found.
  */
 #include "pgweir/config/hosts_from.h"
 
 #include <string.h>
 
-#include "pgweir/config/entries.h"
-
-#include "config_priv.h"
-
-static struct bytes found_of(const struct config *config) { return buf_bytes(&config->found); }
-
-const char *config_found_hosts(const struct config *config, const char *source)
+static bool take_prefix(struct bytes *rest, const char *prefix)
 {
-	struct bytes rest = found_of(config);
-	const char *name, *list;
+	size_t count = strlen(prefix);
 
-	while (bytes_take_text(&rest, &name) && bytes_take_text(&rest, &list)) {
-		if (strcmp(name, source) == 0)
-			return list;
-	}
-	return NULL;
+	if (rest->count < count || memcmp(rest->at, prefix, count) != 0)
+		return false;
+	*rest = bytes_skip(*rest, count);
+	return true;
 }
 
-const char *config_hosts(const struct config *config, const struct config_database *database)
+static struct bytes take_part(struct bytes *rest, size_t count)
 {
-	const char *found =
-	    database->hosts_from ? config_found_hosts(config, database->hosts_from) : NULL;
+	struct bytes part = bytes_of(rest->at, count);
 
-	if (found)
-		return found;
-	if (database->host)
-		return database->host;
-	return database->hosts_from ? "" : config->unix_socket_dir;
+	*rest = bytes_skip(*rest, count);
+	return part;
 }
 
-static bool is_used(const struct config *config, const char *source)
+static bool read_patroni(struct bytes rest, struct hosts_source *source)
 {
-	const struct config_database *entry = NULL;
+	const char *at;
 
-	while ((entry = config_database_each(config, entry))) {
-		if (entry->hosts_from && strcmp(entry->hosts_from, source) == 0)
-			return true;
+	source->kind = HOSTS_FROM_PATRONI;
+	source->is_tls = take_prefix(&rest, "https://");
+	if (!source->is_tls && !take_prefix(&rest, "http://"))
+		return false;
+	at = rest.count ? memchr(rest.at, '/', rest.count) : NULL;
+	source->hosts = take_part(&rest, at ? (size_t)(at - rest.at) : rest.count);
+	source->path = rest;
+	at = memrchr(source->hosts.at, '@', source->hosts.count);
+	if (at) {
+		source->login = take_part(&source->hosts, (size_t)(at - source->hosts.at));
+		source->hosts = bytes_skip(source->hosts, 1);
 	}
-	return false;
+	return source->hosts.count > 0;
 }
 
-bool hosts_from_copy(struct config *to, const struct config *from, const char *but)
+struct bytes hosts_source_host(const struct hosts_source *source, unsigned int number)
 {
-	struct bytes rest = found_of(from);
-	const char *name, *list;
+	struct bytes rest = source->hosts, host;
 
-	while (bytes_take_text(&rest, &name) && bytes_take_text(&rest, &list)) {
-		if ((but && strcmp(name, but) == 0) || !is_used(to, name))
-			continue;
-		buf_add_cstr(&to->found, name);
-		buf_add_cstr(&to->found, list);
+	do {
+		host = bytes_take_until(&rest, ',');
+	} while (number-- > 0 && rest.count);
+	return host;
+}
+
+unsigned int hosts_source_count(const struct hosts_source *source)
+{
+	unsigned int count = 1;
+
+	for (size_t i = 0; i < source->hosts.count; i++)
+		count += source->hosts.at[i] == ',';
+	return count;
+}
+
+bool hosts_source_read(const char *text, struct hosts_source *source, struct err *err)
+{
+	struct bytes rest = bytes_text(text);
+	bool is_good = strlen(text) < HOSTS_SOURCE_MAX && bytes_are_ascii(rest);
+
+	*source = (struct hosts_source){ .kind = HOSTS_FROM_SRV };
+	for (const char *at = text; is_good && *at; at++)
+		is_good = *at > ' ' && *at < 127;
+	if (is_good && take_prefix(&rest, "srv:"))
+		source->path = rest;
+	else if (is_good && take_prefix(&rest, "patroni:"))
+		is_good = read_patroni(rest, source);
+	else
+		is_good = false;
+	if (is_good && (source->kind == HOSTS_FROM_PATRONI || source->path.count))
+		return true;
+	return err_set(err, ERR_CONFIG,
+	               "must be srv:_postgresql._tcp.name or patroni:http://host:8008/cluster");
+}
+
+bool hosts_source_names_host(struct bytes name)
+{
+	for (size_t i = 0; i < name.count; i++) {
+		char c = name.at[i];
+		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+		if (!is_letter && !(c >= '0' && c <= '9') && !memchr("-._:%", c, 5))
+			return false;
 	}
-	return buf_ok(&to->found);
+	return name.count > 0;
+}
+
+void hosts_source_show(const struct hosts_source *source, struct strbuf *out)
+{
+	if (source->kind == HOSTS_FROM_SRV) {
+		strbuf_add(out, "srv:");
+	} else {
+		strbuf_add(out, source->is_tls ? "patroni:https://" : "patroni:http://");
+		strbuf_add_bytes(out, source->hosts.at, source->hosts.count);
+	}
+	strbuf_add_bytes(out, source->path.at, source->path.count);
 }

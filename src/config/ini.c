@@ -14,16 +14,16 @@
 
 static const struct {
 	const char *name;
-	enum ini_section section;
+	int section;
 } sections[] = {
 	{ "pgbouncer", INI_SETTINGS },
 	{ "pgweir", INI_SETTINGS },
-	{ "databases", INI_DATABASES },
-	{ "users", INI_USERS },
-	{ "peers", INI_PEERS },
-	{ "listeners", INI_LISTENERS },
-	{ "applications", INI_APPLICATIONS },
-	{ "statements", INI_STATEMENTS },
+	{ "databases", INI_ENTRIES + ENTRY_DATABASE },
+	{ "users", INI_ENTRIES + ENTRY_USER },
+	{ "peers", INI_ENTRIES + ENTRY_PEER },
+	{ "listeners", INI_ENTRIES + ENTRY_LISTENER },
+	{ "applications", INI_ENTRIES + ENTRY_APPLICATION },
+	{ "statements", INI_ENTRIES + ENTRY_STATEMENT },
 };
 
 static void refuse_section(struct ini_reader *reader, struct source_pos pos, const char *name)

@@ -3,7 +3,7 @@
  * Generates documentation from the tables: the lists of the manual pages, and the sample ini
  * file with every setting.
  */
-#include "pgweir/base/filter.h"
+#include "pgweir/config/settings.h"
 
 #include "config_priv.h"
 
@@ -24,32 +24,6 @@ static void roff_text(struct buf *out, const char *text)
 	}
 }
 
-static void roff_words(struct buf *out, const char *const *words)
-{
-	for (const char *const *word = words; *word; word++) {
-		if (word != words)
-			buf_add_text(out, word[1] ? ", " : " or ");
-		roff_text(out, *word);
-	}
-}
-
-static void setting_kind(struct buf *out, const struct setting *setting)
-{
-	buf_add_text(out, setting_types[setting->type].manual);
-	if (setting->words) {
-		buf_add_text(out, setting->type == SETTING_LIST ? " of " : " ");
-		roff_words(out, setting->words);
-	}
-	if (setting->word)
-		buf_printf(out, " or %s", setting->word);
-	if (setting->unit == USEC_PER_MS)
-		buf_add_text(out, "; a number without a unit is in milliseconds");
-	if (setting->unit == 1)
-		buf_add_text(out, "; a number without a unit is in microseconds");
-	if (setting->splits_at_blanks)
-		buf_add_text(out, ", separated by commas or blanks");
-}
-
 static void setting_default(struct buf *out, const char *initial)
 {
 	buf_add_text(out, ".br\nDefault: ");
@@ -64,11 +38,15 @@ static void setting_default(struct buf *out, const char *initial)
 
 static void roff_setting(struct buf *out, const struct setting *setting)
 {
+	struct buf kind = { 0 };
+
 	buf_printf(out, ".TP\n.B %s\n", setting->name);
 	roff_text(out, setting->help);
-	buf_add_text(out, "\n.br\n");
-	setting_kind(out, setting);
+	setting_kind(&kind, setting);
+	buf_add_text(out, "\n.br\nValue: ");
+	roff_text(out, buf_text(&kind));
 	buf_add_text(out, ".\n");
+	buf_free(&kind);
 	setting_default(out, setting->initial);
 	if (setting->reload == RELOAD_BOOT)
 		buf_add_text(out, "Changes take effect only after a restart.\n");
@@ -140,7 +118,7 @@ static void example_settings(struct buf *out)
 	}
 }
 
-static const struct filter_mark marks[] = {
+static const struct manual_mark marks[] = {
 	{ "@settings@", roff_settings },
 	{ "@database_keys@", roff_database_keys },
 	{ "@user_keys@", roff_user_keys },
@@ -151,7 +129,31 @@ static const struct filter_mark marks[] = {
 	{ "@example@", example_settings },
 };
 
-void manual_fill(struct bytes template, struct buf *out)
+static const struct manual_mark *find_mark(const struct manual_mark *in, size_t count,
+                                           struct bytes line)
 {
-	filter_fill(marks, sizeof(marks) / sizeof(marks[0]), template, out);
+	for (size_t i = 0; i < count; i++) {
+		if (bytes_are(line, in[i].line))
+			return &in[i];
+	}
+	return NULL;
+}
+
+void manual_fill(const struct manual_mark *more, size_t more_count, struct bytes text,
+                 struct buf *made)
+{
+	while (text.count) {
+		const char *end = memchr(text.at, '\n', text.count);
+		struct bytes line = bytes_of(text.at, end ? (size_t)(end - text.at) : text.count);
+		const struct manual_mark *mark = find_mark(more, more_count, line);
+		size_t whole = line.count + (end != NULL);
+
+		if (!mark)
+			mark = find_mark(marks, sizeof(marks) / sizeof(marks[0]), line);
+		if (mark)
+			mark->add(made);
+		else
+			buf_add(made, line.at, whole);
+		text = bytes_skip(text, whole);
+	}
 }

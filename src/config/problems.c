@@ -5,6 +5,7 @@
 #include "pgweir/config/problems.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,9 @@
 
 const char *source_pos_text(struct source_pos pos, char out[SOURCE_POS_SIZE])
 {
-	snprintf(out, SOURCE_POS_SIZE, pos.line > 0 ? "%s:%d" : "%s", pos.file ? pos.file : "?",
-	         pos.line);
+	if (!pos.file)
+		return pos.line == SOURCE_SET ? "SET" : "default";
+	snprintf(out, SOURCE_POS_SIZE, pos.line > 0 ? "%s:%d" : "%s", pos.file, pos.line);
 	return out;
 }
 
@@ -36,79 +38,71 @@ __attribute__((format(printf, 2, 0))) static char *make_text(struct source_pos p
 	return NULL;
 }
 
-/* Becomes the owner of `text`, which may be NULL. */
-static void file_text(char **texts, size_t *count, size_t *dropped_count, char *text)
+bool problem_list_add(struct problem_list *list, struct source_pos pos, const char *format, ...)
 {
-	if (text && *count < CONFIG_PROBLEMS_MAX) {
-		texts[(*count)++] = text;
-	} else {
-		free(text);
-		(*dropped_count)++;
-	}
-}
-
-bool problems_add(struct problems *problems, struct source_pos pos, const char *format, ...)
-{
+	char *text = NULL;
 	va_list args;
 
 	va_start(args, format);
-	file_text(problems->texts, &problems->count, &problems->dropped_count,
-	          make_text(pos, format, args));
+	if (list->count < CONFIG_PROBLEMS_MAX)
+		text = make_text(pos, format, args);
 	va_end(args);
+	if (text)
+		list->texts[list->count++] = text;
+	else
+		list->dropped_count++;
 	return false;
 }
 
-void problems_warn(struct problems *problems, struct source_pos pos, const char *format, ...)
+bool problems_first(const struct problems *problems, struct err *err)
 {
-	va_list args;
-
-	va_start(args, format);
-	file_text(problems->warnings, &problems->warning_count, &problems->dropped_warning_count,
-	          make_text(pos, format, args));
-	va_end(args);
+	return err_set(err, ERR_CONFIG, "%s",
+	               problems->errors.count ? problems->errors.texts[0] : "out of memory");
 }
 
-bool problems_add_text(struct problems *problems, const char *text)
+static void list_free(struct problem_list *list)
 {
-	file_text(problems->texts, &problems->count, &problems->dropped_count, strdup(text));
-	return false;
+	while (list->count)
+		free(list->texts[--list->count]);
+	list->dropped_count = 0;
 }
 
 void problems_done(struct problems *problems)
 {
-	for (size_t i = 0; i < problems->count; i++)
-		free(problems->texts[i]);
-	for (size_t i = 0; i < problems->warning_count; i++)
-		free(problems->warnings[i]);
-	*problems = (struct problems){ 0 };
+	list_free(&problems->errors);
+	list_free(&problems->warnings);
 }
 
 /* ---- files ---- */
+
+const char *source_name(struct source_files *files, const char *name)
+{
+	char **names = files->names;
+
+	if (files->count < SOURCE_FILES_MAX)
+		names = realloc(names, (files->count + 1) * sizeof(*names));
+	if (!names || files->count == SOURCE_FILES_MAX)
+		return NULL;
+	files->names = names;
+	names[files->count] = strdup(name);
+	return names[files->count] ? names[files->count++] : NULL;
+}
 
 static const char *add_file(struct source_files *files, const char *path, size_t size,
                             struct problems *problems)
 {
 	struct source_pos pos = { path, 0 };
-	char **names = files->names;
+	const char *name = NULL;
 
-	if (files->count == SOURCE_FILES_MAX) {
+	if (files->count == SOURCE_FILES_MAX)
 		problems_add(problems, pos, "more than %d files", SOURCE_FILES_MAX);
-		return NULL;
-	}
-	if (size > SOURCE_BYTES_MAX - files->byte_count) {
+	else if (size > SOURCE_BYTES_MAX - files->byte_count)
 		problems_add(problems, pos, "more than %zu MB in all files",
 		             SOURCE_BYTES_MAX >> 20);
-		return NULL;
-	}
-	names = realloc(names, (files->count + 1) * sizeof(*names));
-	if (names)
-		files->names = names;
-	if (!names || !(names[files->count] = strdup(path))) {
+	else if (!(name = source_name(files, path)))
 		problems_add(problems, pos, "no memory");
-		return NULL;
-	}
-	files->byte_count += size;
-	return names[files->count++];
+	files->byte_count += name ? size : 0;
+	return name;
 }
 
 const char *source_copy(struct source_files *files, const char *name, struct bytes from,

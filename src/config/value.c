@@ -16,62 +16,16 @@
 
 #include "pgweir/base/text.h"
 
-const char *const value_pool_modes[] = {
-	[POOL_MODE_SESSION] = "session",
-	[POOL_MODE_TRANSACTION] = "transaction",
-	[POOL_MODE_STATEMENT] = "statement",
-	[POOL_MODE_INHERIT] = NULL,
-};
-
-const char *const value_session_states[] = {
-	[SESSION_STATE_FOLLOW] = "follow",
-	[SESSION_STATE_REFUSE] = "refuse",
-	[SESSION_STATE_OFF] = "off",
-	[SESSION_STATE_INHERIT] = NULL,
-};
-
-const char *const value_session_isolations[] = {
-	[SESSION_ISOLATION_KNOWN] = "known",
-	[SESSION_ISOLATION_STRICT] = "strict",
-	[SESSION_ISOLATION_OFF] = "off",
-	[SESSION_ISOLATION_INHERIT] = NULL,
-};
-
-const char *const value_causal_reads[] = {
-	[CAUSAL_READS_OFF] = "off",
-	[CAUSAL_READS_SESSION] = "session",
-	[CAUSAL_READS_INHERIT] = NULL,
-};
-
-const char *const value_route_reads[] = {
-	[ROUTE_READS_OFF] = "off",           [ROUTE_READS_TRANSACTIONS] = "transactions",
-	[ROUTE_READS_SESSIONS] = "sessions", [ROUTE_READS_STATEMENTS] = "statements",
-	[ROUTE_READS_INHERIT] = NULL,
-};
-
-const char *const value_load_balances[] = {
-	[LOAD_BALANCE_ROUND_ROBIN] = "round-robin",
-	[LOAD_BALANCE_DISABLE] = "disable",
-	[LOAD_BALANCE_LEAST] = "least-connections",
-	NULL,
-};
-
-const char *const value_priorities[] = {
-	[PRIORITY_HIGH] = "high",
-	[PRIORITY_NORMAL] = "normal",
-	[PRIORITY_LOW] = "low",
-	NULL,
-};
-
-const char *const value_targets[] = {
-	[TARGET_ANY] = "any",
-	[TARGET_READ_WRITE] = "read-write",
-	[TARGET_READ_ONLY] = "read-only",
-	[TARGET_PRIMARY] = "primary",
-	[TARGET_STANDBY] = "standby",
-	[TARGET_PREFER_STANDBY] = "prefer-standby",
-	NULL,
-};
+/* In the order of their enums. */
+const char *const value_pool_modes[] = { "session", "transaction", "statement", NULL };
+const char *const value_session_states[] = { "follow", "refuse", "off", NULL };
+const char *const value_session_isolations[] = { "known", "strict", "off", NULL };
+const char *const value_causal_reads[] = { "off", "session", NULL };
+const char *const value_route_reads[] = { "off", "transactions", "sessions", "statements", NULL };
+const char *const value_load_balances[] = { "round-robin", "disable", "least-connections", NULL };
+const char *const value_priorities[] = { "high", "normal", "low", NULL };
+const char *const value_targets[] = { "any",     "read-write",     "read-only", "primary",
+	                              "standby", "prefer-standby", NULL };
 
 /* A comment after a value is a frequent mistake. */
 static const char *comment_hint(const char *text)
@@ -283,36 +237,25 @@ static char *next_name(char **at, const char *separators)
 	return name;
 }
 
-static bool list_add(struct config_list *list, const char *name)
-{
-	char **names = realloc(list->names, (list->count + 1) * sizeof(*names));
-
-	if (!names)
-		return false;
-	list->names = names;
-	list->names[list->count] = strdup(name);
-	if (!list->names[list->count])
-		return false;
-	list->count++;
-	return true;
-}
-
+/* The names are behind their pointers, in the same memory. */
 bool value_list(const char *text, bool splits_at_blanks, struct config_list *list, struct err *err)
 {
 	const char *separators = splits_at_blanks ? ", \t" : ",";
-	char *copy = strdup(text), *at = copy, *name;
-	bool ok = copy != NULL;
+	size_t size = strlen(text) + 1, most = size / 2 + 1;
+	char *at, *name;
 
-	*list = (struct config_list){ .text = strdup(text) };
-	while (ok && list->text && (name = next_name(&at, separators))) {
-		if (*name)
-			ok = list_add(list, name);
+	*list = (struct config_list){ .text = strdup(text),
+		                      .names = malloc(most * sizeof(char *) + size) };
+	if (!list->text || !list->names) {
+		value_list_free(list);
+		return err_set(err, ERR_MEMORY, "no memory");
 	}
-	free(copy);
-	if (ok && list->text)
-		return true;
-	value_list_free(list);
-	return err_set(err, ERR_MEMORY, "no memory");
+	at = memcpy(list->names + most, text, size);
+	while ((name = next_name(&at, separators))) {
+		if (*name)
+			list->names[list->count++] = name;
+	}
+	return true;
 }
 
 /* Whether this can be the name of a function, as SQL has it without quotes. */
@@ -342,8 +285,6 @@ bool value_functions(const struct config_list *list, struct err *err)
 
 void value_list_free(struct config_list *list)
 {
-	for (size_t i = 0; i < list->count; i++)
-		free(list->names[i]);
 	free(list->names);
 	free(list->text);
 	*list = (struct config_list){ 0 };

@@ -42,13 +42,13 @@ void apply_settings(struct daemon *daemon, struct ranges *proxies)
 	console_configure(daemon->console);
 }
 
-void apply_snapshot(struct daemon *daemon, const struct config *config, struct parts *parts)
+void apply_snapshot(struct daemon *daemon, struct parts *parts)
 {
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
 	hba_release(&daemon->hba);
 	tls_sets_done(&daemon->tls);
-	daemon->config = config;
+	daemon->config = parts->config;
 	daemon->users = parts->users;
 	daemon->hba = parts->hba;
 	daemon->tls = parts->tls;
@@ -58,13 +58,14 @@ void apply_snapshot(struct daemon *daemon, const struct config *config, struct p
 	*parts = (struct parts){ 0 };
 }
 
-/* What is in force, with its own references. */
-static struct parts hold_parts(const struct daemon *daemon)
+struct parts apply_hold(const struct daemon *daemon, const struct config *config)
 {
 	return (struct parts){
+		.config = config,
 		.users = users_hold(daemon->users),
 		.hba = hba_hold(daemon->hba),
-		.tls = tls_sets_hold(&daemon->tls),
+		.tls.client = tls_context_ref(daemon->tls.client),
+		.tls.server = tls_context_ref(daemon->tls.server),
 	};
 }
 
@@ -78,14 +79,13 @@ enum config_change set_setting(struct daemon *daemon, const char *name, const ch
 
 	if (result != CONFIG_CHANGED)
 		return result;
-	parts = hold_parts(daemon);
-	if (parts_make(&parts, name, config, daemon->config, &daemon->logger, err) &&
+	parts = apply_hold(daemon, config);
+	if (parts_make(&parts, name, daemon->config, &daemon->logger, err) &&
 	    load_log(daemon->log, daemon->options, config, err)) {
-		apply_snapshot(daemon, config, &parts);
+		apply_snapshot(daemon, &parts);
 		return CONFIG_CHANGED;
 	}
 	parts_done(&parts);
-	config_unref(&config);
 	return CONFIG_REFUSED;
 }
 
@@ -99,8 +99,8 @@ void apply_hosts(void *owner, const char *source, const char *list)
 		log_error(&daemon->logger, "hosts_from: no memory for a new list of hosts");
 		return;
 	}
-	parts = hold_parts(daemon);
+	parts = apply_hold(daemon, config);
 	lanes_hold(&daemon->lanes);
-	apply_snapshot(daemon, config, &parts);
+	apply_snapshot(daemon, &parts);
 	lanes_release(&daemon->lanes);
 }

@@ -93,8 +93,7 @@ static bool find_by_file(struct ask_whom *whom, const char *file, const char *ow
 	bool ok;
 
 	if (!config) {
-		err_set(err, ERR_CONFIG, "%s",
-		        problems.count ? problems.texts[0] : "out of memory");
+		problems_first(&problems, err);
 		problems_done(&problems);
 		return false;
 	}

@@ -31,54 +31,42 @@
 
 struct check {
 	const char *file;
-	const struct config *config;
+	struct parts parts; /* users and rules are NULL if they cannot be read */
 	struct problems problems;
-	struct users *users; /* NULL: they cannot be read */
-	struct hba *hba;     /* NULL: there are no rules, or they are bad */
-	struct gates gates;
 	size_t user_count, rule_count;
 	size_t change_count;
 };
 
 /* ---- check one configuration ---- */
 
-/* Adds a problem of a setting, with the setting's file and line. */
-static void complain(struct check *check, const char *setting, const char *text)
-{
-	problems_add(&check->problems, config_source_pos(check->config, setting),
-	             "setting \"%s\": %s", setting, text);
-}
-
-static bool can_be_read(struct check *check, const char *setting, const char *path)
+static bool can_be_read(struct check *check, const char *path)
 {
 	FILE *file = fopen(path, "re");
-	struct err err;
 
-	if (file) {
-		fclose(file);
-		return true;
-	}
-	err_set(&err, ERR_CONFIG, "cannot open %s: %m", path);
-	complain(check, setting, err.text);
-	return false;
+	if (!file)
+		return problems_add(
+		    &check->problems, config_source_pos(check->parts.config, "auth_file"),
+		    "setting \"auth_file\": cannot open %s: %s", path, strerror(errno));
+	fclose(file);
+	return true;
 }
 
 static void judge_users(struct check *check)
 {
-	const struct config *config = check->config;
+	const struct config *config = check->parts.config;
 
 	if (!load_needs_users(config) || !config->auth_file || !*config->auth_file)
-		check->users = users_none();
-	else if (can_be_read(check, "auth_file", config->auth_file))
-		check->users = users_judge(config->auth_file, &check->problems);
-	check->user_count = check->users ? users_count(check->users) : 0;
+		check->parts.users = users_none();
+	else if (can_be_read(check, config->auth_file))
+		check->parts.users = users_judge(config->auth_file, &check->problems);
+	check->user_count = check->parts.users ? users_count(check->parts.users) : 0;
 }
 
 static void judge_rules(struct check *check)
 {
-	load_hba(check->config, &check->hba, &check->problems);
-	check->rule_count = check->hba ? hba_rule_count(check->hba) : 0;
-	load_gates(check->config, check->hba, &check->gates, &check->problems);
+	load_hba(check->parts.config, &check->parts.hba, &check->problems);
+	check->rule_count = check->parts.hba ? hba_rule_count(check->parts.hba) : 0;
+	load_gates(check->parts.config, check->parts.hba, &check->parts.gates, &check->problems);
 }
 
 static void judge_addresses(const struct config *config, struct problems *problems)
@@ -100,7 +88,7 @@ static void judge_addresses(const struct config *config, struct problems *proble
 /* Files that the daemon reads as root at the start, but as its own user at a RELOAD. */
 static void judge_reload(struct check *check, const char *user)
 {
-	const struct config *config = check->config;
+	const struct config *config = check->parts.config;
 	const struct {
 		const char *setting, *path;
 	} files[] = {
@@ -123,8 +111,8 @@ static void judge_gates(struct check *check)
 {
 	struct err err;
 
-	for (size_t i = 0; i < check->gates.count; i++) {
-		struct gate_rules *rules = &check->gates.at[i];
+	for (size_t i = 0; i < check->parts.gates.count; i++) {
+		struct gate_rules *rules = &check->parts.gates.at[i];
 
 		if (rules->config && !load_gate_tls(rules, NULL, NULL, &err))
 			problems_add(&check->problems, rules->entry->pos, "%s", err.text);
@@ -134,7 +122,7 @@ static void judge_gates(struct check *check)
 /* Checks with the rights of the daemon's user. Without root, with the rights of this process. */
 static void judge_start(struct check *check, const char *user)
 {
-	const struct config *config = check->config;
+	const struct config *config = check->parts.config;
 	struct privileges own;
 	struct err err;
 
@@ -157,40 +145,36 @@ static void judge(struct check *check, const char *user)
 {
 	bool is_whole;
 
-	check->config = config_draft(check->file, &check->problems);
-	if (!check->config)
+	check->parts.config = config_draft(check->file, &check->problems);
+	if (!check->parts.config)
 		return;
 	is_whole = !problems_any(&check->problems);
 	judge_users(check);
 	judge_rules(check);
-	judge_addresses(check->config, &check->problems);
+	judge_addresses(check->parts.config, &check->problems);
 	judge_start(check, user);
 	if (!is_whole)
 		return; /* the draft may lack an entry that others refer to */
-	preflight_logins(check->config, check->users, &check->problems);
-	lint(check->config, check->users, &check->problems);
+	preflight_logins(check->parts.config, check->parts.users, &check->problems);
+	lint(check->parts.config, check->parts.users, &check->problems);
 }
 
-static void print_problems(const struct problems *problems)
+static void print_list(const struct problem_list *list, const char *prefix, const char *what)
 {
-	for (size_t i = 0; i < problems->warning_count; i++)
-		fprintf(stderr, "warning: %s\n", problems->warnings[i]);
-	if (problems->dropped_warning_count)
-		fprintf(stderr, "... and %zu more warnings\n", problems->dropped_warning_count);
-	for (size_t i = 0; i < problems->count; i++)
-		fprintf(stderr, "%s\n", problems->texts[i]);
-	if (problems->dropped_count)
-		fprintf(stderr, "... and %zu more problems\n", problems->dropped_count);
+	for (size_t i = 0; i < list->count; i++)
+		fprintf(stderr, "%s%s\n", prefix, list->texts[i]);
+	if (list->dropped_count)
+		fprintf(stderr, "... and %zu more %s\n", list->dropped_count, what);
 }
 
 static const char *plural(size_t count) { return count == 1 ? "" : "s"; }
 
 static void print_good(const struct check *check)
 {
-	size_t count = config_database_count(check->config);
+	size_t count = config_database_count(check->parts.config);
 
 	printf("%s: the configuration is good: %zu database%s%s, %zu user%s", check->file, count,
-	       plural(count), config_database_auto(check->config) ? " and *" : "",
+	       plural(count), config_database_auto(check->parts.config) ? " and *" : "",
 	       check->user_count, plural(check->user_count));
 	if (check->rule_count)
 		printf(", %zu rule%s", check->rule_count, plural(check->rule_count));
@@ -215,10 +199,10 @@ static void on_setting(void *arg, const char *const *values, size_t count)
 	if (count < 2 || !values[0])
 		return;
 	/* not set, it is the path of the file, which the daemon may know by another path */
-	if (strcmp(values[0], "conffile") == 0 && check->config->conffile &&
-	    strcmp(check->config->conffile, check->file) == 0)
+	if (strcmp(values[0], "conffile") == 0 && check->parts.config->conffile &&
+	    strcmp(check->parts.config->conffile, check->file) == 0)
 		return;
-	config_compare_shown(values[0], values[1], check->config, print_change, check);
+	config_compare_shown(values[0], values[1], check->parts.config, print_change, check);
 }
 
 /* The columns of SHOW DATABASES that come from the entry, by their position. */
@@ -284,9 +268,9 @@ static void on_database(void *arg, const char *const *values, size_t count)
 	    strcmp(values[NAME], CONFIG_CONSOLE_DATABASE) == 0)
 		return;
 	buf_add_cstr(&running->names, values[NAME]);
-	entry = config_database_of(check->config, values[NAME]);
+	entry = config_database_of(check->parts.config, values[NAME]);
 	if (entry)
-		compare_database(&line, values, check->config, entry);
+		compare_database(&line, values, check->parts.config, entry);
 	check->change_count += !entry || line.count;
 	if (!entry)
 		printf("database \"%s\": gone\n", values[NAME]);
@@ -313,7 +297,7 @@ static bool compare_databases(struct check *check, struct ask *ask, struct err *
 	const struct config_database *at = NULL;
 	bool ok = ask_query(ask, "SHOW DATABASES", on_database, &running, err);
 
-	while (ok && (at = config_database_next(check->config, at))) {
+	while (ok && (at = config_database_next(check->parts.config, at))) {
 		if (is_running(&running, at->name))
 			continue;
 		printf("database \"%s\": new\n", at->name);
@@ -325,31 +309,31 @@ static bool compare_databases(struct check *check, struct ask *ask, struct err *
 
 /* ---- users and rules ---- */
 
+struct known {
+	const struct users *users;
+	size_t count; /* of those that run, too */
+};
+
 static void on_user(void *arg, const char *const *values, size_t count)
 {
-	if (count && values[0])
-		listing_add(arg, values[0]);
-}
+	struct known *known = arg;
 
-static void add_user(const struct user *user, void *arg) { listing_add(arg, user->name); }
+	known->count += count && values[0] && users_find(known->users, values[0]);
+}
 
 /* Only new names can be found: the console also shows users from other sources. */
 static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 {
-	struct listing running = LISTING_EMPTY, fresh = LISTING_EMPTY;
-	bool ok = ask_query(ask, "SHOW USERS", on_user, &running, err);
-	size_t added;
+	struct known known = { .users = check->parts.users };
 
-	if (check->users)
-		users_each(check->users, add_user, &fresh);
-	added = ok ? listing_count_new(&running, &fresh) : 0;
-	if (added)
+	if (!ask_query(ask, "SHOW USERS", on_user, &known, err))
+		return false;
+	if (check->user_count > known.count) {
 		printf("auth_file: %zu user%s (%zu new)\n", check->user_count,
-		       plural(check->user_count), added);
-	check->change_count += added > 0;
-	listing_done(&running);
-	listing_done(&fresh);
-	return ok;
+		       plural(check->user_count), check->user_count - known.count);
+		check->change_count++;
+	}
+	return true;
 }
 
 /* position in SHOW HBA; the columns from here on are those of listing_add_rule() */
@@ -368,8 +352,8 @@ static bool compare_rules(struct check *check, struct ask *ask, struct err *err)
 	struct buf count = { 0 };
 	bool ok = ask_query(ask, "SHOW HBA", on_rule, &running, err);
 
-	listing_add_rules(&fresh, check->hba);
-	if (ok && listing_compare(&running, &fresh, "rule", &count)) {
+	listing_add_rules(&fresh, check->parts.hba);
+	if (ok && listing_compare(&running, &fresh, &count)) {
 		printf("auth_hba_file: %s\n", buf_text(&count));
 		check->change_count++;
 	}
@@ -385,7 +369,7 @@ static bool ask_running(struct ask *ask, const struct check *check, const struct
 	struct ask_whom whom;
 
 	return ask_find(&whom, options->against,
-	                options->user ? options->user : check->config->user, err) &&
+	                options->user ? options->user : check->parts.config->user, err) &&
 	       ask_open(ask, &whom, err);
 }
 
@@ -416,16 +400,14 @@ bool check_file(const struct options *options)
 	bool is_good;
 
 	judge(&check, options->user);
-	is_good = check.config && !problems_any(&check.problems);
-	print_problems(&check.problems);
+	is_good = check.parts.config && !problems_any(&check.problems);
+	print_list(&check.problems.warnings, "warning: ", "warnings");
+	print_list(&check.problems.errors, "", "problems");
 	if (is_good)
 		print_good(&check);
 	if (is_good && options->against)
 		is_good = compare(&check, options);
 	problems_done(&check.problems);
-	users_release(&check.users);
-	hba_release(&check.hba);
-	load_gates_done(&check.gates);
-	config_unref(&check.config);
+	parts_done(&check.parts);
 	return is_good;
 }

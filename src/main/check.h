@@ -35,7 +35,7 @@ void preflight_files(const struct config *config, struct problems *problems);
 void preflight_logins(const struct config *config, const struct users *users,
                       struct problems *problems);
 
-/* ---- users and rules as lists of lines, to count what a reload changes ---- */
+/* ---- rules as lists of lines, and users, to count what a reload changes ---- */
 
 struct listing {
 	char **lines;
@@ -49,7 +49,6 @@ struct listing {
 		.is_whole = true \
 	}
 
-void listing_add(struct listing *listing, const char *line);
 void listing_done(struct listing *listing);
 
 /* Adds the rules as SHOW HBA shows them, without file and line. hba may be NULL. */
@@ -58,11 +57,8 @@ void listing_add_rules(struct listing *listing, const struct hba *hba);
 /* Adds a rule. columns: those of SHOW HBA from type to options; each may be NULL. */
 void listing_add_rule(struct listing *listing, const char *const *columns, size_t count);
 
-/* Sorts both, and adds "9 rules (2 new, 1 gone)" (what: "rule"). false: they are equal. */
-bool listing_compare(struct listing *old, struct listing *fresh, const char *what, struct buf *out);
-
-/* How many lines of `fresh` are not in `old`. 0 if there was no memory. */
-size_t listing_count_new(struct listing *old, struct listing *fresh);
+/* Sorts both, and adds "9 rules (2 new, 1 gone)". false: they are equal, or a line is missing. */
+bool listing_compare(struct listing *old, struct listing *fresh, struct buf *out);
 
 /* For users: "7 users (1 new, 0 gone, 2 changed)". */
 bool listing_compare_users(const struct users *old, const struct users *fresh, struct buf *out);

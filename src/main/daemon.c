@@ -162,7 +162,7 @@ static bool make_web_server(struct daemon *daemon, struct err *err)
 	               err);
 }
 
-struct daemon *daemon_new(struct log *log, const struct options *options, struct loaded *loaded,
+struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err)
 {
 	const struct config *config = loaded->config;
@@ -170,7 +170,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 
 	if (!daemon) {
 		err_set(err, ERR_MEMORY, "out of memory");
-		loaded_done(loaded);
+		parts_done(loaded);
 		return NULL;
 	}
 	daemon->log = log;
@@ -184,7 +184,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 	daemon->deal = lane_deal;
 	if (!notify_open(&daemon->notify, err))
 		log_warning(&daemon->logger, "%s", err->text);
-	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||
+	if (!tls_sets_make(&daemon->tls, config, err) || !make_ground(daemon, err) ||
 	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
 	    !apply_at_start(daemon, err) ||
 	    !doors_open(daemon, &loaded->gates, given, takeover, err) ||

@@ -124,8 +124,11 @@ void takeover_free(struct successor **successor);
 /* To all modules. proxies: owned from now on; NULL: those in force are kept. Cannot fail. */
 void apply_settings(struct daemon *daemon, struct ranges *proxies);
 
-/* Applies a new configuration; owns the reference and the parts. Cannot fail. */
-void apply_snapshot(struct daemon *daemon, const struct config *config, struct parts *parts);
+/* What is in force, with its own references, but for a new configuration, which it owns. */
+struct parts apply_hold(const struct daemon *daemon, const struct config *config);
+
+/* Applies a new configuration; owns the parts. Cannot fail. */
+void apply_snapshot(struct daemon *daemon, struct parts *parts);
 
 /* See struct pools_with, on_hosts_found. */
 void apply_hosts(void *daemon, const char *source, const char *list);
@@ -165,7 +168,7 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err);
 /* ---- daemon.c ---- */
 
 /* Takes what is loaded, and the sockets; takeover with fd -1: there is none. NULL: see *err. */
-struct daemon *daemon_new(struct log *log, const struct options *options, struct loaded *loaded,
+struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err);
 
 /* Before any client is accepted. false: see *err; the other process still has everything. */

@@ -17,26 +17,29 @@
 
 /* ---- a new snapshot ---- */
 
-/* Reads files and opens the log before anything changes. Takes users and rules of `loaded`. */
-static bool change_config(struct daemon *daemon, const struct config *config, struct loaded *loaded,
+/*
+ * Reads files and opens the log before anything changes. Takes config, and users, rules and gates
+ * of `loaded`.
+ */
+static bool change_config(struct daemon *daemon, const struct config *config, struct parts *loaded,
                           struct err *err)
 {
-	struct parts parts = { .users = loaded->users, .hba = loaded->hba };
+	struct parts parts = apply_hold(daemon, config);
 	struct doors_change doors = { .daemon = daemon };
 
-	loaded->users = NULL;
-	loaded->hba = NULL;
-	if (!tls_sets_make(&parts.tls, config, &daemon->tls, err) ||
-	    !load_proxies(config, &parts.proxies, err) ||
+	users_release(&parts.users);
+	hba_release(&parts.hba);
+	parts.users = users_hold(loaded->users);
+	parts.hba = hba_hold(loaded->hba);
+	if (!tls_sets_make(&parts.tls, config, err) || !load_proxies(config, &parts.proxies, err) ||
 	    !(parts.web = web_rights_new(config, err)) ||
 	    !doors_prepare(daemon, &loaded->gates, parts.tls.client, &doors, err) ||
 	    !load_log(daemon->log, daemon->options, config, err)) {
 		doors_abandon(&doors);
 		parts_done(&parts);
-		config_unref(&config);
 		return false;
 	}
-	apply_snapshot(daemon, config, &parts);
+	apply_snapshot(daemon, &parts);
 	doors_commit(&doors);
 	return true;
 }
@@ -44,13 +47,9 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
 /* Logs all problems of a reload, and copies the first one to *err. */
 static void report(struct daemon *daemon, const struct problems *problems, struct err *err)
 {
-	const struct logger *logger = &daemon->logger;
-
-	load_log_warnings(logger, problems);
-	load_log_problems(logger, LOG_LEVEL_ERROR, problems);
+	load_log_problems(&daemon->logger, LOG_LEVEL_ERROR, problems);
 	if (problems_any(problems) && err->code == ERR_NONE)
-		err_set(err, ERR_CONFIG, "%s",
-		        problems->count ? problems->texts[0] : "out of memory");
+		problems_first(problems, err);
 }
 
 /* The changes of a reload: as lines to the console that asked for it, by name to the log. */
@@ -81,7 +80,7 @@ static void tell_count(struct daemon *daemon, struct telling *telling, const cha
 	buf_free(&line);
 }
 
-static void tell_counts(struct daemon *daemon, const struct loaded *old, struct telling *telling)
+static void tell_counts(struct daemon *daemon, const struct parts *old, struct telling *telling)
 {
 	struct listing old_rules = LISTING_EMPTY, fresh_rules = LISTING_EMPTY;
 	struct buf count = { 0 };
@@ -91,15 +90,15 @@ static void tell_counts(struct daemon *daemon, const struct loaded *old, struct 
 	buf_clear(&count);
 	listing_add_rules(&old_rules, old->hba);
 	listing_add_rules(&fresh_rules, daemon->hba);
-	if (listing_compare(&old_rules, &fresh_rules, "rule", &count))
+	if (listing_compare(&old_rules, &fresh_rules, &count))
 		tell_count(daemon, telling, "auth_hba_file", &count);
 	listing_done(&old_rules);
 	listing_done(&fresh_rules);
 	buf_free(&count);
 }
 
-static void tell_changes(struct daemon *daemon, const struct loaded *old,
-                         const struct config *fresh, config_tell *tell, void *arg)
+static void tell_changes(struct daemon *daemon, const struct parts *old, const struct config *fresh,
+                         config_tell *tell, void *arg)
 {
 	struct telling telling = { .tell = tell, .arg = arg };
 
@@ -114,10 +113,10 @@ static void tell_changes(struct daemon *daemon, const struct loaded *old,
 /* The console that asked for the reload also gets the warnings. */
 static void tell_warnings(const struct problems *problems, config_tell *tell, void *arg)
 {
-	for (size_t i = 0; tell && i < problems->warning_count; i++) {
+	for (size_t i = 0; tell && i < problems->warnings.count; i++) {
 		struct buf line = { 0 };
 
-		buf_printf(&line, "warning: %s", problems->warnings[i]);
+		buf_printf(&line, "warning: %s", problems->warnings.texts[i]);
 		tell(arg, "warning", buf_text(&line));
 		buf_free(&line);
 	}
@@ -125,15 +124,10 @@ static void tell_warnings(const struct problems *problems, config_tell *tell, vo
 
 static bool load_again(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err)
 {
-	struct loaded old = {
-		.config = config_ref(daemon->config),
-		.users = users_hold(daemon->users),
-		.hba = hba_hold(daemon->hba),
-	};
+	struct parts old = apply_hold(daemon, config_ref(daemon->config)), fresh;
 	const struct config *config;
 	struct problems problems = { 0 };
 	struct buf differ = { 0 };
-	struct loaded fresh;
 	bool is_done;
 
 	err->code = ERR_NONE;
@@ -142,7 +136,7 @@ static bool load_again(struct daemon *daemon, config_tell *tell, void *tell_arg,
 	tell_warnings(&problems, tell, tell_arg);
 	problems_done(&problems);
 	if (!is_done) {
-		loaded_done(&old);
+		parts_done(&old);
 		return false;
 	}
 	config = config_keep_boot_only(fresh.config, daemon->config, &differ);
@@ -158,8 +152,8 @@ static bool load_again(struct daemon *daemon, config_tell *tell, void *tell_arg,
 		load_say_where(fresh.config, err);
 		log_error(&daemon->logger, "%s", err->text);
 	}
-	loaded_done(&fresh);
-	loaded_done(&old);
+	parts_done(&fresh);
+	parts_done(&old);
 	return is_done;
 }
 

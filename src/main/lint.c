@@ -21,50 +21,41 @@
 
 static bool is_written(const struct config *config, const char *setting)
 {
-	return config_origin(config, setting).kind != ORIGIN_DEFAULT;
+	struct source_pos origin = config_origin(config, setting);
+
+	return origin.file || origin.line == SOURCE_SET;
 }
 
-typedef bool entry_test(const struct config *config, const struct config_database *database,
-                        const struct config_user *user);
+/* What there can be. */
+struct modes {
+	bool sessions, others, follows;
+};
 
-/* Whether a pool can exist for which the test is true. */
-static bool some_pool(const struct config *config, entry_test *is_so)
+static void add_modes(struct modes *modes, const struct config *config,
+                      const struct config_database *database, const struct config_user *user)
+{
+	bool has_transactions = config_has_mode(config, database, user, POOL_MODE_TRANSACTION);
+
+	modes->sessions |= config_has_mode(config, database, user, POOL_MODE_SESSION);
+	modes->others |=
+	    has_transactions || config_has_mode(config, database, user, POOL_MODE_STATEMENT);
+	modes->follows |= has_transactions &&
+	                  config_session_state(config, database, user, POOL_MODE_TRANSACTION) ==
+	                      SESSION_STATE_FOLLOW;
+}
+
+static struct modes find_modes(const struct config *config)
 {
 	const struct config_database *database = NULL;
 	const struct config_user *user = NULL;
+	struct modes modes = { 0 };
 
-	if (is_so(config, config_database_auto(config), NULL))
-		return true;
-	while ((database = config_database_next(config, database))) {
-		if (is_so(config, database, NULL))
-			return true;
-	}
-	while ((user = config_user_next(config, user))) {
-		if (is_so(config, NULL, user))
-			return true;
-	}
-	return false;
-}
-
-static bool has_sessions(const struct config *config, const struct config_database *database,
-                         const struct config_user *user)
-{
-	return config_has_mode(config, database, user, POOL_MODE_SESSION);
-}
-
-static bool has_no_sessions(const struct config *config, const struct config_database *database,
-                            const struct config_user *user)
-{
-	return config_has_mode(config, database, user, POOL_MODE_TRANSACTION) ||
-	       config_has_mode(config, database, user, POOL_MODE_STATEMENT);
-}
-
-static bool follows_state(const struct config *config, const struct config_database *database,
-                          const struct config_user *user)
-{
-	return config_has_mode(config, database, user, POOL_MODE_TRANSACTION) &&
-	       config_session_state(config, database, user, POOL_MODE_TRANSACTION) ==
-	           SESSION_STATE_FOLLOW;
+	add_modes(&modes, config, config_database_auto(config), NULL);
+	while ((database = config_database_next(config, database)))
+		add_modes(&modes, config, database, NULL);
+	while ((user = config_user_next(config, user)))
+		add_modes(&modes, config, NULL, user);
+	return modes;
 }
 
 #define NOTHING_FOLLOWS "has no effect: no pool is in transaction mode with session_state = follow"
@@ -133,22 +124,23 @@ static void lint_pairs(const struct config *config, struct problems *problems)
 
 static void lint_sessions(const struct config *config, struct problems *problems)
 {
-	bool follows = some_pool(config, follows_state);
+	struct modes modes = find_modes(config);
 	bool is_state_written = is_written(config, "session_state");
 	const struct doubt doubts[] = {
-		{ config->session_audit && !some_pool(config, has_sessions), "session_audit",
+		{ config->session_audit && !modes.sessions, "session_audit",
 		  "has no effect: no pool is in session mode" },
-		{ is_state_written && !some_pool(config, has_no_sessions), "session_state",
+		{ is_state_written && !modes.others, "session_state",
 		  "has no effect: all pools are in session mode" },
-		{ is_state_written && config->max_prepared_statements == 0 && follows,
+		{ is_state_written && config->max_prepared_statements == 0 && modes.follows,
 		  "session_state",
 		  "does not include prepared statements: max_prepared_statements is 0" },
-		{ is_written(config, "max_pinned_servers") && !follows, "max_pinned_servers",
+		{ is_written(config, "max_pinned_servers") && !modes.follows, "max_pinned_servers",
 		  NOTHING_FOLLOWS },
 		{ is_written(config, "pin_idle_timeout") && config->pin_idle_timeout > 0 &&
-		      !follows,
+		      !modes.follows,
 		  "pin_idle_timeout", NOTHING_FOLLOWS },
-		{ config->pin_functions.count > 0 && !follows, "pin_functions", NOTHING_FOLLOWS },
+		{ config->pin_functions.count > 0 && !modes.follows, "pin_functions",
+		  NOTHING_FOLLOWS },
 		{ config->default_pool_size > 1 &&
 		      config->max_pinned_servers >= config->default_pool_size,
 		  "max_pinned_servers",
@@ -249,20 +241,15 @@ static void lint_watch(const struct config *config, const struct config_database
 		              database->name);
 }
 
-static void lint_entry(const struct config *config, const struct config_database *database,
-                       struct problems *problems)
-{
-	lint_size(config, database, problems);
-	lint_watch(config, database, problems);
-	lint_variables(database, problems);
-}
-
 static void lint_entries(const struct config *config, struct problems *problems)
 {
 	const struct config_database *at = NULL;
 
-	while ((at = config_database_each(config, at)))
-		lint_entry(config, at, problems);
+	while ((at = config_database_each(config, at))) {
+		lint_size(config, at, problems);
+		lint_watch(config, at, problems);
+		lint_variables(at, problems);
+	}
 }
 
 /* ---- the console ---- */

@@ -10,7 +10,7 @@
 
 #define RULE_COLUMNS 7 /* type, database, user_name, address, netmask, auth_method, options */
 
-void listing_add(struct listing *listing, const char *line)
+static void add_line(struct listing *listing, const char *line)
 {
 	char **grown =
 	    array_room(listing->lines, listing->count, &listing->capacity, sizeof(*grown));
@@ -32,8 +32,6 @@ void listing_done(struct listing *listing)
 	*listing = (struct listing)LISTING_EMPTY;
 }
 
-/* ---- rules ---- */
-
 void listing_add_rule(struct listing *listing, const char *const *columns, size_t count)
 {
 	struct buf line = { 0 };
@@ -42,7 +40,7 @@ void listing_add_rule(struct listing *listing, const char *const *columns, size_
 		buf_printf(&line, "%s\t", columns[i] ? columns[i] : "");
 	buf_text(&line);
 	if (buf_ok(&line))
-		listing_add(listing, line.at);
+		add_line(listing, line.at);
 	else
 		listing->is_whole = false;
 	buf_free(&line);
@@ -71,8 +69,6 @@ void listing_add_rules(struct listing *listing, const struct hba *hba)
 	}
 }
 
-/* ---- counting ---- */
-
 static int compare_lines(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
@@ -84,12 +80,10 @@ static void sort(struct listing *listing)
 		qsort(listing->lines, listing->count, sizeof(*listing->lines), compare_lines);
 }
 
-/* false: a list is not complete, for lack of memory. */
-static bool count(struct listing *old, struct listing *fresh, size_t *added, size_t *gone)
+bool listing_compare(struct listing *old, struct listing *fresh, struct buf *out)
 {
-	size_t i = 0, j = 0;
+	size_t i = 0, j = 0, added = 0, gone = 0;
 
-	*added = *gone = 0;
 	sort(old);
 	sort(fresh);
 	while (i < old->count || j < fresh->count) {
@@ -97,31 +91,19 @@ static bool count(struct listing *old, struct listing *fresh, size_t *added, siz
 		            : j == fresh->count ? -1
 		                                : strcmp(old->lines[i], fresh->lines[j]);
 
-		*gone += order < 0;
-		*added += order > 0;
+		gone += order < 0;
+		added += order > 0;
 		i += order <= 0;
 		j += order >= 0;
 	}
-	return old->is_whole && fresh->is_whole;
-}
-
-size_t listing_count_new(struct listing *old, struct listing *fresh)
-{
-	size_t added, gone;
-
-	return count(old, fresh, &added, &gone) ? added : 0;
-}
-
-bool listing_compare(struct listing *old, struct listing *fresh, const char *what, struct buf *out)
-{
-	size_t added, gone;
-
-	if (!count(old, fresh, &added, &gone) || (gone == 0 && added == 0))
+	if (!old->is_whole || !fresh->is_whole || (gone == 0 && added == 0))
 		return false;
-	buf_printf(out, "%zu %s%s (%zu new, %zu gone)", fresh->count, what,
+	buf_printf(out, "%zu rule%s (%zu new, %zu gone)", fresh->count,
 	           fresh->count == 1 ? "" : "s", added, gone);
 	return true;
 }
+
+/* ---- users ---- */
 
 struct census {
 	const struct users *old;

@@ -104,33 +104,36 @@ static struct users *load_users(const struct config *config, struct err *err)
 	return users_none();
 }
 
-bool load_all(const char *file, struct loaded *loaded, struct problems *problems)
+bool load_all(const char *file, struct parts *parts, struct problems *problems)
 {
 	struct err err;
 	bool is_good;
 
-	*loaded = (struct loaded){ .config = config_load(file, problems) };
-	if (!loaded->config)
+	*parts = (struct parts){ .config = config_load(file, problems) };
+	if (!parts->config)
 		return false;
-	is_good = load_hba(loaded->config, &loaded->hba, problems);
-	is_good &= load_gates(loaded->config, loaded->hba, &loaded->gates, problems);
-	certificates_judge(loaded->config, problems);
-	web_warn(loaded->config, problems);
-	loaded->users = load_users(loaded->config, &err);
-	if (!loaded->users)
-		problems_add_text(problems, err.text);
-	if (loaded->users && is_good)
+	is_good = load_hba(parts->config, &parts->hba, problems);
+	is_good &= load_gates(parts->config, parts->hba, &parts->gates, problems);
+	certificates_judge(parts->config, problems);
+	web_warn(parts->config, problems);
+	parts->users = load_users(parts->config, &err);
+	if (!parts->users)
+		problems_add(problems, (struct source_pos){ 0 }, "%s", err.text);
+	if (parts->users && is_good)
 		return true;
-	loaded_done(loaded);
+	parts_done(parts);
 	return false;
 }
 
-void loaded_done(struct loaded *loaded)
+void parts_done(struct parts *parts)
 {
-	config_unref(&loaded->config);
-	users_release(&loaded->users);
-	hba_release(&loaded->hba);
-	load_gates_done(&loaded->gates);
+	config_unref(&parts->config);
+	users_release(&parts->users);
+	hba_release(&parts->hba);
+	load_gates_done(&parts->gates);
+	tls_sets_done(&parts->tls);
+	ranges_release(&parts->proxies);
+	web_rights_release(&parts->web);
 }
 
 unsigned long load_expected_files(const struct config *config)
@@ -145,21 +148,20 @@ unsigned long load_expected_files(const struct config *config)
 	return (unsigned long)config->max_client_conn + size * pools + web + 32;
 }
 
-void load_log_warnings(const struct logger *logger, const struct problems *problems)
+static void log_list(const struct logger *logger, enum log_level level,
+                     const struct problem_list *list, const char *what)
 {
-	for (size_t i = 0; i < problems->warning_count; i++)
-		log_warning(logger, "%s", problems->warnings[i]);
-	if (problems->dropped_warning_count)
-		log_warning(logger, "... and %zu more warnings", problems->dropped_warning_count);
+	for (size_t i = 0; i < list->count; i++)
+		log_at(logger, level, "%s", list->texts[i]);
+	if (list->dropped_count)
+		log_at(logger, level, "... and %zu more %s", list->dropped_count, what);
 }
 
 void load_log_problems(const struct logger *logger, enum log_level level,
                        const struct problems *problems)
 {
-	for (size_t i = 0; i < problems->count; i++)
-		log_at(logger, level, "%s", problems->texts[i]);
-	if (problems->dropped_count)
-		log_at(logger, level, "... and %zu more problems", problems->dropped_count);
+	log_list(logger, LOG_LEVEL_WARNING, &problems->warnings, "warnings");
+	log_list(logger, level, &problems->errors, "problems");
 }
 
 bool load_log(struct log *log, const struct options *options, const struct config *config,
@@ -257,21 +259,6 @@ static void keep_same(struct tls_context **fresh, struct tls_context *old)
 	*fresh = tls_context_ref(old);
 }
 
-bool tls_sets_make(struct tls_sets *sets, const struct config *config, const struct tls_sets *old,
-                   struct err *err)
-{
-	*sets = (struct tls_sets){ 0 };
-	if (!make_client(&sets->client, config, err) || !make_server(&sets->server, config, err)) {
-		tls_sets_done(sets);
-		return false;
-	}
-	if (old) {
-		keep_same(&sets->client, old->client);
-		keep_same(&sets->server, old->server);
-	}
-	return true;
-}
-
 bool load_gate_tls(struct gate_rules *rules, struct tls_context *main, struct tls_context *old,
                    struct err *err)
 {
@@ -282,27 +269,24 @@ bool load_gate_tls(struct gate_rules *rules, struct tls_context *main, struct tl
 	return true;
 }
 
-/* Makes one of the two again, and releases the one before. false: it is unchanged. */
+/* Makes one of the two again, and releases the one before. */
 static bool remake(struct tls_context **context, const struct config *config,
                    bool (*make)(struct tls_context **, const struct config *, struct err *),
                    struct err *err)
 {
-	struct tls_context *fresh;
+	struct tls_context *old = *context;
+	bool is_made = make(context, config, err);
 
-	if (!make(&fresh, config, err))
-		return false;
-	keep_same(&fresh, *context);
-	tls_context_unref(context);
-	*context = fresh;
-	return true;
+	if (is_made)
+		keep_same(context, old);
+	tls_context_unref(&old);
+	return is_made;
 }
 
-struct tls_sets tls_sets_hold(const struct tls_sets *other)
+bool tls_sets_make(struct tls_sets *sets, const struct config *config, struct err *err)
 {
-	return (struct tls_sets){
-		.client = tls_context_ref(other->client),
-		.server = tls_context_ref(other->server),
-	};
+	return remake(&sets->client, config, make_client, err) &&
+	       remake(&sets->server, config, make_server, err);
 }
 
 void tls_sets_judge(const struct config *config, struct problems *problems)
@@ -340,40 +324,32 @@ static bool make_rules(struct hba **hba, const struct config *config, const stru
 	struct problems problems = { 0 };
 	bool is_good = load_hba(config, hba, &problems);
 
-	load_log_warnings(logger, &problems);
 	load_log_problems(logger, LOG_LEVEL_WARNING, &problems);
 	if (!is_good)
-		err_set(err, ERR_CONFIG, "%s",
-		        problems.count ? problems.texts[0] : "out of memory");
+		problems_first(&problems, err);
 	problems_done(&problems);
 	return is_good;
 }
 
-static bool make_logins(struct parts *parts, const struct config *fresh,
-                        const struct config *running, const struct logger *logger, struct err *err)
+static bool make_logins(struct parts *parts, const struct config *running,
+                        const struct logger *logger, struct err *err)
 {
+	const struct config *fresh = parts->config;
 	bool has_same_users = fresh->auth_type == running->auth_type &&
 	                      same_text(fresh->auth_file, running->auth_file);
-	struct users *users;
-	struct hba *hba;
 
 	if (!tls_sets_fit_logins(fresh, err) || !load_check_options(fresh, err))
 		return false;
-	if (has_same_rules(fresh, running))
-		hba = hba_hold(parts->hba);
-	else if (!make_rules(&hba, fresh, logger, err))
-		return false;
-	users = has_same_users ? users_hold(parts->users) : load_users(fresh, err);
-	if (!users) {
-		err_prefix(err, "auth_file: ");
-		hba_release(&hba);
-		return false;
+	if (!has_same_rules(fresh, running)) {
+		hba_release(&parts->hba);
+		if (!make_rules(&parts->hba, fresh, logger, err))
+			return false;
 	}
+	if (has_same_users)
+		return true;
 	users_release(&parts->users);
-	hba_release(&parts->hba);
-	parts->users = users;
-	parts->hba = hba;
-	return true;
+	parts->users = load_users(fresh, err);
+	return parts->users || err_prefix(err, "auth_file: ");
 }
 
 /* ---- entries of [listeners]: they must fit together as the settings do ---- */
@@ -504,16 +480,10 @@ void load_gates_done(struct gates *gates)
 
 /* ---- what a SET changes ---- */
 
-static bool make_proxies(struct parts *parts, const struct config *config, struct err *err)
-{
-	ranges_release(&parts->proxies);
-	return load_proxies(config, &parts->proxies, err);
-}
-
-static bool make_web(struct parts *parts, const struct config *config, struct err *err)
+static bool make_web(struct parts *parts, struct err *err)
 {
 	web_rights_release(&parts->web);
-	parts->web = web_rights_new(config, err);
+	parts->web = web_rights_new(parts->config, err);
 	return parts->web != NULL;
 }
 
@@ -522,26 +492,19 @@ static bool is_of(const char *setting, const char *group)
 	return strncmp(setting, group, strlen(group)) == 0;
 }
 
-bool parts_make(struct parts *parts, const char *setting, const struct config *fresh,
-                const struct config *running, const struct logger *logger, struct err *err)
+bool parts_make(struct parts *parts, const char *setting, const struct config *running,
+                const struct logger *logger, struct err *err)
 {
+	const struct config *fresh = parts->config;
+
 	if (is_of(setting, "client_tls")) /* the web server has the same certificate */
 		return remake(&parts->tls.client, fresh, make_client, err) &&
-		       (!fresh->metrics_tls || make_web(parts, fresh, err));
+		       (!fresh->metrics_tls || make_web(parts, err));
 	if (is_of(setting, "server_tls"))
 		return remake(&parts->tls.server, fresh, make_server, err);
 	if (is_of(setting, "proxy_protocol"))
-		return make_proxies(parts, fresh, err);
+		return load_proxies(fresh, &parts->proxies, err);
 	if (is_of(setting, "metrics_") || is_of(setting, "auth_failure_"))
-		return make_web(parts, fresh, err);
-	return !is_of(setting, "auth_") || make_logins(parts, fresh, running, logger, err);
-}
-
-void parts_done(struct parts *parts)
-{
-	users_release(&parts->users);
-	hba_release(&parts->hba);
-	tls_sets_done(&parts->tls);
-	ranges_release(&parts->proxies);
-	web_rights_release(&parts->web);
+		return make_web(parts, err);
+	return !is_of(setting, "auth_") || make_logins(parts, running, logger, err);
 }

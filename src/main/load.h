@@ -25,19 +25,39 @@ struct gates {
 
 void load_gates_done(struct gates *gates);
 
-/* A configuration with the users and rules that it names. */
-struct loaded {
+struct tls_sets {
+	struct tls_context *client; /* NULL: no TLS on this side */
+	struct tls_context *server;
+};
+
+/* A configuration and what must be made of it before it is applied. */
+struct parts {
 	const struct config *config;
 	struct users *users;
 	struct hba *hba; /* NULL unless auth_type is hba */
 	struct gates gates;
+	struct tls_sets tls;
+	struct ranges *proxies; /* NULL: keep those in force */
+	struct web_rights *web; /* the same */
 };
 
-/* false: nothing is loaded, and *problems says why; it has warnings in both cases. */
-bool load_all(const char *file, struct loaded *loaded, struct problems *problems);
+/*
+ * The configuration, users, rules and gates. false: nothing is loaded, and *problems says why; it
+ * has warnings in both cases.
+ */
+bool load_all(const char *file, struct parts *parts, struct problems *problems);
 
-/* Releases all of it. */
-void loaded_done(struct loaded *loaded);
+/*
+ * Makes again what depends on the setting that was changed in parts->config. running: the
+ * configuration that *parts was made of; a file of users or rules is read only if the new one
+ * names another one. false: *err has the reason, and some parts may be missing. Further problems
+ * and the warnings are logged.
+ */
+bool parts_make(struct parts *parts, const char *setting, const struct config *running,
+                const struct logger *logger, struct err *err);
+
+/* Frees or releases all parts. */
+void parts_done(struct parts *parts);
 
 /* The addresses of trusted proxies. false: *err has the setting and the reason. */
 bool load_proxies(const struct config *config, struct ranges **proxies, struct err *err);
@@ -68,8 +88,7 @@ unsigned long load_expected_files(const struct config *config);
 /* certificates.c: warns of certificates of ours that have expired, or will soon. */
 void certificates_judge(const struct config *config, struct problems *problems);
 
-/* Log the warnings, or the errors at this level, and how many more were dropped. */
-void load_log_warnings(const struct logger *logger, const struct problems *problems);
+/* Logs the warnings, and the errors at this level, and how many more were dropped. */
 void load_log_problems(const struct logger *logger, enum log_level level,
                        const struct problems *problems);
 
@@ -82,46 +101,16 @@ void load_say_where(const struct config *config, struct err *err);
 
 /* ---- TLS contexts ---- */
 
-struct tls_sets {
-	struct tls_context *client; /* NULL: no TLS on this side */
-	struct tls_context *server;
-};
-
 /*
- * Reads all files that the settings name. A context that is equal to that of `old` (which
- * may be NULL) is shared with it. false: *err has the setting, the file and the reason.
+ * Makes both again from the files that the settings name. One that is equal to that before stays.
+ * false: *err has the setting, the file and the reason, and one or both are missing.
  */
-bool tls_sets_make(struct tls_sets *sets, const struct config *config, const struct tls_sets *old,
-                   struct err *err);
-
-/* A copy with its own references. */
-struct tls_sets tls_sets_hold(const struct tls_sets *other);
+bool tls_sets_make(struct tls_sets *sets, const struct config *config, struct err *err);
 
 /* Makes both contexts only to report their errors. */
 void tls_sets_judge(const struct config *config, struct problems *problems);
 
 /* Releases both. */
 void tls_sets_done(struct tls_sets *sets);
-
-/* ---- what must be made of a configuration before it is applied ---- */
-
-struct parts {
-	struct users *users;
-	struct hba *hba; /* NULL unless auth_type is hba */
-	struct tls_sets tls;
-	struct ranges *proxies; /* NULL: keep those in force */
-	struct web_rights *web; /* the same */
-};
-
-/*
- * Makes again what depends on the setting that was changed in `fresh`. running: the configuration
- * that *parts was made of; a file of users or rules is read only if `fresh` names another one.
- * false: *err has the reason. Further problems and the warnings are logged.
- */
-bool parts_make(struct parts *parts, const char *setting, const struct config *fresh,
-                const struct config *running, const struct logger *logger, struct err *err);
-
-/* Frees or releases all parts. */
-void parts_done(struct parts *parts);
 
 #endif

@@ -84,7 +84,7 @@ static bool take_over(struct daemon *daemon, struct takeover *takeover, const ch
 }
 
 /* Takes over the references. *may_exit: false if the process must end by _exit(). */
-static bool run(struct log *log, const struct options *options, struct loaded *loaded,
+static bool run(struct log *log, const struct options *options, struct parts *loaded,
                 struct handed_sockets *given, struct takeover *takeover, bool *may_exit,
                 struct err *err)
 {
@@ -121,7 +121,7 @@ static int start(const struct options *options)
 {
 	struct log *log = log_new();
 	struct logger logger = { log, NULL };
-	struct loaded loaded;
+	struct parts loaded;
 	struct handed_sockets given;
 	struct takeover takeover = { .fd = -1 };
 	struct problems problems = { 0 };
@@ -136,7 +136,6 @@ static int start(const struct options *options)
 		return EXIT_FAILURE;
 	}
 	if (!load_all(options->file, &loaded, &problems)) {
-		load_log_warnings(&logger, &problems);
 		load_log_problems(&logger, LOG_LEVEL_FATAL, &problems);
 		problems_done(&problems);
 		log_free(&log);
@@ -144,12 +143,13 @@ static int start(const struct options *options)
 	}
 	is_good = enter_background(options, loaded.config, &logger, &takeover, &err) &&
 	          load_log(log, options, loaded.config, &err);
-	load_log_warnings(&logger, &problems); /* now that the log file is open, it gets them too */
+	/* now that the log file is open, it gets the warnings too */
+	load_log_problems(&logger, LOG_LEVEL_FATAL, &problems);
 	problems_done(&problems);
 	if (is_good)
 		is_good = run(log, options, &loaded, &given, &takeover, &may_exit, &err);
 	else
-		loaded_done(&loaded);
+		parts_done(&loaded);
 	takeover_end(&takeover);
 	if (!is_good)
 		log_fatal(&logger, "%s", err.text);

@@ -106,41 +106,22 @@ static bool complain(int letter, char **argv, struct err *err)
 	return err_set(err, ERR_CONFIG, "unknown option %s", word);
 }
 
-static bool take_file(struct options *options, int count, char **words, struct err *err)
+/* Parses what is no option: the file; what may follow --drain or --dump-settings. */
+static bool take_words(struct options *options, int count, char **words, struct err *err)
 {
-	if (count == 0)
+	bool is_dump = options->action == OPTIONS_DUMP, needs_file = !is_dump && !options->socket;
+	int most = options->action != OPTIONS_READY;
+
+	if (needs_file && count == 0)
 		return err_set(err, ERR_CONFIG, "no configuration file specified");
-	if (count > 1)
-		return err_set(err, ERR_CONFIG,
-		               "only one configuration file can be given, unexpected argument %s",
-		               words[1]);
-	options->file = words[0];
-	return true;
-}
-
-/* Parses what may follow --drain; nothing may follow --ready. */
-static bool take_seconds(struct options *options, int count, char **words, struct err *err)
-{
-	int most = options->action == OPTIONS_DRAIN;
-
 	if (count > most)
 		return err_set(err, ERR_CONFIG, "unexpected argument %s", words[most]);
 	if (count == 0)
 		return true;
-	if (!*words[0] || words[0][strspn(words[0], "0123456789")])
+	if (!needs_file && !is_dump && (!*words[0] || words[0][strspn(words[0], "0123456789")]))
 		return err_set(err, ERR_CONFIG, "--drain takes a number of seconds, not \"%s\"",
 		               words[0]);
-	options->seconds = words[0];
-	return true;
-}
-
-/* Parses what may follow --dump-settings. */
-static bool take_setting(struct options *options, int count, char **words, struct err *err)
-{
-	if (count > 1)
-		return err_set(err, ERR_CONFIG,
-		               "--dump-settings takes one name, unexpected argument %s", words[1]);
-	options->setting = count ? words[0] : NULL;
+	*(needs_file ? &options->file : is_dump ? &options->setting : &options->seconds) = words[0];
 	return true;
 }
 
@@ -162,15 +143,11 @@ bool options_parse(struct options *options, int argc, char **argv, struct err *e
 		if (options->action == OPTIONS_HELP || options->action == OPTIONS_VERSION)
 			return true;
 	}
-	if (options->action == OPTIONS_DUMP)
-		return take_setting(options, argc - optind, argv + optind, err);
 	if (options->against && options->action != OPTIONS_CHECK)
 		return err_set(err, ERR_CONFIG, "option --against requires --check");
 	if (options->as && !options->socket)
 		return err_set(err, ERR_CONFIG, "option --as requires --ready or --drain");
-	if (options->socket)
-		return take_seconds(options, argc - optind, argv + optind, err);
-	return take_file(options, argc - optind, argv + optind, err);
+	return take_words(options, argc - optind, argv + optind, err);
 }
 
 static void print_row(FILE *out, const struct row *row)

@@ -180,81 +180,59 @@ void preflight_files(const struct config *config, struct problems *problems)
 
 /* ---- logins ---- */
 
-/* What the checks of all entries need. */
-struct judging {
-	const struct config *config;
-	const struct users *users;
-	struct problems *problems;
-};
-
-static struct source_pos pos_of(const struct judging *judging,
-                                const struct config_database *database, bool is_own,
-                                const char *setting)
+static void judge_forced(const struct config *config, struct problems *problems,
+                         const struct config_database *database)
 {
-	return is_own && database->pos.file ? database->pos
-	                                    : config_source_pos(judging->config, setting);
-}
+	struct source_pos pos =
+	    database->pos.file ? database->pos : config_source_pos(config, "auth_type");
 
-/* Calls judge() for each entry, also for `*`. */
-static void each_database(const struct judging *judging,
-                          void (*judge)(const struct judging *judging,
-                                        const struct config_database *database))
-{
-	const struct config_database *at = NULL;
-
-	while ((at = config_database_each(judging->config, at)))
-		judge(judging, at);
-}
-
-static void judge_forced(const struct judging *judging, const struct config_database *database)
-{
 	if (!database->user)
-		problems_add(judging->problems, pos_of(judging, database, true, "auth_type"),
+		problems_add(problems, pos,
 		             "database \"%s\": auth_type = any needs user=", database->name);
 }
 
 /* Only a warning without auth_user: auth_query does not run there, so nothing fails. */
-static void judge_auth_dbname_of(const struct judging *judging,
+static void judge_auth_dbname_of(const struct config *config, struct problems *problems,
                                  const struct config_database *database)
 {
-	static const char format[] = "database \"%s\": auth_dbname: no such database \"%s\"";
 	const char *name = database->auth_dbname;
+	bool is_asked = config_auth_user(config, database);
 
 	if (!name || !*name || strcmp(name, CONFIG_CONSOLE_DATABASE) == 0 ||
-	    config_database_of(judging->config, name))
+	    config_database_of(config, name))
 		return;
-	if (config_auth_user(judging->config, database))
-		problems_add(judging->problems, database->pos, format, database->name, name);
-	else
-		problems_warn(judging->problems, database->pos, format, database->name, name);
+	problem_list_add(is_asked ? &problems->errors : &problems->warnings, database->pos,
+	                 "database \"%s\": auth_dbname: no such database \"%s\"", database->name,
+	                 name);
 }
 
 /* Whether the user that runs auth_query can log in to PostgreSQL. */
-static void judge_asker(const struct judging *judging, const struct config_database *database)
+static void judge_asker(const struct config *config, const struct users *users,
+                        struct problems *problems, const struct config_database *database)
 {
-	const struct config *config = judging->config;
 	const char *user = config_auth_user(config, database);
 	const char *name = config_auth_dbname(config, database);
 	const struct config_database *runs_in = name ? config_database_of(config, name) : database;
-	const struct user *known = user && judging->users ? users_find(judging->users, user) : NULL;
+	const struct user *known = user && users ? users_find(users, user) : NULL;
+	struct source_pos pos = config_source_pos(config, "auth_user");
 
-	if (!user || !judging->users || !config_auth_query(config, database))
+	if (!user || !users || !config_auth_query(config, database))
 		return;
 	if (!runs_in || (known && known->secret.kind != SECRET_NONE))
 		return;
 	/* The entry has this user's password, so auth_file is not needed. */
 	if (runs_in->user && strcmp(runs_in->user, user) == 0 && runs_in->password)
 		return;
+	if (database->auth_user && database->pos.file)
+		pos = database->pos;
 	/* PostgreSQL may accept the login without a password: trust, peer or a certificate. */
 	if (auth_client_may_enter_unasked(&config->server_require_auth))
-		problems_warn(judging->problems,
-		              pos_of(judging, database, database->auth_user, "auth_user"),
+		problems_warn(problems, pos,
 		              "database \"%s\": auth_user \"%s\" has no secret in auth_file: "
 		              "PostgreSQL must let it in without one",
 		              database->name, user);
 	else
-		problems_add(judging->problems,
-		             pos_of(judging, database, database->auth_user, "auth_user"),
+		problems_add(problems, pos,
 		             "database \"%s\": auth_user \"%s\" has no secret in auth_file, and "
 		             "server_require_auth forbids a login without one: auth_query "
 		             "cannot run",
@@ -264,59 +242,44 @@ static void judge_asker(const struct judging *judging, const struct config_datab
 static bool has_asker(const struct config *config)
 {
 	const struct config_database *at = NULL;
+	bool is_found = config_auth_user(config, NULL);
 
-	if (config_auth_user(config, NULL))
-		return true;
-	while ((at = config_database_each(config, at))) {
-		if (config_auth_user(config, at))
-			return true;
-	}
-	return false;
+	while (!is_found && (at = config_database_each(config, at)))
+		is_found = config_auth_user(config, at);
+	return is_found;
 }
 
-/* Whether auth_query is not the default. A file that repeats the default is not a mistake. */
-static bool has_own_query(const struct config *config)
+static void judge_lookups(const struct config *config, struct problems *problems)
 {
-	return *config->auth_query &&
-	       strcmp(config->auth_query, setting_find("auth_query")->initial) != 0;
-}
+	const char *query = config->auth_query, *name = config_auth_dbname(config, NULL);
+	bool is_asked = has_asker(config);
 
-static void judge_query(const struct judging *judging)
-{
-	const struct config *config = judging->config;
-
-	if (has_own_query(config) && !has_asker(config))
-		problems_add(judging->problems, config_source_pos(config, "auth_query"),
+	/* A file that repeats the default is not a mistake. */
+	if (*query && strcmp(query, setting_find("auth_query")->initial) != 0 && !is_asked)
+		problems_add(problems, config_source_pos(config, "auth_query"),
 		             "auth_query never runs: auth_user is not set");
-}
-
-static void judge_auth_dbname(const struct judging *judging)
-{
-	static const char format[] = "auth_dbname: no such database \"%s\"";
-	const struct config *config = judging->config;
-	const char *name = config_auth_dbname(config, NULL);
-
-	if (!name || config_database_of(config, name))
-		return;
-	if (has_asker(config))
-		problems_add(judging->problems, config_source_pos(config, "auth_dbname"), format,
-		             name);
-	else
-		problems_warn(judging->problems, config_source_pos(config, "auth_dbname"), format,
-		              name);
+	if (name && !config_database_of(config, name))
+		problem_list_add(is_asked ? &problems->errors : &problems->warnings,
+		                 config_source_pos(config, "auth_dbname"),
+		                 "auth_dbname: no such database \"%s\"", name);
 }
 
 void preflight_logins(const struct config *config, const struct users *users,
                       struct problems *problems)
 {
-	const struct judging judging = { config, users, problems };
+	const struct auth_method_row *method = &auth_methods[config->auth_type];
+	const struct config_database *at = NULL;
 
-	if (auth_methods[config->auth_type].takes_anybody) {
-		each_database(&judging, judge_forced);
-	} else if (!auth_methods[config->auth_type].is_outside) {
-		judge_query(&judging);
-		judge_auth_dbname(&judging);
-		each_database(&judging, judge_auth_dbname_of);
-		each_database(&judging, judge_asker);
+	if (method->is_outside && !method->takes_anybody)
+		return;
+	if (!method->takes_anybody)
+		judge_lookups(config, problems);
+	while ((at = config_database_each(config, at))) {
+		if (method->takes_anybody) {
+			judge_forced(config, problems, at);
+		} else {
+			judge_auth_dbname_of(config, problems, at);
+			judge_asker(config, users, problems, at);
+		}
 	}
 }

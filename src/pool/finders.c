@@ -20,7 +20,6 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/hosts_from.h"
-#include "pgweir/config/hosts_source.h"
 #include "pgweir/net/fetch.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pool/clusters.h"

@@ -17,7 +17,7 @@
 
 #include "pgweir/base/json.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/config/hosts_source.h"
+#include "pgweir/config/hosts_from.h"
 
 /* 0: it is none. */
 static int port_of(struct bytes digits)

@@ -1629,9 +1629,9 @@ def test_which_servers_a_key_replaces(pgweir, postgres, fake_server, key):
 
 def keys_in_source(kind):
     """The names in the table in the source code."""
-    path = os.path.join(os.path.dirname(__file__), "..", "..", "src", "config", "entry_keys.c")
+    path = os.path.join(os.path.dirname(__file__), "..", "..", "include", "pgweir", "config", "entry_table.h")
     with open(path, encoding="utf-8") as file:
-        return set(re.findall(rf"^\t{kind}\((\w+),\s", file.read(), re.MULTILINE))
+        return set(re.findall(rf"^{kind}\([^,]+, (\w+),\s", file.read(), re.MULTILINE))
 
 
 def test_no_key_is_forgotten():

@@ -93,8 +93,8 @@ static void load(struct engine *engine, const char *settings, const char *entry)
 	           "cancel_grace = 0\n%s\n",
 	           engine->host, entry, engine->host, entry, engine->host, entry, settings);
 	engine->config = config_parse(buf_bytes(&text), "engine", &problems);
-	for (size_t i = 0; i < problems.count; i++)
-		fprintf(stderr, "%s\n", problems.texts[i]);
+	for (size_t i = 0; i < problems.errors.count; i++)
+		fprintf(stderr, "%s\n", problems.errors.texts[i]);
 	must(engine->config != NULL, "bad configuration");
 	problems_done(&problems);
 	buf_free(&text);

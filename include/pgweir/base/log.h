@@ -4,11 +4,9 @@
  *
  *   2026-11-20 15:11:12.345 CET [4711] LOG C-0x55...: db/user@127.0.0.1:4321 login attempt: ...
  *
- * While lines are few and the outlets are fast, a line is written before the call returns.
- * Otherwise the log's own thread writes many lines at once, so that a slow disk does not hold
- * up the loop. If LOG_PENDING_MAX bytes are queued, further lines are dropped, and the log
- * reports how many. FATAL lines, and lines before log_start(), are always written before the
- * call returns. log_free() writes all queued lines.
+ * If LOG_PENDING_MAX bytes are queued, further lines are dropped, and the log reports how many.
+ * FATAL lines, and lines before log_start(), are always written before the call returns; others
+ * while they are few. log_free() writes all queued lines.
  *
  * If stderr is connected to systemd's journal, lines there begin with a priority ("<4>text")
  * instead of time and level, which the journal adds itself.
@@ -133,7 +131,6 @@ static inline bool log_wants(const struct log *log, enum log_level level)
 struct log_entry {
 	struct strbuf line; /* begins with the prefix if the log is text */
 	size_t text_at;     /* bytes of the prefix */
-	bool is_json;
 	struct log_who who; /* for JSON */
 	char buffer[LOG_TEXT_MAX];
 };

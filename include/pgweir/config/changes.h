@@ -32,17 +32,10 @@ void config_compare(const struct config *old, const struct config *fresh, config
 void config_compare_shown(const char *name, const char *shown, const struct config *fresh,
                           config_tell *tell, void *arg);
 
-/* ---- origin: where a value comes from ---- */
+/* ---- where a value comes from ---- */
 
-enum origin_kind { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_SET };
-
-struct origin {
-	enum origin_kind kind;
-	const char *file; /* valid as long as the snapshot; NULL unless FILE */
-	int line;
-};
-
-struct origin config_origin(const struct config *config, const char *name);
+/* The line, variable or SET that set it, see source_pos_text(). No file and line 0: the default. */
+struct source_pos config_origin(const struct config *config, const char *name);
 
 /*
  * Returns the line that set this setting, for problems. If there is none: the file as a whole;

@@ -6,10 +6,10 @@
  * a reference; a reload replaces the snapshot that the daemon hands out. Only this module sees
  * the text of the files.
  *
- * The fields have the names of the settings (src/config/settings.c has a row for each, with
- * range, default and help). Durations are microseconds and sizes are bytes, whatever unit the
- * file used. Texts are NULL if nothing was set and the setting has no default (auth_file,
- * auth_user, conffile, user); otherwise never NULL, and "" means "none".
+ * Each row of settings_table.h is a field, of which it says what 0 and the like mean. Durations are
+ * microseconds and sizes are bytes, whatever unit the file used. Texts are NULL if nothing was set
+ * and the setting has no default; otherwise never NULL, and "" means "none". conffile is the file
+ * that was loaded, unless a line or SET gave it another value.
  */
 #ifndef PGWEIR_CONFIG_CONFIG_H
 #define PGWEIR_CONFIG_CONFIG_H
@@ -179,192 +179,16 @@ struct config_list {
 #define CONFIG_TRACK_ON 5000     /* track_statements = on */
 #define CONFIG_TRACK_MAX 100000  /* greatest value of track_statements */
 
-struct origin;         /* where a value comes from: config/changes.h */
 struct config_entries; /* of the other sections: config/entries.h */
 
 struct config {
 	struct refs refs;
 	struct config_entries *entries;
-	struct origin *origins; /* one for each row of settings[] */
-	struct buf found;       /* hosts of entries with hosts_from: config/hosts_from.h */
+	struct source_pos *origins; /* one for each row of settings[]: config/changes.h */
+	struct buf found;           /* hosts of entries with hosts_from: config/hosts_from.h */
 
-	/* generic */
-	char *conffile; /* file for the next reload; config_load() sets it unless the file does */
-	char *job_name;
-	char *pidfile;
-	struct config_list listen_addr; /* addresses and names; "*" = all; empty = no TCP */
-	int listen_port;
-	char *unix_socket_dir; /* "" = none; "@..." = abstract */
-	int unix_socket_mode;
-	char *unix_socket_group;
-	char *user;
-	enum pool_mode pool_mode;
-	int peer_id;     /* 0 = none */
-	char *peers_dns; /* "" = none */
-	char *peers_secret_file;
-	int max_client_conn;
-	int default_pool_size; /* 0 = no limit; CONFIG_AUTO */
-	int min_pool_size;
-	int max_pool_size; /* of those that are CONFIG_AUTO */
-	int reserve_pool_size;
-	int standby_pool_size;         /* CONFIG_POOL_SIZE: as large as the pool */
-	usec_t reserve_pool_timeout;   /* 0 = no reserve */
-	int max_db_connections;        /* 0 = no limit, as the three below */
-	int max_db_client_connections; /* effective values may differ: see config/entries.h */
-	int max_user_connections;
-	int max_host_connections; /* may be CONFIG_CAP_AUTO */
-	int max_server_connections;
-	int max_user_client_connections;
-	int max_prepared_statements; /* 0 = prepared statements are not tracked */
-	bool late_begin;             /* effective value may differ */
-	bool fail_fast;              /* effective value may differ */
-	enum session_state_mode session_state;
-	enum session_isolation session_isolation; /* effective value may differ */
-	enum route_reads route_reads;
-	enum causal_reads causal_reads;
-	usec_t causal_reads_wait;
-	usec_t max_standby_lag;       /* 0 = no limit */
-	size_t max_standby_lag_bytes; /* 0 = no limit */
-	int max_pinned_servers;       /* CONFIG_PINS_BY_SIZE, or a number; 0 = none */
-	struct config_list pin_functions;
-	struct config_list read_functions;
-	int track_statements; /* of each loop; 0 = off */
-	int session_sample;   /* one transaction in this many is asked for hidden state; 0 = none */
-	bool session_audit;
-	bool server_round_robin;
-	struct config_list track_extra_parameters;
-	struct config_list ignore_startup_parameters;
-	bool disable_pqexec;
-	bool application_name_add_host;
-	usec_t stats_period;
-	int scram_iterations;
-	bool core_dumps;
-
-	/* authentication */
-	enum auth_method auth_type;
-	char *auth_file;
-	char *auth_hba_file;
-	char *auth_ident_file;
-	usec_t auth_failure_delay; /* 0 = none */
-	int auth_failure_limit;    /* 0 = none */
-	enum proxy_protocol proxy_protocol;
-	struct config_list server_require_auth; /* empty = any method */
-	struct config_list metrics_listen; /* ADDRESS:PORT, unix:/PATH; empty = no web server */
-	struct config_list metrics_allow;  /* addresses, ranges, "unix" */
-	bool metrics_tls;
-	char *metrics_secret_file;              /* "" = none */
-	struct config_list metrics_hosts;       /* names by which browsers may ask; "*" = all */
-	struct config_list proxy_protocol_from; /* addresses, ranges, "unix" */
-	char *auth_ldap_options;                /* may contain a password */
-	char *auth_pam_service;
-	char *auth_user; /* effective values of these three may differ: config/entries.h */
-	char *auth_query;
-	char *auth_dbname;
-	usec_t auth_query_cache; /* 0 = nothing is cached */
-
-	/* logging */
-	char *logfile;
-	bool syslog;
-	char *syslog_ident;
-	char *syslog_facility;
-	bool log_connections;
-	bool log_disconnections;
-	enum log_format log_format;
-	usec_t log_min_duration; /* 0 = off */
-	usec_t log_pin_duration; /* 0 = off */
-	bool log_pooler_errors;
-	int log_rate_limit; /* lines of one kind per second; 0 = no limit */
-	bool log_stats;
-	int verbose; /* 0..3, or CONFIG_UNSET */
-
-	/* console */
-	struct config_list admin_users;
-	struct config_list stats_users;
-	enum console_version console_version;
-
-	/* connection checks and timeouts */
-	char *server_reset_query; /* "" = none */
-	bool server_reset_query_always;
-	char *server_check_query; /* as written; config_check_query() returns what to send */
-	usec_t server_check_delay;
-	bool server_fast_close;
-	usec_t server_lifetime;        /* 0 = each server is used once */
-	usec_t server_idle_timeout;    /* 0 = never */
-	usec_t server_connect_timeout; /* 0 = never */
-	usec_t server_login_retry;
-	usec_t client_login_timeout; /* 0 = never */
-	usec_t autodb_idle_timeout;  /* 0 = never */
-	usec_t pool_idle_timeout;    /* 0 = never */
-	usec_t dns_max_ttl;
-	usec_t dns_nxdomain_ttl;
-	usec_t dns_zone_check_period; /* 0 = off */
-	char *resolv_conf;            /* "" = that of the system */
-	usec_t shutdown_accept;       /* 0 = SIGTERM closes the port */
-	usec_t shutdown_drain;        /* 0 = SIGTERM disconnects no client */
-	struct config_list shutdown_drain_signals;
-	usec_t suspend_timeout;
-	usec_t takeover_timeout;  /* 0 = no limit */
-	usec_t query_wait_notify; /* 0 = off */
-	char *login_notify_message;
-
-	/* dangerous timeouts, 0 = none */
-	usec_t query_timeout;
-	usec_t query_wait_timeout;
-	usec_t cancel_abandoned;
-	usec_t cancel_grace;
-	int max_waiting; /* of each pool; 0 = no limit */
-	usec_t queue_target, queue_interval;
-	enum fair_by fair_by;
-	usec_t cancel_wait_timeout;
-	usec_t client_idle_timeout;
-	usec_t pin_idle_timeout;
-	usec_t idle_transaction_timeout;
-	usec_t host_check_interval, host_check_timeout;
-	usec_t hosts_from_period;
-	char *hosts_from_ca_file;
-	char *host_check_user; /* "" = not set */
-	bool host_check_borrow;
-	usec_t transaction_timeout;
-
-	/* TLS; texts are in OpenSSL's format, or paths of files */
-	enum tls_records_by tls_records;
-	enum tls_mode client_tls_sslmode;
-	char *client_tls_ca_file;
-	char *client_tls_cert_file;
-	char *client_tls_key_file;
-	struct config_list client_tls_name_files;
-	char *client_tls_protocols;
-	char *client_tls_ciphers;
-	char *client_tls13_ciphers; /* NULL = default of OpenSSL */
-	char *client_tls_dheparams;
-	char *client_tls_ecdhcurve;
-	enum tls_mode server_tls_sslmode;
-	enum tls_negotiation server_tls_negotiation;
-	char *server_tls_ca_file;
-	char *server_tls_cert_file;
-	char *server_tls_key_file;
-	char *server_tls_protocols;
-	char *server_tls_ciphers;
-	char *server_tls13_ciphers; /* NULL = default of OpenSSL */
-
-	/* network */
-	size_t pkt_buf;
-	size_t max_packet_size;
-	size_t max_statement_size;
-	int listen_backlog;
-	int sbuf_loopcnt; /* 0 = no limit */
-	usec_t busy_poll;
-	int loops;            /* 0 (auto): as many as there are processors */
-	int servers_per_loop; /* 0 = the clients of each pool are in all loops */
-	bool io_uring;
-	bool so_reuseport;
-	int tcp_defer_accept;     /* value of the socket option; 0 = off */
-	size_t tcp_socket_buffer; /* 0 = default of the system, also for the settings below */
-	bool tcp_keepalive;
-	int tcp_keepcnt;
-	usec_t tcp_keepidle;     /* whole seconds */
-	usec_t tcp_keepintvl;    /* whole seconds */
-	usec_t tcp_user_timeout; /* whole milliseconds */
+#define SETTING(type, name, ...) type name;
+#include "pgweir/config/settings_table.h"
 };
 
 /*

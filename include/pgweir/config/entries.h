@@ -26,80 +26,24 @@
 #define CONFIG_INHERIT (-1) /* a number or duration that the entry does not set */
 #define CONFIG_AUTO (-2)    /* of pool_size: auto */
 
+/*
+ * Each row of entry_table.h is a field, of which it says what 0 and the like mean. A key that the
+ * line does not have is NULL, CONFIG_INHERIT (as a size_t, too), or the last value of its enum.
+ */
 struct config_database {
 	char *name;            /* "*" for the automatic database */
 	struct source_pos pos; /* source position of the entry; .file NULL: not known */
 	UT_hash_handle hh;
-	char *dbname; /* NULL = the requested name: config_database_dbname() */
-	/* One host or several, separated by commas; NULL: not set. See config_hosts() */
-	char *host;
-	char *hosts_from; /* where they are found; NULL: nowhere, `host` has them */
-	enum load_balance_hosts load_balance_hosts;
-	enum target_session_attrs target_session_attrs;
-	int port;
-	char *user;      /* forced user; NULL = the client's */
-	char *password;  /* of the forced user; NULL = that in auth_file */
-	char *auth_user; /* these three: NULL = value of the setting */
-	char *auth_query;
-	char *auth_dbname;
-	char *connect_query;
-	char *client_encoding; /* these four: startup parameters for servers, or NULL */
-	char *datestyle;
-	char *timezone;
-	char *application_name;
-	enum pool_mode pool_mode;
-	enum session_state_mode session_state;
-	enum session_isolation session_isolation;
-	enum route_reads route_reads;
-	enum causal_reads causal_reads;
-	struct config_list pin_functions; /* .text NULL = value of the setting */
-	int max_pinned_servers;
-	int late_begin; /* 0 or 1 */
-	int fail_fast;  /* 0 or 1 */
-	int pool_size;  /* 0 = no limit; CONFIG_AUTO */
-	int min_pool_size;
-	int max_pool_size;
-	int reserve_pool_size;
-	int standby_pool_size;
-	usec_t max_standby_lag;       /* 0 = no limit */
-	size_t max_standby_lag_bytes; /* 0 = no limit; CONFIG_INHERIT as a size_t */
-	int max_db_connections;
-	int max_db_client_connections;
-	int max_waiting; /* of all its pools; 0 = no limit */
-	int weight, guaranteed_servers;
-	usec_t server_lifetime;
-	usec_t query_wait_timeout; /* 0 = no limit */
-	usec_t query_timeout;
-	usec_t idle_transaction_timeout;
-	usec_t transaction_timeout;
+#define DATABASE(type, name, ...) type name;
+#include "pgweir/config/entry_table.h"
 };
 
 struct config_user {
 	char *name;
 	struct source_pos pos;
 	UT_hash_handle hh;
-	enum pool_mode pool_mode;
-	enum session_state_mode session_state;
-	enum session_isolation session_isolation;
-	enum route_reads route_reads;
-	enum causal_reads causal_reads;
-	int late_begin; /* 0 or 1 */
-	int fail_fast;  /* 0 or 1 */
-	int pool_size;  /* 0 = no limit; CONFIG_AUTO */
-	int max_pool_size;
-	int reserve_pool_size;
-	int max_user_connections;
-	int max_user_client_connections;
-	int max_waiting; /* of all its pools; 0 = no limit */
-	usec_t query_timeout;
-	usec_t query_wait_timeout; /* 0 = no limit */
-	usec_t idle_transaction_timeout;
-	usec_t transaction_timeout;
-	usec_t client_idle_timeout;
-	usec_t pin_idle_timeout;
-	int weight; /* also for fair_by = user */
-	int guaranteed_servers;
-	enum priority priority;
+#define USER(type, name, ...) type name;
+#include "pgweir/config/entry_table.h"
 };
 
 /* Returns the entry of this name ("*" is never found); NULL: no such entry. */
@@ -282,9 +226,8 @@ struct config_peer {
 	struct source_pos pos;
 	UT_hash_handle hh;
 	int id;
-	char *host; /* never NULL; "/.." and "@.." = Unix socket there */
-	int port;
-	int pool_size; /* as written; see config_peer_pool_size() */
+#define PEER(type, name, ...) type name;
+#include "pgweir/config/entry_table.h"
 };
 
 /* NULL: no such entry. */
@@ -311,26 +254,8 @@ struct config_listener {
 	char *name;
 	struct source_pos pos;
 	UT_hash_handle hh;
-	char *addr;            /* as listen_addr; NULL = no TCP */
-	char *unix_socket_dir; /* NULL = no Unix socket */
-	int port;              /* never CONFIG_INHERIT */
-	enum pool_mode pool_mode;
-	struct config_list databases; /* names with *; count 0 = all */
-	char *options;                /* startup parameters of clients that give none; or NULL */
-	int max_client_conn;          /* 0 = no limit */
-	/* the settings of the same names, as written; NULL = that of the setting */
-	char *auth_hba_file;
-	char *auth_type;
-	char *client_tls_ca_file;
-	char *client_tls_cert_file;
-	char *client_tls_ciphers;
-	char *client_tls_dheparams;
-	char *client_tls_ecdhcurve;
-	char *client_tls_key_file;
-	char *client_tls_protocols;
-	char *client_tls_sslmode;
-	char *client_tls13_ciphers;
-	char *proxy_protocol;
+#define LISTENER(type, name, ...) type name;
+#include "pgweir/config/entry_table.h"
 };
 
 /* In the order of the file, after that one; NULL: the first one. */
@@ -357,9 +282,8 @@ struct config_application {
 	char *name; /* a pattern: * = any text */
 	struct source_pos pos;
 	UT_hash_handle hh;
-	usec_t query_timeout;
-	usec_t idle_transaction_timeout;
-	usec_t transaction_timeout;
+#define APPLICATION(type, name, ...) type name;
+#include "pgweir/config/entry_table.h"
 };
 
 /* The first entry whose pattern fits the name. NULL: none. */
@@ -372,9 +296,8 @@ struct config_statement {
 	struct source_pos pos;
 	UT_hash_handle hh;
 	uint64_t digest;
-	usec_t query_timeout; /* CONFIG_INHERIT: that of its client */
-	int max_running;      /* 0 = no limit */
-	int block;            /* 0 or 1 */
+#define STATEMENT(type, name, ...) type name;
+#include "pgweir/config/entry_table.h"
 };
 
 /* After that one; NULL: the first one. */

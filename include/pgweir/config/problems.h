@@ -7,52 +7,56 @@
 #ifndef PGWEIR_CONFIG_PROBLEMS_H
 #define PGWEIR_CONFIG_PROBLEMS_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/err.h"
 
 #define CONFIG_PROBLEMS_MAX 100
 
-struct problems {
-	size_t count; /* texts[] in use */
-	/* errors that did not fit, or for which there was no memory */
-	size_t dropped_count;
+struct problem_list {
+	size_t count;
+	size_t dropped_count; /* those that did not fit, or for which there was no memory */
 	char *texts[CONFIG_PROBLEMS_MAX]; /* `file:line: setting "x": reason`, owned */
-	size_t warning_count;             /* the same for warnings */
-	size_t dropped_warning_count;
-	char *warnings[CONFIG_PROBLEMS_MAX];
 };
 
-/* Whether there is any error; warnings do not count. Start with {0}. */
+/* Start with {0}. */
+struct problems {
+	struct problem_list errors, warnings;
+};
+
+/* Whether there is any error; warnings do not count. */
 static inline bool problems_any(const struct problems *problems)
 {
-	return problems->count > 0 || problems->dropped_count > 0;
+	return problems->errors.count > 0 || problems->errors.dropped_count > 0;
 }
+
+/* The first error becomes *err. Returns false. */
+bool problems_first(const struct problems *problems, struct err *err);
 
 /* A position in the files. */
 struct source_pos {
-	const char *file; /* NULL: in no file (set by SET) */
-	int line;         /* starts at 1; 0 = the file as a whole; or SOURCE_VARIABLE */
+	const char *file; /* NULL: in no file */
+	int line;         /* starts at 1; 0 = the file as a whole; or one of these */
 };
 
 #define SOURCE_VARIABLE (-1) /* `file` is the name of an environment variable */
+#define SOURCE_SET (-2)      /* without a file: the command SET */
 #define SOURCE_POS_SIZE 512
 
-/* Writes `file:line`, or the file or variable alone, to `out` and returns it. */
+/* Writes `file:line`, or the file or variable alone, or SET or default, to `out` and returns it. */
 const char *source_pos_text(struct source_pos pos, char out[SOURCE_POS_SIZE]);
 
-/* Adds `file:line: ` and the text. Returns false, so that a failing function can return it. */
-bool problems_add(struct problems *problems, struct source_pos pos, const char *format, ...)
+/*
+ * Adds `file:line: ` and the text; without a file, the text has its position. Returns false, so
+ * that a failing function can return it.
+ */
+bool problem_list_add(struct problem_list *list, struct source_pos pos, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Adds a warning in the same way. */
-void problems_warn(struct problems *problems, struct source_pos pos, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* Adds a text that contains its position already. Returns false. */
-bool problems_add_text(struct problems *problems, const char *text);
+#define problems_add(problems, ...) problem_list_add(&(problems)->errors, __VA_ARGS__)
+#define problems_warn(problems, ...) ((void)problem_list_add(&(problems)->warnings, __VA_ARGS__))
 
 /* Frees the texts and empties the list. */
 void problems_done(struct problems *problems);
@@ -80,6 +84,9 @@ const char *source_read(struct source_files *files, const char *path, bool may_b
 /* The same with a text from memory. */
 const char *source_copy(struct source_files *files, const char *name, struct bytes from,
                         struct buf *text, struct problems *problems);
+
+/* Adds a name that is none of a file that was read. NULL: there are too many, or no memory. */
+const char *source_name(struct source_files *files, const char *name);
 
 void source_files_done(struct source_files *files);
 

@@ -20,8 +20,7 @@ enum setting_type {
 
 /* The names of a type, and whether it has a range; all else about it is in field.c. */
 struct setting_type_row {
-	const char *manual;  /* name in pgweir.ini(5) */
-	const char *dump;    /* name in --dump-settings; TIME: followed by the unit */
+	const char *kind;    /* for people; TIME: followed by the unit */
 	const char *vartype; /* name in pg_settings; types with units are strings there */
 	bool is_number;
 };
@@ -123,5 +122,21 @@ struct setting_shown {
 
 /* Row `index` of SHOW CONFIG, in the order of names. false: past the last one. */
 bool setting_show(const struct config *config, size_t index, struct setting_shown *shown);
+
+/* ---- documentation from the tables ---- */
+
+/* A mark is a whole line, without its end. */
+struct manual_mark {
+	const char *line;
+	void (*add)(struct buf *out);
+};
+
+/*
+ * Copies a text, and replaces each line that is a mark by what its add() adds. Marks of config:
+ * @settings@, @database_keys@ and the like are lists for the manual page; @example@, for an ini
+ * file, is all settings with their defaults, commented out.
+ */
+void manual_fill(const struct manual_mark *more, size_t more_count, struct bytes text,
+                 struct buf *made);
 
 #endif

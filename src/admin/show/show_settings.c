@@ -69,13 +69,7 @@ static const char *by_pos(struct limit_row *row, const char *whose, const char *
 static const char *by_setting(const struct config *config, const char *name,
                               char out[SOURCE_POS_SIZE])
 {
-	struct origin origin = config_origin(config, name);
-
-	if (origin.kind == ORIGIN_DEFAULT)
-		return "default";
-	if (origin.kind == ORIGIN_SET)
-		return "SET";
-	return source_pos_text((struct source_pos){ origin.file, origin.line }, out);
+	return source_pos_text(config_origin(config, name), out);
 }
 
 /* The first of user, database and setting that has a value, in the order of config/entries.c. */

@@ -680,9 +680,9 @@ static void log_slow(const struct client *client, usec_t duration, usec_t wait)
 		add_ms(&entry.line, duration - wait);
 		strbuf_add(&entry.line, ")");
 	}
-	if (!entry.is_json)
+	if (!entry.who.is_json)
 		client_add_application_name(client, &entry.line);
-	if (!entry.is_json) {
+	if (!entry.who.is_json) {
 		add_fact(&entry.line, " digest=", facts.digest);
 		add_fact(&entry.line, " traceparent=", facts.traceparent);
 	}

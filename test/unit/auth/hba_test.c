@@ -105,8 +105,8 @@ START_TEST(bad_lines)
 	struct hba *hba = parse(bad[_i].text, &problems);
 
 	ck_assert_msg(!hba, "%s", bad[_i].text);
-	ck_assert_uint_eq(problems.count, 1);
-	ck_assert_str_eq(problems.texts[0], bad[_i].problem);
+	ck_assert_uint_eq(problems.errors.count, 1);
+	ck_assert_str_eq(problems.errors.texts[0], bad[_i].problem);
 	problems_done(&problems);
 }
 END_TEST
@@ -153,8 +153,8 @@ START_TEST(flawed_lines)
 
 	ck_assert_msg(hba != NULL, "%s", flawed[_i].text);
 	snprintf(warning, sizeof(warning), "hba:1: %s", flawed[_i].flaw);
-	ck_assert_uint_eq(problems.warning_count, 1);
-	ck_assert_str_eq(problems.warnings[0], warning);
+	ck_assert_uint_eq(problems.warnings.count, 1);
+	ck_assert_str_eq(problems.warnings.texts[0], warning);
 	address_parse(&peer, "10.1.0.0", 1234);
 	ck_assert_int_eq(
 	    hba_find(hba, &(struct hba_facts){ .peer = &peer, .database = "d", .user = "u" },
@@ -178,10 +178,10 @@ START_TEST(all_bad_lines_are_said)
 	struct hba *hba = parse("x\nlocal all all trust\nlocal all\n\nlocal \"a\n", &problems);
 
 	ck_assert_ptr_null(hba);
-	ck_assert_uint_eq(problems.count, 3);
-	ck_assert_ptr_nonnull(strstr(problems.texts[0], "hba:1: "));
-	ck_assert_ptr_nonnull(strstr(problems.texts[1], "hba:3: "));
-	ck_assert_ptr_nonnull(strstr(problems.texts[2], "hba:5: "));
+	ck_assert_uint_eq(problems.errors.count, 3);
+	ck_assert_ptr_nonnull(strstr(problems.errors.texts[0], "hba:1: "));
+	ck_assert_ptr_nonnull(strstr(problems.errors.texts[1], "hba:3: "));
+	ck_assert_ptr_nonnull(strstr(problems.errors.texts[2], "hba:5: "));
 	problems_done(&problems);
 }
 END_TEST
@@ -193,9 +193,9 @@ START_TEST(bad_maps_and_bad_rules_are_said_together)
 	                            bytes_text("m\n"), &problems);
 
 	ck_assert_ptr_null(hba);
-	ck_assert_uint_eq(problems.count, 2);
-	ck_assert_ptr_nonnull(strstr(problems.texts[0], "ident:1: "));
-	ck_assert_ptr_nonnull(strstr(problems.texts[1], "hba:2: "));
+	ck_assert_uint_eq(problems.errors.count, 2);
+	ck_assert_ptr_nonnull(strstr(problems.errors.texts[0], "ident:1: "));
+	ck_assert_ptr_nonnull(strstr(problems.errors.texts[1], "hba:2: "));
 	problems_done(&problems);
 }
 END_TEST
@@ -301,7 +301,7 @@ START_TEST(matching)
 	bool is_known = !cases[_i].host || strcmp(cases[_i].host, NOT_LOOKED_UP) != 0;
 	const struct hba_rule *rule;
 
-	ck_assert_msg(hba != NULL, "%s", problems.count ? problems.texts[0] : "?");
+	ck_assert_msg(hba != NULL, "%s", problems.errors.count ? problems.errors.texts[0] : "?");
 	if (cases[_i].peer)
 		ck_assert(address_parse(&peer, cases[_i].peer, 1234));
 	ck_assert_msg(hba_find(hba,

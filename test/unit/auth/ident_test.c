@@ -109,8 +109,8 @@ START_TEST(bad_lines)
 	struct hba *hba = parse(bytes_text(bad[_i].text), &problems);
 
 	ck_assert_ptr_null(hba);
-	ck_assert_uint_eq(problems.count, 1);
-	ck_assert_str_eq(problems.texts[0], bad[_i].problem);
+	ck_assert_uint_eq(problems.errors.count, 1);
+	ck_assert_str_eq(problems.errors.texts[0], bad[_i].problem);
 	problems_done(&problems);
 }
 END_TEST
@@ -144,7 +144,7 @@ START_TEST(no_file)
 	hba_release(&hba);
 	hba = hba_load("/nowhere/rules", "/nowhere/at/all", &problems);
 	ck_assert_ptr_null(hba);
-	ck_assert_str_eq(problems.texts[0],
+	ck_assert_str_eq(problems.errors.texts[0],
 	                 "/nowhere/at/all: cannot open: No such file or directory");
 	problems_done(&problems);
 }

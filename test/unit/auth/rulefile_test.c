@@ -33,8 +33,8 @@ static void list_line(struct rule_reader *reader, const struct rule_line *line)
 
 static void add_problems(struct buf *out, struct problems *problems)
 {
-	for (size_t i = 0; i < problems->count; i++)
-		buf_printf(out, "!%s", problems->texts[i]);
+	for (size_t i = 0; i < problems->errors.count; i++)
+		buf_printf(out, "!%s", problems->errors.texts[i]);
 	problems_done(problems);
 }
 

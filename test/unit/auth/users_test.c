@@ -211,16 +211,16 @@ START_TEST(users_judge_says_all_that_is_wrong)
 	ck_assert_int_eq(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
 	users = users_judge(path, &problems);
 	ck_assert_uint_eq(users_count(users), 2);
-	ck_assert_uint_eq(problems.count, 3);
-	ck_assert_ptr_nonnull(strstr(problems.texts[0], ":2: "));
-	ck_assert_ptr_nonnull(strstr(problems.texts[1], ":3: "));
-	ck_assert_ptr_nonnull(strstr(problems.texts[2], ":4: "));
+	ck_assert_uint_eq(problems.errors.count, 3);
+	ck_assert_ptr_nonnull(strstr(problems.errors.texts[0], ":2: "));
+	ck_assert_ptr_nonnull(strstr(problems.errors.texts[1], ":3: "));
+	ck_assert_ptr_nonnull(strstr(problems.errors.texts[2], ":4: "));
 	users_release(&users);
 	problems_done(&problems);
 	close(fd);
 	unlink(path);
 	ck_assert_ptr_null(users_judge(path, &problems));
-	ck_assert_uint_eq(problems.count, 1);
+	ck_assert_uint_eq(problems.errors.count, 1);
 	problems_done(&problems);
 }
 END_TEST

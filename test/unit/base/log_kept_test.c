@@ -24,11 +24,11 @@ static void tear_down(void)
 	free(ring);
 }
 
+static const struct log_who nobody;
+
 static void add(const char *kind, const char *text)
 {
-	log_kept_add(ring, &(struct log_kept_line){ .kind = kind,
-	                                            .level = LOG_LEVEL_WARNING,
-	                                            .text = bytes_text(text) });
+	log_kept_add(ring, kind, LOG_LEVEL_WARNING, &nobody, bytes_text(text));
 }
 
 static void add_number(unsigned int number)
@@ -54,11 +54,8 @@ START_TEST(log_kept_has_all_of_a_line)
 	uint64_t number = 0;
 	struct log_kept kept;
 
-	log_kept_add(ring, &(struct log_kept_line){ .kind = "limit",
-	                                            .level = LOG_LEVEL_INFO,
-	                                            .database = "app",
-	                                            .user = "alice",
-	                                            .text = bytes_text("many") });
+	log_kept_add(ring, "limit", LOG_LEVEL_INFO,
+	             &(struct log_who){ .database = "app", .user = "alice" }, bytes_text("many"));
 	add("limit", "all");
 	ck_assert(log_kept_get(ring, &number, &kept));
 	ck_assert_str_eq(kept.kind, "limit");
@@ -107,10 +104,9 @@ START_TEST(log_kept_cuts_texts)
 	memset(text, 'x', sizeof(text));
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
-	log_kept_add(ring, &(struct log_kept_line){ .kind = "set",
-	                                            .database = name,
-	                                            .user = name,
-	                                            .text = bytes_of(text, sizeof(text)) });
+	log_kept_add(ring, "set", LOG_LEVEL_INFO,
+	             &(struct log_who){ .database = name, .user = name },
+	             bytes_of(text, sizeof(text)));
 	ck_assert(log_kept_get(ring, &number, &kept));
 	ck_assert_uint_eq(strlen(kept.text), LOG_KEPT_TEXT_MAX);
 	ck_assert_uint_eq(strlen(kept.database), sizeof(kept.database) - 1);

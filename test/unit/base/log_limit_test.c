@@ -36,27 +36,6 @@ START_TEST(log_limit_knows_kinds)
 }
 END_TEST
 
-START_TEST(log_limit_says_how_many_more)
-{
-	struct log_limit limit = { .per_second = 2, .second = 5 };
-	char words[128];
-	struct strbuf line = strbuf_begin(words, sizeof(words));
-	enum log_level level;
-
-	for (int i = 0; i < 10; i++)
-		ck_assert(passes(&limit, "often") == (i < 2));
-	ck_assert(passes(&limit, "rare"));
-	ck_assert(!log_limit_is_due(&limit, 5));
-	ck_assert(log_limit_is_due(&limit, 6));
-	ck_assert(log_limit_next(&limit, 6, &level, &line));
-	ck_assert_str_eq(words, "8 more suppressed: often...");
-	ck_assert_int_eq(level, LOG_LEVEL_INFO);
-	ck_assert(!log_limit_next(&limit, 6, &level, &line));
-	ck_assert(!log_limit_is_due(&limit, 7));
-	ck_assert(passes(&limit, "often"));
-}
-END_TEST
-
 START_TEST(log_limit_is_bounded_whatever_comes)
 {
 	struct log_limit limit = { .per_second = 3 };
@@ -89,7 +68,6 @@ int main(void)
 	TCase *tcase = tcase_create("log_limit");
 
 	tcase_add_loop_test(tcase, log_limit_knows_kinds, 0, COUNT_OF(pairs));
-	tcase_add_test(tcase, log_limit_says_how_many_more);
 	tcase_add_test(tcase, log_limit_is_bounded_whatever_comes);
 	tcase_add_test(tcase, log_limit_lets_pass);
 	suite_add_tcase(suite, tcase);

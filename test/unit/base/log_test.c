@@ -68,7 +68,7 @@ START_TEST(log_line_has_the_contracts_shape)
 }
 END_TEST
 
-/* Lines are scanned eight bytes at a time: a byte must be found at every position. */
+/* A byte must be found at every position. */
 START_TEST(log_spells_out_control_bytes_everywhere)
 {
 	static const char bytes[] = { '\x01', '\x1f', '\x7f', ' ',    '~',   '\t',
@@ -294,6 +294,7 @@ START_TEST(log_suppresses_what_comes_too_often)
 	ck_assert_uint_gt(suppressed, 0);
 	ck_assert_uint_eq((unsigned long)count + suppressed, 1000);
 	ck_assert_ptr_nonnull(strstr(text, "something else"));
+	ck_assert_ptr_null(strstr(text, "suppressed: something else"));
 	free(text);
 	unlink(path);
 }
@@ -383,7 +384,9 @@ START_TEST(log_writes_the_line_before_it_returns)
 	make_path(path);
 	ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
 	ck_assert(log_start(log, NULL));
-	for (int i = 0; i < LOG_DIRECT_LINES; i++) {
+	for (int i = 0; i < 16; i++) {
+		/* which has not yet used any time for direct writes */
+		ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
 		log_info(&logger, "line %d", i);
 		read_file(path, text, sizeof(text));
 		snprintf(wanted, sizeof(wanted), "LOG line %d\n", i);
@@ -391,6 +394,30 @@ START_TEST(log_writes_the_line_before_it_returns)
 	}
 	log_free(&log);
 	unlink(path);
+}
+END_TEST
+
+START_TEST(log_has_a_budget_for_direct_writes)
+{
+	struct outlets outlets = { .fd = 1, .is_file_near = true };
+	usec_t now = 1000 * USEC_PER_SEC;
+	unsigned int count = 0;
+
+	ck_assert(!log_outlets_may_write(&outlets, LOG_DIRECT_BYTES + 1, now));
+	ck_assert(log_outlets_may_write(&outlets, LOG_DIRECT_BYTES, now));
+	for (; log_outlets_may_write(&outlets, 100, now); count++)
+		log_outlets_took(&outlets, now, 1);
+	ck_assert_uint_eq(count, LOG_DIRECT_AHEAD / LOG_DIRECT_LINE + 1);
+	now += LOG_DIRECT_LINE;
+	ck_assert(log_outlets_may_write(&outlets, 100, now));
+	/* the disk is slow: 19 times as long nothing is written directly */
+	now += 10 * USEC_PER_SEC;
+	log_outlets_took(&outlets, now, USEC_PER_SEC);
+	now += LOG_DIRECT_SHARE * USEC_PER_SEC - LOG_DIRECT_AHEAD;
+	ck_assert(!log_outlets_may_write(&outlets, 100, now - 1));
+	ck_assert(log_outlets_may_write(&outlets, 100, now));
+	outlets.to_syslog = true;
+	ck_assert(!log_outlets_may_write(&outlets, 100, now));
 }
 END_TEST
 
@@ -473,6 +500,7 @@ int main(void)
 	tcase_add_test(cases, log_spells_out_controls_in_utf8);
 	tcase_add_test(cases, log_cuts_what_is_too_long);
 	tcase_add_test(cases, log_writes_the_line_before_it_returns);
+	tcase_add_test(cases, log_has_a_budget_for_direct_writes);
 	tcase_add_test(cases, log_writes_a_storm_in_batches);
 	tcase_add_test(cases, log_does_not_wait_for_a_reader);
 	tcase_add_test(cases, log_loses_nothing_at_the_end);

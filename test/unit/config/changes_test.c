@@ -13,7 +13,7 @@ static const struct config *parse(const char *text)
 	struct problems problems = { 0 };
 	const struct config *config = config_parse(bytes_text(text), "test", &problems);
 
-	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "?");
+	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "?");
 	problems_done(&problems);
 	return config;
 }

@@ -19,7 +19,7 @@ static const struct config *parse(const char *text)
 	struct problems problems = { 0 };
 	const struct config *config = config_parse(bytes_text(text), "f.ini", &problems);
 
-	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "?");
+	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "?");
 	ck_assert(!problems_any(&problems));
 	problems_done(&problems);
 	return config;
@@ -100,9 +100,9 @@ START_TEST(config_collects_every_problem)
 	struct problems problems = { 0 };
 
 	ck_assert_ptr_null(config_parse(bytes_text(text), "f.ini", &problems));
-	for (size_t i = 0; i < COUNT_OF(texts) && i < problems.count; i++)
-		ck_assert_str_eq(problems.texts[i], texts[i]);
-	ck_assert_uint_eq(problems.count, COUNT_OF(texts));
+	for (size_t i = 0; i < COUNT_OF(texts) && i < problems.errors.count; i++)
+		ck_assert_str_eq(problems.errors.texts[i], texts[i]);
+	ck_assert_uint_eq(problems.errors.count, COUNT_OF(texts));
 	problems_done(&problems);
 }
 END_TEST
@@ -127,9 +127,9 @@ START_TEST(config_warns_of_what_comes_twice)
 	const struct config *config = config_parse(bytes_text(text), "f.ini", &problems);
 
 	ck_assert_ptr_nonnull(config);
-	ck_assert_uint_eq(problems.warning_count, COUNT_OF(texts));
+	ck_assert_uint_eq(problems.warnings.count, COUNT_OF(texts));
 	for (size_t i = 0; i < COUNT_OF(texts); i++)
-		ck_assert_str_eq(problems.warnings[i], texts[i]);
+		ck_assert_str_eq(problems.warnings.texts[i], texts[i]);
 	ck_assert_str_eq(config_database_find(config, "a")->host, "two");
 	problems_done(&problems);
 	config_unref(&config);
@@ -144,11 +144,11 @@ START_TEST(config_misses_a_header)
 	struct problems problems = { 0 };
 
 	ck_assert_ptr_null(config_parse(bytes_text(text), "f.ini", &problems));
-	ck_assert_uint_eq(problems.count, 2);
-	ck_assert_str_eq(problems.texts[0],
+	ck_assert_uint_eq(problems.errors.count, 2);
+	ck_assert_str_eq(problems.errors.texts[0],
 	                 "f.ini:4: \"listen_addr\" is a setting, not a database: the line "
 	                 "[pgbouncer] is missing before it");
-	ck_assert_ptr_nonnull(strstr(problems.texts[1], "f.ini:6: setting \"pool_mode\""));
+	ck_assert_ptr_nonnull(strstr(problems.errors.texts[1], "f.ini:6: setting \"pool_mode\""));
 	problems_done(&problems);
 }
 END_TEST
@@ -187,9 +187,9 @@ START_TEST(config_takes_the_nearest_value)
 	const struct config *config = config_parse(bytes_text(text), "f.ini", &problems);
 
 	ck_assert_ptr_nonnull(config);
-	ck_assert_uint_eq(problems.warning_count, COUNT_OF(texts));
+	ck_assert_uint_eq(problems.warnings.count, COUNT_OF(texts));
 	for (size_t i = 0; i < COUNT_OF(texts); i++)
-		ck_assert_str_eq(problems.warnings[i], texts[i]);
+		ck_assert_str_eq(problems.warnings.texts[i], texts[i]);
 	ck_assert_int_eq(config->verbose, 3);
 	problems_done(&problems);
 	config_unref(&config);
@@ -201,8 +201,8 @@ START_TEST(config_needs_its_section)
 	struct problems problems = { 0 };
 
 	ck_assert_ptr_null(config_parse(bytes_text("[databases]\n"), "f.ini", &problems));
-	ck_assert_uint_eq(problems.count, 1);
-	ck_assert_str_eq(problems.texts[0], "f.ini: section [pgbouncer] is missing");
+	ck_assert_uint_eq(problems.errors.count, 1);
+	ck_assert_str_eq(problems.errors.texts[0], "f.ini: section [pgbouncer] is missing");
 	problems_done(&problems);
 }
 END_TEST
@@ -226,8 +226,8 @@ START_TEST(config_loads_files)
 	config_unref(&config);
 
 	ck_assert_ptr_null(config_load("/nowhere/at/all", &problems));
-	ck_assert_uint_eq(problems.count, 1);
-	ck_assert_str_eq(problems.texts[0],
+	ck_assert_uint_eq(problems.errors.count, 1);
+	ck_assert_str_eq(problems.errors.texts[0],
 	                 "/nowhere/at/all: cannot open: No such file or directory");
 	problems_done(&problems);
 }
@@ -352,13 +352,13 @@ START_TEST(config_draft_is_there_with_bad_lines_too)
 
 	ck_assert_int_eq(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
 	draft = config_draft(path, &problems);
-	ck_assert_uint_eq(problems.count, 1);
+	ck_assert_uint_eq(problems.errors.count, 1);
 	ck_assert_int_eq(draft->listen_port, 6432);
 	ck_assert_str_eq(draft->auth_file, "/y");
 	ck_assert_int_eq(config_origin(draft, "listen_port").line, 2);
 	ck_assert_int_eq(config_origin(draft, "auth_file").line, 5);
 	ck_assert_str_eq(config_origin(draft, "auth_file").file, path);
-	ck_assert_int_eq(config_origin(draft, "pidfile").kind, ORIGIN_DEFAULT);
+	ck_assert_ptr_null(config_origin(draft, "pidfile").file);
 	ck_assert_int_eq(config_origin(draft, "pidfile").line, 0);
 	config_unref(&draft);
 	problems_done(&problems);

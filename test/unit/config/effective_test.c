@@ -161,7 +161,7 @@ START_TEST(effective_values)
 	const struct config_user *user = NULL;
 	struct config_times times;
 
-	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "");
 	if (cases[_i].database)
 		database = config_database_find(config, cases[_i].database);
 	if (cases[_i].user)
@@ -253,7 +253,7 @@ START_TEST(listeners_have_databases)
 	buf_printf(&file, "[pgbouncer]\n[listeners]\nl = addr=* port=1 databases='%s'\n",
 	           patterns[_i].databases);
 	config = config_parse(buf_bytes(&file), "f", &problems);
-	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "");
 	ck_assert_msg(config_listener_has(config_listener_find(config, "l"), patterns[_i].name) ==
 	                  patterns[_i].has,
 	              "%s: %s", patterns[_i].databases, patterns[_i].name);
@@ -277,7 +277,7 @@ START_TEST(limits_of_the_lag)
 	const struct config *config = config_parse(bytes_text(text), "f", &problems);
 	const struct config_database *database = NULL;
 
-	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "");
 	if (lags[_i].database)
 		database = config_database_find(config, lags[_i].database);
 	ck_assert_int_eq(config_max_standby_lag(config, database), lags[_i].seconds * USEC_PER_SEC);
@@ -305,7 +305,7 @@ START_TEST(pins_follow_the_size)
 	struct problems problems = { 0 };
 	const struct config *config = config_parse(bytes_text(ini), "f", &problems);
 
-	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "");
 	ck_assert_int_eq(config_max_pinned_servers(
 			     config, config_database_find(config, by_size[_i].database), NULL),
 	                 by_size[_i].most);

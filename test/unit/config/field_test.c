@@ -99,7 +99,7 @@ START_TEST(field_put_answers)
 	struct config config = { 0 };
 	struct err err = { 0 };
 	char room[32];
-	bool ok = field_put(&config, setting, cases[_i].text, &err);
+	bool ok = field_put(&config, setting, cases[_i].text, NULL, &err);
 
 	ck_assert_msg(ok == !cases[_i].error, "%s=%s: %s", cases[_i].name, cases[_i].text,
 	              err.text);
@@ -145,7 +145,7 @@ START_TEST(field_takes_the_nearest)
 	struct config config = { 0 };
 	struct err err = { 0 }, note = { .code = ERR_INTERNAL };
 	char room[32];
-	bool ok = field_put_near(&config, setting, near[_i].text, &note, &err);
+	bool ok = field_put(&config, setting, near[_i].text, &note, &err);
 
 	ck_assert_msg(ok == (near[_i].shown != NULL), "%s: %s", near[_i].name, err.text);
 	ck_assert_str_eq(ok ? note.text : err.text, near[_i].note);
@@ -179,11 +179,11 @@ START_TEST(field_copies_and_compares)
 	const char *text = other_value(setting);
 
 	ck_assert_msg(field_reset(&a, setting, &err), "%s: %s", setting->name, err.text);
-	ck_assert_msg(field_put(&b, setting, text, &err), "%s: %s", setting->name, err.text);
+	ck_assert_msg(field_put(&b, setting, text, NULL, &err), "%s: %s", setting->name, err.text);
 	ck_assert_msg(!field_equal(&a, &b, setting), "%s", setting->name);
 	ck_assert(field_copy(&b, &a, setting));
 	ck_assert_msg(field_equal(&a, &b, setting), "%s", setting->name);
-	ck_assert(field_put(&b, setting, text, &err));
+	ck_assert(field_put(&b, setting, text, NULL, &err));
 	ck_assert(field_copy(&a, &b, setting));
 	ck_assert_msg(field_equal(&a, &b, setting), "%s", setting->name);
 	field_free(&a, setting);
@@ -197,7 +197,7 @@ START_TEST(field_that_is_refused_stays)
 	struct config config = { .default_pool_size = 7 };
 	struct err err;
 
-	ck_assert(!field_put(&config, setting, "seven", &err));
+	ck_assert(!field_put(&config, setting, "seven", NULL, &err));
 	ck_assert_int_eq(config.default_pool_size, 7);
 }
 END_TEST

@@ -78,9 +78,9 @@ START_TEST(ini_read_bytes_answers)
 	ini_read_bytes(&notes.reader, bytes_text(cases[_i].text), "f");
 	ck_assert_msg(strcmp(buf_text(&notes.text), cases[_i].notes) == 0, "%s: %s", cases[_i].says,
 	              buf_text(&notes.text));
-	ck_assert_msg(problems.count == (cases[_i].error ? 1 : 0), "%s", cases[_i].says);
+	ck_assert_msg(problems.errors.count == (cases[_i].error ? 1 : 0), "%s", cases[_i].says);
 	if (cases[_i].error)
-		ck_assert_str_eq(problems.texts[0], cases[_i].error);
+		ck_assert_str_eq(problems.errors.texts[0], cases[_i].error);
 	problems_done(&problems);
 	source_files_done(&notes.reader.files);
 	buf_free(&notes.text);
@@ -94,8 +94,8 @@ START_TEST(ini_refuses_a_zero_byte)
 
 	ini_read_bytes(&notes.reader, bytes_of("[users]\na=b\0c\nd=e", 17), "f");
 	ck_assert_str_eq(buf_text(&notes.text), "3:3 d=e|");
-	ck_assert_uint_eq(problems.count, 1);
-	ck_assert_str_eq(problems.texts[0], "f:2: a zero byte: this is not a text file");
+	ck_assert_uint_eq(problems.errors.count, 1);
+	ck_assert_str_eq(problems.errors.texts[0], "f:2: a zero byte: this is not a text file");
 	problems_done(&problems);
 	source_files_done(&notes.reader.files);
 	buf_free(&notes.text);
@@ -141,8 +141,9 @@ START_TEST(ini_includes_share_the_section)
 	write_file("part", "b=2\n[users]\nc=3");
 	ini_read_file(&notes.reader, "main");
 	ck_assert_str_eq(buf_text(&notes.text), "1:2 a=1|1:1 b=2|3:3 c=3|3:4 d=4|");
-	ck_assert_uint_eq(problems.count, 1);
-	ck_assert_str_eq(problems.texts[0], "missing: cannot open: No such file or directory");
+	ck_assert_uint_eq(problems.errors.count, 1);
+	ck_assert_str_eq(problems.errors.texts[0],
+	                 "missing: cannot open: No such file or directory");
 	ck_assert(notes.reader.has_settings);
 	problems_done(&problems);
 	source_files_done(&notes.reader.files);
@@ -159,8 +160,8 @@ START_TEST(ini_includes_end)
 
 	write_file("loop", "%include loop\n");
 	ini_read_file(&reader, "loop");
-	ck_assert_uint_eq(problems.count, 1);
-	ck_assert_str_eq(problems.texts[0],
+	ck_assert_uint_eq(problems.errors.count, 1);
+	ck_assert_str_eq(problems.errors.texts[0],
 	                 "loop:1: %include loop: more than 10 files within each other");
 	problems_done(&problems);
 	source_files_done(&reader.files);
@@ -171,7 +172,7 @@ START_TEST(ini_includes_end)
 	write_file("loop", "%include loop\n%include loop\n%include loop\n");
 	ini_read_file(&reader, "loop");
 	ck_assert_uint_eq(reader.files.count, SOURCE_FILES_MAX);
-	ck_assert_uint_gt(problems.dropped_count, 0);
+	ck_assert_uint_gt(problems.errors.dropped_count, 0);
 	problems_done(&problems);
 	source_files_done(&reader.files);
 }
@@ -183,8 +184,8 @@ START_TEST(ini_says_what_cannot_be_read)
 	struct ini_reader reader = { .pair = note_pair, .problems = &problems };
 
 	ini_read_file(&reader, "/");
-	ck_assert_uint_eq(problems.count, 1);
-	ck_assert_str_eq(problems.texts[0], "/: cannot read: Is a directory");
+	ck_assert_uint_eq(problems.errors.count, 1);
+	ck_assert_str_eq(problems.errors.texts[0], "/: cannot read: Is a directory");
 	problems_done(&problems);
 	source_files_done(&reader.files);
 }
@@ -200,8 +201,8 @@ START_TEST(ini_has_a_limit_of_bytes)
 	ini_read_bytes(&reader, bytes_text(";23"), "f");
 	ck_assert(!problems_any(&problems));
 	ini_read_bytes(&reader, bytes_text(";"), "f");
-	ck_assert_uint_eq(problems.count, 1);
-	ck_assert_str_eq(problems.texts[0], "f: more than 64 MB in all files");
+	ck_assert_uint_eq(problems.errors.count, 1);
+	ck_assert_str_eq(problems.errors.texts[0], "f: more than 64 MB in all files");
 	problems_done(&problems);
 	source_files_done(&reader.files);
 }

@@ -14,7 +14,7 @@ START_TEST(manual_lists_every_setting)
 {
 	struct buf out = { 0 }, wanted = { 0 };
 
-	manual_fill(bytes_text("before\n@settings@\nafter"), &out);
+	manual_fill(NULL, 0, bytes_text("before\n@settings@\nafter"), &out);
 	ck_assert_int_eq(strncmp(buf_text(&out), "before\n.SS Generic\n", 19), 0);
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), "\nafter"));
 	for (size_t i = 0; i < settings_count; i++) {
@@ -31,7 +31,8 @@ START_TEST(manual_lists_keys)
 {
 	struct buf out = { 0 };
 
-	manual_fill(bytes_text("@database_keys@\n@user_keys@\n@peer_keys@\n@listener_keys@\n"
+	manual_fill(NULL, 0,
+	            bytes_text("@database_keys@\n@user_keys@\n@peer_keys@\n@listener_keys@\n"
 	                       "@application_keys@\n@statement_keys@\n"),
 	            &out);
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B dbname\n"));
@@ -69,7 +70,7 @@ START_TEST(manual_example_is_the_defaults)
 	struct setting_shown shown, initial;
 	const struct config *plain = config_parse(bytes_text("[pgbouncer]\n"), "f", &problems);
 
-	manual_fill(bytes_text("@example@"), &example);
+	manual_fill(NULL, 0, bytes_text("@example@"), &example);
 	for (size_t i = 0; i < settings_count; i++) {
 		buf_clear(&wanted);
 		buf_printf(&wanted, "\n;%s =", settings[i].name);
@@ -78,7 +79,7 @@ START_TEST(manual_example_is_the_defaults)
 	}
 	uncomment(buf_text(&example), &all);
 	config = config_parse(bytes_text(buf_text(&all)), "f", &problems);
-	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "");
 	for (size_t i = 0; setting_show(config, i, &shown); i++) {
 		setting_show(plain, i, &initial);
 		if (shown.value)
@@ -108,7 +109,7 @@ START_TEST(manual_files_load)
 	for (size_t i = 0; i < COUNT_OF(files); i++) {
 		const struct config *config = config_load(files[i].path, &problems);
 
-		ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+		ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "");
 		ck_assert_str_eq(config->auth_file, files[i].users);
 		config_unref(&config);
 	}

@@ -47,9 +47,9 @@ START_TEST(peer_lines_are_judged)
 	const struct config *config = parse(lines[_i].line, &problems);
 
 	ck_assert_msg((config == NULL) == (lines[_i].error != NULL), "%s: %s", lines[_i].line,
-	              problems.count ? problems.texts[0] : "taken");
+	              problems.errors.count ? problems.errors.texts[0] : "taken");
 	if (lines[_i].error)
-		ck_assert_str_eq(problems.texts[0], lines[_i].error);
+		ck_assert_str_eq(problems.errors.texts[0], lines[_i].error);
 	config_unref(&config);
 	problems_done(&problems);
 }

@@ -13,9 +13,9 @@ START_TEST(problems_say_where)
 	ck_assert(!problems_any(&problems));
 	ck_assert(!problems_add(&problems, (struct source_pos){ "a.ini", 7 }, "no %s", "good"));
 	ck_assert(!problems_add(&problems, (struct source_pos){ "b.ini", 0 }, "cannot open"));
-	ck_assert_uint_eq(problems.count, 2);
-	ck_assert_str_eq(problems.texts[0], "a.ini:7: no good");
-	ck_assert_str_eq(problems.texts[1], "b.ini: cannot open");
+	ck_assert_uint_eq(problems.errors.count, 2);
+	ck_assert_str_eq(problems.errors.texts[0], "a.ini:7: no good");
+	ck_assert_str_eq(problems.errors.texts[1], "b.ini: cannot open");
 	ck_assert(problems_any(&problems));
 	problems_done(&problems);
 	ck_assert(!problems_any(&problems));
@@ -29,15 +29,15 @@ START_TEST(a_warning_is_no_problem)
 	problems_warn(&problems, (struct source_pos){ "a.ini", 7 }, "look at %s", "this");
 	problems_warn(&problems, (struct source_pos){ NULL, 0 }, "no file");
 	ck_assert(!problems_any(&problems));
-	ck_assert_uint_eq(problems.warning_count, 2);
-	ck_assert_str_eq(problems.warnings[0], "a.ini:7: look at this");
-	ck_assert_str_eq(problems.warnings[1], "no file");
+	ck_assert_uint_eq(problems.warnings.count, 2);
+	ck_assert_str_eq(problems.warnings.texts[0], "a.ini:7: look at this");
+	ck_assert_str_eq(problems.warnings.texts[1], "no file");
 	for (int i = 0; i < CONFIG_PROBLEMS_MAX; i++)
 		problems_warn(&problems, (struct source_pos){ "a.ini", i + 1 }, "look");
-	ck_assert_uint_eq(problems.warning_count, CONFIG_PROBLEMS_MAX);
-	ck_assert_uint_eq(problems.dropped_warning_count, 2);
+	ck_assert_uint_eq(problems.warnings.count, CONFIG_PROBLEMS_MAX);
+	ck_assert_uint_eq(problems.warnings.dropped_count, 2);
 	problems_done(&problems);
-	ck_assert_uint_eq(problems.warning_count, 0);
+	ck_assert_uint_eq(problems.warnings.count, 0);
 }
 END_TEST
 
@@ -48,8 +48,8 @@ START_TEST(problems_are_bounded)
 
 	for (int i = 0; i < CONFIG_PROBLEMS_MAX + 3; i++)
 		problems_add(&problems, (struct source_pos){ "a.ini", i + 1 }, "bad");
-	ck_assert_uint_eq(problems.count, CONFIG_PROBLEMS_MAX);
-	ck_assert_uint_eq(problems.dropped_count, 3);
+	ck_assert_uint_eq(problems.errors.count, CONFIG_PROBLEMS_MAX);
+	ck_assert_uint_eq(problems.errors.dropped_count, 3);
 	problems_done(&problems);
 
 	/* a problem with too long a message is still a problem */
