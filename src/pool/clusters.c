@@ -99,18 +99,24 @@ struct cluster *clusters_find(struct broker *broker, const struct cluster_key *k
 
 void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t now)
 {
-	struct roster_memory memory;
+	struct roster_row row;
+	uint32_t timeline;
+	uint64_t system;
 
 	if (cluster == former || cluster->port != former->port)
 		return;
-	for (unsigned int i = 0; roster_memory_at(&former->roster, i, &memory); i++) {
+	pthread_mutex_lock(&former->roster.lock);
+	timeline = former->roster.timeline;
+	system = former->roster.system;
+	pthread_mutex_unlock(&former->roster.lock);
+	for (unsigned int i = 0; roster_row_at(&former->roster, i, &row); i++) {
 		int number =
-		    config_host_number(cluster->roster.text, former->roster.text, memory.row.host);
+		    config_host_number(cluster->roster.text, former->roster.text, row.host);
 
 		if (number < 0)
 			continue;
-		memory.row.host = (unsigned int)number;
-		roster_remember(&cluster->roster, &memory, now);
+		row.host = (unsigned int)number;
+		roster_remember(&cluster->roster, &row, timeline, system, now);
 	}
 }
 
@@ -531,30 +537,7 @@ bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *ke
 	return is_same;
 }
 
-/* ---- the log ---- */
-
-#define WHERE_SIZE 320
-
-/* The host as in the entry, and its address if that is another text. */
-static const char *where_of(const struct cluster *cluster, const struct roster_row *row,
-                            char text[WHERE_SIZE])
-{
-	const char *list = cluster->roster.text;
-	char address[ADDRESS_TEXT_SIZE];
-	struct strbuf out = strbuf_begin(text, WHERE_SIZE);
-	struct bytes host = { "", 0 };
-
-	for (unsigned int i = 0; i <= row->host && config_host_next(&list, &host); i++)
-		continue;
-	strbuf_add_bytes(&out, host.at, host.count);
-	if (row->address.family == AF_UNSPEC)
-		return text;
-	address_format_host(&row->address, address, sizeof(address));
-	config_host_port(&host, 0);
-	if (!bytes_are(host, address))
-		strbuf_printf(&out, " (%s)", address);
-	return text;
-}
+/* ---- copies of a primary ---- */
 
 struct copies_search {
 	const char *host;
@@ -573,10 +556,11 @@ static void find_copies(struct cluster *cluster, unsigned int host,
 
 	for (unsigned int i = 0;
 	     roster_copy_at(&cluster->roster, i, host, search->since, &row, &copy, &missing); i++) {
-		char text[WHERE_SIZE];
+		char text[ROSTER_WHERE_SIZE];
 
 		if (copy != ROSTER_COPY_NONE)
-			search->found(search->arg, where_of(cluster, &row, text), copy, missing);
+			search->found(search->arg, roster_where(&cluster->roster, &row, text), copy,
+			              missing);
 	}
 }
 
@@ -602,133 +586,16 @@ void clusters_copies(struct broker *broker, const char *host, usec_t since, clus
 		search_cluster(cluster, &search);
 }
 
-#define SECONDS "%lld.%d s"
-#define SECONDS_OF(time) \
-	(long long)((time) / USEC_PER_SEC), (int)((time) % USEC_PER_SEC / (USEC_PER_SEC / 10))
-
-/* At the start the first answer takes a moment, which is not worth a word. */
-static bool is_worth_telling(const struct roster_change *change, usec_t without)
-{
-	return without >= USEC_PER_SEC || (without && change->before != HOST_ROLE_UNKNOWN);
-}
-
-static void add_role(struct strbuf *out, const struct roster_change *change,
-                     const struct roster_changes *all)
-{
-	const struct host_report *known = &change->row.known;
-	bool is_primary = known->role == HOST_PRIMARY;
-
-	strbuf_add(out, is_primary ? " is primary" : " is a standby");
-	if (is_primary && known->is_read_only)
-		strbuf_add(out, ", read-only by default");
-	if (known->timeline)
-		strbuf_printf(out, ", timeline %u", known->timeline);
-	if (change->before != HOST_ROLE_UNKNOWN && change->before != known->role)
-		strbuf_printf(out, ", and was %s", roster_role_name(change->before));
-	if (is_primary && is_worth_telling(change, all->without))
-		strbuf_printf(out, "; there was no primary for " SECONDS, SECONDS_OF(all->without));
-}
-
-/* Exact numbers: they are compared with the limit. */
-static void add_lag(struct strbuf *out, const struct roster_change *change)
-{
-	const struct roster_limit *limit = &change->limit;
-
-	strbuf_printf(out, SECONDS " and %" PRIu64 " bytes behind the primary (",
-	              SECONDS_OF(change->row.lag), change->row.lag_bytes);
-	if (limit->lag)
-		strbuf_printf(out, "max_standby_lag = " SECONDS, SECONDS_OF(limit->lag));
-	if (limit->bytes)
-		strbuf_printf(out, "%smax_standby_lag_bytes = %" PRIu64, limit->lag ? ", " : "",
-		              limit->bytes);
-	strbuf_add(out, ")");
-}
-
-static void log_change(const struct cluster *cluster, const struct roster_change *change,
-                       const struct roster_changes *all, struct log *log)
-{
-	static const struct log_facts facts = { .kept = "host role" };
-	static const enum log_level levels[] = {
-		[ROSTER_EVENT_ROLE] = LOG_LEVEL_INFO,
-		[ROSTER_EVENT_FENCED] = LOG_LEVEL_ERROR,
-		[ROSTER_EVENT_FOREIGN] = LOG_LEVEL_ERROR,
-		[ROSTER_EVENT_LOST] = LOG_LEVEL_WARNING,
-		[ROSTER_EVENT_BACK] = LOG_LEVEL_INFO,
-		[ROSTER_EVENT_BEHIND] = LOG_LEVEL_WARNING,
-		[ROSTER_EVENT_CAUGHT_UP] = LOG_LEVEL_INFO,
-		[ROSTER_EVENT_DIVERGED] = LOG_LEVEL_WARNING,
-		[ROSTER_EVENT_FOLLOWS] = LOG_LEVEL_INFO,
-		[ROSTER_EVENT_LOSS] = LOG_LEVEL_WARNING,
-	};
-	const struct roster_row *row = &change->row, *other = &change->other;
-	struct logger logger = { log, NULL };
-	char text[WHERE_SIZE];
-	struct log_entry entry;
-	struct strbuf *line = &entry.line;
-
-	if (!log_begin(&logger, levels[change->event], &entry))
-		return;
-	strbuf_printf(line, "host %s", where_of(cluster, row, text));
-	switch (change->event) {
-	case ROSTER_EVENT_ROLE:
-		add_role(line, change, all);
-		break;
-	case ROSTER_EVENT_FENCED:
-		strbuf_printf(line,
-		              " is fenced and not used: it says that it is primary (timeline %u), "
-		              "but %s is (timeline %u)",
-		              row->known.timeline, where_of(cluster, other, text),
-		              other->known.timeline);
-		break;
-	case ROSTER_EVENT_FOREIGN:
-		strbuf_printf(line,
-		              " is fenced and not used: it is of another cluster (system "
-		              "identifier %" PRIu64 ") than %s (%" PRIu64 ")",
-		              row->known.system,
-		              other->seen_at ? where_of(cluster, other, text) : "its other hosts",
-		              cluster->roster.system);
-		break;
-	case ROSTER_EVENT_LOST:
-		strbuf_printf(line, " (%s) is lost: %s", roster_role_name(row->known.role),
-		              row->error);
-		break;
-	case ROSTER_EVENT_BACK:
-		strbuf_printf(line, " answers again after " SECONDS, SECONDS_OF(change->lasted));
-		add_role(line, change, all);
-		break;
-	case ROSTER_EVENT_BEHIND:
-		strbuf_add(line, " gets no reads: it is ");
-		add_lag(line, change);
-		break;
-	case ROSTER_EVENT_CAUGHT_UP:
-		strbuf_add(line, " gets reads again: it is ");
-		add_lag(line, change);
-		break;
-	case ROSTER_EVENT_DIVERGED:
-		strbuf_printf(line,
-		              " has diverged and gets no reads: it is a standby on timeline %u, "
-		              "and does not follow the primary to timeline %u",
-		              row->known.timeline, cluster->roster.timeline);
-		break;
-	case ROSTER_EVENT_FOLLOWS:
-		strbuf_add(line, " follows the primary again");
-		break;
-	case ROSTER_EVENT_LOSS:
-		strbuf_printf(line,
-		              " has become primary without what its predecessor had written: "
-		              "%" PRIu64 " bytes of WAL at least are lost",
-		              row->lost_bytes);
-		break;
-	}
-	entry.who.facts = &facts;
-	log_end(&logger, levels[change->event], &entry);
-}
+/* ---- changes ---- */
 
 void clusters_changed(struct broker *broker, struct cluster *cluster,
                       const struct roster_changes *changes, struct log *log)
 {
+	const struct logger logger = { log, NULL };
+
 	for (unsigned int i = 0; i < changes->count; i++)
-		log_change(cluster, &changes->list[i], changes, log);
+		log_kept(&logger, changes->lines[i].level, "host role", "%s",
+		         changes->lines[i].text);
 	if (changes->has_news) {
 		LOCKED(&broker->lock);
 		wake_all(cluster);

@@ -387,21 +387,21 @@ bool handover_send(struct channel *channel, enum handover_kind kind,
 
 static bool write_cluster(struct cluster *cluster, struct channel *channel)
 {
-	struct roster_memory memory = { 0 };
-	struct cluster_record values = { .name = buf_bytes(&cluster->name) };
+	struct cluster_record values = { .name = buf_bytes(&cluster->name),
+		                         .timeline = cluster->roster.timeline,
+		                         .system = cluster->roster.system };
 	struct buf record = { 0 };
+	struct roster_row row;
 	bool ok;
 
-	if (!roster_memory_at(&cluster->roster, 0, &memory))
+	if (!cluster->roster.count)
 		return true;
-	values.timeline = memory.timeline;
-	values.system = memory.system;
 	record_write(&record, &cluster_record_table, &values);
-	for (unsigned int i = 0; roster_memory_at(&cluster->roster, i, &memory); i++) {
-		if (!memory.row.is_lost)
-			memory.row.lost_at = 0;
-		if (memory.row.seen_at)
-			record_write(&record, &row_record_table, &memory.row);
+	for (unsigned int i = 0; roster_row_at(&cluster->roster, i, &row); i++) {
+		if (!row.is_lost)
+			row.lost_at = 0;
+		if (row.seen_at)
+			record_write(&record, &row_record_table, &row);
 	}
 	ok = channel_send_record(channel, HANDOVER_CLUSTER, &record, -1);
 	buf_free(&record);
@@ -499,17 +499,16 @@ void handover_clusters_take(struct pools_arrival *arrival, struct bytes body)
 {
 	usec_t now = loop_now(arrival->pools->with.loop);
 	struct arriving_cluster arriving;
-	struct roster_memory memory;
 	struct cluster *cluster;
+	struct roster_row row;
 	struct record record;
 
 	if (arrival->first || arrival->is_later || !read_cluster(body, &arriving, &record))
 		return;
 	cluster = hold(arrival, &arriving.key, now);
-	memory.timeline = (uint32_t)arriving.values.timeline;
-	memory.system = arriving.values.system;
-	while (cluster && read_row(&record, &memory.row))
-		roster_remember(cluster_roster(cluster), &memory, now);
+	while (cluster && read_row(&record, &row))
+		roster_remember(cluster_roster(cluster), &row, (uint32_t)arriving.values.timeline,
+		                arriving.values.system, now);
 }
 
 void handover_clusters_close_host(struct pools_arrival *arrival,

@@ -121,10 +121,7 @@ void pool_hear_roster(struct pool *pool)
 
 /* ---- is there a host? ---- */
 
-usec_t pool_due(const struct pool *pool)
-{
-	return hosts_due(pool->site.hosts, pool->site.limits.retry_gap);
-}
+usec_t pool_due(const struct pool *pool) { return hosts_due(pool->site.hosts); }
 
 bool pool_has_host(const struct pool *pool) { return hosts_has_up(pool->site.hosts); }
 
@@ -141,9 +138,8 @@ bool pool_seek_host(struct pool *pool)
 		return false; /* the roster will change */
 	if (pool->is_failing || due <= loop_now(pool_loop(pool)))
 		return true;
-	timer_set(&pool->role_retry,
-	          loop_timer_queue(pool_loop(pool), HOSTS_ROLE_GAP, on_role_retry),
-	          due - HOSTS_ROLE_GAP);
+	timer_set(&pool->role_retry, loop_timer_queue(pool_loop(pool), ROSTER_GAP, on_role_retry),
+	          due - ROSTER_GAP);
 	return false;
 }
 
@@ -163,10 +159,10 @@ bool pool_is_unfit(const struct err *err)
 
 /* ---- for people ---- */
 
-static const char *state_of(const struct roster_row *row)
+static const char *state_of(const struct roster_row *row, enum host_admin admin)
 {
-	if (row->admin != HOST_ENABLED)
-		return row->admin == HOST_DRAINING ? "drained" : "disabled";
+	if (admin != HOST_ENABLED)
+		return admin == HOST_DRAINING ? "drained" : "disabled";
 	if (row->is_lost)
 		return "lost";
 	return row->is_fenced ? "fenced" : roster_role_name(row->known.role);
@@ -178,12 +174,13 @@ void pool_tell_hosts(const struct pool *pool, struct buf *out)
 	struct roster_row row;
 
 	for (unsigned int i = 0; roster_row_at(pool->site.roster, i, &row); i++) {
+		const char *name = row.host < hosts->count ? hosts->list[row.host].name : "";
 		char address[ADDRESS_TEXT_SIZE];
 
-		buf_printf(out, "%s%s", i ? ", " : "",
-		           row.address.family == AF_UNSPEC && row.host < hosts->count
-		               ? hosts->list[row.host].name
-		               : address_format_host(&row.address, address, sizeof(address)));
-		buf_printf(out, " %s", state_of(&row));
+		buf_printf(out, "%s%s %s", i ? ", " : "",
+		           row.address.family == AF_UNSPEC
+		               ? name
+		               : address_format_host(&row.address, address, sizeof(address)),
+		           state_of(&row, clusters_admin(pool->pools->with.broker, name)));
 	}
 }

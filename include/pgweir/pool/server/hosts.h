@@ -141,10 +141,10 @@ enum host_protocol {
 struct host_addr {
 	struct address address;      /* port 0 */
 	struct reach_target *target; /* whether it can be reached; NULL: nothing is known */
-	usec_t refused_at;           /* valid if is_refused; or when the retry began */
-	bool is_refused;             /* PostgreSQL refused a login, and none succeeded since */
+	/* not used for this time after a login that was refused, or has shown an unfit role */
+	usec_t gap;       /* 0: there was none, or one has succeeded since */
+	usec_t failed_at; /* or when the last retry began */
 	enum host_protocol protocol;
-	usec_t unfit_at; /* when a login has shown that its role does not fit; 0: it has not */
 };
 
 /* How a connection attempt ended. */
@@ -171,15 +171,10 @@ struct hosts {
 	struct reach *reach;
 	uint16_t port; /* of hosts without one of their own */
 	char *text;    /* the list as configured */
-	char *names;   /* the same list, with its commas replaced by zeros */
-	char *places;  /* and once more, without ports */
 	struct host *list;
 	unsigned int count;
-	/* which hosts fit; NULL: all */
-	struct roster *roster;
-	enum target_session_attrs target;
-	struct roster_limit limit; /* how far a standby may be behind */
-	bool is_strict;    /* beyond it a standby does not fit; else it is the last choice */
+	struct roster *roster; /* which hosts fit; NULL: all */
+	struct roster_want want;
 	unsigned int next; /* where the search starts; without turns: the host to stay with */
 	enum load_balance_hosts how;
 };
@@ -201,13 +196,7 @@ bool hosts_configure(struct hosts *hosts, const char *text, uint16_t port,
                      enum load_balance_hosts how);
 
 /* What a host must be, and its roster. If that is another one, all other loops must be held. */
-void hosts_set_roles(struct hosts *hosts, struct roster *roster, enum target_session_attrs target);
-
-/* How far a standby may be behind: beyond that it is the last choice, or with is_strict none. */
-void hosts_set_limit(struct hosts *hosts, const struct roster_limit *limit, bool is_strict);
-
-/* After this time, a host whose role did not fit may be tried again, unless it is watched. */
-#define HOSTS_ROLE_GAP (200 * USEC_PER_MS)
+void hosts_set_roles(struct hosts *hosts, struct roster *roster, const struct roster_want *want);
 
 /* Forgets refused logins and protocols: all reachable addresses may be tried at once. */
 void hosts_reset(struct hosts *hosts);
@@ -262,7 +251,7 @@ bool hosts_has_up(struct hosts *hosts);
 bool hosts_has_other(struct hosts *hosts, unsigned int host, const struct address *address);
 
 /* When all are down or do not fit: the earliest next attempt. INT64_MAX: not a matter of time. */
-usec_t hosts_due(struct hosts *hosts, usec_t gap);
+usec_t hosts_due(struct hosts *hosts);
 
 /* A login has shown that the role does not fit. */
 void hosts_unfit(struct hosts *hosts, unsigned int host, const struct address *address, usec_t now);

@@ -275,13 +275,13 @@ START_TEST(a_name_fails_when_all_its_addresses_have)
 	scene.now++;
 	refuse(&scene, 1, NULL);
 	ck_assert(!hosts_has_up(&scene.hosts));
-	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), scene.now - 2 + GAP);
+	ck_assert_int_eq(hosts_due(&scene.hosts), scene.now - 2 + GAP);
 	/* The oldest failure first, although neither retry interval is over. */
 	ck_assert_uint_eq(choose(&scene), 0);
 	/* A new address of the name has no failure. */
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
 	ck_assert(hosts_has_up(&scene.hosts));
-	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), 0);
+	ck_assert_int_eq(hosts_due(&scene.hosts), 0);
 	hosts_reset(&scene.hosts);
 	ck_assert_uint_eq(choose(&scene), 1);
 	ck_assert_uint_eq(choose(&scene), 0);
@@ -403,13 +403,13 @@ START_TEST(pools_share_what_can_be_reached)
 	ck_assert(hosts_may_be_unreachable(&other) && !hosts_has_up(&other));
 	ck_assert(hosts_are_unreachable(&other, NULL));
 	ck_assert(hosts_has_up(&elsewhere) && hosts_has_up(&scene.hosts));
-	ck_assert_int_eq(hosts_due(&other, GAP), scene.now + GAP);
+	ck_assert_int_eq(hosts_due(&other), scene.now + GAP);
 
 	/* Only one of them tries it. */
 	scene.now += GAP;
 	hosts_choose(&other, &(struct hosts_when){ .now = scene.now, .gap = GAP }, &is_test);
 	ck_assert(is_test);
-	ck_assert_int_eq(hosts_due(&other, GAP), scene.now + REACH_TEST_MAX);
+	ck_assert_int_eq(hosts_due(&other), scene.now + REACH_TEST_MAX);
 	scene.may_test = true;
 	for (int i = 0; i < 3; i++)
 		ck_assert_uint_eq(choose(&scene), 0);
@@ -480,14 +480,15 @@ static void say(struct roster *roster, unsigned int host, enum host_role role, u
 
 START_TEST(a_standby_that_is_behind)
 {
-	struct roster_limit limit = { 0, behind[_i].bytes };
+	struct roster_want want = { .target = behind[_i].target,
+		                    .limit = { 0, behind[_i].bytes },
+		                    .is_strict = behind[_i].is_strict };
 	struct roster roster;
 	struct scene scene = { .now = 1 };
 
 	open_hosts(&scene, "/a,/b,/c", LOAD_BALANCE_ROUND_ROBIN);
 	ck_assert(roster_init(&roster, "/a,/b,/c", 1));
-	hosts_set_roles(&scene.hosts, &roster, behind[_i].target);
-	hosts_set_limit(&scene.hosts, &limit, behind[_i].is_strict);
+	hosts_set_roles(&scene.hosts, &roster, &want);
 	say(&roster, 0, HOST_PRIMARY, 150);
 	say(&roster, 1, HOST_STANDBY, 100);
 	say(&roster, 2, HOST_STANDBY, 150);
@@ -497,7 +498,7 @@ START_TEST(a_standby_that_is_behind)
 	ck_assert_msg(choose(&scene) == behind[_i].chosen, "%s", behind[_i].says);
 	ck_assert_msg(choose(&scene) == behind[_i].then, "%s: then", behind[_i].says);
 	if (behind[_i].chosen == 3)
-		ck_assert_int_eq(hosts_due(&scene.hosts, GAP), INT64_MAX);
+		ck_assert_int_eq(hosts_due(&scene.hosts), INT64_MAX);
 	close_hosts(&scene);
 	roster_done(&roster);
 }
