@@ -3,11 +3,8 @@
 #include "pgweir/pool/clusters.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "pgweir/base/container_of.h"
 
 #include "broker_priv.h"
 
@@ -28,14 +25,6 @@ static void name_cluster(struct buf *name, const struct cluster_key *key)
 	buf_printf(name, "%d", key->port);
 	buf_add_byte(name, 0);
 	buf_add_cstr(name, key->user);
-}
-
-/* The last part of the name. */
-static const char *cluster_user(const struct cluster *cluster)
-{
-	const char *port = cluster->name.at + strlen(cluster->roster.text) + 1;
-
-	return port + strlen(port) + 1;
 }
 
 static struct cluster *find_cluster(const struct broker *broker, struct bytes name)
@@ -132,49 +121,39 @@ static struct closed_host **find_closed(struct broker *broker, struct bytes name
 	return at;
 }
 
-static struct closed_host *add_closed(struct broker *broker, const char *host)
-{
-	struct closed_host *closed = NULL;
-
-	if (broker->closed_count < CLOSED_HOSTS_MAX)
-		closed = calloc(1, sizeof(*closed) + strlen(host) + 1);
-	if (!closed)
-		return NULL;
-	memcpy(closed->name, host, strlen(host));
-	closed->next = broker->closed_hosts;
-	broker->closed_hosts = closed;
-	broker->closed_count++;
-	return closed;
-}
-
 /* Hosts that no entry has any more stay in the list, as they may come back. */
-static bool note_closed(struct broker *broker, const char *host, enum host_admin admin)
+static bool note_closed(struct broker *broker, const char *host, enum host_admin admin,
+                        bool is_planned)
 {
 	struct closed_host **at = find_closed(broker, bytes_text(host)), *closed = *at;
 
 	assert_locked(&broker->lock);
 	if (admin == HOST_ENABLED) {
-		if (!closed)
-			return true;
-		*at = closed->next;
-		broker->closed_count--;
-		free(closed);
+		if (closed) {
+			*at = closed->next;
+			broker->closed_count--;
+			free(closed);
+		}
 		return true;
 	}
-	if (!closed)
-		closed = add_closed(broker, host);
-	if (closed) {
-		closed->admin = admin;
-		closed->is_planned = false;
+	if (!closed) {
+		if (broker->closed_count == CLOSED_HOSTS_MAX ||
+		    !(closed = calloc(1, sizeof(*closed) + strlen(host) + 1)))
+			return false;
+		memcpy(closed->name, host, strlen(host));
+		*at = closed;
+		broker->closed_count++;
 	}
-	return closed != NULL;
+	closed->admin = admin;
+	closed->is_planned = is_planned;
+	return true;
 }
 
-static unsigned int apply_closed(struct broker *broker, struct cluster *cluster, const char *only,
-                                 usec_t now)
+/* only: a host whose state has changed; NULL: the cluster is new. */
+static void apply_closed(struct broker *broker, struct cluster *cluster, const char *only,
+                         usec_t now)
 {
 	const char *list = cluster->roster.text;
-	unsigned int found = 0;
 	struct bytes host;
 
 	assert_locked(&broker->lock);
@@ -183,10 +162,12 @@ static unsigned int apply_closed(struct broker *broker, struct cluster *cluster,
 
 		if (only && !bytes_are(host, only))
 			continue;
-		found = 1;
 		roster_set_admin(&cluster->roster, i, closed ? closed->admin : HOST_ENABLED, now);
+		if (only && !closed)
+			roster_trust_again(&cluster->roster, now);
+		if (only)
+			wake_all(cluster);
 	}
-	return found;
 }
 
 struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *key, usec_t now)
@@ -207,45 +188,29 @@ struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *k
 	return cluster;
 }
 
-static void set_admin(struct broker *broker, struct cluster *cluster, const char *host,
-                      enum host_admin admin, usec_t now)
+static bool set_admin(struct broker *broker, const char *host, enum host_admin admin,
+                      bool is_planned, usec_t now)
 {
-	assert_locked(&broker->lock);
-	if (!apply_closed(broker, cluster, host, now))
-		return;
-	if (admin == HOST_ENABLED)
-		roster_trust_again(&cluster->roster, now);
-	wake_all(cluster);
-}
-
-static bool set_admin_all(struct broker *broker, const char *host, enum host_admin admin,
-                          usec_t now)
-{
-	bool is_noted = note_closed(broker, host, admin);
+	bool is_noted = note_closed(broker, host, admin, is_planned);
 	struct cluster *cluster;
 
 	assert_locked(&broker->lock);
 	for (cluster = broker->clusters; is_noted && cluster; cluster = cluster->hh.next)
-		set_admin(broker, cluster, host, admin, now);
+		apply_closed(broker, cluster, host, now);
 	return is_noted;
 }
 
 bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now)
 {
 	LOCKED(&broker->lock);
-	return set_admin_all(broker, host, admin, now);
+	return set_admin(broker, host, admin, false, now);
 }
 
 bool clusters_plan_begin(struct broker *broker, const char *host, usec_t now)
 {
 	LOCKED(&broker->lock);
-	struct bytes name = bytes_text(host);
-	bool is_begun =
-	    !*find_closed(broker, name) && set_admin_all(broker, host, HOST_DRAINING, now);
-
-	if (is_begun)
-		(*find_closed(broker, name))->is_planned = true;
-	return is_begun;
+	return !*find_closed(broker, bytes_text(host)) &&
+	       set_admin(broker, host, HOST_DRAINING, true, now);
 }
 
 bool clusters_plan_end(struct broker *broker, const char *host, usec_t now)
@@ -253,7 +218,7 @@ bool clusters_plan_end(struct broker *broker, const char *host, usec_t now)
 	LOCKED(&broker->lock);
 	const struct closed_host *closed = *find_closed(broker, bytes_text(host));
 
-	return closed && closed->is_planned && set_admin_all(broker, host, HOST_ENABLED, now);
+	return closed && closed->is_planned && set_admin(broker, host, HOST_ENABLED, false, now);
 }
 
 enum host_admin clusters_admin(struct broker *broker, const char *host)
@@ -287,6 +252,13 @@ static void drop_reference(struct broker *broker, struct cluster **cluster)
 	free_cluster(old);
 }
 
+struct cluster *clusters_ref(struct broker *broker, struct cluster *cluster)
+{
+	LOCKED(&broker->lock);
+	cluster->ref_count++;
+	return cluster;
+}
+
 void clusters_release(struct broker *broker, struct cluster **cluster)
 {
 	LOCKED(&broker->lock);
@@ -297,51 +269,25 @@ void clusters_release(struct broker *broker, struct cluster **cluster)
 
 static void tell_listener(const struct broker *broker)
 {
-	struct clusters_listener *listener = broker->listener;
-
 	assert_locked(&broker->lock);
-	if (!listener || listener->is_posted)
-		return;
-	listener->is_posted = true;
-	if (broker->loop_count < 2)
-		loop_defer(listener->loop, &listener->task); /* it may have no mailbox */
-	else
-		loop_post(listener->loop, &listener->letter);
+	if (broker->listener)
+		broker_post_woken(broker->listener);
 }
 
-static void on_needs_task(struct task *task)
+void clusters_listen(struct share *listener)
 {
-	struct clusters_listener *listener = container_of(task, struct clusters_listener, task);
-
-	pthread_mutex_lock(&listener->broker->lock);
-	listener->is_posted = false;
-	pthread_mutex_unlock(&listener->broker->lock);
-	listener->on_changed(listener);
+	LOCKED(&listener->member->broker->lock);
+	listener->member->broker->listener = listener;
 }
 
-static void on_needs_letter(struct letter *letter)
+void clusters_listen_end(struct share *listener)
 {
-	struct clusters_listener *listener = container_of(letter, struct clusters_listener, letter);
+	struct broker_member *member = listener->member;
 
-	if (!letter->is_late)
-		loop_defer(listener->loop, &listener->task);
-}
-
-void clusters_listen(struct broker *broker, struct clusters_listener *listener)
-{
-	listener->broker = broker;
-	listener->task.run = on_needs_task;
-	listener->letter.open = on_needs_letter;
-	LOCKED(&broker->lock);
-	broker->listener = listener;
-}
-
-void clusters_listen_end(struct clusters_listener *listener)
-{
-	LOCKED(&listener->broker->lock);
-	listener->broker->listener = NULL;
-	loop_undefer(listener->loop, &listener->task);
-	loop_take_back(listener->loop, &listener->letter);
+	LOCKED(&member->broker->lock);
+	member->broker->listener = NULL;
+	if (listener->is_woken)
+		TAILQ_REMOVE(&member->woken, listener, woken_node);
 }
 
 /* ---- logins for watches ---- */
@@ -369,7 +315,7 @@ void cluster_lend_login(struct broker *broker, struct cluster *cluster, const ch
 bool cluster_has_login(struct broker *broker, const struct cluster *cluster)
 {
 	LOCKED(&broker->lock);
-	return cluster->lent_user != NULL;
+	return *cluster_user(cluster) || cluster->lent_user;
 }
 
 bool cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
@@ -452,42 +398,19 @@ void clusters_set_needs(struct share *pool, bool roles, bool primary)
 	}
 }
 
-/* The caller has the lock. */
-static bool add_need(struct clusters_needs *needs, struct cluster *cluster)
-{
-	struct cluster_need *list;
-
-	if (!cluster->roles_count)
-		return true;
-	list = realloc(needs->list, (needs->count + 1) * sizeof(*list));
-	if (!list)
-		return false;
-	needs->list = list;
-	cluster->ref_count++;
-	list[needs->count++] = (struct cluster_need){
-		.cluster = cluster,
-		.key = { cluster->roster.text, cluster->port, cluster_user(cluster) },
-		.primary = cluster->primary_count > 0,
-	};
-	return true;
-}
-
-bool clusters_needed(struct broker *broker, struct clusters_needs *needs)
+struct cluster *clusters_next_needed(struct broker *broker, struct cluster *after, bool *primary)
 {
 	LOCKED(&broker->lock);
-	struct cluster *cluster = broker->clusters;
+	struct cluster *next = after ? after->hh.next : broker->clusters;
 
-	while (cluster && add_need(needs, cluster))
-		cluster = cluster->hh.next;
-	return !cluster;
-}
-
-void clusters_needs_free(struct broker *broker, struct clusters_needs *needs)
-{
-	while (needs->count)
-		clusters_release(broker, &needs->list[--needs->count].cluster);
-	free(needs->list);
-	needs->list = NULL;
+	while (next && !next->roles_count)
+		next = next->hh.next;
+	if (next) {
+		next->ref_count++;
+		*primary = next->primary_count > 0;
+	}
+	drop_reference(broker, &after);
+	return next;
 }
 
 /* Behind the kind. */
@@ -528,62 +451,29 @@ struct roster *cluster_roster(struct cluster *cluster) { return &cluster->roster
 
 bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *key)
 {
-	struct buf name = { 0 };
-	bool is_same;
-
-	name_cluster(&name, key);
-	is_same = buf_ok(&name) && bytes_equal(buf_bytes(&cluster->name), buf_bytes(&name));
-	buf_free(&name);
-	return is_same;
-}
-
-/* ---- copies of a primary ---- */
-
-struct copies_search {
-	const char *host;
-	usec_t since;
-	clusters_copy *found;
-	void *arg;
-};
-
-/* The standbys of the primary at the host of this number. */
-static void find_copies(struct cluster *cluster, unsigned int host,
-                        const struct copies_search *search)
-{
-	struct roster_row row;
-	enum roster_copy copy;
-	uint64_t missing = 0;
-
-	for (unsigned int i = 0;
-	     roster_copy_at(&cluster->roster, i, host, search->since, &row, &copy, &missing); i++) {
-		char text[ROSTER_WHERE_SIZE];
-
-		if (copy != ROSTER_COPY_NONE)
-			search->found(search->arg, roster_where(&cluster->roster, &row, text), copy,
-			              missing);
-	}
-}
-
-static void search_cluster(struct cluster *cluster, const struct copies_search *search)
-{
-	const char *list = cluster->roster.text;
-	struct bytes host;
-
-	for (unsigned int i = 0; config_host_next(&list, &host); i++) {
-		if (bytes_are(host, search->host))
-			find_copies(cluster, i, search);
-	}
+	return strcmp(cluster->roster.text, key->hosts) == 0 && cluster->port == key->port &&
+	       strcmp(cluster_user(cluster), key->user) == 0;
 }
 
 void clusters_copies(struct broker *broker, const char *host, usec_t since, clusters_copy *found,
                      void *arg)
 {
-	const struct copies_search search = { host, since, found, arg };
+	char text[ROSTER_WHERE_SIZE];
 	struct cluster *cluster;
+	struct roster_row row;
+	enum roster_copy copy;
+	uint64_t missing = 0;
 
 	LOCKED(&broker->lock);
-	for (cluster = broker->clusters; cluster; cluster = cluster->hh.next)
-		search_cluster(cluster, &search);
+	for (cluster = broker->clusters; cluster; cluster = cluster->hh.next) {
+		struct roster *roster = &cluster->roster;
+
+		for (unsigned int i = 0;
+		     roster_copy_at(roster, i, host, since, &row, &copy, &missing); i++) {
+			if (copy != ROSTER_COPY_NONE)
+				found(arg, roster_where(roster, &row, text), copy, missing);
+		}
+	}
 }
 
 /* ---- changes ---- */

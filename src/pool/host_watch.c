@@ -55,6 +55,35 @@ static void tell_changes(const struct host_watch *watch, const struct roster_cha
 	pools_changed(pools); /* DRAIN HOST waits for answers */
 }
 
+/* ---- what it connects to ---- */
+
+bool host_watch_is_held(struct pools *pools, const char *database)
+{
+	const struct database *found = pools_find_any_database(pools, database);
+
+	return pools->is_paused || (found && found->is_paused);
+}
+
+static bool accepts(void *arg, const char *database) { return !host_watch_is_held(arg, database); }
+
+bool host_watch_database(struct pools *pools, const struct cluster *cluster, struct buf *database)
+{
+	return cluster_database(pools->with.broker, cluster, accepts, pools, database);
+}
+
+/* Of entry `*`, the database of one of its pools. */
+static char *find_database(const struct host_watch *watch)
+{
+	const char *entry = watch->cluster->entry.name;
+	struct buf database = { 0 };
+
+	if (strcmp(entry, "*") == 0 &&
+	    host_watch_database(pools_of(watch), watch->cluster->cluster, &database))
+		return database.at;
+	buf_free(&database);
+	return strdup(entry);
+}
+
 /* ---- timers ---- */
 
 static void launch(struct host_watch *watch)
@@ -62,7 +91,7 @@ static void launch(struct host_watch *watch)
 	if (watch->is_open)
 		return;
 	watch->is_open = true;
-	watch->opened_for = strdup(watch->cluster->database);
+	watch->site.database = watch->database = find_database(watch);
 	watch->server = (struct server){ 0 };
 	server_init(&watch->server, &watch->site, NULL, pools_next_id(pools_of(watch)));
 	server_launch(&watch->server);
@@ -71,9 +100,10 @@ static void launch(struct host_watch *watch)
 static void on_launch_due(struct timer *timer)
 {
 	struct host_watch *watch = container_of(timer, struct host_watch, timer);
+	const struct watched_cluster *watched = watch->cluster;
 
-	if (watch->is_refused)
-		watch->cluster->on_refused(watch->cluster);
+	if (watch->is_refused && watched->borrows_login)
+		cluster_refuse_login(pools_of(watch)->with.broker, watched->cluster);
 	launch(watch);
 }
 
@@ -163,7 +193,6 @@ static void lose(struct host_watch *watch, const char *error)
 {
 	struct roster_changes changes = { 0 };
 
-	roster_watch(roster_of(watch), &watch->at, true); /* it will notice when it is back */
 	roster_lose(roster_of(watch), &watch->at, error, watch_now(watch), &changes);
 	tell_changes(watch, &changes);
 	if (changes.has_news && lacks_primary(watch))
@@ -197,9 +226,7 @@ static void be_refused(struct host_watch *watch, const char *error)
 	if (!watch->is_refused)
 		warn_refused(watch, error);
 	watch->is_refused = true;
-	roster_watch(roster_of(watch), &watch->at, false);
-	roster_answer(roster_of(watch), &watch->at, watch_now(watch), &changes);
-	roster_note_error(roster_of(watch), &watch->at, error, watch_now(watch));
+	roster_refuse(roster_of(watch), &watch->at, error, watch_now(watch), &changes);
 	tell_changes(watch, &changes);
 }
 
@@ -246,8 +273,8 @@ static void on_watch_free(struct server *server)
 	struct host_watch *watch = watch_of(server);
 
 	watch->is_open = false;
-	free(watch->opened_for);
-	watch->opened_for = NULL;
+	free(watch->database);
+	watch->database = NULL;
 	launch_later(watch);
 }
 
@@ -308,7 +335,7 @@ void host_watch_set_site(struct host_watch *watch)
 	watch->site = (struct server_site){
 		.shared = &watches->pools->shared,
 		.ops = &watch_ops,
-		.database = cluster->database,
+		.database = watch->database,
 		.user = cluster->user,
 		.entry = &cluster->entry,
 		.limits = watches->limits,
@@ -328,7 +355,7 @@ static void free_watch(struct host_watch *watch)
 {
 	timer_clear(&watch->timer);
 	hosts_done(&watch->hosts);
-	free(watch->opened_for);
+	free(watch->database);
 	free(watch);
 }
 
@@ -460,14 +487,17 @@ void host_watch_forget(struct watched_host *host)
 
 /* ---- another configuration ---- */
 
-void host_watch_leave(struct host_watch *watch)
+/* A paused database may be renamed or dropped: the watch goes to that of another one. */
+static void leave_held(struct host_watch *watch)
 {
-	if (watch->is_open && watch->server.state != SERVER_CLOSING)
+	if (watch->is_open && watch->server.state != SERVER_CLOSING && watch->database &&
+	    host_watch_is_held(pools_of(watch), watch->database))
 		server_close_as(&watch->server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
 }
 
 void host_watch_update(struct host_watch *watch)
 {
+	leave_held(watch);
 	host_watch_set_site(watch);
 	if (watch->is_open && watch->server.state != SERVER_CLOSING)
 		server_rearm(&watch->server);

@@ -25,7 +25,7 @@ static void look_at_hosts(struct pool *pool)
 {
 	struct hosts *hosts = pool->site.hosts;
 
-	if (pool->is_failing || !hosts_may_be_unreachable(hosts) || hosts_has_up(hosts))
+	if (pool->is_failing || !hosts->reach->failing_count || hosts_has_up(hosts))
 		return;
 	pool->is_failing = hosts_are_unreachable(hosts, &pool->failure);
 	if (pool->is_failing)

@@ -27,15 +27,6 @@ void pool_note_report(struct server *server, const struct host_report *report)
 
 /* ---- servers whose host does not fit any more ---- */
 
-static const enum close_reason reasons[] = {
-	[ROSTER_STAYS] = CLOSE_NONE,
-	[ROSTER_LOST_THERE] = CLOSE_HOST_LOST,
-	[ROSTER_ROLE] = CLOSE_HOST_ROLE,
-	[ROSTER_DRAINED] = CLOSE_HOST_DRAINED,
-	[ROSTER_DISABLED] = CLOSE_HOST_DISABLED,
-	[ROSTER_FENCED] = CLOSE_HOST_FENCED,
-};
-
 static bool is_free(const struct server *server)
 {
 	return server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN ||
@@ -48,22 +39,22 @@ static bool is_unnoticed(const struct server *server)
 	return pool_rules_at(server)->mode != POOL_MODE_SESSION && server_can_go_unnoticed(server);
 }
 
-static enum roster_stay stay_of(const struct server *server)
+enum close_reason pool_host_reason(const struct server *server)
 {
 	const struct server_site *site = server->site;
 	struct roster_at at = server_roster_at(server);
 
-	return site->roster ? roster_stay(site->roster, &at, site->target) : ROSTER_STAYS;
+	return site->roster ? roster_stay(site->roster, &at, site->target) : CLOSE_NONE;
 }
 
 bool pool_host_answers(const struct server *server)
 {
-	enum roster_stay stay = stay_of(server);
+	enum close_reason reason = pool_host_reason(server);
 
-	return stay != ROSTER_FENCED && stay != ROSTER_LOST_THERE;
+	return reason != CLOSE_HOST_FENCED && reason != CLOSE_HOST_LOST;
 }
 
-static void leave(struct server *server, enum roster_stay stay)
+static void leave(struct server *server, enum close_reason reason)
 {
 	if (server->state == SERVER_ENDING) {
 		server_keep_not(server);
@@ -71,15 +62,13 @@ static void leave(struct server *server, enum roster_stay stay)
 			server_forget(server);
 		return;
 	}
-	enum close_reason reason = reasons[stay];
-
-	if (is_free(server) || is_unnoticed(server) || stay == ROSTER_FENCED ||
-	    stay == ROSTER_DISABLED) {
+	if (is_free(server) || is_unnoticed(server) || reason == CLOSE_HOST_FENCED ||
+	    reason == CLOSE_HOST_DISABLED) {
 		server_leave_host(server, reason);
 		return;
 	}
 	server_need_close(server, reason);
-	if (stay == ROSTER_LOST_THERE)
+	if (reason == CLOSE_HOST_LOST)
 		return; /* it answers nothing that a replacement would wait for */
 	if (server->is_listening && server->state == SERVER_LENT)
 		listening_replace(server);
@@ -100,8 +89,6 @@ void pool_leave_host(struct server *server)
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
 }
 
-enum close_reason pool_host_reason(const struct server *server) { return reasons[stay_of(server)]; }
-
 void pool_hear_roster(struct pool *pool)
 {
 	unsigned int number = pool->site.roster ? roster_number(pool->site.roster) : 0;
@@ -113,8 +100,10 @@ void pool_hear_roster(struct pool *pool)
 		struct server *server, *next;
 
 		TAILQ_FOREACH_SAFE (server, &pool->servers[state], place.node, next) {
-			if (stay_of(server) != ROSTER_STAYS)
-				leave(server, stay_of(server));
+			enum close_reason reason = pool_host_reason(server);
+
+			if (reason != CLOSE_NONE)
+				leave(server, reason);
 		}
 	}
 }

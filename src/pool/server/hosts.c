@@ -76,10 +76,10 @@ struct reach_target *reach_hold(struct reach *reach, const char *name,
 static void forget_failure(struct reach *reach, struct reach_target *target)
 {
 	if (target->gap)
-		atomic_fetch_sub(&reach->failing_count, 1);
+		reach->failing_count--;
 	target->gap = 0;
-	atomic_store(&target->is_tested, false);
-	atomic_store(&target->due, 0);
+	target->is_tested = false;
+	target->due = 0;
 }
 
 void reach_release(struct reach *reach, struct reach_target **held)
@@ -100,10 +100,10 @@ void reach_release(struct reach *reach, struct reach_target **held)
 bool reach_begin_test(struct reach *reach, struct reach_target *target, usec_t now)
 {
 	LOCKED(&reach->lock);
-	if (!target->gap || now < reach_due(target))
+	if (!target->gap || now < target->due)
 		return false;
-	atomic_store(&target->is_tested, true);
-	atomic_store(&target->due, now + REACH_TEST_MAX);
+	target->is_tested = true;
+	target->due = now + REACH_TEST_MAX;
 	return true;
 }
 
@@ -118,18 +118,18 @@ void reach_failed(struct reach *reach, struct reach_target *target, usec_t now, 
 {
 	LOCKED(&reach->lock);
 	if (!target->gap)
-		atomic_fetch_add(&reach->failing_count, 1);
+		reach->failing_count++;
 	target->gap = next_gap(target->gap, most < REACH_GAP_MAX ? most : REACH_GAP_MAX);
 	target->failure = *err;
-	atomic_store(&target->is_tested, false);
-	atomic_store(&target->due, now + target->gap);
+	target->is_tested = false;
+	target->due = now + target->gap;
 }
 
 bool reach_worked(struct reach *reach, struct reach_target *target)
 {
 	bool had_failed;
 
-	if (!reach_due(target))
+	if (!target->due)
 		return false;
 	LOCKED(&reach->lock);
 	had_failed = target->gap > 0;
@@ -216,7 +216,7 @@ static bool learn(const struct hosts *hosts, struct host *host, const struct add
 static void leave_target(const struct hosts *hosts, struct reach_target **target)
 {
 	if (*target)
-		reach_count(*target, -1);
+		(*target)->server_count--;
 	reach_release(hosts->reach, target);
 }
 
@@ -233,7 +233,7 @@ static struct reach_target *enter_target(const struct hosts *hosts, unsigned int
 	struct reach_target *target = reach_hold(hosts->reach, host->at, address, host->port);
 
 	if (target)
-		reach_count(target, 1);
+		target->server_count++;
 	return target;
 }
 
@@ -448,14 +448,14 @@ static usec_t failed_due(const struct host_addr *addr)
 {
 	usec_t refused = addr->gap ? addr->failed_at + addr->gap : 0;
 
-	return addr->target ? later(refused, reach_due(addr->target)) : refused;
+	return addr->target ? later(refused, addr->target->due) : refused;
 }
 
 /* Without least-connections servers make a difference only where it is full. */
 static uint64_t load_of(const struct hosts *hosts, const struct host_addr *addr,
                         const struct hosts_when *when)
 {
-	unsigned int servers = addr->target ? reach_servers(addr->target) : 0;
+	unsigned int servers = addr->target ? addr->target->server_count : 0;
 
 	if (when->most && servers >= when->most)
 		return UINT64_MAX;
@@ -609,7 +609,7 @@ static bool begin_try(const struct hosts *hosts, unsigned int index, struct host
 	addr->failed_at = now;
 	if (hosts->roster && hosts->want.target != TARGET_ANY)
 		roster_try(hosts->roster, &at, now);
-	if (!addr->target || !reach_due(addr->target))
+	if (!addr->target || !addr->target->due)
 		return addr->gap;
 	reach_begin_test(hosts->reach, addr->target, now);
 	return true;
@@ -627,7 +627,7 @@ static struct host_addr *tested(const struct host *host)
 	for (unsigned int i = 0; i < host->count; i++) {
 		const struct reach_target *target = host->list[i].target;
 
-		if (target && reach_is_tested(target))
+		if (target && target->is_tested)
 			return &host->list[i];
 	}
 	return NULL;

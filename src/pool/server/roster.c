@@ -277,28 +277,25 @@ enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
 	return want->target == TARGET_ANY ? ROSTER_GOOD : ROSTER_MAYBE;
 }
 
-enum roster_stay roster_stay(struct roster *roster, const struct roster_at *at,
-                             enum target_session_attrs target)
+enum close_reason roster_stay(struct roster *roster, const struct roster_at *at,
+                              enum target_session_attrs target)
 {
 	LOCKED(&roster->lock);
 	const struct roster_row *row = find_row(roster, at);
-	enum host_admin admin =
-	    at->host < roster->host_count ? roster->admins[at->host] : HOST_ENABLED;
 
 	if (row && row->is_fenced)
-		return ROSTER_FENCED;
-	if (admin != HOST_ENABLED)
-		return admin == HOST_DISABLED ? ROSTER_DISABLED : ROSTER_DRAINED;
+		return CLOSE_HOST_FENCED;
+	if (!is_open(roster, at->host))
+		return roster->admins[at->host] == HOST_DISABLED ? CLOSE_HOST_DISABLED
+		                                                 : CLOSE_HOST_DRAINED;
 	if (!row || target == TARGET_ANY)
-		return ROSTER_STAYS;
-	if (row->known.role != HOST_ROLE_UNKNOWN &&
-	    !roster_is_target(target, row->known.role, row->known.is_read_only))
-		return ROSTER_ROLE;
-	if (row->is_diverged)
-		return ROSTER_ROLE;
-	if (row->is_doubted && (target == TARGET_PRIMARY || target == TARGET_READ_WRITE))
-		return ROSTER_ROLE;
-	return row->is_lost ? ROSTER_LOST_THERE : ROSTER_STAYS;
+		return CLOSE_NONE;
+	if ((row->known.role != HOST_ROLE_UNKNOWN &&
+	     !roster_is_target(target, row->known.role, row->known.is_read_only)) ||
+	    row->is_diverged ||
+	    (row->is_doubted && (target == TARGET_PRIMARY || target == TARGET_READ_WRITE)))
+		return CLOSE_HOST_ROLE;
+	return row->is_lost ? CLOSE_HOST_LOST : CLOSE_NONE;
 }
 
 void roster_try(struct roster *roster, const struct roster_at *at, usec_t now)
@@ -427,16 +424,19 @@ static enum roster_copy compare(const struct roster_row *primary, const struct r
 	                                                         : ROSTER_COPY_ASKED;
 }
 
-bool roster_copy_at(struct roster *roster, unsigned int number, unsigned int host, usec_t since,
+bool roster_copy_at(struct roster *roster, unsigned int number, const char *host, usec_t since,
                     struct roster_row *row, enum roster_copy *copy, uint64_t *missing)
 {
 	LOCKED(&roster->lock);
 	const struct roster_row *primary = NULL;
+	struct bytes name;
 
 	if (number >= roster->count)
 		return false;
 	for (unsigned int i = 0; i < roster->count; i++) {
-		if (roster->rows[i].is_elected && roster->rows[i].host == host)
+		if (roster->rows[i].is_elected &&
+		    config_host_at(roster->text, roster->rows[i].host, &name) &&
+		    bytes_are(name, host))
 			primary = &roster->rows[i];
 	}
 	*row = roster->rows[number];
@@ -496,19 +496,29 @@ static void look_at_limits(struct roster *roster, const struct roster_row *row,
 	}
 }
 
-bool roster_set_limits(struct roster *roster, const struct roster_limit *limits, unsigned int count)
+bool roster_add_limit(struct roster *roster, const struct roster_limit *limit)
 {
-	struct roster_limit *copy = count ? calloc(count, sizeof(*copy)) : NULL;
-
-	if (count && !copy)
-		return false;
-	if (count)
-		memcpy(copy, limits, count * sizeof(*copy));
 	LOCKED(&roster->lock);
-	free(roster->limits);
-	roster->limits = copy;
-	roster->limit_count = count;
+	struct roster_limit *limits;
+
+	if (!roster_has_limit(limit))
+		return true;
+	for (unsigned int i = 0; i < roster->limit_count; i++) {
+		if (roster->limits[i].lag == limit->lag && roster->limits[i].bytes == limit->bytes)
+			return true;
+	}
+	limits = realloc(roster->limits, (roster->limit_count + 1) * sizeof(*limits));
+	if (!limits)
+		return false;
+	roster->limits = limits;
+	limits[roster->limit_count++] = *limit;
 	return true;
+}
+
+void roster_drop_limits(struct roster *roster)
+{
+	LOCKED(&roster->lock);
+	roster->limit_count = 0;
 }
 
 /* ---- who is primary ---- */
@@ -788,6 +798,13 @@ static void set_error(struct roster_row *row, const char *error, usec_t now)
 	row->error_at = now;
 }
 
+static void set_watched(struct roster_row *row, bool is_watched)
+{
+	row->is_watched = is_watched;
+	if (!is_watched)
+		row->lag = ROSTER_LAG_UNKNOWN;
+}
+
 void roster_lose(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
                  struct roster_changes *changes)
 {
@@ -796,6 +813,7 @@ void roster_lose(struct roster *roster, const struct roster_at *at, const char *
 
 	if (row) {
 		set_error(row, error, now);
+		row->is_watched = true; /* it will be noticed when it is back */
 		row->lag = ROSTER_LAG_UNKNOWN;
 		row->is_sure = row->is_told = false;
 		if (!row->is_lost) {
@@ -809,13 +827,17 @@ void roster_lose(struct roster *roster, const struct roster_at *at, const char *
 	}
 }
 
-void roster_answer(struct roster *roster, const struct roster_at *at, usec_t now,
+void roster_refuse(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
                    struct roster_changes *changes)
 {
 	LOCKED(&roster->lock);
-	struct roster_row *row = find_row(roster, at);
+	struct roster_row *row = row_of(roster, at);
 
-	if (row && row->is_lost) {
+	if (!row)
+		return;
+	set_error(row, error, now);
+	set_watched(row, false);
+	if (row->is_lost) {
 		row->is_lost = false;
 		tell_back(roster, row, now, changes);
 		bump(roster, changes);
@@ -839,11 +861,8 @@ void roster_watch(struct roster *roster, const struct roster_at *at, bool is_wat
 	LOCKED(&roster->lock);
 	struct roster_row *row = row_of(roster, at);
 
-	if (row) {
-		row->is_watched = is_watched;
-		if (!is_watched)
-			row->lag = ROSTER_LAG_UNKNOWN;
-	}
+	if (row)
+		set_watched(row, is_watched);
 }
 
 void roster_unwatch(struct roster *roster)
@@ -851,8 +870,7 @@ void roster_unwatch(struct roster *roster)
 	LOCKED(&roster->lock);
 	for (unsigned int i = 0; i < roster->count; i++) {
 		roster->rows[i].is_lost = roster->rows[i].is_sure = false;
-		roster->rows[i].is_watched = false;
-		roster->rows[i].lag = ROSTER_LAG_UNKNOWN;
+		set_watched(&roster->rows[i], false);
 	}
 	roster->sample_count = 0;
 	bump(roster, NULL);

@@ -8,7 +8,10 @@
  * the whole server_connect_timeout. If another host is not known to be down, the first message must
  * arrive within a part of that time.
  */
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/container_of.h"
@@ -291,42 +294,27 @@ static const char full_text[] =
 
 const char *role_question_text(bool is_short) { return is_short ? short_text : full_text; }
 
-/* Digits of this base at the start of a text. false: there is none, or the number is too great. */
-static bool take_number(struct bytes *text, unsigned int base, uint64_t max, uint64_t *value)
+/* Only digits. false: there are none, or the number is too great. */
+static bool read_number(struct bytes text, int base, uint64_t max, uint64_t *value)
 {
-	size_t count = 0;
+	char copy[24], *end;
 
-	*value = 0;
-	for (; count < text->count; count++) {
-		char c = text->at[count];
-		unsigned int digit = c >= '0' && c <= '9'   ? (unsigned int)(c - '0')
-		                     : c >= 'A' && c <= 'F' ? (unsigned int)(c - 'A') + 10
-		                                            : base;
-
-		if (digit >= base)
-			break;
-		if (*value > (max - digit) / base)
-			return false;
-		*value = *value * base + digit;
-	}
-	*text = bytes_skip(*text, count);
-	return count > 0;
-}
-
-static bool read_number(struct bytes text, uint64_t max, uint64_t *value)
-{
-	return take_number(&text, 10, max, value) && text.count == 0;
+	if (text.count == 0 || text.count >= sizeof(copy) || !isxdigit((unsigned char)*text.at))
+		return false;
+	memcpy(copy, text.at, text.count);
+	copy[text.count] = '\0';
+	errno = 0;
+	*value = strtoull(copy, &end, base);
+	return !*end && errno == 0 && *value <= max;
 }
 
 /* Two hexadecimal numbers: 16/B374D848. */
 static bool read_position(struct bytes text, uint64_t *position)
 {
+	struct bytes first = bytes_take_until(&text, '/');
 	uint64_t high, low;
 
-	if (!take_number(&text, 16, UINT32_MAX, &high) || text.count == 0 || text.at[0] != '/')
-		return false;
-	text = bytes_skip(text, 1);
-	if (!take_number(&text, 16, UINT32_MAX, &low) || text.count)
+	if (!read_number(first, 16, UINT32_MAX, &high) || !read_number(text, 16, UINT32_MAX, &low))
 		return false;
 	*position = high << 32 | low;
 	return true;
@@ -337,18 +325,15 @@ static bool read_position(struct bytes text, uint64_t *position)
 /* Of a standby a number, of a primary the name of a WAL file, which begins with it. */
 static bool read_timeline(struct bytes text, enum host_role role, uint32_t *timeline)
 {
-	uint64_t value;
+	uint64_t value = 0;
 	bool is_good;
 
-	if (role == HOST_STANDBY) {
-		is_good = read_number(text, UINT32_MAX, &value);
-	} else {
-		struct bytes first = bytes_of(text.at, TIMELINE_DIGITS);
-
+	if (role == HOST_STANDBY)
+		is_good = read_number(text, 10, UINT32_MAX, &value);
+	else
 		is_good = text.count > TIMELINE_DIGITS &&
-		          take_number(&first, 16, UINT32_MAX, &value) && first.count == 0;
-	}
-	*timeline = is_good ? (uint32_t)value : 0;
+		          read_number(bytes_of(text.at, TIMELINE_DIGITS), 16, UINT32_MAX, &value);
+	*timeline = (uint32_t)value;
 	return is_good;
 }
 
@@ -368,7 +353,7 @@ static bool read_full(const struct bytes *columns, struct host_report *report)
 	uint64_t age = 0;
 	bool is_good =
 	    (!columns[2].at || read_timeline(columns[2], report->role, &report->timeline)) &&
-	    (!columns[3].at || read_number(columns[3], UINT64_MAX, &report->system)) &&
+	    (!columns[3].at || read_number(columns[3], 10, UINT64_MAX, &report->system)) &&
 	    (!columns[4].at || question_seconds(columns[4], &report->started)) &&
 	    (!columns[5].at || read_position(columns[5], &report->position)) &&
 	    (!columns[6].at || question_seconds(columns[6], &age));
@@ -460,7 +445,7 @@ void server_slots_row(struct server *server, struct bytes row)
 	for (bool is_first = true; walk.left; is_first = false) {
 		if (fields_value(&walk, &column) != WALK_ITEM)
 			return;
-		if (!column.at || !read_number(column, INT32_MAX, &number))
+		if (!column.at || !read_number(column, 10, INT32_MAX, &number))
 			continue;
 		count = is_first         ? (unsigned int)number
 		        : number < count ? count - (unsigned int)number
@@ -475,24 +460,19 @@ static void judge_role(struct server *server, enum host_role role, bool is_read_
 {
 	const struct server_site *site = server->site;
 	struct roster_at at = server_roster_at(server);
+	enum close_reason stay;
 
 	if (!roster_is_target(site->target, role, is_read_only)) {
 		close_unfit(server, CLOSE_HOST_ROLE);
 		return;
 	}
-	switch (roster_stay(site->roster, &at, site->target)) {
-	case ROSTER_FENCED:
-		close_unfit(server, CLOSE_HOST_FENCED);
-		return;
-	case ROSTER_DISABLED:
-	case ROSTER_DRAINED:
+	stay = roster_stay(site->roster, &at, site->target);
+	if (stay == CLOSE_HOST_FENCED)
+		close_unfit(server, stay);
+	else if (stay == CLOSE_HOST_DISABLED || stay == CLOSE_HOST_DRAINED)
 		close_unfit(server, CLOSE_HOST_DRAINED);
-		return;
-	case ROSTER_STAYS:
-	case ROSTER_ROLE: /* read_only of this user is another one */
-	case ROSTER_LOST_THERE:
-		go_on_with_login(server);
-	}
+	else
+		go_on_with_login(server); /* read_only of this user may be another one */
 }
 
 void server_ask_role(struct server *server, bool is_short)

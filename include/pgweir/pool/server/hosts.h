@@ -62,9 +62,10 @@ enum cap_kind {
 struct reach_target {
 	UT_hash_handle hh;
 	unsigned int holder_count;
+	/* to be read without the lock */
 	_Atomic(usec_t) due;      /* when it may be tried again; 0: it has not failed */
 	atomic_bool is_tested;    /* it has failed, and a connection tries it */
-	atomic_uint server_count; /* reach_count() */
+	atomic_uint server_count; /* of any pool, that are or will be there */
 	usec_t gap;               /* after the last failure; 0: it has not failed */
 	struct err failure;       /* valid if it has failed */
 	char key[];               /* host and port */
@@ -73,7 +74,7 @@ struct reach_target {
 struct reach {
 	pthread_mutex_t lock;
 	struct hash_key secret;
-	atomic_uint failing_count; /* targets that have failed */
+	atomic_uint failing_count; /* targets that have failed; to be read without the lock */
 	struct reach_target *targets;
 };
 
@@ -86,35 +87,6 @@ void reach_done(struct reach *reach);
 struct reach_target *reach_hold(struct reach *reach, const char *name,
                                 const struct address *address, uint16_t port);
 void reach_release(struct reach *reach, struct reach_target **target);
-
-/* Counts a server of any pool that is or will be there, or one less. Its owner holds the target. */
-static inline void reach_count(struct reach_target *target, int change)
-{
-	atomic_fetch_add_explicit(&target->server_count, (unsigned int)change,
-	                          memory_order_relaxed);
-}
-
-static inline unsigned int reach_servers(const struct reach_target *target)
-{
-	return atomic_load_explicit(&target->server_count, memory_order_relaxed);
-}
-
-/* Whether any target has failed. */
-static inline bool reach_has_failures(const struct reach *reach)
-{
-	return atomic_load_explicit(&reach->failing_count, memory_order_relaxed) > 0;
-}
-
-/* When it may be tried again. 0: it has not failed. */
-static inline usec_t reach_due(const struct reach_target *target)
-{
-	return atomic_load_explicit(&target->due, memory_order_relaxed);
-}
-
-static inline bool reach_is_tested(const struct reach_target *target)
-{
-	return atomic_load_explicit(&target->is_tested, memory_order_relaxed);
-}
 
 /* If it has failed and is due, and nobody else tries it: only the caller tries it now. */
 bool reach_begin_test(struct reach *reach, struct reach_target *target, usec_t now);
@@ -258,11 +230,5 @@ void hosts_unfit(struct hosts *hosts, unsigned int host, const struct address *a
 
 /* Whether one of them cannot be reached, of any host. If so, *err (or NULL) has the reason. */
 bool hosts_are_unreachable(struct hosts *hosts, struct err *err);
-
-/* false: no address of any pool is known to be unreachable. One load. */
-static inline bool hosts_may_be_unreachable(const struct hosts *hosts)
-{
-	return reach_has_failures(hosts->reach);
-}
 
 #endif

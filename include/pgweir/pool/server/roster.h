@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 
 #include "pgweir/base/clock.h"
+#include "pgweir/base/close_reason.h"
 #include "pgweir/base/log.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/net/address.h"
@@ -104,16 +105,6 @@ enum roster_fit {
 	ROSTER_GOOD
 };
 
-/* What may happen to a server that is there. */
-enum roster_stay {
-	ROSTER_STAYS,
-	ROSTER_LOST_THERE, /* the host does not answer: it must not be lent any more */
-	ROSTER_ROLE,       /* its host has another role now: it ends with its transaction */
-	ROSTER_DRAINED,    /* the same, as an administrator wants it */
-	ROSTER_DISABLED,   /* closed at once, also within a transaction */
-	ROSTER_FENCED      /* the same: what is written there may be lost */
-};
-
 #define ROSTER_WHERE_SIZE 320 /* roster_where() */
 #define ROSTER_LINE_SIZE 1024
 #define ROSTER_LINES_MAX 4
@@ -150,7 +141,7 @@ struct roster {
 	usec_t without_since;
 	struct roster_sample samples[ROSTER_SAMPLES]; /* of the primary, the oldest first */
 	unsigned int sample_count;
-	struct roster_limit *limits; /* roster_set_limits() */
+	struct roster_limit *limits; /* roster_add_limit() */
 	unsigned int limit_count;
 };
 
@@ -168,12 +159,12 @@ void roster_done(struct roster *roster);
 void roster_note(struct roster *roster, const struct roster_at *at,
                  const struct host_report *report, usec_t now, struct roster_changes *changes);
 
-/* The host cannot be reached, or does not answer. */
+/* Its watch, which goes on, has found out that the host cannot be reached, or does not answer. */
 void roster_lose(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
                  struct roster_changes *changes);
 
-/* The host answers, but does not say what it is. */
-void roster_answer(struct roster *roster, const struct roster_at *at, usec_t now,
+/* The host answers, but not what it is: its watch cannot ask it any more. */
+void roster_refuse(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
                    struct roster_changes *changes);
 
 /* Notes an error that says nothing about the host's role. */
@@ -204,9 +195,9 @@ void roster_keep(struct roster *roster, unsigned int host, const struct address 
 enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
                            const struct roster_want *want, usec_t *due);
 
-/* roster_number() changes when a standby passes one of them. false: no memory, none changed. */
-bool roster_set_limits(struct roster *roster, const struct roster_limit *limits,
-                       unsigned int count);
+/* roster_number() changes when a standby passes one of the limits. false: no memory. */
+bool roster_add_limit(struct roster *roster, const struct roster_limit *limit);
+void roster_drop_limits(struct roster *roster);
 
 /* A standby too far behind, or not known how far. */
 bool roster_row_is_behind(const struct roster_row *row, const struct roster_limit *limit);
@@ -227,16 +218,20 @@ enum roster_copy {
 };
 
 /*
- * Compares the row of this number with the primary at `host`. since: clock_now(), nothing was
- * written since then that counts. *missing: bytes, of ROSTER_COPY_BEHIND; *row: a copy. false:
+ * Compares the row of this number with the primary, if that is `host`. since: clock_now(), nothing
+ * was written since then that counts. *missing: bytes, of ROSTER_COPY_BEHIND; *row: a copy. false:
  * there are not as many rows.
  */
-bool roster_copy_at(struct roster *roster, unsigned int number, unsigned int host, usec_t since,
+bool roster_copy_at(struct roster *roster, unsigned int number, const char *host, usec_t since,
                     struct roster_row *row, enum roster_copy *copy, uint64_t *missing);
 
-/* Whether a server that is there may stay there. */
-enum roster_stay roster_stay(struct roster *roster, const struct roster_at *at,
-                             enum target_session_attrs target);
+/*
+ * Why a server that is there must not stay there. CLOSE_NONE: it may; _HOST_LOST: the host does not
+ * answer, so it must not be lent any more; _ROLE, _DRAINED: it ends with its transaction;
+ * _DISABLED, _FENCED: it is closed at once, as what is written there may be lost.
+ */
+enum close_reason roster_stay(struct roster *roster, const struct roster_at *at,
+                              enum target_session_attrs target);
 
 /* Whether a server fits by what its login has shown. */
 bool roster_is_target(enum target_session_attrs target, enum host_role role, bool is_read_only);

@@ -153,10 +153,10 @@ static void check_stay(struct scene *scene, const char *says, const char *word,
                        const struct roster_at *at)
 {
 	static const char letters[] = {
-		[ROSTER_STAYS] = 'S',   [ROSTER_LOST_THERE] = 'L', [ROSTER_ROLE] = 'R',
-		[ROSTER_DRAINED] = 'D', [ROSTER_DISABLED] = 'X',   [ROSTER_FENCED] = 'F'
+		[CLOSE_NONE] = 'S',         [CLOSE_HOST_LOST] = 'L',     [CLOSE_HOST_ROLE] = 'R',
+		[CLOSE_HOST_DRAINED] = 'D', [CLOSE_HOST_DISABLED] = 'X', [CLOSE_HOST_FENCED] = 'F'
 	};
-	enum roster_stay stay = roster_stay(&scene->roster, at, target_of(word[2]));
+	enum close_reason stay = roster_stay(&scene->roster, at, target_of(word[2]));
 
 	ck_assert_msg(letters[stay] == word[3], "%s: %s: %c", says, word, letters[stay]);
 }
@@ -187,9 +187,9 @@ static char event_of(const char *line)
 		{ "of another cluster", 'O' },
 		{ " is lost: ", 'L' },
 		{ "answers again", 'B' },
+		{ "has diverged", 'd' },
 		{ "gets no reads: it is ", 'b' },
 		{ "gets reads again: it is ", 'c' },
-		{ "has diverged", 'd' },
 		{ "follows the primary again", 'f' },
 		{ "has become primary without", 'l' },
 		{ " is primary", 'R' },
@@ -373,7 +373,7 @@ static const struct {
 	uint64_t position; /* 0: it is lost */
 	enum host_role role;
 	bool is_late, is_far;
-	const char *events; /* b behind, c caught up, L lost, B back, R role */
+	const char *events; /* b behind, c caught up, L lost, B back, R role, F fenced */
 } steps[] = {
 	{ "a lag within both limits", 0, 110, HOST_STANDBY, false, false, "" },
 	{ "at the limit", 5, 110, HOST_STANDBY, false, false, "" },
@@ -387,7 +387,7 @@ static const struct {
 	{ "it is back without a lag", 0, 120, HOST_STANDBY, false, false, "B" },
 	{ "it is lost again", 0, 0, HOST_STANDBY, true, true, "L" },
 	{ "it is back, and behind", 0, 100, HOST_STANDBY, true, false, "Bb" },
-	{ "a primary is not behind", 0, 100, HOST_PRIMARY, false, false, "R" },
+	{ "a primary is not behind", 0, 100, HOST_PRIMARY, false, false, "RF" },
 };
 
 static void check_limit(struct scene *scene, unsigned int step, const struct roster_limit *limit,
@@ -415,7 +415,9 @@ START_TEST(limits_of_the_lag)
 	struct scene scene;
 
 	open_roster(&scene, "/a,/b");
-	ck_assert(roster_set_limits(&scene.roster, limits, COUNT_OF(limits)));
+	for (unsigned int i = 0; i < 2 * COUNT_OF(limits); i++)
+		ck_assert(roster_add_limit(&scene.roster, &limits[i % COUNT_OF(limits)]));
+	ck_assert_uint_eq(scene.roster.limit_count, COUNT_OF(limits));
 	note_position(&scene, 0, HOST_PRIMARY, 100);
 	note_position(&scene, 1, HOST_STANDBY, 100);
 	scene.now += 10;
@@ -628,7 +630,7 @@ START_TEST(a_standby_that_does_not_follow_gets_no_reads)
 	ck_assert_int_eq(note_history(&scene, 1, HOST_STANDBY, 1, 90), 'd');
 	ck_assert(row_at(&scene, 1).is_diverged);
 	ck_assert_int_eq(fit_of(&scene, &at, TARGET_STANDBY, &due), ROSTER_NO);
-	ck_assert_int_eq(roster_stay(&scene.roster, &at, TARGET_STANDBY), ROSTER_ROLE);
+	ck_assert_int_eq(roster_stay(&scene.roster, &at, TARGET_STANDBY), CLOSE_HOST_ROLE);
 	ck_assert_int_eq(note_history(&scene, 1, HOST_STANDBY, 1, 90), 0);
 	ck_assert_int_eq(note_history(&scene, 1, HOST_STANDBY, 2, 200), 'f');
 	ck_assert_int_eq(fit_of(&scene, &at, TARGET_STANDBY, &due), ROSTER_GOOD);
@@ -651,7 +653,7 @@ START_TEST(a_standby_of_the_same_timeline_only_lags)
 }
 END_TEST
 
-static enum roster_copy copy_of(struct scene *scene, unsigned int number, unsigned int host,
+static enum roster_copy copy_of(struct scene *scene, unsigned int number, const char *host,
                                 usec_t since, uint64_t *missing)
 {
 	struct roster_row row;
@@ -673,24 +675,24 @@ START_TEST(a_copy_is_compared_with_what_was_asked_since)
 	open_roster(&scene, "a,b,c");
 	note_history(&scene, 0, HOST_PRIMARY, 1, 1000);
 	note_history(&scene, 1, HOST_STANDBY, 1, 1000);
-	ck_assert_int_eq(copy_of(&scene, 1, 0, scene.now, &missing), ROSTER_COPY_WHOLE);
+	ck_assert_int_eq(copy_of(&scene, 1, "a", scene.now, &missing), ROSTER_COPY_WHOLE);
 	since = ++scene.now; /* what was known before does not count */
-	ck_assert_int_eq(copy_of(&scene, 1, 0, since, &missing), ROSTER_COPY_ASKED);
+	ck_assert_int_eq(copy_of(&scene, 1, "a", since, &missing), ROSTER_COPY_ASKED);
 	note_history(&scene, 0, HOST_PRIMARY, 1, 1100);
 	note_history(&scene, 1, HOST_STANDBY, 1, 1060);
-	ck_assert_int_eq(copy_of(&scene, 1, 0, since, &missing), ROSTER_COPY_ASKED);
+	ck_assert_int_eq(copy_of(&scene, 1, "a", since, &missing), ROSTER_COPY_ASKED);
 	scene.now = since + ROSTER_COPY_WAIT;
 	note_history(&scene, 1, HOST_STANDBY, 1, 1060);
-	ck_assert_int_eq(copy_of(&scene, 1, 0, since, &missing), ROSTER_COPY_BEHIND);
+	ck_assert_int_eq(copy_of(&scene, 1, "a", since, &missing), ROSTER_COPY_BEHIND);
 	ck_assert_uint_eq(missing, 40);
 	note_history(&scene, 1, HOST_STANDBY, 1, 1100);
-	ck_assert_int_eq(copy_of(&scene, 1, 0, since, &missing), ROSTER_COPY_WHOLE);
+	ck_assert_int_eq(copy_of(&scene, 1, "a", since, &missing), ROSTER_COPY_WHOLE);
 	/* the primary, and what is compared with another host */
-	ck_assert_int_eq(copy_of(&scene, 0, 0, since, &missing), ROSTER_COPY_NONE);
-	ck_assert_int_eq(copy_of(&scene, 1, 1, since, &missing), ROSTER_COPY_NONE);
+	ck_assert_int_eq(copy_of(&scene, 0, "a", since, &missing), ROSTER_COPY_NONE);
+	ck_assert_int_eq(copy_of(&scene, 1, "b", since, &missing), ROSTER_COPY_NONE);
 	note_history(&scene, 2, HOST_STANDBY, 2, 1200);
-	ck_assert_int_eq(copy_of(&scene, 2, 0, since, &missing), ROSTER_COPY_UNKNOWN);
-	ck_assert(!roster_copy_at(&scene.roster, 3, 0, since, &row, &copy, &missing));
+	ck_assert_int_eq(copy_of(&scene, 2, "a", since, &missing), ROSTER_COPY_UNKNOWN);
+	ck_assert(!roster_copy_at(&scene.roster, 3, "a", since, &row, &copy, &missing));
 	roster_done(&scene.roster);
 }
 END_TEST
