@@ -69,21 +69,18 @@ static void write_list(struct places *places, struct buf *out)
 /* 2026-11-28T03:00:00.123+01:00, in seconds since 1970; 0: it is no such time. */
 static int64_t time_of(struct bytes text)
 {
-	char copy[40], sign = 0;
-	int hours = 0, minutes = 0, used = 0;
-	struct tm at = { 0 };
-	const char *zone;
+	struct tm at = { 0 }, zone = { 0 };
+	const char *rest;
+	char copy[40];
 
 	snprintf(copy, sizeof(copy), "%.*s", (int)(text.count < 39 ? text.count : 39), text.at);
-	if (sscanf(copy, "%4d-%2d-%2dT%2d:%2d:%2d%n", &at.tm_year, &at.tm_mon, &at.tm_mday,
-	           &at.tm_hour, &at.tm_min, &at.tm_sec, &used) != 6)
+	rest = strptime(copy, "%Y-%m-%dT%H:%M:%S", &at);
+	if (!rest)
 		return 0;
-	zone = copy + used + strspn(copy + used, ".0123456789");
-	if (*zone && *zone != 'Z' && sscanf(zone, "%c%2d:%2d", &sign, &hours, &minutes) != 3)
+	rest += strspn(rest, ".0123456789");
+	if (*rest && !strptime(rest, "%z", &zone))
 		return 0;
-	at.tm_year -= 1900;
-	at.tm_mon--;
-	return timegm(&at) - (sign == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
+	return timegm(&at) - zone.tm_gmtoff;
 }
 
 /* The switchover that is planned, if it has a time. *from: the name of the member that leaves. */

@@ -34,10 +34,9 @@ usec_t pool_longest_wait(const struct pool *pool, usec_t now)
 
 bool pool_is_behind(const struct server *server)
 {
-	struct roster_at at = server_roster_at(server);
 	struct roster_row row;
 
-	return roster_find(server->site->roster, &at, &row) &&
+	return server_roster_row(server, &row) &&
 	       roster_row_is_behind(&row, &server->pool->limits.lag_limit);
 }
 

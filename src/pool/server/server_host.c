@@ -24,6 +24,8 @@
 #define PATIENCE_PART 5
 #define PATIENCE_MAX (3 * USEC_PER_SEC)
 
+static bool is_unix(const char *host) { return *host == '/' || *host == '@'; }
+
 static struct loop *loop_of(const struct server *server) { return server->site->shared->loop; }
 
 /* The address in the hosts' list; NULL: there is none (yet). */
@@ -101,6 +103,25 @@ static void on_server_address_removed(struct resolver_watch *watch)
 
 /* ---- connecting ---- */
 
+void server_dial_again(struct server *server)
+{
+	struct server_login *login = server->login;
+
+	if (address_is_unix(&server->place.peer))
+		dial_start_unix(&login->dial, loop_of(server), server->place.path,
+		                login->on_connected);
+	else
+		dial_start(&login->dial, loop_of(server), &server->place.peer,
+		           server->site->shared->sockets, login->on_connected);
+}
+
+static void begin(struct server *server)
+{
+	set_probe(server, server->login->is_test);
+	set_patience(server);
+	server_dial_again(server);
+}
+
 static void on_server_address(struct resolver_ask *ask, const struct address *address,
                               const struct err *err)
 {
@@ -110,9 +131,7 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	struct hosts *hosts = server->site->hosts;
 	struct hosts_when when = when_of(server);
 	struct address picked;
-	bool is_test = login->is_test;
 	enum hosts_picked result;
-	struct err memory;
 
 	if (!address) {
 		server_close(server, err);
@@ -120,14 +139,13 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	}
 	picked = *address;
 	result = hosts_pick(hosts, server->place.host, ask->addresses, ask->address_count, &when,
-	                    &picked, &is_test);
+	                    &picked, &login->is_test);
 	if (result == HOSTS_NONE_FITS) {
 		server_close_for(server, CLOSE_HOST_ROLE);
 		return;
 	}
 	if (result == HOSTS_NO_MEMORY) {
-		err_set(&memory, ERR_MEMORY, "out of memory");
-		server_close(server, &memory);
+		server_close_with(server, ERR_MEMORY, "out of memory");
 		return;
 	}
 	server->place.peer = picked;
@@ -140,14 +158,8 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	resolver_watch_begin(shared->resolver, &server->place.address_watch,
 	                     hosts->list[server->place.host].at, &server->place.peer,
 	                     on_server_address_removed);
-	login->is_test = is_test;
-	set_probe(server, is_test);
-	set_patience(server);
-	dial_start(&login->dial, shared->loop, &server->place.peer, shared->sockets,
-	           server->login->on_connected);
+	begin(server);
 }
-
-static bool is_unix(const char *host) { return *host == '/' || *host == '@'; }
 
 bool server_find_host(struct server *server, struct err *err)
 {
@@ -181,10 +193,7 @@ bool server_find_host(struct server *server, struct err *err)
 		return err_close(err, CLOSE_HOST_FULL);
 	server->login->is_test =
 	    hosts_pick_self(site->hosts, server->place.host, when.now, server->login->is_test);
-	set_probe(server, server->login->is_test);
-	set_patience(server);
-	dial_start_unix(&server->login->dial, loop_of(server), server->place.path,
-	                server->login->on_connected);
+	begin(server);
 	return true;
 }
 
@@ -208,30 +217,24 @@ bool server_find_again(struct server *server, const char *host)
 	return false;
 }
 
-void server_dial_again(struct server *server)
-{
-	struct server_login *login = server->login;
-
-	if (address_is_unix(&server->place.peer))
-		dial_start_unix(&login->dial, loop_of(server), server->place.path,
-		                server->login->on_connected);
-	else
-		dial_start(&login->dial, loop_of(server), &server->place.peer,
-		           server->site->shared->sockets, server->login->on_connected);
-}
-
 struct roster_at server_roster_at(const struct server *server)
 {
 	return (struct roster_at){ server->place.host, address_of(server) };
 }
 
-void server_role_doubted(struct server *server)
+bool server_roster_row(const struct server *server, struct roster_row *row)
 {
 	struct roster_at at = server_roster_at(server);
+
+	return server->site->roster && roster_find(server->site->roster, &at, row);
+}
+
+void server_role_doubted(struct server *server)
+{
 	struct host_report report = { .is_read_only = true, .is_doubtful = true };
 	struct roster_row row;
 
-	if (!roster_find(server->site->roster, &at, &row))
+	if (!server_roster_row(server, &row))
 		return;
 	report.role = row.known.role;
 	server->site->ops->on_report(server, &report);
@@ -484,10 +487,9 @@ void server_ask_role(struct server *server, bool is_short)
 /* A host that was asked before says the same as then. */
 static bool is_known(const struct server *server, const struct host_report *report)
 {
-	struct roster_at at = server_roster_at(server);
 	struct roster_row row;
 
-	return roster_find(server->site->roster, &at, &row) && row.is_sure && !row.is_fenced &&
+	return server_roster_row(server, &row) && row.is_sure && !row.is_fenced &&
 	       row.known.role == report->role;
 }
 
@@ -546,14 +548,13 @@ void server_role_done(struct server *server)
 
 void server_role_reported(struct server *server, const char *name, const char *value)
 {
-	struct roster_at at = server_roster_at(server);
 	struct host_report report = { 0 };
 	struct roster_row row;
 
 	if (strcmp(name, "in_hot_standby") != 0 || server->state == SERVER_LOGIN)
 		return;
 	report.role = is_on(value) ? HOST_STANDBY : HOST_PRIMARY;
-	if (roster_find(server->site->roster, &at, &row))
+	if (server_roster_row(server, &row))
 		report.is_read_only = row.known.is_read_only;
 	server->site->ops->on_report(server, &report);
 }
