@@ -22,8 +22,8 @@ struct cluster {
 	UT_hash_handle hh;
 	unsigned int ref_count;
 	int port;
-	unsigned int roles_count, primary_count; /* pools that need them */
-	struct buf name; /* the hosts, port and user of its watches, each with a zero */
+	unsigned int roles_count; /* pools that need them */
+	struct buf name;          /* the hosts, port and user of its watches, each with a zero */
 	/* if the key has no user: one that a pool has logged in as; NULL: none yet */
 	char *lent_user;
 	struct credentials lent;

@@ -352,14 +352,12 @@ const char *cluster_watch_lack(struct broker *broker, const struct cluster *clus
 static void count_needs(const struct broker *broker, const struct tally *tally, bool is_more)
 {
 	struct cluster *cluster = tally->cluster;
-	bool had_roles = cluster->roles_count > 0, had_primary = cluster->primary_count > 0;
+	bool had_roles = cluster->roles_count > 0;
 
 	assert_locked(&broker->lock);
 	if (tally->needs_roles)
 		cluster->roles_count += is_more ? 1U : -1U;
-	if (tally->needs_primary)
-		cluster->primary_count += is_more ? 1U : -1U;
-	if (had_roles != (cluster->roles_count > 0) || had_primary != (cluster->primary_count > 0))
+	if (had_roles != (cluster->roles_count > 0))
 		tell_listener(broker);
 }
 
@@ -384,7 +382,7 @@ void cluster_part(struct broker *broker, struct tally *tally)
 	drop_reference(broker, &cluster);
 }
 
-void clusters_set_needs(struct share *pool, bool roles, bool primary)
+void clusters_set_needs(struct share *pool, bool roles)
 {
 	struct broker *broker = pool->member->broker;
 	struct tally *tally = pool->tally;
@@ -393,22 +391,19 @@ void clusters_set_needs(struct share *pool, bool roles, bool primary)
 	if (tally->cluster) {
 		count_needs(broker, tally, false);
 		tally->needs_roles = roles;
-		tally->needs_primary = primary;
 		count_needs(broker, tally, true);
 	}
 }
 
-struct cluster *clusters_next_needed(struct broker *broker, struct cluster *after, bool *primary)
+struct cluster *clusters_next_needed(struct broker *broker, struct cluster *after)
 {
 	LOCKED(&broker->lock);
 	struct cluster *next = after ? after->hh.next : broker->clusters;
 
 	while (next && !next->roles_count)
 		next = next->hh.next;
-	if (next) {
+	if (next)
 		next->ref_count++;
-		*primary = next->primary_count > 0;
-	}
 	drop_reference(broker, &after);
 	return next;
 }

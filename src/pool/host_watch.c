@@ -21,7 +21,8 @@
 #include "broker_priv.h"
 #include "pool_priv.h"
 
-#define FAST (75 * USEC_PER_MS) /* between two questions while there is no primary */
+#define FAST (75 * USEC_PER_MS) /* between two questions, for some time without a primary */
+#define FAST_TIME (60 * USEC_PER_SEC)
 #define LOOKUP_PERIOD (5 * USEC_PER_SEC)
 #define ADDRESSES_MAX 16 /* watched ones of one name */
 
@@ -120,12 +121,11 @@ static void launch_later(struct host_watch *watch)
 
 /* ---- asking ---- */
 
-static bool lacks_primary(const struct host_watch *watch)
+static bool is_in_haste(const struct host_watch *watch)
 {
-	struct roster_row primary;
+	usec_t since = roster_without_since(roster_of(watch));
 
-	return watch->cluster->wants_primary &&
-	       (!roster_primary(roster_of(watch), &primary) || primary.is_lost);
+	return since && watch_now(watch) - since < FAST_TIME;
 }
 
 static void ask_role(struct host_watch *watch)
@@ -148,7 +148,7 @@ static void ask_later(struct host_watch *watch)
 	usec_t interval = pools_of(watch)->config->host_check_interval;
 
 	timer_begin(&watch->timer, watch_loop(watch),
-	            lacks_primary(watch) && interval > FAST ? FAST : interval, on_ask_due);
+	            is_in_haste(watch) && interval > FAST ? FAST : interval, on_ask_due);
 }
 
 /* A primary was lost: the other hosts are asked at the fast pace from now on. */
@@ -195,7 +195,7 @@ static void lose(struct host_watch *watch, const char *error)
 
 	roster_lose(roster_of(watch), &watch->at, error, watch_now(watch), &changes);
 	tell_changes(watch, &changes);
-	if (changes.has_news && lacks_primary(watch))
+	if (changes.has_news && is_in_haste(watch))
 		hurry(watch->cluster);
 }
 

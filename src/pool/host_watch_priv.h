@@ -57,8 +57,7 @@ struct watched_cluster {
 	char *user;
 	struct credentials credentials;
 	bool borrows_login; /* user and credentials are those of a pool */
-	bool wants_primary;
-	bool is_wanted; /* by the configuration that is being applied */
+	bool is_wanted;     /* by the configuration that is being applied */
 	struct host_watch_list list;
 	struct watched_host *hosts;
 	unsigned int host_count;

@@ -19,19 +19,6 @@
 
 /* ---- clusters ---- */
 
-/* Whether reads of an entry go to standbys, for users without a value of their own. */
-static bool routes_reads(const struct config *config, const struct config_database *entry)
-{
-	return config_routes_reads(config, entry, NULL);
-}
-
-static bool wants_primary(const struct config *config, const struct config_database *entry)
-{
-	return (entry->target_session_attrs == TARGET_ANY && routes_reads(config, entry)) ||
-	       entry->target_session_attrs == TARGET_PRIMARY ||
-	       entry->target_session_attrs == TARGET_READ_WRITE;
-}
-
 /* The key has no user: they log in as a pool has. */
 static void borrow_login(struct watched_cluster *watched)
 {
@@ -168,53 +155,43 @@ static void remember_former(const struct watched_cluster *watched, const char *e
 	}
 }
 
-/* The first entry of a cluster gives the database of its watches. NULL: no login, or no memory. */
-static struct watched_cluster *want(struct host_watches *watches, struct cluster *cluster,
-                                    const struct config_database *entry)
+/* The first entry of a cluster gives the database of its watches. */
+static void want(struct host_watches *watches, struct cluster *cluster,
+                 const struct config_database *entry)
 {
 	const struct logger log = { watches->pools->with.log, NULL };
 	struct watched_cluster *watched = cluster->watched;
 
 	if (!cluster_has_login(watches->pools->with.broker, cluster))
-		return NULL;
+		return;
 	if (!watched)
 		watched = add_cluster(watches, cluster);
 	if (!watched) {
 		log_error(&log, "%s: no memory to watch its hosts", entry->name);
-		return NULL;
+		return;
 	}
 	if (!watched->is_wanted) {
 		remember_former(watched, entry->name);
 		set_entry(watched, entry);
-		watched->wants_primary = false;
 		roster_drop_limits(cluster_roster(cluster));
 	}
 	want_limit(watched, entry);
 	watched->is_wanted = true;
-	return watched;
-}
-
-static struct cluster_key key_of(const struct config *config, const struct config_database *entry)
-{
-	return (struct cluster_key){ config_hosts(config, entry), entry->port,
-		                     config_host_check_user(config, entry) };
 }
 
 static void want_entry(struct host_watches *watches, const struct config_database *entry)
 {
 	struct pools *pools = watches->pools;
 	const struct config *config = pools->config;
-	struct cluster_key key = key_of(config, entry);
-	struct watched_cluster *watched = NULL;
+	struct cluster_key key = { config_hosts(config, entry), entry->port,
+		                   config_host_check_user(config, entry) };
 	struct cluster *cluster;
 
 	if (!config_needs_roles(config, entry) || host_watch_is_held(pools, entry->name))
 		return;
 	cluster = clusters_hold(pools->with.broker, &key, loop_now(pools->with.loop));
 	if (cluster)
-		watched = want(watches, cluster, entry);
-	if (watched)
-		watched->wants_primary |= wants_primary(config, entry);
+		want(watches, cluster, entry);
 	clusters_release(pools->with.broker, &cluster);
 }
 
@@ -224,33 +201,15 @@ static void want_needs(struct host_watches *watches)
 {
 	struct pools *pools = watches->pools;
 	struct cluster *cluster = NULL;
-	bool primary;
 
-	while ((cluster = clusters_next_needed(pools->with.broker, cluster, &primary))) {
+	while ((cluster = clusters_next_needed(pools->with.broker, cluster))) {
 		const struct config_database *entry;
-		struct watched_cluster *watched = NULL;
 		struct buf database = { 0 };
 
 		if (host_watch_database(pools, cluster, &database) &&
 		    (entry = config_database_of(pools->config, database.at)))
-			watched = want(watches, cluster, entry);
-		if (watched)
-			watched->wants_primary |= primary;
+			want(watches, cluster, entry);
 		buf_free(&database);
-	}
-}
-
-/* Pools of entry `*` that need no roles may share watches. */
-static void want_auto_limit(struct host_watches *watches)
-{
-	const struct config *config = watches->pools->config;
-	const struct config_database *entry = config_database_auto(config);
-	struct cluster_key key = entry ? key_of(config, entry) : (struct cluster_key){ 0 };
-	struct watched_cluster *watched;
-
-	TAILQ_FOREACH (watched, &watches->list, node) {
-		if (entry && watched->is_wanted && cluster_has_key(watched->cluster, &key))
-			want_limit(watched, entry);
 	}
 }
 
@@ -286,7 +245,6 @@ void host_watches_update(struct pools *pools)
 	while ((entry = config_database_next(pools->config, entry)))
 		want_entry(watches, entry);
 	want_needs(watches);
-	want_auto_limit(watches);
 	TAILQ_FOREACH_SAFE (watched, &watches->list, node, next) {
 		struct host_watch *watch;
 

@@ -9,8 +9,6 @@
  * closed at once. One that waits for a host that does not answer is left to the limits of its
  * query: the host may answer yet, and while there is no other primary nothing would be won.
  */
-#include "pgweir/base/container_of.h"
-
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
@@ -112,25 +110,7 @@ void pool_hear_roster(struct pool *pool)
 
 usec_t pool_due(const struct pool *pool) { return hosts_due(pool->site.hosts); }
 
-bool pool_has_host(const struct pool *pool) { return hosts_has_up(pool->site.hosts); }
-
-static void on_role_retry(struct timer *timer)
-{
-	pool_wake(container_of(timer, struct pool, role_retry));
-}
-
-bool pool_seek_host(struct pool *pool)
-{
-	usec_t due = pool_due(pool);
-
-	if (due == INT64_MAX)
-		return false; /* the roster will change */
-	if (pool->is_failing || due <= loop_now(pool_loop(pool)))
-		return true;
-	timer_set(&pool->role_retry, loop_timer_queue(pool_loop(pool), ROSTER_GAP, on_role_retry),
-	          due - ROSTER_GAP);
-	return false;
-}
+bool pool_has_host(const struct pool *pool) { return pool_due(pool) == 0; }
 
 bool pool_is_unfit(const struct err *err)
 {

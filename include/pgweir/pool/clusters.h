@@ -57,8 +57,8 @@ void clusters_copies(struct broker *broker, const char *host, usec_t since, clus
 
 /* ---- what pools need ---- */
 
-/* A pool is used with the roles of its hosts; and with their primary. */
-void clusters_set_needs(struct share *pool, bool roles, bool primary);
+/* A pool is used with the roles of its hosts. */
+void clusters_set_needs(struct share *pool, bool roles);
 
 /*
  * Who watches hosts is woken when clusters_next_needed() may have another answer. Zeroed, but for
@@ -69,9 +69,9 @@ void clusters_listen_end(struct share *listener);
 
 /*
  * The next cluster of which pools need the roles, with a reference; NULL: no more. Drops that of
- * `after`; NULL: the first one. *primary: whether they need the primary.
+ * `after`; NULL: the first one.
  */
-struct cluster *clusters_next_needed(struct broker *broker, struct cluster *after, bool *primary);
+struct cluster *clusters_next_needed(struct broker *broker, struct cluster *after);
 
 /*
  * Sets *database to that of a pool that needs the roles, with a zero; if possible, of one that has

@@ -538,8 +538,6 @@ bool hosts_are_unreachable(struct hosts *hosts, struct err *err)
 	return false;
 }
 
-bool hosts_has_up(struct hosts *hosts) { return hosts_due(hosts) == 0; }
-
 bool hosts_has_other(struct hosts *hosts, unsigned int index, const struct address *address)
 {
 	LOCKED(&hosts->lock);

@@ -630,6 +630,12 @@ static void elect(struct roster *roster, usec_t now, struct roster_changes *chan
 		roster->without_since = now;
 }
 
+usec_t roster_without_since(struct roster *roster)
+{
+	LOCKED(&roster->lock);
+	return roster->without_since;
+}
+
 bool roster_primary(struct roster *roster, struct roster_row *row)
 {
 	LOCKED(&roster->lock);

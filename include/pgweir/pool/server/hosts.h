@@ -218,11 +218,10 @@ void hosts_learn_protocol(struct hosts *hosts, unsigned int host, const struct a
 enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int host,
                                   const struct address *address);
 
-/* Whether an address has not failed; hosts_has_other(): one besides this address. */
-bool hosts_has_up(struct hosts *hosts);
+/* Whether an address besides this one has not failed. */
 bool hosts_has_other(struct hosts *hosts, unsigned int host, const struct address *address);
 
-/* When all are down or do not fit: the earliest next attempt. INT64_MAX: not a matter of time. */
+/* The earliest next attempt. 0: one of them is up and fits; INT64_MAX: not a matter of time. */
 usec_t hosts_due(struct hosts *hosts);
 
 /* A login has shown that the role does not fit. */

@@ -248,6 +248,9 @@ bool roster_row_at(struct roster *roster, unsigned int number, struct roster_row
 /* A copy of the row of the primary that counts. false: none is known. */
 bool roster_primary(struct roster *roster, struct roster_row *row);
 
+/* Since when no primary can be used. 0: there is one. */
+usec_t roster_without_since(struct roster *roster);
+
 /* The state set by an administrator. Returns whether it has changed. */
 bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin admin, usec_t now);
 

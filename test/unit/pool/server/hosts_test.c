@@ -165,7 +165,7 @@ START_TEST(hosts_are_chosen)
 		else if (*word == '-')
 			leave(&scene, (unsigned int)(word[1] - 'a'));
 		else if (*word == '.')
-			ck_assert_msg(!hosts_has_up(&scene.hosts), "%s", cases[_i].says);
+			ck_assert_msg(hosts_due(&scene.hosts) > 0, "%s", cases[_i].says);
 		else if (*word == 't' || *word == 'n')
 			scene.may_test = *word == 't';
 		else
@@ -209,7 +209,7 @@ START_TEST(addresses_are_left_out_when_they_fail)
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.2");
 	ck_assert(!is_test);
 	refuse(&scene, 0, parse("10.0.0.2"));
-	ck_assert(hosts_has_up(&scene.hosts));
+	ck_assert(hosts_due(&scene.hosts) == 0);
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.3");
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.3", &is_test), "10.0.0.3");
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.1", &is_test), "10.0.0.1");
@@ -274,13 +274,13 @@ START_TEST(a_name_fails_when_all_its_addresses_have)
 	ck_assert_uint_eq(choose(&scene), 1);
 	scene.now++;
 	refuse(&scene, 1, NULL);
-	ck_assert(!hosts_has_up(&scene.hosts));
+	ck_assert(hosts_due(&scene.hosts) > 0);
 	ck_assert_int_eq(hosts_due(&scene.hosts), scene.now - 2 + GAP);
 	/* The oldest failure first, although neither retry interval is over. */
 	ck_assert_uint_eq(choose(&scene), 0);
 	/* A new address of the name has no failure. */
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
-	ck_assert(hosts_has_up(&scene.hosts));
+	ck_assert(hosts_due(&scene.hosts) == 0);
 	ck_assert_int_eq(hosts_due(&scene.hosts), 0);
 	hosts_reset(&scene.hosts);
 	ck_assert_uint_eq(choose(&scene), 1);
@@ -297,13 +297,13 @@ START_TEST(a_name_that_is_not_found_fails_as_a_whole)
 	open_hosts(&scene, "name", LOAD_BALANCE_ROUND_ROBIN);
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
 	refuse(&scene, 0, NULL);
-	ck_assert(!hosts_has_up(&scene.hosts));
+	ck_assert(hosts_due(&scene.hosts) > 0);
 	pick(&scene, 0, 3, "10.0.0.1", &is_test); /* it was found again */
-	ck_assert(hosts_has_up(&scene.hosts));
+	ck_assert(hosts_due(&scene.hosts) == 0);
 	/* Removed addresses do not affect the remaining ones. */
 	pick(&scene, 0, 1, "10.0.0.1", &is_test);
 	refuse(&scene, 0, parse("10.0.0.3"));
-	ck_assert(hosts_has_up(&scene.hosts));
+	ck_assert(hosts_due(&scene.hosts) == 0);
 	refuse(&scene, 7, NULL); /* of a list that was longer */
 	note(&scene, 7, NULL, HOST_WORKED);
 	close_hosts(&scene);
@@ -400,9 +400,9 @@ START_TEST(pools_share_what_can_be_reached)
 	ck_assert(scene.reach.failing_count == 0);
 
 	note(&scene, 1, NULL, HOST_UNREACHABLE);
-	ck_assert(scene.reach.failing_count > 0 && !hosts_has_up(&other));
+	ck_assert(scene.reach.failing_count > 0 && hosts_due(&other) > 0);
 	ck_assert(hosts_are_unreachable(&other, NULL));
-	ck_assert(hosts_has_up(&elsewhere) && hosts_has_up(&scene.hosts));
+	ck_assert(hosts_due(&elsewhere) == 0 && hosts_due(&scene.hosts) == 0);
 	ck_assert_int_eq(hosts_due(&other), scene.now + GAP);
 
 	/* Only one of them tries it. */
@@ -416,7 +416,7 @@ START_TEST(pools_share_what_can_be_reached)
 
 	/* A refusal is an answer, and the pool's own. */
 	ck_assert(note(&scene, 1, NULL, HOST_REFUSED));
-	ck_assert(hosts_has_up(&other) && scene.reach.failing_count == 0);
+	ck_assert(hosts_due(&other) == 0 && scene.reach.failing_count == 0);
 	ck_assert(!note(&scene, 1, NULL, HOST_REFUSED));
 	hosts_done(&elsewhere);
 	hosts_done(&other);
@@ -494,7 +494,8 @@ START_TEST(a_standby_that_is_behind)
 	say(&roster, 2, HOST_STANDBY, 150);
 	if (behind[_i].c_is_down)
 		roster_lose(&roster, &(struct roster_at){ .host = 2 }, "", 1, NULL);
-	ck_assert_msg(hosts_has_up(&scene.hosts) == (behind[_i].chosen < 3), "%s", behind[_i].says);
+	ck_assert_msg((hosts_due(&scene.hosts) == 0) == (behind[_i].chosen < 3), "%s",
+	              behind[_i].says);
 	ck_assert_msg(choose(&scene) == behind[_i].chosen, "%s", behind[_i].says);
 	ck_assert_msg(choose(&scene) == behind[_i].then, "%s: then", behind[_i].says);
 	if (behind[_i].chosen == 3)
