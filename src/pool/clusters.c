@@ -318,16 +318,21 @@ bool cluster_has_login(struct broker *broker, const struct cluster *cluster)
 	return *cluster_user(cluster) || cluster->lent_user;
 }
 
-bool cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
+void cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
                    struct credentials *credentials)
 {
 	LOCKED(&broker->lock);
-	*user = cluster->lent_user ? strdup(cluster->lent_user) : NULL;
-	if (*user && !credentials_copy(credentials, &cluster->lent)) {
-		free(*user);
-		*user = NULL;
+	char *lent_user = cluster->lent_user ? strdup(cluster->lent_user) : NULL;
+	struct credentials lent = { 0 };
+
+	if (!lent_user || !credentials_copy(&lent, &cluster->lent)) {
+		free(lent_user);
+		return;
 	}
-	return *user != NULL;
+	free(*user);
+	*user = lent_user;
+	credentials_done(credentials);
+	*credentials = lent;
 }
 
 void cluster_refuse_login(struct broker *broker, struct cluster *cluster)

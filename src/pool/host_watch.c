@@ -327,7 +327,7 @@ static const struct server_ops watch_ops = {
 
 /* ---- watches ---- */
 
-void host_watch_set_site(struct host_watch *watch)
+static void set_site(struct host_watch *watch)
 {
 	struct watched_cluster *cluster = watch->cluster;
 	struct host_watches *watches = cluster->watches;
@@ -382,7 +382,7 @@ static void add_watch(struct watched_host *host, const struct address *address)
 		free_watch(watch);
 		return;
 	}
-	host_watch_set_site(watch);
+	set_site(watch);
 	TAILQ_INSERT_TAIL(&cluster->list, watch, node);
 	launch(watch);
 }
@@ -498,7 +498,7 @@ static void leave_held(struct host_watch *watch)
 void host_watch_update(struct host_watch *watch)
 {
 	leave_held(watch);
-	host_watch_set_site(watch);
+	set_site(watch);
 	if (watch->is_open && watch->server.state != SERVER_CLOSING)
 		server_rearm(&watch->server);
 	if (watch->is_open && watch->server.state == SERVER_IDLE)

@@ -81,8 +81,6 @@ void host_watch_forget(struct watched_host *host);
 void host_watch_end(struct host_watch *watch);
 
 /* Takes over what the next connection is made with. */
-void host_watch_set_site(struct host_watch *watch);
-
 void host_watch_update(struct host_watch *watch);
 
 /* Whether PAUSE is about a database: then nothing of it may keep PostgreSQL from being replaced. */

@@ -19,21 +19,6 @@
 
 /* ---- clusters ---- */
 
-/* The key has no user: they log in as a pool has. */
-static void borrow_login(struct watched_cluster *watched)
-{
-	struct broker *broker = watched->watches->pools->with.broker;
-	struct credentials credentials = { 0 };
-	char *user;
-
-	if (!cluster_login(broker, watched->cluster, &user, &credentials))
-		return;
-	free(watched->user);
-	credentials_done(&watched->credentials);
-	watched->user = user;
-	watched->credentials = credentials;
-}
-
 static void set_credentials(struct watched_cluster *watched, const struct config_database *entry)
 {
 	const struct user *user = users_find(watched->watches->pools->users, watched->user);
@@ -60,7 +45,8 @@ static void set_entry(struct watched_cluster *watched, const struct config_datab
 		.application_name = (char *)"pgweir host watch",
 	};
 	if (watched->borrows_login)
-		borrow_login(watched);
+		cluster_login(watched->watches->pools->with.broker, watched->cluster,
+		              &watched->user, &watched->credentials);
 	else
 		set_credentials(watched, entry);
 }

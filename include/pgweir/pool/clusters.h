@@ -85,13 +85,13 @@ bool cluster_database(struct broker *broker, const struct cluster *cluster,
 /*
  * If the key has no user, watches log in as a pool has: cluster_lend_login() after each login,
  * whose first one is kept; cluster_refuse_login() if a watch cannot log in like that, so that the
- * next one is. cluster_has_login(): or a user of its own. cluster_login(): false: there is none, or
- * no memory; the caller owns both.
+ * next one is. cluster_has_login(): or a user of its own. cluster_login() puts it in the place of
+ * what the caller has, if there is one, and memory.
  */
 void cluster_lend_login(struct broker *broker, struct cluster *cluster, const char *user,
                         const struct credentials *credentials);
 bool cluster_has_login(struct broker *broker, const struct cluster *cluster);
-bool cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
+void cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
                    struct credentials *credentials);
 void cluster_refuse_login(struct broker *broker, struct cluster *cluster);
 

@@ -256,32 +256,29 @@ static void leave_out(struct host_addr *addr, usec_t now, usec_t gap)
 	addr->gap = gap;
 }
 
-static bool note(struct hosts *hosts, struct host_addr *addr, const struct hosts_note *note)
-{
-	if (note->outcome == HOST_UNREACHABLE && addr->target) {
-		reach_failed(hosts->reach, addr->target, note->now, note->gap, note->err);
-		return false;
-	}
-	if (note->outcome == HOST_WORKED)
-		addr->gap = 0;
-	else if (note->outcome != HOST_ANSWERED) /* or no memory for the target */
-		leave_out(addr, note->now, note->gap);
-	return addr->target && reach_worked(hosts->reach, addr->target);
-}
-
-bool hosts_note(struct hosts *hosts, const struct hosts_note *outcome)
+bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outcome outcome,
+                const struct hosts_when *when, const struct err *err)
 {
 	LOCKED(&hosts->lock);
 	struct host *host;
 	struct host_addr *addr;
 
-	if (outcome->host >= hosts->count)
+	if (at->host >= hosts->count)
 		return false;
-	host = &hosts->list[outcome->host];
-	addr = find_addr(host, outcome->address);
+	host = &hosts->list[at->host];
+	addr = find_addr(host, at->address);
 	/* An address that left the list in the meantime says nothing about the others. */
-	return (!outcome->address || addr != &host->self || host->count == 0) &&
-	       note(hosts, addr, outcome);
+	if (at->address && addr == &host->self && host->count > 0)
+		return false;
+	if (outcome == HOST_UNREACHABLE && addr->target) {
+		reach_failed(hosts->reach, addr->target, when->now, when->gap, err);
+		return false;
+	}
+	if (outcome == HOST_WORKED)
+		addr->gap = 0;
+	else if (outcome != HOST_ANSWERED) /* or no memory for the target */
+		leave_out(addr, when->now, when->gap);
+	return addr->target && reach_worked(hosts->reach, addr->target);
 }
 
 void hosts_learn_protocol(struct hosts *hosts, unsigned int index, const struct address *address,

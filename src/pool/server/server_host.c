@@ -254,14 +254,10 @@ void server_heard(struct server *server) { timer_clear(&server->login->patience)
 
 bool server_host_done(struct server *server, enum host_outcome outcome, const struct err *err)
 {
-	return hosts_note(server->site->hosts, &(struct hosts_note){
-						   .host = server->place.host,
-						   .address = address_of(server),
-						   .outcome = outcome,
-						   .now = loop_now(loop_of(server)),
-						   .gap = server->site->limits.retry_gap,
-						   .err = err,
-					       });
+	struct roster_at at = server_roster_at(server);
+	struct hosts_when when = when_of(server);
+
+	return hosts_note(server->site->hosts, &at, outcome, &when, err);
 }
 
 /*

@@ -199,18 +199,12 @@ void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int ho
                  const struct address *address);
 void hosts_leave(struct hosts *hosts, struct hosts_place *place);
 
-/* What hosts_note() gets about a connection attempt. */
-struct hosts_note {
-	unsigned int host;
-	const struct address *address; /* NULL, or not in the list any more: the host itself */
-	enum host_outcome outcome;
-	usec_t now;
-	usec_t gap;            /* server_login_retry */
-	const struct err *err; /* for HOST_UNREACHABLE */
-};
-
-/* Notes how it ended. true: it can be reached again, so other pools may try it now. */
-bool hosts_note(struct hosts *hosts, const struct hosts_note *note);
+/*
+ * Notes how a connection attempt ended. err: for HOST_UNREACHABLE. true: it can be reached again,
+ * so other pools may try it now.
+ */
+bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outcome outcome,
+                const struct hosts_when *when, const struct err *err);
 
 /* Notes and returns the protocol of an address; HOST_UNTRIED: it is not in the list any more. */
 void hosts_learn_protocol(struct hosts *hosts, unsigned int host, const struct address *address,

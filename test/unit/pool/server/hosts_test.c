@@ -85,15 +85,12 @@ static unsigned int choose(struct scene *scene)
 static bool note(struct scene *scene, unsigned int host, const struct address *address,
                  enum host_outcome outcome)
 {
+	struct roster_at at = { host, address };
+	struct hosts_when when = when_of(scene);
 	struct err err;
 
 	err_set(&err, ERR_SERVER_CONNECT, "refused");
-	return hosts_note(&scene->hosts, &(struct hosts_note){ .host = host,
-	                                                       .address = address,
-	                                                       .outcome = outcome,
-	                                                       .now = scene->now,
-	                                                       .gap = GAP,
-	                                                       .err = &err });
+	return hosts_note(&scene->hosts, &at, outcome, &when, &err);
 }
 
 static void refuse(struct scene *scene, unsigned int host, const struct address *address)
