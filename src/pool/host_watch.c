@@ -72,7 +72,7 @@ bool host_watch_database(struct pools *pools, const struct cluster *cluster, str
 	return cluster_database(pools->with.broker, cluster, accepts, pools, database);
 }
 
-/* Of entry `*`, the database of one of its pools. */
+/* Of entry `*`, the database of one of its pools. NULL: no memory. */
 static char *find_database(const struct host_watch *watch)
 {
 	const char *entry = watch->cluster->entry.name;
@@ -87,12 +87,18 @@ static char *find_database(const struct host_watch *watch)
 
 /* ---- timers ---- */
 
+static void launch_later(struct host_watch *watch);
+
 static void launch(struct host_watch *watch)
 {
 	if (watch->is_open)
 		return;
-	watch->is_open = true;
 	watch->site.database = watch->database = find_database(watch);
+	if (!watch->database) {
+		launch_later(watch);
+		return;
+	}
+	watch->is_open = true;
 	watch->server = (struct server){ 0 };
 	server_init(&watch->server, &watch->site, NULL, pools_next_id(pools_of(watch)));
 	server_launch(&watch->server);
@@ -490,7 +496,7 @@ void host_watch_forget(struct watched_host *host)
 /* A paused database may be renamed or dropped: the watch goes to that of another one. */
 static void leave_held(struct host_watch *watch)
 {
-	if (watch->is_open && watch->server.state != SERVER_CLOSING && watch->database &&
+	if (watch->is_open && watch->server.state != SERVER_CLOSING &&
 	    host_watch_is_held(pools_of(watch), watch->database))
 		server_close_as(&watch->server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
 }

@@ -38,7 +38,7 @@ struct host_watch {
 	struct server_site site;
 	struct server server; /* valid while is_open */
 	bool is_open;         /* from server_init() until on_free() */
-	char *database;       /* while is_open: as clients know it. NULL: no memory */
+	char *database;       /* while is_open: as clients know it */
 	bool is_short;        /* the host does not answer the whole role question */
 	bool is_refused;      /* its login is refused */
 	usec_t asked_at;

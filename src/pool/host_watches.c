@@ -165,12 +165,17 @@ static void want(struct host_watches *watches, struct cluster *cluster,
 	watched->is_wanted = true;
 }
 
+static struct cluster_key key_of(const struct config *config, const struct config_database *entry)
+{
+	return (struct cluster_key){ config_hosts(config, entry), entry->port,
+		                     config_host_check_user(config, entry) };
+}
+
 static void want_entry(struct host_watches *watches, const struct config_database *entry)
 {
 	struct pools *pools = watches->pools;
 	const struct config *config = pools->config;
-	struct cluster_key key = { config_hosts(config, entry), entry->port,
-		                   config_host_check_user(config, entry) };
+	struct cluster_key key = key_of(config, entry);
 	struct cluster *cluster;
 
 	if (!config_needs_roles(config, entry) || host_watch_is_held(pools, entry->name))
@@ -252,9 +257,10 @@ static void tell_unwatched(const struct pools *pools)
 	const struct config_database *entry = NULL;
 
 	while ((entry = config_database_next(config, entry))) {
-		const struct cluster *cluster = pools_cluster(pools, entry);
+		struct cluster_key key = key_of(config, entry);
+		const struct cluster *cluster = clusters_find(pools->with.broker, &key);
 
-		if (config_needs_roles(config, entry) && !*config_host_check_user(config, entry) &&
+		if (config_needs_roles(config, entry) && !*key.user &&
 		    !(cluster && cluster_has_login(pools->with.broker, cluster)))
 			log_info(&log,
 			         "database \"%s\": no host watch until a login to a host has "

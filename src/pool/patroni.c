@@ -19,33 +19,22 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/config/hosts_source.h"
 
-/* 0: it is none. */
-static int port_of(struct bytes digits)
-{
-	int port = 0;
-
-	for (size_t i = 0; i < digits.count; i++) {
-		if (digits.at[i] < '0' || digits.at[i] > '9' || port > UINT16_MAX)
-			return 0;
-		port = port * 10 + digits.at[i] - '0';
-	}
-	return port <= UINT16_MAX ? port : 0;
-}
-
 /* The member as an item of a list. false: it has no place yet, or no good one. */
 static bool place_of(const struct json *member, char out[PATRONI_PLACE_SIZE])
 {
 	struct json host, port;
+	struct bytes place;
 	bool is_v6;
 
 	if (!json_find(member, "host", &host) || host.kind != JSON_TEXT ||
 	    host.text.count > PATRONI_HOST_MAX || !hosts_source_names_host(host.text) ||
-	    !json_find(member, "port", &port) || port.kind != JSON_WORD || !port_of(port.text))
+	    !json_find(member, "port", &port) || port.kind != JSON_WORD || port.text.count > 5)
 		return false;
 	is_v6 = memchr(host.text.at, ':', host.text.count) != NULL;
-	snprintf(out, PATRONI_PLACE_SIZE, "%s%.*s%s:%d", is_v6 ? "[" : "", (int)host.text.count,
-	         host.text.at, is_v6 ? "]" : "", port_of(port.text));
-	return true;
+	snprintf(out, PATRONI_PLACE_SIZE, "%s%.*s%s:%.*s", is_v6 ? "[" : "", (int)host.text.count,
+	         host.text.at, is_v6 ? "]" : "", (int)port.text.count, port.text.at);
+	place = bytes_text(out);
+	return config_host_port(&place, 0) != 0;
 }
 
 static int compare(const void *a, const void *b) { return strcmp(a, b); }

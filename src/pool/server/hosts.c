@@ -510,7 +510,7 @@ usec_t hosts_due(struct hosts *hosts)
 	usec_t first = INT64_MAX;
 
 	LOCKED(&hosts->lock);
-	for (unsigned int i = 0; i < hosts->count; i++) {
+	for (unsigned int i = 0; i < hosts->count && first > 0; i++) {
 		usec_t due = host_due(hosts, i);
 
 		first = due < first ? due : first;
@@ -610,12 +610,6 @@ static bool begin_try(const struct hosts *hosts, unsigned int index, struct host
 	return true;
 }
 
-bool hosts_pick_self(struct hosts *hosts, unsigned int index, usec_t now, bool is_test)
-{
-	LOCKED(&hosts->lock);
-	return begin_try(hosts, index, &hosts->list[index].self, now) || is_test;
-}
-
 /* The address for which hosts_choose() has begun a test. NULL: none. */
 static struct host_addr *tested(const struct host *host)
 {
@@ -658,7 +652,11 @@ enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
 	struct host *host = &hosts->list[index];
 	struct host_addr *addr;
 
-	if (count == 0 || !learn(hosts, host, addresses, count))
+	if (count == 0) {
+		*is_test |= begin_try(hosts, index, &host->self, when->now);
+		return HOSTS_PICKED;
+	}
+	if (!learn(hosts, host, addresses, count))
 		return HOSTS_NO_MEMORY;
 	host->self.gap = 0; /* its name was found */
 	if (host->self.target)

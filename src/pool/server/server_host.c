@@ -191,8 +191,7 @@ bool server_find_host(struct server *server, struct err *err)
 	server->place.peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, host->port };
 	if (!site->ops->may_connect(server))
 		return err_close(err, CLOSE_HOST_FULL);
-	server->login->is_test =
-	    hosts_pick_self(site->hosts, server->place.host, when.now, server->login->is_test);
+	hosts_pick(site->hosts, server->place.host, NULL, 0, &when, NULL, &server->login->is_test);
 	begin(server);
 	return true;
 }

@@ -177,17 +177,14 @@ void hosts_reset(struct hosts *hosts);
 unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bool *is_test);
 
 /*
- * Sets the addresses of the host, and picks one of them for a connection. *address: takes turns
- * from this one; then the one that was picked. *is_test: as hosts_choose() has set it; then whether
- * the address is in retry.
+ * Sets the addresses of the host, and picks one of them for a connection; count 0: the host itself.
+ * *address: takes turns from this one; then the one that was picked. *is_test: as hosts_choose()
+ * has set it; then whether what was picked is in retry.
  */
 enum hosts_picked { HOSTS_PICKED, HOSTS_NO_MEMORY, HOSTS_NONE_FITS };
 enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int host,
                              const struct address *addresses, unsigned int count,
                              const struct hosts_when *when, struct address *address, bool *is_test);
-
-/* The same for a host without addresses: whether it is in retry. */
-bool hosts_pick_self(struct hosts *hosts, unsigned int host, usec_t now, bool is_test);
 
 /* Where a server is counted. Zeroed: nowhere. */
 struct hosts_place {

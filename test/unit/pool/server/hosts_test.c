@@ -93,6 +93,14 @@ static bool note(struct scene *scene, unsigned int host, const struct address *a
 	return hosts_note(&scene->hosts, &at, outcome, &when, &err);
 }
 
+static void pick_self(struct scene *scene, unsigned int host)
+{
+	struct hosts_when when = when_of(scene);
+	bool is_test = false;
+
+	hosts_pick(&scene->hosts, host, NULL, 0, &when, NULL, &is_test);
+}
+
 static void refuse(struct scene *scene, unsigned int host, const struct address *address)
 {
 	note(scene, host, address, HOST_REFUSED);
@@ -141,7 +149,7 @@ static void play(struct scene *scene, const char *says, const char *word)
 
 	host = choose(scene);
 	ck_assert_msg(host == wanted, "%s: %s: %c is chosen", says, word, (int)('a' + host));
-	hosts_pick_self(&scene->hosts, host, scene->now, false);
+	pick_self(scene, host);
 	if (*word < 'a')
 		refuse(scene, host, NULL);
 	if (word[1] == '*')
@@ -282,6 +290,23 @@ START_TEST(a_name_fails_when_all_its_addresses_have)
 	hosts_reset(&scene.hosts);
 	ck_assert_uint_eq(choose(&scene), 1);
 	ck_assert_uint_eq(choose(&scene), 0);
+	close_hosts(&scene);
+}
+END_TEST
+
+/* As of hosts, whatever turn it is. */
+START_TEST(of_addresses_that_are_down_the_one_that_was_so_for_longest)
+{
+	struct scene scene = { .now = 1000 };
+	bool is_test;
+
+	open_hosts(&scene, "name", LOAD_BALANCE_ROUND_ROBIN);
+	pick(&scene, 0, 2, "10.0.0.1", &is_test);
+	refuse(&scene, 0, parse("10.0.0.2"));
+	scene.now++;
+	refuse(&scene, 0, parse("10.0.0.1"));
+	ck_assert_str_eq(pick_text(&scene, 2, "10.0.0.1", &is_test), "10.0.0.2");
+	ck_assert(is_test);
 	close_hosts(&scene);
 }
 END_TEST
@@ -511,6 +536,7 @@ int main(void)
 	tcase_add_test(tcase, addresses_are_left_out_when_they_fail);
 	tcase_add_test(tcase, the_address_with_the_fewest_servers);
 	tcase_add_test(tcase, a_name_fails_when_all_its_addresses_have);
+	tcase_add_test(tcase, of_addresses_that_are_down_the_one_that_was_so_for_longest);
 	tcase_add_test(tcase, a_name_that_is_not_found_fails_as_a_whole);
 	tcase_add_test(tcase, another_one_is_one_that_has_not_failed);
 	tcase_add_test(tcase, the_same_list_keeps_its_turn);

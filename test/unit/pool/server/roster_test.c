@@ -597,7 +597,9 @@ START_TEST(the_number_changes_with_what_pools_must_know)
 
 	open_roster(&scene, "/a");
 	before = roster_number(&scene.roster);
+	ck_assert_int_eq(roster_without_since(&scene.roster), scene.now);
 	roster_note(&scene.roster, &at, &report, scene.now, NULL);
+	ck_assert_int_eq(roster_without_since(&scene.roster), 0);
 	ck_assert_uint_ne(roster_number(&scene.roster), before);
 	ck_assert(row_at(&scene, 0).is_sure);
 	before = roster_number(&scene.roster);
@@ -610,6 +612,7 @@ START_TEST(the_number_changes_with_what_pools_must_know)
 	ck_assert_uint_ne(roster_number(&scene.roster), before);
 	roster_lose(&scene.roster, &at, "no answer", scene.now, NULL);
 	ck_assert(!row_at(&scene, 0).is_sure);
+	ck_assert_int_eq(roster_without_since(&scene.roster), scene.now);
 	roster_done(&scene.roster);
 }
 END_TEST
