@@ -107,14 +107,32 @@ bool config_host_next(const char **list, struct bytes *host)
 	return true;
 }
 
+bool config_host_at(const char *list, unsigned int number, struct bytes *host)
+{
+	do {
+		if (!config_host_next(&list, host))
+			return false;
+	} while (number-- > 0);
+	return true;
+}
+
+unsigned int config_host_count(const char *list)
+{
+	unsigned int count = 1;
+
+	while ((list = strchr(list, ','))) {
+		list++;
+		count++;
+	}
+	return count;
+}
+
 int config_host_number(const char *list, const char *before, unsigned int number)
 {
-	struct bytes old = { "", 0 }, host;
+	struct bytes old, host;
 
-	for (unsigned int i = 0; i <= number; i++) {
-		if (!config_host_next(&before, &old))
-			return -1;
-	}
+	if (!config_host_at(before, number, &old))
+		return -1;
 	for (int i = 0; config_host_next(&list, &host); i++) {
 		if (bytes_equal(host, old))
 			return i;

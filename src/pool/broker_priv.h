@@ -4,6 +4,7 @@
 #define PGWEIR_POOL_BROKER_PRIV_H
 
 #include <pthread.h>
+#include <string.h>
 
 #include "pgweir/base/lock.h"
 #include "pgweir/pool/broker.h"
@@ -21,14 +22,23 @@ struct cluster {
 	UT_hash_handle hh;
 	unsigned int ref_count;
 	int port;
-	unsigned int roles_count, primary_count; /* pools that need them */
-	struct buf name; /* the hosts, port and user of its watches, each with a zero */
+	unsigned int roles_count; /* pools that need them */
+	struct buf name;          /* the hosts, port and user of its watches, each with a zero */
 	/* if the key has no user: one that a pool has logged in as; NULL: none yet */
 	char *lent_user;
 	struct credentials lent;
 	TAILQ_HEAD(, tally) tallies;
 	struct roster roster;
+	struct watched_cluster *watched; /* of the main thread; NULL: its hosts have no watches */
 };
+
+/* Of its key: the last part of the name. */
+static inline const char *cluster_user(const struct cluster *cluster)
+{
+	const char *port = cluster->name.at + strlen(cluster->roster.text) + 1;
+
+	return port + strlen(port) + 1;
+}
 
 struct broker {
 	pthread_mutex_t lock; /* guards all shares and tallies, but for their atomic fields */
@@ -42,7 +52,7 @@ struct broker {
 	struct cluster *clusters;
 	struct closed_host *closed_hosts; /* those that are drained or disabled */
 	unsigned int closed_count;
-	struct clusters_listener *listener;
+	struct share *listener; /* clusters_listen() */
 	struct tally *tallies;
 };
 

@@ -3,11 +3,8 @@
 #include "pgweir/pool/clusters.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "pgweir/base/container_of.h"
 
 #include "broker_priv.h"
 
@@ -28,14 +25,6 @@ static void name_cluster(struct buf *name, const struct cluster_key *key)
 	buf_printf(name, "%d", key->port);
 	buf_add_byte(name, 0);
 	buf_add_cstr(name, key->user);
-}
-
-/* The last part of the name. */
-static const char *cluster_user(const struct cluster *cluster)
-{
-	const char *port = cluster->name.at + strlen(cluster->roster.text) + 1;
-
-	return port + strlen(port) + 1;
 }
 
 static struct cluster *find_cluster(const struct broker *broker, struct bytes name)
@@ -99,18 +88,24 @@ struct cluster *clusters_find(struct broker *broker, const struct cluster_key *k
 
 void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t now)
 {
-	struct roster_memory memory;
+	struct roster_row row;
+	uint32_t timeline;
+	uint64_t system;
 
 	if (cluster == former || cluster->port != former->port)
 		return;
-	for (unsigned int i = 0; roster_memory_at(&former->roster, i, &memory); i++) {
+	pthread_mutex_lock(&former->roster.lock);
+	timeline = former->roster.timeline;
+	system = former->roster.system;
+	pthread_mutex_unlock(&former->roster.lock);
+	for (unsigned int i = 0; roster_row_at(&former->roster, i, &row); i++) {
 		int number =
-		    config_host_number(cluster->roster.text, former->roster.text, memory.row.host);
+		    config_host_number(cluster->roster.text, former->roster.text, row.host);
 
 		if (number < 0)
 			continue;
-		memory.row.host = (unsigned int)number;
-		roster_remember(&cluster->roster, &memory, now);
+		row.host = (unsigned int)number;
+		roster_remember(&cluster->roster, &row, timeline, system, now);
 	}
 }
 
@@ -126,49 +121,39 @@ static struct closed_host **find_closed(struct broker *broker, struct bytes name
 	return at;
 }
 
-static struct closed_host *add_closed(struct broker *broker, const char *host)
-{
-	struct closed_host *closed = NULL;
-
-	if (broker->closed_count < CLOSED_HOSTS_MAX)
-		closed = calloc(1, sizeof(*closed) + strlen(host) + 1);
-	if (!closed)
-		return NULL;
-	memcpy(closed->name, host, strlen(host));
-	closed->next = broker->closed_hosts;
-	broker->closed_hosts = closed;
-	broker->closed_count++;
-	return closed;
-}
-
 /* Hosts that no entry has any more stay in the list, as they may come back. */
-static bool note_closed(struct broker *broker, const char *host, enum host_admin admin)
+static bool note_closed(struct broker *broker, const char *host, enum host_admin admin,
+                        bool is_planned)
 {
 	struct closed_host **at = find_closed(broker, bytes_text(host)), *closed = *at;
 
 	assert_locked(&broker->lock);
 	if (admin == HOST_ENABLED) {
-		if (!closed)
-			return true;
-		*at = closed->next;
-		broker->closed_count--;
-		free(closed);
+		if (closed) {
+			*at = closed->next;
+			broker->closed_count--;
+			free(closed);
+		}
 		return true;
 	}
-	if (!closed)
-		closed = add_closed(broker, host);
-	if (closed) {
-		closed->admin = admin;
-		closed->is_planned = false;
+	if (!closed) {
+		if (broker->closed_count == CLOSED_HOSTS_MAX ||
+		    !(closed = calloc(1, sizeof(*closed) + strlen(host) + 1)))
+			return false;
+		memcpy(closed->name, host, strlen(host));
+		*at = closed;
+		broker->closed_count++;
 	}
-	return closed != NULL;
+	closed->admin = admin;
+	closed->is_planned = is_planned;
+	return true;
 }
 
-static unsigned int apply_closed(struct broker *broker, struct cluster *cluster, const char *only,
-                                 usec_t now)
+/* only: a host whose state has changed; NULL: the cluster is new. */
+static void apply_closed(struct broker *broker, struct cluster *cluster, const char *only,
+                         usec_t now)
 {
 	const char *list = cluster->roster.text;
-	unsigned int found = 0;
 	struct bytes host;
 
 	assert_locked(&broker->lock);
@@ -177,10 +162,12 @@ static unsigned int apply_closed(struct broker *broker, struct cluster *cluster,
 
 		if (only && !bytes_are(host, only))
 			continue;
-		found = 1;
 		roster_set_admin(&cluster->roster, i, closed ? closed->admin : HOST_ENABLED, now);
+		if (only && !closed)
+			roster_trust_again(&cluster->roster, now);
+		if (only)
+			wake_all(cluster);
 	}
-	return found;
 }
 
 struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *key, usec_t now)
@@ -201,45 +188,29 @@ struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *k
 	return cluster;
 }
 
-static void set_admin(struct broker *broker, struct cluster *cluster, const char *host,
-                      enum host_admin admin, usec_t now)
+static bool set_admin(struct broker *broker, const char *host, enum host_admin admin,
+                      bool is_planned, usec_t now)
 {
-	assert_locked(&broker->lock);
-	if (!apply_closed(broker, cluster, host, now))
-		return;
-	if (admin == HOST_ENABLED)
-		roster_trust_again(&cluster->roster, now);
-	wake_all(cluster);
-}
-
-static bool set_admin_all(struct broker *broker, const char *host, enum host_admin admin,
-                          usec_t now)
-{
-	bool is_noted = note_closed(broker, host, admin);
+	bool is_noted = note_closed(broker, host, admin, is_planned);
 	struct cluster *cluster;
 
 	assert_locked(&broker->lock);
 	for (cluster = broker->clusters; is_noted && cluster; cluster = cluster->hh.next)
-		set_admin(broker, cluster, host, admin, now);
+		apply_closed(broker, cluster, host, now);
 	return is_noted;
 }
 
 bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now)
 {
 	LOCKED(&broker->lock);
-	return set_admin_all(broker, host, admin, now);
+	return set_admin(broker, host, admin, false, now);
 }
 
 bool clusters_plan_begin(struct broker *broker, const char *host, usec_t now)
 {
 	LOCKED(&broker->lock);
-	struct bytes name = bytes_text(host);
-	bool is_begun =
-	    !*find_closed(broker, name) && set_admin_all(broker, host, HOST_DRAINING, now);
-
-	if (is_begun)
-		(*find_closed(broker, name))->is_planned = true;
-	return is_begun;
+	return !*find_closed(broker, bytes_text(host)) &&
+	       set_admin(broker, host, HOST_DRAINING, true, now);
 }
 
 bool clusters_plan_end(struct broker *broker, const char *host, usec_t now)
@@ -247,7 +218,7 @@ bool clusters_plan_end(struct broker *broker, const char *host, usec_t now)
 	LOCKED(&broker->lock);
 	const struct closed_host *closed = *find_closed(broker, bytes_text(host));
 
-	return closed && closed->is_planned && set_admin_all(broker, host, HOST_ENABLED, now);
+	return closed && closed->is_planned && set_admin(broker, host, HOST_ENABLED, false, now);
 }
 
 enum host_admin clusters_admin(struct broker *broker, const char *host)
@@ -281,6 +252,13 @@ static void drop_reference(struct broker *broker, struct cluster **cluster)
 	free_cluster(old);
 }
 
+struct cluster *clusters_ref(struct broker *broker, struct cluster *cluster)
+{
+	LOCKED(&broker->lock);
+	cluster->ref_count++;
+	return cluster;
+}
+
 void clusters_release(struct broker *broker, struct cluster **cluster)
 {
 	LOCKED(&broker->lock);
@@ -291,51 +269,25 @@ void clusters_release(struct broker *broker, struct cluster **cluster)
 
 static void tell_listener(const struct broker *broker)
 {
-	struct clusters_listener *listener = broker->listener;
-
 	assert_locked(&broker->lock);
-	if (!listener || listener->is_posted)
-		return;
-	listener->is_posted = true;
-	if (broker->loop_count < 2)
-		loop_defer(listener->loop, &listener->task); /* it may have no mailbox */
-	else
-		loop_post(listener->loop, &listener->letter);
+	if (broker->listener)
+		broker_post_woken(broker->listener);
 }
 
-static void on_needs_task(struct task *task)
+void clusters_listen(struct share *listener)
 {
-	struct clusters_listener *listener = container_of(task, struct clusters_listener, task);
-
-	pthread_mutex_lock(&listener->broker->lock);
-	listener->is_posted = false;
-	pthread_mutex_unlock(&listener->broker->lock);
-	listener->on_changed(listener);
+	LOCKED(&listener->member->broker->lock);
+	listener->member->broker->listener = listener;
 }
 
-static void on_needs_letter(struct letter *letter)
+void clusters_listen_end(struct share *listener)
 {
-	struct clusters_listener *listener = container_of(letter, struct clusters_listener, letter);
+	struct broker_member *member = listener->member;
 
-	if (!letter->is_late)
-		loop_defer(listener->loop, &listener->task);
-}
-
-void clusters_listen(struct broker *broker, struct clusters_listener *listener)
-{
-	listener->broker = broker;
-	listener->task.run = on_needs_task;
-	listener->letter.open = on_needs_letter;
-	LOCKED(&broker->lock);
-	broker->listener = listener;
-}
-
-void clusters_listen_end(struct clusters_listener *listener)
-{
-	LOCKED(&listener->broker->lock);
-	listener->broker->listener = NULL;
-	loop_undefer(listener->loop, &listener->task);
-	loop_take_back(listener->loop, &listener->letter);
+	LOCKED(&member->broker->lock);
+	member->broker->listener = NULL;
+	if (listener->is_woken)
+		TAILQ_REMOVE(&member->woken, listener, woken_node);
 }
 
 /* ---- logins for watches ---- */
@@ -363,19 +315,24 @@ void cluster_lend_login(struct broker *broker, struct cluster *cluster, const ch
 bool cluster_has_login(struct broker *broker, const struct cluster *cluster)
 {
 	LOCKED(&broker->lock);
-	return cluster->lent_user != NULL;
+	return *cluster_user(cluster) || cluster->lent_user;
 }
 
-bool cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
+void cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
                    struct credentials *credentials)
 {
 	LOCKED(&broker->lock);
-	*user = cluster->lent_user ? strdup(cluster->lent_user) : NULL;
-	if (*user && !credentials_copy(credentials, &cluster->lent)) {
-		free(*user);
-		*user = NULL;
+	char *lent_user = cluster->lent_user ? strdup(cluster->lent_user) : NULL;
+	struct credentials lent = { 0 };
+
+	if (!lent_user || !credentials_copy(&lent, &cluster->lent)) {
+		free(lent_user);
+		return;
 	}
-	return *user != NULL;
+	free(*user);
+	*user = lent_user;
+	credentials_done(credentials);
+	*credentials = lent;
 }
 
 void cluster_refuse_login(struct broker *broker, struct cluster *cluster)
@@ -400,14 +357,12 @@ const char *cluster_watch_lack(struct broker *broker, const struct cluster *clus
 static void count_needs(const struct broker *broker, const struct tally *tally, bool is_more)
 {
 	struct cluster *cluster = tally->cluster;
-	bool had_roles = cluster->roles_count > 0, had_primary = cluster->primary_count > 0;
+	bool had_roles = cluster->roles_count > 0;
 
 	assert_locked(&broker->lock);
 	if (tally->needs_roles)
 		cluster->roles_count += is_more ? 1U : -1U;
-	if (tally->needs_primary)
-		cluster->primary_count += is_more ? 1U : -1U;
-	if (had_roles != (cluster->roles_count > 0) || had_primary != (cluster->primary_count > 0))
+	if (had_roles != (cluster->roles_count > 0))
 		tell_listener(broker);
 }
 
@@ -432,7 +387,7 @@ void cluster_part(struct broker *broker, struct tally *tally)
 	drop_reference(broker, &cluster);
 }
 
-void clusters_set_needs(struct share *pool, bool roles, bool primary)
+void clusters_set_needs(struct share *pool, bool roles)
 {
 	struct broker *broker = pool->member->broker;
 	struct tally *tally = pool->tally;
@@ -441,47 +396,21 @@ void clusters_set_needs(struct share *pool, bool roles, bool primary)
 	if (tally->cluster) {
 		count_needs(broker, tally, false);
 		tally->needs_roles = roles;
-		tally->needs_primary = primary;
 		count_needs(broker, tally, true);
 	}
 }
 
-/* The caller has the lock. */
-static bool add_need(struct clusters_needs *needs, struct cluster *cluster)
-{
-	struct cluster_need *list;
-
-	if (!cluster->roles_count)
-		return true;
-	list = realloc(needs->list, (needs->count + 1) * sizeof(*list));
-	if (!list)
-		return false;
-	needs->list = list;
-	cluster->ref_count++;
-	list[needs->count++] = (struct cluster_need){
-		.cluster = cluster,
-		.key = { cluster->roster.text, cluster->port, cluster_user(cluster) },
-		.primary = cluster->primary_count > 0,
-	};
-	return true;
-}
-
-bool clusters_needed(struct broker *broker, struct clusters_needs *needs)
+struct cluster *clusters_next_needed(struct broker *broker, struct cluster *after)
 {
 	LOCKED(&broker->lock);
-	struct cluster *cluster = broker->clusters;
+	struct cluster *next = after ? after->hh.next : broker->clusters;
 
-	while (cluster && add_need(needs, cluster))
-		cluster = cluster->hh.next;
-	return !cluster;
-}
-
-void clusters_needs_free(struct broker *broker, struct clusters_needs *needs)
-{
-	while (needs->count)
-		clusters_release(broker, &needs->list[--needs->count].cluster);
-	free(needs->list);
-	needs->list = NULL;
+	while (next && !next->roles_count)
+		next = next->hh.next;
+	if (next)
+		next->ref_count++;
+	drop_reference(broker, &after);
+	return next;
 }
 
 /* Behind the kind. */
@@ -522,213 +451,41 @@ struct roster *cluster_roster(struct cluster *cluster) { return &cluster->roster
 
 bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *key)
 {
-	struct buf name = { 0 };
-	bool is_same;
-
-	name_cluster(&name, key);
-	is_same = buf_ok(&name) && bytes_equal(buf_bytes(&cluster->name), buf_bytes(&name));
-	buf_free(&name);
-	return is_same;
-}
-
-/* ---- the log ---- */
-
-#define WHERE_SIZE 320
-
-/* The host as in the entry, and its address if that is another text. */
-static const char *where_of(const struct cluster *cluster, const struct roster_row *row,
-                            char text[WHERE_SIZE])
-{
-	const char *list = cluster->roster.text;
-	char address[ADDRESS_TEXT_SIZE];
-	struct strbuf out = strbuf_begin(text, WHERE_SIZE);
-	struct bytes host = { "", 0 };
-
-	for (unsigned int i = 0; i <= row->host && config_host_next(&list, &host); i++)
-		continue;
-	strbuf_add_bytes(&out, host.at, host.count);
-	if (row->address.family == AF_UNSPEC)
-		return text;
-	address_format_host(&row->address, address, sizeof(address));
-	config_host_port(&host, 0);
-	if (!bytes_are(host, address))
-		strbuf_printf(&out, " (%s)", address);
-	return text;
-}
-
-struct copies_search {
-	const char *host;
-	usec_t since;
-	clusters_copy *found;
-	void *arg;
-};
-
-/* The standbys of the primary at the host of this number. */
-static void find_copies(struct cluster *cluster, unsigned int host,
-                        const struct copies_search *search)
-{
-	struct roster_row row;
-	enum roster_copy copy;
-	uint64_t missing = 0;
-
-	for (unsigned int i = 0;
-	     roster_copy_at(&cluster->roster, i, host, search->since, &row, &copy, &missing); i++) {
-		char text[WHERE_SIZE];
-
-		if (copy != ROSTER_COPY_NONE)
-			search->found(search->arg, where_of(cluster, &row, text), copy, missing);
-	}
-}
-
-static void search_cluster(struct cluster *cluster, const struct copies_search *search)
-{
-	const char *list = cluster->roster.text;
-	struct bytes host;
-
-	for (unsigned int i = 0; config_host_next(&list, &host); i++) {
-		if (bytes_are(host, search->host))
-			find_copies(cluster, i, search);
-	}
+	return strcmp(cluster->roster.text, key->hosts) == 0 && cluster->port == key->port &&
+	       strcmp(cluster_user(cluster), key->user) == 0;
 }
 
 void clusters_copies(struct broker *broker, const char *host, usec_t since, clusters_copy *found,
                      void *arg)
 {
-	const struct copies_search search = { host, since, found, arg };
+	char text[ROSTER_WHERE_SIZE];
 	struct cluster *cluster;
+	struct roster_row row;
+	enum roster_copy copy;
+	uint64_t missing = 0;
 
 	LOCKED(&broker->lock);
-	for (cluster = broker->clusters; cluster; cluster = cluster->hh.next)
-		search_cluster(cluster, &search);
-}
+	for (cluster = broker->clusters; cluster; cluster = cluster->hh.next) {
+		struct roster *roster = &cluster->roster;
 
-#define SECONDS "%lld.%d s"
-#define SECONDS_OF(time) \
-	(long long)((time) / USEC_PER_SEC), (int)((time) % USEC_PER_SEC / (USEC_PER_SEC / 10))
-
-/* At the start the first answer takes a moment, which is not worth a word. */
-static bool is_worth_telling(const struct roster_change *change, usec_t without)
-{
-	return without >= USEC_PER_SEC || (without && change->before != HOST_ROLE_UNKNOWN);
-}
-
-static void add_role(struct strbuf *out, const struct roster_change *change,
-                     const struct roster_changes *all)
-{
-	const struct host_report *known = &change->row.known;
-	bool is_primary = known->role == HOST_PRIMARY;
-
-	strbuf_add(out, is_primary ? " is primary" : " is a standby");
-	if (is_primary && known->is_read_only)
-		strbuf_add(out, ", read-only by default");
-	if (known->timeline)
-		strbuf_printf(out, ", timeline %u", known->timeline);
-	if (change->before != HOST_ROLE_UNKNOWN && change->before != known->role)
-		strbuf_printf(out, ", and was %s", roster_role_name(change->before));
-	if (is_primary && is_worth_telling(change, all->without))
-		strbuf_printf(out, "; there was no primary for " SECONDS, SECONDS_OF(all->without));
-}
-
-/* Exact numbers: they are compared with the limit. */
-static void add_lag(struct strbuf *out, const struct roster_change *change)
-{
-	const struct roster_limit *limit = &change->limit;
-
-	strbuf_printf(out, SECONDS " and %" PRIu64 " bytes behind the primary (",
-	              SECONDS_OF(change->row.lag), change->row.lag_bytes);
-	if (limit->lag)
-		strbuf_printf(out, "max_standby_lag = " SECONDS, SECONDS_OF(limit->lag));
-	if (limit->bytes)
-		strbuf_printf(out, "%smax_standby_lag_bytes = %" PRIu64, limit->lag ? ", " : "",
-		              limit->bytes);
-	strbuf_add(out, ")");
-}
-
-static void log_change(const struct cluster *cluster, const struct roster_change *change,
-                       const struct roster_changes *all, struct log *log)
-{
-	static const struct log_facts facts = { .kept = "host role" };
-	static const enum log_level levels[] = {
-		[ROSTER_EVENT_ROLE] = LOG_LEVEL_INFO,
-		[ROSTER_EVENT_FENCED] = LOG_LEVEL_ERROR,
-		[ROSTER_EVENT_FOREIGN] = LOG_LEVEL_ERROR,
-		[ROSTER_EVENT_LOST] = LOG_LEVEL_WARNING,
-		[ROSTER_EVENT_BACK] = LOG_LEVEL_INFO,
-		[ROSTER_EVENT_BEHIND] = LOG_LEVEL_WARNING,
-		[ROSTER_EVENT_CAUGHT_UP] = LOG_LEVEL_INFO,
-		[ROSTER_EVENT_DIVERGED] = LOG_LEVEL_WARNING,
-		[ROSTER_EVENT_FOLLOWS] = LOG_LEVEL_INFO,
-		[ROSTER_EVENT_LOSS] = LOG_LEVEL_WARNING,
-	};
-	const struct roster_row *row = &change->row, *other = &change->other;
-	struct logger logger = { log, NULL };
-	char text[WHERE_SIZE];
-	struct log_entry entry;
-	struct strbuf *line = &entry.line;
-
-	if (!log_begin(&logger, levels[change->event], &entry))
-		return;
-	strbuf_printf(line, "host %s", where_of(cluster, row, text));
-	switch (change->event) {
-	case ROSTER_EVENT_ROLE:
-		add_role(line, change, all);
-		break;
-	case ROSTER_EVENT_FENCED:
-		strbuf_printf(line,
-		              " is fenced and not used: it says that it is primary (timeline %u), "
-		              "but %s is (timeline %u)",
-		              row->known.timeline, where_of(cluster, other, text),
-		              other->known.timeline);
-		break;
-	case ROSTER_EVENT_FOREIGN:
-		strbuf_printf(line,
-		              " is fenced and not used: it is of another cluster (system "
-		              "identifier %" PRIu64 ") than %s (%" PRIu64 ")",
-		              row->known.system,
-		              other->seen_at ? where_of(cluster, other, text) : "its other hosts",
-		              cluster->roster.system);
-		break;
-	case ROSTER_EVENT_LOST:
-		strbuf_printf(line, " (%s) is lost: %s", roster_role_name(row->known.role),
-		              row->error);
-		break;
-	case ROSTER_EVENT_BACK:
-		strbuf_printf(line, " answers again after " SECONDS, SECONDS_OF(change->lasted));
-		add_role(line, change, all);
-		break;
-	case ROSTER_EVENT_BEHIND:
-		strbuf_add(line, " gets no reads: it is ");
-		add_lag(line, change);
-		break;
-	case ROSTER_EVENT_CAUGHT_UP:
-		strbuf_add(line, " gets reads again: it is ");
-		add_lag(line, change);
-		break;
-	case ROSTER_EVENT_DIVERGED:
-		strbuf_printf(line,
-		              " has diverged and gets no reads: it is a standby on timeline %u, "
-		              "and does not follow the primary to timeline %u",
-		              row->known.timeline, cluster->roster.timeline);
-		break;
-	case ROSTER_EVENT_FOLLOWS:
-		strbuf_add(line, " follows the primary again");
-		break;
-	case ROSTER_EVENT_LOSS:
-		strbuf_printf(line,
-		              " has become primary without what its predecessor had written: "
-		              "%" PRIu64 " bytes of WAL at least are lost",
-		              row->lost_bytes);
-		break;
+		for (unsigned int i = 0;
+		     roster_copy_at(roster, i, host, since, &row, &copy, &missing); i++) {
+			if (copy != ROSTER_COPY_NONE)
+				found(arg, roster_where(roster, &row, text), copy, missing);
+		}
 	}
-	entry.who.facts = &facts;
-	log_end(&logger, levels[change->event], &entry);
 }
+
+/* ---- changes ---- */
 
 void clusters_changed(struct broker *broker, struct cluster *cluster,
                       const struct roster_changes *changes, struct log *log)
 {
+	const struct logger logger = { log, NULL };
+
 	for (unsigned int i = 0; i < changes->count; i++)
-		log_change(cluster, &changes->list[i], changes, log);
+		log_kept(&logger, changes->lines[i].level, "host role", "%s",
+		         changes->lines[i].text);
 	if (changes->has_news) {
 		LOCKED(&broker->lock);
 		wake_all(cluster);

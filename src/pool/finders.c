@@ -200,13 +200,16 @@ static void on_services(struct services *services, const struct service_host *li
 
 /* ---- Patroni ---- */
 
-static bool start_fetch(struct finder *finder);
+static bool begin_fetch(struct finder *finder, struct err *err);
 
 /* The next one is asked at once, but each only once. */
 static void try_next(struct finder *finder, const char *text)
 {
+	struct err err; /* that of the answer before is noted */
+
 	finder->rest++;
-	if (++finder->failed_count < hosts_source_count(&finder->source) && start_fetch(finder))
+	if (++finder->failed_count < hosts_source_count(&finder->source) &&
+	    begin_fetch(finder, &err))
 		return;
 	finder->failed_count = 0;
 	note_failure(finder, text);
@@ -259,7 +262,6 @@ static struct tls_context *tls_of(struct finder *finder, struct err *err)
 	return finders->tls;
 }
 
-/* false: the failure is noted by the caller as that of the answer before. */
 static bool begin_fetch(struct finder *finder, struct err *err)
 {
 	const struct pools *pools = finder->finders->pools;
@@ -288,27 +290,15 @@ static bool begin_fetch(struct finder *finder, struct err *err)
 	return is_begun;
 }
 
-static bool start_fetch(struct finder *finder)
-{
-	struct err err;
-
-	return begin_fetch(finder, &err);
-}
-
-static bool start(struct finder *finder, struct err *err)
-{
-	if (finder->source.kind == HOSTS_FROM_PATRONI)
-		return begin_fetch(finder, err);
-	return lookup_services(finder->finders->pools->with.resolver, &finder->services,
-	                       finder->source.path.at, on_services, err);
-}
-
 static void on_due(struct timer *timer)
 {
 	struct finder *finder = container_of(timer, struct finder, timer);
 	struct err err;
 
-	if (start(finder, &err))
+	if (finder->source.kind == HOSTS_FROM_PATRONI
+	        ? begin_fetch(finder, &err)
+	        : lookup_services(finder->finders->pools->with.resolver, &finder->services,
+	                          finder->source.path.at, on_services, &err))
 		return;
 	note_failure(finder, err.text);
 	ask_later(finder);
@@ -358,43 +348,34 @@ static void free_finder(struct finder *finder)
 	free(finder);
 }
 
-static void want(struct finders *finders, const struct config_database *entry)
+static void want(struct finders *finders, const char *text)
 {
-	struct finder *finder;
+	struct finder *finder = find_finder(finders, text);
 
-	if (!entry->hosts_from)
-		return;
-	finder = find_finder(finders, entry->hosts_from);
 	if (!finder)
-		finder = add_finder(finders, entry->hosts_from);
+		finder = add_finder(finders, text);
 	if (finder)
 		finder->is_wanted = true;
 }
 
-static struct finders *make_finders(struct pools *pools)
-{
-	struct finders *finders = calloc(1, sizeof(*finders));
-
-	if (!finders)
-		return NULL;
-	finders->pools = pools;
-	TAILQ_INIT(&finders->list);
-	return finders;
-}
-
 void finders_configure(struct pools *pools)
 {
-	struct finders *finders = pools->finders ? pools->finders : make_finders(pools);
+	struct finders *finders = pools->finders ? pools->finders : calloc(1, sizeof(*finders));
 	const struct config_database *entry = NULL;
 	struct finder *finder, *next;
 
-	pools->finders = finders;
 	if (!finders)
 		return;
+	if (!pools->finders)
+		TAILQ_INIT(&finders->list);
+	pools->finders = finders;
+	finders->pools = pools;
 	TAILQ_FOREACH (finder, &finders->list, node)
 		finder->is_wanted = false;
-	while ((entry = config_database_each(pools->config, entry)))
-		want(finders, entry);
+	while ((entry = config_database_each(pools->config, entry))) {
+		if (entry->hosts_from)
+			want(finders, entry->hosts_from);
+	}
 	TAILQ_FOREACH_SAFE (finder, &finders->list, node, next) {
 		if (!finder->is_wanted)
 			free_finder(finder);

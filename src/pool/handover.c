@@ -124,11 +124,13 @@ static bool has_news(const struct database *database)
 
 static bool write_cluster(struct cluster *cluster, struct channel *channel)
 {
-	struct cluster_record record = { .name = buf_bytes(&cluster->name) };
-	struct roster_row *row = &record.memory.row;
+	struct cluster_record record = { .name = buf_bytes(&cluster->name),
+		                         .timeline = cluster->roster.timeline,
+		                         .system = cluster->roster.system };
+	struct roster_row *row = &record.row;
 	bool ok = true;
 
-	for (unsigned int i = 0; ok && roster_memory_at(&cluster->roster, i, &record.memory); i++) {
+	for (unsigned int i = 0; ok && roster_row_at(&cluster->roster, i, row); i++) {
 		if (!row->is_lost)
 			row->lost_at = 0;
 		if (row->seen_at)
@@ -299,15 +301,15 @@ static struct cluster *hold(struct pools_arrival *arrival, const struct cluster_
 
 static void take_cluster(struct pools_arrival *arrival, const union any_record *any)
 {
-	struct roster_memory memory = any->cluster.memory;
+	struct roster_row row = any->cluster.row;
 	struct cluster *cluster = NULL;
 
 	if (!arrival->is_later)
 		cluster = hold(arrival, &any->cluster);
-	memory.row.is_lost = memory.row.lost_at != 0;
+	row.is_lost = row.lost_at != 0;
 	if (cluster)
-		roster_remember(cluster_roster(cluster), &memory,
-		                loop_now(arrival->pools->with.loop));
+		roster_remember(cluster_roster(cluster), &row, any->cluster.timeline,
+		                any->cluster.system, loop_now(arrival->pools->with.loop));
 }
 
 static void count_database(struct database *database, const struct database_record *record)

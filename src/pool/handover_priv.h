@@ -43,7 +43,9 @@ struct closed_host_record {
 /* A row of a cluster's roster. */
 struct cluster_record {
 	struct bytes name; /* hosts, port and user of its watches, each with a zero */
-	struct roster_memory memory;
+	uint32_t timeline; /* of the roster */
+	uint64_t system;
+	struct roster_row row;
 };
 
 struct role_record {

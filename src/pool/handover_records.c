@@ -177,20 +177,20 @@ const struct record_table closed_host_record_table =
 
 static const struct record_field cluster_fields[] = {
 	RECORD_BYTES_FIELD('n', struct cluster_record, name, CLUSTER_NAME_MAX),
-	RECORD_FIELD('T', struct cluster_record, memory.timeline),
-	RECORD_FIELD('Y', struct cluster_record, memory.system),
-	RECORD_FIELD('H', struct cluster_record, memory.row.host),
-	RECORD_BLOCK_FIELD('a', struct cluster_record, memory.row.address),
-	RECORD_FIELD('r', struct cluster_record, memory.row.known.role),
-	RECORD_FIELD('o', struct cluster_record, memory.row.known.is_read_only),
-	RECORD_FIELD('S', struct cluster_record, memory.row.is_sure),
-	RECORD_FIELD('e', struct cluster_record, memory.row.is_elected),
-	RECORD_FIELD('t', struct cluster_record, memory.row.known.timeline),
-	RECORD_FIELD('s', struct cluster_record, memory.row.known.system),
-	RECORD_FIELD('b', struct cluster_record, memory.row.known.started),
-	RECORD_FIELD('l', struct cluster_record, memory.row.seen_at),
-	RECORD_FIELD('c', struct cluster_record, memory.row.since),
-	RECORD_FIELD('L', struct cluster_record, memory.row.lost_at), /* 0: it is not lost */
+	RECORD_FIELD('T', struct cluster_record, timeline),
+	RECORD_FIELD('Y', struct cluster_record, system),
+	RECORD_FIELD('H', struct cluster_record, row.host),
+	RECORD_BLOCK_FIELD('a', struct cluster_record, row.address),
+	RECORD_FIELD('r', struct cluster_record, row.known.role),
+	RECORD_FIELD('o', struct cluster_record, row.known.is_read_only),
+	RECORD_FIELD('S', struct cluster_record, row.is_sure),
+	RECORD_FIELD('e', struct cluster_record, row.is_elected),
+	RECORD_FIELD('t', struct cluster_record, row.known.timeline),
+	RECORD_FIELD('s', struct cluster_record, row.known.system),
+	RECORD_FIELD('b', struct cluster_record, row.known.started),
+	RECORD_FIELD('l', struct cluster_record, row.seen_at),
+	RECORD_FIELD('c', struct cluster_record, row.since),
+	RECORD_FIELD('L', struct cluster_record, row.lost_at), /* 0: it is not lost */
 };
 
 bool handover_cluster_key(const struct cluster_record *record, struct cluster_key *key)
@@ -211,7 +211,7 @@ bool handover_cluster_key(const struct cluster_record *record, struct cluster_ke
 static bool is_cluster_good(const void *values)
 {
 	const struct cluster_record *record = values;
-	const struct roster_row *row = &record->memory.row;
+	const struct roster_row *row = &record->row;
 	struct cluster_key key;
 
 	return handover_cluster_key(record, &key) && handover_address_is_good(&row->address) &&

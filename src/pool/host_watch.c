@@ -21,7 +21,8 @@
 #include "broker_priv.h"
 #include "pool_priv.h"
 
-#define FAST (75 * USEC_PER_MS) /* between two questions while there is no primary */
+#define FAST (75 * USEC_PER_MS) /* between two questions, for some time without a primary */
+#define FAST_TIME (60 * USEC_PER_SEC)
 #define LOOKUP_PERIOD (5 * USEC_PER_SEC)
 #define ADDRESSES_MAX 16 /* watched ones of one name */
 
@@ -55,14 +56,49 @@ static void tell_changes(const struct host_watch *watch, const struct roster_cha
 	pools_changed(pools); /* DRAIN HOST waits for answers */
 }
 
+/* ---- what it connects to ---- */
+
+bool host_watch_is_held(struct pools *pools, const char *database)
+{
+	const struct database *found = pools_find_any_database(pools, database);
+
+	return pools->is_paused || (found && found->is_paused);
+}
+
+static bool accepts(void *arg, const char *database) { return !host_watch_is_held(arg, database); }
+
+bool host_watch_database(struct pools *pools, const struct cluster *cluster, struct buf *database)
+{
+	return cluster_database(pools->with.broker, cluster, accepts, pools, database);
+}
+
+/* Of entry `*`, the database of one of its pools. NULL: no memory. */
+static char *find_database(const struct host_watch *watch)
+{
+	const char *entry = watch->cluster->entry.name;
+	struct buf database = { 0 };
+
+	if (strcmp(entry, "*") == 0 &&
+	    host_watch_database(pools_of(watch), watch->cluster->cluster, &database))
+		return database.at;
+	buf_free(&database);
+	return strdup(entry);
+}
+
 /* ---- timers ---- */
+
+static void launch_later(struct host_watch *watch);
 
 static void launch(struct host_watch *watch)
 {
 	if (watch->is_open)
 		return;
+	watch->site.database = watch->database = find_database(watch);
+	if (!watch->database) {
+		launch_later(watch);
+		return;
+	}
 	watch->is_open = true;
-	watch->opened_for = strdup(watch->cluster->database);
 	watch->server = (struct server){ 0 };
 	server_init(&watch->server, &watch->site, NULL, pools_next_id(pools_of(watch)));
 	server_launch(&watch->server);
@@ -71,9 +107,10 @@ static void launch(struct host_watch *watch)
 static void on_launch_due(struct timer *timer)
 {
 	struct host_watch *watch = container_of(timer, struct host_watch, timer);
+	const struct watched_cluster *watched = watch->cluster;
 
-	if (watch->is_refused)
-		watch->cluster->on_refused(watch->cluster);
+	if (watch->is_refused && watched->borrows_login)
+		cluster_refuse_login(pools_of(watch)->with.broker, watched->cluster);
 	launch(watch);
 }
 
@@ -90,12 +127,11 @@ static void launch_later(struct host_watch *watch)
 
 /* ---- asking ---- */
 
-static bool lacks_primary(const struct host_watch *watch)
+static bool is_in_haste(const struct host_watch *watch)
 {
-	struct roster_row primary;
+	usec_t since = roster_without_since(roster_of(watch));
 
-	return watch->cluster->wants_primary &&
-	       (!roster_primary(roster_of(watch), &primary) || primary.is_lost);
+	return since && watch_now(watch) - since < FAST_TIME;
 }
 
 static void ask_role(struct host_watch *watch)
@@ -118,7 +154,7 @@ static void ask_later(struct host_watch *watch)
 	usec_t interval = pools_of(watch)->config->host_check_interval;
 
 	timer_begin(&watch->timer, watch_loop(watch),
-	            lacks_primary(watch) && interval > FAST ? FAST : interval, on_ask_due);
+	            is_in_haste(watch) && interval > FAST ? FAST : interval, on_ask_due);
 }
 
 /* A primary was lost: the other hosts are asked at the fast pace from now on. */
@@ -163,10 +199,9 @@ static void lose(struct host_watch *watch, const char *error)
 {
 	struct roster_changes changes = { 0 };
 
-	roster_watch(roster_of(watch), &watch->at, true); /* it will notice when it is back */
 	roster_lose(roster_of(watch), &watch->at, error, watch_now(watch), &changes);
 	tell_changes(watch, &changes);
-	if (changes.has_news && lacks_primary(watch))
+	if (changes.has_news && is_in_haste(watch))
 		hurry(watch->cluster);
 }
 
@@ -197,9 +232,7 @@ static void be_refused(struct host_watch *watch, const char *error)
 	if (!watch->is_refused)
 		warn_refused(watch, error);
 	watch->is_refused = true;
-	roster_watch(roster_of(watch), &watch->at, false);
-	roster_answer(roster_of(watch), &watch->at, watch_now(watch), &changes);
-	roster_note_error(roster_of(watch), &watch->at, error, watch_now(watch));
+	roster_refuse(roster_of(watch), &watch->at, error, watch_now(watch), &changes);
 	tell_changes(watch, &changes);
 }
 
@@ -246,8 +279,8 @@ static void on_watch_free(struct server *server)
 	struct host_watch *watch = watch_of(server);
 
 	watch->is_open = false;
-	free(watch->opened_for);
-	watch->opened_for = NULL;
+	free(watch->database);
+	watch->database = NULL;
 	launch_later(watch);
 }
 
@@ -300,7 +333,7 @@ static const struct server_ops watch_ops = {
 
 /* ---- watches ---- */
 
-void host_watch_set_site(struct host_watch *watch)
+static void set_site(struct host_watch *watch)
 {
 	struct watched_cluster *cluster = watch->cluster;
 	struct host_watches *watches = cluster->watches;
@@ -308,7 +341,7 @@ void host_watch_set_site(struct host_watch *watch)
 	watch->site = (struct server_site){
 		.shared = &watches->pools->shared,
 		.ops = &watch_ops,
-		.database = cluster->database,
+		.database = watch->database,
 		.user = cluster->user,
 		.entry = &cluster->entry,
 		.limits = watches->limits,
@@ -328,7 +361,7 @@ static void free_watch(struct host_watch *watch)
 {
 	timer_clear(&watch->timer);
 	hosts_done(&watch->hosts);
-	free(watch->opened_for);
+	free(watch->database);
 	free(watch);
 }
 
@@ -355,7 +388,7 @@ static void add_watch(struct watched_host *host, const struct address *address)
 		free_watch(watch);
 		return;
 	}
-	host_watch_set_site(watch);
+	set_site(watch);
 	TAILQ_INSERT_TAIL(&cluster->list, watch, node);
 	launch(watch);
 }
@@ -460,15 +493,18 @@ void host_watch_forget(struct watched_host *host)
 
 /* ---- another configuration ---- */
 
-void host_watch_leave(struct host_watch *watch)
+/* A paused database may be renamed or dropped: the watch goes to that of another one. */
+static void leave_held(struct host_watch *watch)
 {
-	if (watch->is_open && watch->server.state != SERVER_CLOSING)
+	if (watch->is_open && watch->server.state != SERVER_CLOSING &&
+	    host_watch_is_held(pools_of(watch), watch->database))
 		server_close_as(&watch->server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
 }
 
 void host_watch_update(struct host_watch *watch)
 {
-	host_watch_set_site(watch);
+	leave_held(watch);
+	set_site(watch);
 	if (watch->is_open && watch->server.state != SERVER_CLOSING)
 		server_rearm(&watch->server);
 	if (watch->is_open && watch->server.state == SERVER_IDLE)

@@ -38,7 +38,7 @@ struct host_watch {
 	struct server_site site;
 	struct server server; /* valid while is_open */
 	bool is_open;         /* from server_init() until on_free() */
-	char *opened_for;     /* while is_open: the database as clients know it. NULL: no memory */
+	char *database;       /* while is_open: as clients know it */
 	bool is_short;        /* the host does not answer the whole role question */
 	bool is_refused;      /* its login is refused */
 	usec_t asked_at;
@@ -54,16 +54,10 @@ struct watched_cluster {
 	struct cluster *cluster; /* one reference */
 	/* what the startup packet is made of; its texts are of the snapshot in force */
 	struct config_database entry;
-	const char *database; /* name of the entry, or own_database */
-	char *own_database;   /* of a pool of entry `*`; else NULL */
 	char *user;
 	struct credentials credentials;
 	bool borrows_login; /* user and credentials are those of a pool */
-	bool wants_primary;
-	struct buf limits; /* struct roster_limit: of its entries, each once */
-	bool is_wanted;    /* by the configuration that is being applied */
-	/* a watch of it is refused, and will try again */
-	void (*on_refused)(struct watched_cluster *watched);
+	bool is_wanted;     /* by the configuration that is being applied */
 	struct host_watch_list list;
 	struct watched_host *hosts;
 	unsigned int host_count;
@@ -71,7 +65,7 @@ struct watched_cluster {
 
 struct host_watches {
 	struct pools *pools;
-	struct clusters_listener listener;
+	struct share listener;
 	TAILQ_HEAD(, watched_cluster) list;
 	struct server_limits limits;
 	uint64_t bytes; /* counted by servers; nobody reads them */
@@ -87,12 +81,13 @@ void host_watch_forget(struct watched_host *host);
 void host_watch_end(struct host_watch *watch);
 
 /* Takes over what the next connection is made with. */
-void host_watch_set_site(struct host_watch *watch);
-
 void host_watch_update(struct host_watch *watch);
 
-/* Connects again, to what the cluster has as its database now. */
-void host_watch_leave(struct host_watch *watch);
+/* Whether PAUSE is about a database: then nothing of it may keep PostgreSQL from being replaced. */
+bool host_watch_is_held(struct pools *pools, const char *database);
+
+/* cluster_database(), of those that are not held. */
+bool host_watch_database(struct pools *pools, const struct cluster *cluster, struct buf *database);
 
 /*
  * ---- all watches ----

@@ -515,7 +515,7 @@ void listening_login_failed(struct server *server, const struct err *err)
 
 	if (!is_ours && pool_is_worth_waiting(err)) {
 		pool_note_failure(server, err);
-		is_again = hosts_has_up(pool->site.hosts);
+		is_again = pool_has_host(pool);
 	}
 	if (!link)
 		return;

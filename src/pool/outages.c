@@ -58,35 +58,6 @@ static struct outage *add_outage(struct outages *outages, const char *where)
 	return outage;
 }
 
-static void note_failure(struct outage *outage, usec_t now)
-{
-	outage->failures++;
-	if (outage->is_bad)
-		return;
-	outage->is_bad = true;
-	outage->is_said = false;
-	outage->since = now;
-}
-
-static bool is_due(const struct outage *outage, usec_t now)
-{
-	return !outage->was_said || now - outage->said_at >= (outage->is_said ? REPEAT : SPACING);
-}
-
-static void note_line(struct outage *outage, usec_t now)
-{
-	outage->is_said = outage->was_said = true;
-	outage->said_at = now;
-	outage->failures = 0;
-}
-
-static bool note_end(struct outage *outage, usec_t now, usec_t *lasted)
-{
-	outage->is_bad = false;
-	*lasted = now - outage->since;
-	return outage->is_said;
-}
-
 void outages_init(struct outages *outages)
 {
 	lock_init(&outages->lock);
@@ -97,19 +68,23 @@ void outages_init(struct outages *outages)
 bool outages_failed(struct outages *outages, const char *where, usec_t now, struct outage *due)
 {
 	LOCKED(&outages->lock);
-	bool is_line;
 	struct outage *outage = find_outage(outages, where);
 
-	if (!outage)
-		outage = add_outage(outages, where);
-	if (outage)
-		note_failure(outage, now);
-	is_line = outage && is_due(outage, now);
-	if (is_line) {
-		*due = *outage;
-		note_line(outage, now);
+	if (!outage && !(outage = add_outage(outages, where)))
+		return false;
+	if (!outage->is_bad) {
+		outage->is_bad = true;
+		outage->is_said = false;
+		outage->since = now;
 	}
-	return is_line;
+	outage->failures++;
+	if (outage->said_at && now - outage->said_at < (outage->is_said ? REPEAT : SPACING))
+		return false;
+	*due = *outage;
+	outage->is_said = true;
+	outage->said_at = now;
+	outage->failures = 0;
+	return true;
 }
 
 bool outages_over(struct outages *outages, const char *where, usec_t now, usec_t *lasted)
@@ -117,13 +92,11 @@ bool outages_over(struct outages *outages, const char *where, usec_t now, usec_t
 	LOCKED(&outages->lock);
 	struct outage *outage = find_outage(outages, where);
 
-	return outage && outage->is_bad && note_end(outage, now, lasted);
-}
-
-bool outages_has_any(struct outages *outages)
-{
-	LOCKED(&outages->lock);
-	return outages->count > 0;
+	if (!outage || !outage->is_bad)
+		return false;
+	outage->is_bad = false;
+	*lasted = now - outage->since;
+	return outage->is_said;
 }
 
 void outages_clear(struct outages *outages)

@@ -19,33 +19,22 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/config/hosts_from.h"
 
-/* 0: it is none. */
-static int port_of(struct bytes digits)
-{
-	int port = 0;
-
-	for (size_t i = 0; i < digits.count; i++) {
-		if (digits.at[i] < '0' || digits.at[i] > '9' || port > UINT16_MAX)
-			return 0;
-		port = port * 10 + digits.at[i] - '0';
-	}
-	return port <= UINT16_MAX ? port : 0;
-}
-
 /* The member as an item of a list. false: it has no place yet, or no good one. */
 static bool place_of(const struct json *member, char out[PATRONI_PLACE_SIZE])
 {
 	struct json host, port;
+	struct bytes place;
 	bool is_v6;
 
 	if (!json_find(member, "host", &host) || host.kind != JSON_TEXT ||
 	    host.text.count > PATRONI_HOST_MAX || !hosts_source_names_host(host.text) ||
-	    !json_find(member, "port", &port) || port.kind != JSON_WORD || !port_of(port.text))
+	    !json_find(member, "port", &port) || port.kind != JSON_WORD || port.text.count > 5)
 		return false;
 	is_v6 = memchr(host.text.at, ':', host.text.count) != NULL;
-	snprintf(out, PATRONI_PLACE_SIZE, "%s%.*s%s:%d", is_v6 ? "[" : "", (int)host.text.count,
-	         host.text.at, is_v6 ? "]" : "", port_of(port.text));
-	return true;
+	snprintf(out, PATRONI_PLACE_SIZE, "%s%.*s%s:%.*s", is_v6 ? "[" : "", (int)host.text.count,
+	         host.text.at, is_v6 ? "]" : "", (int)port.text.count, port.text.at);
+	place = bytes_text(out);
+	return config_host_port(&place, 0) != 0;
 }
 
 static int compare(const void *a, const void *b) { return strcmp(a, b); }
@@ -69,21 +58,18 @@ static void write_list(struct places *places, struct buf *out)
 /* 2026-11-28T03:00:00.123+01:00, in seconds since 1970; 0: it is no such time. */
 static int64_t time_of(struct bytes text)
 {
-	char copy[40], sign = 0;
-	int hours = 0, minutes = 0, used = 0;
-	struct tm at = { 0 };
-	const char *zone;
+	struct tm at = { 0 }, zone = { 0 };
+	const char *rest;
+	char copy[40];
 
 	snprintf(copy, sizeof(copy), "%.*s", (int)(text.count < 39 ? text.count : 39), text.at);
-	if (sscanf(copy, "%4d-%2d-%2dT%2d:%2d:%2d%n", &at.tm_year, &at.tm_mon, &at.tm_mday,
-	           &at.tm_hour, &at.tm_min, &at.tm_sec, &used) != 6)
+	rest = strptime(copy, "%Y-%m-%dT%H:%M:%S", &at);
+	if (!rest)
 		return 0;
-	zone = copy + used + strspn(copy + used, ".0123456789");
-	if (*zone && *zone != 'Z' && sscanf(zone, "%c%2d:%2d", &sign, &hours, &minutes) != 3)
+	rest += strspn(rest, ".0123456789");
+	if (*rest && !strptime(rest, "%z", &zone))
 		return 0;
-	at.tm_year -= 1900;
-	at.tm_mon--;
-	return timegm(&at) - (sign == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
+	return timegm(&at) - zone.tm_gmtoff;
 }
 
 /* The switchover that is planned, if it has a time. *from: the name of the member that leaves. */

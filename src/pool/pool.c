@@ -34,9 +34,10 @@ usec_t pool_longest_wait(const struct pool *pool, usec_t now)
 
 bool pool_is_behind(const struct server *server)
 {
-	struct roster_at at = server_roster_at(server);
+	struct roster_row row;
 
-	return roster_is_behind(server->site->roster, &at, &server->pool->limits.lag_limit);
+	return server_roster_row(server, &row) &&
+	       roster_row_is_behind(&row, &server->pool->limits.lag_limit);
 }
 
 /*

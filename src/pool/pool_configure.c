@@ -106,9 +106,14 @@ static void configure_cluster(struct pool *pool, const char *list)
 	struct cluster_key key = { list, entry->port, config_host_check_user(config, entry) };
 	struct cluster *cluster = share_cluster(&pool->share), *former = cluster;
 	usec_t now = loop_now(pool_loop(pool));
-	struct roster_limit limit;
+	struct roster_want want = {
+		.target = target_of(pool),
+		.limit = { config_max_standby_lag(config, entry),
+		           config_max_standby_lag_bytes(config, entry) },
+		.is_strict = pool->purpose == POOL_FOR_READS,
+	};
 
-	pool->site.target = target_of(pool);
+	pool->site.target = want.target;
 	if (!cluster || !cluster_has_key(cluster, &key)) {
 		cluster = clusters_hold(broker, &key, now);
 		if (cluster && former)
@@ -119,18 +124,11 @@ static void configure_cluster(struct pool *pool, const char *list)
 	if (!cluster)
 		log_error(&pool->log, "no memory for the roles of hosts");
 	pool->site.roster = cluster ? cluster_roster(cluster) : NULL;
-	hosts_set_roles(pool->site.hosts, pool->site.roster, pool->site.target);
-	clusters_set_needs(&pool->share, pool->site.target != TARGET_ANY,
-	                   pool->site.target == TARGET_PRIMARY ||
-	                       pool->site.target == TARGET_READ_WRITE);
-	limit = (struct roster_limit){
-		config_max_standby_lag(config, entry),
-		config_max_standby_lag_bytes(config, entry),
-	};
-	hosts_set_limit(pool->site.hosts, &limit, pool->purpose == POOL_FOR_READS);
-	pool->limits.lag_limit = limit; /* that of `hosts` is for all loops, behind a lock */
+	hosts_set_roles(pool->site.hosts, pool->site.roster, &want);
+	clusters_set_needs(&pool->share, pool->site.target != TARGET_ANY);
+	pool->limits.lag_limit = want.limit; /* that of `hosts` is for all loops, behind a lock */
 	pool->limits.has_lag_limit =
-	    pool->purpose == POOL_FOR_READS && pool->site.roster && roster_has_limit(&limit);
+	    want.is_strict && pool->site.roster && roster_has_limit(&want.limit);
 }
 
 static void configure_hosts(struct pool *pool)

@@ -68,7 +68,7 @@ static void log_outage(const struct server *server, const struct outage *outage,
 	unsigned int waiting = share_waiting(&database->cap.share);
 	char more[80] = "";
 
-	if (outage->was_said)
+	if (outage->said_at)
 		snprintf(more, sizeof(more), "; %u attempts failed in the last %lld s",
 		         outage->failures, (long long)((now - outage->said_at) / USEC_PER_SEC));
 	log_kept(&log, LOG_LEVEL_WARNING, "host down",
@@ -84,7 +84,7 @@ static void outage_of_server_over(struct server *server)
 	char where[OUTAGE_WHERE_SIZE];
 	usec_t lasted;
 
-	if (!outages_has_any(outages_of(server)))
+	if (!outages_of(server)->count)
 		return;
 	if (outages_over(outages_of(server), where_is(server, where, sizeof(where)),
 	                 loop_now(server->pool->pools->with.loop), &lasted))

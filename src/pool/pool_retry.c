@@ -25,7 +25,7 @@ static void look_at_hosts(struct pool *pool)
 {
 	struct hosts *hosts = pool->site.hosts;
 
-	if (pool->is_failing || !hosts_may_be_unreachable(hosts) || hosts_has_up(hosts))
+	if (pool->is_failing || !hosts->reach->failing_count || pool_has_host(pool))
 		return;
 	pool->is_failing = hosts_are_unreachable(hosts, &pool->failure);
 	if (pool->is_failing)
@@ -48,7 +48,7 @@ void pool_note_failure(struct server *server, const struct err *err)
 	struct pool *pool = server->pool;
 
 	note_outcome(server, outcome_of(err), err);
-	pool->is_failing = !hosts_has_up(pool->site.hosts);
+	pool->is_failing = !pool_has_host(pool);
 	pool->is_hopeful = false;
 	pool->failure = *err;
 	if (pool->is_failing)
@@ -124,10 +124,22 @@ bool pool_is_unreachable(const struct pool *pool)
 
 static void on_retry(struct timer *timer) { pool_wake(container_of(timer, struct pool, retry)); }
 
-/* Each kind of failure has its own queue, in which timers are set in order. */
-static usec_t retry_gap(const struct pool *pool)
+/* Each gap has its own queue, in which timers are set in order. */
+static void wake_when_due(struct pool *pool, usec_t due, usec_t gap)
 {
-	return pool_is_unreachable(pool) ? REACH_GAP_MAX : pool->site.limits.retry_gap;
+	timer_set(&pool->retry, loop_timer_queue(pool_loop(pool), gap, on_retry), due - gap);
+}
+
+bool pool_seek_host(struct pool *pool)
+{
+	usec_t due = pool_due(pool);
+
+	if (due == INT64_MAX)
+		return false; /* the roster will change */
+	if (pool->is_failing || due <= loop_now(pool_loop(pool)))
+		return true;
+	wake_when_due(pool, due, ROSTER_GAP);
+	return false;
 }
 
 void pool_note_answer(struct server *server)
@@ -146,8 +158,8 @@ bool pool_may_try(struct pool *pool)
 	if (!pool_is_backing_off(pool))
 		/* one attempt at a time until one succeeds */
 		return pool_login_count(pool) == 0 && share_logins(&pool->share) == 0;
-	timer_set(&pool->retry, loop_timer_queue(pool_loop(pool), retry_gap(pool), on_retry),
-	          pool_due(pool) - retry_gap(pool));
+	wake_when_due(pool, pool_due(pool),
+	              pool_is_unreachable(pool) ? REACH_GAP_MAX : pool->site.limits.retry_gap);
 	return false;
 }
 

@@ -9,8 +9,6 @@
  * closed at once. One that waits for a host that does not answer is left to the limits of its
  * query: the host may answer yet, and while there is no other primary nothing would be won.
  */
-#include "pgweir/base/container_of.h"
-
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
@@ -27,15 +25,6 @@ void pool_note_report(struct server *server, const struct host_report *report)
 
 /* ---- servers whose host does not fit any more ---- */
 
-static const enum close_reason reasons[] = {
-	[ROSTER_STAYS] = CLOSE_NONE,
-	[ROSTER_LOST_THERE] = CLOSE_HOST_LOST,
-	[ROSTER_ROLE] = CLOSE_HOST_ROLE,
-	[ROSTER_DRAINED] = CLOSE_HOST_DRAINED,
-	[ROSTER_DISABLED] = CLOSE_HOST_DISABLED,
-	[ROSTER_FENCED] = CLOSE_HOST_FENCED,
-};
-
 static bool is_free(const struct server *server)
 {
 	return server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN ||
@@ -48,22 +37,22 @@ static bool is_unnoticed(const struct server *server)
 	return pool_rules_at(server)->mode != POOL_MODE_SESSION && server_can_go_unnoticed(server);
 }
 
-static enum roster_stay stay_of(const struct server *server)
+enum close_reason pool_host_reason(const struct server *server)
 {
 	const struct server_site *site = server->site;
 	struct roster_at at = server_roster_at(server);
 
-	return site->roster ? roster_stay(site->roster, &at, site->target) : ROSTER_STAYS;
+	return site->roster ? roster_stay(site->roster, &at, site->target) : CLOSE_NONE;
 }
 
 bool pool_host_answers(const struct server *server)
 {
-	enum roster_stay stay = stay_of(server);
+	enum close_reason reason = pool_host_reason(server);
 
-	return stay != ROSTER_FENCED && stay != ROSTER_LOST_THERE;
+	return reason != CLOSE_HOST_FENCED && reason != CLOSE_HOST_LOST;
 }
 
-static void leave(struct server *server, enum roster_stay stay)
+static void leave(struct server *server, enum close_reason reason)
 {
 	if (server->state == SERVER_ENDING) {
 		server_keep_not(server);
@@ -71,15 +60,13 @@ static void leave(struct server *server, enum roster_stay stay)
 			server_forget(server);
 		return;
 	}
-	enum close_reason reason = reasons[stay];
-
-	if (is_free(server) || is_unnoticed(server) || stay == ROSTER_FENCED ||
-	    stay == ROSTER_DISABLED) {
+	if (is_free(server) || is_unnoticed(server) || reason == CLOSE_HOST_FENCED ||
+	    reason == CLOSE_HOST_DISABLED) {
 		server_leave_host(server, reason);
 		return;
 	}
 	server_need_close(server, reason);
-	if (stay == ROSTER_LOST_THERE)
+	if (reason == CLOSE_HOST_LOST)
 		return; /* it answers nothing that a replacement would wait for */
 	if (server->is_listening && server->state == SERVER_LENT)
 		listening_replace(server);
@@ -100,8 +87,6 @@ void pool_leave_host(struct server *server)
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
 }
 
-enum close_reason pool_host_reason(const struct server *server) { return reasons[stay_of(server)]; }
-
 void pool_hear_roster(struct pool *pool)
 {
 	unsigned int number = pool->site.roster ? roster_number(pool->site.roster) : 0;
@@ -113,39 +98,19 @@ void pool_hear_roster(struct pool *pool)
 		struct server *server, *next;
 
 		TAILQ_FOREACH_SAFE (server, &pool->servers[state], place.node, next) {
-			if (stay_of(server) != ROSTER_STAYS)
-				leave(server, stay_of(server));
+			enum close_reason reason = pool_host_reason(server);
+
+			if (reason != CLOSE_NONE)
+				leave(server, reason);
 		}
 	}
 }
 
 /* ---- is there a host? ---- */
 
-usec_t pool_due(const struct pool *pool)
-{
-	return hosts_due(pool->site.hosts, pool->site.limits.retry_gap);
-}
+usec_t pool_due(const struct pool *pool) { return hosts_due(pool->site.hosts); }
 
-bool pool_has_host(const struct pool *pool) { return hosts_has_up(pool->site.hosts); }
-
-static void on_role_retry(struct timer *timer)
-{
-	pool_wake(container_of(timer, struct pool, role_retry));
-}
-
-bool pool_seek_host(struct pool *pool)
-{
-	usec_t due = pool_due(pool);
-
-	if (due == INT64_MAX)
-		return false; /* the roster will change */
-	if (pool->is_failing || due <= loop_now(pool_loop(pool)))
-		return true;
-	timer_set(&pool->role_retry,
-	          loop_timer_queue(pool_loop(pool), HOSTS_ROLE_GAP, on_role_retry),
-	          due - HOSTS_ROLE_GAP);
-	return false;
-}
+bool pool_has_host(const struct pool *pool) { return pool_due(pool) == 0; }
 
 bool pool_is_unfit(const struct err *err)
 {
@@ -163,10 +128,10 @@ bool pool_is_unfit(const struct err *err)
 
 /* ---- for people ---- */
 
-static const char *state_of(const struct roster_row *row)
+static const char *state_of(const struct roster_row *row, enum host_admin admin)
 {
-	if (row->admin != HOST_ENABLED)
-		return row->admin == HOST_DRAINING ? "drained" : "disabled";
+	if (admin != HOST_ENABLED)
+		return admin == HOST_DRAINING ? "drained" : "disabled";
 	if (row->is_lost)
 		return "lost";
 	return row->is_fenced ? "fenced" : roster_role_name(row->known.role);
@@ -178,12 +143,13 @@ void pool_tell_hosts(const struct pool *pool, struct buf *out)
 	struct roster_row row;
 
 	for (unsigned int i = 0; roster_row_at(pool->site.roster, i, &row); i++) {
+		const char *name = row.host < hosts->count ? hosts->list[row.host].name : "";
 		char address[ADDRESS_TEXT_SIZE];
 
-		buf_printf(out, "%s%s", i ? ", " : "",
-		           row.address.family == AF_UNSPEC && row.host < hosts->count
-		               ? hosts->list[row.host].name
-		               : address_format_host(&row.address, address, sizeof(address)));
-		buf_printf(out, " %s", state_of(&row));
+		buf_printf(out, "%s%s %s", i ? ", " : "",
+		           row.address.family == AF_UNSPEC
+		               ? name
+		               : address_format_host(&row.address, address, sizeof(address)),
+		           state_of(&row, clusters_admin(pool->pools->with.broker, name)));
 	}
 }

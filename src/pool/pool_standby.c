@@ -38,11 +38,11 @@ bool pool_standby_make_space(struct pool *reads)
 /* ---- causal_reads ---- */
 
 /* After a failover, a standby that does not follow the new primary has other WAL than that. */
-static bool follows(struct roster *roster, const struct roster_row *row)
+static bool follows(const struct server *server, const struct roster_row *row)
 {
 	struct roster_row primary;
 
-	return !roster_primary(roster, &primary) || !row->known.timeline ||
+	return !roster_primary(server->site->roster, &primary) || !row->known.timeline ||
 	       row->known.timeline >= primary.known.timeline;
 }
 
@@ -58,21 +58,18 @@ bool pool_standby_shows(const struct server *server, uint64_t started, usec_t si
 
 bool pool_standby_follows_primary(const struct server *server)
 {
-	struct roster *roster = server->site->roster;
-	struct roster_at at = server_roster_at(server);
 	struct roster_row row;
 
-	return !roster || !roster_find(roster, &at, &row) || follows(roster, &row);
+	return !server_roster_row(server, &row) || follows(server, &row);
 }
 
 uint32_t pool_standby_timeline(const struct server *server)
 {
 	struct roster *roster = server->site->roster;
-	struct roster_at at = server_roster_at(server);
 	struct roster_row row;
 	uint32_t timeline = 0;
 
-	if (roster && roster_find(roster, &at, &row))
+	if (server_roster_row(server, &row))
 		timeline = row.known.timeline;
 	if (roster && roster_primary(roster, &row) && row.known.timeline > timeline)
 		timeline = row.known.timeline;
@@ -114,15 +111,13 @@ static void learn_replayed(struct server *server, const struct roster_row *row)
 
 bool pool_standby_has_replayed(struct server *server, uint64_t position)
 {
-	struct roster *roster = server->site->roster;
-	struct roster_at at = server_roster_at(server);
 	struct roster_row row;
 
-	if (!roster || !roster_find(roster, &at, &row))
+	if (!server_roster_row(server, &row))
 		return server->place.standby.replayed >= position;
 	if (server->place.standby.replayed < position)
 		learn_replayed(server, &row);
-	return server->place.standby.replayed >= position && follows(roster, &row);
+	return server->place.standby.replayed >= position && follows(server, &row);
 }
 
 /* ---- borrowers that prefer a standby ---- */

@@ -29,7 +29,6 @@ static void forget_pool(struct pool *pool)
 	pool_leave_blocked(pool);
 	pool_leave_sized(pool);
 	timer_clear(&pool->retry);
-	timer_clear(&pool->role_retry);
 	timer_clear(&pool->reserve);
 	timer_clear(&pool->rest);
 	timer_clear(&pool->stay);

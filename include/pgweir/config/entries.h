@@ -64,6 +64,10 @@ const char *config_database_dbname(const struct config_database *database, const
  */
 bool config_host_next(const char **list, struct bytes *host);
 
+/* The host of this number, from 0. false: there are not as many. */
+bool config_host_at(const char *list, unsigned int number, struct bytes *host);
+unsigned int config_host_count(const char *list);
+
 /* The number in `list` of the host that has this number in `before`. -1: it is not there. */
 int config_host_number(const char *list, const char *before, unsigned int number);
 

@@ -172,8 +172,8 @@ SETTING(bool, host_check_borrow, .initial = "1", LIVE, GROUP(TIMEOUTS), .since =
 SETTING(usec_t, host_check_interval, .initial = "0.5", .min = 50 * USEC_PER_MS, LIVE,
         GROUP(TIMEOUTS), .since = "0.3.0",
         .help = "How often each host of an entry with target_session_attrs is asked for its role, "
-                "by one connection of pgweir's own. While there is no primary, hosts are asked "
-                "every 75 ms.")
+                "by one connection of pgweir's own. In the first minute without a primary, "
+                "hosts are asked every 75 ms.")
 SETTING(usec_t, host_check_timeout, .initial = "2", .min = 50 * USEC_PER_MS, LIVE, GROUP(TIMEOUTS),
         .since = "0.3.0",
         .help = "A host that has not answered for this long when it is asked for its role, or "

@@ -81,8 +81,8 @@ struct tally {
 	/* of a pool: what is known about the roles of its hosts; read without the lock */
 	struct cluster *_Atomic cluster;
 	TAILQ_ENTRY(tally) cluster_node;
-	bool needs_roles, needs_primary; /* of the cluster */
-	struct outages outages;          /* of a database */
+	bool needs_roles;       /* of the cluster */
+	struct outages outages; /* of a database */
 	/* of a database: changed definitions, news for loops (pool_catalog.c), next question */
 	atomic_uint ddl_count, catalog_version;
 	_Atomic(usec_t) catalog_due_at;

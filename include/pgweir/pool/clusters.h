@@ -57,38 +57,21 @@ void clusters_copies(struct broker *broker, const char *host, usec_t since, clus
 
 /* ---- what pools need ---- */
 
-/* A pool is used with the roles of its hosts; and with their primary. */
-void clusters_set_needs(struct share *pool, bool roles, bool primary);
+/* A pool is used with the roles of its hosts. */
+void clusters_set_needs(struct share *pool, bool roles);
 
-/* Who watches hosts. Zeroed, but for loop and on_changed. */
-struct clusters_listener {
-	struct loop *loop;
-	/* Called in that loop: clusters_needed() may have another answer. */
-	void (*on_changed)(struct clusters_listener *listener);
-	struct broker *broker;
-	struct letter letter;
-	struct task task;
-	bool is_posted;
-};
+/*
+ * Who watches hosts is woken when clusters_next_needed() may have another answer. Zeroed, but for
+ * member and on_woken. One at most.
+ */
+void clusters_listen(struct share *listener);
+void clusters_listen_end(struct share *listener);
 
-/* One listener at most. clusters_listen_end(): only its loop may call it. */
-void clusters_listen(struct broker *broker, struct clusters_listener *listener);
-void clusters_listen_end(struct clusters_listener *listener);
-
-/* What pools need of a cluster. */
-struct cluster_need {
-	struct cluster *cluster; /* one reference */
-	struct cluster_key key;  /* borrows from the cluster */
-	bool primary;
-};
-
-/* Clusters of which pools need the roles. false: no memory; clusters_needs_free() must follow. */
-struct clusters_needs {
-	struct cluster_need *list;
-	size_t count;
-};
-bool clusters_needed(struct broker *broker, struct clusters_needs *needs);
-void clusters_needs_free(struct broker *broker, struct clusters_needs *needs);
+/*
+ * The next cluster of which pools need the roles, with a reference; NULL: no more. Drops that of
+ * `after`; NULL: the first one.
+ */
+struct cluster *clusters_next_needed(struct broker *broker, struct cluster *after);
 
 /*
  * Sets *database to that of a pool that needs the roles, with a zero; if possible, of one that has
@@ -102,19 +85,22 @@ bool cluster_database(struct broker *broker, const struct cluster *cluster,
 /*
  * If the key has no user, watches log in as a pool has: cluster_lend_login() after each login,
  * whose first one is kept; cluster_refuse_login() if a watch cannot log in like that, so that the
- * next one is. cluster_login(): false: there is none, or no memory; the caller owns both.
+ * next one is. cluster_has_login(): or a user of its own. cluster_login() puts it in the place of
+ * what the caller has, if there is one, and memory.
  */
 void cluster_lend_login(struct broker *broker, struct cluster *cluster, const char *user,
                         const struct credentials *credentials);
 bool cluster_has_login(struct broker *broker, const struct cluster *cluster);
-bool cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
+void cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
                    struct credentials *credentials);
 void cluster_refuse_login(struct broker *broker, struct cluster *cluster);
 
 /* Why a host is not watched, for people. */
 const char *cluster_watch_lack(struct broker *broker, const struct cluster *cluster);
 
-/* Accepts NULL, sets NULL. The last reference frees the cluster. */
+/* One reference more. clusters_release() accepts NULL, sets NULL; the last one frees the cluster.
+ */
+struct cluster *clusters_ref(struct broker *broker, struct cluster *cluster);
 void clusters_release(struct broker *broker, struct cluster **cluster);
 
 struct roster *cluster_roster(struct cluster *cluster);

@@ -4,6 +4,7 @@
 #define PGWEIR_POOL_OUTAGES_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/queue.h>
 
@@ -15,11 +16,10 @@
 struct outage {
 	TAILQ_ENTRY(outage) node;
 	usec_t since;          /* valid if is_bad: time of the first failure */
-	usec_t said_at;        /* valid if was_said: time of the last WARNING */
+	usec_t said_at;        /* time of the last WARNING; 0: there was none */
 	unsigned int failures; /* number since then, including this one */
 	bool is_bad;           /* it has failed, and no connection has succeeded since */
 	bool is_said;          /* a WARNING was written for this outage */
-	bool was_said;         /* a WARNING was ever written */
 	char where[OUTAGE_WHERE_SIZE];
 };
 
@@ -27,7 +27,7 @@ struct outage {
 struct outages {
 	pthread_mutex_t lock;
 	TAILQ_HEAD(outage_list, outage) list;
-	unsigned int count;
+	atomic_uint count; /* 0: outages_over() has nothing to do. To be read without the lock */
 };
 
 void outages_init(struct outages *outages);
@@ -39,8 +39,5 @@ bool outages_failed(struct outages *outages, const char *where, usec_t now, stru
 
 /* A connection has succeeded. true: a line is due; *lasted: the length of the outage. */
 bool outages_over(struct outages *outages, const char *where, usec_t now, usec_t *lasted);
-
-/* false: outages_over() has nothing to do. */
-bool outages_has_any(struct outages *outages);
 
 #endif

@@ -160,7 +160,6 @@ struct pool {
 
 	/* roles of hosts: pool_roles.c */
 	unsigned int roster_number; /* roster_number() when the servers were looked at */
-	struct timer role_retry;    /* no host fits: when one may be tried again */
 
 	/* failed logins */
 	bool is_failing; /* logins fail at all hosts */

@@ -64,11 +64,10 @@ static bool has_entry(const struct cursor *cursor, const struct database *databa
 
 static void offer_entries(struct cursor *cursor) { cursor_offer_databases(cursor, has_entry); }
 
-/* What a row is about. has_row: roster_row is filled. */
+/* What a row is about. */
 struct shown_host {
 	const struct config_database *entry;
 	struct roster_row row;
-	bool has_row;
 	struct bytes name;
 };
 
@@ -85,12 +84,11 @@ static bool find_host(const struct pools *pools, size_t position, struct shown_h
 		     cluster && roster_row_at(cluster_roster(cluster), i, &shown->row); i++) {
 			if (shown->row.host != host)
 				continue;
-			has_any = shown->has_row = true;
+			has_any = true;
 			if (position-- == 0)
 				return true;
 		}
 		if (!has_any && position-- == 0) {
-			shown->has_row = false;
 			shown->row = (struct roster_row){ .host = host, .lag = ROSTER_LAG_UNKNOWN };
 			return true;
 		}

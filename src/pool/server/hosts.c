@@ -76,10 +76,10 @@ struct reach_target *reach_hold(struct reach *reach, const char *name,
 static void forget_failure(struct reach *reach, struct reach_target *target)
 {
 	if (target->gap)
-		atomic_fetch_sub(&reach->failing_count, 1);
+		reach->failing_count--;
 	target->gap = 0;
-	atomic_store(&target->is_tested, false);
-	atomic_store(&target->due, 0);
+	target->is_tested = false;
+	target->due = 0;
 }
 
 void reach_release(struct reach *reach, struct reach_target **held)
@@ -100,10 +100,10 @@ void reach_release(struct reach *reach, struct reach_target **held)
 bool reach_begin_test(struct reach *reach, struct reach_target *target, usec_t now)
 {
 	LOCKED(&reach->lock);
-	if (!target->gap || now < reach_due(target))
+	if (!target->gap || now < target->due)
 		return false;
-	atomic_store(&target->is_tested, true);
-	atomic_store(&target->due, now + REACH_TEST_MAX);
+	target->is_tested = true;
+	target->due = now + REACH_TEST_MAX;
 	return true;
 }
 
@@ -118,18 +118,18 @@ void reach_failed(struct reach *reach, struct reach_target *target, usec_t now, 
 {
 	LOCKED(&reach->lock);
 	if (!target->gap)
-		atomic_fetch_add(&reach->failing_count, 1);
+		reach->failing_count++;
 	target->gap = next_gap(target->gap, most < REACH_GAP_MAX ? most : REACH_GAP_MAX);
 	target->failure = *err;
-	atomic_store(&target->is_tested, false);
-	atomic_store(&target->due, now + target->gap);
+	target->is_tested = false;
+	target->due = now + target->gap;
 }
 
 bool reach_worked(struct reach *reach, struct reach_target *target)
 {
 	bool had_failed;
 
-	if (!reach_due(target))
+	if (!target->due)
 		return false;
 	LOCKED(&reach->lock);
 	had_failed = target->gap > 0;
@@ -148,6 +148,14 @@ bool reach_failure(struct reach *reach, const struct reach_target *target, struc
 /* ---- the hosts of a pool ---- */
 
 /* ---- addresses ---- */
+
+/* Its addresses and, last, the host itself; then NULL. */
+static struct host_addr *addr_at(struct host *host, unsigned int number)
+{
+	if (number < host->count)
+		return &host->list[number];
+	return number == host->count ? &host->self : NULL;
+}
 
 /* The host itself if the address is NULL or not in the list. */
 static struct host_addr *find_addr(struct host *host, const struct address *address)
@@ -208,7 +216,7 @@ static bool learn(const struct hosts *hosts, struct host *host, const struct add
 static void leave_target(const struct hosts *hosts, struct reach_target **target)
 {
 	if (*target)
-		reach_count(*target, -1);
+		(*target)->server_count--;
 	reach_release(hosts->reach, target);
 }
 
@@ -225,7 +233,7 @@ static struct reach_target *enter_target(const struct hosts *hosts, unsigned int
 	struct reach_target *target = reach_hold(hosts->reach, host->at, address, host->port);
 
 	if (target)
-		reach_count(target, 1);
+		target->server_count++;
 	return target;
 }
 
@@ -242,35 +250,35 @@ void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int in
 
 /* ---- outcomes ---- */
 
-static bool note(struct hosts *hosts, struct host_addr *addr, const struct hosts_note *note)
+static void leave_out(struct host_addr *addr, usec_t now, usec_t gap)
 {
-	if (note->outcome == HOST_UNREACHABLE && addr->target) {
-		reach_failed(hosts->reach, addr->target, note->now, note->gap, note->err);
-		return false;
-	}
-	if (note->outcome == HOST_WORKED) {
-		addr->is_refused = false;
-		addr->unfit_at = 0;
-	} else if (note->outcome != HOST_ANSWERED) { /* or no memory for the target */
-		addr->is_refused = true;
-		addr->refused_at = note->now;
-	}
-	return addr->target && reach_worked(hosts->reach, addr->target);
+	addr->failed_at = now;
+	addr->gap = gap;
 }
 
-bool hosts_note(struct hosts *hosts, const struct hosts_note *outcome)
+bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outcome outcome,
+                const struct hosts_when *when, const struct err *err)
 {
 	LOCKED(&hosts->lock);
 	struct host *host;
 	struct host_addr *addr;
 
-	if (outcome->host >= hosts->count)
+	if (at->host >= hosts->count)
 		return false;
-	host = &hosts->list[outcome->host];
-	addr = find_addr(host, outcome->address);
+	host = &hosts->list[at->host];
+	addr = find_addr(host, at->address);
 	/* An address that left the list in the meantime says nothing about the others. */
-	return (!outcome->address || addr != &host->self || host->count == 0) &&
-	       note(hosts, addr, outcome);
+	if (at->address && addr == &host->self && host->count > 0)
+		return false;
+	if (outcome == HOST_UNREACHABLE && addr->target) {
+		reach_failed(hosts->reach, addr->target, when->now, when->gap, err);
+		return false;
+	}
+	if (outcome == HOST_WORKED)
+		addr->gap = 0;
+	else if (outcome != HOST_ANSWERED) /* or no memory for the target */
+		leave_out(addr, when->now, when->gap);
+	return addr->target && reach_worked(hosts->reach, addr->target);
 }
 
 void hosts_learn_protocol(struct hosts *hosts, unsigned int index, const struct address *address,
@@ -290,22 +298,16 @@ enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int index,
 	                            : HOST_UNTRIED;
 }
 
-static void reset_addr(struct host_addr *addr)
-{
-	addr->is_refused = false;
-	addr->unfit_at = 0;
-	addr->protocol = HOST_UNTRIED;
-}
-
 void hosts_reset(struct hosts *hosts)
 {
 	LOCKED(&hosts->lock);
 	for (unsigned int i = 0; i < hosts->count; i++) {
-		struct host *host = &hosts->list[i];
+		struct host_addr *addr;
 
-		reset_addr(&host->self);
-		for (unsigned int at = 0; at < host->count; at++)
-			reset_addr(&host->list[at]);
+		for (unsigned int at = 0; (addr = addr_at(&hosts->list[i], at)); at++) {
+			addr->gap = 0;
+			addr->protocol = HOST_UNTRIED;
+		}
 	}
 }
 
@@ -314,21 +316,14 @@ void hosts_unfit(struct hosts *hosts, unsigned int index, const struct address *
 	if (index >= hosts->count)
 		return;
 	LOCKED(&hosts->lock);
-	find_addr(&hosts->list[index], address)->unfit_at = now;
+	leave_out(find_addr(&hosts->list[index], address), now, ROSTER_GAP);
 }
 
-void hosts_set_roles(struct hosts *hosts, struct roster *roster, enum target_session_attrs target)
+void hosts_set_roles(struct hosts *hosts, struct roster *roster, const struct roster_want *want)
 {
 	LOCKED(&hosts->lock);
 	hosts->roster = roster;
-	hosts->target = target;
-}
-
-void hosts_set_limit(struct hosts *hosts, const struct roster_limit *limit, bool is_strict)
-{
-	LOCKED(&hosts->lock);
-	hosts->limit = *limit;
-	hosts->is_strict = is_strict;
+	hosts->want = *want;
 }
 
 /* ---- the list ---- */
@@ -346,11 +341,9 @@ static void clear(struct hosts *hosts)
 		reach_release(hosts->reach, &hosts->list[i].self.target);
 	}
 	free(hosts->list);
-	free(hosts->names);
-	free(hosts->places);
 	free(hosts->text);
 	hosts->list = NULL;
-	hosts->names = hosts->places = hosts->text = NULL;
+	hosts->text = NULL;
 	hosts->count = hosts->next = 0;
 }
 
@@ -369,45 +362,33 @@ static const char *part_of(const struct hosts *hosts, char *copy, struct bytes p
 	return at;
 }
 
-/* Splits the list into hosts. The texts are there, and the list is empty. */
-static void fill(struct hosts *hosts)
-{
-	const char *list = hosts->text;
-	struct bytes part;
-
-	while (config_host_next(&list, &part)) {
-		struct host *host = &hosts->list[hosts->count++];
-
-		host->name = part_of(hosts, hosts->names, part);
-		host->port = (uint16_t)config_host_port(&part, hosts->port);
-		host->at = part_of(hosts, hosts->places, part);
-		host->self.target = reach_hold(hosts->reach, host->at, NULL, host->port);
-	}
-}
-
+/* The text is there three times: the second one is cut into names, the third into places. */
 static bool set_list(struct hosts *hosts, const char *text, uint16_t port)
 {
-	struct hosts fresh = { 0 };
-	unsigned int count = 0;
-	struct bytes host;
+	size_t size = strlen(text) + 1;
+	struct host *list = calloc(config_host_count(text), sizeof(*list));
+	char *texts = malloc(3 * size);
+	struct bytes part;
 
-	for (const char *list = text; config_host_next(&list, &host);)
-		count++;
-	fresh.text = strdup(text);
-	fresh.names = strdup(text);
-	fresh.places = strdup(text);
-	fresh.list = calloc(count, sizeof(*fresh.list));
-	if (!fresh.text || !fresh.names || !fresh.places || !fresh.list) {
-		clear(&fresh);
+	if (!list || !texts) {
+		free(list);
+		free(texts);
 		return false;
 	}
 	clear(hosts);
-	hosts->text = fresh.text;
-	hosts->names = fresh.names;
-	hosts->places = fresh.places;
-	hosts->list = fresh.list;
+	for (int i = 0; i < 3; i++)
+		memcpy(texts + i * size, text, size);
+	hosts->text = texts;
+	hosts->list = list;
 	hosts->port = port;
-	fill(hosts);
+	for (const char *rest = texts; config_host_next(&rest, &part);) {
+		struct host *host = &list[hosts->count++];
+
+		host->name = part_of(hosts, texts + size, part);
+		host->port = (uint16_t)config_host_port(&part, port);
+		host->at = part_of(hosts, texts + 2 * size, part);
+		host->self.target = reach_hold(hosts->reach, host->at, NULL, host->port);
+	}
 	return true;
 }
 
@@ -428,151 +409,128 @@ bool hosts_configure(struct hosts *hosts, const char *text, uint16_t port,
  *
  * Which hosts and addresses may be used now, and when the others may be tried.
  *
- * Three things decide: PostgreSQL refused a login there, or it could not be reached (reach), or
- * its role does not fit (roster.h). Each has a time from which it may be tried again; the latest
- * counts. A host is as good as its best address.
+ * Three things decide: a login has failed there, or it could not be reached (reach), or its role
+ * does not fit (roster.h). Each has a time from which it may be tried again; the latest counts. A
+ * host is as good as its best address, unless the host itself is worse.
  */
+
+/* Of an address, for the next connection; or of a host. */
+struct merit {
+	usec_t due; /* when it may be tried; 0: it is up */
+	int rank;   /* greater is better; 0: it is down; -1: it does not fit, whatever the time */
+	uint64_t load; /* how many servers are there, if that makes a difference */
+};
+
+static const struct merit no_merit = { INT64_MAX, -1, 0 };
 
 static usec_t later(usec_t a, usec_t b) { return a > b ? a : b; }
 
-static usec_t earlier(usec_t a, usec_t b) { return a < b ? a : b; }
-
-/* One address, or (addr NULL) a host whose addresses are not known. */
-struct place {
-	const struct hosts *hosts;
-	unsigned int index;
-	const struct host_addr *addr;
-};
-
-static enum roster_fit fit_of_role(const struct place *place, const struct roster_at *at,
-                                   usec_t *due)
+/* Of those that are down the one that was down for the longest time. */
+static bool is_better(const struct merit *a, const struct merit *b)
 {
-	const struct hosts *hosts = place->hosts;
-
-	if (!place->addr)
-		return roster_fit_host(hosts->roster, place->index, hosts->target, HOSTS_ROLE_GAP,
-		                       due);
-	return roster_fit(hosts->roster, at, hosts->target, HOSTS_ROLE_GAP, due);
+	if (a->rank != b->rank)
+		return a->rank > b->rank;
+	return a->rank > 0 ? a->load < b->load : a->due < b->due;
 }
 
-static enum roster_fit place_fit(const struct place *place, usec_t *due)
+static struct roster_at roster_place(unsigned int index, const struct host_addr *addr)
 {
-	const struct hosts *hosts = place->hosts;
-	struct roster_at at = { .host = place->index };
-	enum roster_fit fit;
+	bool has_address = addr->address.family != AF_UNSPEC;
 
-	*due = 0;
-	if (!hosts->roster)
-		return ROSTER_GOOD;
-	if (place->addr && place->addr->address.family != AF_UNSPEC)
-		at.address = &place->addr->address;
-	fit = fit_of_role(place, &at, due);
-	if (fit == ROSTER_NO || !roster_has_limit(&hosts->limit) ||
-	    !roster_is_behind(hosts->roster, &at, &hosts->limit))
-		return fit;
-	if (hosts->is_strict)
-		*due = INT64_MAX; /* its watch finds out when it has caught up */
-	return hosts->is_strict ? ROSTER_NO : ROSTER_BEHIND;
-}
-
-static enum roster_fit fit_of(const struct place *place)
-{
-	usec_t due;
-
-	return place_fit(place, &due);
-}
-
-/* When the role of an address may be tried; 0: it fits. */
-static usec_t role_due(const struct place *place)
-{
-	const struct host_addr *addr = place->addr;
-	usec_t due;
-
-	place_fit(place, &due);
-	return later(due, addr && addr->unfit_at ? addr->unfit_at + HOSTS_ROLE_GAP : 0);
+	return (struct roster_at){ index, has_address ? &addr->address : NULL };
 }
 
 /* When it may be used or tried, whatever its role is; 0: it has not failed. */
-static usec_t reachable_due(const struct host_addr *addr, usec_t gap)
+static usec_t failed_due(const struct host_addr *addr)
 {
-	usec_t refused = addr->is_refused ? addr->refused_at + gap : 0;
+	usec_t refused = addr->gap ? addr->failed_at + addr->gap : 0;
 
-	return addr->target ? later(refused, reach_due(addr->target)) : refused;
+	return addr->target ? later(refused, addr->target->due) : refused;
 }
 
-static usec_t address_due(const struct hosts *hosts, unsigned int index,
-                          const struct host_addr *addr, usec_t gap)
+/* Without least-connections servers make a difference only where it is full. */
+static uint64_t load_of(const struct hosts *hosts, const struct host_addr *addr,
+                        const struct hosts_when *when)
 {
-	return later(reachable_due(addr, gap), role_due(&(struct place){ hosts, index, addr }));
+	unsigned int servers = addr->target ? addr->target->server_count : 0;
+
+	if (when->most && servers >= when->most)
+		return UINT64_MAX;
+	return hosts->how == LOAD_BALANCE_LEAST ? servers : 0;
 }
 
-static bool is_unix(const struct host *host) { return *host->name == '/' || *host->name == '@'; }
+/* least: of the host itself. What is not needed at once finds out unknown roles as well. */
+static struct merit judge(const struct hosts *hosts, unsigned int index,
+                          const struct host_addr *addr, usec_t least, const struct hosts_when *when)
+{
+	struct roster_at at = roster_place(index, addr);
+	struct merit merit = { .load = load_of(hosts, addr, when) };
+	int fit = ROSTER_GOOD;
 
-/* The place that a host without addresses is. */
-static struct place self_place(const struct hosts *hosts, unsigned int index)
+	if (hosts->roster)
+		fit = roster_fit(hosts->roster, &at, &hosts->want, &merit.due);
+	if (when->may_test && fit == ROSTER_GOOD)
+		fit = ROSTER_MAYBE;
+	merit.due = later(later(merit.due, failed_due(addr)), least);
+	if (!merit.due || (when->may_test && merit.due <= when->now))
+		merit.rank = 2 * (ROSTER_GOOD + 1) + fit;
+	else if (merit.due <= when->now)
+		merit.rank = ROSTER_GOOD + 1 + fit;
+	else if (merit.due == INT64_MAX)
+		merit.rank = -1;
+	return merit;
+}
+
+static struct merit judge_host(const struct hosts *hosts, unsigned int index,
+                               const struct hosts_when *when)
 {
 	const struct host *host = &hosts->list[index];
+	usec_t least = failed_due(&host->self);
+	struct merit best = no_merit;
 
-	return (struct place){ hosts, index, is_unix(host) ? &host->self : NULL };
+	if (host->count == 0)
+		return judge(hosts, index, &host->self, 0, when);
+	for (unsigned int i = 0; i < host->count; i++) {
+		struct merit one = judge(hosts, index, &host->list[i], least, when);
+
+		if (is_better(&one, &best))
+			best = one;
+	}
+	best.load = load_of(hosts, &host->self, when);
+	return best;
 }
 
-/* The host is as good as its best address, unless the host itself is worse. */
-static usec_t host_due(const struct hosts *hosts, unsigned int index, usec_t gap)
+static usec_t host_due(const struct hosts *hosts, unsigned int index)
 {
-	const struct host *host = &hosts->list[index];
-	struct place self = self_place(hosts, index);
-	usec_t first = host->count ? INT64_MAX : role_due(&self);
-
-	for (unsigned int i = 0; i < host->count; i++)
-		first = earlier(first, address_due(hosts, index, &host->list[i], gap));
-	return later(first, reachable_due(&host->self, gap));
+	return judge_host(hosts, index, &(struct hosts_when){ 0 }).due;
 }
 
-static bool is_up(const struct hosts *hosts, unsigned int index)
-{
-	return host_due(hosts, index, 1) == 0;
-}
-
-usec_t hosts_due(struct hosts *hosts, usec_t gap)
+usec_t hosts_due(struct hosts *hosts)
 {
 	usec_t first = INT64_MAX;
 
 	LOCKED(&hosts->lock);
-	for (unsigned int i = 0; i < hosts->count; i++)
-		first = earlier(first, host_due(hosts, i, gap));
+	for (unsigned int i = 0; i < hosts->count && first > 0; i++) {
+		usec_t due = host_due(hosts, i);
+
+		first = due < first ? due : first;
+	}
 	return first;
-}
-
-static bool is_unreachable(const struct hosts *hosts, const struct host_addr *addr, struct err *err)
-{
-	struct err unused;
-
-	return addr->target && reach_due(addr->target) &&
-	       reach_failure(hosts->reach, addr->target, err ? err : &unused);
 }
 
 bool hosts_are_unreachable(struct hosts *hosts, struct err *err)
 {
+	struct err unused;
+
 	LOCKED(&hosts->lock);
 	for (unsigned int i = 0; i < hosts->count; i++) {
-		const struct host *host = &hosts->list[i];
+		const struct host_addr *addr;
 
-		if (is_unreachable(hosts, &host->self, err))
-			return true;
-		for (unsigned int at = 0; at < host->count; at++) {
-			if (is_unreachable(hosts, &host->list[at], err))
+		for (unsigned int at = 0; (addr = addr_at(&hosts->list[i], at)); at++) {
+			if (addr->target &&
+			    reach_failure(hosts->reach, addr->target, err ? err : &unused))
 				return true;
 		}
-	}
-	return false;
-}
-
-bool hosts_has_up(struct hosts *hosts)
-{
-	LOCKED(&hosts->lock);
-	for (unsigned int i = 0; i < hosts->count; i++) {
-		if (is_up(hosts, i))
-			return true;
 	}
 	return false;
 }
@@ -582,223 +540,74 @@ bool hosts_has_other(struct hosts *hosts, unsigned int index, const struct addre
 	LOCKED(&hosts->lock);
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		struct host *host = &hosts->list[i];
-		const struct host_addr *own = i == index ? find_addr(host, address) : NULL;
+		const struct host_addr *own = find_addr(host, address);
 
-		if (!own && is_up(hosts, i))
+		if (i != index && host_due(hosts, i) == 0)
 			return true;
-		for (unsigned int at = 0; own && at < host->count; at++) {
+		for (unsigned int at = 0; i == index && at < host->count; at++) {
 			if (&host->list[at] != own &&
-			    address_due(hosts, i, &host->list[at], 1) == 0)
+			    judge(hosts, i, &host->list[at], 0, &(struct hosts_when){ 0 }).due == 0)
 				return true;
 		}
 	}
 	return false;
 }
 
-/* ---- choice ---- */
-
-enum health { HEALTH_DOWN, HEALTH_RETRY, HEALTH_UP };
-
-static enum health health_at(usec_t due, usec_t now)
-{
-	if (!due)
-		return HEALTH_UP;
-	return now >= due ? HEALTH_RETRY : HEALTH_DOWN;
-}
-
-/* ---- a host ---- */
-
-/* The host that was down for the longest time. hosts->count: none fits. */
-static unsigned int nearest(const struct hosts *hosts, usec_t gap)
-{
-	unsigned int best = hosts->count;
-	usec_t first = INT64_MAX;
-
-	for (unsigned int i = 0; i < hosts->count; i++) {
-		usec_t due = host_due(hosts, i, gap);
-
-		if (due < first) {
-			first = due;
-			best = i;
-		}
-	}
-	return best;
-}
-
-/* The fits from best to worst, each with all better ones. What does not fit may be in retry. */
-static const enum roster_fit fits[] = { ROSTER_GOOD, ROSTER_MAYBE, ROSTER_SPARE, ROSTER_BEHIND,
-	                                ROSTER_NO };
-
-#define FITS (sizeof(fits) / sizeof(fits[0]))
-
-#define NO_LOAD UINT64_MAX
-#define FULL_LOAD (NO_LOAD - 1)
-
-/* How many servers are there. With least-connections, or if it is full, they make a difference. */
-static uint64_t load_of(const struct hosts *hosts, const struct host_addr *addr,
-                        const struct hosts_when *when)
-{
-	unsigned int servers = addr->target ? reach_servers(addr->target) : 0;
-
-	if (when->most && servers >= when->most)
-		return FULL_LOAD;
-	return hosts->how == LOAD_BALANCE_LEAST ? servers : 0;
-}
-
-/* Whether the host has an address that is so healthy and fits so well, or better. */
-static bool has_fitting(const struct hosts *hosts, unsigned int index, enum health least,
-                        enum roster_fit fit, const struct hosts_when *when)
-{
-	const struct host *host = &hosts->list[index];
-	struct place self = self_place(hosts, index);
-
-	if (health_at(host_due(hosts, index, when->gap), when->now) < least)
-		return false;
-	if (host->count == 0)
-		return fit_of(&self) >= fit;
-	for (unsigned int i = 0; i < host->count; i++) {
-		struct place place = { hosts, index, &host->list[i] };
-
-		usec_t due = address_due(hosts, index, &host->list[i], when->gap);
-
-		if (health_at(due, when->now) >= least && fit_of(&place) >= fit)
-			return true;
-	}
-	return false;
-}
-
-/* Without loads, the first one that fits. */
-static unsigned int look_for_fit(const struct hosts *hosts, enum health least, enum roster_fit fit,
-                                 const struct hosts_when *when)
-{
-	unsigned int best = hosts->count;
-	uint64_t smallest = NO_LOAD;
-
-	for (unsigned int i = 0; i < hosts->count && smallest > 0; i++) {
-		unsigned int at = (hosts->next + i) % hosts->count;
-		uint64_t load = load_of(hosts, &hosts->list[at].self, when);
-
-		if (load < smallest && has_fitting(hosts, at, least, fit, when)) {
-			smallest = load;
-			best = at;
-		}
-	}
-	return best;
-}
-
-/* A host whose role is not known is as good, if the connection is not needed at once. */
-static unsigned int look_for(const struct hosts *hosts, enum health least,
-                             const struct hosts_when *when)
-{
-	unsigned int chosen = hosts->count;
-
-	for (size_t i = when->may_test ? 1 : 0; i < FITS && chosen == hosts->count; i++)
-		chosen = look_for_fit(hosts, least, fits[i], when);
-	return chosen;
-}
+/* ---- choice: a host ---- */
 
 /* The caller tries the host, if one of its addresses could not be reached and is due. */
 static bool begin_reach_test(const struct hosts *hosts, struct host *host, usec_t now)
 {
-	struct host_addr *self = &host->self;
+	const struct host_addr *addr;
 
-	if (self->target && reach_begin_test(hosts->reach, self->target, now))
-		return true;
-	for (unsigned int i = 0; i < host->count; i++) {
-		struct host_addr *addr = &host->list[i];
-
+	for (unsigned int i = 0; (addr = addr_at(host, i)); i++) {
 		if (addr->target && reach_begin_test(hosts->reach, addr->target, now))
 			return true;
 	}
 	return false;
 }
 
-unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bool *is_test)
+unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *caller, bool *is_test)
 {
 	LOCKED(&hosts->lock);
 	bool takes_turns = hosts->how != LOAD_BALANCE_DISABLE;
-	bool may_test = takes_turns && when->may_test;
-	unsigned int chosen = look_for(hosts, may_test ? HEALTH_RETRY : HEALTH_UP, when);
+	unsigned int chosen = hosts->count;
+	struct merit best = no_merit;
+	struct hosts_when when = *caller;
 
-	if (chosen == hosts->count)
-		chosen = look_for(hosts, HEALTH_RETRY, when);
-	if (chosen == hosts->count)
-		chosen = nearest(hosts, when->gap);
+	when.may_test &= takes_turns;
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		unsigned int at = (hosts->next + i) % hosts->count;
+		struct merit one = judge_host(hosts, at, &when);
+
+		if (is_better(&one, &best)) {
+			best = one;
+			chosen = at;
+		}
+	}
 	if (chosen < hosts->count) {
 		hosts->next = takes_turns ? (chosen + 1) % hosts->count : chosen;
-		*is_test = !is_up(hosts, chosen) &&
-		           begin_reach_test(hosts, &hosts->list[chosen], when->now);
+		*is_test = host_due(hosts, chosen) &&
+		           begin_reach_test(hosts, &hosts->list[chosen], when.now);
 	}
 	return chosen;
 }
 
-/* ---- one of its addresses ---- */
+/* ---- choice: one of its addresses ---- */
 
-/* No other pool may try it although its role did not fit, until that is old again. */
-static void begin_try(const struct hosts *hosts, unsigned int index, const struct host_addr *addr,
+/* Nobody else may try it until its gap is over again. Whether it had failed. */
+static bool begin_try(const struct hosts *hosts, unsigned int index, struct host_addr *addr,
                       usec_t now)
 {
-	struct roster_at at = { .host = index };
+	struct roster_at at = roster_place(index, addr);
 
-	if (addr->address.family != AF_UNSPEC)
-		at.address = &addr->address;
-	if (hosts->roster && hosts->target != TARGET_ANY)
+	addr->failed_at = now;
+	if (hosts->roster && hosts->want.target != TARGET_ANY)
 		roster_try(hosts->roster, &at, now);
-}
-
-/* No other connection of this pool may try the address until its gap is over again. */
-static bool begin_test(const struct hosts *hosts, struct host_addr *addr, usec_t now)
-{
-	if (addr->is_refused)
-		addr->refused_at = now;
-	if (!addr->target || !reach_due(addr->target))
-		return addr->is_refused;
+	if (!addr->target || !addr->target->due)
+		return addr->gap;
 	reach_begin_test(hosts->reach, addr->target, now);
 	return true;
-}
-
-bool hosts_pick_self(struct hosts *hosts, unsigned int index, usec_t now, bool is_test)
-{
-	LOCKED(&hosts->lock);
-	is_test |= begin_test(hosts, &hosts->list[index].self, now);
-	begin_try(hosts, index, &hosts->list[index].self, now);
-	return is_test;
-}
-
-static struct host_addr *look_in_fit(const struct hosts *hosts, unsigned int index,
-                                     unsigned int start, enum health least, enum roster_fit fit,
-                                     const struct hosts_when *when)
-{
-	struct host *host = &hosts->list[index];
-	struct host_addr *best = NULL;
-	uint64_t smallest = NO_LOAD;
-
-	for (unsigned int i = 0; i < host->count && smallest > 0; i++) {
-		struct host_addr *addr = &host->list[(start + i) % host->count];
-		struct place place = { hosts, index, addr };
-		usec_t due = address_due(hosts, index, addr, when->gap);
-		uint64_t load = load_of(hosts, addr, when);
-
-		if (load < smallest && due < INT64_MAX && health_at(due, when->now) >= least &&
-		    fit_of(&place) >= fit) {
-			smallest = load;
-			best = addr;
-		}
-	}
-	return best;
-}
-
-static struct host_addr *look_in(const struct hosts *hosts, unsigned int index,
-                                 const struct address *next, enum health least,
-                                 const struct hosts_when *when)
-{
-	struct host *host = &hosts->list[index];
-	struct host_addr *from = find_addr(host, next), *addr = NULL;
-	unsigned int start = from == &host->self ? 0 : (unsigned int)(from - host->list);
-
-	for (size_t i = 0; i < FITS && !addr; i++)
-		addr = look_in_fit(hosts, index, start, least, fits[i], when);
-	return addr;
 }
 
 /* The address for which hosts_choose() has begun a test. NULL: none. */
@@ -807,31 +616,32 @@ static struct host_addr *tested(const struct host *host)
 	for (unsigned int i = 0; i < host->count; i++) {
 		const struct reach_target *target = host->list[i].target;
 
-		if (target && reach_is_tested(target))
+		if (target && target->is_tested)
 			return &host->list[i];
 	}
 	return NULL;
 }
 
-/* The address for a connection; the host has addresses. Turns are taken from *address. */
-static enum hosts_picked pick_for(struct hosts *hosts, unsigned int index,
-                                  const struct hosts_when *when, struct address *address,
-                                  bool *is_test)
+/* Turns are taken from `next`. NULL: none fits. */
+static struct host_addr *best_of(const struct hosts *hosts, unsigned int index,
+                                 const struct address *next, const struct hosts_when *when)
 {
 	struct host *host = &hosts->list[index];
-	struct host_addr *addr = *is_test ? tested(host) : NULL;
+	const struct host_addr *from = find_addr(host, next);
+	size_t start = from == &host->self ? 0 : (size_t)(from - host->list);
+	struct host_addr *found = NULL;
+	struct merit best = no_merit;
 
-	if (!addr)
-		addr =
-		    look_in(hosts, index, address, when->may_test ? HEALTH_RETRY : HEALTH_UP, when);
-	for (int least = HEALTH_RETRY; !addr && least >= HEALTH_DOWN; least--)
-		addr = look_in(hosts, index, address, (enum health)least, when);
-	if (!addr)
-		return HOSTS_NONE_FITS;
-	*is_test = begin_test(hosts, addr, when->now);
-	begin_try(hosts, index, addr, when->now);
-	*address = addr->address;
-	return HOSTS_PICKED;
+	for (unsigned int i = 0; i < host->count; i++) {
+		struct host_addr *addr = &host->list[(start + i) % host->count];
+		struct merit one = judge(hosts, index, addr, 0, when);
+
+		if (is_better(&one, &best)) {
+			best = one;
+			found = addr;
+		}
+	}
+	return found;
 }
 
 enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
@@ -840,11 +650,23 @@ enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
 {
 	LOCKED(&hosts->lock);
 	struct host *host = &hosts->list[index];
+	struct host_addr *addr;
 
-	if (count == 0 || !learn(hosts, host, addresses, count))
+	if (count == 0) {
+		*is_test |= begin_try(hosts, index, &host->self, when->now);
+		return HOSTS_PICKED;
+	}
+	if (!learn(hosts, host, addresses, count))
 		return HOSTS_NO_MEMORY;
-	host->self.is_refused = false; /* its name was found */
+	host->self.gap = 0; /* its name was found */
 	if (host->self.target)
 		reach_worked(hosts->reach, host->self.target);
-	return pick_for(hosts, index, when, address, is_test);
+	addr = *is_test ? tested(host) : NULL;
+	if (!addr)
+		addr = best_of(hosts, index, address, when);
+	if (!addr)
+		return HOSTS_NONE_FITS;
+	*is_test = begin_try(hosts, index, addr, when->now);
+	*address = addr->address;
+	return HOSTS_PICKED;
 }

@@ -15,6 +15,8 @@
  */
 #include "pgweir/pool/server/roster.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,9 +78,7 @@ static struct roster_row *insert_row(struct roster *roster, const struct roster_
 		place--;
 	memmove(&rows[place + 1], &rows[place], (roster->count - place) * sizeof(*rows));
 	roster->count++;
-	rows[place] = (struct roster_row){ .host = at->host,
-		                           .admin = roster->admins[at->host],
-		                           .lag = ROSTER_LAG_UNKNOWN };
+	rows[place] = (struct roster_row){ .host = at->host, .lag = ROSTER_LAG_UNKNOWN };
 	if (at->address) {
 		rows[place].address = *at->address;
 		address_set_port(&rows[place].address, 0);
@@ -130,17 +130,45 @@ void roster_keep(struct roster *roster, unsigned int host, const struct address 
 
 /* ---- changes ---- */
 
-/* Notes an event for the log. NULL: nobody wants it, or there are too many. */
-static struct roster_change *add_change(struct roster_changes *changes, enum roster_event event,
-                                        const struct roster_row *row)
-{
-	struct roster_change *change;
+#define SECONDS "%lld.%d s"
+#define SECONDS_OF(time) \
+	(long long)((time) / USEC_PER_SEC), (int)((time) % USEC_PER_SEC / (USEC_PER_SEC / 10))
 
-	if (!changes || changes->count == ROSTER_CHANGES_MAX)
-		return NULL;
-	change = &changes->list[changes->count++];
-	*change = (struct roster_change){ .event = event, .row = *row };
-	return change;
+const char *roster_where(const struct roster *roster, const struct roster_row *row,
+                         char text[ROSTER_WHERE_SIZE])
+{
+	struct strbuf out = strbuf_begin(text, ROSTER_WHERE_SIZE);
+	char address[ADDRESS_TEXT_SIZE];
+	struct bytes host = { "", 0 };
+
+	config_host_at(roster->text, row->host, &host);
+	strbuf_add_bytes(&out, host.at, host.count);
+	if (row->address.family == AF_UNSPEC)
+		return text;
+	address_format_host(&row->address, address, sizeof(address));
+	config_host_port(&host, 0);
+	if (!bytes_are(host, address))
+		strbuf_printf(&out, " (%s)", address);
+	return text;
+}
+
+/* A line for the log about a row: unless nobody wants it, or there are too many. */
+__attribute__((format(printf, 5, 6))) static void
+tell(struct roster_changes *changes, enum log_level level, const struct roster *roster,
+     const struct roster_row *row, const char *format, ...)
+{
+	char where[ROSTER_WHERE_SIZE];
+	struct strbuf out;
+	va_list args;
+
+	if (!changes || changes->count == ROSTER_LINES_MAX)
+		return;
+	out = strbuf_begin(changes->lines[changes->count].text, ROSTER_LINE_SIZE);
+	changes->lines[changes->count++].level = level;
+	strbuf_printf(&out, "host %s", roster_where(roster, row, where));
+	va_start(args, format);
+	strbuf_vprintf(&out, format, args);
+	va_end(args);
 }
 
 /* Other hosts may fit now: the pools must look. */
@@ -196,92 +224,78 @@ static enum roster_fit no_fit(usec_t when, usec_t *due)
 }
 
 /* If no watch finds out that the row fits, logins do. */
-static enum roster_fit no_fit_now(const struct roster_row *row, usec_t gap, usec_t *due)
+static enum roster_fit no_fit_now(const struct roster_row *row, usec_t *due)
 {
 	usec_t last = row->seen_at > row->tried_at ? row->seen_at : row->tried_at;
 
-	return no_fit(row->is_watched ? INT64_MAX : last + gap, due);
+	return no_fit(row->is_watched ? INT64_MAX : last + ROSTER_GAP, due);
 }
 
-static enum roster_fit fit_of(const struct roster_row *row, enum target_session_attrs target,
-                              usec_t gap, usec_t *due)
+static enum roster_fit fit_of(const struct roster_row *row, const struct roster_want *want,
+                              usec_t *due)
 {
-	enum roster_fit fit;
+	enum roster_fit fit = ROSTER_GOOD;
 
 	*due = 0;
-	if (row->is_fenced)
-		return no_fit_now(row, gap, due);
-	if (target == TARGET_ANY)
-		return ROSTER_GOOD;
-	if (row->is_lost)
-		return no_fit_now(row, gap, due);
-	fit = fit_of_role(row, target);
-	return fit != ROSTER_NO ? fit : no_fit_now(row, gap, due);
-}
-
-static enum roster_fit fit_of_none(enum target_session_attrs target, usec_t *due)
-{
-	*due = 0;
-	return target == TARGET_ANY ? ROSTER_GOOD : ROSTER_MAYBE;
+	if (row->is_fenced || (row->is_lost && want->target != TARGET_ANY))
+		return no_fit_now(row, due);
+	if (want->target != TARGET_ANY)
+		fit = fit_of_role(row, want->target);
+	if (fit == ROSTER_NO)
+		return no_fit_now(row, due);
+	if (!roster_row_is_behind(row, &want->limit))
+		return fit;
+	/* its watch finds out when it has caught up */
+	return want->is_strict ? no_fit(INT64_MAX, due) : ROSTER_BEHIND;
 }
 
 enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
-                           enum target_session_attrs target, usec_t gap, usec_t *due)
-{
-	LOCKED(&roster->lock);
-	const struct roster_row *row = find_row(roster, at);
-
-	if (!is_open(roster, at->host))
-		return no_fit(INT64_MAX, due);
-	return row ? fit_of(row, target, gap, due) : fit_of_none(target, due);
-}
-
-enum roster_fit roster_fit_host(struct roster *roster, unsigned int host,
-                                enum target_session_attrs target, usec_t gap, usec_t *due)
+                           const struct roster_want *want, usec_t *due)
 {
 	LOCKED(&roster->lock);
 	enum roster_fit best = ROSTER_NO;
 	bool has_row = false;
 
-	if (!is_open(roster, host))
-		return no_fit(INT64_MAX, due);
 	*due = INT64_MAX;
+	if (!is_open(roster, at->host))
+		return ROSTER_NO;
 	for (unsigned int i = 0; i < roster->count; i++) {
 		enum roster_fit fit;
 		usec_t one;
 
-		if (roster->rows[i].host != host)
+		if (at->address ? !row_is_of(&roster->rows[i], at)
+		                : roster->rows[i].host != at->host)
 			continue;
 		has_row = true;
-		fit = fit_of(&roster->rows[i], target, gap, &one);
+		fit = fit_of(&roster->rows[i], want, &one);
 		best = fit > best ? fit : best;
 		*due = one < *due ? one : *due;
 	}
-	return has_row ? best : fit_of_none(target, due);
+	if (has_row)
+		return best;
+	*due = 0;
+	return want->target == TARGET_ANY ? ROSTER_GOOD : ROSTER_MAYBE;
 }
 
-enum roster_stay roster_stay(struct roster *roster, const struct roster_at *at,
-                             enum target_session_attrs target)
+enum close_reason roster_stay(struct roster *roster, const struct roster_at *at,
+                              enum target_session_attrs target)
 {
 	LOCKED(&roster->lock);
 	const struct roster_row *row = find_row(roster, at);
-	enum host_admin admin =
-	    at->host < roster->host_count ? roster->admins[at->host] : HOST_ENABLED;
 
 	if (row && row->is_fenced)
-		return ROSTER_FENCED;
-	if (admin != HOST_ENABLED)
-		return admin == HOST_DISABLED ? ROSTER_DISABLED : ROSTER_DRAINED;
+		return CLOSE_HOST_FENCED;
+	if (!is_open(roster, at->host))
+		return roster->admins[at->host] == HOST_DISABLED ? CLOSE_HOST_DISABLED
+		                                                 : CLOSE_HOST_DRAINED;
 	if (!row || target == TARGET_ANY)
-		return ROSTER_STAYS;
-	if (row->known.role != HOST_ROLE_UNKNOWN &&
-	    !roster_is_target(target, row->known.role, row->known.is_read_only))
-		return ROSTER_ROLE;
-	if (row->is_diverged)
-		return ROSTER_ROLE;
-	if (row->is_doubted && (target == TARGET_PRIMARY || target == TARGET_READ_WRITE))
-		return ROSTER_ROLE;
-	return row->is_lost ? ROSTER_LOST_THERE : ROSTER_STAYS;
+		return CLOSE_NONE;
+	if ((row->known.role != HOST_ROLE_UNKNOWN &&
+	     !roster_is_target(target, row->known.role, row->known.is_read_only)) ||
+	    row->is_diverged ||
+	    (row->is_doubted && (target == TARGET_PRIMARY || target == TARGET_READ_WRITE)))
+		return CLOSE_HOST_ROLE;
+	return row->is_lost ? CLOSE_HOST_LOST : CLOSE_NONE;
 }
 
 void roster_try(struct roster *roster, const struct roster_at *at, usec_t now)
@@ -410,16 +424,19 @@ static enum roster_copy compare(const struct roster_row *primary, const struct r
 	                                                         : ROSTER_COPY_ASKED;
 }
 
-bool roster_copy_at(struct roster *roster, unsigned int number, unsigned int host, usec_t since,
+bool roster_copy_at(struct roster *roster, unsigned int number, const char *host, usec_t since,
                     struct roster_row *row, enum roster_copy *copy, uint64_t *missing)
 {
 	LOCKED(&roster->lock);
 	const struct roster_row *primary = NULL;
+	struct bytes name;
 
 	if (number >= roster->count)
 		return false;
 	for (unsigned int i = 0; i < roster->count; i++) {
-		if (roster->rows[i].is_elected && roster->rows[i].host == host)
+		if (roster->rows[i].is_elected &&
+		    config_host_at(roster->text, roster->rows[i].host, &name) &&
+		    bytes_are(name, host))
 			primary = &roster->rows[i];
 	}
 	*row = roster->rows[number];
@@ -442,20 +459,28 @@ bool roster_row_is_behind(const struct roster_row *row, const struct roster_limi
 	       (limit->bytes && row->lag_bytes > limit->bytes);
 }
 
-static void tell_behind(const struct roster_row *row, const struct roster_row *before,
-                        const struct roster_limit *limit, struct roster_changes *changes)
+/* Exact numbers: they are compared with the limit. */
+static void tell_behind(const struct roster *roster, const struct roster_row *row,
+                        const struct roster_row *before, const struct roster_limit *limit,
+                        struct roster_changes *changes)
 {
 	bool is_behind = roster_row_is_behind(row, limit);
 	bool was_behind = before->known.role == HOST_STANDBY && before->lag != ROSTER_LAG_UNKNOWN &&
 	                  roster_row_is_behind(before, limit);
-	struct roster_change *change;
+	char text[128];
+	struct strbuf out = strbuf_begin(text, sizeof(text));
 
 	if (row->known.role != HOST_STANDBY || row->lag == ROSTER_LAG_UNKNOWN ||
 	    is_behind == was_behind)
 		return;
-	change = add_change(changes, is_behind ? ROSTER_EVENT_BEHIND : ROSTER_EVENT_CAUGHT_UP, row);
-	if (change)
-		change->limit = *limit;
+	if (limit->lag)
+		strbuf_printf(&out, "max_standby_lag = " SECONDS, SECONDS_OF(limit->lag));
+	if (limit->bytes)
+		strbuf_printf(&out, "%smax_standby_lag_bytes = %" PRIu64, limit->lag ? ", " : "",
+		              limit->bytes);
+	tell(changes, is_behind ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, roster, row,
+	     " gets %s: it is " SECONDS " and %" PRIu64 " bytes behind the primary (%s)",
+	     is_behind ? "no reads" : "reads again", SECONDS_OF(row->lag), row->lag_bytes, text);
 }
 
 /* What of a row has changed, as far as limits are concerned. */
@@ -465,42 +490,35 @@ static void look_at_limits(struct roster *roster, const struct roster_row *row,
 	for (unsigned int i = 0; i < roster->limit_count; i++) {
 		const struct roster_limit *limit = &roster->limits[i];
 
-		tell_behind(row, before, limit, changes);
+		tell_behind(roster, row, before, limit, changes);
 		if (roster_row_is_behind(row, limit) != roster_row_is_behind(before, limit))
 			bump(roster, changes);
 	}
 }
 
-bool roster_is_behind(struct roster *roster, const struct roster_at *at,
-                      const struct roster_limit *limit)
+bool roster_add_limit(struct roster *roster, const struct roster_limit *limit)
 {
-	bool has_row = false, is_behind = true;
-
 	LOCKED(&roster->lock);
-	for (unsigned int i = 0; i < roster->count; i++) {
-		const struct roster_row *row = &roster->rows[i];
+	struct roster_limit *limits;
 
-		if (at->address ? !row_is_of(row, at) : row->host != at->host)
-			continue;
-		has_row = true;
-		is_behind = is_behind && roster_row_is_behind(row, limit);
+	if (!roster_has_limit(limit))
+		return true;
+	for (unsigned int i = 0; i < roster->limit_count; i++) {
+		if (roster->limits[i].lag == limit->lag && roster->limits[i].bytes == limit->bytes)
+			return true;
 	}
-	return has_row && is_behind;
+	limits = realloc(roster->limits, (roster->limit_count + 1) * sizeof(*limits));
+	if (!limits)
+		return false;
+	roster->limits = limits;
+	limits[roster->limit_count++] = *limit;
+	return true;
 }
 
-bool roster_set_limits(struct roster *roster, const struct roster_limit *limits, unsigned int count)
+void roster_drop_limits(struct roster *roster)
 {
-	struct roster_limit *copy = count ? calloc(count, sizeof(*copy)) : NULL;
-
-	if (count && !copy)
-		return false;
-	if (count)
-		memcpy(copy, limits, count * sizeof(*copy));
 	LOCKED(&roster->lock);
-	free(roster->limits);
-	roster->limits = copy;
-	roster->limit_count = count;
-	return true;
+	roster->limit_count = 0;
 }
 
 /* ---- who is primary ---- */
@@ -556,10 +574,10 @@ static bool is_same_server(const struct roster_row *a, const struct roster_row *
 	                  a->known.system == b->known.system);
 }
 
-static void fence(struct roster_row *row, const struct roster_row *primary,
-                  struct roster_changes *changes)
+static void fence(const struct roster *roster, struct roster_row *row,
+                  const struct roster_row *primary, struct roster_changes *changes)
 {
-	struct roster_change *change;
+	char other[ROSTER_WHERE_SIZE] = "its other hosts";
 
 	row->is_fenced = true;
 	if (row->is_lost || row->is_told || (!primary && !row->is_foreign))
@@ -568,10 +586,18 @@ static void fence(struct roster_row *row, const struct roster_row *primary,
 	if (!row->is_foreign && row->seen_at < primary->since)
 		return;
 	row->is_told = true;
-	change =
-	    add_change(changes, row->is_foreign ? ROSTER_EVENT_FOREIGN : ROSTER_EVENT_FENCED, row);
-	if (change && primary)
-		change->other = *primary;
+	if (primary)
+		roster_where(roster, primary, other);
+	if (row->is_foreign)
+		tell(changes, LOG_LEVEL_ERROR, roster, row,
+		     " is fenced and not used: it is of another cluster (system identifier %" PRIu64
+		     ") than %s (%" PRIu64 ")",
+		     row->known.system, other, roster->system);
+	else
+		tell(changes, LOG_LEVEL_ERROR, roster, row,
+		     " is fenced and not used: it says that it is primary (timeline %u), but %s is "
+		     "(timeline %u)",
+		     row->known.timeline, other, primary->known.timeline);
 }
 
 static void elect(struct roster *roster, usec_t now, struct roster_changes *changes)
@@ -590,7 +616,7 @@ static void elect(struct roster *roster, usec_t now, struct roster_changes *chan
 		row->is_foreign = is_foreign(roster, row);
 		if (row->is_foreign ||
 		    (is_primary(row) && !(primary && is_same_server(row, primary))))
-			fence(row, primary, changes);
+			fence(roster, row, primary, changes);
 		else
 			row->is_fenced = row->is_told = false;
 		if (row->is_fenced != was_fenced)
@@ -602,6 +628,12 @@ static void elect(struct roster *roster, usec_t now, struct roster_changes *chan
 		roster->without_since = 0;
 	else if (!roster->without_since)
 		roster->without_since = now;
+}
+
+usec_t roster_without_since(struct roster *roster)
+{
+	LOCKED(&roster->lock);
+	return roster->without_since;
 }
 
 bool roster_primary(struct roster *roster, struct roster_row *row)
@@ -629,7 +661,48 @@ static struct host_report merged(const struct roster_row *row, const struct host
 	return known;
 }
 
-static void note_row(struct roster *roster, struct roster_row *row,
+/* before: its former role, if it is another one. */
+static void tell_role(const struct roster *roster, const struct roster_row *row,
+                      enum host_role before, const char *back, struct roster_changes *changes)
+{
+	const struct host_report *known = &row->known;
+	bool is_read_only = is_primary(row) && known->is_read_only;
+	char timeline[32] = "";
+
+	if (known->timeline)
+		snprintf(timeline, sizeof(timeline), ", timeline %u", known->timeline);
+	tell(changes, LOG_LEVEL_INFO, roster, row, "%s%s%s%s%s%s", back,
+	     is_primary(row) ? " is primary" : " is a standby",
+	     is_read_only ? ", read-only by default" : "", timeline, before ? ", and was " : "",
+	     before ? roster_role_name(before) : "");
+}
+
+static void tell_back(const struct roster *roster, const struct roster_row *row, usec_t now,
+                      struct roster_changes *changes)
+{
+	char back[64];
+
+	snprintf(back, sizeof(back), " answers again after " SECONDS,
+	         SECONDS_OF(now - row->lost_at));
+	tell_role(roster, row, HOST_ROLE_UNKNOWN, back, changes);
+}
+
+/* At the start the first answer takes a moment, which is not worth a word. */
+static void tell_without(const struct roster_row *row, enum host_role before,
+                         struct roster_changes *changes)
+{
+	bool is_sudden = before && before != row->known.role;
+	struct strbuf out;
+
+	if (!changes || !is_primary(row) || changes->without < (is_sudden ? 1 : USEC_PER_SEC))
+		return;
+	out = (struct strbuf){ changes->lines[0].text, strlen(changes->lines[0].text),
+		               ROSTER_LINE_SIZE };
+	strbuf_printf(&out, "; there was no primary for " SECONDS, SECONDS_OF(changes->without));
+}
+
+/* Whether there is a line about its role. */
+static bool note_row(struct roster *roster, struct roster_row *row,
                      const struct host_report *report, usec_t now, struct roster_changes *changes)
 {
 	struct host_report known = merged(row, report);
@@ -640,7 +713,6 @@ static void note_row(struct roster *roster, struct roster_row *row,
 	bool is_news = has_changed || row->is_lost || is_sure != row->is_sure;
 	enum host_role before = row->known.role;
 	bool was_lost = row->is_lost;
-	struct roster_change *change;
 
 	if (!is_same_role || !row->since)
 		row->since = now;
@@ -653,12 +725,13 @@ static void note_row(struct roster *roster, struct roster_row *row,
 	row->is_lost = false;
 	if (!roster->system && known.system)
 		roster->system = known.system;
-	if (has_changed && (change = add_change(changes, ROSTER_EVENT_ROLE, row)))
-		change->before = before;
-	else if (was_lost && (change = add_change(changes, ROSTER_EVENT_BACK, row)))
-		change->lasted = now - row->lost_at;
+	if (has_changed)
+		tell_role(roster, row, is_same_role ? HOST_ROLE_UNKNOWN : before, "", changes);
+	else if (was_lost)
+		tell_back(roster, row, now, changes);
 	if (is_news)
 		bump(roster, changes);
+	return has_changed || was_lost;
 }
 
 /* What was seen of the former timeline's WAL beyond this one's beginning is lost, or more. */
@@ -673,7 +746,10 @@ static void measure_loss(const struct roster *roster, struct roster_row *row, ui
 	if (!count || roster->samples[count - 1].position <= row->known.position)
 		return;
 	row->lost_bytes = roster->samples[count - 1].position - row->known.position;
-	add_change(changes, ROSTER_EVENT_LOSS, row);
+	tell(changes, LOG_LEVEL_WARNING, roster, row,
+	     " has become primary without what its predecessor had written: %" PRIu64
+	     " bytes of WAL at least are lost",
+	     row->lost_bytes);
 }
 
 /* Views may show an older timeline of a standby that follows: so its lag counts too. */
@@ -688,9 +764,14 @@ static void judge_following(struct roster *roster, struct roster_row *row,
 	if (row->is_diverged == was_diverged)
 		return;
 	bump(roster, changes);
-	if (row->known.role == HOST_STANDBY)
-		add_change(changes, was_diverged ? ROSTER_EVENT_FOLLOWS : ROSTER_EVENT_DIVERGED,
-		           row);
+	if (row->is_diverged)
+		tell(
+		    changes, LOG_LEVEL_WARNING, roster, row,
+		    " has diverged and gets no reads: it is a standby on timeline %u, and does not "
+		    "follow the primary to timeline %u",
+		    row->known.timeline, roster->timeline);
+	else if (row->known.role == HOST_STANDBY)
+		tell(changes, LOG_LEVEL_INFO, roster, row, " follows the primary again");
 }
 
 void roster_note(struct roster *roster, const struct roster_at *at,
@@ -699,12 +780,15 @@ void roster_note(struct roster *roster, const struct roster_at *at,
 	LOCKED(&roster->lock);
 	struct roster_row *row = row_of(roster, at), before;
 	uint32_t former = roster->timeline;
+	bool is_told;
 
 	if (!row)
 		return;
 	before = *row;
-	note_row(roster, row, report, now, changes);
+	is_told = note_row(roster, row, report, now, changes);
 	elect(roster, now, changes);
+	if (is_told)
+		tell_without(row, before.known.role, changes);
 	measure_loss(roster, row, former, changes);
 	if (report->position && is_primary(row) && !row->is_fenced)
 		add_sample(roster, report->position, now);
@@ -720,6 +804,13 @@ static void set_error(struct roster_row *row, const char *error, usec_t now)
 	row->error_at = now;
 }
 
+static void set_watched(struct roster_row *row, bool is_watched)
+{
+	row->is_watched = is_watched;
+	if (!is_watched)
+		row->lag = ROSTER_LAG_UNKNOWN;
+}
+
 void roster_lose(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
                  struct roster_changes *changes)
 {
@@ -728,32 +819,36 @@ void roster_lose(struct roster *roster, const struct roster_at *at, const char *
 
 	if (row) {
 		set_error(row, error, now);
+		row->is_watched = true; /* it will be noticed when it is back */
 		row->lag = ROSTER_LAG_UNKNOWN;
 		row->is_sure = row->is_told = false;
 		if (!row->is_lost) {
 			row->is_lost = true;
 			row->lost_at = now;
-			add_change(changes, ROSTER_EVENT_LOST, row);
+			tell(changes, LOG_LEVEL_WARNING, roster, row, " (%s) is lost: %s",
+			     roster_role_name(row->known.role), row->error);
 			bump(roster, changes);
 		}
 		elect(roster, now, changes);
 	}
 }
 
-void roster_answer(struct roster *roster, const struct roster_at *at, usec_t now,
+void roster_refuse(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
                    struct roster_changes *changes)
 {
 	LOCKED(&roster->lock);
-	struct roster_change *change;
-	struct roster_row *row = find_row(roster, at);
+	struct roster_row *row = row_of(roster, at);
 
-	if (row && row->is_lost) {
+	if (!row)
+		return;
+	set_error(row, error, now);
+	set_watched(row, false);
+	if (row->is_lost) {
 		row->is_lost = false;
-		change = add_change(changes, ROSTER_EVENT_BACK, row);
-		if (change)
-			change->lasted = now - row->lost_at;
+		tell_back(roster, row, now, changes);
 		bump(roster, changes);
 		elect(roster, now, changes);
+		tell_without(row, HOST_ROLE_UNKNOWN, changes);
 	}
 }
 
@@ -772,11 +867,8 @@ void roster_watch(struct roster *roster, const struct roster_at *at, bool is_wat
 	LOCKED(&roster->lock);
 	struct roster_row *row = row_of(roster, at);
 
-	if (row) {
-		row->is_watched = is_watched;
-		if (!is_watched)
-			row->lag = ROSTER_LAG_UNKNOWN;
-	}
+	if (row)
+		set_watched(row, is_watched);
 }
 
 void roster_unwatch(struct roster *roster)
@@ -784,8 +876,7 @@ void roster_unwatch(struct roster *roster)
 	LOCKED(&roster->lock);
 	for (unsigned int i = 0; i < roster->count; i++) {
 		roster->rows[i].is_lost = roster->rows[i].is_sure = false;
-		roster->rows[i].is_watched = false;
-		roster->rows[i].lag = ROSTER_LAG_UNKNOWN;
+		set_watched(&roster->rows[i], false);
 	}
 	roster->sample_count = 0;
 	bump(roster, NULL);
@@ -817,26 +908,17 @@ static void remember_row(struct roster *roster, const struct roster_row *old, us
 	text_copy(row->error, sizeof(row->error), old->error);
 }
 
-void roster_remember(struct roster *roster, const struct roster_memory *memory, usec_t now)
+void roster_remember(struct roster *roster, const struct roster_row *row, uint32_t timeline,
+                     uint64_t system, usec_t now)
 {
 	LOCKED(&roster->lock);
-	if (memory->timeline > roster->timeline)
-		roster->timeline = memory->timeline;
+	if (timeline > roster->timeline)
+		roster->timeline = timeline;
 	if (!roster->system)
-		roster->system = memory->system;
-	remember_row(roster, &memory->row, now);
+		roster->system = system;
+	remember_row(roster, row, now);
 	elect(roster, now, NULL);
 	bump(roster, NULL);
-}
-
-bool roster_memory_at(struct roster *roster, unsigned int number, struct roster_memory *memory)
-{
-	LOCKED(&roster->lock);
-	if (number < roster->count)
-		*memory = (struct roster_memory){ .row = roster->rows[number],
-			                          .timeline = roster->timeline,
-			                          .system = roster->system };
-	return number < roster->count;
 }
 
 /* ---- for administrators ---- */
@@ -850,10 +932,6 @@ bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin 
 	LOCKED(&roster->lock);
 	has_changed = roster->admins[host] != admin;
 	roster->admins[host] = admin;
-	for (unsigned int i = 0; i < roster->count; i++) {
-		if (roster->rows[i].host == host)
-			roster->rows[i].admin = admin;
-	}
 	if (has_changed) {
 		elect(roster, now, NULL);
 		bump(roster, NULL);
@@ -880,12 +958,8 @@ void roster_trust_again(struct roster *roster, usec_t now)
 
 bool roster_init(struct roster *roster, const char *list, usec_t now)
 {
-	struct bytes host;
-
-	*roster = (struct roster){ .without_since = now };
+	*roster = (struct roster){ .without_since = now, .host_count = config_host_count(list) };
 	lock_init(&roster->lock);
-	for (const char *at = list; config_host_next(&at, &host);)
-		roster->host_count++;
 	roster->text = strdup(list);
 	roster->admins = calloc(roster->host_count, sizeof(*roster->admins));
 	return roster->text && roster->admins;

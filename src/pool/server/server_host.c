@@ -8,7 +8,10 @@
  * the whole server_connect_timeout. If another host is not known to be down, the first message must
  * arrive within a part of that time.
  */
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/container_of.h"
@@ -20,6 +23,8 @@
 /* Of server_connect_timeout, for the first message while there is another host; less in a test. */
 #define PATIENCE_PART 5
 #define PATIENCE_MAX (3 * USEC_PER_SEC)
+
+static bool is_unix(const char *host) { return *host == '/' || *host == '@'; }
 
 static struct loop *loop_of(const struct server *server) { return server->site->shared->loop; }
 
@@ -98,6 +103,25 @@ static void on_server_address_removed(struct resolver_watch *watch)
 
 /* ---- connecting ---- */
 
+void server_dial_again(struct server *server)
+{
+	struct server_login *login = server->login;
+
+	if (address_is_unix(&server->place.peer))
+		dial_start_unix(&login->dial, loop_of(server), server->place.path,
+		                login->on_connected);
+	else
+		dial_start(&login->dial, loop_of(server), &server->place.peer,
+		           server->site->shared->sockets, login->on_connected);
+}
+
+static void begin(struct server *server)
+{
+	set_probe(server, server->login->is_test);
+	set_patience(server);
+	server_dial_again(server);
+}
+
 static void on_server_address(struct resolver_ask *ask, const struct address *address,
                               const struct err *err)
 {
@@ -107,9 +131,7 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	struct hosts *hosts = server->site->hosts;
 	struct hosts_when when = when_of(server);
 	struct address picked;
-	bool is_test = login->is_test;
 	enum hosts_picked result;
-	struct err memory;
 
 	if (!address) {
 		server_close(server, err);
@@ -117,14 +139,13 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	}
 	picked = *address;
 	result = hosts_pick(hosts, server->place.host, ask->addresses, ask->address_count, &when,
-	                    &picked, &is_test);
+	                    &picked, &login->is_test);
 	if (result == HOSTS_NONE_FITS) {
 		server_close_for(server, CLOSE_HOST_ROLE);
 		return;
 	}
 	if (result == HOSTS_NO_MEMORY) {
-		err_set(&memory, ERR_MEMORY, "out of memory");
-		server_close(server, &memory);
+		server_close_with(server, ERR_MEMORY, "out of memory");
 		return;
 	}
 	server->place.peer = picked;
@@ -137,14 +158,8 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	resolver_watch_begin(shared->resolver, &server->place.address_watch,
 	                     hosts->list[server->place.host].at, &server->place.peer,
 	                     on_server_address_removed);
-	login->is_test = is_test;
-	set_probe(server, is_test);
-	set_patience(server);
-	dial_start(&login->dial, shared->loop, &server->place.peer, shared->sockets,
-	           server->login->on_connected);
+	begin(server);
 }
-
-static bool is_unix(const char *host) { return *host == '/' || *host == '@'; }
 
 bool server_find_host(struct server *server, struct err *err)
 {
@@ -176,12 +191,8 @@ bool server_find_host(struct server *server, struct err *err)
 	server->place.peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, host->port };
 	if (!site->ops->may_connect(server))
 		return err_close(err, CLOSE_HOST_FULL);
-	server->login->is_test =
-	    hosts_pick_self(site->hosts, server->place.host, when.now, server->login->is_test);
-	set_probe(server, server->login->is_test);
-	set_patience(server);
-	dial_start_unix(&server->login->dial, loop_of(server), server->place.path,
-	                server->login->on_connected);
+	hosts_pick(site->hosts, server->place.host, NULL, 0, &when, NULL, &server->login->is_test);
+	begin(server);
 	return true;
 }
 
@@ -205,30 +216,24 @@ bool server_find_again(struct server *server, const char *host)
 	return false;
 }
 
-void server_dial_again(struct server *server)
-{
-	struct server_login *login = server->login;
-
-	if (address_is_unix(&server->place.peer))
-		dial_start_unix(&login->dial, loop_of(server), server->place.path,
-		                server->login->on_connected);
-	else
-		dial_start(&login->dial, loop_of(server), &server->place.peer,
-		           server->site->shared->sockets, server->login->on_connected);
-}
-
 struct roster_at server_roster_at(const struct server *server)
 {
 	return (struct roster_at){ server->place.host, address_of(server) };
 }
 
-void server_role_doubted(struct server *server)
+bool server_roster_row(const struct server *server, struct roster_row *row)
 {
 	struct roster_at at = server_roster_at(server);
+
+	return server->site->roster && roster_find(server->site->roster, &at, row);
+}
+
+void server_role_doubted(struct server *server)
+{
 	struct host_report report = { .is_read_only = true, .is_doubtful = true };
 	struct roster_row row;
 
-	if (!roster_find(server->site->roster, &at, &row))
+	if (!server_roster_row(server, &row))
 		return;
 	report.role = row.known.role;
 	server->site->ops->on_report(server, &report);
@@ -248,14 +253,10 @@ void server_heard(struct server *server) { timer_clear(&server->login->patience)
 
 bool server_host_done(struct server *server, enum host_outcome outcome, const struct err *err)
 {
-	return hosts_note(server->site->hosts, &(struct hosts_note){
-						   .host = server->place.host,
-						   .address = address_of(server),
-						   .outcome = outcome,
-						   .now = loop_now(loop_of(server)),
-						   .gap = server->site->limits.retry_gap,
-						   .err = err,
-					       });
+	struct roster_at at = server_roster_at(server);
+	struct hosts_when when = when_of(server);
+
+	return hosts_note(server->site->hosts, &at, outcome, &when, err);
 }
 
 /*
@@ -291,42 +292,27 @@ static const char full_text[] =
 
 const char *role_question_text(bool is_short) { return is_short ? short_text : full_text; }
 
-/* Digits of this base at the start of a text. false: there is none, or the number is too great. */
-static bool take_number(struct bytes *text, unsigned int base, uint64_t max, uint64_t *value)
+/* Only digits. false: there are none, or the number is too great. */
+static bool read_number(struct bytes text, int base, uint64_t max, uint64_t *value)
 {
-	size_t count = 0;
+	char copy[24], *end;
 
-	*value = 0;
-	for (; count < text->count; count++) {
-		char c = text->at[count];
-		unsigned int digit = c >= '0' && c <= '9'   ? (unsigned int)(c - '0')
-		                     : c >= 'A' && c <= 'F' ? (unsigned int)(c - 'A') + 10
-		                                            : base;
-
-		if (digit >= base)
-			break;
-		if (*value > (max - digit) / base)
-			return false;
-		*value = *value * base + digit;
-	}
-	*text = bytes_skip(*text, count);
-	return count > 0;
-}
-
-static bool read_number(struct bytes text, uint64_t max, uint64_t *value)
-{
-	return take_number(&text, 10, max, value) && text.count == 0;
+	if (text.count == 0 || text.count >= sizeof(copy) || !isxdigit((unsigned char)*text.at))
+		return false;
+	memcpy(copy, text.at, text.count);
+	copy[text.count] = '\0';
+	errno = 0;
+	*value = strtoull(copy, &end, base);
+	return !*end && errno == 0 && *value <= max;
 }
 
 /* Two hexadecimal numbers: 16/B374D848. */
 static bool read_position(struct bytes text, uint64_t *position)
 {
+	struct bytes first = bytes_take_until(&text, '/');
 	uint64_t high, low;
 
-	if (!take_number(&text, 16, UINT32_MAX, &high) || text.count == 0 || text.at[0] != '/')
-		return false;
-	text = bytes_skip(text, 1);
-	if (!take_number(&text, 16, UINT32_MAX, &low) || text.count)
+	if (!read_number(first, 16, UINT32_MAX, &high) || !read_number(text, 16, UINT32_MAX, &low))
 		return false;
 	*position = high << 32 | low;
 	return true;
@@ -337,18 +323,15 @@ static bool read_position(struct bytes text, uint64_t *position)
 /* Of a standby a number, of a primary the name of a WAL file, which begins with it. */
 static bool read_timeline(struct bytes text, enum host_role role, uint32_t *timeline)
 {
-	uint64_t value;
+	uint64_t value = 0;
 	bool is_good;
 
-	if (role == HOST_STANDBY) {
-		is_good = read_number(text, UINT32_MAX, &value);
-	} else {
-		struct bytes first = bytes_of(text.at, TIMELINE_DIGITS);
-
+	if (role == HOST_STANDBY)
+		is_good = read_number(text, 10, UINT32_MAX, &value);
+	else
 		is_good = text.count > TIMELINE_DIGITS &&
-		          take_number(&first, 16, UINT32_MAX, &value) && first.count == 0;
-	}
-	*timeline = is_good ? (uint32_t)value : 0;
+		          read_number(bytes_of(text.at, TIMELINE_DIGITS), 16, UINT32_MAX, &value);
+	*timeline = (uint32_t)value;
 	return is_good;
 }
 
@@ -368,7 +351,7 @@ static bool read_full(const struct bytes *columns, struct host_report *report)
 	uint64_t age = 0;
 	bool is_good =
 	    (!columns[2].at || read_timeline(columns[2], report->role, &report->timeline)) &&
-	    (!columns[3].at || read_number(columns[3], UINT64_MAX, &report->system)) &&
+	    (!columns[3].at || read_number(columns[3], 10, UINT64_MAX, &report->system)) &&
 	    (!columns[4].at || question_seconds(columns[4], &report->started)) &&
 	    (!columns[5].at || read_position(columns[5], &report->position)) &&
 	    (!columns[6].at || question_seconds(columns[6], &age));
@@ -460,7 +443,7 @@ void server_slots_row(struct server *server, struct bytes row)
 	for (bool is_first = true; walk.left; is_first = false) {
 		if (fields_value(&walk, &column) != WALK_ITEM)
 			return;
-		if (!column.at || !read_number(column, INT32_MAX, &number))
+		if (!column.at || !read_number(column, 10, INT32_MAX, &number))
 			continue;
 		count = is_first         ? (unsigned int)number
 		        : number < count ? count - (unsigned int)number
@@ -475,24 +458,19 @@ static void judge_role(struct server *server, enum host_role role, bool is_read_
 {
 	const struct server_site *site = server->site;
 	struct roster_at at = server_roster_at(server);
+	enum close_reason stay;
 
 	if (!roster_is_target(site->target, role, is_read_only)) {
 		close_unfit(server, CLOSE_HOST_ROLE);
 		return;
 	}
-	switch (roster_stay(site->roster, &at, site->target)) {
-	case ROSTER_FENCED:
-		close_unfit(server, CLOSE_HOST_FENCED);
-		return;
-	case ROSTER_DISABLED:
-	case ROSTER_DRAINED:
+	stay = roster_stay(site->roster, &at, site->target);
+	if (stay == CLOSE_HOST_FENCED)
+		close_unfit(server, stay);
+	else if (stay == CLOSE_HOST_DISABLED || stay == CLOSE_HOST_DRAINED)
 		close_unfit(server, CLOSE_HOST_DRAINED);
-		return;
-	case ROSTER_STAYS:
-	case ROSTER_ROLE: /* read_only of this user is another one */
-	case ROSTER_LOST_THERE:
-		go_on_with_login(server);
-	}
+	else
+		go_on_with_login(server); /* read_only of this user may be another one */
 }
 
 void server_ask_role(struct server *server, bool is_short)
@@ -504,10 +482,9 @@ void server_ask_role(struct server *server, bool is_short)
 /* A host that was asked before says the same as then. */
 static bool is_known(const struct server *server, const struct host_report *report)
 {
-	struct roster_at at = server_roster_at(server);
 	struct roster_row row;
 
-	return roster_find(server->site->roster, &at, &row) && row.is_sure && !row.is_fenced &&
+	return server_roster_row(server, &row) && row.is_sure && !row.is_fenced &&
 	       row.known.role == report->role;
 }
 
@@ -566,14 +543,13 @@ void server_role_done(struct server *server)
 
 void server_role_reported(struct server *server, const char *name, const char *value)
 {
-	struct roster_at at = server_roster_at(server);
 	struct host_report report = { 0 };
 	struct roster_row row;
 
 	if (strcmp(name, "in_hot_standby") != 0 || server->state == SERVER_LOGIN)
 		return;
 	report.role = is_on(value) ? HOST_STANDBY : HOST_PRIMARY;
-	if (roster_find(server->site->roster, &at, &row))
+	if (server_roster_row(server, &row))
 		report.is_read_only = row.known.is_read_only;
 	server->site->ops->on_report(server, &report);
 }

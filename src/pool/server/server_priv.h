@@ -125,6 +125,7 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 /* ---- roles: server_host.c ---- */
 
 struct roster_at server_roster_at(const struct server *server);
+bool server_roster_row(const struct server *server, struct roster_row *row);
 
 /* Before connect_query: looks at the role, or asks; closes the server, or goes on. */
 void server_check_role(struct server *server);

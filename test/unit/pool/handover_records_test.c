@@ -136,7 +136,7 @@ START_TEST(clusters_are_judged)
 {
 	struct cluster_record record = { .name = clusters[_i].name }, read;
 
-	record.memory.row = clusters[_i].row;
+	record.row = clusters[_i].row;
 	ck_assert_msg(read_back(&cluster_record_table, &record, &read) == clusters[_i].is_good,
 	              "%s", clusters[_i].says);
 }

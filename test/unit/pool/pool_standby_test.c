@@ -161,7 +161,7 @@ START_TEST(a_standby_that_is_behind)
 {
 	struct host_report report = { .role = HOST_PRIMARY, .is_full = true, .position = 150 };
 	struct pool pool = { .limits.lag_limit = { 0, 50 } };
-	struct hosts hosts = { .limit = { 0, 1 } }; /* of another loop, which is first to reload */
+	struct hosts hosts = { .want.limit = { 0, 1 } }; /* of another loop, which is first to reload */
 	struct server_site site = { .hosts = &hosts };
 	struct server server = { .site = &site, .pool = &pool, .place.host = 1 };
 	struct roster roster;

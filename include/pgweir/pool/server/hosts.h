@@ -62,9 +62,10 @@ enum cap_kind {
 struct reach_target {
 	UT_hash_handle hh;
 	unsigned int holder_count;
+	/* to be read without the lock */
 	_Atomic(usec_t) due;      /* when it may be tried again; 0: it has not failed */
 	atomic_bool is_tested;    /* it has failed, and a connection tries it */
-	atomic_uint server_count; /* reach_count() */
+	atomic_uint server_count; /* of any pool, that are or will be there */
 	usec_t gap;               /* after the last failure; 0: it has not failed */
 	struct err failure;       /* valid if it has failed */
 	char key[];               /* host and port */
@@ -73,7 +74,7 @@ struct reach_target {
 struct reach {
 	pthread_mutex_t lock;
 	struct hash_key secret;
-	atomic_uint failing_count; /* targets that have failed */
+	atomic_uint failing_count; /* targets that have failed; to be read without the lock */
 	struct reach_target *targets;
 };
 
@@ -86,35 +87,6 @@ void reach_done(struct reach *reach);
 struct reach_target *reach_hold(struct reach *reach, const char *name,
                                 const struct address *address, uint16_t port);
 void reach_release(struct reach *reach, struct reach_target **target);
-
-/* Counts a server of any pool that is or will be there, or one less. Its owner holds the target. */
-static inline void reach_count(struct reach_target *target, int change)
-{
-	atomic_fetch_add_explicit(&target->server_count, (unsigned int)change,
-	                          memory_order_relaxed);
-}
-
-static inline unsigned int reach_servers(const struct reach_target *target)
-{
-	return atomic_load_explicit(&target->server_count, memory_order_relaxed);
-}
-
-/* Whether any target has failed. */
-static inline bool reach_has_failures(const struct reach *reach)
-{
-	return atomic_load_explicit(&reach->failing_count, memory_order_relaxed) > 0;
-}
-
-/* When it may be tried again. 0: it has not failed. */
-static inline usec_t reach_due(const struct reach_target *target)
-{
-	return atomic_load_explicit(&target->due, memory_order_relaxed);
-}
-
-static inline bool reach_is_tested(const struct reach_target *target)
-{
-	return atomic_load_explicit(&target->is_tested, memory_order_relaxed);
-}
 
 /* If it has failed and is due, and nobody else tries it: only the caller tries it now. */
 bool reach_begin_test(struct reach *reach, struct reach_target *target, usec_t now);
@@ -141,10 +113,10 @@ enum host_protocol {
 struct host_addr {
 	struct address address;      /* port 0 */
 	struct reach_target *target; /* whether it can be reached; NULL: nothing is known */
-	usec_t refused_at;           /* valid if is_refused; or when the retry began */
-	bool is_refused;             /* PostgreSQL refused a login, and none succeeded since */
+	/* not used for this time after a login that was refused, or has shown an unfit role */
+	usec_t gap;       /* 0: there was none, or one has succeeded since */
+	usec_t failed_at; /* or when the last retry began */
 	enum host_protocol protocol;
-	usec_t unfit_at; /* when a login has shown that its role does not fit; 0: it has not */
 };
 
 /* How a connection attempt ended. */
@@ -171,15 +143,10 @@ struct hosts {
 	struct reach *reach;
 	uint16_t port; /* of hosts without one of their own */
 	char *text;    /* the list as configured */
-	char *names;   /* the same list, with its commas replaced by zeros */
-	char *places;  /* and once more, without ports */
 	struct host *list;
 	unsigned int count;
-	/* which hosts fit; NULL: all */
-	struct roster *roster;
-	enum target_session_attrs target;
-	struct roster_limit limit; /* how far a standby may be behind */
-	bool is_strict;    /* beyond it a standby does not fit; else it is the last choice */
+	struct roster *roster; /* which hosts fit; NULL: all */
+	struct roster_want want;
 	unsigned int next; /* where the search starts; without turns: the host to stay with */
 	enum load_balance_hosts how;
 };
@@ -201,13 +168,7 @@ bool hosts_configure(struct hosts *hosts, const char *text, uint16_t port,
                      enum load_balance_hosts how);
 
 /* What a host must be, and its roster. If that is another one, all other loops must be held. */
-void hosts_set_roles(struct hosts *hosts, struct roster *roster, enum target_session_attrs target);
-
-/* How far a standby may be behind: beyond that it is the last choice, or with is_strict none. */
-void hosts_set_limit(struct hosts *hosts, const struct roster_limit *limit, bool is_strict);
-
-/* After this time, a host whose role did not fit may be tried again, unless it is watched. */
-#define HOSTS_ROLE_GAP (200 * USEC_PER_MS)
+void hosts_set_roles(struct hosts *hosts, struct roster *roster, const struct roster_want *want);
 
 /* Forgets refused logins and protocols: all reachable addresses may be tried at once. */
 void hosts_reset(struct hosts *hosts);
@@ -216,17 +177,14 @@ void hosts_reset(struct hosts *hosts);
 unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bool *is_test);
 
 /*
- * Sets the addresses of the host, and picks one of them for a connection. *address: takes turns
- * from this one; then the one that was picked. *is_test: as hosts_choose() has set it; then whether
- * the address is in retry.
+ * Sets the addresses of the host, and picks one of them for a connection; count 0: the host itself.
+ * *address: takes turns from this one; then the one that was picked. *is_test: as hosts_choose()
+ * has set it; then whether what was picked is in retry.
  */
 enum hosts_picked { HOSTS_PICKED, HOSTS_NO_MEMORY, HOSTS_NONE_FITS };
 enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int host,
                              const struct address *addresses, unsigned int count,
                              const struct hosts_when *when, struct address *address, bool *is_test);
-
-/* The same for a host without addresses: whether it is in retry. */
-bool hosts_pick_self(struct hosts *hosts, unsigned int host, usec_t now, bool is_test);
 
 /* Where a server is counted. Zeroed: nowhere. */
 struct hosts_place {
@@ -238,18 +196,12 @@ void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int ho
                  const struct address *address);
 void hosts_leave(struct hosts *hosts, struct hosts_place *place);
 
-/* What hosts_note() gets about a connection attempt. */
-struct hosts_note {
-	unsigned int host;
-	const struct address *address; /* NULL, or not in the list any more: the host itself */
-	enum host_outcome outcome;
-	usec_t now;
-	usec_t gap;            /* server_login_retry */
-	const struct err *err; /* for HOST_UNREACHABLE */
-};
-
-/* Notes how it ended. true: it can be reached again, so other pools may try it now. */
-bool hosts_note(struct hosts *hosts, const struct hosts_note *note);
+/*
+ * Notes how a connection attempt ended. err: for HOST_UNREACHABLE. true: it can be reached again,
+ * so other pools may try it now.
+ */
+bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outcome outcome,
+                const struct hosts_when *when, const struct err *err);
 
 /* Notes and returns the protocol of an address; HOST_UNTRIED: it is not in the list any more. */
 void hosts_learn_protocol(struct hosts *hosts, unsigned int host, const struct address *address,
@@ -257,23 +209,16 @@ void hosts_learn_protocol(struct hosts *hosts, unsigned int host, const struct a
 enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int host,
                                   const struct address *address);
 
-/* Whether an address has not failed; hosts_has_other(): one besides this address. */
-bool hosts_has_up(struct hosts *hosts);
+/* Whether an address besides this one has not failed. */
 bool hosts_has_other(struct hosts *hosts, unsigned int host, const struct address *address);
 
-/* When all are down or do not fit: the earliest next attempt. INT64_MAX: not a matter of time. */
-usec_t hosts_due(struct hosts *hosts, usec_t gap);
+/* The earliest next attempt. 0: one of them is up and fits; INT64_MAX: not a matter of time. */
+usec_t hosts_due(struct hosts *hosts);
 
 /* A login has shown that the role does not fit. */
 void hosts_unfit(struct hosts *hosts, unsigned int host, const struct address *address, usec_t now);
 
 /* Whether one of them cannot be reached, of any host. If so, *err (or NULL) has the reason. */
 bool hosts_are_unreachable(struct hosts *hosts, struct err *err);
-
-/* false: no address of any pool is known to be unreachable. One load. */
-static inline bool hosts_may_be_unreachable(const struct hosts *hosts)
-{
-	return reach_has_failures(hosts->reach);
-}
 
 #endif

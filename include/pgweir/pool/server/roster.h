@@ -20,6 +20,8 @@
 #include <stdatomic.h>
 
 #include "pgweir/base/clock.h"
+#include "pgweir/base/close_reason.h"
+#include "pgweir/base/log.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/net/address.h"
 
@@ -28,12 +30,21 @@
 #define ROSTER_LAG_UNKNOWN (-1)
 /* a standby of an older timeline that is so far behind does not follow the primary */
 #define ROSTER_DIVERGED_LAG (10 * USEC_PER_SEC)
+/* after this time, a host whose role did not fit may be tried again, unless it is watched */
+#define ROSTER_GAP (200 * USEC_PER_MS)
 #define ROSTER_ADDRESSES 32 /* of a host; a name may have others each time it is looked up */
 
 /* How far a standby may be behind. 0 = no limit. */
 struct roster_limit {
 	usec_t lag;
 	uint64_t bytes;
+};
+
+/* What a pool wants of a host. */
+struct roster_want {
+	enum target_session_attrs target;
+	struct roster_limit limit;
+	bool is_strict; /* beyond it a standby does not fit; else it is the last choice */
 };
 
 enum host_role { HOST_ROLE_UNKNOWN, HOST_PRIMARY, HOST_STANDBY };
@@ -63,7 +74,6 @@ struct roster_row {
 	unsigned int host;      /* number of the host in the list */
 	struct address address; /* port 0; AF_UNSPEC: the host itself */
 	struct host_report known;
-	enum host_admin admin;
 	bool is_lost;    /* it could not be reached, or did not answer; and not seen since */
 	bool is_elected; /* the primary that counts */
 	bool is_fenced;  /* another primary counts, or is_foreign */
@@ -95,43 +105,16 @@ enum roster_fit {
 	ROSTER_GOOD
 };
 
-/* What may happen to a server that is there. */
-enum roster_stay {
-	ROSTER_STAYS,
-	ROSTER_LOST_THERE, /* the host does not answer: it must not be lent any more */
-	ROSTER_ROLE,       /* its host has another role now: it ends with its transaction */
-	ROSTER_DRAINED,    /* the same, as an administrator wants it */
-	ROSTER_DISABLED,   /* closed at once, also within a transaction */
-	ROSTER_FENCED      /* the same: what is written there may be lost */
-};
+#define ROSTER_WHERE_SIZE 320 /* roster_where() */
+#define ROSTER_LINE_SIZE 1024
+#define ROSTER_LINES_MAX 4
 
-/* What a report has changed, for the log. */
-enum roster_event {
-	ROSTER_EVENT_ROLE,    /* another role, or is_read_only; or known for the first time */
-	ROSTER_EVENT_FENCED,  /* `row` is fenced, because of `other` */
-	ROSTER_EVENT_FOREIGN, /* the same: it is of another cluster than `other` */
-	ROSTER_EVENT_LOST,
-	ROSTER_EVENT_BACK,      /* it was lost, and answers again with the same role */
-	ROSTER_EVENT_BEHIND,    /* a standby is further behind than `limit` */
-	ROSTER_EVENT_CAUGHT_UP, /* it was, and is not any more */
-	ROSTER_EVENT_DIVERGED,  /* a standby does not follow the primary */
-	ROSTER_EVENT_FOLLOWS,   /* it was so, and follows again */
-	ROSTER_EVENT_LOSS       /* a promoted host lacks row.lost_bytes of its predecessor */
-};
-
-#define ROSTER_CHANGES_MAX 4
-
-/* Rows are copies. */
-struct roster_change {
-	enum roster_event event;
-	struct roster_row row, other;
-	enum host_role before;     /* the former role */
-	usec_t lasted;             /* of BACK: how long it was lost */
-	struct roster_limit limit; /* of BEHIND and CAUGHT_UP */
-};
-
+/* What a report has changed. */
 struct roster_changes {
-	struct roster_change list[ROSTER_CHANGES_MAX];
+	struct {
+		enum log_level level;
+		char text[ROSTER_LINE_SIZE];
+	} lines[ROSTER_LINES_MAX]; /* for the log */
 	unsigned int count;
 	bool has_news; /* roster_number() has changed: the pools must look */
 	/* a primary can be used again; `without`: for how long there was none. 0: not so */
@@ -158,7 +141,7 @@ struct roster {
 	usec_t without_since;
 	struct roster_sample samples[ROSTER_SAMPLES]; /* of the primary, the oldest first */
 	unsigned int sample_count;
-	struct roster_limit *limits; /* roster_set_limits() */
+	struct roster_limit *limits; /* roster_add_limit() */
 	unsigned int limit_count;
 };
 
@@ -176,12 +159,12 @@ void roster_done(struct roster *roster);
 void roster_note(struct roster *roster, const struct roster_at *at,
                  const struct host_report *report, usec_t now, struct roster_changes *changes);
 
-/* The host cannot be reached, or does not answer. */
+/* Its watch, which goes on, has found out that the host cannot be reached, or does not answer. */
 void roster_lose(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
                  struct roster_changes *changes);
 
-/* The host answers, but does not say what it is. */
-void roster_answer(struct roster *roster, const struct roster_at *at, usec_t now,
+/* The host answers, but not what it is: its watch cannot ask it any more. */
+void roster_refuse(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
                    struct roster_changes *changes);
 
 /* Notes an error that says nothing about the host's role. */
@@ -193,17 +176,10 @@ void roster_watch(struct roster *roster, const struct roster_at *at, bool is_wat
 
 /*
  * What another roster knew of this host: a copy of one of its rows, with the number that the host
- * has here, and of its timeline and system. It counts unless this roster knows more already.
+ * has here, and its timeline and system. It counts unless this roster knows more already.
  */
-struct roster_memory {
-	struct roster_row row;
-	uint32_t timeline;
-	uint64_t system;
-};
-void roster_remember(struct roster *roster, const struct roster_memory *memory, usec_t now);
-
-/* The memory of the row of this number. false: there are not as many. */
-bool roster_memory_at(struct roster *roster, unsigned int number, struct roster_memory *memory);
+void roster_remember(struct roster *roster, const struct roster_row *row, uint32_t timeline,
+                     uint64_t system, usec_t now);
 
 /* There are no watches any more: what only they find out is not known. */
 void roster_unwatch(struct roster *roster);
@@ -212,21 +188,18 @@ void roster_unwatch(struct roster *roster);
 void roster_keep(struct roster *roster, unsigned int host, const struct address *addresses,
                  unsigned int count);
 
-/* *due: its role is old after `gap`, and it may be tried. INT64_MAX: not by time; 0: it fits. */
+/*
+ * The row, or with at->address NULL the best one of the host; if there is none, ROSTER_MAYBE. *due:
+ * when its role is old, and it may be tried. INT64_MAX: not by time; 0: it fits.
+ */
 enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
-                           enum target_session_attrs target, usec_t gap, usec_t *due);
+                           const struct roster_want *want, usec_t *due);
 
-/* The same for the best row of a host; one that has no rows is ROSTER_MAYBE. */
-enum roster_fit roster_fit_host(struct roster *roster, unsigned int host,
-                                enum target_session_attrs target, usec_t gap, usec_t *due);
+/* roster_number() changes when a standby passes one of the limits. false: no memory. */
+bool roster_add_limit(struct roster *roster, const struct roster_limit *limit);
+void roster_drop_limits(struct roster *roster);
 
-/* roster_number() changes when a standby passes one of them. false: no memory, none changed. */
-bool roster_set_limits(struct roster *roster, const struct roster_limit *limits,
-                       unsigned int count);
-
-/* A standby too far behind, or not known how far. at->address NULL: all addresses are. */
-bool roster_is_behind(struct roster *roster, const struct roster_at *at,
-                      const struct roster_limit *limit);
+/* A standby too far behind, or not known how far. */
 bool roster_row_is_behind(const struct roster_row *row, const struct roster_limit *limit);
 
 static inline bool roster_has_limit(const struct roster_limit *limit)
@@ -245,16 +218,20 @@ enum roster_copy {
 };
 
 /*
- * Compares the row of this number with the primary at `host`. since: clock_now(), nothing was
- * written since then that counts. *missing: bytes, of ROSTER_COPY_BEHIND; *row: a copy. false:
+ * Compares the row of this number with the primary, if that is `host`. since: clock_now(), nothing
+ * was written since then that counts. *missing: bytes, of ROSTER_COPY_BEHIND; *row: a copy. false:
  * there are not as many rows.
  */
-bool roster_copy_at(struct roster *roster, unsigned int number, unsigned int host, usec_t since,
+bool roster_copy_at(struct roster *roster, unsigned int number, const char *host, usec_t since,
                     struct roster_row *row, enum roster_copy *copy, uint64_t *missing);
 
-/* Whether a server that is there may stay there. */
-enum roster_stay roster_stay(struct roster *roster, const struct roster_at *at,
-                             enum target_session_attrs target);
+/*
+ * Why a server that is there must not stay there. CLOSE_NONE: it may; _HOST_LOST: the host does not
+ * answer, so it must not be lent any more; _ROLE, _DRAINED: it ends with its transaction;
+ * _DISABLED, _FENCED: it is closed at once, as what is written there may be lost.
+ */
+enum close_reason roster_stay(struct roster *roster, const struct roster_at *at,
+                              enum target_session_attrs target);
 
 /* Whether a server fits by what its login has shown. */
 bool roster_is_target(enum target_session_attrs target, enum host_role role, bool is_read_only);
@@ -271,6 +248,9 @@ bool roster_row_at(struct roster *roster, unsigned int number, struct roster_row
 /* A copy of the row of the primary that counts. false: none is known. */
 bool roster_primary(struct roster *roster, struct roster_row *row);
 
+/* Since when no primary can be used. 0: there is one. */
+usec_t roster_without_since(struct roster *roster);
+
 /* The state set by an administrator. Returns whether it has changed. */
 bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin admin, usec_t now);
 
@@ -282,6 +262,10 @@ static inline unsigned int roster_number(const struct roster *roster)
 {
 	return atomic_load_explicit(&roster->number, memory_order_acquire);
 }
+
+/* The host as in the list, and its address if that is another text. Returns `text`. */
+const char *roster_where(const struct roster *roster, const struct roster_row *row,
+                         char text[ROSTER_WHERE_SIZE]);
 
 /* "primary", "standby", "unknown". */
 const char *roster_role_name(enum host_role role);

@@ -85,15 +85,20 @@ static unsigned int choose(struct scene *scene)
 static bool note(struct scene *scene, unsigned int host, const struct address *address,
                  enum host_outcome outcome)
 {
+	struct roster_at at = { host, address };
+	struct hosts_when when = when_of(scene);
 	struct err err;
 
 	err_set(&err, ERR_SERVER_CONNECT, "refused");
-	return hosts_note(&scene->hosts, &(struct hosts_note){ .host = host,
-	                                                       .address = address,
-	                                                       .outcome = outcome,
-	                                                       .now = scene->now,
-	                                                       .gap = GAP,
-	                                                       .err = &err });
+	return hosts_note(&scene->hosts, &at, outcome, &when, &err);
+}
+
+static void pick_self(struct scene *scene, unsigned int host)
+{
+	struct hosts_when when = when_of(scene);
+	bool is_test = false;
+
+	hosts_pick(&scene->hosts, host, NULL, 0, &when, NULL, &is_test);
 }
 
 static void refuse(struct scene *scene, unsigned int host, const struct address *address)
@@ -144,7 +149,7 @@ static void play(struct scene *scene, const char *says, const char *word)
 
 	host = choose(scene);
 	ck_assert_msg(host == wanted, "%s: %s: %c is chosen", says, word, (int)('a' + host));
-	hosts_pick_self(&scene->hosts, host, scene->now, false);
+	pick_self(scene, host);
 	if (*word < 'a')
 		refuse(scene, host, NULL);
 	if (word[1] == '*')
@@ -165,7 +170,7 @@ START_TEST(hosts_are_chosen)
 		else if (*word == '-')
 			leave(&scene, (unsigned int)(word[1] - 'a'));
 		else if (*word == '.')
-			ck_assert_msg(!hosts_has_up(&scene.hosts), "%s", cases[_i].says);
+			ck_assert_msg(hosts_due(&scene.hosts) > 0, "%s", cases[_i].says);
 		else if (*word == 't' || *word == 'n')
 			scene.may_test = *word == 't';
 		else
@@ -209,7 +214,7 @@ START_TEST(addresses_are_left_out_when_they_fail)
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.2");
 	ck_assert(!is_test);
 	refuse(&scene, 0, parse("10.0.0.2"));
-	ck_assert(hosts_has_up(&scene.hosts));
+	ck_assert(hosts_due(&scene.hosts) == 0);
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.3");
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.3", &is_test), "10.0.0.3");
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.1", &is_test), "10.0.0.1");
@@ -274,17 +279,34 @@ START_TEST(a_name_fails_when_all_its_addresses_have)
 	ck_assert_uint_eq(choose(&scene), 1);
 	scene.now++;
 	refuse(&scene, 1, NULL);
-	ck_assert(!hosts_has_up(&scene.hosts));
-	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), scene.now - 2 + GAP);
+	ck_assert(hosts_due(&scene.hosts) > 0);
+	ck_assert_int_eq(hosts_due(&scene.hosts), scene.now - 2 + GAP);
 	/* The oldest failure first, although neither retry interval is over. */
 	ck_assert_uint_eq(choose(&scene), 0);
 	/* A new address of the name has no failure. */
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
-	ck_assert(hosts_has_up(&scene.hosts));
-	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), 0);
+	ck_assert(hosts_due(&scene.hosts) == 0);
+	ck_assert_int_eq(hosts_due(&scene.hosts), 0);
 	hosts_reset(&scene.hosts);
 	ck_assert_uint_eq(choose(&scene), 1);
 	ck_assert_uint_eq(choose(&scene), 0);
+	close_hosts(&scene);
+}
+END_TEST
+
+/* As of hosts, whatever turn it is. */
+START_TEST(of_addresses_that_are_down_the_one_that_was_so_for_longest)
+{
+	struct scene scene = { .now = 1000 };
+	bool is_test;
+
+	open_hosts(&scene, "name", LOAD_BALANCE_ROUND_ROBIN);
+	pick(&scene, 0, 2, "10.0.0.1", &is_test);
+	refuse(&scene, 0, parse("10.0.0.2"));
+	scene.now++;
+	refuse(&scene, 0, parse("10.0.0.1"));
+	ck_assert_str_eq(pick_text(&scene, 2, "10.0.0.1", &is_test), "10.0.0.2");
+	ck_assert(is_test);
 	close_hosts(&scene);
 }
 END_TEST
@@ -297,13 +319,13 @@ START_TEST(a_name_that_is_not_found_fails_as_a_whole)
 	open_hosts(&scene, "name", LOAD_BALANCE_ROUND_ROBIN);
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
 	refuse(&scene, 0, NULL);
-	ck_assert(!hosts_has_up(&scene.hosts));
+	ck_assert(hosts_due(&scene.hosts) > 0);
 	pick(&scene, 0, 3, "10.0.0.1", &is_test); /* it was found again */
-	ck_assert(hosts_has_up(&scene.hosts));
+	ck_assert(hosts_due(&scene.hosts) == 0);
 	/* Removed addresses do not affect the remaining ones. */
 	pick(&scene, 0, 1, "10.0.0.1", &is_test);
 	refuse(&scene, 0, parse("10.0.0.3"));
-	ck_assert(hosts_has_up(&scene.hosts));
+	ck_assert(hosts_due(&scene.hosts) == 0);
 	refuse(&scene, 7, NULL); /* of a list that was longer */
 	note(&scene, 7, NULL, HOST_WORKED);
 	close_hosts(&scene);
@@ -397,26 +419,26 @@ START_TEST(pools_share_what_can_be_reached)
 	ck_assert(hosts_configure(&other, "/b", 5432, LOAD_BALANCE_ROUND_ROBIN));
 	hosts_init(&elsewhere, &scene.reach);
 	ck_assert(hosts_configure(&elsewhere, "/b", 5433, LOAD_BALANCE_ROUND_ROBIN));
-	ck_assert(!hosts_may_be_unreachable(&scene.hosts));
+	ck_assert(scene.reach.failing_count == 0);
 
 	note(&scene, 1, NULL, HOST_UNREACHABLE);
-	ck_assert(hosts_may_be_unreachable(&other) && !hosts_has_up(&other));
+	ck_assert(scene.reach.failing_count > 0 && hosts_due(&other) > 0);
 	ck_assert(hosts_are_unreachable(&other, NULL));
-	ck_assert(hosts_has_up(&elsewhere) && hosts_has_up(&scene.hosts));
-	ck_assert_int_eq(hosts_due(&other, GAP), scene.now + GAP);
+	ck_assert(hosts_due(&elsewhere) == 0 && hosts_due(&scene.hosts) == 0);
+	ck_assert_int_eq(hosts_due(&other), scene.now + GAP);
 
 	/* Only one of them tries it. */
 	scene.now += GAP;
 	hosts_choose(&other, &(struct hosts_when){ .now = scene.now, .gap = GAP }, &is_test);
 	ck_assert(is_test);
-	ck_assert_int_eq(hosts_due(&other, GAP), scene.now + REACH_TEST_MAX);
+	ck_assert_int_eq(hosts_due(&other), scene.now + REACH_TEST_MAX);
 	scene.may_test = true;
 	for (int i = 0; i < 3; i++)
 		ck_assert_uint_eq(choose(&scene), 0);
 
 	/* A refusal is an answer, and the pool's own. */
 	ck_assert(note(&scene, 1, NULL, HOST_REFUSED));
-	ck_assert(hosts_has_up(&other) && !hosts_may_be_unreachable(&other));
+	ck_assert(hosts_due(&other) == 0 && scene.reach.failing_count == 0);
 	ck_assert(!note(&scene, 1, NULL, HOST_REFUSED));
 	hosts_done(&elsewhere);
 	hosts_done(&other);
@@ -480,24 +502,26 @@ static void say(struct roster *roster, unsigned int host, enum host_role role, u
 
 START_TEST(a_standby_that_is_behind)
 {
-	struct roster_limit limit = { 0, behind[_i].bytes };
+	struct roster_want want = { .target = behind[_i].target,
+		                    .limit = { 0, behind[_i].bytes },
+		                    .is_strict = behind[_i].is_strict };
 	struct roster roster;
 	struct scene scene = { .now = 1 };
 
 	open_hosts(&scene, "/a,/b,/c", LOAD_BALANCE_ROUND_ROBIN);
 	ck_assert(roster_init(&roster, "/a,/b,/c", 1));
-	hosts_set_roles(&scene.hosts, &roster, behind[_i].target);
-	hosts_set_limit(&scene.hosts, &limit, behind[_i].is_strict);
+	hosts_set_roles(&scene.hosts, &roster, &want);
 	say(&roster, 0, HOST_PRIMARY, 150);
 	say(&roster, 1, HOST_STANDBY, 100);
 	say(&roster, 2, HOST_STANDBY, 150);
 	if (behind[_i].c_is_down)
 		roster_lose(&roster, &(struct roster_at){ .host = 2 }, "", 1, NULL);
-	ck_assert_msg(hosts_has_up(&scene.hosts) == (behind[_i].chosen < 3), "%s", behind[_i].says);
+	ck_assert_msg((hosts_due(&scene.hosts) == 0) == (behind[_i].chosen < 3), "%s",
+	              behind[_i].says);
 	ck_assert_msg(choose(&scene) == behind[_i].chosen, "%s", behind[_i].says);
 	ck_assert_msg(choose(&scene) == behind[_i].then, "%s: then", behind[_i].says);
 	if (behind[_i].chosen == 3)
-		ck_assert_int_eq(hosts_due(&scene.hosts, GAP), INT64_MAX);
+		ck_assert_int_eq(hosts_due(&scene.hosts), INT64_MAX);
 	close_hosts(&scene);
 	roster_done(&roster);
 }
@@ -512,6 +536,7 @@ int main(void)
 	tcase_add_test(tcase, addresses_are_left_out_when_they_fail);
 	tcase_add_test(tcase, the_address_with_the_fewest_servers);
 	tcase_add_test(tcase, a_name_fails_when_all_its_addresses_have);
+	tcase_add_test(tcase, of_addresses_that_are_down_the_one_that_was_so_for_longest);
 	tcase_add_test(tcase, a_name_that_is_not_found_fails_as_a_whole);
 	tcase_add_test(tcase, another_one_is_one_that_has_not_failed);
 	tcase_add_test(tcase, the_same_list_keeps_its_turn);

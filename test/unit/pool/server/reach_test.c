@@ -48,7 +48,7 @@ static void play(struct reach *reach, struct reach_target *target, const char *w
                  int most, const char *says)
 {
 	const struct err err = refused();
-	usec_t due = reach_due(target);
+	usec_t due = target->due;
 
 	switch (*word) {
 	case '+':
@@ -68,7 +68,7 @@ static void play(struct reach *reach, struct reach_target *target, const char *w
 	default:
 		ck_assert_msg(reach_begin_test(reach, target, *now) == (*word == 'T'), "%s: %s",
 		              says, word);
-		ck_assert_msg(*word == 't' || reach_is_tested(target), "%s", says);
+		ck_assert_msg(*word == 't' || target->is_tested, "%s", says);
 	}
 }
 
@@ -86,7 +86,7 @@ START_TEST(the_pace)
 	     word = strtok_r(NULL, " ", &rest))
 		play(&reach, target, word, &now, cases[_i].most, cases[_i].says);
 	reach_release(&reach, &target);
-	ck_assert(!reach_has_failures(&reach));
+	ck_assert(reach.failing_count == 0);
 	reach_done(&reach);
 }
 END_TEST
@@ -119,10 +119,10 @@ START_TEST(a_target_is_an_address_and_a_port)
 	ck_assert_str_eq(last.text, "connect failed: Connection refused");
 	ck_assert(!reach_failure(&reach, targets[2], &last));
 	reach_release(&reach, &targets[0]);
-	ck_assert(reach_has_failures(&reach)); /* the other one is still there */
+	ck_assert(reach.failing_count > 0); /* the other one is still there */
 	for (size_t i = 0; i < COUNT_OF(targets); i++)
 		reach_release(&reach, &targets[i]);
-	ck_assert(!reach_has_failures(&reach));
+	ck_assert(reach.failing_count == 0);
 	reach_done(&reach);
 }
 END_TEST
