@@ -298,8 +298,8 @@ static inline enum preparation preparation_of(const struct server *server)
 {
 	if (server->session.doubt == DOUBT_FOREIGN)
 		return PREPARES_CLEANING;
-	return server->lease.sequences.state != SEQUENCES_NONE && pool_has_foreign_values(server) &&
-	               forgets_values(server->lease.borrower)
+	return server->lease.sequences.state != SEQUENCES_NONE &&
+	               forgets_values(server->lease.borrower) && pool_has_foreign_values(server)
 	           ? PREPARES_SEQUENCES
 	           : PREPARES_NOTHING;
 }
@@ -371,7 +371,9 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	struct pool *pool = server->pool;
 
 	assert(server_is_between_transactions(server) && ledger_is_empty(&server->wire.ledger));
-	pool_sequences_return(server, borrower);
+	if (pool_sequences(borrower) == CATALOG_SEQUENCES_CALLED ||
+	    server->session.doubt != DOUBT_NONE)
+		pool_sequences_return(server, borrower);
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
 	server->lease.borrower = NULL;
@@ -437,26 +439,13 @@ static void look_for_libraries(struct server *server, const struct pool_rules *r
 	server_settle_loads(server);
 }
 
-/* Whether nobody can know what a borrower has left, whatever its texts were. */
-static inline bool leaves_doubt(const struct pool *pool, const struct pool_rules *rules)
-{
-	switch (rules->isolation) {
-	case SESSION_ISOLATION_KNOWN:
-		return pool_catalog_leaves_doubt(pool);
-	case SESSION_ISOLATION_STRICT:
-		return true;
-	default:
-		return false;
-	}
-}
-
 void pool_return(struct borrower *borrower)
 {
 	struct server *server = borrower->server;
 	const struct pool_rules *rules = pool_rules(borrower);
 
 	part_from_server(borrower, server);
-	if (leaves_doubt(server->pool, rules))
+	if (rules->leaves_doubt)
 		server_set_doubt(server);
 	if (server->session.load_count)
 		look_for_libraries(server, rules);

@@ -438,16 +438,19 @@ void pool_expel(struct pool *pool, const struct err *err);
 
 /* ---- what the catalog says: pool_catalog.c ---- */
 
-/* Whether nobody can know what a transaction has left, whatever names its texts have. */
-bool pool_catalog_leaves_doubt(const struct pool *pool);
+/* Its rules, or what they depend on, have changed. */
+void pool_catalog_settle(struct pool *pool);
 
-/* Whether an idle server of this pool should be asked about the catalog now. */
-bool pool_catalog_is_due(const struct pool *pool);
+/* Whether the catalog may have to be read or looked at again. */
+static inline bool pool_catalog_is_due(const struct pool *pool, usec_t now)
+{
+	return pool->limits.reads_catalog &&
+	       now >= atomic_load_explicit(&pool->database->cap.share.tally->catalog_due_at,
+	                                   memory_order_relaxed);
+}
 
+/* Asks an idle server about it, unless clients wait. */
 void pool_read_catalog(struct server *server);
-
-/* Another loop has a reading. */
-void pool_catalog_hear(struct database *database);
 
 /* For struct server_ops. */
 void pool_catalog_row(struct server *server, struct bytes body);

@@ -39,29 +39,6 @@
 #define SCORE_MAX 4
 #define SCORE_IN_VAIN 4
 
-/* ---- what texts may do ---- */
-
-enum catalog_sequences pool_sequences(const struct borrower *borrower)
-{
-	const struct pool *pool = borrower->pool;
-	const struct pool_rules *rules = pool_rules(borrower);
-	const struct catalog_reading *reading;
-	bool is_current;
-
-	if (rules->mode == POOL_MODE_SESSION || pool->purpose != POOL_FOR_CLIENTS ||
-	    rules->session_state == SESSION_STATE_OFF)
-		return CATALOG_SEQUENCES_NONE;
-	switch (rules->isolation) {
-	case SESSION_ISOLATION_KNOWN:
-		reading = pool_catalog(pool, &is_current);
-		return is_current ? reading->sequences : CATALOG_SEQUENCES_CALLED;
-	case SESSION_ISOLATION_STRICT:
-		return CATALOG_SEQUENCES_CALLED;
-	default:
-		return pool->asks_sequences ? CATALOG_SEQUENCES_CALLED : CATALOG_SEQUENCES_NONE;
-	}
-}
-
 /* ---- owners ---- */
 
 void pool_disown(struct server *server)
@@ -216,7 +193,10 @@ bool pool_is_kept(const struct server *server, const struct borrower *borrower)
 void pool_ask_sequences(struct pool *pool)
 {
 	/* Without a catalog, it begins with the first question. */
-	pool->asks_sequences = true;
+	if (!pool->asks_sequences) {
+		pool->asks_sequences = true;
+		pool_catalog_settle(pool);
+	}
 	if (!pool->sequence_scores)
 		pool->sequence_scores = calloc(STATEMENTS, sizeof(*pool->sequence_scores));
 }

@@ -34,6 +34,10 @@ struct pool_rules {
 	bool late_begin; /* only in transaction mode */
 	bool is_causal;  /* causal_reads, with route_reads */
 	enum session_isolation isolation;
+	/* by that and the catalog: which texts may use a sequence that others know, */
+	enum catalog_sequences sequences;
+	/* and whether nobody can know what a text has left, whatever names it has */
+	bool leaves_doubt;
 	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
 	unsigned int session_sample;           /* 0 = no transaction is a sample */
 	enum route_reads route_reads;
@@ -320,6 +324,23 @@ void pool_unreachable_tell(const struct pool *pool, struct buf *out);
 
 /* ---- what the catalog says: pool_catalog.c ---- */
 
+void pool_catalog_hear(struct database *database);
+
+/* What other loops have found out counts from now on. */
+static inline void pool_catalog_look(struct database *database)
+{
+	if (atomic_load_explicit(&database->cap.share.tally->catalog_version,
+	                         memory_order_acquire) != database->catalog_version)
+		pool_catalog_hear(database);
+}
+
+/* Which texts of this borrower may use a sequence that others know. */
+static inline enum catalog_sequences pool_sequences(const struct borrower *borrower)
+{
+	pool_catalog_look(borrower->pool->database);
+	return pool_rules(borrower)->sequences;
+}
+
 /* Whether a text may have names that matter. server: the one it is sent to, or NULL. */
 static inline bool pool_has_names(const struct pool *pool, const struct server *server)
 {
@@ -434,9 +455,6 @@ static inline unsigned int pool_live_count(const struct pool *pool)
 }
 
 /* ---- values of sequences: pool_sequences.c ---- */
-
-/* Which texts of this pool's clients may use a sequence that others know. */
-enum catalog_sequences pool_sequences(const struct borrower *borrower);
 
 /* Whether the lent server may have values that are not its borrower's. */
 bool pool_has_foreign_values(const struct server *server);

@@ -68,7 +68,7 @@ static bool restore(struct client *client, const struct session_record *values)
 
 	client->asks_sequences = values->asks_sequences;
 	if (values->asks_sequences)
-		client->borrower.pool->asks_sequences = true;
+		pool_ask_sequences(client->borrower.pool);
 	/* What its only statement is (session->set) is not handed over: the server is asked. */
 	if (is_lent && values->touched)
 		client->touched = (unsigned int)values->touched | SQL_TOUCH_HIDDEN;
