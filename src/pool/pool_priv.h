@@ -476,7 +476,7 @@ void pool_forget_welcome(struct pool *pool);
 
 #define SEQUENCES_KEPT USEC_PER_SEC /* how long others take another server if there is one */
 
-/* The server is lent to this borrower; the borrower returns it. */
+/* The server is lent to another borrower than before; the borrower returns it. */
 void pool_sequences_lend(struct server *server, struct borrower *borrower);
 void pool_sequences_return(struct server *server, struct borrower *borrower);
 
@@ -486,7 +486,13 @@ void pool_disown(struct server *server);
 /* A borrower that waits for the server that it owns waits for any one from now on, as the first. */
 void pool_await_no_more(struct borrower *borrower);
 
-bool pool_waits_for_own(const struct borrower *borrower);
+static inline bool pool_waits_for_own(const struct borrower *borrower)
+{
+	const struct server *server = borrower->owned;
+
+	return borrower->wants_own && server && server->pool == borrower->pool &&
+	       !server_is_over(server) && !server->close_reason;
+}
 
 /* Whether another one has the server that the borrower owns. */
 bool pool_lacks_own(const struct borrower *borrower);

@@ -124,8 +124,6 @@ void pool_keep_sequences(struct borrower *borrower)
 
 void pool_sequences_lend(struct server *server, struct borrower *borrower)
 {
-	if (borrower->pairing && server->lease.sequences.pairing == borrower->pairing)
-		return;
 	server_pass_doubt(server);
 	server->lease.sequences.pairing = borrower->pairing = ++server->pool->pools->last_pairing;
 	if (server->lease.sequences.owner && pool_sequences(borrower) == CATALOG_SEQUENCES_NONE)
@@ -149,20 +147,6 @@ void pool_sequences_return(struct server *server, struct borrower *borrower)
 }
 
 /* ---- the server of an owner ---- */
-
-bool pool_waits_for_own(const struct borrower *borrower)
-{
-	const struct server *server = borrower->owned;
-
-	return borrower->wants_own && server && server->pool == borrower->pool &&
-	       !server_is_over(server) && !server->close_reason;
-}
-
-bool pool_may_lack_own(const struct borrower *borrower)
-{
-	return borrower->owned && (borrower->owned->state != SERVER_IDLE ||
-	                           borrower->pool->queues[BORROWER_WAITING].count);
-}
 
 bool pool_lacks_own(const struct borrower *borrower)
 {

@@ -478,7 +478,11 @@ void pool_forget_sequences(struct borrower *borrower);
 void pool_keep_sequences(struct borrower *borrower);
 
 /* Whether the borrower may have to wait for the server that it owns. */
-bool pool_may_lack_own(const struct borrower *borrower);
+static inline bool pool_may_lack_own(const struct borrower *borrower)
+{
+	return borrower->owned && (borrower->owned->state != SERVER_IDLE ||
+	                           borrower->pool->queues[BORROWER_WAITING].count);
+}
 
 /*
  * A statement that may call nextval(), by a number made from its digest. 0: none is known. Its
@@ -553,14 +557,19 @@ void pool_note_relief(struct pool *pool);
 /* It need not stay any more. */
 void pool_unpin(struct pool *pool);
 
-/* Whether all places are taken, or others wait for one. */
-bool pool_is_out_of_places(const struct pool *pool);
+static inline bool pool_awaits_place(const struct pool *pool)
+{
+	return pool_first(pool, BORROWER_WAIT_PLACE) || pool_first(pool, BORROWER_SERVED);
+}
 
-/* Whether a borrower has to wait for a place: there is none, but there may be. */
+/* Whether a borrower has to wait for a place: all are taken, or others wait for one. */
 static inline bool pool_lacks_place(const struct borrower *borrower)
 {
-	return !borrower->has_place && borrower->pool->limits.max_pinned > 0 &&
-	       pool_is_out_of_places(borrower->pool);
+	const struct pool *pool = borrower->pool;
+
+	return !borrower->has_place && pool->limits.max_pinned > 0 &&
+	       (pool_awaits_place(pool) ||
+	        (int)share_pins(&pool->share) >= pool->limits.max_pinned);
 }
 
 /*
