@@ -34,7 +34,6 @@ struct timer_queue {
 	struct loop *loop;
 	struct timer_list timers; /* sorted by `due` */
 	struct heap_node node;    /* its key: when the head is looked at; NEVER: there is none */
-	bool is_firing;           /* on_due() is being called: the key is set afterwards */
 	bool is_lost;             /* no memory to add it to the hash table */
 	UT_hash_handle hh;
 };
@@ -48,8 +47,7 @@ static void look_at(struct timer_queue *queue, usec_t when)
 /* Sets the alarm for the first queue, unless it is set for an earlier time. */
 static void set_alarm(struct loop_alarm *alarm)
 {
-	struct heap_node *first = heap_first(&alarm->queues);
-	usec_t at = first ? (usec_t)first->key : NEVER;
+	usec_t at = (usec_t)heap_first(&alarm->queues)->key;
 	struct itimerspec time = { .it_value = { at / USEC_PER_SEC, at % USEC_PER_SEC * 1000 } };
 
 	if (at >= alarm->at)
@@ -63,7 +61,7 @@ static void queue_arm(struct timer_queue *queue)
 	const struct timer *head = TAILQ_FIRST(&queue->timers);
 	usec_t at;
 
-	if (!head || queue->is_firing)
+	if (!head)
 		return;
 	/* Not now: what is set while timers fire does so in the next turn. */
 	at = loop_now(queue->loop) + 1;
@@ -94,13 +92,11 @@ static void fire(struct timer_queue *queue, usec_t now)
 	struct timer *timer;
 
 	look_at(queue, NEVER);
-	queue->is_firing = true;
 	/* Counted before: a timer that is set again and is due at once fires in the next turn. */
 	while (count-- > 0 && (timer = TAILQ_FIRST(&queue->timers)) && timer->due <= now) {
 		timer_clear(timer);
 		queue->key.on_due(timer);
 	}
-	queue->is_firing = false;
 	queue_arm(queue);
 }
 
@@ -110,9 +106,10 @@ void timers_fire(struct loop *loop)
 	usec_t now = loop_now(loop);
 	struct heap_node *first;
 
-	alarm->at = NEVER;
+	alarm->at = 0; /* it is set at the end */
 	while ((first = heap_first(&alarm->queues)) && (usec_t)first->key <= now)
 		fire(container_of(first, struct timer_queue, node), now);
+	alarm->at = NEVER;
 	set_alarm(alarm);
 }
 

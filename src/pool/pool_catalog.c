@@ -131,10 +131,8 @@ void pool_catalog_hear(struct database *database)
 	database->reading = reading;
 	database->catalog_version = version;
 	database->is_current = reading && reading->ddl_count == ddl_count(database);
-	database->quiet_version =
-	    database->is_current && reading->state == CATALOG_QUIET && reading->names.count == 0
-		? version
-		: version - 1;
+	database->is_quiet =
+	    database->is_current && reading->state == CATALOG_QUIET && !reading->names.count;
 	HASH_ITER (hh, database->pool_table, pool, next)
 		pool_catalog_settle(pool);
 }

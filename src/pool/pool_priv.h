@@ -24,6 +24,7 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pool/database.h"
+#include "pgweir/pool/pool_catalog.h"
 #include "pgweir/pool/pools.h"
 #include "pgweir/pool/vacancy.h"
 
@@ -436,7 +437,7 @@ void pool_lost_server(struct server *server, struct borrower *borrower);
 
 void pool_expel(struct pool *pool, const struct err *err);
 
-/* ---- what the catalog says: pool_catalog.c ---- */
+/* ---- what the catalog says: pool_catalog.c, and its header ---- */
 
 /* Its rules, or what they depend on, have changed. */
 void pool_catalog_settle(struct pool *pool);

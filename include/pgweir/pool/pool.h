@@ -322,50 +322,6 @@ void pool_hurry(struct borrower *borrower, bool is_hasty);
 /* Adds to a text which hosts cannot be reached, and when they are tried again. */
 void pool_unreachable_tell(const struct pool *pool, struct buf *out);
 
-/* ---- what the catalog says: pool_catalog.c ---- */
-
-void pool_catalog_hear(struct database *database);
-
-/* What other loops have found out counts from now on. */
-static inline void pool_catalog_look(struct database *database)
-{
-	if (atomic_load_explicit(&database->cap.share.tally->catalog_version,
-	                         memory_order_acquire) != database->catalog_version)
-		pool_catalog_hear(database);
-}
-
-/* Which texts of this borrower may use a sequence that others know. */
-static inline enum catalog_sequences pool_sequences(const struct borrower *borrower)
-{
-	pool_catalog_look(borrower->pool->database);
-	return pool_rules(borrower)->sequences;
-}
-
-/* Whether a text may have names that matter. server: the one it is sent to, or NULL. */
-static inline bool pool_has_names(const struct pool *pool, const struct server *server)
-{
-	const struct database *database = pool->database;
-
-	return pool->pin_functions.count ||
-	       (pool->limits.reads_catalog &&
-	        (atomic_load_explicit(&database->cap.share.tally->catalog_version,
-	                              memory_order_relaxed) != database->quiet_version ||
-	         (server && (server->session.left & LEFT_DDL))));
-}
-
-/* Beside those of enum sql_touch: nothing is known of names yet. */
-#define POOL_TOUCH_EARLY (1u << 28)
-
-/* enum sql_touch and POOL_TOUCH_EARLY, by the names in a text. *by: the first; may be NULL. */
-unsigned int pool_touches(struct pool *pool, const struct server *server, struct bytes text,
-                          const char **by);
-
-/* The last reading, and whether nothing has changed since. NULL: there is none, or no need. */
-const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current);
-
-/* Asks the lent server, at rest: on_answer() comes. false: there is no need, or no memory. */
-bool pool_read_catalog_now(struct borrower *borrower);
-
 /*
  * Sets the lent server's parameters to `params`. true: they are set, messages may be sent. false:
  * on_lent() comes again when they are set, or on_lost() if the server refuses them. sends_now: the
@@ -471,7 +427,6 @@ struct ledger_change *pool_discard_sequences(struct server *server);
 /* A client is about to ask for values. */
 void pool_ask_sequences(struct pool *pool);
 
-/* A statement that may call nextval(), as a number made from its digest. 0: none is known. */
 void pool_forget_sequences(struct borrower *borrower);
 
 /* The server stays with its borrower, so nobody may wait for it. */

@@ -25,6 +25,7 @@
 #include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pgwire/sql_touch.h"
+#include "pgweir/pool/pool_catalog.h"
 #include "pgweir/pool/server/question.h"
 
 #include "touched_priv.h"
