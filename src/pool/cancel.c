@@ -522,7 +522,8 @@ static void on_ending_over(struct timer *timer)
 	struct server *server = container_of(timer, struct server, timer);
 
 	log_warning(&server->log,
-	            "PostgreSQL has not ended the statement within cancel_wait_timeout, or 10 s");
+	            "PostgreSQL has not ended the %s within cancel_wait_timeout, or 10 s",
+	            server->wire.ending.how == ENDING_LEAVES ? "session" : "statement");
 	server_forget(server);
 }
 

@@ -4,9 +4,10 @@
  * PostgreSQL, and of the process.
  *
  * If such a limit is reached, the longest unused idle server of another pool is evicted, in this
- * loop or else in another one. If there is none, the pool is blocked until a server that counts
- * there is returned or closed. Blocked pools are served in the order of their claims (claim.h), in
- * all loops; and nobody passes them: a permit is refused while another claim comes before.
+ * loop or else in another one. The pool is blocked until PostgreSQL has ended that session; or,
+ * without an idle server, until one that counts there is returned or closed. Blocked pools are
+ * served in the order of their claims (claim.h), in all loops; and nobody passes them: a permit is
+ * refused while another claim comes before.
  *
  * Hard here: the address is known only when the host was chosen and its name looked up, and the
  * server has its other permits by then. If the address is full, the server is closed, and the pool
@@ -493,6 +494,25 @@ static struct permit_ask ask_at(struct cap_host *host)
 	};
 }
 
+/* Whether the pool needs more servers than those that leave for it. */
+static bool may_evict(struct pool *pool, const struct cap *cap)
+{
+	unsigned int leaving = share_leaving(&cap->share), missing = pool_missing(pool);
+
+	if (pool->evicted_count > leaving)
+		pool->evicted_count = leaving; /* others were faster */
+	return pool->evicted_count < (missing ? missing : 1);
+}
+
+static bool evict_for(struct pool *pool, struct cap *cap, enum eviction eviction)
+{
+	if (eviction <= EVICT_NONE || !may_evict(pool, cap) ||
+	    !evict_idle(cap, eviction == EVICT_OTHERS ? pool : NULL))
+		return false;
+	pool->evicted_count++;
+	return true;
+}
+
 /* Closes an idle server of this loop. Without one, others are asked: pool_evict_elsewhere(). */
 static bool make_space(struct pool *pool, enum permit permit, enum eviction eviction)
 {
@@ -504,10 +524,10 @@ static bool make_space(struct pool *pool, enum permit permit, enum eviction evic
 		share_wake_first(&cap->share); /* what it claims may have changed */
 		return false;
 	}
-	if (eviction > EVICT_NONE && evict_idle(cap, eviction == EVICT_OTHERS ? pool : NULL))
+	if (evict_for(pool, cap, eviction))
 		return true;
 	block_pool(pool, cap);
-	pool->wants_eviction |= eviction > EVICT_NONE;
+	pool->wants_eviction |= eviction > EVICT_NONE && may_evict(pool, cap);
 	return false;
 }
 
@@ -517,6 +537,7 @@ void pool_evict_elsewhere(struct pool *pool)
 		if (pool->blocks[i].is_blocked)
 			share_ask_eviction(&pool_cap(pool, (enum cap_kind)i)->share);
 	}
+	pool->evicted_count += pool->wants_eviction;
 	pool->wants_eviction = false;
 }
 
@@ -543,6 +564,7 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction evicti
 		if (permit == PERMIT_POOL_FULL || !make_space(pool, permit, eviction))
 			return false;
 	}
+	pool->evicted_count -= pool->evicted_count > 0;
 	pool_leave_blocked(pool);
 	note_change(pool);
 	return true;
@@ -595,6 +617,13 @@ void pool_pack_permit(const struct server *server, struct packed_permit *packed)
 	broker_pack_permit(&ask, packed);
 }
 
+void pool_count_leaving(struct server *server, int change)
+{
+	struct permit_ask ask = ask_for(server->pool, server->place.cap_host, PERMIT_NO_LIMIT);
+
+	broker_count_leaving(&ask, change);
+}
+
 void pool_give_permit(struct server *server)
 {
 	struct permit_ask ask =
@@ -635,11 +664,9 @@ static enum eviction eviction_for(const struct server *server)
 /* The address is full: the pool asks for it in advance from now on. */
 static bool make_space_at(struct server *server, struct cap_host *host, enum permit permit)
 {
-	enum eviction eviction = eviction_for(server);
 	struct pool *pool = server->pool;
 
-	if (permit < PERMIT_PASSED && eviction != EVICT_NONE &&
-	    evict_idle(&host->cap, eviction == EVICT_OTHERS ? pool : NULL))
+	if (permit < PERMIT_PASSED && evict_for(pool, &host->cap, eviction_for(server)))
 		return true;
 	if (!pool->wanted_host) {
 		pool->wanted_host = hold_host(host);
@@ -827,7 +854,8 @@ static bool yields(struct pool *pool, struct server *server, const struct claim_
 		struct cap *cap = server_cap(server, (enum cap_kind)i);
 		struct claim claim;
 
-		if (!cap || !share_want_count(&cap->share) || age < CLAIM_TURN ||
+		if (!cap || age < CLAIM_TURN ||
+		    share_leaving(&cap->share) >= share_want_count(&cap->share) ||
 		    !share_first_claim(&cap->share, &claim) || !claim_takes(&claim, has, age))
 			continue;
 		pool_leave_blocked(pool);

@@ -233,6 +233,9 @@ void pool_note_slots(struct server *server, unsigned int count);
 /* The server moves with its permit. */
 void pool_pack_permit(const struct server *server, struct packed_permit *packed);
 
+/* The server begins to leave: its permit comes back soon. -1: it has left. */
+void pool_count_leaving(struct server *server, int change);
+
 /* The server is closed: wakes the pools that wait for it. */
 void pool_give_permit(struct server *server);
 

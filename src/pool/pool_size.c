@@ -98,8 +98,9 @@ void pool_keep_size(struct pool *pool)
 
 bool pool_has_over(struct pool *pool)
 {
-	pool->is_over =
-	    pool->limits.size > 0 && share_servers(&pool->share) > pool_limits_most(&pool->limits);
+	unsigned int count = share_servers(&pool->share) - share_leaving(&pool->share);
+
+	pool->is_over = pool->limits.size > 0 && count > pool_limits_most(&pool->limits);
 	return pool->is_over;
 }
 

@@ -674,18 +674,26 @@ static bool is_below(const struct share *share, unsigned int most)
 	return share_servers(share) < most;
 }
 
-static void count_server(const struct permit_ask *ask, int change)
+static void add_to(const struct share *share, int servers, int leaving)
 {
-	unsigned int number = (unsigned int)change;
+	if (!share)
+		return;
+	atomic_fetch_add_explicit(&share->tally->server_count, (unsigned int)servers,
+	                          memory_order_relaxed);
+	atomic_fetch_add_explicit(&share->tally->leaving_count, (unsigned int)leaving,
+	                          memory_order_relaxed);
+}
 
-	if (ask->pool)
-		atomic_fetch_add_explicit(&ask->pool->tally->server_count, number,
-		                          memory_order_relaxed);
-	for (int i = 0; i < CAPS; i++) {
-		if (ask->caps[i])
-			atomic_fetch_add_explicit(&ask->caps[i]->tally->server_count, number,
-			                          memory_order_relaxed);
-	}
+static void count_server(const struct permit_ask *ask, int servers, int leaving)
+{
+	add_to(ask->pool, servers, leaving);
+	for (int i = 0; i < CAPS; i++)
+		add_to(ask->caps[i], servers, leaving);
+}
+
+void broker_count_leaving(const struct permit_ask *ask, int change)
+{
+	count_server(ask, 0, change);
 }
 
 static struct broker *broker_of(const struct permit_ask *ask)
@@ -733,7 +741,7 @@ enum permit broker_take(const struct permit_ask *ask)
 	enum permit permit = judge(ask);
 
 	if (permit == PERMIT_GRANTED)
-		count_server(ask, 1);
+		count_server(ask, 1, 0);
 	return permit;
 }
 
@@ -742,7 +750,7 @@ void broker_give(const struct permit_ask *ask)
 	struct broker *broker = broker_of(ask);
 
 	pthread_mutex_lock(&broker->lock);
-	count_server(ask, -1);
+	count_server(ask, -1, 0);
 	pthread_mutex_unlock(&broker->lock);
 	if (ask->pool)
 		share_wake_first(ask->pool);
