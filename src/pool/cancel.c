@@ -507,6 +507,8 @@ static void pool_ending_told(struct server *server, bool is_delivered)
 {
 	struct loop *loop = pool_loop(server->pool);
 
+	if (server->wire.ending.how == ENDING_LEAVES)
+		return; /* it was the client's, and Terminate was sent */
 	if (!is_delivered) {
 		server_give_up(server); /* nothing answers there */
 		return;

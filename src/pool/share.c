@@ -645,26 +645,26 @@ struct catalog_reading *share_get_reading(const struct share *share)
 
 /* ---- sums over all loops ---- */
 
-unsigned int share_waiting(const struct share *share)
+static unsigned int sum_up(const struct share *share, size_t offset)
 {
 	const struct share *other;
 	unsigned int sum = 0;
 
 	LOCKED(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->shares, node)
-		sum += atomic_load_explicit(&other->waiting, memory_order_relaxed);
+		sum += atomic_load_explicit((const atomic_uint *)((const char *)other + offset),
+		                            memory_order_relaxed);
 	return sum;
+}
+
+unsigned int share_waiting(const struct share *share)
+{
+	return sum_up(share, offsetof(struct share, waiting));
 }
 
 unsigned int share_stuck(const struct share *share)
 {
-	const struct share *other;
-	unsigned int sum = 0;
-
-	LOCKED(&share->member->broker->lock);
-	TAILQ_FOREACH (other, &share->tally->shares, node)
-		sum += atomic_load_explicit(&other->stuck, memory_order_relaxed);
-	return sum;
+	return sum_up(share, offsetof(struct share, stuck));
 }
 
 /* ---- permits ---- */
@@ -705,18 +705,16 @@ static struct broker *broker_of(const struct permit_ask *ask)
 	return share->member->broker;
 }
 
-/* Whether the claim of another pool comes before. There are as many wants as loops at most. */
+/* Whether the claim of another pool comes before. */
 static bool is_passed(const struct share *share, const struct claim *claim)
 {
-	const struct share *other;
+	const struct share *other = longest_wanting(share->tally);
+	struct claim first;
 
-	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
-		struct claim first = share_claim(other);
-
-		if (claim_is_before(&first, claim))
-			return true;
-	}
-	return false;
+	if (!other)
+		return false;
+	first = share_claim(other);
+	return claim_is_before(&first, claim);
 }
 
 static enum permit judge(const struct permit_ask *ask)

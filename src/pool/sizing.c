@@ -12,7 +12,7 @@
 #define MORE_PAUSE_MIN 4
 #define MORE_PAUSE_MAX 64
 #define LESS_PAUSE_MIN 16
-#define GAIN_PAUSE 32
+#define GAIN_PAUSE 24
 #define LESS_PAUSE_MAX 256
 
 static double response_of(const struct sizing_sample *sample)
@@ -265,9 +265,7 @@ static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds
 
 static bool fit(struct sizing *sizing, const struct sizing_bounds *bounds)
 {
-	unsigned int size = sizing->size < bounds->least  ? bounds->least
-	                    : sizing->size > bounds->most ? bounds->most
-	                                                  : sizing->size;
+	unsigned int size = sizing_within(bounds, sizing->size);
 
 	if (size == sizing->size)
 		return false;

@@ -36,6 +36,13 @@ struct sizing_bounds {
 	unsigned int least, most; /* from 1 */
 };
 
+static inline unsigned int sizing_within(const struct sizing_bounds *bounds, unsigned int size)
+{
+	if (size < bounds->least)
+		return bounds->least;
+	return size > bounds->most ? bounds->most : size;
+}
+
 enum sizing_phase {
 	SIZING_RESTS,
 	SIZING_TRIES_MORE,
