@@ -158,7 +158,7 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->user = server->pool->role->name;
 	row->database = server->pool->database->name;
 	row->replication = replication_text(server->replication);
-	row->state = server_state_name(server->state);
+	row->state = server_state_name(server);
 	if (server->state == SERVER_LENT && server->is_listening)
 		row->state = "listening";
 	else if (server->state == SERVER_LENT && !server->lease.borrower)
