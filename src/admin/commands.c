@@ -22,7 +22,7 @@ bool command_not_paused(struct console_session *session, struct err *err)
 bool command_database(struct console_session *session, const char *verb, const char **database,
                       struct err *err)
 {
-	const struct words *words = &session->portal->request.words;
+	const struct words *words = &session->portal.request.words;
 	const struct lanes *lanes = session->console->with.lanes;
 	const struct lane *lane;
 	bool is_there = true; /* false: no such database, or no memory */
@@ -75,7 +75,7 @@ const char *command_by(const struct console_session *session, const char *comman
 /* The words of the running command. */
 static const struct words *words_of(const struct console_session *session)
 {
-	return &session->portal->request.words;
+	return &session->portal.request.words;
 }
 
 /* ---- databases ---- */

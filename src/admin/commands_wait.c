@@ -304,7 +304,7 @@ enum outcome command_drain(struct console_session *session, struct err *err)
 	enum outcome outcome;
 	usec_t limit;
 
-	if (!take_seconds(&session->portal->request.words, &limit, err) ||
+	if (!take_seconds(&session->portal.request.words, &limit, err) ||
 	    !command_not_paused(session, err))
 		return OUTCOME_FAILED;
 	with->drain(with->daemon, limit);
@@ -345,7 +345,7 @@ static bool is_host(const struct config *config, const char *name)
 static bool set_host(struct console_session *session, enum host_admin admin, struct err *err)
 {
 	const struct lanes *lanes = session->console->with.lanes;
-	const char *host = session->portal->request.words.value;
+	const char *host = session->portal.request.words.value;
 	const struct pools *pools = console_pools(session->console);
 	const struct lane *lane;
 	bool is_set;
@@ -380,7 +380,7 @@ enum outcome command_drain_host(struct console_session *session, struct err *err
 
 	if (!set_host(session, HOST_DRAINING, err))
 		return OUTCOME_FAILED;
-	outcome = begin_waiting(session, session->portal->request.words.value, WAITING_HOST);
+	outcome = begin_waiting(session, session->portal.request.words.value, WAITING_HOST);
 	if (outcome == OUTCOME_DONE)
 		clusters_copies(broker_of(session), session->waiting.host, session->waiting.idle_at,
 		                tell_copy, session);

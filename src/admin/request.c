@@ -20,7 +20,7 @@ bool request_read_talk(struct bytes text, struct request *request)
 	struct bytes rest = text;
 	struct token token;
 
-	*request = (struct request){ .kind = REQUEST_EMPTY };
+	*request = (struct request){ .kind = REQUEST_EMPTY, .tag = "" };
 	do
 		grammar_next_token(&rest, &token);
 	while (token.kind == TOKEN_SIGN && grammar_token_is(&token, ";"));
@@ -28,7 +28,12 @@ bool request_read_talk(struct bytes text, struct request *request)
 		return true;
 	request->kind = REQUEST_TALK;
 	request->talk = small_talk_find(text, &request->words);
-	return request->talk != NULL;
+	if (!request->talk)
+		return false;
+	request->tag = request->talk->tag;
+	request->show = request->talk->rows;
+	request->column = request->talk->column;
+	return true;
 }
 
 static bool invalid(struct bytes text, struct err *err)
@@ -75,15 +80,19 @@ static bool takes_argument(const struct show *show, const struct words *words)
 /* `SHOW name` is a table or, if there is no such table, a setting. */
 static bool read_show(struct request *request)
 {
-	const struct words *words = &request->words;
+	struct words *words = &request->words;
 	const struct setting *setting;
 
+	request->kind = REQUEST_SHOW;
+	request->tag = "SHOW";
 	request->show = show_find(words->argument);
 	if (request->show)
 		return takes_argument(request->show, words);
 	setting = words->count == 2 ? small_talk_setting(words->argument) : NULL;
 	if (!setting)
 		return false;
+	words->count = 3;
+	text_copy(words->value, sizeof(words->value), setting->name);
 	request->show = &show_setting;
 	request->column = *show_setting.columns.at;
 	request->column.name = setting->name;
@@ -106,39 +115,32 @@ bool request_read_table(const char *text, struct request *request, struct err *e
 	       err_set(err, ERR_SYNTAX, "there is no such table");
 }
 
-/* RESET of a setting is small talk, but RESET STATEMENTS is a command. */
-static bool read_reset(struct bytes text, struct request *request)
+static bool read_command(struct request *request)
 {
-	struct words words;
-	const struct command *command = NULL;
-
-	if (grammar_read_words(text, &words) == WORDS_OK && words.count == 2 &&
-	    strcasecmp(words.command, "RESET") == 0)
-		command = command_find(&words);
-	if (command)
-		*request =
-		    (struct request){ .kind = REQUEST_COMMAND, .command = command, .words = words };
-	return command;
+	request->kind = REQUEST_COMMAND;
+	request->show = NULL;
+	request->command = command_find(&request->words);
+	if (request->command)
+		request->tag = request->command->tag;
+	return request->command;
 }
 
 bool request_read(struct bytes text, struct request *request, struct err *err)
 {
-	if (read_reset(text, request) || request_read_talk(text, request))
+	struct words words;
+	enum words_result result = grammar_read_words(text, &words);
+	/* RESET of a setting is small talk, but RESET STATEMENTS is a command. */
+	bool is_reset =
+	    result == WORDS_OK && strcasecmp(words.command, "RESET") == 0 && command_find(&words);
+
+	if (!is_reset && request_read_talk(text, request))
 		return true;
-	switch (grammar_read_words(text, &request->words)) {
-	case WORDS_INVALID:
-		return invalid(text, err);
-	case WORDS_TOO_LONG:
+	if (result == WORDS_TOO_LONG)
 		return err_set(err, ERR_SYNTAX, "bad arguments");
-	case WORDS_OK:
-		break;
-	}
-	request->kind = REQUEST_SHOW;
-	if (is_show(&request->words) && read_show(request))
-		return true;
-	request->kind = REQUEST_COMMAND;
-	request->command = command_find(&request->words);
-	return request->command || invalid(text, err);
+	*request = (struct request){ .words = words };
+	return (result == WORDS_OK &&
+	        ((is_show(&request->words) && read_show(request)) || read_command(request))) ||
+	       invalid(text, err);
 }
 
 /* ---- suggestions ---- */
@@ -282,11 +284,6 @@ struct show_asked request_asked(const struct request *request)
 {
 	const struct words *words = &request->words;
 
-	if (request->kind == REQUEST_TALK && request->talk->rows)
-		return (struct show_asked){ request->talk->rows, words->value, words->argument };
-	if (request->kind == REQUEST_TALK)
-		return (struct show_asked){ &show_talk, request->talk->text, NULL };
-	if (request->show == &show_setting)
-		return (struct show_asked){ request->show, request->column.name, NULL };
-	return (struct show_asked){ request->show, words->count >= 3 ? words->value : NULL, NULL };
+	return (struct show_asked){ request->show, words->count >= 3 ? words->value : NULL,
+		                    words->argument };
 }

@@ -19,7 +19,7 @@ struct talk_row {
 	int64_t number;
 };
 
-static const struct show show_names, show_changeable_names, show_type, show_values;
+static const struct show show_talk, show_names, show_changeable_names, show_type, show_values;
 
 #define VERSION_SERVER VERSION_COMPATIBLE "/bouncer"
 #define PSQL_NAMES "SELECT pg_catalog . lower ( name ) FROM pg_catalog . pg_settings "
@@ -29,14 +29,15 @@ static const struct show show_names, show_changeable_names, show_type, show_valu
 	{                                                             \
 		.words = (pattern), .tag = (answer), .effect = (what) \
 	}
-#define SAYS(pattern, answer, value, title)                                       \
-	{                                                                         \
-		.words = (pattern), .tag = (answer), .text = (value), .column = { \
-			title,                                                    \
-			VALUE_TEXT,                                               \
-			offsetof(struct talk_row, text),                          \
-			NULL                                                      \
-		}                                                                 \
+#define SAYS(pattern, answer, value, title)                                               \
+	{                                                                                 \
+		.words = (pattern), .tag = (answer), .text = (value), .rows = &show_talk, \
+		.column = {                                                               \
+			title,                                                            \
+			VALUE_TEXT,                                                       \
+			offsetof(struct talk_row, text),                                  \
+			NULL                                                              \
+		}                                                                         \
 	}
 #define SHOWS(name, value) SAYS("SHOW " name, "SHOW", value, name)
 #define LISTS(pattern, table)                                         \
@@ -70,6 +71,7 @@ static const struct talk talks[] = {
 	  .tag = "SELECT 1",
 	  .effect = TALK_ONE,
 	  .text = "1",
+	  .rows = &show_talk,
 	  .column = { "?column?", VALUE_INT4, offsetof(struct talk_row, number), NULL } },
 	SAYS("SELECT version ( )", "SELECT 1", VERSION_SHOW, "version"),
 	SAYS("SELECT pg_catalog . version ( )", "SELECT 1", VERSION_SHOW, "version"),
@@ -78,6 +80,7 @@ static const struct talk talks[] = {
 	{ .words = "SELECT pg_advisory_unlock_all ( )",
 	  .tag = "SELECT 1",
 	  .text = "",
+	  .rows = &show_talk,
 	  .column = { "pg_advisory_unlock_all", VALUE_VOID, offsetof(struct talk_row, text),
 	              NULL } },
 	SAYS("SHOW TRANSACTION ISOLATION LEVEL", "SHOW", "read committed", "transaction_isolation"),
@@ -216,8 +219,12 @@ static bool matches(const char *pattern, struct bytes text, struct words *words)
 const struct talk *small_talk_find(struct bytes text, struct words *words)
 {
 	for (size_t i = 0; i < sizeof(talks) / sizeof(talks[0]); i++) {
-		if (matches(talks[i].words, text, words))
-			return &talks[i];
+		if (!matches(talks[i].words, text, words))
+			continue;
+		words->count = 3;
+		if (talks[i].text)
+			text_copy(words->value, sizeof(words->value), talks[i].text);
+		return &talks[i];
 	}
 	return is_set(text) && is_one(text) ? &set_ignored : NULL;
 }
@@ -237,7 +244,7 @@ static bool next_talk(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_talk = { .item = "", .next = next_talk };
+static const struct show show_talk = { .item = "", .next = next_talk };
 
 /*
  * ---- what the tab completion of psql 15 asks for after SHOW or SET ----
