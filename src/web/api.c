@@ -4,7 +4,6 @@
  *
  *   {"name":"POOLS","at":"...Z","columns":[{"name":"database","type":"text"},...],"rows":[[...],...]}
  */
-#include <ctype.h>
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
@@ -20,11 +19,10 @@ struct api_answer {
 	struct answer_maker maker;
 	struct connection *connection;
 	struct reader *reader;
-	bool has_row;
-	enum reader_result result;     /* of the last piece */
-	struct reader_message message; /* its columns stay from the first piece on */
+	bool has_columns, has_row;
+	enum reader_result result; /* of the last piece */
+	struct table_listed table;
 	struct buf out;
-	char name[64];
 };
 
 static void free_answer(struct api_answer *answer)
@@ -41,39 +39,39 @@ static void on_api_gone(struct answer_maker *maker)
 
 /* ---- JSON ---- */
 
-static void add_columns(struct api_answer *answer, const struct reader_message *message)
+static void add_columns(struct api_answer *answer)
 {
+	const struct table_listed *table = &answer->table;
 	struct buf *out = &answer->out;
 	char now[TEXT_UTC_SIZE];
 
+	answer->has_columns = true;
 	buf_add_text(out, "{\"name\":");
-	json_add_text(out, bytes_text(answer->name));
+	json_add_text(out, bytes_text(table->name));
 	buf_printf(out, ",\"at\":\"%s\",\"columns\":[", text_utc(wall_now(), now));
-	for (size_t i = 0; i < message->count; i++) {
+	for (size_t i = 0; i < table->column_count; i++) {
 		buf_add_text(out, i ? ",{\"name\":" : "{\"name\":");
-		json_add_text(out, bytes_text(message->columns[i].name));
-		buf_printf(out, ",\"type\":\"%s\"}", message->columns[i].type);
+		json_add_text(out, bytes_text(table->columns[i].name));
+		buf_printf(out, ",\"type\":\"%s\"}", table->columns[i].type);
 	}
 	buf_add_text(out, "],\"rows\":[");
 }
 
-static void add_row(struct api_answer *answer, const struct reader_message *message)
+static void add_row(struct api_answer *answer, const struct bytes *values)
 {
 	struct buf *out = &answer->out;
 
 	buf_add_text(out, answer->has_row ? ",\n[" : "\n[");
 	answer->has_row = true;
-	for (size_t i = 0; i < message->count; i++) {
-		struct bytes value = message->values[i];
-
+	for (size_t i = 0; i < answer->table.column_count; i++) {
 		if (i)
 			buf_add_byte(out, ',');
-		if (!value.at)
+		if (!values[i].at)
 			buf_add_text(out, "null");
-		else if (message->columns[i].is_number)
-			buf_add(out, value.at, value.count);
+		else if (answer->table.columns[i].is_number)
+			buf_add(out, values[i].at, values[i].count);
 		else
-			json_add_text(out, value);
+			json_add_text(out, values[i]);
 	}
 	buf_add_byte(out, ']');
 }
@@ -114,15 +112,13 @@ static void on_api_room(struct answer_maker *maker)
 
 static void convert(struct api_answer *answer, struct bytes piece)
 {
-	struct reader_message *message = &answer->message;
+	struct bytes values[TABLE_COLUMNS_MAX];
 
 	buf_clear(&answer->out);
-	while (reader_take(&piece, message)) {
-		if (message->is_row)
-			add_row(answer, message);
-		else
-			add_columns(answer, message);
-	}
+	if (!answer->has_columns)
+		add_columns(answer);
+	while (reader_take(&piece, values))
+		add_row(answer, values);
 	if (answer->result == READER_END)
 		buf_add_text(&answer->out, "\n]}\n");
 }
@@ -196,11 +192,7 @@ static void begin_show(struct web *web, struct connection *connection, struct bu
 	}
 	answer->maker = (struct answer_maker){ on_api_room, on_api_gone };
 	answer->connection = connection;
-	for (size_t i = 0; i + 1 < sizeof(answer->name) && i < words->count; i++) {
-		if (words->at[i] == ' ')
-			break;
-		answer->name[i] = (char)toupper((unsigned char)words->at[i]);
-	}
+	tables_find(buf_text(words), &answer->table);
 	connection_keep(connection, &answer->maker);
 	reader_next(answer->reader);
 }

@@ -285,26 +285,8 @@ void reader_next(struct reader *reader);
 /* on_piece() will not be called any more. Accepts NULL. */
 void reader_end(struct reader **reader);
 
-/* ---- what is in a piece ---- */
-
-/* One message of a piece. Values are texts; .at NULL: SQL's NULL. */
-struct reader_column {
-	const char *name;
-	const char *type; /* PostgreSQL's name: "text", "int4", ... */
-	bool is_number;
-};
-
-#define READER_COLUMNS_MAX 32
-
-struct reader_message {
-	bool is_row; /* otherwise the columns */
-	size_t count;
-	struct reader_column columns[READER_COLUMNS_MAX];
-	struct bytes values[READER_COLUMNS_MAX];
-};
-
-/* Takes the next message off the piece. false: none is left. */
-bool reader_take(struct bytes *piece, struct reader_message *message);
+/* Takes the next row off the piece: texts; .at NULL: SQL's NULL. false: none is left. */
+bool reader_take(struct bytes *piece, struct bytes values[TABLE_COLUMNS_MAX]);
 
 /* ---- metrics: which SHOW each comes from, and how it is written ---- */
 
@@ -369,8 +351,8 @@ struct metrics_group {
 struct metrics_text {
 	bool is_openmetrics;
 	const struct metrics_source *source;
-	struct buf columns;            /* the message that has them */
-	struct reader_message message; /* its columns are those of the table */
+	struct table_listed table;
+	struct bytes values[TABLE_COLUMNS_MAX]; /* of the row that is read */
 	size_t row_count;
 	struct buf samples[METRICS_MAX]; /* of each metric */
 	struct hash_key secret;

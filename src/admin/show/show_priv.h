@@ -77,7 +77,7 @@ struct column {
 #define ROW_HOST const struct address *
 
 /* Maximum number of columns of a SHOW: their formats are bits of a uint32_t. */
-#define COLUMNS_MAX 32
+#define COLUMNS_MAX TABLE_COLUMNS_MAX
 
 struct columns {
 	const struct column *at;
@@ -98,6 +98,11 @@ size_t rows_columns_shown(struct columns columns);
 
 /* PostgreSQL's name of the type: "text", "int4", ... */
 const char *rows_type_name(enum value_type type);
+
+static inline bool rows_is_number(enum value_type type)
+{
+	return type == VALUE_INT4 || type == VALUE_INT8 || type == VALUE_NUMERIC;
+}
 
 /* Adds a RowDescription. Bit n of `binary`: column n of those shown is sent in binary. */
 void rows_describe(struct buf *out, struct columns columns, uint32_t binary);
