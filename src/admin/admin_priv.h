@@ -154,17 +154,17 @@ void commands_wait_stop(struct console_session *session);
 /* ---- what commands share: commands.c ---- */
 
 /*
- * Checks the database that the argument names: created from `*` in all lanes if needed. *database
- * is its name, or NULL if there is no argument. `verb` completes the error for the console's own
- * database: "cannot <verb> admin db". false: *err has the reason.
+ * Checks the database that the argument names: created from `*` in all lanes if needed. `verb`
+ * completes the error for the console's own database: "cannot <verb> admin db". false: *err has
+ * the reason.
  */
-bool command_database(struct console_session *session, const char *verb, const char **database,
-                      struct err *err);
+bool command_database(struct console_session *session, const char *verb, struct err *err);
 
-/* Calls `act` for this database in each lane. NULL: all databases. `by` is passed on. */
-void command_each_lane(const struct console *console, const char *database,
-                       void (*act)(struct pools *pools, struct database *database, const char *by),
-                       const char *by);
+/* The database of this name in the lane. NULL: the name is "", for all; or it is gone. */
+static inline struct database *command_database_in(const struct lane *lane, const char *name)
+{
+	return *name ? pools_find_database(lane->pools, name) : NULL;
+}
 
 /* Ends a PAUSE of all databases and a SUSPEND. */
 void command_resume_all(const struct console *console);
@@ -253,12 +253,11 @@ enum waiting_kind {
 /* A waiting command: PAUSE, SUSPEND, WAIT_CLOSE, DRAIN or DRAIN HOST. */
 struct waiting {
 	struct pools_watch watch;
-	char host[256]; /* of WAITING_HOST */
+	char name[256]; /* of a host or database; "": all */
 	usec_t idle_at; /* since when nothing runs there (clock_now()); 0: something does */
 	bool is_on;
 	enum waiting_kind kind;
-	struct timer tick;                           /* DRAIN: reports the progress */
-	char database[CONFIG_DATABASE_NAME_MAX + 1]; /* "" = all */
+	struct timer tick; /* DRAIN: reports the progress */
 };
 
 enum session_state {

@@ -22,28 +22,22 @@ static struct console_session *session_of(const struct pools_watch *watch)
 	return container_of(watch, struct console_session, waiting.watch);
 }
 
-/* NULL: all databases, or the database is gone. */
-static const struct database *database_of(const struct waiting *waiting, const struct lane *lane)
-{
-	return *waiting->database ? pools_find_database(lane->pools, waiting->database) : NULL;
-}
-
 /* Whether the PAUSE that the session waits for is still in effect. */
 static bool is_paused(const struct waiting *waiting, const struct lane *lane)
 {
-	const struct database *database = database_of(waiting, lane);
+	const struct database *database = command_database_in(lane, waiting->name);
 
-	if (!*waiting->database)
+	if (!*waiting->name)
 		return lane->pools->is_paused;
 	return database && database->is_paused;
 }
 
 static bool is_done_in_lane(const struct waiting *waiting, const struct lane *lane)
 {
-	const struct database *database = database_of(waiting, lane);
+	const struct database *database = command_database_in(lane, waiting->name);
 	const struct pools *pools = lane->pools;
 
-	if (*waiting->database && !database)
+	if (*waiting->name && !database)
 		return true;
 	if (waiting->kind == WAITING_SUSPEND)
 		return pools->suspend != SUSPEND_QUIESCING;
@@ -60,7 +54,7 @@ static struct broker *broker_of(const struct console_session *session)
 
 static enum host_admin admin_of(const struct console_session *session)
 {
-	return clusters_admin(broker_of(session), session->waiting.host);
+	return clusters_admin(broker_of(session), session->waiting.name);
 }
 
 static void note_asked(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
@@ -77,7 +71,7 @@ static bool is_host_drained(struct console_session *session)
 {
 	const struct lanes *lanes = session->console->with.lanes;
 	struct waiting *waiting = &session->waiting;
-	const char *host = waiting->host;
+	const char *host = waiting->name;
 	bool is_asked = false;
 	const struct lane *lane;
 	unsigned int count = 0;
@@ -164,7 +158,7 @@ void commands_wait_stop(struct console_session *session)
 static void tell_copy(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
 {
 	struct console_session *session = arg;
-	const char *host = session->waiting.host;
+	const char *host = session->waiting.name;
 	struct buf text = { 0 };
 
 	if (copy == ROSTER_COPY_WHOLE) {
@@ -193,7 +187,7 @@ static void on_done(struct pools_watch *watch)
 	timer_clear(&waiting->tick);
 	if (has_come(session)) {
 		if (waiting->kind == WAITING_HOST)
-			clusters_copies(broker_of(session), waiting->host, waiting->idle_at,
+			clusters_copies(broker_of(session), waiting->name, waiting->idle_at,
 			                tell_copy, session);
 		session_complete(session);
 	} else {
@@ -203,8 +197,8 @@ static void on_done(struct pools_watch *watch)
 	session_later(session);
 }
 
-/* database: its name; NULL: all. WAITING_HOST: the name of a host. */
-static enum outcome begin_waiting(struct console_session *session, const char *database,
+/* name: of a database; "": all. WAITING_HOST: of a host. */
+static enum outcome begin_waiting(struct console_session *session, const char *name,
                                   enum waiting_kind kind)
 {
 	struct waiting *waiting = &session->waiting;
@@ -213,10 +207,7 @@ static enum outcome begin_waiting(struct console_session *session, const char *d
 		.watch = { .is_done = watch_is_done, .on_done = on_done },
 		.kind = kind,
 	};
-	if (kind == WAITING_HOST)
-		text_copy(waiting->host, sizeof(waiting->host), database);
-	else if (database)
-		text_copy(waiting->database, sizeof(waiting->database), database);
+	text_copy(waiting->name, sizeof(waiting->name), name);
 	if (is_done(session))
 		return OUTCOME_DONE;
 	waiting->is_on = true;
@@ -226,15 +217,16 @@ static enum outcome begin_waiting(struct console_session *session, const char *d
 
 enum outcome command_pause(struct console_session *session, struct err *err)
 {
-	const char *database;
+	const char *name = session->portal.request.words.argument;
+	const struct lane *lane;
 	char by[HOLD_BY_SIZE];
 
-	if (!command_not_paused(session, err) ||
-	    !command_database(session, "pause", &database, err))
+	if (!command_not_paused(session, err) || !command_database(session, "pause", err))
 		return OUTCOME_FAILED;
-	command_each_lane(session->console, database, pools_pause,
-	                  command_by(session, "PAUSE", by));
-	return begin_waiting(session, database, WAITING_PAUSE);
+	command_by(session, "PAUSE", by);
+	LANES_HELD(lane, session->console->with.lanes)
+	pools_pause(lane->pools, command_database_in(lane, name), by);
+	return begin_waiting(session, name, WAITING_PAUSE);
 }
 
 enum outcome command_suspend(struct console_session *session, struct err *err)
@@ -251,16 +243,14 @@ enum outcome command_suspend(struct console_session *session, struct err *err)
 			    err_set(err, ERR_STATE, "cannot suspend with paused databases"));
 	}
 	with->suspend(with->daemon, command_by(session, "SUSPEND", by));
-	return begin_waiting(session, NULL, WAITING_SUSPEND);
+	return begin_waiting(session, "", WAITING_SUSPEND);
 }
 
 enum outcome command_wait_close(struct console_session *session, struct err *err)
 {
-	const char *database;
-
-	if (!command_database(session, "wait in", &database, err))
+	if (!command_database(session, "wait in", err))
 		return OUTCOME_FAILED;
-	return begin_waiting(session, database, WAITING_CLOSE);
+	return begin_waiting(session, session->portal.request.words.argument, WAITING_CLOSE);
 }
 
 /* ---- DRAIN ---- */
@@ -308,7 +298,7 @@ enum outcome command_drain(struct console_session *session, struct err *err)
 	    !command_not_paused(session, err))
 		return OUTCOME_FAILED;
 	with->drain(with->daemon, limit);
-	outcome = begin_waiting(session, NULL, WAITING_DRAIN);
+	outcome = begin_waiting(session, "", WAITING_DRAIN);
 	if (outcome == OUTCOME_WAIT)
 		on_drain_tick(&session->waiting.tick);
 	return outcome;
@@ -382,7 +372,7 @@ enum outcome command_drain_host(struct console_session *session, struct err *err
 		return OUTCOME_FAILED;
 	outcome = begin_waiting(session, session->portal.request.words.value, WAITING_HOST);
 	if (outcome == OUTCOME_DONE)
-		clusters_copies(broker_of(session), session->waiting.host, session->waiting.idle_at,
+		clusters_copies(broker_of(session), session->waiting.name, session->waiting.idle_at,
 		                tell_copy, session);
 	return outcome;
 }

@@ -781,7 +781,7 @@ static void on_cancel(struct console_session *session)
 	bool is_waiting = session->state == SESSION_WAITING && waiting->is_on;
 	bool is_drain = is_waiting && waiting->kind == WAITING_DRAIN;
 	bool is_global =
-	    is_waiting && !is_drain && waiting->kind != WAITING_CLOSE && !*waiting->database;
+	    is_waiting && !is_drain && waiting->kind != WAITING_CLOSE && !*waiting->name;
 	bool is_at_rest = session->state == SESSION_READY;
 	struct err err;
 
