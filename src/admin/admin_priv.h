@@ -107,11 +107,7 @@ static inline enum outcome outcome_of(bool is_done)
 
 enum command_argument {
 	ARG_NONE,
-	ARG_OPTIONAL_DATABASE,
-	ARG_DATABASE,
-	ARG_ID,
-	ARG_VERSION,
-	ARG_OPTIONAL_SECONDS,
+	ARG_NAME,   /* one word, or none */
 	ARG_HOST,   /* DISABLE HOST name */
 	ARG_SETTING /* SET key = value */
 };
@@ -120,6 +116,7 @@ struct command {
 	const char *words; /* one, or two */
 	const char *tag;   /* of CommandComplete */
 	enum command_argument argument;
+	const char *usage; /* of the argument, for help: "", " [db]", " db" ... */
 	enum console_role role;
 	enum outcome (*run)(struct console_session *session, struct err *err);
 	const char *help;
@@ -127,9 +124,6 @@ struct command {
 
 extern const struct command commands[];
 extern const size_t commands_count;
-
-/* Text for help: "", " [db]", " db" ... */
-const char *command_argument_name(enum command_argument argument);
 
 /* The command that `words` name. NULL: none. */
 const struct command *command_find(const struct words *words);

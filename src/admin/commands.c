@@ -344,22 +344,6 @@ static enum outcome run_takeover(struct console_session *session, struct err *er
 
 /* ---- help ---- */
 
-const char *command_argument_name(enum command_argument argument)
-{
-	static const char *const names[] = {
-		[ARG_NONE] = "",
-		[ARG_OPTIONAL_DATABASE] = " [db]",
-		[ARG_DATABASE] = " db",
-		[ARG_ID] = " id",
-		[ARG_VERSION] = " version",
-		[ARG_HOST] = " name",
-		[ARG_SETTING] = " key = value",
-		[ARG_OPTIONAL_SECONDS] = " [seconds]",
-	};
-
-	return names[argument];
-}
-
 static void add_help(struct buf *text, const char *front, const char *words, const char *argument,
                      const char *help)
 {
@@ -373,8 +357,7 @@ static void add_commands(struct buf *text, enum console_role role)
 {
 	for (size_t i = 0; i < commands_count; i++) {
 		if (commands[i].role == role)
-			add_help(text, "", commands[i].words,
-			         command_argument_name(commands[i].argument), commands[i].help);
+			add_help(text, "", commands[i].words, commands[i].usage, commands[i].help);
 	}
 }
 
@@ -418,50 +401,50 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 }
 
 const struct command commands[] = {
-	{ "SHOW HELP", "SHOW", ARG_NONE, CONSOLE_STATS, run_help, "This list." },
-	{ "HELP", "SHOW", ARG_NONE, CONSOLE_STATS, run_help, "Same as SHOW HELP." },
-	{ "SET", "SET", ARG_SETTING, CONSOLE_ADMIN, run_set,
+	{ "SHOW HELP", "SHOW", ARG_NONE, "", CONSOLE_STATS, run_help, "This list." },
+	{ "HELP", "SHOW", ARG_NONE, "", CONSOLE_STATS, run_help, "Same as SHOW HELP." },
+	{ "SET", "SET", ARG_SETTING, " key = value", CONSOLE_ADMIN, run_set,
 	  "Change a setting until the next RELOAD or restart." },
-	{ "RELOAD", "RELOAD", ARG_NONE, CONSOLE_ADMIN, run_reload,
+	{ "RELOAD", "RELOAD", ARG_NONE, "", CONSOLE_ADMIN, run_reload,
 	  "Read the configuration files again." },
-	{ "PAUSE", "PAUSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_pause,
+	{ "PAUSE", "PAUSE", ARG_NAME, " [db]", CONSOLE_ADMIN, command_pause,
 	  "Queue new work, wait for running work to finish, and close server "
 	  "connections." },
-	{ "RESUME", "RESUME", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_resume,
+	{ "RESUME", "RESUME", ARG_NAME, " [db]", CONSOLE_ADMIN, run_resume,
 	  "End a PAUSE, SUSPEND or DRAIN; with db, end the PAUSE or KILL of that "
 	  "database." },
-	{ "DISABLE", "DISABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable,
+	{ "DISABLE", "DISABLE", ARG_NAME, " db", CONSOLE_ADMIN, run_disable,
 	  "Refuse new clients of a database." },
-	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable, "Undo DISABLE." },
-	{ "DISABLE HOST", "DISABLE", ARG_HOST, CONSOLE_ADMIN, command_disable_host,
+	{ "ENABLE", "ENABLE", ARG_NAME, " db", CONSOLE_ADMIN, run_disable, "Undo DISABLE." },
+	{ "DISABLE HOST", "DISABLE", ARG_HOST, " name", CONSOLE_ADMIN, command_disable_host,
 	  "Close all server connections to a host at once, and open none until ENABLE HOST." },
-	{ "DRAIN HOST", "DRAIN", ARG_HOST, CONSOLE_ADMIN, command_drain_host,
+	{ "DRAIN HOST", "DRAIN", ARG_HOST, " name", CONSOLE_ADMIN, command_drain_host,
 	  "Begin no transaction on a host any more, wait until those that run there have ended, "
 	  "and say which standbys have all of its WAL." },
-	{ "ENABLE HOST", "ENABLE", ARG_HOST, CONSOLE_ADMIN, command_enable_host,
+	{ "ENABLE HOST", "ENABLE", ARG_HOST, " name", CONSOLE_ADMIN, command_enable_host,
 	  "Undo DISABLE HOST and DRAIN HOST; accept the timeline and the system identifier that "
 	  "the hosts have." },
-	{ "RECONNECT", "RECONNECT", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_reconnect,
+	{ "RECONNECT", "RECONNECT", ARG_NAME, " [db]", CONSOLE_ADMIN, run_reconnect,
 	  "Replace each server connection as soon as it is free." },
-	{ "WAIT_CLOSE", "WAIT_CLOSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_wait_close,
+	{ "WAIT_CLOSE", "WAIT_CLOSE", ARG_NAME, " [db]", CONSOLE_ADMIN, command_wait_close,
 	  "Wait until RECONNECT has replaced all server connections." },
-	{ "KILL", "KILL", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_kill,
+	{ "KILL", "KILL", ARG_NAME, " [db]", CONSOLE_ADMIN, run_kill,
 	  "Close all clients and servers at once, and pause the database." },
-	{ "KILL_CLIENT", "KILL_CLIENT", ARG_ID, CONSOLE_ADMIN, run_kill_client,
+	{ "KILL_CLIENT", "KILL_CLIENT", ARG_NAME, " id", CONSOLE_ADMIN, run_kill_client,
 	  "Disconnect one client, by its id in SHOW CLIENTS." },
-	{ "RESET STATEMENTS", "RESET", ARG_NONE, CONSOLE_ADMIN, run_reset_statements,
+	{ "RESET STATEMENTS", "RESET", ARG_NONE, "", CONSOLE_ADMIN, run_reset_statements,
 	  "Count statements and applications from 0 again." },
-	{ "SUSPEND", "SUSPEND", ARG_NONE, CONSOLE_ADMIN, command_suspend,
+	{ "SUSPEND", "SUSPEND", ARG_NONE, "", CONSOLE_ADMIN, command_suspend,
 	  "Stop every connection between two messages, until RESUME." },
-	{ "TAKEOVER", "TAKEOVER", ARG_VERSION, CONSOLE_ADMIN, run_takeover,
+	{ "TAKEOVER", "TAKEOVER", ARG_NAME, " version", CONSOLE_ADMIN, run_takeover,
 	  "Used by pgweir -R to take over from a running process." },
-	{ "DRAIN", "DRAIN", ARG_OPTIONAL_SECONDS, CONSOLE_ADMIN, command_drain,
+	{ "DRAIN", "DRAIN", ARG_NAME, " [seconds]", CONSOLE_ADMIN, command_drain,
 	  "Disconnect clients between transactions, all within the given seconds." },
-	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
+	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, "", CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process at once." },
-	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
+	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, "", CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process when no server connection is in use any more." },
-	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
+	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, "", CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process when the last client has disconnected." },
 };
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
@@ -487,9 +470,10 @@ static bool is_meant(const struct command *command, const struct words *words)
 		return words->count == 3 && strcasecmp(command->words, both) == 0;
 	case ARG_SETTING:
 		return words->count == 3 && strcasecmp(words->command, "SET") == 0;
-	default:
-		return words->count < 3 && strcasecmp(command->words, words->command) == 0;
+	case ARG_NAME:
+		break;
 	}
+	return words->count < 3 && strcasecmp(command->words, words->command) == 0;
 }
 
 const struct command *command_find(const struct words *words)

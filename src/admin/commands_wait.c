@@ -7,9 +7,7 @@
  */
 #include "admin_priv.h"
 
-#include <ctype.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/pool/pools.h"
@@ -274,17 +272,15 @@ static void on_drain_tick(struct timer *timer)
 
 static bool take_seconds(const struct words *words, usec_t *limit, struct err *err)
 {
-	unsigned long seconds;
-	char *end;
+	int64_t seconds;
 
 	*limit = DRAIN_NO_LIMIT;
 	if (words->count < 2)
 		return true;
-	seconds = strtoul(words->argument, &end, 10);
-	if (!isdigit((unsigned char)words->argument[0]) || *end || seconds > DRAIN_SECONDS_MAX)
+	if (!text_to_i64(words->argument, &seconds) || seconds < 0 || seconds > DRAIN_SECONDS_MAX)
 		return err_set(err, ERR_PARAMETER, "DRAIN takes seconds, from 0 to %d, not \"%s\"",
 		               DRAIN_SECONDS_MAX, words->argument);
-	*limit = (usec_t)seconds * USEC_PER_SEC;
+	*limit = seconds * USEC_PER_SEC;
 	return true;
 }
 

@@ -191,8 +191,7 @@ static void suggest_command(const struct words *words, char *out, size_t size)
 		const struct command *command = &commands[i];
 
 		if (strcasecmp(command->words, words->command) == 0 && words->count < 3) {
-			snprintf(out, size, "Syntax: %s%s.", command->words,
-			         command_argument_name(command->argument));
+			snprintf(out, size, "Syntax: %s%s.", command->words, command->usage);
 		}
 		nearest_offer(&one, command->words);
 		nearest_offer(&two, command->words);

@@ -289,31 +289,24 @@ static bool offer(const struct cursor *cursor, struct name_row *row, const char 
 	return true;
 }
 
-/* Tables first, then HELP, then settings. */
+/* Tables first, then HELP, then settings; after SET only settings that can be changed. */
 static bool next_name(struct cursor *cursor, void *row)
 {
+	bool is_set = cursor->asked.show == &show_changeable_names;
 	size_t tables = 0;
 
 	while (shows[tables])
 		tables++;
 	while (cursor->index < tables + 1 + settings_count) {
 		size_t index = cursor->index++;
-		const char *name = index < tables    ? shows[index]->item
-		                   : index == tables ? "HELP"
-		                                     : settings[index - tables - 1].name;
+		const struct setting *setting =
+		    index > tables ? &settings[index - tables - 1] : NULL;
+		const char *name = setting          ? setting->name
+		                   : index < tables ? shows[index]->item
+		                                    : "HELP";
 
-		if (offer(cursor, row, name))
-			return true;
-	}
-	return false;
-}
-
-static bool next_changeable(struct cursor *cursor, void *row)
-{
-	while (cursor->index < settings_count) {
-		const struct setting *setting = &settings[cursor->index++];
-
-		if (setting->reload == RELOAD_LIVE && offer(cursor, row, setting->name))
+		if ((!is_set || (setting && setting->reload == RELOAD_LIVE)) &&
+		    offer(cursor, row, name))
 			return true;
 	}
 	return false;
@@ -356,7 +349,7 @@ static const struct show show_names = { .item = "",
 	                                .next = next_name,
 	                                .columns = { .at = &name_column, .count = 1 } };
 static const struct show show_changeable_names = { .item = "",
-	                                           .next = next_changeable,
+	                                           .next = next_name,
 	                                           .columns = { .at = &name_column, .count = 1 } };
 static const struct show show_type = { .item = "",
 	                               .next = next_type,

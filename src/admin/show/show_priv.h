@@ -159,6 +159,12 @@ void cursor_offer_pools(struct cursor *cursor, bool (*wants)(const struct pool *
 bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor),
                          struct ordered_item *item);
 
+/* Walks the pools with this purpose that have the names of `ordered`, in all lanes. */
+#define POOLS_EACH(pool, lane, cursor, purpose)                                 \
+	LANES_EACH(lane, (cursor)->lanes)                                       \
+	if ((pool = pools_find_exact_pool(lane->pools, (cursor)->ordered.first, \
+	                                  (cursor)->ordered.second, purpose)))
+
 /*
  * A next() of several rows for each item: `next_of` fills the next row of what `ordered` names,
  * and counts with cursor->index from 0. false: the item has no more.
@@ -210,12 +216,11 @@ struct timeline_slot {
 
 enum timeline_resolution { TIMELINE_SECONDS, TIMELINE_MINUTES, TIMELINE_RESOLUTIONS };
 
-#define TIMELINE_SECOND_SLOTS 300
-#define TIMELINE_MINUTE_SLOTS 60
+#define TIMELINE_SLOTS_MAX 300
 
 /* A zeroed one is empty; minute_began_at is to be set. */
 struct timeline {
-	struct timeline_slot seconds[TIMELINE_SECOND_SLOTS], minutes[TIMELINE_MINUTE_SLOTS];
+	struct timeline_slot slots[TIMELINE_RESOLUTIONS][TIMELINE_SLOTS_MAX];
 	uint64_t counts[TIMELINE_RESOLUTIONS]; /* slots since the start */
 	struct timeline_totals {
 		uint64_t errors, received, sent;
@@ -247,11 +252,10 @@ struct show_source {
 	struct ordered_batch batch;
 };
 
-const struct config *show_source_config(const struct show_source *source);
-const struct lanes *show_source_lanes(const struct show_source *source);
-
-/* The first lane has what is the same in all of them. */
-const struct lane *show_source_first(const struct show_source *source);
+static inline const struct config *show_source_config(const struct show_source *source)
+{
+	return *source->with->config;
+}
 
 /* Clients that are connected to the console. All belong to the first lane. */
 unsigned int show_source_console_count(const struct show_source *source);
@@ -339,6 +343,7 @@ struct show_asked {
 struct cursor {
 	struct show_asked asked;
 	struct show_source *source;
+	const struct lanes *lanes; /* the first one has what is the same in all of them */
 	struct pools_walk pools;
 	struct clients_walk clients;
 	const struct lane *pools_lane, *clients_lane; /* where the walks are */

@@ -154,7 +154,7 @@ static void sort_picks(struct statements_walk *walk)
 
 static const struct calls *calls_of(const struct cursor *cursor, unsigned int lane)
 {
-	return &show_source_lanes(cursor->source)->at[lane].clients->calls;
+	return &cursor->lanes->at[lane].clients->calls;
 }
 
 static uint64_t number_of(const struct calls_statement *statement, unsigned int order)
@@ -169,7 +169,7 @@ static void pick_statement(struct cursor *cursor, const struct calls_statement *
 	struct statements_pick pick = { .value = number_of(statement, walk->order),
 		                        .key = statement->key };
 
-	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++) {
+	for (unsigned int i = 0; i < cursor->lanes->count; i++) {
 		const struct calls_statement *other;
 
 		if (i == walk->lane)
@@ -192,7 +192,7 @@ static bool pick_all(struct cursor *cursor)
 	struct statements_walk *walk = &cursor->statements;
 	const struct calls_statement *statement;
 
-	while (walk->lane < show_source_lanes(cursor->source)->count) {
+	while (walk->lane < cursor->lanes->count) {
 		if (!cursor_may_look(cursor))
 			return false;
 		statement = calls_next(calls_of(cursor, walk->lane), &walk->slot);
@@ -246,7 +246,7 @@ static void add_statement(struct statement_sum *sum, const struct calls_statemen
 static void sum_statement(const struct cursor *cursor, uint64_t key, struct statement_sum *sum)
 {
 	memset(sum, 0, sizeof(*sum));
-	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++) {
+	for (unsigned int i = 0; i < cursor->lanes->count; i++) {
 		const struct calls *calls = calls_of(cursor, i);
 		const struct calls_statement *statement = calls_find(calls, key);
 
