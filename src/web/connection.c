@@ -42,7 +42,6 @@ static const char *status_words(int status)
 		{ 413, "Content Too Large" },
 		{ 429, "Too Many Requests" },
 		{ 431, "Request Header Fields Too Large" },
-		{ 500, "Internal Server Error" },
 		{ 503, "Service Unavailable" },
 		{ 505, "HTTP Version Not Supported" },
 	};
@@ -69,7 +68,7 @@ static void free_connection(struct connection *connection)
 {
 	TAILQ_REMOVE(&connection->all->list, connection, node);
 	loop_undefer(connection->all->loop, &connection->task);
-	buf_free(&connection->head);
+	buf_free(&connection->in);
 	free(connection);
 }
 
@@ -179,9 +178,9 @@ static void end_answer(struct connection *connection)
 {
 	if (connection->state != CONNECTION_ANSWERING)
 		return;
-	buf_free(&connection->head);
 	connection->maker = NULL;
 	if (connection->closes) {
+		buf_free(&connection->in);
 		connection->state = CONNECTION_ENDING;
 		set_limit(connection, ANSWER_LIMIT);
 		if (stream_unsent(&connection->stream) == 0)
@@ -189,6 +188,9 @@ static void end_answer(struct connection *connection)
 		return;
 	}
 	connection->state = CONNECTION_READING;
+	buf_drop(&connection->in, connection->size);
+	if (!connection->in.count)
+		buf_free(&connection->in);
 	connection->seen = 0;
 	set_limit(connection, IDLE_LIMIT);
 	loop_defer(connection->all->loop, &connection->task);
@@ -270,8 +272,6 @@ void connection_begin(struct connection *connection, const struct answer_head *h
 
 	assert(connection->state == CONNECTION_ANSWERING);
 	connection->is_begun = true;
-	if (!connection->is_chunked)
-		connection->closes = true; /* only the end of the connection can end the body */
 	add_head(connection, head, &out);
 	if (connection->is_chunked)
 		buf_add_text(&out, "Transfer-Encoding: chunked\r\n");
@@ -323,6 +323,7 @@ static void handle(struct connection *connection, const struct http_head *head,
 	connection->closes = head->closes;
 	connection->is_chunked = !head->is_1_0;
 	connection->is_begun = false;
+	connection->size = head->size;
 	set_limit(connection, ANSWER_LIMIT);
 	if (!stream_want(&connection->stream, WANT_END)) {
 		close_connection(connection);
@@ -336,35 +337,23 @@ static void handle(struct connection *connection, const struct http_head *head,
 		connection->all->on_request(connection->all->arg, connection, head);
 }
 
-/* `in` is all that has come: handles the first request in it. */
-static void consume(struct connection *connection, struct bytes in)
+/* More has come, or nothing: handles the first request in all that is there. */
+static void take(struct connection *connection, struct bytes more)
 {
-	bool is_first = connection->seen == 0, is_taken;
+	bool is_first = connection->seen == 0;
 	struct http_head head;
-	enum http_result result = http_head_read(in, &connection->seen, &head);
+	enum http_result result;
 
-	if (result == HTTP_MORE) {
-		if (!stream_keep(&connection->stream, in))
-			close_connection(connection);
-		else if (is_first && in.count)
-			set_limit(connection, FIRST_LIMIT);
+	buf_add(&connection->in, more.at, more.count);
+	if (!buf_ok(&connection->in) || !stream_keep(&connection->stream, (struct bytes){ 0 })) {
+		close_connection(connection);
 		return;
 	}
-	if (result == HTTP_OK) {
-		size_t size = head.size, seen = 0;
-
-		buf_add(&connection->head, in.at, size);
-		is_taken = buf_ok(&connection->head) &&
-		           stream_keep(&connection->stream, bytes_skip(in, size));
-		if (is_taken)
-			http_head_read(buf_bytes(&connection->head), &seen, &head);
-	} else { /* nothing of it is kept */
-		is_taken = stream_keep(&connection->stream, bytes_skip(in, in.count));
-	}
-	if (is_taken)
+	result = http_head_read(buf_bytes(&connection->in), &connection->seen, &head);
+	if (result != HTTP_MORE)
 		handle(connection, &head, result);
-	else
-		close_connection(connection);
+	else if (is_first && more.count)
+		set_limit(connection, FIRST_LIMIT);
 }
 
 /* ---- the stream ---- */
@@ -381,7 +370,7 @@ static void on_input(struct stream *stream)
 	if (result == STREAM_END)
 		close_connection(connection);
 	else if (connection->state == CONNECTION_READING)
-		consume(connection, in);
+		take(connection, in);
 	/* else: it is ending, and the input is dropped */
 }
 
@@ -404,22 +393,13 @@ static void on_gone(struct stream *stream)
 	close_connection(container_of(stream, struct connection, stream));
 }
 
-/* Reads what was kept before the next input, as no event will report that. */
+/* No event will report what was kept. */
 static void read_on(struct connection *connection)
 {
-	struct bytes kept = stream_kept(&connection->stream);
-	struct buf copy = { 0 };
-
-	if (!stream_want(&connection->stream, WANT_INPUT)) {
+	if (stream_want(&connection->stream, WANT_INPUT))
+		take(connection, stream_kept(&connection->stream));
+	else
 		close_connection(connection);
-	} else if (kept.count) {
-		buf_add(&copy, kept.at, kept.count);
-		if (!buf_ok(&copy) || !stream_keep(&connection->stream, (struct bytes){ 0 }))
-			close_connection(connection);
-		else
-			consume(connection, buf_bytes(&copy));
-		buf_free(&copy);
-	}
 }
 
 static void on_secured(struct stream *stream, const struct err *err)

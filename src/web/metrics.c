@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "pgweir/base/container_of.h"
@@ -31,7 +30,7 @@ static void add(bool is_openmetrics, const char *name, const char *help, double 
 {
 	bool is_counter = strstr(name, "_total") != NULL;
 
-	metrics_add_head(is_openmetrics, name, is_counter ? "counter" : "gauge", help, out);
+	metrics_add_head(is_openmetrics, "", name, is_counter ? "counter" : "gauge", help, out);
 	buf_printf(out, "%s %.15g\n", name, value);
 }
 
@@ -69,53 +68,26 @@ static void add_files(bool is_openmetrics, struct buf *out)
 		    (double)limit.rlim_cur, out);
 }
 
-/* Field 22 of stat(5): the start in clock ticks since the boot of the machine. */
-static void add_start(bool is_openmetrics, struct buf *out)
-{
-	FILE *file = fopen("/proc/self/stat", "re");
-	struct timespec boot, wall;
-	unsigned long long ticks;
-	char text[1024];
-	size_t size;
-	char *at;
-
-	if (!file)
-		return;
-	size = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[size] = 0;
-	at = strrchr(text, ')'); /* the name of the program may contain blanks */
-	if (!at || sscanf(at + 1,
-	                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-	                  "%*d %*d %llu",
-	                  &ticks) != 1)
-		return;
-	clock_gettime(CLOCK_BOOTTIME, &boot);
-	clock_gettime(CLOCK_REALTIME, &wall);
-	add(is_openmetrics, "process_start_time_seconds",
-	    "When the process started, in seconds since 1970.",
-	    (double)(wall.tv_sec - boot.tv_sec) + (double)(wall.tv_nsec - boot.tv_nsec) / 1e9 +
-	        (double)ticks / (double)sysconf(_SC_CLK_TCK),
-	    out);
-}
-
-static void add_process(bool is_openmetrics, uint64_t lost_lines, struct buf *out)
+static void add_process(const struct web *web, bool is_openmetrics, struct buf *out)
 {
 	struct rusage usage = { 0 };
 
 	add(is_openmetrics, "pgbouncer_up", "1: these metrics could be read.", 1, out);
 	getrusage(RUSAGE_SELF, &usage);
-	metrics_add_head(is_openmetrics, "pgweir_build_info", "gauge", "Version of pgweir.", out);
+	metrics_add_head(is_openmetrics, "", "pgweir_build_info", "gauge", "Version of pgweir.",
+	                 out);
 	buf_printf(out, "pgweir_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);
 	add(is_openmetrics, "process_cpu_seconds_total", "Processor time of the process.",
 	    (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
 	        (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6,
 	    out);
 	add(is_openmetrics, "pgweir_log_lines_lost_total",
-	    "Lines of the log that could not be written.", (double)lost_lines, out);
+	    "Lines of the log that could not be written.", (double)log_lost(web->with.log), out);
 	add_memory(is_openmetrics, out);
 	add_files(is_openmetrics, out);
-	add_start(is_openmetrics, out);
+	add(is_openmetrics, "process_start_time_seconds",
+	    "When the process started, in seconds since 1970.",
+	    (double)web->started_at / USEC_PER_SEC, out);
 }
 
 /* ---- a scrape ---- */
@@ -297,7 +269,7 @@ void metrics_answer(struct web *web, struct connection *connection, const struct
 
 	if (!scrape)
 		return;
-	add_process(scrape->text.is_openmetrics, log_lost(web->with.log), &scrape->out);
+	add_process(web, scrape->text.is_openmetrics, &scrape->out);
 	scrape->source = metrics_sources;
 	read_source(scrape);
 }

@@ -40,8 +40,8 @@ static void add_label_value(struct buf *out, struct bytes value)
 }
 
 /* In OpenMetrics, the name of a counter is without _total here, and with it in its samples. */
-static void add_head(bool is_openmetrics, const char *prefix, const char *name, const char *type,
-                     const char *help, struct buf *out)
+void metrics_add_head(bool is_openmetrics, const char *prefix, const char *name, const char *type,
+                      const char *help, struct buf *out)
 {
 	int size = (int)strlen(name);
 
@@ -49,12 +49,6 @@ static void add_head(bool is_openmetrics, const char *prefix, const char *name, 
 		size -= (int)strlen("_total");
 	buf_printf(out, "# HELP %s%.*s %s\n# TYPE %s%.*s %s\n", prefix, size, name, help, prefix,
 	           size, name, type);
-}
-
-void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
-                      struct buf *out)
-{
-	add_head(is_openmetrics, "", name, type, help, out);
 }
 
 static void add_seconds(struct buf *out, int64_t microseconds)
@@ -335,8 +329,8 @@ bool metrics_write(struct metrics_text *text, struct buf *out)
 
 	if (!help && column < TABLE_COLUMNS_MAX)
 		help = text->table.columns[column].help;
-	add_head(text->is_openmetrics, source->prefix ? source->prefix : "", metric->name, type,
-	         help, out);
+	metrics_add_head(text->is_openmetrics, source->prefix ? source->prefix : "", metric->name,
+	                 type, help, out);
 	buf_add(out, samples->at, samples->count);
 	buf_free(samples);
 	write_groups(text, out);

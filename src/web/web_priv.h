@@ -32,7 +32,7 @@ struct http_head {
 	size_t size;          /* bytes of the whole head */
 	int status;           /* HTTP_BAD: the status of the answer */
 	bool is_get, is_head; /* neither: another method */
-	bool is_1_0;          /* HTTP/1.0 */
+	bool is_1_0;          /* HTTP/1.0: it closes, and the end of the connection ends the body */
 	bool closes;          /* the connection ends with the answer */
 	bool has_body;
 	struct bytes path, query; /* as sent */
@@ -109,9 +109,9 @@ struct connection {
 	struct timer timer;
 	struct task task; /* continues, or frees the connection */
 	struct answer_maker *maker;
-	size_t seen;     /* see http_head_read() */
-	struct buf head; /* of the current request */
-	bool is_delayed; /* a wrong secret was sent: 401 is the answer when the timer ends */
+	struct buf in;     /* begins with the current request, */
+	size_t size, seen; /* which has this size; see http_head_read() */
+	bool is_delayed;   /* a wrong secret was sent: 401 is the answer when the timer ends */
 	struct failure *failure;
 	bool is_head;    /* HEAD: the answer has no body */
 	bool closes;     /* the connection ends with this answer */
@@ -370,17 +370,17 @@ bool metrics_write(struct metrics_text *text, struct buf *out);
 void metrics_begin(struct metrics_text *text, const struct metrics_source *source);
 
 /* HELP and TYPE of a metric. type: "gauge", "counter" or "histogram". */
-void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
-                      struct buf *out);
+void metrics_add_head(bool is_openmetrics, const char *prefix, const char *name, const char *type,
+                      const char *help, struct buf *out);
 
 /* ---- the web server ---- */
 
 /* A place of metrics_listen, with its socket. */
 struct web_place {
-	struct listener *listener; /* NULL: not open */
-	char *address;             /* "" = a Unix socket */
+	char address[256]; /* "" = a Unix socket */
 	uint16_t port;
-	char *path;
+	const char *path;          /* of the Unix socket; in the snapshot that the web server has */
+	struct listener *listener; /* NULL: not open */
 	unsigned int failed_count; /* since it was open */
 };
 
@@ -397,11 +397,10 @@ struct web {
 		TAILQ_HEAD(, health_waiter) waiters;
 	} health;
 	unsigned int scrape_count;
+	usec_t started_at;      /* by the wall clock */
 	struct buf page_fields; /* header lines of the page */
 	struct web_place *places;
 	size_t place_count;
-	mode_t unix_mode;
-	char *unix_group;
 	struct timer retry;      /* opens places that could not be opened */
 	struct letter listening; /* opens or closes the places */
 	atomic_bool may_listen, is_listening_posted;
