@@ -61,7 +61,6 @@ struct console_session;
 
 enum talk_effect {
 	TALK_NOTHING,
-	TALK_ONE,        /* as TALK_NOTHING, but pgcli recognises the console by the answer */
 	TALK_BEGIN,      /* ReadyForQuery has status T from now on */
 	TALK_END,        /* ReadyForQuery has status I again */
 	TALK_FORGET,     /* drops one prepared statement */
@@ -75,9 +74,10 @@ struct talk {
 	const char *words;
 	const char *tag;
 	enum talk_effect effect;
-	const struct show *rows; /* its table; NULL: it returns no rows */
-	const char *text;     /* the value of its single row; NULL: it has another table, or none */
-	struct column column; /* the column of that row */
+	const struct show *rows; /* its table, of one column; NULL: it returns no rows */
+	const char *text;        /* the value of its single row; NULL: it has another table */
+	const char *title;       /* of the column */
+	enum value_type type;
 };
 
 /*

@@ -32,7 +32,8 @@ bool request_read_talk(struct bytes text, struct request *request)
 		return false;
 	request->tag = request->talk->tag;
 	request->show = request->talk->rows;
-	request->column = request->talk->column;
+	request->column =
+	    (struct column){ .name = request->talk->title, .type = request->talk->type };
 	return true;
 }
 
@@ -147,35 +148,33 @@ bool request_read(struct bytes text, struct request *request, struct err *err)
 
 static void suggest(char *out, size_t size, const char *front, const char *found)
 {
-	snprintf(out, size, "Did you mean %s%s?", front, found);
+	if (found)
+		snprintf(out, size, "Did you mean %s%s?", front, found);
 }
 
-/* Suggests a table or a setting. */
-static bool suggest_show(const char *wanted, char *out, size_t size)
+/* Suggests a table or, for SHOW itself, a setting. */
+static void suggest_show(const char *wanted, const char *front, char *out, size_t size)
 {
 	struct nearest nearest = nearest_begin(wanted);
+	bool is_show = strcmp(front, "SHOW ") == 0;
 
 	for (size_t i = 0; shows[i]; i++)
 		nearest_offer(&nearest, shows[i]->item);
-	nearest_offer(&nearest, "HELP");
-	for (size_t i = 0; i < settings_count; i++)
+	if (is_show)
+		nearest_offer(&nearest, "HELP");
+	for (size_t i = 0; is_show && i < settings_count; i++)
 		nearest_offer(&nearest, settings[i].name);
-	if (nearest.found)
-		suggest(out, size, "SHOW ", nearest.found);
-	return nearest.found != NULL;
+	suggest(out, size, front, nearest.found);
 }
 
 /* The SHOW exists, but the word after its name is wrong. */
 static void suggest_argument(const struct words *words, char *out, size_t size)
 {
 	const struct show *show = show_find(words->argument);
-	struct nearest nearest = nearest_begin(words->value);
 
-	for (size_t i = 0; show->argument == SHOW_OF_TABLE && shows[i]; i++)
-		nearest_offer(&nearest, shows[i]->item);
-	if (nearest.found)
-		suggest(out, size, "SHOW COLUMNS ", nearest.found);
-	else
+	if (show->argument == SHOW_OF_TABLE)
+		suggest_show(words->value, "SHOW COLUMNS ", out, size);
+	if (!*out)
 		snprintf(out, size, "Syntax: SHOW %s%s.", show->item,
 		         show_argument_name(show->argument));
 }
@@ -198,10 +197,10 @@ static void suggest_command(const struct words *words, char *out, size_t size)
 	}
 	if (words->count == 2 && two.found && strchr(two.found, ' '))
 		suggest(out, size, "", two.found);
-	else if (!*out && one.found)
+	else if (!*out)
 		suggest(out, size, "", one.found);
-	else if (!*out && words->count == 1)
-		suggest_show(words->command, out, size);
+	if (!*out && words->count == 1)
+		suggest_show(words->command, "SHOW ", out, size);
 }
 
 void request_suggest(struct bytes text, char *out, size_t size)
@@ -222,7 +221,7 @@ void request_suggest(struct bytes text, char *out, size_t size)
 	else if (words.count >= 3 && show_find(words.argument))
 		suggest_argument(&words, out, size);
 	else
-		suggest_show(words.argument, out, size);
+		suggest_show(words.argument, "SHOW ", out, size);
 }
 
 void request_hide(struct bytes text, char *out, size_t size)
@@ -273,7 +272,7 @@ bool request_check(const struct request *request, const struct console_session *
 	 * If SELECT 1 fails with PgBouncer's error, pgcli recognises a console and sends no queries
 	 * on PostgreSQL's catalogs. So the error is the same here.
 	 */
-	if (request->kind == REQUEST_TALK && request->talk->effect == TALK_ONE &&
+	if (request->kind == REQUEST_TALK && strcmp(request->talk->words, "SELECT 1") == 0 &&
 	    strcmp(show_application(session->client), "pgcli") == 0)
 		return err_set(err, ERR_PROTOCOL, "invalid command 'SELECT 1', use SHOW HELP;");
 	return request_check_rows(request, session->console, err);

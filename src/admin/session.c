@@ -425,7 +425,7 @@ static unsigned int count_talks(struct bytes text)
 
 	while (grammar_next_statement(&text, &statement)) {
 		if (!request_read_talk(statement, &request) || count == TALKS_MAX ||
-		    (request.show && !request.column.name))
+		    (request.show && !request.talk->text))
 			return 0;
 		count += request.kind != REQUEST_EMPTY;
 	}

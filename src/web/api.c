@@ -19,33 +19,24 @@ struct api_answer {
 	struct answer_maker maker;
 	struct connection *connection;
 	struct reader *reader;
-	bool has_columns, has_row;
-	enum reader_result result; /* of the last piece */
+	bool has_row;
 	struct table_listed table;
-	struct buf out;
 };
 
-static void free_answer(struct api_answer *answer)
+static void on_api_over(struct answer_maker *maker)
 {
-	reader_end(&answer->reader);
-	buf_free(&answer->out);
-	free(answer);
-}
+	struct api_answer *answer = container_of(maker, struct api_answer, maker);
 
-static void on_api_gone(struct answer_maker *maker)
-{
-	free_answer(container_of(maker, struct api_answer, maker));
+	reader_end(&answer->reader);
+	free(answer);
 }
 
 /* ---- JSON ---- */
 
-static void add_columns(struct api_answer *answer)
+static void add_columns(const struct table_listed *table, struct buf *out)
 {
-	const struct table_listed *table = &answer->table;
-	struct buf *out = &answer->out;
 	char now[TEXT_UTC_SIZE];
 
-	answer->has_columns = true;
 	buf_add_text(out, "{\"name\":");
 	json_add_text(out, bytes_text(table->name));
 	buf_printf(out, ",\"at\":\"%s\",\"columns\":[", text_utc(wall_now(), now));
@@ -57,10 +48,8 @@ static void add_columns(struct api_answer *answer)
 	buf_add_text(out, "],\"rows\":[");
 }
 
-static void add_row(struct api_answer *answer, const struct bytes *values)
+static void add_row(struct api_answer *answer, const struct bytes *values, struct buf *out)
 {
-	struct buf *out = &answer->out;
-
 	buf_add_text(out, answer->has_row ? ",\n[" : "\n[");
 	answer->has_row = true;
 	for (size_t i = 0; i < answer->table.column_count; i++) {
@@ -78,90 +67,46 @@ static void add_row(struct api_answer *answer, const struct bytes *values)
 
 /* ---- a table ---- */
 
-void api_refuse(struct connection *connection, const struct err *err)
+enum answer_result api_refuse(struct connection *connection, const struct reader *reader)
 {
-	int status = err->code == ERR_SYNTAX || err->code == ERR_NO_DATABASE ? 404
-	             : err->code == ERR_RIGHTS                               ? 403
-	                                                                     : 503;
+	struct err err = reader->err; /* the reader ends with the answer */
+	int status = err.code == ERR_SYNTAX || err.code == ERR_NO_DATABASE ? 404
+	             : err.code == ERR_RIGHTS                              ? 403
+	                                                                   : 503;
 
+	if (connection->is_begun)
+		return ANSWER_BROKEN;
 	connection_answer_error(connection, status,
-	                        err->code == ERR_SYNTAX ? "no such table, or not with these words"
-	                                                : err->text,
+	                        err.code == ERR_SYNTAX ? "no such table, or not with these words"
+	                                               : err.text,
 	                        "GET /api/v1/show lists the tables");
+	return ANSWER_END;
 }
 
-static void end_api(struct api_answer *answer)
-{
-	struct connection *connection = answer->connection;
-
-	free_answer(answer);
-	connection_end(connection);
-}
-
-static void on_api_room(struct answer_maker *maker)
+static enum answer_result next_part(struct answer_maker *maker, struct buf *out)
 {
 	struct api_answer *answer = container_of(maker, struct api_answer, maker);
+	struct reader *reader = answer->reader;
+	struct bytes values[TABLE_COLUMNS_MAX], piece = buf_bytes(&reader->piece);
 
-	if (answer->reader->is_away)
-		return; /* the flushed bytes were the head's */
-	if (answer->result == READER_MORE)
-		reader_next(answer->reader);
-	else
-		end_api(answer);
-}
-
-static void convert(struct api_answer *answer, struct bytes piece)
-{
-	struct bytes values[TABLE_COLUMNS_MAX];
-
-	buf_clear(&answer->out);
-	if (!answer->has_columns)
-		add_columns(answer);
+	if (!reader->has_piece) {
+		reader_next(reader);
+		return ANSWER_LATER;
+	}
+	reader->has_piece = false;
+	if (reader->result == READER_FAILED)
+		return api_refuse(answer->connection, reader);
+	if (!answer->connection->is_begun)
+		add_columns(&answer->table, out);
 	while (reader_take(&piece, values))
-		add_row(answer, values);
-	if (answer->result == READER_END)
-		buf_add_text(&answer->out, "\n]}\n");
+		add_row(answer, values, out);
+	if (reader->result == READER_MORE)
+		return ANSWER_MORE;
+	buf_add_text(out, "\n]}\n");
+	return ANSWER_END;
 }
 
-/* Sends what was converted. The answer is gone if the connection is. */
-static void send_converted(struct api_answer *answer)
-{
-	struct connection *connection = answer->connection;
-
-	if (!connection->is_begun)
-		connection_begin(connection,
-		                 &(struct answer_head){ .status = 200, .type = JSON_TYPE });
-	if (!connection_is_answering(connection))
-		return;
-	if (connection->is_head)
-		end_api(answer);
-	else if (connection_add(connection, buf_bytes(&answer->out)))
-		on_api_room(&answer->maker);
-}
-
-static void on_api_piece(void *arg, enum reader_result result, struct bytes piece)
-{
-	struct api_answer *answer = arg;
-	struct connection *connection = answer->connection;
-
-	answer->result = result;
-	if (result == READER_FAILED && !connection->is_begun) {
-		struct err err = answer->reader->err;
-
-		free_answer(answer);
-		api_refuse(connection, &err);
-		return;
-	}
-	/* after the first piece the client cannot get an error any more */
-	if (result != READER_FAILED)
-		convert(answer, piece);
-	if (result != READER_FAILED && buf_ok(&answer->out)) {
-		send_converted(answer);
-		return;
-	}
-	free_answer(answer);
-	connection_abort(connection);
-}
+static void on_api_piece(void *arg) { connection_go_on(((struct api_answer *)arg)->connection); }
 
 /* ---- the request ---- */
 
@@ -187,14 +132,14 @@ static void begin_show(struct web *web, struct connection *connection, struct bu
 		answer->reader = reader_new(&web->readers, buf_text(words), on_api_piece, answer);
 	if (!answer || !answer->reader) {
 		free(answer);
-		connection_abort(connection);
+		connection_close(connection);
 		return;
 	}
-	answer->maker = (struct answer_maker){ on_api_room, on_api_gone };
+	answer->maker = (struct answer_maker){ { 200, JSON_TYPE, NULL }, next_part, on_api_over };
 	answer->connection = connection;
 	tables_find(buf_text(words), &answer->table);
 	connection_keep(connection, &answer->maker);
-	reader_next(answer->reader);
+	connection_go_on(connection);
 }
 
 void api_show(struct web *web, struct connection *connection, const struct http_head *head)

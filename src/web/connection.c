@@ -82,28 +82,27 @@ static void end_delay(struct connection *connection)
 	connection->all->delayed_count--;
 }
 
-/* Frees it at the end of the turn, because its callers may still use it. */
-static void close_connection(struct connection *connection)
+static void end_maker(struct connection *connection)
 {
 	struct answer_maker *maker = connection->maker;
 
+	connection->maker = NULL;
+	if (maker)
+		maker->on_over(maker);
+}
+
+/* Frees it at the end of the turn, because its callers may still use it. */
+void connection_close(struct connection *connection)
+{
 	if (connection->state == CONNECTION_CLOSED)
 		return;
 	connection->state = CONNECTION_CLOSED;
 	connection->all->count--;
-	connection->maker = NULL;
 	end_delay(connection);
 	timer_clear(&connection->timer);
 	stream_close(&connection->stream);
 	loop_defer(connection->all->loop, &connection->task);
-	if (maker)
-		maker->on_gone(maker);
-}
-
-void connection_abort(struct connection *connection)
-{
-	connection->maker = NULL;
-	close_connection(connection);
+	end_maker(connection);
 }
 
 static void refuse_secret(struct connection *connection)
@@ -119,7 +118,7 @@ static void on_limit(struct timer *timer)
 	if (connection->is_delayed)
 		refuse_secret(connection);
 	else
-		close_connection(connection);
+		connection_close(connection);
 }
 
 /*
@@ -132,16 +131,10 @@ static void finish(struct connection *connection)
 	set_limit(connection, ENDING_LIMIT);
 	if (!stream_keep(&connection->stream, (struct bytes){ 0 }) ||
 	    !stream_want(&connection->stream, WANT_INPUT))
-		close_connection(connection);
+		connection_close(connection);
 }
 
 /* ---- answers ---- */
-
-static void send_bytes(struct connection *connection, struct bytes bytes)
-{
-	if (bytes.count && !stream_send(&connection->stream, bytes))
-		close_connection(connection);
-}
 
 /* No page of another origin may read it, show it in a frame or run it, and nothing is stored. */
 static void add_head(struct connection *connection, const struct answer_head *head, struct buf *out)
@@ -166,10 +159,8 @@ static void add_head(struct connection *connection, const struct answer_head *he
 
 static void send_buf(struct connection *connection, struct buf *out)
 {
-	if (buf_ok(out))
-		send_bytes(connection, buf_bytes(out));
-	else
-		close_connection(connection);
+	if (!buf_ok(out) || (out->count && !stream_send(&connection->stream, buf_bytes(out))))
+		connection_close(connection);
 	buf_free(out);
 }
 
@@ -178,7 +169,7 @@ static void end_answer(struct connection *connection)
 {
 	if (connection->state != CONNECTION_ANSWERING)
 		return;
-	connection->maker = NULL;
+	end_maker(connection);
 	if (connection->closes) {
 		buf_free(&connection->in);
 		connection->state = CONNECTION_ENDING;
@@ -202,7 +193,6 @@ void connection_answer(struct connection *connection, const struct answer_head *
 	struct buf out = { 0 };
 
 	assert(connection->state == CONNECTION_ANSWERING);
-	connection->maker = NULL;
 	add_head(connection, head, &out);
 	if (head->status != 204)
 		buf_printf(&out, "Content-Length: %zu\r\n", body.count);
@@ -261,50 +251,59 @@ void connection_refuse_later(struct connection *connection, usec_t delay)
 	set_limit(connection, delay);
 }
 
-bool connection_is_answering(const struct connection *connection)
-{
-	return connection->state == CONNECTION_ANSWERING;
-}
+/* ---- answers in parts ---- */
 
-void connection_begin(struct connection *connection, const struct answer_head *head)
+/* An empty one is the end. */
+static void add_chunk(const struct connection *connection, struct bytes part, struct buf *out)
 {
-	struct buf out = { 0 };
-
-	assert(connection->state == CONNECTION_ANSWERING);
-	connection->is_begun = true;
-	add_head(connection, head, &out);
 	if (connection->is_chunked)
-		buf_add_text(&out, "Transfer-Encoding: chunked\r\n");
-	buf_add_text(&out, "\r\n");
-	send_buf(connection, &out);
+		buf_printf(out, "%zx\r\n", part.count);
+	buf_add(out, part.at, part.count);
+	if (connection->is_chunked)
+		buf_add_text(out, "\r\n");
 }
 
-bool connection_add(struct connection *connection, struct bytes piece)
+static void add_part(struct connection *connection, const struct answer_head *head,
+                     struct bytes part, bool is_last)
 {
 	struct buf out = { 0 };
 
-	if (connection->state != CONNECTION_ANSWERING)
-		return false;
-	set_limit(connection, ANSWER_LIMIT);
-	if (piece.count && !connection->is_head) {
-		if (connection->is_chunked)
-			buf_printf(&out, "%zx\r\n", piece.count);
-		buf_add(&out, piece.at, piece.count);
-		if (connection->is_chunked)
-			buf_add_text(&out, "\r\n");
-		send_buf(connection, &out);
+	if (is_last && !connection->is_begun) {
+		connection_answer(connection, head, part);
+		return;
 	}
-	return connection->state == CONNECTION_ANSWERING && stream_unsent(&connection->stream) == 0;
+	if (!connection->is_begun) {
+		add_head(connection, head, &out);
+		buf_printf(&out, "%s\r\n",
+		           connection->is_chunked ? "Transfer-Encoding: chunked\r\n" : "");
+	}
+	connection->is_begun = true;
+	if (part.count && !connection->is_head)
+		add_chunk(connection, part, &out);
+	if (is_last && !connection->is_head)
+		add_chunk(connection, (struct bytes){ 0 }, &out);
+	send_buf(connection, &out);
+	if (is_last || connection->is_head)
+		end_answer(connection);
 }
 
-void connection_end(struct connection *connection)
+void connection_go_on(struct connection *connection)
 {
-	if (connection->state != CONNECTION_ANSWERING)
-		return;
-	connection->maker = NULL;
-	if (connection->is_chunked && !connection->is_head)
-		send_bytes(connection, bytes_text("0\r\n\r\n"));
-	end_answer(connection);
+	struct answer_maker *maker = connection->maker;
+	enum answer_result result = ANSWER_MORE;
+
+	set_limit(connection, ANSWER_LIMIT);
+	while (result == ANSWER_MORE && connection->maker && maker->next &&
+	       stream_unsent(&connection->stream) == 0) {
+		struct buf part = { 0 };
+
+		result = maker->next(maker, &part);
+		if (result == ANSWER_BROKEN || !buf_ok(&part))
+			connection_close(connection);
+		else if (connection->maker && (part.count || result == ANSWER_END))
+			add_part(connection, &maker->head, buf_bytes(&part), result == ANSWER_END);
+		buf_free(&part);
+	}
 }
 
 void connection_keep(struct connection *connection, struct answer_maker *maker)
@@ -326,7 +325,7 @@ static void handle(struct connection *connection, const struct http_head *head,
 	connection->size = head->size;
 	set_limit(connection, ANSWER_LIMIT);
 	if (!stream_want(&connection->stream, WANT_END)) {
-		close_connection(connection);
+		connection_close(connection);
 		return;
 	}
 	if (result == HTTP_BAD)
@@ -346,7 +345,7 @@ static void take(struct connection *connection, struct bytes more)
 
 	buf_add(&connection->in, more.at, more.count);
 	if (!buf_ok(&connection->in) || !stream_keep(&connection->stream, (struct bytes){ 0 })) {
-		close_connection(connection);
+		connection_close(connection);
 		return;
 	}
 	result = http_head_read(buf_bytes(&connection->in), &connection->seen, &head);
@@ -368,7 +367,7 @@ static void on_input(struct stream *stream)
 	if (result == STREAM_NOTHING)
 		return;
 	if (result == STREAM_END)
-		close_connection(connection);
+		connection_close(connection);
 	else if (connection->state == CONNECTION_READING)
 		take(connection, in);
 	/* else: it is ending, and the input is dropped */
@@ -377,20 +376,16 @@ static void on_input(struct stream *stream)
 static void on_flushed(struct stream *stream)
 {
 	struct connection *connection = container_of(stream, struct connection, stream);
-	struct answer_maker *maker = connection->maker;
 
-	if (connection->state == CONNECTION_ENDING) {
+	if (connection->state == CONNECTION_ENDING)
 		finish(connection);
-	} else if (connection->state == CONNECTION_ANSWERING && !connection->is_delayed) {
-		set_limit(connection, ANSWER_LIMIT);
-		if (maker && maker->go_on)
-			maker->go_on(maker);
-	}
+	else if (connection->state == CONNECTION_ANSWERING && !connection->is_delayed)
+		connection_go_on(connection);
 }
 
 static void on_gone(struct stream *stream)
 {
-	close_connection(container_of(stream, struct connection, stream));
+	connection_close(container_of(stream, struct connection, stream));
 }
 
 /* No event will report what was kept. */
@@ -399,7 +394,7 @@ static void read_on(struct connection *connection)
 	if (stream_want(&connection->stream, WANT_INPUT))
 		take(connection, stream_kept(&connection->stream));
 	else
-		close_connection(connection);
+		connection_close(connection);
 }
 
 static void on_secured(struct stream *stream, const struct err *err)
@@ -407,7 +402,7 @@ static void on_secured(struct stream *stream, const struct err *err)
 	struct connection *connection = container_of(stream, struct connection, stream);
 
 	if (err) {
-		close_connection(connection);
+		connection_close(connection);
 		return;
 	}
 	connection->state = CONNECTION_READING;
@@ -447,7 +442,7 @@ static bool evict_oldest(struct connections *all)
 	if (!connection)
 		connection = answered;
 	if (connection)
-		close_connection(connection);
+		connection_close(connection);
 	return connection;
 }
 
@@ -486,7 +481,7 @@ void connection_open(struct connections *all, int fd, const struct address *peer
 	set_limit(connection, FIRST_LIMIT);
 	if (!(tls ? stream_secure(&connection->stream, tls, NULL, (struct bytes){ 0 }, NULL)
 	          : stream_want(&connection->stream, WANT_INPUT)))
-		close_connection(connection);
+		connection_close(connection);
 }
 
 void connections_init(struct connections *all, struct loop *loop)
@@ -502,7 +497,7 @@ void connections_close(struct connections *all)
 	struct connection *connection;
 
 	while ((connection = TAILQ_FIRST(&all->list))) {
-		close_connection(connection);
+		connection_close(connection);
 		free_connection(connection);
 	}
 }

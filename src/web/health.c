@@ -24,27 +24,22 @@ struct health_waiter {
 	bool is_about_work; /* /readyz */
 };
 
-static void free_waiter(struct health_waiter *waiter)
+static void on_waiter_over(struct answer_maker *maker)
 {
+	struct health_waiter *waiter = container_of(maker, struct health_waiter, maker);
+
 	TAILQ_REMOVE(&waiter->web->health.waiters, waiter, node);
 	timer_clear(&waiter->timer);
 	free(waiter);
 }
 
-static void on_waiter_gone(struct answer_maker *maker)
-{
-	free_waiter(container_of(maker, struct health_waiter, maker));
-}
-
 static void answer_waiter(struct health_waiter *waiter, int status, const char *text)
 {
 	const struct answer_head head = { .status = status, .type = "text/plain; charset=utf-8" };
-	struct connection *connection = waiter->connection;
 	struct buf out = { 0 };
 
-	free_waiter(waiter);
 	buf_printf(&out, "%s\n", text);
-	connection_answer(connection, &head, buf_bytes(&out));
+	connection_answer(waiter->connection, &head, buf_bytes(&out));
 	buf_free(&out);
 }
 
@@ -55,15 +50,16 @@ static void on_health_limit(struct timer *timer)
 	answer_waiter(waiter, 503, "an event loop does not answer");
 }
 
-static void on_ready_piece(void *arg, enum reader_result result, struct bytes piece)
+static void on_ready_piece(void *arg)
 {
 	struct health *health = arg;
+	struct bytes piece = buf_bytes(&health->reader->piece);
 	struct bytes values[TABLE_COLUMNS_MAX];
 	struct health_waiter *waiter;
 	char reason[128] = "not known";
 	bool is_ready = false;
 
-	if (result != READER_FAILED && reader_take(&piece, values)) {
+	if (health->reader->result != READER_FAILED && reader_take(&piece, values)) {
 		is_ready = bytes_are(values[0], "yes");
 		snprintf(reason, sizeof(reason), "%.*s", (int)values[1].count, values[1].at);
 	}
@@ -97,10 +93,10 @@ static void wait_for_answer(struct web *web, struct connection *connection, bool
 	struct health_waiter *waiter = calloc(1, sizeof(*waiter));
 
 	if (!waiter) {
-		connection_abort(connection);
+		connection_close(connection);
 		return;
 	}
-	waiter->maker.on_gone = on_waiter_gone;
+	waiter->maker.on_over = on_waiter_over;
 	waiter->web = web;
 	waiter->connection = connection;
 	waiter->is_about_work = is_about_work;

@@ -130,7 +130,10 @@ static void on_wanted(struct letter *letter)
 
 void reader_next(struct reader *reader)
 {
+	if (reader->is_away)
+		return;
 	reader->is_away = true;
+	reader->has_piece = false;
 	reader->letter.open = on_wanted;
 	loop_post(reader->readers->main_loop, &reader->letter);
 }
@@ -155,10 +158,11 @@ static void on_back(struct letter *letter)
 	reader->is_away = false;
 	if (letter->is_late)
 		return;
+	reader->has_piece = true;
 	if (reader->is_left)
 		leave(reader);
 	else
-		reader->on_piece(reader->arg, reader->result, buf_bytes(&reader->piece));
+		reader->on_piece(reader->arg);
 }
 
 struct reader *reader_new(struct readers *readers, const char *words, reader_on_piece *on_piece,

@@ -81,15 +81,32 @@ struct connections {
 	void *arg;
 };
 
+enum answer_result {
+	ANSWER_MORE,  /* a part has been added, perhaps an empty one: ask again when it is sent */
+	ANSWER_LATER, /* nothing yet: connection_go_on() will be called */
+	ANSWER_END,   /* the last part has been added */
+	ANSWER_BROKEN /* it cannot be completed: the client must notice, so the connection is closed
+	               */
+};
+
+/* How to answer. */
+struct answer_head {
+	int status;
+	const char *type;   /* Content-Type */
+	const char *fields; /* further header lines, each with its CR LF; NULL: none */
+};
+
 /* An answer that is not made at once. Embedded in an object of its maker. */
 struct answer_maker {
-	/* All output has been sent: more may be added. NULL: not wanted. */
-	void (*go_on)(struct answer_maker *maker);
+	struct answer_head head;
 	/*
-	 * The connection is gone, or the answer took too long and was refused: the maker must
-	 * forget it. Not called after connection_end() or connection_answer().
+	 * Adds the next part: called when the client has taken all before it. As long as nothing
+	 * has been added, it may call connection_answer() instead. NULL: that will be called.
 	 */
-	void (*on_gone)(struct answer_maker *maker);
+	enum answer_result (*next)(struct answer_maker *maker, struct buf *out);
+	/* It is over: answered in whole or otherwise, or the connection is gone. Frees the maker.
+	 */
+	void (*on_over)(struct answer_maker *maker);
 };
 
 enum connection_state {
@@ -115,8 +132,8 @@ struct connection {
 	struct failure *failure;
 	bool is_head;    /* HEAD: the answer has no body */
 	bool closes;     /* the connection ends with this answer */
-	bool is_chunked; /* pieces are chunks */
-	bool is_begun;   /* the head of an answer in pieces is out */
+	bool is_chunked; /* parts are chunks */
+	bool is_begun;   /* the head of an answer in parts is out */
 };
 
 void connections_init(struct connections *all, struct loop *loop);
@@ -134,15 +151,11 @@ void connection_open(struct connections *all, int fd, const struct address *peer
 /* Whether as many are being answered as may be, but for those that are kept. */
 bool connections_are_busy(const struct connections *all);
 
-/* The request will be answered later by `maker`, which stays valid until then. */
+/* The request will be answered by `maker`, which belongs to the connection from here on. */
 void connection_keep(struct connection *connection, struct answer_maker *maker);
 
-/* How to answer. */
-struct answer_head {
-	int status;
-	const char *type;   /* Content-Type */
-	const char *fields; /* further header lines, each with its CR LF; NULL: none */
-};
+/* There may be more to answer now. The maker may be gone afterwards. */
+void connection_go_on(struct connection *connection);
 
 void connection_answer(struct connection *connection, const struct answer_head *head,
                        struct bytes body);
@@ -156,19 +169,8 @@ void connection_answer_error(struct connection *connection, int status, const ch
 /* Answers 401 to a wrong secret, after a delay. */
 void connection_refuse_later(struct connection *connection, usec_t delay);
 
-/*
- * Answers in pieces. connection_add() returns whether the client has room; if not, or to wait for
- * it, go_on() is called later. After connection_begin() or connection_add() returned false, the
- * connection may be gone, and on_gone() was called; check with connection_is_answering().
- */
-void connection_begin(struct connection *connection, const struct answer_head *head);
-bool connection_add(struct connection *connection, struct bytes piece);
-void connection_end(struct connection *connection);
-
-bool connection_is_answering(const struct connection *connection);
-
-/* The answer cannot be completed: the client must notice, so the connection is closed. */
-void connection_abort(struct connection *connection);
+/* There is no answer. */
+void connection_close(struct connection *connection);
 
 /* ---- secrets and rights: rights.c ---- */
 
@@ -245,10 +247,9 @@ enum reader_result {
 };
 
 /* Called in its loop with a piece, which is valid until reader_next() or reader_end(). */
-struct reader;
-typedef void reader_on_piece(void *arg, enum reader_result result, struct bytes piece);
+typedef void reader_on_piece(void *arg);
 
-/* For reader.c only, but for `err`; and `budget`, `skips_unused` before reader_next(). */
+/* For reader.c only, but for the result; and `budget`, `skips_unused` before reader_next(). */
 struct reader {
 	struct letter letter;
 	struct readers *readers;
@@ -256,6 +257,7 @@ struct reader {
 	reader_on_piece *on_piece;
 	void *arg;
 	bool is_away;      /* with the main thread, or on the way */
+	bool has_piece;    /* that nobody has taken yet: whoever takes it clears this */
 	bool is_left;      /* nobody wants it any more */
 	bool skips_unused; /* see table_begin() */
 	/* what the main thread uses while the reader is away */
@@ -264,7 +266,7 @@ struct reader {
 	bool is_ending, is_begun;
 	struct table *table;
 	struct buf piece;
-	enum reader_result result;
+	enum reader_result result; /* of the last piece */
 	struct err err;
 	char words[];
 };
@@ -279,7 +281,7 @@ void readers_done(struct readers *readers);
 struct reader *reader_new(struct readers *readers, const char *words, reader_on_piece *on_piece,
                           void *arg);
 
-/* Asks for a piece. Not while another one is on the way. */
+/* Asks for a piece, if none is on the way. */
 void reader_next(struct reader *reader);
 
 /* on_piece() will not be called any more. Accepts NULL. */
@@ -418,8 +420,8 @@ bool api_read_arguments(struct bytes query, const char *wanted, struct buf *word
 
 #define API_BAD_ADDRESS "the address is not well encoded"
 
-/* Answers that a table cannot be read. */
-void api_refuse(struct connection *connection, const struct err *err);
+/* After READER_FAILED: answers why, unless the answer has begun. */
+enum answer_result api_refuse(struct connection *connection, const struct reader *reader);
 
 /* ---- /healthz, /readyz: health.c ---- */
 

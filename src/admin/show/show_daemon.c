@@ -61,54 +61,37 @@ SHOW(state, "STATE", next_state, state_columns,
 
 ROW_DECLARE(struct list_row, list_columns, LIST_ROW);
 
-/* Counted by their names: a lane counts those that no lane before it has. */
-static int64_t databases(const struct show_source *source, const struct lane *lane)
+/* What several lanes have by one name is counted once. */
+
+static int64_t databases(const struct lane *lane)
 {
 	int64_t count = lane->number == 0; /* the console's own */
 	const struct database *database;
-	const struct lane *before;
 
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		before = source->with->lanes->at;
-		while (before < lane && !pools_find_any_database(before->pools, database->name))
-			before++;
-		count += before == lane;
-	}
+	TAILQ_FOREACH (database, &lane->pools->databases, node)
+		count += share_is_first(&database->cap.share);
 	return count;
 }
 
 /* The users of auth_file, and those known from other sources. */
-static int64_t users(const struct show_source *source, const struct lane *lane)
+static int64_t users(const struct lane *lane)
 {
-	const struct users *users = source->with->lanes->at->pools->users;
+	const struct users *users = lane->pools->users;
 	int64_t count = lane->number ? 0 : (int64_t)users_count(users);
-	const struct lane *before;
 	const struct role *role;
 
-	TAILQ_FOREACH (role, &lane->pools->roles, node) {
-		before = source->with->lanes->at;
-		while (before < lane && !pools_find_role(before->pools, role->name))
-			before++;
-		count += before == lane && !users_find(users, role->name);
-	}
+	TAILQ_FOREACH (role, &lane->pools->roles, node)
+		count += share_is_first(&role->cap.share) && !users_find(users, role->name);
 	return count;
 }
 
-static int64_t pools(const struct show_source *source, const struct lane *lane)
+static int64_t pools(const struct lane *lane)
 {
 	int64_t count = lane->number == 0;
-	const struct lane *before;
 	const struct pool *pool;
 
-	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		const char *database = pool->database->name, *role = pool->role->name;
-
-		before = source->with->lanes->at;
-		while (before < lane &&
-		       !pools_find_exact_pool(before->pools, database, role, pool->purpose))
-			before++;
-		count += before == lane && pool->purpose != POOL_FOR_READS;
-	}
+	TAILQ_FOREACH (pool, &lane->pools->list, node)
+		count += share_is_first(&pool->share) && pool->purpose != POOL_FOR_READS;
 	return count;
 }
 
@@ -128,10 +111,10 @@ static int64_t login_clients(const struct lane *lane)
  * Of used_clients, those that only read their last error are not counted.
  */
 #define LISTS(LIST)                                                                                \
-	LIST("databases", databases(source, lane))                                                 \
-	LIST("users", users(source, lane))                                                         \
+	LIST("databases", databases(lane))                                                         \
+	LIST("users", users(lane))                                                                 \
 	LIST("peers", lane->number ? 0 : config_peer_count(lane->pools->config))                   \
-	LIST("pools", pools(source, lane))                                                         \
+	LIST("pools", pools(lane))                                                                 \
 	LIST("peer_pools", lane->pools->peers.count)                                               \
 	LIST("free_clients", lane->clients->slab.free_count)                                       \
 	LIST("used_clients", lane->clients->count - lane->clients->state_counts[CLIENT_LINGERING]) \
@@ -145,7 +128,6 @@ static int64_t login_clients(const struct lane *lane)
 
 static bool next_list(struct cursor *cursor, void *at)
 {
-	const struct show_source *source = cursor->source;
 	struct list_row *row = at;
 	const struct lane *lane;
 	size_t index = 0;
@@ -155,7 +137,7 @@ static bool next_list(struct cursor *cursor, void *at)
 		row->list = name;               \
 		row->items += (int64_t)(count); \
 	}
-	LANES_EACH(lane, source->with->lanes)
+	LANES_EACH(lane, cursor->lanes)
 	{
 		index = 0;
 		LISTS(LIST)

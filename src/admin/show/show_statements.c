@@ -11,6 +11,7 @@
  */
 #include "show_priv.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,45 +77,24 @@ static const struct {
 
 #define ORDERS (sizeof(orders) / sizeof(orders[0]))
 
-/* The next word of words with one space between them. */
-static bool next_word(const char **text, char out[16])
-{
-	size_t size = strcspn(*text, " ");
-
-	if (size == 0 || size >= 16)
-		return false;
-	memcpy(out, *text, size);
-	out[size] = 0;
-	*text += size + ((*text)[size] == ' ');
-	return true;
-}
-
 /* [n] [BY order] */
 static bool read_asked(const char *text, size_t *limit, unsigned int *order)
 {
-	char word[16];
-	int64_t number;
+	bool has_number = text && isdigit((unsigned char)*text);
+	char by[4] = "", word[16] = "", more;
+	unsigned int number = DEFAULT_COUNT;
+	int count = 0;
 
-	*limit = DEFAULT_COUNT;
+	if (has_number)
+		count = sscanf(text, "%8u %3s %15s %c", &number, by, word, &more) - 1;
+	else if (text && *text)
+		count = sscanf(text, "%3s %15s %c", by, word, &more);
+	*limit = number;
 	*order = 0;
-	if (!text || !*text)
-		return true;
-	if (!next_word(&text, word))
-		return false;
-	if (text_to_i64(word, &number)) {
-		if (number < 1 || number > CONFIG_TRACK_MAX)
-			return false;
-		*limit = (size_t)number;
-		if (!*text)
-			return true;
-		if (!next_word(&text, word))
-			return false;
-	}
-	if (strcasecmp(word, "BY") != 0 || !next_word(&text, word) || *text)
-		return false;
-	while (*order < ORDERS && strcasecmp(orders[*order].word, word) != 0)
+	while (count && *order < ORDERS && strcasecmp(orders[*order].word, word) != 0)
 		(*order)++;
-	return *order < ORDERS;
+	return number >= 1 && number <= CONFIG_TRACK_MAX && *order < ORDERS &&
+	       (count == 0 || (count == 2 && strcasecmp(by, "BY") == 0));
 }
 
 bool show_statements_takes(const char *argument)
