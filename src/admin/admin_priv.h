@@ -209,7 +209,7 @@ void request_suggest(struct bytes text, char *out, size_t size);
 /* What to log instead of an unknown text that may contain a password. "": log the text itself. */
 void request_hide(struct bytes text, char *out, size_t size);
 
-/* ---- sessions: session.c --> request.c --> commands.c --> session.c ---- */
+/* ---- sessions: console.c --> session_door.c --> request.c --> commands.c --> session.c ---- */
 
 /* Maximum bytes of a name, with the zero. */
 #define SESSION_NAME_SIZE 256
@@ -297,6 +297,22 @@ void session_complete(struct console_session *session);
 
 /* Continues in the next turn: for answers completed in a callback of another module. */
 void session_later(struct console_session *session);
+
+/* Sends rows of the portal, as many as one turn may send. */
+void session_add_rows(struct console_session *session);
+
+/* The client's socket is writable again. */
+void session_on_writable(struct console_session *session);
+
+/* Passes `out` to the client's stream. false: the client's output is full, or no memory. */
+bool session_flush(struct console_session *session);
+
+/* Whether the next message may be handled. After false the session may be freed. */
+bool session_settle(struct console_session *session);
+
+void session_drop_portal(struct console_session *session);
+
+/* ---- session_door.c ---- */
 
 extern const struct console_door session_door;
 

@@ -4,7 +4,7 @@
  *
  *   for each source:  pieces of rows --> kept --> complete: samples --> client
  *
- * The answer begins with the first piece: until then, a SHOW that fails is an error.
+ * The answer begins with the first metric: until then, a SHOW that fails is an error.
  */
 #include "web_priv.h"
 

@@ -85,8 +85,7 @@ enum answer_result {
 	ANSWER_MORE,  /* a part has been added, perhaps an empty one: ask again when it is sent */
 	ANSWER_LATER, /* nothing yet: connection_go_on() will be called */
 	ANSWER_END,   /* the last part has been added */
-	ANSWER_BROKEN /* it cannot be completed: the client must notice, so the connection is closed
-	               */
+	ANSWER_BROKEN /* it cannot be completed: the connection ends, so that the client notices */
 };
 
 /* How to answer. */
@@ -104,8 +103,7 @@ struct answer_maker {
 	 * has been added, it may call connection_answer() instead. NULL: that will be called.
 	 */
 	enum answer_result (*next)(struct answer_maker *maker, struct buf *out);
-	/* It is over: answered in whole or otherwise, or the connection is gone. Frees the maker.
-	 */
+	/* It was answered, or the connection is gone: frees the maker. */
 	void (*on_over)(struct answer_maker *maker);
 };
 

@@ -8,6 +8,11 @@
 
 #include "pgweir/base/text.h"
 
+const struct config *show_source_config(const struct show_source *source)
+{
+	return *source->with->config;
+}
+
 unsigned int show_source_console_count(const struct show_source *source)
 {
 	return source->with->lanes->at->clients->state_counts[CLIENT_CONSOLE];

@@ -252,10 +252,7 @@ struct show_source {
 	struct ordered_batch batch;
 };
 
-static inline const struct config *show_source_config(const struct show_source *source)
-{
-	return *source->with->config;
-}
+const struct config *show_source_config(const struct show_source *source);
 
 /* Clients that are connected to the console. All belong to the first lane. */
 unsigned int show_source_console_count(const struct show_source *source);

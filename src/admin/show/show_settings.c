@@ -246,12 +246,10 @@ static struct limit of_pool(const struct cursor *cursor, const struct lane *lane
 	    pools_find_pool(lane->pools, cursor->ordered.first, cursor->ordered.second);
 	const struct config_database *entry = pool ? pool->database->entry : NULL;
 	const struct config_user *user = pool ? pool->role->entry : NULL;
-	enum session_state_mode state;
 	bool is_full;
 
 	if (!entry)
 		return (struct limit){ 0 };
-	state = pool_own_rules(pool)->session_state;
 	is_full =
 	    pool->limits.size && share_servers(&pool->share) >= (unsigned int)pool->limits.size;
 	switch (at) {
@@ -287,7 +285,7 @@ static struct limit of_pool(const struct cursor *cursor, const struct lane *lane
 			                       USEC_PER_MS,
 			               .hits = pool->shed_count };
 	case 4:
-		if (state != SESSION_STATE_FOLLOW)
+		if (pool_own_rules(pool)->session_state != SESSION_STATE_FOLLOW)
 			break;
 		return (struct limit){ .name = "max_pinned_servers",
 			               .by = { BY_DATABASE(max_pinned_servers) },
@@ -295,7 +293,7 @@ static struct limit of_pool(const struct cursor *cursor, const struct lane *lane
 			               .used = share_pins(&pool->share),
 			               .hits = pool->pins_refused };
 	case 5: /* what is refused because it concerns the session */
-		if (state == SESSION_STATE_REFUSE)
+		if (pool_own_rules(pool)->session_state == SESSION_STATE_REFUSE)
 			return (struct limit){ .name = "session_state",
 				               .by = { BY_STATE("user", user),
 				                       BY_STATE("database", entry) },

@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What the client module calls: a session is opened, fed with messages, cancelled and closed.
+ *
+ *   struct console_door --> a Query | the extended protocol --> the portal runs --> session.c
+ */
+#include "admin_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pgweir/base/table.h"
+#include "pgweir/base/text.h"
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
+
+static bool may_run(const struct console_session *session, const struct request *request,
+                    struct err *err)
+{
+	enum console_role role = request->command                ? request->command->role
+	                         : request->kind == REQUEST_SHOW ? request->show->role
+	                                                         : 0;
+
+	if (session->role < role)
+		return err_set(err, ERR_RIGHTS, "admin access needed");
+	return request_check(request, session, err);
+}
+
+/* ---- prepared statements ---- */
+
+static struct prepared *find_statement(const struct console_session *session, const char *name)
+{
+	struct prepared *statement;
+
+	TABLE_FIND_STR(hh, &console_pools(session->console)->secret, session->statements, name,
+	               statement);
+	return statement;
+}
+
+static bool add_statement(struct console_session *session, const char *name,
+                          const struct request *request)
+{
+	size_t size = strlen(name) + 1;
+	struct prepared *statement = malloc(sizeof(*statement) + size);
+
+	if (!statement)
+		return false;
+	memcpy(statement->name, name, size);
+	statement->request = *request;
+	TABLE_ADD_STR(hh, &console_pools(session->console)->secret, session->statements,
+	              statement->name, statement);
+	return true;
+}
+
+/* Accepts NULL. */
+static void drop_statement(struct console_session *session, struct prepared *statement)
+{
+	if (statement)
+		HASH_DEL(session->statements, statement);
+	free(statement);
+}
+
+static void drop_statements(struct console_session *session)
+{
+	while (session->statements)
+		drop_statement(session, session->statements);
+}
+
+/* ---- running ---- */
+
+static void log_command(struct console_session *session, const struct request *request)
+{
+	const struct command *command = request->command;
+	const struct words *words = &request->words;
+	const struct log_facts facts = { .kept = command->words,
+		                         .event = "command",
+		                         .command = command->words };
+
+	if (!command_is_event(command))
+		return;
+	if (command->argument == ARG_NONE || words->count < 2)
+		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s command issued",
+		          command->words);
+	else
+		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s '%s' command issued",
+		          command->words,
+		          command->argument == ARG_HOST ? words->value : words->argument);
+}
+
+static void run_talk(struct console_session *session, const struct request *request)
+{
+	switch (request->talk->effect) {
+	case TALK_BEGIN:
+		session->status = 'T';
+		break;
+	case TALK_END:
+		session->status = 'I';
+		break;
+	case TALK_FORGET:
+		drop_statement(session, find_statement(session, request->words.value));
+		break;
+	case TALK_FORGET_ALL:
+		drop_statements(session);
+		break;
+	case TALK_IGNORED:
+		session_notice(session, "SET ignored", NULL);
+		break;
+	default:
+		break;
+	}
+}
+
+static enum outcome run(struct console_session *session, struct err *err)
+{
+	const struct request *request = &session->portal.request;
+
+	if (request->kind == REQUEST_TALK)
+		run_talk(session, request);
+	if (!request->command)
+		return OUTCOME_DONE;
+	log_command(session, request);
+	return request->command->run(session, err);
+}
+
+static void set_portal(struct console_session *session, const char *name,
+                       const struct request *request, uint32_t binary)
+{
+	struct portal *portal = &session->portal;
+
+	session_drop_portal(session);
+	portal->state = PORTAL_NEW;
+	portal->request = *request;
+	portal->binary = binary;
+	text_copy(portal->name, sizeof(portal->name), name);
+}
+
+/* The portal has rows: sends them, or those that are left. */
+static void execute_rows(struct console_session *session, uint32_t row_limit)
+{
+	struct portal *portal = &session->portal;
+
+	session->row_limit = row_limit;
+	session->row_count = 0;
+	session->state = SESSION_ROWS;
+	if (portal->state == PORTAL_NEW) {
+		cursor_begin(&portal->cursor, &session->console->source,
+		             request_asked(&portal->request));
+		portal->cursor.is_owner = session_is_owner(session);
+		portal->cursor.role = session->role;
+		portal->state = PORTAL_BEGUN;
+	}
+	if (portal->state == PORTAL_BEGUN)
+		session_add_rows(session);
+	else
+		session_complete(session);
+}
+
+/* Runs the portal, and answers now or later. false: the session was freed. */
+static bool execute(struct console_session *session, uint32_t row_limit)
+{
+	struct portal *portal = &session->portal;
+	enum outcome outcome = OUTCOME_FAILED;
+	struct err err;
+
+	if (portal->request.show) {
+		execute_rows(session, row_limit);
+		return true;
+	}
+	session->state = SESSION_WAITING;
+	if (portal->state == PORTAL_NEW) {
+		portal->state = PORTAL_ENDED;
+		outcome = run(session, &err);
+	} else { /* as in PostgreSQL, a portal without rows runs only once */
+		err_set(&err, ERR_STATE, "portal \"%s\" cannot be run", portal->name);
+	}
+	if (outcome == OUTCOME_DONE)
+		session_complete(session);
+	else if (outcome == OUTCOME_FAILED)
+		session_fail(session, &err);
+	return outcome != OUTCOME_OVER;
+}
+
+/*
+ * ---- a Query: one statement, or several of small talk ----
+ *
+ * Hard here: ReadyForQuery follows only the last of several, and none of them may continue in a
+ * later turn. So all must be small talk, which is checked before the first one is run.
+ */
+
+/* Maximum statements of small talk in one Query. Their answers together must fit into one piece. */
+#define TALKS_MAX 32
+
+/* is_last: ReadyForQuery follows. false: the session was freed. */
+static bool run_statement(struct console_session *session, const struct request *request,
+                          bool is_last)
+{
+	struct err err;
+
+	session->is_simple = is_last;
+	set_portal(session, "", request, 0);
+	if (!may_run(session, request, &err)) {
+		session_fail(session, &err);
+		return true;
+	}
+	if (request->show)
+		rows_describe(&session->out, request_columns(request, session->console), 0);
+	return execute(session, 0);
+}
+
+/* How many statements of small talk the text has. 0: some statement is something else. */
+static unsigned int count_talks(struct bytes text)
+{
+	struct bytes statement;
+	struct request request;
+	unsigned int count = 0;
+
+	while (grammar_next_statement(&text, &statement)) {
+		if (!request_read_talk(statement, &request) || count == TALKS_MAX ||
+		    (request.show && !request.talk->text))
+			return 0;
+		count += request.kind != REQUEST_EMPTY;
+	}
+	return count;
+}
+
+/* Runs a Query of several statements. */
+static void run_talks(struct console_session *session, struct bytes text, unsigned int count)
+{
+	struct bytes statement;
+	struct request request;
+
+	while (grammar_next_statement(&text, &statement)) {
+		request_read_talk(statement, &request);
+		if (request.kind != REQUEST_EMPTY)
+			run_statement(session, &request, --count == 0);
+	}
+}
+
+/* Says with the error what may have been meant, and hides passwords from the log. */
+static void explain_unknown(struct console_session *session, struct bytes text)
+{
+	request_suggest(text, session->hint, sizeof(session->hint));
+	request_hide(text, session->logged, sizeof(session->logged));
+}
+
+static bool on_query(struct console_session *session, struct bytes body)
+{
+	struct request request;
+	unsigned int count;
+	struct bytes text;
+	const char *query;
+	struct err err;
+
+	session->console->source.own.query_count++;
+	session->console->source.own.xact_count++;
+	if (fields_text(body, &query) != WIRE_OK) {
+		err_set(&err, ERR_PROTOCOL, "bad packet");
+	} else {
+		text = bytes_text(query);
+		if (request_read(text, &request, &err))
+			return run_statement(session, &request, true);
+		count = count_talks(text);
+		if (count) {
+			run_talks(session, text, count);
+			return true;
+		}
+		explain_unknown(session, text);
+	}
+	session->is_simple = true;
+	session_fail(session, &err);
+	return true;
+}
+
+/*
+ * ---- the extended protocol, without parameters ----
+ *
+ * A statement is parsed at Parse. There is one portal at a time, whatever its name: it is one
+ * execution of a statement, with a cursor. It ends with the next Bind or Query, and with Sync, or
+ * within a BEGIN with the Sync after its end (PostgreSQL's manual, "Extended Query").
+ */
+
+#define STATEMENTS_MAX 1000
+
+/* ---- messages: each function fills *err and returns false if the message fails ---- */
+
+static bool broken(struct err *err) { return err_set(err, ERR_PROTOCOL, "bad packet"); }
+
+static bool no_statement(const char *name, struct err *err)
+{
+	return err_set(err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist", name);
+}
+
+static bool on_parse(struct console_session *session, struct bytes body, struct err *err)
+{
+	struct parse_fields fields;
+	struct prepared *statement;
+	struct request request;
+
+	if (fields_parse(body, &fields) != WIRE_OK)
+		return broken(err);
+	if (fields.type_count)
+		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
+	if (!request_read(bytes_text(fields.query), &request, err)) {
+		explain_unknown(session, bytes_text(fields.query));
+		return false;
+	}
+	if (strlen(fields.statement) >= SESSION_NAME_SIZE)
+		return err_set(err, ERR_STATEMENT_NAME, "name is too long");
+	if (HASH_COUNT(session->statements) >= STATEMENTS_MAX)
+		return err_set(err, ERR_LIMIT, "too many statements");
+	statement = find_statement(session, fields.statement);
+	if (statement && *fields.statement)
+		return err_set(err, ERR_STATEMENT_TWICE, "prepared statement \"%s\" already exists",
+		               fields.statement);
+	drop_statement(session, statement);
+	if (!add_statement(session, fields.statement, &request))
+		return err_set(err, ERR_MEMORY, "out of memory");
+	message_parse_complete(&session->out);
+	return true;
+}
+
+/* Which columns are sent in binary: none, all by one format, or each by its own. */
+static bool read_formats(const struct bind_fields *bind, size_t columns, uint32_t *binary,
+                         struct err *err)
+{
+	uint16_t count = bind->result_format_count;
+
+	*binary = 0;
+	if (count > 1 && count != columns)
+		return err_set(err, ERR_PROTOCOL,
+		               "bind message has %u result formats but query has %zu columns",
+		               count, columns);
+	for (uint16_t i = 0; i < count; i++) {
+		uint16_t format = load_be16(bind->result_formats.at + 2 * (size_t)i);
+
+		if (format > 1)
+			return err_set(err, ERR_PARAMETER, "unsupported format code: %u", format);
+	}
+	for (size_t i = 0; i < columns; i++)
+		*binary |= (uint32_t)fields_is_binary(bind, i) << i;
+	return true;
+}
+
+static bool on_bind(struct console_session *session, struct bytes body, struct err *err)
+{
+	struct bind_fields fields;
+	const struct prepared *statement;
+	struct columns columns;
+	uint32_t binary;
+
+	if (fields_bind(body, &fields) != WIRE_OK)
+		return broken(err);
+	statement = find_statement(session, fields.statement);
+	if (!statement)
+		return no_statement(fields.statement, err);
+	if (fields.parameters.left)
+		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
+	if (strlen(fields.portal) >= SESSION_NAME_SIZE)
+		return err_set(err, ERR_STATE, "name is too long");
+	columns = request_columns(&statement->request, session->console);
+	if (!read_formats(&fields, rows_columns_shown(columns), &binary, err))
+		return false;
+	set_portal(session, fields.portal, &statement->request, binary);
+	message_bind_complete(&session->out);
+	return true;
+}
+
+static bool has_portal(const struct console_session *session, const char *name)
+{
+	return session->portal.state != PORTAL_NONE && strcmp(session->portal.name, name) == 0;
+}
+
+static bool no_portal(const char *name, struct err *err)
+{
+	char text[SESSION_NAME_SIZE + 32];
+
+	snprintf(text, sizeof(text), "portal \"%.*s\" does not exist", SESSION_NAME_SIZE, name);
+	return err_set_foreign(err, "34000", text);
+}
+
+static bool on_describe(struct console_session *session, struct bytes body, struct err *err)
+{
+	const struct request *request = &session->portal.request;
+	const struct prepared *statement;
+	struct object_names names;
+	uint32_t binary = session->portal.binary;
+
+	if (fields_names('D', body, body.count, &names) != WIRE_OK)
+		return broken(err);
+	if (names.target == 'S') {
+		statement = find_statement(session, names.statement);
+		if (!statement)
+			return no_statement(names.statement, err);
+		request = &statement->request;
+		binary = 0;
+		message_parameter_types(&session->out, NULL, 0);
+	} else if (!has_portal(session, names.portal)) {
+		return no_portal(names.portal, err);
+	}
+	if (request->show)
+		rows_describe(&session->out, request_columns(request, session->console), binary);
+	else
+		message_no_data(&session->out);
+	return true;
+}
+
+static bool on_close_message(struct console_session *session, struct bytes body, struct err *err)
+{
+	struct object_names names;
+
+	if (fields_names('C', body, body.count, &names) != WIRE_OK)
+		return broken(err);
+	if (names.target == 'S')
+		drop_statement(session, find_statement(session, names.statement));
+	else if (has_portal(session, names.portal))
+		session_drop_portal(session);
+	message_close_complete(&session->out);
+	return true;
+}
+
+/* Sends the answer itself, now or later. *is_alive: the session still exists. */
+static bool on_execute(struct console_session *session, struct bytes body, bool *is_alive,
+                       struct err *err)
+{
+	const char *name;
+	uint32_t limit;
+
+	if (fields_execute(body, &name, &limit) != WIRE_OK)
+		return broken(err);
+	if (!has_portal(session, name))
+		return no_portal(name, err);
+	if (!may_run(session, &session->portal.request, err))
+		return false;
+	session->console->source.own.query_count++;
+	*is_alive = execute(session, limit);
+	return true;
+}
+
+static bool act_on(struct console_session *session, char type, struct bytes body, bool *is_alive,
+                   struct err *err)
+{
+	switch (type) {
+	case 'P':
+		return on_parse(session, body, err);
+	case 'B':
+		return on_bind(session, body, err);
+	case 'D':
+		return on_describe(session, body, err);
+	case 'C':
+		return on_close_message(session, body, err);
+	case 'E':
+		return on_execute(session, body, is_alive, err);
+	default:
+		return err_set(err, ERR_UNSUPPORTED, "the console has no functions");
+	}
+}
+
+static bool on_extended(struct console_session *session, char type, struct bytes body,
+                        bool *is_alive)
+{
+	struct err err;
+
+	if (type == 'S') {
+		session->is_skipping = false;
+		/* outside BEGIN, Sync ends the transaction, and so the portal */
+		if (session->status == 'I')
+			session_drop_portal(session);
+		message_ready(&session->out, session->status);
+		return true;
+	}
+	/* Flush needs no action. PostgreSQL, too, ignores these messages outside a COPY. */
+	if (type == 'H' || type == 'd' || type == 'c' || type == 'f')
+		return true;
+	if (!frame_is_extended(type) && type != 'F')
+		return false;
+	if (session->is_skipping)
+		return true;
+	/* PostgreSQL sends ReadyForQuery after a FunctionCall without waiting for a Sync */
+	session->is_simple = type == 'F';
+	if (!act_on(session, type, body, is_alive, &err))
+		session_fail(session, &err);
+	return true;
+}
+
+/* ---- the functions of struct console_door ---- */
+
+static bool on_unknown(struct console_session *session, char type)
+{
+	struct client *client = session->client;
+	struct err err;
+
+	err_set(&err, ERR_PROTOCOL, "unsupported packet type for admin console: %d",
+	        (unsigned char)type);
+	log_error(&client->log, "%s", err.text);
+	message_err(&session->out, "ERROR", &err);
+	message_ready(&session->out, session->status);
+	session_flush(session);
+	err_set(&err, ERR_PROTOCOL, "bad packet");
+	client_fatal(client, &err);
+	return false;
+}
+
+static void add_welcome(struct console_session *session)
+{
+	const struct release *release = rows_release(&session->console->source);
+	const char *const parameters[][2] = {
+		{ "server_version", release->server_version },
+		{ "client_encoding", "UTF8" },
+		{ "server_encoding", "UTF8" },
+		{ "DateStyle", "ISO" },
+		{ "TimeZone", "GMT" },
+		{ "standard_conforming_strings", "on" },
+		{ "is_superuser", "on" },
+		{ "pgbouncer.version", release->number },
+	};
+	const char *notice = show_source_config(&session->console->source)->login_notify_message;
+	struct buf *out = &session->out;
+
+	message_auth_ok(out);
+	for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
+		message_parameter(out, parameters[i][0], parameters[i][1]);
+	message_key(out, client_key(session->client));
+	if (notice && *notice)
+		session_notice(session, notice, NULL);
+	message_ready(out, session->status);
+}
+
+static struct console_session *on_open(void *arg, struct client *client, enum console_role role)
+{
+	struct console *console = arg;
+	struct console_session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return NULL;
+	session->console = console;
+	session->client = client;
+	session->role = role;
+	session->status = 'I';
+	add_welcome(session);
+	if (!buf_ok(&session->out)) {
+		buf_free(&session->out);
+		free(session);
+		return NULL;
+	}
+	console->source.own.client_login_count++;
+	session_flush(session);
+	buf_free(&session->out);
+	return session;
+}
+
+static bool on_session_message(struct console_session *session, char type, struct bytes body)
+{
+	struct console *console = session->console;
+	bool is_alive = true;
+
+	console->source.own.client_bytes += FRAME_HEADER_SIZE + body.count;
+	if (type == 'X') {
+		client_console_end(session->client, CLOSE_CLIENT_QUIT);
+		return false;
+	}
+	if (type == 'Q' && !session->is_skipping)
+		is_alive = on_query(session, body);
+	else if (type != 'Q' && !on_extended(session, type, body, &is_alive))
+		is_alive = on_unknown(session, type);
+	return is_alive && session_settle(session);
+}
+
+static void on_cancel(struct console_session *session)
+{
+	const struct console_with *with = &session->console->with;
+	const struct waiting *waiting = &session->waiting;
+	bool is_waiting = session->state == SESSION_WAITING && waiting->is_on;
+	bool is_drain = is_waiting && waiting->kind == WAITING_DRAIN;
+	bool is_global =
+	    is_waiting && !is_drain && waiting->kind != WAITING_CLOSE && !*waiting->name;
+	bool is_at_rest = session->state == SESSION_READY;
+	struct err err;
+
+	if (session->state == SESSION_ROWS || is_waiting) {
+		commands_wait_stop(session);
+		err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
+		session_fail(session, &err);
+		session_later(session);
+	}
+	if (is_drain && !with->is_shutting_down(with->daemon))
+		with->drain_end(with->daemon);
+	/* Also if it is idle: its PAUSE may have completed just before the request came. */
+	if ((is_global || is_at_rest) && pools_are_held(console_pools(session->console)) &&
+	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->daemon))
+		command_resume_all(session->console);
+}
+
+static void on_close(struct console_session *session)
+{
+	const struct console *console = session->console;
+
+	/* While everything is suspended, no new console can log in to end the SUSPEND. */
+	if (console_pools(console)->suspend != SUSPEND_NONE &&
+	    show_source_console_count(&console->source) <= 1)
+		console->with.go_on(console->with.daemon);
+	commands_wait_stop(session);
+	timer_clear(&session->turn);
+	drop_statements(session);
+	session_drop_portal(session);
+	buf_free(&session->out);
+	free(session);
+}
+
+const struct console_door session_door = {
+	.open = on_open,
+	.message = on_session_message,
+	.on_writable = session_on_writable,
+	.cancel = on_cancel,
+	.close = on_close,
+};
