@@ -209,6 +209,12 @@ struct packed_permit {
 void broker_pack_permit(const struct permit_ask *ask, struct packed_permit *packed);
 void broker_unpack_permit(struct packed_permit *packed, bool has_server);
 
+/* Whether no other loop has an older share in the tally. While the loops stand still. */
+static inline bool share_is_first(const struct share *share)
+{
+	return TAILQ_FIRST(&share->tally->shares) == share;
+}
+
 static inline unsigned int share_servers(const struct share *share)
 {
 	return atomic_load_explicit(&share->tally->server_count, memory_order_acquire);

@@ -49,7 +49,7 @@ static void take_lists(struct cursor *cursor, struct hba_show_row *row, struct h
 
 static bool next_rule(struct cursor *cursor, void *at)
 {
-	const struct hba *hba = show_source_first(cursor->source)->clients->hba;
+	const struct hba *hba = cursor->lanes->at->clients->hba;
 	struct hba_show_row *row = at;
 	struct hba_lists lists = { 0 };
 	struct hba_row rule;
@@ -83,7 +83,7 @@ ROW_DECLARE(struct ident_show_row, ident_columns, IDENT_ROW);
 
 static bool next_mapping(struct cursor *cursor, void *row)
 {
-	const struct hba *hba = show_source_first(cursor->source)->clients->hba;
+	const struct hba *hba = cursor->lanes->at->clients->hba;
 	struct ident_row mapping;
 
 	if (!hba || !hba_ident_row(hba, cursor->index, &mapping))
@@ -99,7 +99,7 @@ SHOW(ident, "IDENT", next_mapping, ident_columns,
 
 static const struct config_peer *next_entry(struct cursor *cursor)
 {
-	const struct config *config = show_source_first(cursor->source)->pools->config;
+	const struct config *config = cursor->lanes->at->pools->config;
 	const struct config_peer *peer = config_peer_after(config, (int)cursor->index);
 
 	if (peer)
@@ -122,7 +122,7 @@ ROW_DECLARE(struct peer_row, peer_columns, PEER_ROW);
 static bool next_peer(struct cursor *cursor, void *row)
 {
 	const struct config_peer *peer = next_entry(cursor);
-	const struct config *config = show_source_first(cursor->source)->pools->config;
+	const struct config *config = cursor->lanes->at->pools->config;
 
 	if (!peer)
 		return false;
@@ -171,7 +171,7 @@ static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
 
 static bool next_peer_pool(struct cursor *cursor, void *row)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lanes *lanes = cursor->lanes;
 	bool is_first = !cursor->limits.has_begun;
 	const struct config_peer *peer;
 

@@ -459,7 +459,7 @@ static const char *shown_setting(const struct config *config, const char *name,
 /* Those of a gate; NULL: of the main listener, which are all that have no gate. */
 static int64_t clients_of(struct cursor *cursor, const struct gate *gate)
 {
-	const struct clients *clients = show_source_first(cursor->source)->clients;
+	const struct clients *clients = cursor->lanes->at->clients;
 	int64_t count = broker_admitted(clients->with.pools->with.broker);
 
 	if (gate)
