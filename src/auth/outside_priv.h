@@ -10,20 +10,8 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
 
-#define OUTSIDE_REASON_SIZE 160
-
-struct outside_question {
-	char *user, *password, *options, *host; /* owned by the struct outside */
-	usec_t deadline;                        /* by clock_now(); 0 = none */
-	char reason[OUTSIDE_REASON_SIZE];
-};
-
 /* Called on a helper thread; may block. */
 enum outside_answer ldap_judge(struct outside_question *question);
-
-/* Sets the reason and returns `answer`. */
-enum outside_answer outside_reply(struct outside_question *question, enum outside_answer answer,
-                                  const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /*
  * ---- LDAP options ----

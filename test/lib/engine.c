@@ -124,9 +124,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	engine->params = params_table_new();
 	engine->verifiers = verifiers_new(10, &err);
 	engine->broker = first ? first->broker : broker_new(ENGINES_MAX, &err);
-	engine->throttle = first ? first->throttle : throttle_new(&err);
-	engine->auth_cache = first ? first->auth_cache : auth_cache_new(&err);
-	engine->likeness = first ? first->likeness : likeness_new(&err);
+	engine->logins = first ? first->logins : logins_new(&err);
 	engine->is_first = !first;
 	must(engine->broker != NULL && loop_take_letters(engine->loop, &err), "no broker");
 	watches_init(&engine->watches, engine->loop, false);
@@ -146,9 +144,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 		.loop = engine->loop,
 		.streams = &engine->streams,
 		.verifiers = engine->verifiers,
-		.throttle = engine->throttle,
-		.auth_cache = engine->auth_cache,
-		.likeness = engine->likeness,
+		.logins = engine->logins,
 		.told = &engine->told,
 		.params = engine->params,
 		.digest_key = &engine->digest_key,
@@ -179,9 +175,7 @@ void engine_close(struct engine *engine)
 	watches_done(&engine->watches);
 	if (engine->is_first) {
 		broker_free(&engine->broker);
-		throttle_free(&engine->throttle);
-		auth_cache_free(&engine->auth_cache);
-		likeness_free(&engine->likeness);
+		logins_free(&engine->logins);
 	}
 	verifiers_free(&engine->verifiers);
 	must(params_table_count(engine->params) == 0, "a map of parameters was not let go");

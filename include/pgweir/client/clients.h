@@ -52,9 +52,7 @@ struct clients_with {
 	struct workers *const *outside;
 	struct resolver *resolver; /* for the names of client hosts */
 	struct verifiers *verifiers;
-	struct throttle *throttle; /* of all loops, like the next three */
-	struct auth_cache *auth_cache;
-	struct likeness *likeness;
+	struct logins *logins; /* of all loops, like the next one */
 	struct clients_told *told;
 	struct params_table *params;
 	const struct hash_key *digest_key; /* the same in all loops */

@@ -21,6 +21,7 @@
 #include "pgweir/client/login.h"
 #include "pgweir/config/entries.h"
 
+#include "auth_cache_priv.h"
 #include "login_priv.h"
 
 /*
@@ -433,53 +434,28 @@ struct delayed_login {
 	struct err err;
 };
 
-struct throttle {
-	pthread_mutex_t lock;
-	struct failures failures; /* under the lock, and so is each of them */
-};
-
-struct throttle *throttle_new(struct err *err)
-{
-	struct throttle *throttle = calloc(1, sizeof(*throttle));
-
-	if (!throttle) {
-		err_set(err, ERR_MEMORY, "out of memory");
-		return NULL;
-	}
-	lock_init(&throttle->lock);
-	failures_init(&throttle->failures);
-	return throttle;
-}
-
-void throttle_free(struct throttle **throttlep)
-{
-	struct throttle *throttle = *throttlep;
-
-	if (!throttle)
-		return;
-	assert(!throttle->failures.table);
-	pthread_mutex_destroy(&throttle->lock);
-	free(throttle);
-	*throttlep = NULL;
-}
-
-static struct throttle *lock(const struct clients *clients)
-{
-	struct throttle *throttle = clients->with.throttle;
-
-	pthread_mutex_lock(&throttle->lock);
-	return throttle;
-}
-
-static void unlock(struct throttle *throttle) { pthread_mutex_unlock(&throttle->lock); }
-
 static bool is_over(const struct client *client, int limit)
 {
-	struct throttle *throttle = lock(client->clients);
-	bool is_over = failures_reach(&throttle->failures, &client->peer, limit);
+	struct logins *logins = client->clients->with.logins;
 
-	unlock(throttle);
-	return is_over;
+	LOCKED(&logins->lock);
+	return failures_reach(&logins->failures, &client->peer, limit);
+}
+
+static struct failure *count_failure(const struct client *client)
+{
+	struct logins *logins = client->clients->with.logins;
+
+	LOCKED(&logins->lock);
+	return failures_count(&logins->failures, &client->peer);
+}
+
+static void forget_failure(const struct client *client, struct failure *failure)
+{
+	struct logins *logins = client->clients->with.logins;
+
+	LOCKED(&logins->lock);
+	failures_forget(&logins->failures, failure);
 }
 
 bool throttle_admits(struct client *client)
@@ -501,7 +477,6 @@ void throttle_drop(struct client *client)
 {
 	struct delayed_login *delayed = client->login->delayed;
 	struct delayed_logins *all = &client->clients->delayed;
-	struct throttle *throttle;
 
 	if (!delayed)
 		return;
@@ -509,9 +484,7 @@ void throttle_drop(struct client *client)
 	TAILQ_REMOVE(&all->list, delayed, node);
 	if (--all->count <= DELAYED_MAX / 2)
 		all->is_cut = false;
-	throttle = lock(client->clients);
-	failures_forget(&throttle->failures, delayed->failure);
-	unlock(throttle);
+	forget_failure(client, delayed->failure);
 	free(delayed);
 }
 
@@ -551,7 +524,6 @@ static void enlist(struct delayed_login *delayed)
 {
 	struct client *client = delayed->client;
 	struct delayed_logins *all = &client->clients->delayed;
-	struct throttle *throttle;
 
 	if (all->count >= DELAYED_MAX) {
 		if (!all->is_cut)
@@ -559,9 +531,7 @@ static void enlist(struct delayed_login *delayed)
 		all->is_cut = true;
 		send_delayed_error(TAILQ_FIRST(&all->list)->client);
 	}
-	throttle = lock(client->clients);
-	delayed->failure = failures_count(&throttle->failures, &client->peer);
-	unlock(throttle);
+	delayed->failure = count_failure(client);
 	TAILQ_INSERT_TAIL(&all->list, delayed, node);
 	all->count++;
 	client->login->delayed = delayed;

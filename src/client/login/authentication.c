@@ -55,18 +55,9 @@ static const char *certificate_name(const struct client *client)
 /* Finds the name of a system user on a helper thread. */
 struct name_job {
 	struct job job;
-	struct hba_check *owner;
+	struct client_login *owner;
 	uid_t uid;
 	char *name; /* NULL: no such user; owned */
-};
-
-/* What was found out about one client. */
-struct hba_check {
-	struct client *client;
-	struct reverse reverse;
-	struct name_job *job; /* NULL: none is running */
-	char *host, *system_user;
-	bool is_host_known, is_system_user_known; /* the lookup has ended; NULL above: no name */
 };
 
 /* The options of the method: the rule's own, or else those of the settings. */
@@ -83,7 +74,6 @@ static const char *options_of(const struct client *client, const struct hba_rule
 static struct hba_facts facts_of(const struct client *client)
 {
 	const struct client_login *login = client->login;
-	const struct hba_check *hba_check = login->hba_check;
 
 	return (struct hba_facts){
 		.peer = &client->peer,
@@ -91,12 +81,11 @@ static struct hba_facts facts_of(const struct client *client)
 		.user = login->user,
 		.is_tls = stream_is_encrypted(&client->stream),
 		.is_physical = is_physical(client),
-		.is_host_known = hba_check && hba_check->is_host_known,
-		.host = hba_check ? hba_check->host : NULL,
+		.is_host_known = login->hba_check.is_host_known,
+		.host = login->hba_check.host,
 	};
 }
 
-/* The struct of this client, made if needed. NULL: no memory, and the client was refused. */
 enum hba_check_result {
 	HBA_CHECK_FOUND,   /* *way is set */
 	HBA_CHECK_LOOKING, /* a lookup runs; login->on_looked_up() is called at its end */
@@ -110,54 +99,32 @@ struct authentication_way {
 	const char *options; /* options of a method that is_outside (auth/outside.h); else NULL */
 };
 
-static struct hba_check *hba_check_of(struct client *client)
+static void hba_check_done(struct hba_check *hba_check)
 {
-	struct client_login *login = client->login;
-
-	if (!login->hba_check)
-		login->hba_check = calloc(1, sizeof(*login->hba_check));
-	if (login->hba_check)
-		login->hba_check->client = client;
-	else
-		client_refuse_for(client, CLOSE_MEMORY);
-	return login->hba_check;
-}
-
-static void hba_check_free(struct client_login *login)
-{
-	struct hba_check *hba_check = login->hba_check;
-
-	login->hba_check = NULL;
-	if (!hba_check)
-		return;
 	lookup_cancel(&hba_check->reverse.lookup);
 	if (hba_check->job)
 		workers_abandon(&hba_check->job->job);
 	free(hba_check->host);
 	free(hba_check->system_user);
-	free(hba_check);
 }
 
 /* ---- names ---- */
 
 static void on_host(struct reverse *reverse, const char *host)
 {
-	struct hba_check *hba_check = container_of(reverse, struct hba_check, reverse);
+	struct client_login *login = container_of(reverse, struct client_login, hba_check.reverse);
 
-	hba_check->is_host_known = true;
-	hba_check->host = host ? strdup(host) : NULL;
-	hba_check->client->login->on_looked_up(hba_check->client); /* searches the rules again */
+	login->hba_check.is_host_known = true;
+	login->hba_check.host = host ? strdup(host) : NULL;
+	login->on_looked_up(login->client); /* searches the rules again */
 }
 
 static enum hba_check_result look_host_up(struct client *client)
 {
-	struct hba_check *hba_check = hba_check_of(client);
 	struct err err;
 
-	if (!hba_check)
-		return HBA_CHECK_OVER;
-	if (lookup_reverse(client->clients->with.resolver, &hba_check->reverse, &client->peer,
-	                   on_host, &err))
+	if (lookup_reverse(client->clients->with.resolver, &client->login->hba_check.reverse,
+	                   &client->peer, on_host, &err))
 		return HBA_CHECK_LOOKING;
 	client_fatal(client, &err);
 	return HBA_CHECK_OVER;
@@ -177,42 +144,45 @@ static void run_name(struct job *job)
 static void done_name(struct job *job)
 {
 	struct name_job *work = (struct name_job *)job;
-	struct hba_check *hba_check = job->is_abandoned ? NULL : work->owner;
+	struct client_login *login = job->is_abandoned ? NULL : work->owner;
 
 	_Static_assert(offsetof(struct name_job, job) == 0, "jobs are found by it");
-	if (hba_check) {
-		hba_check->job = NULL;
-		hba_check->is_system_user_known = true;
-		hba_check->system_user = work->name;
+	if (login) {
+		login->hba_check.job = NULL;
+		login->hba_check.is_system_user_known = true;
+		login->hba_check.system_user = work->name;
 	} else {
 		free(work->name);
 	}
 	free(work);
-	if (hba_check)
-		hba_check->client->login->on_looked_up(hba_check->client);
+	if (login)
+		login->on_looked_up(login->client);
+}
+
+static void refuse_busy(struct client *client)
+{
+	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
 }
 
 static enum hba_check_result look_system_user_up(struct client *client)
 {
-	struct hba_check *hba_check = hba_check_of(client);
+	struct name_job *work = calloc(1, sizeof(*work));
 	struct err err;
 
-	if (!hba_check)
-		return HBA_CHECK_OVER;
-	hba_check->job = calloc(1, sizeof(*hba_check->job));
-	if (!hba_check->job) {
+	if (!work) {
 		client_refuse_for(client, CLOSE_MEMORY);
 		return HBA_CHECK_OVER;
 	}
-	*hba_check->job = (struct name_job){ .job = { .run = run_name, .done = done_name },
-		                             .owner = hba_check,
-		                             .uid = client->peer.un.uid };
-	if (workers_submit(client->clients->with.lookups, client->clients->with.loop,
-	                   &hba_check->job->job, &err))
+	*work = (struct name_job){ .job = { .run = run_name, .done = done_name },
+		                   .owner = client->login,
+		                   .uid = client->peer.un.uid };
+	if (workers_submit(client->clients->with.lookups, client->clients->with.loop, &work->job,
+	                   &err)) {
+		client->login->hba_check.job = work;
 		return HBA_CHECK_LOOKING;
-	free(hba_check->job);
-	hba_check->job = NULL;
-	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
+	}
+	free(work);
+	refuse_busy(client);
 	return HBA_CHECK_OVER;
 }
 
@@ -264,23 +234,23 @@ static bool has_certificate(const struct client *client, const struct hba_rule *
 static enum hba_check_result follow(struct client *client, const struct hba_rule *rule,
                                     struct authentication_way *way)
 {
-	const struct hba_check *hba_check = client->login->hba_check;
+	const struct hba_check *hba_check = &client->login->hba_check;
 	enum auth_method method = hba_rule_method(rule);
 	const struct auth_method_row *row = &auth_methods[method];
-	struct source_pos pos = hba_rule_source_pos(rule);
 	bool is_proven = false;
 
-	log_debug(&client->log, "by %s:%d: %s", pos.file, pos.line, row->hba_name);
+	log_debug(&client->log, "by %s:%d: %s", hba_rule_source_pos(rule).file,
+	          hba_rule_source_pos(rule).line, row->hba_name);
 	if (method == AUTH_METHOD_REJECT)
 		return refuse_by_rules(client, CLOSE_HBA_REJECT,
 		                       "login rejected: an HBA rule rejects");
 	if (hba_rule_flaw(rule)) {
-		log_info(&client->log, "login refused by %s:%d: %s", pos.file, pos.line,
-		         hba_rule_flaw(rule));
+		log_info(&client->log, "login refused by %s:%d: %s", hba_rule_source_pos(rule).file,
+		         hba_rule_source_pos(rule).line, hba_rule_flaw(rule));
 		return refuse_by_rules(client, CLOSE_HBA_REJECT,
 		                       "login rejected: an HBA rule that allows no login matches");
 	}
-	if (row->voucher == AUTH_BY_SYSTEM_USER && !(hba_check && hba_check->is_system_user_known))
+	if (row->voucher == AUTH_BY_SYSTEM_USER && !hba_check->is_system_user_known)
 		return look_system_user_up(client);
 	if (!has_certificate(client, rule)) {
 		client_refuse_for(client, CLOSE_AUTH_CERTIFICATE);
@@ -390,26 +360,15 @@ static void on_work(void *arg)
 	resume(client);
 }
 
-static struct workers *workers_for(const struct client *client)
+static bool submit(void *arg, struct job *job, bool is_slow)
 {
+	const struct client *client = arg;
 	const struct clients_with *with = &client->clients->with;
 	struct workers *own = with->outside ? with->outside[client->login->method] : NULL;
+	struct err err;
 
-	return own ? own : with->workers;
-}
-
-static void derive(struct client *client, struct err *err)
-{
-	struct auth_server *entry = client->login->auth;
-	struct job *job = auth_server_job(entry);
-
-	if (job && workers_submit(workers_for(client), client->clients->with.loop, job, err)) {
-		client_enter(client, CLIENT_DERIVING);
-		stream_want(&client->stream, WANT_END);
-		return;
-	}
-	auth_server_job_refused(entry);
-	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
+	(void)is_slow;
+	return workers_submit(own ? own : with->workers, with->loop, job, &err);
 }
 
 /* A reload during the exchange may have changed how this client must authenticate. */
@@ -466,7 +425,11 @@ static void act_on(struct client *client, enum auth_server_result result, struct
 	case AUTH_SERVER_MORE:
 		return;
 	case AUTH_SERVER_WORK:
-		derive(client, err);
+		client_enter(client, CLIENT_DERIVING);
+		stream_want(&client->stream, WANT_END);
+		return;
+	case AUTH_SERVER_BUSY:
+		refuse_busy(client);
 		return;
 	case AUTH_SERVER_REFUSED:
 		if (client->login->is_unknown)
@@ -550,7 +513,7 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 {
 	struct clients *clients = client->clients;
 	struct client_login *login = client->login;
-	struct users *likeness;
+	struct mock_form like;
 	struct secret secret;
 	bool is_known = false;
 	char host[ADDRESS_TEXT_SIZE];
@@ -571,12 +534,12 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 		client_refuse_for(client, CLOSE_MEMORY);
 		return;
 	}
-	likeness = auth_query_likeness(client);
 	login->auth = auth_server_new(&(struct auth_server_who){
 	    .method = way->method,
 	    .user = auth_query_claimed(client),
 	    .secret = is_known ? &secret : NULL,
-	    .users = likeness,
+	    .users = clients->users,
+	    .like = auth_query_likeness(client, &like) ? &like : NULL,
 	    .is_proven = way->is_proven,
 	    .options = way->options,
 	    .host = is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
@@ -584,10 +547,8 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	    .iterations = (unsigned int)clients->config->scram_iterations,
 	    .binding = bytes_of(binding, binding_count),
 	    .verifiers = clients->with.verifiers,
-	    .on_work = on_work,
-	    .arg = client,
+	    .runner = { submit, on_work, client },
 	});
-	users_release(&likeness);
 	if (!login->auth) {
 		client_refuse_for(client, CLOSE_MEMORY);
 		return;
@@ -742,9 +703,9 @@ void login_free(struct client *client)
 	throttle_drop(client);
 	client->login = NULL;
 	auth_server_free(&login->auth);
-	hba_check_free(login);
+	hba_check_done(&login->hba_check);
 	secret_free(&login->outside);
-	auth_query_free(login);
+	auth_query_done(&login->auth_query);
 	buf_free(&login->unknown);
 	buf_free(&login->parameters);
 	free(login->database);

@@ -30,74 +30,50 @@
  *   a pool with few servers   one of the pool's homes (pool/homes.h)
  *   all others                the loop to which the connection was dealt
  *
- * The client is not authenticated yet, so this looks at settings only, and costs no memory.
+ * The client is not authenticated yet, so this looks at settings only.
  */
 
-struct names {
-	const char *user, *database; /* in the packet */
-};
-
-/* The same names as take_pairs() finds. false: there are none. */
-static bool read_who(struct bytes packet, struct names *names)
-{
-	struct bytes list = startup_pairs(packet);
-	const char *name, *value;
-	enum walk_result result;
-	struct err err;
-
-	*names = (struct names){ "", "" };
-	while ((result = startup_next(&list, &name, &value, &err)) == WALK_ITEM) {
-		if (strcmp(name, "user") == 0)
-			names->user = value;
-		else if (strcmp(name, "database") == 0)
-			names->database = value;
-	}
-	if (!*names->database)
-		names->database = names->user;
-	return result != WALK_BAD && *names->user;
-}
-
 /* The number of the loop in which its pool is at home; its own loop if that will do. */
-static unsigned int home_of(const struct client *client, const struct names *names)
+static unsigned int home_of(const struct client *client)
 {
+	const struct client_login *login = client->login;
 	const struct clients_with *with = &client->clients->with;
 	const struct config *config = client->clients->config;
-	const struct config_database *entry = config_database_of(config, names->database);
+	const struct config_database *entry = config_database_of(config, login->database);
 	unsigned int count;
 	const char *role;
 
 	if (!entry)
 		return with->loop_number;
-	role = entry->user ? entry->user : names->user;
+	role = entry->user ? entry->user : login->user;
 	count = homes_count(with->homes,
 	                    config_pool_size(config, entry, config_user_find(config, role)),
 	                    config->servers_per_loop);
 	if (count == with->loop_count)
 		return with->loop_number;
-	return with->pick_home(with->arg, homes_first(with->homes, names->database, role), count);
+	return with->pick_home(with->arg, homes_first(with->homes, login->database, role), count);
 }
 
 /* A client moves by a copy of its descriptor: not when descriptors run short. */
-static bool goes_home(struct client *client, const struct names *names)
+static bool goes_home(struct client *client)
 {
 	const struct clients_with *with = &client->clients->with;
-	unsigned int home = home_of(client, names);
+	unsigned int home = home_of(client);
 
 	return home != with->loop_number && !unauthenticated_is_short(client) &&
 	       with->send_elsewhere(with->arg, client, CLIENT_GOES_HOME, home);
 }
 
-/* Whether the client has gone to another loop, with its complete startup packet. */
-static bool startup_goes(struct client *client, struct bytes packet)
+/* Whether the client has gone to another loop, where its startup packet is parsed again. */
+static bool startup_goes(struct client *client)
 {
 	const struct clients_with *with = &client->clients->with;
-	struct names names;
 
-	if (!with->send_elsewhere || client->login->has_moved || !read_who(packet, &names))
+	if (!with->send_elsewhere || client->login->has_moved)
 		return false;
-	if (strcmp(names.database, CONFIG_CONSOLE_DATABASE) == 0)
+	if (strcmp(client->login->database, CONFIG_CONSOLE_DATABASE) == 0)
 		return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CONSOLE, 0);
-	return with->homes && goes_home(client, &names);
+	return with->homes && goes_home(client);
 }
 
 /*
@@ -515,6 +491,8 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 	buf_reserve(&client->login->parameters, packet.count); /* one allocation instead of many */
 	if (!take_pairs(client, packet, &err))
 		return client_fatal(client, &err);
+	if (startup_goes(client))
+		return false;
 	authentication_begin(client);
 	return !client_is_over(client);
 }
@@ -567,8 +545,7 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 	case STARTUP_VERSION_2:
 		return client_refuse_for(client, CLOSE_PROTOCOL_V2);
 	case STARTUP_VERSION_3:
-		return !startup_goes(client, packet) &&
-		       take_startup(client, packet, startup->minor);
+		return take_startup(client, packet, startup->minor);
 	default:
 		return refuse_packet(client, startup, in);
 	}

@@ -35,7 +35,7 @@ static struct users *parse(const char *file)
 static void make(const struct users *users, const char *user, struct buf *out)
 {
 	buf_free(out);
-	ck_assert(mock_secret(verifiers, users, user, out));
+	ck_assert(mock_secret(verifiers, NULL, users, user, out));
 }
 
 START_TEST(mock_is_of_the_kind_of_the_others)
