@@ -17,8 +17,8 @@
 #include "pgweir/base/text.h"
 
 struct fields {
-	const struct rule_line *line;
-	size_t next;
+	const struct rule_word *next;
+	size_t left; /* words from there on */
 	const struct hba *hba;
 };
 
@@ -64,7 +64,14 @@ static const char lets_nobody_in[] = "the rule allows no login";
 
 static struct rule_field take_field(struct fields *fields)
 {
-	return rulefile_field(fields->line, fields->next++);
+	struct rule_field field = { fields->next, 0 };
+
+	while (fields->left && fields->next->field == field.words->field) {
+		fields->next++;
+		fields->left--;
+		field.count++;
+	}
+	return field;
 }
 
 /* Parses a field of one word. NULL: *err says that `what` is missing, or that it is a list. */
@@ -352,7 +359,7 @@ bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const st
 	static const unsigned int database_words = PATTERN_BIT(PATTERN_ALL) |
 	                                           PATTERN_BIT(PATTERN_SAME_USER) |
 	                                           PATTERN_BIT(PATTERN_REPLICATION);
-	struct fields fields = { .line = line, .hba = hba };
+	struct fields fields = { line->words, line->word_count, hba };
 	struct err why;
 
 	*rule = (struct hba_rule){ .pos = line->pos, .where = WHERE_ALL };

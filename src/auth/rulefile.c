@@ -336,20 +336,6 @@ void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const ch
 	buf_free(&copy);
 }
 
-struct rule_field rulefile_field(const struct rule_line *line, size_t index)
-{
-	struct rule_field field = { NULL, 0 };
-
-	for (size_t i = 0; i < line->word_count; i++) {
-		if (line->words[i].field != index)
-			continue;
-		if (!field.words)
-			field.words = &line->words[i];
-		field.count++;
-	}
-	return field;
-}
-
 /*
  * ---- pattern ----
  *

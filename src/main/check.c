@@ -77,7 +77,7 @@ static void judge_users(struct check *check)
 static void judge_rules(struct check *check)
 {
 	load_hba(check->config, &check->hba, &check->problems);
-	check->rule_count = check->hba ? hba_rule_count(check->hba) : 0;
+	check->rule_count = check->hba ? check->hba->count : 0;
 	load_gates(check->config, check->hba, &check->gates, &check->problems);
 }
 

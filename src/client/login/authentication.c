@@ -65,8 +65,7 @@ static const char *options_of(const struct client *client, const struct hba_rule
 {
 	const char *options = hba_rule_options(rule);
 
-	return options ? options
-	               : auth_methods_options(hba_rule_method(rule), login_config(client));
+	return options ? options : auth_methods_options(rule->method, login_config(client));
 }
 
 /* ---- facts ---- */
@@ -220,7 +219,7 @@ static bool is_named(const struct client *client, const struct hba_rule *rule, c
 
 static bool has_certificate(const struct client *client, const struct hba_rule *rule)
 {
-	switch (hba_rule_client_cert(rule)) {
+	switch (rule->client_cert) {
 	case HBA_CERT_ANY:
 		return true;
 	case HBA_CERT_VALID:
@@ -235,18 +234,17 @@ static enum hba_check_result follow(struct client *client, const struct hba_rule
                                     struct authentication_way *way)
 {
 	const struct hba_check *hba_check = &client->login->hba_check;
-	enum auth_method method = hba_rule_method(rule);
+	enum auth_method method = rule->method;
 	const struct auth_method_row *row = &auth_methods[method];
 	bool is_proven = false;
 
-	log_debug(&client->log, "by %s:%d: %s", hba_rule_source_pos(rule).file,
-	          hba_rule_source_pos(rule).line, row->hba_name);
+	log_debug(&client->log, "by %s:%d: %s", rule->pos.file, rule->pos.line, row->hba_name);
 	if (method == AUTH_METHOD_REJECT)
 		return refuse_by_rules(client, CLOSE_HBA_REJECT,
 		                       "login rejected: an HBA rule rejects");
-	if (hba_rule_flaw(rule)) {
-		log_info(&client->log, "login refused by %s:%d: %s", hba_rule_source_pos(rule).file,
-		         hba_rule_source_pos(rule).line, hba_rule_flaw(rule));
+	if (rule->flaw) {
+		log_info(&client->log, "login refused by %s:%d: %s", rule->pos.file, rule->pos.line,
+		         rule->flaw);
 		return refuse_by_rules(client, CLOSE_HBA_REJECT,
 		                       "login rejected: an HBA rule that allows no login matches");
 	}
@@ -291,9 +289,8 @@ static bool hba_check_is_by(const struct client *client, enum auth_method method
 	const struct hba_rule *rule;
 
 	return hba_find(login_hba(client), &facts, &rule) == HBA_RULE &&
-	       hba_rule_method(rule) != AUTH_METHOD_REJECT && !hba_rule_flaw(rule) &&
-	       hba_rule_method(rule) == method && same_options(options, options_of(client, rule)) &&
-	       has_certificate(client, rule);
+	       rule->method != AUTH_METHOD_REJECT && !rule->flaw && rule->method == method &&
+	       same_options(options, options_of(client, rule)) && has_certificate(client, rule);
 }
 
 /* Maximum length of a message during authentication: a password may have more than 65530 bytes. */
