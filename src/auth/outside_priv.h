@@ -21,12 +21,12 @@ enum outside_answer ldap_judge(struct outside_question *question);
  *   ldapserver="a.example.com b.example.com" ldapbasedn="dc=example,dc=com" ldaptls=1
  *
  * Options are key=value, separated by blanks. A value in quotes may contain blanks, and ""
- * means one quote. No LDAP library and no network: only text is parsed and made.
+ * means one quote.
  */
 
 #define LDAP_OPTIONS_MAX 8192 /* bytes of all options together */
 
-enum ldap_scope { LDAP_AT_BASE, LDAP_ONE_LEVEL, LDAP_SUBTREE };
+enum ldap_scope { LDAP_AT_BASE, LDAP_ONE_LEVEL, LDAP_SUBTREE }; /* as libldap has them */
 
 /* All texts are owned. NULL: the option is not set, unless the comment says otherwise. */
 struct ldap_options {
@@ -71,7 +71,10 @@ void ldap_options_dn(const struct ldap_options *options, const char *user, struc
 /* Makes the filter of a search. The name is escaped: none of its characters is special. */
 void ldap_options_filter(const struct ldap_options *options, const char *user, struct buf *out);
 
-/* Parses ldap[s]://host[:port]/base[?attribute[?scope[?filter]]] into the options. */
+/*
+ * Parses ldap[s]://host[:port]/base[?attribute[?scope[?filter]]] into the options, by libldap. An
+ * empty part changes nothing.
+ */
 bool ldap_options_url(const char *url, struct ldap_options *options, struct err *err);
 
 #endif
