@@ -70,7 +70,7 @@ static void judge_users(struct check *check)
 	if (!load_needs_users(config) || !config->auth_file || !*config->auth_file)
 		check->users = users_none();
 	else if (can_be_read(check, "auth_file", config->auth_file))
-		check->users = users_judge(config->auth_file, &check->problems);
+		check->users = users_load(config->auth_file, &check->problems);
 	check->user_count = check->users ? users_count(check->users) : 0;
 }
 

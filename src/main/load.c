@@ -95,18 +95,23 @@ bool load_needs_users(const struct config *config)
 	return !auth_methods[config->auth_type].needs_no_file;
 }
 
-/* An empty set if auth_type does not need the file. NULL: *err has the reason. */
-static struct users *load_users(const struct config *config, struct err *err)
+/* An empty set if auth_type does not need the file. false: problems were added. */
+static bool load_users(const struct config *config, struct users **users, struct problems *problems)
 {
+	size_t count = problems->count + problems->dropped_count;
+
 	if (load_needs_users(config) && config->auth_file && *config->auth_file)
-		return users_load(config->auth_file, err);
-	err_set(err, ERR_MEMORY, "out of memory");
-	return users_none();
+		*users = users_load(config->auth_file, problems);
+	else if (!(*users = users_none()))
+		problems_add_text(problems, "out of memory");
+	if (problems->count + problems->dropped_count == count)
+		return true;
+	users_release(users);
+	return false;
 }
 
 bool load_all(const char *file, struct loaded *loaded, struct problems *problems)
 {
-	struct err err;
 	bool is_good;
 
 	*loaded = (struct loaded){ .config = config_load(file, problems) };
@@ -116,10 +121,7 @@ bool load_all(const char *file, struct loaded *loaded, struct problems *problems
 	is_good &= load_gates(loaded->config, loaded->hba, &loaded->gates, problems);
 	certificates_judge(loaded->config, problems);
 	web_warn(loaded->config, problems);
-	loaded->users = load_users(loaded->config, &err);
-	if (!loaded->users)
-		problems_add_text(problems, err.text);
-	if (loaded->users && is_good)
+	if (load_users(loaded->config, &loaded->users, problems) && is_good)
 		return true;
 	loaded_done(loaded);
 	return false;
@@ -334,6 +336,13 @@ static bool has_same_rules(const struct config *a, const struct config *b)
 }
 
 /* The first problem becomes the error. All problems are logged. */
+static void set_first(struct err *err, const struct problems *problems)
+{
+	if (problems_any(problems))
+		err_set(err, ERR_CONFIG, "%s",
+		        problems->count ? problems->texts[0] : "out of memory");
+}
+
 static bool make_rules(struct hba **hba, const struct config *config, const struct logger *logger,
                        struct err *err)
 {
@@ -342,11 +351,20 @@ static bool make_rules(struct hba **hba, const struct config *config, const stru
 
 	load_log_warnings(logger, &problems);
 	load_log_problems(logger, LOG_LEVEL_WARNING, &problems);
-	if (!is_good)
-		err_set(err, ERR_CONFIG, "%s",
-		        problems.count ? problems.texts[0] : "out of memory");
+	set_first(err, &problems);
 	problems_done(&problems);
 	return is_good;
+}
+
+/* The same for the users, in an error that says so. */
+static bool make_users(struct users **users, const struct config *config, struct err *err)
+{
+	struct problems problems = { 0 };
+	bool is_good = load_users(config, users, &problems);
+
+	set_first(err, &problems);
+	problems_done(&problems);
+	return is_good || err_prefix(err, "auth_file: ");
 }
 
 static bool make_logins(struct parts *parts, const struct config *fresh,
@@ -363,9 +381,9 @@ static bool make_logins(struct parts *parts, const struct config *fresh,
 		hba = hba_hold(parts->hba);
 	else if (!make_rules(&hba, fresh, logger, err))
 		return false;
-	users = has_same_users ? users_hold(parts->users) : load_users(fresh, err);
-	if (!users) {
-		err_prefix(err, "auth_file: ");
+	if (has_same_users) {
+		users = users_hold(parts->users);
+	} else if (!make_users(&users, fresh, err)) {
 		hba_release(&hba);
 		return false;
 	}

@@ -83,7 +83,6 @@ static void load(struct engine *engine, const char *settings, const char *entry)
 	static const char users[] = "\"u0\" \"\"\n\"u1\" \"\"\n\"u2\" \"\"\n";
 	struct problems problems = { 0 };
 	struct buf text = { 0 };
-	struct err err;
 
 	buf_printf(&text,
 	           "[databases]\nd0 = host=%s port=5432 %s\nd1 = host=%s port=5432 %s\n"
@@ -98,8 +97,8 @@ static void load(struct engine *engine, const char *settings, const char *entry)
 	must(engine->config != NULL, "bad configuration");
 	problems_done(&problems);
 	buf_free(&text);
-	engine->users = users_parse(bytes_of(users, sizeof(users) - 1), "users", &err);
-	must(engine->users != NULL, "bad users");
+	engine->users = users_parse(bytes_of(users, sizeof(users) - 1), "users", &problems);
+	must(!problems_any(&problems), "bad users");
 }
 
 void engine_open(struct engine *engine, const char *settings, const char *entry)
