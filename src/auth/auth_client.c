@@ -166,20 +166,12 @@ static enum auth_client_result send_cleartext(struct auth_client *auth, struct b
 static enum auth_client_result send_md5(struct auth_client *auth, struct bytes salt,
                                         struct buf *out, struct err *err)
 {
-	const char *secret = auth->credentials.text;
-	char made[MD5_TEXT_SIZE], answer[MD5_TEXT_SIZE];
-	bool ok = true;
+	bool is_plain = auth->credentials.kind == CREDENTIALS_PLAIN;
+	char answer[MD5_TEXT_SIZE];
 
-	if (auth->credentials.kind != CREDENTIALS_PLAIN &&
-	    auth->credentials.kind != CREDENTIALS_MD5)
+	if (!is_plain && auth->credentials.kind != CREDENTIALS_MD5)
 		return wrong_type(auth, err);
-	if (auth->credentials.kind == CREDENTIALS_PLAIN) {
-		ok = digest_md5(bytes_text(secret), bytes_text(auth->user), made);
-		secret = made;
-	}
-	ok = ok && digest_md5(bytes_of(secret + 3, 32), salt, answer);
-	secret_wipe(made, sizeof(made));
-	if (!ok)
+	if (!digest_md5_answer(auth->credentials.text, is_plain ? auth->user : NULL, salt, answer))
 		return auth_client_fail(auth, err, "the crypto library has no MD5");
 	message_password(out, answer);
 	secret_wipe(answer, sizeof(answer));

@@ -264,22 +264,6 @@ static enum auth_server_result ask_md5(struct auth_server *auth, struct buf *out
 	return AUTH_SERVER_MORE;
 }
 
-static bool md5_expected(const struct auth_server *auth, char out[MD5_TEXT_SIZE])
-{
-	const char *secret = auth->secret.text;
-	char made[MD5_TEXT_SIZE];
-	bool ok;
-
-	if (auth->secret.kind == SECRET_PLAIN) {
-		if (!digest_md5(bytes_text(secret), bytes_text(auth->who.user), made))
-			return false;
-		secret = made;
-	}
-	ok = digest_md5(bytes_of(secret + 3, 32), bytes_of(auth->md5_salt, 4), out);
-	secret_wipe(made, sizeof(made));
-	return ok;
-}
-
 static enum auth_server_result read_md5(struct auth_server *auth, struct bytes body,
                                         struct buf *out, struct err *err)
 {
@@ -290,7 +274,9 @@ static enum auth_server_result read_md5(struct auth_server *auth, struct bytes b
 	if (fields_text(body, &given) != WIRE_OK)
 		return refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
 		              "malformed password packet");
-	if (!md5_expected(auth, expected))
+	if (!digest_md5_answer(auth->secret.text,
+	                       auth->secret.kind == SECRET_PLAIN ? auth->who.user : NULL,
+	                       bytes_of(auth->md5_salt, 4), expected))
 		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
 		                  "the crypto library has no MD5");
 	return same_text(given, expected) && !auth->late_failure ? admit(auth)
@@ -536,6 +522,8 @@ const char *auth_server_method_name(const struct auth_server *auth)
 {
 	return row_of(auth->who.method)->name;
 }
+
+const char *auth_server_options(const struct auth_server *auth) { return auth->who.options; }
 
 /* ---- start ---- */
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <stringprep.h>
-#include <unistd.h>
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/rand.h>
 
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/text.h"
@@ -69,17 +69,21 @@ bool digest_pbkdf2(struct bytes password, struct bytes salt, unsigned int iterat
 	return ok;
 }
 
-/* getentropy() makes at most 256 bytes at once. */
-bool digest_random(void *out, size_t count)
-{
-	size_t done = 0, piece;
+bool digest_random(void *out, size_t count) { return RAND_bytes(out, (int)count) == 1; }
 
-	for (; done < count; done += piece) {
-		piece = count - done < 256 ? count - done : 256;
-		if (getentropy((char *)out + done, piece) != 0)
-			return false;
+bool digest_md5_answer(const char *secret, const char *user, struct bytes salt,
+                       char out[MD5_TEXT_SIZE])
+{
+	char made[MD5_TEXT_SIZE];
+	bool ok = true;
+
+	if (user) {
+		ok = digest_md5(bytes_text(secret), bytes_text(user), made);
+		secret = made;
 	}
-	return true;
+	ok = ok && digest_md5(bytes_of(secret + 3, 32), salt, out);
+	secret_wipe(made, sizeof(made));
+	return ok;
 }
 
 /* ---- base64 ---- */

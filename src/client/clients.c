@@ -362,7 +362,6 @@ void clients_free(struct clients **clientsp)
 	tls_context_unref(&clients->tls);
 	hba_release(&clients->hba);
 	ranges_release(&clients->proxies);
-	explicit_bzero(clients->random, sizeof(clients->random));
 	free(clients);
 }
 

@@ -73,6 +73,9 @@ const char *auth_server_reason(const struct auth_server *auth);
 /* The name of the method, for the log. Static. */
 const char *auth_server_method_name(const struct auth_server *auth);
 
+/* The options that it was begun with; "": none. */
+const char *auth_server_options(const struct auth_server *auth);
+
 /* Whether the exchange uses exactly this secret: a reload may have changed it. */
 bool auth_server_is_by(const struct auth_server *auth, const struct secret *secret);
 

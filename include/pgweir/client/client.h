@@ -152,7 +152,6 @@ struct client_login {
 	void (*on_looked_up)(struct client *client);
 	unsigned int generation; /* clients->generation when `method` was chosen */
 	unsigned int method;     /* enum auth_method */
-	char *outside;           /* options of a method outside (PAM, LDAP); NULL: none */
 	struct buf unknown;      /* names of unknown _pq_. options: name\0name\0 */
 	struct buf parameters;   /* of the startup packet: name\0value\0 */
 	unsigned int parameter_count;

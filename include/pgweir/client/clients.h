@@ -157,8 +157,6 @@ struct clients {
 	struct task free_task;
 	struct clients_walk_list walks;
 	struct clients_visits rearming; /* sets time limits again after a reload */
-	unsigned char random[512];      /* unused random bytes */
-	size_t random_left;
 };
 
 struct clients *clients_new(const struct clients_with *with, const struct config *config,

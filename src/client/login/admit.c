@@ -84,11 +84,19 @@ static void say(struct clients *clients, const char *detail)
 		          "max_client_conn is reached: %s; no user is logged in", detail);
 }
 
+static void refuse_crowd(struct client *client, const char *detail)
+{
+	struct err err;
+
+	err_close(&err, CLOSE_CLIENT_LIMIT);
+	client_fatal_detailed(client, &err, detail,
+	                      "Close clients that are idle, or raise max_client_conn.");
+}
+
 /* Refuses a client because max_client_conn is reached. */
 static void crowd_refuse(struct client *client)
 {
 	struct clients *clients = client->clients;
-	struct err err;
 	char detail[64];
 
 	clients->limit_hits++;
@@ -96,9 +104,7 @@ static void crowd_refuse(struct client *client)
 	         broker_admitted(clients->with.pools->with.broker),
 	         clients->config->max_client_conn);
 	say(clients, detail);
-	err_close(&err, CLOSE_CLIENT_LIMIT);
-	client_fatal_detailed(client, &err, detail,
-	                      "Close clients that are idle, or raise max_client_conn.");
+	refuse_crowd(client, detail);
 }
 
 /* Refuses a client because the max_client_conn of its listener is reached. */
@@ -107,7 +113,6 @@ static void gate_refuse(struct client *client)
 	struct gate *gate = client_gate(client);
 	int most = gate->rules.entry->max_client_conn;
 	char detail[CONFIG_DATABASE_NAME_MAX + 64];
-	struct err err;
 
 	limit_event_note(&gate->full_met, client_now(client), client->clients->with.log,
 	                 &(struct limit_event){ .limit = "max_client_conn of a listener",
@@ -115,9 +120,7 @@ static void gate_refuse(struct client *client)
 	                                        .counted = "the clients" });
 	snprintf(detail, sizeof(detail), "Listener %s: %u of %d", gate->name,
 	         atomic_load(&gate->client_count), most);
-	err_close(&err, CLOSE_CLIENT_LIMIT);
-	client_fatal_detailed(client, &err, detail,
-	                      "Close clients that are idle, or raise max_client_conn.");
+	refuse_crowd(client, detail);
 }
 
 /*

@@ -721,7 +721,8 @@ bool auth_query_holds(struct client *client)
 	struct auth_lookup_key key;
 	bool is_for;
 
-	if (auth_methods[login_config(client)->auth_type].takes_anybody || login->outside)
+	if (auth_methods[login_config(client)->auth_type].takes_anybody ||
+	    auth_methods[login->method].is_outside)
 		return true;
 	if (!answer)
 		return user && auth_server_is_by(login->auth, &user->secret);

@@ -32,10 +32,10 @@
  * no rule is kept: after a lookup, the search begins again with the first rule in force.
  */
 
-/* Whether both options of an authentication method are equal. Each may be NULL. */
-static bool same_options(const char *a, const char *b)
+/* Whether the exchange has these options of its method; NULL: none. */
+static bool same_options(const struct client *client, const char *options)
 {
-	return a == b || (a && b && strcmp(a, b) == 0);
+	return strcmp(auth_server_options(client->login->auth), options ? options : "") == 0;
 }
 
 /* Whether the client requested physical replication. */
@@ -281,16 +281,15 @@ static enum hba_check_result hba_check_decide(struct client *client, struct auth
 	                       "no authentication method is found: no rule for");
 }
 
-/* Whether the rule in force for this client has this method and these options. Begins no lookup. */
-static bool hba_check_is_by(const struct client *client, enum auth_method method,
-                            const char *options)
+/* Whether the rule in force for this client asks for its exchange. Begins no lookup. */
+static bool hba_check_is_by(const struct client *client, enum auth_method method)
 {
 	const struct hba_facts facts = facts_of(client);
 	const struct hba_rule *rule;
 
 	return hba_find(login_hba(client), &facts, &rule) == HBA_RULE &&
 	       rule->method != AUTH_METHOD_REJECT && !rule->flaw && rule->method == method &&
-	       same_options(options, options_of(client, rule)) && has_certificate(client, rule);
+	       same_options(client, options_of(client, rule)) && has_certificate(client, rule);
 }
 
 /* Maximum length of a message during authentication: a password may have more than 65530 bytes. */
@@ -378,9 +377,8 @@ static bool is_still_asked(const struct client *client)
 	if (client->login->generation == client->clients->generation)
 		return true;
 	if (type == AUTH_METHOD_HBA)
-		return hba_check_is_by(client, method, client->login->outside);
-	return type == method &&
-	       same_options(client->login->outside, auth_methods_options(type, config));
+		return hba_check_is_by(client, method);
+	return type == method && same_options(client, auth_methods_options(type, config));
 }
 
 /* The exchange succeeded: checks that it still counts. false: the client was refused. */
@@ -449,35 +447,13 @@ static void log_attempt(const struct client *client)
 		[REPLICATION_PHYSICAL] = "yes",
 		[REPLICATION_LOGICAL] = "database",
 	};
-	const struct client_login *login = client->login;
+	const struct log_facts facts = { .event = "login_attempt" };
 	char tls[TLS_TEXT_SIZE];
-	struct log_entry entry;
 
-	if (!log_begin(&client->log, LOG_LEVEL_INFO, &entry))
-		return;
-	entry.who.facts = &(struct log_facts){ .event = "login_attempt" };
-	strbuf_add(&entry.line, "login attempt: db=");
-	strbuf_add(&entry.line, login->database);
-	strbuf_add(&entry.line, " user=");
-	strbuf_add(&entry.line, login->user);
-	strbuf_add(&entry.line, " tls=");
-	strbuf_add(&entry.line, *tls_text(&client->stream, tls, sizeof(tls)) ? tls : "no");
-	strbuf_add(&entry.line, " replication=");
-	strbuf_add(&entry.line, replication[client->replication]);
-	log_end(&client->log, LOG_LEVEL_INFO, &entry);
-}
-
-/* Stores what is needed until the client is admitted. false: no memory. */
-static bool note_method(struct client *client, enum auth_method method, const char *options)
-{
-	struct client_login *login = client->login;
-
-	login->method = method;
-	login->generation = client->clients->generation;
-	secret_free(&login->outside);
-	if (options)
-		login->outside = strdup(options);
-	return !options || login->outside;
+	log_event(&client->log, LOG_LEVEL_INFO, &facts,
+	          "login attempt: db=%s user=%s tls=%s replication=%s", client->login->database,
+	          client->login->user, *tls_text(&client->stream, tls, sizeof(tls)) ? tls : "no",
+	          replication[client->replication]);
 }
 
 /*
@@ -527,10 +503,8 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	if (!auth_methods[way->method].takes_anybody && !auth_methods[way->method].is_outside &&
 	    !know(client, &secret, &is_known))
 		return;
-	if (!note_method(client, way->method, way->options)) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return;
-	}
+	login->method = way->method;
+	login->generation = clients->generation;
 	login->auth = auth_server_new(&(struct auth_server_who){
 	    .method = way->method,
 	    .user = auth_query_claimed(client),
@@ -701,7 +675,6 @@ void login_free(struct client *client)
 	client->login = NULL;
 	auth_server_free(&login->auth);
 	hba_check_done(&login->hba_check);
-	secret_free(&login->outside);
 	auth_query_done(&login->auth_query);
 	buf_free(&login->unknown);
 	buf_free(&login->parameters);
