@@ -28,9 +28,8 @@ enum client_goes {
 	CLIENT_GOES_HOME        /* its pool is at home there */
 };
 
-/* When the log last had messages that are limited in their rate; 0: never. Of all loops. */
+/* When limits were met, so that the log has each event once. Of all loops. */
 struct clients_told {
-	_Atomic usec_t shortage_at, limit_at;
 	/* max_client_conn, open files, max_db_client_connections of the console, failed logins */
 	struct limit_met all_met, files_met, guests_met, failures_met;
 };
