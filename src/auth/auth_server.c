@@ -47,7 +47,7 @@ struct auth_server {
 	    *late_failure; /* why the client cannot log in with any password; NULL = it can */
 	char reason[REASON_SIZE];
 	unsigned char md5_salt[4];
-	unsigned char salt[SCRAM_SALT_SIZE]; /* for a plain secret */
+	struct scram_verifier offer; /* STATE_SASL_*: its salt and iterations were sent */
 	struct scram scram;
 	struct scram_keys keys; /* STATE_SASL_*: the user's; client_key is set only at the end */
 	char *password;         /* cleartext password sent by the client */
@@ -315,27 +315,30 @@ static enum auth_server_result ask_sasl(struct auth_server *auth, struct buf *ou
 }
 
 /* Chooses salt and iterations to offer; for a SCRAM secret also the keys. */
-static bool choose_salt(struct auth_server *auth, struct scram_verifier *verifier)
+static bool choose_salt(struct auth_server *auth)
 {
+	struct scram_verifier *offer = &auth->offer;
+
 	if (auth->secret.kind == SECRET_SCRAM) {
-		if (!scram_verifier_parse(auth->secret.text, verifier))
+		if (!scram_verifier_parse(auth->secret.text, offer))
 			return false;
-		memcpy(auth->keys.stored_key, verifier->stored_key, SCRAM_KEY_SIZE);
-		memcpy(auth->keys.server_key, verifier->server_key, SCRAM_KEY_SIZE);
+		memcpy(auth->keys.stored_key, offer->stored_key, SCRAM_KEY_SIZE);
+		memcpy(auth->keys.server_key, offer->server_key, SCRAM_KEY_SIZE);
 		return true;
 	}
-	if (!verifiers_salt(auth->who.verifiers, auth->who.user, auth->secret.text, auth->salt))
-		return false;
-	memcpy(verifier->salt, auth->salt, SCRAM_SALT_SIZE);
-	verifier->salt_count = SCRAM_SALT_SIZE;
-	verifier->iterations = auth->who.iterations;
-	return true;
+	offer->salt_count = SCRAM_SALT_SIZE;
+	offer->iterations = auth->who.iterations;
+	return verifiers_salt(auth->who.verifiers, auth->who.user, auth->secret.text, offer->salt);
+}
+
+static struct bytes offered_salt(const struct auth_server *auth)
+{
+	return bytes_of(auth->offer.salt, auth->offer.salt_count);
 }
 
 static enum auth_server_result read_client_first(struct auth_server *auth, struct bytes body,
                                                  struct buf *out, struct err *err)
 {
-	struct scram_verifier verifier;
 	struct buf first = { 0 };
 	const char *mechanism;
 	struct bytes data;
@@ -351,10 +354,10 @@ static enum auth_server_result read_client_first(struct auth_server *auth, struc
 		return refuse(auth, err, ERR_PROTOCOL,
 		              "client selected an invalid SASL authentication mechanism",
 		              "invalid SASL mechanism");
-	if (!choose_salt(auth, &verifier))
+	if (!choose_salt(auth))
 		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL, "no salt for the user");
-	ok = scram_server_first(&auth->scram, data, bytes_of(verifier.salt, verifier.salt_count),
-	                        verifier.iterations, &first, &why);
+	ok = scram_server_first(&auth->scram, data, offered_salt(auth), auth->offer.iterations,
+	                        &first, &why);
 	if (ok) {
 		message_auth_sasl_continue(out, buf_bytes(&first));
 		enter(auth, STATE_SASL_FINAL);
@@ -429,8 +432,8 @@ static enum auth_server_result read_client_final(struct auth_server *auth, struc
 		return refuse_sasl(auth, err, &why);
 	if (auth->secret.kind == SECRET_SCRAM)
 		return check_proof(auth, out, err);
-	result = derive(auth, auth->secret.text, bytes_of(auth->salt, sizeof(auth->salt)),
-	                auth->who.iterations, DERIVED_SHARED, STATE_SASL_WORK, err);
+	result = derive(auth, auth->secret.text, offered_salt(auth), auth->who.iterations,
+	                DERIVED_SHARED, STATE_SASL_WORK, err);
 	return result == AUTH_SERVER_OK ? check_at_once(auth, out, err) : result;
 }
 
@@ -602,14 +605,9 @@ bool auth_server_is_by(const struct auth_server *auth, const struct secret *secr
 /* Takes over the keys that the client's proof has revealed. */
 static bool take_keys(const struct auth_server *auth, struct credentials *credentials)
 {
-	struct scram_verifier verifier;
-	struct scram_challenge made_for;
+	struct scram_challenge made_for = { auth->offer.iterations, auth->offer.salt_count, "" };
 
-	if (!scram_verifier_parse(auth->secret.text, &verifier))
-		return false;
-	made_for.iterations = verifier.iterations;
-	made_for.salt_count = verifier.salt_count;
-	memcpy(made_for.salt, verifier.salt, verifier.salt_count);
+	memcpy(made_for.salt, auth->offer.salt, made_for.salt_count);
 	credentials->keys = malloc(sizeof(*credentials->keys));
 	if (!credentials->keys || !credentials_set_made_for(credentials, &made_for)) {
 		credentials_done(credentials);

@@ -120,11 +120,6 @@ struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *pr
 	return load(NULL, text, NULL, ident, problems);
 }
 
-const char *hba_rule_options(const struct hba_rule *rule)
-{
-	return rule->options.count ? rule->options.at : NULL;
-}
-
 /* ---- showing ---- */
 
 /* Adds one element to the array that begins at `at`, in PostgreSQL's text format. */
@@ -163,11 +158,13 @@ static void add_options(struct buf *out, const struct hba_rule *rule)
 		[HBA_CERT_VALID] = "verify-ca", [HBA_CERT_NAMED] = "verify-full"
 	};
 	const char *text = rule->options.at;
+	struct bytes maps = buf_bytes(&rule->maps);
 	struct buf option = { 0 };
 	size_t at = out->count;
+	const char *map;
 
-	for (size_t i = 0; i < rule->map_count; i++)
-		add_element(out, at, "map=", rule->maps[i]);
+	while (bytes_take_text(&maps, &map))
+		add_element(out, at, "map=", map);
 	if (rule->client_cert != HBA_CERT_ANY)
 		add_element(out, at, "clientcert=", wanted[rule->client_cert]);
 	if (rule->options.count && rule->method == AUTH_METHOD_PAM)
@@ -241,18 +238,9 @@ static bool database_fits(const struct pattern *pattern, const struct hba_facts 
 	/* As in PostgreSQL, not even `all` matches physical replication. */
 	if (facts->is_physical)
 		return pattern->kind == PATTERN_REPLICATION;
-	switch (pattern->kind) {
-	case PATTERN_ALL:
-		return true;
-	case PATTERN_SAME_USER:
+	if (pattern->kind == PATTERN_SAME_USER)
 		return strcmp(facts->database, facts->user) == 0;
-	case PATTERN_REPLICATION:
-		return false;
-	case PATTERN_NAME:
-	case PATTERN_REGEX:
-		return pattern_matches(pattern, facts->database, NULL);
-	}
-	return false;
+	return pattern_matches(pattern, facts->database, NULL);
 }
 
 static bool databases_fit(const struct patterns *patterns, const struct hba_facts *facts)
@@ -267,8 +255,7 @@ static bool databases_fit(const struct patterns *patterns, const struct hba_fact
 static bool users_fit(const struct patterns *patterns, const char *user)
 {
 	for (size_t i = 0; i < patterns->count; i++) {
-		if (patterns->at[i].kind == PATTERN_ALL ||
-		    pattern_matches(&patterns->at[i], user, NULL))
+		if (pattern_matches(&patterns->at[i], user, NULL))
 			return true;
 	}
 	return false;
@@ -337,10 +324,13 @@ enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
 bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const char *name,
                      const char *user)
 {
-	if (rule->map_count == 0)
+	struct bytes maps = buf_bytes(&rule->maps);
+	const char *map;
+
+	if (!maps.count)
 		return strcmp(name, user) == 0;
-	for (size_t i = 0; i < rule->map_count; i++) {
-		if (ident_admits(hba, rule->maps[i], name, user))
+	while (bytes_take_text(&maps, &map)) {
+		if (ident_admits(hba, map, name, user))
 			return true;
 	}
 	return false;
@@ -430,8 +420,6 @@ static bool fits(const struct mapping *mapping, const char *system_user, const c
 
 	if (!pattern_matches(&mapping->system_user, system_user, &group))
 		return false;
-	if (mapping->user.kind == PATTERN_ALL)
-		return true;
 	if (group_in(&mapping->user) && mapping->system_user.kind == PATTERN_REGEX)
 		return is_expanded(&mapping->user, group, user);
 	return pattern_matches(&mapping->user, user, NULL);

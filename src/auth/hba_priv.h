@@ -67,8 +67,8 @@ void pattern_done(struct pattern *pattern);
 bool pattern_has_group(const struct pattern *pattern);
 
 /*
- * NAME and REGEX: whether `subject` matches. *group (may be NULL) is the text of the first
- * group, or .at is NULL.
+ * ALL, NAME and REGEX: whether `subject` matches; false for other keywords. *group (may be NULL)
+ * is the text of the first group, or .at is NULL.
  */
 bool pattern_matches(const struct pattern *pattern, const char *subject, struct bytes *group);
 

@@ -219,18 +219,12 @@ static bool read_method(struct hba_rule *rule, struct fields *fields, struct err
 static bool take_map(struct hba_rule *rule, const char *value, const struct hba *hba,
                      struct err *err)
 {
-	char **grown;
-
 	if (auth_methods[rule->method].voucher == AUTH_NO_VOUCHER)
 		return err_set(err, ERR_CONFIG, "map= is only possible with peer and cert");
 	if (!hba->has_bad_maps && !ident_has_map(hba, value))
 		return err_set(err, ERR_CONFIG, "there is no map %s in auth_ident_file", value);
-	grown = realloc(rule->maps, (rule->map_count + 1) * sizeof(*grown));
-	if (!grown)
-		return err_set(err, ERR_MEMORY, "no memory");
-	rule->maps = grown;
-	grown[rule->map_count] = strdup(value);
-	return grown[rule->map_count++] || err_set(err, ERR_MEMORY, "no memory");
+	buf_add_cstr(&rule->maps, value);
+	return buf_ok(&rule->maps) || err_set(err, ERR_MEMORY, "no memory");
 }
 
 static bool take_client_cert(struct hba_rule *rule, const char *value, struct err *err)
@@ -375,9 +369,7 @@ void hba_rule_done(struct hba_rule *rule)
 {
 	patterns_done(&rule->databases);
 	patterns_done(&rule->users);
-	for (size_t i = 0; i < rule->map_count; i++)
-		free(rule->maps[i]);
-	free(rule->maps);
+	buf_free(&rule->maps);
 	free(rule->host);
 	free(rule->flaw);
 	buf_wipe(&rule->options);

@@ -79,64 +79,55 @@ static bool put(char **slot, const char *value, struct err *err)
 	return true;
 }
 
-static bool put_port(struct ldap_options *options, size_t at, const char *value, struct err *err)
+static bool put_port(struct ldap_options *options, const char *value, struct err *err)
 {
 	int64_t port;
 
-	(void)at;
 	if (!text_to_i64(value, &port) || port < 1 || port > 65535)
 		return err_set(err, ERR_CONFIG, "the LDAP port must be from 1 to 65535");
 	options->port = (int)port;
 	return true;
 }
 
-static bool put_scheme(struct ldap_options *options, size_t at, const char *value, struct err *err)
+static bool put_scheme(struct ldap_options *options, const char *value, struct err *err)
 {
-	(void)at;
 	options->is_ldaps = strcmp(value, "ldaps") == 0;
 	return options->is_ldaps || strcmp(value, "ldap") == 0 ||
 	       err_set(err, ERR_CONFIG, "ldapscheme must be ldap or ldaps");
 }
 
-static bool put_tls(struct ldap_options *options, size_t at, const char *value, struct err *err)
+static bool put_tls(struct ldap_options *options, const char *value, struct err *err)
 {
-	(void)at;
 	options->has_start_tls = strcmp(value, "1") == 0;
 	return options->has_start_tls || strcmp(value, "0") == 0 ||
 	       err_set(err, ERR_CONFIG, "ldaptls must be 0 or 1");
-}
-
-static bool put_url(struct ldap_options *options, size_t at, const char *value, struct err *err)
-{
-	(void)at;
-	return ldap_options_url(value, options, err);
-}
-
-static bool put_text(struct ldap_options *options, size_t at, const char *value, struct err *err)
-{
-	return put((char **)((char *)options + at), value, err);
 }
 
 #define AT(field) offsetof(struct ldap_options, field)
 
 static const struct key {
 	const char *name;
-	bool (*put)(struct ldap_options *options, size_t at, const char *value, struct err *err);
-	size_t at;
+	size_t at; /* of its text, unless: */
+	bool (*put)(struct ldap_options *options, const char *value, struct err *err);
 } keys[] = {
-	{ "ldapserver", put_text, AT(servers) },
-	{ "ldapport", put_port, 0 },
-	{ "ldapscheme", put_scheme, 0 },
-	{ "ldaptls", put_tls, 0 },
-	{ "ldapprefix", put_text, AT(prefix) },
-	{ "ldapsuffix", put_text, AT(suffix) },
-	{ "ldapbasedn", put_text, AT(base_dn) },
-	{ "ldapbinddn", put_text, AT(bind_dn) },
-	{ "ldapbindpasswd", put_text, AT(bind_password) },
-	{ "ldapsearchattribute", put_text, AT(search_attribute) },
-	{ "ldapsearchfilter", put_text, AT(search_filter) },
-	{ "ldapurl", put_url, 0 },
+	{ "ldapserver", AT(servers), NULL },
+	{ "ldapport", 0, put_port },
+	{ "ldapscheme", 0, put_scheme },
+	{ "ldaptls", 0, put_tls },
+	{ "ldapprefix", AT(prefix), NULL },
+	{ "ldapsuffix", AT(suffix), NULL },
+	{ "ldapbasedn", AT(base_dn), NULL },
+	{ "ldapbinddn", AT(bind_dn), NULL },
+	{ "ldapbindpasswd", AT(bind_password), NULL },
+	{ "ldapsearchattribute", AT(search_attribute), NULL },
+	{ "ldapsearchfilter", AT(search_filter), NULL },
+	{ "ldapurl", 0, ldap_options_url },
 };
+
+static char **text_at(struct ldap_options *options, const struct key *key)
+{
+	return (char **)((char *)options + key->at);
+}
 
 /* Splits `word` at its '='. An unknown word may be a part of a password: do not show it. */
 static bool put_word(struct ldap_options *options, char *word, int number, struct err *err)
@@ -150,7 +141,8 @@ static bool put_word(struct ldap_options *options, char *word, int number, struc
 	*equals = 0;
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		if (strcmp(keys[i].name, word) == 0)
-			return keys[i].put(options, keys[i].at, equals + 1, err);
+			return keys[i].put ? keys[i].put(options, equals + 1, err)
+			                   : put(text_at(options, &keys[i]), equals + 1, err);
 	}
 	if (strncmp(word, "ldap", 4) == 0 && strlen(word) < 64)
 		return err_set(err, ERR_CONFIG, "unknown LDAP option %s", word);
@@ -252,8 +244,8 @@ bool ldap_options_parse(const char *text, struct ldap_options *options, struct e
 void ldap_options_done(struct ldap_options *options)
 {
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		if (keys[i].put == put_text)
-			secret_free((char **)((char *)options + keys[i].at));
+		if (!keys[i].put)
+			secret_free(text_at(options, &keys[i]));
 	}
 }
 
@@ -360,7 +352,7 @@ static bool put_part(char **slot, const char *part, struct err *err)
 	return !part || !*part || put(slot, part, err);
 }
 
-bool ldap_options_url(const char *url, struct ldap_options *options, struct err *err)
+bool ldap_options_url(struct ldap_options *options, const char *url, struct err *err)
 {
 	LDAPURLDesc *parts = NULL;
 	bool is_url = !has_bad_byte(url) && ldap_url_parse(url, &parts) == LDAP_URL_SUCCESS;
@@ -390,7 +382,7 @@ bool ldap_options_url(const char *url, struct ldap_options *options, struct err 
 
 #else
 
-bool ldap_options_url(const char *url, struct ldap_options *options, struct err *err)
+bool ldap_options_url(struct ldap_options *options, const char *url, struct err *err)
 {
 	(void)url;
 	(void)options;

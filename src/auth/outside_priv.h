@@ -75,6 +75,6 @@ void ldap_options_filter(const struct ldap_options *options, const char *user, s
  * Parses ldap[s]://host[:port]/base[?attribute[?scope[?filter]]] into the options, by libldap. An
  * empty part changes nothing.
  */
-bool ldap_options_url(const char *url, struct ldap_options *options, struct err *err);
+bool ldap_options_url(struct ldap_options *options, const char *url, struct err *err);
 
 #endif

@@ -466,6 +466,8 @@ bool pattern_matches(const struct pattern *pattern, const char *subject, struct 
 
 	if (group)
 		*group = bytes_of(NULL, 0);
+	if (pattern->kind == PATTERN_ALL)
+		return true;
 	if (pattern->kind == PATTERN_NAME)
 		return strcmp(pattern->text, subject) == 0;
 	if (pattern->kind != PATTERN_REGEX || strlen(subject) > PATTERN_SUBJECT_MAX ||

@@ -72,11 +72,10 @@ struct hba_rule {
 	enum hba_where where;
 	struct range range; /* RANGE, NOBODY */
 	char *host;         /* NAME, SUFFIX */
-	char **maps;        /* from `map=`; one that fits is enough */
-	size_t map_count;
+	struct buf maps;    /* of `map=`, each with a terminating zero; one that fits is enough */
 	/* why the rule admits nobody, or what is wrong with a reject rule; or NULL */
 	char *flaw;
-	struct buf options; /* for pam and ldap: see hba_rule_options(); may contain a password */
+	struct buf options; /* for pam and ldap: or empty; may contain a password */
 };
 
 /* A line of the ident file. */
@@ -126,9 +125,6 @@ void hba_release(struct hba **hba);
 /* Finds the rule that applies. It is valid as long as a reference is held. */
 enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
                          const struct hba_rule **rule);
-
-/* PAM: the service, NULL = that of the settings; LDAP: its options. NULL for other methods. */
-const char *hba_rule_options(const struct hba_rule *rule);
 
 /* Whether this rule lets the system user or certificate `name` log in as `user`. */
 bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const char *name,

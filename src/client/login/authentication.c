@@ -38,18 +38,6 @@ static bool same_options(const struct client *client, const char *options)
 	return strcmp(auth_server_options(client->login->auth), options ? options : "") == 0;
 }
 
-/* Whether the client requested physical replication. */
-static bool is_physical(const struct client *client)
-{
-	return client->replication == REPLICATION_PHYSICAL;
-}
-
-/* The CN of the client's verified certificate. NULL: no certificate, or not exactly one CN. */
-static const char *certificate_name(const struct client *client)
-{
-	return client->login ? client->login->certificate_name : NULL;
-}
-
 #define PASSWD_SIZE 65536 /* buffer for one entry of the user database */
 
 /* Finds the name of a system user on a helper thread. */
@@ -63,9 +51,8 @@ struct name_job {
 /* The options of the method: the rule's own, or else those of the settings. */
 static const char *options_of(const struct client *client, const struct hba_rule *rule)
 {
-	const char *options = hba_rule_options(rule);
-
-	return options ? options : auth_methods_options(rule->method, login_config(client));
+	return rule->options.count ? rule->options.at
+	                           : auth_methods_options(rule->method, login_config(client));
 }
 
 /* ---- facts ---- */
@@ -79,17 +66,11 @@ static struct hba_facts facts_of(const struct client *client)
 		.database = login->database,
 		.user = login->user,
 		.is_tls = stream_is_encrypted(&client->stream),
-		.is_physical = is_physical(client),
+		.is_physical = client->replication == REPLICATION_PHYSICAL,
 		.is_host_known = login->hba_check.is_host_known,
 		.host = login->hba_check.host,
 	};
 }
-
-enum hba_check_result {
-	HBA_CHECK_FOUND,   /* *way is set */
-	HBA_CHECK_LOOKING, /* a lookup runs; login->on_looked_up() is called at its end */
-	HBA_CHECK_OVER     /* the client was refused */
-};
 
 /* How a client must authenticate. */
 struct authentication_way {
@@ -118,15 +99,22 @@ static void on_host(struct reverse *reverse, const char *host)
 	login->on_looked_up(login->client); /* searches the rules again */
 }
 
-static enum hba_check_result look_host_up(struct client *client)
+/* Waits for a lookup. At its end login->on_looked_up() is called. */
+static bool wait_for_lookup(struct client *client)
+{
+	client_enter(client, CLIENT_LOOKING);
+	stream_want(&client->stream, WANT_END);
+	return false;
+}
+
+static bool look_host_up(struct client *client)
 {
 	struct err err;
 
 	if (lookup_reverse(client->clients->with.resolver, &client->login->hba_check.reverse,
 	                   &client->peer, on_host, &err))
-		return HBA_CHECK_LOOKING;
-	client_fatal(client, &err);
-	return HBA_CHECK_OVER;
+		return wait_for_lookup(client);
+	return client_fatal(client, &err);
 }
 
 static void run_name(struct job *job)
@@ -158,31 +146,29 @@ static void done_name(struct job *job)
 		login->on_looked_up(login->client);
 }
 
-static void refuse_busy(struct client *client)
+static bool refuse_busy(struct client *client)
 {
-	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
+	return client_refuse_with(client, CLOSE_TOO_MANY_LOGINS,
+	                          "too many logins at once, try again");
 }
 
-static enum hba_check_result look_system_user_up(struct client *client)
+static bool look_system_user_up(struct client *client)
 {
 	struct name_job *work = calloc(1, sizeof(*work));
 	struct err err;
 
-	if (!work) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return HBA_CHECK_OVER;
-	}
+	if (!work)
+		return client_refuse_for(client, CLOSE_MEMORY);
 	*work = (struct name_job){ .job = { .run = run_name, .done = done_name },
 		                   .owner = client->login,
 		                   .uid = client->peer.un.uid };
-	if (workers_submit(client->clients->with.lookups, client->clients->with.loop, &work->job,
-	                   &err)) {
-		client->login->hba_check.job = work;
-		return HBA_CHECK_LOOKING;
+	if (!workers_submit(client->clients->with.lookups, client->clients->with.loop, &work->job,
+	                    &err)) {
+		free(work);
+		return refuse_busy(client);
 	}
-	free(work);
-	refuse_busy(client);
-	return HBA_CHECK_OVER;
+	client->login->hba_check.job = work;
+	return wait_for_lookup(client);
 }
 
 /* ---- rules ---- */
@@ -191,21 +177,21 @@ static enum hba_check_result look_system_user_up(struct client *client)
  * Refuses the client. As in PostgreSQL, the error repeats what the client sent (host, user,
  * database, encryption) and reveals nothing about the rules.
  */
-static enum hba_check_result refuse_by_rules(struct client *client, enum close_reason reason,
-                                             const char *words)
+static bool refuse_by_rules(struct client *client, enum close_reason reason, const char *words)
 {
 	char host[ADDRESS_TEXT_SIZE];
 	bool is_unix = address_is_unix(&client->peer);
 	struct err err;
 
 	err_set(&err, ERR_NOT_ALLOWED, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s",
-	        words, is_physical(client) ? "replication from host" : "host",
+	        words,
+	        client->replication == REPLICATION_PHYSICAL ? "replication from host" : "host",
 	        is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
 	        client->login->user, client->login->database,
 	        stream_is_encrypted(&client->stream) ? "TLS encryption" : "no encryption");
 	err_reason(&err, reason);
 	throttle_refuse(client, &err);
-	return HBA_CHECK_OVER;
+	return false;
 }
 
 /*
@@ -225,13 +211,13 @@ static bool has_certificate(const struct client *client, const struct hba_rule *
 	case HBA_CERT_VALID:
 		return client->login->has_certificate;
 	case HBA_CERT_NAMED:
-		return is_named(client, rule, certificate_name(client));
+		return is_named(client, rule, client->login->certificate_name);
 	}
 	return false;
 }
 
-static enum hba_check_result follow(struct client *client, const struct hba_rule *rule,
-                                    struct authentication_way *way)
+static bool follow(struct client *client, const struct hba_rule *rule,
+                   struct authentication_way *way)
 {
 	const struct hba_check *hba_check = &client->login->hba_check;
 	enum auth_method method = rule->method;
@@ -250,20 +236,21 @@ static enum hba_check_result follow(struct client *client, const struct hba_rule
 	}
 	if (row->voucher == AUTH_BY_SYSTEM_USER && !hba_check->is_system_user_known)
 		return look_system_user_up(client);
-	if (!has_certificate(client, rule)) {
-		client_refuse_for(client, CLOSE_AUTH_CERTIFICATE);
-		return HBA_CHECK_OVER;
-	}
+	if (!has_certificate(client, rule))
+		return client_refuse_for(client, CLOSE_AUTH_CERTIFICATE);
 	if (row->voucher == AUTH_BY_SYSTEM_USER)
 		is_proven = is_named(client, rule, hba_check->system_user);
 	else if (row->voucher == AUTH_BY_CERTIFICATE)
-		is_proven = is_named(client, rule, certificate_name(client));
+		is_proven = is_named(client, rule, client->login->certificate_name);
 	*way = (struct authentication_way){ method, is_proven, options_of(client, rule) };
-	return HBA_CHECK_FOUND;
+	return true;
 }
 
-/* auth_type hba: finds the client's rule and how it must authenticate. */
-static enum hba_check_result hba_check_decide(struct client *client, struct authentication_way *way)
+/*
+ * auth_type hba: finds the client's rule and how it must authenticate. false: a lookup runs, or
+ * the client was refused.
+ */
+static bool hba_check_decide(struct client *client, struct authentication_way *way)
 {
 	const struct hba *hba = login_hba(client);
 	const struct hba_facts facts = facts_of(client);
@@ -316,13 +303,6 @@ static bool check_names(struct client *client)
 static void act_on(struct client *client, enum auth_server_result result, struct buf *out,
                    struct err *err);
 static void choose_method(struct client *client);
-
-/* Waits for a lookup. At its end login->on_looked_up() is called. */
-static void wait_for_lookup(struct client *client)
-{
-	client_enter(client, CLIENT_LOOKING);
-	stream_want(&client->stream, WANT_END);
-}
 
 /* The client left another state (a lookup, a job). Handles the input that came since. */
 static void resume(struct client *client)
@@ -471,10 +451,10 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 		return true;
 	case AUTH_QUERY_RENAMED:
 		choose_method(client);
-		return false;
+		break;
 	case AUTH_QUERY_LOOKING:
 		wait_for_lookup(client);
-		return false;
+		break;
 	case AUTH_QUERY_OVER:
 		break;
 	}
@@ -528,35 +508,21 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	buf_wipe(&out);
 }
 
-/* Whether the certificate names the user. For auth_type cert, which has no maps. */
-static bool is_named_so(const struct client *client)
-{
-	const char *name = certificate_name(client);
-
-	return name && strcmp(name, client->login->user) == 0;
-}
-
 static void choose_method(struct client *client)
 {
 	const struct config *config = login_config(client);
 	enum auth_method type = config->auth_type;
+	const char *name = client->login->certificate_name; /* auth_type cert has no maps */
 	struct authentication_way way;
 
 	if (type == AUTH_METHOD_HBA) {
-		switch (hba_check_decide(client, &way)) {
-		case HBA_CHECK_FOUND:
-			break;
-		case HBA_CHECK_LOOKING:
-			wait_for_lookup(client);
+		if (!hba_check_decide(client, &way))
 			return;
-		case HBA_CHECK_OVER:
-			return;
-		}
 	} else {
 		way = (struct authentication_way){
 			.method = type,
-			.is_proven = auth_methods[type].voucher == AUTH_BY_CERTIFICATE &&
-			             is_named_so(client),
+			.is_proven = auth_methods[type].voucher == AUTH_BY_CERTIFICATE && name &&
+			             strcmp(name, client->login->user) == 0,
 			.options = auth_methods_options(type, config),
 		};
 	}

@@ -50,7 +50,7 @@ START_TEST(ldap_url_answers)
 {
 	struct ldap_options options = { 0 };
 	struct err err = { 0 };
-	bool is_good = ldap_options_url(cases[_i].url, &options, &err);
+	bool is_good = ldap_options_url(&options, cases[_i].url, &err);
 
 	ck_assert_msg(is_good == !cases[_i].problem, "%s: %s", cases[_i].url, err.text);
 	if (is_good) {
@@ -76,7 +76,7 @@ START_TEST(ldap_url_at_every_cut)
 		char *url = strndup(whole, count);
 		struct err err = { 0 };
 
-		ck_assert(ldap_options_url(url, &options, &err) == !*err.text);
+		ck_assert(ldap_options_url(&options, url, &err) == !*err.text);
 		ldap_options_done(&options);
 		free(url);
 	}
