@@ -308,9 +308,6 @@ static void on_refused(struct borrower *borrower, const struct err *err)
 	end_lookup(lookup);
 }
 
-/* a lookup never waits for the welcome */
-static void on_welcome(struct borrower *borrower) { (void)borrower; }
-
 static bool on_bytes(struct borrower *borrower, struct bytes bytes)
 {
 	struct auth_lookup *lookup = container_of(borrower, struct auth_lookup, borrower);
@@ -364,7 +361,7 @@ static const struct params *wanted_params(const struct borrower *borrower)
 static const struct borrower_ops auth_lookup_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = on_refused,
-	.on_welcome = on_welcome,
+	.on_welcome = on_nothing, /* a lookup never waits for it */
 	.on_bytes = on_bytes,
 	.on_ready = on_ready,
 	.on_deallocated = on_nothing,

@@ -87,12 +87,6 @@ static bool startup_goes(struct client *client)
  * proxy's system user does not count, because it could give the client rights.
  */
 
-static enum wire_result refuse_header(struct client *client, enum err_code code, const char *words)
-{
-	client_refuse(client, code, "%s", words);
-	return WIRE_BAD;
-}
-
 static void set_peer(struct client *client, const struct proxy *proxy)
 {
 	struct address *peer = &client->peer;
@@ -129,12 +123,10 @@ static enum wire_result read_header(struct client *client, struct bytes *in)
 	struct err err;
 	enum wire_result result = proxy_read(*in, &proxy, &err);
 
-	if (result == WIRE_BAD) {
+	if (result == WIRE_BAD)
 		client_fatal(client, &err);
-		return WIRE_BAD;
-	}
-	if (result == WIRE_MORE)
-		return WIRE_MORE;
+	if (result != WIRE_OK)
+		return result;
 	client->login->is_proxy_header_done = true;
 	set_peer(client, &proxy);
 	*in = bytes_skip(*in, proxy.length);
@@ -149,25 +141,23 @@ static enum wire_result proxy_header_read(struct client *client, struct bytes *i
 {
 	const struct clients *clients = client->clients;
 	enum proxy_protocol wanted = login_config(client)->proxy_protocol;
+	const char *problem = NULL;
 	bool is_trusted;
 
 	if (client->login->is_proxy_header_done || in->count == 0)
 		return WIRE_OK;
-	if (wanted == PROXY_PROTOCOL_OFF) {
-		client->login->is_proxy_header_done = true;
-		return WIRE_OK;
-	}
-	is_trusted = ranges_have(clients->proxies, &client->peer);
-	if (proxy_begins(*in))
-		return is_trusted ? read_header(client, in)
-		                  : refuse_header(client, ERR_NOT_ALLOWED,
-		                                  "a PROXY header from an address that is not in "
-		                                  "proxy_protocol_from");
-	if (is_trusted && wanted == PROXY_PROTOCOL_REQUIRE)
-		return refuse_header(client, ERR_NOT_ALLOWED,
-		                     "no PROXY header, and proxy_protocol = require");
+	is_trusted = wanted != PROXY_PROTOCOL_OFF && ranges_have(clients->proxies, &client->peer);
+	if (is_trusted && proxy_begins(*in))
+		return read_header(client, in);
+	if (wanted != PROXY_PROTOCOL_OFF && proxy_begins(*in))
+		problem = "a PROXY header from an address that is not in proxy_protocol_from";
+	else if (is_trusted && wanted == PROXY_PROTOCOL_REQUIRE)
+		problem = "no PROXY header, and proxy_protocol = require";
 	client->login->is_proxy_header_done = true;
-	return WIRE_OK;
+	if (!problem)
+		return WIRE_OK;
+	client_refuse(client, ERR_NOT_ALLOWED, "%s", problem);
+	return WIRE_BAD;
 }
 
 /*
@@ -247,24 +237,23 @@ static bool tls_is_missing(const struct client *client)
 /* Stores whether the client has a certificate, and its CN if there is exactly one. */
 static void note_certificate(struct client *client)
 {
+	struct client_login *login = client->login;
 	const char *kind, *name, *found = NULL;
 	struct buf names = { 0 };
 	struct bytes list;
 	unsigned int count = 0;
 
-	client->login->has_certificate = tls_peer_names(&client->stream, &names);
+	login->has_certificate = tls_peer_names(&client->stream, &names);
 	tls_forget_peer(&client->stream);
-	if (client->login->has_certificate) {
-		list = buf_bytes(&names);
-		while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
-			if (strcmp(kind, "CN") != 0)
-				continue;
-			found = name;
-			count++;
-		}
+	list = login->has_certificate ? buf_bytes(&names) : (struct bytes){ 0 };
+	while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
+		if (strcmp(kind, "CN") != 0)
+			continue;
+		found = name;
+		count++;
 	}
 	if (count == 1)
-		client->login->certificate_name = strdup(found);
+		login->certificate_name = strdup(found);
 	buf_free(&names);
 }
 
