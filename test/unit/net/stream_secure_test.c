@@ -533,7 +533,7 @@ static void update_keys(struct tls *tls, struct buf *wire)
 		ck_assert(tls_records_update(&tls->records, &keyed, false, wire));
 		tls_keyed_done(&keyed);
 		if (tls->slot)
-			tls->slot->keyed.out_is_keyed = false;
+			tls->slot->keyed.out.is_keyed = false;
 		return;
 	}
 	tls->engine->in = (struct bytes){ 0 };
