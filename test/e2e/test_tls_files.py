@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from .kit.records import ALERT, CLOSE_NOTIFY
-from .kit.wait import LIMIT
+from .kit.wait import LIMIT, wait_until
 from .kit.wire import CANCEL_REQUEST, SSL_REQUEST, Refused, query, special, startup
 from .test_tls import asked, client_hello, encrypt, record_client, tls_client, trusting, weir
 
@@ -342,8 +342,8 @@ def test_a_cancel_request_under_tls(weir):
     daemon = weir("require")
     sleeper = tls_client(daemon)
     sleeper.send(query("SELECT pg_sleep(60)"))
-    daemon.wait_log("new connection to server")
-    daemon.wait_pool(sv_active=1)
+    wait_until(lambda: daemon.postgres.value(
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)%%'"))
     canceller = encrypt(asked(daemon))
     canceller.send(special(CANCEL_REQUEST, sleeper.key))
     canceller.wait_closed()
