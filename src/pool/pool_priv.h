@@ -510,7 +510,7 @@ void pool_trade_first(struct pool *pool);
 /* Gives away idle servers that nobody here waits for, and asks other loops for theirs. */
 void pool_trade(struct pool *pool);
 
-/* ---- growing: pool_grow.c, pool_dedicated.c ---- */
+/* ---- growing: pool_grow.c, pool_size.c, pool_dedicated.c ---- */
 
 /* on_woken() of the share of a pool. */
 void pool_share_woken(struct share *share);

@@ -119,7 +119,7 @@ START_TEST(users_have_a_line)
 	ck_assert_int_eq(users_find(users, "c")->line, 4);
 	ck_assert_int_eq(users_find(users, "a")->line, 5);
 	ck_assert(!problems_any(&problems));
-	ck_assert_str_eq(problems.warnings[0],
+	ck_assert_str_eq(problems.warnings.texts[0],
 	                 "f:5: user \"a\" is also in line 2, which does not count");
 	users_release(&users);
 	problems_done(&problems);
