@@ -24,14 +24,14 @@ bool command_database(struct console_session *session, const char *verb, struct 
 	const struct words *words = &session->portal.request.words;
 	const struct lanes *lanes = session->console->with.lanes;
 	const struct lane *lane;
-	bool is_there = true; /* false: no such database, or no memory */
+	bool is_there = *words->argument; /* false: no such database, or no memory */
 
 	if (words->count < 2)
 		return true;
 	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
 		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
 	LANES_HELD(lane, lanes)
-	is_there &= pools_database(lane->pools, words->argument) != NULL;
+	is_there = is_there && pools_database(lane->pools, words->argument);
 	return is_there || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
 }
 

@@ -61,6 +61,15 @@ def test_databases_are_case_sensitive_and_may_be_quoted(pgweir):
     assert fails(weir, "PAUSE APP") == "no such database: APP"
 
 
+def test_an_empty_name_is_that_of_no_database(pgweir):
+    """Also where there is an entry for all names: it does not mean all databases."""
+    weir = pgweir(databases={"*": ""})
+    client = weir.client()
+    for command in ("PAUSE", "RESUME", "DISABLE", "ENABLE", "KILL", "RECONNECT", "WAIT_CLOSE"):
+        assert fails(weir, f'{command} ""') == "no such database: "
+    assert client.value("SELECT 1") == "1"
+
+
 @pytest.mark.parametrize("end", "\r\n")
 def test_names_with_the_end_of_a_line(weir, end):
     """They are names as others are, and begin no line of the log."""
