@@ -43,6 +43,9 @@ void apply_settings(struct daemon *daemon, struct ranges *proxies)
 
 void apply_snapshot(struct daemon *daemon, struct parts *parts)
 {
+	/* SET and new hosts leave the users as they are: at a failover all servers log in again. */
+	if (parts->users != daemon->users)
+		verifiers_forget(daemon->verifiers);
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
 	hba_release(&daemon->hba);
@@ -51,7 +54,6 @@ void apply_snapshot(struct daemon *daemon, struct parts *parts)
 	daemon->users = parts->users;
 	daemon->hba = parts->hba;
 	daemon->tls = parts->tls;
-	verifiers_forget(daemon->verifiers);
 	apply_settings(daemon, parts->proxies);
 	if (parts->web)
 		web_allow(daemon->web, parts->web);

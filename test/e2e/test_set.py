@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: ISC
 """SET of settings that depend on each other: one by one, in an order that fits."""
 
+import os
+
 import pytest
 
+from .kit.wait import wait_until
 from .kit.wire import SSL_REQUEST, refusal, special
 from .test_tls import tls_client
 from .test_tls_files import shown, shown_by
@@ -171,3 +174,33 @@ def test_a_broken_certificate_does_not_refuse_a_set_of_something_else(pgweir, st
     assert shown_by(weir) == before
     refused(weir, "client_tls_protocols", "tlsv1.3", "no good certificate")
     assert shown_by(weir) == before
+
+
+def naps(weir, threads):
+    """How often these threads have waited for work; once all of them do."""
+    def read(thread):
+        with open(f"/proc/{weir.pid}/task/{thread}/status", encoding="utf-8") as file:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in file)
+
+    wait_until(lambda: all(read(thread)["State"].startswith("S") for thread in threads))
+    return [read(thread)["voluntary_ctxt_switches"] for thread in threads]
+
+
+def test_keys_that_were_derived_are_kept(pgweir):
+    """A SET does not change the users. A RELOAD may: then keys are derived again."""
+    weir = pgweir(auth_type="scram-sha-256")
+    before = set(os.listdir(f"/proc/{weir.pid}/task"))
+    weir.client(password="alice secret").close()
+    helpers = sorted(set(os.listdir(f"/proc/{weir.pid}/task")) - before)
+    assert helpers, "the first login has started a thread"
+    first = naps(weir, helpers)
+    weir.client(password="alice secret").close()
+    assert naps(weir, helpers) == first
+    put(weir, "default_pool_size", "7")
+    first = naps(weir, helpers)  # the console's own login may have needed one
+    weir.client(password="alice secret").close()
+    assert naps(weir, helpers) == first
+    weir.reload()
+    first = naps(weir, helpers)
+    weir.client(password="alice secret").close()
+    assert naps(weir, helpers) != first
