@@ -320,29 +320,32 @@ static bool has_same_rules(const struct config *a, const struct config *b)
 }
 
 /* The first problem becomes the error. All problems are logged. */
+static bool end_making(struct problems *problems, bool is_good, const struct logger *logger,
+                       struct err *err)
+{
+	load_log_problems(logger, LOG_LEVEL_WARNING, problems);
+	if (!is_good)
+		problems_first(problems, err);
+	problems_done(problems);
+	return is_good;
+}
+
 static bool make_rules(struct hba **hba, const struct config *config, const struct logger *logger,
                        struct err *err)
 {
 	struct problems problems = { 0 };
 	bool is_good = load_hba(config, hba, &problems);
 
-	load_log_problems(logger, LOG_LEVEL_WARNING, &problems);
-	if (!is_good)
-		problems_first(&problems, err);
-	problems_done(&problems);
-	return is_good;
+	return end_making(&problems, is_good, logger, err);
 }
 
-/* The same for the users, in an error that says so. */
-static bool make_users(struct users **users, const struct config *config, struct err *err)
+static bool make_users(struct users **users, const struct config *config,
+                       const struct logger *logger, struct err *err)
 {
 	struct problems problems = { 0 };
 	bool is_good = load_users(config, users, &problems);
 
-	if (!is_good)
-		problems_first(&problems, err);
-	problems_done(&problems);
-	return is_good || err_prefix(err, "auth_file: ");
+	return end_making(&problems, is_good, logger, err) || err_prefix(err, "auth_file: ");
 }
 
 static bool make_logins(struct parts *parts, const struct config *running,
@@ -362,7 +365,7 @@ static bool make_logins(struct parts *parts, const struct config *running,
 	if (has_same_users)
 		return true;
 	users_release(&parts->users);
-	return make_users(&parts->users, fresh, err);
+	return make_users(&parts->users, fresh, logger, err);
 }
 
 /* ---- entries of [listeners]: they must fit together as the settings do ---- */
