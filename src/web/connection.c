@@ -351,7 +351,7 @@ static void take(struct connection *connection, struct bytes more)
 	result = http_head_read(buf_bytes(&connection->in), &connection->seen, &head);
 	if (result != HTTP_MORE)
 		handle(connection, &head, result);
-	else if (is_first && more.count)
+	else if (is_first && connection->in.count)
 		set_limit(connection, FIRST_LIMIT);
 }
 
