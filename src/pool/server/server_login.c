@@ -135,7 +135,8 @@ static void server_blame(const struct server *server, struct err *err)
 {
 	const struct server_site *site = server->site;
 	const struct auth_client *auth = server->login ? server->login->auth : NULL;
-	bool is_ours = err->code != ERR_FOREIGN;
+	/* not with ERR_FILES: no thread had time for our secret, which may be right */
+	bool is_ours = err->code != ERR_FOREIGN && err->code != ERR_FILES;
 	struct buf words = { .limit = ERR_DETAIL_SIZE - 1 };
 
 	buf_printf(&words, "pgweir's own login as \"%s\" at ", site->user);
