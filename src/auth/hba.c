@@ -91,7 +91,7 @@ static struct hba *load(const char *path, struct bytes text, const char *ident_p
                         struct bytes ident, struct problems *problems)
 {
 	struct source_pos pos = { path ? path : "hba", 0 };
-	size_t count = problems->errors.count + problems->errors.dropped_count;
+	size_t count = problems_count(problems);
 	struct hba *hba = calloc(1, sizeof(*hba));
 
 	if (!hba) {
@@ -99,7 +99,7 @@ static struct hba *load(const char *path, struct bytes text, const char *ident_p
 		return NULL;
 	}
 	load_part(hba, ident_path, ident, "ident", load_mapping, problems);
-	hba->has_bad_maps = problems->errors.count + problems->errors.dropped_count != count;
+	hba->has_bad_maps = problems_count(problems) != count;
 	load_part(hba, path, text, "hba", load_line, problems);
 	if (hba->count == 0 && !problems_any(problems))
 		problems_add(problems, pos, "it contains no rule, so no login would be possible");

@@ -98,13 +98,13 @@ bool load_needs_users(const struct config *config)
 /* An empty set if auth_type does not need the file. false: problems were added. */
 static bool load_users(const struct config *config, struct users **users, struct problems *problems)
 {
-	size_t count = problems->errors.count + problems->errors.dropped_count;
+	size_t count = problems_count(problems);
 
 	if (load_needs_users(config) && config->auth_file && *config->auth_file)
 		*users = users_load(config->auth_file, problems);
 	else if (!(*users = users_none()))
 		problems_add(problems, (struct source_pos){ 0 }, "out of memory");
-	if (problems->errors.count + problems->errors.dropped_count == count)
+	if (problems_count(problems) == count)
 		return true;
 	users_release(users);
 	return false;

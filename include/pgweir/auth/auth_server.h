@@ -30,8 +30,7 @@ struct auth_server_who {
 	enum auth_method method;
 	const char *user;
 	const struct secret *secret; /* NULL: unknown user. Not kept */
-	/* for an unknown user: what is imitated; NULL: one of `users`, or none is known. Not kept
-	 */
+	/* for an unknown user: what to imitate; NULL: one of `users`, or nobody. Not kept */
 	const struct mock_form *like;
 	const struct users *users;
 	/* PEER, CERT: the caller has verified the name. The user must still be known */

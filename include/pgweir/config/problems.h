@@ -26,10 +26,15 @@ struct problems {
 	struct problem_list errors, warnings;
 };
 
-/* Whether there is any error; warnings do not count. */
+/* How many errors there are; warnings do not count. */
+static inline size_t problems_count(const struct problems *problems)
+{
+	return problems->errors.count + problems->errors.dropped_count;
+}
+
 static inline bool problems_any(const struct problems *problems)
 {
-	return problems->errors.count > 0 || problems->errors.dropped_count > 0;
+	return problems_count(problems) > 0;
 }
 
 /* The first error becomes *err. Returns false. */
