@@ -220,7 +220,7 @@ START_TEST(timer_cleared_or_without_line_does_not_come)
 		};
 		timer_set(&timers[i].timer, line, now + i);
 	}
-	timer_clear(&timers[0].timer); /* the head, for which libevent's timer was set */
+	timer_clear(&timers[0].timer); /* the head, for which the alarm was set */
 	timer_clear(&timers[0].timer);
 	timers[1].clears = &timers[2];
 	loop_run(loop);
