@@ -300,8 +300,8 @@ static bool start(struct finder *finder, struct err *err)
 {
 	if (finder->source.kind == HOSTS_FROM_PATRONI)
 		return begin_fetch(finder, err);
-	return lookup_services(finder->finders->pools->with.resolver, &finder->services,
-	                       finder->source.path.at, on_services, err);
+	return services_start(finder->finders->pools->with.resolver, &finder->services,
+	                      finder->source.path.at, on_services, err);
 }
 
 static void on_due(struct timer *timer)
@@ -351,7 +351,7 @@ static void free_finder(struct finder *finder)
 	end_leave(finder);
 	timer_clear(&finder->timer);
 	loop_undefer(loop_of(finder), &finder->task);
-	lookup_cancel(&finder->services.lookup);
+	dns_forget(&finder->services.query);
 	fetch_cancel(&finder->fetch);
 	free(finder->found);
 	explicit_bzero(finder->text, strlen(finder->text));

@@ -130,7 +130,7 @@ static void hba_check_free(struct client_login *login)
 	login->hba_check = NULL;
 	if (!hba_check)
 		return;
-	lookup_cancel(&hba_check->reverse.lookup);
+	reverse_cancel(&hba_check->reverse);
 	if (hba_check->job)
 		workers_abandon(&hba_check->job->job);
 	free(hba_check->host);
@@ -156,8 +156,8 @@ static enum hba_check_result look_host_up(struct client *client)
 
 	if (!hba_check)
 		return HBA_CHECK_OVER;
-	if (lookup_reverse(client->clients->with.resolver, &hba_check->reverse, &client->peer,
-	                   on_host, &err))
+	if (reverse_start(client->clients->with.resolver, &hba_check->reverse, &client->peer,
+	                  on_host, &err))
 		return HBA_CHECK_LOOKING;
 	client_fatal(client, &err);
 	return HBA_CHECK_OVER;
