@@ -40,8 +40,8 @@ struct listener_options {
 	int tcp_defer_accept; /* seconds, as the kernel's option; 0 = off */
 	struct socket_options socket;
 	/*
-	 * Sockets opened by a service manager. The listener owns them and opens no others.
-	 * Anything else that addresses and unix_dir name is reported as a warning.
+	 * Sockets opened by a service manager. The listener owns them and opens no others:
+	 * addresses and unix_dir are ignored, which is a warning.
 	 */
 	const int *given; /* valid until listener_open() */
 	unsigned int given_count;
@@ -55,8 +55,6 @@ struct listener_options {
 	void (*on_shortage)(void *arg);
 	struct logger log; /* copied */
 };
-
-#define LISTENER_GIVEN_MAX 64
 
 /*
  * Called from the loop for each accepted connection. The callee owns `fd` (non-blocking,
