@@ -209,16 +209,17 @@ static void show_address(const struct hba_rule *rule, struct hba_row *row, struc
 	static const char *const words[] = {
 		[WHERE_ALL] = "all", [WHERE_SAME_HOST] = "samehost", [WHERE_SAME_NET] = "samenet"
 	};
+	struct address first, mask;
 
 	if (rule->type == HBA_LOCAL)
 		return;
 	if (rule->host) {
 		row->address = rule->host;
 	} else if (rule->where == WHERE_RANGE || rule->where == WHERE_NOBODY) {
-		row->address = address_format_host(&rule->range.address, lists->address,
-		                                   sizeof(lists->address));
-		row->netmask =
-		    address_format_host(&rule->range.mask, lists->netmask, sizeof(lists->netmask));
+		first = range_address(&rule->range, rule->range.first);
+		mask = range_address(&rule->range, rule->range.mask);
+		row->address = address_format_host(&first, lists->address, sizeof(lists->address));
+		row->netmask = address_format_host(&mask, lists->netmask, sizeof(lists->netmask));
 	} else {
 		row->address = words[rule->where];
 	}
