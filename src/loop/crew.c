@@ -195,8 +195,6 @@ void crew_release(struct crew *crew)
 	pthread_cond_broadcast(&crew->go_on);
 }
 
-bool crew_is_held(const struct crew *crew) { return crew->depth > 0; }
-
 /* ---- solo ---- */
 
 #define SOLO_STACK_SIZE ((size_t)1024 * 1024)

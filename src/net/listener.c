@@ -580,17 +580,6 @@ int listener_fd(const struct listener *listener, size_t index, struct address *a
 	return -1;
 }
 
-uint16_t listener_port(const struct listener *listener)
-{
-	const struct listen_socket *listen_socket;
-
-	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
-		if (listen_socket->address.family != AF_UNSPEC)
-			return address_port(&listen_socket->address);
-	}
-	return 0;
-}
-
 bool listener_is_paused(const struct listener *listener) { return listener->is_paused; }
 
 const char *listener_unix_path(const struct listener *listener) { return listener->unix_path; }

@@ -47,7 +47,7 @@ static void unfile(struct resolver_name *name)
 
 static void name_free(struct resolver_name *name)
 {
-	if (name->is_filed)
+	if (name->hh.tbl)
 		unfile(name);
 	timer_clear(&name->expiry);
 	dns_forget(&name->query);
@@ -203,8 +203,7 @@ static struct resolver_name *filed_name(struct resolver *resolver, const char *h
 	if (!name)
 		return NULL;
 	HASH_ADD_KEYPTR(hh, resolver->names, name->host, strlen(name->host), name);
-	name->is_filed = !name->is_lost;
-	if (name->is_filed) {
+	if (name->hh.tbl) {
 		resolver_zone_enter(name);
 		return name;
 	}

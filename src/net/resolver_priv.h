@@ -5,8 +5,7 @@
 #ifndef PGWEIR_NET_RESOLVER_PRIV_H
 #define PGWEIR_NET_RESOLVER_PRIV_H
 
-#define HASH_NONFATAL_OOM 1
-#define uthash_nonfatal_oom(name) ((name)->is_lost = true)
+#define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
 #include "pgweir/base/table.h"
 #include "pgweir/loop/loop.h"
 #include "pgweir/net/resolver.h"
@@ -17,7 +16,7 @@ TAILQ_HEAD(name_list, resolver_name);
 
 struct resolver_name {
 	struct resolver *resolver;
-	UT_hash_handle hh;
+	UT_hash_handle hh; /* tbl NULL: a numeric address, for one ask */
 	unsigned long serial;
 	struct timer expiry; /* set: the stored result is valid */
 	struct task task;    /* answers `asks` */
@@ -31,8 +30,6 @@ struct resolver_name {
 	unsigned int next;   /* index of the next address to return */
 	const char *failure; /* NULL: never looked up; why there is no address, a static text */
 	bool is_busy;        /* owners are being called */
-	bool is_filed;       /* it is in the table; else it is a numeric address, for one ask */
-	bool is_lost;        /* no memory to add it to the table */
 	char host[];
 };
 
@@ -61,7 +58,6 @@ struct resolver_zone {
 	struct dns_query *query;
 	uint32_t serial;
 	bool has_serial;
-	bool is_lost; /* no memory to add it to the table */
 	char text[];
 };
 

@@ -66,7 +66,7 @@ static struct resolver_zone *add_zone(struct resolver *resolver, const char *tex
 	zone->number = ++resolver->serial;
 	TAILQ_INIT(&zone->names);
 	HASH_ADD_KEYPTR(hh, resolver->zones, zone->text, size - 1, zone);
-	if (!zone->is_lost)
+	if (zone->hh.tbl)
 		return zone;
 	free(zone);
 	return NULL;

@@ -280,15 +280,11 @@ void bulk_go_on(struct stream *stream)
 
 void stream_pool_init(struct stream_pool *pool, size_t first_size)
 {
+	*pool = (struct stream_pool){
+		.first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size,
+		.leave_unsent = leave_unsent,
+	};
 	slab_init(&pool->buffers, "iobuf_cache", sizeof(struct stream_buf));
-	pool->first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size;
-	pool->free_list = NULL;
-	pool->free_size = 0;
-	pool->handshakes = NULL;
-	pool->outbox = NULL;
-	pool->leave_unsent = leave_unsent;
-	pool->bulk_slots = NULL;
-	pool->tls_slots = NULL;
 	slab_init_secret(&pool->tls, "tls_cache", tls_size());
 }
 

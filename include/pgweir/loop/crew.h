@@ -43,9 +43,6 @@ void crew_stop(struct crew *crew);
 void crew_hold(struct crew *crew);
 void crew_release(struct crew *crew);
 
-/* Whether the loops are held now. With one loop: whether crew_hold() was called. */
-bool crew_is_held(const struct crew *crew);
-
 /*
  * ---- solo ----
  *

@@ -114,9 +114,6 @@ unsigned int listener_count(const struct listener *listener);
 /* Also its address (AF_UNSPEC: the Unix socket). -1: no more sockets. */
 int listener_fd(const struct listener *listener, size_t index, struct address *address);
 
-/* Returns the port of the first TCP socket (tests bind to port 0). 0 = none. */
-uint16_t listener_port(const struct listener *listener);
-
 bool listener_is_resting(const struct listener *listener);
 
 #endif
