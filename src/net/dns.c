@@ -115,7 +115,6 @@ static void take_addresses(struct dns_answer *answer, const struct ares_addrinfo
 static void query_free(struct dns_query *query)
 {
 	TAILQ_REMOVE(&query->dns->queries, query, node);
-	query->dns->query_count--;
 	loop_undefer(query->dns->loop, &query->task);
 	free(query->answer.addresses);
 	free(query->answer.services);
@@ -138,6 +137,7 @@ static void tell(struct task *task)
 static void finish(struct dns_query *query, int status)
 {
 	query->answer.failure = ares_strerror(status);
+	query->dns->query_count--;
 	loop_defer(query->dns->loop, &query->task);
 }
 

@@ -167,8 +167,6 @@ void listener_retry(struct listener *listener)
 	update_sockets(listener);
 }
 
-/* ---- the listener ---- */
-
 /* ---- sockets ---- */
 
 /* Owns `fd` from now on, also if it fails. `address` NULL: the Unix socket. */
@@ -297,6 +295,15 @@ static void warn(const struct listener *listener, const struct err *err)
 		log_warning(&listener->options.log, "%s", err->text);
 }
 
+static void say_listening(const struct listener *listener, const char *kind, const char *where)
+{
+	const char *name = listener->options.name;
+
+	log_info(&listener->options.log, "listening on %s%s%s%s%s", kind, where,
+	         name ? " for listener " : "", name ? name : "",
+	         listener->options.given_count ? " (opened by the service manager)" : "");
+}
+
 /* A failure is only a warning: other addresses may work. */
 static void open_address(struct listener *listener, const struct address *address, struct err *err)
 {
@@ -316,10 +323,7 @@ static void open_address(struct listener *listener, const struct address *addres
 	if (!address_of_self(&bound, fd, 0))
 		bound = *address;
 	if (add_socket(listener, fd, &bound, err))
-		log_info(&listener->options.log, "listening on %s%s%s",
-		         address_format(&bound, text, sizeof(text)),
-		         listener->options.name ? " for listener " : "",
-		         listener->options.name ? listener->options.name : "");
+		say_listening(listener, "", address_format(&bound, text, sizeof(text)));
 	else
 		warn(listener, err);
 }
@@ -451,9 +455,7 @@ static bool open_unix(struct listener *listener, struct err *err)
 		lstat(path, &listener->unix_file);
 	if (!add_socket(listener, fd, NULL, err))
 		return false;
-	log_info(&listener->options.log, "listening on unix:%s%s%s", path,
-	         listener->options.name ? " for listener " : "",
-	         listener->options.name ? listener->options.name : "");
+	say_listening(listener, "unix:", path);
 	return true;
 }
 
@@ -475,10 +477,9 @@ static bool open_given(struct listener *listener, struct err *err)
 		is_unix = given.address.family == AF_UNSPEC;
 		if (!add_socket(listener, given.fd, is_unix ? NULL : &given.address, err))
 			return false;
-		log_info(&listener->options.log,
-		         "listening on %s%s (opened by the service manager)",
-		         is_unix ? "unix:" : "",
-		         is_unix ? given.path : address_format(&given.address, text, sizeof(text)));
+		say_listening(listener, is_unix ? "unix:" : "",
+		              is_unix ? given.path
+		                      : address_format(&given.address, text, sizeof(text)));
 	}
 	return true;
 }
