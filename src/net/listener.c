@@ -467,10 +467,11 @@ static bool open_given(struct listener *listener, struct err *err)
 	struct given given;
 	bool is_unix;
 
-	log_warning(&listener->options.log,
-	            "%s and unix_socket_dir are ignored for listening: the service manager has "
-	            "opened the sockets",
-	            listener->options.name ? "addr" : "listen_addr");
+	if (!listener->options.name)
+		log_warning(
+		    &listener->options.log,
+		    "listen_addr and unix_socket_dir are ignored for listening: the service "
+		    "manager has opened the sockets");
 	for (unsigned int i = 0; i < listener->options.given_count; i++) {
 		if (!listener_judge_given(listener->options.given[i], &given, err))
 			return false;

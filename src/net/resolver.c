@@ -148,8 +148,6 @@ void resolver_watch_end(struct resolver_watch *watch)
 	tidy(name);
 }
 
-/* ---- answers ---- */
-
 /* ---- names are made ---- */
 
 static struct resolver_name *name_new(struct resolver *resolver, const char *host, struct err *err)

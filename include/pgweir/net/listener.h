@@ -41,7 +41,7 @@ struct listener_options {
 	struct socket_options socket;
 	/*
 	 * Sockets opened by a service manager. The listener owns them and opens no others:
-	 * addresses and unix_dir are ignored, which is a warning.
+	 * addresses and unix_dir are ignored; of the main listener, with a warning.
 	 */
 	const int *given; /* valid until listener_open() */
 	unsigned int given_count;
