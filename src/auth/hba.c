@@ -181,16 +181,17 @@ static void add_address(struct buf *out, const struct hba_rule *rule)
 		[WHERE_ALL] = "all", [WHERE_SAME_HOST] = "samehost", [WHERE_SAME_NET] = "samenet"
 	};
 	bool is_range = rule->where == WHERE_RANGE || rule->where == WHERE_NOBODY;
+	struct address first = range_address(&rule->range, rule->range.first);
+	struct address mask = range_address(&rule->range, rule->range.mask);
 	char text[ADDRESS_TEXT_SIZE];
 
 	if (rule->type == HBA_LOCAL)
 		buf_add_cstr(out, "");
 	else if (is_range)
-		buf_add_cstr(out, address_format_host(&rule->range.address, text, sizeof(text)));
+		buf_add_cstr(out, address_format_host(&first, text, sizeof(text)));
 	else
 		buf_add_cstr(out, rule->host ? rule->host : words[rule->where]);
-	buf_add_cstr(out,
-	             is_range ? address_format_host(&rule->range.mask, text, sizeof(text)) : "");
+	buf_add_cstr(out, is_range ? address_format_host(&mask, text, sizeof(text)) : "");
 }
 
 void hba_rule_texts(const struct hba_rule *rule, struct buf *out)

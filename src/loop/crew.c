@@ -14,7 +14,6 @@
 #include "pgweir/loop/crew.h"
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,8 +195,6 @@ void crew_release(struct crew *crew)
 	pthread_cond_broadcast(&crew->go_on);
 }
 
-bool crew_is_held(const struct crew *crew) { return crew->depth > 0; }
-
 /* ---- solo ---- */
 
 #define SOLO_STACK_SIZE ((size_t)1024 * 1024)
@@ -286,87 +283,4 @@ bool thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg, size_t 
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	return !failure || err_set(err, ERR_FILES, "cannot start a thread: %s", strerror(failure));
-}
-
-/*
- * ---- heartbeat ----
- *
- * The heartbeat of all loops.
- *
- *   the first loop's timer: all have answered? --> beat(), a letter to each other loop
- *   another loop: opens its letter, which is its answer
- */
-
-struct pulse {
-	struct letter letter;
-	struct loop *loop;
-	struct heartbeat *heartbeat;
-};
-
-struct heartbeat {
-	struct heartbeat_with with;
-	struct loop *loop; /* the first */
-	struct timer timer;
-	atomic_uint missing_count; /* letters that have not been opened */
-	unsigned int count;
-	struct pulse pulses[]; /* of all loops but the first */
-};
-
-static void on_pulse(struct letter *letter)
-{
-	struct pulse *pulse = container_of(letter, struct pulse, letter);
-
-	atomic_fetch_sub_explicit(&pulse->heartbeat->missing_count, 1, memory_order_release);
-}
-
-static void ask_all(struct heartbeat *heartbeat)
-{
-	atomic_store_explicit(&heartbeat->missing_count, heartbeat->count, memory_order_relaxed);
-	for (unsigned int i = 0; i < heartbeat->count; i++)
-		loop_post(heartbeat->pulses[i].loop, &heartbeat->pulses[i].letter);
-}
-
-static void on_timer(struct timer *timer)
-{
-	struct heartbeat *heartbeat = container_of(timer, struct heartbeat, timer);
-
-	if (atomic_load_explicit(&heartbeat->missing_count, memory_order_acquire) == 0) {
-		ask_all(heartbeat);
-		heartbeat->with.beat(heartbeat->with.arg);
-	}
-	timer_begin(timer, heartbeat->loop, heartbeat->with.interval, on_timer);
-}
-
-struct heartbeat *heartbeat_new(const struct heartbeat_with *with, struct err *err)
-{
-	unsigned int count = with->count - 1;
-	struct heartbeat *heartbeat = calloc(1, sizeof(*heartbeat) + count * sizeof(struct pulse));
-
-	if (!heartbeat) {
-		err_set(err, ERR_MEMORY, "out of memory");
-		return NULL;
-	}
-	heartbeat->with = *with;
-	heartbeat->with.loops = NULL;
-	heartbeat->loop = with->loops[0];
-	heartbeat->count = count;
-	for (unsigned int i = 0; i < count; i++)
-		heartbeat->pulses[i] = (struct pulse){ .letter.open = on_pulse,
-			                               .loop = with->loops[i + 1],
-			                               .heartbeat = heartbeat };
-	on_timer(&heartbeat->timer);
-	return heartbeat;
-}
-
-void heartbeat_free(struct heartbeat **heartbeatp)
-{
-	struct heartbeat *heartbeat = *heartbeatp;
-
-	if (!heartbeat)
-		return;
-	timer_clear(&heartbeat->timer);
-	for (unsigned int i = 0; i < heartbeat->count; i++)
-		loop_take_back(heartbeat->pulses[i].loop, &heartbeat->pulses[i].letter);
-	free(heartbeat);
-	*heartbeatp = NULL;
 }

@@ -14,8 +14,7 @@
 
 /* The default hash function of uthash has implicit fallthrough, which clang warns about. */
 #define HASH_FUNCTION HASH_FNV
-#define HASH_NONFATAL_OOM 1
-#define uthash_nonfatal_oom(queue) ((queue)->is_lost = true)
+#define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
 #include <uthash.h>
 
 #include "loop_priv.h"
@@ -34,7 +33,6 @@ struct timer_queue {
 	struct loop *loop;
 	struct timer_list timers; /* sorted by `due` */
 	struct heap_node node;    /* its key: when the head is looked at; NEVER: there is none */
-	bool is_lost;             /* no memory to add it to the hash table */
 	UT_hash_handle hh;
 };
 
@@ -146,7 +144,7 @@ static struct timer_queue *queue_new(struct loop *loop, const struct queue_key *
 	queue->node.key = NEVER;
 	if (heap_add(&loop->alarm.queues, &queue->node)) {
 		HASH_ADD(hh, loop->timer_queues, key, sizeof(queue->key), queue);
-		if (!queue->is_lost)
+		if (queue->hh.tbl)
 			return queue;
 		heap_remove(&loop->alarm.queues, &queue->node);
 	}

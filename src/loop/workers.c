@@ -6,8 +6,7 @@
  *   begin  --> held --> socket --> go_on() on a thread --> socket ... --> ended --> letter -->
  * done()
  *
- * All threads wait in one epoll: for sockets, for tokens, of which each waiting job has one, and
- * for the end.
+ * All threads wait in one epoll: for sockets, and for tokens, of which each waiting job has one.
  *
  * Hard here: several loops share the threads. Only the lists and counts are shared, under the
  * lock. A job knows the loop that submitted it; done() and abandoning happen on the thread of
@@ -39,9 +38,8 @@ struct workers {
 	unsigned int thread_max;
 
 	pthread_mutex_t lock; /* guards all fields below */
-	int epoll_fd;         /* what the threads wait for; all three are -1 before the first job */
-	int token_fd;         /* an eventfd: as many tokens as jobs wait */
-	int end_fd;           /* an eventfd: tells the threads to end */
+	int epoll_fd;         /* what the threads wait for; both are -1 before the first job */
+	int token_fd; /* an eventfd: a token for each job that waits; at the end, for each thread */
 	unsigned int thread_count; /* threads that have been started */
 	pthread_t *threads;
 	unsigned int waiting_count;
@@ -79,17 +77,13 @@ static bool is_abandoned(const struct job *job)
 	return __atomic_load_n(&job->is_abandoned, __ATOMIC_RELAXED);
 }
 
-/* NULL: another thread took it, or the threads must end. */
+/* NULL: the threads must end. */
 static struct job *take_job(struct workers *workers)
 {
-	struct job *job = NULL;
-	eventfd_t token;
-
-	if (eventfd_read(workers->token_fd, &token) != 0)
-		return NULL;
 	LOCKED(&workers->lock);
-	if (!workers->is_ending) {
-		job = TAILQ_FIRST(&workers->waiting);
+	struct job *job = workers->is_ending ? NULL : TAILQ_FIRST(&workers->waiting);
+
+	if (job) {
 		TAILQ_REMOVE(&workers->waiting, job, node);
 		workers->waiting_count--;
 	}
@@ -106,15 +100,21 @@ static void end_job(struct workers *workers, struct job *job)
 		loop_post(job->loop, &job->letter);
 }
 
-static void run_job(struct workers *workers)
+/* false: the threads must end. */
+static bool run_job(struct workers *workers)
 {
-	struct job *job = take_job(workers);
+	struct job *job;
+	eventfd_t token;
 
+	if (eventfd_read(workers->token_fd, &token) != 0)
+		return true; /* another thread took it */
+	job = take_job(workers);
 	if (!job)
-		return;
+		return false;
 	if (!is_abandoned(job))
 		job->run(job);
 	end_job(workers, job);
+	return true;
 }
 
 static void run_step(struct workers *workers, struct job *job)
@@ -142,15 +142,17 @@ static void *work(void *arg)
 {
 	struct workers *workers = arg;
 	struct epoll_event event;
-	int count;
+	bool goes_on = true;
 
 	/* One event per call, so that each job goes to a thread that is free. */
-	while ((count = epoll_wait(workers->epoll_fd, &event, 1, -1)) >= 0 || errno == EINTR) {
-		if (count > 0 && !event.data.ptr)
-			break; /* end_fd: the threads must end */
-		if (count > 0 && event.data.ptr == workers)
-			run_job(workers);
-		else if (count > 0)
+	while (goes_on) {
+		int count = epoll_wait(workers->epoll_fd, &event, 1, -1);
+
+		if (count < 0)
+			goes_on = errno == EINTR;
+		else if (event.data.ptr == workers)
+			goes_on = run_job(workers);
+		else
 			run_step(workers, job_of_event(&event));
 	}
 	LOCKED(&workers->lock);
@@ -204,26 +206,21 @@ static void finish_all(struct workers *workers)
 
 static void close_descriptors(struct workers *workers)
 {
-	int *const fds[] = { &workers->epoll_fd, &workers->token_fd, &workers->end_fd };
-
-	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
-		if (*fds[i] >= 0)
-			close(*fds[i]);
-		*fds[i] = -1;
-	}
+	if (workers->epoll_fd >= 0)
+		close(workers->epoll_fd);
+	if (workers->token_fd >= 0)
+		close(workers->token_fd);
+	workers->epoll_fd = workers->token_fd = -1;
 }
 
 static bool make_descriptors(struct workers *workers, struct err *err)
 {
-	struct epoll_event end = { .events = EPOLLIN, .data.ptr = NULL };
 	struct epoll_event token = { .events = EPOLLIN, .data.ptr = workers };
 
 	workers->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	workers->token_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE);
-	workers->end_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (workers->epoll_fd >= 0 && workers->token_fd >= 0 && workers->end_fd >= 0 &&
-	    epoll_ctl(workers->epoll_fd, EPOLL_CTL_ADD, workers->token_fd, &token) == 0 &&
-	    epoll_ctl(workers->epoll_fd, EPOLL_CTL_ADD, workers->end_fd, &end) == 0)
+	if (workers->epoll_fd >= 0 && workers->token_fd >= 0 &&
+	    epoll_ctl(workers->epoll_fd, EPOLL_CTL_ADD, workers->token_fd, &token) == 0)
 		return true;
 	err_set(err, ERR_FILES, "cannot prepare helper threads: %s", strerror(errno));
 	close_descriptors(workers);
@@ -249,7 +246,7 @@ struct workers *workers_new(unsigned int threads, unsigned int limit, struct err
 		free(workers);
 		return NULL;
 	}
-	workers->epoll_fd = workers->token_fd = workers->end_fd = -1;
+	workers->epoll_fd = workers->token_fd = -1;
 	workers->thread_max = threads;
 	workers->limit = limit;
 	pthread_mutex_init(&workers->lock, NULL);
@@ -267,8 +264,8 @@ static void tell_the_end(struct workers *workers)
 {
 	LOCKED(&workers->lock);
 	workers->is_ending = true;
-	if (workers->end_fd >= 0)
-		eventfd_write(workers->end_fd, 1);
+	if (workers->token_fd >= 0)
+		eventfd_write(workers->token_fd, workers->thread_count);
 }
 
 void workers_free(struct workers **workersp)

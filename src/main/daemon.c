@@ -248,7 +248,7 @@ bool daemon_free(struct daemon **daemonp)
 	stop_watching(daemon);
 	main_drain_stop(daemon);
 	timer_clear(&daemon->suspend);
-	heartbeat_free(&daemon->heartbeat);
+	timer_clear(&daemon->watchdog);
 	takeover_stop(daemon->takeover, SHUTDOWN_NOW);
 	takeover_free(&daemon->takeover);
 	handover_free(&daemon->handover);

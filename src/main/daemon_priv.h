@@ -84,8 +84,8 @@ struct daemon {
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */
 	struct notify notify;
-	int64_t certificates_at;     /* seconds of the wall clock, at certificates_look() */
-	struct heartbeat *heartbeat; /* for the service manager's watchdog; else NULL */
+	int64_t certificates_at; /* seconds of the wall clock, at certificates_look() */
+	struct timer watchdog;   /* of the service manager; when to tell it that all loops turn */
 	enum shutdown_state shutdown;
 	int stop_signal;         /* SIGTERM or SIGINT, if one has come */
 	struct timer announced;  /* runs in SHUTDOWN_ANNOUNCED */

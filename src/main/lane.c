@@ -358,7 +358,7 @@ static bool on_unknown_cancel_key(void *arg, struct bytes key, struct farewell *
 bool lane_make_ground(struct daemon *daemon, struct lane *lane, struct err *err)
 {
 	struct resolver_options options = { .resolv_conf = daemon->config->resolv_conf,
-		                            .leader = daemon->lanes.at->resolver };
+		                            .other = daemon->lanes.at->resolver };
 
 	lane->arg = daemon;
 	lane->loop = loop_new(err);

@@ -174,40 +174,22 @@ static bool reload(struct daemon *daemon, config_tell *tell, void *tell_arg, str
 
 /* ---- the service manager ---- */
 
-static void on_heartbeat(void *arg)
+static void on_watchdog(struct timer *timer)
 {
-	struct daemon *daemon = arg;
+	struct daemon *daemon = container_of(timer, struct daemon, watchdog);
 
+	/* Waits for all loops: nothing is sent while one of them does not turn. */
+	lanes_hold(&daemon->lanes);
+	lanes_release(&daemon->lanes);
 	notify_send(&daemon->notify, "WATCHDOG=1");
-}
-
-/* Several loops: one that is busy at a beat delays it to the next one. */
-static void start_watchdog(struct daemon *daemon)
-{
-	struct loop *loops[LANES_MAX];
-	struct lane *lane;
-	struct err err;
-
-	LANES_EACH(lane, &daemon->lanes)
-	loops[lane->number] = lane->loop;
-	daemon->heartbeat = heartbeat_new(
-	    &(struct heartbeat_with){
-		.loops = loops,
-		.count = daemon->lanes.count,
-		.interval = daemon->notify.watchdog / (daemon->lanes.count > 1 ? 4 : 2),
-		.beat = on_heartbeat,
-		.arg = daemon,
-	    },
-	    &err);
-	if (!daemon->heartbeat)
-		log_warning(&daemon->logger, "no watchdog: %s", err.text);
+	timer_begin(timer, daemon->loop, daemon->notify.watchdog / 2, on_watchdog);
 }
 
 void lifecycle_ready(struct daemon *daemon)
 {
 	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
 	if (daemon->notify.watchdog)
-		start_watchdog(daemon);
+		on_watchdog(&daemon->watchdog);
 }
 
 /* ---- signals ---- */

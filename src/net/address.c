@@ -284,55 +284,69 @@ bool address_unix_name(struct sockaddr_un *name, socklen_t *size, const char *pa
  */
 
 #define BITS_MAX 128
+#define BITS_IPV4 32
 
-/* The bytes of an address: 4 or 16, in network order. */
-struct octets {
-	unsigned char *at;
-	size_t count;
-};
-
-static struct octets octets_of(struct address *address)
+/* IPv4 in its IPv6 form: ::ffff:10.0.0.1. false: the address is of neither. */
+static bool bits_of(const struct address *address, unsigned char out[16])
 {
-	if (address->family == AF_INET6)
-		return (struct octets){ address->in6.sin6_addr.s6_addr, 16 };
-	if (address->family == AF_INET)
-		return (struct octets){ (unsigned char *)&address->in.sin_addr, 4 };
-	return (struct octets){ NULL, 0 };
+	memset(out, 0, 16);
+	if (address->family == AF_INET6) {
+		memcpy(out, &address->in6.sin6_addr, 16);
+		return true;
+	}
+	out[10] = out[11] = 0xff;
+	memcpy(out + 12, &address->in.sin_addr, 4);
+	return address->family == AF_INET;
 }
 
+static bool is_ipv4(const unsigned char bits[16])
+{
+	static const unsigned char prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+	return memcmp(bits, prefix, sizeof(prefix)) == 0;
+}
+
+/* The first `bits` of the address are those of the range. */
 static void set_bits(struct range *range, unsigned int bits)
 {
-	struct octets mask;
-
-	range->mask = range->address;
-	mask = octets_of(&range->mask);
-	memset(mask.at, 0, mask.count);
+	if (range->family == AF_INET)
+		bits += BITS_MAX - BITS_IPV4;
+	memset(range->mask, 0, sizeof(range->mask));
 	for (unsigned int i = 0; i < bits; i++)
-		mask.at[i / 8] |= (unsigned char)(0x80u >> i % 8);
+		range->mask[i / 8] |= (unsigned char)(0x80u >> i % 8);
 }
 
 static struct range range_of_host(const struct address *address)
 {
-	struct range range = { .address = *address };
+	struct range range = { .family = address->family };
 
-	set_bits(&range, address->family == AF_INET6 ? BITS_MAX : 32);
+	bits_of(address, range.first);
+	memset(range.mask, 0xff, sizeof(range.mask));
 	return range;
 }
 
-static enum range_result check_bits(struct range *range, struct err *err)
+struct address range_address(const struct range *range, const unsigned char bits[16])
 {
-	struct octets address = octets_of(&range->address), mask = octets_of(&range->mask);
-	struct address first = range->address;
-	struct octets out = octets_of(&first);
-	char text[ADDRESS_TEXT_SIZE];
-	bool is_good = true;
+	struct address address = { .family = range->family };
 
-	for (size_t i = 0; i < address.count; i++) {
-		is_good = is_good && (address.at[i] & ~mask.at[i]) == 0;
-		out.at[i] &= mask.at[i];
-	}
-	if (is_good)
+	if (range->family == AF_INET)
+		memcpy(&address.in.sin_addr, bits + 12, 4);
+	else
+		memcpy(&address.in6.sin6_addr, bits, 16);
+	return address;
+}
+
+static enum range_result check_bits(const struct range *range, struct err *err)
+{
+	struct address first;
+	unsigned char bits[16];
+	char text[ADDRESS_TEXT_SIZE];
+
+	for (size_t i = 0; i < sizeof(bits); i++)
+		bits[i] = range->first[i] & range->mask[i];
+	if (memcmp(bits, range->first, sizeof(bits)) == 0)
 		return RANGE_OK;
+	first = range_address(range, bits);
 	err_set(err, ERR_CONFIG, "the address has bits outside of its mask: the range begins at %s",
 	        address_format_host(&first, text, sizeof(text)));
 	return RANGE_LOOSE;
@@ -347,18 +361,19 @@ enum range_result range_parse(struct range *range, const char *text, struct err 
 {
 	const char *slash = strchr(text, '/');
 	char host[ADDRESS_TEXT_SIZE];
+	struct address address;
 	int64_t bits, most;
 
 	if (!text_copy(host, sizeof(host), text))
 		return RANGE_NAME;
 	if (slash)
 		host[slash - text] = 0;
-	if (!parse_host(&range->address, host))
+	if (!parse_host(&address, host))
 		return RANGE_NAME;
-	*range = range_of_host(&range->address);
+	*range = range_of_host(&address);
 	if (!slash)
 		return RANGE_NO_MASK;
-	most = range->address.family == AF_INET6 ? BITS_MAX : 32;
+	most = range->family == AF_INET6 ? BITS_MAX : BITS_IPV4;
 	if (!text_to_i64(slash + 1, &bits) || bits < 0 || bits > most) {
 		err_set(err, ERR_CONFIG, "the mask of %s must be a number from 0 to %d", host,
 		        (int)most);
@@ -370,57 +385,29 @@ enum range_result range_parse(struct range *range, const char *text, struct err 
 
 enum range_result range_set_mask(struct range *range, const char *text, struct err *err)
 {
-	if (!parse_host(&range->mask, text)) {
+	struct address mask;
+
+	if (!parse_host(&mask, text)) {
 		err_set(err, ERR_CONFIG, "%s is not a mask", text);
 		return RANGE_BAD;
 	}
-	if (range->mask.family != range->address.family) {
+	if (mask.family != range->family) {
 		err_set(err, ERR_CONFIG, "the address and its mask %s are not of the same kind",
 		        text);
 		return RANGE_BAD;
 	}
+	bits_of(&mask, range->mask);
 	return check_bits(range, err);
-}
-
-static bool is_mapped(const struct address *address)
-{
-	return address->family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&address->in6.sin6_addr);
-}
-
-/* Converts an IPv4 address to its IPv6 form: ::ffff:10.0.0.1. */
-static struct address mapped(const struct address *address)
-{
-	struct address out = { .in6 = { .sin6_family = AF_INET6 } };
-
-	if (address->family != AF_INET)
-		return *address;
-	out.in6.sin6_addr.s6_addr[10] = out.in6.sin6_addr.s6_addr[11] = 0xff;
-	memcpy(out.in6.sin6_addr.s6_addr + 12, &address->in.sin_addr, 4);
-	return out;
-}
-
-static struct address plain(const struct address *address)
-{
-	struct address out = *address;
-
-	if (!is_mapped(address))
-		return out;
-	out = (struct address){ .in = { .sin_family = AF_INET } };
-	memcpy(&out.in.sin_addr, address->in6.sin6_addr.s6_addr + 12, 4);
-	return out;
 }
 
 bool range_has(const struct range *range, const struct address *address)
 {
-	struct range copy = *range;
-	struct address host = is_mapped(&range->address) ? mapped(address) : plain(address);
-	struct octets in = octets_of(&host), first = octets_of(&copy.address),
-		      mask = octets_of(&copy.mask);
+	unsigned char bits[16];
 
-	if (host.family != range->address.family || in.count == 0)
+	if (!bits_of(address, bits) || is_ipv4(bits) != is_ipv4(range->first))
 		return false;
-	for (size_t i = 0; i < in.count; i++) {
-		if (((in.at[i] ^ first.at[i]) & mask.at[i]) != 0)
+	for (size_t i = 0; i < sizeof(bits); i++) {
+		if (((bits[i] ^ range->first[i]) & range->mask[i]) != 0)
 			return false;
 	}
 	return true;
@@ -514,7 +501,7 @@ static bool has(const struct ifaddrs *interface, const struct address *address,
 	/* A tunnel may have no mask, or 0: such a "network" must not include all addresses. */
 	if (part == INTERFACES_NET && read_address(&mask, interface->ifa_netmask) &&
 	    !is_zero(&mask))
-		range.mask = mask;
+		bits_of(&mask, range.mask);
 	return range_has(&range, address);
 }
 

@@ -63,10 +63,7 @@ bool channel_is_gone(const struct channel *channel)
 	return poll(&pollfd, 1, 0) > 0;
 }
 
-static bool is_passing(int failure)
-{
-	return failure == EAGAIN || failure == EINTR || failure == EWOULDBLOCK;
-}
+static bool is_passing(int failure) { return failure == EAGAIN || failure == EINTR; }
 
 /* ---- sending ---- */
 
@@ -84,41 +81,40 @@ static void attach(struct msghdr *message, void *buffer, size_t size, int fd)
 	memcpy(CMSG_DATA(head), &fd, sizeof(int));
 }
 
-static bool send_all(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)
+static bool send_bytes(struct channel *channel, struct bytes rest, int fd)
 {
 	_Alignas(struct cmsghdr) char buffer[CMSG_SPACE(sizeof(int))];
+
+	while (rest.count) {
+		struct iovec piece = { (void *)rest.at, rest.count };
+		struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1 };
+		ssize_t done;
+
+		if (fd >= 0)
+			attach(&message, buffer, sizeof(buffer), fd);
+		done = sendmsg(channel->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (done > 0) {
+			rest = bytes_skip(rest, (size_t)done);
+			fd = -1; /* it went with the first byte */
+		} else if (!is_passing(errno) && errno != ETOOMANYREFS) {
+			return channel_fail(channel, "cannot send to the other process", errno);
+		} else if (!await(channel, POLLOUT)) {
+			/* ETOOMANYREFS: until the other process has received some descriptors */
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool send_all(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)
+{
 	char header[HEADER_SIZE] = { (char)kind };
-	size_t sent = 0, whole = sizeof(header) + body.count;
 
 	if (body.count > CHANNEL_MESSAGE_MAX)
 		return channel_refuse(channel, "a record is too long");
 	store_be32(header + 1, (uint32_t)(body.count + 4));
-	while (sent < whole) {
-		size_t in_header = sent < sizeof(header) ? sizeof(header) - sent : 0;
-		size_t in_body = sent < sizeof(header) ? 0 : sent - sizeof(header);
-		struct iovec pieces[2] = {
-			{ header + sizeof(header) - in_header, in_header },
-			{ (void *)(body.at + in_body), body.count - in_body },
-		};
-		struct msghdr message = { .msg_iov = pieces, .msg_iovlen = body.count ? 2 : 1 };
-		ssize_t done;
-
-		/* The descriptor must be sent once, so it goes with the first byte. */
-		if (sent == 0 && fd >= 0)
-			attach(&message, buffer, sizeof(buffer), fd);
-		done = sendmsg(channel->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-		/*
-		 * ETOOMANYREFS: too many descriptors are in transit. Wait until the other
-		 * process has received some.
-		 */
-		if (done >= 0)
-			sent += (size_t)done;
-		else if (!is_passing(errno) && errno != ETOOMANYREFS)
-			return channel_fail(channel, "cannot send to the other process", errno);
-		else if (!await(channel, POLLOUT))
-			return false;
-	}
-	return true;
+	return send_bytes(channel, bytes_of(header, sizeof(header)), fd) &&
+	       send_bytes(channel, body, -1);
 }
 
 bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pgweir/base/buf.h"
 #include "pgweir/base/container_of.h"
 
 #define TRY_LIMIT (2 * USEC_PER_SEC)
@@ -44,20 +45,19 @@ struct dns {
 	unsigned int query_count;
 	struct timer tick;
 	TAILQ_HEAD(, channel_socket) sockets;
+	TAILQ_HEAD(, dns_query) queries;
 };
 
-struct query {
+struct dns_query {
 	struct dns *dns;
+	TAILQ_ENTRY(dns_query) node;
+	struct task task;        /* tells the owner */
+	struct dns_query **slot; /* where its owner has it; NULL: it was forgotten */
 	dns_on_answer *on_answer;
-	void *arg;
+	struct dns_answer answer;
 };
 
 /* ---- results of c-ares ---- */
-
-struct found {
-	struct address addresses[DNS_ADDRESSES_MAX];
-	unsigned int count;
-};
 
 /* Whether this host has a route to the address: without IPv6 it has none to an AAAA address. */
 static bool is_reachable(const struct address *address)
@@ -76,75 +76,100 @@ static bool is_reachable(const struct address *address)
 }
 
 /* Removes addresses that cannot be reached, unless none can be reached. */
-static void drop_unreachable(struct found *found)
+static void drop_unreachable(struct dns_answer *answer)
 {
 	unsigned int count = 0;
 
-	if (found->count < 2)
+	if (answer->count < 2)
 		return;
-	for (unsigned int i = 0; i < found->count; i++) {
-		if (is_reachable(&found->addresses[i]))
-			found->addresses[count++] = found->addresses[i];
+	for (unsigned int i = 0; i < answer->count; i++) {
+		if (is_reachable(&answer->addresses[i]))
+			answer->addresses[count++] = answer->addresses[i];
 	}
 	if (count > 0)
-		found->count = count;
+		answer->count = count;
 }
 
-static void take_addresses(struct found *found, const struct ares_addrinfo *info)
+static void take_addresses(struct dns_answer *answer, const struct ares_addrinfo *info)
 {
-	struct address address;
+	struct address address, *room;
+	size_t capacity = 0;
 
 	for (const struct ares_addrinfo_node *node = info->nodes; node; node = node->ai_next) {
-		if (found->count == DNS_ADDRESSES_MAX)
-			break;
 		if (!address_from_sockaddr(&address, node->ai_addr, node->ai_addrlen))
 			continue;
 		address_set_port(&address, 0);
-		if (!address_is_among(&address, found->addresses, found->count))
-			found->addresses[found->count++] = address;
+		if (address_is_among(&address, answer->addresses, answer->count))
+			continue;
+		if (answer->count == DNS_ADDRESSES_MAX)
+			break;
+		room = array_room(answer->addresses, answer->count, &capacity, sizeof(address));
+		if (!room)
+			break;
+		answer->addresses = room;
+		answer->addresses[answer->count++] = address;
 	}
-	drop_unreachable(found);
+	drop_unreachable(answer);
 }
 
-static void finish(struct query *query, struct dns_answer *answer, int status)
+static void query_free(struct dns_query *query)
 {
-	answer->failure = ares_strerror(status);
-	query->dns->query_count--;
-	query->on_answer(query->arg, answer);
+	TAILQ_REMOVE(&query->dns->queries, query, node);
+	loop_undefer(query->dns->loop, &query->task);
+	free(query->answer.addresses);
+	free(query->answer.services);
+	free(query->answer.name);
 	free(query);
+}
+
+static void tell(struct task *task)
+{
+	struct dns_query *query = container_of(task, struct dns_query, task);
+	struct dns_query **slot = query->slot;
+
+	if (slot) {
+		*slot = NULL;
+		query->on_answer(slot, &query->answer);
+	}
+	query_free(query);
+}
+
+static void finish(struct dns_query *query, int status)
+{
+	query->answer.failure = ares_strerror(status);
+	query->dns->query_count--;
+	loop_defer(query->dns->loop, &query->task);
 }
 
 static void on_info(void *arg, int status, int timeouts, struct ares_addrinfo *info)
 {
-	struct found found = { .count = 0 };
+	struct dns_query *query = arg;
 
 	(void)timeouts;
 	if (status == ARES_SUCCESS)
-		take_addresses(&found, info);
-	if (status == ARES_SUCCESS && found.count == 0)
+		take_addresses(&query->answer, info);
+	if (status == ARES_SUCCESS && query->answer.count == 0)
 		status = ARES_ENODATA;
 	if (info)
 		ares_freeaddrinfo(info);
-	finish(arg, &(struct dns_answer){ .addresses = found.addresses, .count = found.count },
-	       status);
+	finish(query, status);
 }
 
 static void on_soa(void *arg, int status, int timeouts, unsigned char *packet, int size)
 {
+	struct dns_query *query = arg;
 	struct ares_soa_reply *soa = NULL;
-	struct dns_answer answer = { 0 };
-	uint32_t serial;
 
 	(void)timeouts;
 	if (status == ARES_SUCCESS)
 		status = ares_parse_soa_reply(packet, size, &soa);
 	if (status == ARES_SUCCESS) {
-		serial = soa->serial;
-		answer.serial = &serial;
+		query->answer.serial = soa->serial;
+		query->answer.count = 1;
 	}
 	if (soa)
 		ares_free_data(soa);
-	finish(arg, &answer, status);
+	finish(query, status);
 }
 
 /* By priority, so that the order is the same each time. */
@@ -157,7 +182,7 @@ static bool is_before(const struct ares_srv_reply *a, const struct ares_srv_repl
 	return order ? order < 0 : a->port < b->port;
 }
 
-static unsigned int take_services(struct service_host *list, const struct ares_srv_reply *first)
+static void take_services(struct dns_answer *answer, const struct ares_srv_reply *first)
 {
 	const struct ares_srv_reply *taken[SERVICES_MAX];
 	unsigned int count = 0, at;
@@ -171,57 +196,50 @@ static unsigned int take_services(struct service_host *list, const struct ares_s
 			taken[at] = taken[at - 1];
 		taken[at] = one;
 	}
-	for (at = 0; at < count; at++) {
-		memcpy(list[at].name, taken[at]->host, strlen(taken[at]->host) + 1);
-		list[at].port = taken[at]->port;
+	answer->services = count ? calloc(count, sizeof(*answer->services)) : NULL;
+	for (at = 0; answer->services && at < count; at++) {
+		memcpy(answer->services[at].name, taken[at]->host, strlen(taken[at]->host) + 1);
+		answer->services[at].port = taken[at]->port;
+		answer->count++;
 	}
-	return count;
 }
 
 static void on_srv(void *arg, int status, int timeouts, unsigned char *packet, int size)
 {
+	struct dns_query *query = arg;
 	struct ares_srv_reply *first = NULL;
-	struct service_host list[SERVICES_MAX];
-	struct dns_answer answer = { .services = list };
 
 	(void)timeouts;
 	if (status == ARES_SUCCESS)
 		status = ares_parse_srv_reply(packet, size, &first);
 	if (status == ARES_SUCCESS)
-		answer.count = take_services(list, first);
-	if (status == ARES_SUCCESS && answer.count == 0)
+		take_services(&query->answer, first);
+	if (status == ARES_SUCCESS && query->answer.count == 0)
 		status = ARES_ENODATA;
 	if (first)
 		ares_free_data(first);
-	finish(arg, &answer, status);
+	finish(query, status);
 }
 
 static void on_host(void *arg, int status, int timeouts, struct hostent *host)
 {
-	const char *name = status == ARES_SUCCESS && host && *host->h_name ? host->h_name : NULL;
+	struct dns_query *query = arg;
 
 	(void)timeouts;
-	finish(arg, &(struct dns_answer){ .name = name }, status);
+	if (status == ARES_SUCCESS && host && *host->h_name)
+		query->answer.name = strdup(host->h_name);
+	finish(query, status);
 }
 
 /* ---- c-ares in the loop ---- */
-
-static void on_tick(struct timer *timer);
-
-static void set_tick(struct dns *dns)
-{
-	if (dns->query_count == 0)
-		timer_clear(&dns->tick);
-	else if (!timer_is_set(&dns->tick))
-		timer_begin(&dns->tick, dns->loop, TICK_LIMIT, on_tick);
-}
 
 static void on_tick(struct timer *timer)
 {
 	struct dns *dns = container_of(timer, struct dns, tick);
 
 	ares_process_fd(dns->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-	set_tick(dns);
+	if (dns->query_count)
+		timer_begin(&dns->tick, dns->loop, TICK_LIMIT, on_tick);
 }
 
 static void on_socket(struct watch *watch, unsigned int what)
@@ -232,7 +250,6 @@ static void on_socket(struct watch *watch, unsigned int what)
 	/* This may close the socket and free `watch`. */
 	ares_process_fd(dns->channel, what & WATCH_READ ? fd : ARES_SOCKET_BAD,
 	                what & WATCH_WRITE ? fd : ARES_SOCKET_BAD);
-	set_tick(dns);
 }
 
 static struct channel_socket *find_socket(struct dns *dns, int fd)
@@ -354,6 +371,7 @@ struct dns *dns_new(struct loop *loop, const struct resolver_options *options, s
 		return NULL;
 	}
 	TAILQ_INIT(&dns->sockets);
+	TAILQ_INIT(&dns->queries);
 	dns->loop = loop;
 	dns->try_limit = options->try_limit ? options->try_limit : TRY_LIMIT;
 	if (!copy_text(&dns->resolv_conf, options->resolv_conf) ||
@@ -367,11 +385,15 @@ struct dns *dns_new(struct loop *loop, const struct resolver_options *options, s
 
 void dns_free(struct dns **dns)
 {
+	struct dns_query *query;
+
 	if (!*dns)
 		return;
 	if ((*dns)->channel)
 		ares_destroy((*dns)->channel); /* ends all running queries */
-	assert(TAILQ_EMPTY(&(*dns)->sockets) && (*dns)->query_count == 0);
+	while ((query = TAILQ_FIRST(&(*dns)->queries)))
+		query_free(query);
+	assert(TAILQ_EMPTY(&(*dns)->sockets));
 	timer_clear(&(*dns)->tick);
 	free((*dns)->resolv_conf);
 	free((*dns)->servers);
@@ -381,83 +403,73 @@ void dns_free(struct dns **dns)
 }
 
 /* NULL: *err says why. */
-static struct query *query_new(struct dns *dns, const char *name, dns_on_answer *on_answer,
-                               void *arg, struct err *err)
+static struct dns_query *query_new(struct dns *dns, struct dns_query **slot,
+                                   dns_on_answer *on_answer, struct err *err)
 {
-	struct query *query;
+	struct dns_query *query;
 
 	if (!refresh_channel(dns, err))
 		return NULL;
 	query = calloc(1, sizeof(*query));
 	if (!query) {
-		err_set(err, ERR_MEMORY, "no memory for the DNS name %s", name);
+		err_set(err, ERR_MEMORY, "no memory for a DNS query");
 		return NULL;
 	}
-	*query = (struct query){ dns, on_answer, arg };
-	dns->query_count++;
+	*query = (struct dns_query){
+		.dns = dns, .task.run = tell, .slot = slot, .on_answer = on_answer
+	};
+	TAILQ_INSERT_TAIL(&dns->queries, query, node);
+	if (dns->query_count++ == 0)
+		timer_begin(&dns->tick, dns->loop, TICK_LIMIT, on_tick);
+	*slot = query;
 	return query;
 }
 
-static bool query_records(struct dns *dns, const char *name, int type, ares_callback on_packet,
-                          dns_on_answer *on_answer, void *arg, struct err *err)
+void dns_forget(struct dns_query **slot)
 {
-	enum { CLASS_IN = 1 };
-	struct query *query = query_new(dns, name, on_answer, arg, err);
-
-	if (!query)
-		return false;
-	ares_query(dns->channel, name, CLASS_IN, type, on_packet, query);
-	set_tick(dns);
-	return true;
+	if (*slot)
+		(*slot)->slot = NULL;
+	*slot = NULL;
 }
 
-bool dns_query_serial(struct dns *dns, const char *zone, dns_on_answer *on_answer, void *arg,
-                      struct err *err)
+bool dns_query(struct dns *dns, enum dns_kind kind, const char *name, struct dns_query **slot,
+               dns_on_answer *on_answer, struct err *err)
 {
-	enum { TYPE_SOA = 6 };
-
-	return query_records(dns, zone, TYPE_SOA, on_soa, on_answer, arg, err);
-}
-
-bool dns_query_services(struct dns *dns, const char *name, dns_on_answer *on_answer, void *arg,
-                        struct err *err)
-{
-	enum { TYPE_SRV = 33 };
-
-	return query_records(dns, name, TYPE_SRV, on_srv, on_answer, arg, err);
-}
-
-bool dns_query_name(struct dns *dns, const struct address *address, dns_on_answer *on_answer,
-                    void *arg, struct err *err)
-{
-	bool is_v6 = address->family == AF_INET6;
-	const void *in = is_v6 ? (const void *)&address->in6.sin6_addr : &address->in.sin_addr;
-	int size = is_v6 ? sizeof(address->in6.sin6_addr) : sizeof(address->in.sin_addr);
-	struct query *query = query_new(dns, "of an address", on_answer, arg, err);
-
-	if (!query)
-		return false;
-	ares_gethostbyaddr(dns->channel, in, size, address->family, on_host, query);
-	set_tick(dns);
-	return true;
-}
-
-bool dns_query(struct dns *dns, const char *host, dns_on_answer *on_answer, void *arg,
-               struct err *err)
-{
+	enum { CLASS_IN = 1, TYPE_SOA = 6, TYPE_SRV = 33 };
 	/* Without that variable, 1.34 reads no file of hosts at all with the flag. */
 	const struct ares_addrinfo_hints hints = {
 		.ai_flags = ARES_AI_NOSORT | (getenv("CARES_HOSTS") ? ARES_AI_ENVHOSTS : 0),
 		.ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_STREAM,
 	};
-	struct query *query = query_new(dns, host, on_answer, arg, err);
+	struct dns_query *query = query_new(dns, slot, on_answer, err);
 
 	if (!query)
 		return false;
-	ares_getaddrinfo(dns->channel, host, NULL, &hints, on_info, query);
-	set_tick(dns);
+	switch (kind) {
+	case DNS_ADDRESSES:
+		ares_getaddrinfo(dns->channel, name, NULL, &hints, on_info, query);
+		break;
+	case DNS_SERIAL:
+		ares_query(dns->channel, name, CLASS_IN, TYPE_SOA, on_soa, query);
+		break;
+	case DNS_SERVICES:
+		ares_query(dns->channel, name, CLASS_IN, TYPE_SRV, on_srv, query);
+	}
 	return true;
+}
+
+bool dns_query_name(struct dns *dns, const struct address *address, struct dns_query **slot,
+                    dns_on_answer *on_answer, struct err *err)
+{
+	bool is_v6 = address->family == AF_INET6;
+	const void *in = is_v6 ? (const void *)&address->in6.sin6_addr : &address->in.sin_addr;
+	int size = is_v6 ? sizeof(address->in6.sin6_addr) : sizeof(address->in.sin_addr);
+	struct dns_query *query = query_new(dns, slot, on_answer, err);
+
+	if (query)
+		ares_gethostbyaddr(dns->channel, in, size, address->family, on_host, query);
+	return query != NULL;
 }
 
 const char *dns_library(void) { return "c-ares " ARES_VERSION_STR; }

@@ -67,18 +67,6 @@ static void begin_rest(struct listener *listener, int failure)
 		listener->options.on_shortage(listener->arg);
 }
 
-/* Whether on_accept() has left this socket open. */
-static bool has_socket(const struct listener *listener, const struct listen_socket *listen_socket)
-{
-	const struct listen_socket *open;
-
-	TAILQ_FOREACH (open, &listener->sockets, node) {
-		if (open == listen_socket)
-			return true;
-	}
-	return false;
-}
-
 /* Gets the address of the client. false: it has disconnected already. */
 static bool get_peer_address(const struct listen_socket *listen_socket, int fd,
                              const struct sockaddr_storage *name, socklen_t size,
@@ -108,6 +96,7 @@ static void on_backlog_empty(struct listener *listener)
 static bool accept_one(struct listen_socket *listen_socket)
 {
 	struct listener *listener = listen_socket->listener;
+	unsigned int before = listener->socket_count;
 	struct sockaddr_storage name;
 	socklen_t size = sizeof(name);
 	struct address peer;
@@ -128,32 +117,17 @@ static bool accept_one(struct listen_socket *listen_socket)
 		return true;
 	}
 	listener->on_accept(listener->arg, fd, &peer);
-	return listener_wants_clients(listener) && has_socket(listener, listen_socket);
+	return listener_wants_clients(listener) && listener->socket_count == before;
 }
 
 /* Called for the watch of a listen_socket, which is its first member. */
 static void listener_on_ready(struct watch *watch, unsigned int what)
 {
-	struct listen_socket *listen_socket = (struct listen_socket *)watch;
-	struct listener *listener = listen_socket->listener;
-	unsigned long turn = loop_turn_count(listener->loop);
-	bool is_rush = turn - listener->accepted_at <= 1;
 	int count = 0;
 
 	(void)what;
-	listener->accepted_at = turn;
-	/* As many as have come together lately: one accept() too many is a wasted call. */
-	while (count < listener->burst) {
-		if (!accept_one(listen_socket)) {
-			listener->burst = listener->has_warned ? ACCEPT_PER_TURN
-			                  : count              ? count
-			                                       : 1;
-			return;
-		}
+	while (count < ACCEPT_PER_TURN && accept_one((struct listen_socket *)watch))
 		count++;
-	}
-	if (is_rush && listener->burst < ACCEPT_PER_TURN)
-		listener->burst *= 2;
 }
 
 /* All in the backlog: closing the socket would reset it. Inherited sockets stay open elsewhere. */
@@ -193,8 +167,6 @@ void listener_retry(struct listener *listener)
 	update_sockets(listener);
 }
 
-/* ---- the listener ---- */
-
 /* ---- sockets ---- */
 
 /* Owns `fd` from now on, also if it fails. `address` NULL: the Unix socket. */
@@ -226,13 +198,8 @@ static void close_socket(struct listener *listener, struct listen_socket *listen
 	watch_done(&listen_socket->watch);
 	close(listen_socket->watch.fd);
 	TAILQ_REMOVE(&listener->sockets, listen_socket, node);
+	TAILQ_INSERT_TAIL(&listener->unlistened, listen_socket, node);
 	listener->socket_count--;
-}
-
-static void remove_socket(struct listener *listener, struct listen_socket *listen_socket)
-{
-	close_socket(listener, listen_socket);
-	free(listen_socket);
 }
 
 static void free_unlistened(struct listener *listener)
@@ -251,20 +218,52 @@ static void close_sockets(struct listener *listener, bool with_unix)
 
 	TAILQ_FOREACH_SAFE (listen_socket, &listener->sockets, node, next) {
 		if (with_unix || listen_socket->address.family != AF_UNSPEC)
-			remove_socket(listener, listen_socket);
+			close_socket(listener, listen_socket);
 	}
 }
 
-/* listener_accept_all() may call on_accept(), which may call this function again. */
-void listener_close_tcp(struct listener *listener)
+static void remove_unix_file(struct listener *listener)
+{
+	const char *path = listener->unix_path;
+	struct stat found;
+
+	if (path && path[0] != '@' && listener->is_file_ours && lstat(path, &found) == 0 &&
+	    found.st_dev == listener->unix_file.st_dev &&
+	    found.st_ino == listener->unix_file.st_ino)
+		unlink(path);
+	free(listener->unix_path);
+	listener->unix_path = NULL;
+}
+
+static void close_all(struct listener *listener)
+{
+	close_sockets(listener, true);
+	free_unlistened(listener);
+	remove_unix_file(listener);
+}
+
+/* listener_accept_all() may call on_accept(), which may call listener_close_tcp() again. */
+static bool close_tcp(struct listener *listener)
 {
 	if (listener->is_closing)
-		return;
+		return false;
 	listener->is_closing = true;
 	listener_accept_all(listener);
 	close_sockets(listener, false);
-	free_unlistened(listener);
 	listener->is_closing = false;
+	return true;
+}
+
+void listener_close_tcp(struct listener *listener)
+{
+	if (close_tcp(listener))
+		free_unlistened(listener);
+}
+
+void listener_unlisten(struct listener *listener)
+{
+	if (listener->options.reuse_port && !listener->options.given_count)
+		close_tcp(listener);
 }
 
 void listener_own_file(struct listener *listener, bool is_ours)
@@ -296,6 +295,15 @@ static void warn(const struct listener *listener, const struct err *err)
 		log_warning(&listener->options.log, "%s", err->text);
 }
 
+static void say_listening(const struct listener *listener, const char *kind, const char *where)
+{
+	const char *name = listener->options.name;
+
+	log_info(&listener->options.log, "listening on %s%s%s%s%s", kind, where,
+	         name ? " for listener " : "", name ? name : "",
+	         listener->options.given_count ? " (opened by the service manager)" : "");
+}
+
 /* A failure is only a warning: other addresses may work. */
 static void open_address(struct listener *listener, const struct address *address, struct err *err)
 {
@@ -315,10 +323,7 @@ static void open_address(struct listener *listener, const struct address *addres
 	if (!address_of_self(&bound, fd, 0))
 		bound = *address;
 	if (add_socket(listener, fd, &bound, err))
-		log_info(&listener->options.log, "listening on %s%s%s",
-		         address_format(&bound, text, sizeof(text)),
-		         listener->options.name ? " for listener " : "",
-		         listener->options.name ? listener->options.name : "");
+		say_listening(listener, "", address_format(&bound, text, sizeof(text)));
 	else
 		warn(listener, err);
 }
@@ -401,23 +406,6 @@ static bool open_tcp(struct listener *listener, struct err *err)
 	return true;
 }
 
-void listener_unlisten(struct listener *listener)
-{
-	struct listen_socket *listen_socket, *next;
-
-	if (!listener->options.reuse_port || listener->options.given_count || listener->is_closing)
-		return;
-	listener->is_closing = true;
-	listener_accept_all(listener);
-	listener->is_closing = false;
-	TAILQ_FOREACH_SAFE (listen_socket, &listener->sockets, node, next) {
-		if (listen_socket->address.family == AF_UNSPEC)
-			continue;
-		close_socket(listener, listen_socket);
-		TAILQ_INSERT_TAIL(&listener->unlistened, listen_socket, node);
-	}
-}
-
 void listener_relisten(struct listener *listener)
 {
 	struct listen_socket *listen_socket;
@@ -467,50 +455,33 @@ static bool open_unix(struct listener *listener, struct err *err)
 		lstat(path, &listener->unix_file);
 	if (!add_socket(listener, fd, NULL, err))
 		return false;
-	log_info(&listener->options.log, "listening on unix:%s%s%s", path,
-	         listener->options.name ? " for listener " : "",
-	         listener->options.name ? listener->options.name : "");
+	say_listening(listener, "unix:", path);
 	return true;
-}
-
-static void remove_unix_file(struct listener *listener)
-{
-	const char *path = listener->unix_path;
-	struct stat found;
-
-	if (path && path[0] != '@' && listener->is_file_ours && lstat(path, &found) == 0 &&
-	    found.st_dev == listener->unix_file.st_dev &&
-	    found.st_ino == listener->unix_file.st_ino)
-		unlink(path);
-	free(listener->unix_path);
-	listener->unix_path = NULL;
 }
 
 /* ---- sockets that were given ---- */
 
 static bool open_given(struct listener *listener, struct err *err)
 {
-	unsigned int count = listener->options.given_count;
-	struct given given[LISTENER_GIVEN_MAX];
 	char text[ADDRESS_TEXT_SIZE];
+	struct given given;
+	bool is_unix;
 
-	if (count > LISTENER_GIVEN_MAX)
-		return err_set(err, ERR_CONFIG, "more than %d sockets", LISTENER_GIVEN_MAX);
-	for (unsigned int i = 0; i < count; i++) {
-		bool is_unix;
-
-		if (!listener_judge_given(listener->options.given[i], &given[i], err))
+	if (!listener->options.name)
+		log_warning(
+		    &listener->options.log,
+		    "listen_addr and unix_socket_dir are ignored for listening: the service "
+		    "manager has opened the sockets");
+	for (unsigned int i = 0; i < listener->options.given_count; i++) {
+		if (!listener_judge_given(listener->options.given[i], &given, err))
 			return false;
-		is_unix = given[i].address.family == AF_UNSPEC;
-		if (!add_socket(listener, given[i].fd, is_unix ? NULL : &given[i].address, err))
+		is_unix = given.address.family == AF_UNSPEC;
+		if (!add_socket(listener, given.fd, is_unix ? NULL : &given.address, err))
 			return false;
-		log_info(&listener->options.log,
-		         "listening on %s%s (opened by the service manager)",
-		         is_unix ? "unix:" : "",
-		         is_unix ? given[i].path
-		                 : address_format(&given[i].address, text, sizeof(text)));
+		say_listening(listener, is_unix ? "unix:" : "",
+		              is_unix ? given.path
+		                      : address_format(&given.address, text, sizeof(text)));
 	}
-	listener_check_given(given, count, &listener->options);
 	return true;
 }
 
@@ -528,7 +499,6 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 	TAILQ_INIT(&listener->sockets);
 	TAILQ_INIT(&listener->unlistened);
 	listener->loop = loop;
-	listener->burst = 1;
 	listener->is_file_ours = true;
 	listener->on_accept = on_accept;
 	listener->arg = arg;
@@ -561,8 +531,7 @@ bool listener_open(struct listener *listener, struct err *err)
 	} else if (open_tcp(listener, err) && open_unix(listener, err)) {
 		return true;
 	}
-	close_sockets(listener, true);
-	remove_unix_file(listener);
+	close_all(listener);
 	return false;
 }
 
@@ -571,9 +540,7 @@ void listener_free(struct listener **listener)
 	if (!*listener)
 		return;
 	timer_clear(&(*listener)->rest);
-	close_sockets(*listener, true);
-	free_unlistened(*listener);
-	remove_unix_file(*listener);
+	close_all(*listener);
 	free((char *)(*listener)->options.name);
 	free((char *)(*listener)->options.addresses);
 	free((char *)(*listener)->options.unix_dir);
@@ -613,17 +580,6 @@ int listener_fd(const struct listener *listener, size_t index, struct address *a
 		}
 	}
 	return -1;
-}
-
-uint16_t listener_port(const struct listener *listener)
-{
-	const struct listen_socket *listen_socket;
-
-	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
-		if (listen_socket->address.family != AF_UNSPEC)
-			return address_port(&listen_socket->address);
-	}
-	return 0;
 }
 
 bool listener_is_paused(const struct listener *listener) { return listener->is_paused; }

@@ -233,63 +233,6 @@ bool listener_judge_given(int fd, struct given *given, struct err *err)
 	               "descriptor %d of the service manager is neither TCP nor a Unix socket", fd);
 }
 
-/* Whether one of the sockets serves this word of listen_addr. Names are not looked up: true. */
-static bool has_word(const struct given *given, unsigned int count, const char *word, uint16_t port)
-{
-	struct address address, any;
-	bool is_any = strcmp(word, "*") == 0;
-
-	if (!is_any && !address_parse(&address, word, port))
-		return true;
-	for (unsigned int i = 0; i < count; i++) {
-		const struct address *at = &given[i].address;
-
-		if (at->family == AF_UNSPEC || address_port(at) != port)
-			continue;
-		if (is_any || address_equal(at, &address))
-			return true;
-		if (address_parse(&any, at->family == AF_INET6 ? "::" : "0.0.0.0", port) &&
-		    address_equal(at, &any))
-			return true;
-	}
-	return false;
-}
-
-static void check_addresses(const struct given *given, unsigned int count,
-                            const struct listener_options *options)
-{
-	char *list = strdup(options->addresses), *rest = list, *word;
-
-	while (list && (word = strsep(&rest, ","))) {
-		word = text_trim(word);
-		if (*word && !has_word(given, count, word, options->port))
-			log_warning(&options->log,
-			            "%s = %s, port %u is ignored: the service manager has opened "
-			            "no such socket",
-			            options->name ? "addr" : "listen_addr", word, options->port);
-	}
-	free(list);
-}
-
-void listener_check_given(const struct given *given, unsigned int count,
-                          const struct listener_options *options)
-{
-	char path[sizeof(given->path)];
-
-	check_addresses(given, count, options);
-	if (!*options->unix_dir)
-		return;
-	snprintf(path, sizeof(path), "%s/.s.PGSQL.%u", options->unix_dir, options->port);
-	for (unsigned int i = 0; i < count; i++) {
-		if (strcmp(given[i].path, path) == 0)
-			return;
-	}
-	log_warning(&options->log,
-	            "unix_socket_dir = %s is ignored for listening: the service manager has not "
-	            "opened %s",
-	            options->unix_dir, path);
-}
-
 /* ---- sockets of another pgweir process ---- */
 
 int listener_find_inherited(const struct listener_options *options, const struct address *address,

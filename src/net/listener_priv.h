@@ -19,8 +19,6 @@ struct listen_socket {
 
 struct listener {
 	struct loop *loop;
-	unsigned long accepted_at;       /* the last turn in which a connection was ready */
-	int burst;                       /* connections to accept when a socket is ready */
 	struct listener_options options; /* its texts are copies */
 	char *unix_path;                 /* file to be removed at the end; NULL = none */
 	struct stat unix_file;           /* the file that we created */
@@ -61,9 +59,5 @@ bool listener_judge_given(int fd, struct given *given, struct err *err);
 /* Returns the inherited socket with this address, which the caller owns. -1: there is none. */
 int listener_find_inherited(const struct listener_options *options, const struct address *address,
                             const char *path);
-
-/* A warning for each part of listen_addr and unix_socket_dir that they do not serve. */
-void listener_check_given(const struct given *given, unsigned int count,
-                          const struct listener_options *options);
 
 #endif

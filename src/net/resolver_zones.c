@@ -3,31 +3,12 @@
  * Zones of the resolver's names. The serial number of each zone is queried from time to time.
  * If it has grown, all names of the zone are looked up again, and watches whose address is gone
  * are notified.
- *
- * Hard here: a zone ends with its last name. This may happen while its serial number is being
- * queried, or while its names are walked through.
  */
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
 
 #include "resolver_priv.h"
-
-/* Removes a zone without names from the table; frees it when no query is running. */
-static void release(struct resolver_zone *zone)
-{
-	struct resolver *resolver = zone->resolver;
-
-	if (zone->name_count > 0)
-		return;
-	if (zone->is_filed)
-		HASH_DEL(resolver->zones, zone);
-	zone->is_filed = false;
-	timer_clear(&zone->timer);
-	loop_undefer(resolver->loop, &zone->task);
-	if (!zone->is_asking)
-		free(zone);
-}
 
 static void on_zone_due(struct timer *timer);
 
@@ -38,53 +19,39 @@ static void wait_period(struct resolver_zone *zone)
 	timer_begin(&zone->timer, resolver->loop, resolver->zone_period, on_zone_due);
 }
 
+/* Each one may end, and with the last one the zone. */
+static void refresh_names(struct resolver_zone *zone)
+{
+	struct resolver_name *name, *next;
+
+	TAILQ_FOREACH_SAFE (name, &zone->names, zone_node, next)
+		resolver_refresh_name(name);
+}
+
 /* Serial number arithmetic (RFC 1982): the value after the largest is 0. */
 static bool has_grown(uint32_t before, uint32_t after) { return (int32_t)(after - before) > 0; }
 
-static void on_serial(void *arg, const struct dns_answer *answer)
+static void on_serial(struct dns_query **query, struct dns_answer *answer)
 {
-	struct resolver_zone *zone = arg;
+	struct resolver_zone *zone = container_of(query, struct resolver_zone, query);
+	bool is_news = zone->has_serial && has_grown(zone->serial, answer->serial);
 
-	zone->is_asking = false;
-	if (zone->resolver->is_ending || !zone->is_filed) {
-		release(zone);
-		return;
-	}
 	wait_period(zone);
-	if (!answer->serial)
+	if (!answer->count)
 		return;
-	if (zone->has_serial && has_grown(zone->serial, *answer->serial))
-		loop_defer(zone->resolver->loop, &zone->task);
-	zone->serial = *answer->serial;
+	zone->serial = answer->serial;
 	zone->has_serial = true;
-}
-
-static void ask_for_serial(struct resolver_zone *zone)
-{
-	struct err err;
-
-	if (zone->is_asking)
-		return;
-	zone->is_asking = true;
-	if (dns_query_serial(zone->resolver->dns, zone->text, on_serial, zone, &err))
-		return;
-	zone->is_asking = false;
-	wait_period(zone);
+	if (is_news)
+		refresh_names(zone);
 }
 
 static void on_zone_due(struct timer *timer)
 {
-	ask_for_serial(container_of(timer, struct resolver_zone, timer));
-}
+	struct resolver_zone *zone = container_of(timer, struct resolver_zone, timer);
+	struct err err;
 
-static void refresh_names(struct task *task)
-{
-	struct resolver_zone *zone = container_of(task, struct resolver_zone, task);
-	struct resolver_name *name, *next;
-
-	TAILQ_FOREACH_SAFE (name, &zone->names, zone_node, next) {
-		resolver_refresh_name(name); /* may end the name, and with the last name the zone */
-	}
+	if (!dns_query(zone->resolver->dns, DNS_SERIAL, zone->text, &zone->query, on_serial, &err))
+		wait_period(zone);
 }
 
 static struct resolver_zone *add_zone(struct resolver *resolver, const char *text)
@@ -97,13 +64,10 @@ static struct resolver_zone *add_zone(struct resolver *resolver, const char *tex
 	memcpy(zone->text, text, size);
 	zone->resolver = resolver;
 	zone->number = ++resolver->serial;
-	zone->task.run = refresh_names;
 	TAILQ_INIT(&zone->names);
 	HASH_ADD_KEYPTR(hh, resolver->zones, zone->text, size - 1, zone);
-	if (!zone->is_lost) {
-		zone->is_filed = true;
+	if (zone->hh.tbl)
 		return zone;
-	}
 	free(zone);
 	return NULL;
 }
@@ -114,7 +78,7 @@ void resolver_zone_enter(struct resolver_name *name)
 	const char *dot = strchr(name->host, '.');
 	struct resolver_zone *zone;
 
-	if (resolver->leader || resolver->zone_period <= 0 || !dot || !dot[1] || name->zone)
+	if (resolver->zone_period <= 0 || !dot || !dot[1] || name->zone)
 		return;
 	HASH_FIND(hh, resolver->zones, dot + 1, strlen(dot + 1), zone);
 	if (!zone)
@@ -124,7 +88,7 @@ void resolver_zone_enter(struct resolver_name *name)
 	name->zone = zone;
 	TAILQ_INSERT_TAIL(&zone->names, name, zone_node);
 	if (zone->name_count++ == 0)
-		ask_for_serial(zone);
+		on_zone_due(&zone->timer);
 }
 
 void resolver_zone_leave(struct resolver_name *name)
@@ -135,8 +99,12 @@ void resolver_zone_leave(struct resolver_name *name)
 		return;
 	name->zone = NULL;
 	TAILQ_REMOVE(&zone->names, name, zone_node);
-	zone->name_count--;
-	release(zone);
+	if (--zone->name_count > 0)
+		return;
+	HASH_DEL(name->resolver->zones, zone);
+	timer_clear(&zone->timer);
+	dns_forget(&zone->query);
+	free(zone);
 }
 
 void resolver_set_zone_period(struct resolver *resolver, usec_t period)
@@ -148,7 +116,7 @@ void resolver_set_zone_period(struct resolver *resolver, usec_t period)
 		return;
 	resolver->zone_period = period;
 	HASH_ITER (hh, resolver->zones, zone, next) {
-		if (!zone->is_asking)
+		if (!zone->query)
 			wait_period(zone);
 	}
 	HASH_ITER (hh, resolver->names, name, next_name) {
@@ -178,58 +146,4 @@ bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
 	*cursor = zone->number;
 	*row = (struct resolver_zone_row){ zone->text, zone->serial, zone->name_count };
 	return true;
-}
-
-/*
- * ---- resolver notes ----
- *
- * Notes between the resolvers of several loops: letters about one name.
- *
- * Hard here: at the end, one resolver may be freed before another one that still has a note for
- * it. So a note is sent to a loop, which lives longer, and a late one is only freed.
- */
-
-struct resolver_note *resolver_note_new(struct resolver *follower, enum note_kind kind,
-                                        const char *host, unsigned int room)
-{
-	size_t size = strlen(host) + 1;
-	struct resolver_note *note = calloc(1, sizeof(*note) + size);
-
-	if (!note)
-		return NULL;
-	memcpy(note->host, host, size);
-	note->kind = kind;
-	note->follower = follower;
-	note->addresses = room ? malloc(room * sizeof(*note->addresses)) : NULL;
-	if (!room || note->addresses)
-		return note;
-	free(note);
-	return NULL;
-}
-
-void resolver_note_free(struct resolver_note **note)
-{
-	free((*note)->addresses);
-	free(*note);
-	*note = NULL;
-}
-
-static void on_letter(struct letter *letter)
-{
-	struct resolver_note *note = container_of(letter, struct resolver_note, letter);
-
-	if (letter->is_late)
-		resolver_note_free(&note);
-	else
-		note->to->on_note(note->to, note);
-}
-
-void resolver_note_post(struct resolver_note *note)
-{
-	struct resolver *follower = note->follower;
-	bool is_result = note->kind == NOTE_FOUND;
-
-	note->to = is_result ? follower : follower->leader;
-	note->letter.open = on_letter;
-	loop_post(is_result ? follower->loop : follower->leader_loop, &note->letter);
 }

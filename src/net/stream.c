@@ -280,15 +280,11 @@ void bulk_go_on(struct stream *stream)
 
 void stream_pool_init(struct stream_pool *pool, size_t first_size)
 {
+	*pool = (struct stream_pool){
+		.first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size,
+		.leave_unsent = leave_unsent,
+	};
 	slab_init(&pool->buffers, "iobuf_cache", sizeof(struct stream_buf));
-	pool->first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size;
-	pool->free_list = NULL;
-	pool->free_size = 0;
-	pool->handshakes = NULL;
-	pool->outbox = NULL;
-	pool->leave_unsent = leave_unsent;
-	pool->bulk_slots = NULL;
-	pool->tls_slots = NULL;
 	slab_init_secret(&pool->tls, "tls_cache", tls_size());
 }
 
@@ -557,11 +553,23 @@ static bool put_off(struct stream *stream, const struct iovec *pieces, int count
 	return false;
 }
 
+/* `done` is what a system call said: keeps what the socket has not accepted. */
+static bool note_sent(struct stream *stream, const struct iovec *pieces, int count, size_t whole,
+                      ssize_t done)
+{
+	if (done == (ssize_t)whole)
+		return true;
+	if (done < 0 && errno != EAGAIN && errno != EINTR) {
+		stream->error = errno;
+		return false;
+	}
+	return stream_keep_unsent(stream, pieces, count, done < 0 ? 0 : (size_t)done);
+}
+
 bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count)
 {
 	struct msghdr message = { .msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count };
 	size_t whole = 0;
-	ssize_t done = 0;
 
 	if (stream->tls)
 		return stream_secure_sendv(stream, pieces, count);
@@ -570,18 +578,8 @@ bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count)
 	bulk_answered(stream);
 	if (put_off(stream, pieces, count, whole))
 		return true;
-	if (!stream->out) {
-		done = sendmsg(stream->watch.fd, &message, MSG_NOSIGNAL);
-		if (done < 0 && errno != EAGAIN && errno != EINTR) {
-			stream->error = errno;
-			return false;
-		}
-		if (done < 0)
-			done = 0;
-	}
-	if ((size_t)done == whole)
-		return true;
-	return stream_keep_unsent(stream, pieces, count, (size_t)done);
+	return note_sent(stream, pieces, count, whole,
+	                 stream->out ? 0 : sendmsg(stream->watch.fd, &message, MSG_NOSIGNAL));
 }
 
 bool stream_send(struct stream *stream, struct bytes bytes)
@@ -600,16 +598,8 @@ bool stream_send_raw(struct stream *stream, struct bytes bytes)
 	bulk_answered(stream);
 	if (put_off(stream, &piece, 1, bytes.count))
 		return true;
-	if (stream->out)
-		return stream_keep_unsent(stream, &piece, 1, 0);
-	ssize_t done = socket_send(stream->watch.fd, bytes.at, bytes.count);
-	if (done == (ssize_t)bytes.count)
-		return true;
-	if (done < 0 && errno != EAGAIN && errno != EINTR) {
-		stream->error = errno;
-		return false;
-	}
-	return stream_keep_unsent(stream, &piece, 1, done < 0 ? 0 : (size_t)done);
+	return note_sent(stream, &piece, 1, bytes.count,
+	                 stream->out ? 0 : socket_send(stream->watch.fd, bytes.at, bytes.count));
 }
 
 void stream_halt(struct stream *stream, uint32_t allowance)

@@ -297,8 +297,8 @@ static void on_due(struct timer *timer)
 
 	if (finder->source.kind == HOSTS_FROM_PATRONI
 	        ? begin_fetch(finder, &err)
-	        : lookup_services(finder->finders->pools->with.resolver, &finder->services,
-	                          finder->source.path.at, on_services, &err))
+	        : services_start(finder->finders->pools->with.resolver, &finder->services,
+	                         finder->source.path.at, on_services, &err))
 		return;
 	note_failure(finder, err.text);
 	ask_later(finder);
@@ -340,7 +340,7 @@ static void free_finder(struct finder *finder)
 	end_leave(finder);
 	timer_clear(&finder->timer);
 	loop_undefer(loop_of(finder), &finder->task);
-	lookup_cancel(&finder->services.lookup);
+	dns_forget(&finder->services.query);
 	fetch_cancel(&finder->fetch);
 	free(finder->found);
 	explicit_bzero(finder->text, strlen(finder->text));

@@ -79,7 +79,9 @@ def test_status_has_the_averages(manager):
     assert "stats: " not in manager.weir.log
 
 
-def test_the_watchdog_is_fed(manager):
+@pytest.mark.parametrize("loops", (1, 3))
+def test_the_watchdog_is_fed(manager, loops):
+    manager.weir.configure(loops=loops)
     manager.weir.start(env={"NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "100000"})
     for _ in range(3):
         assert manager.wait("WATCHDOG=1")
@@ -158,7 +160,6 @@ def test_given_sockets_are_handed_over(make_pgweir):
 def test_the_sockets_are_used_as_they_are(make_pgweir):
     weir = make_pgweir()
     launched(weir, str(weir.port), weir.socket_path).start()
-    assert "ignored" not in weir.log
     weir.wait_log(rf"listening on 127\.0\.0\.1:{weir.port} \(opened by the service manager\)")
     weir.wait_log(rf"listening on unix:{weir.socket_path} \(opened by the service manager\)")
     assert weir.client().value("SELECT 1") == "1"
@@ -172,8 +173,7 @@ def test_what_the_settings_name_beyond_them_is_a_warning(make_pgweir):
     weir = make_pgweir()
     other = free_port()
     launched(weir, str(other)).start()
-    weir.wait_log(rf"WARNING listen_addr = 127\.0\.0\.1, port {weir.port} is ignored")
-    weir.wait_log("WARNING unix_socket_dir = .* is ignored for listening")
+    weir.wait_log("WARNING listen_addr and unix_socket_dir are ignored for listening")
     client = Wire(("127.0.0.1", other)).login("alice", "app")
     assert client.value("SELECT 1") == "1"
     client.close()

@@ -43,9 +43,6 @@ void crew_stop(struct crew *crew);
 void crew_hold(struct crew *crew);
 void crew_release(struct crew *crew);
 
-/* Whether the loops are held now. With one loop: whether crew_hold() was called. */
-bool crew_is_held(const struct crew *crew);
-
 /*
  * ---- solo ----
  *
@@ -69,27 +66,5 @@ void solo_stop(struct solo *solo);
 
 /* The thread must not run. Opens letters that are left with is_late set. */
 void solo_free(struct solo **solo);
-
-/*
- * ---- heartbeat ----
- *
- * Says at intervals that all loops of a process turn; nothing while one of them does not.
- */
-
-struct heartbeat;
-
-struct heartbeat_with {
-	struct loop *const *loops; /* the first is the caller's; borrowed, and must outlive it */
-	unsigned int count;
-	usec_t interval;
-	void (*beat)(void *arg); /* called by the first loop, and once by heartbeat_new() */
-	void *arg;
-};
-
-/* With several loops, they must take letters. NULL: *err says why. */
-struct heartbeat *heartbeat_new(const struct heartbeat_with *with, struct err *err);
-
-/* Only the first loop may run. */
-void heartbeat_free(struct heartbeat **heartbeat);
 
 #endif

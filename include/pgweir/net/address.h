@@ -100,8 +100,8 @@ bool address_unix_name(struct sockaddr_un *name, socklen_t *size, const char *pa
 /* ---- range: all IP addresses that agree with an address in the bits of a mask ---- */
 
 struct range {
-	struct address address; /* bits outside the mask are ignored */
-	struct address mask;    /* of the same family */
+	sa_family_t family;                /* as it is written */
+	unsigned char first[16], mask[16]; /* an IPv4 address is ::ffff:10.0.0.1 */
 };
 
 enum range_result {
@@ -120,6 +120,9 @@ enum range_result range_parse(struct range *range, const char *text, struct err 
 
 /* Parses a mask such as 255.255.255.0. Returns RANGE_OK, RANGE_LOOSE or RANGE_BAD. */
 enum range_result range_set_mask(struct range *range, const char *text, struct err *err);
+
+/* The first address or the mask as it is written. */
+struct address range_address(const struct range *range, const unsigned char bits[16]);
 
 /* An IPv4-mapped IPv6 address (::ffff:10.0.0.1) is treated as IPv4, on both sides. */
 bool range_has(const struct range *range, const struct address *address);

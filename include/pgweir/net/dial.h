@@ -28,9 +28,9 @@ struct socket_options {
 /*
  * Sets the options, and always TCP_NODELAY, on a TCP socket before it listens or connects. On a
  * listener it may be called again, for connections accepted later. Options that the kernel
- * refuses are skipped. Returns NULL, or the name of the first refused one with errno set.
+ * refuses are skipped.
  */
-const char *socket_options_apply(int fd, const struct socket_options *options);
+void socket_options_apply(int fd, const struct socket_options *options);
 
 /* Returns a non-blocking, close-on-exec stream socket; -1 with errno. */
 int socket_open(int family);

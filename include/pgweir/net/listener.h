@@ -40,8 +40,8 @@ struct listener_options {
 	int tcp_defer_accept; /* seconds, as the kernel's option; 0 = off */
 	struct socket_options socket;
 	/*
-	 * Sockets opened by a service manager. The listener owns them and opens no others.
-	 * Anything else that addresses and unix_dir name is reported as a warning.
+	 * Sockets opened by a service manager. The listener owns them and opens no others:
+	 * addresses and unix_dir are ignored; of the main listener, with a warning.
 	 */
 	const int *given; /* valid until listener_open() */
 	unsigned int given_count;
@@ -55,8 +55,6 @@ struct listener_options {
 	void (*on_shortage)(void *arg);
 	struct logger log; /* copied */
 };
-
-#define LISTENER_GIVEN_MAX 64
 
 /*
  * Called from the loop for each accepted connection. The callee owns `fd` (non-blocking,
@@ -115,9 +113,6 @@ unsigned int listener_count(const struct listener *listener);
 
 /* Also its address (AF_UNSPEC: the Unix socket). -1: no more sockets. */
 int listener_fd(const struct listener *listener, size_t index, struct address *address);
-
-/* Returns the port of the first TCP socket (tests bind to port 0). 0 = none. */
-uint16_t listener_port(const struct listener *listener);
 
 bool listener_is_resting(const struct listener *listener);
 

@@ -11,10 +11,8 @@
  * lookup does not return that address any more. If zone_period is set, the serial numbers of
  * the names' zones are queried; when one grows, all names of that zone are looked up again.
  *
- * The resolvers of several loops share lookups: all but one, the leader, are followers of it. A
- * follower asks the leader by a letter, keeps the result for as long as the leader, and hears the
- * result of each later lookup while it has the name. Zones are the leader's. Names of addresses
- * (below) are looked up by each resolver.
+ * The resolvers of several loops make queries of their own, but tell each other what they have
+ * found, so mostly one query is enough for all.
  */
 #ifndef PGWEIR_NET_RESOLVER_H
 #define PGWEIR_NET_RESOLVER_H
@@ -26,9 +24,7 @@
 struct resolver;
 struct resolver_name; /* these three: private */
 struct resolver_zone;
-struct lookup;
-
-#define RESOLVER_FOLLOWERS_MAX 64
+struct dns_query;
 
 struct resolver_options {
 	usec_t good_ttl;         /* how long addresses are cached (dns_max_ttl); 0 = not at all */
@@ -39,10 +35,10 @@ struct resolver_options {
 	usec_t try_limit;
 	const char *servers; /* for tests: "ip:port,..." instead of the system's servers; or NULL */
 	/*
-	 * Makes a follower of this one. Its loop is the same or another one, and both take letters.
-	 * To be made before either is used; either may be freed first, but before both loops.
+	 * One of the resolvers of other loops, all of which take letters; or NULL. To be made
+	 * before any of them is used; freed while no loop runs, but before all loops.
 	 */
-	struct resolver *leader;
+	struct resolver *other;
 };
 
 /* One ask. Embedded in its owner; zero it before first use. */
@@ -78,7 +74,6 @@ struct resolver_watch {
 	TAILQ_ENTRY(resolver_watch) node;
 	struct resolver_name *name; /* NULL: not in use */
 	struct address address;
-	bool is_removed;
 };
 
 /* NULL: *err says why. */
@@ -115,10 +110,7 @@ void resolver_watch_begin(struct resolver *resolver, struct resolver_watch *watc
 /* Ends a watch: on_removed() will not be called. Safe if it is not in use. */
 void resolver_watch_end(struct resolver_watch *watch);
 
-/* Drops all cached results; running queries continue. */
-void resolver_forget(struct resolver *resolver);
-
-/* ---- for SHOW: a leader has the names of its followers, too ---- */
+/* ---- for SHOW ---- */
 
 unsigned int resolver_name_count(const struct resolver *resolver); /* names in the cache */
 unsigned int dns_query_count(const struct resolver *resolver);     /* running queries */
@@ -155,25 +147,28 @@ bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
  * clients choose these names and could fill the resolver's table.
  */
 
-#define REVERSE_MAX 1000 /* lookups running at the same time */
+#define REVERSE_MAX 1000 /* queries of all kinds that run when one begins */
 
 /* One lookup. Embedded in its owner; zero it before first use. */
 struct reverse {
 	/*
-	 * Called once, from the loop, never by lookup_reverse(). The lookup can be reused. host:
+	 * Called once, from the loop, never by reverse_start(). The lookup can be reused. host:
 	 * valid during the call; NULL: there is no acceptable name.
 	 */
 	void (*on_host)(struct reverse *reverse, const char *host);
-	struct lookup *lookup; /* NULL: not in use */
+	struct resolver *resolver;
+	struct address address;
+	char *host;              /* the name found for the address, not checked yet */
+	struct dns_query *query; /* NULL: not in use */
 };
 
 /* Starts a lookup. false: no memory, or too many lookups: *err; on_host() will not be called. */
-bool lookup_reverse(struct resolver *resolver, struct reverse *reverse,
-                    const struct address *address,
-                    void (*on_host)(struct reverse *reverse, const char *host), struct err *err);
+bool reverse_start(struct resolver *resolver, struct reverse *reverse,
+                   const struct address *address,
+                   void (*on_host)(struct reverse *reverse, const char *host), struct err *err);
 
-/* Cancels a lookup: on_host(), on_found() will not be called. Safe if it is not in use. */
-void lookup_cancel(struct lookup **lookup);
+/* Cancels a lookup: on_host() will not be called. Safe if it is not in use. */
+void reverse_cancel(struct reverse *reverse);
 
 /* ---- hosts of a service: SRV records, which are not cached ---- */
 
@@ -188,7 +183,7 @@ struct service_host {
 struct services;
 
 /*
- * Called once, from the loop, never by lookup_services(). The hosts come in order of their
+ * Called once, from the loop, never by services_start(). The hosts come in order of their
  * priority, then of their names; valid during the call. count 0: `failure` is the reason, a static
  * text.
  */
@@ -198,11 +193,14 @@ typedef void services_on_found(struct services *services, const struct service_h
 /* One lookup. Embedded in its owner; zero it before first use. */
 struct services {
 	services_on_found *on_found;
-	struct lookup *lookup; /* NULL: not in use */
+	struct dns_query *query; /* NULL: not in use; ended by dns_forget() */
 };
 
 /* Starts a lookup. false: *err; on_found() will not be called. */
-bool lookup_services(struct resolver *resolver, struct services *services, const char *name,
-                     services_on_found *on_found, struct err *err);
+bool services_start(struct resolver *resolver, struct services *services, const char *name,
+                    services_on_found *on_found, struct err *err);
+
+/* Cancels a query: its owner will not be called. Safe if there is none. */
+void dns_forget(struct dns_query **query);
 
 #endif

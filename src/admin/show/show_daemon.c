@@ -122,7 +122,7 @@ static int64_t login_clients(const struct lane *lane)
 	LIST("free_servers", lane->pools->server_slab.free_count)                                  \
 	LIST("used_servers", lane->pools->server_count)                                            \
 	LIST("dns_names", lane->number ? 0 : resolver_name_count(lane->resolver))                  \
-	LIST("dns_zones", resolver_zone_count(lane->resolver))                                     \
+	LIST("dns_zones", lane->number ? 0 : resolver_zone_count(lane->resolver))                  \
 	LIST("dns_queries", dns_query_count(lane->resolver))                                       \
 	LIST("dns_pending", 0)
 
@@ -247,7 +247,7 @@ SHOW(certificates, "CERTIFICATES", next_certificate, certificate_columns,
 
 ROW_DECLARE(struct dns_row, dns_columns, DNS_ROW);
 
-/* That of the first loop has the names and zones of all. */
+/* That of the first loop: it hears what the others have found. */
 static struct resolver *resolver_of(const struct cursor *cursor)
 {
 	return cursor->lanes->at[0].resolver;

@@ -81,7 +81,7 @@ struct authentication_way {
 
 static void hba_check_done(struct hba_check *hba_check)
 {
-	lookup_cancel(&hba_check->reverse.lookup);
+	reverse_cancel(&hba_check->reverse);
 	if (hba_check->job)
 		workers_abandon(&hba_check->job->job);
 	free(hba_check->host);
@@ -111,8 +111,8 @@ static bool look_host_up(struct client *client)
 {
 	struct err err;
 
-	if (lookup_reverse(client->clients->with.resolver, &client->login->hba_check.reverse,
-	                   &client->peer, on_host, &err))
+	if (reverse_start(client->clients->with.resolver, &client->login->hba_check.reverse,
+	                  &client->peer, on_host, &err))
 		return wait_for_lookup(client);
 	return client_fatal(client, &err);
 }

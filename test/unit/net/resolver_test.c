@@ -32,7 +32,7 @@ static const struct {
 struct scene {
 	struct loop *loop;
 	struct resolver *resolver;
-	struct resolver *followers[2]; /* NULL: none */
+	struct resolver *other; /* NULL: none */
 	struct watch server;
 	bool is_mute;
 	const char *moving;   /* the address of moving.test */
@@ -145,26 +145,27 @@ static void set_up(struct scene *scene, usec_t good_ttl, usec_t bad_ttl)
 	set_up_with(scene, good_ttl, bad_ttl, 0);
 }
 
-/* Adds followers, in the same loop. Their own times are not used. */
-static void set_up_followers(struct scene *scene, usec_t good_ttl, usec_t bad_ttl)
+/* Adds the resolver of another loop, in the same loop. */
+static void set_up_other(struct scene *scene, usec_t good_ttl)
 {
-	struct resolver_options options = { .good_ttl = LONG, .bad_ttl = LONG };
+	struct resolver_options options = { .good_ttl = good_ttl, .bad_ttl = LONG };
+	char servers[ADDRESS_TEXT_SIZE];
 
-	set_up(scene, good_ttl, bad_ttl);
+	*scene = (struct scene){ .loop = loop_new(NULL), .moving = "127.0.0.1" };
 	ck_assert(loop_take_letters(scene->loop, NULL));
-	options.leader = scene->resolver;
-	for (size_t i = 0; i < COUNT_OF(scene->followers); i++) {
-		scene->followers[i] = resolver_new(scene->loop, &options, NULL);
-		ck_assert_ptr_nonnull(scene->followers[i]);
-	}
+	name_server_open(&scene->server, scene->loop, on_question, servers);
+	options.servers = servers;
+	scene->resolver = resolver_new(scene->loop, &options, NULL);
+	options.other = scene->resolver;
+	scene->other = resolver_new(scene->loop, &options, NULL);
+	ck_assert(scene->resolver && scene->other);
 }
 
 static void tear_down(struct scene *scene)
 {
 	name_server_close(&scene->server);
 	resolver_free(&scene->resolver);
-	for (size_t i = 0; i < COUNT_OF(scene->followers); i++)
-		resolver_free(&scene->followers[i]);
+	resolver_free(&scene->other);
 	loop_free(&scene->loop);
 }
 
@@ -240,10 +241,6 @@ START_TEST(a_name_is_found_and_kept)
 	ck_assert_uint_eq(scene.a_count, 1);
 	ck_assert_uint_eq(resolver_name_count(scene.resolver), 1);
 	ck_assert_uint_eq(dns_query_count(scene.resolver), 0);
-	resolver_forget(scene.resolver);
-	ck_assert_uint_eq(resolver_name_count(scene.resolver), 0);
-	ask_now(&scene, &asked, "one.test");
-	ck_assert_uint_eq(scene.a_count, 2);
 	tear_down(&scene);
 }
 END_TEST
@@ -480,7 +477,6 @@ START_TEST(rows_go_on_when_names_come_and_go)
 	ck_assert(resolver_next_row(scene.resolver, &cursor, &row));
 	ck_assert_str_eq(row.host, "none.test");
 	ck_assert_uint_eq(row.address_count, 0);
-	resolver_forget(scene.resolver);
 	ck_assert(!resolver_next_row(scene.resolver, &cursor, &row));
 	ask_now(&scene, &asked, "three.test");
 	ck_assert(resolver_next_row(scene.resolver, &cursor, &row));
@@ -532,8 +528,9 @@ START_TEST(a_watch_ends_when_the_address_is_removed)
 	struct asked asked = { 0 };
 	struct watcher there = { 0 }, also = { 0 }, gone = { 0 }, elsewhere = { 0 };
 
-	set_up(&scene, _i ? LONG : 0, LONG);
+	set_up(&scene, 0, LONG);
 	ask_now(&scene, &asked, "moving.test");
+	resolver_set_ttl(scene.resolver, _i ? LONG : 0, LONG);
 	enter(&there, &scene, "moving.test", "127.0.0.1");
 	enter(&also, &scene, "moving.test", "127.0.0.1");
 	enter(&gone, &scene, "moving.test", "127.0.0.1");
@@ -541,7 +538,6 @@ START_TEST(a_watch_ends_when_the_address_is_removed)
 	there.takes_along = &also;
 	resolver_watch_end(&gone.watch);
 	resolver_watch_end(&gone.watch);
-	resolver_forget(scene.resolver);
 	scene.moving = "127.0.0.7";
 	scene.left_stop = 1;
 	start(&asked, &scene, "moving.test");
@@ -639,16 +635,15 @@ START_TEST(a_zone_goes_with_its_names)
 	struct asked asked = { 0 };
 	struct watcher watcher = { 0 };
 
-	set_up(&scene, LONG, LONG);
+	set_up(&scene, 0, LONG);
 	ask_now(&scene, &asked, "one.test");
+	enter(&watcher, &scene, "one.test", "127.0.0.1");
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 0);
 	resolver_set_zone_period(scene.resolver, LONG);
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
-	enter(&watcher, &scene, "one.test", "127.0.0.1");
-	resolver_forget(scene.resolver);
-	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
 	resolver_watch_end(&watcher.watch);
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 0);
+	resolver_set_ttl(scene.resolver, LONG, LONG);
 	ask_now(&scene, &asked, "one.test");
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
 	run_serials(&scene, 1);
@@ -675,19 +670,18 @@ END_TEST
 
 /* ---- several loops ---- */
 
-/* What a follower answers, as text. */
-static const char *ask_follower(struct scene *scene, struct asked *asked, int number,
-                                const char *host)
+/* What the other resolver answers, as text. */
+static const char *ask_other(struct scene *scene, struct asked *asked, const char *host)
 {
 	static char text[ADDRESS_TEXT_SIZE];
 
-	start_with(asked, scene, scene->followers[number], host);
+	start_with(asked, scene, scene->other, host);
 	run_until(scene, scene->answered + 1);
 	return asked->has_address ? address_format(&asked->address, text, sizeof(text))
 	                          : asked->failure;
 }
 
-/* Until the letters that were posted have been opened, and the letters that those posted. */
+/* Until the letters that were posted have been opened. */
 static void open_letters(struct scene *scene)
 {
 	struct asked turn = { 0 };
@@ -696,58 +690,20 @@ static void open_letters(struct scene *scene)
 		ask_now(scene, &turn, "127.0.0.1");
 }
 
-START_TEST(followers_share_one_query)
-{
-	const char *host = _i ? "one.test" : "none.test";
-	struct asked asked[3] = { 0 };
-	struct scene scene;
-
-	set_up_followers(&scene, LONG, LONG);
-	start(&asked[0], &scene, host);
-	start_with(&asked[1], &scene, scene.followers[0], host);
-	start_with(&asked[2], &scene, scene.followers[1], host);
-	run_until(&scene, 3);
-	for (int i = 0; i < 3; i++) {
-		ck_assert_int_eq(asked[i].has_address, _i);
-		ck_assert(_i || strstr(asked[i].failure, "server DNS lookup failed: none.test: "));
-	}
-	ck_assert_uint_eq(scene.a_count, 1);
-	ask_follower(&scene, &asked[1], 1, host);
-	ck_assert_uint_eq(scene.a_count, 1);
-	ck_assert_uint_eq(resolver_name_count(scene.resolver), 1);
-	tear_down(&scene);
-}
-END_TEST
-
-START_TEST(a_follower_gets_what_the_leader_knows)
+/* It needs no query of its own. */
+START_TEST(what_one_loop_has_found_is_known_to_others)
 {
 	struct scene scene;
 	struct asked asked = { 0 };
 
-	set_up_followers(&scene, LONG, LONG);
-	ask_now(&scene, &asked, "three.test");
-	ask_follower(&scene, &asked, 0, "three.test");
-	ck_assert(asked.has_address);
-	ck_assert_uint_eq(asked.ask.address_count, 3);
-	ask_follower(&scene, &asked, 1, "10.1.2.3");
+	set_up_other(&scene, LONG);
+	ask_now(&scene, &asked, _i ? "three.test" : "none.test");
+	open_letters(&scene);
+	ask_other(&scene, &asked, _i ? "three.test" : "none.test");
+	ck_assert_int_eq(asked.has_address, _i);
+	ck_assert(_i || strstr(asked.failure, "server DNS lookup failed: none.test: "));
+	ck_assert(!_i || asked.ask.address_count == 3);
 	ck_assert_uint_eq(scene.a_count, 1);
-	tear_down(&scene);
-}
-END_TEST
-
-/* The time is the leader's, and a name that no follower has any more goes there too. */
-START_TEST(a_followers_name_goes_with_its_time)
-{
-	struct scene scene;
-	struct asked asked = { 0 };
-
-	set_up_followers(&scene, _i ? 1 : 0, LONG);
-	ask_follower(&scene, &asked, 0, "one.test");
-	while (resolver_name_count(scene.followers[0]) > 0 ||
-	       resolver_name_count(scene.resolver) > 0)
-		ask_now(&scene, &asked, "127.0.0.1"); /* one turn each */
-	ask_follower(&scene, &asked, 0, "one.test");
-	ck_assert_uint_eq(scene.a_count, 2);
 	tear_down(&scene);
 }
 END_TEST
@@ -759,69 +715,33 @@ START_TEST(each_lookup_reaches_the_watches_of_all_loops)
 	struct asked asked = { 0 };
 	struct watcher watchers[2] = { 0 };
 
-	set_up_followers(&scene, 0, LONG);
-	ask_follower(&scene, &asked, 0, "moving.test");
-	for (int i = 0; i < 2; i++)
-		enter_with(&watchers[i], &scene, scene.followers[i], "moving.test", "127.0.0.1");
-	open_letters(&scene);
-	ck_assert_uint_eq(resolver_name_count(scene.resolver), 1);
+	set_up_other(&scene, _i ? LONG : 0);
+	enter_with(&watchers[0], &scene, scene.other, "moving.test", "127.0.0.1");
+	enter_with(&watchers[1], &scene, scene.resolver, "moving.test", "127.0.0.1");
 	scene.moving = "127.0.0.7";
 	scene.left_stop = 2;
-	if (_i)
-		start(&asked, &scene, "moving.test");
-	else
-		start_with(&asked, &scene, scene.followers[1], "moving.test");
+	start(&asked, &scene, "moving.test");
 	loop_run(scene.loop);
 	for (int i = 0; i < 2; i++)
 		ck_assert_uint_eq(watchers[i].told, 1);
-	ck_assert_uint_eq(scene.a_count, 2);
-	resolver_cancel(&asked.ask);
+	ck_assert_uint_eq(scene.a_count, 1);
 	open_letters(&scene);
-	ck_assert_uint_eq(resolver_name_count(scene.resolver), 0);
+	ck_assert_uint_eq(resolver_name_count(scene.other), (unsigned int)_i);
 	tear_down(&scene);
 }
 END_TEST
 
-START_TEST(a_followers_name_is_in_the_leaders_zone)
+/* With letters in the mailbox. */
+START_TEST(the_end_may_come_while_others_are_told)
 {
 	struct scene scene;
-	struct asked asked = { 0 };
-	struct watcher watcher = { 0 };
+	struct asked asked[2] = { 0 };
 
-	set_up_followers(&scene, LONG, LONG);
-	scene.serial = 7;
-	resolver_set_zone_period(scene.resolver, USEC_PER_MS);
-	resolver_set_zone_period(scene.followers[0], USEC_PER_MS);
-	ask_follower(&scene, &asked, 0, "moving.test");
-	enter_with(&watcher, &scene, scene.followers[0], "moving.test", "127.0.0.1");
-	run_serials(&scene, 2);
-	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
-	ck_assert_uint_eq(resolver_zone_count(scene.followers[0]), 0);
-	scene.moving = "127.0.0.7";
-	scene.serial++;
-	scene.left_stop = 1;
-	loop_run(scene.loop);
-	ck_assert_uint_eq(watcher.told, 1);
-	ck_assert_str_eq(ask_follower(&scene, &asked, 0, "moving.test"), "127.0.0.7:5432");
-	ck_assert_uint_eq(scene.a_count, 2);
-	tear_down(&scene);
-}
-END_TEST
-
-/* An ask that was cancelled, a query under way, letters in the mailbox. */
-START_TEST(the_end_may_come_while_followers_wait)
-{
-	struct scene scene;
-	struct asked asked = { 0 }, other = { 0 };
-
-	set_up_followers(&scene, LONG, LONG);
-	scene.is_mute = true;
-	start_with(&asked, &scene, scene.followers[0], "one.test");
-	if (_i)
-		open_letters(&scene);
-	start_with(&other, &scene, scene.followers[1], "one.test");
-	resolver_cancel(&asked.ask);
-	resolver_cancel(&other.ask);
+	set_up_other(&scene, LONG);
+	start_with(&asked[0], &scene, scene.other, "one.test");
+	ask_now(&scene, &asked[1], "one.test");
+	resolver_cancel(&asked[0].ask);
+	resolver_cancel(&asked[1].ask);
 	tear_down(&scene);
 }
 END_TEST
@@ -873,12 +793,9 @@ int main(void)
 	tcase_add_test(cases, a_zone_that_grows_moves_its_names);
 	tcase_add_test(cases, a_zone_goes_with_its_names);
 	tcase_add_test(cases, the_end_may_come_while_a_zone_is_asked);
-	tcase_add_loop_test(cases, followers_share_one_query, 0, 2);
-	tcase_add_test(cases, a_follower_gets_what_the_leader_knows);
-	tcase_add_loop_test(cases, a_followers_name_goes_with_its_time, 0, 2);
+	tcase_add_loop_test(cases, what_one_loop_has_found_is_known_to_others, 0, 2);
 	tcase_add_loop_test(cases, each_lookup_reaches_the_watches_of_all_loops, 0, 2);
-	tcase_add_test(cases, a_followers_name_is_in_the_leaders_zone);
-	tcase_add_loop_test(cases, the_end_may_come_while_followers_wait, 0, 2);
+	tcase_add_test(cases, the_end_may_come_while_others_are_told);
 	tcase_add_test(cases, nonsense_is_refused_in_words);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/lookups.c, with a DNS server in the same loop.
+ * The names of addresses in net/resolver.c, with a DNS server in the same loop.
  */
 #include "pgweir/net/resolver.h"
 
@@ -78,7 +78,7 @@ static void on_host(struct reverse *reverse, const char *host)
 {
 	struct scene *scene = (struct scene *)((char *)reverse - offsetof(struct scene, reverse));
 
-	ck_assert_ptr_null(reverse->lookup);
+	ck_assert_ptr_null(reverse->query);
 	snprintf(scene->host, sizeof(scene->host), "%s", host ? host : "-");
 	if (++scene->answer_count == scene->stop_at)
 		loop_stop(scene->loop);
@@ -109,7 +109,7 @@ static bool start(struct scene *scene, const char *text)
 	struct address address;
 
 	ck_assert(address_parse(&address, text, 5432));
-	return lookup_reverse(scene->resolver, &scene->reverse, &address, on_host, NULL);
+	return reverse_start(scene->resolver, &scene->reverse, &address, on_host, NULL);
 }
 
 static const struct {
@@ -142,9 +142,9 @@ START_TEST(the_owner_goes)
 	struct scene scene;
 
 	set_up(&scene);
-	lookup_cancel(&scene.reverse.lookup);
+	reverse_cancel(&scene.reverse);
 	ck_assert(start(&scene, "192.0.2.1"));
-	lookup_cancel(&scene.reverse.lookup);
+	reverse_cancel(&scene.reverse);
 	ck_assert(start(&scene, "192.0.2.2"));
 	loop_run(scene.loop);
 	ck_assert_uint_eq(scene.answer_count, 1);
@@ -163,7 +163,7 @@ START_TEST(the_resolver_goes)
 	ck_assert(start(&scene, "192.0.2.1"));
 	loop_run(scene.loop);
 	ck_assert_uint_eq(scene.question_count, 1);
-	lookup_cancel(&scene.reverse.lookup);
+	reverse_cancel(&scene.reverse);
 	tear_down(&scene);
 	ck_assert_uint_eq(scene.answer_count, 0);
 }
@@ -180,12 +180,12 @@ START_TEST(too_many)
 	scene.is_mute = true;
 	ck_assert(address_parse(&address, "192.0.2.1", 0));
 	for (size_t i = 0; i < REVERSE_MAX; i++)
-		ck_assert(lookup_reverse(scene.resolver, &many[i], &address, on_host, &err));
-	ck_assert(!lookup_reverse(scene.resolver, &scene.other, &address, on_host, &err));
+		ck_assert(reverse_start(scene.resolver, &many[i], &address, on_host, &err));
+	ck_assert(!reverse_start(scene.resolver, &scene.other, &address, on_host, &err));
 	ck_assert_int_eq(err.code, ERR_LIMIT);
-	ck_assert_ptr_null(scene.other.lookup);
+	ck_assert_ptr_null(scene.other.query);
 	for (size_t i = 0; i < REVERSE_MAX; i++)
-		lookup_cancel(&many[i].lookup);
+		reverse_cancel(&many[i]);
 	tear_down(&scene);
 }
 END_TEST
