@@ -159,8 +159,3 @@ void sparse_sum_free(struct sparse_sum *sum)
 	free(sum->items);
 	*sum = (struct sparse_sum){ 0 };
 }
-
-size_t sparse_sum_memory(const struct sparse_sum *sum)
-{
-	return room_for(sum->count) * sizeof(*sum->items);
-}

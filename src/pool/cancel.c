@@ -42,15 +42,6 @@ static bool has_space_for_cancel(const struct pool *pool)
 	return pool->limits.size == 0 || cancels == 0 || used < 2 * (unsigned int)pool->limits.size;
 }
 
-static void end_active(struct pool *pool)
-{
-	bool was_full = !has_space_for_cancel(pool);
-
-	share_count_cancel(&pool->share, -1);
-	if (was_full)
-		share_wake_others(&pool->share); /* cancel requests may wait there */
-}
-
 static void pool_ending_told(struct server *server, bool is_delivered);
 
 static void detach_cancel(struct cancel *cancel)
@@ -59,8 +50,13 @@ static void detach_cancel(struct cancel *cancel)
 	struct server *server = cancel->server;
 
 	if (cancel->is_active) {
+		bool was_full = !has_space_for_cancel(pool);
+
 		TAILQ_REMOVE(&pool->cancels_active, cancel, node);
 		pool->cancel_active_count--;
+		share_count_cancel(&pool->share, -1);
+		if (was_full)
+			share_wake_others(&pool->share); /* cancel requests may wait there */
 	} else {
 		TAILQ_REMOVE(&pool->cancels_waiting, cancel, node);
 		pool->cancel_waiting_count--;
@@ -70,8 +66,6 @@ static void detach_cancel(struct cancel *cancel)
 	timer_clear(&cancel->way);
 	dial_cancel(&cancel->dial);
 	stream_close(&cancel->stream);
-	if (cancel->is_active)
-		end_active(pool);
 	farewell_end(&cancel->farewell);
 	cancel->server = NULL;
 	if (!server)
@@ -234,10 +228,8 @@ static void on_cancel_gone(struct stream *stream)
 
 static void on_cancel_secured(struct stream *stream, const struct err *err)
 {
-	if (err)
-		fail_cancel(container_of(stream, struct cancel, stream), err);
-	else
-		send_cancel_key(container_of(stream, struct cancel, stream));
+	act_on_cancel_securing(container_of(stream, struct cancel, stream),
+	                       err ? SECURING_FAILED : SECURING_PLAIN, err);
 }
 
 static const struct stream_ops ops = { .on_input = on_cancel_input,
@@ -355,12 +347,6 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 	return cancel;
 }
 
-/* What a server in ENDING runs: pool_ending_told() comes, and may have come before a false. */
-static bool cancel_start_ending(struct server *server, const char *asker, struct err *err)
-{
-	return start(server, NULL, asker, err) != NULL;
-}
-
 void cancel_keep_asker(struct cancel *cancel, struct farewell *farewell)
 {
 	cancel->farewell = *farewell;
@@ -457,7 +443,8 @@ static void cancel_statement(struct server *server)
 
 	snprintf(asker, sizeof(asker), "pgweir because: %s",
 	         close_reason_row(server->close_reason)->words);
-	if (!cancel_start_ending(server, asker, &err) && server->state == SERVER_ENDING)
+	/* pool_ending_told() comes, and may have come before this fails */
+	if (!start(server, NULL, asker, &err) && server->state == SERVER_ENDING)
 		server_give_up(server);
 }
 

@@ -201,9 +201,10 @@ void database_count_read(struct database *database, struct server *server)
 		++*server->place.read_count;
 }
 
-uint64_t database_reads_at(const struct database *database, const char *host)
+uint64_t pools_reads_at(const struct pools *pools, const char *database, const char *host)
 {
-	const struct host_reads *reads = find_reads(database, host);
+	const struct database *found = pools_find_database((struct pools *)pools, database);
+	const struct host_reads *reads = found ? find_reads(found, host) : NULL;
 
 	return reads ? reads->count : 0;
 }

@@ -330,5 +330,3 @@ void fair_add_up(const struct fair *fair, const char *key, struct fair_sum *sum)
 	sum->served += group->served_count;
 	sum->used += group->used;
 }
-
-unsigned int fair_groups(const struct fair *fair) { return HASH_COUNT(fair->groups); }

@@ -56,7 +56,7 @@ static bool write_database(const struct database *database, struct channel *chan
 		.is_disabled = database->is_disabled,
 		.server_hits = database->cap.hits,
 		.client_hits = database->client_limit_hits,
-		.has_gone = database->has_gone,
+		.has_gone = database->gone_count > 0,
 		.stats = database->gone,
 	};
 
@@ -317,7 +317,7 @@ static void count_database(struct database *database, const struct database_reco
 	stats_add(&database->gone, &record->stats);
 	database->cap.hits += record->server_hits;
 	database->client_limit_hits += record->client_hits;
-	database->has_gone |= record->has_gone;
+	database->gone_count += record->has_gone;
 }
 
 /* A loop that is not the first needs it only if something holds there. */

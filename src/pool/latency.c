@@ -291,33 +291,25 @@ void latency_sum(const struct latency *latency, enum latency_kind kind, enum lat
 
 /* ---- moving ---- */
 
-static void merge_slices(struct latency_slices *to, const struct latency_slices *from)
-{
-	for (int i = 0; i < SLICES; i++) {
-		file_slice(to->minutes, from->minutes[i].number, &from->minutes[i]);
-		file_slice(to->tens, from->tens[i].number, &from->tens[i]);
-	}
-	add_slice_to(&to->total, &from->total);
-}
-
 void latency_move(struct latency *to, struct latency *from, usec_t now)
 {
-	if (from->open)
+	struct latency_slices *sum = slices_of(to);
+	const struct latency_slices *more = slices_of(from);
+
+	if (more)
 		turn(from, now);
-	if (from->open && to->open) {
-		merge_slices(slices_of(to), slices_of(from));
-	} else if (from->open) {
+	if (!sum) {
 		to->open = from->open;
 		from->open = NULL;
 	}
+	for (int i = 0; sum && more && i < SLICES; i++) {
+		file_slice(sum->minutes, more->minutes[i].number, &more->minutes[i]);
+		file_slice(sum->tens, more->tens[i].number, &more->tens[i]);
+	}
+	if (sum && more)
+		add_slice_to(&sum->total, &more->total);
 	to->no_waits += from->no_waits;
 	latency_done(from);
-}
-
-static void free_slices(struct slice slices[SLICES])
-{
-	for (int i = 0; i < SLICES; i++)
-		sparse_sum_free(&slices[i].counts);
 }
 
 void latency_done(struct latency *latency)
@@ -329,24 +321,10 @@ void latency_done(struct latency *latency)
 		return;
 	for (int kind = 0; kind < LATENCY_COUNTED; kind++)
 		free(slices->open.counts[kind]);
-	free_slices(slices->minutes);
-	free_slices(slices->tens);
+	for (int i = 0; i < SLICES; i++) {
+		sparse_sum_free(&slices->minutes[i].counts);
+		sparse_sum_free(&slices->tens[i].counts);
+	}
 	sparse_sum_free(&slices->total.counts);
 	free(slices);
-}
-
-size_t latency_memory(const struct latency *latency)
-{
-	const struct latency_slices *slices = slices_of(latency);
-	size_t memory;
-
-	if (!slices)
-		return 0;
-	memory = sizeof(*slices) + sparse_sum_memory(&slices->total.counts);
-	for (int kind = 0; kind < LATENCY_COUNTED; kind++)
-		memory += slices->open.counts[kind] ? COUNTS_SIZE : 0;
-	for (int i = 0; i < SLICES; i++)
-		memory += sparse_sum_memory(&slices->minutes[i].counts) +
-		          sparse_sum_memory(&slices->tens[i].counts);
-	return memory;
 }

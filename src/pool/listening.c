@@ -20,6 +20,7 @@
 #include "pgweir/pool/listening.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,6 +36,176 @@
 
 #define APPLICATION_NAME "pgweir LISTEN"
 #define KEPT_MAX ((size_t)8 * 1024 * 1024) /* what waits of a successor */
+
+/*
+ * ---- replacement of a connection by a successor: see listening_priv.h ----
+ *
+ * Hard here: each connection may end at any time, and a notification must come from one of them
+ * only. PostgreSQL sends all notifications to all sessions of a database in the same order, so what
+ * comes before the mark on the one connection is what comes before it on the other.
+ */
+
+#define MARK_SIZE 17
+
+static bool replace_is_wanted(const struct listening *listening)
+{
+	const struct server *server = listening->now->borrower.server;
+	const struct listening_link *next = listening->next;
+
+	return server && server->close_reason && !listening->is_lost && listening->is_mark_on &&
+	       !next->borrower.server && !next->wish.expected &&
+	       listening->replace.state == REPLACE_NONE;
+}
+
+static void replace_is_blocked(struct listening *listening)
+{
+	if (!listening->replace.is_told)
+		log_warning(&listening->pool->log,
+		            "the listening connection cannot be replaced yet: max_db_connections "
+		            "or max_user_connections is reached; it stays in use until there is "
+		            "space for a second one");
+	listening->replace.is_told = true;
+}
+
+/* ---- time limits ---- */
+
+static void wait_at_most(struct listening *listening, usec_t limit,
+                         void (*on_due)(struct timer *timer))
+{
+	struct loop *loop = pool_loop(listening->pool);
+
+	timer_begin(&listening->replace.timer, loop, limit, on_due);
+}
+
+static void on_next_attempt(struct timer *timer)
+{
+	struct listening *listening = container_of(timer, struct listening, replace.timer);
+
+	listening_end_replacing(listening);
+	listening_wake(listening);
+}
+
+static void fail_for(struct listening *listening, const char *text)
+{
+	struct err err;
+
+	err_set(&err, ERR_SERVER_LOST, "%s", text);
+	listening_fail(listening, &err);
+}
+
+static void on_limit(struct timer *timer)
+{
+	struct listening *listening = container_of(timer, struct listening, replace.timer);
+
+	/* During a SUSPEND nobody answers. */
+	if (listening->pool->pools->suspend != SUSPEND_NONE)
+		wait_at_most(listening, USEC_PER_SEC, on_limit);
+	else if (listening->next->is_mark_here)
+		fail_for(listening, "it did not answer while it was replaced");
+	else
+		server_close_with(listening->next->borrower.server, ERR_SERVER_LOST,
+		                  "LISTEN was not completed within server_connect_timeout");
+}
+
+/* ---- the steps ---- */
+
+static const char *mark_of(const struct listening *listening, char out[MARK_SIZE])
+{
+	snprintf(out, MARK_SIZE, "%016" PRIx64, listening->replace.mark);
+	return out;
+}
+
+/* Both listen to the same channels from now on, as no query is sent to the old connection. */
+static void replace_open(struct listening *listening, struct server *server)
+{
+	struct hash_key key;
+	char mark[MARK_SIZE];
+	struct buf *out;
+
+	hash_key_draw(&key);
+	listening->replace.state = REPLACE_MARK;
+	listening->replace.mark = key.half[0];
+	listening_link_open(listening->next, server);
+	out = listening_link_begin(listening->next);
+	listening_write_all(listening, out);
+	buf_printf(out, "NOTIFY %s,'%s'", listening->mark_channel, mark_of(listening, mark));
+	wait_at_most(listening, listening->pool->pools->config->server_connect_timeout, on_limit);
+	listening_link_send(listening->next, 0);
+}
+
+/* A mark that was notified before comes before its answer. If it does not, it never comes. */
+static void send_proof(struct listening *listening)
+{
+	listening_link_begin(listening->now);
+	listening->replace.state = REPLACE_PROVING;
+	listening_link_send(listening->now, 0);
+}
+
+static bool is_mark(const struct listening *listening, const struct notification *notification)
+{
+	char mark[MARK_SIZE];
+
+	return listening->replace.state >= REPLACE_MARK &&
+	       strcmp(notification->channel, listening->mark_channel) == 0 &&
+	       strcmp(notification->payload, mark_of(listening, mark)) == 0;
+}
+
+static void replace_answered(struct listening_link *link)
+{
+	struct listening *listening = link->listening;
+
+	if (link != listening->now || listening->replace.state != REPLACE_PROVING)
+		return;
+	listening->replace.state = REPLACE_MARK;
+	if (!link->is_mark_here)
+		fail_for(listening, "its successor is connected to another server or database");
+}
+
+static void switch_links(struct listening *listening)
+{
+	struct listening_link *old = listening->now;
+	const struct server *server = old->borrower.server;
+
+	listening->now = listening->next;
+	listening->next = old;
+	listening_end_replacing(listening);
+	listening_link_close(old, ERR_ADMIN_SHUTDOWN,
+	                     server ? server->close_reason : CLOSE_LISTENING_OVER);
+	log_info(&listening->pool->log, "the listening connection was replaced");
+}
+
+static bool replace_go_on(struct listening *listening)
+{
+	if (listening->replace.state < REPLACE_MARK || !listening->next->is_mark_here)
+		return false;
+	if (listening->now->is_mark_here) {
+		switch_links(listening);
+		return true;
+	}
+	if (!listening->now->is_running)
+		send_proof(listening);
+	return false;
+}
+
+static void replace_failed(struct listening *listening, const struct err *err)
+{
+	const struct listening_link *next = listening->next;
+	struct err cause = next->has_error ? next->err : *err;
+
+	if (listening->now->is_mark_here) {
+		listening_fail(listening, err); /* what came after the mark was dropped */
+		return;
+	}
+	listening_end_replacing(listening);
+	listening_link_reset(listening->next);
+	listening_wake(listening);
+	if (cause.code == ERR_ADMIN_SHUTDOWN || listening->is_lost)
+		return; /* we closed it */
+	log_warning(&listening->pool->log,
+	            "the listening connection was not replaced, it stays in use: %s", cause.text);
+	listening->replace.state = REPLACE_LATER;
+	wait_at_most(listening, listening->pool->site.limits.retry_gap, on_next_attempt);
+}
 
 /* ---- joining and leaving ---- */
 
@@ -239,11 +410,11 @@ static void run_task(struct task *task)
 		pool_arm_expiry(pool);
 		return;
 	}
-	if (listening_replace_go_on(listening))
+	if (replace_go_on(listening))
 		take_kept(listening->now);
 	if (is_query_due(listening))
 		send_query(listening);
-	if (!listening->now->borrower.server || listening_replace_is_wanted(listening))
+	if (!listening->now->borrower.server || replace_is_wanted(listening))
 		pool_wake(pool);
 }
 
@@ -267,11 +438,11 @@ static bool take_notification(struct listening_link *link, struct bytes frame)
 		server_close_for(link->borrower.server, CLOSE_BAD_HEADER);
 		return false;
 	}
-	if (listening_replace_is_mark(listening, &notification)) {
+	if (is_mark(listening, &notification)) {
 		link->is_mark_here = true;
 		listening_wake(listening);
-	} else if (!listening_replace_drops(link)) {
-		listening_spread(listening, &notification);
+	} else if (link == listening->now && !link->is_mark_here) {
+		listening_spread(listening, &notification); /* else the other one has it, too */
 	}
 	return true;
 }
@@ -287,12 +458,6 @@ static void take_error(struct listening_link *link, struct bytes body)
 		err_set(&link->err, ERR_PROTOCOL, "broken ErrorResponse");
 }
 
-/* Whether what has come on the link must wait for the mark on the other one. */
-static bool is_early(const struct listening_link *link)
-{
-	return link == link->listening->next && link->is_mark_here;
-}
-
 /* Handles whole messages. Returns the rest; on an error, nothing. */
 static struct bytes take_messages(struct listening_link *link, struct bytes in)
 {
@@ -300,7 +465,9 @@ static struct bytes take_messages(struct listening_link *link, struct bytes in)
 	enum wire_result result = WIRE_MORE;
 	struct frame frame;
 
-	while (!is_early(link) && (result = frame_peek(in, NOTIFICATION_MAX, &frame)) == WIRE_OK &&
+	/* What comes behind a successor's mark waits for the mark on the other one. */
+	while (!(link == link->listening->next && link->is_mark_here) &&
+	       (result = frame_peek(in, NOTIFICATION_MAX, &frame)) == WIRE_OK &&
 	       in.count >= frame.length) {
 		struct bytes whole = bytes_of(in.at, frame.length);
 
@@ -368,7 +535,7 @@ static void on_listening_ready(struct borrower *borrower, char status, bool is_s
 		listening->done_count = link->query;
 		answer_asked(listening);
 	}
-	listening_replace_answered(link);
+	replace_answered(link);
 }
 
 static void on_listening_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
@@ -378,8 +545,8 @@ static void on_listening_lost(struct borrower *borrower, const struct err *err, 
 
 	(void)got_fatal;
 	if (link == listening->next)
-		listening_replace_failed(listening, err);
-	else if (listening_replace_has_both_marks(listening))
+		replace_failed(listening, err);
+	else if (listening->now->is_mark_here && listening->next->is_mark_here)
 		listening_wake(listening);
 	else
 		listening_fail(listening, err);
@@ -414,7 +581,7 @@ static struct listening_link *wanted_link(struct listening *listening)
 		return NULL;
 	if (!now->borrower.server)
 		return now->wish.expected ? NULL : now;
-	return listening_replace_is_wanted(listening) ? listening->next : NULL;
+	return replace_is_wanted(listening) ? listening->next : NULL;
 }
 
 /* Whether no permit comes back before a client stops listening. */
@@ -450,7 +617,7 @@ static bool launch_link(struct pool *pool, struct listening_link *link)
 		return false;
 	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, EVICT_ANY)) {
 		if (link == link->listening->next)
-			listening_replace_blocked(link->listening);
+			replace_is_blocked(link->listening);
 		else if (is_stuck(pool))
 			refuse_last(link->listening);
 		return false;
@@ -501,7 +668,7 @@ void listening_login_done(struct server *server)
 	server_login_free(server);
 	server_enter(server, SERVER_LENT);
 	if (link == link->listening->next)
-		listening_replace_open(link->listening, server);
+		replace_open(link->listening, server);
 	else
 		listening_link_open(link, server);
 }
@@ -520,7 +687,7 @@ void listening_login_failed(struct server *server, const struct err *err)
 	if (!link)
 		return;
 	if (link == link->listening->next)
-		listening_replace_failed(link->listening, err);
+		replace_failed(link->listening, err);
 	else if (is_again && pool->database->entry)
 		pool_wake(pool);
 	else

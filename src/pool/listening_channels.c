@@ -151,6 +151,30 @@ void listening_fail(struct listening *listening, const struct err *err)
 	listening_wake(listening);
 }
 
+void listening_end_replacing(struct listening *listening)
+{
+	timer_clear(&listening->replace.timer);
+	listening->replace.state = REPLACE_NONE;
+	listening->now->is_mark_here = false;
+}
+
+void listening_replace(struct server *server)
+{
+	struct listening *listening;
+
+	if (!server->lease.borrower)
+		return; /* it is being closed */
+	if (!pool_is_current(server->pool)) {
+		server_close_as(server, ERR_ADMIN_SHUTDOWN, server->close_reason);
+		return;
+	}
+	listening = listening_of(server->lease.borrower);
+	if (listening->replace.state == REPLACE_LATER)
+		listening_end_replacing(listening);
+	listening->replace.is_told = false;
+	listening_wake(listening);
+}
+
 /* ---- text ---- */
 
 void listening_add_name(struct buf *out, struct bytes name)

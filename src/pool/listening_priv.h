@@ -123,10 +123,11 @@ void listening_link_close(struct listening_link *link, enum err_code code,
 
 void listening_link_reset(struct listening_link *link);
 
+/* None is under way, or tried again later. */
+void listening_end_replacing(struct listening *listening);
+
 /* At the end of the turn, all listeners get the error: their clients cannot be closed here. */
 void listening_fail(struct listening *listening, const struct err *err);
-
-/* ---- listening_channels.c ---- */
 
 void listening_free_channel(struct listening *listening, struct listened *channel);
 
@@ -138,33 +139,6 @@ void listening_write_query(struct listening *listening, struct buf *out);
 
 /* Writes LISTEN for the channel of marks and for all that the connection listens to. */
 void listening_write_all(const struct listening *listening, struct buf *out);
-
-/* ---- listening_replace.c ---- */
-
-bool listening_replace_is_wanted(const struct listening *listening);
-
-/* There is no permit for it now. */
-void listening_replace_blocked(struct listening *listening);
-
-/* It has logged in. */
-void listening_replace_open(struct listening *listening, struct server *server);
-
-bool listening_replace_is_mark(const struct listening *listening,
-                               const struct notification *notification);
-
-/* Whether notifications of a link do not count now: they come from the other one, too. */
-bool listening_replace_drops(const struct listening_link *link);
-
-/* A query of the link is done. */
-void listening_replace_answered(struct listening_link *link);
-
-/* Whether the connection is not needed any more. */
-bool listening_replace_has_both_marks(const struct listening *listening);
-
-/* true: the successor is the connection now, and what it has kept must be read. */
-bool listening_replace_go_on(struct listening *listening);
-
-void listening_replace_failed(struct listening *listening, const struct err *err);
 
 /* ---- listening.c ---- */
 

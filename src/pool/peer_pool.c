@@ -189,11 +189,6 @@ const struct peer_pool *peer_pool_find(const struct pools *pools, int id)
 	return pool;
 }
 
-static bool is_idle(const struct peer_pool *pool)
-{
-	return TAILQ_EMPTY(&pool->waiting) && TAILQ_EMPTY(&pool->active);
-}
-
 /* ---- ending a forward ---- */
 
 static void free_ended(struct task *task)
@@ -450,7 +445,7 @@ static void serve_peer_pool(struct task *task)
 		else
 			fail_forward(forward, "the peer was removed from the configuration");
 	}
-	if (!peer && is_idle(pool))
+	if (!peer && TAILQ_EMPTY(&pool->waiting) && TAILQ_EMPTY(&pool->active))
 		remove_pool(pool);
 }
 

@@ -57,8 +57,8 @@ void pool_note_pins_met(struct pool *pool)
 
 	pool->pins_refused++;
 	if (event.value > 0)
-		limit_event_note(&pool->share.tally->pins_met, loop_now(pool_loop(pool)),
-		                 pool->log.log, &event);
+		limit_event_note(&pool->share.tally->pins_met, pool_now(pool), pool->log.log,
+		                 &event);
 }
 
 bool pool_pin(struct pool *pool)
@@ -90,4 +90,4 @@ void pool_tell_pins(const struct pool *pool, struct buf *out)
 		           share_pins(&pool->share), share_servers(&pool->share));
 }
 
-void pool_note_relief(struct pool *pool) { pool->relieved_at = loop_now(pool_loop(pool)); }
+void pool_note_relief(struct pool *pool) { pool->relieved_at = pool_now(pool); }

@@ -48,41 +48,27 @@ static void set_due(struct database *database, usec_t at)
 }
 
 /* A transaction has changed definitions of the database, or may have: what is known is old. */
-static void pool_note_ddl(struct pool *pool)
-{
-	struct database *database = pool->database;
-
-	note_change(database);
-	set_due(database, loop_now(pool_loop(pool)) +
-	                      (database->catalog_rest > GAP ? database->catalog_rest : GAP));
-}
-
 void pool_definition_seen(struct server *server)
 {
-	if (server->pool->limits.reads_catalog)
-		pool_note_ddl(server->pool);
+	struct database *database = server->pool->database;
+	usec_t rest = database->catalog_rest;
+
+	if (!server->pool->limits.reads_catalog)
+		return;
+	note_change(database);
+	set_due(database, pool_now(server->pool) + (rest > GAP ? rest : GAP));
 }
 
 /* ---- what is known ---- */
 
-/* Something that nobody knew of may have left state on any of them. */
-static void doubt_servers(struct pool *pool)
+/* Something that nobody knew of may have left state on any server of the database. */
+static void doubt_all(struct database *database)
 {
 	struct server *server;
 
-	for (int state = 0; state < SERVER_STATES; state++) {
-		TAILQ_FOREACH (server, &pool->servers[state], place.node)
+	TAILQ_FOREACH (server, &database->pools->servers, place.all_node) {
+		if (server->pool->database == database && server->pool->limits.isolates_known)
 			server_set_doubt(server);
-	}
-}
-
-static void doubt_all(struct database *database)
-{
-	struct pool *pool, *next;
-
-	HASH_ITER (hh, database->pool_table, pool, next) {
-		if (pool->limits.isolates_known)
-			doubt_servers(pool);
 	}
 }
 
@@ -198,7 +184,7 @@ unsigned int pool_touches(struct pool *pool, const struct server *server, struct
 static bool goes_first(const struct pool *pool)
 {
 	_Atomic(usec_t) *due_at = &tally_of(pool->database)->catalog_due_at;
-	usec_t now = loop_now(pool_loop(pool));
+	usec_t now = pool_now(pool);
 	usec_t due = atomic_load_explicit(due_at, memory_order_relaxed);
 
 	if (due == 0) { /* never asked yet */
@@ -217,7 +203,7 @@ static bool ask_server(struct server *server, bool reads_all)
 	struct pool *pool = server->pool;
 	struct database *database = pool->database;
 	struct buf *text = &pool->pools->order_text;
-	usec_t now = loop_now(pool_loop(pool));
+	usec_t now = pool_now(pool);
 
 	catalog_question_free(&server->catalog);
 	server->catalog = catalog_ask(reads_all, ddl_count(database), now);
@@ -320,7 +306,7 @@ void pool_catalog_end(struct server *server, bool has_failed)
 {
 	struct database *database = server->pool->database;
 	struct catalog_question *question = server->catalog;
-	usec_t now = loop_now(pool_loop(server->pool));
+	usec_t now = pool_now(server->pool);
 	bool is_answer = catalog_end(question, has_failed);
 	usec_t due;
 

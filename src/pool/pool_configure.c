@@ -28,20 +28,6 @@ void pool_set_welcome(struct pool *pool, struct bytes welcome, struct bytes base
 		share_put_welcome(&pool->share, welcome, baseline);
 }
 
-void pool_learn_welcome(struct server *server)
-{
-	struct pool *pool = server->pool;
-
-	pool_forget_greeting(pool);
-	buf_free(&pool->welcome);
-	pool->welcome = server->login->parameters;
-	server->login->parameters = (struct buf){ 0 };
-	params_release(pool->pools->with.params, &pool->baseline);
-	pool->baseline = params_hold(server->session.baseline);
-	pool->has_welcome = true;
-	share_put_welcome(&pool->share, buf_bytes(&pool->welcome), params_text(pool->baseline));
-}
-
 void pool_find_welcome(struct pool *pool)
 {
 	struct buf welcome = { 0 }, baseline = { 0 };
@@ -105,7 +91,7 @@ static void configure_cluster(struct pool *pool, const char *list)
 	struct broker *broker = pool->pools->with.broker;
 	struct cluster_key key = { list, entry->port, config_host_check_user(config, entry) };
 	struct cluster *cluster = share_cluster(&pool->share), *former = cluster;
-	usec_t now = loop_now(pool_loop(pool));
+	usec_t now = pool_now(pool);
 	struct roster_want want = {
 		.target = target_of(pool),
 		.limit = { config_max_standby_lag(config, entry),
@@ -297,7 +283,7 @@ void pool_configure(struct pool *pool)
 	if (!pool->limits.is_causal)
 		pool->causal_since = 0;
 	else if (!pool->causal_since)
-		pool->causal_since = loop_now(pool_loop(pool));
+		pool->causal_since = pool_now(pool);
 	configure_pins(pool, config_pin_functions(config, entry));
 	configure_functions(pool, &pool->read_functions, &config->read_functions);
 	configure_credentials(pool);

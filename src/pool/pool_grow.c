@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How many servers a pool needs: for waiting borrowers, and for min_pool_size.
+ * How many servers a pool needs: for waiting borrowers, and for min_pool_size; and how their logins
+ * end.
  *
  * Each limit is one check: after a failure (pool_retry.c), pool_size and the reserve, then the
  * limits of the database and of the role (pool_limits.c).
  */
 #include "pool_priv.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "pgweir/base/container_of.h"
 
 #include "server/server_priv.h"
@@ -21,7 +27,7 @@ static bool may_use_reserve(struct pool *pool)
 {
 	const struct pool_limits *limits = &pool->limits;
 	struct borrower *head = pool_first(pool, BORROWER_WAITING);
-	usec_t now = loop_now(pool_loop(pool));
+	usec_t now = pool_now(pool);
 
 	if (limits->reserve_size <= 0 || limits->reserve_after <= 0 || !head)
 		return false;
@@ -62,12 +68,15 @@ static bool take_permit(struct pool *pool)
 
 /* ---- growing ---- */
 
-/* The pool has a permit. false: another loop was faster, or no memory. */
+/*
+ * The pool has a permit. All loops together have POOL_LOGINS_MAX logins for borrowers, and after a
+ * failure one. false: another loop was faster, or no memory.
+ */
 static bool launch_shared(struct pool *pool)
 {
 	struct server *server;
 
-	if (!pool_begin_login(pool)) {
+	if (!share_begin_login(&pool->share, pool->is_failing ? 1 : POOL_LOGINS_MAX)) {
 		pool_drop_permit(pool, false);
 		return false;
 	}
@@ -107,13 +116,6 @@ static void grow_to_minimum(struct pool *pool)
 		launch_shared(pool);
 }
 
-static void probe(struct pool *pool)
-{
-	if (!pool_may_try(pool) || !pool_take_permit(pool, pool_size_most(pool), EVICT_NONE))
-		return;
-	launch_shared(pool);
-}
-
 void pool_share_woken(struct share *share) { pool_wake(container_of(share, struct pool, share)); }
 
 void pool_grow(struct pool *pool)
@@ -125,8 +127,284 @@ void pool_grow(struct pool *pool)
 	}
 	if (pool_missing(pool))
 		return;
-	if (pool_wants_probe(pool))
-		probe(pool);
-	else
+	if (!pool_wants_probe(pool))
 		grow_to_minimum(pool);
+	else if (pool_may_try(pool) && pool_take_permit(pool, pool_size_most(pool), EVICT_NONE))
+		launch_shared(pool);
+}
+
+/*
+ * ---- dedicated servers, for replication: such a session cannot be shared ----
+ *
+ *   pool_ask_dedicated --> WAIT_DEDICATED --> CONNECT_DEDICATED (its server logs in) --> SERVED
+ *                             ^                   |
+ *                             +-------------------+  could not be reached, or not yet
+ *
+ * Such a server counts in all limits, but never serves the wait queue. If PostgreSQL refuses its
+ * login, only this borrower gets the error; the rest of the pool is not affected.
+ *
+ * Hard here: fairness. In a full and busy pool no server is idle long enough to be evicted. So a
+ * borrower that has waited longer than all borrowers in the wait queue for servers gets the slot of
+ * the next server that is returned: that server is closed.
+ */
+
+bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, struct err *err)
+{
+	if (borrower->pool->pools->is_ending)
+		return err_close(err, CLOSE_SERVER_SHUTDOWN);
+	if (pool_turns_away(borrower->pool, borrower, err))
+		return false;
+	if (borrower->pool->limits.guards_queue && !pool_admits(borrower->pool, err))
+		return false;
+	pool_stand(borrower, BORROWER_WAIT_DEDICATED);
+	borrower->wish = wish;
+	return true;
+}
+
+/* Whether the borrower has waited longer than all that wait for any server. */
+static bool is_eldest(const struct pool *pool, const struct borrower *borrower)
+{
+	const struct borrower *other = pool_first(pool, BORROWER_WAITING);
+
+	return !other || borrower->waiting_since <= other->waiting_since;
+}
+
+/* Login errors of other borrowers say nothing about this one. */
+static bool may_try(struct pool *pool)
+{
+	return pool_may_try(pool) ||
+	       (pool->is_failing && !pool_is_unreachable(pool) && pool_seek_host(pool));
+}
+
+/* Makes space in the pool: without the reserve, but an idle server may be closed. */
+static bool has_space_for(struct pool *pool, const struct borrower *borrower)
+{
+	struct server *server;
+
+	if (!pool_is_full(pool))
+		return is_eldest(pool, borrower) || pool_missing(pool) == 0;
+	if (!is_eldest(pool, borrower) || share_leaving(&pool->share))
+		return false;
+	server = TAILQ_FIRST(&pool->servers[SERVER_USED]);
+	if (!server)
+		server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list);
+	if (!server)
+		return false;
+	server_close_for(server, CLOSE_EVICTED_POOL);
+	return !pool_is_full(pool);
+}
+
+static bool launch_for(struct borrower *borrower)
+{
+	struct server *server = pool_add_server(borrower->pool, false);
+
+	if (!server)
+		return false;
+	server->replication = borrower->wish->replication;
+	server->pool->dedicated_count++;
+	server->lease.expected_by = borrower;
+	borrower->wish->expected = server;
+	pool_wait_move(borrower, BORROWER_CONNECT_DEDICATED, false);
+	return server_launch(server);
+}
+
+void pool_dedicated_grow(struct pool *pool)
+{
+	struct borrower *borrower;
+
+	while ((borrower = pool_first(pool, BORROWER_WAIT_DEDICATED)) && pool_may_login(pool) &&
+	       may_try(pool) && has_space_for(pool, borrower) &&
+	       pool_take_permit(pool, pool_size_most(pool), EVICT_ANY)) {
+		if (!launch_for(borrower))
+			return;
+	}
+}
+
+static void dedicated_login_done(struct server *server)
+{
+	struct pool *pool = server->pool;
+	struct borrower *borrower = pool_wait_again(server);
+
+	assert(borrower); /* else the server would have been closed */
+	if (!pool->is_failing || pool_is_unreachable(pool))
+		pool_note_success(server);
+	server_login_free(server);
+	pool_give_up(borrower);
+	pool_lend(server, borrower);
+	server->lease.request_at = 0;
+	pool_wake(pool);
+	borrower->ops->on_lent(borrower);
+}
+
+static void dedicated_login_failed(struct server *server, const struct err *err, bool is_ours)
+{
+	struct borrower *borrower = pool_wait_again(server);
+
+	pool_wake(server->pool);
+	if (!is_ours && pool_is_worth_waiting(err)) {
+		pool_note_failure(server, err);
+	} else if (!is_ours && borrower) {
+		pool_give_up(borrower);
+		borrower->ops->on_refused(borrower, err);
+	}
+}
+
+/*
+ * ---- outages ----
+ *
+ * One WARNING when a host of an entry fails, one LOG when it answers again.
+ *
+ * Noted for each database, not for each pool, and for all loops: a hundred pools of different users
+ * notice one after the other that the same host is down.
+ */
+
+static struct outages *outages_of(const struct server *server)
+{
+	return share_outages(&server->pool->database->cap.share);
+}
+
+/* The target of a server: its host as in the entry, and the address if that is different. */
+static const char *where_is(const struct server *server, char *out, size_t size)
+{
+	const struct hosts *hosts = server->pool->site.hosts;
+	const struct host *host =
+	    server->place.host < hosts->count ? &hosts->list[server->place.host] : NULL;
+	const char *name = host && *host->at ? host->at : "(no host)";
+	char at[ADDRESS_TEXT_SIZE], address[ADDRESS_TEXT_SIZE];
+
+	address_format(&server->place.peer, address, sizeof(address));
+	if (*server->place.path)
+		snprintf(out, size, "%s", server->place.path);
+	else if (server->place.peer.family != AF_INET && server->place.peer.family != AF_INET6)
+		snprintf(out, size, "%s:%u", name, host ? host->port : 0U);
+	else if (strcmp(address_format_host(&server->place.peer, at, sizeof(at)), name) == 0)
+		snprintf(out, size, "%s", address);
+	else
+		snprintf(out, size, "%s (%s)", name, address);
+	return out;
+}
+
+static void log_outage(const struct server *server, const struct outage *outage,
+                       const struct err *err, usec_t now)
+{
+	static const char words[] = "connect failed: ";
+	const struct database *database = server->pool->database;
+	struct logger log = { server->pool->pools->with.log, NULL };
+	unsigned int waiting = share_waiting(&database->cap.share);
+	bool has_words = strncmp(err->text, words, sizeof(words) - 1) == 0;
+	char more[80] = "";
+
+	if (outage->said_at)
+		snprintf(more, sizeof(more), "; %u attempts failed in the last %lld s",
+		         outage->failures, (long long)((now - outage->said_at) / USEC_PER_SEC));
+	log_kept(&log, LOG_LEVEL_WARNING, "host down",
+	         "%s: PostgreSQL at %s cannot be reached: %s; %u client%s%s", database->name,
+	         outage->where, err->text + (has_words ? sizeof(words) - 1 : 0), waiting,
+	         waiting == 1 ? " waits" : "s wait", more);
+}
+
+/* PostgreSQL at this server's address has answered. */
+static void outage_of_server_over(struct server *server)
+{
+	const struct database *database = server->pool->database;
+	struct logger log = { server->pool->pools->with.log, NULL };
+	char where[OUTAGE_WHERE_SIZE];
+	usec_t lasted;
+
+	if (!outages_of(server)->count)
+		return;
+	if (outages_over(outages_of(server), where_is(server, where, sizeof(where)),
+	                 loop_now(server->pool->pools->with.loop), &lasted))
+		log_kept(&log, LOG_LEVEL_INFO, "host up",
+		         "%s: PostgreSQL at %s answers again after %lld s", database->name, where,
+		         (long long)(lasted / USEC_PER_SEC));
+}
+
+/* The login of this server has failed, for any reason. */
+static void outage_of_server(struct server *server, const struct err *err)
+{
+	usec_t now = loop_now(server->pool->pools->with.loop);
+	char where[OUTAGE_WHERE_SIZE];
+	struct outage outage;
+
+	/* It has answered, even if only to refuse the login. */
+	if (err->code == ERR_NOT_ALLOWED ||
+	    (err->code == ERR_FOREIGN && !pool_is_worth_waiting(err))) {
+		outage_of_server_over(server);
+		if (err->code != ERR_FOREIGN) /* an error of PostgreSQL is in the log already */
+			log_warning(&server->log, "%s", err->text);
+		return;
+	}
+	if (outages_failed(outages_of(server), where_is(server, where, sizeof(where)), now,
+	                   &outage))
+		log_outage(server, &outage, err, now);
+}
+
+/*
+ * ---- logins ----
+ *
+ * How the login of a server ended, and what that means for the pool.
+ *
+ *   pool_login_done    the server can be lent
+ *   pool_login_failed  another host, a later attempt, or waiting borrowers are refused
+ */
+
+void pool_login_done(struct server *server)
+{
+	struct pool *pool = server->pool;
+	usec_t now = pool_now(pool);
+
+	outage_of_server_over(server);
+	latency_note(&pool->latency, &pool->pools->latency, LATENCY_SERVER_LOGIN,
+	             now - server->connected_at, now);
+	if (server->replication) {
+		dedicated_login_done(server);
+		return;
+	}
+	if (server->is_listening) {
+		listening_login_done(server);
+		return;
+	}
+	if (pool->site.roster && pool->pools->config->host_check_borrow)
+		cluster_lend_login(pool->pools->with.broker, share_cluster(&pool->share),
+		                   pool->site.user, pool_credentials(pool));
+	if (!pool->has_welcome)
+		pool_set_welcome(pool, buf_bytes(&server->login->parameters),
+		                 params_text(server->session.baseline));
+	pool_note_success(server);
+	pool_end_login(server);
+	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
+		share_wake_others(&pool->share); /* if their clients are all that is left */
+	server->lease.sequences.state = SEQUENCES_NONE;
+	server_login_free(server);
+	timer_set(&server->life, pool->site.limits.life, server->connected_at);
+	pool_home(server);
+	pool_wake(pool);
+}
+
+void pool_login_failed(struct server *server, const struct err *err)
+{
+	struct pool *pool = server->pool;
+	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN || pool_is_unfit(err);
+
+	if (!is_ours) { /* else we closed it ourselves */
+		pool->failed_at = pool_now(pool);
+		outage_of_server(server, err);
+	}
+	if (server->replication) {
+		dedicated_login_failed(server, err, is_ours);
+		return;
+	}
+	if (server->is_listening) {
+		listening_login_failed(server, err);
+		return;
+	}
+	if (!is_ours) {
+		pool_note_failure(server, err);
+		pool_refuse_for_failure(pool);
+	}
+	if (pool_is_unfit(err))
+		pool_note_answer(server);
+	pool_wake(pool);
+	pool_end_login(server);
 }

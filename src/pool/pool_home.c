@@ -95,7 +95,7 @@ static bool is_too_soon(const struct pool *pool, usec_t now)
 
 static bool is_too_old(struct pool *pool, const struct server *server)
 {
-	usec_t now = loop_now(pool_loop(pool)), lifetime = pool->limits.lifetime;
+	usec_t now = pool_now(pool), lifetime = pool->limits.lifetime;
 
 	if (lifetime <= 0)
 		return true; /* server_lifetime = 0: a server is used once */
@@ -123,7 +123,7 @@ void pool_home(struct server *server)
 	const struct config *config = pool->pools->config;
 	bool is_new = server->state == SERVER_LOGIN;
 
-	server->used_at = loop_now(pool_loop(pool));
+	server->used_at = pool_now(pool);
 	if (server->close_reason) {
 		pool_close_server(server, server->close_reason);
 	} else if (server_got_fatal(server)) {
@@ -151,8 +151,7 @@ void pool_home(struct server *server)
 		if (pool_catalog_is_due(pool, server->used_at))
 			pool_read_catalog(server);
 	}
-	if (server->lease.sequences.owner &&
-	    (server->state == SERVER_IDLE || server->state == SERVER_USED))
+	if (server->lease.sequences.owner && pool_is_home(server->state))
 		pool_await_no_more(server->lease.sequences.owner);
 	pool_note_home(pool);
 }
@@ -167,7 +166,7 @@ void pool_idle_due(struct timer *timer)
 	    share_clients(&pool->share) || (pool->database->entry && pool->database->entry->user);
 
 	if (is_used && share_servers(&pool->share) <= (unsigned int)pool->limits.min_size) {
-		timer_set(timer, pool->site.limits.idle, loop_now(pool_loop(pool)));
+		timer_set(timer, pool->site.limits.idle, pool_now(pool));
 		return;
 	}
 	pool_close_server(server, CLOSE_SERVER_IDLE_TIMEOUT);
@@ -177,9 +176,9 @@ void pool_life_due(struct timer *timer)
 {
 	struct server *server = container_of(timer, struct server, life);
 	struct pool *pool = server->pool;
-	usec_t now = loop_now(pool_loop(pool));
+	usec_t now = pool_now(pool);
 
-	if (server->state != SERVER_IDLE && server->state != SERVER_USED)
+	if (!pool_is_home(server->state))
 		return; /* pool_home() checks its age */
 	if (is_too_soon(pool, now)) {
 		timer_set(timer,

@@ -39,8 +39,7 @@ static inline void probe_return(const struct pool *pool, const struct server *se
 	(void)server;
 	(void)borrower;
 	PROBE_SERVER_RETURNED(borrower_client_id(borrower), pool->database->name, pool->role->name,
-	                      server_backend_pid(server),
-	                      loop_now(pool_loop(pool)) - server->lease.lent_at);
+	                      server_backend_pid(server), pool_now(pool) - server->lease.lent_at);
 }
 
 void pool_leave(struct borrower *borrower)
@@ -189,7 +188,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 		database_count_read(pool->database, server);
 	pool_count_served(pool, 1);
 	pool->stats.assignment_count++;
-	server->lease.request_at = server->lease.lent_at = loop_now(pool_loop(pool));
+	server->lease.request_at = server->lease.lent_at = pool_now(pool);
 	if (pool->fair)
 		pool_fair_lend(borrower);
 	PROBE_SERVER_LENT(borrower_client_id(borrower), pool->database->name, pool->role->name,
@@ -237,7 +236,7 @@ static inline struct server *idle_server(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	unsigned int passed = 0;
 
-	if (pool->library_count)
+	if (pool->site.library_count)
 		return fitting_server(borrower);
 	if (pool_is_choosy(pool) && (next = pool_standby_suitable(borrower)))
 		return next;
@@ -422,14 +421,6 @@ static bool begin_reset(struct server *server)
 	return true;
 }
 
-/* A library that is in no map stays until the server is closed. */
-static void look_for_libraries(struct server *server, const struct pool_rules *rules)
-{
-	if (rules->mode == POOL_MODE_SESSION || rules->session_state != SESSION_STATE_OFF)
-		server_need_close(server, CLOSE_LIBRARY);
-	server_settle_loads(server);
-}
-
 void pool_return(struct borrower *borrower)
 {
 	struct server *server = borrower->server;
@@ -438,8 +429,11 @@ void pool_return(struct borrower *borrower)
 	part_from_server(borrower, server);
 	if (rules->leaves_doubt)
 		server_set_doubt(server);
-	if (server->session.load_count)
-		look_for_libraries(server, rules);
+	/* A library that is in no map stays until the server is closed. */
+	if (server->session.load_count &&
+	    (rules->mode == POOL_MODE_SESSION || rules->session_state != SESSION_STATE_OFF))
+		server_need_close(server, CLOSE_LIBRARY);
+	server_settle_loads(server);
 	/* The next borrower may be in another mode, for which server_reset_query is not meant. */
 	if (server->pool->limits.is_mixed && (server->session.left & LEFT_SESSION))
 		server_end_session(server);

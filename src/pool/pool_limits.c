@@ -39,17 +39,10 @@ const char *pool_cap_setting(enum cap_kind kind) { return kinds[kind].setting; }
 
 bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, const char *name)
 {
-	static const enum tally_kind tallies[CAPS] = {
-		[CAP_DATABASE] = TALLY_DATABASE,
-		[CAP_ROLE] = TALLY_ROLE,
-		[CAP_HOST] = TALLY_HOST,
-		[CAP_ALL] = TALLY_ALL,
-	};
-
 	cap->kind = kind;
 	cap->share.on_woken = kind == CAP_DATABASE ? pool_database_woken : pool_cap_woken;
 	TAILQ_INIT(&cap->idle);
-	return share_open(&cap->share, &pools->member, tallies[kind], name, "");
+	return share_open(&cap->share, &pools->member, TALLY_DATABASE + kind, name, "");
 }
 
 void pool_cap_close(struct cap *cap)
@@ -183,42 +176,25 @@ static struct cap_host *host_of(struct pools *pools, const struct server *server
 
 /* ---- idle servers ---- */
 
-static void file_in(struct server *server, enum cap_kind kind)
-{
-	struct cap *cap = server_cap(server, kind);
-
-	if (cap)
-		TAILQ_INSERT_TAIL(&cap->idle, server, place.idle_nodes[kind]);
-}
-
-static void unfile_from(struct server *server, enum cap_kind kind)
-{
-	struct cap *cap = server_cap(server, kind);
-
-	if (cap)
-		TAILQ_REMOVE(&cap->idle, server, place.idle_nodes[kind]);
-}
-
 void pool_file_idle(struct server *server)
 {
-	file_in(server, CAP_DATABASE);
-	file_in(server, CAP_ROLE);
-	if (!server->pool->pools->is_capped)
-		return;
-	server->place.is_capped = true;
-	file_in(server, CAP_HOST);
-	file_in(server, CAP_ALL);
+	server->place.idle_count = server->pool->pools->is_capped ? CAPS : CAP_HOST;
+	for (unsigned int i = 0; i < server->place.idle_count; i++) {
+		struct cap *cap = server_cap(server, (enum cap_kind)i);
+
+		if (cap)
+			TAILQ_INSERT_TAIL(&cap->idle, server, place.idle_nodes[i]);
+	}
 }
 
 void pool_unfile_idle(struct server *server)
 {
-	unfile_from(server, CAP_DATABASE);
-	unfile_from(server, CAP_ROLE);
-	if (!server->place.is_capped)
-		return;
-	server->place.is_capped = false;
-	unfile_from(server, CAP_HOST);
-	unfile_from(server, CAP_ALL);
+	for (unsigned int i = 0; i < server->place.idle_count; i++) {
+		struct cap *cap = server_cap(server, (enum cap_kind)i);
+
+		if (cap)
+			TAILQ_REMOVE(&cap->idle, server, place.idle_nodes[i]);
+	}
 }
 
 void pools_set_caps(struct pools *pools)
@@ -235,7 +211,7 @@ void pools_set_caps(struct pools *pools)
 	if (pools->is_capped == was_capped)
 		return;
 	TAILQ_FOREACH (server, &pools->servers, place.all_node) {
-		if (server->state != SERVER_IDLE && server->state != SERVER_USED)
+		if (!pool_is_home(server->state))
 			continue;
 		pool_unfile_idle(server);
 		pool_file_idle(server);
@@ -352,13 +328,12 @@ static void note_met(struct pool *pool, const struct cap *cap)
 	if (cap->kind == CAP_HOST)
 		snprintf(counted, sizeof(counted), "the servers of host %s",
 		         pool->wanted_host->name);
-	limit_event_note(&cap->share.tally->servers_met, loop_now(pool_loop(pool)), pool->log.log,
-	                 &event);
+	limit_event_note(&cap->share.tally->servers_met, pool_now(pool), pool->log.log, &event);
 }
 
 static void begin_to_claim(struct pool *pool)
 {
-	pool->blocked_since = loop_now(pool_loop(pool));
+	pool->blocked_since = pool_now(pool);
 	pool->blocked_number = ++pool->pools->last_blocked_number;
 }
 
@@ -469,7 +444,7 @@ static struct claim claim_of(const struct pool *pool)
 	return (struct claim){
 		.rank = claim_rank(&has),
 		.since = pool_is_blocked(pool) || pool->is_unblocked ? pool->blocked_since
-		                                                     : loop_now(pool_loop(pool)),
+		                                                     : pool_now(pool),
 	};
 }
 
@@ -754,17 +729,6 @@ void pools_count_watch(struct pools *pools, struct server *server, bool is_count
 
 /* ---- what others may use ---- */
 
-/* It keeps its place, and what it wants, until it has tried: a new want would wake all loops. */
-static void unblock_first(struct cap *cap)
-{
-	struct pool *first = first_blocked(cap);
-
-	if (!first)
-		return;
-	first->is_unblocked = true;
-	pool_wake(first);
-}
-
 /* For loops that have none. What another loop wants is about to move, and not closed. */
 static void evict_for_others(struct cap *cap)
 {
@@ -870,7 +834,7 @@ bool pool_has_wants(const struct pool *pool)
 
 static bool yields(struct pool *pool, struct server *server, const struct claim_pool *has)
 {
-	usec_t age = loop_now(pool_loop(pool)) - server->connected_at;
+	usec_t age = pool_now(pool) - server->connected_at;
 
 	for (int i = CAPS - 1; i >= 0; i--) {
 		struct cap *cap = server_cap(server, (enum cap_kind)i);
@@ -893,7 +857,7 @@ static bool yields(struct pool *pool, struct server *server, const struct claim_
 void pool_yield(struct pool *pool)
 {
 	const struct claim_pool has = what_it_has(pool);
-	usec_t now = loop_now(pool_loop(pool));
+	usec_t now = pool_now(pool);
 	struct server *server;
 
 	if (now - pool->yield_at < YIELD_AFTER)
@@ -910,12 +874,18 @@ static void hear(struct pools *pools, struct cap *cap)
 {
 	struct cap_host *held = hold_cap(cap);
 	struct share *share = &cap->share;
+	struct pool *first;
 
 	if (held)
 		limit_host(pools, held);
 	if (may_be_owed(cap))
 		claim_for(pools, cap);
-	unblock_first(cap);
+	first = first_blocked(cap);
+	/* It keeps its place and its want until it has tried: a new want would wake all loops. */
+	if (first) {
+		first->is_unblocked = true;
+		pool_wake(first);
+	}
 	evict_for_others(cap);
 	if (!cap->blocked.count && share_servers(share) < most_of(cap->limit))
 		share_wake_first(share);

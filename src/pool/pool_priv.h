@@ -4,18 +4,18 @@
  *
  *   pools                                made, configured and freed
  *   pool_serve                           a pool's turn; the table of server_ops
- *   handover  pools_admin  pool_logins   what happens to many of them; how logins end
+ *   handover  pools_admin  pool_grow     what happens to many of them; how logins end
  *   pool_trade                           servers that move from loop to loop
- *   handover_server  pool_dedicated
+ *   handover_server
  *   pools_add  pool_lend                 pools, and their borrowers
- *   listening  pool_grow
+ *   listening
  *   pool_servers                         their servers
  *   pool_configure  cancel  pool_standby
  *   pool_home  host_watches  database  pool_wait_reason
  *   pool_limits  pool_secret  pool_size
  *   pool_retry                           after failed logins
  *   pool_queue  pool_roles               wait queues that are too long; which hosts fit
- *   pool_sequences  pool_catalog  listening_replace
+ *   pool_sequences  pool_catalog
  *   pool_wait  pools_find                wait queues; one of the pools
  *   pool                                 what all of these ask a pool
  */
@@ -49,6 +49,25 @@ static inline unsigned int pool_login_count(const struct pool *pool)
 }
 
 static inline struct loop *pool_loop(const struct pool *pool) { return pool->pools->with.loop; }
+
+static inline usec_t pool_now(const struct pool *pool) { return loop_now(pool_loop(pool)); }
+
+/* Of its servers: idle, or to be checked before it is lent. */
+static inline bool pool_is_home(enum server_state state)
+{
+	return state == SERVER_IDLE || state == SERVER_USED;
+}
+
+static inline bool pool_is_logging_in(enum server_state state)
+{
+	return state == SERVER_CONNECTING || state == SERVER_LOGIN;
+}
+
+/* Works for somebody, or for us since somebody had it. */
+static inline bool pool_is_busy(enum server_state state)
+{
+	return state >= SERVER_CHECKING && state < SERVER_CLOSING;
+}
 
 /* One borrower more, or less, has a server. */
 static inline void pool_count_served(struct pool *pool, int change)
@@ -128,8 +147,8 @@ void pool_fair_tell(const struct pool *pool, struct buf *out);
 
 void pool_fair_configure(struct pool *pool);
 
-/* Refuses all borrowers that wait for a server of the pool or for the welcome. */
-void pool_refuse(struct pool *pool, const struct err *err);
+/* Refuses all in wait queues up to this one: WAITING, or CONNECT_DEDICATED. */
+void pool_refuse(struct pool *pool, enum borrower_state last, const struct err *err);
 
 /* ---- after failed logins: pool_retry.c ---- */
 
@@ -139,11 +158,9 @@ bool pool_may_try(struct pool *pool);
 bool pool_may_login(const struct pool *pool); /* POOL_LOGINS_MAX */
 
 /*
- * Counts the login of a server for borrowers, so that all loops together have POOL_LOGINS_MAX, and
- * after a failure one. false: there are as many. The server keeps it until pool_end_login(), which
- * wakes other loops, or pool_uncount_login(), which does not. Both do nothing for other servers.
+ * The login of a server for borrowers ends, and is not counted any more. pool_end_login() wakes
+ * other loops, pool_uncount_login() does not. Both do nothing for other servers.
  */
-bool pool_begin_login(struct pool *pool);
 void pool_end_login(struct server *server);
 void pool_uncount_login(struct server *server);
 
@@ -253,7 +270,7 @@ struct cap *pool_cap(const struct pool *pool, enum cap_kind kind);
 /* After a new snapshot. */
 void pools_set_caps(struct pools *pools);
 
-/* A server has become idle, in IDLE or USED; it is idle no more. */
+/* A server has come home; it leaves. */
 void pool_file_idle(struct server *server);
 void pool_unfile_idle(struct server *server);
 
@@ -411,7 +428,6 @@ void pool_remove_server(struct server *server);
 void pool_file_server(struct server *server, enum server_state from);
 void pool_release_server(struct server *server);
 void pool_count_close_needed(struct server *server);
-void pool_count_library(struct server *server);
 bool pool_may_probe(const struct server *server);
 void pool_count_probe(struct server *server, int change);
 void pool_address_removed(struct server *server);
@@ -463,9 +479,6 @@ void pool_definition_seen(struct server *server);
 
 /* Sets it, also for the other loops. baseline: as params_text() writes it. */
 void pool_set_welcome(struct pool *pool, struct bytes welcome, struct bytes baseline);
-
-/* A login has shown it; the server still has its login. */
-void pool_learn_welcome(struct server *server);
 
 /* Sets it if another loop has it. */
 void pool_find_welcome(struct pool *pool);
@@ -523,10 +536,8 @@ void pool_grow(struct pool *pool);
 
 void pool_dedicated_grow(struct pool *pool);
 
-void pool_dedicated_login_done(struct server *server);
-void pool_dedicated_login_failed(struct server *server, const struct err *err);
-
-void pool_dedicated_refuse(struct pool *pool, const struct err *err);
+void pool_login_done(struct server *server);
+void pool_login_failed(struct server *server, const struct err *err);
 
 /* ---- listening connections: listening*.c ---- */
 
@@ -542,11 +553,6 @@ void listening_count_stuck(struct pool *pool);
 
 /* Frees all; they must have no listeners. */
 void listening_forget_all(struct pool *pool);
-
-/* ---- logins: pool_logins.c ---- */
-
-void pool_login_done(struct server *server);
-void pool_login_failed(struct server *server, const struct err *err);
 
 /* ---- reads on standbys: pool_standby.c ---- */
 
@@ -588,13 +594,15 @@ void database_rearm(struct database *database);
 
 /* Counts that a server was lent for a read, at its host. */
 void database_count_read(struct database *database, struct server *server);
-uint64_t database_reads_at(const struct database *database, const char *host);
 void database_forget_reads(struct database *database);
 
 /* ---- all pools ---- */
 
 /* The address that is the key of a pool in its database. */
 const void *pools_file_by(const struct role *role, enum pool_purpose purpose);
+
+struct pool *pools_find_of(const struct database *database, const struct role *role,
+                           enum pool_purpose purpose);
 
 /* The pool of exactly this user, whatever user the entry forces. NULL: no memory. pools_add.c */
 struct pool *pools_exact_pool(struct database *database, const char *user,

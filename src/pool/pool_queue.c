@@ -10,13 +10,11 @@
 
 #include "pgweir/base/container_of.h"
 
-static usec_t now_in(const struct pool *pool) { return loop_now(pool_loop(pool)); }
-
 /* How long the queue is, and how long the first of it has waited. */
 static void refuse(const struct pool *pool, enum close_reason reason, const char *counted,
                    unsigned int waiting, struct err *err)
 {
-	usec_t wait = pool_longest_wait(pool, now_in(pool));
+	usec_t wait = pool_longest_wait(pool, pool_now(pool));
 	struct buf detail = { 0 };
 
 	buf_printf(&detail, "%u clients wait %s; the first of %s/%s has waited %.3f s", waiting,
@@ -47,7 +45,7 @@ static void note_full(struct pool *pool, const struct counted_in *in)
 		.user = in->share == &pool->database->cap.share ? NULL : pool->role->name,
 	};
 
-	limit_event_note(&in->share->tally->queue_met, now_in(pool), pool->log.log, &event);
+	limit_event_note(&in->share->tally->queue_met, pool_now(pool), pool->log.log, &event);
 	++*in->hits;
 }
 
@@ -71,7 +69,7 @@ static usec_t wait_of_first(const struct pool *pool)
 
 	if (first && first->waiting_since > since)
 		since = first->waiting_since;
-	return first ? now_in(pool) - since : 0;
+	return first ? pool_now(pool) - since : 0;
 }
 
 /* So many of this loop wait, or would. */
@@ -82,7 +80,7 @@ static struct shed_queue queue_of(const struct pool *pool, unsigned int waiting)
 	return (struct shed_queue){ .waiting = waiting,
 		                    .least = servers ? servers : 1,
 		                    .wait = wait_of_first(pool),
-		                    .now = now_in(pool) };
+		                    .now = pool_now(pool) };
 }
 
 /* Whether one of so many of this loop is to be refused. */
@@ -106,8 +104,8 @@ static void note_shed(struct pool *pool)
 		.user = pool->role->name,
 	};
 
-	limit_event_note(&pool->share.tally->shed_met, now_in(pool), pool->log.log, &event);
-	shed_refuse(&pool->shed, now_in(pool));
+	limit_event_note(&pool->share.tally->shed_met, pool_now(pool), pool->log.log, &event);
+	shed_refuse(&pool->shed, pool_now(pool));
 	pool->shed_count++;
 }
 
@@ -135,14 +133,6 @@ bool pool_admits(struct pool *pool, struct err *err)
 }
 
 static void on_look(struct timer *timer) { pool_wake(container_of(timer, struct pool, look)); }
-
-static struct borrower *newest(const struct pool *pool)
-{
-	const struct fair_member *last = pool->fair ? fair_last(pool->fair) : NULL;
-
-	return last ? last->borrower
-	            : TAILQ_LAST(&pool->queues[BORROWER_WAITING].list, borrower_list);
-}
 
 static void refuse_waiting(struct pool *pool, struct borrower *borrower)
 {
@@ -172,7 +162,7 @@ void pool_shed(struct pool *pool)
 {
 	const struct wait_queue *waiting = &pool->queues[BORROWER_WAITING];
 	const struct shed_rule *rule = &pool->limits.shed;
-	usec_t now = now_in(pool);
+	usec_t now = pool_now(pool);
 
 	if (pool_is_held(pool)) {
 		pool->shed = (struct shed){ .phase = SHED_IS_HELD };
@@ -181,8 +171,12 @@ void pool_shed(struct pool *pool)
 	if (pool->shed.phase == SHED_IS_HELD)
 		pool->shed = (struct shed){ .began_at = now };
 	shed_look(&pool->shed, rule, now, wait_of_first(pool));
-	while (refuses(pool, waiting->count))
-		refuse_waiting(pool, newest(pool));
+	while (refuses(pool, waiting->count)) {
+		const struct fair_member *last = pool->fair ? fair_last(pool->fair) : NULL;
+
+		refuse_waiting(pool,
+		               last ? last->borrower : TAILQ_LAST(&waiting->list, borrower_list));
+	}
 	if ((waiting->count || pool->shed.phase == SHED_REFUSES) && !timer_is_set(&pool->look))
 		timer_set(
 		    &pool->look,

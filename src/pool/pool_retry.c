@@ -12,12 +12,12 @@
 /* Whether logins failed at all hosts so recently that it is too early for another attempt. */
 bool pool_is_backing_off(const struct pool *pool)
 {
-	return pool->is_failing && loop_now(pool_loop(pool)) < pool_due(pool);
+	return pool->is_failing && pool_now(pool) < pool_due(pool);
 }
 
 bool pool_has_failed_lately(const struct pool *pool)
 {
-	return pool->failed_at && loop_now(pool_loop(pool)) < pool->failed_at + FAILURE_SHOWN;
+	return pool->failed_at && pool_now(pool) < pool->failed_at + FAILURE_SHOWN;
 }
 
 /* Another pool has found out that no host can be reached: no attempt is needed for that. */
@@ -29,12 +29,7 @@ static void look_at_hosts(struct pool *pool)
 		return;
 	pool->is_failing = hosts_are_unreachable(hosts, &pool->failure);
 	if (pool->is_failing)
-		pool->failed_at = loop_now(pool_loop(pool));
-}
-
-static enum host_outcome outcome_of(const struct err *err)
-{
-	return pool_is_worth_waiting(err) ? HOST_UNREACHABLE : HOST_REFUSED;
+		pool->failed_at = pool_now(pool);
 }
 
 static void note_outcome(struct server *server, enum host_outcome outcome, const struct err *err)
@@ -47,7 +42,7 @@ void pool_note_failure(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
 
-	note_outcome(server, outcome_of(err), err);
+	note_outcome(server, pool_is_worth_waiting(err) ? HOST_UNREACHABLE : HOST_REFUSED, err);
 	pool->is_failing = !pool_has_host(pool);
 	pool->is_hopeful = false;
 	pool->failure = *err;
@@ -76,7 +71,7 @@ void pool_learn_outcome(struct pool *pool)
 	if (!is_failing)
 		return;
 	pool->failure = err;
-	pool->failed_at = loop_now(pool_loop(pool));
+	pool->failed_at = pool_now(pool);
 	pool_refuse_for_failure(pool);
 }
 
@@ -94,7 +89,7 @@ void pool_refuse_for_failure(struct pool *pool)
 		return; /* pool_reads_serve(): the primary serves them */
 	/* While another host may be tried, waiting borrowers get no error. */
 	if (pool_is_refused(pool) && (pool_live_count(pool) == 0 || !pool->has_welcome))
-		pool_refuse(pool, &err);
+		pool_refuse(pool, BORROWER_WAITING, &err);
 }
 
 void pool_reset_retry(struct pool *pool)
@@ -105,16 +100,12 @@ void pool_reset_retry(struct pool *pool)
 	hosts_reset(pool->site.hosts);
 }
 
-/* Starting up, shutting down, or crashed. During a login, 57P01 and 57P02 are not about it. */
-static bool pool_is_not_yet(const struct err *err)
-{
-	return strcmp(err->sqlstate, "57P03") == 0 || strcmp(err->sqlstate, "57P01") == 0 ||
-	       strcmp(err->sqlstate, "57P02") == 0;
-}
-
 bool pool_is_worth_waiting(const struct err *err)
 {
-	return err->code == ERR_SERVER_CONNECT || err->code == ERR_FILES || pool_is_not_yet(err);
+	/* Starting up, shutting down, or crashed. During a login, the last two are not about it. */
+	return err->code == ERR_SERVER_CONNECT || err->code == ERR_FILES ||
+	       strcmp(err->sqlstate, "57P03") == 0 || strcmp(err->sqlstate, "57P01") == 0 ||
+	       strcmp(err->sqlstate, "57P02") == 0;
 }
 
 bool pool_is_unreachable(const struct pool *pool)
@@ -136,7 +127,7 @@ bool pool_seek_host(struct pool *pool)
 
 	if (due == INT64_MAX)
 		return false; /* the roster will change */
-	if (pool->is_failing || due <= loop_now(pool_loop(pool)))
+	if (pool->is_failing || due <= pool_now(pool))
 		return true;
 	wake_when_due(pool, due, ROSTER_GAP);
 	return false;
@@ -161,11 +152,6 @@ bool pool_may_try(struct pool *pool)
 	wake_when_due(pool, pool_due(pool),
 	              pool_is_unreachable(pool) ? REACH_GAP_MAX : pool->site.limits.retry_gap);
 	return false;
-}
-
-bool pool_begin_login(struct pool *pool)
-{
-	return share_begin_login(&pool->share, pool->is_failing ? 1 : POOL_LOGINS_MAX);
 }
 
 void pool_uncount_login(struct server *server)
@@ -207,9 +193,7 @@ bool pool_may_login(const struct pool *pool)
 
 #define PROBE_TIME (3600 * USEC_PER_SEC)
 
-static usec_t now_of(const struct pool *pool) { return loop_now(pool_loop(pool)); }
-
-static bool is_probing(const struct pool *pool) { return now_of(pool) < pool->probes_until; }
+static bool is_probing(const struct pool *pool) { return pool_now(pool) < pool->probes_until; }
 
 /* ERR_FILES is a local problem that may end when the next descriptor is closed. */
 static bool is_out(const struct pool *pool)
@@ -227,18 +211,17 @@ static bool has_no_host(const struct pool *pool)
 
 static void fill_err(const struct pool *pool, struct err *err)
 {
-	if (has_no_host(pool)) {
+	if (has_no_host(pool))
 		err_set(err, ERR_UNREACHABLE, "no host is %s (fail_fast)",
 		        config_target_name(pool->site.target));
-		return;
-	}
-	err_set(err, ERR_UNREACHABLE, "PostgreSQL cannot be reached: %.200s (fail_fast)",
-	        pool->failure.text);
+	else
+		err_set(err, ERR_UNREACHABLE, "PostgreSQL cannot be reached: %.200s (fail_fast)",
+		        pool->failure.text);
 }
 
 void pool_keep_trying(struct pool *pool)
 {
-	pool->probes_until = now_of(pool) + PROBE_TIME;
+	pool->probes_until = pool_now(pool) + PROBE_TIME;
 	pool_wake(pool);
 }
 
@@ -261,32 +244,23 @@ bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct 
 	return true;
 }
 
-static void turn_away(struct pool *pool, enum borrower_state state, const struct err *err)
-{
-	struct borrower *borrower = pool_first(pool, state), *next;
-
-	for (; borrower && pool->hasty_count; borrower = next) {
-		next = TAILQ_NEXT(borrower, wait_node);
-		if (!borrower->is_hasty)
-			continue;
-		pool_give_up(borrower);
-		borrower->ops->on_refused(borrower, err);
-	}
-}
-
 void pool_turn_hasty_away(struct pool *pool)
 {
+	struct borrower *borrower, *next;
 	struct err err;
 
 	if (!has_no_host(pool) && (!is_out(pool) || pool->is_hopeful))
 		return;
-	pool->probes_until = now_of(pool) + PROBE_TIME;
+	pool->probes_until = pool_now(pool) + PROBE_TIME;
 	fill_err(pool, &err);
-	turn_away(pool, BORROWER_WAIT_PLACE, &err);
-	turn_away(pool, BORROWER_WAIT_OWN, &err);
-	turn_away(pool, BORROWER_NEWCOMER, &err);
-	turn_away(pool, BORROWER_WAITING, &err);
-	turn_away(pool, BORROWER_WAIT_DEDICATED, &err);
+	for (int state = BORROWER_NEWCOMER; state <= BORROWER_WAIT_DEDICATED; state++) {
+		TAILQ_FOREACH_SAFE (borrower, &pool->queues[state].list, wait_node, next) {
+			if (!borrower->is_hasty)
+				continue;
+			pool_give_up(borrower);
+			borrower->ops->on_refused(borrower, &err);
+		}
+	}
 }
 
 bool pool_wants_probe(const struct pool *pool)
@@ -311,7 +285,7 @@ void pool_hurry(struct borrower *borrower, bool is_hasty)
 
 void pool_unreachable_tell(const struct pool *pool, struct buf *out)
 {
-	usec_t now = loop_now(pool->pools->with.loop), due = pool_due(pool);
+	usec_t now = pool_now(pool), due = pool_due(pool);
 
 	buf_printf(out, "database \"%s\", host %s port %d: ", pool->database->name,
 	           pool->site.hosts->text, pool->database->entry->port);

@@ -18,7 +18,7 @@ void pool_note_report(struct server *server, const struct host_report *report)
 	struct roster_at at = server_roster_at(server);
 	struct roster_changes changes = { 0 };
 
-	roster_note(server->site->roster, &at, report, loop_now(pool_loop(pool)), &changes);
+	roster_note(server->site->roster, &at, report, pool_now(pool), &changes);
 	clusters_changed(pool->pools->with.broker, share_cluster(&pool->share), &changes,
 	                 pool->pools->with.log);
 }

@@ -34,16 +34,7 @@ const struct credentials *pool_server_credentials(const struct server *server)
 	return pool_credentials(server->pool);
 }
 
-/* If logins failed with the old credentials, tries the new ones. */
-static void try_new_secret(struct pool *pool)
-{
-	if (!pool->is_failing)
-		return;
-	pool_reset_retry(pool);
-	pool_wake(pool);
-}
-
-/* Takes a copy. */
+/* Takes a copy. Where logins failed with the old credentials, the new ones are tried. */
 static void set_learnt(struct pool *pool, const struct credentials *shown)
 {
 	struct pool *twin;
@@ -53,8 +44,10 @@ static void set_learnt(struct pool *pool, const struct credentials *shown)
 	pool->learnt_version = pool->role->secret_version;
 	for (int i = 0; i < POOL_PURPOSES; i++) {
 		twin = pools_find_twin(pool, (enum pool_purpose)i);
-		if (twin)
-			try_new_secret(twin);
+		if (!twin || !twin->is_failing)
+			continue;
+		pool_reset_retry(twin);
+		pool_wake(twin);
 	}
 }
 
@@ -66,16 +59,6 @@ void pool_learn(struct pool *pool, const struct credentials *shown)
 		return;
 	set_learnt(pool, shown);
 	share_put_shown(&pool->share, shown);
-}
-
-/* What a client of another loop has authenticated with. */
-static void pool_hear_shown(struct pool *pool)
-{
-	struct credentials shown;
-
-	if (share_get_shown(&pool->share, &shown) && !credentials_equal(&pool->learnt, &shown))
-		set_learnt(pool, &shown);
-	credentials_done(&shown);
 }
 
 void pool_forget_shown(struct pool *pool)
@@ -106,14 +89,13 @@ static void add_lack(const struct user *user, struct buf *out)
 	if (!user) {
 		buf_add_text(out, "neither the entry nor auth_file has one, and no client has "
 		                  "shown one");
-	} else if (user->secret.kind == SECRET_SCRAM) {
-		add_origin(user, out);
-		buf_add_text(out, " has a SCRAM secret, which serves for logins to PostgreSQL "
-		                  "when a client has logged in by SCRAM");
-	} else {
-		add_origin(user, out);
-		buf_add_text(out, " has none");
+		return;
 	}
+	add_origin(user, out);
+	buf_add_text(out, user->secret.kind == SECRET_SCRAM
+	                      ? " has a SCRAM secret, which serves for logins to PostgreSQL "
+	                        "when a client has logged in by SCRAM"
+	                      : " has none");
 }
 
 void pool_tell_secret(const struct server *server, struct buf *out)
@@ -121,39 +103,35 @@ void pool_tell_secret(const struct server *server, struct buf *out)
 	const struct pool *pool = server->pool;
 	const struct credentials *credentials = pool_credentials(pool);
 	const struct user *user = users_find(pool->pools->users, pool->role->name);
+	const char *words = ", with what a client's login has shown of the SCRAM secret of ";
 
+	if (credentials->kind == CREDENTIALS_PLAIN)
+		words = ", with the password of ";
+	else if (credentials->kind == CREDENTIALS_MD5)
+		words = ", with the md5 secret of ";
 	if (credentials->kind == CREDENTIALS_NONE) {
 		add_lack(user, out);
-		return;
-	}
-	if (credentials == &pool->credentials) {
+	} else if (credentials == &pool->credentials) {
 		buf_add_text(out, ", with password= of the entry");
-		return;
+	} else if (credentials->kind == CREDENTIALS_PLAIN && credentials->is_shown) {
+		buf_add_text(out, ", with the password that a client sent");
+	} else {
+		buf_add_text(out, words);
+		add_origin(user, out);
 	}
-	switch (credentials->kind) {
-	case CREDENTIALS_PLAIN:
-		buf_add_text(out, credentials->is_shown ? ", with the password that a client sent"
-		                                        : ", with the password of ");
-		if (!credentials->is_shown)
-			add_origin(user, out);
-		return;
-	case CREDENTIALS_MD5:
-		buf_add_text(out, ", with the md5 secret of ");
-		break;
-	default:
-		buf_add_text(out, ", with what a client's login has shown of the SCRAM secret of ");
-		break;
-	}
-	add_origin(user, out);
 }
 
 /* ---- news of other loops ---- */
 
 void pool_hear_news(struct pool *pool)
 {
+	struct credentials shown;
+
 	if (!share_has_news(&pool->share))
 		return;
 	share_hear_news(&pool->share);
-	pool_hear_shown(pool);
+	if (share_get_shown(&pool->share, &shown) && !credentials_equal(&pool->learnt, &shown))
+		set_learnt(pool, &shown);
+	credentials_done(&shown);
 	pool_learn_outcome(pool);
 }

@@ -93,7 +93,7 @@ void pool_own_sequences(struct borrower *borrower)
 	struct server *server = borrower->server;
 
 	own_values(server, borrower);
-	server->lease.sequences.used_at = loop_now(pool_loop(borrower->pool));
+	server->lease.sequences.used_at = pool_now(borrower->pool);
 }
 
 void pool_forget_sequences(struct borrower *borrower)
@@ -152,8 +152,8 @@ bool pool_lacks_own(const struct borrower *borrower)
 {
 	const struct server *server = borrower->owned;
 
-	return server && server->pool == borrower->pool && server->state != SERVER_IDLE &&
-	       server->state != SERVER_USED && !server_is_over(server) && !server->close_reason;
+	return server && server->pool == borrower->pool && !pool_is_home(server->state) &&
+	       !server_is_over(server) && !server->close_reason;
 }
 
 void pool_await_no_more(struct borrower *borrower)
@@ -169,7 +169,7 @@ bool pool_is_kept(const struct server *server, const struct borrower *borrower)
 {
 	return server->lease.sequences.owner && server->lease.sequences.owner != borrower &&
 	       server->lease.sequences.used_at &&
-	       loop_now(pool_loop(server->pool)) - server->lease.sequences.used_at < SEQUENCES_KEPT;
+	       pool_now(server->pool) - server->lease.sequences.used_at < SEQUENCES_KEPT;
 }
 
 /* ---- scores of statements ---- */

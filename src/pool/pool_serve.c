@@ -33,15 +33,6 @@ static void pool_move_borrower(struct borrower *borrower, struct pool *to)
 		borrower->ops->on_refused(borrower, &err);
 }
 
-/* Waiting borrowers keep their order. */
-static void move_wait_queue(struct borrower_list *line, struct pool *to)
-{
-	struct borrower *borrower;
-
-	while ((borrower = TAILQ_FIRST(line)))
-		pool_move_borrower(borrower, to);
-}
-
 /* Moves all members without a server to the pool they belong to. For a pool that is not current. */
 static void pool_move_members(struct pool *pool)
 {
@@ -51,10 +42,11 @@ static void pool_move_members(struct pool *pool)
 
 	if (!to)
 		return; /* the database is being removed, or there is no memory: no change */
-	move_wait_queue(&pool->queues[BORROWER_WAIT_PLACE].list, to);
-	move_wait_queue(&pool->queues[BORROWER_WAIT_OWN].list, to);
-	move_wait_queue(&pool->queues[BORROWER_WAITING].list, to);
-	move_wait_queue(&pool->queues[BORROWER_NEWCOMER].list, to);
+	/* Waiting borrowers keep their order. */
+	for (enum borrower_state state = BORROWER_NEWCOMER; state <= BORROWER_WAITING; state++) {
+		while ((borrower = pool_first(pool, state)))
+			pool_move_borrower(borrower, to);
+	}
 	TAILQ_FOREACH_SAFE (borrower, &pool->members, node, next) {
 		if (borrower->state == BORROWER_RESTING)
 			pool_move_borrower(borrower, to);
@@ -185,7 +177,7 @@ static struct borrower *next_to_serve(struct pool *pool)
 	if (head && pool_is_choosy(pool))
 		return pool_standby_next(pool);
 	if (head && pool->fair) {
-		const struct fair_member *next = fair_next(pool->fair, loop_now(pool_loop(pool)));
+		const struct fair_member *next = fair_next(pool->fair, pool_now(pool));
 
 		return next ? next->borrower : head;
 	}
@@ -225,7 +217,7 @@ void pool_serve(struct task *task)
 		pool_give_up(borrower);
 		pool_lend(server, borrower);
 		if (pool->limits.shed.target)
-			shed_serve(&pool->shed, &pool->limits.shed, loop_now(pool_loop(pool)));
+			shed_serve(&pool->shed, &pool->limits.shed, pool_now(pool));
 		borrower->ops->on_lent(borrower);
 	}
 	if (pool->limits.shed.target)
@@ -270,7 +262,6 @@ const struct server_ops pool_server_ops = {
 	.on_catalog_row = pool_catalog_row,
 	.on_catalog_end = pool_catalog_end,
 	.on_definition = pool_definition_seen,
-	.on_library = pool_count_library,
 	.on_probe = pool_count_probe,
 	.may_probe = pool_may_probe,
 	.may_connect = pool_may_connect,

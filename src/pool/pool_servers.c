@@ -16,17 +16,6 @@
 
 /* ---- lists and counts ---- */
 
-static bool is_home(enum server_state state)
-{
-	return state == SERVER_IDLE || state == SERVER_USED;
-}
-
-static bool is_busy(enum server_state state)
-{
-	return state == SERVER_LENT || state == SERVER_CHECKING || state == SERVER_RESETTING ||
-	       state == SERVER_CANCELED || state == SERVER_ENDING;
-}
-
 static void count_busy(const struct server *server, int change)
 {
 	struct pool *pool = server->pool;
@@ -52,23 +41,6 @@ static void count_server(const struct server *server, int change)
 	pool->pools->server_count += (unsigned int)change;
 }
 
-/* Idle and used servers, in the order of their return: the first one is evicted first. */
-static void file_home(struct pool *pool, struct server *server, bool was, bool is)
-{
-	if (was && !is) {
-		pool->pools->home_count--;
-		pool_unfile_idle(server);
-	} else if (is && !was) {
-		pool->pools->home_count++;
-		pool_file_idle(server);
-	}
-}
-
-static bool is_logging_in(enum server_state state)
-{
-	return state == SERVER_CONNECTING || state == SERVER_LOGIN;
-}
-
 /* The only function that moves a server to the list of its state. */
 void pool_file_server(struct server *server, enum server_state from)
 {
@@ -86,16 +58,20 @@ void pool_file_server(struct server *server, enum server_state from)
 	pool->pools->ending_count += (to == SERVER_ENDING) - (from == SERVER_ENDING);
 	if (server->wire.ending.how == ENDING_LEAVES)
 		pool_count_leaving(server, to == SERVER_ENDING ? 1 : -1);
-	file_home(pool, server, is_home(from), is_home(to));
-	if (is_busy(from) != is_busy(to))
-		count_busy(server, is_busy(to) ? 1 : -1);
-	if (is_logging_in(from) && !is_logging_in(to) && server->is_listening)
+	if (pool_is_home(from) != pool_is_home(to)) {
+		pool->pools->home_count += pool_is_home(to) ? 1 : -1u;
+		/* in the order of their return: the first one is evicted first */
+		(pool_is_home(to) ? pool_file_idle : pool_unfile_idle)(server);
+	}
+	if (pool_is_busy(from) != pool_is_busy(to))
+		count_busy(server, pool_is_busy(to) ? 1 : -1);
+	if (pool_is_logging_in(from) && !pool_is_logging_in(to) && server->is_listening)
 		pool->listening_login_count--;
 	if (to != SERVER_CLOSING)
 		return;
 	count_server(server, -1);
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
-	pool->library_count -= (server->session.left & LEFT_LIBRARY) != 0;
+	pool->site.library_count -= (server->session.left & LEFT_LIBRARY) != 0;
 	server_need_close(server, CLOSE_NONE);
 	cancel_forget_server(server);
 	pool_wake(pool);
@@ -121,8 +97,6 @@ void pool_count_close_needed(struct server *server)
 	server->pool->database->close_needed_count += (unsigned int)change;
 	server->pool->pools->close_needed_count += (unsigned int)change;
 }
-
-void pool_count_library(struct server *server) { server->pool->library_count++; }
 
 /* ---- adding and removing ---- */
 
@@ -248,18 +222,9 @@ void pool_close_all(struct pool *pool, enum close_reason reason)
 void pool_address_removed(struct server *server)
 {
 	need_close(server, CLOSE_ADDRESS_REMOVED);
-	switch (server->state) {
-	case SERVER_CONNECTING:
-	case SERVER_LOGIN:
-	case SERVER_IDLE:
-	case SERVER_USED:
+	if (pool_is_logging_in(server->state) || pool_is_home(server->state))
 		close_by_admin(server, CLOSE_ADDRESS_REMOVED);
-		return;
-	case SERVER_LENT:
-		if (server->pool->pools->config->server_fast_close)
-			fast_close(server, CLOSE_ADDRESS_REMOVED);
-		return;
-	default:
-		return; /* pool_home() closes it */
-	}
+	else if (server->state == SERVER_LENT && server->pool->pools->config->server_fast_close)
+		fast_close(server, CLOSE_ADDRESS_REMOVED);
+	/* else pool_home() closes it */
 }

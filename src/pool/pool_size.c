@@ -42,13 +42,6 @@ void pool_leave_sized(struct pool *pool)
 	pool->is_sized = false;
 }
 
-static void join_sized(struct pool *pool)
-{
-	if (!pool->is_sized)
-		TAILQ_INSERT_TAIL(&pool->pools->sized, pool, sized);
-	pool->is_sized = true;
-}
-
 static struct sizing_bounds bounds_of(const struct pool *pool)
 {
 	int least = pool->limits.min_size > 0 ? pool->limits.min_size : 1;
@@ -64,7 +57,7 @@ void pool_set_size(struct pool *pool, int size)
 	if (size != pool->demand.size)
 		pool->demand = (struct demand){
 			.size = size,
-			.used_before = pool_used_time(pool, loop_now(pool_loop(pool))),
+			.used_before = pool_used_time(pool, pool_now(pool)),
 			.lent_before = pool->stats.assignment_count,
 		};
 	pool->limits.size = size;
@@ -72,7 +65,9 @@ void pool_set_size(struct pool *pool, int size)
 		pool_leave_sized(pool);
 		return;
 	}
-	join_sized(pool);
+	if (!pool->is_sized)
+		TAILQ_INSERT_TAIL(&pool->pools->sized, pool, sized);
+	pool->is_sized = true;
 	pool->limits.sizes = bounds_of(pool);
 	pool->limits.size = (int)sizing_within(&pool->limits.sizes, auto_size(pool));
 }
@@ -125,11 +120,6 @@ void pool_shrink(struct pool *pool)
 
 /* ---- samples ---- */
 
-static bool is_unable(const struct pool *pool)
-{
-	return pool_is_held(pool) || pool->is_failing || pool->pools->is_leaving;
-}
-
 static void measure(struct pool *pool, struct pool_sizing *all, usec_t now)
 {
 	struct pool_measured before = pool->measured;
@@ -139,7 +129,7 @@ static void measure(struct pool *pool, struct pool_sizing *all, usec_t now)
 		.used = pool_used_time(pool, now),
 		.done = pool->stats.query_count,
 	};
-	all->is_unable |= is_unable(pool);
+	all->is_unable |= pool_is_held(pool) || pool->is_failing || pool->pools->is_leaving;
 	all->sample.waiting +=
 	    pool->queues[BORROWER_WAITING].count + pool->queues[BORROWER_WAIT_DEDICATED].count;
 	/* The counters begin anew when a take-over has begun. */
@@ -199,14 +189,9 @@ static void look(struct pool *pool, struct pool_sizing *all, usec_t now)
 
 	if (all->looked_at == now)
 		return;
-	if (!all->looked_at) { /* it was made just now */
-		all->looked_at = now;
-		all->sample = (struct sizing_sample){ 0 };
-		return;
-	}
 	all->sample.span = now - all->looked_at;
 	all->sample.is_full = share_servers(&pool->share) >= before;
-	if (all->is_unable)
+	if (all->is_unable || !all->looked_at) /* or it was made just now */
 		sizing_forget(sizing);
 	else
 		reason = sizing_look(sizing, &pool->limits.sizes, &all->sample);

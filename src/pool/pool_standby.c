@@ -177,5 +177,5 @@ void pool_standby_note(struct server *server, const struct facts *facts)
 	if (server->place.standby.started == facts->started)
 		return;
 	server->place.standby.started = facts->started;
-	server->place.standby.at = loop_now(pool_loop(server->pool));
+	server->place.standby.at = pool_now(server->pool);
 }

@@ -91,11 +91,9 @@ void server_parcel_end(struct server_parcel **parcel) { end_parcel(parcel, false
 
 bool server_may_move(struct server *server)
 {
-	bool is_home = server->state == SERVER_IDLE || server->state == SERVER_USED;
-
-	if (!is_home || server->is_listening || server->place.going != SERVER_STAYS ||
-	    server->wire.has_flooded || (server->session.left & LEFT_STATE) ||
-	    !handover_server_is_at_rest(server))
+	if (!pool_is_home(server->state) || server->is_listening ||
+	    server->place.going != SERVER_STAYS || server->wire.has_flooded ||
+	    (server->session.left & LEFT_STATE) || !handover_server_is_at_rest(server))
 		return false;
 	if (server->session.reports.list.count)
 		server_settle_reports(server); /* it may report too much: then it must be closed */
@@ -122,7 +120,7 @@ static bool pack_facts(struct server *server, struct server_parcel *parcel)
 	struct bytes pairs = defaults ? params_text(defaults) : bytes_of("", 0);
 
 	parcel->standby = server->place.standby;
-	parcel->packed_at = loop_now(pool_loop(server->pool));
+	parcel->packed_at = pool_now(server->pool);
 	parcel->is_tls_direct = server->is_tls_direct;
 	parcel->is_for_reads = server->pool->purpose == POOL_FOR_READS;
 	parcel->has_defaults = defaults != NULL;
@@ -300,8 +298,6 @@ static bool server_move(struct server *server, struct broker_member *to)
 #define LOAD_TIME (20 * USEC_PER_MS)
 #define LOAD_UNIT 65536 /* one borrower; fine enough for changes within microseconds */
 
-static usec_t now_in(const struct pool *pool) { return loop_now(pool_loop(pool)); }
-
 static void on_stay_over(struct timer *timer) { pool_wake(container_of(timer, struct pool, stay)); }
 
 static void look_again(struct pool *pool, usec_t since)
@@ -315,9 +311,9 @@ static void look_again(struct pool *pool, usec_t since)
 static bool may_look(struct pool *pool)
 {
 	if (!share_is_asked(&pool->share) ||
-	    (!share_has_new_want(&pool->share) && now_in(pool) - pool->looked_at < STAY))
+	    (!share_has_new_want(&pool->share) && pool_now(pool) - pool->looked_at < STAY))
 		return false;
-	pool->looked_at = now_in(pool);
+	pool->looked_at = pool_now(pool);
 	return true;
 }
 
@@ -338,7 +334,7 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 	{
 		usec_t since = stays_since(server, fair);
 
-		if (now_in(pool) - since < STAY) {
+		if (pool_now(pool) - since < STAY) {
 			look_again(pool, since);
 			continue;
 		}
@@ -346,7 +342,7 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 			continue;
 		if (server_may_move(server))
 			return server;
-		look_again(pool, now_in(pool)); /* the rest of a message will come */
+		look_again(pool, pool_now(pool)); /* the rest of a message will come */
 	}
 	return NULL;
 }
@@ -375,12 +371,12 @@ static void tell_load(struct pool *pool)
 {
 	int64_t load =
 	    (int64_t)(pool->queues[BORROWER_WAITING].count + pool->served_count) * LOAD_UNIT;
-	usec_t past = now_in(pool) - pool->load_at;
+	usec_t past = pool_now(pool) - pool->load_at;
 
 	if (past > LOAD_TIME)
 		past = LOAD_TIME;
 	pool->load += (load - pool->load) * past / LOAD_TIME;
-	pool->load_at = now_in(pool);
+	pool->load_at = pool_now(pool);
 	share_tell_load(&pool->share, (uint64_t)pool->load, pool_shared_count(pool));
 }
 
@@ -392,7 +388,7 @@ void pool_trade_first(struct pool *pool)
 	if (!head || !may_look(pool))
 		return;
 	fair.before_any = head->waiting_since - FAIR;
-	fair.before = 2 * head->waiting_since - now_in(pool) - FAR;
+	fair.before = 2 * head->waiting_since - pool_now(pool) - FAR;
 	do
 		tell_load(pool);
 	while (move_one(pool, &fair));
@@ -428,7 +424,7 @@ static bool is_patient(struct pool *pool, const struct borrower *head)
 {
 	if (share_is_wanting(&pool->share) || pool->served_count == 0 ||
 	    pool->queues[BORROWER_WAIT_DEDICATED].count ||
-	    now_in(pool) - head->waiting_since >= STAY)
+	    pool_now(pool) - head->waiting_since >= STAY)
 		return false;
 	look_again(pool, head->waiting_since);
 	return true;

@@ -59,7 +59,7 @@ void pool_fair_lend(struct borrower *borrower)
 	struct fair_member *member = fair_member(pool->fair, borrower);
 
 	if (member)
-		fair_lend(pool->fair, member, &who, loop_now(pool_loop(pool)));
+		fair_lend(pool->fair, member, &who, pool_now(pool));
 }
 
 void pool_fair_part(struct pool *pool, const struct borrower *borrower, const struct server *server)
@@ -67,7 +67,7 @@ void pool_fair_part(struct pool *pool, const struct borrower *borrower, const st
 	struct fair_member *member = fair_find(pool->fair, borrower);
 
 	if (member)
-		fair_return(pool->fair, member, loop_now(pool_loop(pool)) - server->lease.lent_at);
+		fair_return(pool->fair, member, pool_now(pool) - server->lease.lent_at);
 }
 
 bool pool_fair_passes(const struct borrower *borrower)
@@ -78,14 +78,14 @@ bool pool_fair_passes(const struct borrower *borrower)
 	if (!pool->fair || borrower->state != BORROWER_WAITING || pool_is_choosy(pool))
 		return false;
 	member = fair_find(pool->fair, borrower);
-	next = fair_next(pool->fair, loop_now(pool_loop(pool)));
+	next = fair_next(pool->fair, pool_now(pool));
 	return member && next && next->group != member->group &&
 	       next->borrower->wait_number > borrower->wait_number;
 }
 
 void pool_fair_tell(const struct pool *pool, struct buf *out)
 {
-	const struct fair_member *next = fair_next(pool->fair, loop_now(pool_loop(pool)));
+	const struct fair_member *next = fair_next(pool->fair, pool_now(pool));
 
 	if (!next)
 		return;
@@ -247,7 +247,7 @@ static void begin_wait(struct borrower *borrower, enum borrower_state state)
 	struct pool *pool = borrower->pool;
 	struct wait_queue *queue = &pool->queues[state];
 
-	borrower->waiting_since = loop_now(pool_loop(pool));
+	borrower->waiting_since = pool_now(pool);
 	borrower->wait_number = ++pool->pools->last_line_number;
 	pool->hasty_count += borrower->is_hasty;
 	count_in_shares(pool, 1);
@@ -333,14 +333,6 @@ struct borrower *pool_wait_again(struct server *server)
 	return borrower;
 }
 
-static void close_expected(struct borrower *borrower)
-{
-	struct server *server = borrower->wish->expected;
-
-	pool_wait_again(server);
-	server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_REPLICATION_CLIENT_LEFT);
-}
-
 static void end_wait(struct borrower *borrower, enum borrower_state state)
 {
 	struct pool *pool = borrower->pool;
@@ -352,7 +344,7 @@ static void end_wait(struct borrower *borrower, enum borrower_state state)
 	queue->count--;
 	if (pool_waiting_count(pool) == 0)
 		TAILQ_REMOVE(&pool->pools->queueing, pool, queueing);
-	now = loop_now(pool_loop(pool));
+	now = pool_now(pool);
 	wait = now - borrower->waiting_since;
 	pool->stats.wait_time += (uint64_t)wait;
 	latency_note(&pool->latency, &pool->pools->latency, LATENCY_WAIT, wait, now);
@@ -375,8 +367,12 @@ void pool_give_up(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	bool was_last;
 
-	if (borrower->state == BORROWER_CONNECT_DEDICATED)
-		close_expected(borrower);
+	if (borrower->state == BORROWER_CONNECT_DEDICATED) {
+		struct server *server = borrower->wish->expected;
+
+		pool_wait_again(server);
+		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_REPLICATION_CLIENT_LEFT);
+	}
 	if (!borrower_waits(borrower))
 		return;
 	end_wait(borrower, borrower->state);
@@ -402,15 +398,14 @@ usec_t pools_longest_wait(const struct pools *pools, usec_t now)
 	return longest;
 }
 
-void pool_refuse(struct pool *pool, const struct err *err)
+void pool_refuse(struct pool *pool, enum borrower_state last, const struct err *err)
 {
 	struct borrower *borrower;
 
-	while ((borrower = pool_first(pool, BORROWER_NEWCOMER)) ||
-	       (borrower = pool_first(pool, BORROWER_WAIT_PLACE)) ||
-	       (borrower = pool_first(pool, BORROWER_WAIT_OWN)) ||
-	       (borrower = pool_first(pool, BORROWER_WAITING))) {
-		pool_give_up(borrower);
-		borrower->ops->on_refused(borrower, err);
+	for (enum borrower_state state = BORROWER_NEWCOMER; state <= last; state++) {
+		while ((borrower = pool_first(pool, state))) {
+			pool_give_up(borrower);
+			borrower->ops->on_refused(borrower, err);
+		}
 	}
 }

@@ -15,99 +15,69 @@
 	"SHOW PINNED in the console lists the clients with which servers stay, and " \
 	"why."
 
-static const char *const names[WAIT_REASONS] = {
-	[WAIT_SUSPENDED] = "suspended",
-	[WAIT_PAUSED] = "paused",
-	[WAIT_DATABASE_PAUSED] = "database paused",
-	[WAIT_NO_PRIMARY] = "no primary",
-	[WAIT_NO_STANDBY] = "no standby",
-	[WAIT_NO_HOST] = "no host",
-	[WAIT_RETRY] = "retry after failure",
-	[WAIT_LOGIN] = "server login",
-	[WAIT_CHECK] = "server check",
-	[WAIT_PINNED] = "pinned",
-	[WAIT_SEQUENCE] = "sequence",
-	[WAIT_SHARE] = "share",
-	[WAIT_POOL_FULL] = "pool full",
-	[WAIT_DATABASE_LIMIT] = "database limit",
-	[WAIT_USER_LIMIT] = "user limit",
-	[WAIT_HOST_LIMIT] = "host limit",
-	[WAIT_SERVER_LIMIT] = "server limit",
-	[WAIT_TURN] = "served next",
+static const struct {
+	const char *name, *hint;
+} reasons[WAIT_REASONS] = {
+	[WAIT_SUSPENDED] = { "suspended", "RESUME in the console ends it." },
+	[WAIT_PAUSED] = { "paused", "RESUME in the console ends it." },
+	[WAIT_DATABASE_PAUSED] = { "database paused",
+	                           "RESUME of this database in the console ends it." },
+	[WAIT_NO_PRIMARY] = { "no primary", "Promote a standby, or see SHOW HOSTS for why a "
+	                                    "primary is not used." },
+	[WAIT_NO_STANDBY] = { "no standby", "See SHOW HOSTS for why no standby is used." },
+	[WAIT_NO_HOST] = { "no host", "ENABLE HOST in the console ends it." },
+	[WAIT_RETRY] = { "retry after failure", NULL },
+	[WAIT_LOGIN] = { "server login", NULL },
+	[WAIT_CHECK] = { "server check", NULL },
+	[WAIT_PINNED] = { "pinned", PINNED_HINT },
+	[WAIT_SEQUENCE] = { "sequence",
+	                    "Use INSERT ... RETURNING, or call currval() and lastval() in the "
+	                    "transaction that called nextval()." },
+	[WAIT_SHARE] = { "share",
+	                 "Shorten what holds the servers, or see fair_by, weight and priority." },
+	[WAIT_POOL_FULL] = { "pool full",
+	                     "Shorten what holds the servers, or raise default_pool_size, or "
+	                     "pool_size of the entry." },
+	[WAIT_DATABASE_LIMIT] = { "database limit",
+	                          "Shorten what holds the servers, or raise max_db_connections." },
+	[WAIT_USER_LIMIT] = { "user limit",
+	                      "Shorten what holds the servers, or raise max_user_connections." },
+	[WAIT_HOST_LIMIT] = { "host limit",
+	                      "Shorten what holds the servers, or raise max_host_connections." },
+	[WAIT_SERVER_LIMIT] = { "server limit", "Shorten what holds the servers, or raise "
+	                                        "max_server_connections." },
+	[WAIT_TURN] = { "served next", NULL },
 };
 
-static const char *const hints[WAIT_REASONS] = {
-	[WAIT_SUSPENDED] = "RESUME in the console ends it.",
-	[WAIT_PAUSED] = "RESUME in the console ends it.",
-	[WAIT_DATABASE_PAUSED] = "RESUME of this database in the console ends it.",
-	[WAIT_NO_PRIMARY] = "Promote a standby, or see SHOW HOSTS for why a primary is not used.",
-	[WAIT_NO_STANDBY] = "See SHOW HOSTS for why no standby is used.",
-	[WAIT_NO_HOST] = "ENABLE HOST in the console ends it.",
-	[WAIT_PINNED] = PINNED_HINT,
-	[WAIT_SEQUENCE] = "Use INSERT ... RETURNING, or call currval() and lastval() in the "
-			  "transaction that called nextval().",
-	[WAIT_SHARE] = "Shorten what holds the servers, or see fair_by, weight and priority.",
-	[WAIT_POOL_FULL] =
-	    "Shorten what holds the servers, or raise default_pool_size, or pool_size "
-	    "of the entry.",
-	[WAIT_DATABASE_LIMIT] = "Shorten what holds the servers, or raise max_db_connections.",
-	[WAIT_USER_LIMIT] = "Shorten what holds the servers, or raise max_user_connections.",
-	[WAIT_HOST_LIMIT] = "Shorten what holds the servers, or raise max_host_connections.",
-	[WAIT_SERVER_LIMIT] = "Shorten what holds the servers, or raise max_server_connections.",
-};
+const char *pool_wait_reason_name(enum wait_reason reason) { return reasons[reason].name; }
 
-const char *pool_wait_reason_name(enum wait_reason reason) { return names[reason]; }
-
-static bool holds_all(const struct pool *pool, enum wait_reason *reason)
+static enum wait_reason reason_of_target(enum target_session_attrs target)
 {
-	const struct pools *pools = pool->pools;
-
-	if (pools->suspend != SUSPEND_NONE)
-		*reason = WAIT_SUSPENDED;
-	else if (pools->is_paused)
-		*reason = WAIT_PAUSED;
-	else if (pool->database->is_paused)
-		*reason = WAIT_DATABASE_PAUSED;
-	else
-		return false;
-	return true;
-}
-
-static enum wait_reason reason_of_target(const struct pool *pool)
-{
-	switch (pool->site.target) {
-	case TARGET_READ_WRITE:
-	case TARGET_PRIMARY:
+	if (target == TARGET_READ_WRITE || target == TARGET_PRIMARY)
 		return WAIT_NO_PRIMARY;
-	case TARGET_READ_ONLY:
-	case TARGET_STANDBY:
-		return WAIT_NO_STANDBY;
-	case TARGET_ANY:
-	case TARGET_PREFER_STANDBY:
-		return WAIT_NO_HOST;
-	}
-	return WAIT_NO_HOST;
+	return target == TARGET_READ_ONLY || target == TARGET_STANDBY ? WAIT_NO_STANDBY
+	                                                              : WAIT_NO_HOST;
 }
 
 /* None fits. With a target, also if the one that does is unreachable and nobody is there. */
 static bool is_without_host(const struct pool *pool)
 {
-	bool is_any = pool->site.target == TARGET_ANY || pool->site.target == TARGET_PREFER_STANDBY;
-
 	return pool_due(pool) == INT64_MAX ||
-	       (!is_any && pool_live_count(pool) == 0 && !pool_has_host(pool));
+	       (reason_of_target(pool->site.target) != WAIT_NO_HOST && pool_live_count(pool) == 0 &&
+	        !pool_has_host(pool));
 }
 
 enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int position)
 {
 	const struct pool *pool = borrower->pool;
 	unsigned int coming = pool_login_count(pool);
-	enum wait_reason reason;
 
 	if (borrower->awaits_place)
 		return WAIT_PINNED;
-	if (holds_all(pool, &reason))
-		return reason;
+	if (pool->pools->suspend != SUSPEND_NONE)
+		return WAIT_SUSPENDED;
+	if (pool_is_paused(pool))
+		return pool->pools->is_paused ? WAIT_PAUSED : WAIT_DATABASE_PAUSED;
 	if (borrower->state == BORROWER_WAIT_PLACE)
 		return WAIT_PINNED;
 	if (borrower->state == BORROWER_WAIT_OWN)
@@ -115,7 +85,7 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 	if (borrower->state == BORROWER_CONNECT_DEDICATED)
 		return WAIT_LOGIN;
 	if (is_without_host(pool))
-		return reason_of_target(pool);
+		return reason_of_target(pool->site.target);
 	if (pool_is_backing_off(pool) && pool_live_count(pool) == 0)
 		return WAIT_RETRY;
 	if (position <= coming || (borrower->state == BORROWER_NEWCOMER && coming))
@@ -181,18 +151,18 @@ const struct server *pool_wait_longer(const struct server *a, const struct serve
 }
 
 /* Also NULL if there are more pools than are searched. */
-static const struct server *longest_of_database(const struct database *database)
+static const struct server *longest_of(const struct database *database)
 {
 	const struct server *longest = NULL;
 
-	if (HASH_COUNT(database->pool_table) > HOLDER_POOLS_MAX)
+	if (!database || database->pool_count > HOLDER_POOLS_MAX)
 		return NULL;
 	for (const struct pool *pool = database->pool_table; pool; pool = pool->hh.next)
 		longest = pool_wait_longer(longest, longest_lent(pool));
 	return longest;
 }
 
-static const struct server *longest_of_role(const struct role *role, const struct pools *pools)
+static const struct server *longest_of_role(const struct pools *pools, const char *role)
 {
 	const struct server *longest = NULL;
 	const struct pool *pool;
@@ -200,7 +170,7 @@ static const struct server *longest_of_role(const struct role *role, const struc
 	if (pools->pool_count > HOLDER_POOLS_MAX)
 		return NULL;
 	TAILQ_FOREACH (pool, &pools->list, node) {
-		if (pool->role == role)
+		if (strcmp(pool->role->name, role) == 0)
 			longest = pool_wait_longer(longest, longest_lent(pool));
 	}
 	return longest;
@@ -210,21 +180,16 @@ const struct server *pool_wait_holder(const struct pools *pools, const struct po
                                       enum wait_reason reason)
 {
 	const char *database = waiting->database->name, *role = waiting->role->name;
-	bool is_here = pools == waiting->pools;
 	const struct pool *pool;
-	const void *limited;
 
 	switch (reason) {
 	case WAIT_POOL_FULL:
-		pool = is_here ? waiting
-		               : pools_find_exact_pool(pools, database, role, waiting->purpose);
+		pool = pools_find_exact_pool(pools, database, role, waiting->purpose);
 		return pool ? longest_lent(pool) : NULL;
 	case WAIT_DATABASE_LIMIT:
-		limited = pools_find_any_database(pools, database);
-		return limited ? longest_of_database(limited) : NULL;
+		return longest_of(pools_find_any_database(pools, database));
 	case WAIT_USER_LIMIT:
-		limited = pools_find_role(pools, role);
-		return limited ? longest_of_role(limited, pools) : NULL;
+		return longest_of_role(pools, role);
 	default:
 		return NULL;
 	}
@@ -266,11 +231,9 @@ static void explain_full(const struct pool *pool, const struct server *holder, s
 
 static void explain_failure(const struct pool *pool, struct buf *out)
 {
-	usec_t now = loop_now(pool->pools->with.loop), due = pool_due(pool);
+	usec_t now = pool_now(pool), due = pool_due(pool);
 
-	if (!pool->is_failing)
-		return;
-	buf_printf(out, "%s", pool->failure.text);
+	buf_add_text(out, pool->failure.text);
 	if (due > now && due < INT64_MAX)
 		buf_printf(out, "; next try in %lld s",
 		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
@@ -289,13 +252,35 @@ static void explain_cap(const struct pool *pool, const struct cap *cap, const st
 	add_holder(holder, out);
 }
 
-static void explain_reason(const struct pool *pool, enum wait_reason reason,
+/* PAUSE and SUSPEND. */
+static void add_hold(const struct pools *pools, const struct hold *hold, struct buf *out)
+{
+	time_t wall =
+	    (time_t)((wall_now() - (loop_now(pools->with.loop) - hold->since)) / USEC_PER_SEC);
+	char text[64];
+	struct tm parts;
+
+	if (!*hold->by || !localtime_r(&wall, &parts) ||
+	    !strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %Z", &parts))
+		return;
+	buf_printf(out, "%s since %s", hold->by, text);
+}
+
+void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason,
                            const struct server *holder, struct buf *out)
 {
 	switch (reason) {
+	case WAIT_SUSPENDED:
+	case WAIT_PAUSED:
+		add_hold(pool->pools, &pool->pools->hold, out);
+		return;
+	case WAIT_DATABASE_PAUSED:
+		add_hold(pool->pools, &pool->database->hold, out);
+		return;
 	case WAIT_RETRY:
 	case WAIT_LOGIN:
-		explain_failure(pool, out);
+		if (pool->is_failing)
+			explain_failure(pool, out);
 		return;
 	case WAIT_NO_PRIMARY:
 	case WAIT_NO_STANDBY:
@@ -324,38 +309,6 @@ static void explain_reason(const struct pool *pool, enum wait_reason reason,
 	}
 }
 
-/* ---- PAUSE and SUSPEND ---- */
-
-static void add_hold(const struct pools *pools, const struct hold *hold, struct buf *out)
-{
-	time_t wall =
-	    (time_t)((wall_now() - (loop_now(pools->with.loop) - hold->since)) / USEC_PER_SEC);
-	char text[64];
-	struct tm parts;
-
-	if (!*hold->by || !localtime_r(&wall, &parts) ||
-	    !strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %Z", &parts))
-		return;
-	buf_printf(out, "%s since %s", hold->by, text);
-}
-
-void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason,
-                           const struct server *holder, struct buf *out)
-{
-	switch (reason) {
-	case WAIT_SUSPENDED:
-	case WAIT_PAUSED:
-		add_hold(pool->pools, &pool->pools->hold, out);
-		return;
-	case WAIT_DATABASE_PAUSED:
-		add_hold(pool->pools, &pool->database->hold, out);
-		return;
-	default:
-		explain_reason(pool, reason, holder, out);
-		return;
-	}
-}
-
 /* From 1. Beyond what servers can serve it does not matter: a long queue is not walked. */
 static unsigned int position_of(const struct borrower *borrower)
 {
@@ -376,7 +329,10 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 	enum wait_reason reason = pool_wait_reason(borrower, position_of(borrower));
 	struct buf more = { 0 };
 
-	explain_reason(pool, reason, pool_wait_holder(pool->pools, pool, reason), &more);
+	/* clients are not told who holds all */
+	if (reason > WAIT_DATABASE_PAUSED)
+		pool_wait_explain_all(pool, reason, pool_wait_holder(pool->pools, pool, reason),
+		                      &more);
 	buf_add_text(out, pool_wait_reason_name(reason));
 	if (more.count)
 		buf_printf(out, ": %s", buf_text(&more));
@@ -386,5 +342,5 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 	/* Of the servers that could become free, more are kept by pins than by transactions. */
 	if (reason == WAIT_POOL_FULL && 2 * share_pins(&pool->share) > share_servers(&pool->share))
 		return PINNED_HINT;
-	return hints[reason];
+	return reasons[reason].hint;
 }

@@ -142,7 +142,7 @@ static void configure_database(struct database *database, const struct config *o
 		if (!after) {
 			pool_expel(pool, &err);
 			pool_close_all(pool, CLOSE_DATABASE_REMOVED);
-			pool_refuse(pool, &err);
+			pool_refuse(pool, BORROWER_WAITING, &err);
 			pool->site.entry = NULL;
 			continue;
 		}

@@ -12,9 +12,7 @@ void pools_keep_stats(struct pool *pool)
 {
 	stats_add(&pool->database->gone, &pool->stats);
 	pool->database->gone_count++;
-	latency_move(&pool->database->gone_latency, &pool->latency,
-	             loop_now(pool->pools->with.loop));
-	pool->database->has_gone = true;
+	latency_move(&pool->database->gone_latency, &pool->latency, pool_now(pool));
 	pool->stats = (struct stats){ 0 };
 }
 
@@ -111,25 +109,18 @@ void pools_database_expired(struct timer *timer)
 
 /* ---- after a reload ---- */
 
-static void forget_left_pools(struct database *database)
-{
-	struct pool *pool, *next;
-
-	HASH_ITER (hh, database->pool_table, pool, next) {
-		if (!pool_is_current(pool) && pool_is_empty(pool))
-			forget_pool(pool);
-	}
-}
-
 void pools_sweep(struct task *task)
 {
 	struct pools *pools = container_of(task, struct pools, sweep_task);
-	struct database *database, *next;
+	struct database *database, *next_database;
+	struct pool *pool, *next;
 
-	TAILQ_FOREACH_SAFE (database, &pools->databases, node, next) {
-		if (database->entry)
-			forget_left_pools(database);
-		else if (is_unused(database))
+	TAILQ_FOREACH_SAFE (pool, &pools->list, node, next) {
+		if (pool->database->entry && !pool_is_current(pool) && pool_is_empty(pool))
+			forget_pool(pool);
+	}
+	TAILQ_FOREACH_SAFE (database, &pools->databases, node, next_database) {
+		if (!database->entry && is_unused(database))
 			pools_forget_database(database);
 	}
 }
@@ -163,12 +154,6 @@ static void tell_pool(const struct logger *logger, struct log_who *who)
 	who->user = pool->role->name;
 }
 
-static const enum tally_kind tally_kinds[POOL_PURPOSES] = {
-	[POOL_FOR_CLIENTS] = TALLY_POOL,
-	[POOL_FOR_LOOKUPS] = TALLY_LOOKUP_POOL,
-	[POOL_FOR_READS] = TALLY_READS_POOL,
-};
-
 static struct pool *add_pool(struct database *database, struct role *role,
                              enum pool_purpose purpose)
 {
@@ -182,7 +167,7 @@ static struct pool *add_pool(struct database *database, struct role *role,
 	pool->role = role;
 	pool->purpose = purpose;
 	pool->share.on_woken = pool_share_woken;
-	if (!share_open(&pool->share, &pools->member, tally_kinds[purpose], database->name,
+	if (!share_open(&pool->share, &pools->member, TALLY_POOL + purpose, database->name,
 	                role->name)) {
 		slab_put(&pools->pool_slab, pool);
 		return NULL;
@@ -228,13 +213,9 @@ struct pool *pools_exact_pool(struct database *database, const char *user,
                               enum pool_purpose purpose)
 {
 	struct role *role = role_of_name(database->pools, user);
-	const void *filed_by = pools_file_by(role, purpose);
-	struct pool *pool;
+	struct pool *pool = role ? pools_find_of(database, role, purpose) : NULL;
 
-	if (!role)
-		return NULL;
-	HASH_FIND_PTR(database->pool_table, &filed_by, pool);
-	return pool ? pool : add_pool(database, role, purpose);
+	return pool || !role ? pool : add_pool(database, role, purpose);
 }
 
 struct pool *pools_pool(struct database *database, const char *user)

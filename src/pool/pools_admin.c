@@ -63,7 +63,7 @@ static void kill_pool(struct pool *pool, enum close_reason reason)
 
 	err_close(&err, reason);
 	pool_expel(pool, &err);
-	pool_refuse(pool, &err);
+	pool_refuse(pool, BORROWER_WAITING, &err);
 	pool_close_all(pool, reason);
 	pool_forget_welcome(pool);
 	pools_keep_stats(pool);
@@ -94,10 +94,8 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err)
 	struct pool *pool;
 
 	pools->is_ending = true;
-	TAILQ_FOREACH (pool, &pools->list, node) {
-		pool_refuse(pool, err);
-		pool_dedicated_refuse(pool, err);
-	}
+	TAILQ_FOREACH (pool, &pools->list, node)
+		pool_refuse(pool, BORROWER_CONNECT_DEDICATED, err);
 }
 
 /*
@@ -110,22 +108,16 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err)
  *   logging in        --> closed: it can be launched again
  */
 
-static bool is_logging_in(const struct server *server)
-{
-	return server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
-}
-
 void pools_suspend(struct pools *pools, const char *by)
 {
-	pools->hold.since = loop_now(pools->with.loop);
-	text_copy(pools->hold.by, sizeof(pools->hold.by), by);
 	struct server *server, *next;
 	struct err err;
 
+	note_hold(pools, &pools->hold, by);
 	pools->suspend = SUSPEND_QUIESCING;
 	err_close(&err, CLOSE_SUSPENDED);
 	TAILQ_FOREACH_SAFE (server, &pools->servers, place.all_node, next) {
-		if (is_logging_in(server))
+		if (pool_is_logging_in(server->state))
 			server_close(server, &err);
 	}
 }
@@ -194,13 +186,6 @@ struct cluster *pools_cluster(const struct pools *pools, const struct config_dat
 	return clusters_find(pools->with.broker, &key);
 }
 
-static bool is_at(const struct server *server, unsigned int host, const struct address *address)
-{
-	if (server->place.host != host)
-		return false;
-	return !address || address_equal_host(&server->place.peer, address);
-}
-
 unsigned int pools_servers_at(const struct pools *pools, const char *database, unsigned int host,
                               const struct address *address)
 {
@@ -211,23 +196,10 @@ unsigned int pools_servers_at(const struct pools *pools, const char *database, u
 	for (const struct pool *pool = found ? found->pool_table : NULL; pool; pool = pool->hh.next)
 		for (int state = SERVER_IDLE; state < SERVER_CLOSING; state++)
 			TAILQ_FOREACH (server, &pool->servers[state], place.node)
-				count += is_at(server, host, address);
+				count +=
+				    server->place.host == host &&
+				    (!address || address_equal_host(&server->place.peer, address));
 	return count;
-}
-
-uint64_t pools_reads_at(const struct pools *pools, const char *database, const char *host)
-{
-	const struct database *found = pools_find_database((struct pools *)pools, database);
-
-	return found ? database_reads_at(found, host) : 0;
-}
-
-static bool is_busy(const struct server *server)
-{
-	return !server->is_listening &&
-	       (server->state == SERVER_LENT || server->state == SERVER_CHECKING ||
-	        server->state == SERVER_RESETTING || server->state == SERVER_CANCELED ||
-	        server->state == SERVER_ENDING);
 }
 
 unsigned int pools_busy_at(const struct pools *pools, const char *host)
@@ -238,7 +210,8 @@ unsigned int pools_busy_at(const struct pools *pools, const char *host)
 	TAILQ_FOREACH (server, &pools->servers, place.all_node) {
 		const struct hosts *hosts = server->site->hosts;
 
-		count += is_busy(server) && server->place.host < hosts->count &&
+		count += !server->is_listening && pool_is_busy(server->state) &&
+		         server->place.host < hosts->count &&
 		         strcmp(hosts->list[server->place.host].name, host) == 0;
 	}
 	return count;

@@ -62,7 +62,17 @@ _Static_assert(POOL_PURPOSES <= sizeof(struct role), "each purpose has an addres
 
 const void *pools_file_by(const struct role *role, enum pool_purpose purpose)
 {
-	return role ? (const char *)role + purpose : NULL;
+	return (const char *)role + purpose;
+}
+
+struct pool *pools_find_of(const struct database *database, const struct role *role,
+                           enum pool_purpose purpose)
+{
+	const void *filed_by = pools_file_by(role, purpose);
+	struct pool *pool;
+
+	HASH_FIND_PTR(database->pool_table, &filed_by, pool);
+	return pool;
 }
 
 struct pool *pools_find_exact_pool(const struct pools *pools, const char *database_name,
@@ -70,12 +80,8 @@ struct pool *pools_find_exact_pool(const struct pools *pools, const char *databa
 {
 	const struct database *database = pools_find_any_database(pools, database_name);
 	const struct role *role = pools_find_role(pools, role_name);
-	const void *filed_by = pools_file_by(role, purpose);
-	struct pool *pool = NULL;
 
-	if (database && role)
-		HASH_FIND_PTR(database->pool_table, &filed_by, pool);
-	return pool;
+	return database && role ? pools_find_of(database, role, purpose) : NULL;
 }
 
 struct pool *pools_find_pool(const struct pools *pools, const char *database, const char *role)
@@ -85,9 +91,5 @@ struct pool *pools_find_pool(const struct pools *pools, const char *database, co
 
 struct pool *pools_find_twin(const struct pool *pool, enum pool_purpose purpose)
 {
-	const void *filed_by = pools_file_by(pool->role, purpose);
-	struct pool *twin;
-
-	HASH_FIND_PTR(pool->database->pool_table, &filed_by, twin);
-	return twin;
+	return pools_find_of(pool->database, pool->role, purpose);
 }

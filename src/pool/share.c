@@ -12,36 +12,18 @@
 #include "pgweir/base/bytes.h"
 
 /* Wakes the shares of all other loops. */
-static void share_post_others(struct share *share)
+static void post_others(const struct tally *tally, const struct broker_member *except)
 {
-	struct share *other;
+	struct share *share;
 
-	assert_locked(&share->member->broker->lock);
-	TAILQ_FOREACH (other, &share->tally->shares, node) {
-		if (other->member != share->member)
-			broker_post_woken(other);
+	assert_locked(&except->broker->lock);
+	TAILQ_FOREACH (share, &tally->shares, node) {
+		if (share->member != except)
+			broker_post_woken(share);
 	}
 }
 
 /* ---- tallies ---- */
-
-/* Kind, first name, zero, second name. */
-static void name_tally(struct buf *name, enum tally_kind kind, const char *first,
-                       const char *second)
-{
-	buf_add_byte(name, (char)kind);
-	buf_add_cstr(name, first);
-	buf_add_text(name, second);
-}
-
-static struct tally *find_tally(const struct broker *broker, struct bytes name)
-{
-	struct tally *tally;
-
-	assert_locked(&broker->lock);
-	TABLE_FIND(hh, &broker->secret, broker->tallies, name.at, name.count, tally);
-	return tally;
-}
 
 /* Takes the name. */
 static struct tally *make_tally(struct broker *broker, enum tally_kind kind, struct buf *name)
@@ -85,9 +67,11 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 	struct buf name = { 0 };
 	struct tally *tally = NULL;
 
-	name_tally(&name, kind, first, second);
+	buf_add_byte(&name, (char)kind);
+	buf_add_cstr(&name, first);
+	buf_add_text(&name, second);
 	if (buf_ok(&name)) {
-		tally = find_tally(broker, buf_bytes(&name));
+		TABLE_FIND(hh, &broker->secret, broker->tallies, name.at, name.count, tally);
 		if (!tally)
 			tally = make_tally(broker, kind, &name);
 	}
@@ -95,7 +79,6 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 		share->tally = tally;
 		share->member = member;
 		TAILQ_INSERT_TAIL(&tally->shares, share, node);
-		tally->share_count++;
 		tally->owner_count++;
 	}
 	buf_free(&name);
@@ -114,21 +97,18 @@ static usec_t wanted_since(const struct share *share)
 	return atomic_load_explicit(&share->wanted_since, memory_order_relaxed);
 }
 
-static bool comes_before(const struct share *a, const struct share *b)
-{
-	struct claim first = share_claim(a), second = share_claim(b);
-
-	return claim_is_before(&first, &second);
-}
-
 /* Called with the lock held. There are as many wants as loops at most. NULL: there is none. */
 static struct share *longest_wanting(const struct tally *tally)
 {
 	struct share *longest = NULL, *share;
+	struct claim first = { 0 }, claim;
 
 	TAILQ_FOREACH (share, &tally->wants, want_node) {
-		if (!longest || comes_before(share, longest))
-			longest = share;
+		claim = share_claim(share);
+		if (longest && !claim_is_before(&claim, &first))
+			continue;
+		longest = share;
+		first = claim;
 	}
 	return longest;
 }
@@ -179,7 +159,6 @@ void share_close(struct share *share)
 		TAILQ_REMOVE(&share->member->woken, share, woken_node);
 	share->is_woken = false;
 	TAILQ_REMOVE(&tally->shares, share, node);
-	tally->share_count--;
 	drop_tally(share->member->broker, tally);
 	share->tally = NULL;
 }
@@ -260,7 +239,7 @@ bool share_want(struct share *share, usec_t since, unsigned int count)
 		stop_wanting(share);
 	} else if (!share_is_wanting(share)) {
 		start_wanting(share);
-		share_post_others(share);
+		post_others(share->tally, share->member);
 		is_new = broker->loop_count > 1;
 	}
 	return is_new;
@@ -279,7 +258,7 @@ bool share_has_new_want(struct share *share)
 void share_wake_others(struct share *share)
 {
 	LOCKED(&share->member->broker->lock);
-	share_post_others(share);
+	post_others(share->tally, share->member);
 }
 
 unsigned int share_vacate(struct share *share)
@@ -290,18 +269,6 @@ unsigned int share_vacate(struct share *share)
 	return count;
 }
 
-static void post_pools(const struct tally *tally, const struct broker_member *except)
-{
-	struct share *share;
-
-	if (tally->kind > TALLY_LOOKUP_POOL)
-		return;
-	TAILQ_FOREACH (share, &tally->shares, node) {
-		if (share->member != except)
-			broker_post_woken(share);
-	}
-}
-
 void share_wake_pools(struct broker_member *member)
 {
 	struct broker *broker = member->broker;
@@ -309,8 +276,10 @@ void share_wake_pools(struct broker_member *member)
 	if (broker->loop_count < 2)
 		return;
 	LOCKED(&broker->lock);
-	for (const struct tally *tally = broker->tallies; tally; tally = tally->hh.next)
-		post_pools(tally, member);
+	for (const struct tally *tally = broker->tallies; tally; tally = tally->hh.next) {
+		if (tally->kind <= TALLY_LOOKUP_POOL)
+			post_others(tally, member);
+	}
 }
 
 void share_tell_load(struct share *share, uint64_t demand, unsigned int servers)
@@ -404,41 +373,34 @@ struct broker_member *share_promise(struct share *share, const struct share_fair
 	return to;
 }
 
-static void settle_promise(struct tally *tally, const struct broker_member *to)
+/* The share of the loop that was promised one. NULL: it was closed. */
+static struct share *settle_promise(struct tally *tally, const struct broker_member *to)
 {
 	struct share *share;
 
 	assert_locked(&to->broker->lock);
 	TAILQ_FOREACH (share, &tally->shares, node) {
-		/* A share opened after the promise was promised nothing. */
-		if (share->member == to && share_promised(share))
-			atomic_fetch_sub_explicit(&share->promised_count, 1, memory_order_relaxed);
+		if (share->member == to)
+			break;
 	}
+	/* A share opened after the promise was promised nothing. */
+	if (share && share_promised(share))
+		atomic_fetch_sub_explicit(&share->promised_count, 1, memory_order_relaxed);
+	return share;
 }
 
 /* Nobody is woken: it was tried just now. */
-static void want_again(struct tally *tally, const struct broker_member *to)
-{
-	struct share *share;
-
-	assert_locked(&to->broker->lock);
-	TAILQ_FOREACH (share, &tally->shares, node) {
-		if (share->member != to)
-			continue;
-		if (share_is_wanting(share)) {
-			atomic_fetch_add_explicit(&share->wanted_count, 1, memory_order_relaxed);
-		} else {
-			atomic_store_explicit(&share->wanted_count, 1, memory_order_relaxed);
-			start_wanting(share);
-		}
-	}
-}
-
 void share_unpromise(struct share *share, struct broker_member *to)
 {
 	LOCKED(&share->member->broker->lock);
-	settle_promise(share->tally, to);
-	want_again(share->tally, to);
+	struct share *other = settle_promise(share->tally, to);
+
+	if (other && share_is_wanting(other)) {
+		atomic_fetch_add_explicit(&other->wanted_count, 1, memory_order_relaxed);
+	} else if (other) {
+		atomic_store_explicit(&other->wanted_count, 1, memory_order_relaxed);
+		start_wanting(other);
+	}
 }
 
 void share_wake_first(struct share *share)
@@ -459,7 +421,7 @@ void share_ask_eviction(struct share *share)
 	LOCKED(&share->member->broker->lock);
 	if (share_is_wanting(share) && !share->is_evicting) {
 		share->is_evicting = true;
-		share_post_others(share);
+		post_others(share->tally, share->member);
 	}
 }
 
@@ -517,25 +479,22 @@ void share_put_welcome(struct share *share, struct bytes welcome, struct bytes b
 		buf_add(&tally->welcome, welcome.at, welcome.count);
 		buf_add(&tally->baseline, baseline.at, baseline.count);
 		tally->has_welcome = buf_ok(&tally->welcome) && buf_ok(&tally->baseline);
-		share_post_others(share);
+		post_others(share->tally, share->member);
 	}
 }
 
-static void add_all(struct buf *to, const struct buf *from) { buf_add(to, from->at, from->count); }
-
 bool share_get_welcome(struct share *share, struct buf *welcome, struct buf *baseline)
 {
-	bool has;
+	const struct tally *tally = share->tally;
 
-	if (!share->tally->has_welcome)
+	if (!tally->has_welcome)
 		return false;
 	LOCKED(&share->member->broker->lock);
-	has = share->tally->has_welcome;
-	if (has) {
-		add_all(welcome, &share->tally->welcome);
-		add_all(baseline, &share->tally->baseline);
-	}
-	return has && buf_ok(welcome) && buf_ok(baseline);
+	if (!tally->has_welcome)
+		return false;
+	buf_add(welcome, tally->welcome.at, tally->welcome.count);
+	buf_add(baseline, tally->baseline.at, tally->baseline.count);
+	return buf_ok(welcome) && buf_ok(baseline);
 }
 
 void share_forget_welcome(struct share *share)
@@ -561,7 +520,7 @@ static void announce(struct share *share)
 {
 	assert_locked(&share->member->broker->lock);
 	atomic_fetch_add_explicit(&share->tally->news_number, 1, memory_order_release);
-	share_post_others(share);
+	post_others(share->tally, share->member);
 }
 
 /* ---- outcomes of logins ---- */
@@ -634,7 +593,7 @@ void share_put_reading(struct share *share, struct catalog_reading *reading)
 	reading->id = ++share->member->broker->reading_id;
 	atomic_fetch_add_explicit(&tally->catalog_version, 1, memory_order_release);
 	if (!is_alone(share))
-		share_post_others(share);
+		post_others(share->tally, share->member);
 }
 
 struct catalog_reading *share_get_reading(const struct share *share)
@@ -668,11 +627,6 @@ unsigned int share_stuck(const struct share *share)
 }
 
 /* ---- permits ---- */
-
-static bool is_below(const struct share *share, unsigned int most)
-{
-	return share_servers(share) < most;
-}
 
 static void add_to(const struct share *share, int servers, int leaving)
 {
@@ -719,10 +673,10 @@ static bool is_passed(const struct share *share, const struct claim *claim)
 
 static enum permit judge(const struct permit_ask *ask)
 {
-	if (ask->pool && !is_below(ask->pool, ask->pool_most))
+	if (ask->pool && share_servers(ask->pool) >= ask->pool_most)
 		return PERMIT_POOL_FULL;
 	for (unsigned int i = 0; i < CAPS; i++) {
-		if (ask->caps[i] && !is_below(ask->caps[i], ask->most[i]))
+		if (ask->caps[i] && share_servers(ask->caps[i]) >= ask->most[i])
 			return PERMIT_CAP_FULL + i;
 	}
 	for (unsigned int i = 0; i < CAPS; i++) {

@@ -16,12 +16,9 @@ const struct params *param_map(struct params_table *table, const struct pair *pa
 
 static void on_close_needed(struct server *server) { (void)server; }
 
-static void on_library(struct server *server) { ck_assert(server->session.left & LEFT_LIBRARY); }
-
 void mapped_make(struct mapped_server *mapped, const struct pair *baseline, const struct pair *have)
 {
-	static const struct server_ops ops = { .on_close_needed = on_close_needed,
-		                               .on_library = on_library };
+	static const struct server_ops ops = { .on_close_needed = on_close_needed };
 	static const char text[] = "[pgbouncer]\ntrack_extra_parameters = search_path, my.x\n";
 	struct problems problems = { 0 };
 

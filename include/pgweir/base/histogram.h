@@ -161,6 +161,5 @@ static inline uint64_t sparse_sum_at(const struct sparse_sum *sum, unsigned int 
 }
 
 void sparse_sum_free(struct sparse_sum *sum);
-size_t sparse_sum_memory(const struct sparse_sum *sum);
 
 #endif

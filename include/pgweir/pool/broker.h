@@ -40,6 +40,7 @@ struct share;
 
 TAILQ_HEAD(share_list, share);
 
+/* In the order of enum pool_purpose, and then of enum cap_kind. */
 enum tally_kind {
 	TALLY_POOL,
 	TALLY_LOOKUP_POOL,
@@ -54,8 +55,7 @@ enum tally_kind {
 struct tally {
 	UT_hash_handle hh;
 	struct share_list shares;
-	struct share_list wants; /* of shares, in no order */
-	unsigned int share_count;
+	struct share_list wants;   /* of shares, in no order */
 	unsigned int owner_count;  /* shares and packed permits */
 	atomic_uint server_count;  /* all but CLOSING; of a pool: without listening connections */
 	atomic_uint leaving_count; /* of these: in ENDING_LEAVES */

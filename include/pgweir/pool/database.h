@@ -83,11 +83,10 @@ struct database {
 	usec_t catalog_rest;          /* between two readings, as the last one took so long */
 	unsigned int vacated;   /* tally->vacated when its idle servers were closed: vacancy.c */
 	struct timer rest;      /* autodb_idle_timeout */
-	bool has_gone;          /* a pool of this database was freed, or the database was killed */
 	struct stats gone;      /* the counters of freed pools, so that totals never decrease */
 	struct stats_past past; /* of all its pools; for the console */
 	struct latency gone_latency;
-	uint64_t gone_count; /* how often the counts of a pool were moved there */
+	uint64_t gone_count; /* how often the counts of a pool were moved there: freed, or killed */
 	struct sparse_sum client_closes, server_closes; /* by reason */
 	struct host_reads_list reads;
 	char name[CONFIG_DATABASE_NAME_MAX + 1];

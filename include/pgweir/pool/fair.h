@@ -88,7 +88,4 @@ const char *fair_key_after(const struct fair *fair, const char *key);
 /* Adds what the group of this key has, if there is one. */
 void fair_add_up(const struct fair *fair, const char *key, struct fair_sum *sum);
 
-/* How many groups there are. */
-unsigned int fair_groups(const struct fair *fair);
-
 #endif

@@ -110,6 +110,4 @@ void latency_move(struct latency *to, struct latency *from, usec_t now);
 /* Empties it. */
 void latency_done(struct latency *latency);
 
-size_t latency_memory(const struct latency *latency);
-
 #endif

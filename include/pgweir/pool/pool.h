@@ -191,9 +191,8 @@ struct pool {
 	/* its waiting borrowers may use the slot of an idle server of another pool */
 	unsigned int evicted_count; /* servers that leave for it, at most; since it is blocked */
 	bool wants_eviction;
-	unsigned int library_count; /* servers that have_library: see pool_idle_server() */
-	unsigned int sample_count;  /* transactions since the last sample: session_sample */
-	bool was_told_unknown;      /* that servers stay because session state cannot be read */
+	unsigned int sample_count; /* transactions since the last sample: session_sample */
+	bool was_told_unknown;     /* that servers stay because session state cannot be read */
 	bool asks_sequences; /* a client has asked for values of sequences: pool_sequences.c */
 	signed char *sequence_scores; /* of writing statements; NULL: none yet */
 	bool is_unblocked;            /* it is blocked, but a limit may allow a server now */

@@ -78,7 +78,7 @@ _Static_assert(COLUMN_COUNT(averages_columns) == 1 + STATS_FIELDS, "a counter ha
 static bool has_counted(const struct cursor *cursor, const struct database *database)
 {
 	(void)cursor;
-	return database->pool_count || database->has_gone;
+	return database->pool_count || database->gone_count;
 }
 
 static void add_database(const struct database *database, struct stats *counted)

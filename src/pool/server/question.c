@@ -144,22 +144,6 @@ static const char *const put_aside[] = {
 	"pg_catalog.set_config('role','none',true)",
 };
 
-static void add_put_aside(struct buf *out)
-{
-	buf_add_text(out, "SELECT 'r'");
-	for (size_t i = 0; i < sizeof(put_aside) / sizeof(put_aside[0]); i++)
-		add_hex(out, put_aside[i]);
-	buf_add_byte(out, ';');
-}
-
-/* A session waits before it has a snapshot. On a primary, and after the limit, it goes on. */
-static void add_wait(const struct question_wait *wait, struct buf *out)
-{
-	buf_printf(out, "WAIT FOR LSN '%X/%X' WITH (TIMEOUT '%lldms',NO_THROW);",
-	           (unsigned int)(wait->position >> 32), (unsigned int)wait->position,
-	           (long long)(wait->limit / USEC_PER_MS) + 1);
-}
-
 void question_text(unsigned int parts, struct bytes names, unsigned int major,
                    const struct question_wait *wait, struct buf *out)
 {
@@ -168,12 +152,18 @@ void question_text(unsigned int parts, struct bytes names, unsigned int major,
 	assert(parts);
 	buf_add_text(out,
 	             "SET TRANSACTION ISOLATION LEVEL READ COMMITTED,READ ONLY,NOT DEFERRABLE;");
-	if (parts & QUESTION_PARAMS)
-		add_put_aside(out);
-	else
-		buf_add_text(out, "SET LOCAL statement_timeout=0;");
+	buf_add_text(out, parts & QUESTION_PARAMS ? "SELECT 'r'" : "SET LOCAL statement_timeout=0");
+	for (size_t i = 0; i < sizeof(put_aside) / sizeof(put_aside[0]); i++) {
+		if (parts & QUESTION_PARAMS)
+			add_hex(out, put_aside[i]);
+	}
+	buf_add_byte(out, ';');
+	/* A session waits before it has a snapshot. On a primary, and after the limit, it goes on.
+	 */
 	if (wait->position && major >= MAJOR_WITH_WAIT)
-		add_wait(wait, out);
+		buf_printf(out, "WAIT FOR LSN '%X/%X' WITH (TIMEOUT '%lldms',NO_THROW);",
+		           (unsigned int)(wait->position >> 32), (unsigned int)wait->position,
+		           (long long)(wait->limit / USEC_PER_MS) + 1);
 	buf_add_text(out, "SELECT k");
 	add_hex(out, "n");
 	add_hex(out, "CASE WHEN pg_catalog.octet_length(v)"

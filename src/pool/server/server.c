@@ -150,7 +150,7 @@ static const struct server_times *times_of(const struct server *server)
 	return server->lease.has_times ? &server->lease.times : &server->site->limits.times;
 }
 
-void server_query_due(struct timer *timer)
+static void query_due(struct timer *timer)
 {
 	struct server *server = container_of(timer, struct server, timer);
 	struct err err;
@@ -168,12 +168,12 @@ void server_query_due(struct timer *timer)
 	server_close(server, &err);
 }
 
-void server_idle_transaction_due(struct timer *timer)
+static void idle_transaction_due(struct timer *timer)
 {
 	server_close_for(container_of(timer, struct server, timer), CLOSE_IDLE_TRANSACTION);
 }
 
-void server_transaction_due(struct timer *timer)
+static void transaction_due(struct timer *timer)
 {
 	server_close_for(container_of(timer, struct server, xact), CLOSE_TRANSACTION_TIMEOUT);
 }
@@ -183,7 +183,7 @@ static struct timer_queue *query_limit(const struct server *server)
 {
 	if (server->lease.statement_limit)
 		return loop_timer_queue(server->site->shared->loop, server->lease.statement_limit,
-		                        server_query_due);
+		                        query_due);
 	return server->replication ? NULL : times_of(server)->query;
 }
 
@@ -222,9 +222,9 @@ void server_limit_statement(struct server *server, usec_t limit)
 struct server_times server_times_of(struct loop *loop, const struct config_times *times)
 {
 	return (struct server_times){
-		loop_timer_queue(loop, times->query, server_query_due),
-		loop_timer_queue(loop, times->idle_transaction, server_idle_transaction_due),
-		loop_timer_queue(loop, times->transaction, server_transaction_due),
+		loop_timer_queue(loop, times->query, query_due),
+		loop_timer_queue(loop, times->idle_transaction, idle_transaction_due),
+		loop_timer_queue(loop, times->transaction, transaction_due),
 	};
 }
 
@@ -487,7 +487,8 @@ static void note_end(const struct server *server, const struct err *err)
 	                          .of_database = server->site->closes });
 }
 
-void server_tell_end(struct server *server, const struct err *err)
+/* Logs and counts the end. */
+static void tell_end(struct server *server, const struct err *err)
 {
 	log_close(server, err);
 	if (!server->site->is_watch)
@@ -500,7 +501,7 @@ static void tell_late(struct server *server)
 	struct err err;
 
 	err_close(&err, server->close_reason);
-	server_tell_end(server, &err);
+	tell_end(server, &err);
 }
 
 void server_give_up(struct server *server)
@@ -610,7 +611,7 @@ void server_close(struct server *server, const struct err *err)
 		ending = ops->how_it_ends(server, err->reason);
 	unrun = take_unrun(server);
 	if (ending <= ENDING_CLOSES)
-		server_tell_end(server, &reason);
+		tell_end(server, &reason);
 	if (!was_new && ending == ENDING_NOT)
 		server_say_goodbye(server);
 	if (borrower && reason.code == ERR_SERVER_LOST && !server_is_dedicated(server))

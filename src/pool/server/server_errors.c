@@ -92,12 +92,6 @@ void server_close_by(struct server *server, struct bytes body)
 	server_close(server, &err);
 }
 
-/* Whether BEGIN, or more of the opening, is to be answered before the rest can run. */
-static bool owes_opening(const struct server *server)
-{
-	return server->lease.replay.opening_more || ledger_owes(&server->wire.ledger, LEDGER_OURS);
-}
-
 /*
  * Whether a FATAL error is the first reply to a batch that has not run, and can be sent to another
  * server; or ends a session that has only begun a transaction, but not because that was idle for
@@ -110,19 +104,16 @@ static bool owes_opening(const struct server *server)
 static bool is_before_batch(const struct server *server, const struct report *report)
 {
 	bool is_end = strncmp(report->sqlstate, "57P", 3) == 0;
+	/* BEGIN, or more of the opening, is to be answered before the rest can run */
+	bool owes_opening =
+	    server->lease.replay.opening_more || ledger_owes(&server->wire.ledger, LEDGER_OURS);
 
 	if (server_has_only_begun(server))
 		return is_end;
 	if (server_has_not_run(server))
 		return true;
 	return server_may_resend(server) && (strcmp(report->sqlstate, "57P05") == 0 ||
-	                                     (is_end && report->routine && owes_opening(server)));
-}
-
-/* A right is missing, or this PostgreSQL does not have a statement: no cleaning would succeed. */
-static bool is_for_good(const char *sqlstate)
-{
-	return strncmp(sqlstate, "42", 2) == 0 || strncmp(sqlstate, "0A", 2) == 0;
+	                                     (is_end && report->routine && owes_opening));
 }
 
 void server_ours_refused(struct server *server, struct bytes body)
@@ -136,7 +127,9 @@ void server_ours_refused(struct server *server, struct bytes body)
 	    strcmp(report.sqlstate, "25P02") != 0) { /* else it came before */
 		log_warning(&server->log, "cleaning failed: %s %s: %s", report.severity,
 		            report.sqlstate, report.text);
-		server->site->cannot_clean |= is_for_good(report.sqlstate);
+		/* a right is missing, or this PostgreSQL does not have a statement: for good */
+		server->site->cannot_clean |= strncmp(report.sqlstate, "42", 2) == 0 ||
+		                              strncmp(report.sqlstate, "0A", 2) == 0;
 	}
 	/* At once: behind it, no Query is answered. */
 	if (change)
@@ -527,16 +520,6 @@ static void withhold(struct server *server, struct bytes body)
 	message_end(&server->lease.replay.withheld, frame);
 }
 
-/* What drivers would prepare again after the first error. false: nothing was sent again. */
-static bool say_withheld(struct server *server)
-{
-	if (!server->lease.replay.withheld.count)
-		return false;
-	server->wire.replacement = server->lease.replay.withheld;
-	server->lease.replay.withheld = (struct buf){ 0 };
-	return true;
-}
-
 enum frame_fate server_request_failed(struct server *server, struct bytes body,
                                       enum ledger_verdict verdict)
 {
@@ -562,9 +545,15 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 		bool is_wrong = change->name && change->statement &&
 		                is_belief_wrong(server, body, report.sqlstate, change->statement);
 
-		if (say_withheld(server) || say_renamed(server, body, report.sqlstate, change) ||
-		    say_explained(server, body, &report))
+		if (server->lease.replay.withheld.count) {
+			/* what drivers would prepare again after the first error */
+			server->wire.replacement = server->lease.replay.withheld;
+			server->lease.replay.withheld = (struct buf){ 0 };
 			fate = FRAME_REPLACE;
+		} else if (say_renamed(server, body, report.sqlstate, change) ||
+		           say_explained(server, body, &report)) {
+			fate = FRAME_REPLACE;
+		}
 		if (is_wrong && tries_again(server)) {
 			withhold(server, body);
 			fate = FRAME_DROP;

@@ -34,16 +34,12 @@
  * 'S' are not encrypted, so an attacker may have inserted them.
  */
 
-static enum securing failed(struct err *err, const char *reason)
-{
-	err_set(err, ERR_SERVER_CONNECT, "%s", reason);
-	return SECURING_FAILED;
-}
-
-static enum securing failed_for(struct err *err, enum close_reason reason, const char *words)
+/* reason: CLOSE_NONE: none of the table. */
+static enum securing failed(struct err *err, enum close_reason reason, const char *words)
 {
 	err_set(err, ERR_SERVER_CONNECT, "%s", words);
-	err_reason(err, reason);
+	if (reason)
+		err_reason(err, reason);
 	return SECURING_FAILED;
 }
 
@@ -69,7 +65,7 @@ enum securing securing_begin(struct stream *stream, const struct securing_how *h
 	is_sent =
 	    buf_ok(&out) && stream_send(stream, buf_bytes(&out)) && stream_want(stream, WANT_INPUT);
 	buf_free(&out);
-	return is_sent ? SECURING_MORE : failed(err, "server closed the connection");
+	return is_sent ? SECURING_MORE : failed(err, CLOSE_NONE, "server closed the connection");
 }
 
 enum securing securing_answer(struct stream *stream, const struct securing_how *how,
@@ -81,20 +77,22 @@ enum securing securing_answer(struct stream *stream, const struct securing_how *
 	case STREAM_NOTHING:
 		return SECURING_MORE;
 	case STREAM_END:
-		return failed_for(err, CLOSE_SERVER_LOGIN_CLOSED,
-		                  "server closed the connection during login");
+		return failed(err, CLOSE_SERVER_LOGIN_CLOSED,
+		              "server closed the connection during login");
 	default:
 		break;
 	}
 	if (in.count > 1)
-		return failed_for(err, CLOSE_EARLY_DATA,
-		                  "received unencrypted data after SSL response");
+		return failed(err, CLOSE_EARLY_DATA,
+		              "received unencrypted data after SSL response");
 	if (in.at[0] == 'N')
-		return how->is_required ? failed(err, "server refused SSL") : SECURING_PLAIN;
+		return how->is_required ? failed(err, CLOSE_NONE, "server refused SSL")
+		                        : SECURING_PLAIN;
 	if (in.at[0] != 'S')
-		return failed(err, "server gave no answer to the SSL request that makes sense");
+		return failed(err, CLOSE_NONE,
+		              "server gave no answer to the SSL request that makes sense");
 	if (!how->tls && !how->like) /* a reload came between the SSLRequest and the reply */
-		return failed_for(err, CLOSE_SERVER_TLS_STOPPED, "database configuration changed");
+		return failed(err, CLOSE_SERVER_TLS_STOPPED, "database configuration changed");
 	return shake(stream, how, err);
 }
 
@@ -153,6 +151,12 @@ static void server_blame(const struct server *server, struct err *err)
 	buf_free(&words);
 }
 
+static enum frame_fate close_broken(struct server *server, const char *text)
+{
+	server_close_with(server, ERR_PROTOCOL, text);
+	return FRAME_STOP;
+}
+
 /* ---- authentication ---- */
 
 /* Handles the result of a step of the authentication. false: the server is closing. */
@@ -205,9 +209,7 @@ static enum frame_fate auth_frame(struct server *server, struct bytes body)
 	bool goes_on;
 
 	if (!server->login->auth)
-		return server_close_with(server, ERR_PROTOCOL,
-		                         "server asks again after it let us in"),
-		       FRAME_STOP;
+		return close_broken(server, "server asks again after it let us in");
 	result = auth_client_answer(server->login->auth, body, &out, &err);
 	goes_on = login_step(server, result, &out, &err);
 	buf_wipe(&out);
@@ -271,8 +273,7 @@ static enum frame_fate negotiation_frame(struct server *server, struct bytes bod
 
 	if (login->has_spoken || fields_negotiation(body, &told) != WIRE_OK ||
 	    told.version > login->asked || told.count)
-		return server_close_with(server, ERR_PROTOCOL, "broken NegotiateProtocolVersion"),
-		       FRAME_STOP;
+		return close_broken(server, "broken NegotiateProtocolVersion");
 	learn_protocol(server, false);
 	return FRAME_DROP;
 }
@@ -286,7 +287,7 @@ static enum frame_fate refused_login(struct server *server, struct bytes body)
 	struct err err;
 
 	if (fields_report(body, &report) != WIRE_OK)
-		return server_close_with(server, ERR_PROTOCOL, "broken ErrorResponse"), FRAME_STOP;
+		return close_broken(server, "broken ErrorResponse");
 	if (is_misunderstanding(server, &report))
 		return ask_again(server), FRAME_STOP;
 	learn_protocol(server, true);
@@ -311,7 +312,7 @@ static enum frame_fate notice_frame(struct server *server, struct bytes body)
 	uint64_t bit;
 
 	if (fields_report(body, &report) != WIRE_OK)
-		return server_close_with(server, ERR_PROTOCOL, "broken NoticeResponse"), FRAME_STOP;
+		return close_broken(server, "broken NoticeResponse");
 	if (!report.verbatim || strcmp(report.verbatim, "WARNING") != 0 || server->site->is_watch)
 		return FRAME_DROP;
 	bit = UINT64_C(1) << hash_bytes(&no_key, report.text, strlen(report.text)) % 64;
@@ -328,15 +329,13 @@ static enum frame_fate report_frame(struct server *server, struct bytes body)
 	struct buf *parameters = &server->login->parameters;
 
 	if (fields_parameter(body, &name, &value) != WIRE_OK)
-		return server_close_with(server, ERR_PROTOCOL, "broken ParameterStatus"),
-		       FRAME_STOP;
+		return close_broken(server, "broken ParameterStatus");
 	parameters->limit = PARAMS_SIZE_MAX;
 	buf_add_cstr(parameters, name);
 	buf_add_cstr(parameters, value);
-	if (++server->session.reports.count <= PARAMS_NAMES_MAX && buf_ok(parameters))
-		return FRAME_DROP;
-	server_close_with(server, ERR_PROTOCOL, "too many parameters");
-	return FRAME_STOP;
+	return ++server->session.reports.count <= PARAMS_NAMES_MAX && buf_ok(parameters)
+	           ? FRAME_DROP
+	           : close_broken(server, "too many parameters");
 }
 
 static enum frame_fate key_frame(struct server *server, struct bytes body)
@@ -344,7 +343,7 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 	struct bytes key;
 
 	if (fields_key(body, &key) != WIRE_OK || key.count > sizeof(server->key.bytes))
-		return server_close_with(server, ERR_PROTOCOL, "broken BackendKeyData"), FRAME_STOP;
+		return close_broken(server, "broken BackendKeyData");
 	server->key.size = (uint16_t)key.count;
 	memcpy(server->key.bytes, key.at, key.count);
 	return FRAME_DROP;
@@ -353,8 +352,7 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 static enum frame_fate first_ready(struct server *server, struct bytes body)
 {
 	if (fields_ready(body, &server->wire.status) != WIRE_OK || server->login->auth)
-		return server_close_with(server, ERR_PROTOCOL, "broken login of the server"),
-		       FRAME_STOP;
+		return close_broken(server, "broken login of the server");
 	if (!params_add_text(server->site->shared->params, &server->session.baseline,
 	                     buf_bytes(&server->login->parameters)))
 		return server_close_with(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
@@ -389,9 +387,7 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 	case 'N':
 		return notice_frame(server, body);
 	default:
-		server_close_with(server, ERR_PROTOCOL,
-		                  "unexpected message from server during login");
-		return FRAME_STOP;
+		return close_broken(server, "unexpected message from server during login");
 	}
 }
 
@@ -524,29 +520,20 @@ static void on_securing_input(struct stream *stream)
 	act_on_securing(server, securing_answer(stream, &how, &err), &err);
 }
 
-static void on_securing_gone(struct stream *stream) { on_securing_input(stream); }
-
-/* Without ALPN, the peer could be a server of another protocol. */
-static bool is_postgres(const struct server *server)
-{
-	const char *name;
-
-	return !server->is_tls_direct || tls_agreed_protocol(&server->wire.stream, &name) > 0;
-}
-
 static void on_server_secured(struct stream *stream, const struct err *failure)
 {
 	struct server *server = container_of(stream, struct server, wire.stream);
 	char text[TLS_TEXT_SIZE];
-	struct err err;
+	const char *name;
 
 	if (failure) {
 		server_close(server, failure);
 		return;
 	}
-	if (!is_postgres(server)) {
-		err_set(&err, ERR_SERVER_CONNECT, "server did not agree on PostgreSQL's protocol");
-		server_close(server, &err);
+	/* Without ALPN, the peer could be a server of another protocol. */
+	if (server->is_tls_direct && tls_agreed_protocol(stream, &name) <= 0) {
+		server_close_with(server, ERR_SERVER_CONNECT,
+		                  "server did not agree on PostgreSQL's protocol");
 		return;
 	}
 	if (server->site->shared->config->log_connections)
@@ -556,7 +543,7 @@ static void on_server_secured(struct stream *stream, const struct err *failure)
 }
 
 static const struct stream_ops ops = { .on_input = on_securing_input,
-	                               .on_gone = on_securing_gone,
+	                               .on_gone = on_securing_input,
 	                               .on_secured = on_server_secured };
 
 /* Establishes TLS if configured; then the startup packet is sent. */

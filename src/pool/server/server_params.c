@@ -303,7 +303,7 @@ void server_find_libraries(struct server *server)
 	    server_libraries_are_in(server->session.params, none))
 		return;
 	server->session.left |= LEFT_LIBRARY;
-	server->site->ops->on_library(server);
+	server->site->library_count++;
 }
 
 /* Names in maps have no case, those of libraries do: capitals, and the mark, are marked. */
@@ -633,15 +633,11 @@ static void add_call(struct buf *text, const char *name, const char *value, bool
 	buf_add_text(text, is_local ? ",true);" : ",false);");
 }
 
-/* A list that we do not know, of a newer PostgreSQL. Names with dots are never such lists. */
-static bool looks_like_list(const char *name, const char *value)
-{
-	return !strchr(name, '.') && strcasecmp(name, "DateStyle") != 0 && strpbrk(value, ",\"");
-}
-
 static void add_set(struct buf *text, const char *name, const char *value)
 {
-	if (is_name_list(name) || looks_like_list(name, value)) {
+	/* Or a list that we do not know, of a newer PostgreSQL; no name with a dot is one. */
+	if (is_name_list(name) ||
+	    (!strchr(name, '.') && strcasecmp(name, "DateStyle") != 0 && strpbrk(value, ",\""))) {
 		add_call(text, name, value, false);
 		return;
 	}
@@ -716,15 +712,11 @@ static void add_set_back(struct buf *text, const struct server *server, const ch
 /* Whether the parameter cannot change the result of any query. */
 static bool is_harmless(const char *name) { return strcasecmp(name, "application_name") == 0; }
 
-static bool is_authorization(const char *name)
-{
-	return strcasecmp(name, SESSION_AUTHORIZATION) == 0;
-}
-
 /* Whether a name has its own place in the order of changes. */
 static bool has_own_place(const char *name)
 {
-	return is_authorization(name) || is_role(name) || tracked_is_library(name);
+	return strcasecmp(name, SESSION_AUTHORIZATION) == 0 || is_role(name) ||
+	       tracked_is_library(name);
 }
 
 /* A library may define parameters, so it is loaded before they are set. */

@@ -55,8 +55,7 @@ bool server_find_again(struct server *server, const char *host);
 /* Closes the socket, sends nothing; freed at the end of the turn. It has no borrower. server.c */
 void server_forget(struct server *server);
 
-/* Logs and counts the end. Sends Terminate, if nothing is in the way. server.c */
-void server_tell_end(struct server *server, const struct err *err);
+/* Sends Terminate, if nothing is in the way. server.c */
 void server_say_goodbye(struct server *server);
 
 /* Frees what belongs to the work of borrowers, and to the login. server.c */
@@ -290,9 +289,6 @@ void server_idle_transaction_begin(struct server *server);
 /* What the timers of each kind do when they expire. */
 void server_connect_due(struct timer *timer);
 void server_check_due(struct timer *timer);
-void server_query_due(struct timer *timer);
-void server_idle_transaction_due(struct timer *timer);
-void server_transaction_due(struct timer *timer);
 
 extern const struct stream_ops server_stream_ops;
 

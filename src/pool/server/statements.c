@@ -430,21 +430,15 @@ static struct server_statement *find_any(struct server_statements *known,
 	return entry ? entry : find_typed(known, statement);
 }
 
-static void forget_types(struct server_statements *known, struct server_statement *entry)
-{
-	if (!entry->typed)
-		return;
-	HASH_DELETE(typed_hh, known->typed_table, entry);
-	statement_release(known->statements, &entry->typed);
-}
-
 static void forget(struct server_statements *known, struct server_statement *entry)
 {
 	if (!entry)
 		return;
 	if (known->found == entry)
 		known->found = NULL;
-	forget_types(known, entry);
+	if (entry->typed)
+		HASH_DELETE(typed_hh, known->typed_table, entry);
+	statement_release(known->statements, &entry->typed);
 	HASH_DEL(known->table, entry);
 	TAILQ_REMOVE(&known->list, entry, node);
 	statement_release(known->statements, &entry->statement);

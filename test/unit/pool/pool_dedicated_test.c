@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/pool_dedicated.c, with clients and servers: servers of one client, for replication.
+ * pool/pool_grow.c, with clients and servers: servers of one client, for replication.
  */
 #include "../../lib/script.h"
 

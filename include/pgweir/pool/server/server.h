@@ -257,7 +257,7 @@ enum server_going {
 struct server_place {
 	TAILQ_ENTRY(server) node;             /* in the pool's list of this state */
 	TAILQ_ENTRY(server) idle_nodes[CAPS]; /* in IDLE and USED: in the lists of its caps */
-	bool is_capped;                       /* also in those of CAP_HOST and CAP_ALL */
+	unsigned int idle_count;              /* in so many of them, from the first */
 	struct cap_host *cap_host;            /* where it counts; NULL: nowhere yet */
 	TAILQ_ENTRY(server) all_node;         /* in pools->servers, in order of ids */
 	unsigned int host;                    /* number of its host in the pool's list */

@@ -86,10 +86,11 @@ struct server_site {
 	const char *user;                    /* the role they log in as */
 	const struct config_database *entry; /* of the snapshot in force */
 	struct server_limits limits;
-	bool cannot_clean;   /* PostgreSQL has refused the cleaning for good */
-	uint64_t warnings;   /* of logins that are in the log: a bit for each text */
-	bool is_followed;    /* session state follows clients from one of them to another */
-	struct hosts *hosts; /* where they are; of the pool in all loops */
+	bool cannot_clean;          /* PostgreSQL has refused the cleaning for good */
+	uint64_t warnings;          /* of logins that are in the log: a bit for each text */
+	unsigned int library_count; /* servers with LEFT_LIBRARY: see pool_idle_server() */
+	bool is_followed;           /* session state follows clients from one of them to another */
+	struct hosts *hosts;        /* where they are; of the pool in all loops */
 	/* the roles of the hosts, and what a host must be; NULL: not known, and any */
 	struct roster *roster;
 	enum target_session_attrs target;
@@ -143,8 +144,6 @@ struct server_ops {
 	void (*on_catalog_end)(struct server *server, bool has_failed);
 	/* A command has changed definitions; and again when its transaction has ended. */
 	void (*on_definition)(struct server *server);
-	/* LEFT_LIBRARY was set. */
-	void (*on_library)(struct server *server);
 	/* The turn in which the server was closed has ended: free it. */
 	void (*on_free)(struct server *server);
 };
