@@ -171,17 +171,13 @@ void clients_free(struct clients **clients);
  */
 void clients_configure(struct clients *clients, const struct config *config, struct users *users);
 
-/* The TLS context for new clients; NULL: no TLS. Takes its own reference. */
-void clients_set_tls(struct clients *clients, struct tls_context *tls);
-
 /*
- * The HBA rules for new logins. Call it before clients_configure(). NULL: auth_type is not hba.
- * Takes its own reference.
+ * For new clients: the HBA rules (NULL: auth_type is not hba), the TLS context (NULL: no TLS), and
+ * the addresses that may send PROXY headers (NULL: as before). Takes references of its own. To be
+ * called before clients_configure().
  */
-void clients_set_hba(struct clients *clients, struct hba *hba);
-
-/* The addresses that may send PROXY headers from now on. Takes its own reference. */
-void clients_set_proxies(struct clients *clients, struct ranges *proxies);
+void clients_set_parts(struct clients *clients, struct hba *hba, struct tls_context *tls,
+                       struct ranges *proxies);
 
 /* A connection was accepted. Takes ownership of the socket. gate NULL: the main listener. */
 void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate);
