@@ -30,7 +30,7 @@
 /* What a statement or a portal executes. */
 struct track_use {
 	uint64_t digest; /* 0: not known */
-	struct calls_place place;
+	uint64_t place;  /* calls_place() */
 };
 
 struct track {
@@ -102,7 +102,6 @@ __attribute__((noinline)) static bool prepare(struct client *client)
 			return false;
 		track->pool_key = pool_key_of(client);
 		track->params = params_none(client->clients->with.params);
-		track->unnamed.place.slot = track->portal.place.slot = CALLS_NOWHERE;
 	}
 	find_application(client, track);
 	find_times(client, track);
@@ -205,11 +204,9 @@ static struct calls_statement *statement_of_ours(struct client *client, const ch
 static struct track_use use_of(const struct client *client, uint64_t digest,
                                const struct calls_statement *statement)
 {
-	struct track_use use = { .digest = digest, .place.slot = CALLS_NOWHERE };
-
-	if (statement)
-		use.place = calls_place(&client->clients->calls, statement);
-	return use;
+	return (struct track_use){ digest, statement
+		                               ? calls_place(&client->clients->calls, statement)
+		                               : 0 };
 }
 
 /* NULL: no memory. */
@@ -247,13 +244,6 @@ static struct track_what what_of_sql(const struct client *client, struct bytes t
 
 /* ---- calls ---- */
 
-static uint64_t tag_of(const struct client *client, const struct calls_statement *statement)
-{
-	struct calls_place place = calls_place(&client->clients->calls, statement);
-
-	return (uint64_t)place.slot << 32 | place.generation;
-}
-
 /* The time that the batch has waited for a server: for its first call only. */
 static uint32_t take_wait(const struct client *client, struct track *track, uint64_t digest)
 {
@@ -282,10 +272,11 @@ static void note_call(struct client *client, enum ledger_kind kind,
 	}
 	call = server_note_call(client->borrower.server, kind);
 	if (call)
-		*call = (struct server_call){ .tag = tag_of(client, statement),
-			                      .sent_at = client_now(client),
-			                      .wait = take_wait(client, track, statement->digest),
-			                      .row_limit = row_limit };
+		*call =
+		    (struct server_call){ .tag = calls_place(&client->clients->calls, statement),
+			                  .sent_at = client_now(client),
+			                  .wait = take_wait(client, track, statement->digest),
+			                  .row_limit = row_limit };
 }
 
 uint64_t track_batch_digest(const struct client *client)
@@ -299,8 +290,7 @@ void track_call(struct borrower *borrower, const struct server_call *call,
                 const struct server_call_end *end)
 {
 	struct client *client = client_of(borrower);
-	struct calls_place place = { (uint32_t)(call->tag >> 32), (uint32_t)call->tag };
-	struct calls_statement *statement = calls_at(&client->clients->calls, place);
+	struct calls_statement *statement = calls_at(&client->clients->calls, call->tag);
 	struct application *application = client->track ? client->track->application : NULL;
 
 	if (application) {
@@ -356,9 +346,10 @@ static void track_parse(struct client *client, const struct frame *frame, struct
 		return;
 	call = server_note_call(client->borrower.server, LEDGER_PARSE);
 	if (call)
-		*call = (struct server_call){ .tag = tag_of(client, statement),
-			                      .sent_at = client_now(client),
-			                      .is_parse = true };
+		*call =
+		    (struct server_call){ .tag = calls_place(&client->clients->calls, statement),
+			                  .sent_at = client_now(client),
+			                  .is_parse = true };
 }
 
 static struct track_use use_of_name(struct client *client, const char *name)
@@ -374,10 +365,8 @@ static struct track_use use_of_name(struct client *client, const char *name)
 
 		return use_of(client, what.digest, statement_for(client, what.digest, what.text));
 	}
-	return (struct track_use){
-		.digest = calls_names_get(&track->names, hash_of_name(client, 'S', name)),
-		.place.slot = CALLS_NOWHERE,
-	};
+	return use_of(client, calls_names_get(&track->names, hash_of_name(client, 'S', name)),
+	              NULL);
 }
 
 /* What was received of a frame may end before its names. */
