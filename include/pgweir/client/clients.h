@@ -109,7 +109,6 @@ struct client_ops;
 struct drain {
 	bool is_on;
 	bool is_overdue; /* the deadline has passed: clients are closed within transactions, too */
-	bool is_done;    /* the last client of this lane has gone */
 	usec_t began_at;
 	usec_t limit;                /* after began_at; 0 = none */
 	unsigned int leaving_count;  /* clients that have got the error and may still read it */
@@ -227,9 +226,12 @@ void drain_begin(struct clients *clients, usec_t limit);
 void drain_overrun(struct clients *clients);
 void drain_end(struct clients *clients);
 
+/* Whether none of these clients is left for DRAIN. */
+bool drain_is_done(const struct clients *clients);
+
 /* The progress of DRAIN in all lanes: see lanes_drain(). */
 struct drain_progress {
-	bool is_on, is_overdue, is_done;
+	bool is_on, is_overdue;
 	/* clients that DRAIN still waits for: connected clients, and those that may still read the
 	 * error */
 	unsigned int left;
