@@ -103,7 +103,6 @@ static void on_host(struct reverse *reverse, const char *host)
 static bool wait_for_lookup(struct client *client)
 {
 	client_enter(client, CLIENT_LOOKING);
-	stream_want(&client->stream, WANT_END);
 	return false;
 }
 
@@ -401,7 +400,6 @@ static void act_on(struct client *client, enum auth_server_result result, struct
 		return;
 	case AUTH_SERVER_WORK:
 		client_enter(client, CLIENT_DERIVING);
-		stream_want(&client->stream, WANT_END);
 		return;
 	case AUTH_SERVER_BUSY:
 		refuse_busy(client);
