@@ -2,17 +2,14 @@
 /*
  * Calls.
  *
- *   index --> statements      a hash table without chains: the key is a hash already
- *   heap                      the statement that was sent least often is the first one; of those
- *                             that were sent equally often, the one that was not for longest
+ * In the heap, the statement that was sent least often is the first one; of those that were sent
+ * equally often, the one that was not for longest.
  */
 #include "pgweir/client/calls.h"
 
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
-
-#define NONE CALLS_NOWHERE
 
 void calls_sent(struct calls *calls, struct calls_statement *statement)
 {
@@ -21,54 +18,20 @@ void calls_sent(struct calls *calls, struct calls_statement *statement)
 	heap_moved(&calls->heap, &statement->rank);
 }
 
-/* ---- the index ---- */
-
-static uint32_t home_of(const struct calls *calls, uint64_t key)
-{
-	return (uint32_t)key & calls->mask;
-}
-
+/* The key is a hash already. */
 struct calls_statement *calls_find(const struct calls *calls, uint64_t key)
 {
-	uint32_t at;
+	struct calls_statement *statement;
 
-	if (!calls->capacity)
-		return NULL;
-	for (at = home_of(calls, key); calls->index[at] != NONE; at = (at + 1) & calls->mask) {
-		struct calls_statement *statement = &calls->statements[calls->index[at]];
-
-		if (statement->key == key)
-			return statement;
-	}
-	return NULL;
+	HASH_FIND_BYHASHVALUE(hh, calls->table, &key, sizeof(key), (unsigned int)key, statement);
+	return statement;
 }
 
-static void index_add(struct calls *calls, uint32_t slot)
+static void add(struct calls *calls, struct calls_statement *statement)
 {
-	uint32_t at = home_of(calls, calls->statements[slot].key);
-
-	while (calls->index[at] != NONE)
-		at = (at + 1) & calls->mask;
-	calls->index[at] = slot;
-}
-
-/* What follows moves up, unless it is at its home or behind it already. */
-static void index_remove(struct calls *calls, uint32_t slot)
-{
-	uint32_t at = home_of(calls, calls->statements[slot].key), next;
-
-	while (calls->index[at] != slot)
-		at = (at + 1) & calls->mask;
-	for (next = (at + 1) & calls->mask; calls->index[next] != NONE;
-	     next = (next + 1) & calls->mask) {
-		uint32_t home = home_of(calls, calls->statements[calls->index[next]].key);
-
-		if (((next - home) & calls->mask) < ((next - at) & calls->mask))
-			continue;
-		calls->index[at] = calls->index[next];
-		at = next;
-	}
-	calls->index[at] = NONE;
+	heap_add(&calls->heap, &statement->rank);
+	HASH_ADD_BYHASHVALUE(hh, calls->table, key, sizeof(statement->key),
+	                     (unsigned int)statement->key, statement);
 }
 
 /* ---- statements ---- */
@@ -83,7 +46,7 @@ static uint32_t evict(struct calls *calls)
 	calls->floor = statement->rank.key;
 	calls->evict_count++;
 	heap_remove(&calls->heap, &statement->rank);
-	index_remove(calls, slot);
+	HASH_DEL(calls->table, statement);
 	free(statement->names);
 	statement->names = NULL;
 	return slot;
@@ -126,8 +89,7 @@ struct calls_statement *calls_enter(struct calls *calls, const struct calls_new 
 		                               .user_at = user_at,
 		                               .text_at = text_at,
 		                               .has_text = new->has_text };
-	heap_add(&calls->heap, &statement->rank);
-	index_add(calls, slot);
+	add(calls, statement);
 	return statement;
 }
 
@@ -164,55 +126,40 @@ const struct calls_statement *calls_next(const struct calls *calls, uint32_t *sl
 
 /* ---- the table ---- */
 
-static size_t index_size(const struct calls *calls) { return (size_t)calls->mask + 1; }
-
-static void clear(struct calls *calls)
-{
-	calls->count = 0;
-	calls->heap.count = 0;
-	calls->floor = calls->evict_count = 0;
-	memset(calls->index, 0xff, index_size(calls) * sizeof(*calls->index));
-}
-
 static bool make(struct calls *calls, uint32_t capacity)
 {
-	*calls = (struct calls){ .capacity = capacity, .mask = 15 };
-	while (index_size(calls) < 2 * (size_t)capacity)
-		calls->mask = calls->mask * 2 + 1;
-	calls->index = malloc(index_size(calls) * sizeof(*calls->index));
+	*calls = (struct calls){ .capacity = capacity };
 	/* zeroed pages need no memory until they are used */
 	calls->statements = calloc(capacity, sizeof(*calls->statements));
 	/* heap_add() has room for all */
 	calls->heap.list = calloc(capacity, sizeof(struct heap_node *));
 	calls->heap.size = capacity;
-	if (!calls->index || !calls->statements || !calls->heap.list)
-		return false;
-	clear(calls);
-	return true;
+	return calls->statements && calls->heap.list;
 }
 
 static void free_arrays(struct calls *calls)
 {
-	free(calls->index);
+	HASH_CLEAR(hh, calls->table);
 	free(calls->statements);
 	heap_done(&calls->heap);
 	/* places of before must not be found in a later table */
 	*calls = (struct calls){ .generation = calls->generation };
 }
 
-void calls_done(struct calls *calls)
-{
-	for (uint32_t i = 0; i < calls->count; i++)
-		free(calls->statements[i].names);
-	free_arrays(calls);
-}
-
 void calls_reset(struct calls *calls)
 {
 	for (uint32_t i = 0; i < calls->count; i++)
 		free(calls->statements[i].names);
-	if (calls->capacity)
-		clear(calls);
+	HASH_CLEAR(hh, calls->table);
+	calls->count = 0;
+	calls->heap.count = 0;
+	calls->floor = calls->evict_count = 0;
+}
+
+void calls_done(struct calls *calls)
+{
+	calls_reset(calls);
+	free_arrays(calls);
 }
 
 bool calls_resize(struct calls *calls, uint32_t capacity)
@@ -240,8 +187,7 @@ bool calls_resize(struct calls *calls, uint32_t capacity)
 
 		*statement =
 		    *container_of(calls->heap.list[made.count], struct calls_statement, rank);
-		heap_add(&made.heap, &statement->rank);
-		index_add(&made, made.count);
+		add(&made, statement);
 	}
 	free_arrays(calls);
 	*calls = made;
@@ -250,63 +196,47 @@ bool calls_resize(struct calls *calls, uint32_t capacity)
 
 /* ---- names ---- */
 
-#define NAMES_FIRST 8
-#define NAMES_CAPACITY_MAX 2048 /* half of it is used */
+#define NAMES_MAX 1024
 
 void calls_names_done(struct calls_names *names)
 {
-	free(names->at);
-	*names = (struct calls_names){ 0 };
-}
+	struct calls_name *name, *next;
 
-/* The entry with this hash, or the free one where it would be. */
-static struct calls_name *seek(const struct calls_names *names, uint64_t hash)
-{
-	size_t at = hash & (names->capacity - 1);
-
-	while (names->at[at].hash && names->at[at].hash != hash)
-		at = (at + 1) & (names->capacity - 1);
-	return &names->at[at];
-}
-
-static void grow_names(struct calls_names *names)
-{
-	size_t capacity = names->capacity ? 2 * names->capacity : NAMES_FIRST;
-	struct calls_names grown = { .at = calloc(capacity, sizeof(*grown.at)),
-		                     .capacity = capacity,
-		                     .count = names->count };
-
-	if (!grown.at)
-		return;
-	for (size_t i = 0; i < names->capacity; i++) {
-		if (names->at[i].hash)
-			*seek(&grown, names->at[i].hash) = names->at[i];
+	HASH_ITER (hh, names->table, name, next) {
+		HASH_DEL(names->table, name);
+		free(name);
 	}
-	free(names->at);
-	*names = grown;
+}
+
+static struct calls_name *find_name(const struct calls_names *names, uint64_t hash)
+{
+	struct calls_name *name;
+
+	HASH_FIND_BYHASHVALUE(hh, names->table, &hash, sizeof(hash), (unsigned int)hash, name);
+	return name;
 }
 
 void calls_names_put(struct calls_names *names, uint64_t hash, uint64_t value)
 {
-	struct calls_name *name;
+	struct calls_name *name = find_name(names, hash);
 
-	if (2 * names->count >= names->capacity && names->capacity < NAMES_CAPACITY_MAX)
-		grow_names(names);
-	if (!names->capacity)
-		return;
-	name = seek(names, hash);
-	if (!name->hash && 2 * names->count >= names->capacity) {
+	if (!name) {
 		/* No room: all begin again. Names in use come back with their next Parse. */
-		for (size_t i = 0; i < names->capacity; i++)
-			names->at[i] = (struct calls_name){ 0 };
-		names->count = 0;
-		name = seek(names, hash);
+		if (HASH_COUNT(names->table) == NAMES_MAX)
+			calls_names_done(names);
+		name = malloc(sizeof(*name));
+		if (!name)
+			return;
+		name->hash = hash;
+		HASH_ADD_BYHASHVALUE(hh, names->table, hash, sizeof(hash), (unsigned int)hash,
+		                     name);
 	}
-	names->count += !name->hash;
-	*name = (struct calls_name){ hash, value };
+	name->value = value;
 }
 
 uint64_t calls_names_get(const struct calls_names *names, uint64_t hash)
 {
-	return names->capacity ? seek(names, hash)->value : 0;
+	const struct calls_name *name = find_name(names, hash);
+
+	return name ? name->value : 0;
 }

@@ -70,15 +70,15 @@ static bool goes_to_loop(struct client *client, struct bytes key)
 	const struct clients_with *with = &clients->with;
 	unsigned int loop;
 
-	if (!with->send_elsewhere || client->login->is_for_old_process)
+	if (!with->send_elsewhere || client->login->shown.is_for_old_process)
 		return false;
 	if (is_for_peer(clients, key))
 		return with->loop_number != 0 &&
 		       with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_PEER, 0);
-	loop = cancel_keys_next_loop(&clients->keys, key, client->login->has_moved);
+	loop = cancel_keys_next_loop(&clients->keys, key, client->login->shown.has_moved);
 	if (loop != with->loop_number)
 		return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CANCEL, loop);
-	client->login->is_for_old_process = true;
+	client->login->shown.is_for_old_process = true;
 	return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_OLD_PROCESS, 0);
 }
 

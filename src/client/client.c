@@ -69,6 +69,14 @@ static const struct client_step {
 	(TO(CLIENT_STARTUP) | TO(CLIENT_AUTHENTICATION) | TO(CLIENT_LOOKING) | \
 	 TO(CLIENT_DERIVING) | TO(CLIENT_DELAYED))
 
+/* Its login is over, and it is read. */
+#define READ_STATES (TO(CLIENT_IDLE) | TO(CLIENT_LATE) | TO(CLIENT_ACTIVE))
+
+/* Waits for others: what it sends is kept, and its end is noticed. */
+#define UNREAD_STATES                                                                          \
+	(TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_WAITING) | \
+	 TO(CLIENT_CATCHING_UP) | TO(CLIENT_PREPARING) | TO(CLIENT_SETTLING))
+
 const char *client_state_name(const struct client *client)
 {
 	if (client->state == CLIENT_CANCELING)
@@ -103,6 +111,10 @@ void client_enter(struct client *client, enum client_state next)
 	clients->state_counts[client->state]--;
 	clients->state_counts[next]++;
 	client->state = next;
+	if (TO(next) & READ_STATES)
+		return;
+	if (TO(next) & UNREAD_STATES)
+		stream_want(&client->stream, WANT_END);
 	/* In all other states the client has authenticated, or shown a cancel key. */
 	if (client->login && !(TO(next) & UNPROVEN_STATES))
 		leave_unauthenticated(client->login);
@@ -192,17 +204,19 @@ static void log_close(const struct client *client, const char *reason, const cha
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
-/* For SHOW ERRORS. */
+/* For SHOW ERRORS and the log; words NULL: those of the reason, and nothing is logged. */
 static void note_end(const struct client *client, enum close_reason reason, const char *words,
-                     const char *detail)
+                     const char *sqlstate, const char *detail)
 {
 	struct database *database =
 	    pools_find_any_database(client->clients->with.pools, client_database(client));
 
+	if (words)
+		log_close(client, words, sqlstate);
 	close_reason_note(
 	    &client->clients->closes,
 	    &(struct close_told){ .reason = reason,
-	                          .words = words,
+	                          .words = words ? words : close_reason_row(reason)->name,
 	                          .detail = detail,
 	                          .database = client_database(client),
 	                          .user = client_user(client),
@@ -271,14 +285,10 @@ static void retire(struct client *client)
 
 bool client_close(struct client *client, enum close_reason reason)
 {
-	const struct close_reason_row *row = close_reason_row(reason);
-
 	if (client->state == CLIENT_CLOSED)
 		return false;
 	if (reason != CLOSE_NONE && client->state != CLIENT_LINGERING) {
-		if (row->words)
-			log_close(client, row->words, NULL);
-		note_end(client, reason, row->words ? row->words : row->name, NULL);
+		note_end(client, reason, close_reason_row(reason)->words, NULL, NULL);
 	}
 	retire(client);
 	return false;
@@ -286,10 +296,8 @@ bool client_close(struct client *client, enum close_reason reason)
 
 bool client_close_err(struct client *client, const struct err *err)
 {
-	if (!client_is_over(client)) {
-		log_close(client, err->text, NULL);
-		note_end(client, err->reason, err->text, NULL);
-	}
+	if (!client_is_over(client))
+		note_end(client, err->reason, err->text, NULL, NULL);
 	return client_close(client, CLOSE_NONE);
 }
 
@@ -343,8 +351,7 @@ void client_leave(struct client *client, const struct err *err)
 {
 	if (client_is_over(client))
 		return;
-	log_close(client, err->text, NULL);
-	note_end(client, err->reason, err->text, NULL);
+	note_end(client, err->reason, err->text, NULL, NULL);
 	linger(client);
 }
 
@@ -395,8 +402,7 @@ bool client_fatal_detailed(struct client *client, const struct err *err, const c
 	if (is_within_frame(client) || stream_is_shaking(&client->stream))
 		return client_close_err(client, &told);
 	say_fatal(client, &told, detail);
-	log_close(client, told.text, told.sqlstate);
-	note_end(client, told.reason, told.text, detail);
+	note_end(client, told.reason, told.text, told.sqlstate, detail);
 	client_note_said(client, &told, "FATAL");
 	message_error(&out, &(struct report){ .severity = "FATAL",
 	                                      .sqlstate = told.sqlstate,

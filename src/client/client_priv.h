@@ -72,7 +72,10 @@ static inline unsigned int client_features(const struct client *client)
 
 /* ---- client.c ---- */
 
-/* The only function that changes client->state. */
+/*
+ * The only function that changes client->state. In states in which the client waits for others, its
+ * input is kept from then on.
+ */
 void client_enter(struct client *client, enum client_state next);
 
 /*

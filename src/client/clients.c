@@ -421,28 +421,17 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	users_release(&old_users);
 }
 
-void clients_set_tls(struct clients *clients, struct tls_context *tls)
+void clients_set_parts(struct clients *clients, struct hba *hba, struct tls_context *tls,
+                       struct ranges *proxies)
 {
-	struct tls_context *old = clients->tls;
-
-	clients->tls = tls ? tls_context_ref(tls) : NULL;
-	tls_context_unref(&old);
-}
-
-void clients_set_hba(struct clients *clients, struct hba *hba)
-{
-	struct hba *old = clients->hba;
-
+	hba_release(&clients->hba);
+	tls_context_unref(&clients->tls);
 	clients->hba = hba ? hba_hold(hba) : NULL;
-	hba_release(&old);
-}
-
-void clients_set_proxies(struct clients *clients, struct ranges *proxies)
-{
-	struct ranges *old = clients->proxies;
-
-	clients->proxies = proxies ? ranges_hold(proxies) : NULL;
-	ranges_release(&old);
+	clients->tls = tls ? tls_context_ref(tls) : NULL;
+	if (!proxies)
+		return;
+	ranges_release(&clients->proxies);
+	clients->proxies = ranges_hold(proxies);
 }
 
 /* An incomplete client; no other module knows of it yet. */
@@ -519,23 +508,6 @@ static void file_by_id(struct clients *clients, struct client *client)
 		TAILQ_INSERT_HEAD(&clients->list, client, node);
 }
 
-/*
- * A client that comes from another loop, where it had not logged in yet: it is in CLIENT_STARTUP,
- * and its stream is not open. NULL: no memory.
- */
-static struct client *clients_welcome(struct clients *clients, const struct address *peer,
-                                      uint64_t id, usec_t connected_at)
-{
-	struct client *client = make(clients, peer);
-
-	if (!client)
-		return NULL;
-	client->id = id;
-	client->connected_at = connected_at;
-	file_by_id(clients, client);
-	return client;
-}
-
 struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
                               uint64_t id)
 {
@@ -589,19 +561,17 @@ void clients_kill(struct client *client)
 
 struct client_parcel {
 	struct stream_parcel stream;
+	struct client_shown shown;
 	struct address peer;
 	struct gate *gate;
 	uint64_t id;
 	usec_t connected_at;
-	bool was_tls_answered, has_certificate, is_proxy_header_done, was_gss_refused;
-	bool is_for_old_process;
-	char *certificate_name;
 };
 
 static void parcel_free(struct client_parcel **parcel)
 {
 	gate_part((*parcel)->gate);
-	free((*parcel)->certificate_name);
+	free((*parcel)->shown.certificate_name);
 	free(*parcel);
 	*parcel = NULL;
 }
@@ -610,23 +580,6 @@ void client_parcel_end(struct client_parcel **parcel)
 {
 	stream_parcel_end(&(*parcel)->stream, (struct bytes){ 0 });
 	parcel_free(parcel);
-}
-
-static void fill(struct client_parcel *parcel, struct client *client)
-{
-	struct client_login *login = client->login;
-
-	parcel->peer = client->peer;
-	parcel->gate = gate_join(client_gate(client));
-	parcel->id = client->id;
-	parcel->connected_at = client->connected_at;
-	parcel->was_tls_answered = login->was_tls_answered;
-	parcel->has_certificate = login->has_certificate;
-	parcel->is_proxy_header_done = login->is_proxy_header_done;
-	parcel->was_gss_refused = login->was_gss_refused;
-	parcel->is_for_old_process = login->is_for_old_process;
-	parcel->certificate_name = login->certificate_name;
-	login->certificate_name = NULL;
 }
 
 struct client_parcel *client_pack(struct client *client)
@@ -644,38 +597,33 @@ struct client_parcel *client_pack(struct client *client)
 		client_close(client, CLOSE_FILES_EVICTED);
 		return NULL;
 	}
-	fill(parcel, client);
+	parcel->shown = client->login->shown;
+	client->login->shown.certificate_name = NULL;
+	parcel->peer = client->peer;
+	parcel->gate = gate_join(client_gate(client));
+	parcel->id = client->id;
+	parcel->connected_at = client->connected_at;
 	client_forget(client);
 	return parcel;
-}
-
-static void restore(struct client *client, struct client_parcel *parcel)
-{
-	struct client_login *login = client->login;
-
-	login->was_tls_answered = parcel->was_tls_answered;
-	login->has_certificate = parcel->has_certificate;
-	login->is_proxy_header_done = parcel->is_proxy_header_done;
-	login->was_gss_refused = parcel->was_gss_refused;
-	login->is_for_old_process = parcel->is_for_old_process;
-	login->certificate_name = parcel->certificate_name;
-	login->has_moved = true;
-	parcel->certificate_name = NULL;
-	client_enter_by(client, parcel->gate);
 }
 
 void client_unpack(struct clients *clients, struct client_parcel **parcelp)
 {
 	struct client_parcel *parcel = *parcelp;
 	const struct clients_with *with = &clients->with;
-	struct client *client =
-	    clients_welcome(clients, &parcel->peer, parcel->id, parcel->connected_at);
+	struct client *client = make(clients, &parcel->peer);
 
 	if (!client) {
 		client_parcel_end(parcelp);
 		return;
 	}
-	restore(client, parcel);
+	client->id = parcel->id;
+	client->connected_at = parcel->connected_at;
+	file_by_id(clients, client);
+	client->login->shown = parcel->shown;
+	client->login->shown.has_moved = true;
+	parcel->shown.certificate_name = NULL;
+	client_enter_by(client, parcel->gate);
 	if (!stream_attach(&client->stream, with->loop, with->streams, &parcel->stream,
 	                   &client_stream_ops)) {
 		client_close(client, CLOSE_MEMORY);

@@ -311,18 +311,14 @@ unsigned int clients_served_count(const struct clients *clients)
 
 void clients_dismiss(struct clients *clients, const struct err *err)
 {
-	struct clients_walk walk;
-	struct client *client;
+	struct client *client, *next;
 
-	clients_walk_start(clients, &walk);
-	while ((client = walk.next)) {
-		walk.next = TAILQ_NEXT(client, node);
+	TAILQ_FOREACH_SAFE (client, &clients->list, node, next) {
 		if (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING)
 			client_close(client, CLOSE_CANCEL_DELIVERED);
 		else
 			client_fatal(client, err);
 	}
-	clients_walk_stop(clients, &walk);
 }
 
 /* ---- the process that takes over ---- */

@@ -93,6 +93,11 @@ static unsigned int count_left(const struct clients *clients)
 	return count;
 }
 
+bool drain_is_done(const struct clients *clients)
+{
+	return clients->drain.is_on && count_left(clients) == 0;
+}
+
 /* Whether nothing of the client or its server is in progress, in either direction. */
 static bool is_at_rest(const struct client *client)
 {
@@ -149,7 +154,7 @@ static usec_t time_left(const struct clients *clients)
 	return drain->began_at + drain->limit - now;
 }
 
-/* Adds that of one lane. *sum begins with is_done alone: all lanes must be done. */
+/* Adds that of one lane. */
 static void drain_add(const struct clients *clients, struct drain_progress *sum)
 {
 	const unsigned int *counts = clients->state_counts;
@@ -157,7 +162,6 @@ static void drain_add(const struct clients *clients, struct drain_progress *sum)
 
 	sum->is_on = drain->is_on;
 	sum->is_overdue = drain->is_overdue;
-	sum->is_done &= drain->is_done;
 	sum->left += count_left(clients);
 	sum->leaving += drain->leaving_count;
 	sum->working += counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] + counts[CLIENT_SETTLING] +
@@ -182,22 +186,10 @@ void drain_describe(const struct drain_progress *sum, char *text, size_t size)
 	         sum->left, sum->working, sum->waiting, sum->closed, sum->cut, deadline);
 }
 
-static void look_for_end(struct clients *clients)
-{
-	struct drain *drain = &clients->drain;
-
-	if (drain->is_on && count_left(clients) == 0)
-		drain->is_done = true;
-}
-
 void drain_gone(struct client *client)
 {
-	struct clients *clients = client->clients;
-
-	if (client->is_leaving)
-		clients->drain.leaving_count--;
+	client->clients->drain.leaving_count -= client->is_leaving;
 	client->is_leaving = false;
-	look_for_end(clients);
 }
 
 /* ---- begin and end ---- */
@@ -209,12 +201,10 @@ void drain_begin(struct clients *clients, usec_t limit)
 	if (!drain->is_on)
 		drain->closed_count = drain->cut_count = 0;
 	drain->is_on = true;
-	drain->is_done = false;
 	drain->is_overdue = limit == 0;
 	drain->began_at = loop_now(clients->with.loop);
 	drain->limit = limit == DRAIN_NO_LIMIT ? 0 : limit ? limit : 1;
 	clients_visits_start(&drain->looks, clients, drain_check);
-	look_for_end(clients);
 }
 
 void drain_overrun(struct clients *clients)
@@ -236,7 +226,7 @@ void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
 {
 	const struct lane *lane;
 
-	*sum = (struct drain_progress){ .is_done = true };
+	*sum = (struct drain_progress){ 0 };
 	LANES_HELD(lane, lanes)
 	drain_add(lane->clients, sum);
 }
@@ -251,19 +241,11 @@ void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
  * waits for. Any other startup packet is not read until RESUME: suspend_holds().
  */
 
-static bool is_dedicated(const struct client *client)
-{
-	switch (client->state) {
-	case CLIENT_CONSOLE:
-	case CLIENT_CANCELING:
-	case CLIENT_ROUTING:
-	case CLIENT_LINGERING:
-	case CLIENT_CLOSED:
-		return true;
-	default:
-		return false;
-	}
-}
+/* The states of clients that are not stopped. */
+static const bool goes_on[CLIENT_STATES] = {
+	[CLIENT_STARTUP] = true, [CLIENT_CONSOLE] = true,   [CLIENT_CANCELING] = true,
+	[CLIENT_ROUTING] = true, [CLIENT_LINGERING] = true, [CLIENT_CLOSED] = true,
+};
 
 static bool is_drained(const struct client *client)
 {
@@ -283,7 +265,7 @@ bool clients_quiesce(struct clients *clients)
 	bool is_done = true;
 
 	TAILQ_FOREACH (client, &clients->list, node) {
-		if (is_dedicated(client) || client->state == CLIENT_STARTUP)
+		if (goes_on[client->state])
 			continue;
 		if (!stream_is_halted(&client->stream))
 			stream_halt(&client->stream, client->frame_left);
@@ -294,16 +276,12 @@ bool clients_quiesce(struct clients *clients)
 
 void clients_drop_busy(struct clients *clients, const struct err *err)
 {
-	struct clients_walk walk;
-	struct client *client;
+	struct client *client, *next;
 
-	clients_walk_start(clients, &walk);
-	while ((client = walk.next)) {
-		walk.next = TAILQ_NEXT(client, node);
-		if (!is_dedicated(client) && client->state != CLIENT_STARTUP && !is_drained(client))
+	TAILQ_FOREACH_SAFE (client, &clients->list, node, next) {
+		if (!goes_on[client->state] && !is_drained(client))
 			client_fatal(client, err);
 	}
-	clients_walk_stop(clients, &walk);
 }
 
 void clients_go_on(struct clients *clients)

@@ -14,11 +14,8 @@ static void apply_to_lane(struct daemon *daemon, struct lane *lane, struct range
 	const struct config *config = daemon->config;
 
 	pools_configure(lane->pools, config, daemon->users);
-	clients_set_hba(lane->clients, daemon->hba);
+	clients_set_parts(lane->clients, daemon->hba, daemon->tls.client, proxies);
 	clients_configure(lane->clients, config, daemon->users);
-	clients_set_tls(lane->clients, daemon->tls.client);
-	if (proxies)
-		clients_set_proxies(lane->clients, proxies);
 	pools_set_tls(lane->pools, daemon->tls.server);
 	resolver_set_ttl(lane->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
 	resolver_set_zone_period(lane->resolver, config->dns_zone_check_period);

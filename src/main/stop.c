@@ -152,7 +152,7 @@ static void on_deadline(struct timer *timer)
 static bool is_drained(const struct daemon *daemon, struct drain_progress *sum)
 {
 	lanes_drain(&daemon->lanes, sum);
-	return sum->is_done;
+	return sum->is_on && !sum->left;
 }
 
 static bool watch_is_done(struct pools_watch *watch)
@@ -250,7 +250,7 @@ static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lan
 		return false; /* for 10 s at most */
 	/* Consoles and unfinished logins do not delay a shutdown that has a deadline. */
 	return (lane->clients->count == 0 && lane->arriving_count == 0) ||
-	       (daemon->is_draining_to_end && lane->clients->drain.is_done);
+	       (daemon->is_draining_to_end && drain_is_done(lane->clients));
 }
 
 /*

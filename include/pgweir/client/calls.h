@@ -18,21 +18,15 @@
 #include "pgweir/base/clock.h"
 #include "pgweir/base/heap.h"
 #include "pgweir/base/histogram.h"
+#include "pgweir/base/table.h"
 #include "pgweir/base/text.h"
 
 #define CALLS_TEXT_MAX 1000       /* bytes of a statement's text that are kept */
 #define CALLS_APPLICATION_SIZE 64 /* as NAMEDATALEN in PostgreSQL */
 #define CALLS_SQLSTATE_SIZE 6
 
-/* A statement of a table by its place; it may have left since. */
-struct calls_place {
-	uint32_t slot; /* CALLS_NOWHERE: none */
-	uint32_t generation;
-};
-
-#define CALLS_NOWHERE UINT32_MAX
-
 struct calls_statement {
+	UT_hash_handle hh; /* by `key` */
 	/* What each call reads or changes: few cache lines. */
 	uint64_t key; /* of digest, database and user; the same in all loops of the process */
 	uint64_t digest;
@@ -59,9 +53,8 @@ struct calls_statement {
 struct calls {
 	uint32_t capacity; /* 0: off */
 	uint32_t count;
-	uint32_t mask; /* entries of `index`, a power of two, less one */
-	uint32_t *index;
-	struct calls_statement *statements;
+	struct calls_statement *statements; /* an array */
+	struct calls_statement *table;      /* of those that are there */
 	struct heap heap; /* the statement that was sent least often is the first */
 	uint64_t sent_count;
 	uint32_t generation;  /* the last one given to a slot */
@@ -109,20 +102,21 @@ struct calls_result {
 /* An error before its execution: in a Parse. It is no call. */
 void calls_failed(struct calls_statement *statement, const char *sqlstate);
 
-/* NULL: it has left. */
-static inline struct calls_statement *calls_at(const struct calls *calls, struct calls_place place)
+/* The place of a statement in the table, from which it may leave: its slot and generation. */
+static inline uint64_t calls_place(const struct calls *calls,
+                                   const struct calls_statement *statement)
 {
-	if (place.slot >= calls->count ||
-	    calls->statements[place.slot].generation != place.generation)
-		return NULL;
-	return &calls->statements[place.slot];
+	return (uint64_t)(statement - calls->statements) << 32 | statement->generation;
 }
 
-static inline struct calls_place calls_place(const struct calls *calls,
-                                             const struct calls_statement *statement)
+/* NULL: it has left, or the place is 0, which is none. */
+static inline struct calls_statement *calls_at(const struct calls *calls, uint64_t place)
 {
-	return (struct calls_place){ (uint32_t)(statement - calls->statements),
-		                     statement->generation };
+	uint64_t slot = place >> 32;
+
+	if (slot >= calls->count || calls->statements[slot].generation != (uint32_t)place)
+		return NULL;
+	return &calls->statements[slot];
 }
 
 /* Its last client has this application_name. `hash`: of the name. */
@@ -181,10 +175,10 @@ const struct calls_statement *calls_next(const struct calls *calls, uint32_t *sl
  */
 struct calls_names {
 	struct calls_name {
-		uint64_t hash;  /* of the name; 0: free */
+		UT_hash_handle hh;
+		uint64_t hash;  /* of the name */
 		uint64_t value; /* of the statement: its digest, or what it touches */
-	} * at;
-	size_t capacity, count;
+	} * table;
 };
 
 void calls_names_done(struct calls_names *names);

@@ -133,6 +133,17 @@ struct auth_query {
 	char *claimed;              /* the name that the client sent; NULL: no query was made */
 };
 
+/* What a client has shown before its startup packet. It goes with it to another loop. */
+struct client_shown {
+	bool was_tls_answered;     /* an SSLRequest or a ClientHello was answered */
+	bool has_certificate;      /* the client presented a certificate, and it was verified */
+	bool is_proxy_header_done; /* no PROXY header can follow */
+	bool was_gss_refused;
+	bool has_moved;          /* it came from another loop */
+	bool is_for_old_process; /* its cancel request: no loop knows the key */
+	char *certificate_name;  /* from its certificate, or NULL */
+};
+
 /* State that exists only during a client login. */
 struct client_login {
 	/* in the list of clients that are not authenticated yet; */
@@ -155,14 +166,8 @@ struct client_login {
 	struct buf unknown;      /* names of unknown _pq_. options: name\0name\0 */
 	struct buf parameters;   /* of the startup packet: name\0value\0 */
 	unsigned int parameter_count;
-	unsigned int minor;        /* minor version of the protocol that the client requested */
-	bool was_tls_answered;     /* an SSLRequest or a ClientHello was answered */
-	char *certificate_name;    /* from its certificate, or NULL */
-	bool has_certificate;      /* the client presented a certificate, and it was verified */
-	bool is_proxy_header_done; /* no PROXY header can follow */
-	bool was_gss_refused;
-	bool has_moved;          /* it came from another loop */
-	bool is_for_old_process; /* its cancel request: no loop knows the key */
+	unsigned int minor; /* minor version of the protocol that the client requested */
+	struct client_shown shown;
 	struct bytes unread; /* while a packet is being handled: that packet and what follows it */
 	enum console_role console_role; /* CONSOLE_NOBODY: not for the console */
 	char *database;                 /* as requested */

@@ -109,7 +109,6 @@ struct client_ops;
 struct drain {
 	bool is_on;
 	bool is_overdue; /* the deadline has passed: clients are closed within transactions, too */
-	bool is_done;    /* the last client of this lane has gone */
 	usec_t began_at;
 	usec_t limit;                /* after began_at; 0 = none */
 	unsigned int leaving_count;  /* clients that have got the error and may still read it */
@@ -171,17 +170,13 @@ void clients_free(struct clients **clients);
  */
 void clients_configure(struct clients *clients, const struct config *config, struct users *users);
 
-/* The TLS context for new clients; NULL: no TLS. Takes its own reference. */
-void clients_set_tls(struct clients *clients, struct tls_context *tls);
-
 /*
- * The HBA rules for new logins. Call it before clients_configure(). NULL: auth_type is not hba.
- * Takes its own reference.
+ * For new clients: the HBA rules (NULL: auth_type is not hba), the TLS context (NULL: no TLS), and
+ * the addresses that may send PROXY headers (NULL: as before). Takes references of its own. To be
+ * called before clients_configure().
  */
-void clients_set_hba(struct clients *clients, struct hba *hba);
-
-/* The addresses that may send PROXY headers from now on. Takes its own reference. */
-void clients_set_proxies(struct clients *clients, struct ranges *proxies);
+void clients_set_parts(struct clients *clients, struct hba *hba, struct tls_context *tls,
+                       struct ranges *proxies);
 
 /* A connection was accepted. Takes ownership of the socket. gate NULL: the main listener. */
 void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate);
@@ -231,9 +226,12 @@ void drain_begin(struct clients *clients, usec_t limit);
 void drain_overrun(struct clients *clients);
 void drain_end(struct clients *clients);
 
+/* Whether none of these clients is left for DRAIN. */
+bool drain_is_done(const struct clients *clients);
+
 /* The progress of DRAIN in all lanes: see lanes_drain(). */
 struct drain_progress {
-	bool is_on, is_overdue, is_done;
+	bool is_on, is_overdue;
 	/* clients that DRAIN still waits for: connected clients, and those that may still read the
 	 * error */
 	unsigned int left;

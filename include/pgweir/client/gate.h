@@ -31,7 +31,7 @@ struct gate {
 	atomic_uint member_count; /* all clients, and those on their way to a lane */
 	struct gate_rules rules;
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
-	atomic_uint client_count; /* those that count for max_client_conn */
+	atomic_uint client_count;       /* those that count for max_client_conn */
 	_Atomic uint64_t refused_count; /* by max_client_conn */
 	struct limit_met full_met;
 };

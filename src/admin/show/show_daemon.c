@@ -368,7 +368,7 @@ static const char *drain_state(const struct drain_progress *sum)
 {
 	if (!sum->is_on)
 		return "no";
-	if (sum->is_done)
+	if (!sum->left)
 		return "drained";
 	return sum->is_overdue ? "overdue" : "draining";
 }

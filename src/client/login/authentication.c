@@ -103,7 +103,6 @@ static void on_host(struct reverse *reverse, const char *host)
 static bool wait_for_lookup(struct client *client)
 {
 	client_enter(client, CLIENT_LOOKING);
-	stream_want(&client->stream, WANT_END);
 	return false;
 }
 
@@ -209,9 +208,9 @@ static bool has_certificate(const struct client *client, const struct hba_rule *
 	case HBA_CERT_ANY:
 		return true;
 	case HBA_CERT_VALID:
-		return client->login->has_certificate;
+		return client->login->shown.has_certificate;
 	case HBA_CERT_NAMED:
-		return is_named(client, rule, client->login->certificate_name);
+		return is_named(client, rule, client->login->shown.certificate_name);
 	}
 	return false;
 }
@@ -241,7 +240,7 @@ static bool follow(struct client *client, const struct hba_rule *rule,
 	if (row->voucher == AUTH_BY_SYSTEM_USER)
 		is_proven = is_named(client, rule, hba_check->system_user);
 	else if (row->voucher == AUTH_BY_CERTIFICATE)
-		is_proven = is_named(client, rule, client->login->certificate_name);
+		is_proven = is_named(client, rule, client->login->shown.certificate_name);
 	*way = (struct authentication_way){ method, is_proven, options_of(client, rule) };
 	return true;
 }
@@ -401,7 +400,6 @@ static void act_on(struct client *client, enum auth_server_result result, struct
 		return;
 	case AUTH_SERVER_WORK:
 		client_enter(client, CLIENT_DERIVING);
-		stream_want(&client->stream, WANT_END);
 		return;
 	case AUTH_SERVER_BUSY:
 		refuse_busy(client);
@@ -512,7 +510,7 @@ static void choose_method(struct client *client)
 {
 	const struct config *config = login_config(client);
 	enum auth_method type = config->auth_type;
-	const char *name = client->login->certificate_name; /* auth_type cert has no maps */
+	const char *name = client->login->shown.certificate_name; /* auth_type cert has no maps */
 	struct authentication_way way;
 
 	if (type == AUTH_METHOD_HBA) {
@@ -646,7 +644,7 @@ void login_free(struct client *client)
 	buf_free(&login->parameters);
 	free(login->database);
 	free(login->user);
-	free(login->certificate_name);
+	free(login->shown.certificate_name);
 	free(login->options);
 	free(login);
 }

@@ -69,7 +69,7 @@ static bool startup_goes(struct client *client)
 {
 	const struct clients_with *with = &client->clients->with;
 
-	if (!with->send_elsewhere || client->login->has_moved)
+	if (!with->send_elsewhere || client->login->shown.has_moved)
 		return false;
 	if (strcmp(client->login->database, CONFIG_CONSOLE_DATABASE) == 0)
 		return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CONSOLE, 0);
@@ -127,7 +127,7 @@ static enum wire_result read_header(struct client *client, struct bytes *in)
 		client_fatal(client, &err);
 	if (result != WIRE_OK)
 		return result;
-	client->login->is_proxy_header_done = true;
+	client->login->shown.is_proxy_header_done = true;
 	set_peer(client, &proxy);
 	*in = bytes_skip(*in, proxy.length);
 	return WIRE_OK;
@@ -144,7 +144,7 @@ static enum wire_result proxy_header_read(struct client *client, struct bytes *i
 	const char *problem = NULL;
 	bool is_trusted;
 
-	if (client->login->is_proxy_header_done || in->count == 0)
+	if (client->login->shown.is_proxy_header_done || in->count == 0)
 		return WIRE_OK;
 	is_trusted = wanted != PROXY_PROTOCOL_OFF && ranges_have(clients->proxies, &client->peer);
 	if (is_trusted && proxy_begins(*in))
@@ -153,7 +153,7 @@ static enum wire_result proxy_header_read(struct client *client, struct bytes *i
 		problem = "a PROXY header from an address that is not in proxy_protocol_from";
 	else if (is_trusted && wanted == PROXY_PROTOCOL_REQUIRE)
 		problem = "no PROXY header, and proxy_protocol = require";
-	client->login->is_proxy_header_done = true;
+	client->login->shown.is_proxy_header_done = true;
 	if (!problem)
 		return WIRE_OK;
 	client_refuse(client, ERR_NOT_ALLOWED, "%s", problem);
@@ -203,9 +203,9 @@ static bool tls_asked(struct client *client, bool has_more)
 	if (has_more)
 		return client_refuse_with(client, CLOSE_EARLY_DATA,
 		                          "received unencrypted data after SSL request");
-	if (login->was_tls_answered || stream_is_encrypted(&client->stream))
+	if (login->shown.was_tls_answered || stream_is_encrypted(&client->stream))
 		return client_close(client, CLOSE_ENCRYPTION_TWICE);
-	login->was_tls_answered = true;
+	login->shown.was_tls_answered = true;
 	if (!may_encrypt(client))
 		return client_send(client, bytes_of("N", 1));
 	if (!stream_keep(&client->stream, (struct bytes){ 0 }) ||
@@ -220,10 +220,10 @@ static bool tls_asked(struct client *client, bool has_more)
  */
 static bool tls_hello(struct client *client, struct bytes hello)
 {
-	if (!may_encrypt(client) || client->login->was_tls_answered ||
+	if (!may_encrypt(client) || client->login->shown.was_tls_answered ||
 	    stream_is_encrypted(&client->stream))
 		return true;
-	client->login->was_tls_answered = true;
+	client->login->shown.was_tls_answered = true;
 	return secure(client, hello);
 }
 
@@ -243,9 +243,9 @@ static void note_certificate(struct client *client)
 	struct bytes list;
 	unsigned int count = 0;
 
-	login->has_certificate = tls_peer_names(&client->stream, &names);
+	login->shown.has_certificate = tls_peer_names(&client->stream, &names);
 	tls_forget_peer(&client->stream);
-	list = login->has_certificate ? buf_bytes(&names) : (struct bytes){ 0 };
+	list = login->shown.has_certificate ? buf_bytes(&names) : (struct bytes){ 0 };
 	while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
 		if (strcmp(kind, "CN") != 0)
 			continue;
@@ -253,7 +253,7 @@ static void note_certificate(struct client *client)
 		count++;
 	}
 	if (count == 1)
-		login->certificate_name = strdup(found);
+		login->shown.certificate_name = strdup(found);
 	buf_free(&names);
 }
 
@@ -493,9 +493,9 @@ static bool refuse_gss(struct client *client, bool has_more)
 		return client_refuse_with(
 		    client, CLOSE_EARLY_DATA,
 		    "received unencrypted data after GSSAPI encryption request");
-	if (client->login->was_gss_refused)
+	if (client->login->shown.was_gss_refused)
 		return client_close(client, CLOSE_ENCRYPTION_TWICE);
-	client->login->was_gss_refused = true;
+	client->login->shown.was_gss_refused = true;
 	return client_send(client, bytes_of("N", 1));
 }
 

@@ -228,7 +228,6 @@ void welcome_try(struct client *client)
 		if (client->state != CLIENT_NEWCOMER)
 			client_enter(client, CLIENT_NEWCOMER);
 		client_login_begin(client);
-		stream_want(&client->stream, WANT_END);
 		if (pool_prepare(&client->borrower, client->params, false))
 			welcome_tried(client);
 	}
@@ -310,7 +309,6 @@ static void ask_own(struct client *client)
 	}
 	client_enter(client, CLIENT_NEWCOMER);
 	client_newcomer_begin(client);
-	stream_want(&client->stream, WANT_END);
 }
 
 /*
@@ -358,7 +356,6 @@ void welcome_begin(struct client *client)
 	}
 	client_enter(client, CLIENT_NEWCOMER);
 	client_newcomer_begin(client);
-	stream_want(&client->stream, WANT_END);
 }
 
 /*

@@ -255,7 +255,6 @@ bool causal_is_caught_up(struct client *client)
 	if (has_replayed(client))
 		return true;
 	client_enter(client, CLIENT_CATCHING_UP);
-	stream_want(&client->stream, WANT_END);
 	ask_position(client);
 	return false;
 }
@@ -282,12 +281,6 @@ static bool catch_up(struct client *client)
 
 /* ---- behind a transaction ---- */
 
-void causal_await(struct client *client)
-{
-	client_enter(client, CLIENT_SETTLING);
-	stream_want(&client->stream, WANT_END);
-}
-
 /*
  * What a read shows is followed without a question if its server can be recognized: has_replayed().
  */
@@ -310,7 +303,7 @@ bool causal_ends_unasked(struct client *client)
 
 void causal_ask(struct client *client)
 {
-	causal_await(client);
+	client_enter(client, CLIENT_SETTLING);
 	ask_position(client);
 }
 

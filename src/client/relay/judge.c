@@ -73,13 +73,6 @@ static inline const struct request *request_of(char type)
 	                                                                            : NULL;
 }
 
-/* Counts a batch that was answered here. */
-static void count_batch(struct client *client, char status)
-{
-	relay_begin_batch(client);
-	relay_end_batch(client, status);
-}
-
 /*
  * Handles a Query of a client without a server, if its BEGIN may be late. JUDGE_SEND: it needs a
  * server.
@@ -96,7 +89,8 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 		track_answered(client, frame, in);
 	/* PostgreSQL drops the unnamed statement at any Query. */
 	statements_forget_unnamed(client, batch);
-	count_batch(client, client->late ? 'T' : 'I');
+	relay_begin_batch(client);
+	relay_end_batch(client, client->late ? 'T' : 'I');
 	if (client->late)
 		late_begin_arm(client);
 	else

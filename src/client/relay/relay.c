@@ -229,7 +229,6 @@ static bool ask(struct client *client)
 	if (!session_ask(client, !statements_spare_unnamed(client)))
 		return false;
 	client_enter(client, CLIENT_SETTLING);
-	stream_want(&client->stream, WANT_END);
 	return true;
 }
 
@@ -261,7 +260,6 @@ static bool give_back(struct client *client)
 		return false;
 	if (client->listening && listening_waits(client)) {
 		client_enter(client, CLIENT_SETTLING);
-		stream_want(&client->stream, WANT_END);
 		return true;
 	}
 	if (client->listening && !listening_release(client))
@@ -301,7 +299,6 @@ bool relay_get_server(struct client *client, struct err *err)
 			return respell_params(client);
 		}
 		client_enter(client, CLIENT_PREPARING);
-		stream_want(&client->stream, WANT_END);
 		return false;
 	}
 	client_hurry(client);
@@ -311,7 +308,6 @@ bool relay_get_server(struct client *client, struct err *err)
 	client->was_notified = false;
 	client->borrower.patience_now = 0;
 	client_wait_begin(client);
-	stream_want(&client->stream, WANT_END);
 	return false;
 }
 
@@ -411,7 +407,8 @@ bool relay_cancel_waiting(struct client *client)
 bool relay_fails_alone(struct client *client, const struct frame *frame, struct bytes in,
                        const struct err *err)
 {
-	return relay_is_for_queue(err) && in.count >= frame->length && can_fail(client, frame, in);
+	return (err->reason == CLOSE_QUEUE_FULL || err->reason == CLOSE_SHED) &&
+	       in.count >= frame->length && can_fail(client, frame, in);
 }
 
 void relay_refused(struct client *client, const struct err *err)
@@ -631,7 +628,6 @@ static bool restart_session(struct client *client)
 	if (pool_prepare(borrower, client->params, false))
 		return true;
 	client_enter(client, CLIENT_PREPARING);
-	stream_want(&client->stream, WANT_END);
 	return false;
 }
 
@@ -647,7 +643,6 @@ static bool ask_session(struct client *client)
 		return false;
 	session_mode_ask(client);
 	client_enter(client, CLIENT_SETTLING);
-	stream_want(&client->stream, WANT_END);
 	return true;
 }
 
@@ -679,7 +674,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	}
 	if (server_is_asked(borrower->server)) {
 		take_params(client); /* known also if the server is lost now */
-		causal_await(client);
+		client_enter(client, CLIENT_SETTLING);
 		return;
 	}
 	if (!session_keeps_server(client) && give_back(client))

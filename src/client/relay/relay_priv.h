@@ -45,12 +45,6 @@ void relay_end_batch(struct client *client, char status);
  */
 bool relay_get_server(struct client *client, struct err *err);
 
-/* Whether the wait queue is too long. */
-static inline bool relay_is_for_queue(const struct err *err)
-{
-	return err->reason == CLOSE_QUEUE_FULL || err->reason == CLOSE_SHED;
-}
-
 /*
  * Whether an error ends only this message, which no server has got, and not the connection: the
  * wait queue is too long, and a client that connected again would only cost more. If the message
@@ -291,9 +285,6 @@ void causal_note(struct client *client, const struct frame *frame, struct bytes 
  */
 bool causal_ends(const struct client *client, const struct frame *frame, struct bytes in);
 void causal_ask_behind(struct client *client, struct batch *batch);
-
-/* The transaction has ended, and the question was sent already. */
-void causal_await(struct client *client);
 
 /* The answer. Returns whether the client may go on with its server. */
 bool causal_facts(struct client *client, const struct facts *facts);

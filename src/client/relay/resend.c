@@ -387,7 +387,6 @@ static void ask_again(struct client *client, struct bytes batch)
 	client_enter(client, CLIENT_WAITING);
 	client->was_notified = false;
 	client_wait_begin(client);
-	stream_want(&client->stream, WANT_END);
 }
 
 static bool may_ask_again(const struct client *client)

@@ -30,7 +30,7 @@
 /* What a statement or a portal executes. */
 struct track_use {
 	uint64_t digest; /* 0: not known */
-	struct calls_place place;
+	uint64_t place;  /* calls_place() */
 };
 
 struct track {
@@ -41,10 +41,9 @@ struct track {
 	bool has_times;                   /* [applications] has that name, */
 	struct server_times times;        /* and these are its limits */
 	usec_t xact_at;                   /* start of the last transaction counted */
-	uint64_t batch_digest;            /* of the first statement of that batch */
-	usec_t batch_at;                  /* start of the batch whose wait was counted */
-	uint64_t first_digest;            /* the same without track_statements, */
-	usec_t first_at;                  /* but with [statements] */
+	uint64_t batch_digest;            /* of the first statement of a batch, */
+	usec_t batch_at;                  /* which began then, */
+	bool is_wait_counted;             /* and whose wait is that of a call */
 	struct track_use unnamed, portal; /* those without a name */
 	struct calls_names names;
 };
@@ -102,7 +101,6 @@ __attribute__((noinline)) static bool prepare(struct client *client)
 			return false;
 		track->pool_key = pool_key_of(client);
 		track->params = params_none(client->clients->with.params);
-		track->unnamed.place.slot = track->portal.place.slot = CALLS_NOWHERE;
 	}
 	find_application(client, track);
 	find_times(client, track);
@@ -205,11 +203,9 @@ static struct calls_statement *statement_of_ours(struct client *client, const ch
 static struct track_use use_of(const struct client *client, uint64_t digest,
                                const struct calls_statement *statement)
 {
-	struct track_use use = { .digest = digest, .place.slot = CALLS_NOWHERE };
-
-	if (statement)
-		use.place = calls_place(&client->clients->calls, statement);
-	return use;
+	return (struct track_use){ digest, statement
+		                               ? calls_place(&client->clients->calls, statement)
+		                               : 0 };
 }
 
 /* NULL: no memory. */
@@ -247,22 +243,24 @@ static struct track_what what_of_sql(const struct client *client, struct bytes t
 
 /* ---- calls ---- */
 
-static uint64_t tag_of(const struct client *client, const struct calls_statement *statement)
+/* A statement of the client's batch: the first one counts. */
+static void begin_batch(const struct client *client, uint64_t digest)
 {
-	struct calls_place place = calls_place(&client->clients->calls, statement);
+	struct track *track = client->track;
 
-	return (uint64_t)place.slot << 32 | place.generation;
+	if (track->batch_at == client->request_at)
+		return;
+	track->batch_at = client->request_at;
+	track->batch_digest = digest;
+	track->is_wait_counted = false;
 }
 
 /* The time that the batch has waited for a server: for its first call only. */
-static uint32_t take_wait(const struct client *client, struct track *track, uint64_t digest)
+static uint32_t take_wait(const struct client *client)
 {
-	usec_t wait = client->borrower.waited;
+	usec_t wait = client->track->is_wait_counted ? 0 : client->borrower.waited;
 
-	if (track->batch_at == client->request_at)
-		return 0;
-	track->batch_at = client->request_at;
-	track->batch_digest = digest;
+	client->track->is_wait_counted = true;
 	return wait < UINT32_MAX ? (uint32_t)wait : UINT32_MAX;
 }
 
@@ -280,12 +278,14 @@ static void note_call(struct client *client, enum ledger_kind kind,
 		track->xact_at = client->xact_at;
 		track->application->xact_count++;
 	}
+	begin_batch(client, statement->digest);
 	call = server_note_call(client->borrower.server, kind);
 	if (call)
-		*call = (struct server_call){ .tag = tag_of(client, statement),
-			                      .sent_at = client_now(client),
-			                      .wait = take_wait(client, track, statement->digest),
-			                      .row_limit = row_limit };
+		*call =
+		    (struct server_call){ .tag = calls_place(&client->clients->calls, statement),
+			                  .sent_at = client_now(client),
+			                  .wait = take_wait(client),
+			                  .row_limit = row_limit };
 }
 
 uint64_t track_batch_digest(const struct client *client)
@@ -299,8 +299,7 @@ void track_call(struct borrower *borrower, const struct server_call *call,
                 const struct server_call_end *end)
 {
 	struct client *client = client_of(borrower);
-	struct calls_place place = { (uint32_t)(call->tag >> 32), (uint32_t)call->tag };
-	struct calls_statement *statement = calls_at(&client->clients->calls, place);
+	struct calls_statement *statement = calls_at(&client->clients->calls, call->tag);
 	struct application *application = client->track ? client->track->application : NULL;
 
 	if (application) {
@@ -356,9 +355,10 @@ static void track_parse(struct client *client, const struct frame *frame, struct
 		return;
 	call = server_note_call(client->borrower.server, LEDGER_PARSE);
 	if (call)
-		*call = (struct server_call){ .tag = tag_of(client, statement),
-			                      .sent_at = client_now(client),
-			                      .is_parse = true };
+		*call =
+		    (struct server_call){ .tag = calls_place(&client->clients->calls, statement),
+			                  .sent_at = client_now(client),
+			                  .is_parse = true };
 }
 
 static struct track_use use_of_name(struct client *client, const char *name)
@@ -374,10 +374,8 @@ static struct track_use use_of_name(struct client *client, const char *name)
 
 		return use_of(client, what.digest, statement_for(client, what.digest, what.text));
 	}
-	return (struct track_use){
-		.digest = calls_names_get(&track->names, hash_of_name(client, 'S', name)),
-		.place.slot = CALLS_NOWHERE,
-	};
+	return use_of(client, calls_names_get(&track->names, hash_of_name(client, 'S', name)),
+	              NULL);
 }
 
 /* What was received of a frame may end before its names. */
@@ -498,7 +496,6 @@ static bool is_full(const struct statement_limit *limit)
 bool track_allows(struct client *client, const struct frame *frame, struct bytes in,
                   struct track_what *what, struct err *err)
 {
-	struct track *track;
 	struct statement_limit *limit;
 	bool is_good = true;
 
@@ -506,12 +503,8 @@ bool track_allows(struct client *client, const struct frame *frame, struct bytes
 		return true;
 	if (!what->digest)
 		*what = what_of_frame(client, frame, in);
-	track = client->track;
-	if (client->state == CLIENT_ACTIVE && frame->type != 'P' &&
-	    track->first_at != client->request_at) {
-		track->first_at = client->request_at;
-		track->first_digest = what->digest;
-	}
+	if (client->state == CLIENT_ACTIVE && frame->type != 'P')
+		begin_batch(client, what->digest);
 	limit = statement_limits_find(client->clients->with.limits, what->digest);
 	if (!limit)
 		return true;
@@ -531,16 +524,6 @@ void track_set_times(struct client *client)
 		                 client->track->has_times ? &client->track->times : NULL);
 }
 
-/* What runs on the client's server. 0: nothing, or not known. */
-static uint64_t running_digest(const struct client *client)
-{
-	uint64_t digest = track_batch_digest(client);
-
-	if (!client->request_at || digest)
-		return digest;
-	return client->track->first_at == client->request_at ? client->track->first_digest : 0;
-}
-
 void track_rearm(struct client *client)
 {
 	struct server *server = client->borrower.server;
@@ -551,7 +534,7 @@ void track_rearm(struct client *client)
 	track_set_times(client);
 	if (!client->track)
 		return;
-	limit = statement_limits_find(client->clients->with.limits, running_digest(client));
+	limit = statement_limits_find(client->clients->with.limits, track_batch_digest(client));
 	if (limit && limit->entry->max_running)
 		server_begin_run(server, &limit->running, UINT_MAX);
 	server->lease.statement_limit = 0;
@@ -625,10 +608,8 @@ void slow_note(struct client *client, const struct frame *frame, struct bytes in
 static void add_ms(struct strbuf *out, usec_t duration)
 {
 	unsigned long long usec = (unsigned long long)duration;
-	char text[48];
 
-	snprintf(text, sizeof(text), "%llu.%03llu ms", usec / 1000, usec % 1000);
-	strbuf_add(out, text);
+	strbuf_printf(out, "%llu.%03llu ms", usec / 1000, usec % 1000);
 }
 
 /* The digest of the text. 0: not known. */
@@ -639,14 +620,6 @@ static uint64_t digest_of_slow(const struct client *client)
 	if (digest || !client->slow || !client->slow->is_whole)
 		return digest;
 	return sql_digest(bytes_text(client->slow->text));
-}
-
-static void add_fact(struct strbuf *out, const char *name, const char *value)
-{
-	if (!value || !*value)
-		return;
-	strbuf_add(out, name);
-	strbuf_add(out, value);
 }
 
 /* The text is chosen by the client, so it is the last field. */
@@ -680,11 +653,12 @@ static void log_slow(const struct client *client, usec_t duration, usec_t wait)
 		add_ms(&entry.line, duration - wait);
 		strbuf_add(&entry.line, ")");
 	}
-	if (!entry.who.is_json)
-		client_add_application_name(client, &entry.line);
 	if (!entry.who.is_json) {
-		add_fact(&entry.line, " digest=", facts.digest);
-		add_fact(&entry.line, " traceparent=", facts.traceparent);
+		client_add_application_name(client, &entry.line);
+		if (facts.digest)
+			strbuf_printf(&entry.line, " digest=%s", facts.digest);
+		if (facts.traceparent)
+			strbuf_printf(&entry.line, " traceparent=%s", facts.traceparent);
 	}
 	strbuf_add(&entry.line, ": ");
 	strbuf_add(&entry.line, slow ? slow->text : "(unknown text)");
