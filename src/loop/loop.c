@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The event loop, on libevent. Only this file and timers.c use libevent.
+ * The event loop, on libevent. Only this file uses libevent.
  *
  *   turn:  wait --> descriptors, signals, due timers --> deferred tasks --> turn's end --> again
  *                                                                           [parked, if called]
@@ -224,9 +224,11 @@ void loop_letters_wake(struct loop *loop)
  * takes the use of that number for a data race.
  */
 #if defined(__SANITIZE_THREAD__)
-#define BASE_FLAGS EVENT_BASE_FLAG_NOLOCK
+#define BASE_FLAGS (EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_NO_CACHE_TIME)
 #else
-#define BASE_FLAGS (EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST)
+#define BASE_FLAGS                                                \
+	(EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_NO_CACHE_TIME | \
+	 EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST)
 #endif
 
 static struct event_base *base_new(void)
@@ -250,15 +252,14 @@ struct loop *loop_new(struct err *err)
 		err_set(err, ERR_MEMORY, "no memory for the event loop");
 		return NULL;
 	}
-	loop->base = base_new();
-	if (!loop->base) {
-		err_set(err, ERR_SYSTEM, "cannot start the event loop: %s", strerror(errno));
-		free(loop);
-		return NULL;
-	}
 	TAILQ_INIT(&loop->tasks);
 	loop_letters_init(&loop->mailbox);
-	return loop;
+	loop->base = base_new();
+	if (timers_init(loop))
+		return loop;
+	err_set(err, ERR_SYSTEM, "cannot start the event loop: %s", strerror(errno));
+	loop_free(&loop);
+	return NULL;
 }
 
 static void free_signals(struct loop *loop)
@@ -306,7 +307,8 @@ void loop_free(struct loop **loop)
 	free((*loop)->leaving);
 	timers_free(*loop);
 	free_signals(*loop);
-	event_base_free((*loop)->base);
+	if ((*loop)->base)
+		event_base_free((*loop)->base);
 	free(*loop);
 	*loop = NULL;
 }
@@ -388,6 +390,8 @@ static void turn(struct loop *loop)
 	/* event_base_loop() has sent the changes to epoll: the kernel watches these no longer. */
 	if (leaving)
 		close_leaving(loop, leaving);
+	if (loop_now(loop) >= loop->alarm.at)
+		timers_fire(loop);
 	run_tasks(loop);
 	if (loop->at_turn_end)
 		loop->at_turn_end(loop->at_turn_end_arg);

@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/base/err.h"
+#include "pgweir/base/heap.h"
 #include "pgweir/base/lock.h"
 #include "pgweir/loop/loop.h"
 
@@ -28,6 +30,13 @@ struct mailbox {
 	bool is_woken; /* the eventfd was written and not yet read */
 };
 
+/* When the loop has to look at its timers: timers.c. */
+struct loop_alarm {
+	struct watch watch; /* on a timerfd */
+	usec_t at;          /* that is set for this time; 0: it has come */
+	struct heap queues; /* all timer queues */
+};
+
 struct loop {
 	struct loop_clock clock; /* comes first: loop_now() */
 	struct event_base *base;
@@ -43,6 +52,7 @@ struct loop {
 	void (*at_turn_end)(void *arg);
 	void *at_turn_end_arg;
 	struct timer_queue *timer_queues;
+	struct loop_alarm alarm;
 	struct signal_watch *signals;
 	int *leaving; /* descriptors to close once the kernel no longer watches them */
 	size_t leaving_count, leaving_capacity;
@@ -92,8 +102,12 @@ void loop_letters_wake(struct loop *loop);
 
 /* ---- timers.c ---- */
 
-/* Frees all timer queues; no timer may be set. */
+/* false: errno says why. timers_free(): frees all timer queues; no timer may be set. */
+bool timers_init(struct loop *loop);
 void timers_free(struct loop *loop);
+
+/* It is the time of the alarm: calls on_due() of all timers that are due. */
+void timers_fire(struct loop *loop);
 
 /* ---- threads beside the main thread: crew.c ---- */
 

@@ -3,13 +3,14 @@
  * Timers of the loop.
  *
  * Hard here: timers with the same limit mostly fall due in the order in which they are set. So
- * each timer queue is a sorted list with one libevent timer for its head. If the head is
- * cleared, the libevent timer is left as it is: it fires once without effect and is then set
- * for the new head.
+ * each timer queue is a sorted list, and a heap has the queues by the time when their heads are to
+ * be looked at. One descriptor is the alarm for the first of them. If a head is cleared, the heap
+ * and the alarm are left as they are: they come once without effect and are then set for the new
+ * head. libevent has no timers: with any, it reads the clock twice in each turn.
  */
 #include <stdlib.h>
-
-#include <event2/event.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 /* The default hash function of uthash has implicit fallthrough, which clang warns about. */
 #define HASH_FUNCTION HASH_FNV
@@ -19,8 +20,7 @@
 
 #include "loop_priv.h"
 
-/* For a later head it fires in between and is set again: libevent's times stay small. */
-#define ARMED_MAX (24 * 3600 * USEC_PER_SEC)
+#define NEVER INT64_MAX
 
 TAILQ_HEAD(timer_list, timer);
 
@@ -33,29 +33,44 @@ struct timer_queue {
 	struct queue_key key;
 	struct loop *loop;
 	struct timer_list timers; /* sorted by `due` */
-	struct event *event;
-	usec_t armed_for; /* when `event` fires */
-	bool is_armed;
-	bool is_firing; /* on_due() is being called: `event` is set afterwards */
-	bool is_lost;   /* no memory to add it to the hash table */
+	struct heap_node node;    /* its key: when the head is looked at; NEVER: there is none */
+	bool is_lost;             /* no memory to add it to the hash table */
 	UT_hash_handle hh;
 };
+
+static void look_at(struct timer_queue *queue, usec_t when)
+{
+	queue->node.key = (uint64_t)when;
+	heap_moved(&queue->loop->alarm.queues, &queue->node);
+}
+
+/* Sets the alarm for the first queue, unless it is set for an earlier time. */
+static void set_alarm(struct loop_alarm *alarm)
+{
+	usec_t at = (usec_t)heap_first(&alarm->queues)->key;
+	struct itimerspec time = { .it_value = { at / USEC_PER_SEC, at % USEC_PER_SEC * 1000 } };
+
+	if (at >= alarm->at)
+		return;
+	alarm->at = at;
+	timerfd_settime(alarm->watch.fd, TFD_TIMER_ABSTIME, &time, NULL);
+}
 
 static void queue_arm(struct timer_queue *queue)
 {
 	const struct timer *head = TAILQ_FIRST(&queue->timers);
-	usec_t wait;
+	usec_t at;
 
-	if (!head || queue->is_firing || (queue->is_armed && queue->armed_for <= head->due))
+	if (!head)
 		return;
-	wait = head->due - loop_now(queue->loop);
-	if (wait < 0)
-		wait = 0;
-	if (wait > ARMED_MAX)
-		wait = ARMED_MAX;
-	queue->armed_for = head->due;
-	queue->is_armed = event_add(queue->event, &(struct timeval){ wait / USEC_PER_SEC,
-	                                                             wait % USEC_PER_SEC }) == 0;
+	/* Not now: what is set while timers fire does so in the next turn. */
+	at = loop_now(queue->loop) + 1;
+	if (at < head->due)
+		at = head->due;
+	if ((usec_t)queue->node.key <= at)
+		return;
+	look_at(queue, at);
+	set_alarm(&queue->loop->alarm);
 }
 
 static size_t count_due(const struct timer_queue *queue, usec_t now)
@@ -71,25 +86,52 @@ static size_t count_due(const struct timer_queue *queue, usec_t now)
 	return count;
 }
 
-static void on_queue_due(int fd, short events, void *arg)
+static void fire(struct timer_queue *queue, usec_t now)
 {
-	struct timer_queue *queue = arg;
-	usec_t now = loop_now(queue->loop);
 	size_t count = count_due(queue, now);
 	struct timer *timer;
 
-	(void)fd;
-	(void)events;
-	loop_called(queue->loop);
-	queue->is_armed = false;
-	queue->is_firing = true;
+	look_at(queue, NEVER);
 	/* Counted before: a timer that is set again and is due at once fires in the next turn. */
 	while (count-- > 0 && (timer = TAILQ_FIRST(&queue->timers)) && timer->due <= now) {
 		timer_clear(timer);
 		queue->key.on_due(timer);
 	}
-	queue->is_firing = false;
 	queue_arm(queue);
+}
+
+void timers_fire(struct loop *loop)
+{
+	struct loop_alarm *alarm = &loop->alarm;
+	usec_t now = loop_now(loop);
+	struct heap_node *first;
+
+	alarm->at = 0; /* it is set at the end */
+	while ((first = heap_first(&alarm->queues)) && (usec_t)first->key <= now)
+		fire(container_of(first, struct timer_queue, node), now);
+	alarm->at = NEVER;
+	set_alarm(alarm);
+}
+
+static void on_alarm(struct watch *watch, unsigned int what)
+{
+	uint64_t ignored;
+
+	(void)what;
+	watch->loop->ready_count--; /* no reason to poll on */
+	/* Nothing to read: it was set again in this turn. */
+	if (read(watch->fd, &ignored, sizeof(ignored)) == sizeof(ignored))
+		watch->loop->alarm.at = 0;
+}
+
+bool timers_init(struct loop *loop)
+{
+	struct watch *watch = &loop->alarm.watch;
+
+	loop->alarm.at = NEVER;
+	watch_init(watch, loop, timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
+	           on_alarm);
+	return loop->base && watch->fd >= 0 && watch_set(watch, WATCH_READ);
 }
 
 static struct timer_queue *queue_new(struct loop *loop, const struct queue_key *key)
@@ -101,13 +143,13 @@ static struct timer_queue *queue_new(struct loop *loop, const struct queue_key *
 	queue->key = *key;
 	queue->loop = loop;
 	TAILQ_INIT(&queue->timers);
-	queue->event = evtimer_new(loop->base, on_queue_due, queue);
-	if (queue->event)
+	queue->node.key = NEVER;
+	if (heap_add(&loop->alarm.queues, &queue->node)) {
 		HASH_ADD(hh, loop->timer_queues, key, sizeof(queue->key), queue);
-	if (queue->event && !queue->is_lost)
-		return queue;
-	if (queue->event)
-		event_free(queue->event);
+		if (!queue->is_lost)
+			return queue;
+		heap_remove(&loop->alarm.queues, &queue->node);
+	}
 	free(queue);
 	return NULL;
 }
@@ -177,7 +219,10 @@ void timers_free(struct loop *loop)
 	HASH_ITER (hh, loop->timer_queues, queue, next) {
 		assert(TAILQ_EMPTY(&queue->timers));
 		HASH_DEL(loop->timer_queues, queue);
-		event_free(queue->event);
 		free(queue);
 	}
+	heap_done(&loop->alarm.queues);
+	watch_done(&loop->alarm.watch);
+	if (loop->alarm.watch.fd >= 0)
+		close(loop->alarm.watch.fd);
 }

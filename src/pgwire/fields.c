@@ -166,21 +166,17 @@ enum wire_result fields_text(struct bytes body, const char **text)
 	return answer(bytes_take_text(&body, text) && body.count == 0);
 }
 
-bool fields_sql(const struct frame *frame, struct bytes in, const char **name, struct bytes *text)
+bool fields_parse_sql(const struct frame *frame, struct bytes in, const char **name,
+                      struct bytes *text)
 {
 	struct bytes body = frame_received(in, frame);
 	const char *end;
 
 	*name = "";
 	*text = bytes_of("", 0);
-	if ((frame->type != 'Q' && frame->type != 'P') ||
-	    (frame->type == 'P' && !bytes_take_text(&body, name)))
+	if (frame->type != 'P' || !bytes_take_text(&body, name))
 		return false;
-	/* PostgreSQL refuses a Query with another zero, so none is searched for. */
-	if (frame->type == 'P')
-		end = body.count ? memchr(body.at, 0, body.count) : NULL;
-	else
-		end = body.count && !body.at[body.count - 1] ? body.at + body.count - 1 : NULL;
+	end = body.count ? memchr(body.at, 0, body.count) : NULL;
 	*text = bytes_of(body.at, end ? (size_t)(end - body.at) : body.count);
 	return end || in.count < frame->length;
 }

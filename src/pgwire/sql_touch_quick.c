@@ -321,7 +321,7 @@ static inline bool is_quiet_beginning(struct quick *quick, struct bytes text)
 	return is_quiet_statement(quick, text);
 }
 
-static unsigned int touch_blocks(struct bytes text)
+static inline __attribute__((always_inline)) unsigned int touch_blocks(struct bytes text)
 {
 	struct quick quick = { .begin = text.at, .end = text.at + text.count };
 	bool has_words;

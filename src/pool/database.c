@@ -151,7 +151,7 @@ struct database *database_add(struct pools *pools, const char *name,
 	database->pools = pools;
 	database->entry = entry;
 	database->is_auto = is_auto;
-	database->catalog_version = database->quiet_version = UINT_MAX;
+	database->catalog_version = UINT_MAX;
 	database->vacated = atomic_load(&database->cap.share.tally->vacated);
 	database->cap.limit = config_max_db_connections(pools->config, entry);
 	database->cap.guaranteed = entry ? (unsigned int)entry->guaranteed_servers : 0;

@@ -71,18 +71,13 @@ bool pool_pin(struct pool *pool)
 
 void pool_pin_anyway(struct pool *pool) { share_pin(&pool->share, PERMIT_NO_LIMIT); }
 
-static bool has_waiting(const struct pool *pool)
-{
-	return pool_first(pool, BORROWER_WAIT_PLACE) || pool_first(pool, BORROWER_SERVED);
-}
-
 /* Wakes borrowers that wait for a place: only if there was none. */
 void pool_unpin(struct pool *pool)
 {
 	bool was_full = (int)share_pins(&pool->share) >= pool->limits.max_pinned;
 
 	share_unpin(&pool->share);
-	if (has_waiting(pool))
+	if (pool_awaits_place(pool))
 		pool_wake(pool);
 	if (was_full && !share_is_alone(&pool->share))
 		share_wake_others(&pool->share);
@@ -96,8 +91,3 @@ void pool_tell_pins(const struct pool *pool, struct buf *out)
 }
 
 void pool_note_relief(struct pool *pool) { pool->relieved_at = loop_now(pool_loop(pool)); }
-
-bool pool_is_out_of_places(const struct pool *pool)
-{
-	return has_waiting(pool) || (int)share_pins(&pool->share) >= pool->limits.max_pinned;
-}

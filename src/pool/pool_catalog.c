@@ -86,25 +86,55 @@ static void doubt_all(struct database *database)
 	}
 }
 
+/* What follows from the rules for a mode, and from the reading if it is current. */
+static void settle(const struct pool *pool, struct pool_rules *rules)
+{
+	const struct catalog_reading *reading =
+	    pool->limits.reads_catalog && pool->database->is_current ? pool->database->reading
+								     : NULL;
+
+	switch (rules->isolation) {
+	case SESSION_ISOLATION_KNOWN:
+		rules->sequences = reading ? reading->sequences : CATALOG_SEQUENCES_CALLED;
+		rules->leaves_doubt = !reading || reading->state > CATALOG_TOUCHES;
+		break;
+	case SESSION_ISOLATION_STRICT:
+		rules->sequences = CATALOG_SEQUENCES_CALLED;
+		rules->leaves_doubt = true;
+		break;
+	default:
+		rules->sequences =
+		    pool->asks_sequences ? CATALOG_SEQUENCES_CALLED : CATALOG_SEQUENCES_NONE;
+		rules->leaves_doubt = false;
+	}
+	if (rules->mode == POOL_MODE_SESSION || pool->purpose != POOL_FOR_CLIENTS ||
+	    rules->session_state == SESSION_STATE_OFF)
+		rules->sequences = CATALOG_SEQUENCES_NONE;
+}
+
+void pool_catalog_settle(struct pool *pool)
+{
+	for (size_t i = 0; i < sizeof(pool->limits.rules) / sizeof(pool->limits.rules[0]); i++)
+		settle(pool, &pool->limits.rules[i]);
+}
+
 void pool_catalog_hear(struct database *database)
 {
 	unsigned int version =
 	    atomic_load_explicit(&tally_of(database)->catalog_version, memory_order_acquire);
-	struct catalog_reading *reading;
+	struct catalog_reading *reading = share_get_reading(&database->cap.share);
+	struct pool *pool, *next;
 
-	if (version == database->catalog_version)
-		return;
-	reading = share_get_reading(&database->cap.share);
 	if (reading && database->reading && reading->digest != database->reading->digest)
 		doubt_all(database);
 	catalog_reading_release(&database->reading);
 	database->reading = reading;
 	database->catalog_version = version;
 	database->is_current = reading && reading->ddl_count == ddl_count(database);
-	database->quiet_version =
-	    database->is_current && reading->state == CATALOG_QUIET && reading->names.count == 0
-		? version
-		: version - 1;
+	database->is_quiet =
+	    database->is_current && reading->state == CATALOG_QUIET && !reading->names.count;
+	HASH_ITER (hh, database->pool_table, pool, next)
+		pool_catalog_settle(pool);
 }
 
 const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current)
@@ -114,17 +144,9 @@ const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_cur
 	*is_current = false;
 	if (!pool->limits.reads_catalog)
 		return NULL;
-	pool_catalog_hear(database);
+	pool_catalog_look(database);
 	*is_current = database->is_current;
 	return database->reading;
-}
-
-bool pool_catalog_leaves_doubt(const struct pool *pool)
-{
-	bool is_current;
-	const struct catalog_reading *reading = pool_catalog(pool, &is_current);
-
-	return !is_current || reading->state > CATALOG_TOUCHES;
 }
 
 static const char *name_of(const struct sql_touchers *set, const struct sql_toucher *toucher)
@@ -172,21 +194,17 @@ unsigned int pool_touches(struct pool *pool, const struct server *server, struct
 
 /* ---- asking ---- */
 
-bool pool_catalog_is_due(const struct pool *pool)
+/* Whether clients that wait are no reason to wait. */
+static bool goes_first(const struct pool *pool)
 {
 	_Atomic(usec_t) *due_at = &tally_of(pool->database)->catalog_due_at;
 	usec_t now = loop_now(pool_loop(pool));
-	usec_t due;
+	usec_t due = atomic_load_explicit(due_at, memory_order_relaxed);
 
-	if (!pool->limits.reads_catalog || pool->purpose != POOL_FOR_CLIENTS)
-		return false;
-	due = atomic_load_explicit(due_at, memory_order_relaxed);
 	if (due == 0) { /* never asked yet */
 		due = now;
 		atomic_store(due_at, due);
 	}
-	if (now < due)
-		return false;
 	/* In session mode no server may come home for long. */
 	return now >= due + OVERDUE || (!pool->queues[BORROWER_WAITING].count &&
 	                                (!pool->queues[BORROWER_NEWCOMER].count ||
@@ -220,9 +238,12 @@ static bool ask_server(struct server *server, bool reads_all)
 
 void pool_read_catalog(struct server *server)
 {
+	const struct catalog_reading *reading;
 	bool is_current;
-	const struct catalog_reading *reading = pool_catalog(server->pool, &is_current);
 
+	if (server->pool->purpose != POOL_FOR_CLIENTS || !goes_first(server->pool))
+		return;
+	reading = pool_catalog(server->pool, &is_current);
 	server_enter(server, SERVER_CHECKING);
 	if (!ask_server(server, !is_current || reading->state == CATALOG_UNREAD))
 		server->site->ops->on_home(server);

@@ -233,6 +233,7 @@ static void configure_rules(struct pool *pool)
 		pool->site.is_followed |= rules.session_state == SESSION_STATE_FOLLOW;
 	}
 	limits->rules[0] = limits->rules[pool_rules_number(own)];
+	pool_catalog_settle(pool);
 }
 
 /* The queue of lookups is that of their clients' logins. */

@@ -152,7 +152,7 @@ void pool_home(struct server *server)
 		server_enter(server, SERVER_USED);
 	} else {
 		server_enter(server, SERVER_IDLE);
-		if (pool_catalog_is_due(pool))
+		if (pool_catalog_is_due(pool, server->used_at))
 			pool_read_catalog(server);
 	}
 	if (server->lease.sequences.owner &&

@@ -183,7 +183,8 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	server_close_scope(server);
 	if (pool_rules(borrower)->mode == POOL_MODE_SESSION)
 		server_begin_session(server);
-	pool_sequences_lend(server, borrower);
+	if (!borrower->pairing || server->lease.sequences.pairing != borrower->pairing)
+		pool_sequences_lend(server, borrower);
 	if (pool->purpose == POOL_FOR_READS)
 		database_count_read(pool->database, server);
 	pool_count_served(pool, 1);
@@ -298,8 +299,8 @@ static inline enum preparation preparation_of(const struct server *server)
 {
 	if (server->session.doubt == DOUBT_FOREIGN)
 		return PREPARES_CLEANING;
-	return server->lease.sequences.state != SEQUENCES_NONE && pool_has_foreign_values(server) &&
-	               forgets_values(server->lease.borrower)
+	return server->lease.sequences.state != SEQUENCES_NONE &&
+	               forgets_values(server->lease.borrower) && pool_has_foreign_values(server)
 	           ? PREPARES_SEQUENCES
 	           : PREPARES_NOTHING;
 }
@@ -371,7 +372,9 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	struct pool *pool = server->pool;
 
 	assert(server_is_between_transactions(server) && ledger_is_empty(&server->wire.ledger));
-	pool_sequences_return(server, borrower);
+	if (pool_sequences(borrower) == CATALOG_SEQUENCES_CALLED ||
+	    server->session.doubt != DOUBT_NONE)
+		pool_sequences_return(server, borrower);
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
 	server->lease.borrower = NULL;
@@ -392,36 +395,26 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	server_drop_rest(server);
 }
 
-/* Whether a reset query runs that an administrator has chosen. */
-static bool has_own_reset(const struct server *server)
-{
-	return (server->session.left & LEFT_SESSION) ||
-	       server->pool->pools->config->server_reset_query_always;
-}
-
-/* The reset; "": none. In session mode an administrator decides; left state is always reset. */
-static const char *reset_query(const struct server *server)
-{
-	const struct config *config = server->pool->pools->config;
-
-	if (server->session.left & LEFT_STATE)
-		return "DISCARD ALL";
-	return has_own_reset(server) ? config->server_reset_query : "";
-}
-
-/* Starts the reset query if necessary. false: it is not. */
+/*
+ * Starts the reset query if necessary: left state is always reset, and in session mode an
+ * administrator decides. false: it is not.
+ */
 static bool begin_reset(struct server *server)
 {
-	const char *query;
+	const struct config *config = server->pool->pools->config;
+	const char *query = "";
 
 	/* Then what is left cannot wait for the next borrower's cleaning. */
 	if (server->session.doubt != DOUBT_NONE && server->site->cannot_clean)
 		server_set_dirty(server, true);
-	query = reset_query(server);
-	/* DISCARD ALL resets what connect_query has set, too. */
-	if ((server->session.left & LEFT_STATE) && server->session.unreported &&
-	    params_count(server->session.unreported))
-		server_need_close(server, CLOSE_SESSION_STATE);
+	if (server->session.left & LEFT_STATE) {
+		query = "DISCARD ALL";
+		/* It resets what connect_query has set, too. */
+		if (server->session.unreported && params_count(server->session.unreported))
+			server_need_close(server, CLOSE_SESSION_STATE);
+	} else if ((server->session.left & LEFT_SESSION) || config->server_reset_query_always) {
+		query = config->server_reset_query;
+	}
 	if (!*query || server->close_reason || !ledger_is_certain(&server->wire.ledger))
 		return false;
 	server_enter(server, SERVER_RESETTING);
@@ -437,26 +430,13 @@ static void look_for_libraries(struct server *server, const struct pool_rules *r
 	server_settle_loads(server);
 }
 
-/* Whether nobody can know what a borrower has left, whatever its texts were. */
-static inline bool leaves_doubt(const struct pool *pool, const struct pool_rules *rules)
-{
-	switch (rules->isolation) {
-	case SESSION_ISOLATION_KNOWN:
-		return pool_catalog_leaves_doubt(pool);
-	case SESSION_ISOLATION_STRICT:
-		return true;
-	default:
-		return false;
-	}
-}
-
 void pool_return(struct borrower *borrower)
 {
 	struct server *server = borrower->server;
 	const struct pool_rules *rules = pool_rules(borrower);
 
 	part_from_server(borrower, server);
-	if (leaves_doubt(server->pool, rules))
+	if (rules->leaves_doubt)
 		server_set_doubt(server);
 	if (server->session.load_count)
 		look_for_libraries(server, rules);

@@ -906,7 +906,7 @@ void pool_database_woken(struct share *share)
 {
 	struct database *database = container_of(share, struct database, cap.share);
 
-	pool_catalog_hear(database);
+	pool_catalog_look(database);
 	vacancy_hear(database);
 	hear(database->pools, &database->cap);
 }

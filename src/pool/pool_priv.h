@@ -24,6 +24,7 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pool/database.h"
+#include "pgweir/pool/pool_catalog.h"
 #include "pgweir/pool/pools.h"
 #include "pgweir/pool/vacancy.h"
 
@@ -436,18 +437,21 @@ void pool_lost_server(struct server *server, struct borrower *borrower);
 
 void pool_expel(struct pool *pool, const struct err *err);
 
-/* ---- what the catalog says: pool_catalog.c ---- */
+/* ---- what the catalog says: pool_catalog.c, and its header ---- */
 
-/* Whether nobody can know what a transaction has left, whatever names its texts have. */
-bool pool_catalog_leaves_doubt(const struct pool *pool);
+/* Its rules, or what they depend on, have changed. */
+void pool_catalog_settle(struct pool *pool);
 
-/* Whether an idle server of this pool should be asked about the catalog now. */
-bool pool_catalog_is_due(const struct pool *pool);
+/* Whether the catalog may have to be read or looked at again. */
+static inline bool pool_catalog_is_due(const struct pool *pool, usec_t now)
+{
+	return pool->limits.reads_catalog &&
+	       now >= atomic_load_explicit(&pool->database->cap.share.tally->catalog_due_at,
+	                                   memory_order_relaxed);
+}
 
+/* Asks an idle server about it, unless clients wait. */
 void pool_read_catalog(struct server *server);
-
-/* Another loop has a reading. */
-void pool_catalog_hear(struct database *database);
 
 /* For struct server_ops. */
 void pool_catalog_row(struct server *server, struct bytes body);
@@ -473,7 +477,7 @@ void pool_forget_welcome(struct pool *pool);
 
 #define SEQUENCES_KEPT USEC_PER_SEC /* how long others take another server if there is one */
 
-/* The server is lent to this borrower; the borrower returns it. */
+/* The server is lent to another borrower than before; the borrower returns it. */
 void pool_sequences_lend(struct server *server, struct borrower *borrower);
 void pool_sequences_return(struct server *server, struct borrower *borrower);
 
@@ -483,7 +487,13 @@ void pool_disown(struct server *server);
 /* A borrower that waits for the server that it owns waits for any one from now on, as the first. */
 void pool_await_no_more(struct borrower *borrower);
 
-bool pool_waits_for_own(const struct borrower *borrower);
+static inline bool pool_waits_for_own(const struct borrower *borrower)
+{
+	const struct server *server = borrower->owned;
+
+	return borrower->wants_own && server && server->pool == borrower->pool &&
+	       !server_is_over(server) && !server->close_reason;
+}
 
 /* Whether another one has the server that the borrower owns. */
 bool pool_lacks_own(const struct borrower *borrower);

@@ -39,29 +39,6 @@
 #define SCORE_MAX 4
 #define SCORE_IN_VAIN 4
 
-/* ---- what texts may do ---- */
-
-enum catalog_sequences pool_sequences(const struct borrower *borrower)
-{
-	const struct pool *pool = borrower->pool;
-	const struct pool_rules *rules = pool_rules(borrower);
-	const struct catalog_reading *reading;
-	bool is_current;
-
-	if (rules->mode == POOL_MODE_SESSION || pool->purpose != POOL_FOR_CLIENTS ||
-	    rules->session_state == SESSION_STATE_OFF)
-		return CATALOG_SEQUENCES_NONE;
-	switch (rules->isolation) {
-	case SESSION_ISOLATION_KNOWN:
-		reading = pool_catalog(pool, &is_current);
-		return is_current ? reading->sequences : CATALOG_SEQUENCES_CALLED;
-	case SESSION_ISOLATION_STRICT:
-		return CATALOG_SEQUENCES_CALLED;
-	default:
-		return pool->asks_sequences ? CATALOG_SEQUENCES_CALLED : CATALOG_SEQUENCES_NONE;
-	}
-}
-
 /* ---- owners ---- */
 
 void pool_disown(struct server *server)
@@ -147,8 +124,6 @@ void pool_keep_sequences(struct borrower *borrower)
 
 void pool_sequences_lend(struct server *server, struct borrower *borrower)
 {
-	if (borrower->pairing && server->lease.sequences.pairing == borrower->pairing)
-		return;
 	server_pass_doubt(server);
 	server->lease.sequences.pairing = borrower->pairing = ++server->pool->pools->last_pairing;
 	if (server->lease.sequences.owner && pool_sequences(borrower) == CATALOG_SEQUENCES_NONE)
@@ -172,20 +147,6 @@ void pool_sequences_return(struct server *server, struct borrower *borrower)
 }
 
 /* ---- the server of an owner ---- */
-
-bool pool_waits_for_own(const struct borrower *borrower)
-{
-	const struct server *server = borrower->owned;
-
-	return borrower->wants_own && server && server->pool == borrower->pool &&
-	       !server_is_over(server) && !server->close_reason;
-}
-
-bool pool_may_lack_own(const struct borrower *borrower)
-{
-	return borrower->owned && (borrower->owned->state != SERVER_IDLE ||
-	                           borrower->pool->queues[BORROWER_WAITING].count);
-}
 
 bool pool_lacks_own(const struct borrower *borrower)
 {
@@ -216,7 +177,10 @@ bool pool_is_kept(const struct server *server, const struct borrower *borrower)
 void pool_ask_sequences(struct pool *pool)
 {
 	/* Without a catalog, it begins with the first question. */
-	pool->asks_sequences = true;
+	if (!pool->asks_sequences) {
+		pool->asks_sequences = true;
+		pool_catalog_settle(pool);
+	}
 	if (!pool->sequence_scores)
 		pool->sequence_scores = calloc(STATEMENTS, sizeof(*pool->sequence_scores));
 }

@@ -56,11 +56,26 @@ uint32_t fields_columns(struct bytes body);
 /* A body that is one text: CommandComplete, Query, PasswordMessage. */
 enum wire_result fields_text(struct bytes body, const char **text);
 
+bool fields_parse_sql(const struct frame *frame, struct bytes in, const char **name,
+                      struct bytes *text);
+
 /*
  * The text of a Query or Parse at the start of `in`, without its zero, as far as it has been
  * received, and the name that a Parse gives it, else "". false: there is none, or another message.
  */
-bool fields_sql(const struct frame *frame, struct bytes in, const char **name, struct bytes *text);
+static inline bool fields_sql(const struct frame *frame, struct bytes in, const char **name,
+                              struct bytes *text)
+{
+	struct bytes body = frame_received(in, frame);
+	/* PostgreSQL refuses a Query with another zero, so none is searched for. */
+	bool has_end = body.count && !body.at[body.count - 1];
+
+	if (frame->type != 'Q')
+		return fields_parse_sql(frame, in, name, text);
+	*name = "";
+	*text = bytes_of(body.at, body.count - has_end);
+	return has_end || in.count < frame->length;
+}
 
 enum auth_kind {
 	AUTH_OK = 0,

@@ -78,8 +78,8 @@ struct database {
 	/* what this loop knows of the catalog: pool_catalog.c; NULL: nothing yet */
 	struct catalog_reading *reading;
 	unsigned int catalog_version; /* tally->catalog_version when it was looked at, */
-	unsigned int quiet_version;   /* and when the database was quiet, */
-	bool is_current;              /* and whether nothing has changed since the reading */
+	bool is_current;              /* whether nothing had changed since the reading, */
+	bool is_quiet;                /* and no name matters */
 	usec_t catalog_rest;          /* between two readings, as the last one took so long */
 	unsigned int vacated;   /* tally->vacated when its idle servers were closed: vacancy.c */
 	struct timer rest;      /* autodb_idle_timeout */

@@ -34,6 +34,10 @@ struct pool_rules {
 	bool late_begin; /* only in transaction mode */
 	bool is_causal;  /* causal_reads, with route_reads */
 	enum session_isolation isolation;
+	/* by that and the catalog: which texts may use a sequence that others know, */
+	enum catalog_sequences sequences;
+	/* and whether nobody can know what a text has left, whatever names it has */
+	bool leaves_doubt;
 	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
 	unsigned int session_sample;           /* 0 = no transaction is a sample */
 	enum route_reads route_reads;
@@ -317,33 +321,6 @@ void pool_hurry(struct borrower *borrower, bool is_hasty);
 /* Adds to a text which hosts cannot be reached, and when they are tried again. */
 void pool_unreachable_tell(const struct pool *pool, struct buf *out);
 
-/* ---- what the catalog says: pool_catalog.c ---- */
-
-/* Whether a text may have names that matter. server: the one it is sent to, or NULL. */
-static inline bool pool_has_names(const struct pool *pool, const struct server *server)
-{
-	const struct database *database = pool->database;
-
-	return pool->pin_functions.count ||
-	       (pool->limits.reads_catalog &&
-	        (atomic_load_explicit(&database->cap.share.tally->catalog_version,
-	                              memory_order_relaxed) != database->quiet_version ||
-	         (server && (server->session.left & LEFT_DDL))));
-}
-
-/* Beside those of enum sql_touch: nothing is known of names yet. */
-#define POOL_TOUCH_EARLY (1u << 28)
-
-/* enum sql_touch and POOL_TOUCH_EARLY, by the names in a text. *by: the first; may be NULL. */
-unsigned int pool_touches(struct pool *pool, const struct server *server, struct bytes text,
-                          const char **by);
-
-/* The last reading, and whether nothing has changed since. NULL: there is none, or no need. */
-const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current);
-
-/* Asks the lent server, at rest: on_answer() comes. false: there is no need, or no memory. */
-bool pool_read_catalog_now(struct borrower *borrower);
-
 /*
  * Sets the lent server's parameters to `params`. true: they are set, messages may be sent. false:
  * on_lent() comes again when they are set, or on_lost() if the server refuses them. sends_now: the
@@ -434,9 +411,6 @@ static inline unsigned int pool_live_count(const struct pool *pool)
 
 /* ---- values of sequences: pool_sequences.c ---- */
 
-/* Which texts of this pool's clients may use a sequence that others know. */
-enum catalog_sequences pool_sequences(const struct borrower *borrower);
-
 /* Whether the lent server may have values that are not its borrower's. */
 bool pool_has_foreign_values(const struct server *server);
 
@@ -452,14 +426,17 @@ struct ledger_change *pool_discard_sequences(struct server *server);
 /* A client is about to ask for values. */
 void pool_ask_sequences(struct pool *pool);
 
-/* A statement that may call nextval(), as a number made from its digest. 0: none is known. */
 void pool_forget_sequences(struct borrower *borrower);
 
 /* The server stays with its borrower, so nobody may wait for it. */
 void pool_keep_sequences(struct borrower *borrower);
 
 /* Whether the borrower may have to wait for the server that it owns. */
-bool pool_may_lack_own(const struct borrower *borrower);
+static inline bool pool_may_lack_own(const struct borrower *borrower)
+{
+	return borrower->owned && (borrower->owned->state != SERVER_IDLE ||
+	                           borrower->pool->queues[BORROWER_WAITING].count);
+}
 
 /*
  * A statement that may call nextval(), by a number made from its digest. 0: none is known. Its
@@ -534,14 +511,19 @@ void pool_note_relief(struct pool *pool);
 /* It need not stay any more. */
 void pool_unpin(struct pool *pool);
 
-/* Whether all places are taken, or others wait for one. */
-bool pool_is_out_of_places(const struct pool *pool);
+static inline bool pool_awaits_place(const struct pool *pool)
+{
+	return pool_first(pool, BORROWER_WAIT_PLACE) || pool_first(pool, BORROWER_SERVED);
+}
 
-/* Whether a borrower has to wait for a place: there is none, but there may be. */
+/* Whether a borrower has to wait for a place: all are taken, or others wait for one. */
 static inline bool pool_lacks_place(const struct borrower *borrower)
 {
-	return !borrower->has_place && borrower->pool->limits.max_pinned > 0 &&
-	       pool_is_out_of_places(borrower->pool);
+	const struct pool *pool = borrower->pool;
+
+	return !borrower->has_place && pool->limits.max_pinned > 0 &&
+	       (pool_awaits_place(pool) ||
+	        (int)share_pins(&pool->share) >= pool->limits.max_pinned);
 }
 
 /*

@@ -527,15 +527,14 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 
 	if (is_decided(client, request, frame, in, features, &judgement))
 		return judgement;
-	if (client->state != CLIENT_ACTIVE && stream_unsent(&client->stream))
-		return JUDGE_WAIT;
-	if (is_limited && client->state != CLIENT_ACTIVE)
-		judgement = judge_limits(client, frame, in, batch, &what);
-	if (judgement != JUDGE_SEND)
-		return judgement;
-	if (client->state != CLIENT_ACTIVE)
-		judgement = judge_without(client, frame, in, batch);
-	else if (features & CLIENT_HAS_HOSTS)
+	if (client->state != CLIENT_ACTIVE) {
+		if (stream_unsent(&client->stream))
+			return JUDGE_WAIT;
+		if (is_limited)
+			judgement = judge_limits(client, frame, in, batch, &what);
+		if (judgement == JUDGE_SEND)
+			judgement = judge_without(client, frame, in, batch);
+	} else if (features & CLIENT_HAS_HOSTS)
 		judgement = judge_with_hosts(client, batch);
 	if (judgement == JUDGE_SEND)
 		judgement = judge_turn(client, batch);

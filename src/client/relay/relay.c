@@ -253,8 +253,7 @@ static bool give_back(struct client *client)
 	 * pool_mode was session until now: the server may have anything of the client. Or a value
 	 * is not known in the encoding of the database.
 	 */
-	if (((server->session.left & LEFT_SESSION) || (server->session.unsure & UNSURE_REPORT)) &&
-	    session_is_watched(client))
+	if ((server->session.left & LEFT_SESSION) || (server->session.unsure & UNSURE_REPORT))
 		session_run_unknown(client);
 	if (client->touched && ask(client))
 		return true;
@@ -547,8 +546,7 @@ bool relay_input(struct client *client, struct bytes in)
 		return (client->state == CLIENT_IDLE || client->state == CLIENT_LATE) &&
 		       may_read_without(client);
 	if (stream_unsent(&server->wire.stream) == 0 && judgement != JUDGE_WAIT) {
-		if (server->wire.is_ready && !session_keeps_server(client) &&
-		    client->frame_left == 0)
+		if (server->wire.is_ready && !session_keeps_server(client))
 			give_back(client); /* only the rest of a frame was missing */
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
@@ -653,6 +651,20 @@ static bool ask_session(struct client *client)
 	return true;
 }
 
+/* A session's transaction has ended. false: what it has left is being asked, or set. */
+static bool end_in_session(struct client *client)
+{
+	if (client->audit && audit_is_sample(client))
+		client->touched |= SESSION_TOUCH_SAMPLE;
+	if (client->touched && ask_session(client))
+		return false;
+	/*
+	 * A dedicated server was started with the client's parameters, so it resets to them itself.
+	 */
+	return client->replication || !server_has_reset(client->borrower.server) ||
+	       restart_session(client);
+}
+
 void relay_ready(struct borrower *borrower, char status, bool is_settled)
 {
 	struct client *client = client_of(borrower);
@@ -672,16 +684,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	}
 	if (!session_keeps_server(client) && give_back(client))
 		return;
-	if (client->audit && session_keeps_server(client) && status == 'I' &&
-	    audit_is_sample(client))
-		client->touched |= SESSION_TOUCH_SAMPLE;
-	if (session_keeps_server(client) && client->touched && status == 'I' && ask_session(client))
-		return;
-	/*
-	 * A dedicated server was started with the client's parameters, so it resets to them itself.
-	 */
-	if (session_keeps_server(client) && !client->replication &&
-	    server_has_reset(borrower->server) && status == 'I' && !restart_session(client))
+	if (session_keeps_server(client) && status == 'I' && !end_in_session(client))
 		return;
 	if (client->stream.want == WANT_NOTHING && server_can_take(borrower->server))
 		read_on_with_server(client);

@@ -66,7 +66,7 @@ bool session_read(struct client *client, const struct client_record *values)
 
 	client->asks_sequences = values->asks_sequences;
 	if (values->asks_sequences)
-		client->borrower.pool->asks_sequences = true;
+		pool_ask_sequences(client->borrower.pool);
 	if (!values->has_session)
 		return true;
 	/* What its only statement is (session->set) is not handed over: the server is asked. */

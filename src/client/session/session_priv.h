@@ -21,10 +21,11 @@
 #include "../client_priv.h"
 
 #include "pgweir/base/record.h"
-#include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pgwire/sql_touch.h"
+#include "pgweir/pool/pool_catalog.h"
 #include "pgweir/pool/server/question.h"
 
 #include "touched_priv.h"
@@ -121,13 +122,6 @@ static inline bool session_needs_more(const struct client *client, const struct 
 
 /* ---- before a text runs: session_use.c ---- */
 
-/*
- * What a Query, Parse or FunctionCall may touch. `in`: its received bytes; *text: its text, as far
- * as it has been received.
- */
-unsigned int session_touches(const struct client *client, const struct frame *frame,
-                             struct bytes in, struct bytes *text);
-
 /* Whether it has to wait, before its client gets a server, for a place. */
 bool session_awaits_place(const struct client *client, unsigned int touches, struct bytes text);
 
@@ -140,6 +134,32 @@ static inline bool session_looks_for_names(const struct client *client)
 {
 	return (client->touched & SESSION_TOUCH_SAMPLE) ||
 	       pool_has_names(client->borrower.pool, client->borrower.server);
+}
+
+/* Adds what names in the text touch: those of the catalog, and of the settings. */
+unsigned int session_add_names(const struct client *client, unsigned int touches,
+                               struct bytes text);
+
+/*
+ * What a Query, Parse or FunctionCall may touch. `in`: its received bytes; *text: its text, as far
+ * as it has been received.
+ */
+static inline unsigned int session_touches(const struct client *client, const struct frame *frame,
+                                           struct bytes in, struct bytes *text)
+{
+	unsigned int touches;
+	const char *name;
+
+	*text = bytes_of("", 0);
+	if (frame->type == 'F')
+		return SQL_TOUCH_HIDDEN;
+	if (in.count < frame->length)
+		return SQL_TOUCH_HIDDEN | SQL_TOUCH_RELEASE; /* nobody knows what follows */
+	if (!fields_sql(frame, in, &name, text))
+		return 0;
+	touches = sql_touch(*text);
+	return session_looks_for_names(client) ? session_add_names(client, touches, *text)
+	                                       : touches;
 }
 
 /* The client has its server for a new transaction: decides whether that is a sample. */

@@ -43,8 +43,7 @@ static bool may_define(struct bytes text, unsigned int named)
 	       bytes_contain(text, "alter") || bytes_contain(text, "execute");
 }
 
-/* Adds what names in the text touch: those of the catalog, and of the settings. */
-static unsigned int with_names(const struct client *client, unsigned int touches, struct bytes text)
+unsigned int session_add_names(const struct client *client, unsigned int touches, struct bytes text)
 {
 	unsigned int named = 0;
 
@@ -64,31 +63,14 @@ static unsigned int with_names(const struct client *client, unsigned int touches
 static unsigned int touches_of(const struct client *client, const struct statement *statement)
 {
 	return session_looks_for_names(client)
-	           ? with_names(client, statement->touches,
-	                        bytes_text(statement_text(statement).at))
+	           ? session_add_names(client, statement->touches,
+	                               bytes_text(statement_text(statement).at))
 	           : statement->touches;
 }
 
 unsigned int session_touches_of(struct client *client, const struct statement *statement)
 {
 	return session_is_watched(client) ? touches_of(client, statement) : 0;
-}
-
-unsigned int session_touches(const struct client *client, const struct frame *frame,
-                             struct bytes in, struct bytes *text)
-{
-	unsigned int touches;
-	const char *name;
-
-	*text = bytes_of("", 0);
-	if (frame->type == 'F')
-		return SQL_TOUCH_HIDDEN;
-	if (in.count < frame->length)
-		return SQL_TOUCH_HIDDEN | SQL_TOUCH_RELEASE; /* nobody knows what follows */
-	if (!fields_sql(frame, in, &name, text))
-		return 0;
-	touches = sql_touch(*text);
-	return session_looks_for_names(client) ? with_names(client, touches, *text) : touches;
 }
 
 /* ---- a statement is used ---- */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "pgweir/pgwire/sql_touch.h"
-#include "pgweir/pool/pool.h"
+#include "pgweir/pool/pool_catalog.h"
 
 /* The text has a name of the protocol itself, so what it prepares is not followed: prepared.c. */
 #define SESSION_TOUCH_BY_NAME ((uint32_t)1 << 21)

@@ -155,7 +155,10 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 /* ---- replies ---- */
 
 /* Whether a tag with this first letter may be one that complete_frame() examines. */
-static inline bool may_be_examined(char first) { return first && strchr("DLR", first); }
+static inline bool may_be_examined(char first)
+{
+	return first == 'D' || first == 'L' || first == 'R';
+}
 
 static void note_end(struct server *server, struct bytes body)
 {
@@ -503,12 +506,14 @@ static enum wire_result next_frame(struct server *server, struct bytes in, struc
 {
 	uint32_t max = (uint32_t)server->site->shared->config->max_packet_size;
 	enum wire_result result = frame_peek(in, max, frame);
+	uint32_t wanted;
 
 	if (result != WIRE_OK)
 		return result;
-	if (wanted_of_frame(server, frame) > WHOLE_MAX)
+	wanted = wanted_of_frame(server, frame);
+	if (wanted > WHOLE_MAX)
 		return WIRE_BAD;
-	return in.count < wanted_of_frame(server, frame) ? WIRE_MORE : WIRE_OK;
+	return in.count < wanted ? WIRE_MORE : WIRE_OK;
 }
 
 /* After input: the borrower's wait may be over, or the borrower may return the server now. */

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -220,7 +221,7 @@ START_TEST(timer_cleared_or_without_line_does_not_come)
 		};
 		timer_set(&timers[i].timer, line, now + i);
 	}
-	timer_clear(&timers[0].timer); /* the head, for which libevent's timer was set */
+	timer_clear(&timers[0].timer); /* the head, for which the alarm was set */
 	timer_clear(&timers[0].timer);
 	timers[1].clears = &timers[2];
 	loop_run(loop);
@@ -268,6 +269,48 @@ START_TEST(timer_due_earlier_than_the_armed_one_comes_first)
 	loop_run(loop);
 	ck_assert_int_eq(order[0], 1);
 	timer_clear(&late.timer);
+	loop_free(&loop);
+}
+END_TEST
+
+static unsigned int clock_reads;
+
+/* Replaces the function of libc in the whole program, libevent included. */
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	clock_reads += clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE;
+	return (int)syscall(SYS_clock_gettime, clock, time);
+}
+
+struct turns {
+	struct task task;
+	struct loop *loop;
+	unsigned int left;
+};
+
+static void take_turn(struct task *task)
+{
+	struct turns *turns = (struct turns *)task;
+
+	loop_now(turns->loop);
+	if (--turns->left)
+		loop_defer(turns->loop, task);
+	else
+		loop_stop(turns->loop);
+}
+
+START_TEST(turn_reads_the_clock_once_also_with_timers)
+{
+	struct loop *loop = make_loop();
+	struct timer timer = { .queue = NULL };
+	struct turns turns = { .task.run = take_turn, .loop = loop, .left = 10 };
+
+	timer_begin(&timer, loop, 3600 * USEC_PER_SEC, on_dated);
+	loop_defer(loop, &turns.task);
+	clock_reads = 0;
+	loop_run(loop);
+	ck_assert_uint_eq(clock_reads, 10);
+	timer_clear(&timer);
 	loop_free(&loop);
 }
 END_TEST
@@ -777,6 +820,7 @@ int main(void)
 	tcase_add_test(cases, timer_cleared_or_without_line_does_not_come);
 	tcase_add_test(cases, timer_set_anew_within_its_callback_comes_again);
 	tcase_add_test(cases, timer_due_earlier_than_the_armed_one_comes_first);
+	tcase_add_test(cases, turn_reads_the_clock_once_also_with_timers);
 	tcase_add_test(cases, timer_whose_limit_changes_counts_from_when_it_was_set);
 	tcase_add_test(cases, timer_beyond_the_end_of_time_is_harmless);
 	tcase_add_test(cases, what_comes_soon_is_found_without_sleeping);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: ISC */
+/* What the catalog of a pool's database says of its borrowers' texts. */
+#ifndef PGWEIR_POOL_POOL_CATALOG_H
+#define PGWEIR_POOL_POOL_CATALOG_H
+
+#include "pgweir/pool/pool.h"
+
+/* Another loop has a reading, or has seen a definition. */
+void pool_catalog_hear(struct database *database);
+
+/* What other loops have found out counts from now on. */
+static inline void pool_catalog_look(struct database *database)
+{
+	if (atomic_load_explicit(&database->cap.share.tally->catalog_version,
+	                         memory_order_acquire) != database->catalog_version)
+		pool_catalog_hear(database);
+}
+
+/* Which texts of this borrower may use a sequence that others know. */
+static inline enum catalog_sequences pool_sequences(const struct borrower *borrower)
+{
+	pool_catalog_look(borrower->pool->database);
+	return pool_rules(borrower)->sequences;
+}
+
+/* Whether a text may have names that matter. server: the one it is sent to, or NULL. */
+static inline bool pool_has_names(const struct pool *pool, const struct server *server)
+{
+	if (pool->pin_functions.count || !pool->limits.reads_catalog)
+		return pool->pin_functions.count;
+	pool_catalog_look(pool->database);
+	return !pool->database->is_quiet || (server && (server->session.left & LEFT_DDL));
+}
+
+/* Beside those of enum sql_touch: nothing is known of names yet. */
+#define POOL_TOUCH_EARLY (1u << 28)
+
+/* enum sql_touch and POOL_TOUCH_EARLY, by the names in a text. *by: the first; may be NULL. */
+unsigned int pool_touches(struct pool *pool, const struct server *server, struct bytes text,
+                          const char **by);
+
+/* The last reading, and whether nothing has changed since. NULL: there is none, or no need. */
+const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current);
+
+/* Asks the lent server, at rest: on_answer() comes. false: there is no need, or no memory. */
+bool pool_read_catalog_now(struct borrower *borrower);
+
+#endif
