@@ -98,7 +98,7 @@ void session_complete(struct console_session *session)
 	const struct request *request = &session->portal->request;
 
 	if (request->kind == REQUEST_EMPTY) {
-		message_empty_query(&session->out);
+		message_bare(&session->out, 'I');
 	} else {
 		message_complete(&session->out,
 		                 *session->tag ? session->tag : request_tag(request));
@@ -165,7 +165,7 @@ static bool add_piece(struct console_session *session)
 
 	while (session->out.count < PIECE_SIZE && buf_ok(&session->out)) {
 		if (session->row_limit && session->row_count >= session->row_limit) {
-			message_portal_suspended(&session->out);
+			message_bare(&session->out, 's');
 			cursor_suspend(portal->cursor);
 			session->portal = NULL;
 			session->state = SESSION_FULL;

@@ -250,7 +250,7 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 	session_drop(session, &session->statements, statement);
 	if (!session_add(session, &session->statements, fields.statement, &request))
 		return err_set(err, ERR_MEMORY, "out of memory");
-	message_parse_complete(&session->out);
+	message_bare(&session->out, '1');
 	return true;
 }
 
@@ -304,7 +304,7 @@ static bool on_bind(struct console_session *session, struct bytes body, struct e
 	if (!portal)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	portal->binary = binary;
-	message_bind_complete(&session->out);
+	message_bare(&session->out, '2');
 	return true;
 }
 
@@ -341,7 +341,7 @@ static bool on_describe(struct console_session *session, struct bytes body, stru
 	if (columns.count)
 		rows_describe(&session->out, columns, portal->binary);
 	else
-		message_no_data(&session->out);
+		message_bare(&session->out, 'n');
 	return true;
 }
 
@@ -357,7 +357,7 @@ static bool on_close_message(struct console_session *session, struct bytes body,
 	else
 		session_drop(session, &session->portals,
 		             session_find(session, session->portals, names.portal));
-	message_close_complete(&session->out);
+	message_bare(&session->out, '3');
 	return true;
 }
 
@@ -460,7 +460,7 @@ static void add_welcome(struct console_session *session)
 	const char *notice = show_source_config(&session->console->source)->login_notify_message;
 	struct buf *out = &session->out;
 
-	message_auth_ok(out);
+	message_auth(out, AUTH_OK, bytes_of("", 0));
 	for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
 		message_parameter(out, parameters[i][0], parameters[i][1]);
 	message_key(out, client_key(session->client));

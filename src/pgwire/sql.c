@@ -8,6 +8,7 @@
  */
 #include "pgweir/pgwire/sql.h"
 
+#include <string.h>
 #include <strings.h>
 
 #include "pgweir/base/text.h"
@@ -372,18 +373,11 @@ enum wire_result sql_glance(struct bytes have, bool is_whole)
 	}
 	if (!is_space_whole || have.count == 0)
 		return is_whole ? WIRE_BAD : WIRE_MORE;
-	switch (have.at[0] | 0x20) {
-	case 'p':
-	case 'e':
-	case 'd':
-	case 'c':
-		break;
-	case '-':
-	case '/': /* may be the first half of a comment's opening characters */
+	/* may be the first half of a comment's opening characters */
+	if (have.at[0] == '-' || have.at[0] == '/')
 		return is_whole || have.count > 1 ? WIRE_BAD : WIRE_MORE;
-	default:
+	if (!strchr("cdep", have.at[0] | 0x20))
 		return WIRE_BAD;
-	}
 	size = sql_word_size(have);
 	/* The word may continue, unless it is longer than the longest first word already. */
 	if (size == have.count && !is_whole && size <= strlen("deallocate"))

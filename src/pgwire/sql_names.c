@@ -245,31 +245,6 @@ static void see_set(struct reader *reader, bool is_reset)
 		reader->names->is_unknown = true;
 }
 
-static bool is_setting_name(const struct token *token)
-{
-	static const char setting_name[] = "setting_name";
-	char name[sizeof(setting_name)];
-
-	return bytes_are(bytes_of(name, sql_unquote(token, false, name, sizeof(name))),
-	                 setting_name);
-}
-
-/* The arguments of set_config(), from after its parenthesis. */
-static void see_call(struct reader *reader, struct scanner scanner)
-{
-	struct argument argument;
-	bool is_first = true, is_name, is_known;
-
-	for (;; is_first = false) {
-		sql_read_argument(&scanner, &argument);
-		is_name = argument.is_named ? is_setting_name(&argument.name) : is_first;
-		is_known = is_name && add_argument(reader->names, &argument);
-		if (is_name || !argument.is_named || argument.end != ',')
-			break;
-	}
-	reader->names->is_unknown |= !is_known;
-}
-
 /* In data: a name with a dot, from its first part. */
 static void see_chain(struct reader *reader, const struct token *token)
 {
@@ -299,6 +274,7 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 	struct scanner ahead = reader->scanner;
 	bool is_reset = sql_token_is(token, "reset");
 	const struct sql_function *function;
+	struct argument argument;
 
 	/* Arguments are not read; a PREPARE that has such parameters came before in the text. */
 	if (sql_token_is(token, "execute") && reader->names->parameters)
@@ -313,7 +289,9 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 		read_loosely(reader->names, token->text);
 	function = sql_function_of(token);
 	if (function && function->third == SQL_THIRD_IS_LOCAL && sql_takes_sign(&ahead, '('))
-		see_call(reader, ahead);
+		reader->names->is_unknown |=
+		    !sql_find_argument(ahead, 1, "setting_name", &argument) ||
+		    !add_argument(reader->names, &argument);
 }
 
 /* ---- strings ---- */
