@@ -61,7 +61,6 @@ struct console_session;
 
 enum talk_effect {
 	TALK_NOTHING,
-	TALK_ONE,        /* as TALK_NOTHING, but pgcli recognises the console by the answer */
 	TALK_BEGIN,      /* ReadyForQuery has status T from now on */
 	TALK_END,        /* ReadyForQuery has status I again */
 	TALK_FORGET,     /* drops one prepared statement */
@@ -75,14 +74,16 @@ struct talk {
 	const char *words;
 	const char *tag;
 	enum talk_effect effect;
-	const char *text;        /* value of its single row; NULL: it returns no such row */
-	struct column column;    /* column of that row */
-	const struct show *rows; /* its table; NULL: it returns a single row, or none */
+	const struct show *rows; /* its table, of one column; NULL: it returns no rows */
+	const char *text;        /* the value of its single row; NULL: it has another table */
+	const char *title;       /* of the column */
+	enum value_type type;
 };
 
-extern const struct show show_talk; /* the single row of small talk */
-
-/* NULL: it is no small talk. The last two tokens of "?" go to words->argument and words->value. */
+/*
+ * NULL: it is no small talk. The last two tokens of "?" go to words->argument and words->value; the
+ * latter gets the text, if there is one.
+ */
 const struct talk *small_talk_find(struct bytes text, struct words *words);
 
 /* ---- queries of psql's tab completion: small_talk.c ---- */
@@ -106,11 +107,7 @@ static inline enum outcome outcome_of(bool is_done)
 
 enum command_argument {
 	ARG_NONE,
-	ARG_OPTIONAL_DATABASE,
-	ARG_DATABASE,
-	ARG_ID,
-	ARG_VERSION,
-	ARG_OPTIONAL_SECONDS,
+	ARG_NAME,   /* one word, or none */
 	ARG_HOST,   /* DISABLE HOST name */
 	ARG_SETTING /* SET key = value */
 };
@@ -119,6 +116,7 @@ struct command {
 	const char *words; /* one, or two */
 	const char *tag;   /* of CommandComplete */
 	enum command_argument argument;
+	const char *usage; /* of the argument, for help: "", " [db]", " db" ... */
 	enum console_role role;
 	enum outcome (*run)(struct console_session *session, struct err *err);
 	const char *help;
@@ -126,9 +124,6 @@ struct command {
 
 extern const struct command commands[];
 extern const size_t commands_count;
-
-/* Text for help: "", " [db]", " db" ... */
-const char *command_argument_name(enum command_argument argument);
 
 /* The command that `words` name. NULL: none. */
 const struct command *command_find(const struct words *words);
@@ -153,17 +148,17 @@ void commands_wait_stop(struct console_session *session);
 /* ---- what commands share: commands.c ---- */
 
 /*
- * Checks the database that the argument names: created from `*` in all lanes if needed. *database
- * is its name, or NULL if there is no argument. `verb` completes the error for the console's own
- * database: "cannot <verb> admin db". false: *err has the reason.
+ * Checks the database that the argument names: created from `*` in all lanes if needed. `verb`
+ * completes the error for the console's own database: "cannot <verb> admin db". false: *err has
+ * the reason.
  */
-bool command_database(struct console_session *session, const char *verb, const char **database,
-                      struct err *err);
+bool command_database(struct console_session *session, const char *verb, struct err *err);
 
-/* Calls `act` for this database in each lane. NULL: all databases. `by` is passed on. */
-void command_each_lane(const struct console *console, const char *database,
-                       void (*act)(struct pools *pools, struct database *database, const char *by),
-                       const char *by);
+/* The database of this name in the lane. NULL: the name is "", for all; or it is gone. */
+static inline struct database *command_database_in(const struct lane *lane, const char *name)
+{
+	return *name ? pools_find_database(lane->pools, name) : NULL;
+}
 
 /* Ends a PAUSE of all databases and a SUSPEND. */
 void command_resume_all(const struct console *console);
@@ -181,11 +176,12 @@ enum request_kind { REQUEST_EMPTY, REQUEST_TALK, REQUEST_SHOW, REQUEST_COMMAND }
 /* A statement that was recognised. A plain value: it owns nothing and may be copied. */
 struct request {
 	enum request_kind kind;
-	const struct talk *talk;
-	const struct show *show;
-	const struct command *command;
+	const char *tag;               /* of CommandComplete, unless session->tag has one */
+	const struct talk *talk;       /* of REQUEST_TALK */
+	const struct show *show;       /* its rows; NULL: it returns none */
+	const struct command *command; /* of REQUEST_COMMAND */
 	struct words words;
-	struct column column; /* the column of show_setting, with the setting's name */
+	struct column column; /* its only column; without a name: those of `show` */
 };
 
 /* Checks what is known only when it runs, such as the database. false: *err has the reason. */
@@ -198,16 +194,6 @@ bool request_check_rows(const struct request *request, const struct console *con
 
 /* What a cursor needs to return its rows. Valid as long as the request. */
 struct show_asked request_asked(const struct request *request);
-
-/* Its tag of CommandComplete, unless session->tag has one. */
-static inline const char *request_tag(const struct request *request)
-{
-	if (request->kind == REQUEST_TALK)
-		return request->talk->tag;
-	if (request->kind == REQUEST_COMMAND)
-		return request->command->tag;
-	return request->kind == REQUEST_SHOW ? "SHOW" : "";
-}
 
 bool request_read(struct bytes text, struct request *request, struct err *err);
 
@@ -225,14 +211,29 @@ void request_hide(struct bytes text, char *out, size_t size);
 
 /* ---- sessions: console.c --> session_door.c --> request.c --> commands.c --> session.c ---- */
 
-/* A named statement, which has no cursor, or a portal: one execution of a request. */
-struct portal {
+/* Maximum bytes of a name, with the zero. */
+#define SESSION_NAME_SIZE 256
+
+struct prepared {
 	UT_hash_handle hh; /* by name */
 	struct request request;
-	uint32_t binary; /* bit n: column n is sent in binary */
-	bool is_started, is_ended;
-	struct cursor *cursor; /* NULL until rows are sent */
 	char name[];
+};
+
+enum portal_state {
+	PORTAL_NONE,
+	PORTAL_NEW,   /* nothing has been executed */
+	PORTAL_BEGUN, /* more rows may follow */
+	PORTAL_ENDED
+};
+
+/* One execution of a request. */
+struct portal {
+	enum portal_state state;
+	struct request request;
+	uint32_t binary; /* bit n: column n is sent in binary */
+	struct cursor cursor;
+	char name[SESSION_NAME_SIZE];
 };
 
 enum waiting_kind {
@@ -246,12 +247,11 @@ enum waiting_kind {
 /* A waiting command: PAUSE, SUSPEND, WAIT_CLOSE, DRAIN or DRAIN HOST. */
 struct waiting {
 	struct pools_watch watch;
-	char host[256]; /* of WAITING_HOST */
+	char name[256]; /* of a host or database; "": all */
 	usec_t idle_at; /* since when nothing runs there (clock_now()); 0: something does */
 	bool is_on;
 	enum waiting_kind kind;
-	struct timer tick;                           /* DRAIN: reports the progress */
-	char database[CONFIG_DATABASE_NAME_MAX + 1]; /* "" = all */
+	struct timer tick; /* DRAIN: reports the progress */
 };
 
 enum session_state {
@@ -267,16 +267,15 @@ struct console_session {
 	struct client *client;
 	enum console_role role;
 	enum session_state state;
-	char status;           /* in ReadyForQuery: 'I', 'T' */
-	bool is_simple;        /* a Query runs, and ends with ReadyForQuery */
-	bool is_skipping;      /* an error occurred: messages are ignored up to Sync */
-	struct buf out;        /* not passed to the client's stream yet */
-	struct portal *portal; /* the one that runs; NULL: none */
-	struct portal *simple; /* the portal of a Query; in no table */
+	char status;      /* in ReadyForQuery: 'I', 'T' */
+	bool is_simple;   /* a Query runs, and ends with ReadyForQuery */
+	bool is_skipping; /* an error occurred: messages are ignored up to Sync */
+	struct buf out;   /* not passed to the client's stream yet */
+	struct portal portal;
 	uint32_t row_limit, row_count;
 	struct timer turn; /* continues in the next turn */
 	struct waiting waiting;
-	struct portal *statements, *portals;
+	struct prepared *statements;
 	char tag[512];
 	char hint[512];   /* sent with the next error */
 	char logged[768]; /* logged instead of the next error's text; "": log that text */
@@ -286,9 +285,6 @@ struct console_session {
 
 /* An admin over the Unix socket who is the system user of pgweir: may do everything. */
 bool session_is_owner(const struct console_session *session);
-
-/* Whether its role may see the rows of the request. True for everything that is not a SHOW. */
-bool session_may_see(const struct console_session *session, const struct request *request);
 
 /* Adds a NOTICE. It is sent before the answer of the running command. */
 void session_notice(struct console_session *session, const char *text, const char *detail);
@@ -302,7 +298,7 @@ void session_complete(struct console_session *session);
 /* Continues in the next turn: for answers completed in a callback of another module. */
 void session_later(struct console_session *session);
 
-/* Sends rows of the running portal, as many as one turn may send. */
+/* Sends rows of the portal, as many as one turn may send. */
 void session_add_rows(struct console_session *session);
 
 /* The client's socket is writable again. */
@@ -314,23 +310,7 @@ bool session_flush(struct console_session *session);
 /* Whether the next message may be handled. After false the session may be freed. */
 bool session_settle(struct console_session *session);
 
-/* ---- statements and portals ---- */
-
-/* table: session->statements, or session->portals. NULL: none has this name. */
-struct portal *session_find(const struct console_session *session, struct portal *table,
-                            const char *name);
-
-/* None may have this name. NULL: no memory. */
-struct portal *session_add(struct console_session *session, struct portal **table, const char *name,
-                           const struct request *request);
-
-/* Drops one, or all of the table. The portal that runs is kept. */
-void session_drop(struct console_session *session, struct portal **table, struct portal *portal);
-void session_drop_all(struct console_session *session, struct portal **table);
-
-/* Makes a portal that is in no table, for a Query. NULL: no memory. */
-struct portal *session_portal_new(const char *name, const struct request *request);
-void session_portal_free(struct portal **portal);
+void session_drop_portal(struct console_session *session);
 
 /* ---- session_door.c ---- */
 
@@ -351,14 +331,10 @@ struct console {
 static inline struct columns request_columns(const struct request *request,
                                              const struct console *console)
 {
-	if (request->kind == REQUEST_TALK && request->talk->rows)
-		return request->talk->rows->columns;
-	if (request->kind == REQUEST_TALK && request->talk->text)
-		return (struct columns){ .at = &request->talk->column, .count = 1 };
-	if (request->kind == REQUEST_SHOW && request->show == &show_setting)
-		return (struct columns){ .at = &request->column, .count = 1 };
-	if (request->kind != REQUEST_SHOW)
+	if (!request->show)
 		return (struct columns){ 0 };
+	if (request->column.name)
+		return (struct columns){ .at = &request->column, .count = 1 };
 	return rows_columns(request->show, show_source_config(&console->source)->console_version);
 }
 

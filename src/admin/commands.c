@@ -19,46 +19,29 @@ bool command_not_paused(struct console_session *session, struct err *err)
 	       err_set(err, ERR_STATE, "already suspended/paused");
 }
 
-bool command_database(struct console_session *session, const char *verb, const char **database,
-                      struct err *err)
+bool command_database(struct console_session *session, const char *verb, struct err *err)
 {
-	const struct words *words = &session->portal->request.words;
+	const struct words *words = &session->portal.request.words;
 	const struct lanes *lanes = session->console->with.lanes;
 	const struct lane *lane;
 	bool is_there = true; /* false: no such database, or no memory */
 
-	*database = NULL;
 	if (words->count < 2)
 		return true;
 	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
 		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
-	*database = words->argument;
 	LANES_HELD(lane, lanes)
 	is_there &= pools_database(lane->pools, words->argument) != NULL;
 	return is_there || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
 }
 
-void command_each_lane(const struct console *console, const char *database,
-                       void (*act)(struct pools *pools, struct database *database, const char *by),
-                       const char *by)
-{
-	const struct lanes *lanes = console->with.lanes;
-	const struct lane *lane;
-
-	LANES_HELD(lane, lanes)
-	act(lane->pools, database ? pools_find_database(lane->pools, database) : NULL, by);
-}
-
-static void resume(struct pools *pools, struct database *database, const char *by)
-{
-	(void)by;
-	pools_resume(pools, database);
-}
-
 void command_resume_all(const struct console *console)
 {
+	const struct lane *lane;
+
 	console->with.go_on(console->with.daemon);
-	command_each_lane(console, NULL, resume, NULL);
+	LANES_HELD(lane, console->with.lanes)
+	pools_resume(lane->pools, NULL);
 }
 
 const char *command_by(const struct console_session *session, const char *command,
@@ -75,7 +58,7 @@ const char *command_by(const struct console_session *session, const char *comman
 /* The words of the running command. */
 static const struct words *words_of(const struct console_session *session)
 {
-	return &session->portal->request.words;
+	return &session->portal.request.words;
 }
 
 /* ---- databases ---- */
@@ -111,20 +94,20 @@ static void refuse_resume(struct console_session *session, struct err *err)
 static enum outcome run_resume(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
-	const struct clients *clients = with->lanes->at[0].clients;
-	const struct pools *pools = console_pools(session->console);
+	const struct lane *first = with->lanes->at, *lane;
 	const struct words *words = words_of(session);
-	const char *database = NULL;
 	bool is_console = strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0;
+	const struct database *database;
 	bool is_paused;
 
-	if (words->count > 1 && !is_console && !command_database(session, "resume", &database, err))
+	if (!is_console && !command_database(session, "resume", err))
 		return OUTCOME_FAILED;
 	if (words->count < 2 && with->is_shutting_down(with->daemon))
 		return outcome_of(err_set(err, ERR_STATE, "pooler is shutting down"));
-	is_paused = database
-	                ? pools_find_database(console_pools(session->console), database)->is_paused
-	                : !is_console && (pools_are_held(pools) || clients->drain.is_on);
+	database = command_database_in(first, words->argument);
+	is_paused =
+	    database ? database->is_paused
+		     : !is_console && (pools_are_held(first->pools) || first->clients->drain.is_on);
 	if (!is_paused) {
 		if (words->count > 1)
 			err_set(err, ERR_STATE, "database %s is not paused", words->argument);
@@ -133,7 +116,8 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 		return OUTCOME_FAILED;
 	}
 	if (database) {
-		command_each_lane(session->console, database, resume, NULL);
+		LANES_HELD(lane, with->lanes)
+		pools_resume(lane->pools, command_database_in(lane, words->argument));
 		return OUTCOME_DONE;
 	}
 	command_resume_all(session->console);
@@ -141,39 +125,30 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 	return OUTCOME_DONE;
 }
 
-static void set_disabled(struct pools *pools, struct database *database, const char *by)
-{
-	(void)pools;
-	database->is_disabled = by != NULL;
-}
-
 /* DISABLE and ENABLE */
 static enum outcome run_disable(struct console_session *session, struct err *err)
 {
-	bool disables = strcasecmp(words_of(session)->command, "DISABLE") == 0;
-	const char *database;
+	const struct words *words = words_of(session);
+	bool disables = strcasecmp(words->command, "DISABLE") == 0;
+	const struct lane *lane;
 
-	if (words_of(session)->count < 2)
+	if (words->count < 2)
 		return outcome_of(err_set(err, ERR_SYNTAX, "a database is required"));
-	if (!command_database(session, disables ? "disable" : "enable", &database, err))
+	if (!command_database(session, disables ? "disable" : "enable", err))
 		return OUTCOME_FAILED;
-	command_each_lane(session->console, database, set_disabled, disables ? "" : NULL);
+	LANES_HELD(lane, session->console->with.lanes)
+	command_database_in(lane, words->argument)->is_disabled = disables;
 	return OUTCOME_DONE;
-}
-
-static void reconnect(struct pools *pools, struct database *database, const char *by)
-{
-	(void)by;
-	pools_reconnect(pools, database);
 }
 
 static enum outcome run_reconnect(struct console_session *session, struct err *err)
 {
-	const char *database;
+	const struct lane *lane;
 
-	if (!command_database(session, "reconnect", &database, err))
+	if (!command_database(session, "reconnect", err))
 		return OUTCOME_FAILED;
-	command_each_lane(session->console, database, reconnect, NULL);
+	LANES_HELD(lane, session->console->with.lanes)
+	pools_reconnect(lane->pools, command_database_in(lane, words_of(session)->argument));
 	return OUTCOME_DONE;
 }
 
@@ -181,18 +156,18 @@ static enum outcome run_kill(struct console_session *session, struct err *err)
 {
 	const struct lanes *lanes = session->console->with.lanes;
 	const struct lane *lane, *other;
+	const char *name = words_of(session)->argument;
 	const struct pool *pool;
-	const char *database;
 	struct database *held;
 	char by[HOLD_BY_SIZE];
 
-	if (!command_not_paused(session, err) || !command_database(session, "kill", &database, err))
+	if (!command_not_paused(session, err) || !command_database(session, "kill", err))
 		return OUTCOME_FAILED;
 	command_by(session, "KILL", by);
 	lanes_hold(lanes);
 	/* KILL of all pauses those that have a pool, in all lanes, also where they have none. */
 	LANES_EACH(lane, lanes)
-	for (pool = database ? NULL : TAILQ_FIRST(&lane->pools->list); pool;
+	for (pool = *name ? NULL : TAILQ_FIRST(&lane->pools->list); pool;
 	     pool = TAILQ_NEXT(pool, node)) {
 		LANES_EACH(other, lanes)
 		{
@@ -201,7 +176,8 @@ static enum outcome run_kill(struct console_session *session, struct err *err)
 				pools_hold(other->pools, held, by);
 		}
 	}
-	command_each_lane(session->console, database, pools_kill, by);
+	LANES_EACH(lane, lanes)
+	pools_kill(lane->pools, command_database_in(lane, name), by);
 	lanes_release(lanes);
 	return OUTCOME_DONE;
 }
@@ -368,22 +344,6 @@ static enum outcome run_takeover(struct console_session *session, struct err *er
 
 /* ---- help ---- */
 
-const char *command_argument_name(enum command_argument argument)
-{
-	static const char *const names[] = {
-		[ARG_NONE] = "",
-		[ARG_OPTIONAL_DATABASE] = " [db]",
-		[ARG_DATABASE] = " db",
-		[ARG_ID] = " id",
-		[ARG_VERSION] = " version",
-		[ARG_HOST] = " name",
-		[ARG_SETTING] = " key = value",
-		[ARG_OPTIONAL_SECONDS] = " [seconds]",
-	};
-
-	return names[argument];
-}
-
 static void add_help(struct buf *text, const char *front, const char *words, const char *argument,
                      const char *help)
 {
@@ -397,8 +357,7 @@ static void add_commands(struct buf *text, enum console_role role)
 {
 	for (size_t i = 0; i < commands_count; i++) {
 		if (commands[i].role == role)
-			add_help(text, "", commands[i].words,
-			         command_argument_name(commands[i].argument), commands[i].help);
+			add_help(text, "", commands[i].words, commands[i].usage, commands[i].help);
 	}
 }
 
@@ -442,50 +401,50 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 }
 
 const struct command commands[] = {
-	{ "SHOW HELP", "SHOW", ARG_NONE, CONSOLE_STATS, run_help, "This list." },
-	{ "HELP", "SHOW", ARG_NONE, CONSOLE_STATS, run_help, "Same as SHOW HELP." },
-	{ "SET", "SET", ARG_SETTING, CONSOLE_ADMIN, run_set,
+	{ "SHOW HELP", "SHOW", ARG_NONE, "", CONSOLE_STATS, run_help, "This list." },
+	{ "HELP", "SHOW", ARG_NONE, "", CONSOLE_STATS, run_help, "Same as SHOW HELP." },
+	{ "SET", "SET", ARG_SETTING, " key = value", CONSOLE_ADMIN, run_set,
 	  "Change a setting until the next RELOAD or restart." },
-	{ "RELOAD", "RELOAD", ARG_NONE, CONSOLE_ADMIN, run_reload,
+	{ "RELOAD", "RELOAD", ARG_NONE, "", CONSOLE_ADMIN, run_reload,
 	  "Read the configuration files again." },
-	{ "PAUSE", "PAUSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_pause,
+	{ "PAUSE", "PAUSE", ARG_NAME, " [db]", CONSOLE_ADMIN, command_pause,
 	  "Queue new work, wait for running work to finish, and close server "
 	  "connections." },
-	{ "RESUME", "RESUME", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_resume,
+	{ "RESUME", "RESUME", ARG_NAME, " [db]", CONSOLE_ADMIN, run_resume,
 	  "End a PAUSE, SUSPEND or DRAIN; with db, end the PAUSE or KILL of that "
 	  "database." },
-	{ "DISABLE", "DISABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable,
+	{ "DISABLE", "DISABLE", ARG_NAME, " db", CONSOLE_ADMIN, run_disable,
 	  "Refuse new clients of a database." },
-	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable, "Undo DISABLE." },
-	{ "DISABLE HOST", "DISABLE", ARG_HOST, CONSOLE_ADMIN, command_disable_host,
+	{ "ENABLE", "ENABLE", ARG_NAME, " db", CONSOLE_ADMIN, run_disable, "Undo DISABLE." },
+	{ "DISABLE HOST", "DISABLE", ARG_HOST, " name", CONSOLE_ADMIN, command_disable_host,
 	  "Close all server connections to a host at once, and open none until ENABLE HOST." },
-	{ "DRAIN HOST", "DRAIN", ARG_HOST, CONSOLE_ADMIN, command_drain_host,
+	{ "DRAIN HOST", "DRAIN", ARG_HOST, " name", CONSOLE_ADMIN, command_drain_host,
 	  "Begin no transaction on a host any more, wait until those that run there have ended, "
 	  "and say which standbys have all of its WAL." },
-	{ "ENABLE HOST", "ENABLE", ARG_HOST, CONSOLE_ADMIN, command_enable_host,
+	{ "ENABLE HOST", "ENABLE", ARG_HOST, " name", CONSOLE_ADMIN, command_enable_host,
 	  "Undo DISABLE HOST and DRAIN HOST; accept the timeline and the system identifier that "
 	  "the hosts have." },
-	{ "RECONNECT", "RECONNECT", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_reconnect,
+	{ "RECONNECT", "RECONNECT", ARG_NAME, " [db]", CONSOLE_ADMIN, run_reconnect,
 	  "Replace each server connection as soon as it is free." },
-	{ "WAIT_CLOSE", "WAIT_CLOSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_wait_close,
+	{ "WAIT_CLOSE", "WAIT_CLOSE", ARG_NAME, " [db]", CONSOLE_ADMIN, command_wait_close,
 	  "Wait until RECONNECT has replaced all server connections." },
-	{ "KILL", "KILL", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_kill,
+	{ "KILL", "KILL", ARG_NAME, " [db]", CONSOLE_ADMIN, run_kill,
 	  "Close all clients and servers at once, and pause the database." },
-	{ "KILL_CLIENT", "KILL_CLIENT", ARG_ID, CONSOLE_ADMIN, run_kill_client,
+	{ "KILL_CLIENT", "KILL_CLIENT", ARG_NAME, " id", CONSOLE_ADMIN, run_kill_client,
 	  "Disconnect one client, by its id in SHOW CLIENTS." },
-	{ "RESET STATEMENTS", "RESET", ARG_NONE, CONSOLE_ADMIN, run_reset_statements,
+	{ "RESET STATEMENTS", "RESET", ARG_NONE, "", CONSOLE_ADMIN, run_reset_statements,
 	  "Count statements and applications from 0 again." },
-	{ "SUSPEND", "SUSPEND", ARG_NONE, CONSOLE_ADMIN, command_suspend,
+	{ "SUSPEND", "SUSPEND", ARG_NONE, "", CONSOLE_ADMIN, command_suspend,
 	  "Stop every connection between two messages, until RESUME." },
-	{ "TAKEOVER", "TAKEOVER", ARG_VERSION, CONSOLE_ADMIN, run_takeover,
+	{ "TAKEOVER", "TAKEOVER", ARG_NAME, " version", CONSOLE_ADMIN, run_takeover,
 	  "Used by pgweir -R to take over from a running process." },
-	{ "DRAIN", "DRAIN", ARG_OPTIONAL_SECONDS, CONSOLE_ADMIN, command_drain,
+	{ "DRAIN", "DRAIN", ARG_NAME, " [seconds]", CONSOLE_ADMIN, command_drain,
 	  "Disconnect clients between transactions, all within the given seconds." },
-	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
+	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, "", CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process at once." },
-	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
+	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, "", CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process when no server connection is in use any more." },
-	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
+	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, "", CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process when the last client has disconnected." },
 };
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
@@ -511,9 +470,10 @@ static bool is_meant(const struct command *command, const struct words *words)
 		return words->count == 3 && strcasecmp(command->words, both) == 0;
 	case ARG_SETTING:
 		return words->count == 3 && strcasecmp(words->command, "SET") == 0;
-	default:
-		return words->count < 3 && strcasecmp(command->words, words->command) == 0;
+	case ARG_NAME:
+		break;
 	}
+	return words->count < 3 && strcasecmp(command->words, words->command) == 0;
 }
 
 const struct command *command_find(const struct words *words)

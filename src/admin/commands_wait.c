@@ -7,9 +7,7 @@
  */
 #include "admin_priv.h"
 
-#include <ctype.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/pool/pools.h"
@@ -22,28 +20,22 @@ static struct console_session *session_of(const struct pools_watch *watch)
 	return container_of(watch, struct console_session, waiting.watch);
 }
 
-/* NULL: all databases, or the database is gone. */
-static const struct database *database_of(const struct waiting *waiting, const struct lane *lane)
-{
-	return *waiting->database ? pools_find_database(lane->pools, waiting->database) : NULL;
-}
-
 /* Whether the PAUSE that the session waits for is still in effect. */
 static bool is_paused(const struct waiting *waiting, const struct lane *lane)
 {
-	const struct database *database = database_of(waiting, lane);
+	const struct database *database = command_database_in(lane, waiting->name);
 
-	if (!*waiting->database)
+	if (!*waiting->name)
 		return lane->pools->is_paused;
 	return database && database->is_paused;
 }
 
 static bool is_done_in_lane(const struct waiting *waiting, const struct lane *lane)
 {
-	const struct database *database = database_of(waiting, lane);
+	const struct database *database = command_database_in(lane, waiting->name);
 	const struct pools *pools = lane->pools;
 
-	if (*waiting->database && !database)
+	if (*waiting->name && !database)
 		return true;
 	if (waiting->kind == WAITING_SUSPEND)
 		return pools->suspend != SUSPEND_QUIESCING;
@@ -60,7 +52,7 @@ static struct broker *broker_of(const struct console_session *session)
 
 static enum host_admin admin_of(const struct console_session *session)
 {
-	return clusters_admin(broker_of(session), session->waiting.host);
+	return clusters_admin(broker_of(session), session->waiting.name);
 }
 
 static void note_asked(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
@@ -77,7 +69,7 @@ static bool is_host_drained(struct console_session *session)
 {
 	const struct lanes *lanes = session->console->with.lanes;
 	struct waiting *waiting = &session->waiting;
-	const char *host = waiting->host;
+	const char *host = waiting->name;
 	bool is_asked = false;
 	const struct lane *lane;
 	unsigned int count = 0;
@@ -164,7 +156,7 @@ void commands_wait_stop(struct console_session *session)
 static void tell_copy(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
 {
 	struct console_session *session = arg;
-	const char *host = session->waiting.host;
+	const char *host = session->waiting.name;
 	struct buf text = { 0 };
 
 	if (copy == ROSTER_COPY_WHOLE) {
@@ -193,7 +185,7 @@ static void on_done(struct pools_watch *watch)
 	timer_clear(&waiting->tick);
 	if (has_come(session)) {
 		if (waiting->kind == WAITING_HOST)
-			clusters_copies(broker_of(session), waiting->host, waiting->idle_at,
+			clusters_copies(broker_of(session), waiting->name, waiting->idle_at,
 			                tell_copy, session);
 		session_complete(session);
 	} else {
@@ -203,8 +195,8 @@ static void on_done(struct pools_watch *watch)
 	session_later(session);
 }
 
-/* database: its name; NULL: all. WAITING_HOST: the name of a host. */
-static enum outcome begin_waiting(struct console_session *session, const char *database,
+/* name: of a database; "": all. WAITING_HOST: of a host. */
+static enum outcome begin_waiting(struct console_session *session, const char *name,
                                   enum waiting_kind kind)
 {
 	struct waiting *waiting = &session->waiting;
@@ -213,10 +205,7 @@ static enum outcome begin_waiting(struct console_session *session, const char *d
 		.watch = { .is_done = watch_is_done, .on_done = on_done },
 		.kind = kind,
 	};
-	if (kind == WAITING_HOST)
-		text_copy(waiting->host, sizeof(waiting->host), database);
-	else if (database)
-		text_copy(waiting->database, sizeof(waiting->database), database);
+	text_copy(waiting->name, sizeof(waiting->name), name);
 	if (is_done(session))
 		return OUTCOME_DONE;
 	waiting->is_on = true;
@@ -226,15 +215,16 @@ static enum outcome begin_waiting(struct console_session *session, const char *d
 
 enum outcome command_pause(struct console_session *session, struct err *err)
 {
-	const char *database;
+	const char *name = session->portal.request.words.argument;
+	const struct lane *lane;
 	char by[HOLD_BY_SIZE];
 
-	if (!command_not_paused(session, err) ||
-	    !command_database(session, "pause", &database, err))
+	if (!command_not_paused(session, err) || !command_database(session, "pause", err))
 		return OUTCOME_FAILED;
-	command_each_lane(session->console, database, pools_pause,
-	                  command_by(session, "PAUSE", by));
-	return begin_waiting(session, database, WAITING_PAUSE);
+	command_by(session, "PAUSE", by);
+	LANES_HELD(lane, session->console->with.lanes)
+	pools_pause(lane->pools, command_database_in(lane, name), by);
+	return begin_waiting(session, name, WAITING_PAUSE);
 }
 
 enum outcome command_suspend(struct console_session *session, struct err *err)
@@ -251,16 +241,14 @@ enum outcome command_suspend(struct console_session *session, struct err *err)
 			    err_set(err, ERR_STATE, "cannot suspend with paused databases"));
 	}
 	with->suspend(with->daemon, command_by(session, "SUSPEND", by));
-	return begin_waiting(session, NULL, WAITING_SUSPEND);
+	return begin_waiting(session, "", WAITING_SUSPEND);
 }
 
 enum outcome command_wait_close(struct console_session *session, struct err *err)
 {
-	const char *database;
-
-	if (!command_database(session, "wait in", &database, err))
+	if (!command_database(session, "wait in", err))
 		return OUTCOME_FAILED;
-	return begin_waiting(session, database, WAITING_CLOSE);
+	return begin_waiting(session, session->portal.request.words.argument, WAITING_CLOSE);
 }
 
 /* ---- DRAIN ---- */
@@ -284,17 +272,15 @@ static void on_drain_tick(struct timer *timer)
 
 static bool take_seconds(const struct words *words, usec_t *limit, struct err *err)
 {
-	unsigned long seconds;
-	char *end;
+	int64_t seconds;
 
 	*limit = DRAIN_NO_LIMIT;
 	if (words->count < 2)
 		return true;
-	seconds = strtoul(words->argument, &end, 10);
-	if (!isdigit((unsigned char)words->argument[0]) || *end || seconds > DRAIN_SECONDS_MAX)
+	if (!text_to_i64(words->argument, &seconds) || seconds < 0 || seconds > DRAIN_SECONDS_MAX)
 		return err_set(err, ERR_PARAMETER, "DRAIN takes seconds, from 0 to %d, not \"%s\"",
 		               DRAIN_SECONDS_MAX, words->argument);
-	*limit = (usec_t)seconds * USEC_PER_SEC;
+	*limit = seconds * USEC_PER_SEC;
 	return true;
 }
 
@@ -304,11 +290,11 @@ enum outcome command_drain(struct console_session *session, struct err *err)
 	enum outcome outcome;
 	usec_t limit;
 
-	if (!take_seconds(&session->portal->request.words, &limit, err) ||
+	if (!take_seconds(&session->portal.request.words, &limit, err) ||
 	    !command_not_paused(session, err))
 		return OUTCOME_FAILED;
 	with->drain(with->daemon, limit);
-	outcome = begin_waiting(session, NULL, WAITING_DRAIN);
+	outcome = begin_waiting(session, "", WAITING_DRAIN);
 	if (outcome == OUTCOME_WAIT)
 		on_drain_tick(&session->waiting.tick);
 	return outcome;
@@ -345,7 +331,7 @@ static bool is_host(const struct config *config, const char *name)
 static bool set_host(struct console_session *session, enum host_admin admin, struct err *err)
 {
 	const struct lanes *lanes = session->console->with.lanes;
-	const char *host = session->portal->request.words.value;
+	const char *host = session->portal.request.words.value;
 	const struct pools *pools = console_pools(session->console);
 	const struct lane *lane;
 	bool is_set;
@@ -380,9 +366,9 @@ enum outcome command_drain_host(struct console_session *session, struct err *err
 
 	if (!set_host(session, HOST_DRAINING, err))
 		return OUTCOME_FAILED;
-	outcome = begin_waiting(session, session->portal->request.words.value, WAITING_HOST);
+	outcome = begin_waiting(session, session->portal.request.words.value, WAITING_HOST);
 	if (outcome == OUTCOME_DONE)
-		clusters_copies(broker_of(session), session->waiting.host, session->waiting.idle_at,
+		clusters_copies(broker_of(session), session->waiting.name, session->waiting.idle_at,
 		                tell_copy, session);
 	return outcome;
 }

@@ -10,8 +10,8 @@
 static void add_commands(struct buf *out)
 {
 	for (size_t i = 0; i < commands_count; i++)
-		buf_printf(out, ".TP\n.B %s%s\n%s\n", commands[i].words,
-		           command_argument_name(commands[i].argument), commands[i].help);
+		buf_printf(out, ".TP\n.B %s%s\n%s\n", commands[i].words, commands[i].usage,
+		           commands[i].help);
 }
 
 static void add_shows(struct buf *out)

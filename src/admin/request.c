@@ -20,7 +20,7 @@ bool request_read_talk(struct bytes text, struct request *request)
 	struct bytes rest = text;
 	struct token token;
 
-	*request = (struct request){ .kind = REQUEST_EMPTY };
+	*request = (struct request){ .kind = REQUEST_EMPTY, .tag = "" };
 	do
 		grammar_next_token(&rest, &token);
 	while (token.kind == TOKEN_SIGN && grammar_token_is(&token, ";"));
@@ -28,7 +28,13 @@ bool request_read_talk(struct bytes text, struct request *request)
 		return true;
 	request->kind = REQUEST_TALK;
 	request->talk = small_talk_find(text, &request->words);
-	return request->talk != NULL;
+	if (!request->talk)
+		return false;
+	request->tag = request->talk->tag;
+	request->show = request->talk->rows;
+	request->column =
+	    (struct column){ .name = request->talk->title, .type = request->talk->type };
+	return true;
 }
 
 static bool invalid(struct bytes text, struct err *err)
@@ -75,15 +81,19 @@ static bool takes_argument(const struct show *show, const struct words *words)
 /* `SHOW name` is a table or, if there is no such table, a setting. */
 static bool read_show(struct request *request)
 {
-	const struct words *words = &request->words;
+	struct words *words = &request->words;
 	const struct setting *setting;
 
+	request->kind = REQUEST_SHOW;
+	request->tag = "SHOW";
 	request->show = show_find(words->argument);
 	if (request->show)
 		return takes_argument(request->show, words);
 	setting = words->count == 2 ? small_talk_setting(words->argument) : NULL;
 	if (!setting)
 		return false;
+	words->count = 3;
+	text_copy(words->value, sizeof(words->value), setting->name);
 	request->show = &show_setting;
 	request->column = *show_setting.columns.at;
 	request->column.name = setting->name;
@@ -106,74 +116,65 @@ bool request_read_table(const char *text, struct request *request, struct err *e
 	       err_set(err, ERR_SYNTAX, "there is no such table");
 }
 
-/* RESET of a setting is small talk, but RESET STATEMENTS is a command. */
-static bool read_reset(struct bytes text, struct request *request)
+static bool read_command(struct request *request)
 {
-	struct words words;
-	const struct command *command = NULL;
-
-	if (grammar_read_words(text, &words) == WORDS_OK && words.count == 2 &&
-	    strcasecmp(words.command, "RESET") == 0)
-		command = command_find(&words);
-	if (command)
-		*request =
-		    (struct request){ .kind = REQUEST_COMMAND, .command = command, .words = words };
-	return command;
+	request->kind = REQUEST_COMMAND;
+	request->show = NULL;
+	request->command = command_find(&request->words);
+	if (request->command)
+		request->tag = request->command->tag;
+	return request->command;
 }
 
 bool request_read(struct bytes text, struct request *request, struct err *err)
 {
-	if (read_reset(text, request) || request_read_talk(text, request))
+	struct words words;
+	enum words_result result = grammar_read_words(text, &words);
+	/* RESET of a setting is small talk, but RESET STATEMENTS is a command. */
+	bool is_reset =
+	    result == WORDS_OK && strcasecmp(words.command, "RESET") == 0 && command_find(&words);
+
+	if (!is_reset && request_read_talk(text, request))
 		return true;
-	switch (grammar_read_words(text, &request->words)) {
-	case WORDS_INVALID:
-		return invalid(text, err);
-	case WORDS_TOO_LONG:
+	if (result == WORDS_TOO_LONG)
 		return err_set(err, ERR_SYNTAX, "bad arguments");
-	case WORDS_OK:
-		break;
-	}
-	request->kind = REQUEST_SHOW;
-	if (is_show(&request->words) && read_show(request))
-		return true;
-	request->kind = REQUEST_COMMAND;
-	request->command = command_find(&request->words);
-	return request->command || invalid(text, err);
+	*request = (struct request){ .words = words };
+	return (result == WORDS_OK &&
+	        ((is_show(&request->words) && read_show(request)) || read_command(request))) ||
+	       invalid(text, err);
 }
 
 /* ---- suggestions ---- */
 
 static void suggest(char *out, size_t size, const char *front, const char *found)
 {
-	snprintf(out, size, "Did you mean %s%s?", front, found);
+	if (found)
+		snprintf(out, size, "Did you mean %s%s?", front, found);
 }
 
-/* Suggests a table or a setting. */
-static bool suggest_show(const char *wanted, char *out, size_t size)
+/* Suggests a table or, for SHOW itself, a setting. */
+static void suggest_show(const char *wanted, const char *front, char *out, size_t size)
 {
 	struct nearest nearest = nearest_begin(wanted);
+	bool is_show = strcmp(front, "SHOW ") == 0;
 
 	for (size_t i = 0; shows[i]; i++)
 		nearest_offer(&nearest, shows[i]->item);
-	nearest_offer(&nearest, "HELP");
-	for (size_t i = 0; i < settings_count; i++)
+	if (is_show)
+		nearest_offer(&nearest, "HELP");
+	for (size_t i = 0; is_show && i < settings_count; i++)
 		nearest_offer(&nearest, settings[i].name);
-	if (nearest.found)
-		suggest(out, size, "SHOW ", nearest.found);
-	return nearest.found != NULL;
+	suggest(out, size, front, nearest.found);
 }
 
 /* The SHOW exists, but the word after its name is wrong. */
 static void suggest_argument(const struct words *words, char *out, size_t size)
 {
 	const struct show *show = show_find(words->argument);
-	struct nearest nearest = nearest_begin(words->value);
 
-	for (size_t i = 0; show->argument == SHOW_OF_TABLE && shows[i]; i++)
-		nearest_offer(&nearest, shows[i]->item);
-	if (nearest.found)
-		suggest(out, size, "SHOW COLUMNS ", nearest.found);
-	else
+	if (show->argument == SHOW_OF_TABLE)
+		suggest_show(words->value, "SHOW COLUMNS ", out, size);
+	if (!*out)
 		snprintf(out, size, "Syntax: SHOW %s%s.", show->item,
 		         show_argument_name(show->argument));
 }
@@ -189,18 +190,17 @@ static void suggest_command(const struct words *words, char *out, size_t size)
 		const struct command *command = &commands[i];
 
 		if (strcasecmp(command->words, words->command) == 0 && words->count < 3) {
-			snprintf(out, size, "Syntax: %s%s.", command->words,
-			         command_argument_name(command->argument));
+			snprintf(out, size, "Syntax: %s%s.", command->words, command->usage);
 		}
 		nearest_offer(&one, command->words);
 		nearest_offer(&two, command->words);
 	}
 	if (words->count == 2 && two.found && strchr(two.found, ' '))
 		suggest(out, size, "", two.found);
-	else if (!*out && one.found)
+	else if (!*out)
 		suggest(out, size, "", one.found);
-	else if (!*out && words->count == 1)
-		suggest_show(words->command, out, size);
+	if (!*out && words->count == 1)
+		suggest_show(words->command, "SHOW ", out, size);
 }
 
 void request_suggest(struct bytes text, char *out, size_t size)
@@ -221,7 +221,7 @@ void request_suggest(struct bytes text, char *out, size_t size)
 	else if (words.count >= 3 && show_find(words.argument))
 		suggest_argument(&words, out, size);
 	else
-		suggest_show(words.argument, out, size);
+		suggest_show(words.argument, "SHOW ", out, size);
 }
 
 void request_hide(struct bytes text, char *out, size_t size)
@@ -272,7 +272,7 @@ bool request_check(const struct request *request, const struct console_session *
 	 * If SELECT 1 fails with PgBouncer's error, pgcli recognises a console and sends no queries
 	 * on PostgreSQL's catalogs. So the error is the same here.
 	 */
-	if (request->kind == REQUEST_TALK && request->talk->effect == TALK_ONE &&
+	if (request->kind == REQUEST_TALK && strcmp(request->talk->words, "SELECT 1") == 0 &&
 	    strcmp(show_application(session->client), "pgcli") == 0)
 		return err_set(err, ERR_PROTOCOL, "invalid command 'SELECT 1', use SHOW HELP;");
 	return request_check_rows(request, session->console, err);
@@ -282,11 +282,6 @@ struct show_asked request_asked(const struct request *request)
 {
 	const struct words *words = &request->words;
 
-	if (request->kind == REQUEST_TALK && request->talk->rows)
-		return (struct show_asked){ request->talk->rows, words->value, words->argument };
-	if (request->kind == REQUEST_TALK)
-		return (struct show_asked){ &show_talk, request->talk->text, NULL };
-	if (request->show == &show_setting)
-		return (struct show_asked){ request->show, request->column.name, NULL };
-	return (struct show_asked){ request->show, words->count >= 3 ? words->value : NULL, NULL };
+	return (struct show_asked){ request->show, words->count >= 3 ? words->value : NULL,
+		                    words->argument };
 }

@@ -13,10 +13,8 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "pgweir/base/table.h"
 #include "pgweir/pgwire/message.h"
 
 #define PIECE_SIZE ((size_t)16 * 1024)
@@ -32,26 +30,18 @@ void session_notice(struct console_session *session, const char *text, const cha
 	                                                .detail = detail });
 }
 
-static void end_cursor(struct portal *portal)
+void session_drop_portal(struct console_session *session)
 {
-	if (portal->cursor)
-		cursor_end(portal->cursor);
-	free(portal->cursor);
-	portal->cursor = NULL;
+	cursor_end(&session->portal.cursor);
+	session->portal.state = PORTAL_NONE;
 }
 
-/* The running request has been answered. */
+/* What the client asked for has been answered. */
 static void end_answer(struct console_session *session)
 {
 	session->state = SESSION_FULL;
-	if (session->portal) {
-		end_cursor(session->portal);
-		session->portal->is_ended = true;
-	}
-	session->portal = NULL;
 	if (!session->is_simple)
 		return;
-	session_portal_free(&session->simple);
 	session->is_simple = false;
 	message_ready(&session->out, session->status);
 }
@@ -90,20 +80,21 @@ void session_fail(struct console_session *session, const struct err *err)
 	                                .hint = *session->hint ? session->hint : NULL });
 	*session->hint = 0;
 	session->is_skipping = !session->is_simple;
+	session_drop_portal(session);
 	end_answer(session);
 }
 
 void session_complete(struct console_session *session)
 {
-	const struct request *request = &session->portal->request;
+	const char *tag = *session->tag ? session->tag : session->portal.request.tag;
 
-	if (request->kind == REQUEST_EMPTY) {
+	if (session->portal.request.kind == REQUEST_EMPTY)
 		message_bare(&session->out, 'I');
-	} else {
-		message_complete(&session->out,
-		                 *session->tag ? session->tag : request_tag(request));
-	}
+	else
+		message_complete(&session->out, tag);
 	*session->tag = 0;
+	cursor_end(&session->portal.cursor);
+	session->portal.state = PORTAL_ENDED;
 	end_answer(session);
 }
 
@@ -138,41 +129,28 @@ bool session_settle(struct console_session *session)
 	return has_space;
 }
 
-/* For the session's own callbacks. */
-static void session_go_on(struct console_session *session)
-{
-	struct client *client = session->client;
-
-	if (session->state != SESSION_READY && session_settle(session))
-		client_console_next(client);
-}
-
 static void on_turn(struct timer *timer);
 
 void session_later(struct console_session *session)
 {
-	struct loop *loop = session->console->with.loop;
-
-	timer_begin(&session->turn, loop, 1, on_turn);
+	timer_begin(&session->turn, session->console->with.loop, 1, on_turn);
 }
 
 /* Adds rows until a piece is full. true: there may be more rows. */
 static bool add_piece(struct console_session *session)
 {
-	struct portal *portal = session->portal;
+	struct portal *portal = &session->portal;
 	struct columns columns = request_columns(&portal->request, session->console);
 	_Alignas(max_align_t) char row[ROW_SIZE_MAX];
 
 	while (session->out.count < PIECE_SIZE && buf_ok(&session->out)) {
 		if (session->row_limit && session->row_count >= session->row_limit) {
 			message_bare(&session->out, 's');
-			cursor_suspend(portal->cursor);
-			session->portal = NULL;
 			session->state = SESSION_FULL;
 			return false;
 		}
-		if (!cursor_next(portal->cursor, row)) {
-			if (portal->cursor->has_more)
+		if (!cursor_next(&portal->cursor, row)) {
+			if (portal->cursor.has_more)
 				session_later(session);
 			else
 				session_complete(session);
@@ -181,17 +159,20 @@ static bool add_piece(struct console_session *session)
 		session->row_count++;
 		rows_add(&session->out, columns, portal->binary, row);
 	}
-	return true;
+	return buf_ok(&session->out);
 }
 
-static void add_pieces(struct console_session *session)
+/* Small talk needs no lane, and drivers repeat it often. */
+void session_add_rows(struct console_session *session)
 {
+	const struct lanes *lanes = session->console->with.lanes;
+	bool is_show = session->portal.request.kind == REQUEST_SHOW;
 	size_t count = 0;
 
+	if (is_show)
+		lanes_hold(lanes);
 	while (add_piece(session)) {
 		count += session->out.count;
-		if (!buf_ok(&session->out))
-			break;
 		if (!session_flush(session))
 			break; /* session_on_writable() will continue */
 		if (count >= TURN_SIZE) {
@@ -199,46 +180,29 @@ static void add_pieces(struct console_session *session)
 			break;
 		}
 	}
-	if (session->state == SESSION_ROWS)
-		cursor_suspend(session->portal->cursor);
-}
-
-/* Small talk needs no lane, and drivers repeat it often. */
-void session_add_rows(struct console_session *session)
-{
-	const struct lanes *lanes = session->console->with.lanes;
-	bool is_show = session->portal->request.kind == REQUEST_SHOW;
-
-	if (is_show)
-		lanes_hold(lanes);
-	add_pieces(session);
+	cursor_suspend(&session->portal.cursor);
 	if (is_show)
 		lanes_release(lanes);
 }
 
-static void on_turn(struct timer *timer)
+/* For the session's own callbacks. */
+static void go_on(struct console_session *session)
 {
-	struct console_session *session = container_of(timer, struct console_session, turn);
-
 	if (session->state == SESSION_ROWS)
 		session_add_rows(session);
-	session_go_on(session);
+	if (session->state != SESSION_READY && session_settle(session))
+		client_console_next(session->client);
+}
+
+static void on_turn(struct timer *timer)
+{
+	go_on(container_of(timer, struct console_session, turn));
 }
 
 void session_on_writable(struct console_session *session)
 {
-	if (session->state == SESSION_ROWS && timer_is_set(&session->turn))
-		return;
-	if (session->state == SESSION_ROWS)
-		session_add_rows(session);
-	session_go_on(session);
-}
-
-/* ---- rights ---- */
-
-bool session_may_see(const struct console_session *session, const struct request *request)
-{
-	return request->kind != REQUEST_SHOW || session->role >= request->show->role;
+	if (session->state != SESSION_ROWS || !timer_is_set(&session->turn))
+		go_on(session);
 }
 
 bool session_is_owner(const struct console_session *session)
@@ -246,62 +210,4 @@ bool session_is_owner(const struct console_session *session)
 	const struct address *peer = &session->client->peer;
 
 	return address_is_unix(peer) && peer->un.uid == geteuid() && session->role == CONSOLE_ADMIN;
-}
-
-/* ---- named statements and portals; that of a Query is in no table ---- */
-
-struct portal *session_portal_new(const char *name, const struct request *request)
-{
-	size_t size = strlen(name) + 1;
-	struct portal *portal = calloc(1, sizeof(*portal) + size);
-
-	if (!portal)
-		return NULL;
-	memcpy(portal->name, name, size);
-	portal->request = *request;
-	return portal;
-}
-
-void session_portal_free(struct portal **portal)
-{
-	if (*portal)
-		end_cursor(*portal);
-	free(*portal);
-	*portal = NULL;
-}
-
-struct portal *session_find(const struct console_session *session, struct portal *table,
-                            const char *name)
-{
-	struct portal *portal;
-
-	TABLE_FIND_STR(hh, &console_pools(session->console)->secret, table, name, portal);
-	return portal;
-}
-
-struct portal *session_add(struct console_session *session, struct portal **table, const char *name,
-                           const struct request *request)
-{
-	struct portal *portal = session_portal_new(name, request);
-
-	if (portal)
-		TABLE_ADD_STR(hh, &console_pools(session->console)->secret, *table, portal->name,
-		              portal);
-	return portal;
-}
-
-void session_drop(struct console_session *session, struct portal **table, struct portal *portal)
-{
-	if (!portal || portal == session->portal)
-		return;
-	HASH_DEL(*table, portal);
-	session_portal_free(&portal);
-}
-
-void session_drop_all(struct console_session *session, struct portal **table)
-{
-	struct portal *portal, *next;
-
-	HASH_ITER (hh, *table, portal, next)
-		session_drop(session, table, portal);
 }

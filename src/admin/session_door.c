@@ -2,15 +2,71 @@
 /*
  * What the client module calls: a session is opened, fed with messages, cancelled and closed.
  *
- *   struct console_door --> a Query | the extended protocol --> a portal runs --> session.c
+ *   struct console_door --> a Query | the extended protocol --> the portal runs --> session.c
  */
 #include "admin_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pgweir/base/table.h"
+#include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
+
+static bool may_run(const struct console_session *session, const struct request *request,
+                    struct err *err)
+{
+	enum console_role role = request->command                ? request->command->role
+	                         : request->kind == REQUEST_SHOW ? request->show->role
+	                                                         : 0;
+
+	if (session->role < role)
+		return err_set(err, ERR_RIGHTS, "admin access needed");
+	return request_check(request, session, err);
+}
+
+/* ---- prepared statements ---- */
+
+static struct prepared *find_statement(const struct console_session *session, const char *name)
+{
+	struct prepared *statement;
+
+	TABLE_FIND_STR(hh, &console_pools(session->console)->secret, session->statements, name,
+	               statement);
+	return statement;
+}
+
+static bool add_statement(struct console_session *session, const char *name,
+                          const struct request *request)
+{
+	size_t size = strlen(name) + 1;
+	struct prepared *statement = malloc(sizeof(*statement) + size);
+
+	if (!statement)
+		return false;
+	memcpy(statement->name, name, size);
+	statement->request = *request;
+	TABLE_ADD_STR(hh, &console_pools(session->console)->secret, session->statements,
+	              statement->name, statement);
+	return true;
+}
+
+/* Accepts NULL. */
+static void drop_statement(struct console_session *session, struct prepared *statement)
+{
+	if (statement)
+		HASH_DEL(session->statements, statement);
+	free(statement);
+}
+
+static void drop_statements(struct console_session *session)
+{
+	while (session->statements)
+		drop_statement(session, session->statements);
+}
+
+/* ---- running ---- */
 
 static void log_command(struct console_session *session, const struct request *request)
 {
@@ -31,7 +87,7 @@ static void log_command(struct console_session *session, const struct request *r
 		          command->argument == ARG_HOST ? words->value : words->argument);
 }
 
-static enum outcome run_talk(struct console_session *session, const struct request *request)
+static void run_talk(struct console_session *session, const struct request *request)
 {
 	switch (request->talk->effect) {
 	case TALK_BEGIN:
@@ -41,11 +97,10 @@ static enum outcome run_talk(struct console_session *session, const struct reque
 		session->status = 'I';
 		break;
 	case TALK_FORGET:
-		session_drop(session, &session->statements,
-		             session_find(session, session->statements, request->words.value));
+		drop_statement(session, find_statement(session, request->words.value));
 		break;
 	case TALK_FORGET_ALL:
-		session_drop_all(session, &session->statements);
+		drop_statements(session);
 		break;
 	case TALK_IGNORED:
 		session_notice(session, "SET ignored", NULL);
@@ -53,63 +108,70 @@ static enum outcome run_talk(struct console_session *session, const struct reque
 	default:
 		break;
 	}
-	return OUTCOME_DONE;
 }
 
 static enum outcome run(struct console_session *session, struct err *err)
 {
-	const struct request *request = &session->portal->request;
+	const struct request *request = &session->portal.request;
 
 	if (request->kind == REQUEST_TALK)
-		return run_talk(session, request);
-	if (request->kind != REQUEST_COMMAND)
+		run_talk(session, request);
+	if (!request->command)
 		return OUTCOME_DONE;
-	if (session->role < request->command->role)
-		return outcome_of(err_set(err, ERR_RIGHTS, "admin access needed"));
 	log_command(session, request);
 	return request->command->run(session, err);
 }
 
-static bool execute(struct console_session *session, struct portal *portal, uint32_t row_limit)
+static void set_portal(struct console_session *session, const char *name,
+                       const struct request *request, uint32_t binary)
 {
-	enum outcome outcome;
-	struct err err;
+	struct portal *portal = &session->portal;
 
-	session->portal = portal;
+	session_drop_portal(session);
+	portal->state = PORTAL_NEW;
+	portal->request = *request;
+	portal->binary = binary;
+	text_copy(portal->name, sizeof(portal->name), name);
+}
+
+/* The portal has rows: sends them, or those that are left. */
+static void execute_rows(struct console_session *session, uint32_t row_limit)
+{
+	struct portal *portal = &session->portal;
+
 	session->row_limit = row_limit;
 	session->row_count = 0;
-	if (!(session_may_see(session, &portal->request) ||
-	      err_set(&err, ERR_RIGHTS, "admin access needed")) ||
-	    !request_check(&portal->request, session, &err)) {
-		session_fail(session, &err);
-		return true;
+	session->state = SESSION_ROWS;
+	if (portal->state == PORTAL_NEW) {
+		cursor_begin(&portal->cursor, &session->console->source,
+		             request_asked(&portal->request));
+		portal->cursor.is_owner = session_is_owner(session);
+		portal->cursor.role = session->role;
+		portal->state = PORTAL_BEGUN;
 	}
-	if (request_columns(&portal->request, session->console).count) {
-		session->state = SESSION_ROWS;
-		if (!portal->is_started) {
-			portal->cursor = malloc(sizeof(*portal->cursor));
-			session->out.is_broken |= !portal->cursor;
-			if (!portal->cursor)
-				return true;
-			cursor_begin(portal->cursor, &session->console->source,
-			             request_asked(&portal->request));
-			portal->cursor->is_owner = session_is_owner(session);
-			portal->cursor->role = session->role;
-		}
-		portal->is_started = true;
-		if (!portal->is_ended)
-			session_add_rows(session);
-		else
-			session_complete(session);
+	if (portal->state == PORTAL_BEGUN)
+		session_add_rows(session);
+	else
+		session_complete(session);
+}
+
+/* Runs the portal, and answers now or later. false: the session was freed. */
+static bool execute(struct console_session *session, uint32_t row_limit)
+{
+	struct portal *portal = &session->portal;
+	enum outcome outcome = OUTCOME_FAILED;
+	struct err err;
+
+	if (portal->request.show) {
+		execute_rows(session, row_limit);
 		return true;
 	}
 	session->state = SESSION_WAITING;
-	if (portal->is_started) { /* as in PostgreSQL, a portal without rows runs only once */
-		err_set(&err, ERR_STATE, "portal \"%s\" cannot be run", portal->name);
-		outcome = OUTCOME_FAILED;
-	} else {
-		portal->is_started = true;
+	if (portal->state == PORTAL_NEW) {
+		portal->state = PORTAL_ENDED;
 		outcome = run(session, &err);
+	} else { /* as in PostgreSQL, a portal without rows runs only once */
+		err_set(&err, ERR_STATE, "portal \"%s\" cannot be run", portal->name);
 	}
 	if (outcome == OUTCOME_DONE)
 		session_complete(session);
@@ -128,24 +190,21 @@ static bool execute(struct console_session *session, struct portal *portal, uint
 /* Maximum statements of small talk in one Query. Their answers together must fit into one piece. */
 #define TALKS_MAX 32
 
-/* Answers now or later. is_last: ReadyForQuery follows. false: the session was freed. */
+/* is_last: ReadyForQuery follows. false: the session was freed. */
 static bool run_statement(struct console_session *session, const struct request *request,
                           bool is_last)
 {
-	struct columns columns;
+	struct err err;
 
 	session->is_simple = is_last;
-	session_portal_free(&session->simple);
-	session->simple = session_portal_new("", request);
-	if (!session->simple) {
-		session->out.is_broken = true;
+	set_portal(session, "", request, 0);
+	if (!may_run(session, request, &err)) {
+		session_fail(session, &err);
 		return true;
 	}
-	columns = request_columns(&session->simple->request, session->console);
-	if (columns.count && session_may_see(session, request) &&
-	    request_check(request, session, NULL))
-		rows_describe(&session->out, columns, 0);
-	return execute(session, session->simple, 0);
+	if (request->show)
+		rows_describe(&session->out, request_columns(request, session->console), 0);
+	return execute(session, 0);
 }
 
 /* How many statements of small talk the text has. 0: some statement is something else. */
@@ -157,7 +216,7 @@ static unsigned int count_talks(struct bytes text)
 
 	while (grammar_next_statement(&text, &statement)) {
 		if (!request_read_talk(statement, &request) || count == TALKS_MAX ||
-		    (request.kind == REQUEST_TALK && request.talk->rows))
+		    (request.show && !request.talk->text))
 			return 0;
 		count += request.kind != REQUEST_EMPTY;
 	}
@@ -177,28 +236,37 @@ static void run_talks(struct console_session *session, struct bytes text, unsign
 	}
 }
 
+/* Says with the error what may have been meant, and hides passwords from the log. */
+static void explain_unknown(struct console_session *session, struct bytes text)
+{
+	request_suggest(text, session->hint, sizeof(session->hint));
+	request_hide(text, session->logged, sizeof(session->logged));
+}
+
 static bool on_query(struct console_session *session, struct bytes body)
 {
 	struct request request;
 	unsigned int count;
-	const char *text;
+	struct bytes text;
+	const char *query;
 	struct err err;
 
 	session->console->source.own.query_count++;
 	session->console->source.own.xact_count++;
-	if (fields_text(body, &text) != WIRE_OK) {
+	if (fields_text(body, &query) != WIRE_OK) {
 		err_set(&err, ERR_PROTOCOL, "bad packet");
-	} else if (request_read(bytes_text(text), &request, &err)) {
-		return run_statement(session, &request, true);
-	} else if ((count = count_talks(bytes_text(text)))) {
-		run_talks(session, bytes_text(text), count);
-		return true;
+	} else {
+		text = bytes_text(query);
+		if (request_read(text, &request, &err))
+			return run_statement(session, &request, true);
+		count = count_talks(text);
+		if (count) {
+			run_talks(session, text, count);
+			return true;
+		}
+		explain_unknown(session, text);
 	}
 	session->is_simple = true;
-	if (err.code == ERR_SYNTAX) {
-		request_suggest(bytes_text(text), session->hint, sizeof(session->hint));
-		request_hide(bytes_text(text), session->logged, sizeof(session->logged));
-	}
 	session_fail(session, &err);
 	return true;
 }
@@ -206,30 +274,26 @@ static bool on_query(struct console_session *session, struct bytes body)
 /*
  * ---- the extended protocol, without parameters ----
  *
- * A statement is parsed at Parse. A portal is one execution of it, with its own cursor. It lives
- * until Sync, or within a BEGIN until the Sync after its end (PostgreSQL's manual, "Extended
- * Query").
+ * A statement is parsed at Parse. There is one portal at a time, whatever its name: it is one
+ * execution of a statement, with a cursor. It ends with the next Bind or Query, and with Sync, or
+ * within a BEGIN with the Sync after its end (PostgreSQL's manual, "Extended Query").
  */
 
 #define STATEMENTS_MAX 1000
-#define PORTALS_MAX 100
-#define NAME_MAX_SIZE 256
 
 /* ---- messages: each function fills *err and returns false if the message fails ---- */
 
 static bool broken(struct err *err) { return err_set(err, ERR_PROTOCOL, "bad packet"); }
 
-static bool fits(const char *name, unsigned int count, unsigned int limit, struct err *err)
+static bool no_statement(const char *name, struct err *err)
 {
-	if (strlen(name) >= NAME_MAX_SIZE)
-		return err_set(err, ERR_STATEMENT_NAME, "name is too long");
-	return count < limit || err_set(err, ERR_LIMIT, "too many statements or portals");
+	return err_set(err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist", name);
 }
 
 static bool on_parse(struct console_session *session, struct bytes body, struct err *err)
 {
 	struct parse_fields fields;
-	struct portal *statement;
+	struct prepared *statement;
 	struct request request;
 
 	if (fields_parse(body, &fields) != WIRE_OK)
@@ -237,18 +301,19 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 	if (fields.type_count)
 		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
 	if (!request_read(bytes_text(fields.query), &request, err)) {
-		request_suggest(bytes_text(fields.query), session->hint, sizeof(session->hint));
-		request_hide(bytes_text(fields.query), session->logged, sizeof(session->logged));
+		explain_unknown(session, bytes_text(fields.query));
 		return false;
 	}
-	if (!fits(fields.statement, HASH_COUNT(session->statements), STATEMENTS_MAX, err))
-		return false;
-	statement = session_find(session, session->statements, fields.statement);
+	if (strlen(fields.statement) >= SESSION_NAME_SIZE)
+		return err_set(err, ERR_STATEMENT_NAME, "name is too long");
+	if (HASH_COUNT(session->statements) >= STATEMENTS_MAX)
+		return err_set(err, ERR_LIMIT, "too many statements");
+	statement = find_statement(session, fields.statement);
 	if (statement && *fields.statement)
 		return err_set(err, ERR_STATEMENT_TWICE, "prepared statement \"%s\" already exists",
 		               fields.statement);
-	session_drop(session, &session->statements, statement);
-	if (!session_add(session, &session->statements, fields.statement, &request))
+	drop_statement(session, statement);
+	if (!add_statement(session, fields.statement, &request))
 		return err_set(err, ERR_MEMORY, "out of memory");
 	message_bare(&session->out, '1');
 	return true;
@@ -279,67 +344,61 @@ static bool read_formats(const struct bind_fields *bind, size_t columns, uint32_
 static bool on_bind(struct console_session *session, struct bytes body, struct err *err)
 {
 	struct bind_fields fields;
-	const struct portal *statement;
+	const struct prepared *statement;
 	struct columns columns;
-	struct portal *portal;
 	uint32_t binary;
 
 	if (fields_bind(body, &fields) != WIRE_OK)
 		return broken(err);
-	statement = session_find(session, session->statements, fields.statement);
+	statement = find_statement(session, fields.statement);
 	if (!statement)
-		return err_set(err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist",
-		               fields.statement);
+		return no_statement(fields.statement, err);
 	if (fields.parameters.left)
 		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
-	portal = session_find(session, session->portals, fields.portal);
-	if (portal && *fields.portal)
-		return err_set(err, ERR_STATE, "portal \"%s\" already exists", fields.portal);
+	if (strlen(fields.portal) >= SESSION_NAME_SIZE)
+		return err_set(err, ERR_STATE, "name is too long");
 	columns = request_columns(&statement->request, session->console);
-	if (!read_formats(&fields, rows_columns_shown(columns), &binary, err) ||
-	    !fits(fields.portal, HASH_COUNT(session->portals), PORTALS_MAX, err))
+	if (!read_formats(&fields, rows_columns_shown(columns), &binary, err))
 		return false;
-	session_drop(session, &session->portals, portal);
-	portal = session_add(session, &session->portals, fields.portal, &statement->request);
-	if (!portal)
-		return err_set(err, ERR_MEMORY, "out of memory");
-	portal->binary = binary;
+	set_portal(session, fields.portal, &statement->request, binary);
 	message_bare(&session->out, '2');
 	return true;
 }
 
+static bool has_portal(const struct console_session *session, const char *name)
+{
+	return session->portal.state != PORTAL_NONE && strcmp(session->portal.name, name) == 0;
+}
+
 static bool no_portal(const char *name, struct err *err)
 {
-	char text[NAME_MAX_SIZE + 32];
+	char text[SESSION_NAME_SIZE + 32];
 
-	snprintf(text, sizeof(text), "portal \"%.*s\" does not exist", NAME_MAX_SIZE, name);
+	snprintf(text, sizeof(text), "portal \"%.*s\" does not exist", SESSION_NAME_SIZE, name);
 	return err_set_foreign(err, "34000", text);
 }
 
 static bool on_describe(struct console_session *session, struct bytes body, struct err *err)
 {
+	const struct request *request = &session->portal.request;
+	const struct prepared *statement;
 	struct object_names names;
-	bool is_statement;
-	const struct portal *portal;
-	struct columns columns;
+	uint32_t binary = session->portal.binary;
 
 	if (fields_names('D', body, body.count, &names) != WIRE_OK)
 		return broken(err);
-	is_statement = names.target == 'S';
-	if (is_statement)
-		portal = session_find(session, session->statements, names.statement);
-	else
-		portal = session_find(session, session->portals, names.portal);
-	if (!portal && is_statement)
-		return err_set(err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist",
-		               names.statement);
-	if (!portal)
-		return no_portal(names.portal, err);
-	if (is_statement)
+	if (names.target == 'S') {
+		statement = find_statement(session, names.statement);
+		if (!statement)
+			return no_statement(names.statement, err);
+		request = &statement->request;
+		binary = 0;
 		message_parameter_types(&session->out, NULL, 0);
-	columns = request_columns(&portal->request, session->console);
-	if (columns.count)
-		rows_describe(&session->out, columns, portal->binary);
+	} else if (!has_portal(session, names.portal)) {
+		return no_portal(names.portal, err);
+	}
+	if (request->show)
+		rows_describe(&session->out, request_columns(request, session->console), binary);
 	else
 		message_bare(&session->out, 'n');
 	return true;
@@ -352,11 +411,9 @@ static bool on_close_message(struct console_session *session, struct bytes body,
 	if (fields_names('C', body, body.count, &names) != WIRE_OK)
 		return broken(err);
 	if (names.target == 'S')
-		session_drop(session, &session->statements,
-		             session_find(session, session->statements, names.statement));
-	else
-		session_drop(session, &session->portals,
-		             session_find(session, session->portals, names.portal));
+		drop_statement(session, find_statement(session, names.statement));
+	else if (has_portal(session, names.portal))
+		session_drop_portal(session);
 	message_bare(&session->out, '3');
 	return true;
 }
@@ -365,18 +422,17 @@ static bool on_close_message(struct console_session *session, struct bytes body,
 static bool on_execute(struct console_session *session, struct bytes body, bool *is_alive,
                        struct err *err)
 {
-	struct portal *portal;
 	const char *name;
 	uint32_t limit;
 
 	if (fields_execute(body, &name, &limit) != WIRE_OK)
 		return broken(err);
-	portal = session_find(session, session->portals, name);
-	if (!portal)
+	if (!has_portal(session, name))
 		return no_portal(name, err);
+	if (!may_run(session, &session->portal.request, err))
+		return false;
 	session->console->source.own.query_count++;
-	session->is_simple = false;
-	*is_alive = execute(session, portal, limit);
+	*is_alive = execute(session, limit);
 	return true;
 }
 
@@ -406,9 +462,9 @@ static bool on_extended(struct console_session *session, char type, struct bytes
 
 	if (type == 'S') {
 		session->is_skipping = false;
-		/* outside BEGIN, Sync ends the transaction, and so all portals */
+		/* outside BEGIN, Sync ends the transaction, and so the portal */
 		if (session->status == 'I')
-			session_drop_all(session, &session->portals);
+			session_drop_portal(session);
 		message_ready(&session->out, session->status);
 		return true;
 	}
@@ -516,7 +572,7 @@ static void on_cancel(struct console_session *session)
 	bool is_waiting = session->state == SESSION_WAITING && waiting->is_on;
 	bool is_drain = is_waiting && waiting->kind == WAITING_DRAIN;
 	bool is_global =
-	    is_waiting && !is_drain && waiting->kind != WAITING_CLOSE && !*waiting->database;
+	    is_waiting && !is_drain && waiting->kind != WAITING_CLOSE && !*waiting->name;
 	bool is_at_rest = session->state == SESSION_READY;
 	struct err err;
 
@@ -544,10 +600,8 @@ static void on_close(struct console_session *session)
 		console->with.go_on(console->with.daemon);
 	commands_wait_stop(session);
 	timer_clear(&session->turn);
-	session->portal = NULL;
-	session_drop_all(session, &session->statements);
-	session_drop_all(session, &session->portals);
-	session_portal_free(&session->simple);
+	drop_statements(session);
+	session_drop_portal(session);
 	buf_free(&session->out);
 	free(session);
 }

@@ -14,34 +14,25 @@
 #include "pgweir/base/version.h"
 #include "pgweir/config/settings.h"
 
-struct talk_row {
-	const char *text;
-	int64_t number;
-};
-
-static const struct show show_names, show_changeable_names, show_type, show_values;
+static const struct show show_talk, show_names, show_changeable_names, show_type, show_values;
 
 #define VERSION_SERVER VERSION_COMPATIBLE "/bouncer"
 #define PSQL_NAMES "SELECT pg_catalog . lower ( name ) FROM pg_catalog . pg_settings "
 
 /* A statement without a row; one with a single row; a query of psql's tab completion. */
-#define DOES(pattern, answer, what)                                   \
-	{                                                             \
-		.words = (pattern), .tag = (answer), .effect = (what) \
+#define DOES(pattern, answer, what)                             \
+	{                                                       \
+		.words = pattern, .tag = answer, .effect = what \
 	}
-#define SAYS(pattern, answer, value, title)                                       \
-	{                                                                         \
-		.words = (pattern), .tag = (answer), .text = (value), .column = { \
-			title,                                                    \
-			VALUE_TEXT,                                               \
-			offsetof(struct talk_row, text),                          \
-			NULL                                                      \
-		}                                                                 \
+#define SAYS(pattern, answer, of, value, name)                                                     \
+	{                                                                                          \
+		.words = pattern, .tag = answer, .rows = &show_talk, .text = value, .title = name, \
+		.type = VALUE_##of                                                                 \
 	}
-#define SHOWS(name, value) SAYS("SHOW " name, "SHOW", value, name)
-#define LISTS(pattern, table)                                         \
-	{                                                             \
-		.words = (pattern), .tag = "SELECT", .rows = &(table) \
+#define SHOWS(name, value) SAYS("SHOW " name, "SHOW", TEXT, value, name)
+#define LISTS(pattern, table, name)                                                \
+	{                                                                          \
+		.words = pattern, .tag = "SELECT", .rows = &(table), .title = name \
 	}
 
 static const struct talk talks[] = {
@@ -66,22 +57,15 @@ static const struct talk talks[] = {
 	DOES("SET TRANSACTION ...", "SET", TALK_IGNORED),
 	DOES("SET TIME ZONE ...", "SET", TALK_IGNORED),
 	DOES("SET NAMES ...", "SET", TALK_IGNORED),
-	{ .words = "SELECT 1",
-	  .tag = "SELECT 1",
-	  .effect = TALK_ONE,
-	  .text = "1",
-	  .column = { "?column?", VALUE_INT4, offsetof(struct talk_row, number), NULL } },
-	SAYS("SELECT version ( )", "SELECT 1", VERSION_SHOW, "version"),
-	SAYS("SELECT pg_catalog . version ( )", "SELECT 1", VERSION_SHOW, "version"),
-	SAYS("SELECT current_database ( )", "SELECT 1", CONFIG_CONSOLE_DATABASE,
+	SAYS("SELECT 1", "SELECT 1", INT4, "1", "?column?"),
+	SAYS("SELECT version ( )", "SELECT 1", TEXT, VERSION_SHOW, "version"),
+	SAYS("SELECT pg_catalog . version ( )", "SELECT 1", TEXT, VERSION_SHOW, "version"),
+	SAYS("SELECT current_database ( )", "SELECT 1", TEXT, CONFIG_CONSOLE_DATABASE,
 	     "current_database"),
-	{ .words = "SELECT pg_advisory_unlock_all ( )",
-	  .tag = "SELECT 1",
-	  .text = "",
-	  .column = { "pg_advisory_unlock_all", VALUE_VOID, offsetof(struct talk_row, text),
-	              NULL } },
-	SAYS("SHOW TRANSACTION ISOLATION LEVEL", "SHOW", "read committed", "transaction_isolation"),
-	SAYS("SHOW TIME ZONE", "SHOW", "GMT", "TimeZone"),
+	SAYS("SELECT pg_advisory_unlock_all ( )", "SELECT 1", VOID, "", "pg_advisory_unlock_all"),
+	SAYS("SHOW TRANSACTION ISOLATION LEVEL", "SHOW", TEXT, "read committed",
+	     "transaction_isolation"),
+	SAYS("SHOW TIME ZONE", "SHOW", TEXT, "GMT", "TimeZone"),
 	SHOWS("client_encoding", "UTF-8"),
 	SHOWS("default_transaction_isolation", "read committed"),
 	SHOWS("transaction_isolation", "read committed"),
@@ -93,17 +77,17 @@ static const struct talk talks[] = {
 	SHOWS("is_superuser", "on"),
 	/* Queries of psql's tab completion, from version 15 on. */
 	LISTS(PSQL_NAMES "WHERE pg_catalog . lower ( name ) LIKE pg_catalog . lower ( ? ) ...",
-	      show_names),
+	      show_names, "lower"),
 	LISTS(PSQL_NAMES "WHERE context IN ( ? , ? ) AND pg_catalog . lower ( name ) LIKE "
 	                 "pg_catalog . lower ( ? ) ...",
-	      show_changeable_names),
+	      show_changeable_names, "lower"),
 	LISTS("SELECT vartype FROM pg_catalog . pg_settings WHERE pg_catalog . lower ( name ) = "
 	      "pg_catalog . lower ( ? )",
-	      show_type),
+	      show_type, "vartype"),
 	LISTS("SELECT val FROM ( SELECT name , pg_catalog . unnest ( enumvals ) AS val FROM "
 	      "pg_catalog . pg_settings ) ss WHERE val LIKE ? and pg_catalog . lower ( name ) = "
 	      "pg_catalog . lower ( ? ) ...",
-	      show_values),
+	      show_values, "val"),
 };
 
 /* SET of these is small talk too, unless pgweir has a setting of the same name. */
@@ -216,8 +200,12 @@ static bool matches(const char *pattern, struct bytes text, struct words *words)
 const struct talk *small_talk_find(struct bytes text, struct words *words)
 {
 	for (size_t i = 0; i < sizeof(talks) / sizeof(talks[0]); i++) {
-		if (matches(talks[i].words, text, words))
-			return &talks[i];
+		if (!matches(talks[i].words, text, words))
+			continue;
+		words->count = 3;
+		if (talks[i].text)
+			text_copy(words->value, sizeof(words->value), talks[i].text);
+		return &talks[i];
 	}
 	return is_set(text) && is_one(text) ? &set_ignored : NULL;
 }
@@ -233,11 +221,14 @@ static bool next_talk(struct cursor *cursor, void *at)
 		text = release->shown;
 	else if (strcmp(text, VERSION_SERVER) == 0)
 		text = release->server_version;
-	*(struct talk_row *)at = (struct talk_row){ text, 1 };
+	if (strcmp(text, "1") == 0)
+		*(int64_t *)at = 1;
+	else
+		*(const char **)at = text;
 	return true;
 }
 
-const struct show show_talk = { .item = "", .next = next_talk };
+static const struct show show_talk = { .item = "", .next = next_talk };
 
 /*
  * ---- what the tab completion of psql 15 asks for after SHOW or SET ----
@@ -251,10 +242,6 @@ struct name_row {
 	const char *text;
 	char buffer[LIKE_MAX];
 };
-
-static const struct column name_column = { "lower", VALUE_TEXT, 0, "The name." };
-static const struct column type_column = { "vartype", VALUE_TEXT, 0, "The kind of its value." };
-static const struct column value_column = { "val", VALUE_TEXT, 0, "A value." };
 
 /* pattern: a prefix and %, or a complete name. */
 static bool is_like(const char *name, const char *pattern)
@@ -282,31 +269,24 @@ static bool offer(const struct cursor *cursor, struct name_row *row, const char 
 	return true;
 }
 
-/* Tables first, then HELP, then settings. */
+/* Tables first, then HELP, then settings; after SET only settings that can be changed. */
 static bool next_name(struct cursor *cursor, void *row)
 {
+	bool is_set = cursor->asked.show == &show_changeable_names;
 	size_t tables = 0;
 
 	while (shows[tables])
 		tables++;
 	while (cursor->index < tables + 1 + settings_count) {
 		size_t index = cursor->index++;
-		const char *name = index < tables    ? shows[index]->item
-		                   : index == tables ? "HELP"
-		                                     : settings[index - tables - 1].name;
+		const struct setting *setting =
+		    index > tables ? &settings[index - tables - 1] : NULL;
+		const char *name = setting          ? setting->name
+		                   : index < tables ? shows[index]->item
+		                                    : "HELP";
 
-		if (offer(cursor, row, name))
-			return true;
-	}
-	return false;
-}
-
-static bool next_changeable(struct cursor *cursor, void *row)
-{
-	while (cursor->index < settings_count) {
-		const struct setting *setting = &settings[cursor->index++];
-
-		if (setting->reload == RELOAD_LIVE && offer(cursor, row, setting->name))
+		if ((!is_set || (setting && setting->reload == RELOAD_LIVE)) &&
+		    offer(cursor, row, name))
 			return true;
 	}
 	return false;
@@ -345,15 +325,7 @@ static bool next_value(struct cursor *cursor, void *at)
 	return false;
 }
 
-static const struct show show_names = { .item = "",
-	                                .next = next_name,
-	                                .columns = { .at = &name_column, .count = 1 } };
-static const struct show show_changeable_names = { .item = "",
-	                                           .next = next_changeable,
-	                                           .columns = { .at = &name_column, .count = 1 } };
-static const struct show show_type = { .item = "",
-	                               .next = next_type,
-	                               .columns = { .at = &type_column, .count = 1 } };
-static const struct show show_values = { .item = "",
-	                                 .next = next_value,
-	                                 .columns = { .at = &value_column, .count = 1 } };
+static const struct show show_names = { .item = "", .next = next_name };
+static const struct show show_changeable_names = { .item = "", .next = next_name };
+static const struct show show_type = { .item = "", .next = next_type };
+static const struct show show_values = { .item = "", .next = next_value };

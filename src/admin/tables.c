@@ -19,35 +19,46 @@ struct table {
 	struct console *console;
 	struct request request; /* the cursor has pointers into it */
 	struct cursor cursor;
-	bool is_described;
 };
 
-bool tables_list(size_t index, struct table_listed *listed)
+static void list(const struct show *show, struct table_listed *listed)
 {
-	const struct show *show = shows[index];
-	const char *argument;
+	const char *argument = show_argument_name(show->argument);
 
-	if (!show)
-		return false;
-	argument = show_argument_name(show->argument);
 	*listed = (struct table_listed){
 		.name = show->item,
 		.argument = *argument == ' ' ? argument + 1 : argument,
 		.help = show->help,
 		.is_for_admins = show->role > CONSOLE_STATS,
+		.column_count = show->columns.count,
 	};
-	return true;
+	for (size_t i = 0; i < show->columns.count; i++) {
+		const struct column *column = &show->columns.at[i];
+
+		listed->columns[i] = (struct table_column){
+			.name = column->name,
+			.type = rows_type_name(column->type),
+			.help = column->help,
+			.is_number = rows_is_number(column->type),
+		};
+	}
 }
 
-const char *tables_help(const char *name, const char *column)
+bool tables_list(size_t index, struct table_listed *listed)
 {
-	const struct show *show = show_find(name);
+	if (shows[index])
+		list(shows[index], listed);
+	return shows[index];
+}
 
-	for (size_t i = 0; show && i < show->columns.count; i++) {
-		if (strcmp(show->columns.at[i].name, column) == 0)
-			return show->columns.at[i].help;
-	}
-	return "";
+bool tables_find(const char *words, struct table_listed *listed)
+{
+	struct request request;
+
+	if (!request_read_table(words, &request, NULL))
+		return false;
+	list(request.show, listed);
+	return true;
 }
 
 static bool read_request(struct table *table, const char *words, struct err *err)
@@ -86,9 +97,6 @@ static enum table_result add_rows(struct table *table, struct buf *out)
 	unsigned int count = 0;
 	usec_t until = 0;
 
-	if (!table->is_described)
-		rows_describe(out, columns, 0);
-	table->is_described = true;
 	do {
 		if (!cursor_next(&table->cursor, row))
 			return table->cursor.has_more ? TABLE_MORE : TABLE_END;

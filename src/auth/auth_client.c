@@ -36,14 +36,11 @@ enum auth_client_state {
 struct auth_client {
 	enum auth_client_state state;
 	struct verifiers *verifiers;
-	void (*on_work)(void *arg);
-	void *arg;
+	struct auth_runner runner;
 	struct credentials credentials;
 	struct scram scram;
 	struct derived *derived; /* CREDENTIALS_PLAIN with SCRAM */
-	struct job *job;         /* see derived_job() */
-	bool is_submitted;
-	bool is_slow;
+	struct auth_work *work;
 	const char *asked, *mismatch; /* static texts, or NULL */
 	unsigned int allowed;         /* ANSWERS() of each request that the server may begin with */
 	char user[];
@@ -134,8 +131,7 @@ struct auth_client *auth_client_new(const struct auth_client_who *who)
 	}
 	auth->allowed = allowed_by(who->require);
 	auth->verifiers = who->verifiers;
-	auth->on_work = who->on_work;
-	auth->arg = who->arg;
+	auth->runner = who->runner;
 	memcpy(auth->user, who->user, user_size);
 	scram_bind(&auth->scram, who->binding);
 	return auth;
@@ -148,7 +144,7 @@ void auth_client_free(struct auth_client **auth)
 	*auth = NULL;
 	if (!old)
 		return;
-	derived_job_drop(&old->job, old->is_submitted);
+	auth_work_drop(&old->work);
 	derived_release(&old->derived);
 	credentials_done(&old->credentials);
 	scram_done(&old->scram);
@@ -170,20 +166,12 @@ static enum auth_client_result send_cleartext(struct auth_client *auth, struct b
 static enum auth_client_result send_md5(struct auth_client *auth, struct bytes salt,
                                         struct buf *out, struct err *err)
 {
-	const char *secret = auth->credentials.text;
-	char made[MD5_TEXT_SIZE], answer[MD5_TEXT_SIZE];
-	bool ok = true;
+	bool is_plain = auth->credentials.kind == CREDENTIALS_PLAIN;
+	char answer[MD5_TEXT_SIZE];
 
-	if (auth->credentials.kind != CREDENTIALS_PLAIN &&
-	    auth->credentials.kind != CREDENTIALS_MD5)
+	if (!is_plain && auth->credentials.kind != CREDENTIALS_MD5)
 		return wrong_type(auth, err);
-	if (auth->credentials.kind == CREDENTIALS_PLAIN) {
-		ok = digest_md5(bytes_text(secret), bytes_text(auth->user), made);
-		secret = made;
-	}
-	ok = ok && digest_md5(bytes_of(secret + 3, 32), salt, answer);
-	secret_wipe(made, sizeof(made));
-	if (!ok)
+	if (!digest_md5_answer(auth->credentials.text, is_plain ? auth->user : NULL, salt, answer))
 		return auth_client_fail(auth, err, "the crypto library has no MD5");
 	message_password(out, answer);
 	secret_wipe(answer, sizeof(answer));
@@ -238,8 +226,6 @@ static const struct scram_keys *keys_of(const struct auth_client *auth)
 	return derived_keys(auth->derived);
 }
 
-bool auth_client_is_slow(const struct auth_client *auth) { return auth->is_slow; }
-
 static enum auth_client_result send_final(struct auth_client *auth, struct buf *out,
                                           struct err *err)
 {
@@ -267,16 +253,20 @@ static enum auth_client_result derive(struct auth_client *auth,
 	const char *password = auth->credentials.text;
 
 	/* Private: a server that sends another salt each time must not fill the cache. */
-	auth->is_slow = challenge->iterations > SLOW_ITERATIONS;
-	auth->derived = verifiers_ask(auth->verifiers, NULL, password,
+	auth->derived = verifiers_ask(auth->verifiers, password,
 	                              bytes_of(challenge->salt, challenge->salt_count),
 	                              challenge->iterations, DERIVED_PRIVATE);
 	if (!auth->derived)
 		return auth_client_fail(auth, err, "out of memory");
 	if (derived_keys(auth->derived))
 		return send_final(auth, out, err);
-	if (!derived_job(auth->derived, password, &auth->job, auth->on_work, auth->arg))
-		return auth_client_fail(auth, err, "out of memory");
+	if (!auth_work_derive(&auth->work, &auth->runner, auth->derived, password,
+	                      challenge->iterations > SLOW_ITERATIONS)) {
+		auth_client_enter(auth, STATE_ENDED);
+		err_set(err, ERR_FILES, "too many logins at once wait for their key");
+		err_reason(err, CLOSE_TOO_MANY_LOGINS);
+		return AUTH_CLIENT_FAILED;
+	}
 	auth_client_enter(auth, STATE_WORK);
 	return AUTH_CLIENT_WORK;
 }
@@ -374,14 +364,6 @@ enum auth_client_result auth_client_answer(struct auth_client *auth, struct byte
 		return AUTH_CLIENT_OK;
 	}
 }
-
-struct job *auth_client_job(struct auth_client *auth)
-{
-	auth->is_submitted = true;
-	return auth->job;
-}
-
-void auth_client_job_refused(struct auth_client *auth) { derived_job_drop(&auth->job, false); }
 
 enum auth_client_result auth_client_resume(struct auth_client *auth, struct buf *out,
                                            struct err *err)

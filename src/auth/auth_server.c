@@ -17,8 +17,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "pgweir/auth/derived.h"
-#include "pgweir/auth/outside.h"
 #include "pgweir/auth/digest.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
@@ -41,31 +39,26 @@ enum auth_server_state {
 
 struct auth_server {
 	enum auth_server_state state;
-	enum auth_method method;
-	struct verifiers *verifiers;
-	void (*on_work)(void *arg);
-	void *arg;
+	struct auth_server_who who; /* its texts are in `texts`; what is not kept is NULL */
+	struct buf texts;
 	struct secret secret; /* the user's, or a mock secret if there is none */
 	bool is_known;
-	bool is_proven;
 	const char
 	    *late_failure; /* why the client cannot log in with any password; NULL = it can */
 	char reason[REASON_SIZE];
 	unsigned char md5_salt[4];
-	unsigned char salt[SCRAM_SALT_SIZE]; /* for a plain secret */
-	unsigned int iterations;
+	struct scram_verifier offer; /* STATE_SASL_*: its salt and iterations were sent */
 	struct scram scram;
 	struct scram_keys keys; /* STATE_SASL_*: the user's; client_key is set only at the end */
 	char *password;         /* cleartext password sent by the client */
 	struct derived *derived;
-	struct job *job;         /* see derived_job() */
-	bool is_submitted;       /* the job was submitted: a derivation has been done */
-	struct outside *outside; /* for PAM and LDAP */
-	usec_t deadline;
-	const char *user;
-	size_t text_count;
-	char texts[]; /* memory of secret and user */
+	struct auth_work *work;
 };
+
+static const struct auth_method_row *row_of(enum auth_method method)
+{
+	return &auth_methods[method];
+}
 
 /* ---- states and ends ---- */
 
@@ -122,6 +115,13 @@ static enum auth_server_result admit(struct auth_server *auth)
 	return AUTH_SERVER_OK;
 }
 
+static enum auth_server_result begin_work(struct auth_server *auth, bool is_begun,
+                                          enum auth_server_state state)
+{
+	enter(auth, is_begun ? state : STATE_ENDED);
+	return is_begun ? AUTH_SERVER_WORK : AUTH_SERVER_BUSY;
+}
+
 /*
  * Gets the keys of `password`. AUTH_SERVER_OK: derived_keys() has them. AUTH_SERVER_WORK: they
  * will be derived, and `state` has been entered.
@@ -131,20 +131,17 @@ static enum auth_server_result derive(struct auth_server *auth, const char *pass
                                       enum derived_keep keep, enum auth_server_state state,
                                       struct err *err)
 {
-	const char *owner = auth->late_failure ? NULL : auth->user;
-
 	/* Nothing is cached then: each attempt must cost as much as the first. */
 	if (auth->late_failure)
 		keep = DERIVED_PRIVATE;
-	auth->derived = verifiers_ask(auth->verifiers, owner, password, salt, iterations, keep);
+	auth->derived = verifiers_ask(auth->who.verifiers, password, salt, iterations, keep);
 	if (!auth->derived)
 		return refuse_memory(auth, err);
 	if (derived_keys(auth->derived))
 		return AUTH_SERVER_OK;
-	if (!derived_job(auth->derived, password, &auth->job, auth->on_work, auth->arg))
-		return refuse_memory(auth, err);
-	enter(auth, state);
-	return AUTH_SERVER_WORK;
+	return begin_work(
+	    auth, auth_work_derive(&auth->work, &auth->who.runner, auth->derived, password, false),
+	    state);
 }
 
 /*
@@ -169,20 +166,25 @@ static enum auth_server_result refuse_wrong(struct auth_server *auth, struct err
 	                       auth->late_failure ? auth->late_failure : "wrong password");
 }
 
-static enum auth_server_result ask_outside(struct auth_server *auth, struct err *err)
+static enum auth_server_result ask_outside(struct auth_server *auth)
 {
-	if (!outside_ask(auth->outside, auth->password, auth->deadline))
-		return refuse_memory(auth, err);
-	enter(auth, STATE_OUTSIDE);
-	return AUTH_SERVER_WORK;
+	const struct outside_question question = { .password = auth->password,
+		                                   .user = auth->who.user,
+		                                   .options = auth->who.options,
+		                                   .host = auth->who.host,
+		                                   .deadline = auth->who.deadline };
+
+	return begin_work(
+	    auth, auth_work_ask(&auth->work, &auth->who.runner, auth->who.method, &question),
+	    STATE_OUTSIDE);
 }
 
 static enum auth_server_result check_outside(struct auth_server *auth, struct err *err)
 {
-	if (outside_answer(auth->outside) == OUTSIDE_YES)
+	if (auth->work->answer == OUTSIDE_YES)
 		return admit(auth);
-	return refuse_for(auth, err, ERR_NOT_ALLOWED, auth_methods[auth->method].refusal,
-	                  outside_reason(auth->outside));
+	return refuse_for(auth, err, ERR_NOT_ALLOWED, row_of(auth->who.method)->refusal,
+	                  auth->work->question.reason);
 }
 
 /* Compares the derived keys of a cleartext password with the user's SCRAM secret. */
@@ -197,7 +199,7 @@ static enum auth_server_result check_derived(struct auth_server *auth, struct er
 	                        bytes_of(auth->keys.stored_key, SCRAM_KEY_SIZE)) ||
 	    auth->late_failure)
 		return refuse_wrong(auth, err);
-	verifiers_keep(auth->verifiers, auth->derived);
+	verifiers_keep(auth->who.verifiers, auth->derived);
 	return admit(auth);
 }
 
@@ -223,7 +225,7 @@ static bool matches_md5(const struct auth_server *auth, const char *password)
 {
 	char secret[MD5_TEXT_SIZE];
 
-	return digest_md5(bytes_text(password), bytes_text(auth->user), secret) &&
+	return digest_md5(bytes_text(password), bytes_text(auth->who.user), secret) &&
 	       same_text(secret, auth->secret.text);
 }
 
@@ -242,8 +244,8 @@ static enum auth_server_result read_password(struct auth_server *auth, struct by
 	auth->password = strdup(password);
 	if (!auth->password)
 		return refuse_memory(auth, err);
-	if (auth->outside)
-		return ask_outside(auth, err);
+	if (row_of(auth->who.method)->is_outside)
+		return ask_outside(auth);
 	if (auth->secret.kind == SECRET_SCRAM)
 		return check_scram_secret(auth, err);
 	fits = auth->secret.kind == SECRET_MD5 ? matches_md5(auth, password)
@@ -262,22 +264,6 @@ static enum auth_server_result ask_md5(struct auth_server *auth, struct buf *out
 	return AUTH_SERVER_MORE;
 }
 
-static bool md5_expected(const struct auth_server *auth, char out[MD5_TEXT_SIZE])
-{
-	const char *secret = auth->secret.text;
-	char made[MD5_TEXT_SIZE];
-	bool ok;
-
-	if (auth->secret.kind == SECRET_PLAIN) {
-		if (!digest_md5(bytes_text(secret), bytes_text(auth->user), made))
-			return false;
-		secret = made;
-	}
-	ok = digest_md5(bytes_of(secret + 3, 32), bytes_of(auth->md5_salt, 4), out);
-	secret_wipe(made, sizeof(made));
-	return ok;
-}
-
 static enum auth_server_result read_md5(struct auth_server *auth, struct bytes body,
                                         struct buf *out, struct err *err)
 {
@@ -288,7 +274,9 @@ static enum auth_server_result read_md5(struct auth_server *auth, struct bytes b
 	if (fields_text(body, &given) != WIRE_OK)
 		return refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
 		              "malformed password packet");
-	if (!md5_expected(auth, expected))
+	if (!digest_md5_answer(auth->secret.text,
+	                       auth->secret.kind == SECRET_PLAIN ? auth->who.user : NULL,
+	                       bytes_of(auth->md5_salt, 4), expected))
 		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
 		                  "the crypto library has no MD5");
 	return same_text(given, expected) && !auth->late_failure ? admit(auth)
@@ -318,7 +306,7 @@ static enum auth_server_result ask_sasl(struct auth_server *auth, struct buf *ou
 	static const char *const mechanisms[] = { SCRAM_PLUS_MECHANISM, SCRAM_MECHANISM };
 	bool has_plus = auth->scram.binding_count > 0;
 
-	auth->method = AUTH_METHOD_SCRAM;
+	auth->who.method = AUTH_METHOD_SCRAM;
 	if (!auth->late_failure && auth->secret.kind == SECRET_MD5)
 		auth->late_failure = "the user has an md5 secret, with which SCRAM is not possible";
 	message_auth_sasl(out, has_plus ? mechanisms : mechanisms + 1, has_plus ? 2 : 1);
@@ -327,27 +315,30 @@ static enum auth_server_result ask_sasl(struct auth_server *auth, struct buf *ou
 }
 
 /* Chooses salt and iterations to offer; for a SCRAM secret also the keys. */
-static bool choose_salt(struct auth_server *auth, struct scram_verifier *verifier)
+static bool choose_salt(struct auth_server *auth)
 {
+	struct scram_verifier *offer = &auth->offer;
+
 	if (auth->secret.kind == SECRET_SCRAM) {
-		if (!scram_verifier_parse(auth->secret.text, verifier))
+		if (!scram_verifier_parse(auth->secret.text, offer))
 			return false;
-		memcpy(auth->keys.stored_key, verifier->stored_key, SCRAM_KEY_SIZE);
-		memcpy(auth->keys.server_key, verifier->server_key, SCRAM_KEY_SIZE);
+		memcpy(auth->keys.stored_key, offer->stored_key, SCRAM_KEY_SIZE);
+		memcpy(auth->keys.server_key, offer->server_key, SCRAM_KEY_SIZE);
 		return true;
 	}
-	if (!verifiers_salt(auth->verifiers, auth->user, auth->secret.text, auth->salt))
-		return false;
-	memcpy(verifier->salt, auth->salt, SCRAM_SALT_SIZE);
-	verifier->salt_count = SCRAM_SALT_SIZE;
-	verifier->iterations = auth->iterations;
-	return true;
+	offer->salt_count = SCRAM_SALT_SIZE;
+	offer->iterations = auth->who.iterations;
+	return verifiers_salt(auth->who.verifiers, auth->who.user, auth->secret.text, offer->salt);
+}
+
+static struct bytes offered_salt(const struct auth_server *auth)
+{
+	return bytes_of(auth->offer.salt, auth->offer.salt_count);
 }
 
 static enum auth_server_result read_client_first(struct auth_server *auth, struct bytes body,
                                                  struct buf *out, struct err *err)
 {
-	struct scram_verifier verifier;
 	struct buf first = { 0 };
 	const char *mechanism;
 	struct bytes data;
@@ -363,10 +354,10 @@ static enum auth_server_result read_client_first(struct auth_server *auth, struc
 		return refuse(auth, err, ERR_PROTOCOL,
 		              "client selected an invalid SASL authentication mechanism",
 		              "invalid SASL mechanism");
-	if (!choose_salt(auth, &verifier))
+	if (!choose_salt(auth))
 		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL, "no salt for the user");
-	ok = scram_server_first(&auth->scram, data, bytes_of(verifier.salt, verifier.salt_count),
-	                        verifier.iterations, &first, &why);
+	ok = scram_server_first(&auth->scram, data, offered_salt(auth), auth->offer.iterations,
+	                        &first, &why);
 	if (ok) {
 		message_auth(out, AUTH_SASL_CONTINUE, buf_bytes(&first));
 		enter(auth, STATE_SASL_FINAL);
@@ -415,7 +406,7 @@ static enum auth_server_result work_in_vain(struct auth_server *auth, struct err
 	derived_release(&auth->derived);
 	if (!digest_random(salt, sizeof(salt)))
 		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL, "no random bytes");
-	return derive(auth, auth->secret.text, bytes_of(salt, sizeof(salt)), auth->iterations,
+	return derive(auth, auth->secret.text, bytes_of(salt, sizeof(salt)), auth->who.iterations,
 	              DERIVED_PRIVATE, STATE_SASL_WORK, err);
 }
 
@@ -441,17 +432,12 @@ static enum auth_server_result read_client_final(struct auth_server *auth, struc
 		return refuse_sasl(auth, err, &why);
 	if (auth->secret.kind == SECRET_SCRAM)
 		return check_proof(auth, out, err);
-	result = derive(auth, auth->secret.text, bytes_of(auth->salt, sizeof(auth->salt)),
-	                auth->iterations, DERIVED_SHARED, STATE_SASL_WORK, err);
+	result = derive(auth, auth->secret.text, offered_salt(auth), auth->who.iterations,
+	                DERIVED_SHARED, STATE_SASL_WORK, err);
 	return result == AUTH_SERVER_OK ? check_at_once(auth, out, err) : result;
 }
 
 /* ---- creation and end ---- */
-
-static const struct auth_method_row *row_of(enum auth_method method)
-{
-	return &auth_methods[method];
-}
 
 static const char *late_failure_of(const struct auth_server_who *who)
 {
@@ -464,44 +450,34 @@ static const char *late_failure_of(const struct auth_server_who *who)
 	return NULL;
 }
 
-static bool make_outside(struct auth_server *auth, const struct auth_server_who *who)
-{
-	if (!row_of(who->method)->is_outside)
-		return true;
-	auth->deadline = who->deadline;
-	auth->outside = outside_new(&(struct outside_who){
-	    .method = who->method,
-	    .user = who->user,
-	    .options = who->options,
-	    .host = who->host,
-	    .on_done = who->on_work,
-	    .arg = who->arg,
-	});
-	return auth->outside;
-}
-
 static struct auth_server *make(const struct auth_server_who *who, const char *secret)
 {
-	size_t secret_size = strlen(secret) + 1, user_size = strlen(who->user) + 1;
-	struct auth_server *auth = calloc(1, sizeof(*auth) + secret_size + user_size);
+	struct auth_server *auth = calloc(1, sizeof(*auth));
+	struct auth_server_who *own;
+	struct bytes rest;
 
 	if (!auth)
 		return NULL;
-	auth->method = who->method;
-	auth->verifiers = who->verifiers;
-	auth->on_work = who->on_work;
-	auth->arg = who->arg;
-	auth->iterations = who->iterations;
+	own = &auth->who;
+	*own = *who;
+	own->secret = NULL;
+	own->like = NULL;
+	own->users = NULL;
+	own->binding = (struct bytes){ 0 };
 	auth->is_known = who->secret != NULL;
-	auth->is_proven = who->is_proven;
 	auth->late_failure = late_failure_of(who);
-	auth->text_count = secret_size + user_size;
-	memcpy(auth->texts, secret, secret_size);
-	memcpy(auth->texts + secret_size, who->user, user_size);
-	auth->user = auth->texts + secret_size;
-	auth->secret = users_secret_of(auth->texts);
 	scram_bind(&auth->scram, who->binding);
-	if (!make_outside(auth, who))
+	auth->texts.is_secret = true;
+	buf_add_cstr(&auth->texts, secret);
+	buf_add_cstr(&auth->texts, who->user);
+	buf_add_cstr(&auth->texts, who->options ? who->options : "");
+	buf_add_cstr(&auth->texts, who->host ? who->host : "");
+	rest = buf_bytes(&auth->texts);
+	if (buf_ok(&auth->texts) && bytes_take_text(&rest, &secret) &&
+	    bytes_take_text(&rest, &own->user) && bytes_take_text(&rest, &own->options) &&
+	    bytes_take_text(&rest, &own->host))
+		auth->secret = users_secret_of(secret);
+	else
 		auth_server_free(&auth);
 	return auth;
 }
@@ -521,7 +497,7 @@ struct auth_server *auth_server_new(const struct auth_server_who *who)
 	assert(who->method != AUTH_METHOD_HBA && who->method != AUTH_METHOD_REJECT);
 	if (!late_failure_of(who) || !compares_secret(who->method))
 		return make(who, secret);
-	if (mock_secret(who->verifiers, who->users, who->user, &mock))
+	if (mock_secret(who->verifiers, who->like, who->users, who->user, &mock))
 		auth = make(who, buf_text(&mock));
 	buf_wipe(&mock);
 	return auth;
@@ -534,12 +510,12 @@ void auth_server_free(struct auth_server **auth)
 	*auth = NULL;
 	if (!old)
 		return;
-	derived_job_drop(&old->job, old->is_submitted);
+	auth_work_drop(&old->work);
 	derived_release(&old->derived);
-	outside_free(&old->outside);
 	secret_free(&old->password);
 	scram_done(&old->scram);
-	secret_wipe(old, sizeof(*old) + old->text_count);
+	buf_wipe(&old->texts);
+	secret_wipe(old, sizeof(*old));
 	free(old);
 }
 
@@ -547,19 +523,21 @@ const char *auth_server_reason(const struct auth_server *auth) { return auth->re
 
 const char *auth_server_method_name(const struct auth_server *auth)
 {
-	return row_of(auth->method)->name;
+	return row_of(auth->who.method)->name;
 }
+
+const char *auth_server_options(const struct auth_server *auth) { return auth->who.options; }
 
 /* ---- start ---- */
 
 /* No question: the user must be known, and verified if the method has a verifier. */
 static enum auth_server_result judge_unasked(struct auth_server *auth, struct err *err)
 {
-	const struct auth_method_row *row = row_of(auth->method);
+	const struct auth_method_row *row = row_of(auth->who.method);
 
 	if (!auth->is_known && !row->takes_anybody)
 		return refuse_for(auth, err, ERR_NOT_ALLOWED, row->refusal, auth->late_failure);
-	if (!auth->is_proven && row->voucher != AUTH_NO_VOUCHER)
+	if (!auth->who.is_proven && row->voucher != AUTH_NO_VOUCHER)
 		return refuse_for(auth, err, ERR_NOT_ALLOWED, row->refusal,
 		                  "the name is not this user's");
 	return admit(auth);
@@ -568,7 +546,7 @@ static enum auth_server_result judge_unasked(struct auth_server *auth, struct er
 enum auth_server_result auth_server_start(struct auth_server *auth, struct buf *out,
                                           struct err *err)
 {
-	switch (row_of(auth->method)->question) {
+	switch (row_of(auth->who.method)->question) {
 	case AUTH_ASKS_NOTHING:
 		return judge_unasked(auth, err);
 	case AUTH_ASKS_PASSWORD:
@@ -604,23 +582,6 @@ enum auth_server_result auth_server_answer(struct auth_server *auth, struct byte
 	return on_answer[auth->state](auth, body, out, err);
 }
 
-/* ---- deriving keys ---- */
-
-struct job *auth_server_job(struct auth_server *auth)
-{
-	if (auth->outside)
-		return outside_job(auth->outside);
-	auth->is_submitted = true;
-	return auth->job;
-}
-
-void auth_server_job_refused(struct auth_server *auth)
-{
-	if (auth->outside)
-		outside_refused(auth->outside);
-	derived_job_drop(&auth->job, false);
-}
-
 enum auth_server_result auth_server_resume(struct auth_server *auth, struct buf *out,
                                            struct err *err)
 {
@@ -644,14 +605,9 @@ bool auth_server_is_by(const struct auth_server *auth, const struct secret *secr
 /* Takes over the keys that the client's proof has revealed. */
 static bool take_keys(const struct auth_server *auth, struct credentials *credentials)
 {
-	struct scram_verifier verifier;
-	struct scram_challenge made_for;
+	struct scram_challenge made_for = { auth->offer.iterations, auth->offer.salt_count, "" };
 
-	if (!scram_verifier_parse(auth->secret.text, &verifier))
-		return false;
-	made_for.iterations = verifier.iterations;
-	made_for.salt_count = verifier.salt_count;
-	memcpy(made_for.salt, verifier.salt, verifier.salt_count);
+	memcpy(made_for.salt, auth->offer.salt, made_for.salt_count);
 	credentials->keys = malloc(sizeof(*credentials->keys));
 	if (!credentials->keys || !credentials_set_made_for(credentials, &made_for)) {
 		credentials_done(credentials);
@@ -667,14 +623,14 @@ bool auth_server_credentials(const struct auth_server *auth, struct credentials 
 	struct secret sent = { SECRET_PLAIN, auth->password };
 
 	credentials->is_shown = true;
-	if (auth->outside && auth->password)
+	if (row_of(auth->who.method)->is_outside && auth->password)
 		return credentials_from_secret(credentials, &sent);
 	/* logged in without a secret of its own; the mock secret must not be used */
 	if (auth->late_failure)
 		return true;
 	if (auth->secret.kind != SECRET_PLAIN && auth->password)
 		return credentials_from_secret(credentials, &sent);
-	if (auth->secret.kind == SECRET_SCRAM && auth->method == AUTH_METHOD_SCRAM)
+	if (auth->secret.kind == SECRET_SCRAM && auth->who.method == AUTH_METHOD_SCRAM)
 		return take_keys(auth, credentials);
 	credentials->is_shown = false;
 	return credentials_from_secret(credentials, &auth->secret);

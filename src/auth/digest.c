@@ -5,39 +5,16 @@
 #include "pgweir/auth/digest.h"
 
 #include <ctype.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <stringprep.h>
-#include <unistd.h>
 
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
 
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/text.h"
-
-#define SHA256_BLOCK 64 /* bytes per block */
-
-/*
- * Looked up once and kept, because EVP_sha256() causes a look-up for each hash. NULL: not
- * available (MD5 may be forbidden); then functions that need it fail.
- */
-static EVP_MD *md5, *sha256;
-
-static void look_up(void)
-{
-	md5 = EVP_MD_fetch(NULL, "MD5", NULL);
-	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-}
-
-/* `algorithm` is &md5 or &sha256. May be called by any thread. */
-static const EVP_MD *known(EVP_MD *const *algorithm)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, look_up);
-	return *algorithm;
-}
 
 /* OpenSSL leaves the end of a long password on the stack below. This overwrites it. */
 static __attribute__((noinline)) void clear_stack(void)
@@ -51,7 +28,7 @@ bool digest_md5(struct bytes a, struct bytes b, char out[MD5_TEXT_SIZE])
 {
 	unsigned char hash[EVP_MAX_MD_SIZE];
 	EVP_MD_CTX *context = EVP_MD_CTX_new();
-	bool ok = context && EVP_DigestInit_ex(context, known(&md5), NULL) &&
+	bool ok = context && EVP_DigestInit_ex(context, EVP_md5(), NULL) &&
 	          EVP_DigestUpdate(context, a.at, a.count) &&
 	          EVP_DigestUpdate(context, b.at, b.count) &&
 	          EVP_DigestFinal_ex(context, hash, NULL);
@@ -69,41 +46,14 @@ bool digest_md5(struct bytes a, struct bytes b, char out[MD5_TEXT_SIZE])
 
 bool digest_sha256(struct bytes in, unsigned char out[SHA256_SIZE])
 {
-	return EVP_Digest(in.at, in.count, out, NULL, known(&sha256), NULL) == 1;
+	return EVP_Digest(in.at, in.count, out, NULL, EVP_sha256(), NULL) == 1;
 }
 
-/* Hashes a block and what follows it. type NULL: the hash of the last call. */
-static bool hash_behind(EVP_MD_CTX *context, const EVP_MD *type, const unsigned char *block,
-                        struct bytes in, unsigned char out[SHA256_SIZE])
-{
-	return EVP_DigestInit_ex(context, type, NULL) == 1 &&
-	       EVP_DigestUpdate(context, block, SHA256_BLOCK) == 1 &&
-	       EVP_DigestUpdate(context, in.at, in.count) == 1 &&
-	       EVP_DigestFinal_ex(context, out, NULL) == 1;
-}
-
-/*
- * RFC 2104: two hashes with one context. OpenSSL's HMAC() looks up the algorithm and creates
- * contexts several times per call, which costs twice as much as the hashes.
- */
 bool digest_hmac(struct bytes key, struct bytes in, unsigned char out[SHA256_SIZE])
 {
-	unsigned char block[SHA256_BLOCK] = { 0 };
-	EVP_MD_CTX *context = EVP_MD_CTX_new();
-	bool ok = context != NULL;
+	bool ok = HMAC(EVP_sha256(), key.count ? key.at : "", (int)key.count,
+	               (const unsigned char *)in.at, in.count, out, NULL) != NULL;
 
-	if (key.count > SHA256_BLOCK)
-		ok = ok && digest_sha256(key, block);
-	else if (key.count)
-		memcpy(block, key.at, key.count);
-	for (size_t i = 0; i < SHA256_BLOCK; i++)
-		block[i] ^= 0x36;
-	ok = ok && hash_behind(context, known(&sha256), block, in, out);
-	for (size_t i = 0; i < SHA256_BLOCK; i++)
-		block[i] ^= 0x36 ^ 0x5c;
-	ok = ok && hash_behind(context, NULL, block, bytes_of((const char *)out, SHA256_SIZE), out);
-	EVP_MD_CTX_free(context);
-	secret_wipe(block, sizeof(block));
 	clear_stack();
 	return ok;
 }
@@ -113,23 +63,27 @@ bool digest_pbkdf2(struct bytes password, struct bytes salt, unsigned int iterat
 {
 	bool ok = PKCS5_PBKDF2_HMAC(password.count ? password.at : "", (int)password.count,
 	                            (const unsigned char *)salt.at, (int)salt.count,
-	                            (int)iterations, known(&sha256), SHA256_SIZE, out) == 1;
+	                            (int)iterations, EVP_sha256(), SHA256_SIZE, out) == 1;
 
 	clear_stack();
 	return ok;
 }
 
-/* getentropy() makes at most 256 bytes at once. */
-bool digest_random(void *out, size_t count)
-{
-	size_t done = 0, piece;
+bool digest_random(void *out, size_t count) { return RAND_bytes(out, (int)count) == 1; }
 
-	for (; done < count; done += piece) {
-		piece = count - done < 256 ? count - done : 256;
-		if (getentropy((char *)out + done, piece) != 0)
-			return false;
+bool digest_md5_answer(const char *secret, const char *user, struct bytes salt,
+                       char out[MD5_TEXT_SIZE])
+{
+	char made[MD5_TEXT_SIZE];
+	bool ok = true;
+
+	if (user) {
+		ok = digest_md5(bytes_text(secret), bytes_text(user), made);
+		secret = made;
 	}
-	return true;
+	ok = ok && digest_md5(bytes_of(secret + 3, 32), salt, out);
+	secret_wipe(made, sizeof(made));
+	return ok;
 }
 
 /* ---- base64 ---- */

@@ -13,13 +13,6 @@
 
 #include "hba_priv.h"
 
-struct mapping {
-	struct source_pos pos;
-	char *map;
-	struct pattern system_user;
-	struct pattern user;
-};
-
 struct load {
 	struct rule_reader reader; /* must be first: see load_line() */
 	struct hba *hba;
@@ -127,32 +120,15 @@ struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *pr
 	return load(NULL, text, NULL, ident, problems);
 }
 
-/* ---- facts about a rule ---- */
-
-enum auth_method hba_rule_method(const struct hba_rule *rule) { return rule->method; }
-
-const char *hba_rule_flaw(const struct hba_rule *rule) { return rule->flaw; }
-
-enum hba_client_cert hba_rule_client_cert(const struct hba_rule *rule) { return rule->client_cert; }
-
-struct source_pos hba_rule_source_pos(const struct hba_rule *rule) { return rule->pos; }
-
-const char *hba_rule_options(const struct hba_rule *rule)
-{
-	return rule->options.count ? rule->options.at : NULL;
-}
-
-size_t hba_rule_count(const struct hba *hba) { return hba->count; }
-
 /* ---- showing ---- */
 
-/* Adds one element to an array in PostgreSQL's text format. */
-static void add_element(struct buf *out, const char *prefix, const char *text)
+/* Adds one element to the array that begins at `at`, in PostgreSQL's text format. */
+static void add_element(struct buf *out, size_t at, const char *prefix, const char *text)
 {
 	bool is_plain =
 	    *text && !text[strcspn(text, " \t\r\n,{}\"\\")] && strcasecmp(text, "null") != 0;
 
-	buf_add_text(out, out->count ? "," : "{");
+	buf_add_text(out, out->count > at ? "," : "{");
 	if (!is_plain)
 		buf_add_byte(out, '"');
 	buf_add_text(out, prefix);
@@ -165,26 +141,15 @@ static void add_element(struct buf *out, const char *prefix, const char *text)
 		buf_add_byte(out, '"');
 }
 
-static void end_array(struct buf *out)
-{
-	if (out->count)
-		buf_add_byte(out, '}');
-}
+static void end_array(struct buf *out, size_t at) { buf_add_cstr(out, out->count > at ? "}" : ""); }
 
 static void add_patterns(struct buf *out, const struct patterns *patterns)
 {
+	size_t at = out->count;
+
 	for (size_t i = 0; i < patterns->count; i++)
-		add_element(out, "", patterns->at[i].text);
-	end_array(out);
-}
-
-static void add_ldap(struct buf *out, const char *text)
-{
-	struct buf option = { 0 };
-
-	while (ldap_options_next(&text, &option))
-		add_element(out, "", buf_text(&option));
-	buf_free(&option);
+		add_element(out, at, "", patterns->at[i].text);
+	end_array(out, at);
 }
 
 static void add_options(struct buf *out, const struct hba_rule *rule)
@@ -192,55 +157,48 @@ static void add_options(struct buf *out, const struct hba_rule *rule)
 	static const char *const wanted[] = {
 		[HBA_CERT_VALID] = "verify-ca", [HBA_CERT_NAMED] = "verify-full"
 	};
+	const char *text = rule->options.at;
+	struct bytes maps = buf_bytes(&rule->maps);
+	struct buf option = { 0 };
+	size_t at = out->count;
+	const char *map;
 
-	for (size_t i = 0; i < rule->map_count; i++)
-		add_element(out, "map=", rule->maps[i]);
+	while (bytes_take_text(&maps, &map))
+		add_element(out, at, "map=", map);
 	if (rule->client_cert != HBA_CERT_ANY)
-		add_element(out, "clientcert=", wanted[rule->client_cert]);
+		add_element(out, at, "clientcert=", wanted[rule->client_cert]);
 	if (rule->options.count && rule->method == AUTH_METHOD_PAM)
-		add_element(out, "pamservice=", rule->options.at);
-	else if (rule->options.count)
-		add_ldap(out, rule->options.at);
-	end_array(out);
+		add_element(out, at, "pamservice=", text);
+	while (rule->method == AUTH_METHOD_LDAP && text && ldap_options_next(&text, &option))
+		add_element(out, at, "", buf_text(&option));
+	end_array(out, at);
+	buf_free(&option);
 }
 
-static void show_address(const struct hba_rule *rule, struct hba_row *row, struct hba_lists *lists)
+static void add_address(struct buf *out, const struct hba_rule *rule)
 {
 	static const char *const words[] = {
 		[WHERE_ALL] = "all", [WHERE_SAME_HOST] = "samehost", [WHERE_SAME_NET] = "samenet"
 	};
+	bool is_range = rule->where == WHERE_RANGE || rule->where == WHERE_NOBODY;
+	char text[ADDRESS_TEXT_SIZE];
 
 	if (rule->type == HBA_LOCAL)
-		return;
-	if (rule->host) {
-		row->address = rule->host;
-	} else if (rule->where == WHERE_RANGE || rule->where == WHERE_NOBODY) {
-		row->address = address_format_host(&rule->range.address, lists->address,
-		                                   sizeof(lists->address));
-		row->netmask =
-		    address_format_host(&rule->range.mask, lists->netmask, sizeof(lists->netmask));
-	} else {
-		row->address = words[rule->where];
-	}
+		buf_add_cstr(out, "");
+	else if (is_range)
+		buf_add_cstr(out, address_format_host(&rule->range.address, text, sizeof(text)));
+	else
+		buf_add_cstr(out, rule->host ? rule->host : words[rule->where]);
+	buf_add_cstr(out,
+	             is_range ? address_format_host(&rule->range.mask, text, sizeof(text)) : "");
 }
 
-bool hba_row(const struct hba *hba, size_t index, struct hba_row *row, struct hba_lists *lists)
+void hba_rule_texts(const struct hba_rule *rule, struct buf *out)
 {
-	const struct hba_rule *rule;
-
-	if (index >= hba->count)
-		return false;
-	rule = &hba->rules[index];
-	*row = (struct hba_row){ .file = rule->pos.file,
-		                 .line = rule->pos.line,
-		                 .type = hba_type_name(rule->type),
-		                 .method = auth_methods[rule->method].hba_name,
-		                 .error = rule->flaw };
-	show_address(rule, row, lists);
-	add_patterns(&lists->database, &rule->databases);
-	add_patterns(&lists->user, &rule->users);
-	add_options(&lists->options, rule);
-	return true;
+	add_patterns(out, &rule->databases);
+	add_patterns(out, &rule->users);
+	add_address(out, rule);
+	add_options(out, rule);
 }
 
 /*
@@ -280,18 +238,9 @@ static bool database_fits(const struct pattern *pattern, const struct hba_facts 
 	/* As in PostgreSQL, not even `all` matches physical replication. */
 	if (facts->is_physical)
 		return pattern->kind == PATTERN_REPLICATION;
-	switch (pattern->kind) {
-	case PATTERN_ALL:
-		return true;
-	case PATTERN_SAME_USER:
+	if (pattern->kind == PATTERN_SAME_USER)
 		return strcmp(facts->database, facts->user) == 0;
-	case PATTERN_REPLICATION:
-		return false;
-	case PATTERN_NAME:
-	case PATTERN_REGEX:
-		return pattern_matches(pattern, facts->database, NULL);
-	}
-	return false;
+	return pattern_matches(pattern, facts->database, NULL);
 }
 
 static bool databases_fit(const struct patterns *patterns, const struct hba_facts *facts)
@@ -306,8 +255,7 @@ static bool databases_fit(const struct patterns *patterns, const struct hba_fact
 static bool users_fit(const struct patterns *patterns, const char *user)
 {
 	for (size_t i = 0; i < patterns->count; i++) {
-		if (patterns->at[i].kind == PATTERN_ALL ||
-		    pattern_matches(&patterns->at[i], user, NULL))
+		if (pattern_matches(&patterns->at[i], user, NULL))
 			return true;
 	}
 	return false;
@@ -376,10 +324,13 @@ enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
 bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const char *name,
                      const char *user)
 {
-	if (rule->map_count == 0)
+	struct bytes maps = buf_bytes(&rule->maps);
+	const char *map;
+
+	if (!maps.count)
 		return strcmp(name, user) == 0;
-	for (size_t i = 0; i < rule->map_count; i++) {
-		if (ident_admits(hba, rule->maps[i], name, user))
+	while (bytes_take_text(&maps, &map)) {
+		if (ident_admits(hba, map, name, user))
 			return true;
 	}
 	return false;
@@ -469,8 +420,6 @@ static bool fits(const struct mapping *mapping, const char *system_user, const c
 
 	if (!pattern_matches(&mapping->system_user, system_user, &group))
 		return false;
-	if (mapping->user.kind == PATTERN_ALL)
-		return true;
 	if (group_in(&mapping->user) && mapping->system_user.kind == PATTERN_REGEX)
 		return is_expanded(&mapping->user, group, user);
 	return pattern_matches(&mapping->user, user, NULL);
@@ -484,16 +433,4 @@ bool ident_admits(const struct hba *hba, const char *map, const char *system_use
 			return true;
 	}
 	return false;
-}
-
-bool hba_ident_row(const struct hba *hba, size_t index, struct ident_row *row)
-{
-	const struct mapping *mapping;
-
-	if (index >= hba->mapping_count)
-		return false;
-	mapping = &hba->mappings[index];
-	*row = (struct ident_row){ mapping->pos.file, mapping->pos.line, mapping->map,
-		                   mapping->system_user.text, mapping->user.text };
-	return true;
 }

@@ -5,14 +5,8 @@
 #ifndef PGWEIR_AUTH_HBA_PRIV_H
 #define PGWEIR_AUTH_HBA_PRIV_H
 
-#include <regex.h>
-
 #include "pgweir/auth/hba.h"
-#include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
-#include "pgweir/base/refs.h"
-#include "pgweir/config/problems.h"
-#include "pgweir/net/address.h"
 
 /*
  * ---- rulefile ----
@@ -37,12 +31,6 @@ struct rule_line {
 	size_t word_count, field_count;
 };
 
-/* The words of one field. count 0: there is no such field. */
-struct rule_field {
-	const struct rule_word *words;
-	size_t count;
-};
-
 struct rule_reader {
 	void (*line)(struct rule_reader *reader, const struct rule_line *line);
 	struct problems *problems;
@@ -53,7 +41,6 @@ struct rule_reader {
 /* Calls reader->line for each line; adds errors to reader->problems. */
 void rulefile_read(struct rule_reader *reader, const char *path);
 void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const char *name);
-struct rule_field rulefile_field(const struct rule_line *line, size_t index);
 
 /*
  * Adds the word at *at, up to one of `ends`, and moves *at past it. Within quotes a doubled quote
@@ -66,25 +53,6 @@ bool rulefile_word(const char **at, const char *ends, struct buf *out, bool *is_
 #define PATTERN_REGEX_MAX 512    /* bytes of a regular expression */
 #define PATTERN_REPEATS_MAX 128  /* limit for the product of all repetitions of repetitions */
 #define PATTERN_SUBJECT_MAX 1024 /* longer texts match no regular expression */
-
-enum pattern_kind {
-	PATTERN_NAME,
-	PATTERN_ALL,
-	PATTERN_SAME_USER,
-	PATTERN_REPLICATION,
-	PATTERN_REGEX /* written as /expression */
-};
-
-struct pattern {
-	enum pattern_kind kind;
-	char *text;     /* as written, without quotes */
-	regex_t *regex; /* for REGEX */
-};
-
-struct patterns {
-	struct pattern *at;
-	size_t count;
-};
 
 /*
  * Makes a pattern from a word. `keywords`: PATTERN_BIT() of the kinds that are keywords in this
@@ -99,43 +67,21 @@ void pattern_done(struct pattern *pattern);
 bool pattern_has_group(const struct pattern *pattern);
 
 /*
- * NAME and REGEX: whether `subject` matches. *group (may be NULL) is the text of the first
- * group, or .at is NULL.
+ * ALL, NAME and REGEX: whether `subject` matches; false for other keywords. *group (may be NULL)
+ * is the text of the first group, or .at is NULL.
  */
 bool pattern_matches(const struct pattern *pattern, const char *subject, struct bytes *group);
+
+/* The words of one field. count 0: there is no such field. */
+struct rule_field {
+	const struct rule_word *words;
+	size_t count;
+};
 
 /* Makes patterns from all words of a field, as pattern_init() does. */
 bool patterns_init(struct patterns *patterns, struct rule_field field, unsigned int keywords,
                    struct err *err);
 void patterns_done(struct patterns *patterns);
-
-enum hba_where {
-	WHERE_ALL, /* also for HBA_LOCAL */
-	WHERE_RANGE,
-	WHERE_NOBODY, /* matches no address: the range has bits outside its mask (not for reject) */
-	WHERE_SAME_HOST,
-	WHERE_SAME_NET,
-	WHERE_NAME,  /* the host's name is `host` */
-	WHERE_SUFFIX /* the host's name ends with `host`, which begins with a dot */
-};
-
-struct hba;
-
-struct hba_rule {
-	struct source_pos pos;
-	enum hba_type type;
-	enum auth_method method;
-	enum hba_client_cert client_cert;
-	struct patterns databases, users;
-	enum hba_where where;
-	struct range range; /* RANGE, NOBODY */
-	char *host;         /* NAME, SUFFIX */
-	char **maps;        /* from `map=`; one that fits is enough */
-	size_t map_count;
-	/* why the rule admits nobody, or what is wrong with a reject rule; or NULL */
-	char *flaw;
-	struct buf options; /* for pam and ldap: see hba_rule_options(); may contain a password */
-};
 
 /*
  * Parses a rule. false: *err says why, and *rule can be freed by hba_rule_done() too. A rule that
@@ -144,18 +90,6 @@ struct hba_rule {
 bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct hba *hba,
                    struct err *err);
 void hba_rule_done(struct hba_rule *rule);
-
-const char *hba_type_name(enum hba_type type);
-
-struct hba {
-	struct refs refs; /* everything else never changes after loading */
-	struct hba_rule *rules;
-	size_t count, capacity;
-	struct mapping *mappings; /* of the ident file */
-	size_t mapping_count, mapping_capacity;
-	bool has_bad_maps;         /* the ident file is invalid */
-	struct source_files files; /* for `pos` of rules and mappings */
-};
 
 /* ---- ident: which system user may log in as which database user ---- */
 

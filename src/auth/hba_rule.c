@@ -17,8 +17,8 @@
 #include "pgweir/base/text.h"
 
 struct fields {
-	const struct rule_line *line;
-	size_t next;
+	const struct rule_word *next;
+	size_t left; /* words from there on */
 	const struct hba *hba;
 };
 
@@ -64,7 +64,14 @@ static const char lets_nobody_in[] = "the rule allows no login";
 
 static struct rule_field take_field(struct fields *fields)
 {
-	return rulefile_field(fields->line, fields->next++);
+	struct rule_field field = { fields->next, 0 };
+
+	while (fields->left && fields->next->field == field.words->field) {
+		fields->next++;
+		fields->left--;
+		field.count++;
+	}
+	return field;
 }
 
 /* Parses a field of one word. NULL: *err says that `what` is missing, or that it is a list. */
@@ -212,18 +219,12 @@ static bool read_method(struct hba_rule *rule, struct fields *fields, struct err
 static bool take_map(struct hba_rule *rule, const char *value, const struct hba *hba,
                      struct err *err)
 {
-	char **grown;
-
 	if (auth_methods[rule->method].voucher == AUTH_NO_VOUCHER)
 		return err_set(err, ERR_CONFIG, "map= is only possible with peer and cert");
 	if (!hba->has_bad_maps && !ident_has_map(hba, value))
 		return err_set(err, ERR_CONFIG, "there is no map %s in auth_ident_file", value);
-	grown = realloc(rule->maps, (rule->map_count + 1) * sizeof(*grown));
-	if (!grown)
-		return err_set(err, ERR_MEMORY, "no memory");
-	rule->maps = grown;
-	grown[rule->map_count] = strdup(value);
-	return grown[rule->map_count++] || err_set(err, ERR_MEMORY, "no memory");
+	buf_add_cstr(&rule->maps, value);
+	return buf_ok(&rule->maps) || err_set(err, ERR_MEMORY, "no memory");
 }
 
 static bool take_client_cert(struct hba_rule *rule, const char *value, struct err *err)
@@ -352,7 +353,7 @@ bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const st
 	static const unsigned int database_words = PATTERN_BIT(PATTERN_ALL) |
 	                                           PATTERN_BIT(PATTERN_SAME_USER) |
 	                                           PATTERN_BIT(PATTERN_REPLICATION);
-	struct fields fields = { .line = line, .hba = hba };
+	struct fields fields = { line->words, line->word_count, hba };
 	struct err why;
 
 	*rule = (struct hba_rule){ .pos = line->pos, .where = WHERE_ALL };
@@ -368,9 +369,7 @@ void hba_rule_done(struct hba_rule *rule)
 {
 	patterns_done(&rule->databases);
 	patterns_done(&rule->users);
-	for (size_t i = 0; i < rule->map_count; i++)
-		free(rule->maps[i]);
-	free(rule->maps);
+	buf_free(&rule->maps);
 	free(rule->host);
 	free(rule->flaw);
 	buf_wipe(&rule->options);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * LDAP: a server checks a password. Only this file uses libldap.
+ * LDAP: a server checks a password. Only this file talks to libldap.
  *
  *   connect --> (StartTLS) --> bind as the user's entry                         simple bind
  *   connect --> (StartTLS) --> (bind) --> search --> bind as the entry found    search and bind
@@ -211,9 +211,6 @@ static enum outside_answer take_entry(struct session *session, LDAPMessage *foun
 
 static enum outside_answer find_user(struct session *session, char **dn)
 {
-	static const int scopes[] = { [LDAP_AT_BASE] = LDAP_SCOPE_BASE,
-		                      [LDAP_ONE_LEVEL] = LDAP_SCOPE_ONELEVEL,
-		                      [LDAP_SUBTREE] = LDAP_SCOPE_SUBTREE };
 	const struct ldap_options *options = session->options;
 	char *no_attributes[] = { (char *)LDAP_NO_ATTRS, NULL };
 	struct timeval limit = limit_of(session->question, ANSWER_LIMIT);
@@ -229,7 +226,7 @@ static enum outside_answer find_user(struct session *session, char **dn)
 	ldap_options_filter(options, session->question->user, &filter);
 	set_limits(session);
 	result = buf_ok(&filter)
-	             ? ldap_search_ext_s(session->ldap, options->base_dn, scopes[options->scope],
+	             ? ldap_search_ext_s(session->ldap, options->base_dn, (int)options->scope,
 	                                 buf_text(&filter), no_attributes, 0, NULL, NULL, &limit,
 	                                 FIND_MAX, &found)
 	             : LDAP_NO_MEMORY;

@@ -8,9 +8,13 @@
  */
 #include "outside_priv.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+
+#if PGWEIR_LDAP
+#include <ldap.h>
+#endif
 
 #include "pgweir/auth/digest.h"
 #include "pgweir/base/text.h"
@@ -64,9 +68,9 @@ bool ldap_options_next(const char **text, struct buf *shown)
 
 /* ---- values ---- */
 
-static bool put(char **slot, struct bytes value, struct err *err)
+static bool put(char **slot, const char *value, struct err *err)
 {
-	char *copy = strndup(value.at, value.count);
+	char *copy = strdup(value);
 
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
@@ -75,64 +79,55 @@ static bool put(char **slot, struct bytes value, struct err *err)
 	return true;
 }
 
-static bool put_port(struct ldap_options *options, size_t at, const char *value, struct err *err)
+static bool put_port(struct ldap_options *options, const char *value, struct err *err)
 {
 	int64_t port;
 
-	(void)at;
 	if (!text_to_i64(value, &port) || port < 1 || port > 65535)
 		return err_set(err, ERR_CONFIG, "the LDAP port must be from 1 to 65535");
 	options->port = (int)port;
 	return true;
 }
 
-static bool put_scheme(struct ldap_options *options, size_t at, const char *value, struct err *err)
+static bool put_scheme(struct ldap_options *options, const char *value, struct err *err)
 {
-	(void)at;
 	options->is_ldaps = strcmp(value, "ldaps") == 0;
 	return options->is_ldaps || strcmp(value, "ldap") == 0 ||
 	       err_set(err, ERR_CONFIG, "ldapscheme must be ldap or ldaps");
 }
 
-static bool put_tls(struct ldap_options *options, size_t at, const char *value, struct err *err)
+static bool put_tls(struct ldap_options *options, const char *value, struct err *err)
 {
-	(void)at;
 	options->has_start_tls = strcmp(value, "1") == 0;
 	return options->has_start_tls || strcmp(value, "0") == 0 ||
 	       err_set(err, ERR_CONFIG, "ldaptls must be 0 or 1");
-}
-
-static bool put_url(struct ldap_options *options, size_t at, const char *value, struct err *err)
-{
-	(void)at;
-	return ldap_options_url(value, options, err);
-}
-
-static bool put_text(struct ldap_options *options, size_t at, const char *value, struct err *err)
-{
-	return put((char **)((char *)options + at), bytes_text(value), err);
 }
 
 #define AT(field) offsetof(struct ldap_options, field)
 
 static const struct key {
 	const char *name;
-	bool (*put)(struct ldap_options *options, size_t at, const char *value, struct err *err);
-	size_t at;
+	size_t at; /* of its text, unless: */
+	bool (*put)(struct ldap_options *options, const char *value, struct err *err);
 } keys[] = {
-	{ "ldapserver", put_text, AT(servers) },
-	{ "ldapport", put_port, 0 },
-	{ "ldapscheme", put_scheme, 0 },
-	{ "ldaptls", put_tls, 0 },
-	{ "ldapprefix", put_text, AT(prefix) },
-	{ "ldapsuffix", put_text, AT(suffix) },
-	{ "ldapbasedn", put_text, AT(base_dn) },
-	{ "ldapbinddn", put_text, AT(bind_dn) },
-	{ "ldapbindpasswd", put_text, AT(bind_password) },
-	{ "ldapsearchattribute", put_text, AT(search_attribute) },
-	{ "ldapsearchfilter", put_text, AT(search_filter) },
-	{ "ldapurl", put_url, 0 },
+	{ "ldapserver", AT(servers), NULL },
+	{ "ldapport", 0, put_port },
+	{ "ldapscheme", 0, put_scheme },
+	{ "ldaptls", 0, put_tls },
+	{ "ldapprefix", AT(prefix), NULL },
+	{ "ldapsuffix", AT(suffix), NULL },
+	{ "ldapbasedn", AT(base_dn), NULL },
+	{ "ldapbinddn", AT(bind_dn), NULL },
+	{ "ldapbindpasswd", AT(bind_password), NULL },
+	{ "ldapsearchattribute", AT(search_attribute), NULL },
+	{ "ldapsearchfilter", AT(search_filter), NULL },
+	{ "ldapurl", 0, ldap_options_url },
 };
+
+static char **text_at(struct ldap_options *options, const struct key *key)
+{
+	return (char **)((char *)options + key->at);
+}
 
 /* Splits `word` at its '='. An unknown word may be a part of a password: do not show it. */
 static bool put_word(struct ldap_options *options, char *word, int number, struct err *err)
@@ -146,7 +141,8 @@ static bool put_word(struct ldap_options *options, char *word, int number, struc
 	*equals = 0;
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		if (strcmp(keys[i].name, word) == 0)
-			return keys[i].put(options, keys[i].at, equals + 1, err);
+			return keys[i].put ? keys[i].put(options, equals + 1, err)
+			                   : put(text_at(options, &keys[i]), equals + 1, err);
 	}
 	if (strncmp(word, "ldap", 4) == 0 && strlen(word) < 64)
 		return err_set(err, ERR_CONFIG, "unknown LDAP option %s", word);
@@ -248,8 +244,8 @@ bool ldap_options_parse(const char *text, struct ldap_options *options, struct e
 void ldap_options_done(struct ldap_options *options)
 {
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		if (keys[i].put == put_text)
-			secret_free((char **)((char *)options + keys[i].at));
+		if (!keys[i].put)
+			secret_free(text_at(options, &keys[i]));
 	}
 }
 
@@ -319,129 +315,78 @@ void ldap_options_filter(const struct ldap_options *options, const char *user, s
 	buf_add_text(out, at);
 }
 
-/*
- * ---- ldap url ----
- *
- * LDAP URLs (RFC 4516), for the option ldapurl:
- *
- *   ldap[s]://host[:port]/base[?attribute[?scope[?filter]]]
- *
- * In the parts after the host, %41 and the like are percent-encoded bytes.
- */
+/* ---- URLs ---- */
 
-static bool bad(struct err *err, const char *reason)
+#if PGWEIR_LDAP
+
+/* libldap decodes %41 and the like, but overlooks what is malformed. */
+static bool has_bad_byte(const char *url)
 {
-	return err_set(err, ERR_CONFIG, "ldapurl: %s", reason);
-}
-
-static int digit_of(char c)
-{
-	static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-	const char *at = c ? strchr(digits, c) : NULL;
-
-	return at ? (int)((at - digits) % 16) : -1;
-}
-
-static bool decode(struct bytes in, struct buf *out)
-{
-	for (size_t i = 0; i < in.count; i++) {
-		int high, low;
-
-		if (in.at[i] != '%') {
-			buf_add_byte(out, in.at[i]);
-			continue;
-		}
-		high = i + 2 < in.count ? digit_of(in.at[i + 1]) : -1;
-		low = high >= 0 ? digit_of(in.at[i + 2]) : -1;
-		if (low < 0 || high + low == 0)
-			return false;
-		buf_add_byte(out, (char)(high * 16 + low));
-		i += 2;
+	while ((url = strchr(url, '%'))) {
+		if (!isxdigit((unsigned char)url[1]) || !isxdigit((unsigned char)url[2]) ||
+		    strncmp(url, "%00", 3) == 0)
+			return true;
+		url += 3;
 	}
-	return buf_ok(out);
+	return false;
 }
 
-/* Stores a part in a text of the options. An empty part changes nothing. */
-static bool put_part(char **slot, struct bytes part, struct err *err)
+/* Why these parts cannot be used; NULL: they can. */
+static const char *problem_of(const LDAPURLDesc *parts)
 {
-	struct buf text = { 0 };
-	bool is_good = true;
+	if (strcmp(parts->lud_scheme, "ldap") != 0 && strcmp(parts->lud_scheme, "ldaps") != 0)
+		return "it must begin with ldap:// or ldaps://";
+	if (!parts->lud_host || !*parts->lud_host)
+		return "the host is missing";
+	if (parts->lud_port < 1 || parts->lud_port > 65535)
+		return "the port must be from 1 to 65535";
+	if (parts->lud_attrs && parts->lud_attrs[0] && parts->lud_attrs[1])
+		return "there is more than one attribute in it";
+	if (parts->lud_scope < LDAP_SCOPE_BASE || parts->lud_scope > LDAP_SCOPE_SUBTREE)
+		return "the scope must be base, one or sub";
+	return parts->lud_exts ? "extensions are not supported" : NULL;
+}
 
-	if (!decode(part, &text))
-		is_good = bad(err, "a % is not followed by two hexadecimal digits");
-	else if (text.count)
-		is_good = put(slot, buf_bytes(&text), err);
-	buf_free(&text);
+static bool put_part(char **slot, const char *part, struct err *err)
+{
+	return !part || !*part || put(slot, part, err);
+}
+
+bool ldap_options_url(struct ldap_options *options, const char *url, struct err *err)
+{
+	LDAPURLDesc *parts = NULL;
+	bool is_url = !has_bad_byte(url) && ldap_url_parse(url, &parts) == LDAP_URL_SUCCESS;
+	const char *problem = is_url ? problem_of(parts) : "it is not a valid LDAP URL";
+	bool is_good;
+
+	_Static_assert((int)LDAP_ONE_LEVEL == LDAP_SCOPE_ONELEVEL &&
+	                   (int)LDAP_SUBTREE == LDAP_SCOPE_SUBTREE,
+	               "scopes are libldap's");
+	if (problem) {
+		ldap_free_urldesc(parts);
+		return err_set(err, ERR_CONFIG, "ldapurl: %s", problem);
+	}
+	options->is_ldaps = strcmp(parts->lud_scheme, "ldaps") == 0;
+	options->port = parts->lud_port == (options->is_ldaps ? LDAPS_PORT : LDAP_PORT)
+	                    ? 0 /* perhaps by default: a later ldapscheme counts */
+	                    : parts->lud_port;
+	options->scope = (enum ldap_scope)parts->lud_scope;
+	is_good = put_part(&options->servers, parts->lud_host, err) &&
+	          put_part(&options->base_dn, parts->lud_dn, err) &&
+	          put_part(&options->search_attribute,
+	                   parts->lud_attrs ? parts->lud_attrs[0] : NULL, err) &&
+	          put_part(&options->search_filter, parts->lud_filter, err);
+	ldap_free_urldesc(parts);
 	return is_good;
 }
 
-static bool put_scope(struct ldap_options *options, struct bytes part, struct err *err)
-{
-	static const char *const scopes[] = {
-		[LDAP_AT_BASE] = "base", [LDAP_ONE_LEVEL] = "one", [LDAP_SUBTREE] = "sub"
-	};
+#else
 
-	options->scope = LDAP_AT_BASE;
-	for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++) {
-		if (!bytes_are(part, scopes[i]))
-			continue;
-		options->scope = (enum ldap_scope)i;
-		return true;
-	}
-	return part.count == 0 || bad(err, "the scope must be base, one or sub");
+bool ldap_options_url(struct ldap_options *options, const char *url, struct err *err)
+{
+	(void)url;
+	(void)options;
+	return err_set(err, ERR_CONFIG, "ldapurl: built without LDAP");
 }
 
-/* Parses host, host:port, [address] or [address]:port. */
-static bool put_authority(struct ldap_options *options, struct bytes in, struct err *err)
-{
-	bool has_brackets = in.count && in.at[0] == '[';
-	const char *end = in.count ? memchr(in.at, has_brackets ? ']' : ':', in.count) : NULL;
-	struct bytes host = in, port = { NULL, 0 };
-	char text[8];
-
-	if (has_brackets && !end)
-		return bad(err, "a ] is missing");
-	if (end) {
-		host = bytes_of(in.at + has_brackets, (size_t)(end - in.at) - has_brackets);
-		port = bytes_skip(in, (size_t)(end - in.at) + has_brackets);
-	}
-	if (!host.count)
-		return bad(err, "the host is missing");
-	if (memchr(host.at, ' ', host.count) || memchr(host.at, '\t', host.count))
-		return bad(err, "the host contains a blank");
-	if (port.count && (port.at[0] != ':' || port.count > sizeof(text) - 1))
-		return bad(err, "the host must be followed by : and a port");
-	options->port = 0;
-	if (port.count) {
-		memcpy(text, port.at + 1, port.count - 1);
-		text[port.count - 1] = 0;
-		if (!put_port(options, 0, text, err))
-			return false;
-	}
-	return put(&options->servers, host, err);
-}
-
-bool ldap_options_url(const char *url, struct ldap_options *options, struct err *err)
-{
-	struct bytes rest = bytes_text(url), part;
-
-	options->is_ldaps = strncasecmp(url, "ldaps://", 8) == 0;
-	if (!options->is_ldaps && strncasecmp(url, "ldap://", 7) != 0)
-		return bad(err, "it must begin with ldap:// or ldaps://");
-	rest = bytes_skip(rest, options->is_ldaps ? 8 : 7);
-	part = bytes_take_until(&rest, '/');
-	if (!put_authority(options, part, err))
-		return false;
-	if (!put_part(&options->base_dn, bytes_take_until(&rest, '?'), err))
-		return false;
-	part = bytes_take_until(&rest, '?');
-	if (part.count && memchr(part.at, ',', part.count))
-		return bad(err, "there is more than one attribute in it");
-	if (!put_part(&options->search_attribute, part, err) ||
-	    !put_scope(options, bytes_take_until(&rest, '?'), err))
-		return false;
-	part = bytes_take_until(&rest, '?');
-	if (rest.count)
-		return bad(err, "extensions are not supported");
-	return put_part(&options->search_filter, part, err);
-}
+#endif

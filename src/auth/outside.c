@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Passwords that PAM or LDAP checks. Only this file uses libpam.
- *
- * Hard here: the owner may be closed while a helper thread still works with the copies. Then
- * the job owns the object and frees it at its end.
  */
 #include "outside_priv.h"
 
@@ -161,16 +158,6 @@ static enum outside_answer pam_judge(struct outside_question *question)
 
 #endif
 
-struct outside {
-	struct job job; /* must be first */
-	struct outside_question question;
-	enum auth_method method;
-	enum outside_answer answer;
-	bool is_submitted;
-	void (*on_done)(void *arg);
-	void *arg;
-};
-
 /* ---- methods ---- */
 
 static enum outside_fitness check_service(const char *service, struct err *err)
@@ -218,98 +205,7 @@ enum outside_fitness outside_check(enum auth_method method, const char *options,
 	return methods[method].check(options, err);
 }
 
-/* ---- creation and end ---- */
-
-static void destroy(struct outside *outside)
+enum outside_answer outside_judge(enum auth_method method, struct outside_question *question)
 {
-	secret_free(&outside->question.password);
-	secret_free(&outside->question.options);
-	free(outside->question.user);
-	free(outside->question.host);
-	free(outside);
-}
-
-struct outside *outside_new(const struct outside_who *who)
-{
-	struct outside *outside = calloc(1, sizeof(*outside));
-	struct outside_question *question;
-
-	if (!outside)
-		return NULL;
-	question = &outside->question;
-	outside->method = who->method;
-	outside->on_done = who->on_done;
-	outside->arg = who->arg;
-	outside->answer = OUTSIDE_FAILED;
-	question->user = strdup(who->user);
-	question->options = strdup(who->options);
-	question->host = strdup(who->host);
-	if (question->user && question->options && question->host)
-		return outside;
-	destroy(outside);
-	return NULL;
-}
-
-/* Called on a helper thread. */
-static void run(struct job *job)
-{
-	struct outside *outside = (struct outside *)job;
-	struct outside_question *question = &outside->question;
-
-	if (question->deadline && clock_now() >= question->deadline)
-		outside->answer = outside_reply(question, OUTSIDE_FAILED,
-		                                "it waited too long for a helper thread");
-	else
-		outside->answer = methods[outside->method].judge(question);
-}
-
-static void done(struct job *job)
-{
-	struct outside *outside = (struct outside *)job;
-
-	secret_free(&outside->question.password);
-	if (job->is_abandoned) {
-		destroy(outside);
-		return;
-	}
-	outside->is_submitted = false;
-	outside->on_done(outside->arg);
-}
-
-bool outside_ask(struct outside *outside, const char *password, usec_t deadline)
-{
-	_Static_assert(offsetof(struct outside, job) == 0, "run() counts on it");
-	secret_free(&outside->question.password);
-	outside->question.password = strdup(password);
-	if (!outside->question.password)
-		return false;
-	outside->job = (struct job){ .run = run, .done = done };
-	outside->question.deadline = deadline;
-	outside->question.reason[0] = 0;
-	return true;
-}
-
-struct job *outside_job(struct outside *outside)
-{
-	outside->is_submitted = true;
-	return &outside->job;
-}
-
-void outside_refused(struct outside *outside) { outside->is_submitted = false; }
-
-enum outside_answer outside_answer(const struct outside *outside) { return outside->answer; }
-
-const char *outside_reason(const struct outside *outside) { return outside->question.reason; }
-
-void outside_free(struct outside **outsidep)
-{
-	struct outside *outside = *outsidep;
-
-	*outsidep = NULL;
-	if (!outside)
-		return;
-	if (outside->is_submitted)
-		workers_abandon(&outside->job);
-	else
-		destroy(outside);
+	return methods[method].judge(question);
 }

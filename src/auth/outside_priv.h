@@ -10,20 +10,8 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
 
-#define OUTSIDE_REASON_SIZE 160
-
-struct outside_question {
-	char *user, *password, *options, *host; /* owned by the struct outside */
-	usec_t deadline;                        /* by clock_now(); 0 = none */
-	char reason[OUTSIDE_REASON_SIZE];
-};
-
 /* Called on a helper thread; may block. */
 enum outside_answer ldap_judge(struct outside_question *question);
-
-/* Sets the reason and returns `answer`. */
-enum outside_answer outside_reply(struct outside_question *question, enum outside_answer answer,
-                                  const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /*
  * ---- LDAP options ----
@@ -33,12 +21,12 @@ enum outside_answer outside_reply(struct outside_question *question, enum outsid
  *   ldapserver="a.example.com b.example.com" ldapbasedn="dc=example,dc=com" ldaptls=1
  *
  * Options are key=value, separated by blanks. A value in quotes may contain blanks, and ""
- * means one quote. No LDAP library and no network: only text is parsed and made.
+ * means one quote.
  */
 
 #define LDAP_OPTIONS_MAX 8192 /* bytes of all options together */
 
-enum ldap_scope { LDAP_AT_BASE, LDAP_ONE_LEVEL, LDAP_SUBTREE };
+enum ldap_scope { LDAP_AT_BASE, LDAP_ONE_LEVEL, LDAP_SUBTREE }; /* as libldap has them */
 
 /* All texts are owned. NULL: the option is not set, unless the comment says otherwise. */
 struct ldap_options {
@@ -83,7 +71,10 @@ void ldap_options_dn(const struct ldap_options *options, const char *user, struc
 /* Makes the filter of a search. The name is escaped: none of its characters is special. */
 void ldap_options_filter(const struct ldap_options *options, const char *user, struct buf *out);
 
-/* Parses ldap[s]://host[:port]/base[?attribute[?scope[?filter]]] into the options. */
-bool ldap_options_url(const char *url, struct ldap_options *options, struct err *err);
+/*
+ * Parses ldap[s]://host[:port]/base[?attribute[?scope[?filter]]] into the options, by libldap. An
+ * empty part changes nothing.
+ */
+bool ldap_options_url(struct ldap_options *options, const char *url, struct err *err);
 
 #endif

@@ -171,23 +171,6 @@ static void take_words(struct words *words, const char *line, bool is_list)
 		end_field(words, first);
 }
 
-static void include_one(struct words *words, const char *name, bool may_be_missing)
-{
-	struct buf path = { 0 };
-
-	path_of(&path, words->pos.file, name);
-	if (may_include(words))
-		read_file(words->reader, buf_text(&path), NULL, may_be_missing);
-	buf_free(&path);
-}
-
-static void include_file(struct words *words, const char *name) { include_one(words, name, false); }
-
-static void include_if_exists(struct words *words, const char *name)
-{
-	include_one(words, name, true);
-}
-
 static int is_rule_file(const struct dirent *entry)
 {
 	size_t count = strlen(entry->d_name);
@@ -202,55 +185,52 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
 }
 
 /* Reads all files of a directory whose names end in .conf, sorted by name as bytes. */
-static void include_dir(struct words *words, const char *name)
+static void read_dir(struct words *words, const char *path)
 {
-	struct buf path = { 0 };
 	struct dirent **entries = NULL;
-	int count;
+	int count = scandir(path, &entries, is_rule_file, by_bytes);
 
-	path_of(&path, words->pos.file, name);
-	if (!may_include(words)) {
-		buf_free(&path);
-		return;
-	}
-	count = scandir(buf_text(&path), &entries, is_rule_file, by_bytes);
 	if (count < 0)
-		problems_add(words->reader->problems, words->pos, "cannot read %s: %s",
-		             buf_text(&path), strerror(errno));
+		problems_add(words->reader->problems, words->pos, "cannot read %s: %s", path,
+		             strerror(errno));
 	for (int i = 0; i < count; i++) {
 		struct buf file = { 0 };
 
-		buf_printf(&file, "%s/%s", buf_text(&path), entries[i]->d_name);
+		buf_printf(&file, "%s/%s", path, entries[i]->d_name);
 		read_file(words->reader, buf_text(&file), NULL, false);
 		buf_free(&file);
 		free(entries[i]);
 	}
 	free(entries);
-	buf_free(&path);
 }
 
-static const struct {
-	const char *word;
-	void (*include)(struct words *words, const char *name);
-} includes[] = {
-	{ "include", include_file },
-	{ "include_if_exists", include_if_exists },
-	{ "include_dir", include_dir },
-};
+static void include(struct words *words, const char *kind, const char *name)
+{
+	struct buf path = { 0 };
+
+	path_of(&path, words->pos.file, name);
+	if (may_include(words) && strcmp(kind, "include_dir") == 0)
+		read_dir(words, buf_text(&path));
+	else if (!words->is_bad)
+		read_file(words->reader, buf_text(&path), NULL,
+		          strcmp(kind, "include_if_exists") == 0);
+	buf_free(&path);
+}
 
 /* Reads the files that an include line names. false: it is not an include line. */
 static bool take_include(struct words *words)
 {
-	for (size_t i = 0; i < sizeof(includes) / sizeof(includes[0]); i++) {
-		if (words->at[0].is_quoted || strcmp(words->at[0].text, includes[i].word) != 0)
-			continue;
-		if (words->count == 2 && words->field_count == 2)
-			includes[i].include(words, words->at[1].text);
-		else
-			complain(words, "an include names one file or directory");
-		return true;
-	}
-	return false;
+	const char *kind = words->at[0].text;
+
+	if (words->at[0].is_quoted ||
+	    (strcmp(kind, "include") != 0 && strcmp(kind, "include_if_exists") != 0 &&
+	     strcmp(kind, "include_dir") != 0))
+		return false;
+	if (words->count == 2 && words->field_count == 2)
+		include(words, kind, words->at[1].text);
+	else
+		complain(words, "an include names one file or directory");
+	return true;
 }
 
 static void read_line(struct rule_reader *reader, struct source_pos pos, char *line)
@@ -334,20 +314,6 @@ void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const ch
 	if (kept)
 		read_text(reader, copy.at, copy.count, kept, NULL);
 	buf_free(&copy);
-}
-
-struct rule_field rulefile_field(const struct rule_line *line, size_t index)
-{
-	struct rule_field field = { NULL, 0 };
-
-	for (size_t i = 0; i < line->word_count; i++) {
-		if (line->words[i].field != index)
-			continue;
-		if (!field.words)
-			field.words = &line->words[i];
-		field.count++;
-	}
-	return field;
 }
 
 /*
@@ -500,6 +466,8 @@ bool pattern_matches(const struct pattern *pattern, const char *subject, struct 
 
 	if (group)
 		*group = bytes_of(NULL, 0);
+	if (pattern->kind == PATTERN_ALL)
+		return true;
 	if (pattern->kind == PATTERN_NAME)
 		return strcmp(pattern->text, subject) == 0;
 	if (pattern->kind != PATTERN_REGEX || strlen(subject) > PATTERN_SUBJECT_MAX ||

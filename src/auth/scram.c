@@ -18,7 +18,6 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/base/text.h"
 
 #define VERIFIER_PREFIX SCRAM_MECHANISM "$"
 #define KEY_TEXT_SIZE BASE64_SIZE(SCRAM_KEY_SIZE)
@@ -102,21 +101,15 @@ static bool take_key(struct bytes in, unsigned char key[SCRAM_KEY_SIZE])
 
 static bool take_iterations(struct bytes in, unsigned int *iterations)
 {
-	char digits[12];
-	int64_t value;
+	unsigned int value = 0;
 
-	if (in.count == 0 || in.count >= sizeof(digits))
-		return false;
 	for (size_t i = 0; i < in.count; i++) {
-		if (!isdigit((unsigned char)in.at[i]))
+		if (!isdigit((unsigned char)in.at[i]) || value > SCRAM_ITERATIONS_MAX / 10)
 			return false;
+		value = value * 10 + (unsigned int)(in.at[i] - '0');
 	}
-	memcpy(digits, in.at, in.count);
-	digits[in.count] = 0;
-	if (!text_to_i64(digits, &value) || value < 1 || value > SCRAM_ITERATIONS_MAX)
-		return false;
-	*iterations = (unsigned int)value;
-	return true;
+	*iterations = value;
+	return value >= 1 && value <= SCRAM_ITERATIONS_MAX;
 }
 
 static bool take_salt(struct bytes in, unsigned char salt[SCRAM_SALT_MAX], size_t *count)

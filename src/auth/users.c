@@ -38,10 +38,9 @@ struct users {
 };
 
 struct reader {
-	const char *file;
-	unsigned long line;
+	struct source_pos pos;
 	struct buf name, secret;
-	struct problems *problems; /* NULL: stop at the first invalid line */
+	struct problems *problems;
 };
 
 static bool is_md5(const char *text)
@@ -81,15 +80,6 @@ static void free_all(struct users *users)
 	free(users);
 }
 
-/* Only for --check: a daemon starts with such a file, as it always has. */
-static void warn_of_double(const struct reader *reader, const struct user *old)
-{
-	if (reader->problems)
-		problems_warn(
-		    reader->problems, (struct source_pos){ reader->file, (int)reader->line },
-		    "user \"%s\" is also in line %lu, which does not count", old->name, old->line);
-}
-
 static bool add_user(struct users *users, const struct reader *reader)
 {
 	const struct buf *name = &reader->name, *secret = &reader->secret;
@@ -107,20 +97,22 @@ static bool add_user(struct users *users, const struct reader *reader)
 	at[name->count] = 0;
 	row->user.name = at;
 	row->user.secret = users_secret_of(row->texts);
-	row->user.line = reader->line;
+	row->user.line = reader->pos.line;
 
 	HASH_FIND_STR(users->by_name, at, old);
 	if (old) {
-		warn_of_double(reader, &old->user);
+		problems_warn(reader->problems, reader->pos,
+		              "user \"%s\" is also in line %d, which does not count",
+		              old->user.name, old->user.line);
 		free_row(users, old);
 	}
 	HASH_ADD_KEYPTR(hh, users->by_name, row->user.name, name->count, row);
 	return true;
 }
 
-static bool refuse_line(const struct reader *reader, struct err *err, const char *reason)
+static bool refuse_line(const struct reader *reader, const char *reason)
 {
-	return err_set(err, ERR_CONFIG, "%s:%lu: %s", reader->file, reader->line, reason);
+	return problems_add(reader->problems, reader->pos, "%s", reason);
 }
 
 static struct bytes skip_blanks(struct bytes line)
@@ -131,64 +123,55 @@ static struct bytes skip_blanks(struct bytes line)
 }
 
 /* Takes a text in quotes off the front of the line. */
-static bool take_quoted(const struct reader *reader, struct bytes *line, struct buf *out,
-                        struct err *err)
+static bool take_quoted(const struct reader *reader, struct bytes *line, struct buf *out)
 {
 	buf_clear(out);
 	if (!line->count || *line->at != '"')
-		return refuse_line(reader, err,
-		                   "a name and a secret in double quotes are expected");
+		return refuse_line(reader, "a name and a secret in double quotes are expected");
 	for (size_t i = 1; i < line->count; i++) {
 		if (line->at[i] == '"' && (++i == line->count || line->at[i] != '"')) {
 			*line = bytes_skip(*line, i);
-			return buf_ok(out) ||
-			       refuse_line(reader, err, "name or secret is too long");
+			return buf_ok(out) || refuse_line(reader, "name or secret is too long");
 		}
 		if (!line->at[i])
-			return refuse_line(reader, err, "a zero byte");
+			return refuse_line(reader, "a zero byte");
 		buf_add_byte(out, line->at[i]);
 	}
-	return refuse_line(reader, err, "a closing quote is missing");
+	return refuse_line(reader, "a closing quote is missing");
 }
 
-static bool read_user(struct reader *reader, struct bytes line, struct users *users,
-                      struct err *err)
+static bool read_user(struct reader *reader, struct bytes line, struct users *users)
 {
-	if (!take_quoted(reader, &line, &reader->name, err))
+	if (!take_quoted(reader, &line, &reader->name))
 		return false;
 	line = skip_blanks(line);
-	if (!take_quoted(reader, &line, &reader->secret, err))
+	if (!take_quoted(reader, &line, &reader->secret))
 		return false;
 	if (reader->name.count == 0)
-		return refuse_line(reader, err, "the name is empty");
-	return add_user(users, reader) || err_set(err, ERR_MEMORY, "out of memory");
+		return refuse_line(reader, "the name is empty");
+	return add_user(users, reader) || refuse_line(reader, "out of memory");
 }
 
-static bool read_lines(struct reader *reader, struct bytes text, struct users *users,
-                       struct err *err)
+static void read_lines(struct reader *reader, struct bytes text, struct users *users)
 {
 	while (text.count) {
 		struct bytes line = bytes_take_until(&text, '\n');
 		bool is_comment = line.count && *line.at == ';';
 
-		reader->line++;
+		reader->pos.line++;
 		line = skip_blanks(line);
-		if (is_comment || !line.count || read_user(reader, line, users, err))
-			continue;
-		if (!reader->problems || err->code == ERR_MEMORY)
-			return false;
-		problems_add(reader->problems, (struct source_pos){ 0 }, "%s", err->text);
+		if (!is_comment && line.count)
+			read_user(reader, line, users);
 	}
-	return true;
 }
 
-static bool list_secrets(struct users *users, struct err *err)
+static bool list_secrets(struct users *users)
 {
 	size_t count = HASH_COUNT(users->by_name);
 
 	users->with_secret = malloc((count ? count : 1) * sizeof(users->with_secret[0]));
 	if (!users->with_secret)
-		return err_set(err, ERR_MEMORY, "out of memory");
+		return false;
 	for (const struct row *row = users->by_name; row; row = row->hh.next) {
 		if (row->user.secret.kind != SECRET_NONE)
 			users->with_secret[users->with_secret_count++] = &row->user;
@@ -198,62 +181,48 @@ static bool list_secrets(struct users *users, struct err *err)
 
 struct users *users_none(void) { return calloc(1, sizeof(struct users)); }
 
-static struct users *parse(struct bytes text, const char *file, struct problems *problems,
-                           struct err *err)
+static const struct source_pos nowhere;
+
+struct users *users_parse(struct bytes text, const char *file, struct problems *problems)
 {
-	struct reader reader = { .file = file,
+	struct reader reader = { .pos.file = file,
 		                 .problems = problems,
 		                 .name.limit = USER_NAME_MAX,
 		                 .secret.limit = USER_SECRET_MAX,
 		                 .secret.is_secret = true };
 	struct users *users = users_none();
 
-	if (!users)
-		err_set(err, ERR_MEMORY, "out of memory");
-	else if (!read_lines(&reader, text, users, err) || !list_secrets(users, err))
+	if (users)
+		read_lines(&reader, text, users);
+	if (users && !list_secrets(users))
 		users_release(&users);
+	if (!users)
+		problems_add(problems, nowhere, "out of memory");
 	buf_free(&reader.name);
 	buf_wipe(&reader.secret);
 	return users;
 }
 
-struct users *users_parse(struct bytes text, const char *file, struct err *err)
-{
-	return parse(text, file, NULL, err);
-}
-
-static struct users *load(const char *path, struct problems *problems, struct err *err)
+struct users *users_load(const char *path, struct problems *problems)
 {
 	struct buf text = { .limit = USERS_FILE_MAX, .is_secret = true };
 	struct users *users = NULL;
 	FILE *file = fopen(path, "re");
 
 	if (!file) {
-		err_set(err, ERR_CONFIG, "cannot open %s: %s", path, strerror(errno));
+		problems_add(problems, nowhere, "cannot open %s: %s", path, strerror(errno));
 		return NULL;
 	}
 	/* unbuffered: a buffer of the C library could not be wiped */
 	setvbuf(file, NULL, _IONBF, 0);
 	if (buf_read_file(&text, file))
-		users = parse(buf_bytes(&text), path, problems, err);
+		users = users_parse(buf_bytes(&text), path, problems);
 	else if (!buf_ok(&text))
-		err_set(err, ERR_CONFIG, "%s is too long", path);
+		problems_add(problems, nowhere, "%s is too long", path);
 	else
-		err_set(err, ERR_CONFIG, "cannot read %s: %s", path, strerror(errno));
+		problems_add(problems, nowhere, "cannot read %s: %s", path, strerror(errno));
 	fclose(file);
 	buf_wipe(&text);
-	return users;
-}
-
-struct users *users_load(const char *path, struct err *err) { return load(path, NULL, err); }
-
-struct users *users_judge(const char *path, struct problems *problems)
-{
-	struct err err = { 0 };
-	struct users *users = load(path, problems, &err);
-
-	if (!users)
-		problems_add(problems, (struct source_pos){ 0 }, "%s", err.text);
 	return users;
 }
 

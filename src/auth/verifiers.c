@@ -22,7 +22,6 @@ struct derived {
 	UT_hash_handle hh; /* while it is cached */
 	unsigned char id[SHA256_SIZE];
 	struct refs refs;
-	char *user;             /* owner, for verifiers_trim(); NULL = nobody */
 	struct scram_keys keys; /* valid once there is an outcome */
 	pthread_mutex_t lock;   /* held during the derivation */
 	_Atomic enum outcome outcome;
@@ -36,7 +35,7 @@ struct derived {
  *
  * One derivation, done on a helper thread.
  *
- *   verifiers --holds--> derived <--holds-- auth_server, auth_client, job
+ *   verifiers --holds--> derived <--holds-- auth_server, auth_client, auth_work
  *
  * Hard here: when many clients reconnect, many want the same derivation at the same time. Each
  * submits a job, but all jobs share one `struct derived`. Its lock lets the first job do the
@@ -44,27 +43,14 @@ struct derived {
  * are counted atomically.
  */
 
-struct work {
-	struct job job; /* must be first */
-	struct derived *derived;
-	char *password;
-	struct job **slot; /* the owner's pointer to the job; NULL: the owner is gone */
-	void (*on_done)(void *arg);
-	void *arg;
-};
-
 /* Returns a derivation that is not done yet; the caller owns one reference. NULL: no memory. */
-static struct derived *derived_new(const unsigned char id[SHA256_SIZE], const char *user,
-                                   struct bytes salt, unsigned int iterations)
+static struct derived *derived_new(const unsigned char id[SHA256_SIZE], struct bytes salt,
+                                   unsigned int iterations)
 {
 	struct derived *derived = calloc(1, sizeof(*derived) + salt.count);
 
 	if (!derived)
 		return NULL;
-	if (user && !(derived->user = strdup(user))) {
-		free(derived);
-		return NULL;
-	}
 	memcpy(derived->id, id, SHA256_SIZE);
 	memcpy(derived->salt, salt.at, salt.count);
 	derived->salt_count = salt.count;
@@ -76,7 +62,6 @@ static struct derived *derived_new(const unsigned char id[SHA256_SIZE], const ch
 static void derived_free(struct derived *derived)
 {
 	pthread_mutex_destroy(&derived->lock);
-	free(derived->user);
 	secret_wipe(&derived->keys, sizeof(derived->keys));
 	free(derived);
 }
@@ -88,79 +73,16 @@ const struct scram_keys *derived_keys(const struct derived *derived)
 	return atomic_load(&derived->outcome) == OUTCOME_KEYS ? &derived->keys : NULL;
 }
 
-/* ---- the job ---- */
-
-static void work_free(struct work *work)
+void derived_run(struct derived *derived, const char *password)
 {
-	derived_release(&work->derived);
-	secret_free(&work->password);
-	free(work);
-}
-
-/* Called on a helper thread. */
-static void work_run(struct job *job)
-{
-	struct work *work = (struct work *)job;
-	struct derived *derived = work->derived;
 	bool ok;
 
 	LOCKED(&derived->lock);
 	if (atomic_load(&derived->outcome) == OUTCOME_NONE) {
-		ok = scram_derive(work->password, bytes_of(derived->salt, derived->salt_count),
+		ok = scram_derive(password, bytes_of(derived->salt, derived->salt_count),
 		                  derived->iterations, &derived->keys);
 		atomic_store(&derived->outcome, ok ? OUTCOME_KEYS : OUTCOME_FAILED);
 	}
-}
-
-static void work_done(struct job *job)
-{
-	struct work *work = (struct work *)job;
-	bool is_wanted = work->slot && !job->is_abandoned;
-	void (*on_done)(void *arg) = work->on_done;
-	void *arg = work->arg;
-
-	if (work->slot)
-		*work->slot = NULL;
-	work_free(work);
-	if (is_wanted)
-		on_done(arg);
-}
-
-bool derived_job(struct derived *derived, const char *password, struct job **slot,
-                 void (*on_done)(void *arg), void *arg)
-{
-	struct work *work = calloc(1, sizeof(*work));
-
-	_Static_assert(offsetof(struct work, job) == 0, "work_run() counts on it");
-	if (!work)
-		return false;
-	work->password = strdup(password);
-	if (!work->password) {
-		free(work);
-		return false;
-	}
-	work->job.run = work_run;
-	work->job.done = work_done;
-	work->derived = derived_hold(derived);
-	work->slot = slot;
-	work->on_done = on_done;
-	work->arg = arg;
-	*slot = &work->job;
-	return true;
-}
-
-void derived_job_drop(struct job **slot, bool submitted)
-{
-	struct work *work = (struct work *)*slot;
-
-	*slot = NULL;
-	if (!work)
-		return;
-	work->slot = NULL;
-	if (submitted) /* a helper thread may be using it now */
-		__atomic_store_n(&work->job.is_abandoned, true, __ATOMIC_RELAXED);
-	else
-		work_free(work);
 }
 
 /* ---- the cache of derivations ---- */
@@ -197,14 +119,20 @@ static void forget_derived(struct verifiers *verifiers, struct derived *derived)
 	derived_release(&derived);
 }
 
-void verifiers_free(struct verifiers **verifiers)
+void verifiers_forget(struct verifiers *verifiers)
 {
 	struct derived *derived, *next;
 
+	LOCKED(&verifiers->lock);
+	HASH_ITER (hh, verifiers->kept, derived, next)
+		forget_derived(verifiers, derived);
+}
+
+void verifiers_free(struct verifiers **verifiers)
+{
 	if (!*verifiers)
 		return;
-	HASH_ITER (hh, (*verifiers)->kept, derived, next)
-		forget_derived(*verifiers, derived);
+	verifiers_forget(*verifiers);
 	pthread_mutex_destroy(&(*verifiers)->lock);
 	secret_wipe(*verifiers, sizeof(**verifiers));
 	free(*verifiers);
@@ -306,8 +234,8 @@ static struct derived *find_derived(struct verifiers *verifiers,
 	return derived;
 }
 
-struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, const char *password,
-                              struct bytes salt, unsigned int iterations, enum derived_keep keep)
+struct derived *verifiers_ask(struct verifiers *verifiers, const char *password, struct bytes salt,
+                              unsigned int iterations, enum derived_keep keep)
 {
 	unsigned char id[SHA256_SIZE];
 	struct derived *derived;
@@ -319,48 +247,10 @@ struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, con
 	derived = find_derived(verifiers, id);
 	if (derived)
 		return derived_hold(derived);
-	derived = derived_new(id, user, salt, iterations);
+	derived = derived_new(id, salt, iterations);
 	if (derived && keep == DERIVED_SHARED)
 		keep_derived(verifiers, derived);
 	return derived;
-}
-
-static bool same_salt(const struct derived *derived, const struct scram_verifier *verifier)
-{
-	return derived->iterations == verifier->iterations &&
-	       bytes_equal(bytes_of(derived->salt, derived->salt_count),
-	                   bytes_of(verifier->salt, verifier->salt_count));
-}
-
-/* Whether it was derived from the secret that this user has now. */
-static bool belongs(const struct verifiers *verifiers, const struct derived *derived,
-                    const struct user *user)
-{
-	struct bytes salt = bytes_of(derived->salt, derived->salt_count);
-	const struct scram_keys *keys = derived_keys(derived);
-	struct scram_verifier verifier;
-	unsigned char id[SHA256_SIZE];
-
-	if (!user)
-		return false;
-	if (user->secret.kind == SECRET_PLAIN)
-		return make_id(verifiers, user->secret.text, salt, derived->iterations, id) &&
-		       memcmp(id, derived->id, SHA256_SIZE) == 0;
-	return user->secret.kind == SECRET_SCRAM && keys &&
-	       scram_verifier_parse(user->secret.text, &verifier) &&
-	       same_salt(derived, &verifier) &&
-	       memcmp(verifier.stored_key, keys->stored_key, SCRAM_KEY_SIZE) == 0;
-}
-
-void verifiers_trim(struct verifiers *verifiers, const struct users *users)
-{
-	struct derived *derived, *next;
-
-	LOCKED(&verifiers->lock);
-	HASH_ITER (hh, verifiers->kept, derived, next) {
-		if (derived->user && !belongs(verifiers, derived, users_find(users, derived->user)))
-			forget_derived(verifiers, derived);
-	}
 }
 
 /* ---- mock secrets ---- */
@@ -379,14 +269,14 @@ static bool add_hex(const struct verifiers *verifiers, const char *user, struct 
 	return true;
 }
 
-/* Adds a verifier with the iteration count and salt length of the other. */
-static bool add_verifier(const struct verifiers *verifiers, const char *user, const char *like,
-                         struct buf *out)
+static bool add_verifier(const struct verifiers *verifiers, const char *user,
+                         const struct mock_form *like, struct buf *out)
 {
-	struct scram_verifier verifier;
+	struct scram_verifier verifier = { .iterations = like->iterations,
+		                           .salt_count = like->salt_count };
 	unsigned char salt[SHA256_SIZE];
 
-	if (!scram_verifier_parse(like, &verifier) || !mock(verifiers, "salt", user, salt) ||
+	if (!mock(verifiers, "salt", user, salt) ||
 	    !mock(verifiers, "stored", user, verifier.stored_key) ||
 	    !mock(verifiers, "server", user, verifier.server_key))
 		return false;
@@ -396,18 +286,30 @@ static bool add_verifier(const struct verifiers *verifiers, const char *user, co
 	return true;
 }
 
-bool mock_secret(const struct verifiers *verifiers, const struct users *users, const char *user,
-                 struct buf *out)
+struct mock_form mock_form_of(const struct secret *secret)
 {
+	struct scram_verifier verifier;
+
+	if (secret->kind == SECRET_SCRAM && scram_verifier_parse(secret->text, &verifier))
+		return (struct mock_form){ SECRET_SCRAM, verifier.iterations, verifier.salt_count };
+	return (struct mock_form){ .kind = secret->kind };
+}
+
+bool mock_secret(const struct verifiers *verifiers, const struct mock_form *like,
+                 const struct users *users, const char *user, struct buf *out)
+{
+	struct mock_form form = { .kind = SECRET_PLAIN };
 	unsigned char hash[SHA256_SIZE];
-	const struct user *like;
+	const struct user *one;
 
 	if (!mock(verifiers, "user", user, hash))
 		return false;
-	like = users ? users_any(users, load_be32(hash)) : NULL;
-	if (like && like->secret.kind == SECRET_SCRAM)
-		return add_verifier(verifiers, user, like->secret.text, out) && buf_ok(out);
-	if (like && like->secret.kind == SECRET_MD5)
+	one = users && !like ? users_any(users, load_be32(hash)) : NULL;
+	if (like || one)
+		form = like ? *like : mock_form_of(&one->secret);
+	if (form.kind == SECRET_SCRAM)
+		return add_verifier(verifiers, user, &form, out) && buf_ok(out);
+	if (form.kind == SECRET_MD5)
 		buf_add_text(out, "md5");
 	return add_hex(verifiers, user, out) && buf_ok(out);
 }

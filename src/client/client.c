@@ -10,7 +10,6 @@
 #include "pgweir/client/client.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdarg.h>
 
 #include "pgweir/base/probes.h"
@@ -537,6 +536,7 @@ static enum close_reason left_reason(const struct client *client)
 static void on_end(struct client *client)
 {
 	bool is_silent = client_is_nobody(client) && !client->stream.error;
+	enum close_reason reason = stream_tls_fault(&client->stream);
 
 	/*
 	 * Its server only owes what we have asked, and is fit for others as soon as it has
@@ -550,12 +550,9 @@ static void on_end(struct client *client)
 	/*
 	 * Monitoring connects and disconnects, also after the startup packet: not worth a log line.
 	 */
-	if (stream_is_flooded(&client->stream))
-		client_close(client, CLOSE_TLS_KEY_UPDATES);
-	else if (client->stream.error == EPROTO)
-		client_close(client, CLOSE_TLS_BROKEN);
-	else
-		client_close(client, is_silent ? left_reason(client) : CLOSE_CLIENT_EOF);
+	if (!reason)
+		reason = is_silent ? left_reason(client) : CLOSE_CLIENT_EOF;
+	client_close(client, reason);
 }
 
 static void take_input(struct client *client)

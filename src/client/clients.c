@@ -315,7 +315,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	TAILQ_INIT(&clients->delayed.list);
 	TAILQ_INIT(&clients->unauthenticated);
 	TAILQ_INIT(&clients->walks);
-	clients->lookups = auth_lookups_new(with->pools, with->auth_cache, with->likeness, config);
+	clients->lookups = auth_lookups_new(with->pools, with->logins, config);
 	clients_configure(clients, config, users);
 	if (!clients->lookups || !has_keys) {
 		err_set(err, ERR_MEMORY, "out of memory");
@@ -362,7 +362,6 @@ void clients_free(struct clients **clientsp)
 	tls_context_unref(&clients->tls);
 	hba_release(&clients->hba);
 	ranges_release(&clients->proxies);
-	explicit_bzero(clients->random, sizeof(clients->random));
 	free(clients);
 }
 

@@ -37,7 +37,6 @@ void apply_settings(struct daemon *daemon, struct ranges *proxies)
 	LANES_HELD(lane, &daemon->lanes)
 	apply_to_lane(daemon, lane, proxies);
 	ranges_release(&proxies);
-	verifiers_trim(daemon->verifiers, daemon->users);
 	doors_set_options(daemon);
 	console_configure(daemon->console);
 }
@@ -52,6 +51,7 @@ void apply_snapshot(struct daemon *daemon, struct parts *parts)
 	daemon->users = parts->users;
 	daemon->hba = parts->hba;
 	daemon->tls = parts->tls;
+	verifiers_forget(daemon->verifiers);
 	apply_settings(daemon, parts->proxies);
 	if (parts->web)
 		web_allow(daemon->web, parts->web);

@@ -58,14 +58,14 @@ static void judge_users(struct check *check)
 	if (!load_needs_users(config) || !config->auth_file || !*config->auth_file)
 		check->parts.users = users_none();
 	else if (can_be_read(check, config->auth_file))
-		check->parts.users = users_judge(config->auth_file, &check->problems);
+		check->parts.users = users_load(config->auth_file, &check->problems);
 	check->user_count = check->parts.users ? users_count(check->parts.users) : 0;
 }
 
 static void judge_rules(struct check *check)
 {
 	load_hba(check->parts.config, &check->parts.hba, &check->problems);
-	check->rule_count = check->parts.hba ? hba_rule_count(check->parts.hba) : 0;
+	check->rule_count = check->parts.hba ? check->parts.hba->count : 0;
 	load_gates(check->parts.config, check->parts.hba, &check->parts.gates, &check->problems);
 }
 

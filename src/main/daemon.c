@@ -102,13 +102,11 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	lane_load_init(&daemon->load, clock_now());
 	daemon->broker = broker_new(count, err);
 	daemon->verifiers = verifiers_new(VERIFIERS_MAX, err);
-	daemon->throttle = throttle_new(err);
-	daemon->auth_cache = auth_cache_new(err);
-	daemon->likeness = likeness_new(err);
+	daemon->logins = logins_new(err);
 	daemon->keys.loop_count = count;
 	daemon->lanes.at = calloc(count, sizeof(*daemon->lanes.at));
-	if (!daemon->broker || !daemon->verifiers || !daemon->throttle || !daemon->auth_cache ||
-	    !daemon->likeness || !make_threads(daemon, count, err))
+	if (!daemon->broker || !daemon->verifiers || !daemon->logins ||
+	    !make_threads(daemon, count, err))
 		return false;
 	if (!daemon->lanes.at)
 		return err_set(err, ERR_MEMORY, "out of memory");
@@ -232,9 +230,7 @@ static void free_lanes(struct daemon *daemon)
 	statement_limits_done(&daemon->statement_limits);
 	broker_free(&daemon->broker);
 	verifiers_free(&daemon->verifiers);
-	throttle_free(&daemon->throttle);
-	auth_cache_free(&daemon->auth_cache);
-	likeness_free(&daemon->likeness);
+	logins_free(&daemon->logins);
 }
 
 bool daemon_free(struct daemon **daemonp)

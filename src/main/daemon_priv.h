@@ -67,9 +67,7 @@ struct daemon {
 	struct homes homes; /* of all lanes */
 	struct lane_load load;
 	struct watches watches;
-	struct throttle *throttle;
-	struct auth_cache *auth_cache;
-	struct likeness *likeness;
+	struct logins *logins;
 	struct clients_told told;
 	struct statement_names statement_names; /* of all lanes */
 	struct hash_key digest_key;

@@ -48,25 +48,27 @@ void listing_add_rule(struct listing *listing, const char *const *columns, size_
 
 void listing_add_rules(struct listing *listing, const struct hba *hba)
 {
-	struct hba_lists lists = { 0 };
-	struct hba_row row;
+	struct buf texts = { 0 };
 
-	for (size_t i = 0; hba && hba_row(hba, i, &row, &lists); i++) {
-		const char *const columns[RULE_COLUMNS] = {
-			row.type,
-			buf_text(&lists.database),
-			buf_text(&lists.user),
-			row.address,
-			row.netmask,
-			row.method,
-			buf_text(&lists.options),
-		};
+	for (size_t i = 0; hba && i < hba->count; i++) {
+		const struct hba_rule *rule = &hba->rules[i];
+		const char *database = "", *user = "", *address = "", *netmask = "", *options = "";
+		struct bytes rest;
 
-		listing_add_rule(listing, columns, RULE_COLUMNS);
-		buf_free(&lists.database);
-		buf_free(&lists.user);
-		buf_free(&lists.options);
+		buf_clear(&texts);
+		hba_rule_texts(rule, &texts);
+		rest = buf_bytes(&texts);
+		listing->is_whole &= buf_ok(&texts);
+		if (bytes_take_text(&rest, &database) && bytes_take_text(&rest, &user) &&
+		    bytes_take_text(&rest, &address) && bytes_take_text(&rest, &netmask))
+			bytes_take_text(&rest, &options);
+		listing_add_rule(
+		    listing,
+		    (const char *const[]){ hba_type_name(rule->type), database, user, address,
+		                           netmask, auth_methods[rule->method].hba_name, options },
+		    RULE_COLUMNS);
 	}
+	buf_free(&texts);
 }
 
 static int compare_lines(const void *a, const void *b)

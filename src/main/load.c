@@ -95,18 +95,23 @@ bool load_needs_users(const struct config *config)
 	return !auth_methods[config->auth_type].needs_no_file;
 }
 
-/* An empty set if auth_type does not need the file. NULL: *err has the reason. */
-static struct users *load_users(const struct config *config, struct err *err)
+/* An empty set if auth_type does not need the file. false: problems were added. */
+static bool load_users(const struct config *config, struct users **users, struct problems *problems)
 {
+	size_t count = problems->errors.count + problems->errors.dropped_count;
+
 	if (load_needs_users(config) && config->auth_file && *config->auth_file)
-		return users_load(config->auth_file, err);
-	err_set(err, ERR_MEMORY, "out of memory");
-	return users_none();
+		*users = users_load(config->auth_file, problems);
+	else if (!(*users = users_none()))
+		problems_add(problems, (struct source_pos){ 0 }, "out of memory");
+	if (problems->errors.count + problems->errors.dropped_count == count)
+		return true;
+	users_release(users);
+	return false;
 }
 
 bool load_all(const char *file, struct parts *parts, struct problems *problems)
 {
-	struct err err;
 	bool is_good;
 
 	*parts = (struct parts){ .config = config_load(file, problems) };
@@ -116,10 +121,7 @@ bool load_all(const char *file, struct parts *parts, struct problems *problems)
 	is_good &= load_gates(parts->config, parts->hba, &parts->gates, problems);
 	certificates_judge(parts->config, problems);
 	web_warn(parts->config, problems);
-	parts->users = load_users(parts->config, &err);
-	if (!parts->users)
-		problems_add(problems, (struct source_pos){ 0 }, "%s", err.text);
-	if (parts->users && is_good)
+	if (load_users(parts->config, &parts->users, problems) && is_good)
 		return true;
 	parts_done(parts);
 	return false;
@@ -331,6 +333,18 @@ static bool make_rules(struct hba **hba, const struct config *config, const stru
 	return is_good;
 }
 
+/* The same for the users, in an error that says so. */
+static bool make_users(struct users **users, const struct config *config, struct err *err)
+{
+	struct problems problems = { 0 };
+	bool is_good = load_users(config, users, &problems);
+
+	if (!is_good)
+		problems_first(&problems, err);
+	problems_done(&problems);
+	return is_good || err_prefix(err, "auth_file: ");
+}
+
 static bool make_logins(struct parts *parts, const struct config *running,
                         const struct logger *logger, struct err *err)
 {
@@ -348,8 +362,7 @@ static bool make_logins(struct parts *parts, const struct config *running,
 	if (has_same_users)
 		return true;
 	users_release(&parts->users);
-	parts->users = load_users(fresh, err);
-	return parts->users || err_prefix(err, "auth_file: ");
+	return make_users(&parts->users, fresh, err);
 }
 
 /* ---- entries of [listeners]: they must fit together as the settings do ---- */

@@ -44,9 +44,11 @@ struct handshake {
 	struct err err;
 };
 
-bool stream_is_flooded(const struct stream *stream)
+enum close_reason stream_tls_fault(const struct stream *stream)
 {
-	return stream->tls && stream->tls->records.is_flooded;
+	if (!stream->tls || stream->error != EPROTO)
+		return CLOSE_NONE;
+	return stream->tls->records.is_flooded ? CLOSE_TLS_KEY_UPDATES : CLOSE_TLS_BROKEN;
 }
 
 bool stream_is_shaking(const struct stream *stream)

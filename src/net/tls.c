@@ -312,9 +312,7 @@ static void take_over(struct tls *tls)
 	struct tls_engine *engine = tls->engine;
 	enum tls_cipher cipher =
 	    tls_cipher_of(SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(engine->ssl)));
-	const unsigned char *protocol = NULL;
 	char group[TLS_GROUP_SIZE];
-	unsigned int size = 0;
 
 	tls->records.cipher = cipher;
 	if (!may_take_over(tls, cipher) || !tls_records_begin(&tls->records)) {
@@ -322,16 +320,15 @@ static void take_over(struct tls *tls)
 		return;
 	}
 	tls->peer = SSL_get1_peer_certificate(engine->ssl);
-	tls->is_peer_verified = tls->peer && SSL_get_verify_result(engine->ssl) == X509_V_OK;
 	tls_read_group(engine->ssl, group, sizeof(group));
 	tls->group = tls_group_of(bytes_text(group));
-	SSL_get0_alpn_selected(engine->ssl, &protocol, &size);
-	tls->is_agreed = size != 0;
 	engine_free(&engine);
 }
 
 enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, struct err *err)
 {
+	const unsigned char *protocol;
+	unsigned int protocol_size;
 	int result, why;
 
 	if (!has_engine(tls)) {
@@ -358,6 +355,9 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 	}
 	/* The next bytes may be a password: wipe them in OpenSSL's buffers. */
 	SSL_set_options(tls->engine->ssl, SSL_OP_CLEANSE_PLAINTEXT);
+	SSL_get0_alpn_selected(tls->engine->ssl, &protocol, &protocol_size);
+	tls->is_agreed = protocol_size != 0;
+	tls->is_peer_verified = SSL_get_verify_result(tls->engine->ssl) == X509_V_OK;
 	take_over(tls);
 	return TLS_DONE;
 }
@@ -564,7 +564,7 @@ static long transport_control(BIO *bio, int command, long number, void *arg)
 	return command == BIO_CTRL_FLUSH;
 }
 
-struct bio_method_st *tls_transport_new(void)
+BIO_METHOD *tls_transport_new(void)
 {
 	BIO_METHOD *method = BIO_meth_new(BIO_TYPE_MEM, "pgweir");
 

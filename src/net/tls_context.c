@@ -172,26 +172,28 @@ static void note(struct making *making, const void *at, size_t count)
 	EVP_DigestUpdate(making->print, at, count);
 }
 
-/* Reads a file for parsing. NULL: *err says why. */
-static BIO *open_file(struct making *making, const char *what, const char *path,
-                      struct buf *content)
+/* Reads a file, and lets `take` parse it. */
+static bool load(struct making *making, const char *what, const char *path,
+                 bool (*take)(struct making *making, BIO *bio))
 {
+	struct buf content = { .limit = FILE_MAX + BUF_PIECE };
 	FILE *file = fopen(path, "re");
-	bool is_read;
 	BIO *bio = NULL;
+	bool is_good;
 
-	content->limit = FILE_MAX + BUF_PIECE;
-	is_read = file && buf_read_file(content, file);
-	if (is_read) {
-		note(making, content->at, content->count);
-		bio = BIO_new_mem_buf(content->count ? content->at : "", (int)content->count);
+	if (file && buf_read_file(&content, file)) {
+		note(making, content.at, content.count);
+		bio = BIO_new_mem_buf(content.count ? content.at : "", (int)content.count);
 	}
 	if (!bio)
 		err_set(making->err, ERR_CONFIG, "%s_%s: cannot read %s: %s",
 		        making->options->prefix, what, path, strerror(errno));
 	if (file)
 		fclose(file);
-	return bio;
+	is_good = bio && take(making, bio);
+	BIO_free(bio);
+	buf_wipe(&content); /* a key may be in it */
+	return is_good;
 }
 
 /* Whether parsing a PEM file ended at its end, and not at invalid data. */
@@ -258,9 +260,6 @@ static bool load_own(struct making *making)
 {
 	const struct tls_options *options = making->options;
 	bool needs_own = options->role == TLS_ACCEPTS;
-	struct buf content = { 0 };
-	bool is_good;
-	BIO *bio;
 
 	if (is_set(options->cert_file) != is_set(options->key_file) ||
 	    (needs_own && !is_set(options->cert_file)))
@@ -273,17 +272,8 @@ static bool load_own(struct making *making)
 	making->context->cert_file = strdup(options->cert_file);
 	if (!making->context->cert_file)
 		return err_set(making->err, ERR_MEMORY, "no memory for TLS");
-	bio = open_file(making, making->cert_setting, options->cert_file, &content);
-	is_good = bio && take_certificates(making, bio);
-	BIO_free(bio);
-	buf_wipe(&content); /* the key may be in it, too */
-	if (!is_good)
-		return false;
-	bio = open_file(making, making->key_setting, options->key_file, &content);
-	is_good = bio && take_key(making, bio);
-	BIO_free(bio);
-	buf_wipe(&content);
-	return is_good;
+	return load(making, making->cert_setting, options->cert_file, take_certificates) &&
+	       load(making, making->key_setting, options->key_file, take_key);
 }
 
 static bool take_authorities(struct making *making, BIO *bio)
@@ -311,9 +301,6 @@ static bool take_authorities(struct making *making, BIO *bio)
 static bool load_authorities(struct making *making)
 {
 	const struct tls_options *options = making->options;
-	struct buf content = { 0 };
-	bool is_good;
-	BIO *bio;
 
 	if (options->check == TLS_CHECK_NONE)
 		return true;
@@ -321,11 +308,7 @@ static bool load_authorities(struct making *making)
 		return SSL_CTX_set_default_verify_paths(making->library) == 1 ||
 		       tls_err(making->err, ERR_CONFIG, "%s_ca_file: the system's authorities",
 		               options->prefix);
-	bio = open_file(making, "ca_file", options->ca_file, &content);
-	is_good = bio && take_authorities(making, bio);
-	BIO_free(bio);
-	buf_free(&content);
-	return is_good;
+	return load(making, "ca_file", options->ca_file, take_authorities);
 }
 
 /* ---- rules ---- */

@@ -23,13 +23,6 @@ static void wipe_and_free(void *at, const char *file, int line)
 	free(at);
 }
 
-static void *take(size_t size, const char *file, int line)
-{
-	(void)file;
-	(void)line;
-	return malloc(size);
-}
-
 static void *take_again(void *at, size_t size, const char *file, int line)
 {
 	size_t old = at ? malloc_usable_size(at) : 0;
@@ -42,7 +35,7 @@ static void *take_again(void *at, size_t size, const char *file, int line)
 	return fresh;
 }
 
-void tls_library_prepare(void) { CRYPTO_set_mem_functions(take, take_again, wipe_and_free); }
+void tls_library_prepare(void) { CRYPTO_set_mem_functions(NULL, take_again, wipe_and_free); }
 
 const char *tls_library(void) { return OpenSSL_version(OPENSSL_VERSION); }
 
@@ -177,19 +170,12 @@ const char *tls_records_text(const struct stream *stream)
 
 size_t tls_agreed_protocol(const struct stream *stream, const char **name)
 {
-	const unsigned char *at = NULL;
-	unsigned int count = 0;
 	const struct tls *tls = tls_of(stream);
+	/* Only one protocol is ever offered, or chosen. */
+	bool is_agreed = tls && tls->context && tls->is_agreed;
 
-	if (tls && tls->context &&
-	    tls->is_agreed) { /* only one protocol is ever offered, or chosen */
-		at = (const unsigned char *)tls->context->protocol + 1;
-		count = tls->context->protocol_size - 1;
-	} else if (tls && !tls_records_are_on(&tls->records)) {
-		SSL_get0_alpn_selected(tls->engine->ssl, &at, &count);
-	}
-	*name = at ? (const char *)at : "";
-	return count;
+	*name = is_agreed ? tls->context->protocol + 1 : "";
+	return is_agreed ? tls->context->protocol_size - 1 : 0;
 }
 
 /* ---- names in a certificate ---- */
@@ -271,9 +257,7 @@ bool tls_peer_names(const struct stream *stream, struct buf *out)
 	const struct tls *tls = tls_of(stream);
 	const X509 *certificate = tls ? certificate_of(tls) : NULL;
 
-	if (!certificate || (tls_records_are_on(&tls->records)
-	                         ? !tls->is_peer_verified
-	                         : SSL_get_verify_result(tls->engine->ssl) != X509_V_OK))
+	if (!certificate || !tls->is_peer_verified)
 		return false;
 	add_common_names(out, X509_get_subject_name(certificate));
 	add_alternatives(out, certificate);

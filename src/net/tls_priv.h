@@ -33,10 +33,6 @@
 
 #include "tls_records_priv.h"
 
-struct ssl_st;     /* SSL of OpenSSL */
-struct ssl_ctx_st; /* SSL_CTX of OpenSSL */
-struct bio_method_st;
-struct x509_st; /* X509 of OpenSSL */
 struct handshake;
 
 enum tls_step {
@@ -68,7 +64,7 @@ struct tls {
 	};
 	union {
 		struct tls_engine *engine; /* OpenSSL's; NULL before the first step */
-		struct x509_st *peer;      /* tls_is_own(): see tls_forget_peer() */
+		X509 *peer;                /* tls_is_own(): see tls_forget_peer() */
 	};
 	/* Our record layer, if its cipher is set. The count of key updates is OpenSSL's, too. */
 	struct tls_records records;
@@ -89,7 +85,7 @@ _Static_assert(sizeof(struct tls) <= 256, "with 8 bytes for a pointer");
 
 /* OpenSSL's object, and what its transport reads and writes. */
 struct tls_engine {
-	struct ssl_st *ssl;
+	SSL *ssl;
 	unsigned int secret_sizes; /* bytes of both secrets that OpenSSL has told */
 	struct bytes in;           /* during a call: bytes to read */
 	struct buf *out;           /* during a call: where to write */
@@ -126,13 +122,13 @@ bool tls_err(struct err *err, enum err_code code, const char *format, ...)
  * Computes tls-server-end-point (RFC 5929) of a certificate, which may be NULL. Returns its
  * size; 0: none.
  */
-size_t tls_binding_of(const struct x509_st *certificate, unsigned char out[TLS_BINDING_MAX]);
+size_t tls_binding_of(const X509 *certificate, unsigned char out[TLS_BINDING_MAX]);
 
 /* Seconds until it expires. false: it is NULL, or has no valid time. */
-bool tls_seconds_left(const struct x509_st *certificate, int64_t *seconds);
+bool tls_seconds_left(const X509 *certificate, int64_t *seconds);
 
 /* Name of the group of the key exchange: "X25519", "ffdhe2048"; "": none. */
-void tls_read_group(struct ssl_st *ssl, char *out, size_t size);
+void tls_read_group(SSL *ssl, char *out, size_t size);
 
 /* The same as a number, for one process; 0: it is not one of TLS 1.3. */
 uint8_t tls_group_of(struct bytes name);
@@ -141,7 +137,7 @@ const char *tls_group_name(unsigned int group);
 /* ---- tls.c ---- */
 
 /* The "socket" of OpenSSL: reads from tls->in, writes to tls->out. NULL: no memory. */
-struct bio_method_st *tls_transport_new(void);
+BIO_METHOD *tls_transport_new(void);
 
 /*
  * `name`: the host that we connect to, or NULL. A context is needed for a handshake only. Returns
@@ -166,10 +162,10 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 static inline bool tls_is_own(const struct tls *tls) { return tls_records_are_on(&tls->records); }
 
 /* For the context of OpenSSL: the connection that an SSL is of. */
-struct tls *tls_of_library(const struct ssl_st *ssl);
+struct tls *tls_of_library(const SSL *ssl);
 
 /* The same: notes the secrets, which our record layer needs. */
-void tls_note_secret(const struct ssl_st *ssl, const char *line);
+void tls_note_secret(const SSL *ssl, const char *line);
 
 /*
  * Decrypts all of `in` to `at`, which must have room for its size plus one record

@@ -123,47 +123,46 @@ bool tls_records_begin(struct tls_records *records)
 	       derive(records, &records->out);
 }
 
-static void forget_key(EVP_CIPHER_CTX **context)
+static void forget_key(struct tls_keyed_way *keyed)
 {
 	static const unsigned char none[TLS_KEY_MAX];
 
-	if (!*context || EVP_CipherInit_ex(*context, NULL, NULL, none, NULL, -1) == 1)
+	keyed->is_keyed = false;
+	if (!keyed->context || EVP_CipherInit_ex(keyed->context, NULL, NULL, none, NULL, -1) == 1)
 		return;
-	EVP_CIPHER_CTX_free(*context);
-	*context = NULL;
+	EVP_CIPHER_CTX_free(keyed->context);
+	keyed->context = NULL;
 }
 
 void tls_keyed_forget(struct tls_keyed *keyed)
 {
 	forget_key(&keyed->in);
 	forget_key(&keyed->out);
-	keyed->in_is_keyed = keyed->out_is_keyed = false;
 }
 
 void tls_keyed_done(struct tls_keyed *keyed)
 {
-	EVP_CIPHER_CTX_free(keyed->in);
-	EVP_CIPHER_CTX_free(keyed->out);
+	EVP_CIPHER_CTX_free(keyed->in.context);
+	EVP_CIPHER_CTX_free(keyed->out.context);
 	*keyed = (struct tls_keyed){ 0 };
 }
 
-static EVP_CIPHER_CTX *give_key(EVP_CIPHER_CTX **context, uint8_t *made_for, bool *is_keyed,
-                                const struct tls_records *records, const struct tls_way *way,
-                                int encrypts)
+static EVP_CIPHER_CTX *give_key(struct tls_keyed_way *keyed, enum tls_cipher cipher,
+                                const struct tls_way *way, bool encrypts)
 {
-	bool is_same = *context && *made_for == records->cipher;
+	bool is_same = keyed->context && keyed->cipher == cipher;
 
-	if (*is_keyed)
-		return *context;
-	if (!*context)
-		*context = EVP_CIPHER_CTX_new();
-	if (!*context ||
-	    EVP_CipherInit_ex(*context, is_same ? NULL : ciphers[records->cipher].cipher(), NULL,
+	if (keyed->is_keyed)
+		return keyed->context;
+	if (!keyed->context)
+		keyed->context = EVP_CIPHER_CTX_new();
+	if (!keyed->context ||
+	    EVP_CipherInit_ex(keyed->context, is_same ? NULL : ciphers[cipher].cipher(), NULL,
 	                      way->key, NULL, encrypts) != 1)
 		return NULL;
-	*made_for = records->cipher;
-	*is_keyed = true;
-	return *context;
+	keyed->cipher = (uint8_t)cipher;
+	keyed->is_keyed = true;
+	return keyed->context;
 }
 
 /* Prepares a context for the next record of a direction. `header` is its additional data. */
@@ -190,8 +189,7 @@ static bool begin_record(EVP_CIPHER_CTX *context, struct tls_way *way, const voi
 static bool seal_record(struct tls_records *records, struct tls_keyed *keyed, enum content type,
                         struct bytes in, struct buf *out)
 {
-	EVP_CIPHER_CTX *context = give_key(&keyed->out, &keyed->out_cipher, &keyed->out_is_keyed,
-	                                   records, &records->out, 1);
+	EVP_CIPHER_CTX *context = give_key(&keyed->out, records->cipher, &records->out, true);
 	size_t size = TLS_HEADER_SIZE + in.count + 1 + TLS_TAG_SIZE;
 	size_t apart = in.count < APART_LEAST ? 0 : in.count;
 	unsigned char *at = (unsigned char *)buf_reserve(out, size);
@@ -227,7 +225,7 @@ bool tls_records_update(struct tls_records *records, struct tls_keyed *keyed, bo
 	bool is_sent =
 	    seal_record(records, keyed, CONTENT_HANDSHAKE, bytes_of(message, sizeof(message)), out);
 
-	keyed->out_is_keyed = false;
+	keyed->out.is_keyed = false;
 	return is_sent && advance(records, &records->out);
 }
 
@@ -267,8 +265,7 @@ void tls_records_goodbye(struct tls_records *records, struct tls_keyed *keyed, s
 static size_t open_record(struct tls_records *records, struct tls_keyed *keyed,
                           const unsigned char *record, size_t size, unsigned char *at)
 {
-	EVP_CIPHER_CTX *context =
-	    give_key(&keyed->in, &keyed->in_cipher, &keyed->in_is_keyed, records, &records->in, 0);
+	EVP_CIPHER_CTX *context = give_key(&keyed->in, records->cipher, &records->in, false);
 	const unsigned char *body = record + TLS_HEADER_SIZE;
 	size_t count = size - TLS_HEADER_SIZE - TLS_TAG_SIZE;
 	int done;
@@ -305,7 +302,7 @@ static enum alert on_key_update(struct tls_records *records, struct tls_keyed *k
 		return ALERT_UNEXPECTED_MESSAGE;
 	if (!asks && *body.at)
 		return ALERT_ILLEGAL_PARAMETER;
-	keyed->in_is_keyed = false;
+	keyed->in.is_keyed = false;
 	if (!advance(records, &records->in) ||
 	    (asks && !tls_records_update(records, keyed, false, out)))
 		return ALERT_INTERNAL_ERROR;

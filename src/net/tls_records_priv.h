@@ -82,9 +82,11 @@ static inline bool tls_records_are_on(const struct tls_records *records)
  * some with its keys. Zero: none yet.
  */
 struct tls_keyed {
-	struct evp_cipher_ctx_st *in, *out;
-	uint8_t in_cipher, out_cipher; /* what they were made for */
-	bool in_is_keyed, out_is_keyed;
+	struct tls_keyed_way {
+		struct evp_cipher_ctx_st *context;
+		uint8_t cipher; /* what it was made for */
+		bool is_keyed;
+	} in, out;
 };
 
 void tls_keyed_done(struct tls_keyed *keyed);

@@ -507,6 +507,8 @@ static void pool_ending_told(struct server *server, bool is_delivered)
 {
 	struct loop *loop = pool_loop(server->pool);
 
+	if (server->wire.ending.how == ENDING_LEAVES)
+		return; /* it was the client's, and Terminate was sent */
 	if (!is_delivered) {
 		server_give_up(server); /* nothing answers there */
 		return;
@@ -522,7 +524,8 @@ static void on_ending_over(struct timer *timer)
 	struct server *server = container_of(timer, struct server, timer);
 
 	log_warning(&server->log,
-	            "PostgreSQL has not ended the statement within cancel_wait_timeout, or 10 s");
+	            "PostgreSQL has not ended the %s within cancel_wait_timeout, or 10 s",
+	            server->wire.ending.how == ENDING_LEAVES ? "session" : "statement");
 	server_forget(server);
 }
 

@@ -306,13 +306,13 @@ static void ignore_server(struct server *server) { (void)server; }
 
 static bool watch_may_connect(struct server *server)
 {
-	pools_count_watch(pools_of(watch_of(server)), server);
+	pools_count_watch(pools_of(watch_of(server)), server, true);
 	return true;
 }
 
 static void on_watch_released(struct server *server)
 {
-	pools_uncount_watch(pools_of(watch_of(server)), server);
+	pools_count_watch(pools_of(watch_of(server)), server, false);
 }
 
 /* It has no borrower, and what it connects to is its own affair: the others do not come. */

@@ -64,7 +64,7 @@ static bool has_space_for(struct pool *pool, const struct borrower *borrower)
 
 	if (!pool_is_full(pool))
 		return is_eldest(pool, borrower) || pool_missing(pool) == 0;
-	if (!is_eldest(pool, borrower))
+	if (!is_eldest(pool, borrower) || share_leaving(&pool->share))
 		return false;
 	server = TAILQ_FIRST(&pool->servers[SERVER_USED]);
 	if (!server)

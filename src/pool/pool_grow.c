@@ -62,20 +62,6 @@ static bool take_permit(struct pool *pool)
 
 /* ---- growing ---- */
 
-unsigned int pool_missing(const struct pool *pool)
-{
-	unsigned int sure = pool_shared_login_count(pool) - pool->probe_count;
-	unsigned int coming = sure + share_promised(&pool->share) +
-	                      pool->server_counts[SERVER_CHECKING] +
-	                      pool->server_counts[SERVER_RESETTING];
-	unsigned int wanted = pool->queues[BORROWER_WAITING].count;
-
-	/* One login, in any loop, gives the welcome to all. */
-	if (pool->queues[BORROWER_NEWCOMER].count && !pool->has_welcome && wanted == 0)
-		return share_logins(&pool->share) ? 0 : 1;
-	return wanted > coming ? wanted - coming : 0;
-}
-
 /* The pool has a permit. false: another loop was faster, or no memory. */
 static bool launch_shared(struct pool *pool)
 {

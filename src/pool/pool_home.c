@@ -113,12 +113,8 @@ void pool_note_home(struct pool *pool)
 
 	if (!is_awaited && !pool_has_wants(pool))
 		return;
-	if (is_awaited || pool_is_asked(pool)) {
-		pool->has_come_home = true;
-		pool_wake(pool);
-	} else {
-		pool_unblock(pool);
-	}
+	pool->has_come_home = true;
+	pool_wake(pool);
 }
 
 void pool_home(struct server *server)

@@ -4,9 +4,10 @@
  * PostgreSQL, and of the process.
  *
  * If such a limit is reached, the longest unused idle server of another pool is evicted, in this
- * loop or else in another one. If there is none, the pool is blocked until a server that counts
- * there is returned or closed. Blocked pools are served in the order of their claims (claim.h), in
- * all loops; and nobody passes them: a permit is refused while another claim comes before.
+ * loop or else in another one. The pool is blocked until PostgreSQL has ended that session; or,
+ * without an idle server, until one that counts there is returned or closed. Blocked pools are
+ * served in the order of their claims (claim.h), in all loops; and nobody passes them: a permit is
+ * refused while another claim comes before.
  *
  * Hard here: the address is known only when the host was chosen and its name looked up, and the
  * server has its other permits by then. If the address is full, the server is closed, and the pool
@@ -493,6 +494,25 @@ static struct permit_ask ask_at(struct cap_host *host)
 	};
 }
 
+/* Whether the pool needs more servers than those that leave for it. */
+static bool may_evict(struct pool *pool, const struct cap *cap)
+{
+	unsigned int leaving = share_leaving(&cap->share), missing = pool_missing(pool);
+
+	if (pool->evicted_count > leaving)
+		pool->evicted_count = leaving; /* others were faster */
+	return pool->evicted_count < (missing ? missing : 1);
+}
+
+static bool evict_for(struct pool *pool, struct cap *cap, enum eviction eviction)
+{
+	if (eviction <= EVICT_NONE || !may_evict(pool, cap) ||
+	    !evict_idle(cap, eviction == EVICT_OTHERS ? pool : NULL))
+		return false;
+	pool->evicted_count++;
+	return true;
+}
+
 /* Closes an idle server of this loop. Without one, others are asked: pool_evict_elsewhere(). */
 static bool make_space(struct pool *pool, enum permit permit, enum eviction eviction)
 {
@@ -504,10 +524,10 @@ static bool make_space(struct pool *pool, enum permit permit, enum eviction evic
 		share_wake_first(&cap->share); /* what it claims may have changed */
 		return false;
 	}
-	if (eviction > EVICT_NONE && evict_idle(cap, eviction == EVICT_OTHERS ? pool : NULL))
+	if (evict_for(pool, cap, eviction))
 		return true;
 	block_pool(pool, cap);
-	pool->wants_eviction |= eviction > EVICT_NONE;
+	pool->wants_eviction |= eviction > EVICT_NONE && may_evict(pool, cap);
 	return false;
 }
 
@@ -517,6 +537,7 @@ void pool_evict_elsewhere(struct pool *pool)
 		if (pool->blocks[i].is_blocked)
 			share_ask_eviction(&pool_cap(pool, (enum cap_kind)i)->share);
 	}
+	pool->evicted_count += pool->wants_eviction;
 	pool->wants_eviction = false;
 }
 
@@ -543,6 +564,7 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction evicti
 		if (permit == PERMIT_POOL_FULL || !make_space(pool, permit, eviction))
 			return false;
 	}
+	pool->evicted_count -= pool->evicted_count > 0;
 	pool_leave_blocked(pool);
 	note_change(pool);
 	return true;
@@ -588,18 +610,29 @@ void pool_pass_permit(struct server *server)
 		share_wake_first(&host->cap.share); /* as pool_pass_on() for the other caps */
 }
 
+static struct permit_ask ask_of(const struct server *server)
+{
+	return ask_for(server->pool, server->place.cap_host,
+	               server->is_listening ? PERMIT_FOR_LISTENING : PERMIT_NO_LIMIT);
+}
+
 void pool_pack_permit(const struct server *server, struct packed_permit *packed)
 {
-	struct permit_ask ask = ask_for(server->pool, server->place.cap_host, PERMIT_NO_LIMIT);
+	struct permit_ask ask = ask_of(server);
 
 	broker_pack_permit(&ask, packed);
 }
 
+void pool_count_leaving(struct server *server, int change)
+{
+	struct permit_ask ask = ask_of(server);
+
+	broker_count_leaving(&ask, change);
+}
+
 void pool_give_permit(struct server *server)
 {
-	struct permit_ask ask =
-	    ask_for(server->pool, server->place.cap_host,
-	            server->is_listening ? PERMIT_FOR_LISTENING : PERMIT_NO_LIMIT);
+	struct permit_ask ask = ask_of(server);
 
 	if (server->place.going != SERVER_MOVES)
 		broker_give(&ask);
@@ -635,11 +668,9 @@ static enum eviction eviction_for(const struct server *server)
 /* The address is full: the pool asks for it in advance from now on. */
 static bool make_space_at(struct server *server, struct cap_host *host, enum permit permit)
 {
-	enum eviction eviction = eviction_for(server);
 	struct pool *pool = server->pool;
 
-	if (permit < PERMIT_PASSED && eviction != EVICT_NONE &&
-	    evict_idle(&host->cap, eviction == EVICT_OTHERS ? pool : NULL))
+	if (permit < PERMIT_PASSED && evict_for(pool, &host->cap, eviction_for(server)))
 		return true;
 	if (!pool->wanted_host) {
 		pool->wanted_host = hold_host(host);
@@ -701,35 +732,24 @@ void pool_note_slots(struct server *server, unsigned int count)
 
 /* ---- host watches: they count, and no limit keeps them from their host ---- */
 
-static struct permit_ask ask_of_watch(struct pools *pools, struct cap_host *host)
+void pools_count_watch(struct pools *pools, struct server *server, bool is_counted)
 {
-	return (struct permit_ask){
-		.caps = { [CAP_HOST] = &host->cap.share, [CAP_ALL] = &pools->cap.share },
+	struct cap_host *host = is_counted ? host_of(pools, server) : server->place.cap_host;
+	struct permit_ask ask = {
+		.caps = { [CAP_HOST] = host ? &host->cap.share : NULL,
+		          [CAP_ALL] = &pools->cap.share },
 		.most = { [CAP_HOST] = PERMIT_NO_LIMIT, [CAP_ALL] = PERMIT_NO_LIMIT },
 	};
-}
-
-void pools_count_watch(struct pools *pools, struct server *server)
-{
-	struct cap_host *host = host_of(pools, server);
-	struct permit_ask ask;
 
 	if (!host)
 		return;
-	ask = ask_of_watch(pools, host);
-	broker_take(&ask);
-	server->place.cap_host = host;
-}
-
-void pools_uncount_watch(struct pools *pools, struct server *server)
-{
-	struct permit_ask ask;
-
-	if (!server->place.cap_host)
-		return;
-	ask = ask_of_watch(pools, server->place.cap_host);
-	broker_give(&ask);
-	release_host(pools, &server->place.cap_host);
+	if (is_counted) {
+		broker_take(&ask);
+		server->place.cap_host = host;
+	} else {
+		broker_give(&ask);
+		release_host(pools, &server->place.cap_host);
+	}
 }
 
 /* ---- what others may use ---- */
@@ -758,57 +778,86 @@ static struct cap_host *hold_cap(struct cap *cap)
 	return cap->kind == CAP_HOST ? hold_host(container_of(cap, struct cap_host, cap)) : NULL;
 }
 
-#define ASKED_MAX 16
+#define ASKED_MAX 16 /* the addresses of the servers of one pool are few */
 
-/* The addresses of its idle servers for which any pool waits, held; those of one pool are few. */
-struct asked_hosts {
+/* The caps of its idle servers for which any pool waits; hosts are held. */
+struct asked_caps {
 	unsigned int count;
-	struct cap_host *list[ASKED_MAX];
+	struct cap *list[ASKED_MAX];
 };
 
-static void add_asked(struct asked_hosts *asked, struct cap_host *host)
+static void add_asked(struct asked_caps *asked, struct cap *cap)
 {
-	if (!host || !share_want_count(&host->cap.share) || asked->count == ASKED_MAX)
+	if (!share_want_count(&cap->share) || asked->count == ASKED_MAX)
 		return;
 	for (unsigned int i = 0; i < asked->count; i++) {
-		if (asked->list[i] == host)
+		if (asked->list[i] == cap)
 			return;
 	}
-	asked->list[asked->count++] = hold_host(host);
+	hold_cap(cap);
+	asked->list[asked->count++] = cap;
 }
 
-static struct asked_hosts ask_hosts(const struct pool *pool)
+static void add_asked_hosts(struct asked_caps *asked, const struct server_list *resting)
 {
-	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED };
-	struct asked_hosts asked = { 0 };
 	const struct server *server;
 
-	for (int i = 0; pool->pools->config->max_host_connections && i < 2; i++) {
-		TAILQ_FOREACH (server, &pool->servers[resting[i]], place.node)
-			add_asked(&asked, server->place.cap_host);
+	TAILQ_FOREACH (server, resting, place.node) {
+		if (server->place.cap_host)
+			add_asked(asked, &server->place.cap_host->cap);
 	}
+}
+
+static struct asked_caps ask_caps(const struct pool *pool)
+{
+	struct asked_caps asked = { 0 };
+
+	add_asked(&asked, &pool->database->cap);
+	add_asked(&asked, &pool->role->cap);
+	if (!pool->pools->is_capped)
+		return asked;
+	add_asked(&asked, &pool->pools->cap);
+	add_asked_hosts(&asked, &pool->servers[SERVER_IDLE]);
+	add_asked_hosts(&asked, &pool->servers[SERVER_USED]);
 	return asked;
 }
 
-static void release_asked(struct pools *pools, struct asked_hosts *asked)
+static void release_asked(struct pools *pools, struct asked_caps *asked)
 {
-	while (asked->count)
-		release_host(pools, &asked->list[--asked->count]);
+	while (asked->count) {
+		struct cap *cap = asked->list[--asked->count];
+		struct cap_host *host = container_of(cap, struct cap_host, cap);
+
+		if (cap->kind == CAP_HOST)
+			release_host(pools, &host);
+	}
 }
 
-void pool_evict_for_others(struct pool *pool)
+void pool_help_others(struct pool *pool)
 {
-	struct asked_hosts asked;
+	struct asked_caps asked = ask_caps(pool);
 
-	evict_for_others(&pool->database->cap);
-	evict_for_others(&pool->role->cap);
-	if (!pool->pools->is_capped)
-		return;
-	asked = ask_hosts(pool);
 	for (unsigned int i = 0; i < asked.count; i++)
-		evict_for_others(&asked.list[i]->cap);
+		share_wake_first(&asked.list[i]->share);
+	for (unsigned int i = 0; i < asked.count; i++)
+		evict_for_others(asked.list[i]);
 	release_asked(pool->pools, &asked);
-	evict_for_others(&pool->pools->cap);
+}
+
+static bool has_cap_wants(const struct pool *pool)
+{
+	struct asked_caps asked = ask_caps(pool);
+	bool has = asked.count > 0;
+
+	release_asked(pool->pools, &asked);
+	return has;
+}
+
+bool pool_has_wants(const struct pool *pool)
+{
+	return share_want_count(&pool->share) || share_want_count(&pool->database->cap.share) ||
+	       share_want_count(&pool->role->cap.share) ||
+	       (pool->pools->is_capped && has_cap_wants(pool));
 }
 
 /*
@@ -827,7 +876,8 @@ static bool yields(struct pool *pool, struct server *server, const struct claim_
 		struct cap *cap = server_cap(server, (enum cap_kind)i);
 		struct claim claim;
 
-		if (!cap || !share_want_count(&cap->share) || age < CLAIM_TURN ||
+		if (!cap || age < CLAIM_TURN ||
+		    share_leaving(&cap->share) >= share_want_count(&cap->share) ||
 		    !share_first_claim(&cap->share, &claim) || !claim_takes(&claim, has, age))
 			continue;
 		pool_leave_blocked(pool);
@@ -853,29 +903,6 @@ void pool_yield(struct pool *pool)
 		if (yields(pool, server, &has))
 			return;
 	}
-}
-
-static bool has_cap_wants(const struct pool *pool)
-{
-	struct asked_hosts asked = ask_hosts(pool);
-	bool has = asked.count || share_want_count(&pool->pools->cap.share);
-
-	release_asked(pool->pools, &asked);
-	return has;
-}
-
-bool pool_has_wants(const struct pool *pool)
-{
-	return share_want_count(&pool->share) || share_want_count(&pool->database->cap.share) ||
-	       share_want_count(&pool->role->cap.share) ||
-	       (pool->pools->is_capped && has_cap_wants(pool));
-}
-
-bool pool_is_asked(const struct pool *pool)
-{
-	return share_is_asked(&pool->share) || share_is_asked(&pool->database->cap.share) ||
-	       share_is_asked(&pool->role->cap.share) ||
-	       (pool->pools->is_capped && has_cap_wants(pool));
 }
 
 /* Woken only once for several permits: without a blocked pool it tells the next share. */
@@ -909,23 +936,6 @@ void pool_database_woken(struct share *share)
 	pool_catalog_look(database);
 	vacancy_hear(database);
 	hear(database->pools, &database->cap);
-}
-
-void pool_unblock(struct pool *pool)
-{
-	struct asked_hosts asked;
-
-	if (share_want_count(&pool->database->cap.share))
-		share_wake_first(&pool->database->cap.share);
-	if (share_want_count(&pool->role->cap.share))
-		share_wake_first(&pool->role->cap.share);
-	if (!pool->pools->is_capped)
-		return;
-	asked = ask_hosts(pool);
-	for (unsigned int i = 0; i < asked.count; i++)
-		share_wake_first(&asked.list[i]->cap.share);
-	release_asked(pool->pools, &asked);
-	share_wake_first(&pool->pools->cap.share);
 }
 
 void pool_claim_anew(struct pool *pool)

@@ -234,6 +234,9 @@ void pool_note_slots(struct server *server, unsigned int count);
 /* The server moves with its permit. */
 void pool_pack_permit(const struct server *server, struct packed_permit *packed);
 
+/* The server begins to leave: its permit comes back soon. -1: it has left. */
+void pool_count_leaving(struct server *server, int change);
+
 /* The server is closed: wakes the pools that wait for it. */
 void pool_give_permit(struct server *server);
 
@@ -254,9 +257,8 @@ void pools_set_caps(struct pools *pools);
 void pool_file_idle(struct server *server);
 void pool_unfile_idle(struct server *server);
 
-/* A host watch counts from when its address is known. */
-void pools_count_watch(struct pools *pools, struct server *server);
-void pools_uncount_watch(struct pools *pools, struct server *server);
+/* A host watch counts from when its address is known until it is closed. */
+void pools_count_watch(struct pools *pools, struct server *server, bool is_counted);
 
 /*
  * A pool that is blocked, and could use the slot of an idle server, asks the other loops to close
@@ -268,24 +270,23 @@ void pool_evict_elsewhere(struct pool *pool);
 /* At home, while clients wait: closed if a blocked pool comes before them (claim.h). */
 void pool_yield(struct pool *pool);
 
-/* Closes idle servers for other loops that have asked for it. */
-void pool_evict_for_others(struct pool *pool);
+/*
+ * Its caps may allow others more servers now: wakes the blocked pools that come first, and closes
+ * idle servers for other loops that have asked for it.
+ */
+void pool_help_others(struct pool *pool);
 
-/* Whether any loop wants something of the pool or of its caps; pool_is_asked(): another loop. */
+/* Whether any loop wants something of the pool or of its caps. */
 bool pool_has_wants(const struct pool *pool);
-bool pool_is_asked(const struct pool *pool);
 
 /* on_woken() of the shares of caps. */
 void pool_database_woken(struct share *share);
 void pool_cap_woken(struct share *share);
 
-/* A cap of this pool may allow more servers now: wakes a blocked pool. */
-void pool_unblock(struct pool *pool);
-
 /*
- * Begin and end each pool_serve(). A pool that was blocked or was woken by pool_unblock(), and was
- * not refused meanwhile (its borrowers have left or got a server that has moved, or another limit
- * applies), claims nothing any more, and wakes the next one.
+ * Begin and end each pool_serve(). A pool that was blocked or was woken by pool_help_others(), and
+ * was not refused meanwhile (its borrowers have left or got a server that has moved, or another
+ * limit applies), claims nothing any more, and wakes the next one.
  */
 void pool_claim_anew(struct pool *pool);
 void pool_pass_on(struct pool *pool);
@@ -509,7 +510,7 @@ void pool_trade_first(struct pool *pool);
 /* Gives away idle servers that nobody here waits for, and asks other loops for theirs. */
 void pool_trade(struct pool *pool);
 
-/* ---- growing: pool_grow.c, pool_dedicated.c ---- */
+/* ---- growing: pool_grow.c, pool_size.c, pool_dedicated.c ---- */
 
 /* on_woken() of the share of a pool. */
 void pool_share_woken(struct share *share);

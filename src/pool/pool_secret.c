@@ -94,7 +94,7 @@ void pool_forget_shown(struct pool *pool)
 static void add_origin(const struct user *user, struct buf *out)
 {
 	if (user)
-		buf_printf(out, "line %lu of auth_file", user->line);
+		buf_printf(out, "line %d of auth_file", user->line);
 	else
 		buf_add_text(out, "auth_query");
 }

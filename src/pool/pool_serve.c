@@ -239,10 +239,8 @@ void pool_serve(struct task *task)
 	pool_evict_elsewhere(pool);
 	/* Its borrowers have left, or got another: another pool may use the slot. */
 	if (!pool->queues[BORROWER_WAITING].count &&
-	    (pool->has_come_home || pool->server_counts[SERVER_IDLE])) {
-		pool_unblock(pool);
-		pool_evict_for_others(pool);
-	}
+	    (pool->has_come_home || pool->server_counts[SERVER_IDLE]))
+		pool_help_others(pool);
 	pool->has_come_home = false;
 	pool_pass_on(pool);
 }

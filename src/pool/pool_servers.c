@@ -84,6 +84,8 @@ void pool_file_server(struct server *server, enum server_state from)
 		TAILQ_INSERT_HEAD(&pool->servers[to], server, place.node);
 	pool->server_counts[to]++;
 	pool->pools->ending_count += (to == SERVER_ENDING) - (from == SERVER_ENDING);
+	if (server->wire.ending.how == ENDING_LEAVES)
+		pool_count_leaving(server, to == SERVER_ENDING ? 1 : -1);
 	file_home(pool, server, is_home(from), is_home(to));
 	if (is_busy(from) != is_busy(to))
 		count_busy(server, is_busy(to) ? 1 : -1);

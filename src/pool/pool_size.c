@@ -33,13 +33,6 @@ static void set_auto_size(struct pool *pool, unsigned int size)
 	atomic_store_explicit(&pool->share.tally->auto_size, size, memory_order_relaxed);
 }
 
-static unsigned int fit(const struct sizing_bounds *bounds, unsigned int size)
-{
-	if (size < bounds->least)
-		return bounds->least;
-	return size > bounds->most ? bounds->most : size;
-}
-
 /* ---- settings ---- */
 
 void pool_leave_sized(struct pool *pool)
@@ -81,7 +74,7 @@ void pool_set_size(struct pool *pool, int size)
 	}
 	join_sized(pool);
 	pool->limits.sizes = bounds_of(pool);
-	pool->limits.size = (int)fit(&pool->limits.sizes, auto_size(pool));
+	pool->limits.size = (int)sizing_within(&pool->limits.sizes, auto_size(pool));
 }
 
 void pool_keep_size(struct pool *pool)
@@ -91,15 +84,30 @@ void pool_keep_size(struct pool *pool)
 	if (!pool->is_sized || count <= auto_size(pool))
 		return;
 	set_auto_size(pool, count);
-	pool->limits.size = (int)fit(&pool->limits.sizes, count);
+	pool->limits.size = (int)sizing_within(&pool->limits.sizes, count);
 }
 
 /* ---- servers above the size ---- */
 
+unsigned int pool_missing(const struct pool *pool)
+{
+	unsigned int sure = pool_shared_login_count(pool) - pool->probe_count;
+	unsigned int coming = sure + share_promised(&pool->share) +
+	                      pool->server_counts[SERVER_CHECKING] +
+	                      pool->server_counts[SERVER_RESETTING];
+	unsigned int wanted = pool->queues[BORROWER_WAITING].count;
+
+	/* One login, in any loop, gives the welcome to all. */
+	if (pool->queues[BORROWER_NEWCOMER].count && !pool->has_welcome && wanted == 0)
+		return share_logins(&pool->share) ? 0 : 1;
+	return wanted > coming ? wanted - coming : 0;
+}
+
 bool pool_has_over(struct pool *pool)
 {
-	pool->is_over =
-	    pool->limits.size > 0 && share_servers(&pool->share) > pool_limits_most(&pool->limits);
+	unsigned int count = share_servers(&pool->share) - share_leaving(&pool->share);
+
+	pool->is_over = pool->limits.size > 0 && count > pool_limits_most(&pool->limits);
 	return pool->is_over;
 }
 

@@ -23,7 +23,7 @@ bool pool_standby_make_space(struct pool *reads)
 {
 	struct server *server;
 
-	if (!reads->limits.has_lag_limit)
+	if (!reads->limits.has_lag_limit || share_leaving(&reads->share))
 		return false;
 	TAILQ_FOREACH_REVERSE(server, &reads->servers[SERVER_IDLE], server_list, place.node)
 	{

@@ -139,20 +139,9 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 /* Whether the first of a wait queue waits because servers are held, and not for something else. */
 static bool is_kept_out(const struct borrower *borrower)
 {
-	if (!borrower)
-		return false;
-	switch (pool_wait_reason(borrower, 1)) {
-	case WAIT_PINNED:
-	case WAIT_SHARE:
-	case WAIT_POOL_FULL:
-	case WAIT_DATABASE_LIMIT:
-	case WAIT_USER_LIMIT:
-	case WAIT_HOST_LIMIT:
-	case WAIT_SERVER_LIMIT:
-		return true;
-	default:
-		return false;
-	}
+	enum wait_reason reason = borrower ? pool_wait_reason(borrower, 1) : WAIT_TURN;
+
+	return reason == WAIT_PINNED || (reason >= WAIT_SHARE && reason <= WAIT_SERVER_LIMIT);
 }
 
 usec_t pool_wait_for_pins_since(const struct pool *pool)

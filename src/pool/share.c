@@ -645,26 +645,26 @@ struct catalog_reading *share_get_reading(const struct share *share)
 
 /* ---- sums over all loops ---- */
 
-unsigned int share_waiting(const struct share *share)
+static unsigned int sum_up(const struct share *share, size_t offset)
 {
 	const struct share *other;
 	unsigned int sum = 0;
 
 	LOCKED(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->shares, node)
-		sum += atomic_load_explicit(&other->waiting, memory_order_relaxed);
+		sum += atomic_load_explicit((const atomic_uint *)((const char *)other + offset),
+		                            memory_order_relaxed);
 	return sum;
+}
+
+unsigned int share_waiting(const struct share *share)
+{
+	return sum_up(share, offsetof(struct share, waiting));
 }
 
 unsigned int share_stuck(const struct share *share)
 {
-	const struct share *other;
-	unsigned int sum = 0;
-
-	LOCKED(&share->member->broker->lock);
-	TAILQ_FOREACH (other, &share->tally->shares, node)
-		sum += atomic_load_explicit(&other->stuck, memory_order_relaxed);
-	return sum;
+	return sum_up(share, offsetof(struct share, stuck));
 }
 
 /* ---- permits ---- */
@@ -674,18 +674,26 @@ static bool is_below(const struct share *share, unsigned int most)
 	return share_servers(share) < most;
 }
 
-static void count_server(const struct permit_ask *ask, int change)
+static void add_to(const struct share *share, int servers, int leaving)
 {
-	unsigned int number = (unsigned int)change;
+	if (!share)
+		return;
+	atomic_fetch_add_explicit(&share->tally->server_count, (unsigned int)servers,
+	                          memory_order_relaxed);
+	atomic_fetch_add_explicit(&share->tally->leaving_count, (unsigned int)leaving,
+	                          memory_order_relaxed);
+}
 
-	if (ask->pool)
-		atomic_fetch_add_explicit(&ask->pool->tally->server_count, number,
-		                          memory_order_relaxed);
-	for (int i = 0; i < CAPS; i++) {
-		if (ask->caps[i])
-			atomic_fetch_add_explicit(&ask->caps[i]->tally->server_count, number,
-			                          memory_order_relaxed);
-	}
+static void count_server(const struct permit_ask *ask, int servers, int leaving)
+{
+	add_to(ask->pool, servers, leaving);
+	for (int i = 0; i < CAPS; i++)
+		add_to(ask->caps[i], servers, leaving);
+}
+
+void broker_count_leaving(const struct permit_ask *ask, int change)
+{
+	count_server(ask, 0, change);
 }
 
 static struct broker *broker_of(const struct permit_ask *ask)
@@ -697,18 +705,16 @@ static struct broker *broker_of(const struct permit_ask *ask)
 	return share->member->broker;
 }
 
-/* Whether the claim of another pool comes before. There are as many wants as loops at most. */
+/* Whether the claim of another pool comes before. */
 static bool is_passed(const struct share *share, const struct claim *claim)
 {
-	const struct share *other;
+	const struct share *other = longest_wanting(share->tally);
+	struct claim first;
 
-	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
-		struct claim first = share_claim(other);
-
-		if (claim_is_before(&first, claim))
-			return true;
-	}
-	return false;
+	if (!other)
+		return false;
+	first = share_claim(other);
+	return claim_is_before(&first, claim);
 }
 
 static enum permit judge(const struct permit_ask *ask)
@@ -733,7 +739,7 @@ enum permit broker_take(const struct permit_ask *ask)
 	enum permit permit = judge(ask);
 
 	if (permit == PERMIT_GRANTED)
-		count_server(ask, 1);
+		count_server(ask, 1, 0);
 	return permit;
 }
 
@@ -742,7 +748,7 @@ void broker_give(const struct permit_ask *ask)
 	struct broker *broker = broker_of(ask);
 
 	pthread_mutex_lock(&broker->lock);
-	count_server(ask, -1);
+	count_server(ask, -1, 0);
 	pthread_mutex_unlock(&broker->lock);
 	if (ask->pool)
 		share_wake_first(ask->pool);

@@ -12,6 +12,7 @@
 #define MORE_PAUSE_MIN 4
 #define MORE_PAUSE_MAX 64
 #define LESS_PAUSE_MIN 16
+#define GAIN_PAUSE 24
 #define LESS_PAUSE_MAX 256
 
 static double response_of(const struct sizing_sample *sample)
@@ -110,7 +111,7 @@ static bool wants_more(struct sizing *sizing, const struct sizing_bounds *bounds
 
 static void try_more(struct sizing *sizing, const struct sizing_bounds *bounds)
 {
-	unsigned int more = sizing->size > 3 ? sizing->size / 2 : 1;
+	unsigned int more = sizing->size > 4 ? sizing->size / 2 : 2;
 
 	if (more > sizing->sum.waiting)
 		more = sizing->sum.waiting;
@@ -122,8 +123,8 @@ static void try_more(struct sizing *sizing, const struct sizing_bounds *bounds)
 /* More servers have just done more, so for some time fewer are not worth a trial. */
 static void note_gain(struct sizing *sizing)
 {
-	if (sizing->less.left < LESS_PAUSE_MIN)
-		sizing->less.left = LESS_PAUSE_MIN;
+	if (sizing->less.left < GAIN_PAUSE)
+		sizing->less.left = GAIN_PAUSE;
 }
 
 static enum sizing_reason keep_more(struct sizing *sizing)
@@ -247,6 +248,8 @@ static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds
                                const struct sizing_sample *sample)
 {
 	note_response(sizing, sample);
+	if (is_quiet(sizing, sample))
+		return SIZING_KEEPS;
 	sizing->more.left -= sizing->more.left > 0;
 	sizing->less.left -= sizing->less.left > 0;
 	if (wants_less(sizing, bounds)) {
@@ -262,9 +265,7 @@ static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds
 
 static bool fit(struct sizing *sizing, const struct sizing_bounds *bounds)
 {
-	unsigned int size = sizing->size < bounds->least  ? bounds->least
-	                    : sizing->size > bounds->most ? bounds->most
-	                                                  : sizing->size;
+	unsigned int size = sizing_within(bounds, sizing->size);
 
 	if (size == sizing->size)
 		return false;
@@ -280,7 +281,9 @@ enum sizing_reason sizing_look(struct sizing *sizing, const struct sizing_bounds
 	add_sample(sizing, sample);
 	if (sizing->phase == SIZING_RESTS)
 		return rest(sizing, bounds, sample);
+	if (is_quiet(sizing, sample))
+		return SIZING_KEEPS;
 	if (sizing->phase == SIZING_TRIES_MORE)
 		return judge_more(sizing);
-	return is_quiet(sizing, sample) ? SIZING_KEEPS : judge_less(sizing);
+	return judge_less(sizing);
 }

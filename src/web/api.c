@@ -4,7 +4,6 @@
  *
  *   {"name":"POOLS","at":"...Z","columns":[{"name":"database","type":"text"},...],"rows":[[...],...]}
  */
-#include <ctype.h>
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
@@ -21,151 +20,93 @@ struct api_answer {
 	struct connection *connection;
 	struct reader *reader;
 	bool has_row;
-	enum reader_result result;     /* of the last piece */
-	struct reader_message message; /* its columns stay from the first piece on */
-	struct buf out;
-	char name[64];
+	struct table_listed table;
 };
 
-static void free_answer(struct api_answer *answer)
+static void on_api_over(struct answer_maker *maker)
 {
-	reader_end(&answer->reader);
-	buf_free(&answer->out);
-	free(answer);
-}
+	struct api_answer *answer = container_of(maker, struct api_answer, maker);
 
-static void on_api_gone(struct answer_maker *maker)
-{
-	free_answer(container_of(maker, struct api_answer, maker));
+	reader_end(&answer->reader);
+	free(answer);
 }
 
 /* ---- JSON ---- */
 
-static void add_columns(struct api_answer *answer, const struct reader_message *message)
+static void add_columns(const struct table_listed *table, struct buf *out)
 {
-	struct buf *out = &answer->out;
 	char now[TEXT_UTC_SIZE];
 
 	buf_add_text(out, "{\"name\":");
-	json_add_text(out, bytes_text(answer->name));
+	json_add_text(out, bytes_text(table->name));
 	buf_printf(out, ",\"at\":\"%s\",\"columns\":[", text_utc(wall_now(), now));
-	for (size_t i = 0; i < message->count; i++) {
+	for (size_t i = 0; i < table->column_count; i++) {
 		buf_add_text(out, i ? ",{\"name\":" : "{\"name\":");
-		json_add_text(out, bytes_text(message->columns[i].name));
-		buf_printf(out, ",\"type\":\"%s\"}", message->columns[i].type);
+		json_add_text(out, bytes_text(table->columns[i].name));
+		buf_printf(out, ",\"type\":\"%s\"}", table->columns[i].type);
 	}
 	buf_add_text(out, "],\"rows\":[");
 }
 
-static void add_row(struct api_answer *answer, const struct reader_message *message)
+static void add_row(struct api_answer *answer, const struct bytes *values, struct buf *out)
 {
-	struct buf *out = &answer->out;
-
 	buf_add_text(out, answer->has_row ? ",\n[" : "\n[");
 	answer->has_row = true;
-	for (size_t i = 0; i < message->count; i++) {
-		struct bytes value = message->values[i];
-
+	for (size_t i = 0; i < answer->table.column_count; i++) {
 		if (i)
 			buf_add_byte(out, ',');
-		if (!value.at)
+		if (!values[i].at)
 			buf_add_text(out, "null");
-		else if (message->columns[i].is_number)
-			buf_add(out, value.at, value.count);
+		else if (answer->table.columns[i].is_number)
+			buf_add(out, values[i].at, values[i].count);
 		else
-			json_add_text(out, value);
+			json_add_text(out, values[i]);
 	}
 	buf_add_byte(out, ']');
 }
 
 /* ---- a table ---- */
 
-void api_refuse(struct connection *connection, const struct err *err)
+enum answer_result api_refuse(struct connection *connection, const struct reader *reader)
 {
-	int status = err->code == ERR_SYNTAX || err->code == ERR_NO_DATABASE ? 404
-	             : err->code == ERR_RIGHTS                               ? 403
-	                                                                     : 503;
+	struct err err = reader->err; /* the reader ends with the answer */
+	int status = err.code == ERR_SYNTAX || err.code == ERR_NO_DATABASE ? 404
+	             : err.code == ERR_RIGHTS                              ? 403
+	                                                                   : 503;
 
+	if (connection->is_begun)
+		return ANSWER_BROKEN;
 	connection_answer_error(connection, status,
-	                        err->code == ERR_SYNTAX ? "no such table, or not with these words"
-	                                                : err->text,
+	                        err.code == ERR_SYNTAX ? "no such table, or not with these words"
+	                                               : err.text,
 	                        "GET /api/v1/show lists the tables");
+	return ANSWER_END;
 }
 
-static void end_api(struct api_answer *answer)
-{
-	struct connection *connection = answer->connection;
-
-	free_answer(answer);
-	connection_end(connection);
-}
-
-static void on_api_room(struct answer_maker *maker)
+static enum answer_result next_part(struct answer_maker *maker, struct buf *out)
 {
 	struct api_answer *answer = container_of(maker, struct api_answer, maker);
+	struct reader *reader = answer->reader;
+	struct bytes values[TABLE_COLUMNS_MAX], piece = buf_bytes(&reader->piece);
 
-	if (answer->reader->is_away)
-		return; /* the flushed bytes were the head's */
-	if (answer->result == READER_MORE)
-		reader_next(answer->reader);
-	else
-		end_api(answer);
-}
-
-static void convert(struct api_answer *answer, struct bytes piece)
-{
-	struct reader_message *message = &answer->message;
-
-	buf_clear(&answer->out);
-	while (reader_take(&piece, message)) {
-		if (message->is_row)
-			add_row(answer, message);
-		else
-			add_columns(answer, message);
+	if (!reader->has_piece) {
+		reader_next(reader);
+		return ANSWER_LATER;
 	}
-	if (answer->result == READER_END)
-		buf_add_text(&answer->out, "\n]}\n");
+	reader->has_piece = false;
+	if (reader->result == READER_FAILED)
+		return api_refuse(answer->connection, reader);
+	if (!answer->connection->is_begun)
+		add_columns(&answer->table, out);
+	while (reader_take(&piece, values))
+		add_row(answer, values, out);
+	if (reader->result == READER_MORE)
+		return ANSWER_MORE;
+	buf_add_text(out, "\n]}\n");
+	return ANSWER_END;
 }
 
-/* Sends what was converted. The answer is gone if the connection is. */
-static void send_converted(struct api_answer *answer)
-{
-	struct connection *connection = answer->connection;
-
-	if (!connection->is_begun)
-		connection_begin(connection,
-		                 &(struct answer_head){ .status = 200, .type = JSON_TYPE });
-	if (!connection_is_answering(connection))
-		return;
-	if (connection->is_head)
-		end_api(answer);
-	else if (connection_add(connection, buf_bytes(&answer->out)))
-		on_api_room(&answer->maker);
-}
-
-static void on_api_piece(void *arg, enum reader_result result, struct bytes piece)
-{
-	struct api_answer *answer = arg;
-	struct connection *connection = answer->connection;
-
-	answer->result = result;
-	if (result == READER_FAILED && !connection->is_begun) {
-		struct err err = answer->reader->err;
-
-		free_answer(answer);
-		api_refuse(connection, &err);
-		return;
-	}
-	/* after the first piece the client cannot get an error any more */
-	if (result != READER_FAILED)
-		convert(answer, piece);
-	if (result != READER_FAILED && buf_ok(&answer->out)) {
-		send_converted(answer);
-		return;
-	}
-	free_answer(answer);
-	connection_abort(connection);
-}
+static void on_api_piece(void *arg) { connection_go_on(((struct api_answer *)arg)->connection); }
 
 /* ---- the request ---- */
 
@@ -191,18 +132,14 @@ static void begin_show(struct web *web, struct connection *connection, struct bu
 		answer->reader = reader_new(&web->readers, buf_text(words), on_api_piece, answer);
 	if (!answer || !answer->reader) {
 		free(answer);
-		connection_abort(connection);
+		connection_close(connection);
 		return;
 	}
-	answer->maker = (struct answer_maker){ on_api_room, on_api_gone };
+	answer->maker = (struct answer_maker){ { 200, JSON_TYPE, NULL }, next_part, on_api_over };
 	answer->connection = connection;
-	for (size_t i = 0; i + 1 < sizeof(answer->name) && i < words->count; i++) {
-		if (words->at[i] == ' ')
-			break;
-		answer->name[i] = (char)toupper((unsigned char)words->at[i]);
-	}
+	tables_find(buf_text(words), &answer->table);
 	connection_keep(connection, &answer->maker);
-	reader_next(answer->reader);
+	connection_go_on(connection);
 }
 
 void api_show(struct web *web, struct connection *connection, const struct http_head *head)

@@ -42,7 +42,6 @@ static const char *status_words(int status)
 		{ 413, "Content Too Large" },
 		{ 429, "Too Many Requests" },
 		{ 431, "Request Header Fields Too Large" },
-		{ 500, "Internal Server Error" },
 		{ 503, "Service Unavailable" },
 		{ 505, "HTTP Version Not Supported" },
 	};
@@ -69,7 +68,7 @@ static void free_connection(struct connection *connection)
 {
 	TAILQ_REMOVE(&connection->all->list, connection, node);
 	loop_undefer(connection->all->loop, &connection->task);
-	buf_free(&connection->head);
+	buf_free(&connection->in);
 	free(connection);
 }
 
@@ -83,28 +82,27 @@ static void end_delay(struct connection *connection)
 	connection->all->delayed_count--;
 }
 
-/* Frees it at the end of the turn, because its callers may still use it. */
-static void close_connection(struct connection *connection)
+static void end_maker(struct connection *connection)
 {
 	struct answer_maker *maker = connection->maker;
 
+	connection->maker = NULL;
+	if (maker)
+		maker->on_over(maker);
+}
+
+/* Frees it at the end of the turn, because its callers may still use it. */
+void connection_close(struct connection *connection)
+{
 	if (connection->state == CONNECTION_CLOSED)
 		return;
 	connection->state = CONNECTION_CLOSED;
 	connection->all->count--;
-	connection->maker = NULL;
 	end_delay(connection);
 	timer_clear(&connection->timer);
 	stream_close(&connection->stream);
 	loop_defer(connection->all->loop, &connection->task);
-	if (maker)
-		maker->on_gone(maker);
-}
-
-void connection_abort(struct connection *connection)
-{
-	connection->maker = NULL;
-	close_connection(connection);
+	end_maker(connection);
 }
 
 static void refuse_secret(struct connection *connection)
@@ -120,7 +118,7 @@ static void on_limit(struct timer *timer)
 	if (connection->is_delayed)
 		refuse_secret(connection);
 	else
-		close_connection(connection);
+		connection_close(connection);
 }
 
 /*
@@ -133,16 +131,10 @@ static void finish(struct connection *connection)
 	set_limit(connection, ENDING_LIMIT);
 	if (!stream_keep(&connection->stream, (struct bytes){ 0 }) ||
 	    !stream_want(&connection->stream, WANT_INPUT))
-		close_connection(connection);
+		connection_close(connection);
 }
 
 /* ---- answers ---- */
-
-static void send_bytes(struct connection *connection, struct bytes bytes)
-{
-	if (bytes.count && !stream_send(&connection->stream, bytes))
-		close_connection(connection);
-}
 
 /* No page of another origin may read it, show it in a frame or run it, and nothing is stored. */
 static void add_head(struct connection *connection, const struct answer_head *head, struct buf *out)
@@ -167,10 +159,8 @@ static void add_head(struct connection *connection, const struct answer_head *he
 
 static void send_buf(struct connection *connection, struct buf *out)
 {
-	if (buf_ok(out))
-		send_bytes(connection, buf_bytes(out));
-	else
-		close_connection(connection);
+	if (!buf_ok(out) || (out->count && !stream_send(&connection->stream, buf_bytes(out))))
+		connection_close(connection);
 	buf_free(out);
 }
 
@@ -179,9 +169,9 @@ static void end_answer(struct connection *connection)
 {
 	if (connection->state != CONNECTION_ANSWERING)
 		return;
-	buf_free(&connection->head);
-	connection->maker = NULL;
+	end_maker(connection);
 	if (connection->closes) {
+		buf_free(&connection->in);
 		connection->state = CONNECTION_ENDING;
 		set_limit(connection, ANSWER_LIMIT);
 		if (stream_unsent(&connection->stream) == 0)
@@ -189,6 +179,9 @@ static void end_answer(struct connection *connection)
 		return;
 	}
 	connection->state = CONNECTION_READING;
+	buf_drop(&connection->in, connection->size);
+	if (!connection->in.count)
+		buf_free(&connection->in);
 	connection->seen = 0;
 	set_limit(connection, IDLE_LIMIT);
 	loop_defer(connection->all->loop, &connection->task);
@@ -200,7 +193,6 @@ void connection_answer(struct connection *connection, const struct answer_head *
 	struct buf out = { 0 };
 
 	assert(connection->state == CONNECTION_ANSWERING);
-	connection->maker = NULL;
 	add_head(connection, head, &out);
 	if (head->status != 204)
 		buf_printf(&out, "Content-Length: %zu\r\n", body.count);
@@ -259,52 +251,59 @@ void connection_refuse_later(struct connection *connection, usec_t delay)
 	set_limit(connection, delay);
 }
 
-bool connection_is_answering(const struct connection *connection)
-{
-	return connection->state == CONNECTION_ANSWERING;
-}
+/* ---- answers in parts ---- */
 
-void connection_begin(struct connection *connection, const struct answer_head *head)
+/* An empty one is the end. */
+static void add_chunk(const struct connection *connection, struct bytes part, struct buf *out)
 {
-	struct buf out = { 0 };
-
-	assert(connection->state == CONNECTION_ANSWERING);
-	connection->is_begun = true;
-	if (!connection->is_chunked)
-		connection->closes = true; /* only the end of the connection can end the body */
-	add_head(connection, head, &out);
 	if (connection->is_chunked)
-		buf_add_text(&out, "Transfer-Encoding: chunked\r\n");
-	buf_add_text(&out, "\r\n");
-	send_buf(connection, &out);
+		buf_printf(out, "%zx\r\n", part.count);
+	buf_add(out, part.at, part.count);
+	if (connection->is_chunked)
+		buf_add_text(out, "\r\n");
 }
 
-bool connection_add(struct connection *connection, struct bytes piece)
+static void add_part(struct connection *connection, const struct answer_head *head,
+                     struct bytes part, bool is_last)
 {
 	struct buf out = { 0 };
 
-	if (connection->state != CONNECTION_ANSWERING)
-		return false;
-	set_limit(connection, ANSWER_LIMIT);
-	if (piece.count && !connection->is_head) {
-		if (connection->is_chunked)
-			buf_printf(&out, "%zx\r\n", piece.count);
-		buf_add(&out, piece.at, piece.count);
-		if (connection->is_chunked)
-			buf_add_text(&out, "\r\n");
-		send_buf(connection, &out);
+	if (is_last && !connection->is_begun) {
+		connection_answer(connection, head, part);
+		return;
 	}
-	return connection->state == CONNECTION_ANSWERING && stream_unsent(&connection->stream) == 0;
+	if (!connection->is_begun) {
+		add_head(connection, head, &out);
+		buf_printf(&out, "%s\r\n",
+		           connection->is_chunked ? "Transfer-Encoding: chunked\r\n" : "");
+	}
+	connection->is_begun = true;
+	if (part.count && !connection->is_head)
+		add_chunk(connection, part, &out);
+	if (is_last && !connection->is_head)
+		add_chunk(connection, (struct bytes){ 0 }, &out);
+	send_buf(connection, &out);
+	if (is_last || connection->is_head)
+		end_answer(connection);
 }
 
-void connection_end(struct connection *connection)
+void connection_go_on(struct connection *connection)
 {
-	if (connection->state != CONNECTION_ANSWERING)
-		return;
-	connection->maker = NULL;
-	if (connection->is_chunked && !connection->is_head)
-		send_bytes(connection, bytes_text("0\r\n\r\n"));
-	end_answer(connection);
+	struct answer_maker *maker = connection->maker;
+	enum answer_result result = ANSWER_MORE;
+
+	set_limit(connection, ANSWER_LIMIT);
+	while (result == ANSWER_MORE && connection->maker && maker->next &&
+	       stream_unsent(&connection->stream) == 0) {
+		struct buf part = { 0 };
+
+		result = maker->next(maker, &part);
+		if (result == ANSWER_BROKEN || !buf_ok(&part))
+			connection_close(connection);
+		else if (connection->maker && (part.count || result == ANSWER_END))
+			add_part(connection, &maker->head, buf_bytes(&part), result == ANSWER_END);
+		buf_free(&part);
+	}
 }
 
 void connection_keep(struct connection *connection, struct answer_maker *maker)
@@ -323,9 +322,10 @@ static void handle(struct connection *connection, const struct http_head *head,
 	connection->closes = head->closes;
 	connection->is_chunked = !head->is_1_0;
 	connection->is_begun = false;
+	connection->size = head->size;
 	set_limit(connection, ANSWER_LIMIT);
 	if (!stream_want(&connection->stream, WANT_END)) {
-		close_connection(connection);
+		connection_close(connection);
 		return;
 	}
 	if (result == HTTP_BAD)
@@ -336,35 +336,23 @@ static void handle(struct connection *connection, const struct http_head *head,
 		connection->all->on_request(connection->all->arg, connection, head);
 }
 
-/* `in` is all that has come: handles the first request in it. */
-static void consume(struct connection *connection, struct bytes in)
+/* More has come, or nothing: handles the first request in all that is there. */
+static void take(struct connection *connection, struct bytes more)
 {
-	bool is_first = connection->seen == 0, is_taken;
+	bool is_first = connection->seen == 0;
 	struct http_head head;
-	enum http_result result = http_head_read(in, &connection->seen, &head);
+	enum http_result result;
 
-	if (result == HTTP_MORE) {
-		if (!stream_keep(&connection->stream, in))
-			close_connection(connection);
-		else if (is_first && in.count)
-			set_limit(connection, FIRST_LIMIT);
+	buf_add(&connection->in, more.at, more.count);
+	if (!buf_ok(&connection->in) || !stream_keep(&connection->stream, (struct bytes){ 0 })) {
+		connection_close(connection);
 		return;
 	}
-	if (result == HTTP_OK) {
-		size_t size = head.size, seen = 0;
-
-		buf_add(&connection->head, in.at, size);
-		is_taken = buf_ok(&connection->head) &&
-		           stream_keep(&connection->stream, bytes_skip(in, size));
-		if (is_taken)
-			http_head_read(buf_bytes(&connection->head), &seen, &head);
-	} else { /* nothing of it is kept */
-		is_taken = stream_keep(&connection->stream, bytes_skip(in, in.count));
-	}
-	if (is_taken)
+	result = http_head_read(buf_bytes(&connection->in), &connection->seen, &head);
+	if (result != HTTP_MORE)
 		handle(connection, &head, result);
-	else
-		close_connection(connection);
+	else if (is_first && more.count)
+		set_limit(connection, FIRST_LIMIT);
 }
 
 /* ---- the stream ---- */
@@ -379,47 +367,34 @@ static void on_input(struct stream *stream)
 	if (result == STREAM_NOTHING)
 		return;
 	if (result == STREAM_END)
-		close_connection(connection);
+		connection_close(connection);
 	else if (connection->state == CONNECTION_READING)
-		consume(connection, in);
+		take(connection, in);
 	/* else: it is ending, and the input is dropped */
 }
 
 static void on_flushed(struct stream *stream)
 {
 	struct connection *connection = container_of(stream, struct connection, stream);
-	struct answer_maker *maker = connection->maker;
 
-	if (connection->state == CONNECTION_ENDING) {
+	if (connection->state == CONNECTION_ENDING)
 		finish(connection);
-	} else if (connection->state == CONNECTION_ANSWERING && !connection->is_delayed) {
-		set_limit(connection, ANSWER_LIMIT);
-		if (maker && maker->go_on)
-			maker->go_on(maker);
-	}
+	else if (connection->state == CONNECTION_ANSWERING && !connection->is_delayed)
+		connection_go_on(connection);
 }
 
 static void on_gone(struct stream *stream)
 {
-	close_connection(container_of(stream, struct connection, stream));
+	connection_close(container_of(stream, struct connection, stream));
 }
 
-/* Reads what was kept before the next input, as no event will report that. */
+/* No event will report what was kept. */
 static void read_on(struct connection *connection)
 {
-	struct bytes kept = stream_kept(&connection->stream);
-	struct buf copy = { 0 };
-
-	if (!stream_want(&connection->stream, WANT_INPUT)) {
-		close_connection(connection);
-	} else if (kept.count) {
-		buf_add(&copy, kept.at, kept.count);
-		if (!buf_ok(&copy) || !stream_keep(&connection->stream, (struct bytes){ 0 }))
-			close_connection(connection);
-		else
-			consume(connection, buf_bytes(&copy));
-		buf_free(&copy);
-	}
+	if (stream_want(&connection->stream, WANT_INPUT))
+		take(connection, stream_kept(&connection->stream));
+	else
+		connection_close(connection);
 }
 
 static void on_secured(struct stream *stream, const struct err *err)
@@ -427,7 +402,7 @@ static void on_secured(struct stream *stream, const struct err *err)
 	struct connection *connection = container_of(stream, struct connection, stream);
 
 	if (err) {
-		close_connection(connection);
+		connection_close(connection);
 		return;
 	}
 	connection->state = CONNECTION_READING;
@@ -467,7 +442,7 @@ static bool evict_oldest(struct connections *all)
 	if (!connection)
 		connection = answered;
 	if (connection)
-		close_connection(connection);
+		connection_close(connection);
 	return connection;
 }
 
@@ -506,7 +481,7 @@ void connection_open(struct connections *all, int fd, const struct address *peer
 	set_limit(connection, FIRST_LIMIT);
 	if (!(tls ? stream_secure(&connection->stream, tls, NULL, (struct bytes){ 0 }, NULL)
 	          : stream_want(&connection->stream, WANT_INPUT)))
-		close_connection(connection);
+		connection_close(connection);
 }
 
 void connections_init(struct connections *all, struct loop *loop)
@@ -522,7 +497,7 @@ void connections_close(struct connections *all)
 	struct connection *connection;
 
 	while ((connection = TAILQ_FIRST(&all->list))) {
-		close_connection(connection);
+		connection_close(connection);
 		free_connection(connection);
 	}
 }

@@ -3,7 +3,7 @@
  * /healthz: whether all loops turn, as they must for any SHOW. /readyz: whether new work is
  * accepted, as SHOW READY says.
  *
- * One SHOW READY is read at a time, for all requests that came before it began.
+ * One SHOW READY is read at a time, for all requests.
  */
 #include "web_priv.h"
 
@@ -22,30 +22,24 @@ struct health_waiter {
 	struct connection *connection;
 	struct timer timer;
 	bool is_about_work; /* /readyz */
-	bool is_asked;      /* the SHOW READY that is read began after the request */
 };
 
-static void free_waiter(struct health_waiter *waiter)
+static void on_waiter_over(struct answer_maker *maker)
 {
+	struct health_waiter *waiter = container_of(maker, struct health_waiter, maker);
+
 	TAILQ_REMOVE(&waiter->web->health.waiters, waiter, node);
 	timer_clear(&waiter->timer);
 	free(waiter);
 }
 
-static void on_waiter_gone(struct answer_maker *maker)
-{
-	free_waiter(container_of(maker, struct health_waiter, maker));
-}
-
 static void answer_waiter(struct health_waiter *waiter, int status, const char *text)
 {
 	const struct answer_head head = { .status = status, .type = "text/plain; charset=utf-8" };
-	struct connection *connection = waiter->connection;
 	struct buf out = { 0 };
 
-	free_waiter(waiter);
 	buf_printf(&out, "%s\n", text);
-	connection_answer(connection, &head, buf_bytes(&out));
+	connection_answer(waiter->connection, &head, buf_bytes(&out));
 	buf_free(&out);
 }
 
@@ -56,43 +50,21 @@ static void on_health_limit(struct timer *timer)
 	answer_waiter(waiter, 503, "an event loop does not answer");
 }
 
-static void on_ready_piece(void *arg, enum reader_result result, struct bytes piece);
-
-/* Without memory, the waiters get their answer at the limit. */
-static void ask_ready(struct web *web)
+static void on_ready_piece(void *arg)
 {
-	struct health *health = &web->health;
-	struct health_waiter *waiter;
-
-	if (health->reader)
-		return;
-	health->reader = reader_new(&web->readers, "READY", on_ready_piece, web);
-	if (!health->reader)
-		return;
-	health->reader->budget = &health->budget;
-	TAILQ_FOREACH (waiter, &health->waiters, node)
-		waiter->is_asked = true;
-	reader_next(health->reader);
-}
-
-static void on_ready_piece(void *arg, enum reader_result result, struct bytes piece)
-{
-	struct web *web = arg;
-	struct health *health = &web->health;
-	struct reader_message message = { 0 };
+	struct health *health = arg;
+	struct bytes piece = buf_bytes(&health->reader->piece);
+	struct bytes values[TABLE_COLUMNS_MAX];
 	struct health_waiter *waiter;
 	char reason[128] = "not known";
 	bool is_ready = false;
 
-	while (result != READER_FAILED && !message.is_row && reader_take(&piece, &message))
-		;
-	if (message.is_row) {
-		is_ready = bytes_are(message.values[0], "yes");
-		snprintf(reason, sizeof(reason), "%.*s", (int)message.values[1].count,
-		         message.values[1].at);
+	if (health->reader->result != READER_FAILED && reader_take(&piece, values)) {
+		is_ready = bytes_are(values[0], "yes");
+		snprintf(reason, sizeof(reason), "%.*s", (int)values[1].count, values[1].at);
 	}
 	reader_end(&health->reader);
-	while ((waiter = TAILQ_FIRST(&health->waiters)) && waiter->is_asked) {
+	while ((waiter = TAILQ_FIRST(&health->waiters))) {
 		if (!waiter->is_about_work)
 			answer_waiter(waiter, 200, "ok");
 		else if (is_ready)
@@ -100,8 +72,20 @@ static void on_ready_piece(void *arg, enum reader_result result, struct bytes pi
 		else
 			answer_waiter(waiter, 503, reason);
 	}
-	if (waiter)
-		ask_ready(web);
+}
+
+/* Without memory, the waiters get their answer at the limit. */
+static void ask_ready(struct web *web)
+{
+	struct health *health = &web->health;
+
+	if (health->reader)
+		return;
+	health->reader = reader_new(&web->readers, "READY", on_ready_piece, health);
+	if (!health->reader)
+		return;
+	health->reader->budget = &health->budget;
+	reader_next(health->reader);
 }
 
 static void wait_for_answer(struct web *web, struct connection *connection, bool is_about_work)
@@ -109,10 +93,10 @@ static void wait_for_answer(struct web *web, struct connection *connection, bool
 	struct health_waiter *waiter = calloc(1, sizeof(*waiter));
 
 	if (!waiter) {
-		connection_abort(connection);
+		connection_close(connection);
 		return;
 	}
-	waiter->maker.on_gone = on_waiter_gone;
+	waiter->maker.on_over = on_waiter_over;
 	waiter->web = web;
 	waiter->connection = connection;
 	waiter->is_about_work = is_about_work;

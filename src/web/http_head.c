@@ -141,17 +141,6 @@ static bool read_host(struct bytes value, struct bytes *host)
 	return !memchr(host->at, '/', host->count) && !memchr(host->at, ' ', host->count);
 }
 
-static void read_connection(struct bytes value, struct http_head *head)
-{
-	while (value.count) {
-		struct bytes word = trim(bytes_take_until(&value, ','));
-
-		head->closes |= http_is(word, "close");
-		if (head->is_1_0 && http_is(word, "keep-alive"))
-			head->closes = false;
-	}
-}
-
 static enum http_result read_header(struct bytes line, struct http_head *head)
 {
 	struct bytes value = line, name = bytes_take_until(&value, ':');
@@ -169,7 +158,8 @@ static enum http_result read_header(struct bytes line, struct http_head *head)
 	if (http_is(name, "Host")) {
 		is_good = !head->host.at && read_host(value, &head->host);
 	} else if (http_is(name, "Connection")) {
-		read_connection(value, head);
+		while (value.count)
+			head->closes |= http_is(trim(bytes_take_until(&value, ',')), "close");
 	} else if (http_is(name, "Accept")) {
 		head->accept = head->accept.at ? head->accept : value;
 	} else if (http_is(name, "Authorization")) {

@@ -4,7 +4,7 @@
  *
  *   for each source:  pieces of rows --> kept --> complete: samples --> client
  *
- * The answer begins with the first piece: until then, a SHOW that fails is an error.
+ * The answer begins with the first metric: until then, a SHOW that fails is an error.
  */
 #include "web_priv.h"
 
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "pgweir/base/container_of.h"
@@ -31,7 +30,7 @@ static void add(bool is_openmetrics, const char *name, const char *help, double 
 {
 	bool is_counter = strstr(name, "_total") != NULL;
 
-	metrics_add_head(is_openmetrics, name, is_counter ? "counter" : "gauge", help, out);
+	metrics_add_head(is_openmetrics, "", name, is_counter ? "counter" : "gauge", help, out);
 	buf_printf(out, "%s %.15g\n", name, value);
 }
 
@@ -69,53 +68,26 @@ static void add_files(bool is_openmetrics, struct buf *out)
 		    (double)limit.rlim_cur, out);
 }
 
-/* Field 22 of stat(5): the start in clock ticks since the boot of the machine. */
-static void add_start(bool is_openmetrics, struct buf *out)
-{
-	FILE *file = fopen("/proc/self/stat", "re");
-	struct timespec boot, wall;
-	unsigned long long ticks;
-	char text[1024];
-	size_t size;
-	char *at;
-
-	if (!file)
-		return;
-	size = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[size] = 0;
-	at = strrchr(text, ')'); /* the name of the program may contain blanks */
-	if (!at || sscanf(at + 1,
-	                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-	                  "%*d %*d %llu",
-	                  &ticks) != 1)
-		return;
-	clock_gettime(CLOCK_BOOTTIME, &boot);
-	clock_gettime(CLOCK_REALTIME, &wall);
-	add(is_openmetrics, "process_start_time_seconds",
-	    "When the process started, in seconds since 1970.",
-	    (double)(wall.tv_sec - boot.tv_sec) + (double)(wall.tv_nsec - boot.tv_nsec) / 1e9 +
-	        (double)ticks / (double)sysconf(_SC_CLK_TCK),
-	    out);
-}
-
-static void add_process(bool is_openmetrics, uint64_t lost_lines, struct buf *out)
+static void add_process(const struct web *web, bool is_openmetrics, struct buf *out)
 {
 	struct rusage usage = { 0 };
 
 	add(is_openmetrics, "pgbouncer_up", "1: these metrics could be read.", 1, out);
 	getrusage(RUSAGE_SELF, &usage);
-	metrics_add_head(is_openmetrics, "pgweir_build_info", "gauge", "Version of pgweir.", out);
+	metrics_add_head(is_openmetrics, "", "pgweir_build_info", "gauge", "Version of pgweir.",
+	                 out);
 	buf_printf(out, "pgweir_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);
 	add(is_openmetrics, "process_cpu_seconds_total", "Processor time of the process.",
 	    (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
 	        (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6,
 	    out);
 	add(is_openmetrics, "pgweir_log_lines_lost_total",
-	    "Lines of the log that could not be written.", (double)lost_lines, out);
+	    "Lines of the log that could not be written.", (double)log_lost(web->with.log), out);
 	add_memory(is_openmetrics, out);
 	add_files(is_openmetrics, out);
-	add_start(is_openmetrics, out);
+	add(is_openmetrics, "process_start_time_seconds",
+	    "When the process started, in seconds since 1970.",
+	    (double)web->started_at / USEC_PER_SEC, out);
 }
 
 /* ---- a scrape ---- */
@@ -128,197 +100,129 @@ struct scrape {
 	struct buf argument;                 /* of each SHOW; empty: none */
 	struct reader *reader;               /* NULL: it is complete, and being written */
 	struct metrics_text text;
-	struct buf out;
+	bool wants_process; /* the process comes first */
 };
 
-static void free_scrape(struct scrape *scrape)
+static void on_scrape_over(struct answer_maker *maker)
 {
+	struct scrape *scrape = container_of(maker, struct scrape, maker);
+
 	scrape->web->scrape_count--;
 	reader_end(&scrape->reader);
 	metrics_begin(&scrape->text, NULL);
 	buf_free(&scrape->argument);
-	buf_free(&scrape->out);
 	free(scrape);
 }
 
-static void abort_scrape(struct scrape *scrape)
+static void on_scrape_piece(void *arg) { connection_go_on(((struct scrape *)arg)->connection); }
+
+static enum answer_result begin_source(struct scrape *scrape, struct buf *out)
 {
-	struct connection *connection = scrape->connection;
-
-	free_scrape(scrape);
-	connection_abort(connection);
-}
-
-static void on_scrape_gone(struct answer_maker *maker)
-{
-	free_scrape(container_of(maker, struct scrape, maker));
-}
-
-static void on_scrape_piece(void *arg, enum reader_result result, struct bytes piece);
-
-static void read_source(struct scrape *scrape)
-{
-	struct connection *connection = scrape->connection;
 	struct buf words = { 0 };
 
 	if (!scrape->source->words) {
-		if (scrape->text.is_openmetrics)
-			connection_add(connection, bytes_text("# EOF\n"));
-		if (!connection_is_answering(connection))
-			return;
-		free_scrape(scrape);
-		connection_end(connection);
-		return;
+		buf_add_text(out, scrape->text.is_openmetrics ? "# EOF\n" : "");
+		return ANSWER_END;
 	}
 	metrics_begin(&scrape->text, scrape->source);
 	buf_printf(&words, "%s%s", scrape->source->words, buf_text(&scrape->argument));
 	scrape->reader =
 	    reader_new(&scrape->web->readers, buf_text(&words), on_scrape_piece, scrape);
 	buf_free(&words);
-	if (!scrape->reader) {
-		abort_scrape(scrape);
-		return;
-	}
+	if (!scrape->reader)
+		return ANSWER_BROKEN;
 	scrape->reader->skips_unused = true;
-	reader_next(scrape->reader);
+	return ANSWER_MORE;
 }
 
-/* Writes what has been read, as long as the client takes it. The scrape may be gone afterwards. */
-static void write_source(struct scrape *scrape)
+/* A piece of a source has come. */
+static enum answer_result take_piece(struct scrape *scrape, struct buf *out)
 {
-	struct connection *connection = scrape->connection;
-	bool is_written, has_room;
+	struct reader *reader = scrape->reader;
+	size_t rows_max = scrape->source->rows_max;
+	bool has_too_many;
 
-	do {
-		buf_clear(&scrape->out);
-		is_written = metrics_write(&scrape->text, &scrape->out);
-		if (!buf_ok(&scrape->out)) {
-			abort_scrape(scrape);
-			return;
-		}
-		has_room = connection_add(connection, buf_bytes(&scrape->out));
-		if (!connection_is_answering(connection))
-			return;
-	} while (has_room && !is_written);
-	if (!is_written)
-		return;
+	if (reader->result == READER_FAILED)
+		return api_refuse(scrape->connection, reader);
+	if (!metrics_take(&scrape->text, buf_bytes(&reader->piece)))
+		return ANSWER_BROKEN;
+	/* histograms of so many databases would be more samples than all other metrics together */
+	has_too_many = rows_max && scrape->text.row_count > rows_max;
+	if (reader->result == READER_MORE && !has_too_many)
+		return ANSWER_MORE;
+	reader_end(&scrape->reader);
+	if (!has_too_many)
+		return ANSWER_MORE;
 	scrape->source++;
-	read_source(scrape);
+	return begin_source(scrape, out);
 }
 
-/* Output was sent. While rows are read, there is nothing to write. */
-static void on_scrape_room(struct answer_maker *maker)
+static enum answer_result next_part(struct answer_maker *maker, struct buf *out)
 {
 	struct scrape *scrape = container_of(maker, struct scrape, maker);
 
-	if (!scrape->reader)
-		write_source(scrape);
-}
-
-/* false: the scrape is over. */
-static bool begin_answer(struct scrape *scrape)
-{
-	struct connection *connection = scrape->connection;
-	const struct answer_head head = {
-		.status = 200,
-		.type = scrape->text.is_openmetrics ? OPENMETRICS_TYPE : TEXT_TYPE,
-	};
-
-	connection_begin(connection, &head);
-	if (!connection_is_answering(connection))
-		return false;
-	if (connection->is_head) {
-		free_scrape(scrape);
-		connection_end(connection);
-		return false;
-	}
-	connection_add(connection, buf_bytes(&scrape->out));
-	return connection_is_answering(connection);
-}
-
-static void on_scrape_piece(void *arg, enum reader_result result, struct bytes piece)
-{
-	struct scrape *scrape = arg;
-	bool has_too_many;
-
-	if (result == READER_FAILED && !scrape->connection->is_begun) {
-		struct connection *connection = scrape->connection;
-		struct err err = scrape->reader->err;
-
-		free_scrape(scrape);
-		api_refuse(connection, &err);
-		return;
-	}
-	if (!scrape->connection->is_begun && !begin_answer(scrape))
-		return;
-	if (result == READER_FAILED || !metrics_take(&scrape->text, piece)) {
-		abort_scrape(scrape);
-		return;
-	}
-	/* histograms of so many databases would be more samples than all other metrics together */
-	has_too_many =
-	    scrape->source->rows_max && scrape->text.row_count > scrape->source->rows_max;
-	if (result == READER_MORE && !has_too_many) {
-		connection_add(scrape->connection, (struct bytes){ 0 }); /* it is not late */
+	if (scrape->reader && !scrape->reader->has_piece) {
 		reader_next(scrape->reader);
-		return;
+		return ANSWER_LATER;
 	}
-	reader_end(&scrape->reader);
-	if (!has_too_many) {
-		write_source(scrape);
-		return;
+	if (scrape->reader) {
+		scrape->reader->has_piece = false;
+		return take_piece(scrape, out);
 	}
+	if (scrape->wants_process)
+		add_process(scrape->web, scrape->text.is_openmetrics, out);
+	scrape->wants_process = false;
+	if (!metrics_write(&scrape->text, out))
+		return ANSWER_MORE;
 	scrape->source++;
-	read_source(scrape);
+	return begin_source(scrape, out);
 }
 
-/* NULL: too many at one time, which is answered. */
-static struct scrape *new_scrape(struct web *web, struct connection *connection,
-                                 const struct http_head *head)
+/* argument: of each SHOW; taken over. */
+static void scrape(struct web *web, struct connection *connection, const struct http_head *head,
+                   const struct metrics_source *sources, struct buf argument)
 {
 	struct scrape *scrape = web->scrape_count < SCRAPES_MAX ? calloc(1, sizeof(*scrape)) : NULL;
+	struct buf none = { 0 };
 
 	if (!scrape) {
+		buf_free(&argument);
 		connection_answer_error(connection, 503, "too many scrapes at one time", NULL);
-		return NULL;
+		return;
 	}
 	web->scrape_count++;
-	scrape->maker = (struct answer_maker){ on_scrape_room, on_scrape_gone };
 	scrape->web = web;
 	scrape->connection = connection;
+	scrape->source = sources;
+	scrape->argument = argument;
+	scrape->wants_process = sources == metrics_sources;
 	scrape->text.is_openmetrics = http_list_has(head->accept, "application/openmetrics-text");
+	scrape->maker = (struct answer_maker){
+		{ 200, scrape->text.is_openmetrics ? OPENMETRICS_TYPE : TEXT_TYPE, NULL },
+		next_part,
+		on_scrape_over,
+	};
 	connection_keep(connection, &scrape->maker);
-	return scrape;
+	if (begin_source(scrape, &none) == ANSWER_MORE)
+		connection_go_on(connection);
+	else
+		connection_close(connection);
 }
 
 void metrics_answer(struct web *web, struct connection *connection, const struct http_head *head)
 {
-	struct scrape *scrape = new_scrape(web, connection, head);
-
-	if (!scrape)
-		return;
-	add_process(scrape->text.is_openmetrics, log_lost(web->with.log), &scrape->out);
-	scrape->source = metrics_sources;
-	read_source(scrape);
+	scrape(web, connection, head, metrics_sources, (struct buf){ 0 });
 }
 
 void metrics_answer_histograms(struct web *web, struct connection *connection,
                                const struct http_head *head)
 {
 	struct buf argument = { 0 };
-	struct scrape *scrape;
 
-	if (!api_read_arguments(head->query, "database", &argument)) {
+	if (api_read_arguments(head->query, "database", &argument)) {
+		scrape(web, connection, head, metrics_histograms, argument);
+	} else {
 		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
 		buf_free(&argument);
-		return;
 	}
-	scrape = new_scrape(web, connection, head);
-	if (!scrape) {
-		buf_free(&argument);
-		return;
-	}
-	scrape->argument = argument;
-	scrape->source = metrics_histograms;
-	read_source(scrape);
 }

@@ -40,8 +40,8 @@ static void add_label_value(struct buf *out, struct bytes value)
 }
 
 /* In OpenMetrics, the name of a counter is without _total here, and with it in its samples. */
-static void add_head(bool is_openmetrics, const char *prefix, const char *name, const char *type,
-                     const char *help, struct buf *out)
+void metrics_add_head(bool is_openmetrics, const char *prefix, const char *name, const char *type,
+                      const char *help, struct buf *out)
 {
 	int size = (int)strlen(name);
 
@@ -49,12 +49,6 @@ static void add_head(bool is_openmetrics, const char *prefix, const char *name, 
 		size -= (int)strlen("_total");
 	buf_printf(out, "# HELP %s%.*s %s\n# TYPE %s%.*s %s\n", prefix, size, name, help, prefix,
 	           size, name, type);
-}
-
-void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
-                      struct buf *out)
-{
-	add_head(is_openmetrics, "", name, type, help, out);
 }
 
 static void add_seconds(struct buf *out, int64_t microseconds)
@@ -65,21 +59,21 @@ static void add_seconds(struct buf *out, int64_t microseconds)
 
 /* ---- the rows ---- */
 
-/* The number of a column. READER_COLUMNS_MAX: the table has none of this name. */
-static size_t find_column(const struct reader_message *message, const char *name)
+/* The number of a column. TABLE_COLUMNS_MAX: the table has none of this name. */
+static size_t find_column(const struct metrics_text *text, const char *name)
 {
-	for (size_t i = 0; name && i < message->count; i++) {
-		if (strcmp(message->columns[i].name, name) == 0)
+	for (size_t i = 0; name && i < text->table.column_count; i++) {
+		if (strcmp(text->table.columns[i].name, name) == 0)
 			return i;
 	}
-	return READER_COLUMNS_MAX;
+	return TABLE_COLUMNS_MAX;
 }
 
-static struct bytes value_of(const struct reader_message *message, const char *name)
+static struct bytes value_of(const struct metrics_text *text, const char *name)
 {
-	size_t column = find_column(message, name);
+	size_t column = find_column(text, name);
 
-	return column < READER_COLUMNS_MAX ? message->values[column] : (struct bytes){ 0 };
+	return column < TABLE_COLUMNS_MAX ? text->values[column] : (struct bytes){ 0 };
 }
 
 static int64_t number_of(struct bytes value)
@@ -102,7 +96,7 @@ static void add_pairs(const struct metrics_text *text, struct buf *out)
 
 	for (size_t i = 0; i < METRICS_LABELS_MAX && labels[i]; i++) {
 		buf_printf(out, "%s%s=", i ? "," : "", labels[i]);
-		add_label_value(out, value_of(&text->message, labels[i]));
+		add_label_value(out, value_of(text, labels[i]));
 	}
 }
 
@@ -123,8 +117,7 @@ static void add_to_group(const struct metrics_text *text, struct metrics_group *
 
 	for (size_t i = 0; i < source->count; i++) {
 		const char *column = source->metrics[i].column;
-		int64_t value =
-		    column ? number_of(value_of(&text->message, column)) : group->values[i] + 1;
+		int64_t value = column ? number_of(value_of(text, column)) : group->values[i] + 1;
 
 		if (value > group->values[i])
 			group->values[i] = value;
@@ -181,9 +174,8 @@ static void add_value(const struct metrics_text *text, const struct metric *metr
 		buf_add_byte(out, '1');
 		break;
 	case METRIC_SUM_OF_TIME:
-		column = find_column(&text->message, metric->column) + 1;
-		add_seconds(out, number_of(value) * USEC_PER_SEC +
-		                     number_of(text->message.values[column]));
+		column = find_column(text, metric->column) + 1;
+		add_seconds(out, number_of(value) * USEC_PER_SEC + number_of(text->values[column]));
 		break;
 	}
 }
@@ -192,14 +184,14 @@ static void add_value(const struct metrics_text *text, const struct metric *metr
 static void add_row_sample(const struct metrics_text *text, const struct metric *metric,
                            struct buf *out)
 {
-	struct bytes value = value_of(&text->message, metric->column);
+	struct bytes value = value_of(text, metric->column);
 	size_t digits = 0;
 
 	while (digits < value.count && value.at[digits] >= '0' && value.at[digits] <= '9')
 		digits++;
 	if ((metric->value != METRIC_ONE && !value.at) ||
 	    (metric->key &&
-	     (!bytes_are(text->message.values[0], metric->key) || !digits || digits < value.count)))
+	     (!bytes_are(text->values[0], metric->key) || !digits || digits < value.count)))
 		return;
 	buf_add_text(out, metric->name);
 	add_labels(text, out);
@@ -234,28 +226,27 @@ static void add_bucket(const struct metrics_text *text, const struct metric *met
 static void add_bucket_samples(const struct metrics_text *text, const struct metric *metric,
                                struct buf *out)
 {
-	const struct reader_message *message = &text->message;
 	const char *const *labels = text->source->labels;
-	struct bytes count = value_of(message, "count");
+	struct bytes count = value_of(text, "count");
 	struct buf pairs = { 0 };
 	char bound[BOUND_SIZE];
 
 	/* all pools together, a database and a pool are rows of the same tables */
-	if (!bytes_are(value_of(message, "kind"), metric->key) ||
-	    !value_of(message, "database").at == (labels[0] != NULL) ||
-	    !value_of(message, "user").at == (labels[0] && labels[1]))
+	if (!bytes_are(value_of(text, "kind"), metric->key) ||
+	    !value_of(text, "database").at == (labels[0] != NULL) ||
+	    !value_of(text, "user").at == (labels[0] && labels[1]))
 		return;
 	add_pairs(text, &pairs);
-	for (size_t i = 0; i < message->count; i++) {
-		if (read_bound(message->columns[i].name, bound))
-			add_bucket(text, metric, buf_text(&pairs), bound, message->values[i], out);
+	for (size_t i = 0; i < text->table.column_count; i++) {
+		if (read_bound(text->table.columns[i].name, bound))
+			add_bucket(text, metric, buf_text(&pairs), bound, text->values[i], out);
 	}
 	add_bucket(text, metric, buf_text(&pairs), "+Inf", count, out);
 	buf_free(&pairs);
 	buf_printf(out, "%s%s_sum", text->source->prefix, metric->name);
 	add_labels(text, out);
 	buf_add_byte(out, ' ');
-	add_seconds(out, number_of(value_of(message, "sum_us")));
+	add_seconds(out, number_of(value_of(text, "sum_us")));
 	buf_printf(out, "\n%s%s_count", text->source->prefix, metric->name);
 	add_labels(text, out);
 	buf_printf(out, " %.*s\n", (int)count.count, count.at);
@@ -275,27 +266,12 @@ static void add_samples(struct metrics_text *text)
 	}
 }
 
-/* The first piece has the columns: they are kept, as names point into them. */
-static void take_columns(struct metrics_text *text, struct bytes *piece)
-{
-	struct bytes rest = *piece;
-
-	reader_take(&rest, &text->message);
-	buf_add(&text->columns, piece->at, piece->count - rest.count);
-	*piece = rest;
-	rest = buf_bytes(&text->columns);
-	reader_take(&rest, &text->message);
-}
-
 bool metrics_take(struct metrics_text *text, struct bytes piece)
 {
 	size_t size = 0;
-	bool ok;
+	bool ok = true;
 
-	if (!text->columns.count)
-		take_columns(text, &piece);
-	ok = buf_ok(&text->columns);
-	while (ok && reader_take(&piece, &text->message)) {
+	while (ok && reader_take(&piece, text->values)) {
 		text->row_count++;
 		if (text->source->kind == METRICS_GROUPED)
 			ok = group_row(text);
@@ -316,7 +292,6 @@ void metrics_begin(struct metrics_text *text, const struct metrics_source *sourc
 	struct metrics_group *group, *next;
 
 	assert(!source || source->count <= METRICS_MAX);
-	buf_free(&text->columns);
 	for (size_t i = 0; i < METRICS_MAX; i++)
 		buf_free(&text->samples[i]);
 	HASH_ITER (hh, text->groups, group, next) {
@@ -324,6 +299,8 @@ void metrics_begin(struct metrics_text *text, const struct metrics_source *sourc
 		free(group);
 	}
 	*text = (struct metrics_text){ .is_openmetrics = text->is_openmetrics, .source = source };
+	if (source)
+		tables_find(source->words, &text->table);
 	if (source && source->kind == METRICS_GROUPED)
 		hash_key_draw(&text->secret);
 }
@@ -344,12 +321,16 @@ bool metrics_write(struct metrics_text *text, struct buf *out)
 	const struct metrics_source *source = text->source;
 	const struct metric *metric = &source->metrics[text->metric];
 	struct buf *samples = &text->samples[text->metric];
+	size_t column = find_column(text, metric->column);
+	const char *help = metric->help;
 	const char *type = source->kind == METRICS_BUCKETS  ? "histogram"
 	                   : metric->type == METRIC_COUNTER ? "counter"
 	                                                    : "gauge";
 
-	add_head(text->is_openmetrics, source->prefix ? source->prefix : "", metric->name, type,
-	         metric->help ? metric->help : tables_help(source->words, metric->column), out);
+	if (!help && column < TABLE_COLUMNS_MAX)
+		help = text->table.columns[column].help;
+	metrics_add_head(text->is_openmetrics, source->prefix ? source->prefix : "", metric->name,
+	                 type, help, out);
 	buf_add(out, samples->at, samples->count);
 	buf_free(samples);
 	write_groups(text, out);

@@ -130,7 +130,10 @@ static void on_wanted(struct letter *letter)
 
 void reader_next(struct reader *reader)
 {
+	if (reader->is_away)
+		return;
 	reader->is_away = true;
+	reader->has_piece = false;
 	reader->letter.open = on_wanted;
 	loop_post(reader->readers->main_loop, &reader->letter);
 }
@@ -155,10 +158,11 @@ static void on_back(struct letter *letter)
 	reader->is_away = false;
 	if (letter->is_late)
 		return;
+	reader->has_piece = true;
 	if (reader->is_left)
 		leave(reader);
 	else
-		reader->on_piece(reader->arg, reader->result, buf_bytes(&reader->piece));
+		reader->on_piece(reader->arg);
 }
 
 struct reader *reader_new(struct readers *readers, const char *words, reader_on_piece *on_piece,
@@ -188,73 +192,16 @@ void reader_end(struct reader **reader)
 
 /* ---- pieces ---- */
 
-static const char *type_name(uint32_t oid, bool *is_number)
-{
-	static const struct {
-		uint32_t oid;
-		bool is_number;
-		const char *name;
-	} types[] = {
-		{ 20, true, "int8" },
-		{ 23, true, "int4" },
-		{ 1700, true, "numeric" },
-		{ 17, false, "bytea" },
-	};
-
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		if (types[i].oid == oid) {
-			*is_number = types[i].is_number;
-			return types[i].name;
-		}
-	}
-	*is_number = false;
-	return "text";
-}
-
-/* RowDescription: for each column its name, and 18 bytes, of which the type is 7 to 10. */
-static void read_columns(struct bytes body, struct reader_message *message)
-{
-	struct reader_column *column;
-
-	message->count = load_be16(body.at);
-	body = bytes_skip(body, 2);
-	for (size_t i = 0; i < message->count; i++) {
-		column = &message->columns[i];
-		bytes_take_text(&body, &column->name);
-		column->type = type_name(load_be32(body.at + 6), &column->is_number);
-		body = bytes_skip(body, 18);
-	}
-}
-
-static void read_values(struct bytes body, struct reader_message *message)
-{
-	message->count = load_be16(body.at);
-	body = bytes_skip(body, 2);
-	for (size_t i = 0; i < message->count; i++) {
-		uint32_t count = load_be32(body.at);
-
-		body = bytes_skip(body, 4);
-		message->values[i] = bytes_of(body.at, count == UINT32_MAX ? 0 : count);
-		if (count == UINT32_MAX)
-			message->values[i].at = NULL;
-		else
-			body = bytes_skip(body, count);
-	}
-}
-
-bool reader_take(struct bytes *piece, struct reader_message *message)
+bool reader_take(struct bytes *piece, struct bytes values[TABLE_COLUMNS_MAX])
 {
 	struct frame frame;
-	struct bytes body;
+	struct row_walk walk;
 
 	if (frame_peek(*piece, UINT32_MAX, &frame) != WIRE_OK)
 		return false;
-	body = frame_body(*piece, &frame);
-	message->is_row = frame.type == 'D';
-	if (message->is_row)
-		read_values(body, message);
-	else
-		read_columns(body, message);
+	fields_row(frame_body(*piece, &frame), &walk);
+	while (fields_value(&walk, values) == WALK_ITEM)
+		values++;
 	*piece = bytes_skip(*piece, frame.length);
 	return true;
 }

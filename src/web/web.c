@@ -212,7 +212,7 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 
 /* ---- sockets ---- */
 
-/* "127.0.0.1:9127", "[::1]:9127", "*:9127", "name:9127" or "unix:/path": makes copies. */
+/* "127.0.0.1:9127", "[::1]:9127", "*:9127", "name:9127" or "unix:/path". */
 static bool read_place(const char *text, struct web_place *place, struct err *err)
 {
 	const char *colon = strrchr(text, ':');
@@ -220,44 +220,34 @@ static bool read_place(const char *text, struct web_place *place, struct err *er
 	size_t size = colon ? (size_t)(colon - text) : 0;
 	int64_t port;
 
+	*place = (struct web_place){ 0 };
 	if (strncmp(text, "unix:", 5) == 0 && (text[5] == '/' || text[5] == '@')) {
-		place->path = strdup(text + 5);
-		place->address = strdup("");
-		return (place->path && place->address) || err_set(err, ERR_MEMORY, "out of memory");
+		place->path = text + 5;
+		return true;
 	}
 	if (size > 2 && *text == '[' && text[size - 1] == ']') {
 		address++;
 		size -= 2;
 	}
-	if (!size || !text_to_i64(colon + 1, &port) || port < 1 || port > 65535)
+	if (!size || size >= sizeof(place->address) || !text_to_i64(colon + 1, &port) || port < 1 ||
+	    port > 65535)
 		return err_set(err, ERR_CONFIG,
 		               "metrics_listen: \"%s\" is not ADDRESS:PORT or unix:/PATH", text);
-	place->address = strndup(address, size);
+	memcpy(place->address, address, size);
 	place->port = (uint16_t)port;
-	return place->address || err_set(err, ERR_MEMORY, "out of memory");
-}
-
-static bool read_places(struct web *web, const struct config_list *list, struct err *err)
-{
-	web->places = calloc(list->count + 1, sizeof(*web->places));
-	if (!web->places)
-		return err_set(err, ERR_MEMORY, "out of memory");
-	for (; web->place_count < list->count; web->place_count++) {
-		if (!read_place(list->names[web->place_count], &web->places[web->place_count], err))
-			return false;
-	}
 	return true;
 }
 
 /* false: it has to be tried again. */
 static bool open_place(struct web *web, struct web_place *place)
 {
+	const struct config *config = web->with.config;
 	struct listener_options options = {
 		.addresses = place->address,
 		.port = place->port,
 		.unix_path = place->path,
-		.unix_mode = web->unix_mode,
-		.unix_group = web->unix_group,
+		.unix_mode = (mode_t)config->unix_socket_mode,
+		.unix_group = config->unix_socket_group,
 		.backlog = BACKLOG,
 		.is_retried = true,
 		.log = web->log,
@@ -352,23 +342,15 @@ void web_allow(struct web *web, struct web_rights *rights)
 
 /* ---- made and freed ---- */
 
-static void free_places(struct web *web)
-{
-	for (size_t i = 0; web->places && i <= web->place_count; i++) {
-		free(web->places[i].address);
-		free(web->places[i].path);
-	}
-	free(web->places);
-}
-
 bool web_check(const struct config *config, struct err *err)
 {
 	struct web_rights *rights = web_rights_new(config, err);
-	struct web web = { 0 };
-	bool is_valid = rights && read_places(&web, &config->metrics_listen, err);
+	bool is_valid = rights;
+	struct web_place place;
 
+	for (size_t i = 0; i < config->metrics_listen.count; i++)
+		is_valid = is_valid && read_place(config->metrics_listen.names[i], &place, err);
 	web_rights_release(&rights);
-	free_places(&web);
 	return is_valid;
 }
 
@@ -403,24 +385,32 @@ static bool is_open(const struct config *config, const struct ranges *allow,
 void web_warn(const struct config *config, struct problems *problems)
 {
 	const struct config_list *list = &config->metrics_listen;
-	struct web web = { 0 };
+	struct web_place place;
 	struct ranges *allow;
 	struct err err;
 
 	if (!list->count || *config->metrics_secret_file)
 		return;
 	allow = ranges_new(config->metrics_allow.names, config->metrics_allow.count, &err);
-	if (allow && read_places(&web, list, &err)) {
-		for (size_t i = 0; i < web.place_count; i++) {
-			if (is_open(config, allow, &web.places[i]))
-				problems_warn(problems, config_source_pos(config, "metrics_listen"),
-				              "metrics_listen: every user of this machine may read "
-				              "what %s shows: set metrics_secret_file",
-				              list->names[i]);
-		}
+	for (size_t i = 0; allow && i < list->count; i++) {
+		if (read_place(list->names[i], &place, &err) && is_open(config, allow, &place))
+			problems_warn(problems, config_source_pos(config, "metrics_listen"),
+			              "metrics_listen: every user of this machine may read "
+			              "what %s shows: set metrics_secret_file",
+			              list->names[i]);
 	}
 	ranges_release(&allow);
-	free_places(&web);
+}
+
+static bool read_places(struct web *web, const struct config_list *list, struct err *err)
+{
+	web->places = calloc(list->count, sizeof(*web->places));
+	if (!web->places)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	while (web->place_count < list->count &&
+	       read_place(list->names[web->place_count], &web->places[web->place_count], err))
+		web->place_count++;
+	return web->place_count == list->count;
 }
 
 static bool prepare(struct web *web, struct err *err)
@@ -429,8 +419,6 @@ static bool prepare(struct web *web, struct err *err)
 	const struct config *config = with->config;
 
 	web->log = (struct logger){ with->log, NULL };
-	web->unix_mode = (mode_t)config->unix_socket_mode;
-	web->unix_group = strdup(config->unix_socket_group ? config->unix_socket_group : "");
 	web->listening.open = on_listening;
 	web->rights = web_rights_new(config, err);
 	web->solo = solo_new("pgweir/web", err);
@@ -443,8 +431,6 @@ static bool prepare(struct web *web, struct err *err)
 	web->connections.arg = web;
 	readers_init(&web->readers, with->console, with->main_loop, web->loop);
 	TAILQ_INIT(&web->health.waiters);
-	if (!web->unix_group)
-		return err_set(err, ERR_MEMORY, "out of memory");
 	return page_init(&web->page_fields, err) && loop_take_letters(with->main_loop, err);
 }
 
@@ -460,10 +446,11 @@ bool web_new(struct web **webp, const struct web_with *with, struct err *err)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	pthread_mutex_init(&web->lock, NULL);
 	web->with = *with;
+	web->with.config = config_ref(with->config);
+	web->started_at = wall_now();
 	if (prepare(web, err)) {
 		open_places(web);
 		if (solo_start(web->solo, err)) {
-			web->with.config = NULL;
 			*webp = web;
 			return true;
 		}
@@ -492,11 +479,11 @@ void web_free(struct web **webp)
 	web_stop(web);
 	if (web->loop)
 		connections_done(&web->connections);
-	free_places(web);
-	free(web->unix_group);
+	free(web->places);
 	buf_free(&web->page_fields);
 	solo_free(&web->solo);
 	web_rights_release(&web->rights);
+	config_unref(&web->with.config);
 	pthread_mutex_destroy(&web->lock);
 	free(web);
 }

@@ -32,7 +32,7 @@ struct http_head {
 	size_t size;          /* bytes of the whole head */
 	int status;           /* HTTP_BAD: the status of the answer */
 	bool is_get, is_head; /* neither: another method */
-	bool is_1_0;          /* HTTP/1.0 */
+	bool is_1_0;          /* HTTP/1.0: it closes, and the end of the connection ends the body */
 	bool closes;          /* the connection ends with the answer */
 	bool has_body;
 	struct bytes path, query; /* as sent */
@@ -81,15 +81,30 @@ struct connections {
 	void *arg;
 };
 
+enum answer_result {
+	ANSWER_MORE,  /* a part has been added, perhaps an empty one: ask again when it is sent */
+	ANSWER_LATER, /* nothing yet: connection_go_on() will be called */
+	ANSWER_END,   /* the last part has been added */
+	ANSWER_BROKEN /* it cannot be completed: the connection ends, so that the client notices */
+};
+
+/* How to answer. */
+struct answer_head {
+	int status;
+	const char *type;   /* Content-Type */
+	const char *fields; /* further header lines, each with its CR LF; NULL: none */
+};
+
 /* An answer that is not made at once. Embedded in an object of its maker. */
 struct answer_maker {
-	/* All output has been sent: more may be added. NULL: not wanted. */
-	void (*go_on)(struct answer_maker *maker);
+	struct answer_head head;
 	/*
-	 * The connection is gone, or the answer took too long and was refused: the maker must
-	 * forget it. Not called after connection_end() or connection_answer().
+	 * Adds the next part: called when the client has taken all before it. As long as nothing
+	 * has been added, it may call connection_answer() instead. NULL: that will be called.
 	 */
-	void (*on_gone)(struct answer_maker *maker);
+	enum answer_result (*next)(struct answer_maker *maker, struct buf *out);
+	/* It was answered, or the connection is gone: frees the maker. */
+	void (*on_over)(struct answer_maker *maker);
 };
 
 enum connection_state {
@@ -109,14 +124,14 @@ struct connection {
 	struct timer timer;
 	struct task task; /* continues, or frees the connection */
 	struct answer_maker *maker;
-	size_t seen;     /* see http_head_read() */
-	struct buf head; /* of the current request */
-	bool is_delayed; /* a wrong secret was sent: 401 is the answer when the timer ends */
+	struct buf in;     /* begins with the current request, */
+	size_t size, seen; /* which has this size; see http_head_read() */
+	bool is_delayed;   /* a wrong secret was sent: 401 is the answer when the timer ends */
 	struct failure *failure;
 	bool is_head;    /* HEAD: the answer has no body */
 	bool closes;     /* the connection ends with this answer */
-	bool is_chunked; /* pieces are chunks */
-	bool is_begun;   /* the head of an answer in pieces is out */
+	bool is_chunked; /* parts are chunks */
+	bool is_begun;   /* the head of an answer in parts is out */
 };
 
 void connections_init(struct connections *all, struct loop *loop);
@@ -134,15 +149,11 @@ void connection_open(struct connections *all, int fd, const struct address *peer
 /* Whether as many are being answered as may be, but for those that are kept. */
 bool connections_are_busy(const struct connections *all);
 
-/* The request will be answered later by `maker`, which stays valid until then. */
+/* The request will be answered by `maker`, which belongs to the connection from here on. */
 void connection_keep(struct connection *connection, struct answer_maker *maker);
 
-/* How to answer. */
-struct answer_head {
-	int status;
-	const char *type;   /* Content-Type */
-	const char *fields; /* further header lines, each with its CR LF; NULL: none */
-};
+/* There may be more to answer now. The maker may be gone afterwards. */
+void connection_go_on(struct connection *connection);
 
 void connection_answer(struct connection *connection, const struct answer_head *head,
                        struct bytes body);
@@ -156,19 +167,8 @@ void connection_answer_error(struct connection *connection, int status, const ch
 /* Answers 401 to a wrong secret, after a delay. */
 void connection_refuse_later(struct connection *connection, usec_t delay);
 
-/*
- * Answers in pieces. connection_add() returns whether the client has room; if not, or to wait for
- * it, go_on() is called later. After connection_begin() or connection_add() returned false, the
- * connection may be gone, and on_gone() was called; check with connection_is_answering().
- */
-void connection_begin(struct connection *connection, const struct answer_head *head);
-bool connection_add(struct connection *connection, struct bytes piece);
-void connection_end(struct connection *connection);
-
-bool connection_is_answering(const struct connection *connection);
-
-/* The answer cannot be completed: the client must notice, so the connection is closed. */
-void connection_abort(struct connection *connection);
+/* There is no answer. */
+void connection_close(struct connection *connection);
 
 /* ---- secrets and rights: rights.c ---- */
 
@@ -245,10 +245,9 @@ enum reader_result {
 };
 
 /* Called in its loop with a piece, which is valid until reader_next() or reader_end(). */
-struct reader;
-typedef void reader_on_piece(void *arg, enum reader_result result, struct bytes piece);
+typedef void reader_on_piece(void *arg);
 
-/* For reader.c only, but for `err`; and `budget`, `skips_unused` before reader_next(). */
+/* For reader.c only, but for the result; and `budget`, `skips_unused` before reader_next(). */
 struct reader {
 	struct letter letter;
 	struct readers *readers;
@@ -256,6 +255,7 @@ struct reader {
 	reader_on_piece *on_piece;
 	void *arg;
 	bool is_away;      /* with the main thread, or on the way */
+	bool has_piece;    /* that nobody has taken yet: whoever takes it clears this */
 	bool is_left;      /* nobody wants it any more */
 	bool skips_unused; /* see table_begin() */
 	/* what the main thread uses while the reader is away */
@@ -264,7 +264,7 @@ struct reader {
 	bool is_ending, is_begun;
 	struct table *table;
 	struct buf piece;
-	enum reader_result result;
+	enum reader_result result; /* of the last piece */
 	struct err err;
 	char words[];
 };
@@ -279,32 +279,14 @@ void readers_done(struct readers *readers);
 struct reader *reader_new(struct readers *readers, const char *words, reader_on_piece *on_piece,
                           void *arg);
 
-/* Asks for a piece. Not while another one is on the way. */
+/* Asks for a piece, if none is on the way. */
 void reader_next(struct reader *reader);
 
 /* on_piece() will not be called any more. Accepts NULL. */
 void reader_end(struct reader **reader);
 
-/* ---- what is in a piece ---- */
-
-/* One message of a piece. Values are texts; .at NULL: SQL's NULL. */
-struct reader_column {
-	const char *name;
-	const char *type; /* PostgreSQL's name: "text", "int4", ... */
-	bool is_number;
-};
-
-#define READER_COLUMNS_MAX 32
-
-struct reader_message {
-	bool is_row; /* otherwise the columns */
-	size_t count;
-	struct reader_column columns[READER_COLUMNS_MAX];
-	struct bytes values[READER_COLUMNS_MAX];
-};
-
-/* Takes the next message off the piece. false: none is left. */
-bool reader_take(struct bytes *piece, struct reader_message *message);
+/* Takes the next row off the piece: texts; .at NULL: SQL's NULL. false: none is left. */
+bool reader_take(struct bytes *piece, struct bytes values[TABLE_COLUMNS_MAX]);
 
 /* ---- metrics: which SHOW each comes from, and how it is written ---- */
 
@@ -369,8 +351,8 @@ struct metrics_group {
 struct metrics_text {
 	bool is_openmetrics;
 	const struct metrics_source *source;
-	struct buf columns;            /* the message that has them */
-	struct reader_message message; /* its columns are those of the table */
+	struct table_listed table;
+	struct bytes values[TABLE_COLUMNS_MAX]; /* of the row that is read */
 	size_t row_count;
 	struct buf samples[METRICS_MAX]; /* of each metric */
 	struct hash_key secret;
@@ -388,17 +370,17 @@ bool metrics_write(struct metrics_text *text, struct buf *out);
 void metrics_begin(struct metrics_text *text, const struct metrics_source *source);
 
 /* HELP and TYPE of a metric. type: "gauge", "counter" or "histogram". */
-void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
-                      struct buf *out);
+void metrics_add_head(bool is_openmetrics, const char *prefix, const char *name, const char *type,
+                      const char *help, struct buf *out);
 
 /* ---- the web server ---- */
 
 /* A place of metrics_listen, with its socket. */
 struct web_place {
-	struct listener *listener; /* NULL: not open */
-	char *address;             /* "" = a Unix socket */
+	char address[256]; /* "" = a Unix socket */
 	uint16_t port;
-	char *path;
+	const char *path;          /* of the Unix socket; in the snapshot that the web server has */
+	struct listener *listener; /* NULL: not open */
 	unsigned int failed_count; /* since it was open */
 };
 
@@ -415,11 +397,10 @@ struct web {
 		TAILQ_HEAD(, health_waiter) waiters;
 	} health;
 	unsigned int scrape_count;
+	usec_t started_at;      /* by the wall clock */
 	struct buf page_fields; /* header lines of the page */
 	struct web_place *places;
 	size_t place_count;
-	mode_t unix_mode;
-	char *unix_group;
 	struct timer retry;      /* opens places that could not be opened */
 	struct letter listening; /* opens or closes the places */
 	atomic_bool may_listen, is_listening_posted;
@@ -437,8 +418,8 @@ bool api_read_arguments(struct bytes query, const char *wanted, struct buf *word
 
 #define API_BAD_ADDRESS "the address is not well encoded"
 
-/* Answers that a table cannot be read. */
-void api_refuse(struct connection *connection, const struct err *err);
+/* After READER_FAILED: answers why, unless the answer has begun. */
+enum answer_result api_refuse(struct connection *connection, const struct reader *reader);
 
 /* ---- /healthz, /readyz: health.c ---- */
 

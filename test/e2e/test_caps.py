@@ -3,16 +3,19 @@
 
 import random
 import re
+import select
 import socket
 import threading
 
 import pytest
 
+from .kit.fake import answer, complete, ready
 from .kit.wait import wait_until
 from .kit.wire import Refused, bind, execute, parse, query, send_cancel, sync
 
 TENANTS = 1000
 ENTRIES = 10_000
+SLOTS = 57
 
 
 def busy(weir, user="alice", database="app"):
@@ -50,13 +53,13 @@ CAPS = (("max_server_connections", "server limit"), ("max_host_connections", "ho
 @pytest.mark.parametrize("setting, reason", CAPS)
 @pytest.mark.parametrize("loops", (1, 3))
 def test_many_tenants_and_no_refusal(pgweir, small_postgres, setting, reason, loops):
-    """PostgreSQL has 57 slots for tenants; the cap leaves as many as there are clients for sessions
-    that have been closed and are not over yet.
+    """PostgreSQL has 57 slots for tenants, and the cap is as high: what has been closed and is not
+    over yet has its slot, too.
     """
     weir = pgweir(postgres=small_postgres, pool_mode="transaction", loops=loops, default_pool_size=3,
                   databases={f"db{number}": f"dbname=app user=tenant{number % TENANTS}"
                              for number in range(ENTRIES)},
-                  query_wait_timeout=60, **{setting: 40})
+                  query_wait_timeout=60, **{setting: SLOTS})
     failures, peak = [], []
 
     def work(seed):
@@ -79,16 +82,113 @@ def test_many_tenants_and_no_refusal(pgweir, small_postgres, setting, reason, lo
         thread.join(60)
     assert not failures, failures[:3]
     assert not refusals(small_postgres)
-    assert max(peak) <= 40
+    assert max(peak) <= SLOTS
     weir.wait_log(f"closing because: evicted for {setting}")
     # What was reached in the end is used: the limit is no lower than it says.
-    holders = [busy(weir, "alice", f"db{number}") for number in range(40)]
-    waiter = weir.wire().startup("alice", "db40")
+    holders = [busy(weir, "alice", f"db{number}") for number in range(SLOTS)]
+    waiter = weir.wire().startup("alice", f"db{SLOTS}")
     wait_until(lambda: [row for row in weir.admin("SHOW WAITING") if row["reason"] == reason])
-    assert len(small_postgres.backends(dbname="app")) == 40
-    assert limit(weir, setting)["waiting"] == 1
+    assert (limit(weir, setting)["used"], limit(weir, setting)["waiting"]) == (SLOTS, 1)
     holders[0].query("COMMIT")
     waiter.finish_login("alice")
+
+
+def rest(weir, far, database):
+    """A client of a scripted server, its answer read, and that server."""
+    client = weir.wire().startup("alice", database)
+    server = far.accept().login()
+    client.finish_login("alice")
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    server.send(answer("1"))
+    assert client.read_result().rows == [["1"]]
+    return server
+
+
+def leaving(weir):
+    return sum(row["state"] == "closing" for row in weir.admin("SHOW SERVERS"))
+
+
+def ask_late(weir, limit_name, count):
+    """Newcomers that wait, each in a pool of its own, because of the limit."""
+    waiters = [weir.wire().startup("alice", f"late{number}") for number in range(count)]
+    wait_until(lambda: limit(weir, limit_name)["waiting"] == count)
+    return waiters
+
+
+@pytest.mark.parametrize("setting, reason", CAPS)
+@pytest.mark.parametrize("loops", (1, 3))
+def test_a_session_counts_until_postgresql_has_ended_it(pgweir, fake_server, setting, reason, loops):
+    """Terminate was sent. And for each server that is needed only one leaves."""
+    far = fake_server()
+    weir = pgweir(pool_mode="transaction", loops=loops,
+                  databases={f"{name}{number}": far.entry for name in ("idle", "late") for number in range(3)},
+                  **{setting: 3})
+    servers = [rest(weir, far, f"idle{number}") for number in range(3)]
+    waiters = ask_late(weir, setting, 2)
+    wait_until(lambda: leaving(weir) == 2)
+    assert {row["reason"] for row in weir.admin("SHOW WAITING")} == {reason}
+    assert limit(weir, setting)["used"] == 3
+    assert not far.has_caller()
+    left = [server for server in servers if select.select([server.sock], [], [], 0)[0]]
+    assert len(left) == 2
+    for server in left:
+        server.expect("X")
+        server.close()
+        far.accept().login()
+    for waiter in waiters:
+        waiter.finish_login("alice")
+    assert limit(weir, setting)["used"] == 3
+
+
+def test_a_session_that_does_not_end(pgweir, fake_server):
+    """PostgreSQL is given some time, and a client's wait no longer than that."""
+    far = fake_server()
+    weir = pgweir(pool_mode="transaction", max_server_connections=1, cancel_wait_timeout=1,
+                  databases={"idle0": far.entry, "late0": far.entry})
+    server = rest(weir, far, "idle0")
+    (waiter,) = ask_late(weir, "max_server_connections", 1)
+    server.expect("X")
+    far.accept().login()
+    waiter.finish_login("alice")
+    weir.wait_log("PostgreSQL has not ended the session within cancel_wait_timeout")
+
+
+def test_without_a_cap_nobody_waits_for_the_end(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(pool_mode="transaction", max_user_connections=1,
+                  databases={"idle0": far.entry, "late0": far.entry})
+    server = rest(weir, far, "idle0")
+    waiter = weir.wire().startup("alice", "late0")
+    far.accept().login()
+    waiter.finish_login("alice")
+    server.expect("X")
+
+
+def test_servers_above_the_size_leave_and_no_more(pgweir, fake_server):
+    """Those that leave count for pool_size, too: that closes no others."""
+    far = fake_server()
+    weir = pgweir(pool_mode="session", max_server_connections=9, databases={"idle0": far.entry})
+    clients, servers = [], []
+    for _ in range(4):
+        clients.append(weir.wire().startup("alice", "idle0"))
+        if not servers:
+            servers.append(far.accept().login())
+        clients[-1].finish_login("alice")
+        clients[-1].send(query("SELECT 1"))
+        if len(servers) < len(clients):
+            servers.append(far.accept().login())
+        servers[-1].expect("Q")
+        servers[-1].send(answer("1"))
+        clients[-1].read_result()
+    for client, server in zip(clients, servers):
+        client.close()
+        server.expect("Q")  # the reset
+        server.send(complete("DISCARD ALL"), ready())
+    wait_until(lambda: [row["state"] for row in weir.admin("SHOW SERVERS")] == ["idle"] * 4)
+    weir.admin("SET default_pool_size = 2")
+    wait_until(lambda: leaving(weir) == 2)
+    assert sorted(row["state"] for row in weir.admin("SHOW SERVERS")) == ["closing"] * 2 + ["idle"] * 2
 
 
 def test_an_address_counts_and_not_its_name(pgweir, postgres):

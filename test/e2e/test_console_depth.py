@@ -222,12 +222,13 @@ def test_portals_of_a_transaction_stay(console):
     console.query("COMMIT")
 
 
-def test_too_many_portals(console):
-    console.send(parse("SHOW VERSION"),
-                 *[bind(portal=f"p{number}") for number in range(200)], sync())
+def test_there_is_one_portal_at_a_time(console):
+    console.query("BEGIN")
+    console.send(parse("SHOW LISTS"), bind(portal="a"), execute("a", limit=1),
+                 parse("SHOW VERSION"), bind(portal="b"), execute("b"), close("P", "a"),
+                 describe("P", "b"), execute("a"), sync())
     result = console.read_result()
-    assert result.error["C"] == "53300"
-    assert result.types == "1" + "2" * 100 + "EZ"
+    assert (result.types, result.error["C"]) == ("12Ds12DC3TEZ", "34000")
 
 
 @pytest.mark.parametrize("kind", "Fz")

@@ -16,11 +16,11 @@ import threading
 import psycopg
 import pytest
 
+from .kit.records import DATA
 from .kit.wait import LIMIT, wait_until
 from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, Wire, bind, close, describe,
-                       error_fields, execute, message, parse, query, send_cancel, special, startup,
-                       sync)
-from .test_tls import MemoryTls
+                       error_fields, execute, message, parse, query, send_cancel, special, sync)
+from .test_tls import record_client
 
 
 @pytest.fixture
@@ -891,23 +891,35 @@ def test_tls_clients_that_move_can_be_cancelled(secure_both):
 def test_a_part_of_a_record_moves(secure_both):
     """Two halves of a TLS record come to two processes."""
     weir = secure_both()
-    client = weir.wire()
-    client.send(special(SSL_REQUEST))
-    assert client.take(1) == b"S"
-    tls = MemoryTls(client.sock)
-    tls.send(startup(user="alice", database="app"))
-    tls.read_until(b"Z\0\0\0\5I")
-    record = tls.seal(query("SELECT 'whole'"))
+    client = record_client(weir)
+    record = client.sock.seal(DATA, query("SELECT 'whole'"))
     for cut in (1, 4, 5, 6, len(record) - 1):
-        client.sock.sendall(record[:cut])
+        client.sock.sock.sendall(record[:cut])
         # The old process has read the part: what it reads after it comes later.
         other = weir.client()
         wait_until(lambda: not unread(weir, client))
         assert weir.take_over().wait(15) == 0
-        client.sock.sendall(record[cut:])
-        assert b"whole" in tls.read_until(b"Z\0\0\0\5I")
+        client.sock.sock.sendall(record[cut:])
+        assert client.read_result().rows == [["whole"]]
         assert other.value("SELECT 1") == "1"
-        record = tls.seal(query("SELECT 'whole'"))
+        record = client.sock.seal(DATA, query("SELECT 'whole'"))
+
+
+def test_a_part_of_a_key_update_moves(secure_both):
+    """The records of one key update come to different processes."""
+    weir = secure_both()
+    client = record_client(weir)
+    for cut in (1, 3, 4):
+        update = client.sock.key_update(asks=True, cuts=(cut,))
+        first = 5 + cut + 1 + 16
+        client.sock.sock.sendall(update[:first])
+        other = weir.client()
+        wait_until(lambda: not unread(weir, client))
+        assert weir.take_over().wait(15) == 0
+        client.sock.sock.sendall(update[first:])
+        assert client.value("SELECT 'whole'") == "whole"
+        assert other.value("SELECT 1") == "1"
+    assert client.sock.updates == 3
 
 
 def unread(weir, client):

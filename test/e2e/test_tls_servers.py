@@ -9,9 +9,12 @@ import threading
 import psycopg
 import pytest
 
+from .kit.fake import answer
+from .kit.records import (ALERT, DATA, HANDSHAKE, KEY_UPDATE, SUITES, UNEXPECTED_MESSAGE,
+                          Records)
 from .kit.wait import wait_until
 from .kit.wire import CANCEL_REQUEST, SSL_REQUEST, Refused, extended, query, special
-from .test_tls import tls_client
+from .test_tls import asked, tls_client, trusting
 
 ENCRYPTED = "SELECT ssl::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 
@@ -235,6 +238,83 @@ def test_direct_from_pooler_to_pooler(pgweir, own, ca, secure_postgres):
     outer.wire().send(special(CANCEL_REQUEST, sleeper.key))
     assert any(got.type == "E" and got.fields["C"] == "57014" for got in sleeper.read_until("Z"))
     outer.stop()  # with open servers the inner one would wait for them
+
+
+# -- records that the test makes, on each side ----------------------------------------------------
+
+
+@pytest.fixture(params=("client", "server"))
+def by_records(request, pgweir, fake_server, own):
+    """(the daemon, a client, its server, and the end of one of them: the other one is plain)."""
+
+    def start(suite):
+        fake, is_server = fake_server(), request.param == "server"
+        daemon = scripted(pgweir, fake, client_tls_sslmode="allow", client_tls_cert_file=own.cert,
+                          client_tls_key_file=own.key, client_tls13_ciphers=suite,
+                          server_tls13_ciphers=suite,
+                          server_tls_sslmode="require" if is_server else "disable")
+        client = daemon.wire() if is_server else asked(daemon)
+        if not is_server:
+            client.sock = Records(client.sock, trusting())
+        client.startup()
+        server = fake.accept_raw()
+        if is_server:
+            request_of(server)
+            server.send(b"S")
+            server.sock = Records(server.sock, tls_server(own), is_server=True)
+        server.login()
+        client.finish_login("alice")
+        return daemon, client, server, (server if is_server else client).sock
+
+    return start
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_key_updates_cut_by_records(by_records, suite):
+    """All the ways to cut one, in the midst of a message; half of them ask for ours."""
+    _, client, server, records = by_records(suite)
+
+    def say(end, data, update):
+        if end.sock is records:
+            records.sock.sendall(records.seal(DATA, data[:7]) + update() + records.seal(DATA, data[7:]))
+        else:
+            end.send(data)
+
+    for number in range(16):
+        cuts = [cut + 1 for cut in range(4) if number >> cut & 1]
+
+        def update(cuts=cuts, asks=bool(number % 2)):
+            return records.key_update(asks, cuts)
+
+        say(client, query(f"SELECT {number}"), update)
+        assert server.expect("Q").body == b"SELECT %d\0" % number
+        say(server, answer(str(number)), update)
+        assert client.read_result().rows == [[str(number)]]
+    client.send(query("SELECT"))  # what comes behind the last one that was asked for
+    server.expect("Q")
+    server.send(answer("done"))
+    assert client.read_result().rows == [["done"]]
+    assert records.updates == 8
+
+
+@pytest.mark.parametrize("kind, content", ((DATA, b"Q"), (DATA, b""), (ALERT, b"\1\x5a"),
+                                           (HANDSHAKE, KEY_UPDATE[2:] + b"\1" + KEY_UPDATE)))
+def test_nothing_within_a_key_update(by_records, kind, content):
+    daemon, _, _, records = by_records("TLS_AES_128_GCM_SHA256")
+    records.sock.sendall(records.seal(HANDSHAKE, KEY_UPDATE[:2]) + records.seal(kind, content))
+    assert records.recv(1) == b""
+    assert records.alert == UNEXPECTED_MESSAGE
+    daemon.wait_log("closing because: invalid TLS record or fatal alert")
+
+
+def test_more_key_updates_than_data(by_records):
+    """Each of them asks for one of ours."""
+    daemon, _, _, records = by_records("TLS_AES_256_GCM_SHA384")
+    records.sock.sendall(b"".join(records.key_update(True, (2,)) for _ in range(1000)))
+    while records.recv(65536):
+        pass
+    assert 32 <= records.updates < 200
+    daemon.wait_log("closing because: too many TLS key updates")
 
 
 # -- clients and servers with TLS -----------------------------------------------------------------

@@ -35,14 +35,28 @@ static const struct secret secrets[] = {
 #define SECRET_COUNT (sizeof(secrets) / sizeof(secrets[0]))
 #define DIGITS_MAX 4 /* digits of the iteration count: more would only be slow */
 
-static void on_work(void *arg) { *(bool *)arg = true; }
+/* The work of one exchange. */
+struct bench {
+	struct job *job;
+	bool is_done;
+};
+
+static void on_work(void *arg) { ((struct bench *)arg)->is_done = true; }
+
+static bool submit(void *arg, struct job *job, bool is_slow)
+{
+	(void)is_slow;
+	((struct bench *)arg)->job = job;
+	return true;
+}
 
 /* What a helper thread and the loop would do. */
-static void run_job(struct job *job, const bool *is_done)
+static void run_job(struct bench *bench)
 {
-	job->run(job);
-	job->done(job);
-	assert(*is_done);
+	bench->is_done = false;
+	bench->job->run(bench->job);
+	bench->job->done(bench->job);
+	assert(bench->is_done);
 }
 
 /* The nonce in our last message, or nothing. */
@@ -95,8 +109,9 @@ static const enum auth_method methods[] = {
 static void enter(struct bytes in, unsigned int choice, struct verifiers *verifiers)
 {
 	enum auth_method method = methods[choice % METHOD_COUNT];
-	bool is_done = false, asks = method == AUTH_METHOD_PLAIN || method == AUTH_METHOD_MD5 ||
-	                             method == AUTH_METHOD_SCRAM;
+	bool asks =
+	    method == AUTH_METHOD_PLAIN || method == AUTH_METHOD_MD5 || method == AUTH_METHOD_SCRAM;
+	struct bench bench = { 0 };
 	size_t secret = choice / METHOD_COUNT % (SECRET_COUNT + 1);
 	struct buf out = { 0 }, message = { 0 };
 	enum auth_server_result result;
@@ -107,8 +122,7 @@ static void enter(struct bytes in, unsigned int choice, struct verifiers *verifi
 	    .secret = secret < SECRET_COUNT ? &secrets[secret] : NULL,
 	    .iterations = 2,
 	    .verifiers = verifiers,
-	    .on_work = on_work,
-	    .arg = &is_done,
+	    .runner = { submit, on_work, &bench },
 	});
 
 	result = auth_server_start(auth, &out, &err);
@@ -116,8 +130,7 @@ static void enter(struct bytes in, unsigned int choice, struct verifiers *verifi
 		buf_clear(&out);
 		result = auth_server_answer(auth, buf_bytes(&message), &out, &err);
 		while (result == AUTH_SERVER_WORK) {
-			is_done = false;
-			run_job(auth_server_job(auth), &is_done);
+			run_job(&bench);
 			result = auth_server_resume(auth, &out, &err);
 		}
 	}
@@ -142,7 +155,8 @@ static void log_in(struct bytes in, unsigned int choice, struct verifiers *verif
 		{ .kind = CREDENTIALS_MD5, .text = (char *)secrets[1].text },
 		{ .kind = CREDENTIALS_KEYS, .keys = (struct scram_keys *)&keys },
 	};
-	bool is_done = false, is_scram = false;
+	bool is_scram = false;
+	struct bench bench = { 0 };
 	struct buf out = { 0 }, message = { 0 };
 	enum auth_client_result result = AUTH_CLIENT_MORE;
 	struct err err;
@@ -150,8 +164,7 @@ static void log_in(struct bytes in, unsigned int choice, struct verifiers *verif
 	    .user = "somebody",
 	    .credentials = &credentials[choice % 4],
 	    .verifiers = verifiers,
-	    .on_work = on_work,
-	    .arg = &is_done,
+	    .runner = { submit, on_work, &bench },
 	});
 
 	while (result == AUTH_CLIENT_MORE && next_message(&in, buf_bytes(&out), &message)) {
@@ -159,8 +172,7 @@ static void log_in(struct bytes in, unsigned int choice, struct verifiers *verif
 		buf_clear(&out);
 		result = auth_client_answer(login, buf_bytes(&message), &out, &err);
 		while (result == AUTH_CLIENT_WORK) {
-			is_done = false;
-			run_job(auth_client_job(login), &is_done);
+			run_job(&bench);
 			result = auth_client_resume(login, &out, &err);
 		}
 	}

@@ -12,22 +12,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void show(const struct hba *hba)
 {
-	struct hba_lists lists = { 0 };
-	struct hba_row row;
-	size_t count = 0;
+	struct buf texts = { 0 };
 
-	while (hba_row(hba, count, &row, &lists)) {
-		assert(row.file && row.line > 0 && row.type && row.method);
-		assert(lists.database.count > 2 && lists.user.count > 2);
-		buf_clear(&lists.database);
-		buf_clear(&lists.user);
-		buf_clear(&lists.options);
-		count++;
+	assert(hba->count > 0);
+	for (size_t i = 0; i < hba->count; i++) {
+		const struct hba_rule *rule = &hba->rules[i];
+		struct bytes rest;
+		const char *text;
+		int count = 0;
+
+		assert(rule->pos.file && rule->pos.line > 0 && hba_type_name(rule->type));
+		buf_clear(&texts);
+		hba_rule_texts(rule, &texts);
+		for (rest = buf_bytes(&texts); bytes_take_text(&rest, &text); count++)
+			assert(count >= 2 || strlen(text) > 2);
+		assert(count == 5);
 	}
-	assert(count == hba_rule_count(hba) && count > 0);
-	buf_free(&lists.database);
-	buf_free(&lists.user);
-	buf_free(&lists.options);
+	buf_free(&texts);
 }
 
 static void match(const struct hba *hba, const struct address *peer, bool is_tls)

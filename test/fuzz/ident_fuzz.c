@@ -28,14 +28,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *name = take_line(&text), *user = take_line(&text);
 	struct problems problems = { 0 };
 	struct hba *hba = hba_parse(bytes_text("local all all peer\n"), text, &problems);
-	struct ident_row row;
 
 	assert(!hba == problems_any(&problems));
 	problems_done(&problems);
-	for (size_t i = 0; hba && hba_ident_row(hba, i, &row); i++) {
-		assert(ident_has_map(hba, row.map));
-		ident_admits(hba, row.map, name, user);
-		ident_admits(hba, row.map, row.system_user, row.user);
+	for (size_t i = 0; hba && i < hba->mapping_count; i++) {
+		const struct mapping *row = &hba->mappings[i];
+
+		assert(ident_has_map(hba, row->map));
+		ident_admits(hba, row->map, name, user);
+		ident_admits(hba, row->map, row->system_user.text, row->user.text);
 	}
 	hba_release(&hba);
 	free(name);

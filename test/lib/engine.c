@@ -83,7 +83,6 @@ static void load(struct engine *engine, const char *settings, const char *entry)
 	static const char users[] = "\"u0\" \"\"\n\"u1\" \"\"\n\"u2\" \"\"\n";
 	struct problems problems = { 0 };
 	struct buf text = { 0 };
-	struct err err;
 
 	buf_printf(&text,
 	           "[databases]\nd0 = host=%s port=5432 %s\nd1 = host=%s port=5432 %s\n"
@@ -98,8 +97,8 @@ static void load(struct engine *engine, const char *settings, const char *entry)
 	must(engine->config != NULL, "bad configuration");
 	problems_done(&problems);
 	buf_free(&text);
-	engine->users = users_parse(bytes_of(users, sizeof(users) - 1), "users", &err);
-	must(engine->users != NULL, "bad users");
+	engine->users = users_parse(bytes_of(users, sizeof(users) - 1), "users", &problems);
+	must(!problems_any(&problems), "bad users");
 }
 
 void engine_open(struct engine *engine, const char *settings, const char *entry)
@@ -124,9 +123,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	engine->params = params_table_new();
 	engine->verifiers = verifiers_new(10, &err);
 	engine->broker = first ? first->broker : broker_new(ENGINES_MAX, &err);
-	engine->throttle = first ? first->throttle : throttle_new(&err);
-	engine->auth_cache = first ? first->auth_cache : auth_cache_new(&err);
-	engine->likeness = first ? first->likeness : likeness_new(&err);
+	engine->logins = first ? first->logins : logins_new(&err);
 	engine->is_first = !first;
 	must(engine->broker != NULL && loop_take_letters(engine->loop, &err), "no broker");
 	watches_init(&engine->watches, engine->loop, false);
@@ -146,9 +143,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 		.loop = engine->loop,
 		.streams = &engine->streams,
 		.verifiers = engine->verifiers,
-		.throttle = engine->throttle,
-		.auth_cache = engine->auth_cache,
-		.likeness = engine->likeness,
+		.logins = engine->logins,
 		.told = &engine->told,
 		.params = engine->params,
 		.digest_key = &engine->digest_key,
@@ -179,9 +174,7 @@ void engine_close(struct engine *engine)
 	watches_done(&engine->watches);
 	if (engine->is_first) {
 		broker_free(&engine->broker);
-		throttle_free(&engine->throttle);
-		auth_cache_free(&engine->auth_cache);
-		likeness_free(&engine->likeness);
+		logins_free(&engine->logins);
 	}
 	verifiers_free(&engine->verifiers);
 	must(params_table_count(engine->params) == 0, "a map of parameters was not let go");

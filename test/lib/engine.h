@@ -21,12 +21,10 @@ struct engine {
 	struct verifiers *verifiers;
 	struct broker *broker;
 	struct watches watches; /* of this loop */
-	struct throttle *throttle;
-	struct auth_cache *auth_cache;
-	struct likeness *likeness;
+	struct logins *logins;
 	struct clients_told told;
 	struct hash_key digest_key;
-	bool is_first; /* it owns the broker and the throttle */
+	bool is_first; /* it owns the broker and what logins share */
 	struct pools *pools;
 	struct clients *clients;
 	const struct config *config;

@@ -103,23 +103,32 @@ void console_free(struct console **console);
  *
  * SHOW tables for readers other than the console's sessions: the same rows, made in pieces.
  *
- * A piece is what the console would send: one RowDescription at the beginning, then DataRows, all
- * values as text. A table is read with the rights of stats_users.
+ * A piece is what the console would send: DataRows, all values as text. A table is read with the
+ * rights of stats_users.
  */
 
-/* What SHOW HELP knows of a table. Static texts. */
+#define TABLE_COLUMNS_MAX 32
+
+/* What SHOW HELP and SHOW COLUMNS know of a table. Static texts. */
 struct table_listed {
 	const char *name;
 	const char *argument; /* what may follow the name: "", "[db]" */
 	const char *help;
 	bool is_for_admins; /* table_begin() refuses it */
+	size_t column_count;
+	struct table_column {
+		const char *name;
+		const char *type; /* PostgreSQL's name: "text", "int4", ... */
+		const char *help;
+		bool is_number;
+	} columns[TABLE_COLUMNS_MAX];
 };
 
 /* The table at this place of SHOW HELP. Any thread may call it. false: no more tables. */
 bool tables_list(size_t index, struct table_listed *listed);
 
-/* The help of a column of this table. Any thread may call it. "": there is no such column. */
-const char *tables_help(const char *name, const char *column);
+/* The table that table_begin() would read. Any thread may call it. false: there is none. */
+bool tables_find(const char *words, struct table_listed *listed);
 
 struct table;
 

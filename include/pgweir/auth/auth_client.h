@@ -6,13 +6,12 @@
 #ifndef PGWEIR_AUTH_AUTH_CLIENT_H
 #define PGWEIR_AUTH_AUTH_CLIENT_H
 
-#include "pgweir/auth/users.h"
-#include "pgweir/auth/derived.h"
+#include "pgweir/auth/auth_work.h"
 #include "pgweir/config/config.h"
 
 enum auth_client_result {
 	AUTH_CLIENT_MORE,  /* send `out` (may be empty) and wait for the next 'R' */
-	AUTH_CLIENT_WORK,  /* submit auth_client_job(); after on_work call auth_client_resume() */
+	AUTH_CLIENT_WORK,  /* a helper thread works; after on_work call auth_client_resume() */
 	AUTH_CLIENT_OK,    /* AuthenticationOk was received and is valid */
 	AUTH_CLIENT_FAILED /* *err says why; its text may be sent to waiting clients */
 };
@@ -23,9 +22,11 @@ struct auth_client_who {
 	const struct config_list *require; /* server_require_auth; NULL = empty. Not kept */
 	struct bytes binding; /* tls-server-end-point of the connection; empty: no SCRAM-PLUS */
 	struct verifiers *verifiers; /* must exist until the exchange has ended */
-	/* Called from the loop, never by a function here: the work of AUTH_CLIENT_WORK is done. */
-	void (*on_work)(void *arg);
-	void *arg;
+	/*
+	 * The work is slow if the server demands far more iterations than PostgreSQL's 4096: then
+	 * it must not occupy a thread that others wait for.
+	 */
+	struct auth_runner runner;
 };
 
 struct auth_client;
@@ -48,16 +49,6 @@ const char *auth_client_asked(const struct auth_client *auth);
 
 /* What differs between the server's SCRAM challenge and the secret of our keys; NULL: nothing. */
 const char *auth_client_mismatch(const struct auth_client *auth);
-
-/* The same as auth_server_job() and auth_server_job_refused(). */
-struct job *auth_client_job(struct auth_client *auth);
-void auth_client_job_refused(struct auth_client *auth);
-
-/*
- * Whether the job takes long, because the server demands far more iterations than PostgreSQL's
- * 4096: then it must not occupy a thread that others wait for.
- */
-bool auth_client_is_slow(const struct auth_client *auth);
 
 /* Continues after on_work. */
 enum auth_client_result auth_client_resume(struct auth_client *auth, struct buf *out,

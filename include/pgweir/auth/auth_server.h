@@ -5,23 +5,23 @@
  * a result.
  *
  *   auth_server_new, auth_server_start --> MORE: send `out`, wait for 'p', auth_server_answer
- *                          --> WORK: submit auth_server_job(); after on_work auth_server_resume
- *                          --> OK | REFUSED: then auth_server_free
+ *                          --> WORK: after on_work auth_server_resume
+ *                          --> OK | REFUSED | BUSY: then auth_server_free
  *
  * The caller sends AuthenticationOk after AUTH_SERVER_OK. An unknown user goes through the same
- * exchange with a mock secret, and fails at its end. The job of AUTH_METHOD_PAM and
+ * exchange with a mock secret, and fails at its end. The work of AUTH_METHOD_PAM and
  * AUTH_METHOD_LDAP may take long, so it has threads of its own.
  */
 #ifndef PGWEIR_AUTH_AUTH_SERVER_H
 #define PGWEIR_AUTH_AUTH_SERVER_H
 
 #include "pgweir/auth/auth_methods.h"
-#include "pgweir/auth/users.h"
-#include "pgweir/auth/derived.h"
+#include "pgweir/auth/auth_work.h"
 
 enum auth_server_result {
 	AUTH_SERVER_MORE,   /* send `out`, wait for the client's next 'p' */
-	AUTH_SERVER_WORK,   /* submit auth_server_job(); after on_work call auth_server_resume() */
+	AUTH_SERVER_WORK,   /* a helper thread works; after on_work call auth_server_resume() */
+	AUTH_SERVER_BUSY,   /* too many logins at once, or no memory for the work */
 	AUTH_SERVER_OK,     /* the user is authenticated; send `out` */
 	AUTH_SERVER_REFUSED /* *err is for the client, auth_server_reason() is for the log */
 };
@@ -29,8 +29,10 @@ enum auth_server_result {
 struct auth_server_who {
 	enum auth_method method;
 	const char *user;
-	const struct secret *secret; /* NULL: unknown user */
-	/* all users, to imitate one for an unknown user; NULL: not known. Not kept */
+	const struct secret *secret; /* NULL: unknown user. Not kept */
+	/* for an unknown user: what is imitated; NULL: one of `users`, or none is known. Not kept
+	 */
+	const struct mock_form *like;
 	const struct users *users;
 	/* PEER, CERT: the caller has verified the name. The user must still be known */
 	bool is_proven;
@@ -39,11 +41,10 @@ struct auth_server_who {
 	/* PAM, LDAP: when the client's login times out, by clock_now(); 0 = never */
 	usec_t deadline;
 	unsigned int iterations; /* scram_iterations: for plain secrets and unknown users */
-	struct bytes binding;    /* tls-server-end-point of the connection; empty: no SCRAM-PLUS */
+	/* tls-server-end-point of the connection; empty: no SCRAM-PLUS. Not kept */
+	struct bytes binding;
 	struct verifiers *verifiers; /* must exist until the exchange has ended */
-	/* Called from the loop, never by a function here: the work of AUTH_SERVER_WORK is done. */
-	void (*on_work)(void *arg);
-	void *arg;
+	struct auth_runner runner;
 };
 
 struct auth_server;
@@ -62,13 +63,6 @@ enum auth_server_result auth_server_start(struct auth_server *auth, struct buf *
 enum auth_server_result auth_server_answer(struct auth_server *auth, struct bytes body,
                                            struct buf *out, struct err *err);
 
-/*
- * After AUTH_SERVER_WORK, once: returns the job to submit, which frees itself. If
- * workers_submit() refuses it, call auth_server_job_refused() and then auth_server_free().
- */
-struct job *auth_server_job(struct auth_server *auth);
-void auth_server_job_refused(struct auth_server *auth);
-
 /* Continues after on_work. */
 enum auth_server_result auth_server_resume(struct auth_server *auth, struct buf *out,
                                            struct err *err);
@@ -78,6 +72,9 @@ const char *auth_server_reason(const struct auth_server *auth);
 
 /* The name of the method, for the log. Static. */
 const char *auth_server_method_name(const struct auth_server *auth);
+
+/* The options that it was begun with; "": none. */
+const char *auth_server_options(const struct auth_server *auth);
 
 /* Whether the exchange uses exactly this secret: a reload may have changed it. */
 bool auth_server_is_by(const struct auth_server *auth, const struct secret *secret);

@@ -8,14 +8,13 @@
  * salts are made from.
  *
  * Several loops share one `struct verifiers`: its functions may be called from any thread, but
- * for verifiers_new() and verifiers_free(). A job belongs to the loop that submits it.
+ * for verifiers_new() and verifiers_free().
  */
 #ifndef PGWEIR_AUTH_DERIVED_H
 #define PGWEIR_AUTH_DERIVED_H
 
 #include "pgweir/auth/scram.h"
 #include "pgweir/auth/users.h"
-#include "pgweir/loop/workers.h"
 
 struct verifiers;
 
@@ -25,8 +24,8 @@ struct verifiers *verifiers_new(size_t limit, struct err *err);
 /* Exchanges and jobs may live longer, but only to be freed. */
 void verifiers_free(struct verifiers **verifiers);
 
-/* After a reload: drops the keys of users that are gone or have another secret. */
-void verifiers_trim(struct verifiers *verifiers, const struct users *users);
+/* After a reload: drops all keys, as users may be gone or have another secret. */
+void verifiers_forget(struct verifiers *verifiers);
 
 size_t verifiers_count(struct verifiers *verifiers);
 
@@ -43,12 +42,9 @@ enum derived_keep {
 	DERIVED_PRIVATE /* not cached until verifiers_keep(): the password may be wrong */
 };
 
-/*
- * Returns the derivation of this password; the caller owns one reference. `user`: its owner,
- * for verifiers_trim(); NULL = nobody. NULL: no memory.
- */
-struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, const char *password,
-                              struct bytes salt, unsigned int iterations, enum derived_keep keep);
+/* Returns the derivation of this password; the caller owns one reference. NULL: no memory. */
+struct derived *verifiers_ask(struct verifiers *verifiers, const char *password, struct bytes salt,
+                              unsigned int iterations, enum derived_keep keep);
 
 /* The password was correct: caches a private derivation. */
 void verifiers_keep(struct verifiers *verifiers, struct derived *derived);
@@ -60,19 +56,8 @@ void derived_release(struct derived **derived);
 /* Returns NULL if they have not been derived yet, or if that failed. */
 const struct scram_keys *derived_keys(const struct derived *derived);
 
-/*
- * Makes a job that derives the keys, and stores it in *slot, which must not move until the job
- * is gone. In done() the job sets *slot to NULL and frees itself; unless it was abandoned it
- * then calls on_done(arg), from the loop. false: no memory.
- */
-bool derived_job(struct derived *derived, const char *password, struct job **slot,
-                 void (*on_done)(void *arg), void *arg);
-
-/*
- * If the owner closes, or workers_submit() refused the job. submitted: it was accepted, and
- * frees itself later; otherwise it is freed now. Sets *slot to NULL; accepts NULL there.
- */
-void derived_job_drop(struct job **slot, bool submitted);
+/* Derives the keys, unless that has been done. Slow: only on a helper thread. */
+void derived_run(struct derived *derived, const char *password);
 
 /*
  * ---- mock ----
@@ -84,8 +69,19 @@ void derived_job_drop(struct job **slot, bool submitted);
  * process: no password matches it.
  */
 
-/* users NULL, or no user has a secret: makes one like a plain password. false: no memory. */
-bool mock_secret(const struct verifiers *verifiers, const struct users *users, const char *user,
-                 struct buf *out);
+struct mock_form {
+	enum secret_kind kind;
+	unsigned int iterations; /* these two: of SECRET_SCRAM */
+	size_t salt_count;
+};
+
+struct mock_form mock_form_of(const struct secret *secret);
+
+/*
+ * like NULL: imitates one of the users. users NULL, or no user has a secret: a plain password.
+ * false: no memory.
+ */
+bool mock_secret(const struct verifiers *verifiers, const struct mock_form *like,
+                 const struct users *users, const char *user, struct buf *out);
 
 #endif

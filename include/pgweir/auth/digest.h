@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Hashes, by OpenSSL's libcrypto, and random bytes from the kernel.
+ * Hashes and random bytes, by OpenSSL's libcrypto.
  *
  * false: the library refused (MD5 in a FIPS setting, no memory, no random bytes); then the
  * output must not be used.
@@ -18,6 +18,13 @@
 
 /* Makes "md5" + hex(md5(a + b)), the format of PostgreSQL's md5 secrets and answers. */
 bool digest_md5(struct bytes a, struct bytes b, char out[MD5_TEXT_SIZE]);
+
+/*
+ * The answer to a request for an md5 password. user NULL: `secret` is in that format, else it is
+ * the password of this user.
+ */
+bool digest_md5_answer(const char *secret, const char *user, struct bytes salt,
+                       char out[MD5_TEXT_SIZE]);
 
 bool digest_sha256(struct bytes in, unsigned char out[SHA256_SIZE]);
 bool digest_hmac(struct bytes key, struct bytes in, unsigned char out[SHA256_SIZE]);

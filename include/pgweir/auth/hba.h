@@ -10,8 +10,11 @@
 #ifndef PGWEIR_AUTH_HBA_H
 #define PGWEIR_AUTH_HBA_H
 
+#include <regex.h>
+
 #include "pgweir/auth/auth_methods.h"
 #include "pgweir/base/buf.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/config/problems.h"
 #include "pgweir/net/address.h"
 
@@ -31,8 +34,67 @@ enum hba_client_cert {
 	HBA_CERT_NAMED  /* clientcert=verify-full: and its name is the user's, or is mapped to it */
 };
 
-struct hba;
-struct hba_rule;
+enum pattern_kind {
+	PATTERN_NAME,
+	PATTERN_ALL,
+	PATTERN_SAME_USER,
+	PATTERN_REPLICATION,
+	PATTERN_REGEX /* written as /expression */
+};
+
+struct pattern {
+	enum pattern_kind kind;
+	char *text;     /* as written, without quotes */
+	regex_t *regex; /* for REGEX */
+};
+
+struct patterns {
+	struct pattern *at;
+	size_t count;
+};
+
+enum hba_where {
+	WHERE_ALL, /* also for HBA_LOCAL */
+	WHERE_RANGE,
+	WHERE_NOBODY, /* matches no address: the range has bits outside its mask (not for reject) */
+	WHERE_SAME_HOST,
+	WHERE_SAME_NET,
+	WHERE_NAME,  /* the host's name is `host` */
+	WHERE_SUFFIX /* the host's name ends with `host`, which begins with a dot */
+};
+
+struct hba_rule {
+	struct source_pos pos;
+	enum hba_type type;
+	enum auth_method method;
+	enum hba_client_cert client_cert;
+	struct patterns databases, users;
+	enum hba_where where;
+	struct range range; /* RANGE, NOBODY */
+	char *host;         /* NAME, SUFFIX */
+	struct buf maps;    /* of `map=`, each with a terminating zero; one that fits is enough */
+	/* why the rule admits nobody, or what is wrong with a reject rule; or NULL */
+	char *flaw;
+	struct buf options; /* for pam and ldap: or empty; may contain a password */
+};
+
+/* A line of the ident file. */
+struct mapping {
+	struct source_pos pos;
+	char *map;
+	struct pattern system_user;
+	struct pattern user;
+};
+
+struct hba {
+	struct refs refs; /* everything else never changes after loading */
+	struct hba_rule *rules;
+	size_t count, capacity;
+	struct mapping *mappings; /* of the ident file */
+	size_t mapping_count, mapping_capacity;
+	bool has_bad_maps;         /* the ident file is invalid */
+	struct source_files files; /* for `pos` of rules and mappings */
+};
 
 /* Facts about a client that wants to log in. Borrowed texts. */
 struct hba_facts {
@@ -64,49 +126,18 @@ void hba_release(struct hba **hba);
 enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
                          const struct hba_rule **rule);
 
-enum auth_method hba_rule_method(const struct hba_rule *rule);
-enum hba_client_cert hba_rule_client_cert(const struct hba_rule *rule);
-
-/* Why this rule, although it matches, admits nobody; NULL: it may. Valid as long as the rule. */
-const char *hba_rule_flaw(const struct hba_rule *rule);
-
-/* PAM: the service, NULL = that of the settings; LDAP: its options. NULL for other methods. */
-const char *hba_rule_options(const struct hba_rule *rule);
-
-struct source_pos hba_rule_source_pos(const struct hba_rule *rule);
-
 /* Whether this rule lets the system user or certificate `name` log in as `user`. */
 bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const char *name,
                      const char *user);
 
 /* ---- for SHOW ---- */
 
-size_t hba_rule_count(const struct hba *hba);
-
-struct hba_row {
-	const char *file;
-	int line;
-	const char *type, *address, *netmask, *method; /* address, netmask: may be NULL */
-	const char *error; /* see hba_rule_flaw(); also for a rule that matches nobody */
-};
+const char *hba_type_name(enum hba_type type);
 
 /*
- * Fills rule `index` (from 0). false: past the last one. Lists are added to the buffers in
- * PostgreSQL's array format; `options` stays empty if there are none.
+ * Adds databases, users, address, netmask and options of a rule, each with a terminating zero;
+ * lists in PostgreSQL's array format. Address, netmask and options may be "": there are none.
  */
-struct hba_lists {
-	struct buf database, user, options;
-	char address[ADDRESS_TEXT_SIZE], netmask[ADDRESS_TEXT_SIZE];
-};
-bool hba_row(const struct hba *hba, size_t index, struct hba_row *row, struct hba_lists *lists);
-
-struct ident_row {
-	const char *file;
-	int line;
-	const char *map, *system_user, *user;
-};
-
-/* Fills line `index` of the maps. false: it is past the last line. */
-bool hba_ident_row(const struct hba *hba, size_t index, struct ident_row *row);
+void hba_rule_texts(const struct hba_rule *rule, struct buf *out);
 
 #endif

@@ -34,19 +34,19 @@ struct secret users_secret_of(const char *text);
 struct user {
 	const char *name;
 	struct secret secret;
-	unsigned long line; /* line in auth_file, from 1 */
+	int line; /* in auth_file, from 1 */
 };
 
 struct users;
 
-/* Loads an auth_file; the caller owns one reference. NULL: *err says file, line and reason. */
-struct users *users_load(const char *path, struct err *err);
+/*
+ * Loads an auth_file; the caller owns one reference. A problem is added for each invalid line; the
+ * users of the other lines are only for judging. NULL: it cannot be read, a problem was added.
+ */
+struct users *users_load(const char *path, struct problems *problems);
 
-/* The same with all errors. The valid lines of an invalid file count. NULL: it cannot be read. */
-struct users *users_judge(const char *path, struct problems *problems);
-
-/* The same from text; `file` is its name in *err. */
-struct users *users_parse(struct bytes text, const char *file, struct err *err);
+/* The same from text; `file` is its name in the problems. */
+struct users *users_parse(struct bytes text, const char *file, struct problems *problems);
 
 /* No users, for when auth_file is not set. NULL: no memory. */
 struct users *users_none(void);

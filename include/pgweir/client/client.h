@@ -19,6 +19,7 @@
 #include "pgweir/base/table.h"
 #include "pgweir/client/cancel_keys.h"
 #include "pgweir/client/gate.h"
+#include "pgweir/net/resolver.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/pgwire/sql_traceparent.h"
 #include "pgweir/pool/pools.h"
@@ -95,12 +96,13 @@ enum client_state {
 
 struct audit_client;
 struct causal;
-struct hba_check;
 struct delayed_login;
-struct auth_query;
+struct auth_answer;
+struct auth_lookup;
 struct auth_server;
 struct client_listening;
 struct late_begin;
+struct name_job;
 struct names;
 struct session;
 struct sql_unnamed;
@@ -111,6 +113,24 @@ struct slow {
 	char traceparent[SQL_TRACEPARENT_SIZE + 1]; /* in a comment of the text; "": none */
 	bool is_whole;                              /* nothing of the text is missing */
 	char text[];
+};
+
+/* What auth_type hba found out about a client. client/login/authentication.c */
+struct hba_check {
+	struct reverse reverse;
+	struct name_job *job; /* NULL: none is running */
+	char *host, *system_user;
+	bool is_host_known, is_system_user_known; /* the lookup has ended; NULL above: no name */
+};
+
+/* The use of auth_query for a client. client/login/auth_query.c */
+struct auth_query {
+	TAILQ_ENTRY(auth_query) node;
+	struct auth_lookup *lookup; /* that it waits for; or NULL */
+	struct auth_answer *answer; /* NULL: there is none yet */
+	bool is_kept;               /* the answer came from the cache: it may be out of date */
+	bool is_refused;            /* the answer has a name that no client may get */
+	char *claimed;              /* the name that the client sent; NULL: no query was made */
 };
 
 /* State that exists only during a client login. */
@@ -124,15 +144,14 @@ struct client_login {
 	bool has_answered;
 	/* its descriptor is not below files_for_clients: part of clients.high_count */
 	bool is_high;
-	struct hba_check *hba_check;   /* for auth_type hba; NULL: no lookup was needed */
-	struct auth_query *auth_query; /* the result of auth_query; NULL: not run */
+	struct hba_check hba_check;
+	struct auth_query auth_query;
 	struct auth_server *auth;
 	struct delayed_login *delayed; /* in CLIENT_DELAYED. client/login/admit.c */
 	/* Called when a name that authentication needs has been looked up. */
 	void (*on_looked_up)(struct client *client);
 	unsigned int generation; /* clients->generation when `method` was chosen */
 	unsigned int method;     /* enum auth_method */
-	char *outside;           /* options of a method outside (PAM, LDAP); NULL: none */
 	struct buf unknown;      /* names of unknown _pq_. options: name\0name\0 */
 	struct buf parameters;   /* of the startup packet: name\0value\0 */
 	unsigned int parameter_count;

@@ -29,9 +29,8 @@ enum client_goes {
 	CLIENT_GOES_HOME            /* its pool is at home there */
 };
 
-/* When the log last had messages that are limited in their rate; 0: never. Of all loops. */
+/* When limits were met, so that the log has each event once. Of all loops. */
 struct clients_told {
-	_Atomic usec_t shortage_at, limit_at;
 	/* max_client_conn, open files, max_db_client_connections of the console, failed logins */
 	struct limit_met all_met, files_met, guests_met, failures_met;
 };
@@ -53,9 +52,7 @@ struct clients_with {
 	struct workers *const *outside;
 	struct resolver *resolver; /* for the names of client hosts */
 	struct verifiers *verifiers;
-	struct throttle *throttle; /* of all loops, like the next three */
-	struct auth_cache *auth_cache;
-	struct likeness *likeness;
+	struct logins *logins; /* of all loops, like the next one */
 	struct clients_told *told;
 	struct params_table *params;
 	const struct hash_key *digest_key; /* the same in all loops */
@@ -160,8 +157,6 @@ struct clients {
 	struct task free_task;
 	struct clients_walk_list walks;
 	struct clients_visits rearming; /* sets time limits again after a reload */
-	unsigned char random[512];      /* unused random bytes */
-	size_t random_left;
 };
 
 struct clients *clients_new(const struct clients_with *with, const struct config *config,

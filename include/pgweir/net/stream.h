@@ -242,8 +242,8 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 /* With TLS context and name of another stream, for a second connection to that server. */
 bool stream_secure_like(struct stream *stream, const struct stream *other, struct err *err);
 
-/* Whether the connection was broken because the peer sent too many TLS key updates. */
-bool stream_is_flooded(const struct stream *stream);
+/* Why TLS has ended the connection: what the peer sent was invalid. CLOSE_NONE: it was not. */
+enum close_reason stream_tls_fault(const struct stream *stream);
 
 bool stream_is_shaking(const struct stream *stream);
 

@@ -58,6 +58,7 @@ struct tally {
 	unsigned int share_count;
 	unsigned int owner_count;  /* shares and packed permits */
 	atomic_uint server_count;  /* all but CLOSING; of a pool: without listening connections */
+	atomic_uint leaving_count; /* of these: in ENDING_LEAVES */
 	atomic_uint client_count;  /* clients that count for a limit; of a pool: its members */
 	atomic_uint cancel_count;  /* of a pool: connections for cancel requests */
 	atomic_uint pinned_count;  /* of a pool: servers that stay with their clients, or may */
@@ -193,6 +194,9 @@ enum permit broker_take(const struct permit_ask *ask);
 /* Counts one server less, and wakes the shares that wait for it. Limits in `ask` are not used. */
 void broker_give(const struct permit_ask *ask);
 
+/* A server that counts begins to leave: its permits come back soon. -1: it has left. */
+void broker_count_leaving(const struct permit_ask *ask, int change);
+
 /*
  * The permit of a server that moves from one loop to another: it still counts. Zeroed:
  * empty. broker_unpack_permit() empties it; has_server: the server has arrived and has the permit;
@@ -205,9 +209,20 @@ struct packed_permit {
 void broker_pack_permit(const struct permit_ask *ask, struct packed_permit *packed);
 void broker_unpack_permit(struct packed_permit *packed, bool has_server);
 
+/* Whether no other loop has an older share in the tally. While the loops stand still. */
+static inline bool share_is_first(const struct share *share)
+{
+	return TAILQ_FIRST(&share->tally->shares) == share;
+}
+
 static inline unsigned int share_servers(const struct share *share)
 {
 	return atomic_load_explicit(&share->tally->server_count, memory_order_acquire);
+}
+
+static inline unsigned int share_leaving(const struct share *share)
+{
+	return atomic_load_explicit(&share->tally->leaving_count, memory_order_relaxed);
 }
 
 static inline unsigned int share_clients(const struct share *share)

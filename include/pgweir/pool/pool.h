@@ -189,6 +189,7 @@ struct pool {
 	usec_t yield_at;         /* when it last looked whether to give up a server */
 	bool claims_spare;       /* what it claims is for min_pool_size only */
 	/* its waiting borrowers may use the slot of an idle server of another pool */
+	unsigned int evicted_count; /* servers that leave for it, at most; since it is blocked */
 	bool wants_eviction;
 	unsigned int library_count; /* servers that have_library: see pool_idle_server() */
 	unsigned int sample_count;  /* transactions since the last sample: session_sample */

@@ -2,10 +2,11 @@
 /*
  * pool_size = auto: how many servers a pool may have, from what it has done with those it had.
  *
- * While clients wait, half as many servers more are tried. What that has brought follows from the
- * response time before and after, as in TCP Vegas (Brakmo, Peterson: TCP Vegas: End to End
- * Congestion Avoidance on a Global Internet, 1995): with all servers at work, throughput is
- * servers / response time. If it has not grown, the size is the former one again. And when the
+ * While clients wait, half as many servers more are tried, or two: one more would gain too little
+ * to be told from chance. While most servers are idle, nothing is tried. What a trial has brought
+ * follows from the response time before and after, as in TCP Vegas (Brakmo, Peterson: TCP Vegas:
+ * End to End Congestion Avoidance on a Global Internet, 1995): with all servers at work, throughput
+ * is servers / response time. If it has not grown, the size is the former one again. And when the
  * response time is twice the best that was seen, a third less is tried, and kept if as much is
  * done.
  *
@@ -34,6 +35,13 @@ struct sizing_sample {
 struct sizing_bounds {
 	unsigned int least, most; /* from 1 */
 };
+
+static inline unsigned int sizing_within(const struct sizing_bounds *bounds, unsigned int size)
+{
+	if (size < bounds->least)
+		return bounds->least;
+	return size > bounds->most ? bounds->most : size;
+}
 
 enum sizing_phase {
 	SIZING_RESTS,

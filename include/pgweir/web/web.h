@@ -45,7 +45,7 @@ struct web_with {
 	struct loop *main_loop;
 	struct console *console;
 	struct workers *handshakes;
-	const struct config *config; /* for web_new() only: the settings that need a restart */
+	const struct config *config; /* a reference is held: the settings that need a restart */
 };
 
 /*

@@ -13,19 +13,9 @@ const struct config *show_source_config(const struct show_source *source)
 	return *source->with->config;
 }
 
-const struct lanes *show_source_lanes(const struct show_source *source)
-{
-	return source->with->lanes;
-}
-
-const struct lane *show_source_first(const struct show_source *source)
-{
-	return source->with->lanes->at;
-}
-
 unsigned int show_source_console_count(const struct show_source *source)
 {
-	return show_source_first(source)->clients->state_counts[CLIENT_CONSOLE];
+	return source->with->lanes->at->clients->state_counts[CLIENT_CONSOLE];
 }
 
 usec_t show_wall(usec_t at, usec_t now) { return wall_now() - (now - at); }
@@ -39,11 +29,13 @@ const char *show_application(const struct client *client)
 
 void cursor_begin(struct cursor *cursor, struct show_source *source, struct show_asked asked)
 {
-	const struct lane *first = show_source_first(source);
+	const struct lane *first = source->with->lanes->at;
 
-	*cursor = (struct cursor){
-		.asked = asked, .source = source, .pools_lane = first, .clients_lane = first
-	};
+	*cursor = (struct cursor){ .asked = asked,
+		                   .source = source,
+		                   .lanes = source->with->lanes,
+		                   .pools_lane = first,
+		                   .clients_lane = first };
 	pools_walk_start(first->pools, &cursor->pools);
 	clients_walk_start(first->clients, &cursor->clients);
 }
@@ -67,14 +59,14 @@ void cursor_end(struct cursor *cursor)
 
 	if (!cursor->asked.show)
 		return;
-	first = show_source_first(cursor->source);
+	first = cursor->lanes->at;
 	is_elsewhere = cursor->pools_lane != first || cursor->clients_lane != first;
 	if (is_elsewhere)
-		lanes_hold(show_source_lanes(cursor->source));
+		lanes_hold(cursor->lanes);
 	pools_walk_stop(cursor->pools_lane->pools, &cursor->pools);
 	clients_walk_stop(cursor->clients_lane->clients, &cursor->clients);
 	if (is_elsewhere)
-		lanes_release(show_source_lanes(cursor->source));
+		lanes_release(cursor->lanes);
 	buf_free(&cursor->text);
 	catalog_reading_release(&cursor->reading);
 	end_applications(&cursor->applications);
@@ -101,7 +93,7 @@ bool cursor_may_look(struct cursor *cursor)
 
 static bool is_last(const struct cursor *cursor, const struct lane *lane)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lanes *lanes = cursor->lanes;
 
 	return lane + 1 == lanes->at + lanes->count;
 }
@@ -134,7 +126,7 @@ static void next_pools_lane(struct cursor *cursor)
 void cursor_first_pool(struct cursor *cursor)
 {
 	pools_walk_stop(cursor->pools_lane->pools, &cursor->pools);
-	cursor->pools_lane = show_source_first(cursor->source);
+	cursor->pools_lane = cursor->lanes->at;
 	pools_walk_start(cursor->pools_lane->pools, &cursor->pools);
 }
 
@@ -232,7 +224,7 @@ void cursor_offer_databases(struct cursor *cursor, bool (*wants)(const struct cu
 	const struct database *database;
 	const struct lane *lane;
 
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
 		if (cursor_wants(cursor, database->name) && wants(cursor, database))
 			cursor_offer(cursor, database->name, "", database);
@@ -244,7 +236,7 @@ void cursor_offer_pools(struct cursor *cursor, bool (*wants)(const struct pool *
 	const struct lane *lane;
 	const struct pool *pool;
 
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	TAILQ_FOREACH (pool, &lane->pools->list, node) {
 		if (cursor_wants(cursor, pool->database->name) && (!wants || wants(pool)))
 			cursor_offer(cursor, pool->database->name, pool->role->name, pool);

@@ -50,6 +50,14 @@ void history_average(const struct history *history, const struct stats *older,
 
 #define MINUTE (60 * USEC_PER_SEC)
 
+static const uint64_t sizes[] = { [TIMELINE_SECONDS] = 300, [TIMELINE_MINUTES] = 60 };
+
+static struct timeline_slot *next_slot(struct timeline *timeline,
+                                       enum timeline_resolution resolution)
+{
+	return &timeline->slots[resolution][timeline->counts[resolution]++ % sizes[resolution]];
+}
+
 /* ---- one second ---- */
 
 static void find_percentiles(struct timeline_slot *slot, int kind,
@@ -131,15 +139,14 @@ static void end_minute(struct timeline *timeline, const struct timeline_slot *se
 		find_percentiles(minute, i, &timeline->in_minute[i]);
 		histogram_clear(&timeline->in_minute[i]);
 	}
-	timeline->minutes[timeline->counts[TIMELINE_MINUTES]++ % TIMELINE_MINUTE_SLOTS] = *minute;
+	*next_slot(timeline, TIMELINE_MINUTES) = *minute;
 	*minute = (struct timeline_slot){ 0 };
 	timeline->minute_began_at = second->at;
 }
 
 void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t now)
 {
-	struct timeline_slot *slot =
-	    &timeline->seconds[timeline->counts[TIMELINE_SECONDS]++ % TIMELINE_SECOND_SLOTS];
+	struct timeline_slot *slot = next_slot(timeline, TIMELINE_SECONDS);
 	struct timeline_slot *minute = &timeline->minute;
 	struct timeline_totals totals = { 0 };
 
@@ -164,15 +171,11 @@ void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t 
 const struct timeline_slot *timeline_find(const struct timeline *timeline,
                                           enum timeline_resolution resolution, uint64_t *number)
 {
-	uint64_t count = timeline->counts[resolution];
-	uint64_t size =
-	    resolution == TIMELINE_SECONDS ? TIMELINE_SECOND_SLOTS : TIMELINE_MINUTE_SLOTS;
-	const struct timeline_slot *slots =
-	    resolution == TIMELINE_SECONDS ? timeline->seconds : timeline->minutes;
+	uint64_t count = timeline->counts[resolution], size = sizes[resolution];
 
 	if (count > size && *number < count - size)
 		*number = count - size;
-	return *number < count ? &slots[*number % size] : NULL;
+	return *number < count ? &timeline->slots[resolution][*number % size] : NULL;
 }
 
 /* ---- HISTORY: the seconds and the minutes of the timeline, the oldest first ---- */

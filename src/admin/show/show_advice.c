@@ -141,7 +141,7 @@ static bool add_up(const struct cursor *cursor, struct sum *sum)
 	const struct lane *lane;
 	bool is_there = false;
 
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	{
 		const struct pool *pool =
 		    pools_find_pool(lane->pools, cursor->ordered.first, cursor->ordered.second);

@@ -124,7 +124,7 @@ static void collect(struct cursor *cursor) { cursor_offer_pools(cursor, has_wait
 /* In each lane at the first borrower after the last one shown. false: there is no such queue. */
 static bool enter_queues(struct cursor *cursor)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lanes *lanes = cursor->lanes;
 	const struct ordered *names = &cursor->ordered;
 	struct waiting_walk *walk = &cursor->waiting;
 
@@ -173,7 +173,7 @@ static struct waiting_place *longest_waiting(struct cursor *cursor)
 {
 	struct waiting_place *places = cursor->waiting.places, *found = NULL;
 
-	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++) {
+	for (unsigned int i = 0; i < cursor->lanes->count; i++) {
 		const struct borrower *next = places[i].next;
 
 		if (next && (!found || next->waiting_since < found->next->waiting_since))
@@ -210,7 +210,7 @@ static void fill_waiting(struct cursor *cursor, void *row, const struct borrower
 	const struct lane *lane;
 	unsigned int place = 1; /* in the queue of all lanes */
 
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	{
 		place += cursor->waiting.places[lane->number].position;
 		holder =
@@ -337,7 +337,7 @@ static void add_counts(const struct cursor *cursor, struct named_clients *sum, c
 {
 	const struct lane *lane;
 
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	{
 		const struct application *application =
 		    applications_find(&lane->clients->applications, name);

@@ -37,7 +37,7 @@ ROW_DECLARE(struct state_row, state_columns, STATE_ROW);
 static bool next_state(struct cursor *cursor, void *row)
 {
 	static const char *const keys[] = { "active", "paused", "suspended" };
-	const struct lane *first = show_source_first(cursor->source);
+	const struct lane *first = cursor->lanes->at;
 	const struct pools *pools = first->pools;
 	bool is_draining = first->clients->drain.is_on;
 	const bool values[] = { !pools_are_held(pools) && !is_draining, pools->is_paused,
@@ -61,54 +61,37 @@ SHOW(state, "STATE", next_state, state_columns,
 
 ROW_DECLARE(struct list_row, list_columns, LIST_ROW);
 
-/* Counted by their names: a lane counts those that no lane before it has. */
-static int64_t databases(const struct show_source *source, const struct lane *lane)
+/* What several lanes have by one name is counted once. */
+
+static int64_t databases(const struct lane *lane)
 {
 	int64_t count = lane->number == 0; /* the console's own */
 	const struct database *database;
-	const struct lane *before;
 
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		before = show_source_first(source);
-		while (before < lane && !pools_find_any_database(before->pools, database->name))
-			before++;
-		count += before == lane;
-	}
+	TAILQ_FOREACH (database, &lane->pools->databases, node)
+		count += share_is_first(&database->cap.share);
 	return count;
 }
 
 /* The users of auth_file, and those known from other sources. */
-static int64_t users(const struct show_source *source, const struct lane *lane)
+static int64_t users(const struct lane *lane)
 {
-	const struct users *users = show_source_first(source)->pools->users;
+	const struct users *users = lane->pools->users;
 	int64_t count = lane->number ? 0 : (int64_t)users_count(users);
-	const struct lane *before;
 	const struct role *role;
 
-	TAILQ_FOREACH (role, &lane->pools->roles, node) {
-		before = show_source_first(source);
-		while (before < lane && !pools_find_role(before->pools, role->name))
-			before++;
-		count += before == lane && !users_find(users, role->name);
-	}
+	TAILQ_FOREACH (role, &lane->pools->roles, node)
+		count += share_is_first(&role->cap.share) && !users_find(users, role->name);
 	return count;
 }
 
-static int64_t pools(const struct show_source *source, const struct lane *lane)
+static int64_t pools(const struct lane *lane)
 {
 	int64_t count = lane->number == 0;
-	const struct lane *before;
 	const struct pool *pool;
 
-	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		const char *database = pool->database->name, *role = pool->role->name;
-
-		before = show_source_first(source);
-		while (before < lane &&
-		       !pools_find_exact_pool(before->pools, database, role, pool->purpose))
-			before++;
-		count += before == lane && pool->purpose != POOL_FOR_READS;
-	}
+	TAILQ_FOREACH (pool, &lane->pools->list, node)
+		count += share_is_first(&pool->share) && pool->purpose != POOL_FOR_READS;
 	return count;
 }
 
@@ -128,10 +111,10 @@ static int64_t login_clients(const struct lane *lane)
  * Of used_clients, those that only read their last error are not counted.
  */
 #define LISTS(LIST)                                                                                \
-	LIST("databases", databases(source, lane))                                                 \
-	LIST("users", users(source, lane))                                                         \
+	LIST("databases", databases(lane))                                                         \
+	LIST("users", users(lane))                                                                 \
 	LIST("peers", lane->number ? 0 : config_peer_count(lane->pools->config))                   \
-	LIST("pools", pools(source, lane))                                                         \
+	LIST("pools", pools(lane))                                                                 \
 	LIST("peer_pools", lane->pools->peers.count)                                               \
 	LIST("free_clients", lane->clients->slab.free_count)                                       \
 	LIST("used_clients", lane->clients->count - lane->clients->state_counts[CLIENT_LINGERING]) \
@@ -145,7 +128,6 @@ static int64_t login_clients(const struct lane *lane)
 
 static bool next_list(struct cursor *cursor, void *at)
 {
-	const struct show_source *source = cursor->source;
 	struct list_row *row = at;
 	const struct lane *lane;
 	size_t index = 0;
@@ -155,7 +137,7 @@ static bool next_list(struct cursor *cursor, void *at)
 		row->list = name;               \
 		row->items += (int64_t)(count); \
 	}
-	LANES_EACH(lane, show_source_lanes(source))
+	LANES_EACH(lane, cursor->lanes)
 	{
 		index = 0;
 		LISTS(LIST)
@@ -214,7 +196,7 @@ static bool next_mem(struct cursor *cursor, void *at)
 	const struct lane *lane;
 	struct mem_row *row = at;
 
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	{
 		struct slab slab = mem_of_lane(lane, index);
 
@@ -268,7 +250,7 @@ ROW_DECLARE(struct dns_row, dns_columns, DNS_ROW);
 /* That of the first loop has the names and zones of all. */
 static struct resolver *resolver_of(const struct cursor *cursor)
 {
-	return show_source_lanes(cursor->source)->at[0].resolver;
+	return cursor->lanes->at[0].resolver;
 }
 
 static bool next_dns(struct cursor *cursor, void *row)
@@ -336,7 +318,7 @@ static bool is_all_shut(const struct pools *pools)
 static bool next_ready(struct cursor *cursor, void *at)
 {
 	const struct console_with *with = cursor->source->with;
-	const struct lane *first = show_source_first(cursor->source);
+	const struct lane *first = cursor->lanes->at;
 	const struct pools *pools = first->pools;
 	const struct {
 		bool is_so;
@@ -396,7 +378,7 @@ static bool next_drain(struct cursor *cursor, void *row)
 	struct drain_progress sum;
 	usec_t left;
 
-	lanes_drain(show_source_lanes(cursor->source), &sum);
+	lanes_drain(cursor->lanes, &sum);
 	left = sum.is_on ? sum.time_left : DRAIN_NO_LIMIT;
 	ROW_FILL(row, struct drain_row, DRAIN_ROW);
 	return cursor->index++ == 0;
@@ -442,7 +424,7 @@ static int64_t count_idle(const struct pools *pools)
 
 static bool next_loop(struct cursor *cursor, void *row)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lanes *lanes = cursor->lanes;
 	const struct lane *lane;
 
 	if (cursor->index == lanes->count)

@@ -91,12 +91,15 @@ SHOW(events_totals, "EVENTS_TOTALS", next_total, total_columns,
 
 /* ---- ERRORS: why connections ended, as base/close_reason.h counts it ---- */
 
+#define REASON_ROW(COLUMN)                                                            \
+	COLUMN(TEXT, type, index < CLOSE_REASONS ? "C" : "S",                         \
+	       "C: client connections; S: server connections.")                       \
+	COLUMN(TEXT, reason, reason->name, "Reason why the connections were closed.") \
+	COLUMN(TEXT, is_error, reason->is_error ? "yes" : "no",                       \
+	       "yes: the reason is an error; no: a normal disconnect.")
+
 #define ERROR_ROW(COLUMN)                                                                          \
-	COLUMN(TEXT, type, index < CLOSE_REASONS ? "C" : "S",                                      \
-	       "C: client connections; S: server connections.")                                    \
-	COLUMN(TEXT, reason, reason->name, "Reason why the connections were closed.")              \
-	COLUMN(TEXT, is_error, reason->is_error ? "yes" : "no",                                    \
-	       "yes: the reason is an error; no: a normal disconnect.")                            \
+	REASON_ROW(COLUMN)                                                                         \
 	COLUMN(INT8, count, (int64_t)total,                                                        \
 	       "Number of connections closed for this reason since the process started.")          \
 	COLUMN(TIME, last_time, last->wall_last, "Time of the last close for this reason.")        \
@@ -140,8 +143,7 @@ static bool next_error(struct cursor *cursor, void *row)
 
 	while (!last && cursor->index < 2 * CLOSE_REASONS) {
 		index = cursor->index++;
-		last = sum(show_source_lanes(cursor->source), index >= CLOSE_REASONS,
-		           index % CLOSE_REASONS, &total);
+		last = sum(cursor->lanes, index >= CLOSE_REASONS, index % CLOSE_REASONS, &total);
 	}
 	if (!last)
 		return false;
@@ -158,11 +160,7 @@ SHOW(errors, "ERRORS", next_error, error_columns,
 #define CLOSES_ROW(COLUMN)                                                                  \
 	COLUMN(TEXT, database, *name ? name : NULL,                                         \
 	       "Database of the connections; NULL: none, such as one that does not exist.") \
-	COLUMN(TEXT, type, index < CLOSE_REASONS ? "C" : "S",                               \
-	       "C: client connections; S: server connections.")                             \
-	COLUMN(TEXT, reason, reason->name, "Reason why the connections were closed.")       \
-	COLUMN(TEXT, is_error, reason->is_error ? "yes" : "no",                             \
-	       "yes: the reason is an error; no: a normal disconnect.")                     \
+	REASON_ROW(COLUMN)                                                                  \
 	COLUMN(INT8, count, (int64_t)count, "Number of connections closed for this reason.")
 
 ROW_DECLARE(struct closes_row, closes_columns, CLOSES_ROW);
@@ -210,7 +208,7 @@ static bool next_of_database(struct cursor *cursor, void *row)
 		cursor->look_count += 2 * CLOSE_REASONS;
 	while (cursor->index < 2 * CLOSE_REASONS && !count) {
 		index = cursor->index++;
-		LANES_EACH(lane, show_source_lanes(cursor->source))
+		LANES_EACH(lane, cursor->lanes)
 		count += count_closes(lane, name, index);
 	}
 	reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
@@ -270,7 +268,7 @@ static bool find_next(const struct lanes *lanes, const struct sqlstate_key *last
 
 static bool next_sqlstate(struct cursor *cursor, void *at)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lanes *lanes = cursor->lanes;
 	const struct sqlstate_count *count, *last = NULL;
 	struct sqlstate_row *row = at;
 	struct sqlstate_key key;

@@ -104,10 +104,10 @@ static const struct address *address_of(const struct shown_host *shown)
 static const char *shown_state(const struct show_source *source, const struct host_row *row,
                                const struct shown_host *shown)
 {
-	const struct config *config = show_source_first(source)->pools->config;
+	const struct config *config = source->with->lanes->at->pools->config;
 	const struct roster_limit limit = { config_max_standby_lag(config, shown->entry),
 		                            config_max_standby_lag_bytes(config, shown->entry) };
-	struct broker *broker = show_source_first(source)->pools->with.broker;
+	struct broker *broker = source->with->lanes->at->pools->with.broker;
 	const struct roster_row *known = &shown->row;
 	unsigned int busy_count = 0;
 	const struct lane *lane;
@@ -116,7 +116,7 @@ static const char *shown_state(const struct show_source *source, const struct ho
 	case HOST_DISABLED:
 		return "disabled";
 	case HOST_DRAINING:
-		LANES_EACH(lane, show_source_lanes(source))
+		LANES_EACH(lane, source->with->lanes)
 		busy_count += pools_busy_at(lane->pools, row->host);
 		return busy_count ? "draining" : "drained";
 	case HOST_ENABLED:
@@ -135,7 +135,7 @@ static const char *shown_state(const struct show_source *source, const struct ho
 
 static const char *watch_of(const struct show_source *source, const struct shown_host *shown)
 {
-	const struct pools *pools = show_source_first(source)->pools;
+	const struct pools *pools = source->with->lanes->at->pools;
 	const struct cluster *cluster = pools_cluster(pools, shown->entry);
 
 	if (shown->row.is_watched)
@@ -164,10 +164,9 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 		row->position = row->position_buffer;
 	}
 	row->state = shown_state(cursor->source, row, shown);
-	if (finders_tell(show_source_first(cursor->source)->pools, shown->entry->hosts_from,
-	                 row->source_buffer))
+	if (finders_tell(cursor->lanes->at->pools, shown->entry->hosts_from, row->source_buffer))
 		row->hosts_from = row->source_buffer;
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	{
 		row->servers +=
 		    pools_servers_at(lane->pools, row->entry, shown->row.host, address_of(shown));
@@ -177,7 +176,7 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 
 static bool next_of_entry(struct cursor *cursor, void *row)
 {
-	const struct pools *pools = show_source_first(cursor->source)->pools;
+	const struct pools *pools = cursor->lanes->at->pools;
 	/* a database of entry `*` need not be known in the first loop */
 	struct shown_host shown = {
 		.entry = config_database_of(pools->config, cursor->ordered.first),
@@ -230,11 +229,8 @@ static bool next_reads(struct cursor *cursor, void *at)
 		return false;
 	row->database = item.first;
 	row->user = item.second;
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	POOLS_EACH(pool, lane, cursor, POOL_FOR_READS)
 	{
-		pool = pools_find_exact_pool(lane->pools, row->database, row->user, POOL_FOR_READS);
-		if (!pool)
-			continue;
 		row->servers += pool_live_count(pool);
 		row->on_standby += (int64_t)(pool->reads.routed - pool->reads.behind);
 		row->no_standby += (int64_t)pool->reads.elsewhere;

@@ -69,7 +69,7 @@ static void offer_scopes(struct cursor *cursor)
 
 	if (!cursor->asked.argument)
 		cursor_offer(cursor, "", "", cursor->source);
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
 		if (cursor_wants(cursor, database->name))
 			offer_pools(cursor, database);
@@ -112,7 +112,7 @@ static void sum_scope(const struct cursor *cursor, const struct asked *asked, st
 	*sum = (struct histogram){ 0 };
 	if (!*at->first)
 		sum_one(&cursor->source->latency, asked, sum);
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	{
 		if (!*at->first) {
 			latency_all_sum(&lane->pools->latency, asked->kind, sum);
@@ -151,7 +151,7 @@ static bool has_many_pools(const struct cursor *cursor)
 	const struct lane *lane;
 	unsigned int count = 0;
 
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	{
 		database = database_in(cursor, lane);
 		count += database ? database->pool_count : 0;
@@ -165,7 +165,7 @@ static uint64_t gone_count(const struct cursor *cursor)
 	const struct lane *lane;
 	uint64_t count = 0;
 
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	{
 		database = database_in(cursor, lane);
 		count += database ? database->gone_count : 0;
@@ -217,7 +217,7 @@ static bool walk_pools(struct cursor *cursor)
 	}
 	if (cursor->has_more)
 		return false;
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	{
 		database = database_in(cursor, lane);
 		if (database)

@@ -51,7 +51,7 @@ ROW_DECLARE(struct database_row, database_columns, DATABASE_ROW);
 
 static bool are_many(const struct cursor *cursor)
 {
-	const struct pools *pools = show_source_first(cursor->source)->pools;
+	const struct pools *pools = cursor->lanes->at->pools;
 
 	return pools->database_count > MANY_NAMES || users_count(pools->users) > MANY_NAMES;
 }
@@ -88,7 +88,7 @@ static int64_t count_clients(const struct show_source *source, const struct data
 
 	if (!database)
 		return show_source_console_count(source);
-	LANES_EACH(lane, show_source_lanes(source))
+	LANES_EACH(lane, source->with->lanes)
 	{
 		of_lane = pools_find_database(lane->pools, database->name);
 		count += of_lane ? of_lane->client_count : 0;
@@ -104,7 +104,7 @@ static const char *host_of(const struct config *config, const struct config_data
 
 static bool next_database(struct cursor *cursor, void *row)
 {
-	const struct pools *pools = show_source_first(cursor->source)->pools;
+	const struct pools *pools = cursor->lanes->at->pools;
 	const struct config *config = pools->config;
 	const struct config_database *entry; /* NULL: the console's database */
 	const struct database *database;
@@ -151,7 +151,7 @@ static void offer_user(const struct user *user, void *arg)
 /* The users of auth_file, those of [users], and those known from other sources. */
 void show_collect_users(struct cursor *cursor)
 {
-	const struct pools *pools = show_source_first(cursor->source)->pools;
+	const struct pools *pools = cursor->lanes->at->pools;
 	const struct config_user *entry = NULL;
 	const struct lane *lane;
 	const struct role *role;
@@ -161,7 +161,7 @@ void show_collect_users(struct cursor *cursor)
 		while ((entry = config_user_next(pools->config, entry)))
 			cursor_offer(cursor, entry->name, "", NULL);
 	}
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	TAILQ_FOREACH (role, &lane->pools->roles, node)
 		cursor_offer(cursor, role->name, "", NULL);
 }
@@ -179,7 +179,7 @@ static const char *size_text(int size, char *buffer, size_t size_max)
 
 static bool next_user(struct cursor *cursor, void *at)
 {
-	const struct config *config = show_source_first(cursor->source)->pools->config;
+	const struct config *config = cursor->lanes->at->pools->config;
 	const struct config_user *entry;
 	struct user_row *row = at;
 	struct ordered_item item;
@@ -194,7 +194,7 @@ static bool next_user(struct cursor *cursor, void *at)
 	                           sizeof(row->pool_size_buffer));
 	row->reserve_pool_size = size_text(entry ? entry->reserve_pool_size : CONFIG_INHERIT,
 	                                   row->reserve_buffer, sizeof(row->reserve_buffer));
-	LANES_EACH(lane, show_source_lanes(cursor->source))
+	LANES_EACH(lane, cursor->lanes)
 	{
 		role = pools_find_role(lane->pools, item.first);
 		if (!role)
@@ -274,6 +274,8 @@ static void add_pool(struct pool_row *row, struct pool *pool, usec_t *longest, b
 /* Those of a user on a database that are shown in one row; of the last one that exists its mode. */
 static const enum pool_purpose purposes[] = { POOL_FOR_LOOKUPS, POOL_FOR_READS, POOL_FOR_CLIENTS };
 
+#define PURPOSES (sizeof(purposes) / sizeof(purposes[0]))
+
 /*
  * A row has the pools of these names in all lanes. The pool that auth_query uses and that of reads
  * on standbys are shown in one row with the pool of the clients of the same user.
@@ -296,14 +298,9 @@ static bool next_pool(struct cursor *cursor, void *at)
 		row->pool_mode = config_pool_mode_name(POOL_MODE_STATEMENT);
 		return true;
 	}
-	LANES_EACH(lane, show_source_lanes(cursor->source))
-	{
-		for (size_t i = 0; i < sizeof(purposes) / sizeof(purposes[0]); i++) {
-			pool = pools_find_exact_pool(lane->pools, row->database, row->user,
-			                             purposes[i]);
-			if (pool)
-				add_pool(row, pool, &wait, &has_failed);
-		}
+	for (size_t i = 0; i < PURPOSES; i++) {
+		POOLS_EACH(pool, lane, cursor, purposes[i])
+		add_pool(row, pool, &wait, &has_failed);
 	}
 	if (row->sv_login == 0 && has_failed)
 		row->sv_login = 1;
@@ -339,12 +336,10 @@ static bool is_shared(const struct pool *pool) { return pool->fair != NULL; }
 static void collect_shared(struct cursor *cursor) { cursor_offer_pools(cursor, is_shared); }
 
 /* Walks the pools of clients, and those for reads on standbys, of all lanes. */
-#define SHARED_EACH(pool, lane, cursor)                                                      \
-	LANES_EACH(lane, show_source_lanes((cursor)->source))                                \
-	for (size_t i = 1; i < sizeof(purposes) / sizeof(purposes[0]); i++)                  \
-		if ((pool = pools_find_exact_pool(lane->pools, (cursor)->ordered.first,      \
-		                                  (cursor)->ordered.second, purposes[i])) && \
-		    pool->fair)
+#define SHARED_EACH(pool, lane, cursor)                     \
+	for (size_t i = 1; i < PURPOSES; i++)               \
+		POOLS_EACH(pool, lane, cursor, purposes[i]) \
+	if (pool->fair)
 
 /* The text of the cursor has the key of the last group that was shown. */
 static bool next_share(struct cursor *cursor, void *row)

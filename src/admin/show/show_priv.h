@@ -77,7 +77,7 @@ struct column {
 #define ROW_HOST const struct address *
 
 /* Maximum number of columns of a SHOW: their formats are bits of a uint32_t. */
-#define COLUMNS_MAX 32
+#define COLUMNS_MAX TABLE_COLUMNS_MAX
 
 struct columns {
 	const struct column *at;
@@ -98,6 +98,11 @@ size_t rows_columns_shown(struct columns columns);
 
 /* PostgreSQL's name of the type: "text", "int4", ... */
 const char *rows_type_name(enum value_type type);
+
+static inline bool rows_is_number(enum value_type type)
+{
+	return type == VALUE_INT4 || type == VALUE_INT8 || type == VALUE_NUMERIC;
+}
 
 /* Adds a RowDescription. Bit n of `binary`: column n of those shown is sent in binary. */
 void rows_describe(struct buf *out, struct columns columns, uint32_t binary);
@@ -154,6 +159,12 @@ void cursor_offer_pools(struct cursor *cursor, bool (*wants)(const struct pool *
 bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor),
                          struct ordered_item *item);
 
+/* Walks the pools with this purpose that have the names of `ordered`, in all lanes. */
+#define POOLS_EACH(pool, lane, cursor, purpose)                                 \
+	LANES_EACH(lane, (cursor)->lanes)                                       \
+	if ((pool = pools_find_exact_pool(lane->pools, (cursor)->ordered.first, \
+	                                  (cursor)->ordered.second, purpose)))
+
 /*
  * A next() of several rows for each item: `next_of` fills the next row of what `ordered` names,
  * and counts with cursor->index from 0. false: the item has no more.
@@ -205,12 +216,11 @@ struct timeline_slot {
 
 enum timeline_resolution { TIMELINE_SECONDS, TIMELINE_MINUTES, TIMELINE_RESOLUTIONS };
 
-#define TIMELINE_SECOND_SLOTS 300
-#define TIMELINE_MINUTE_SLOTS 60
+#define TIMELINE_SLOTS_MAX 300
 
 /* A zeroed one is empty; minute_began_at is to be set. */
 struct timeline {
-	struct timeline_slot seconds[TIMELINE_SECOND_SLOTS], minutes[TIMELINE_MINUTE_SLOTS];
+	struct timeline_slot slots[TIMELINE_RESOLUTIONS][TIMELINE_SLOTS_MAX];
 	uint64_t counts[TIMELINE_RESOLUTIONS]; /* slots since the start */
 	struct timeline_totals {
 		uint64_t errors, received, sent;
@@ -243,10 +253,6 @@ struct show_source {
 };
 
 const struct config *show_source_config(const struct show_source *source);
-const struct lanes *show_source_lanes(const struct show_source *source);
-
-/* The first lane has what is the same in all of them. */
-const struct lane *show_source_first(const struct show_source *source);
 
 /* Clients that are connected to the console. All belong to the first lane. */
 unsigned int show_source_console_count(const struct show_source *source);
@@ -334,6 +340,7 @@ struct show_asked {
 struct cursor {
 	struct show_asked asked;
 	struct show_source *source;
+	const struct lanes *lanes; /* the first one has what is the same in all of them */
 	struct pools_walk pools;
 	struct clients_walk clients;
 	const struct lane *pools_lane, *clients_lane; /* where the walks are */

@@ -8,60 +8,51 @@
 
 /* ---- HBA ---- */
 
-#define HBA_ROW(COLUMN)                                                                  \
-	COLUMN(INT4, rule_number, (int64_t)++cursor->index,                              \
-	       "Position of the rule. The first rule that matches a client is used.")    \
-	COLUMN(TEXT, file_name, rule.file, "File that contains the line.")               \
-	COLUMN(INT4, line_number, rule.line, "Line number in the file.")                 \
-	COLUMN(TEXT, type, rule.type, "Connection type: local, host, hostssl, ...")      \
-	COLUMN(TEXT, database, 0, "Databases that the rule applies to, as an array.")    \
-	COLUMN(TEXT, user_name, 0, "Users that the rule applies to, as an array.")       \
-	COLUMN(TEXT, address, rule.address,                                              \
-	       "Client address: an IP address, all, samehost, samenet, or a host name.") \
-	COLUMN(TEXT, netmask, 0, "Netmask of an IP address.")                            \
-	COLUMN(TEXT, auth_method, rule.method, "Authentication method.")                 \
-	COLUMN(TEXT, options, 0, "Options of the authentication method, as an array.")   \
-	COLUMN(TEXT, error, rule.error, "Why the rule never allows a login; NULL if it can.")
+#define HBA_ROW(COLUMN)                                                                          \
+	COLUMN(INT4, rule_number, (int64_t)++cursor->index,                                      \
+	       "Position of the rule. The first rule that matches a client is used.")            \
+	COLUMN(TEXT, file_name, rule->pos.file, "File that contains the line.")                  \
+	COLUMN(INT4, line_number, rule->pos.line, "Line number in the file.")                    \
+	COLUMN(TEXT, type, hba_type_name(rule->type),                                            \
+	       "Connection type: local, host, hostssl, ...")                                     \
+	COLUMN(TEXT, database, 0, "Databases that the rule applies to, as an array.")            \
+	COLUMN(TEXT, user_name, 0, "Users that the rule applies to, as an array.")               \
+	COLUMN(TEXT, address, 0,                                                                 \
+	       "Client address: an IP address, all, samehost, samenet, or a host name.")         \
+	COLUMN(TEXT, netmask, 0, "Netmask of an IP address.")                                    \
+	COLUMN(TEXT, auth_method, auth_methods[rule->method].hba_name, "Authentication method.") \
+	COLUMN(TEXT, options, 0, "Options of the authentication method, as an array.")           \
+	COLUMN(TEXT, error, rule->flaw, "Why the rule never allows a login; NULL if it can.")
 
-ROW_DECLARE(struct hba_show_row, hba_columns, HBA_ROW, char buffer[2][ADDRESS_TEXT_SIZE];
-            /* for address and netmask */);
+ROW_DECLARE(struct hba_show_row, hba_columns, HBA_ROW);
 
-/* Moves all lists of a row to the cursor's buffer, each with a terminating zero. */
-static void take_lists(struct cursor *cursor, struct hba_show_row *row, struct hba_lists *lists)
+/* "" in the texts of a rule: NULL. */
+static const char *take_or_null(struct bytes *texts)
 {
-	size_t user, options;
+	const char *text;
 
-	buf_clear(&cursor->text);
-	buf_add_cstr(&cursor->text, buf_text(&lists->database));
-	user = cursor->text.count;
-	buf_add_cstr(&cursor->text, buf_text(&lists->user));
-	options = cursor->text.count;
-	buf_add_cstr(&cursor->text, buf_text(&lists->options));
-	if (buf_ok(&cursor->text)) {
-		row->database = cursor->text.at;
-		row->user_name = cursor->text.at + user;
-		row->options = lists->options.count ? cursor->text.at + options : NULL;
-	}
-	buf_free(&lists->database);
-	buf_free(&lists->user);
-	buf_free(&lists->options);
+	return bytes_take_text(texts, &text) && *text ? text : NULL;
 }
 
 static bool next_rule(struct cursor *cursor, void *at)
 {
-	const struct hba *hba = show_source_first(cursor->source)->clients->hba;
+	const struct hba *hba = cursor->lanes->at->clients->hba;
 	struct hba_show_row *row = at;
-	struct hba_lists lists = { 0 };
-	struct hba_row rule;
+	const struct hba_rule *rule;
+	struct bytes texts;
 
-	if (!hba || !hba_row(hba, cursor->index, &rule, &lists))
+	if (!hba || cursor->index >= hba->count)
 		return false;
+	rule = &hba->rules[cursor->index];
 	ROW_FILL(row, struct hba_show_row, HBA_ROW);
-	if (rule.address == lists.address)
-		row->address = memcpy(row->buffer[0], lists.address, ADDRESS_TEXT_SIZE);
-	if (rule.netmask)
-		row->netmask = memcpy(row->buffer[1], lists.netmask, ADDRESS_TEXT_SIZE);
-	take_lists(cursor, row, &lists);
+	buf_clear(&cursor->text);
+	hba_rule_texts(rule, &cursor->text);
+	texts = buf_bytes(&cursor->text);
+	row->database = take_or_null(&texts);
+	row->user_name = take_or_null(&texts);
+	row->address = take_or_null(&texts);
+	row->netmask = take_or_null(&texts);
+	row->options = take_or_null(&texts);
 	return true;
 }
 
@@ -69,25 +60,27 @@ SHOW(hba, "HBA", next_rule, hba_columns, "Rules of auth_hba_file, if auth_type i
 
 /* ---- IDENT ---- */
 
-#define IDENT_ROW(COLUMN)                                                     \
-	COLUMN(INT4, map_number, (int64_t)++cursor->index,                    \
-	       "Position of the map line among all lines, from 1.")           \
-	COLUMN(TEXT, file_name, mapping.file, "File that contains the line.") \
-	COLUMN(INT4, line_number, mapping.line, "Line number in the file.")   \
-	COLUMN(TEXT, map_name, mapping.map, "Name of the map.")               \
-	COLUMN(TEXT, sys_name, mapping.system_user,                           \
-	       "System user name, or the name in a client certificate.")      \
-	COLUMN(TEXT, pg_username, mapping.user, "Database user that the system user may log in as.")
+#define IDENT_ROW(COLUMN)                                                          \
+	COLUMN(INT4, map_number, (int64_t)++cursor->index,                         \
+	       "Position of the map line among all lines, from 1.")                \
+	COLUMN(TEXT, file_name, mapping->pos.file, "File that contains the line.") \
+	COLUMN(INT4, line_number, mapping->pos.line, "Line number in the file.")   \
+	COLUMN(TEXT, map_name, mapping->map, "Name of the map.")                   \
+	COLUMN(TEXT, sys_name, mapping->system_user.text,                          \
+	       "System user name, or the name in a client certificate.")           \
+	COLUMN(TEXT, pg_username, mapping->user.text,                              \
+	       "Database user that the system user may log in as.")
 
 ROW_DECLARE(struct ident_show_row, ident_columns, IDENT_ROW);
 
 static bool next_mapping(struct cursor *cursor, void *row)
 {
-	const struct hba *hba = show_source_first(cursor->source)->clients->hba;
-	struct ident_row mapping;
+	const struct hba *hba = cursor->lanes->at->clients->hba;
+	const struct mapping *mapping;
 
-	if (!hba || !hba_ident_row(hba, cursor->index, &mapping))
+	if (!hba || cursor->index >= hba->mapping_count)
 		return false;
+	mapping = &hba->mappings[cursor->index];
 	ROW_FILL(row, struct ident_show_row, IDENT_ROW);
 	return true;
 }
@@ -99,7 +92,7 @@ SHOW(ident, "IDENT", next_mapping, ident_columns,
 
 static const struct config_peer *next_entry(struct cursor *cursor)
 {
-	const struct config *config = show_source_first(cursor->source)->pools->config;
+	const struct config *config = cursor->lanes->at->pools->config;
 	const struct config_peer *peer = config_peer_after(config, (int)cursor->index);
 
 	if (peer)
@@ -122,7 +115,7 @@ ROW_DECLARE(struct peer_row, peer_columns, PEER_ROW);
 static bool next_peer(struct cursor *cursor, void *row)
 {
 	const struct config_peer *peer = next_entry(cursor);
-	const struct config *config = show_source_first(cursor->source)->pools->config;
+	const struct config *config = cursor->lanes->at->pools->config;
 
 	if (!peer)
 		return false;
@@ -171,7 +164,7 @@ static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
 
 static bool next_peer_pool(struct cursor *cursor, void *row)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lanes *lanes = cursor->lanes;
 	bool is_first = !cursor->limits.has_begun;
 	const struct config_peer *peer;
 

@@ -323,7 +323,7 @@ static bool has_used_any(const struct audit_row *row)
 static bool complete(const struct cursor *cursor, struct audit_row *sum,
                      const struct audit_row *row)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lanes *lanes = cursor->lanes;
 	const struct audit_row *other;
 
 	for (unsigned int i = 0; i < lanes->count; i++) {
@@ -347,8 +347,7 @@ static bool complete(const struct cursor *cursor, struct audit_row *sum,
 /* The row that has this step of the cursor's index, or the next one, in the cursor's lane. */
 static bool next_of_lane(struct cursor *cursor, struct audit_shown *at)
 {
-	const struct audit *audit =
-	    &show_source_lanes(cursor->source)->at[cursor->lane].clients->audit;
+	const struct audit *audit = &cursor->lanes->at[cursor->lane].clients->audit;
 	const struct audit_row *row;
 	struct audit_row sum;
 
@@ -374,8 +373,7 @@ static bool next_of_lane(struct cursor *cursor, struct audit_shown *at)
 static bool next_audit(struct cursor *cursor, void *at)
 {
 	while (!next_of_lane(cursor, at)) {
-		if (cursor->has_more ||
-		    cursor->lane + 1 == show_source_lanes(cursor->source)->count)
+		if (cursor->has_more || cursor->lane + 1 == cursor->lanes->count)
 			return false;
 		cursor->lane++;
 		cursor->index = 0;

@@ -158,7 +158,7 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->user = server->pool->role->name;
 	row->database = server->pool->database->name;
 	row->replication = replication_text(server->replication);
-	row->state = server_state_name(server->state);
+	row->state = server_state_name(server);
 	if (server->state == SERVER_LENT && server->is_listening)
 		row->state = "listening";
 	else if (server->state == SERVER_LENT && !server->lease.borrower)
@@ -459,7 +459,7 @@ static const char *shown_setting(const struct config *config, const char *name,
 /* Those of a gate; NULL: of the main listener, which are all that have no gate. */
 static int64_t clients_of(struct cursor *cursor, const struct gate *gate)
 {
-	const struct clients *clients = show_source_first(cursor->source)->clients;
+	const struct clients *clients = cursor->lanes->at->clients;
 	int64_t count = broker_admitted(clients->with.pools->with.broker);
 
 	if (gate)

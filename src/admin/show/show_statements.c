@@ -11,6 +11,7 @@
  */
 #include "show_priv.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,45 +77,24 @@ static const struct {
 
 #define ORDERS (sizeof(orders) / sizeof(orders[0]))
 
-/* The next word of words with one space between them. */
-static bool next_word(const char **text, char out[16])
-{
-	size_t size = strcspn(*text, " ");
-
-	if (size == 0 || size >= 16)
-		return false;
-	memcpy(out, *text, size);
-	out[size] = 0;
-	*text += size + ((*text)[size] == ' ');
-	return true;
-}
-
 /* [n] [BY order] */
 static bool read_asked(const char *text, size_t *limit, unsigned int *order)
 {
-	char word[16];
-	int64_t number;
+	bool has_number = text && isdigit((unsigned char)*text);
+	char by[4] = "", word[16] = "", more;
+	unsigned int number = DEFAULT_COUNT;
+	int count = 0;
 
-	*limit = DEFAULT_COUNT;
+	if (has_number)
+		count = sscanf(text, "%8u %3s %15s %c", &number, by, word, &more) - 1;
+	else if (text && *text)
+		count = sscanf(text, "%3s %15s %c", by, word, &more);
+	*limit = number;
 	*order = 0;
-	if (!text || !*text)
-		return true;
-	if (!next_word(&text, word))
-		return false;
-	if (text_to_i64(word, &number)) {
-		if (number < 1 || number > CONFIG_TRACK_MAX)
-			return false;
-		*limit = (size_t)number;
-		if (!*text)
-			return true;
-		if (!next_word(&text, word))
-			return false;
-	}
-	if (strcasecmp(word, "BY") != 0 || !next_word(&text, word) || *text)
-		return false;
-	while (*order < ORDERS && strcasecmp(orders[*order].word, word) != 0)
+	while (count && *order < ORDERS && strcasecmp(orders[*order].word, word) != 0)
 		(*order)++;
-	return *order < ORDERS;
+	return number >= 1 && number <= CONFIG_TRACK_MAX && *order < ORDERS &&
+	       (count == 0 || (count == 2 && strcasecmp(by, "BY") == 0));
 }
 
 bool show_statements_takes(const char *argument)
@@ -154,7 +134,7 @@ static void sort_picks(struct statements_walk *walk)
 
 static const struct calls *calls_of(const struct cursor *cursor, unsigned int lane)
 {
-	return &show_source_lanes(cursor->source)->at[lane].clients->calls;
+	return &cursor->lanes->at[lane].clients->calls;
 }
 
 static uint64_t number_of(const struct calls_statement *statement, unsigned int order)
@@ -169,7 +149,7 @@ static void pick_statement(struct cursor *cursor, const struct calls_statement *
 	struct statements_pick pick = { .value = number_of(statement, walk->order),
 		                        .key = statement->key };
 
-	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++) {
+	for (unsigned int i = 0; i < cursor->lanes->count; i++) {
 		const struct calls_statement *other;
 
 		if (i == walk->lane)
@@ -192,7 +172,7 @@ static bool pick_all(struct cursor *cursor)
 	struct statements_walk *walk = &cursor->statements;
 	const struct calls_statement *statement;
 
-	while (walk->lane < show_source_lanes(cursor->source)->count) {
+	while (walk->lane < cursor->lanes->count) {
 		if (!cursor_may_look(cursor))
 			return false;
 		statement = calls_next(calls_of(cursor, walk->lane), &walk->slot);
@@ -246,7 +226,7 @@ static void add_statement(struct statement_sum *sum, const struct calls_statemen
 static void sum_statement(const struct cursor *cursor, uint64_t key, struct statement_sum *sum)
 {
 	memset(sum, 0, sizeof(*sum));
-	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++) {
+	for (unsigned int i = 0; i < cursor->lanes->count; i++) {
 		const struct calls *calls = calls_of(cursor, i);
 		const struct calls_statement *statement = calls_find(calls, key);
 

@@ -97,7 +97,7 @@ static void count_database(const struct show_source *source, const char *name,
 	const struct database *database;
 	const struct lane *lane;
 
-	LANES_EACH(lane, show_source_lanes(source))
+	LANES_EACH(lane, source->with->lanes)
 	{
 		database = pools_find_any_database(lane->pools, name);
 		if (!database)
@@ -113,7 +113,7 @@ static void count_all(const struct show_source *source, struct stats *counted)
 	const struct lane *lane;
 
 	*counted = source->own;
-	LANES_EACH(lane, show_source_lanes(source))
+	LANES_EACH(lane, source->with->lanes)
 	{
 		stats_add(counted, &lane->pools->gone);
 		TAILQ_FOREACH (database, &lane->pools->databases, node)
@@ -136,7 +136,7 @@ void show_stats_tick(struct show_source *source, usec_t now)
 	struct stats counted;
 
 	history_turn(&source->history, now);
-	LANES_EACH(lane, show_source_lanes(source))
+	LANES_EACH(lane, source->with->lanes)
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
 		counted = (struct stats){ 0 };
 		add_database(database, &counted);

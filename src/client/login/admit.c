@@ -21,6 +21,7 @@
 #include "pgweir/client/login.h"
 #include "pgweir/config/entries.h"
 
+#include "auth_cache_priv.h"
 #include "login_priv.h"
 
 /*
@@ -31,10 +32,9 @@
  *
  * Hard here: the refused client has not authenticated, so its error contains the number of
  * clients and no user. There may be thousands of refused clients per second, so the user
- * with most clients is searched at most once in SPACING, among the first ROLES_MAX users.
+ * with most clients is searched once for an event, among the first ROLES_MAX users.
  */
 
-#define SPACING (10 * USEC_PER_SEC)
 #define ROLES_MAX 10000
 
 /* The user with most clients, of those with a client in this loop. NULL: there are no clients. */
@@ -53,41 +53,36 @@ static const struct role *largest(const struct clients *clients)
 	return found;
 }
 
-/* Whether the log may have that again; notes it. Other loops may ask at the same time. */
-static bool login_may_tell(_Atomic usec_t *told_at, usec_t now, usec_t period)
-{
-	usec_t before = atomic_load(told_at);
-
-	if (before && now - before < period)
-		return false;
-	return atomic_compare_exchange_strong(told_at, &before, now);
-}
-
 static void say(struct clients *clients, const char *detail)
 {
-	struct logger log = { clients->with.pools->with.log, NULL };
-	usec_t now = loop_now(clients->with.loop);
-	bool begins = limit_event_begins(&clients->with.told->all_met, now);
-	const struct log_facts facts = { .kept = begins ? LIMIT_EVENT_KIND : NULL };
+	struct logger log = { clients->with.log, NULL };
 	const struct role *role;
 
-	if (!login_may_tell(&clients->with.told->limit_at, now, SPACING) && !begins)
+	if (!limit_event_begins(&clients->with.told->all_met, loop_now(clients->with.loop)))
 		return;
 	role = largest(clients);
 	if (role)
-		log_event(&log, LOG_LEVEL_WARNING, &facts,
-		          "max_client_conn is reached: %s; user %s has most of them: %u", detail,
-		          role->name, share_clients(&role->cap.share));
+		log_kept(&log, LOG_LEVEL_WARNING, LIMIT_EVENT_KIND,
+		         "max_client_conn is reached: %s; user %s has most of them: %u", detail,
+		         role->name, share_clients(&role->cap.share));
 	else
-		log_event(&log, LOG_LEVEL_WARNING, &facts,
-		          "max_client_conn is reached: %s; no user is logged in", detail);
+		log_kept(&log, LOG_LEVEL_WARNING, LIMIT_EVENT_KIND,
+		         "max_client_conn is reached: %s; no user is logged in", detail);
+}
+
+static void refuse_crowd(struct client *client, const char *detail)
+{
+	struct err err;
+
+	err_close(&err, CLOSE_CLIENT_LIMIT);
+	client_fatal_detailed(client, &err, detail,
+	                      "Close clients that are idle, or raise max_client_conn.");
 }
 
 /* Refuses a client because max_client_conn is reached. */
 static void crowd_refuse(struct client *client)
 {
 	struct clients *clients = client->clients;
-	struct err err;
 	char detail[64];
 
 	clients->limit_hits++;
@@ -95,9 +90,7 @@ static void crowd_refuse(struct client *client)
 	         broker_admitted(clients->with.pools->with.broker),
 	         clients->config->max_client_conn);
 	say(clients, detail);
-	err_close(&err, CLOSE_CLIENT_LIMIT);
-	client_fatal_detailed(client, &err, detail,
-	                      "Close clients that are idle, or raise max_client_conn.");
+	refuse_crowd(client, detail);
 }
 
 /* Refuses a client because the max_client_conn of its listener is reached. */
@@ -106,7 +99,6 @@ static void gate_refuse(struct client *client)
 	struct gate *gate = client_gate(client);
 	int most = gate->rules.entry->max_client_conn;
 	char detail[CONFIG_DATABASE_NAME_MAX + 64];
-	struct err err;
 
 	limit_event_note(&gate->full_met, client_now(client), client->clients->with.log,
 	                 &(struct limit_event){ .limit = "max_client_conn of a listener",
@@ -114,9 +106,7 @@ static void gate_refuse(struct client *client)
 	                                        .counted = "the clients" });
 	snprintf(detail, sizeof(detail), "Listener %s: %u of %d", gate->name,
 	         atomic_load(&gate->client_count), most);
-	err_close(&err, CLOSE_CLIENT_LIMIT);
-	client_fatal_detailed(client, &err, detail,
-	                      "Close clients that are idle, or raise max_client_conn.");
+	refuse_crowd(client, detail);
 }
 
 /*
@@ -132,7 +122,6 @@ static void gate_refuse(struct client *client)
  * descriptors count as short: the next connection may get a lower one that was just freed.
  */
 
-#define TELL_PERIOD (60 * USEC_PER_SEC)
 #define FILES_ADVICE "raise the limit on open files (ulimit -n; systemd: LimitNOFILE=)"
 
 static bool is_high(const struct clients *clients, int fd)
@@ -155,16 +144,13 @@ void unauthenticated_add(struct client *client)
 
 static void report_shortage(struct clients *clients)
 {
-	struct logger logger = { clients->with.log, NULL };
-	usec_t now = loop_now(clients->with.loop);
-	bool begins = limit_event_begins(&clients->with.told->files_met, now);
+	struct logger log = { clients->with.log, NULL };
 
-	if (!login_may_tell(&clients->with.told->shortage_at, now, TELL_PERIOD) && !begins)
-		return;
-	log_event(&logger, LOG_LEVEL_WARNING,
-	          &(struct log_facts){ .kept = begins ? LIMIT_EVENT_KIND : NULL },
-	          "running out of open files: for each new connection, the oldest one that "
-	          "has not logged in is closed; " FILES_ADVICE ", or lower client_login_timeout");
+	if (limit_event_begins(&clients->with.told->files_met, loop_now(clients->with.loop)))
+		log_kept(&log, LOG_LEVEL_WARNING, LIMIT_EVENT_KIND,
+		         "running out of open files: for each new connection, the oldest one that "
+		         "has not logged in is closed; " FILES_ADVICE
+		         ", or lower client_login_timeout");
 }
 
 usec_t clients_oldest_login(const struct clients *clients)
@@ -294,6 +280,17 @@ static bool count_guest(struct client *client)
 	return client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
 }
 
+/* Whether a database or user has more clients than its limit; counts and notes that. */
+static bool exceeds(const struct clients *clients, const struct share *share, uint64_t *hits,
+                    const struct limit_event *event)
+{
+	if (event->value <= 0 || share_clients(share) <= (unsigned int)event->value)
+		return false;
+	++*hits;
+	note_limit(clients, &share->tally->clients_met, event);
+	return true;
+}
+
 /*
  * Counts the client for its user and its database. false: a limit was exceeded, and the
  * client was refused.
@@ -304,7 +301,6 @@ static bool count_in(struct client *client)
 	const struct config *config = clients->config;
 	struct database *database = client->database;
 	struct role *role = client->role;
-	int database_limit, user_limit;
 
 	if (database)
 		database_count_client(client->database, 1);
@@ -315,23 +311,17 @@ static bool count_in(struct client *client)
 		return true;
 	if (client->login->console_role != CONSOLE_NOBODY && !count_guest(client))
 		return false;
-	database_limit = database ? config_max_db_client_connections(config, database->entry) : 0;
-	user_limit = config_max_user_client_connections(config, role->entry);
-	if (database_limit > 0 &&
-	    share_clients(&database->cap.share) > (unsigned int)database_limit) {
-		database->client_limit_hits++;
-		note_limit(clients, &database->cap.share.tally->clients_met,
-		           &(struct limit_event){ "max_db_client_connections", database_limit,
-		                                  "the clients", database->name, NULL });
+	if (database && exceeds(clients, &database->cap.share, &database->client_limit_hits,
+	                        &(struct limit_event){
+				    "max_db_client_connections",
+				    config_max_db_client_connections(config, database->entry),
+				    "the clients", database->name, NULL }))
 		return client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
-	}
-	if (user_limit > 0 && share_clients(&role->cap.share) > (unsigned int)user_limit) {
-		role->client_limit_hits++;
-		note_limit(clients, &role->cap.share.tally->clients_met,
-		           &(struct limit_event){ "max_user_client_connections", user_limit,
-		                                  "the clients", NULL, role->name });
+	if (exceeds(clients, &role->cap.share, &role->client_limit_hits,
+	            &(struct limit_event){ "max_user_client_connections",
+	                                   config_max_user_client_connections(config, role->entry),
+	                                   "the clients", NULL, role->name }))
 		return client_refuse_for(client, CLOSE_USER_CLIENT_LIMIT);
-	}
 	return true;
 }
 
@@ -433,53 +423,28 @@ struct delayed_login {
 	struct err err;
 };
 
-struct throttle {
-	pthread_mutex_t lock;
-	struct failures failures; /* under the lock, and so is each of them */
-};
-
-struct throttle *throttle_new(struct err *err)
-{
-	struct throttle *throttle = calloc(1, sizeof(*throttle));
-
-	if (!throttle) {
-		err_set(err, ERR_MEMORY, "out of memory");
-		return NULL;
-	}
-	lock_init(&throttle->lock);
-	failures_init(&throttle->failures);
-	return throttle;
-}
-
-void throttle_free(struct throttle **throttlep)
-{
-	struct throttle *throttle = *throttlep;
-
-	if (!throttle)
-		return;
-	assert(!throttle->failures.table);
-	pthread_mutex_destroy(&throttle->lock);
-	free(throttle);
-	*throttlep = NULL;
-}
-
-static struct throttle *lock(const struct clients *clients)
-{
-	struct throttle *throttle = clients->with.throttle;
-
-	pthread_mutex_lock(&throttle->lock);
-	return throttle;
-}
-
-static void unlock(struct throttle *throttle) { pthread_mutex_unlock(&throttle->lock); }
-
 static bool is_over(const struct client *client, int limit)
 {
-	struct throttle *throttle = lock(client->clients);
-	bool is_over = failures_reach(&throttle->failures, &client->peer, limit);
+	struct logins *logins = client->clients->with.logins;
 
-	unlock(throttle);
-	return is_over;
+	LOCKED(&logins->lock);
+	return failures_reach(&logins->failures, &client->peer, limit);
+}
+
+static struct failure *count_failure(const struct client *client)
+{
+	struct logins *logins = client->clients->with.logins;
+
+	LOCKED(&logins->lock);
+	return failures_count(&logins->failures, &client->peer);
+}
+
+static void forget_failure(const struct client *client, struct failure *failure)
+{
+	struct logins *logins = client->clients->with.logins;
+
+	LOCKED(&logins->lock);
+	failures_forget(&logins->failures, failure);
 }
 
 bool throttle_admits(struct client *client)
@@ -501,7 +466,6 @@ void throttle_drop(struct client *client)
 {
 	struct delayed_login *delayed = client->login->delayed;
 	struct delayed_logins *all = &client->clients->delayed;
-	struct throttle *throttle;
 
 	if (!delayed)
 		return;
@@ -509,9 +473,7 @@ void throttle_drop(struct client *client)
 	TAILQ_REMOVE(&all->list, delayed, node);
 	if (--all->count <= DELAYED_MAX / 2)
 		all->is_cut = false;
-	throttle = lock(client->clients);
-	failures_forget(&throttle->failures, delayed->failure);
-	unlock(throttle);
+	forget_failure(client, delayed->failure);
 	free(delayed);
 }
 
@@ -551,7 +513,6 @@ static void enlist(struct delayed_login *delayed)
 {
 	struct client *client = delayed->client;
 	struct delayed_logins *all = &client->clients->delayed;
-	struct throttle *throttle;
 
 	if (all->count >= DELAYED_MAX) {
 		if (!all->is_cut)
@@ -559,9 +520,7 @@ static void enlist(struct delayed_login *delayed)
 		all->is_cut = true;
 		send_delayed_error(TAILQ_FIRST(&all->list)->client);
 	}
-	throttle = lock(client->clients);
-	delayed->failure = failures_count(&throttle->failures, &client->peer);
-	unlock(throttle);
+	delayed->failure = count_failure(client);
 	TAILQ_INSERT_TAIL(&all->list, delayed, node);
 	all->count++;
 	client->login->delayed = delayed;

@@ -8,6 +8,7 @@
  */
 #include "auth_cache_priv.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -18,17 +19,6 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/lock.h"
 #include "pgweir/pgwire/fields.h"
-
-TAILQ_HEAD(auth_answer_list, auth_answer);
-
-struct auth_cache {
-	pthread_mutex_t lock;         /* guards all of this, and is_kept of answers */
-	struct auth_answer *table;    /* by key */
-	struct hash_key secret;       /* of the table */
-	struct auth_answer_list list; /* oldest first */
-	unsigned int count;
-	size_t size; /* bytes of all answers */
-};
 
 bool auth_lookup_key_make(struct auth_lookup_key *key, struct database *database,
                           const char *auth_user, const char *query, const char *user)
@@ -96,19 +86,17 @@ static size_t size_of(const struct auth_answer *answer)
 	       (answer->secret ? strlen(answer->secret) : 0);
 }
 
-static void forget_answer(struct auth_cache *cache, struct auth_answer *answer)
+static void forget_answer(struct logins *cache, struct auth_answer *answer)
 {
 	assert_locked(&cache->lock);
 	HASH_DEL(cache->table, answer);
 	TAILQ_REMOVE(&cache->list, answer, node);
-	cache->count--;
 	cache->size -= size_of(answer);
 	answer->is_kept = false;
 	auth_answer_release(&answer);
 }
 
-static struct auth_answer *find_answer(const struct auth_cache *cache, const void *key,
-                                       size_t count)
+static struct auth_answer *find_answer(const struct logins *cache, const void *key, size_t count)
 {
 	struct auth_answer *answer;
 
@@ -125,7 +113,7 @@ static void set_timer(struct auth_cache_access *access, usec_t since)
 }
 
 /* When the oldest answer's time is over; 0: there is none. Drops those whose time is over. */
-static usec_t drop_due(struct auth_cache *cache, usec_t now)
+static usec_t drop_due(struct logins *cache, usec_t now)
 {
 	LOCKED(&cache->lock);
 	struct auth_answer *oldest;
@@ -138,13 +126,13 @@ static usec_t drop_due(struct auth_cache *cache, usec_t now)
 static void on_due(struct timer *timer)
 {
 	struct auth_cache_access *access = container_of(timer, struct auth_cache_access, timer);
-	usec_t until = drop_due(access->cache, loop_now(access->loop));
+	usec_t until = drop_due(access->logins, loop_now(access->loop));
 
 	if (until)
 		set_timer(access, until - access->limit);
 }
 
-static void add_answer(struct auth_cache *cache, struct auth_answer *answer, usec_t until)
+static void add_answer(struct logins *cache, struct auth_answer *answer, usec_t until)
 {
 	assert_locked(&cache->lock);
 	auth_answer_hold(answer);
@@ -152,15 +140,14 @@ static void add_answer(struct auth_cache *cache, struct auth_answer *answer, use
 	answer->until = until;
 	TABLE_ADD(hh, &cache->secret, cache->table, answer->key, answer->key_count, answer);
 	TAILQ_INSERT_TAIL(&cache->list, answer, node);
-	cache->count++;
 	cache->size += size_of(answer);
-	while (cache->count > AUTH_CACHE_MAX || cache->size > AUTH_CACHE_SIZE_MAX)
+	while (HASH_COUNT(cache->table) > AUTH_CACHE_MAX || cache->size > AUTH_CACHE_SIZE_MAX)
 		forget_answer(cache, TAILQ_FIRST(&cache->list));
 }
 
 void auth_cache_keep(struct auth_cache_access *access, struct auth_answer *answer, usec_t limit)
 {
-	struct auth_cache *cache = access->cache;
+	struct logins *cache = access->logins;
 	usec_t now = loop_now(access->loop);
 	struct auth_answer *same;
 
@@ -179,59 +166,83 @@ void auth_cache_keep(struct auth_cache_access *access, struct auth_answer *answe
 struct auth_answer *auth_cache_find(struct auth_cache_access *access,
                                     const struct auth_lookup_key *key)
 {
-	LOCKED(&access->cache->lock);
-	struct auth_answer *answer = find_answer(access->cache, key->text.at, key->text.count);
+	LOCKED(&access->logins->lock);
+	struct auth_answer *answer = find_answer(access->logins, key->text.at, key->text.count);
 
 	return answer && answer->until > loop_now(access->loop) ? auth_answer_hold(answer) : NULL;
 }
 
 void auth_cache_forget(struct auth_cache_access *access, struct auth_answer *answer)
 {
-	LOCKED(&access->cache->lock);
+	LOCKED(&access->logins->lock);
 	if (answer->is_kept)
-		forget_answer(access->cache, answer);
+		forget_answer(access->logins, answer);
 }
 
-static void forget_all(struct auth_cache *cache)
+static void forget_all(struct logins *cache)
 {
 	LOCKED(&cache->lock);
 	struct auth_answer *answer;
 
+	cache->is_learnt = false;
 	while ((answer = TAILQ_FIRST(&cache->list)))
 		forget_answer(cache, answer);
 }
 
-void auth_cache_forget_all(struct auth_cache_access *access) { forget_all(access->cache); }
+void auth_cache_forget_all(struct auth_cache_access *access) { forget_all(access->logins); }
 
-void auth_cache_begin(struct auth_cache_access *access, struct auth_cache *cache, struct loop *loop)
+void auth_cache_learn(struct auth_cache_access *access, const char *text)
 {
-	*access = (struct auth_cache_access){ .cache = cache, .loop = loop };
+	struct secret secret = users_secret_of(text);
+
+	LOCKED(&access->logins->lock);
+	if (access->logins->is_learnt || secret.kind == SECRET_NONE)
+		return;
+	access->logins->likeness = mock_form_of(&secret);
+	access->logins->is_learnt = true;
+}
+
+struct mock_form auth_cache_likeness(struct auth_cache_access *access)
+{
+	LOCKED(&access->logins->lock);
+	return access->logins->likeness;
+}
+
+void auth_cache_begin(struct auth_cache_access *access, struct logins *logins, struct loop *loop)
+{
+	*access = (struct auth_cache_access){ .logins = logins, .loop = loop };
 }
 
 void auth_cache_end(struct auth_cache_access *access) { timer_clear(&access->timer); }
 
-struct auth_cache *auth_cache_new(struct err *err)
-{
-	struct auth_cache *cache = calloc(1, sizeof(*cache));
+/* PostgreSQL's default number of SCRAM iterations. */
+#define USUAL_ITERATIONS 4096
 
-	if (!cache) {
+struct logins *logins_new(struct err *err)
+{
+	struct logins *logins = calloc(1, sizeof(*logins));
+
+	if (!logins) {
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	lock_init(&cache->lock);
-	hash_key_draw(&cache->secret);
-	TAILQ_INIT(&cache->list);
-	return cache;
+	lock_init(&logins->lock);
+	failures_init(&logins->failures);
+	hash_key_draw(&logins->secret);
+	TAILQ_INIT(&logins->list);
+	logins->likeness = (struct mock_form){ SECRET_SCRAM, USUAL_ITERATIONS, SCRAM_SALT_SIZE };
+	return logins;
 }
 
-void auth_cache_free(struct auth_cache **cache)
+void logins_free(struct logins **logins)
 {
-	if (!*cache)
+	if (!*logins)
 		return;
-	forget_all(*cache);
-	pthread_mutex_destroy(&(*cache)->lock);
-	free(*cache);
-	*cache = NULL;
+	assert(!(*logins)->failures.table);
+	forget_all(*logins);
+	pthread_mutex_destroy(&(*logins)->lock);
+	free(*logins);
+	*logins = NULL;
 }
 
 /*
@@ -386,101 +397,4 @@ void auth_reply_done(struct auth_reply *replies)
 	secret_free(&replies->name);
 	secret_free(&replies->secret);
 	*replies = (struct auth_reply){ 0 };
-}
-
-/* ---- likeness ---- */
-
-struct likeness {
-	pthread_mutex_t lock; /* guards all other fields */
-	struct users *users;
-	bool is_learnt; /* it was made from an answer */
-};
-
-/* PostgreSQL's default number of SCRAM iterations. */
-#define USUAL_ITERATIONS 4096
-
-/* Makes one user whose secret is of the same kind, with made-up values. NULL: no memory. */
-static struct users *make_likeness(const struct secret *secret)
-{
-	struct scram_verifier like = { .iterations = USUAL_ITERATIONS,
-		                       .salt_count = SCRAM_SALT_SIZE };
-	struct scram_verifier verifier;
-	struct buf text = { 0 };
-	struct users *users;
-
-	buf_add_text(&text, "\"user\" \"");
-	if (secret->kind == SECRET_PLAIN)
-		buf_add_text(&text, "plain");
-	else if (secret->kind == SECRET_MD5)
-		buf_add_text(&text, "md500000000000000000000000000000000");
-	if (secret->kind == SECRET_SCRAM && scram_verifier_parse(secret->text, &verifier)) {
-		like.iterations = verifier.iterations;
-		like.salt_count = verifier.salt_count;
-	}
-	if (secret->kind == SECRET_SCRAM)
-		scram_verifier_text(&like, &text);
-	buf_add_text(&text, "\"\n");
-	users = buf_ok(&text) ? users_parse(buf_bytes(&text), "auth_query", NULL) : NULL;
-	buf_free(&text);
-	return users;
-}
-
-static const struct secret usual_secret = { .kind = SECRET_SCRAM, .text = "" };
-
-struct likeness *likeness_new(struct err *err)
-{
-	struct likeness *likeness = calloc(1, sizeof(*likeness));
-
-	if (likeness)
-		likeness->users = make_likeness(&usual_secret);
-	if (!likeness || !likeness->users) {
-		free(likeness);
-		err_set(err, ERR_MEMORY, "out of memory");
-		return NULL;
-	}
-	lock_init(&likeness->lock);
-	return likeness;
-}
-
-void likeness_free(struct likeness **likeness)
-{
-	if (!*likeness)
-		return;
-	users_release(&(*likeness)->users);
-	pthread_mutex_destroy(&(*likeness)->lock);
-	free(*likeness);
-	*likeness = NULL;
-}
-
-/*
- * Only the first answer is imitated, so that an unknown user gets the same kind of exchange
- * each time.
- */
-void likeness_learn(struct likeness *likeness, const char *text)
-{
-	struct secret secret = users_secret_of(text);
-	struct users *users = NULL;
-
-	if (secret.kind == SECRET_NONE)
-		return;
-	LOCKED(&likeness->lock);
-	if (!likeness->is_learnt)
-		users = make_likeness(&secret);
-	if (users) {
-		users_release(&likeness->users);
-		likeness->users = users;
-		likeness->is_learnt = true;
-	}
-}
-
-void likeness_forget(struct likeness *likeness)
-{
-	LOCKED(&likeness->lock);
-	likeness->is_learnt = false;
-}
-
-struct users *likeness_users(struct likeness *likeness)
-{
-	LOCKED(&likeness->lock);
-	return users_hold(likeness->users);
 }

@@ -5,6 +5,10 @@
 #ifndef PGWEIR_CLIENT_LOGIN_AUTH_CACHE_PRIV_H
 #define PGWEIR_CLIENT_LOGIN_AUTH_CACHE_PRIV_H
 
+#include <pthread.h>
+
+#include "pgweir/auth/derived.h"
+#include "pgweir/auth/failures.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
 #include "pgweir/client/login.h"
@@ -54,16 +58,34 @@ bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_look
 struct auth_answer *auth_answer_new(const struct auth_lookup_key *key, const char *name,
                                     const char *secret);
 
+TAILQ_HEAD(auth_answer_list, auth_answer);
+
+/* What the logins of all loops share. */
+struct logins {
+	pthread_mutex_t lock; /* guards all of this, and is_kept of answers */
+	/* failed logins, while their answers are delayed: admit.c */
+	struct failures failures;
+	struct auth_answer *table;    /* the cache, by key */
+	struct hash_key secret;       /* of the table */
+	struct auth_answer_list list; /* oldest first */
+	size_t size;                  /* bytes of all answers */
+	/*
+	 * What unknown users imitate where auth_query decides about users: the first answer, so
+	 * that they get the same kind of exchange each time.
+	 */
+	struct mock_form likeness;
+	bool is_learnt; /* the likeness is that of an answer */
+};
+
 /* A loop's access to the cache. Its timer drops answers whose time is over. */
 struct auth_cache_access {
-	struct auth_cache *cache;
+	struct logins *logins;
 	struct loop *loop;
 	struct timer timer;
 	usec_t limit; /* how long answers are kept, when the timer was set */
 };
 
-void auth_cache_begin(struct auth_cache_access *access, struct auth_cache *cache,
-                      struct loop *loop);
+void auth_cache_begin(struct auth_cache_access *access, struct logins *logins, struct loop *loop);
 void auth_cache_end(struct auth_cache_access *access);
 
 /*
@@ -78,7 +100,13 @@ struct auth_answer *auth_cache_find(struct auth_cache_access *access,
 
 /* Drops the answer if it is in the cache. */
 void auth_cache_forget(struct auth_cache_access *access, struct auth_answer *answer);
+
+/* auth_query may be another query now: drops all answers, and learns from the next one. */
 void auth_cache_forget_all(struct auth_cache_access *access);
+
+/* An answer has this secret: the likeness, if it is the first one. */
+void auth_cache_learn(struct auth_cache_access *access, const char *secret);
+struct mock_form auth_cache_likeness(struct auth_cache_access *access);
 
 /* ---- replies of the server ---- */
 

@@ -39,17 +39,6 @@
  * client.
  */
 
-/* The use of auth_query for one client. */
-struct auth_query {
-	struct client *client;
-	TAILQ_ENTRY(auth_query) node;
-	struct auth_lookup *lookup; /* that it waits for; or NULL */
-	struct auth_answer *answer; /* NULL: there is none yet */
-	bool is_kept;               /* the answer came from the cache: it may be out of date */
-	bool is_refused;            /* the answer has a name that no client may get */
-	char *claimed;              /* the name that the client sent */
-};
-
 enum auth_lookup_state {
 	AUTH_LOOKUP_WAITING, /* waits for a server */
 	AUTH_LOOKUP_ASKING,  /* the query runs */
@@ -86,8 +75,7 @@ struct auth_lookups {
 	const struct config *config;      /* borrowed */
 	struct auth_lookup_list list;     /* all lookups */
 	struct auth_lookup *under_way;    /* those that may be joined, by key */
-	struct auth_cache_access answers; /* of all loops, like the next one */
-	struct likeness *likeness;
+	struct auth_cache_access answers; /* of all loops */
 };
 
 static struct loop *loop_of(const struct auth_lookups *lookups)
@@ -182,7 +170,7 @@ static void judge(struct auth_lookup *lookup)
 		return;
 	}
 	if (name)
-		likeness_learn(lookups->likeness, replies->secret);
+		auth_cache_learn(&lookups->answers, replies->secret);
 	lookup->answer = auth_answer_new(&lookup->key, name, replies->secret);
 	if (!lookup->answer)
 		err_set(&lookup->err, ERR_MEMORY, "out of memory");
@@ -320,9 +308,6 @@ static void on_refused(struct borrower *borrower, const struct err *err)
 	end_lookup(lookup);
 }
 
-/* a lookup never waits for the welcome */
-static void on_welcome(struct borrower *borrower) { (void)borrower; }
-
 static bool on_bytes(struct borrower *borrower, struct bytes bytes)
 {
 	struct auth_lookup *lookup = container_of(borrower, struct auth_lookup, borrower);
@@ -376,7 +361,7 @@ static const struct params *wanted_params(const struct borrower *borrower)
 static const struct borrower_ops auth_lookup_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = on_refused,
-	.on_welcome = on_welcome,
+	.on_welcome = on_nothing, /* a lookup never waits for it */
 	.on_bytes = on_bytes,
 	.on_ready = on_ready,
 	.on_deallocated = on_nothing,
@@ -443,10 +428,10 @@ static bool begin_lookup(struct auth_lookup *lookup, struct err *err)
  * Joins a running query, or begins one. Owns the key from now on. false: *err is the error for the
  * client.
  */
-static bool await_answer(struct auth_query *auth_query, struct auth_lookup_key *key,
-                         struct err *err)
+static bool await_answer(struct client *client, struct auth_lookup_key *key, struct err *err)
 {
-	struct auth_lookups *lookups = auth_query->client->clients->lookups;
+	struct auth_lookups *lookups = client->clients->lookups;
+	struct auth_query *auth_query = &client->login->auth_query;
 	struct auth_lookup *lookup;
 
 	TABLE_FIND(hh, &lookups->pools->secret, lookups->under_way, key->text.at, key->text.count,
@@ -483,18 +468,17 @@ static void give_up(struct auth_query *wait)
 
 /* ---- the set of lookups ---- */
 
-struct auth_lookups *auth_lookups_new(struct pools *pools, struct auth_cache *cache,
-                                      struct likeness *likeness, const struct config *config)
+struct auth_lookups *auth_lookups_new(struct pools *pools, struct logins *logins,
+                                      const struct config *config)
 {
 	struct auth_lookups *lookups = calloc(1, sizeof(*lookups));
 
 	if (!lookups)
 		return NULL;
 	lookups->pools = pools;
-	lookups->likeness = likeness;
 	lookups->config = config;
 	TAILQ_INIT(&lookups->list);
-	auth_cache_begin(&lookups->answers, cache, pools->with.loop);
+	auth_cache_begin(&lookups->answers, logins, pools->with.loop);
 	return lookups;
 }
 
@@ -504,7 +488,6 @@ void auth_lookups_configure(struct auth_lookups *lookups, const struct config *c
 
 	lookups->config = config;
 	/* auth_query may be another query now, with secrets of another kind */
-	likeness_forget(lookups->likeness);
 	auth_cache_forget_all(&lookups->answers);
 	HASH_ITER (hh, lookups->under_way, lookup, next)
 		leave_table(lookup);
@@ -525,63 +508,54 @@ void auth_lookups_free(struct auth_lookups **lookups)
 
 const char *auth_query_claimed(const struct client *client)
 {
-	const struct auth_query *auth_query = client->login->auth_query;
+	const char *claimed = client->login->auth_query.claimed;
 
-	return auth_query ? auth_query->claimed : client->login->user;
+	return claimed ? claimed : client->login->user;
 }
 
-struct users *auth_query_likeness(const struct client *client)
+bool auth_query_likeness(const struct client *client, struct mock_form *like)
 {
-	const struct auth_query *auth_query = client->login->auth_query;
-	const struct clients *clients = client->clients;
-
-	return auth_query && auth_query->answer ? likeness_users(clients->with.likeness)
-	                                        : users_hold(clients->users);
+	if (client->login->auth_query.answer)
+		*like = auth_cache_likeness(&client->clients->lookups->answers);
+	return client->login->auth_query.answer;
 }
 
-void auth_query_free(struct client_login *login)
+void auth_query_done(struct auth_query *auth_query)
 {
-	struct auth_query *auth_query = login->auth_query;
-
-	login->auth_query = NULL;
-	if (!auth_query)
-		return;
 	give_up(auth_query);
 	auth_answer_release(&auth_query->answer);
 	free(auth_query->claimed);
-	free(auth_query);
 }
 
-/* ---- question ---- */
+/*
+ * ---- question ----
+ *
+ * AUTH_QUERY_FOUND: there is one; AUTH_QUERY_UNKNOWN: auth_query cannot be used for this client.
+ */
 
-enum asking {
-	ASKING_YES,
-	ASKING_NOBODY, /* auth_query cannot be used for this client */
-	ASKING_OVER    /* the client was refused */
-};
-
-static enum asking misconfigured(struct client *client, const char *reason)
+static enum auth_query_result misconfigured(struct client *client, const char *reason)
 {
 	log_error(&client->log, "auth_query cannot be run: %s", reason);
 	client_refuse(client, ERR_CONFIG, "bouncer config error");
-	return ASKING_OVER;
+	return AUTH_QUERY_OVER;
 }
 
 /* Finds the database on which auth_query runs for clients of this entry (NULL: of the console). */
-static enum asking find_auth_database(struct client *client, const struct config_database *entry,
-                                      struct database **database)
+static enum auth_query_result find_auth_database(struct client *client,
+                                                 const struct config_database *entry,
+                                                 struct database **database)
 {
 	struct clients *clients = client->clients;
 	const char *name = config_auth_dbname(clients->config, entry);
 	struct err err;
 
 	if (!name && !entry)
-		return ASKING_NOBODY; /* the query cannot run in the console's database */
+		return AUTH_QUERY_UNKNOWN; /* the query cannot run in the console's database */
 	if (name && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
 		return misconfigured(client, "auth_dbname is the console's name");
 	*database = pools_database(clients->with.pools, name ? name : client->login->database);
 	if (!*database && !name)
-		return ASKING_NOBODY;
+		return AUTH_QUERY_UNKNOWN;
 	if (!*database) {
 		err_set(&err, ERR_CONFIG, "auth_dbname \"%s\" is not in [databases]", name);
 		return misconfigured(client, err.text);
@@ -589,9 +563,9 @@ static enum asking find_auth_database(struct client *client, const struct config
 	if (name && (*database)->is_disabled) {
 		client_refuse(client, ERR_CANNOT_CONNECT,
 		              "authentication database \"%s\" is disabled", (*database)->name);
-		return ASKING_OVER;
+		return AUTH_QUERY_OVER;
 	}
-	return ASKING_YES;
+	return AUTH_QUERY_FOUND;
 }
 
 /* The entry of the database that the client asked for. NULL: the console, or no such database. */
@@ -602,26 +576,26 @@ static const struct config_database *auth_query_entry_of(const struct client *cl
 	           : config_database_of(client->clients->config, client->login->database);
 }
 
-/* ASKING_YES: the caller owns the key. */
-static enum asking make_question(struct client *client, struct auth_lookup_key *key)
+/* AUTH_QUERY_FOUND: the caller owns the key. */
+static enum auth_query_result make_question(struct client *client, struct auth_lookup_key *key)
 {
 	const struct config *config = client->clients->config;
 	const struct config_database *entry = auth_query_entry_of(client);
 	const char *auth_user = config_auth_user(config, entry);
 	const char *query = config_auth_query(config, entry);
 	struct database *database;
-	enum asking asking;
+	enum auth_query_result result;
 
 	if (!entry && !admit_is_console(client))
-		return ASKING_NOBODY; /* do not reveal that there is no such database */
+		return AUTH_QUERY_UNKNOWN; /* do not reveal that there is no such database */
 	if (!auth_user || !query)
-		return ASKING_NOBODY;
-	asking = find_auth_database(client, entry, &database);
-	if (asking != ASKING_YES ||
+		return AUTH_QUERY_UNKNOWN;
+	result = find_auth_database(client, entry, &database);
+	if (result != AUTH_QUERY_FOUND ||
 	    auth_lookup_key_make(key, database, auth_user, query, auth_query_claimed(client)))
-		return asking;
+		return result;
 	client_refuse_for(client, CLOSE_MEMORY);
-	return ASKING_OVER;
+	return AUTH_QUERY_OVER;
 }
 
 /* ---- answer ---- */
@@ -640,24 +614,23 @@ static bool rename_user(struct client *client, const char *name)
 }
 
 /* Whether a client that sent another name must not become this user. */
-static bool is_reserved(const struct auth_query *auth_query, const char *name)
+static bool is_reserved(const struct client *client, const char *name)
 {
-	const struct clients *clients = auth_query->client->clients;
-	const char *auth_user =
-	    config_auth_user(clients->config, auth_query_entry_of(auth_query->client));
+	const struct clients *clients = client->clients;
+	const char *auth_user = config_auth_user(clients->config, auth_query_entry_of(client));
 
 	return users_find(clients->users, name) || (auth_user && strcmp(auth_user, name) == 0);
 }
 
 /* Uses an answer. false: the client was refused. */
-static bool adopt(struct auth_query *auth_query)
+static bool adopt(struct client *client)
 {
-	struct client *client = auth_query->client;
+	struct auth_query *auth_query = &client->login->auth_query;
 	const char *name = auth_query->answer->name;
 
 	if (!name || strcmp(name, client->login->user) == 0)
 		return true;
-	if (strcmp(name, auth_query->claimed) != 0 && is_reserved(auth_query, name)) {
+	if (strcmp(name, auth_query->claimed) != 0 && is_reserved(client, name)) {
 		log_error(&client->log,
 		          "auth_query returned for user %s the name %s, which is in auth_file or "
 		          "is auth_user: refused",
@@ -671,7 +644,8 @@ static bool adopt(struct auth_query *auth_query)
 static void take_answer(struct auth_query *auth_query, struct auth_answer *answer,
                         const struct err *err)
 {
-	struct client *client = auth_query->client;
+	struct client_login *login = container_of(auth_query, struct client_login, auth_query);
+	struct client *client = login->client;
 
 	if (!answer) {
 		client_fatal(client, err);
@@ -679,52 +653,32 @@ static void take_answer(struct auth_query *auth_query, struct auth_answer *answe
 	}
 	auth_query->answer = auth_answer_hold(answer);
 	client_enter(client, CLIENT_AUTHENTICATION);
-	if (adopt(auth_query))
-		client->login->on_looked_up(client);
-}
-
-/* The struct of this client, made if needed. NULL: no memory. */
-static struct auth_query *auth_query_of(struct client *client)
-{
-	struct client_login *login = client->login;
-	struct auth_query *auth_query = login->auth_query;
-
-	if (auth_query)
-		return auth_query;
-	auth_query = calloc(1, sizeof(*auth_query));
-	if (!auth_query)
-		return NULL;
-	auth_query->client = client;
-	auth_query->claimed = strdup(login->user);
-	if (!auth_query->claimed) {
-		free(auth_query);
-		return NULL;
-	}
-	login->auth_query = auth_query;
-	return auth_query;
+	if (adopt(client))
+		login->on_looked_up(client);
 }
 
 /* Owns the key. */
 static enum auth_query_result ask_for(struct client *client, struct auth_lookup_key *key)
 {
-	struct auth_query *auth_query = auth_query_of(client);
-	struct auth_lookups *lookups = client->clients->lookups;
+	struct auth_query *auth_query = &client->login->auth_query;
 	struct err err;
 
-	if (!auth_query) {
+	if (!auth_query->claimed)
+		auth_query->claimed = strdup(client->login->user);
+	if (!auth_query->claimed) {
 		auth_lookup_key_done(key);
 		client_refuse_for(client, CLOSE_MEMORY);
 		return AUTH_QUERY_OVER;
 	}
 	auth_answer_release(&auth_query->answer);
 	auth_query->is_refused = false;
-	auth_query->answer = auth_cache_find(&lookups->answers, key);
+	auth_query->answer = auth_cache_find(&client->clients->lookups->answers, key);
 	auth_query->is_kept = auth_query->answer != NULL;
 	if (auth_query->is_kept) {
 		auth_lookup_key_done(key);
-		return adopt(auth_query) ? AUTH_QUERY_RENAMED : AUTH_QUERY_OVER;
+		return adopt(client) ? AUTH_QUERY_RENAMED : AUTH_QUERY_OVER;
 	}
-	if (await_answer(auth_query, key, &err))
+	if (await_answer(client, key, &err))
 		return AUTH_QUERY_LOOKING;
 	client_fatal(client, &err);
 	return AUTH_QUERY_OVER;
@@ -733,22 +687,18 @@ static enum auth_query_result ask_for(struct client *client, struct auth_lookup_
 enum auth_query_result auth_query_find(struct client *client, struct secret *secret)
 {
 	const struct user *user = users_find(client->clients->users, client->login->user);
-	const struct auth_query *auth_query = client->login->auth_query;
+	const struct auth_query *auth_query = &client->login->auth_query;
 	struct auth_lookup_key key;
+	enum auth_query_result result;
 
 	if (user) {
 		*secret = user->secret;
 		return AUTH_QUERY_FOUND;
 	}
-	switch (make_question(client, &key)) {
-	case ASKING_NOBODY:
-		return AUTH_QUERY_UNKNOWN;
-	case ASKING_OVER:
-		return AUTH_QUERY_OVER;
-	case ASKING_YES:
-		break;
-	}
-	if (!auth_query || !auth_query->answer || !auth_answer_is_for(auth_query->answer, &key))
+	result = make_question(client, &key);
+	if (result != AUTH_QUERY_FOUND)
+		return result;
+	if (!auth_query->answer || !auth_answer_is_for(auth_query->answer, &key))
 		return ask_for(client, &key);
 	auth_lookup_key_done(&key);
 	if (auth_query->is_refused || !auth_query->answer->name)
@@ -762,29 +712,30 @@ enum auth_query_result auth_query_find(struct client *client, struct secret *sec
 bool auth_query_holds(struct client *client)
 {
 	const struct client_login *login = client->login;
-	const struct auth_query *auth_query = login->auth_query;
+	const struct auth_answer *answer = login->auth_query.answer;
 	const struct clients *clients = client->clients;
 	const struct user *user = users_find(clients->users, login->user);
 	struct auth_lookup_key key;
 	bool is_for;
 
-	if (auth_methods[login_config(client)->auth_type].takes_anybody || login->outside)
+	if (auth_methods[login_config(client)->auth_type].takes_anybody ||
+	    auth_methods[login->method].is_outside)
 		return true;
-	if (!auth_query || !auth_query->answer)
+	if (!answer)
 		return user && auth_server_is_by(login->auth, &user->secret);
 	if (login->generation == clients->generation)
 		return true;
-	if (user || make_question(client, &key) != ASKING_YES)
+	if (user || make_question(client, &key) != AUTH_QUERY_FOUND)
 		return false;
-	is_for = auth_answer_is_for(auth_query->answer, &key);
+	is_for = auth_answer_is_for(answer, &key);
 	auth_lookup_key_done(&key);
 	return is_for;
 }
 
 void auth_query_failed(struct client *client)
 {
-	const struct auth_query *auth_query = client->login->auth_query;
+	const struct auth_query *auth_query = &client->login->auth_query;
 
-	if (auth_query && auth_query->answer && auth_query->is_kept)
+	if (auth_query->answer && auth_query->is_kept)
 		auth_cache_forget(&client->clients->lookups->answers, auth_query->answer);
 }

@@ -32,22 +32,10 @@
  * no rule is kept: after a lookup, the search begins again with the first rule in force.
  */
 
-/* Whether both options of an authentication method are equal. Each may be NULL. */
-static bool same_options(const char *a, const char *b)
+/* Whether the exchange has these options of its method; NULL: none. */
+static bool same_options(const struct client *client, const char *options)
 {
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-/* Whether the client requested physical replication. */
-static bool is_physical(const struct client *client)
-{
-	return client->replication == REPLICATION_PHYSICAL;
-}
-
-/* The CN of the client's verified certificate. NULL: no certificate, or not exactly one CN. */
-static const char *certificate_name(const struct client *client)
-{
-	return client->login ? client->login->certificate_name : NULL;
+	return strcmp(auth_server_options(client->login->auth), options ? options : "") == 0;
 }
 
 #define PASSWD_SIZE 65536 /* buffer for one entry of the user database */
@@ -55,27 +43,16 @@ static const char *certificate_name(const struct client *client)
 /* Finds the name of a system user on a helper thread. */
 struct name_job {
 	struct job job;
-	struct hba_check *owner;
+	struct client_login *owner;
 	uid_t uid;
 	char *name; /* NULL: no such user; owned */
-};
-
-/* What was found out about one client. */
-struct hba_check {
-	struct client *client;
-	struct reverse reverse;
-	struct name_job *job; /* NULL: none is running */
-	char *host, *system_user;
-	bool is_host_known, is_system_user_known; /* the lookup has ended; NULL above: no name */
 };
 
 /* The options of the method: the rule's own, or else those of the settings. */
 static const char *options_of(const struct client *client, const struct hba_rule *rule)
 {
-	const char *options = hba_rule_options(rule);
-
-	return options ? options
-	               : auth_methods_options(hba_rule_method(rule), login_config(client));
+	return rule->options.count ? rule->options.at
+	                           : auth_methods_options(rule->method, login_config(client));
 }
 
 /* ---- facts ---- */
@@ -83,25 +60,17 @@ static const char *options_of(const struct client *client, const struct hba_rule
 static struct hba_facts facts_of(const struct client *client)
 {
 	const struct client_login *login = client->login;
-	const struct hba_check *hba_check = login->hba_check;
 
 	return (struct hba_facts){
 		.peer = &client->peer,
 		.database = login->database,
 		.user = login->user,
 		.is_tls = stream_is_encrypted(&client->stream),
-		.is_physical = is_physical(client),
-		.is_host_known = hba_check && hba_check->is_host_known,
-		.host = hba_check ? hba_check->host : NULL,
+		.is_physical = client->replication == REPLICATION_PHYSICAL,
+		.is_host_known = login->hba_check.is_host_known,
+		.host = login->hba_check.host,
 	};
 }
-
-/* The struct of this client, made if needed. NULL: no memory, and the client was refused. */
-enum hba_check_result {
-	HBA_CHECK_FOUND,   /* *way is set */
-	HBA_CHECK_LOOKING, /* a lookup runs; login->on_looked_up() is called at its end */
-	HBA_CHECK_OVER     /* the client was refused */
-};
 
 /* How a client must authenticate. */
 struct authentication_way {
@@ -110,57 +79,42 @@ struct authentication_way {
 	const char *options; /* options of a method that is_outside (auth/outside.h); else NULL */
 };
 
-static struct hba_check *hba_check_of(struct client *client)
+static void hba_check_done(struct hba_check *hba_check)
 {
-	struct client_login *login = client->login;
-
-	if (!login->hba_check)
-		login->hba_check = calloc(1, sizeof(*login->hba_check));
-	if (login->hba_check)
-		login->hba_check->client = client;
-	else
-		client_refuse_for(client, CLOSE_MEMORY);
-	return login->hba_check;
-}
-
-static void hba_check_free(struct client_login *login)
-{
-	struct hba_check *hba_check = login->hba_check;
-
-	login->hba_check = NULL;
-	if (!hba_check)
-		return;
 	lookup_cancel(&hba_check->reverse.lookup);
 	if (hba_check->job)
 		workers_abandon(&hba_check->job->job);
 	free(hba_check->host);
 	free(hba_check->system_user);
-	free(hba_check);
 }
 
 /* ---- names ---- */
 
 static void on_host(struct reverse *reverse, const char *host)
 {
-	struct hba_check *hba_check = container_of(reverse, struct hba_check, reverse);
+	struct client_login *login = container_of(reverse, struct client_login, hba_check.reverse);
 
-	hba_check->is_host_known = true;
-	hba_check->host = host ? strdup(host) : NULL;
-	hba_check->client->login->on_looked_up(hba_check->client); /* searches the rules again */
+	login->hba_check.is_host_known = true;
+	login->hba_check.host = host ? strdup(host) : NULL;
+	login->on_looked_up(login->client); /* searches the rules again */
 }
 
-static enum hba_check_result look_host_up(struct client *client)
+/* Waits for a lookup. At its end login->on_looked_up() is called. */
+static bool wait_for_lookup(struct client *client)
 {
-	struct hba_check *hba_check = hba_check_of(client);
+	client_enter(client, CLIENT_LOOKING);
+	stream_want(&client->stream, WANT_END);
+	return false;
+}
+
+static bool look_host_up(struct client *client)
+{
 	struct err err;
 
-	if (!hba_check)
-		return HBA_CHECK_OVER;
-	if (lookup_reverse(client->clients->with.resolver, &hba_check->reverse, &client->peer,
-	                   on_host, &err))
-		return HBA_CHECK_LOOKING;
-	client_fatal(client, &err);
-	return HBA_CHECK_OVER;
+	if (lookup_reverse(client->clients->with.resolver, &client->login->hba_check.reverse,
+	                   &client->peer, on_host, &err))
+		return wait_for_lookup(client);
+	return client_fatal(client, &err);
 }
 
 static void run_name(struct job *job)
@@ -177,43 +131,44 @@ static void run_name(struct job *job)
 static void done_name(struct job *job)
 {
 	struct name_job *work = (struct name_job *)job;
-	struct hba_check *hba_check = job->is_abandoned ? NULL : work->owner;
+	struct client_login *login = job->is_abandoned ? NULL : work->owner;
 
 	_Static_assert(offsetof(struct name_job, job) == 0, "jobs are found by it");
-	if (hba_check) {
-		hba_check->job = NULL;
-		hba_check->is_system_user_known = true;
-		hba_check->system_user = work->name;
+	if (login) {
+		login->hba_check.job = NULL;
+		login->hba_check.is_system_user_known = true;
+		login->hba_check.system_user = work->name;
 	} else {
 		free(work->name);
 	}
 	free(work);
-	if (hba_check)
-		hba_check->client->login->on_looked_up(hba_check->client);
+	if (login)
+		login->on_looked_up(login->client);
 }
 
-static enum hba_check_result look_system_user_up(struct client *client)
+static bool refuse_busy(struct client *client)
 {
-	struct hba_check *hba_check = hba_check_of(client);
+	return client_refuse_with(client, CLOSE_TOO_MANY_LOGINS,
+	                          "too many logins at once, try again");
+}
+
+static bool look_system_user_up(struct client *client)
+{
+	struct name_job *work = calloc(1, sizeof(*work));
 	struct err err;
 
-	if (!hba_check)
-		return HBA_CHECK_OVER;
-	hba_check->job = calloc(1, sizeof(*hba_check->job));
-	if (!hba_check->job) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return HBA_CHECK_OVER;
+	if (!work)
+		return client_refuse_for(client, CLOSE_MEMORY);
+	*work = (struct name_job){ .job = { .run = run_name, .done = done_name },
+		                   .owner = client->login,
+		                   .uid = client->peer.un.uid };
+	if (!workers_submit(client->clients->with.lookups, client->clients->with.loop, &work->job,
+	                    &err)) {
+		free(work);
+		return refuse_busy(client);
 	}
-	*hba_check->job = (struct name_job){ .job = { .run = run_name, .done = done_name },
-		                             .owner = hba_check,
-		                             .uid = client->peer.un.uid };
-	if (workers_submit(client->clients->with.lookups, client->clients->with.loop,
-	                   &hba_check->job->job, &err))
-		return HBA_CHECK_LOOKING;
-	free(hba_check->job);
-	hba_check->job = NULL;
-	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
-	return HBA_CHECK_OVER;
+	client->login->hba_check.job = work;
+	return wait_for_lookup(client);
 }
 
 /* ---- rules ---- */
@@ -222,21 +177,21 @@ static enum hba_check_result look_system_user_up(struct client *client)
  * Refuses the client. As in PostgreSQL, the error repeats what the client sent (host, user,
  * database, encryption) and reveals nothing about the rules.
  */
-static enum hba_check_result refuse_by_rules(struct client *client, enum close_reason reason,
-                                             const char *words)
+static bool refuse_by_rules(struct client *client, enum close_reason reason, const char *words)
 {
 	char host[ADDRESS_TEXT_SIZE];
 	bool is_unix = address_is_unix(&client->peer);
 	struct err err;
 
 	err_set(&err, ERR_NOT_ALLOWED, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s",
-	        words, is_physical(client) ? "replication from host" : "host",
+	        words,
+	        client->replication == REPLICATION_PHYSICAL ? "replication from host" : "host",
 	        is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
 	        client->login->user, client->login->database,
 	        stream_is_encrypted(&client->stream) ? "TLS encryption" : "no encryption");
 	err_reason(&err, reason);
 	throttle_refuse(client, &err);
-	return HBA_CHECK_OVER;
+	return false;
 }
 
 /*
@@ -250,52 +205,52 @@ static bool is_named(const struct client *client, const struct hba_rule *rule, c
 
 static bool has_certificate(const struct client *client, const struct hba_rule *rule)
 {
-	switch (hba_rule_client_cert(rule)) {
+	switch (rule->client_cert) {
 	case HBA_CERT_ANY:
 		return true;
 	case HBA_CERT_VALID:
 		return client->login->has_certificate;
 	case HBA_CERT_NAMED:
-		return is_named(client, rule, certificate_name(client));
+		return is_named(client, rule, client->login->certificate_name);
 	}
 	return false;
 }
 
-static enum hba_check_result follow(struct client *client, const struct hba_rule *rule,
-                                    struct authentication_way *way)
+static bool follow(struct client *client, const struct hba_rule *rule,
+                   struct authentication_way *way)
 {
-	const struct hba_check *hba_check = client->login->hba_check;
-	enum auth_method method = hba_rule_method(rule);
+	const struct hba_check *hba_check = &client->login->hba_check;
+	enum auth_method method = rule->method;
 	const struct auth_method_row *row = &auth_methods[method];
-	struct source_pos pos = hba_rule_source_pos(rule);
 	bool is_proven = false;
 
-	log_debug(&client->log, "by %s:%d: %s", pos.file, pos.line, row->hba_name);
+	log_debug(&client->log, "by %s:%d: %s", rule->pos.file, rule->pos.line, row->hba_name);
 	if (method == AUTH_METHOD_REJECT)
 		return refuse_by_rules(client, CLOSE_HBA_REJECT,
 		                       "login rejected: an HBA rule rejects");
-	if (hba_rule_flaw(rule)) {
-		log_info(&client->log, "login refused by %s:%d: %s", pos.file, pos.line,
-		         hba_rule_flaw(rule));
+	if (rule->flaw) {
+		log_info(&client->log, "login refused by %s:%d: %s", rule->pos.file, rule->pos.line,
+		         rule->flaw);
 		return refuse_by_rules(client, CLOSE_HBA_REJECT,
 		                       "login rejected: an HBA rule that allows no login matches");
 	}
-	if (row->voucher == AUTH_BY_SYSTEM_USER && !(hba_check && hba_check->is_system_user_known))
+	if (row->voucher == AUTH_BY_SYSTEM_USER && !hba_check->is_system_user_known)
 		return look_system_user_up(client);
-	if (!has_certificate(client, rule)) {
-		client_refuse_for(client, CLOSE_AUTH_CERTIFICATE);
-		return HBA_CHECK_OVER;
-	}
+	if (!has_certificate(client, rule))
+		return client_refuse_for(client, CLOSE_AUTH_CERTIFICATE);
 	if (row->voucher == AUTH_BY_SYSTEM_USER)
 		is_proven = is_named(client, rule, hba_check->system_user);
 	else if (row->voucher == AUTH_BY_CERTIFICATE)
-		is_proven = is_named(client, rule, certificate_name(client));
+		is_proven = is_named(client, rule, client->login->certificate_name);
 	*way = (struct authentication_way){ method, is_proven, options_of(client, rule) };
-	return HBA_CHECK_FOUND;
+	return true;
 }
 
-/* auth_type hba: finds the client's rule and how it must authenticate. */
-static enum hba_check_result hba_check_decide(struct client *client, struct authentication_way *way)
+/*
+ * auth_type hba: finds the client's rule and how it must authenticate. false: a lookup runs, or
+ * the client was refused.
+ */
+static bool hba_check_decide(struct client *client, struct authentication_way *way)
 {
 	const struct hba *hba = login_hba(client);
 	const struct hba_facts facts = facts_of(client);
@@ -313,17 +268,15 @@ static enum hba_check_result hba_check_decide(struct client *client, struct auth
 	                       "no authentication method is found: no rule for");
 }
 
-/* Whether the rule in force for this client has this method and these options. Begins no lookup. */
-static bool hba_check_is_by(const struct client *client, enum auth_method method,
-                            const char *options)
+/* Whether the rule in force for this client asks for its exchange. Begins no lookup. */
+static bool hba_check_is_by(const struct client *client, enum auth_method method)
 {
 	const struct hba_facts facts = facts_of(client);
 	const struct hba_rule *rule;
 
 	return hba_find(login_hba(client), &facts, &rule) == HBA_RULE &&
-	       hba_rule_method(rule) != AUTH_METHOD_REJECT && !hba_rule_flaw(rule) &&
-	       hba_rule_method(rule) == method && same_options(options, options_of(client, rule)) &&
-	       has_certificate(client, rule);
+	       rule->method != AUTH_METHOD_REJECT && !rule->flaw && rule->method == method &&
+	       same_options(client, options_of(client, rule)) && has_certificate(client, rule);
 }
 
 /* Maximum length of a message during authentication: a password may have more than 65530 bytes. */
@@ -350,13 +303,6 @@ static bool check_names(struct client *client)
 static void act_on(struct client *client, enum auth_server_result result, struct buf *out,
                    struct err *err);
 static void choose_method(struct client *client);
-
-/* Waits for a lookup. At its end login->on_looked_up() is called. */
-static void wait_for_lookup(struct client *client)
-{
-	client_enter(client, CLIENT_LOOKING);
-	stream_want(&client->stream, WANT_END);
-}
 
 /* The client left another state (a lookup, a job). Handles the input that came since. */
 static void resume(struct client *client)
@@ -390,26 +336,15 @@ static void on_work(void *arg)
 	resume(client);
 }
 
-static struct workers *workers_for(const struct client *client)
+static bool submit(void *arg, struct job *job, bool is_slow)
 {
+	const struct client *client = arg;
 	const struct clients_with *with = &client->clients->with;
 	struct workers *own = with->outside ? with->outside[client->login->method] : NULL;
+	struct err err;
 
-	return own ? own : with->workers;
-}
-
-static void derive(struct client *client, struct err *err)
-{
-	struct auth_server *entry = client->login->auth;
-	struct job *job = auth_server_job(entry);
-
-	if (job && workers_submit(workers_for(client), client->clients->with.loop, job, err)) {
-		client_enter(client, CLIENT_DERIVING);
-		stream_want(&client->stream, WANT_END);
-		return;
-	}
-	auth_server_job_refused(entry);
-	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
+	(void)is_slow;
+	return workers_submit(own ? own : with->workers, with->loop, job, &err);
 }
 
 /* A reload during the exchange may have changed how this client must authenticate. */
@@ -422,9 +357,8 @@ static bool is_still_asked(const struct client *client)
 	if (client->login->generation == client->clients->generation)
 		return true;
 	if (type == AUTH_METHOD_HBA)
-		return hba_check_is_by(client, method, client->login->outside);
-	return type == method &&
-	       same_options(client->login->outside, auth_methods_options(type, config));
+		return hba_check_is_by(client, method);
+	return type == method && same_options(client, auth_methods_options(type, config));
 }
 
 /* The exchange succeeded: checks that it still counts. false: the client was refused. */
@@ -466,7 +400,11 @@ static void act_on(struct client *client, enum auth_server_result result, struct
 	case AUTH_SERVER_MORE:
 		return;
 	case AUTH_SERVER_WORK:
-		derive(client, err);
+		client_enter(client, CLIENT_DERIVING);
+		stream_want(&client->stream, WANT_END);
+		return;
+	case AUTH_SERVER_BUSY:
+		refuse_busy(client);
 		return;
 	case AUTH_SERVER_REFUSED:
 		if (client->login->is_unknown)
@@ -489,35 +427,13 @@ static void log_attempt(const struct client *client)
 		[REPLICATION_PHYSICAL] = "yes",
 		[REPLICATION_LOGICAL] = "database",
 	};
-	const struct client_login *login = client->login;
+	const struct log_facts facts = { .event = "login_attempt" };
 	char tls[TLS_TEXT_SIZE];
-	struct log_entry entry;
 
-	if (!log_begin(&client->log, LOG_LEVEL_INFO, &entry))
-		return;
-	entry.who.facts = &(struct log_facts){ .event = "login_attempt" };
-	strbuf_add(&entry.line, "login attempt: db=");
-	strbuf_add(&entry.line, login->database);
-	strbuf_add(&entry.line, " user=");
-	strbuf_add(&entry.line, login->user);
-	strbuf_add(&entry.line, " tls=");
-	strbuf_add(&entry.line, *tls_text(&client->stream, tls, sizeof(tls)) ? tls : "no");
-	strbuf_add(&entry.line, " replication=");
-	strbuf_add(&entry.line, replication[client->replication]);
-	log_end(&client->log, LOG_LEVEL_INFO, &entry);
-}
-
-/* Stores what is needed until the client is admitted. false: no memory. */
-static bool note_method(struct client *client, enum auth_method method, const char *options)
-{
-	struct client_login *login = client->login;
-
-	login->method = method;
-	login->generation = client->clients->generation;
-	secret_free(&login->outside);
-	if (options)
-		login->outside = strdup(options);
-	return !options || login->outside;
+	log_event(&client->log, LOG_LEVEL_INFO, &facts,
+	          "login attempt: db=%s user=%s tls=%s replication=%s", client->login->database,
+	          client->login->user, *tls_text(&client->stream, tls, sizeof(tls)) ? tls : "no",
+	          replication[client->replication]);
 }
 
 /*
@@ -535,10 +451,10 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 		return true;
 	case AUTH_QUERY_RENAMED:
 		choose_method(client);
-		return false;
+		break;
 	case AUTH_QUERY_LOOKING:
 		wait_for_lookup(client);
-		return false;
+		break;
 	case AUTH_QUERY_OVER:
 		break;
 	}
@@ -550,7 +466,7 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 {
 	struct clients *clients = client->clients;
 	struct client_login *login = client->login;
-	struct users *likeness;
+	struct mock_form like;
 	struct secret secret;
 	bool is_known = false;
 	char host[ADDRESS_TEXT_SIZE];
@@ -567,16 +483,14 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	if (!auth_methods[way->method].takes_anybody && !auth_methods[way->method].is_outside &&
 	    !know(client, &secret, &is_known))
 		return;
-	if (!note_method(client, way->method, way->options)) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return;
-	}
-	likeness = auth_query_likeness(client);
+	login->method = way->method;
+	login->generation = clients->generation;
 	login->auth = auth_server_new(&(struct auth_server_who){
 	    .method = way->method,
 	    .user = auth_query_claimed(client),
 	    .secret = is_known ? &secret : NULL,
-	    .users = likeness,
+	    .users = clients->users,
+	    .like = auth_query_likeness(client, &like) ? &like : NULL,
 	    .is_proven = way->is_proven,
 	    .options = way->options,
 	    .host = is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
@@ -584,10 +498,8 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	    .iterations = (unsigned int)clients->config->scram_iterations,
 	    .binding = bytes_of(binding, binding_count),
 	    .verifiers = clients->with.verifiers,
-	    .on_work = on_work,
-	    .arg = client,
+	    .runner = { submit, on_work, client },
 	});
-	users_release(&likeness);
 	if (!login->auth) {
 		client_refuse_for(client, CLOSE_MEMORY);
 		return;
@@ -596,35 +508,21 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	buf_wipe(&out);
 }
 
-/* Whether the certificate names the user. For auth_type cert, which has no maps. */
-static bool is_named_so(const struct client *client)
-{
-	const char *name = certificate_name(client);
-
-	return name && strcmp(name, client->login->user) == 0;
-}
-
 static void choose_method(struct client *client)
 {
 	const struct config *config = login_config(client);
 	enum auth_method type = config->auth_type;
+	const char *name = client->login->certificate_name; /* auth_type cert has no maps */
 	struct authentication_way way;
 
 	if (type == AUTH_METHOD_HBA) {
-		switch (hba_check_decide(client, &way)) {
-		case HBA_CHECK_FOUND:
-			break;
-		case HBA_CHECK_LOOKING:
-			wait_for_lookup(client);
+		if (!hba_check_decide(client, &way))
 			return;
-		case HBA_CHECK_OVER:
-			return;
-		}
 	} else {
 		way = (struct authentication_way){
 			.method = type,
-			.is_proven = auth_methods[type].voucher == AUTH_BY_CERTIFICATE &&
-			             is_named_so(client),
+			.is_proven = auth_methods[type].voucher == AUTH_BY_CERTIFICATE && name &&
+			             strcmp(name, client->login->user) == 0,
 			.options = auth_methods_options(type, config),
 		};
 	}
@@ -742,9 +640,8 @@ void login_free(struct client *client)
 	throttle_drop(client);
 	client->login = NULL;
 	auth_server_free(&login->auth);
-	hba_check_free(login);
-	secret_free(&login->outside);
-	auth_query_free(login);
+	hba_check_done(&login->hba_check);
+	auth_query_done(&login->auth_query);
 	buf_free(&login->unknown);
 	buf_free(&login->parameters);
 	free(login->database);

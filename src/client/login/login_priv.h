@@ -128,9 +128,8 @@ enum auth_query_result {
 /* Finds the secret. *secret is borrowed: it is valid until the login ends, or until a reload. */
 enum auth_query_result auth_query_find(struct client *client, struct secret *secret);
 
-/* The users whose secrets an exchange with an unknown user imitates; the caller gets a reference.
- */
-struct users *auth_query_likeness(const struct client *client);
+/* What an exchange with an unknown user imitates. false: a user of auth_file. */
+bool auth_query_likeness(const struct client *client, struct mock_form *like);
 
 /* The name that the client sent and uses in the exchange; auth_query may replace it. */
 const char *auth_query_claimed(const struct client *client);
@@ -141,11 +140,11 @@ bool auth_query_holds(struct client *client);
 /* Call when authentication failed: a cached answer may be out of date, and is dropped. */
 void auth_query_failed(struct client *client);
 
-void auth_query_free(struct client_login *login);
+void auth_query_done(struct auth_query *auth_query);
 
 /* config: borrowed until auth_lookups_configure(). NULL: no memory. */
-struct auth_lookups *auth_lookups_new(struct pools *pools, struct auth_cache *cache,
-                                      struct likeness *likeness, const struct config *config);
+struct auth_lookups *auth_lookups_new(struct pools *pools, struct logins *logins,
+                                      const struct config *config);
 
 /* No login may be waiting. */
 void auth_lookups_free(struct auth_lookups **lookups);

@@ -30,74 +30,50 @@
  *   a pool with few servers   one of the pool's homes (pool/homes.h)
  *   all others                the loop to which the connection was dealt
  *
- * The client is not authenticated yet, so this looks at settings only, and costs no memory.
+ * The client is not authenticated yet, so this looks at settings only.
  */
 
-struct names {
-	const char *user, *database; /* in the packet */
-};
-
-/* The same names as take_pairs() finds. false: there are none. */
-static bool read_who(struct bytes packet, struct names *names)
-{
-	struct bytes list = startup_pairs(packet);
-	const char *name, *value;
-	enum walk_result result;
-	struct err err;
-
-	*names = (struct names){ "", "" };
-	while ((result = startup_next(&list, &name, &value, &err)) == WALK_ITEM) {
-		if (strcmp(name, "user") == 0)
-			names->user = value;
-		else if (strcmp(name, "database") == 0)
-			names->database = value;
-	}
-	if (!*names->database)
-		names->database = names->user;
-	return result != WALK_BAD && *names->user;
-}
-
 /* The number of the loop in which its pool is at home; its own loop if that will do. */
-static unsigned int home_of(const struct client *client, const struct names *names)
+static unsigned int home_of(const struct client *client)
 {
+	const struct client_login *login = client->login;
 	const struct clients_with *with = &client->clients->with;
 	const struct config *config = client->clients->config;
-	const struct config_database *entry = config_database_of(config, names->database);
+	const struct config_database *entry = config_database_of(config, login->database);
 	unsigned int count;
 	const char *role;
 
 	if (!entry)
 		return with->loop_number;
-	role = entry->user ? entry->user : names->user;
+	role = entry->user ? entry->user : login->user;
 	count = homes_count(with->homes,
 	                    config_pool_size(config, entry, config_user_find(config, role)),
 	                    config->servers_per_loop);
 	if (count == with->loop_count)
 		return with->loop_number;
-	return with->pick_home(with->arg, homes_first(with->homes, names->database, role), count);
+	return with->pick_home(with->arg, homes_first(with->homes, login->database, role), count);
 }
 
 /* A client moves by a copy of its descriptor: not when descriptors run short. */
-static bool goes_home(struct client *client, const struct names *names)
+static bool goes_home(struct client *client)
 {
 	const struct clients_with *with = &client->clients->with;
-	unsigned int home = home_of(client, names);
+	unsigned int home = home_of(client);
 
 	return home != with->loop_number && !unauthenticated_is_short(client) &&
 	       with->send_elsewhere(with->arg, client, CLIENT_GOES_HOME, home);
 }
 
-/* Whether the client has gone to another loop, with its complete startup packet. */
-static bool startup_goes(struct client *client, struct bytes packet)
+/* Whether the client has gone to another loop, where its startup packet is parsed again. */
+static bool startup_goes(struct client *client)
 {
 	const struct clients_with *with = &client->clients->with;
-	struct names names;
 
-	if (!with->send_elsewhere || client->login->has_moved || !read_who(packet, &names))
+	if (!with->send_elsewhere || client->login->has_moved)
 		return false;
-	if (strcmp(names.database, CONFIG_CONSOLE_DATABASE) == 0)
+	if (strcmp(client->login->database, CONFIG_CONSOLE_DATABASE) == 0)
 		return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CONSOLE, 0);
-	return with->homes && goes_home(client, &names);
+	return with->homes && goes_home(client);
 }
 
 /*
@@ -110,12 +86,6 @@ static bool startup_goes(struct client *client, struct bytes packet)
  * If a header has no client address, the proxy's own address counts. But over a Unix socket the
  * proxy's system user does not count, because it could give the client rights.
  */
-
-static enum wire_result refuse_header(struct client *client, enum err_code code, const char *words)
-{
-	client_refuse(client, code, "%s", words);
-	return WIRE_BAD;
-}
 
 static void set_peer(struct client *client, const struct proxy *proxy)
 {
@@ -153,12 +123,10 @@ static enum wire_result read_header(struct client *client, struct bytes *in)
 	struct err err;
 	enum wire_result result = proxy_read(*in, &proxy, &err);
 
-	if (result == WIRE_BAD) {
+	if (result == WIRE_BAD)
 		client_fatal(client, &err);
-		return WIRE_BAD;
-	}
-	if (result == WIRE_MORE)
-		return WIRE_MORE;
+	if (result != WIRE_OK)
+		return result;
 	client->login->is_proxy_header_done = true;
 	set_peer(client, &proxy);
 	*in = bytes_skip(*in, proxy.length);
@@ -173,25 +141,23 @@ static enum wire_result proxy_header_read(struct client *client, struct bytes *i
 {
 	const struct clients *clients = client->clients;
 	enum proxy_protocol wanted = login_config(client)->proxy_protocol;
+	const char *problem = NULL;
 	bool is_trusted;
 
 	if (client->login->is_proxy_header_done || in->count == 0)
 		return WIRE_OK;
-	if (wanted == PROXY_PROTOCOL_OFF) {
-		client->login->is_proxy_header_done = true;
-		return WIRE_OK;
-	}
-	is_trusted = ranges_have(clients->proxies, &client->peer);
-	if (proxy_begins(*in))
-		return is_trusted ? read_header(client, in)
-		                  : refuse_header(client, ERR_NOT_ALLOWED,
-		                                  "a PROXY header from an address that is not in "
-		                                  "proxy_protocol_from");
-	if (is_trusted && wanted == PROXY_PROTOCOL_REQUIRE)
-		return refuse_header(client, ERR_NOT_ALLOWED,
-		                     "no PROXY header, and proxy_protocol = require");
+	is_trusted = wanted != PROXY_PROTOCOL_OFF && ranges_have(clients->proxies, &client->peer);
+	if (is_trusted && proxy_begins(*in))
+		return read_header(client, in);
+	if (wanted != PROXY_PROTOCOL_OFF && proxy_begins(*in))
+		problem = "a PROXY header from an address that is not in proxy_protocol_from";
+	else if (is_trusted && wanted == PROXY_PROTOCOL_REQUIRE)
+		problem = "no PROXY header, and proxy_protocol = require";
 	client->login->is_proxy_header_done = true;
-	return WIRE_OK;
+	if (!problem)
+		return WIRE_OK;
+	client_refuse(client, ERR_NOT_ALLOWED, "%s", problem);
+	return WIRE_BAD;
 }
 
 /*
@@ -271,24 +237,23 @@ static bool tls_is_missing(const struct client *client)
 /* Stores whether the client has a certificate, and its CN if there is exactly one. */
 static void note_certificate(struct client *client)
 {
+	struct client_login *login = client->login;
 	const char *kind, *name, *found = NULL;
 	struct buf names = { 0 };
 	struct bytes list;
 	unsigned int count = 0;
 
-	client->login->has_certificate = tls_peer_names(&client->stream, &names);
+	login->has_certificate = tls_peer_names(&client->stream, &names);
 	tls_forget_peer(&client->stream);
-	if (client->login->has_certificate) {
-		list = buf_bytes(&names);
-		while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
-			if (strcmp(kind, "CN") != 0)
-				continue;
-			found = name;
-			count++;
-		}
+	list = login->has_certificate ? buf_bytes(&names) : (struct bytes){ 0 };
+	while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
+		if (strcmp(kind, "CN") != 0)
+			continue;
+		found = name;
+		count++;
 	}
 	if (count == 1)
-		client->login->certificate_name = strdup(found);
+		login->certificate_name = strdup(found);
 	buf_free(&names);
 }
 
@@ -515,6 +480,8 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 	buf_reserve(&client->login->parameters, packet.count); /* one allocation instead of many */
 	if (!take_pairs(client, packet, &err))
 		return client_fatal(client, &err);
+	if (startup_goes(client))
+		return false;
 	authentication_begin(client);
 	return !client_is_over(client);
 }
@@ -567,8 +534,7 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 	case STARTUP_VERSION_2:
 		return client_refuse_for(client, CLOSE_PROTOCOL_V2);
 	case STARTUP_VERSION_3:
-		return !startup_goes(client, packet) &&
-		       take_startup(client, packet, startup->minor);
+		return take_startup(client, packet, startup->minor);
 	default:
 		return refuse_packet(client, startup, in);
 	}

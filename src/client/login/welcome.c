@@ -16,18 +16,6 @@
 
 /* ---- a client's key ---- */
 
-/* Copies random bytes from clients->random. */
-static void draw(struct clients *clients, void *out, size_t count)
-{
-	if (clients->random_left < count) {
-		digest_random(clients->random, sizeof(clients->random));
-		clients->random_left = sizeof(clients->random);
-	}
-	clients->random_left -= count;
-	memcpy(out, clients->random + clients->random_left, count);
-	explicit_bzero(clients->random + clients->random_left, count);
-}
-
 /* For peers_dns: the owner's address is the one at which the client has reached it. */
 static void seal(const struct client *client, unsigned char *key, size_t count)
 {
@@ -44,10 +32,11 @@ static bool give_key(struct client *client)
 	bool is_long = startup_agreed(client->login->minor) == PROTOCOL_3_2;
 	unsigned char drawn[CANCEL_KEY_LONG_SIZE];
 	struct bytes key = bytes_of(drawn, is_long ? CANCEL_KEY_LONG_SIZE : CANCEL_KEY_SIZE);
-	bool is_added;
+	bool is_added = false;
 
 	do {
-		draw(clients, drawn, key.count);
+		if (!digest_random(drawn, key.count))
+			break;
 		drawn[0] &= 0x7f;
 		if (clients->config->peer_id)
 			cancel_key_sign(drawn, clients->config->peer_id);
@@ -56,8 +45,9 @@ static bool give_key(struct client *client)
 			                    clients->with.loop_count);
 		if (clients->with.peers)
 			seal(client, drawn, key.count);
-	} while (cancel_keys_find(&clients->keys, key));
-	is_added = cancel_keys_add(&clients->keys, client, key);
+		is_added = !cancel_keys_find(&clients->keys, key);
+	} while (!is_added);
+	is_added = is_added && cancel_keys_add(&clients->keys, client, key);
 	explicit_bzero(drawn, sizeof(drawn));
 	if (!is_added)
 		client_refuse_for(client, CLOSE_MEMORY);

@@ -20,8 +20,8 @@
 #define PREFIX_KEEP_MAX 512 /* bytes of `prefix` that are kept for the next one */
 
 #define TO(state) (1u << (state))
-#define HOME (TO(SERVER_IDLE) | TO(SERVER_USED) | TO(SERVER_CANCELED) | TO(SERVER_CLOSING))
-#define WORK (HOME | TO(SERVER_ENDING))
+#define OVER (TO(SERVER_ENDING) | TO(SERVER_CLOSING))
+#define HOME (TO(SERVER_IDLE) | TO(SERVER_USED) | TO(SERVER_CANCELED) | OVER)
 
 static const struct server_step {
 	const char *name;
@@ -31,18 +31,22 @@ static const struct server_step {
 	[SERVER_CONNECTING] = { "connecting", "new", TO(SERVER_LOGIN) | TO(SERVER_CLOSING) },
 	[SERVER_LOGIN] = { "login", "new", HOME | TO(SERVER_CONNECTING) | TO(SERVER_LENT) },
 	[SERVER_IDLE] = { "idle", "idle",
-	                  TO(SERVER_LENT) | TO(SERVER_USED) | TO(SERVER_CHECKING) |
-	                      TO(SERVER_CLOSING) },
-	[SERVER_USED] = { "used", "used", TO(SERVER_CHECKING) | TO(SERVER_CLOSING) },
+	                  TO(SERVER_LENT) | TO(SERVER_USED) | TO(SERVER_CHECKING) | OVER },
+	[SERVER_USED] = { "used", "used", TO(SERVER_CHECKING) | OVER },
 	[SERVER_CHECKING] = { "checking", "tested", HOME },
-	[SERVER_LENT] = { "lent", "active", WORK | TO(SERVER_RESETTING) },
-	[SERVER_RESETTING] = { "resetting", "tested", WORK },
+	[SERVER_LENT] = { "lent", "active", HOME | TO(SERVER_RESETTING) },
+	[SERVER_RESETTING] = { "resetting", "tested", HOME },
 	[SERVER_CANCELED] = { "canceled", "being_canceled", HOME },
 	[SERVER_ENDING] = { "ending", "being_canceled", TO(SERVER_RESETTING) | TO(SERVER_CLOSING) },
 	[SERVER_CLOSING] = { "closing", "closing", 0 },
 };
 
-const char *server_state_name(enum server_state state) { return steps[state].shown; }
+const char *server_state_name(const struct server *server)
+{
+	bool is_leaving = server->wire.ending.how == ENDING_LEAVES;
+
+	return steps[is_leaving ? SERVER_CLOSING : server->state].shown;
+}
 
 const char *server_work(const struct server *server)
 {
@@ -97,7 +101,7 @@ void server_set_state_timer(struct server *server)
 	case SERVER_ENDING:
 		timer_set(&server->timer,
 		          server->wire.ending.how >= ENDING_KEEPS ? limits->grace : limits->ending,
-		          loop_now(server->site->shared->loop));
+		          now);
 		return;
 	default:
 		timer_clear(&server->timer);

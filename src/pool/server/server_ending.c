@@ -8,6 +8,9 @@
  *                              |              +--> it fails, or cancel_grace is over --> CLOSING
  *                              +--> Terminate --> PostgreSQL ends the connection ------> CLOSING
  *
+ * So does a server at rest, if there are limits that PostgreSQL may have as well: until its process
+ * has ended, PostgreSQL counts it.
+ *
  * Hard here: what the server owes may be uncertain, and the borrower may have left in the middle of
  * a COPY or of a batch. So the replies are not matched with requests. The cleaning ends whatever
  * there is, and its last answer is a row that nobody else could have sent: a random mark. Behind
@@ -79,6 +82,17 @@ static bool can_be_cleaned(const struct server *server)
 	       !server->wire.ledger.both && (!*reset || strcasecmp(reset, "DISCARD ALL") == 0);
 }
 
+/* Whether PostgreSQL counts it until it has ended the connection, and that matters. */
+static bool must_leave(const struct server *server)
+{
+	const struct config *config = server->site->shared->config;
+
+	return (config->max_server_connections || config->max_host_connections) &&
+	       server->state >= SERVER_IDLE && server->state < SERVER_ENDING &&
+	       !server_got_fatal(server) && !server->wire.stream.error &&
+	       !server_is_dedicated(server) && !stream_has_hung_up(&server->wire.stream);
+}
+
 enum ending_how server_ending(const struct server *server, enum close_reason reason)
 {
 	bool is_running = works(server);
@@ -87,10 +101,12 @@ enum ending_how server_ending(const struct server *server, enum close_reason rea
 	    (is_running && (!server->key.size || !may_cancel(reason))) ||
 	    (server->state != SERVER_LENT && server->state != SERVER_RESETTING) ||
 	    (server->state == SERVER_LENT && server->orders.running != ORDER_NONE))
-		return ENDING_NOT;
+		return must_leave(server) ? ENDING_LEAVES : ENDING_NOT;
 	if (may_keep(reason) && can_be_cleaned(server))
 		return ENDING_KEEPS;
-	return is_running ? ENDING_CLOSES : ENDING_NOT;
+	if (is_running)
+		return ENDING_CLOSES;
+	return must_leave(server) ? ENDING_LEAVES : ENDING_NOT;
 }
 
 /* ---- the cleaning ---- */
@@ -282,7 +298,7 @@ static const struct stream_ops ending_ops = { .on_input = on_ending_input,
 
 bool server_begin_ending(struct server *server, enum ending_how how)
 {
-	bool is_running = works(server);
+	bool must_cancel = how != ENDING_LEAVES && works(server);
 
 	/* What is unsent may begin with the rest of a frame: Terminate would be read as that. */
 	server->wire.is_mid_request |= stream_drop_unsent(&server->wire.stream);
@@ -294,7 +310,7 @@ bool server_begin_ending(struct server *server, enum ending_how how)
 	server_release_work(server);
 	if (stream_is_halted(&server->wire.stream))
 		stream_go_on(&server->wire.stream);
-	return stream_want(&server->wire.stream, WANT_INPUT) && is_running;
+	return stream_want(&server->wire.stream, WANT_INPUT) && must_cancel;
 }
 
 void server_canceled(struct server *server)
@@ -303,6 +319,7 @@ void server_canceled(struct server *server)
 	case ENDING_KEEPS:
 		send_cleaning(server);
 		return;
+	case ENDING_LEAVES:
 	case ENDING_CLOSES:
 		if (server->wire.farewell == FAREWELL_OURS)
 			return;

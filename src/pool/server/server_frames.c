@@ -703,6 +703,7 @@ void server_judge_kept(struct server *server)
 
 static void on_server_end(struct server *server)
 {
+	enum close_reason fault = stream_tls_fault(&server->wire.stream);
 	struct err err;
 
 	if (server_asks_again(server))
@@ -712,7 +713,9 @@ static void on_server_end(struct server *server)
 	else if (server_got_fatal(server))
 		err_close(&err, CLOSE_SERVER_ENDED);
 	else
-		err_close(&err, CLOSE_SERVER_CRASHED);
+		err_close(&err, fault ? fault : CLOSE_SERVER_CRASHED);
+	if (fault)
+		err_recode(&err, ERR_SERVER_LOST); /* to a client it is no fault of its own */
 	if (!server_got_fatal(server) && server_has_not_run(server))
 		server_close_unrun(server, &err);
 	else

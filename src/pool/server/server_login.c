@@ -158,10 +158,6 @@ static void server_blame(const struct server *server, struct err *err)
 static bool login_step(struct server *server, enum auth_client_result result, struct buf *out,
                        struct err *err)
 {
-	struct auth_client *login = server->login->auth;
-	const struct server_shared *shared = server->site->shared;
-	struct job *job;
-
 	switch (result) {
 	case AUTH_CLIENT_OK:
 		stream_defer(&server->wire.stream); /* no more secrets */
@@ -174,19 +170,9 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 		server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
 		return false;
 	case AUTH_CLIENT_WORK:
-		job = auth_client_job(login);
-		if (job && workers_submit(auth_client_is_slow(login) ? shared->slow_workers
-		                                                     : shared->workers,
-		                          shared->loop, job, err)) {
-			server->login->is_working = true;
-			stream_want(&server->wire.stream, WANT_NOTHING);
-			return true;
-		}
-		auth_client_job_refused(login);
-		err_set(err, ERR_FILES, "too many logins at once wait for their key");
-		err_reason(err, CLOSE_TOO_MANY_LOGINS);
-		server_close(server, err);
-		return false;
+		server->login->is_working = true;
+		stream_want(&server->wire.stream, WANT_NOTHING);
+		return true;
 	case AUTH_CLIENT_FAILED:
 		server_blame(server, err);
 		log_warning(&server->log, "%s: %s", err->text, err->detail);
@@ -452,6 +438,16 @@ static void add_startup(struct buf *out, const struct server *server, uint32_t v
 	message_startup_end(out, at);
 }
 
+static bool submit(void *arg, struct job *job, bool is_slow)
+{
+	const struct server *server = arg;
+	const struct server_shared *shared = server->site->shared;
+	struct err err;
+
+	return workers_submit(is_slow ? shared->slow_workers : shared->workers, shared->loop, job,
+	                      &err);
+}
+
 /* A key was derived. */
 static void on_work(void *arg)
 {
@@ -481,8 +477,7 @@ static void send_startup(struct server *server)
 	    .require = &shared->config->server_require_auth,
 	    .binding = bytes_of(binding, binding_count),
 	    .verifiers = shared->verifiers,
-	    .on_work = on_work,
-	    .arg = server,
+	    .runner = { submit, on_work, server },
 	});
 	server_enter(server, SERVER_LOGIN);
 	if (!login->auth || !buf_ok(&out))

@@ -72,7 +72,7 @@ START_TEST(requests_are_understood)
 	ck_assert_msg(request_read(bytes_text(understood[_i].text), &request, &err), "%s: %s",
 	              understood[_i].text, err.text);
 	ck_assert_msg(request.kind == understood[_i].kind, "%s", understood[_i].text);
-	ck_assert_str_eq(request_tag(&request), understood[_i].tag);
+	ck_assert_str_eq(request.tag, understood[_i].tag);
 }
 END_TEST
 

@@ -23,17 +23,27 @@ struct stage {
 	struct buf out;
 	struct err err;
 	int call_count;
+	struct job *job; /* that was submitted */
+	bool is_crowded; /* no job is accepted */
 };
 
 static void count_call(void *arg) { ((struct stage *)arg)->call_count++; }
+
+static bool submit(void *arg, struct job *job, bool is_slow)
+{
+	struct stage *stage = arg;
+
+	(void)is_slow;
+	stage->job = job;
+	return !stage->is_crowded;
+}
 
 static void stage_open(struct stage *stage, const struct credentials *credentials)
 {
 	struct auth_client_who who = { .user = "bo",
 		                       .credentials = credentials,
 		                       .verifiers = stage->verifiers,
-		                       .on_work = count_call,
-		                       .arg = stage };
+		                       .runner = { submit, count_call, stage } };
 
 	stage->auth = auth_client_new(&who);
 	ck_assert_ptr_nonnull(stage->auth);
@@ -207,10 +217,8 @@ static enum auth_client_result server_challenges(struct server *server, struct s
 
 static enum auth_client_result work(struct stage *stage)
 {
-	struct job *job = auth_client_job(stage->auth);
-
-	job->run(job);
-	job->done(job);
+	stage->job->run(stage->job);
+	stage->job->done(stage->job);
 	ck_assert_int_eq(stage->call_count, 1);
 	return auth_client_resume(stage->auth, &stage->out, &stage->err);
 }
@@ -370,23 +378,21 @@ START_TEST(auth_client_that_goes_while_it_works)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
 	struct server server;
-	struct job *job;
 
 	server_begin(&server);
 	stage_open(&stage, &plain);
 	ck_assert_int_eq(server_challenges(&server, &stage), AUTH_CLIENT_WORK);
-	job = auth_client_job(stage.auth);
 	stage_close(&stage);
-	job->run(job);
-	job->done(job);
+	stage.job->run(stage.job);
+	stage.job->done(stage.job);
 	ck_assert_int_eq(stage.call_count, 0);
 	scram_done(&server.scram);
 
 	server_begin(&server);
+	stage.is_crowded = true;
 	stage_open(&stage, &plain);
-	ck_assert_int_eq(server_challenges(&server, &stage), AUTH_CLIENT_WORK);
-	ck_assert_ptr_nonnull(auth_client_job(stage.auth));
-	auth_client_job_refused(stage.auth);
+	ck_assert_int_eq(server_challenges(&server, &stage), AUTH_CLIENT_FAILED);
+	ck_assert_int_eq(stage.err.reason, CLOSE_TOO_MANY_LOGINS);
 	stage_close(&stage);
 	scram_done(&server.scram);
 	verifiers_free(&stage.verifiers);

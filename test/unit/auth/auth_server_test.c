@@ -31,9 +31,20 @@ struct stage {
 	struct err err;
 	int job_count;
 	int call_count;
+	struct job *job; /* that was submitted */
+	bool is_crowded; /* no job is accepted */
 };
 
 static void count_call(void *arg) { ((struct stage *)arg)->call_count++; }
+
+static bool submit(void *arg, struct job *job, bool is_slow)
+{
+	struct stage *stage = arg;
+
+	(void)is_slow;
+	stage->job = job;
+	return !stage->is_crowded;
+}
 
 /* A secret of each kind, for the password "secret" of the user "bo". */
 static const char *secret_text(enum secret_kind kind, struct buf *out)
@@ -136,11 +147,9 @@ static bool client_answers(struct client *client, struct stage *stage, struct bu
 
 static enum auth_server_result work(struct stage *stage)
 {
-	struct job *job = auth_server_job(stage->auth);
-
 	stage->job_count++;
-	job->run(job);
-	job->done(job);
+	stage->job->run(stage->job);
+	stage->job->done(stage->job);
 	ck_assert_int_eq(stage->call_count, stage->job_count);
 	return auth_server_resume(stage->auth, &stage->out, &stage->err);
 }
@@ -152,8 +161,7 @@ static void stage_open(struct stage *stage, enum auth_method method, const struc
 		                       .secret = secret,
 		                       .iterations = ITERATIONS,
 		                       .verifiers = stage->verifiers,
-		                       .on_work = count_call,
-		                       .arg = stage };
+		                       .runner = { submit, count_call, stage } };
 
 	stage->auth = auth_server_new(&who);
 	ck_assert_ptr_nonnull(stage->auth);
@@ -458,20 +466,18 @@ START_TEST(auth_server_unexpected_messages)
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
 	struct buf text = { 0 };
 	struct secret secret = users_secret_of(secret_text(SECRET_SCRAM, &text));
-	struct job *job;
 
 	stage_open(&stage, AUTH_METHOD_PLAIN, &secret);
 	auth_server_start(stage.auth, &stage.out, &stage.err);
 	ck_assert_int_eq(
 	    auth_server_answer(stage.auth, bytes_of("secret\0", 7), &stage.out, &stage.err),
 	    AUTH_SERVER_WORK);
-	job = auth_server_job(stage.auth);
 	ck_assert_int_eq(
 	    auth_server_answer(stage.auth, bytes_of("secret\0", 7), &stage.out, &stage.err),
 	    AUTH_SERVER_REFUSED);
 	stage_close(&stage);
-	ck_assert(job->is_abandoned);
-	job->done(job);
+	ck_assert(stage.job->is_abandoned);
+	stage.job->done(stage.job);
 	ck_assert_int_eq(stage.call_count, 0);
 
 	stage_open(&stage, AUTH_METHOD_PLAIN, &secret);
@@ -486,15 +492,15 @@ END_TEST
 
 START_TEST(auth_server_whose_job_is_refused)
 {
-	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
+	struct stage stage = { .verifiers = verifiers_new(10, NULL), .is_crowded = true };
 	struct buf text = { 0 };
 	struct secret secret = users_secret_of(secret_text(SECRET_SCRAM, &text));
 
 	stage_open(&stage, AUTH_METHOD_PLAIN, &secret);
 	auth_server_start(stage.auth, &stage.out, &stage.err);
-	auth_server_answer(stage.auth, bytes_of("secret\0", 7), &stage.out, &stage.err);
-	ck_assert_ptr_nonnull(auth_server_job(stage.auth));
-	auth_server_job_refused(stage.auth);
+	ck_assert_int_eq(
+	    auth_server_answer(stage.auth, bytes_of("secret\0", 7), &stage.out, &stage.err),
+	    AUTH_SERVER_BUSY);
 	stage_close(&stage);
 	verifiers_free(&stage.verifiers);
 	buf_free(&text);

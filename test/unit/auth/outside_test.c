@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/outside.c: possible checks, and the lifetime of a check whose client
+ * auth/outside.c and auth_work.c: possible checks, and the lifetime of a check whose client
  * disconnects. The test runs the jobs; no PAM or LDAP server is used.
  */
-#include "pgweir/auth/outside.h"
+#include "pgweir/auth/auth_work.h"
 
 #include "../unit.h"
 
@@ -45,65 +45,88 @@ START_TEST(outside_checks)
 }
 END_TEST
 
-static void count(void *arg) { (*(int *)arg)++; }
+struct bench {
+	struct job *job;
+	bool is_crowded;
+	int calls;
+};
+
+static void count(void *arg) { ((struct bench *)arg)->calls++; }
+
+static bool submit(void *arg, struct job *job, bool is_slow)
+{
+	struct bench *bench = arg;
+
+	(void)is_slow;
+	bench->job = job;
+	return !bench->is_crowded;
+}
 
 /* An unreachable LDAP server: it is not used, because the time limit has passed. */
-static struct outside *make(int *calls)
+static struct auth_work *make(struct bench *bench)
 {
-	struct outside *outside = outside_new(&(struct outside_who){
-	    .method = AUTH_METHOD_LDAP,
-	    .user = "bo",
-	    .options = "ldapserver=127.0.0.1 ldapport=1 ldapprefix=b",
-	    .host = "[local]",
-	    .on_done = count,
-	    .arg = calls,
-	});
+	const struct auth_runner runner = { submit, count, bench };
+	const struct outside_question question = {
+		.password = "secret",
+		.user = "bo",
+		.options = "ldapserver=127.0.0.1 ldapport=1 ldapprefix=b",
+		.host = "[local]",
+		.deadline = 1,
+	};
+	struct auth_work *work;
 
-	ck_assert_ptr_nonnull(outside);
-	ck_assert(outside_ask(outside, "secret", 1));
-	return outside;
+	ck_assert_int_eq(auth_work_ask(&work, &runner, AUTH_METHOD_LDAP, &question),
+	                 !bench->is_crowded);
+	return work;
 }
 
-START_TEST(outside_answers)
+START_TEST(auth_work_answers)
 {
-	int calls = 0;
-	struct outside *outside = make(&calls);
-	struct job *job = outside_job(outside);
+	struct bench bench = { 0 };
+	struct auth_work *work = make(&bench);
 
-	job->run(job);
-	ck_assert_int_eq(calls, 0);
-	job->done(job);
-	ck_assert_int_eq(calls, 1);
-	ck_assert_int_eq(outside_answer(outside), OUTSIDE_FAILED);
-	ck_assert_str_eq(outside_reason(outside), "it waited too long for a helper thread");
-	outside_free(&outside);
-	ck_assert_ptr_null(outside);
-}
-END_TEST
-
-START_TEST(outside_goes_without_its_asker)
-{
-	int calls = 0;
-	struct outside *outside = make(&calls);
-	struct job *job = outside_job(outside);
-
-	outside_free(&outside);
-	ck_assert(job->is_abandoned);
-	job->run(job);
-	job->done(job);
-	ck_assert_int_eq(calls, 0);
+	bench.job->run(bench.job);
+	ck_assert_int_eq(bench.calls, 0);
+	bench.job->done(bench.job);
+	ck_assert_int_eq(bench.calls, 1);
+	ck_assert_int_eq(work->answer, OUTSIDE_FAILED);
+	ck_assert_str_eq(work->question.reason, "it waited too long for a helper thread");
+	auth_work_drop(&work);
+	ck_assert_ptr_null(work);
 }
 END_TEST
 
-START_TEST(outside_may_be_refused)
+START_TEST(auth_work_goes_without_its_owner)
 {
-	int calls = 0;
-	struct outside *outside = make(&calls);
+	struct bench bench = { 0 };
+	struct auth_work *work = make(&bench);
 
-	outside_job(outside);
-	outside_refused(outside);
-	outside_free(&outside);
-	ck_assert_int_eq(calls, 0);
+	auth_work_drop(&work);
+	ck_assert(bench.job->is_abandoned);
+	bench.job->run(bench.job);
+	bench.job->done(bench.job);
+	ck_assert_int_eq(bench.calls, 0);
+}
+END_TEST
+
+START_TEST(auth_work_ends_before_its_owner)
+{
+	struct bench bench = { 0 };
+	struct auth_work *work = make(&bench);
+
+	bench.job->is_abandoned = true; /* as workers_free() does, while the owner lives */
+	bench.job->done(bench.job);
+	ck_assert_int_eq(bench.calls, 0);
+	auth_work_drop(&work);
+}
+END_TEST
+
+START_TEST(auth_work_may_be_refused)
+{
+	struct bench bench = { .is_crowded = true };
+
+	ck_assert_ptr_null(make(&bench));
+	ck_assert_int_eq(bench.calls, 0);
 }
 END_TEST
 
@@ -122,9 +145,10 @@ int main(void)
 	TCase *tcase = tcase_create("outside");
 
 	tcase_add_loop_test(tcase, outside_checks, 0, COUNT_OF(checks));
-	tcase_add_test(tcase, outside_answers);
-	tcase_add_test(tcase, outside_goes_without_its_asker);
-	tcase_add_test(tcase, outside_may_be_refused);
+	tcase_add_test(tcase, auth_work_answers);
+	tcase_add_test(tcase, auth_work_goes_without_its_owner);
+	tcase_add_test(tcase, auth_work_ends_before_its_owner);
+	tcase_add_test(tcase, auth_work_may_be_refused);
 	tcase_add_test(tcase, outside_is_named);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);

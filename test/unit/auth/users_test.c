@@ -94,38 +94,45 @@ static const struct {
 START_TEST(users_files)
 {
 	struct buf found = { 0 };
-	struct err err = { 0 };
-	struct users *users = users_parse(files[_i].text, "f", &err);
+	struct problems problems = { 0 };
+	struct users *users = users_parse(files[_i].text, "f", &problems);
 
-	ck_assert_msg(!users == !files[_i].found, "%s: %s", files[_i].says, err.text);
-	if (users) {
+	ck_assert_msg(problems_any(&problems) == !files[_i].found, "%s", files[_i].says);
+	if (files[_i].found) {
 		users_each(users, list_user, &found);
 		ck_assert_str_eq(buf_text(&found), files[_i].found);
 	} else {
-		ck_assert_str_eq(err.text, files[_i].error);
-		ck_assert_int_eq(err.code, ERR_CONFIG);
+		ck_assert_str_eq(problems.errors.texts[0], files[_i].error);
 	}
 	users_release(&users);
+	problems_done(&problems);
 	buf_free(&found);
 }
 END_TEST
 
 START_TEST(users_have_a_line)
 {
-	struct users *users =
-	    users_parse(bytes_text("; x\n\"a\" \"b\"\n\n\"c\" \"d\"\n\"a\" \"e\"\n"), "f", NULL);
+	struct problems problems = { 0 };
+	struct users *users = users_parse(
+	    bytes_text("; x\n\"a\" \"b\"\n\n\"c\" \"d\"\n\"a\" \"e\"\n"), "f", &problems);
 
-	ck_assert_uint_eq(users_find(users, "c")->line, 4);
-	ck_assert_uint_eq(users_find(users, "a")->line, 5);
+	ck_assert_int_eq(users_find(users, "c")->line, 4);
+	ck_assert_int_eq(users_find(users, "a")->line, 5);
+	ck_assert(!problems_any(&problems));
+	ck_assert_str_eq(problems.warnings.texts[0],
+	                 "f:5: user \"a\" is also in line 2, which does not count");
 	users_release(&users);
+	problems_done(&problems);
 }
 END_TEST
 
-/* A line whose name or secret has `count` bytes. */
-static struct users *with_length(size_t name_count, size_t secret_count)
+/* Whether a line is valid whose name and secret have so many bytes. */
+static bool is_valid(size_t name_count, size_t secret_count)
 {
+	struct problems problems = { 0 };
 	struct buf text = { 0 };
 	struct users *users;
+	bool is_good;
 
 	buf_add_byte(&text, '"');
 	for (size_t i = 0; i < name_count; i++)
@@ -134,9 +141,12 @@ static struct users *with_length(size_t name_count, size_t secret_count)
 	for (size_t i = 0; i < secret_count; i++)
 		buf_add_byte(&text, 's');
 	buf_add_text(&text, "\"\n");
-	users = users_parse(buf_bytes(&text), "f", NULL);
+	users = users_parse(buf_bytes(&text), "f", &problems);
+	is_good = !problems_any(&problems);
+	users_release(&users);
+	problems_done(&problems);
 	buf_free(&text);
-	return users;
+	return is_good;
 }
 
 START_TEST(users_lengths_have_limits)
@@ -151,18 +161,17 @@ START_TEST(users_lengths_have_limits)
 		{ 1, USER_SECRET_MAX + 1, false },
 	};
 
-	for (size_t i = 0; i < COUNT_OF(lengths); i++) {
-		struct users *users = with_length(lengths[i].name, lengths[i].secret);
-
-		ck_assert_msg((users != NULL) == lengths[i].ok, "row %zu", i);
-		users_release(&users);
-	}
+	for (size_t i = 0; i < COUNT_OF(lengths); i++)
+		ck_assert_msg(is_valid(lengths[i].name, lengths[i].secret) == lengths[i].ok,
+		              "row %zu", i);
 }
 END_TEST
 
 START_TEST(users_are_found_and_held)
 {
-	struct users *users = users_parse(bytes_text("\"a\" \"x\"\n\"b\" \"" MD5 "\""), "f", NULL);
+	struct problems problems = { 0 };
+	struct users *users =
+	    users_parse(bytes_text("\"a\" \"x\"\n\"b\" \"" MD5 "\""), "f", &problems);
 	struct users *held = users_hold(users);
 
 	ck_assert_uint_eq(users_count(users), 2);
@@ -184,23 +193,25 @@ START_TEST(users_from_a_file)
 {
 	char path[] = "/tmp/pgweir-users-XXXXXX";
 	int fd = mkstemp(path);
-	struct err err = { 0 };
+	struct problems problems = { 0 };
 	struct users *users;
 
 	ck_assert_int_eq(write(fd, "\"a\" \"b\"\n", 8), 8);
-	users = users_load(path, &err);
-	ck_assert_msg(users != NULL, "%s", err.text);
+	users = users_load(path, &problems);
+	ck_assert(!problems_any(&problems));
 	ck_assert_str_eq(users_find(users, "a")->secret.text, "b");
 	users_release(&users);
 	close(fd);
 	unlink(path);
-	ck_assert_ptr_null(users_load(path, &err));
-	ck_assert_ptr_nonnull(strstr(err.text, path));
-	ck_assert_ptr_null(users_load("/", &err));
+	ck_assert_ptr_null(users_load(path, &problems));
+	ck_assert_ptr_nonnull(strstr(problems.errors.texts[0], path));
+	ck_assert_ptr_null(users_load("/", &problems));
+	ck_assert_uint_eq(problems.errors.count, 2);
+	problems_done(&problems);
 }
 END_TEST
 
-START_TEST(users_judge_says_all_that_is_wrong)
+START_TEST(users_load_says_all_that_is_wrong)
 {
 	char path[] = "/tmp/pgweir-users-XXXXXX";
 	static const char text[] = "\"a\" \"b\"\nb c\n\"c\" \"\n\"\" \"x\"\n\"d\" \"e\"\n";
@@ -209,7 +220,7 @@ START_TEST(users_judge_says_all_that_is_wrong)
 	struct users *users;
 
 	ck_assert_int_eq(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
-	users = users_judge(path, &problems);
+	users = users_load(path, &problems);
 	ck_assert_uint_eq(users_count(users), 2);
 	ck_assert_uint_eq(problems.errors.count, 3);
 	ck_assert_ptr_nonnull(strstr(problems.errors.texts[0], ":2: "));
@@ -219,7 +230,7 @@ START_TEST(users_judge_says_all_that_is_wrong)
 	problems_done(&problems);
 	close(fd);
 	unlink(path);
-	ck_assert_ptr_null(users_judge(path, &problems));
+	ck_assert_ptr_null(users_load(path, &problems));
 	ck_assert_uint_eq(problems.errors.count, 1);
 	problems_done(&problems);
 }
@@ -236,7 +247,7 @@ int main(void)
 	tcase_add_test(cases, users_lengths_have_limits);
 	tcase_add_test(cases, users_are_found_and_held);
 	tcase_add_test(cases, users_from_a_file);
-	tcase_add_test(cases, users_judge_says_all_that_is_wrong);
+	tcase_add_test(cases, users_load_says_all_that_is_wrong);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }

@@ -99,18 +99,11 @@ END_TEST
 
 /* ---- readers ---- */
 
-static void on_piece(void *arg, enum reader_result result, struct bytes piece)
-{
-	(void)result;
-	(void)piece;
-	loop_stop(arg);
-}
+static void on_piece(void *arg) { loop_stop(arg); }
 
-static void on_no_piece(void *arg, enum reader_result result, struct bytes piece)
+static void on_no_piece(void *arg)
 {
 	(void)arg;
-	(void)result;
-	(void)piece;
 	ck_abort_msg("a piece that was not paid for");
 }
 

@@ -161,7 +161,7 @@ START_TEST(connections_end_when_they_are_asked_to)
 		{ GET "\r\n", false },
 		{ GET "Connection: keep-alive, Close\r\n\r\n", true },
 		{ "GET / HTTP/1.0\r\n\r\n", true },
-		{ "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", false },
+		{ "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

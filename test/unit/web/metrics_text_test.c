@@ -24,17 +24,15 @@ static void tear_down(void)
 	buf_free(&out);
 }
 
-/* Columns as the console sends them; NULL ends them. */
-static void add_columns(struct buf *piece, const char *const names[COLUMNS_MAX])
+/* A source, with columns of the test's own; NULL ends them. */
+static void begin(const struct metrics_source *source, const char *const names[COLUMNS_MAX])
 {
-	size_t count = 0, begin;
+	size_t count = 0;
 
-	while (count < COLUMNS_MAX && names[count])
-		count++;
-	begin = message_columns_begin(piece, (uint16_t)count);
-	for (size_t i = 0; i < count; i++)
-		message_column(piece, &(struct message_column){ names[i], 25, -1, 0 });
-	message_end(piece, begin);
+	metrics_begin(&text, source);
+	for (; count < COLUMNS_MAX && names[count]; count++)
+		text.table.columns[count].name = names[count];
+	text.table.column_count = count;
 }
 
 static void add_row(struct buf *piece, const char *const *values, size_t count)
@@ -83,8 +81,7 @@ static void read_pools(bool is_openmetrics)
 	struct buf piece = { 0 };
 
 	text.is_openmetrics = is_openmetrics;
-	metrics_begin(&text, &pools);
-	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
+	begin(&pools, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
 	ROW(&piece, "alice", "app", "1500000", "3");
 	take(&piece);
 	ROW(&piece, NULL, "b\"\\\n\xff\xc3\xa4", "7", NULL);
@@ -115,11 +112,7 @@ END_TEST
 
 START_TEST(metrics_of_no_rows)
 {
-	struct buf piece = { 0 };
-
-	metrics_begin(&text, &pools);
-	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
-	take(&piece);
+	begin(&pools, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
 	expect("# HELP clients Clients.\n# TYPE clients gauge\n"
 	       "# HELP time_seconds_total Time.\n# TYPE time_seconds_total counter\n");
 }
@@ -133,8 +126,7 @@ START_TEST(metrics_of_many_rows)
 	size_t lines = 0;
 	bool is_written;
 
-	metrics_begin(&text, &pools);
-	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
+	begin(&pools, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
 	for (int i = 0; i < 5000; i++) {
 		snprintf(number, sizeof(number), "%d", i);
 		ROW(&piece, number, "app", "1", "1");
@@ -168,8 +160,7 @@ START_TEST(metrics_of_keys)
 {
 	struct buf piece = { 0 };
 
-	metrics_begin(&text, &config);
-	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "key", "value" });
+	begin(&config, (const char *const[COLUMNS_MAX]){ "key", "value" });
 	ROW(&piece, "max_client", "7");
 	ROW(&piece, "max_client_conn", "100");
 	ROW(&piece, "max_user_connections", "none");
@@ -197,8 +188,7 @@ START_TEST(metrics_of_groups)
 {
 	struct buf piece = { 0 };
 
-	metrics_begin(&text, &clients);
-	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "age", "name" });
+	begin(&clients, (const char *const[COLUMNS_MAX]){ "age", "name" });
 	ROW(&piece, "1", "psql");
 	ROW(&piece, "2", "web");
 	ROW(&piece, "7", "psql");
@@ -218,8 +208,7 @@ START_TEST(metrics_of_too_many_groups)
 	const char *found;
 	char name[16];
 
-	metrics_begin(&text, &clients);
-	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "id", "name" });
+	begin(&clients, (const char *const[COLUMNS_MAX]){ "id", "name" });
 	for (int i = 0; i < 10010; i++) {
 		snprintf(name, sizeof(name), "n%d", i);
 		ROW(&piece, "1", name);
@@ -262,12 +251,11 @@ START_TEST(metrics_of_buckets)
 	struct metrics_source source = cases[_i].source;
 	struct buf piece = { 0 }, line = { 0 };
 
+	source.words = "HISTOGRAMS";
 	source.kind = METRICS_BUCKETS;
 	source.metrics = of_times;
 	source.count = 1;
-	metrics_begin(&text, &source);
-	add_columns(&piece,
-	            (const char *const[COLUMNS_MAX]){ "database", "user", "kind", "count" });
+	begin(&source, (const char *const[COLUMNS_MAX]){ "database", "user", "kind", "count" });
 	ROW(&piece, NULL, NULL, "wait", "5");
 	ROW(&piece, "app", NULL, "wait", "4");
 	ROW(&piece, "app", "bob", "wait", "3");

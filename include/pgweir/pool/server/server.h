@@ -648,7 +648,7 @@ bool server_is_quiescent(const struct server *server);
 int64_t server_backend_pid(const struct server *server);
 
 /* For the log and SHOW. */
-const char *server_state_name(enum server_state state); /* as SHOW SERVERS has it */
+const char *server_state_name(const struct server *server); /* as SHOW SERVERS has it */
 
 /* What a lent server does: "running", "idle in transaction", "idle". */
 const char *server_work(const struct server *server);

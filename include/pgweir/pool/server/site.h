@@ -20,6 +20,7 @@ struct server;
 /* How a server in ENDING ends. */
 enum ending_how {
 	ENDING_NOT,    /* it is closed at once */
+	ENDING_LEAVES, /* Terminate is sent: PostgreSQL has a limit on sessions, too */
 	ENDING_CLOSES, /* Terminate follows the cancel */
 	ENDING_KEEPS,  /* the cleaning follows the cancel */
 	ENDING_CLEANS  /* the cleaning was sent */

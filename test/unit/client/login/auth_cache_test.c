@@ -14,26 +14,26 @@
 
 /* Two loops of a process. */
 struct scene {
-	struct auth_cache *cache;
+	struct logins *logins;
 	struct loop *loops[2];
 	struct auth_cache_access one, other;
 };
 
 static void open_scene(struct scene *scene)
 {
-	scene->cache = auth_cache_new(NULL);
-	ck_assert_ptr_nonnull(scene->cache);
+	scene->logins = logins_new(NULL);
+	ck_assert_ptr_nonnull(scene->logins);
 	for (int i = 0; i < 2; i++)
 		scene->loops[i] = loop_new(NULL);
-	auth_cache_begin(&scene->one, scene->cache, scene->loops[0]);
-	auth_cache_begin(&scene->other, scene->cache, scene->loops[1]);
+	auth_cache_begin(&scene->one, scene->logins, scene->loops[0]);
+	auth_cache_begin(&scene->other, scene->logins, scene->loops[1]);
 }
 
 static void close_scene(struct scene *scene)
 {
 	auth_cache_end(&scene->one);
 	auth_cache_end(&scene->other);
-	auth_cache_free(&scene->cache);
+	logins_free(&scene->logins);
 	for (int i = 0; i < 2; i++)
 		loop_free(&scene->loops[i]);
 }
