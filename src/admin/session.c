@@ -89,7 +89,7 @@ void session_complete(struct console_session *session)
 	const char *tag = *session->tag ? session->tag : session->portal.request.tag;
 
 	if (session->portal.request.kind == REQUEST_EMPTY)
-		message_empty_query(&session->out);
+		message_bare(&session->out, 'I');
 	else
 		message_complete(&session->out, tag);
 	*session->tag = 0;
@@ -145,7 +145,7 @@ static bool add_piece(struct console_session *session)
 
 	while (session->out.count < PIECE_SIZE && buf_ok(&session->out)) {
 		if (session->row_limit && session->row_count >= session->row_limit) {
-			message_portal_suspended(&session->out);
+			message_bare(&session->out, 's');
 			session->state = SESSION_FULL;
 			return false;
 		}

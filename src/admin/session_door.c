@@ -315,7 +315,7 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 	drop_statement(session, statement);
 	if (!add_statement(session, fields.statement, &request))
 		return err_set(err, ERR_MEMORY, "out of memory");
-	message_parse_complete(&session->out);
+	message_bare(&session->out, '1');
 	return true;
 }
 
@@ -361,7 +361,7 @@ static bool on_bind(struct console_session *session, struct bytes body, struct e
 	if (!read_formats(&fields, rows_columns_shown(columns), &binary, err))
 		return false;
 	set_portal(session, fields.portal, &statement->request, binary);
-	message_bind_complete(&session->out);
+	message_bare(&session->out, '2');
 	return true;
 }
 
@@ -400,7 +400,7 @@ static bool on_describe(struct console_session *session, struct bytes body, stru
 	if (request->show)
 		rows_describe(&session->out, request_columns(request, session->console), binary);
 	else
-		message_no_data(&session->out);
+		message_bare(&session->out, 'n');
 	return true;
 }
 
@@ -414,7 +414,7 @@ static bool on_close_message(struct console_session *session, struct bytes body,
 		drop_statement(session, find_statement(session, names.statement));
 	else if (has_portal(session, names.portal))
 		session_drop_portal(session);
-	message_close_complete(&session->out);
+	message_bare(&session->out, '3');
 	return true;
 }
 
@@ -516,7 +516,7 @@ static void add_welcome(struct console_session *session)
 	const char *notice = show_source_config(&session->console->source)->login_notify_message;
 	struct buf *out = &session->out;
 
-	message_auth_ok(out);
+	message_auth(out, AUTH_OK, bytes_of("", 0));
 	for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
 		message_parameter(out, parameters[i][0], parameters[i][1]);
 	message_key(out, client_key(session->client));

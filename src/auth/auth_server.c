@@ -259,7 +259,7 @@ static enum auth_server_result ask_md5(struct auth_server *auth, struct buf *out
 {
 	if (!digest_random(auth->md5_salt, sizeof(auth->md5_salt)))
 		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD, "no random bytes");
-	message_auth_md5(out, auth->md5_salt);
+	message_auth(out, AUTH_MD5, bytes_of(auth->md5_salt, 4));
 	enter(auth, STATE_MD5);
 	return AUTH_SERVER_MORE;
 }
@@ -359,7 +359,7 @@ static enum auth_server_result read_client_first(struct auth_server *auth, struc
 	ok = scram_server_first(&auth->scram, data, offered_salt(auth), auth->offer.iterations,
 	                        &first, &why);
 	if (ok) {
-		message_auth_sasl_continue(out, buf_bytes(&first));
+		message_auth(out, AUTH_SASL_CONTINUE, buf_bytes(&first));
 		enter(auth, STATE_SASL_FINAL);
 	}
 	buf_free(&first);
@@ -379,7 +379,7 @@ static enum auth_server_result check_proof(struct auth_server *auth, struct buf 
 	if (auth->late_failure)
 		ok = err_set(&why, ERR_PASSWORD, "%s", auth->late_failure);
 	if (ok)
-		message_auth_sasl_final(out, buf_bytes(&final));
+		message_auth(out, AUTH_SASL_FINAL, buf_bytes(&final));
 	buf_free(&final);
 	return ok ? admit(auth) : refuse_sasl(auth, err, &why);
 }
@@ -550,7 +550,7 @@ enum auth_server_result auth_server_start(struct auth_server *auth, struct buf *
 	case AUTH_ASKS_NOTHING:
 		return judge_unasked(auth, err);
 	case AUTH_ASKS_PASSWORD:
-		message_auth_cleartext(out);
+		message_auth(out, AUTH_CLEARTEXT, bytes_of("", 0));
 		enter(auth, STATE_PASSWORD);
 		return AUTH_SERVER_MORE;
 	case AUTH_ASKS_MD5:

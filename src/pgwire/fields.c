@@ -67,43 +67,22 @@ static enum wire_result answer(bool ok) { return ok ? WIRE_OK : WIRE_BAD; }
 
 /* ---- from a server ---- */
 
-/* Where to store the text of a field. NULL: the field is not used. */
-static const char **report_slot(struct report *report, char field)
-{
-	switch (field) {
-	case 'S':
-		return &report->severity;
-	case 'V':
-		return &report->verbatim;
-	case 'C':
-		return &report->sqlstate;
-	case 'M':
-		return &report->text;
-	case 'D':
-		return &report->detail;
-	case 'H':
-		return &report->hint;
-	case 'W':
-		return &report->context;
-	case 'R':
-		return &report->routine;
-	default:
-		return NULL;
-	}
-}
-
 enum wire_result fields_report(struct bytes body, struct report *report)
 {
+	static const char letters[] = "SVCMDHWR";
+	const char **const slots[] = { &report->severity, &report->verbatim, &report->sqlstate,
+		                       &report->text,     &report->detail,   &report->hint,
+		                       &report->context,  &report->routine };
+
 	*report = (struct report){ .severity = "", .sqlstate = "", .text = "" };
 	while (body.count && body.at[0]) {
-		const char **slot = report_slot(report, body.at[0]);
-		const char *text;
+		const char *letter = strchr(letters, body.at[0]), *text;
 
 		body = bytes_skip(body, 1);
 		if (!bytes_take_text(&body, &text))
 			return WIRE_BAD;
-		if (slot)
-			*slot = text;
+		if (letter)
+			*slots[letter - letters] = text;
 	}
 	return answer(body.count == 1);
 }
@@ -240,46 +219,23 @@ enum walk_result fields_value(struct row_walk *walk, struct bytes *value)
 /* ---- from a client ---- */
 
 /* What is at the front of a body: a byte ('S' or 'P'), then names, in this order. */
-static const struct front {
-	char type;
-	bool has_target;
-	bool has_portal;
-	bool has_statement;
-} fronts[] = {
-	{ .type = 'P', .has_statement = true },
-	{ .type = 'B', .has_portal = true, .has_statement = true },
-	{ .type = 'D', .has_target = true },
-	{ .type = 'C', .has_target = true },
-	{ .type = 'E', .has_portal = true },
-};
-
-static const struct front *front_of(char type)
+static enum wire_result take_names(char type, struct bytes *have, struct object_names *names)
 {
-	for (size_t i = 0; i < sizeof(fronts) / sizeof(fronts[0]); i++) {
-		if (fronts[i].type == type)
-			return &fronts[i];
-	}
-	return NULL;
-}
+	bool has_target = type == 'D' || type == 'C';
+	bool has_portal = type == 'B' || type == 'E', has_statement = type == 'P' || type == 'B';
 
-static enum wire_result take_names(const struct front *front, struct bytes *have,
-                                   struct object_names *names)
-{
-	bool has_portal = front->has_portal, has_statement = front->has_statement;
-
-	if (front->has_target) {
+	if (has_target) {
 		if (have->count == 0)
 			return WIRE_MORE;
 		names->target = have->at[0];
-		if (names->target != 'S' && names->target != 'P')
-			return WIRE_BAD;
 		*have = bytes_skip(*have, 1);
 		has_portal = names->target == 'P';
-		has_statement = !has_portal;
+		has_statement = names->target == 'S';
 	}
-	if (has_portal && !bytes_take_text(have, &names->portal))
-		return WIRE_MORE;
-	if (has_statement && !bytes_take_text(have, &names->statement))
+	if (!has_portal && !has_statement)
+		return WIRE_BAD;
+	if ((has_portal && !bytes_take_text(have, &names->portal)) ||
+	    (has_statement && !bytes_take_text(have, &names->statement)))
 		return WIRE_MORE;
 	return WIRE_OK;
 }
@@ -287,16 +243,13 @@ static enum wire_result take_names(const struct front *front, struct bytes *have
 enum wire_result fields_names(char type, struct bytes have, size_t length,
                               struct object_names *names)
 {
-	const struct front *front = front_of(type);
 	struct bytes rest = have;
 	enum wire_result result;
 
 	*names = (struct object_names){ 0 };
-	if (!front)
-		return WIRE_BAD;
 	if (have.count > length)
 		rest.count = length;
-	result = take_names(front, &rest, names);
+	result = take_names(type, &rest, names);
 	names->count = (size_t)(rest.at - have.at);
 	/* The body is complete, so waiting for more bytes would not help. */
 	return result == WIRE_MORE && have.count >= length ? WIRE_BAD : result;

@@ -31,8 +31,7 @@ void message_end(struct buf *buf, size_t at)
 		store_be32(buf->at + at + 1, (uint32_t)(buf->count - at - 1));
 }
 
-/* A whole message without a body. */
-static void bare(struct buf *buf, char type) { message_end(buf, message_begin(buf, type)); }
+void message_bare(struct buf *buf, char type) { message_end(buf, message_begin(buf, type)); }
 
 /* A whole message whose body is these bytes. */
 static void whole(struct buf *buf, char type, struct bytes body)
@@ -115,22 +114,13 @@ void message_negotiate(struct buf *buf, uint32_t version, struct bytes names)
 	message_end(buf, at);
 }
 
-static void add_auth(struct buf *buf, enum auth_kind kind, struct bytes rest)
+void message_auth(struct buf *buf, enum auth_kind kind, struct bytes data)
 {
 	size_t at = message_begin(buf, 'R');
 
 	buf_add_be32(buf, kind);
-	buf_add(buf, rest.at, rest.count);
+	buf_add(buf, data.at, data.count);
 	message_end(buf, at);
-}
-
-void message_auth_ok(struct buf *buf) { add_auth(buf, AUTH_OK, bytes_of("", 0)); }
-
-void message_auth_cleartext(struct buf *buf) { add_auth(buf, AUTH_CLEARTEXT, bytes_of("", 0)); }
-
-void message_auth_md5(struct buf *buf, const unsigned char salt[4])
-{
-	add_auth(buf, AUTH_MD5, bytes_of(salt, 4));
 }
 
 void message_auth_sasl(struct buf *buf, const char *const *mechanisms, size_t count)
@@ -143,28 +133,6 @@ void message_auth_sasl(struct buf *buf, const char *const *mechanisms, size_t co
 	buf_add_byte(buf, 0);
 	message_end(buf, at);
 }
-
-void message_auth_sasl_continue(struct buf *buf, struct bytes data)
-{
-	add_auth(buf, AUTH_SASL_CONTINUE, data);
-}
-
-void message_auth_sasl_final(struct buf *buf, struct bytes data)
-{
-	add_auth(buf, AUTH_SASL_FINAL, data);
-}
-
-void message_parse_complete(struct buf *buf) { bare(buf, '1'); }
-
-void message_bind_complete(struct buf *buf) { bare(buf, '2'); }
-
-void message_close_complete(struct buf *buf) { bare(buf, '3'); }
-
-void message_no_data(struct buf *buf) { bare(buf, 'n'); }
-
-void message_empty_query(struct buf *buf) { bare(buf, 'I'); }
-
-void message_portal_suspended(struct buf *buf) { bare(buf, 's'); }
 
 void message_parameter_types(struct buf *buf, const uint32_t *types, size_t count)
 {
@@ -279,7 +247,3 @@ void message_sasl_initial(struct buf *buf, const char *mechanism, struct bytes d
 void message_sasl_response(struct buf *buf, struct bytes data) { whole(buf, 'p', data); }
 
 void message_query(struct buf *buf, const char *text) { text_message(buf, 'Q', text); }
-
-void message_sync(struct buf *buf) { bare(buf, 'S'); }
-
-void message_terminate(struct buf *buf) { bare(buf, 'X'); }

@@ -9,45 +9,11 @@
 #include "pgweir/pgwire/sql.h"
 
 #include <string.h>
+#include <strings.h>
+
+#include "pgweir/base/text.h"
 
 #include "sql_priv.h"
-
-static const char *const first_words[] = { "prepare", "execute", "deallocate",
-	                                   "discard", "explain", "create" };
-
-enum wire_result sql_glance(struct bytes have, bool is_whole)
-{
-	bool is_space_whole = sql_skip_space(&have);
-	struct token word = { .kind = TOKEN_WORD };
-	size_t size;
-
-	while (is_space_whole && have.count && have.at[0] == ';') {
-		have = bytes_skip(have, 1);
-		is_space_whole = sql_skip_space(&have);
-	}
-	if (!is_space_whole || have.count == 0)
-		return is_whole ? WIRE_BAD : WIRE_MORE;
-	switch (have.at[0] | 0x20) {
-	case 'p':
-	case 'e':
-	case 'd':
-	case 'c':
-		break;
-	case '-':
-	case '/': /* may be the first half of a comment's opening characters */
-		return is_whole || have.count > 1 ? WIRE_BAD : WIRE_MORE;
-	default:
-		return WIRE_BAD;
-	}
-	size = sql_word_size(have);
-	/* The word may continue, unless it is longer than the longest first word already. */
-	if (size == have.count && !is_whole && size <= strlen("deallocate"))
-		return WIRE_MORE;
-	word.text = bytes_of(have.at, size);
-	return sql_token_is_one(&word, first_words, sizeof(first_words) / sizeof(first_words[0]))
-	           ? WIRE_OK
-	           : WIRE_BAD;
-}
 
 struct bytes sql_first_word(struct bytes text)
 {
@@ -184,75 +150,39 @@ static const struct {
 	{ "xml", 142, 143 },
 };
 
-static const char *const unknown = "of a parameter type that is not one of PostgreSQL's own";
-
-/* One parsed type: its words, and what followed them. */
-struct type_words {
-	char name[TYPE_NAME_SIZE];
-	bool is_array;
-	bool is_odd; /* it has a part that is not understood here */
-};
-
-static void add_word(struct type_words *words, struct bytes word)
-{
-	size_t used = strlen(words->name);
-
-	if (used + word.count + 2 > sizeof(words->name)) {
-		words->is_odd = true;
-		return;
-	}
-	if (used)
-		words->name[used++] = ' ';
-	for (size_t i = 0; i < word.count; i++)
-		words->name[used++] = sql_lower(word.at[i]);
-	words->name[used] = 0;
-}
-
-/* Skips the numbers after a '(' or '[' and the closing sign, as in varchar(10) and int[3]. */
-static void skip_size(struct scanner *scanner, struct type_words *words, char end)
-{
-	struct token token = sql_token(scanner);
-
-	while (token.kind == TOKEN_NUMBER || sql_token_is_sign(&token, ','))
-		token = sql_token(scanner);
-	if (!sql_token_is_sign(&token, end))
-		words->is_odd = true;
-}
-
 /*
- * Parses one type. Returns the token that ended it: ',' or ')'. Any other token is an error
- * that PostgreSQL will report.
+ * Parses one type. Returns 0 if it is none of these. *end: the token that ended it, ',' or ')'; any
+ * other is an error that PostgreSQL will report.
  */
-static struct token read_type(struct scanner *scanner, struct type_words *words)
+static uint32_t read_type(struct scanner *scanner, struct token *end)
 {
-	struct token token = sql_token(scanner);
+	bool is_array = false, is_odd = false;
+	char name[TYPE_NAME_SIZE];
+	struct strbuf words = strbuf_begin(name, sizeof(name));
+	size_t depth = 0;
 
-	*words = (struct type_words){ .is_odd = false };
-	for (; !sql_token_is_sign(&token, ',') && !sql_token_is_sign(&token, ')');
-	     token = sql_token(scanner)) {
-		if (token.kind == TOKEN_END)
+	for (;;) {
+		bool is_comma, is_close;
+
+		*end = sql_token(scanner);
+		is_comma = sql_token_is_sign(end, ',');
+		is_close = sql_token_is_sign(end, ')') || sql_token_is_sign(end, ']');
+		if (end->kind == TOKEN_END || (!depth && (is_close || is_comma)))
 			break;
-		if (sql_token_is_sign(&token, '('))
-			skip_size(scanner, words, ')');
-		else if (sql_token_is_sign(&token, '['))
-			skip_size(scanner, words, ']'), words->is_array = true;
-		else if (sql_token_is(&token, "array"))
-			words->is_array = true;
-		else if (token.kind == TOKEN_WORD && !words->is_array)
-			add_word(words, token.text);
-		else
-			words->is_odd = true;
+		if (sql_token_is_sign(end, '[') || sql_token_is(end, "array")) {
+			is_array = true;
+		} else if (end->kind == TOKEN_WORD && !depth && !is_array) {
+			strbuf_add(&words, words.count ? " " : "");
+			strbuf_add_bytes(&words, end->text.at, end->text.count);
+		} else if (!depth && !sql_token_is_sign(end, '(')) {
+			is_odd = true;
+		}
+		depth += sql_token_is_sign(end, '(') || sql_token_is_sign(end, '[');
+		depth -= is_close;
 	}
-	return token;
-}
-
-static uint32_t find_type(const struct type_words *words)
-{
-	if (words->is_odd)
-		return 0;
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		if (strcmp(known[i].name, words->name) == 0)
-			return words->is_array ? known[i].array : known[i].type;
+	for (size_t i = 0; !is_odd && i < sizeof(known) / sizeof(known[0]); i++) {
+		if (strcasecmp(known[i].name, name) == 0)
+			return is_array ? known[i].array : known[i].type;
 	}
 	return 0;
 }
@@ -265,18 +195,16 @@ static uint32_t find_type(const struct type_words *words)
 static const char *read_types(struct scanner *scanner, struct sql_statement *statement)
 {
 	const char *reason = NULL;
-	struct type_words words;
 	struct token end;
 
 	do {
-		uint32_t type;
+		struct token first = sql_peek(*scanner);
+		uint32_t type = read_type(scanner, &end);
 
-		end = read_type(scanner, &words);
-		if (end.kind == TOKEN_END || (!words.name[0] && !words.is_odd))
+		if (end.kind == TOKEN_END || first.text.at == end.text.at)
 			return "";
-		type = find_type(&words);
 		if (!type || statement->type_count == SQL_TYPES_MAX)
-			reason = unknown;
+			reason = "of a parameter type that is not one of PostgreSQL's own";
 		else
 			statement->types[statement->type_count++] = type;
 	} while (!sql_token_is_sign(&end, ')'));
@@ -311,7 +239,7 @@ static void read_prepare(struct scanner *scanner, struct sql_statement *statemen
 		unsure(statement, wrong);
 }
 
-static void read_execute(struct scanner *scanner, struct sql_statement *statement, bool in_create)
+static void read_execute(struct scanner *scanner, struct sql_statement *statement)
 {
 	struct token token = sql_token(scanner);
 
@@ -323,8 +251,8 @@ static void read_execute(struct scanner *scanner, struct sql_statement *statemen
 			return;
 		token = sql_token(scanner);
 	}
-	/* CREATE TABLE ... AS EXECUTE name WITH [NO] DATA. */
-	if (in_create && sql_token_is(&token, "with")) {
+	/* CREATE TABLE ... AS EXECUTE name WITH [NO] DATA; elsewhere it is an error. */
+	if (sql_token_is(&token, "with")) {
 		sql_takes(scanner, "no");
 		if (!sql_takes(scanner, "data"))
 			return;
@@ -392,7 +320,7 @@ static void read_create(struct scanner *scanner, struct sql_statement *statement
 		return;
 	token = sql_token(scanner);
 	if (sql_token_is(&token, "execute"))
-		read_execute(scanner, statement, true);
+		read_execute(scanner, statement);
 }
 
 static void read_explain(struct scanner *scanner, struct sql_statement *statement)
@@ -408,14 +336,60 @@ static void read_explain(struct scanner *scanner, struct sql_statement *statemen
 	       sql_token_is(&token, "verbose"))
 		token = sql_token(scanner);
 	if (sql_token_is(&token, "execute"))
-		read_execute(scanner, statement, false);
+		read_execute(scanner, statement);
 	if (sql_token_is(&token, "create"))
 		read_create(scanner, statement);
+}
+
+/* ---- texts ---- */
+
+static const struct reader {
+	const char *word;
+	void (*read)(struct scanner *scanner, struct sql_statement *statement);
+} readers[] = {
+	{ "prepare", read_prepare }, { "execute", read_execute }, { "deallocate", read_deallocate },
+	{ "discard", read_discard }, { "explain", read_explain }, { "create", read_create },
+};
+
+/* By the first word of a statement. NULL: it is SQL_OTHER. */
+static const struct reader *find_reader(const struct token *word)
+{
+	for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
+		if (sql_token_is(word, readers[i].word))
+			return &readers[i];
+	}
+	return NULL;
+}
+
+enum wire_result sql_glance(struct bytes have, bool is_whole)
+{
+	bool is_space_whole = sql_skip_space(&have);
+	struct token word = { .kind = TOKEN_WORD };
+	size_t size;
+
+	while (is_space_whole && have.count && have.at[0] == ';') {
+		have = bytes_skip(have, 1);
+		is_space_whole = sql_skip_space(&have);
+	}
+	if (!is_space_whole || have.count == 0)
+		return is_whole ? WIRE_BAD : WIRE_MORE;
+	/* may be the first half of a comment's opening characters */
+	if (have.at[0] == '-' || have.at[0] == '/')
+		return is_whole || have.count > 1 ? WIRE_BAD : WIRE_MORE;
+	if (!strchr("cdep", have.at[0] | 0x20))
+		return WIRE_BAD;
+	size = sql_word_size(have);
+	/* The word may continue, unless it is longer than the longest first word already. */
+	if (size == have.count && !is_whole && size <= strlen("deallocate"))
+		return WIRE_MORE;
+	word.text = bytes_of(have.at, size);
+	return find_reader(&word) ? WIRE_OK : WIRE_BAD;
 }
 
 static void read_one(struct scanner scanner, struct sql_statement *statement)
 {
 	struct token token = sql_token(&scanner);
+	const struct reader *reader;
 
 	statement->kind = SQL_OTHER;
 	statement->reason = NULL;
@@ -425,18 +399,9 @@ static void read_one(struct scanner scanner, struct sql_statement *statement)
 	/* PostgreSQL ignores empty statements in front. */
 	while (sql_token_is_sign(&token, ';'))
 		token = sql_token(&scanner);
-	if (sql_token_is(&token, "prepare"))
-		read_prepare(&scanner, statement);
-	else if (sql_token_is(&token, "execute"))
-		read_execute(&scanner, statement, false);
-	else if (sql_token_is(&token, "deallocate"))
-		read_deallocate(&scanner, statement);
-	else if (sql_token_is(&token, "discard"))
-		read_discard(&scanner, statement);
-	else if (sql_token_is(&token, "explain"))
-		read_explain(&scanner, statement);
-	else if (sql_token_is(&token, "create"))
-		read_create(&scanner, statement);
+	reader = find_reader(&token);
+	if (reader)
+		reader->read(&scanner, statement);
 }
 
 /* A backslash can only change where a string ends, and so where the statement ends. */

@@ -14,13 +14,11 @@
 
 #include "sql_priv.h"
 
-#define WORDS_MAX 4
-
 #define ISOLATION 1u
 
 struct mode {
-	const char *words[WORDS_MAX];
-	unsigned int what; /* a bit for each kind of option; each kind may be given once */
+	const char *words[5]; /* with NULL at its end */
+	unsigned int what;    /* a bit for each kind of option; each kind may be given once */
 	bool is_for_primary;
 	enum sql_access access;
 };
@@ -61,46 +59,27 @@ static enum sql_block_kind kind_of(const struct token *token)
 	return SQL_BLOCK_OTHER;
 }
 
-/* Whether the words of a mode are next. If so, the scanner and *token move past them. */
-static bool take_words(struct scanner *scanner, struct token *token, const char *const *words)
-{
-	struct scanner ahead = *scanner;
-	struct token next = *token;
-
-	for (int i = 0; i < WORDS_MAX && words[i]; i++) {
-		if (!sql_token_is(&next, words[i]))
-			return false;
-		next = sql_token(&ahead);
-	}
-	*scanner = ahead;
-	*token = next;
-	return true;
-}
-
-static const struct mode *take_mode(struct scanner *scanner, struct token *token)
+static const struct mode *take_mode(struct scanner *scanner)
 {
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-		if (take_words(scanner, token, modes[i].words))
+		if (sql_takes_all(scanner, modes[i].words))
 			return &modes[i];
 	}
 	return NULL;
 }
 
 /* Parses a list of modes, with or without commas. false: PostgreSQL would report an error. */
-static bool take_modes(struct scanner *scanner, struct token *token, struct sql_block *block)
+static bool take_modes(struct scanner *scanner, struct sql_block *block)
 {
 	unsigned int said = 0;
+	struct token next;
 
-	while (token->kind == TOKEN_WORD || sql_token_is_sign(token, ',')) {
+	while (next = sql_peek(*scanner), !sql_is_end(&next)) {
 		const struct mode *mode;
 
-		if (sql_token_is_sign(token, ',')) {
-			/* A comma is allowed only between two modes. */
-			if (!said)
-				return false;
-			*token = sql_token(scanner);
-		}
-		mode = take_mode(scanner, token);
+		if (said)
+			sql_takes_sign(scanner, ',');
+		mode = take_mode(scanner);
 		if (!mode || (said & mode->what))
 			return false;
 		said |= mode->what;
@@ -113,23 +92,10 @@ static bool take_modes(struct scanner *scanner, struct token *token, struct sql_
 	return said || block->kind != SQL_BLOCK_SET;
 }
 
-/* Accepts AND NO CHAIN, or nothing. AND CHAIN would begin another transaction block. */
-static bool take_chain(struct scanner *scanner, struct token *token)
-{
-	static const char *const no_chain[WORDS_MAX] = { "and", "no", "chain" };
-
-	return !sql_token_is(token, "and") || take_words(scanner, token, no_chain);
-}
-
-/* Whether the second word must be TRANSACTION. */
-static bool needs_transaction(enum sql_block_kind kind)
-{
-	return kind == SQL_BLOCK_START || kind == SQL_BLOCK_SET;
-}
-
 struct sql_block sql_block_read(struct bytes text)
 {
 	static const struct sql_block other = { .kind = SQL_BLOCK_OTHER };
+	static const char *const no_chain[] = { "no", "chain", NULL };
 	struct scanner scanner = { .rest = text };
 	struct token token = sql_token(&scanner);
 	struct sql_block block = { .kind = kind_of(&token) };
@@ -137,16 +103,17 @@ struct sql_block sql_block_read(struct bytes text)
 
 	if (block.kind == SQL_BLOCK_OTHER || !sql_is_printable(text))
 		return other;
-	token = sql_token(&scanner);
-	if (sql_token_is(&token, "transaction") ||
-	    (sql_token_is(&token, "work") && !needs_transaction(block.kind)))
-		token = sql_token(&scanner);
-	else if (needs_transaction(block.kind))
-		return other;
+	if (!sql_takes(&scanner, "transaction")) {
+		/* START and SET need it */
+		if (block.kind == SQL_BLOCK_START || block.kind == SQL_BLOCK_SET)
+			return other;
+		sql_takes(&scanner, "work");
+	}
 	if (block.kind != SQL_BLOCK_COMMIT && block.kind != SQL_BLOCK_ROLLBACK)
-		is_good = take_modes(&scanner, &token, &block);
-	else
-		is_good = take_chain(&scanner, &token);
+		is_good = take_modes(&scanner, &block);
+	else /* AND CHAIN would begin another transaction block */
+		is_good = !sql_takes(&scanner, "and") || sql_takes_all(&scanner, no_chain);
+	token = sql_token(&scanner);
 	return is_good && sql_is_end(&token) && sql_is_last(&scanner, token) ? block : other;
 }
 

@@ -3,6 +3,8 @@
  * Functions that change what PostgreSQL keeps in a session, by their names alone: a function of
  * the same name in another schema counts too. And what is in their parentheses.
  */
+#include <strings.h>
+
 #include "pgweir/pgwire/sql_touch.h"
 
 #include "sql_priv.h"
@@ -141,7 +143,8 @@ static bool take_argument_name(struct scanner *scanner, struct token *name)
 	return true;
 }
 
-void sql_read_argument(struct scanner *scanner, struct argument *argument)
+/* Reads one argument from after the sign before it. */
+static void read_argument(struct scanner *scanner, struct argument *argument)
 {
 	size_t depth = 0;
 
@@ -163,5 +166,25 @@ void sql_read_argument(struct scanner *scanner, struct argument *argument)
 		depth -= is_close;
 		if (argument->count == 0)
 			argument->first = token;
+	}
+}
+
+bool sql_name_is(const struct token *token, const char *name)
+{
+	struct bytes text = sql_name_text(token);
+
+	return sql_is_name(token) && text.count == strlen(name) &&
+	       strncasecmp(text.at, name, text.count) == 0;
+}
+
+bool sql_find_argument(struct scanner scanner, unsigned int number, const char *name,
+                       struct argument *argument)
+{
+	for (unsigned int i = 1;; i++) {
+		read_argument(&scanner, argument);
+		if (argument->is_named ? sql_name_is(&argument->name, name) : i == number)
+			return true;
+		if (argument->end != ',')
+			return false;
 	}
 }

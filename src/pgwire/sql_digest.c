@@ -20,61 +20,42 @@
 #define PARAMETER_MAX 65536 /* PostgreSQL has 65535 */
 #define NESTS_MAX 24        /* deeper parentheses are signs like others */
 
-enum nest_kind {
+enum nest {
 	NEST_PLAIN, /* parentheses or brackets that are not a list */
-	NEST_LIST,  /* the items between them */
-	NEST_ROWS   /* the rows after VALUES; these have parentheses of their own */
+	NEST_LIST,  /* the items between parentheses */
+	NEST_ARRAY, /* the items between brackets */
+	NEST_ROW    /* the first row of VALUES */
 };
 
-/* What is between a parenthesis and the one that closes it. */
-struct nest {
-	enum nest_kind kind;
-	char closing;
-	bool has_more; /* a second item was begun; it is not printed */
-};
-
-enum before {
-	BEFORE_START, /* nothing, or a semicolon */
-	BEFORE_WORD,  /* a word, a name, a constant, a closing parenthesis */
-	BEFORE_SIGN,
-	BEFORE_IN,
-	BEFORE_ARRAY,
-	BEFORE_VALUES
-};
-
-/* The words that matter. */
-enum word {
-	WORD_OTHER,
-	WORD_IN,
-	WORD_ARRAY,
-	WORD_VALUES,
-	WORD_QUERY,   /* SELECT, WITH, TABLE */
-	WORD_CONSTANT /* NULL, TRUE, FALSE, DEFAULT: behind a sign */
+/* What a token means for those behind it. */
+enum meaning {
+	MEANS_WORD, /* a word, a name, a constant, a closing parenthesis */
+	MEANS_IN,
+	MEANS_ARRAY,
+	MEANS_VALUES,
+	MEANS_QUERY,    /* SELECT, WITH, TABLE */
+	MEANS_CONSTANT, /* NULL, TRUE, FALSE, DEFAULT: behind a sign */
+	MEANS_SIGN,
+	MEANS_START /* nothing, or a semicolon */
 };
 
 struct printer {
+	struct scanner scanner;
 	struct strbuf *out; /* NULL: it is hashed */
 	struct hash_stream sum;
 	unsigned int number; /* a constant is printed as $ and this number; 0: as ? */
 	size_t depth;
-	struct nest nests[NESTS_MAX];
-	enum before before;
+	enum nest nests[NESTS_MAX];
+	enum meaning before;
 	const char *sign;      /* a + or - that may belong to a constant; or NULL */
 	const char *semicolon; /* counts if anything follows; or NULL */
 	const char *end;       /* of the last token */
 	const char *text_end;  /* of the text */
-	bool is_row_over;      /* the row's parenthesis was closed: a comma, or the end of VALUES */
 	bool is_list_begun;    /* nothing of the list has come yet */
 	bool is_full;          /* the text is not continued */
-	unsigned int muted;    /* lists around this token that are past their first item */
 };
 
 /* ---- the text ---- */
-
-static bool is_printed(const struct printer *printer)
-{
-	return !printer->muted && !printer->is_full;
-}
 
 /* Capital letters among eight bytes become small ones. */
 static inline uint64_t fold_eight(uint64_t bytes)
@@ -123,7 +104,7 @@ static void print_as(struct printer *printer, struct bytes token, struct bytes s
 	bool has_gap = token.at != printer->end;
 
 	printer->end = token.at + token.count;
-	if (!is_printed(printer))
+	if (printer->is_full)
 		return;
 	if (has_gap && printer->out->count)
 		strbuf_add(printer->out, " ");
@@ -139,13 +120,8 @@ static void print(struct printer *printer, struct bytes token, enum token_kind k
 {
 	if (printer->out)
 		print_as(printer, token, token);
-	else if (!printer->muted)
+	else
 		sum_token(printer, token, kind);
-}
-
-static void print_sign(struct printer *printer, struct bytes sign)
-{
-	print(printer, sign, TOKEN_SIGN);
 }
 
 static bool is_parameter(const struct token *token)
@@ -159,258 +135,224 @@ static void print_numbered(struct printer *printer, struct bytes text)
 	struct strbuf out = strbuf_begin(number, sizeof(number));
 
 	strbuf_add(&out, "$");
-	strbuf_add_number(&out, printer->number);
-	printer->number += is_printed(printer);
+	strbuf_add_number(&out, printer->number++);
 	print_as(printer, text, bytes_text(number));
+}
+
+/* Of one in plain quotes with a backslash, the end is not certain. */
+static bool is_certain(const struct token *token)
+{
+	return token->kind != TOKEN_STRING || *token->text.at != '\'' ||
+	       !sql_has_backslash(token->text);
 }
 
 /* Nothing of a constant is printed: if its end is not certain, nothing that follows either. */
 static void print_constant(struct printer *printer, const struct token *token)
 {
 	struct bytes text = token->text;
-	bool is_plain = token->kind == TOKEN_STRING && *text.at == '\'';
-	bool is_certain = !is_plain || !memchr(text.at, '\\', text.count);
 
 	if (!printer->out) {
-		if (!printer->muted)
-			hash_add(&printer->sum, (uint64_t)TOKEN_STRING << 59);
+		hash_add(&printer->sum, (uint64_t)TOKEN_STRING << 59);
 		return;
 	}
 	if (printer->sign)
 		text = bytes_of(printer->sign, (size_t)(text.at + text.count - printer->sign));
 	if (printer->number && is_parameter(token))
 		print_as(printer, text, text);
-	else if (printer->number && is_certain)
+	else if (printer->number && is_certain(token))
 		print_numbered(printer, text);
 	else
-		print_as(printer, text, bytes_text(is_certain ? "?" : "..."));
-	printer->is_full |= !is_certain;
+		print_as(printer, text, bytes_text(is_certain(token) ? "?" : "..."));
+	printer->is_full |= !is_certain(token);
 }
 
 /* ---- lists ---- */
 
-static struct nest *innermost(struct printer *printer)
+static enum nest innermost(const struct printer *printer)
 {
-	return printer->depth && printer->depth <= NESTS_MAX ? &printer->nests[printer->depth - 1]
-	                                                     : NULL;
+	return printer->depth && printer->depth <= NESTS_MAX ? printer->nests[printer->depth - 1]
+	                                                     : NEST_PLAIN;
 }
 
-static void open_nest(struct printer *printer, enum nest_kind kind, char closing)
+static bool opens(const struct token *token)
 {
-	struct nest *nest;
-
-	printer->depth++;
-	nest = innermost(printer);
-	if (!nest)
-		return;
-	*nest = (struct nest){ .kind = kind, .closing = closing };
-	printer->is_list_begun = kind == NEST_LIST;
+	return sql_token_is_sign(token, '(') || sql_token_is_sign(token, '[');
 }
 
-/* A comma between two items. */
-static void next_item(struct printer *printer, struct nest *nest)
+static bool closes(const struct token *token)
 {
-	if (!nest->has_more) {
-		if (printer->out && is_printed(printer))
-			strbuf_add(printer->out, ", ...");
-		printer->muted++;
+	return sql_token_is_sign(token, ')') || sql_token_is_sign(token, ']');
+}
+
+/* Skips further items, up to the sign that closes their list, or further rows of VALUES. */
+static void skip_items(struct printer *printer, bool are_rows)
+{
+	size_t depth = 0;
+
+	if (printer->out)
+		strbuf_add(printer->out, ", ...");
+	while (!printer->is_full) {
+		struct scanner ahead = printer->scanner;
+		struct token token = sql_token(&ahead);
+		bool is_row = opens(&token) || sql_token_is_sign(&token, ',');
+
+		if (token.kind == TOKEN_END ||
+		    (!depth && (closes(&token) || (are_rows && !is_row))))
+			break;
+		depth += opens(&token);
+		depth -= closes(&token);
+		printer->scanner = ahead;
+		printer->end = token.text.at + token.text.count;
+		printer->is_full = printer->out && !is_certain(&token);
 	}
-	nest->has_more = true;
-}
-
-static void close_nest(struct printer *printer)
-{
-	const struct nest *nest = innermost(printer);
-
-	if (nest && nest->kind != NEST_PLAIN)
-		printer->muted -= nest->has_more;
-	printer->depth--;
-}
-
-/* After a row of VALUES. true: the token was the comma before the next row. */
-static bool end_row(struct printer *printer, const struct token *token)
-{
-	struct nest *rows = innermost(printer);
-
-	printer->is_row_over = false;
-	if (sql_token_is_sign(token, ',')) {
-		next_item(printer, rows);
-		printer->before = BEFORE_SIGN;
-		return true;
-	}
-	close_nest(printer);
-	return false;
 }
 
 static void open_sign(struct printer *printer, const struct token *token)
 {
-	const struct nest *around = innermost(printer);
-	bool is_round = *token->text.at == '(';
-	char closing = is_round ? ')' : ']';
-	bool is_list = is_round ? printer->before == BEFORE_IN : printer->before == BEFORE_ARRAY;
+	enum nest nest = NEST_PLAIN;
 
-	/* ARRAY[[1, 2], [3, 4]] */
-	if (!is_round && around && around->kind == NEST_LIST && around->closing == ']' &&
-	    printer->before == BEFORE_SIGN)
-		is_list = true;
-	if (is_round && printer->before == BEFORE_VALUES)
-		open_nest(printer, NEST_ROWS, 0);
-	print_sign(printer, token->text);
-	open_nest(printer, is_list ? NEST_LIST : NEST_PLAIN, closing);
-	printer->before = BEFORE_SIGN;
+	if (*token->text.at == '[') {
+		/* ARRAY[[1, 2], [3, 4]] */
+		if (printer->before == MEANS_ARRAY ||
+		    (printer->before == MEANS_SIGN && innermost(printer) == NEST_ARRAY))
+			nest = NEST_ARRAY;
+	} else if (printer->before == MEANS_IN) {
+		nest = NEST_LIST;
+	} else if (printer->before == MEANS_VALUES) {
+		nest = NEST_ROW;
+	}
+	print(printer, token->text, TOKEN_SIGN);
+	if (printer->depth < NESTS_MAX)
+		printer->nests[printer->depth] = nest;
+	printer->depth++;
+	printer->is_list_begun = nest == NEST_LIST || nest == NEST_ARRAY;
+	printer->before = MEANS_SIGN;
 }
 
 static void close_sign(struct printer *printer, const struct token *token)
 {
-	const struct nest *nest = innermost(printer);
+	enum nest nest = innermost(printer);
+	struct scanner ahead = printer->scanner;
 
-	if (printer->depth > NESTS_MAX || (nest && nest->closing == *token->text.at)) {
-		close_nest(printer);
-		nest = innermost(printer);
-		printer->is_row_over = nest && nest->kind == NEST_ROWS;
-	}
-	print_sign(printer, token->text);
-	printer->before = BEFORE_WORD;
+	print(printer, token->text, TOKEN_SIGN);
+	printer->depth -= printer->depth > 0;
+	printer->before = MEANS_WORD;
+	if (nest != NEST_ROW || !sql_takes_sign(&ahead, ','))
+		return;
+	printer->scanner = ahead;
+	skip_items(printer, true);
 }
 
 /* ---- tokens ---- */
 
-static enum word word_of(const struct token *token)
+static enum meaning meaning_of(const struct token *token)
 {
-	static const struct {
-		const char *name;
-		size_t size;
-		enum word word;
+	static const struct meant {
+		struct sql_word text;
+		enum meaning meaning;
 	} words[] = {
-		{ "in", 2, WORD_IN },          { "array", 5, WORD_ARRAY },
-		{ "values", 6, WORD_VALUES },  { "select", 6, WORD_QUERY },
-		{ "with", 4, WORD_QUERY },     { "table", 5, WORD_QUERY },
-		{ "null", 4, WORD_CONSTANT },  { "true", 4, WORD_CONSTANT },
-		{ "false", 5, WORD_CONSTANT }, { "default", 7, WORD_CONSTANT },
+		{ SQL_WORD("in"), MEANS_IN },         { SQL_WORD("null"), MEANS_CONSTANT },
+		{ SQL_WORD("true"), MEANS_CONSTANT }, { SQL_WORD("with"), MEANS_QUERY },
+		{ SQL_WORD("array"), MEANS_ARRAY },   { SQL_WORD("false"), MEANS_CONSTANT },
+		{ SQL_WORD("table"), MEANS_QUERY },   { SQL_WORD("select"), MEANS_QUERY },
+		{ SQL_WORD("values"), MEANS_VALUES }, { SQL_WORD("default"), MEANS_CONSTANT },
 	};
-	size_t size = token->text.count;
-	char first;
+	const struct meant *word = NULL;
 
-	if (token->kind != TOKEN_WORD || size > 7)
-		return WORD_OTHER;
-	first = (char)(token->text.at[0] | 0x20);
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (words[i].size == size && words[i].name[0] == first &&
-		    sql_token_is(token, words[i].name))
-			return words[i].word;
-	}
-	return WORD_OTHER;
+	if (token->kind == TOKEN_WORD && token->text.count <= strlen("default"))
+		word = sql_word_find(words, sizeof(words) / sizeof(words[0]), sizeof(words[0]),
+		                     token->text);
+	return word ? word->meaning : MEANS_WORD;
 }
 
-static bool is_constant(const struct printer *printer, const struct token *token, enum word word)
+static bool is_constant(const struct printer *printer, const struct token *token,
+                        enum meaning meaning)
 {
 	return token->kind == TOKEN_STRING || token->kind == TOKEN_NUMBER ||
-	       (word == WORD_CONSTANT && printer->before == BEFORE_SIGN);
-}
-
-static enum before before_of(enum word word)
-{
-	switch (word) {
-	case WORD_IN:
-		return BEFORE_IN;
-	case WORD_ARRAY:
-		return BEFORE_ARRAY;
-	case WORD_VALUES:
-		return BEFORE_VALUES;
-	default:
-		return BEFORE_WORD;
-	}
+	       (meaning == MEANS_CONSTANT && printer->before == MEANS_SIGN);
 }
 
 static void handle_sign(struct printer *printer, const struct token *token)
 {
 	char sign = *token->text.at;
-	struct nest *nest = innermost(printer);
+	enum nest nest = innermost(printer);
 
-	if (sign == '(' || sign == '[') {
+	if (opens(token)) {
 		open_sign(printer, token);
-	} else if (sign == ')' || sign == ']') {
+	} else if (closes(token)) {
 		close_sign(printer, token);
-	} else if (sign == ',' && nest && nest->kind == NEST_LIST) {
-		next_item(printer, nest);
-		printer->before = BEFORE_SIGN;
+	} else if (sign == ',' && (nest == NEST_LIST || nest == NEST_ARRAY)) {
+		skip_items(printer, false);
 	} else {
-		print_sign(printer, token->text);
+		print(printer, token->text, TOKEN_SIGN);
 		/* a name after a dot is never a constant */
-		printer->before = sign == '.' ? BEFORE_WORD : BEFORE_SIGN;
+		printer->before = sign == '.' ? MEANS_WORD : MEANS_SIGN;
 	}
 }
 
 /* What was held back counts before this token. */
-static void settle_held(struct printer *printer, const struct token *token, enum word word)
+static void settle_held(struct printer *printer, const struct token *token, enum meaning meaning)
 {
 	if (printer->semicolon && !sql_token_is_sign(token, ';')) {
-		print_sign(printer, bytes_of(printer->semicolon, 1));
+		print(printer, bytes_of(printer->semicolon, 1), TOKEN_SIGN);
 		printer->semicolon = NULL;
 	}
-	if (printer->sign && !is_constant(printer, token, word)) {
-		print_sign(printer, bytes_of(printer->sign, 1));
+	if (printer->sign && !is_constant(printer, token, meaning)) {
+		print(printer, bytes_of(printer->sign, 1), TOKEN_SIGN);
 		printer->sign = NULL;
 	}
 }
 
-/* A word, a name or a constant. */
-static void print_word(struct printer *printer, const struct token *token, enum word word)
-{
-	if (is_constant(printer, token, word))
-		print_constant(printer, token);
-	else
-		print(printer, token->text, token->kind);
-	printer->before = before_of(word);
-}
-
 static void print_token(struct printer *printer, const struct token *token)
 {
-	bool is_plus_or_minus = sql_token_is_sign(token, '+') || sql_token_is_sign(token, '-');
-	enum word word = word_of(token);
+	enum meaning meaning = meaning_of(token);
 
-	if (printer->is_row_over && end_row(printer, token))
-		return;
-	settle_held(printer, token, word);
+	settle_held(printer, token, meaning);
 	/* IN (SELECT ...) is no list */
-	if (printer->is_list_begun && (word == WORD_QUERY || word == WORD_VALUES))
-		innermost(printer)->kind = NEST_PLAIN;
+	if (printer->is_list_begun && (meaning == MEANS_QUERY || meaning == MEANS_VALUES) &&
+	    innermost(printer) != NEST_PLAIN)
+		printer->nests[printer->depth - 1] = NEST_PLAIN;
 	printer->is_list_begun = false;
 	if (sql_token_is_sign(token, ';')) {
-		if (printer->before != BEFORE_START)
+		if (printer->before != MEANS_START)
 			printer->semicolon = token->text.at;
-		printer->before = BEFORE_START;
-	} else if (is_plus_or_minus && printer->before == BEFORE_SIGN) {
+		printer->before = MEANS_START;
+	} else if (printer->before == MEANS_SIGN &&
+	           (sql_token_is_sign(token, '+') || sql_token_is_sign(token, '-'))) {
 		printer->sign = token->text.at;
 		return;
 	} else if (token->kind == TOKEN_SIGN) {
 		handle_sign(printer, token);
 	} else {
-		print_word(printer, token, word);
+		if (is_constant(printer, token, meaning))
+			print_constant(printer, token);
+		else
+			print(printer, token->text, token->kind);
+		printer->before = meaning;
 	}
 	printer->sign = NULL;
 }
 
 /* What is large, and is written before it is read, is left as it is. */
-static void printer_begin(struct printer *printer, struct strbuf *out)
+static void printer_begin(struct printer *printer, struct bytes text, struct strbuf *out)
 {
+	if (text.count > SQL_DIGEST_MAX)
+		text.count = SQL_DIGEST_MAX;
+	printer->scanner = (struct scanner){ .rest = text };
 	printer->out = out;
-	printer->number = printer->muted = 0;
+	printer->number = 0;
 	printer->depth = 0;
-	printer->before = BEFORE_START;
-	printer->sign = printer->semicolon = printer->end = NULL;
-	printer->is_row_over = printer->is_list_begun = printer->is_full = false;
+	printer->before = MEANS_START;
+	printer->sign = printer->semicolon = NULL;
+	printer->end = text.at;
+	printer->is_list_begun = printer->is_full = false;
 }
 
-static void print_all(struct printer *printer, struct bytes text)
+static void print_all(struct printer *printer)
 {
-	size_t count = text.count < SQL_DIGEST_MAX ? text.count : SQL_DIGEST_MAX;
-	struct scanner scanner = { .rest = bytes_of(text.at, count) };
-	struct token token;
-
-	printer->end = text.at;
 	while (!printer->is_full) {
-		token = sql_token(&scanner);
+		struct token token = sql_token(&printer->scanner);
+
 		if (token.kind == TOKEN_END)
 			break;
 		print_token(printer, &token);
@@ -422,10 +364,10 @@ uint64_t sql_digest(struct bytes text)
 	static const struct hash_key none = { { 0, 0 } };
 	struct printer printer;
 
-	printer_begin(&printer, NULL);
+	printer_begin(&printer, text, NULL);
 	printer.sum = hash_begin(&none);
 	printer.text_end = text.at + text.count;
-	print_all(&printer, text);
+	print_all(&printer);
 	hash_add(&printer.sum, UINT64_C(0xff) << 56); /* no token is marked so */
 	return hash_end(&printer.sum);
 }
@@ -434,8 +376,8 @@ void sql_digest_text(struct bytes text, struct strbuf *out)
 {
 	struct printer printer;
 
-	printer_begin(&printer, out);
-	print_all(&printer, text);
+	printer_begin(&printer, text, out);
+	print_all(&printer);
 }
 
 /* The number in $n; PARAMETER_MAX or more: too great. */
@@ -451,15 +393,12 @@ static unsigned int parameter_number(struct bytes parameter)
 	return number;
 }
 
-/* The greatest n of $n in a text. */
-static unsigned int last_parameter(struct bytes text)
+/* The greatest n of $n in what follows. */
+static unsigned int last_parameter(struct scanner scanner)
 {
-	struct scanner scanner = { .rest = text };
 	unsigned int last = 0, number;
 	struct token token;
 
-	if (!text.count || !memchr(text.at, '$', text.count))
-		return 0;
 	while ((token = sql_token(&scanner)).kind != TOKEN_END) {
 		number = is_parameter(&token) ? parameter_number(token.text) : 0;
 		if (number > last && number < PARAMETER_MAX)
@@ -470,11 +409,9 @@ static unsigned int last_parameter(struct bytes text)
 
 void sql_digest_query(struct bytes text, struct strbuf *out)
 {
-	struct bytes head =
-	    bytes_of(text.at, text.count < SQL_DIGEST_MAX ? text.count : SQL_DIGEST_MAX);
 	struct printer printer;
 
-	printer_begin(&printer, out);
-	printer.number = last_parameter(head) + 1;
-	print_all(&printer, text);
+	printer_begin(&printer, text, out);
+	printer.number = last_parameter(printer.scanner) + 1;
+	print_all(&printer);
 }

@@ -19,9 +19,8 @@
 
 #include "sql_priv.h"
 
-#define VALUE_MAX 255     /* bytes of a constant that is looked at as a name */
-#define STRINGS_MAX 6     /* strings within strings */
-#define PARENTHESES_MAX 8 /* around a constant */
+#define VALUE_MAX 255 /* bytes of a constant that is looked at as a name */
+#define STRINGS_MAX 6 /* strings within strings */
 
 /* ---- sets ---- */
 
@@ -138,134 +137,63 @@ void sql_names_free(struct sql_names *names)
 
 /* ---- values ---- */
 
-enum value_kind {
-	VALUE_EXPRESSION, /* it cannot be known */
-	VALUE_TEXT,
-	VALUE_PARAMETER, /* $n */
-	VALUE_OTHER      /* no name: a number, or longer than any name that can be asked for */
-};
-
-struct value {
-	enum value_kind kind;
-	uint64_t bit; /* of VALUE_PARAMETER */
-	size_t count; /* of VALUE_TEXT */
-	char text[VALUE_MAX];
-};
-
-static void read_value(struct scanner *scanner, struct value *value, unsigned int depth);
-
-/* Takes a type of texts whose values are not cut. */
-static bool takes_type(struct scanner *scanner)
+/* The parameter of a token; SQL_PARAMETERS_ALL: one of a high number. */
+static uint64_t parameter_of(const struct token *token)
 {
-	static const char *const types[] = { "text", "varchar", "bpchar" };
-	struct scanner ahead = *scanner;
-	struct chain chain;
-	const char *name = chain.name;
-	bool is_type;
-
-	if (!sql_read_chain(&ahead, sql_token(&ahead), &chain))
-		return false;
-	if (strncmp(name, "pg_catalog.", strlen("pg_catalog.")) == 0)
-		name += strlen("pg_catalog.");
-	is_type = (strcmp(name, "character") == 0 || strcmp(name, "char") == 0) &&
-	          sql_token_is(&chain.next, "varying");
-	if (!is_type)
-		sql_put_back(&ahead, chain.next);
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		is_type |= strcmp(name, types[i]) == 0;
-	if (is_type)
-		*scanner = ahead;
-	return is_type;
-}
-
-/* The value of a string, and of those that continue it. */
-static void take_string(struct scanner *scanner, const struct token *token, struct value *value)
-{
-	struct scanner ahead = *scanner;
-	struct token next = *token;
-
-	value->kind = VALUE_TEXT;
-	do {
-		size_t size = sql_unquote(&next, scanner->is_escaped, value->text + value->count,
-		                          VALUE_MAX - value->count);
-
-		*scanner = ahead;
-		if (size == SQL_CANNOT)
-			value->kind = next.text.count > VALUE_MAX ? VALUE_OTHER : VALUE_EXPRESSION;
-		else
-			value->count += size;
-		next = sql_token(&ahead);
-	} while (next.kind == TOKEN_STRING);
-}
-
-static void take_number(const struct token *token, struct value *value)
-{
-	struct bytes text = token->text;
 	unsigned int number = 0;
 
-	value->kind = VALUE_OTHER;
-	if (text.at[0] != '$')
-		return;
-	value->kind = VALUE_PARAMETER;
-	for (size_t i = 1; i < text.count; i++) {
-		if (number <= SQL_PARAMETER_LAST)
-			number = number * 10 + (unsigned int)(text.at[i] - '0');
-	}
-	value->bit = number <= SQL_PARAMETER_LAST ? UINT64_C(1) << number : SQL_PARAMETERS_ALL;
+	for (size_t i = 1; i < token->text.count && number <= SQL_PARAMETER_LAST; i++)
+		number = number * 10 + (unsigned int)(token->text.at[i] - '0');
+	return number <= SQL_PARAMETER_LAST ? UINT64_C(1) << number : SQL_PARAMETERS_ALL;
 }
 
-/* CAST(value AS type), from after CAST; or (value), from after its parenthesis. */
-static void take_enclosed(struct scanner *scanner, struct value *value, unsigned int depth,
-                          bool is_cast)
+/* Whether a word belongs to a cast to a type of texts whose values are not cut. */
+static bool is_of_cast(const struct token *token, struct scanner after)
 {
-	if (depth == PARENTHESES_MAX || (is_cast && !sql_takes_sign(scanner, '(')))
-		return;
-	read_value(scanner, value, depth + 1);
-	if ((is_cast && (!sql_takes(scanner, "as") || !takes_type(scanner))) ||
-	    !sql_takes_sign(scanner, ')'))
-		value->kind = VALUE_EXPRESSION;
+	static const char *const words[] = { "as",   "bpchar",  "cast",   "pg_catalog",
+		                             "text", "varchar", "varying" };
+	struct token word = { .kind = TOKEN_WORD, .text = sql_name_text(token) };
+
+	if (sql_token_is(&word, "char") || sql_token_is(&word, "character"))
+		return sql_takes(&after, "varying");
+	return sql_is_name(token) &&
+	       sql_token_is_one(&word, words, sizeof(words) / sizeof(words[0])) &&
+	       (sql_token_is(&word, "cast") || !sql_takes_sign(&after, '('));
 }
 
-/* Reads a constant or a parameter without the casts behind it. */
-static void read_primary(struct scanner *scanner, struct value *value, unsigned int depth)
-{
-	static const char *const others[] = { "null", "true", "false" };
-	bool has_type = takes_type(scanner);
-	struct token token = sql_token(scanner);
-
-	if (token.kind == TOKEN_STRING)
-		take_string(scanner, &token, value);
-	else if (has_type)
-		return;
-	else if (token.kind == TOKEN_NUMBER)
-		take_number(&token, value);
-	else if (sql_token_is_sign(&token, '(') || sql_token_is(&token, "cast"))
-		take_enclosed(scanner, value, depth, !sql_token_is_sign(&token, '('));
-	else if (sql_token_is_one(&token, others, sizeof(others) / sizeof(others[0])) ||
-	         (sql_token_is_sign(&token, '-') && sql_token(scanner).kind == TOKEN_NUMBER))
-		value->kind = VALUE_OTHER;
-}
-
-/* Reads a constant or a parameter with its casts. */
-static void read_value(struct scanner *scanner, struct value *value, unsigned int depth)
-{
-	value->kind = VALUE_EXPRESSION;
-	value->count = 0;
-	read_primary(scanner, value, depth);
-	while (value->kind != VALUE_EXPRESSION && sql_takes_sign(scanner, ':')) {
-		if (!sql_takes_sign(scanner, ':') || !takes_type(scanner))
-			value->kind = VALUE_EXPRESSION;
-	}
-}
-
-/* Reads an argument as a value. */
-static void judge_argument(const struct argument *argument, struct value *value)
+/*
+ * Adds the name that an argument is. false: it is not known. Its tokens are looked at, and not how
+ * they belong together: PostgreSQL refuses what is no cast of one constant or parameter.
+ */
+static bool add_argument(struct sql_names *names, const struct argument *argument)
 {
 	struct scanner scanner = argument->value;
+	enum token_kind before = TOKEN_END;
+	bool has_value = false;
+	char name[VALUE_MAX];
+	size_t used = 0;
 
-	read_value(&scanner, value, 0);
-	if (!sql_takes_sign(&scanner, ',') && !sql_takes_sign(&scanner, ')'))
-		value->kind = VALUE_EXPRESSION;
+	for (size_t i = 0; i < argument->count; i++) {
+		struct token token = sql_token(&scanner);
+		size_t size = 0;
+
+		if (token.kind == TOKEN_STRING && (!has_value || before == TOKEN_STRING))
+			size = sql_unquote(&token, scanner.is_escaped, name + used,
+			                   sizeof(name) - used);
+		else if (token.text.at[0] == '$' && !has_value)
+			names->parameters |= parameter_of(&token);
+		else if (!is_of_cast(&token, scanner) &&
+		         !(token.kind == TOKEN_SIGN && strchr("(.:)", token.text.at[0])))
+			return false;
+		if (size == SQL_CANNOT)
+			return false;
+		used += size;
+		has_value |= token.kind == TOKEN_STRING || token.kind == TOKEN_NUMBER;
+		before = token.kind;
+	}
+	if (used)
+		sql_names_add(names, bytes_of(name, used));
+	return has_value && argument->end;
 }
 
 /* ---- statements ---- */
@@ -317,39 +245,6 @@ static void see_set(struct reader *reader, bool is_reset)
 		reader->names->is_unknown = true;
 }
 
-static bool is_setting_name(const struct token *token)
-{
-	static const char setting_name[] = "setting_name";
-	char name[sizeof(setting_name)];
-
-	return bytes_are(bytes_of(name, sql_unquote(token, false, name, sizeof(name))),
-	                 setting_name);
-}
-
-/* The arguments of set_config(), from after its parenthesis. */
-static void see_call(struct reader *reader, struct scanner scanner)
-{
-	struct value value = { .kind = VALUE_EXPRESSION };
-	struct argument argument;
-	bool is_first = true;
-
-	for (;; is_first = false) {
-		sql_read_argument(&scanner, &argument);
-		if (argument.is_named ? is_setting_name(&argument.name) : is_first) {
-			judge_argument(&argument, &value);
-			break;
-		}
-		if (!argument.is_named || argument.end != ',')
-			break;
-	}
-	if (value.kind == VALUE_TEXT)
-		sql_names_add(reader->names, bytes_of(value.text, value.count));
-	else if (value.kind == VALUE_PARAMETER)
-		reader->names->parameters |= value.bit;
-	else
-		reader->names->is_unknown = true;
-}
-
 /* In data: a name with a dot, from its first part. */
 static void see_chain(struct reader *reader, const struct token *token)
 {
@@ -379,6 +274,7 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 	struct scanner ahead = reader->scanner;
 	bool is_reset = sql_token_is(token, "reset");
 	const struct sql_function *function;
+	struct argument argument;
 
 	/* Arguments are not read; a PREPARE that has such parameters came before in the text. */
 	if (sql_token_is(token, "execute") && reader->names->parameters)
@@ -393,7 +289,9 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 		read_loosely(reader->names, token->text);
 	function = sql_function_of(token);
 	if (function && function->third == SQL_THIRD_IS_LOCAL && sql_takes_sign(&ahead, '('))
-		see_call(reader, ahead);
+		reader->names->is_unknown |=
+		    !sql_find_argument(ahead, 1, "setting_name", &argument) ||
+		    !add_argument(reader->names, &argument);
 }
 
 /* ---- strings ---- */

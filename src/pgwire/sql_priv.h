@@ -89,8 +89,15 @@ struct argument {
 	char end;             /* the sign after it; 0: the argument cannot be read */
 };
 
-/* Reads one argument from after the sign before it. */
-void sql_read_argument(struct scanner *scanner, struct argument *argument);
+/* Whether a token is this name, in upper or lower case, with or without quotes. */
+bool sql_name_is(const struct token *token, const char *name);
+
+/*
+ * Finds an argument by its number, from 1, or by its name, from after the parenthesis of a call. If
+ * it is not there, *argument is the last that was read.
+ */
+bool sql_find_argument(struct scanner scanner, unsigned int number, const char *name,
+                       struct argument *argument);
 
 /* ---- the first step of sql_touch(): sql_touch_quick.c ---- */
 

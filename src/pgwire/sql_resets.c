@@ -29,46 +29,36 @@ static void note_reset(struct walk *walk, const char *name, bool is_set)
 		                         .is_local = walk->is_local,
 		                         .is_discard = walk->is_discard };
 
-	if (walk->found)
-		walk->found(walk->context, &reset);
+	walk->found(walk->context, &reset);
 	if (!is_set && walk->result == SQL_RESETS_NONE)
 		walk->result = SQL_RESETS_LAST;
 }
 
-static void read_reset(struct walk *walk)
-{
-	const char *parameter = NULL;
-	struct chain chain;
-
-	if (!sql_takes(&walk->scanner, "all")) {
-		parameter = sql_read_parameter(&walk->scanner, &chain);
-		if (!parameter)
-			return;
-	}
-	note_reset(walk, parameter, false);
-}
-
-static void read_set(struct walk *walk)
+/* Behind RESET or SET. */
+static void read_parameter(struct walk *walk, bool is_reset)
 {
 	struct scanner *scanner = &walk->scanner;
 	const char *parameter;
 	struct chain chain;
 	struct token value;
-	bool is_zone;
+	bool is_default;
 
-	walk->is_local = sql_takes_scope(scanner, "local");
+	if (is_reset && sql_takes(scanner, "all")) {
+		note_reset(walk, NULL, false);
+		return;
+	}
+	walk->is_local = !is_reset && sql_takes_scope(scanner, "local");
 	parameter = sql_read_parameter(scanner, &chain);
 	if (!parameter)
 		return;
-	is_zone = strcmp(parameter, "timezone") == 0;
-	if (!sql_takes(scanner, "to"))
+	if (!is_reset && !sql_takes(scanner, "to"))
 		sql_takes_sign(scanner, '=');
 	value = sql_peek(*scanner);
-	if (sql_is_end(&value) && strcmp(parameter, "client_encoding") != 0)
-		return; /* a syntax error; SET NAMES alone means the default */
-	note_reset(walk, parameter,
-	           !sql_is_end(&value) && !sql_token_is(&value, "default") &&
-	               !(is_zone && sql_token_is(&value, "local")));
+	is_default = is_reset || sql_is_end(&value) || sql_token_is(&value, "default") ||
+	             (strcmp(parameter, "timezone") == 0 && sql_token_is(&value, "local"));
+	/* SET x is a syntax error, but SET NAMES means the default. */
+	if (is_reset || !sql_is_end(&value) || strcmp(parameter, "client_encoding") == 0)
+		note_reset(walk, parameter, !is_default);
 }
 
 /* SELECT pg_advisory_unlock_all() belongs to the statements by which drivers reset a session. */
@@ -105,35 +95,24 @@ static void read_statement(struct walk *walk, const struct token *first)
 		walk->result = SQL_RESETS_UNDONE;
 	else if (walk->result == SQL_RESETS_LAST && !is_indifferent(walk, first))
 		walk->result = SQL_RESETS_USED;
-	if (sql_token_is(first, "reset"))
-		read_reset(walk);
-	else if (sql_token_is(first, "set"))
-		read_set(walk);
+	if (sql_token_is(first, "reset") || sql_token_is(first, "set"))
+		read_parameter(walk, sql_token_is(first, "reset"));
 	else if (walk->count == 1 && sql_token_is(first, "discard"))
 		walk->is_discard = sql_takes(&walk->scanner, "all");
 }
 
-static void walk_text(struct walk *walk)
+static enum sql_resets walk_text(struct walk walk, struct bytes text, bool is_escaped)
 {
-	struct token token = sql_token(&walk->scanner);
+	struct token token;
 
-	for (; token.kind != TOKEN_END; token = sql_next_statement(&walk->scanner, token)) {
+	walk.scanner = (struct scanner){ .rest = text, .is_escaped = is_escaped };
+	token = sql_token(&walk.scanner);
+	for (; token.kind != TOKEN_END; token = sql_next_statement(&walk.scanner, token)) {
 		if (!sql_is_end(&token))
-			read_statement(walk, &token);
+			read_statement(&walk, &token);
 	}
-	if (walk->is_discard)
-		note_reset(walk, NULL, false);
-}
-
-static enum sql_resets walk_as(struct bytes text, bool is_escaped,
-                               void (*found)(void *context, const struct sql_reset *reset),
-                               void *context)
-{
-	struct walk walk = { .scanner = { .rest = text, .is_escaped = is_escaped },
-		             .found = found,
-		             .context = context };
-
-	walk_text(&walk);
+	if (walk.is_discard)
+		note_reset(&walk, NULL, false);
 	return walk.result;
 }
 
@@ -141,10 +120,11 @@ enum sql_resets sql_resets(struct bytes text,
                            void (*found)(void *context, const struct sql_reset *reset),
                            void *context)
 {
-	enum sql_resets plain = walk_as(text, false, found, context), escaped;
+	const struct walk walk = { .found = found, .context = context };
+	enum sql_resets plain = walk_text(walk, text, false), escaped;
 
 	if (!sql_has_backslash(text))
 		return plain;
-	escaped = walk_as(text, true, found, context);
+	escaped = walk_text(walk, text, true);
 	return plain == SQL_RESETS_NONE && escaped == SQL_RESETS_NONE ? plain : SQL_RESETS_UNSURE;
 }

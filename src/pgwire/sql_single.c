@@ -9,6 +9,7 @@
  */
 #include "pgweir/pgwire/sql_single.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -24,17 +25,14 @@ static const struct {
 	{ "merge", false }, { "values", true },  { "table", true },   { "with", true },
 };
 
-/* A statement with one of these, at any place, may be no read: SELECT INTO, FOR UPDATE, ... */
-static const char *const writing[] = { "insert", "update", "delete", "merge", "into", "for" };
-
 #define LETTERS 26
 #define CALL_MAX 40 /* a name of as many bytes is none of these */
 
-/*
- * What may be in front of a parenthesis: keywords, types, and functions that only read. By their
- * first letters, each with a space before and behind it.
- */
-static const char *const calls[LETTERS] = {
+/* Words by their first letters, each with a space before and behind it. */
+typedef const char *word_lists[LETTERS];
+
+/* What may be in front of a parenthesis: keywords, types, and functions that only read. */
+static const word_lists calls = {
 	['a' - 'a'] = " abs age all and any array array_agg array_append array_cat array_length "
 		      "array_lower array_position array_positions array_prepend array_remove "
 		      "array_replace array_to_json array_to_string array_upper as ascii avg ",
@@ -79,15 +77,22 @@ static const char *const calls[LETTERS] = {
 	['w' - 'a'] = " websearch_to_tsquery when where width_bucket within ",
 };
 
-static bool is_known_call(const struct token *token)
-{
-	char word[CALL_MAX + 3] = " ";
-	size_t size = sql_unquote(token, false, word + 1, CALL_MAX);
+/* A statement with one of these, at any place, may be no read: SELECT INTO, FOR UPDATE, ... */
+static const word_lists writing = {
+	['d' - 'a'] = " delete ", ['f' - 'a'] = " for ",    ['i' - 'a'] = " insert into ",
+	['m' - 'a'] = " merge ",  ['u' - 'a'] = " update ",
+};
 
-	if (size == SQL_CANNOT || word[1] < 'a' || word[1] > 'z' || !calls[word[1] - 'a'])
+static bool is_in(const word_lists lists, const struct token *token)
+{
+	char word[CALL_MAX + 3] = " ", first = sql_lower(token->text.at[0]);
+	const char *list = first >= 'a' && first <= 'z' ? lists[first - 'a'] : NULL;
+	size_t size = list ? sql_unquote(token, false, word + 1, CALL_MAX) : SQL_CANNOT;
+
+	if (size == SQL_CANNOT)
 		return false;
 	word[size + 1] = ' ';
-	return strstr(calls[word[1] - 'a'], word);
+	return strstr(list, word);
 }
 
 static bool is_listed(const struct token *token, struct bytes functions)
@@ -96,15 +101,6 @@ static bool is_listed(const struct token *token, struct bytes functions)
 
 	while (bytes_take_text(&functions, &name)) {
 		if (sql_token_is(token, name))
-			return true;
-	}
-	return false;
-}
-
-static bool is_writing(const struct token *token)
-{
-	for (size_t i = 0; i < sizeof(writing) / sizeof(writing[0]); i++) {
-		if ((token->text.at[0] | 0x20) == writing[i][0] && sql_token_is(token, writing[i]))
 			return true;
 	}
 	return false;
@@ -130,14 +126,14 @@ static bool may_call(const struct last *last, struct bytes functions)
 		return false;
 	if (last->token.kind != TOKEN_WORD || is_listed(&last->token, functions))
 		return true;
-	return !last->is_behind_point && is_known_call(&last->token);
+	return !last->is_behind_point && is_in(calls, &last->token);
 }
 
 static bool may_be_read(const struct token *token, const struct last *last, struct bytes functions)
 {
 	switch (token->kind) {
 	case TOKEN_WORD:
-		return bytes_are_ascii(token->text) && !is_writing(token) &&
+		return bytes_are_ascii(token->text) && !is_in(writing, token) &&
 		       (!is_of_system(token) || is_listed(token, functions));
 	case TOKEN_QUOTED:
 		return bytes_are_ascii(token->text) && !token->escape &&
@@ -209,69 +205,45 @@ bool sql_calls_unknown(struct bytes text)
  * be followed, since a read on the primary does no harm.
  */
 
-/* In the order of their sizes. */
-static const struct sql_word for_primary[] = {
-	SQL_WORD("lo_put"),
-	SQL_WORD("lowrite"),
-	SQL_WORD("lo_creat"),
-	SQL_WORD("lo_create"),
-	SQL_WORD("lo_import"),
-	SQL_WORD("lo_unlink"),
-	SQL_WORD("lo_truncate"),
-	SQL_WORD("txid_current"),
-	SQL_WORD("lo_from_bytea"),
-	SQL_WORD("lo_truncate64"),
-	SQL_WORD("pg_switch_wal"),
-	SQL_WORD("pg_walfile_name"),
-	SQL_WORD("pg_current_wal_lsn"),
-	SQL_WORD("pg_current_xact_id"),
-	SQL_WORD("pg_export_snapshot"),
-	SQL_WORD("brin_summarize_range"),
-	SQL_WORD("brin_desummarize_range"),
-	SQL_WORD("gin_clean_pending_list"),
-	SQL_WORD("pg_walfile_name_offset"),
-	SQL_WORD("pg_create_restore_point"),
-	SQL_WORD("pg_log_standby_snapshot"),
-	SQL_WORD("pg_logical_emit_message"),
-	SQL_WORD("pg_current_wal_flush_lsn"),
-	SQL_WORD("pg_drop_replication_slot"),
-	SQL_WORD("brin_summarize_new_values"),
-	SQL_WORD("pg_current_wal_insert_lsn"),
-	SQL_WORD("pg_replication_origin_drop"),
-	SQL_WORD("pg_logical_slot_get_changes"),
-	SQL_WORD("pg_replication_slot_advance"),
-	SQL_WORD("pg_logical_slot_peek_changes"),
-	SQL_WORD("pg_replication_origin_create"),
-	SQL_WORD("pg_replication_origin_advance"),
-	SQL_WORD("pg_copy_logical_replication_slot"),
-	SQL_WORD("pg_copy_physical_replication_slot"),
-	SQL_WORD("pg_create_logical_replication_slot"),
-	SQL_WORD("pg_logical_slot_get_binary_changes"),
-	SQL_WORD("pg_create_physical_replication_slot"),
-	SQL_WORD("pg_logical_slot_peek_binary_changes"),
+static const word_lists for_primary = {
+	['b' - 'a'] = " brin_desummarize_range brin_summarize_new_values "
+		      "brin_summarize_range ",
+	['g' - 'a'] = " gin_clean_pending_list ",
+	['l' - 'a'] = " lo_creat lo_create lo_from_bytea lo_import lo_put lo_truncate "
+		      "lo_truncate64 lo_unlink lowrite ",
+	['p' - 'a'] = " pg_copy_logical_replication_slot "
+		      "pg_copy_physical_replication_slot "
+		      "pg_create_logical_replication_slot "
+		      "pg_create_physical_replication_slot pg_create_restore_point "
+		      "pg_current_wal_flush_lsn pg_current_wal_insert_lsn "
+		      "pg_current_wal_lsn pg_current_xact_id pg_drop_replication_slot "
+		      "pg_export_snapshot pg_log_standby_snapshot "
+		      "pg_logical_emit_message pg_logical_slot_get_binary_changes "
+		      "pg_logical_slot_get_changes pg_logical_slot_peek_binary_changes "
+		      "pg_logical_slot_peek_changes pg_replication_origin_advance "
+		      "pg_replication_origin_create pg_replication_origin_drop "
+		      "pg_replication_slot_advance pg_switch_wal pg_walfile_name "
+		      "pg_walfile_name_offset ",
+	['t' - 'a'] = " txid_current ",
 };
 
 /* With these, a statement is for the primary. */
 static const char *const first_words[] = { "lock",    "analyze", "analyse",    "vacuum",
 	                                   "cluster", "reindex", "checkpoint", "repack" };
 
-static bool continues_word(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_';
-}
-
 static bool has_function(struct bytes text)
 {
 	while (text.count) {
-		struct bytes word = bytes_of(text.at, 0);
+		struct token word = { .kind = TOKEN_WORD, .text = bytes_of(text.at, 0) };
+		size_t size = 0;
 
-		while (word.count < text.count && continues_word(text.at[word.count]))
-			word.count++;
-		if (sql_word_find(for_primary, sizeof(for_primary) / sizeof(for_primary[0]),
-		                  sizeof(for_primary[0]), word))
+		while (size < text.count &&
+		       (isalnum((unsigned char)text.at[size]) || text.at[size] == '_'))
+			size++;
+		word.text.count = size;
+		if (size > strlen("lo_pu") && is_in(for_primary, &word))
 			return true;
-		text = bytes_skip(text, word.count ? word.count : 1);
+		text = bytes_skip(text, size ? size : 1);
 	}
 	return false;
 }

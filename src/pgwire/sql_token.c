@@ -358,6 +358,17 @@ bool sql_takes(struct scanner *scanner, const char *word)
 	return true;
 }
 
+bool sql_takes_all(struct scanner *scanner, const char *const *words)
+{
+	struct scanner ahead = *scanner;
+
+	while (*words && sql_takes(&ahead, *words))
+		words++;
+	if (!*words)
+		*scanner = ahead;
+	return !*words;
+}
+
 bool sql_takes_sign(struct scanner *scanner, char sign)
 {
 	struct scanner ahead = *scanner;
@@ -458,17 +469,6 @@ static size_t lower_word(struct bytes text, char *out, size_t size)
 	return text.count <= size ? text.count : SQL_CANNOT;
 }
 
-/* Goes to the next part of E'one' 'constant'. false: a comment is between them, which is not read.
- */
-static bool next_part(struct bytes *rest, char quote)
-{
-	const char *begin = rest->at, *part = memchr(begin, quote, rest->count);
-	size_t size = part ? (size_t)(part - begin) + 1 : rest->count;
-
-	*rest = bytes_skip(*rest, size);
-	return !memchr(begin, '-', size);
-}
-
 /* Skips the letters before a quote. Whether a backslash escapes in what follows. */
 static bool skip_prefix(const struct token *token, struct bytes *rest, bool is_escaped)
 {
@@ -500,11 +500,8 @@ size_t sql_unquote(const struct token *token, bool is_escaped, char *out, size_t
 		char c = rest.at[0];
 
 		rest = bytes_skip(rest, 1);
-		if (c == quote && (rest.count == 0 || rest.at[0] != quote)) {
-			if (rest.count && !next_part(&rest, quote))
-				return SQL_CANNOT;
-			continue;
-		}
+		if (c == quote && (rest.count == 0 || rest.at[0] != quote))
+			return rest.count ? SQL_CANNOT : used;
 		if (c == quote)
 			rest = bytes_skip(rest, 1);
 		else if (c == token->escape && c && rest.count)
@@ -570,34 +567,22 @@ void sql_put_back(struct scanner *scanner, struct token token)
 	scanner->rest = bytes_of(token.text.at, (size_t)(end - token.text.at));
 }
 
-/* Takes two words; second NULL: one. */
-static bool takes_words(struct scanner *scanner, const char *first, const char *second)
-{
-	struct scanner ahead = *scanner;
-
-	if (!sql_takes(&ahead, first) || (second && !sql_takes(&ahead, second)))
-		return false;
-	*scanner = ahead;
-	return true;
-}
-
 const char *sql_read_parameter(struct scanner *scanner, struct chain *chain)
 {
 	static const struct {
-		const char *words[2];
+		const char *words[3];
 		const char *name;
 	} forms[] = {
+		{ { "authorization" }, "session_authorization" }, /* behind SESSION */
 		{ { "time", "zone" }, "timezone" },
-		{ { "names", NULL }, "client_encoding" },
+		{ { "names" }, "client_encoding" },
 		{ { "transaction", "isolation" }, "transaction_isolation" },
 	};
 	bool is_name;
 
-	if (takes_words(scanner, "session", "authorization"))
-		return "session_authorization";
 	sql_takes_scope(scanner, "session");
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		if (takes_words(scanner, forms[i].words[0], forms[i].words[1]))
+		if (sql_takes_all(scanner, forms[i].words))
 			return forms[i].name;
 	}
 	is_name = sql_read_chain(scanner, sql_token(scanner), chain);

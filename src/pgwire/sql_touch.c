@@ -175,14 +175,6 @@ static const struct keyword *find_keyword(struct bytes text)
 
 /* ---- SET and DISCARD ---- */
 
-static bool name_is(const struct token *token, const char *name)
-{
-	struct bytes text = sql_name_text(token);
-
-	return sql_is_name(token) && text.count == strlen(name) &&
-	       strncasecmp(text.at, name, text.count) == 0;
-}
-
 /* SET x TO DEFAULT, SET TIME ZONE LOCAL, SET ROLE NONE, SET NAMES: a parameter's default. */
 static bool has_default(struct scanner scanner)
 {
@@ -202,7 +194,7 @@ static bool has_seed(struct scanner scanner)
 {
 	struct token first = sql_token(&scanner), second = sql_token(&scanner);
 
-	return name_is(&first, "seed") || (!sql_is_end(&first) && name_is(&second, "seed"));
+	return sql_name_is(&first, "seed") || (!sql_is_end(&first) && sql_name_is(&second, "seed"));
 }
 
 /*
@@ -243,14 +235,14 @@ static unsigned int judge_discard(struct scanner after)
 
 static bool is_string(const struct argument *argument)
 {
-	return !argument->is_named && argument->count == 1 && argument->first.kind == TOKEN_STRING;
+	return argument->end && argument->count == 1 && argument->first.kind == TOKEN_STRING;
 }
 
 static bool is_seed(const struct argument *argument)
 {
 	char name[sizeof("seed")];
 
-	return argument->count == 1 && argument->first.kind == TOKEN_STRING &&
+	return is_string(argument) &&
 	       sql_unquote(&argument->first, false, name, sizeof(name)) == strlen("seed") &&
 	       strncasecmp(name, "seed", strlen("seed")) == 0;
 }
@@ -258,27 +250,24 @@ static bool is_seed(const struct argument *argument)
 /* Judges a call by its third argument, from after its parenthesis. */
 static unsigned int judge_call(struct scanner scanner, const struct sql_function *function)
 {
-	bool is_local = function->third == SQL_THIRD_IS_LOCAL, is_harmless = !is_local;
+	bool is_local = function->third == SQL_THIRD_IS_LOCAL, is_harmless;
 	unsigned int bits = function->bits, seed = 0;
 	struct argument argument;
 
 	if (function->third == SQL_THIRD_ANY)
 		return bits;
-	for (int number = 1;; number++) {
-		sql_read_argument(&scanner, &argument);
-		if (!argument.end)
-			return bits;
-		if (is_local && number == 1 && is_seed(&argument))
-			seed = SQL_TOUCH_EXTENSION;
-		if (is_local && number == 2 && is_string(&argument))
-			bits &= ~(unsigned int)SQL_TOUCH_DEFAULT; /* NULL would be the default */
-		if (argument.is_named ? name_is(&argument.name, is_local ? "is_local" : "temporary")
-		                      : number == 3)
-			is_harmless = argument.count == 1 &&
-			              sql_token_is(&argument.first, is_local ? "true" : "false");
-		if (argument.end != ',')
-			return is_harmless ? seed : bits | seed;
-	}
+	if (is_local && sql_find_argument(scanner, 1, "setting_name", &argument) &&
+	    is_seed(&argument))
+		seed = SQL_TOUCH_EXTENSION;
+	if (is_local && sql_find_argument(scanner, 2, "new_value", &argument) &&
+	    is_string(&argument))
+		bits &= ~(unsigned int)SQL_TOUCH_DEFAULT; /* NULL would be the default */
+	if (sql_find_argument(scanner, 3, is_local ? "is_local" : "temporary", &argument))
+		is_harmless = argument.count == 1 &&
+		              sql_token_is(&argument.first, is_local ? "true" : "false");
+	else
+		is_harmless = !is_local;
+	return is_harmless && argument.end ? seed : bits | seed;
 }
 
 /* ---- words ---- */
@@ -503,7 +492,7 @@ static unsigned int touch_anywhere(struct bytes text, bool is_code)
 		text = bytes_skip(text, token.text.count);
 		if (token.text.count) {
 			bits |= judge_anywhere(&token, begins && !is_code, text);
-			has_seed_word |= name_is(&token, "seed");
+			has_seed_word |= sql_name_is(&token, "seed");
 			begins = false;
 		}
 		if (text.count) {

@@ -79,7 +79,7 @@ static void end_parcel(struct server_parcel **parcel, bool has_permit)
 {
 	struct buf out = { 0 };
 
-	message_terminate(&out);
+	message_bare(&out, 'X');
 	stream_parcel_end(&(*parcel)->stream, buf_bytes(&out));
 	buf_free(&out);
 	parcel_free(parcel, has_permit);

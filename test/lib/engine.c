@@ -226,7 +226,7 @@ static void add_server_message(struct buf *out, char type)
 
 	switch (type) {
 	case 'R':
-		message_auth_ok(out);
+		message_auth(out, AUTH_OK, bytes_of("", 0));
 		return;
 	case 'S':
 		message_parameter(out, "TimeZone", "UTC");

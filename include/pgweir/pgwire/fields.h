@@ -77,18 +77,6 @@ static inline bool fields_sql(const struct frame *frame, struct bytes in, const 
 	return has_end || in.count < frame->length;
 }
 
-enum auth_kind {
-	AUTH_OK = 0,
-	AUTH_CLEARTEXT = 3,
-	AUTH_MD5 = 5,
-	AUTH_GSS = 7,
-	AUTH_GSS_CONTINUE = 8,
-	AUTH_SSPI = 9,
-	AUTH_SASL = 10,
-	AUTH_SASL_CONTINUE = 11,
-	AUTH_SASL_FINAL = 12
-};
-
 struct auth_request {
 	uint32_t kind;      /* enum auth_kind, or a value that is not in it */
 	struct bytes salt;  /* AUTH_MD5: 4 bytes */

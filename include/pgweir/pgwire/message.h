@@ -26,6 +26,9 @@ struct report {
 size_t message_begin(struct buf *buf, char type);
 void message_end(struct buf *buf, size_t at);
 
+/* One without a body: Sync, Terminate, ParseComplete, ... */
+void message_bare(struct buf *buf, char type);
+
 /*
  * A message that never changes: `size` bytes of a string literal are its body, and the compiler
  * computes the length. These structs have no padding, so they can be sent as they are in
@@ -67,19 +70,22 @@ void message_complete(struct buf *buf, const char *tag);
 /* `names` are the protocol options that we do not know: name\0name\0. */
 void message_negotiate(struct buf *buf, uint32_t version, struct bytes names);
 
-void message_auth_ok(struct buf *buf);
-void message_auth_cleartext(struct buf *buf);
-void message_auth_md5(struct buf *buf, const unsigned char salt[4]);
-void message_auth_sasl(struct buf *buf, const char *const *mechanisms, size_t count);
-void message_auth_sasl_continue(struct buf *buf, struct bytes data);
-void message_auth_sasl_final(struct buf *buf, struct bytes data);
+enum auth_kind {
+	AUTH_OK = 0,
+	AUTH_CLEARTEXT = 3,
+	AUTH_MD5 = 5,
+	AUTH_GSS = 7,
+	AUTH_GSS_CONTINUE = 8,
+	AUTH_SSPI = 9,
+	AUTH_SASL = 10,
+	AUTH_SASL_CONTINUE = 11,
+	AUTH_SASL_FINAL = 12
+};
 
-void message_parse_complete(struct buf *buf);
-void message_bind_complete(struct buf *buf);
-void message_close_complete(struct buf *buf);
-void message_no_data(struct buf *buf);
-void message_empty_query(struct buf *buf);
-void message_portal_suspended(struct buf *buf);
+/* Any of these; data: what follows the kind. */
+void message_auth(struct buf *buf, enum auth_kind kind, struct bytes data);
+void message_auth_sasl(struct buf *buf, const char *const *mechanisms, size_t count);
+
 void message_parameter_types(struct buf *buf, const uint32_t *types, size_t count);
 
 struct message_column {
@@ -112,7 +118,5 @@ void message_password(struct buf *buf, const char *password);
 void message_sasl_initial(struct buf *buf, const char *mechanism, struct bytes data);
 void message_sasl_response(struct buf *buf, struct bytes data);
 void message_query(struct buf *buf, const char *text);
-void message_sync(struct buf *buf);
-void message_terminate(struct buf *buf);
 
 #endif

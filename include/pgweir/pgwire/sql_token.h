@@ -49,6 +49,9 @@ bool sql_token_is_one(const struct token *token, const char *const *words, size_
 /* If the next token is this keyword, takes it. */
 bool sql_takes(struct scanner *scanner, const char *word);
 
+/* The same with several, behind which is a NULL: takes all or none. */
+bool sql_takes_all(struct scanner *scanner, const char *const *words);
+
 /* The same with a sign. */
 bool sql_takes_sign(struct scanner *scanner, char sign);
 
@@ -100,7 +103,7 @@ static inline char sql_lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 
 /*
  * Copies a word in lower case, or what is between quotes. A character that is not ASCII, but is
  * written as a number, becomes one that is none. SQL_CANNOT: it is longer than `size`, of which all
- * bytes are copied, or in parts with comments between them.
+ * bytes are copied, or it is E'...' with another part on the next line.
  */
 size_t sql_unquote(const struct token *token, bool is_escaped, char *out, size_t size);
 

@@ -203,7 +203,7 @@ static void add_query(struct buf *out, const struct auth_lookup_key *key)
 	buf_add_cstr(out, "");
 	buf_add_be32(out, AUTH_REPLY_ROWS_MAX);
 	message_end(out, at);
-	message_sync(out);
+	message_bare(out, 'S');
 }
 
 static bool note(struct server *server)

@@ -137,7 +137,7 @@ static struct bytes greet(struct client *client, const struct params *params)
 		return buf_bytes(greeting);
 	buf_free(greeting);
 	params_release(pool->pools->with.params, &pool->greeting_for);
-	message_auth_ok(greeting);
+	message_auth(greeting, AUTH_OK, bytes_of("", 0));
 	add_reported(greeting, pool, params);
 	add_tracked(greeting, pool, params);
 	add_about(greeting, pool, client_rules(client)->mode);
@@ -282,7 +282,7 @@ void welcome_send_dedicated(struct client *client)
 	const char *at = NULL, *name, *value;
 	struct buf out = { 0 };
 
-	message_auth_ok(&out);
+	message_auth(&out, AUTH_OK, bytes_of("", 0));
 	while (params_next(reported, &at, &name, &value)) {
 		if (!is_own(name))
 			message_parameter(&out, name, value);

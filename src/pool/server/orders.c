@@ -121,7 +121,7 @@ static bool add_all_apart(struct server *server, const char *text, struct buf *o
 	for (; is_noted && *text; text += strcspn(text, ";"), text += *text == ';')
 		is_noted = server_add_apart(server, bytes_of(text, strcspn(text, ";")), LEDGER_OURS,
 		                            NULL, out);
-	message_sync(out);
+	message_bare(out, 'S');
 	return is_noted && note(server, LEDGER_SYNC, NULL);
 }
 
@@ -138,7 +138,7 @@ static bool add_named_closes(struct server *server, struct bytes names, struct b
 		message_end(out, at);
 		is_noted = note(server, LEDGER_CLOSE, NULL);
 	}
-	message_sync(out);
+	message_bare(out, 'S');
 	return is_noted && note(server, LEDGER_SYNC, NULL);
 }
 
@@ -149,7 +149,7 @@ static bool add_nothing(struct server *server, struct buf *out)
 
 	assert(server->wire.status == 'I');
 	buf_add(out, (const char *)&close, sizeof(close));
-	message_sync(out);
+	message_bare(out, 'S');
 	return server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL) &&
 	       server_note_change(server, LEDGER_SYNC, LEDGER_DROPPED, NULL);
 }

@@ -416,7 +416,7 @@ void server_say_goodbye(struct server *server)
 	if (!stream_is_open(&server->wire.stream) || server->wire.stream.error ||
 	    server->wire.is_mid_request || stream_unsent(&server->wire.stream))
 		return;
-	message_terminate(&out);
+	message_bare(&out, 'X');
 	if (buf_ok(&out))
 		stream_send(&server->wire.stream, buf_bytes(&out));
 	buf_free(&out);

@@ -131,7 +131,7 @@ static void send_cleaning(struct server *server)
 	buf_add_cstr(&out, "canceled");
 	message_end(&out, at);
 	message_query(&out, "ROLLBACK");
-	message_sync(&out);
+	message_bare(&out, 'S');
 	message_query(&out, "ROLLBACK");
 	message_query(&out, "DISCARD ALL");
 	message_query(&out, text);

@@ -208,7 +208,7 @@ static enum auth_client_result server_challenges(struct server *server, struct s
 	ck_assert_str_eq(mechanism, SCRAM_MECHANISM);
 	ck_assert(scram_server_first(&server->scram, data, bytes_text("0123456789abcdef"),
 	                             ITERATIONS, &first, NULL));
-	message_auth_sasl_continue(&message, buf_bytes(&first));
+	message_auth(&message, AUTH_SASL_CONTINUE, buf_bytes(&first));
 	result = say(stage, bytes_skip(buf_bytes(&message), FRAME_HEADER_SIZE));
 	buf_free(&first);
 	buf_free(&message);
@@ -237,7 +237,7 @@ static enum auth_client_result server_proves(struct server *server, struct stage
 	enum auth_client_result result;
 
 	ck_assert(scram_server_final(&server->scram, server->keys.server_key, &final, NULL));
-	message_auth_sasl_final(&message, buf_bytes(&final));
+	message_auth(&message, AUTH_SASL_FINAL, buf_bytes(&final));
 	result = say(stage, bytes_skip(buf_bytes(&message), FRAME_HEADER_SIZE));
 	buf_free(&final);
 	buf_free(&message);

@@ -132,7 +132,7 @@ static const struct {
 	{ "SELECT set_config(is_local => true, setting_name => 'x', new_value => 'y')", "" },
 	{ "SELECT set_config('x', is_local => true, new_value => 'y')", "" },
 	{ "SELECT set_config(setting_name => 'x', is_local => false, new_value => true)", "PD" },
-	{ "SELECT set_config('x', new_value => '1', is_local => not true)", "PD" },
+	{ "SELECT set_config('x', new_value => '1', is_local => not true)", "P" },
 	{ "SELECT set_config('x', '1', true and false)", "P" },
 	{ "SELECT set_config('x', '1', 'true')", "P" },
 	{ "SELECT set_config('x', '1', (true))", "P" },

@@ -126,8 +126,8 @@ static void add(struct buf *out, char what, const char *const *row)
 		add_error(out, "22021");
 		return;
 	case 'P':
-		message_parse_complete(out);
-		message_bind_complete(out);
+		message_bare(out, '1');
+		message_bare(out, '2');
 		return;
 	case 'S':
 		message_parameter(out, "TimeZone", "GMT");
@@ -140,10 +140,10 @@ static void add(struct buf *out, char what, const char *const *row)
 		message_end(out, message_columns_begin(out, 0));
 		return;
 	case 'I':
-		message_empty_query(out);
+		message_bare(out, 'I');
 		return;
 	case 's':
-		message_portal_suspended(out);
+		message_bare(out, 's');
 		return;
 	default:
 		ck_abort_msg("no such thing: %c", what);
