@@ -470,12 +470,14 @@ void pool_begin_ending(struct server *server, enum ending_how how)
 	pool_disown(server);
 	if (server->lease.vacancy)
 		vacancy_forget(server);
-	if (server->pool->pools->is_closing || !pool_host_answers(server))
+	if (server->pool->pools->is_closing || !pool_host_answers(server)) {
+		server_say_goodbye(server); /* nobody waits for what it does */
 		server_give_up(server);
-	else if (!must_cancel || may_run_on(server))
+	} else if (!must_cancel || may_run_on(server)) {
 		server_canceled(server);
-	else if (!server->lease.cancel_count) /* a request of the client's may be under way */
+	} else if (!server->lease.cancel_count) { /* a request of the client's may be under way */
 		cancel_statement(server);
+	}
 }
 
 static void on_again(struct timer *timer)

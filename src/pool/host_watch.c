@@ -503,8 +503,8 @@ static void leave_held(struct host_watch *watch)
 
 void host_watch_update(struct host_watch *watch)
 {
+	set_site(watch); /* the user of before is no more */
 	leave_held(watch);
-	set_site(watch);
 	if (watch->is_open && watch->server.state != SERVER_CLOSING)
 		server_rearm(&watch->server);
 	if (watch->is_open && watch->server.state == SERVER_IDLE)

@@ -249,12 +249,12 @@ static struct claim_pool what_it_has(const struct pool *pool)
 	const struct cap *database = &pool->database->cap, *role = &pool->role->cap;
 
 	return (struct claim_pool){
-		.servers = share_servers(&pool->share),
+		.servers = share_staying(&pool->share),
 		.weight = pool->limits.weight,
 		.is_spare = pool->claims_spare,
-		.owners = { { share_servers(&database->share), database->guaranteed,
+		.owners = { { share_staying(&database->share), database->guaranteed,
 		              database->share.tally },
-		            { share_servers(&role->share), role->guaranteed, role->share.tally } },
+		            { share_staying(&role->share), role->guaranteed, role->share.tally } },
 	};
 }
 
@@ -841,7 +841,7 @@ static bool yields(struct pool *pool, struct server *server, const struct claim_
 		struct claim claim;
 
 		if (!cap || age < CLAIM_TURN ||
-		    share_leaving(&cap->share) >= share_want_count(&cap->share) ||
+		    share_leaving(&cap->share) >= share_blocked(&cap->share) ||
 		    !share_first_claim(&cap->share, &claim) || !claim_takes(&claim, has, age))
 			continue;
 		pool_leave_blocked(pool);

@@ -225,7 +225,8 @@ static void explain_full(const struct pool *pool, const struct server *holder, s
 		buf_printf(out, ", reserve_pool_size %d", pool->limits.reserve_size);
 	pool_tell_pins(pool, out);
 	if (pool->server_counts[SERVER_ENDING])
-		buf_printf(out, "; %u being canceled", pool->server_counts[SERVER_ENDING]);
+		buf_printf(out, "; %u being canceled or closed",
+		           pool->server_counts[SERVER_ENDING]);
 	add_holder(holder, out);
 }
 

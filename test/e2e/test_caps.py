@@ -4,13 +4,14 @@
 import random
 import re
 import select
+import signal
 import socket
 import threading
 
 import pytest
 
 from .kit.fake import answer, complete, ready
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .kit.wire import Refused, bind, execute, parse, query, send_cancel, sync
 
 TENANTS = 1000
@@ -154,6 +155,17 @@ def test_a_session_that_does_not_end(pgweir, fake_server):
     weir.wait_log("PostgreSQL has not ended the session within cancel_wait_timeout")
 
 
+@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGQUIT))
+def test_a_shutdown_ends_sessions_and_does_not_wait(pgweir, fake_server, number):
+    far = fake_server()
+    weir = pgweir(pool_mode="transaction", max_server_connections=9, databases={"idle0": far.entry})
+    server = rest(weir, far, "idle0")
+    weir.disconnect()
+    weir.signal(number)
+    server.expect("X")
+    assert weir.wait_exit() == 0
+
+
 def test_without_a_cap_nobody_waits_for_the_end(pgweir, fake_server):
     far = fake_server()
     weir = pgweir(pool_mode="transaction", max_user_connections=1,
@@ -189,6 +201,58 @@ def test_servers_above_the_size_leave_and_no_more(pgweir, fake_server):
     weir.admin("SET default_pool_size = 2")
     wait_until(lambda: leaving(weir) == 2)
     assert sorted(row["state"] for row in weir.admin("SHOW SERVERS")) == ["closing"] * 2 + ["idle"] * 2
+
+
+class Busy:
+    """Clients that always wait for an answer, two for each server: none of these is ever idle."""
+
+    def __init__(self, weir, far, databases, size):
+        self.clients, self.servers, self.ending = {}, [], []
+        for number in range(2 * size * len(databases)):
+            client = weir.wire().startup("alice", databases[number % len(databases)])
+            if number < len(databases):
+                self.servers.append(far.accept().login())
+            client.finish_login("alice").send(query("SELECT 1"))
+            if len(databases) <= number < size * len(databases):
+                self.servers.append(far.accept().login())
+            self.clients[client.sock] = client
+
+    def go_on(self):
+        """Each server answers once, but for those that are to end: they do not."""
+        for server in list(self.servers):
+            if server.read().type == "X":
+                self.servers.remove(server)
+                self.ending.append(server)
+                continue
+            server.send(answer("1"))
+            for sock in select.select(list(self.clients), [], [], LIMIT)[0]:
+                self.clients[sock].read_result()
+                self.clients[sock].send(query("SELECT 1"))
+
+
+@pytest.mark.parametrize("setting, reason", CAPS)
+def test_sessions_of_busy_pools_end_side_by_side(pgweir, fake_server, setting, reason):
+    """Each pool that waits takes the place of another server."""
+    far = fake_server()
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, **{setting: 3},
+                  databases={f"{name}{number}": far.entry for name in ("busy", "late") for number in range(3)})
+    busy = Busy(weir, far, [f"busy{number}" for number in range(3)], 1)
+    waiters = [weir.wire().startup("alice", f"late{number}") for number in range(3)]
+    wait_until(lambda: busy.go_on() or len(busy.ending) == len(waiters))
+    assert leaving(weir) == 3
+
+
+def test_who_gives_servers_up_keeps_its_guarantee(pgweir, fake_server):
+    """Those that leave are no longer its own."""
+    far = fake_server()
+    weir = pgweir(pool_mode="transaction", max_server_connections=4, default_pool_size=4,
+                  databases={"app": f"{far.entry} guaranteed_servers=3", "late0": far.entry, "late1": far.entry})
+    busy = Busy(weir, far, ["app"], 4)
+    waiters = [weir.wire().startup("alice", f"late{number}") for number in range(2)]
+    wait_until(lambda: busy.go_on() or busy.ending)
+    for _ in range(100):
+        busy.go_on()
+    assert (len(busy.ending), leaving(weir), len(waiters)) == (1, 1, 2)
 
 
 def test_an_address_counts_and_not_its_name(pgweir, postgres):

@@ -225,6 +225,14 @@ static inline unsigned int share_leaving(const struct share *share)
 	return atomic_load_explicit(&share->tally->leaving_count, memory_order_relaxed);
 }
 
+/* Without those that leave. */
+static inline unsigned int share_staying(const struct share *share)
+{
+	unsigned int leaving = share_leaving(share), servers = share_servers(share);
+
+	return servers > leaving ? servers - leaving : 0;
+}
+
 static inline unsigned int share_clients(const struct share *share)
 {
 	return atomic_load_explicit(&share->tally->client_count, memory_order_relaxed);

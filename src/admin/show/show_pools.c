@@ -221,7 +221,7 @@ SHOW(users, "USERS", next_user, user_columns, "Users and their limits.");
 	       "Connections that deliver a cancel request to a server.")                           \
 	COLUMN(INT4, sv_being_canceled, 0,                                                         \
 	       "Server connections that wait until a cancel request has been delivered, or until " \
-	       "PostgreSQL has ended a statement that nobody waits for.")                          \
+	       "PostgreSQL has ended a statement or a session that nobody waits for.")             \
 	COLUMN(INT4, sv_idle, 0, "Idle server connections, ready for use.")                        \
 	COLUMN(INT4, sv_used, 0,                                                                   \
 	       "Idle server connections that must be checked before their next use.")              \

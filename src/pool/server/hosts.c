@@ -250,10 +250,11 @@ void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int in
 
 /* ---- outcomes ---- */
 
-static void leave_out(struct host_addr *addr, usec_t now, usec_t gap)
+static void leave_out(struct host_addr *addr, usec_t now, usec_t gap, bool is_unfit)
 {
 	addr->failed_at = now;
 	addr->gap = gap;
+	addr->is_unfit = is_unfit;
 }
 
 bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outcome outcome,
@@ -277,7 +278,7 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 	if (outcome == HOST_WORKED)
 		addr->gap = 0;
 	else if (outcome != HOST_ANSWERED) /* or no memory for the target */
-		leave_out(addr, when->now, when->gap);
+		leave_out(addr, when->now, when->gap, false);
 	return addr->target && reach_worked(hosts->reach, addr->target);
 }
 
@@ -316,7 +317,7 @@ void hosts_unfit(struct hosts *hosts, unsigned int index, const struct address *
 	if (index >= hosts->count)
 		return;
 	LOCKED(&hosts->lock);
-	leave_out(find_addr(&hosts->list[index], address), now, ROSTER_GAP);
+	leave_out(find_addr(&hosts->list[index], address), now, ROSTER_GAP, true);
 }
 
 void hosts_set_roles(struct hosts *hosts, struct roster *roster, const struct roster_want *want)
@@ -605,7 +606,7 @@ static bool begin_try(const struct hosts *hosts, unsigned int index, struct host
 	if (hosts->roster && hosts->want.target != TARGET_ANY)
 		roster_try(hosts->roster, &at, now);
 	if (!addr->target || !addr->target->due)
-		return addr->gap;
+		return addr->gap && !addr->is_unfit;
 	reach_begin_test(hosts->reach, addr->target, now);
 	return true;
 }

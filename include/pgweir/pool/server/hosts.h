@@ -116,6 +116,7 @@ struct host_addr {
 	/* not used for this time after a login that was refused, or has shown an unfit role */
 	usec_t gap;       /* 0: there was none, or one has succeeded since */
 	usec_t failed_at; /* or when the last retry began */
+	bool is_unfit;    /* that was no failure: borrowers rely on a retry */
 	enum host_protocol protocol;
 };
 

@@ -93,12 +93,14 @@ static bool note(struct scene *scene, unsigned int host, const struct address *a
 	return hosts_note(&scene->hosts, &at, outcome, &when, &err);
 }
 
-static void pick_self(struct scene *scene, unsigned int host)
+/* Whether it is in retry. */
+static bool pick_self(struct scene *scene, unsigned int host)
 {
 	struct hosts_when when = when_of(scene);
 	bool is_test = false;
 
 	hosts_pick(&scene->hosts, host, NULL, 0, &when, NULL, &is_test);
+	return is_test;
 }
 
 static void refuse(struct scene *scene, unsigned int host, const struct address *address)
@@ -332,6 +334,22 @@ START_TEST(a_name_that_is_not_found_fails_as_a_whole)
 }
 END_TEST
 
+START_TEST(a_host_that_does_not_fit_has_not_failed)
+{
+	struct scene scene = { .now = 1000 * USEC_PER_SEC };
+
+	open_hosts(&scene, "/a", LOAD_BALANCE_ROUND_ROBIN);
+	hosts_unfit(&scene.hosts, 0, NULL, scene.now);
+	ck_assert_int_eq(hosts_due(&scene.hosts), scene.now + ROSTER_GAP);
+	scene.now += ROSTER_GAP;
+	ck_assert(!pick_self(&scene, 0));
+	ck_assert_int_eq(hosts_due(&scene.hosts), scene.now + ROSTER_GAP);
+	refuse(&scene, 0, NULL);
+	ck_assert(pick_self(&scene, 0));
+	close_hosts(&scene);
+}
+END_TEST
+
 START_TEST(another_one_is_one_that_has_not_failed)
 {
 	struct scene scene = { .now = 1000 };
@@ -538,6 +556,7 @@ int main(void)
 	tcase_add_test(tcase, a_name_fails_when_all_its_addresses_have);
 	tcase_add_test(tcase, of_addresses_that_are_down_the_one_that_was_so_for_longest);
 	tcase_add_test(tcase, a_name_that_is_not_found_fails_as_a_whole);
+	tcase_add_test(tcase, a_host_that_does_not_fit_has_not_failed);
 	tcase_add_test(tcase, another_one_is_one_that_has_not_failed);
 	tcase_add_test(tcase, the_same_list_keeps_its_turn);
 	tcase_add_test(tcase, hosts_remember_protocols);
