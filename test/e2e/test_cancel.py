@@ -642,7 +642,7 @@ def test_a_request_of_the_client_that_was_not_sent_yet(scripted):
 
 
 def test_what_was_not_sent_is_not_sent_any_more(scripted):
-    weir, client, server = scripted(query_timeout=3, cancel_grace=0)
+    weir, client, server = scripted(query_timeout=8, cancel_grace=0)
     client.send(query("SELECT 1"))
     server.expect("Q")
     client.sock.settimeout(1)

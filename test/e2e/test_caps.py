@@ -53,6 +53,7 @@ CAPS = (("max_server_connections", "server limit"), ("max_host_connections", "ho
 
 @pytest.mark.parametrize("setting, reason", CAPS)
 @pytest.mark.parametrize("loops", (1, 3))
+@pytest.mark.limit(300)
 def test_many_tenants_and_no_refusal(pgweir, small_postgres, setting, reason, loops):
     """PostgreSQL has 57 slots for tenants, and the cap is as high: what has been closed and is not
     over yet has its slot, too.
