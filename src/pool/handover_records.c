@@ -356,7 +356,6 @@ static void name_statement(struct pools_arrival *arrival, struct arrived_stateme
 static struct arrived_statement *add_statement(struct pools_arrival *arrival,
                                                const struct statement_record *record)
 {
-	struct statements *statements = &arrival->pools->statements;
 	struct arrived_statement *arrived = calloc(1, sizeof(*arrived));
 
 	if (!arrived)
@@ -364,8 +363,8 @@ static struct arrived_statement *add_statement(struct pools_arrival *arrival,
 	arrived->number = record->number;
 	name_statement(arrival, arrived, record);
 	if (!arrived->statement || !arrived->called) {
-		statement_release(statements, &arrived->statement);
-		statement_release(statements, &arrived->called);
+		statement_release(&arrived->statement);
+		statement_release(&arrived->called);
 		free(arrived);
 		return NULL;
 	}
@@ -406,8 +405,8 @@ void handover_statements_done(struct pools_arrival *arrival)
 
 	HASH_ITER (hh, arrival->statements, arrived, next) {
 		HASH_DEL(arrival->statements, arrived);
-		statement_release(&arrival->pools->statements, &arrived->statement);
-		statement_release(&arrival->pools->statements, &arrived->called);
+		statement_release(&arrived->statement);
+		statement_release(&arrived->called);
 		free(arrived);
 	}
 }

@@ -259,7 +259,7 @@ static bool fill_known(struct server *server, struct server_source *source, stru
 		bool ok = statement && server_statements_restore(&server->session.statements,
 		                                                 statement, &next.state);
 
-		statement_release(server->session.statements.statements, &statement);
+		statement_release(&statement);
 		if (!ok)
 			return false;
 	}

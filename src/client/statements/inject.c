@@ -11,9 +11,9 @@
 
 #include "../client_priv.h"
 
-void inject_close(struct batch *batch, struct bytes name)
+void inject_named(struct batch *batch, char type, struct bytes name)
 {
-	char front[FRAME_HEADER_SIZE + 1] = { 'C', 0, 0, 0, 0, 'S' };
+	char front[FRAME_HEADER_SIZE + 1] = { type, 0, 0, 0, 0, 'S' };
 
 	store_be32(front + 1, (uint32_t)(4 + 1 + name.count + 1));
 	batch_copy(batch, bytes_of(front, sizeof(front)));
@@ -44,7 +44,7 @@ static bool evict(struct client *client, struct batch *batch)
 	                                          limit > 0 ? (unsigned int)limit : 1))) {
 		struct ledger_change *change;
 
-		inject_close(batch, statement_name(oldest));
+		inject_named(batch, 'C', statement_name(oldest));
 		change = server_statements_forget(&server->session.statements, oldest);
 		if (!change || !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, change))
 			return false;
@@ -78,7 +78,7 @@ bool inject_make_way(struct client *client, struct batch *batch, struct statemen
 	}
 	if (!server_statements_repeat(known, statement, &close, parse))
 		return false;
-	inject_close(batch, statement_name(statement));
+	inject_named(batch, 'C', statement_name(statement));
 	if (server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, close))
 		return true;
 	(*parse)->settle(*parse, false);

@@ -109,7 +109,7 @@ static void free_name(struct client_statement *entry)
 	entry->is_gone = true;
 	if (entry->use_count)
 		return;
-	statement_release(statement->statements, &statement);
+	statement_release(&statement);
 	free(entry);
 }
 
@@ -200,8 +200,7 @@ static struct name_change *make_change(struct client *client, const char *name,
 static void free_change(struct name_change *change)
 {
 	ledger_open_end(&change->names->open);
-	if (change->statement)
-		statement_release(change->statement->statements, &change->statement);
+	statement_release(&change->statement);
 	free(change);
 }
 
@@ -240,7 +239,7 @@ static void set_statement(struct client_statement *entry, struct statement *stat
 	struct statement *old = names_statement(entry);
 
 	entry->use.statement = statement;
-	statement_release(statement->statements, &old);
+	statement_release(&old);
 }
 
 static struct bytes query_of(const struct statement *statement)
@@ -356,7 +355,7 @@ static bool on_types(struct description *base, struct bytes types)
 		return false;
 	server_statements_typed(description->known, description->statement, typed,
 	                        description->parse_number);
-	statement_release(typed->statements, &typed);
+	statement_release(&typed);
 	if (names_statement(entry)->is_typed)
 		return true; /* the first description is kept */
 	typed = statement_typed(names_statement(entry), types);
@@ -370,7 +369,7 @@ static void settle_description(struct ledger_change *change, bool is_done)
 	struct name_description *description = (struct name_description *)change;
 
 	settle_use(&description->entry->use, is_done);
-	statement_release(description->statement->statements, &description->statement);
+	statement_release(&description->statement);
 	free(description);
 }
 

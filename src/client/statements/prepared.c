@@ -41,11 +41,11 @@ static enum judgement refuse_twice(struct client *client, const char *name, stru
 
 	err_set(&err, ERR_STATEMENT_TWICE, "prepared statement \"%s\" already exists", name);
 	store_be32(front + 1, (uint32_t)(4 + sizeof(trial) + text.count));
-	inject_close(batch, bytes_of(trial, sizeof(trial) - 1));
+	inject_named(batch, 'C', bytes_of(trial, sizeof(trial) - 1));
 	batch_copy(batch, bytes_of(front, sizeof(front)));
 	batch_copy(batch, bytes_of(trial, sizeof(trial)));
 	batch_run(batch, text);
-	inject_close(batch, bytes_of(trial, sizeof(trial) - 1));
+	inject_named(batch, 'C', bytes_of(trial, sizeof(trial) - 1));
 	if (!server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL) ||
 	    !server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, NULL) ||
 	    !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL))
@@ -102,7 +102,7 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
 		return JUDGE_MEMORY;
 	statement->is_forgetting = is_forgetting;
 	if (!server_statements_is_sure(&client->borrower.server->session.statements, statement)) {
-		statement_release(names_store(client), &statement);
+		statement_release(&statement);
 		return batch_wait(batch, LEDGER_WAIT_READY);
 	}
 	client->borrower.pool->stats.client_parse_count++;
@@ -110,16 +110,16 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
 		server_statements_mark_stale(&client->borrower.server->session.statements,
 		                             statement);
 	if (names_find(client, parse.statement)) {
-		statement_release(names_store(client), &statement);
+		statement_release(&statement);
 		return refuse_twice(client, parse.statement, text, batch);
 	}
 	if (!names_have_room(client, statement, &err)) {
-		statement_release(names_store(client), &statement);
+		statement_release(&statement);
 		return inject_refuse(client, &err, batch);
 	}
 	is_good = send_parse(client, parse.statement, statement, batch);
 	/* the name and the server hold it now */
-	statement_release(names_store(client), &statement);
+	statement_release(&statement);
 	return is_good ? JUDGE_DROP : JUDGE_MEMORY;
 }
 
@@ -224,7 +224,6 @@ static enum judgement ask_columns(struct client *client, struct client_statement
                                   struct batch *batch)
 {
 	struct server *server = client->borrower.server;
-	char front[FRAME_HEADER_SIZE + 1] = { 'D', 0, 0, 0, 0, 'S' };
 	struct ledger_change *change;
 	struct bytes name;
 
@@ -233,9 +232,7 @@ static enum judgement ask_columns(struct client *client, struct client_statement
 	change = names_describe(client, entry, false);
 	if (!change || !server_note_change(server, LEDGER_TYPES, LEDGER_DROPPED, change))
 		return JUDGE_MEMORY;
-	store_be32(front + 1, (uint32_t)(4 + 1 + name.count + 1));
-	batch_copy(batch, bytes_of(front, sizeof(front)));
-	batch_copy(batch, bytes_of(name.at, name.count + 1));
+	inject_named(batch, 'D', name);
 	return batch_wait(batch, LEDGER_WAIT_EMPTY);
 }
 

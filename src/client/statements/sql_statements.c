@@ -33,7 +33,7 @@ void sql_forget(struct client *client)
 	if (!sql)
 		return;
 	client->sql = NULL;
-	statement_release(sql->statements, &sql->statement);
+	statement_release(&sql->statement);
 	free(sql);
 }
 
@@ -144,7 +144,6 @@ static enum judgement refuse_query(struct client *client, const char *reason, st
 /* Changes nothing. It has the client's name, which replaces the server's name in an error. */
 struct renaming {
 	struct ledger_change base;
-	struct statements *statements;
 	struct statement *statement; /* holds one reference; or NULL */
 	char name[SQL_NAME_MAX + 1];
 };
@@ -154,20 +153,18 @@ static void settle_renaming(struct ledger_change *change, bool is_done)
 	struct renaming *renaming = (struct renaming *)change;
 
 	(void)is_done;
-	statement_release(renaming->statements, &renaming->statement);
+	statement_release(&renaming->statement);
 	free(renaming);
 }
 
 /* statement: the server knows it by this statement's name. NULL: by the scratch name. */
-static struct ledger_change *rename_only(const struct client *client, const char *name,
-                                         struct statement *statement)
+static struct ledger_change *rename_only(const char *name, struct statement *statement)
 {
 	struct renaming *renaming = calloc(1, sizeof(*renaming));
 
 	if (!renaming)
 		return NULL;
 	memcpy(renaming->name, name, strlen(name) + 1);
-	renaming->statements = names_store(client);
 	renaming->statement = statement ? statement_hold(statement) : NULL;
 	renaming->base =
 	    (struct ledger_change){ settle_renaming, renaming->statement, renaming->name };
@@ -200,7 +197,7 @@ static struct statement *make_statement(const struct client *client,
 
 static bool close_scratch(struct client *client, struct batch *batch)
 {
-	inject_close(batch, bytes_text(SCRATCH_NAME));
+	inject_named(batch, 'C', bytes_text(SCRATCH_NAME));
 	return server_note_change(client->borrower.server, LEDGER_CLOSE, LEDGER_DROPPED, NULL);
 }
 
@@ -287,7 +284,7 @@ static struct ledger_change *set_stage(struct client *client, enum sql_kind kind
 	else if (kind == SQL_DEALLOCATE && is_there)
 		change = names_go(client, name);
 	else
-		change = rename_only(client, name, NULL);
+		change = rename_only(name, NULL);
 	if (change)
 		change->statement = NULL; /* the server uses the scratch name */
 	if (change && kind == SQL_PREPARE && !is_there) {
@@ -344,12 +341,12 @@ static enum judgement on_stage(const struct query *query)
 		if (!statement)
 			return JUDGE_MEMORY;
 		if (!names_have_room(client, statement, &err)) {
-			statement_release(names_store(client), &statement);
+			statement_release(&statement);
 			return sql_refuse_query(client, &err, query->batch);
 		}
 	}
 	change = set_stage(client, sql->kind, sql->name, statement, query->batch);
-	statement_release(names_store(client), &statement);
+	statement_release(&statement);
 	if (!change)
 		return JUDGE_MEMORY;
 	renaming = renaming_of(client, query->body.at, sql->token, bytes_text(SCRATCH_NAME));
@@ -509,7 +506,6 @@ bool sql_remember(struct client *client, const struct sql_statement *read,
 	if (!sql)
 		return false;
 	sql->kind = read->kind;
-	sql->statements = names_store(client);
 	sql->statement = statement ? statement_hold(statement) : NULL;
 	memcpy(sql->name, read->name, sizeof(sql->name));
 	client->sql = sql;
@@ -548,11 +544,11 @@ static enum judgement parse_on_stage(struct client *client, const struct sql_sta
 	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
 		return JUDGE_MEMORY;
 	if (statement && !names_have_room(client, statement, &err)) {
-		statement_release(names_store(client), &statement);
+		statement_release(&statement);
 		return inject_refuse(client, &err, batch);
 	}
 	is_good = sql_remember(client, sql, statement);
-	statement_release(names_store(client), &statement);
+	statement_release(&statement);
 	if (!is_good)
 		return JUDGE_MEMORY;
 	client->sql->renaming =
@@ -638,7 +634,7 @@ enum judgement sql_execute(struct client *client, const char *portal, struct bat
 			return batch_wait(batch, LEDGER_WAIT_READY);
 		if (!inject_statement(client, batch, sql->statement, NULL))
 			return JUDGE_MEMORY;
-		change = rename_only(client, sql->name, sql->statement);
+		change = rename_only(sql->name, sql->statement);
 	} else if (sql->kind == SQL_FORGET) {
 		change = forget_all(client);
 	} else {

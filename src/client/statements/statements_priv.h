@@ -164,8 +164,8 @@ bool exposed_any(const struct client *client);
 
 /* ---- inject.c: what is sent besides the client's own messages ---- */
 
-/* Adds a Close of the name on servers, which a zero follows; nothing to the ledger. */
-void inject_close(struct batch *batch, struct bytes name);
+/* Adds a Close or Describe of the name on servers, which a zero follows; nothing to the ledger. */
+void inject_named(struct batch *batch, char type, struct bytes name);
 
 /* Adds a Parse of the statement, which must outlive the batch; nothing to the ledger. */
 void inject_parse(struct client *client, struct batch *batch, const struct statement *statement);
@@ -241,8 +241,7 @@ void unnamed_read(struct client *client, struct record *record,
 /* The client's unnamed statement is a PREPARE, EXECUTE, DEALLOCATE or similar. */
 struct sql_unnamed {
 	enum sql_kind kind;
-	bool is_bound; /* the unnamed portal is bound to it */
-	struct statements *statements;
+	bool is_bound;               /* the unnamed portal is bound to it */
 	struct statement *statement; /* holds one reference; NULL: without one */
 	char name[SQL_NAME_MAX + 1]; /* the client's name for the statement */
 	struct server_renaming renaming;

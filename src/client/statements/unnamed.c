@@ -26,7 +26,6 @@ struct unnamed {
 	uint32_t open_count;         /* number of open changes, both kinds */
 	uint32_t sync_epoch;         /* Sync epoch of the last Parse */
 	uint32_t number;             /* number of the client's own Parses so far */
-	struct statements *statements;
 	struct statement *statement; /* the text that was kept; NULL: none */
 	unsigned int touches;        /* of the last Parse: enum sql_touch */
 	struct sql_names *names;     /* that it may set; NULL: not read yet */
@@ -66,7 +65,6 @@ static struct unnamed *get(struct client *client)
 		return client->unnamed;
 	client->unnamed = calloc(1, sizeof(*client->unnamed));
 	if (client->unnamed) {
-		client->unnamed->statements = &client->clients->with.pools->statements;
 		client->unnamed->change.settle = settle;
 		client->unnamed->repeat.settle = settle_repeat;
 	}
@@ -179,7 +177,7 @@ static bool on_types(struct description *base, struct bytes types)
 	typed = statement_typed(unnamed->statement, types);
 	if (!typed)
 		return false;
-	statement_release(unnamed->statements, &unnamed->statement);
+	statement_release(&unnamed->statement);
 	unnamed->statement = typed;
 	return true;
 }
@@ -269,8 +267,9 @@ void unnamed_keep(struct client *client, const struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
 
-	statement_release(unnamed->statements, &unnamed->statement);
-	unnamed->statement = statement_of(unnamed->statements, batch->unnamed, bytes_of("", 0));
+	statement_release(&unnamed->statement);
+	unnamed->statement =
+	    statement_of(&client->clients->with.pools->statements, batch->unnamed, bytes_of("", 0));
 	unnamed->has_text = unnamed->statement != NULL;
 }
 
@@ -341,8 +340,7 @@ void unnamed_free(struct client *client)
 {
 	if (!client->unnamed)
 		return;
-	if (client->unnamed->statement)
-		statement_release(client->unnamed->statements, &client->unnamed->statement);
+	statement_release(&client->unnamed->statement);
 	sql_names_drop(&client->unnamed->names);
 	free(client->unnamed);
 	client->unnamed = NULL;

@@ -229,7 +229,7 @@ struct statement *statement_called(struct statements *statements, struct bytes t
 		    stored);
 	if (statement)
 		statement_hold(statement);
-	statement_release(statements, &stored);
+	statement_release(&stored);
 	return statement;
 }
 
@@ -314,13 +314,15 @@ struct statement *statement_hold(struct statement *statement)
 	return statement;
 }
 
-void statement_release(struct statements *statements, struct statement **statementp)
+void statement_release(struct statement **statementp)
 {
 	struct statement *statement = *statementp;
+	struct statements *statements;
 
 	*statementp = NULL;
 	if (!statement || --statement->owner_count)
 		return;
+	statements = statement->statements;
 	leave_table(statement);
 	sql_names_drop(&statement->names);
 	statement_image_release(&statement->image);
@@ -438,10 +440,10 @@ static void forget(struct server_statements *known, struct server_statement *ent
 		known->found = NULL;
 	if (entry->typed)
 		HASH_DELETE(typed_hh, known->typed_table, entry);
-	statement_release(known->statements, &entry->typed);
+	statement_release(&entry->typed);
 	HASH_DEL(known->table, entry);
 	TAILQ_REMOVE(&known->list, entry, node);
-	statement_release(known->statements, &entry->statement);
+	statement_release(&entry->statement);
 	free(entry);
 }
 
@@ -689,7 +691,7 @@ static struct ledger_change *make_change(struct server_statements *known,
 static void free_change(struct server_statements_change *change)
 {
 	ledger_open_end(&change->known->open);
-	statement_release(change->known->statements, &change->statement);
+	statement_release(&change->statement);
 	free(change);
 }
 

@@ -133,7 +133,7 @@ struct statement *statement_typed(struct statement *statement, struct bytes type
 struct statement *statement_scoped(const struct statement *statement, struct bytes scope);
 
 struct statement *statement_hold(struct statement *statement);
-void statement_release(struct statements *statements, struct statement **statement);
+void statement_release(struct statement **statement);
 
 static inline struct bytes statement_message(const struct statement *statement)
 {

@@ -215,7 +215,7 @@ START_TEST(server_error_has_the_name_of_the_client)
 	ck_assert_str_eq(buf_text(&lone.heard), "E");
 	say_ready(&lone);
 	ck_assert_str_eq(buf_text(&lone.heard), "EZ+I");
-	statement_release(&lone.statements, &statement);
+	statement_release(&statement);
 	lone_server_close(&lone);
 }
 END_TEST
@@ -236,7 +236,7 @@ START_TEST(server_error_of_a_stale_plan_is_retried)
 	ck_assert(!server_has_nothing_pending(&lone.server));
 	say_ready(&lone);
 	ck_assert_str_eq(buf_text(&lone.heard), ">");
-	statement_release(&lone.statements, &statement);
+	statement_release(&statement);
 	lone_server_close(&lone);
 }
 END_TEST
@@ -251,7 +251,7 @@ START_TEST(server_error_of_a_stale_plan_goes_on_without_a_batch)
 	statement = make_statement(&lone);
 	fail_bind(&lone, statement, &bind, "0A000");
 	ck_assert_str_eq(last_words(&lone), "about \"mine\"");
-	statement_release(&lone.statements, &statement);
+	statement_release(&statement);
 	lone_server_close(&lone);
 }
 END_TEST

@@ -257,7 +257,7 @@ START_TEST(server_statements_plays)
 	ck_assert_uint_eq(stage.known.open.count, 0);
 	server_statements_done(&stage.known);
 	for (int i = 0; i < 3; i++)
-		statement_release(&stage.statements, &stage.all[i]);
+		statement_release(&stage.all[i]);
 	ck_assert_uint_eq(HASH_COUNT(stage.statements.table), 0);
 }
 END_TEST
@@ -274,7 +274,7 @@ START_TEST(server_statements_lets_the_oldest_go)
 	ck_assert_ptr_null(server_statements_oldest(&stage.known, 2));
 	ledger_done(&stage.ledger);
 	server_statements_done(&stage.known);
-	statement_release(&stage.statements, &stage.all[0]);
+	statement_release(&stage.all[0]);
 }
 END_TEST
 

@@ -23,12 +23,12 @@ START_TEST(statements_are_held_once)
 
 	ck_assert_ptr_nonnull(one);
 	ck_assert_ptr_eq(one, two);
-	statement_release(&statements, &one);
+	statement_release(&one);
 	ck_assert_ptr_null(one);
 	ck_assert_uint_eq(HASH_COUNT(statements.table), 1);
-	statement_release(&statements, &two);
+	statement_release(&two);
 	ck_assert_uint_eq(HASH_COUNT(statements.table), 0);
-	statement_release(&statements, &two);
+	statement_release(&two);
 }
 END_TEST
 
@@ -39,8 +39,8 @@ START_TEST(statements_differ_by_their_types)
 	struct statement *some = statement_of(&statements, text_of("x\0\0\1\0\0\0\27", 8), none);
 
 	ck_assert_ptr_ne(open, some);
-	statement_release(&statements, &open);
-	statement_release(&statements, &some);
+	statement_release(&open);
+	statement_release(&some);
 }
 END_TEST
 
@@ -71,14 +71,14 @@ START_TEST(statements_have_names_from_their_content)
 		ck_assert_msg(bytes_equal(statement_name(first), statement_name(second)) ==
 		                  cases[i].is_same,
 		              "%s", cases[i].says);
-		statement_release(&other, &second);
+		statement_release(&second);
 		second = statement_of(&other, cases[i].text, cases[i].scope);
 		ck_assert_msg(bytes_equal(statement_name(first), statement_name(second)) ==
 		                  cases[i].is_same,
 		              "%s, again", cases[i].says);
-		statement_release(&other, &second);
+		statement_release(&second);
 	}
-	statement_release(&one, &first);
+	statement_release(&first);
 }
 END_TEST
 
@@ -93,7 +93,7 @@ START_TEST(statements_have_names_that_nobody_can_guess)
 	one = statement_of(&statements, text_of("x\0\0\0", 4), none);
 	two = statement_of(&others, text_of("x\0\0\0", 4), none);
 	ck_assert_uint_ne(statement_number(one), statement_number(two));
-	statement_release(&others, &two);
+	statement_release(&two);
 	/* From another process; and from one without stems. */
 	two = statement_named(&statements, text_of("y\0\0\0", 4), none, &arrived);
 	ck_assert_str_eq(statement_name(two).at, "PGBOUNCER_abc_9");
@@ -103,9 +103,9 @@ START_TEST(statements_have_names_that_nobody_can_guess)
 	ck_assert_str_eq(statement_name(three).at, "PGBOUNCER_7");
 	ck_assert(bytes_are(statement_stem(three), ""));
 	ck_assert_uint_eq(statement_number(three), 7);
-	statement_release(&statements, &one);
-	statement_release(&statements, &two);
-	statement_release(&statements, &three);
+	statement_release(&one);
+	statement_release(&two);
+	statement_release(&three);
 }
 END_TEST
 
@@ -123,8 +123,8 @@ START_TEST(statements_have_aliases_for_servers)
 	own = statement_of(&statements, text, none);
 	ck_assert_ptr_eq(own, called);
 	ck_assert_str_eq(statement_name(own).at, "PGBOUNCER_abc_9");
-	statement_release(&statements, &own);
-	statement_release(&statements, &called);
+	statement_release(&own);
+	statement_release(&called);
 	own = statement_of(&statements, text, none);
 	called = statement_called(&statements, text, none, &arrived);
 	ck_assert_ptr_ne(own, called);
@@ -133,9 +133,9 @@ START_TEST(statements_have_aliases_for_servers)
 	again = statement_of(&statements, text, none);
 	ck_assert_ptr_eq(again, own);
 	ck_assert_uint_eq(HASH_COUNT(statements.table), 1);
-	statement_release(&statements, &again);
-	statement_release(&statements, &own);
-	statement_release(&statements, &called);
+	statement_release(&again);
+	statement_release(&own);
+	statement_release(&called);
 	ck_assert_ptr_null(statements.table);
 }
 END_TEST
@@ -161,13 +161,13 @@ START_TEST(statements_go_to_another_loop)
 	ck_assert_uint_ne(two->touches, 0);
 	three = statement_of(&there, text, scope);
 	ck_assert_ptr_eq(three, two);
-	statement_release(&here, &one);
-	statement_release(&there, &two);
+	statement_release(&one);
+	statement_release(&two);
 	/* Found by its content, though it was made there. */
 	two = statement_of_image(&there, image);
 	ck_assert_ptr_eq(three, two);
-	statement_release(&there, &two);
-	statement_release(&there, &three);
+	statement_release(&two);
+	statement_release(&three);
 	statement_image_release(&image);
 	ck_assert_ptr_null(image);
 	ck_assert_ptr_null(here.table);
@@ -192,12 +192,12 @@ START_TEST(statements_of_another_loop_keep_their_name)
 	ck_assert_ptr_ne(three, two);
 	ck_assert(three->is_alias && !two->is_alias);
 	ck_assert_str_eq(statement_name(three).at, "PGBOUNCER_abc_9");
-	statement_release(&there, &two);
+	statement_release(&two);
 	two = statement_of_image(&here, three->image);
 	ck_assert_ptr_eq(two, one);
-	statement_release(&here, &one);
-	statement_release(&here, &two);
-	statement_release(&there, &three);
+	statement_release(&one);
+	statement_release(&two);
+	statement_release(&three);
 }
 END_TEST
 
@@ -224,32 +224,32 @@ START_TEST(statements_give_a_name_to_one_statement_only)
 	/* An alias is found again. */
 	again = statement_of_image(&here, theirs->image);
 	ck_assert_ptr_eq(again, alias);
-	statement_release(&here, &again);
+	statement_release(&again);
 	again = statement_called(&here, text, none, &older);
 	ck_assert_ptr_eq(again, other);
-	statement_release(&here, &again);
+	statement_release(&again);
 	/* No server and no client has the stored one any more: a client gets an alias. */
-	statement_release(&here, &stored);
+	statement_release(&stored);
 	again = statement_of(&here, text, none);
 	ck_assert(again == alias || again == other);
 	ck_assert(!again->is_alias);
 	ck_assert_uint_eq(HASH_COUNT(here.table), 1);
-	statement_release(&here, &again);
+	statement_release(&again);
 	/* The last alias is the one with the name of the loop itself. */
-	statement_release(&here, &other);
+	statement_release(&other);
 	again = statement_of(&here, text, none);
 	ck_assert_ptr_eq(again, alias);
 	ck_assert(bytes_equal(statement_name(again), statement_name(theirs)));
-	statement_release(&here, &again);
+	statement_release(&again);
 	/* An alias that goes leaves the stored one. */
 	other = statement_called(&here, text, none, &older);
 	ck_assert(other->is_alias);
-	statement_release(&here, &other);
+	statement_release(&other);
 	again = statement_of(&here, text, none);
 	ck_assert_ptr_eq(again, alias);
-	statement_release(&here, &again);
-	statement_release(&here, &alias);
-	statement_release(&there, &theirs);
+	statement_release(&again);
+	statement_release(&alias);
+	statement_release(&theirs);
 	ck_assert_ptr_null(here.table);
 	ck_assert_ptr_null(there.table);
 }
@@ -273,7 +273,7 @@ START_TEST(statements_of_chosen_texts_make_no_long_chains)
 	COLLIDING_LONGEST(statements.table, longest);
 	ck_assert_uint_lt(longest, 20);
 	for (int i = 0; i < COLLIDING_COUNT; i++)
-		statement_release(&statements, &all[i]);
+		statement_release(&all[i]);
 }
 END_TEST
 
@@ -285,7 +285,7 @@ START_TEST(statements_are_whole_parse_messages)
 	struct statement *one = statement_named(&statements, text_of("x\0\0\0", 4), none, &name);
 
 	ck_assert(bytes_equal(statement_message(one), bytes_of(expected, sizeof(expected) - 1)));
-	statement_release(&statements, &one);
+	statement_release(&one);
 }
 END_TEST
 
@@ -304,9 +304,9 @@ START_TEST(statements_differ_by_their_scope)
 	/* The scope is not sent to a server. */
 	ck_assert_uint_eq(statement_message(one).count, statement_message(two).count);
 	ck_assert(bytes_equal(statement_text(one), statement_text(two)));
-	statement_release(&statements, &one);
-	statement_release(&statements, &two);
-	statement_release(&statements, &three);
+	statement_release(&one);
+	statement_release(&two);
+	statement_release(&three);
 	ck_assert_ptr_null(statements.key.at);
 }
 END_TEST
@@ -322,13 +322,13 @@ START_TEST(statements_with_the_types_that_were_found)
 	ck_assert_ptr_eq(typed, some);
 	ck_assert(typed->is_typed && !open->is_typed);
 	ck_assert(bytes_equal(statement_scope(typed), scope));
-	statement_release(&statements, &typed);
+	statement_release(&typed);
 	/* No unspecified types: it is the same. */
 	typed = statement_typed(some, types);
 	ck_assert_ptr_eq(typed, some);
-	statement_release(&statements, &typed);
-	statement_release(&statements, &open);
-	statement_release(&statements, &some);
+	statement_release(&typed);
+	statement_release(&open);
+	statement_release(&some);
 }
 END_TEST
 
