@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -273,7 +274,7 @@ START_TEST(timer_due_earlier_than_the_armed_one_comes_first)
 }
 END_TEST
 
-static unsigned int clock_reads;
+static atomic_uint clock_reads; /* by all threads */
 
 /* Replaces the function of libc in the whole program, libevent included. */
 int clock_gettime(clockid_t clock, struct timespec *time)
