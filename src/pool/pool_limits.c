@@ -781,8 +781,11 @@ static struct asked_caps ask_caps(const struct pool *pool)
 	if (!pool->pools->is_capped)
 		return asked;
 	add_asked(&asked, &pool->pools->cap);
-	add_asked_hosts(&asked, &pool->servers[SERVER_IDLE]);
-	add_asked_hosts(&asked, &pool->servers[SERVER_USED]);
+	/* A walk over all idle servers, at each return of one. */
+	if (pool->pools->config->max_host_connections) {
+		add_asked_hosts(&asked, &pool->servers[SERVER_IDLE]);
+		add_asked_hosts(&asked, &pool->servers[SERVER_USED]);
+	}
 	return asked;
 }
 
