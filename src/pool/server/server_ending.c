@@ -89,23 +89,23 @@ static bool must_leave(const struct server *server)
 
 	return (config->max_server_connections || config->max_host_connections) &&
 	       server->state >= SERVER_IDLE && server->state < SERVER_ENDING &&
-	       !server_got_fatal(server) && !server->wire.stream.error &&
-	       !server_is_dedicated(server) && !stream_has_hung_up(&server->wire.stream);
+	       !stream_has_hung_up(&server->wire.stream);
 }
 
 enum ending_how server_ending(const struct server *server, enum close_reason reason)
 {
 	bool is_running = works(server);
+	bool is_at_work = server->state == SERVER_RESETTING ||
+	                  (server->state == SERVER_LENT && server->orders.running == ORDER_NONE);
 
-	if (server_got_fatal(server) || server->wire.stream.error || server_is_dedicated(server) ||
-	    (is_running && (!server->key.size || !may_cancel(reason))) ||
-	    (server->state != SERVER_LENT && server->state != SERVER_RESETTING) ||
-	    (server->state == SERVER_LENT && server->orders.running != ORDER_NONE))
-		return must_leave(server) ? ENDING_LEAVES : ENDING_NOT;
-	if (may_keep(reason) && can_be_cleaned(server))
-		return ENDING_KEEPS;
-	if (is_running)
-		return ENDING_CLOSES;
+	if (server_got_fatal(server) || server->wire.stream.error || server_is_dedicated(server))
+		return ENDING_NOT;
+	if (is_at_work && (!is_running || (server->key.size && may_cancel(reason)))) {
+		if (may_keep(reason) && can_be_cleaned(server))
+			return ENDING_KEEPS;
+		if (is_running)
+			return ENDING_CLOSES;
+	}
 	return must_leave(server) ? ENDING_LEAVES : ENDING_NOT;
 }
 
