@@ -175,23 +175,30 @@ static void add_options(struct buf *out, const struct hba_rule *rule)
 	buf_free(&option);
 }
 
+static void add_range_part(struct buf *out, const struct range *range, const unsigned char *bits)
+{
+	struct address address = range_address(range, bits);
+	char text[ADDRESS_TEXT_SIZE];
+
+	buf_add_cstr(out, address_format_host(&address, text, sizeof(text)));
+}
+
 static void add_address(struct buf *out, const struct hba_rule *rule)
 {
 	static const char *const words[] = {
 		[WHERE_ALL] = "all", [WHERE_SAME_HOST] = "samehost", [WHERE_SAME_NET] = "samenet"
 	};
-	bool is_range = rule->where == WHERE_RANGE || rule->where == WHERE_NOBODY;
-	struct address first = range_address(&rule->range, rule->range.first);
-	struct address mask = range_address(&rule->range, rule->range.mask);
-	char text[ADDRESS_TEXT_SIZE];
 
+	if (rule->where == WHERE_RANGE || rule->where == WHERE_NOBODY) {
+		add_range_part(out, &rule->range, rule->range.first);
+		add_range_part(out, &rule->range, rule->range.mask);
+		return;
+	}
 	if (rule->type == HBA_LOCAL)
 		buf_add_cstr(out, "");
-	else if (is_range)
-		buf_add_cstr(out, address_format_host(&first, text, sizeof(text)));
 	else
 		buf_add_cstr(out, rule->host ? rule->host : words[rule->where]);
-	buf_add_cstr(out, is_range ? address_format_host(&mask, text, sizeof(text)) : "");
+	buf_add_cstr(out, "");
 }
 
 void hba_rule_texts(const struct hba_rule *rule, struct buf *out)
