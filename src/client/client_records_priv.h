@@ -52,7 +52,7 @@ struct sql_record {
 struct name_record {
 	struct bytes name;
 	uint64_t number;
-	/* what the client was told of that statement */
+	/* as the client knows that statement */
 	uint32_t columns;
 	usec_t parsed_at;
 };

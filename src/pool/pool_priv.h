@@ -302,7 +302,7 @@ void pool_cap_woken(struct share *share);
 
 /*
  * Begin and end each pool_serve(). A pool that was blocked or was woken by pool_help_others(), and
- * was not refused meanwhile (its borrowers have left or got a server that has moved, or another
+ * was not refused since (its borrowers have left or got a server that has moved, or another
  * limit applies), claims nothing any more, and wakes the next one.
  */
 void pool_claim_anew(struct pool *pool);

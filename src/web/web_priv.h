@@ -255,7 +255,7 @@ struct reader {
 	reader_on_piece *on_piece;
 	void *arg;
 	bool is_away;      /* with the main thread, or on the way */
-	bool has_piece;    /* that nobody has taken yet: whoever takes it clears this */
+	bool has_piece;    /* that is not taken yet: cleared when it is */
 	bool is_left;      /* nobody wants it any more */
 	bool skips_unused; /* see table_begin() */
 	/* what the main thread uses while the reader is away */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * The keys of entries, sorted by name: the fields of the structs in entries.h, and the rows of
- * entry_kinds[]. Whoever includes it defines one of DATABASE, USER, PEER, LISTENER, APPLICATION
- * and STATEMENT as a macro (type of the field, name, what settings.h has for it).
+ * entry_kinds[]. A file that includes it defines one of DATABASE, USER, PEER, LISTENER,
+ * APPLICATION and STATEMENT as a macro (type of the field, name, what settings.h has for it).
  */
 
 #ifdef DATABASE

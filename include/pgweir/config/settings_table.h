@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The settings, sorted by name: the fields of struct config, and the rows of settings[]. Whoever
- * includes it defines SETTING(type of the field, name, what settings.h has for it).
+ * The settings, sorted by name: the fields of struct config, and the rows of settings[]. A file
+ * that includes it defines SETTING(type of the field, name, what settings.h has for it).
  *
  * A setting has a row only if it has an effect. A default is written as in a file, so that a
  * line of the file, a default and SET are parsed by the same code.

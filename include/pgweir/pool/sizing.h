@@ -2,8 +2,8 @@
 /*
  * pool_size = auto: how many servers a pool may have, from what it has done with those it had.
  *
- * While clients wait, half as many servers more are tried, or two: one more would gain too little
- * to be told from chance. While most servers are idle, nothing is tried. What a trial has brought
+ * While clients wait, half as many servers more are tried, or two: one more would gain too
+ * little to differ from chance. While most servers are idle, nothing is tried. What a trial has brought
  * follows from the response time before and after, as in TCP Vegas (Brakmo, Peterson: TCP Vegas:
  * End to End Congestion Avoidance on a Global Internet, 1995): with all servers at work, throughput
  * is servers / response time. If it has not grown, the size is the former one again. And when the

@@ -111,7 +111,7 @@ bool listening_is_at_rest(const struct client *client);
 void listening_write_channels(const struct client *client, struct client_record *values,
                               struct buf *channels);
 
-/* Makes it anew. false: the client was closed. */
+/* Makes it from the record. false: the client was closed. */
 bool listening_read(struct client *client, const struct client_record *values);
 
 void listening_free(struct client *client);

@@ -311,7 +311,7 @@ bool session_has_record(const struct client *client);
 /* Fills its part of the client's record. */
 void session_write(const struct client *client, struct client_record *values);
 
-/* Makes the session anew; the client has its server. false: no memory. */
+/* Makes the session from the record; the client has its server. false: no memory. */
 bool session_read(struct client *client, const struct client_record *values);
 
 /* The client is closed or has returned its server. */

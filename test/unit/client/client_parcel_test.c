@@ -392,7 +392,7 @@ START_TEST(unknown_keys_go_to_each_loop_while_one_client_is_astray)
 }
 END_TEST
 
-/* From the first loop, to which it comes back then: it does not begin anew. */
+/* From the first loop, to which it comes back then: there is no second round. */
 START_TEST(unknown_keys_go_to_the_old_process_at_last)
 {
 	unsigned char key[CANCEL_KEY_SIZE] = { 1, 2, 3, 4, 5, 6, 0, 8 };

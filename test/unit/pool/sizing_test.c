@@ -274,7 +274,7 @@ static enum sizing_reason look_at(struct sizing *sizing, uint64_t done, unsigned
 
 /*
  * The load comes for three of 21 seconds, and one server more gains little, four much: as measured
- * with two processors. What nobody does meanwhile says nothing.
+ * with two processors. The pauses say nothing.
  */
 START_TEST(it_learns_in_short_turns)
 {
