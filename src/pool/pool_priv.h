@@ -284,7 +284,7 @@ void pools_count_watch(struct pools *pools, struct server *server, bool is_count
  */
 void pool_evict_elsewhere(struct pool *pool);
 
-/* At home, while clients wait: closed if a blocked pool comes before them (claim.h). */
+/* At home, while clients wait in any loop: closed if a blocked pool comes before (claim.h). */
 void pool_yield(struct pool *pool);
 
 /*

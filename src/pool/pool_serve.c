@@ -206,10 +206,12 @@ void pool_serve(struct task *task)
 	listening_grow(pool);
 	if (!pool_is_held(pool))
 		pool_dedicated_grow(pool);
+	/* First: the pool's loops could pass the server on among them, and no other pool get it. */
+	if (pool->has_come_home &&
+	    (pool->queues[BORROWER_WAITING].count || share_want_count(&pool->share)))
+		pool_yield(pool);
 	if (!pool_is_held(pool))
 		pool_trade_first(pool);
-	if (pool->has_come_home && pool->queues[BORROWER_WAITING].count)
-		pool_yield(pool);
 	if (pool->shed.phase == SHED_REFUSES)
 		pool_shed_late(pool);
 	while (!pool_is_held(pool) && (borrower = next_to_serve(pool)) &&
