@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: ISC
 
 import java.io.DataInputStream;
+import java.io.FileInputStream;
+import java.io.InputStream;
 import java.io.OutputStream;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.security.KeyStore;
 import java.security.Security;
 import java.security.cert.X509Certificate;
 import java.util.Arrays;
 import java.util.Random;
+import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLSocket;
 import javax.net.ssl.TrustManager;
 import javax.net.ssl.X509TrustManager;
 
 /**
- * A client that uses TLS of Java, which changes its keys and asks for ours after some data: see
- * test_peers.py. Arguments: the port, the seed, rounds.
+ * Uses TLS of Java, which changes its keys and asks for ours after some data: see test_peers.py. A
+ * client's arguments: the port, the seed, rounds. A server's: "server", PostgreSQL's port, the file
+ * with certificate and key.
  */
 public class Peer {
 	static byte[] message(String kind, byte[] body) {
@@ -40,8 +47,57 @@ public class Peer {
 		}
 	}
 
+	/** PostgreSQL's answers go out in pieces of any size. */
+	static void copy(InputStream in, OutputStream out, Random chance) throws Exception {
+		byte[] part = new byte[40000];
+		int count;
+		while ((count = in.read(part, 0, chance == null ? part.length : 1 + chance.nextInt(part.length))) >= 0)
+			out.write(part, 0, count);
+	}
+
+	/** Gives PostgreSQL TLS for one connection. */
+	static void carry(Socket plain, SSLContext context, int port) throws Exception {
+		new DataInputStream(plain.getInputStream()).readFully(new byte[8]);
+		plain.getOutputStream().write('S');
+		SSLSocket socket = (SSLSocket)context.getSocketFactory().createSocket(plain, (InputStream)null, true);
+		Socket server = new Socket("127.0.0.1", port);
+		new Thread(() -> {
+			try {
+				copy(server.getInputStream(), socket.getOutputStream(), new Random(port));
+				socket.close();
+			} catch (Exception end) { // the client was the first to end it
+			}
+		}).start();
+		copy(socket.getInputStream(), server.getOutputStream(), null); // no exception is a close_notify
+		System.out.println("closed");
+		server.close();
+	}
+
+	static void serve(int port, String file) throws Exception {
+		KeyStore store = KeyStore.getInstance("PKCS12");
+		store.load(new FileInputStream(file), "secret".toCharArray());
+		KeyManagerFactory keys = KeyManagerFactory.getInstance("PKIX");
+		keys.init(store, "secret".toCharArray());
+		SSLContext context = SSLContext.getInstance("TLSv1.3");
+		context.init(keys.getKeyManagers(), null, null);
+		ServerSocket listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+		System.out.println(listener.getLocalPort());
+		while (true) {
+			Socket plain = listener.accept();
+			new Thread(() -> {
+				try {
+					carry(plain, context, port);
+				} catch (Exception problem) {
+					System.out.println("failed " + problem);
+				}
+			}).start();
+		}
+	}
+
 	public static void main(String[] args) throws Exception {
 		Security.setProperty("jdk.tls.keyLimits", "AES/GCM/NoPadding KeyUpdate 2^18");
+		if (args[0].equals("server"))
+			serve(Integer.parseInt(args[1]), args[2]);
 		Random chance = new Random(Integer.parseInt(args[1]));
 		TrustManager all = new X509TrustManager() {
 			public void checkClientTrusted(X509Certificate[] chain, String type) {}

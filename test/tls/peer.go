@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: ISC
 
-// A client that uses TLS of Go: see test_peers.py. Arguments: the port, the seed, rounds.
+// Uses TLS of Go: see test_peers.py. A client's arguments: the port, the seed, rounds. A server's:
+// "server", PostgreSQL's port, the certificate, the key.
 package main
 
 import (
@@ -49,7 +50,52 @@ func answer(conn io.Reader) []byte {
 	}
 }
 
+// Gives PostgreSQL TLS for one connection, and PostgreSQL's answers in pieces of any size.
+func carry(plain net.Conn, config *tls.Config, port string) {
+	_, err := io.ReadFull(plain, make([]byte, 8))
+	check(err)
+	_, err = plain.Write([]byte("S"))
+	check(err)
+	conn := tls.Server(plain, config)
+	check(conn.Handshake())
+	server, err := net.Dial("tcp", "127.0.0.1:"+port)
+	check(err)
+	go func() {
+		part := make([]byte, 40000)
+		for {
+			count, err := server.Read(part[:1+rand.Intn(len(part))])
+			if err != nil {
+				conn.Close()
+				return
+			}
+			if _, err = conn.Write(part[:count]); err != nil {
+				return
+			}
+		}
+	}()
+	_, err = io.Copy(server, conn) // no error is a close_notify
+	check(err)
+	fmt.Println("closed")
+	server.Close()
+}
+
+func serve(port, cert, key string) {
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	check(err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
+	for {
+		plain, err := listener.Accept()
+		check(err)
+		go carry(plain, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}, port)
+	}
+}
+
 func main() {
+	if os.Args[1] == "server" {
+		serve(os.Args[2], os.Args[3], os.Args[4])
+	}
 	seed, _ := strconv.Atoi(os.Args[2])
 	rounds, _ := strconv.Atoi(os.Args[3])
 	chance := rand.New(rand.NewSource(int64(seed)))

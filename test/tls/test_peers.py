@@ -3,10 +3,12 @@
 
 Each client sends texts of random sizes in random pieces, and checks that they come back; those
 of Java and Rust change their keys meanwhile. At the end each sends close_notify and is told the
-end. These programs use nothing but TLS; those of pgjdbc and pgx from test/drivers follow.
+end. The same programs are servers: each gives PostgreSQL TLS. These programs use nothing but TLS;
+those of pgjdbc and pgx from test/drivers follow.
 """
 
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import random
@@ -14,6 +16,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import threading
 
 import pytest
 
@@ -73,6 +76,7 @@ def records(weir, show="CLIENTS"):
     return [row["tls"].rpartition("/")[2] for row in weir.admin(f"SHOW {show}") if row["user"] == "alice"]
 
 
+@pytest.mark.limit(LIMIT_S)
 @pytest.mark.parametrize("suite", SUITES)
 @pytest.mark.parametrize("program", (go, java, rust))
 def test_client(weir, program, suite):
@@ -83,6 +87,59 @@ def test_client(weir, program, suite):
         assert done.stdout == "ok\n", done.stdout + done.stderr
     assert set(records(daemon, "SERVERS")) == {"own"}
     assert "invalid TLS record" not in daemon.log
+
+
+@contextlib.contextmanager
+def serving(command, *args):
+    """Its port, and the lines that it writes."""
+    lines = []
+    server = subprocess.Popen((*command, "server", *map(str, args)), stdout=subprocess.PIPE, text=True)
+    reader = threading.Thread(target=lambda: lines.extend(map(str.strip, server.stdout)))
+    reader.start()
+    try:
+        wait_until(lambda: lines or server.poll() is not None, 30, what="the server's port")
+        yield int(lines.pop(0)), lines
+    finally:
+        server.kill()
+        server.wait()
+        reader.join()
+
+
+def keys_of(program, own):
+    if program is not java:
+        return own.cert, own.key
+    file = OUT / "java" / "keys.p12"
+    built(("openssl", "pkcs12", "-export", "-in", own.cert, "-inkey", own.key, "-passout", "pass:secret",
+           "-out", file))
+    return (file,)
+
+
+@pytest.mark.limit(LIMIT_S)
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("program", (go, java, rust))
+def test_server(pgweir, postgres, own, program, suite):
+    """Texts of any size go to it and come back, four clients at once, and it is told the end."""
+    command = program()
+    with serving(command, postgres.port, *keys_of(program, own)) as (port, lines):
+        weir = pgweir(databases={"app": f"host=127.0.0.1 port={port}"}, server_tls_sslmode="require",
+                      server_tls13_ciphers=suite, pool_mode="transaction")
+
+        def work(seed):
+            chance = random.Random(seed)
+            with weir.client() as client:
+                for _ in range(ROUNDS):
+                    size = chance.choice((0, 1, 16383, 16384, 16385, chance.randrange(100000)))
+                    text = chr(ord("a") + chance.randrange(26)) * size
+                    assert client.query(f"SELECT '{text}'").rows == [[text]]
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
+        used = records(weir, "SERVERS")
+        assert used and set(used) == {"own"}
+        weir.admin("RECONNECT app")
+        wait_until(lambda: lines.count("closed") == len(used), what="the end of all servers")
+    assert set(lines) == {"closed"}
+    assert "invalid TLS record" not in weir.log
 
 
 @pytest.mark.parametrize("suite", SUITES)
