@@ -116,14 +116,13 @@ static bool pack_statement(struct statement_numbers *numbers, struct statement *
 
 static bool pack_facts(struct server *server, struct server_parcel *parcel)
 {
-	const struct params *defaults = server->session.unreported;
-	struct bytes pairs = defaults ? params_text(defaults) : bytes_of("", 0);
+	struct bytes pairs = params_text(server->session.unreported);
 
 	parcel->standby = server->place.standby;
 	parcel->packed_at = pool_now(server->pool);
 	parcel->is_tls_direct = server->is_tls_direct;
 	parcel->is_for_reads = server->pool->purpose == POOL_FOR_READS;
-	parcel->has_defaults = defaults != NULL;
+	parcel->has_defaults = server->session.has_defaults;
 	buf_add(&parcel->defaults, pairs.at, pairs.count);
 	return buf_ok(&parcel->defaults) &&
 	       handover_server_record(server, &parcel->numbers, &parcel->record);
