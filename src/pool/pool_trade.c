@@ -101,13 +101,13 @@ bool server_may_move(struct server *server)
 }
 
 static bool pack_statement(struct statement_numbers *numbers, struct statement *statement,
-                           uint64_t *number)
+                           struct statement_image *image, uint64_t *number)
 {
 	struct server_parcel *parcel = container_of(numbers, struct server_parcel, numbers);
 
 	*number = parcel->statement_count;
 	parcel->statements[parcel->statement_count++] = (struct packed_statement){
-		.image = statement_image_hold(statement->image),
+		.image = statement_image_hold(image),
 		.is_typed = statement->is_typed,
 		.is_forgetting = statement->is_forgetting,
 	};
@@ -173,7 +173,8 @@ static bool open_arrived(struct server_source *source, struct server *server)
 	                     &parcel->stream, &server_stream_ops);
 }
 
-static struct statement *find_arrived(struct server_source *source, uint64_t number)
+static struct statement *find_arrived(struct server_source *source, uint64_t number,
+                                      struct statement_image **image)
 {
 	const struct server_parcel *parcel = ((struct server_arrived *)source)->parcel;
 	const struct packed_statement *packed;
@@ -182,6 +183,7 @@ static struct statement *find_arrived(struct server_source *source, uint64_t num
 	if (number >= parcel->statement_count)
 		return NULL;
 	packed = &parcel->statements[number];
+	*image = packed->image;
 	statement = statement_of_image(&source->pools->statements, packed->image);
 	if (!statement)
 		return NULL;

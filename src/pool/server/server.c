@@ -324,8 +324,7 @@ void server_renew_session(struct server *server)
 		                                   .before = none,
 		                                   .baseline = server->session.baseline,
 		                                   .unreported = none };
-	server_statements_init(&server->session.statements, shared->statements,
-	                       &server->wire.ledger);
+	server_statements_init(&server->session.statements, &server->wire.ledger);
 }
 
 void server_init(struct server *server, struct server_site *site, struct pool *pool, uint64_t id)
