@@ -271,8 +271,10 @@ void server_forget_rest(struct server *server, bool is_all)
 	server->session.unsure |= UNSURE_REST;
 	if (!is_all && server->session.reports.forgotten == server->session.params)
 		return; /* one of many RESETs, and nothing was set since the last one */
+	/* A role is not reported, though its default may be known. */
 	while (params_next(server->session.params, &at, &name, &value)) {
-		if (!params_find(server->session.baseline, name) && !tracked_is_library(name))
+		if ((!params_find(server->session.baseline, name) || is_role(name)) &&
+		    !tracked_is_library(name))
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : PARAM_UNKNOWN };
 	}
 	check_map(server, params_change_all(table, &server->session.params, rest, count));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/text_scope.c: parameters of a session that change the meaning of a text, and no
+ * pool/server/params.c: parameters of a session that change the meaning of a text, and no
  * others.
  */
 #include "pgweir/pool/server/params.h"
