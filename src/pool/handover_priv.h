@@ -112,7 +112,7 @@ bool handover_server_is_at_rest(const struct server *server);
 struct statement_numbers {
 	/* false: no memory, or the other side is gone */
 	bool (*give)(struct statement_numbers *numbers, struct statement *statement,
-	             uint64_t *number);
+	             struct statement_image *image, uint64_t *number);
 };
 
 bool handover_server_record(const struct server *server, struct statement_numbers *numbers,
@@ -127,8 +127,12 @@ struct server_source {
 	bool is_for_reads; /* it belongs into a pool for reads */
 	/* Opens the stream, and fills what is not in the record. false: impossible. */
 	bool (*open)(struct server_source *source, struct server *server);
-	/* The statement with this number; the caller gets a reference. NULL: there is none. */
-	struct statement *(*statement)(struct server_source *source, uint64_t number);
+	/*
+	 * The statement with this number; the caller gets a reference. *image: the same with the
+	 * name that the server has it by. NULL: there is none.
+	 */
+	struct statement *(*statement)(struct server_source *source, uint64_t number,
+	                               struct statement_image **image);
 };
 
 /* *values: its record. NULL: bad, no such database, no memory, or open() failed. */

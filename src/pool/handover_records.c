@@ -300,32 +300,38 @@ const struct record_table stale_record_table =
 
 /* ---- statements ---- */
 
-bool handover_write_statement(struct statement *statement, struct channel *channel)
+bool handover_write_called(struct statement *statement, const struct statement_image *image,
+                           struct channel *channel)
 {
-	struct bytes stem = statement_stem(statement);
+	struct bytes stem = statement_image_stem(image);
 	struct statement_record record = {
-		.number = statement_number(statement),
+		.number = statement_image_number(image),
 		.text = statement_text(statement),
 		.scope = statement_scope(statement),
 		.is_typed = statement->is_typed,
 		.is_forgetting = statement->is_forgetting,
 	};
 
-	if (statement->is_written)
+	if (statement->is_written && image == statement->image)
 		return true;
 	assert(stem.count < sizeof(record.stem));
 	memcpy(record.stem, stem.at, stem.count);
 	if (!channel_send_table(channel, HANDOVER_STATEMENT, &statement_record_table, &record, -1))
 		return false;
-	statement->is_written = !statement->is_alias; /* pools_keep() does not find an alias */
+	statement->is_written |= image == statement->image;
 	return true;
+}
+
+bool handover_write_statement(struct statement *statement, struct channel *channel)
+{
+	return handover_write_called(statement, statement->image, channel);
 }
 
 struct arrived_statement {
 	UT_hash_handle hh;
 	uint64_t number;
-	struct statement *statement; /* for clients; one reference */
-	struct statement *called;    /* the same with its old name, for servers; one reference */
+	struct statement *statement;   /* one reference */
+	struct statement_image *image; /* the same with the name there; one reference */
 };
 
 static struct arrived_statement *find_arrived(const struct pools_arrival *arrival, uint64_t number)
@@ -345,11 +351,14 @@ static void name_statement(struct pools_arrival *arrival, struct arrived_stateme
 	const struct arrived_statement *theirs =
 	    arrival->first ? find_arrived(arrival->first, record->number) : NULL;
 
-	if (theirs)
-		arrived->called = statement_of_image(statements, theirs->called->image);
+	if (theirs) {
+		arrived->image = statement_image_hold(theirs->image);
+		arrived->statement = statement_of_image(statements, arrived->image);
+		return;
+	}
 	arrived->statement = statement_named(statements, record->text, record->scope, &name);
-	if (!theirs)
-		arrived->called = statement_called(statements, record->text, record->scope, &name);
+	if (arrived->statement)
+		arrived->image = statement_image_called(arrived->statement, &name);
 }
 
 /* NULL: no memory. */
@@ -362,9 +371,9 @@ static struct arrived_statement *add_statement(struct pools_arrival *arrival,
 		return NULL;
 	arrived->number = record->number;
 	name_statement(arrival, arrived, record);
-	if (!arrived->statement || !arrived->called) {
+	if (!arrived->statement || !arrived->image) {
 		statement_release(&arrived->statement);
-		statement_release(&arrived->called);
+		statement_image_release(&arrived->image);
 		free(arrived);
 		return NULL;
 	}
@@ -392,11 +401,13 @@ struct statement *handover_arrival_statement(const struct pools_arrival *arrival
 	return arrived ? arrived->statement : NULL;
 }
 
-struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number)
+struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number,
+                                          struct statement_image **image)
 {
 	const struct arrived_statement *arrived = find_arrived(arrival, number);
 
-	return arrived ? arrived->called : NULL;
+	*image = arrived ? arrived->image : NULL;
+	return arrived ? arrived->statement : NULL;
 }
 
 void handover_statements_done(struct pools_arrival *arrival)
@@ -406,7 +417,7 @@ void handover_statements_done(struct pools_arrival *arrival)
 	HASH_ITER (hh, arrival->statements, arrived, next) {
 		HASH_DEL(arrival->statements, arrived);
 		statement_release(&arrived->statement);
-		statement_release(&arrived->called);
+		statement_image_release(&arrived->image);
 		free(arrived);
 	}
 }

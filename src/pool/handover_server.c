@@ -74,7 +74,7 @@ struct known_out {
 	bool ok, is_plain;
 };
 
-static void write_known(void *arg, struct statement *statement,
+static void write_known(void *arg, struct statement *statement, struct statement_image *image,
                         const struct server_statement_state *state)
 {
 	struct known_out *out = arg;
@@ -82,7 +82,7 @@ static void write_known(void *arg, struct statement *statement,
 
 	if (!out->is_plain)
 		record.state = *state;
-	out->ok = out->ok && out->numbers->give(out->numbers, statement, &record.number);
+	out->ok = out->ok && out->numbers->give(out->numbers, statement, image, &record.number);
 	record_write(out->record, state->is_stale ? &stale_record_table : &on_server_record_table,
 	             &record);
 }
@@ -147,10 +147,10 @@ struct numbers_sent {
 };
 
 static bool send_statement(struct statement_numbers *numbers, struct statement *statement,
-                           uint64_t *number)
+                           struct statement_image *image, uint64_t *number)
 {
-	*number = statement_number(statement);
-	return handover_write_statement(statement, ((struct numbers_sent *)numbers)->channel);
+	*number = statement_image_number(image);
+	return handover_write_called(statement, image, ((struct numbers_sent *)numbers)->channel);
 }
 
 bool handover_server_write(struct server *server, struct channel *channel)
@@ -255,9 +255,10 @@ static bool fill_known(struct server *server, struct server_source *source, stru
 	struct on_server_record next;
 
 	while (next_known(&record, &next)) {
-		struct statement *statement = source->statement(source, next.number);
+		struct statement_image *image;
+		struct statement *statement = source->statement(source, next.number, &image);
 		bool ok = statement && server_statements_restore(&server->session.statements,
-		                                                 statement, &next.state);
+		                                                 statement, image, &next.state);
 
 		statement_release(&statement);
 		if (!ok)
@@ -308,7 +309,7 @@ static void enter_state(struct server *server, const struct server_record *recor
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_need_close(server, CLOSE_TAKEN_OVER);
 	else if (pool->site.is_followed && pool->site.entry && pool->site.entry->connect_query &&
-	         !server->session.unreported && !server->is_listening)
+	         !server->session.has_defaults && !server->is_listening)
 		server_need_close(server, CLOSE_TAKEN_OVER); /* what it has set is not known */
 	else if (!record->is_lent && pool_is_left_over(server))
 		server_need_close(server, CLOSE_POOL_MODE_CHANGED);
@@ -425,10 +426,11 @@ static bool open_taken(struct server_source *source, struct server *server)
 	return true;
 }
 
-static struct statement *find_taken(struct server_source *source, uint64_t number)
+static struct statement *find_taken(struct server_source *source, uint64_t number,
+                                    struct statement_image **image)
 {
 	const struct pools_arrival *arrival = ((struct server_taken *)source)->arrival;
-	struct statement *statement = handover_arrival_called(arrival, number);
+	struct statement *statement = handover_arrival_called(arrival, number, image);
 
 	return statement ? statement_hold(statement) : NULL;
 }

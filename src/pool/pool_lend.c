@@ -409,7 +409,7 @@ static bool begin_reset(struct server *server)
 	if (server->session.left & LEFT_STATE) {
 		query = "DISCARD ALL";
 		/* It resets what connect_query has set, too. */
-		if (server->session.unreported && params_count(server->session.unreported))
+		if (params_count(server->session.unreported))
 			server_need_close(server, CLOSE_SESSION_STATE);
 	} else if ((server->session.left & LEFT_SESSION) || config->server_reset_query_always) {
 		query = config->server_reset_query;

@@ -101,13 +101,13 @@ bool server_may_move(struct server *server)
 }
 
 static bool pack_statement(struct statement_numbers *numbers, struct statement *statement,
-                           uint64_t *number)
+                           struct statement_image *image, uint64_t *number)
 {
 	struct server_parcel *parcel = container_of(numbers, struct server_parcel, numbers);
 
 	*number = parcel->statement_count;
 	parcel->statements[parcel->statement_count++] = (struct packed_statement){
-		.image = statement_image_hold(statement->image),
+		.image = statement_image_hold(image),
 		.is_typed = statement->is_typed,
 		.is_forgetting = statement->is_forgetting,
 	};
@@ -116,14 +116,13 @@ static bool pack_statement(struct statement_numbers *numbers, struct statement *
 
 static bool pack_facts(struct server *server, struct server_parcel *parcel)
 {
-	const struct params *defaults = server->session.unreported;
-	struct bytes pairs = defaults ? params_text(defaults) : bytes_of("", 0);
+	struct bytes pairs = params_text(server->session.unreported);
 
 	parcel->standby = server->place.standby;
 	parcel->packed_at = pool_now(server->pool);
 	parcel->is_tls_direct = server->is_tls_direct;
 	parcel->is_for_reads = server->pool->purpose == POOL_FOR_READS;
-	parcel->has_defaults = defaults != NULL;
+	parcel->has_defaults = server->session.has_defaults;
 	buf_add(&parcel->defaults, pairs.at, pairs.count);
 	return buf_ok(&parcel->defaults) &&
 	       handover_server_record(server, &parcel->numbers, &parcel->record);
@@ -174,7 +173,8 @@ static bool open_arrived(struct server_source *source, struct server *server)
 	                     &parcel->stream, &server_stream_ops);
 }
 
-static struct statement *find_arrived(struct server_source *source, uint64_t number)
+static struct statement *find_arrived(struct server_source *source, uint64_t number,
+                                      struct statement_image **image)
 {
 	const struct server_parcel *parcel = ((struct server_arrived *)source)->parcel;
 	const struct packed_statement *packed;
@@ -183,6 +183,7 @@ static struct statement *find_arrived(struct server_source *source, uint64_t num
 	if (number >= parcel->statement_count)
 		return NULL;
 	packed = &parcel->statements[number];
+	*image = packed->image;
 	statement = statement_of_image(&source->pools->statements, packed->image);
 	if (!statement)
 		return NULL;

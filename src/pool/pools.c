@@ -299,7 +299,6 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 		.slow_workers = with->slow_workers,
 		.verifiers = with->verifiers,
 		.params = with->params,
-		.statements = &pools->statements,
 		.closes = &pools->closes,
 		.order_message = &pools->order_message,
 		.sockets = &pools->server_sockets,

@@ -523,6 +523,20 @@ def test_a_role_within_a_session_authorization(superuser, roles, postgres):
     alternate(first, second, "SELECT session_user", "postgres", "postgres")
 
 
+def test_a_role_after_discard_all(one, roles, postgres):
+    """DISCARD ALL, which cleans the server of a pinned client, sets the role back to its default."""
+    postgres.query("DROP ROLE IF EXISTS follows_login")
+    postgres.query("CREATE ROLE follows_login LOGIN SUPERUSER")
+    postgres.query("ALTER ROLE follows_login SET role = 'follows_one'")
+    weir = one(databases={"app": "user=follows_login"})
+    first, second, third = weir.client(), weir.client(), weir.client()
+    first.query("SET ROLE follows_two")
+    second.query("SET ROLE NONE; CREATE TEMP TABLE held (); SET ROLE follows_two")
+    second.close()
+    assert first.value(WHO) == "follows_two follows_login"
+    assert third.value(WHO) == "follows_one follows_login"
+
+
 def test_a_role_that_cannot_be_set_any_more(superuser, roles, postgres):
     weir, client = superuser()
     first, second = client(), client()

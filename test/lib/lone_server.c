@@ -202,7 +202,6 @@ void lone_server_open(struct lone_server *lone, const char *settings)
 		.loop = lone->loop,
 		.streams = &lone->streams,
 		.params = lone->params,
-		.statements = &lone->statements,
 		.closes = &lone->closes,
 		.order_message = &lone->order_message,
 		.sockets = &lone->sockets,

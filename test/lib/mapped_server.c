@@ -31,6 +31,7 @@ void mapped_make(struct mapped_server *mapped, const struct pair *baseline, cons
 	mapped->server.site = &mapped->site;
 	mapped->server.session.baseline = param_map(mapped->shared.params, baseline);
 	mapped->server.session.params = param_map(mapped->shared.params, have);
+	mapped->server.session.unreported = params_none(mapped->shared.params);
 }
 
 void mapped_done(struct mapped_server *mapped)
@@ -39,6 +40,7 @@ void mapped_done(struct mapped_server *mapped)
 
 	params_release(table, &mapped->server.session.baseline);
 	params_release(table, &mapped->server.session.params);
+	params_release(table, &mapped->server.session.unreported);
 	params_release(table, &mapped->server.session.reports.forgotten);
 	ledger_done(&mapped->server.wire.ledger);
 	buf_free(&mapped->server.session.reports.list);

@@ -24,8 +24,10 @@ bool handover_server_can_move(const struct server *server);
 /* Writes pools, databases and users; !is_first: only what was counted since the last call. */
 bool pools_write(struct pools *pools, struct channel *channel, bool is_first);
 
-/* Writes the statement, unless it was written before. */
+/* Writes the statement, unless it was written before; image: that of a server. */
 bool handover_write_statement(struct statement *statement, struct channel *channel);
+bool handover_write_called(struct statement *statement, const struct statement_image *image,
+                           struct channel *channel);
 
 /* Writes a server that may leave, without its borrower, and marks it as SERVER_HANDED_OVER. */
 bool handover_server_write(struct server *server, struct channel *channel);
@@ -75,8 +77,9 @@ void pools_take(struct pools_arrival *arrival, char kind, struct bytes body, int
 /* The statement with this number in the other process. NULL: no record had it. */
 struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number);
 
-/* The same for servers, which have it under its old name: maybe an alias (statements.h). */
-struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number);
+/* The same with the name that servers have it by. */
+struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number,
+                                          struct statement_image **image);
 
 /* Whether the server of a checked record belongs to the client whose record comes next. */
 bool handover_server_is_lent(struct bytes body);

@@ -112,13 +112,14 @@ __attribute__((noinline)) static void restore_startup_params(struct client *clie
 {
 	bool is_exact = !(client->borrower.server->session.unsure & UNSURE_REST);
 	struct params_pair again[PARAMS_NAMES_MAX];
-	struct params_seek seek = { 0 };
-	const char *at = NULL, *name, *value, *now;
+	const char *at = NULL, *name, *value;
 	size_t count = 0;
 
 	while (params_next(client->startup, &at, &name, &value)) {
+		const char *now = params_find(client->params, name);
+
 		/* \001 is the value of unknown parameters: see UNKNOWN in server_params.c. */
-		if (params_seek(client->params, &seek, name, &now) ? *now == '\001' : !is_exact)
+		if (now ? *now == '\001' : !is_exact)
 			again[count++] = (struct params_pair){ name, value };
 	}
 	params_change_all(client->clients->with.params, &client->params, again, count);

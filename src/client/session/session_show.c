@@ -149,14 +149,13 @@ void session_tell_pins(const struct client *client, struct buf *out)
 static void add_others(struct buf *out, bool *has_any, const struct params *some,
                        const struct params *others, bool is_value_compared)
 {
-	const char *at = NULL, *name, *value, *other;
-	struct params_seek seek = { 0 };
+	const char *at = NULL, *name, *value;
 
 	while (params_next(some, &at, &name, &value)) {
-		bool is_there = params_seek(others, &seek, name, &other);
+		const char *other = params_find(others, name);
 
 		if (tracked_is_library(name) ||
-		    (is_there && (!is_value_compared || strcmp(value, other) == 0)))
+		    (other && (!is_value_compared || strcmp(value, other) == 0)))
 			continue;
 		add_name(out, has_any, name);
 	}

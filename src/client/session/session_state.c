@@ -262,6 +262,7 @@ static unsigned int pins_of_unknown(struct client *client, const struct facts *f
 
 void session_facts(struct client *client, const struct facts *facts)
 {
+	struct server_statements *known = &client->borrower.server->session.statements;
 	struct session *session = client->session;
 	unsigned int pins = lasting_pins(client);
 	const struct params *had;
@@ -271,9 +272,9 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= pins_of_unknown(client, facts);
 	pins |= features_pins(facts);
 	pins |= listening_is_hidden(client, facts) ? SESSION_PIN_LISTEN : 0;
-	if (facts->has_own_count)
-		server_statements_recount(&client->borrower.server->session.statements,
-		                          facts->own_count);
+	/* If some statements have gone, none is relied on. */
+	if (facts->has_own_count && facts->own_count < server_statements_count(known))
+		server_statements_distrust(known);
 	had = params_hold(client->borrower.server->session.params);
 	if (facts->parts & QUESTION_PARAMS &&
 	    (facts->lacks_names ||

@@ -26,10 +26,7 @@ void inject_named(struct batch *batch, char type, struct bytes name)
  */
 void inject_parse(struct client *client, struct batch *batch, const struct statement *statement)
 {
-	struct server *server = client->borrower.server;
-
 	batch_run(batch, statement_message(statement));
-	server_statements_parsed(&server->session.statements, statement, clock_now());
 	client->borrower.pool->stats.server_parse_count++;
 }
 
@@ -44,7 +41,8 @@ static bool evict(struct client *client, struct batch *batch)
 	                                          limit > 0 ? (unsigned int)limit : 1))) {
 		struct ledger_change *change;
 
-		inject_named(batch, 'C', statement_name(oldest));
+		inject_named(batch, 'C',
+		             server_statements_name(&server->session.statements, oldest));
 		change = server_statements_forget(&server->session.statements, oldest);
 		if (!change || !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, change))
 			return false;
@@ -70,15 +68,16 @@ bool inject_make_way(struct client *client, struct batch *batch, struct statemen
 {
 	struct server *server = client->borrower.server;
 	struct server_statements *known = &server->session.statements;
+	struct bytes name = server_statements_name(known, statement);
 	struct ledger_change *close;
 
-	if (!server_statements_use(known, statement)) {
+	if (!server_statements_has(known, statement)) {
 		*parse = evict(client, batch) ? server_statements_learn(known, statement) : NULL;
 		return *parse;
 	}
+	inject_named(batch, 'C', name);
 	if (!server_statements_repeat(known, statement, &close, parse))
 		return false;
-	inject_named(batch, 'C', statement_name(statement));
 	if (server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, close))
 		return true;
 	(*parse)->settle(*parse, false);
@@ -90,15 +89,14 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 {
 	struct server *server = client->borrower.server;
 	struct ledger_change *change;
+	struct bytes own;
 	bool is_sql = !name;
 
-	if (name && server_statements_use_as(&server->session.statements, statement, name))
+	if (server_statements_use(&server->session.statements, statement, is_sql,
+	                          is_sql ? &own : name))
 		return true;
 	if (name)
 		*name = statement_name(statement);
-	if (!server_statements_is_stale(&server->session.statements, statement) &&
-	    server_statements_use(&server->session.statements, statement))
-		return true;
 	if (!inject_make_way(client, batch, statement, &change))
 		return false;
 	inject_parse(client, batch, statement);

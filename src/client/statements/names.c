@@ -259,7 +259,7 @@ static bool enter_scope(struct client *client, struct client_statement *entry)
 	if (bytes_equal(scope, statement_scope(statement)))
 		return true;
 	if (statement->is_typed &&
-	    server_statements_use_as(&server->session.statements, statement, &name))
+	    server_statements_use(&server->session.statements, statement, false, &name))
 		return true;
 	if (text_scope_merge(query_of(statement), statement_scope(statement), scope, &merged))
 		statement = statement_scoped(statement, buf_bytes(&merged));
@@ -302,22 +302,14 @@ bool names_can_parse(struct client *client, const struct client_statement *entry
 	return is_same;
 }
 
-static bool is_known(struct server_statements *known, const struct statement *statement,
-                     bool is_sql)
-{
-	struct bytes name;
-
-	if (is_sql)
-		return server_statements_use(known, statement) &&
-		       !server_statements_is_stale(known, statement);
-	return server_statements_use_as(known, statement, &name);
-}
-
 bool names_can_run(struct client *client, const struct client_statement *entry, bool is_sql,
                    struct err *err)
 {
+	struct server_statements *known = &client->borrower.server->session.statements;
+	struct bytes name;
+
 	if (names_can_parse(client, entry) ||
-	    is_known(&client->borrower.server->session.statements, names_statement(entry), is_sql))
+	    server_statements_use(known, names_statement(entry), is_sql, &name))
 		return true;
 	err_set(err, ERR_UNSUPPORTED,
 	        "prepared statement \"%s\" was parsed with another client_encoding, "

@@ -393,8 +393,8 @@ static enum judgement execute_known(const struct query *query, struct client_sta
 		return sql_refuse_query(client, &err, query->batch);
 	if (touches)
 		session_use_execute(client, names_statement(entry), text_of(query));
-	is_there = server_statements_use(&server->session.statements, names_statement(entry)) &&
-	           !server_statements_is_stale(&server->session.statements, names_statement(entry));
+	is_there =
+	    server_statements_use(&server->session.statements, names_statement(entry), true, &name);
 	if (!server_statements_is_sure(&server->session.statements, names_statement(entry)))
 		return batch_wait(query->batch, LEDGER_WAIT_READY);
 	if (!names_can_run(client, entry, true, &err))

@@ -275,6 +275,10 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 		reach_failed(hosts->reach, addr->target, when->now, when->gap, err);
 		return false;
 	}
+	if (outcome == HOST_UNFIT) {
+		leave_out(addr, when->now, ROSTER_GAP, true);
+		return false;
+	}
 	if (outcome == HOST_WORKED)
 		addr->gap = 0;
 	else if (outcome != HOST_ANSWERED) /* or no memory for the target */
@@ -310,14 +314,6 @@ void hosts_reset(struct hosts *hosts)
 			addr->protocol = HOST_UNTRIED;
 		}
 	}
-}
-
-void hosts_unfit(struct hosts *hosts, unsigned int index, const struct address *address, usec_t now)
-{
-	if (index >= hosts->count)
-		return;
-	LOCKED(&hosts->lock);
-	leave_out(find_addr(&hosts->list[index], address), now, ROSTER_GAP, true);
 }
 
 void hosts_set_roles(struct hosts *hosts, struct roster *roster, const struct roster_want *want)

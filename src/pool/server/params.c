@@ -26,6 +26,8 @@
 struct params {
 	UT_hash_handle hh;
 	unsigned long owner_count;
+	/* params_scope(): holds a reference, unless it is this map; NULL: was not asked for */
+	const struct params *scope;
 	unsigned int count;
 	size_t size;       /* of the text */
 	uint32_t starts[]; /* `count` of them, followed by the text */
@@ -86,6 +88,8 @@ void params_release(struct params_table *table, const struct params **params)
 	if (--map->owner_count)
 		return;
 	HASH_DEL(table->maps, map);
+	if (map->scope && map->scope != map)
+		params_release(table, &map->scope);
 	free(map);
 }
 
@@ -129,27 +133,6 @@ const char *params_find(const struct params *params, const char *name)
 			to = middle;
 	}
 	return NULL;
-}
-
-/* ---- two maps side by side ---- */
-
-bool params_seek(const struct params *params, struct params_seek *seek, const char *name,
-                 const char **value)
-{
-	const char *at = seek->at, *found, *found_value;
-
-	while (params_next(params, &at, &found, &found_value)) {
-		int order = strcasecmp(found, name);
-
-		if (order > 0)
-			return false;
-		seek->at = at;
-		if (order == 0) {
-			*value = found_value;
-			return true;
-		}
-	}
-	return false;
 }
 
 /* ---- changes ---- */
@@ -349,8 +332,8 @@ const char *tracked_find(const struct config *config, const char *name)
 /*
  * ---- scopes of statements ----
  *
- * Hard here: each Bind needs the scope. A server usually has the same map as before, so the cost is
- * usually one comparison of pointers.
+ * Hard here: each Bind needs the scope, so a map keeps it. It is a map, too: clients whose maps
+ * differ in other parameters share it.
  */
 
 static const char *const scope_names[] = {
@@ -498,33 +481,23 @@ bool text_scope_merge(struct bytes text, struct bytes first, struct bytes now, s
 	return buf_ok(out);
 }
 
-bool text_scope_read(struct text_scope *scope, struct params_table *table,
-                     const struct params *params, struct bytes *text)
+bool params_scope(struct params_table *table, const struct params *params, struct bytes *scope)
 {
+	struct params *map = (struct params *)params;
+	const struct params *found = &table->none;
 	const char *at = NULL, *name, *value;
+	size_t order = 0;
 
-	if (scope->params != params) {
-		text_scope_done(scope, table);
-		while (params_next(params, &at, &name, &value)) {
-			if (!is_in_scope(name))
-				continue;
-			buf_add_cstr(&scope->text, name);
-			buf_add_cstr(&scope->text, value);
-		}
-		if (!buf_ok(&scope->text)) {
-			buf_free(&scope->text);
-			return false;
-		}
-		scope->params = params_hold(params);
+	while (!map->scope && params_next(map, &at, &name, &value)) {
+		if (is_in_scope(name))
+			note(table, name, value, order++);
 	}
-	*text = buf_bytes(&scope->text);
+	if (order && !make_changes(table, &found))
+		return false;
+	if (!map->scope)
+		map->scope = found;
+	*scope = params_text(map->scope);
+	if (found == map)
+		params_release(table, &found);
 	return true;
-}
-
-void text_scope_done(struct text_scope *scope, struct params_table *table)
-{
-	if (scope->params)
-		params_release(table, &scope->params);
-	scope->params = NULL;
-	buf_free(&scope->text);
 }

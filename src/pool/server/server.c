@@ -319,11 +319,12 @@ void server_renew_session(struct server *server)
 	const struct server_shared *shared = server->site->shared;
 	const struct params *none = params_none(shared->params);
 
+	params_release(shared->params, &server->session.unreported);
 	server->session = (struct server_session){ .params = none,
 		                                   .before = none,
-		                                   .baseline = server->session.baseline };
-	server_statements_init(&server->session.statements, shared->statements,
-	                       &server->wire.ledger);
+		                                   .baseline = server->session.baseline,
+		                                   .unreported = none };
+	server_statements_init(&server->session.statements, &server->wire.ledger);
 }
 
 void server_init(struct server *server, struct server_site *site, struct pool *pool, uint64_t id)
@@ -380,7 +381,6 @@ void server_release_work(struct server *server)
 	server_login_free(server);
 	ledger_done(&server->wire.ledger);
 	server_statements_done(&server->session.statements);
-	text_scope_done(&server->session.scope.text, params);
 	replay_done(&server->lease.replay);
 	server_calls_done(server);
 	buf_free(&server->wire.replacement);
@@ -679,9 +679,9 @@ void server_close_as(struct server *server, enum err_code code, enum close_reaso
 
 void server_settle_scope(struct server *server)
 {
-	if (server->session.scope.state == SCOPE_OPEN_USED)
+	if (server->session.scope == SCOPE_OPEN_USED)
 		server_statements_distrust_sent(&server->session.statements);
-	server->session.scope.state = SCOPE_KNOWN;
+	server->session.scope = SCOPE_KNOWN;
 }
 
 void server_need_close(struct server *server, enum close_reason reason)

@@ -237,14 +237,14 @@ static const char *find_name(struct bytes body, struct bytes name)
 }
 
 /* The name of a statement that the error uses. NULL: the scratch name. Empty: none. */
-static struct bytes find_ours(const struct server *server, struct bytes body,
+static struct bytes find_ours(struct server *server, struct bytes body,
                               const struct statement *statement)
 {
 	struct bytes name = statement ? statement_name(statement) : bytes_text(SCRATCH_NAME);
 	const char *at = find_name(body, name);
 
 	if (!at && statement) {
-		name = server_statements_other_name(&server->session.statements, statement);
+		name = server_statements_name(&server->session.statements, statement);
 		at = find_name(body, name);
 	}
 	return at ? bytes_of(at, name.count) : bytes_of("", 0);

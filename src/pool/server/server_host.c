@@ -403,8 +403,7 @@ static bool is_on(const char *value) { return strcmp(value, "on") == 0; }
 
 static void close_unfit(struct server *server, enum close_reason reason)
 {
-	hosts_unfit(server->site->hosts, server->place.host, address_of(server),
-	            loop_now(loop_of(server)));
+	server_host_done(server, HOST_UNFIT, NULL);
 	server_close_for(server, reason);
 }
 

@@ -629,8 +629,6 @@ void server_resume(struct server *server, struct bytes params, struct bytes base
 
 void server_resume_defaults(struct server *server, struct bytes pairs)
 {
-	struct params_table *table = server->site->shared->params;
-
-	server->session.unreported = params_none(table);
-	params_add_text(table, &server->session.unreported, pairs);
+	server->session.has_defaults = true;
+	params_add_text(server->site->shared->params, &server->session.unreported, pairs);
 }

@@ -63,7 +63,7 @@ static bool is_role(const char *name) { return strcasecmp(name, "role") == 0; }
 /* A default that connect_query has set and the server does not report. */
 static const char *find_unreported(const struct server *server, const char *name)
 {
-	return server->session.unreported ? params_find(server->session.unreported, name) : NULL;
+	return params_find(server->session.unreported, name);
 }
 
 /* If a map does not match the server's parameters any more, the server must not be lent again. */
@@ -264,16 +264,16 @@ void server_forget_rest(struct server *server, bool is_all)
 {
 	struct params_table *table = server->site->shared->params;
 	struct params_pair rest[PARAMS_NAMES_MAX];
-	struct params_seek seek = { 0 };
-	const char *at = NULL, *name, *value, *normal;
+	const char *at = NULL, *name, *value;
 	size_t count = 0;
 
 	server_settle_reports(server);
 	server->session.unsure |= UNSURE_REST;
 	if (!is_all && server->session.reports.forgotten == server->session.params)
 		return; /* one of many RESETs, and nothing was set since the last one */
+	/* A role is not reported, though its default may be known. */
 	while (params_next(server->session.params, &at, &name, &value)) {
-		if (!params_seek(server->session.baseline, &seek, name, &normal) &&
+		if ((!params_find(server->session.baseline, name) || is_role(name)) &&
 		    !tracked_is_library(name))
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : PARAM_UNKNOWN };
 	}
@@ -335,14 +335,13 @@ bool server_add_library(struct server *server, const char *name)
 
 bool server_scope(struct server *server, struct bytes *scope)
 {
-	if (server->session.scope.state == SCOPE_OPEN) {
+	if (server->session.scope == SCOPE_OPEN) {
 		server_statements_distrust_sent(&server->session.statements);
-		server->session.scope.state = SCOPE_OPEN_USED;
+		server->session.scope = SCOPE_OPEN_USED;
 	}
 	if (server->session.reports.list.count)
 		server_settle_reports(server);
-	return text_scope_read(&server->session.scope.text, server->site->shared->params,
-	                       server->session.params, scope);
+	return params_scope(server->site->shared->params, server->session.params, scope);
 }
 
 /*
@@ -382,23 +381,15 @@ static bool change_by(struct server *server, const struct params **params, struc
 	return is_done;
 }
 
-/* What is not set any more. Reported since: of PostgreSQL's files, set back. true: there is one. */
-static bool add_removals(const struct server *server, const struct params *set, struct buf *changes)
+/* The next parameter of a map that is not set there any more. */
+static bool next_unset(const struct params *map, const struct params *set, const char **at,
+                       const char **name, const char **value)
 {
-	const char *at = NULL, *name, *value, *found;
-	struct params_seek in_set = { 0 };
-	bool is_any = false;
-
-	while (params_next(server->session.params, &at, &name, &value)) {
-		bool is_known = is_reported(server, name);
-
-		if (tracked_is_library(name) ||
-		    (is_known && params_seek(set, &in_set, name, &found)))
-			continue;
-		add_change(changes, name, is_known ? PARAM_UNKNOWN : NULL);
-		is_any |= is_known;
+	while (params_next(map, at, name, value)) {
+		if (!tracked_is_library(*name) && !params_find(set, *name))
+			return true;
 	}
-	return is_any;
+	return false;
 }
 
 /*
@@ -412,18 +403,16 @@ static bool add_facts(const struct server *server, struct bytes list, struct buf
 	bool is_done = true;
 
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
-		normal = find_unreported(server, name);
-		if (normal && strcmp(normal, value) == 0)
-			continue;
 		if (is_reported(server, name)) {
 			/* The report may have been in another encoding. */
 			if (!bytes_are_ascii(bytes_text(value)))
 				add_change(changes, name, value);
 			continue;
 		}
-		if (!can_carry(name, value)) {
+		normal = find_unreported(server, name);
+		if ((normal && strcmp(normal, value) == 0) || !can_carry(name, value)) {
 			add_change(changes, name, NULL);
-			is_done = false;
+			is_done &= normal && strcmp(normal, value) == 0;
 			continue;
 		}
 		add_change(changes, name, value);
@@ -441,6 +430,21 @@ static bool was_normal(const struct params *before, const char *name, const char
 	return before && (!value || is_same_value(name, normal, value));
 }
 
+/* What is not set any more. Reported since: of PostgreSQL's files, set back. true: there is one. */
+static bool add_removals(const struct server *server, const struct params *set, struct buf *changes)
+{
+	const char *at = NULL, *name, *value;
+	bool is_any = false;
+
+	while (next_unset(server->session.params, set, &at, &name, &value)) {
+		bool is_known = is_reported(server, name);
+
+		add_change(changes, name, is_known ? PARAM_UNKNOWN : NULL);
+		is_any |= is_known;
+	}
+	return is_any;
+}
+
 /*
  * What the client has given at its startup and what is not set now has been reset, so the client
  * must get its value again: the server's is unknown until then, unless it is the same. The same is
@@ -450,28 +454,19 @@ static bool add_resets(const struct server *server, const struct params *set,
                        const struct params *startup, const struct params *before,
                        const struct params *back, struct buf *changes)
 {
-	const char *at = NULL, *name, *value, *normal, *found;
-	struct params_seek in_set = { 0 }, in_baseline = { 0 };
+	const char *at = NULL, *name, *value;
 	bool is_any = false;
 
-	while (params_next(startup, &at, &name, &value)) {
-		bool has_normal =
-		    params_seek(server->session.baseline, &in_baseline, name, &normal);
+	while (next_unset(startup, set, &at, &name, &value)) {
+		const char *normal = params_find(server->session.baseline, name);
 
-		if (params_seek(set, &in_set, name, &found) ||
-		    (has_normal && is_same_value(name, normal, value)) ||
-		    tracked_is_library(name) ||
-		    (has_normal && was_normal(before, name, normal) && !params_find(back, name)))
+		if (normal && (is_same_value(name, normal, value) ||
+		               (was_normal(before, name, normal) && !params_find(back, name))))
 			continue;
 		add_change(changes, name, PARAM_UNKNOWN);
 		is_any = true;
 	}
-	at = NULL;
-	in_set = (struct params_seek){ 0 };
-	while (server->session.unreported &&
-	       params_next(server->session.unreported, &at, &name, &value)) {
-		if (params_seek(set, &in_set, name, &found))
-			continue;
+	for (at = NULL; next_unset(server->session.unreported, set, &at, &name, &value);) {
 		add_change(changes, name, PARAM_UNKNOWN);
 		is_any = true;
 	}
@@ -558,7 +553,7 @@ void server_take_defaults(struct server *server, const struct facts *facts)
 	struct buf changes = { 0 };
 	const char *name, *value;
 
-	server->session.unreported = params_none(server->site->shared->params);
+	server->session.has_defaults = true;
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
 		if (!is_reported(server, name) && can_carry(name, value))
 			add_change(&changes, name, value);
@@ -736,15 +731,15 @@ static bool add_libraries(const struct server *server, const struct params *want
 	return is_any;
 }
 
-/* All changes except those of roles. true: they are harmless. */
-static bool add_changes(const struct server *server, const struct params *want, struct buf *text)
+/* All changes except those of roles, where `have` is set. true: they are harmless. */
+static bool add_changes(const struct server *server, const struct params *have,
+                        const struct params *want, struct buf *text)
 {
-	struct params_seek in_want = { 0 }, in_have = { 0 }, in_baseline = { 0 };
-	const char *at = NULL, *name, *value, *have;
+	const char *at = NULL, *name, *value;
 	bool all_harmless = true;
 
-	while (params_next(server->session.params, &at, &name, &value)) {
-		if (params_seek(want, &in_want, name, &have) || has_own_place(name))
+	while (params_next(have, &at, &name, &value)) {
+		if (params_find(want, name) || has_own_place(name))
 			continue;
 		add_set_back(text, server, name);
 		all_harmless &= is_harmless(name);
@@ -754,10 +749,10 @@ static bool add_changes(const struct server *server, const struct params *want, 
 		all_harmless = false;
 	at = NULL;
 	while (params_next(want, &at, &name, &value)) {
-		if (((params_seek(server->session.params, &in_have, name, &have) ||
-		      params_seek(server->session.baseline, &in_baseline, name, &have)) &&
-		     is_same_value(name, have, value)) ||
-		    has_own_place(name))
+		const char *now = server_value(server, have, name);
+
+		if ((now && is_same_value(name, now, value)) || has_own_place(name) ||
+		    (strcmp(value, PARAM_UNKNOWN) == 0 && !params_find(have, name)))
 			continue;
 		add_set(text, name, value);
 		all_harmless &= is_harmless(name);
@@ -775,23 +770,29 @@ static const char *role_of(const struct server *server, const struct params *par
 	return own ? own : "none";
 }
 
-/* Adds all changes as the user of the login, without a role: another may not be allowed to. */
-static void add_as_login(const struct server *server, const struct params *want,
-                         const char *authorization, struct buf *text)
+/* From the user of the login, without a role. */
+static void add_roles(const struct server *server, const struct params *want, struct buf *text)
 {
 	const char *login = params_find(server->session.baseline, SESSION_AUTHORIZATION);
+	const char *authorization = params_find(want, SESSION_AUTHORIZATION);
 	const char *role = role_of(server, want);
 
+	if (authorization && (!login || strcmp(login, authorization) != 0))
+		add_set(text, SESSION_AUTHORIZATION, authorization);
+	if (strcmp(role, "none") != 0)
+		add_set(text, "role", role);
+}
+
+/* Adds all changes as the user of the login, without a role: another may not be allowed to. */
+static void add_as_login(const struct server *server, const struct params *want, struct buf *text)
+{
 	buf_clear(text);
 	if (strcmp(role_of(server, server->session.params), "none") != 0)
 		add_set(text, "role", "none");
 	if (params_find(server->session.params, SESSION_AUTHORIZATION))
 		add_set_back(text, server, SESSION_AUTHORIZATION);
-	add_changes(server, want, text);
-	if (authorization && (!login || strcmp(login, authorization) != 0))
-		add_set(text, SESSION_AUTHORIZATION, authorization);
-	if (strcmp(role, "none") != 0)
-		add_set(text, "role", role);
+	add_changes(server, server->session.params, want, text);
+	add_roles(server, want, text);
 }
 
 bool server_replay_text(const struct server *server, const struct params *want, struct buf *text)
@@ -801,14 +802,14 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 	const char *wanted = params_find(want, SESSION_AUTHORIZATION);
 	const char *have_role = role_of(server, server->session.params),
 		   *role = role_of(server, want);
-	bool all_harmless = add_changes(server, want, text), is_other_user;
+	bool all_harmless = add_changes(server, server->session.params, want, text), is_other_user;
 
 	wanted = wanted ? wanted : login;
 	is_other_user = have || (wanted && (!login || strcmp(login, wanted) != 0));
 	if (have && wanted && strcmp(have, wanted) == 0 && !text->count)
 		is_other_user = false;
 	if (is_other_user || (!all_harmless && strcmp(have_role, "none") != 0)) {
-		add_as_login(server, want, wanted, text);
+		add_as_login(server, want, text);
 		return false;
 	}
 	if (strcmp(have_role, role) == 0)
@@ -829,8 +830,7 @@ static void add_defaults_again(struct buf *text, const struct server *server)
 			add_set_back(text, server, name);
 	}
 	at = NULL;
-	while (server->session.unreported &&
-	       params_next(server->session.unreported, &at, &name, &value)) {
+	while (params_next(server->session.unreported, &at, &name, &value)) {
 		if (!has_own_place(name))
 			add_set_back(text, server, name);
 	}
@@ -869,26 +869,11 @@ static void add_statements(struct buf *text, const struct server *server)
 
 void server_clean_text(const struct server *server, const struct params *want, struct buf *text)
 {
-	const char *login = params_find(server->session.baseline, SESSION_AUTHORIZATION);
-	const char *authorization = params_find(want, SESSION_AUTHORIZATION);
-	const char *role = role_of(server, want);
-	const char *at = NULL, *name, *value, *normal;
-	struct params_seek in_baseline = { 0 };
-
 	buf_clear(text);
 	buf_add_text(text, cleaning);
 	add_unlock_and_seed(text);
 	add_statements(text, server);
 	add_defaults_again(text, server);
-	add_libraries(server, want, text);
-	while (params_next(want, &at, &name, &value)) {
-		if (!has_own_place(name) && strcmp(value, PARAM_UNKNOWN) != 0 &&
-		    !(params_seek(server->session.baseline, &in_baseline, name, &normal) &&
-		      is_same_value(name, normal, value)))
-			add_set(text, name, value);
-	}
-	if (authorization && (!login || strcmp(login, authorization) != 0))
-		add_set(text, SESSION_AUTHORIZATION, authorization);
-	if (strcmp(role, "none") != 0)
-		add_set(text, "role", role);
+	add_changes(server, params_none(server->site->shared->params), want, text);
+	add_roles(server, want, text);
 }

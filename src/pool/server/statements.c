@@ -80,9 +80,22 @@ static struct bytes key_of(const struct statement_image *image)
 	return bytes_of(image->message + front, image->message_size - front + image->scope_size);
 }
 
-static struct bytes name_of(const struct statement_image *image)
+struct bytes statement_image_name(const struct statement_image *image)
 {
 	return bytes_of(image->message + FRAME_HEADER_SIZE, image->name_size - 1);
+}
+
+unsigned long long statement_image_number(const struct statement_image *image)
+{
+	return strtoull(strrchr(statement_image_name(image).at, '_') + 1, NULL, 10);
+}
+
+struct bytes statement_image_stem(const struct statement_image *image)
+{
+	const char *at = statement_image_name(image).at + sizeof(STATEMENT_NAMES) - 1;
+	const char *end = strrchr(at, '_');
+
+	return bytes_of(at, end ? (size_t)(end - at) : 0);
 }
 
 /* ---- the table ---- */
@@ -99,24 +112,14 @@ static struct statement *find(const struct statements *statements, struct bytes 
 
 	HASH_FIND_BYHASHVALUE(hh, statements->table, key.at, key.count, bucket_of(statements, hash),
 	                      statement);
-	return statement;
+	return statement ? statement_hold(statement) : NULL;
 }
 
-static void store(struct statement *statement)
-{
-	struct statements *statements = statement->statements;
-	struct bytes key = key_of(statement->image);
-
-	statement->is_alias = false;
-	HASH_ADD_KEYPTR_BYHASHVALUE(hh, statements->table, key.at, key.count,
-	                            bucket_of(statements, statement->image->hash), statement);
-}
-
-/* Takes the reference to `image`, or NULL. stored: of which it is an alias. NULL: nothing. */
-static struct statement *make_statement(struct statements *statements,
-                                        struct statement_image *image, struct statement *stored)
+/* Takes the reference to `image`, or NULL. NULL: nothing. */
+static struct statement *store(struct statements *statements, struct statement_image *image)
 {
 	struct statement *statement = image ? calloc(1, sizeof(*statement)) : NULL;
+	struct bytes key;
 
 	if (!statement) {
 		statement_image_release(&image);
@@ -125,43 +128,10 @@ static struct statement *make_statement(struct statements *statements,
 	statement->statements = statements;
 	statement->image = image;
 	statement->touches = image->touches;
-	statement->next_name = statement;
-	if (stored) {
-		statement->is_alias = true;
-		statement->next_name = stored->next_name;
-		stored->next_name = statement;
-	} else {
-		store(statement);
-	}
-	return statement;
-}
-
-/* The stored statement, or its alias with this name. NULL: there is none. */
-static struct statement *find_called(struct statement *stored, struct bytes name)
-{
-	struct statement *statement = stored;
-
-	do {
-		if (bytes_equal(name_of(statement->image), name))
-			return statement;
-		statement = statement->next_name;
-	} while (statement != stored);
-	return NULL;
-}
-
-/* If it was stored, an alias takes its place: a second statement must not get the alias's name. */
-static void leave_table(struct statement *statement)
-{
-	struct statement *before = statement;
-
-	while (before->next_name != statement)
-		before = before->next_name;
-	before->next_name = statement->next_name;
-	if (statement->is_alias)
-		return;
-	HASH_DEL(statement->statements->table, statement);
-	if (before != statement)
-		store(before);
+	key = key_of(image);
+	HASH_ADD_KEYPTR_BYHASHVALUE(hh, statements->table, key.at, key.count,
+	                            bucket_of(statements, image->hash), statement);
+	return statement_hold(statement);
 }
 
 /* key: the text followed by the scope, which has scope_size bytes. name: NULL: by content. */
@@ -176,12 +146,10 @@ static struct statement *find_or_make(struct statements *statements, struct byte
 		return NULL;
 	hash = hash_bytes(&statements->names.key, key.at, key.count);
 	statement = find(statements, key, hash);
-	if (!statement) {
-		own = (struct statement_name){ statements->names.stem, hash };
-		statement = make_statement(
-		    statements, image_new(key, scope_size, hash, name ? name : &own), NULL);
-	}
-	return statement ? statement_hold(statement) : NULL;
+	if (statement)
+		return statement;
+	own = (struct statement_name){ statements->names.stem, hash };
+	return store(statements, image_new(key, scope_size, hash, name ? name : &own));
 }
 
 /* Finds the statement whose key is these parts, joined. */
@@ -211,36 +179,23 @@ struct statement *statement_named(struct statements *statements, struct bytes te
 	return find_joined(statements, text, bytes_of("", 0), scope, name);
 }
 
-struct statement *statement_called(struct statements *statements, struct bytes text,
-                                   struct bytes scope, const struct statement_name *name)
-{
-	struct statement *stored = statement_named(statements, text, scope, name), *statement;
-	char called[NAME_MAX_SIZE];
-	size_t size = write_name(called, sizeof(called), name);
-	const struct statement_image *image;
-
-	if (!stored)
-		return NULL;
-	image = stored->image;
-	statement = find_called(stored, bytes_of(called, size - 1));
-	if (!statement)
-		statement = make_statement(
-		    statements, image_new(key_of(image), image->scope_size, image->hash, name),
-		    stored);
-	if (statement)
-		statement_hold(statement);
-	statement_release(&stored);
-	return statement;
-}
-
 struct statement *statement_of_image(struct statements *statements, struct statement_image *image)
 {
-	struct statement *stored = find(statements, key_of(image), image->hash);
-	struct statement *statement = stored ? find_called(stored, name_of(image)) : NULL;
+	struct statement *statement = find(statements, key_of(image), image->hash);
 
-	if (!statement)
-		statement = make_statement(statements, statement_image_hold(image), stored);
-	return statement ? statement_hold(statement) : NULL;
+	return statement ? statement : store(statements, statement_image_hold(image));
+}
+
+struct statement_image *statement_image_called(const struct statement *statement,
+                                               const struct statement_name *name)
+{
+	struct statement_image *own = statement->image;
+	char called[NAME_MAX_SIZE];
+	size_t size = write_name(called, sizeof(called), name);
+
+	if (bytes_equal(statement_image_name(own), bytes_of(called, size - 1)))
+		return statement_image_hold(own);
+	return image_new(key_of(own), own->scope_size, own->hash, name);
 }
 
 struct statement *statement_of(struct statements *statements, struct bytes text, struct bytes scope)
@@ -323,25 +278,12 @@ void statement_release(struct statement **statementp)
 	if (!statement || --statement->owner_count)
 		return;
 	statements = statement->statements;
-	leave_table(statement);
+	HASH_DEL(statements->table, statement);
 	sql_names_drop(&statement->names);
 	statement_image_release(&statement->image);
 	free(statement);
 	if (!statements->table)
 		buf_free(&statements->key);
-}
-
-unsigned long long statement_number(const struct statement *statement)
-{
-	return strtoull(strrchr(statement_name(statement).at, '_') + 1, NULL, 10);
-}
-
-struct bytes statement_stem(const struct statement *statement)
-{
-	const char *at = statement_name(statement).at + sizeof(STATEMENT_NAMES) - 1;
-	const char *end = strrchr(at, '_');
-
-	return bytes_of(at, end ? (size_t)(end - at) : 0);
 }
 
 bool statement_names_draw(struct statement_names *names)
@@ -384,7 +326,8 @@ struct server_statement {
 	UT_hash_handle hh;       /* by the statement's address */
 	UT_hash_handle typed_hh; /* by that of `typed` */
 	TAILQ_ENTRY(server_statement) node;
-	struct statement *statement; /* one reference */
+	struct statement *statement;   /* one reference */
+	struct statement_image *image; /* with its name there; one reference */
 	/* with the types that the server has resolved; one reference, or NULL */
 	struct statement *typed;
 	const void *change; /* the change whose confirmation is pending */
@@ -393,10 +336,9 @@ struct server_statement {
 	bool is_confirmed;
 };
 
-void server_statements_init(struct server_statements *known, struct statements *statements,
-                            const struct ledger *ledger)
+void server_statements_init(struct server_statements *known, const struct ledger *ledger)
 {
-	*known = (struct server_statements){ .statements = statements, .ledger = ledger };
+	*known = (struct server_statements){ .ledger = ledger };
 	TAILQ_INIT(&known->list);
 }
 
@@ -432,10 +374,14 @@ static struct server_statement *find_any(struct server_statements *known,
 	return entry ? entry : find_typed(known, statement);
 }
 
-static void forget(struct server_statements *known, struct server_statement *entry)
+static void link_entry(struct server_statements *known, struct server_statement *entry)
 {
-	if (!entry)
-		return;
+	HASH_ADD_PTR(known->table, statement, entry);
+	TAILQ_INSERT_TAIL(&known->list, entry, node);
+}
+
+static void unlink_entry(struct server_statements *known, struct server_statement *entry)
+{
 	if (known->found == entry)
 		known->found = NULL;
 	if (entry->typed)
@@ -443,8 +389,22 @@ static void forget(struct server_statements *known, struct server_statement *ent
 	statement_release(&entry->typed);
 	HASH_DEL(known->table, entry);
 	TAILQ_REMOVE(&known->list, entry, node);
+}
+
+static void free_entry(struct server_statement *entry)
+{
+	if (!entry)
+		return;
+	statement_image_release(&entry->image);
 	statement_release(&entry->statement);
 	free(entry);
+}
+
+static void forget(struct server_statements *known, struct server_statement *entry)
+{
+	if (entry)
+		unlink_entry(known, entry);
+	free_entry(entry);
 }
 
 void server_statements_done(struct server_statements *known)
@@ -453,16 +413,17 @@ void server_statements_done(struct server_statements *known)
 		forget(known, TAILQ_FIRST(&known->list));
 }
 
-static struct server_statement *learn(struct server_statements *known, struct statement *statement)
+static struct server_statement *learn(struct server_statements *known, struct statement *statement,
+                                      struct statement_image *image)
 {
 	struct server_statement *entry = calloc(1, sizeof(*entry));
 
 	if (!entry)
 		return NULL;
 	entry->statement = statement_hold(statement);
+	entry->image = statement_image_hold(image);
 	entry->parse_number = ++known->parse_count;
-	HASH_ADD_PTR(known->table, statement, entry);
-	TAILQ_INSERT_TAIL(&known->list, entry, node);
+	link_entry(known, entry);
 	return entry;
 }
 
@@ -474,33 +435,30 @@ static void use(struct server_statements *known, struct server_statement *entry)
 	}
 }
 
-bool server_statements_use(struct server_statements *known, const struct statement *statement)
+bool server_statements_has(struct server_statements *known, const struct statement *statement)
 {
-	struct server_statement *entry = find_statement_at(known, statement);
-
-	if (entry)
-		use(known, entry);
-	return entry;
+	return find_statement_at(known, statement);
 }
 
-bool server_statements_use_as(struct server_statements *known, const struct statement *statement,
-                              struct bytes *name)
+bool server_statements_use(struct server_statements *known, const struct statement *statement,
+                           bool is_own, struct bytes *name)
 {
-	struct server_statement *entry = find_any(known, statement);
+	struct server_statement *entry =
+	    is_own ? find_statement_at(known, statement) : find_any(known, statement);
 
-	if (!entry || entry->state.is_stale)
+	if (!entry)
 		return false;
 	use(known, entry);
-	*name = statement_name(entry->statement);
-	return true;
+	*name = statement_image_name(entry->image);
+	return !entry->state.is_stale && (!is_own || entry->image == statement->image);
 }
 
-struct bytes server_statements_other_name(const struct server_statements *known,
-                                          const struct statement *statement)
+struct bytes server_statements_name(struct server_statements *known,
+                                    const struct statement *statement)
 {
-	const struct server_statement *entry = find_typed(known, statement);
+	const struct server_statement *entry = find_any(known, statement);
 
-	return entry ? statement_name(entry->statement) : bytes_of("", 0);
+	return statement_image_name(entry ? entry->image : statement->image);
 }
 
 uint32_t server_statements_parse_number(struct server_statements *known,
@@ -509,15 +467,6 @@ uint32_t server_statements_parse_number(struct server_statements *known,
 	const struct server_statement *entry = find_any(known, statement);
 
 	return entry ? entry->parse_number : 0;
-}
-
-void server_statements_parsed(struct server_statements *known, const struct statement *statement,
-                              usec_t now)
-{
-	struct server_statement *entry = find_statement_at(known, statement);
-
-	if (entry)
-		entry->state.sent_at = now;
 }
 
 usec_t server_statements_done_at(struct server_statements *known, const struct statement *statement)
@@ -581,13 +530,6 @@ void server_statements_mark_stale(struct server_statements *known,
 		entry->state.is_stale = true;
 }
 
-bool server_statements_is_stale(struct server_statements *known, const struct statement *statement)
-{
-	const struct server_statement *entry = find_statement_at(known, statement);
-
-	return entry && entry->state.is_stale;
-}
-
 void server_statements_distrust(struct server_statements *known)
 {
 	struct server_statement *entry;
@@ -604,12 +546,6 @@ void server_statements_distrust_sent(struct server_statements *known)
 		entry->state.is_stale = true;
 }
 
-void server_statements_recount(struct server_statements *known, unsigned int count)
-{
-	if (count < server_statements_count(known))
-		server_statements_distrust(known);
-}
-
 unsigned int server_statements_count(const struct server_statements *known)
 {
 	return HASH_COUNT(known->table);
@@ -617,6 +553,7 @@ unsigned int server_statements_count(const struct server_statements *known)
 
 void server_statements_each(const struct server_statements *known,
                             void (*see)(void *arg, struct statement *statement,
+                                        struct statement_image *image,
                                         const struct server_statement_state *state),
                             void *arg)
 {
@@ -624,18 +561,22 @@ void server_statements_each(const struct server_statements *known,
 
 	TAILQ_FOREACH (entry, &known->list, node) {
 		if (entry->is_confirmed)
-			see(arg, entry->statement, &entry->state);
+			see(arg, entry->statement, entry->image, &entry->state);
 	}
 }
 
 bool server_statements_restore(struct server_statements *known, struct statement *statement,
+                               struct statement_image *image,
                                const struct server_statement_state *state)
 {
-	struct server_statement *entry;
+	struct server_statement *entry = find_statement_at(known, statement);
 
-	if (find_statement_at(known, statement))
-		return true;
-	entry = learn(known, statement);
+	if (entry)
+		return bytes_equal(statement_image_name(entry->image), statement_image_name(image));
+	/* Each loop makes an image with the same name. */
+	if (bytes_equal(statement_image_name(image), statement_name(statement)))
+		image = statement->image;
+	entry = learn(known, statement, image);
 	if (!entry)
 		return false;
 	entry->is_confirmed = true;
@@ -664,12 +605,9 @@ void server_statements_forget_confirmed(struct server_statements *known)
 struct server_statements_change {
 	struct ledger_change base;
 	struct server_statements *known;
-	struct statement *statement; /* one reference */
-	uint32_t loss_count;         /* known->loss_count at that time */
-	/* of a forgotten entry */
-	bool was_known;
-	struct server_statement_state before;
-	const void *before_change;
+	struct statement *statement;        /* one reference */
+	uint32_t loss_count;                /* known->loss_count at that time */
+	struct server_statement *forgotten; /* owned; NULL: there was none */
 };
 
 static struct ledger_change *make_change(struct server_statements *known,
@@ -691,6 +629,7 @@ static struct ledger_change *make_change(struct server_statements *known,
 static void free_change(struct server_statements_change *change)
 {
 	ledger_open_end(&change->known->open);
+	free_entry(change->forgotten);
 	statement_release(&change->statement);
 	free(change);
 }
@@ -715,14 +654,16 @@ struct ledger_change *server_statements_learn(struct server_statements *known,
                                               struct statement *statement)
 {
 	struct ledger_change *change = make_change(known, statement, settle_learn);
-	struct server_statement *entry = change ? learn(known, statement) : NULL;
+	struct server_statement *entry = change ? learn(known, statement, statement->image) : NULL;
 
 	if (change && !entry) {
 		free_change((struct server_statements_change *)change);
 		return NULL;
 	}
-	if (entry)
+	if (entry) {
 		entry->change = change;
+		entry->state.sent_at = clock_now();
+	}
 	return change;
 }
 
@@ -730,16 +671,13 @@ struct ledger_change *server_statements_learn(struct server_statements *known,
 static void settle_forget(struct ledger_change *base, bool is_done)
 {
 	struct server_statements_change *change = (struct server_statements_change *)base;
-	struct server_statement *entry = find_statement_at(change->known, change->statement);
+	struct server_statements *known = change->known;
 
-	if (!is_done && change->was_known && change->loss_count == change->known->loss_count) {
-		if (!entry)
-			entry = learn(change->known, change->statement);
-		if (entry) {
-			entry->is_confirmed = true;
-			entry->state = change->before;
-			entry->change = change->before_change;
-		}
+	if (!is_done && change->forgotten && change->loss_count == known->loss_count) {
+		forget(known, find_statement_at(known, change->statement));
+		link_entry(known, change->forgotten);
+		change->forgotten->is_confirmed = true;
+		change->forgotten = NULL;
 	}
 	free_change(change);
 }
@@ -752,12 +690,9 @@ struct ledger_change *server_statements_forget(struct server_statements *known,
 	struct server_statement *entry = find_statement_at(known, statement);
 
 	if (change && entry) {
-		change->was_known = true;
-		change->before = entry->state;
-		change->before_change = entry->change;
+		unlink_entry(known, entry);
+		change->forgotten = entry;
 	}
-	if (change)
-		forget(known, entry);
 	return base;
 }
 

@@ -234,7 +234,7 @@ START_TEST(parameters_come_along)
 	stage_open(&stage, SETTINGS);
 	server = server_of(&stage.here);
 	params_add_text(stage.here.params, &server->session.params, set);
-	server->session.unreported = params_none(stage.here.params);
+	server->session.has_defaults = true;
 	params_add_text(stage.here.params, &server->session.unreported, set);
 	server->session.unsure = UNSURE_REST;
 	server->session.doubt = DOUBT_OWN;
@@ -242,6 +242,7 @@ START_TEST(parameters_come_along)
 	server = server_of(&stage.there);
 	ck_assert_str_eq(params_find(server->session.params, "application_name"), "mine");
 	ck_assert_str_eq(params_find(server->session.unreported, "application_name"), "mine");
+	ck_assert(server->session.has_defaults);
 	ck_assert(params_find(server->session.baseline, "server_version") != NULL ||
 	          params_count(server->session.baseline) > 0);
 	ck_assert_int_eq(server->session.unsure, UNSURE_REST);

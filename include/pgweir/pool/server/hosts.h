@@ -124,6 +124,7 @@ struct host_addr {
 enum host_outcome {
 	HOST_WORKED,
 	HOST_ANSWERED,   /* but its role does not fit */
+	HOST_UNFIT,      /* the login has shown that: HOST_ANSWERED follows */
 	HOST_REFUSED,    /* PostgreSQL has answered, but it does not accept this login */
 	HOST_UNREACHABLE /* no connection, or PostgreSQL is not ready for any */
 };
@@ -215,9 +216,6 @@ bool hosts_has_other(struct hosts *hosts, unsigned int host, const struct addres
 
 /* The earliest next attempt. 0: one of them is up and fits; INT64_MAX: not a matter of time. */
 usec_t hosts_due(struct hosts *hosts);
-
-/* A login has shown that the role does not fit. */
-void hosts_unfit(struct hosts *hosts, unsigned int host, const struct address *address, usec_t now);
 
 /* Whether one of them cannot be reached, of any host. If so, *err (or NULL) has the reason. */
 bool hosts_are_unreachable(struct hosts *hosts, struct err *err);

@@ -61,13 +61,6 @@ const char *params_find(const struct params *params, const char *name);
 bool params_next(const struct params *params, const char **at, const char **name,
                  const char **value);
 
-/* Finds names in ascending order, in one pass. Zeroed at first. false: not in the map. */
-struct params_seek {
-	const char *at;
-};
-bool params_seek(const struct params *params, struct params_seek *seek, const char *name,
-                 const char **value);
-
 /* The number of names in the map, and of maps in the table. */
 unsigned int params_count(const struct params *params);
 size_t params_table_count(const struct params_table *table);
@@ -109,15 +102,11 @@ const char *tracked_at(const struct config *config, size_t index);
  * two statements.
  */
 
-/* The scope of the map that was last asked for. A zeroed one owns nothing. */
-struct text_scope {
-	const struct params *params; /* held; NULL: none yet */
-	struct buf text;             /* name\0value\0..., ordered by name; usually empty */
-};
-
-/* The scope of a map. Valid until the next call. false: no memory. */
-bool text_scope_read(struct text_scope *scope, struct params_table *table,
-                     const struct params *params, struct bytes *text);
+/*
+ * Of a map: name\0value\0..., ordered by name; usually empty. It lives with the map. false: no
+ * memory.
+ */
+bool params_scope(struct params_table *table, const struct params *params, struct bytes *scope);
 
 /*
  * The scope of a text that was prepared in the scope `first` and is prepared again in the scope
@@ -130,7 +119,5 @@ bool text_scope_merge(struct bytes text, struct bytes first, struct bytes now, s
 
 /* Whether a text may set one of the scope; PostgreSQL itself follows search_path and role. */
 bool text_scope_is_named(struct bytes text);
-
-void text_scope_done(struct text_scope *scope, struct params_table *table);
 
 #endif

@@ -179,22 +179,17 @@ struct server_reports {
 	const struct params *forgotten; /* its map after the last RESET; held, or NULL */
 };
 
-/* The scope of its parameters, in which statements are prepared. */
-struct server_scope {
-	struct text_scope text;
-	enum server_scope_state state;
-};
-
 /* What is set and prepared in the session, and what borrowers may have left there. */
 struct server_session {
 	/* the parameters set there, without those at their default */
 	const struct params *params;
 	const struct params *before;     /* `params` before ORDER_REPLAY, while that runs */
 	const struct params *baseline;   /* what it reported at its login: its defaults */
-	const struct params *unreported; /* defaults by connect_query, not reported; or NULL */
+	const struct params *unreported; /* defaults by connect_query, not reported */
+	bool has_defaults;               /* it was asked for them */
 	struct server_reports reports;
 	struct server_statements statements; /* the prepared statements it has */
-	struct server_scope scope;
+	enum server_scope_state scope;
 	uint8_t unsure;          /* enum server_unsure */
 	uint8_t left;            /* enum server_left */
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
@@ -367,14 +362,14 @@ bool server_scope(struct server *server, struct bytes *scope);
 /* About to change the scope, unknown until server_close_scope(): statements are repeated. */
 static inline void server_open_scope(struct server *server)
 {
-	if (server->session.scope.state == SCOPE_KNOWN)
-		server->session.scope.state = SCOPE_OPEN;
+	if (server->session.scope == SCOPE_KNOWN)
+		server->session.scope = SCOPE_OPEN;
 }
 void server_settle_scope(struct server *server);
 
 static inline void server_close_scope(struct server *server)
 {
-	if (server->session.scope.state != SCOPE_KNOWN)
+	if (server->session.scope != SCOPE_KNOWN)
 		server_settle_scope(server);
 }
 

@@ -50,8 +50,7 @@ struct server_shared {
 	struct workers *slow_workers; /* if the server asks for many iterations */
 	struct verifiers *verifiers;
 	struct params_table *params;
-	struct statements *statements; /* the query texts that clients prepare */
-	struct close_counts *closes;   /* why servers were closed */
+	struct close_counts *closes; /* why servers were closed */
 	/* written again for each order; the memory is kept */
 	struct buf *order_message;
 	const struct socket_options *sockets; /* for new connections; the values may change */

@@ -61,17 +61,20 @@ struct statement_image {
 struct statement_image *statement_image_hold(struct statement_image *image);
 void statement_image_release(struct statement_image **image);
 
+/* The name on servers, without the zero, and what it is made of. */
+struct bytes statement_image_name(const struct statement_image *image);
+struct bytes statement_image_stem(const struct statement_image *image);
+unsigned long long statement_image_number(const struct statement_image *image);
+
 /* A text with its parameter types. Reference counted. */
 struct statement {
 	struct statements *statements; /* where it is stored */
 	struct statement_image *image; /* one reference */
 	UT_hash_handle hh;             /* by its text and its scope */
-	struct statement *next_name;   /* a ring: the stored one and its aliases */
 	size_t owner_count;
 	uint32_t touches;        /* image->touches */
 	uint64_t digest;         /* of its text, for those who track it; 0: not known yet */
 	struct sql_names *names; /* that it may set; NULL: not read yet */
-	bool is_alias;           /* not stored: another one with this text and scope is */
 	bool is_written;         /* the process that takes over has got its record */
 	bool is_forgetting;      /* the text deallocates all statements: SQL_FORGET */
 	bool is_typed;           /* a server has found that all parameter types are specified */
@@ -109,18 +112,12 @@ struct statement_name {
 struct statement *statement_named(struct statements *statements, struct bytes text,
                                   struct bytes scope, const struct statement_name *name);
 
-/*
- * The same, but with exactly this name, for servers that have it so. If another name is stored for
- * that text, the result is an alias: no client gets it while the other one is stored. Text, scope
- * and name belong to one statement of the loop, so that servers and clients have the same one.
- */
-struct statement *statement_called(struct statements *statements, struct bytes text,
-                                   struct bytes scope, const struct statement_name *name);
-
-/* As statement_called(), for a statement of another loop. */
+/* As statement_of(), for what another loop has; a new statement shares its image. */
 struct statement *statement_of_image(struct statements *statements, struct statement_image *image);
 
-struct bytes statement_stem(const struct statement *statement);
+/* The statement under this name, which a server has it by. One reference. NULL: no memory. */
+struct statement_image *statement_image_called(const struct statement *statement,
+                                               const struct statement_name *name);
 
 /*
  * The same query in the same scope with these types: a count and that many, as in Parse and
@@ -159,7 +156,10 @@ static inline struct bytes statement_name(const struct statement *statement)
 	return bytes_of(statement->image->message + 5, statement->image->name_size - 1);
 }
 
-unsigned long long statement_number(const struct statement *statement);
+static inline unsigned long long statement_number(const struct statement *statement)
+{
+	return statement_image_number(statement->image);
+}
 
 /*
  * ---- what a server knows ----
@@ -167,6 +167,8 @@ unsigned long long statement_number(const struct statement *statement);
  * The prepared statements that one server knows, the longest unused first. The state here is ahead
  * of the server: a statement is known from the moment of sending, and the changes made for the
  * ledger undo that if the server refuses.
+ *
+ * One that another process or loop has prepared there has the name that it gave it.
  */
 
 struct server_statement;
@@ -174,7 +176,6 @@ TAILQ_HEAD(server_statements_list, server_statement);
 
 /* Part of a server. */
 struct server_statements {
-	struct statements *statements;
 	const struct ledger *ledger; /* of the same server */
 	struct ledger_open open;
 	uint32_t loss_count; /* how often the server has deallocated all statements */
@@ -186,26 +187,25 @@ struct server_statements {
 	uint32_t parse_count;
 };
 
-void server_statements_init(struct server_statements *known, struct statements *statements,
-                            const struct ledger *ledger);
+void server_statements_init(struct server_statements *known, const struct ledger *ledger);
 
 /* Forgets all statements. Changes that refer to them must have been settled before. */
 void server_statements_done(struct server_statements *known);
 
-/* Whether the server knows it, or will when it has read what was sent. Then it is used now. */
-bool server_statements_use(struct server_statements *known, const struct statement *statement);
-
 /*
- * The same, but also finds the statement under another name: if it was prepared there with
- * unspecified types, which the server resolved to the types of this one. *name: its name on the
- * server. false also if server_statements_is_stale().
+ * Whether the server can run it, or will when it has read what was sent. *name: its name there.
+ * Then it is used now. It may also have been prepared there with unspecified types, which the
+ * server resolved to the types of this one; is_own: that does not count, nor another name.
  */
-bool server_statements_use_as(struct server_statements *known, const struct statement *statement,
-                              struct bytes *name);
+bool server_statements_use(struct server_statements *known, const struct statement *statement,
+                           bool is_own, struct bytes *name);
 
-/* Its name there, if that is not its own; else empty. */
-struct bytes server_statements_other_name(const struct server_statements *known,
-                                          const struct statement *statement);
+/* Whether the server knows it by some name; without those with its types. */
+bool server_statements_has(struct server_statements *known, const struct statement *statement);
+
+/* Its name there; if it is not known, its own. */
+struct bytes server_statements_name(struct server_statements *known,
+                                    const struct statement *statement);
 
 /*
  * Before a Describe of the statement under its own name is sent: the number of the Parse that its
@@ -215,10 +215,6 @@ uint32_t server_statements_parse_number(struct server_statements *known,
                                         const struct statement *statement);
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
                              struct statement *typed, uint32_t parse_number);
-
-/* A Parse of the statement is being sent at this time. */
-void server_statements_parsed(struct server_statements *known, const struct statement *statement,
-                              usec_t now);
 
 /* When the server has answered the last Parse of the statement. 0: not known. */
 usec_t server_statements_done_at(struct server_statements *known,
@@ -244,7 +240,6 @@ bool server_statements_is_sure(struct server_statements *known, const struct sta
 /* It cannot run there ("cached plan must not change result type") before _repeat(). */
 void server_statements_mark_stale(struct server_statements *known,
                                   const struct statement *statement);
-bool server_statements_is_stale(struct server_statements *known, const struct statement *statement);
 
 /* Something unseen may have replaced statements: each is parsed again before its next use. */
 void server_statements_distrust(struct server_statements *known);
@@ -252,12 +247,9 @@ void server_statements_distrust(struct server_statements *known);
 /* A deallocation is being sent: nothing sent before is relied on after it, confirmed or not. */
 void server_statements_distrust_sent(struct server_statements *known);
 
-/* PostgreSQL has said how many there are. If some have gone, none is relied on. */
-void server_statements_recount(struct server_statements *known, unsigned int count);
-
 unsigned int server_statements_count(const struct server_statements *known);
 
-/* What is known of a statement besides its name, for another process or loop. */
+/* What is known of a statement besides its image, for another process or loop. */
 struct server_statement_state {
 	bool is_stale;
 	uint32_t columns;
@@ -267,11 +259,16 @@ struct server_statement_state {
 /* Calls see() for each statement that is known and confirmed, the longest unused first. */
 void server_statements_each(const struct server_statements *known,
                             void (*see)(void *arg, struct statement *statement,
+                                        struct statement_image *image,
                                         const struct server_statement_state *state),
                             void *arg);
 
-/* What another process or loop has prepared there, in the order of last use. false: no memory. */
+/*
+ * What another process or loop has prepared there, in the order of last use. false: no memory, or
+ * it is there under two names.
+ */
 bool server_statements_restore(struct server_statements *known, struct statement *statement,
+                               struct statement_image *image,
                                const struct server_statement_state *state);
 
 /* The statement to close to make space for another one. NULL: fewer than `limit` are known. */
@@ -280,7 +277,7 @@ struct statement *server_statements_oldest(struct server_statements *known, unsi
 /* The server has deallocated all statements (DISCARD ALL): the confirmed ones are gone. */
 void server_statements_forget_confirmed(struct server_statements *known);
 
-/* The changes for a Parse and for a Close there, in force at once. NULL: no memory, no change. */
+/* The changes for a Parse and for a Close that are sent now, in force at once. NULL: no memory. */
 struct ledger_change *server_statements_learn(struct server_statements *known,
                                               struct statement *statement);
 struct ledger_change *server_statements_forget(struct server_statements *known,

@@ -339,7 +339,7 @@ START_TEST(a_host_that_does_not_fit_has_not_failed)
 	struct scene scene = { .now = 1000 * USEC_PER_SEC };
 
 	open_hosts(&scene, "/a", LOAD_BALANCE_ROUND_ROBIN);
-	hosts_unfit(&scene.hosts, 0, NULL, scene.now);
+	note(&scene, 0, NULL, HOST_UNFIT);
 	ck_assert_int_eq(hosts_due(&scene.hosts), scene.now + ROSTER_GAP);
 	scene.now += ROSTER_GAP;
 	ck_assert(!pick_self(&scene, 0));

@@ -318,36 +318,6 @@ START_TEST(params_add_text_finds_a_known_map)
 }
 END_TEST
 
-START_TEST(params_seek_walks_once)
-{
-	struct params_table *table = params_table_new();
-	const struct params *params = params_none(table);
-	struct params_seek seek = { 0 };
-	struct buf text = { 0 };
-	const char *value;
-
-	add_names(&text, 100);
-	ck_assert(params_add_text(table, &params, buf_bytes(&text)));
-	compare_count = 0;
-	ck_assert(!params_seek(params, &seek, "a", &value));
-	for (unsigned int i = 0; i < 100; i += 2) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "N%04u", i);
-		ck_assert_msg(params_seek(params, &seek, name, &value), "%s", name);
-		ck_assert_str_eq(value, "x");
-		ck_assert(!params_seek(params, &seek, name, &value)); /* it precedes the position */
-		snprintf(name, sizeof(name), "n%04u-", i);
-		ck_assert_msg(!params_seek(params, &seek, name, &value), "%s", name);
-	}
-	ck_assert(!params_seek(params, &seek, "z", &value));
-	ck_assert_uint_le(compare_count, 1 + 100 + 3 * 50);
-	params_release(table, &params);
-	params_table_free(&table);
-	buf_free(&text);
-}
-END_TEST
-
 /* Many owners change their maps at random; in the end the table is empty. */
 START_TEST(params_leak_nothing)
 {
@@ -389,7 +359,6 @@ int main(void)
 	tcase_add_test(tcase, params_add_text_finds_a_known_map);
 	tcase_add_test(tcase, params_have_so_many_names);
 	tcase_add_test(tcase, params_change_all_compares_little);
-	tcase_add_test(tcase, params_seek_walks_once);
 	tcase_add_test(tcase, params_leak_nothing);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);

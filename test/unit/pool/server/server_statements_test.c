@@ -101,6 +101,7 @@ static void expect(struct stage *stage, const char *names, const char *says)
 {
 	struct server_statements_list *list = &stage->known.list;
 	unsigned int count = server_statements_count(&stage->known);
+	struct bytes name;
 	char have[8] = "";
 
 	ck_assert_uint_lt(count, sizeof(have));
@@ -111,7 +112,8 @@ static void expect(struct stage *stage, const char *names, const char *says)
 		for (int which = 0; which < 3; which++)
 			if (stage->all[which] == oldest)
 				have[i] = (char)('a' + which);
-		server_statements_use(&stage->known, oldest); /* goes round once */
+		/* goes round once */
+		server_statements_use(&stage->known, oldest, true, &name);
 	}
 	ck_assert_msg(strcmp(have, names) == 0, "%s: \"%s\" instead of \"%s\"", says, have, names);
 }
@@ -142,22 +144,22 @@ static void send_repeat(struct stage *stage, struct statement *statement)
 	ck_assert(server_statements_repeat(&stage->known, statement, &close, &parse));
 	ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_CLIENT, close);
 	ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_CLIENT, parse);
-	server_statements_parsed(&stage->known, statement, clock_now() + 10);
 }
 
 /* "ba": b is called a there. */
 static void expect_name(struct stage *stage, const char *word, const char *says)
 {
 	struct bytes name, other;
-	bool is_known = server_statements_use_as(&stage->known, stage->all[word[1] - 'a'], &name);
+	bool is_known =
+	    server_statements_use(&stage->known, stage->all[word[1] - 'a'], false, &name);
 
 	ck_assert_msg(is_known == (word[2] != '-'), "%s: %s", says, word);
 	if (!is_known)
 		return;
 	ck_assert_msg(bytes_equal(name, statement_name(stage->all[word[2] - 'a'])), "%s: %s", says,
 	              word);
-	other = server_statements_other_name(&stage->known, stage->all[word[1] - 'a']);
-	ck_assert(word[1] == word[2] || bytes_equal(other, name));
+	other = server_statements_name(&stage->known, stage->all[word[1] - 'a']);
+	ck_assert(bytes_equal(other, name));
 }
 
 static void step(struct stage *stage, const char *word, const char *says)
@@ -165,6 +167,7 @@ static void step(struct stage *stage, const char *word, const char *says)
 	struct server_statements *known = &stage->known;
 	struct statement *statement =
 	    strchr("abc", word[1]) && word[1] ? stage->all[word[1] - 'a'] : NULL;
+	struct bytes name;
 
 	switch (word[0]) {
 	case '+':
@@ -203,6 +206,8 @@ static void step(struct stage *stage, const char *word, const char *says)
 		stage->since = server_statements_done_at(known, statement);
 		if (!stage->since)
 			stage->since = clock_now() + 1;
+		while (clock_now() < stage->since)
+			continue;
 		break;
 	case '&':
 	case '^':
@@ -223,7 +228,7 @@ static void step(struct stage *stage, const char *word, const char *says)
 		expect_name(stage, word, says);
 		break;
 	case '.':
-		ck_assert(server_statements_use(known, statement));
+		ck_assert(server_statements_use(known, statement, true, &name));
 		break;
 	case '<':
 		reply(stage, word[1], says);
@@ -237,7 +242,9 @@ static void step(struct stage *stage, const char *word, const char *says)
 		              "%s: %s", says, word);
 		break;
 	case '%':
-		ck_assert_msg(server_statements_is_stale(known, statement), "%s: %s", says, word);
+		ck_assert_msg(server_statements_has(known, statement) &&
+		                  !server_statements_use(known, statement, true, &name),
+		              "%s: %s", says, word);
 	}
 }
 
@@ -247,7 +254,7 @@ START_TEST(server_statements_plays)
 	struct stage stage = { 0 };
 	char script[128], *word, *rest = NULL;
 
-	server_statements_init(&stage.known, &stage.statements, &stage.ledger);
+	server_statements_init(&stage.known, &stage.ledger);
 	for (int i = 0; i < 3; i++)
 		stage.all[i] = statement_of(&stage.statements, bytes_of(texts[i], 4), none);
 	snprintf(script, sizeof(script), "%s", cases[_i].script);
@@ -266,7 +273,7 @@ START_TEST(server_statements_lets_the_oldest_go)
 {
 	struct stage stage = { 0 };
 
-	server_statements_init(&stage.known, &stage.statements, &stage.ledger);
+	server_statements_init(&stage.known, &stage.ledger);
 	stage.all[0] = statement_of(&stage.statements, bytes_of("a\0\0\0", 4), none);
 	ck_assert_ptr_null(server_statements_oldest(&stage.known, 1));
 	step(&stage, "+a", "");
@@ -278,6 +285,73 @@ START_TEST(server_statements_lets_the_oldest_go)
 }
 END_TEST
 
+/*
+ * A server has a statement under the name that another process gave it: so it is bound, and closed
+ * before it gets its own. An EXECUTE is for its own name only.
+ */
+START_TEST(server_statements_have_the_name_that_they_got)
+{
+	static const struct {
+		const char *script;
+		bool is_other; /* afterwards */
+	} steps[] = {
+		{ "?a", true },        { "+b -a <E", true },
+		{ "+b *a <E", true },  { "+b <e *a S <Z", true },
+		{ "*a <3 <1", false },
+	};
+	const struct statement_name arrived = { "abc", 9 };
+	struct server_statement_state state = { .columns = 5 };
+	struct stage stage = { 0 };
+	struct statement_image *image;
+	char script[32], *word, *rest;
+	struct bytes name;
+
+	server_statements_init(&stage.known, &stage.ledger);
+	for (int i = 0; i < 2; i++)
+		stage.all[i] =
+		    statement_of(&stage.statements, bytes_of(i ? "b\0\0\0" : "a\0\0\0", 4), none);
+	image = statement_image_called(stage.all[0], &arrived);
+	ck_assert(server_statements_restore(&stage.known, stage.all[0], image, &state));
+	ck_assert(server_statements_restore(&stage.known, stage.all[0], image, &state));
+	ck_assert(
+	    !server_statements_restore(&stage.known, stage.all[0], stage.all[0]->image, &state));
+	statement_image_release(&image);
+	for (size_t i = 0; i < COUNT_OF(steps); i++) {
+		const char *says = steps[i].script;
+		struct bytes own;
+
+		snprintf(script, sizeof(script), "%s", steps[i].script);
+		rest = NULL;
+		for (word = strtok_r(script, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+			step(&stage, word, says);
+		ck_assert_msg(server_statements_use(&stage.known, stage.all[0], false, &name), "%s",
+		              says);
+		ck_assert_msg(bytes_are(name, "PGBOUNCER_abc_9") == steps[i].is_other, "%s", says);
+		ck_assert(bytes_equal(server_statements_name(&stage.known, stage.all[0]), name));
+		ck_assert(server_statements_has(&stage.known, stage.all[0]));
+		ck_assert_msg(server_statements_use(&stage.known, stage.all[0], true, &own) !=
+		                  steps[i].is_other,
+		              "%s", says);
+		ck_assert_uint_eq(server_statements_columns(&stage.known, stage.all[0]),
+		                  steps[i].is_other ? 5 : 0);
+	}
+	ledger_done(&stage.ledger);
+	server_statements_done(&stage.known);
+	/* Each loop makes an image of its own: the same name is the same. */
+	image = statement_image_hold(stage.all[0]->image);
+	statement_release(&stage.all[0]);
+	stage.all[0] = statement_of(&stage.statements, bytes_of("a\0\0\0", 4), none);
+	ck_assert_ptr_ne(stage.all[0]->image, image);
+	ck_assert(server_statements_restore(&stage.known, stage.all[0], image, &state));
+	ck_assert(server_statements_use(&stage.known, stage.all[0], true, &name));
+	server_statements_done(&stage.known);
+	statement_image_release(&image);
+	for (int i = 0; i < 2; i++)
+		statement_release(&stage.all[i]);
+	ck_assert_uint_eq(HASH_COUNT(stage.statements.table), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/known");
@@ -285,6 +359,7 @@ int main(void)
 
 	tcase_add_loop_test(tcase, server_statements_plays, 0, COUNT_OF(cases));
 	tcase_add_test(tcase, server_statements_lets_the_oldest_go);
+	tcase_add_test(tcase, server_statements_have_the_name_that_they_got);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }

@@ -64,7 +64,7 @@ START_TEST(statements_have_names_from_their_content)
 	ck_assert(statement_names_draw(&names));
 	ck_assert(statements_init(&one, &names) && statements_init(&other, &names));
 	first = statement_of(&one, text_of("x\0\0\0", 4), none);
-	ck_assert(bytes_are(statement_stem(first), names.stem));
+	ck_assert(bytes_are(statement_image_stem(first->image), names.stem));
 	ck_assert_uint_eq(statement_number(first), hash_bytes(&names.key, "x\0\0\0", 4));
 	for (size_t i = 0; i < COUNT_OF(cases); i++) {
 		second = statement_of(&other, cases[i].text, cases[i].scope);
@@ -97,11 +97,11 @@ START_TEST(statements_have_names_that_nobody_can_guess)
 	/* From another process; and from one without stems. */
 	two = statement_named(&statements, text_of("y\0\0\0", 4), none, &arrived);
 	ck_assert_str_eq(statement_name(two).at, "PGBOUNCER_abc_9");
-	ck_assert(bytes_are(statement_stem(two), "abc"));
+	ck_assert(bytes_are(statement_image_stem(two->image), "abc"));
 	ck_assert_uint_eq(statement_number(two), 9);
 	three = statement_named(&statements, text_of("z\0\0\0", 4), none, &old);
 	ck_assert_str_eq(statement_name(three).at, "PGBOUNCER_7");
-	ck_assert(bytes_are(statement_stem(three), ""));
+	ck_assert(bytes_are(statement_image_stem(three->image), ""));
 	ck_assert_uint_eq(statement_number(three), 7);
 	statement_release(&one);
 	statement_release(&two);
@@ -110,33 +110,39 @@ START_TEST(statements_have_names_that_nobody_can_guess)
 END_TEST
 
 /* A server has a statement under the name that another process gave it. */
-START_TEST(statements_have_aliases_for_servers)
+START_TEST(statements_have_other_names_for_servers)
 {
+	static const struct bytes scope = { "role\0a\0", 7 };
 	struct statement_name arrived = { "abc", 9 };
 	struct bytes text = text_of("x\0\0\0", 4);
 	struct statements statements = { 0 };
-	struct statement *own, *called, *again;
+	struct statement *own, *named;
+	struct statement_image *image;
 
 	ck_assert(statements_init(&statements, NULL));
 	/* No other name is known: it gets this one, for clients too. */
-	called = statement_called(&statements, text, none, &arrived);
-	own = statement_of(&statements, text, none);
-	ck_assert_ptr_eq(own, called);
+	named = statement_named(&statements, text, scope, &arrived);
+	own = statement_of(&statements, text, scope);
+	ck_assert_ptr_eq(own, named);
 	ck_assert_str_eq(statement_name(own).at, "PGBOUNCER_abc_9");
+	image = statement_image_called(own, &arrived);
+	ck_assert_ptr_eq(image, own->image);
+	statement_image_release(&image);
 	statement_release(&own);
-	statement_release(&called);
-	own = statement_of(&statements, text, none);
-	called = statement_called(&statements, text, none, &arrived);
-	ck_assert_ptr_ne(own, called);
-	ck_assert_str_eq(statement_name(called).at, "PGBOUNCER_abc_9");
-	ck_assert(bytes_equal(statement_text(called), text));
-	again = statement_of(&statements, text, none);
-	ck_assert_ptr_eq(again, own);
+	statement_release(&named);
+	own = statement_of(&statements, text, scope);
+	named = statement_named(&statements, text, scope, &arrived);
+	ck_assert_ptr_eq(own, named);
+	image = statement_image_called(own, &arrived);
+	ck_assert_ptr_ne(image, own->image);
+	ck_assert_str_eq(statement_image_name(image).at, "PGBOUNCER_abc_9");
+	ck_assert_uint_eq(image->hash, own->image->hash);
+	ck_assert_uint_eq(image->scope_size, scope.count);
 	ck_assert_uint_eq(HASH_COUNT(statements.table), 1);
-	statement_release(&again);
+	statement_release(&named);
 	statement_release(&own);
-	statement_release(&called);
 	ck_assert_ptr_null(statements.table);
+	statement_image_release(&image);
 }
 END_TEST
 
@@ -176,7 +182,7 @@ START_TEST(statements_go_to_another_loop)
 END_TEST
 
 /* Two loops may have different names for one text that came from another process. */
-START_TEST(statements_of_another_loop_keep_their_name)
+START_TEST(statements_of_another_loop_are_found_by_their_content)
 {
 	struct bytes text = text_of("x\0\0\0", 4);
 	struct statements here = { 0 }, there = { 0 };
@@ -189,67 +195,15 @@ START_TEST(statements_of_another_loop_keep_their_name)
 	one = statement_named(&here, text, none, &arrived);
 	two = statement_of(&there, text, none);
 	three = statement_of_image(&there, one->image);
-	ck_assert_ptr_ne(three, two);
-	ck_assert(three->is_alias && !two->is_alias);
-	ck_assert_str_eq(statement_name(three).at, "PGBOUNCER_abc_9");
+	ck_assert_ptr_eq(three, two);
+	ck_assert_str_ne(statement_name(three).at, "PGBOUNCER_abc_9");
+	statement_release(&three);
 	statement_release(&two);
-	two = statement_of_image(&here, three->image);
-	ck_assert_ptr_eq(two, one);
+	/* Nobody has it there any more: it gets the name that it has here. */
+	two = statement_of_image(&there, one->image);
+	ck_assert_str_eq(statement_name(two).at, "PGBOUNCER_abc_9");
 	statement_release(&one);
 	statement_release(&two);
-	statement_release(&three);
-}
-END_TEST
-
-/*
- * Two statements with the same content and name: what a server knows as one of them would be
- * prepared there again as the other one, and PostgreSQL refuses the name.
- */
-START_TEST(statements_give_a_name_to_one_statement_only)
-{
-	struct bytes text = text_of("x\0\0\0", 4);
-	struct statements here = { 0 }, there = { 0 };
-	struct statement_name arrived = { "abc", 9 }, older = { "xyz", 5 };
-	struct statement_names names;
-	struct statement *stored, *alias, *other, *again, *theirs;
-
-	ck_assert(statement_names_draw(&names));
-	ck_assert(statements_init(&here, &names) && statements_init(&there, &names));
-	/* A server of the other loop has it under the name that both loops make. */
-	theirs = statement_of(&there, text, none);
-	stored = statement_named(&here, text, none, &arrived);
-	alias = statement_of_image(&here, theirs->image);
-	other = statement_called(&here, text, none, &older);
-	ck_assert(alias->is_alias && other->is_alias);
-	/* An alias is found again. */
-	again = statement_of_image(&here, theirs->image);
-	ck_assert_ptr_eq(again, alias);
-	statement_release(&again);
-	again = statement_called(&here, text, none, &older);
-	ck_assert_ptr_eq(again, other);
-	statement_release(&again);
-	/* No server and no client has the stored one any more: a client gets an alias. */
-	statement_release(&stored);
-	again = statement_of(&here, text, none);
-	ck_assert(again == alias || again == other);
-	ck_assert(!again->is_alias);
-	ck_assert_uint_eq(HASH_COUNT(here.table), 1);
-	statement_release(&again);
-	/* The last alias is the one with the name of the loop itself. */
-	statement_release(&other);
-	again = statement_of(&here, text, none);
-	ck_assert_ptr_eq(again, alias);
-	ck_assert(bytes_equal(statement_name(again), statement_name(theirs)));
-	statement_release(&again);
-	/* An alias that goes leaves the stored one. */
-	other = statement_called(&here, text, none, &older);
-	ck_assert(other->is_alias);
-	statement_release(&other);
-	again = statement_of(&here, text, none);
-	ck_assert_ptr_eq(again, alias);
-	statement_release(&again);
-	statement_release(&alias);
-	statement_release(&theirs);
 	ck_assert_ptr_null(here.table);
 	ck_assert_ptr_null(there.table);
 }
@@ -343,10 +297,9 @@ int main(void)
 	tcase_add_test(tcase, statements_with_the_types_that_were_found);
 	tcase_add_test(tcase, statements_have_names_from_their_content);
 	tcase_add_test(tcase, statements_have_names_that_nobody_can_guess);
-	tcase_add_test(tcase, statements_have_aliases_for_servers);
+	tcase_add_test(tcase, statements_have_other_names_for_servers);
 	tcase_add_test(tcase, statements_go_to_another_loop);
-	tcase_add_test(tcase, statements_of_another_loop_keep_their_name);
-	tcase_add_test(tcase, statements_give_a_name_to_one_statement_only);
+	tcase_add_test(tcase, statements_of_another_loop_are_found_by_their_content);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, statements_of_chosen_texts_make_no_long_chains);
 	tcase_add_test(tcase, statements_are_whole_parse_messages);

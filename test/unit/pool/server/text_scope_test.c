@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/text_scope.c: parameters of a session that change the meaning of a text, and no
+ * pool/server/params.c: parameters of a session that change the meaning of a text, and no
  * others.
  */
 #include "pgweir/pool/server/params.h"
@@ -48,7 +48,6 @@ static void expect(struct bytes scope, const char *expected, const char *says)
 START_TEST(text_scope_of_maps)
 {
 	struct params_table *table = params_table_new();
-	struct text_scope scope = { 0 };
 
 	/* Twice in a row: the last one must not be taken for the next. */
 	for (size_t i = 0; i < 2 * COUNT_OF(cases); i++) {
@@ -60,12 +59,12 @@ START_TEST(text_scope_of_maps)
 			params_change(table, &params, cases[which].names[at],
 			              cases[which].names[at + 1]);
 		for (int again = 0; again < 2; again++) {
-			ck_assert(text_scope_read(&scope, table, params, &text));
+			ck_assert(params_scope(table, params, &text));
 			expect(text, cases[which].scope, cases[which].says);
 		}
 		params_release(table, &params);
 	}
-	text_scope_done(&scope, table);
+	ck_assert_uint_eq(params_table_count(table), 0);
 	params_table_free(&table);
 }
 END_TEST
