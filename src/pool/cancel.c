@@ -180,11 +180,8 @@ void cancel_launch(struct cancel *cancel)
 
 void cancel_connect(struct cancel *cancel, const struct address *address, const char *path)
 {
-	if (path)
-		dial_start_unix(&cancel->dial, loop_of(cancel), path, on_connected);
-	else
-		dial_start(&cancel->dial, loop_of(cancel), address,
-		           &cancel->queue->pools->server_sockets, on_connected);
+	dial_start(&cancel->dial, loop_of(cancel), address, path,
+	           &cancel->queue->pools->server_sockets, on_connected);
 }
 
 void cancel_drop(struct cancel *cancel)
