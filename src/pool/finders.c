@@ -95,7 +95,8 @@ static void end_leave(struct finder *finder)
 	struct broker *broker = finder->finders->pools->with.broker;
 
 	if (*finder->leaving &&
-	    clusters_plan_end(broker, finder->leaving, loop_now(loop_of(finder))))
+	    clusters_set_admin(broker, finder->leaving, HOST_ENABLED, true,
+	                       loop_now(loop_of(finder))))
 		log_source(finder, LOG_LEVEL_INFO,
 		           "no switchover is planned any more, ENABLE HOST ", finder->leaving);
 	*finder->leaving = 0;
@@ -106,7 +107,7 @@ static void begin_leave(struct finder *finder, const char *host)
 	struct broker *broker = finder->finders->pools->with.broker;
 	usec_t now = loop_now(loop_of(finder));
 
-	if (*finder->leaving || !clusters_plan_begin(broker, host, now))
+	if (*finder->leaving || !clusters_set_admin(broker, host, HOST_DRAINING, true, now))
 		return;
 	log_source(finder, LOG_LEVEL_INFO, "a switchover is about to begin, DRAIN HOST ", host);
 	memcpy(finder->leaving, host, strlen(host) + 1);

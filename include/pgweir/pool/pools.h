@@ -264,9 +264,6 @@ void pools_changed(struct pools *pools);
  * The servers of a loop by their hosts: for the console, while all loops are held.
  */
 
-/* The cluster of an entry, without a reference. NULL: nobody has needed it yet. */
-struct cluster *pools_cluster(const struct pools *pools, const struct config_database *entry);
-
 /* The servers of a database at this address (NULL: a Unix socket) of the host of this number. */
 unsigned int pools_servers_at(const struct pools *pools, const char *database, unsigned int host,
                               const struct address *address);
