@@ -278,14 +278,6 @@ void clusters_listen_end(struct share *listener)
 
 /* ---- logins for watches ---- */
 
-static void keep_login(struct cluster *cluster, const char *user,
-                       const struct credentials *credentials)
-{
-	cluster->lent_user = strdup(user);
-	if (cluster->lent_user && !credentials_copy(&cluster->lent, credentials))
-		drop_login(cluster);
-}
-
 void cluster_lend_login(struct broker *broker, struct cluster *cluster, const char *user,
                         const struct credentials *credentials)
 {
@@ -293,7 +285,9 @@ void cluster_lend_login(struct broker *broker, struct cluster *cluster, const ch
 		return;
 	LOCKED(&broker->lock);
 	if (!cluster->lent_user) {
-		keep_login(cluster, user, credentials);
+		cluster->lent_user = strdup(user);
+		if (cluster->lent_user && !credentials_copy(&cluster->lent, credentials))
+			drop_login(cluster);
 		tell_listener(broker);
 	}
 }
@@ -406,32 +400,23 @@ struct cluster *clusters_next_needed(struct broker *broker, struct cluster *afte
 /* Behind the kind. */
 static const char *database_of(const struct tally *tally) { return tally->name.at + 1; }
 
-/* NULL: there is none. The caller has the lock. */
-static const struct tally *find_need(const struct cluster *cluster,
-                                     bool (*accepts)(void *arg, const char *database), void *arg)
-{
-	const struct tally *tally, *found = NULL;
-
-	TAILQ_FOREACH (tally, &cluster->tallies, cluster_node) {
-		bool has_servers = atomic_load(&tally->server_count) > 0;
-
-		if (!tally->needs_roles || (found && !has_servers) ||
-		    !accepts(arg, database_of(tally)))
-			continue;
-		found = tally;
-		if (has_servers)
-			break;
-	}
-	return found;
-}
-
 bool cluster_database(struct broker *broker, const struct cluster *cluster,
                       bool (*accepts)(void *arg, const char *database), void *arg,
                       struct buf *database)
 {
 	LOCKED(&broker->lock);
-	const struct tally *found = find_need(cluster, accepts, arg);
+	const struct tally *tally, *found = NULL;
+	bool has_servers = false;
 
+	TAILQ_FOREACH (tally, &cluster->tallies, cluster_node) {
+		if (!tally->needs_roles || !accepts(arg, database_of(tally)))
+			continue;
+		has_servers = atomic_load(&tally->server_count) > 0;
+		if (!found || has_servers)
+			found = tally;
+		if (has_servers)
+			break;
+	}
 	if (found)
 		buf_add_cstr(database, database_of(found));
 	return found && buf_ok(database);
