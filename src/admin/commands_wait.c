@@ -340,7 +340,7 @@ static bool set_host(struct console_session *session, enum host_admin admin, str
 		return err_set(err, ERR_PARAMETER,
 		               "no entry has the host \"%s\" (SHOW HOSTS has their names)", host);
 	lanes_hold(lanes);
-	is_set = clusters_set_admin(broker_of(session), host, admin,
+	is_set = clusters_set_admin(broker_of(session), host, admin, false,
 	                            loop_now(session->console->with.loop));
 	LANES_EACH(lane, lanes)
 	pools_leave_hosts(lane->pools);

@@ -91,11 +91,6 @@ static struct client **chain_of(const struct cancel_keys *keys, struct bytes key
 	return &keys->chains[hash & (keys->chain_count - 1)];
 }
 
-static bool is_equal(struct bytes a, struct bytes b)
-{
-	return a.count == b.count && memcmp(a.at, b.at, a.count) == 0;
-}
-
 struct bytes client_key(const struct client *client)
 {
 	return bytes_of(client->key_size > CANCEL_KEY_SIZE ? client->long_key : client->key,
@@ -109,7 +104,7 @@ struct client *cancel_keys_find(const struct cancel_keys *keys, struct bytes key
 	if (key.count < CANCEL_KEY_SIZE)
 		return NULL;
 	client = *chain_of(keys, key);
-	while (client && !is_equal(client_key(client), key))
+	while (client && !bytes_equal(client_key(client), key))
 		client = client->key_next;
 	return client;
 }

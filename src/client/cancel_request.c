@@ -13,7 +13,6 @@
  */
 #include "client_priv.h"
 
-/* Of either kind: they are in one place of the client. */
 static void on_end(void *arg)
 {
 	struct client *client = arg;
@@ -27,13 +26,6 @@ void cancel_request_end(struct client *client)
 	if (client->cancel)
 		cancel_drop(client->cancel);
 	client->cancel = NULL;
-}
-
-void cancel_request_end_forward(struct client *client)
-{
-	if (client->forward)
-		peer_pool_drop_forward(client->forward);
-	client->forward = NULL;
 }
 
 /*
@@ -87,11 +79,11 @@ static void send_to_peer(struct client *client, int peer, unsigned char *key, si
 {
 	struct err err;
 
-	client_enter(client, CLIENT_ROUTING);
-	client->forward = peer_pool_forward(client->clients->with.pools, peer, bytes_of(key, count),
-	                                    on_end, client, &err);
+	client_enter(client, CLIENT_CANCELING);
+	client->cancel = peer_pool_forward(client->clients->with.pools, peer, bytes_of(key, count),
+	                                   on_end, client, &err);
 	explicit_bzero(key, count);
-	if (!client->forward)
+	if (!client->cancel)
 		client_close_err(client, &err);
 }
 
@@ -145,32 +137,38 @@ static const char *say_asker(const struct client *client, const struct client *t
 	return out;
 }
 
-/* Cancels what the target does without a server. false: the cancel must go to its server. */
-static bool cancel_here(const struct client *client, struct client *target)
+/*
+ * Cancels what the target does, without its server if that is possible. NULL: that is done
+ * (ERR_NONE), or *err has the reason.
+ */
+static struct cancel *begin(const struct client *client, struct client *target,
+                            void (*on_sent)(void *arg), void *arg, struct err *err)
 {
 	const struct client_state_ops *ops = &target->clients->ops->states[target->state];
-	char asker[CANCEL_ASKER_SIZE];
+	char buffer[CANCEL_ASKER_SIZE];
+	const char *asker = say_asker(client, target, buffer, sizeof(buffer));
 
 	if (target->state == CLIENT_WAITING || target->borrower.awaits_place)
 		log_info(&target->log, "cancel request while waiting for a server, asked by %s",
-		         say_asker(client, target, asker, sizeof(asker)));
-	return ops->on_cancel && ops->on_cancel(target);
+		         asker);
+	if (ops->on_cancel && ops->on_cancel(target)) {
+		err->code = ERR_NONE;
+		return NULL;
+	}
+	return cancel_start(&target->borrower, asker, on_sent, arg, err);
 }
 
 static void cancel(struct client *client, struct client *target)
 {
-	char asker[CANCEL_ASKER_SIZE];
 	struct err err;
 
 	client_enter(client, CLIENT_CANCELING);
-	if (cancel_here(client, target)) {
-		client_close(client, CLOSE_CANCEL_DELIVERED);
+	client->cancel = begin(client, target, on_end, client, &err);
+	if (client->cancel)
 		return;
-	}
-	client->cancel =
-	    cancel_start(&target->borrower, say_asker(client, target, asker, sizeof(asker)), on_end,
-	                 client, &err);
-	if (!client->cancel && client->state != CLIENT_CLOSED)
+	if (err.code == ERR_NONE)
+		client_close(client, CLOSE_CANCEL_DELIVERED);
+	else
 		client_close_err(client, &err);
 }
 
@@ -226,7 +224,6 @@ void clients_cancel(struct clients *clients, struct bytes key, struct farewell *
 {
 	struct client *target = find_target(clients, key);
 	struct logger log = { clients->with.log, NULL };
-	char asker[CANCEL_ASKER_SIZE];
 	struct cancel *cancel;
 	struct err err;
 
@@ -234,14 +231,10 @@ void clients_cancel(struct clients *clients, struct bytes key, struct farewell *
 		if (!clients->with.on_unknown_cancel_key ||
 		    !clients->with.on_unknown_cancel_key(clients->with.arg, key, farewell))
 			log_info(&log, "failed cancel request");
-	} else if (!cancel_here(NULL, target)) {
-		cancel =
-		    cancel_start(&target->borrower, say_asker(NULL, target, asker, sizeof(asker)),
-		                 NULL, NULL, &err);
-		if (cancel)
-			cancel_keep_asker(cancel, farewell);
-		else
-			log_info(&target->log, "%s", err.text);
+	} else if ((cancel = begin(NULL, target, NULL, NULL, &err))) {
+		cancel_keep_asker(cancel, farewell);
+	} else if (err.code != ERR_NONE) {
+		log_info(&target->log, "%s", err.text);
 	}
 	farewell_end(farewell);
 }

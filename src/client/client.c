@@ -30,8 +30,8 @@ static const struct client_step {
 	unsigned int next; /* TO() of each state that may follow */
 } steps[CLIENT_STATES] = {
 	[CLIENT_STARTUP] = { "startup", NULL,
-	                     TO(CLIENT_AUTHENTICATION) | TO(CLIENT_CANCELING) | TO(CLIENT_ROUTING) |
-	                         TO(CLIENT_CONSOLE) | END },
+	                     TO(CLIENT_AUTHENTICATION) | TO(CLIENT_CANCELING) | TO(CLIENT_CONSOLE) |
+	                         END },
 	[CLIENT_AUTHENTICATION] = { "authentication", NULL,
 	                            TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_DELAYED) |
 	                                TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) | TO(CLIENT_CONSOLE) |
@@ -59,7 +59,6 @@ static const struct client_step {
 	                        TO(CLIENT_SETTLING) | TO(CLIENT_WAITING) | END },
 	[CLIENT_SETTLING] = { "settling", "active", TO(CLIENT_ACTIVE) | TO(CLIENT_IDLE) | END },
 	[CLIENT_CANCELING] = { "canceling", NULL, TO(CLIENT_CLOSED) },
-	[CLIENT_ROUTING] = { "routing", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_CONSOLE] = { "console", "active", END },
 	[CLIENT_LINGERING] = { "lingering", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_CLOSED] = { "closed", NULL, 0 },
@@ -80,10 +79,7 @@ static const struct client_step {
 const char *client_state_name(const struct client *client)
 {
 	if (client->state == CLIENT_CANCELING)
-		return client->cancel && client->cancel->is_active ? "active_cancel_req"
-		                                                   : "waiting_cancel_req";
-	if (client->state == CLIENT_ROUTING)
-		return client->forward && client->forward->state == FORWARD_SENT
+		return client->cancel && client->cancel->state != CANCEL_WAITING
 		           ? "active_cancel_req"
 		           : "waiting_cancel_req";
 	return steps[client->state].shown;
@@ -131,8 +127,7 @@ const char *client_database(const struct client *client)
 {
 	if (client->state == CLIENT_CONSOLE)
 		return CONFIG_CONSOLE_DATABASE;
-	if (client->state != CLIENT_CANCELING && client->state != CLIENT_ROUTING &&
-	    client->database)
+	if (client->state != CLIENT_CANCELING && client->database)
 		return client->database->name;
 	return client->login && client->login->database ? client->login->database : "(nodb)";
 }
@@ -424,7 +419,6 @@ static bool listens(const struct client *client)
 	switch (client->state) {
 	case CLIENT_STARTUP: /* it may have sent an SSLRequest */
 	case CLIENT_CANCELING:
-	case CLIENT_ROUTING:
 	case CLIENT_LINGERING:
 	case CLIENT_CLOSED:
 		return false;

@@ -238,9 +238,8 @@ void clients_visits_stop(struct clients_visits *visits);
 /* The client sent a CancelRequest. */
 void cancel_request_begin(struct client *client, struct bytes key);
 
-/* The client is closed in CLIENT_CANCELING, or in CLIENT_ROUTING. */
+/* The client is closed in CLIENT_CANCELING. */
 void cancel_request_end(struct client *client);
-void cancel_request_end_forward(struct client *client);
 
 /* ---- clients.c ---- */
 

@@ -240,7 +240,6 @@ static const struct client_ops client_states = {
 		                    .rearm = rearm_active },
 		[CLIENT_SETTLING] = { .on_flushed = on_preparing_flushed },
 		[CLIENT_CANCELING] = { .on_end = cancel_request_end },
-		[CLIENT_ROUTING] = { .on_end = cancel_request_end_forward },
 		[CLIENT_CONSOLE] = { .on_input = console_input,
 		                     .on_flushed = console_flushed,
 		                     .on_cancel = console_cancel,
@@ -541,7 +540,7 @@ struct client *clients_find(struct clients *clients, uint64_t id)
 void clients_kill(struct client *client)
 {
 	/* A client that sent a CancelRequest never gets a message. */
-	if (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING)
+	if (client->state == CLIENT_CANCELING)
 		client_close(client, CLOSE_KILLED);
 	else
 		client_refuse_for(client, CLOSE_KILLED);

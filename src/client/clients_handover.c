@@ -314,7 +314,7 @@ void clients_dismiss(struct clients *clients, const struct err *err)
 	struct client *client, *next;
 
 	TAILQ_FOREACH_SAFE (client, &clients->list, node, next) {
-		if (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING)
+		if (client->state == CLIENT_CANCELING)
 			client_close(client, CLOSE_CANCEL_DELIVERED);
 		else
 			client_fatal(client, err);

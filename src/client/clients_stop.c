@@ -243,8 +243,8 @@ void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
 
 /* The states of clients that are not stopped. */
 static const bool goes_on[CLIENT_STATES] = {
-	[CLIENT_STARTUP] = true, [CLIENT_CONSOLE] = true,   [CLIENT_CANCELING] = true,
-	[CLIENT_ROUTING] = true, [CLIENT_LINGERING] = true, [CLIENT_CLOSED] = true,
+	[CLIENT_STARTUP] = true,   [CLIENT_CONSOLE] = true, [CLIENT_CANCELING] = true,
+	[CLIENT_LINGERING] = true, [CLIENT_CLOSED] = true,
 };
 
 static bool is_drained(const struct client *client)

@@ -82,52 +82,38 @@ static void end_later(struct dial *dial, int failure)
 	loop_defer(dial->loop, &dial->task);
 }
 
-static void prepare(struct dial *dial, struct loop *loop,
-                    void (*on_done)(struct dial *dial, int fd, const struct err *err))
+void dial_start(struct dial *dial, struct loop *loop, const struct address *address,
+                const char *path, const struct socket_options *options,
+                void (*on_done)(struct dial *dial, int fd, const struct err *err))
 {
+	struct sockaddr_un local;
+	const struct sockaddr *name = (struct sockaddr *)&local;
+	socklen_t size;
+
 	*dial = (struct dial){
 		.on_done = on_done, .loop = loop, .task.run = run_task, .fd = -1, .is_active = true
 	};
-}
-
-static void dial_to(struct dial *dial, const struct sockaddr *name, socklen_t size,
-                    const struct socket_options *options)
-{
+	if (!path) {
+		name = address_sockaddr(address);
+		size = address_sockaddr_size(address);
+	} else if (!address_unix_name(&local, &size, path, NULL)) {
+		end_later(dial, ENAMETOOLONG);
+		return;
+	}
 	dial->fd = socket_open(name->sa_family);
 	if (dial->fd < 0) {
 		end_later(dial, errno);
 		return;
 	}
-	if (options)
+	if (!path && options)
 		socket_options_apply(dial->fd, options);
-	watch_init(&dial->watch, dial->loop, dial->fd, on_writable);
+	watch_init(&dial->watch, loop, dial->fd, on_writable);
 	if (connect(dial->fd, name, size) == 0)
 		end_later(dial, 0);
 	else if (errno != EINPROGRESS)
 		end_later(dial, errno);
 	else if (!watch_set(&dial->watch, WATCH_WRITE))
 		end_later(dial, ENOMEM);
-}
-
-void dial_start(struct dial *dial, struct loop *loop, const struct address *address,
-                const struct socket_options *options,
-                void (*on_done)(struct dial *dial, int fd, const struct err *err))
-{
-	prepare(dial, loop, on_done);
-	dial_to(dial, address_sockaddr(address), address_sockaddr_size(address), options);
-}
-
-void dial_start_unix(struct dial *dial, struct loop *loop, const char *path,
-                     void (*on_done)(struct dial *dial, int fd, const struct err *err))
-{
-	struct sockaddr_un name;
-	socklen_t size;
-
-	prepare(dial, loop, on_done);
-	if (address_unix_name(&name, &size, path, NULL))
-		dial_to(dial, (struct sockaddr *)&name, size, NULL);
-	else
-		end_later(dial, ENAMETOOLONG);
 }
 
 void dial_cancel(struct dial *dial)

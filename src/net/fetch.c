@@ -216,7 +216,7 @@ static void on_address(struct resolver_ask *ask, const struct address *address,
 	struct fetch *fetch = container_of(ask, struct fetch, ask);
 
 	if (address)
-		dial_start(&fetch->dial, fetch->with.loop, address, fetch->with.sockets,
+		dial_start(&fetch->dial, fetch->with.loop, address, NULL, fetch->with.sockets,
 		           on_connected);
 	else
 		fail(fetch, err->text);

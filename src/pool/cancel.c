@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Sends cancel requests to PostgreSQL.
+ * Sends cancel requests to PostgreSQL, and what requests to peers have in common with them.
  *
  * Hard here: a cancel hits whatever query its server runs when the request arrives. So the request
  * is sent only while the server is still lent to the borrower that asked for it, or is lent to
@@ -9,6 +9,7 @@
  */
 #include "pgweir/pool/cancel.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "pgweir/base/container_of.h"
@@ -18,15 +19,247 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-static void free_cancel(struct task *task)
-{
-	struct cancel *cancel = container_of(task, struct cancel, end_task);
-	struct pools *pools = cancel->pool->pools;
-	struct pool *pool = cancel->pool;
+/* ---- the way of a request ---- */
 
-	slab_put(&pools->cancel_slab, cancel);
-	pool->cancel_count--;
-	pool_arm_expiry(pool);
+static struct loop *loop_of(const struct cancel *cancel) { return cancel->queue->pools->with.loop; }
+
+static void free_ended(struct task *task)
+{
+	struct pools *pools = container_of(task, struct pools, cancel_task);
+	struct cancel *cancel;
+
+	while ((cancel = TAILQ_FIRST(&pools->cancels_ended))) {
+		TAILQ_REMOVE(&pools->cancels_ended, cancel, node);
+		slab_put(cancel->slab, cancel);
+	}
+}
+
+void cancel_enter(struct cancel *cancel, enum cancel_state next)
+{
+	struct cancel_queue *queue = cancel->queue;
+	enum cancel_state from = cancel->state;
+
+	assert(next > from);
+	TAILQ_REMOVE(&queue->lists[from], cancel, node);
+	queue->counts[from]--;
+	if (next == CANCEL_ENDED) {
+		TAILQ_INSERT_TAIL(&queue->pools->cancels_ended, cancel, node);
+		queue->count--;
+	} else {
+		TAILQ_INSERT_TAIL(&queue->lists[next], cancel, node);
+		queue->counts[next]++;
+	}
+	cancel->state = next;
+	cancel->ops->on_state(cancel, from);
+}
+
+void cancel_finish(struct cancel *cancel)
+{
+	if (cancel->state == CANCEL_ENDED)
+		return;
+	timer_clear(&cancel->wait);
+	timer_clear(&cancel->way);
+	dial_cancel(&cancel->dial);
+	stream_close(&cancel->stream);
+	loop_defer(loop_of(cancel), &cancel->queue->pools->cancel_task);
+	cancel_enter(cancel, CANCEL_ENDED);
+	if (cancel->on_end)
+		cancel->on_end(cancel->arg);
+}
+
+static void end(struct cancel *cancel, enum cancel_end how, const char *text)
+{
+	cancel->ops->tell(cancel, how, text);
+	cancel_finish(cancel);
+}
+
+void cancel_fail(struct cancel *cancel, const char *text) { end(cancel, CANCEL_FAILED, text); }
+
+static void on_wait_over(struct timer *timer)
+{
+	end(container_of(timer, struct cancel, wait), CANCEL_WAIT_OVER, NULL);
+}
+
+static void on_way_over(struct timer *timer)
+{
+	end(container_of(timer, struct cancel, way), CANCEL_WAY_OVER, NULL);
+}
+
+static void send_key(struct cancel *cancel, struct bytes key)
+{
+	struct buf out = { 0 };
+
+	message_cancel(&out, key);
+	cancel_enter(cancel, CANCEL_SENT);
+	if (!buf_ok(&out) || !stream_send(&cancel->stream, buf_bytes(&out)) ||
+	    !stream_want(&cancel->stream, WANT_INPUT))
+		cancel_fail(cancel, "the connection was closed");
+	buf_wipe(&out);
+}
+
+/* The next step of a connection that has not sent the key; NULL: the handshake is over. */
+static void go_on(struct cancel *cancel,
+                  enum securing (*step)(struct stream *stream, const struct securing_how *how,
+                                        struct err *err))
+{
+	struct securing_how how = { 0 };
+	struct bytes key;
+	struct err err;
+
+	if (!cancel->ops->prepare(cancel, &key, &how)) {
+		cancel_finish(cancel);
+		return;
+	}
+	switch (step ? step(&cancel->stream, &how, &err) : SECURING_PLAIN) {
+	case SECURING_FAILED:
+		cancel_fail(cancel, err.text);
+		break;
+	case SECURING_PLAIN:
+		send_key(cancel, key);
+		break;
+	case SECURING_MORE:
+		break;
+	}
+}
+
+/* Nothing is sent in reply: the connection is closed when the request was dealt with. */
+static void on_cancel_input(struct stream *stream)
+{
+	struct cancel *cancel = container_of(stream, struct cancel, stream);
+	struct bytes in;
+
+	if (cancel->state != CANCEL_SENT)
+		go_on(cancel, securing_answer);
+	else if (stream_read(stream, &in) == STREAM_END)
+		end(cancel, CANCEL_DELIVERED, NULL);
+}
+
+static void on_cancel_gone(struct stream *stream)
+{
+	struct cancel *cancel = container_of(stream, struct cancel, stream);
+
+	if (cancel->state == CANCEL_SENT)
+		end(cancel, CANCEL_DELIVERED, NULL);
+	else
+		cancel_finish(cancel);
+}
+
+static void on_cancel_secured(struct stream *stream, const struct err *err)
+{
+	struct cancel *cancel = container_of(stream, struct cancel, stream);
+
+	if (err)
+		cancel_fail(cancel, err->text);
+	else
+		go_on(cancel, NULL);
+}
+
+static const struct stream_ops stream_ops = { .on_input = on_cancel_input,
+	                                      .on_gone = on_cancel_gone,
+	                                      .on_secured = on_cancel_secured };
+
+static void on_connected(struct dial *dial, int fd, const struct err *err)
+{
+	struct cancel *cancel = container_of(dial, struct cancel, dial);
+
+	if (fd < 0) {
+		cancel_fail(cancel, err->text);
+		return;
+	}
+	stream_open(&cancel->stream, loop_of(cancel), cancel->queue->pools->with.streams, fd,
+	            &stream_ops);
+	go_on(cancel, securing_begin);
+}
+
+void cancel_launch(struct cancel *cancel)
+{
+	timer_begin(&cancel->way, loop_of(cancel),
+	            cancel->queue->pools->config->server_connect_timeout, on_way_over);
+	cancel_enter(cancel, CANCEL_CONNECTING);
+}
+
+void cancel_connect(struct cancel *cancel, const struct address *address, const char *path)
+{
+	dial_start(&cancel->dial, loop_of(cancel), address, path,
+	           &cancel->queue->pools->server_sockets, on_connected);
+}
+
+void cancel_drop(struct cancel *cancel)
+{
+	cancel->on_end = NULL;
+	if (cancel->state != CANCEL_SENT)
+		cancel_finish(cancel);
+}
+
+/* ---- queues ---- */
+
+void cancel_add(struct cancel *cancel, struct cancel_queue *queue, const struct cancel_ops *ops,
+                struct slab *slab)
+{
+	cancel->queue = queue;
+	cancel->ops = ops;
+	cancel->slab = slab;
+	TAILQ_INSERT_TAIL(&queue->lists[CANCEL_WAITING], cancel, node);
+	queue->counts[CANCEL_WAITING]++;
+	queue->count++;
+	timer_begin(&cancel->wait, loop_of(cancel), queue->pools->config->cancel_wait_timeout,
+	            on_wait_over);
+}
+
+void cancel_queue_init(struct cancel_queue *queue, struct pools *pools)
+{
+	queue->pools = pools;
+	for (int state = 0; state < CANCEL_ENDED; state++)
+		TAILQ_INIT(&queue->lists[state]);
+}
+
+void cancel_queue_drop(struct cancel_queue *queue)
+{
+	struct cancel *cancel;
+
+	for (int state = 0; state < CANCEL_ENDED; state++) {
+		while ((cancel = TAILQ_FIRST(&queue->lists[state]))) {
+			cancel->on_end = NULL;
+			cancel_finish(cancel);
+		}
+	}
+}
+
+void cancel_queue_rearm(struct cancel_queue *queue)
+{
+	struct pools *pools = queue->pools;
+	struct timer_queue *line =
+	    loop_timer_queue(pools->with.loop, pools->config->cancel_wait_timeout, on_wait_over);
+	struct cancel *cancel;
+
+	TAILQ_FOREACH (cancel, &queue->lists[CANCEL_WAITING], node)
+		timer_change(&cancel->wait, line);
+	TAILQ_FOREACH (cancel, &queue->lists[CANCEL_CONNECTING], node) {
+		if (timer_is_set(&cancel->wait))
+			timer_change(&cancel->wait, line);
+	}
+}
+
+/* ---- requests to PostgreSQL ---- */
+
+struct server_cancel {
+	struct cancel cancel;
+	struct server *server; /* the server lent to `target`; NULL: that one is gone */
+	/* whose query is cancelled; only compared, never called. NULL: an ending */
+	const struct borrower *target;
+	struct farewell farewell; /* the connection of the request, if another process got it */
+	struct address address;
+	char asker[CANCEL_ASKER_SIZE]; /* where the request came from, for the log */
+};
+
+static struct server_cancel *of_server(const struct cancel *cancel)
+{
+	return container_of(cancel, struct server_cancel, cancel);
+}
+
+static struct pool *pool_of(const struct cancel *cancel)
+{
+	return container_of(cancel->queue, struct pool, cancels);
 }
 
 /*
@@ -42,41 +275,27 @@ static bool has_space_for_cancel(const struct pool *pool)
 	return pool->limits.size == 0 || cancels == 0 || used < 2 * (unsigned int)pool->limits.size;
 }
 
+static void count_connection(struct pool *pool, int change)
+{
+	bool was_full = !has_space_for_cancel(pool);
+
+	share_count_cancel(&pool->share, change);
+	if (change < 0 && was_full)
+		share_wake_others(&pool->share); /* cancel requests may wait there */
+}
+
 static void pool_ending_told(struct server *server, bool is_delivered);
 
-static void detach_cancel(struct cancel *cancel)
+/* The request has ended. */
+static void settle_server(const struct server_cancel *cancel, bool was_sent)
 {
-	struct pool *pool = cancel->pool;
 	struct server *server = cancel->server;
 
-	if (cancel->is_active) {
-		bool was_full = !has_space_for_cancel(pool);
-
-		TAILQ_REMOVE(&pool->cancels_active, cancel, node);
-		pool->cancel_active_count--;
-		share_count_cancel(&pool->share, -1);
-		if (was_full)
-			share_wake_others(&pool->share); /* cancel requests may wait there */
-	} else {
-		TAILQ_REMOVE(&pool->cancels_waiting, cancel, node);
-		pool->cancel_waiting_count--;
-	}
-	pool->pools->cancel_count--;
-	timer_clear(&cancel->wait);
-	timer_clear(&cancel->way);
-	dial_cancel(&cancel->dial);
-	stream_close(&cancel->stream);
-	farewell_end(&cancel->farewell);
-	cancel->server = NULL;
-	if (!server)
-		return;
-	server->lease.cancel_count -= cancel->is_sent;
-	if (server->lease.cancel_count)
-		return;
-	if (!cancel->is_sent && cancel->target)
+	server->lease.cancel_count -= was_sent;
+	if (server->lease.cancel_count || (!was_sent && cancel->target))
 		return;
 	if (server->state == SERVER_ENDING)
-		pool_ending_told(server, cancel->is_sent);
+		pool_ending_told(server, was_sent);
 	else if (server->state == SERVER_CANCELED)
 		pool_home(server);
 	/* The borrower may have waited for this to return the server. */
@@ -84,54 +303,59 @@ static void detach_cancel(struct cancel *cancel)
 		server->lease.borrower->ops->on_writable(server->lease.borrower);
 }
 
-static void finish_cancel(struct cancel *cancel)
+static void on_cancel_state(struct cancel *cancel, enum cancel_state from)
 {
-	if (cancel->is_ended)
-		return;
-	cancel->is_ended = true;
-	detach_cancel(cancel);
-	cancel->end_task.run = free_cancel;
-	loop_defer(cancel->pool->pools->with.loop, &cancel->end_task);
-	pool_wake(cancel->pool);
-	if (cancel->on_end)
-		cancel->on_end(cancel->arg);
+	struct server_cancel *its = of_server(cancel);
+	struct pool *pool = pool_of(cancel);
+
+	switch (cancel->state) {
+	case CANCEL_CONNECTING:
+		count_connection(pool, 1);
+		break;
+	case CANCEL_SENT:
+		timer_clear(&cancel->wait);
+		its->server->lease.cancel_count++;
+		break;
+	default:
+		if (from != CANCEL_WAITING)
+			count_connection(pool, -1);
+		farewell_end(&its->farewell);
+		if (its->server)
+			settle_server(its, from == CANCEL_SENT);
+		pool_arm_expiry(pool);
+		pool_wake(pool);
+	}
 }
 
-/* Logs each request that was sent or timed out: where the request came from, and its server. */
-static void log_cancel(const struct cancel *cancel, const char *what)
+/* Logs where the request came from, and its server. */
+static void tell_cancel(struct cancel *cancel, enum cancel_end end, const char *text)
 {
-	const struct server *server = cancel->server;
+	static const char *const words[] = {
+		[CANCEL_DELIVERED] = "delivered",
+		[CANCEL_WAIT_OVER] = "not sent within cancel_wait_timeout",
+		[CANCEL_WAY_OVER] = "not sent within server_connect_timeout",
+	};
+	const struct server_cancel *its = of_server(cancel);
+	const struct logger *log = &pool_of(cancel)->log;
+	struct server *server = its->server;
+	bool is_late = end == CANCEL_WAY_OVER && cancel->state == CANCEL_SENT;
 	char address[ADDRESS_TEXT_SIZE];
 
-	log_info(&cancel->pool->log, "%s, asked by %s, for server %s, pid %u", what, cancel->asker,
-	         address_format(&cancel->address, address, sizeof(address)),
+	if (end == CANCEL_FAILED) {
+		log_info(log, "failed cancel request: %s, asked by %s", text, its->asker);
+		return;
+	}
+	log_info(log, "cancel request %s, asked by %s, for server %s, pid %u",
+	         is_late ? "sent, and not dealt with within server_connect_timeout" : words[end],
+	         its->asker, address_format(&its->address, address, sizeof(address)),
 	         server && server->key.size >= 4 ? load_be32((const char *)server->key.bytes) : 0);
-}
-
-static void on_cancel_wait_over(struct timer *timer)
-{
-	struct cancel *cancel = container_of(timer, struct cancel, wait);
-
-	log_cancel(cancel, "cancel request not sent within cancel_wait_timeout");
-	finish_cancel(cancel);
-}
-
-static void on_cancel_way_over(struct timer *timer)
-{
-	struct cancel *cancel = container_of(timer, struct cancel, way);
-
-	log_cancel(cancel,
-	           cancel->is_sent
-	               ? "cancel request sent, and not dealt with within server_connect_timeout"
-	               : "cancel request not sent within server_connect_timeout");
 	/* It may still arrive, and would cancel the next borrower's query. */
-	if (cancel->is_sent && cancel->server)
-		server_need_close(cancel->server, CLOSE_CANCEL_UNDER_WAY);
-	finish_cancel(cancel);
+	if (is_late && server)
+		server_need_close(server, CLOSE_CANCEL_UNDER_WAY);
 }
 
 /* Whether the server still runs the query that is to be cancelled. */
-static bool is_wanted(const struct cancel *cancel)
+static bool is_wanted(const struct server_cancel *cancel)
 {
 	const struct server *server = cancel->server;
 
@@ -141,154 +365,39 @@ static bool is_wanted(const struct cancel *cancel)
 	       server->orders.running == ORDER_NONE;
 }
 
-static void fail_cancel(struct cancel *cancel, const struct err *err)
-{
-	log_info(&cancel->pool->log, "failed cancel request: %s, asked by %s", err->text,
-	         cancel->asker);
-	finish_cancel(cancel);
-}
-
-static void send_cancel_key(struct cancel *cancel)
-{
-	struct buf out = { 0 };
-
-	if (!is_wanted(cancel)) {
-		finish_cancel(cancel);
-		return;
-	}
-	message_cancel(&out, bytes_of(cancel->server->key.bytes, cancel->server->key.size));
-	cancel->is_sent = true;
-	cancel->server->lease.cancel_count++;
-	timer_clear(&cancel->wait);
-	if (!buf_ok(&out) || !stream_send(&cancel->stream, buf_bytes(&out)) ||
-	    !stream_want(&cancel->stream, WANT_INPUT))
-		finish_cancel(cancel);
-	buf_wipe(&out);
-}
-
-/* ---- connecting ---- */
-
 /* If the server is encrypted, the cancel connection must be, too: the key must not be readable. */
-static struct securing_how cancel_securing(const struct cancel *cancel)
+static bool prepare_cancel(const struct cancel *cancel, struct bytes *key, struct securing_how *how)
 {
-	const struct server *server = cancel->server;
-	const struct stream *like =
-	    stream_is_encrypted(&server->wire.stream) ? &server->wire.stream : NULL;
+	const struct server *server = of_server(cancel)->server;
 
-	return (struct securing_how){ .like = like,
-		                      .is_required = true,
-		                      .is_direct = server->is_tls_direct };
+	if (!is_wanted(of_server(cancel)))
+		return false;
+	*key = bytes_of(server->key.bytes, server->key.size);
+	how->like = stream_is_encrypted(&server->wire.stream) ? &server->wire.stream : NULL;
+	how->is_required = true;
+	how->is_direct = server->is_tls_direct;
+	return true;
 }
 
-static void act_on_cancel_securing(struct cancel *cancel, enum securing securing,
-                                   const struct err *err)
-{
-	if (securing == SECURING_FAILED)
-		fail_cancel(cancel, err);
-	else if (securing == SECURING_PLAIN)
-		send_cancel_key(cancel);
-}
-
-/* PostgreSQL sends no reply; it closes the connection when the signal was sent. */
-static void finish_delivered(struct cancel *cancel)
-{
-	log_cancel(cancel, "cancel request delivered");
-	finish_cancel(cancel);
-}
-
-static void on_cancel_input(struct stream *stream)
-{
-	struct cancel *cancel = container_of(stream, struct cancel, stream);
-	struct securing_how how;
-	struct bytes in;
-	struct err err;
-
-	if (cancel->is_sent) {
-		if (stream_read(stream, &in) == STREAM_END)
-			finish_delivered(cancel);
-		return;
-	}
-	if (!is_wanted(cancel)) {
-		finish_cancel(cancel);
-		return;
-	}
-	how = cancel_securing(cancel);
-	act_on_cancel_securing(cancel, securing_answer(stream, &how, &err), &err);
-}
-
-static void on_cancel_gone(struct stream *stream)
-{
-	struct cancel *cancel = container_of(stream, struct cancel, stream);
-
-	if (cancel->is_sent)
-		finish_delivered(cancel);
-	else
-		finish_cancel(cancel);
-}
-
-static void on_cancel_secured(struct stream *stream, const struct err *err)
-{
-	act_on_cancel_securing(container_of(stream, struct cancel, stream),
-	                       err ? SECURING_FAILED : SECURING_PLAIN, err);
-}
-
-static const struct stream_ops ops = { .on_input = on_cancel_input,
-	                               .on_gone = on_cancel_gone,
-	                               .on_secured = on_cancel_secured };
-
-static void on_cancel_connected(struct dial *dial, int fd, const struct err *failure)
-{
-	struct cancel *cancel = container_of(dial, struct cancel, dial);
-	struct pools *pools = cancel->pool->pools;
-	struct securing_how how;
-	struct err err;
-
-	if (fd < 0) {
-		fail_cancel(cancel, failure);
-		return;
-	}
-	stream_open(&cancel->stream, pools->with.loop, pools->with.streams, fd, &ops);
-	if (!is_wanted(cancel)) {
-		finish_cancel(cancel);
-		return;
-	}
-	how = cancel_securing(cancel);
-	act_on_cancel_securing(cancel, securing_begin(&cancel->stream, &how, &err), &err);
-}
-
-static void launch_cancel(struct cancel *cancel)
-{
-	struct pool *pool = cancel->pool;
-	struct pools *pools = pool->pools;
-	const struct address *peer = &cancel->server->place.peer;
-	char path[sizeof(cancel->server->place.path)];
-
-	TAILQ_REMOVE(&pool->cancels_waiting, cancel, node);
-	pool->cancel_waiting_count--;
-	TAILQ_INSERT_TAIL(&pool->cancels_active, cancel, node);
-	pool->cancel_active_count++;
-	share_count_cancel(&pool->share, 1);
-	cancel->is_active = true;
-	timer_begin(&cancel->way, pools->with.loop, pools->config->server_connect_timeout,
-	            on_cancel_way_over);
-	if (address_is_unix(peer)) {
-		snprintf(path, sizeof(path), "%s", cancel->server->place.path);
-		dial_start_unix(&cancel->dial, pools->with.loop, path, on_cancel_connected);
-	} else {
-		dial_start(&cancel->dial, pools->with.loop, peer, &pools->server_sockets,
-		           on_cancel_connected);
-	}
-}
+static const struct cancel_ops server_ops = { .prepare = prepare_cancel,
+	                                      .on_state = on_cancel_state,
+	                                      .tell = tell_cancel };
 
 void cancel_serve(struct pool *pool)
 {
 	struct cancel *cancel;
 
-	while ((cancel = TAILQ_FIRST(&pool->cancels_waiting)) && has_space_for_cancel(pool)) {
-		if (is_wanted(cancel))
-			launch_cancel(cancel);
-		else
-			finish_cancel(cancel);
+	while ((cancel = TAILQ_FIRST(&pool->cancels.lists[CANCEL_WAITING])) &&
+	       has_space_for_cancel(pool)) {
+		const struct server *server = of_server(cancel)->server;
+
+		if (!is_wanted(of_server(cancel))) {
+			cancel_finish(cancel);
+			continue;
+		}
+		cancel_launch(cancel);
+		cancel_connect(cancel, &server->place.peer,
+		               address_is_unix(&server->place.peer) ? server->place.path : NULL);
 	}
 }
 
@@ -297,32 +406,24 @@ static struct cancel *start(struct server *server, const struct borrower *target
                             struct err *err)
 {
 	struct pool *pool = server->pool;
-	struct cancel *cancel = slab_take(&pool->pools->cancel_slab);
+	struct server_cancel *cancel = slab_take(&pool->pools->cancel_slab);
 
 	if (!cancel) {
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	*cancel = (struct cancel){
-		.pool = pool,
-		.server = server,
-		.target = target,
-		.farewell = { .fd = -1 },
-		.address = server->place.peer,
-	};
+	cancel->server = server;
+	cancel->target = target;
+	cancel->farewell.fd = -1;
+	cancel->address = server->place.peer;
 	text_copy(cancel->asker, sizeof(cancel->asker), asker);
-	TAILQ_INSERT_TAIL(&pool->cancels_waiting, cancel, node);
-	pool->cancel_waiting_count++;
-	pool->cancel_count++;
-	pool->pools->cancel_count++;
-	timer_begin(&cancel->wait, pool->pools->with.loop, pool->pools->config->cancel_wait_timeout,
-	            on_cancel_wait_over);
+	cancel_add(&cancel->cancel, &pool->cancels, &server_ops, &pool->pools->cancel_slab);
 	cancel_serve(pool);
-	if (cancel->is_ended) {
+	if (cancel->cancel.state == CANCEL_ENDED) {
 		err_close(err, CLOSE_CANCEL_FAILED);
 		return NULL;
 	}
-	return cancel;
+	return &cancel->cancel;
 }
 
 struct cancel *cancel_start(struct borrower *target, const char *asker, void (*on_end)(void *arg),
@@ -349,70 +450,46 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 
 void cancel_keep_asker(struct cancel *cancel, struct farewell *farewell)
 {
-	cancel->farewell = *farewell;
+	of_server(cancel)->farewell = *farewell;
 	*farewell = (struct farewell){ .fd = -1 };
-}
-
-void cancel_rearm_waiting(struct pool *pool)
-{
-	struct pools *pools = pool->pools;
-	struct timer_queue *line = loop_timer_queue(
-	    pools->with.loop, pools->config->cancel_wait_timeout, on_cancel_wait_over);
-	struct cancel *cancel;
-
-	TAILQ_FOREACH (cancel, &pool->cancels_waiting, node)
-		timer_change(&cancel->wait, line);
-	TAILQ_FOREACH (cancel, &pool->cancels_active, node) {
-		if (!cancel->is_sent)
-			timer_change(&cancel->wait, line);
-	}
-}
-
-void cancel_drop(struct cancel *cancel)
-{
-	cancel->on_end = NULL;
-	if (!cancel->is_sent)
-		finish_cancel(cancel);
-}
-
-/* Ends cancels in `list` for this server: it is being freed, or was returned by the borrower. */
-static void forget_in(struct cancel_list *list, const struct borrower *target,
-                      const struct server *server)
-{
-	struct cancel *cancel, *next;
-
-	TAILQ_FOREACH_SAFE (cancel, list, node, next) {
-		if (server && cancel->server == server)
-			cancel->server = NULL;
-		if (target && cancel->target == target && !cancel->is_sent)
-			finish_cancel(cancel);
-	}
 }
 
 void cancel_forget_target(struct borrower *target, struct pool *pool)
 {
-	forget_in(&pool->cancels_waiting, target, NULL);
-	forget_in(&pool->cancels_active, target, NULL);
+	struct cancel *cancel, *next;
+
+	for (int state = 0; state < CANCEL_SENT; state++) {
+		TAILQ_FOREACH_SAFE (cancel, &pool->cancels.lists[state], node, next) {
+			if (of_server(cancel)->target == target)
+				cancel_finish(cancel);
+		}
+	}
 }
 
 void cancel_forget_server(struct server *server)
 {
-	forget_in(&server->pool->cancels_waiting, NULL, server);
-	forget_in(&server->pool->cancels_active, NULL, server);
-}
-
-void cancel_drop_all(struct pool *pool)
-{
 	struct cancel *cancel;
 
-	while ((cancel = TAILQ_FIRST(&pool->cancels_waiting)) ||
-	       (cancel = TAILQ_FIRST(&pool->cancels_active))) {
-		cancel->on_end = NULL;
-		finish_cancel(cancel);
-		loop_undefer(pool->pools->with.loop, &cancel->end_task);
-		slab_put(&pool->pools->cancel_slab, cancel);
-		pool->cancel_count--;
+	for (int state = 0; state < CANCEL_ENDED; state++) {
+		TAILQ_FOREACH (cancel, &server->pool->cancels.lists[state], node) {
+			if (of_server(cancel)->server == server)
+				of_server(cancel)->server = NULL;
+		}
 	}
+}
+
+void cancels_init(struct pools *pools)
+{
+	pools->cancel_task.run = free_ended;
+	TAILQ_INIT(&pools->cancels_ended);
+	slab_init(&pools->cancel_slab, "cancel_cache", sizeof(struct server_cancel));
+}
+
+void cancels_done(struct pools *pools)
+{
+	loop_undefer(pools->with.loop, &pools->cancel_task);
+	free_ended(&pools->cancel_task);
+	slab_done(&pools->cancel_slab);
 }
 
 /*

@@ -19,21 +19,18 @@ static void wake_all(struct cluster *cluster)
 
 /* ---- clusters ---- */
 
+struct cluster_key cluster_key_of(const struct config *config, const struct config_database *entry)
+{
+	return (struct cluster_key){ config_hosts(config, entry), entry->port,
+		                     config_host_check_user(config, entry) };
+}
+
 static void name_cluster(struct buf *name, const struct cluster_key *key)
 {
 	buf_add_cstr(name, key->hosts);
 	buf_printf(name, "%d", key->port);
 	buf_add_byte(name, 0);
 	buf_add_cstr(name, key->user);
-}
-
-static struct cluster *find_cluster(const struct broker *broker, struct bytes name)
-{
-	struct cluster *cluster;
-
-	assert_locked(&broker->lock);
-	TABLE_FIND(hh, &broker->secret, broker->clusters, name.at, name.count, cluster);
-	return cluster;
 }
 
 static void drop_login(struct cluster *cluster)
@@ -70,19 +67,6 @@ static struct cluster *make_cluster(struct broker *broker, const struct cluster_
 	TAILQ_INIT(&cluster->tallies);
 	TABLE_ADD(hh, &broker->secret, broker->clusters, cluster->name.at, cluster->name.count,
 	          cluster);
-	return cluster;
-}
-
-struct cluster *clusters_find(struct broker *broker, const struct cluster_key *key)
-{
-	LOCKED(&broker->lock);
-	struct cluster *cluster = NULL;
-	struct buf name = { 0 };
-
-	name_cluster(&name, key);
-	if (buf_ok(&name))
-		cluster = find_cluster(broker, buf_bytes(&name));
-	buf_free(&name);
 	return cluster;
 }
 
@@ -170,55 +154,57 @@ static void apply_closed(struct broker *broker, struct cluster *cluster, const c
 	}
 }
 
-struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *key, usec_t now)
+/* make_now: when one is made, if there is none; 0: none is made. */
+static struct cluster *look_up(struct broker *broker, const struct cluster_key *key,
+                               usec_t make_now)
 {
-	LOCKED(&broker->lock);
 	struct cluster *cluster = NULL;
 	struct buf name = { 0 };
 
+	assert_locked(&broker->lock);
 	name_cluster(&name, key);
-	if (buf_ok(&name)) {
-		cluster = find_cluster(broker, buf_bytes(&name));
-		if (!cluster && (cluster = make_cluster(broker, key, &name, now)))
-			apply_closed(broker, cluster, NULL, now);
-	}
-	if (cluster)
-		cluster->ref_count++;
+	if (buf_ok(&name))
+		TABLE_FIND(hh, &broker->secret, broker->clusters, name.at, name.count, cluster);
+	if (buf_ok(&name) && !cluster && make_now &&
+	    (cluster = make_cluster(broker, key, &name, make_now)))
+		apply_closed(broker, cluster, NULL, make_now);
 	buf_free(&name);
 	return cluster;
 }
 
-static bool set_admin(struct broker *broker, const char *host, enum host_admin admin,
-                      bool is_planned, usec_t now)
+struct cluster *clusters_find(struct broker *broker, const struct config *config,
+                              const struct config_database *entry)
 {
-	bool is_noted = note_closed(broker, host, admin, is_planned);
-	struct cluster *cluster;
+	struct cluster_key key = cluster_key_of(config, entry);
 
-	assert_locked(&broker->lock);
-	for (cluster = broker->clusters; is_noted && cluster; cluster = cluster->hh.next)
-		apply_closed(broker, cluster, host, now);
-	return is_noted;
+	LOCKED(&broker->lock);
+	return look_up(broker, &key, 0);
 }
 
-bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now)
+struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *key, usec_t now)
 {
 	LOCKED(&broker->lock);
-	return set_admin(broker, host, admin, false, now);
+	struct cluster *cluster = look_up(broker, key, now);
+
+	if (cluster)
+		cluster->ref_count++;
+	return cluster;
 }
 
-bool clusters_plan_begin(struct broker *broker, const char *host, usec_t now)
-{
-	LOCKED(&broker->lock);
-	return !*find_closed(broker, bytes_text(host)) &&
-	       set_admin(broker, host, HOST_DRAINING, true, now);
-}
-
-bool clusters_plan_end(struct broker *broker, const char *host, usec_t now)
+bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin,
+                        bool is_planned, usec_t now)
 {
 	LOCKED(&broker->lock);
 	const struct closed_host *closed = *find_closed(broker, bytes_text(host));
+	struct cluster *cluster;
 
-	return closed && closed->is_planned && set_admin(broker, host, HOST_ENABLED, false, now);
+	if (is_planned && (admin == HOST_ENABLED ? !closed || !closed->is_planned : closed != NULL))
+		return false;
+	if (!note_closed(broker, host, admin, is_planned))
+		return false;
+	for (cluster = broker->clusters; cluster; cluster = cluster->hh.next)
+		apply_closed(broker, cluster, host, now);
+	return true;
 }
 
 enum host_admin clusters_admin(struct broker *broker, const char *host)
@@ -292,14 +278,6 @@ void clusters_listen_end(struct share *listener)
 
 /* ---- logins for watches ---- */
 
-static void keep_login(struct cluster *cluster, const char *user,
-                       const struct credentials *credentials)
-{
-	cluster->lent_user = strdup(user);
-	if (cluster->lent_user && !credentials_copy(&cluster->lent, credentials))
-		drop_login(cluster);
-}
-
 void cluster_lend_login(struct broker *broker, struct cluster *cluster, const char *user,
                         const struct credentials *credentials)
 {
@@ -307,15 +285,22 @@ void cluster_lend_login(struct broker *broker, struct cluster *cluster, const ch
 		return;
 	LOCKED(&broker->lock);
 	if (!cluster->lent_user) {
-		keep_login(cluster, user, credentials);
+		cluster->lent_user = strdup(user);
+		if (cluster->lent_user && !credentials_copy(&cluster->lent, credentials))
+			drop_login(cluster);
 		tell_listener(broker);
 	}
+}
+
+static bool has_login(const struct cluster *cluster)
+{
+	return *cluster_user(cluster) || cluster->lent_user;
 }
 
 bool cluster_has_login(struct broker *broker, const struct cluster *cluster)
 {
 	LOCKED(&broker->lock);
-	return *cluster_user(cluster) || cluster->lent_user;
+	return has_login(cluster);
 }
 
 void cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
@@ -346,7 +331,7 @@ const char *cluster_watch_lack(struct broker *broker, const struct cluster *clus
 	LOCKED(&broker->lock);
 	if (!cluster->roles_count)
 		return "no: no pool needs its role";
-	if (!*cluster_user(cluster) && !cluster->lent_user)
+	if (!has_login(cluster))
 		return "no: there is no host_check_user, and no login that has worked";
 	return "no: it has not begun, or was refused: see last_error";
 }
@@ -354,14 +339,12 @@ const char *cluster_watch_lack(struct broker *broker, const struct cluster *clus
 /* ---- needs of pools ---- */
 
 /* Only the first need and the end of the last one make a difference. */
-static void count_needs(const struct broker *broker, const struct tally *tally, bool is_more)
+static void count_need(const struct broker *broker, struct cluster *cluster, unsigned int change)
 {
-	struct cluster *cluster = tally->cluster;
 	bool had_roles = cluster->roles_count > 0;
 
 	assert_locked(&broker->lock);
-	if (tally->needs_roles)
-		cluster->roles_count += is_more ? 1U : -1U;
+	cluster->roles_count += change;
 	if (had_roles != (cluster->roles_count > 0))
 		tell_listener(broker);
 }
@@ -371,7 +354,8 @@ void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cl
 	assert_locked(&broker->lock);
 	tally->cluster = cluster;
 	TAILQ_INSERT_TAIL(&cluster->tallies, tally, cluster_node);
-	count_needs(broker, tally, true);
+	if (tally->needs_roles)
+		count_need(broker, cluster, 1);
 }
 
 void cluster_part(struct broker *broker, struct tally *tally)
@@ -381,7 +365,8 @@ void cluster_part(struct broker *broker, struct tally *tally)
 	assert_locked(&broker->lock);
 	if (!cluster)
 		return;
-	count_needs(broker, tally, false);
+	if (tally->needs_roles)
+		count_need(broker, cluster, -1U);
 	TAILQ_REMOVE(&cluster->tallies, tally, cluster_node);
 	tally->cluster = NULL;
 	drop_reference(broker, &cluster);
@@ -393,10 +378,9 @@ void clusters_set_needs(struct share *pool, bool roles)
 	struct tally *tally = pool->tally;
 
 	LOCKED(&broker->lock);
-	if (tally->cluster) {
-		count_needs(broker, tally, false);
+	if (tally->cluster && tally->needs_roles != roles) {
 		tally->needs_roles = roles;
-		count_needs(broker, tally, true);
+		count_need(broker, tally->cluster, roles ? 1 : -1U);
 	}
 }
 
@@ -405,7 +389,7 @@ struct cluster *clusters_next_needed(struct broker *broker, struct cluster *afte
 	LOCKED(&broker->lock);
 	struct cluster *next = after ? after->hh.next : broker->clusters;
 
-	while (next && !next->roles_count)
+	while (next && (!next->roles_count || !has_login(next)))
 		next = next->hh.next;
 	if (next)
 		next->ref_count++;
@@ -416,44 +400,29 @@ struct cluster *clusters_next_needed(struct broker *broker, struct cluster *afte
 /* Behind the kind. */
 static const char *database_of(const struct tally *tally) { return tally->name.at + 1; }
 
-/* NULL: there is none. The caller has the lock. */
-static const struct tally *find_need(const struct cluster *cluster,
-                                     bool (*accepts)(void *arg, const char *database), void *arg)
-{
-	const struct tally *tally, *found = NULL;
-
-	TAILQ_FOREACH (tally, &cluster->tallies, cluster_node) {
-		bool has_servers = atomic_load(&tally->server_count) > 0;
-
-		if (!tally->needs_roles || (found && !has_servers) ||
-		    !accepts(arg, database_of(tally)))
-			continue;
-		found = tally;
-		if (has_servers)
-			break;
-	}
-	return found;
-}
-
 bool cluster_database(struct broker *broker, const struct cluster *cluster,
                       bool (*accepts)(void *arg, const char *database), void *arg,
                       struct buf *database)
 {
 	LOCKED(&broker->lock);
-	const struct tally *found = find_need(cluster, accepts, arg);
+	const struct tally *tally, *found = NULL;
+	bool has_servers = false;
 
+	TAILQ_FOREACH (tally, &cluster->tallies, cluster_node) {
+		if (!tally->needs_roles || !accepts(arg, database_of(tally)))
+			continue;
+		has_servers = atomic_load(&tally->server_count) > 0;
+		if (!found || has_servers)
+			found = tally;
+		if (has_servers)
+			break;
+	}
 	if (found)
 		buf_add_cstr(database, database_of(found));
 	return found && buf_ok(database);
 }
 
 struct roster *cluster_roster(struct cluster *cluster) { return &cluster->roster; }
-
-bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *key)
-{
-	return strcmp(cluster->roster.text, key->hosts) == 0 && cluster->port == key->port &&
-	       strcmp(cluster_user(cluster), key->user) == 0;
-}
 
 void clusters_copies(struct broker *broker, const char *host, usec_t since, clusters_copy *found,
                      void *arg)

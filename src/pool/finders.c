@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Finders: see finders_priv.h.
+ * Finders: each asks one source (hosts_from) for the hosts of its entries, again and again. They
+ * belong to the pools of the main thread.
  *
  *   waiting --> asking --> a list that is another one --> on_found(): a new snapshot
  *      ^           |
@@ -11,8 +12,6 @@
  * Hard here: a new snapshot configures the finders too. So what was found is told in a task, as the
  * last thing that the task does.
  */
-#include "finders_priv.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +24,7 @@
 #include "pgweir/pool/clusters.h"
 
 #include "patroni_priv.h"
+#include "pool_priv.h"
 
 #define PATRONI_PORT 8008
 /* Before a planned switchover no new transaction begins on the leader. */
@@ -45,7 +45,7 @@ struct finder {
 	unsigned int failed_count;     /* of those that were tried one after the other */
 	char *found;                   /* not told yet; or NULL */
 	usec_t answered_at, failed_at; /* the last answer and failure; 0: none */
-	char error[FINDER_ERROR_SIZE];
+	char error[160];
 	char leaving[PATRONI_PLACE_SIZE]; /* is drained; "" = none */
 	usec_t leave_end;                 /* when it is enabled again in any case */
 	bool is_wanted;                   /* by the configuration that is being applied */
@@ -67,7 +67,7 @@ static void log_source(const struct finder *finder, enum log_level level, const 
                        const char *more)
 {
 	const struct logger log = { finder->finders->pools->with.log, NULL };
-	char shown[FINDER_SOURCE_SIZE];
+	char shown[FINDERS_TEXT_SIZE];
 	struct strbuf out = strbuf_begin(shown, sizeof(shown));
 
 	hosts_source_show(&finder->source, &out);
@@ -94,8 +94,8 @@ static void end_leave(struct finder *finder)
 {
 	struct broker *broker = finder->finders->pools->with.broker;
 
-	if (*finder->leaving &&
-	    clusters_plan_end(broker, finder->leaving, loop_now(loop_of(finder))))
+	if (*finder->leaving && clusters_set_admin(broker, finder->leaving, HOST_ENABLED, true,
+	                                           loop_now(loop_of(finder))))
 		log_source(finder, LOG_LEVEL_INFO,
 		           "no switchover is planned any more, ENABLE HOST ", finder->leaving);
 	*finder->leaving = 0;
@@ -106,7 +106,7 @@ static void begin_leave(struct finder *finder, const char *host)
 	struct broker *broker = finder->finders->pools->with.broker;
 	usec_t now = loop_now(loop_of(finder));
 
-	if (*finder->leaving || !clusters_plan_begin(broker, host, now))
+	if (*finder->leaving || !clusters_set_admin(broker, host, HOST_DRAINING, true, now))
 		return;
 	log_source(finder, LOG_LEVEL_INFO, "a switchover is about to begin, DRAIN HOST ", host);
 	memcpy(finder->leaving, host, strlen(host) + 1);

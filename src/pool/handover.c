@@ -279,7 +279,7 @@ static void take_closed_host(struct pools_arrival *arrival, const union any_reco
 	if (!arrival->is_later)
 		clusters_set_admin(broker, any->closed_host.host,
 		                   any->closed_host.is_disabled ? HOST_DISABLED : HOST_DRAINING,
-		                   loop_now(arrival->pools->with.loop));
+		                   false, loop_now(arrival->pools->with.loop));
 }
 
 /* Each record holds the cluster for the time of the take-over, whether a pool uses it or not. */

@@ -54,8 +54,8 @@ bool handover_server_may_leave(const struct server *server)
 
 	/* The format has no pools for reads: the other process opens servers of its own. */
 	return is_there && handover_server_can_move(server) && is_plain_enough(server) &&
-	       server->pool->purpose != POOL_FOR_READS && !server->pool->cancel_waiting_count &&
-	       handover_server_is_at_rest(server);
+	       server->pool->purpose != POOL_FOR_READS &&
+	       !server->pool->cancels.counts[CANCEL_WAITING] && handover_server_is_at_rest(server);
 }
 
 /* The destination of the pool's servers as a text, to be compared with the other process's. */

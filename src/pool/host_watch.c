@@ -211,26 +211,14 @@ static void note_answer(struct host_watch *watch)
 		pools_wake_failing(pools_of(watch));
 }
 
-/* Once, however often it is refused then. */
-static void warn_refused(const struct host_watch *watch, const char *error)
-{
-	const struct logger log = { pools_of(watch)->with.log, NULL };
-	char address[ADDRESS_TEXT_SIZE];
-
-	if (watch->address.family == AF_UNSPEC)
-		log_warning(&log, "host %s is not watched: %s", watch->host->name, error);
-	else
-		log_warning(&log, "host %s is not watched: %s",
-		            address_format_host(&watch->address, address, sizeof(address)), error);
-}
-
 /* The host answers, but not to this user. */
 static void be_refused(struct host_watch *watch, const char *error)
 {
+	const struct logger log = { pools_of(watch)->with.log, NULL };
 	struct roster_changes changes = { 0 };
 
-	if (!watch->is_refused)
-		warn_refused(watch, error);
+	if (!watch->is_refused) /* once, however often it is refused then */
+		log_warning(&log, "host %s is not watched: %s", watch->hosts.list[0].name, error);
 	watch->is_refused = true;
 	roster_refuse(roster_of(watch), &watch->at, error, watch_now(watch), &changes);
 	tell_changes(watch, &changes);

@@ -59,8 +59,8 @@ struct watched_cluster {
 	bool borrows_login; /* user and credentials are those of a pool */
 	bool is_wanted;     /* by the configuration that is being applied */
 	struct host_watch_list list;
-	struct watched_host *hosts;
 	unsigned int host_count;
+	struct watched_host hosts[];
 };
 
 struct host_watches {

@@ -51,69 +51,56 @@ static void set_entry(struct watched_cluster *watched, const struct config_datab
 		set_credentials(watched, entry);
 }
 
-static void free_cluster(struct watched_cluster *watched)
-{
-	for (unsigned int i = 0; i < watched->host_count; i++)
-		host_watch_forget(&watched->hosts[i]);
-	credentials_done(&watched->credentials);
-	free(watched->hosts);
-	free(watched->user);
-	watched->cluster->watched = NULL;
-	clusters_release(watched->watches->pools->with.broker, &watched->cluster);
-	free(watched);
-}
-
 static void forget_cluster(struct watched_cluster *watched)
 {
 	struct host_watch *watch;
 
 	while ((watch = TAILQ_FIRST(&watched->list)))
 		host_watch_end(watch);
+	for (unsigned int i = 0; i < watched->host_count; i++)
+		host_watch_forget(&watched->hosts[i]);
 	roster_unwatch(cluster_roster(watched->cluster));
 	TAILQ_REMOVE(&watched->watches->list, watched, node);
-	free_cluster(watched);
-}
-
-static bool fill_cluster(struct watched_cluster *watched)
-{
-	const struct cluster *cluster = watched->cluster;
-	const char *list = cluster->roster.text;
-	struct bytes name;
-
-	watched->user = strdup(cluster_user(cluster));
-	watched->borrows_login = !*cluster_user(cluster);
-	watched->hosts = calloc(config_host_count(list), sizeof(*watched->hosts));
-	while (watched->user && watched->hosts && config_host_next(&list, &name)) {
-		struct watched_host *host = &watched->hosts[watched->host_count];
-
-		host->cluster = watched;
-		host->number = watched->host_count++;
-		host->port = (uint16_t)config_host_port(&name, cluster->port);
-		host->name = strndup(name.at, name.count);
-		if (!host->name)
-			return false;
-		host_watch_seek(host);
-	}
-	return watched->user && watched->hosts;
+	watched->cluster->watched = NULL;
+	clusters_release(watched->watches->pools->with.broker, &watched->cluster);
+	credentials_done(&watched->credentials);
+	free(watched->user);
+	free(watched);
 }
 
 /* NULL: no memory. */
 static struct watched_cluster *add_cluster(struct host_watches *watches, struct cluster *cluster)
 {
-	struct watched_cluster *watched = calloc(1, sizeof(*watched));
+	const char *list = cluster->roster.text;
+	struct watched_cluster *watched =
+	    calloc(1, sizeof(*watched) + config_host_count(list) * sizeof(watched->hosts[0]));
+	struct bytes name;
+	bool is_whole;
 
 	if (!watched)
 		return NULL;
 	watched->watches = watches;
 	watched->cluster = clusters_ref(watches->pools->with.broker, cluster);
 	cluster->watched = watched;
+	watched->user = strdup(cluster_user(cluster));
+	watched->borrows_login = !*cluster_user(cluster);
+	is_whole = watched->user != NULL;
 	TAILQ_INIT(&watched->list);
-	if (!fill_cluster(watched)) {
-		free_cluster(watched);
-		return NULL;
-	}
 	TAILQ_INSERT_TAIL(&watches->list, watched, node);
-	return watched;
+	while (is_whole && config_host_next(&list, &name)) {
+		struct watched_host *host = &watched->hosts[watched->host_count];
+
+		host->cluster = watched;
+		host->number = watched->host_count++;
+		host->port = (uint16_t)config_host_port(&name, cluster->port);
+		host->name = strndup(name.at, name.count);
+		is_whole = host->name != NULL;
+		host_watch_seek(host);
+	}
+	if (is_whole)
+		return watched;
+	forget_cluster(watched);
+	return NULL;
 }
 
 static void want_limit(const struct watched_cluster *watched, const struct config_database *entry)
@@ -148,8 +135,6 @@ static void want(struct host_watches *watches, struct cluster *cluster,
 	const struct logger log = { watches->pools->with.log, NULL };
 	struct watched_cluster *watched = cluster->watched;
 
-	if (!cluster_has_login(watches->pools->with.broker, cluster))
-		return;
 	if (!watched)
 		watched = add_cluster(watches, cluster);
 	if (!watched) {
@@ -165,24 +150,27 @@ static void want(struct host_watches *watches, struct cluster *cluster,
 	watched->is_wanted = true;
 }
 
-static struct cluster_key key_of(const struct config *config, const struct config_database *entry)
-{
-	return (struct cluster_key){ config_hosts(config, entry), entry->port,
-		                     config_host_check_user(config, entry) };
-}
-
-static void want_entry(struct host_watches *watches, const struct config_database *entry)
+/* tells: the start, or a reload. */
+static void want_entry(struct host_watches *watches, const struct config_database *entry,
+                       bool tells)
 {
 	struct pools *pools = watches->pools;
-	const struct config *config = pools->config;
-	struct cluster_key key = key_of(config, entry);
+	const struct logger log = { pools->with.log, NULL };
+	struct cluster_key key = cluster_key_of(pools->config, entry);
 	struct cluster *cluster;
+	bool has_login;
 
-	if (!config_needs_roles(config, entry) || host_watch_is_held(pools, entry->name))
+	if (!config_needs_roles(pools->config, entry))
 		return;
 	cluster = clusters_hold(pools->with.broker, &key, loop_now(pools->with.loop));
-	if (cluster)
+	has_login = cluster && cluster_has_login(pools->with.broker, cluster);
+	if (has_login && !host_watch_is_held(pools, entry->name))
 		want(watches, cluster, entry);
+	if (cluster && !has_login && tells)
+		log_info(&log,
+		         "database \"%s\": no host watch until a login to a host has worked, as "
+		         "host_check_user is not set",
+		         entry->name);
 	clusters_release(pools->with.broker, &cluster);
 }
 
@@ -204,41 +192,19 @@ static void want_needs(struct host_watches *watches)
 	}
 }
 
-static void on_needs_changed(struct share *listener)
+static void update(struct host_watches *watches, bool tells)
 {
-	host_watches_update(container_of(listener, struct host_watches, listener)->pools);
-}
-
-static struct host_watches *make_watches(struct pools *pools)
-{
-	struct host_watches *watches = calloc(1, sizeof(*watches));
-
-	if (!watches)
-		return NULL;
-	watches->pools = pools;
-	TAILQ_INIT(&watches->list);
-	watches->listener.member = &pools->member;
-	watches->listener.on_woken = on_needs_changed;
-	clusters_listen(&watches->listener);
-	return watches;
-}
-
-void host_watches_update(struct pools *pools)
-{
+	struct pools *pools = watches->pools;
 	const struct config_database *entry = NULL;
-	struct host_watches *watches = pools->host_watches;
 	struct watched_cluster *watched, *next;
+	struct host_watch *watch;
 
-	if (!watches)
-		return;
 	TAILQ_FOREACH (watched, &watches->list, node)
 		watched->is_wanted = false;
 	while ((entry = config_database_next(pools->config, entry)))
-		want_entry(watches, entry);
+		want_entry(watches, entry, tells);
 	want_needs(watches);
 	TAILQ_FOREACH_SAFE (watched, &watches->list, node, next) {
-		struct host_watch *watch;
-
 		if (!watched->is_wanted) {
 			forget_cluster(watched);
 			continue;
@@ -249,39 +215,37 @@ void host_watches_update(struct pools *pools)
 	pools_changed(pools); /* what is not watched any more is not waited for */
 }
 
-/* Said at the start and after a reload. */
-static void tell_unwatched(const struct pools *pools)
+void host_watches_update(struct pools *pools)
 {
-	const struct logger log = { pools->with.log, NULL };
-	const struct config *config = pools->config;
-	const struct config_database *entry = NULL;
+	if (pools->host_watches)
+		update(pools->host_watches, false);
+}
 
-	while ((entry = config_database_next(config, entry))) {
-		struct cluster_key key = key_of(config, entry);
-		const struct cluster *cluster = clusters_find(pools->with.broker, &key);
-
-		if (config_needs_roles(config, entry) && !*key.user &&
-		    !(cluster && cluster_has_login(pools->with.broker, cluster)))
-			log_info(&log,
-			         "database \"%s\": no host watch until a login to a host has "
-			         "worked, as host_check_user is not set",
-			         entry->name);
-	}
+static void on_needs_changed(struct share *listener)
+{
+	update(container_of(listener, struct host_watches, listener), false);
 }
 
 void host_watches_configure(struct pools *pools)
 {
-	if (!pools->host_watches)
-		pools->host_watches = make_watches(pools);
-	if (!pools->host_watches)
-		return;
-	pools->host_watches->limits = (struct server_limits){
+	struct host_watches *watches = pools->host_watches;
+
+	if (!watches) {
+		watches = pools->host_watches = calloc(1, sizeof(*watches));
+		if (!watches)
+			return;
+		watches->pools = pools;
+		TAILQ_INIT(&watches->list);
+		watches->listener.member = &pools->member;
+		watches->listener.on_woken = on_needs_changed;
+		clusters_listen(&watches->listener);
+	}
+	watches->limits = (struct server_limits){
 		.connect = loop_timer_queue(pools->with.loop, pools->config->host_check_timeout,
 		                            server_connect_due),
 		.retry_gap = HOST_WATCH_GAP_MAX,
 	};
-	host_watches_update(pools);
-	tell_unwatched(pools);
+	update(watches, true);
 }
 
 void host_watches_free(struct host_watches **watchesp)

@@ -18,7 +18,6 @@
 
 #include "pgweir/auth/digest.h"
 #include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/message.h"
 #include "pgweir/pool/pools.h"
 
 /*
@@ -189,138 +188,131 @@ const struct peer_pool *peer_pool_find(const struct pools *pools, int id)
 	return pool;
 }
 
-/* ---- ending a forward ---- */
+/* ---- a request ---- */
 
-static void free_ended(struct task *task)
+struct forward {
+	struct cancel cancel;
+	/*
+	 * PEER_BY_DNS: the first one looks up the addresses, and then waits for one forward for
+	 * each of them, its followers, which have `first` and an address.
+	 */
+	struct forward *first;
+	unsigned int follower_count;
+	struct address address;
+	struct logger log;
+	struct resolver_ask ask;
+	uint16_t key_size;
+	unsigned char key[FORWARD_KEY_MAX];
+};
+
+static struct forward *forward_of(const struct cancel *cancel)
 {
-	struct peer_pools *peers = container_of(task, struct peer_pools, free_task);
-	struct forward *forward;
-
-	while ((forward = TAILQ_FIRST(&peers->ended))) {
-		TAILQ_REMOVE(&peers->ended, forward, node);
-		slab_put(&peers->forward_slab, forward);
-	}
+	return container_of(cancel, struct forward, cancel);
 }
 
-/* The only function that changes the state of a forward that is in a list. */
-static void enter_forward(struct forward *forward, enum forward_state next)
+static struct peer_pool *pool_of(const struct forward *forward)
 {
-	struct peer_pool *pool = forward->pool;
-	struct forward_list *from =
-	    forward->state == FORWARD_WAITING ? &pool->waiting : &pool->active;
-	struct forward_list *to = next == FORWARD_ENDED ? &pool->pools->peers.ended : &pool->active;
+	return container_of(forward->cancel.queue, struct peer_pool, queue);
+}
 
-	assert(next > forward->state);
-	TAILQ_REMOVE(from, forward, node);
-	TAILQ_INSERT_TAIL(to, forward, node);
-	pool->counts[forward->state]--;
-	if (next != FORWARD_ENDED)
-		pool->counts[next]++;
-	forward->state = next;
+static struct pools *pools_of(const struct forward *forward)
+{
+	return forward->cancel.queue->pools;
 }
 
 /* Whether it asks for addresses, and is sent by others. */
 static bool is_first(const struct forward *forward)
 {
-	return forward->pool->id == PEER_BY_DNS && !forward->first;
+	return pool_of(forward)->id == PEER_BY_DNS && !forward->first;
 }
 
-static void finish_forward(struct forward *forward)
+static bool prepare_forward(const struct cancel *cancel, struct bytes *key,
+                            struct securing_how *how)
 {
-	struct pools *pools = forward->pool->pools;
-	bool was_launched = forward->state != FORWARD_WAITING;
+	(void)how;
+	*key = bytes_of(forward_of(cancel)->key, forward_of(cancel)->key_size);
+	return true;
+}
 
-	if (forward->state == FORWARD_ENDED)
-		return;
-	enter_forward(forward, FORWARD_ENDED);
-	timer_clear(&forward->timer);
-	resolver_cancel(&forward->ask);
-	dial_cancel(&forward->dial);
-	stream_close(&forward->stream);
-	explicit_bzero(forward->key, sizeof(forward->key));
-	loop_defer(pools->with.loop, &pools->peers.free_task);
-	loop_defer(pools->with.loop, &forward->pool->serve_task);
-	forward->pool->first_count -= was_launched && is_first(forward);
-	if (forward->on_end)
-		forward->on_end(forward->arg);
-	if (forward->first && --forward->first->follower_count == 0)
-		finish_forward(forward->first);
+static void on_forward_state(struct cancel *cancel, enum cancel_state from)
+{
+	struct forward *forward = forward_of(cancel), *first = forward->first;
+	struct pools *pools = pools_of(forward);
+
+	switch (cancel->state) {
+	case CANCEL_CONNECTING:
+		timer_clear(&cancel->wait);
+		pool_of(forward)->first_count += is_first(forward);
+		break;
+	case CANCEL_SENT:
+		timer_set(&cancel->way, cancel->way.queue, loop_now(pools->with.loop));
+		if (pools->config->log_connections && !is_first(forward))
+			log_info(&forward->log, "new connection to peer");
+		break;
+	default:
+		resolver_cancel(&forward->ask);
+		explicit_bzero(forward->key, sizeof(forward->key));
+		loop_defer(pools->with.loop, &pool_of(forward)->serve_task);
+		pool_of(forward)->first_count -= from != CANCEL_WAITING && is_first(forward);
+		if (first && --first->follower_count == 0)
+			cancel_finish(&first->cancel);
+	}
 }
 
 /* Any client can send cancel requests, so that a peer is down is logged once a second only. */
-static void fail_forward(struct forward *forward, const char *reason)
+static void tell_forward(struct cancel *cancel, enum cancel_end end, const char *text)
 {
-	struct peer_pool *pool = forward->pool;
-	usec_t now = loop_now(pool->pools->with.loop);
+	struct forward *forward = forward_of(cancel);
+	struct peer_pool *pool = pool_of(forward);
+	usec_t now = loop_now(pools_of(forward)->with.loop);
 	bool is_new = !pool->complained_at || now - pool->complained_at >= USEC_PER_SEC;
 
+	if (end == CANCEL_DELIVERED)
+		return;
+	if (end == CANCEL_WAIT_OVER)
+		text = "cancel_wait_timeout";
+	else if (end == CANCEL_WAY_OVER)
+		text =
+		    cancel->state == CANCEL_SENT ? "the peer does not answer" : "connect timeout";
 	log_at(&forward->log, is_new ? LOG_LEVEL_WARNING : LOG_LEVEL_DEBUG,
-	       "failed cancel request: %s", reason);
+	       "failed cancel request: %s", text);
 	if (is_new)
 		pool->complained_at = now;
-	finish_forward(forward);
 }
 
-static void on_forward_due(struct timer *timer)
+static const struct cancel_ops ops = { .prepare = prepare_forward,
+	                               .on_state = on_forward_state,
+	                               .tell = tell_forward };
+
+static void log_who(const struct logger *logger, struct log_who *who)
 {
-	static const char *const reasons[FORWARD_STATES] = {
-		[FORWARD_WAITING] = "cancel_wait_timeout",
-		[FORWARD_CONNECTING] = "connect timeout",
-		[FORWARD_SENT] = "the peer does not answer",
-	};
-	struct forward *forward = container_of(timer, struct forward, timer);
+	const struct forward *forward = container_of(logger, struct forward, log);
 
-	fail_forward(forward, reasons[forward->state]);
+	who->kind = "peer";
+	who->pointer = forward;
+	strbuf_add(&who->address, pool_of(forward)->name);
 }
 
-static void set_forward_limit(struct forward *forward, usec_t limit)
+/* ---- to one address, or to all of peers_dns ---- */
+
+static struct forward *add_forward(struct peer_pool *pool, struct bytes key,
+                                   void (*on_end)(void *arg), void *arg)
 {
-	struct loop *loop = forward->pool->pools->with.loop;
+	struct pools *pools = pool->queue.pools;
+	struct forward *forward = slab_take(&pools->peers.forward_slab);
 
-	timer_begin(&forward->timer, loop, limit, on_forward_due);
+	assert(key.count <= FORWARD_KEY_MAX);
+	if (!forward)
+		return NULL;
+	forward->cancel.on_end = on_end;
+	forward->cancel.arg = arg;
+	forward->log = (struct logger){ pools->with.log, log_who };
+	forward->key_size = (uint16_t)key.count;
+	memcpy(forward->key, key.at, key.count);
+	cancel_add(&forward->cancel, &pool->queue, &ops, &pools->peers.forward_slab);
+	loop_defer(pools->with.loop, &pool->serve_task);
+	return forward;
 }
-
-/* ---- connecting and sending ---- */
-
-static void on_forward_input(struct stream *stream)
-{
-	struct bytes in;
-
-	/* The peer sends nothing; it closes the connection when it is done. */
-	if (stream_read(stream, &in) == STREAM_END)
-		finish_forward(container_of(stream, struct forward, stream));
-}
-
-static void on_forward_gone(struct stream *stream)
-{
-	finish_forward(container_of(stream, struct forward, stream));
-}
-
-static const struct stream_ops ops = { .on_input = on_forward_input, .on_gone = on_forward_gone };
-
-static void on_forward_connected(struct dial *dial, int fd, const struct err *err)
-{
-	struct forward *forward = container_of(dial, struct forward, dial);
-	struct pools *pools = forward->pool->pools;
-	struct buf out = { 0 };
-
-	if (fd < 0) {
-		fail_forward(forward, err->text);
-		return;
-	}
-	stream_open(&forward->stream, pools->with.loop, pools->with.streams, fd, &ops);
-	if (pools->config->log_connections)
-		log_info(&forward->log, "new connection to peer");
-	enter_forward(forward, FORWARD_SENT);
-	set_forward_limit(forward, pools->config->server_connect_timeout);
-	message_cancel(&out, bytes_of(forward->key, forward->key_size));
-	if (!buf_ok(&out) || !stream_send(&forward->stream, buf_bytes(&out)) ||
-	    !stream_want(&forward->stream, WANT_INPUT))
-		fail_forward(forward, "the peer closed the connection");
-	buf_wipe(&out);
-}
-
-static struct forward *add_forward(struct peer_pool *pool, struct bytes key);
 
 /* Whether the key has the owner's address, and it is this one. */
 static bool is_of(const struct forward *forward, const struct address *address)
@@ -328,19 +320,19 @@ static bool is_of(const struct forward *forward, const struct address *address)
 	unsigned char digest[SHA256_SIZE];
 
 	return forward->key_size >= TAG_AT + TAG_SIZE + PEER_PROOF_SIZE &&
-	       sign_address(forward->pool->pools->with.peers, address, digest) &&
+	       sign_address(pools_of(forward)->with.peers, address, digest) &&
 	       memcmp(forward->key + TAG_AT, digest, TAG_SIZE) == 0;
 }
 
 static void follow(struct forward *first, const struct address *address)
 {
 	struct bytes key = bytes_of(first->key, first->key_size);
-	struct forward *forward = add_forward(first->pool, key);
+	struct forward *forward = add_forward(pool_of(first), key, NULL, NULL);
 
 	if (!forward)
 		return;
 	forward->address = *address;
-	address_set_port(&forward->address, (uint16_t)first->pool->pools->with.peers->peer.port);
+	address_set_port(&forward->address, (uint16_t)pools_of(first)->with.peers->peer.port);
 	forward->first = first;
 	first->follower_count++;
 }
@@ -352,8 +344,8 @@ static void follow_all(struct forward *first, const struct address *addresses, u
 
 	if (count > PEERS_MAX)
 		count = PEERS_MAX;
-	enter_forward(first, FORWARD_SENT);
-	timer_clear(&first->timer); /* each of the others has one */
+	cancel_enter(&first->cancel, CANCEL_SENT);
+	timer_clear(&first->cancel.way); /* each of the others has one */
 	while (owner < count && !is_of(first, &addresses[owner]))
 		owner++;
 	for (unsigned int i = 0; i < count; i++) {
@@ -361,42 +353,36 @@ static void follow_all(struct forward *first, const struct address *addresses, u
 			follow(first, &addresses[i]);
 	}
 	if (!first->follower_count)
-		fail_forward(first, "out of memory");
+		cancel_fail(&first->cancel, "out of memory");
 }
 
 static void on_forward_address(struct resolver_ask *ask, const struct address *address,
                                const struct err *err)
 {
 	struct forward *forward = container_of(ask, struct forward, ask);
-	struct pools *pools = forward->pool->pools;
 
 	if (!address)
-		fail_forward(forward, err->text);
+		cancel_fail(&forward->cancel, err->text);
 	else if (is_first(forward))
 		follow_all(forward, ask->addresses, ask->address_count);
 	else
-		dial_start(&forward->dial, pools->with.loop, address, &pools->server_sockets,
-		           on_forward_connected);
+		cancel_connect(&forward->cancel, address, NULL);
 }
 
 static void launch_forward(struct forward *forward, const struct config_peer *peer)
 {
-	struct pools *pools = forward->pool->pools;
 	char path[CONFIG_PEER_HOST_MAX + sizeof("/.s.PGSQL.65535")];
 	struct err err;
 
-	enter_forward(forward, FORWARD_CONNECTING);
-	set_forward_limit(forward, pools->config->server_connect_timeout);
-	forward->pool->first_count += is_first(forward);
+	cancel_launch(&forward->cancel);
 	if (forward->first) {
-		dial_start(&forward->dial, pools->with.loop, &forward->address,
-		           &pools->server_sockets, on_forward_connected);
+		cancel_connect(&forward->cancel, &forward->address, NULL);
 	} else if (*peer->host == '/' || *peer->host == '@') {
 		snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", peer->host, peer->port);
-		dial_start_unix(&forward->dial, pools->with.loop, path, on_forward_connected);
-	} else if (!resolver_start(pools->with.resolver, &forward->ask, peer->host,
+		cancel_connect(&forward->cancel, NULL, path);
+	} else if (!resolver_start(pools_of(forward)->with.resolver, &forward->ask, peer->host,
 	                           (uint16_t)peer->port, on_forward_address, &err)) {
-		fail_forward(forward, err.text);
+		cancel_fail(&forward->cancel, err.text);
 	}
 }
 
@@ -415,9 +401,10 @@ static void name_pool(struct peer_pool *pool, const struct config_peer *peer)
 
 static void remove_pool(struct peer_pool *pool)
 {
-	struct peer_pools *peers = &pool->pools->peers;
+	struct pools *pools = pool->queue.pools;
+	struct peer_pools *peers = &pools->peers;
 
-	loop_undefer(pool->pools->with.loop, &pool->serve_task);
+	loop_undefer(pools->with.loop, &pool->serve_task);
 	HASH_DEL(peers->table, pool);
 	peers->count--;
 	slab_put(&peers->pool_slab, pool);
@@ -425,9 +412,9 @@ static void remove_pool(struct peer_pool *pool)
 
 static bool has_space_for_forward(const struct peer_pool *pool, const struct config_peer *peer)
 {
-	int size = config_peer_pool_size(pool->pools->config, peer);
+	int size = config_peer_pool_size(pool->queue.pools->config, peer);
 	unsigned int used =
-	    pool->counts[FORWARD_CONNECTING] + pool->counts[FORWARD_SENT] - pool->first_count;
+	    pool->queue.count - pool->queue.counts[CANCEL_WAITING] - pool->first_count;
 
 	return size == 0 || used < (unsigned int)size;
 }
@@ -435,17 +422,17 @@ static bool has_space_for_forward(const struct peer_pool *pool, const struct con
 static void serve_peer_pool(struct task *task)
 {
 	struct peer_pool *pool = container_of(task, struct peer_pool, serve_task);
-	const struct config_peer *peer = usable_peer(pool->pools, pool->id);
-	struct forward *forward;
+	const struct config_peer *peer = usable_peer(pool->queue.pools, pool->id);
+	struct cancel *cancel;
 
-	while ((forward = TAILQ_FIRST(&pool->waiting)) &&
+	while ((cancel = TAILQ_FIRST(&pool->queue.lists[CANCEL_WAITING])) &&
 	       (!peer || has_space_for_forward(pool, peer))) {
 		if (peer)
-			launch_forward(forward, peer);
+			launch_forward(forward_of(cancel), peer);
 		else
-			fail_forward(forward, "the peer was removed from the configuration");
+			cancel_fail(cancel, "the peer was removed from the configuration");
 	}
-	if (!peer && TAILQ_EMPTY(&pool->waiting) && TAILQ_EMPTY(&pool->active))
+	if (!peer && !pool->queue.count)
 		remove_pool(pool);
 }
 
@@ -460,116 +447,65 @@ static struct peer_pool *find_or_add(struct pools *pools, const struct config_pe
 	pool = slab_take(&peers->pool_slab);
 	if (!pool)
 		return NULL;
-	pool->pools = pools;
 	pool->id = peer->id;
 	pool->serve_task.run = serve_peer_pool;
-	TAILQ_INIT(&pool->waiting);
-	TAILQ_INIT(&pool->active);
+	cancel_queue_init(&pool->queue, pools);
 	name_pool(pool, peer);
 	HASH_ADD_INT(peers->table, id, pool);
 	peers->count++;
 	return pool;
 }
 
-static void tell_forward(const struct logger *logger, struct log_who *who)
-{
-	const struct forward *forward = container_of(logger, struct forward, log);
-
-	who->kind = "peer";
-	who->pointer = forward;
-	strbuf_add(&who->address, forward->pool->name);
-}
-
-static struct forward *add_forward(struct peer_pool *pool, struct bytes key)
-{
-	struct pools *pools = pool->pools;
-	struct forward *forward = slab_take(&pools->peers.forward_slab);
-
-	assert(key.count <= FORWARD_KEY_MAX);
-	if (!forward)
-		return NULL;
-	*forward = (struct forward){
-		.pool = pool,
-		.log = { pools->with.log, tell_forward },
-		.key_size = (uint16_t)key.count,
-	};
-	memcpy(forward->key, key.at, key.count);
-	TAILQ_INSERT_TAIL(&pool->waiting, forward, node);
-	pool->counts[FORWARD_WAITING]++;
-	set_forward_limit(forward, pools->config->cancel_wait_timeout);
-	loop_defer(pools->with.loop, &pool->serve_task);
-	return forward;
-}
-
-struct forward *peer_pool_forward(struct pools *pools, int id, struct bytes key,
-                                  void (*on_end)(void *arg), void *arg, struct err *err)
+struct cancel *peer_pool_forward(struct pools *pools, int id, struct bytes key,
+                                 void (*on_end)(void *arg), void *arg, struct err *err)
 {
 	const struct config_peer *peer = usable_peer(pools, id);
 	struct peer_pool *pool = peer ? find_or_add(pools, peer) : NULL;
-	struct forward *forward = pool ? add_forward(pool, key) : NULL;
+	struct forward *forward = pool ? add_forward(pool, key, on_end, arg) : NULL;
 
-	if (forward) {
-		forward->on_end = on_end;
-		forward->arg = arg;
-	} else if (peer) {
+	if (forward)
+		return &forward->cancel;
+	if (peer) {
 		err_close(err, CLOSE_MEMORY);
 	} else {
 		err_set(err, ERR_STATE, "failed cancel request: no such peer %d", id);
 		err_reason(err, CLOSE_CANCEL_FAILED);
 	}
-	return forward;
-}
-
-void peer_pool_drop_forward(struct forward *forward)
-{
-	forward->on_end = NULL;
-	if (forward->state != FORWARD_SENT)
-		finish_forward(forward);
+	return NULL;
 }
 
 /* ---- all of them ---- */
 
 void peer_pools_init(struct peer_pools *peers)
 {
-	peers->free_task.run = free_ended;
-	TAILQ_INIT(&peers->ended);
 	slab_init(&peers->pool_slab, "peer_pool_cache", sizeof(struct peer_pool));
 	slab_init(&peers->forward_slab, "peer_cancel_cache", sizeof(struct forward));
 }
 
-void peer_pools_done(struct pools *pools)
+void peer_pools_drop(struct pools *pools)
 {
-	struct peer_pools *peers = &pools->peers;
 	struct peer_pool *pool, *next;
-	struct forward *forward;
 
-	HASH_ITER (hh, peers->table, pool, next) {
-		while ((forward = TAILQ_FIRST(&pool->waiting)) ||
-		       (forward = TAILQ_FIRST(&pool->active))) {
-			forward->on_end = NULL;
-			finish_forward(forward);
-		}
+	HASH_ITER (hh, pools->peers.table, pool, next) {
+		cancel_queue_drop(&pool->queue);
 		remove_pool(pool);
 	}
-	loop_undefer(pools->with.loop, &peers->free_task);
-	free_ended(&peers->free_task);
-	slab_done(&peers->pool_slab);
-	slab_done(&peers->forward_slab);
+}
+
+void peer_pools_done(struct pools *pools)
+{
+	slab_done(&pools->peers.pool_slab);
+	slab_done(&pools->peers.forward_slab);
 }
 
 void peer_pools_configure(struct pools *pools)
 {
-	struct timer_queue *line =
-	    loop_timer_queue(pools->with.loop, pools->config->cancel_wait_timeout, on_forward_due);
 	struct peer_pool *pool, *next;
-	struct forward *forward;
 
 	HASH_ITER (hh, pools->peers.table, pool, next) {
 		const struct config_peer *peer = usable_peer(pools, pool->id);
 
-		TAILQ_FOREACH (forward, &pool->waiting, node)
-			timer_change(&forward->timer, line);
-
+		cancel_queue_rearm(&pool->queue);
 		if (peer)
 			name_pool(pool, peer);
 		loop_defer(pools->with.loop, &pool->serve_task);

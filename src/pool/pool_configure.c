@@ -84,14 +84,14 @@ static enum target_session_attrs target_of(const struct pool *pool)
 	return target == TARGET_ANY && pool->limits.routes_reads ? TARGET_PRIMARY : target;
 }
 
-static void configure_cluster(struct pool *pool, const char *list)
+static void configure_cluster(struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;
 	const struct config *config = pool->pools->config;
 	struct broker *broker = pool->pools->with.broker;
-	struct cluster_key key = { list, entry->port, config_host_check_user(config, entry) };
-	struct cluster *cluster = share_cluster(&pool->share), *former = cluster;
-	usec_t now = pool_now(pool);
+	struct cluster_key key = cluster_key_of(config, entry);
+	struct cluster *former = share_cluster(&pool->share);
+	struct cluster *cluster = clusters_hold(broker, &key, pool_now(pool));
 	struct roster_want want = {
 		.target = target_of(pool),
 		.limit = { config_max_standby_lag(config, entry),
@@ -100,14 +100,11 @@ static void configure_cluster(struct pool *pool, const char *list)
 	};
 
 	pool->site.target = want.target;
-	if (!cluster || !cluster_has_key(cluster, &key)) {
-		cluster = clusters_hold(broker, &key, now);
-		if (cluster && former)
-			cluster_remember(cluster, former, now);
-		if (cluster)
-			share_set_cluster(&pool->share, cluster);
-	}
-	if (!cluster)
+	if (cluster && former)
+		cluster_remember(cluster, former, pool_now(pool));
+	if (cluster)
+		share_set_cluster(&pool->share, cluster);
+	else
 		log_error(&pool->log, "no memory for the roles of hosts");
 	pool->site.roster = cluster ? cluster_roster(cluster) : NULL;
 	hosts_set_roles(pool->site.hosts, pool->site.roster, &want);
@@ -125,7 +122,7 @@ static void configure_hosts(struct pool *pool)
 	if (!hosts_configure(pool->site.hosts, list, (uint16_t)entry->port,
 	                     entry->load_balance_hosts))
 		log_error(&pool->log, "no memory for the list of hosts");
-	configure_cluster(pool, list);
+	configure_cluster(pool);
 }
 
 static void configure_functions(struct pool *pool, struct buf *names,

@@ -22,7 +22,7 @@ bool pool_is_empty(const struct pool *pool)
 {
 	return pool->member_count == 0 && pool->server_count == 0 && pool->listening_count == 0 &&
 	       TAILQ_EMPTY(&pool->listenings) && TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) &&
-	       pool->cancel_count == 0 && !has_readers(pool);
+	       pool->cancels.count == 0 && !has_readers(pool);
 }
 
 static struct timer_queue *pool_expiry_queue(const struct pool *pool)

@@ -389,7 +389,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	timer_clear(&server->xact);
 	server->lease.xact_at = 0;
 	server->lease.watches = 0;
-	if (pool->cancel_count)
+	if (pool->cancels.count)
 		cancel_forget_target(borrower, pool);
 	server_drop_rest(server);
 }

@@ -13,7 +13,7 @@
  *   pool_configure  cancel  pool_standby
  *   pool_home  host_watches  database  pool_wait_reason
  *   pool_limits  pool_secret  pool_size
- *   pool_retry                           after failed logins
+ *   pool_retry  finders                  after failed logins; the hosts of hosts_from
  *   pool_queue  pool_roles               wait queues that are too long; which hosts fit
  *   pool_sequences  pool_catalog
  *   pool_wait  pools_find                wait queues; one of the pools
@@ -660,5 +660,13 @@ struct server *server_unpack(struct pools *pools, struct server_parcel **parcel)
 
 /* Closes a server that no pool takes: the loop it was for has ended. */
 void server_parcel_end(struct server_parcel **parcel);
+
+/* ---- hosts_from: finders.c ---- */
+
+/* Makes pools->finders, or changes them. New ones ask when the loop runs. */
+void finders_configure(struct pools *pools);
+
+/* Accepts NULL, sets NULL. */
+void finders_free(struct finders **finders);
 
 #endif

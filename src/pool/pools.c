@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "finders_priv.h"
 #include "host_watch_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
@@ -150,7 +149,7 @@ static void configure_database(struct database *database, const struct config *o
 		pool_reset_retry(pool); /* the cause of failures may have been fixed */
 		rearm_servers(pool);
 		judge_sessions(pool);
-		cancel_rearm_waiting(pool);
+		cancel_queue_rearm(&pool->cancels);
 		pool_rearm(pool);
 		if (keeps_hosts)
 			keep_hosts(pool, config_hosts(old, before));
@@ -309,7 +308,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 	slab_init(&pools->pool_slab, "pool_cache", sizeof(struct pool));
 	slab_init(&pools->database_slab, "db_cache", sizeof(struct database));
 	slab_init(&pools->role_slab, "user_cache", sizeof(struct role));
-	slab_init(&pools->cancel_slab, "cancel_cache", sizeof(struct cancel));
+	cancels_init(pools);
 	peer_pools_init(&pools->peers);
 	TAILQ_INIT(&pools->databases);
 	TAILQ_INIT(&pools->roles);
@@ -346,7 +345,9 @@ void pools_free(struct pools **poolsp)
 		pool_remove_server(server);
 	}
 	TAILQ_FOREACH (pool, &pools->list, node)
-		cancel_drop_all(pool);
+		cancel_queue_drop(&pool->cancels);
+	peer_pools_drop(pools);
+	cancels_done(pools);
 	peer_pools_done(pools);
 	while (!TAILQ_EMPTY(&pools->databases))
 		pools_forget_database(TAILQ_FIRST(&pools->databases));
@@ -362,7 +363,6 @@ void pools_free(struct pools **poolsp)
 	slab_done(&pools->pool_slab);
 	slab_done(&pools->database_slab);
 	slab_done(&pools->role_slab);
-	slab_done(&pools->cancel_slab);
 	sqlstates_done(&pools->sqlstates);
 	sparse_sum_free(&pools->closes.of_none);
 	config_unref(&pools->config);

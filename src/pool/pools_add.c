@@ -196,8 +196,7 @@ static struct pool *add_pool(struct database *database, struct role *role,
 	for (int state = 0; state <= BORROWER_SERVED; state++)
 		TAILQ_INIT(&pool->queues[state].list);
 	TAILQ_INIT(&pool->listenings);
-	TAILQ_INIT(&pool->cancels_waiting);
-	TAILQ_INIT(&pool->cancels_active);
+	cancel_queue_init(&pool->cancels, pools);
 	HASH_ADD_PTR(database->pool_table, filed_by, pool);
 	TAILQ_INSERT_TAIL(&pools->list, pool, node);
 	database->pool_count++;

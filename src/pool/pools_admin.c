@@ -178,14 +178,6 @@ void pools_suspended(struct pools *pools)
 
 /* ---- hosts ---- */
 
-struct cluster *pools_cluster(const struct pools *pools, const struct config_database *entry)
-{
-	struct cluster_key key = { config_hosts(pools->config, entry), entry->port,
-		                   config_host_check_user(pools->config, entry) };
-
-	return clusters_find(pools->with.broker, &key);
-}
-
 unsigned int pools_servers_at(const struct pools *pools, const char *database, unsigned int host,
                               const struct address *address)
 {

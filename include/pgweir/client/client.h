@@ -7,7 +7,7 @@
  *      |         |                  |        WAITING -> CATCHING_UP -> PREPARING, IDLE, LATE
  *      |         |                  +--> ACTIVE (replication)
  *      |         +--> CONSOLE                                ACTIVE <-> SETTLING
- *      +--> CANCELING, ROUTING              any --> LINGERING --> CLOSED
+ *      +--> CANCELING                       any --> LINGERING --> CLOSED
  *
  * PREPARING, ACTIVE -> WAITING: the server was lost before it ran anything.
  */
@@ -85,8 +85,7 @@ enum client_state {
 	CLIENT_PREPARING, /* has a server, whose parameters are being set */
 	CLIENT_ACTIVE,    /* has a server; messages are relayed */
 	CLIENT_SETTLING,  /* has a server, which is asked for session state after a transaction */
-	CLIENT_CANCELING, /* sent a CancelRequest; it is being sent to the server */
-	CLIENT_ROUTING,   /* sent a CancelRequest; it is being forwarded to a peer */
+	CLIENT_CANCELING, /* sent a CancelRequest; it is being sent to the server, or to a peer */
 	CLIENT_CONSOLE,   /* has a console session */
 	/* the error is being sent; closed after that, so that the client can read it */
 	CLIENT_LINGERING,
@@ -253,7 +252,6 @@ struct client {
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */
-		struct forward *forward;         /* CLIENT_ROUTING */
 		struct database *database;       /* in all other states; NULL: none */
 	};
 	TAILQ_ENTRY(client) node; /* in clients->list, in order of ids; or in clients->closed */

@@ -66,7 +66,7 @@ static inline ssize_t socket_send(int fd, const void *at, size_t count)
 /* One attempt. Embedded; zero it before first use. The owner sets a time limit. */
 struct dial {
 	/*
-	 * Called once, from the loop, never by dial_start*(). The dial can be reused. fd >= 0:
+	 * Called once, from the loop, never by dial_start(). The dial can be reused. fd >= 0:
 	 * connected; the callee owns it. -1: *err (ERR_SERVER_CONNECT, ERR_FILES) says why.
 	 */
 	void (*on_done)(struct dial *dial, int fd, const struct err *err);
@@ -78,14 +78,13 @@ struct dial {
 	bool is_active;
 };
 
-/* Connects to an IP address. `options` are applied to the new socket and not kept. */
+/*
+ * Connects to an IP address; `options` are applied to the new socket and not kept. path not NULL:
+ * instead of that to a Unix socket, by a path, or with a leading '@' an abstract name.
+ */
 void dial_start(struct dial *dial, struct loop *loop, const struct address *address,
-                const struct socket_options *options,
+                const char *path, const struct socket_options *options,
                 void (*on_done)(struct dial *dial, int fd, const struct err *err));
-
-/* Connects to a Unix socket: a path, or with a leading '@' an abstract name. */
-void dial_start_unix(struct dial *dial, struct loop *loop, const char *path,
-                     void (*on_done)(struct dial *dial, int fd, const struct err *err));
 
 /* Cancels an attempt: on_done() will not be called. Safe if there is none. */
 void dial_cancel(struct dial *dial);

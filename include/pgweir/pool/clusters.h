@@ -27,25 +27,31 @@ struct cluster_key {
 	const char *user; /* of the watches; "" = none */
 };
 
+/* That of an entry. Its texts are those of the snapshot. */
+struct cluster_key cluster_key_of(const struct config *config, const struct config_database *entry);
+
 /* A reference to the cluster, which is made if necessary. NULL: no memory. */
 struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *key, usec_t now);
 
-/* The cluster of a key, without a reference. NULL: there is none. Only while all loops are held. */
-struct cluster *clusters_find(struct broker *broker, const struct cluster_key *key);
+/*
+ * The cluster of an entry, without a reference. NULL: nobody has needed it yet. Only while all
+ * loops are held.
+ */
+struct cluster *clusters_find(struct broker *broker, const struct config *config,
+                              const struct config_database *entry);
 
 /* Hosts that are in both lists are known from the beginning. Nothing if the ports differ. */
 void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t now);
 
-/* In all clusters, later ones too. false: no memory, or too many hosts have a state. */
-bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now);
-
 /*
- * As DRAIN HOST and ENABLE HOST, for a switchover that is planned. What an administrator says comes
- * first: false, and nothing changes, if the host has a state already, or another one since then. It
- * is not handed over, as the plan is known to the other process, too.
+ * In all clusters, later ones too. false: no memory, or too many hosts have a state.
+ *
+ * is_planned: DRAINING, and then ENABLED, for a switchover that is planned. What an administrator
+ * says comes first: false, and nothing changes, if the host has a state already, or another one
+ * since then. It is not handed over, as the plan is known to the other process, too.
  */
-bool clusters_plan_begin(struct broker *broker, const char *host, usec_t now);
-bool clusters_plan_end(struct broker *broker, const char *host, usec_t now);
+bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin,
+                        bool is_planned, usec_t now);
 
 /* The state that was set. */
 enum host_admin clusters_admin(struct broker *broker, const char *host);
@@ -68,8 +74,8 @@ void clusters_listen(struct share *listener);
 void clusters_listen_end(struct share *listener);
 
 /*
- * The next cluster of which pools need the roles, with a reference; NULL: no more. Drops that of
- * `after`; NULL: the first one.
+ * The next cluster of which pools need the roles, and that has a login, with a reference; NULL: no
+ * more. Drops that of `after`; NULL: the first one.
  */
 struct cluster *clusters_next_needed(struct broker *broker, struct cluster *after);
 
@@ -104,7 +110,6 @@ struct cluster *clusters_ref(struct broker *broker, struct cluster *cluster);
 void clusters_release(struct broker *broker, struct cluster **cluster);
 
 struct roster *cluster_roster(struct cluster *cluster);
-bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *key);
 
 /* What was found out has changed the roster: logs that, and wakes the pools if they must look. */
 void clusters_changed(struct broker *broker, struct cluster *cluster,

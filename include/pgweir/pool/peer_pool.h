@@ -8,15 +8,8 @@
 #define PGWEIR_POOL_PEER_POOL_H
 
 #include "pgweir/base/table.h"
-
-#include "pgweir/base/bytes.h"
-#include "pgweir/base/err.h"
-#include "pgweir/base/log.h"
-#include "pgweir/base/slab.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/net/dial.h"
-#include "pgweir/net/resolver.h"
-#include "pgweir/net/stream.h"
+#include "pgweir/pool/cancel.h"
 
 /* The longest key that is forwarded, in bytes. */
 #define FORWARD_KEY_MAX 260
@@ -66,47 +59,11 @@ bool peer_pool_wrap_key(const struct peers *peers, struct bytes key, unsigned ch
 /* Whether it is a peer's request; then the proof is taken off. */
 bool peer_pool_unwrap_key(const struct peers *peers, struct bytes *key);
 
-enum forward_state {
-	FORWARD_WAITING,    /* in the wait queue */
-	FORWARD_CONNECTING, /* connects to the peer */
-	FORWARD_SENT,       /* the key was sent; the peer closes the connection when it is done */
-	FORWARD_ENDED,      /* freed at the end of the turn */
-	FORWARD_STATES
-};
-
-/* A cancel request for a client of a peer. */
-struct forward {
-	/* in its pool's waiting or active list; or among the ended ones */
-	TAILQ_ENTRY(forward) node;
-	struct peer_pool *pool;
-	/*
-	 * PEER_BY_DNS: the first one looks up the addresses, and then waits for one forward for
-	 * each of them, its followers, which have `first` and an address.
-	 */
-	struct forward *first;
-	unsigned int follower_count;
-	struct address address;
-	struct logger log;
-	struct resolver_ask ask;
-	struct dial dial;
-	struct stream stream;
-	struct timer timer; /* cancel_wait_timeout while waiting, then server_connect_timeout */
-	enum forward_state state;
-	/* Comes once, from the loop: it was delivered or dropped. The forward is freed then. */
-	void (*on_end)(void *arg);
-	void *arg;
-	uint16_t key_size;
-	unsigned char key[FORWARD_KEY_MAX];
-};
-TAILQ_HEAD(forward_list, forward);
-
 /* The cancel requests for one peer: from the first one on, until the peer is removed. */
 struct peer_pool {
 	UT_hash_handle hh; /* by id */
-	struct pools *pools;
 	int id;
-	struct forward_list waiting, active;
-	unsigned int counts[FORWARD_STATES];
+	struct cancel_queue queue;
 	unsigned int first_count; /* of PEER_BY_DNS: they have no connection */
 	struct task serve_task;
 	/* when the log last had that the peer cannot be reached: at most once a second */
@@ -118,21 +75,16 @@ struct peer_pool {
 struct peer_pools {
 	struct peer_pool *table;
 	unsigned int count;
-	struct forward_list ended;
-	struct task free_task;
 	struct slab pool_slab, forward_slab;
 };
 
 /*
  * Sends this key to the peer with that id. The key is copied. It already contains the TTL for the
- * peer. key.count <= FORWARD_KEY_MAX. The caller may take the request back by
- * peer_pool_drop_forward(). NULL: there is no such peer; *err has the reason (for the log).
+ * peer. key.count <= FORWARD_KEY_MAX. The caller may take the request back by cancel_drop(). NULL:
+ * there is no such peer; *err has the reason (for the log).
  */
-struct forward *peer_pool_forward(struct pools *pools, int id, struct bytes key,
-                                  void (*on_end)(void *arg), void *arg, struct err *err);
-
-/* Drops the request without on_end(). A key that was sent cannot be taken back. */
-void peer_pool_drop_forward(struct forward *forward);
+struct cancel *peer_pool_forward(struct pools *pools, int id, struct bytes key,
+                                 void (*on_end)(void *arg), void *arg, struct err *err);
 
 /* NULL: no request was sent to this peer yet. */
 const struct peer_pool *peer_pool_find(const struct pools *pools, int id);
@@ -141,7 +93,8 @@ const struct peer_pool *peer_pool_find(const struct pools *pools, int id);
 
 void peer_pools_init(struct peer_pools *peers);
 
-/* Drops all requests without calling on_end(). */
+/* Drops all requests without calling on_end(); cancels_done() frees them. */
+void peer_pools_drop(struct pools *pools);
 void peer_pools_done(struct pools *pools);
 
 /* Waiting requests use the new address, or are dropped if the peer is gone. */

@@ -12,6 +12,7 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/pool/server/borrower.h"
+#include "pgweir/pool/cancel.h"
 #include "pgweir/pool/database.h"
 #include "pgweir/pool/fair.h"
 #include "pgweir/pool/server/hosts.h"
@@ -24,9 +25,6 @@
 
 /* How many logins of one pool may be in progress at once. */
 #define POOL_LOGINS_MAX 8
-
-struct cancel;
-TAILQ_HEAD(cancel_list, cancel);
 
 /* What depends on the mode of the borrower. */
 struct pool_rules {
@@ -144,10 +142,7 @@ struct pool {
 	uint64_t pins_refused;    /* how often max_pinned_servers refused a statement */
 	uint64_t state_refused;   /* how often session_state = refuse, or the statement mode, did */
 
-	struct cancel_list cancels_waiting;
-	struct cancel_list cancels_active;
-	unsigned int cancel_waiting_count, cancel_active_count;
-	unsigned int cancel_count; /* including those that have ended and are not freed yet */
+	struct cancel_queue cancels;
 
 	/* `welcome` and `baseline`: what a server reported at its login */
 	bool has_welcome;

@@ -8,7 +8,6 @@
 #include "pgweir/base/sqlstates.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/net/tls.h"
-#include "pgweir/pool/cancel.h"
 #include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/pool.h"
 #include "pgweir/pool/server/params.h"
@@ -85,7 +84,6 @@ struct pools {
 	unsigned int home_count; /* in IDLE and USED */
 	unsigned int ending_count;
 	unsigned int close_needed_count;
-	unsigned int cancel_count;    /* all cancel requests */
 	uint64_t moved_in, moved_out; /* servers that came from and went to other loops */
 	uint64_t last_pairing;        /* the last number given to a borrower and its server */
 	uint64_t last_line_number;    /* the last wait_number given to a borrower */
@@ -110,6 +108,8 @@ struct pools {
 	struct slab server_slab, pool_slab, database_slab, role_slab, cancel_slab;
 	struct pools_walk_list walks;
 	struct task sweep_task;
+	struct cancel_list cancels_ended; /* freed by cancel_task */
+	struct task cancel_task;
 	struct peer_pools peers;
 	struct buf group_text;                /* written again for each name of a group */
 	struct buf order_text, order_message; /* written again for each order; the memory is kept */
@@ -263,9 +263,6 @@ void pools_changed(struct pools *pools);
  *
  * The servers of a loop by their hosts: for the console, while all loops are held.
  */
-
-/* The cluster of an entry, without a reference. NULL: nobody has needed it yet. */
-struct cluster *pools_cluster(const struct pools *pools, const struct config_database *entry);
 
 /* The servers of a database at this address (NULL: a Unix socket) of the host of this number. */
 unsigned int pools_servers_at(const struct pools *pools, const char *database, unsigned int host,

@@ -74,7 +74,7 @@ struct shown_host {
 /* The row of this position: the rows of each host, or one if it has none. */
 static bool find_host(const struct pools *pools, size_t position, struct shown_host *shown)
 {
-	struct cluster *cluster = pools_cluster(pools, shown->entry);
+	struct cluster *cluster = clusters_find(pools->with.broker, pools->config, shown->entry);
 	const char *list = config_hosts(pools->config, shown->entry);
 
 	for (unsigned int host = 0; config_host_next(&list, &shown->name); host++) {
@@ -136,7 +136,8 @@ static const char *shown_state(const struct show_source *source, const struct ho
 static const char *watch_of(const struct show_source *source, const struct shown_host *shown)
 {
 	const struct pools *pools = source->with->lanes->at->pools;
-	const struct cluster *cluster = pools_cluster(pools, shown->entry);
+	const struct cluster *cluster =
+	    clusters_find(pools->with.broker, pools->config, shown->entry);
 
 	if (shown->row.is_watched)
 		return "yes";

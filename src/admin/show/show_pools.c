@@ -250,15 +250,16 @@ static void add_pool(struct pool_row *row, struct pool *pool, usec_t *longest, b
 {
 	const unsigned int *servers = pool->server_counts;
 	unsigned int waiting = pool_waiting_count(pool);
+	unsigned int cancels = pool->cancels.count - pool->cancels.counts[CANCEL_WAITING];
 	usec_t wait = pool_longest_wait(pool, loop_now(pool->pools->with.loop));
 
 	row->cl_waiting += waiting;
 	row->cl_active += pool->member_count - waiting;
-	row->cl_active_cancel_req += pool->cancel_active_count;
-	row->cl_waiting_cancel_req += pool->cancel_waiting_count;
+	row->cl_active_cancel_req += cancels;
+	row->cl_waiting_cancel_req += pool->cancels.counts[CANCEL_WAITING];
 	row->sv_active +=
 	    servers[SERVER_LENT] - (pool->listening_count - pool->listening_login_count);
-	row->sv_active_cancel += pool->cancel_active_count;
+	row->sv_active_cancel += cancels;
 	row->sv_being_canceled += servers[SERVER_CANCELED] + servers[SERVER_ENDING];
 	row->sv_idle += servers[SERVER_IDLE];
 	row->sv_used += servers[SERVER_USED];

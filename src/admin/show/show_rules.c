@@ -154,9 +154,9 @@ static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
 		if (!pool)
 			continue;
 		has_pool = true;
-		sent += pool->counts[FORWARD_SENT];
-		connecting += pool->counts[FORWARD_CONNECTING];
-		waiting += pool->counts[FORWARD_WAITING];
+		sent += pool->queue.counts[CANCEL_SENT];
+		connecting += pool->queue.counts[CANCEL_CONNECTING];
+		waiting += pool->queue.counts[CANCEL_WAITING];
 	}
 	ROW_FILL(row, struct peer_pool_row, PEER_POOL_ROW);
 	return has_pool;

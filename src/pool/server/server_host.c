@@ -107,12 +107,9 @@ void server_dial_again(struct server *server)
 {
 	struct server_login *login = server->login;
 
-	if (address_is_unix(&server->place.peer))
-		dial_start_unix(&login->dial, loop_of(server), server->place.path,
-		                login->on_connected);
-	else
-		dial_start(&login->dial, loop_of(server), &server->place.peer,
-		           server->site->shared->sockets, login->on_connected);
+	dial_start(&login->dial, loop_of(server), &server->place.peer,
+	           address_is_unix(&server->place.peer) ? server->place.path : NULL,
+	           server->site->shared->sockets, login->on_connected);
 }
 
 static void begin(struct server *server)

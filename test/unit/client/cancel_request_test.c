@@ -170,8 +170,8 @@ START_TEST(requests_wait_for_their_turn)
 		fd = at_peer(&stage);
 		ck_assert_int_ge(fd, 0);
 		ck_assert_int_lt(at_peer(&stage), 0);
-		ck_assert_uint_eq(pool->counts[FORWARD_SENT], 1);
-		ck_assert_uint_eq(pool->counts[FORWARD_WAITING], 2 - i);
+		ck_assert_uint_eq(pool->queue.counts[CANCEL_SENT], 1);
+		ck_assert_uint_eq(pool->queue.counts[CANCEL_WAITING], 2 - i);
 		ck_assert_str_eq(client_state_name(TAILQ_FIRST(&stage.engine.clients->list)),
 		                 "active_cancel_req");
 		close(fd);
@@ -314,7 +314,8 @@ START_TEST(request_is_killed)
 	ck_assert(is_closed(&stage, &client));
 	close(fd);
 	engine_turn(&stage.engine);
-	ck_assert_uint_eq(peer_pool_find(stage.engine.pools, PEER_ID)->counts[FORWARD_SENT], 0);
+	ck_assert_uint_eq(peer_pool_find(stage.engine.pools, PEER_ID)->queue.counts[CANCEL_SENT],
+	                  0);
 	peer_close(&client);
 	close_stage(&stage);
 }

@@ -52,14 +52,14 @@ static void start(struct dialled *dialled, struct loop *loop, const struct addre
                   const struct socket_options *options)
 {
 	dialled->is_starting = true;
-	dial_start(&dialled->dial, loop, address, options, on_done);
+	dial_start(&dialled->dial, loop, address, NULL, options, on_done);
 	dialled->is_starting = false;
 }
 
 static void start_unix(struct dialled *dialled, struct loop *loop, const char *path)
 {
 	dialled->is_starting = true;
-	dial_start_unix(&dialled->dial, loop, path, on_done);
+	dial_start(&dialled->dial, loop, NULL, path, NULL, on_done);
 	dialled->is_starting = false;
 }
 
