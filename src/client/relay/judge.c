@@ -295,7 +295,7 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 	if (session_use(client, touches, (struct session_text){ text, NULL, batch }, is_run,
 	                &err)) {
 		if (frame->type == 'Q' && is_first(client))
-			batch->change = session_note_alone(client, text);
+			session_note_alone(client, text);
 		return JUDGE_SEND;
 	}
 	return statements_refuse(client, frame->type, &err, batch);
@@ -312,7 +312,7 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 		if (session_relevant(client, batch->touches))
 			return judge_touching(client, frame, in, text, batch);
 	} else if (session_is_in_session_mode(client)) {
-		session_mode_note(client, frame, in);
+		return session_mode_note(client, frame, in) ? JUDGE_SEND : JUDGE_MEMORY;
 	}
 	return JUDGE_SEND;
 }

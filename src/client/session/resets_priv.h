@@ -19,11 +19,12 @@ static inline bool resets_are_followed(const struct client *client)
 }
 
 /*
- * A text that may set parameters back (SQL_TOUCH_DEFAULT) is about to be sent; client->session
- * exists. may_refuse: false is returned, with *err, if statements in the same text would run with
- * the server's values.
+ * A text that may set parameters back (SQL_TOUCH_DEFAULT) is about to be sent, by a Query or by
+ * other messages. false: there is no memory; or, with may_refuse, statements in the same text would
+ * run with the server's values.
  */
-bool resets_use(struct client *client, struct bytes text, bool may_refuse, struct err *err);
+bool resets_use(struct client *client, struct bytes text, bool is_query, bool may_refuse,
+                struct err *err);
 
 /* An Execute is sent. */
 static inline void resets_execute(struct client *client)
@@ -35,15 +36,10 @@ static inline void resets_execute(struct client *client)
 /* Adds what must run between such a text and the next frame, which has this type. */
 enum judgement resets_follow(struct client *client, char type, struct batch *batch);
 
-/* A ParameterStatus. false: it is forwarded. true: what was added to `instead` is. */
-bool resets_take_report(struct borrower *borrower, const char *name, const char *value,
-                        struct buf *instead);
+/* A ParameterStatus. false: it is forwarded. */
+bool resets_take_report(struct borrower *borrower, const char *name);
 
-/*
- * A ReadyForQuery comes: adds a ParameterStatus for each parameter that the text has set back, if
- * the client knows another value. PostgreSQL has reported none if the client's value was that of
- * the server.
- */
+/* A ReadyForQuery comes: adds a ParameterStatus for each one of which the client knows less. */
 void resets_tell(struct borrower *borrower, struct buf *ahead);
 
 /*
@@ -56,14 +52,10 @@ const struct params *resets_back(const struct client *client);
 const struct params *resets_before(const struct client *client);
 
 /*
- * The transaction has ended, and the server was asked: the client gets a ParameterStatus for each
- * parameter of the startup packet that was set back in a way that no text shows. before: the
- * server's map before the answer.
+ * The server's parameters are known: corrects what the client was told. before: the server's map
+ * before they were asked for, with the reports that were forwarded.
  */
-void resets_tell_hidden(struct client *client, const struct params *before);
-
-/* The server's parameters are known: corrects what the client was told. */
-void resets_settle(struct client *client);
+void resets_settle(struct client *client, const struct params *before);
 
 void resets_free(struct client *client);
 

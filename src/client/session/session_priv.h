@@ -54,12 +54,10 @@ enum session_place {
 	PLACE_CANCELED
 };
 
-/* A SET that is all of its transaction. */
+/* A SET that no other statement of its transaction has followed which touches session state. */
 struct session_set {
-	struct ledger_change change; /* of its Query */
 	struct sql_set set;
-	bool is_done;  /* it has succeeded */
-	bool is_alone; /* no other statement has touched session state in this transaction */
+	unsigned int errors; /* error_count of the server before it */
 };
 
 /* What few clients have. */
@@ -237,9 +235,9 @@ bool session_encoding_is_unclear(const struct client *client);
 
 /*
  * The text of a Query that is the first statement of a transaction, after session_use(): its effect
- * may be known from the text alone. Returns the change to be noted with it; or NULL.
+ * may be known from the text alone.
  */
-struct ledger_change *session_note_alone(struct client *client, struct bytes text);
+void session_note_alone(struct client *client, struct bytes text);
 
 /* All named statements were deallocated: by DEALLOCATE ALL, or by DISCARD ALL. */
 void session_deallocated(struct client *client);
@@ -326,9 +324,9 @@ void session_free(struct client *client);
 
 /*
  * A Query, Parse or FunctionCall: notes in client->touched whether it resets parameters, and closes
- * the server at the client's end if need be. `in`: its received bytes.
+ * the server at the client's end if need be. `in`: its received bytes. false: no memory.
  */
-void session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
+bool session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
 
 /* Asks the server for its parameters: on_answer() of the borrower comes. */
 void session_mode_ask(struct client *client);

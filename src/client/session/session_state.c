@@ -41,11 +41,11 @@ static bool take_set(struct client *client)
 {
 	const struct session_set *set = client->session ? client->session->set : NULL;
 
-	if (!set || !set->is_alone || client->touched != SQL_TOUCH_PARAMS ||
-	    client->session->pinning || client->session->pins || client->session->names.is_unknown)
+	if (!set || set->errors != client->borrower.server->lease.error_count ||
+	    client->touched != SQL_TOUCH_PARAMS || client->session->pinning ||
+	    client->session->pins || client->session->names.is_unknown)
 		return false;
-	return !set->is_done ||
-	       server_take_set(client->borrower.server, set->set.name, set->set.value);
+	return server_take_set(client->borrower.server, set->set.name, set->set.value);
 }
 
 /* Which parts of the session state may have changed. */
@@ -183,7 +183,7 @@ static void ask_server(struct client *client, unsigned int parts, bool is_apart)
 	struct bytes names = bytes_of("", 0);
 
 	/* A parameter may have been named in a way that nobody has seen. */
-	if (parts & QUESTION_PARAMS)
+	if ((parts & QUESTION_PARAMS) && !session_keeps_server(client))
 		server_set_doubt(server);
 	if (session && (parts & QUESTION_PARAMS)) {
 		placeholders_note_map(session, server->session.params);
@@ -217,8 +217,7 @@ bool session_ask(struct client *client, bool is_apart)
 	take_libraries(client);
 	pins = lasting_pins(client);
 	if (!parts || take_set(client)) {
-		if (client->touched & SQL_TOUCH_DEFAULT)
-			resets_settle(client);
+		resets_settle(client, client->borrower.server->session.params);
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
@@ -245,6 +244,22 @@ void session_go_on(struct client *client, bool is_apart)
 	ask_server(client, parts_of(client), is_apart);
 }
 
+/* The answer about parameters. false: they are not all known. */
+static bool take_params(struct client *client, const struct facts *facts)
+{
+	struct server *server = client->borrower.server;
+	const struct params *had = params_hold(server->session.params);
+	bool is_known = true;
+
+	if (facts->parts & QUESTION_PARAMS)
+		is_known = !facts->lacks_names &&
+		           server_take_facts(server, facts, client->startup, resets_before(client),
+		                             resets_back(client));
+	resets_settle(client, had);
+	params_release(client->clients->with.params, &had);
+	return is_known;
+}
+
 /* PostgreSQL refuses to tell: a right is missing, for all clients of the pool. */
 static unsigned int pins_of_unknown(struct client *client, const struct facts *facts)
 {
@@ -264,7 +279,6 @@ void session_facts(struct client *client, const struct facts *facts)
 {
 	struct session *session = client->session;
 	unsigned int pins = lasting_pins(client);
-	const struct params *had;
 
 	if (session)
 		pins |= session->pins & features_unasked(facts->parts);
@@ -274,17 +288,7 @@ void session_facts(struct client *client, const struct facts *facts)
 	if (facts->has_own_count)
 		server_statements_recount(&client->borrower.server->session.statements,
 		                          facts->own_count);
-	had = params_hold(client->borrower.server->session.params);
-	if (facts->parts & QUESTION_PARAMS &&
-	    (facts->lacks_names ||
-	     !server_take_facts(client->borrower.server, facts, client->startup,
-	                        resets_before(client), resets_back(client))))
-		pins |= SESSION_PIN_PARAMS;
-	if ((facts->parts & QUESTION_PARAMS) && params_count(client->startup))
-		resets_tell_hidden(client, had);
-	if (client->touched & SQL_TOUCH_DEFAULT)
-		resets_settle(client);
-	params_release(client->clients->with.params, &had);
+	pins |= take_params(client, facts) ? 0 : SESSION_PIN_PARAMS;
 	if (pins && !session_get(client)) {
 		client_close(client, CLOSE_MEMORY);
 		return;
@@ -293,6 +297,24 @@ void session_facts(struct client *client, const struct facts *facts)
 		held_take(client->session, facts);
 	settle_pins(client, pins);
 	server_end_session(client->borrower.server);
+}
+
+/* ---- session mode ---- */
+
+void session_mode_ask(struct client *client)
+{
+	ask_server(client, client->touched & SESSION_TOUCH_SAMPLE ? QUESTION_ALL : QUESTION_PARAMS,
+	           true);
+}
+
+void session_mode_facts(struct client *client, const struct facts *facts)
+{
+	if (client->touched & SESSION_TOUCH_SAMPLE)
+		audit_facts(client, facts);
+	if (client->touched & SQL_TOUCH_DEFAULT)
+		take_params(client, facts);
+	client->touched = 0;
+	session_free(client);
 }
 
 /* ---- idle ---- */

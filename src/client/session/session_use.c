@@ -289,7 +289,7 @@ static bool follow_resets(struct client *client, struct use *use, struct err *er
 	if (!(use->touches & SQL_TOUCH_DEFAULT) ||
 	    !(has_startup || (use->touches & SQL_TOUCH_FORGET)))
 		return true;
-	return !session_get(client) || resets_use(client, use->text.text, true, err);
+	return resets_use(client, use->text.text, use->text.batch->is_query, true, err);
 }
 
 /* The server may have to stay. */
@@ -363,8 +363,10 @@ static bool take_steps(struct client *client, struct use *use, struct err *err)
 static void note_touched(struct client *client, unsigned int touches)
 {
 	touches &= noted(client);
-	if (touches && client->session && client->session->set)
-		client->session->set->is_alone = false;
+	if (touches && client->session) {
+		free(client->session->set);
+		client->session->set = NULL;
+	}
 	client->touched |= touches;
 	if (touches & ~(unsigned int)(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_CREATE))
 		server_set_dirty(client->borrower.server, true);
@@ -454,25 +456,16 @@ void session_bind(struct client *client, const struct frame *frame, struct bytes
 		placeholders_note_values(session, values);
 }
 
-static void settle_set(struct ledger_change *change, bool is_done)
+void session_note_alone(struct client *client, struct bytes text)
 {
-	container_of(change, struct session_set, change)->is_done = is_done;
-}
-
-struct ledger_change *session_note_alone(struct client *client, struct bytes text)
-{
+	struct session_set alone = { .errors = client->borrower.server->lease.error_count };
 	struct session *session = client->session;
-	struct sql_set set;
 
-	if (client->touched != SQL_TOUCH_PARAMS || session->set || !sql_set_read(text, &set))
-		return NULL;
+	if (client->touched != SQL_TOUCH_PARAMS || !sql_set_read(text, &alone.set))
+		return;
 	session->set = malloc(sizeof(*session->set));
-	if (!session->set)
-		return NULL;
-	*session->set = (struct session_set){ .change = { .settle = settle_set },
-		                              .set = set,
-		                              .is_alone = true };
-	return &session->set->change;
+	if (session->set)
+		*session->set = alone;
 }
 
 void session_run_unknown(struct client *client)
@@ -547,9 +540,10 @@ void session_deallocated(struct client *client)
  * that transaction is over.
  */
 
-void session_mode_note(struct client *client, const struct frame *frame, struct bytes in)
+bool session_mode_note(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct bytes text;
+	struct err err;
 	unsigned int touches = session_touches(client, frame, in, &text);
 
 	if (touches & SQL_TOUCH_EXTENSION)
@@ -558,41 +552,7 @@ void session_mode_note(struct client *client, const struct frame *frame, struct 
 		vacancy_begin(client->borrower.server, text,
 		              frame->type == 'P' ? VACANCY_PARSED : VACANCY_BOUND);
 	if (!(touches & SQL_TOUCH_DEFAULT) || !params_count(client->startup))
-		return;
+		return true;
 	client->touched |= SQL_TOUCH_DEFAULT;
-	if (session_get(client))
-		resets_use(client, text, false, NULL);
-}
-
-void session_mode_ask(struct client *client)
-{
-	bool is_sample = client->touched & SESSION_TOUCH_SAMPLE;
-	struct server *server = client->borrower.server;
-	struct session *session = session_get(client);
-
-	if (session) {
-		placeholders_note_map(session, server->session.params);
-		placeholders_note_map(session, client->startup);
-	}
-	server_order(server, &(struct order){ .kind = ORDER_ASK,
-	                                      .is_apart = true,
-	                                      .parts = is_sample ? QUESTION_ALL : QUESTION_PARAMS,
-	                                      .names = session ? buf_bytes(&session->names.list)
-	                                                       : bytes_of("", 0) });
-}
-
-void session_mode_facts(struct client *client, const struct facts *facts)
-{
-	unsigned int touched = client->touched;
-
-	client->touched = 0;
-	if (touched & SESSION_TOUCH_SAMPLE)
-		audit_facts(client, facts);
-	/* Without the placeholders it is not known which of them were reset. */
-	if ((touched & SQL_TOUCH_DEFAULT) && (facts->parts & QUESTION_PARAMS) &&
-	    !facts->lacks_names)
-		server_take_facts(client->borrower.server, facts, client->startup, NULL,
-		                  resets_back(client));
-	resets_settle(client);
-	session_free(client);
+	return resets_use(client, text, frame->type == 'Q', false, &err);
 }

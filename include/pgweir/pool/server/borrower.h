@@ -50,9 +50,8 @@ struct borrower_ops {
 	/* With SERVER_WATCHES_NOTIFICATIONS: a whole one. true: `instead` is forwarded. */
 	bool (*takes_notification)(struct borrower *borrower, struct bytes frame,
 	                           struct buf *instead);
-	/* With SERVER_WATCHES_PARAMETERS: a ParameterStatus. true: `instead` is forwarded. */
-	bool (*takes_parameter)(struct borrower *borrower, const char *name, const char *value,
-	                        struct buf *instead);
+	/* With SERVER_WATCHES_PARAMETERS: a ParameterStatus. true: it is not forwarded. */
+	bool (*takes_parameter)(struct borrower *borrower, const char *name);
 	/* The same: ReadyForQuery comes, nothing is owed behind. Adds what goes before it. */
 	void (*before_ready)(struct borrower *borrower, struct buf *ahead);
 	/* With SERVER_WATCHES_READY. true: the borrower sends it itself. on_ready() comes. */
