@@ -2,7 +2,7 @@
 /*
  * The kinds of session state, and what is refused of them.
  */
-#include "features_priv.h"
+#include "session_priv.h"
 
 #include <stdio.h>
 

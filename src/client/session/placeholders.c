@@ -10,7 +10,7 @@
  * What runs inside of a function is in no text. For that the catalog has the names in the bodies of
  * the database's functions.
  */
-#include "features_priv.h"
+#include "session_priv.h"
 
 #include <string.h>
 
@@ -22,23 +22,18 @@ static void add_name(struct session *session, struct bytes name)
 		sql_names_add(&session->names, name);
 }
 
-void placeholders_note(struct session *session, const struct sql_names *names)
-{
-	sql_names_merge(&session->names, names);
-	session->bound |= names->parameters | (names->is_inside ? SQL_PARAMETERS_ALL : 0);
-}
-
 /* A value that a function gets need not be a name: it is one if it can be asked for. */
 void placeholders_note_values(struct session *session, struct row_walk values)
 {
+	uint64_t bound = session->names.parameters;
 	struct bytes value;
 
 	for (unsigned int number = 1; fields_value(&values, &value) == WALK_ITEM; number++) {
-		bool is_name = number <= SQL_PARAMETER_LAST && session->bound >> number & 1;
+		bool is_name = number <= SQL_PARAMETER_LAST && bound >> number & 1;
 
 		if (value.at && is_name)
 			sql_names_add(&session->names, value);
-		else if (value.at && (session->bound & SQL_PARAMETERS_ALL))
+		else if (value.at && (bound & SQL_PARAMETERS_ALL))
 			add_name(session, value);
 	}
 }

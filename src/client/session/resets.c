@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Parameters of the startup packet that are set back: see resets_priv.h.
+ * Parameters of the startup packet that are set back: see session_priv.h.
  *
  * Hard here: what is set behind the statement must not overwrite a value that the client has set
  * since, so only statements are followed of which the text says all. And SELECT set_config() would
  * take a snapshot, after which SET TRANSACTION fails: so it is SET.
  */
-#include "resets_priv.h"
+#include "session_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>

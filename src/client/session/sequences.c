@@ -10,9 +10,9 @@
  * does not matter what precedes the question. If its own values are on a server that somebody else
  * has, a client waits for that, as long as it is between two transactions.
  *
- * Which server stays, and how long, is in features_priv.h.
+ * Which server stays, and how long, is in session_priv.h.
  */
-#include "features_priv.h"
+#include "session_priv.h"
 
 #include <string.h>
 

@@ -13,8 +13,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql.h"
 
-#include "features_priv.h"
-#include "resets_priv.h"
+#include "listening_change_priv.h"
 
 /* A function may have set placeholders, whose names need not be in any text of the client. */
 #define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_NAMED)
@@ -62,19 +61,11 @@ static unsigned int parts_of(const struct client *client)
 	return parts | features_parts(touched, pins);
 }
 
-static void release_slot(struct session *session)
-{
-	if (session->slot)
-		pool_unpin(session->slot);
-	session->slot = NULL;
-}
-
 static void forget_transaction(struct session *session)
 {
 	session->was_discarded = false;
 	session->place = PLACE_OPEN;
 	session->pinning = 0;
-	session->bound = 0;
 	sql_names_free(&session->names);
 	buf_free(&session->libraries);
 	free(session->set);
@@ -127,6 +118,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 	client->touched = 0;
 	if (pins)
 		pool_keep_sequences(&client->borrower);
+	else
+		pool_drop_place(&client->borrower);
 	server_set_dirty(server, pins != 0);
 	server_close_scope(server);
 	/* This cannot be removed, or is not known: nobody else may get this server. */
@@ -142,19 +135,12 @@ static void settle_pins(struct client *client, unsigned int pins)
 	forget_transaction(session);
 	if (pins && !session_is_pinned(client)) {
 		session->pinned_at = client_now(client);
-		if (!session->slot) {
-			session->slot = client->borrower.pool;
-			if (!client->borrower.has_place)
-				pool_pin_anyway(session->slot);
-			client->borrower.has_place = false;
-		}
+		pool_take_place_anyway(&client->borrower);
 		session->was_told = false;
 		session_watch_stay(client);
 	}
-	if (!pins) {
-		release_slot(session);
+	if (!pins)
 		timer_clear(&session->told);
-	}
 	session->pins = pins | held;
 }
 
@@ -176,8 +162,11 @@ static unsigned int lasting_pins(const struct client *client)
  * statements that do not name them. And for those of the startup packet: one that is not in the
  * answer counts as set back, and a map may lack it because it cannot have its value.
  */
-static void ask_server(struct client *client, unsigned int parts, bool is_apart)
+static void ask_server(struct client *client, unsigned int parts)
 {
+	/* Without that, the unnamed statement there is lost. */
+	bool is_apart =
+	    session_keeps_server(client) || !client->clients->ops->spare_unnamed(client);
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
 	struct bytes names = bytes_of("", 0);
@@ -210,7 +199,7 @@ static void take_libraries(struct client *client)
 		client->session->pinning |= SESSION_PIN_LIBRARY;
 }
 
-bool session_ask(struct client *client, bool is_apart)
+bool session_ask(struct client *client)
 {
 	unsigned int parts = parts_of(client), pins;
 
@@ -222,7 +211,7 @@ bool session_ask(struct client *client, bool is_apart)
 		return false;
 	}
 	if (!(client->touched & ANYTHING) || !pool_read_catalog_now(&client->borrower))
-		ask_server(client, parts, is_apart);
+		ask_server(client, parts);
 	return true;
 }
 
@@ -239,10 +228,7 @@ bool session_ends_without(struct client *client)
 	return true;
 }
 
-void session_go_on(struct client *client, bool is_apart)
-{
-	ask_server(client, parts_of(client), is_apart);
-}
+void session_go_on(struct client *client) { ask_server(client, parts_of(client)); }
 
 /* The answer about parameters. false: they are not all known. */
 static bool take_params(struct client *client, const struct facts *facts)
@@ -303,8 +289,7 @@ void session_facts(struct client *client, const struct facts *facts)
 
 void session_mode_ask(struct client *client)
 {
-	ask_server(client, client->touched & SESSION_TOUCH_SAMPLE ? QUESTION_ALL : QUESTION_PARAMS,
-	           true);
+	ask_server(client, client->touched & SESSION_TOUCH_SAMPLE ? QUESTION_ALL : QUESTION_PARAMS);
 }
 
 void session_mode_facts(struct client *client, const struct facts *facts)
@@ -417,7 +402,6 @@ void session_free(struct client *client)
 	if (!session)
 		return;
 	timer_clear(&session->told);
-	release_slot(session);
 	forget_transaction(session);
 	client->session = NULL;
 	buf_free(&session->held);

@@ -324,7 +324,6 @@ void statement_release(struct statement **statementp)
 		return;
 	statements = statement->statements;
 	leave_table(statement);
-	sql_names_drop(&statement->names);
 	statement_image_release(&statement->image);
 	free(statement);
 	if (!statements->table)

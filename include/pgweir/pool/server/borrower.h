@@ -126,7 +126,7 @@ struct borrower {
 	bool is_mid_answer;   /* lost its server with half a message received */
 	bool is_hasty : 1;    /* never waits then: pool_hurry() */
 	bool wants_place : 1; /* does not wait for a server before it has a place */
-	bool has_place : 1;   /* of max_pinned_servers, until its owner takes it or it returns */
+	bool has_place : 1;   /* of max_pinned_servers, until its server need not stay any more */
 	bool awaits_place : 1; /* SERVED, and waits for a place: pool_await_place() */
 	bool has_quit : 1;     /* by Terminate, which PostgreSQL reads behind the statement */
 	bool is_spelled : 1;   /* a server has told how its parameters are spelled */

@@ -4,7 +4,7 @@
  * is after the answer. In these scripts a Query that the server hears behind the client's own is
  * the question; D(u::1) in its answer is one held cursor, D(t::1) one temporary object.
  */
-#include "../../../../src/client/session/features_priv.h"
+#include "../../../../src/client/session/session_priv.h"
 #include "../../../lib/script.h"
 
 #include "../../unit.h"
