@@ -264,7 +264,7 @@ static bool is_first(const struct client *client)
 static enum judgement judge_follow(struct client *client, const struct frame *frame,
                                    struct batch *batch)
 {
-	if (resets_are_followed(client)) {
+	if (client->touched & RESETS_FOLLOWED) {
 		enum judgement judgement = resets_follow(client, frame->type, batch);
 
 		if (judgement != JUDGE_SEND || !listening_is_followed(client))

@@ -44,11 +44,6 @@ static struct params_table *table_of(const struct client *client)
 	return client->clients->with.params;
 }
 
-static void clear_pending(const struct client *client, struct session_resets *resets)
-{
-	params_release(table_of(client), &resets->pending);
-}
-
 /* Until it is settled, reports of these are not forwarded: the client is told here. */
 static bool begin_told(const struct client *client, const struct params **told)
 {
@@ -88,7 +83,7 @@ void resets_free(struct client *client)
 
 	if (!resets)
 		return;
-	clear_pending(client, resets);
+	params_release(table_of(client), &resets->pending);
 	params_release(table_of(client), &resets->told);
 	params_release(table_of(client), &resets->back);
 	free(resets);
@@ -137,7 +132,7 @@ static void take_reset(void *context, const struct sql_reset *reset)
 	if (++reading->count > ITEMS_MAX)
 		return;
 	if (!reset->name)
-		clear_pending(reading->client, resets);
+		params_release(table_of(reading->client), &resets->pending);
 	while (params_next(reading->client->startup, &at, &name, &value)) {
 		if (reset->name ? strcasecmp(name, reset->name) != 0 : !is_of_all(name))
 			continue;
@@ -205,7 +200,7 @@ bool resets_use(struct client *client, struct bytes text, bool is_query, bool ma
 	    (params_count(resets->pending) || reading.is_discard))
 		client->touched |= is_query ? RESETS_DUE : RESETS_WAIT;
 	else
-		clear_pending(client, resets);
+		params_release(table_of(client), &resets->pending);
 	return true;
 }
 
@@ -271,7 +266,7 @@ enum judgement resets_follow(struct client *client, char type, struct batch *bat
 	is_sent = buf_ok(&statements) &&
 	          (!statements.count ||
 	           batch_add_statements(batch, server, !is_open, buf_bytes(&statements), NULL));
-	clear_pending(client, resets);
+	params_release(table_of(client), &resets->pending);
 	buf_free(&statements);
 	return is_sent ? JUDGE_SEND : JUDGE_MEMORY;
 }

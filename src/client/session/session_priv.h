@@ -242,6 +242,9 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 /* A Bind or FunctionCall: notes values that may be names. `in`: its received bytes. */
 void session_bind(struct client *client, const struct frame *frame, struct bytes in);
 
+/* Notes a name, if it is one that can be asked for. */
+void session_add_placeholder(struct session *session, struct bytes name);
+
 /* A statement is executed whose text is not known. */
 void session_run_unknown(struct client *client);
 
@@ -369,39 +372,13 @@ const struct feature *features_first(unsigned int touches);
 /* Which parts of the question concern what was touched, or one of these pins. */
 unsigned int features_parts(unsigned int touches, unsigned int pins);
 
-/* The pins that the server's answer shows. */
-unsigned int features_pins(const struct facts *facts);
-
-/* The pins about which an answer with these parts says nothing. */
-unsigned int features_unasked(unsigned int parts);
+/* The pins that the server's answer shows; and those before of which it says nothing. */
+unsigned int features_pins(unsigned int before, const struct facts *facts);
 
 /* Refuse it with *err, in the same words as in the log. They return false. */
 bool features_refuse(const struct client *client, const struct feature *feature, struct err *err);
 bool features_refuse_pin(const struct client *client, const struct feature *feature,
                          struct err *err);
-
-/*
- * ---- placeholders.c ----
- *
- * The names of placeholders that a transaction may have set: session->names. If they are too many,
- * that set is unknown.
- */
-
-/* Notes the values of a Bind or a FunctionCall that may be names. */
-void placeholders_note_values(struct session *session, struct row_walk values);
-
-/* Notes the names in the bodies of functions that may set some, as far as the pool knows them. */
-void placeholders_note_catalog(struct session *session);
-
-void placeholders_note_map(struct session *session, const struct params *params);
-
-/* ---- libraries that a transaction may have loaded: session->libraries ---- */
-
-/* Notes the names in a text that is about to run. */
-void libraries_note(struct session *session, struct bytes text);
-
-/* They become part of the server's parameters. false: it is not known which they are. */
-bool libraries_take(struct session *session, struct server *server);
 
 /*
  * ---- on a standby ----
@@ -461,11 +438,6 @@ void sequences_idle_begin(struct client *client);
  * next one. After a transaction the server is asked, and gets the client's values again. And the
  * client gets no ParameterStatus with the server's value, which it does not have.
  */
-
-static inline bool resets_are_followed(const struct client *client)
-{
-	return client->touched & RESETS_FOLLOWED;
-}
 
 /*
  * A text that may set parameters back (SQL_TOUCH_DEFAULT) is about to be sent, by a Query or by

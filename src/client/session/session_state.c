@@ -7,6 +7,7 @@
  * server is dirty: however the client ends, the server is reset before anybody else gets it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/client/session.h"
@@ -157,6 +158,35 @@ static unsigned int lasting_pins(const struct client *client)
 	return pins | session->pinning | (session->names.is_unknown ? SESSION_PIN_PARAMS : 0u);
 }
 
+void session_add_placeholder(struct session *session, struct bytes name)
+{
+	if (sql_name_judge(name) == SQL_NAME_PLACEHOLDER)
+		sql_names_add(&session->names, name);
+}
+
+/* Those in the bodies of functions that may set some, as far as the pool knows them. */
+static void note_catalog(struct session *session)
+{
+	bool is_current;
+	const struct catalog_reading *reading =
+	    pool_catalog(session->client->borrower.pool, &is_current);
+	struct bytes names = reading ? buf_bytes(&reading->parameters) : bytes_of("", 0);
+	const char *name;
+
+	while (bytes_take_text(&names, &name))
+		session_add_placeholder(session, bytes_text(name));
+}
+
+static void note_map(struct session *session, const struct params *params)
+{
+	const char *at = NULL, *name, *value;
+
+	while (params_next(params, &at, &name, &value)) {
+		if (strchr(name, '.'))
+			session_add_placeholder(session, bytes_text(name));
+	}
+}
+
 /*
  * Asks, also for the placeholders that the server had before: their values may have been changed by
  * statements that do not name them. And for those of the startup packet: one that is not in the
@@ -175,11 +205,11 @@ static void ask_server(struct client *client, unsigned int parts)
 	if ((parts & QUESTION_PARAMS) && !session_keeps_server(client))
 		server_set_doubt(server);
 	if (session && (parts & QUESTION_PARAMS)) {
-		placeholders_note_map(session, server->session.params);
-		placeholders_note_map(session, client->startup);
+		note_map(session, server->session.params);
+		note_map(session, client->startup);
 	}
 	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE))
-		placeholders_note_catalog(session);
+		note_catalog(session);
 	if (session)
 		names = buf_bytes(&session->names.list);
 	server_order(server,
@@ -187,16 +217,42 @@ static void ask_server(struct client *client, unsigned int parts)
 			 .kind = ORDER_ASK, .is_apart = is_apart, .parts = parts, .names = names });
 }
 
-/* What was loaded becomes part of the server's parameters, or the server stays. */
+static unsigned int count_names(struct bytes names)
+{
+	unsigned int count = 0;
+	const char *name;
+
+	while (bytes_take_text(&names, &name))
+		count++;
+	return count;
+}
+
+/*
+ * What was loaded becomes part of the server's parameters. The texts have the names, and the server
+ * says only how many LOADs have succeeded: if that is another number, the server stays.
+ */
 static void take_libraries(struct client *client)
 {
 	struct server *server = client->borrower.server;
+	struct session *session;
+	struct bytes names;
+	const char *name;
+	bool is_known;
 
 	if (!server->session.load_count && !(client->touched & SQL_TOUCH_LIBRARY))
 		return;
-	/* Without memory for that, the load_count that is left closes the server. */
-	if (session_get(client) && !libraries_take(client->session, server))
-		client->session->pinning |= SESSION_PIN_LIBRARY;
+	session = session_get(client);
+	if (!session)
+		return; /* the load_count that is left closes the server */
+	names = buf_bytes(&session->libraries);
+	is_known = buf_ok(&session->libraries) && count_names(names) == server->session.load_count;
+	while (is_known && bytes_take_text(&names, &name))
+		is_known = server_add_library(server, name);
+	if (is_known || server->session.load_count == 0) /* or all have failed */
+		server_settle_loads(server);
+	else
+		session->pinning |= SESSION_PIN_LIBRARY;
+	buf_free(&session->libraries);
 }
 
 bool session_ask(struct client *client)
@@ -266,10 +322,8 @@ void session_facts(struct client *client, const struct facts *facts)
 	struct session *session = client->session;
 	unsigned int pins = lasting_pins(client);
 
-	if (session)
-		pins |= session->pins & features_unasked(facts->parts);
+	pins |= features_pins(session ? session->pins : 0, facts);
 	pins |= pins_of_unknown(client, facts);
-	pins |= features_pins(facts);
 	pins |= listening_is_hidden(client, facts) ? SESSION_PIN_LISTEN : 0;
 	if (facts->has_own_count)
 		server_statements_recount(&client->borrower.server->session.statements,

@@ -140,7 +140,17 @@ static bool is_followed(const struct client *client, struct bytes text, enum sql
 	return sql.kind == kind || (sql.kind == SQL_UNSURE && !session_is_followed(client));
 }
 
-/* ---- placeholders ---- */
+/*
+ * ---- placeholders ----
+ *
+ * A placeholder is a parameter like app.user that no extension defines. PostgreSQL lists them
+ * nowhere: it must be asked for each by its name. So the names in a text that touches parameters
+ * are noted (sql_names.h), and those values of a Bind that are names. Where functions may set what
+ * they get, names are noted that are none; PostgreSQL answers that there is no such parameter.
+ *
+ * What runs inside of a function is in no text. For that the catalog has the names in the bodies of
+ * the database's functions (session_state.c).
+ */
 
 const char *session_encoding(const struct client *client)
 {
@@ -224,6 +234,28 @@ static bool may_run(const struct client *client, unsigned int own, struct bytes 
 	return !is_run || standby_allows(client, own, err);
 }
 
+/*
+ * ---- libraries ----
+ *
+ * Libraries that a client loads by LOAD. They become part of the client's parameters, and are
+ * loaded on each server before it is used.
+ */
+
+#define NAMES_SIZE_MAX ((size_t)4096) /* bytes of the names of one transaction */
+
+static void note_library(void *context, const struct sql_item *item)
+{
+	struct session *session = context;
+
+	session->libraries.limit = NAMES_SIZE_MAX;
+	if (item->kind == SQL_ITEM_UNSURE)
+		session->libraries.is_broken = true;
+	if (item->kind != SQL_ITEM_LIBRARY)
+		return;
+	buf_add(&session->libraries, item->name.at, item->name.count);
+	buf_add_byte(&session->libraries, 0);
+}
+
 /* ---- what is done before it runs ---- */
 
 /* SET LOCAL ... TO DEFAULT: PostgreSQL has all defaults but those of the startup packet. */
@@ -267,7 +299,7 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 	if (touches & SQL_TOUCH_EXTENSION)
 		session->pinning |= SESSION_PIN_EXTENSION;
 	if (touches & SQL_TOUCH_LIBRARY)
-		libraries_note(session, text);
+		sql_items(text, note_library, session);
 	/* The server does not say what a DO block loads. */
 	if ((touches & SQL_TOUCH_LIBRARY) && (own & SQL_TOUCH_HIDDEN))
 		session->pinning |= SESSION_PIN_LIBRARY;
@@ -368,6 +400,22 @@ void session_refuse_place(const struct client *client, unsigned int touches, str
 		err_close(err, CLOSE_QUERY_WAIT_TIMEOUT);
 }
 
+/* A value that a function gets need not be a name: it is one if it can be asked for. */
+static void note_values(struct session *session, struct row_walk values)
+{
+	uint64_t bound = session->names.parameters;
+	struct bytes value;
+
+	for (unsigned int number = 1; fields_value(&values, &value) == WALK_ITEM; number++) {
+		bool is_name = number <= SQL_PARAMETER_LAST && bound >> number & 1;
+
+		if (value.at && is_name)
+			sql_names_add(&session->names, value);
+		else if (value.at && (bound & SQL_PARAMETERS_ALL))
+			session_add_placeholder(session, value);
+	}
+}
+
 /* The values of a Bind or a FunctionCall. */
 static enum wire_result values_of(const struct frame *frame, struct bytes in,
                                   struct row_walk *values)
@@ -392,7 +440,7 @@ void session_bind(struct client *client, const struct frame *frame, struct bytes
 	if (in.count < frame->length)
 		session->names.is_unknown |= (session->names.parameters & ~SQL_PARAMETERS_ALL) != 0;
 	else if (values_of(frame, in, &values) == WIRE_OK)
-		placeholders_note_values(session, values);
+		note_values(session, values);
 }
 
 void session_note_alone(struct client *client, struct bytes text)
