@@ -429,13 +429,10 @@ static bool fill(struct client *client, const struct client_record *record)
 
 static void take_server(struct client *client, struct pools_arrival *arrival)
 {
-	struct pool *pool = client->borrower.pool;
-
 	handover_server_rejoin(arrival->lent, &client->borrower);
-	if (pool->limits.is_mixed && client_rules(client)->mode == POOL_MODE_SESSION) {
-		client->borrower.has_place = true;
-		pool_pin_anyway(pool);
-	}
+	if (client->borrower.pool->limits.is_mixed &&
+	    client_rules(client)->mode == POOL_MODE_SESSION)
+		pool_take_place_anyway(&client->borrower);
 	arrival->lent = NULL;
 	client_enter(client, CLIENT_ACTIVE);
 	track_rearm(client);

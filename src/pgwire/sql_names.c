@@ -124,6 +124,7 @@ void sql_names_merge(struct sql_names *names, const struct sql_names *others)
 	const char *name;
 
 	names->is_unknown |= others->is_unknown;
+	names->parameters |= others->parameters;
 	while (bytes_take_text(&list, &name))
 		insert(names, bytes_text(name));
 }
@@ -362,26 +363,6 @@ static void read_twice(struct reader reader, struct bytes text)
 
 void sql_names_read(struct sql_names *names, struct bytes text, bool is_inside)
 {
-	names->is_inside |= is_inside;
 	names->is_unclear |= sql_touch_is_unclear(text);
 	read_twice((struct reader){ .names = names, .is_inside = is_inside }, text);
-}
-
-const struct sql_names *sql_names_of(struct sql_names **kept, struct bytes text, bool is_inside)
-{
-	if (!*kept)
-		*kept = calloc(1, sizeof(**kept));
-	else if ((*kept)->is_inside || !is_inside)
-		return *kept;
-	if (*kept)
-		sql_names_read(*kept, text, is_inside);
-	return *kept;
-}
-
-void sql_names_drop(struct sql_names **kept)
-{
-	if (*kept)
-		sql_names_free(*kept);
-	free(*kept);
-	*kept = NULL;
 }

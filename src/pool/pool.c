@@ -61,21 +61,36 @@ void pool_note_pins_met(struct pool *pool)
 		                 &event);
 }
 
-bool pool_pin(struct pool *pool)
+bool pool_take_place(struct borrower *borrower)
 {
-	if (share_pin(&pool->share, (unsigned int)pool->limits.max_pinned))
-		return true;
-	pool_note_pins_met(pool);
-	return false;
+	struct pool *pool = borrower->pool;
+
+	if (!borrower->has_place)
+		borrower->has_place =
+		    share_pin(&pool->share, (unsigned int)pool->limits.max_pinned);
+	if (!borrower->has_place)
+		pool_note_pins_met(pool);
+	return borrower->has_place;
 }
 
-void pool_pin_anyway(struct pool *pool) { share_pin(&pool->share, PERMIT_NO_LIMIT); }
+void pool_take_place_anyway(struct borrower *borrower)
+{
+	if (!borrower->has_place)
+		share_pin(&borrower->pool->share, PERMIT_NO_LIMIT);
+	borrower->has_place = true;
+}
 
 /* Wakes borrowers that wait for a place: only if there was none. */
-void pool_unpin(struct pool *pool)
+void pool_drop_place(struct borrower *borrower)
 {
-	bool was_full = (int)share_pins(&pool->share) >= pool->limits.max_pinned;
+	struct pool *pool = borrower->pool;
+	bool was_full;
 
+	borrower->wants_place = false;
+	if (!borrower->has_place)
+		return;
+	borrower->has_place = false;
+	was_full = (int)share_pins(&pool->share) >= pool->limits.max_pinned;
 	share_unpin(&pool->share);
 	if (pool_awaits_place(pool))
 		pool_wake(pool);

@@ -160,14 +160,6 @@ static void leave_places(struct borrower *borrower)
 	pool_wake(borrower->pool);
 }
 
-void pool_drop_place(struct borrower *borrower)
-{
-	borrower->wants_place = false;
-	if (borrower->has_place)
-		pool_unpin(borrower->pool);
-	borrower->has_place = false;
-}
-
 /* The longest waiting one. With PAUSE, one without a server would keep a place that it awaits. */
 static struct borrower *next_for_place(const struct pool *pool)
 {

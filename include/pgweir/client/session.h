@@ -16,19 +16,18 @@ const char *session_pin_text(const struct client *client);
 
 /*
  * These add lists, separated by ", ": why the server stays; the names of the parameters that are
- * not as they were after the login, of the libraries, of the channels. They return false if there
- * are none.
+ * not as they were after the login, of the libraries, of the channels.
  */
-bool session_list_pins(const struct client *client, struct buf *out);
-bool session_list_parameters(const struct client *client, struct buf *out);
-bool session_list_libraries(const struct client *client, struct buf *out);
-bool session_list_channels(const struct client *client, struct buf *out);
+void session_list_pins(const struct client *client, struct buf *out);
+void session_list_parameters(const struct client *client, struct buf *out);
+void session_list_libraries(const struct client *client, struct buf *out);
+void session_list_channels(const struct client *client, struct buf *out);
 
 /*
  * As session_list_pins(), with the names of the objects, separated by "; ". session_tell_pins(): in
  * printable ASCII, for the log and for errors.
  */
-bool session_list_held(const struct client *client, struct buf *out);
+void session_list_held(const struct client *client, struct buf *out);
 void session_tell_pins(const struct client *client, struct buf *out);
 
 #endif

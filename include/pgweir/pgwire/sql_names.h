@@ -30,8 +30,7 @@ struct sql_names {
 	uint16_t count;         /* of the names */
 	bool is_unknown;        /* the text may set others */
 	bool is_unclear;        /* so it may in an encoding of which a byte may look like a quote */
-	bool is_inside;         /* what functions may read in its strings is there too */
-	uint64_t parameters;    /* 1 << n: the value of $n is a name */
+	uint64_t parameters;    /* 1 << n: the value of $n is a name; or SQL_PARAMETERS_ALL */
 	uint64_t compare_count; /* comparisons so far, for tests */
 };
 
@@ -40,7 +39,7 @@ enum sql_name sql_name_judge(struct bytes name);
 /* Adds a name if it is one. Blanks at its end are no part of it. */
 void sql_names_add(struct sql_names *names, struct bytes name);
 
-/* Adds all names of another set, and whether it is unknown. */
+/* Adds all names of another set, its parameters, and whether it is unknown. */
 void sql_names_merge(struct sql_names *names, const struct sql_names *others);
 
 /*
@@ -50,13 +49,6 @@ void sql_names_merge(struct sql_names *names, const struct sql_names *others);
 void sql_names_read(struct sql_names *names, struct bytes text, bool is_inside);
 
 void sql_names_free(struct sql_names *names);
-
-/*
- * The names of a text that is used again: read when they are needed first, then from *kept, which
- * is NULL before. NULL: no memory.
- */
-const struct sql_names *sql_names_of(struct sql_names **kept, struct bytes text, bool is_inside);
-void sql_names_drop(struct sql_names **kept);
 
 /*
  * ---- libraries and channels ----

@@ -495,16 +495,16 @@ struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line);
 /* Borrowers in all of them. */
 unsigned int pool_waiting_count(const struct pool *pool);
 
-/* Counts a server for max_pinned_servers. false: the limit is reached, and it is not counted. */
-bool pool_pin(struct pool *pool);
-void pool_pin_anyway(struct pool *pool);
+/*
+ * The borrower gets a place of max_pinned_servers, unless it has one. false: the limit is reached.
+ * pool_take_place_anyway(): beyond the limit.
+ */
+bool pool_take_place(struct borrower *borrower);
+void pool_take_place_anyway(struct borrower *borrower);
 
 /* Since when pins keep a client waiting, without relief (pool_note_relief()). 0: nobody. */
 usec_t pool_wait_for_pins_since(const struct pool *pool);
 void pool_note_relief(struct pool *pool);
-
-/* It need not stay any more. */
-void pool_unpin(struct pool *pool);
 
 static inline bool pool_awaits_place(const struct pool *pool)
 {
@@ -529,7 +529,7 @@ static inline bool pool_lacks_place(const struct borrower *borrower)
 void pool_await_place(struct borrower *borrower);
 void pool_leave_place(struct borrower *borrower);
 
-/* The borrower needs no place any more, and none was taken from it. */
+/* The borrower needs no place any more, and does not wait for one without a server. */
 void pool_drop_place(struct borrower *borrower);
 
 /* Drops the cached greeting: what it is made of has changed. */

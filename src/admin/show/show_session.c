@@ -106,7 +106,7 @@ SHOW(pinned, "PINNED", next_pinned, pinned_columns,
 
 ROW_DECLARE(struct state_row, state_columns, STATE_ROW);
 
-static bool (*const lists[])(const struct client *client, struct buf *out) = {
+static void (*const lists[])(const struct client *client, struct buf *out) = {
 	session_list_parameters,
 	session_list_libraries,
 	session_list_channels,
@@ -124,7 +124,8 @@ static bool list_state(struct cursor *cursor, const struct client *client, const
 	buf_clear(&cursor->text);
 	for (size_t i = 0; i < LISTS; i++) {
 		at[i] = cursor->text.count;
-		has_any |= lists[i](client, &cursor->text);
+		lists[i](client, &cursor->text);
+		has_any |= cursor->text.count > at[i];
 		buf_add_byte(&cursor->text, 0);
 	}
 	for (size_t i = 0; i < LISTS; i++)

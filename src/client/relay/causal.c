@@ -52,32 +52,29 @@
 
 #define TEXT_MAX ((size_t)16 * 1024) /* a longer text is not read */
 
-static enum course_effect effect_of(struct bytes text)
+static enum course_block effect_of(struct bytes text)
 {
 	if (!text.at || text.count > TEXT_MAX)
-		return COURSE_ANYTHING;
+		return COURSE_UNSURE;
 	switch (sql_block_read(text).kind) {
 	case SQL_BLOCK_BEGIN:
 	case SQL_BLOCK_START:
-		return COURSE_OPENS;
+		return COURSE_OPEN;
 	case SQL_BLOCK_COMMIT:
 	case SQL_BLOCK_ROLLBACK:
-		return COURSE_CLOSES;
+		return COURSE_CLOSED;
 	case SQL_BLOCK_SET:
-		return COURSE_NOTHING;
+		return COURSE_SAME;
 	case SQL_BLOCK_OTHER:
 		break;
 	}
-	return sql_single(text, bytes_of("", 0)) == SQL_SINGLE_NOT ? COURSE_ANYTHING
-	                                                           : COURSE_NOTHING;
+	return sql_single(text, bytes_of("", 0)) == SQL_SINGLE_NOT ? COURSE_UNSURE : COURSE_SAME;
 }
 
-static void run(struct course *course, enum course_effect effect)
+static void run(struct course *course, enum course_block effect)
 {
-	if (effect == COURSE_ANYTHING)
-		course->block = COURSE_UNSURE;
-	else if (effect != COURSE_NOTHING && course->block != COURSE_UNSURE)
-		course->block = effect == COURSE_OPENS ? COURSE_OPEN : COURSE_CLOSED;
+	if (effect != COURSE_SAME && course->block != COURSE_UNSURE)
+		course->block = effect;
 }
 
 void course_begin(struct course *course, bool is_open)
@@ -94,7 +91,7 @@ static void note_named(struct course *course, const struct frame *frame, struct 
 	if (fields_names(frame->type, body, body.count, &names) != WIRE_OK)
 		course->block = COURSE_UNSURE;
 	else if (frame->type == 'E')
-		run(course, *names.portal ? COURSE_ANYTHING : course->portal);
+		run(course, *names.portal ? COURSE_UNSURE : course->portal);
 	else if (!*names.portal)
 		course->portal = *names.statement ? effect_of(text) : course->statement;
 }

@@ -15,7 +15,7 @@
 #include "pgweir/pgwire/sql_traceparent.h"
 #include "pgweir/pool/vacancy.h"
 
-#include "../session/resets_priv.h"
+#include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 
 /* The messages that a client may send, and what the server owes for each. */
@@ -137,8 +137,8 @@ static void note_wants(struct client *client, const struct frame *frame, struct 
 
 	borrower->wants_place = borrower->wants_own = false;
 	if (borrower->pool->limits.is_mixed && client_rules(client)->mode == POOL_MODE_SESSION) {
-		if (!lacks_place && !borrower->has_place && borrower->pool->limits.max_pinned > 0)
-			borrower->has_place = pool_pin(borrower->pool);
+		if (!lacks_place && borrower->pool->limits.max_pinned > 0)
+			pool_take_place(borrower);
 		borrower->wants_place = lacks_place;
 		return;
 	}
@@ -264,7 +264,7 @@ static bool is_first(const struct client *client)
 static enum judgement judge_follow(struct client *client, const struct frame *frame,
                                    struct batch *batch)
 {
-	if (resets_are_followed(client)) {
+	if (client->touched & RESETS_FOLLOWED) {
 		enum judgement judgement = resets_follow(client, frame->type, batch);
 
 		if (judgement != JUDGE_SEND || !listening_is_followed(client))
@@ -292,10 +292,9 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 		judgement = place_before(client, touches, text, batch);
 	if (judgement != JUDGE_SEND)
 		return judgement;
-	if (session_use(client, touches, (struct session_text){ text, NULL, batch }, is_run,
-	                &err)) {
+	if (session_use(client, touches, text, is_run, batch, &err)) {
 		if (frame->type == 'Q' && is_first(client))
-			batch->change = session_note_alone(client, text);
+			session_note_alone(client, text);
 		return JUDGE_SEND;
 	}
 	return statements_refuse(client, frame->type, &err, batch);
@@ -312,7 +311,7 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 		if (session_relevant(client, batch->touches))
 			return judge_touching(client, frame, in, text, batch);
 	} else if (session_is_in_session_mode(client)) {
-		session_mode_note(client, frame, in);
+		return session_mode_note(client, frame, in) ? JUDGE_SEND : JUDGE_MEMORY;
 	}
 	return JUDGE_SEND;
 }
@@ -473,11 +472,11 @@ static enum judgement judge_content(struct client *client, const struct request 
 	    statements_concern(client, frame, in, batch) && statements_follow(client))
 		judgement = statements_judge(client, frame, in, batch, head);
 	if ((frame->type == 'B' || frame->type == 'F') && client->session &&
-	    client->session->bound && judgement <= JUDGE_HEAD) {
+	    client->session->names.parameters && judgement <= JUDGE_HEAD) {
 		session_bind(client, frame, in);
 		/* What the next one binds is noted by itself, if its statement is known. */
 		if (statements_follow(client))
-			client->session->bound = 0;
+			client->session->names.parameters = 0;
 	}
 	if (frame->type == 'E' && judgement <= JUDGE_DROP)
 		resets_execute(client);

@@ -227,7 +227,7 @@ static bool ask(struct client *client)
 	/* It could cancel our query. When it has ended, on_writable() comes. */
 	if (client->borrower.server->lease.cancel_count)
 		return false;
-	if (!session_ask(client, !statements_spare_unnamed(client)))
+	if (!session_ask(client))
 		return false;
 	client_enter(client, CLIENT_SETTLING);
 	return true;
@@ -718,7 +718,7 @@ void relay_answer(struct borrower *borrower, enum order_kind order, const struct
 		take_facts(client, facts);
 		return;
 	case ORDER_CATALOG:
-		session_go_on(client, !statements_spare_unnamed(client));
+		session_go_on(client);
 		return;
 	case ORDER_CHANNELS:
 		listening_order_done(client);

@@ -200,23 +200,17 @@ void late_begin_forget(struct client *client);
  */
 
 enum course_block {
-	COURSE_UNSURE, /* not known before the server has answered */
+	/* not known before the server has answered; also behind COPY, which takes data */
+	COURSE_UNSURE,
 	COURSE_CLOSED, /* then no transaction block is open, or one that has failed */
-	COURSE_OPEN
-};
-
-/* What a statement does, if it succeeds. */
-enum course_effect {
-	COURSE_ANYTHING, /* also COPY, which takes the next message as data */
-	COURSE_NOTHING,  /* to transaction blocks */
-	COURSE_OPENS,
-	COURSE_CLOSES
+	COURSE_OPEN,
+	COURSE_SAME /* behind a statement: as before */
 };
 
 struct course {
 	uint8_t block;     /* enum course_block: of the transaction */
-	uint8_t statement; /* enum course_effect: of the unnamed statement */
-	uint8_t portal;    /* of the unnamed portal */
+	uint8_t statement; /* behind the unnamed statement, if it succeeds */
+	uint8_t portal;    /* behind the unnamed portal */
 };
 
 /* All messages were answered, and the server has said whether a transaction block is open. */

@@ -14,7 +14,7 @@
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql_digest.h"
 
-#include "features_priv.h"
+#include "session_priv.h"
 
 #define TEXT_MAX 65536 /* bytes of a text that are looked at */
 

@@ -2,7 +2,7 @@
 /*
  * The kinds of session state, and what is refused of them.
  */
-#include "features_priv.h"
+#include "session_priv.h"
 
 #include <stdio.h>
 
@@ -146,24 +146,17 @@ unsigned int features_parts(unsigned int touches, unsigned int pins)
 	return parts;
 }
 
-unsigned int features_pins(const struct facts *facts)
+unsigned int features_pins(unsigned int before, const struct facts *facts)
 {
 	unsigned int pins = 0;
 
 	for (size_t i = 0; i < FEATURES; i++) {
-		if (session_features[i].letter && feature_count(&session_features[i], facts))
-			pins |= session_features[i].pin;
-	}
-	return pins;
-}
+		const struct feature *feature = &session_features[i];
 
-unsigned int features_unasked(unsigned int parts)
-{
-	unsigned int pins = 0;
-
-	for (size_t i = 0; i < FEATURES; i++) {
-		if (session_features[i].parts && !(session_features[i].parts & parts))
-			pins |= session_features[i].pin;
+		if (feature->parts && !(feature->parts & facts->parts))
+			pins |= before & feature->pin;
+		else if (feature->letter && feature_count(feature, facts))
+			pins |= feature->pin;
 	}
 	return pins;
 }

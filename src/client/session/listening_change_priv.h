@@ -36,7 +36,6 @@
 #include "../batch_priv.h"
 #include "../client_priv.h"
 #include "session_priv.h"
-#include "touched_priv.h"
 
 struct facts;
 struct listener;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Parameters of the startup packet that are set back: see resets_priv.h.
+ * Parameters of the startup packet that are set back: see session_priv.h.
  *
  * Hard here: what is set behind the statement must not overwrite a value that the client has set
  * since, so only statements are followed of which the text says all. And SELECT set_config() would
  * take a snapshot, after which SET TRANSACTION fails: so it is SET.
  */
-#include "resets_priv.h"
+#include "session_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +25,10 @@
 struct session_resets {
 	/* to be set behind the statement that was sent: with the value LOCAL by SET LOCAL */
 	const struct params *pending;
-	const struct params *told; /* values reported to the client that are not the server's */
+	const struct params *told; /* those that PostgreSQL reports, as the client knows them */
 	const struct params *back; /* set back in this transaction, and not set since */
 	bool is_discard;           /* the statement that was sent is DISCARD ALL */
 	bool is_unread;            /* the text that was sent was not read */
-	bool is_broken;            /* there was no memory for what is pending */
 	unsigned int errors;       /* error_count of the server before it */
 };
 
@@ -45,25 +44,37 @@ static struct params_table *table_of(const struct client *client)
 	return client->clients->with.params;
 }
 
+/* Until it is settled, reports of these are not forwarded: the client is told here. */
+static bool begin_told(const struct client *client, const struct params **told)
+{
+	const struct server *server = client->borrower.server;
+	const char *at = NULL, *name, *value;
+	bool is_done = true;
+
+	while (params_next(client->startup, &at, &name, &value)) {
+		if (params_find(server->session.baseline, name))
+			is_done &=
+			    params_change(table_of(client), told, name,
+			                  server_value(server, server->session.params, name));
+	}
+	return is_done;
+}
+
 /* NULL: no memory. */
 static struct session_resets *resets_get(struct client *client)
 {
 	const struct params *none = params_none(table_of(client));
-	struct session *session = client->session;
+	struct session *session = session_get(client);
 
 	if (!session || session->resets)
 		return resets_of(client);
 	session->resets = malloc(sizeof(*session->resets));
-	if (session->resets)
-		*session->resets =
-		    (struct session_resets){ .pending = none, .told = none, .back = none };
-	return session->resets;
-}
-
-static void clear_pending(const struct client *client, struct session_resets *resets)
-{
-	params_release(table_of(client), &resets->pending);
-	resets->is_broken = false;
+	if (!session->resets)
+		return NULL;
+	*session->resets = (struct session_resets){ .pending = none, .told = none, .back = none };
+	if (params_count(client->startup))
+		server_watch(client->borrower.server, SERVER_WATCHES_PARAMETERS);
+	return begin_told(client, &session->resets->told) ? session->resets : NULL;
 }
 
 void resets_free(struct client *client)
@@ -72,7 +83,7 @@ void resets_free(struct client *client)
 
 	if (!resets)
 		return;
-	clear_pending(client, resets);
+	params_release(table_of(client), &resets->pending);
 	params_release(table_of(client), &resets->told);
 	params_release(table_of(client), &resets->back);
 	free(resets);
@@ -85,14 +96,15 @@ struct reading {
 	const struct client *client;
 	struct session_resets *resets;
 	bool is_discard;
+	bool is_broken;       /* there was no memory for what is pending */
 	const char *relevant; /* one whose value may change the result of a query; or NULL */
 	unsigned int count;
 };
 
 /* value: NULL: it is not pending any more. */
-static void set_pending(const struct reading *reading, const char *name, const char *value)
+static void set_pending(struct reading *reading, const char *name, const char *value)
 {
-	reading->resets->is_broken |=
+	reading->is_broken |=
 	    !params_change(table_of(reading->client), &reading->resets->pending, name, value);
 }
 
@@ -120,12 +132,12 @@ static void take_reset(void *context, const struct sql_reset *reset)
 	if (++reading->count > ITEMS_MAX)
 		return;
 	if (!reset->name)
-		clear_pending(reading->client, resets);
+		params_release(table_of(reading->client), &resets->pending);
 	while (params_next(reading->client->startup, &at, &name, &value)) {
 		if (reset->name ? strcasecmp(name, reset->name) != 0 : !is_of_all(name))
 			continue;
 		if (!reset->is_local)
-			resets->is_broken |=
+			reading->is_broken |=
 			    !params_change(table_of(reading->client), &resets->back, name,
 			                   reset->is_set ? NULL : "");
 		if (reset->is_set || !is_other(reading->client, name, value)) {
@@ -161,22 +173,23 @@ static bool may_set_name_inside(struct bytes text)
 	       (bytes_contain(text, "'application_name") && bytes_contain(text, "set_config"));
 }
 
-bool resets_use(struct client *client, struct bytes text, bool may_refuse, struct err *err)
+bool resets_use(struct client *client, struct bytes text, bool is_query, bool may_refuse,
+                struct err *err)
 {
 	struct session_resets *resets = resets_get(client);
 	struct reading reading = { .client = client, .resets = resets };
 	enum sql_resets result;
 	bool is_last;
 
-	if (params_count(client->startup))
-		server_watch(client->borrower.server, SERVER_WATCHES_PARAMETERS);
-	if (resets) {
-		resets->is_unread = !text.count;
-		resets->errors = client->borrower.server->lease.error_count;
-	}
-	if (!resets || resets->is_unread)
+	if (!resets)
+		return err_close(err, CLOSE_MEMORY);
+	resets->is_unread = !text.count;
+	resets->errors = client->borrower.server->lease.error_count;
+	if (resets->is_unread)
 		return true;
 	result = sql_resets(text, take_reset, &reading);
+	if (reading.is_broken)
+		return err_close(err, CLOSE_MEMORY);
 	if (may_refuse && reading.relevant && result != SQL_RESETS_LAST)
 		return refuse(reading.relevant, err);
 	resets->is_unread = result == SQL_RESETS_UNSURE;
@@ -184,10 +197,10 @@ bool resets_use(struct client *client, struct bytes text, bool may_refuse, struc
 	          (result == SQL_RESETS_USED && !reading.relevant && !may_set_name_inside(text));
 	resets->is_discard = reading.is_discard;
 	if (is_last && reading.count <= ITEMS_MAX &&
-	    (params_count(resets->pending) || reading.is_discard || resets->is_broken))
-		client->touched |= RESETS_NOTED;
+	    (params_count(resets->pending) || reading.is_discard))
+		client->touched |= is_query ? RESETS_DUE : RESETS_WAIT;
 	else
-		clear_pending(client, resets);
+		params_release(table_of(client), &resets->pending);
 	return true;
 }
 
@@ -238,10 +251,6 @@ enum judgement resets_follow(struct client *client, char type, struct batch *bat
 	bool is_open = server->wire.ledger.is_open, is_sent;
 	struct buf statements = { 0 };
 
-	if (client->touched & RESETS_NOTED) {
-		client->touched ^= RESETS_NOTED;
-		client->touched |= is_open ? RESETS_WAIT : RESETS_DUE;
-	}
 	if (!(client->touched & RESETS_DUE))
 		return JUDGE_SEND;
 	if (is_open && resets && resets->is_discard)
@@ -254,86 +263,76 @@ enum judgement resets_follow(struct client *client, char type, struct batch *bat
 		return JUDGE_SEND;
 	if (is_open || server->wire.status == 'T')
 		make_statements(client, &statements);
-	is_sent = !resets->is_broken && buf_ok(&statements) &&
+	is_sent = buf_ok(&statements) &&
 	          (!statements.count ||
 	           batch_add_statements(batch, server, !is_open, buf_bytes(&statements), NULL));
-	clear_pending(client, resets);
+	params_release(table_of(client), &resets->pending);
 	buf_free(&statements);
 	return is_sent ? JUDGE_SEND : JUDGE_MEMORY;
 }
 
-/* ---- reports ---- */
+/*
+ * ---- reports ----
+ *
+ * PostgreSQL reports what has changed ahead of its ReadyForQuery. There the client is told what
+ * differs from what it knows: of a parameter that the text has set back, its own value.
+ */
+
+bool resets_take_report(struct borrower *borrower, const char *name)
+{
+	const struct session_resets *resets = resets_of(client_of(borrower));
+
+	return resets && params_find(resets->told, name);
+}
 
 /*
- * The value of a parameter that was last reported to the client. reported: the server's map, with
- * the reports up to the last ReadyForQuery.
+ * Whether the text that has run has set it back, so that the client's value follows. If the text
+ * was not read, it may have done so, and if no block is open, its transaction has ended with it.
  */
-static const char *told_of(const struct client *client, const struct params *reported,
-                           const char *name)
+static bool is_back(const struct client *client, const char *name, const char *now)
 {
 	const struct session_resets *resets = resets_of(client);
-	const char *told = resets ? params_find(resets->told, name) : NULL;
+	const struct server *server = client->borrower.server;
+	const char *local = params_find(resets->pending, name);
 
-	if (!told)
-		told = params_find(reported, name);
-	if (!told)
-		told = params_find(client->borrower.server->session.baseline, name);
-	return told ? told : "";
-}
-
-/*
- * Whether the text that runs sets it back, so that the client's value follows. If the text was not
- * read, it may do so, and if no block is open, its transaction ends with it.
- */
-static bool is_pending(const struct client *client, const struct session_resets *resets,
-                       const char *name)
-{
+	if (server->wire.status == 'E' || server->lease.error_count != resets->errors)
+		return false;
 	if (resets->is_unread)
-		return client->borrower.server->wire.status == 'I';
-	return params_find(resets->pending, name);
+		return server->wire.status == 'I' && !is_other(client, name, now);
+	return local && !(*local && server->wire.status == 'I');
 }
 
-bool resets_take_report(struct borrower *borrower, const char *name, const char *value,
-                        struct buf *instead)
+/* Adds a ParameterStatus, if it is news for the client. */
+static void tell(const struct client *client, const struct params **told, const char *name,
+                 const char *value, struct buf *out)
 {
-	struct client *client = client_of(borrower);
-	const char *startup = params_find(client->startup, name), *shown = value;
-	const char *normal = params_find(client->borrower.server->session.baseline, name);
-	struct session_resets *resets = startup ? resets_get(client) : NULL;
-	bool is_told;
+	const char *known = server_value(client->borrower.server, *told, name);
 
-	if (!resets || !(client->touched & SQL_TOUCH_DEFAULT))
-		return false;
-	if (normal && strcmp(normal, value) == 0 && is_pending(client, resets, name))
-		shown = startup;
-	is_told =
-	    strcmp(told_of(client, client->borrower.server->session.params, name), shown) == 0;
-	params_change(table_of(client), &resets->told, name, shown);
-	if (!is_told && shown == value)
-		return false;
-	if (!is_told)
-		message_parameter(instead, name, shown);
-	return true;
+	if (known && strcmp(known, value) == 0)
+		return;
+	message_parameter(out, name, value);
+	params_change(table_of(client), told, name, value);
+}
+
+/* The server's value of a parameter that it reports; else NULL. */
+static const char *reported(const struct server *server, const char *name)
+{
+	return params_find(server->session.baseline, name)
+	           ? server_value(server, server->session.params, name)
+	           : NULL;
 }
 
 void resets_tell(struct borrower *borrower, struct buf *ahead)
 {
 	struct client *client = client_of(borrower);
-	const struct server *server = borrower->server;
 	struct session_resets *resets = resets_of(client);
-	const char *at = NULL, *name, *local, *value;
+	const char *at = NULL, *name, *value, *now;
 
-	if (!resets || server->wire.status == 'E' || server->lease.error_count != resets->errors)
-		return;
-	while (params_next(resets->pending, &at, &name, &local)) {
-		bool is_over = *local && server->wire.status == 'I';
-
-		value = params_find(client->startup, name);
-		if (!value || !params_find(server->session.baseline, name) || is_over ||
-		    strcmp(told_of(client, server->session.params, name), value) == 0)
-			continue;
-		params_change(table_of(client), &resets->told, name, value);
-		message_parameter(ahead, name, value);
+	while (resets && params_next(client->startup, &at, &name, &value)) {
+		now = reported(borrower->server, name);
+		if (now)
+			tell(client, &resets->told, name, is_back(client, name, now) ? value : now,
+			     ahead);
 	}
 }
 
@@ -348,44 +347,29 @@ const struct params *resets_before(const struct client *client)
 {
 	const struct session_resets *resets = resets_of(client);
 
-	return resets && resets->is_unread ? NULL : client->params;
+	return session_keeps_server(client) || (resets && resets->is_unread) ? NULL
+	                                                                     : client->params;
 }
 
-void resets_tell_hidden(struct client *client, const struct params *before)
-{
-	const struct server *server = client->borrower.server;
-	const char *at = NULL, *name, *value, *now;
-	struct buf out = { 0 };
-
-	while (params_next(client->startup, &at, &name, &value)) {
-		now = params_find(server->session.params, name);
-		/* \001: it was set back, see server_take_facts() */
-		if (now && *now == '\001' && params_find(server->session.baseline, name) &&
-		    strcmp(told_of(client, before, name), value) != 0)
-			message_parameter(&out, name, value);
-	}
-	if (out.count)
-		client_send(client, buf_bytes(&out));
-	buf_free(&out);
-}
-
-void resets_settle(struct client *client)
+void resets_settle(struct client *client, const struct params *before)
 {
 	const struct session_resets *resets = resets_of(client);
 	struct server *server = client->borrower.server;
-	const char *at = NULL, *name, *told, *value;
+	const struct params *told = params_hold(resets ? resets->told : before);
+	const char *at = NULL, *name, *value, *now;
 	struct buf out = { 0 };
 
 	server_unwatch(server, SERVER_WATCHES_PARAMETERS);
-	while (resets && params_next(resets->told, &at, &name, &told)) {
-		value = params_find(server->session.params, name);
-		value = value ? value : params_find(server->session.baseline, name);
+	while (params_next(client->startup, &at, &name, &value)) {
+		now = reported(server, name);
 		/* \001: it is set back to the client's value next, see server_take_facts() */
-		if (value && *value != '\001' && strcmp(value, told) != 0)
-			message_parameter(&out, name, value);
+		if (now && *now == '\001')
+			tell(client, &told, name, value, &out);
+		else if (now && resets && bytes_are_ascii(bytes_text(now)))
+			tell(client, &told, name, now, &out);
 	}
+	params_release(table_of(client), &told);
 	if (out.count)
 		client_send(client, buf_bytes(&out));
 	buf_free(&out);
-	resets_free(client);
 }

@@ -10,9 +10,9 @@
  * does not matter what precedes the question. If its own values are on a server that somebody else
  * has, a client waits for that, as long as it is between two transactions.
  *
- * Which server stays, and how long, is in features_priv.h.
+ * Which server stays, and how long, is in session_priv.h.
  */
-#include "features_priv.h"
+#include "session_priv.h"
 
 #include <string.h>
 
@@ -110,11 +110,6 @@ static void hold(struct client *client)
 	client_arm(client, SEQUENCES_HOLD, on_hold_due, client_now(client));
 }
 
-static usec_t limit_if_wanted(const struct client *client)
-{
-	return client->wrote && score_of(client) >= 0 ? SEQUENCES_HOLD_WANTED : SEQUENCES_HOLD;
-}
-
 /* The server's last ReadyForQuery was when the client's transaction ended. */
 static void on_hold_due(struct timer *timer)
 {
@@ -122,8 +117,11 @@ static void on_hold_due(struct timer *timer)
 	const struct pool *pool = client->borrower.pool;
 	usec_t since = client_now(client) - client->borrower.server->used_at;
 	bool is_wanted = pool->queues[BORROWER_WAITING].count || share_is_asked(&pool->share);
-	usec_t limit = is_wanted ? limit_if_wanted(client) : SEQUENCES_HOLD_MAX;
+	usec_t limit = SEQUENCES_HOLD_MAX;
 
+	if (is_wanted)
+		limit =
+		    client->wrote && score_of(client) >= 0 ? SEQUENCES_HOLD_WANTED : SEQUENCES_HOLD;
 	if (since < limit) {
 		hold(client);
 		return;

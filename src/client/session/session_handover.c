@@ -9,7 +9,7 @@
 
 #include "../client_records_priv.h"
 #include "listening_state_priv.h"
-#include "features_priv.h"
+#include "session_priv.h"
 
 bool session_has_record(const struct client *client) { return client->session || client->touched; }
 
@@ -27,7 +27,7 @@ void session_write(const struct client *client, struct client_record *values)
 	/* too many names were not all noted: session_ask() */
 	values->pinning =
 	    session->pinning | (session->names.is_unknown ? (unsigned int)SESSION_PIN_PARAMS : 0);
-	values->has_slot = session->slot != NULL;
+	values->has_slot = client->borrower.has_place && !session_keeps_server(client);
 	values->was_discarded = session->was_discarded;
 	values->was_told = session->was_told;
 	values->pinned_at = session->pinned_at;
@@ -48,10 +48,8 @@ static void restore_pins(struct client *client, const struct client_record *valu
 	if (values->text.count)
 		session->text = strndup(values->text.at, values->text.count);
 	buf_add(&session->held, values->held.at, values->held.count);
-	if (values->has_slot) {
-		session->slot = client->borrower.pool;
-		pool_pin_anyway(session->slot);
-	}
+	if (values->has_slot)
+		pool_take_place_anyway(&client->borrower);
 	if (session_is_pinned(client) && !session->was_told)
 		session_watch_stay(client);
 	if (session->pins == SESSION_PIN_SEQUENCE)

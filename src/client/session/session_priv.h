@@ -18,20 +18,55 @@
 #ifndef PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
 #define PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
 
+#include "../batch_priv.h"
 #include "../client_priv.h"
 
 #include "pgweir/base/record.h"
+#include "pgweir/client/features.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/pool_catalog.h"
 #include "pgweir/pool/server/question.h"
-
-#include "touched_priv.h"
+#include "pgweir/pool/server/server.h"
 
 struct client_record;
-struct batch;
+
+/*
+ * ---- client->touched ----
+ *
+ * Its bits beside those of enum sql_touch.
+ */
+
+/* The text has a name of the protocol itself, so what it prepares is not followed: prepared.c. */
+#define SESSION_TOUCH_BY_NAME ((uint32_t)1 << 21)
+/* The ReadyForQuery that ends the transaction is withheld: listening_change.c. */
+#define LISTENING_HOLDS ((uint32_t)1 << 22)
+/*
+ * The Execute of a statement that sets parameters back has not come; it was sent, and the next
+ * message comes behind it: resets.c.
+ */
+#define RESETS_WAIT ((uint32_t)1 << 24)
+#define RESETS_DUE ((uint32_t)1 << 25)
+/* It is not the text that shows what a statement touches, but the catalog, or a sample. */
+#define SESSION_TOUCH_NAMED ((uint32_t)1 << 26)
+/* The server has the client's statements under its names: exposed.c. */
+#define SESSION_TOUCH_EXPOSED ((uint32_t)1 << 27)
+/* The catalog was not read yet: the server is asked for everything, to be on the safe side. */
+#define SESSION_TOUCH_EARLY ((uint32_t)POOL_TOUCH_EARLY)
+/* The running transaction is a sample: session_begin_sample(). */
+#define SESSION_TOUCH_SAMPLE ((uint32_t)1 << 29)
+
+/* Something must run between the last text and the next frame. */
+#define RESETS_FOLLOWED (RESETS_WAIT | RESETS_DUE)
+
+/* 22 to 29, but 23, each once, and none of them of enum sql_touch. */
+_Static_assert((uint64_t)LISTENING_HOLDS + RESETS_WAIT + RESETS_DUE + SESSION_TOUCH_NAMED +
+                       SESSION_TOUCH_EXPOSED + SESSION_TOUCH_EARLY + SESSION_TOUCH_SAMPLE ==
+                   UINT64_C(0x3f400000),
+               "a bit has two meanings");
+_Static_assert(SQL_TOUCH_DATABASE < SESSION_TOUCH_BY_NAME, "a bit has two meanings");
 
 /* Why a server stays with its client. */
 enum session_pin {
@@ -54,19 +89,16 @@ enum session_place {
 	PLACE_CANCELED
 };
 
-/* A SET that is all of its transaction. */
+/* A SET that no other statement of its transaction has followed which touches session state. */
 struct session_set {
-	struct ledger_change change; /* of its Query */
 	struct sql_set set;
-	bool is_done;  /* it has succeeded */
-	bool is_alone; /* no other statement has touched session state in this transaction */
+	unsigned int errors; /* error_count of the server before it */
 };
 
 /* What few clients have. */
 struct session {
 	unsigned int pins;        /* SESSION_PIN_ bits; 0: the server is returned */
 	unsigned int pinning;     /* pins that the running transaction makes for certain */
-	struct pool *slot;        /* counts this client for max_pinned_servers; NULL: not counted */
 	bool was_discarded;       /* DISCARD ALL has run in this transaction */
 	enum session_place place; /* of the statement that has waited and is judged again */
 	usec_t pinned_at;
@@ -76,10 +108,8 @@ struct session {
 	char *text;              /* beginning of the statement that made the server stay; or NULL */
 	struct buf held;         /* what keeps the server, with names: session_show.c */
 	struct session_set *set; /* a lone SET of this transaction; or NULL */
-	struct sql_names names;  /* placeholders that may have been set */
-	/* values of the next Bind that may be such: as sql_names.parameters */
-	uint64_t bound;
-	struct buf libraries;          /* that may have been loaded: name\0name\0 */
+	struct sql_names names;  /* placeholders that may be set; parameters: of the next Bind */
+	struct buf libraries;    /* that may have been loaded: name\0name\0 */
 	struct session_resets *resets; /* parameters set back: resets.c; or NULL */
 };
 
@@ -175,8 +205,8 @@ static inline void session_begin_sample(struct client *client)
 }
 
 /* The same as session_touches() for a prepared statement that is about to be executed. */
-unsigned int session_touches_of(struct client *client, const struct statement *statement);
-static inline unsigned int session_statement_touches(struct client *client,
+unsigned int session_touches_of(const struct client *client, const struct statement *statement);
+static inline unsigned int session_statement_touches(const struct client *client,
                                                      const struct statement *statement)
 {
 	/* Most touch nothing. Then not even the size of the text is wanted. */
@@ -197,28 +227,23 @@ static inline unsigned int session_relevant(const struct client *client, unsigne
 	           : touches;
 }
 
-/* A text, and the batch in which it is sent. */
-struct session_text {
-	struct bytes text;
-	struct sql_names **names; /* where its names are kept for its next use; NULL: nowhere */
-	struct batch *batch;
-};
-
-static inline struct session_text session_text_of(struct statement *statement, struct batch *batch)
+static inline struct bytes session_text_of(const struct statement *statement)
 {
-	return (struct session_text){ bytes_text(statement_text(statement).at), &statement->names,
-		                      batch };
+	return bytes_text(statement_text(statement).at);
 }
 
 /*
  * A statement of this text is about to be sent, which may touch these. is_run: it is executed, not
  * only parsed. What must run before it is added to the batch. false: it must be refused with *err.
  */
-bool session_use(struct client *client, unsigned int touches, struct session_text text, bool is_run,
-                 struct err *err);
+bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
+                 struct batch *batch, struct err *err);
 
 /* A Bind or FunctionCall: notes values that may be names. `in`: its received bytes. */
 void session_bind(struct client *client, const struct frame *frame, struct bytes in);
+
+/* Notes a name, if it is one that can be asked for. */
+void session_add_placeholder(struct session *session, struct bytes name);
 
 /* A statement is executed whose text is not known. */
 void session_run_unknown(struct client *client);
@@ -237,9 +262,9 @@ bool session_encoding_is_unclear(const struct client *client);
 
 /*
  * The text of a Query that is the first statement of a transaction, after session_use(): its effect
- * may be known from the text alone. Returns the change to be noted with it; or NULL.
+ * may be known from the text alone.
  */
-struct ledger_change *session_note_alone(struct client *client, struct bytes text);
+void session_note_alone(struct client *client, struct bytes text);
 
 /* All named statements were deallocated: by DEALLOCATE ALL, or by DISCARD ALL. */
 void session_deallocated(struct client *client);
@@ -248,10 +273,10 @@ void session_deallocated(struct client *client);
 
 /*
  * The client's transaction, which touched session state, has ended, and its server is at rest.
- * Asks the server what there is now: on_answer() of the borrower comes. is_apart: in a way that
- * leaves the unnamed statement there. false: no need to ask; session_stays() has the answer.
+ * Asks the server what there is now: on_answer() of the borrower comes. false: no need to ask;
+ * session_stays() has the answer.
  */
-bool session_ask(struct client *client, bool is_apart);
+bool session_ask(struct client *client);
 
 /*
  * The server was lost that was asked only because nothing was known of the catalog. true: the
@@ -260,7 +285,7 @@ bool session_ask(struct client *client, bool is_apart);
 bool session_ends_without(struct client *client);
 
 /* session_ask() has read the catalog first: asks now. */
-void session_go_on(struct client *client, bool is_apart);
+void session_go_on(struct client *client);
 
 /* The server's answer. */
 void session_facts(struct client *client, const struct facts *facts);
@@ -326,14 +351,133 @@ void session_free(struct client *client);
 
 /*
  * A Query, Parse or FunctionCall: notes in client->touched whether it resets parameters, and closes
- * the server at the client's end if need be. `in`: its received bytes.
+ * the server at the client's end if need be. `in`: its received bytes. false: no memory.
  */
-void session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
+bool session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
 
 /* Asks the server for its parameters: on_answer() of the borrower comes. */
 void session_mode_ask(struct client *client);
 
 /* Then server_has_reset() says whether the client must get startup values again. */
 void session_mode_facts(struct client *client, const struct facts *facts);
+
+/* ---- features.c: the kinds of session state (client/features.h) ---- */
+
+/* How many of it the server has; parameters are not counted. */
+unsigned int feature_count(const struct feature *feature, const struct facts *facts);
+
+/* The first one that is touched and has a name. NULL: there is none. */
+const struct feature *features_first(unsigned int touches);
+
+/* Which parts of the question concern what was touched, or one of these pins. */
+unsigned int features_parts(unsigned int touches, unsigned int pins);
+
+/* The pins that the server's answer shows; and those before of which it says nothing. */
+unsigned int features_pins(unsigned int before, const struct facts *facts);
+
+/* Refuse it with *err, in the same words as in the log. They return false. */
+bool features_refuse(const struct client *client, const struct feature *feature, struct err *err);
+bool features_refuse_pin(const struct client *client, const struct feature *feature,
+                         struct err *err);
+
+/*
+ * ---- on a standby ----
+ *
+ * With route_reads: what is refused to a client whose transaction runs on a standby, and words for
+ * what PostgreSQL refuses there.
+ */
+
+/*
+ * A statement that touches these (enum sql_touch) is about to run. false: it must be refused with
+ * *err, as it takes a lock that is not the one that the client means.
+ */
+bool standby_allows(const struct client *client, unsigned int touches, struct err *err);
+
+/* explains_refusal() of the borrower. */
+const char *standby_explains(struct borrower *borrower, struct buf *detail);
+
+/*
+ * ---- sequences.c ----
+ *
+ * currval() and lastval() in transaction mode: the client's own value, or an error; never the value
+ * of another client.
+ *
+ * A client that has asked once, and any client behind a statement that a question mostly follows,
+ * keeps its server from a transaction that may call nextval() to its next statement, but not longer
+ * than SEQUENCES_HOLD_MAX. If others wait for a server: SEQUENCES_HOLD_WANTED, and SEQUENCES_HOLD
+ * behind statements that a question rarely follows.
+ */
+
+#define SEQUENCES_HOLD ((usec_t)20 * 1000)
+#define SEQUENCES_HOLD_WANTED ((usec_t)200 * 1000)
+#define SEQUENCES_HOLD_MAX USEC_PER_SEC
+
+#define SEQUENCES_CONCERN \
+	(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_HIDDEN | SQL_TOUCH_FORGET)
+
+/*
+ * A statement that touches one of these is about to be executed. What must run before it is added
+ * to the batch. false: no memory.
+ */
+bool sequences_use(struct client *client, unsigned int touches, struct bytes text,
+                   struct batch *batch);
+
+/* The client's transaction has ended: SESSION_PIN_SEQUENCE, or 0 if it need not keep its server. */
+unsigned int sequences_pin(const struct client *client);
+
+/* The client is idle with a server that only sequences_pin() keeps: it does so for a while. */
+void sequences_idle_begin(struct client *client);
+
+/*
+ * ---- resets.c ----
+ *
+ * Parameters of a client's startup packet that its statements set back.
+ *
+ * PostgreSQL sets a parameter back to the server's own value, as it does not know the client's. So
+ * within a transaction block the client's value is set behind that statement, before the client's
+ * next one. After a transaction the server is asked, and gets the client's values again. And the
+ * client gets no ParameterStatus with the server's value, which it does not have.
+ */
+
+/*
+ * A text that may set parameters back (SQL_TOUCH_DEFAULT) is about to be sent, by a Query or by
+ * other messages. false: there is no memory; or, with may_refuse, statements in the same text would
+ * run with the server's values.
+ */
+bool resets_use(struct client *client, struct bytes text, bool is_query, bool may_refuse,
+                struct err *err);
+
+/* An Execute is sent. */
+static inline void resets_execute(struct client *client)
+{
+	if (client->touched & RESETS_WAIT)
+		client->touched ^= RESETS_WAIT | RESETS_DUE;
+}
+
+/* Adds what must run between such a text and the next frame, which has this type. */
+enum judgement resets_follow(struct client *client, char type, struct batch *batch);
+
+/* A ParameterStatus. false: it is forwarded. */
+bool resets_take_report(struct borrower *borrower, const char *name);
+
+/* A ReadyForQuery comes: adds a ParameterStatus for each one of which the client knows less. */
+void resets_tell(struct borrower *borrower, struct buf *ahead);
+
+/*
+ * Which parameters of the startup packet the texts of the transaction have set back. A custom
+ * parameter is "" then, as if the client had set that.
+ */
+const struct params *resets_back(const struct client *client);
+
+/* The client's map before the transaction; NULL: a text was not read, and may have set any back. */
+const struct params *resets_before(const struct client *client);
+
+/*
+ * The server's parameters are known: corrects what the client was told. before: the server's map
+ * before they were asked for, with the reports that were forwarded.
+ */
+void resets_settle(struct client *client, const struct params *before);
+
+void resets_free(struct client *client);
 
 #endif

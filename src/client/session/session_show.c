@@ -8,7 +8,7 @@
 #include "pgweir/pool/server/params.h"
 
 #include "../client_records_priv.h"
-#include "features_priv.h"
+#include "session_priv.h"
 #include "listening_change_priv.h"
 
 /*
@@ -97,41 +97,36 @@ const char *session_pin_text(const struct client *client)
 	return session_is_pinned(client) ? client->session->text : NULL;
 }
 
-static void add_name(struct buf *out, bool *has_any, const char *name)
+/* Adds an item to a list that begins there. */
+static void add_item(struct buf *out, size_t begin, const char *between, const char *item)
 {
-	if (*has_any)
-		buf_add_text(out, ", ");
-	buf_add_text(out, name);
-	*has_any = true;
+	if (out->count > begin)
+		buf_add_text(out, between);
+	buf_add_text(out, item);
 }
 
-static bool list_pins(const struct client *client, struct buf *out, bool has_names)
+void session_list_pins(const struct client *client, struct buf *out)
+{
+	size_t begin = out->count;
+
+	for (size_t i = 0; client->session && i < FEATURES; i++) {
+		if (client->session->pins & session_features[i].pin)
+			add_item(out, begin, ", ", session_features[i].why);
+	}
+}
+
+void session_list_held(const struct client *client, struct buf *out)
 {
 	const struct session *session = client->session;
-	bool has_any = false;
+	size_t begin = out->count;
 
 	for (size_t i = 0; session && i < FEATURES; i++) {
 		const struct feature *feature = &session_features[i];
-		const char *text = has_names ? find_kind(session, feature) : NULL;
+		const char *text = find_kind(session, feature);
 
-		if (!(session->pins & feature->pin))
-			continue;
-		if (has_any)
-			buf_add_text(out, has_names ? "; " : ", ");
-		buf_add_text(out, text ? text + 1 : feature->why);
-		has_any = true;
+		if (session->pins & feature->pin)
+			add_item(out, begin, "; ", text ? text + 1 : feature->why);
 	}
-	return has_any;
-}
-
-bool session_list_pins(const struct client *client, struct buf *out)
-{
-	return list_pins(client, out, false);
-}
-
-bool session_list_held(const struct client *client, struct buf *out)
-{
-	return list_pins(client, out, true);
 }
 
 void session_tell_pins(const struct client *client, struct buf *out)
@@ -146,7 +141,7 @@ void session_tell_pins(const struct client *client, struct buf *out)
 }
 
 /* Adds the names of `some` that `others` does not have, or not with this value. */
-static void add_others(struct buf *out, bool *has_any, const struct params *some,
+static void add_others(struct buf *out, size_t begin, const struct params *some,
                        const struct params *others, bool is_value_compared)
 {
 	const char *at = NULL, *name, *value;
@@ -157,42 +152,39 @@ static void add_others(struct buf *out, bool *has_any, const struct params *some
 		if (tracked_is_library(name) ||
 		    (other && (!is_value_compared || strcmp(value, other) == 0)))
 			continue;
-		add_name(out, has_any, name);
+		add_item(out, begin, ", ", name);
 	}
 }
 
-bool session_list_parameters(const struct client *client, struct buf *out)
+void session_list_parameters(const struct client *client, struct buf *out)
 {
-	bool has_any = false;
+	size_t begin = out->count;
 
 	if (client->params == client->startup)
-		return false;
-	add_others(out, &has_any, client->params, client->startup, true);
-	add_others(out, &has_any, client->startup, client->params, false);
-	return has_any;
+		return;
+	add_others(out, begin, client->params, client->startup, true);
+	add_others(out, begin, client->startup, client->params, false);
 }
 
-bool session_list_libraries(const struct client *client, struct buf *out)
+void session_list_libraries(const struct client *client, struct buf *out)
 {
 	const char *at = NULL, *name, *value;
-	bool has_any = false;
+	size_t begin = out->count;
 
 	while (params_next(client->params, &at, &name, &value)) {
 		if (tracked_is_library(name))
-			add_name(out, &has_any, name + strlen(LIBRARY_PREFIX));
+			add_item(out, begin, ", ", name + strlen(LIBRARY_PREFIX));
 	}
-	return has_any;
 }
 
-bool session_list_channels(const struct client *client, struct buf *out)
+void session_list_channels(const struct client *client, struct buf *out)
 {
 	const struct subscription *at = NULL;
+	size_t begin = out->count;
 	const char *channel;
-	bool has_any = false;
 
 	while ((channel = listening_next_channel(client, &at)))
-		add_name(out, &has_any, channel);
-	return has_any;
+		add_item(out, begin, ", ", channel);
 }
 
 /*

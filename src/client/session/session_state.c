@@ -7,14 +7,14 @@
  * server is dirty: however the client ends, the server is reset before anybody else gets it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/client/session.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql.h"
 
-#include "features_priv.h"
-#include "resets_priv.h"
+#include "listening_change_priv.h"
 
 /* A function may have set placeholders, whose names need not be in any text of the client. */
 #define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_NAMED)
@@ -41,11 +41,11 @@ static bool take_set(struct client *client)
 {
 	const struct session_set *set = client->session ? client->session->set : NULL;
 
-	if (!set || !set->is_alone || client->touched != SQL_TOUCH_PARAMS ||
-	    client->session->pinning || client->session->pins || client->session->names.is_unknown)
+	if (!set || set->errors != client->borrower.server->lease.error_count ||
+	    client->touched != SQL_TOUCH_PARAMS || client->session->pinning ||
+	    client->session->pins || client->session->names.is_unknown)
 		return false;
-	return !set->is_done ||
-	       server_take_set(client->borrower.server, set->set.name, set->set.value);
+	return server_take_set(client->borrower.server, set->set.name, set->set.value);
 }
 
 /* Which parts of the session state may have changed. */
@@ -62,19 +62,11 @@ static unsigned int parts_of(const struct client *client)
 	return parts | features_parts(touched, pins);
 }
 
-static void release_slot(struct session *session)
-{
-	if (session->slot)
-		pool_unpin(session->slot);
-	session->slot = NULL;
-}
-
 static void forget_transaction(struct session *session)
 {
 	session->was_discarded = false;
 	session->place = PLACE_OPEN;
 	session->pinning = 0;
-	session->bound = 0;
 	sql_names_free(&session->names);
 	buf_free(&session->libraries);
 	free(session->set);
@@ -127,6 +119,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 	client->touched = 0;
 	if (pins)
 		pool_keep_sequences(&client->borrower);
+	else
+		pool_drop_place(&client->borrower);
 	server_set_dirty(server, pins != 0);
 	server_close_scope(server);
 	/* This cannot be removed, or is not known: nobody else may get this server. */
@@ -142,19 +136,12 @@ static void settle_pins(struct client *client, unsigned int pins)
 	forget_transaction(session);
 	if (pins && !session_is_pinned(client)) {
 		session->pinned_at = client_now(client);
-		if (!session->slot) {
-			session->slot = client->borrower.pool;
-			if (!client->borrower.has_place)
-				pool_pin_anyway(session->slot);
-			client->borrower.has_place = false;
-		}
+		pool_take_place_anyway(&client->borrower);
 		session->was_told = false;
 		session_watch_stay(client);
 	}
-	if (!pins) {
-		release_slot(session);
+	if (!pins)
 		timer_clear(&session->told);
-	}
 	session->pins = pins | held;
 }
 
@@ -171,26 +158,58 @@ static unsigned int lasting_pins(const struct client *client)
 	return pins | session->pinning | (session->names.is_unknown ? SESSION_PIN_PARAMS : 0u);
 }
 
+void session_add_placeholder(struct session *session, struct bytes name)
+{
+	if (sql_name_judge(name) == SQL_NAME_PLACEHOLDER)
+		sql_names_add(&session->names, name);
+}
+
+/* Those in the bodies of functions that may set some, as far as the pool knows them. */
+static void note_catalog(struct session *session)
+{
+	bool is_current;
+	const struct catalog_reading *reading =
+	    pool_catalog(session->client->borrower.pool, &is_current);
+	struct bytes names = reading ? buf_bytes(&reading->parameters) : bytes_of("", 0);
+	const char *name;
+
+	while (bytes_take_text(&names, &name))
+		session_add_placeholder(session, bytes_text(name));
+}
+
+static void note_map(struct session *session, const struct params *params)
+{
+	const char *at = NULL, *name, *value;
+
+	while (params_next(params, &at, &name, &value)) {
+		if (strchr(name, '.'))
+			session_add_placeholder(session, bytes_text(name));
+	}
+}
+
 /*
  * Asks, also for the placeholders that the server had before: their values may have been changed by
  * statements that do not name them. And for those of the startup packet: one that is not in the
  * answer counts as set back, and a map may lack it because it cannot have its value.
  */
-static void ask_server(struct client *client, unsigned int parts, bool is_apart)
+static void ask_server(struct client *client, unsigned int parts)
 {
+	/* Without that, the unnamed statement there is lost. */
+	bool is_apart =
+	    session_keeps_server(client) || !client->clients->ops->spare_unnamed(client);
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
 	struct bytes names = bytes_of("", 0);
 
 	/* A parameter may have been named in a way that nobody has seen. */
-	if (parts & QUESTION_PARAMS)
+	if ((parts & QUESTION_PARAMS) && !session_keeps_server(client))
 		server_set_doubt(server);
 	if (session && (parts & QUESTION_PARAMS)) {
-		placeholders_note_map(session, server->session.params);
-		placeholders_note_map(session, client->startup);
+		note_map(session, server->session.params);
+		note_map(session, client->startup);
 	}
 	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE))
-		placeholders_note_catalog(session);
+		note_catalog(session);
 	if (session)
 		names = buf_bytes(&session->names.list);
 	server_order(server,
@@ -198,32 +217,57 @@ static void ask_server(struct client *client, unsigned int parts, bool is_apart)
 			 .kind = ORDER_ASK, .is_apart = is_apart, .parts = parts, .names = names });
 }
 
-/* What was loaded becomes part of the server's parameters, or the server stays. */
+static unsigned int count_names(struct bytes names)
+{
+	unsigned int count = 0;
+	const char *name;
+
+	while (bytes_take_text(&names, &name))
+		count++;
+	return count;
+}
+
+/*
+ * What was loaded becomes part of the server's parameters. The texts have the names, and the server
+ * says only how many LOADs have succeeded: if that is another number, the server stays.
+ */
 static void take_libraries(struct client *client)
 {
 	struct server *server = client->borrower.server;
+	struct session *session;
+	struct bytes names;
+	const char *name;
+	bool is_known;
 
 	if (!server->session.load_count && !(client->touched & SQL_TOUCH_LIBRARY))
 		return;
-	/* Without memory for that, the load_count that is left closes the server. */
-	if (session_get(client) && !libraries_take(client->session, server))
-		client->session->pinning |= SESSION_PIN_LIBRARY;
+	session = session_get(client);
+	if (!session)
+		return; /* the load_count that is left closes the server */
+	names = buf_bytes(&session->libraries);
+	is_known = buf_ok(&session->libraries) && count_names(names) == server->session.load_count;
+	while (is_known && bytes_take_text(&names, &name))
+		is_known = server_add_library(server, name);
+	if (is_known || server->session.load_count == 0) /* or all have failed */
+		server_settle_loads(server);
+	else
+		session->pinning |= SESSION_PIN_LIBRARY;
+	buf_free(&session->libraries);
 }
 
-bool session_ask(struct client *client, bool is_apart)
+bool session_ask(struct client *client)
 {
 	unsigned int parts = parts_of(client), pins;
 
 	take_libraries(client);
 	pins = lasting_pins(client);
 	if (!parts || take_set(client)) {
-		if (client->touched & SQL_TOUCH_DEFAULT)
-			resets_settle(client);
+		resets_settle(client, client->borrower.server->session.params);
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
 	if (!(client->touched & ANYTHING) || !pool_read_catalog_now(&client->borrower))
-		ask_server(client, parts, is_apart);
+		ask_server(client, parts);
 	return true;
 }
 
@@ -240,9 +284,22 @@ bool session_ends_without(struct client *client)
 	return true;
 }
 
-void session_go_on(struct client *client, bool is_apart)
+void session_go_on(struct client *client) { ask_server(client, parts_of(client)); }
+
+/* The answer about parameters. false: they are not all known. */
+static bool take_params(struct client *client, const struct facts *facts)
 {
-	ask_server(client, parts_of(client), is_apart);
+	struct server *server = client->borrower.server;
+	const struct params *had = params_hold(server->session.params);
+	bool is_known = true;
+
+	if (facts->parts & QUESTION_PARAMS)
+		is_known = !facts->lacks_names &&
+		           server_take_facts(server, facts, client->startup, resets_before(client),
+		                             resets_back(client));
+	resets_settle(client, had);
+	params_release(client->clients->with.params, &had);
+	return is_known;
 }
 
 /* PostgreSQL refuses to tell: a right is missing, for all clients of the pool. */
@@ -265,27 +322,14 @@ void session_facts(struct client *client, const struct facts *facts)
 	struct server_statements *known = &client->borrower.server->session.statements;
 	struct session *session = client->session;
 	unsigned int pins = lasting_pins(client);
-	const struct params *had;
 
-	if (session)
-		pins |= session->pins & features_unasked(facts->parts);
+	pins |= features_pins(session ? session->pins : 0, facts);
 	pins |= pins_of_unknown(client, facts);
-	pins |= features_pins(facts);
 	pins |= listening_is_hidden(client, facts) ? SESSION_PIN_LISTEN : 0;
 	/* If some statements have gone, none is relied on. */
 	if (facts->has_own_count && facts->own_count < server_statements_count(known))
 		server_statements_distrust(known);
-	had = params_hold(client->borrower.server->session.params);
-	if (facts->parts & QUESTION_PARAMS &&
-	    (facts->lacks_names ||
-	     !server_take_facts(client->borrower.server, facts, client->startup,
-	                        resets_before(client), resets_back(client))))
-		pins |= SESSION_PIN_PARAMS;
-	if ((facts->parts & QUESTION_PARAMS) && params_count(client->startup))
-		resets_tell_hidden(client, had);
-	if (client->touched & SQL_TOUCH_DEFAULT)
-		resets_settle(client);
-	params_release(client->clients->with.params, &had);
+	pins |= take_params(client, facts) ? 0 : SESSION_PIN_PARAMS;
 	if (pins && !session_get(client)) {
 		client_close(client, CLOSE_MEMORY);
 		return;
@@ -294,6 +338,23 @@ void session_facts(struct client *client, const struct facts *facts)
 		held_take(client->session, facts);
 	settle_pins(client, pins);
 	server_end_session(client->borrower.server);
+}
+
+/* ---- session mode ---- */
+
+void session_mode_ask(struct client *client)
+{
+	ask_server(client, client->touched & SESSION_TOUCH_SAMPLE ? QUESTION_ALL : QUESTION_PARAMS);
+}
+
+void session_mode_facts(struct client *client, const struct facts *facts)
+{
+	if (client->touched & SESSION_TOUCH_SAMPLE)
+		audit_facts(client, facts);
+	if (client->touched & SQL_TOUCH_DEFAULT)
+		take_params(client, facts);
+	client->touched = 0;
+	session_free(client);
 }
 
 /* ---- idle ---- */
@@ -396,7 +457,6 @@ void session_free(struct client *client)
 	if (!session)
 		return;
 	timer_clear(&session->told);
-	release_slot(session);
 	forget_transaction(session);
 	client->session = NULL;
 	buf_free(&session->held);

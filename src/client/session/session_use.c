@@ -3,7 +3,7 @@
  * What a client's texts touch, before they run.
  *
  * Hard here: a text may be refused only before it runs, but only PostgreSQL knows what it did. So a
- * statement that may make the server stay gets a slot of max_pinned_servers first, and gives it
+ * statement that may make the server stay gets a place of max_pinned_servers first, and gives it
  * back if the server need not stay after all.
  */
 #include <stdlib.h>
@@ -16,8 +16,7 @@
 #include "pgweir/pool/vacancy.h"
 
 #include "../client_records_priv.h"
-#include "features_priv.h"
-#include "resets_priv.h"
+#include "session_priv.h"
 
 /* What a DISCARD ALL touches. */
 #define DISCARDS (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE)
@@ -60,17 +59,14 @@ unsigned int session_add_names(const struct client *client, unsigned int touches
 	return named ? touches | named | SESSION_TOUCH_NAMED : touches;
 }
 
-static unsigned int touches_of(const struct client *client, const struct statement *statement)
+unsigned int session_touches_of(const struct client *client, const struct statement *statement)
 {
+	if (!session_is_watched(client))
+		return 0;
 	return session_looks_for_names(client)
 	           ? session_add_names(client, statement->touches,
 	                               bytes_text(statement_text(statement).at))
 	           : statement->touches;
-}
-
-unsigned int session_touches_of(struct client *client, const struct statement *statement)
-{
-	return session_is_watched(client) ? touches_of(client, statement) : 0;
 }
 
 /* ---- a statement is used ---- */
@@ -105,24 +101,6 @@ static void keep_text(struct session *session, struct bytes text)
 	if (text.count)
 		session->text =
 		    strndup(text.at, text.count < SESSION_TEXT_MAX ? text.count : SESSION_TEXT_MAX);
-}
-
-/* In a failed transaction it fails anyway, in PostgreSQL's words. */
-static bool get_slot(struct client *client, unsigned int own, struct err *err)
-{
-	struct session *session = client->session;
-	enum session_place place = own & PINS ? session->place : PLACE_OPEN;
-	bool has_slot =
-	    place == PLACE_OPEN && (client->borrower.has_place || pool_pin(client->borrower.pool));
-
-	session->place = PLACE_OPEN;
-	if (place == PLACE_CANCELED)
-		return err_set(err, ERR_QUERY_CANCELED, "canceling statement due to user request");
-	client->borrower.has_place = false;
-	if (!has_slot && (own & PINS) && !server_is_in_failed_block(client->borrower.server))
-		return features_refuse_pin(client, features_first(own & PINS), err);
-	session->slot = has_slot ? client->borrower.pool : NULL;
-	return true;
 }
 
 /* Whether pg_temp, or pg_temp_3, is a name of the list. */
@@ -162,7 +140,17 @@ static bool is_followed(const struct client *client, struct bytes text, enum sql
 	return sql.kind == kind || (sql.kind == SQL_UNSURE && !session_is_followed(client));
 }
 
-/* ---- placeholders ---- */
+/*
+ * ---- placeholders ----
+ *
+ * A placeholder is a parameter like app.user that no extension defines. PostgreSQL lists them
+ * nowhere: it must be asked for each by its name. So the names in a text that touches parameters
+ * are noted (sql_names.h), and those values of a Bind that are names. Where functions may set what
+ * they get, names are noted that are none; PostgreSQL answers that there is no such parameter.
+ *
+ * What runs inside of a function is in no text. For that the catalog has the names in the bodies of
+ * the database's functions (session_state.c).
+ */
 
 const char *session_encoding(const struct client *client)
 {
@@ -191,31 +179,25 @@ static bool is_inside(unsigned int touches)
 	return touches & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_NAMED);
 }
 
-/* names: NULL: no memory. */
-static bool note_names(struct client *client, const struct sql_names *names)
+/*
+ * Notes the placeholders that a text may set; client->session exists. own: what the text touches
+ * without the catalog: if that is no parameter, it need not say which.
+ */
+static void note_text(struct client *client, unsigned int touches, unsigned int own,
+                      struct bytes text)
 {
-	struct session *session = session_get(client);
+	struct sql_names names = { 0 };
 
-	if (!session || !names)
-		return false;
-	placeholders_note(session, names);
-	session->names.is_unknown |= names->is_unclear && session_encoding_is_unclear(client);
-	return true;
-}
-
-/* Notes the placeholders that a text may set. */
-static bool note_text(struct client *client, unsigned int touches, const struct session_text *text)
-{
-	struct sql_names *own = NULL, **kept = text->names ? text->names : &own;
-	bool was_unknown = client->session && client->session->names.is_unknown;
-	bool is_noted = note_names(client, sql_names_of(kept, text->text, is_inside(touches)));
-
-	/* If only the catalog says that names may be set, the text need not say which. */
-	if (is_noted && (touches & SESSION_TOUCH_NAMED) && !(touches & SQL_TOUCH_EXECUTE) &&
-	    !(sql_touch(text->text) & NAMES))
-		client->session->names.is_unknown = was_unknown;
-	sql_names_drop(&own);
-	return is_noted;
+	sql_names_read(&names, text, is_inside(touches));
+	if (is_inside(touches))
+		names.parameters |= SQL_PARAMETERS_ALL;
+	names.is_unknown |= names.is_unclear && session_encoding_is_unclear(client);
+	if ((touches & SESSION_TOUCH_NAMED) && !(touches & SQL_TOUCH_EXECUTE) && !(own & NAMES))
+		names.is_unknown = false;
+	/* It was long, and is gone. */
+	names.is_unknown |= !text.count && (touches & SQL_TOUCH_PARAMS);
+	sql_names_merge(&client->session->names, &names);
+	sql_names_free(&names);
 }
 
 /*
@@ -252,119 +234,109 @@ static bool may_run(const struct client *client, unsigned int own, struct bytes 
 	return !is_run || standby_allows(client, own, err);
 }
 
+/*
+ * ---- libraries ----
+ *
+ * Libraries that a client loads by LOAD. They become part of the client's parameters, and are
+ * loaded on each server before it is used.
+ */
+
+#define NAMES_SIZE_MAX ((size_t)4096) /* bytes of the names of one transaction */
+
+static void note_library(void *context, const struct sql_item *item)
+{
+	struct session *session = context;
+
+	session->libraries.limit = NAMES_SIZE_MAX;
+	if (item->kind == SQL_ITEM_UNSURE)
+		session->libraries.is_broken = true;
+	if (item->kind != SQL_ITEM_LIBRARY)
+		return;
+	buf_add(&session->libraries, item->name.at, item->name.count);
+	buf_add_byte(&session->libraries, 0);
+}
+
 /* ---- what is done before it runs ---- */
 
-/* A statement that is about to run. */
-struct use {
-	unsigned int touches;
-	unsigned int own; /* what the text itself touches */
-	struct session_text text;
-};
-
-static bool watch_databases(struct client *client, struct use *use, struct err *err)
-{
-	(void)err;
-	vacancy_begin(client->borrower.server, use->text.text, VACANCY_BOUND);
-	return true;
-}
-
-static bool keep_sequences(struct client *client, struct use *use, struct err *err)
-{
-	return sequences_use(client, use->touches, use->text.text, use->text.batch) ||
-	       err_close(err, CLOSE_MEMORY);
-}
-
-static bool note_placeholders(struct client *client, struct use *use, struct err *err)
-{
-	return note_text(client, use->touches, &use->text) || err_close(err, CLOSE_MEMORY);
-}
-
-static bool follow_resets(struct client *client, struct use *use, struct err *err)
+/* SET LOCAL ... TO DEFAULT: PostgreSQL has all defaults but those of the startup packet. */
+static bool follow_resets(struct client *client, unsigned int *touches, struct bytes text,
+                          const struct batch *batch, struct err *err)
 {
 	bool has_startup = params_count(client->startup) != 0;
 
-	/* SET LOCAL ... TO DEFAULT: PostgreSQL has all defaults but those of the startup packet. */
-	if (!has_startup && !(use->touches & SQL_TOUCH_PARAMS))
-		use->touches &= ~(unsigned int)SQL_TOUCH_DEFAULT;
-	if (!(use->touches & SQL_TOUCH_DEFAULT) ||
-	    !(has_startup || (use->touches & SQL_TOUCH_FORGET)))
+	if (!has_startup && !(*touches & SQL_TOUCH_PARAMS))
+		*touches &= ~(unsigned int)SQL_TOUCH_DEFAULT;
+	if (!(*touches & SQL_TOUCH_DEFAULT) || !(has_startup || (*touches & SQL_TOUCH_FORGET)))
 		return true;
-	return !session_get(client) || resets_use(client, use->text.text, true, err);
+	return resets_use(client, text, batch->is_query, true, err);
 }
 
-/* The server may have to stay. */
-static bool take_slot(struct client *client, struct use *use, struct err *err)
+/* The server may have to stay. In a failed transaction it fails anyway, in PostgreSQL's words. */
+static bool take_place(struct client *client, unsigned int own, struct err *err)
 {
-	struct session *session = session_get(client);
+	struct session *session = client->session;
+	enum session_place place = own & PINS ? session->place : PLACE_OPEN;
 
-	if (!session)
-		return err_close(err, CLOSE_MEMORY);
-	if (!session->slot && !get_slot(client, use->own, err))
-		return false;
-	if (!session->pins)
-		keep_text(session, use->text.text);
-	if (use->touches & SQL_TOUCH_EXTENSION)
+	if (client->borrower.has_place)
+		return true;
+	session->place = PLACE_OPEN;
+	if (place == PLACE_CANCELED)
+		return err_set(err, ERR_QUERY_CANCELED, "canceling statement due to user request");
+	return (place == PLACE_OPEN && pool_take_place(&client->borrower)) || !(own & PINS) ||
+	       server_is_in_failed_block(client->borrower.server) ||
+	       features_refuse_pin(client, features_first(own & PINS), err);
+}
+
+/* It is going to run. */
+static void note_run(struct client *client, unsigned int touches, unsigned int own,
+                     struct bytes text)
+{
+	struct server *server = client->borrower.server;
+	struct session *session = client->session;
+
+	if ((touches & PINS) && !session->pins)
+		keep_text(session, text);
+	if (touches & SQL_TOUCH_EXTENSION)
 		session->pinning |= SESSION_PIN_EXTENSION;
-	return true;
+	if (touches & SQL_TOUCH_LIBRARY)
+		sql_items(text, note_library, session);
+	/* The server does not say what a DO block loads. */
+	if ((touches & SQL_TOUCH_LIBRARY) && (own & SQL_TOUCH_HIDDEN))
+		session->pinning |= SESSION_PIN_LIBRARY;
+	if (touches & SQL_TOUCH_DATABASE)
+		vacancy_begin(server, text, VACANCY_BOUND);
+	/* A parameter of the statements' scope may get another value. */
+	if ((touches & SQL_TOUCH_HIDDEN) ||
+	    ((touches & SQL_TOUCH_PARAMS) && text_scope_is_named(text)))
+		server_open_scope(server);
+	/* Others see what it defines as soon as it is committed. */
+	if ((touches & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
+		server_note_ddl(server);
 }
 
-static bool note_libraries(struct client *client, struct use *use, struct err *err)
+/* own: what the text itself touches. false: refuse with *err. */
+static bool begin(struct client *client, unsigned int *touches, unsigned int own, struct bytes text,
+                  struct batch *batch, struct err *err)
 {
-	if (!session_get(client))
+	if (((*touches & (NAMES | PINS | SQL_TOUCH_LIBRARY)) && !session_get(client)) ||
+	    ((*touches & SEQUENCES_CONCERN) && !sequences_use(client, *touches, text, batch)))
 		return err_close(err, CLOSE_MEMORY);
-	libraries_note(client->session, use->text.text);
-	if (use->own & SQL_TOUCH_HIDDEN) /* the server does not say what a DO block loads */
-		client->session->pinning |= SESSION_PIN_LIBRARY;
-	return true;
-}
-
-/* A parameter of the statements' scope may get another value. */
-static bool open_scope(struct client *client, struct use *use, struct err *err)
-{
-	(void)err;
-	if ((use->touches & SQL_TOUCH_HIDDEN) || text_scope_is_named(use->text.text))
-		server_open_scope(client->borrower.server);
-	return true;
-}
-
-/* Others see what it defines as soon as it is committed. */
-static bool note_ddl(struct client *client, struct use *use, struct err *err)
-{
-	(void)err;
-	if (!(use->touches & SQL_TOUCH_TEMP))
-		server_note_ddl(client->borrower.server);
-	return true;
-}
-
-/* In this order. They return false to refuse the statement. */
-static const struct {
-	unsigned int touch;
-	bool (*take)(struct client *client, struct use *use, struct err *err);
-} steps[] = {
-	{ SQL_TOUCH_DATABASE, watch_databases },
-	{ SEQUENCES_CONCERN, keep_sequences },
-	{ NAMES, note_placeholders },
-	{ SQL_TOUCH_DEFAULT, follow_resets },
-	{ PINS, take_slot },
-	{ SQL_TOUCH_LIBRARY, note_libraries },
-	{ SQL_TOUCH_HIDDEN | SQL_TOUCH_PARAMS, open_scope },
-	{ SQL_TOUCH_CREATE, note_ddl },
-};
-
-static bool take_steps(struct client *client, struct use *use, struct err *err)
-{
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		if ((use->touches & steps[i].touch) && !steps[i].take(client, use, err))
-			return false;
-	}
+	if (*touches & NAMES)
+		note_text(client, *touches, own, text);
+	if (((*touches & SQL_TOUCH_DEFAULT) && !follow_resets(client, touches, text, batch, err)) ||
+	    ((*touches & PINS) && !take_place(client, own, err)))
+		return false;
+	note_run(client, *touches, own, text);
 	return true;
 }
 
 static void note_touched(struct client *client, unsigned int touches)
 {
 	touches &= noted(client);
-	if (touches && client->session && client->session->set)
-		client->session->set->is_alone = false;
+	if (touches && client->session) {
+		free(client->session->set);
+		client->session->set = NULL;
+	}
 	client->touched |= touches;
 	if (touches & ~(unsigned int)(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_CREATE))
 		server_set_dirty(client->borrower.server, true);
@@ -383,24 +355,25 @@ static unsigned int touches_here(const struct client *client, unsigned int touch
 	return touches;
 }
 
-bool session_use(struct client *client, unsigned int touches, struct session_text text, bool is_run,
-                 struct err *err)
+bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
+                 struct batch *batch, struct err *err)
 {
-	struct use use = { .touches = touches_here(client, touches, text.text), .text = text };
+	unsigned int own;
 
-	if ((use.touches & ~(SESSION_TOUCH_NAMED | SESSION_TOUCH_EARLY)) == SQL_TOUCH_EXECUTE &&
-	    is_followed(client, text.text, SQL_EXECUTE))
+	touches = touches_here(client, touches, text);
+	if ((touches & ~(SESSION_TOUCH_NAMED | SESSION_TOUCH_EARLY)) == SQL_TOUCH_EXECUTE &&
+	    is_followed(client, text, SQL_EXECUTE))
 		return true; /* the statement that it executes counts: sql_statements.c */
-	if (use.touches & SQL_TOUCH_EXECUTE)
-		use.touches |= SQL_TOUCH_HIDDEN;
-	use.own = own_touches(use.touches, text.text);
-	if (!may_run(client, use.own, text.text, is_run, err))
+	if (touches & SQL_TOUCH_EXECUTE)
+		touches |= SQL_TOUCH_HIDDEN;
+	own = own_touches(touches, text);
+	if (!may_run(client, own, text, is_run, err))
 		return false;
 	if (!is_run)
 		return true;
-	if (!take_steps(client, &use, err))
+	if (!begin(client, &touches, own, text, batch, err))
 		return false;
-	note_touched(client, use.touches);
+	note_touched(client, touches);
 	return true;
 }
 
@@ -412,8 +385,8 @@ static unsigned int own_pins(const struct client *client, unsigned int touches, 
 
 bool session_awaits_place(const struct client *client, unsigned int touches, struct bytes text)
 {
-	return session_is_followed(client) && !(client->session && client->session->slot) &&
-	       pool_lacks_place(&client->borrower) && own_pins(client, touches, text);
+	return session_is_followed(client) && pool_lacks_place(&client->borrower) &&
+	       own_pins(client, touches, text);
 }
 
 void session_refuse_place(const struct client *client, unsigned int touches, struct bytes text,
@@ -425,6 +398,22 @@ void session_refuse_place(const struct client *client, unsigned int touches, str
 		features_refuse_pin(client, feature, err);
 	else /* what its names touch has changed while it waited */
 		err_close(err, CLOSE_QUERY_WAIT_TIMEOUT);
+}
+
+/* A value that a function gets need not be a name: it is one if it can be asked for. */
+static void note_values(struct session *session, struct row_walk values)
+{
+	uint64_t bound = session->names.parameters;
+	struct bytes value;
+
+	for (unsigned int number = 1; fields_value(&values, &value) == WALK_ITEM; number++) {
+		bool is_name = number <= SQL_PARAMETER_LAST && bound >> number & 1;
+
+		if (value.at && is_name)
+			sql_names_add(&session->names, value);
+		else if (value.at && (bound & SQL_PARAMETERS_ALL))
+			session_add_placeholder(session, value);
+	}
 }
 
 /* The values of a Bind or a FunctionCall. */
@@ -449,30 +438,21 @@ void session_bind(struct client *client, const struct frame *frame, struct bytes
 
 	/* If it is not whole, a name may be in what follows. */
 	if (in.count < frame->length)
-		session->names.is_unknown |= (session->bound & ~SQL_PARAMETERS_ALL) != 0;
+		session->names.is_unknown |= (session->names.parameters & ~SQL_PARAMETERS_ALL) != 0;
 	else if (values_of(frame, in, &values) == WIRE_OK)
-		placeholders_note_values(session, values);
+		note_values(session, values);
 }
 
-static void settle_set(struct ledger_change *change, bool is_done)
+void session_note_alone(struct client *client, struct bytes text)
 {
-	container_of(change, struct session_set, change)->is_done = is_done;
-}
-
-struct ledger_change *session_note_alone(struct client *client, struct bytes text)
-{
+	struct session_set alone = { .errors = client->borrower.server->lease.error_count };
 	struct session *session = client->session;
-	struct sql_set set;
 
-	if (client->touched != SQL_TOUCH_PARAMS || session->set || !sql_set_read(text, &set))
-		return NULL;
+	if (client->touched != SQL_TOUCH_PARAMS || !sql_set_read(text, &alone.set))
+		return;
 	session->set = malloc(sizeof(*session->set));
-	if (!session->set)
-		return NULL;
-	*session->set = (struct session_set){ .change = { .settle = settle_set },
-		                              .set = set,
-		                              .is_alone = true };
-	return &session->set->change;
+	if (session->set)
+		*session->set = alone;
 }
 
 void session_run_unknown(struct client *client)
@@ -489,18 +469,19 @@ void session_run_unknown(struct client *client)
  * Whether an EXECUTE may say which parameter is set. Its arguments are not read: rare as that is,
  * the server stays.
  */
-static bool names_a_parameter(struct statement *statement, struct bytes text)
+static bool names_a_parameter(const struct statement *statement, struct bytes text)
 {
-	struct session_text prepared;
-	const struct sql_names *names;
+	struct sql_names names = { 0 };
+	bool has_any;
 
 	if (!statement)
 		return bytes_contain(text, "(");
 	if (!(statement->touches & SQL_TOUCH_PARAMS))
 		return false;
-	prepared = session_text_of(statement, NULL);
-	names = sql_names_of(prepared.names, prepared.text, false);
-	return !names || names->parameters;
+	sql_names_read(&names, session_text_of(statement), false);
+	has_any = names.parameters != 0;
+	sql_names_free(&names);
+	return has_any;
 }
 
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text)
@@ -512,16 +493,19 @@ void session_use_execute(struct client *client, struct statement *statement, str
 		return;
 	if (!statement)
 		session_run_unknown(client);
-	touches = statement ? touches_of(client, statement) : SQL_TOUCH_HIDDEN;
+	touches = statement ? session_touches_of(client, statement) : SQL_TOUCH_HIDDEN;
 	if (!(touches & NAMES))
 		return;
 	if (is_inside(touches))
 		sql_names_read(&names, text, true);
 	if ((touches & SESSION_TOUCH_NAMED) && !(statement->touches & NAMES))
 		names.is_unknown = false;
-	names.is_unknown |= names_a_parameter(statement, text);
-	if (note_names(client, &names))
-		client->session->bound = 0;
+	names.is_unknown |= names_a_parameter(statement, text) ||
+	                    (names.is_unclear && session_encoding_is_unclear(client));
+	if (session_get(client)) {
+		sql_names_merge(&client->session->names, &names);
+		client->session->names.parameters = 0;
+	}
 	sql_names_free(&names);
 }
 
@@ -547,9 +531,10 @@ void session_deallocated(struct client *client)
  * that transaction is over.
  */
 
-void session_mode_note(struct client *client, const struct frame *frame, struct bytes in)
+bool session_mode_note(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct bytes text;
+	struct err err;
 	unsigned int touches = session_touches(client, frame, in, &text);
 
 	if (touches & SQL_TOUCH_EXTENSION)
@@ -558,41 +543,7 @@ void session_mode_note(struct client *client, const struct frame *frame, struct 
 		vacancy_begin(client->borrower.server, text,
 		              frame->type == 'P' ? VACANCY_PARSED : VACANCY_BOUND);
 	if (!(touches & SQL_TOUCH_DEFAULT) || !params_count(client->startup))
-		return;
+		return true;
 	client->touched |= SQL_TOUCH_DEFAULT;
-	if (session_get(client))
-		resets_use(client, text, false, NULL);
-}
-
-void session_mode_ask(struct client *client)
-{
-	bool is_sample = client->touched & SESSION_TOUCH_SAMPLE;
-	struct server *server = client->borrower.server;
-	struct session *session = session_get(client);
-
-	if (session) {
-		placeholders_note_map(session, server->session.params);
-		placeholders_note_map(session, client->startup);
-	}
-	server_order(server, &(struct order){ .kind = ORDER_ASK,
-	                                      .is_apart = true,
-	                                      .parts = is_sample ? QUESTION_ALL : QUESTION_PARAMS,
-	                                      .names = session ? buf_bytes(&session->names.list)
-	                                                       : bytes_of("", 0) });
-}
-
-void session_mode_facts(struct client *client, const struct facts *facts)
-{
-	unsigned int touched = client->touched;
-
-	client->touched = 0;
-	if (touched & SESSION_TOUCH_SAMPLE)
-		audit_facts(client, facts);
-	/* Without the placeholders it is not known which of them were reset. */
-	if ((touched & SQL_TOUCH_DEFAULT) && (facts->parts & QUESTION_PARAMS) &&
-	    !facts->lacks_names)
-		server_take_facts(client->borrower.server, facts, client->startup, NULL,
-		                  resets_back(client));
-	resets_settle(client);
-	session_free(client);
+	return resets_use(client, text, frame->type == 'Q', false, &err);
 }

@@ -305,14 +305,14 @@ enum judgement prepared_use(struct client *client, const struct frame *frame, st
 		touches = session_relevant(
 		    client, touches | session_statement_touches(client, names_statement(entry)));
 	if (touches) {
-		result = place_before(client, touches,
-		                      bytes_text(statement_text(names_statement(entry)).at), batch);
+		result =
+		    place_before(client, touches, session_text_of(names_statement(entry)), batch);
 		if (result != JUDGE_SEND)
 			return result;
 	}
 	batch->is_query = false;
-	if (touches && !session_use(client, touches, session_text_of(names_statement(entry), batch),
-	                            true, &err))
+	if (touches && !session_use(client, touches, session_text_of(names_statement(entry)), true,
+	                            batch, &err))
 		return inject_refuse(client, &err, batch);
 	/* DISCARD ALL or similar: later messages must not rely on known statements */
 	if (names_statement(entry)->is_forgetting)

@@ -365,7 +365,7 @@ static bool use_statement(struct client *client, struct statement *statement, st
 	unsigned int touches = session_statement_touches(client, statement);
 
 	return !touches ||
-	       session_use(client, touches, session_text_of(statement, batch), true, err);
+	       session_use(client, touches, session_text_of(statement), true, batch, err);
 }
 
 static enum judgement execute_known(const struct query *query, struct client_statement *entry)
@@ -384,8 +384,7 @@ static enum judgement execute_known(const struct query *query, struct client_sta
 		return JUDGE_MEMORY;
 	touches = session_statement_touches(client, names_statement(entry));
 	if (touches)
-		judgement = place_before(client, touches,
-		                         bytes_text(statement_text(names_statement(entry)).at),
+		judgement = place_before(client, touches, session_text_of(names_statement(entry)),
 		                         query->batch);
 	if (judgement != JUDGE_SEND)
 		return judgement;

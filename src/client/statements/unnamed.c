@@ -28,7 +28,6 @@ struct unnamed {
 	uint32_t number;             /* number of the client's own Parses so far */
 	struct statement *statement; /* the text that was kept; NULL: none */
 	unsigned int touches;        /* of the last Parse: enum sql_touch */
-	struct sql_names *names;     /* that it may set; NULL: not read yet */
 	bool has_text;               /* `statement` is the client's current one */
 	/* the server has the client's statement, or will report why not */
 	bool is_here;
@@ -106,7 +105,6 @@ enum judgement unnamed_parse(struct client *client, const struct frame *frame, s
 	if (result == JUDGE_DROP)
 		return result;
 	client->unnamed->touches = batch->touches;
-	sql_names_drop(&client->unnamed->names);
 	if (!note_parse(client, LEDGER_CLIENT, result == JUDGE_HEAD))
 		return JUDGE_MEMORY;
 	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
@@ -211,14 +209,13 @@ static enum judgement note_description(struct client *client)
 }
 
 /* The text of the last Parse: from this batch, or if it is kept; else empty. */
-static struct session_text unnamed_text(struct unnamed *unnamed, struct batch *batch)
+static struct bytes unnamed_text(const struct unnamed *unnamed, const struct batch *batch)
 {
 	struct bytes parsed = batch->unnamed;
 
 	if (!parsed.count && unnamed->has_text)
 		parsed = statement_text(unnamed->statement);
-	return (struct session_text){ bytes_text(parsed.count ? parsed.at : ""), &unnamed->names,
-		                      batch };
+	return bytes_text(parsed.count ? parsed.at : "");
 }
 
 enum judgement unnamed_use(struct client *client, char type, struct batch *batch)
@@ -227,7 +224,7 @@ enum judgement unnamed_use(struct client *client, char type, struct batch *batch
 	enum judgement result = JUDGE_SEND;
 	unsigned int touches =
 	    type == 'B' && unnamed ? session_relevant(client, unnamed->touches) : 0;
-	struct session_text text = { .names = NULL };
+	struct bytes text = bytes_of("", 0);
 	struct err err;
 
 	/* A Parse of an earlier Sync epoch is not answered: it may fail without this message. */
@@ -236,17 +233,17 @@ enum judgement unnamed_use(struct client *client, char type, struct batch *batch
 		return batch_wait(batch, LEDGER_WAIT_READY);
 	if (touches) {
 		text = unnamed_text(unnamed, batch);
-		result = place_before(client, touches, text.text, batch);
+		result = place_before(client, touches, text, batch);
 		if (result != JUDGE_SEND)
 			return result;
 	}
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
 	batch->is_query = false;
-	if (touches && !session_use(client, touches, text, true, &err))
+	if (touches && !session_use(client, touches, text, true, batch, &err))
 		return inject_refuse(client, &err, batch);
 	if ((touches & SQL_TOUCH_EXECUTE) && (!client->sql || client->sql->statement))
-		session_use_execute(client, client->sql ? client->sql->statement : NULL, text.text);
+		session_use_execute(client, client->sql ? client->sql->statement : NULL, text);
 	if (unnamed && !unnamed->is_here && unnamed->has_text)
 		result = inject(client, batch);
 	else if (!unnamed || !unnamed->is_here)
@@ -341,7 +338,6 @@ void unnamed_free(struct client *client)
 	if (!client->unnamed)
 		return;
 	statement_release(&client->unnamed->statement);
-	sql_names_drop(&client->unnamed->names);
 	free(client->unnamed);
 	client->unnamed = NULL;
 }

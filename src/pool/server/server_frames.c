@@ -108,9 +108,8 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 		return FRAME_DROP;
 	if ((server->lease.watches & SERVER_WATCHES_PARAMETERS) && server->lease.borrower &&
 	    server->orders.running == ORDER_NONE &&
-	    server->lease.borrower->ops->takes_parameter(server->lease.borrower, name, value,
-	                                                 &server->wire.replacement))
-		return server->wire.replacement.count ? FRAME_REPLACE : FRAME_DROP;
+	    server->lease.borrower->ops->takes_parameter(server->lease.borrower, name))
+		return FRAME_DROP;
 	/* The reply to our own SET is forwarded only if the value is spelled differently. */
 	return !is_news && (server->orders.running == ORDER_REPLAY ||
 	                    (server->orders.running == ORDER_NONE &&

@@ -279,7 +279,6 @@ void statement_release(struct statement **statementp)
 		return;
 	statements = statement->statements;
 	HASH_DEL(statements->table, statement);
-	sql_names_drop(&statement->names);
 	statement_image_release(&statement->image);
 	free(statement);
 	if (!statements->table)

@@ -1058,17 +1058,20 @@ END_TEST
 
 START_TEST(pins_are_counted_together)
 {
+	struct borrower one = { 0 }, other = { 0 };
 	struct peer here, there;
 	struct hall hall;
 
 	hall_open(&hall, "pool_mode = transaction\nmax_pinned_servers = 1");
 	here = client_in(&hall, 0, "u0", "d0");
 	there = client_in(&hall, 1, "u0", "d0");
-	ck_assert(pool_pin(common_pool(&hall, 0)));
-	ck_assert(!pool_pin(common_pool(&hall, 1)));
-	pool_unpin(common_pool(&hall, 0));
-	ck_assert(pool_pin(common_pool(&hall, 1)));
-	pool_unpin(common_pool(&hall, 1));
+	one.pool = common_pool(&hall, 0);
+	other.pool = common_pool(&hall, 1);
+	ck_assert(pool_take_place(&one));
+	ck_assert(!pool_take_place(&other));
+	pool_drop_place(&one);
+	ck_assert(pool_take_place(&other));
+	pool_drop_place(&other);
 	peer_close(&here);
 	peer_close(&there);
 	hall_close(&hall);

@@ -50,9 +50,8 @@ struct borrower_ops {
 	/* With SERVER_WATCHES_NOTIFICATIONS: a whole one. true: `instead` is forwarded. */
 	bool (*takes_notification)(struct borrower *borrower, struct bytes frame,
 	                           struct buf *instead);
-	/* With SERVER_WATCHES_PARAMETERS: a ParameterStatus. true: `instead` is forwarded. */
-	bool (*takes_parameter)(struct borrower *borrower, const char *name, const char *value,
-	                        struct buf *instead);
+	/* With SERVER_WATCHES_PARAMETERS: a ParameterStatus. true: it is not forwarded. */
+	bool (*takes_parameter)(struct borrower *borrower, const char *name);
 	/* The same: ReadyForQuery comes, nothing is owed behind. Adds what goes before it. */
 	void (*before_ready)(struct borrower *borrower, struct buf *ahead);
 	/* With SERVER_WATCHES_READY. true: the borrower sends it itself. on_ready() comes. */
@@ -127,7 +126,7 @@ struct borrower {
 	bool is_mid_answer;   /* lost its server with half a message received */
 	bool is_hasty : 1;    /* never waits then: pool_hurry() */
 	bool wants_place : 1; /* does not wait for a server before it has a place */
-	bool has_place : 1;   /* of max_pinned_servers, until its owner takes it or it returns */
+	bool has_place : 1;   /* of max_pinned_servers, until its server need not stay any more */
 	bool awaits_place : 1; /* SERVED, and waits for a place: pool_await_place() */
 	bool has_quit : 1;     /* by Terminate, which PostgreSQL reads behind the statement */
 	bool is_spelled : 1;   /* a server has told how its parameters are spelled */

@@ -22,7 +22,6 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/table.h"
-#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/ledger.h"
 
 /* The prefix of all our names on servers; clients must not use it. */
@@ -72,12 +71,11 @@ struct statement {
 	struct statement_image *image; /* one reference */
 	UT_hash_handle hh;             /* by its text and its scope */
 	size_t owner_count;
-	uint32_t touches;        /* image->touches */
-	uint64_t digest;         /* of its text, for those who track it; 0: not known yet */
-	struct sql_names *names; /* that it may set; NULL: not read yet */
-	bool is_written;         /* the process that takes over has got its record */
-	bool is_forgetting;      /* the text deallocates all statements: SQL_FORGET */
-	bool is_typed;           /* a server has found that all parameter types are specified */
+	uint32_t touches;   /* image->touches */
+	uint64_t digest;    /* of its text, for those who track it; 0: not known yet */
+	bool is_written;    /* the process that takes over has got its record */
+	bool is_forgetting; /* the text deallocates all statements: SQL_FORGET */
+	bool is_typed;      /* a server has found that all parameter types are specified */
 };
 
 /* All existing statements of a loop. A zeroed one owns nothing; all must have been released. */

@@ -4,7 +4,7 @@
  * is after the answer. In these scripts a Query that the server hears behind the client's own is
  * the question; D(u::1) in its answer is one held cursor, D(t::1) one temporary object.
  */
-#include "../../../../src/client/session/features_priv.h"
+#include "../../../../src/client/session/session_priv.h"
 #include "../../../lib/script.h"
 
 #include "../../unit.h"
@@ -162,12 +162,16 @@ END_TEST
 
 START_TEST(an_answer_shows_pins)
 {
-	struct facts facts = { .cursor_count = 1, .lock_count = 2, .statement_count = 1 };
+	const unsigned int before = SESSION_PIN_TEMP | SESSION_PIN_CURSOR | SESSION_PIN_LISTEN;
+	struct facts facts = { .parts = QUESTION_ALL,
+		               .cursor_count = 1,
+		               .lock_count = 2,
+		               .statement_count = 1 };
 
-	ck_assert_uint_eq(features_pins(&facts),
+	ck_assert_uint_eq(features_pins(before, &facts),
 	                  SESSION_PIN_CURSOR | SESSION_PIN_LOCK | SESSION_PIN_STATEMENT);
-	facts = (struct facts){ .temp_count = 1 };
-	ck_assert_uint_eq(features_pins(&facts), SESSION_PIN_TEMP);
+	facts = (struct facts){ .parts = QUESTION_TEMP | QUESTION_CURSORS, .temp_count = 1 };
+	ck_assert_uint_eq(features_pins(before, &facts), SESSION_PIN_TEMP | SESSION_PIN_LISTEN);
 }
 END_TEST
 
