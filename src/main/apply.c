@@ -33,7 +33,6 @@ void apply_settings(struct daemon *daemon, struct ranges *proxies)
 	lanes_release(&daemon->lanes);
 	LANES_HELD(lane, &daemon->lanes)
 	apply_to_lane(daemon, lane, proxies);
-	ranges_release(&proxies);
 	doors_set_options(daemon);
 	console_configure(daemon->console);
 }
@@ -52,6 +51,7 @@ void apply_snapshot(struct daemon *daemon, struct parts *parts)
 	daemon->hba = parts->hba;
 	daemon->tls = parts->tls;
 	apply_settings(daemon, parts->proxies);
+	ranges_release(&parts->proxies);
 	if (parts->web)
 		web_allow(daemon->web, parts->web);
 	*parts = (struct parts){ 0 };
@@ -74,13 +74,18 @@ enum config_change set_setting(struct daemon *daemon, const char *name, const ch
 {
 	const struct config *config;
 	enum config_change result = config_with(daemon->config, name, value, &config, err);
+	struct problems problems = { 0 };
 	struct parts parts;
+	bool is_good;
 
 	if (result != CONFIG_CHANGED)
 		return result;
 	parts = apply_hold(daemon, config);
-	if (parts_make(&parts, name, daemon->config, &daemon->logger, err) &&
-	    load_log(daemon->log, daemon->options, config, err)) {
+	is_good =
+	    parts_make(&parts, name, daemon->config, &problems) || problems_first(&problems, err);
+	load_log_problems(&daemon->logger, LOG_LEVEL_WARNING, &problems);
+	problems_done(&problems);
+	if (is_good && load_log(daemon->log, daemon->options, config, err)) {
 		apply_snapshot(daemon, &parts);
 		return CONFIG_CHANGED;
 	}

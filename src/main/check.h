@@ -35,32 +35,32 @@ void preflight_files(const struct config *config, struct problems *problems);
 void preflight_logins(const struct config *config, const struct users *users,
                       struct problems *problems);
 
-/* ---- rules as lists of lines, and users, to count what a reload changes ---- */
+/* ---- recount.c: what a reload changes of rules and users ---- */
 
-struct listing {
-	char **lines;
-	size_t count, capacity;
-	bool is_whole; /* false: a line is missing, for lack of memory */
+#define RECOUNT_RULE_COLUMNS                                                   \
+	7 /* type, database, user_name, address, netmask, auth_method, options \
+	   */
+
+/* Zeroed: empty. */
+struct recount {
+	struct recount_line *lines;
+	size_t new_count;
+	bool is_broken; /* a line is missing, for lack of memory */
 };
 
-/* The initial value. */
-#define LISTING_EMPTY            \
-	{                        \
-		.is_whole = true \
-	}
+/* By how much a rule of the configuration in force, and of the new one, changes its line. */
+enum recount_of { RECOUNT_OLD = -1, RECOUNT_NEW = 1 };
 
-void listing_done(struct listing *listing);
+/* Adds a rule. columns: those of SHOW HBA; each may be NULL. */
+void recount_rule(struct recount *recount, const char *const *columns, enum recount_of whose);
 
-/* Adds the rules as SHOW HBA shows them, without file and line. hba may be NULL. */
-void listing_add_rules(struct listing *listing, const struct hba *hba);
+/* Adds all rules. hba may be NULL. */
+void recount_rules(struct recount *recount, const struct hba *hba, enum recount_of whose);
 
-/* Adds a rule. columns: those of SHOW HBA from type to options; each may be NULL. */
-void listing_add_rule(struct listing *listing, const char *const *columns, size_t count);
-
-/* Sorts both, and adds "9 rules (2 new, 1 gone)". false: they are equal, or a line is missing. */
-bool listing_compare(struct listing *old, struct listing *fresh, struct buf *out);
+/* Frees all, and adds "9 rules (2 new, 1 gone)". false: nothing is new or gone. */
+bool recount_end(struct recount *recount, struct buf *out);
 
 /* For users: "7 users (1 new, 0 gone, 2 changed)". */
-bool listing_compare_users(const struct users *old, const struct users *fresh, struct buf *out);
+bool recount_users(const struct users *old, const struct users *fresh, struct buf *out);
 
 #endif

@@ -26,17 +26,6 @@
 
 /* ---- create the modules ---- */
 
-/* All modules exist: applies the settings in the same way as a RELOAD. */
-static bool apply_at_start(struct daemon *daemon, struct err *err)
-{
-	struct ranges *proxies;
-
-	if (!load_proxies(daemon->config, &proxies, err))
-		return false;
-	apply_settings(daemon, proxies);
-	return true;
-}
-
 /*
  * A processor is for each loop. More threads than processors would only compete with each
  * other, and OpenSSL's shared data would move between the caches of the processors.
@@ -147,7 +136,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 	return true;
 }
 
-static bool make_web_server(struct daemon *daemon, struct err *err)
+static bool make_web_server(struct daemon *daemon, struct web_rights *rights, struct err *err)
 {
 	return web_new(&daemon->web,
 	               &(struct web_with){
@@ -156,41 +145,59 @@ static bool make_web_server(struct daemon *daemon, struct err *err)
 			   .console = daemon->console,
 			   .handshakes = daemon->handshakes,
 			   .config = daemon->config,
+			   .rights = rights,
 		       },
 	               err);
+}
+
+/* All modules exist: puts the configuration in force in the same way as a RELOAD. */
+static bool apply_at_start(struct daemon *daemon, struct parts *loaded,
+                           struct handed_sockets *given, struct takeover *takeover, struct err *err)
+{
+	/* those that the service manager has opened for the old process are used like our own */
+	bool is_given = takeover->is_given && given->count == 0;
+	struct doors_change doors = {
+		.daemon = daemon,
+		.given = is_given ? &takeover->sockets : given,
+		.takeover = takeover,
+	};
+
+	apply_settings(daemon, loaded->proxies);
+	if (!doors_prepare(&doors, &loaded->gates, err))
+		return false;
+	doors_commit(&doors);
+	return true;
 }
 
 struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err)
 {
-	const struct config *config = loaded->config;
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 
 	if (!daemon) {
 		err_set(err, ERR_MEMORY, "out of memory");
-		parts_done(loaded);
 		return NULL;
 	}
 	daemon->log = log;
 	daemon->logger = (struct logger){ log, NULL };
 	daemon->options = options;
 	daemon->certificates_at = wall_now() / USEC_PER_SEC;
-	daemon->config = config;
-	daemon->users = loaded->users;
-	daemon->hba = loaded->hba;
+	daemon->config = config_ref(loaded->config);
+	daemon->users = users_hold(loaded->users);
+	daemon->hba = hba_hold(loaded->hba);
+	daemon->tls.client = tls_context_ref(loaded->tls.client);
+	daemon->tls.server = tls_context_ref(loaded->tls.server);
 	TAILQ_INIT(&daemon->doors);
 	daemon->deal = lane_deal;
 	if (!notify_open(&daemon->notify, err))
 		log_warning(&daemon->logger, "%s", err->text);
-	if (!tls_sets_make(&daemon->tls, config, err) || !make_ground(daemon, err) ||
-	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
-	    !apply_at_start(daemon, err) ||
-	    !doors_open(daemon, &loaded->gates, given, takeover, err) ||
-	    !crew_start(daemon->lanes.crew, err) || !make_web_server(daemon, err)) {
-		load_say_where(config, err);
+	if (!make_ground(daemon, err) || !make_engine(daemon, err) ||
+	    !lifecycle_catch_signals(daemon, err) ||
+	    !apply_at_start(daemon, loaded, given, takeover, err) ||
+	    !crew_start(daemon->lanes.crew, err) || !make_web_server(daemon, loaded->web, err)) {
+		load_say_where(daemon->config, err);
 		daemon_free(&daemon);
 	}
-	load_gates_done(&loaded->gates);
 	return daemon;
 }
 

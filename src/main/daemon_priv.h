@@ -119,7 +119,7 @@ void takeover_free(struct successor **successor);
 
 /* ---- apply.c: at the start, by RELOAD and by SET ---- */
 
-/* To all modules. proxies: owned from now on; NULL: those in force are kept. Cannot fail. */
+/* To all modules. proxies: borrowed; NULL: those in force are kept. Cannot fail. */
 void apply_settings(struct daemon *daemon, struct ranges *proxies);
 
 /* What is in force, with its own references, but for a new configuration, which it owns. */
@@ -165,7 +165,8 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err);
 
 /* ---- daemon.c ---- */
 
-/* Takes what is loaded, and the sockets; takeover with fd -1: there is none. NULL: see *err. */
+/* Takes the gates of what is loaded, and the sockets; takeover with fd -1: there is none. NULL: see
+ * *err. */
 struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err);
 

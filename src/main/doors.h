@@ -27,16 +27,11 @@ struct door {
 
 TAILQ_HEAD(door_list, door);
 
-/* Takes the gates, and what it can use of the sockets. doors_free() is to be called in any case. */
-bool doors_open(struct daemon *daemon, struct gates *gates, struct handed_sockets *given,
-                struct takeover *takeover, struct err *err);
-void doors_free(struct daemon *daemon);
-
 /*
- * ---- RELOAD ----
+ * ---- a change ----
  *
- * doors_prepare() opens what is new; doors_commit() cannot fail. A listener whose addresses are the
- * same keeps its sockets.
+ * At the start, and by a RELOAD. doors_prepare() opens what is new, at the start the main listener
+ * too; doors_commit() cannot fail. A listener whose addresses are the same keeps its sockets.
  */
 
 struct door_plan {
@@ -48,16 +43,19 @@ struct door_plan {
 
 struct doors_change {
 	struct daemon *daemon;
-	struct tls_context *tls; /* of the main listener; borrowed */
+	/* at the start; else NULL: what the service manager has opened, and another process */
+	struct handed_sockets *given;
+	struct takeover *takeover;
 	unsigned int count;
-	struct door_plan plans[CONFIG_LISTENERS_MAX];
+	struct door_plan plans[1 + CONFIG_LISTENERS_MAX];
 };
 
-/* Takes the gates. false: *err has the reason, nothing has changed. */
-bool doors_prepare(struct daemon *daemon, struct gates *gates, struct tls_context *tls,
-                   struct doors_change *change, struct err *err);
+/* Takes the gates, and what it can use of the sockets. false: *err has the reason. */
+bool doors_prepare(struct doors_change *change, struct gates *gates, struct err *err);
 void doors_commit(struct doors_change *change);
 void doors_abandon(struct doors_change *change);
+
+void doors_free(struct daemon *daemon);
 
 /* ---- all of them ---- */
 

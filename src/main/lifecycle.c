@@ -17,39 +17,25 @@
 
 /* ---- a new snapshot ---- */
 
-/*
- * Reads files and opens the log before anything changes. Takes config, and users, rules and gates
- * of `loaded`.
- */
-static bool change_config(struct daemon *daemon, const struct config *config, struct parts *loaded,
-                          struct err *err)
+/* Makes all that is needed, and opens the log, before anything changes. Takes the parts. */
+static bool change_config(struct daemon *daemon, struct parts *parts, struct problems *problems)
 {
-	struct parts parts = apply_hold(daemon, config);
 	struct doors_change doors = { .daemon = daemon };
+	struct err err;
 
-	users_release(&parts.users);
-	hba_release(&parts.hba);
-	parts.users = users_hold(loaded->users);
-	parts.hba = hba_hold(loaded->hba);
-	if (!tls_sets_make(&parts.tls, config, err) || !load_proxies(config, &parts.proxies, err) ||
-	    !(parts.web = web_rights_new(config, err)) ||
-	    !doors_prepare(daemon, &loaded->gates, parts.tls.client, &doors, err) ||
-	    !load_log(daemon->log, daemon->options, config, err)) {
-		doors_abandon(&doors);
-		parts_done(&parts);
+	parts->tls.client = tls_context_ref(daemon->tls.client);
+	parts->tls.server = tls_context_ref(daemon->tls.server);
+	if (!load_make(parts, problems))
 		return false;
+	if (!doors_prepare(&doors, &parts->gates, &err) ||
+	    !load_log(daemon->log, daemon->options, parts->config, &err)) {
+		doors_abandon(&doors);
+		load_say_where(parts->config, &err);
+		return problems_add(problems, (struct source_pos){ 0 }, "%s", err.text);
 	}
-	apply_snapshot(daemon, &parts);
+	apply_snapshot(daemon, parts);
 	doors_commit(&doors);
 	return true;
-}
-
-/* Logs all problems of a reload, and copies the first one to *err. */
-static void report(struct daemon *daemon, const struct problems *problems, struct err *err)
-{
-	load_log_problems(&daemon->logger, LOG_LEVEL_ERROR, problems);
-	if (problems_any(problems) && err->code == ERR_NONE)
-		problems_first(problems, err);
 }
 
 /* The changes of a reload: as lines to the console that asked for it, by name to the log. */
@@ -82,18 +68,16 @@ static void tell_count(struct daemon *daemon, struct telling *telling, const cha
 
 static void tell_counts(struct daemon *daemon, const struct parts *old, struct telling *telling)
 {
-	struct listing old_rules = LISTING_EMPTY, fresh_rules = LISTING_EMPTY;
 	struct buf count = { 0 };
+	struct recount recount = { 0 };
 
-	if (listing_compare_users(old->users, daemon->users, &count))
+	if (recount_users(old->users, daemon->users, &count))
 		tell_count(daemon, telling, "auth_file", &count);
 	buf_clear(&count);
-	listing_add_rules(&old_rules, old->hba);
-	listing_add_rules(&fresh_rules, daemon->hba);
-	if (listing_compare(&old_rules, &fresh_rules, &count))
+	recount_rules(&recount, old->hba, RECOUNT_OLD);
+	recount_rules(&recount, daemon->hba, RECOUNT_NEW);
+	if (recount_end(&recount, &count))
 		tell_count(daemon, telling, "auth_hba_file", &count);
-	listing_done(&old_rules);
-	listing_done(&fresh_rules);
 	buf_free(&count);
 }
 
@@ -122,37 +106,43 @@ static void tell_warnings(const struct problems *problems, config_tell *tell, vo
 	}
 }
 
-static bool load_again(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err)
+/* Settings that need a restart keep their values. */
+static const struct config *keep_boot_only(struct daemon *daemon, const struct config *config,
+                                           struct problems *problems)
 {
-	struct parts old = apply_hold(daemon, config_ref(daemon->config)), fresh;
-	const struct config *config;
-	struct problems problems = { 0 };
 	struct buf differ = { 0 };
-	bool is_done;
+	const struct config *kept = config_keep_boot_only(config, daemon->config, &differ);
 
-	err->code = ERR_NONE;
-	is_done = load_all(daemon->config->conffile, &fresh, &problems);
-	report(daemon, &problems, err);
-	tell_warnings(&problems, tell, tell_arg);
-	problems_done(&problems);
-	if (!is_done) {
-		parts_done(&old);
-		return false;
-	}
-	config = config_keep_boot_only(fresh.config, daemon->config, &differ);
 	if (differ.count)
 		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "reload",
 		         "changes that need a restart: %s", buf_text(&differ));
 	buf_free(&differ);
-	is_done = config ? change_config(daemon, config, &fresh, err)
-	                 : err_set(err, ERR_MEMORY, "out of memory");
+	if (!kept)
+		problems_add(problems, (struct source_pos){ 0 }, "out of memory");
+	return kept;
+}
+
+static bool load_again(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err)
+{
+	struct parts old = apply_hold(daemon, config_ref(daemon->config)), fresh;
+	const struct config *config = NULL; /* as it is in the file */
+	struct problems problems = { 0 };
+	bool is_done = load_all(daemon->config->conffile, &fresh, &problems);
+
 	if (is_done) {
-		tell_changes(daemon, &old, fresh.config, tell, tell_arg);
-	} else {
-		load_say_where(fresh.config, err);
-		log_error(&daemon->logger, "%s", err->text);
+		config = fresh.config;
+		fresh.config = keep_boot_only(daemon, config, &problems);
+		is_done = fresh.config && change_config(daemon, &fresh, &problems);
+		parts_done(&fresh);
 	}
-	parts_done(&fresh);
+	load_log_problems(&daemon->logger, LOG_LEVEL_ERROR, &problems);
+	tell_warnings(&problems, tell, tell_arg);
+	if (is_done)
+		tell_changes(daemon, &old, config, tell, tell_arg);
+	else
+		problems_first(&problems, err);
+	problems_done(&problems);
+	config_unref(&config);
 	parts_done(&old);
 	return is_done;
 }

@@ -12,7 +12,6 @@
 
 #include "pgweir/config/entries.h"
 #include "pgweir/config/changes.h"
-#include "pgweir/web/web.h"
 
 #include "process.h"
 #include "load.h"
@@ -337,8 +336,6 @@ void lint(const struct config *config, const struct users *users, struct problem
 	lint_sessions(config, problems);
 	lint_ignored(config, problems);
 	lint_entries(config, problems);
-	certificates_judge(config, problems);
-	web_warn(config, problems);
 	if (users && console_has_users(config)) {
 		lint_console(config, users, "admin_users", &config->admin_users, problems);
 		lint_console(config, users, "stats_users", &config->stats_users, problems);

@@ -83,7 +83,7 @@ static bool take_over(struct daemon *daemon, struct takeover *takeover, const ch
 	return true;
 }
 
-/* Takes over the references. *may_exit: false if the process must end by _exit(). */
+/* *may_exit: false if the process must end by _exit(). */
 static bool run(struct log *log, const struct options *options, struct parts *loaded,
                 struct handed_sockets *given, struct takeover *takeover, bool *may_exit,
                 struct err *err)
@@ -101,6 +101,7 @@ static bool run(struct log *log, const struct options *options, struct parts *lo
 	if (limits_raise(&limits, err))
 		limits_report(&limits, expected, &logger);
 	daemon = daemon_new(log, options, loaded, given, takeover, err);
+	parts_done(loaded);
 	is_up = daemon && (!pidfile || takes_over || pidfile_write(pidfile, err)) &&
 	        log_start(log, err);
 	if (is_up && takes_over)
@@ -143,15 +144,18 @@ static int start(const struct options *options)
 	}
 	is_good = enter_background(options, loaded.config, &logger, &takeover, &err) &&
 	          load_log(log, options, loaded.config, &err);
+	if (is_good) {
+		err.code = ERR_NONE;
+		is_good = load_make(&loaded, &problems);
+	}
 	/* now that the log file is open, it gets the warnings too */
 	load_log_problems(&logger, LOG_LEVEL_FATAL, &problems);
 	problems_done(&problems);
 	if (is_good)
 		is_good = run(log, options, &loaded, &given, &takeover, &may_exit, &err);
-	else
-		parts_done(&loaded);
+	parts_done(&loaded);
 	takeover_end(&takeover);
-	if (!is_good)
+	if (!is_good && err.code != ERR_NONE)
 		log_fatal(&logger, "%s", err.text);
 	log_free(&log);
 	if (!may_exit)

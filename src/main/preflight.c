@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +23,9 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/settings.h"
-#include "pgweir/net/address.h"
+#include "pgweir/net/listener.h"
+
+#include "load.h"
 
 static void complain(const struct config *config, struct problems *problems, const char *setting,
                      const char *what, const char *path)
@@ -131,25 +132,15 @@ static void judge_pidfile(const struct config *config, struct problems *problems
 		    config->pidfile);
 }
 
-static void judge_group(const struct config *config, struct problems *problems)
-{
-	const char *name = config->unix_socket_group;
-	int64_t number;
-
-	if (*name && !getgrnam(name) &&
-	    !(text_to_i64(name, &number) && number >= 0 && number < UINT32_MAX))
-		problems_add(problems, config_source_pos(config, "unix_socket_group"),
-		             "unix_socket_group: no such group: %s", name);
-}
-
 static void judge_socket(const struct config *config, struct problems *problems)
 {
 	const char *folder = config->unix_socket_dir;
 	struct sockaddr_un name;
 	socklen_t size;
 	struct stat found;
+	gid_t group;
 	struct err err;
-	char path[PATH_MAX];
+	char path[ADDRESS_UNIX_PATH_SIZE];
 
 	if (!*folder && config->listen_addr.count == 0)
 		problems_warn(
@@ -158,14 +149,16 @@ static void judge_socket(const struct config *config, struct problems *problems)
 		    "from the service manager");
 	if (!*folder)
 		return;
-	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", folder, config->listen_port);
+	address_unix_path(path, folder, config->listen_port);
 	if (!address_unix_name(&name, &size, path, &err))
 		problems_add(problems, config_source_pos(config, "unix_socket_dir"),
 		             "unix_socket_dir: %s", err.text);
 	if (*folder == '@')
 		return;
 	judge_folder(config, problems, "unix_socket_dir", folder);
-	judge_group(config, problems);
+	if (*config->unix_socket_group &&
+	    !listener_find_group(config->unix_socket_group, &group, &err))
+		load_complain(config, problems, &err);
 	if (lstat(path, &found) == 0 && !S_ISSOCK(found.st_mode))
 		problems_add(problems, config_source_pos(config, "unix_socket_dir"),
 		             "unix_socket_dir: %s exists and is not a socket", path);
