@@ -6,7 +6,7 @@
  * be reported too. So a draft is made, in which the bad lines have their defaults, and the
  * files that the draft names are checked.
  */
-#include "check.h"
+#include "load.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,6 @@
 #include "pgweir/pool/peer_pool.h"
 
 #include "ask.h"
-#include "load.h"
 #include "process.h"
 
 struct check {
@@ -85,7 +84,7 @@ static void judge_start(struct check *check, const char *user)
 		return;
 	}
 	load_make(&check->parts, &check->problems);
-	preflight_files(config, &check->problems);
+	examine_files(config, &check->problems);
 	if (own.is_borrowed)
 		judge_reload(check, user);
 	privileges_return(&own);
@@ -106,8 +105,7 @@ static void judge(struct check *check, const char *user)
 	judge_start(check, user);
 	if (!is_whole)
 		return; /* the draft may lack an entry that others refer to */
-	preflight_logins(check->parts.config, check->parts.users, &check->problems);
-	lint(check->parts.config, check->parts.users, &check->problems);
+	examine(check->parts.config, check->parts.users, &check->problems);
 }
 
 static void print_list(const struct problem_list *list, const char *prefix, const char *what)

@@ -4,7 +4,7 @@
  *
  *   listener --> clients --> pools --> servers
  *                  |
- *                  +--> console --> reload, SET, shutdown (lifecycle.c)
+ *                  +--> console --> RELOAD, SET (reload.c), shutdown (lifecycle.c)
  */
 
 #include <stdlib.h>
@@ -162,7 +162,7 @@ static bool apply_at_start(struct daemon *daemon, struct parts *loaded,
 		.takeover = takeover,
 	};
 
-	apply_settings(daemon, loaded->proxies);
+	reload_apply(daemon, loaded->proxies);
 	if (!doors_prepare(&doors, &loaded->gates, err))
 		return false;
 	doors_commit(&doors);
@@ -252,10 +252,7 @@ bool daemon_free(struct daemon **daemonp)
 	if (daemon->lanes.crew)
 		crew_stop(daemon->lanes.crew);
 	web_stop(daemon->web);
-	stop_watching(daemon);
-	main_drain_stop(daemon);
-	timer_clear(&daemon->suspend);
-	timer_clear(&daemon->watchdog);
+	lifecycle_end(daemon);
 	takeover_stop(daemon->takeover, SHUTDOWN_NOW);
 	takeover_free(&daemon->takeover);
 	handover_free(&daemon->handover);

@@ -7,8 +7,6 @@
  * Hard here: a RELOAD applies all changes or none. What is new is opened first, beside what is
  * open; a socket that is open already is used again, as if another process had handed it over.
  */
-#include "doors.h"
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -331,6 +329,23 @@ void doors_commit(struct doors_change *change)
 }
 
 /* ---- all of them ---- */
+
+void doors_do(struct daemon *daemon, void (*act)(struct listener *listener))
+{
+	struct door *door;
+
+	TAILQ_FOREACH (door, &daemon->doors, node)
+		act(door->listener);
+}
+
+void doors_serve(struct daemon *daemon, bool are_ours)
+{
+	struct door *door;
+
+	doors_do(daemon, are_ours ? listener_resume : listener_pause);
+	TAILQ_FOREACH (door, &daemon->doors, node)
+		listener_own_file(door->listener, are_ours);
+}
 
 void doors_set_options(struct daemon *daemon)
 {

@@ -120,7 +120,7 @@ static void obey(struct handover *handover, struct channel_message *message)
 		obey_cancel(daemon, message);
 	if (message->kind == HANDOVER_STOP && body.count == 1) {
 		handover->is_to_stop = true;
-		stop_daemon(daemon, (enum shutdown_kind)body.at[0]);
+		lifecycle_stop(daemon, (enum shutdown_kind)body.at[0]);
 	}
 }
 
@@ -159,8 +159,7 @@ static void let_clients_in(struct daemon *daemon)
 {
 	struct err err;
 
-	doors_own_files(&daemon->doors, true);
-	doors_do(&daemon->doors, listener_resume);
+	doors_serve(daemon, true);
 	web_relisten(daemon->web);
 	if (*daemon->config->pidfile && !pidfile_replace(daemon->config->pidfile, &err))
 		log_error(&daemon->logger, "%s", err.text);
@@ -437,8 +436,7 @@ static void move(struct handover *handover)
 		return;
 	}
 	handover->state = HANDOVER_MOVING;
-	doors_do(&daemon->doors, listener_pause);
-	doors_own_files(&daemon->doors, false);
+	doors_serve(daemon, false);
 	web_unlisten(daemon->web);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over",
 	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",

@@ -326,7 +326,7 @@ static void on_retry(struct letter *letter)
 		return;
 	atomic_store(&daemon->is_retry_posted, false);
 	atomic_store(&daemon->is_short, false);
-	doors_do(&daemon->doors, listener_retry); /* it may be short again */
+	doors_do(daemon, listener_retry); /* it may be short again */
 }
 
 /* A client was freed: its descriptor can be used by another one. */
@@ -336,7 +336,7 @@ static void on_free(void *arg)
 	struct daemon *daemon = lane->arg;
 
 	if (lane->number == 0) {
-		doors_do(&daemon->doors, listener_retry);
+		doors_do(daemon, listener_retry);
 	} else if (atomic_load(&daemon->is_short) &&
 	           !atomic_exchange(&daemon->is_retry_posted, true)) {
 		daemon->retry.open = on_retry;
@@ -391,7 +391,7 @@ bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err)
 		.statement_names = &daemon->statement_names,
 		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
 		.tls = daemon->tls.server,
-		.on_hosts_found = apply_hosts,
+		.on_hosts_found = reload_hosts,
 		.owner = daemon,
 	    },
 	    daemon->config, daemon->users, err);

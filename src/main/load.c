@@ -137,7 +137,7 @@ static bool can_be_read(const struct config *config, struct problems *problems)
 
 	if (!file)
 		return problems_add(problems, config_source_pos(config, "auth_file"),
-		                    "setting \"auth_file\": cannot open %s: %s", config->auth_file,
+		                    "auth_file: cannot open %s: %s", config->auth_file,
 		                    strerror(errno));
 	fclose(file);
 	return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Loads a configuration and the files that it names, at the start, for a RELOAD and for
- * --check.
+ * Loads a configuration and the files that it names, at the start, for a RELOAD and for --check;
+ * and looks for what is wrong with it.
  */
 #ifndef PGWEIR_MAIN_LOAD_H
 #define PGWEIR_MAIN_LOAD_H
@@ -91,5 +91,44 @@ bool load_log(struct log *log, const struct options *options, const struct confi
 
 /* If *err begins with a setting's name, puts the file and line of that setting before it. */
 void load_say_where(const struct config *config, struct err *err);
+
+/* --check and --against. false: there is a problem, or that daemon does not answer. */
+bool check_file(const struct options *options);
+
+/* ---- examine.c: what is wrong with it. No file is created, no socket is opened ---- */
+
+/* With the rights of the daemon's user: privileges_borrow(). */
+void examine_files(const struct config *config, struct problems *problems);
+
+/* Of a draft that is whole. users: those of auth_file; NULL: they could not be read. */
+void examine(const struct config *config, const struct users *users, struct problems *problems);
+
+/* ---- recount.c: what a reload changes of rules and users ---- */
+
+#define RECOUNT_RULE_COLUMNS                                                   \
+	7 /* type, database, user_name, address, netmask, auth_method, options \
+	   */
+
+/* Zeroed: empty. */
+struct recount {
+	struct recount_line *lines;
+	size_t new_count;
+	bool is_broken; /* a line is missing, for lack of memory */
+};
+
+/* By how much a rule of the configuration in force, and of the new one, changes its line. */
+enum recount_of { RECOUNT_OLD = -1, RECOUNT_NEW = 1 };
+
+/* Adds a rule. columns: those of SHOW HBA; each may be NULL. */
+void recount_rule(struct recount *recount, const char *const *columns, enum recount_of whose);
+
+/* Adds all rules. hba may be NULL. */
+void recount_rules(struct recount *recount, const struct hba *hba, enum recount_of whose);
+
+/* Frees all, and adds "9 rules (2 new, 1 gone)". false: nothing is new or gone. */
+bool recount_end(struct recount *recount, struct buf *out);
+
+/* For users: "7 users (1 new, 0 gone, 2 changed)". */
+bool recount_users(const struct users *old, const struct users *fresh, struct buf *out);
 
 #endif

@@ -15,7 +15,6 @@
 #include "pgweir/config/settings.h"
 #include "pgweir/loop/loop.h"
 
-#include "check.h"
 #include "daemon_priv.h"
 #include "process.h"
 #include "ask.h"
@@ -54,7 +53,7 @@ static bool enter_background(const struct options *options, const struct config 
 	if (options->reboot && !takeover_begin(takeover, config, err))
 		return false;
 	if (has_pidfile(config) &&
-	    !(takeover->fd >= 0 && pidfile_is_of(config->pidfile, takeover->pid)))
+	    !(takeover->fd >= 0 && pidfile_read(config->pidfile, err) == takeover->pid))
 		is_free = pidfile_check(config->pidfile, logger, err);
 	return is_free && (!options->daemon || daemonize(err));
 }
@@ -122,27 +121,17 @@ static int start(const struct options *options)
 {
 	struct log *log = log_new();
 	struct logger logger = { log, NULL };
-	struct parts loaded;
+	struct parts loaded = { 0 };
 	struct handed_sockets given;
 	struct takeover takeover = { .fd = -1 };
 	struct problems problems = { 0 };
-	struct err err;
+	struct err err = { .code = ERR_NONE }; /* unless it is in the list of problems */
 	bool is_good, may_exit = true;
 
 	if (!log)
 		return EXIT_FAILURE;
-	if (!activation_take(&given, &err)) {
-		log_fatal(&logger, "%s", err.text);
-		log_free(&log);
-		return EXIT_FAILURE;
-	}
-	if (!load_all(options->file, &loaded, &problems)) {
-		load_log_problems(&logger, LOG_LEVEL_FATAL, &problems);
-		problems_done(&problems);
-		log_free(&log);
-		return EXIT_FAILURE;
-	}
-	is_good = enter_background(options, loaded.config, &logger, &takeover, &err) &&
+	is_good = activation_take(&given, &err) && load_all(options->file, &loaded, &problems) &&
+	          enter_background(options, loaded.config, &logger, &takeover, &err) &&
 	          load_log(log, options, loaded.config, &err);
 	if (is_good) {
 		err.code = ERR_NONE;

@@ -2,7 +2,7 @@
 /*
  * Counts the rules that are new and gone, and the users.
  */
-#include "check.h"
+#include "load.h"
 
 #include <stdlib.h>
 #include <string.h>

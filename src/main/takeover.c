@@ -582,8 +582,7 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	atomic_store(&daemon->has_old_process, true);
 	tell_taken(daemon, takeover);
 	console_begin_at(daemon->console);
-	doors_own_files(&daemon->doors, true);
-	doors_do(&daemon->doors, listener_resume);
+	doors_serve(daemon, true);
 	if (!watch_set(&successor->watch, WATCH_READ))
 		log_warning(&daemon->logger, "cannot watch the old process");
 	return true;
