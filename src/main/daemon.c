@@ -71,7 +71,7 @@ static bool make_threads(struct daemon *daemon, unsigned int loop_count, struct 
 static unsigned int loops_wanted(const struct daemon *daemon)
 {
 	unsigned int processors = processors_count("");
-	unsigned int count = (unsigned int)daemon->config->loops;
+	unsigned int count = (unsigned int)daemon->now.config->loops;
 
 	if (!count)
 		return processors < LANES_MAX ? processors : LANES_MAX;
@@ -100,7 +100,7 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	if (!daemon->lanes.at)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	hash_key_draw(&daemon->digest_key);
-	if (!peer_pool_read_peers(&daemon->peers, daemon->config, err))
+	if (!peer_pool_read_peers(&daemon->peers, daemon->now.config, err))
 		return false;
 	if (!statement_names_draw(&daemon->statement_names))
 		return err_set(err, ERR_STATE, "no random bytes for the names of statements");
@@ -136,7 +136,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 	return true;
 }
 
-static bool make_web_server(struct daemon *daemon, struct web_rights *rights, struct err *err)
+static bool make_web_server(struct daemon *daemon, struct err *err)
 {
 	return web_new(&daemon->web,
 	               &(struct web_with){
@@ -144,15 +144,15 @@ static bool make_web_server(struct daemon *daemon, struct web_rights *rights, st
 			   .main_loop = daemon->loop,
 			   .console = daemon->console,
 			   .handshakes = daemon->handshakes,
-			   .config = daemon->config,
-			   .rights = rights,
+			   .config = daemon->now.config,
+			   .rights = daemon->now.web,
 		       },
 	               err);
 }
 
 /* All modules exist: puts the configuration in force in the same way as a RELOAD. */
-static bool apply_at_start(struct daemon *daemon, struct parts *loaded,
-                           struct handed_sockets *given, struct takeover *takeover, struct err *err)
+static bool apply_at_start(struct daemon *daemon, struct handed_sockets *given,
+                           struct takeover *takeover, struct err *err)
 {
 	/* those that the service manager has opened for the old process are used like our own */
 	bool is_given = takeover->is_given && given->count == 0;
@@ -162,8 +162,8 @@ static bool apply_at_start(struct daemon *daemon, struct parts *loaded,
 		.takeover = takeover,
 	};
 
-	reload_apply(daemon, loaded->proxies);
-	if (!doors_prepare(&doors, &loaded->gates, err))
+	reload_apply(daemon);
+	if (!doors_prepare(&doors, &daemon->now.gates, err))
 		return false;
 	doors_commit(&doors);
 	return true;
@@ -182,20 +182,17 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 	daemon->logger = (struct logger){ log, NULL };
 	daemon->options = options;
 	daemon->certificates_at = wall_now() / USEC_PER_SEC;
-	daemon->config = config_ref(loaded->config);
-	daemon->users = users_hold(loaded->users);
-	daemon->hba = hba_hold(loaded->hba);
-	daemon->tls.client = tls_context_ref(loaded->tls.client);
-	daemon->tls.server = tls_context_ref(loaded->tls.server);
+	daemon->now = *loaded;
+	*loaded = (struct parts){ 0 };
 	TAILQ_INIT(&daemon->doors);
 	daemon->deal = lane_deal;
 	if (!notify_open(&daemon->notify, err))
 		log_warning(&daemon->logger, "%s", err->text);
 	if (!make_ground(daemon, err) || !make_engine(daemon, err) ||
 	    !lifecycle_catch_signals(daemon, err) ||
-	    !apply_at_start(daemon, loaded, given, takeover, err) ||
-	    !crew_start(daemon->lanes.crew, err) || !make_web_server(daemon, loaded->web, err)) {
-		load_say_where(daemon->config, err);
+	    !apply_at_start(daemon, given, takeover, err) || !crew_start(daemon->lanes.crew, err) ||
+	    !make_web_server(daemon, err)) {
+		load_say_where(daemon->now.config, err);
 		daemon_free(&daemon);
 	}
 	return daemon;
@@ -263,10 +260,7 @@ bool daemon_free(struct daemon **daemonp)
 	have_threads_ended = free_threads(daemon);
 	web_free(&daemon->web);
 	free_lanes(daemon);
-	tls_sets_done(&daemon->tls);
-	config_unref(&daemon->config);
-	users_release(&daemon->users);
-	hba_release(&daemon->hba);
+	parts_done(&daemon->now);
 	notify_close(&daemon->notify);
 	free(daemon);
 	return have_threads_ended;

@@ -61,10 +61,7 @@ struct daemon {
 	struct log *log;
 	struct logger logger;
 	const struct options *options;
-	const struct config *config; /* in force */
-	struct users *users;
-	struct tls_sets tls;
-	struct hba *hba;                               /* NULL unless auth_type is hba */
+	struct parts now;                              /* in force; the gates are in the doors */
 	struct lanes lanes;                            /* the first is the main thread's */
 	struct loop *loop;                             /* the main thread's */
 	struct workers *workers;                       /* derive keys for client logins */
@@ -172,8 +169,8 @@ bool doors_show(struct daemon *daemon, size_t index, struct listener_shown *show
 
 /* ---- reload.c ---- */
 
-/* To all modules. proxies: borrowed; NULL: those in force are kept. Cannot fail. */
-void reload_apply(struct daemon *daemon, struct ranges *proxies);
+/* What is in force, to all modules. Cannot fail. */
+void reload_apply(struct daemon *daemon);
 
 /* See struct pools_with, on_hosts_found. */
 void reload_hosts(void *daemon, const char *source, const char *list);
@@ -198,8 +195,7 @@ void lifecycle_end(struct daemon *daemon);
 
 /* ---- daemon.c ---- */
 
-/* Takes the gates of what is loaded, and the sockets; takeover with fd -1: there is none. NULL: see
- * *err. */
+/* Takes what is loaded, and the sockets; takeover with fd -1: there is none. NULL: see *err. */
 struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err);
 

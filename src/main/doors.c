@@ -123,7 +123,7 @@ static unsigned int take_given(const struct daemon *daemon, const struct config_
 
 	for (unsigned int i = 0; i < sockets->count; i++) {
 		const char *name = sockets->names[i];
-		bool is_named = config_listener_find(daemon->config, name) != NULL;
+		bool is_named = config_listener_find(daemon->now.config, name) != NULL;
 
 		if (sockets->fds[i] < 0 || (entry ? !text_same(name, entry->name) : is_named))
 			continue;
@@ -171,7 +171,7 @@ static bool open_listener(const struct doors_change *change, struct door_plan *p
                           struct err *err)
 {
 	const struct daemon *daemon = change->daemon;
-	const struct config *config = daemon->config;
+	const struct config *config = daemon->now.config;
 	const struct config_listener *entry = plan->rules.entry;
 	struct takeover *takeover = change->takeover;
 	int fds[HANDED_SOCKETS_MAX];
@@ -353,7 +353,7 @@ void doors_set_options(struct daemon *daemon)
 
 	TAILQ_FOREACH (door, &daemon->doors, node)
 		listener_set_options(door->listener, &daemon->lanes.at[0].pools->server_sockets,
-		                     daemon->config->tcp_defer_accept);
+		                     daemon->now.config->tcp_defer_accept);
 }
 
 bool doors_show(struct daemon *daemon, size_t index, struct listener_shown *shown)

@@ -161,7 +161,7 @@ static void let_clients_in(struct daemon *daemon)
 
 	doors_serve(daemon, true);
 	web_relisten(daemon->web);
-	if (*daemon->config->pidfile && !pidfile_replace(daemon->config->pidfile, &err))
+	if (*daemon->now.config->pidfile && !pidfile_replace(daemon->now.config->pidfile, &err))
 		log_error(&daemon->logger, "%s", err.text);
 	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
 }
@@ -442,7 +442,7 @@ static void move(struct handover *handover)
 	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",
 	         handover->moved, (long long)((clock_now() - since) / USEC_PER_MS),
 	         served_count(daemon));
-	timer_begin(&handover->deadline, daemon->loop, daemon->config->takeover_timeout,
+	timer_begin(&handover->deadline, daemon->loop, daemon->now.config->takeover_timeout,
 	            on_deadline);
 	look(&handover->look);
 }

@@ -35,7 +35,7 @@ static void finish_suspend(struct daemon *daemon)
 
 static bool is_late(const struct daemon *daemon)
 {
-	usec_t limit = daemon->config->suspend_timeout;
+	usec_t limit = daemon->now.config->suspend_timeout;
 
 	return limit && loop_now(daemon->loop) - daemon->suspended_at >= limit;
 }
@@ -411,7 +411,7 @@ static void drain_and_stop(struct daemon *daemon, usec_t limit)
 
 static bool is_for_drain(const struct daemon *daemon)
 {
-	const struct config_list *signals = &daemon->config->shutdown_drain_signals;
+	const struct config_list *signals = &daemon->now.config->shutdown_drain_signals;
 
 	for (size_t i = 0; i < signals->count; i++) {
 		if (strcasecmp(signals->names[i], stop_name(daemon)) == 0)
@@ -425,8 +425,8 @@ static void begin_stop(struct daemon *daemon)
 	bool is_for_clients = daemon->stop_signal == SIGTERM;
 	const char *awaited = is_for_clients ? "clients" : "servers";
 
-	if (daemon->config->shutdown_drain && is_for_drain(daemon)) {
-		drain_and_stop(daemon, daemon->config->shutdown_drain);
+	if (daemon->now.config->shutdown_drain && is_for_drain(daemon)) {
+		drain_and_stop(daemon, daemon->now.config->shutdown_drain);
 		return;
 	}
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=waiting for %s to disconnect", awaited);
@@ -475,8 +475,8 @@ static void on_terminate(int number, void *arg)
 		log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
 		         "got %s while shutting down, fast exit", stop_name(daemon));
 		lifecycle_stop(daemon, SHUTDOWN_NOW);
-	} else if (daemon->config->shutdown_accept && is_accepting(daemon)) {
-		announce_stop(daemon, daemon->config->shutdown_accept);
+	} else if (daemon->now.config->shutdown_accept && is_accepting(daemon)) {
+		announce_stop(daemon, daemon->now.config->shutdown_accept);
 	} else {
 		begin_stop(daemon);
 	}
@@ -568,7 +568,7 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.lanes = &daemon->lanes,
 		.watches = &daemon->watches,
 		.daemon = daemon,
-		.config = &daemon->config,
+		.config = &daemon->now.config,
 		.reload = reload_config,
 		.set = reload_set,
 		.shutdown = lifecycle_stop,

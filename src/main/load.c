@@ -275,6 +275,19 @@ bool load_all(const char *file, struct parts *parts, struct problems *problems)
 	return false;
 }
 
+struct parts parts_hold(const struct parts *parts, const struct config *config)
+{
+	return (struct parts){
+		.config = config,
+		.users = users_hold(parts->users),
+		.hba = hba_hold(parts->hba),
+		.tls.client = tls_context_ref(parts->tls.client),
+		.tls.server = tls_context_ref(parts->tls.server),
+		.proxies = ranges_hold(parts->proxies),
+		.web = web_rights_hold(parts->web),
+	};
+}
+
 void parts_done(struct parts *parts)
 {
 	config_unref(&parts->config);
@@ -439,6 +452,7 @@ static bool make_proxies(struct parts *parts, struct problems *problems)
 	const struct config_list *list = &config->proxy_protocol_from;
 	struct err err;
 
+	ranges_release(&parts->proxies);
 	parts->proxies = ranges_new(list->names, list->count, &err);
 	if (parts->proxies)
 		return true;
@@ -450,6 +464,7 @@ static bool make_web(struct parts *parts, struct problems *problems)
 {
 	struct err err;
 
+	web_rights_release(&parts->web);
 	if (!parts->config->metrics_listen.count)
 		return true;
 	if (web_check(parts->config, &err))

@@ -35,8 +35,8 @@ struct parts {
 	struct hba *hba; /* NULL unless auth_type is hba */
 	struct gates gates;
 	struct tls_sets tls;
-	struct ranges *proxies; /* NULL: keep those in force */
-	struct web_rights *web; /* the same */
+	struct ranges *proxies;
+	struct web_rights *web; /* NULL unless metrics_listen is set */
 };
 
 /*
@@ -62,6 +62,9 @@ bool load_make(struct parts *parts, struct problems *problems);
  */
 bool parts_make(struct parts *parts, const char *setting, const struct config *running,
                 struct problems *problems);
+
+/* References to what another configuration has in common with these; owns the configuration. */
+struct parts parts_hold(const struct parts *parts, const struct config *config);
 
 /* Frees or releases all parts. */
 void parts_done(struct parts *parts);

@@ -100,7 +100,6 @@ static bool run(struct log *log, const struct options *options, struct parts *lo
 	if (limits_raise(&limits, err))
 		limits_report(&limits, expected, &logger);
 	daemon = daemon_new(log, options, loaded, given, takeover, err);
-	parts_done(loaded);
 	is_up = daemon && (!pidfile || takes_over || pidfile_write(pidfile, err)) &&
 	        log_start(log, err);
 	if (is_up && takes_over)

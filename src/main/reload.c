@@ -13,65 +13,45 @@
 
 /* ---- to all modules ---- */
 
-static void apply_to_lane(struct daemon *daemon, struct lane *lane, struct ranges *proxies)
+static void apply_to_lane(struct lane *lane, const struct parts *now)
 {
-	const struct config *config = daemon->config;
+	const struct config *config = now->config;
 
-	pools_configure(lane->pools, config, daemon->users);
-	clients_set_parts(lane->clients, daemon->hba, daemon->tls.client, proxies);
-	clients_configure(lane->clients, config, daemon->users);
-	pools_set_tls(lane->pools, daemon->tls.server);
+	pools_configure(lane->pools, config, now->users);
+	clients_set_parts(lane->clients, now->hba, now->tls.client, now->proxies);
+	clients_configure(lane->clients, config, now->users);
+	pools_set_tls(lane->pools, now->tls.server);
 	resolver_set_ttl(lane->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
 	resolver_set_zone_period(lane->resolver, config->dns_zone_check_period);
 	loop_poll(lane->loop, config->busy_poll);
 	outbox_use_ring(lane->streams.outbox, config->io_uring);
 }
 
-void reload_apply(struct daemon *daemon, struct ranges *proxies)
+void reload_apply(struct daemon *daemon)
 {
 	struct lane *lane;
 
 	lanes_hold(&daemon->lanes);
-	if (!statement_limits_configure(&daemon->statement_limits, daemon->config))
+	if (!statement_limits_configure(&daemon->statement_limits, daemon->now.config))
 		log_warning(&daemon->logger, "out of memory: not all of [statements] is in force");
 	lanes_release(&daemon->lanes);
 	LANES_HELD(lane, &daemon->lanes)
-	apply_to_lane(daemon, lane, proxies);
+	apply_to_lane(lane, &daemon->now);
 	doors_set_options(daemon);
 	console_configure(daemon->console);
 }
 
-/* Applies a new configuration; owns the parts. */
-static void apply_snapshot(struct daemon *daemon, struct parts *parts)
+/* Puts the parts in force, and owns them. */
+static void put_in_force(struct daemon *daemon, struct parts *parts)
 {
 	/* SET and new hosts leave the users as they are: at a failover all servers log in again. */
-	if (parts->users != daemon->users)
+	if (parts->users != daemon->now.users)
 		verifiers_forget(daemon->verifiers);
-	config_unref(&daemon->config);
-	users_release(&daemon->users);
-	hba_release(&daemon->hba);
-	tls_sets_done(&daemon->tls);
-	daemon->config = parts->config;
-	daemon->users = parts->users;
-	daemon->hba = parts->hba;
-	daemon->tls = parts->tls;
-	reload_apply(daemon, parts->proxies);
-	ranges_release(&parts->proxies);
-	if (parts->web)
-		web_allow(daemon->web, parts->web);
+	parts_done(&daemon->now);
+	daemon->now = *parts;
 	*parts = (struct parts){ 0 };
-}
-
-/* What is in force, with its own references, but for a new configuration, which it owns. */
-static struct parts hold(const struct daemon *daemon, const struct config *config)
-{
-	return (struct parts){
-		.config = config,
-		.users = users_hold(daemon->users),
-		.hba = hba_hold(daemon->hba),
-		.tls.client = tls_context_ref(daemon->tls.client),
-		.tls.server = tls_context_ref(daemon->tls.server),
-	};
+	reload_apply(daemon);
+	web_allow(daemon->web, web_rights_hold(daemon->now.web));
 }
 
 /* ---- SET, and hosts that were found ---- */
@@ -81,20 +61,20 @@ enum config_change reload_set(struct daemon *daemon, const char *name, const cha
                               struct err *err)
 {
 	const struct config *config;
-	enum config_change result = config_with(daemon->config, name, value, &config, err);
+	enum config_change result = config_with(daemon->now.config, name, value, &config, err);
 	struct problems problems = { 0 };
 	struct parts parts;
 	bool is_good;
 
 	if (result != CONFIG_CHANGED)
 		return result;
-	parts = hold(daemon, config);
-	is_good =
-	    parts_make(&parts, name, daemon->config, &problems) || problems_first(&problems, err);
+	parts = parts_hold(&daemon->now, config);
+	is_good = parts_make(&parts, name, daemon->now.config, &problems) ||
+	          problems_first(&problems, err);
 	load_log_problems(&daemon->logger, LOG_LEVEL_WARNING, &problems);
 	problems_done(&problems);
 	if (is_good && load_log(daemon->log, daemon->options, config, err)) {
-		apply_snapshot(daemon, &parts);
+		put_in_force(daemon, &parts);
 		return CONFIG_CHANGED;
 	}
 	parts_done(&parts);
@@ -104,16 +84,16 @@ enum config_change reload_set(struct daemon *daemon, const char *name, const cha
 void reload_hosts(void *owner, const char *source, const char *list)
 {
 	struct daemon *daemon = owner;
-	const struct config *config = config_with_found(daemon->config, source, list);
+	const struct config *config = config_with_found(daemon->now.config, source, list);
 	struct parts parts;
 
 	if (!config) {
 		log_error(&daemon->logger, "hosts_from: no memory for a new list of hosts");
 		return;
 	}
-	parts = hold(daemon, config);
+	parts = parts_hold(&daemon->now, config);
 	lanes_hold(&daemon->lanes);
-	apply_snapshot(daemon, &parts);
+	put_in_force(daemon, &parts);
 	lanes_release(&daemon->lanes);
 }
 
@@ -125,8 +105,8 @@ static bool change_config(struct daemon *daemon, struct parts *parts, struct pro
 	struct doors_change doors = { .daemon = daemon };
 	struct err err;
 
-	parts->tls.client = tls_context_ref(daemon->tls.client);
-	parts->tls.server = tls_context_ref(daemon->tls.server);
+	parts->tls.client = tls_context_ref(daemon->now.tls.client);
+	parts->tls.server = tls_context_ref(daemon->now.tls.server);
 	if (!load_make(parts, problems))
 		return false;
 	if (!doors_prepare(&doors, &parts->gates, &err) ||
@@ -135,7 +115,7 @@ static bool change_config(struct daemon *daemon, struct parts *parts, struct pro
 		load_say_where(parts->config, &err);
 		return problems_add(problems, (struct source_pos){ 0 }, "%s", err.text);
 	}
-	apply_snapshot(daemon, parts);
+	put_in_force(daemon, parts);
 	doors_commit(&doors);
 	return true;
 }
@@ -173,11 +153,11 @@ static void tell_counts(struct daemon *daemon, const struct parts *old, struct t
 	struct buf count = { 0 };
 	struct recount recount = { 0 };
 
-	if (recount_users(old->users, daemon->users, &count))
+	if (recount_users(old->users, daemon->now.users, &count))
 		tell_count(daemon, telling, "auth_file", &count);
 	buf_clear(&count);
 	recount_rules(&recount, old->hba, RECOUNT_OLD);
-	recount_rules(&recount, daemon->hba, RECOUNT_NEW);
+	recount_rules(&recount, daemon->now.hba, RECOUNT_NEW);
 	if (recount_end(&recount, &count))
 		tell_count(daemon, telling, "auth_hba_file", &count);
 	buf_free(&count);
@@ -213,7 +193,7 @@ static const struct config *keep_boot_only(struct daemon *daemon, const struct c
                                            struct problems *problems)
 {
 	struct buf differ = { 0 };
-	const struct config *kept = config_keep_boot_only(config, daemon->config, &differ);
+	const struct config *kept = config_keep_boot_only(config, daemon->now.config, &differ);
 
 	if (differ.count)
 		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "reload",
@@ -226,10 +206,10 @@ static const struct config *keep_boot_only(struct daemon *daemon, const struct c
 
 static bool load_again(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err)
 {
-	struct parts old = hold(daemon, config_ref(daemon->config)), fresh;
+	struct parts old = parts_hold(&daemon->now, config_ref(daemon->now.config)), fresh;
 	const struct config *config = NULL; /* as it is in the file */
 	struct problems problems = { 0 };
-	bool is_done = load_all(daemon->config->conffile, &fresh, &problems);
+	bool is_done = load_all(daemon->now.config->conffile, &fresh, &problems);
 
 	if (is_done) {
 		config = fresh.config;
