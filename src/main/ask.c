@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "pgweir/net/address.h"
+#include "pgweir/config/config.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
@@ -62,16 +62,6 @@ static bool connect_as_owner(int fd, const struct ask_whom *whom, const struct s
 
 /* ---- targets of the command line ---- */
 
-bool ask_socket_path(const struct config *config, char *out, size_t size)
-{
-	const char *folder = config->unix_socket_dir;
-
-	if (!folder || !*folder)
-		return false;
-	snprintf(out, size, "%s/.s.PGSQL.%d", folder, config->listen_port);
-	return true;
-}
-
 static bool find_owner(struct ask_whom *whom, const char *name, struct err *err)
 {
 	const struct passwd *entry;
@@ -97,7 +87,7 @@ static bool find_by_file(struct ask_whom *whom, const char *file, const char *ow
 		problems_done(&problems);
 		return false;
 	}
-	ok = ask_socket_path(config, whom->path, sizeof(whom->path)) ||
+	ok = *address_unix_path(whom->path, config->unix_socket_dir, config->listen_port) ||
 	     err_set(err, ERR_CONFIG,
 	             "%s: unix_socket_dir is empty: there is no socket to connect to", file);
 	ok = ok && find_owner(whom, owner ? owner : config->user, err);

@@ -11,7 +11,7 @@
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
-#include "pgweir/config/config.h"
+#include "pgweir/net/address.h"
 
 #include "options.h"
 
@@ -25,8 +25,6 @@ struct ask {
 };
 
 #define ASK_OWNER_UNKNOWN ((uid_t)-1)
-/* longer than a socket's path may be, so that a path that is too long is not cut */
-#define ASK_PATH_SIZE 512
 
 /*
  * The daemon to ask. In a directory in which every user can write, any process may listen.
@@ -35,15 +33,12 @@ struct ask {
  * trusted too, if only that user and root can have created the socket.
  */
 struct ask_whom {
-	char path[ASK_PATH_SIZE]; /* path of the Unix socket */
+	char path[ADDRESS_UNIX_PATH_SIZE]; /* path of the Unix socket */
 	/* console user; NULL: pgbouncer, which the daemon's system user may use */
 	const char *user;
 	uid_t owner; /* the daemon's system user, or ASK_OWNER_UNKNOWN */
 	bool is_strict;
 };
-
-/* The Unix socket of the daemon with this configuration. false: it has none. */
-bool ask_socket_path(const struct config *config, char *out, size_t size);
 
 /* target: a Unix socket, or a configuration file; owner: the daemon's system user, or NULL. */
 bool ask_find(struct ask_whom *whom, const char *target, const char *owner, struct err *err);

@@ -107,7 +107,7 @@ static bool is_known(const struct daemon *daemon, const struct tls_context *main
 /* If only the web server shows certificates of the settings, it has them. */
 static const struct tls_context *main_context(const struct daemon *daemon)
 {
-	return daemon->tls.client ? daemon->tls.client : web_tls(daemon->web);
+	return daemon->now.tls.client ? daemon->now.tls.client : web_tls(daemon->web);
 }
 
 bool certificates_show(struct daemon *daemon, size_t number, struct certificate_shown *shown)
@@ -134,7 +134,8 @@ bool certificates_show(struct daemon *daemon, size_t number, struct certificate_
 			return true;
 	}
 	shown->setting = "server_tls_cert_file";
-	return number == 0 && tls_context_certificate(daemon->tls.server, 0, &shown->certificate);
+	return number == 0 &&
+	       tls_context_certificate(daemon->now.tls.server, 0, &shown->certificate);
 }
 
 void certificates_look(struct daemon *daemon)

@@ -6,7 +6,7 @@
  * be reported too. So a draft is made, in which the bad lines have their defaults, and the
  * files that the draft names are checked.
  */
-#include "check.h"
+#include "load.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,17 +21,14 @@
 #include "pgweir/base/text.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/net/address.h"
 #include "pgweir/pool/peer_pool.h"
-#include "pgweir/web/web.h"
 
 #include "ask.h"
-#include "load.h"
 #include "process.h"
 
 struct check {
 	const char *file;
-	struct parts parts; /* users and rules are NULL if they cannot be read */
+	struct parts parts; /* without those that cannot be made */
 	struct problems problems;
 	size_t user_count, rule_count;
 	size_t change_count;
@@ -39,49 +36,14 @@ struct check {
 
 /* ---- check one configuration ---- */
 
-static bool can_be_read(struct check *check, const char *path)
-{
-	FILE *file = fopen(path, "re");
-
-	if (!file)
-		return problems_add(
-		    &check->problems, config_source_pos(check->parts.config, "auth_file"),
-		    "setting \"auth_file\": cannot open %s: %s", path, strerror(errno));
-	fclose(file);
-	return true;
-}
-
-static void judge_users(struct check *check)
+static void judge_peers(struct check *check)
 {
 	const struct config *config = check->parts.config;
-
-	if (!load_needs_users(config) || !config->auth_file || !*config->auth_file)
-		check->parts.users = users_none();
-	else if (can_be_read(check, config->auth_file))
-		check->parts.users = users_load(config->auth_file, &check->problems);
-	check->user_count = check->parts.users ? users_count(check->parts.users) : 0;
-}
-
-static void judge_rules(struct check *check)
-{
-	load_hba(check->parts.config, &check->parts.hba, &check->problems);
-	check->rule_count = check->parts.hba ? check->parts.hba->count : 0;
-	load_gates(check->parts.config, check->parts.hba, &check->parts.gates, &check->problems);
-}
-
-static void judge_addresses(const struct config *config, struct problems *problems)
-{
-	struct ranges *proxies = NULL;
 	struct peers peers;
 	struct err err;
 
-	if (!load_proxies(config, &proxies, &err))
-		load_complain(config, problems, &err);
-	if (!web_check(config, &err))
-		load_complain(config, problems, &err);
 	if (!peer_pool_read_peers(&peers, config, &err))
-		load_complain(config, problems, &err);
-	ranges_release(&proxies);
+		load_complain(config, &check->problems, &err);
 	explicit_bzero(&peers, sizeof(peers));
 }
 
@@ -107,18 +69,6 @@ static void judge_reload(struct check *check, const char *user)
 	}
 }
 
-static void judge_gates(struct check *check)
-{
-	struct err err;
-
-	for (size_t i = 0; i < check->parts.gates.count; i++) {
-		struct gate_rules *rules = &check->parts.gates.at[i];
-
-		if (rules->config && !load_gate_tls(rules, NULL, NULL, &err))
-			problems_add(&check->problems, rules->entry->pos, "%s", err.text);
-	}
-}
-
 /* Checks with the rights of the daemon's user. Without root, with the rights of this process. */
 static void judge_start(struct check *check, const char *user)
 {
@@ -133,9 +83,8 @@ static void judge_start(struct check *check, const char *user)
 		             err.text);
 		return;
 	}
-	tls_sets_judge(config, &check->problems);
-	judge_gates(check);
-	preflight_files(config, &check->problems);
+	load_make(&check->parts, &check->problems);
+	examine_files(config, &check->problems);
 	if (own.is_borrowed)
 		judge_reload(check, user);
 	privileges_return(&own);
@@ -149,14 +98,14 @@ static void judge(struct check *check, const char *user)
 	if (!check->parts.config)
 		return;
 	is_whole = !problems_any(&check->problems);
-	judge_users(check);
-	judge_rules(check);
-	judge_addresses(check->parts.config, &check->problems);
+	load_files(&check->parts, &check->problems);
+	check->user_count = check->parts.users ? users_count(check->parts.users) : 0;
+	check->rule_count = check->parts.hba ? check->parts.hba->count : 0;
+	judge_peers(check);
 	judge_start(check, user);
 	if (!is_whole)
 		return; /* the draft may lack an entry that others refer to */
-	preflight_logins(check->parts.config, check->parts.users, &check->problems);
-	lint(check->parts.config, check->parts.users, &check->problems);
+	examine(check->parts.config, check->parts.users, &check->problems);
 }
 
 static void print_list(const struct problem_list *list, const char *prefix, const char *what)
@@ -336,30 +285,28 @@ static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 	return true;
 }
 
-/* position in SHOW HBA; the columns from here on are those of listing_add_rule() */
+/* position in SHOW HBA; the columns from here on are those of recount_rule() */
 #define COLUMN_RULE_TYPE 3
 #define COLUMN_RULE_COUNT 10
 
 static void on_rule(void *arg, const char *const *values, size_t count)
 {
 	if (count >= COLUMN_RULE_COUNT)
-		listing_add_rule(arg, values + COLUMN_RULE_TYPE, count - COLUMN_RULE_TYPE);
+		recount_rule(arg, values + COLUMN_RULE_TYPE, RECOUNT_OLD);
 }
 
 static bool compare_rules(struct check *check, struct ask *ask, struct err *err)
 {
-	struct listing running = LISTING_EMPTY, fresh = LISTING_EMPTY;
+	struct recount recount = { 0 };
 	struct buf count = { 0 };
-	bool ok = ask_query(ask, "SHOW HBA", on_rule, &running, err);
+	bool ok = ask_query(ask, "SHOW HBA", on_rule, &recount, err);
 
-	listing_add_rules(&fresh, check->parts.hba);
-	if (ok && listing_compare(&running, &fresh, &count)) {
+	recount_rules(&recount, check->parts.hba, RECOUNT_NEW);
+	if (recount_end(&recount, &count) && ok) {
 		printf("auth_hba_file: %s\n", buf_text(&count));
 		check->change_count++;
 	}
 	buf_free(&count);
-	listing_done(&running);
-	listing_done(&fresh);
 	return ok;
 }
 

@@ -4,7 +4,7 @@
  *
  *   listener --> clients --> pools --> servers
  *                  |
- *                  +--> console --> reload, SET, shutdown (lifecycle.c)
+ *                  +--> console --> RELOAD, SET (reload.c), shutdown (lifecycle.c)
  */
 
 #include <stdlib.h>
@@ -25,17 +25,6 @@
 #define VERIFIERS_MAX 100000         /* maximum of derived keys in the cache */
 
 /* ---- create the modules ---- */
-
-/* All modules exist: applies the settings in the same way as a RELOAD. */
-static bool apply_at_start(struct daemon *daemon, struct err *err)
-{
-	struct ranges *proxies;
-
-	if (!load_proxies(daemon->config, &proxies, err))
-		return false;
-	apply_settings(daemon, proxies);
-	return true;
-}
 
 /*
  * A processor is for each loop. More threads than processors would only compete with each
@@ -82,7 +71,7 @@ static bool make_threads(struct daemon *daemon, unsigned int loop_count, struct 
 static unsigned int loops_wanted(const struct daemon *daemon)
 {
 	unsigned int processors = processors_count("");
-	unsigned int count = (unsigned int)daemon->config->loops;
+	unsigned int count = (unsigned int)daemon->now.config->loops;
 
 	if (!count)
 		return processors < LANES_MAX ? processors : LANES_MAX;
@@ -111,7 +100,7 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	if (!daemon->lanes.at)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	hash_key_draw(&daemon->digest_key);
-	if (!peer_pool_read_peers(&daemon->peers, daemon->config, err))
+	if (!peer_pool_read_peers(&daemon->peers, daemon->now.config, err))
 		return false;
 	if (!statement_names_draw(&daemon->statement_names))
 		return err_set(err, ERR_STATE, "no random bytes for the names of statements");
@@ -155,42 +144,57 @@ static bool make_web_server(struct daemon *daemon, struct err *err)
 			   .main_loop = daemon->loop,
 			   .console = daemon->console,
 			   .handshakes = daemon->handshakes,
-			   .config = daemon->config,
+			   .config = daemon->now.config,
+			   .rights = daemon->now.web,
 		       },
 	               err);
+}
+
+/* All modules exist: puts the configuration in force in the same way as a RELOAD. */
+static bool apply_at_start(struct daemon *daemon, struct handed_sockets *given,
+                           struct takeover *takeover, struct err *err)
+{
+	/* those that the service manager has opened for the old process are used like our own */
+	bool is_given = takeover->is_given && given->count == 0;
+	struct doors_change doors = {
+		.daemon = daemon,
+		.given = is_given ? &takeover->sockets : given,
+		.takeover = takeover,
+	};
+
+	reload_apply(daemon);
+	if (!doors_prepare(&doors, &daemon->now.gates, err))
+		return false;
+	doors_commit(&doors);
+	return true;
 }
 
 struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err)
 {
-	const struct config *config = loaded->config;
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 
 	if (!daemon) {
 		err_set(err, ERR_MEMORY, "out of memory");
-		parts_done(loaded);
 		return NULL;
 	}
 	daemon->log = log;
 	daemon->logger = (struct logger){ log, NULL };
 	daemon->options = options;
 	daemon->certificates_at = wall_now() / USEC_PER_SEC;
-	daemon->config = config;
-	daemon->users = loaded->users;
-	daemon->hba = loaded->hba;
+	daemon->now = *loaded;
+	*loaded = (struct parts){ 0 };
 	TAILQ_INIT(&daemon->doors);
 	daemon->deal = lane_deal;
 	if (!notify_open(&daemon->notify, err))
 		log_warning(&daemon->logger, "%s", err->text);
-	if (!tls_sets_make(&daemon->tls, config, err) || !make_ground(daemon, err) ||
-	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
-	    !apply_at_start(daemon, err) ||
-	    !doors_open(daemon, &loaded->gates, given, takeover, err) ||
-	    !crew_start(daemon->lanes.crew, err) || !make_web_server(daemon, err)) {
-		load_say_where(config, err);
+	if (!make_ground(daemon, err) || !make_engine(daemon, err) ||
+	    !lifecycle_catch_signals(daemon, err) ||
+	    !apply_at_start(daemon, given, takeover, err) || !crew_start(daemon->lanes.crew, err) ||
+	    !make_web_server(daemon, err)) {
+		load_say_where(daemon->now.config, err);
 		daemon_free(&daemon);
 	}
-	load_gates_done(&loaded->gates);
 	return daemon;
 }
 
@@ -245,10 +249,7 @@ bool daemon_free(struct daemon **daemonp)
 	if (daemon->lanes.crew)
 		crew_stop(daemon->lanes.crew);
 	web_stop(daemon->web);
-	stop_watching(daemon);
-	main_drain_stop(daemon);
-	timer_clear(&daemon->suspend);
-	timer_clear(&daemon->watchdog);
+	lifecycle_end(daemon);
 	takeover_stop(daemon->takeover, SHUTDOWN_NOW);
 	takeover_free(&daemon->takeover);
 	handover_free(&daemon->handover);
@@ -259,10 +260,7 @@ bool daemon_free(struct daemon **daemonp)
 	have_threads_ended = free_threads(daemon);
 	web_free(&daemon->web);
 	free_lanes(daemon);
-	tls_sets_done(&daemon->tls);
-	config_unref(&daemon->config);
-	users_release(&daemon->users);
-	hba_release(&daemon->hba);
+	parts_done(&daemon->now);
 	notify_close(&daemon->notify);
 	free(daemon);
 	return have_threads_ended;

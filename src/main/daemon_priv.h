@@ -10,12 +10,12 @@
 #include "pgweir/client/lanes.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/loop/crew.h"
+#include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
 #include "pgweir/pgwire/sql_digest.h"
 #include "pgweir/pool/homes.h"
 #include "pgweir/web/web.h"
 
-#include "doors.h"
 #include "notify.h"
 #include "load.h"
 #include "options.h"
@@ -37,12 +37,22 @@ struct lane_load {
 
 _Static_assert(LANES_MAX <= 64, "struct lane_load has a bit for each");
 
-enum shutdown_state {
-	SHUTDOWN_NONE,
-	SHUTDOWN_ANNOUNCED, /* shutdown_accept: all goes on as before, but SHOW READY says no */
-	SHUTDOWN_SERVERS,   /* stop when no server is left */
-	SHUTDOWN_CLIENTS    /* stop when no client is left */
+/*
+ * ---- doors ----
+ *
+ * Listeners with what they say of their clients. The first one is the main listener, of listen_addr
+ * and listen_port; the others have an entry in [listeners]. All belong to the main thread.
+ */
+
+struct door {
+	TAILQ_ENTRY(door) node;
+	struct daemon *daemon;
+	struct listener *listener;
+	struct gate *gate; /* NULL: the main listener */
+	uint64_t accepted_count;
 };
+
+TAILQ_HEAD(door_list, door);
 
 struct handover;  /* handover_give.c */
 struct successor; /* takeover.c */
@@ -51,10 +61,7 @@ struct daemon {
 	struct log *log;
 	struct logger logger;
 	const struct options *options;
-	const struct config *config; /* in force */
-	struct users *users;
-	struct tls_sets tls;
-	struct hba *hba;                               /* NULL unless auth_type is hba */
+	struct parts now;                              /* in force; the gates are in the doors */
 	struct lanes lanes;                            /* the first is the main thread's */
 	struct loop *loop;                             /* the main thread's */
 	struct workers *workers;                       /* derive keys for client logins */
@@ -84,18 +91,19 @@ struct daemon {
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */
 	struct notify notify;
-	int64_t certificates_at; /* seconds of the wall clock, at certificates_look() */
-	struct timer watchdog;   /* of the service manager; when to tell it that all loops turn */
-	enum shutdown_state shutdown;
-	int stop_signal;         /* SIGTERM or SIGINT, if one has come */
-	struct timer announced;  /* runs in SHUTDOWN_ANNOUNCED */
+	int64_t certificates_at;   /* seconds of the wall clock, at certificates_look() */
+	struct timer watchdog;     /* of the service manager; when to tell it that all loops turn */
+	enum shutdown_kind awaits; /* the last server, or the last client; SHUTDOWN_NOW: neither */
+	int stop_signal;           /* SIGTERM or SIGINT, if one has come */
+	/* shutdown_accept, while set: all goes on as before, but SHOW READY says no */
+	struct timer announced;
 	bool is_draining_to_end; /* shutdown_drain: stop when the DRAIN has ended */
 	struct {
-		struct timer report, deadline;
-		struct pools_watch watch; /* active while is_watched */
-		bool is_watched;
+		struct timer report; /* set until no client is left */
+		struct timer deadline;
+		struct pools_watch watch; /* active while `report` is set */
 	} drain;
-	struct pools_watch watch; /* active in SHUTDOWN_SERVERS and SHUTDOWN_CLIENTS */
+	struct pools_watch watch; /* active while something is awaited */
 	struct timer suspend;     /* runs while a SUSPEND quiesces connections */
 	usec_t suspended_at;
 	struct handover *handover; /* another process takes over from this one; else NULL */
@@ -117,51 +125,73 @@ bool takeover_pass_key(struct successor *successor, struct bytes key, struct far
 void takeover_stop(struct successor *successor, enum shutdown_kind kind);
 void takeover_free(struct successor **successor);
 
-/* ---- apply.c: at the start, by RELOAD and by SET ---- */
+/*
+ * ---- doors.c: a change ----
+ *
+ * At the start, and by a RELOAD. doors_prepare() opens what is new, at the start the main listener
+ * too; doors_commit() cannot fail. A listener whose addresses are the same keeps its sockets.
+ */
 
-/* To all modules. proxies: owned from now on; NULL: those in force are kept. Cannot fail. */
-void apply_settings(struct daemon *daemon, struct ranges *proxies);
+struct door_plan {
+	struct door *door;
+	bool is_new;
+	struct gate_rules rules;
+	struct listener *opened; /* NULL: the door keeps its listener */
+};
 
-/* What is in force, with its own references, but for a new configuration, which it owns. */
-struct parts apply_hold(const struct daemon *daemon, const struct config *config);
+struct doors_change {
+	struct daemon *daemon;
+	/* at the start; else NULL: what the service manager has opened, and another process */
+	struct handed_sockets *given;
+	struct takeover *takeover;
+	unsigned int count;
+	struct door_plan plans[1 + CONFIG_LISTENERS_MAX];
+};
 
-/* Applies a new configuration; owns the parts. Cannot fail. */
-void apply_snapshot(struct daemon *daemon, struct parts *parts);
+/* Takes the gates, and what it can use of the sockets. false: *err has the reason. */
+bool doors_prepare(struct doors_change *change, struct gates *gates, struct err *err);
+void doors_commit(struct doors_change *change);
+void doors_abandon(struct doors_change *change);
+
+void doors_free(struct daemon *daemon);
+
+/* ---- all of them ---- */
+
+void doors_do(struct daemon *daemon, void (*act)(struct listener *listener));
+
+/* A take-over: whether clients are accepted here, and the files of Unix sockets are ours. */
+void doors_serve(struct daemon *daemon, bool are_ours);
+
+void doors_set_options(struct daemon *daemon);
+
+/* See struct console_with, listener. */
+bool doors_show(struct daemon *daemon, size_t index, struct listener_shown *shown);
+
+/* ---- reload.c ---- */
+
+/* What is in force, to all modules. Cannot fail. */
+void reload_apply(struct daemon *daemon);
 
 /* See struct pools_with, on_hosts_found. */
-void apply_hosts(void *daemon, const char *source, const char *list);
+void reload_hosts(void *daemon, const char *source, const char *list);
 
-/* See struct console_with, set. */
-enum config_change set_setting(struct daemon *daemon, const char *name, const char *value,
-                               struct err *err);
-
-/* ---- stop.c ---- */
-
-/* Stops the daemon in the way of the console's SHUTDOWN commands. */
-void stop_daemon(struct daemon *daemon, enum shutdown_kind kind);
-
-/* Stops waiting for the last client or server, because the daemon ends for another reason. */
-void stop_watching(struct daemon *daemon);
-
-/* suspend_begin(): nothing may be paused or suspended. suspend_end(): in any state. */
-void suspend_begin(struct daemon *daemon, const char *by);
-void suspend_end(struct daemon *daemon);
-
-/*
- * Begin a DRAIN, or change its limit, and end it. See drain_begin(). main_drain_clients()
- * leaves the listener alone; main_drain_stop(): the process ends.
- */
-void main_drain_begin(struct daemon *daemon, usec_t limit);
-void main_drain_clients(struct daemon *daemon, usec_t limit);
-void main_drain_end(struct daemon *daemon);
-void main_drain_stop(struct daemon *daemon);
+/* See struct console_with, set and reload. */
+enum config_change reload_set(struct daemon *daemon, const char *name, const char *value,
+                              struct err *err);
+bool reload_config(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err);
 
 /* ---- lifecycle.c ---- */
+
+/* Stops the daemon in the way of the console's SHUTDOWN commands. */
+void lifecycle_stop(struct daemon *daemon, enum shutdown_kind kind);
 
 /* tells the service manager, and starts its watchdog */
 void lifecycle_ready(struct daemon *daemon);
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);
 bool lifecycle_make_console(struct daemon *daemon, struct err *err);
+
+/* The daemon ends: nothing is awaited any more. */
+void lifecycle_end(struct daemon *daemon);
 
 /* ---- daemon.c ---- */
 

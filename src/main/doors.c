@@ -7,8 +7,6 @@
  * Hard here: a RELOAD applies all changes or none. What is new is opened first, beside what is
  * open; a socket that is open already is used again, as if another process had handed it over.
  */
-#include "doors.h"
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,8 +50,9 @@ static void on_shortage(void *arg)
 
 /* ---- one door ---- */
 
-/* name NULL: the main listener. */
-static struct door *door_new(struct daemon *daemon, const char *name, struct err *err)
+/* entry NULL: the main listener. */
+static struct door *door_new(struct daemon *daemon, const struct config_listener *entry,
+                             struct err *err)
 {
 	struct door *door = calloc(1, sizeof(*door));
 
@@ -62,8 +61,8 @@ static struct door *door_new(struct daemon *daemon, const char *name, struct err
 		return NULL;
 	}
 	door->daemon = daemon;
-	door->gate = name ? gate_new(&daemon->gates, name, err) : NULL;
-	if (!name || door->gate)
+	door->gate = entry ? gate_new(&daemon->gates, entry->name, err) : NULL;
+	if (!entry || door->gate)
 		return door;
 	free(door);
 	return NULL;
@@ -93,123 +92,6 @@ static void door_free(struct door **door)
 	*door = NULL;
 }
 
-/* Sockets that were handed to this process. */
-struct handed {
-	const int *given; /* by the service manager, for this door */
-	unsigned int given_count;
-	int *inherited;
-	unsigned int inherited_count;
-};
-
-/* entry NULL: the main listener. */
-static struct listener *make_listener(struct door *door, const struct config_listener *entry,
-                                      const struct handed *handed, struct err *err)
-{
-	const struct daemon *daemon = door->daemon;
-	const struct config *config = daemon->config;
-	struct listener *listener =
-	    listener_new(daemon->loop,
-	                 &(struct listener_options){
-			     .name = entry ? entry->name : NULL,
-			     .addresses = entry ? entry->addr : config->listen_addr.text,
-			     .port = (uint16_t)(entry ? entry->port : config->listen_port),
-			     .unix_dir = entry ? entry->unix_socket_dir : config->unix_socket_dir,
-			     .unix_mode = (mode_t)config->unix_socket_mode,
-			     .unix_group = config->unix_socket_group,
-			     .backlog = config->listen_backlog,
-			     .reuse_port = config->so_reuseport,
-			     .is_strict = entry != NULL,
-			     .given = handed->given,
-			     .given_count = handed->given_count,
-			     .inherited = handed->inherited,
-			     .inherited_count = handed->inherited_count,
-			     .on_shortage = on_shortage,
-			     .log = daemon->logger,
-			 },
-	                 on_accept, door);
-
-	if (listener)
-		listener_set_options(listener, &daemon->lanes.at[0].pools->server_sockets,
-		                     config->tcp_defer_accept);
-	else
-		err_set(err, ERR_MEMORY, "out of memory");
-	return listener;
-}
-
-static void say_whose(const struct config_listener *entry, struct err *err)
-{
-	if (entry)
-		err_prefix(err, "listener \"%s\": ", entry->name);
-}
-
-/* ---- at the start ---- */
-
-/* Those with the door's name; for the main listener, with the name of no listener. */
-static unsigned int take_given(const struct daemon *daemon, const struct config_listener *entry,
-                               struct handed_sockets *sockets, int *taken)
-{
-	unsigned int count = 0;
-
-	for (unsigned int i = 0; i < sockets->count; i++) {
-		const char *name = sockets->names[i];
-		bool is_named = config_listener_find(daemon->config, name) != NULL;
-
-		if (sockets->fds[i] < 0 || (entry ? !text_same(name, entry->name) : is_named))
-			continue;
-		taken[count++] = sockets->fds[i];
-		sockets->fds[i] = -1;
-	}
-	return count;
-}
-
-static bool open_first(struct daemon *daemon, struct gate_rules *rules,
-                       struct handed_sockets *given, struct takeover *takeover, struct err *err)
-{
-	const struct config_listener *entry = rules ? rules->entry : NULL;
-	bool is_given = takeover->is_given && given->count == 0;
-	int taken[HANDED_SOCKETS_MAX];
-	struct handed handed = { .given = taken };
-	struct door *door = door_new(daemon, entry ? entry->name : NULL, err);
-
-	if (!door)
-		return false;
-	TAILQ_INSERT_TAIL(&daemon->doors, door, node);
-	handed.given_count =
-	    take_given(daemon, entry, is_given ? &takeover->sockets : given, taken);
-	if (!handed.given_count) {
-		handed.inherited = takeover->sockets.fds;
-		handed.inherited_count = takeover->sockets.count;
-	}
-	if (rules)
-		gate_set(door->gate, rules);
-	door->listener = make_listener(door, entry, &handed, err);
-	if (!door->listener)
-		return false;
-	if (takeover->fd >= 0) {
-		listener_pause(door->listener); /* until the hand-over is complete */
-		listener_own_file(door->listener, false);
-	}
-	if (listener_open(door->listener, err))
-		return true;
-	say_whose(entry, err);
-	return false;
-}
-
-bool doors_open(struct daemon *daemon, struct gates *gates, struct handed_sockets *given,
-                struct takeover *takeover, struct err *err)
-{
-	if (!open_first(daemon, NULL, given, takeover, err))
-		return false;
-	for (size_t i = 0; i < gates->count; i++) {
-		struct gate_rules *rules = &gates->at[i];
-
-		if (!load_gate_tls(rules, daemon->tls.client, NULL, err) ||
-		    !open_first(daemon, rules, given, takeover, err))
-			return false;
-	}
-	return true;
-}
-
 void doors_free(struct daemon *daemon)
 {
 	struct door *door;
@@ -219,8 +101,6 @@ void doors_free(struct daemon *daemon)
 		door_free(&door);
 	}
 }
-
-/* ---- RELOAD ---- */
 
 static struct door *find(const struct daemon *daemon, const char *name)
 {
@@ -233,10 +113,24 @@ static struct door *find(const struct daemon *daemon, const char *name)
 	return NULL;
 }
 
-static bool is_same_place(const struct config_listener *a, const struct config_listener *b)
+/* ---- the sockets of a new listener ---- */
+
+/* Those with the door's name; for the main listener, with the name of no listener. */
+static unsigned int take_given(const struct daemon *daemon, const struct config_listener *entry,
+                               struct handed_sockets *sockets, int *taken)
 {
-	return a->port == b->port && text_same(a->addr, b->addr) &&
-	       text_same(a->unix_socket_dir, b->unix_socket_dir);
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < sockets->count; i++) {
+		const char *name = sockets->names[i];
+		bool is_named = config_listener_find(daemon->now.config, name) != NULL;
+
+		if (sockets->fds[i] < 0 || (entry ? !text_same(name, entry->name) : is_named))
+			continue;
+		taken[count++] = sockets->fds[i];
+		sockets->fds[i] = -1;
+	}
+	return count;
 }
 
 /* Copies of all sockets of entries: another listener may have one of their addresses now. */
@@ -258,71 +152,114 @@ static unsigned int copy_sockets(const struct daemon *daemon, int *copies)
 	return count;
 }
 
-/* Another state than that of the main listener would be a surprise. */
-static void follow_main(const struct daemon *daemon, struct listener *listener)
+/*
+ * Another state than that of the main listener would be a surprise. At the start of a take-over
+ * nobody is accepted until the hand-over is complete.
+ */
+static void follow_main(const struct doors_change *change, struct listener *listener)
 {
-	if (listener_is_paused(TAILQ_FIRST(&daemon->doors)->listener))
+	const struct daemon *daemon = change->daemon;
+
+	if (change->takeover ? change->takeover->fd >= 0
+	                     : listener_is_paused(TAILQ_FIRST(&daemon->doors)->listener))
 		listener_pause(listener);
 	if (daemon->lanes.at[0].clients->drain.is_on)
 		listener_unlisten(listener);
 }
 
-static bool open_again(struct doors_change *change, struct door_plan *plan, struct err *err)
+static bool open_listener(const struct doors_change *change, struct door_plan *plan,
+                          struct err *err)
 {
-	struct daemon *daemon = change->daemon;
-	int copies[HANDED_SOCKETS_MAX];
-	struct handed handed = { .inherited = copies };
-	bool is_open;
+	const struct daemon *daemon = change->daemon;
+	const struct config *config = daemon->now.config;
+	const struct config_listener *entry = plan->rules.entry;
+	struct takeover *takeover = change->takeover;
+	int fds[HANDED_SOCKETS_MAX];
+	char path[ADDRESS_UNIX_PATH_SIZE];
+	struct listener_options options = {
+		.name = entry ? entry->name : NULL,
+		.addresses = entry ? entry->addr : config->listen_addr.text,
+		.port = (uint16_t)(entry ? entry->port : config->listen_port),
+		.unix_path = path,
+		.unix_mode = (mode_t)config->unix_socket_mode,
+		.unix_group = config->unix_socket_group,
+		.backlog = config->listen_backlog,
+		.reuse_port = config->so_reuseport,
+		.is_strict = entry != NULL,
+		.tcp_defer_accept = config->tcp_defer_accept,
+		.socket = daemon->lanes.at[0].pools->server_sockets,
+		.on_accept = on_accept,
+		.on_shortage = on_shortage,
+		.arg = plan->door,
+		.log = daemon->logger,
+	};
 
-	handed.inherited_count = copy_sockets(daemon, copies);
-	plan->opened = make_listener(plan->door, plan->rules.entry, &handed, err);
-	is_open = plan->opened && listener_open(plan->opened, err);
-	for (unsigned int i = 0; i < handed.inherited_count; i++) {
-		if (copies[i] >= 0)
-			close(copies[i]);
+	address_unix_path(path, entry ? entry->unix_socket_dir : config->unix_socket_dir,
+	                  options.port);
+	if (!takeover) {
+		options.inherited = fds;
+		options.inherited_count = copy_sockets(daemon, fds);
+	} else {
+		options.given = fds;
+		options.given_count = take_given(daemon, entry, change->given, fds);
+		options.inherited = takeover->sockets.fds;
+		options.inherited_count = takeover->sockets.count;
 	}
-	if (is_open)
-		follow_main(daemon, plan->opened);
-	return is_open;
+	plan->opened = listener_open(daemon->loop, &options, err);
+	for (unsigned int i = 0; !takeover && i < options.inherited_count; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+	if (plan->opened)
+		follow_main(change, plan->opened);
+	else if (entry)
+		err_prefix(err, "listener \"%s\": ", entry->name);
+	return plan->opened != NULL;
 }
 
+/* ---- a change: at the start, and by a RELOAD ---- */
+
+static bool is_same_place(const struct config_listener *a, const struct config_listener *b)
+{
+	return a->port == b->port && text_same(a->addr, b->addr) &&
+	       text_same(a->unix_socket_dir, b->unix_socket_dir);
+}
+
+/* Takes the rules. NULL: the main listener. */
 static bool prepare_one(struct doors_change *change, struct gate_rules *rules, struct err *err)
 {
 	struct daemon *daemon = change->daemon;
 	struct door_plan *plan = &change->plans[change->count++];
-	struct door *old = find(daemon, rules->entry->name);
+	const struct config_listener *entry = rules ? rules->entry : NULL;
+	struct door *old = rules ? find(daemon, entry->name) : NULL;
 
-	plan->rules = *rules;
-	*rules = (struct gate_rules){ 0 };
-	plan->door = old ? old : door_new(daemon, plan->rules.entry->name, err);
-	plan->is_new = !old;
-	if (!plan->door)
+	*plan = (struct door_plan){ .door = old, .is_new = !old };
+	if (rules) {
+		plan->rules = *rules;
+		*rules = (struct gate_rules){ 0 };
+	}
+	if (!old && !(plan->door = door_new(daemon, entry, err)))
 		return false;
-	if (!load_gate_tls(&plan->rules, change->tls, old ? old->gate->rules.tls : NULL, err))
-		return false;
-	if (old && (is_same_place(old->gate->rules.entry, plan->rules.entry) ||
-	            listener_is_given(old->listener)))
+	if (old)
+		load_keep_same(&plan->rules.tls, old->gate->rules.tls);
+	if (old &&
+	    (is_same_place(old->gate->rules.entry, entry) || listener_is_given(old->listener)))
 		return true;
 	if (daemon->handover || daemon->takeover || daemon->lanes.at[0].clients->is_shutting_down)
 		return err_set(err, ERR_STATE,
 		               "no listener is opened during a take-over or a shutdown");
-	if (open_again(change, plan, err))
-		return true;
-	say_whose(plan->rules.entry, err);
-	return false;
+	return open_listener(change, plan, err);
 }
 
-bool doors_prepare(struct daemon *daemon, struct gates *gates, struct tls_context *tls,
-                   struct doors_change *change, struct err *err)
+bool doors_prepare(struct doors_change *change, struct gates *gates, struct err *err)
 {
-	*change = (struct doors_change){ .daemon = daemon, .tls = tls };
-	for (size_t i = 0; i < gates->count; i++) {
-		if (prepare_one(change, &gates->at[i], err))
-			continue;
+	bool is_good = !change->takeover || prepare_one(change, NULL, err);
+
+	for (size_t i = 0; is_good && i < gates->count; i++)
+		is_good = prepare_one(change, &gates->at[i], err);
+	if (!is_good)
 		doors_abandon(change);
-		return false;
-	}
-	return true;
+	return is_good;
 }
 
 void doors_abandon(struct doors_change *change)
@@ -330,7 +267,7 @@ void doors_abandon(struct doors_change *change)
 	for (unsigned int i = 0; i < change->count; i++) {
 		struct door_plan *plan = &change->plans[i];
 
-		close_listener(change->daemon, &plan->opened);
+		listener_free(&plan->opened);
 		gate_rules_done(&plan->rules);
 		if (plan->is_new)
 			door_free(&plan->door);
@@ -366,7 +303,8 @@ void doors_commit(struct doors_change *change)
 		struct door_plan *plan = &change->plans[i];
 		struct listener *former = plan->door->listener;
 
-		gate_set(plan->door->gate, &plan->rules);
+		if (plan->door->gate)
+			gate_set(plan->door->gate, &plan->rules);
 		if (plan->is_new)
 			TAILQ_INSERT_TAIL(&daemon->doors, plan->door, node);
 		if (!plan->opened)
@@ -375,6 +313,8 @@ void doors_commit(struct doors_change *change)
 			shut(plan->door);
 		plan->door->listener = plan->opened;
 		close_listener(daemon, &former);
+		if (!change->takeover)
+			listener_own_file(plan->opened, true);
 	}
 	TAILQ_FOREACH_SAFE (door, &daemon->doors, node, next) {
 		if (!door->gate || is_planned(change, door))
@@ -385,9 +325,27 @@ void doors_commit(struct doors_change *change)
 	}
 	lanes_release(&daemon->lanes);
 	change->count = 0;
+	doors_set_options(daemon);
 }
 
 /* ---- all of them ---- */
+
+void doors_do(struct daemon *daemon, void (*act)(struct listener *listener))
+{
+	struct door *door;
+
+	TAILQ_FOREACH (door, &daemon->doors, node)
+		act(door->listener);
+}
+
+void doors_serve(struct daemon *daemon, bool are_ours)
+{
+	struct door *door;
+
+	doors_do(daemon, are_ours ? listener_resume : listener_pause);
+	TAILQ_FOREACH (door, &daemon->doors, node)
+		listener_own_file(door->listener, are_ours);
+}
 
 void doors_set_options(struct daemon *daemon)
 {
@@ -395,7 +353,7 @@ void doors_set_options(struct daemon *daemon)
 
 	TAILQ_FOREACH (door, &daemon->doors, node)
 		listener_set_options(door->listener, &daemon->lanes.at[0].pools->server_sockets,
-		                     daemon->config->tcp_defer_accept);
+		                     daemon->now.config->tcp_defer_accept);
 }
 
 bool doors_show(struct daemon *daemon, size_t index, struct listener_shown *shown)

@@ -120,7 +120,7 @@ static void obey(struct handover *handover, struct channel_message *message)
 		obey_cancel(daemon, message);
 	if (message->kind == HANDOVER_STOP && body.count == 1) {
 		handover->is_to_stop = true;
-		stop_daemon(daemon, (enum shutdown_kind)body.at[0]);
+		lifecycle_stop(daemon, (enum shutdown_kind)body.at[0]);
 	}
 }
 
@@ -159,10 +159,9 @@ static void let_clients_in(struct daemon *daemon)
 {
 	struct err err;
 
-	doors_own_files(&daemon->doors, true);
-	doors_do(&daemon->doors, listener_resume);
+	doors_serve(daemon, true);
 	web_relisten(daemon->web);
-	if (*daemon->config->pidfile && !pidfile_replace(daemon->config->pidfile, &err))
+	if (*daemon->now.config->pidfile && !pidfile_replace(daemon->now.config->pidfile, &err))
 		log_error(&daemon->logger, "%s", err.text);
 	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
 }
@@ -437,14 +436,13 @@ static void move(struct handover *handover)
 		return;
 	}
 	handover->state = HANDOVER_MOVING;
-	doors_do(&daemon->doors, listener_pause);
-	doors_own_files(&daemon->doors, false);
+	doors_serve(daemon, false);
 	web_unlisten(daemon->web);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over",
 	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",
 	         handover->moved, (long long)((clock_now() - since) / USEC_PER_MS),
 	         served_count(daemon));
-	timer_begin(&handover->deadline, daemon->loop, daemon->config->takeover_timeout,
+	timer_begin(&handover->deadline, daemon->loop, daemon->now.config->takeover_timeout,
 	            on_deadline);
 	look(&handover->look);
 }

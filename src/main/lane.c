@@ -326,7 +326,7 @@ static void on_retry(struct letter *letter)
 		return;
 	atomic_store(&daemon->is_retry_posted, false);
 	atomic_store(&daemon->is_short, false);
-	doors_do(&daemon->doors, listener_retry); /* it may be short again */
+	doors_do(daemon, listener_retry); /* it may be short again */
 }
 
 /* A client was freed: its descriptor can be used by another one. */
@@ -336,7 +336,7 @@ static void on_free(void *arg)
 	struct daemon *daemon = lane->arg;
 
 	if (lane->number == 0) {
-		doors_do(&daemon->doors, listener_retry);
+		doors_do(daemon, listener_retry);
 	} else if (atomic_load(&daemon->is_short) &&
 	           !atomic_exchange(&daemon->is_retry_posted, true)) {
 		daemon->retry.open = on_retry;
@@ -357,14 +357,14 @@ static bool on_unknown_cancel_key(void *arg, struct bytes key, struct farewell *
 
 bool lane_make_ground(struct daemon *daemon, struct lane *lane, struct err *err)
 {
-	struct resolver_options options = { .resolv_conf = daemon->config->resolv_conf,
+	struct resolver_options options = { .resolv_conf = daemon->now.config->resolv_conf,
 		                            .other = daemon->lanes.at->resolver };
 
 	lane->arg = daemon;
 	lane->loop = loop_new(err);
 	if (!lane->loop)
 		return false;
-	stream_pool_init(&lane->streams, daemon->config->pkt_buf);
+	stream_pool_init(&lane->streams, daemon->now.config->pkt_buf);
 	lane->streams.handshakes = daemon->handshakes;
 	lane->streams.outbox = outbox_new(lane->loop, &daemon->logger);
 	lane->params = params_table_new();
@@ -390,11 +390,11 @@ bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err)
 		.params = lane->params,
 		.statement_names = &daemon->statement_names,
 		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
-		.tls = daemon->tls.server,
-		.on_hosts_found = apply_hosts,
+		.tls = daemon->now.tls.server,
+		.on_hosts_found = reload_hosts,
 		.owner = daemon,
 	    },
-	    daemon->config, daemon->users, err);
+	    daemon->now.config, daemon->now.users, err);
 	return lane->pools != NULL;
 }
 
@@ -430,7 +430,7 @@ bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err
 		.arg = lane,
 		.files_for_clients = limits_for_clients(),
 	    },
-	    daemon->config, daemon->users, err);
+	    daemon->now.config, daemon->now.users, err);
 	return lane->clients != NULL;
 }
 

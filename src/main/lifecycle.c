@@ -1,175 +1,363 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Reload, SET, pause and shutdown, by signal or from the console.
- *
- * Hard here: a reload applies all changes or none. Everything that can fail is done before
- * the first module is changed, so that an error in any line leaves everything as it was.
+ * How work comes to rest, and ends: SUSPEND, DRAIN, shutdown, by signal or from the console.
  */
+#include <inttypes.h>
 #include <signal.h>
 #include <strings.h>
 #include <unistd.h>
 
 #include "daemon_priv.h"
-#include "check.h"
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/config/changes.h"
-
-/* ---- a new snapshot ---- */
 
 /*
- * Reads files and opens the log before anything changes. Takes config, and users, rules and gates
- * of `loaded`.
+ * ---- SUSPEND: all connections come to rest between two messages, and stay at rest ----
+ *
+ *   NONE --> QUIESCING --[all at rest, or suspend_timeout]--> DONE --> NONE
+ *
+ * Hard here: only its peer decides when a message ends, so all connections are looked at again and
+ * again. During QUIESCING new ones are accepted, because a cancel request may be needed to complete
+ * it. In DONE they wait in the backlog.
  */
-static bool change_config(struct daemon *daemon, const struct config *config, struct parts *loaded,
-                          struct err *err)
-{
-	struct parts parts = apply_hold(daemon, config);
-	struct doors_change doors = { .daemon = daemon };
 
-	users_release(&parts.users);
-	hba_release(&parts.hba);
-	parts.users = users_hold(loaded->users);
-	parts.hba = hba_hold(loaded->hba);
-	if (!tls_sets_make(&parts.tls, config, err) || !load_proxies(config, &parts.proxies, err) ||
-	    !(parts.web = web_rights_new(config, err)) ||
-	    !doors_prepare(daemon, &loaded->gates, parts.tls.client, &doors, err) ||
-	    !load_log(daemon->log, daemon->options, config, err)) {
-		doors_abandon(&doors);
-		parts_done(&parts);
+#define LOOK_PERIOD (USEC_PER_SEC / 50)
+
+static void finish_suspend(struct daemon *daemon)
+{
+	struct lane *lane;
+
+	doors_do(daemon, listener_pause);
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "suspended");
+	LANES_EACH(lane, &daemon->lanes)
+	pools_suspended(lane->pools);
+}
+
+static bool is_late(const struct daemon *daemon)
+{
+	usec_t limit = daemon->now.config->suspend_timeout;
+
+	return limit && loop_now(daemon->loop) - daemon->suspended_at >= limit;
+}
+
+static void drop_undrained(struct daemon *daemon)
+{
+	struct lane *lane;
+	struct err err;
+
+	err_close(&err, CLOSE_SUSPEND_TIMEOUT);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		clients_drop_busy(lane->clients, &err);
+		pools_drop_busy(lane->pools, &err);
+	}
+}
+
+static void look(struct timer *timer)
+{
+	struct daemon *daemon = container_of(timer, struct daemon, suspend);
+	struct lane *lane;
+	bool is_done = true;
+
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		is_done &= pools_quiesce(lane->pools);
+		is_done &= clients_quiesce(lane->clients);
+	}
+	is_done &= !broker_is_moving(daemon->broker);
+	if (!is_done && is_late(daemon)) {
+		drop_undrained(daemon);
+		is_done = true;
+	}
+	if (is_done)
+		finish_suspend(daemon);
+	else
+		timer_begin(timer, daemon->loop, LOOK_PERIOD, look);
+	lanes_release(&daemon->lanes);
+}
+
+static void suspend_begin(struct daemon *daemon, const char *by)
+{
+	struct lane *lane;
+
+	daemon->suspended_at = loop_now(daemon->loop);
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	pools_suspend(lane->pools, by);
+	look(&daemon->suspend);
+	lanes_release(&daemon->lanes);
+}
+
+static void suspend_end(struct daemon *daemon)
+{
+	struct lane *lane;
+
+	timer_clear(&daemon->suspend);
+	if (daemon->lanes.at[0].pools->suspend == SUSPEND_NONE)
+		return;
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "SUSPEND ended");
+	doors_do(daemon, listener_resume);
+	LANES_HELD(lane, &daemon->lanes)
+	{
+		pools_go_on(lane->pools);
+		clients_go_on(lane->clients);
+	}
+}
+
+/*
+ * ---- DRAIN; client/clients_stop.c disconnects the clients of each lane ----
+ *
+ * Hard here: the order. The port is left to other instances before the first client is
+ * disconnected, so that clients do not reconnect here. The DRAIN is marked as active before the
+ * last connections are accepted, so that their logins are refused with a request to try again.
+ */
+
+#define REPORT_PERIOD (10 * USEC_PER_SEC)
+
+static void report(const struct daemon *daemon)
+{
+	struct drain_progress sum;
+	char text[256];
+
+	lanes_drain(&daemon->lanes, &sum);
+	drain_describe(&sum, text, sizeof(text));
+	log_info(&daemon->logger, "%s", text);
+}
+
+static void on_report(struct timer *timer)
+{
+	struct daemon *daemon = container_of(timer, struct daemon, drain.report);
+
+	report(daemon);
+	timer_begin(timer, daemon->loop, REPORT_PERIOD, on_report);
+}
+
+static void on_deadline(struct timer *timer)
+{
+	struct daemon *daemon = container_of(timer, struct daemon, drain.deadline);
+	struct drain_progress sum;
+	struct lane *lane;
+
+	lanes_hold(&daemon->lanes);
+	lanes_drain(&daemon->lanes, &sum);
+	log_kept(&daemon->logger, LOG_LEVEL_WARNING, "drain",
+	         "the deadline of DRAIN has passed: closing the %u clients left",
+	         sum.left - sum.leaving);
+	LANES_EACH(lane, &daemon->lanes)
+	drain_overrun(lane->clients);
+	lanes_release(&daemon->lanes);
+}
+
+/* ---- the last client ---- */
+
+static bool is_drained(const struct daemon *daemon, struct drain_progress *sum)
+{
+	lanes_drain(&daemon->lanes, sum);
+	return sum->is_on && !sum->left;
+}
+
+static bool drain_is_over(struct pools_watch *watch)
+{
+	struct drain_progress sum;
+
+	return is_drained(container_of(watch, struct daemon, drain.watch), &sum);
+}
+
+static void on_drained(struct pools_watch *watch)
+{
+	struct daemon *daemon = container_of(watch, struct daemon, drain.watch);
+	struct drain_progress sum;
+
+	lanes_drain(&daemon->lanes, &sum);
+	timer_clear(&daemon->drain.report);
+	timer_clear(&daemon->drain.deadline);
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "drain",
+	         "drained: no client is left; %" PRIu64 " closed between transactions, %" PRIu64
+	         " at the deadline",
+	         sum.closed, sum.cut);
+}
+
+static void stop_drain(struct daemon *daemon)
+{
+	if (timer_is_set(&daemon->drain.report))
+		watches_stop(&daemon->watches, &daemon->drain.watch);
+	timer_clear(&daemon->drain.report);
+	timer_clear(&daemon->drain.deadline);
+}
+
+/* ---- begin and end ---- */
+
+/* Leaves the listeners alone. */
+static void drain_clients(struct daemon *daemon, usec_t limit)
+{
+	bool is_watched = timer_is_set(&daemon->drain.report);
+	struct lane *lane;
+
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	drain_begin(lane->clients, limit);
+	report(daemon);
+	lanes_release(&daemon->lanes);
+	timer_begin(&daemon->drain.report, daemon->loop, REPORT_PERIOD, on_report);
+	timer_begin(&daemon->drain.deadline, daemon->loop, limit, on_deadline);
+	if (is_watched)
+		return;
+	daemon->drain.watch =
+	    (struct pools_watch){ .is_done = drain_is_over, .on_done = on_drained };
+	watches_start(&daemon->watches, &daemon->drain.watch);
+}
+
+/* Begins a DRAIN, or changes its limit. See drain_begin(). */
+static void begin_drain(struct daemon *daemon, usec_t limit)
+{
+	drain_clients(daemon, limit);
+	doors_do(daemon, listener_unlisten);
+	notify_send(&daemon->notify, "STATUS=draining");
+}
+
+static void end_drain(struct daemon *daemon)
+{
+	struct drain_progress sum;
+	struct lane *lane;
+
+	if (!daemon->lanes.at[0].clients->drain.is_on)
+		return;
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "drain", "DRAIN %s, accepting clients",
+	         is_drained(daemon, &sum) ? "ended" : "canceled");
+	stop_drain(daemon);
+	LANES_HELD(lane, &daemon->lanes)
+	drain_end(lane->clients);
+	doors_do(daemon, listener_relisten);
+	notify_send(&daemon->notify, "STATUS=ready");
+}
+
+/* ---- shutdown ---- */
+
+static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lane)
+{
+	if (daemon->awaits == SHUTDOWN_WAIT_FOR_SERVERS)
+		return lane->pools->server_count == lane->pools->listening_count;
+	if (lane->pools->ending_count)
+		return false; /* for 10 s at most */
+	/* Consoles and unfinished logins do not delay a shutdown that has a deadline. */
+	return (lane->clients->count == 0 && lane->arriving_count == 0) ||
+	       (daemon->is_draining_to_end && drain_is_done(lane->clients));
+}
+
+/*
+ * From here on new clients are refused. Connections in letters to a lane have no id yet, and
+ * count as clients that have connected before: they are waited for.
+ */
+static void stop_admitting(struct daemon *daemon)
+{
+	bool is_anyone_arriving = false;
+	struct lane *lane;
+	uint64_t id;
+
+	LANES_EACH(lane, &daemon->lanes)
+	is_anyone_arriving |= lane->arriving_count > 0;
+	if (is_anyone_arriving || daemon->lanes.at[0].clients->shutdown_id != UINT64_MAX)
+		return;
+	id = broker_next_id(daemon->broker);
+	LANES_EACH(lane, &daemon->lanes)
+	lane->clients->shutdown_id = id;
+}
+
+static bool stop_is_due(struct pools_watch *watch)
+{
+	struct daemon *daemon = container_of(watch, struct daemon, watch);
+	const struct lane *lane;
+	bool is_due = true;
+
+	if (daemon->awaits == SHUTDOWN_WAIT_FOR_SERVERS && broker_is_moving(daemon->broker))
 		return false;
+	lanes_hold(&daemon->lanes);
+	stop_admitting(daemon);
+	LANES_EACH(lane, &daemon->lanes)
+	is_due &= lane_stop_is_due(daemon, lane);
+	lanes_release(&daemon->lanes);
+	return is_due;
+}
+
+static void on_stop_due(struct pools_watch *watch)
+{
+	struct daemon *daemon = container_of(watch, struct daemon, watch);
+
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown", "%s, shutting down",
+	         daemon->awaits == SHUTDOWN_WAIT_FOR_SERVERS ? "all server connections are closed"
+	                                                     : "all clients have disconnected");
+	daemon->awaits = SHUTDOWN_NOW;
+	loop_stop(daemon->loop);
+}
+
+/* Stops waiting for the last client or server: the daemon ends in another way. */
+static void stop_waiting(struct daemon *daemon)
+{
+	timer_clear(&daemon->announced);
+	if (daemon->awaits != SHUTDOWN_NOW)
+		watches_stop(&daemon->watches, &daemon->watch);
+	daemon->awaits = SHUTDOWN_NOW;
+}
+
+/* Clients that have connected before are waited for, those in the backlog too. */
+static void stop_accepting(struct daemon *daemon)
+{
+	bool is_first = !daemon->lanes.at[0].clients->is_shutting_down;
+	struct lane *lane;
+
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		struct clients *clients = lane->clients;
+
+		clients->is_shutting_down = true;
+		if (daemon->awaits == SHUTDOWN_WAIT_FOR_SERVERS)
+			clients->shutdown_id = 0;
+		else if (is_first)
+			clients->shutdown_id = UINT64_MAX;
 	}
-	apply_snapshot(daemon, &parts);
-	doors_commit(&doors);
-	return true;
+	doors_do(daemon, listener_close_tcp);
+	stop_admitting(daemon);
 }
 
-/* Logs all problems of a reload, and copies the first one to *err. */
-static void report(struct daemon *daemon, const struct problems *problems, struct err *err)
+static void refuse_work(struct daemon *daemon)
 {
-	load_log_problems(&daemon->logger, LOG_LEVEL_ERROR, problems);
-	if (problems_any(problems) && err->code == ERR_NONE)
-		problems_first(problems, err);
-}
+	struct lane *lane;
+	struct err err;
 
-/* The changes of a reload: as lines to the console that asked for it, by name to the log. */
-struct telling {
-	config_tell *tell; /* NULL: no console asked */
-	void *arg;
-	struct buf names;
-};
-
-static void tell_change(void *arg, const char *name, const char *line)
-{
-	struct telling *telling = arg;
-
-	buf_printf(&telling->names, "%s%s", telling->names.count ? ", " : "", name);
-	if (telling->tell)
-		telling->tell(telling->arg, name, line);
-}
-
-/* Reports and logs a line like "auth_file: 7 users (1 new, 0 gone, 2 changed)". */
-static void tell_count(struct daemon *daemon, struct telling *telling, const char *setting,
-                       struct buf *count)
-{
-	struct buf line = { 0 };
-
-	buf_printf(&line, "%s: %s", setting, buf_text(count));
-	log_info(&daemon->logger, "%s", buf_text(&line));
-	tell_change(telling, setting, buf_text(&line));
-	buf_free(&line);
-}
-
-static void tell_counts(struct daemon *daemon, const struct parts *old, struct telling *telling)
-{
-	struct listing old_rules = LISTING_EMPTY, fresh_rules = LISTING_EMPTY;
-	struct buf count = { 0 };
-
-	if (listing_compare_users(old->users, daemon->users, &count))
-		tell_count(daemon, telling, "auth_file", &count);
-	buf_clear(&count);
-	listing_add_rules(&old_rules, old->hba);
-	listing_add_rules(&fresh_rules, daemon->hba);
-	if (listing_compare(&old_rules, &fresh_rules, &count))
-		tell_count(daemon, telling, "auth_hba_file", &count);
-	listing_done(&old_rules);
-	listing_done(&fresh_rules);
-	buf_free(&count);
-}
-
-static void tell_changes(struct daemon *daemon, const struct parts *old, const struct config *fresh,
-                         config_tell *tell, void *arg)
-{
-	struct telling telling = { .tell = tell, .arg = arg };
-
-	config_compare(old->config, fresh, tell_change, &telling);
-	tell_counts(daemon, old, &telling);
-	if (telling.names.count)
-		log_kept(&daemon->logger, LOG_LEVEL_INFO, "reload",
-		         "changed in the configuration: %s", buf_text(&telling.names));
-	buf_free(&telling.names);
-}
-
-/* The console that asked for the reload also gets the warnings. */
-static void tell_warnings(const struct problems *problems, config_tell *tell, void *arg)
-{
-	for (size_t i = 0; tell && i < problems->warnings.count; i++) {
-		struct buf line = { 0 };
-
-		buf_printf(&line, "warning: %s", problems->warnings.texts[i]);
-		tell(arg, "warning", buf_text(&line));
-		buf_free(&line);
+	err_close(&err, CLOSE_SERVER_SHUTDOWN);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		pools_pause(lane->pools, NULL, "shutdown");
+		pools_refuse_waiting(lane->pools, &err);
 	}
 }
 
-static bool load_again(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err)
+void lifecycle_stop(struct daemon *daemon, enum shutdown_kind kind)
 {
-	struct parts old = apply_hold(daemon, config_ref(daemon->config)), fresh;
-	const struct config *config;
-	struct problems problems = { 0 };
-	struct buf differ = { 0 };
-	bool is_done;
-
-	err->code = ERR_NONE;
-	is_done = load_all(daemon->config->conffile, &fresh, &problems);
-	report(daemon, &problems, err);
-	tell_warnings(&problems, tell, tell_arg);
-	problems_done(&problems);
-	if (!is_done) {
-		parts_done(&old);
-		return false;
+	if (kind == SHUTDOWN_NOW) {
+		loop_stop(daemon->loop);
+		return;
 	}
-	config = config_keep_boot_only(fresh.config, daemon->config, &differ);
-	if (differ.count)
-		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "reload",
-		         "changes that need a restart: %s", buf_text(&differ));
-	buf_free(&differ);
-	is_done = config ? change_config(daemon, config, &fresh, err)
-	                 : err_set(err, ERR_MEMORY, "out of memory");
-	if (is_done) {
-		tell_changes(daemon, &old, fresh.config, tell, tell_arg);
-	} else {
-		load_say_where(fresh.config, err);
-		log_error(&daemon->logger, "%s", err->text);
-	}
-	parts_done(&fresh);
-	parts_done(&old);
-	return is_done;
+	lanes_hold(&daemon->lanes);
+	stop_waiting(daemon);
+	suspend_end(daemon); /* a suspended client could never disconnect */
+	daemon->awaits = kind;
+	stop_accepting(daemon);
+	takeover_stop(daemon->takeover, kind);
+	if (kind == SHUTDOWN_WAIT_FOR_SERVERS)
+		refuse_work(daemon);
+	daemon->watch = (struct pools_watch){ .is_done = stop_is_due, .on_done = on_stop_due };
+	watches_start(&daemon->watches, &daemon->watch);
+	lanes_release(&daemon->lanes);
 }
 
-static bool reload(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err)
+void lifecycle_end(struct daemon *daemon)
 {
-	bool is_done;
-
-	notify_send(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
-	            (long long)clock_now());
-	is_done = load_again(daemon, tell, tell_arg, err);
-	if (!is_done)
-		log_kept(&daemon->logger, LOG_LEVEL_ERROR, "reload",
-		         "reload failed, keeping the old configuration");
-	notify_send(&daemon->notify, "READY=1\nSTATUS=%s",
-	            is_done ? "reloaded" : "reload failed, keeping the old configuration");
-	return is_done;
+	stop_waiting(daemon);
+	stop_drain(daemon);
+	timer_clear(&daemon->suspend);
+	timer_clear(&daemon->watchdog);
 }
 
 /* ---- the service manager ---- */
@@ -201,7 +389,7 @@ static void on_hangup(int number, void *arg)
 
 	(void)number;
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "reload", "got SIGHUP, re-reading config");
-	reload(daemon, NULL, NULL, &err);
+	reload_config(daemon, NULL, NULL, &err);
 }
 
 static const char *stop_name(const struct daemon *daemon)
@@ -216,14 +404,14 @@ static void drain_and_stop(struct daemon *daemon, usec_t limit)
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
 	         "got %s, shutting down, disconnecting clients within %lld s (shutdown_drain)",
 	         stop_name(daemon), (long long)((limit + USEC_PER_SEC - 1) / USEC_PER_SEC));
-	main_drain_clients(daemon, limit); /* its end is logged before the end of the process */
-	stop_daemon(daemon, SHUTDOWN_WAIT_FOR_CLIENTS);
+	drain_clients(daemon, limit); /* its end is logged before the end of the process */
+	lifecycle_stop(daemon, SHUTDOWN_WAIT_FOR_CLIENTS);
 	daemon->is_draining_to_end = true;
 }
 
 static bool is_for_drain(const struct daemon *daemon)
 {
-	const struct config_list *signals = &daemon->config->shutdown_drain_signals;
+	const struct config_list *signals = &daemon->now.config->shutdown_drain_signals;
 
 	for (size_t i = 0; i < signals->count; i++) {
 		if (strcasecmp(signals->names[i], stop_name(daemon)) == 0)
@@ -237,15 +425,16 @@ static void begin_stop(struct daemon *daemon)
 	bool is_for_clients = daemon->stop_signal == SIGTERM;
 	const char *awaited = is_for_clients ? "clients" : "servers";
 
-	if (daemon->config->shutdown_drain && is_for_drain(daemon)) {
-		drain_and_stop(daemon, daemon->config->shutdown_drain);
+	if (daemon->now.config->shutdown_drain && is_for_drain(daemon)) {
+		drain_and_stop(daemon, daemon->now.config->shutdown_drain);
 		return;
 	}
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=waiting for %s to disconnect", awaited);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
 	         "got %s, shutting down, waiting for all %s to disconnect", stop_name(daemon),
 	         awaited);
-	stop_daemon(daemon, is_for_clients ? SHUTDOWN_WAIT_FOR_CLIENTS : SHUTDOWN_WAIT_FOR_SERVERS);
+	lifecycle_stop(daemon,
+	               is_for_clients ? SHUTDOWN_WAIT_FOR_CLIENTS : SHUTDOWN_WAIT_FOR_SERVERS);
 }
 
 static void on_announced(struct timer *timer)
@@ -258,7 +447,6 @@ static void announce_stop(struct daemon *daemon, usec_t limit)
 {
 	long long seconds = (limit + USEC_PER_SEC - 1) / USEC_PER_SEC;
 
-	daemon->shutdown = SHUTDOWN_ANNOUNCED;
 	timer_begin(&daemon->announced, daemon->loop, limit, on_announced);
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=stopping, accepting clients for %lld s",
 	            seconds);
@@ -275,7 +463,7 @@ static bool is_accepting(const struct daemon *daemon)
 
 static bool is_stopping(struct daemon *daemon)
 {
-	return daemon->shutdown != SHUTDOWN_NONE || daemon->lanes.at[0].clients->is_shutting_down;
+	return timer_is_set(&daemon->announced) || daemon->lanes.at[0].clients->is_shutting_down;
 }
 
 static void on_terminate(int number, void *arg)
@@ -286,9 +474,9 @@ static void on_terminate(int number, void *arg)
 	if (is_stopping(daemon)) {
 		log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
 		         "got %s while shutting down, fast exit", stop_name(daemon));
-		stop_daemon(daemon, SHUTDOWN_NOW);
-	} else if (daemon->config->shutdown_accept && is_accepting(daemon)) {
-		announce_stop(daemon, daemon->config->shutdown_accept);
+		lifecycle_stop(daemon, SHUTDOWN_NOW);
+	} else if (daemon->now.config->shutdown_accept && is_accepting(daemon)) {
+		announce_stop(daemon, daemon->now.config->shutdown_accept);
 	} else {
 		begin_stop(daemon);
 	}
@@ -301,7 +489,7 @@ static void on_quit(int number, void *arg)
 	(void)number;
 	notify_send(&daemon->notify, "STOPPING=1");
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown", "got SIGQUIT, fast exit");
-	stop_daemon(daemon, SHUTDOWN_NOW);
+	lifecycle_stop(daemon, SHUTDOWN_NOW);
 }
 
 static void on_pause(int number, void *arg)
@@ -338,7 +526,7 @@ static void on_resume(int number, void *arg)
 	suspend_end(daemon);
 	LANES_HELD(lane, &daemon->lanes)
 	pools_resume(lane->pools, NULL);
-	main_drain_end(daemon);
+	end_drain(daemon);
 }
 
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
@@ -380,16 +568,16 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.lanes = &daemon->lanes,
 		.watches = &daemon->watches,
 		.daemon = daemon,
-		.config = &daemon->config,
-		.reload = reload,
-		.set = set_setting,
-		.shutdown = stop_daemon,
+		.config = &daemon->now.config,
+		.reload = reload_config,
+		.set = reload_set,
+		.shutdown = lifecycle_stop,
 		.suspend = suspend_begin,
 		.go_on = suspend_end,
 		.may_hand_over = handover_may_start,
 		.hand_over = handover_start,
-		.drain = main_drain_begin,
-		.drain_end = main_drain_end,
+		.drain = begin_drain,
+		.drain_end = end_drain,
 		.listener = doors_show,
 		.certificate = certificates_show,
 		.on_period = on_period,

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Loads a configuration file and what it names: users, rules, certificates, proxies. Nothing is
- * applied here.
+ * applied here. What fails is added to a list of problems, so that --check finds all of them.
  */
 #include "load.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -16,12 +19,43 @@
 #include "pgweir/pgwire/startup.h"
 #include "pgweir/web/web.h"
 
+bool load_complain(const struct config *config, struct problems *problems, const struct err *err)
+{
+	return problems_add(problems, config_source_pos_of_text(config, err->text), "%s",
+	                    err->text);
+}
+
+/* ---- settings that only fit together: those of all clients, and those of a listener ---- */
+
+/* entry NULL: those of all clients. */
+static bool complain(const struct config *config, const struct config_listener *entry,
+                     struct problems *problems, const struct err *err)
+{
+	if (!entry)
+		return load_complain(config, problems, err);
+	return problems_add(problems, entry->pos, "listener \"%s\": %s", entry->name, err->text);
+}
+
+static bool fits_logins(const struct config *config, struct err *err)
+{
+	const struct auth_method_row *method = &auth_methods[config->auth_type];
+
+	if (config->auth_type == AUTH_METHOD_HBA && !*config->auth_hba_file)
+		return err_set(err, ERR_CONFIG, "auth_type = hba needs auth_hba_file");
+	return method->voucher != AUTH_BY_CERTIFICATE ||
+	       config->client_tls_sslmode == TLS_MODE_VERIFY_FULL ||
+	       err_set(err, ERR_CONFIG, "auth_type = %s needs client_tls_sslmode = verify-full",
+	               method->name);
+}
+
 /* Also checks methods that are not auth_type: a rule may use them, and SET may change auth_type. */
-static bool check_options(const struct config *config, enum auth_method method, struct err *err)
+static bool fits_method(const struct config *config, enum auth_method method, struct err *err)
 {
 	const struct auth_method_row *row = &auth_methods[method];
 	const char *options = auth_methods_options(method, config);
 
+	if (!row->is_outside)
+		return true;
 	if (row->may_be_unset && (!options || !*options))
 		return config->auth_type != method ||
 		       err_set(err, ERR_CONFIG, "auth_type = %s needs %s", row->name, row->setting);
@@ -29,49 +63,51 @@ static bool check_options(const struct config *config, enum auth_method method, 
 	       err_prefix(err, "%s: ", row->setting);
 }
 
-/* Of all methods: SET may change auth_type. false: *err begins with the setting's name. */
-static bool load_check_options(const struct config *config, struct err *err)
+static bool fits_proxies(const struct config *config, struct err *err)
 {
-	for (int method = 0; method < AUTH_METHODS; method++) {
-		if (auth_methods[method].is_outside &&
-		    !check_options(config, (enum auth_method)method, err))
-			return false;
-	}
-	return true;
+	return config->proxy_protocol == PROXY_PROTOCOL_OFF || config->proxy_protocol_from.count ||
+	       err_set(err, ERR_CONFIG, "proxy_protocol needs proxy_protocol_from");
 }
 
-void load_complain(const struct config *config, struct problems *problems, const struct err *err)
+static bool fits_tls(const struct config *config, struct err *err)
 {
-	problems_add(problems, config_source_pos_of_text(config, err->text), "%s", err->text);
+	return config->client_tls_sslmode != TLS_MODE_VERIFY_FULL || *config->client_tls_ca_file ||
+	       err_set(err, ERR_CONFIG,
+	               "client_tls_sslmode = verify-full needs client_tls_ca_file");
 }
 
-bool load_hba(const struct config *config, struct hba **hba, struct problems *problems)
+static bool check_fit(const struct config *config, const struct config_listener *entry,
+                      struct problems *problems)
 {
 	struct err err;
-	bool is_good = load_check_options(config, &err);
+	bool is_good = fits_logins(config, &err) || complain(config, entry, problems, &err);
 
+	is_good &= fits_proxies(config, &err) || complain(config, entry, problems, &err);
+	is_good &= fits_tls(config, &err) || complain(config, entry, problems, &err);
+	for (int method = 0; (!entry || entry->auth_type) && method < AUTH_METHODS; method++)
+		is_good &= fits_method(config, (enum auth_method)method, &err) ||
+		           complain(config, entry, problems, &err);
+	return is_good;
+}
+
+/* ---- who may log in ---- */
+
+/* *hba is NULL if auth_type is not hba. */
+static bool load_hba(const struct config *config, struct hba **hba, struct problems *problems)
+{
 	*hba = NULL;
-	if (!is_good)
-		load_complain(config, problems, &err);
-	if (config->auth_type != AUTH_METHOD_HBA)
-		return is_good;
-	if (!*config->auth_hba_file)
-		return problems_add(problems, config_source_pos(config, "auth_type"),
-		                    "auth_type = hba needs auth_hba_file");
+	if (config->auth_type != AUTH_METHOD_HBA || !*config->auth_hba_file)
+		return true;
 	*hba = hba_load(config->auth_hba_file, config->auth_ident_file, problems);
-	if (!is_good)
-		hba_release(hba);
 	return *hba != NULL;
 }
 
-bool load_proxies(const struct config *config, struct ranges **proxies, struct err *err)
-{
-	const struct config_list *list = &config->proxy_protocol_from;
+static bool same_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
 
-	if (config->proxy_protocol != PROXY_PROTOCOL_OFF && list->count == 0)
-		return err_set(err, ERR_CONFIG, "proxy_protocol needs proxy_protocol_from");
-	*proxies = ranges_new(list->names, list->count, err);
-	return *proxies || err_prefix(err, "proxy_protocol_from: ");
+static bool has_same_rules(const struct config *a, const struct config *b)
+{
+	return a->auth_type == b->auth_type && same_text(a->auth_hba_file, b->auth_hba_file) &&
+	       same_text(a->auth_ident_file, b->auth_ident_file);
 }
 
 static bool needs_users(const struct config_listener *listener)
@@ -84,7 +120,7 @@ static bool needs_users(const struct config_listener *listener)
 	return false;
 }
 
-bool load_needs_users(const struct config *config)
+static bool needs_any_users(const struct config *config)
 {
 	const struct config_listener *listener = NULL;
 
@@ -95,36 +131,161 @@ bool load_needs_users(const struct config *config)
 	return !auth_methods[config->auth_type].needs_no_file;
 }
 
-/* An empty set if auth_type does not need the file. false: problems were added. */
+static bool can_be_read(const struct config *config, struct problems *problems)
+{
+	FILE *file = fopen(config->auth_file, "re");
+
+	if (!file)
+		return problems_add(problems, config_source_pos(config, "auth_file"),
+		                    "auth_file: cannot open %s: %s", config->auth_file,
+		                    strerror(errno));
+	fclose(file);
+	return true;
+}
+
+/* An empty set if auth_type does not need the file; NULL if it cannot be read. */
 static bool load_users(const struct config *config, struct users **users, struct problems *problems)
 {
 	size_t count = problems_count(problems);
 
-	if (load_needs_users(config) && config->auth_file && *config->auth_file)
+	*users = NULL;
+	if (!needs_any_users(config) || !config->auth_file || !*config->auth_file)
+		*users = users_none();
+	else if (can_be_read(config, problems))
 		*users = users_load(config->auth_file, problems);
-	else if (!(*users = users_none()))
-		problems_add(problems, (struct source_pos){ 0 }, "out of memory");
-	if (problems_count(problems) == count)
-		return true;
-	users_release(users);
-	return false;
+	return *users && problems_count(problems) == count;
+}
+
+/* ---- entries of [listeners] ---- */
+
+static bool is_address(const char *word, uint16_t port)
+{
+	struct address address;
+
+	return strcmp(word, "*") == 0 || address_parse(&address, word, port);
+}
+
+static bool check_addresses(const struct config_listener *entry, struct err *err)
+{
+	char *list = strdup(entry->addr ? entry->addr : ""), *rest = list, *word;
+	bool is_good = list || err_set(err, ERR_MEMORY, "out of memory");
+
+	while (is_good && (word = strsep(&rest, ","))) {
+		if (*word && !is_address(word, (uint16_t)entry->port))
+			is_good = err_set(err, ERR_CONFIG, "addr: \"%s\" is no IP address", word);
+	}
+	free(list);
+	return is_good;
+}
+
+static bool check_startup(const struct config_listener *entry, struct err *err)
+{
+	struct options_walk walk = { .rest = entry->options ? entry->options : "" };
+	enum walk_result result;
+	const char *name, *value;
+
+	while ((result = startup_options_next(&walk, &name, &value, err)) == WALK_ITEM)
+		continue;
+	startup_options_done(&walk);
+	return result != WALK_BAD || err_prefix(err, "options: ");
+}
+
+static bool is_same_socket(const struct config_listener *a, const char *addr, const char *dir,
+                           int port)
+{
+	bool is_any = a->addr && addr && *addr && (*a->addr == '*' || *addr == '*');
+
+	return a->port == port && (is_any || (a->addr && same_text(a->addr, addr)) ||
+	                           (a->unix_socket_dir && same_text(a->unix_socket_dir, dir)));
+}
+
+/* Those before it in the file, and the main listener. Addresses that overlap fail at the start. */
+static bool check_places(const struct config *config, const struct config_listener *entry,
+                         struct err *err)
+{
+	const struct config_listener *other = NULL;
+
+	if (is_same_socket(entry, config->listen_addr.text, config->unix_socket_dir,
+	                   config->listen_port))
+		return err_set(err, ERR_CONFIG,
+		               "listen_addr or unix_socket_dir has it with port %d", entry->port);
+	while ((other = config_listener_next(config, other)) != entry) {
+		if (is_same_socket(entry, other->addr, other->unix_socket_dir, other->port))
+			return err_set(err, ERR_CONFIG, "listener \"%s\" has the same place",
+			               other->name);
+	}
+	return true;
+}
+
+static bool load_gate(struct gate_rules *rules, const struct config *main, const struct hba *hba,
+                      struct problems *problems)
+{
+	const struct config_listener *entry = rules->entry;
+	struct err err;
+
+	rules->config = config_of_listener(main, entry, &err);
+	if (!rules->config || !check_places(main, entry, &err) || !check_addresses(entry, &err) ||
+	    !check_startup(entry, &err))
+		return complain(main, entry, problems, &err);
+	if (!check_fit(rules->config, entry, problems))
+		return false;
+	if (!hba || !has_same_rules(rules->config, main))
+		return load_hba(rules->config, &rules->hba, problems);
+	rules->hba = hba_hold((struct hba *)hba);
+	return true;
+}
+
+static bool load_gates(const struct config *config, const struct hba *hba, struct gates *gates,
+                       struct problems *problems)
+{
+	const struct config_listener *entry = NULL;
+	bool is_good = true;
+
+	gates->count = 0;
+	while ((entry = config_listener_next(config, entry))) {
+		struct gate_rules *rules = &gates->at[gates->count++];
+
+		*rules = (struct gate_rules){ .entry = entry };
+		is_good &= load_gate(rules, config, hba, problems);
+	}
+	return is_good;
+}
+
+/* ---- all of it ---- */
+
+bool load_files(struct parts *parts, struct problems *problems)
+{
+	const struct config *config = parts->config;
+	bool is_good = load_users(config, &parts->users, problems);
+
+	is_good &= check_fit(config, NULL, problems);
+	is_good &= load_hba(config, &parts->hba, problems);
+	is_good &= load_gates(config, parts->hba, &parts->gates, problems);
+	certificates_judge(config, problems);
+	web_warn(config, problems);
+	return is_good;
 }
 
 bool load_all(const char *file, struct parts *parts, struct problems *problems)
 {
-	bool is_good;
-
 	*parts = (struct parts){ .config = config_load(file, problems) };
-	if (!parts->config)
-		return false;
-	is_good = load_hba(parts->config, &parts->hba, problems);
-	is_good &= load_gates(parts->config, parts->hba, &parts->gates, problems);
-	certificates_judge(parts->config, problems);
-	web_warn(parts->config, problems);
-	if (load_users(parts->config, &parts->users, problems) && is_good)
+	if (parts->config && load_files(parts, problems))
 		return true;
 	parts_done(parts);
 	return false;
+}
+
+struct parts parts_hold(const struct parts *parts, const struct config *config)
+{
+	return (struct parts){
+		.config = config,
+		.users = users_hold(parts->users),
+		.hba = hba_hold(parts->hba),
+		.tls.client = tls_context_ref(parts->tls.client),
+		.tls.server = tls_context_ref(parts->tls.server),
+		.proxies = ranges_hold(parts->proxies),
+		.web = web_rights_hold(parts->web),
+	};
 }
 
 void parts_done(struct parts *parts)
@@ -132,7 +293,9 @@ void parts_done(struct parts *parts)
 	config_unref(&parts->config);
 	users_release(&parts->users);
 	hba_release(&parts->hba);
-	load_gates_done(&parts->gates);
+	for (size_t i = 0; i < parts->gates.count; i++)
+		gate_rules_done(&parts->gates.at[i]);
+	parts->gates.count = 0;
 	tls_sets_done(&parts->tls);
 	ranges_release(&parts->proxies);
 	web_rights_release(&parts->web);
@@ -200,27 +363,13 @@ static const enum tls_check server_checks[] = {
 	[TLS_MODE_VERIFY_CA] = TLS_CHECK_CHAIN, [TLS_MODE_VERIFY_FULL] = TLS_CHECK_NAME,
 };
 
-/* Whether clients must show the certificates that auth_type needs. false: see *err. */
-static bool tls_sets_fit_logins(const struct config *config, struct err *err)
-{
-	return auth_methods[config->auth_type].voucher != AUTH_BY_CERTIFICATE ||
-	       config->client_tls_sslmode == TLS_MODE_VERIFY_FULL ||
-	       err_set(err, ERR_CONFIG, "auth_type = %s needs client_tls_sslmode = verify-full",
-	               auth_methods[config->auth_type].name);
-}
-
 static bool make_client(struct tls_context **context, const struct config *config, struct err *err)
 {
 	struct tls_options options;
 
 	*context = NULL;
-	if (!tls_sets_fit_logins(config, err))
-		return false;
 	if (config->client_tls_sslmode == TLS_MODE_DISABLE)
 		return true;
-	if (config->client_tls_sslmode == TLS_MODE_VERIFY_FULL && !*config->client_tls_ca_file)
-		return err_set(err, ERR_CONFIG,
-		               "client_tls_sslmode = verify-full needs client_tls_ca_file");
 	options = client_tls_options(config, NULL);
 	*context = tls_context_new(&options, err);
 	return *context != NULL;
@@ -253,7 +402,7 @@ static bool make_server(struct tls_context **context, const struct config *confi
 	return *context != NULL;
 }
 
-static void keep_same(struct tls_context **fresh, struct tls_context *old)
+void load_keep_same(struct tls_context **fresh, struct tls_context *old)
 {
 	if (!old || !*fresh || *fresh == old || !tls_context_same(*fresh, old))
 		return;
@@ -261,46 +410,76 @@ static void keep_same(struct tls_context **fresh, struct tls_context *old)
 	*fresh = tls_context_ref(old);
 }
 
-bool load_gate_tls(struct gate_rules *rules, struct tls_context *main, struct tls_context *old,
-                   struct err *err)
-{
-	if (!make_client(&rules->tls, rules->config, err))
-		return err_prefix(err, "listener \"%s\": ", rules->entry->name);
-	keep_same(&rules->tls, old);
-	keep_same(&rules->tls, main);
-	return true;
-}
+typedef bool make_context(struct tls_context **context, const struct config *config,
+                          struct err *err);
 
 /* Makes one of the two again, and releases the one before. */
-static bool remake(struct tls_context **context, const struct config *config,
-                   bool (*make)(struct tls_context **, const struct config *, struct err *),
-                   struct err *err)
+static bool remake(struct tls_context **context, const struct config *config, make_context *make,
+                   struct problems *problems)
 {
 	struct tls_context *old = *context;
-	bool is_made = make(context, config, err);
+	struct err err;
+	bool is_made = make(context, config, &err) || load_complain(config, problems, &err);
 
 	if (is_made)
-		keep_same(context, old);
+		load_keep_same(context, old);
 	tls_context_unref(&old);
 	return is_made;
 }
 
-bool tls_sets_make(struct tls_sets *sets, const struct config *config, struct err *err)
+static bool make_gates(struct parts *parts, struct problems *problems)
 {
-	return remake(&sets->client, config, make_client, err) &&
-	       remake(&sets->server, config, make_server, err);
-}
-
-void tls_sets_judge(const struct config *config, struct problems *problems)
-{
-	struct tls_sets sets = { 0 };
+	bool is_good = true;
 	struct err err;
 
-	if (!make_client(&sets.client, config, &err))
-		load_complain(config, problems, &err);
-	if (!make_server(&sets.server, config, &err))
-		load_complain(config, problems, &err);
-	tls_sets_done(&sets);
+	for (size_t i = 0; i < parts->gates.count; i++) {
+		struct gate_rules *rules = &parts->gates.at[i];
+
+		/* of a draft it may be missing */
+		if (!rules->config)
+			continue;
+		if (make_client(&rules->tls, rules->config, &err))
+			load_keep_same(&rules->tls, parts->tls.client);
+		else
+			is_good = complain(rules->config, rules->entry, problems, &err);
+	}
+	return is_good;
+}
+
+static bool make_proxies(struct parts *parts, struct problems *problems)
+{
+	const struct config *config = parts->config;
+	const struct config_list *list = &config->proxy_protocol_from;
+	struct err err;
+
+	ranges_release(&parts->proxies);
+	parts->proxies = ranges_new(list->names, list->count, &err);
+	if (parts->proxies)
+		return true;
+	err_prefix(&err, "proxy_protocol_from: ");
+	return load_complain(config, problems, &err);
+}
+
+static bool make_web(struct parts *parts, struct problems *problems)
+{
+	struct err err;
+
+	web_rights_release(&parts->web);
+	if (!parts->config->metrics_listen.count)
+		return true;
+	if (web_check(parts->config, &err))
+		parts->web = web_rights_new(parts->config, &err);
+	return parts->web || load_complain(parts->config, problems, &err);
+}
+
+bool load_make(struct parts *parts, struct problems *problems)
+{
+	bool is_good = remake(&parts->tls.client, parts->config, make_client, problems);
+
+	is_good &= remake(&parts->tls.server, parts->config, make_server, problems);
+	is_good &= make_gates(parts, problems);
+	is_good &= make_proxies(parts, problems);
+	return make_web(parts, problems) && is_good;
 }
 
 void tls_sets_done(struct tls_sets *sets)
@@ -309,198 +488,23 @@ void tls_sets_done(struct tls_sets *sets)
 	tls_context_unref(&sets->server);
 }
 
-static bool same_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
-
-/* ---- logins ---- */
-
-static bool has_same_rules(const struct config *a, const struct config *b)
-{
-	return a->auth_type == b->auth_type && same_text(a->auth_hba_file, b->auth_hba_file) &&
-	       same_text(a->auth_ident_file, b->auth_ident_file);
-}
-
-/* The first problem becomes the error. All problems are logged. */
-static bool end_making(struct problems *problems, bool is_good, const struct logger *logger,
-                       struct err *err)
-{
-	load_log_problems(logger, LOG_LEVEL_WARNING, problems);
-	if (!is_good)
-		problems_first(problems, err);
-	problems_done(problems);
-	return is_good;
-}
-
-static bool make_rules(struct hba **hba, const struct config *config, const struct logger *logger,
-                       struct err *err)
-{
-	struct problems problems = { 0 };
-	bool is_good = load_hba(config, hba, &problems);
-
-	return end_making(&problems, is_good, logger, err);
-}
-
-static bool make_users(struct users **users, const struct config *config,
-                       const struct logger *logger, struct err *err)
-{
-	struct problems problems = { 0 };
-	bool is_good = load_users(config, users, &problems);
-
-	return end_making(&problems, is_good, logger, err) || err_prefix(err, "auth_file: ");
-}
-
-static bool make_logins(struct parts *parts, const struct config *running,
-                        const struct logger *logger, struct err *err)
-{
-	const struct config *fresh = parts->config;
-	bool has_same_users = fresh->auth_type == running->auth_type &&
-	                      same_text(fresh->auth_file, running->auth_file);
-
-	if (!tls_sets_fit_logins(fresh, err) || !load_check_options(fresh, err))
-		return false;
-	if (!has_same_rules(fresh, running)) {
-		hba_release(&parts->hba);
-		if (!make_rules(&parts->hba, fresh, logger, err))
-			return false;
-	}
-	if (has_same_users)
-		return true;
-	users_release(&parts->users);
-	return make_users(&parts->users, fresh, logger, err);
-}
-
-/* ---- entries of [listeners]: they must fit together as the settings do ---- */
-
-static bool is_address(const char *word, uint16_t port)
-{
-	struct address address;
-
-	return strcmp(word, "*") == 0 || address_parse(&address, word, port);
-}
-
-static bool check_addresses(const struct config_listener *entry, struct err *err)
-{
-	char *list = strdup(entry->addr ? entry->addr : ""), *rest = list, *word;
-	bool is_good = list || err_set(err, ERR_MEMORY, "out of memory");
-
-	while (is_good && (word = strsep(&rest, ","))) {
-		if (*word && !is_address(word, (uint16_t)entry->port))
-			is_good = err_set(err, ERR_CONFIG, "addr: \"%s\" is no IP address", word);
-	}
-	free(list);
-	return is_good;
-}
-
-static bool check_startup(const struct config_listener *entry, struct err *err)
-{
-	struct options_walk walk = { .rest = entry->options ? entry->options : "" };
-	enum walk_result result;
-	const char *name, *value;
-
-	while ((result = startup_options_next(&walk, &name, &value, err)) == WALK_ITEM)
-		continue;
-	startup_options_done(&walk);
-	return result != WALK_BAD || err_prefix(err, "options: ");
-}
-
-static bool is_same_socket(const struct config_listener *a, const char *addr, const char *dir,
-                           int port)
-{
-	bool is_any = a->addr && addr && *addr && (*a->addr == '*' || *addr == '*');
-
-	return a->port == port && (is_any || (a->addr && same_text(a->addr, addr)) ||
-	                           (a->unix_socket_dir && same_text(a->unix_socket_dir, dir)));
-}
-
-/* Those before it in the file, and the main listener. Addresses that overlap fail at the start. */
-static bool check_places(const struct config *config, const struct config_listener *entry,
-                         struct err *err)
-{
-	const struct config_listener *other = NULL;
-
-	if (is_same_socket(entry, config->listen_addr.text, config->unix_socket_dir,
-	                   config->listen_port))
-		return err_set(err, ERR_CONFIG,
-		               "listen_addr or unix_socket_dir has it with port %d", entry->port);
-	while ((other = config_listener_next(config, other)) != entry) {
-		if (is_same_socket(entry, other->addr, other->unix_socket_dir, other->port))
-			return err_set(err, ERR_CONFIG, "listener \"%s\" has the same place",
-			               other->name);
-	}
-	return true;
-}
-
-static bool check_rules(const struct gate_rules *rules, struct err *err)
-{
-	const struct config *config = rules->config;
-
-	if (config->proxy_protocol != PROXY_PROTOCOL_OFF && config->proxy_protocol_from.count == 0)
-		return err_set(err, ERR_CONFIG, "proxy_protocol needs proxy_protocol_from");
-	if (config->auth_type == AUTH_METHOD_HBA && !*config->auth_hba_file)
-		return err_set(err, ERR_CONFIG, "auth_type = hba needs auth_hba_file");
-	return check_addresses(rules->entry, err) && check_startup(rules->entry, err) &&
-	       tls_sets_fit_logins(config, err) &&
-	       (!rules->entry->auth_type || load_check_options(config, err));
-}
-
-static bool load_gate(struct gate_rules *rules, const struct config *main,
-                      const struct config_listener *entry, struct err *err)
-{
-	rules->entry = entry;
-	rules->config = config_of_listener(main, entry, err);
-	return rules->config && check_places(main, entry, err) && check_rules(rules, err);
-}
-
-/* The problems of the file have their own places. */
-static bool load_gate_rules(struct gate_rules *rules, const struct config *main,
-                            const struct hba *hba, struct problems *problems)
-{
-	const struct config *config = rules->config;
-
-	if (config->auth_type != AUTH_METHOD_HBA)
-		return true;
-	if (hba && has_same_rules(config, main))
-		rules->hba = hba_hold((struct hba *)hba);
-	else
-		rules->hba = hba_load(config->auth_hba_file, config->auth_ident_file, problems);
-	return rules->hba != NULL;
-}
-
-bool load_gates(const struct config *config, const struct hba *hba, struct gates *gates,
-                struct problems *problems)
-{
-	const struct config_listener *entry = NULL;
-	bool is_good = true;
-	struct err err;
-
-	gates->count = 0;
-	while ((entry = config_listener_next(config, entry))) {
-		struct gate_rules *rules = &gates->at[gates->count++];
-
-		*rules = (struct gate_rules){ 0 };
-		if (load_gate(rules, config, entry, &err)) {
-			is_good &= load_gate_rules(rules, config, hba, problems);
-			continue;
-		}
-		problems_add(problems, entry->pos, "listener \"%s\": %s", entry->name, err.text);
-		is_good = false;
-	}
-	return is_good;
-}
-
-void load_gates_done(struct gates *gates)
-{
-	for (size_t i = 0; i < gates->count; i++)
-		gate_rules_done(&gates->at[i]);
-	gates->count = 0;
-}
-
 /* ---- what a SET changes ---- */
 
-static bool make_web(struct parts *parts, struct err *err)
+static bool make_logins(struct parts *parts, const struct config *running,
+                        struct problems *problems)
 {
-	web_rights_release(&parts->web);
-	parts->web = web_rights_new(parts->config, err);
-	return parts->web != NULL;
+	const struct config *fresh = parts->config;
+
+	if (!has_same_rules(fresh, running)) {
+		hba_release(&parts->hba);
+		if (!load_hba(fresh, &parts->hba, problems))
+			return false;
+	}
+	if (fresh->auth_type == running->auth_type &&
+	    same_text(fresh->auth_file, running->auth_file))
+		return true;
+	users_release(&parts->users);
+	return load_users(fresh, &parts->users, problems);
 }
 
 static bool is_of(const char *setting, const char *group)
@@ -509,18 +513,20 @@ static bool is_of(const char *setting, const char *group)
 }
 
 bool parts_make(struct parts *parts, const char *setting, const struct config *running,
-                const struct logger *logger, struct err *err)
+                struct problems *problems)
 {
 	const struct config *fresh = parts->config;
 
+	if (!check_fit(fresh, NULL, problems))
+		return false;
 	if (is_of(setting, "client_tls")) /* the web server has the same certificate */
-		return remake(&parts->tls.client, fresh, make_client, err) &&
-		       (!fresh->metrics_tls || make_web(parts, err));
+		return remake(&parts->tls.client, fresh, make_client, problems) &&
+		       (!fresh->metrics_tls || make_web(parts, problems));
 	if (is_of(setting, "server_tls"))
-		return remake(&parts->tls.server, fresh, make_server, err);
+		return remake(&parts->tls.server, fresh, make_server, problems);
 	if (is_of(setting, "proxy_protocol"))
-		return load_proxies(fresh, &parts->proxies, err);
+		return make_proxies(parts, problems);
 	if (is_of(setting, "metrics_") || is_of(setting, "auth_failure_"))
-		return make_web(parts, err);
-	return !is_of(setting, "auth_") || make_logins(parts, running, logger, err);
+		return make_web(parts, problems);
+	return !is_of(setting, "auth_") || make_logins(parts, running, problems);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Loads a configuration and the files that it names, at the start, for a RELOAD and for
- * --check.
+ * Loads a configuration and the files that it names, at the start, for a RELOAD and for --check;
+ * and looks for what is wrong with it.
  */
 #ifndef PGWEIR_MAIN_LOAD_H
 #define PGWEIR_MAIN_LOAD_H
@@ -23,8 +23,6 @@ struct gates {
 	struct gate_rules at[CONFIG_LISTENERS_MAX];
 };
 
-void load_gates_done(struct gates *gates);
-
 struct tls_sets {
 	struct tls_context *client; /* NULL: no TLS on this side */
 	struct tls_context *server;
@@ -37,50 +35,48 @@ struct parts {
 	struct hba *hba; /* NULL unless auth_type is hba */
 	struct gates gates;
 	struct tls_sets tls;
-	struct ranges *proxies; /* NULL: keep those in force */
-	struct web_rights *web; /* the same */
+	struct ranges *proxies;
+	struct web_rights *web; /* NULL unless metrics_listen is set */
 };
 
 /*
- * The configuration, users, rules and gates. false: nothing is loaded, and *problems says why; it
- * has warnings in both cases.
+ * Files that the configuration names: users, rules, gates. At the start they are read with the
+ * rights of root. Warns of what looks wrong in other files. false: *problems says why; what could
+ * be loaded is there, for further checks.
  */
+bool load_files(struct parts *parts, struct problems *problems);
+
+/* The configuration and load_files(). false: nothing is loaded. */
 bool load_all(const char *file, struct parts *parts, struct problems *problems);
+
+/*
+ * All other parts, with the rights of the daemon's user. parts->tls has the contexts before: one
+ * that is equal to that before stays. false: *problems says why, and some parts are missing.
+ */
+bool load_make(struct parts *parts, struct problems *problems);
 
 /*
  * Makes again what depends on the setting that was changed in parts->config. running: the
  * configuration that *parts was made of; a file of users or rules is read only if the new one
- * names another one. false: *err has the reason, and some parts may be missing. Further problems
- * and the warnings are logged.
+ * names another one. false: *problems says why, and some parts may be missing.
  */
 bool parts_make(struct parts *parts, const char *setting, const struct config *running,
-                const struct logger *logger, struct err *err);
+                struct problems *problems);
+
+/* References to what another configuration has in common with these; owns the configuration. */
+struct parts parts_hold(const struct parts *parts, const struct config *config);
 
 /* Frees or releases all parts. */
 void parts_done(struct parts *parts);
 
-/* The addresses of trusted proxies. false: *err has the setting and the reason. */
-bool load_proxies(const struct config *config, struct ranges **proxies, struct err *err);
+/* If the contexts are equal, the old one is kept. Both may be NULL. */
+void load_keep_same(struct tls_context **fresh, struct tls_context *old);
 
-/* *hba is NULL if auth_type is not hba. false: *problems has the errors. */
-bool load_hba(const struct config *config, struct hba **hba, struct problems *problems);
+/* Releases both. */
+void tls_sets_done(struct tls_sets *sets);
 
-/* All [listeners], without TLS. hba: rules that they may share. false: *problems has the errors. */
-bool load_gates(const struct config *config, const struct hba *hba, struct gates *gates,
-                struct problems *problems);
-
-/*
- * Reads the certificates of a listener. A context that is equal to one of the others (which may be
- * NULL) is shared with it. false: *err has the reason.
- */
-bool load_gate_tls(struct gate_rules *rules, struct tls_context *main, struct tls_context *old,
-                   struct err *err);
-
-/* Adds an error that begins with a setting's name, with the file and line of that setting. */
-void load_complain(const struct config *config, struct problems *problems, const struct err *err);
-
-/* Whether auth_type, or that of a listener, needs auth_file. */
-bool load_needs_users(const struct config *config);
+/* Adds an error that may begin with a setting's name, with its file and line. Returns false. */
+bool load_complain(const struct config *config, struct problems *problems, const struct err *err);
 
 /* The maximum number of descriptors that the configuration may need at once. */
 unsigned long load_expected_files(const struct config *config);
@@ -99,18 +95,43 @@ bool load_log(struct log *log, const struct options *options, const struct confi
 /* If *err begins with a setting's name, puts the file and line of that setting before it. */
 void load_say_where(const struct config *config, struct err *err);
 
-/* ---- TLS contexts ---- */
+/* --check and --against. false: there is a problem, or that daemon does not answer. */
+bool check_file(const struct options *options);
 
-/*
- * Makes both again from the files that the settings name. One that is equal to that before stays.
- * false: *err has the setting, the file and the reason, and one or both are missing.
- */
-bool tls_sets_make(struct tls_sets *sets, const struct config *config, struct err *err);
+/* ---- examine.c: what is wrong with it. No file is created, no socket is opened ---- */
 
-/* Makes both contexts only to report their errors. */
-void tls_sets_judge(const struct config *config, struct problems *problems);
+/* With the rights of the daemon's user: privileges_borrow(). */
+void examine_files(const struct config *config, struct problems *problems);
 
-/* Releases both. */
-void tls_sets_done(struct tls_sets *sets);
+/* Of a draft that is whole. users: those of auth_file; NULL: they could not be read. */
+void examine(const struct config *config, const struct users *users, struct problems *problems);
+
+/* ---- recount.c: what a reload changes of rules and users ---- */
+
+#define RECOUNT_RULE_COLUMNS                                                   \
+	7 /* type, database, user_name, address, netmask, auth_method, options \
+	   */
+
+/* Zeroed: empty. */
+struct recount {
+	struct recount_line *lines;
+	size_t new_count;
+	bool is_broken; /* a line is missing, for lack of memory */
+};
+
+/* By how much a rule of the configuration in force, and of the new one, changes its line. */
+enum recount_of { RECOUNT_OLD = -1, RECOUNT_NEW = 1 };
+
+/* Adds a rule. columns: those of SHOW HBA; each may be NULL. */
+void recount_rule(struct recount *recount, const char *const *columns, enum recount_of whose);
+
+/* Adds all rules. hba may be NULL. */
+void recount_rules(struct recount *recount, const struct hba *hba, enum recount_of whose);
+
+/* Frees all, and adds "9 rules (2 new, 1 gone)". false: nothing is new or gone. */
+bool recount_end(struct recount *recount, struct buf *out);
+
+/* For users: "7 users (1 new, 0 gone, 2 changed)". */
+bool recount_users(const struct users *old, const struct users *fresh, struct buf *out);
 
 #endif

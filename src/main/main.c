@@ -15,7 +15,6 @@
 #include "pgweir/config/settings.h"
 #include "pgweir/loop/loop.h"
 
-#include "check.h"
 #include "daemon_priv.h"
 #include "process.h"
 #include "ask.h"
@@ -54,7 +53,7 @@ static bool enter_background(const struct options *options, const struct config 
 	if (options->reboot && !takeover_begin(takeover, config, err))
 		return false;
 	if (has_pidfile(config) &&
-	    !(takeover->fd >= 0 && pidfile_is_of(config->pidfile, takeover->pid)))
+	    !(takeover->fd >= 0 && pidfile_read(config->pidfile, err) == takeover->pid))
 		is_free = pidfile_check(config->pidfile, logger, err);
 	return is_free && (!options->daemon || daemonize(err));
 }
@@ -83,7 +82,7 @@ static bool take_over(struct daemon *daemon, struct takeover *takeover, const ch
 	return true;
 }
 
-/* Takes over the references. *may_exit: false if the process must end by _exit(). */
+/* *may_exit: false if the process must end by _exit(). */
 static bool run(struct log *log, const struct options *options, struct parts *loaded,
                 struct handed_sockets *given, struct takeover *takeover, bool *may_exit,
                 struct err *err)
@@ -121,37 +120,30 @@ static int start(const struct options *options)
 {
 	struct log *log = log_new();
 	struct logger logger = { log, NULL };
-	struct parts loaded;
+	struct parts loaded = { 0 };
 	struct handed_sockets given;
 	struct takeover takeover = { .fd = -1 };
 	struct problems problems = { 0 };
-	struct err err;
+	struct err err = { .code = ERR_NONE }; /* unless it is in the list of problems */
 	bool is_good, may_exit = true;
 
 	if (!log)
 		return EXIT_FAILURE;
-	if (!activation_take(&given, &err)) {
-		log_fatal(&logger, "%s", err.text);
-		log_free(&log);
-		return EXIT_FAILURE;
-	}
-	if (!load_all(options->file, &loaded, &problems)) {
-		load_log_problems(&logger, LOG_LEVEL_FATAL, &problems);
-		problems_done(&problems);
-		log_free(&log);
-		return EXIT_FAILURE;
-	}
-	is_good = enter_background(options, loaded.config, &logger, &takeover, &err) &&
+	is_good = activation_take(&given, &err) && load_all(options->file, &loaded, &problems) &&
+	          enter_background(options, loaded.config, &logger, &takeover, &err) &&
 	          load_log(log, options, loaded.config, &err);
+	if (is_good) {
+		err.code = ERR_NONE;
+		is_good = load_make(&loaded, &problems);
+	}
 	/* now that the log file is open, it gets the warnings too */
 	load_log_problems(&logger, LOG_LEVEL_FATAL, &problems);
 	problems_done(&problems);
 	if (is_good)
 		is_good = run(log, options, &loaded, &given, &takeover, &may_exit, &err);
-	else
-		parts_done(&loaded);
+	parts_done(&loaded);
 	takeover_end(&takeover);
-	if (!is_good)
+	if (!is_good && err.code != ERR_NONE)
 		log_fatal(&logger, "%s", err.text);
 	log_free(&log);
 	if (!may_exit)

@@ -234,8 +234,7 @@ bool daemonize(struct err *err)
  * begin again after a restart.
  */
 
-/* 0: there is no such file. -1: it cannot be read, or has no number; *err has the reason. */
-static pid_t read_pid(const char *path, struct err *err)
+pid_t pidfile_read(const char *path, struct err *err)
 {
 	char text[64];
 	int64_t number;
@@ -261,7 +260,7 @@ static pid_t read_pid(const char *path, struct err *err)
 
 bool pidfile_check(const char *path, const struct logger *log, struct err *err)
 {
-	pid_t pid = read_pid(path, err);
+	pid_t pid = pidfile_read(path, err);
 
 	if (pid <= 0)
 		return pid == 0;
@@ -294,13 +293,6 @@ bool pidfile_write(const char *path, struct err *err)
 	return ok;
 }
 
-bool pidfile_is_of(const char *path, pid_t pid)
-{
-	struct err err;
-
-	return read_pid(path, &err) == pid;
-}
-
 bool pidfile_replace(const char *path, struct err *err)
 {
 	char fresh[PATH_MAX];
@@ -319,6 +311,8 @@ bool pidfile_replace(const char *path, struct err *err)
 
 void pidfile_remove(const char *path)
 {
-	if (path && *path && pidfile_is_of(path, getpid()))
+	struct err err;
+
+	if (path && *path && pidfile_read(path, &err) == getpid())
 		unlink(path);
 }

@@ -77,8 +77,8 @@ bool pidfile_check(const char *path, const struct logger *log, struct err *err);
 /* Creates the file, "pid\n" with mode 0644. false: it exists, or cannot be written. */
 bool pidfile_write(const char *path, struct err *err);
 
-/* Whether the file has this process id. */
-bool pidfile_is_of(const char *path, pid_t pid);
+/* 0: there is no such file. -1: it cannot be read, or has no number; *err has the reason. */
+pid_t pidfile_read(const char *path, struct err *err);
 
 /* Writes our process id in place of another process's. false: the file is unchanged. */
 bool pidfile_replace(const char *path, struct err *err);

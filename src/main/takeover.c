@@ -151,10 +151,10 @@ static bool ask_for_either(struct takeover *takeover, const char *path, struct e
 
 bool takeover_begin(struct takeover *takeover, const struct config *config, struct err *err)
 {
-	char path[ASK_PATH_SIZE];
+	char path[ADDRESS_UNIX_PATH_SIZE];
 
 	*takeover = (struct takeover){ .fd = -1 };
-	if (!ask_socket_path(config, path, sizeof(path)))
+	if (!*address_unix_path(path, config->unix_socket_dir, config->listen_port))
 		return err_set(
 		    err, ERR_CONFIG,
 		    "-R needs unix_socket_dir, to reach the running process through its Unix "
@@ -582,8 +582,7 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	atomic_store(&daemon->has_old_process, true);
 	tell_taken(daemon, takeover);
 	console_begin_at(daemon->console);
-	doors_own_files(&daemon->doors, true);
-	doors_do(&daemon->doors, listener_resume);
+	doors_serve(daemon, true);
 	if (!watch_set(&successor->watch, WATCH_READ))
 		log_warning(&daemon->logger, "cannot watch the old process");
 	return true;

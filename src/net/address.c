@@ -276,6 +276,15 @@ bool address_unix_name(struct sockaddr_un *name, socklen_t *size, const char *pa
 	return true;
 }
 
+const char *address_unix_path(char out[ADDRESS_UNIX_PATH_SIZE], const char *dir, int port)
+{
+	if (dir && *dir)
+		snprintf(out, ADDRESS_UNIX_PATH_SIZE, "%s/.s.PGSQL.%d", dir, port);
+	else
+		*out = 0;
+	return out;
+}
+
 /*
  * ---- range ----
  *

@@ -250,21 +250,18 @@ static bool open_place(struct web *web, struct web_place *place)
 		.unix_group = config->unix_socket_group,
 		.backlog = BACKLOG,
 		.is_retried = true,
+		.on_accept = on_accept,
+		.arg = web,
 		.log = web->log,
 	};
 	struct err err;
 
-	place->listener = listener_new(web->loop, &options, on_accept, web);
-	if (!place->listener)
-		return false;
-	if (listener_open(place->listener, &err)) {
+	place->listener = listener_open(web->loop, &options, &err);
+	if (place->listener)
 		place->failed_count = 0;
-		return true;
-	}
-	if (++place->failed_count == FAILURES_TOLD)
+	else if (++place->failed_count == FAILURES_TOLD)
 		log_warning(&web->log, "metrics_listen: %s; trying again until it works", err.text);
-	listener_free(&place->listener);
-	return false;
+	return place->listener != NULL;
 }
 
 static void on_retry_time(struct timer *timer);
@@ -344,14 +341,13 @@ void web_allow(struct web *web, struct web_rights *rights)
 
 bool web_check(const struct config *config, struct err *err)
 {
-	struct web_rights *rights = web_rights_new(config, err);
-	bool is_valid = rights;
 	struct web_place place;
 
-	for (size_t i = 0; i < config->metrics_listen.count; i++)
-		is_valid = is_valid && read_place(config->metrics_listen.names[i], &place, err);
-	web_rights_release(&rights);
-	return is_valid;
+	for (size_t i = 0; i < config->metrics_listen.count; i++) {
+		if (!read_place(config->metrics_listen.names[i], &place, err))
+			return false;
+	}
+	return true;
 }
 
 static bool is_open_to(const struct ranges *allow, const char *text)
@@ -420,9 +416,9 @@ static bool prepare(struct web *web, struct err *err)
 
 	web->log = (struct logger){ with->log, NULL };
 	web->listening.open = on_listening;
-	web->rights = web_rights_new(config, err);
+	web->rights = web_rights_hold(with->rights);
 	web->solo = solo_new("pgweir/web", err);
-	if (!web->rights || !web->solo || !read_places(web, &config->metrics_listen, err))
+	if (!web->solo || !read_places(web, &config->metrics_listen, err))
 		return false;
 	web->loop = solo_loop(web->solo);
 	connections_init(&web->connections, web->loop);

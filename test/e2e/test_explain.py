@@ -57,7 +57,7 @@ def test_check_says_which_line_names_a_file_that_is_not_there(make_pgweir):
     weir.configure(ini=weir.text() + f"%include {weir.dir}/more.ini\n")
     done = weir.run("--check", weir.ini)
     assert done.returncode == 1
-    assert lines(done) == [f'{weir.dir}/more.ini:2: setting "auth_file": cannot open '
+    assert lines(done) == [f'{weir.dir}/more.ini:2: auth_file: cannot open '
                            "/nowhere/users: No such file or directory"]
 
 

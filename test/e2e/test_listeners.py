@@ -457,6 +457,14 @@ def test_reload_opens_changes_and_closes(make):
     assert "listener" in weir.log[weir.log.index("changed in the configuration"):]
 
 
+def test_a_listener_of_a_reload_has_its_settings(make):
+    weir = make({}, tcp_defer_accept=60)
+    listeners(weir, fresh="").configure(tcp_defer_accept=0).reload()
+    silent = Wire(at(weir, "fresh"))
+    weir.connections.append(silent)
+    wait_until(lambda: int(shown(weir)["fresh"]["accepted"]) == 1, limit=20)
+
+
 def test_a_port_that_cannot_be_opened_keeps_all(make):
     weir = make({"old": "pool_mode=session"})
     listeners(weir, fresh="", taken="")

@@ -97,6 +97,12 @@ struct sockaddr_un;
 bool address_unix_name(struct sockaddr_un *name, socklen_t *size, const char *path,
                        struct err *err);
 
+/* longer than a socket's path may be, so that address_unix_name() sees one that is too long */
+#define ADDRESS_UNIX_PATH_SIZE 512
+
+/* Writes PostgreSQL's name of a socket, DIR/.s.PGSQL.PORT; "" if dir is NULL or "". */
+const char *address_unix_path(char out[ADDRESS_UNIX_PATH_SIZE], const char *dir, int port);
+
 /* ---- range: all IP addresses that agree with an address in the bits of a mask ---- */
 
 struct range {

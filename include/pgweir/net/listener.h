@@ -24,9 +24,7 @@ struct listener_options {
 	/* list of IP addresses and names, separated by commas; "*" = all; NULL or "" = no TCP */
 	const char *addresses;
 	uint16_t port;
-	const char *unix_dir; /* NULL or "" = no Unix socket; leading '@' = abstract */
-	/* The whole name of a Unix socket, instead of one in unix_dir. NULL or "" = none */
-	const char *unix_path;
+	const char *unix_path; /* NULL or "" = no Unix socket; leading '@' = abstract */
 	mode_t unix_mode;
 	const char *unix_group; /* name or number; NULL or "" = not changed */
 	int backlog;
@@ -37,45 +35,50 @@ struct listener_options {
 	bool is_retried;
 	/* Each address must work, and must be an IP address, so that nothing blocks. */
 	bool is_strict;
-	int tcp_defer_accept; /* seconds, as the kernel's option; 0 = off */
+	int tcp_defer_accept; /* seconds, as the kernel's option; 0 = off; see reuse_port */
 	struct socket_options socket;
 	/*
 	 * Sockets opened by a service manager. The listener owns them and opens no others:
-	 * addresses and unix_dir are ignored; of the main listener, with a warning.
+	 * addresses and unix_path are ignored; of the main listener, with a warning.
 	 */
-	const int *given; /* valid until listener_open() */
+	const int *given;
 	unsigned int given_count;
 	/*
 	 * Sockets opened by another pgweir process. If a socket is needed at the address of one
 	 * of them, it is used and set to -1 here. The caller owns the others.
 	 */
-	int *inherited; /* valid until listener_open() */
+	int *inherited;
 	unsigned int inherited_count;
+	/*
+	 * Called from the loop for each accepted connection. The callee owns `fd` (non-blocking,
+	 * close-on-exec). Of this listener it may only call listener_pause() and
+	 * listener_close_tcp().
+	 */
+	void (*on_accept)(void *arg, int fd, const struct address *peer);
 	/* Descriptors have run out: may close some, and call listener_retry(). NULL: none. */
 	void (*on_shortage)(void *arg);
-	struct logger log; /* copied */
+	void *arg;
+	struct logger log;
 };
 
 /*
- * Called from the loop for each accepted connection. The callee owns `fd` (non-blocking,
- * close-on-exec). Of this listener it may only call listener_pause() and listener_close_tcp().
+ * Opens the sockets. Resolves names, so it may block: only at start. A TCP address that fails is a
+ * warning. The options are needed during the call only. NULL: all addresses failed, or the Unix
+ * socket did; *err says why.
  */
-typedef void listener_on_accept(void *arg, int fd, const struct address *peer);
-
-/* Copies all options and opens nothing yet. NULL: no memory. */
-struct listener *listener_new(struct loop *loop, const struct listener_options *options,
-                              listener_on_accept *on_accept, void *arg);
-
-/*
- * Opens the sockets. Resolves names, so it may block: only at start. A TCP address that fails
- * is a warning. false: all of them failed, or the Unix socket did; nothing is open.
- */
-bool listener_open(struct listener *listener, struct err *err);
+struct listener *listener_open(struct loop *loop, const struct listener_options *options,
+                               struct err *err);
 
 /* Closes all sockets and removes the Unix socket's file, unless a service manager opened it. */
 void listener_free(struct listener **listener);
 
-/* Whether to remove the Unix socket's file at the end: not if another process has it too. */
+/* The group of this name or number. false: *err says that there is none. */
+bool listener_find_group(const char *name, gid_t *group, struct err *err);
+
+/*
+ * Whether to remove the Unix socket's file at the end: not if another process has it too, so at
+ * first not that of an inherited socket.
+ */
 void listener_own_file(struct listener *listener, bool is_ours);
 
 bool listener_is_given(const struct listener *listener);

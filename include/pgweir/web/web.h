@@ -31,7 +31,7 @@ struct web_rights *web_rights_hold(struct web_rights *rights);
 /* Releases a reference and sets NULL; accepts NULL. */
 void web_rights_release(struct web_rights **rights);
 
-/* Whether all settings metrics_... are valid. false: *err has the reason. */
+/* Whether metrics_listen is valid. false: *err has the reason. */
 bool web_check(const struct config *config, struct err *err);
 
 /* Warns of places of metrics_listen that every user of this machine may read. */
@@ -46,6 +46,7 @@ struct web_with {
 	struct console *console;
 	struct workers *handshakes;
 	const struct config *config; /* a reference is held: the settings that need a restart */
+	struct web_rights *rights;   /* a reference is held; NULL if metrics_listen is empty */
 };
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/listener.c and net/listener_bind.c on loopback and in a private directory.
+ * net/listener.c on loopback and in a private directory.
  */
 #include "pgweir/net/listener.h"
 
@@ -22,6 +22,7 @@ struct house {
 	struct log *log;
 	char directory[32];
 	char log_path[64];
+	char unix_path[ADDRESS_UNIX_PATH_SIZE];
 	struct listener_options options;
 	int fds[MANY]; /* accepted */
 	struct address peers[MANY];
@@ -69,14 +70,23 @@ static void set_up(struct house *house)
 	    log_configure(house->log, &(struct log_options){ .file = house->log_path }, NULL));
 	house->options = (struct listener_options){ .backlog = 128,
 		                                    .unix_mode = 0700,
+		                                    .on_accept = on_accept,
+		                                    .arg = house,
 		                                    .log = { .log = house->log } };
+}
+
+static void use_unix(struct house *house, const char *directory)
+{
+	house->options.unix_path =
+	    address_unix_path(house->unix_path, directory, house->options.port);
 }
 
 static bool open_house(struct house *house, struct err *err)
 {
-	house->listener = listener_new(house->loop, &house->options, on_accept, house);
-	ck_assert_ptr_nonnull(house->listener);
-	return listener_open(house->listener, err);
+	struct err own;
+
+	house->listener = listener_open(house->loop, &house->options, err ? err : &own);
+	return house->listener != NULL;
 }
 
 static void tear_down(struct house *house)
@@ -208,6 +218,46 @@ START_TEST(a_shared_port_is_left_and_taken_again)
 }
 END_TEST
 
+/* A socket at this address: the caller owns it. */
+static int listen_at(const struct address *address)
+{
+	int fd = socket_open(address->family);
+
+	ck_assert_int_ge(fd, 0);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
+	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 }, sizeof(int));
+	ck_assert_int_eq(bind(fd, address_sockaddr(address), address_sockaddr_size(address)), 0);
+	ck_assert_int_eq(listen(fd, 5), 0);
+	return fd;
+}
+
+START_TEST(what_is_inherited_is_used_at_the_beginning_only)
+{
+	struct house house;
+	struct address address;
+	int inherited[1];
+
+	set_up(&house);
+	ck_assert(address_parse(&address, "127.0.0.1", 0));
+	inherited[0] = listen_at(&address);
+	ck_assert(address_of_self(&address, inherited[0], 0));
+	house.options.addresses = "127.0.0.1";
+	house.options.port = address_port(&address);
+	house.options.reuse_port = true;
+	house.options.inherited = inherited;
+	house.options.inherited_count = 1;
+	ck_assert(open_house(&house, NULL));
+	ck_assert_int_eq(inherited[0], -1);
+	listener_unlisten(house.listener);
+	inherited[0] = listen_at(&address);
+	listener_relisten(house.listener);
+	ck_assert_int_ge(inherited[0], 0);
+	ck_assert_uint_eq(port_of(house.listener), address_port(&address));
+	close(inherited[0]);
+	tear_down(&house);
+}
+END_TEST
+
 START_TEST(a_port_of_our_own_stays_open)
 {
 	struct house house;
@@ -300,7 +350,6 @@ START_TEST(all_addresses_that_fail_are_an_error)
 	ck_assert(!open_house(&house, &err));
 	ck_assert_str_eq(err.text,
 	                 "cannot listen on any address of listen_addr = 240.0.0.1,240.0.0.2");
-	ck_assert_uint_eq(listener_count(house.listener), 0);
 	tear_down(&house);
 }
 END_TEST
@@ -343,10 +392,10 @@ START_TEST(unix_clients_come_in)
 	int near;
 
 	set_up(&house);
-	house.options.unix_dir = house.directory;
 	house.options.unix_mode = 0751;
 	house.options.unix_group = "0";
 	house.options.port = 6432;
+	use_unix(&house, house.directory);
 	house.stop_at = 1;
 	if (getuid() != 0)
 		house.options.unix_group = NULL;
@@ -374,9 +423,9 @@ START_TEST(unix_abstract_clients_come_in)
 	set_up(&house);
 	snprintf(directory, sizeof(directory), "@pgweir-%d", (int)getpid());
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.1", directory);
-	house.options.unix_dir = directory;
 	house.options.unix_group = "no-such-group"; /* there is no file whose group could be set */
 	house.options.port = 1;
+	use_unix(&house, directory);
 	house.stop_at = 1;
 	ck_assert(open_house(&house, NULL));
 	near = knock_unix(path);
@@ -395,8 +444,9 @@ START_TEST(unix_socket_in_use_is_refused)
 
 	set_up(&first);
 	set_up(&second);
-	first.options.unix_dir = second.options.unix_dir = first.directory;
 	first.options.port = second.options.port = 7;
+	use_unix(&first, first.directory);
+	use_unix(&second, first.directory);
 	ck_assert(open_house(&first, NULL));
 	ck_assert(!open_house(&second, &err));
 	ck_assert_ptr_nonnull(
@@ -415,7 +465,7 @@ START_TEST(unix_socket_that_is_stale_is_replaced)
 	int fd;
 
 	set_up(&house);
-	house.options.unix_dir = house.directory;
+	use_unix(&house, house.directory);
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.0", house.directory);
 	fd = socket_open(AF_UNIX);
 	ck_assert(address_unix_name(&name, &size, path, NULL));
@@ -446,7 +496,7 @@ START_TEST(unix_socket_with_an_obstacle_is_refused)
 	FILE *file;
 
 	set_up(&house);
-	house.options.unix_dir = house.directory;
+	use_unix(&house, house.directory);
 	house.options.addresses = "127.0.0.1";
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.0%s", house.directory, obstacles[_i].suffix);
 	file = fopen(path, "we");
@@ -454,7 +504,6 @@ START_TEST(unix_socket_with_an_obstacle_is_refused)
 	fclose(file);
 	ck_assert(!open_house(&house, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, obstacles[_i].says));
-	ck_assert_uint_eq(listener_count(house.listener), 0);
 	ck_assert_int_eq(unlink(path), 0);
 	tear_down(&house);
 }
@@ -467,7 +516,7 @@ START_TEST(unix_socket_of_another_is_left_to_it)
 	FILE *file;
 
 	set_up(&house);
-	house.options.unix_dir = house.directory;
+	use_unix(&house, house.directory);
 	ck_assert(open_house(&house, NULL));
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.0", house.directory);
 	ck_assert_int_eq(unlink(path), 0);
@@ -485,7 +534,7 @@ START_TEST(unix_group_must_be_there)
 	struct err err;
 
 	set_up(&house);
-	house.options.unix_dir = house.directory;
+	use_unix(&house, house.directory);
 	house.options.unix_group = "no-such-group";
 	ck_assert(!open_house(&house, &err));
 	ck_assert_str_eq(err.text, "unix_socket_group: no such group: no-such-group");
@@ -550,7 +599,7 @@ START_TEST(closing_tcp_from_within_leaves_the_unix_socket)
 
 	set_up(&house);
 	house.options.addresses = "127.0.0.1";
-	house.options.unix_dir = house.directory;
+	use_unix(&house, house.directory);
 	house.closes_tcp = true;
 	house.stop_at = 2; /* the other one waits in the backlog: it is accepted first */
 	ck_assert(open_house(&house, NULL));
@@ -678,6 +727,7 @@ int main(void)
 	tcase_add_test(cases, tcp_clients_come_in);
 	tcase_add_loop_test(cases, who_waits_outside_comes_in_before_the_door_is_closed, 0, 2);
 	tcase_add_test(cases, a_shared_port_is_left_and_taken_again);
+	tcase_add_test(cases, what_is_inherited_is_used_at_the_beginning_only);
 	tcase_add_test(cases, a_port_of_our_own_stays_open);
 	tcase_add_test(cases, all_addresses_means_both_families);
 	tcase_add_test(cases, names_are_resolved_at_start);
