@@ -21,7 +21,10 @@
 
 #include <string.h>
 
-/* The longest frame that must be parsed as a whole: the types of 65535 parameters. */
+/*
+ * The longest frame that is parsed as a whole: the types of 65535 parameters. PostgreSQL lets the
+ * count of more overflow: nothing can be bound.
+ */
 #define WHOLE_MAX ((uint32_t)(FRAME_HEADER_SIZE + 2 + 4 * 65535))
 #define TAG_MAX 64 /* the longest CommandComplete that is examined */
 
@@ -36,9 +39,6 @@ static bool close_bad_for(struct server *server, enum close_reason reason)
 	server_close_as(server, ERR_PROTOCOL, reason);
 	return false;
 }
-
-/* With as many types as it can count. PostgreSQL lets more overflow: nothing can be bound. */
-#define TYPES_FRAME_MAX (FRAME_HEADER_SIZE + 2 + 4 * (size_t)UINT16_MAX)
 
 /* In session mode the client's own are those of the process ID that its login has told. */
 static bool watches_notifications(const struct server *server)
@@ -71,7 +71,7 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
 	case 'T':
-		return ledger_awaits_types(&server->wire.ledger) && frame->length <= TYPES_FRAME_MAX
+		return ledger_awaits_types(&server->wire.ledger) && frame->length <= WHOLE_MAX
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	default:
@@ -82,11 +82,9 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 /* The available part of a frame's body, if the body is examined. */
 static struct bytes body_of(struct bytes in, const struct frame *frame)
 {
-	size_t count = in.count < frame->length ? in.count : frame->length;
-
-	if ((frame->type == 't' || frame->type == 'T') && frame->length > TYPES_FRAME_MAX)
+	if ((frame->type == 't' || frame->type == 'T') && frame->length > WHOLE_MAX)
 		return bytes_of(NULL, 0);
-	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
+	return frame_received(in, frame);
 }
 
 /* ---- what may come at any time ---- */
@@ -243,8 +241,6 @@ static bool description_frame(struct server *server, char type, struct bytes bod
 
 static enum frame_fate order_frame(struct server *server, char type, struct bytes body, bool is_end)
 {
-	if (type == 'E')
-		server_order_error(server, body);
 	if (type == 'D' && server->orders.running == ORDER_ASK)
 		facts_row(&server->orders.question->facts, body);
 	if (type == 'D' && server->orders.running == ORDER_ROLE)
@@ -273,13 +269,10 @@ static bool has_more(const struct server *server)
 }
 
 /* A reply that nobody gets. */
-static enum frame_fate our_frame(struct server *server, char type, struct bytes body,
-                                 enum ledger_verdict verdict)
+static enum frame_fate our_frame(struct server *server, char type, enum ledger_verdict verdict)
 {
 	if (server->orders.failure)
 		return server_order_failed(server), FRAME_STOP;
-	if (verdict == LEDGER_FATAL)
-		return server_close_by(server, body), FRAME_STOP;
 	if (type != 'Z' || (verdict == LEDGER_ANSWERED && has_more(server)))
 		return FRAME_DROP;
 	return FRAME_SETTLED;
@@ -298,8 +291,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 			server_settle_reports(server);
 		server->session.reports.count = 0;
 	}
-	if (type == 'E' && (ledger_is_empty(&server->wire.ledger) || server_error_is_fatal(body)))
-		return server_unasked_error(server, body);
+	if (type == 'E')
+		return server_error_frame(server, body);
 	if (type == 'Z' && server->state == SERVER_LENT &&
 	    ledger_passes_ready(&server->wire.ledger)) {
 		replay_drop(&server->lease.replay);
@@ -309,30 +302,19 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		return FRAME_STOP;
 	is_followed = ledger_is_followed(&server->wire.ledger);
 	verdict = ledger_reply(&server->wire.ledger, type, &is_end);
-	if (type == 'E' && (server_is_cleaning(server) || verdict == LEDGER_ANSWERED))
-		server_ours_refused(server, body);
 	if (verdict == LEDGER_ANSWERED && server->orders.running != ORDER_NONE)
 		return order_frame(server, type, body, is_end && type == 'Z');
-	if (verdict == LEDGER_ANSWERED || verdict == LEDGER_DROP || verdict == LEDGER_FATAL)
-		return our_frame(server, type, body, verdict);
-	if (verdict == LEDGER_DOUBT)
-		return close_bad_for(server, CLOSE_COPY_OUT_OF_STEP), FRAME_STOP;
-	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
-		return server_got_fatal(server)
-		           ? close_bad_for(server, CLOSE_SERVER_ENDED)
-		           : close_bad(server, "unexpected message from server: out of step"),
-		       FRAME_STOP;
+	if (verdict == LEDGER_ANSWERED || verdict == LEDGER_DROP)
+		return our_frame(server, type, verdict);
+	if (verdict != LEDGER_PASS || server->state != SERVER_LENT)
+		return server_out_of_step(server, verdict), FRAME_STOP;
 	if (type == 'Z') {
 		if (server->lease.replay.count)
 			replay_ready(&server->lease.replay, server->wire.status);
 		return FRAME_READY;
 	}
-	if (server->lease.replay.count && type != 'E')
+	if (server->lease.replay.count)
 		replay_reply(&server->lease.replay);
-	if (type == 'E') {
-		server->lease.error_count++;
-		return server_request_failed(server, body, verdict);
-	}
 	if (type == 'C')
 		complete_frame(server, body, is_followed);
 	return FRAME_PASS;
@@ -394,9 +376,9 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 		return server_login_frame(server, frame, in);
 	switch (frame->type) {
 	case 'S':
-		return parameter_frame(server, body_of(in, frame));
+		return parameter_frame(server, frame_received(in, frame));
 	case 'N':
-		return notice_fate(server, body_of(in, frame));
+		return notice_fate(server, frame_received(in, frame));
 	case 'A':
 		return notification_frame(
 		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));

@@ -16,6 +16,7 @@
 #include "pgweir/net/stream.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/message.h"
 #include "pgweir/pool/server/server.h"
 #include "pgweir/pool/server/params.h"
 
@@ -152,22 +153,24 @@ void server_judge_kept(struct server *server);
 /* An ErrorResponse is examined with at least so much of it; a `body` may be cut after that. */
 #define ERROR_PREFIX 1024
 
-/* Whether the error says that the server is about to close the connection. */
-bool server_error_is_fatal(struct bytes body);
+struct server_error {
+	struct bytes body;    /* as far as it has been received */
+	struct report report; /* if it is not whole: severity, SQLSTATE, text, which come first */
+	bool is_whole;
+	bool is_fatal; /* the server is about to close the connection */
+	char start[ERROR_PREFIX];
+};
 
-/* A request of ours was refused. If that is the cleaning, for good, DISCARD ALL comes instead. */
-void server_ours_refused(struct server *server, struct bytes body);
+void server_read_error(struct server_error *error, struct bytes body);
+
+/* Handles an ErrorResponse after the login. */
+enum frame_fate server_error_frame(struct server *server, struct bytes body);
+
+/* Closes the server: a reply does not match what it owes, or that is not known. */
+void server_out_of_step(struct server *server, enum ledger_verdict verdict);
 
 /* An order ahead has failed, and what is behind it depends on it: closes the server. */
 void server_order_failed(struct server *server);
-
-/* Closes the server with this error as the reason. */
-void server_close_by(struct server *server, struct bytes body);
-
-/* Answers no request. FATAL is forwarded, as the last message; others: out of step, closed. */
-enum frame_fate server_unasked_error(struct server *server, struct bytes body);
-
-void server_order_error(struct server *server, struct bytes body);
 
 /*
  * The host accepts no writes any more: WIRE_OK if `in` begins with the replies to the borrower's
@@ -178,10 +181,6 @@ enum wire_result server_sees_refusal(const struct server *server, struct bytes i
 
 /* Closes the server; the batch is sent again on_unrun(). */
 void server_refuse_write(struct server *server);
-
-/* Handles the error of a request; all requests after that, up to the Sync, have failed, too. */
-enum frame_fate server_request_failed(struct server *server, struct bytes body,
-                                      enum ledger_verdict verdict);
 
 /* ---- calls: server_calls.c ---- */
 
