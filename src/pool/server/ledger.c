@@ -120,6 +120,7 @@ void ledger_clear(struct ledger *ledger)
 	take_back(ledger, ledger->count);
 	settle_failed(ledger);
 	ledger->head = ledger->count = ledger->ready_count = ledger->call_count = 0;
+	ledger->ended = NULL;
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
 	ledger->is_skip_unsure = ledger->is_doubtful = false;
@@ -134,6 +135,8 @@ static void pop(struct ledger *ledger)
 
 	ledger->ready_count -= ends_ready(head->kind);
 	ledger->call_count -= head->is_call;
+	if (head->is_call && !ledger->ended)
+		ledger->ended = &head->call;
 	ledger->head = (ledger->head + 1) & (ledger->capacity - 1);
 	ledger->count--;
 	ledger->is_copying = ledger->is_copy_open = ledger->has_result = false;
@@ -160,13 +163,16 @@ static bool grow(struct ledger *ledger)
 static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
                  struct ledger_change *change)
 {
+	struct ledger_entry *entry;
+
 	if (ledger->count == ledger->capacity && !grow(ledger))
 		return false;
-	*entry_at(ledger, ledger->count) = (struct ledger_entry){
-		.change = change,
-		.kind = (uint8_t)kind,
-		.fate = (uint8_t)fate,
-	};
+	ledger->ended = NULL;
+	entry = entry_at(ledger, ledger->count);
+	entry->change = change;
+	entry->kind = (uint8_t)kind;
+	entry->fate = (uint8_t)fate;
+	entry->is_call = false;
 	ledger->count++;
 	ledger->ready_count += ends_ready(kind);
 	if (kind != LEDGER_CLOSE_HERE)
@@ -233,7 +239,7 @@ bool ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate f
 	return ledger_add_change(ledger, kind, fate, NULL);
 }
 
-bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind)
+struct ledger_call *ledger_mark_call(struct ledger *ledger, enum ledger_kind kind)
 {
 	uint32_t last = ledger->count;
 	struct ledger_entry *entry;
@@ -241,13 +247,24 @@ bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind)
 	if (last > 1 && entry_at(ledger, last - 1)->fate == LEDGER_DROPPED)
 		last--;
 	if (!last)
-		return false;
+		return NULL;
 	entry = entry_at(ledger, last - 1);
 	if (entry->kind != kind || entry->fate != LEDGER_CLIENT || entry->is_call)
-		return false;
+		return NULL;
 	entry->is_call = true;
 	ledger->call_count++;
-	return true;
+	return &entry->call;
+}
+
+const struct ledger_call *ledger_first_call(const struct ledger *ledger)
+{
+	for (uint32_t i = 0; i < ledger->count; i++) {
+		const struct ledger_entry *entry = entry_at(ledger, i);
+
+		if (entry->is_call)
+			return &entry->call;
+	}
+	return NULL;
 }
 
 static void remove_behind_head(struct ledger *ledger, uint32_t count)

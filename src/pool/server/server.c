@@ -115,8 +115,10 @@ void server_enter(struct server *server, enum server_state next)
 	assert(steps[from].next & TO(next));
 	log_debug(&server->log, "%s -> %s", steps[from].name, steps[next].name);
 	server->state = next;
-	if (from == SERVER_LENT)
+	if (from == SERVER_LENT) {
 		server->lease.has_times = false;
+		ledger_shrink(&server->wire.ledger);
+	}
 	server->site->ops->on_state(server, from);
 	server_set_state_timer(server);
 }
@@ -382,7 +384,6 @@ void server_release_work(struct server *server)
 	server_statements_done(&server->session.statements);
 	text_scope_done(&server->session.scope.text, params);
 	replay_done(&server->lease.replay);
-	server_calls_done(server);
 	buf_free(&server->wire.replacement);
 	buf_free(&server->orders.ahead);
 	buf_free(&server->session.reports.list);

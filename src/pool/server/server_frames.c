@@ -726,8 +726,7 @@ static void on_server_input(struct stream *stream)
 			*server->site->server_bytes += in.count - before;
 			*server->site->all_server_bytes += in.count - before;
 		}
-		if (server->wire.calls)
-			server_calls_read(server, in.count - before);
+		server->wire.calls.received += in.count - before;
 		if (!consume_input(server, in))
 			return;
 	} while (result == STREAM_DATA && !server->wire.has_flooded &&

@@ -191,11 +191,6 @@ void server_calls_follow(struct server *server, const struct frame *frame, struc
 /* The same for a CommandComplete or a ParseComplete that is forwarded, of `length` bytes. */
 void server_calls_plain(struct server *server, struct bytes in, size_t length);
 
-/* So many bytes were read from it. Only if it has calls. */
-void server_calls_read(struct server *server, size_t count);
-
-void server_calls_done(struct server *server);
-
 void server_login_free(struct server *server);
 
 /* The server is unusable: it is closed at the end of the turn, after its input has been read. */

@@ -14,9 +14,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+
+#include "pgweir/base/clock.h"
 
 /* How many replies a server may owe; a client with more requests has to wait. */
 #define LEDGER_MAX ((size_t)64 * 1024)
+
+#define LEDGER_KEPT 64 /* entries for which memory is kept */
 
 enum ledger_kind {
 	LEDGER_NONE,     /* gets no reply: Flush, CopyData */
@@ -99,11 +104,21 @@ enum ledger_wait {
 	LEDGER_WAIT_PLACE  /* for something else, when nothing is owed: on_place() */
 };
 
+/* A request whose execution its borrower measures. */
+struct ledger_call {
+	uint64_t tag; /* the borrower's */
+	usec_t sent_at;
+	uint32_t wait;      /* microseconds before that, for a server */
+	uint32_t row_limit; /* of an Execute; 0: none */
+	bool is_parse;      /* only an error is of interest */
+};
+
 struct ledger_entry {
 	struct ledger_change *change; /* NULL: changes nothing */
 	uint8_t kind;
 	uint8_t fate;
-	bool is_call; /* ledger_mark_call() */
+	bool is_call;            /* ledger_mark_call(): */
+	struct ledger_call call; /* valid then */
 };
 
 struct ledger {
@@ -114,6 +129,8 @@ struct ledger {
 	uint32_t count;
 	uint32_t ready_count; /* entries that a ReadyForQuery ends */
 	uint32_t call_count;  /* entries with is_call */
+	/* the first call that was answered, or skipped with others, since ledger_take_call() */
+	const struct ledger_call *ended;
 	/* number of Syncs noted; requests between two of them fail together */
 	uint32_t sync_epoch;
 	bool is_copying;     /* the entry at the head has started a COPY IN */
@@ -267,10 +284,34 @@ bool ledger_add_change(struct ledger *ledger, enum ledger_kind kind, enum ledger
 
 /*
  * Marks the newest entry, which must be of this kind, for the borrower; a Sync of ours behind it
- * does not count. It counts in call_count until it is answered or skipped. false: there is no such
- * entry, because the server skips the request, or it is not sent as it is.
+ * does not count. It counts in call_count until it is answered or skipped. Returns where to
+ * describe it, before anything else is noted. NULL: there is no such entry, because the server
+ * skips the request, or it is not sent as it is.
  */
-bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind);
+struct ledger_call *ledger_mark_call(struct ledger *ledger, enum ledger_kind kind);
+
+/* The call that was answered, or skipped; NULL: none. Valid until a request is noted. */
+static inline const struct ledger_call *ledger_take_call(struct ledger *ledger)
+{
+	const struct ledger_call *ended = ledger->ended;
+
+	ledger->ended = NULL;
+	return ended;
+}
+
+/* The first call that is owed; NULL: none. */
+const struct ledger_call *ledger_first_call(const struct ledger *ledger);
+
+/* The memory of a list that was long is given back when nothing is owed. */
+static inline void ledger_shrink(struct ledger *ledger)
+{
+	if (ledger->capacity <= LEDGER_KEPT || ledger->count)
+		return;
+	free(ledger->ring);
+	ledger->ring = NULL;
+	ledger->ended = NULL;
+	ledger->capacity = ledger->head = 0;
+}
 
 /* The reply to a Sync is dropped, as the batch is sent again. false: it is not the only debt. */
 bool ledger_drop_sync(struct ledger *ledger);

@@ -1167,9 +1167,13 @@ START_TEST(ledger_counts_calls)
 	ck_assert(!ledger_mark_call(&ledger, LEDGER_QUERY));
 	ledger_add(&ledger, LEDGER_BIND, LEDGER_CLIENT);
 	ck_assert(!ledger_mark_call(&ledger, LEDGER_EXECUTE));
-	for (int i = 0; i < 3; i++) {
+	for (unsigned int i = 0; i < 3; i++) {
+		struct ledger_call *call;
+
 		ledger_add(&ledger, LEDGER_EXECUTE, LEDGER_CLIENT);
-		ck_assert(ledger_mark_call(&ledger, LEDGER_EXECUTE));
+		call = ledger_mark_call(&ledger, LEDGER_EXECUTE);
+		ck_assert_ptr_nonnull(call);
+		call->tag = i;
 		ck_assert(!ledger_mark_call(&ledger, LEDGER_EXECUTE));
 	}
 	ledger_add(&ledger, LEDGER_SYNC, LEDGER_CLIENT);
@@ -1177,10 +1181,15 @@ START_TEST(ledger_counts_calls)
 	ledger_reply(&ledger, '2', &is_end);
 	ledger_reply(&ledger, 'D', &is_end);
 	ck_assert_uint_eq(ledger.call_count, 3);
+	ck_assert(!ledger_take_call(&ledger));
 	ledger_reply(&ledger, 'C', &is_end);
 	ck_assert_uint_eq(ledger.call_count, 2);
+	ck_assert_uint_eq(ledger_take_call(&ledger)->tag, 0);
+	ck_assert_uint_eq(ledger_first_call(&ledger)->tag, 1);
 	ledger_reply(&ledger, 'E', &is_end);
 	ck_assert_uint_eq(ledger.call_count, 0);
+	ck_assert_uint_eq(ledger_take_call(&ledger)->tag, 1);
+	ck_assert(!ledger_take_call(&ledger) && !ledger_first_call(&ledger));
 	ledger_reply(&ledger, 'Z', &is_end);
 	ck_assert(ledger_is_empty(&ledger));
 	ledger_add(&ledger, LEDGER_QUERY, LEDGER_OURS);
@@ -1190,6 +1199,30 @@ START_TEST(ledger_counts_calls)
 	ck_assert(ledger_mark_call(&ledger, LEDGER_QUERY));
 	ledger_clear(&ledger);
 	ck_assert_uint_eq(ledger.call_count, 0);
+	ledger_done(&ledger);
+}
+END_TEST
+
+/* What many requests at once have needed is not kept. */
+START_TEST(ledger_shrinks_when_empty)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_CLIENT);
+	ledger_reply(&ledger, 'Z', &is_end);
+	ledger_shrink(&ledger);
+	ck_assert_uint_ne(ledger.capacity, 0);
+	for (size_t i = 0; i < 100; i++)
+		ledger_add(&ledger, LEDGER_SYNC, LEDGER_CLIENT);
+	ledger_shrink(&ledger);
+	ck_assert_uint_eq(ledger.count, 100);
+	while (ledger.count)
+		ledger_reply(&ledger, 'Z', &is_end);
+	ledger_shrink(&ledger);
+	ck_assert_uint_eq(ledger.capacity, 0);
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_CLIENT);
+	ck_assert_int_eq(ledger_reply(&ledger, 'Z', &is_end), LEDGER_PASS);
 	ledger_done(&ledger);
 }
 END_TEST
@@ -1238,6 +1271,7 @@ int main(void)
 	tcase_add_test(cases, ledger_of_nothing);
 	tcase_add_test(cases, ledger_settles_a_change_with_a_long_ready);
 	tcase_add_test(cases, ledger_counts_calls);
+	tcase_add_test(cases, ledger_shrinks_when_empty);
 	tcase_add_test(cases, ledger_counts_the_call_of_a_copy);
 	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));
 	tcase_add_test(cases, ledger_plays_wherever_the_head_is);
