@@ -4,7 +4,7 @@
  *
  *   stream --> [examine the header] --> borrower      replies to its requests
  *                   |
- *                   +--> handled here                  replies to orders; the login
+ *                   +--> handled here                  replies to orders; the login; an ending
  *
  * Consecutive frames that are forwarded form a run, which is passed on in one call. A frame may be
  * longer than our buffers: its header is examined, and the rest is forwarded by count. Only frames
@@ -48,6 +48,18 @@ static bool watches_notifications(const struct server *server)
 	        server->lease.borrower->ops->takes_notification);
 }
 
+/* What it sends matters no more. In ENDING, it does. */
+static inline bool is_closed(const struct server *server)
+{
+	return server->state == SERVER_CLOSING;
+}
+
+/* Whether a row may be the mark of the cleaning: server_ending.c. */
+static bool is_cleaned(const struct server *server, const struct frame *frame)
+{
+	return server->wire.ending.how == ENDING_CLEANS && frame->length <= TAG_MAX;
+}
+
 /* Bytes needed: severity and text of an error, all of a ParameterStatus, a row's header. */
 static uint32_t wanted_of_frame(const struct server *server, const struct frame *frame)
 {
@@ -66,7 +78,9 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'D':
-		return server->orders.running >= ORDER_ASK ? frame->length : FRAME_HEADER_SIZE;
+		return server->orders.running >= ORDER_ASK || is_cleaned(server, frame)
+		           ? frame->length
+		           : FRAME_HEADER_SIZE;
 	case 'A':
 		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
@@ -255,7 +269,7 @@ static enum frame_fate order_frame(struct server *server, char type, struct byte
 		complete_frame(server, body, false);
 	if (is_end) {
 		server_order_done(server);
-		return server_is_over(server) ? FRAME_STOP : FRAME_DROP;
+		return is_closed(server) ? FRAME_STOP : FRAME_DROP;
 	}
 	return FRAME_DROP;
 }
@@ -383,6 +397,8 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 		return notification_frame(
 		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));
 	default:
+		if (server->state == SERVER_ENDING)
+			return server_ending_frame(server, frame->type, frame_received(in, frame));
 		return server->lease.watches & SERVER_WATCHES_CALLS
 		           ? reply_to_call(server, frame, in)
 		           : reply_frame(server, frame, in);
@@ -621,8 +637,10 @@ static bool consume_input(struct server *server, struct bytes in)
 {
 	const char *run = in.at; /* the bytes from here to in.at are forwarded */
 	bool was_within = server->wire.is_mid_response;
-	bool forwards = was_within; /* the current frame, or drops it */
+	bool forwards = was_within && server->lease.borrower; /* the current frame, or drops it */
 
+	if (server->state == SERVER_ENDING && server->wire.ending.how < ENDING_KEEPS)
+		in = bytes_skip(in, in.count); /* nothing matters but the end */
 	while (in.count) {
 		enum wire_result result = WIRE_BAD;
 		struct frame frame;
@@ -645,7 +663,7 @@ static bool consume_input(struct server *server, struct bytes in)
 			if (result == WIRE_BAD)
 				return close_bad_for(server, CLOSE_BAD_HEADER);
 			fate = judge_frame(server, &frame, in);
-			if (fate == FRAME_STOP || server_is_over(server))
+			if (fate == FRAME_STOP || is_closed(server))
 				return false;
 			if (fate == FRAME_STAY)
 				break;
@@ -666,16 +684,16 @@ static bool consume_input(struct server *server, struct bytes in)
 		server->wire.frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
 		end_frame(server, in.at, &run, fate, server->wire.frame_left && forwards);
-		if (server_is_over(server))
+		if (is_closed(server))
 			return false;
 	}
 	pass_run(server, run, in.at, server->wire.frame_left && forwards);
-	if (server_is_over(server))
+	if (is_closed(server))
 		return false;
 	if (!stream_keep(&server->wire.stream, in)) /* what could not be handled yet */
 		close_bad_for(server, CLOSE_MEMORY);
 	tell_space(server, was_within);
-	return !server_is_over(server) && server->wire.stream.want == WANT_INPUT;
+	return !is_closed(server) && server->wire.stream.want == WANT_INPUT;
 }
 
 void server_judge_kept(struct server *server)
@@ -688,7 +706,9 @@ static void on_server_end(struct server *server)
 	enum close_reason fault = stream_tls_fault(&server->wire.stream);
 	struct err err;
 
-	if (server_asks_again(server))
+	if (server->state == SERVER_ENDING)
+		server_give_up(server);
+	if (is_closed(server) || server_asks_again(server))
 		return;
 	if (server->state == SERVER_LOGIN)
 		err_close(&err, CLOSE_SERVER_LOGIN_CLOSED);
@@ -749,7 +769,7 @@ static void on_server_gone(struct stream *stream)
 	/* The server closed the connection: handle what it sent before. */
 	if (stream_want(stream, WANT_INPUT))
 		on_server_input(stream);
-	if (!server_is_over(server) && server->state != SERVER_CONNECTING)
+	if (server->state != SERVER_CONNECTING)
 		on_server_end(server);
 }
 

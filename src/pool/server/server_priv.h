@@ -3,7 +3,7 @@
  * Servers, internal to the module. The files form layers; a file calls only layers below its own:
  *
  *   server_login  server_frames              from the connection to the end: reading
- *   server_errors  server_calls              the meaning of messages
+ *   server_errors  server_calls  server_ending   the meaning of messages
  *   server_host  orders  server_params
  *   server                                   states, limits, sending, closing
  *   ledger  hosts  params  statements ...    the parts of a server
@@ -72,6 +72,9 @@ enum ending_how server_ending(const struct server *server, enum close_reason rea
 
 /* on_ending(). true: cancel the statement. false: server_canceled() or _give_up() comes next. */
 bool server_begin_ending(struct server *server, enum ending_how how);
+
+/* In ENDING: a reply. */
+enum frame_fate server_ending_frame(struct server *server, char type, struct bytes body);
 
 /* In ENDING: the cancel was delivered; or there is nothing to cancel. */
 void server_canceled(struct server *server);
