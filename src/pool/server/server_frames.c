@@ -78,9 +78,8 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'D':
-		return server->orders.running >= ORDER_ASK || is_cleaned(server, frame)
-		           ? frame->length
-		           : FRAME_HEADER_SIZE;
+		return server->orders.on_row || is_cleaned(server, frame) ? frame->length
+		                                                          : FRAME_HEADER_SIZE;
 	case 'A':
 		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
@@ -255,14 +254,8 @@ static bool description_frame(struct server *server, char type, struct bytes bod
 
 static enum frame_fate order_frame(struct server *server, char type, struct bytes body, bool is_end)
 {
-	if (type == 'D' && server->orders.running == ORDER_ASK)
-		facts_row(&server->orders.question->facts, body);
-	if (type == 'D' && server->orders.running == ORDER_ROLE)
-		server_role_row(server, body);
-	if (type == 'D' && server->orders.running == ORDER_SLOTS)
-		server_slots_row(server, body);
-	if (type == 'D' && server->orders.running == ORDER_CATALOG)
-		server->site->ops->on_catalog_row(server, body);
+	if (type == 'D' && server->orders.on_row)
+		server->orders.on_row(server, body);
 	/* The SQL that sets our own parameters resets no others. */
 	if (type == 'C' && server->orders.running != ORDER_REPLAY &&
 	    server->orders.running != ORDER_SET_BACK)

@@ -135,14 +135,6 @@ void server_check_role(struct server *server);
 
 void server_ask_role(struct server *server, bool is_short);
 
-/* A row of the answer; and its end, during a login. */
-void server_role_row(struct server *server, struct bytes row);
-void server_role_done(struct server *server);
-
-/* max_host_connections = auto: a row of the answer, and its end. */
-void server_slots_row(struct server *server, struct bytes row);
-void server_slots_done(struct server *server);
-
 /* The server has refused to write: its role is asked again before its host is used again. */
 void server_role_doubted(struct server *server);
 
