@@ -110,23 +110,10 @@ static void settle_failed(struct ledger *ledger)
 
 void ledger_done(struct ledger *ledger)
 {
-	ledger_clear(ledger);
-	free(ledger->ring);
-	*ledger = (struct ledger){ 0 };
-}
-
-void ledger_clear(struct ledger *ledger)
-{
 	take_back(ledger, ledger->count);
 	settle_failed(ledger);
-	ledger->head = ledger->count = ledger->ready_count = ledger->call_count = 0;
-	ledger->ended = NULL;
-	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
-	ledger->has_data = ledger->has_result = false;
-	ledger->is_skip_unsure = ledger->is_doubtful = false;
-	ledger->is_open = ledger->has_executed = ledger->is_held_back = false;
-	ledger->both = LEDGER_BOTH_NOT;
-	ledger->copy_sync_count = ledger->unsure_count = 0;
+	free(ledger->ring);
+	*ledger = (struct ledger){ 0 };
 }
 
 static void pop(struct ledger *ledger)
@@ -139,8 +126,8 @@ static void pop(struct ledger *ledger)
 		ledger->ended = &head->call;
 	ledger->head = (ledger->head + 1) & (ledger->capacity - 1);
 	ledger->count--;
-	ledger->is_copying = ledger->is_copy_open = ledger->has_result = false;
-	ledger->both = LEDGER_BOTH_NOT;
+	ledger->copy = LEDGER_COPY_NOT;
+	ledger->has_result = false;
 	ledger->copy_sync_count = 0;
 }
 
@@ -204,7 +191,7 @@ static bool add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate f
 		}
 		ledger->is_skipping = false;
 	}
-	if (kind == LEDGER_SYNC && ledger->is_copy_open) {
+	if (kind == LEDGER_SYNC && ledger->copy == LEDGER_IN_OPEN) {
 		count_up(&ledger->copy_sync_count, 1);
 		return true;
 	}
@@ -212,8 +199,8 @@ static bool add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate f
 		ledger->is_open = kind != LEDGER_SYNC && fate != LEDGER_OURS;
 	if (kind == LEDGER_EXECUTE || ends_ready(kind))
 		ledger->has_executed = kind == LEDGER_EXECUTE;
-	if (kind != LEDGER_SYNC)
-		ledger->is_copy_open = false;
+	if (kind != LEDGER_SYNC && ledger->copy == LEDGER_IN_OPEN)
+		ledger->copy = LEDGER_IN_LEFT;
 	if (kind == LEDGER_COPY_END && ledger->count == 0)
 		return true; /* outside of COPY the server ignores it */
 	if (kind == LEDGER_QUERY || kind == LEDGER_EXECUTE || kind == LEDGER_COPY_END)
@@ -292,11 +279,10 @@ static void begin_copy(struct ledger *ledger)
 {
 	uint32_t count = count_syncs(ledger);
 
-	ledger->is_copying = true;
 	count_up(&ledger->copy_sync_count, count);
 	remove_behind_head(ledger, count);
-	ledger->is_copy_open = ledger->count == 1;
-	if (ledger->is_copy_open && first_of(ledger)->kind == LEDGER_EXECUTE)
+	ledger->copy = ledger->count == 1 ? LEDGER_IN_OPEN : LEDGER_IN_LEFT;
+	if (ledger->count == 1 && first_of(ledger)->kind == LEDGER_EXECUTE)
 		ledger->is_open = ledger->has_executed = true;
 }
 
@@ -306,26 +292,21 @@ static bool has_end_behind(const struct ledger *ledger)
 	return ledger->count > 1 && entry_at(ledger, 1)->kind == LEDGER_COPY_END;
 }
 
-/* A COPY IN has succeeded: the server has ignored each Sync before the CopyDone. */
+/*
+ * It has succeeded, or a COPY BOTH has ended in both directions: removes the client's CopyDone, if
+ * it was sent. The server has ignored each Sync before that.
+ */
 static void end_copy(struct ledger *ledger)
 {
-	ledger->is_copying = ledger->is_copy_open = false;
+	ledger->copy = LEDGER_COPY_NOT;
 	ledger->copy_sync_count = 0;
-	if (has_end_behind(ledger))
-		remove_behind_head(ledger, 1);
-}
-
-/* A COPY BOTH has ended in both directions: removes the client's CopyDone, if it was sent. */
-static void end_both(struct ledger *ledger)
-{
-	ledger->both = LEDGER_BOTH_NOT;
 	if (has_end_behind(ledger))
 		remove_behind_head(ledger, 1);
 }
 
 static bool fits_both(const struct ledger *ledger, char type)
 {
-	if (ledger->both == LEDGER_BOTH_OPEN)
+	if (ledger->copy == LEDGER_BOTH_OPEN)
 		return strchr("dcEC", type);
 	return strchr("dE", type) || (strchr("TDC", type) && has_end_behind(ledger));
 }
@@ -340,7 +321,7 @@ static bool fail_copy(struct ledger *ledger)
 	enum ledger_kind next = ledger->count > 1 ? entry_at(ledger, 1)->kind : LEDGER_NONE;
 	bool is_query = first_of(ledger)->kind == LEDGER_QUERY;
 
-	ledger->is_copying = ledger->is_copy_open = false;
+	ledger->copy = LEDGER_COPY_NOT;
 	count_up(&ledger->unsure_count, ledger->copy_sync_count);
 	ledger->copy_sync_count = 0;
 	if (next == LEDGER_COPY_END) {
@@ -380,9 +361,9 @@ static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate
 	ledger->failed = first_of(ledger)->change;
 	first_of(ledger)->change = NULL;
 	ledger->is_skip_unsure = ledger->copy_sync_count > 0;
-	if (ledger->both)
-		end_both(ledger);
-	if (ledger->is_copying && !fail_copy(ledger))
+	if (ledger->copy >= LEDGER_BOTH_OPEN)
+		end_copy(ledger);
+	else if (ledger->copy && !fail_copy(ledger))
 		return LEDGER_DOUBT;
 	if (!ends_ready(kind))
 		skip_to_sync(ledger);
@@ -418,9 +399,9 @@ static bool fits(const struct ledger *ledger, char type)
 	if (!(replies[(unsigned char)type].answers & (1u << head->kind)) ||
 	    is_too_early(ledger, head->kind, type))
 		return false;
-	if (ledger->both)
+	if (ledger->copy >= LEDGER_BOTH_OPEN)
 		return fits_both(ledger, type);
-	return type != 'W' || !ledger->is_copying;
+	return type != 'W' || !ledger->copy;
 }
 
 /* The verdict on a matching reply that is not an error. */
@@ -434,14 +415,12 @@ static const enum ledger_verdict verdicts[] = {
 static void follow_copy(struct ledger *ledger, char type)
 {
 	if (type == 'W')
-		ledger->both = LEDGER_BOTH_OPEN;
-	else if (type == 'c' && ledger->both)
-		ledger->both = LEDGER_BOTH_ENDED;
-	else if (type == 'C' && ledger->both)
-		end_both(ledger);
+		ledger->copy = LEDGER_BOTH_OPEN;
+	else if (type == 'c' && ledger->copy >= LEDGER_BOTH_OPEN)
+		ledger->copy = LEDGER_BOTH_ENDED;
 	else if (type == 'G')
 		begin_copy(ledger);
-	else if (type == 'C' && ledger->is_copying)
+	else if (type == 'C' && ledger->copy)
 		end_copy(ledger);
 }
 
@@ -485,7 +464,7 @@ bool ledger_passes_ready(struct ledger *ledger)
 {
 	const struct ledger_entry *head = ledger->count == 1 ? first_of(ledger) : NULL;
 
-	if (!head || ledger->failed || ledger->is_doubtful || ledger->is_copying || ledger->both ||
+	if (!head || ledger->failed || ledger->is_doubtful || ledger->copy ||
 	    head->fate != LEDGER_CLIENT || head->change ||
 	    (head->kind == LEDGER_QUERY ? !ledger->has_result : head->kind != LEDGER_SYNC))
 		return false;

@@ -76,7 +76,8 @@ static bool can_be_cleaned(const struct server *server)
 	       !server->site->cannot_clean && !server->site->entry->connect_query &&
 	       !(server->session.left & LEFT_LIBRARY) && !server->session.load_count &&
 	       !server->wire.is_mid_request && !stream_unsent(&server->wire.stream) &&
-	       !server->wire.ledger.both && (!*reset || strcasecmp(reset, "DISCARD ALL") == 0);
+	       !(server->wire.ledger.copy >= LEDGER_BOTH_OPEN) &&
+	       (!*reset || strcasecmp(reset, "DISCARD ALL") == 0);
 }
 
 /* Whether PostgreSQL counts it until it has ended the connection, and that matters. */

@@ -78,10 +78,12 @@ struct ledger_open {
 	uint32_t sync_epoch;  /* of the latest change */
 };
 
-/* The progress of a COPY BOTH of the query at the head: see ledger.c. */
-enum ledger_both {
-	LEDGER_BOTH_NOT,
-	LEDGER_BOTH_OPEN, /* both sides send data */
+/* The COPY from the client, or in both directions, of the request at the head: see ledger.c. */
+enum ledger_copy {
+	LEDGER_COPY_NOT,
+	LEDGER_IN_OPEN,   /* COPY IN: the server reads CopyData, to our knowledge */
+	LEDGER_IN_LEFT,   /* more than that and Syncs was sent behind it */
+	LEDGER_BOTH_OPEN, /* COPY BOTH: both sides send data */
 	LEDGER_BOTH_ENDED /* the server has sent CopyDone */
 };
 
@@ -133,8 +135,6 @@ struct ledger {
 	const struct ledger_call *ended;
 	/* number of Syncs noted; requests between two of them fail together */
 	uint32_t sync_epoch;
-	bool is_copying;     /* the entry at the head has started a COPY IN */
-	bool is_copy_open;   /* and the server still reads CopyData, to our knowledge */
 	bool is_skipping;    /* the server ignores everything up to the next Sync */
 	bool has_data;       /* CopyData was sent since the last Query or Execute */
 	bool is_skip_unsure; /* is_skipping is wrong if an unsure Sync is answered after all */
@@ -143,16 +143,14 @@ struct ledger {
 	bool is_held_back;   /* the server may buffer replies until it gets Flush or Sync */
 	bool is_doubtful;    /* it is unknown what the server owes */
 	bool has_result;     /* the query at the head has got a result or an error */
-	uint8_t both;        /* enum ledger_both, of the query at the head */
+	uint8_t copy;        /* enum ledger_copy, of the request at the head */
 	/* Syncs sent during the COPY IN at the head, which ignores them */
 	uint32_t copy_sync_count;
 	uint32_t unsure_count; /* Syncs that may or may not be answered */
 };
 
+/* Removes all entries, and has their changes undone. */
 void ledger_done(struct ledger *ledger);
-
-/* Removes all entries, and has their changes undone. Keeps the memory. */
-void ledger_clear(struct ledger *ledger);
 
 static inline bool ledger_is_empty(const struct ledger *ledger) { return ledger->count == 0; }
 
@@ -165,15 +163,15 @@ static inline bool ledger_is_certain(const struct ledger *ledger)
 /* Whether nothing is owed, and no request is incomplete. */
 static inline bool ledger_is_at_rest(const struct ledger *ledger)
 {
-	return ledger->count == 0 && ledger->unsure_count == 0 && !ledger->is_copying &&
-	       !ledger->is_skipping && !ledger->is_open && !ledger->is_doubtful && !ledger->both;
+	return ledger->count == 0 && ledger->unsure_count == 0 && !ledger->copy &&
+	       !ledger->is_skipping && !ledger->is_open && !ledger->is_doubtful;
 }
 
 /* Whether the client must send more before the server can send all that it owes. */
 static inline bool ledger_needs_more(const struct ledger *ledger)
 {
-	return ledger->is_open || ledger->is_skipping || ledger->both ||
-	       (ledger->is_copying && ledger->is_copy_open);
+	return ledger->is_open || ledger->is_skipping ||
+	       (ledger->copy && ledger->copy != LEDGER_IN_LEFT);
 }
 
 static inline bool ledger_is_full(const struct ledger *ledger)
@@ -201,7 +199,7 @@ static inline bool ledger_passes_rows(const struct ledger *ledger)
 {
 	const struct ledger_entry *head;
 
-	if (ledger->count == 0 || ledger->both != LEDGER_BOTH_NOT)
+	if (ledger->count == 0 || ledger->copy >= LEDGER_BOTH_OPEN)
 		return false;
 	head = &ledger->ring[ledger->head];
 	return (head->kind == LEDGER_QUERY || head->kind == LEDGER_EXECUTE) &&
@@ -234,8 +232,7 @@ static inline bool ledger_passes_plain(struct ledger *ledger, char type)
 {
 	const struct ledger_entry *head;
 
-	if (ledger->count == 0 || ledger->failed || ledger->is_doubtful || ledger->is_copying ||
-	    ledger->both)
+	if (ledger->count == 0 || ledger->failed || ledger->is_doubtful || ledger->copy)
 		return false;
 	head = &ledger->ring[ledger->head];
 	if (head->fate != LEDGER_CLIENT)
@@ -359,7 +356,7 @@ static inline bool ledger_ends_wait(const struct ledger *ledger, enum ledger_wai
 {
 	if (wait == LEDGER_WAIT_SPACE)
 		return !ledger_is_full(ledger);
-	if (wait == LEDGER_WAIT_NOT || (ledger->is_copying && ledger->is_copy_open))
+	if (wait == LEDGER_WAIT_NOT || ledger->copy == LEDGER_IN_OPEN)
 		return true;
 	if (wait == LEDGER_WAIT_READY)
 		return ledger->ready_count == 0;

@@ -240,7 +240,7 @@ START_TEST(ledger_plays)
 	struct ledger ledger = { 0 };
 
 	play(&ledger, &dialogues[_i]);
-	ledger_clear(&ledger);
+	ledger_done(&ledger);
 	ck_assert(ledger_is_empty(&ledger));
 	play(&ledger, &dialogues[_i]); /* no state remains */
 	ledger_done(&ledger);
@@ -368,7 +368,7 @@ static void play_change_reply(struct ledger *ledger, const char *says, const cha
 	bool is_end;
 
 	if (*at == '0') {
-		ledger_clear(ledger);
+		ledger_done(ledger);
 	} else if (*at == '@' || *at == '_') {
 		ck_assert_msg(ledger_answer(ledger) == (*at == '@'), "%s: at \"%s\"", says, at);
 	} else {
@@ -444,8 +444,6 @@ START_TEST(ledger_knows_of_the_execute_of_a_copy)
 	ck_assert(!ledger.has_executed);
 	ledger_reply(&ledger, 'G', &is_end);
 	ck_assert(ledger.has_executed);
-	ledger_clear(&ledger);
-	ck_assert(!ledger.has_executed);
 	ledger_done(&ledger);
 }
 END_TEST
@@ -975,8 +973,7 @@ static bool is_same(const struct ledger *a, const struct ledger *b)
 	return a->capacity == b->capacity && a->head == b->head && a->count == b->count &&
 	       a->ready_count == b->ready_count && a->sync_epoch == b->sync_epoch &&
 	       a->copy_sync_count == b->copy_sync_count && a->unsure_count == b->unsure_count &&
-	       a->both == b->both && a->is_copying == b->is_copying &&
-	       a->is_copy_open == b->is_copy_open && a->is_skipping == b->is_skipping &&
+	       a->copy == b->copy && a->is_skipping == b->is_skipping &&
 	       a->has_data == b->has_data && a->has_result == b->has_result &&
 	       a->is_skip_unsure == b->is_skip_unsure && a->is_open == b->is_open &&
 	       a->has_executed == b->has_executed && a->is_held_back == b->is_held_back &&
@@ -1070,10 +1067,10 @@ START_TEST(ledger_keeps_to_the_long_form)
 	ledger_add(&ledger, LEDGER_BIND, LEDGER_CLIENT);
 	ledger_add(&ledger, LEDGER_CLOSE_HERE, LEDGER_CLIENT);
 	ck_assert(!ledger_passes_plain(&ledger, '2'));
-	ledger_clear(&ledger);
+	ledger_done(&ledger);
 	ledger_add(&ledger, LEDGER_BIND, LEDGER_DROPPED);
 	ck_assert(!ledger_passes_plain(&ledger, '2'));
-	ledger_clear(&ledger);
+	ledger_done(&ledger);
 	ledger_add(&ledger, LEDGER_TYPES, LEDGER_CLIENT);
 	ck_assert(!ledger_passes_plain(&ledger, 'T'));
 	ck_assert_str_eq(story, "A");
@@ -1197,7 +1194,7 @@ START_TEST(ledger_counts_calls)
 	ledger_add(&ledger, LEDGER_QUERY, LEDGER_CLIENT);
 	ledger_add(&ledger, LEDGER_SYNC, LEDGER_DROPPED);
 	ck_assert(ledger_mark_call(&ledger, LEDGER_QUERY));
-	ledger_clear(&ledger);
+	ledger_done(&ledger);
 	ck_assert_uint_eq(ledger.call_count, 0);
 	ledger_done(&ledger);
 }
