@@ -180,15 +180,6 @@ static struct securing_how cancel_securing(const struct cancel *cancel)
 		                      .is_direct = server->is_tls_direct };
 }
 
-static void act_on_cancel_securing(struct cancel *cancel, enum securing securing,
-                                   const struct err *err)
-{
-	if (securing == SECURING_FAILED)
-		fail_cancel(cancel, err);
-	else if (securing == SECURING_PLAIN)
-		send_cancel_key(cancel);
-}
-
 /* PostgreSQL sends no reply; it closes the connection when the signal was sent. */
 static void finish_delivered(struct cancel *cancel)
 {
@@ -201,7 +192,6 @@ static void on_cancel_input(struct stream *stream)
 	struct cancel *cancel = container_of(stream, struct cancel, stream);
 	struct securing_how how;
 	struct bytes in;
-	struct err err;
 
 	if (cancel->is_sent) {
 		if (stream_read(stream, &in) == STREAM_END)
@@ -213,7 +203,7 @@ static void on_cancel_input(struct stream *stream)
 		return;
 	}
 	how = cancel_securing(cancel);
-	act_on_cancel_securing(cancel, securing_answer(stream, &how, &err), &err);
+	securing_answer(stream, &how);
 }
 
 static void on_cancel_gone(struct stream *stream)
@@ -228,8 +218,12 @@ static void on_cancel_gone(struct stream *stream)
 
 static void on_cancel_secured(struct stream *stream, const struct err *err)
 {
-	act_on_cancel_securing(container_of(stream, struct cancel, stream),
-	                       err ? SECURING_FAILED : SECURING_PLAIN, err);
+	struct cancel *cancel = container_of(stream, struct cancel, stream);
+
+	if (err)
+		fail_cancel(cancel, err);
+	else
+		send_cancel_key(cancel);
 }
 
 static const struct stream_ops ops = { .on_input = on_cancel_input,
@@ -241,7 +235,6 @@ static void on_cancel_connected(struct dial *dial, int fd, const struct err *fai
 	struct cancel *cancel = container_of(dial, struct cancel, dial);
 	struct pools *pools = cancel->pool->pools;
 	struct securing_how how;
-	struct err err;
 
 	if (fd < 0) {
 		fail_cancel(cancel, failure);
@@ -253,7 +246,7 @@ static void on_cancel_connected(struct dial *dial, int fd, const struct err *fai
 		return;
 	}
 	how = cancel_securing(cancel);
-	act_on_cancel_securing(cancel, securing_begin(&cancel->stream, &how, &err), &err);
+	securing_begin(&cancel->stream, &how);
 }
 
 static void launch_cancel(struct cancel *cancel)

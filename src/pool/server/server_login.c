@@ -35,65 +35,68 @@
  */
 
 /* reason: CLOSE_NONE: none of the table. */
-static enum securing failed(struct err *err, enum close_reason reason, const char *words)
+static void fail(struct stream *stream, enum close_reason reason, const char *words)
 {
-	err_set(err, ERR_SERVER_CONNECT, "%s", words);
+	struct err err;
+
+	err_set(&err, ERR_SERVER_CONNECT, "%s", words);
 	if (reason)
-		err_reason(err, reason);
-	return SECURING_FAILED;
+		err_reason(&err, reason);
+	stream->ops->on_secured(stream, &err);
 }
 
-static enum securing shake(struct stream *stream, const struct securing_how *how, struct err *err)
+static void shake(struct stream *stream, const struct securing_how *how)
 {
-	bool begins = how->like
-	                  ? stream_secure_like(stream, how->like, err)
-	                  : stream_secure(stream, how->tls, how->host, (struct bytes){ 0 }, err);
+	struct err err;
 
-	return begins ? SECURING_MORE : SECURING_FAILED;
+	if (!(how->like ? stream_secure_like(stream, how->like, &err)
+	                : stream_secure(stream, how->tls, how->host, (struct bytes){ 0 }, &err)))
+		stream->ops->on_secured(stream, &err);
 }
 
-enum securing securing_begin(struct stream *stream, const struct securing_how *how, struct err *err)
+void securing_begin(struct stream *stream, const struct securing_how *how)
 {
 	struct buf out = { 0 };
-	bool is_sent;
 
-	if (!how->tls && !how->like)
-		return SECURING_PLAIN;
-	if (how->is_direct)
-		return shake(stream, how, err);
+	if (!how->tls && !how->like) {
+		stream->ops->on_secured(stream, NULL);
+		return;
+	}
+	if (how->is_direct) {
+		shake(stream, how);
+		return;
+	}
 	message_tls_request(&out);
-	is_sent =
-	    buf_ok(&out) && stream_send(stream, buf_bytes(&out)) && stream_want(stream, WANT_INPUT);
+	if (!buf_ok(&out) || !stream_send(stream, buf_bytes(&out)) ||
+	    !stream_want(stream, WANT_INPUT))
+		fail(stream, CLOSE_NONE, "server closed the connection");
 	buf_free(&out);
-	return is_sent ? SECURING_MORE : failed(err, CLOSE_NONE, "server closed the connection");
 }
 
-enum securing securing_answer(struct stream *stream, const struct securing_how *how,
-                              struct err *err)
+void securing_answer(struct stream *stream, const struct securing_how *how)
 {
+	enum stream_result result;
 	struct bytes in;
 
-	switch (stream_read(stream, &in)) {
-	case STREAM_NOTHING:
-		return SECURING_MORE;
-	case STREAM_END:
-		return failed(err, CLOSE_SERVER_LOGIN_CLOSED,
-		              "server closed the connection during login");
-	default:
-		break;
-	}
-	if (in.count > 1)
-		return failed(err, CLOSE_EARLY_DATA,
-		              "received unencrypted data after SSL response");
-	if (in.at[0] == 'N')
-		return how->is_required ? failed(err, CLOSE_NONE, "server refused SSL")
-		                        : SECURING_PLAIN;
-	if (in.at[0] != 'S')
-		return failed(err, CLOSE_NONE,
-		              "server gave no answer to the SSL request that makes sense");
-	if (!how->tls && !how->like) /* a reload came between the SSLRequest and the reply */
-		return failed(err, CLOSE_SERVER_TLS_STOPPED, "database configuration changed");
-	return shake(stream, how, err);
+	result = stream_read(stream, &in);
+	if (result == STREAM_NOTHING)
+		return;
+	if (result == STREAM_END)
+		fail(stream, CLOSE_SERVER_LOGIN_CLOSED,
+		     "server closed the connection during login");
+	else if (in.count > 1)
+		fail(stream, CLOSE_EARLY_DATA, "received unencrypted data after SSL response");
+	else if (in.at[0] == 'N' && how->is_required)
+		fail(stream, CLOSE_NONE, "server refused SSL");
+	else if (in.at[0] == 'N')
+		stream->ops->on_secured(stream, NULL);
+	else if (in.at[0] != 'S')
+		fail(stream, CLOSE_NONE,
+		     "server gave no answer to the SSL request that makes sense");
+	else if (!how->tls && !how->like) /* a reload came between the SSLRequest and the reply */
+		fail(stream, CLOSE_SERVER_TLS_STOPPED, "database configuration changed");
+	else
+		shake(stream, how);
 }
 
 /*
@@ -502,22 +505,13 @@ static struct securing_how server_securing(const struct server *server)
 	};
 }
 
-static void act_on_securing(struct server *server, enum securing securing, const struct err *err)
-{
-	if (securing == SECURING_FAILED)
-		server_close(server, err);
-	else if (securing == SECURING_PLAIN)
-		send_startup(server);
-}
-
 static void on_securing_input(struct stream *stream)
 {
 	struct server *server = container_of(stream, struct server, wire.stream);
 	struct securing_how how = server_securing(server);
-	struct err err;
 
 	server_heard(server);
-	act_on_securing(server, securing_answer(stream, &how, &err), &err);
+	securing_answer(stream, &how);
 }
 
 static void on_server_secured(struct stream *stream, const struct err *failure)
@@ -528,6 +522,10 @@ static void on_server_secured(struct stream *stream, const struct err *failure)
 
 	if (failure) {
 		server_close(server, failure);
+		return;
+	}
+	if (!stream_is_encrypted(stream)) {
+		send_startup(server);
 		return;
 	}
 	/* Without ALPN, the peer could be a server of another protocol. */
@@ -550,11 +548,10 @@ static const struct stream_ops ops = { .on_input = on_securing_input,
 static void server_secure(struct server *server)
 {
 	struct securing_how how = server_securing(server);
-	struct err err;
 
 	server->wire.stream.ops = &ops;
 	server->is_tls_direct = how.is_direct;
-	act_on_securing(server, securing_begin(&server->wire.stream, &how, &err), &err);
+	securing_begin(&server->wire.stream, &how);
 }
 
 /* ---- launch ---- */

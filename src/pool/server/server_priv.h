@@ -284,18 +284,11 @@ extern const struct stream_ops server_stream_ops;
 /*
  * ---- securing ----
  *
- * A new connection to PostgreSQL is encrypted, or stays plain, before the startup packet
- * is sent.
+ * A new connection to PostgreSQL is encrypted, or stays plain, before the startup packet is sent:
+ * on_secured() comes in each case, maybe within these functions. It fails if plain is not allowed.
  *
- *   securing_begin --> PLAIN: continue at once
- *                  --> MORE: on_input --> securing_answer --> PLAIN | MORE: on_secured
+ *   securing_begin --> on_input --> securing_answer --> on_secured
  */
-
-enum securing {
-	SECURING_MORE,  /* wait for on_input() or on_secured() */
-	SECURING_PLAIN, /* the connection stays plain */
-	SECURING_FAILED /* *err has the reason; close the stream */
-};
 
 struct securing_how {
 	struct tls_context *tls; /* NULL: plain, unless `like` is set */
@@ -306,11 +299,9 @@ struct securing_how {
 	bool is_direct;   /* TLS without SSLRequest */
 };
 
-enum securing securing_begin(struct stream *stream, const struct securing_how *how,
-                             struct err *err);
+void securing_begin(struct stream *stream, const struct securing_how *how);
 
 /* Called by on_input() before on_secured(): the server has replied to the SSLRequest. */
-enum securing securing_answer(struct stream *stream, const struct securing_how *how,
-                              struct err *err);
+void securing_answer(struct stream *stream, const struct securing_how *how);
 
 #endif
