@@ -520,8 +520,8 @@ bool track_allows(struct client *client, const struct frame *frame, struct bytes
 void track_set_times(struct client *client)
 {
 	if (is_prepared(client))
-		server_set_times(client->borrower.server,
-		                 client->track->has_times ? &client->track->times : NULL);
+		client->borrower.server->lease.times =
+		    client->track->has_times ? &client->track->times : NULL;
 }
 
 void track_rearm(struct client *client)

@@ -116,7 +116,7 @@ void server_enter(struct server *server, enum server_state next)
 	log_debug(&server->log, "%s -> %s", steps[from].name, steps[next].name);
 	server->state = next;
 	if (from == SERVER_LENT) {
-		server->lease.has_times = false;
+		server->lease.times = NULL;
 		ledger_shrink(&server->wire.ledger);
 	}
 	server->site->ops->on_state(server, from);
@@ -149,7 +149,7 @@ void server_check_due(struct timer *timer)
 
 static const struct server_times *times_of(const struct server *server)
 {
-	return server->lease.has_times ? &server->lease.times : &server->site->limits.times;
+	return server->lease.times ? server->lease.times : &server->site->limits.times;
 }
 
 static void query_due(struct timer *timer)
@@ -228,13 +228,6 @@ struct server_times server_times_of(struct loop *loop, const struct config_times
 		loop_timer_queue(loop, times->idle_transaction, idle_transaction_due),
 		loop_timer_queue(loop, times->transaction, transaction_due),
 	};
-}
-
-void server_set_times(struct server *server, const struct server_times *times)
-{
-	server->lease.has_times = times != NULL;
-	if (times)
-		server->lease.times = *times;
 }
 
 void server_idle_transaction_begin(struct server *server)

@@ -610,24 +610,3 @@ bool server_launch(struct server *server)
 	}
 	return true;
 }
-
-void server_resume(struct server *server, struct bytes params, struct bytes baseline,
-                   struct bytes key)
-{
-	struct params_table *table = server->site->shared->params;
-
-	server->wire.is_ready = true;
-	params_add_text(table, &server->session.params, params);
-	params_add_text(table, &server->session.baseline, baseline);
-	server->key.size = (uint16_t)key.count;
-	memcpy(server->key.bytes, key.at, key.count);
-	server_find_libraries(server);
-}
-
-void server_resume_defaults(struct server *server, struct bytes pairs)
-{
-	struct params_table *table = server->site->shared->params;
-
-	server->session.unreported = params_none(table);
-	params_add_text(table, &server->session.unreported, pairs);
-}

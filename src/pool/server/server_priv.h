@@ -258,13 +258,6 @@ void server_take_defaults(struct server *server, const struct facts *facts);
 /* The rest of a frame that answers no request may still come: it is dropped. */
 void server_drop_rest(struct server *server);
 
-/* What a server of another process or loop has, between two messages: name\0value\0 */
-void server_resume(struct server *server, struct bytes params, struct bytes baseline,
-                   struct bytes key);
-
-/* The same for what its connect_query had set. */
-void server_resume_defaults(struct server *server, struct bytes pairs);
-
 void server_set_state_timer(struct server *server);
 
 /* ---- time limits ---- */

@@ -243,8 +243,7 @@ struct server_lease {
 	usec_t request_at;         /* start of the current query; 0 = none */
 	/* start of the current transaction; valid in LENT while a transaction runs */
 	usec_t xact_at;
-	bool has_times;            /* valid in LENT: */
-	struct server_times times; /* those of the borrower */
+	const struct server_times *times; /* of the borrower, in LENT; NULL: as the site's */
 	usec_t statement_limit;    /* of the current query; 0: as for others */
 	struct server_run *runs;   /* where that counts, until it is answered */
 };
@@ -617,9 +616,6 @@ void server_end_runs(struct server *server);
 
 /* Time limits have changed: running timers get the new ones, from their old start. */
 void server_rearm(struct server *server);
-
-/* Time limits of the borrower's own, until the server is returned. NULL: those of the pool. */
-void server_set_times(struct server *server, const struct server_times *times);
 
 struct server_times server_times_of(struct loop *loop, const struct config_times *times);
 
