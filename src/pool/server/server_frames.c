@@ -28,18 +28,6 @@
 #define WHOLE_MAX ((uint32_t)(FRAME_HEADER_SIZE + 2 + 4 * 65535))
 #define TAG_MAX 64 /* the longest CommandComplete that is examined */
 
-static bool close_bad(struct server *server, const char *reason)
-{
-	server_close_with(server, ERR_PROTOCOL, reason);
-	return false;
-}
-
-static bool close_bad_for(struct server *server, enum close_reason reason)
-{
-	server_close_as(server, ERR_PROTOCOL, reason);
-	return false;
-}
-
 /* In session mode the client's own are those of the process ID that its login has told. */
 static bool watches_notifications(const struct server *server)
 {
@@ -108,11 +96,11 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	bool is_news;
 
 	if (fields_parameter(body, &name, &value) != WIRE_OK)
-		return close_bad(server, "broken ParameterStatus"), FRAME_STOP;
+		return server_bad_frame(server, "broken ParameterStatus");
 	if (server->lease.replay.count || server->lease.replay.opening_count)
 		server_see_read_only(server, name);
 	if (!server_report(server, name, value, &is_news))
-		return close_bad(server, "server reports parameters without end"), FRAME_STOP;
+		return server_bad_frame(server, "server reports parameters without end");
 	if (server->site->target != TARGET_ANY)
 		server_role_reported(server, name, value);
 	if (server->state != SERVER_LENT)
@@ -248,8 +236,10 @@ static bool description_frame(struct server *server, char type, struct bytes bod
 	if (!body.at)
 		return true;
 	if (fields_types(body) != WIRE_OK)
-		return close_bad(server, "broken ParameterDescription");
-	return description->on_types(description, body) || close_bad_for(server, CLOSE_MEMORY);
+		server_bad_frame(server, "broken ParameterDescription");
+	else if (!description->on_types(description, body))
+		server_close_as(server, ERR_PROTOCOL, CLOSE_MEMORY);
+	return !server_is_over(server);
 }
 
 static enum frame_fate order_frame(struct server *server, char type, struct bytes body, bool is_end)
@@ -291,20 +281,19 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	bool is_end, is_followed;
 	enum ledger_verdict verdict;
 
-	if (type == 'Z' && fields_ready(body, &server->wire.status) != WIRE_OK)
-		return close_bad(server, "broken ReadyForQuery"), FRAME_STOP;
 	if (type == 'Z') {
+		if (fields_ready(body, &server->wire.status) != WIRE_OK)
+			return server_bad_frame(server, "broken ReadyForQuery");
 		if (server->session.reports.list.count)
 			server_settle_reports(server);
 		server->session.reports.count = 0;
+		if (server->state == SERVER_LENT && ledger_passes_ready(&server->wire.ledger)) {
+			replay_drop(&server->lease.replay);
+			return FRAME_READY;
+		}
 	}
 	if (type == 'E')
 		return server_error_frame(server, body);
-	if (type == 'Z' && server->state == SERVER_LENT &&
-	    ledger_passes_ready(&server->wire.ledger)) {
-		replay_drop(&server->lease.replay);
-		return FRAME_READY;
-	}
 	if ((type == 't' || type == 'T' || type == 'n') && !description_frame(server, type, body))
 		return FRAME_STOP;
 	is_followed = ledger_is_followed(&server->wire.ledger);
@@ -359,15 +348,9 @@ static enum frame_fate reply_frame(struct server *server, const struct frame *fr
 static enum frame_fate reply_to_call(struct server *server, const struct frame *frame,
                                      struct bytes in)
 {
-	uint32_t before = server->wire.ledger.call_count;
 	enum frame_fate fate = reply_frame(server, frame, in);
 
-	if (fate == FRAME_STOP || server->state != SERVER_LENT)
-		return fate;
-	/* BindComplete, RowDescription and others that end no call, and say nothing about one. */
-	if (fate != FRAME_PASS || server->wire.ledger.call_count != before ||
-	    server_got_fatal(server) ||
-	    (frame->type != '1' && frame->type != '2' && frame->type != 'n' && frame->type != 'T'))
+	if (fate != FRAME_STOP && server->state == SERVER_LENT)
 		server_calls_follow(server, frame, in, fate);
 	return fate;
 }
@@ -427,7 +410,7 @@ static void pass_ready(struct server *server)
 	}
 	is_settled = is_asked || ledger_is_empty(&server->wire.ledger);
 	if (is_asked && server->wire.status != 'I') {
-		close_bad(server, "a transaction is open that should have ended");
+		server_bad_frame(server, "a transaction is open that should have ended");
 		return;
 	}
 	server->wire.is_ready = is_settled && !is_asked;
@@ -521,35 +504,20 @@ static void tell_space(struct server *server, bool was_within)
 	borrower->ops->on_writable(borrower);
 }
 
-/* Of a reply that may end a call. */
-static bool is_plain_end(struct server *server, struct bytes in, uint32_t length)
-{
-	if (!ledger_passes_plain(&server->wire.ledger, in.at[0]))
-		return false;
-	if (server->lease.watches & SERVER_WATCHES_CALLS)
-		server_calls_plain(server, in, length + 1);
-	return true;
-}
-
 /* The frequent replies, whole, but for rows and tags that are examined. */
 static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 {
 	char type = in.at[0];
 
-	switch (type) {
-	case 'C':
-		return length > 4 && !may_be_examined(in.at[FRAME_HEADER_SIZE]) &&
-		       !(server->lease.watches & SERVER_WATCHES_END) &&
-		       is_plain_end(server, in, length);
-	case '1':
-		return is_plain_end(server, in, length);
-	case 'T':
-	case '2':
-	case 'n':
-		return ledger_passes_plain(&server->wire.ledger, type);
-	default:
+	if (type == 'C' && (length <= 4 || may_be_examined(in.at[FRAME_HEADER_SIZE]) ||
+	                    (server->lease.watches & SERVER_WATCHES_END)))
 		return false;
-	}
+	if (ledger_plain_kind(type) == LEDGER_NONE ||
+	    !ledger_passes_plain(&server->wire.ledger, type))
+		return false;
+	if ((server->lease.watches & SERVER_WATCHES_CALLS) && (type == 'C' || type == '1'))
+		server_calls_plain(server, in, length + 1);
+	return true;
 }
 
 /* Skips the frames at the front that are whole and forwarded without further handling. */
@@ -653,8 +621,10 @@ static bool consume_input(struct server *server, struct bytes in)
 			result = next_frame(server, in, &frame);
 			if (result == WIRE_MORE)
 				break;
-			if (result == WIRE_BAD)
-				return close_bad_for(server, CLOSE_BAD_HEADER);
+			if (result == WIRE_BAD) {
+				server_close_as(server, ERR_PROTOCOL, CLOSE_BAD_HEADER);
+				return false;
+			}
 			fate = judge_frame(server, &frame, in);
 			if (fate == FRAME_STOP || is_closed(server))
 				return false;
@@ -684,7 +654,7 @@ static bool consume_input(struct server *server, struct bytes in)
 	if (is_closed(server))
 		return false;
 	if (!stream_keep(&server->wire.stream, in)) /* what could not be handled yet */
-		close_bad_for(server, CLOSE_MEMORY);
+		server_close_as(server, ERR_PROTOCOL, CLOSE_MEMORY);
 	tell_space(server, was_within);
 	return !is_closed(server) && server->wire.stream.want == WANT_INPUT;
 }

@@ -154,69 +154,48 @@ static void server_blame(const struct server *server, struct err *err)
 	buf_free(&words);
 }
 
-static enum frame_fate close_broken(struct server *server, const char *text)
-{
-	server_close_with(server, ERR_PROTOCOL, text);
-	return FRAME_STOP;
-}
-
 /* ---- authentication ---- */
 
-/* Handles the result of a step of the authentication. false: the server is closing. */
-static bool login_step(struct server *server, enum auth_client_result result, struct buf *out,
-                       struct err *err)
+/* The next step: a message has come. NULL: a key was derived. false: the server is closing. */
+static bool login_step(struct server *server, const struct bytes *body)
 {
-	switch (result) {
+	struct server_login *login = server->login;
+	struct buf out = { 0 };
+	bool goes_on = true;
+	struct err err;
+
+	login->is_working = false;
+	switch (body ? auth_client_answer(login->auth, *body, &out, &err)
+	             : auth_client_resume(login->auth, &out, &err)) {
 	case AUTH_CLIENT_OK:
 		stream_defer(&server->wire.stream); /* no more secrets */
-		auth_client_free(&server->login->auth);
-		return true;
+		auth_client_free(&login->auth);
+		break;
 	case AUTH_CLIENT_MORE:
-		if (buf_ok(out) &&
-		    (out->count == 0 || stream_send(&server->wire.stream, buf_bytes(out))))
-			return true;
-		server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
-		return false;
+		goes_on = buf_ok(&out) &&
+		          (out.count == 0 || stream_send(&server->wire.stream, buf_bytes(&out)));
+		if (!goes_on)
+			server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
+		break;
 	case AUTH_CLIENT_WORK:
-		server->login->is_working = true;
+		login->is_working = true;
 		stream_want(&server->wire.stream, WANT_NOTHING);
-		return true;
+		break;
 	case AUTH_CLIENT_FAILED:
-		server_blame(server, err);
-		log_warning(&server->log, "%s: %s", err->text, err->detail);
-		server_close(server, err);
-		return false;
+		server_blame(server, &err);
+		log_warning(&server->log, "%s: %s", err.text, err.detail);
+		server_close(server, &err);
+		goes_on = false;
 	}
-	return false;
-}
-
-static bool login_resume(struct server *server)
-{
-	struct buf out = { 0 };
-	struct err err;
-	enum auth_client_result result;
-	bool goes_on;
-
-	server->login->is_working = false;
-	result = auth_client_resume(server->login->auth, &out, &err);
-	goes_on = login_step(server, result, &out, &err) && !server->login->is_working;
 	buf_wipe(&out);
 	return goes_on;
 }
 
 static enum frame_fate auth_frame(struct server *server, struct bytes body)
 {
-	struct buf out = { 0 };
-	struct err err;
-	enum auth_client_result result;
-	bool goes_on;
-
 	if (!server->login->auth)
-		return close_broken(server, "server asks again after it let us in");
-	result = auth_client_answer(server->login->auth, body, &out, &err);
-	goes_on = login_step(server, result, &out, &err);
-	buf_wipe(&out);
-	return goes_on ? FRAME_DROP : FRAME_STOP;
+		return server_bad_frame(server, "server asks again after it let us in");
+	return login_step(server, &body) ? FRAME_DROP : FRAME_STOP;
 }
 
 /* ---- the protocol version ---- */
@@ -276,7 +255,7 @@ static enum frame_fate negotiation_frame(struct server *server, struct bytes bod
 
 	if (login->has_spoken || fields_negotiation(body, &told) != WIRE_OK ||
 	    told.version > login->asked || told.count)
-		return close_broken(server, "broken NegotiateProtocolVersion");
+		return server_bad_frame(server, "broken NegotiateProtocolVersion");
 	learn_protocol(server, false);
 	return FRAME_DROP;
 }
@@ -290,7 +269,7 @@ static enum frame_fate refused_login(struct server *server, struct bytes body)
 	struct err err;
 
 	if (fields_report(body, &report) != WIRE_OK)
-		return close_broken(server, "broken ErrorResponse");
+		return server_bad_frame(server, "broken ErrorResponse");
 	if (is_misunderstanding(server, &report))
 		return ask_again(server), FRAME_STOP;
 	learn_protocol(server, true);
@@ -315,7 +294,7 @@ static enum frame_fate notice_frame(struct server *server, struct bytes body)
 	uint64_t bit;
 
 	if (fields_report(body, &report) != WIRE_OK)
-		return close_broken(server, "broken NoticeResponse");
+		return server_bad_frame(server, "broken NoticeResponse");
 	if (!report.verbatim || strcmp(report.verbatim, "WARNING") != 0 || server->site->is_watch)
 		return FRAME_DROP;
 	bit = UINT64_C(1) << hash_bytes(&no_key, report.text, strlen(report.text)) % 64;
@@ -332,13 +311,13 @@ static enum frame_fate report_frame(struct server *server, struct bytes body)
 	struct buf *parameters = &server->login->parameters;
 
 	if (fields_parameter(body, &name, &value) != WIRE_OK)
-		return close_broken(server, "broken ParameterStatus");
+		return server_bad_frame(server, "broken ParameterStatus");
 	parameters->limit = PARAMS_SIZE_MAX;
 	buf_add_cstr(parameters, name);
 	buf_add_cstr(parameters, value);
 	return ++server->session.reports.count <= PARAMS_NAMES_MAX && buf_ok(parameters)
 	           ? FRAME_DROP
-	           : close_broken(server, "too many parameters");
+	           : server_bad_frame(server, "too many parameters");
 }
 
 static enum frame_fate key_frame(struct server *server, struct bytes body)
@@ -346,7 +325,7 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 	struct bytes key;
 
 	if (fields_key(body, &key) != WIRE_OK || key.count > sizeof(server->key.bytes))
-		return close_broken(server, "broken BackendKeyData");
+		return server_bad_frame(server, "broken BackendKeyData");
 	server->key.size = (uint16_t)key.count;
 	memcpy(server->key.bytes, key.at, key.count);
 	return FRAME_DROP;
@@ -355,7 +334,7 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 static enum frame_fate first_ready(struct server *server, struct bytes body)
 {
 	if (fields_ready(body, &server->wire.status) != WIRE_OK || server->login->auth)
-		return close_broken(server, "broken login of the server");
+		return server_bad_frame(server, "broken login of the server");
 	if (!params_add_text(server->site->shared->params, &server->session.baseline,
 	                     buf_bytes(&server->login->parameters)))
 		return server_close_with(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
@@ -390,7 +369,7 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 	case 'N':
 		return notice_frame(server, body);
 	default:
-		return close_broken(server, "unexpected message from server during login");
+		return server_bad_frame(server, "unexpected message from server during login");
 	}
 }
 
@@ -453,7 +432,7 @@ static void on_work(void *arg)
 {
 	struct server *server = arg;
 
-	if (!login_resume(server))
+	if (!login_step(server, NULL) || server->login->is_working)
 		return;
 	stream_want(&server->wire.stream, WANT_INPUT);
 	server_judge_kept(server);

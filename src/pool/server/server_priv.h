@@ -143,6 +143,13 @@ void server_role_reported(struct server *server, const char *name, const char *v
 /* Handles the input that was buffered while a key was being derived. */
 void server_judge_kept(struct server *server);
 
+/* A broken message, or one that does not belong there. */
+static inline enum frame_fate server_bad_frame(struct server *server, const char *words)
+{
+	server_close_with(server, ERR_PROTOCOL, words);
+	return FRAME_STOP;
+}
+
 /* ---- errors: server_errors.c ---- */
 
 /* An ErrorResponse is examined with at least so much of it; a `body` may be cut after that. */
