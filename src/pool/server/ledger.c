@@ -155,6 +155,8 @@ static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate 
 	if (ledger->count == ledger->capacity && !grow(ledger))
 		return false;
 	ledger->ended = NULL;
+	if (ledger->count == 0)
+		ledger->head = 0; /* the same memory as before */
 	entry = entry_at(ledger, ledger->count);
 	entry->change = change;
 	entry->kind = (uint8_t)kind;
