@@ -99,27 +99,17 @@ static void send_key(struct cancel *cancel, struct bytes key)
 
 /* The next step of a connection that has not sent the key; NULL: the handshake is over. */
 static void go_on(struct cancel *cancel,
-                  enum securing (*step)(struct stream *stream, const struct securing_how *how,
-                                        struct err *err))
+                  void (*step)(struct stream *stream, const struct securing_how *how))
 {
 	struct securing_how how = { 0 };
 	struct bytes key;
-	struct err err;
 
-	if (!cancel->ops->prepare(cancel, &key, &how)) {
+	if (!cancel->ops->prepare(cancel, &key, &how))
 		cancel_finish(cancel);
-		return;
-	}
-	switch (step ? step(&cancel->stream, &how, &err) : SECURING_PLAIN) {
-	case SECURING_FAILED:
-		cancel_fail(cancel, err.text);
-		break;
-	case SECURING_PLAIN:
+	else if (step)
+		step(&cancel->stream, &how);
+	else
 		send_key(cancel, key);
-		break;
-	case SECURING_MORE:
-		break;
-	}
 }
 
 /* Nothing is sent in reply: the connection is closed when the request was dealt with. */

@@ -235,11 +235,18 @@ bool handover_server_judge(struct bytes body, char *database, struct err *err)
 
 static void fill_server(struct server *server, const struct server_record *record)
 {
+	struct params_table *table = server->site->shared->params;
+
 	server->place.peer = record->peer;
 	memcpy(server->place.path, record->path, sizeof(server->place.path));
 	server->wire.status = (char)record->status;
 	server->session.unsure = record->is_rest_unknown ? UNSURE_REST : 0;
-	server_resume(server, record->params, record->baseline, record->key);
+	server->wire.is_ready = true;
+	params_add_text(table, &server->session.params, record->params);
+	params_add_text(table, &server->session.baseline, record->baseline);
+	server_find_libraries(server);
+	server->key.size = (uint16_t)record->key.count;
+	memcpy(server->key.bytes, record->key.at, record->key.count);
 	server->connected_at = record->connected_at;
 	server->used_at = record->used_at;
 	server->lease.request_at = record->request_at;

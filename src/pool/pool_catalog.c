@@ -197,57 +197,7 @@ static bool goes_first(const struct pool *pool)
 	                                 pool_own_rules(pool)->mode == POOL_MODE_SESSION));
 }
 
-/* false: no memory. */
-static bool ask_server(struct server *server, bool reads_all)
-{
-	struct pool *pool = server->pool;
-	struct database *database = pool->database;
-	struct buf *text = &pool->pools->order_text;
-	usec_t now = pool_now(pool);
-
-	catalog_question_free(&server->catalog);
-	server->catalog = catalog_ask(reads_all, ddl_count(database), now);
-	if (!server->catalog)
-		return false;
-	atomic_store(&tally_of(database)->catalog_due_at, now + PATIENCE);
-	buf_clear(text);
-	catalog_text(server->catalog, text);
-	if (buf_ok(text))
-		server_order(server, &(struct order){ .kind = ORDER_CATALOG,
-		                                      .is_apart = server->state == SERVER_LENT,
-		                                      .text = text->at });
-	else
-		server_break(server);
-	buf_reuse(text, ORDER_KEEP_MAX);
-	return true;
-}
-
-void pool_read_catalog(struct server *server)
-{
-	const struct catalog_reading *reading;
-	bool is_current;
-
-	if (server->pool->purpose != POOL_FOR_CLIENTS || !goes_first(server->pool))
-		return;
-	reading = pool_catalog(server->pool, &is_current);
-	server_enter(server, SERVER_CHECKING);
-	if (!ask_server(server, !is_current || reading->state == CATALOG_UNREAD))
-		server->site->ops->on_home(server);
-}
-
-bool pool_read_catalog_now(struct borrower *borrower)
-{
-	bool is_current;
-
-	pool_catalog(borrower->pool, &is_current);
-	return borrower->pool->limits.reads_catalog && !is_current &&
-	       borrower->pool->purpose == POOL_FOR_CLIENTS && ask_server(borrower->server, true);
-}
-
-void pool_catalog_row(struct server *server, struct bytes body)
-{
-	catalog_row(server->catalog, body);
-}
+static void on_row(struct server *server, struct bytes body) { catalog_row(server->catalog, body); }
 
 /* A state is logged when it changes, not each time that the catalog is read. */
 static void tell(const struct server *server, const struct catalog_reading *reading)
@@ -302,12 +252,12 @@ static void look_for_changes(struct server *server, const struct catalog_questio
 	set_due(database, 0);
 }
 
-void pool_catalog_end(struct server *server, bool has_failed)
+static void on_done(struct server *server)
 {
 	struct database *database = server->pool->database;
 	struct catalog_question *question = server->catalog;
 	usec_t now = pool_now(server->pool);
-	bool is_answer = catalog_end(question, has_failed);
+	bool is_answer = catalog_end(question, server->orders.has_failed);
 	usec_t due;
 
 	server->catalog = NULL;
@@ -321,4 +271,53 @@ void pool_catalog_end(struct server *server, bool has_failed)
 	else if (is_answer)
 		look_for_changes(server, question);
 	catalog_question_free(&question);
+}
+
+/* false: no memory. */
+static bool ask_server(struct server *server, bool reads_all)
+{
+	struct pool *pool = server->pool;
+	struct database *database = pool->database;
+	struct buf *text = &pool->pools->order_text;
+	usec_t now = pool_now(pool);
+
+	catalog_question_free(&server->catalog);
+	server->catalog = catalog_ask(reads_all, ddl_count(database), now);
+	if (!server->catalog)
+		return false;
+	atomic_store(&tally_of(database)->catalog_due_at, now + PATIENCE);
+	buf_clear(text);
+	catalog_text(server->catalog, text);
+	if (buf_ok(text))
+		server_order(server, &(struct order){ .kind = ORDER_CATALOG,
+		                                      .is_apart = server->state == SERVER_LENT,
+		                                      .text = text->at,
+		                                      .on_row = on_row,
+		                                      .on_done = on_done });
+	else
+		server_break(server);
+	buf_reuse(text, ORDER_KEEP_MAX);
+	return true;
+}
+
+void pool_read_catalog(struct server *server)
+{
+	const struct catalog_reading *reading;
+	bool is_current;
+
+	if (server->pool->purpose != POOL_FOR_CLIENTS || !goes_first(server->pool))
+		return;
+	reading = pool_catalog(server->pool, &is_current);
+	server_enter(server, SERVER_CHECKING);
+	if (!ask_server(server, !is_current || reading->state == CATALOG_UNREAD))
+		server->site->ops->on_home(server);
+}
+
+bool pool_read_catalog_now(struct borrower *borrower)
+{
+	bool is_current;
+
+	pool_catalog(borrower->pool, &is_current);
+	return borrower->pool->limits.reads_catalog && !is_current &&
+	       borrower->pool->purpose == POOL_FOR_CLIENTS && ask_server(borrower->server, true);
 }

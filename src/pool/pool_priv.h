@@ -471,8 +471,6 @@ static inline bool pool_catalog_is_due(const struct pool *pool, usec_t now)
 void pool_read_catalog(struct server *server);
 
 /* For struct server_ops. */
-void pool_catalog_row(struct server *server, struct bytes body);
-void pool_catalog_end(struct server *server, bool has_failed);
 void pool_definition_seen(struct server *server);
 
 /* ---- the welcome: pool_configure.c ---- */

@@ -239,15 +239,6 @@ void pool_serve(struct task *task)
 	pool_pass_on(pool);
 }
 
-/* The role question is asked during the login. */
-static void come_home(struct server *server)
-{
-	if (server->login)
-		server_role_done(server);
-	else
-		pool_home(server);
-}
-
 const struct server_ops pool_server_ops = {
 	.on_state = pool_file_server,
 	.on_released = pool_release_server,
@@ -255,14 +246,12 @@ const struct server_ops pool_server_ops = {
 	.on_report = pool_note_report,
 	.on_login_done = pool_login_done,
 	.on_login_failed = pool_login_failed,
-	.on_home = come_home,
+	.on_home = pool_home,
 	.on_params_refused = pool_refuse_params,
 	.how_it_ends = server_ending,
 	.on_ending = pool_begin_ending,
 	.on_borrower_lost = pool_lost_server,
 	.on_address_removed = pool_address_removed,
-	.on_catalog_row = pool_catalog_row,
-	.on_catalog_end = pool_catalog_end,
 	.on_definition = pool_definition_seen,
 	.on_probe = pool_count_probe,
 	.may_probe = pool_may_probe,

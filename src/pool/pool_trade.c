@@ -167,8 +167,9 @@ static bool open_arrived(struct server_source *source, struct server *server)
 
 	server->is_tls_direct = parcel->is_tls_direct;
 	server->place.standby = parcel->standby;
-	if (parcel->has_defaults)
-		server_resume_defaults(server, buf_bytes(&parcel->defaults));
+	server->session.has_defaults = parcel->has_defaults;
+	params_add_text(pools->with.params, &server->session.unreported,
+	                buf_bytes(&parcel->defaults));
 	return stream_attach(&server->wire.stream, pools->with.loop, pools->with.streams,
 	                     &parcel->stream, &server_stream_ops);
 }

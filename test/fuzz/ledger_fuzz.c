@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Fuzzing the ledger: a byte is a request or a reply, and replies may be wrong.
- * The counts must stay consistent, and ledger_clear() must reset everything.
+ * The counts must stay consistent, and ledger_done() must reset everything.
  */
 #include "pgweir/pool/server/ledger.h"
 
@@ -20,17 +20,15 @@ static void check(const struct ledger *ledger)
 {
 	assert(ledger->count <= ledger->capacity);
 	assert((ledger->capacity & (ledger->capacity - 1)) == 0);
-	assert(!ledger->is_copying || ledger->count > 0);
-	assert(!ledger->is_copy_open || ledger->is_copying);
+	assert(!ledger->copy || ledger->count > 0);
 	assert(!ledger->is_skipping || ledger->count == 0);
-	assert(ledger->copy_sync_count == 0 || ledger->is_copying);
-	assert(!ledger->both || (ledger->count > 0 && !ledger->is_copying));
+	assert(ledger->copy_sync_count == 0 || ledger->copy);
 	if (ledger->count) {
 		const struct ledger_entry *head = &ledger->ring[ledger->head];
 
 		assert(head->kind != LEDGER_NONE && head->kind != LEDGER_COPY_END &&
 		       head->kind != LEDGER_COPY_DATA && head->kind < LEDGER_KINDS);
-		assert(!ledger->both || head->kind == LEDGER_QUERY);
+		assert(ledger->copy < LEDGER_BOTH_OPEN || head->kind == LEDGER_QUERY);
 	}
 }
 
@@ -68,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(&ledger);
 		if (verdict != LEDGER_MISMATCH && verdict != LEDGER_DOUBT)
 			continue;
-		ledger_clear(&ledger); /* a server out of step is closed */
+		ledger_done(&ledger); /* a server out of step is closed */
 		assert(ledger_is_empty(&ledger) && ledger_is_certain(&ledger));
 	}
 	ledger_done(&ledger);

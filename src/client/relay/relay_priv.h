@@ -321,7 +321,7 @@ static inline void relay_begin_query(struct client *client, usec_t since)
 void track_answered(struct client *client, const struct frame *frame, struct bytes in);
 
 /* See on_call() of struct borrower_ops. */
-void track_call(struct borrower *borrower, const struct server_call *call,
+void track_call(struct borrower *borrower, const struct ledger_call *call,
                 const struct server_call_end *end);
 
 void track_free(struct client *client);

@@ -269,7 +269,7 @@ static void note_call(struct client *client, enum ledger_kind kind,
                       struct calls_statement *statement, uint32_t row_limit)
 {
 	struct track *track = client->track;
-	struct server_call *call;
+	struct ledger_call *call;
 
 	if (!statement)
 		return;
@@ -282,7 +282,7 @@ static void note_call(struct client *client, enum ledger_kind kind,
 	call = server_note_call(client->borrower.server, kind);
 	if (call)
 		*call =
-		    (struct server_call){ .tag = calls_place(&client->clients->calls, statement),
+		    (struct ledger_call){ .tag = calls_place(&client->clients->calls, statement),
 			                  .sent_at = client_now(client),
 			                  .wait = take_wait(client),
 			                  .row_limit = row_limit };
@@ -295,7 +295,7 @@ uint64_t track_batch_digest(const struct client *client)
 	return track && track->batch_at == client->request_at ? track->batch_digest : 0;
 }
 
-void track_call(struct borrower *borrower, const struct server_call *call,
+void track_call(struct borrower *borrower, const struct ledger_call *call,
                 const struct server_call_end *end)
 {
 	struct client *client = client_of(borrower);
@@ -336,7 +336,7 @@ static void track_parse(struct client *client, const struct frame *frame, struct
 	struct track *track = client->track;
 	struct statement *prepared = NULL;
 	struct calls_statement *statement;
-	struct server_call *call;
+	struct ledger_call *call;
 	const char *name;
 	struct bytes text;
 
@@ -356,7 +356,7 @@ static void track_parse(struct client *client, const struct frame *frame, struct
 	call = server_note_call(client->borrower.server, LEDGER_PARSE);
 	if (call)
 		*call =
-		    (struct server_call){ .tag = calls_place(&client->clients->calls, statement),
+		    (struct ledger_call){ .tag = calls_place(&client->clients->calls, statement),
 			                  .sent_at = client_now(client),
 			                  .is_parse = true };
 }
@@ -520,8 +520,8 @@ bool track_allows(struct client *client, const struct frame *frame, struct bytes
 void track_set_times(struct client *client)
 {
 	if (is_prepared(client))
-		server_set_times(client->borrower.server,
-		                 client->track->has_times ? &client->track->times : NULL);
+		client->borrower.server->lease.times =
+		    client->track->has_times ? &client->track->times : NULL;
 }
 
 void track_rearm(struct client *client)

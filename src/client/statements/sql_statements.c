@@ -486,7 +486,7 @@ enum judgement sql_query(struct client *client, const struct frame *frame, struc
 	const char *text;
 
 	sql_forget(client);
-	if (client->borrower.server->wire.ledger.is_copying)
+	if (client->borrower.server->wire.ledger.copy)
 		return JUDGE_SEND; /* in COPY mode a Query only makes the COPY fail */
 	if (sql_is_other(have) || !is_worth_reading(have, in.count >= frame->length) ||
 	    fields_text(have, &text) != WIRE_OK)

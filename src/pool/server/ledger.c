@@ -110,22 +110,10 @@ static void settle_failed(struct ledger *ledger)
 
 void ledger_done(struct ledger *ledger)
 {
-	ledger_clear(ledger);
-	free(ledger->ring);
-	*ledger = (struct ledger){ 0 };
-}
-
-void ledger_clear(struct ledger *ledger)
-{
 	take_back(ledger, ledger->count);
 	settle_failed(ledger);
-	ledger->head = ledger->count = ledger->ready_count = ledger->call_count = 0;
-	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
-	ledger->has_data = ledger->has_result = false;
-	ledger->is_skip_unsure = ledger->is_doubtful = false;
-	ledger->is_open = ledger->has_executed = ledger->is_held_back = false;
-	ledger->both = LEDGER_BOTH_NOT;
-	ledger->copy_sync_count = ledger->unsure_count = 0;
+	free(ledger->ring);
+	*ledger = (struct ledger){ 0 };
 }
 
 static void pop(struct ledger *ledger)
@@ -134,10 +122,12 @@ static void pop(struct ledger *ledger)
 
 	ledger->ready_count -= ends_ready(head->kind);
 	ledger->call_count -= head->is_call;
+	if (head->is_call && !ledger->ended)
+		ledger->ended = &head->call;
 	ledger->head = (ledger->head + 1) & (ledger->capacity - 1);
 	ledger->count--;
-	ledger->is_copying = ledger->is_copy_open = ledger->has_result = false;
-	ledger->both = LEDGER_BOTH_NOT;
+	ledger->copy = LEDGER_COPY_NOT;
+	ledger->has_result = false;
 	ledger->copy_sync_count = 0;
 }
 
@@ -160,13 +150,18 @@ static bool grow(struct ledger *ledger)
 static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
                  struct ledger_change *change)
 {
+	struct ledger_entry *entry;
+
 	if (ledger->count == ledger->capacity && !grow(ledger))
 		return false;
-	*entry_at(ledger, ledger->count) = (struct ledger_entry){
-		.change = change,
-		.kind = (uint8_t)kind,
-		.fate = (uint8_t)fate,
-	};
+	ledger->ended = NULL;
+	if (ledger->count == 0)
+		ledger->head = 0; /* the same memory as before */
+	entry = entry_at(ledger, ledger->count);
+	entry->change = change;
+	entry->kind = (uint8_t)kind;
+	entry->fate = (uint8_t)fate;
+	entry->is_call = false;
 	ledger->count++;
 	ledger->ready_count += ends_ready(kind);
 	if (kind != LEDGER_CLOSE_HERE)
@@ -198,7 +193,7 @@ static bool add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate f
 		}
 		ledger->is_skipping = false;
 	}
-	if (kind == LEDGER_SYNC && ledger->is_copy_open) {
+	if (kind == LEDGER_SYNC && ledger->copy == LEDGER_IN_OPEN) {
 		count_up(&ledger->copy_sync_count, 1);
 		return true;
 	}
@@ -206,8 +201,8 @@ static bool add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate f
 		ledger->is_open = kind != LEDGER_SYNC && fate != LEDGER_OURS;
 	if (kind == LEDGER_EXECUTE || ends_ready(kind))
 		ledger->has_executed = kind == LEDGER_EXECUTE;
-	if (kind != LEDGER_SYNC)
-		ledger->is_copy_open = false;
+	if (kind != LEDGER_SYNC && ledger->copy == LEDGER_IN_OPEN)
+		ledger->copy = LEDGER_IN_LEFT;
 	if (kind == LEDGER_COPY_END && ledger->count == 0)
 		return true; /* outside of COPY the server ignores it */
 	if (kind == LEDGER_QUERY || kind == LEDGER_EXECUTE || kind == LEDGER_COPY_END)
@@ -233,7 +228,7 @@ bool ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate f
 	return ledger_add_change(ledger, kind, fate, NULL);
 }
 
-bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind)
+struct ledger_call *ledger_mark_call(struct ledger *ledger, enum ledger_kind kind)
 {
 	uint32_t last = ledger->count;
 	struct ledger_entry *entry;
@@ -241,13 +236,24 @@ bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind)
 	if (last > 1 && entry_at(ledger, last - 1)->fate == LEDGER_DROPPED)
 		last--;
 	if (!last)
-		return false;
+		return NULL;
 	entry = entry_at(ledger, last - 1);
 	if (entry->kind != kind || entry->fate != LEDGER_CLIENT || entry->is_call)
-		return false;
+		return NULL;
 	entry->is_call = true;
 	ledger->call_count++;
-	return true;
+	return &entry->call;
+}
+
+const struct ledger_call *ledger_first_call(const struct ledger *ledger)
+{
+	for (uint32_t i = 0; i < ledger->count; i++) {
+		const struct ledger_entry *entry = entry_at(ledger, i);
+
+		if (entry->is_call)
+			return &entry->call;
+	}
+	return NULL;
 }
 
 static void remove_behind_head(struct ledger *ledger, uint32_t count)
@@ -275,11 +281,10 @@ static void begin_copy(struct ledger *ledger)
 {
 	uint32_t count = count_syncs(ledger);
 
-	ledger->is_copying = true;
 	count_up(&ledger->copy_sync_count, count);
 	remove_behind_head(ledger, count);
-	ledger->is_copy_open = ledger->count == 1;
-	if (ledger->is_copy_open && first_of(ledger)->kind == LEDGER_EXECUTE)
+	ledger->copy = ledger->count == 1 ? LEDGER_IN_OPEN : LEDGER_IN_LEFT;
+	if (ledger->count == 1 && first_of(ledger)->kind == LEDGER_EXECUTE)
 		ledger->is_open = ledger->has_executed = true;
 }
 
@@ -289,26 +294,21 @@ static bool has_end_behind(const struct ledger *ledger)
 	return ledger->count > 1 && entry_at(ledger, 1)->kind == LEDGER_COPY_END;
 }
 
-/* A COPY IN has succeeded: the server has ignored each Sync before the CopyDone. */
+/*
+ * It has succeeded, or a COPY BOTH has ended in both directions: removes the client's CopyDone, if
+ * it was sent. The server has ignored each Sync before that.
+ */
 static void end_copy(struct ledger *ledger)
 {
-	ledger->is_copying = ledger->is_copy_open = false;
+	ledger->copy = LEDGER_COPY_NOT;
 	ledger->copy_sync_count = 0;
-	if (has_end_behind(ledger))
-		remove_behind_head(ledger, 1);
-}
-
-/* A COPY BOTH has ended in both directions: removes the client's CopyDone, if it was sent. */
-static void end_both(struct ledger *ledger)
-{
-	ledger->both = LEDGER_BOTH_NOT;
 	if (has_end_behind(ledger))
 		remove_behind_head(ledger, 1);
 }
 
 static bool fits_both(const struct ledger *ledger, char type)
 {
-	if (ledger->both == LEDGER_BOTH_OPEN)
+	if (ledger->copy == LEDGER_BOTH_OPEN)
 		return strchr("dcEC", type);
 	return strchr("dE", type) || (strchr("TDC", type) && has_end_behind(ledger));
 }
@@ -323,7 +323,7 @@ static bool fail_copy(struct ledger *ledger)
 	enum ledger_kind next = ledger->count > 1 ? entry_at(ledger, 1)->kind : LEDGER_NONE;
 	bool is_query = first_of(ledger)->kind == LEDGER_QUERY;
 
-	ledger->is_copying = ledger->is_copy_open = false;
+	ledger->copy = LEDGER_COPY_NOT;
 	count_up(&ledger->unsure_count, ledger->copy_sync_count);
 	ledger->copy_sync_count = 0;
 	if (next == LEDGER_COPY_END) {
@@ -363,9 +363,9 @@ static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate
 	ledger->failed = first_of(ledger)->change;
 	first_of(ledger)->change = NULL;
 	ledger->is_skip_unsure = ledger->copy_sync_count > 0;
-	if (ledger->both)
-		end_both(ledger);
-	if (ledger->is_copying && !fail_copy(ledger))
+	if (ledger->copy >= LEDGER_BOTH_OPEN)
+		end_copy(ledger);
+	else if (ledger->copy && !fail_copy(ledger))
 		return LEDGER_DOUBT;
 	if (!ends_ready(kind))
 		skip_to_sync(ledger);
@@ -401,9 +401,9 @@ static bool fits(const struct ledger *ledger, char type)
 	if (!(replies[(unsigned char)type].answers & (1u << head->kind)) ||
 	    is_too_early(ledger, head->kind, type))
 		return false;
-	if (ledger->both)
+	if (ledger->copy >= LEDGER_BOTH_OPEN)
 		return fits_both(ledger, type);
-	return type != 'W' || !ledger->is_copying;
+	return type != 'W' || !ledger->copy;
 }
 
 /* The verdict on a matching reply that is not an error. */
@@ -417,14 +417,12 @@ static const enum ledger_verdict verdicts[] = {
 static void follow_copy(struct ledger *ledger, char type)
 {
 	if (type == 'W')
-		ledger->both = LEDGER_BOTH_OPEN;
-	else if (type == 'c' && ledger->both)
-		ledger->both = LEDGER_BOTH_ENDED;
-	else if (type == 'C' && ledger->both)
-		end_both(ledger);
+		ledger->copy = LEDGER_BOTH_OPEN;
+	else if (type == 'c' && ledger->copy >= LEDGER_BOTH_OPEN)
+		ledger->copy = LEDGER_BOTH_ENDED;
 	else if (type == 'G')
 		begin_copy(ledger);
-	else if (type == 'C' && ledger->is_copying)
+	else if (type == 'C' && ledger->copy)
 		end_copy(ledger);
 }
 
@@ -468,7 +466,7 @@ bool ledger_passes_ready(struct ledger *ledger)
 {
 	const struct ledger_entry *head = ledger->count == 1 ? first_of(ledger) : NULL;
 
-	if (!head || ledger->failed || ledger->is_doubtful || ledger->is_copying || ledger->both ||
+	if (!head || ledger->failed || ledger->is_doubtful || ledger->copy ||
 	    head->fate != LEDGER_CLIENT || head->change ||
 	    (head->kind == LEDGER_QUERY ? !ledger->has_result : head->kind != LEDGER_SYNC))
 		return false;

@@ -231,11 +231,18 @@ static bool add_order(struct server *server, const struct order *order, struct b
 
 /* ---- given ---- */
 
-static void begin(struct server *server, enum order_kind kind)
+static void question_row(struct server *server, struct bytes row)
+{
+	facts_row(&server->orders.question->facts, row);
+}
+
+static void begin(struct server *server, const struct order *order)
 {
 	assert(server->orders.running == ORDER_NONE);
-	server->orders.running = kind;
+	server->orders.running = order->kind;
 	server->orders.has_failed = false;
+	server->orders.on_row = order->kind == ORDER_ASK ? question_row : order->on_row;
+	server->orders.on_done = order->on_done;
 	if (server->state == SERVER_LENT) /* the other states have this limit anyway */
 		timer_set(&server->timer, server->site->limits.connect,
 		          loop_now(server->site->shared->loop));
@@ -257,7 +264,7 @@ static bool give(struct server *server, const struct order *order)
 		          buf_ok(&server->orders.ahead);
 		break;
 	case SENT_AT_REST:
-		begin(server, order->kind);
+		begin(server, order);
 		__attribute__((fallthrough));
 	default:
 		is_sent = add_order(server, order, out) && buf_ok(out) &&
@@ -303,7 +310,7 @@ bool server_order(struct server *server, const struct order *order)
 void server_begin_behind(struct server *server)
 {
 	server->orders.behind_size = 0;
-	begin(server, ORDER_ASK);
+	begin(server, &(struct order){ .kind = ORDER_ASK });
 }
 
 void server_drop_behind(struct server *server)
@@ -409,10 +416,13 @@ static void answer(struct server *server, enum order_kind kind)
 /* The order has done what it is for, or its failure does not matter. */
 static void go_on_after(struct server *server, enum order_kind kind)
 {
-	switch (kind) {
-	case ORDER_SLOTS:
-		server_slots_done(server);
+	bool is_all = server->orders.on_done && server->state == SERVER_LOGIN;
+
+	if (server->orders.on_done)
+		server->orders.on_done(server);
+	if (is_all)
 		return;
+	switch (kind) {
 	case ORDER_CONNECT:
 		if (server->site->is_followed && !server_is_dedicated(server))
 			ask_defaults(server);
@@ -437,9 +447,6 @@ static void go_on_after(struct server *server, enum order_kind kind)
 		server_question_free(&server->orders.question);
 		server->site->ops->on_login_done(server);
 		return;
-	case ORDER_CATALOG:
-		server->site->ops->on_catalog_end(server, server->orders.has_failed);
-		break;
 	case ORDER_RESET:
 		server->session.left &= (uint8_t) ~(LEFT_SESSION | LEFT_STATE);
 		server->session.doubt = DOUBT_NONE;
@@ -458,6 +465,7 @@ void server_order_done(struct server *server)
 	enum order_kind kind = server->orders.running;
 
 	server->orders.running = ORDER_NONE;
+	server->orders.on_row = NULL;
 	if (server->orders.has_failed && kind != ORDER_ROLE)
 		log_warning(&server->log, "%s failed", orders[kind].name);
 	if (server->orders.has_failed && kind == ORDER_ASK && ask_again(server))

@@ -115,8 +115,10 @@ void server_enter(struct server *server, enum server_state next)
 	assert(steps[from].next & TO(next));
 	log_debug(&server->log, "%s -> %s", steps[from].name, steps[next].name);
 	server->state = next;
-	if (from == SERVER_LENT)
-		server->lease.has_times = false;
+	if (from == SERVER_LENT) {
+		server->lease.times = NULL;
+		ledger_shrink(&server->wire.ledger);
+	}
 	server->site->ops->on_state(server, from);
 	server_set_state_timer(server);
 }
@@ -147,7 +149,7 @@ void server_check_due(struct timer *timer)
 
 static const struct server_times *times_of(const struct server *server)
 {
-	return server->lease.has_times ? &server->lease.times : &server->site->limits.times;
+	return server->lease.times ? server->lease.times : &server->site->limits.times;
 }
 
 static void query_due(struct timer *timer)
@@ -226,13 +228,6 @@ struct server_times server_times_of(struct loop *loop, const struct config_times
 		loop_timer_queue(loop, times->idle_transaction, idle_transaction_due),
 		loop_timer_queue(loop, times->transaction, transaction_due),
 	};
-}
-
-void server_set_times(struct server *server, const struct server_times *times)
-{
-	server->lease.has_times = times != NULL;
-	if (times)
-		server->lease.times = *times;
 }
 
 void server_idle_transaction_begin(struct server *server)
@@ -382,7 +377,6 @@ void server_release_work(struct server *server)
 	ledger_done(&server->wire.ledger);
 	server_statements_done(&server->session.statements);
 	replay_done(&server->lease.replay);
-	server_calls_done(server);
 	buf_free(&server->wire.replacement);
 	buf_free(&server->orders.ahead);
 	buf_free(&server->session.reports.list);

@@ -27,9 +27,6 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
-/* The longest frame that is examined: all others are skipped. */
-#define EXAMINED_MAX ((uint32_t)64 * 1024)
-
 /* ---- whether, and how ---- */
 
 /* Whether the server works for somebody: PostgreSQL would notice the end only with its answer. */
@@ -79,7 +76,8 @@ static bool can_be_cleaned(const struct server *server)
 	       !server->site->cannot_clean && !server->site->entry->connect_query &&
 	       !(server->session.left & LEFT_LIBRARY) && !server->session.load_count &&
 	       !server->wire.is_mid_request && !stream_unsent(&server->wire.stream) &&
-	       !server->wire.ledger.both && (!*reset || strcasecmp(reset, "DISCARD ALL") == 0);
+	       !(server->wire.ledger.copy >= LEDGER_BOTH_OPEN) &&
+	       (!*reset || strcasecmp(reset, "DISCARD ALL") == 0);
 }
 
 /* Whether PostgreSQL counts it until it has ended the connection, and that matters. */
@@ -149,7 +147,6 @@ static void keep(struct server *server)
 	params_release(shared->params, &server->session.params);
 	server_renew_session(server);
 	server->wire.ending = (struct server_ending){ 0 };
-	server->wire.stream.ops = &server_stream_ops;
 	server->wire.is_ready = true;
 	server->wire.is_mid_response = false;
 	server->orders.behind_size = 0;
@@ -176,123 +173,42 @@ static bool is_mark(const struct server *server, struct bytes body)
 	       memcmp(body.at + sizeof(head), server->wire.ending.mark, ENDING_MARK_SIZE) == 0;
 }
 
-/* false: the server is kept or closed, so nothing else may be done with it here. */
-static bool take_frame(struct server *server, char type, struct bytes body)
+enum frame_fate server_ending_frame(struct server *server, char type, struct bytes body)
 {
 	enum ending_cleaned *cleaned = &server->wire.ending.cleaned;
-	const char *name, *value;
-	bool is_news;
 
 	/* What a borrower has sent may still be answered, with any row and any tag. */
-	if (type != 'S' && server->wire.ending.how != ENDING_CLEANS)
-		return true;
+	if (server->wire.ending.how != ENDING_CLEANS)
+		return FRAME_DROP;
 	switch (type) {
-	case 'S':
-		if (fields_parameter(body, &name, &value) == WIRE_OK &&
-		    server_report(server, name, value, &is_news)) {
-			if (server->site->target != TARGET_ANY)
-				server_role_reported(server, name, value);
-			return server->state == SERVER_ENDING && server->wire.ending.how;
-		}
-		break;
 	case 'C':
 		*cleaned = bytes_equal(body, bytes_of("DISCARD ALL", 12)) ? CLEANED_DISCARDED
 		           : *cleaned == CLEANED_MARKED                   ? CLEANED_MARKED
 		                                                          : CLEANED_NOT;
-		return true;
+		return FRAME_DROP;
 	case 'D':
 		if (!is_mark(server, body))
-			return true;
+			return FRAME_DROP;
 		if (*cleaned != CLEANED_DONE)
 			break; /* the request may have canceled the cleaning */
 		*cleaned = CLEANED_MARKED;
-		return true;
+		return FRAME_DROP;
 	case 'Z':
 		if (fields_ready(body, &server->wire.status) != WIRE_OK)
 			break;
-		if (*cleaned == CLEANED_MARKED && server->wire.status == 'I') {
+		if (*cleaned == CLEANED_MARKED && server->wire.status == 'I')
 			keep(server);
-			return false;
-		}
-		*cleaned = *cleaned == CLEANED_DISCARDED && server->wire.status == 'I'
-		               ? CLEANED_DONE
-		               : CLEANED_NOT;
-		return true;
+		else
+			*cleaned = *cleaned == CLEANED_DISCARDED && server->wire.status == 'I'
+			               ? CLEANED_DONE
+			               : CLEANED_NOT;
+		return FRAME_DROP;
 	default:
-		return true;
+		return FRAME_DROP;
 	}
 	server_give_up(server);
-	return false;
+	return FRAME_STOP;
 }
-
-/* Takes frames that are complete, skips long ones. false: the server is kept or closed. */
-static bool take_input(struct server *server, struct bytes *in)
-{
-	struct server_wire *wire = &server->wire;
-	struct frame frame;
-
-	for (;;) {
-		size_t skipped = in->count < wire->frame_left ? in->count : wire->frame_left;
-
-		wire->frame_left -= (uint32_t)skipped;
-		*in = bytes_skip(*in, skipped);
-		switch (frame_peek(*in, UINT32_MAX, &frame)) {
-		case WIRE_MORE:
-			return true;
-		case WIRE_BAD:
-			server_give_up(server);
-			return false;
-		default:
-			break;
-		}
-		if (frame.length > EXAMINED_MAX || !strchr("SCDZ", frame.type)) {
-			wire->frame_left = frame.length;
-			continue;
-		}
-		if (in->count < frame.length)
-			return true;
-		if (!take_frame(
-			server, frame.type,
-			bytes_of(in->at + FRAME_HEADER_SIZE, frame.length - FRAME_HEADER_SIZE)))
-			return false;
-		*in = bytes_skip(*in, frame.length);
-	}
-}
-
-static void on_ending_input(struct stream *stream)
-{
-	struct server *server = container_of(stream, struct server, wire.stream);
-	int rounds = server->site->shared->config->sbuf_loopcnt;
-	enum stream_result result;
-	struct bytes in;
-
-	do {
-		result = stream_read(stream, &in);
-		if (result == STREAM_NOTHING)
-			return;
-		if (result == STREAM_END) {
-			server_give_up(server);
-			return;
-		}
-		if (server->wire.ending.how != ENDING_CLEANS &&
-		    server->wire.ending.how != ENDING_KEEPS)
-			in = bytes_skip(in, in.count); /* nothing matters but the end */
-		else if (!take_input(server, &in))
-			return;
-		if (!stream_keep(stream, in)) {
-			server_give_up(server);
-			return;
-		}
-	} while (result == STREAM_DATA && (rounds == 0 || --rounds > 0));
-}
-
-static void on_ending_gone(struct stream *stream)
-{
-	server_give_up(container_of(stream, struct server, wire.stream));
-}
-
-static const struct stream_ops ending_ops = { .on_input = on_ending_input,
-	                                      .on_gone = on_ending_gone };
 
 /* ---- the beginning ---- */
 
@@ -302,7 +218,6 @@ bool server_begin_ending(struct server *server, enum ending_how how)
 
 	/* What is unsent may begin with the rest of a frame: Terminate would be read as that. */
 	server->wire.is_mid_request |= stream_drop_unsent(&server->wire.stream);
-	server->wire.stream.ops = &ending_ops;
 	server->used_at = loop_now(server->site->shared->loop);
 	timer_clear(&server->xact);
 	server->wire.ending.how = how;

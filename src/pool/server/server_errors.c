@@ -23,26 +23,24 @@
 
 #include "server_priv.h"
 
-/* The start of an ErrorResponse, maybe cut: severity, SQLSTATE, text, always in that order. */
-static void read_error(struct bytes body, char *out, size_t size, struct report *report)
+void server_read_error(struct server_error *error, struct bytes body)
 {
-	size_t count = body.count < size - 2 ? body.count : size - 2;
-
-	memcpy(out, body.at, count);
-	out[count] = out[count + 1] = 0; /* end a cut field, and the list */
-	*report = (struct report){ .severity = "", .sqlstate = "", .text = "" };
-	fields_report(bytes_of(out, count + (count && out[count - 1] == 0 ? 1 : 2)), report);
-}
-
-bool server_error_is_fatal(struct bytes body)
-{
-	char buffer[ERROR_PREFIX];
-	struct report report;
+	struct report *report = &error->report;
 	const char *severity;
 
-	read_error(body, buffer, sizeof(buffer), &report);
-	severity = report.verbatim ? report.verbatim : report.severity;
-	return strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
+	error->body = body;
+	error->is_whole = fields_report(body, report) == WIRE_OK;
+	if (!error->is_whole) {
+		char *start = error->start;
+		size_t count = body.count < ERROR_PREFIX - 2 ? body.count : ERROR_PREFIX - 2;
+
+		memcpy(start, body.at, count);
+		start[count] = start[count + 1] = 0; /* end a cut field, and the list */
+		fields_report(bytes_of(start, count + (count && start[count - 1] == 0 ? 1 : 2)),
+		              report);
+	}
+	severity = report->verbatim ? report->verbatim : report->severity;
+	error->is_fatal = strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
 }
 
 /* Logs the server's FATAL error, whether or not it has a client. */
@@ -69,27 +67,16 @@ static void note_said(const struct server *server, const char *sqlstate, const c
 }
 
 /* The same, of an error as PostgreSQL has sent it. */
-static void note_error(const struct server *server, struct bytes body)
+static void note_error(const struct server *server, const struct report *report)
 {
-	char buffer[ERROR_PREFIX];
-	struct report report;
-
-	read_error(body, buffer, sizeof(buffer), &report);
-	note_said(server, report.sqlstate, report.verbatim ? report.verbatim : report.severity,
+	note_said(server, report->sqlstate, report->verbatim ? report->verbatim : report->severity,
 	          false);
 }
 
-void server_close_by(struct server *server, struct bytes body)
+static void err_said(struct err *err, const struct report *report)
 {
-	char buffer[ERROR_PREFIX];
-	struct report report;
-	struct err err;
-
-	read_error(body, buffer, sizeof(buffer), &report);
-	log_end_of(server, &report);
-	err_set_foreign(&err, report.sqlstate, report.text);
-	err_prefix(&err, "server said: %s ", report.severity);
-	server_close(server, &err);
+	err_set_foreign(err, report->sqlstate, report->text);
+	err_prefix(err, "server said: %s ", report->severity);
 }
 
 /*
@@ -116,20 +103,18 @@ static bool is_before_batch(const struct server *server, const struct report *re
 	                                     (is_end && report->routine && owes_opening));
 }
 
-void server_ours_refused(struct server *server, struct bytes body)
+/* A request of ours was refused. If that is the cleaning, for good, DISCARD ALL comes instead. */
+static void ours_refused(struct server *server, const struct report *report)
 {
 	struct ledger_change *change = ledger_take_failed(&server->wire.ledger);
-	char buffer[ERROR_PREFIX];
-	struct report report;
 
-	read_error(body, buffer, sizeof(buffer), &report);
 	if (server_is_cleaning(server) &&
-	    strcmp(report.sqlstate, "25P02") != 0) { /* else it came before */
-		log_warning(&server->log, "cleaning failed: %s %s: %s", report.severity,
-		            report.sqlstate, report.text);
+	    strcmp(report->sqlstate, "25P02") != 0) { /* else it came before */
+		log_warning(&server->log, "cleaning failed: %s %s: %s", report->severity,
+		            report->sqlstate, report->text);
 		/* a right is missing, or this PostgreSQL does not have a statement: for good */
-		server->site->cannot_clean |= strncmp(report.sqlstate, "42", 2) == 0 ||
-		                              strncmp(report.sqlstate, "0A", 2) == 0;
+		server->site->cannot_clean |= strncmp(report->sqlstate, "42", 2) == 0 ||
+		                              strncmp(report->sqlstate, "0A", 2) == 0;
 	}
 	/* At once: behind it, no Query is answered. */
 	if (change)
@@ -148,62 +133,60 @@ void server_order_failed(struct server *server)
 		server_close(server, &err);
 }
 
-/* The borrower does not get this error: its batch is sent to another server. */
-static void close_before_batch(struct server *server, const struct report *report)
+void server_out_of_step(struct server *server, enum ledger_verdict verdict)
 {
+	if (verdict == LEDGER_DOUBT)
+		server_close_as(server, ERR_PROTOCOL, CLOSE_COPY_OUT_OF_STEP);
+	else if (server_got_fatal(server))
+		server_close_as(server, ERR_PROTOCOL, CLOSE_SERVER_ENDED);
+	else
+		server_close_with(server, ERR_PROTOCOL,
+		                  "unexpected message from server: out of step");
+}
+
+/*
+ * It answers no request. FATAL is forwarded, as the last message, unless the batch is sent to
+ * another server: then the borrower does not get it. With others the server is out of step.
+ */
+static enum frame_fate unasked_error(struct server *server, const struct server_error *error)
+{
+	bool is_for_borrower =
+	    server->state == SERVER_LENT && server->orders.running == ORDER_NONE && error->is_fatal;
+	bool is_again = is_for_borrower && server_got_fatal(server);
 	struct err err;
 
-	err_set_foreign(&err, report->sqlstate, report->text);
-	err_prefix(&err, "server said: %s ", report->severity);
-	server_close_unrun(server, &err);
+	if (!is_again)
+		log_end_of(server, &error->report);
+	err_said(&err, &error->report);
+	if (!is_for_borrower)
+		return server_close(server, &err), FRAME_STOP;
+	if (!is_again && is_before_batch(server, &error->report))
+		return server_close_unrun(server, &err), FRAME_STOP;
+	server->wire.farewell = FAREWELL_FATAL;
+	note_error(server, &error->report);
+	return FRAME_PASS;
 }
 
-enum frame_fate server_unasked_error(struct server *server, struct bytes body)
+static void order_error(struct server *server, const struct report *report)
 {
-	/* An error that answers no request and is not FATAL: the server is out of step. */
-	if (server->state == SERVER_LENT && server->orders.running == ORDER_NONE &&
-	    server_error_is_fatal(body)) {
-		char buffer[ERROR_PREFIX];
-		struct report report;
-
-		read_error(body, buffer, sizeof(buffer), &report);
-		if (!server_got_fatal(server))
-			log_end_of(server, &report);
-		if (!server_got_fatal(server) && is_before_batch(server, &report)) {
-			close_before_batch(server, &report);
-			return FRAME_STOP;
-		}
-		server->wire.farewell = FAREWELL_FATAL;
-		note_error(server, body);
-		return FRAME_PASS;
-	}
-	server_close_by(server, body);
-	return FRAME_STOP;
-}
-
-void server_order_error(struct server *server, struct bytes body)
-{
-	char buffer[ERROR_PREFIX];
-	struct report report;
-
-	read_error(body, buffer, sizeof(buffer), &report);
 	server->orders.has_failed = true;
 	if (server->orders.running == ORDER_ROLE) {
 		/* asked again in a shorter form */
-		log_debug(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
+		log_debug(&server->log, "%s %s: %s", report->severity, report->sqlstate,
+		          report->text);
 		return;
 	}
-	log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
+	log_warning(&server->log, "%s %s: %s", report->severity, report->sqlstate, report->text);
 	if (server->orders.running == ORDER_ASK) {
-		server->orders.question->was_canceled = strcmp(report.sqlstate, "57014") == 0;
-		server->orders.question->lacks_rights = strcmp(report.sqlstate, "42501") == 0;
+		server->orders.question->was_canceled = strcmp(report->sqlstate, "57014") == 0;
+		server->orders.question->lacks_rights = strcmp(report->sqlstate, "42501") == 0;
 	}
 	if (server->orders.running != ORDER_REPLAY || server->orders.refusal)
 		return;
 	/* Kept for the borrower, which gets this error when the order is complete. */
 	server->orders.refusal = calloc(1, sizeof(*server->orders.refusal));
 	if (server->orders.refusal)
-		err_set_foreign(server->orders.refusal, report.sqlstate, report.text);
+		err_set_foreign(server->orders.refusal, report->sqlstate, report->text);
 }
 
 /* ---- errors in another form for the client ---- */
@@ -520,50 +503,85 @@ static void withhold(struct server *server, struct bytes body)
 	message_end(&server->lease.replay.withheld, frame);
 }
 
-enum frame_fate server_request_failed(struct server *server, struct bytes body,
+/* The error of a request; all requests after that, up to the Sync, have failed, too. */
+static enum frame_fate request_failed(struct server *server, const struct server_error *error,
                                       enum ledger_verdict verdict)
 {
 	struct ledger_change *change = ledger_take_failed(&server->wire.ledger);
+	const struct report *report = &error->report;
+	bool is_replaced = change && verdict == LEDGER_REPLACED;
 	enum frame_fate fate = FRAME_PASS;
-	struct report report = { .sqlstate = "" };
-	bool is_whole = fields_report(body, &report) == WIRE_OK;
 
 	/* By a session, under a name of ours: it cannot be prepared here. */
-	if (strcmp(report.sqlstate, "42P05") == 0 && strstr(report.text, STATEMENT_NAMES) &&
-	    !strstr(report.text, "\"" SCRATCH_NAME "\""))
+	if (strcmp(report->sqlstate, "42P05") == 0 && strstr(report->text, STATEMENT_NAMES) &&
+	    !strstr(report->text, "\"" SCRATCH_NAME "\""))
 		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
-	if (!change) {
-		replay_drop(&server->lease.replay);
-		note_error(server, body);
-		return is_whole && say_explained(server, body, &report) ? FRAME_REPLACE
-		                                                        : FRAME_PASS;
-	}
-	if (verdict == LEDGER_REPLACED) {
+	if (is_replaced) {
 		say_refusal(server, change);
 		fate = FRAME_REPLACE;
-	} else if (is_whole) {
-		bool is_wrong = change->name && change->statement &&
-		                is_belief_wrong(server, body, report.sqlstate, change->statement);
+	} else if (error->is_whole) {
+		bool is_wrong =
+		    change && change->name && change->statement &&
+		    is_belief_wrong(server, error->body, report->sqlstate, change->statement);
 
-		if (server->lease.replay.withheld.count) {
+		if (change && server->lease.replay.withheld.count) {
 			/* what drivers would prepare again after the first error */
 			server->wire.replacement = server->lease.replay.withheld;
 			server->lease.replay.withheld = (struct buf){ 0 };
 			fate = FRAME_REPLACE;
-		} else if (say_renamed(server, body, report.sqlstate, change) ||
-		           say_explained(server, body, &report)) {
+		} else if ((change && say_renamed(server, error->body, report->sqlstate, change)) ||
+		           say_explained(server, error->body, report)) {
 			fate = FRAME_REPLACE;
 		}
 		if (is_wrong && tries_again(server)) {
-			withhold(server, body);
+			withhold(server, error->body);
 			fate = FRAME_DROP;
 		}
 	}
 	if (fate != FRAME_DROP) {
 		replay_drop(&server->lease.replay);
-		if (verdict != LEDGER_REPLACED)
-			note_error(server, body);
+		if (!is_replaced)
+			note_error(server, report);
 	}
-	change->settle(change, false);
+	if (change)
+		change->settle(change, false);
 	return fate;
+}
+
+enum frame_fate server_error_frame(struct server *server, struct bytes body)
+{
+	struct server_error error;
+	enum ledger_verdict verdict;
+	bool is_end;
+
+	server_read_error(&error, body);
+	if (ledger_is_empty(&server->wire.ledger) || error.is_fatal)
+		return unasked_error(server, &error);
+	verdict = ledger_reply(&server->wire.ledger, 'E', &is_end);
+	if (server_is_cleaning(server) || verdict == LEDGER_ANSWERED)
+		ours_refused(server, &error.report);
+	switch (verdict) {
+	case LEDGER_ANSWERED:
+	case LEDGER_FATAL:
+		if (verdict == LEDGER_ANSWERED && server->orders.running != ORDER_NONE) {
+			order_error(server, &error.report);
+			return FRAME_DROP;
+		}
+		if (server->orders.failure) {
+			server_order_failed(server);
+			return FRAME_STOP;
+		}
+		/* the borrower's requests behind it are skipped: out of step */
+		return verdict == LEDGER_ANSWERED ? FRAME_DROP : unasked_error(server, &error);
+	case LEDGER_PASS:
+	case LEDGER_REPLACED:
+		if (server->state != SERVER_LENT)
+			break;
+		server->lease.error_count++;
+		return request_failed(server, &error, verdict);
+	default:
+		break;
+	}
+	server_out_of_step(server, verdict);
+	return FRAME_STOP;
 }

@@ -4,7 +4,7 @@
  *
  *   stream --> [examine the header] --> borrower      replies to its requests
  *                   |
- *                   +--> handled here                  replies to orders; the login
+ *                   +--> handled here                  replies to orders; the login; an ending
  *
  * Consecutive frames that are forwarded form a run, which is passed on in one call. A frame may be
  * longer than our buffers: its header is examined, and the rest is forwarded by count. Only frames
@@ -21,24 +21,12 @@
 
 #include <string.h>
 
-/* The longest frame that must be parsed as a whole: the types of 65535 parameters. */
+/*
+ * The longest frame that is parsed as a whole: the types of 65535 parameters. PostgreSQL lets the
+ * count of more overflow: nothing can be bound.
+ */
 #define WHOLE_MAX ((uint32_t)(FRAME_HEADER_SIZE + 2 + 4 * 65535))
 #define TAG_MAX 64 /* the longest CommandComplete that is examined */
-
-static bool close_bad(struct server *server, const char *reason)
-{
-	server_close_with(server, ERR_PROTOCOL, reason);
-	return false;
-}
-
-static bool close_bad_for(struct server *server, enum close_reason reason)
-{
-	server_close_as(server, ERR_PROTOCOL, reason);
-	return false;
-}
-
-/* With as many types as it can count. PostgreSQL lets more overflow: nothing can be bound. */
-#define TYPES_FRAME_MAX (FRAME_HEADER_SIZE + 2 + 4 * (size_t)UINT16_MAX)
 
 /* In session mode the client's own are those of the process ID that its login has told. */
 static bool watches_notifications(const struct server *server)
@@ -46,6 +34,18 @@ static bool watches_notifications(const struct server *server)
 	return (server->lease.watches & SERVER_WATCHES_NOTIFICATIONS) ||
 	       ((server->session.left & LEFT_SESSION) && server->lease.borrower &&
 	        server->lease.borrower->ops->takes_notification);
+}
+
+/* What it sends matters no more. In ENDING, it does. */
+static inline bool is_closed(const struct server *server)
+{
+	return server->state == SERVER_CLOSING;
+}
+
+/* Whether a row may be the mark of the cleaning: server_ending.c. */
+static bool is_cleaned(const struct server *server, const struct frame *frame)
+{
+	return server->wire.ending.how == ENDING_CLEANS && frame->length <= TAG_MAX;
 }
 
 /* Bytes needed: severity and text of an error, all of a ParameterStatus, a row's header. */
@@ -66,12 +66,13 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'D':
-		return server->orders.running >= ORDER_ASK ? frame->length : FRAME_HEADER_SIZE;
+		return server->orders.on_row || is_cleaned(server, frame) ? frame->length
+		                                                          : FRAME_HEADER_SIZE;
 	case 'A':
 		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
 	case 'T':
-		return ledger_awaits_types(&server->wire.ledger) && frame->length <= TYPES_FRAME_MAX
+		return ledger_awaits_types(&server->wire.ledger) && frame->length <= WHOLE_MAX
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	default:
@@ -82,11 +83,9 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 /* The available part of a frame's body, if the body is examined. */
 static struct bytes body_of(struct bytes in, const struct frame *frame)
 {
-	size_t count = in.count < frame->length ? in.count : frame->length;
-
-	if ((frame->type == 't' || frame->type == 'T') && frame->length > TYPES_FRAME_MAX)
+	if ((frame->type == 't' || frame->type == 'T') && frame->length > WHOLE_MAX)
 		return bytes_of(NULL, 0);
-	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
+	return frame_received(in, frame);
 }
 
 /* ---- what may come at any time ---- */
@@ -97,11 +96,11 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	bool is_news;
 
 	if (fields_parameter(body, &name, &value) != WIRE_OK)
-		return close_bad(server, "broken ParameterStatus"), FRAME_STOP;
+		return server_bad_frame(server, "broken ParameterStatus");
 	if (server->lease.replay.count || server->lease.replay.opening_count)
 		server_see_read_only(server, name);
 	if (!server_report(server, name, value, &is_news))
-		return close_bad(server, "server reports parameters without end"), FRAME_STOP;
+		return server_bad_frame(server, "server reports parameters without end");
 	if (server->site->target != TARGET_ANY)
 		server_role_reported(server, name, value);
 	if (server->state != SERVER_LENT)
@@ -236,29 +235,23 @@ static bool description_frame(struct server *server, char type, struct bytes bod
 	if (!body.at)
 		return true;
 	if (fields_types(body) != WIRE_OK)
-		return close_bad(server, "broken ParameterDescription");
-	return description->on_types(description, body) || close_bad_for(server, CLOSE_MEMORY);
+		server_bad_frame(server, "broken ParameterDescription");
+	else if (!description->on_types(description, body))
+		server_close_as(server, ERR_PROTOCOL, CLOSE_MEMORY);
+	return !server_is_over(server);
 }
 
 static enum frame_fate order_frame(struct server *server, char type, struct bytes body, bool is_end)
 {
-	if (type == 'E')
-		server_order_error(server, body);
-	if (type == 'D' && server->orders.running == ORDER_ASK)
-		facts_row(&server->orders.question->facts, body);
-	if (type == 'D' && server->orders.running == ORDER_ROLE)
-		server_role_row(server, body);
-	if (type == 'D' && server->orders.running == ORDER_SLOTS)
-		server_slots_row(server, body);
-	if (type == 'D' && server->orders.running == ORDER_CATALOG)
-		server->site->ops->on_catalog_row(server, body);
+	if (type == 'D' && server->orders.on_row)
+		server->orders.on_row(server, body);
 	/* The SQL that sets our own parameters resets no others. */
 	if (type == 'C' && server->orders.running != ORDER_REPLAY &&
 	    server->orders.running != ORDER_SET_BACK)
 		complete_frame(server, body, false);
 	if (is_end) {
 		server_order_done(server);
-		return server_is_over(server) ? FRAME_STOP : FRAME_DROP;
+		return is_closed(server) ? FRAME_STOP : FRAME_DROP;
 	}
 	return FRAME_DROP;
 }
@@ -272,13 +265,10 @@ static bool has_more(const struct server *server)
 }
 
 /* A reply that nobody gets. */
-static enum frame_fate our_frame(struct server *server, char type, struct bytes body,
-                                 enum ledger_verdict verdict)
+static enum frame_fate our_frame(struct server *server, char type, enum ledger_verdict verdict)
 {
 	if (server->orders.failure)
 		return server_order_failed(server), FRAME_STOP;
-	if (verdict == LEDGER_FATAL)
-		return server_close_by(server, body), FRAME_STOP;
 	if (type != 'Z' || (verdict == LEDGER_ANSWERED && has_more(server)))
 		return FRAME_DROP;
 	return FRAME_SETTLED;
@@ -290,48 +280,36 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	bool is_end, is_followed;
 	enum ledger_verdict verdict;
 
-	if (type == 'Z' && fields_ready(body, &server->wire.status) != WIRE_OK)
-		return close_bad(server, "broken ReadyForQuery"), FRAME_STOP;
 	if (type == 'Z') {
+		if (fields_ready(body, &server->wire.status) != WIRE_OK)
+			return server_bad_frame(server, "broken ReadyForQuery");
 		if (server->session.reports.list.count)
 			server_settle_reports(server);
 		server->session.reports.count = 0;
+		if (server->state == SERVER_LENT && ledger_passes_ready(&server->wire.ledger)) {
+			replay_drop(&server->lease.replay);
+			return FRAME_READY;
+		}
 	}
-	if (type == 'E' && (ledger_is_empty(&server->wire.ledger) || server_error_is_fatal(body)))
-		return server_unasked_error(server, body);
-	if (type == 'Z' && server->state == SERVER_LENT &&
-	    ledger_passes_ready(&server->wire.ledger)) {
-		replay_drop(&server->lease.replay);
-		return FRAME_READY;
-	}
+	if (type == 'E')
+		return server_error_frame(server, body);
 	if ((type == 't' || type == 'T' || type == 'n') && !description_frame(server, type, body))
 		return FRAME_STOP;
 	is_followed = ledger_is_followed(&server->wire.ledger);
 	verdict = ledger_reply(&server->wire.ledger, type, &is_end);
-	if (type == 'E' && (server_is_cleaning(server) || verdict == LEDGER_ANSWERED))
-		server_ours_refused(server, body);
 	if (verdict == LEDGER_ANSWERED && server->orders.running != ORDER_NONE)
 		return order_frame(server, type, body, is_end && type == 'Z');
-	if (verdict == LEDGER_ANSWERED || verdict == LEDGER_DROP || verdict == LEDGER_FATAL)
-		return our_frame(server, type, body, verdict);
-	if (verdict == LEDGER_DOUBT)
-		return close_bad_for(server, CLOSE_COPY_OUT_OF_STEP), FRAME_STOP;
-	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
-		return server_got_fatal(server)
-		           ? close_bad_for(server, CLOSE_SERVER_ENDED)
-		           : close_bad(server, "unexpected message from server: out of step"),
-		       FRAME_STOP;
+	if (verdict == LEDGER_ANSWERED || verdict == LEDGER_DROP)
+		return our_frame(server, type, verdict);
+	if (verdict != LEDGER_PASS || server->state != SERVER_LENT)
+		return server_out_of_step(server, verdict), FRAME_STOP;
 	if (type == 'Z') {
 		if (server->lease.replay.count)
 			replay_ready(&server->lease.replay, server->wire.status);
 		return FRAME_READY;
 	}
-	if (server->lease.replay.count && type != 'E')
+	if (server->lease.replay.count)
 		replay_reply(&server->lease.replay);
-	if (type == 'E') {
-		server->lease.error_count++;
-		return server_request_failed(server, body, verdict);
-	}
 	if (type == 'C')
 		complete_frame(server, body, is_followed);
 	return FRAME_PASS;
@@ -369,15 +347,9 @@ static enum frame_fate reply_frame(struct server *server, const struct frame *fr
 static enum frame_fate reply_to_call(struct server *server, const struct frame *frame,
                                      struct bytes in)
 {
-	uint32_t before = server->wire.ledger.call_count;
 	enum frame_fate fate = reply_frame(server, frame, in);
 
-	if (fate == FRAME_STOP || server->state != SERVER_LENT)
-		return fate;
-	/* BindComplete, RowDescription and others that end no call, and say nothing about one. */
-	if (fate != FRAME_PASS || server->wire.ledger.call_count != before ||
-	    server_got_fatal(server) ||
-	    (frame->type != '1' && frame->type != '2' && frame->type != 'n' && frame->type != 'T'))
+	if (fate != FRAME_STOP && server->state == SERVER_LENT)
 		server_calls_follow(server, frame, in, fate);
 	return fate;
 }
@@ -393,13 +365,15 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 		return server_login_frame(server, frame, in);
 	switch (frame->type) {
 	case 'S':
-		return parameter_frame(server, body_of(in, frame));
+		return parameter_frame(server, frame_received(in, frame));
 	case 'N':
-		return notice_fate(server, body_of(in, frame));
+		return notice_fate(server, frame_received(in, frame));
 	case 'A':
 		return notification_frame(
 		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));
 	default:
+		if (server->state == SERVER_ENDING)
+			return server_ending_frame(server, frame->type, frame_received(in, frame));
 		return server->lease.watches & SERVER_WATCHES_CALLS
 		           ? reply_to_call(server, frame, in)
 		           : reply_frame(server, frame, in);
@@ -435,7 +409,7 @@ static void pass_ready(struct server *server)
 	}
 	is_settled = is_asked || ledger_is_empty(&server->wire.ledger);
 	if (is_asked && server->wire.status != 'I') {
-		close_bad(server, "a transaction is open that should have ended");
+		server_bad_frame(server, "a transaction is open that should have ended");
 		return;
 	}
 	server->wire.is_ready = is_settled && !is_asked;
@@ -529,35 +503,20 @@ static void tell_space(struct server *server, bool was_within)
 	borrower->ops->on_writable(borrower);
 }
 
-/* Of a reply that may end a call. */
-static bool is_plain_end(struct server *server, struct bytes in, uint32_t length)
-{
-	if (!ledger_passes_plain(&server->wire.ledger, in.at[0]))
-		return false;
-	if (server->lease.watches & SERVER_WATCHES_CALLS)
-		server_calls_plain(server, in, length + 1);
-	return true;
-}
-
 /* The frequent replies, whole, but for rows and tags that are examined. */
 static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 {
 	char type = in.at[0];
 
-	switch (type) {
-	case 'C':
-		return length > 4 && !may_be_examined(in.at[FRAME_HEADER_SIZE]) &&
-		       !(server->lease.watches & SERVER_WATCHES_END) &&
-		       is_plain_end(server, in, length);
-	case '1':
-		return is_plain_end(server, in, length);
-	case 'T':
-	case '2':
-	case 'n':
-		return ledger_passes_plain(&server->wire.ledger, type);
-	default:
+	if (type == 'C' && (length <= 4 || may_be_examined(in.at[FRAME_HEADER_SIZE]) ||
+	                    (server->lease.watches & SERVER_WATCHES_END)))
 		return false;
-	}
+	if (ledger_plain_kind(type) == LEDGER_NONE ||
+	    !ledger_passes_plain(&server->wire.ledger, type))
+		return false;
+	if ((server->lease.watches & SERVER_WATCHES_CALLS) && (type == 'C' || type == '1'))
+		server_calls_plain(server, in, length + 1);
+	return true;
 }
 
 /* Skips the frames at the front that are whole and forwarded without further handling. */
@@ -638,8 +597,10 @@ static bool consume_input(struct server *server, struct bytes in)
 {
 	const char *run = in.at; /* the bytes from here to in.at are forwarded */
 	bool was_within = server->wire.is_mid_response;
-	bool forwards = was_within; /* the current frame, or drops it */
+	bool forwards = was_within && server->lease.borrower; /* the current frame, or drops it */
 
+	if (server->state == SERVER_ENDING && server->wire.ending.how < ENDING_KEEPS)
+		in = bytes_skip(in, in.count); /* nothing matters but the end */
 	while (in.count) {
 		enum wire_result result = WIRE_BAD;
 		struct frame frame;
@@ -659,10 +620,12 @@ static bool consume_input(struct server *server, struct bytes in)
 			result = next_frame(server, in, &frame);
 			if (result == WIRE_MORE)
 				break;
-			if (result == WIRE_BAD)
-				return close_bad_for(server, CLOSE_BAD_HEADER);
+			if (result == WIRE_BAD) {
+				server_close_as(server, ERR_PROTOCOL, CLOSE_BAD_HEADER);
+				return false;
+			}
 			fate = judge_frame(server, &frame, in);
-			if (fate == FRAME_STOP || server_is_over(server))
+			if (fate == FRAME_STOP || is_closed(server))
 				return false;
 			if (fate == FRAME_STAY)
 				break;
@@ -683,16 +646,16 @@ static bool consume_input(struct server *server, struct bytes in)
 		server->wire.frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
 		end_frame(server, in.at, &run, fate, server->wire.frame_left && forwards);
-		if (server_is_over(server))
+		if (is_closed(server))
 			return false;
 	}
 	pass_run(server, run, in.at, server->wire.frame_left && forwards);
-	if (server_is_over(server))
+	if (is_closed(server))
 		return false;
 	if (!stream_keep(&server->wire.stream, in)) /* what could not be handled yet */
-		close_bad_for(server, CLOSE_MEMORY);
+		server_close_as(server, ERR_PROTOCOL, CLOSE_MEMORY);
 	tell_space(server, was_within);
-	return !server_is_over(server) && server->wire.stream.want == WANT_INPUT;
+	return !is_closed(server) && server->wire.stream.want == WANT_INPUT;
 }
 
 void server_judge_kept(struct server *server)
@@ -705,7 +668,9 @@ static void on_server_end(struct server *server)
 	enum close_reason fault = stream_tls_fault(&server->wire.stream);
 	struct err err;
 
-	if (server_asks_again(server))
+	if (server->state == SERVER_ENDING)
+		server_give_up(server);
+	if (is_closed(server) || server_asks_again(server))
 		return;
 	if (server->state == SERVER_LOGIN)
 		err_close(&err, CLOSE_SERVER_LOGIN_CLOSED);
@@ -743,8 +708,7 @@ static void on_server_input(struct stream *stream)
 			*server->site->server_bytes += in.count - before;
 			*server->site->all_server_bytes += in.count - before;
 		}
-		if (server->wire.calls)
-			server_calls_read(server, in.count - before);
+		server->wire.calls.received += in.count - before;
 		if (!consume_input(server, in))
 			return;
 	} while (result == STREAM_DATA && !server->wire.has_flooded &&
@@ -767,7 +731,7 @@ static void on_server_gone(struct stream *stream)
 	/* The server closed the connection: handle what it sent before. */
 	if (stream_want(stream, WANT_INPUT))
 		on_server_input(stream);
-	if (!server_is_over(server) && server->state != SERVER_CONNECTING)
+	if (server->state != SERVER_CONNECTING)
 		on_server_end(server);
 }
 

@@ -404,7 +404,7 @@ static void close_unfit(struct server *server, enum close_reason reason)
 	server_close_for(server, reason);
 }
 
-void server_slots_done(struct server *server)
+static void slots_done(struct server *server)
 {
 	const char *connect_query = server->site->entry->connect_query;
 
@@ -416,18 +416,7 @@ void server_slots_done(struct server *server)
 		server->site->ops->on_login_done(server);
 }
 
-/* The role fits. Physical replication has no SQL. */
-static void go_on_with_login(struct server *server)
-{
-	if (server->site->shared->config->max_host_connections != CONFIG_CAP_AUTO ||
-	    server->site->is_watch || server->replication == REPLICATION_PHYSICAL) {
-		server_slots_done(server);
-		return;
-	}
-	server_order(server, &(struct order){ .kind = ORDER_SLOTS, .text = slots_question });
-}
-
-void server_slots_row(struct server *server, struct bytes row)
+static void slots_row(struct server *server, struct bytes row)
 {
 	struct bytes column;
 	struct row_walk walk;
@@ -447,6 +436,20 @@ void server_slots_row(struct server *server, struct bytes row)
 	}
 	if (count)
 		server->site->ops->on_slots(server, count);
+}
+
+/* The role fits. Physical replication has no SQL. */
+static void go_on_with_login(struct server *server)
+{
+	if (server->site->shared->config->max_host_connections != CONFIG_CAP_AUTO ||
+	    server->site->is_watch || server->replication == REPLICATION_PHYSICAL) {
+		slots_done(server);
+		return;
+	}
+	server_order(server, &(struct order){ .kind = ORDER_SLOTS,
+	                                      .text = slots_question,
+	                                      .on_row = slots_row,
+	                                      .on_done = slots_done });
 }
 
 /* What is known fits, or the server is closed. */
@@ -469,10 +472,41 @@ static void judge_role(struct server *server, enum host_role role, bool is_read_
 		go_on_with_login(server); /* read_only of this user may be another one */
 }
 
+static void role_done(struct server *server);
+
+static void role_row(struct server *server, struct bytes row)
+{
+	struct host_report report;
+
+	if (!role_question_answer(row, &report))
+		return;
+	if (server->login) {
+		server->login->role = report.role;
+		server->login->is_read_only = report.is_read_only;
+	}
+	server->site->ops->on_report(server, &report);
+}
+
 void server_ask_role(struct server *server, bool is_short)
 {
-	server_order(server,
-	             &(struct order){ .kind = ORDER_ROLE, .text = role_question_text(is_short) });
+	server_order(server, &(struct order){ .kind = ORDER_ROLE,
+	                                      .text = role_question_text(is_short),
+	                                      .on_row = role_row,
+	                                      .on_done = server->login ? role_done : NULL });
+}
+
+static void role_done(struct server *server)
+{
+	struct server_login *login = server->login;
+
+	if (login->role != HOST_ROLE_UNKNOWN) {
+		judge_role(server, login->role, login->is_read_only);
+	} else if (login->is_role_short) {
+		close_unfit(server, CLOSE_ROLE_UNKNOWN);
+	} else {
+		login->is_role_short = true;
+		server_ask_role(server, true);
+	}
 }
 
 /* A host that was asked before says the same as then. */
@@ -507,33 +541,6 @@ void server_check_role(struct server *server)
 	} else {
 		server->site->ops->on_report(server, &report);
 		judge_role(server, report.role, report.is_read_only);
-	}
-}
-
-void server_role_row(struct server *server, struct bytes row)
-{
-	struct host_report report;
-
-	if (!role_question_answer(row, &report))
-		return;
-	if (server->login) {
-		server->login->role = report.role;
-		server->login->is_read_only = report.is_read_only;
-	}
-	server->site->ops->on_report(server, &report);
-}
-
-void server_role_done(struct server *server)
-{
-	struct server_login *login = server->login;
-
-	if (login->role != HOST_ROLE_UNKNOWN) {
-		judge_role(server, login->role, login->is_read_only);
-	} else if (login->is_role_short) {
-		close_unfit(server, CLOSE_ROLE_UNKNOWN);
-	} else {
-		login->is_role_short = true;
-		server_ask_role(server, true);
 	}
 }
 

@@ -35,65 +35,68 @@
  */
 
 /* reason: CLOSE_NONE: none of the table. */
-static enum securing failed(struct err *err, enum close_reason reason, const char *words)
+static void fail(struct stream *stream, enum close_reason reason, const char *words)
 {
-	err_set(err, ERR_SERVER_CONNECT, "%s", words);
+	struct err err;
+
+	err_set(&err, ERR_SERVER_CONNECT, "%s", words);
 	if (reason)
-		err_reason(err, reason);
-	return SECURING_FAILED;
+		err_reason(&err, reason);
+	stream->ops->on_secured(stream, &err);
 }
 
-static enum securing shake(struct stream *stream, const struct securing_how *how, struct err *err)
+static void shake(struct stream *stream, const struct securing_how *how)
 {
-	bool begins = how->like
-	                  ? stream_secure_like(stream, how->like, err)
-	                  : stream_secure(stream, how->tls, how->host, (struct bytes){ 0 }, err);
+	struct err err;
 
-	return begins ? SECURING_MORE : SECURING_FAILED;
+	if (!(how->like ? stream_secure_like(stream, how->like, &err)
+	                : stream_secure(stream, how->tls, how->host, (struct bytes){ 0 }, &err)))
+		stream->ops->on_secured(stream, &err);
 }
 
-enum securing securing_begin(struct stream *stream, const struct securing_how *how, struct err *err)
+void securing_begin(struct stream *stream, const struct securing_how *how)
 {
 	struct buf out = { 0 };
-	bool is_sent;
 
-	if (!how->tls && !how->like)
-		return SECURING_PLAIN;
-	if (how->is_direct)
-		return shake(stream, how, err);
+	if (!how->tls && !how->like) {
+		stream->ops->on_secured(stream, NULL);
+		return;
+	}
+	if (how->is_direct) {
+		shake(stream, how);
+		return;
+	}
 	message_tls_request(&out);
-	is_sent =
-	    buf_ok(&out) && stream_send(stream, buf_bytes(&out)) && stream_want(stream, WANT_INPUT);
+	if (!buf_ok(&out) || !stream_send(stream, buf_bytes(&out)) ||
+	    !stream_want(stream, WANT_INPUT))
+		fail(stream, CLOSE_NONE, "server closed the connection");
 	buf_free(&out);
-	return is_sent ? SECURING_MORE : failed(err, CLOSE_NONE, "server closed the connection");
 }
 
-enum securing securing_answer(struct stream *stream, const struct securing_how *how,
-                              struct err *err)
+void securing_answer(struct stream *stream, const struct securing_how *how)
 {
+	enum stream_result result;
 	struct bytes in;
 
-	switch (stream_read(stream, &in)) {
-	case STREAM_NOTHING:
-		return SECURING_MORE;
-	case STREAM_END:
-		return failed(err, CLOSE_SERVER_LOGIN_CLOSED,
-		              "server closed the connection during login");
-	default:
-		break;
-	}
-	if (in.count > 1)
-		return failed(err, CLOSE_EARLY_DATA,
-		              "received unencrypted data after SSL response");
-	if (in.at[0] == 'N')
-		return how->is_required ? failed(err, CLOSE_NONE, "server refused SSL")
-		                        : SECURING_PLAIN;
-	if (in.at[0] != 'S')
-		return failed(err, CLOSE_NONE,
-		              "server gave no answer to the SSL request that makes sense");
-	if (!how->tls && !how->like) /* a reload came between the SSLRequest and the reply */
-		return failed(err, CLOSE_SERVER_TLS_STOPPED, "database configuration changed");
-	return shake(stream, how, err);
+	result = stream_read(stream, &in);
+	if (result == STREAM_NOTHING)
+		return;
+	if (result == STREAM_END)
+		fail(stream, CLOSE_SERVER_LOGIN_CLOSED,
+		     "server closed the connection during login");
+	else if (in.count > 1)
+		fail(stream, CLOSE_EARLY_DATA, "received unencrypted data after SSL response");
+	else if (in.at[0] == 'N' && how->is_required)
+		fail(stream, CLOSE_NONE, "server refused SSL");
+	else if (in.at[0] == 'N')
+		stream->ops->on_secured(stream, NULL);
+	else if (in.at[0] != 'S')
+		fail(stream, CLOSE_NONE,
+		     "server gave no answer to the SSL request that makes sense");
+	else if (!how->tls && !how->like) /* a reload came between the SSLRequest and the reply */
+		fail(stream, CLOSE_SERVER_TLS_STOPPED, "database configuration changed");
+	else
+		shake(stream, how);
 }
 
 /*
@@ -151,69 +154,48 @@ static void server_blame(const struct server *server, struct err *err)
 	buf_free(&words);
 }
 
-static enum frame_fate close_broken(struct server *server, const char *text)
-{
-	server_close_with(server, ERR_PROTOCOL, text);
-	return FRAME_STOP;
-}
-
 /* ---- authentication ---- */
 
-/* Handles the result of a step of the authentication. false: the server is closing. */
-static bool login_step(struct server *server, enum auth_client_result result, struct buf *out,
-                       struct err *err)
+/* The next step: a message has come. NULL: a key was derived. false: the server is closing. */
+static bool login_step(struct server *server, const struct bytes *body)
 {
-	switch (result) {
+	struct server_login *login = server->login;
+	struct buf out = { 0 };
+	bool goes_on = true;
+	struct err err;
+
+	login->is_working = false;
+	switch (body ? auth_client_answer(login->auth, *body, &out, &err)
+	             : auth_client_resume(login->auth, &out, &err)) {
 	case AUTH_CLIENT_OK:
 		stream_defer(&server->wire.stream); /* no more secrets */
-		auth_client_free(&server->login->auth);
-		return true;
+		auth_client_free(&login->auth);
+		break;
 	case AUTH_CLIENT_MORE:
-		if (buf_ok(out) &&
-		    (out->count == 0 || stream_send(&server->wire.stream, buf_bytes(out))))
-			return true;
-		server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
-		return false;
+		goes_on = buf_ok(&out) &&
+		          (out.count == 0 || stream_send(&server->wire.stream, buf_bytes(&out)));
+		if (!goes_on)
+			server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
+		break;
 	case AUTH_CLIENT_WORK:
-		server->login->is_working = true;
+		login->is_working = true;
 		stream_want(&server->wire.stream, WANT_NOTHING);
-		return true;
+		break;
 	case AUTH_CLIENT_FAILED:
-		server_blame(server, err);
-		log_warning(&server->log, "%s: %s", err->text, err->detail);
-		server_close(server, err);
-		return false;
+		server_blame(server, &err);
+		log_warning(&server->log, "%s: %s", err.text, err.detail);
+		server_close(server, &err);
+		goes_on = false;
 	}
-	return false;
-}
-
-static bool login_resume(struct server *server)
-{
-	struct buf out = { 0 };
-	struct err err;
-	enum auth_client_result result;
-	bool goes_on;
-
-	server->login->is_working = false;
-	result = auth_client_resume(server->login->auth, &out, &err);
-	goes_on = login_step(server, result, &out, &err) && !server->login->is_working;
 	buf_wipe(&out);
 	return goes_on;
 }
 
 static enum frame_fate auth_frame(struct server *server, struct bytes body)
 {
-	struct buf out = { 0 };
-	struct err err;
-	enum auth_client_result result;
-	bool goes_on;
-
 	if (!server->login->auth)
-		return close_broken(server, "server asks again after it let us in");
-	result = auth_client_answer(server->login->auth, body, &out, &err);
-	goes_on = login_step(server, result, &out, &err);
-	buf_wipe(&out);
-	return goes_on ? FRAME_DROP : FRAME_STOP;
+		return server_bad_frame(server, "server asks again after it let us in");
+	return login_step(server, &body) ? FRAME_DROP : FRAME_STOP;
 }
 
 /* ---- the protocol version ---- */
@@ -273,7 +255,7 @@ static enum frame_fate negotiation_frame(struct server *server, struct bytes bod
 
 	if (login->has_spoken || fields_negotiation(body, &told) != WIRE_OK ||
 	    told.version > login->asked || told.count)
-		return close_broken(server, "broken NegotiateProtocolVersion");
+		return server_bad_frame(server, "broken NegotiateProtocolVersion");
 	learn_protocol(server, false);
 	return FRAME_DROP;
 }
@@ -287,7 +269,7 @@ static enum frame_fate refused_login(struct server *server, struct bytes body)
 	struct err err;
 
 	if (fields_report(body, &report) != WIRE_OK)
-		return close_broken(server, "broken ErrorResponse");
+		return server_bad_frame(server, "broken ErrorResponse");
 	if (is_misunderstanding(server, &report))
 		return ask_again(server), FRAME_STOP;
 	learn_protocol(server, true);
@@ -312,7 +294,7 @@ static enum frame_fate notice_frame(struct server *server, struct bytes body)
 	uint64_t bit;
 
 	if (fields_report(body, &report) != WIRE_OK)
-		return close_broken(server, "broken NoticeResponse");
+		return server_bad_frame(server, "broken NoticeResponse");
 	if (!report.verbatim || strcmp(report.verbatim, "WARNING") != 0 || server->site->is_watch)
 		return FRAME_DROP;
 	bit = UINT64_C(1) << hash_bytes(&no_key, report.text, strlen(report.text)) % 64;
@@ -329,13 +311,13 @@ static enum frame_fate report_frame(struct server *server, struct bytes body)
 	struct buf *parameters = &server->login->parameters;
 
 	if (fields_parameter(body, &name, &value) != WIRE_OK)
-		return close_broken(server, "broken ParameterStatus");
+		return server_bad_frame(server, "broken ParameterStatus");
 	parameters->limit = PARAMS_SIZE_MAX;
 	buf_add_cstr(parameters, name);
 	buf_add_cstr(parameters, value);
 	return ++server->session.reports.count <= PARAMS_NAMES_MAX && buf_ok(parameters)
 	           ? FRAME_DROP
-	           : close_broken(server, "too many parameters");
+	           : server_bad_frame(server, "too many parameters");
 }
 
 static enum frame_fate key_frame(struct server *server, struct bytes body)
@@ -343,7 +325,7 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 	struct bytes key;
 
 	if (fields_key(body, &key) != WIRE_OK || key.count > sizeof(server->key.bytes))
-		return close_broken(server, "broken BackendKeyData");
+		return server_bad_frame(server, "broken BackendKeyData");
 	server->key.size = (uint16_t)key.count;
 	memcpy(server->key.bytes, key.at, key.count);
 	return FRAME_DROP;
@@ -352,7 +334,7 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 static enum frame_fate first_ready(struct server *server, struct bytes body)
 {
 	if (fields_ready(body, &server->wire.status) != WIRE_OK || server->login->auth)
-		return close_broken(server, "broken login of the server");
+		return server_bad_frame(server, "broken login of the server");
 	if (!params_add_text(server->site->shared->params, &server->session.baseline,
 	                     buf_bytes(&server->login->parameters)))
 		return server_close_with(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
@@ -387,7 +369,7 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 	case 'N':
 		return notice_frame(server, body);
 	default:
-		return close_broken(server, "unexpected message from server during login");
+		return server_bad_frame(server, "unexpected message from server during login");
 	}
 }
 
@@ -450,7 +432,7 @@ static void on_work(void *arg)
 {
 	struct server *server = arg;
 
-	if (!login_resume(server))
+	if (!login_step(server, NULL) || server->login->is_working)
 		return;
 	stream_want(&server->wire.stream, WANT_INPUT);
 	server_judge_kept(server);
@@ -502,22 +484,13 @@ static struct securing_how server_securing(const struct server *server)
 	};
 }
 
-static void act_on_securing(struct server *server, enum securing securing, const struct err *err)
-{
-	if (securing == SECURING_FAILED)
-		server_close(server, err);
-	else if (securing == SECURING_PLAIN)
-		send_startup(server);
-}
-
 static void on_securing_input(struct stream *stream)
 {
 	struct server *server = container_of(stream, struct server, wire.stream);
 	struct securing_how how = server_securing(server);
-	struct err err;
 
 	server_heard(server);
-	act_on_securing(server, securing_answer(stream, &how, &err), &err);
+	securing_answer(stream, &how);
 }
 
 static void on_server_secured(struct stream *stream, const struct err *failure)
@@ -528,6 +501,10 @@ static void on_server_secured(struct stream *stream, const struct err *failure)
 
 	if (failure) {
 		server_close(server, failure);
+		return;
+	}
+	if (!stream_is_encrypted(stream)) {
+		send_startup(server);
 		return;
 	}
 	/* Without ALPN, the peer could be a server of another protocol. */
@@ -550,11 +527,10 @@ static const struct stream_ops ops = { .on_input = on_securing_input,
 static void server_secure(struct server *server)
 {
 	struct securing_how how = server_securing(server);
-	struct err err;
 
 	server->wire.stream.ops = &ops;
 	server->is_tls_direct = how.is_direct;
-	act_on_securing(server, securing_begin(&server->wire.stream, &how, &err), &err);
+	securing_begin(&server->wire.stream, &how);
 }
 
 /* ---- launch ---- */
@@ -612,23 +588,4 @@ bool server_launch(struct server *server)
 		return false;
 	}
 	return true;
-}
-
-void server_resume(struct server *server, struct bytes params, struct bytes baseline,
-                   struct bytes key)
-{
-	struct params_table *table = server->site->shared->params;
-
-	server->wire.is_ready = true;
-	params_add_text(table, &server->session.params, params);
-	params_add_text(table, &server->session.baseline, baseline);
-	server->key.size = (uint16_t)key.count;
-	memcpy(server->key.bytes, key.at, key.count);
-	server_find_libraries(server);
-}
-
-void server_resume_defaults(struct server *server, struct bytes pairs)
-{
-	server->session.has_defaults = true;
-	params_add_text(server->site->shared->params, &server->session.unreported, pairs);
 }

@@ -3,7 +3,7 @@
  * Servers, internal to the module. The files form layers; a file calls only layers below its own:
  *
  *   server_login  server_frames              from the connection to the end: reading
- *   server_errors  server_calls              the meaning of messages
+ *   server_errors  server_calls  server_ending   the meaning of messages
  *   server_host  orders  server_params
  *   server                                   states, limits, sending, closing
  *   ledger  hosts  params  statements ...    the parts of a server
@@ -16,6 +16,7 @@
 #include "pgweir/net/stream.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/message.h"
 #include "pgweir/pool/server/server.h"
 #include "pgweir/pool/server/params.h"
 
@@ -71,6 +72,9 @@ enum ending_how server_ending(const struct server *server, enum close_reason rea
 
 /* on_ending(). true: cancel the statement. false: server_canceled() or _give_up() comes next. */
 bool server_begin_ending(struct server *server, enum ending_how how);
+
+/* In ENDING: a reply. */
+enum frame_fate server_ending_frame(struct server *server, char type, struct bytes body);
 
 /* In ENDING: the cancel was delivered; or there is nothing to cancel. */
 void server_canceled(struct server *server);
@@ -131,14 +135,6 @@ void server_check_role(struct server *server);
 
 void server_ask_role(struct server *server, bool is_short);
 
-/* A row of the answer; and its end, during a login. */
-void server_role_row(struct server *server, struct bytes row);
-void server_role_done(struct server *server);
-
-/* max_host_connections = auto: a row of the answer, and its end. */
-void server_slots_row(struct server *server, struct bytes row);
-void server_slots_done(struct server *server);
-
 /* The server has refused to write: its role is asked again before its host is used again. */
 void server_role_doubted(struct server *server);
 
@@ -147,27 +143,36 @@ void server_role_reported(struct server *server, const char *name, const char *v
 /* Handles the input that was buffered while a key was being derived. */
 void server_judge_kept(struct server *server);
 
+/* A broken message, or one that does not belong there. */
+static inline enum frame_fate server_bad_frame(struct server *server, const char *words)
+{
+	server_close_with(server, ERR_PROTOCOL, words);
+	return FRAME_STOP;
+}
+
 /* ---- errors: server_errors.c ---- */
 
 /* An ErrorResponse is examined with at least so much of it; a `body` may be cut after that. */
 #define ERROR_PREFIX 1024
 
-/* Whether the error says that the server is about to close the connection. */
-bool server_error_is_fatal(struct bytes body);
+struct server_error {
+	struct bytes body;    /* as far as it has been received */
+	struct report report; /* if it is not whole: severity, SQLSTATE, text, which come first */
+	bool is_whole;
+	bool is_fatal; /* the server is about to close the connection */
+	char start[ERROR_PREFIX];
+};
 
-/* A request of ours was refused. If that is the cleaning, for good, DISCARD ALL comes instead. */
-void server_ours_refused(struct server *server, struct bytes body);
+void server_read_error(struct server_error *error, struct bytes body);
+
+/* Handles an ErrorResponse after the login. */
+enum frame_fate server_error_frame(struct server *server, struct bytes body);
+
+/* Closes the server: a reply does not match what it owes, or that is not known. */
+void server_out_of_step(struct server *server, enum ledger_verdict verdict);
 
 /* An order ahead has failed, and what is behind it depends on it: closes the server. */
 void server_order_failed(struct server *server);
-
-/* Closes the server with this error as the reason. */
-void server_close_by(struct server *server, struct bytes body);
-
-/* Answers no request. FATAL is forwarded, as the last message; others: out of step, closed. */
-enum frame_fate server_unasked_error(struct server *server, struct bytes body);
-
-void server_order_error(struct server *server, struct bytes body);
 
 /*
  * The host accepts no writes any more: WIRE_OK if `in` begins with the replies to the borrower's
@@ -179,10 +184,6 @@ enum wire_result server_sees_refusal(const struct server *server, struct bytes i
 /* Closes the server; the batch is sent again on_unrun(). */
 void server_refuse_write(struct server *server);
 
-/* Handles the error of a request; all requests after that, up to the Sync, have failed, too. */
-enum frame_fate server_request_failed(struct server *server, struct bytes body,
-                                      enum ledger_verdict verdict);
-
 /* ---- calls: server_calls.c ---- */
 
 /* A frame of a server with SERVER_WATCHES_CALLS was judged. `in` begins with it. */
@@ -191,11 +192,6 @@ void server_calls_follow(struct server *server, const struct frame *frame, struc
 
 /* The same for a CommandComplete or a ParseComplete that is forwarded, of `length` bytes. */
 void server_calls_plain(struct server *server, struct bytes in, size_t length);
-
-/* So many bytes were read from it. Only if it has calls. */
-void server_calls_read(struct server *server, size_t count);
-
-void server_calls_done(struct server *server);
 
 void server_login_free(struct server *server);
 
@@ -269,13 +265,6 @@ void server_take_defaults(struct server *server, const struct facts *facts);
 /* The rest of a frame that answers no request may still come: it is dropped. */
 void server_drop_rest(struct server *server);
 
-/* What a server of another process or loop has, between two messages: name\0value\0 */
-void server_resume(struct server *server, struct bytes params, struct bytes baseline,
-                   struct bytes key);
-
-/* The same for what its connect_query had set. */
-void server_resume_defaults(struct server *server, struct bytes pairs);
-
 void server_set_state_timer(struct server *server);
 
 /* ---- time limits ---- */
@@ -295,18 +284,11 @@ extern const struct stream_ops server_stream_ops;
 /*
  * ---- securing ----
  *
- * A new connection to PostgreSQL is encrypted, or stays plain, before the startup packet
- * is sent.
+ * A new connection to PostgreSQL is encrypted, or stays plain, before the startup packet is sent:
+ * on_secured() comes in each case, maybe within these functions. It fails if plain is not allowed.
  *
- *   securing_begin --> PLAIN: continue at once
- *                  --> MORE: on_input --> securing_answer --> PLAIN | MORE: on_secured
+ *   securing_begin --> on_input --> securing_answer --> on_secured
  */
-
-enum securing {
-	SECURING_MORE,  /* wait for on_input() or on_secured() */
-	SECURING_PLAIN, /* the connection stays plain */
-	SECURING_FAILED /* *err has the reason; close the stream */
-};
 
 struct securing_how {
 	struct tls_context *tls; /* NULL: plain, unless `like` is set */
@@ -317,11 +299,9 @@ struct securing_how {
 	bool is_direct;   /* TLS without SSLRequest */
 };
 
-enum securing securing_begin(struct stream *stream, const struct securing_how *how,
-                             struct err *err);
+void securing_begin(struct stream *stream, const struct securing_how *how);
 
 /* Called by on_input() before on_secured(): the server has replied to the SSLRequest. */
-enum securing securing_answer(struct stream *stream, const struct securing_how *how,
-                              struct err *err);
+void securing_answer(struct stream *stream, const struct securing_how *how);
 
 #endif

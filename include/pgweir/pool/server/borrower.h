@@ -20,7 +20,6 @@ struct params;
 struct pool;
 struct replay;
 struct server;
-struct server_call;
 struct server_call_end;
 
 /* All are called from the loop, never within a call of the borrower. Each may leave or return. */
@@ -42,7 +41,7 @@ struct borrower_ops {
 	/* The last batch has failed without effect, and can be sent again; valid in the call. */
 	void (*on_retry)(struct borrower *borrower, struct bytes batch);
 	/* A request noted by server_note_call() was answered. It may not leave or return here. */
-	void (*on_call)(struct borrower *borrower, const struct server_call *call,
+	void (*on_call)(struct borrower *borrower, const struct ledger_call *call,
 	                const struct server_call_end *end);
 	/* The borrower's order is done. `facts`: of ORDER_ASK, valid during the call. */
 	void (*on_answer)(struct borrower *borrower, enum order_kind order,

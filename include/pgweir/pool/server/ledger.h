@@ -14,9 +14,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+
+#include "pgweir/base/clock.h"
 
 /* How many replies a server may owe; a client with more requests has to wait. */
 #define LEDGER_MAX ((size_t)64 * 1024)
+
+#define LEDGER_KEPT 64 /* entries for which memory is kept */
 
 enum ledger_kind {
 	LEDGER_NONE,     /* gets no reply: Flush, CopyData */
@@ -73,10 +78,12 @@ struct ledger_open {
 	uint32_t sync_epoch;  /* of the latest change */
 };
 
-/* The progress of a COPY BOTH of the query at the head: see ledger.c. */
-enum ledger_both {
-	LEDGER_BOTH_NOT,
-	LEDGER_BOTH_OPEN, /* both sides send data */
+/* The COPY from the client, or in both directions, of the request at the head: see ledger.c. */
+enum ledger_copy {
+	LEDGER_COPY_NOT,
+	LEDGER_IN_OPEN,   /* COPY IN: the server reads CopyData, to our knowledge */
+	LEDGER_IN_LEFT,   /* more than that and Syncs was sent behind it */
+	LEDGER_BOTH_OPEN, /* COPY BOTH: both sides send data */
 	LEDGER_BOTH_ENDED /* the server has sent CopyDone */
 };
 
@@ -99,11 +106,21 @@ enum ledger_wait {
 	LEDGER_WAIT_PLACE  /* for something else, when nothing is owed: on_place() */
 };
 
+/* A request whose execution its borrower measures. */
+struct ledger_call {
+	uint64_t tag; /* the borrower's */
+	usec_t sent_at;
+	uint32_t wait;      /* microseconds before that, for a server */
+	uint32_t row_limit; /* of an Execute; 0: none */
+	bool is_parse;      /* only an error is of interest */
+};
+
 struct ledger_entry {
 	struct ledger_change *change; /* NULL: changes nothing */
 	uint8_t kind;
 	uint8_t fate;
-	bool is_call; /* ledger_mark_call() */
+	bool is_call;            /* ledger_mark_call(): */
+	struct ledger_call call; /* valid then */
 };
 
 struct ledger {
@@ -114,10 +131,10 @@ struct ledger {
 	uint32_t count;
 	uint32_t ready_count; /* entries that a ReadyForQuery ends */
 	uint32_t call_count;  /* entries with is_call */
+	/* the first call that was answered, or skipped with others, since ledger_take_call() */
+	const struct ledger_call *ended;
 	/* number of Syncs noted; requests between two of them fail together */
 	uint32_t sync_epoch;
-	bool is_copying;     /* the entry at the head has started a COPY IN */
-	bool is_copy_open;   /* and the server still reads CopyData, to our knowledge */
 	bool is_skipping;    /* the server ignores everything up to the next Sync */
 	bool has_data;       /* CopyData was sent since the last Query or Execute */
 	bool is_skip_unsure; /* is_skipping is wrong if an unsure Sync is answered after all */
@@ -126,16 +143,14 @@ struct ledger {
 	bool is_held_back;   /* the server may buffer replies until it gets Flush or Sync */
 	bool is_doubtful;    /* it is unknown what the server owes */
 	bool has_result;     /* the query at the head has got a result or an error */
-	uint8_t both;        /* enum ledger_both, of the query at the head */
+	uint8_t copy;        /* enum ledger_copy, of the request at the head */
 	/* Syncs sent during the COPY IN at the head, which ignores them */
 	uint32_t copy_sync_count;
 	uint32_t unsure_count; /* Syncs that may or may not be answered */
 };
 
+/* Removes all entries, and has their changes undone. */
 void ledger_done(struct ledger *ledger);
-
-/* Removes all entries, and has their changes undone. Keeps the memory. */
-void ledger_clear(struct ledger *ledger);
 
 static inline bool ledger_is_empty(const struct ledger *ledger) { return ledger->count == 0; }
 
@@ -148,15 +163,15 @@ static inline bool ledger_is_certain(const struct ledger *ledger)
 /* Whether nothing is owed, and no request is incomplete. */
 static inline bool ledger_is_at_rest(const struct ledger *ledger)
 {
-	return ledger->count == 0 && ledger->unsure_count == 0 && !ledger->is_copying &&
-	       !ledger->is_skipping && !ledger->is_open && !ledger->is_doubtful && !ledger->both;
+	return ledger->count == 0 && ledger->unsure_count == 0 && !ledger->copy &&
+	       !ledger->is_skipping && !ledger->is_open && !ledger->is_doubtful;
 }
 
 /* Whether the client must send more before the server can send all that it owes. */
 static inline bool ledger_needs_more(const struct ledger *ledger)
 {
-	return ledger->is_open || ledger->is_skipping || ledger->both ||
-	       (ledger->is_copying && ledger->is_copy_open);
+	return ledger->is_open || ledger->is_skipping ||
+	       (ledger->copy && ledger->copy != LEDGER_IN_LEFT);
 }
 
 static inline bool ledger_is_full(const struct ledger *ledger)
@@ -184,7 +199,7 @@ static inline bool ledger_passes_rows(const struct ledger *ledger)
 {
 	const struct ledger_entry *head;
 
-	if (ledger->count == 0 || ledger->both != LEDGER_BOTH_NOT)
+	if (ledger->count == 0 || ledger->copy >= LEDGER_BOTH_OPEN)
 		return false;
 	head = &ledger->ring[ledger->head];
 	return (head->kind == LEDGER_QUERY || head->kind == LEDGER_EXECUTE) &&
@@ -217,8 +232,7 @@ static inline bool ledger_passes_plain(struct ledger *ledger, char type)
 {
 	const struct ledger_entry *head;
 
-	if (ledger->count == 0 || ledger->failed || ledger->is_doubtful || ledger->is_copying ||
-	    ledger->both)
+	if (ledger->count == 0 || ledger->failed || ledger->is_doubtful || ledger->copy)
 		return false;
 	head = &ledger->ring[ledger->head];
 	if (head->fate != LEDGER_CLIENT)
@@ -267,10 +281,34 @@ bool ledger_add_change(struct ledger *ledger, enum ledger_kind kind, enum ledger
 
 /*
  * Marks the newest entry, which must be of this kind, for the borrower; a Sync of ours behind it
- * does not count. It counts in call_count until it is answered or skipped. false: there is no such
- * entry, because the server skips the request, or it is not sent as it is.
+ * does not count. It counts in call_count until it is answered or skipped. Returns where to
+ * describe it, before anything else is noted. NULL: there is no such entry, because the server
+ * skips the request, or it is not sent as it is.
  */
-bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind);
+struct ledger_call *ledger_mark_call(struct ledger *ledger, enum ledger_kind kind);
+
+/* The call that was answered, or skipped; NULL: none. Valid until a request is noted. */
+static inline const struct ledger_call *ledger_take_call(struct ledger *ledger)
+{
+	const struct ledger_call *ended = ledger->ended;
+
+	ledger->ended = NULL;
+	return ended;
+}
+
+/* The first call that is owed; NULL: none. */
+const struct ledger_call *ledger_first_call(const struct ledger *ledger);
+
+/* The memory of a list that was long is given back when nothing is owed. */
+static inline void ledger_shrink(struct ledger *ledger)
+{
+	if (ledger->capacity <= LEDGER_KEPT || ledger->count)
+		return;
+	free(ledger->ring);
+	ledger->ring = NULL;
+	ledger->ended = NULL;
+	ledger->capacity = ledger->head = 0;
+}
 
 /* The reply to a Sync is dropped, as the batch is sent again. false: it is not the only debt. */
 bool ledger_drop_sync(struct ledger *ledger);
@@ -318,7 +356,7 @@ static inline bool ledger_ends_wait(const struct ledger *ledger, enum ledger_wai
 {
 	if (wait == LEDGER_WAIT_SPACE)
 		return !ledger_is_full(ledger);
-	if (wait == LEDGER_WAIT_NOT || (ledger->is_copying && ledger->is_copy_open))
+	if (wait == LEDGER_WAIT_NOT || ledger->copy == LEDGER_IN_OPEN)
 		return true;
 	if (wait == LEDGER_WAIT_READY)
 		return ledger->ready_count == 0;

@@ -70,12 +70,19 @@ struct order {
 	unsigned int parts; /* of ORDER_ASK: enum question_part */
 	struct question_wait wait;
 	struct buf *out; /* of SENT_BEHIND */
+	/* a row of the answer; NULL: there are none, or ORDER_ASK */
+	void (*on_row)(struct server *server, struct bytes row);
+	/* It is done, or orders.has_failed. In LOGIN, on_home() does not come. NULL: not needed. */
+	void (*on_done)(struct server *server);
 };
 
 /* The orders of a server. */
 struct server_orders {
 	enum order_kind running; /* the server is busy with it; ORDER_NONE: with no order */
 	bool has_failed;         /* `running`, or the last one */
+	/* of `running` */
+	void (*on_row)(struct server *server, struct bytes row);
+	void (*on_done)(struct server *server);
 	bool cannot_wait;        /* WAIT FOR was refused */
 	uint32_t behind_size;    /* bytes of the one that is SENT_BEHIND; 0: there is none */
 	struct server_question *question; /* of ORDER_ASK, while that runs or is behind; or NULL */

@@ -115,7 +115,6 @@ TAILQ_HEAD(server_list, server);
 
 struct server_question;
 struct catalog_question;
-struct server_calls;
 
 /* State that exists only until the server has logged in. */
 struct server_login {
@@ -154,6 +153,17 @@ struct server_ending {
 	char mark[ENDING_MARK_SIZE + 1]; /* what the last row of the cleaning says */
 };
 
+#define SQLSTATE_SIZE 6
+
+/* The calls that are owed: server_calls.c. */
+struct server_calls {
+	usec_t ended_at;              /* when the last one was answered */
+	uint64_t received;            /* bytes read from the server */
+	uint64_t mark;                /* position of the first byte that counts */
+	uint64_t rows;                /* of the first one so far */
+	char sqlstate[SQLSTATE_SIZE]; /* its error; "": none */
+};
+
 /* What goes over the connection: what is owed, and what is half sent or half read. */
 struct server_wire {
 	struct stream stream;
@@ -167,8 +177,8 @@ struct server_wire {
 	bool is_mid_response;
 	uint32_t frame_left; /* bytes of the current frame that are still to come */
 	enum server_farewell farewell;
-	struct buf replacement;     /* sent to the borrower instead of the current frame */
-	struct server_calls *calls; /* NULL: none so far. server_calls.c */
+	struct buf replacement; /* sent to the borrower instead of the current frame */
+	struct server_calls calls;
 	struct server_ending ending;
 };
 
@@ -228,8 +238,7 @@ struct server_lease {
 	usec_t request_at;         /* start of the current query; 0 = none */
 	/* start of the current transaction; valid in LENT while a transaction runs */
 	usec_t xact_at;
-	bool has_times;            /* valid in LENT: */
-	struct server_times times; /* those of the borrower */
+	const struct server_times *times; /* of the borrower, in LENT; NULL: as the site's */
 	usec_t statement_limit;    /* of the current query; 0: as for others */
 	struct server_run *runs;   /* where that counts, until it is answered */
 };
@@ -301,15 +310,7 @@ bool server_note(struct server *server, enum ledger_kind kind);
 bool server_note_change(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
                         struct ledger_change *change);
 
-/* A request whose execution its borrower measures. */
-struct server_call {
-	uint64_t tag; /* the borrower's */
-	usec_t sent_at;
-	uint32_t wait;      /* microseconds before that, for a server */
-	uint32_t row_limit; /* of an Execute; 0: none */
-	bool is_parse;      /* only an error is of interest */
-};
-
+/* How the execution of a request, which its borrower measures, has ended. */
 struct server_call_end {
 	usec_t now;
 	usec_t running;       /* since it was sent, or since the call before it was answered */
@@ -323,7 +324,7 @@ struct server_call_end {
  * unless the server skips it. Returns where to describe it, before anything else is done with the
  * server. NULL: the request was not noted, or no memory.
  */
-struct server_call *server_note_call(struct server *server, enum ledger_kind kind);
+struct ledger_call *server_note_call(struct server *server, enum ledger_kind kind);
 
 /* Of LEDGER_REFUSED_PARSE or _QUERY: the error that the client gets. settle() frees it. */
 struct refusal {
@@ -610,9 +611,6 @@ void server_end_runs(struct server *server);
 
 /* Time limits have changed: running timers get the new ones, from their old start. */
 void server_rearm(struct server *server);
-
-/* Time limits of the borrower's own, until the server is returned. NULL: those of the pool. */
-void server_set_times(struct server *server, const struct server_times *times);
 
 struct server_times server_times_of(struct loop *loop, const struct config_times *times);
 

@@ -138,9 +138,6 @@ struct server_ops {
 	const struct credentials *(*credentials)(const struct server *server);
 	/* Adds to a text which secret that is, and where it comes from. */
 	void (*tell_secret)(const struct server *server, struct buf *out);
-	/* ORDER_CATALOG: a row; the end, before on_home() or on_answer(), unless closed. */
-	void (*on_catalog_row)(struct server *server, struct bytes body);
-	void (*on_catalog_end)(struct server *server, bool has_failed);
 	/* A command has changed definitions; and again when its transaction has ended. */
 	void (*on_definition)(struct server *server);
 	/* The turn in which the server was closed has ended: free it. */

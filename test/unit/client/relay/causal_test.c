@@ -206,7 +206,7 @@ START_TEST(causal_what_was_sent_counts)
 	ck_assert(!ends(&stage, bytes_of(sync_and_more.at, 5)));
 	ck_assert(ends(&stage, commit));
 	ck_assert(!ends(&stage, begin));
-	ledger_clear(&stage.server.wire.ledger);
+	ledger_done(&stage.server.wire.ledger);
 	ck_assert(ends(&stage, bytes_of(sync_and_more.at, 5)));
 	/* it has answered all, but a Sync is still to come */
 	ck_assert(!ends(&stage, begin));

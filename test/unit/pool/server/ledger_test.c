@@ -240,7 +240,7 @@ START_TEST(ledger_plays)
 	struct ledger ledger = { 0 };
 
 	play(&ledger, &dialogues[_i]);
-	ledger_clear(&ledger);
+	ledger_done(&ledger);
 	ck_assert(ledger_is_empty(&ledger));
 	play(&ledger, &dialogues[_i]); /* no state remains */
 	ledger_done(&ledger);
@@ -368,7 +368,7 @@ static void play_change_reply(struct ledger *ledger, const char *says, const cha
 	bool is_end;
 
 	if (*at == '0') {
-		ledger_clear(ledger);
+		ledger_done(ledger);
 	} else if (*at == '@' || *at == '_') {
 		ck_assert_msg(ledger_answer(ledger) == (*at == '@'), "%s: at \"%s\"", says, at);
 	} else {
@@ -444,8 +444,6 @@ START_TEST(ledger_knows_of_the_execute_of_a_copy)
 	ck_assert(!ledger.has_executed);
 	ledger_reply(&ledger, 'G', &is_end);
 	ck_assert(ledger.has_executed);
-	ledger_clear(&ledger);
-	ck_assert(!ledger.has_executed);
 	ledger_done(&ledger);
 }
 END_TEST
@@ -975,8 +973,7 @@ static bool is_same(const struct ledger *a, const struct ledger *b)
 	return a->capacity == b->capacity && a->head == b->head && a->count == b->count &&
 	       a->ready_count == b->ready_count && a->sync_epoch == b->sync_epoch &&
 	       a->copy_sync_count == b->copy_sync_count && a->unsure_count == b->unsure_count &&
-	       a->both == b->both && a->is_copying == b->is_copying &&
-	       a->is_copy_open == b->is_copy_open && a->is_skipping == b->is_skipping &&
+	       a->copy == b->copy && a->is_skipping == b->is_skipping &&
 	       a->has_data == b->has_data && a->has_result == b->has_result &&
 	       a->is_skip_unsure == b->is_skip_unsure && a->is_open == b->is_open &&
 	       a->has_executed == b->has_executed && a->is_held_back == b->is_held_back &&
@@ -1070,10 +1067,10 @@ START_TEST(ledger_keeps_to_the_long_form)
 	ledger_add(&ledger, LEDGER_BIND, LEDGER_CLIENT);
 	ledger_add(&ledger, LEDGER_CLOSE_HERE, LEDGER_CLIENT);
 	ck_assert(!ledger_passes_plain(&ledger, '2'));
-	ledger_clear(&ledger);
+	ledger_done(&ledger);
 	ledger_add(&ledger, LEDGER_BIND, LEDGER_DROPPED);
 	ck_assert(!ledger_passes_plain(&ledger, '2'));
-	ledger_clear(&ledger);
+	ledger_done(&ledger);
 	ledger_add(&ledger, LEDGER_TYPES, LEDGER_CLIENT);
 	ck_assert(!ledger_passes_plain(&ledger, 'T'));
 	ck_assert_str_eq(story, "A");
@@ -1167,9 +1164,13 @@ START_TEST(ledger_counts_calls)
 	ck_assert(!ledger_mark_call(&ledger, LEDGER_QUERY));
 	ledger_add(&ledger, LEDGER_BIND, LEDGER_CLIENT);
 	ck_assert(!ledger_mark_call(&ledger, LEDGER_EXECUTE));
-	for (int i = 0; i < 3; i++) {
+	for (unsigned int i = 0; i < 3; i++) {
+		struct ledger_call *call;
+
 		ledger_add(&ledger, LEDGER_EXECUTE, LEDGER_CLIENT);
-		ck_assert(ledger_mark_call(&ledger, LEDGER_EXECUTE));
+		call = ledger_mark_call(&ledger, LEDGER_EXECUTE);
+		ck_assert_ptr_nonnull(call);
+		call->tag = i;
 		ck_assert(!ledger_mark_call(&ledger, LEDGER_EXECUTE));
 	}
 	ledger_add(&ledger, LEDGER_SYNC, LEDGER_CLIENT);
@@ -1177,10 +1178,15 @@ START_TEST(ledger_counts_calls)
 	ledger_reply(&ledger, '2', &is_end);
 	ledger_reply(&ledger, 'D', &is_end);
 	ck_assert_uint_eq(ledger.call_count, 3);
+	ck_assert(!ledger_take_call(&ledger));
 	ledger_reply(&ledger, 'C', &is_end);
 	ck_assert_uint_eq(ledger.call_count, 2);
+	ck_assert_uint_eq(ledger_take_call(&ledger)->tag, 0);
+	ck_assert_uint_eq(ledger_first_call(&ledger)->tag, 1);
 	ledger_reply(&ledger, 'E', &is_end);
 	ck_assert_uint_eq(ledger.call_count, 0);
+	ck_assert_uint_eq(ledger_take_call(&ledger)->tag, 1);
+	ck_assert(!ledger_take_call(&ledger) && !ledger_first_call(&ledger));
 	ledger_reply(&ledger, 'Z', &is_end);
 	ck_assert(ledger_is_empty(&ledger));
 	ledger_add(&ledger, LEDGER_QUERY, LEDGER_OURS);
@@ -1188,8 +1194,32 @@ START_TEST(ledger_counts_calls)
 	ledger_add(&ledger, LEDGER_QUERY, LEDGER_CLIENT);
 	ledger_add(&ledger, LEDGER_SYNC, LEDGER_DROPPED);
 	ck_assert(ledger_mark_call(&ledger, LEDGER_QUERY));
-	ledger_clear(&ledger);
+	ledger_done(&ledger);
 	ck_assert_uint_eq(ledger.call_count, 0);
+	ledger_done(&ledger);
+}
+END_TEST
+
+/* What many requests at once have needed is not kept. */
+START_TEST(ledger_shrinks_when_empty)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_CLIENT);
+	ledger_reply(&ledger, 'Z', &is_end);
+	ledger_shrink(&ledger);
+	ck_assert_uint_ne(ledger.capacity, 0);
+	for (size_t i = 0; i < 100; i++)
+		ledger_add(&ledger, LEDGER_SYNC, LEDGER_CLIENT);
+	ledger_shrink(&ledger);
+	ck_assert_uint_eq(ledger.count, 100);
+	while (ledger.count)
+		ledger_reply(&ledger, 'Z', &is_end);
+	ledger_shrink(&ledger);
+	ck_assert_uint_eq(ledger.capacity, 0);
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_CLIENT);
+	ck_assert_int_eq(ledger_reply(&ledger, 'Z', &is_end), LEDGER_PASS);
 	ledger_done(&ledger);
 }
 END_TEST
@@ -1238,6 +1268,7 @@ int main(void)
 	tcase_add_test(cases, ledger_of_nothing);
 	tcase_add_test(cases, ledger_settles_a_change_with_a_long_ready);
 	tcase_add_test(cases, ledger_counts_calls);
+	tcase_add_test(cases, ledger_shrinks_when_empty);
 	tcase_add_test(cases, ledger_counts_the_call_of_a_copy);
 	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));
 	tcase_add_test(cases, ledger_plays_wherever_the_head_is);

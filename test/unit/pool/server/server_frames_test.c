@@ -317,6 +317,73 @@ START_TEST(server_frames_have_a_longest)
 }
 END_TEST
 
+/* ---- a server whose borrower has left: server_ending.c ---- */
+
+/* Its borrower leaves, between two replies. */
+static void leave(struct borrower *borrower, char status, bool is_settled)
+{
+	struct server *server = borrower->server;
+
+	(void)status;
+	(void)is_settled;
+	server->lease.borrower = NULL;
+	server_begin_ending(server, ENDING_KEEPS);
+	server_canceled(server);
+}
+
+/* The rest of what it was sent, and the replies to the cleaning. */
+static void say_cleaned(struct lone_server *lone, bool by_bytes)
+{
+	struct buf out = { 0 };
+	size_t row;
+
+	add_half_notice(&out, false);
+	add_report(&out, 'E', "ERROR", "57014");
+	message_ready(&out, 'I');
+	for (int i = 0; i < 2; i++) {
+		message_complete(&out, "ROLLBACK");
+		message_ready(&out, 'I');
+	}
+	message_parameter(&out, "TimeZone", "UTC");
+	message_complete(&out, "DISCARD ALL");
+	message_ready(&out, 'I');
+	row = message_begin(&out, 'D');
+	buf_add(&out, (const char[]){ 0, 1, 0, 0, 0, ENDING_MARK_SIZE }, 6);
+	buf_add(&out, lone->server.wire.ending.mark, ENDING_MARK_SIZE);
+	message_end(&out, row);
+	message_complete(&out, "SELECT 1");
+	message_ready(&out, 'I');
+	lone_server_say(lone, buf_bytes(&out), by_bytes);
+	buf_free(&out);
+}
+
+/* What was read with the last reply that the borrower got is not lost, nor read again. */
+START_TEST(server_is_cleaned_in_any_pieces)
+{
+	struct borrower_ops ops;
+	struct lone_server lone;
+	struct buf out = { 0 };
+
+	lone_server_open(&lone, "");
+	ops = *lone.borrower.ops;
+	ops.on_ready = leave;
+	lone.borrower.ops = &ops;
+	run(&lone, "q q", false);
+	message_complete(&out, "A");
+	message_ready(&out, 'I');
+	add_half_notice(&out, true);
+	say_all(&lone, &out, _i);
+	buf_free(&out);
+	ck_assert_int_eq(lone.server.state, SERVER_ENDING);
+	say_cleaned(&lone, _i);
+	ck_assert_str_eq(buf_text(&lone.heard), "CZ home ");
+	ck_assert_int_eq(lone.server.state, SERVER_RESETTING);
+	ck_assert_uint_eq(stream_kept(&lone.server.wire.stream).count, 0);
+	ck_assert(server_has_nothing_pending(&lone.server));
+	lone_server_close(&lone);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/server/server_frames");
@@ -331,6 +398,7 @@ int main(void)
 	tcase_add_test(tests, server_reports_become_its_parameters);
 	tcase_add_test(tests, server_bytes_are_counted_for_its_pool);
 	tcase_add_test(tests, server_frames_have_a_longest);
+	tcase_add_loop_test(tests, server_is_cleaned_in_any_pieces, 0, 2);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }
