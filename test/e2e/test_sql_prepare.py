@@ -158,6 +158,11 @@ DIALOGUES = {
         "PREPARE s AS SELECT 1", "PREPARE t AS SELECT 2", "BEGIN", "SELECT 0; EXECUTE s", "EXECUTE s",
         "SELECT 0; DEALLOCATE s", "EXECUTE s", "ROLLBACK", "EXECUTE s", "EXECUTE t", "BEGIN",
         "SELECT 0; DEALLOCATE t; SELECT 1/0", "SELECT 0; EXECUTE t", "ROLLBACK", "EXECUTE t"],
+    "behind other statements, and then gone and made again": [
+        [parse("SELECT 1", "s"), sync()], "BEGIN", "SELECT 0; EXECUTE s", [close("S", "s"), sync()],
+        [parse("SELECT 2", "s"), sync()], "EXECUTE s", "SELECT 0; EXECUTE s", "COMMIT", "EXECUTE s",
+        "BEGIN", "SELECT 0; EXECUTE s", "DEALLOCATE s", [parse("SELECT 3", "s"), sync()], "EXECUTE s",
+        "COMMIT", "EXECUTE s", [bind((), "s"), execute(), sync()]],
     "behind other statements, all of them": [
         "PREPARE s AS SELECT 1", "PREPARE t AS SELECT 2", "SELECT 0; DEALLOCATE ALL", "EXECUTE s",
         "SELECT 0; EXECUTE t", "PREPARE s AS SELECT 3", "EXECUTE s"],

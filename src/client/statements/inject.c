@@ -96,8 +96,7 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 		return true;
 	if (name)
 		*name = statement_name(statement);
-	if (!server_statements_is_stale(&server->session.statements, statement) &&
-	    server_statements_use(&server->session.statements, statement))
+	if (statements_has(client, statement))
 		return true;
 	if (!inject_make_way(client, batch, statement, &change))
 		return false;
@@ -113,32 +112,23 @@ static void settle_refusal(struct ledger_change *change, bool is_done)
 	free(change);
 }
 
-struct refusal *inject_refusal(const struct err *err)
-{
-	struct refusal *refusal = calloc(1, sizeof(*refusal));
-
-	if (!refusal)
-		return NULL;
-	refusal->base.settle = settle_refusal;
-	refusal->err = *err;
-	return refusal;
-}
-
 /*
- * Sends a Parse that fails in every state of the server: EXECUTE of an empty name is a
+ * Sends a Query or a Parse that fails in every state of the server: EXECUTE of an empty name is a
  * syntax error. The error is then replaced by *err, so the transaction fails as PostgreSQL
  * would let it fail.
  */
-enum judgement inject_refuse(struct client *client, const struct err *err, struct batch *batch)
+enum judgement statements_refuse(struct client *client, char type, const struct err *err,
+                                 struct batch *batch)
 {
+	MESSAGE_STATIC(query, 'Q', "EXECUTE \"\"");
 	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0EXECUTE \"\"\0\0");
-	struct refusal *refusal = inject_refusal(err);
+	struct refusal *refusal = calloc(1, sizeof(*refusal));
 
 	if (!refusal)
 		return JUDGE_MEMORY;
-	batch_copy(batch, MESSAGE_BYTES(parse));
-	return server_note_change(client->borrower.server, LEDGER_REFUSED_PARSE, LEDGER_CLIENT,
-	                          &refusal->base)
-	           ? JUDGE_DROP
-	           : JUDGE_MEMORY;
+	refusal->base.settle = settle_refusal;
+	refusal->err = *err;
+	batch_run(batch, type == 'Q' ? MESSAGE_BYTES(query) : MESSAGE_BYTES(parse));
+	return statements_note(client, type == 'Q' ? LEDGER_REFUSED_QUERY : LEDGER_REFUSED_PARSE,
+	                       LEDGER_CLIENT, &refusal->base, JUDGE_DROP);
 }

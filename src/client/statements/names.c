@@ -9,33 +9,17 @@
 #include "names_priv.h"
 
 #include <assert.h>
-#include <search.h>
 #include <stdlib.h>
 
 #include "pgweir/pool/server/params.h"
 
-#include "../client_priv.h"
+#include "statements_priv.h"
 
 /* What one client may have. Drivers keep some hundreds, object mappers some thousands. */
 #define NAMES_MAX 10000
 #define TEXTS_MAX ((size_t)64 * 1024 * 1024)
 
-#define COME_NUMBERS (UINT32_C(1) << 29)
-
-/*
- * The names of one client. Most clients never prepare a statement, so this is allocated
- * with the first name. It exists until the client is freed, because the open changes count
- * in it.
- */
-struct names {
-	void *tree;              /* the client's names: a tree of tsearch() */
-	uint32_t count;          /* names in the tree */
-	size_t size;             /* of their texts */
-	uint32_t change_count;   /* changes so far; gives each change its number */
-	uint32_t loss_count;     /* how often the client lost all names */
-	struct ledger_open open; /* changes that are not settled yet */
-	struct buf exposed;      /* name\0name\0 */
-};
+#define SET_MIN 4 /* names for which a set has space at first */
 
 struct statements *names_store(const struct client *client)
 {
@@ -44,7 +28,7 @@ struct statements *names_store(const struct client *client)
 
 unsigned int client_statement_count(const struct client *client)
 {
-	return client->names ? client->names->count : 0;
+	return client->names ? client->names->set.count : 0;
 }
 
 /* NULL: no memory. */
@@ -57,50 +41,79 @@ static struct names *get(struct client *client)
 	return client->names;
 }
 
-struct buf *names_exposed(const struct client *client)
-{
-	return client->names ? &client->names->exposed : NULL;
-}
-
-struct ledger_open *names_open(const struct client *client) { return &client->names->open; }
-
 void names_watch_texts(struct client *client) { client->features |= CLIENT_HAS_SQL_NAMES; }
 
-static int compare(const void *one, const void *other) { return strcmp(one, other); }
+/* ---- sets ---- */
 
-static struct client_statement *names_entry_of(const char *name)
+/* Where the name is in the set, or would be. */
+static uint32_t place_of(const struct name_set *set, const char *name)
 {
-	return (struct client_statement *)(name - offsetof(struct client_statement, name));
+	uint32_t low = 0, high = set->count;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (strcmp(set->at[middle]->name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
-static struct client_statement *find_entry(const struct names *names, const char *name)
+static struct client_statement *find_entry(const struct name_set *set, const char *name)
 {
-	char *const *node = tfind(name, &names->tree, compare);
+	uint32_t place = place_of(set, name);
 
-	return node ? names_entry_of(*node) : NULL;
+	return place < set->count && strcmp(set->at[place]->name, name) == 0 ? set->at[place]
+	                                                                     : NULL;
 }
 
 struct client_statement *names_find(const struct client *client, const char *name)
 {
-	return client->names ? find_entry(client->names, name) : NULL;
+	return client->names ? find_entry(&client->names->set, name) : NULL;
 }
 
 /* false: no memory. */
-static bool add_entry(struct names *names, struct client_statement *entry)
+static bool add_entry(struct name_set *set, struct client_statement *entry)
 {
-	if (!tsearch(entry->name, &names->tree, compare))
-		return false;
-	names->count++;
-	names->size += entry->size;
+	uint32_t place = place_of(set, entry->name);
+
+	if (set->count == set->capacity) {
+		uint32_t capacity = set->capacity ? 2 * set->capacity : SET_MIN;
+		struct client_statement **at = realloc(set->at, capacity * sizeof(*at));
+
+		if (!at)
+			return false;
+		set->at = at;
+		set->capacity = capacity;
+	}
+	memmove(&set->at[place + 1], &set->at[place], (set->count - place) * sizeof(*set->at));
+	set->at[place] = entry;
+	set->count++;
+	set->size += entry->size;
+	set->exposed_count += entry->is_exposed;
 	return true;
 }
 
-static void remove_name(struct names *names, const struct client_statement *entry)
+static void remove_entry(struct name_set *set, const struct client_statement *entry)
 {
-	tdelete(entry->name, &names->tree, compare);
-	names->count--;
-	names->size -= entry->size;
+	uint32_t place = place_of(set, entry->name);
+
+	set->count--;
+	set->size -= entry->size;
+	set->exposed_count -= entry->is_exposed;
+	memmove(&set->at[place], &set->at[place + 1], (set->count - place) * sizeof(*set->at));
 }
+
+/* Frees the set, but not its names. */
+static void free_set(struct name_set *set)
+{
+	free(set->at);
+	*set = (struct name_set){ .at = NULL };
+}
+
+/* ---- names ---- */
 
 static void free_name(struct client_statement *entry)
 {
@@ -123,28 +136,43 @@ static void settle_use(struct ledger_change *change, bool is_done)
 		free_name(entry);
 }
 
-static void forget_name(struct names *names, bool is_all)
+/* NULL: no memory. */
+static struct client_statement *make_entry(const char *name, struct statement *statement)
 {
-	void *rest = names->tree;
-	void *root = NULL;
+	size_t size = strlen(name) + 1;
+	struct client_statement *entry = calloc(1, sizeof(*entry) + size);
+
+	if (!entry)
+		return NULL;
+	memcpy(entry->name, name, size);
+	entry->size = (uint32_t)statement_text(statement).count;
+	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
+	return entry;
+}
+
+void names_lose(struct client *client, struct client_statement *entry)
+{
+	remove_entry(&client->names->set, entry);
+	free_name(entry);
+}
+
+static void forget_names(struct names *names, bool is_all)
+{
+	struct name_set lost = names->set;
 
 	names->loss_count++;
-	names->tree = NULL;
-	names->count = 0;
-	names->size = 0;
-	while ((root = rest)) {
-		struct client_statement *entry = names_entry_of(*(char **)root);
-
-		tdelete(entry->name, &rest, compare);
-		if (is_all || entry->is_confirmed || !add_entry(names, entry))
-			free_name(entry);
+	names->set = (struct name_set){ .at = NULL };
+	for (uint32_t i = 0; i < lost.count; i++) {
+		if (is_all || lost.at[i]->is_confirmed || !add_entry(&names->set, lost.at[i]))
+			free_name(lost.at[i]);
 	}
+	free_set(&lost);
 }
 
 void names_forget(struct client *client)
 {
 	if (client->names)
-		forget_name(client->names, false);
+		forget_names(client->names, false);
 }
 
 void names_free(struct client *client)
@@ -152,56 +180,102 @@ void names_free(struct client *client)
 	if (!client->names)
 		return;
 	assert(client->names->open.count == 0);
-	forget_name(client->names, true);
-	buf_free(&client->names->exposed);
+	forget_names(client->names, true);
 	free(client->names);
 	client->names = NULL;
 }
 
-/*
- * The change when a name is added, or names are removed, with the change of the server's
- * statements, if any.
- */
+void names_set_exposed(struct names *names, struct client_statement *entry, bool is_exposed)
+{
+	if (find_entry(&names->set, entry->name) == entry)
+		names->set.exposed_count += (uint32_t)is_exposed - entry->is_exposed;
+	entry->is_exposed = is_exposed;
+}
+
+bool names_have_room(const struct client *client, const struct statement *statement,
+                     struct err *err)
+{
+	const struct names *names = client->names;
+
+	if (!names || (names->set.count < NAMES_MAX &&
+	               names->set.size + statement_text(statement).count <= TEXTS_MAX))
+		return true;
+	err_set(err, ERR_LIMIT,
+	        "too many prepared statements: a client may have %d, and %zu MB of their texts",
+	        NAMES_MAX, TEXTS_MAX / 1024 / 1024);
+	return err_hint(err, "Close or DEALLOCATE those that are not needed any more.");
+}
+
+/* ---- changes ---- */
+
 struct name_change {
 	struct ledger_change base;
 	struct ledger_change *server_change; /* settled together with this one; or NULL */
-	struct names *names;
-	struct server_statements *known; /* of the server */
-	struct statement *statement;     /* an added name: its statement; holds one reference */
-	void *removed;                   /* a tree; owned by the change until it is settled */
-	uint32_t loss_count;             /* when the change was made */
-	uint32_t number;
+	struct names *names;                 /* NULL: changes nothing */
+	struct server_statements *known;     /* of the server */
+	struct statement *statement;         /* holds one reference; or NULL */
+	struct client_statement *entry;      /* counted in its use_count; or NULL */
+	struct name_set removed;             /* owned by the change until it is settled */
+	uint32_t loss_count;                 /* when the change was made */
 	char name[];
 };
 
-/* name: NULL: all of them. */
+/*
+ * Begins a change of the client's names; client NULL: of nothing. statement: NULL: none. NULL: no
+ * memory.
+ */
 static struct name_change *make_change(struct client *client, const char *name,
-                                       struct ledger_change *server_change,
+                                       struct statement *statement,
                                        void (*settle)(struct ledger_change *, bool))
 {
-	size_t size = name ? strlen(name) + 1 : 0;
-	struct names *names = get(client);
-	struct name_change *change = names ? calloc(1, sizeof(*change) + size) : NULL;
+	size_t size = strlen(name) + 1;
+	struct name_change *change =
+	    client && !get(client) ? NULL : calloc(1, sizeof(*change) + size);
 
 	if (!change)
 		return NULL;
-	change->base.settle = settle;
-	change->server_change = server_change;
-	change->names = names;
-	change->known = &client->borrower.server->session.statements;
-	change->loss_count = names->loss_count;
-	change->number = names->change_count++ % COME_NUMBERS;
-	ledger_open_begin(&names->open, &client->borrower.server->wire.ledger);
-	if (name)
-		change->base.name = memcpy(change->name, name, size);
+	change->statement = statement ? statement_hold(statement) : NULL;
+	change->base =
+	    (struct ledger_change){ settle, statement, memcpy(change->name, name, size) };
+	if (client) {
+		change->names = client->names;
+		change->known = &client->borrower.server->session.statements;
+		change->loss_count = client->names->loss_count;
+		ledger_open_begin(&client->names->open, &client->borrower.server->wire.ledger);
+	}
 	return change;
+}
+
+/* What the change is about. */
+static struct ledger_change *hold_entry(struct name_change *change, struct client_statement *entry)
+{
+	entry->use_count++;
+	change->entry = entry;
+	return &change->base;
 }
 
 static void free_change(struct name_change *change)
 {
-	ledger_open_end(&change->names->open);
+	if (change->names)
+		ledger_open_end(&change->names->open);
+	if (change->entry)
+		settle_use(&change->entry->use, true);
 	statement_release(&change->statement);
+	free_set(&change->removed);
 	free(change);
+}
+
+static void settle_nothing(struct ledger_change *change, bool is_done)
+{
+	(void)is_done;
+	free_change((struct name_change *)change);
+}
+
+struct ledger_change *names_mention(const char *name, struct statement *statement)
+{
+	struct name_change *change = make_change(NULL, name, statement, settle_nothing);
+
+	return change ? &change->base : NULL;
 }
 
 /* What a server has parsed before that time does not count, but for the client's own Parse. */
@@ -216,19 +290,109 @@ static usec_t answer_time(const struct name_change *change)
 static void settle_come(struct ledger_change *base, bool is_done)
 {
 	struct name_change *change = (struct name_change *)base;
-	struct client_statement *entry = find_entry(change->names, change->name);
+	struct client_statement *entry = change->entry;
 
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
-	if (entry && is_done && entry->come_number == change->number) {
+	if (is_done) {
 		entry->is_confirmed = true;
 		entry->parsed_at = answer_time(change);
-	}
-	if (entry && !is_done) {
-		remove_name(change->names, entry);
+	} else if (find_entry(&change->names->set, entry->name) == entry) {
+		remove_entry(&change->names->set, entry);
 		free_name(entry);
 	}
 	free_change(change);
+}
+
+struct ledger_change *names_come(struct client *client, const char *name,
+                                 struct statement *statement, struct ledger_change *server_change)
+{
+	struct name_change *change = make_change(client, name, statement, settle_come);
+	struct client_statement *entry = change ? make_entry(name, statement) : NULL;
+
+	if (!entry || !add_entry(&client->names->set, entry)) {
+		if (entry)
+			free_name(entry);
+		if (change)
+			free_change(change);
+		return NULL;
+	}
+	change->server_change = server_change;
+	return hold_entry(change, entry);
+}
+
+static void settle_go(struct ledger_change *base, bool is_done)
+{
+	struct name_change *change = (struct name_change *)base;
+	struct names *names = change->names;
+	bool is_back = !is_done && change->loss_count == names->loss_count;
+
+	for (uint32_t i = 0; i < change->removed.count; i++) {
+		struct client_statement *entry = change->removed.at[i];
+
+		/*
+		 * The Parse that added the name has succeeded, or its own change removes it next.
+		 */
+		entry->is_confirmed = true;
+		if (!is_back || find_entry(&names->set, entry->name) ||
+		    !add_entry(&names->set, entry))
+			free_name(entry);
+	}
+	free_change(change);
+}
+
+struct ledger_change *names_go(struct client *client, const char *name)
+{
+	struct name_change *change = make_change(client, name, NULL, settle_go);
+	struct client_statement *entry = names_find(client, name);
+
+	if (!change || !entry)
+		return change ? &change->base : NULL;
+	if (!add_entry(&change->removed, entry)) {
+		free_change(change);
+		return NULL;
+	}
+	remove_entry(&client->names->set, entry);
+	return &change->base;
+}
+
+struct ledger_change *names_go_all(struct client *client)
+{
+	struct name_change *change = make_change(client, "", NULL, settle_go);
+
+	if (!change)
+		return NULL;
+	change->base.name = NULL;
+	change->removed = client->names->set;
+	client->names->set = (struct name_set){ .at = NULL };
+	return &change->base;
+}
+
+/* If the Parse has failed, or was skipped, the name is not there. */
+static void settle_expose(struct ledger_change *base, bool is_done)
+{
+	struct name_change *change = (struct name_change *)base;
+
+	if (!is_done)
+		names_set_exposed(change->names, change->entry, false);
+	free_change(change);
+}
+
+struct ledger_change *names_expose(struct client *client, struct client_statement *entry)
+{
+	struct name_change *change = make_change(client, entry->name, NULL, settle_expose);
+
+	if (!change)
+		return NULL;
+	names_set_exposed(client->names, entry, true);
+	return hold_entry(change, entry);
+}
+
+bool names_are_unsure(const struct client *client)
+{
+	const struct names *names = client->names;
+
+	return names && ledger_open_is_unsure(&names->open, &client->borrower.server->wire.ledger);
 }
 
 /* ---- the statement of a name ---- */
@@ -272,18 +436,6 @@ static bool enter_scope(struct client *client, struct client_statement *entry)
 	return true;
 }
 
-bool names_enter_scope(struct client *client, struct client_statement *entry)
-{
-	struct server_statements *known = &client->borrower.server->session.statements;
-
-	if (!enter_scope(client, entry))
-		return false;
-	if (!server_statements_is_since(known, names_statement(entry), entry->parsed_at) &&
-	    names_can_parse(client, entry))
-		server_statements_mark_stale(known, names_statement(entry));
-	return true;
-}
-
 bool names_can_parse(struct client *client, const struct client_statement *entry)
 {
 	struct statement *statement = names_statement(entry);
@@ -302,28 +454,34 @@ bool names_can_parse(struct client *client, const struct client_statement *entry
 	return is_same;
 }
 
-static bool is_known(struct server_statements *known, const struct statement *statement,
-                     bool is_sql)
+enum judgement names_enter(struct client *client, struct client_statement *entry, char type,
+                           struct batch *batch)
 {
+	struct server_statements *known = &client->borrower.server->session.statements;
+	const struct statement *statement;
 	struct bytes name;
+	struct err err;
+	bool can_parse;
 
-	if (is_sql)
-		return server_statements_use(known, statement) &&
-		       !server_statements_is_stale(known, statement);
-	return server_statements_use_as(known, statement, &name);
-}
-
-bool names_can_run(struct client *client, const struct client_statement *entry, bool is_sql,
-                   struct err *err)
-{
-	if (names_can_parse(client, entry) ||
-	    is_known(&client->borrower.server->session.statements, names_statement(entry), is_sql))
-		return true;
-	err_set(err, ERR_UNSUPPORTED,
+	if (!enter_scope(client, entry))
+		return JUDGE_MEMORY;
+	statement = names_statement(entry);
+	can_parse = names_can_parse(client, entry);
+	if (can_parse && !server_statements_is_since(known, statement, entry->parsed_at))
+		server_statements_mark_stale(known, statement);
+	if (!server_statements_is_sure(known, statement))
+		return batch_wait(batch, LEDGER_WAIT_READY);
+	/* an EXECUTE needs it under its own name */
+	if (can_parse ||
+	    (type == 'Q' || type == 'P' ? statements_has(client, statement)
+	                                : server_statements_use_as(known, statement, &name)))
+		return JUDGE_SEND;
+	err_set(&err, ERR_UNSUPPORTED,
 	        "prepared statement \"%s\" was parsed with another client_encoding, "
 	        "standard_conforming_strings or backslash_quote, and this server does not have it",
 	        entry->name);
-	return err_hint(err, "Set the parameter back, or prepare the statement again.");
+	err_hint(&err, "Set the parameter back, or prepare the statement again.");
+	return statements_refuse(client, type, &err, batch);
 }
 
 struct name_description {
@@ -394,137 +552,22 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 	return &description->base.base;
 }
 
-/* ---- add and remove names ---- */
-
-bool names_have_room(const struct client *client, const struct statement *statement,
-                     struct err *err)
-{
-	const struct names *names = client->names;
-
-	if (!names || (names->count < NAMES_MAX &&
-	               names->size + statement_text(statement).count <= TEXTS_MAX))
-		return true;
-	err_set(err, ERR_LIMIT,
-	        "too many prepared statements: a client may have %d, and %zu MB of their texts",
-	        NAMES_MAX, TEXTS_MAX / 1024 / 1024);
-	return err_hint(err, "Close or DEALLOCATE those that are not needed any more.");
-}
-
-struct ledger_change *names_come(struct client *client, const char *name,
-                                 struct statement *statement, struct ledger_change *server_change)
-{
-	size_t size = strlen(name) + 1;
-	struct client_statement *entry = calloc(1, sizeof(*entry) + size);
-	struct name_change *change =
-	    entry ? make_change(client, name, server_change, settle_come) : NULL;
-
-	if (entry) {
-		memcpy(entry->name, name, size);
-		entry->size = (uint32_t)statement_text(statement).count;
-	}
-	if (!change || !add_entry(client->names, entry)) {
-		if (change)
-			free_change(change);
-		free(entry);
-		return NULL;
-	}
-	change->base.statement = change->statement = statement_hold(statement);
-	entry->come_number = change->number;
-	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
-	return &change->base;
-}
-
-static void settle_go(struct ledger_change *base, bool is_done)
-{
-	struct name_change *change = (struct name_change *)base;
-	struct names *names = change->names;
-	bool is_back = !is_done && change->loss_count == names->loss_count;
-
-	while (change->removed) {
-		struct client_statement *entry = names_entry_of(*(char **)change->removed);
-
-		tdelete(entry->name, &change->removed, compare);
-		/*
-		 * The Parse that added the name has succeeded, or its own change removes it next.
-		 */
-		entry->is_confirmed = true;
-		if (!is_back || find_entry(names, entry->name) || !add_entry(names, entry))
-			free_name(entry);
-	}
-	free_change(change);
-}
-
-struct ledger_change *names_go(struct client *client, const char *name)
-{
-	struct name_change *change = make_change(client, name, NULL, settle_go);
-	struct client_statement *entry = names_find(client, name);
-
-	if (!change || !entry)
-		return change ? &change->base : NULL;
-	if (!tsearch(entry->name, &change->removed, compare)) {
-		free_change(change);
-		return NULL;
-	}
-	remove_name(client->names, entry);
-	return &change->base;
-}
-
-struct ledger_change *names_go_all(struct client *client)
-{
-	struct name_change *change = make_change(client, NULL, NULL, settle_go);
-
-	if (!change)
-		return NULL;
-	change->removed = change->names->tree;
-	change->names->tree = NULL;
-	change->names->count = 0;
-	change->names->size = 0;
-	return &change->base;
-}
-
-bool names_are_unsure(const struct client *client)
-{
-	const struct names *names = client->names;
-
-	return names && ledger_open_is_unsure(&names->open, &client->borrower.server->wire.ledger);
-}
-
-/* ---- hand-over to another process ---- */
-
-/* twalk() hands nothing on, and only glibc has twalk_r(). */
-static _Thread_local struct names_walk *walk;
-
-static void see_node(const void *node, VISIT visit, int depth)
-{
-	(void)depth;
-	if ((visit == postorder || visit == leaf) && !walk->is_over)
-		walk->is_over = !walk->see(walk, names_entry_of(*(char *const *)node));
-}
-
-void names_each(const struct client *client, struct names_walk *each)
-{
-	walk = each;
-	if (client->names)
-		twalk(client->names->tree, see_node);
-}
+/* ---- hand-over from another process ---- */
 
 struct client_statement *names_restore(struct client *client, const char *name,
                                        struct statement *statement)
 {
-	size_t size = strlen(name) + 1;
-	struct client_statement *entry =
-	    names_find(client, name) ? NULL : calloc(1, sizeof(*entry) + size);
+	struct client_statement *entry = NULL;
 
+	if (get(client) && !names_find(client, name))
+		entry = make_entry(name, statement);
 	if (!entry)
 		return NULL;
-	memcpy(entry->name, name, size);
-	entry->size = (uint32_t)statement_text(statement).count;
 	entry->is_confirmed = true;
-	if (!get(client) || !add_entry(client->names, entry)) {
-		free(entry);
+	if (!add_entry(&client->names->set, entry)) {
+		free_name(entry);
 		return NULL;
 	}
-	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
 	names_watch_texts(client); /* the record does not say how it was made */
 	return entry;
 }

@@ -6,25 +6,43 @@
 #define PGWEIR_CLIENT_STATEMENTS_NAMES_PRIV_H
 
 #include "pgweir/client/client.h"
+#include "pgweir/pool/server/ledger.h"
 
-/*
- * One name of a client. Small, since thousands of clients may have hundreds of names each.
- * The names of a client are in a tree (tsearch), which needs a third of the memory of a
- * hash table.
- */
+#include "../batch_priv.h"
+
+/* One name of a client. Small, since thousands of clients may have hundreds of names each. */
 struct client_statement {
 	/* change of each open Bind and Describe; `statement` holds a reference */
 	struct ledger_change use;
-	uint32_t use_count;        /* open uses of `use` */
+	uint32_t use_count;        /* open changes that refer to this name */
 	uint32_t size;             /* of the text when the name was added */
-	uint32_t come_number : 29; /* number of the change that added the name */
 	uint32_t is_sql : 1;       /* SQL's PREPARE has made it */
 	uint32_t is_gone : 1;      /* removed; freed after the last use */
 	uint32_t is_confirmed : 1; /* the server has accepted the name */
+	/* the client's server has the statement under this name, too: exposed.c */
+	uint32_t is_exposed : 1;
 	/* the result columns that the client was told: fields_columns(). 0: it was not */
 	uint32_t columns;
 	usec_t parsed_at; /* when the client's Parse was answered; 0: not yet */
 	char name[];
+};
+
+/* Names in their order: an array needs a fifth of the memory of a hash table. */
+struct name_set {
+	struct client_statement **at;
+	uint32_t count, capacity;
+	uint32_t exposed_count;
+	size_t size; /* of their texts */
+};
+
+/*
+ * The names of one client. Most clients never prepare a statement, so this is allocated with the
+ * first name. It exists until the client is freed, because the open changes count in it.
+ */
+struct names {
+	struct name_set set;
+	uint32_t loss_count;     /* how often the client lost all names */
+	struct ledger_open open; /* changes that are not settled yet */
 };
 
 /* The statement of a name. `use` has a pointer to const, because others only read it. */
@@ -44,61 +62,70 @@ bool names_have_room(const struct client *client, const struct statement *statem
                      struct err *err);
 
 /*
- * Adds a name. The result is the change to note with the request: if the request fails, the
- * name is removed again. server_change: the change of the server's statements that is
- * settled together with it; or NULL. NULL: no memory.
+ * ---- changes ----
+ *
+ * Each is in force at once, and is to be noted with its request. If that fails, it is undone. NULL:
+ * no memory.
+ */
+
+/*
+ * Adds a name, which the client does not have. server_change: the change of the server's statements
+ * that is settled together with it; or NULL.
  */
 struct ledger_change *names_come(struct client *client, const char *name,
                                  struct statement *statement, struct ledger_change *server_change);
 
-/* Removes a name, if it exists. If the request fails, the name is added again. NULL: no memory. */
+/* Removes a name, if it exists. */
 struct ledger_change *names_go(struct client *client, const char *name);
 
-/*
- * Makes the name mean the statement prepared in the current scope of the client's server,
- * unless the server still has it with the types that were described. What the server has
- * analyzed before the client's Parse is stale then. false: no memory.
- */
-bool names_enter_scope(struct client *client, struct client_statement *entry);
+/* Removes all names. */
+struct ledger_change *names_go_all(struct client *client);
+
+/* The server gets the statement under the client's name. */
+struct ledger_change *names_expose(struct client *client, struct client_statement *entry);
 
 /*
- * Whether the client's server would read the statement's text as the server did that parsed it
- * first: text_scope_merge(). Call names_enter_scope() before.
+ * Changes nothing, but errors get the client's name in place of the statement's; statement NULL: of
+ * the scratch name.
  */
-bool names_can_parse(struct client *client, const struct client_statement *entry);
-
-/*
- * Whether the server has the statement, or can parse it. is_sql: for an EXECUTE, which needs it
- * under its own name. Call it when the server's statements are sure. false: *err says why not.
- */
-bool names_can_run(struct client *client, const struct client_statement *entry, bool is_sql,
-                   struct err *err);
+struct ledger_change *names_mention(const char *name, struct statement *statement);
 
 /*
  * For a Describe of the statement, or of a portal bound to it. When the answer has the types of
  * its parameters, the name means the statement with these types on every server. is_told: the
- * client gets the answer. NULL: no memory.
+ * client gets the answer.
  */
 struct ledger_change *names_describe(struct client *client, struct client_statement *entry,
                                      bool is_told);
 
-/*
- * The names under which the client's server has the client's statements too, as name\0name\0:
- * exposed.c. NULL: the client has no names and never had one.
- */
-struct buf *names_exposed(const struct client *client);
+/* Whether changes of an earlier Sync epoch are not settled yet, so that names may change. */
+bool names_are_unsure(const struct client *client);
 
-/* The changes that names_are_unsure() looks at. The client has names, or had one. */
-struct ledger_open *names_open(const struct client *client);
+/* ---- at once ---- */
+
+/*
+ * Before a message of this type uses the statement: makes the name mean the statement prepared in
+ * the current scope of the client's server, unless the server still has it with the types that were
+ * described. What the server has analyzed before the client's Parse is stale then. JUDGE_SEND: the
+ * server has the statement, or can parse it. JUDGE_DROP: it is refused.
+ */
+enum judgement names_enter(struct client *client, struct client_statement *entry, char type,
+                           struct batch *batch);
+
+/*
+ * Whether the client's server would read the statement's text as the server did that parsed it
+ * first: text_scope_merge().
+ */
+bool names_can_parse(struct client *client, const struct client_statement *entry);
+
+/* The statement is or is no more on the client's server under its name. */
+void names_set_exposed(struct names *names, struct client_statement *entry, bool is_exposed);
 
 /* The client has names of SQL's PREPARE: its texts may use them. */
 void names_watch_texts(struct client *client);
 
-/* Removes all names. If the request fails, they are added again. NULL: no memory. */
-struct ledger_change *names_go_all(struct client *client);
-
-/* Whether changes of an earlier Sync epoch are not settled yet, so that names may change. */
-bool names_are_unsure(const struct client *client);
+/* Removes a name. */
+void names_lose(struct client *client, struct client_statement *entry);
 
 /* Removes all names that the server had accepted. */
 void names_forget(struct client *client);
@@ -106,15 +133,7 @@ void names_forget(struct client *client);
 /* Removes all names. No change may be open. */
 void names_free(struct client *client);
 
-/* A walk over all names, to hand them over to another process. see(): false ends the walk. */
-struct names_walk {
-	bool (*see)(struct names_walk *walk, const struct client_statement *entry);
-	bool is_over;
-};
-void names_each(const struct client *client, struct names_walk *walk);
-/*
- * Adds a name that was handed over. NULL: there is no memory, or the name exists.
- */
+/* Adds a name that was handed over. NULL: there is no memory, or the name exists. */
 struct client_statement *names_restore(struct client *client, const char *name,
                                        struct statement *statement);
 

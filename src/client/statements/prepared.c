@@ -50,7 +50,7 @@ static enum judgement refuse_twice(struct client *client, const char *name, stru
 	    !server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, NULL) ||
 	    !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL))
 		return JUDGE_MEMORY;
-	return inject_refuse(client, &err, batch);
+	return statements_refuse(client, 'P', &err, batch);
 }
 
 /*
@@ -115,7 +115,7 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
 	}
 	if (!names_have_room(client, statement, &err)) {
 		statement_release(&statement);
-		return inject_refuse(client, &err, batch);
+		return statements_refuse(client, frame->type, &err, batch);
 	}
 	is_good = send_parse(client, parse.statement, statement, batch);
 	/* the name and the server hold it now */
@@ -157,7 +157,7 @@ static enum judgement judge_unknown(struct client *client, const char *name, str
 	if (!statement_name_is_reserved(name))
 		return JUDGE_SEND; /* PostgreSQL reports that there is no such statement */
 	err_set(&err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist", name);
-	return inject_refuse(client, &err, batch);
+	return statements_refuse(client, 'B', &err, batch);
 }
 
 /* Whether the client was told the result columns that the statement has on its server. */
@@ -253,7 +253,7 @@ static enum judgement check_columns(struct client *client, const struct frame *f
 	                               names_statement(entry)))
 		return ask_columns(client, entry, batch);
 	err_set(&err, ERR_PLAN_CHANGED, "cached plan must not change result type");
-	return inject_refuse(client, &err, batch);
+	return statements_refuse(client, frame->type, &err, batch);
 }
 
 enum judgement prepared_describe_portal(struct client *client, struct batch *batch)
@@ -264,10 +264,7 @@ enum judgement prepared_describe_portal(struct client *client, struct batch *bat
 	if (knows_columns(client, entry))
 		return JUDGE_SEND;
 	change = names_describe(client, entry, true);
-	return change && server_note_change(client->borrower.server, LEDGER_TYPES, LEDGER_CLIENT,
-	                                    change)
-	           ? JUDGE_HEAD
-	           : JUDGE_MEMORY;
+	return statements_note(client, LEDGER_TYPES, LEDGER_CLIENT, change, JUDGE_HEAD);
 }
 
 enum judgement prepared_use(struct client *client, const struct frame *frame, struct bytes in,
@@ -281,24 +278,20 @@ enum judgement prepared_use(struct client *client, const struct frame *frame, st
 
 	if ((!entry || !entry->is_confirmed) && names_are_unsure(client))
 		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (entry && !names_enter_scope(client, entry))
-		return JUDGE_MEMORY;
-	if (entry && !server_statements_is_sure(&client->borrower.server->session.statements,
-	                                        names_statement(entry)))
-		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (entry && !names_can_run(client, entry, false, &err))
-		return inject_refuse(client, &err, batch);
-	result = entry ? before_use(client, names_statement(entry), &touches, batch) : JUDGE_SEND;
-	if (result != JUDGE_SEND)
-		return result;
+	if (entry) {
+		result = names_enter(client, entry, frame->type, batch);
+		if (result == JUDGE_SEND)
+			result = before_use(client, names_statement(entry), &touches, batch);
+		if (result != JUDGE_SEND)
+			return result;
+	}
 	/* What a statement means by name has the columns that it has now. */
 	if (entry && frame->type == 'B' && !touches) {
 		result = check_columns(client, frame, in, names, entry, batch);
 		if (result != JUDGE_SEND)
 			return result;
 	}
-	if (frame->type == 'B')
-		client->borrower.pool->stats.bind_count++;
+	client->borrower.pool->stats.bind_count += frame->type == 'B';
 	if (!entry)
 		return judge_unknown(client, names->statement, batch);
 	if (frame->type == 'B')
@@ -313,7 +306,7 @@ enum judgement prepared_use(struct client *client, const struct frame *frame, st
 	batch->is_query = false;
 	if (touches && !session_use(client, touches, session_text_of(names_statement(entry), batch),
 	                            true, &err))
-		return inject_refuse(client, &err, batch);
+		return statements_refuse(client, frame->type, &err, batch);
 	/* DISCARD ALL or similar: later messages must not rely on known statements */
 	if (names_statement(entry)->is_forgetting)
 		server_statements_distrust_sent(&client->borrower.server->session.statements);
@@ -329,15 +322,15 @@ enum judgement prepared_use(struct client *client, const struct frame *frame, st
 
 enum judgement prepared_close(struct client *client, const char *name, struct batch *batch)
 {
-	struct ledger_change *change;
+	const struct client_statement *entry;
+	bool is_exposed;
 
 	if (names_are_unsure(client))
 		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (!names_find(client, name) && !statement_name_is_reserved(name))
-		return JUDGE_SEND; /* it may be a name of SQL's PREPARE */
-	change = names_go(client, name);
-	return change && server_note_change(client->borrower.server, LEDGER_CLOSE_HERE,
-	                                    LEDGER_CLIENT, change)
-	           ? JUDGE_DROP
-	           : JUDGE_MEMORY;
+	entry = names_find(client, name);
+	if (!entry && !statement_name_is_reserved(name))
+		return JUDGE_SEND;               /* it may be a name of SQL's PREPARE */
+	is_exposed = entry && entry->is_exposed; /* then the server has it, too */
+	return statements_note(client, is_exposed ? LEDGER_CLOSE : LEDGER_CLOSE_HERE, LEDGER_CLIENT,
+	                       names_go(client, name), is_exposed ? JUDGE_HEAD : JUDGE_DROP);
 }

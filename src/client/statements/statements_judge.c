@@ -4,6 +4,8 @@
  */
 #include "statements_priv.h"
 
+#include <stdlib.h>
+
 #include "pgweir/base/text.h"
 
 #include "../client_priv.h"
@@ -146,44 +148,95 @@ static void replan_watch(struct client *client, const struct frame *frame, struc
 	}
 }
 
-/* ---- hand-over of an unnamed statement ---- */
+/* ---- hand-over to another process ---- */
 
-bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
+static bool write_name(const struct client_statement *entry, bool is_plain, struct buf *record,
+                       struct channel *channel)
 {
-	const struct sql_unnamed *sql = client->sql;
-	struct sql_record values;
+	struct statement *statement = names_statement(entry);
+	struct name_record values = { bytes_text(entry->name), statement_number(statement), 0, 0 };
 
-	if (!sql)
-		return true;
-	values = (struct sql_record){
+	if (!is_plain) {
+		values.columns = entry->columns;
+		values.parsed_at = entry->parsed_at;
+	}
+	record_write(record, &name_record_table, &values);
+	return handover_write_statement(statement, channel);
+}
+
+static bool write_sql(const struct sql_unnamed *sql, struct buf *record, struct channel *channel)
+{
+	struct sql_record values = {
 		.kind = sql->kind,
 		.is_bound = sql->is_bound,
 		.number = sql->statement ? statement_number(sql->statement) : 0,
 	};
+
 	text_copy(values.name, sizeof(values.name), sql->name);
 	record_write(record, &sql_record_table, &values);
 	return !sql->statement || handover_write_statement(sql->statement, channel);
 }
 
-void sql_unnamed_read(struct client *client, struct record *record,
-                      const struct pools_arrival *arrival)
+bool statements_write(const struct client *client, struct buf *record, struct channel *channel)
 {
-	struct sql_statement read = { 0 };
+	bool is_plain = client->clients->with.pools->is_handover_plain;
+	bool ok = !client->unnamed || unnamed_write(client, record, channel);
+
+	if (ok && client->sql)
+		ok = write_sql(client->sql, record, channel);
+	for (uint32_t i = 0; ok && i < client_statement_count(client); i++)
+		ok = write_name(client->names->set.at[i], is_plain, record, channel);
+	return ok;
+}
+
+static void read_sql(struct client *client, struct record *record,
+                     const struct pools_arrival *arrival)
+{
 	struct statement *statement = NULL;
 	struct sql_record values;
 
-	if (!record_has_table(record, &sql_record_table))
-		return;
 	record_read(record, &sql_record_table, &values);
-	if (!arrival || record->is_bad)
+	if (!client || record->is_bad)
 		return;
-	read.kind = (enum sql_kind)values.kind;
-	text_copy(read.name, sizeof(read.name), values.name);
 	if (values.number)
 		statement = handover_arrival_statement(arrival, values.number);
-	if (sql_remember(client, &read, statement))
+	if (sql_remember(client, (enum sql_kind)values.kind, values.name, statement))
 		client->sql->is_bound = values.is_bound && client->borrower.server;
 }
+
+static void read_name(struct client *client, struct record *record,
+                      const struct pools_arrival *arrival)
+{
+	struct client_statement *entry;
+	struct statement *statement;
+	struct name_record values;
+	char *text;
+
+	record_read(record, &name_record_table, &values);
+	statement = client ? handover_arrival_statement(arrival, values.number) : NULL;
+	if (record->is_bad || !statement)
+		return;
+	text = strndup(values.name.at, values.name.count);
+	entry = text ? names_restore(client, text, statement) : NULL;
+	if (entry) {
+		entry->columns = values.columns;
+		entry->parsed_at = values.parsed_at;
+	}
+	free(text);
+}
+
+void statements_read(struct client *client, struct record *record,
+                     const struct pools_arrival *arrival)
+{
+	if (record_has_table(record, &unnamed_record_table))
+		unnamed_read(client, record, arrival);
+	if (record_has_table(record, &sql_record_table))
+		read_sql(client, record, arrival);
+	while (record_has_table(record, &name_record_table))
+		read_name(client, record, arrival);
+}
+
+/* ---- clients that are followed ---- */
 
 bool statements_follow(const struct client *client)
 {
@@ -210,13 +263,6 @@ static enum whole whole_of(const struct client *client, const struct frame *fram
 bool statements_need_more(const struct client *client, const struct frame *frame, struct bytes in)
 {
 	return has_names(client, frame->type) && whole_of(client, frame, in) == WHOLE_MORE;
-}
-
-enum judgement statements_refuse(struct client *client, char type, const struct err *err,
-                                 struct batch *batch)
-{
-	return type == 'Q' ? sql_refuse_query(client, err, batch)
-	                   : inject_refuse(client, err, batch);
 }
 
 /* The frame must be complete, but is longer than allowed: the client gets an error. */

@@ -21,7 +21,10 @@
 #include "../batch_priv.h"
 #include "../client_priv.h"
 
+struct channel;
 struct facts;
+struct pools_arrival;
+struct record;
 
 bool statements_follow(const struct client *client);
 
@@ -70,10 +73,6 @@ static inline bool statements_concern(const struct client *client, const struct 
 	}
 }
 
-/* Sends a message that fails in place of a frame of this type. */
-enum judgement statements_refuse(struct client *client, char type, const struct err *err,
-                                 struct batch *batch);
-
 /* A Query was answered by pgweir. PostgreSQL would have dropped the unnamed statement. */
 void statements_forget_unnamed(struct client *client, struct batch *batch);
 
@@ -94,6 +93,12 @@ static inline void statements_leave_server(struct client *client)
 
 /* The ledger must have settled the open changes. */
 void statements_free(struct client *client);
+
+/* Write them at the end of the client's record for another process. false: not sent. */
+bool statements_write(const struct client *client, struct buf *record, struct channel *channel);
+/* client NULL: only checks them. */
+void statements_read(struct client *client, struct record *record,
+                     const struct pools_arrival *arrival);
 
 /* The client's statement with this name. NULL: none. */
 struct statement *statements_find(const struct client *client, const char *name);
@@ -145,10 +150,7 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
  * the statement cannot be parsed any more. false: no memory.
  */
 bool exposed_can(struct client *client, const struct client_statement *entry);
-bool exposed_add(struct client *client, const struct client_statement *entry, struct batch *batch);
-
-/* Whether the client's server has this statement under the client's name. */
-bool exposed_has(const struct client *client, const char *name);
+bool exposed_add(struct client *client, struct client_statement *entry, struct batch *batch);
 
 /*
  * The server has answered the question at the end of the transaction: names that it does not have
@@ -163,6 +165,28 @@ bool exposed_withdraw(struct client *client);
 bool exposed_any(const struct client *client);
 
 /* ---- inject.c: what is sent besides the client's own messages ---- */
+
+/*
+ * Notes a request to the client's server, with its change; NULL: there was no memory. good: the
+ * answer if it is noted.
+ */
+static inline enum judgement statements_note(struct client *client, enum ledger_kind kind,
+                                             enum ledger_fate fate, struct ledger_change *change,
+                                             enum judgement good)
+{
+	return change && server_note_change(client->borrower.server, kind, fate, change)
+	           ? good
+	           : JUDGE_MEMORY;
+}
+
+/* Whether the client's server has the statement under its own name, and can run it. Uses it. */
+static inline bool statements_has(const struct client *client, const struct statement *statement)
+{
+	struct server_statements *known = &client->borrower.server->session.statements;
+
+	return server_statements_use(known, statement) &&
+	       !server_statements_is_stale(known, statement);
+}
 
 /* Adds a Close or Describe of the name on servers, which a zero follows; nothing to the ledger. */
 void inject_named(struct batch *batch, char type, struct bytes name);
@@ -185,17 +209,11 @@ bool inject_make_way(struct client *client, struct batch *batch, struct statemen
 bool inject_statement(struct client *client, struct batch *batch, struct statement *statement,
                       struct bytes *name);
 
-/* The change of a request that must fail: the client gets `err` as its error. NULL: no memory. */
-struct refusal *inject_refusal(const struct err *err);
-
-/* Adds a message that always fails; the client gets `err` as its error. */
-enum judgement inject_refuse(struct client *client, const struct err *err, struct batch *batch);
+/* Sends a message that always fails in place of a frame of this type; the client gets `err`. */
+enum judgement statements_refuse(struct client *client, char type, const struct err *err,
+                                 struct batch *batch);
 
 /* ---- unnamed.c: the unnamed statement ---- */
-
-struct channel;
-struct pools_arrival;
-struct record;
 
 /* Maximum length of a Parse that is kept. A longer one is forwarded in pieces. */
 #define UNNAMED_KEPT_MAX ((uint32_t)64 * 1024)
@@ -247,12 +265,9 @@ struct sql_unnamed {
 	struct server_renaming renaming;
 };
 
-/* Stores that the unnamed statement is `read`. statement: may be NULL. false: no memory. */
-bool sql_remember(struct client *client, const struct sql_statement *read,
+/* Stores that the unnamed statement is of this kind. statement: may be NULL. false: no memory. */
+bool sql_remember(struct client *client, enum sql_kind kind, const char *name,
                   struct statement *statement);
-
-/* Adds a Query that always fails; the client gets `err`. */
-enum judgement sql_refuse_query(struct client *client, const struct err *err, struct batch *batch);
 
 enum judgement sql_query(struct client *client, const struct frame *frame, struct bytes in,
                          struct batch *batch);
@@ -286,10 +301,5 @@ enum judgement sql_execute(struct client *client, const char *portal, struct bat
 
 /* Drops what is stored: the unnamed statement is gone or replaced. */
 void sql_forget(struct client *client);
-
-/* statements_judge.c: hand-over of the unnamed statement. false: could not be sent. */
-bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel);
-void sql_unnamed_read(struct client *client, struct record *record,
-                      const struct pools_arrival *arrival);
 
 #endif

@@ -244,7 +244,7 @@ enum judgement unnamed_use(struct client *client, char type, struct batch *batch
 		batch->unnamed = bytes_of(NULL, 0);
 	batch->is_query = false;
 	if (touches && !session_use(client, touches, text, true, &err))
-		return inject_refuse(client, &err, batch);
+		return statements_refuse(client, type, &err, batch);
 	if ((touches & SQL_TOUCH_EXECUTE) && (!client->sql || client->sql->statement))
 		session_use_execute(client, client->sql ? client->sql->statement : NULL, text.text);
 	if (unnamed && !unnamed->is_here && unnamed->has_text)
@@ -302,12 +302,8 @@ unsigned int unnamed_touches(const struct client *client)
 bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
 {
 	const struct unnamed *unnamed = client->unnamed;
-	struct statement *statement = unnamed ? unnamed->statement : NULL;
-	struct unnamed_record values;
-
-	if (!unnamed)
-		return true;
-	values = (struct unnamed_record){
+	struct statement *statement = unnamed->statement;
+	struct unnamed_record values = {
 		.has_text = unnamed->has_text,
 		.is_here = unnamed->is_here,
 		.number = statement ? statement_number(statement) : 0,
@@ -321,10 +317,8 @@ void unnamed_read(struct client *client, struct record *record, const struct poo
 	struct statement *statement = NULL;
 	struct unnamed_record values;
 
-	if (!record_has_table(record, &unnamed_record_table))
-		return;
 	record_read(record, &unnamed_record_table, &values);
-	if (!arrival || !get(client))
+	if (!client || !get(client))
 		return;
 	if (values.number)
 		statement = handover_arrival_statement(arrival, values.number);
