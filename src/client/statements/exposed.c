@@ -23,7 +23,6 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_token.h"
 
-#include "../session/session_priv.h"
 #include "names_priv.h"
 
 /* What is exposed at the same time, at most. */

@@ -9,7 +9,7 @@
 
 #include "pgweir/pgwire/message.h"
 
-#include "../client_priv.h"
+#include "../session/listening_change_priv.h"
 
 void inject_named(struct batch *batch, char type, struct bytes name)
 {
@@ -102,6 +102,34 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 		return false;
 	inject_parse(client, batch, statement);
 	return note_parse(server, change, is_sql);
+}
+
+bool inject_scratch(struct client *client, struct batch *batch, bool is_there)
+{
+	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0\0\0");
+	struct server *server = client->borrower.server;
+
+	inject_named(batch, 'C', bytes_text(SCRATCH_NAME));
+	if (!server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL))
+		return false;
+	if (!is_there)
+		return true;
+	batch_run(batch, MESSAGE_BYTES(parse));
+	return server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, NULL);
+}
+
+enum judgement statements_run(struct client *client, char type, unsigned int touches,
+                              struct session_text text)
+{
+	enum judgement judgement;
+	struct err err;
+
+	if (!touches)
+		return JUDGE_SEND;
+	judgement = place_before(client, touches, text.text, text.batch);
+	if (judgement == JUDGE_SEND && !session_use(client, touches, text, true, &err))
+		return statements_refuse(client, type, &err, text.batch);
+	return judgement;
 }
 
 /* ---- refusals ---- */

@@ -31,6 +31,14 @@ unsigned int client_statement_count(const struct client *client)
 	return client->names ? client->names->set.count : 0;
 }
 
+bool statements_follow(const struct client *client)
+{
+	if (client_statement_count(client))
+		return true;
+	return !client->replication && client_rules(client)->mode != POOL_MODE_SESSION &&
+	       client->clients->config->max_prepared_statements > 0;
+}
+
 /* NULL: no memory. */
 static struct names *get(struct client *client)
 {
@@ -115,13 +123,18 @@ static void free_set(struct name_set *set)
 
 /* ---- names ---- */
 
-static void free_name(struct client_statement *entry)
+void names_drop(struct client_statement **entryp)
 {
-	struct statement *statement = names_statement(entry);
+	struct client_statement *entry = *entryp;
+	struct statement *statement;
 
+	*entryp = NULL;
+	if (!entry)
+		return;
 	entry->is_gone = true;
 	if (entry->use_count)
 		return;
+	statement = names_statement(entry);
 	statement_release(&statement);
 	free(entry);
 }
@@ -133,11 +146,10 @@ static void settle_use(struct ledger_change *change, bool is_done)
 	(void)is_done;
 	entry->use_count--;
 	if (entry->is_gone)
-		free_name(entry);
+		names_drop(&entry);
 }
 
-/* NULL: no memory. */
-static struct client_statement *make_entry(const char *name, struct statement *statement)
+struct client_statement *names_make(const char *name, struct statement *statement)
 {
 	size_t size = strlen(name) + 1;
 	struct client_statement *entry = calloc(1, sizeof(*entry) + size);
@@ -153,7 +165,7 @@ static struct client_statement *make_entry(const char *name, struct statement *s
 void names_lose(struct client *client, struct client_statement *entry)
 {
 	remove_entry(&client->names->set, entry);
-	free_name(entry);
+	names_drop(&entry);
 }
 
 static void forget_names(struct names *names, bool is_all)
@@ -164,7 +176,7 @@ static void forget_names(struct names *names, bool is_all)
 	names->set = (struct name_set){ .at = NULL };
 	for (uint32_t i = 0; i < lost.count; i++) {
 		if (is_all || lost.at[i]->is_confirmed || !add_entry(&names->set, lost.at[i]))
-			free_name(lost.at[i]);
+			names_drop(&lost.at[i]);
 	}
 	free_set(&lost);
 }
@@ -209,49 +221,22 @@ bool names_have_room(const struct client *client, const struct statement *statem
 /* ---- changes ---- */
 
 struct name_change {
-	struct ledger_change base;
+	struct description base;
 	struct ledger_change *server_change; /* settled together with this one; or NULL */
-	struct names *names;                 /* NULL: changes nothing */
+	struct names *names;                 /* counts it as open; NULL: it is not counted */
 	struct server_statements *known;     /* of the server */
 	struct statement *statement;         /* holds one reference; or NULL */
 	struct client_statement *entry;      /* counted in its use_count; or NULL */
 	struct name_set removed;             /* owned by the change until it is settled */
 	uint32_t loss_count;                 /* when the change was made */
+	uint32_t parse_number;               /* of a description */
+	bool is_told;                        /* the client gets the description */
 	char name[];
 };
 
-/*
- * Begins a change of the client's names; client NULL: of nothing. statement: NULL: none. NULL: no
- * memory.
- */
-static struct name_change *make_change(struct client *client, const char *name,
-                                       struct statement *statement,
-                                       void (*settle)(struct ledger_change *, bool))
+static struct name_change *change_of(struct ledger_change *change)
 {
-	size_t size = strlen(name) + 1;
-	struct name_change *change =
-	    client && !get(client) ? NULL : calloc(1, sizeof(*change) + size);
-
-	if (!change)
-		return NULL;
-	change->statement = statement ? statement_hold(statement) : NULL;
-	change->base =
-	    (struct ledger_change){ settle, statement, memcpy(change->name, name, size) };
-	if (client) {
-		change->names = client->names;
-		change->known = &client->borrower.server->session.statements;
-		change->loss_count = client->names->loss_count;
-		ledger_open_begin(&client->names->open, &client->borrower.server->wire.ledger);
-	}
-	return change;
-}
-
-/* What the change is about. */
-static struct ledger_change *hold_entry(struct name_change *change, struct client_statement *entry)
-{
-	entry->use_count++;
-	change->entry = entry;
-	return &change->base;
+	return container_of(change, struct name_change, base.base);
 }
 
 static void free_change(struct name_change *change)
@@ -268,14 +253,45 @@ static void free_change(struct name_change *change)
 static void settle_nothing(struct ledger_change *change, bool is_done)
 {
 	(void)is_done;
-	free_change((struct name_change *)change);
+	free_change(change_of(change));
 }
 
-struct ledger_change *names_mention(const char *name, struct statement *statement)
+/* statement, entry: may be NULL. NULL: no memory. */
+static struct name_change *make_change(struct client *client, const char *name,
+                                       struct statement *statement, struct client_statement *entry)
 {
-	struct name_change *change = make_change(NULL, name, statement, settle_nothing);
+	size_t size = strlen(name) + 1;
+	struct name_change *change = calloc(1, sizeof(*change) + size);
 
-	return change ? &change->base : NULL;
+	if (!change)
+		return NULL;
+	change->base.base =
+	    (struct ledger_change){ settle_nothing, statement, memcpy(change->name, name, size) };
+	change->known = &client->borrower.server->session.statements;
+	change->statement = statement ? statement_hold(statement) : NULL;
+	change->entry = entry;
+	if (entry)
+		entry->use_count++;
+	return change;
+}
+
+/* It changes the client's names until it is settled. */
+static struct ledger_change *open_change(struct client *client, struct name_change *change,
+                                         void (*settle)(struct ledger_change *, bool))
+{
+	change->base.base.settle = settle;
+	change->names = client->names;
+	change->loss_count = client->names->loss_count;
+	ledger_open_begin(&client->names->open, &client->borrower.server->wire.ledger);
+	return &change->base.base;
+}
+
+struct ledger_change *names_mention(struct client *client, const char *name,
+                                    struct statement *statement)
+{
+	struct name_change *change = make_change(client, name, statement, NULL);
+
+	return change ? &change->base.base : NULL;
 }
 
 /* What a server has parsed before that time does not count, but for the client's own Parse. */
@@ -289,7 +305,7 @@ static usec_t answer_time(const struct name_change *change)
 
 static void settle_come(struct ledger_change *base, bool is_done)
 {
-	struct name_change *change = (struct name_change *)base;
+	struct name_change *change = change_of(base);
 	struct client_statement *entry = change->entry;
 
 	if (change->server_change)
@@ -299,7 +315,7 @@ static void settle_come(struct ledger_change *base, bool is_done)
 		entry->parsed_at = answer_time(change);
 	} else if (find_entry(&change->names->set, entry->name) == entry) {
 		remove_entry(&change->names->set, entry);
-		free_name(entry);
+		names_drop(&entry);
 	}
 	free_change(change);
 }
@@ -307,23 +323,22 @@ static void settle_come(struct ledger_change *base, bool is_done)
 struct ledger_change *names_come(struct client *client, const char *name,
                                  struct statement *statement, struct ledger_change *server_change)
 {
-	struct name_change *change = make_change(client, name, statement, settle_come);
-	struct client_statement *entry = change ? make_entry(name, statement) : NULL;
+	struct client_statement *entry = get(client) ? names_make(name, statement) : NULL;
+	struct name_change *change = entry ? make_change(client, name, statement, entry) : NULL;
 
-	if (!entry || !add_entry(&client->names->set, entry)) {
-		if (entry)
-			free_name(entry);
+	if (!change || !add_entry(&client->names->set, entry)) {
 		if (change)
 			free_change(change);
+		names_drop(&entry);
 		return NULL;
 	}
 	change->server_change = server_change;
-	return hold_entry(change, entry);
+	return open_change(client, change, settle_come);
 }
 
 static void settle_go(struct ledger_change *base, bool is_done)
 {
-	struct name_change *change = (struct name_change *)base;
+	struct name_change *change = change_of(base);
 	struct names *names = change->names;
 	bool is_back = !is_done && change->loss_count == names->loss_count;
 
@@ -336,42 +351,43 @@ static void settle_go(struct ledger_change *base, bool is_done)
 		entry->is_confirmed = true;
 		if (!is_back || find_entry(&names->set, entry->name) ||
 		    !add_entry(&names->set, entry))
-			free_name(entry);
+			names_drop(&entry);
 	}
 	free_change(change);
 }
 
 struct ledger_change *names_go(struct client *client, const char *name)
 {
-	struct name_change *change = make_change(client, name, NULL, settle_go);
+	struct name_change *change = get(client) ? make_change(client, name, NULL, NULL) : NULL;
 	struct client_statement *entry = names_find(client, name);
 
-	if (!change || !entry)
-		return change ? &change->base : NULL;
-	if (!add_entry(&change->removed, entry)) {
+	if (!change)
+		return NULL;
+	if (entry && !add_entry(&change->removed, entry)) {
 		free_change(change);
 		return NULL;
 	}
-	remove_entry(&client->names->set, entry);
-	return &change->base;
+	if (entry)
+		remove_entry(&client->names->set, entry);
+	return open_change(client, change, settle_go);
 }
 
 struct ledger_change *names_go_all(struct client *client)
 {
-	struct name_change *change = make_change(client, "", NULL, settle_go);
+	struct name_change *change = get(client) ? make_change(client, "", NULL, NULL) : NULL;
 
 	if (!change)
 		return NULL;
-	change->base.name = NULL;
+	change->base.base.name = NULL;
 	change->removed = client->names->set;
 	client->names->set = (struct name_set){ .at = NULL };
-	return &change->base;
+	return open_change(client, change, settle_go);
 }
 
 /* If the Parse has failed, or was skipped, the name is not there. */
 static void settle_expose(struct ledger_change *base, bool is_done)
 {
-	struct name_change *change = (struct name_change *)base;
+	struct name_change *change = change_of(base);
 
 	if (!is_done)
 		names_set_exposed(change->names, change->entry, false);
@@ -380,12 +396,12 @@ static void settle_expose(struct ledger_change *base, bool is_done)
 
 struct ledger_change *names_expose(struct client *client, struct client_statement *entry)
 {
-	struct name_change *change = make_change(client, entry->name, NULL, settle_expose);
+	struct name_change *change = make_change(client, entry->name, NULL, entry);
 
 	if (!change)
 		return NULL;
 	names_set_exposed(client->names, entry, true);
-	return hold_entry(change, entry);
+	return open_change(client, change, settle_expose);
 }
 
 bool names_are_unsure(const struct client *client)
@@ -484,35 +500,29 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
 	return statements_refuse(client, type, &err, batch);
 }
 
-struct name_description {
-	struct description base;
-	struct server_statements *known; /* of the server */
-	struct client_statement *entry;  /* counted in its use_count */
-	struct statement *statement;     /* the one that is described; holds one reference */
-	uint32_t parse_number;
-	bool is_told; /* the client gets the answer */
-};
+/* ---- descriptions ---- */
 
 static void on_columns(struct description *base, uint32_t columns)
 {
-	struct name_description *description = (struct name_description *)base;
+	struct name_change *change = change_of(&base->base);
 
-	server_statements_described(description->known, description->statement, columns,
-	                            description->parse_number);
-	if (description->is_told)
-		description->entry->columns = columns;
+	server_statements_described(change->known, change->statement, columns,
+	                            change->parse_number);
+	if (change->is_told)
+		change->entry->columns = columns;
 }
 
 static bool on_types(struct description *base, struct bytes types)
 {
-	struct name_description *description = (struct name_description *)base;
-	struct client_statement *entry = description->entry;
-	struct statement *typed = statement_typed(description->statement, types);
+	struct name_change *change = change_of(&base->base);
+	struct client_statement *entry = change->entry;
+	struct statement *typed = statement_typed(change->statement, types);
 
 	if (!typed)
 		return false;
-	server_statements_typed(description->known, description->statement, typed,
-	                        description->parse_number);
+	if (*entry->name)
+		server_statements_typed(change->known, change->statement, typed,
+		                        change->parse_number);
 	statement_release(&typed);
 	if (names_statement(entry)->is_typed)
 		return true; /* the first description is kept */
@@ -522,34 +532,19 @@ static bool on_types(struct description *base, struct bytes types)
 	return typed != NULL;
 }
 
-static void settle_description(struct ledger_change *change, bool is_done)
-{
-	struct name_description *description = (struct name_description *)change;
-
-	settle_use(&description->entry->use, is_done);
-	statement_release(&description->statement);
-	free(description);
-}
-
 struct ledger_change *names_describe(struct client *client, struct client_statement *entry,
                                      bool is_told)
 {
-	struct name_description *description = calloc(1, sizeof(*description));
 	struct statement *statement = names_statement(entry);
+	struct name_change *change = make_change(client, entry->name, statement, entry);
 
-	if (!description)
+	if (!change)
 		return NULL;
-	description->known = &client->borrower.server->session.statements;
-	description->entry = entry;
-	description->statement = statement_hold(statement);
-	description->parse_number = server_statements_parse_number(description->known, statement);
-	description->base.base =
-	    (struct ledger_change){ settle_description, statement, entry->name };
-	description->base.on_types = on_types;
-	description->base.on_columns = on_columns;
-	description->is_told = is_told;
-	entry->use_count++;
-	return &description->base.base;
+	change->parse_number = server_statements_parse_number(change->known, statement);
+	change->base.on_types = on_types;
+	change->base.on_columns = *entry->name ? on_columns : NULL;
+	change->is_told = is_told;
+	return &change->base.base;
 }
 
 /* ---- hand-over from another process ---- */
@@ -560,14 +555,12 @@ struct client_statement *names_restore(struct client *client, const char *name,
 	struct client_statement *entry = NULL;
 
 	if (get(client) && !names_find(client, name))
-		entry = make_entry(name, statement);
+		entry = names_make(name, statement);
 	if (!entry)
 		return NULL;
 	entry->is_confirmed = true;
-	if (!add_entry(&client->names->set, entry)) {
-		free_name(entry);
-		return NULL;
-	}
+	if (!add_entry(&client->names->set, entry))
+		names_drop(&entry);
 	names_watch_texts(client); /* the record does not say how it was made */
 	return entry;
 }

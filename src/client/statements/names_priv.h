@@ -54,6 +54,11 @@ static inline struct statement *names_statement(const struct client_statement *e
 /* Where the texts of all clients' statements are kept. */
 struct statements *names_store(const struct client *client);
 
+/* Makes one that is not among the client's names yet. NULL: no memory. */
+struct client_statement *names_make(const char *name, struct statement *statement);
+/* It is not, or no more. */
+void names_drop(struct client_statement **entry);
+
 /* NULL: the client has no such name. */
 struct client_statement *names_find(const struct client *client, const char *name);
 
@@ -88,12 +93,13 @@ struct ledger_change *names_expose(struct client *client, struct client_statemen
  * Changes nothing, but errors get the client's name in place of the statement's; statement NULL: of
  * the scratch name.
  */
-struct ledger_change *names_mention(const char *name, struct statement *statement);
+struct ledger_change *names_mention(struct client *client, const char *name,
+                                    struct statement *statement);
 
 /*
  * For a Describe of the statement, or of a portal bound to it. When the answer has the types of
  * its parameters, the name means the statement with these types on every server. is_told: the
- * client gets the answer.
+ * client gets the answer. Also for the unnamed statement.
  */
 struct ledger_change *names_describe(struct client *client, struct client_statement *entry,
                                      bool is_told);

@@ -28,29 +28,22 @@
 
 /*
  * The name exists already. PostgreSQL reports that only if the text has no other error and
- * the transaction has not failed. So the text is parsed under a scratch name, which is
- * closed at once, and then a message follows that fails.
+ * the transaction has not failed. So the text is parsed under a scratch name that exists, too.
  */
 static enum judgement refuse_twice(struct client *client, const char *name, struct bytes text,
                                    struct batch *batch)
 {
-	static const char trial[] = SCRATCH_NAME;
-	struct server *server = client->borrower.server;
+	static const char scratch[] = SCRATCH_NAME;
 	char front[FRAME_HEADER_SIZE] = { 'P' };
-	struct err err;
 
-	err_set(&err, ERR_STATEMENT_TWICE, "prepared statement \"%s\" already exists", name);
-	store_be32(front + 1, (uint32_t)(4 + sizeof(trial) + text.count));
-	inject_named(batch, 'C', bytes_of(trial, sizeof(trial) - 1));
-	batch_copy(batch, bytes_of(front, sizeof(front)));
-	batch_copy(batch, bytes_of(trial, sizeof(trial)));
-	batch_run(batch, text);
-	inject_named(batch, 'C', bytes_of(trial, sizeof(trial) - 1));
-	if (!server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL) ||
-	    !server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, NULL) ||
-	    !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL))
+	if (!inject_scratch(client, batch, true))
 		return JUDGE_MEMORY;
-	return statements_refuse(client, 'P', &err, batch);
+	store_be32(front + 1, (uint32_t)(4 + sizeof(scratch) + text.count));
+	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_run(batch, bytes_of(scratch, sizeof(scratch)));
+	batch_run(batch, text);
+	return statements_note(client, LEDGER_PARSE, LEDGER_CLIENT,
+	                       names_mention(client, name, NULL), JUDGE_DROP);
 }
 
 /*
@@ -129,8 +122,8 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
  * Adds the front of a message, with the statement's name on the server. The rest is sent as
  * it is.
  */
-static enum judgement replace_head(const struct frame *frame, const struct object_names *names,
-                                   struct bytes name, struct batch *batch, size_t *head)
+static void replace_head(const struct frame *frame, const struct object_names *names,
+                         struct bytes name, struct batch *batch, size_t *head)
 {
 	size_t portal_size = names->portal ? strlen(names->portal) + 1 : 0;
 	size_t front_size = FRAME_HEADER_SIZE + (names->target ? 1 : 0);
@@ -143,21 +136,24 @@ static enum judgement replace_head(const struct frame *frame, const struct objec
 	if (portal_size)
 		batch_run(batch, bytes_of(names->portal, portal_size));
 	batch_copy(batch, bytes_of(name.at, name.count + 1));
-	return JUDGE_HEAD;
 }
 
 /*
  * The client has no such name. SQL's PREPARE may have made it on the server. But a name of
  * ours must not reach the server: it would be another client's statement.
  */
-static enum judgement judge_unknown(struct client *client, const char *name, struct batch *batch)
+static enum judgement judge_unknown(struct client *client, const struct frame *frame,
+                                    const struct object_names *names, struct batch *batch,
+                                    size_t *head)
 {
-	struct err err;
-
-	if (!statement_name_is_reserved(name))
+	if (!statement_name_is_reserved(names->statement))
 		return JUDGE_SEND; /* PostgreSQL reports that there is no such statement */
-	err_set(&err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist", name);
-	return statements_refuse(client, 'B', &err, batch);
+	if (!inject_scratch(client, batch, false))
+		return JUDGE_MEMORY;
+	replace_head(frame, names, bytes_text(SCRATCH_NAME), batch, head);
+	return statements_note(client, frame->type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE,
+	                       LEDGER_CLIENT, names_mention(client, names->statement, NULL),
+	                       JUDGE_HEAD);
 }
 
 /* Whether the client was told the result columns that the statement has on its server. */
@@ -168,20 +164,15 @@ static bool knows_columns(struct client *client, const struct client_statement *
 	                                 names_statement(entry)) == entry->columns;
 }
 
-/* Adds a Bind or Describe to the ledger. false: no memory. */
-static bool note_use(struct client *client, char type, struct client_statement *entry)
+/* Adds a Bind or Describe to the ledger. JUDGE_HEAD: it is noted. */
+static enum judgement note_use(struct client *client, char type, struct client_statement *entry)
 {
-	struct server *server = client->borrower.server;
-	struct ledger_change *description;
-
-	if (type == 'D' && !(names_statement(entry)->is_typed && knows_columns(client, entry))) {
-		description = names_describe(client, entry, true);
-		return description &&
-		       server_note_change(server, LEDGER_TYPES, LEDGER_CLIENT, description);
-	}
+	if (type == 'D' && !(names_statement(entry)->is_typed && knows_columns(client, entry)))
+		return statements_note(client, LEDGER_TYPES, LEDGER_CLIENT,
+		                       names_describe(client, entry, true), JUDGE_HEAD);
 	entry->use_count++; /* cannot overflow: the ledger's length is bounded */
-	return server_note_change(server, type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE,
-	                          LEDGER_CLIENT, &entry->use);
+	return statements_note(client, type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE, LEDGER_CLIENT,
+	                       &entry->use, JUDGE_HEAD);
 }
 
 /* The text may mean another statement by its name. JUDGE_SEND, or what else must be done. */
@@ -223,17 +214,14 @@ static bool is_described_next(const struct frame *frame, struct bytes in, const 
 static enum judgement ask_columns(struct client *client, struct client_statement *entry,
                                   struct batch *batch)
 {
-	struct server *server = client->borrower.server;
-	struct ledger_change *change;
 	struct bytes name;
 
 	if (!inject_statement(client, batch, names_statement(entry), &name))
 		return JUDGE_MEMORY;
-	change = names_describe(client, entry, false);
-	if (!change || !server_note_change(server, LEDGER_TYPES, LEDGER_DROPPED, change))
-		return JUDGE_MEMORY;
 	inject_named(batch, 'D', name);
-	return batch_wait(batch, LEDGER_WAIT_EMPTY);
+	batch->waits_for = LEDGER_WAIT_EMPTY;
+	return statements_note(client, LEDGER_TYPES, LEDGER_DROPPED,
+	                       names_describe(client, entry, false), JUDGE_WAIT);
 }
 
 /*
@@ -258,13 +246,10 @@ static enum judgement check_columns(struct client *client, const struct frame *f
 
 enum judgement prepared_describe_portal(struct client *client, struct batch *batch)
 {
-	struct client_statement *entry = batch->bound;
-	struct ledger_change *change;
-
-	if (knows_columns(client, entry))
+	if (knows_columns(client, batch->bound))
 		return JUDGE_SEND;
-	change = names_describe(client, entry, true);
-	return statements_note(client, LEDGER_TYPES, LEDGER_CLIENT, change, JUDGE_HEAD);
+	return statements_note(client, LEDGER_TYPES, LEDGER_CLIENT,
+	                       names_describe(client, batch->bound, true), JUDGE_HEAD);
 }
 
 enum judgement prepared_use(struct client *client, const struct frame *frame, struct bytes in,
@@ -274,7 +259,6 @@ enum judgement prepared_use(struct client *client, const struct frame *frame, st
 	unsigned int touches = 0;
 	enum judgement result;
 	struct bytes name;
-	struct err err;
 
 	if ((!entry || !entry->is_confirmed) && names_are_unsure(client))
 		return batch_wait(batch, LEDGER_WAIT_READY);
@@ -293,31 +277,26 @@ enum judgement prepared_use(struct client *client, const struct frame *frame, st
 	}
 	client->borrower.pool->stats.bind_count += frame->type == 'B';
 	if (!entry)
-		return judge_unknown(client, names->statement, batch);
+		return judge_unknown(client, frame, names, batch, head);
 	if (frame->type == 'B')
 		touches = session_relevant(
 		    client, touches | session_statement_touches(client, names_statement(entry)));
-	if (touches) {
-		result = place_before(client, touches,
-		                      bytes_text(statement_text(names_statement(entry)).at), batch);
-		if (result != JUDGE_SEND)
-			return result;
-	}
 	batch->is_query = false;
-	if (touches && !session_use(client, touches, session_text_of(names_statement(entry), batch),
-	                            true, &err))
-		return statements_refuse(client, frame->type, &err, batch);
+	result = statements_run(client, frame->type, touches,
+	                        session_text_of(names_statement(entry), batch));
+	if (result != JUDGE_SEND)
+		return result;
 	/* DISCARD ALL or similar: later messages must not rely on known statements */
 	if (names_statement(entry)->is_forgetting)
 		server_statements_distrust_sent(&client->borrower.server->session.statements);
-	if (!inject_statement(client, batch, names_statement(entry), &name) ||
-	    !note_use(client, frame->type, entry))
+	if (!inject_statement(client, batch, names_statement(entry), &name))
 		return JUDGE_MEMORY;
 	if (frame->type == 'B') {
 		batch->bound = entry;
 		batch->bound_portal = names->portal;
 	}
-	return replace_head(frame, names, name, batch, head);
+	replace_head(frame, names, name, batch, head);
+	return note_use(client, frame->type, entry);
 }
 
 enum judgement prepared_close(struct client *client, const char *name, struct batch *batch)

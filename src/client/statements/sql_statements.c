@@ -119,23 +119,6 @@ static struct statement *make_statement(const struct client *client,
 
 /* ---- messages to the server ---- */
 
-static bool close_scratch(struct client *client, struct batch *batch)
-{
-	inject_named(batch, 'C', bytes_text(SCRATCH_NAME));
-	return server_note_change(client->borrower.server, LEDGER_CLOSE, LEDGER_DROPPED, NULL);
-}
-
-/* Makes the scratch name exist, with an empty statement: that works in a failed transaction too. */
-static bool take_scratch(struct client *client, struct batch *batch)
-{
-	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0\0\0");
-
-	if (!close_scratch(client, batch))
-		return false;
-	batch_run(batch, MESSAGE_BYTES(parse));
-	return server_note_change(client->borrower.server, LEDGER_PARSE, LEDGER_DROPPED, NULL);
-}
-
 /* Adds a message with another name in its text, in place of `token`. */
 static void batch_renamed(struct batch *batch, char type, struct bytes body, struct bytes token,
                           struct bytes name)
@@ -189,12 +172,12 @@ static struct ledger_change *set_stage(struct client *client, enum sql_kind kind
 	bool is_there = names_find(client, name);
 	struct ledger_change *change;
 
-	if (!(is_there ? take_scratch(client, batch) : close_scratch(client, batch)))
+	if (!inject_scratch(client, batch, is_there))
 		return NULL;
 	if (kind == SQL_DEALLOCATE)
 		return names_go(client, name);
 	if (is_there || kind != SQL_PREPARE)
-		return names_mention(name, NULL);
+		return names_mention(client, name, NULL);
 	change = names_come(client, name, statement, NULL);
 	if (!change)
 		return NULL;
@@ -292,34 +275,17 @@ static enum judgement on_stage(const struct lone *lone)
 	return is_good ? send_renamed(lone, bytes_text(SCRATCH_NAME), change, true) : JUDGE_MEMORY;
 }
 
-/* A statement is executed by its name. false: it must be refused with *err. */
-static bool use_statement(struct client *client, struct statement *statement, struct batch *batch,
-                          struct err *err)
-{
-	unsigned int touches = session_statement_touches(client, statement);
-
-	return !touches ||
-	       session_use(client, touches, session_text_of(statement, batch), true, err);
-}
-
 /* An EXECUTE as a Query is executed now, that of a Parse with its Bind. JUDGE_SEND: go on. */
 static enum judgement use_now(const struct lone *lone, struct statement *statement)
 {
 	struct client *client = lone->client;
 	unsigned int touches = session_statement_touches(client, statement);
-	enum judgement judgement;
-	struct err err;
+	enum judgement judgement =
+	    statements_run(client, 'Q', touches, session_text_of(statement, lone->batch));
 
-	if (!touches)
-		return JUDGE_SEND;
-	judgement =
-	    place_before(client, touches, bytes_text(statement_text(statement).at), lone->batch);
-	if (judgement != JUDGE_SEND)
-		return judgement;
-	if (!use_statement(client, statement, lone->batch, &err))
-		return statements_refuse(client, 'Q', &err, lone->batch);
-	session_use_execute(client, statement, bytes_text(lone->text));
-	return JUDGE_SEND;
+	if (touches && judgement == JUDGE_SEND)
+		session_use_execute(client, statement, bytes_text(lone->text));
+	return judgement;
 }
 
 static enum judgement execute(const struct lone *lone, struct client_statement *entry)
@@ -479,11 +445,14 @@ enum judgement sql_bind(struct client *client, const char *portal, const char *s
                         struct batch *batch)
 {
 	struct sql_unnamed *sql = client->sql;
+	unsigned int touches = 0;
 	struct err err;
 
 	batch->is_query = false;
-	if (!*statement && sql->kind == SQL_EXECUTE && sql->statement &&
-	    !use_statement(client, sql->statement, batch, &err))
+	if (!*statement && sql->kind == SQL_EXECUTE && sql->statement)
+		touches = session_statement_touches(client, sql->statement);
+	if (touches &&
+	    !session_use(client, touches, session_text_of(sql->statement, batch), true, &err))
 		return statements_refuse(client, 'B', &err, batch);
 	if (*portal && !*statement && sql->kind != SQL_EXECUTE && sql->kind != SQL_FORGET)
 		return refuse(client, 'B', "in a portal that has a name", batch);
@@ -510,7 +479,7 @@ enum judgement sql_execute(struct client *client, const char *portal, struct bat
 			return batch_wait(batch, LEDGER_WAIT_READY);
 		if (!inject_statement(client, batch, sql->statement, NULL))
 			return JUDGE_MEMORY;
-		change = names_mention(sql->name, sql->statement);
+		change = names_mention(client, sql->name, sql->statement);
 	} else if (sql->kind == SQL_FORGET) {
 		change = forget_all(client);
 	} else {

@@ -236,16 +236,6 @@ void statements_read(struct client *client, struct record *record,
 		read_name(client, record, arrival);
 }
 
-/* ---- clients that are followed ---- */
-
-bool statements_follow(const struct client *client)
-{
-	if (client_statement_count(client))
-		return true;
-	return !client->replication && client_rules(client)->mode != POOL_MODE_SESSION &&
-	       client->clients->config->max_prepared_statements > 0;
-}
-
 /* Whether a frame of this type names a statement, or may name one in its text. */
 static bool has_names(const struct client *client, char type)
 {
@@ -378,27 +368,6 @@ enum judgement statements_judge(struct client *client, const struct frame *frame
 }
 
 /* ---- events of the client ---- */
-
-void statements_forget_unnamed(struct client *client, struct batch *batch)
-{
-	unnamed_drop(client, batch);
-	sql_forget(client);
-}
-
-void statements_leave(struct client *client)
-{
-	unnamed_leave_server(client);
-	if (client->sql)
-		client->sql->is_bound = false; /* its portals are gone */
-}
-
-bool statements_spare_unnamed(struct client *client)
-{
-	if (!statements_follow(client) || !unnamed_can_leave(client))
-		return false;
-	statements_leave(client);
-	return true;
-}
 
 void statements_free(struct client *client)
 {

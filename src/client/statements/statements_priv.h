@@ -19,7 +19,7 @@
 #include "pgweir/pool/server/server.h"
 
 #include "../batch_priv.h"
-#include "../client_priv.h"
+#include "../session/session_priv.h"
 
 struct channel;
 struct facts;
@@ -209,6 +209,16 @@ bool inject_make_way(struct client *client, struct batch *batch, struct statemen
 bool inject_statement(struct client *client, struct batch *batch, struct statement *statement,
                       struct bytes *name);
 
+/* Closes the scratch name. is_there: then prepares an empty statement; that never fails. */
+bool inject_scratch(struct client *client, struct batch *batch, bool is_there);
+
+/*
+ * A message of this type executes a statement of this text, which touches these. JUDGE_SEND: it
+ * may be sent. JUDGE_DROP: it is refused.
+ */
+enum judgement statements_run(struct client *client, char type, unsigned int touches,
+                              struct session_text text);
+
 /* Sends a message that always fails in place of a frame of this type; the client gets `err`. */
 enum judgement statements_refuse(struct client *client, char type, const struct err *err,
                                  struct batch *batch);
@@ -229,16 +239,10 @@ enum judgement unnamed_use(struct client *client, char type, struct batch *batch
 void unnamed_drop(struct client *client, struct batch *batch);
 
 /*
- * Call when all received frames were judged and sent, if batch->unnamed is not empty: keeps a text
- * that was not bound yet.
+ * Call when all received frames were judged, if batch->unnamed is not empty: keeps a text that was
+ * not bound yet.
  */
-void unnamed_keep(struct client *client, const struct batch *batch);
-
-/* The client's server is returned. The next one may have another client's statement. */
-void unnamed_leave_server(struct client *client);
-
-/* Whether it can be prepared again if it is not there any more. */
-bool unnamed_can_leave(const struct client *client);
+void unnamed_keep(struct client *client, struct batch *batch);
 
 /* Its text, if it was kept; else "". */
 struct bytes unnamed_known(const struct client *client);
