@@ -39,7 +39,7 @@ struct exposing {
 
 bool exposed_any(const struct client *client)
 {
-	return client->names && client->names->set.exposed_count;
+	return client->names && client->names->exposed_count;
 }
 
 /* ---- messages ---- */
@@ -91,7 +91,7 @@ static bool is_plain_name(const char *name)
 
 bool exposed_can(struct client *client, const struct client_statement *entry)
 {
-	return client->names->set.exposed_count < NAMES_MAX && is_plain_name(entry->name) &&
+	return client->names->exposed_count < NAMES_MAX && is_plain_name(entry->name) &&
 	       names_can_parse(client, entry);
 }
 
@@ -166,11 +166,11 @@ static bool is_lone(struct bytes text)
 /* Exposes what SQL's PREPARE has made. */
 static void expose_prepared(struct exposing *exposing)
 {
-	const struct name_set *set = &exposing->client->names->set;
+	const struct names *names = exposing->client->names;
 
-	for (uint32_t i = 0; i < set->count; i++) {
-		if (set->at[i]->is_sql)
-			expose(exposing, set->at[i]);
+	for (uint32_t i = 0; i < names->count; i++) {
+		if (names->at[i]->is_sql)
+			expose(exposing, names->at[i]);
 	}
 }
 
@@ -240,12 +240,12 @@ static bool is_among(struct bytes names, const char *name)
 
 void exposed_settle(struct client *client, const struct facts *facts)
 {
-	uint32_t i = exposed_any(client) ? client->names->set.count : 0;
+	uint32_t i = exposed_any(client) ? client->names->count : 0;
 
 	if (!(facts->parts & QUESTION_EXPOSED) || (facts->too_long & QUESTION_EXPOSED))
 		return;
 	while (i-- > 0) {
-		struct client_statement *entry = client->names->set.at[i];
+		struct client_statement *entry = client->names->at[i];
 
 		if (entry->is_exposed && !is_among(buf_bytes(&facts->exposed), entry->name))
 			names_lose(client, entry);
@@ -259,8 +259,8 @@ bool exposed_withdraw(struct client *client)
 
 	if (!exposed_any(client))
 		return false;
-	for (uint32_t i = 0; i < client->names->set.count; i++) {
-		struct client_statement *entry = client->names->set.at[i];
+	for (uint32_t i = 0; i < client->names->count; i++) {
+		struct client_statement *entry = client->names->at[i];
 		size_t name_size = strlen(entry->name) + 1;
 
 		if (!entry->is_exposed)

@@ -19,7 +19,7 @@
 #define NAMES_MAX 10000
 #define TEXTS_MAX ((size_t)64 * 1024 * 1024)
 
-#define SET_MIN 4 /* names for which a set has space at first */
+#define CAPACITY_MIN 4 /* names for which there is space at first */
 
 struct statements *names_store(const struct client *client)
 {
@@ -28,7 +28,7 @@ struct statements *names_store(const struct client *client)
 
 unsigned int client_statement_count(const struct client *client)
 {
-	return client->names ? client->names->set.count : 0;
+	return client->names ? client->names->count : 0;
 }
 
 bool statements_follow(const struct client *client)
@@ -51,17 +51,17 @@ static struct names *get(struct client *client)
 
 void names_watch_texts(struct client *client) { client->features |= CLIENT_HAS_SQL_NAMES; }
 
-/* ---- sets ---- */
+/* ---- names ---- */
 
-/* Where the name is in the set, or would be. */
-static uint32_t place_of(const struct name_set *set, const char *name)
+/* Where the name is among the client's, or would be. */
+static uint32_t place_of(const struct names *names, const char *name)
 {
-	uint32_t low = 0, high = set->count;
+	uint32_t low = 0, high = names->count;
 
 	while (low < high) {
 		uint32_t middle = (low + high) / 2;
 
-		if (strcmp(set->at[middle]->name, name) < 0)
+		if (strcmp(names->at[middle]->name, name) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -69,59 +69,52 @@ static uint32_t place_of(const struct name_set *set, const char *name)
 	return low;
 }
 
-static struct client_statement *find_entry(const struct name_set *set, const char *name)
+static struct client_statement *find_entry(const struct names *names, const char *name)
 {
-	uint32_t place = place_of(set, name);
+	uint32_t place = place_of(names, name);
 
-	return place < set->count && strcmp(set->at[place]->name, name) == 0 ? set->at[place]
-	                                                                     : NULL;
+	return place < names->count && strcmp(names->at[place]->name, name) == 0 ? names->at[place]
+	                                                                         : NULL;
 }
 
 struct client_statement *names_find(const struct client *client, const char *name)
 {
-	return client->names ? find_entry(&client->names->set, name) : NULL;
+	return client->names ? find_entry(client->names, name) : NULL;
 }
 
 /* false: no memory. */
-static bool add_entry(struct name_set *set, struct client_statement *entry)
+static bool add_entry(struct names *names, struct client_statement *entry)
 {
-	uint32_t place = place_of(set, entry->name);
+	uint32_t place = place_of(names, entry->name);
 
-	if (set->count == set->capacity) {
-		uint32_t capacity = set->capacity ? 2 * set->capacity : SET_MIN;
-		struct client_statement **at = realloc(set->at, capacity * sizeof(*at));
+	if (names->count == names->capacity) {
+		uint32_t capacity = names->capacity ? 2 * names->capacity : CAPACITY_MIN;
+		struct client_statement **at = realloc(names->at, capacity * sizeof(*at));
 
 		if (!at)
 			return false;
-		set->at = at;
-		set->capacity = capacity;
+		names->at = at;
+		names->capacity = capacity;
 	}
-	memmove(&set->at[place + 1], &set->at[place], (set->count - place) * sizeof(*set->at));
-	set->at[place] = entry;
-	set->count++;
-	set->size += entry->size;
-	set->exposed_count += entry->is_exposed;
+	memmove(&names->at[place + 1], &names->at[place],
+	        (names->count - place) * sizeof(*names->at));
+	names->at[place] = entry;
+	names->count++;
+	names->size += entry->size;
+	names->exposed_count += entry->is_exposed;
 	return true;
 }
 
-static void remove_entry(struct name_set *set, const struct client_statement *entry)
+static void remove_entry(struct names *names, const struct client_statement *entry)
 {
-	uint32_t place = place_of(set, entry->name);
+	uint32_t place = place_of(names, entry->name);
 
-	set->count--;
-	set->size -= entry->size;
-	set->exposed_count -= entry->is_exposed;
-	memmove(&set->at[place], &set->at[place + 1], (set->count - place) * sizeof(*set->at));
+	names->count--;
+	names->size -= entry->size;
+	names->exposed_count -= entry->is_exposed;
+	memmove(&names->at[place], &names->at[place + 1],
+	        (names->count - place) * sizeof(*names->at));
 }
-
-/* Frees the set, but not its names. */
-static void free_set(struct name_set *set)
-{
-	free(set->at);
-	*set = (struct name_set){ .at = NULL };
-}
-
-/* ---- names ---- */
 
 void names_drop(struct client_statement **entryp)
 {
@@ -164,21 +157,21 @@ struct client_statement *names_make(const char *name, struct statement *statemen
 
 void names_lose(struct client *client, struct client_statement *entry)
 {
-	remove_entry(&client->names->set, entry);
+	remove_entry(client->names, entry);
 	names_drop(&entry);
 }
 
 static void forget_names(struct names *names, bool is_all)
 {
-	struct name_set lost = names->set;
-
 	names->loss_count++;
-	names->set = (struct name_set){ .at = NULL };
-	for (uint32_t i = 0; i < lost.count; i++) {
-		if (is_all || lost.at[i]->is_confirmed || !add_entry(&names->set, lost.at[i]))
-			names_drop(&lost.at[i]);
+	for (uint32_t i = names->count; i-- > 0;) {
+		struct client_statement *entry = names->at[i];
+
+		if (!is_all && !entry->is_confirmed)
+			continue;
+		remove_entry(names, entry);
+		names_drop(&entry);
 	}
-	free_set(&lost);
 }
 
 void names_forget(struct client *client)
@@ -193,14 +186,15 @@ void names_free(struct client *client)
 		return;
 	assert(client->names->open.count == 0);
 	forget_names(client->names, true);
+	free(client->names->at);
 	free(client->names);
 	client->names = NULL;
 }
 
 void names_set_exposed(struct names *names, struct client_statement *entry, bool is_exposed)
 {
-	if (find_entry(&names->set, entry->name) == entry)
-		names->set.exposed_count += (uint32_t)is_exposed - entry->is_exposed;
+	if (find_entry(names, entry->name) == entry)
+		names->exposed_count += (uint32_t)is_exposed - entry->is_exposed;
 	entry->is_exposed = is_exposed;
 }
 
@@ -209,8 +203,8 @@ bool names_have_room(const struct client *client, const struct statement *statem
 {
 	const struct names *names = client->names;
 
-	if (!names || (names->set.count < NAMES_MAX &&
-	               names->set.size + statement_text(statement).count <= TEXTS_MAX))
+	if (!names || (names->count < NAMES_MAX &&
+	               names->size + statement_text(statement).count <= TEXTS_MAX))
 		return true;
 	err_set(err, ERR_LIMIT,
 	        "too many prepared statements: a client may have %d, and %zu MB of their texts",
@@ -227,7 +221,6 @@ struct name_change {
 	struct server_statements *known;     /* of the server */
 	struct statement *statement;         /* holds one reference; or NULL */
 	struct client_statement *entry;      /* counted in its use_count; or NULL */
-	struct name_set removed;             /* owned by the change until it is settled */
 	uint32_t loss_count;                 /* when the change was made */
 	uint32_t parse_number;               /* of a description */
 	bool is_told;                        /* the client gets the description */
@@ -246,7 +239,6 @@ static void free_change(struct name_change *change)
 	if (change->entry)
 		settle_use(&change->entry->use, true);
 	statement_release(&change->statement);
-	free_set(&change->removed);
 	free(change);
 }
 
@@ -313,8 +305,8 @@ static void settle_come(struct ledger_change *base, bool is_done)
 	if (is_done) {
 		entry->is_confirmed = true;
 		entry->parsed_at = answer_time(change);
-	} else if (find_entry(&change->names->set, entry->name) == entry) {
-		remove_entry(&change->names->set, entry);
+	} else if (find_entry(change->names, entry->name) == entry) {
+		remove_entry(change->names, entry);
 		names_drop(&entry);
 	}
 	free_change(change);
@@ -326,7 +318,7 @@ struct ledger_change *names_come(struct client *client, const char *name,
 	struct client_statement *entry = get(client) ? names_make(name, statement) : NULL;
 	struct name_change *change = entry ? make_change(client, name, statement, entry) : NULL;
 
-	if (!change || !add_entry(&client->names->set, entry)) {
+	if (!change || !add_entry(client->names, entry)) {
 		if (change)
 			free_change(change);
 		names_drop(&entry);
@@ -339,18 +331,16 @@ struct ledger_change *names_come(struct client *client, const char *name,
 static void settle_go(struct ledger_change *base, bool is_done)
 {
 	struct name_change *change = change_of(base);
+	struct client_statement *entry = change->entry;
 	struct names *names = change->names;
 	bool is_back = !is_done && change->loss_count == names->loss_count;
 
-	for (uint32_t i = 0; i < change->removed.count; i++) {
-		struct client_statement *entry = change->removed.at[i];
-
+	if (entry) {
 		/*
 		 * The Parse that added the name has succeeded, or its own change removes it next.
 		 */
 		entry->is_confirmed = true;
-		if (!is_back || find_entry(&names->set, entry->name) ||
-		    !add_entry(&names->set, entry))
+		if (!is_back || find_entry(names, entry->name) || !add_entry(names, entry))
 			names_drop(&entry);
 	}
 	free_change(change);
@@ -358,29 +348,13 @@ static void settle_go(struct ledger_change *base, bool is_done)
 
 struct ledger_change *names_go(struct client *client, const char *name)
 {
-	struct name_change *change = get(client) ? make_change(client, name, NULL, NULL) : NULL;
 	struct client_statement *entry = names_find(client, name);
+	struct name_change *change = get(client) ? make_change(client, name, NULL, entry) : NULL;
 
 	if (!change)
 		return NULL;
-	if (entry && !add_entry(&change->removed, entry)) {
-		free_change(change);
-		return NULL;
-	}
 	if (entry)
-		remove_entry(&client->names->set, entry);
-	return open_change(client, change, settle_go);
-}
-
-struct ledger_change *names_go_all(struct client *client)
-{
-	struct name_change *change = get(client) ? make_change(client, "", NULL, NULL) : NULL;
-
-	if (!change)
-		return NULL;
-	change->base.base.name = NULL;
-	change->removed = client->names->set;
-	client->names->set = (struct name_set){ .at = NULL };
+		remove_entry(client->names, entry);
 	return open_change(client, change, settle_go);
 }
 
@@ -404,11 +378,25 @@ struct ledger_change *names_expose(struct client *client, struct client_statemen
 	return open_change(client, change, settle_expose);
 }
 
-bool names_are_unsure(const struct client *client)
+bool names_are_unsure(struct client *client, const struct client_statement *entry,
+                      struct batch *batch)
 {
-	const struct names *names = client->names;
+	const struct server *server = client->borrower.server;
+	const struct ledger *ledger = &server->wire.ledger;
+	struct names *names = client->names;
 
-	return names && ledger_open_is_unsure(&names->open, &client->borrower.server->wire.ledger);
+	if (!names)
+		return false;
+	if (names->is_forgetting && !ledger_ends_wait(ledger, LEDGER_WAIT_EMPTY)) {
+		batch->waits_for = LEDGER_WAIT_EMPTY;
+		return true;
+	}
+	/* Only a portal that is still there may do it. */
+	names->is_forgetting &= ledger->is_open || server->wire.status != 'I';
+	if ((entry && entry->is_confirmed) || !ledger_open_is_unsure(&names->open, ledger))
+		return false;
+	batch->waits_for = LEDGER_WAIT_READY;
+	return true;
 }
 
 /* ---- the statement of a name ---- */
@@ -559,7 +547,7 @@ struct client_statement *names_restore(struct client *client, const char *name,
 	if (!entry)
 		return NULL;
 	entry->is_confirmed = true;
-	if (!add_entry(&client->names->set, entry))
+	if (!add_entry(client->names, entry))
 		names_drop(&entry);
 	names_watch_texts(client); /* the record does not say how it was made */
 	return entry;

@@ -27,22 +27,20 @@ struct client_statement {
 	char name[];
 };
 
-/* Names in their order: an array needs a fifth of the memory of a hash table. */
-struct name_set {
+/*
+ * The names of one client, in their order: an array needs a fifth of the memory of a hash table.
+ * Most clients never prepare a statement, so this is allocated with the first name. It exists until
+ * the client is freed, because the open changes count in it.
+ */
+struct names {
 	struct client_statement **at;
 	uint32_t count, capacity;
 	uint32_t exposed_count;
-	size_t size; /* of their texts */
-};
-
-/*
- * The names of one client. Most clients never prepare a statement, so this is allocated with the
- * first name. It exists until the client is freed, because the open changes count in it.
- */
-struct names {
-	struct name_set set;
 	uint32_t loss_count;     /* how often the client lost all names */
+	size_t size;             /* of their texts */
 	struct ledger_open open; /* changes that are not settled yet */
+	/* DEALLOCATE ALL or DISCARD ALL was sent, or a portal may execute it */
+	bool is_forgetting;
 };
 
 /* The statement of a name. `use` has a pointer to const, because others only read it. */
@@ -83,9 +81,6 @@ struct ledger_change *names_come(struct client *client, const char *name,
 /* Removes a name, if it exists. */
 struct ledger_change *names_go(struct client *client, const char *name);
 
-/* Removes all names. */
-struct ledger_change *names_go_all(struct client *client);
-
 /* The server gets the statement under the client's name. */
 struct ledger_change *names_expose(struct client *client, struct client_statement *entry);
 
@@ -104,8 +99,13 @@ struct ledger_change *names_mention(struct client *client, const char *name,
 struct ledger_change *names_describe(struct client *client, struct client_statement *entry,
                                      bool is_told);
 
-/* Whether changes of an earlier Sync epoch are not settled yet, so that names may change. */
-bool names_are_unsure(const struct client *client);
+/*
+ * Whether changes of an earlier Sync epoch are not settled yet, so that names may change; but for
+ * this one, if it is confirmed (NULL: none). Or all may be forgotten. Then the message must wait
+ * (JUDGE_WAIT).
+ */
+bool names_are_unsure(struct client *client, const struct client_statement *entry,
+                      struct batch *batch);
 
 /* ---- at once ---- */
 

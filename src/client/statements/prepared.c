@@ -82,8 +82,8 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return JUDGE_SEND; /* PostgreSQL reports the error */
 	is_by_name = sql_is_by_name(bytes_text(parse.query), &is_forgetting);
-	if (names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
+	if (names_are_unsure(client, NULL, batch))
+		return JUDGE_WAIT;
 	result = is_by_name ? sql_before_named(client, parse.query, batch) : JUDGE_SEND;
 	if (result != JUDGE_SEND)
 		return result;
@@ -260,8 +260,8 @@ enum judgement prepared_use(struct client *client, const struct frame *frame, st
 	enum judgement result;
 	struct bytes name;
 
-	if ((!entry || !entry->is_confirmed) && names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
+	if (names_are_unsure(client, entry, batch))
+		return JUDGE_WAIT;
 	if (entry) {
 		result = names_enter(client, entry, frame->type, batch);
 		if (result == JUDGE_SEND)
@@ -286,9 +286,8 @@ enum judgement prepared_use(struct client *client, const struct frame *frame, st
 	                        session_text_of(names_statement(entry), batch));
 	if (result != JUDGE_SEND)
 		return result;
-	/* DISCARD ALL or similar: later messages must not rely on known statements */
-	if (names_statement(entry)->is_forgetting)
-		server_statements_distrust_sent(&client->borrower.server->session.statements);
+	if (frame->type == 'B')
+		client->names->is_forgetting |= names_statement(entry)->is_forgetting;
 	if (!inject_statement(client, batch, names_statement(entry), &name))
 		return JUDGE_MEMORY;
 	if (frame->type == 'B') {
@@ -304,8 +303,8 @@ enum judgement prepared_close(struct client *client, const char *name, struct ba
 	const struct client_statement *entry;
 	bool is_exposed;
 
-	if (names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
+	if (names_are_unsure(client, NULL, batch))
+		return JUDGE_WAIT;
 	entry = names_find(client, name);
 	if (!entry && !statement_name_is_reserved(name))
 		return JUDGE_SEND;               /* it may be a name of SQL's PREPARE */

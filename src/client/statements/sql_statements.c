@@ -83,8 +83,8 @@ enum judgement sql_before_named(struct client *client, const char *text, struct 
 	struct client_statement *entry;
 	struct sql_statement sql;
 
-	if (names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
+	if (names_are_unsure(client, NULL, batch))
+		return JUDGE_WAIT;
 	read_text(client, text, &sql);
 	entry = names_find(client, sql.name);
 	if (!session_is_followed(client) || sql.kind == SQL_UNSURE ||
@@ -315,14 +315,12 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 	return send_renamed(lone, statement_name(statement), change, !is_there);
 }
 
-/*
- * All statements will be dropped: what the server knows is unsure for later messages. NULL:
- * no memory.
+/* What all statements are dropped by was sent. When the server has done it, names_forget() comes.
  */
-static struct ledger_change *forget_all(struct client *client)
+static void expect_loss(struct client *client)
 {
-	server_statements_distrust_sent(&client->borrower.server->session.statements);
-	return names_go_all(client);
+	if (client->names)
+		client->names->is_forgetting = true;
 }
 
 /*
@@ -374,11 +372,12 @@ static enum judgement judge(const struct lone *lone)
 	}
 	if (sql->kind == SQL_FORGET && lone->type == 'P')
 		return remember(lone, NULL) ? JUDGE_SEND : JUDGE_MEMORY;
-	if (names_are_unsure(client))
-		return batch_wait(lone->batch, LEDGER_WAIT_READY);
-	if (sql->kind == SQL_FORGET)
-		return statements_note(client, LEDGER_QUERY, LEDGER_CLIENT, forget_all(client),
-		                       JUDGE_HEAD);
+	if (sql->kind == SQL_FORGET) {
+		expect_loss(client);
+		return JUDGE_SEND;
+	}
+	if (names_are_unsure(client, NULL, lone->batch))
+		return JUDGE_WAIT;
 	entry = names_find(client, sql->name);
 	if (is_for_server(client, sql, entry))
 		return leave_to_server(lone, entry);
@@ -456,9 +455,8 @@ enum judgement sql_bind(struct client *client, const char *portal, const char *s
 		return statements_refuse(client, 'B', &err, batch);
 	if (*portal && !*statement && sql->kind != SQL_EXECUTE && sql->kind != SQL_FORGET)
 		return refuse(client, 'B', "in a portal that has a name", batch);
-	if (*portal && sql->kind == SQL_FORGET)
-		server_statements_distrust_sent(
-		    &client->borrower.server->session.statements); /* its Execute is not examined */
+	if (!*statement && sql->kind == SQL_FORGET)
+		expect_loss(client);
 	if (!*portal)
 		sql->is_bound = !*statement;
 	return JUDGE_SEND;
@@ -470,22 +468,20 @@ enum judgement sql_execute(struct client *client, const char *portal, struct bat
 	struct sql_unnamed *sql = client->sql;
 	struct ledger_change *change;
 
-	if (*portal || !sql->is_bound)
+	if (*portal || !sql->is_bound || sql->kind == SQL_FORGET)
 		return JUDGE_SEND;
-	if (names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
+	if (names_are_unsure(client, NULL, batch))
+		return JUDGE_WAIT;
 	if (sql->kind == SQL_EXECUTE && sql->statement) {
 		if (!server_statements_is_sure(&server->session.statements, sql->statement))
 			return batch_wait(batch, LEDGER_WAIT_READY);
 		if (!inject_statement(client, batch, sql->statement, NULL))
 			return JUDGE_MEMORY;
 		change = names_mention(client, sql->name, sql->statement);
-	} else if (sql->kind == SQL_FORGET) {
-		change = forget_all(client);
 	} else {
 		change = set_stage(client, sql->kind, sql->name, sql->statement, batch);
 	}
-	if (change && sql->kind != SQL_FORGET)
+	if (change)
 		change = server_renamed(change, &sql->renaming);
 	return statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_HEAD);
 }

@@ -185,7 +185,7 @@ bool statements_write(const struct client *client, struct buf *record, struct ch
 	if (ok && client->sql)
 		ok = write_sql(client->sql, record, channel);
 	for (uint32_t i = 0; ok && i < client_statement_count(client); i++)
-		ok = write_name(client->names->set.at[i], is_plain, record, channel);
+		ok = write_name(client->names->at[i], is_plain, record, channel);
 	return ok;
 }
 
