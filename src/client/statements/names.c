@@ -163,7 +163,6 @@ void names_lose(struct client *client, struct client_statement *entry)
 
 static void forget_names(struct names *names, bool is_all)
 {
-	names->loss_count++;
 	for (uint32_t i = names->count; i-- > 0;) {
 		struct client_statement *entry = names->at[i];
 
@@ -221,7 +220,6 @@ struct name_change {
 	struct server_statements *known;     /* of the server */
 	struct statement *statement;         /* holds one reference; or NULL */
 	struct client_statement *entry;      /* counted in its use_count; or NULL */
-	uint32_t loss_count;                 /* when the change was made */
 	uint32_t parse_number;               /* of a description */
 	bool is_told;                        /* the client gets the description */
 	char name[];
@@ -273,7 +271,6 @@ static struct ledger_change *open_change(struct client *client, struct name_chan
 {
 	change->base.base.settle = settle;
 	change->names = client->names;
-	change->loss_count = client->names->loss_count;
 	ledger_open_begin(&client->names->open, &client->borrower.server->wire.ledger);
 	return &change->base.base;
 }
@@ -332,16 +329,12 @@ static void settle_go(struct ledger_change *base, bool is_done)
 {
 	struct name_change *change = change_of(base);
 	struct client_statement *entry = change->entry;
-	struct names *names = change->names;
-	bool is_back = !is_done && change->loss_count == names->loss_count;
 
-	if (entry) {
-		/*
-		 * The Parse that added the name has succeeded, or its own change removes it next.
-		 */
-		entry->is_confirmed = true;
-		if (!is_back || find_entry(names, entry->name) || !add_entry(names, entry))
-			names_drop(&entry);
+	if (entry)
+		entry->is_going = false;
+	if (entry && is_done && find_entry(change->names, entry->name) == entry) {
+		remove_entry(change->names, entry);
+		names_drop(&entry);
 	}
 	free_change(change);
 }
@@ -354,7 +347,7 @@ struct ledger_change *names_go(struct client *client, const char *name)
 	if (!change)
 		return NULL;
 	if (entry)
-		remove_entry(client->names, entry);
+		entry->is_going = true;
 	return open_change(client, change, settle_go);
 }
 
@@ -387,13 +380,16 @@ bool names_are_unsure(struct client *client, const struct client_statement *entr
 
 	if (!names)
 		return false;
-	if (names->is_forgetting && !ledger_ends_wait(ledger, LEDGER_WAIT_EMPTY)) {
+	if ((names->is_forgetting || (entry && entry->is_going)) &&
+	    !ledger_ends_wait(ledger, LEDGER_WAIT_EMPTY)) {
 		batch->waits_for = LEDGER_WAIT_EMPTY;
 		return true;
 	}
 	/* Only a portal that is still there may do it. */
 	names->is_forgetting &= ledger->is_open || server->wire.status != 'I';
-	if ((entry && entry->is_confirmed) || !ledger_open_is_unsure(&names->open, ledger))
+	if (entry && entry->is_confirmed && !entry->is_exposed)
+		return false;
+	if (!ledger_open_is_unsure(&names->open, ledger))
 		return false;
 	batch->waits_for = LEDGER_WAIT_READY;
 	return true;

@@ -19,6 +19,7 @@ struct client_statement {
 	uint32_t is_sql : 1;       /* SQL's PREPARE has made it */
 	uint32_t is_gone : 1;      /* removed; freed after the last use */
 	uint32_t is_confirmed : 1; /* the server has accepted the name */
+	uint32_t is_going : 1;     /* it is removed if the server agrees */
 	/* the client's server has the statement under this name, too: exposed.c */
 	uint32_t is_exposed : 1;
 	/* the result columns that the client was told: fields_columns(). 0: it was not */
@@ -36,7 +37,6 @@ struct names {
 	struct client_statement **at;
 	uint32_t count, capacity;
 	uint32_t exposed_count;
-	uint32_t loss_count;     /* how often the client lost all names */
 	size_t size;             /* of their texts */
 	struct ledger_open open; /* changes that are not settled yet */
 	/* DEALLOCATE ALL or DISCARD ALL was sent, or a portal may execute it */
@@ -78,7 +78,7 @@ bool names_have_room(const struct client *client, const struct statement *statem
 struct ledger_change *names_come(struct client *client, const char *name,
                                  struct statement *statement, struct ledger_change *server_change);
 
-/* Removes a name, if it exists. */
+/* Removes a name, if it exists, when the server has agreed. */
 struct ledger_change *names_go(struct client *client, const char *name);
 
 /* The server gets the statement under the client's name. */
@@ -100,9 +100,9 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
                                      bool is_told);
 
 /*
- * Whether changes of an earlier Sync epoch are not settled yet, so that names may change; but for
- * this one, if it is confirmed (NULL: none). Or all may be forgotten. Then the message must wait
- * (JUDGE_WAIT).
+ * Whether it is not certain what this entry is, or that a name has none (NULL): changes of an
+ * earlier Sync epoch are not settled yet, or it is being removed, or all are. Then the message must
+ * wait (JUDGE_WAIT).
  */
 bool names_are_unsure(struct client *client, const struct client_statement *entry,
                       struct batch *batch);

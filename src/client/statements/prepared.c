@@ -72,6 +72,7 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
 	struct bytes body, text, scope;
 	struct parse_fields parse;
 	struct statement *statement;
+	const struct client_statement *entry;
 	bool is_good, is_forgetting, is_by_name;
 	enum judgement result;
 	struct err err;
@@ -82,7 +83,8 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return JUDGE_SEND; /* PostgreSQL reports the error */
 	is_by_name = sql_is_by_name(bytes_text(parse.query), &is_forgetting);
-	if (names_are_unsure(client, NULL, batch))
+	entry = names_find(client, parse.statement);
+	if (names_are_unsure(client, entry, batch))
 		return JUDGE_WAIT;
 	result = is_by_name ? sql_before_named(client, parse.query, batch) : JUDGE_SEND;
 	if (result != JUDGE_SEND)
@@ -102,7 +104,7 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
 	if (is_by_name) /* what it means may have changed since another client has parsed it */
 		server_statements_mark_stale(&client->borrower.server->session.statements,
 		                             statement);
-	if (names_find(client, parse.statement)) {
+	if (entry) {
 		statement_release(&statement);
 		return refuse_twice(client, parse.statement, text, batch);
 	}
@@ -300,12 +302,11 @@ enum judgement prepared_use(struct client *client, const struct frame *frame, st
 
 enum judgement prepared_close(struct client *client, const char *name, struct batch *batch)
 {
-	const struct client_statement *entry;
+	const struct client_statement *entry = names_find(client, name);
 	bool is_exposed;
 
-	if (names_are_unsure(client, NULL, batch))
+	if (names_are_unsure(client, entry, batch))
 		return JUDGE_WAIT;
-	entry = names_find(client, name);
 	if (!entry && !statement_name_is_reserved(name))
 		return JUDGE_SEND;               /* it may be a name of SQL's PREPARE */
 	is_exposed = entry && entry->is_exposed; /* then the server has it, too */

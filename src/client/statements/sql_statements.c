@@ -83,10 +83,10 @@ enum judgement sql_before_named(struct client *client, const char *text, struct 
 	struct client_statement *entry;
 	struct sql_statement sql;
 
-	if (names_are_unsure(client, NULL, batch))
-		return JUDGE_WAIT;
 	read_text(client, text, &sql);
 	entry = names_find(client, sql.name);
+	if (names_are_unsure(client, entry, batch))
+		return JUDGE_WAIT;
 	if (!session_is_followed(client) || sql.kind == SQL_UNSURE ||
 	    (entry && !entry->is_exposed && !exposed_can(client, entry)))
 		return refuse(client, 'P', "in a statement that has a name itself", batch);
@@ -376,9 +376,9 @@ static enum judgement judge(const struct lone *lone)
 		expect_loss(client);
 		return JUDGE_SEND;
 	}
-	if (names_are_unsure(client, NULL, lone->batch))
-		return JUDGE_WAIT;
 	entry = names_find(client, sql->name);
+	if (names_are_unsure(client, entry, lone->batch))
+		return JUDGE_WAIT;
 	if (is_for_server(client, sql, entry))
 		return leave_to_server(lone, entry);
 	return sql->kind == SQL_EXECUTE && entry ? execute(lone, entry) : on_stage(lone);
@@ -470,7 +470,7 @@ enum judgement sql_execute(struct client *client, const char *portal, struct bat
 
 	if (*portal || !sql->is_bound || sql->kind == SQL_FORGET)
 		return JUDGE_SEND;
-	if (names_are_unsure(client, NULL, batch))
+	if (names_are_unsure(client, names_find(client, sql->name), batch))
 		return JUDGE_WAIT;
 	if (sql->kind == SQL_EXECUTE && sql->statement) {
 		if (!server_statements_is_sure(&server->session.statements, sql->statement))
