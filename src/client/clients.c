@@ -21,7 +21,6 @@
 #include "session/listening_change_priv.h"
 #include "session/resets_priv.h"
 #include "session/session_priv.h"
-#include "statements/names_priv.h"
 #include "statements/statements_priv.h"
 
 /*

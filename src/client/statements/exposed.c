@@ -23,8 +23,6 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_token.h"
 
-#include "names_priv.h"
-
 /* What is exposed at the same time, at most. */
 #define NAMES_MAX 100
 #define TEXTS_MAX ((size_t)1024 * 1024)

@@ -6,14 +6,12 @@
  * server has answered. The ledger reverts the change if the server refuses or skips the
  * message.
  */
-#include "names_priv.h"
+#include "statements_priv.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "pgweir/pool/server/params.h"
-
-#include "statements_priv.h"
 
 /* What one client may have. Drivers keep some hundreds, object mappers some thousands. */
 #define NAMES_MAX 10000
@@ -142,14 +140,13 @@ static void settle_use(struct ledger_change *change, bool is_done)
 		names_drop(&entry);
 }
 
-struct client_statement *names_make(const char *name, struct statement *statement)
+struct client_statement *names_make(struct bytes name, struct statement *statement)
 {
-	size_t size = strlen(name) + 1;
-	struct client_statement *entry = calloc(1, sizeof(*entry) + size);
+	struct client_statement *entry = calloc(1, sizeof(*entry) + name.count + 1);
 
 	if (!entry)
 		return NULL;
-	memcpy(entry->name, name, size);
+	memcpy(entry->name, name.at, name.count);
 	entry->size = (uint32_t)statement_text(statement).count;
 	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
 	return entry;
@@ -312,7 +309,8 @@ static void settle_come(struct ledger_change *base, bool is_done)
 struct ledger_change *names_come(struct client *client, const char *name,
                                  struct statement *statement, struct ledger_change *server_change)
 {
-	struct client_statement *entry = get(client) ? names_make(name, statement) : NULL;
+	struct client_statement *entry =
+	    get(client) ? names_make(bytes_text(name), statement) : NULL;
 	struct name_change *change = entry ? make_change(client, name, statement, entry) : NULL;
 
 	if (!change || !add_entry(client->names, entry)) {
@@ -533,17 +531,15 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 
 /* ---- hand-over from another process ---- */
 
-struct client_statement *names_restore(struct client *client, const char *name,
+struct client_statement *names_restore(struct client *client, struct bytes name,
                                        struct statement *statement)
 {
-	struct client_statement *entry = NULL;
+	struct client_statement *entry = get(client) ? names_make(name, statement) : NULL;
 
-	if (get(client) && !names_find(client, name))
-		entry = names_make(name, statement);
 	if (!entry)
 		return NULL;
 	entry->is_confirmed = true;
-	if (!add_entry(client->names, entry))
+	if (names_find(client, entry->name) || !add_entry(client->names, entry))
 		names_drop(&entry);
 	names_watch_texts(client); /* the record does not say how it was made */
 	return entry;

@@ -22,7 +22,6 @@
 #include <stdlib.h>
 
 #include "../session/listening_change_priv.h"
-#include "names_priv.h"
 
 /* ---- Parse ---- */
 

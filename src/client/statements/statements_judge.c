@@ -4,13 +4,10 @@
  */
 #include "statements_priv.h"
 
-#include <stdlib.h>
-
 #include "pgweir/base/text.h"
 
 #include "../client_priv.h"
 #include "../client_records_priv.h"
-#include "names_priv.h"
 
 /*
  * ---- frames that must be complete ----
@@ -210,19 +207,16 @@ static void read_name(struct client *client, struct record *record,
 	struct client_statement *entry;
 	struct statement *statement;
 	struct name_record values;
-	char *text;
 
 	record_read(record, &name_record_table, &values);
 	statement = client ? handover_arrival_statement(arrival, values.number) : NULL;
 	if (record->is_bad || !statement)
 		return;
-	text = strndup(values.name.at, values.name.count);
-	entry = text ? names_restore(client, text, statement) : NULL;
+	entry = names_restore(client, values.name, statement);
 	if (entry) {
 		entry->columns = values.columns;
 		entry->parsed_at = values.parsed_at;
 	}
-	free(text);
 }
 
 void statements_read(struct client *client, struct record *record,

@@ -19,7 +19,6 @@
 
 #include "../client_records_priv.h"
 #include "../session/listening_change_priv.h"
-#include "names_priv.h"
 
 struct unnamed {
 	struct ledger_change change;   /* of each open Parse of the client */
@@ -230,7 +229,7 @@ void unnamed_keep(struct client *client, struct batch *batch)
 
 	batch->unnamed = bytes_of(NULL, 0);
 	names_drop(&unnamed->kept);
-	unnamed->kept = statement ? names_make("", statement) : NULL;
+	unnamed->kept = statement ? names_make(bytes_text(""), statement) : NULL;
 	unnamed->has_text = unnamed->kept;
 	statement_release(&statement);
 }
@@ -295,7 +294,7 @@ void unnamed_read(struct client *client, struct record *record, const struct poo
 		return;
 	if (values.number)
 		statement = handover_arrival_statement(arrival, values.number);
-	client->unnamed->kept = statement ? names_make("", statement) : NULL;
+	client->unnamed->kept = statement ? names_make(bytes_text(""), statement) : NULL;
 	/* a text that is not kept may touch anything */
 	client->unnamed->touches =
 	    statement ? session_statement_touches(client, statement) : SQL_TOUCH_HIDDEN;
