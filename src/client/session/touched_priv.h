@@ -10,8 +10,6 @@
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/pool_catalog.h"
 
-/* The text has a name of the protocol itself, so what it prepares is not followed: prepared.c. */
-#define SESSION_TOUCH_BY_NAME ((uint32_t)1 << 21)
 /* The ReadyForQuery that ends the transaction is withheld: listening_change.c. */
 #define LISTENING_HOLDS ((uint32_t)1 << 22)
 /*
@@ -39,6 +37,6 @@ _Static_assert((uint64_t)LISTENING_HOLDS + RESETS_NOTED + RESETS_WAIT + RESETS_D
                        SESSION_TOUCH_SAMPLE ==
                    UINT64_C(0x3fc00000),
                "a bit has two meanings");
-_Static_assert(SQL_TOUCH_DATABASE < SESSION_TOUCH_BY_NAME, "a bit has two meanings");
+_Static_assert(SQL_TOUCH_DATABASE < LISTENING_HOLDS, "a bit has two meanings");
 
 #endif

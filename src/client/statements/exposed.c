@@ -65,13 +65,6 @@ static void add_parse(struct batch *batch, const struct client_statement *entry)
 
 /* ---- which names ---- */
 
-/* At the end of the transaction the server is asked which names are left. */
-static void note_exposed(struct client *client)
-{
-	session_run_unknown(client);
-	client->touched |= SESSION_TOUCH_EXPOSED;
-}
-
 /*
  * Whether the server can be asked for the name again: the answer is in its own encoding. A longer
  * name would be cut.
@@ -87,7 +80,7 @@ static bool is_plain_name(const char *name)
 	return size <= SQL_NAME_MAX && !statement_name_is_reserved(name);
 }
 
-bool exposed_can(struct client *client, const struct client_statement *entry)
+static bool can_expose(struct client *client, const struct client_statement *entry)
 {
 	return client->names->exposed_count < NAMES_MAX && is_plain_name(entry->name) &&
 	       names_can_parse(client, entry);
@@ -101,7 +94,7 @@ static void expose(struct exposing *exposing, struct client_statement *entry)
 	size_t size = statement_text(names_statement(entry)).count;
 
 	if (entry->is_exposed || exposing->size + size > TEXTS_MAX ||
-	    !exposed_can(exposing->client, entry))
+	    !can_expose(exposing->client, entry))
 		return;
 	if (exposing->is_block && !exposing->size)
 		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(begin));
@@ -207,20 +200,11 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
 		expose_prepared(&exposing);
 	if (exposing.is_block && exposing.size)
 		add_ignored(&exposing, LEDGER_QUERY, MESSAGE_BYTES(end));
-	if (exposed_any(client))
-		note_exposed(client);
+	if (exposed_any(client)) {
+		session_run_unknown(client);
+		client->touched |= SESSION_TOUCH_EXPOSED;
+	}
 	return exposing.is_failed ? JUDGE_MEMORY : JUDGE_SEND;
-}
-
-bool exposed_add(struct client *client, struct client_statement *entry, struct batch *batch)
-{
-	struct ledger_change *change = names_expose(client, entry);
-
-	if (!change)
-		return false;
-	add_parse(batch, entry);
-	note_exposed(client);
-	return server_note_change(client->borrower.server, LEDGER_PARSE, LEDGER_DROPPED, change);
 }
 
 /* ---- the end of the transaction ---- */

@@ -349,26 +349,6 @@ struct ledger_change *names_go(struct client *client, const char *name)
 	return open_change(client, change, settle_go);
 }
 
-/* If the Parse has failed, or was skipped, the name is not there. */
-static void settle_expose(struct ledger_change *base, bool is_done)
-{
-	struct name_change *change = change_of(base);
-
-	if (!is_done)
-		names_set_exposed(change->names, change->entry, false);
-	free_change(change);
-}
-
-struct ledger_change *names_expose(struct client *client, struct client_statement *entry)
-{
-	struct name_change *change = make_change(client, entry->name, NULL, entry);
-
-	if (!change)
-		return NULL;
-	names_set_exposed(client->names, entry, true);
-	return open_change(client, change, settle_expose);
-}
-
 bool names_are_unsure(struct client *client, const struct client_statement *entry,
                       struct batch *batch)
 {
@@ -385,9 +365,7 @@ bool names_are_unsure(struct client *client, const struct client_statement *entr
 	}
 	/* Only a portal that is still there may do it. */
 	names->is_forgetting &= ledger->is_open || server->wire.status != 'I';
-	if (entry && entry->is_confirmed && !entry->is_exposed)
-		return false;
-	if (!ledger_open_is_unsure(&names->open, ledger))
+	if ((entry && entry->is_confirmed) || !ledger_open_is_unsure(&names->open, ledger))
 		return false;
 	batch->waits_for = LEDGER_WAIT_READY;
 	return true;

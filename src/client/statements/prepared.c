@@ -72,8 +72,7 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
 	struct parse_fields parse;
 	struct statement *statement;
 	const struct client_statement *entry;
-	bool is_good, is_forgetting, is_by_name;
-	enum judgement result;
+	bool is_good;
 	struct err err;
 
 	if (in.count < frame->length)
@@ -81,28 +80,20 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
 	body = frame_body(in, frame);
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return JUDGE_SEND; /* PostgreSQL reports the error */
-	is_by_name = sql_is_by_name(bytes_text(parse.query), &is_forgetting);
 	entry = names_find(client, parse.statement);
 	if (names_are_unsure(client, entry, batch))
 		return JUDGE_WAIT;
-	result = is_by_name ? sql_before_named(client, parse.query, batch) : JUDGE_SEND;
-	if (result != JUDGE_SEND)
-		return result;
 	text = bytes_skip(body, strlen(parse.statement) + 1);
 	if (!server_scope(client->borrower.server, &scope))
 		return JUDGE_MEMORY;
 	statement = statement_of(names_store(client), text, scope);
 	if (!statement)
 		return JUDGE_MEMORY;
-	statement->is_forgetting = is_forgetting;
 	if (!server_statements_is_sure(&client->borrower.server->session.statements, statement)) {
 		statement_release(&statement);
 		return batch_wait(batch, LEDGER_WAIT_READY);
 	}
 	client->borrower.pool->stats.client_parse_count++;
-	if (is_by_name) /* what it means may have changed since another client has parsed it */
-		server_statements_mark_stale(&client->borrower.server->session.statements,
-		                             statement);
 	if (entry) {
 		statement_release(&statement);
 		return refuse_twice(client, parse.statement, text, batch);
@@ -176,23 +167,28 @@ static enum judgement note_use(struct client *client, char type, struct client_s
 	                       &entry->use, JUDGE_HEAD);
 }
 
-/* The text may mean another statement by its name. JUDGE_SEND, or what else must be done. */
-static enum judgement before_use(struct client *client, const struct statement *statement,
-                                 unsigned int *touches, struct batch *batch)
+/*
+ * The statement is a PREPARE, EXECUTE or the like itself. What it means by a name is found anew
+ * with each use, so its text is used as the unnamed statement.
+ */
+static enum judgement use_unnamed(struct client *client, const struct frame *frame,
+                                  const struct object_names *names,
+                                  const struct client_statement *entry, struct batch *batch,
+                                  size_t *head)
 {
-	const char *text = statement_text(statement).at;
-	enum judgement result;
-	bool is_forgetting;
+	bool is_bind = frame->type == 'B';
+	enum judgement result = unnamed_lend(client, frame->type, names_statement(entry), batch);
 
-	if (!(statement->touches & SQL_TOUCH_BY_NAME) ||
-	    !sql_is_by_name(bytes_text(text), &is_forgetting))
-		return JUDGE_SEND;
-	*touches = SQL_TOUCH_HIDDEN | SESSION_TOUCH_BY_NAME;
-	result = sql_before_named(client, text, batch);
-	if (result == JUDGE_SEND)
-		server_statements_mark_stale(&client->borrower.server->session.statements,
-		                             statement);
-	return result;
+	if (result == JUDGE_SEND && is_bind && client->sql)
+		result = sql_bind(client, names->portal, "", batch);
+	if (result > JUDGE_HEAD)
+		return result;
+	client->borrower.pool->stats.bind_count += is_bind;
+	replace_head(frame, names, bytes_text(""), batch, head);
+	if (result == JUDGE_SEND &&
+	    !server_note(client->borrower.server, is_bind ? LEDGER_BIND : LEDGER_DESCRIBE))
+		return JUDGE_MEMORY;
+	return JUDGE_HEAD;
 }
 
 /* ---- the columns of the result ---- */
@@ -263,32 +259,27 @@ enum judgement prepared_use(struct client *client, const struct frame *frame, st
 
 	if (names_are_unsure(client, entry, batch))
 		return JUDGE_WAIT;
-	if (entry) {
-		result = names_enter(client, entry, frame->type, batch);
-		if (result == JUDGE_SEND)
-			result = before_use(client, names_statement(entry), &touches, batch);
-		if (result != JUDGE_SEND)
-			return result;
-	}
-	/* What a statement means by name has the columns that it has now. */
-	if (entry && frame->type == 'B' && !touches) {
-		result = check_columns(client, frame, in, names, entry, batch);
-		if (result != JUDGE_SEND)
-			return result;
-	}
-	client->borrower.pool->stats.bind_count += frame->type == 'B';
-	if (!entry)
+	if (!entry) {
+		client->borrower.pool->stats.bind_count += frame->type == 'B';
 		return judge_unknown(client, frame, names, batch, head);
-	if (frame->type == 'B')
+	}
+	if (sql_is_lone(names_statement(entry)))
+		return use_unnamed(client, frame, names, entry, batch, head);
+	result = names_enter(client, entry, frame->type, batch);
+	if (result == JUDGE_SEND && frame->type == 'B')
+		result = check_columns(client, frame, in, names, entry, batch);
+	if (result != JUDGE_SEND)
+		return result;
+	if (frame->type == 'B') {
+		client->borrower.pool->stats.bind_count++;
 		touches = session_relevant(
-		    client, touches | session_statement_touches(client, names_statement(entry)));
+		    client, session_statement_touches(client, names_statement(entry)));
+	}
 	batch->is_query = false;
 	result = statements_run(client, frame->type, touches,
 	                        session_text_of(names_statement(entry), batch));
 	if (result != JUDGE_SEND)
 		return result;
-	if (frame->type == 'B')
-		client->names->is_forgetting |= names_statement(entry)->is_forgetting;
 	if (!inject_statement(client, batch, names_statement(entry), &name))
 		return JUDGE_MEMORY;
 	if (frame->type == 'B') {

@@ -65,33 +65,18 @@ static void read_text(const struct client *client, const char *text, struct sql_
 	sql->reason = "in this client_encoding";
 }
 
-bool sql_is_by_name(struct bytes text, bool *is_forgetting)
+bool sql_is_lone(const struct statement *statement)
 {
+	struct bytes text;
 	struct sql_statement sql;
 
-	*is_forgetting = false;
+	if (!(statement->touches & SQL_TOUCH_BY_NAME))
+		return false;
+	text = bytes_text(statement_text(statement).at);
 	if (sql_glance(text, true) != WIRE_OK)
 		return false;
 	sql_read(text, &sql);
-	*is_forgetting = sql.kind == SQL_FORGET;
-	return sql.kind != SQL_OTHER && sql.kind != SQL_FORGET;
-}
-
-enum judgement sql_before_named(struct client *client, const char *text, struct batch *batch)
-{
-	struct client_statement *entry;
-	struct sql_statement sql;
-
-	read_text(client, text, &sql);
-	entry = names_find(client, sql.name);
-	if (names_are_unsure(client, entry, batch))
-		return JUDGE_WAIT;
-	if (!session_is_followed(client) || sql.kind == SQL_UNSURE ||
-	    (entry && !entry->is_exposed && !exposed_can(client, entry)))
-		return refuse(client, 'P', "in a statement that has a name itself", batch);
-	if (!entry || entry->is_exposed)
-		return JUDGE_SEND;
-	return exposed_add(client, entry, batch) ? JUDGE_SEND : JUDGE_MEMORY;
+	return sql.kind != SQL_OTHER;
 }
 
 /*

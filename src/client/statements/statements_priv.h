@@ -179,9 +179,6 @@ struct ledger_change *names_come(struct client *client, const char *name,
 /* Removes a name, if it exists, when the server has agreed. */
 struct ledger_change *names_go(struct client *client, const char *name);
 
-/* The server gets the statement under the client's name. */
-struct ledger_change *names_expose(struct client *client, struct client_statement *entry);
-
 /*
  * Changes nothing, but errors get the client's name in place of the statement's; statement NULL: of
  * the scratch name.
@@ -276,13 +273,6 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
                               struct batch *batch);
 
 /*
- * Adds one statement, before a message that uses it. It can be anywhere in a batch, which fails if
- * the statement cannot be parsed any more. false: no memory.
- */
-bool exposed_can(struct client *client, const struct client_statement *entry);
-bool exposed_add(struct client *client, struct client_statement *entry, struct batch *batch);
-
-/*
  * The server has answered the question at the end of the transaction: names that it does not have
  * any more are the client's no more.
  */
@@ -365,6 +355,13 @@ enum judgement unnamed_parse(struct client *client, const struct frame *frame, s
 /* Handles a Bind or Describe. JUDGE_SEND: what it needs was added before it. */
 enum judgement unnamed_use(struct client *client, char type, struct batch *batch);
 
+/*
+ * The same for a statement with a name that is prepared without it. Then the client's own must be
+ * prepared again, which is kept unless it was bound.
+ */
+enum judgement unnamed_lend(struct client *client, char type, struct statement *statement,
+                            struct batch *batch);
+
 /* Handles a Close or a Query: there is no unnamed statement any more. */
 void unnamed_drop(struct client *client, struct batch *batch);
 
@@ -414,17 +411,8 @@ enum judgement sql_query(struct client *client, const struct frame *frame, struc
 enum judgement sql_parse(struct client *client, struct bytes body, size_t length,
                          struct batch *batch);
 
-/*
- * Whether a text that is prepared with a name of the protocol means another statement by its name:
- * what it does depends on the server. *is_forgetting: it drops all statements.
- */
-bool sql_is_by_name(struct bytes text, bool *is_forgetting);
-
-/*
- * Comes before a Parse, Bind or Describe of such a text: adds the statement that it may mean.
- * JUDGE_DROP: it is refused.
- */
-enum judgement sql_before_named(struct client *client, const char *text, struct batch *batch);
+/* Whether a statement that has a name of the protocol is one of these itself. */
+bool sql_is_lone(const struct statement *statement);
 
 /* Handles a Bind that concerns the unnamed portal or the unnamed statement. */
 enum judgement sql_bind(struct client *client, const char *portal, const char *statement,

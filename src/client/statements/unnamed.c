@@ -157,15 +157,34 @@ static bool empty(struct client *client, struct batch *batch)
 	return server_note_change(client->borrower.server, LEDGER_CLOSE, LEDGER_DROPPED, NULL);
 }
 
+void unnamed_keep(struct client *client, struct batch *batch)
+{
+	struct unnamed *unnamed = client->unnamed;
+	struct statement *statement =
+	    statement_of(names_store(client), batch->unnamed, bytes_of("", 0));
+
+	batch->unnamed = bytes_of(NULL, 0);
+	names_drop(&unnamed->kept);
+	unnamed->kept = statement ? names_make(bytes_text(""), statement) : NULL;
+	unnamed->has_text = unnamed->kept;
+	statement_release(&statement);
+}
+
+/* The same before that. */
+static void keep_now(struct client *client, struct batch *batch)
+{
+	if (batch->unnamed.count && batch->is_borrowed)
+		batch_send(batch);
+	if (batch->unnamed.count)
+		unnamed_keep(client, batch);
+}
+
 /* Adds a Describe whose answer has the types. JUDGE_HEAD: it is noted. */
 static enum judgement note_description(struct client *client, struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
 
-	if (batch->unnamed.count && batch->is_borrowed)
-		batch_send(batch);
-	if (batch->unnamed.count)
-		unnamed_keep(client, batch);
+	keep_now(client, batch);
 	if (!unnamed || !unnamed->has_text || names_statement(unnamed->kept)->is_typed)
 		return JUDGE_SEND;
 	return statements_note(client, LEDGER_TYPES, LEDGER_CLIENT,
@@ -212,6 +231,33 @@ enum judgement unnamed_use(struct client *client, char type, struct batch *batch
 	return type == 'D' && result == JUDGE_SEND ? note_description(client, batch) : result;
 }
 
+enum judgement unnamed_lend(struct client *client, char type, struct statement *statement,
+                            struct batch *batch)
+{
+	struct unnamed *unnamed = get(client);
+	enum judgement result;
+	struct unnamed own;
+
+	if (!unnamed)
+		return JUDGE_MEMORY;
+	keep_now(client, batch);
+	own = *unnamed;
+	unnamed->kept = names_make(bytes_text(""), statement);
+	unnamed->has_text = unnamed->kept;
+	unnamed->is_here = false;
+	unnamed->touches = session_statement_touches(client, statement);
+	unnamed->names = NULL;
+	result = unnamed->kept ? unnamed_use(client, type, batch) : JUDGE_MEMORY;
+	names_drop(&unnamed->kept);
+	sql_names_drop(&unnamed->names);
+	unnamed->kept = own.kept;
+	unnamed->has_text = own.has_text;
+	unnamed->is_here = own.is_here && result > JUDGE_DROP;
+	unnamed->touches = own.touches;
+	unnamed->names = own.names;
+	return result;
+}
+
 void unnamed_drop(struct client *client, struct batch *batch)
 {
 	batch->unnamed = bytes_of(NULL, 0);
@@ -219,19 +265,6 @@ void unnamed_drop(struct client *client, struct batch *batch)
 		return;
 	client->unnamed->has_text = false;
 	client->unnamed->is_here = false;
-}
-
-void unnamed_keep(struct client *client, struct batch *batch)
-{
-	struct unnamed *unnamed = client->unnamed;
-	struct statement *statement =
-	    statement_of(names_store(client), batch->unnamed, bytes_of("", 0));
-
-	batch->unnamed = bytes_of(NULL, 0);
-	names_drop(&unnamed->kept);
-	unnamed->kept = statement ? names_make(bytes_text(""), statement) : NULL;
-	unnamed->has_text = unnamed->kept;
-	statement_release(&statement);
 }
 
 void statements_forget_unnamed(struct client *client, struct batch *batch)
