@@ -73,7 +73,6 @@ struct statement {
 	struct sql_names *names; /* that it may set; NULL: not read yet */
 	bool is_alias;           /* not stored: another one with this text and scope is */
 	bool is_written;         /* the process that takes over has got its record */
-	bool is_forgetting;      /* the text deallocates all statements: SQL_FORGET */
 	bool is_typed;           /* a server has found that all parameter types are specified */
 };
 
