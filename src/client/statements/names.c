@@ -2,9 +2,9 @@
 /*
  * A client's names for its prepared statements.
  *
- * Hard here: a name is added or removed when the client sends its message, before the
- * server has answered. The ledger reverts the change if the server refuses or skips the
- * message.
+ * Hard here: a name is added when the client sends its message, before the server has
+ * answered. The ledger reverts that if the server refuses or skips the message. A name is
+ * removed when the server has answered: until then, messages that use it wait.
  */
 #include "statements_priv.h"
 
@@ -189,8 +189,7 @@ void names_free(struct client *client)
 
 void names_set_exposed(struct names *names, struct client_statement *entry, bool is_exposed)
 {
-	if (find_entry(names, entry->name) == entry)
-		names->exposed_count += (uint32_t)is_exposed - entry->is_exposed;
+	names->exposed_count += (uint32_t)is_exposed - entry->is_exposed;
 	entry->is_exposed = is_exposed;
 }
 

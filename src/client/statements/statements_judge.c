@@ -296,27 +296,46 @@ static enum judgement judge_parse(struct client *client, const struct frame *fra
 	return prepared_parse(client, frame, in, batch);
 }
 
-/* Whether the frame is a Bind or Describe of the unnamed statement. */
-static bool is_use_of_unnamed(const struct frame *frame, const struct object_names *names)
+/* A Bind, or a Describe of a statement. */
+static enum judgement judge_use(struct client *client, const struct frame *frame, struct bytes in,
+                                const struct object_names *names, struct batch *batch, size_t *head)
 {
-	return (frame->type == 'B' || frame->type == 'D') && names->statement &&
-	       !*names->statement && names->target != 'P';
+	bool is_unnamed = !*names->statement;
+	enum judgement result = JUDGE_SEND;
+
+	if (frame->type == 'B')
+		batch->bound = NULL;
+	if (is_unnamed)
+		result = unnamed_use(client, frame->type, batch);
+	if (result == JUDGE_SEND && frame->type == 'B' && client->sql)
+		result = sql_bind(client, names->portal, names->statement, batch);
+	return result == JUDGE_SEND && !is_unnamed
+	           ? prepared_use(client, frame, in, names, batch, head)
+	           : result;
+}
+
+/* A Close of a statement. */
+static enum judgement judge_close(struct client *client, const char *name, bool is_whole,
+                                  struct batch *batch)
+{
+	if (!*name)
+		unnamed_drop(client, batch);
+	/* PostgreSQL refuses a Close with bytes after its name */
+	return *name && is_whole ? prepared_close(client, name, batch) : JUDGE_SEND;
 }
 
 /* Judges a frame that names a statement, or may name one in its text. */
 static enum judgement judge_names(struct client *client, const struct frame *frame, struct bytes in,
                                   struct batch *batch, size_t *head)
 {
-	struct bytes have = frame_received(in, frame);
 	size_t length = frame->length - FRAME_HEADER_SIZE;
-	enum judgement result = JUDGE_SEND;
 	struct object_names names;
 
 	if (frame->type == 'P')
 		return judge_parse(client, frame, in, batch);
 	if (frame->type == 'Q')
 		return sql_query(client, frame, in, batch);
-	switch (fields_names(frame->type, have, length, &names)) {
+	switch (fields_names(frame->type, frame_received(in, frame), length, &names)) {
 	case WIRE_MORE:
 		return JUDGE_MORE;
 	case WIRE_BAD:
@@ -326,25 +345,15 @@ static enum judgement judge_names(struct client *client, const struct frame *fra
 	}
 	if (frame->type == 'E')
 		return client->sql ? sql_execute(client, names.portal, batch) : JUDGE_SEND;
-	if (frame->type == 'C' && names.statement && !*names.statement)
-		unnamed_drop(client, batch);
-	if (frame->type == 'B')
-		batch->bound = NULL;
-	if (batch->bound && names.target == 'P' && strcmp(names.portal, batch->bound_portal) == 0 &&
-	    frame->type == 'D')
-		return prepared_describe_portal(client, batch);
-	if (is_use_of_unnamed(frame, &names))
-		result = unnamed_use(client, frame->type, batch);
-	if (result == JUDGE_SEND && frame->type == 'B' && client->sql)
-		result = sql_bind(client, names.portal, names.statement, batch);
-	if (result != JUDGE_SEND)
-		return result;
-	if (!names.statement || !*names.statement || names.target == 'P')
-		return JUDGE_SEND;
-	if (frame->type == 'C') /* PostgreSQL refuses a Close with bytes after its name */
-		return names.count == length ? prepared_close(client, names.statement, batch)
-		                             : JUDGE_SEND;
-	return prepared_use(client, frame, in, &names, batch, head);
+	if (frame->type == 'C')
+		return names.statement
+		           ? judge_close(client, names.statement, names.count == length, batch)
+		           : JUDGE_SEND;
+	if (names.target == 'P')
+		return batch->bound && strcmp(names.portal, batch->bound_portal) == 0
+		           ? prepared_describe_portal(client, batch)
+		           : JUDGE_SEND;
+	return judge_use(client, frame, in, &names, batch, head);
 }
 
 enum judgement statements_judge(struct client *client, const struct frame *frame, struct bytes in,
