@@ -41,6 +41,7 @@ struct batch {
 	bool is_query;    /* the message that is judged is a Query or FunctionCall: sequences.c */
 	bool is_again;    /* it is being sent again */
 	bool is_answered; /* the client has got a reply to it that we made */
+	bool is_borrowed; /* it may have bytes of the text that the client has kept: unnamed.c */
 	bool ends;        /* its last message ends the transaction: causal.c */
 	/* JUDGE_WAIT: what the client waits for before it sends more */
 	enum ledger_wait waits_for;
@@ -57,7 +58,7 @@ static inline void batch_begin(struct batch *batch)
 	batch->replay = NULL;
 	batch->bound = NULL;
 	batch->is_described = batch->is_again = batch->is_answered = batch->ends = false;
-	batch->is_query = false;
+	batch->is_query = batch->is_borrowed = false;
 	batch->waits_for = LEDGER_WAIT_NOT;
 	batch->unnamed = batch->late = bytes_of(NULL, 0);
 }

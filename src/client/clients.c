@@ -19,7 +19,6 @@
 #include "relay/relay_priv.h"
 #include "session/listening_change_priv.h"
 #include "session/session_priv.h"
-#include "statements/names_priv.h"
 #include "statements/statements_priv.h"
 
 /*

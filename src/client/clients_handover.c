@@ -24,7 +24,6 @@
 #include "client_records_priv.h"
 #include "relay/relay_priv.h"
 #include "session/listening_change_priv.h"
-#include "statements/names_priv.h"
 #include "statements/statements_priv.h"
 
 /* What these do is known when their transaction has ended, and not to another process. */
@@ -182,27 +181,6 @@ void clients_calm(struct clients *clients)
 	}
 }
 
-struct names_out {
-	struct names_walk walk;
-	struct channel *channel;
-	struct buf *record;
-	bool is_plain;
-};
-
-static bool write_name(struct names_walk *walk, const struct client_statement *entry)
-{
-	struct names_out *out = (struct names_out *)walk;
-	struct statement *statement = names_statement(entry);
-	struct name_record values = { bytes_text(entry->name), statement_number(statement), 0, 0 };
-
-	if (!out->is_plain) {
-		values.columns = entry->columns;
-		values.parsed_at = entry->parsed_at;
-	}
-	record_write(out->record, &name_record_table, &values);
-	return handover_write_statement(statement, out->channel);
-}
-
 static void write_facts(const struct client *client, struct buf *record)
 {
 	struct buf channels = { 0 };
@@ -246,21 +224,13 @@ static void write_facts(const struct client *client, struct buf *record)
 static bool write_client(struct client *client, struct channel *channel)
 {
 	struct buf record = { .is_secret = true };
-	struct names_out names = { { write_name, false },
-		                   channel,
-		                   &record,
-		                   client->clients->with.pools->is_handover_plain };
 	const struct listener *listener = listening_listener(client);
 	bool ok = !listener || listening_write(listener, channel);
 
 	if (ok && client->borrower.server)
 		ok = handover_server_write(client->borrower.server, channel);
 	write_facts(client, &record);
-	ok = ok && unnamed_write(client, &record, channel) &&
-	     sql_unnamed_write(client, &record, channel);
-	if (ok)
-		names_each(client, &names.walk);
-	ok = ok && !names.walk.is_over &&
+	ok = ok && statements_write(client, &record, channel) &&
 	     channel_send_record(channel, HANDOVER_CLIENT, &record, client->stream.watch.fd);
 	buf_wipe(&record);
 	client->is_written = ok;
@@ -323,30 +293,6 @@ void clients_dismiss(struct clients *clients, const struct err *err)
 
 /* ---- the process that takes over ---- */
 
-/* Reads the names at the end of a record. client NULL: only checks them. */
-static void read_names(struct client *client, struct record *record,
-                       const struct pools_arrival *arrival)
-{
-	while (record_has_table(record, &name_record_table)) {
-		struct client_statement *entry;
-		struct statement *statement;
-		struct name_record name;
-		char *text;
-
-		record_read(record, &name_record_table, &name);
-		statement = client ? handover_arrival_statement(arrival, name.number) : NULL;
-		if (record->is_bad || !statement)
-			continue;
-		text = strndup(name.name.at, name.name.count);
-		entry = text ? names_restore(client, text, statement) : NULL;
-		if (entry) {
-			entry->columns = name.columns;
-			entry->parsed_at = name.parsed_at;
-		}
-		free(text);
-	}
-}
-
 bool client_judge(const struct clients *clients, struct bytes body, struct err *err)
 {
 	struct record record = { .rest = body };
@@ -355,9 +301,7 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 
 	record_read(&record, &client_record_table, &values);
 	stream_read_tls(NULL, &record, true, NULL, &is_same);
-	unnamed_read(NULL, &record, NULL);
-	sql_unnamed_read(NULL, &record, NULL);
-	read_names(NULL, &record, NULL);
+	statements_read(NULL, &record, NULL);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, "client", err);
 	return pools_judge_database(clients->with.pools, values.database, err);
@@ -472,15 +416,13 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	}
 	if (values.is_lent)
 		take_server(client, arrival);
-	unnamed_read(client, &record, arrival);
-	sql_unnamed_read(client, &record, arrival);
+	statements_read(client, &record, arrival);
 	if (!session_read(client, &values)) {
 		client_refuse_for(client, CLOSE_MEMORY);
 		return;
 	}
 	if (!listening_read(client, &values))
 		return;
-	read_names(client, &record, arrival);
 	client->is_arriving = true;
 	if (client->state == CLIENT_IDLE)
 		client_idle_resume(client, values.idle_since);

@@ -69,7 +69,8 @@ struct statement_record {
 	uint64_t number;
 	struct bytes text, scope;
 	char stem[STATEMENT_STEM_MAX];
-	bool is_typed, is_forgetting;
+	bool is_typed;
+	bool is_forgetting; /* of older processes; not used any more */
 };
 
 #define HANDOVER_DESTINATION_SIZE 1024

@@ -309,7 +309,6 @@ bool handover_write_called(struct statement *statement, const struct statement_i
 		.text = statement_text(statement),
 		.scope = statement_scope(statement),
 		.is_typed = statement->is_typed,
-		.is_forgetting = statement->is_forgetting,
 	};
 
 	if (statement->is_written && image == statement->image)
@@ -391,7 +390,6 @@ void handover_statement_take(struct pools_arrival *arrival, const struct stateme
 	if (!arrived)
 		return;
 	arrived->statement->is_typed |= record->is_typed;
-	arrived->statement->is_forgetting |= record->is_forgetting;
 }
 
 struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number)

@@ -45,7 +45,7 @@
 /* Its place in the parcel is its number in the record. */
 struct packed_statement {
 	struct statement_image *image; /* one reference */
-	bool is_typed, is_forgetting;
+	bool is_typed;
 };
 
 struct server_parcel {
@@ -109,7 +109,6 @@ static bool pack_statement(struct statement_numbers *numbers, struct statement *
 	parcel->statements[parcel->statement_count++] = (struct packed_statement){
 		.image = statement_image_hold(image),
 		.is_typed = statement->is_typed,
-		.is_forgetting = statement->is_forgetting,
 	};
 	return true;
 }
@@ -189,7 +188,6 @@ static struct statement *find_arrived(struct server_source *source, uint64_t num
 	if (!statement)
 		return NULL;
 	statement->is_typed |= packed->is_typed;
-	statement->is_forgetting |= packed->is_forgetting;
 	return statement;
 }
 

@@ -158,6 +158,11 @@ DIALOGUES = {
         "PREPARE s AS SELECT 1", "PREPARE t AS SELECT 2", "BEGIN", "SELECT 0; EXECUTE s", "EXECUTE s",
         "SELECT 0; DEALLOCATE s", "EXECUTE s", "ROLLBACK", "EXECUTE s", "EXECUTE t", "BEGIN",
         "SELECT 0; DEALLOCATE t; SELECT 1/0", "SELECT 0; EXECUTE t", "ROLLBACK", "EXECUTE t"],
+    "behind other statements, and then gone and made again": [
+        [parse("SELECT 1", "s"), sync()], "BEGIN", "SELECT 0; EXECUTE s", [close("S", "s"), sync()],
+        [parse("SELECT 2", "s"), sync()], "EXECUTE s", "SELECT 0; EXECUTE s", "COMMIT", "EXECUTE s",
+        "BEGIN", "SELECT 0; EXECUTE s", "DEALLOCATE s", [parse("SELECT 3", "s"), sync()], "EXECUTE s",
+        "COMMIT", "EXECUTE s", [bind((), "s"), execute(), sync()]],
     "behind other statements, all of them": [
         "PREPARE s AS SELECT 1", "PREPARE t AS SELECT 2", "SELECT 0; DEALLOCATE ALL", "EXECUTE s",
         "SELECT 0; EXECUTE t", "PREPARE s AS SELECT 3", "EXECUTE s"],
@@ -321,13 +326,32 @@ def test_a_named_statement_behind_an_error(pgweir):
     assert client.read_result().tags == ["DEALLOCATE"]
 
 
-@pytest.mark.parametrize("state", ("refuse", "off"))
-def test_by_a_named_statement_is_refused(pgweir, state):
-    weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state=state)
-    client = weir.client()
-    client.query("PREPARE s AS SELECT 1")
-    assert client.ask(parse("EXECUTE s", "n"), sync()).error["C"] == "0A000"
-    assert client.query("EXECUTE s").rows == [["1"]]
+@pytest.mark.parametrize("state", ("follow", "refuse", "off"))
+def test_by_a_named_statement_is_followed(pgweir, state):
+    """What a statement with a name prepares is known on each server."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1,
+                  session_state=state)
+    client, other = weir.client(), weir.client()
+    assert not client.ask(parse("PREPARE s AS SELECT 1", "p"), parse("EXECUTE s", "n"), sync()).errors
+    assert not client.ask(bind((), "p"), execute(), sync()).errors
+    for _ in range(3):
+        assert client.query("EXECUTE s").rows == [["1"]]
+        assert client.ask(bind((), "n"), execute(), sync()).rows == [["1"]]
+        assert other.value("SELECT 2") == "2"
+    assert weir.console().query("SHOW PINNED").rows == []
+    assert client.ask(bind((), "p"), execute(), sync()).error["C"] == "42P05"
+
+
+def test_a_named_statement_leaves_the_unnamed_one(pgweir, direct):
+    told = []
+    for client in (direct, pgweir(pool_mode="transaction", default_pool_size=1).client()):
+        client.query("PREPARE s AS SELECT 1 AS a")
+        told.append([said(client.ask(*messages)) for messages in (
+            (parse("EXECUTE s", "n"), parse("SELECT 2 AS b"), bind((), "n"), execute(), bind(),
+             describe(), execute(), sync()),
+            (parse("SELECT 3 AS c"), describe("S", ""), sync()),
+            (describe("S", "n"), bind((), "n"), execute(), bind(), execute(), sync()))])
+    assert told[1] == told[0]
 
 
 def test_a_query_behind_no_sync(pgweir):

@@ -492,7 +492,7 @@ static enum judgement judge_and_send(struct client *client, struct bytes *in, st
 }
 
 /* The batch was sent. A question behind it, as any Query, ends the unnamed statement there. */
-static void keep_statements(struct client *client, const struct batch *batch)
+static void keep_statements(struct client *client, struct batch *batch)
 {
 	const struct server *server = client->borrower.server;
 

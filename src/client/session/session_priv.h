@@ -39,8 +39,6 @@ struct client_record;
  * Its bits beside those of enum sql_touch.
  */
 
-/* The text has a name of the protocol itself, so what it prepares is not followed: prepared.c. */
-#define SESSION_TOUCH_BY_NAME ((uint32_t)1 << 21)
 /* The ReadyForQuery that ends the transaction is withheld: listening_change.c. */
 #define LISTENING_HOLDS ((uint32_t)1 << 22)
 /*
@@ -66,7 +64,7 @@ _Static_assert((uint64_t)LISTENING_HOLDS + RESETS_WAIT + RESETS_DUE + SESSION_TO
                        SESSION_TOUCH_EXPOSED + SESSION_TOUCH_EARLY + SESSION_TOUCH_SAMPLE ==
                    UINT64_C(0x3f400000),
                "a bit has two meanings");
-_Static_assert(SQL_TOUCH_DATABASE < SESSION_TOUCH_BY_NAME, "a bit has two meanings");
+_Static_assert(SQL_TOUCH_DATABASE < LISTENING_HOLDS, "a bit has two meanings");
 
 /* Why a server stays with its client. */
 enum session_pin {

@@ -346,8 +346,7 @@ static void note_touched(struct client *client, unsigned int touches)
 static unsigned int touches_here(const struct client *client, unsigned int touches,
                                  struct bytes text)
 {
-	if ((touches & SQL_TOUCH_PREPARE) && !(touches & SESSION_TOUCH_BY_NAME) &&
-	    is_followed(client, text, SQL_PREPARE))
+	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
 	if ((touches & SQL_TOUCH_CREATE) && client->borrower.server &&
 	    creates_temporary(client, touches))

@@ -18,53 +18,26 @@
  */
 #include "statements_priv.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_token.h"
-
-#include "../session/session_priv.h"
-#include "names_priv.h"
 
 /* What is exposed at the same time, at most. */
 #define NAMES_MAX 100
 #define TEXTS_MAX ((size_t)1024 * 1024)
 
 struct exposing {
-	struct names_walk walk;
 	struct client *client;
 	struct batch *batch;
-	unsigned int count;
-	size_t size;   /* of the texts */
-	bool is_block; /* within a transaction block */
-	bool has_savepoint;
+	size_t size;    /* of the texts */
+	bool is_block;  /* within a transaction block */
 	bool is_failed; /* no memory */
 };
 
-static bool is_among(struct bytes names, const char *name)
-{
-	const char *each;
-
-	while (bytes_take_text(&names, &each)) {
-		if (strcmp(each, name) == 0)
-			return true;
-	}
-	return false;
-}
-
-bool exposed_has(const struct client *client, const char *name)
-{
-	const struct buf *exposed = names_exposed(client);
-
-	return exposed && is_among(buf_bytes(exposed), name);
-}
-
 bool exposed_any(const struct client *client)
 {
-	const struct buf *exposed = names_exposed(client);
-
-	return exposed && exposed->count;
+	return client->names && client->names->exposed_count;
 }
 
 /* ---- messages ---- */
@@ -75,31 +48,6 @@ static void add_ignored(struct exposing *exposing, enum ledger_kind kind, struct
 	batch_copy(exposing->batch, message);
 	if (!server_note_change(exposing->client->borrower.server, kind, LEDGER_OURS, NULL))
 		exposing->is_failed = true;
-}
-
-static void add_savepoint(struct exposing *exposing)
-{
-	MESSAGE_STATIC(begin, 'Q', "SAVEPOINT \"" SCRATCH_NAME "\"");
-
-	if (exposing->is_block && !exposing->has_savepoint)
-		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(begin));
-	exposing->has_savepoint = exposing->is_block;
-}
-
-static void add_rollback(struct exposing *exposing)
-{
-	MESSAGE_STATIC(back, 'Q', "ROLLBACK TO \"" SCRATCH_NAME "\"");
-
-	if (exposing->is_block)
-		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(back));
-}
-
-static void end_savepoint(struct exposing *exposing)
-{
-	MESSAGE_STATIC(end, 'Q', "RELEASE \"" SCRATCH_NAME "\"");
-
-	if (exposing->has_savepoint)
-		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(end));
 }
 
 /* Adds a Parse of the statement under the client's name, and nothing to the ledger. */
@@ -132,47 +80,38 @@ static bool is_plain_name(const char *name)
 	return size <= SQL_NAME_MAX && !statement_name_is_reserved(name);
 }
 
-static void expose(struct exposing *exposing, const struct client_statement *entry)
+static bool can_expose(struct client *client, const struct client_statement *entry)
 {
+	return client->names->exposed_count < NAMES_MAX && is_plain_name(entry->name) &&
+	       names_can_parse(client, entry);
+}
+
+static void expose(struct exposing *exposing, struct client_statement *entry)
+{
+	MESSAGE_STATIC(begin, 'Q', "SAVEPOINT \"" SCRATCH_NAME "\"");
+	MESSAGE_STATIC(back, 'Q', "ROLLBACK TO \"" SCRATCH_NAME "\"");
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
-	struct buf *exposed = names_exposed(exposing->client);
 	size_t size = statement_text(names_statement(entry)).count;
 
-	if (exposing->count == NAMES_MAX || exposing->size + size > TEXTS_MAX ||
-	    !is_plain_name(entry->name) || is_among(buf_bytes(exposed), entry->name) ||
-	    !names_can_parse(exposing->client, entry))
+	if (entry->is_exposed || exposing->size + size > TEXTS_MAX ||
+	    !can_expose(exposing->client, entry))
 		return;
-	exposing->count++;
+	if (exposing->is_block && !exposing->size)
+		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(begin));
 	exposing->size += size;
-	buf_add_cstr(exposed, entry->name);
-	if (!buf_ok(exposed))
-		exposing->is_failed = true;
-	add_savepoint(exposing);
+	names_set_exposed(exposing->client->names, entry, true);
 	add_parse(exposing->batch, entry);
 	add_ignored(exposing, LEDGER_PARSE, bytes_of("", 0));
 	add_ignored(exposing, LEDGER_SYNC, bytes_of(sync, sizeof(sync)));
-	add_rollback(exposing);
-}
-
-static void expose_name(struct exposing *exposing, const char *name)
-{
-	const struct client_statement *entry = names_find(exposing->client, name);
-
-	if (entry)
-		expose(exposing, entry);
-}
-
-static bool expose_sql(struct names_walk *walk, const struct client_statement *entry)
-{
-	if (entry->is_sql)
-		expose((struct exposing *)walk, entry);
-	return true;
+	if (exposing->is_block)
+		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(back));
 }
 
 /* Exposes each name that is a word anywhere in the text: it may be in a string that is executed. */
 static void expose_words(struct exposing *exposing, struct bytes text)
 {
 	const size_t most = 2 * SQL_NAME_MAX + 2; /* bytes of a name, with its quotes */
+	struct client_statement *entry;
 	char name[SQL_NAME_MAX + 1];
 
 	while (text.count) {
@@ -189,7 +128,9 @@ static void expose_words(struct exposing *exposing, struct bytes text)
 			size = sql_unquote(&token, false, name, SQL_NAME_MAX);
 		if (size != SQL_CANNOT) {
 			name[size] = 0;
-			expose_name(exposing, name);
+			entry = names_find(exposing->client, name);
+			if (entry)
+				expose(exposing, entry);
 		}
 		text = bytes_skip(text, word_size ? word_size : 1);
 	}
@@ -213,23 +154,24 @@ static bool is_lone(struct bytes text)
 	return sql.kind != SQL_OTHER && sql.kind != SQL_UNSURE;
 }
 
-static void count_exposed(struct exposing *exposing)
+/* Exposes what SQL's PREPARE has made. */
+static void expose_prepared(struct exposing *exposing)
 {
-	struct bytes names = buf_bytes(names_exposed(exposing->client));
-	const char *name;
+	const struct names *names = exposing->client->names;
 
-	while (bytes_take_text(&names, &name))
-		exposing->count++;
+	for (uint32_t i = 0; i < names->count; i++) {
+		if (names->at[i]->is_sql)
+			expose(exposing, names->at[i]);
+	}
 }
 
 enum judgement exposed_before(struct client *client, const struct frame *frame, struct bytes in,
                               struct batch *batch)
 {
+	MESSAGE_STATIC(end, 'Q', "RELEASE \"" SCRATCH_NAME "\"");
 	struct server *server = client->borrower.server;
 	const struct ledger *ledger = &server->wire.ledger;
-	struct exposing exposing = { .walk = { expose_sql, false },
-		                     .client = client,
-		                     .batch = batch };
+	struct exposing exposing = { .client = client, .batch = batch };
 	bool may_name, may_hide;
 	struct bytes text;
 	const char *name;
@@ -251,124 +193,64 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
 	if (server->wire.status == 'E')
 		return JUDGE_SEND;
 	exposing.is_block = server->wire.status == 'T';
-	count_exposed(&exposing);
 	if (may_name)
 		expose_words(&exposing, text);
 	if (may_hide)
-		names_each(client, &exposing.walk);
-	end_savepoint(&exposing);
-	if (names_exposed(client)->count) {
+		expose_prepared(&exposing);
+	if (exposing.is_block && exposing.size)
+		add_ignored(&exposing, LEDGER_QUERY, MESSAGE_BYTES(end));
+	if (exposed_any(client)) {
 		session_run_unknown(client);
 		client->touched |= SESSION_TOUCH_EXPOSED;
 	}
 	return exposing.is_failed ? JUDGE_MEMORY : JUDGE_SEND;
 }
 
-/* ---- one name ---- */
-
-/* A Parse of the statement under the client's name, without a Sync of its own. */
-struct exposed_change {
-	struct ledger_change base;
-	struct buf *exposed;
-	struct ledger_open *open;
-	char name[SQL_NAME_MAX + 1];
-};
-
-/* If it has failed, or was skipped, the name is not there. */
-static void settle_exposed(struct ledger_change *base, bool is_done)
-{
-	struct exposed_change *change = (struct exposed_change *)base;
-	struct bytes names = buf_bytes(change->exposed);
-	size_t size = strlen(change->name) + 1;
-	const char *name;
-
-	while (!is_done && bytes_take_text(&names, &name)) {
-		if (strcmp(name, change->name) != 0)
-			continue;
-		memmove(change->exposed->at + (name - change->exposed->at), name + size,
-		        names.count);
-		change->exposed->count -= size;
-		break;
-	}
-	ledger_open_end(change->open);
-	free(change);
-}
-
-bool exposed_can(struct client *client, const struct client_statement *entry)
-{
-	struct exposing exposing = { .client = client };
-
-	count_exposed(&exposing);
-	return exposing.count < NAMES_MAX && is_plain_name(entry->name) &&
-	       names_can_parse(client, entry);
-}
-
-bool exposed_add(struct client *client, const struct client_statement *entry, struct batch *batch)
-{
-	struct exposed_change *change = calloc(1, sizeof(*change));
-	struct buf *exposed = names_exposed(client);
-
-	buf_add_cstr(exposed, entry->name);
-	if (!change || !buf_ok(exposed)) {
-		free(change);
-		return false;
-	}
-	change->base.settle = settle_exposed;
-	change->exposed = exposed;
-	change->open = names_open(client);
-	ledger_open_begin(change->open, &client->borrower.server->wire.ledger);
-	memcpy(change->name, entry->name, strlen(entry->name) + 1);
-	add_parse(batch, entry);
-	session_run_unknown(client);
-	client->touched |= SESSION_TOUCH_EXPOSED;
-	return server_note_change(client->borrower.server, LEDGER_PARSE, LEDGER_DROPPED,
-	                          &change->base);
-}
-
 /* ---- the end of the transaction ---- */
 
-/* The client has this name no more. */
-static void forget(struct client *client, const char *name)
+static bool is_among(struct bytes names, const char *name)
 {
-	struct ledger_change *change = names_find(client, name) ? names_go(client, name) : NULL;
+	const char *each;
 
-	if (change)
-		change->settle(change, true);
+	while (bytes_take_text(&names, &each)) {
+		if (strcmp(each, name) == 0)
+			return true;
+	}
+	return false;
 }
 
 void exposed_settle(struct client *client, const struct facts *facts)
 {
-	struct buf *exposed = names_exposed(client);
-	struct buf left = { 0 };
-	struct bytes names;
-	const char *name;
+	uint32_t i = exposed_any(client) ? client->names->count : 0;
 
-	if (!exposed_any(client) || !(facts->parts & QUESTION_EXPOSED) ||
-	    (facts->too_long & QUESTION_EXPOSED))
+	if (!(facts->parts & QUESTION_EXPOSED) || (facts->too_long & QUESTION_EXPOSED))
 		return;
-	names = buf_bytes(exposed);
-	while (bytes_take_text(&names, &name)) {
-		if (is_among(buf_bytes(&facts->exposed), name))
-			buf_add_cstr(&left, name);
-		else
-			forget(client, name);
+	while (i-- > 0) {
+		struct client_statement *entry = client->names->at[i];
+
+		if (entry->is_exposed && !is_among(buf_bytes(&facts->exposed), entry->name))
+			names_lose(client, entry);
 	}
-	if (!buf_ok(&left)) { /* to close a name twice does no harm */
-		buf_free(&left);
-		return;
-	}
-	buf_free(exposed);
-	*exposed = left;
 }
 
 bool exposed_withdraw(struct client *client)
 {
-	struct buf *exposed = names_exposed(client);
+	char names[NAMES_MAX * (SQL_NAME_MAX + 1)];
+	size_t size = 0;
 
 	if (!exposed_any(client))
 		return false;
+	for (uint32_t i = 0; i < client->names->count; i++) {
+		struct client_statement *entry = client->names->at[i];
+		size_t name_size = strlen(entry->name) + 1;
+
+		if (!entry->is_exposed)
+			continue;
+		memcpy(names + size, entry->name, name_size);
+		size += name_size;
+		names_set_exposed(client->names, entry, false);
+	}
 	server_order(client->borrower.server,
-	             &(struct order){ .kind = ORDER_CLOSES, .names = buf_bytes(exposed) });
-	buf_free(exposed);
+	             &(struct order){ .kind = ORDER_CLOSES, .names = bytes_of(names, size) });
 	return true;
 }

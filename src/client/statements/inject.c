@@ -9,7 +9,7 @@
 
 #include "pgweir/pgwire/message.h"
 
-#include "../client_priv.h"
+#include "../session/listening_change_priv.h"
 
 void inject_named(struct batch *batch, char type, struct bytes name)
 {
@@ -103,6 +103,34 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 	return note_parse(server, change, is_sql);
 }
 
+bool inject_scratch(struct client *client, struct batch *batch, bool is_there)
+{
+	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0\0\0");
+	struct server *server = client->borrower.server;
+
+	inject_named(batch, 'C', bytes_text(SCRATCH_NAME));
+	if (!server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL))
+		return false;
+	if (!is_there)
+		return true;
+	batch_run(batch, MESSAGE_BYTES(parse));
+	return server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, NULL);
+}
+
+enum judgement statements_run(struct client *client, char type, unsigned int touches,
+                              struct bytes text, struct batch *batch)
+{
+	enum judgement judgement;
+	struct err err;
+
+	if (!touches)
+		return JUDGE_SEND;
+	judgement = place_before(client, touches, text, batch);
+	if (judgement == JUDGE_SEND && !session_use(client, touches, text, true, batch, &err))
+		return statements_refuse(client, type, &err, batch);
+	return judgement;
+}
+
 /* ---- refusals ---- */
 
 static void settle_refusal(struct ledger_change *change, bool is_done)
@@ -111,32 +139,23 @@ static void settle_refusal(struct ledger_change *change, bool is_done)
 	free(change);
 }
 
-struct refusal *inject_refusal(const struct err *err)
-{
-	struct refusal *refusal = calloc(1, sizeof(*refusal));
-
-	if (!refusal)
-		return NULL;
-	refusal->base.settle = settle_refusal;
-	refusal->err = *err;
-	return refusal;
-}
-
 /*
- * Sends a Parse that fails in every state of the server: EXECUTE of an empty name is a
+ * Sends a Query or a Parse that fails in every state of the server: EXECUTE of an empty name is a
  * syntax error. The error is then replaced by *err, so the transaction fails as PostgreSQL
  * would let it fail.
  */
-enum judgement inject_refuse(struct client *client, const struct err *err, struct batch *batch)
+enum judgement statements_refuse(struct client *client, char type, const struct err *err,
+                                 struct batch *batch)
 {
+	MESSAGE_STATIC(query, 'Q', "EXECUTE \"\"");
 	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0EXECUTE \"\"\0\0");
-	struct refusal *refusal = inject_refusal(err);
+	struct refusal *refusal = calloc(1, sizeof(*refusal));
 
 	if (!refusal)
 		return JUDGE_MEMORY;
-	batch_copy(batch, MESSAGE_BYTES(parse));
-	return server_note_change(client->borrower.server, LEDGER_REFUSED_PARSE, LEDGER_CLIENT,
-	                          &refusal->base)
-	           ? JUDGE_DROP
-	           : JUDGE_MEMORY;
+	refusal->base.settle = settle_refusal;
+	refusal->err = *err;
+	batch_run(batch, type == 'Q' ? MESSAGE_BYTES(query) : MESSAGE_BYTES(parse));
+	return statements_note(client, type == 'Q' ? LEDGER_REFUSED_QUERY : LEDGER_REFUSED_PARSE,
+	                       LEDGER_CLIENT, &refusal->base, JUDGE_DROP);
 }

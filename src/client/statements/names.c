@@ -2,40 +2,22 @@
 /*
  * A client's names for its prepared statements.
  *
- * Hard here: a name is added or removed when the client sends its message, before the
- * server has answered. The ledger reverts the change if the server refuses or skips the
- * message.
+ * Hard here: a name is added when the client sends its message, before the server has
+ * answered. The ledger reverts that if the server refuses or skips the message. A name is
+ * removed when the server has answered: until then, messages that use it wait.
  */
-#include "names_priv.h"
+#include "statements_priv.h"
 
 #include <assert.h>
-#include <search.h>
 #include <stdlib.h>
 
 #include "pgweir/pool/server/params.h"
-
-#include "../client_priv.h"
 
 /* What one client may have. Drivers keep some hundreds, object mappers some thousands. */
 #define NAMES_MAX 10000
 #define TEXTS_MAX ((size_t)64 * 1024 * 1024)
 
-#define COME_NUMBERS (UINT32_C(1) << 29)
-
-/*
- * The names of one client. Most clients never prepare a statement, so this is allocated
- * with the first name. It exists until the client is freed, because the open changes count
- * in it.
- */
-struct names {
-	void *tree;              /* the client's names: a tree of tsearch() */
-	uint32_t count;          /* names in the tree */
-	size_t size;             /* of their texts */
-	uint32_t change_count;   /* changes so far; gives each change its number */
-	uint32_t loss_count;     /* how often the client lost all names */
-	struct ledger_open open; /* changes that are not settled yet */
-	struct buf exposed;      /* name\0name\0 */
-};
+#define CAPACITY_MIN 4 /* names for which there is space at first */
 
 struct statements *names_store(const struct client *client)
 {
@@ -45,6 +27,14 @@ struct statements *names_store(const struct client *client)
 unsigned int client_statement_count(const struct client *client)
 {
 	return client->names ? client->names->count : 0;
+}
+
+bool statements_follow(const struct client *client)
+{
+	if (client_statement_count(client))
+		return true;
+	return !client->replication && client_rules(client)->mode != POOL_MODE_SESSION &&
+	       client->clients->config->max_prepared_statements > 0;
 }
 
 /* NULL: no memory. */
@@ -57,27 +47,32 @@ static struct names *get(struct client *client)
 	return client->names;
 }
 
-struct buf *names_exposed(const struct client *client)
-{
-	return client->names ? &client->names->exposed : NULL;
-}
-
-struct ledger_open *names_open(const struct client *client) { return &client->names->open; }
-
 void names_watch_texts(struct client *client) { client->features |= CLIENT_HAS_SQL_NAMES; }
 
-static int compare(const void *one, const void *other) { return strcmp(one, other); }
+/* ---- names ---- */
 
-static struct client_statement *names_entry_of(const char *name)
+/* Where the name is among the client's, or would be. */
+static uint32_t place_of(const struct names *names, const char *name)
 {
-	return (struct client_statement *)(name - offsetof(struct client_statement, name));
+	uint32_t low = 0, high = names->count;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (strcmp(names->at[middle]->name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 static struct client_statement *find_entry(const struct names *names, const char *name)
 {
-	char *const *node = tfind(name, &names->tree, compare);
+	uint32_t place = place_of(names, name);
 
-	return node ? names_entry_of(*node) : NULL;
+	return place < names->count && strcmp(names->at[place]->name, name) == 0 ? names->at[place]
+	                                                                         : NULL;
 }
 
 struct client_statement *names_find(const struct client *client, const char *name)
@@ -88,27 +83,49 @@ struct client_statement *names_find(const struct client *client, const char *nam
 /* false: no memory. */
 static bool add_entry(struct names *names, struct client_statement *entry)
 {
-	if (!tsearch(entry->name, &names->tree, compare))
-		return false;
+	uint32_t place = place_of(names, entry->name);
+
+	if (names->count == names->capacity) {
+		uint32_t capacity = names->capacity ? 2 * names->capacity : CAPACITY_MIN;
+		struct client_statement **at = realloc(names->at, capacity * sizeof(*at));
+
+		if (!at)
+			return false;
+		names->at = at;
+		names->capacity = capacity;
+	}
+	memmove(&names->at[place + 1], &names->at[place],
+	        (names->count - place) * sizeof(*names->at));
+	names->at[place] = entry;
 	names->count++;
 	names->size += entry->size;
+	names->exposed_count += entry->is_exposed;
 	return true;
 }
 
-static void remove_name(struct names *names, const struct client_statement *entry)
+static void remove_entry(struct names *names, const struct client_statement *entry)
 {
-	tdelete(entry->name, &names->tree, compare);
+	uint32_t place = place_of(names, entry->name);
+
 	names->count--;
 	names->size -= entry->size;
+	names->exposed_count -= entry->is_exposed;
+	memmove(&names->at[place], &names->at[place + 1],
+	        (names->count - place) * sizeof(*names->at));
 }
 
-static void free_name(struct client_statement *entry)
+void names_drop(struct client_statement **entryp)
 {
-	struct statement *statement = names_statement(entry);
+	struct client_statement *entry = *entryp;
+	struct statement *statement;
 
+	*entryp = NULL;
+	if (!entry)
+		return;
 	entry->is_gone = true;
 	if (entry->use_count)
 		return;
+	statement = names_statement(entry);
 	statement_release(&statement);
 	free(entry);
 }
@@ -120,31 +137,43 @@ static void settle_use(struct ledger_change *change, bool is_done)
 	(void)is_done;
 	entry->use_count--;
 	if (entry->is_gone)
-		free_name(entry);
+		names_drop(&entry);
 }
 
-static void forget_name(struct names *names, bool is_all)
+struct client_statement *names_make(struct bytes name, struct statement *statement)
 {
-	void *rest = names->tree;
-	void *root = NULL;
+	struct client_statement *entry = calloc(1, sizeof(*entry) + name.count + 1);
 
-	names->loss_count++;
-	names->tree = NULL;
-	names->count = 0;
-	names->size = 0;
-	while ((root = rest)) {
-		struct client_statement *entry = names_entry_of(*(char **)root);
+	if (!entry)
+		return NULL;
+	memcpy(entry->name, name.at, name.count);
+	entry->size = (uint32_t)statement_text(statement).count;
+	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
+	return entry;
+}
 
-		tdelete(entry->name, &rest, compare);
-		if (is_all || entry->is_confirmed || !add_entry(names, entry))
-			free_name(entry);
+void names_lose(struct client *client, struct client_statement *entry)
+{
+	remove_entry(client->names, entry);
+	names_drop(&entry);
+}
+
+static void forget_names(struct names *names, bool is_all)
+{
+	for (uint32_t i = names->count; i-- > 0;) {
+		struct client_statement *entry = names->at[i];
+
+		if (!is_all && !entry->is_confirmed)
+			continue;
+		remove_entry(names, entry);
+		names_drop(&entry);
 	}
 }
 
 void names_forget(struct client *client)
 {
 	if (client->names)
-		forget_name(client->names, false);
+		forget_names(client->names, false);
 }
 
 void names_free(struct client *client)
@@ -152,56 +181,102 @@ void names_free(struct client *client)
 	if (!client->names)
 		return;
 	assert(client->names->open.count == 0);
-	forget_name(client->names, true);
-	buf_free(&client->names->exposed);
+	forget_names(client->names, true);
+	free(client->names->at);
 	free(client->names);
 	client->names = NULL;
 }
 
-/*
- * The change when a name is added, or names are removed, with the change of the server's
- * statements, if any.
- */
+void names_set_exposed(struct names *names, struct client_statement *entry, bool is_exposed)
+{
+	names->exposed_count += (uint32_t)is_exposed - entry->is_exposed;
+	entry->is_exposed = is_exposed;
+}
+
+bool names_have_room(const struct client *client, const struct statement *statement,
+                     struct err *err)
+{
+	const struct names *names = client->names;
+
+	if (!names || (names->count < NAMES_MAX &&
+	               names->size + statement_text(statement).count <= TEXTS_MAX))
+		return true;
+	err_set(err, ERR_LIMIT,
+	        "too many prepared statements: a client may have %d, and %zu MB of their texts",
+	        NAMES_MAX, TEXTS_MAX / 1024 / 1024);
+	return err_hint(err, "Close or DEALLOCATE those that are not needed any more.");
+}
+
+/* ---- changes ---- */
+
 struct name_change {
-	struct ledger_change base;
+	struct description base;
 	struct ledger_change *server_change; /* settled together with this one; or NULL */
-	struct names *names;
-	struct server_statements *known; /* of the server */
-	struct statement *statement;     /* an added name: its statement; holds one reference */
-	void *removed;                   /* a tree; owned by the change until it is settled */
-	uint32_t loss_count;             /* when the change was made */
-	uint32_t number;
+	struct names *names;                 /* counts it as open; NULL: it is not counted */
+	struct server_statements *known;     /* of the server */
+	struct statement *statement;         /* holds one reference; or NULL */
+	struct client_statement *entry;      /* counted in its use_count; or NULL */
+	uint32_t parse_number;               /* of a description */
+	bool is_told;                        /* the client gets the description */
 	char name[];
 };
 
-/* name: NULL: all of them. */
-static struct name_change *make_change(struct client *client, const char *name,
-                                       struct ledger_change *server_change,
-                                       void (*settle)(struct ledger_change *, bool))
+static struct name_change *change_of(struct ledger_change *change)
 {
-	size_t size = name ? strlen(name) + 1 : 0;
-	struct names *names = get(client);
-	struct name_change *change = names ? calloc(1, sizeof(*change) + size) : NULL;
-
-	if (!change)
-		return NULL;
-	change->base.settle = settle;
-	change->server_change = server_change;
-	change->names = names;
-	change->known = &client->borrower.server->session.statements;
-	change->loss_count = names->loss_count;
-	change->number = names->change_count++ % COME_NUMBERS;
-	ledger_open_begin(&names->open, &client->borrower.server->wire.ledger);
-	if (name)
-		change->base.name = memcpy(change->name, name, size);
-	return change;
+	return container_of(change, struct name_change, base.base);
 }
 
 static void free_change(struct name_change *change)
 {
-	ledger_open_end(&change->names->open);
+	if (change->names)
+		ledger_open_end(&change->names->open);
+	if (change->entry)
+		settle_use(&change->entry->use, true);
 	statement_release(&change->statement);
 	free(change);
+}
+
+static void settle_nothing(struct ledger_change *change, bool is_done)
+{
+	(void)is_done;
+	free_change(change_of(change));
+}
+
+/* statement, entry: may be NULL. NULL: no memory. */
+static struct name_change *make_change(struct client *client, const char *name,
+                                       struct statement *statement, struct client_statement *entry)
+{
+	size_t size = strlen(name) + 1;
+	struct name_change *change = calloc(1, sizeof(*change) + size);
+
+	if (!change)
+		return NULL;
+	change->base.base =
+	    (struct ledger_change){ settle_nothing, statement, memcpy(change->name, name, size) };
+	change->known = &client->borrower.server->session.statements;
+	change->statement = statement ? statement_hold(statement) : NULL;
+	change->entry = entry;
+	if (entry)
+		entry->use_count++;
+	return change;
+}
+
+/* It changes the client's names until it is settled. */
+static struct ledger_change *open_change(struct client *client, struct name_change *change,
+                                         void (*settle)(struct ledger_change *, bool))
+{
+	change->base.base.settle = settle;
+	change->names = client->names;
+	ledger_open_begin(&client->names->open, &client->borrower.server->wire.ledger);
+	return &change->base.base;
+}
+
+struct ledger_change *names_mention(struct client *client, const char *name,
+                                    struct statement *statement)
+{
+	struct name_change *change = make_change(client, name, statement, NULL);
+
+	return change ? &change->base.base : NULL;
 }
 
 /* What a server has parsed before that time does not count, but for the client's own Parse. */
@@ -215,20 +290,84 @@ static usec_t answer_time(const struct name_change *change)
 
 static void settle_come(struct ledger_change *base, bool is_done)
 {
-	struct name_change *change = (struct name_change *)base;
-	struct client_statement *entry = find_entry(change->names, change->name);
+	struct name_change *change = change_of(base);
+	struct client_statement *entry = change->entry;
 
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
-	if (entry && is_done && entry->come_number == change->number) {
+	if (is_done) {
 		entry->is_confirmed = true;
 		entry->parsed_at = answer_time(change);
-	}
-	if (entry && !is_done) {
-		remove_name(change->names, entry);
-		free_name(entry);
+	} else if (find_entry(change->names, entry->name) == entry) {
+		remove_entry(change->names, entry);
+		names_drop(&entry);
 	}
 	free_change(change);
+}
+
+struct ledger_change *names_come(struct client *client, const char *name,
+                                 struct statement *statement, struct ledger_change *server_change)
+{
+	struct client_statement *entry =
+	    get(client) ? names_make(bytes_text(name), statement) : NULL;
+	struct name_change *change = entry ? make_change(client, name, statement, entry) : NULL;
+
+	if (!change || !add_entry(client->names, entry)) {
+		if (change)
+			free_change(change);
+		names_drop(&entry);
+		return NULL;
+	}
+	change->server_change = server_change;
+	return open_change(client, change, settle_come);
+}
+
+static void settle_go(struct ledger_change *base, bool is_done)
+{
+	struct name_change *change = change_of(base);
+	struct client_statement *entry = change->entry;
+
+	if (entry)
+		entry->is_going = false;
+	if (entry && is_done && find_entry(change->names, entry->name) == entry) {
+		remove_entry(change->names, entry);
+		names_drop(&entry);
+	}
+	free_change(change);
+}
+
+struct ledger_change *names_go(struct client *client, const char *name)
+{
+	struct client_statement *entry = names_find(client, name);
+	struct name_change *change = get(client) ? make_change(client, name, NULL, entry) : NULL;
+
+	if (!change)
+		return NULL;
+	if (entry)
+		entry->is_going = true;
+	return open_change(client, change, settle_go);
+}
+
+bool names_are_unsure(struct client *client, const struct client_statement *entry,
+                      struct batch *batch)
+{
+	const struct server *server = client->borrower.server;
+	const struct ledger *ledger = &server->wire.ledger;
+	struct names *names = client->names;
+
+	if (!names)
+		return false;
+	if ((names->is_forgetting || (entry && entry->is_going)) &&
+	    !ledger_ends_wait(ledger, LEDGER_WAIT_EMPTY)) {
+		batch->waits_for = LEDGER_WAIT_EMPTY;
+		return true;
+	}
+	/* Only a portal that is still there may do it. */
+	names->is_forgetting &= ledger->is_open || server->wire.status != 'I';
+	if ((entry && entry->is_confirmed) || !ledger_open_is_unsure(&names->open, ledger))
+		return false;
+	batch->waits_for = LEDGER_WAIT_READY;
+	return true;
 }
 
 /* ---- the statement of a name ---- */
@@ -272,18 +411,6 @@ static bool enter_scope(struct client *client, struct client_statement *entry)
 	return true;
 }
 
-bool names_enter_scope(struct client *client, struct client_statement *entry)
-{
-	struct server_statements *known = &client->borrower.server->session.statements;
-
-	if (!enter_scope(client, entry))
-		return false;
-	if (!server_statements_is_since(known, names_statement(entry), entry->parsed_at) &&
-	    names_can_parse(client, entry))
-		server_statements_mark_stale(known, names_statement(entry));
-	return true;
-}
-
 bool names_can_parse(struct client *client, const struct client_statement *entry)
 {
 	struct statement *statement = names_statement(entry);
@@ -302,51 +429,57 @@ bool names_can_parse(struct client *client, const struct client_statement *entry
 	return is_same;
 }
 
-bool names_can_run(struct client *client, const struct client_statement *entry, bool is_sql,
-                   struct err *err)
+enum judgement names_enter(struct client *client, struct client_statement *entry, char type,
+                           struct batch *batch)
 {
 	struct server_statements *known = &client->borrower.server->session.statements;
+	const struct statement *statement;
 	struct bytes name;
+	struct err err;
+	bool can_parse;
 
-	if (names_can_parse(client, entry) ||
-	    server_statements_use(known, names_statement(entry), is_sql, &name))
-		return true;
-	err_set(err, ERR_UNSUPPORTED,
+	if (!enter_scope(client, entry))
+		return JUDGE_MEMORY;
+	statement = names_statement(entry);
+	can_parse = names_can_parse(client, entry);
+	if (can_parse && !server_statements_is_since(known, statement, entry->parsed_at))
+		server_statements_mark_stale(known, statement);
+	if (!server_statements_is_sure(known, statement))
+		return batch_wait(batch, LEDGER_WAIT_READY);
+	/* an EXECUTE needs it under its own name */
+	if (can_parse || server_statements_use(known, statement, type == 'Q' || type == 'P', &name))
+		return JUDGE_SEND;
+	err_set(&err, ERR_UNSUPPORTED,
 	        "prepared statement \"%s\" was parsed with another client_encoding, "
 	        "standard_conforming_strings or backslash_quote, and this server does not have it",
 	        entry->name);
-	return err_hint(err, "Set the parameter back, or prepare the statement again.");
+	err_hint(&err, "Set the parameter back, or prepare the statement again.");
+	return statements_refuse(client, type, &err, batch);
 }
 
-struct name_description {
-	struct description base;
-	struct server_statements *known; /* of the server */
-	struct client_statement *entry;  /* counted in its use_count */
-	struct statement *statement;     /* the one that is described; holds one reference */
-	uint32_t parse_number;
-	bool is_told; /* the client gets the answer */
-};
+/* ---- descriptions ---- */
 
 static void on_columns(struct description *base, uint32_t columns)
 {
-	struct name_description *description = (struct name_description *)base;
+	struct name_change *change = change_of(&base->base);
 
-	server_statements_described(description->known, description->statement, columns,
-	                            description->parse_number);
-	if (description->is_told)
-		description->entry->columns = columns;
+	server_statements_described(change->known, change->statement, columns,
+	                            change->parse_number);
+	if (change->is_told)
+		change->entry->columns = columns;
 }
 
 static bool on_types(struct description *base, struct bytes types)
 {
-	struct name_description *description = (struct name_description *)base;
-	struct client_statement *entry = description->entry;
-	struct statement *typed = statement_typed(description->statement, types);
+	struct name_change *change = change_of(&base->base);
+	struct client_statement *entry = change->entry;
+	struct statement *typed = statement_typed(change->statement, types);
 
 	if (!typed)
 		return false;
-	server_statements_typed(description->known, description->statement, typed,
-	                        description->parse_number);
+	if (*entry->name)
+		server_statements_typed(change->known, change->statement, typed,
+		                        change->parse_number);
 	statement_release(&typed);
 	if (names_statement(entry)->is_typed)
 		return true; /* the first description is kept */
@@ -356,167 +489,33 @@ static bool on_types(struct description *base, struct bytes types)
 	return typed != NULL;
 }
 
-static void settle_description(struct ledger_change *change, bool is_done)
-{
-	struct name_description *description = (struct name_description *)change;
-
-	settle_use(&description->entry->use, is_done);
-	statement_release(&description->statement);
-	free(description);
-}
-
 struct ledger_change *names_describe(struct client *client, struct client_statement *entry,
                                      bool is_told)
 {
-	struct name_description *description = calloc(1, sizeof(*description));
 	struct statement *statement = names_statement(entry);
-
-	if (!description)
-		return NULL;
-	description->known = &client->borrower.server->session.statements;
-	description->entry = entry;
-	description->statement = statement_hold(statement);
-	description->parse_number = server_statements_parse_number(description->known, statement);
-	description->base.base =
-	    (struct ledger_change){ settle_description, statement, entry->name };
-	description->base.on_types = on_types;
-	description->base.on_columns = on_columns;
-	description->is_told = is_told;
-	entry->use_count++;
-	return &description->base.base;
-}
-
-/* ---- add and remove names ---- */
-
-bool names_have_room(const struct client *client, const struct statement *statement,
-                     struct err *err)
-{
-	const struct names *names = client->names;
-
-	if (!names || (names->count < NAMES_MAX &&
-	               names->size + statement_text(statement).count <= TEXTS_MAX))
-		return true;
-	err_set(err, ERR_LIMIT,
-	        "too many prepared statements: a client may have %d, and %zu MB of their texts",
-	        NAMES_MAX, TEXTS_MAX / 1024 / 1024);
-	return err_hint(err, "Close or DEALLOCATE those that are not needed any more.");
-}
-
-struct ledger_change *names_come(struct client *client, const char *name,
-                                 struct statement *statement, struct ledger_change *server_change)
-{
-	size_t size = strlen(name) + 1;
-	struct client_statement *entry = calloc(1, sizeof(*entry) + size);
-	struct name_change *change =
-	    entry ? make_change(client, name, server_change, settle_come) : NULL;
-
-	if (entry) {
-		memcpy(entry->name, name, size);
-		entry->size = (uint32_t)statement_text(statement).count;
-	}
-	if (!change || !add_entry(client->names, entry)) {
-		if (change)
-			free_change(change);
-		free(entry);
-		return NULL;
-	}
-	change->base.statement = change->statement = statement_hold(statement);
-	entry->come_number = change->number;
-	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
-	return &change->base;
-}
-
-static void settle_go(struct ledger_change *base, bool is_done)
-{
-	struct name_change *change = (struct name_change *)base;
-	struct names *names = change->names;
-	bool is_back = !is_done && change->loss_count == names->loss_count;
-
-	while (change->removed) {
-		struct client_statement *entry = names_entry_of(*(char **)change->removed);
-
-		tdelete(entry->name, &change->removed, compare);
-		/*
-		 * The Parse that added the name has succeeded, or its own change removes it next.
-		 */
-		entry->is_confirmed = true;
-		if (!is_back || find_entry(names, entry->name) || !add_entry(names, entry))
-			free_name(entry);
-	}
-	free_change(change);
-}
-
-struct ledger_change *names_go(struct client *client, const char *name)
-{
-	struct name_change *change = make_change(client, name, NULL, settle_go);
-	struct client_statement *entry = names_find(client, name);
-
-	if (!change || !entry)
-		return change ? &change->base : NULL;
-	if (!tsearch(entry->name, &change->removed, compare)) {
-		free_change(change);
-		return NULL;
-	}
-	remove_name(client->names, entry);
-	return &change->base;
-}
-
-struct ledger_change *names_go_all(struct client *client)
-{
-	struct name_change *change = make_change(client, NULL, NULL, settle_go);
+	struct name_change *change = make_change(client, entry->name, statement, entry);
 
 	if (!change)
 		return NULL;
-	change->removed = change->names->tree;
-	change->names->tree = NULL;
-	change->names->count = 0;
-	change->names->size = 0;
-	return &change->base;
+	change->parse_number = server_statements_parse_number(change->known, statement);
+	change->base.on_types = on_types;
+	change->base.on_columns = *entry->name ? on_columns : NULL;
+	change->is_told = is_told;
+	return &change->base.base;
 }
 
-bool names_are_unsure(const struct client *client)
-{
-	const struct names *names = client->names;
+/* ---- hand-over from another process ---- */
 
-	return names && ledger_open_is_unsure(&names->open, &client->borrower.server->wire.ledger);
-}
-
-/* ---- hand-over to another process ---- */
-
-/* twalk() hands nothing on, and only glibc has twalk_r(). */
-static _Thread_local struct names_walk *walk;
-
-static void see_node(const void *node, VISIT visit, int depth)
-{
-	(void)depth;
-	if ((visit == postorder || visit == leaf) && !walk->is_over)
-		walk->is_over = !walk->see(walk, names_entry_of(*(char *const *)node));
-}
-
-void names_each(const struct client *client, struct names_walk *each)
-{
-	walk = each;
-	if (client->names)
-		twalk(client->names->tree, see_node);
-}
-
-struct client_statement *names_restore(struct client *client, const char *name,
+struct client_statement *names_restore(struct client *client, struct bytes name,
                                        struct statement *statement)
 {
-	size_t size = strlen(name) + 1;
-	struct client_statement *entry =
-	    names_find(client, name) ? NULL : calloc(1, sizeof(*entry) + size);
+	struct client_statement *entry = get(client) ? names_make(name, statement) : NULL;
 
 	if (!entry)
 		return NULL;
-	memcpy(entry->name, name, size);
-	entry->size = (uint32_t)statement_text(statement).count;
 	entry->is_confirmed = true;
-	if (!get(client) || !add_entry(client->names, entry)) {
-		free(entry);
-		return NULL;
-	}
-	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
+	if (names_find(client, entry->name) || !add_entry(client->names, entry))
+		names_drop(&entry);
 	names_watch_texts(client); /* the record does not say how it was made */
 	return entry;
 }

@@ -22,35 +22,27 @@
 #include <stdlib.h>
 
 #include "../session/listening_change_priv.h"
-#include "names_priv.h"
 
 /* ---- Parse ---- */
 
 /*
  * The name exists already. PostgreSQL reports that only if the text has no other error and
- * the transaction has not failed. So the text is parsed under a scratch name, which is
- * closed at once, and then a message follows that fails.
+ * the transaction has not failed. So the text is parsed under a scratch name that exists, too.
  */
 static enum judgement refuse_twice(struct client *client, const char *name, struct bytes text,
                                    struct batch *batch)
 {
-	static const char trial[] = SCRATCH_NAME;
-	struct server *server = client->borrower.server;
+	static const char scratch[] = SCRATCH_NAME;
 	char front[FRAME_HEADER_SIZE] = { 'P' };
-	struct err err;
 
-	err_set(&err, ERR_STATEMENT_TWICE, "prepared statement \"%s\" already exists", name);
-	store_be32(front + 1, (uint32_t)(4 + sizeof(trial) + text.count));
-	inject_named(batch, 'C', bytes_of(trial, sizeof(trial) - 1));
-	batch_copy(batch, bytes_of(front, sizeof(front)));
-	batch_copy(batch, bytes_of(trial, sizeof(trial)));
-	batch_run(batch, text);
-	inject_named(batch, 'C', bytes_of(trial, sizeof(trial) - 1));
-	if (!server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL) ||
-	    !server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, NULL) ||
-	    !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL))
+	if (!inject_scratch(client, batch, true))
 		return JUDGE_MEMORY;
-	return inject_refuse(client, &err, batch);
+	store_be32(front + 1, (uint32_t)(4 + sizeof(scratch) + text.count));
+	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_run(batch, bytes_of(scratch, sizeof(scratch)));
+	batch_run(batch, text);
+	return statements_note(client, LEDGER_PARSE, LEDGER_CLIENT,
+	                       names_mention(client, name, NULL), JUDGE_DROP);
 }
 
 /*
@@ -79,8 +71,8 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
 	struct bytes body, text, scope;
 	struct parse_fields parse;
 	struct statement *statement;
-	bool is_good, is_forgetting, is_by_name;
-	enum judgement result;
+	const struct client_statement *entry;
+	bool is_good;
 	struct err err;
 
 	if (in.count < frame->length)
@@ -88,34 +80,27 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
 	body = frame_body(in, frame);
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return JUDGE_SEND; /* PostgreSQL reports the error */
-	is_by_name = sql_is_by_name(bytes_text(parse.query), &is_forgetting);
-	if (names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
-	result = is_by_name ? sql_before_named(client, parse.query, batch) : JUDGE_SEND;
-	if (result != JUDGE_SEND)
-		return result;
+	entry = names_find(client, parse.statement);
+	if (names_are_unsure(client, entry, batch))
+		return JUDGE_WAIT;
 	text = bytes_skip(body, strlen(parse.statement) + 1);
 	if (!server_scope(client->borrower.server, &scope))
 		return JUDGE_MEMORY;
 	statement = statement_of(names_store(client), text, scope);
 	if (!statement)
 		return JUDGE_MEMORY;
-	statement->is_forgetting = is_forgetting;
 	if (!server_statements_is_sure(&client->borrower.server->session.statements, statement)) {
 		statement_release(&statement);
 		return batch_wait(batch, LEDGER_WAIT_READY);
 	}
 	client->borrower.pool->stats.client_parse_count++;
-	if (is_by_name) /* what it means may have changed since another client has parsed it */
-		server_statements_mark_stale(&client->borrower.server->session.statements,
-		                             statement);
-	if (names_find(client, parse.statement)) {
+	if (entry) {
 		statement_release(&statement);
 		return refuse_twice(client, parse.statement, text, batch);
 	}
 	if (!names_have_room(client, statement, &err)) {
 		statement_release(&statement);
-		return inject_refuse(client, &err, batch);
+		return statements_refuse(client, frame->type, &err, batch);
 	}
 	is_good = send_parse(client, parse.statement, statement, batch);
 	/* the name and the server hold it now */
@@ -129,8 +114,8 @@ enum judgement prepared_parse(struct client *client, const struct frame *frame, 
  * Adds the front of a message, with the statement's name on the server. The rest is sent as
  * it is.
  */
-static enum judgement replace_head(const struct frame *frame, const struct object_names *names,
-                                   struct bytes name, struct batch *batch, size_t *head)
+static void replace_head(const struct frame *frame, const struct object_names *names,
+                         struct bytes name, struct batch *batch, size_t *head)
 {
 	size_t portal_size = names->portal ? strlen(names->portal) + 1 : 0;
 	size_t front_size = FRAME_HEADER_SIZE + (names->target ? 1 : 0);
@@ -143,21 +128,24 @@ static enum judgement replace_head(const struct frame *frame, const struct objec
 	if (portal_size)
 		batch_run(batch, bytes_of(names->portal, portal_size));
 	batch_copy(batch, bytes_of(name.at, name.count + 1));
-	return JUDGE_HEAD;
 }
 
 /*
  * The client has no such name. SQL's PREPARE may have made it on the server. But a name of
  * ours must not reach the server: it would be another client's statement.
  */
-static enum judgement judge_unknown(struct client *client, const char *name, struct batch *batch)
+static enum judgement judge_unknown(struct client *client, const struct frame *frame,
+                                    const struct object_names *names, struct batch *batch,
+                                    size_t *head)
 {
-	struct err err;
-
-	if (!statement_name_is_reserved(name))
+	if (!statement_name_is_reserved(names->statement))
 		return JUDGE_SEND; /* PostgreSQL reports that there is no such statement */
-	err_set(&err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist", name);
-	return inject_refuse(client, &err, batch);
+	if (!inject_scratch(client, batch, false))
+		return JUDGE_MEMORY;
+	replace_head(frame, names, bytes_text(SCRATCH_NAME), batch, head);
+	return statements_note(client, frame->type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE,
+	                       LEDGER_CLIENT, names_mention(client, names->statement, NULL),
+	                       JUDGE_HEAD);
 }
 
 /* Whether the client was told the result columns that the statement has on its server. */
@@ -168,39 +156,39 @@ static bool knows_columns(struct client *client, const struct client_statement *
 	                                 names_statement(entry)) == entry->columns;
 }
 
-/* Adds a Bind or Describe to the ledger. false: no memory. */
-static bool note_use(struct client *client, char type, struct client_statement *entry)
+/* Adds a Bind or Describe to the ledger. JUDGE_HEAD: it is noted. */
+static enum judgement note_use(struct client *client, char type, struct client_statement *entry)
 {
-	struct server *server = client->borrower.server;
-	struct ledger_change *description;
-
-	if (type == 'D' && !(names_statement(entry)->is_typed && knows_columns(client, entry))) {
-		description = names_describe(client, entry, true);
-		return description &&
-		       server_note_change(server, LEDGER_TYPES, LEDGER_CLIENT, description);
-	}
+	if (type == 'D' && !(names_statement(entry)->is_typed && knows_columns(client, entry)))
+		return statements_note(client, LEDGER_TYPES, LEDGER_CLIENT,
+		                       names_describe(client, entry, true), JUDGE_HEAD);
 	entry->use_count++; /* cannot overflow: the ledger's length is bounded */
-	return server_note_change(server, type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE,
-	                          LEDGER_CLIENT, &entry->use);
+	return statements_note(client, type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE, LEDGER_CLIENT,
+	                       &entry->use, JUDGE_HEAD);
 }
 
-/* The text may mean another statement by its name. JUDGE_SEND, or what else must be done. */
-static enum judgement before_use(struct client *client, const struct statement *statement,
-                                 unsigned int *touches, struct batch *batch)
+/*
+ * The statement is a PREPARE, EXECUTE or the like itself. What it means by a name is found anew
+ * with each use, so its text is used as the unnamed statement.
+ */
+static enum judgement use_unnamed(struct client *client, const struct frame *frame,
+                                  const struct object_names *names,
+                                  const struct client_statement *entry, struct batch *batch,
+                                  size_t *head)
 {
-	const char *text = statement_text(statement).at;
-	enum judgement result;
-	bool is_forgetting;
+	bool is_bind = frame->type == 'B';
+	enum judgement result = unnamed_lend(client, frame->type, names_statement(entry), batch);
 
-	if (!(statement->touches & SQL_TOUCH_BY_NAME) ||
-	    !sql_is_by_name(bytes_text(text), &is_forgetting))
-		return JUDGE_SEND;
-	*touches = SQL_TOUCH_HIDDEN | SESSION_TOUCH_BY_NAME;
-	result = sql_before_named(client, text, batch);
-	if (result == JUDGE_SEND)
-		server_statements_mark_stale(&client->borrower.server->session.statements,
-		                             statement);
-	return result;
+	if (result == JUDGE_SEND && is_bind && client->sql)
+		result = sql_bind(client, names->portal, "", batch);
+	if (result > JUDGE_HEAD)
+		return result;
+	client->borrower.pool->stats.bind_count += is_bind;
+	replace_head(frame, names, bytes_text(""), batch, head);
+	if (result == JUDGE_SEND &&
+	    !server_note(client->borrower.server, is_bind ? LEDGER_BIND : LEDGER_DESCRIBE))
+		return JUDGE_MEMORY;
+	return JUDGE_HEAD;
 }
 
 /* ---- the columns of the result ---- */
@@ -223,17 +211,14 @@ static bool is_described_next(const struct frame *frame, struct bytes in, const 
 static enum judgement ask_columns(struct client *client, struct client_statement *entry,
                                   struct batch *batch)
 {
-	struct server *server = client->borrower.server;
-	struct ledger_change *change;
 	struct bytes name;
 
 	if (!inject_statement(client, batch, names_statement(entry), &name))
 		return JUDGE_MEMORY;
-	change = names_describe(client, entry, false);
-	if (!change || !server_note_change(server, LEDGER_TYPES, LEDGER_DROPPED, change))
-		return JUDGE_MEMORY;
 	inject_named(batch, 'D', name);
-	return batch_wait(batch, LEDGER_WAIT_EMPTY);
+	batch->waits_for = LEDGER_WAIT_EMPTY;
+	return statements_note(client, LEDGER_TYPES, LEDGER_DROPPED,
+	                       names_describe(client, entry, false), JUDGE_WAIT);
 }
 
 /*
@@ -253,21 +238,15 @@ static enum judgement check_columns(struct client *client, const struct frame *f
 	                               names_statement(entry)))
 		return ask_columns(client, entry, batch);
 	err_set(&err, ERR_PLAN_CHANGED, "cached plan must not change result type");
-	return inject_refuse(client, &err, batch);
+	return statements_refuse(client, frame->type, &err, batch);
 }
 
 enum judgement prepared_describe_portal(struct client *client, struct batch *batch)
 {
-	struct client_statement *entry = batch->bound;
-	struct ledger_change *change;
-
-	if (knows_columns(client, entry))
+	if (knows_columns(client, batch->bound))
 		return JUDGE_SEND;
-	change = names_describe(client, entry, true);
-	return change && server_note_change(client->borrower.server, LEDGER_TYPES, LEDGER_CLIENT,
-	                                    change)
-	           ? JUDGE_HEAD
-	           : JUDGE_MEMORY;
+	return statements_note(client, LEDGER_TYPES, LEDGER_CLIENT,
+	                       names_describe(client, batch->bound, true), JUDGE_HEAD);
 }
 
 enum judgement prepared_use(struct client *client, const struct frame *frame, struct bytes in,
@@ -277,67 +256,50 @@ enum judgement prepared_use(struct client *client, const struct frame *frame, st
 	unsigned int touches = 0;
 	enum judgement result;
 	struct bytes name;
-	struct err err;
 
-	if ((!entry || !entry->is_confirmed) && names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (entry && !names_enter_scope(client, entry))
-		return JUDGE_MEMORY;
-	if (entry && !server_statements_is_sure(&client->borrower.server->session.statements,
-	                                        names_statement(entry)))
-		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (entry && !names_can_run(client, entry, false, &err))
-		return inject_refuse(client, &err, batch);
-	result = entry ? before_use(client, names_statement(entry), &touches, batch) : JUDGE_SEND;
+	if (names_are_unsure(client, entry, batch))
+		return JUDGE_WAIT;
+	if (!entry) {
+		client->borrower.pool->stats.bind_count += frame->type == 'B';
+		return judge_unknown(client, frame, names, batch, head);
+	}
+	if (sql_is_lone(names_statement(entry)))
+		return use_unnamed(client, frame, names, entry, batch, head);
+	result = names_enter(client, entry, frame->type, batch);
+	if (result == JUDGE_SEND && frame->type == 'B')
+		result = check_columns(client, frame, in, names, entry, batch);
 	if (result != JUDGE_SEND)
 		return result;
-	/* What a statement means by name has the columns that it has now. */
-	if (entry && frame->type == 'B' && !touches) {
-		result = check_columns(client, frame, in, names, entry, batch);
-		if (result != JUDGE_SEND)
-			return result;
-	}
-	if (frame->type == 'B')
+	if (frame->type == 'B') {
 		client->borrower.pool->stats.bind_count++;
-	if (!entry)
-		return judge_unknown(client, names->statement, batch);
-	if (frame->type == 'B')
 		touches = session_relevant(
-		    client, touches | session_statement_touches(client, names_statement(entry)));
-	if (touches) {
-		result =
-		    place_before(client, touches, session_text_of(names_statement(entry)), batch);
-		if (result != JUDGE_SEND)
-			return result;
+		    client, session_statement_touches(client, names_statement(entry)));
 	}
 	batch->is_query = false;
-	if (touches && !session_use(client, touches, session_text_of(names_statement(entry)), true,
-	                            batch, &err))
-		return inject_refuse(client, &err, batch);
-	/* DISCARD ALL or similar: later messages must not rely on known statements */
-	if (names_statement(entry)->is_forgetting)
-		server_statements_distrust_sent(&client->borrower.server->session.statements);
-	if (!inject_statement(client, batch, names_statement(entry), &name) ||
-	    !note_use(client, frame->type, entry))
+	result = statements_run(client, frame->type, touches,
+	                        session_text_of(names_statement(entry)), batch);
+	if (result != JUDGE_SEND)
+		return result;
+	if (!inject_statement(client, batch, names_statement(entry), &name))
 		return JUDGE_MEMORY;
 	if (frame->type == 'B') {
 		batch->bound = entry;
 		batch->bound_portal = names->portal;
 	}
-	return replace_head(frame, names, name, batch, head);
+	replace_head(frame, names, name, batch, head);
+	return note_use(client, frame->type, entry);
 }
 
 enum judgement prepared_close(struct client *client, const char *name, struct batch *batch)
 {
-	struct ledger_change *change;
+	const struct client_statement *entry = names_find(client, name);
+	bool is_exposed;
 
-	if (names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (!names_find(client, name) && !statement_name_is_reserved(name))
-		return JUDGE_SEND; /* it may be a name of SQL's PREPARE */
-	change = names_go(client, name);
-	return change && server_note_change(client->borrower.server, LEDGER_CLOSE_HERE,
-	                                    LEDGER_CLIENT, change)
-	           ? JUDGE_DROP
-	           : JUDGE_MEMORY;
+	if (names_are_unsure(client, entry, batch))
+		return JUDGE_WAIT;
+	if (!entry && !statement_name_is_reserved(name))
+		return JUDGE_SEND;               /* it may be a name of SQL's PREPARE */
+	is_exposed = entry && entry->is_exposed; /* then the server has it, too */
+	return statements_note(client, is_exposed ? LEDGER_CLOSE : LEDGER_CLOSE_HERE, LEDGER_CLIENT,
+	                       names_go(client, name), is_exposed ? JUDGE_HEAD : JUDGE_DROP);
 }

@@ -24,7 +24,6 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_change_priv.h"
-#include "names_priv.h"
 
 void sql_forget(struct client *client)
 {
@@ -37,14 +36,17 @@ void sql_forget(struct client *client)
 	free(sql);
 }
 
-/* ---- unsupported ---- */
-
-static void set_err(struct err *err, const char *reason)
+/* Refuses what cannot be tracked. type: of the frame. */
+static enum judgement refuse(struct client *client, char type, const char *reason,
+                             struct batch *batch)
 {
-	err_set(err, ERR_UNSUPPORTED,
+	struct err err;
+
+	err_set(&err, ERR_UNSUPPORTED,
 	        "PREPARE, EXECUTE and DEALLOCATE cannot be tracked %s: in this pool mode, use "
 	        "the protocol's prepared statements, or send each one alone in a simple query",
 	        reason);
+	return statements_refuse(client, type, &err, batch);
 }
 
 static void read_text(const struct client *client, const char *text, struct sql_statement *sql)
@@ -63,112 +65,18 @@ static void read_text(const struct client *client, const char *text, struct sql_
 	sql->reason = "in this client_encoding";
 }
 
-/*
- * Whether the server may have statements under names of the client that are not followed: then it
- * says whether a name is taken, and what it prepares makes it stay.
- */
-static bool has_unfollowed(const struct client *client)
+bool sql_is_lone(const struct statement *statement)
 {
-	return (client->touched & SQL_TOUCH_PREPARE) ||
-	       (session_stays(client) && (client->session->pins & SESSION_PIN_STATEMENT));
-}
-
-static bool is_left_to_server(struct client *client, const struct sql_statement *sql)
-{
-	bool is_left =
-	    exposed_has(client, sql->name) ||
-	    (sql->kind == SQL_PREPARE && !names_find(client, sql->name) && has_unfollowed(client));
-
-	if (is_left)
-		session_run_unknown(client);
-	return is_left;
-}
-
-bool sql_is_by_name(struct bytes text, bool *is_forgetting)
-{
+	struct bytes text;
 	struct sql_statement sql;
 
-	*is_forgetting = false;
+	if (!(statement->touches & SQL_TOUCH_BY_NAME))
+		return false;
+	text = bytes_text(statement_text(statement).at);
 	if (sql_glance(text, true) != WIRE_OK)
 		return false;
 	sql_read(text, &sql);
-	*is_forgetting = sql.kind == SQL_FORGET;
-	return sql.kind != SQL_OTHER && sql.kind != SQL_FORGET;
-}
-
-enum judgement sql_before_named(struct client *client, const char *text, struct batch *batch)
-{
-	const struct client_statement *entry;
-	struct sql_statement sql;
-	struct err err;
-
-	if (names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
-	read_text(client, text, &sql);
-	entry = names_find(client, sql.name);
-	if (!session_is_followed(client) || sql.kind == SQL_UNSURE ||
-	    (entry && !exposed_has(client, sql.name) && !exposed_can(client, entry))) {
-		set_err(&err, "in a statement that has a name itself");
-		return inject_refuse(client, &err, batch);
-	}
-	if (!entry || exposed_has(client, sql.name))
-		return JUDGE_SEND;
-	return exposed_add(client, entry, batch) ? JUDGE_SEND : JUDGE_MEMORY;
-}
-
-enum judgement sql_refuse_query(struct client *client, const struct err *err, struct batch *batch)
-{
-	MESSAGE_STATIC(query, 'Q', "EXECUTE \"\"");
-	struct refusal *refusal = inject_refusal(err);
-
-	if (!refusal)
-		return JUDGE_MEMORY;
-	batch_run(batch, MESSAGE_BYTES(query));
-	return server_note_change(client->borrower.server, LEDGER_REFUSED_QUERY, LEDGER_CLIENT,
-	                          &refusal->base)
-	           ? JUDGE_DROP
-	           : JUDGE_MEMORY;
-}
-
-/* Refuses a Query that cannot be tracked. */
-static enum judgement refuse_query(struct client *client, const char *reason, struct batch *batch)
-{
-	struct err err;
-
-	set_err(&err, reason);
-	return sql_refuse_query(client, &err, batch);
-}
-
-/* ---- changes ---- */
-
-/* Changes nothing. It has the client's name, which replaces the server's name in an error. */
-struct renaming {
-	struct ledger_change base;
-	struct statement *statement; /* holds one reference; or NULL */
-	char name[SQL_NAME_MAX + 1];
-};
-
-static void settle_renaming(struct ledger_change *change, bool is_done)
-{
-	struct renaming *renaming = (struct renaming *)change;
-
-	(void)is_done;
-	statement_release(&renaming->statement);
-	free(renaming);
-}
-
-/* statement: the server knows it by this statement's name. NULL: by the scratch name. */
-static struct ledger_change *rename_only(const char *name, struct statement *statement)
-{
-	struct renaming *renaming = calloc(1, sizeof(*renaming));
-
-	if (!renaming)
-		return NULL;
-	memcpy(renaming->name, name, strlen(name) + 1);
-	renaming->statement = statement ? statement_hold(statement) : NULL;
-	renaming->base =
-	    (struct ledger_change){ settle_renaming, renaming->statement, renaming->name };
-	return &renaming->base;
+	return sql.kind != SQL_OTHER;
 }
 
 /*
@@ -194,23 +102,6 @@ static struct statement *make_statement(const struct client *client,
 }
 
 /* ---- messages to the server ---- */
-
-static bool close_scratch(struct client *client, struct batch *batch)
-{
-	inject_named(batch, 'C', bytes_text(SCRATCH_NAME));
-	return server_note_change(client->borrower.server, LEDGER_CLOSE, LEDGER_DROPPED, NULL);
-}
-
-/* Makes the scratch name exist, with an empty statement: that works in a failed transaction too. */
-static bool take_scratch(struct client *client, struct batch *batch)
-{
-	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0\0\0");
-
-	if (!close_scratch(client, batch))
-		return false;
-	batch_run(batch, MESSAGE_BYTES(parse));
-	return server_note_change(client->borrower.server, LEDGER_PARSE, LEDGER_DROPPED, NULL);
-}
 
 /* Adds a message with another name in its text, in place of `token`. */
 static void batch_renamed(struct batch *batch, char type, struct bytes body, struct bytes token,
@@ -246,18 +137,6 @@ static bool count_characters(const struct client *client, struct bytes text, uin
 	return true;
 }
 
-/* `name`, quoted, replaces a token of the text. */
-static struct server_renaming renaming_of(const struct client *client, const char *text,
-                                          struct bytes token, struct bytes name)
-{
-	struct server_renaming renaming = { .ours = (uint32_t)name.count + 2 };
-	struct bytes before = bytes_of(text, (size_t)(token.at - text));
-
-	renaming.is_known = count_characters(client, before, &renaming.before) &&
-	                    count_characters(client, token, &renaming.theirs);
-	return renaming;
-}
-
 static bool guard(struct client *client, struct batch *batch)
 {
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
@@ -277,344 +156,293 @@ static struct ledger_change *set_stage(struct client *client, enum sql_kind kind
 	bool is_there = names_find(client, name);
 	struct ledger_change *change;
 
-	if (!(is_there ? take_scratch(client, batch) : close_scratch(client, batch)))
+	if (!inject_scratch(client, batch, is_there))
 		return NULL;
-	if (kind == SQL_PREPARE && !is_there)
-		change = names_come(client, name, statement, NULL);
-	else if (kind == SQL_DEALLOCATE && is_there)
-		change = names_go(client, name);
-	else
-		change = rename_only(name, NULL);
-	if (change)
-		change->statement = NULL; /* the server uses the scratch name */
-	if (change && kind == SQL_PREPARE && !is_there) {
-		names_find(client, name)->is_sql = true;
-		names_watch_texts(client);
-	}
+	if (kind == SQL_DEALLOCATE)
+		return names_go(client, name);
+	if (is_there || kind != SQL_PREPARE)
+		return names_mention(client, name, NULL);
+	change = names_come(client, name, statement, NULL);
+	if (!change)
+		return NULL;
+	change->statement = NULL; /* the server uses the scratch name */
+	names_find(client, name)->is_sql = true;
+	names_watch_texts(client);
 	return change;
 }
 
-/* ---- Query ---- */
+/* ---- texts ---- */
 
-static const char no_sync[] = "after messages without a Sync";
-
-/* A Query that was parsed. */
-struct query {
+/* A text that is one of these statements alone: of a Query, or of a Parse without a name. */
+struct lone {
 	struct client *client;
 	struct batch *batch;
+	char type;
 	struct bytes body;
+	const char *text;
 	const struct sql_statement *sql;
 };
 
-static struct bytes text_of(const struct query *query)
+/*
+ * Whether something may be put before the text. JUDGE_SEND: it may. If it is unknown whether the
+ * server will skip a Query, nothing can be; if it is known, the Query may have to wait until
+ * everything before it is answered.
+ */
+static enum judgement judge_room(const struct lone *lone)
 {
-	return bytes_of(query->body.at, query->body.count - 1);
+	const struct ledger *ledger = &lone->client->borrower.server->wire.ledger;
+
+	if (lone->type == 'P')
+		return JUDGE_SEND;
+	if (ledger->is_open || !ledger_is_certain(ledger))
+		return refuse(lone->client, 'Q', "after messages without a Sync", lone->batch);
+	return ledger_is_empty(ledger) ? JUDGE_SEND : batch_wait(lone->batch, LEDGER_WAIT_EMPTY);
+}
+
+/* A Parse: what it prepares takes effect when it is executed. false: no memory. */
+static bool remember(const struct lone *lone, struct statement *statement)
+{
+	return sql_remember(lone->client, lone->sql->kind, lone->sql->name, statement);
 }
 
 /*
- * Whether it is unknown if the server will skip a Query: then nothing can be put before the
- * Query. If it is known, the Query may have to wait until everything before it is answered.
+ * Adds the text with `name` in place of the client's. change: of a Query. is_guarded: something was
+ * put before it.
  */
-static bool is_unclear(const struct client *client)
+static enum judgement send_renamed(const struct lone *lone, struct bytes name,
+                                   struct ledger_change *change, bool is_guarded)
 {
-	const struct ledger *ledger = &client->borrower.server->wire.ledger;
+	struct client *client = lone->client;
+	struct bytes token = lone->sql->token;
+	struct bytes before = bytes_of(lone->text, (size_t)(token.at - lone->text));
+	struct server_renaming renaming = { .ours = (uint32_t)name.count + 2 };
 
-	return ledger->is_open || !ledger_is_certain(ledger);
+	renaming.is_known = count_characters(client, before, &renaming.before) &&
+	                    count_characters(client, token, &renaming.theirs);
+	if (lone->type == 'P')
+		client->sql->renaming = renaming;
+	else if (!(change = server_renamed(change, &renaming)) ||
+	         !server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT, change))
+		return JUDGE_MEMORY;
+	batch_renamed(lone->batch, lone->type, lone->body, token, name);
+	if (lone->type == 'P')
+		return JUDGE_HEAD;
+	return !is_guarded || guard(client, lone->batch) ? JUDGE_DROP : JUDGE_MEMORY;
 }
 
 /* A PREPARE or DEALLOCATE, or an EXECUTE of a reserved name that the client does not have. */
-static enum judgement on_stage(const struct query *query)
+static enum judgement on_stage(const struct lone *lone)
 {
-	struct client *client = query->client;
-	const struct sql_statement *sql = query->sql;
+	struct client *client = lone->client;
+	const struct sql_statement *sql = lone->sql;
+	enum judgement judgement = judge_room(lone);
+	struct ledger_change *change = NULL;
 	struct statement *statement = NULL;
-	struct server_renaming renaming;
-	struct ledger_change *change;
 	struct err err;
+	bool is_good;
 
-	if (is_unclear(client))
-		return refuse_query(client, no_sync, query->batch);
-	if (!ledger_is_empty(&client->borrower.server->wire.ledger))
-		return batch_wait(query->batch, LEDGER_WAIT_EMPTY);
-	if (sql->kind == SQL_PREPARE) {
-		statement = make_statement(client, sql);
-		if (!statement)
-			return JUDGE_MEMORY;
-		if (!names_have_room(client, statement, &err)) {
-			statement_release(&statement);
-			return sql_refuse_query(client, &err, query->batch);
-		}
-	}
-	change = set_stage(client, sql->kind, sql->name, statement, query->batch);
-	statement_release(&statement);
-	if (!change)
-		return JUDGE_MEMORY;
-	renaming = renaming_of(client, query->body.at, sql->token, bytes_text(SCRATCH_NAME));
-	change = server_renamed(change, &renaming);
-	if (!change ||
-	    !server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT, change))
-		return JUDGE_MEMORY;
-	batch_renamed(query->batch, 'Q', query->body, sql->token, bytes_text(SCRATCH_NAME));
-	return guard(client, query->batch) ? JUDGE_DROP : JUDGE_MEMORY;
-}
-
-/* A statement is executed by its name. false: it must be refused with *err. */
-static bool use_statement(struct client *client, struct statement *statement, struct batch *batch,
-                          struct err *err)
-{
-	unsigned int touches = session_statement_touches(client, statement);
-
-	return !touches ||
-	       session_use(client, touches, session_text_of(statement), true, batch, err);
-}
-
-static enum judgement execute_known(const struct query *query, struct client_statement *entry)
-{
-	struct client *client = query->client;
-	struct server *server = client->borrower.server;
-	enum judgement judgement = JUDGE_SEND;
-	struct server_renaming renaming;
-	struct ledger_change *change;
-	unsigned int touches;
-	struct bytes name;
-	struct err err;
-	bool is_there;
-
-	if (!names_enter_scope(client, entry))
-		return JUDGE_MEMORY;
-	touches = session_statement_touches(client, names_statement(entry));
-	if (touches)
-		judgement = place_before(client, touches, session_text_of(names_statement(entry)),
-		                         query->batch);
 	if (judgement != JUDGE_SEND)
 		return judgement;
-	if (!use_statement(client, names_statement(entry), query->batch, &err))
-		return sql_refuse_query(client, &err, query->batch);
-	if (touches)
-		session_use_execute(client, names_statement(entry), text_of(query));
-	is_there =
-	    server_statements_use(&server->session.statements, names_statement(entry), true, &name);
-	if (!server_statements_is_sure(&server->session.statements, names_statement(entry)))
-		return batch_wait(query->batch, LEDGER_WAIT_READY);
-	if (!names_can_run(client, entry, true, &err))
-		return sql_refuse_query(client, &err, query->batch);
-	if (!is_there && is_unclear(client))
-		return refuse_query(client, no_sync, query->batch);
-	if (!is_there && !ledger_is_empty(&server->wire.ledger))
-		return batch_wait(query->batch, LEDGER_WAIT_EMPTY);
-	if (!inject_statement(client, query->batch, names_statement(entry), NULL))
+	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
 		return JUDGE_MEMORY;
-	entry->use_count++;
-	name = statement_name(names_statement(entry));
-	renaming = renaming_of(client, query->body.at, query->sql->token, name);
-	change = server_renamed(&entry->use, &renaming);
-	if (!change || !server_note_change(server, LEDGER_QUERY, LEDGER_CLIENT, change))
+	if (statement && !names_have_room(client, statement, &err)) {
+		statement_release(&statement);
+		return statements_refuse(client, lone->type, &err, lone->batch);
+	}
+	if (lone->type == 'Q') {
+		change = set_stage(client, sql->kind, sql->name, statement, lone->batch);
+		is_good = change;
+	} else {
+		is_good = remember(lone, statement);
+	}
+	statement_release(&statement);
+	return is_good ? send_renamed(lone, bytes_text(SCRATCH_NAME), change, true) : JUDGE_MEMORY;
+}
+
+/* An EXECUTE as a Query is executed now, that of a Parse with its Bind. JUDGE_SEND: go on. */
+static enum judgement use_now(const struct lone *lone, struct statement *statement)
+{
+	struct client *client = lone->client;
+	unsigned int touches = session_statement_touches(client, statement);
+	enum judgement judgement =
+	    statements_run(client, 'Q', touches, session_text_of(statement), lone->batch);
+
+	if (touches && judgement == JUDGE_SEND)
+		session_use_execute(client, statement, bytes_text(lone->text));
+	return judgement;
+}
+
+static enum judgement execute(const struct lone *lone, struct client_statement *entry)
+{
+	struct client *client = lone->client;
+	enum judgement judgement = names_enter(client, entry, lone->type, lone->batch);
+	struct statement *statement = names_statement(entry);
+	struct ledger_change *change = NULL;
+	bool is_there;
+
+	if (judgement == JUDGE_SEND && lone->type == 'Q')
+		judgement = use_now(lone, statement);
+	is_there = statements_has(client, statement);
+	if (judgement == JUDGE_SEND && !is_there)
+		judgement = judge_room(lone);
+	if (judgement != JUDGE_SEND)
+		return judgement;
+	if (!inject_statement(client, lone->batch, statement, NULL))
 		return JUDGE_MEMORY;
-	batch_renamed(query->batch, 'Q', query->body, query->sql->token, name);
-	return is_there || guard(client, query->batch) ? JUDGE_DROP : JUDGE_MEMORY;
+	if (lone->type == 'P') {
+		if (!remember(lone, statement))
+			return JUDGE_MEMORY;
+	} else {
+		entry->use_count++;
+		change = &entry->use;
+	}
+	return send_renamed(lone, statement_name(statement), change, !is_there);
+}
+
+/* What all statements are dropped by was sent. When the server has done it, names_forget() comes.
+ */
+static void expect_loss(struct client *client)
+{
+	if (client->names)
+		client->names->is_forgetting = true;
 }
 
 /*
- * All statements will be dropped: what the server knows is unsure for later messages. NULL:
- * no memory.
+ * Whether only the server knows what the name is. It may also have statements under names of the
+ * client that are not followed: then it says whether a name is taken, and what it prepares makes it
+ * stay.
  */
-static struct ledger_change *forget_all(struct client *client)
+static bool is_for_server(const struct client *client, const struct sql_statement *sql,
+                          const struct client_statement *entry)
 {
-	server_statements_distrust_sent(&client->borrower.server->session.statements);
-	return names_go_all(client);
+	if (entry)
+		return entry->is_exposed;
+	if (sql->kind != SQL_PREPARE) /* a Query of several statements may have prepared it */
+		return !statement_name_is_reserved(sql->name);
+	return (client->touched & SQL_TOUCH_PREPARE) ||
+	       (session_stays(client) && (client->session->pins & SESSION_PIN_STATEMENT));
 }
 
-static enum judgement judge_forget(struct client *client, struct batch *batch)
+/* The text is sent as it is. */
+static enum judgement leave_to_server(const struct lone *lone, const struct client_statement *entry)
 {
-	struct ledger_change *change;
+	struct client *client = lone->client;
 
-	if (names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
-	change = forget_all(client);
-	return change && server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT,
-	                                    change)
-	           ? JUDGE_HEAD
-	           : JUDGE_MEMORY;
+	if (entry || lone->sql->kind == SQL_PREPARE)
+		session_run_unknown(client);
+	if (lone->type == 'P')
+		return JUDGE_SEND;
+	session_use_execute(client, NULL, bytes_text(lone->text));
+	if (!entry || lone->sql->kind != SQL_DEALLOCATE)
+		return JUDGE_SEND;
+	return statements_note(client, LEDGER_QUERY, LEDGER_CLIENT,
+	                       names_go(client, lone->sql->name), JUDGE_HEAD);
 }
 
-static enum judgement judge_query(const struct query *query)
+static enum judgement judge(const struct lone *lone)
 {
-	struct client *client = query->client;
-	const struct sql_statement *sql = query->sql;
+	struct client *client = lone->client;
+	const struct sql_statement *sql = lone->sql;
 	struct client_statement *entry;
 
 	if (sql->kind == SQL_OTHER || server_is_in_failed_block(client->borrower.server))
 		return JUDGE_SEND;
-	if (sql->kind == SQL_FORGET)
-		return judge_forget(client, query->batch);
-	if (sql->kind == SQL_UNSURE && session_is_followed(client)) {
+	if (sql->kind == SQL_UNSURE && (lone->type == 'P' || !session_is_followed(client)))
+		return refuse(client, lone->type, sql->reason, lone->batch);
+	if (sql->kind == SQL_UNSURE) {
 		/* The names that it may use are exposed; what it prepares makes the server stay. */
 		session_run_unknown(client);
 		return JUDGE_SEND;
 	}
-	if (sql->kind == SQL_UNSURE)
-		return refuse_query(client, sql->reason, query->batch);
-	if (names_are_unsure(client))
-		return batch_wait(query->batch, LEDGER_WAIT_READY);
-	if (is_left_to_server(client, sql)) {
-		session_use_execute(client, NULL, text_of(query));
+	if (sql->kind == SQL_FORGET && lone->type == 'P')
+		return remember(lone, NULL) ? JUDGE_SEND : JUDGE_MEMORY;
+	if (sql->kind == SQL_FORGET) {
+		expect_loss(client);
 		return JUDGE_SEND;
 	}
 	entry = names_find(client, sql->name);
-	if (sql->kind != SQL_PREPARE && !entry && !statement_name_is_reserved(sql->name)) {
-		/* a Query of several statements may have prepared the name */
-		session_use_execute(client, NULL, text_of(query));
-		return JUDGE_SEND;
-	}
-	return sql->kind == SQL_EXECUTE && entry ? execute_known(query, entry) : on_stage(query);
+	if (names_are_unsure(client, entry, lone->batch))
+		return JUDGE_WAIT;
+	if (is_for_server(client, sql, entry))
+		return leave_to_server(lone, entry);
+	return sql->kind == SQL_EXECUTE && entry ? execute(lone, entry) : on_stage(lone);
 }
 
 /*
- * Whether the text may contain one of these statements. If so, statements_judge.c has kept it until
- * it was complete.
+ * The text is complete if it may contain one of these statements: statements_judge.c has kept it
+ * until it was.
  */
-static bool is_worth_reading(struct bytes have, bool is_whole)
+static enum judgement judge_text(struct client *client, char type, struct bytes body,
+                                 const char *text, struct batch *batch)
 {
-	return is_whole && sql_glance(have, true) == WIRE_OK;
+	struct sql_statement sql;
+
+	read_text(client, text, &sql);
+	return judge(&(struct lone){ client, batch, type, body, text, &sql });
 }
 
 enum judgement sql_query(struct client *client, const struct frame *frame, struct bytes in,
                          struct batch *batch)
 {
 	struct bytes have = frame_received(in, frame);
-	struct sql_statement sql;
 	const char *text;
 
 	sql_forget(client);
 	if (client->borrower.server->wire.ledger.copy)
 		return JUDGE_SEND; /* in COPY mode a Query only makes the COPY fail */
-	if (sql_is_other(have) || !is_worth_reading(have, in.count >= frame->length) ||
+	if (sql_is_other(have) || in.count < frame->length || sql_glance(have, true) != WIRE_OK ||
 	    fields_text(have, &text) != WIRE_OK)
 		return JUDGE_SEND;
-	read_text(client, text, &sql);
-	return judge_query(&(struct query){ client, batch, have, &sql });
-}
-
-/* ---- the extended protocol ---- */
-
-bool sql_remember(struct client *client, const struct sql_statement *read,
-                  struct statement *statement)
-{
-	struct sql_unnamed *sql = calloc(1, sizeof(*sql));
-
-	if (!sql)
-		return false;
-	sql->kind = read->kind;
-	sql->statement = statement ? statement_hold(statement) : NULL;
-	memcpy(sql->name, read->name, sizeof(sql->name));
-	client->sql = sql;
-	return true;
-}
-
-static enum judgement parse_execute(struct client *client, const struct sql_statement *sql,
-                                    struct client_statement *entry, struct bytes body,
-                                    struct batch *batch)
-{
-	struct server *server = client->borrower.server;
-	struct err err;
-
-	if (!names_enter_scope(client, entry))
-		return JUDGE_MEMORY;
-	if (!server_statements_is_sure(&server->session.statements, names_statement(entry)))
-		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (!names_can_run(client, entry, true, &err))
-		return inject_refuse(client, &err, batch);
-	if (!inject_statement(client, batch, names_statement(entry), NULL) ||
-	    !sql_remember(client, sql, names_statement(entry)))
-		return JUDGE_MEMORY;
-	client->sql->renaming =
-	    renaming_of(client, body.at + 1, sql->token, statement_name(names_statement(entry)));
-	batch_renamed(batch, 'P', body, sql->token, statement_name(names_statement(entry)));
-	return JUDGE_HEAD;
-}
-
-static enum judgement parse_on_stage(struct client *client, const struct sql_statement *sql,
-                                     struct bytes body, struct batch *batch)
-{
-	struct statement *statement = NULL;
-	struct err err;
-	bool is_good;
-
-	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
-		return JUDGE_MEMORY;
-	if (statement && !names_have_room(client, statement, &err)) {
-		statement_release(&statement);
-		return inject_refuse(client, &err, batch);
-	}
-	is_good = sql_remember(client, sql, statement);
-	statement_release(&statement);
-	if (!is_good)
-		return JUDGE_MEMORY;
-	client->sql->renaming =
-	    renaming_of(client, body.at + 1, sql->token, bytes_text(SCRATCH_NAME));
-	batch_renamed(batch, 'P', body, sql->token, bytes_text(SCRATCH_NAME));
-	return JUDGE_HEAD;
-}
-
-static enum judgement judge_parse(struct client *client, const struct sql_statement *sql,
-                                  struct bytes body, struct batch *batch)
-{
-	struct client_statement *entry;
-	struct err err;
-
-	if (sql->kind == SQL_OTHER || server_is_in_failed_block(client->borrower.server))
-		return JUDGE_SEND;
-	if (sql->kind == SQL_UNSURE) {
-		set_err(&err, sql->reason);
-		return inject_refuse(client, &err, batch);
-	}
-	if (sql->kind == SQL_FORGET)
-		return sql_remember(client, sql, NULL) ? JUDGE_SEND : JUDGE_MEMORY;
-	if (names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (is_left_to_server(client, sql))
-		return JUDGE_SEND;
-	entry = names_find(client, sql->name);
-	if (sql->kind == SQL_EXECUTE && entry)
-		return parse_execute(client, sql, entry, body, batch);
-	if (sql->kind == SQL_PREPARE || entry || statement_name_is_reserved(sql->name))
-		return parse_on_stage(client, sql, body, batch);
-	return JUDGE_SEND;
+	return judge_text(client, 'Q', have, text, batch);
 }
 
 enum judgement sql_parse(struct client *client, struct bytes body, size_t length,
                          struct batch *batch)
 {
 	struct parse_fields parse;
-	struct sql_statement sql;
 
 	sql_forget(client);
-	if (!is_worth_reading(bytes_skip(body, 1), body.count == length) ||
+	if (body.count < length || sql_glance(bytes_skip(body, 1), true) != WIRE_OK ||
 	    fields_parse(body, &parse) != WIRE_OK)
 		return JUDGE_SEND;
-	read_text(client, parse.query, &sql);
-	return judge_parse(client, &sql, body, batch);
+	return judge_text(client, 'P', body, parse.query, batch);
+}
+
+/* ---- the extended protocol ---- */
+
+bool sql_remember(struct client *client, enum sql_kind kind, const char *name,
+                  struct statement *statement)
+{
+	struct sql_unnamed *sql = calloc(1, sizeof(*sql));
+
+	if (!sql)
+		return false;
+	sql->kind = kind;
+	sql->statement = statement ? statement_hold(statement) : NULL;
+	memcpy(sql->name, name, strlen(name) + 1);
+	client->sql = sql;
+	return true;
 }
 
 enum judgement sql_bind(struct client *client, const char *portal, const char *statement,
                         struct batch *batch)
 {
+	struct sql_unnamed *sql = client->sql;
+	unsigned int touches = 0;
 	struct err err;
 
 	batch->is_query = false;
-	if (!*statement && client->sql->kind == SQL_EXECUTE && client->sql->statement &&
-	    !use_statement(client, client->sql->statement, batch, &err))
-		return inject_refuse(client, &err, batch);
-	if (*portal && !*statement && client->sql->kind != SQL_EXECUTE &&
-	    client->sql->kind != SQL_FORGET) {
-		set_err(&err, "in a portal that has a name");
-		return inject_refuse(client, &err, batch);
-	}
-	if (*portal && client->sql->kind == SQL_FORGET)
-		server_statements_distrust_sent(
-		    &client->borrower.server->session.statements); /* its Execute is not examined */
+	if (!*statement && sql->kind == SQL_EXECUTE && sql->statement)
+		touches = session_statement_touches(client, sql->statement);
+	if (touches &&
+	    !session_use(client, touches, session_text_of(sql->statement), true, batch, &err))
+		return statements_refuse(client, 'B', &err, batch);
+	if (*portal && !*statement && sql->kind != SQL_EXECUTE && sql->kind != SQL_FORGET)
+		return refuse(client, 'B', "in a portal that has a name", batch);
+	if (!*statement && sql->kind == SQL_FORGET)
+		expect_loss(client);
 	if (!*portal)
-		client->sql->is_bound = !*statement;
+		sql->is_bound = !*statement;
 	return JUDGE_SEND;
 }
 
@@ -624,24 +452,20 @@ enum judgement sql_execute(struct client *client, const char *portal, struct bat
 	struct sql_unnamed *sql = client->sql;
 	struct ledger_change *change;
 
-	if (*portal || !sql->is_bound)
+	if (*portal || !sql->is_bound || sql->kind == SQL_FORGET)
 		return JUDGE_SEND;
-	if (names_are_unsure(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
+	if (names_are_unsure(client, names_find(client, sql->name), batch))
+		return JUDGE_WAIT;
 	if (sql->kind == SQL_EXECUTE && sql->statement) {
 		if (!server_statements_is_sure(&server->session.statements, sql->statement))
 			return batch_wait(batch, LEDGER_WAIT_READY);
 		if (!inject_statement(client, batch, sql->statement, NULL))
 			return JUDGE_MEMORY;
-		change = rename_only(sql->name, sql->statement);
-	} else if (sql->kind == SQL_FORGET) {
-		change = forget_all(client);
+		change = names_mention(client, sql->name, sql->statement);
 	} else {
 		change = set_stage(client, sql->kind, sql->name, sql->statement, batch);
 	}
-	if (change && sql->kind != SQL_FORGET)
+	if (change)
 		change = server_renamed(change, &sql->renaming);
-	return change && server_note_change(server, LEDGER_EXECUTE, LEDGER_CLIENT, change)
-	           ? JUDGE_HEAD
-	           : JUDGE_MEMORY;
+	return statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_HEAD);
 }

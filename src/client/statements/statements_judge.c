@@ -8,7 +8,6 @@
 
 #include "../client_priv.h"
 #include "../client_records_priv.h"
-#include "names_priv.h"
 
 /*
  * ---- frames that must be complete ----
@@ -146,51 +145,89 @@ static void replan_watch(struct client *client, const struct frame *frame, struc
 	}
 }
 
-/* ---- hand-over of an unnamed statement ---- */
+/* ---- hand-over to another process ---- */
 
-bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
+static bool write_name(const struct client_statement *entry, bool is_plain, struct buf *record,
+                       struct channel *channel)
 {
-	const struct sql_unnamed *sql = client->sql;
-	struct sql_record values;
+	struct statement *statement = names_statement(entry);
+	struct name_record values = { bytes_text(entry->name), statement_number(statement), 0, 0 };
 
-	if (!sql)
-		return true;
-	values = (struct sql_record){
+	if (!is_plain) {
+		values.columns = entry->columns;
+		values.parsed_at = entry->parsed_at;
+	}
+	record_write(record, &name_record_table, &values);
+	return handover_write_statement(statement, channel);
+}
+
+static bool write_sql(const struct sql_unnamed *sql, struct buf *record, struct channel *channel)
+{
+	struct sql_record values = {
 		.kind = sql->kind,
 		.is_bound = sql->is_bound,
 		.number = sql->statement ? statement_number(sql->statement) : 0,
 	};
+
 	text_copy(values.name, sizeof(values.name), sql->name);
 	record_write(record, &sql_record_table, &values);
 	return !sql->statement || handover_write_statement(sql->statement, channel);
 }
 
-void sql_unnamed_read(struct client *client, struct record *record,
-                      const struct pools_arrival *arrival)
+bool statements_write(const struct client *client, struct buf *record, struct channel *channel)
 {
-	struct sql_statement read = { 0 };
+	bool is_plain = client->clients->with.pools->is_handover_plain;
+	bool ok = !client->unnamed || unnamed_write(client, record, channel);
+
+	if (ok && client->sql)
+		ok = write_sql(client->sql, record, channel);
+	for (uint32_t i = 0; ok && i < client_statement_count(client); i++)
+		ok = write_name(client->names->at[i], is_plain, record, channel);
+	return ok;
+}
+
+static void read_sql(struct client *client, struct record *record,
+                     const struct pools_arrival *arrival)
+{
 	struct statement *statement = NULL;
 	struct sql_record values;
 
-	if (!record_has_table(record, &sql_record_table))
-		return;
 	record_read(record, &sql_record_table, &values);
-	if (!arrival || record->is_bad)
+	if (!client || record->is_bad)
 		return;
-	read.kind = (enum sql_kind)values.kind;
-	text_copy(read.name, sizeof(read.name), values.name);
 	if (values.number)
 		statement = handover_arrival_statement(arrival, values.number);
-	if (sql_remember(client, &read, statement))
+	if (sql_remember(client, (enum sql_kind)values.kind, values.name, statement))
 		client->sql->is_bound = values.is_bound && client->borrower.server;
 }
 
-bool statements_follow(const struct client *client)
+static void read_name(struct client *client, struct record *record,
+                      const struct pools_arrival *arrival)
 {
-	if (client_statement_count(client))
-		return true;
-	return !client->replication && client_rules(client)->mode != POOL_MODE_SESSION &&
-	       client->clients->config->max_prepared_statements > 0;
+	struct client_statement *entry;
+	struct statement *statement;
+	struct name_record values;
+
+	record_read(record, &name_record_table, &values);
+	statement = client ? handover_arrival_statement(arrival, values.number) : NULL;
+	if (record->is_bad || !statement)
+		return;
+	entry = names_restore(client, values.name, statement);
+	if (entry) {
+		entry->columns = values.columns;
+		entry->parsed_at = values.parsed_at;
+	}
+}
+
+void statements_read(struct client *client, struct record *record,
+                     const struct pools_arrival *arrival)
+{
+	if (record_has_table(record, &unnamed_record_table))
+		unnamed_read(client, record, arrival);
+	if (record_has_table(record, &sql_record_table))
+		read_sql(client, record, arrival);
+	while (record_has_table(record, &name_record_table))
+		read_name(client, record, arrival);
 }
 
 /* Whether a frame of this type names a statement, or may name one in its text. */
@@ -210,13 +247,6 @@ static enum whole whole_of(const struct client *client, const struct frame *fram
 bool statements_need_more(const struct client *client, const struct frame *frame, struct bytes in)
 {
 	return has_names(client, frame->type) && whole_of(client, frame, in) == WHOLE_MORE;
-}
-
-enum judgement statements_refuse(struct client *client, char type, const struct err *err,
-                                 struct batch *batch)
-{
-	return type == 'Q' ? sql_refuse_query(client, err, batch)
-	                   : inject_refuse(client, err, batch);
 }
 
 /* The frame must be complete, but is longer than allowed: the client gets an error. */
@@ -266,27 +296,46 @@ static enum judgement judge_parse(struct client *client, const struct frame *fra
 	return prepared_parse(client, frame, in, batch);
 }
 
-/* Whether the frame is a Bind or Describe of the unnamed statement. */
-static bool is_use_of_unnamed(const struct frame *frame, const struct object_names *names)
+/* A Bind, or a Describe of a statement. */
+static enum judgement judge_use(struct client *client, const struct frame *frame, struct bytes in,
+                                const struct object_names *names, struct batch *batch, size_t *head)
 {
-	return (frame->type == 'B' || frame->type == 'D') && names->statement &&
-	       !*names->statement && names->target != 'P';
+	bool is_unnamed = !*names->statement;
+	enum judgement result = JUDGE_SEND;
+
+	if (frame->type == 'B')
+		batch->bound = NULL;
+	if (is_unnamed)
+		result = unnamed_use(client, frame->type, batch);
+	if (result == JUDGE_SEND && frame->type == 'B' && client->sql)
+		result = sql_bind(client, names->portal, names->statement, batch);
+	return result == JUDGE_SEND && !is_unnamed
+	           ? prepared_use(client, frame, in, names, batch, head)
+	           : result;
+}
+
+/* A Close of a statement. */
+static enum judgement judge_close(struct client *client, const char *name, bool is_whole,
+                                  struct batch *batch)
+{
+	if (!*name)
+		unnamed_drop(client, batch);
+	/* PostgreSQL refuses a Close with bytes after its name */
+	return *name && is_whole ? prepared_close(client, name, batch) : JUDGE_SEND;
 }
 
 /* Judges a frame that names a statement, or may name one in its text. */
 static enum judgement judge_names(struct client *client, const struct frame *frame, struct bytes in,
                                   struct batch *batch, size_t *head)
 {
-	struct bytes have = frame_received(in, frame);
 	size_t length = frame->length - FRAME_HEADER_SIZE;
-	enum judgement result = JUDGE_SEND;
 	struct object_names names;
 
 	if (frame->type == 'P')
 		return judge_parse(client, frame, in, batch);
 	if (frame->type == 'Q')
 		return sql_query(client, frame, in, batch);
-	switch (fields_names(frame->type, have, length, &names)) {
+	switch (fields_names(frame->type, frame_received(in, frame), length, &names)) {
 	case WIRE_MORE:
 		return JUDGE_MORE;
 	case WIRE_BAD:
@@ -296,25 +345,15 @@ static enum judgement judge_names(struct client *client, const struct frame *fra
 	}
 	if (frame->type == 'E')
 		return client->sql ? sql_execute(client, names.portal, batch) : JUDGE_SEND;
-	if (frame->type == 'C' && names.statement && !*names.statement)
-		unnamed_drop(client, batch);
-	if (frame->type == 'B')
-		batch->bound = NULL;
-	if (batch->bound && names.target == 'P' && strcmp(names.portal, batch->bound_portal) == 0 &&
-	    frame->type == 'D')
-		return prepared_describe_portal(client, batch);
-	if (is_use_of_unnamed(frame, &names))
-		result = unnamed_use(client, frame->type, batch);
-	if (result == JUDGE_SEND && frame->type == 'B' && client->sql)
-		result = sql_bind(client, names.portal, names.statement, batch);
-	if (result != JUDGE_SEND)
-		return result;
-	if (!names.statement || !*names.statement || names.target == 'P')
-		return JUDGE_SEND;
-	if (frame->type == 'C') /* PostgreSQL refuses a Close with bytes after its name */
-		return names.count == length ? prepared_close(client, names.statement, batch)
-		                             : JUDGE_SEND;
-	return prepared_use(client, frame, in, &names, batch, head);
+	if (frame->type == 'C')
+		return names.statement
+		           ? judge_close(client, names.statement, names.count == length, batch)
+		           : JUDGE_SEND;
+	if (names.target == 'P')
+		return batch->bound && strcmp(names.portal, batch->bound_portal) == 0
+		           ? prepared_describe_portal(client, batch)
+		           : JUDGE_SEND;
+	return judge_use(client, frame, in, &names, batch, head);
 }
 
 enum judgement statements_judge(struct client *client, const struct frame *frame, struct bytes in,
@@ -332,27 +371,6 @@ enum judgement statements_judge(struct client *client, const struct frame *frame
 }
 
 /* ---- events of the client ---- */
-
-void statements_forget_unnamed(struct client *client, struct batch *batch)
-{
-	unnamed_drop(client, batch);
-	sql_forget(client);
-}
-
-void statements_leave(struct client *client)
-{
-	unnamed_leave_server(client);
-	if (client->sql)
-		client->sql->is_bound = false; /* its portals are gone */
-}
-
-bool statements_spare_unnamed(struct client *client)
-{
-	if (!statements_follow(client) || !unnamed_can_leave(client))
-		return false;
-	statements_leave(client);
-	return true;
-}
 
 void statements_free(struct client *client)
 {

@@ -19,9 +19,12 @@
 #include "pgweir/pool/server/server.h"
 
 #include "../batch_priv.h"
-#include "../client_priv.h"
+#include "../session/session_priv.h"
 
+struct channel;
 struct facts;
+struct pools_arrival;
+struct record;
 
 bool statements_follow(const struct client *client);
 
@@ -70,10 +73,6 @@ static inline bool statements_concern(const struct client *client, const struct 
 	}
 }
 
-/* Sends a message that fails in place of a frame of this type. */
-enum judgement statements_refuse(struct client *client, char type, const struct err *err,
-                                 struct batch *batch);
-
 /* A Query was answered by pgweir. PostgreSQL would have dropped the unnamed statement. */
 void statements_forget_unnamed(struct client *client, struct batch *batch);
 
@@ -95,6 +94,12 @@ static inline void statements_leave_server(struct client *client)
 /* The ledger must have settled the open changes. */
 void statements_free(struct client *client);
 
+/* Write them at the end of the client's record for another process. false: not sent. */
+bool statements_write(const struct client *client, struct buf *record, struct channel *channel);
+/* client NULL: only checks them. */
+void statements_read(struct client *client, struct record *record,
+                     const struct pools_arrival *arrival);
+
 /* The client's statement with this name. NULL: none. */
 struct statement *statements_find(const struct client *client, const char *name);
 
@@ -103,6 +108,133 @@ unsigned int statements_touches(const struct client *client, const char *name, s
 
 /* The statement that a text EXECUTEs, which does nothing else. NULL: not known, or it does not. */
 struct statement *statements_executed(const struct client *client, struct bytes text);
+
+/* ---- names.c: the names by which a client calls its statements ---- */
+
+/* One name of a client. Small, since thousands of clients may have hundreds of names each. */
+struct client_statement {
+	/* change of each open Bind and Describe; `statement` holds a reference */
+	struct ledger_change use;
+	uint32_t use_count;        /* open changes that refer to this name */
+	uint32_t size;             /* of the text when the name was added */
+	uint32_t is_sql : 1;       /* SQL's PREPARE has made it */
+	uint32_t is_gone : 1;      /* removed; freed after the last use */
+	uint32_t is_confirmed : 1; /* the server has accepted the name */
+	uint32_t is_going : 1;     /* it is removed if the server agrees */
+	/* the client's server has the statement under this name, too: exposed.c */
+	uint32_t is_exposed : 1;
+	/* the result columns that the client was told: fields_columns(). 0: it was not */
+	uint32_t columns;
+	usec_t parsed_at; /* when the client's Parse was answered; 0: not yet */
+	char name[];
+};
+
+/*
+ * The names of one client, in their order: an array needs a fifth of the memory of a hash table.
+ * Most clients never prepare a statement, so this is allocated with the first name. It exists until
+ * the client is freed, because the open changes count in it.
+ */
+struct names {
+	struct client_statement **at;
+	uint32_t count, capacity;
+	uint32_t exposed_count;
+	size_t size;             /* of their texts */
+	struct ledger_open open; /* changes that are not settled yet */
+	/* DEALLOCATE ALL or DISCARD ALL was sent, or a portal may execute it */
+	bool is_forgetting;
+};
+
+/* The statement of a name. `use` has a pointer to const, because others only read it. */
+static inline struct statement *names_statement(const struct client_statement *entry)
+{
+	return (struct statement *)entry->use.statement;
+}
+
+/* Where the texts of all clients' statements are kept. */
+struct statements *names_store(const struct client *client);
+
+/* Makes one that is not among the client's names yet. NULL: no memory. */
+struct client_statement *names_make(struct bytes name, struct statement *statement);
+/* It is not, or no more. */
+void names_drop(struct client_statement **entry);
+
+/* NULL: the client has no such name. */
+struct client_statement *names_find(const struct client *client, const char *name);
+
+/* Whether the client may have one more. false: refuse it with *err. */
+bool names_have_room(const struct client *client, const struct statement *statement,
+                     struct err *err);
+
+/*
+ * Changes. Each is to be noted with its request, and is undone if that fails. NULL: no memory.
+ */
+
+/*
+ * Adds a name, which the client does not have. server_change: the change of the server's statements
+ * that is settled together with it; or NULL.
+ */
+struct ledger_change *names_come(struct client *client, const char *name,
+                                 struct statement *statement, struct ledger_change *server_change);
+
+/* Removes a name, if it exists, when the server has agreed. */
+struct ledger_change *names_go(struct client *client, const char *name);
+
+/*
+ * Changes nothing, but errors get the client's name in place of the statement's; statement NULL: of
+ * the scratch name.
+ */
+struct ledger_change *names_mention(struct client *client, const char *name,
+                                    struct statement *statement);
+
+/*
+ * For a Describe of the statement, or of a portal bound to it. When the answer has the types of
+ * its parameters, the name means the statement with these types on every server. is_told: the
+ * client gets the answer. Also for the unnamed statement.
+ */
+struct ledger_change *names_describe(struct client *client, struct client_statement *entry,
+                                     bool is_told);
+
+/*
+ * Whether it is not certain what this entry is, or that a name has none (NULL): changes of an
+ * earlier Sync epoch are not settled yet, or it is being removed, or all are. Then the message must
+ * wait (JUDGE_WAIT).
+ */
+bool names_are_unsure(struct client *client, const struct client_statement *entry,
+                      struct batch *batch);
+
+/*
+ * Before a message of this type uses the statement: makes the name mean the statement prepared in
+ * the current scope of the client's server, unless the server still has it with the types that were
+ * described. What the server has analyzed before the client's Parse is stale then. JUDGE_SEND: the
+ * server has the statement, or can parse it. JUDGE_DROP: it is refused.
+ */
+enum judgement names_enter(struct client *client, struct client_statement *entry, char type,
+                           struct batch *batch);
+
+/*
+ * Whether the client's server would read the statement's text as the server did that parsed it
+ * first: text_scope_merge().
+ */
+bool names_can_parse(struct client *client, const struct client_statement *entry);
+
+/* The statement is or is no more on the client's server under its name. */
+void names_set_exposed(struct names *names, struct client_statement *entry, bool is_exposed);
+
+/* The client has names of SQL's PREPARE: its texts may use them. */
+void names_watch_texts(struct client *client);
+
+/* Removes a name. */
+void names_lose(struct client *client, struct client_statement *entry);
+
+/* Removes all names that the server had accepted. */
+void names_forget(struct client *client);
+
+/* Removes all names. No change may be open. */
+void names_free(struct client *client);
+
+/* Adds a name that was handed over. NULL: there is no memory, or the name exists. */
+struct client_statement *names_restore(struct client *client, struct bytes name,
+                                       struct statement *statement);
 
 /* ---- frames that must be complete ---- */
 
@@ -141,16 +273,6 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
                               struct batch *batch);
 
 /*
- * Adds one statement, before a message that uses it. It can be anywhere in a batch, which fails if
- * the statement cannot be parsed any more. false: no memory.
- */
-bool exposed_can(struct client *client, const struct client_statement *entry);
-bool exposed_add(struct client *client, const struct client_statement *entry, struct batch *batch);
-
-/* Whether the client's server has this statement under the client's name. */
-bool exposed_has(const struct client *client, const char *name);
-
-/*
  * The server has answered the question at the end of the transaction: names that it does not have
  * any more are the client's no more.
  */
@@ -163,6 +285,28 @@ bool exposed_withdraw(struct client *client);
 bool exposed_any(const struct client *client);
 
 /* ---- inject.c: what is sent besides the client's own messages ---- */
+
+/*
+ * Notes a request to the client's server, with its change; NULL: there was no memory. good: the
+ * answer if it is noted.
+ */
+static inline enum judgement statements_note(struct client *client, enum ledger_kind kind,
+                                             enum ledger_fate fate, struct ledger_change *change,
+                                             enum judgement good)
+{
+	return change && server_note_change(client->borrower.server, kind, fate, change)
+	           ? good
+	           : JUDGE_MEMORY;
+}
+
+/* Whether the client's server has the statement under its own name, and can run it. Uses it. */
+static inline bool statements_has(const struct client *client, const struct statement *statement)
+{
+	struct bytes name;
+
+	return server_statements_use(&client->borrower.server->session.statements, statement, true,
+	                             &name);
+}
 
 /* Adds a Close or Describe of the name on servers, which a zero follows; nothing to the ledger. */
 void inject_named(struct batch *batch, char type, struct bytes name);
@@ -185,17 +329,21 @@ bool inject_make_way(struct client *client, struct batch *batch, struct statemen
 bool inject_statement(struct client *client, struct batch *batch, struct statement *statement,
                       struct bytes *name);
 
-/* The change of a request that must fail: the client gets `err` as its error. NULL: no memory. */
-struct refusal *inject_refusal(const struct err *err);
+/* Closes the scratch name. is_there: then prepares an empty statement; that never fails. */
+bool inject_scratch(struct client *client, struct batch *batch, bool is_there);
 
-/* Adds a message that always fails; the client gets `err` as its error. */
-enum judgement inject_refuse(struct client *client, const struct err *err, struct batch *batch);
+/*
+ * A message of this type executes a statement of this text, which touches these. JUDGE_SEND: it
+ * may be sent. JUDGE_DROP: it is refused.
+ */
+enum judgement statements_run(struct client *client, char type, unsigned int touches,
+                              struct bytes text, struct batch *batch);
+
+/* Sends a message that always fails in place of a frame of this type; the client gets `err`. */
+enum judgement statements_refuse(struct client *client, char type, const struct err *err,
+                                 struct batch *batch);
 
 /* ---- unnamed.c: the unnamed statement ---- */
-
-struct channel;
-struct pools_arrival;
-struct record;
 
 /* Maximum length of a Parse that is kept. A longer one is forwarded in pieces. */
 #define UNNAMED_KEPT_MAX ((uint32_t)64 * 1024)
@@ -207,20 +355,21 @@ enum judgement unnamed_parse(struct client *client, const struct frame *frame, s
 /* Handles a Bind or Describe. JUDGE_SEND: what it needs was added before it. */
 enum judgement unnamed_use(struct client *client, char type, struct batch *batch);
 
+/*
+ * The same for a statement with a name that is prepared without it. Then the client's own must be
+ * prepared again, which is kept unless it was bound.
+ */
+enum judgement unnamed_lend(struct client *client, char type, struct statement *statement,
+                            struct batch *batch);
+
 /* Handles a Close or a Query: there is no unnamed statement any more. */
 void unnamed_drop(struct client *client, struct batch *batch);
 
 /*
- * Call when all received frames were judged and sent, if batch->unnamed is not empty: keeps a text
- * that was not bound yet.
+ * Call when all received frames were judged, if batch->unnamed is not empty: keeps a text that was
+ * not bound yet.
  */
-void unnamed_keep(struct client *client, const struct batch *batch);
-
-/* The client's server is returned. The next one may have another client's statement. */
-void unnamed_leave_server(struct client *client);
-
-/* Whether it can be prepared again if it is not there any more. */
-bool unnamed_can_leave(const struct client *client);
+void unnamed_keep(struct client *client, struct batch *batch);
 
 /* Its text, if it was kept; else "". */
 struct bytes unnamed_known(const struct client *client);
@@ -247,12 +396,9 @@ struct sql_unnamed {
 	struct server_renaming renaming;
 };
 
-/* Stores that the unnamed statement is `read`. statement: may be NULL. false: no memory. */
-bool sql_remember(struct client *client, const struct sql_statement *read,
+/* Stores that the unnamed statement is of this kind. statement: may be NULL. false: no memory. */
+bool sql_remember(struct client *client, enum sql_kind kind, const char *name,
                   struct statement *statement);
-
-/* Adds a Query that always fails; the client gets `err`. */
-enum judgement sql_refuse_query(struct client *client, const struct err *err, struct batch *batch);
 
 enum judgement sql_query(struct client *client, const struct frame *frame, struct bytes in,
                          struct batch *batch);
@@ -265,17 +411,8 @@ enum judgement sql_query(struct client *client, const struct frame *frame, struc
 enum judgement sql_parse(struct client *client, struct bytes body, size_t length,
                          struct batch *batch);
 
-/*
- * Whether a text that is prepared with a name of the protocol means another statement by its name:
- * what it does depends on the server. *is_forgetting: it drops all statements.
- */
-bool sql_is_by_name(struct bytes text, bool *is_forgetting);
-
-/*
- * Comes before a Parse, Bind or Describe of such a text: adds the statement that it may mean.
- * JUDGE_DROP: it is refused.
- */
-enum judgement sql_before_named(struct client *client, const char *text, struct batch *batch);
+/* Whether a statement that has a name of the protocol is one of these itself. */
+bool sql_is_lone(const struct statement *statement);
 
 /* Handles a Bind that concerns the unnamed portal or the unnamed statement. */
 enum judgement sql_bind(struct client *client, const char *portal, const char *statement,
@@ -286,10 +423,5 @@ enum judgement sql_execute(struct client *client, const char *portal, struct bat
 
 /* Drops what is stored: the unnamed statement is gone or replaced. */
 void sql_forget(struct client *client);
-
-/* statements_judge.c: hand-over of the unnamed statement. false: could not be sent. */
-bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel);
-void sql_unnamed_read(struct client *client, struct record *record,
-                      const struct pools_arrival *arrival);
 
 #endif

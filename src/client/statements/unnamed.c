@@ -21,14 +21,13 @@
 #include "../session/listening_change_priv.h"
 
 struct unnamed {
-	struct ledger_change change; /* of each open Parse of the client */
-	struct ledger_change repeat; /* of each open Parse that was injected */
-	uint32_t open_count;         /* number of open changes, both kinds */
-	uint32_t sync_epoch;         /* Sync epoch of the last Parse */
-	uint32_t number;             /* number of the client's own Parses so far */
-	struct statement *statement; /* the text that was kept; NULL: none */
-	unsigned int touches;        /* of the last Parse: enum sql_touch */
-	bool has_text;               /* `statement` is the client's current one */
+	struct ledger_change change;   /* of each open Parse of the client */
+	struct ledger_change repeat;   /* of each open Parse that was injected */
+	uint32_t open_count;           /* number of open changes, both kinds */
+	uint32_t sync_epoch;           /* Sync epoch of the last Parse */
+	struct client_statement *kept; /* the text that was kept; NULL: none */
+	unsigned int touches;          /* of the last Parse: enum sql_touch */
+	bool has_text;                 /* `kept` is the client's current one */
 	/* the server has the client's statement, or will report why not */
 	bool is_here;
 };
@@ -79,7 +78,6 @@ static bool note_parse(struct client *client, enum ledger_fate fate, bool is_ren
 
 	unnamed->is_here = true;
 	unnamed->open_count++;
-	unnamed->number += fate == LEDGER_CLIENT;
 	unnamed->sync_epoch = server->wire.ledger.sync_epoch;
 	if (is_renamed)
 		change = server_renamed(change, &client->sql->renaming);
@@ -124,7 +122,7 @@ enum judgement unnamed_parse(struct client *client, const struct frame *frame, s
  */
 static enum judgement inject(struct client *client, struct batch *batch)
 {
-	const struct statement *statement = client->unnamed->statement;
+	const struct statement *statement = names_statement(client->unnamed->kept);
 	/* keep the zero of the empty name */
 	struct bytes body = bytes_skip(statement_message(statement),
 	                               FRAME_HEADER_SIZE + statement_name(statement).count);
@@ -141,6 +139,7 @@ static enum judgement inject(struct client *client, struct batch *batch)
 	}
 	if (result != JUDGE_HEAD)
 		return result;
+	batch->is_borrowed = true;
 	return note_parse(client, LEDGER_DROPPED, false) ? JUDGE_SEND : JUDGE_MEMORY;
 }
 
@@ -156,56 +155,38 @@ static bool empty(struct client *client, struct batch *batch)
 	return server_note_change(client->borrower.server, LEDGER_CLOSE, LEDGER_DROPPED, NULL);
 }
 
-/* A Describe of the client's statement. */
-struct unnamed_description {
-	struct description base;
-	struct unnamed *unnamed;
-	uint32_t number; /* number of the Parse that it describes */
-};
-
-static bool on_types(struct description *base, struct bytes types)
+void unnamed_keep(struct client *client, struct batch *batch)
 {
-	const struct unnamed_description *description = (const struct unnamed_description *)base;
-	struct unnamed *unnamed = description->unnamed;
-	struct statement *typed;
+	struct unnamed *unnamed = client->unnamed;
+	struct statement *statement =
+	    statement_of(names_store(client), batch->unnamed, bytes_of("", 0));
 
-	if (!unnamed->has_text || unnamed->number != description->number ||
-	    unnamed->statement->is_typed)
-		return true;
-	typed = statement_typed(unnamed->statement, types);
-	if (!typed)
-		return false;
-	statement_release(&unnamed->statement);
-	unnamed->statement = typed;
-	return true;
+	batch->unnamed = bytes_of(NULL, 0);
+	names_drop(&unnamed->kept);
+	unnamed->kept = statement ? names_make(bytes_text(""), statement) : NULL;
+	unnamed->has_text = unnamed->kept;
+	statement_release(&statement);
 }
 
-static void settle_description(struct ledger_change *change, bool is_done)
+/* The same before that. */
+static void keep_now(struct client *client, struct batch *batch)
 {
-	(void)is_done;
-	free(change);
+	if (batch->unnamed.count && batch->is_borrowed)
+		batch_send(batch);
+	if (batch->unnamed.count)
+		unnamed_keep(client, batch);
 }
 
 /* Adds a Describe whose answer has the types. JUDGE_HEAD: it is noted. */
-static enum judgement note_description(struct client *client)
+static enum judgement note_description(struct client *client, struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
-	struct unnamed_description *description;
 
-	if (!unnamed || (unnamed->statement && unnamed->statement->is_typed && unnamed->has_text))
+	keep_now(client, batch);
+	if (!unnamed || !unnamed->has_text || names_statement(unnamed->kept)->is_typed)
 		return JUDGE_SEND;
-	description = calloc(1, sizeof(*description));
-	if (!description)
-		return JUDGE_MEMORY;
-	*description = (struct unnamed_description){
-		.base = { .base = { .settle = settle_description }, .on_types = on_types },
-		.unnamed = unnamed,
-		.number = unnamed->number,
-	};
-	return server_note_change(client->borrower.server, LEDGER_TYPES, LEDGER_CLIENT,
-	                          &description->base.base)
-	           ? JUDGE_HEAD
-	           : JUDGE_MEMORY;
+	return statements_note(client, LEDGER_TYPES, LEDGER_CLIENT,
+	                       names_describe(client, unnamed->kept, true), JUDGE_HEAD);
 }
 
 /* The text of the last Parse: from this batch, or if it is kept; else empty. */
@@ -214,41 +195,61 @@ static struct bytes unnamed_text(const struct unnamed *unnamed, const struct bat
 	struct bytes parsed = batch->unnamed;
 
 	if (!parsed.count && unnamed->has_text)
-		parsed = statement_text(unnamed->statement);
+		parsed = statement_text(names_statement(unnamed->kept));
 	return bytes_text(parsed.count ? parsed.at : "");
 }
 
 enum judgement unnamed_use(struct client *client, char type, struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
-	enum judgement result = JUDGE_SEND;
+	enum judgement result;
 	unsigned int touches =
 	    type == 'B' && unnamed ? session_relevant(client, unnamed->touches) : 0;
 	struct bytes text = bytes_of("", 0);
-	struct err err;
 
 	/* A Parse of an earlier Sync epoch is not answered: it may fail without this message. */
 	if (unnamed && unnamed->open_count &&
 	    unnamed->sync_epoch != client->borrower.server->wire.ledger.sync_epoch)
 		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (touches) {
+	if (touches)
 		text = unnamed_text(unnamed, batch);
-		result = place_before(client, touches, text, batch);
-		if (result != JUDGE_SEND)
-			return result;
-	}
+	batch->is_query = false;
+	result = statements_run(client, type, touches, text, batch);
+	if (result != JUDGE_SEND)
+		return result;
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
-	batch->is_query = false;
-	if (touches && !session_use(client, touches, text, true, batch, &err))
-		return inject_refuse(client, &err, batch);
 	if ((touches & SQL_TOUCH_EXECUTE) && (!client->sql || client->sql->statement))
 		session_use_execute(client, client->sql ? client->sql->statement : NULL, text);
 	if (unnamed && !unnamed->is_here && unnamed->has_text)
 		result = inject(client, batch);
 	else if (!unnamed || !unnamed->is_here)
 		result = empty(client, batch) ? JUDGE_SEND : JUDGE_MEMORY;
-	return type == 'D' && result == JUDGE_SEND ? note_description(client) : result;
+	return type == 'D' && result == JUDGE_SEND ? note_description(client, batch) : result;
+}
+
+enum judgement unnamed_lend(struct client *client, char type, struct statement *statement,
+                            struct batch *batch)
+{
+	struct unnamed *unnamed = get(client);
+	enum judgement result;
+	struct unnamed own;
+
+	if (!unnamed)
+		return JUDGE_MEMORY;
+	keep_now(client, batch);
+	own = *unnamed;
+	unnamed->kept = names_make(bytes_text(""), statement);
+	unnamed->has_text = unnamed->kept;
+	unnamed->is_here = false;
+	unnamed->touches = session_statement_touches(client, statement);
+	result = unnamed->kept ? unnamed_use(client, type, batch) : JUDGE_MEMORY;
+	names_drop(&unnamed->kept);
+	unnamed->kept = own.kept;
+	unnamed->has_text = own.has_text;
+	unnamed->is_here = own.is_here && result > JUDGE_DROP;
+	unnamed->touches = own.touches;
+	return result;
 }
 
 void unnamed_drop(struct client *client, struct batch *batch)
@@ -260,35 +261,36 @@ void unnamed_drop(struct client *client, struct batch *batch)
 	client->unnamed->is_here = false;
 }
 
-void unnamed_keep(struct client *client, const struct batch *batch)
+void statements_forget_unnamed(struct client *client, struct batch *batch)
 {
-	struct unnamed *unnamed = client->unnamed;
-
-	statement_release(&unnamed->statement);
-	unnamed->statement =
-	    statement_of(&client->clients->with.pools->statements, batch->unnamed, bytes_of("", 0));
-	unnamed->has_text = unnamed->statement != NULL;
+	unnamed_drop(client, batch);
+	sql_forget(client);
 }
 
-void unnamed_leave_server(struct client *client)
+void statements_leave(struct client *client)
 {
 	if (client->unnamed)
 		client->unnamed->is_here = false;
+	if (client->sql)
+		client->sql->is_bound = false; /* its portals are gone */
 }
 
-bool unnamed_can_leave(const struct client *client)
+bool statements_spare_unnamed(struct client *client)
 {
 	const struct unnamed *unnamed = client->unnamed;
 
-	return !unnamed || !unnamed->is_here || unnamed->has_text;
+	if (!statements_follow(client) || (unnamed && unnamed->is_here && !unnamed->has_text))
+		return false;
+	statements_leave(client);
+	return true;
 }
 
 struct bytes unnamed_known(const struct client *client)
 {
 	const struct unnamed *unnamed = client->unnamed;
 
-	return bytes_text(unnamed && unnamed->has_text ? statement_text(unnamed->statement).at
-	                                               : "");
+	return bytes_text(
+	    unnamed && unnamed->has_text ? statement_text(names_statement(unnamed->kept)).at : "");
 }
 
 unsigned int unnamed_touches(const struct client *client)
@@ -299,12 +301,8 @@ unsigned int unnamed_touches(const struct client *client)
 bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
 {
 	const struct unnamed *unnamed = client->unnamed;
-	struct statement *statement = unnamed ? unnamed->statement : NULL;
-	struct unnamed_record values;
-
-	if (!unnamed)
-		return true;
-	values = (struct unnamed_record){
+	struct statement *statement = unnamed->kept ? names_statement(unnamed->kept) : NULL;
+	struct unnamed_record values = {
 		.has_text = unnamed->has_text,
 		.is_here = unnamed->is_here,
 		.number = statement ? statement_number(statement) : 0,
@@ -318,18 +316,16 @@ void unnamed_read(struct client *client, struct record *record, const struct poo
 	struct statement *statement = NULL;
 	struct unnamed_record values;
 
-	if (!record_has_table(record, &unnamed_record_table))
-		return;
 	record_read(record, &unnamed_record_table, &values);
-	if (!arrival || !get(client))
+	if (!client || !get(client))
 		return;
 	if (values.number)
 		statement = handover_arrival_statement(arrival, values.number);
-	client->unnamed->statement = statement ? statement_hold(statement) : NULL;
+	client->unnamed->kept = statement ? names_make(bytes_text(""), statement) : NULL;
 	/* a text that is not kept may touch anything */
 	client->unnamed->touches =
 	    statement ? session_statement_touches(client, statement) : SQL_TOUCH_HIDDEN;
-	client->unnamed->has_text = values.has_text && statement;
+	client->unnamed->has_text = values.has_text && client->unnamed->kept;
 	client->unnamed->is_here = values.is_here && client->borrower.server;
 }
 
@@ -337,7 +333,7 @@ void unnamed_free(struct client *client)
 {
 	if (!client->unnamed)
 		return;
-	statement_release(&client->unnamed->statement);
+	names_drop(&client->unnamed->kept);
 	free(client->unnamed);
 	client->unnamed = NULL;
 }

@@ -256,10 +256,8 @@ struct statement *statement_scoped(const struct statement *statement, struct byt
 	struct statement *scoped =
 	    statement_named(statement->statements, statement_text(statement), scope, NULL);
 
-	if (scoped) {
+	if (scoped)
 		scoped->is_typed |= statement->is_typed;
-		scoped->is_forgetting = statement->is_forgetting;
-	}
 	return scoped;
 }
 

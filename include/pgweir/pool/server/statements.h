@@ -74,7 +74,6 @@ struct statement {
 	uint32_t touches;   /* image->touches */
 	uint64_t digest;    /* of its text, for those who track it; 0: not known yet */
 	bool is_written;    /* the process that takes over has got its record */
-	bool is_forgetting; /* the text deallocates all statements: SQL_FORGET */
 	bool is_typed;      /* a server has found that all parameter types are specified */
 };
 

@@ -15,7 +15,11 @@ static const struct script cases[] = {
 	  "1<<Q(deallocate_all) 1C(DEALLOCATE_ALL)Z a<CZ aB(s)S 1<<B(s)S" },
 	{ "what takes them away may fail", "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aQ(discard_all) 1<Q 1EZ a<EZ "
-	  "aB(s)S 1<<C(S:#1)P(#1:select_1)B(#1)S 1312Z a<2Z" },
+	  "aB(s)S 1<<B(#1)S 12Z a<2Z" },
+	{ "what is behind it waits for it", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z "
+	  "aQ(deallocate_all)P(s:select_2)S "
+	  "1<<Q(deallocate_all) 1C(DEALLOCATE_ALL)Z 1<<P(#2:select_2)S 11Z a<CZ1Z" },
 	{ "a name does not wait for its own Parse",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)B(s)ES 1<<P(#1:select_1)B(#1)ES" },
@@ -39,7 +43,7 @@ static const struct script cases[] = {
 	{ "Close and Parse behind an error have not happened",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aP(:x)C(S:s)P(s:select_2)S "
-	  "1<<P(:x)P(#2:select_2)S 1EZ a<EZ aB(s)S 1<<B(#1)S" },
+	  "1<<P(:x)H 1E a<E 1<<P(s:select_2)S 1Z a<Z aB(s)S 1<<B(#1)S" },
 	{ "names of one client are no other's",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z bP(s:select_2)S "
