@@ -18,7 +18,7 @@
 #include "login/login_priv.h"
 #include "relay/relay_priv.h"
 #include "session/features_priv.h"
-#include "session/listening_change_priv.h"
+#include "session/listening_priv.h"
 #include "session/resets_priv.h"
 #include "session/session_priv.h"
 #include "statements/names_priv.h"
@@ -178,6 +178,7 @@ static const struct borrower_ops client_borrower_ops = {
 	.takes_parameter = resets_take_report,
 	.before_ready = resets_tell,
 	.holds_ready = listening_holds,
+	.on_tag = listening_see_tag,
 	.on_writable = relay_writable,
 	.on_lost = on_lost,
 	.on_unrun = on_unrun,

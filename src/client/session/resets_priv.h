@@ -10,7 +10,7 @@
 #ifndef PGWEIR_CLIENT_SESSION_RESETS_PRIV_H
 #define PGWEIR_CLIENT_SESSION_RESETS_PRIV_H
 
-#include "listening_change_priv.h"
+#include "listening_priv.h"
 #include "session_priv.h"
 
 static inline bool resets_are_followed(const struct client *client)

@@ -9,7 +9,7 @@
 
 #include "../client_records_priv.h"
 #include "features_priv.h"
-#include "listening_change_priv.h"
+#include "listening_priv.h"
 
 /*
  * ---- names of what keeps a server ----
@@ -187,11 +187,12 @@ bool session_list_libraries(const struct client *client, struct buf *out)
 
 bool session_list_channels(const struct client *client, struct buf *out)
 {
+	const struct listener *listener = listening_listener(client);
 	const struct subscription *at = NULL;
 	const char *channel;
 	bool has_any = false;
 
-	while ((channel = listening_next_channel(client, &at)))
+	while (listener && (channel = listening_next(listener, &at)))
 		add_name(out, &has_any, channel);
 	return has_any;
 }

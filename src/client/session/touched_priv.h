@@ -12,7 +12,7 @@
 
 /* The text has a name of the protocol itself, so what it prepares is not followed: prepared.c. */
 #define SESSION_TOUCH_BY_NAME ((uint32_t)1 << 21)
-/* The ReadyForQuery that ends the transaction is withheld: listening_change.c. */
+/* The ReadyForQuery that ends the transaction is withheld: listening.c. */
 #define LISTENING_HOLDS ((uint32_t)1 << 22)
 /*
  * A statement that sets parameters back was noted; its Execute has not come; it was sent, and the

@@ -217,13 +217,15 @@ START_TEST(what_nobody_has_is_unlistened)
 	talk_open(&talk, "");
 	begin(&talk, a, "x");
 	begin(&talk, b, "x");
-	listening_remove(&a->listener, bytes_text("x"));
-	ck_assert(!listening_has(&a->listener, bytes_text("x")));
+	listening_set(&a->listener, bytes_text("x"), SUBSCRIPTION_ON);
+	listening_set(&a->listener, bytes_text("x"), SUBSCRIPTION_LEAVING);
+	listening_remove(&a->listener, SUBSCRIPTION_LEAVING);
+	ck_assert_int_eq(listening_state(&a->listener, bytes_text("x")), SUBSCRIPTION_NONE);
 	ck_assert_str_eq(hears(&talk), "");
 	notify(&talk, "x", "for b");
 	ck_assert_str_eq(a->heard, "");
 	ck_assert_str_eq(b->heard, "x=for b/7 ");
-	listening_remove_all(&b->listener);
+	listening_remove(&b->listener, SUBSCRIPTION_NEW);
 	ck_assert_str_eq(hears(&talk), "Q");
 	ck_assert_str_eq(talk.query, "UNLISTEN \"x\";");
 
@@ -240,7 +242,7 @@ START_TEST(what_nobody_has_is_unlistened)
 	ck_assert_str_eq(a->heard, "answer ");
 
 	/* removed and added in one turn: no query at all */
-	listening_remove_all(&a->listener);
+	listening_remove(&a->listener, SUBSCRIPTION_NEW);
 	ck_assert(listening_add(&a->listener, bytes_text("x")));
 	ck_assert_str_eq(hears(&talk), "");
 	talk_close(&talk);
