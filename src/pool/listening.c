@@ -131,16 +131,13 @@ static void fail(struct listening *listening, const struct err *err)
  * comes before the mark on the one connection is what comes before it on the other.
  */
 
-#define MARK_SIZE 17
-
 static bool replace_is_wanted(const struct listening *listening)
 {
 	const struct server *server = listening->now->borrower.server;
 	const struct listening_link *next = listening->next;
 
-	return server && server->close_reason && !listening->is_lost && listening->is_mark_on &&
-	       !next->borrower.server && !next->wish.expected &&
-	       listening->replace.state == REPLACE_NONE;
+	return server && server->close_reason && !listening->is_lost && !next->borrower.server &&
+	       !next->wish.expected && listening->replace.state == REPLACE_NONE;
 }
 
 static void replace_is_blocked(struct listening *listening)
@@ -195,26 +192,19 @@ static void on_limit(struct timer *timer)
 
 /* ---- the steps ---- */
 
-static const char *mark_of(const struct listening *listening, char out[MARK_SIZE])
-{
-	snprintf(out, MARK_SIZE, "%016" PRIx64, listening->replace.mark);
-	return out;
-}
-
 /* Both listen to the same channels from now on, as no query is sent to the old connection. */
-static void replace_open(struct listening *listening, struct server *server)
+static void replace_open(struct listening *listening)
 {
 	struct hash_key key;
-	char mark[MARK_SIZE];
 	struct buf *out;
 
 	hash_key_draw(&key);
 	listening->replace.state = REPLACE_MARK;
-	listening->replace.mark = key.half[0];
-	link_open(listening->next, server);
+	snprintf(listening->replace.mark, sizeof(listening->replace.mark), "%016" PRIx64,
+	         key.half[0]);
 	out = link_begin(listening->next);
 	listening_write_all(listening, out);
-	buf_printf(out, "NOTIFY %s,'%s'", listening->mark_channel, mark_of(listening, mark));
+	buf_printf(out, "NOTIFY %s,'%s'", listening->mark_channel, listening->replace.mark);
 	wait_at_most(listening, listening->pool->pools->config->server_connect_timeout, on_limit);
 	link_send(listening->next);
 }
@@ -229,11 +219,9 @@ static void send_proof(struct listening *listening)
 
 static bool is_mark(const struct listening *listening, const struct notification *notification)
 {
-	char mark[MARK_SIZE];
-
 	return listening->replace.state >= REPLACE_MARK &&
 	       strcmp(notification->channel, listening->mark_channel) == 0 &&
-	       strcmp(notification->payload, mark_of(listening, mark)) == 0;
+	       strcmp(notification->payload, listening->replace.mark) == 0;
 }
 
 static void replace_answered(struct listening_link *link)
@@ -440,10 +428,12 @@ void listening_ask(struct listener *listener)
 	listening_wake(listening);
 }
 
-static void send_query(struct listening *listening)
+static void send_query(struct listening *listening, bool is_first)
 {
 	struct buf *out = link_begin(listening->now);
 
+	if (is_first)
+		listening_write_all(listening, out);
 	listening_write_query(listening, out);
 	if (out->count == FRAME_HEADER_SIZE && TAILQ_EMPTY(&listening->asking[listening->filling]))
 		return; /* what was due was taken back */
@@ -504,7 +494,7 @@ static void run_task(struct task *task)
 	if (replace_go_on(listening))
 		take_kept(listening->now);
 	if (is_query_due(listening))
-		send_query(listening);
+		send_query(listening, false);
 	if (!listening->now->borrower.server || replace_is_wanted(listening))
 		pool_wake(pool);
 }
@@ -747,10 +737,11 @@ void listening_login_done(struct server *server)
 	pool_note_success(server);
 	server_login_free(server);
 	server_enter(server, SERVER_LENT);
+	link_open(link, server);
 	if (link == link->listening->next)
-		replace_open(link->listening, server);
+		replace_open(link->listening);
 	else
-		link_open(link, server);
+		send_query(link->listening, true);
 }
 
 void listening_login_failed(struct server *server, const struct err *err)
@@ -794,7 +785,6 @@ void listening_take(struct server *server, const struct server_record *record)
 		return;
 	}
 	listening->number = record->id;
-	listening->is_mark_on = true;
 	text_copy(listening->mark_channel, sizeof(listening->mark_channel), record->mark_channel);
 	buf_add(&listening->now->in, record->input.at, record->input.count);
 	link_open(listening->now, server);

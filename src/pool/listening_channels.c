@@ -196,8 +196,7 @@ enum subscription_state listening_state(const struct listener *listener, struct 
 	return subscription ? subscription->state : SUBSCRIPTION_NONE;
 }
 
-static bool add_subscription(struct listener *listener, struct bytes name,
-                             enum subscription_state state)
+bool listening_add(struct listener *listener, struct bytes name, enum subscription_state state)
 {
 	struct listened *channel = get_listened(listener->listening, name);
 	struct subscription *subscription = channel ? calloc(1, sizeof(*subscription)) : NULL;
@@ -216,16 +215,6 @@ static bool add_subscription(struct listener *listener, struct bytes name,
 	if (!channel->is_on)
 		set_stale(listener->listening, channel);
 	return true;
-}
-
-bool listening_add(struct listener *listener, struct bytes name)
-{
-	return add_subscription(listener, name, SUBSCRIPTION_NEW);
-}
-
-bool listening_restore(struct listener *listener, struct bytes name)
-{
-	return add_subscription(listener, name, SUBSCRIPTION_ON);
 }
 
 static void set_state(struct subscription *subscription, enum subscription_state state)
@@ -298,9 +287,6 @@ void listening_write_query(struct listening *listening, struct buf *out)
 {
 	struct listened *channel;
 
-	if (!listening->is_mark_on)
-		add_statement(out, "LISTEN ", bytes_text(listening->mark_channel));
-	listening->is_mark_on = true;
 	while ((channel = TAILQ_FIRST(&listening->stale))) {
 		struct bytes name = bytes_of(channel->name, channel->size);
 		bool is_wanted = !TAILQ_EMPTY(&channel->subscriptions);

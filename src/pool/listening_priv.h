@@ -68,7 +68,7 @@ enum replace_state {
 struct listening_replace {
 	enum replace_state state;
 	bool is_told; /* the log has that there is no permit */
-	uint64_t mark;
+	char mark[17];
 	struct timer timer; /* of REPLACE_MARK and REPLACE_LATER */
 };
 
@@ -91,7 +91,6 @@ struct listening {
 	struct listened_list stale;
 	struct hash_key secret;
 	struct buf text; /* of the query; the memory is kept */
-	bool is_mark_on;
 	bool is_lost;
 	struct err err; /* why */
 	char mark_channel[LISTENING_MARK_CHANNEL_SIZE];
@@ -114,7 +113,7 @@ void listening_spread(struct listening *listening, const struct notification *no
 /* Writes LISTEN and UNLISTEN that are due, and frees the channels that nobody has any more. */
 void listening_write_query(struct listening *listening, struct buf *out);
 
-/* Writes LISTEN for the channel of marks and for all that the connection listens to. */
+/* On a new connection: writes LISTEN for the channel of marks and for all that the old one has. */
 void listening_write_all(const struct listening *listening, struct buf *out);
 
 /* ---- listening.c ---- */

@@ -85,11 +85,11 @@ void listening_leave(struct listener *listener);
 /* SUBSCRIPTION_NONE: it does not have this channel. */
 enum subscription_state listening_state(const struct listener *listener, struct bytes name);
 
-/* Adds a channel that it does not have, as SUBSCRIPTION_NEW. false: no memory. */
-bool listening_add(struct listener *listener, struct bytes name);
-
-/* The same, as SUBSCRIPTION_ON: the connection is known to listen to it. */
-bool listening_restore(struct listener *listener, struct bytes name);
+/*
+ * Adds a channel that it does not have, as new, or as SUBSCRIPTION_ON if the connection is known to
+ * listen to it. false: no memory.
+ */
+bool listening_add(struct listener *listener, struct bytes name, enum subscription_state state);
 
 /* Of a channel that it has, or of all. A new one is not SUBSCRIPTION_LEAVING, but stays new. */
 void listening_set(struct listener *listener, struct bytes name, enum subscription_state state);

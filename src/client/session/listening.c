@@ -25,13 +25,20 @@
 /*
  * What the client waits for.
  *
- *   NONE --> BEFORE   a text may LISTEN, or notify the client itself: see listening_before()
+ *   NONE --> BEFORE   a text may change channels, or notify the client: see listening_before()
  *   NONE --> AFTER    the transaction has ended: the listening connection delivers what was
  *                     committed before
  *
  * From both back to NONE, by the answer of the listening connection.
  */
 enum step { STEP_NONE, STEP_BEFORE, STEP_AFTER };
+
+/* The ReadyForQuery that ends a transaction. */
+enum ready {
+	READY_FORWARDED,
+	READY_WITHHELD,
+	READY_DUE /* the same, and the listening connection was asked to deliver what comes first */
+};
 
 /* Of a tag that says what has become of an UNLISTEN. */
 enum tag_kind { TAG_NONE, TAG_UNLISTEN, TAG_COMMIT, TAG_ROLLBACK };
@@ -50,8 +57,7 @@ struct client_listening {
 	struct client *client;
 	enum step step;
 	struct timer timer; /* of the step */
-	bool may_notify;    /* the transaction may have notified the client itself */
-	bool is_withheld;   /* the ReadyForQuery of the transaction */
+	enum ready ready;   /* of the transaction */
 	bool is_noted;      /* the text that is about to be sent */
 	bool has_new;       /* the listening connection was not asked yet about all channels */
 	/*
@@ -64,7 +70,8 @@ struct client_listening {
 	struct buf unread;
 };
 
-/* How many bytes of names an open transaction may unlisten: all that a client can have. */
+/* How many bytes of names a transaction may unlisten, in doubt beyond: all that a client can have.
+ */
 #define UNLISTENED_MAX ((size_t)LISTENING_CHANNELS_MAX * 64)
 
 bool listening_has_any(const struct client *client)
@@ -133,22 +140,6 @@ static bool is_between_transactions(const struct client *client)
 	       !client->xact_at && server_rest(client->borrower.server) == REST_FULL;
 }
 
-/* It would get a text in the wrong encoding. */
-static bool is_foreign(const struct client_listening *listening)
-{
-	struct bytes unread = buf_bytes(&listening->unread);
-	struct notification notification;
-
-	if (!unread.count || strcmp(encoding_of(listening->client->params),
-	                            listening_encoding(&listening->listener)) == 0)
-		return false;
-	while (take_next(&unread, &notification)) {
-		if (!notification.is_ascii)
-			return true;
-	}
-	return false;
-}
-
 /* Without channels, and without notifications to be sent, it needs no listening connection. */
 static void leave_unless_needed(struct client_listening *listening)
 {
@@ -160,6 +151,18 @@ static void leave_unless_needed(struct client_listening *listening)
 		listening->step = STEP_NONE;
 }
 
+/* Not of a channel that it has no more, nor its own one of a channel that it leaves. */
+static bool is_wanted(const struct client_listening *listening,
+                      const struct notification *notification)
+{
+	enum subscription_state state =
+	    listening_state(&listening->listener, bytes_text(notification->channel));
+
+	return state != SUBSCRIPTION_NONE &&
+	       !(state == SUBSCRIPTION_LEAVING &&
+	         notification->pid == pid_of(client_key(listening->client)));
+}
+
 /*
  * Sends all that wait, even if the client reads slowly: they are at most LISTENING_UNREAD_MAX.
  * false: the client is closed.
@@ -167,15 +170,28 @@ static void leave_unless_needed(struct client_listening *listening)
 static bool deliver_all(struct client *client)
 {
 	struct client_listening *listening = client->listening;
-	struct buf unread = listening->unread;
+	struct buf waiting = listening->unread;
+	struct bytes rest = buf_bytes(&waiting);
+	struct notification notification;
+	/* it would get texts in the wrong encoding */
+	bool is_foreign = rest.count && strcmp(encoding_of(client->params),
+	                                       listening_encoding(&listening->listener)) != 0;
 	bool is_sent = true;
+	size_t count = 0;
 
-	if (is_foreign(listening))
-		return client_refuse_for(client, CLOSE_LISTENING_ENCODING);
 	listening->unread = (struct buf){ 0 };
-	if (unread.count)
-		is_sent = client_send(client, buf_bytes(&unread));
-	buf_free(&unread);
+	while (is_sent && take_next(&rest, &notification)) {
+		if (!is_wanted(listening, &notification))
+			continue;
+		is_sent = !is_foreign || notification.is_ascii;
+		memmove(waiting.at + count, notification.frame.at, notification.frame.count);
+		count += notification.frame.count;
+	}
+	if (!is_sent)
+		client_refuse_for(client, CLOSE_LISTENING_ENCODING);
+	else if (count)
+		is_sent = client_send(client, bytes_of(waiting.at, count));
+	buf_free(&waiting);
 	if (is_sent)
 		leave_unless_needed(listening);
 	return is_sent;
@@ -187,9 +203,9 @@ bool listening_release(struct client *client)
 	struct buf out = { 0 };
 	bool is_sent;
 
-	if (!listening || !listening->is_withheld)
+	if (!listening || listening->ready == READY_FORWARDED)
 		return true;
-	listening->is_withheld = false;
+	listening->ready = READY_FORWARDED;
 	if (!deliver_all(client))
 		return false;
 	message_ready(&out, 'I');
@@ -235,31 +251,6 @@ static void on_notification(struct listener *listener, const struct notification
 		client_refuse_for(client, CLOSE_MEMORY);
 }
 
-/*
- * Drops those of channels that the client does not have, and its own ones of those that it leaves.
- * false: no memory.
- */
-static bool drop_unwanted(struct client_listening *listening)
-{
-	uint32_t own_pid = pid_of(client_key(listening->client));
-	struct buf old = listening->unread;
-	struct bytes unread = buf_bytes(&old);
-	struct notification notification;
-
-	listening->unread = (struct buf){ 0 };
-	while (take_next(&unread, &notification)) {
-		enum subscription_state state =
-		    listening_state(&listening->listener, bytes_text(notification.channel));
-
-		if (state != SUBSCRIPTION_NONE &&
-		    !(state == SUBSCRIPTION_LEAVING && notification.pid == own_pid))
-			add_notification(listening->client, &notification, false,
-			                 &listening->unread);
-	}
-	buf_free(&old);
-	return buf_ok(&listening->unread);
-}
-
 bool listening_takes(struct borrower *borrower, struct bytes frame, struct buf *instead)
 {
 	struct client *client = client_of(borrower);
@@ -302,12 +293,6 @@ static void ask(struct client *client, enum step step)
 	listening_ask(&listening->listener);
 }
 
-static void remove_leaving(struct client_listening *listening)
-{
-	listening_remove(&listening->listener, SUBSCRIPTION_LEAVING);
-	leave_unless_needed(listening);
-}
-
 static void on_listener_answer(struct listener *listener)
 {
 	struct client_listening *listening =
@@ -323,12 +308,11 @@ static void on_listener_answer(struct listener *listener)
 	}
 	if (step != STEP_AFTER)
 		return;
-	if (listener->counts[SUBSCRIPTION_LEAVING] && !drop_unwanted(listening)) {
-		client_refuse_for(client, CLOSE_MEMORY);
-	} else if (deliver_all(client)) {
-		remove_leaving(listening);
-		client->clients->ops->on_settled(client);
-	}
+	if (!deliver_all(client))
+		return;
+	listening_remove(listener, SUBSCRIPTION_LEAVING);
+	leave_unless_needed(listening);
+	client->clients->ops->on_settled(client);
 }
 
 /* PostgreSQL's own loss of a connection looks the same. */
@@ -391,7 +375,8 @@ void listening_see_tag(struct borrower *borrower, struct bytes tag)
 		return;
 	tags = &listening->unlisten.tags;
 	/* of those that end a transaction, only the first behind an UNLISTEN matters */
-	if (kind == TAG_UNLISTEN || !tags->count || tags->at[tags->count - 1] == TAG_UNLISTEN)
+	if (tags->count <= UNLISTENED_MAX &&
+	    (kind == TAG_UNLISTEN || !tags->count || tags->at[tags->count - 1] == TAG_UNLISTEN))
 		buf_add_byte(tags, (char)kind);
 }
 
@@ -485,14 +470,14 @@ static void take_listen(struct reading *reading, struct bytes name)
 		return;
 	reading->is_short |=
 	    !listening_join(listener, client->borrower.pool, encoding_of(client->params)) ||
-	    !listening_add(listener, name);
+	    !listening_add(listener, name, SUBSCRIPTION_NEW);
 	listening->has_new = true;
 }
 
 static void take_item(void *context, const struct sql_item *item)
 {
 	struct reading *reading = context;
-	struct buf *unlistened = &reading->client->listening->unlisten.named;
+	struct unlisten *unlisten = &reading->client->listening->unlisten;
 
 	switch (item->kind) {
 	case SQL_ITEM_LISTEN:
@@ -500,8 +485,11 @@ static void take_item(void *context, const struct sql_item *item)
 		break;
 	case SQL_ITEM_UNLISTEN:
 	case SQL_ITEM_UNLISTEN_ALL:
-		buf_add(unlistened, item->name.at, item->name.count);
-		buf_add_byte(unlistened, 0);
+		unlisten->is_doubtful |= unlisten->named.count > UNLISTENED_MAX;
+		if (unlisten->is_doubtful)
+			break;
+		buf_add(&unlisten->named, item->name.at, item->name.count);
+		buf_add_byte(&unlisten->named, 0);
 		break;
 	default:
 		break;
@@ -530,18 +518,6 @@ static bool note_text(struct client *client, unsigned int touches, struct bytes 
 /* ---- before a message ---- */
 
 #define MAY_NOTIFY (SQL_TOUCH_NOTIFY | SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE) /* by triggers */
-
-/* Whether the transaction may have notified a client that listens, at the latest by this text. */
-static bool may_notify(const struct client *client, unsigned int touches)
-{
-	const struct server *server = client->borrower.server;
-
-	if (!(touches & SQL_TOUCH_LISTEN))
-		return touches & MAY_NOTIFY;
-	/* It may have done so before it listened. */
-	return touches != SQL_TOUCH_LISTEN || server->wire.status != 'I' ||
-	       server->wire.ledger.is_open;
-}
 
 /* Begins to withhold the ReadyForQuery. */
 static enum judgement hold_ready(struct client *client, struct batch *batch)
@@ -589,8 +565,7 @@ enum judgement listening_before(struct client *client, unsigned int touches, str
 	listening = client->listening;
 	if ((touches & (MAY_CHANGE | SQL_TOUCH_HIDDEN)) && !note_text(client, touches, text))
 		return JUDGE_MEMORY;
-	listening->may_notify |= listening_has_any(client) && may_notify(client, touches);
-	if (!listening->has_new && (listening->own_pid || !listening->may_notify) &&
+	if (!listening->has_new && (listening->own_pid || !listening_has_any(client)) &&
 	    listening->step == STEP_NONE)
 		return JUDGE_SEND;
 	if (listening->step == STEP_NONE)
@@ -602,12 +577,11 @@ void listening_sent(struct client *client) { client->listening->is_noted = false
 
 /* ---- the end of the transaction ---- */
 
-/* `facts` have the channels that the server listens to. false: no memory. */
-static bool settle_channels(struct client_listening *listening, const struct facts *facts)
+/* `facts` have the channels that the server listens to. */
+static void settle_channels(struct client_listening *listening, const struct facts *facts)
 {
 	struct listener *listener = &listening->listener;
 	struct bytes channels = buf_bytes(&facts->channels);
-	unsigned int count = listener->count;
 	const char *name;
 
 	look_at_tags(listening);
@@ -617,7 +591,7 @@ static bool settle_channels(struct client_listening *listening, const struct fac
 	while (bytes_take_text(&channels, &name))
 		listening_set(listener, bytes_text(name), SUBSCRIPTION_ON);
 	listening_remove(listener, SUBSCRIPTION_NEW); /* LISTEN was undone */
-	return listener->count == count || drop_unwanted(listening);
+	leave_unless_needed(listening);
 }
 
 bool listening_is_hidden(const struct client *client, const struct facts *facts)
@@ -640,9 +614,7 @@ bool listening_settle(struct client *client, const struct facts *facts)
 
 	if (!(facts->parts & QUESTION_CHANNELS) || !client->listening)
 		return true;
-	if (!settle_channels(client->listening, facts))
-		return client_refuse_for(client, CLOSE_MEMORY);
-	leave_unless_needed(client->listening);
+	settle_channels(client->listening, facts);
 	if (!facts->channels.count || session_listens(client))
 		return true;
 	server_set_dirty(server, true);
@@ -662,21 +634,22 @@ bool listening_holds(struct borrower *borrower)
 
 	if (!client->listening || !(client->touched & LISTENING_HOLDS))
 		return false;
-	client->listening->is_withheld = true;
+	client->listening->ready = READY_WITHHELD;
 	return true;
 }
 
 bool listening_waits(struct client *client)
 {
 	struct client_listening *listening = client->listening;
-	bool is_due = listening->may_notify || listening->listener.counts[SUBSCRIPTION_LEAVING];
 
 	server_unwatch(client->borrower.server, SERVER_WATCHES_READY);
-	listening->may_notify = false;
-	if (!is_due || !listening->is_withheld || !listening_has_any(client)) {
-		remove_leaving(listening);
+	if (!listening_has_any(client) || (listening->ready != READY_WITHHELD &&
+	                                   !listening->listener.counts[SUBSCRIPTION_LEAVING])) {
+		leave_unless_needed(listening);
 		return false;
 	}
+	if (listening->ready == READY_WITHHELD)
+		listening->ready = READY_DUE;
 	ask(client, STEP_AFTER);
 	return true;
 }
@@ -704,7 +677,7 @@ bool listening_is_at_rest(const struct client *client)
 	if (!listening)
 		return true;
 	return listening->step == STEP_NONE && !listening_is_followed(client) &&
-	       !listening->is_withheld && !listening->may_notify &&
+	       listening->ready == READY_FORWARDED &&
 	       (listening->listener.listening ? listening->listener.count > 0
 	                                      : listening->unread.count == 0);
 }
@@ -737,7 +710,7 @@ static enum close_reason restore(struct client *client, const struct client_reco
 	if (!listening_rejoin(&listening->listener, client->borrower.pool, values->listening))
 		return CLOSE_LISTENING_LOST;
 	while (bytes_take_text(&channels, &name)) {
-		if (!listening_restore(&listening->listener, bytes_text(name)))
+		if (!listening_add(&listening->listener, bytes_text(name), SUBSCRIPTION_ON))
 			return CLOSE_MEMORY;
 	}
 	while (take_next(&unread, &notification))
