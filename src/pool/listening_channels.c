@@ -91,22 +91,16 @@ void listening_replace(struct server *server)
 
 /* ---- text ---- */
 
-void listening_add_name(struct buf *out, struct bytes name)
+static void add_statement(struct buf *out, const char *verb, struct bytes name)
 {
+	buf_add_text(out, verb);
 	buf_add_byte(out, '"');
 	for (size_t i = 0; i < name.count; i++) {
 		if (name.at[i] == '"')
 			buf_add_byte(out, '"');
 		buf_add_byte(out, name.at[i]);
 	}
-	buf_add_byte(out, '"');
-}
-
-static void add_statement(struct buf *out, const char *verb, struct bytes name)
-{
-	buf_add_text(out, verb);
-	listening_add_name(out, name);
-	buf_add_byte(out, ';');
+	buf_add_text(out, "\";");
 }
 
 /* ---- channels and subscriptions ---- */

@@ -34,7 +34,6 @@ enum listener_rest {
 	LISTENER_STAYS /* never */
 };
 
-struct buf;
 struct listened;
 struct listener;
 struct listening;
@@ -106,9 +105,6 @@ void listening_ask(struct listener *listener);
 
 /* The client_encoding of its connection; "": that of the server. */
 const char *listening_encoding(const struct listener *listener);
-
-/* Adds a name as an identifier of SQL, in quotes. */
-void listening_add_name(struct buf *out, struct bytes name);
 
 /* ---- a NotificationResponse of PostgreSQL ---- */
 
