@@ -17,7 +17,7 @@
 #include "client_priv.h"
 #include "login/login_priv.h"
 #include "relay/relay_priv.h"
-#include "session/listening_change_priv.h"
+#include "session/listening_priv.h"
 #include "session/session_priv.h"
 #include "statements/statements_priv.h"
 
@@ -175,6 +175,7 @@ static const struct borrower_ops client_borrower_ops = {
 	.takes_parameter = resets_take_report,
 	.before_ready = resets_tell,
 	.holds_ready = listening_holds,
+	.on_tag = listening_see_tag,
 	.on_writable = relay_writable,
 	.on_lost = on_lost,
 	.on_unrun = on_unrun,

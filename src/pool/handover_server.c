@@ -534,10 +534,9 @@ static bool is_at_rest(const struct listening *listening)
 {
 	const struct listening_link *now = listening->now, *next = listening->next;
 
-	return now->borrower.server && !listening->is_lost && !now->has_error &&
-	       listening->is_mark_on && !now->is_running && !next->borrower.server &&
-	       !next->wish.expected && TAILQ_EMPTY(&listening->stale) &&
-	       TAILQ_EMPTY(&listening->asking) &&
+	return now->borrower.server && !listening->is_lost && !now->is_running &&
+	       !next->borrower.server && !next->wish.expected && TAILQ_EMPTY(&listening->stale) &&
+	       TAILQ_EMPTY(&listening->asking[listening->filling]) &&
 	       handover_server_may_leave(listening->now->borrower.server);
 }
 

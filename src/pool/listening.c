@@ -37,6 +37,92 @@
 #define APPLICATION_NAME "pgweir LISTEN"
 #define KEPT_MAX ((size_t)8 * 1024 * 1024) /* what waits of a successor */
 
+/* ---- a link: opened, asked, closed ---- */
+
+static struct listening_link *link_of(struct borrower *borrower)
+{
+	return container_of(borrower, struct listening_link, borrower);
+}
+
+/* This server, which is SERVER_LENT, is the link's from now on. */
+static void link_open(struct listening_link *link, struct server *server)
+{
+	struct pool *pool = server->pool;
+
+	server->lease.borrower = &link->borrower;
+	link->borrower.pool = pool;
+	link->borrower.server = server;
+	link->borrower.state = BORROWER_SERVED;
+	pool_count_served(pool, 1);
+	server->lease.request_at = 0;
+	listening_wake(link->listening);
+}
+
+/* Begins a query: its text is added to the buffer. */
+static struct buf *link_begin(struct listening_link *link)
+{
+	struct buf *out = &link->listening->text;
+
+	buf_reuse(out, LISTENING_TEXT_KEEP_MAX);
+	message_begin(out, 'Q');
+	return out;
+}
+
+/* Ends and sends it. */
+static void link_send(struct listening_link *link)
+{
+	struct server *server = link->borrower.server;
+	usec_t now = loop_now(link->listening->pool->pools->with.loop);
+	struct buf *out = &link->listening->text;
+
+	buf_add_byte(out, 0);
+	message_end(out, 0);
+	link->is_running = true;
+	server_begin_query(server, now, now);
+	if (!buf_ok(out) || !server_note(server, LEDGER_QUERY))
+		server_close_for(server, CLOSE_MEMORY);
+	else
+		server_send(server, buf_bytes(out)); /* if it fails, on_lost() is called */
+	buf_reuse(out, LISTENING_TEXT_KEEP_MAX);
+}
+
+static void link_reset(struct listening_link *link)
+{
+	buf_free(&link->in);
+	link->is_running = link->is_mark_here = false;
+}
+
+/* Closes the server that it has or expects. */
+static void link_close(struct listening_link *link, enum err_code code, enum close_reason reason)
+{
+	struct server *server = link->borrower.server;
+	struct server *expected = link->wish.expected;
+
+	if (expected) {
+		expected->lease.expected_by = NULL;
+		link->wish.expected = NULL;
+		server_close_as(expected, ERR_ADMIN_SHUTDOWN, reason);
+	}
+	if (server) {
+		link->borrower.server = NULL;
+		server->lease.borrower = NULL;
+		pool_count_served(link->listening->pool, -1);
+		server_close_as(server, code, reason);
+	}
+	link_reset(link);
+}
+
+/* At the end of the turn, all listeners get the error: their clients cannot be closed here. */
+static void fail(struct listening *listening, const struct err *err)
+{
+	if (listening->is_lost)
+		return;
+	listening->is_lost = true;
+	err_close(&listening->err, CLOSE_LISTENING_LOST);
+	err_suffix(&listening->err, ": %s", err->text);
+	listening_wake(listening);
+}
+
 /*
  * ---- replacement of a connection by a successor: see listening_priv.h ----
  *
@@ -45,16 +131,13 @@
  * comes before the mark on the one connection is what comes before it on the other.
  */
 
-#define MARK_SIZE 17
-
 static bool replace_is_wanted(const struct listening *listening)
 {
 	const struct server *server = listening->now->borrower.server;
 	const struct listening_link *next = listening->next;
 
-	return server && server->close_reason && !listening->is_lost && listening->is_mark_on &&
-	       !next->borrower.server && !next->wish.expected &&
-	       listening->replace.state == REPLACE_NONE;
+	return server && server->close_reason && !listening->is_lost && !next->borrower.server &&
+	       !next->wish.expected && listening->replace.state == REPLACE_NONE;
 }
 
 static void replace_is_blocked(struct listening *listening)
@@ -90,7 +173,7 @@ static void fail_for(struct listening *listening, const char *text)
 	struct err err;
 
 	err_set(&err, ERR_SERVER_LOST, "%s", text);
-	listening_fail(listening, &err);
+	fail(listening, &err);
 }
 
 static void on_limit(struct timer *timer)
@@ -109,45 +192,36 @@ static void on_limit(struct timer *timer)
 
 /* ---- the steps ---- */
 
-static const char *mark_of(const struct listening *listening, char out[MARK_SIZE])
-{
-	snprintf(out, MARK_SIZE, "%016" PRIx64, listening->replace.mark);
-	return out;
-}
-
 /* Both listen to the same channels from now on, as no query is sent to the old connection. */
-static void replace_open(struct listening *listening, struct server *server)
+static void replace_open(struct listening *listening)
 {
 	struct hash_key key;
-	char mark[MARK_SIZE];
 	struct buf *out;
 
 	hash_key_draw(&key);
 	listening->replace.state = REPLACE_MARK;
-	listening->replace.mark = key.half[0];
-	listening_link_open(listening->next, server);
-	out = listening_link_begin(listening->next);
+	snprintf(listening->replace.mark, sizeof(listening->replace.mark), "%016" PRIx64,
+	         key.half[0]);
+	out = link_begin(listening->next);
 	listening_write_all(listening, out);
-	buf_printf(out, "NOTIFY %s,'%s'", listening->mark_channel, mark_of(listening, mark));
+	buf_printf(out, "NOTIFY %s,'%s'", listening->mark_channel, listening->replace.mark);
 	wait_at_most(listening, listening->pool->pools->config->server_connect_timeout, on_limit);
-	listening_link_send(listening->next, 0);
+	link_send(listening->next);
 }
 
 /* A mark that was notified before comes before its answer. If it does not, it never comes. */
 static void send_proof(struct listening *listening)
 {
-	listening_link_begin(listening->now);
+	link_begin(listening->now);
 	listening->replace.state = REPLACE_PROVING;
-	listening_link_send(listening->now, 0);
+	link_send(listening->now);
 }
 
 static bool is_mark(const struct listening *listening, const struct notification *notification)
 {
-	char mark[MARK_SIZE];
-
 	return listening->replace.state >= REPLACE_MARK &&
 	       strcmp(notification->channel, listening->mark_channel) == 0 &&
-	       strcmp(notification->payload, mark_of(listening, mark)) == 0;
+	       strcmp(notification->payload, listening->replace.mark) == 0;
 }
 
 static void replace_answered(struct listening_link *link)
@@ -165,13 +239,15 @@ static void switch_links(struct listening *listening)
 {
 	struct listening_link *old = listening->now;
 	const struct server *server = old->borrower.server;
+	struct listener *asked;
 
 	listening->now = listening->next;
 	listening->next = old;
 	listening_end_replacing(listening);
-	listening_link_close(old, ERR_ADMIN_SHUTDOWN,
-	                     server ? server->close_reason : CLOSE_LISTENING_OVER);
+	link_close(old, ERR_ADMIN_SHUTDOWN, server ? server->close_reason : CLOSE_LISTENING_OVER);
 	log_info(&listening->pool->log, "the listening connection was replaced");
+	while ((asked = TAILQ_FIRST(&listening->asking[!listening->filling])))
+		listening_ask(asked); /* the answer of the old one did not count */
 }
 
 static bool replace_go_on(struct listening *listening)
@@ -189,20 +265,17 @@ static bool replace_go_on(struct listening *listening)
 
 static void replace_failed(struct listening *listening, const struct err *err)
 {
-	const struct listening_link *next = listening->next;
-	struct err cause = next->has_error ? next->err : *err;
-
 	if (listening->now->is_mark_here) {
-		listening_fail(listening, err); /* what came after the mark was dropped */
+		fail(listening, err); /* what came after the mark was dropped */
 		return;
 	}
 	listening_end_replacing(listening);
-	listening_link_reset(listening->next);
+	link_reset(listening->next);
 	listening_wake(listening);
-	if (cause.code == ERR_ADMIN_SHUTDOWN || listening->is_lost)
+	if (err->code == ERR_ADMIN_SHUTDOWN || listening->is_lost)
 		return; /* we closed it */
 	log_warning(&listening->pool->log,
-	            "the listening connection was not replaced, it stays in use: %s", cause.text);
+	            "the listening connection was not replaced, it stays in use: %s", err->text);
 	listening->replace.state = REPLACE_LATER;
 	wait_at_most(listening, listening->pool->site.limits.retry_gap, on_next_attempt);
 }
@@ -264,7 +337,8 @@ static struct listening *listening_new(struct pool *pool, const char *encoding)
 	listening->pool = pool;
 	listening->task.run = run_task;
 	TAILQ_INIT(&listening->listeners);
-	TAILQ_INIT(&listening->asking);
+	TAILQ_INIT(&listening->asking[0]);
+	TAILQ_INIT(&listening->asking[1]);
 	TAILQ_INIT(&listening->stale);
 	hash_key_draw(&listening->secret);
 	hash_key_draw(&name);
@@ -319,16 +393,22 @@ bool listening_join(struct listener *listener, struct pool *pool, const char *en
 	return true;
 }
 
+static void stop_asking(struct listener *listener)
+{
+	if (listener->asks)
+		TAILQ_REMOVE(listener->asks, listener, ask_node);
+	listener->asks = NULL;
+}
+
 void listening_leave(struct listener *listener)
 {
 	struct listening *listening = listener->listening;
 
 	if (!listening)
 		return;
-	listening_remove_all(listener);
-	if (listener->asked)
-		TAILQ_REMOVE(&listening->asking, listener, ask_node);
-	listener->asked = 0;
+	for (int state = SUBSCRIPTION_NEW; state < SUBSCRIPTION_STATES; state++)
+		listening_remove(listener, (enum subscription_state)state);
+	stop_asking(listener);
 	TAILQ_REMOVE(&listening->listeners, listener, node);
 	listening->listener_count--;
 	listener->listening = NULL;
@@ -342,32 +422,33 @@ void listening_ask(struct listener *listener)
 {
 	struct listening *listening = listener->listening;
 
-	if (listener->asked)
-		TAILQ_REMOVE(&listening->asking, listener, ask_node);
-	listener->asked = listening->sent_count + 1;
-	TAILQ_INSERT_TAIL(&listening->asking, listener, ask_node);
+	stop_asking(listener);
+	listener->asks = &listening->asking[listening->filling];
+	TAILQ_INSERT_TAIL(listener->asks, listener, ask_node);
 	listening_wake(listening);
 }
 
-static void send_query(struct listening *listening)
+static void send_query(struct listening *listening, bool is_first)
 {
-	struct buf *out = listening_link_begin(listening->now);
+	struct buf *out = link_begin(listening->now);
 
+	if (is_first)
+		listening_write_all(listening, out);
 	listening_write_query(listening, out);
-	if (out->count == FRAME_HEADER_SIZE && TAILQ_EMPTY(&listening->asking))
+	if (out->count == FRAME_HEADER_SIZE && TAILQ_EMPTY(&listening->asking[listening->filling]))
 		return; /* what was due was taken back */
-	listening_link_send(listening->now, ++listening->sent_count);
+	link_send(listening->now);
+	listening->filling ^= 1;
 }
 
-/* All that waits for a query that is done. A callback may ask again, or leave. */
+/* All that waits for the query that is done. A callback may ask again, or leave. */
 static void answer_asked(struct listening *listening)
 {
+	struct listener_list *asked = &listening->asking[!listening->filling];
 	struct listener *listener;
 
-	while ((listener = TAILQ_FIRST(&listening->asking)) &&
-	       listener->asked <= listening->done_count) {
-		TAILQ_REMOVE(&listening->asking, listener, ask_node);
-		listener->asked = 0;
+	while ((listener = TAILQ_FIRST(asked))) {
+		stop_asking(listener);
 		listener->ops->on_answer(listener);
 	}
 }
@@ -386,7 +467,8 @@ static void refuse_listeners(struct listening *listening)
 
 static bool is_query_due(const struct listening *listening)
 {
-	bool is_due = !TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking);
+	bool is_due =
+	    !TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking[listening->filling]);
 
 	return is_due && listening->now->borrower.server && !listening->now->is_running &&
 	       listening->replace.state < REPLACE_MARK;
@@ -404,8 +486,7 @@ static void run_task(struct task *task)
 		refuse_listeners(listening);
 	if (TAILQ_EMPTY(&listening->listeners)) {
 		for (size_t i = 0; i < LISTENING_LINKS; i++)
-			listening_link_close(&listening->links[i], ERR_SERVER_LOST,
-			                     CLOSE_LISTENING_OVER);
+			link_close(&listening->links[i], ERR_SERVER_LOST, CLOSE_LISTENING_OVER);
 		free_listening(listening);
 		pool_arm_expiry(pool);
 		return;
@@ -413,7 +494,7 @@ static void run_task(struct task *task)
 	if (replace_go_on(listening))
 		take_kept(listening->now);
 	if (is_query_due(listening))
-		send_query(listening);
+		send_query(listening, false);
 	if (!listening->now->borrower.server || replace_is_wanted(listening))
 		pool_wake(pool);
 }
@@ -450,12 +531,13 @@ static bool take_notification(struct listening_link *link, struct bytes frame)
 static void take_error(struct listening_link *link, struct bytes body)
 {
 	struct report report;
+	struct err err;
 
-	link->has_error = true;
 	if (fields_report(body, &report) == WIRE_OK)
-		err_set_foreign(&link->err, report.sqlstate, report.text);
+		err_set_foreign(&err, report.sqlstate, report.text);
 	else
-		err_set(&link->err, ERR_PROTOCOL, "broken ErrorResponse");
+		err_set(&err, ERR_PROTOCOL, "broken ErrorResponse");
+	server_close(link->borrower.server, &err);
 }
 
 /* Handles whole messages. Returns the rest; on an error, nothing. */
@@ -474,7 +556,7 @@ static struct bytes take_messages(struct listening_link *link, struct bytes in)
 		if (frame.type == 'A' && !take_notification(link, whole))
 			return nothing;
 		if (frame.type == 'E')
-			take_error(link, frame_body(whole, &frame));
+			return take_error(link, frame_body(whole, &frame)), nothing;
 		in = bytes_skip(in, frame.length);
 		result = WIRE_MORE;
 	}
@@ -489,26 +571,22 @@ static void take_kept(struct listening_link *link)
 	struct bytes rest = take_messages(link, buf_bytes(&link->in));
 
 	buf_drop(&link->in, link->in.count - rest.count);
+	if (link->in.count == 0)
+		buf_reuse(&link->in, LISTENING_TEXT_KEEP_MAX);
 }
 
 static bool on_listening_bytes(struct borrower *borrower, struct bytes bytes)
 {
-	struct listening_link *link = listening_link_of(borrower);
+	struct listening_link *link = link_of(borrower);
 	struct buf *in = &link->in;
 
-	if (in->count == 0) {
-		struct bytes rest = take_messages(link, bytes);
-
-		buf_add(in, rest.at, rest.count);
-	} else {
-		buf_add(in, bytes.at, bytes.count);
-		take_kept(link);
-	}
-	if (in->count == 0)
-		buf_reuse(in, LISTENING_TEXT_KEEP_MAX);
-	if (!buf_ok(in) && borrower->server)
+	buf_add(in, bytes.at, bytes.count);
+	if (!buf_ok(in)) {
 		server_close_for(borrower->server, CLOSE_MEMORY);
-	else if (in->count > KEPT_MAX && borrower->server)
+		return true;
+	}
+	take_kept(link);
+	if (in->count > KEPT_MAX && borrower->server)
 		server_close_with(borrower->server, ERR_LIMIT,
 		                  "too much has come before the mark of the old connection");
 	return true;
@@ -516,31 +594,23 @@ static bool on_listening_bytes(struct borrower *borrower, struct bytes bytes)
 
 static void on_listening_ready(struct borrower *borrower, char status, bool is_settled)
 {
-	struct listening_link *link = listening_link_of(borrower);
+	struct listening_link *link = link_of(borrower);
 	struct listening *listening = link->listening;
 
 	(void)status;
 	if (!is_settled || listening->is_lost)
 		return;
-	if (link->has_error) {
-		struct err err = link->err;
-
-		server_close(borrower->server, &err);
-		return;
-	}
 	link->is_running = false;
 	listening_wake(listening);
 	/* Behind the mark of a replacement, it says nothing about what the successor delivers. */
-	if (link == listening->now && link->query && !link->is_mark_here) {
-		listening->done_count = link->query;
+	if (link == listening->now && !link->is_mark_here)
 		answer_asked(listening);
-	}
 	replace_answered(link);
 }
 
 static void on_listening_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
 {
-	struct listening_link *link = listening_link_of(borrower);
+	struct listening_link *link = link_of(borrower);
 	struct listening *listening = link->listening;
 
 	(void)got_fatal;
@@ -549,7 +619,7 @@ static void on_listening_lost(struct borrower *borrower, const struct err *err, 
 	else if (listening->now->is_mark_here && listening->next->is_mark_here)
 		listening_wake(listening);
 	else
-		listening_fail(listening, err);
+		fail(listening, err);
 }
 
 static void on_listening_nothing(struct borrower *borrower) { (void)borrower; }
@@ -656,7 +726,7 @@ static struct listening_link *take_expected(struct server *server)
 		return NULL;
 	server->lease.expected_by = NULL;
 	borrower->wish->expected = NULL;
-	return listening_link_of(borrower);
+	return link_of(borrower);
 }
 
 void listening_login_done(struct server *server)
@@ -667,10 +737,11 @@ void listening_login_done(struct server *server)
 	pool_note_success(server);
 	server_login_free(server);
 	server_enter(server, SERVER_LENT);
+	link_open(link, server);
 	if (link == link->listening->next)
-		replace_open(link->listening, server);
+		replace_open(link->listening);
 	else
-		listening_link_open(link, server);
+		send_query(link->listening, true);
 }
 
 void listening_login_failed(struct server *server, const struct err *err)
@@ -691,14 +762,14 @@ void listening_login_failed(struct server *server, const struct err *err)
 	else if (is_again && pool->database->entry)
 		pool_wake(pool);
 	else
-		listening_fail(link->listening, err);
+		fail(link->listening, err);
 }
 
 /* ---- hand-over ---- */
 
 void listening_describe(const struct server *server, struct server_record *record)
 {
-	const struct listening *listening = listening_of(server->lease.borrower);
+	const struct listening *listening = link_of(server->lease.borrower)->listening;
 
 	text_copy(record->mark_channel, sizeof(record->mark_channel), listening->mark_channel);
 	text_copy(record->encoding, sizeof(record->encoding), listening->encoding);
@@ -714,10 +785,9 @@ void listening_take(struct server *server, const struct server_record *record)
 		return;
 	}
 	listening->number = record->id;
-	listening->is_mark_on = true;
 	text_copy(listening->mark_channel, sizeof(listening->mark_channel), record->mark_channel);
 	buf_add(&listening->now->in, record->input.at, record->input.count);
-	listening_link_open(listening->now, server);
+	link_open(listening->now, server);
 	if (!buf_ok(&listening->now->in))
 		server_close_for(server, CLOSE_MEMORY);
 }

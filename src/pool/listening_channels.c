@@ -40,7 +40,7 @@ bool notification_read(struct bytes frame, struct notification *notification)
 	return true;
 }
 
-/* ---- the connection: opened, asked, closed ---- */
+/* ---- the connection ---- */
 
 void listening_wake(struct listening *listening)
 {
@@ -64,93 +64,6 @@ void listening_count_stuck(struct pool *pool)
 	share_count_stuck(&pool->pools->cap.share, change);
 }
 
-struct listening_link *listening_link_of(struct borrower *borrower)
-{
-	return container_of(borrower, struct listening_link, borrower);
-}
-
-struct listening *listening_of(struct borrower *borrower)
-{
-	return listening_link_of(borrower)->listening;
-}
-
-void listening_link_open(struct listening_link *link, struct server *server)
-{
-	struct pool *pool = server->pool;
-
-	server->lease.borrower = &link->borrower;
-	link->borrower.pool = pool;
-	link->borrower.server = server;
-	link->borrower.state = BORROWER_SERVED;
-	pool_count_served(pool, 1);
-	server->lease.request_at = 0;
-	listening_wake(link->listening);
-}
-
-struct buf *listening_link_begin(struct listening_link *link)
-{
-	struct buf *out = &link->listening->text;
-
-	buf_reuse(out, LISTENING_TEXT_KEEP_MAX);
-	message_begin(out, 'Q');
-	return out;
-}
-
-void listening_link_send(struct listening_link *link, uint64_t number)
-{
-	struct server *server = link->borrower.server;
-	usec_t now = loop_now(link->listening->pool->pools->with.loop);
-	struct buf *out = &link->listening->text;
-
-	buf_add_byte(out, 0);
-	message_end(out, 0);
-	link->is_running = true;
-	link->query = number;
-	server_begin_query(server, now, now);
-	if (!buf_ok(out) || !server_note(server, LEDGER_QUERY))
-		server_close_for(server, CLOSE_MEMORY);
-	else
-		server_send(server, buf_bytes(out)); /* if it fails, on_lost() is called */
-	buf_reuse(out, LISTENING_TEXT_KEEP_MAX);
-}
-
-void listening_link_reset(struct listening_link *link)
-{
-	buf_free(&link->in);
-	link->is_running = link->is_mark_here = link->has_error = false;
-}
-
-void listening_link_close(struct listening_link *link, enum err_code code, enum close_reason reason)
-{
-	struct server *server = link->borrower.server;
-	struct server *expected = link->wish.expected;
-
-	if (expected) {
-		expected->lease.expected_by = NULL;
-		link->wish.expected = NULL;
-		server_close_as(expected, ERR_ADMIN_SHUTDOWN, reason);
-	}
-	if (server) {
-		link->borrower.server = NULL;
-		server->lease.borrower = NULL;
-		pool_count_served(link->listening->pool, -1);
-		server_close_as(server, code, reason);
-	}
-	listening_link_reset(link);
-}
-
-void listening_fail(struct listening *listening, const struct err *err)
-{
-	struct err cause = listening->now->has_error ? listening->now->err : *err;
-
-	if (listening->is_lost)
-		return;
-	listening->is_lost = true;
-	err_close(&listening->err, CLOSE_LISTENING_LOST);
-	err_suffix(&listening->err, ": %s", cause.text);
-	listening_wake(listening);
-}
-
 void listening_end_replacing(struct listening *listening)
 {
 	timer_clear(&listening->replace.timer);
@@ -168,7 +81,8 @@ void listening_replace(struct server *server)
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, server->close_reason);
 		return;
 	}
-	listening = listening_of(server->lease.borrower);
+	listening =
+	    container_of(server->lease.borrower, struct listening_link, borrower)->listening;
 	if (listening->replace.state == REPLACE_LATER)
 		listening_end_replacing(listening);
 	listening->replace.is_told = false;
@@ -177,22 +91,16 @@ void listening_replace(struct server *server)
 
 /* ---- text ---- */
 
-void listening_add_name(struct buf *out, struct bytes name)
+static void add_statement(struct buf *out, const char *verb, struct bytes name)
 {
+	buf_add_text(out, verb);
 	buf_add_byte(out, '"');
 	for (size_t i = 0; i < name.count; i++) {
 		if (name.at[i] == '"')
 			buf_add_byte(out, '"');
 		buf_add_byte(out, name.at[i]);
 	}
-	buf_add_byte(out, '"');
-}
-
-static void add_statement(struct buf *out, const char *verb, struct bytes name)
-{
-	buf_add_text(out, verb);
-	listening_add_name(out, name);
-	buf_add_byte(out, ';');
+	buf_add_text(out, "\";");
 }
 
 /* ---- channels and subscriptions ---- */
@@ -242,7 +150,8 @@ static struct listened *get_listened(struct listening *listening, struct bytes n
 /* Walks the shorter list: a client may have many channels, and a channel many clients. */
 static struct subscription *find_subscription(const struct listener *listener, struct bytes name)
 {
-	const struct listened *channel = find_listened(listener->listening, name);
+	const struct listened *channel =
+	    listener->listening ? find_listened(listener->listening, name) : NULL;
 	struct subscription *subscription;
 
 	if (channel && channel->count < listener->count) {
@@ -267,18 +176,21 @@ static void drop_subscription(struct subscription *subscription)
 	TAILQ_REMOVE(&channel->subscriptions, subscription, node);
 	TAILQ_REMOVE(&listener->subscriptions, subscription, other);
 	listener->count--;
+	listener->counts[subscription->state]--;
 	channel->count--;
 	free(subscription);
 	if (TAILQ_EMPTY(&channel->subscriptions))
 		set_stale(listener->listening, channel);
 }
 
-bool listening_has(const struct listener *listener, struct bytes name)
+enum subscription_state listening_state(const struct listener *listener, struct bytes name)
 {
-	return listener->listening && find_subscription(listener, name);
+	const struct subscription *subscription = find_subscription(listener, name);
+
+	return subscription ? subscription->state : SUBSCRIPTION_NONE;
 }
 
-bool listening_add(struct listener *listener, struct bytes name)
+bool listening_add(struct listener *listener, struct bytes name, enum subscription_state state)
 {
 	struct listened *channel = get_listened(listener->listening, name);
 	struct subscription *subscription = channel ? calloc(1, sizeof(*subscription)) : NULL;
@@ -287,72 +199,66 @@ bool listening_add(struct listener *listener, struct bytes name)
 		return false;
 	subscription->listener = listener;
 	subscription->channel = channel;
+	subscription->state = state;
 	TAILQ_INSERT_TAIL(&channel->subscriptions, subscription, node);
 	TAILQ_INSERT_TAIL(&listener->subscriptions, subscription, other);
 	listener->count++;
+	listener->counts[state]++;
 	channel->count++;
+	channel->is_on |= state == SUBSCRIPTION_ON;
 	if (!channel->is_on)
 		set_stale(listener->listening, channel);
 	return true;
 }
 
-bool listening_restore(struct listener *listener, struct bytes name)
+static void set_state(struct subscription *subscription, enum subscription_state state)
 {
-	if (!listening_add(listener, name))
-		return false;
-	TAILQ_LAST(&listener->subscriptions, subscription_list)->channel->is_on = true;
-	return true;
+	struct listener *listener = subscription->listener;
+
+	if (subscription->state == SUBSCRIPTION_NEW && state == SUBSCRIPTION_LEAVING)
+		return; /* its LISTEN has not counted yet */
+	listener->counts[subscription->state]--;
+	subscription->state = state;
+	listener->counts[state]++;
 }
 
-void listening_remove(struct listener *listener, struct bytes name)
+void listening_set(struct listener *listener, struct bytes name, enum subscription_state state)
 {
-	struct subscription *subscription =
-	    listener->listening ? find_subscription(listener, name) : NULL;
+	struct subscription *subscription = find_subscription(listener, name);
 
 	if (subscription)
-		drop_subscription(subscription);
+		set_state(subscription, state);
 }
 
-void listening_remove_all(struct listener *listener)
+void listening_set_all(struct listener *listener, enum subscription_state state)
 {
 	struct subscription *subscription;
 
-	if (!listener->listening)
+	if (listener->counts[state] + listener->counts[SUBSCRIPTION_NEW] == listener->count &&
+	    state == SUBSCRIPTION_LEAVING)
 		return;
-	while ((subscription = TAILQ_FIRST(&listener->subscriptions)))
-		drop_subscription(subscription);
+	TAILQ_FOREACH (subscription, &listener->subscriptions, other)
+		set_state(subscription, state);
 }
 
-void listening_set_leaving(struct listener *listener, struct bytes name, bool is_leaving)
+/* From the end: new ones are there, and a client may have many others. */
+void listening_remove(struct listener *listener, enum subscription_state state)
 {
-	struct subscription *subscription =
-	    listener->listening ? find_subscription(listener, name) : NULL;
+	struct subscription *at, *before;
 
-	if (subscription)
-		subscription->is_leaving = is_leaving;
-}
-
-bool listening_is_leaving(const struct listener *listener, struct bytes name)
-{
-	const struct subscription *subscription = find_subscription(listener, name);
-
-	return subscription && subscription->is_leaving;
-}
-
-void listening_remove_leaving(struct listener *listener)
-{
-	struct subscription *subscription, *next;
-
-	TAILQ_FOREACH_SAFE (subscription, &listener->subscriptions, other, next) {
-		if (subscription->is_leaving)
-			drop_subscription(subscription);
+	if (!listener->counts[state])
+		return;
+	at = TAILQ_LAST(&listener->subscriptions, subscription_list);
+	while (listener->counts[state]) {
+		before = TAILQ_PREV(at, subscription_list, other);
+		if (at->state == state)
+			drop_subscription(at);
+		at = before;
 	}
 }
 
 const char *listening_next(const struct listener *listener, const struct subscription **at)
 {
-	if (!listener->listening)
-		return NULL;
 	*at = *at ? TAILQ_NEXT(*at, other) : TAILQ_FIRST(&listener->subscriptions);
 	return *at ? (*at)->channel->name : NULL;
 }
@@ -375,9 +281,6 @@ void listening_write_query(struct listening *listening, struct buf *out)
 {
 	struct listened *channel;
 
-	if (!listening->is_mark_on)
-		add_statement(out, "LISTEN ", bytes_text(listening->mark_channel));
-	listening->is_mark_on = true;
 	while ((channel = TAILQ_FIRST(&listening->stale))) {
 		struct bytes name = bytes_of(channel->name, channel->size);
 		bool is_wanted = !TAILQ_EMPTY(&channel->subscriptions);

@@ -38,7 +38,7 @@ struct subscription {
 	TAILQ_ENTRY(subscription) other; /* in its listener */
 	struct listener *listener;
 	struct listened *channel;
-	bool is_leaving; /* listening_set_leaving() */
+	enum subscription_state state;
 };
 
 /* One server connection of a listening connection, or its place. */
@@ -47,11 +47,8 @@ struct listening_link {
 	struct borrower borrower;
 	struct server_wish wish;
 	struct buf in;     /* an incomplete message; of a successor, all that came after its mark */
-	uint64_t query;    /* the number of the one in progress; 0: it has none */
 	bool is_running;   /* a query is in progress */
 	bool is_mark_here; /* of the replacement */
-	bool has_error;    /* the server has sent `err` */
-	struct err err;
 };
 
 /*
@@ -71,7 +68,7 @@ enum replace_state {
 struct listening_replace {
 	enum replace_state state;
 	bool is_told; /* the log has that there is no permit */
-	uint64_t mark;
+	char mark[17];
 	struct timer timer; /* of REPLACE_MARK and REPLACE_LATER */
 };
 
@@ -87,13 +84,13 @@ struct listening {
 	unsigned int listener_count;
 	enum listener_rest rest; /* the worst of theirs, at the last look of a take-over */
 	uint64_t number; /* after a take-over: what the other process has called it; 0: none */
-	struct listener_list asking; /* in order of `asked` */
+	/* for the query in progress, and [filling] for the next one */
+	struct listener_list asking[2];
+	unsigned int filling;
 	struct listened *channels;
 	struct listened_list stale;
 	struct hash_key secret;
-	struct buf text;                 /* of the query; the memory is kept */
-	uint64_t sent_count, done_count; /* queries that listeners wait for */
-	bool is_mark_on;
+	struct buf text; /* of the query; the memory is kept */
 	bool is_lost;
 	struct err err; /* why */
 	char mark_channel[LISTENING_MARK_CHANNEL_SIZE];
@@ -105,29 +102,8 @@ struct listening {
 /* At the end of the turn it does what is due. */
 void listening_wake(struct listening *listening);
 
-struct listening_link *listening_link_of(struct borrower *borrower);
-struct listening *listening_of(struct borrower *borrower);
-
-/* This server, which is SERVER_LENT, is the link's from now on. */
-void listening_link_open(struct listening_link *link, struct server *server);
-
-/* Begins a query: its text is added to the buffer. */
-struct buf *listening_link_begin(struct listening_link *link);
-
-/* Ends and sends it. */
-void listening_link_send(struct listening_link *link, uint64_t number);
-
-/* Closes the server that it has or expects. */
-void listening_link_close(struct listening_link *link, enum err_code code,
-                          enum close_reason reason);
-
-void listening_link_reset(struct listening_link *link);
-
 /* None is under way, or tried again later. */
 void listening_end_replacing(struct listening *listening);
-
-/* At the end of the turn, all listeners get the error: their clients cannot be closed here. */
-void listening_fail(struct listening *listening, const struct err *err);
 
 void listening_free_channel(struct listening *listening, struct listened *channel);
 
@@ -137,7 +113,7 @@ void listening_spread(struct listening *listening, const struct notification *no
 /* Writes LISTEN and UNLISTEN that are due, and frees the channels that nobody has any more. */
 void listening_write_query(struct listening *listening, struct buf *out);
 
-/* Writes LISTEN for the channel of marks and for all that the connection listens to. */
+/* On a new connection: writes LISTEN for the channel of marks and for all that the old one has. */
 void listening_write_all(const struct listening *listening, struct buf *out);
 
 /* ---- listening.c ---- */

@@ -34,7 +34,6 @@ enum listener_rest {
 	LISTENER_STAYS /* never */
 };
 
-struct buf;
 struct listened;
 struct listener;
 struct listening;
@@ -55,6 +54,15 @@ struct listener_ops {
 	void (*on_lost)(struct listener *listener, const struct err *err);
 };
 
+/* What a listener has of a channel. */
+enum subscription_state {
+	SUBSCRIPTION_NONE,
+	SUBSCRIPTION_NEW, /* it may have executed LISTEN, which may be undone */
+	SUBSCRIPTION_ON,
+	SUBSCRIPTION_LEAVING, /* it has unlistened the channel, and gets what is on its way */
+	SUBSCRIPTION_STATES
+};
+
 /* One client that listens. Part of the client; zero it before first use, and set `ops`. */
 struct listener {
 	const struct listener_ops *ops;
@@ -62,8 +70,8 @@ struct listener {
 	TAILQ_ENTRY(listener) node;
 	struct subscription_list subscriptions;
 	unsigned int count; /* of subscriptions */
-	/* which query of the connection it waits for; 0: none */
-	uint64_t asked;
+	unsigned int counts[SUBSCRIPTION_STATES];
+	struct listener_list *asks; /* the queue of the connection that it is in; or NULL */
 	TAILQ_ENTRY(listener) ask_node;
 };
 
@@ -73,23 +81,21 @@ bool listening_join(struct listener *listener, struct pool *pool, const char *en
 /* Leaves, with all channels. Does nothing if it has not joined. */
 void listening_leave(struct listener *listener);
 
-/* Whether it has this channel. */
-bool listening_has(const struct listener *listener, struct bytes name);
+/* SUBSCRIPTION_NONE: it does not have this channel. */
+enum subscription_state listening_state(const struct listener *listener, struct bytes name);
 
-/* Adds a channel that it does not have. false: no memory. */
-bool listening_add(struct listener *listener, struct bytes name);
+/*
+ * Adds a channel that it does not have, as new, or as SUBSCRIPTION_ON if the connection is known to
+ * listen to it. false: no memory.
+ */
+bool listening_add(struct listener *listener, struct bytes name, enum subscription_state state);
 
-/* The same, and the connection is known to listen to it. */
-bool listening_restore(struct listener *listener, struct bytes name);
+/* Of a channel that it has, or of all. A new one is not SUBSCRIPTION_LEAVING, but stays new. */
+void listening_set(struct listener *listener, struct bytes name, enum subscription_state state);
+void listening_set_all(struct listener *listener, enum subscription_state state);
 
-/* Removes a channel, or all. */
-void listening_remove(struct listener *listener, struct bytes name);
-void listening_remove_all(struct listener *listener);
-
-/* It has unlistened a channel, and gets what is on its way: then listening_remove_leaving(). */
-void listening_set_leaving(struct listener *listener, struct bytes name, bool is_leaving);
-bool listening_is_leaving(const struct listener *listener, struct bytes name);
-void listening_remove_leaving(struct listener *listener);
+/* Removes those in this state. */
+void listening_remove(struct listener *listener, enum subscription_state state);
 
 /* Walks its channels: start with NULL. Returns the name; NULL: no more. */
 const char *listening_next(const struct listener *listener, const struct subscription **at);
@@ -99,9 +105,6 @@ void listening_ask(struct listener *listener);
 
 /* The client_encoding of its connection; "": that of the server. */
 const char *listening_encoding(const struct listener *listener);
-
-/* Adds a name as an identifier of SQL, in quotes. */
-void listening_add_name(struct buf *out, struct bytes name);
 
 /* ---- a NotificationResponse of PostgreSQL ---- */
 

@@ -7,7 +7,7 @@
  */
 #include "pgweir/base/container_of.h"
 
-#include "listening_change_priv.h"
+#include "listening_priv.h"
 
 /* A statement that fails anyway needs no place. */
 static bool must_wait(const struct client *client, unsigned int touches, struct bytes text)

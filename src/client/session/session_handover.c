@@ -5,10 +5,7 @@
  */
 #include <string.h>
 
-#include "pgweir/pgwire/frame.h"
-
 #include "../client_records_priv.h"
-#include "listening_state_priv.h"
 #include "session_priv.h"
 
 bool session_has_record(const struct client *client) { return client->session || client->touched; }
@@ -78,71 +75,4 @@ bool session_read(struct client *client, const struct client_record *values)
 	while (bytes_take_text(&names, &name))
 		sql_names_add(&client->session->names, bytes_text(name));
 	return true;
-}
-
-/* ---- a client that listens ---- */
-
-bool listening_is_at_rest(const struct client *client)
-{
-	const struct client_listening *listening = client->listening;
-
-	if (!listening)
-		return true;
-	return listening->step == STEP_NONE && !listening_is_followed(client) &&
-	       !listening->is_withheld && !listening->may_notify &&
-	       (listening->listener.listening ? listening->listener.count > 0
-	                                      : listening->unread.count == 0);
-}
-
-void listening_write_channels(const struct client *client, struct client_record *values,
-                              struct buf *channels)
-{
-	const struct listener *listener = listening_listener(client);
-	const struct subscription *at = NULL;
-	const char *name;
-
-	if (!listener)
-		return;
-	while ((name = listening_next(listener, &at)))
-		buf_add_cstr(channels, name);
-	values->listening = listening_number(listener);
-	values->channels = buf_bytes(channels);
-	values->unread = buf_bytes(&client->listening->unread);
-}
-
-/* false: no memory, or one is broken. */
-static bool restore_unread(struct client_listening *listening, struct bytes unread)
-{
-	struct notification notification;
-
-	while (listening_deliver_next(&unread, &notification))
-		listening_deliver_keep(listening, &notification);
-	return unread.count == 0 && buf_ok(&listening->unread);
-}
-
-static enum close_reason restore_channels(struct client *client, const struct client_record *values)
-{
-	struct client_listening *listening = listening_change_get(client);
-	struct bytes channels = values->channels;
-	const char *name;
-
-	if (!listening)
-		return CLOSE_MEMORY;
-	if (!listening_rejoin(&listening->listener, client->borrower.pool, values->listening))
-		return CLOSE_LISTENING_LOST;
-	while (bytes_take_text(&channels, &name)) {
-		if (!listening_restore(&listening->listener, bytes_text(name)))
-			return CLOSE_MEMORY;
-	}
-	return restore_unread(listening, values->unread) ? CLOSE_NONE : CLOSE_MEMORY;
-}
-
-bool listening_read(struct client *client, const struct client_record *values)
-{
-	enum close_reason reason =
-	    values->listening ? restore_channels(client, values) : CLOSE_NONE;
-
-	if (reason)
-		client_refuse_for(client, reason);
-	return !reason;
 }

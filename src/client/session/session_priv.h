@@ -39,7 +39,7 @@ struct client_record;
  * Its bits beside those of enum sql_touch.
  */
 
-/* The ReadyForQuery that ends the transaction is withheld: listening_change.c. */
+/* The ReadyForQuery that ends the transaction is withheld: listening.c. */
 #define LISTENING_HOLDS ((uint32_t)1 << 22)
 /*
  * The Execute of a statement that sets parameters back has not come; it was sent, and the next

@@ -9,7 +9,7 @@
 
 #include "../client_records_priv.h"
 #include "session_priv.h"
-#include "listening_change_priv.h"
+#include "listening_priv.h"
 
 /*
  * ---- names of what keeps a server ----
@@ -179,11 +179,12 @@ void session_list_libraries(const struct client *client, struct buf *out)
 
 void session_list_channels(const struct client *client, struct buf *out)
 {
+	const struct listener *listener = listening_listener(client);
 	const struct subscription *at = NULL;
 	size_t begin = out->count;
 	const char *channel;
 
-	while ((channel = listening_next_channel(client, &at)))
+	while (listener && (channel = listening_next(listener, &at)))
 		add_item(out, begin, ", ", channel);
 }
 

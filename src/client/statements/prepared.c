@@ -21,7 +21,7 @@
 
 #include <stdlib.h>
 
-#include "../session/listening_change_priv.h"
+#include "../session/listening_priv.h"
 
 /* ---- Parse ---- */
 

@@ -23,7 +23,7 @@
 
 #include "pgweir/pgwire/message.h"
 
-#include "../session/listening_change_priv.h"
+#include "../session/listening_priv.h"
 
 void sql_forget(struct client *client)
 {

@@ -18,7 +18,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../client_records_priv.h"
-#include "../session/listening_change_priv.h"
+#include "../session/listening_priv.h"
 
 struct unnamed {
 	struct ledger_change change;   /* of each open Parse of the client */

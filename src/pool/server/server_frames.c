@@ -158,22 +158,6 @@ static inline bool may_be_examined(char first)
 	return first == 'D' || first == 'L' || first == 'R';
 }
 
-static void note_end(struct server *server, struct bytes body)
-{
-	bool is_commit = bytes_equal(body, bytes_of("COMMIT", 7));
-
-	server->lease.watched.unlisten_count += bytes_equal(body, bytes_of("UNLISTEN", 9)) ||
-	                                        bytes_equal(body, bytes_of("DISCARD ALL", 12));
-	if (server->lease.watched.end != SERVER_END_NONE ||
-	    (!is_commit && !bytes_equal(body, bytes_of("ROLLBACK", 9)) &&
-	     !bytes_equal(body, bytes_of("PREPARE TRANSACTION", 20))))
-		return;
-	if (server->lease.watched.ahead)
-		server->lease.watched.ahead--;
-	else
-		server->lease.watched.end = is_commit ? SERVER_END_COMMIT : SERVER_END_ROLLBACK;
-}
-
 /* CREATE TABLE, which may be temporary, DO and CALL are known by their texts; DROP ends only. */
 static bool is_ddl(struct bytes tag)
 {
@@ -193,8 +177,6 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 {
 	bool is_discard;
 
-	if (server->lease.watches & SERVER_WATCHES_END)
-		note_end(server, body);
 	if (server->state == SERVER_LENT && is_ddl(body)) {
 		server_note_ddl(server);
 		server->site->ops->on_definition(server);
@@ -310,6 +292,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	}
 	if (server->lease.replay.count)
 		replay_reply(&server->lease.replay);
+	if (type == 'C' && (server->lease.watches & SERVER_WATCHES_READY) && server->lease.borrower)
+		server->lease.borrower->ops->on_tag(server->lease.borrower, body);
 	if (type == 'C')
 		complete_frame(server, body, is_followed);
 	return FRAME_PASS;
@@ -509,7 +493,7 @@ static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 	char type = in.at[0];
 
 	if (type == 'C' && (length <= 4 || may_be_examined(in.at[FRAME_HEADER_SIZE]) ||
-	                    (server->lease.watches & SERVER_WATCHES_END)))
+	                    (server->lease.watches & SERVER_WATCHES_READY)))
 		return false;
 	if (ledger_plain_kind(type) == LEDGER_NONE ||
 	    !ledger_passes_plain(&server->wire.ledger, type))

@@ -127,7 +127,7 @@ static void notify(struct talk *talk, const char *channel, const char *payload)
 static void begin(struct talk *talk, struct ear *ear, const char *channel)
 {
 	ck_assert(listening_join(&ear->listener, talk->pool, ""));
-	ck_assert(listening_add(&ear->listener, bytes_text(channel)));
+	ck_assert(listening_add(&ear->listener, bytes_text(channel), SUBSCRIPTION_NEW));
 	listening_ask(&ear->listener);
 	if (talk->server.fd < 0)
 		talk_accept(talk);
@@ -157,8 +157,8 @@ START_TEST(one_connection_for_all)
 	talk_open(&talk, "default_pool_size=1");
 	ck_assert(listening_join(&a->listener, talk.pool, ""));
 	ck_assert(listening_join(&b->listener, talk.pool, ""));
-	ck_assert(listening_add(&a->listener, bytes_text("x")));
-	ck_assert(listening_add(&b->listener, bytes_text("y\"z")));
+	ck_assert(listening_add(&a->listener, bytes_text("x"), SUBSCRIPTION_NEW));
+	ck_assert(listening_add(&b->listener, bytes_text("y\"z"), SUBSCRIPTION_NEW));
 	listening_ask(&a->listener);
 	listening_ask(&b->listener);
 	talk_accept(&talk);
@@ -195,8 +195,8 @@ START_TEST(each_channel_has_its_listeners)
 
 	/* the second listener of a channel needs no LISTEN */
 	ck_assert(listening_join(&b->listener, talk.pool, ""));
-	ck_assert(listening_add(&b->listener, bytes_text("x")));
-	ck_assert(listening_add(&b->listener, bytes_text("y")));
+	ck_assert(listening_add(&b->listener, bytes_text("x"), SUBSCRIPTION_NEW));
+	ck_assert(listening_add(&b->listener, bytes_text("y"), SUBSCRIPTION_NEW));
 	listening_ask(&b->listener);
 	ck_assert_str_eq(hears(&talk), "Q");
 	ck_assert_str_eq(talk.query, "LISTEN \"y\";");
@@ -217,18 +217,20 @@ START_TEST(what_nobody_has_is_unlistened)
 	talk_open(&talk, "");
 	begin(&talk, a, "x");
 	begin(&talk, b, "x");
-	listening_remove(&a->listener, bytes_text("x"));
-	ck_assert(!listening_has(&a->listener, bytes_text("x")));
+	listening_set(&a->listener, bytes_text("x"), SUBSCRIPTION_ON);
+	listening_set(&a->listener, bytes_text("x"), SUBSCRIPTION_LEAVING);
+	listening_remove(&a->listener, SUBSCRIPTION_LEAVING);
+	ck_assert_int_eq(listening_state(&a->listener, bytes_text("x")), SUBSCRIPTION_NONE);
 	ck_assert_str_eq(hears(&talk), "");
 	notify(&talk, "x", "for b");
 	ck_assert_str_eq(a->heard, "");
 	ck_assert_str_eq(b->heard, "x=for b/7 ");
-	listening_remove_all(&b->listener);
+	listening_remove(&b->listener, SUBSCRIPTION_NEW);
 	ck_assert_str_eq(hears(&talk), "Q");
 	ck_assert_str_eq(talk.query, "UNLISTEN \"x\";");
 
 	/* asked for again before the answer: nothing is lost */
-	ck_assert(listening_add(&a->listener, bytes_text("x")));
+	ck_assert(listening_add(&a->listener, bytes_text("x"), SUBSCRIPTION_NEW));
 	listening_ask(&a->listener);
 	ck_assert_str_eq(hears(&talk), "");
 	peer_say(&talk.server, "CZ");
@@ -240,8 +242,8 @@ START_TEST(what_nobody_has_is_unlistened)
 	ck_assert_str_eq(a->heard, "answer ");
 
 	/* removed and added in one turn: no query at all */
-	listening_remove_all(&a->listener);
-	ck_assert(listening_add(&a->listener, bytes_text("x")));
+	listening_remove(&a->listener, SUBSCRIPTION_NEW);
+	ck_assert(listening_add(&a->listener, bytes_text("x"), SUBSCRIPTION_NEW));
 	ck_assert_str_eq(hears(&talk), "");
 	talk_close(&talk);
 }
@@ -610,7 +612,7 @@ START_TEST(a_successor_gets_new_channels)
 	         mark.channel, mark.channel, mark.payload);
 	ck_assert_str_eq(talk.query, query);
 	listening_leave(&b->listener);
-	ck_assert(listening_add(&a->listener, bytes_text("new")));
+	ck_assert(listening_add(&a->listener, bytes_text("new"), SUBSCRIPTION_NEW));
 	listening_ask(&a->listener);
 	ck_assert_str_eq(hears(&talk), "");
 	play(&talk, &next, &mark, "oM nM nZ");

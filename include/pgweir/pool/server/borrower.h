@@ -55,6 +55,8 @@ struct borrower_ops {
 	void (*before_ready)(struct borrower *borrower, struct buf *ahead);
 	/* With SERVER_WATCHES_READY. true: the borrower sends it itself. on_ready() comes. */
 	bool (*holds_ready)(struct borrower *borrower);
+	/* The same: a whole tag, with its zero, or the beginning of a very long one. */
+	void (*on_tag)(struct borrower *borrower, struct bytes tag);
 	/*
 	 * The lent server can be sent to again, after server_send() had to buffer bytes; or the
 	 * wait `waits_for` is over; or the rest of a frame that answers no request was forwarded,

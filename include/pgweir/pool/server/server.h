@@ -98,17 +98,9 @@ struct server_key {
 /* What a borrower wants to be asked about. */
 enum server_watch {
 	SERVER_WATCHES_NOTIFICATIONS = 1 << 0, /* takes_notification() */
-	SERVER_WATCHES_READY = 1 << 1,         /* holds_ready() */
+	SERVER_WATCHES_READY = 1 << 1,         /* holds_ready(), on_tag() */
 	SERVER_WATCHES_PARAMETERS = 1 << 2,    /* takes_parameter() */
-	SERVER_WATCHES_END = 1 << 3,           /* server_end_seen() */
-	SERVER_WATCHES_CALLS = 1 << 4          /* on_call() */
-};
-
-/* How a text ended its transaction, or undid a part of it, according to the tags. */
-enum server_end {
-	SERVER_END_NONE,
-	SERVER_END_COMMIT,
-	SERVER_END_ROLLBACK /* ROLLBACK TO has the same tag */
+	SERVER_WATCHES_CALLS = 1 << 3          /* on_call() */
 };
 
 TAILQ_HEAD(server_list, server);
@@ -216,20 +208,12 @@ struct server_sequences {
 	usec_t used_at; /* when that one may have called nextval() last; 0: it is not known */
 };
 
-/* What server_watch_end() looks for. */
-struct server_end_watch {
-	enum server_end end;
-	unsigned int ahead;          /* ends that come before it */
-	unsigned int unlisten_count; /* UNLISTEN and DISCARD ALL that it has seen meanwhile */
-};
-
 /* Who has it, for what, and since when. */
 struct server_lease {
 	struct borrower *borrower;
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
 	struct replay replay;         /* what the borrower sent and may send again */
 	uint8_t watches;              /* enum server_watch, by its borrower */
-	struct server_end_watch watched;
 	struct server_sequences sequences;
 	unsigned int error_count;  /* of errors that borrowers have got */
 	unsigned int cancel_count; /* cancels for it in progress */
@@ -542,20 +526,6 @@ static inline void server_unwatch(struct server *server, enum server_watch watch
 }
 
 static inline void server_note_ddl(struct server *server) { server->session.left |= LEFT_DDL; }
-
-/* Looks for the first COMMIT or ROLLBACK from now on, behind so many others; counts UNLISTEN. */
-static inline void server_watch_end(struct server *server, unsigned int ahead)
-{
-	server_watch(server, SERVER_WATCHES_END);
-	server->lease.watched.end = SERVER_END_NONE;
-	server->lease.watched.ahead = ahead;
-}
-
-static inline enum server_end server_end_seen(struct server *server)
-{
-	server_unwatch(server, SERVER_WATCHES_END);
-	return server->lease.watched.end;
-}
 
 /* What is sent now asks for values of sequences: a DISCARD SEQUENCES before it must succeed. */
 static inline void server_rely_on_discard(struct server *server)

@@ -30,8 +30,8 @@
  *
  * That a function in a SELECT notifies is known from the catalog.
  */
-#ifndef PGWEIR_CLIENT_SESSION_LISTENING_CHANGE_PRIV_H
-#define PGWEIR_CLIENT_SESSION_LISTENING_CHANGE_PRIV_H
+#ifndef PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
+#define PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
 
 #include "../batch_priv.h"
 #include "../client_priv.h"
@@ -40,7 +40,6 @@
 struct facts;
 struct listener;
 struct client_record;
-struct subscription;
 
 /* How many channels a client may have there. With more, its server stays. */
 #define LISTENING_CHANNELS_MAX 10000
@@ -64,14 +63,14 @@ void listening_sent(struct client *client);
 /* Whether the client has channels, or is getting some. */
 bool listening_has_any(const struct client *client);
 
-/* Walks its channels: start with NULL. Returns the name; NULL: no more. */
-const char *listening_next_channel(const struct client *client, const struct subscription **at);
-
 /*
  * A notification of the lent server. false: forward it. true: it is not forwarded; what was added
  * to `instead` is.
  */
 bool listening_takes(struct borrower *borrower, struct bytes frame, struct buf *instead);
+
+/* A statement of the lent server is done. */
+void listening_see_tag(struct borrower *borrower, struct bytes tag);
 
 /* Whether the ReadyForQuery of the lent server is not forwarded: listening_release() sends it. */
 bool listening_holds(struct borrower *borrower);

@@ -1,0 +1,726 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What a client's messages do because of LISTEN, UNLISTEN and NOTIFY, and what it is sent of the
+ * notifications: see listening_priv.h.
+ *
+ * Hard here: three connections take part, and each may end at any time. The client's own state is
+ * one step that it waits for; its server and the listening connection call back from the loop. A
+ * client may be closed whenever something is sent to it, and its `listening` is freed with that.
+ */
+#include "listening_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql_touch.h"
+#include "pgweir/pool/handover.h"
+#include "pgweir/pool/server/question.h"
+
+#include "../client_records_priv.h"
+#include "session_priv.h"
+
+/*
+ * What the client waits for.
+ *
+ *   NONE --> BEFORE   a text may change channels, or notify the client: see listening_before()
+ *   NONE --> AFTER    the transaction has ended: the listening connection delivers what was
+ *                     committed before
+ *
+ * From both back to NONE, by the answer of the listening connection.
+ */
+enum step { STEP_NONE, STEP_BEFORE, STEP_AFTER };
+
+/* The ReadyForQuery that ends a transaction. */
+enum ready {
+	READY_FORWARDED,
+	READY_WITHHELD,
+	READY_DUE /* the same, and the listening connection was asked to deliver what comes first */
+};
+
+/* Of a tag that says what has become of an UNLISTEN. */
+enum tag_kind { TAG_NONE, TAG_UNLISTEN, TAG_COMMIT, TAG_ROLLBACK };
+
+/* What the transaction unlistens. Of all names: name\0, "" is UNLISTEN * or DISCARD ALL. */
+struct unlisten {
+	struct buf named;    /* in texts that are not answered, or were not looked at */
+	struct buf tags;     /* enum tag_kind, those that have come for them */
+	struct buf executed; /* before that; it counts if it is committed */
+	unsigned int errors; /* error_count of the server before them */
+	bool is_doubtful;    /* they may be undone without a tag */
+};
+
+struct client_listening {
+	struct listener listener;
+	struct client *client;
+	enum step step;
+	struct timer timer; /* of the step */
+	enum ready ready;   /* of the transaction */
+	bool is_noted;      /* the text that is about to be sent */
+	bool has_new;       /* the listening connection was not asked yet about all channels */
+	/*
+	 * Notifications of this process are the client's own. 0: none are, as some of the server's
+	 * former borrower may still come.
+	 */
+	uint32_t own_pid;
+	struct unlisten unlisten;
+	/* notifications to be sent, in order; its own ones have the process id of its cancel key */
+	struct buf unread;
+};
+
+/* How many bytes of names a transaction may unlisten, in doubt beyond: all that a client can have.
+ */
+#define UNLISTENED_MAX ((size_t)LISTENING_CHANNELS_MAX * 64)
+
+bool listening_has_any(const struct client *client)
+{
+	return client->listening && client->listening->listener.count;
+}
+
+const struct listener *listening_listener(const struct client *client)
+{
+	const struct client_listening *listening = client->listening;
+
+	return listening && listening->listener.listening ? &listening->listener : NULL;
+}
+
+/* The client_encoding of these parameters; "": that of the server. */
+static const char *encoding_of(const struct params *params)
+{
+	const char *value = params_find(params, "client_encoding");
+
+	return value ? value : "";
+}
+
+/* The process id that begins a cancel key. */
+static uint32_t pid_of(struct bytes key) { return key.count >= 4 ? load_be32(key.at) : 0; }
+
+static uint32_t pid_of_server(const struct server *server)
+{
+	return pid_of(bytes_of(server->key.bytes, server->key.size));
+}
+
+static bool has_channel(const struct client_listening *listening, const char *name)
+{
+	return listening_state(&listening->listener, bytes_text(name)) != SUBSCRIPTION_NONE;
+}
+
+/* ---- notifications that wait ---- */
+
+/* Takes the next one. false: there is none. */
+static bool take_next(struct bytes *unread, struct notification *notification)
+{
+	struct frame frame;
+
+	if (frame_peek(*unread, UINT32_MAX, &frame) != WIRE_OK || unread->count < frame.length ||
+	    !notification_read(bytes_of(unread->at, frame.length), notification))
+		return false;
+	*unread = bytes_skip(*unread, frame.length);
+	return true;
+}
+
+/* is_own: it gets the process id of the client's cancel key. */
+static void add_notification(const struct client *client, const struct notification *notification,
+                             bool is_own, struct buf *out)
+{
+	size_t at = out->count;
+
+	buf_add(out, notification->frame.at, notification->frame.count);
+	if (is_own && buf_ok(out))
+		store_be32(out->at + at + FRAME_HEADER_SIZE, pid_of(client_key(client)));
+}
+
+static bool is_between_transactions(const struct client *client)
+{
+	if (client->state == CLIENT_IDLE)
+		return !client->is_skipping;
+	return client->state == CLIENT_ACTIVE && session_stays(client) && !client->request_at &&
+	       !client->xact_at && server_rest(client->borrower.server) == REST_FULL;
+}
+
+/* Without channels, and without notifications to be sent, it needs no listening connection. */
+static void leave_unless_needed(struct client_listening *listening)
+{
+	if (listening->listener.count || listening->unread.count)
+		return;
+	listening_leave(&listening->listener);
+	timer_clear(&listening->timer);
+	if (listening->step == STEP_BEFORE) /* the message was not sent, as a Parse has failed */
+		listening->step = STEP_NONE;
+}
+
+/* Not of a channel that it has no more, nor its own one of a channel that it leaves. */
+static bool is_wanted(const struct client_listening *listening,
+                      const struct notification *notification)
+{
+	enum subscription_state state =
+	    listening_state(&listening->listener, bytes_text(notification->channel));
+
+	return state != SUBSCRIPTION_NONE &&
+	       !(state == SUBSCRIPTION_LEAVING &&
+	         notification->pid == pid_of(client_key(listening->client)));
+}
+
+/*
+ * Sends all that wait, even if the client reads slowly: they are at most LISTENING_UNREAD_MAX.
+ * false: the client is closed.
+ */
+static bool deliver_all(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+	struct buf waiting = listening->unread;
+	struct bytes rest = buf_bytes(&waiting);
+	struct notification notification;
+	/* it would get texts in the wrong encoding */
+	bool is_foreign = rest.count && strcmp(encoding_of(client->params),
+	                                       listening_encoding(&listening->listener)) != 0;
+	bool is_sent = true;
+	size_t count = 0;
+
+	listening->unread = (struct buf){ 0 };
+	while (is_sent && take_next(&rest, &notification)) {
+		if (!is_wanted(listening, &notification))
+			continue;
+		is_sent = !is_foreign || notification.is_ascii;
+		memmove(waiting.at + count, notification.frame.at, notification.frame.count);
+		count += notification.frame.count;
+	}
+	if (!is_sent)
+		client_refuse_for(client, CLOSE_LISTENING_ENCODING);
+	else if (count)
+		is_sent = client_send(client, bytes_of(waiting.at, count));
+	buf_free(&waiting);
+	if (is_sent)
+		leave_unless_needed(listening);
+	return is_sent;
+}
+
+bool listening_release(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+	struct buf out = { 0 };
+	bool is_sent;
+
+	if (!listening || listening->ready == READY_FORWARDED)
+		return true;
+	listening->ready = READY_FORWARDED;
+	if (!deliver_all(client))
+		return false;
+	message_ready(&out, 'I');
+	is_sent = client_send(client, buf_bytes(&out));
+	buf_free(&out);
+	return is_sent;
+}
+
+/* If the client is between two transactions, and has read what it was sent. */
+static void deliver_now(struct client *client)
+{
+	if (client->listening->unread.count && is_between_transactions(client) &&
+	    !stream_unsent(&client->stream))
+		deliver_all(client);
+}
+
+void listening_deliver(struct client *client)
+{
+	if (!client->listening)
+		return;
+	if (client->state == CLIENT_IDLE) /* its next server is another one */
+		client->listening->own_pid = 0;
+	deliver_now(client);
+}
+
+static void on_notification(struct listener *listener, const struct notification *notification)
+{
+	struct client_listening *listening =
+	    container_of(listener, struct client_listening, listener);
+	struct client *client = listening->client;
+	size_t size = listening->unread.count + stream_unsent(&client->stream);
+
+	if (size + notification->frame.count > LISTENING_UNREAD_MAX) {
+		client_refuse_for(client, CLOSE_LISTENING_UNREAD);
+		return;
+	}
+	add_notification(client, notification,
+	                 listening->own_pid && notification->pid == listening->own_pid,
+	                 &listening->unread);
+	if (buf_ok(&listening->unread))
+		deliver_now(client);
+	else
+		client_refuse_for(client, CLOSE_MEMORY);
+}
+
+bool listening_takes(struct borrower *borrower, struct bytes frame, struct buf *instead)
+{
+	struct client *client = client_of(borrower);
+	struct notification notification;
+	bool is_own, comes_twice;
+
+	if (!notification_read(frame, &notification))
+		return false;
+	is_own = notification.pid == pid_of_server(borrower->server);
+	comes_twice = client->listening && has_channel(client->listening, notification.channel);
+	if (is_own && !comes_twice)
+		add_notification(client, &notification, true, instead);
+	return is_own || comes_twice;
+}
+
+/* ---- the step that it waits for ---- */
+
+static void on_step_due(struct timer *timer)
+{
+	struct client *client = container_of(timer, struct client_listening, timer)->client;
+	struct loop *loop = client->clients->with.loop;
+
+	/* During a SUSPEND nobody answers. */
+	if (client->clients->with.pools->suspend != SUSPEND_NONE)
+		timer_begin(timer, loop, USEC_PER_SEC, on_step_due);
+	else
+		client_refuse_for(client, CLOSE_LISTENING_TIMEOUT);
+}
+
+/* Waits until the listening connection has delivered what was committed before. */
+static void ask(struct client *client, enum step step)
+{
+	struct client_listening *listening = client->listening;
+	usec_t limit = client->clients->config->server_connect_timeout;
+	struct loop *loop = client->clients->with.loop;
+
+	listening->step = step;
+	listening->has_new = false;
+	timer_begin(&listening->timer, loop, limit, on_step_due);
+	listening_ask(&listening->listener);
+}
+
+static void on_listener_answer(struct listener *listener)
+{
+	struct client_listening *listening =
+	    container_of(listener, struct client_listening, listener);
+	struct client *client = listening->client;
+	enum step step = listening->step;
+
+	timer_clear(&listening->timer);
+	listening->step = STEP_NONE;
+	if (step == STEP_BEFORE && client->state == CLIENT_ACTIVE) {
+		listening->own_pid = pid_of_server(client->borrower.server);
+		client_read_on(client);
+	}
+	if (step != STEP_AFTER)
+		return;
+	if (!deliver_all(client))
+		return;
+	listening_remove(listener, SUBSCRIPTION_LEAVING);
+	leave_unless_needed(listening);
+	client->clients->ops->on_settled(client);
+}
+
+/* PostgreSQL's own loss of a connection looks the same. */
+static void on_listener_lost(struct listener *listener, const struct err *err)
+{
+	client_fatal(container_of(listener, struct client_listening, listener)->client, err);
+}
+
+static const struct listener_ops client_listener_ops = {
+	.on_answer = on_listener_answer,
+	.on_notification = on_notification,
+	.on_lost = on_listener_lost,
+};
+
+/* Made if the client has none. NULL: no memory. */
+static struct client_listening *get_listening(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	if (listening)
+		return listening;
+	listening = calloc(1, sizeof(*listening));
+	if (!listening)
+		return NULL;
+	listening->client = client;
+	listening->listener.ops = &client_listener_ops;
+	client->listening = listening;
+	return listening;
+}
+
+/* ---- UNLISTEN: texts name the channels, tags say what has become of it ---- */
+
+static enum tag_kind kind_of(struct bytes tag)
+{
+	static const struct {
+		const char *text;
+		enum tag_kind kind;
+	} kinds[] = {
+		{ "UNLISTEN", TAG_UNLISTEN },
+		{ "DISCARD ALL", TAG_UNLISTEN },
+		{ "COMMIT", TAG_COMMIT },
+		{ "ROLLBACK", TAG_ROLLBACK }, /* ROLLBACK TO, too */
+		{ "PREPARE TRANSACTION", TAG_ROLLBACK },
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (bytes_equal(tag, bytes_of(kinds[i].text, strlen(kinds[i].text) + 1)))
+			return kinds[i].kind;
+	}
+	return TAG_NONE;
+}
+
+void listening_see_tag(struct borrower *borrower, struct bytes tag)
+{
+	struct client_listening *listening = client_of(borrower)->listening;
+	enum tag_kind kind = kind_of(tag);
+	struct buf *tags;
+
+	if (!listening || kind == TAG_NONE)
+		return;
+	tags = &listening->unlisten.tags;
+	/* of those that end a transaction, only the first behind an UNLISTEN matters */
+	if (tags->count <= UNLISTENED_MAX &&
+	    (kind == TAG_UNLISTEN || !tags->count || tags->at[tags->count - 1] == TAG_UNLISTEN))
+		buf_add_byte(tags, (char)kind);
+}
+
+static void leave_channels(struct client_listening *listening)
+{
+	struct bytes names = buf_bytes(&listening->unlisten.executed);
+	const char *name;
+
+	while (bytes_take_text(&names, &name)) {
+		if (*name)
+			listening_set(&listening->listener, bytes_text(name), SUBSCRIPTION_LEAVING);
+		else
+			listening_set_all(&listening->listener, SUBSCRIPTION_LEAVING);
+	}
+	buf_free(&listening->unlisten.executed);
+}
+
+static size_t count_of(const struct buf *buf, char byte)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < buf->count; i++)
+		count += buf->at[i] == byte;
+	return count;
+}
+
+/*
+ * All texts with UNLISTEN so far are answered, or the transaction has ended. In doubt nothing is
+ * unlistened: after an error, and if an UNLISTEN has no tag, or a tag no text.
+ */
+static void look_at_tags(struct client_listening *listening)
+{
+	struct unlisten *unlisten = &listening->unlisten;
+	const struct server *server = listening->client->borrower.server;
+	struct bytes named = buf_bytes(&unlisten->named);
+	bool is_certain = !unlisten->is_doubtful && buf_ok(&unlisten->tags) &&
+	                  server->lease.error_count == unlisten->errors &&
+	                  count_of(&unlisten->tags, TAG_UNLISTEN) == count_of(&unlisten->named, 0);
+	const char *name;
+
+	for (size_t i = 0; is_certain && i < unlisten->tags.count; i++) {
+		if (unlisten->tags.at[i] == TAG_UNLISTEN && bytes_take_text(&named, &name))
+			buf_add_cstr(&unlisten->executed, name);
+		else if (unlisten->tags.at[i] == TAG_COMMIT)
+			leave_channels(listening);
+		else
+			buf_free(&unlisten->executed);
+	}
+	if (!is_certain || unlisten->executed.count > UNLISTENED_MAX)
+		buf_free(&unlisten->executed);
+	buf_free(&unlisten->named);
+	buf_free(&unlisten->tags);
+	unlisten->errors = server->lease.error_count;
+	unlisten->is_doubtful = false;
+}
+
+static void forget_unlisten(struct unlisten *unlisten)
+{
+	buf_free(&unlisten->named);
+	buf_free(&unlisten->tags);
+	buf_free(&unlisten->executed);
+	*unlisten = (struct unlisten){ 0 };
+}
+
+/* A procedure may roll back what an open batch has executed before it. */
+static bool may_roll_back(const struct server *server, struct bytes text)
+{
+	return server->wire.ledger.is_open && server->wire.status == 'I' &&
+	       (!text.count || bytes_contain(text, "call") || bytes_contain(text, "rollback"));
+}
+
+/* ---- the channels of a text ---- */
+
+#define MAY_CHANGE (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN)
+
+struct reading {
+	struct client *client;
+	bool is_short; /* of memory */
+};
+
+/* The connection must listen to it when the text runs. */
+static void take_listen(struct reading *reading, struct bytes name)
+{
+	struct client *client = reading->client;
+	struct client_listening *listening = client->listening;
+	struct listener *listener = &listening->listener;
+
+	/* If its own server listens, that has all new ones. */
+	if (session_listens(client) || listener->count >= LISTENING_CHANNELS_MAX ||
+	    listening_state(listener, name) != SUBSCRIPTION_NONE)
+		return;
+	reading->is_short |=
+	    !listening_join(listener, client->borrower.pool, encoding_of(client->params)) ||
+	    !listening_add(listener, name, SUBSCRIPTION_NEW);
+	listening->has_new = true;
+}
+
+static void take_item(void *context, const struct sql_item *item)
+{
+	struct reading *reading = context;
+	struct unlisten *unlisten = &reading->client->listening->unlisten;
+
+	switch (item->kind) {
+	case SQL_ITEM_LISTEN:
+		take_listen(reading, item->name);
+		break;
+	case SQL_ITEM_UNLISTEN:
+	case SQL_ITEM_UNLISTEN_ALL:
+		unlisten->is_doubtful |= unlisten->named.count > UNLISTENED_MAX;
+		if (unlisten->is_doubtful)
+			break;
+		buf_add(&unlisten->named, item->name.at, item->name.count);
+		buf_add_byte(&unlisten->named, 0);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Notes what a text does. false: no memory. */
+static bool note_text(struct client *client, unsigned int touches, struct bytes text)
+{
+	struct client_listening *listening = client->listening;
+	struct server *server = client->borrower.server;
+	struct reading reading = { .client = client };
+
+	if (listening->is_noted)
+		return true; /* it has waited */
+	listening->is_noted = true;
+	client->touched |= touches & MAY_CHANGE; /* also if a Parse fails, and it is not sent */
+	if (!server->wire.ledger.is_open || !listening->unlisten.named.count)
+		look_at_tags(listening);
+	if ((touches & SQL_TOUCH_HIDDEN) && may_roll_back(server, text))
+		listening->unlisten.is_doubtful = true;
+	sql_items(text, take_item, &reading);
+	return !reading.is_short && buf_ok(&listening->unlisten.named);
+}
+
+/* ---- before a message ---- */
+
+#define MAY_NOTIFY (SQL_TOUCH_NOTIFY | SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE) /* by triggers */
+
+/* Begins to withhold the ReadyForQuery. */
+static enum judgement hold_ready(struct client *client, struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+
+	if (client->touched & LISTENING_HOLDS)
+		return JUDGE_SEND;
+	/* Not one of an earlier transaction: it would be withheld while this one is answered. */
+	if (!ledger_knows_status(&server->wire.ledger))
+		return batch_wait(batch, LEDGER_WAIT_READY);
+	if (!get_listening(client))
+		return JUDGE_MEMORY;
+	client->touched |= LISTENING_HOLDS;
+	forget_unlisten(&client->listening->unlisten);
+	client->listening->unlisten.errors = server->lease.error_count;
+	server_watch(server, SERVER_WATCHES_READY);
+	return JUDGE_SEND;
+}
+
+enum judgement listening_follow(struct client *client, struct batch *batch)
+{
+	/* This message would be answered before the ReadyForQuery that is withheld. */
+	return ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY)
+	           ? JUDGE_SEND
+	           : batch_wait(batch, LEDGER_WAIT_READY);
+}
+
+enum judgement listening_before(struct client *client, unsigned int touches, struct bytes text,
+                                struct batch *batch)
+{
+	unsigned int relevant = SQL_TOUCH_LISTEN;
+	struct client_listening *listening;
+	enum judgement go;
+
+	if (touches & (MAY_CHANGE | SQL_TOUCH_HIDDEN))
+		server_watch(client->borrower.server, SERVER_WATCHES_NOTIFICATIONS);
+	if (listening_has_any(client))
+		relevant |= MAY_CHANGE | MAY_NOTIFY;
+	if (!(touches & relevant))
+		return JUDGE_SEND;
+	go = hold_ready(client, batch);
+	if (go != JUDGE_SEND)
+		return go;
+	listening = client->listening;
+	if ((touches & (MAY_CHANGE | SQL_TOUCH_HIDDEN)) && !note_text(client, touches, text))
+		return JUDGE_MEMORY;
+	if (!listening->has_new && (listening->own_pid || !listening_has_any(client)) &&
+	    listening->step == STEP_NONE)
+		return JUDGE_SEND;
+	if (listening->step == STEP_NONE)
+		ask(client, STEP_BEFORE);
+	return batch_wait(batch, LEDGER_WAIT_NOT);
+}
+
+void listening_sent(struct client *client) { client->listening->is_noted = false; }
+
+/* ---- the end of the transaction ---- */
+
+/* `facts` have the channels that the server listens to. */
+static void settle_channels(struct client_listening *listening, const struct facts *facts)
+{
+	struct listener *listener = &listening->listener;
+	struct bytes channels = buf_bytes(&facts->channels);
+	const char *name;
+
+	look_at_tags(listening);
+	leave_channels(listening);
+	if (facts->too_long & QUESTION_CHANNELS) /* the server stays: there may be all */
+		listening_set_all(listener, SUBSCRIPTION_ON);
+	while (bytes_take_text(&channels, &name))
+		listening_set(listener, bytes_text(name), SUBSCRIPTION_ON);
+	listening_remove(listener, SUBSCRIPTION_NEW); /* LISTEN was undone */
+	leave_unless_needed(listening);
+}
+
+bool listening_is_hidden(const struct client *client, const struct facts *facts)
+{
+	struct bytes channels = buf_bytes(&facts->channels);
+	const char *name;
+
+	if (facts->too_long & QUESTION_CHANNELS)
+		return true;
+	while (bytes_take_text(&channels, &name)) {
+		if (!client->listening || !has_channel(client->listening, name))
+			return true;
+	}
+	return false;
+}
+
+bool listening_settle(struct client *client, const struct facts *facts)
+{
+	struct server *server = client->borrower.server;
+
+	if (!(facts->parts & QUESTION_CHANNELS) || !client->listening)
+		return true;
+	settle_channels(client->listening, facts);
+	if (!facts->channels.count || session_listens(client))
+		return true;
+	server_set_dirty(server, true);
+	server_order(server, &(struct order){ .kind = ORDER_CHANNELS, .text = "UNLISTEN *" });
+	return false;
+}
+
+void listening_order_done(struct client *client)
+{
+	server_set_dirty(client->borrower.server, session_is_pinned(client));
+	client->clients->ops->on_settled(client);
+}
+
+bool listening_holds(struct borrower *borrower)
+{
+	struct client *client = client_of(borrower);
+
+	if (!client->listening || !(client->touched & LISTENING_HOLDS))
+		return false;
+	client->listening->ready = READY_WITHHELD;
+	return true;
+}
+
+bool listening_waits(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	server_unwatch(client->borrower.server, SERVER_WATCHES_READY);
+	if (!listening_has_any(client) || (listening->ready != READY_WITHHELD &&
+	                                   !listening->listener.counts[SUBSCRIPTION_LEAVING])) {
+		leave_unless_needed(listening);
+		return false;
+	}
+	if (listening->ready == READY_WITHHELD)
+		listening->ready = READY_DUE;
+	ask(client, STEP_AFTER);
+	return true;
+}
+
+void listening_free(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	if (!listening)
+		return;
+	client->listening = NULL;
+	timer_clear(&listening->timer);
+	listening_leave(&listening->listener);
+	forget_unlisten(&listening->unlisten);
+	buf_free(&listening->unread);
+	free(listening);
+}
+
+/* ---- hand-over ---- */
+
+bool listening_is_at_rest(const struct client *client)
+{
+	const struct client_listening *listening = client->listening;
+
+	if (!listening)
+		return true;
+	return listening->step == STEP_NONE && !listening_is_followed(client) &&
+	       listening->ready == READY_FORWARDED &&
+	       (listening->listener.listening ? listening->listener.count > 0
+	                                      : listening->unread.count == 0);
+}
+
+void listening_write_channels(const struct client *client, struct client_record *values,
+                              struct buf *channels)
+{
+	const struct listener *listener = listening_listener(client);
+	const struct subscription *at = NULL;
+	const char *name;
+
+	if (!listener)
+		return;
+	while ((name = listening_next(listener, &at)))
+		buf_add_cstr(channels, name);
+	values->listening = listening_number(listener);
+	values->channels = buf_bytes(channels);
+	values->unread = buf_bytes(&client->listening->unread);
+}
+
+static enum close_reason restore(struct client *client, const struct client_record *values)
+{
+	struct client_listening *listening = get_listening(client);
+	struct bytes channels = values->channels, unread = values->unread;
+	struct notification notification;
+	const char *name;
+
+	if (!listening)
+		return CLOSE_MEMORY;
+	if (!listening_rejoin(&listening->listener, client->borrower.pool, values->listening))
+		return CLOSE_LISTENING_LOST;
+	while (bytes_take_text(&channels, &name)) {
+		if (!listening_add(&listening->listener, bytes_text(name), SUBSCRIPTION_ON))
+			return CLOSE_MEMORY;
+	}
+	while (take_next(&unread, &notification))
+		add_notification(client, &notification, false, &listening->unread);
+	return unread.count == 0 && buf_ok(&listening->unread) ? CLOSE_NONE : CLOSE_MEMORY;
+}
+
+bool listening_read(struct client *client, const struct client_record *values)
+{
+	enum close_reason reason = values->listening ? restore(client, values) : CLOSE_NONE;
+
+	return !reason || client_refuse_for(client, reason);
+}
