@@ -14,7 +14,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql.h"
 
-#include "listening_change_priv.h"
+#include "listening_priv.h"
 
 /* A function may have set placeholders, whose names need not be in any text of the client. */
 #define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_NAMED)

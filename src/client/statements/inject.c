@@ -9,7 +9,7 @@
 
 #include "pgweir/pgwire/message.h"
 
-#include "../session/listening_change_priv.h"
+#include "../session/listening_priv.h"
 
 void inject_named(struct batch *batch, char type, struct bytes name)
 {
