@@ -102,8 +102,7 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 static unsigned int first_touches(const struct client *client, const struct frame *frame,
                                   struct bytes in, struct bytes *text)
 {
-	const char *portal, *name;
-	struct bytes body;
+	struct said said;
 
 	*text = bytes_text("");
 	if (in.count < frame->length)
@@ -115,11 +114,8 @@ static unsigned int first_touches(const struct client *client, const struct fram
 
 		return executed ? touches | executed->touches : touches;
 	}
-	body = frame_body(in, frame);
-	return frame->type == 'B' && bytes_take_text(&body, &portal) &&
-	               bytes_take_text(&body, &name)
-	           ? statements_touches(client, name, text)
-	           : 0;
+	said = said_read(client, frame, in);
+	return said.type == 'B' && said.name ? statements_touches(client, said.name, text) : 0;
 }
 
 /*
@@ -189,12 +185,13 @@ static enum judgement refuse_unserved(struct client *client, const struct frame 
 /* How long this statement waits, if a comment of its text says so, as sqlcommenter writes it. */
 static void read_patience(struct client *client, const struct frame *frame, struct bytes in)
 {
-	struct bytes text, value;
+	struct said said = said_read(client, frame, in);
+	struct bytes value;
 	char duration[32];
 	usec_t time;
 
-	if (in.count < frame->length || !route_frame_text(client, frame, in, &text) ||
-	    !sql_traceparent_key(text, "pgweir.wait_timeout='", &value) ||
+	if (!said.is_whole || !said.text.at ||
+	    !sql_traceparent_key(said.text, "pgweir.wait_timeout='", &value) ||
 	    value.count >= sizeof(duration))
 		return;
 	memcpy(duration, value.at, value.count);
@@ -218,7 +215,7 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 		if (judgement != JUDGE_SEND)
 			return judgement;
 	}
-	if (client_rules(client)->route_reads && !route_client(client, frame, in))
+	if (client_rules(client)->route_reads && !route_client(client, in))
 		return JUDGE_MORE;
 	/* Refused, if at all, when it shows what it begins, and so only once. */
 	if (client->borrower.pool->limits.guards_queue && in.count < frame->length &&
@@ -499,11 +496,11 @@ static inline bool has_limits(const struct client *client, unsigned int features
 __attribute__((noinline)) static enum judgement judge_limits(struct client *client,
                                                              const struct frame *frame,
                                                              struct bytes in, struct batch *batch,
-                                                             struct track_what *what)
+                                                             uint64_t *digest)
 {
 	struct err err;
 
-	if (track_allows(client, frame, in, what, &err))
+	if (track_allows(client, frame, in, digest, &err))
 		return JUDGE_SEND;
 	return client->state == CLIENT_ACTIVE ? statements_refuse(client, frame->type, &err, batch)
 	                                      : refuse_alone(client, frame, in, &err, batch);
@@ -516,7 +513,7 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 	unsigned int features = client_features(client);
 	bool is_limited = has_limits(client, features, frame->type);
 	enum judgement judgement = JUDGE_SEND;
-	struct track_what what = { 0 };
+	uint64_t digest = 0;
 	struct server *server;
 
 	if (is_decided(client, request, frame, in, features, &judgement))
@@ -525,7 +522,7 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 		if (stream_unsent(&client->stream))
 			return JUDGE_WAIT;
 		if (is_limited)
-			judgement = judge_limits(client, frame, in, batch, &what);
+			judgement = judge_limits(client, frame, in, batch, &digest);
 		if (judgement == JUDGE_SEND)
 			judgement = judge_without(client, frame, in, batch);
 	} else if (features & CLIENT_HAS_HOSTS)
@@ -540,7 +537,7 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 	batch->server = server;
 	begin_query(client, server, frame, in);
 	if (is_limited)
-		judgement = judge_limits(client, frame, in, batch, &what);
+		judgement = judge_limits(client, frame, in, batch, &digest);
 	if (judgement != JUDGE_SEND)
 		return judgement;
 	if (client->is_position_due)
@@ -555,7 +552,7 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 	if (client->listening && judgement <= JUDGE_DROP)
 		listening_sent(client);
 	if ((features & CLIENT_IS_TRACKED) && judgement <= JUDGE_DROP)
-		track_frame(client, frame, in, what);
+		track_frame(client, frame, in, digest);
 	return judgement;
 }
 

@@ -313,20 +313,6 @@ bool relay_get_server(struct client *client, struct err *err)
 
 /* ---- waiting for a server ---- */
 
-/* What the first message of a wait would run, if that is known. */
-static bool first_text(const struct client *client, const struct frame *frame, struct bytes in,
-                       struct bytes *text)
-{
-	struct bytes body = frame_received(in, frame);
-	const char *portal, *name;
-
-	if (frame->type != 'B' || !bytes_take_text(&body, &portal) ||
-	    !bytes_take_text(&body, &name) || *name)
-		return route_frame_text(client, frame, in, text);
-	*text = unnamed_known(client);
-	return true;
-}
-
 /*
  * Whether a message that no server has got can fail alone. What is behind one that begins a
  * transaction is meant for that, and may be under way: it must not be committed alone. So with a
@@ -336,11 +322,12 @@ static bool first_text(const struct client *client, const struct frame *frame, s
  */
 static bool can_fail(struct client *client, const struct frame *frame, struct bytes in)
 {
-	struct bytes text;
+	struct said said = said_read(client, frame, in);
 
-	return client->late || !first_text(client, frame, in, &text) ||
-	       late_begin_in_vain(client, text) || in.count < frame->length ||
-	       sql_is_no_block(text);
+	if (said.type == 'B' && said.name && !*said.name)
+		said.text = unnamed_known(client);
+	return client->late || !said.text.at || late_begin_in_vain(client, said.text) ||
+	       !said.is_whole || sql_is_no_block(said.text);
 }
 
 bool relay_fail(struct client *client, const struct frame *frame, struct bytes in,

@@ -84,6 +84,26 @@ void slow_end(struct client *client, usec_t duration, bool is_kept);
 /* The batch will not be answered. */
 void slow_forget(struct client *client);
 
+/* ---- what a message says: route.c ---- */
+
+struct said {
+	char type;
+	bool is_whole;              /* all of it has been received */
+	const char *name, *portal;  /* as fields_names(); NULL also: not received */
+	struct bytes text;          /* as fields_sql(), or of `prepared`; at NULL: not known */
+	struct statement *prepared; /* the client's, which a Bind names; or NULL */
+};
+
+struct said said_read(const struct client *client, const struct frame *frame, struct bytes in);
+
+/* It concerns this statement, if it is not NULL. */
+static inline void said_is_of(struct said *said, struct statement *prepared)
+{
+	said->prepared = prepared;
+	if (prepared)
+		said->text = bytes_text(statement_text(prepared).at);
+}
+
 /* ---- judge.c: what to do with each message of a client ---- */
 
 /*
@@ -94,19 +114,15 @@ enum judgement judge_all(struct client *client, struct bytes *in, struct batch *
 
 /* ---- route.c: with route_reads, which transactions are reads ---- */
 
-/* Whether a standby can serve what begins with this frame. WIRE_MORE: more of it is needed. */
-enum wire_result route_judge(const struct client *client, const struct frame *frame,
-                             struct bytes in, bool *is_read_on_standby);
+/* Whether a standby can serve what begins with these frames. WIRE_MORE: more is needed. */
+enum wire_result route_judge(const struct client *client, struct bytes in,
+                             bool *is_read_on_standby);
 
 /*
- * A client without a server is about to ask for one, with this frame as its first. Makes it a
- * member of the pool that serves it. false: more bytes of the frame are needed.
+ * A client without a server is about to ask for one, with these frames. Makes it a member of the
+ * pool that serves it. false: more bytes are needed.
  */
-bool route_client(struct client *client, const struct frame *frame, struct bytes in);
-
-/* The text as fields_sql(), or of a Bind's named statement. false: it is not known. */
-bool route_frame_text(const struct client *client, const struct frame *frame, struct bytes in,
-                      struct bytes *text);
+bool route_client(struct client *client, struct bytes in);
 
 /* Whether the client has a server on a standby, and is routed again after this transaction. */
 bool route_is_for_now(const struct client *client);
@@ -292,22 +308,16 @@ bool causal_facts(struct client *client, const struct facts *facts);
 /* ---- track.c: each request that executes a statement is a call of an entry in clients->calls ----
  */
 
-/* What a frame executes or prepares. */
-struct track_what {
-	uint64_t digest; /* 0: not known */
-	struct bytes text;
-};
-
 /*
  * Whether [statements] has no objection to a Query, Parse or Execute. If the client has a server,
- * an execution counts there. *what is found out, unless it is known.
+ * an execution counts there. *digest: of what it executes or prepares; 0: it is found out.
  */
 bool track_allows(struct client *client, const struct frame *frame, struct bytes in,
-                  struct track_what *what, struct err *err);
+                  uint64_t *digest, struct err *err);
 
-/* A frame was noted in the server's ledger, and is being sent. what: if it is known. */
+/* A frame was noted in the server's ledger, and is being sent. digest: if it is known. */
 void track_frame(struct client *client, const struct frame *frame, struct bytes in,
-                 struct track_what what);
+                 uint64_t digest);
 
 /* Of a client with a server: its time limits, while the server is lent. */
 void track_set_times(struct client *client);
