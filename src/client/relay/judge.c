@@ -84,7 +84,7 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 
 	if (judgement != JUDGE_DROP)
 		return judgement;
-	batch->late = client->late ? frame_body(in, frame) : bytes_of(NULL, 0);
+	batch->rest = in.at + frame->length;
 	if (client_features(client) & CLIENT_IS_TRACKED)
 		track_answered(client, frame, in);
 	/* PostgreSQL drops the unnamed statement at any Query. */

@@ -129,30 +129,18 @@ bool route_is_for_now(const struct client *client);
 
 /* ---- resend.c: what a server has certainly not run is sent to another one ---- */
 
-/* Input that may be sent again, and what precedes it: replay.h. */
-struct resend {
-	bool is_first;        /* in its transaction, but for the opening */
-	bool has_begun;       /* that was answered by the server */
-	bool is_more;         /* of what the server has not answered yet */
-	struct bytes opening; /* its texts; empty: none */
-	const struct server *server;
-	struct replay before; /* of that server, if there is one; borrowed */
-	char late[REPLAY_OPENING_MAX];
-};
+/* Before input of a client with CLIENT_HAS_HOSTS is judged. false: it is not to be kept. */
+bool resend_begin(struct client *client);
 
-/* Before input of a client with CLIENT_HAS_HOSTS is judged. */
-void resend_begin(struct client *client, struct resend *resend);
-
-/* Input that has gone behind the cleaning of a server that the client has just got. */
-void resend_begin_behind(struct client *client, struct resend *resend);
+/* These texts of a late BEGIN go ahead of it. false: no memory. */
+bool resend_open(const struct client *client, struct bytes texts);
 
 /*
- * Some of such input was judged and sent as it is, and has no reply yet; or nothing of it was
- * handled, because more must be received. Keeps it, if it can be sent again. late: the text of a
- * BEGIN in it that was answered here; empty: none.
+ * Such input, or some that has gone behind the cleaning of a server, was judged and sent as it is:
+ * keeps it, if it can be sent again. It is empty if nothing of it was handled, because more must be
+ * received.
  */
-void resend_keep(struct client *client, const struct resend *resend, struct bytes input,
-                 struct bytes late);
+void resend_keep(struct client *client, struct bytes input, bool may_keep);
 
 /* on_unrun() of the borrower. */
 void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun);
@@ -163,10 +151,6 @@ bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, c
 /* ---- late_begin.c: BEGIN is answered here, and sent ahead of what comes behind it ---- */
 
 struct late_begin {
-	/* of the last Execute: owned by the ledger once that is noted */
-	struct ledger_change change;
-	struct clients *clients;
-	struct server *server; /* valid once the ledger owns the change */
 	usec_t answered_at;
 	struct sql_block block;         /* what it says, and SET TRANSACTION behind it */
 	bool has_failed;                /* the statement after it was refused here */
@@ -202,6 +186,9 @@ bool late_begin_again(struct client *client, struct bytes texts);
  * calls late_begin_fail(). false: it does not, and nothing has changed.
  */
 bool late_begin_in_vain(struct client *client, struct bytes text);
+
+/* What the texts of an opening say together. */
+struct sql_block late_begin_read(struct bytes texts);
 
 /* Starts idle_transaction_timeout and transaction_timeout in CLIENT_LATE. */
 void late_begin_arm(struct client *client);
