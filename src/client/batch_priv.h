@@ -29,7 +29,7 @@ struct batch {
 	int count;
 	size_t used;          /* of `buffer` */
 	struct bytes unnamed; /* the text of a Parse message that may be kept. unnamed.c */
-	const char *rest; /* the input behind a BEGIN or COMMIT that was answered here; or NULL */
+	const char *rest;     /* the input behind what was answered here: Syncs, BEGIN; or NULL */
 	struct ledger_change *change; /* of the next frame; NULL: it changes nothing */
 	unsigned int touches;         /* of the last Parse message: enum sql_touch */
 	/* the named statement of the last Bind and its portal, in what was received; or NULL */

@@ -49,13 +49,15 @@ static enum judgement refuse_message(struct client *client, enum close_reason re
 /*
  * After an error of ours in the extended protocol: drops messages up to the Sync, which we answer.
  */
-static enum judgement skip(struct client *client, char type)
+static enum judgement skip(struct client *client, const struct frame *frame, struct bytes in,
+                           struct batch *batch)
 {
 	struct buf out = { 0 };
 	bool is_sent = true;
 
-	if (type == 'S') {
+	if (frame->type == 'S') {
 		client->is_skipping = false;
+		batch->rest = in.at + frame->length;
 		/* The error has also failed a transaction whose BEGIN is late. */
 		message_ready(&out, client->late ? 'E' : 'I');
 		is_sent = client_send(client, buf_bytes(&out));
@@ -380,10 +382,8 @@ static bool is_decided_alone(struct client *client, char type, enum judgement *j
 	/* Before the next check: PostgreSQL, too, obeys Terminate while it ignores messages. */
 	else if (type == 'X')
 		*judgement = JUDGE_LEAVE;
-	else if (client->is_skipping)
-		*judgement = skip(client, type);
 	/* The rest of a COPY that has failed, or a Flush with nothing to flush. */
-	else if (!is_active || server->wire.is_ready)
+	else if (client->is_skipping || !is_active || server->wire.is_ready)
 		*judgement = JUDGE_DROP;
 	else
 		return false;
@@ -396,14 +396,14 @@ static bool is_decided_alone(struct client *client, char type, enum judgement *j
  */
 static bool is_decided(struct client *client, const struct request *request,
                        const struct frame *frame, struct bytes in, unsigned int features,
-                       enum judgement *judgement)
+                       struct batch *batch, enum judgement *judgement)
 {
 	if (!request)
 		*judgement = refuse_message(client, CLOSE_UNKNOWN_MESSAGE);
 	else if (!request->needs_server && is_decided_alone(client, frame->type, judgement))
 		return true;
 	else if (client->is_skipping)
-		*judgement = skip(client, frame->type);
+		*judgement = skip(client, frame, in, batch);
 	else if ((features & CLIENT_REFUSES_QUERY) && frame->type == 'Q')
 		*judgement = refuse_message(client, CLOSE_PQEXEC);
 	else if (in.count < frame->length && needs_more(client, frame, in, features))
@@ -516,7 +516,7 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 	uint64_t digest = 0;
 	struct server *server;
 
-	if (is_decided(client, request, frame, in, features, &judgement))
+	if (is_decided(client, request, frame, in, features, batch, &judgement))
 		return judgement;
 	if (client->state != CLIENT_ACTIVE) {
 		if (stream_unsent(&client->stream))

@@ -498,8 +498,7 @@ bool relay_input(struct client *client, struct bytes in)
 {
 	const char *start = in.at;
 	bool has_hosts = client_features(client) & CLIENT_HAS_HOSTS, is_cleaning;
-	bool may_keep = !client->borrower.server && !client->late && !client->frame_left &&
-	                !client->is_skipping;
+	bool may_keep = !client->borrower.server && !client->late && !client->frame_left;
 	struct batch batch;
 	enum judgement judgement;
 	struct server *server;

@@ -79,7 +79,7 @@ bool resend_begin(struct client *client)
 	/* A transaction that has failed here would not have failed at the next server. */
 	bool may_keep = (is_more || !server || is_between_transactions(server)) && pool &&
 	                pool->site.hosts->count > 1 && !client->frame_left &&
-	                !client->is_skipping && !(client->late && client->late->has_failed);
+	                !(client->late && client->late->has_failed);
 
 	if (server && !(may_keep && is_more))
 		replay_end_resend(&server->lease.replay);
