@@ -131,7 +131,6 @@ static enum judgement begin_late(struct client *client, const struct sql_block *
 	client->late = late_new(client->clients, text);
 	if (!client->late)
 		return JUDGE_SEND;
-	client->late->block = *block;
 	if (!answer(client, block->kind))
 		return JUDGE_END;
 	client_enter(client, CLIENT_LATE);
@@ -145,9 +144,8 @@ struct sql_block late_begin_read(struct bytes texts)
 
 	while (bytes_take_text(&texts, &text)) {
 		block = sql_block_read(bytes_text(text));
-		if (!all.kind)
-			all.kind = block.kind;
 		all.is_for_primary |= block.is_for_primary;
+		all.has_isolation |= block.has_isolation;
 		if (block.access != SQL_ACCESS_UNSAID)
 			all.access = block.access;
 	}
@@ -157,10 +155,7 @@ struct sql_block late_begin_read(struct bytes texts)
 bool late_begin_again(struct client *client, struct bytes texts)
 {
 	client->late = late_new(client->clients, texts);
-	if (!client->late)
-		return false;
-	client->late->block = late_begin_read(texts);
-	return true;
+	return client->late;
 }
 
 /* Nothing runs in it, so its modes do not matter. */

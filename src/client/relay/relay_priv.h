@@ -152,7 +152,6 @@ bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, c
 
 struct late_begin {
 	usec_t answered_at;
-	struct sql_block block;         /* what it says, and SET TRANSACTION behind it */
 	bool has_failed;                /* the statement after it was refused here */
 	uint16_t size;                  /* of `texts` */
 	char texts[REPLAY_OPENING_MAX]; /* each with its zero; a longer BEGIN is sent without delay
@@ -187,7 +186,7 @@ bool late_begin_again(struct client *client, struct bytes texts);
  */
 bool late_begin_in_vain(struct client *client, struct bytes text);
 
-/* What the texts of an opening say together. */
+/* What the texts of an opening say together, but for their kind. */
 struct sql_block late_begin_read(struct bytes texts);
 
 /* Starts idle_transaction_timeout and transaction_timeout in CLIENT_LATE. */

@@ -105,20 +105,19 @@ static bool may_read(struct bytes text, unsigned int allowed)
 	return !(touches & ~allowed) && sql_is_no_block(text) && !sql_is_for_primary(text);
 }
 
-/* The first text of a transaction whose BEGIN is late. */
+/* The first text of a transaction whose BEGIN is late: SET TRANSACTION adds to what that says. */
 static bool is_read_after_begin(const struct client *client, struct bytes text)
 {
-	const struct sql_block *begin = &client->late->block;
+	struct sql_block all = late_begin_read(bytes_of(client->late->texts, client->late->size));
 	struct sql_block block = sql_block_read(text);
 
-	if (block.kind == SQL_BLOCK_SET && block.access == SQL_ACCESS_READ_ONLY) {
-		block.is_for_primary |= begin->is_for_primary;
-		block.has_isolation |= begin->has_isolation;
-		return is_read_by(client, &block);
-	}
-	if (block.kind == SQL_BLOCK_SET)
-		return !block.is_for_primary && is_read_by(client, begin);
-	return is_read_by(client, begin) && may_read(text, HARMLESS);
+	if (block.kind != SQL_BLOCK_SET)
+		return is_read_by(client, &all) && may_read(text, HARMLESS);
+	all.is_for_primary |= block.is_for_primary;
+	all.has_isolation |= block.has_isolation;
+	if (block.access != SQL_ACCESS_UNSAID)
+		all.access = block.access;
+	return is_read_by(client, &all);
 }
 
 static bool is_read(const struct client *client, struct bytes text)
