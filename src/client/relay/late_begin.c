@@ -98,17 +98,17 @@ void late_begin_arm(struct client *client)
 
 /* ---- from the client ---- */
 
-/* NULL: no memory. */
-static struct late_begin *late_new(struct clients *clients, struct bytes texts)
+bool late_begin_again(struct client *client, struct bytes texts)
 {
-	struct late_begin *late = slab_take(&clients->late_slab);
+	struct clients *clients = client->clients;
+	struct late_begin *late = client->late = slab_take(&clients->late_slab);
 
 	if (!late)
-		return NULL;
-	late->answered_at = loop_now(clients->with.loop);
+		return false;
+	late->answered_at = client_now(client);
 	memcpy(late->texts, texts.at, texts.count);
 	late->size = (uint16_t)texts.count;
-	return late;
+	return true;
 }
 
 /* Whether no server of the pool is a standby, according to their reports (since PostgreSQL 14). */
@@ -126,10 +126,7 @@ static enum judgement begin_late(struct client *client, const struct sql_block *
 	const struct pool *pool = client->borrower.pool;
 
 	if (!client_rules(client)->late_begin || client->replication || pool->pools->is_ending ||
-	    (block->is_for_primary && !has_primary(pool)))
-		return JUDGE_SEND;
-	client->late = late_new(client->clients, text);
-	if (!client->late)
+	    (block->is_for_primary && !has_primary(pool)) || !late_begin_again(client, text))
 		return JUDGE_SEND;
 	if (!answer(client, block->kind))
 		return JUDGE_END;
@@ -150,12 +147,6 @@ struct sql_block late_begin_read(struct bytes texts)
 			all.access = block.access;
 	}
 	return all;
-}
-
-bool late_begin_again(struct client *client, struct bytes texts)
-{
-	client->late = late_new(client->clients, texts);
-	return client->late;
 }
 
 /* Nothing runs in it, so its modes do not matter. */
