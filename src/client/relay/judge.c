@@ -163,14 +163,7 @@ void relay_lacks_place(const struct client *client, const struct frame *frame, s
 static enum judgement refuse_alone(struct client *client, const struct frame *frame,
                                    struct bytes in, const struct err *err, struct batch *batch)
 {
-	relay_begin_batch(client);
-	if (!relay_fail(client, frame, in, err, batch))
-		return JUDGE_END;
-	if (client->late)
-		late_begin_fail(client);
-	else
-		client_idle_begin(client);
-	return JUDGE_DROP;
+	return relay_fail(client, frame, in, err, batch) ? JUDGE_DROP : JUDGE_END;
 }
 
 /* It gets no server, and does not wait for one. */

@@ -350,6 +350,7 @@ bool relay_fail(struct client *client, const struct frame *frame, struct bytes i
 	char type = frame->type;
 	bool is_sent;
 
+	relay_begin_batch(client);
 	/* As PostgreSQL drops the unnamed statement. */
 	if (type == 'Q' || (type == 'P' && body.count && !body.at[0]))
 		statements_forget_unnamed(client, batch);
@@ -363,6 +364,10 @@ bool relay_fail(struct client *client, const struct frame *frame, struct bytes i
 	relay_end_batch(client, client->late ? 'E' : 'I');
 	is_sent = client_send(client, buf_bytes(&out));
 	buf_free(&out);
+	if (is_sent && client->late)
+		late_begin_fail(client);
+	else if (is_sent && client->state == CLIENT_IDLE)
+		client_idle_begin(client);
 	return is_sent;
 }
 
@@ -390,12 +395,10 @@ static bool fail_waiting(struct client *client, const struct err *err)
 		client->frame_left = frame.length;
 		client->forwards_rest = false;
 	}
-	if (!client->late) {
+	if (client->late)
+		read_on_without(client);
+	else
 		go_idle(client);
-		return true;
-	}
-	late_begin_fail(client);
-	read_on_without(client);
 	return true;
 }
 
