@@ -247,16 +247,17 @@ static uint32_t take_wait(const struct client *client)
 	return wait < UINT32_MAX ? (uint32_t)wait : UINT32_MAX;
 }
 
-/* The last request that was noted, of this kind, has this statement. */
-static void note_call(const struct client *client, enum ledger_kind kind,
-                      const struct calls_statement *statement, struct server_call call)
+/* The last request that was noted, of this kind, has this statement. NULL: it is not counted. */
+static struct server_call *note_call(const struct client *client, enum ledger_kind kind,
+                                     const struct calls_statement *statement)
 {
-	struct server_call *noted = server_note_call(client->borrower.server, kind);
+	struct server_call *call = server_note_call(client->borrower.server, kind);
 
-	call.tag = calls_place(&client->clients->calls, statement);
-	call.sent_at = client_now(client);
-	if (noted)
-		*noted = call;
+	if (call)
+		*call =
+		    (struct server_call){ .tag = calls_place(&client->clients->calls, statement),
+			                  .sent_at = client_now(client) };
+	return call;
 }
 
 /* And executes it. */
@@ -264,6 +265,7 @@ static void run(struct client *client, enum ledger_kind kind, struct calls_state
                 uint32_t row_limit)
 {
 	struct track *track = client->track;
+	struct server_call *call;
 
 	if (!statement)
 		return;
@@ -273,8 +275,11 @@ static void run(struct client *client, enum ledger_kind kind, struct calls_state
 		track->application->xact_count++;
 	}
 	begin_batch(client, statement->digest);
-	note_call(client, kind, statement,
-	          (struct server_call){ .wait = take_wait(client), .row_limit = row_limit });
+	call = note_call(client, kind, statement);
+	if (call) {
+		call->wait = take_wait(client);
+		call->row_limit = row_limit;
+	}
 }
 
 uint64_t track_batch_digest(const struct client *client)
@@ -316,6 +321,7 @@ static void see_parse(struct client *client, struct said *said, uint64_t digest)
 	struct track *track = client->track;
 	struct calls_statement *statement;
 	struct statement *prepared;
+	struct server_call *call;
 
 	if (!said->name)
 		return;
@@ -330,9 +336,9 @@ static void see_parse(struct client *client, struct said *said, uint64_t digest)
 		track->unnamed = digest;
 	else if (!prepared)
 		calls_names_put(&track->names, hash_of_name(client, 'S', said->name), digest);
-	if (statement)
-		note_call(client, LEDGER_PARSE, statement,
-		          (struct server_call){ .is_parse = true });
+	call = statement ? note_call(client, LEDGER_PARSE, statement) : NULL;
+	if (call)
+		call->is_parse = true;
 }
 
 /* What was received of a frame may end before its names. */
