@@ -84,7 +84,7 @@ void slow_end(struct client *client, usec_t duration, bool is_kept);
 /* The batch will not be answered. */
 void slow_forget(struct client *client);
 
-/* ---- what a message says: route.c ---- */
+/* ---- said.c: what a message says ---- */
 
 struct said {
 	char type;
@@ -97,12 +97,7 @@ struct said {
 struct said said_read(const struct client *client, const struct frame *frame, struct bytes in);
 
 /* It concerns this statement, if it is not NULL. */
-static inline void said_is_of(struct said *said, struct statement *prepared)
-{
-	said->prepared = prepared;
-	if (prepared)
-		said->text = bytes_text(statement_text(prepared).at);
-}
+void said_is_of(struct said *said, struct statement *prepared);
 
 /* ---- judge.c: what to do with each message of a client ---- */
 

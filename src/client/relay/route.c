@@ -19,10 +19,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_single.h"
 
 #include "../session/session_priv.h"
-#include "../statements/statements_priv.h"
 
 /* A longer text is not awaited: it is no read. */
 #define TEXT_MAX ((uint32_t)64 * 1024)
@@ -160,23 +160,6 @@ static bool is_select(const struct client *client, struct bytes text)
 }
 
 /* ---- messages ---- */
-
-struct said said_read(const struct client *client, const struct frame *frame, struct bytes in)
-{
-	struct said said = { .type = frame->type, .is_whole = in.count >= frame->length };
-	struct object_names names;
-
-	if (fields_sql(frame, in, &said.name, &said.text))
-		return said;
-	said.text = bytes_of(NULL, 0);
-	fields_names(frame->type, frame_received(in, frame), frame->length - FRAME_HEADER_SIZE,
-	             &names);
-	said.name = names.statement;
-	said.portal = names.portal;
-	if (frame->type == 'B' && said.name && *said.name)
-		said_is_of(&said, statements_find(client, said.name));
-	return said;
-}
 
 /*
  * A walk through the first batch of a client, which may begin a transaction. Drivers send BEGIN and
