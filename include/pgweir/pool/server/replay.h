@@ -25,7 +25,7 @@
 
 #define REPLAY_MAX ((size_t)4 * 1024)
 #define REPLAY_OPENING_MAX ((size_t)256) /* bytes of all its texts */
-#define REPLAY_BATCHES_MAX 8
+#define REPLAY_BATCHES_MAX 20            /* all but the last are of an opening */
 
 #define REPLAY_UNKNOWN UINT32_MAX /* of unsent_least: that proves nothing */
 
