@@ -284,12 +284,12 @@ static bool give_back(struct client *client)
 }
 
 /*
- * The client has just got a server. false: that is not ready: it may show too little (causal.c), or
- * its parameters are being set.
+ * The client has got a server. is_new: only now. false: that is not ready: it may show too little
+ * (causal.c), or its parameters are being set.
  */
-static inline bool make_ready(struct client *client)
+static inline bool make_ready(struct client *client, bool is_new)
 {
-	if (client->state != CLIENT_CATCHING_UP) {
+	if (is_new) {
 		timer_clear(&client->timer);
 		if (client->is_position_due && !causal_is_caught_up(client))
 			return false;
@@ -307,7 +307,7 @@ bool relay_get_server(struct client *client, struct err *err)
 
 	relay_begin_batch(client);
 	if (pool_take(borrower)) {
-		if (!make_ready(client))
+		if (!make_ready(client, true))
 			return false;
 		client_enter(client, CLIENT_ACTIVE);
 		relay_begin_query(client, client->request_at);
@@ -562,7 +562,8 @@ void relay_lent(struct borrower *borrower)
 	struct client *client = client_of(borrower);
 
 	client->borrower.patience_now = 0;
-	if (client->state != CLIENT_PREPARING && !make_ready(client))
+	if (client->state != CLIENT_PREPARING &&
+	    !make_ready(client, client->state != CLIENT_CATCHING_UP))
 		return;
 	client_enter(client, CLIENT_ACTIVE);
 	if (!respell_params(client))

@@ -84,7 +84,6 @@ static inline uint16_t replay_whole_opening(const struct replay *replay)
 static inline void replay_forget_opening(struct replay *replay)
 {
 	replay->opening_count = 0;
-	replay->batches.count = 0;
 	replay->is_opening = replay->was_writable = false;
 }
 
@@ -100,6 +99,7 @@ static inline void replay_end_replan(struct replay *replay)
 static inline void replay_end_resend(struct replay *replay)
 {
 	replay_forget_opening(replay);
+	replay->batches.count = 0;
 	replay->may_resend = replay->is_answered = false;
 	if (!replay->may_replan)
 		replay->count = 0;
@@ -108,11 +108,13 @@ static inline void replay_end_resend(struct replay *replay)
 /* It has run, so only an opening is kept. */
 static inline void replay_drop(struct replay *replay)
 {
-	uint16_t opening_count = replay->is_opening ? replay_whole_opening(replay) : 0;
-	bool was_writable = replay->was_writable && replay->is_opening;
+	uint16_t opening_count;
+	bool was_writable;
 
 	if (replay->count == 0)
 		return;
+	opening_count = replay->is_opening ? replay_whole_opening(replay) : 0;
+	was_writable = replay->was_writable && replay->is_opening;
 	replay->may_replan = false;
 	replay_end_resend(replay);
 	replay->opening_count = opening_count;
