@@ -48,14 +48,14 @@ struct replay {
 	bool may_replan, may_resend;
 	/* may_resend: it has not run if so many of its last bytes were not delivered */
 	uint32_t unsent_least;
-	bool is_whole;    /* the last batch has its end: a Sync, or it is a Query */
-	bool is_answered; /* the first one of several, in part */
 	/* default_transaction_read_only was off, and was changed behind the opening or within it */
 	bool was_writable;
-	bool is_unrun;   /* the server is lost, and what is kept is sent to another one */
 	bool is_opening; /* nothing is executed that is no part of the opening */
 	/* bytes of the opening that was answered, or is sent ahead; more is in what is kept */
 	uint16_t opening_count;
+	bool is_whole;    /* the last batch has its end: a Sync, or it is a Query */
+	bool is_answered; /* the first one of several, in part */
+	bool is_unrun;    /* the server is lost, and what is kept is sent to another one */
 	struct replay_batches batches;
 };
 
