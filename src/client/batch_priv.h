@@ -27,9 +27,9 @@ struct batch {
 	struct server *server; /* the destination; NULL: the bytes are dropped */
 	struct iovec pieces[BATCH_PIECES];
 	int count;
-	size_t used;                  /* of `buffer` */
-	struct bytes unnamed;         /* the text of a Parse message that may be kept. unnamed.c */
-	struct bytes late;            /* the text of a BEGIN that was answered here. late_begin.c */
+	size_t used;          /* of `buffer` */
+	struct bytes unnamed; /* the text of a Parse message that may be kept. unnamed.c */
+	const char *rest;     /* the input behind what was answered here: Syncs, BEGIN; or NULL */
 	struct ledger_change *change; /* of the next frame; NULL: it changes nothing */
 	unsigned int touches;         /* of the last Parse message: enum sql_touch */
 	/* the named statement of the last Bind and its portal, in what was received; or NULL */
@@ -60,7 +60,8 @@ static inline void batch_begin(struct batch *batch)
 	batch->is_described = batch->is_again = batch->is_answered = batch->ends = false;
 	batch->is_query = batch->is_borrowed = false;
 	batch->waits_for = LEDGER_WAIT_NOT;
-	batch->unnamed = batch->late = bytes_of(NULL, 0);
+	batch->unnamed = bytes_of(NULL, 0);
+	batch->rest = NULL;
 }
 
 static inline enum judgement batch_wait(struct batch *batch, enum ledger_wait what)

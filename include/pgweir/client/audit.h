@@ -46,7 +46,7 @@ struct audit_row {
 	uint64_t found[FEATURES];           /* in how many sessions the server had it anyway */
 	char *examples[FEATURES];           /* a statement without its constants; or NULL */
 	size_t key_size;
-	char key[]; /* the names, each with a zero after it */
+	char key[]; /* the names, each with a zero after it; empty: the row of the others */
 };
 
 TAILQ_HEAD(audit_row_list, audit_row);
@@ -55,7 +55,6 @@ struct audit {
 	struct hash_key secret;
 	struct audit_row *table;
 	struct audit_row_list rows, unused;
-	struct audit_row *others; /* NULL until it is needed */
 	uint64_t next_number;
 };
 

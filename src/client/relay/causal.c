@@ -314,15 +314,15 @@ static bool is_plain(const struct client *client)
 void causal_note(struct client *client, const struct frame *frame, struct bytes in)
 {
 	const struct server *server = client->borrower.server;
-	struct bytes text = bytes_of(NULL, 0);
+	struct said said;
 
 	if (is_followed(client))
 		return;
 	if (ledger_is_at_rest(&server->wire.ledger))
 		course_begin(&client->causal->course, server->wire.status != 'I');
-	if (in.count < frame->length || !route_frame_text(client, frame, in, &text))
-		text = bytes_of(NULL, 0);
-	course_note(&client->causal->course, frame, in, text);
+	said = said_read(client, frame, in);
+	course_note(&client->causal->course, frame, in,
+	            said.is_whole ? said.text : bytes_of(NULL, 0));
 }
 
 bool causal_ends(const struct client *client, const struct frame *frame, struct bytes in)

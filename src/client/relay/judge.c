@@ -49,13 +49,15 @@ static enum judgement refuse_message(struct client *client, enum close_reason re
 /*
  * After an error of ours in the extended protocol: drops messages up to the Sync, which we answer.
  */
-static enum judgement skip(struct client *client, char type)
+static enum judgement skip(struct client *client, const struct frame *frame, struct bytes in,
+                           struct batch *batch)
 {
 	struct buf out = { 0 };
 	bool is_sent = true;
 
-	if (type == 'S') {
+	if (frame->type == 'S') {
 		client->is_skipping = false;
+		batch->rest = in.at + frame->length;
 		/* The error has also failed a transaction whose BEGIN is late. */
 		message_ready(&out, client->late ? 'E' : 'I');
 		is_sent = client_send(client, buf_bytes(&out));
@@ -84,7 +86,7 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 
 	if (judgement != JUDGE_DROP)
 		return judgement;
-	batch->late = client->late ? frame_body(in, frame) : bytes_of(NULL, 0);
+	batch->rest = in.at + frame->length;
 	if (client_features(client) & CLIENT_IS_TRACKED)
 		track_answered(client, frame, in);
 	/* PostgreSQL drops the unnamed statement at any Query. */
@@ -102,8 +104,7 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 static unsigned int first_touches(const struct client *client, const struct frame *frame,
                                   struct bytes in, struct bytes *text)
 {
-	const char *portal, *name;
-	struct bytes body;
+	struct said said;
 
 	*text = bytes_text("");
 	if (in.count < frame->length)
@@ -115,11 +116,8 @@ static unsigned int first_touches(const struct client *client, const struct fram
 
 		return executed ? touches | executed->touches : touches;
 	}
-	body = frame_body(in, frame);
-	return frame->type == 'B' && bytes_take_text(&body, &portal) &&
-	               bytes_take_text(&body, &name)
-	           ? statements_touches(client, name, text)
-	           : 0;
+	said = said_read(client, frame, in);
+	return said.type == 'B' && said.name ? statements_touches(client, said.name, text) : 0;
 }
 
 /*
@@ -165,14 +163,7 @@ void relay_lacks_place(const struct client *client, const struct frame *frame, s
 static enum judgement refuse_alone(struct client *client, const struct frame *frame,
                                    struct bytes in, const struct err *err, struct batch *batch)
 {
-	relay_begin_batch(client);
-	if (!relay_fail(client, frame, in, err, batch))
-		return JUDGE_END;
-	if (client->late)
-		late_begin_fail(client);
-	else
-		client_idle_begin(client);
-	return JUDGE_DROP;
+	return relay_fail(client, frame, in, err, batch) ? JUDGE_DROP : JUDGE_END;
 }
 
 /* It gets no server, and does not wait for one. */
@@ -189,12 +180,13 @@ static enum judgement refuse_unserved(struct client *client, const struct frame 
 /* How long this statement waits, if a comment of its text says so, as sqlcommenter writes it. */
 static void read_patience(struct client *client, const struct frame *frame, struct bytes in)
 {
-	struct bytes text, value;
+	struct said said = said_read(client, frame, in);
+	struct bytes value;
 	char duration[32];
 	usec_t time;
 
-	if (in.count < frame->length || !route_frame_text(client, frame, in, &text) ||
-	    !sql_traceparent_key(text, "pgweir.wait_timeout='", &value) ||
+	if (!said.is_whole || !said.text.at ||
+	    !sql_traceparent_key(said.text, "pgweir.wait_timeout='", &value) ||
 	    value.count >= sizeof(duration))
 		return;
 	memcpy(duration, value.at, value.count);
@@ -218,7 +210,7 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 		if (judgement != JUDGE_SEND)
 			return judgement;
 	}
-	if (client_rules(client)->route_reads && !route_client(client, frame, in))
+	if (client_rules(client)->route_reads && !route_client(client, in))
 		return JUDGE_MORE;
 	/* Refused, if at all, when it shows what it begins, and so only once. */
 	if (client->borrower.pool->limits.guards_queue && in.count < frame->length &&
@@ -382,10 +374,8 @@ static bool is_decided_alone(struct client *client, char type, enum judgement *j
 	/* Before the next check: PostgreSQL, too, obeys Terminate while it ignores messages. */
 	else if (type == 'X')
 		*judgement = JUDGE_LEAVE;
-	else if (client->is_skipping)
-		*judgement = skip(client, type);
 	/* The rest of a COPY that has failed, or a Flush with nothing to flush. */
-	else if (!is_active || server->wire.is_ready)
+	else if (client->is_skipping || !is_active || server->wire.is_ready)
 		*judgement = JUDGE_DROP;
 	else
 		return false;
@@ -398,14 +388,14 @@ static bool is_decided_alone(struct client *client, char type, enum judgement *j
  */
 static bool is_decided(struct client *client, const struct request *request,
                        const struct frame *frame, struct bytes in, unsigned int features,
-                       enum judgement *judgement)
+                       struct batch *batch, enum judgement *judgement)
 {
 	if (!request)
 		*judgement = refuse_message(client, CLOSE_UNKNOWN_MESSAGE);
 	else if (!request->needs_server && is_decided_alone(client, frame->type, judgement))
 		return true;
 	else if (client->is_skipping)
-		*judgement = skip(client, frame->type);
+		*judgement = skip(client, frame, in, batch);
 	else if ((features & CLIENT_REFUSES_QUERY) && frame->type == 'Q')
 		*judgement = refuse_message(client, CLOSE_PQEXEC);
 	else if (in.count < frame->length && needs_more(client, frame, in, features))
@@ -498,11 +488,11 @@ static inline bool has_limits(const struct client *client, unsigned int features
 __attribute__((noinline)) static enum judgement judge_limits(struct client *client,
                                                              const struct frame *frame,
                                                              struct bytes in, struct batch *batch,
-                                                             struct track_what *what)
+                                                             uint64_t *digest)
 {
 	struct err err;
 
-	if (track_allows(client, frame, in, what, &err))
+	if (track_allows(client, frame, in, digest, &err))
 		return JUDGE_SEND;
 	return client->state == CLIENT_ACTIVE ? statements_refuse(client, frame->type, &err, batch)
 	                                      : refuse_alone(client, frame, in, &err, batch);
@@ -515,16 +505,16 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 	unsigned int features = client_features(client);
 	bool is_limited = has_limits(client, features, frame->type);
 	enum judgement judgement = JUDGE_SEND;
-	struct track_what what = { 0 };
+	uint64_t digest = 0;
 	struct server *server;
 
-	if (is_decided(client, request, frame, in, features, &judgement))
+	if (is_decided(client, request, frame, in, features, batch, &judgement))
 		return judgement;
 	if (client->state != CLIENT_ACTIVE) {
 		if (stream_unsent(&client->stream))
 			return JUDGE_WAIT;
 		if (is_limited)
-			judgement = judge_limits(client, frame, in, batch, &what);
+			judgement = judge_limits(client, frame, in, batch, &digest);
 		if (judgement == JUDGE_SEND)
 			judgement = judge_without(client, frame, in, batch);
 	} else if (features & CLIENT_HAS_HOSTS)
@@ -539,7 +529,7 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 	batch->server = server;
 	begin_query(client, server, frame, in);
 	if (is_limited)
-		judgement = judge_limits(client, frame, in, batch, &what);
+		judgement = judge_limits(client, frame, in, batch, &digest);
 	if (judgement != JUDGE_SEND)
 		return judgement;
 	if (client->is_position_due)
@@ -554,7 +544,7 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 	if (client->listening && judgement <= JUDGE_DROP)
 		listening_sent(client);
 	if ((features & CLIENT_IS_TRACKED) && judgement <= JUDGE_DROP)
-		track_frame(client, frame, in, what);
+		track_frame(client, frame, in, digest);
 	return judgement;
 }
 

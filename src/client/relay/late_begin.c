@@ -98,28 +98,17 @@ void late_begin_arm(struct client *client)
 
 /* ---- from the client ---- */
 
-static void settle(struct ledger_change *change, bool is_done)
+bool late_begin_again(struct client *client, struct bytes texts)
 {
-	struct late_begin *late = container_of(change, struct late_begin, change);
-
-	if (is_done)
-		server_set_in_transaction(late->server);
-	slab_put(&late->clients->late_slab, late);
-}
-
-/* NULL: no memory. */
-static struct late_begin *late_new(struct clients *clients, struct bytes texts)
-{
-	struct late_begin *late = slab_take(&clients->late_slab);
+	struct clients *clients = client->clients;
+	struct late_begin *late = client->late = slab_take(&clients->late_slab);
 
 	if (!late)
-		return NULL;
-	late->change.settle = settle;
-	late->clients = clients;
-	late->answered_at = loop_now(clients->with.loop);
+		return false;
+	late->answered_at = client_now(client);
 	memcpy(late->texts, texts.at, texts.count);
 	late->size = (uint16_t)texts.count;
-	return late;
+	return true;
 }
 
 /* Whether no server of the pool is a standby, according to their reports (since PostgreSQL 14). */
@@ -137,42 +126,27 @@ static enum judgement begin_late(struct client *client, const struct sql_block *
 	const struct pool *pool = client->borrower.pool;
 
 	if (!client_rules(client)->late_begin || client->replication || pool->pools->is_ending ||
-	    (block->is_for_primary && !has_primary(pool)))
+	    (block->is_for_primary && !has_primary(pool)) || !late_begin_again(client, text))
 		return JUDGE_SEND;
-	client->late = late_new(client->clients, text);
-	if (!client->late)
-		return JUDGE_SEND;
-	client->late->block = *block;
 	if (!answer(client, block->kind))
 		return JUDGE_END;
 	client_enter(client, CLIENT_LATE);
 	return JUDGE_DROP;
 }
 
-/* What all the texts say together. */
-static struct sql_block read_texts(struct bytes texts)
+struct sql_block late_begin_read(struct bytes texts)
 {
 	struct sql_block all = { 0 }, block;
 	const char *text;
 
 	while (bytes_take_text(&texts, &text)) {
 		block = sql_block_read(bytes_text(text));
-		if (!all.kind)
-			all.kind = block.kind;
 		all.is_for_primary |= block.is_for_primary;
+		all.has_isolation |= block.has_isolation;
 		if (block.access != SQL_ACCESS_UNSAID)
 			all.access = block.access;
 	}
 	return all;
-}
-
-bool late_begin_again(struct client *client, struct bytes texts)
-{
-	client->late = late_new(client->clients, texts);
-	if (!client->late)
-		return false;
-	client->late->block = read_texts(texts);
-	return true;
 }
 
 /* Nothing runs in it, so its modes do not matter. */
@@ -228,9 +202,9 @@ enum judgement late_begin_judge(struct client *client, const struct frame *frame
 
 /* ---- to the server ---- */
 
-static bool note(struct server *server, enum ledger_kind kind, struct ledger_change *change)
+static bool note(struct server *server, enum ledger_kind kind)
 {
-	return server_note_change(server, kind, LEDGER_OURS, change);
+	return server_note_change(server, kind, LEDGER_OURS, NULL);
 }
 
 /* Makes the transaction fail at the server, as it has failed here. */
@@ -239,58 +213,43 @@ static bool fail_again(struct server *server, struct batch *batch)
 	MESSAGE_STATIC(query, 'Q', "ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"");
 
 	batch_run(batch, MESSAGE_BYTES(query));
-	return server_note_change(server, LEDGER_QUERY, LEDGER_OURS, NULL);
+	return note(server, LEDGER_QUERY);
 }
 
-/* Adds Parse, Bind and Execute of a text, which has its zero. */
-static bool send_text(struct batch *batch, struct bytes text, struct ledger_change *change)
+/* Adds Parse, Bind and Execute of a text. */
+static bool send_text(struct batch *batch, const char *text, bool is_last)
 {
 	struct server *server = batch->server;
+	struct bytes whole = bytes_of(text, strlen(text) + 1);
 	char front[FRAME_HEADER_SIZE + 1] = { 'P' }; /* and an empty name */
 
-	store_be32(front + 1, (uint32_t)(4 + 1 + text.count + sizeof(behind.no_types)));
+	store_be32(front + 1, (uint32_t)(4 + 1 + whole.count + sizeof(behind.no_types)));
 	batch_copy(batch, bytes_of(front, sizeof(front)));
-	batch_run(batch, text);
+	batch_copy(batch, whole);
 	batch_run(batch, bytes_of((const char *)&behind, sizeof(behind)));
-	if (note(server, LEDGER_PARSE, NULL) && note(server, LEDGER_BIND, NULL))
-		return note(server, LEDGER_EXECUTE, change);
-	if (change)
-		change->settle(change, false);
-	return false;
-}
-
-static bool send_texts(struct batch *batch, struct late_begin *late)
-{
-	struct bytes rest = bytes_of(late->texts, late->size);
-	const char *text;
-
-	while (bytes_take_text(&rest, &text)) {
-		bool is_last = rest.count == 0;
-
-		if (!send_text(batch, bytes_of(text, strlen(text) + 1),
-		               is_last ? &late->change : NULL)) {
-			if (!is_last)
-				settle(&late->change, false);
-			return false;
-		}
-	}
-	return true;
+	return note(server, LEDGER_PARSE) && note(server, LEDGER_BIND) &&
+	       (is_last ? server_note_begin(server) : note(server, LEDGER_EXECUTE));
 }
 
 bool late_begin_send(struct client *client, char type, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	struct late_begin *late = client->late;
+	struct bytes texts = bytes_of(late->texts, late->size), rest = texts;
 	bool has_failed = late->has_failed, is_query = type == 'Q';
-	size_t size = is_query ? sizeof(ending.portal) : sizeof(ending);
+	/* A transaction that has failed here would not have failed at another server. */
+	bool is_good = has_failed || resend_open(client, texts);
+	const char *text;
 
-	client->late = NULL;
-	late->server = server;
 	batch->server = server;
-	if (!send_texts(batch, late))
+	while (is_good && bytes_take_text(&rest, &text))
+		is_good = send_text(batch, text, rest.count == 0);
+	late_begin_forget(client);
+	if (!is_good)
 		return false;
-	batch_run(batch, bytes_of((const char *)&ending, size));
-	return note(server, LEDGER_CLOSE, NULL) && (is_query || note(server, LEDGER_CLOSE, NULL)) &&
+	batch_run(batch, bytes_of((const char *)&ending,
+	                          is_query ? sizeof(ending.portal) : sizeof(ending)));
+	return note(server, LEDGER_CLOSE) && (is_query || note(server, LEDGER_CLOSE)) &&
 	       (!has_failed || fail_again(server, batch));
 }
 

@@ -284,23 +284,35 @@ static bool give_back(struct client *client)
 	return true;
 }
 
+/*
+ * The client has got a server. is_new: only now. false: that is not ready: it may show too little
+ * (causal.c), or its parameters are being set.
+ */
+static inline bool make_ready(struct client *client, bool is_new)
+{
+	if (is_new) {
+		timer_clear(&client->timer);
+		if (client->is_position_due && !causal_is_caught_up(client))
+			return false;
+	}
+	session_begin_sample(client);
+	if (pool_prepare(&client->borrower, client->params, true))
+		return true;
+	client_enter(client, CLIENT_PREPARING);
+	return false;
+}
+
 bool relay_get_server(struct client *client, struct err *err)
 {
 	struct borrower *borrower = &client->borrower;
 
 	relay_begin_batch(client);
 	if (pool_take(borrower)) {
-		timer_clear(&client->timer);
-		if (client->is_position_due && !causal_is_caught_up(client))
+		if (!make_ready(client, true))
 			return false;
-		session_begin_sample(client);
-		if (pool_prepare(borrower, client->params, true)) {
-			client_enter(client, CLIENT_ACTIVE);
-			relay_begin_query(client, client->request_at);
-			return respell_params(client);
-		}
-		client_enter(client, CLIENT_PREPARING);
-		return false;
+		client_enter(client, CLIENT_ACTIVE);
+		relay_begin_query(client, client->request_at);
+		return respell_params(client);
 	}
 	client_hurry(client);
 	if (!pool_ask(borrower, err))
@@ -314,20 +326,6 @@ bool relay_get_server(struct client *client, struct err *err)
 
 /* ---- waiting for a server ---- */
 
-/* What the first message of a wait would run, if that is known. */
-static bool first_text(const struct client *client, const struct frame *frame, struct bytes in,
-                       struct bytes *text)
-{
-	struct bytes body = frame_received(in, frame);
-	const char *portal, *name;
-
-	if (frame->type != 'B' || !bytes_take_text(&body, &portal) ||
-	    !bytes_take_text(&body, &name) || *name)
-		return route_frame_text(client, frame, in, text);
-	*text = unnamed_known(client);
-	return true;
-}
-
 /*
  * Whether a message that no server has got can fail alone. What is behind one that begins a
  * transaction is meant for that, and may be under way: it must not be committed alone. So with a
@@ -337,11 +335,12 @@ static bool first_text(const struct client *client, const struct frame *frame, s
  */
 static bool can_fail(struct client *client, const struct frame *frame, struct bytes in)
 {
-	struct bytes text;
+	struct said said = said_read(client, frame, in);
 
-	return client->late || !first_text(client, frame, in, &text) ||
-	       late_begin_in_vain(client, text) || in.count < frame->length ||
-	       sql_is_no_block(text);
+	if (said.type == 'B' && said.name && !*said.name)
+		said.text = unnamed_known(client);
+	return client->late || !said.text.at || late_begin_in_vain(client, said.text) ||
+	       !said.is_whole || sql_is_no_block(said.text);
 }
 
 bool relay_fail(struct client *client, const struct frame *frame, struct bytes in,
@@ -352,6 +351,7 @@ bool relay_fail(struct client *client, const struct frame *frame, struct bytes i
 	char type = frame->type;
 	bool is_sent;
 
+	relay_begin_batch(client);
 	/* As PostgreSQL drops the unnamed statement. */
 	if (type == 'Q' || (type == 'P' && body.count && !body.at[0]))
 		statements_forget_unnamed(client, batch);
@@ -365,43 +365,50 @@ bool relay_fail(struct client *client, const struct frame *frame, struct bytes i
 	relay_end_batch(client, client->late ? 'E' : 'I');
 	is_sent = client_send(client, buf_bytes(&out));
 	buf_free(&out);
+	if (is_sent && client->late)
+		late_begin_fail(client);
+	else if (is_sent && client->state == CLIENT_IDLE)
+		client_idle_begin(client);
 	return is_sent;
 }
 
-/* The message that the client waits with fails, and it waits no longer. */
-static void fail_waiting(struct client *client, const struct frame *frame, struct bytes in,
-                         const struct err *err)
+/*
+ * The message that the client waits with fails, and it waits no longer. err: NULL: it has waited
+ * for a place for too long. false: it cannot fail alone.
+ */
+static bool fail_waiting(struct client *client, const struct err *err)
 {
+	struct bytes in = stream_kept(&client->stream);
+	struct frame frame;
 	struct batch batch;
+	struct err lacks;
 
+	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK || !can_fail(client, &frame, in))
+		return false;
+	if (!err)
+		relay_lacks_place(client, &frame, in, &lacks);
 	batch_begin(&batch);
 	pool_give_up(&client->borrower);
 	pool_drop_place(&client->borrower);
-	if (!relay_fail(client, frame, in, err, &batch))
-		return;
+	if (!relay_fail(client, &frame, in, err ? err : &lacks, &batch))
+		return true;
 	if (!client->is_skipping) {
-		client->frame_left = frame->length;
+		client->frame_left = frame.length;
 		client->forwards_rest = false;
 	}
-	if (!client->late) {
+	if (client->late)
+		read_on_without(client);
+	else
 		go_idle(client);
-		return;
-	}
-	late_begin_fail(client);
-	read_on_without(client);
+	return true;
 }
 
 bool relay_cancel_waiting(struct client *client)
 {
-	struct bytes in = stream_kept(&client->stream);
-	struct frame frame;
 	struct err err;
 
-	/* the client waits, so a whole header is available */
-	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK || !can_fail(client, &frame, in))
-		return true;
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
-	fail_waiting(client, &frame, in, &err);
+	fail_waiting(client, &err);
 	return true;
 }
 
@@ -417,25 +424,14 @@ void relay_refused(struct client *client, const struct err *err)
 	struct bytes in = stream_kept(&client->stream);
 	struct frame frame;
 
-	if (client->state == CLIENT_WAITING && frame_peek(in, UINT32_MAX, &frame) == WIRE_OK &&
-	    relay_fails_alone(client, &frame, in, err))
-		fail_waiting(client, &frame, in, err);
-	else
+	if (client->state != CLIENT_WAITING || frame_peek(in, UINT32_MAX, &frame) != WIRE_OK ||
+	    !relay_fails_alone(client, &frame, in, err) || !fail_waiting(client, err))
 		client_turn_away(client, err);
 }
 
 bool relay_refuse_place(struct client *client)
 {
-	struct bytes in = stream_kept(&client->stream);
-	struct frame frame;
-	struct err err;
-
-	if (client_rules(client)->mode == POOL_MODE_SESSION ||
-	    frame_peek(in, UINT32_MAX, &frame) != WIRE_OK || !can_fail(client, &frame, in))
-		return false;
-	relay_lacks_place(client, &frame, in, &err);
-	fail_waiting(client, &frame, in, &err);
-	return true;
+	return client_rules(client)->mode != POOL_MODE_SESSION && fail_waiting(client, NULL);
 }
 
 /* ---- from the client ---- */
@@ -504,16 +500,15 @@ static void keep_statements(struct client *client, struct batch *batch)
 
 bool relay_input(struct client *client, struct bytes in)
 {
-	const struct bytes whole = in;
-	bool may_resend = client_features(client) & CLIENT_HAS_HOSTS;
-	bool is_first = !client->borrower.server && !client->late;
-	struct resend resend;
+	const char *start = in.at;
+	bool has_hosts = client_features(client) & CLIENT_HAS_HOSTS, is_cleaning;
+	bool may_keep = !client->borrower.server && !client->late && !client->frame_left;
 	struct batch batch;
 	enum judgement judgement;
 	struct server *server;
 
-	if (may_resend)
-		resend_begin(client, &resend);
+	if (has_hosts)
+		may_keep = resend_begin(client);
 	batch_begin(&batch);
 	if (client->late && client->state == CLIENT_ACTIVE &&
 	    !late_begin_send(client, in.at[0], &batch))
@@ -522,18 +517,16 @@ bool relay_input(struct client *client, struct bytes in)
 	if (judgement == JUDGE_END)
 		return false;
 	keep_statements(client, &batch);
-	if (is_first && !may_resend && client->borrower.server &&
-	    server_is_cleaning(client->borrower.server)) {
-		resend_begin_behind(client, &resend);
-		may_resend = true;
-	}
-	/* now, as `whole` may be in the buffer of the stream */
-	if (may_resend && resend.is_first && client->state == CLIENT_ACTIVE && !batch.is_answered &&
-	    (judgement == JUDGE_SEND || judgement == JUDGE_MORE ||
-	     server_is_cleaning(client->borrower.server)))
-		resend_keep(client, &resend, bytes_of(whole.at, whole.count - in.count),
-		            batch.late);
 	server = client->borrower.server;
+	is_cleaning = server && server_is_cleaning(server);
+	/* now, as the input may be in the buffer of the stream */
+	if ((has_hosts || is_cleaning) && client->state == CLIENT_ACTIVE) {
+		start = batch.rest ? batch.rest : start;
+		resend_keep(
+		    client, bytes_of(start, (size_t)(in.at - start)),
+		    may_keep && !batch.is_answered &&
+			(judgement == JUDGE_SEND || judgement == JUDGE_MORE || is_cleaning));
+	}
 	if (judgement == JUDGE_LEAVE) {
 		client->borrower.has_quit = true;
 		return client_close(client, CLOSE_CLIENT_QUIT);
@@ -569,20 +562,10 @@ void relay_lent(struct borrower *borrower)
 {
 	struct client *client = client_of(borrower);
 
-	if (client->state == CLIENT_WAITING || client->state == CLIENT_IDLE) {
-		timer_clear(&client->timer);
-		client->borrower.patience_now = 0;
-		if (client->is_position_due && !causal_is_caught_up(client))
-			return;
-	}
-	if (client->state == CLIENT_WAITING || client->state == CLIENT_IDLE ||
-	    client->state == CLIENT_CATCHING_UP) {
-		session_begin_sample(client);
-		if (!pool_prepare(borrower, client->params, true)) {
-			client_enter(client, CLIENT_PREPARING);
-			return;
-		}
-	}
+	client->borrower.patience_now = 0;
+	if (client->state != CLIENT_PREPARING &&
+	    !make_ready(client, client->state != CLIENT_CATCHING_UP))
+		return;
 	client_enter(client, CLIENT_ACTIVE);
 	if (!respell_params(client))
 		return;

@@ -84,6 +84,21 @@ void slow_end(struct client *client, usec_t duration, bool is_kept);
 /* The batch will not be answered. */
 void slow_forget(struct client *client);
 
+/* ---- said.c: what a message says ---- */
+
+struct said {
+	char type;
+	bool is_whole;              /* all of it has been received */
+	const char *name, *portal;  /* as fields_names(); NULL also: not received */
+	struct bytes text;          /* as fields_sql(), or of `prepared`; at NULL: not known */
+	struct statement *prepared; /* the client's, which a Bind names; or NULL */
+};
+
+struct said said_read(const struct client *client, const struct frame *frame, struct bytes in);
+
+/* It concerns this statement, if it is not NULL. */
+void said_is_of(struct said *said, struct statement *prepared);
+
 /* ---- judge.c: what to do with each message of a client ---- */
 
 /*
@@ -94,49 +109,33 @@ enum judgement judge_all(struct client *client, struct bytes *in, struct batch *
 
 /* ---- route.c: with route_reads, which transactions are reads ---- */
 
-/* Whether a standby can serve what begins with this frame. WIRE_MORE: more of it is needed. */
-enum wire_result route_judge(const struct client *client, const struct frame *frame,
-                             struct bytes in, bool *is_read_on_standby);
+/* Whether a standby can serve what begins with these frames. WIRE_MORE: more is needed. */
+enum wire_result route_judge(const struct client *client, struct bytes in,
+                             bool *is_read_on_standby);
 
 /*
- * A client without a server is about to ask for one, with this frame as its first. Makes it a
- * member of the pool that serves it. false: more bytes of the frame are needed.
+ * A client without a server is about to ask for one, with these frames. Makes it a member of the
+ * pool that serves it. false: more bytes are needed.
  */
-bool route_client(struct client *client, const struct frame *frame, struct bytes in);
-
-/* The text as fields_sql(), or of a Bind's named statement. false: it is not known. */
-bool route_frame_text(const struct client *client, const struct frame *frame, struct bytes in,
-                      struct bytes *text);
+bool route_client(struct client *client, struct bytes in);
 
 /* Whether the client has a server on a standby, and is routed again after this transaction. */
 bool route_is_for_now(const struct client *client);
 
 /* ---- resend.c: what a server has certainly not run is sent to another one ---- */
 
-/* Input that may be sent again, and what precedes it: replay.h. */
-struct resend {
-	bool is_first;        /* in its transaction, but for the opening */
-	bool has_begun;       /* that was answered by the server */
-	bool is_more;         /* of what the server has not answered yet */
-	struct bytes opening; /* its texts; empty: none */
-	const struct server *server;
-	struct replay before; /* of that server, if there is one; borrowed */
-	char late[REPLAY_OPENING_MAX];
-};
+/* Before input of a client with CLIENT_HAS_HOSTS is judged. false: it is not to be kept. */
+bool resend_begin(struct client *client);
 
-/* Before input of a client with CLIENT_HAS_HOSTS is judged. */
-void resend_begin(struct client *client, struct resend *resend);
-
-/* Input that has gone behind the cleaning of a server that the client has just got. */
-void resend_begin_behind(struct client *client, struct resend *resend);
+/* These texts of a late BEGIN go ahead of it. false: no memory. */
+bool resend_open(const struct client *client, struct bytes texts);
 
 /*
- * Some of such input was judged and sent as it is, and has no reply yet; or nothing of it was
- * handled, because more must be received. Keeps it, if it can be sent again. late: the text of a
- * BEGIN in it that was answered here; empty: none.
+ * Such input, or some that has gone behind the cleaning of a server, was judged and sent as it is:
+ * keeps it, if it can be sent again. It is empty if nothing of it was handled, because more must be
+ * received.
  */
-void resend_keep(struct client *client, const struct resend *resend, struct bytes input,
-                 struct bytes late);
+void resend_keep(struct client *client, struct bytes input, bool may_keep);
 
 /* on_unrun() of the borrower. */
 void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun);
@@ -147,12 +146,7 @@ bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, c
 /* ---- late_begin.c: BEGIN is answered here, and sent ahead of what comes behind it ---- */
 
 struct late_begin {
-	/* of the last Execute: owned by the ledger once that is noted */
-	struct ledger_change change;
-	struct clients *clients;
-	struct server *server; /* valid once the ledger owns the change */
 	usec_t answered_at;
-	struct sql_block block;         /* what it says, and SET TRANSACTION behind it */
 	bool has_failed;                /* the statement after it was refused here */
 	uint16_t size;                  /* of `texts` */
 	char texts[REPLAY_OPENING_MAX]; /* each with its zero; a longer BEGIN is sent without delay
@@ -186,6 +180,9 @@ bool late_begin_again(struct client *client, struct bytes texts);
  * calls late_begin_fail(). false: it does not, and nothing has changed.
  */
 bool late_begin_in_vain(struct client *client, struct bytes text);
+
+/* What the texts of an opening say together, but for their kind. */
+struct sql_block late_begin_read(struct bytes texts);
 
 /* Starts idle_transaction_timeout and transaction_timeout in CLIENT_LATE. */
 void late_begin_arm(struct client *client);
@@ -286,22 +283,16 @@ bool causal_facts(struct client *client, const struct facts *facts);
 /* ---- track.c: each request that executes a statement is a call of an entry in clients->calls ----
  */
 
-/* What a frame executes or prepares. */
-struct track_what {
-	uint64_t digest; /* 0: not known */
-	struct bytes text;
-};
-
 /*
  * Whether [statements] has no objection to a Query, Parse or Execute. If the client has a server,
- * an execution counts there. *what is found out, unless it is known.
+ * an execution counts there. *digest: of what it executes or prepares; 0: it is found out.
  */
 bool track_allows(struct client *client, const struct frame *frame, struct bytes in,
-                  struct track_what *what, struct err *err);
+                  uint64_t *digest, struct err *err);
 
-/* A frame was noted in the server's ledger, and is being sent. what: if it is known. */
+/* A frame was noted in the server's ledger, and is being sent. digest: if it is known. */
 void track_frame(struct client *client, const struct frame *frame, struct bytes in,
-                 struct track_what what);
+                 uint64_t digest);
 
 /* Of a client with a server: its time limits, while the server is lent. */
 void track_set_times(struct client *client);

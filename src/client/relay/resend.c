@@ -45,15 +45,9 @@
 /* Whether nothing of this client, or of its transaction, would be lost with its server. */
 static bool is_plain(const struct client *client)
 {
-	return !(client->touched & ~(unsigned int)SQL_TOUCH_CREATE) && !client->listening &&
+	return !session_keeps_server(client) && !(client_features(client) & CLIENT_HAS_SQL_NAMES) &&
+	       !(client->touched & ~(unsigned int)SQL_TOUCH_CREATE) && !client->listening &&
 	       !client->sql && !session_stays(client);
-}
-
-/* Whether its next message is one that is relayed to a server of any transaction. */
-static bool is_pooled(const struct client *client)
-{
-	return !client->frame_left && !client->is_skipping && !client->replication &&
-	       !session_keeps_server(client) && !(client_features(client) & CLIENT_HAS_SQL_NAMES);
 }
 
 /* A query of ours may be ahead, which sets application_name. */
@@ -63,62 +57,47 @@ static bool is_between_transactions(const struct server *server)
 	       ledger_is_certain(&server->wire.ledger);
 }
 
-/* Finds the opening that precedes what comes now. */
-static void take_opening(const struct client *client, struct resend *resend)
-{
-	const struct server *server = client->borrower.server;
-
-	if (client->late) {
-		memcpy(resend->late, client->late->texts, client->late->size);
-		resend->opening = bytes_of(resend->late, client->late->size);
-	} else if (server && server_has_only_begun(server)) {
-		resend->opening = replay_opening(&server->lease.replay);
-		resend->has_begun = true;
-	}
-}
-
 /*
- * Whether what comes now may belong to what is kept: its last batch has no end yet, or all of it is
- * an opening.
+ * Whether what comes now belongs to what is kept: its last batch has no end yet, or all of it is an
+ * opening; or only an opening was sent.
  */
 static bool is_continued(const struct server *server)
 {
 	const struct replay *replay = &server->lease.replay;
 
-	return replay_may_resend(replay) && (!replay->is_whole || replay->is_opening);
+	if (replay->count)
+		return replay_may_resend(replay) && (!replay->is_whole || replay->is_opening);
+	return replay->opening_count &&
+	       (server_has_only_begun(server) || is_between_transactions(server));
 }
 
-void resend_begin(struct client *client, struct resend *resend)
+bool resend_begin(struct client *client)
 {
 	struct server *server = client->borrower.server;
 	const struct pool *pool = client->borrower.pool;
-
-	resend->is_first = resend->has_begun = resend->is_more = false;
-	resend->opening = bytes_of(NULL, 0);
-	resend->server = server;
-	if (!client->request_at) /* a new batch */
-		client->resent = 0;
-	if (server) {
-		resend->before = server->lease.replay;
-		resend->is_more = is_continued(server);
-	}
-	if (!resend->is_more)
-		take_opening(client, resend);
-	if (server)
-		replay_end_resend(&server->lease.replay);
-	if (server && !resend->is_more && !resend->has_begun && !is_between_transactions(server))
-		return;
+	bool is_more = server && is_continued(server);
 	/* A transaction that has failed here would not have failed at the next server. */
-	resend->is_first = pool && pool->site.hosts->count > 1 && client->resent < RESENT_MAX &&
-	                   is_pooled(client) && !(client->late && client->late->has_failed);
+	bool may_keep = (is_more || !server || is_between_transactions(server)) && pool &&
+	                pool->site.hosts->count > 1 && !client->frame_left &&
+	                !(client->late && client->late->has_failed);
+
+	if (server && !(may_keep && is_more))
+		replay_end_resend(&server->lease.replay);
+	return may_keep;
 }
 
-void resend_begin_behind(struct client *client, struct resend *resend)
+bool resend_open(const struct client *client, struct bytes texts)
 {
-	resend->is_first = client->resent < RESENT_MAX && is_pooled(client);
-	resend->has_begun = resend->is_more = false;
-	resend->opening = bytes_of(NULL, 0);
-	resend->server = client->borrower.server;
+	struct server *server = client->borrower.server;
+	struct replay *replay = &server->lease.replay;
+
+	if (!(client_features(client) & CLIENT_HAS_HOSTS) && !server_is_cleaning(server))
+		return true;
+	if (!replay_has_memory(replay))
+		return false;
+	memcpy(replay->at + REPLAY_MAX, texts.at, texts.count);
+	replay->opening_count = (uint16_t)texts.count;
+	return true;
 }
 
 /* ---- what is in a batch ---- */
@@ -129,12 +108,11 @@ struct reading {
 	struct bytes opening; /* texts, in a place of REPLAY_OPENING_MAX bytes */
 	bool is_opening;      /* nothing else is executed, and all of it is there */
 	bool has_effect;      /* something is executed that may have an effect */
-	bool is_whole;        /* the last message ends its batch */
-	bool is_over;         /* nothing may follow that batch */
-	bool is_behind;       /* another batch */
-	size_t effect_size;   /* up to and with the message that may have the effect */
-	size_t sync_size;     /* up to and with a Sync directly behind that */
-	struct bytes effect;  /* its text; `at` is NULL if not known */
+	bool is_whole;        /* the last message ends its batch; so it is before the first */
+	struct replay_batches batches; /* the last one may have no end */
+	size_t effect_size;            /* up to and with the message that may have the effect */
+	size_t sync_size;              /* up to and with a Sync directly behind that */
+	struct bytes effect;           /* its text; `at` is NULL if not known */
 	/* the unnamed statement and the statement of the last Bind; `at` is NULL if not known */
 	struct bytes unnamed, bound;
 	const char *portal; /* of a Bind that was not executed; NULL: none */
@@ -182,41 +160,21 @@ static void read_executed(struct reading *reading, struct bytes text)
 	reading->opening.count += text.count + 1;
 }
 
-static void read_parse(struct reading *reading, struct bytes body)
-{
-	const char *name, *text;
-
-	if (bytes_take_text(&body, &name) && bytes_take_text(&body, &text) && !*name)
-		reading->unnamed = bytes_text(text);
-}
-
 /* A Bind may call functions, so it must be executed. false: the batch cannot be sent again. */
-static bool read_bind(struct reading *reading, struct bytes body)
+static bool read_bind(struct reading *reading, const struct said *said)
 {
-	const struct statement *statement;
-	struct object_names names;
-
-	if (reading->portal || fields_names('B', body, body.count, &names) != WIRE_OK)
+	if (reading->portal || !said->name)
 		return false;
-	if (!*names.statement && !reading->unnamed.at && reading->is_behind)
+	if (!*said->name && !reading->unnamed.at && reading->batches.count > 1)
 		return false; /* without the batch before it, it would have no statement */
-	reading->portal = names.portal;
-	reading->bound = reading->unnamed;
-	if (*names.statement) {
-		statement = statements_find(reading->client, names.statement);
-		reading->bound = bytes_of(NULL, 0);
-		if (statement)
-			reading->bound = bytes_text(statement_text(statement).at);
-	}
+	reading->portal = said->portal;
+	reading->bound = *said->name ? said->text : reading->unnamed;
 	return true;
 }
 
-static bool read_execute(struct reading *reading, struct bytes body)
+static bool read_execute(struct reading *reading, const struct said *said)
 {
-	const char *portal;
-
-	if (!reading->portal || !bytes_take_text(&body, &portal) ||
-	    strcmp(portal, reading->portal) != 0)
+	if (!reading->portal || !said->portal || strcmp(said->portal, reading->portal) != 0)
 		return false;
 	reading->portal = NULL;
 	read_executed(reading, reading->bound);
@@ -225,39 +183,29 @@ static bool read_execute(struct reading *reading, struct bytes body)
 
 static bool read_query(struct reading *reading, struct bytes text)
 {
-	if (!text.count || text.at[text.count - 1])
+	if (!text.at || reading->has_effect || reading->portal)
 		return false;
-	if (text.count > 1) /* an empty text has no effect */
-		read_executed(reading, bytes_of(text.at, text.count - 1));
+	if (text.count) /* an empty text has no effect */
+		read_executed(reading, text);
 	return true;
-}
-
-/* A batch has ended. */
-static void read_end(struct reading *reading)
-{
-	reading->is_behind = reading->is_whole = true;
-	reading->is_over = reading->has_effect || !reading->is_opening;
-	reading->unnamed = bytes_of(NULL, 0);
 }
 
 /* Behind what may have an effect, all is skipped if that is refused. */
 static bool read_step(struct reading *reading, const struct frame *frame, struct bytes in)
 {
-	struct bytes body = frame_body(in, frame);
-	bool has_effect = reading->has_effect;
+	struct said said = said_read(reading->client, frame, in);
 
-	reading->is_whole = false;
-	switch (frame->type) {
+	switch (said.type) {
 	case 'Q':
-		return !has_effect && !reading->portal && read_query(reading, body);
+		return read_query(reading, said.text);
 	case 'P':
-		if (!has_effect)
-			read_parse(reading, body);
+		if (!reading->has_effect && said.name && !*said.name)
+			reading->unnamed = said.text;
 		return true;
 	case 'B':
-		return has_effect || read_bind(reading, body);
+		return reading->has_effect || read_bind(reading, &said);
 	case 'E':
-		return has_effect || read_execute(reading, body);
+		return reading->has_effect || read_execute(reading, &said);
 	case 'C':
 	case 'D':
 	case 'S':
@@ -265,6 +213,14 @@ static bool read_step(struct reading *reading, const struct frame *frame, struct
 	default:
 		return false;
 	}
+}
+
+/* A batch begins. Nothing may follow one that executes more than an opening. */
+static bool read_begin(struct reading *reading)
+{
+	reading->is_whole = false;
+	return !reading->has_effect && reading->is_opening &&
+	       reading->batches.count++ < REPLAY_BATCHES_MAX;
 }
 
 /*
@@ -281,18 +237,36 @@ static bool read_batches(struct reading *reading, struct bytes in)
 		struct bytes rest = bytes_skip(in, size);
 		bool is_sync = frame.type == 'S';
 
-		if (reading->is_over || !read_step(reading, &frame, rest) ||
-		    (is_sync && reading->portal))
+		if ((reading->is_whole && !read_begin(reading)) ||
+		    !read_step(reading, &frame, rest) || (is_sync && reading->portal))
 			return false;
 		size += frame.length;
+		reading->batches.at[reading->batches.count - 1].end = (uint16_t)size;
+		reading->batches.at[reading->batches.count - 1].opening =
+		    (uint16_t)reading->opening.count;
 		if (reading->has_effect && !reading->effect_size)
 			reading->effect_size = reading->sync_size = size;
 		else if (is_sync && reading->effect_size == size - frame.length)
 			reading->sync_size = size;
-		if (is_sync || frame.type == 'Q')
-			read_end(reading);
+		if (is_sync || frame.type == 'Q') {
+			reading->is_whole = true;
+			reading->unnamed = bytes_of(NULL, 0);
+		}
 	}
 	return size == in.count && !reading->portal;
+}
+
+/* Reads what is kept. false: it cannot be sent again. */
+static bool read_kept(const struct client *client, const struct replay *kept,
+                      struct reading *reading)
+{
+	*reading = (struct reading){
+		.client = client,
+		.opening = replay_opening(kept),
+		.is_opening = true,
+		.is_whole = true,
+	};
+	return read_batches(reading, bytes_of(kept->at, kept->count));
 }
 
 /* See struct replay. A question behind it is not the client's. */
@@ -307,62 +281,27 @@ static uint32_t measure_unsent(const struct reading *reading, const struct serve
 	return (uint32_t)(count - reading->effect_size) + 1 + server->orders.behind_size;
 }
 
-/* The opening that precedes what is kept, and what was kept before, are in place. */
-static void keep(struct client *client, struct replay *replay, size_t before, struct bytes input)
-{
-	size_t count = before + input.count, opening_count = replay->opening_count;
-	struct reading reading = {
-		.client = client,
-		.opening = bytes_of(replay->at + REPLAY_MAX, opening_count),
-		.is_opening = true,
-	};
-
-	replay->opening_count = 0;
-	if (before)
-		memcpy(replay->at + before, input.at, input.count);
-	if (!read_batches(&reading, before ? bytes_of(replay->at, count) : input))
-		return;
-	if (before)
-		replay->count = count;
-	else if (replay->count != count)
-		replay_keep(replay, input);
-	replay->may_resend = true;
-	replay->unsent_least = measure_unsent(&reading, client->borrower.server, count);
-	replay->next = replay_next(bytes_of(replay->at, count));
-	replay->is_whole = reading.is_whole;
-	replay->is_opening = reading.is_opening;
-	replay->opening_count = (uint16_t)opening_count;
-	replay->opening_more = (uint16_t)(reading.opening.count - opening_count);
-}
-
-void resend_keep(struct client *client, const struct resend *resend, struct bytes input,
-                 struct bytes late)
+void resend_keep(struct client *client, struct bytes input, bool may_keep)
 {
 	struct server *server = client->borrower.server;
 	struct replay *replay = &server->lease.replay;
-	size_t before = resend->is_more ? resend->before.count : 0;
-	struct bytes opening = late.count ? late : resend->opening;
+	bool has_hosts = client_features(client) & CLIENT_HAS_HOSTS;
+	struct reading reading;
 
-	if (late.count)
-		input = bytes_skip(input, (size_t)(late.at + late.count - input.at));
-	if (!input.count) {
-		if (resend->server == server && (resend->is_more || resend->has_begun))
-			*replay = resend->before;
+	if (!input.count)
+		return;
+	/* What may be replanned is the same input. Without other hosts, no more is added later. */
+	if (!may_keep || client->resent >= RESENT_MAX || client->frame_left || !is_plain(client) ||
+	    (!replay->may_replan && !replay_add(replay, input)) ||
+	    !read_kept(client, replay, &reading) || (!has_hosts && !reading.is_whole)) {
+		replay_end_resend(replay);
 		return;
 	}
-	if (client->frame_left || before + input.count > REPLAY_MAX || !is_plain(client) ||
-	    !replay_has_memory(replay) || (before && replay->count))
-		return;
-	replay->opening_count =
-	    resend->is_more ? resend->before.opening_count : (uint16_t)opening.count;
-	replay->was_writable =
-	    (resend->is_more || resend->has_begun) && resend->before.was_writable;
-	if (!resend->is_more && opening.count && !resend->has_begun)
-		memcpy(replay->at + REPLAY_MAX, opening.at, opening.count);
-	keep(client, replay, before, input);
-	/* Without other hosts, what comes later is not added. */
-	if (!(client_features(client) & CLIENT_HAS_HOSTS) && !replay->is_whole)
-		replay_end_resend(replay);
+	replay->may_resend = true;
+	replay->unsent_least = measure_unsent(&reading, server, replay->count);
+	replay->is_whole = reading.is_whole;
+	replay->is_opening = reading.is_opening;
+	replay->batches = reading.batches;
 }
 
 /* ---- sending it again ---- */
@@ -442,43 +381,19 @@ static bool is_about(const char *words, struct bytes text)
 /* Whether the transaction was begun in such a way that any host would refuse a write. */
 static bool is_read_only(const struct replay *kept)
 {
-	struct bytes texts =
-	    bytes_of(kept->at + REPLAY_MAX, (size_t)kept->opening_count + kept->opening_more);
-	bool is_read_only = false;
-	const char *text;
+	struct bytes texts = bytes_of(kept->at + REPLAY_MAX, replay_whole_opening(kept));
 
-	while (bytes_take_text(&texts, &text)) {
-		enum sql_access access = sql_block_read(bytes_text(text)).access;
-
-		if (access != SQL_ACCESS_UNSAID)
-			is_read_only = access == SQL_ACCESS_READ_ONLY;
-	}
-	return is_read_only;
-}
-
-/* The text of what is kept that may have an effect. `at` is NULL if it is not known. */
-static struct bytes read_effect(const struct client *client, const struct replay *kept)
-{
-	char texts[REPLAY_OPENING_MAX];
-	struct reading reading = {
-		.client = client,
-		.opening = bytes_of(texts, kept->opening_count),
-		.is_opening = true,
-	};
-
-	return read_batches(&reading, bytes_of(kept->at, kept->count)) ? reading.effect
-	                                                               : bytes_of(NULL, 0);
+	return late_begin_read(texts).access == SQL_ACCESS_READ_ONLY;
 }
 
 bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, const char *words)
 {
 	struct client *client = client_of(borrower);
-	struct bytes text;
+	struct reading reading;
 
-	if (client->resent || !may_ask_again(client) || is_read_only(kept))
-		return false;
-	text = read_effect(client, kept);
-	return text.at && is_about(words, text);
+	return !client->resent && may_ask_again(client) && !is_read_only(kept) &&
+	       read_kept(client, kept, &reading) && reading.effect.at &&
+	       is_about(words, reading.effect);
 }
 
 /* Nothing but an opening has run: it becomes late, and the client does not notice anything. */

@@ -19,10 +19,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_single.h"
 
 #include "../session/session_priv.h"
-#include "../statements/statements_priv.h"
 
 /* A longer text is not awaited: it is no read. */
 #define TEXT_MAX ((uint32_t)64 * 1024)
@@ -105,20 +105,19 @@ static bool may_read(struct bytes text, unsigned int allowed)
 	return !(touches & ~allowed) && sql_is_no_block(text) && !sql_is_for_primary(text);
 }
 
-/* The first text of a transaction whose BEGIN is late. */
+/* The first text of a transaction whose BEGIN is late: SET TRANSACTION adds to what that says. */
 static bool is_read_after_begin(const struct client *client, struct bytes text)
 {
-	const struct sql_block *begin = &client->late->block;
+	struct sql_block all = late_begin_read(bytes_of(client->late->texts, client->late->size));
 	struct sql_block block = sql_block_read(text);
 
-	if (block.kind == SQL_BLOCK_SET && block.access == SQL_ACCESS_READ_ONLY) {
-		block.is_for_primary |= begin->is_for_primary;
-		block.has_isolation |= begin->has_isolation;
-		return is_read_by(client, &block);
-	}
-	if (block.kind == SQL_BLOCK_SET)
-		return !block.is_for_primary && is_read_by(client, begin);
-	return is_read_by(client, begin) && may_read(text, HARMLESS);
+	if (block.kind != SQL_BLOCK_SET)
+		return is_read_by(client, &all) && may_read(text, HARMLESS);
+	all.is_for_primary |= block.is_for_primary;
+	all.has_isolation |= block.has_isolation;
+	if (block.access != SQL_ACCESS_UNSAID)
+		all.access = block.access;
+	return is_read_by(client, &all);
 }
 
 static bool is_read(const struct client *client, struct bytes text)
@@ -139,78 +138,6 @@ static bool is_read(const struct client *client, struct bytes text)
 	}
 }
 
-/* ---- messages ---- */
-
-bool route_frame_text(const struct client *client, const struct frame *frame, struct bytes in,
-                      struct bytes *text)
-{
-	struct bytes body = frame_received(in, frame);
-	struct object_names names;
-	struct statement *statement;
-	const char *name;
-
-	if (frame->type != 'B')
-		return fields_sql(frame, in, &name, text);
-	if (fields_names('B', body, frame->length - FRAME_HEADER_SIZE, &names) != WIRE_OK ||
-	    !*names.statement)
-		return false;
-	statement = statements_find(client, names.statement);
-	if (statement)
-		*text = bytes_text(statement_text(statement).at);
-	return statement != NULL;
-}
-
-/* Whether the frame only prepares what comes behind it, so that the next one decides. */
-static bool is_before(char type) { return type == 'C' || type == 'D' || type == 'H'; }
-
-/* The first frame that decides. WIRE_MORE: it has not been received in full. */
-static enum wire_result find_frame(struct bytes *in, struct frame *frame)
-{
-	enum wire_result result;
-
-	while ((result = frame_peek(*in, UINT32_MAX, frame)) == WIRE_OK) {
-		if (frame->length > TEXT_MAX)
-			return WIRE_BAD;
-		if (in->count < frame->length)
-			return WIRE_MORE;
-		if (!is_before(frame->type))
-			return WIRE_OK;
-		*in = bytes_skip(*in, frame->length);
-	}
-	return result;
-}
-
-/* ---- batches ---- */
-
-static bool is_bind_of_unnamed(struct bytes body)
-{
-	struct object_names names;
-
-	return fields_names('B', body, body.count, &names) == WIRE_OK && !*names.statement;
-}
-
-/* The bytes of a batch, from its first message to its Sync. A Flush before that is no batch. */
-static enum wire_result measure_batch(struct bytes in, size_t *size)
-{
-	enum wire_result result;
-	struct frame frame;
-
-	for (*size = 0; *size <= TEXT_MAX; *size += frame.length) {
-		struct bytes rest = bytes_skip(in, *size);
-
-		result = frame_peek(rest, UINT32_MAX, &frame);
-		if (result != WIRE_OK)
-			return result;
-		if (!strchr("PBDECS", frame.type) || frame.length > TEXT_MAX)
-			return WIRE_BAD;
-		if (rest.count < frame.length)
-			return WIRE_MORE;
-		if (frame.type == 'S')
-			return WIRE_OK;
-	}
-	return WIRE_BAD;
-}
-
 /* Whether a text behind the first one of its batch does not need the primary. */
 static bool may_follow(const struct client *client, struct bytes text)
 {
@@ -223,36 +150,6 @@ static bool may_follow(const struct client *client, struct bytes text)
 	return may_read(text, HARMLESS);
 }
 
-/*
- * Drivers send BEGIN and the first statement in one batch. `first`: where the frame is in it that
- * was judged already. A batch with a Flush, or a long one, is not looked at. WIRE_MORE: its Sync
- * has not been received.
- */
-static enum wire_result judge_followers(const struct client *client, struct bytes in, size_t first,
-                                        bool *are_reads)
-{
-	enum wire_result result;
-	struct frame frame;
-	struct bytes text;
-	size_t size;
-
-	*are_reads = true;
-	result = measure_batch(in, &size);
-	if (result != WIRE_OK)
-		return result == WIRE_MORE ? WIRE_MORE : WIRE_OK;
-	for (size_t at = first; at < size && *are_reads; at += frame.length) {
-		struct bytes rest = bytes_skip(in, at);
-
-		frame_peek(rest, UINT32_MAX, &frame);
-		if (at != first && (frame.type == 'P' || frame.type == 'B') &&
-		    route_frame_text(client, &frame, rest, &text))
-			*are_reads = may_follow(client, text);
-	}
-	return WIRE_OK;
-}
-
-/* ---- single SELECTs ---- */
-
 /* Whether a text is one statement that only reads. */
 static bool is_select(const struct client *client, struct bytes text)
 {
@@ -262,56 +159,67 @@ static bool is_select(const struct client *client, struct bytes text)
 	       !(sql_touch(text) & ~(unsigned int)SQL_TOUCH_WRITE); /* WITH may write, too */
 }
 
-static bool routes_selects(const struct client *client)
+/* ---- messages ---- */
+
+/*
+ * A walk through the first batch of a client, which may begin a transaction. Drivers send BEGIN and
+ * the first statement in one.
+ */
+struct walk {
+	const struct client *client;
+	bool is_begun;    /* a text was found: the first one says what the transaction is */
+	bool is_read;     /* that is one, and so far nothing behind it needs the primary */
+	bool are_selects; /* all are single SELECTs */
+	bool has_unnamed; /* the unnamed statement is one of the batch */
+};
+
+static void see(struct walk *walk, const struct said *said)
 {
-	return client_rules(client)->route_reads == ROUTE_READS_STATEMENTS;
+	bool is_unnamed = said->name && !*said->name;
+
+	if (!walk->is_begun)
+		walk->is_read = said->text.at && is_read(walk->client, said->text);
+	else if (walk->is_read && said->text.at)
+		walk->is_read = may_follow(walk->client, said->text);
+	/* The text of an older unnamed statement is not known. */
+	if (walk->are_selects && !(said->type == 'B' && is_unnamed && walk->has_unnamed))
+		walk->are_selects = said->text.at && is_select(walk->client, said->text);
+	walk->has_unnamed |= said->type == 'P' && is_unnamed;
+	walk->is_begun = true;
 }
 
 /*
- * Whether all that a batch prepares or binds are reads. The unnamed statement must be one of the
- * batch, as the text of an older one is not known.
+ * WIRE_MORE: what has come does not decide. WIRE_BAD: what follows is not looked at: a long batch,
+ * or one with a Flush.
  */
-static bool is_batch_of_selects(const struct client *client, struct bytes batch)
+static enum wire_result walk_batch(struct walk *walk, struct bytes in)
 {
-	bool has_unnamed = false, has_any = false;
 	struct frame frame;
-	struct bytes text;
 
-	while (frame_peek(batch, UINT32_MAX, &frame) == WIRE_OK) {
-		struct bytes body = frame_body(batch, &frame);
-		bool is_unnamed = frame.type == 'B' && has_unnamed && is_bind_of_unnamed(body);
+	for (size_t size = 0; size <= TEXT_MAX; size += frame.length) {
+		struct bytes rest = bytes_skip(in, size);
+		enum wire_result result = frame_peek(rest, TEXT_MAX, &frame);
+		bool is_text, is_query;
 
-		if ((frame.type == 'P' || frame.type == 'B') && !is_unnamed) {
-			if (!route_frame_text(client, &frame, batch, &text) ||
-			    !is_select(client, text))
-				return false;
-			has_unnamed |= frame.type == 'P' && body.count && !body.at[0];
-			has_any = true;
+		if (result == WIRE_BAD)
+			return WIRE_BAD;
+		/* What prepares nothing and comes first need not wait for what is behind it. */
+		if (result == WIRE_MORE || rest.count < frame.length)
+			return size && !walk->is_begun ? WIRE_OK : WIRE_MORE;
+		is_text = frame.type == 'P' || frame.type == 'B';
+		is_query = frame.type == 'Q' && !walk->is_begun;
+		if (is_text || is_query) {
+			struct said said = said_read(walk->client, &frame, rest);
+
+			see(walk, &said);
 		}
-		batch = bytes_skip(batch, frame.length);
+		if (frame.type == 'S' || is_query ||
+		    (walk->is_begun && !walk->is_read && !walk->are_selects))
+			return WIRE_OK;
+		if (!is_text && !strchr("DEC", frame.type))
+			return WIRE_BAD;
 	}
-	return has_any;
-}
-
-/* Whether the client begins with SELECTs alone. WIRE_MORE: it is not known yet. */
-static enum wire_result find_selects(const struct client *client, struct bytes in, bool *are_reads)
-{
-	enum wire_result result;
-	struct frame frame;
-	struct bytes text;
-	size_t size;
-
-	*are_reads = false;
-	if (client->late || frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
-		return WIRE_OK;
-	if (frame.type == 'Q') { /* it is there in full */
-		*are_reads = route_frame_text(client, &frame, in, &text) && is_select(client, text);
-		return WIRE_OK;
-	}
-	result = measure_batch(in, &size);
-	if (result == WIRE_OK)
-		*are_reads = is_batch_of_selects(client, bytes_of(in.at, size));
-	return result;
+	return WIRE_BAD;
 }
 
 /* Whether no text says where the client goes: in session mode it stays where it is at first. */
@@ -334,38 +242,28 @@ bool route_is_for_now(const struct client *client)
 	       !session_stays(client);
 }
 
-enum wire_result route_judge(const struct client *client, const struct frame *frame,
-                             struct bytes in, bool *is_read_on_standby)
+enum wire_result route_judge(const struct client *client, struct bytes in, bool *is_read_on_standby)
 {
-	struct bytes rest = in;
+	struct walk walk = {
+		.client = client,
+		.are_selects =
+		    !client->late && client_rules(client)->route_reads == ROUTE_READS_STATEMENTS,
+	};
 	enum wire_result result;
-	struct frame first;
-	struct bytes text;
-	bool is_one;
 
 	if (is_settled(client, is_read_on_standby))
 		return WIRE_OK;
-	result = find_frame(&rest, &first);
-	/* What has come is enough to go on with the frames that do not decide. */
-	if (result == WIRE_MORE && !is_before(frame->type))
-		return WIRE_MORE;
-	is_one = result == WIRE_OK && route_frame_text(client, &first, rest, &text) &&
-	         is_read(client, text);
-	if (is_one && first.type != 'Q' &&
-	    judge_followers(client, in, in.count - rest.count, &is_one) == WIRE_MORE)
-		return WIRE_MORE;
-	if (result == WIRE_OK && !is_one && routes_selects(client) &&
-	    find_selects(client, in, &is_one) == WIRE_MORE)
-		return WIRE_MORE;
-	*is_read_on_standby = is_one;
-	return WIRE_OK;
+	result = walk_batch(&walk, in);
+	*is_read_on_standby =
+	    walk.is_begun && (walk.is_read || (walk.are_selects && result == WIRE_OK));
+	return result == WIRE_MORE ? WIRE_MORE : WIRE_OK;
 }
 
-bool route_client(struct client *client, const struct frame *frame, struct bytes in)
+bool route_client(struct client *client, struct bytes in)
 {
 	bool is_standby;
 
-	if (route_judge(client, frame, in, &is_standby) == WIRE_MORE)
+	if (route_judge(client, in, &is_standby) == WIRE_MORE)
 		return false;
 	if (!client_rules(client)->is_causal) {
 		pool_route(&client->borrower, is_standby);

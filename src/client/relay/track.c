@@ -8,9 +8,9 @@
  *   call: an entry in clients->calls, by its place, and in the server's queue of calls, which
  *   reports the end of each
  *
- * Hard here: a statement may leave the table at any time. So only digests and places are kept, and
- * if an Execute finds that its statement has left, it enters again, without its text if nobody has
- * that any more.
+ * Hard here: a statement may leave the table at any time. So only digests are kept, and if an
+ * Execute finds that its statement has left, it enters again, without its text if nobody has that
+ * any more.
  */
 #include "relay_priv.h"
 
@@ -27,24 +27,18 @@
 #define UNKNOWN_TEXT "(text not known)"
 #define FUNCTION_TEXT "(function call)"
 
-/* What a statement or a portal executes. */
-struct track_use {
-	uint64_t digest; /* 0: not known */
-	uint64_t place;  /* calls_place() */
-};
-
 struct track {
-	uint64_t pool_key;                /* of database and user */
-	const struct params *params;      /* one reference; those that name the application */
-	struct application *application;  /* of that name; the client counts in it */
-	unsigned int generation;          /* of the configuration that this is by: */
-	bool has_times;                   /* [applications] has that name, */
-	struct server_times times;        /* and these are its limits */
-	usec_t xact_at;                   /* start of the last transaction counted */
-	uint64_t batch_digest;            /* of the first statement of a batch, */
-	usec_t batch_at;                  /* which began then, */
-	bool is_wait_counted;             /* and whose wait is that of a call */
-	struct track_use unnamed, portal; /* those without a name */
+	uint64_t pool_key;               /* of database and user */
+	const struct params *params;     /* one reference; those that name the application */
+	struct application *application; /* of that name; the client counts in it */
+	unsigned int generation;         /* of the configuration that this is by: */
+	bool has_times;                  /* [applications] has that name, */
+	struct server_times times;       /* and these are its limits */
+	usec_t xact_at;                  /* start of the last transaction counted */
+	uint64_t batch_digest;           /* of the first statement of a batch, */
+	usec_t batch_at;                 /* which began then, */
+	bool is_wait_counted;            /* and whose wait is that of a call */
+	uint64_t unnamed, portal;        /* digests of those without a name; 0: not known */
 	struct calls_names names;
 };
 
@@ -132,11 +126,12 @@ void track_free(struct client *client)
 
 /* ---- statements ---- */
 
-static uint64_t digest_of(struct bytes text)
+/* Portals and statements have names of their own. */
+static uint64_t hash_of_name(const struct client *client, char kind, const char *name)
 {
-	uint64_t digest = sql_digest(text);
+	uint64_t hash = hash_bytes(secret(client), name, strlen(name));
 
-	return digest ? digest : 1;
+	return (hash ^ (uint64_t)kind) | 1;
 }
 
 /* Clients can choose texts with the same digest, but not with the same key. */
@@ -149,34 +144,30 @@ static uint64_t key_of(const struct client *client, uint64_t digest)
 	return hash_end(&sum);
 }
 
-/* A new entry. NULL: no memory. */
+/* A new entry, or one that was there without its text. */
 __attribute__((noinline)) static struct calls_statement *
-enter(struct client *client, uint64_t digest, struct bytes text, bool has_text)
+enter(struct client *client, uint64_t digest, struct bytes sql, struct calls_statement *found)
 {
 	const struct pool *pool = client->borrower.pool;
+	char buffer[CALLS_TEXT_MAX + 1];
+	struct strbuf text = strbuf_begin(buffer, sizeof(buffer));
 
+	if (sql.at)
+		sql_digest_query(sql, &text);
+	else
+		strbuf_add(&text, UNKNOWN_TEXT);
+	if (found) {
+		calls_explain(found, bytes_of(text.at, text.count));
+		return found;
+	}
 	return calls_enter(&client->clients->calls,
 	                   &(struct calls_new){ .key = key_of(client, digest),
 	                                        .digest = digest,
 	                                        .database = pool->database->name,
 	                                        .user = pool->role->name,
-	                                        .text = text,
-	                                        .has_text = has_text,
+	                                        .text = bytes_of(text.at, text.count),
+	                                        .has_text = sql.at != NULL,
 	                                        .now = client_now(client) });
-}
-
-/* The same, or one that is there without its text. sql: the text as the client sent it. */
-__attribute__((noinline)) static struct calls_statement *
-enter_text(struct client *client, uint64_t digest, struct bytes sql, struct calls_statement *found)
-{
-	char buffer[CALLS_TEXT_MAX + 1];
-	struct strbuf text = strbuf_begin(buffer, sizeof(buffer));
-
-	sql_digest_query(sql, &text);
-	if (!found)
-		return enter(client, digest, bytes_of(text.at, text.count), true);
-	calls_explain(found, bytes_of(text.at, text.count));
-	return found;
 }
 
 /* sql: the text as the client sent it, at NULL: not known. NULL: no memory. */
@@ -185,11 +176,7 @@ static struct calls_statement *statement_for(struct client *client, uint64_t dig
 {
 	struct calls_statement *found = calls_find(&client->clients->calls, key_of(client, digest));
 
-	if (found && (found->has_text || !sql.at))
-		return found;
-	if (!sql.at)
-		return enter(client, digest, bytes_text(UNKNOWN_TEXT), false);
-	return enter_text(client, digest, sql, found);
+	return found && (found->has_text || !sql.at) ? found : enter(client, digest, sql, found);
 }
 
 /* An entry with a text of ours. */
@@ -200,45 +187,41 @@ static struct calls_statement *statement_of_ours(struct client *client, const ch
 	return statement_for(client, digest, bytes_text(text));
 }
 
-static struct track_use use_of(const struct client *client, uint64_t digest,
-                               const struct calls_statement *statement)
+/* A frame, as what it prepares or executes: an EXECUTE of SQL is its statement, if that is known.
+ */
+static struct said read_what(const struct client *client, const struct frame *frame,
+                             struct bytes in)
 {
-	return (struct track_use){ digest, statement
-		                               ? calls_place(&client->clients->calls, statement)
-		                               : 0 };
+	struct said said = said_read(client, frame, in);
+
+	if (said.text.at && !said.prepared && !sql_is_other(said.text))
+		said_is_of(&said, statements_executed(client, said.text));
+	return said;
 }
 
-/* NULL: no memory. */
-static struct calls_statement *statement_in_use(struct client *client, struct track_use use)
+static uint64_t digest_of_portal(const struct client *client, const char *portal)
 {
-	struct calls_statement *statement = calls_at(&client->clients->calls, use.place);
+	const struct track *track = client->track;
 
-	if (statement)
-		return statement;
-	return use.digest ? statement_for(client, use.digest, bytes_of(NULL, 0))
-	                  : statement_of_ours(client, UNKNOWN_TEXT);
+	return portal && *portal ? calls_names_get(&track->names, hash_of_name(client, 'P', portal))
+	                         : track->portal;
 }
 
-/* A statement that several clients may have: its digest is made once. */
-static uint64_t digest_of_prepared(struct statement *statement)
+/* 0: not known. A statement that several clients may have has its digest made once. */
+static uint64_t digest_of(const struct client *client, const struct said *said)
 {
-	if (!statement->digest)
-		statement->digest = digest_of(bytes_text(statement_text(statement).at));
-	return statement->digest;
-}
+	uint64_t *kept = said->prepared ? &said->prepared->digest : NULL, digest;
 
-static struct track_what what_of_prepared(struct statement *statement)
-{
-	return (struct track_what){ digest_of_prepared(statement),
-		                    bytes_text(statement_text(statement).at) };
-}
-
-/* An EXECUTE of SQL is the statement that it executes, if that is known. */
-static struct track_what what_of_sql(const struct client *client, struct bytes text)
-{
-	struct statement *executed = sql_is_other(text) ? NULL : statements_executed(client, text);
-
-	return executed ? what_of_prepared(executed) : (struct track_what){ digest_of(text), text };
+	if (said->type == 'E')
+		return digest_of_portal(client, said->portal);
+	if (kept && *kept)
+		return *kept;
+	digest = said->text.at ? sql_digest(said->text) : 0;
+	if (said->text.at && !digest)
+		digest = 1;
+	if (kept)
+		*kept = digest;
+	return digest;
 }
 
 /* ---- calls ---- */
@@ -264,9 +247,22 @@ static uint32_t take_wait(const struct client *client)
 	return wait < UINT32_MAX ? (uint32_t)wait : UINT32_MAX;
 }
 
-/* The statement is executed by the last request that was noted, of this kind. */
-static void note_call(struct client *client, enum ledger_kind kind,
-                      struct calls_statement *statement, uint32_t row_limit)
+/* The last request that was noted, of this kind, has this statement. NULL: it is not counted. */
+static struct ledger_call *note_call(const struct client *client, enum ledger_kind kind,
+                                     const struct calls_statement *statement)
+{
+	struct ledger_call *call = server_note_call(client->borrower.server, kind);
+
+	if (call)
+		*call =
+		    (struct ledger_call){ .tag = calls_place(&client->clients->calls, statement),
+			                  .sent_at = client_now(client) };
+	return call;
+}
+
+/* And executes it. */
+static void run(struct client *client, enum ledger_kind kind, struct calls_statement *statement,
+                uint32_t row_limit)
 {
 	struct track *track = client->track;
 	struct ledger_call *call;
@@ -279,13 +275,11 @@ static void note_call(struct client *client, enum ledger_kind kind,
 		track->application->xact_count++;
 	}
 	begin_batch(client, statement->digest);
-	call = server_note_call(client->borrower.server, kind);
-	if (call)
-		*call =
-		    (struct ledger_call){ .tag = calls_place(&client->clients->calls, statement),
-			                  .sent_at = client_now(client),
-			                  .wait = take_wait(client),
-			                  .row_limit = row_limit };
+	call = note_call(client, kind, statement);
+	if (call) {
+		call->wait = take_wait(client);
+		call->row_limit = row_limit;
+	}
 }
 
 uint64_t track_batch_digest(const struct client *client)
@@ -296,7 +290,7 @@ uint64_t track_batch_digest(const struct client *client)
 }
 
 void track_call(struct borrower *borrower, const struct ledger_call *call,
-                const struct server_call_end *end)
+                const struct ledger_call_end *end)
 {
 	struct client *client = client_of(borrower);
 	struct calls_statement *statement = calls_at(&client->clients->calls, call->tag);
@@ -322,119 +316,79 @@ void track_call(struct borrower *borrower, const struct ledger_call *call,
 
 /* ---- frames ---- */
 
-/* Portals and statements have names of their own. */
-static uint64_t hash_of_name(const struct client *client, char kind, const char *name)
-{
-	uint64_t hash = hash_bytes(secret(client), name, strlen(name));
-
-	return (hash ^ (uint64_t)kind) | 1;
-}
-
-static void track_parse(struct client *client, const struct frame *frame, struct bytes in,
-                        struct track_what what)
+static void see_parse(struct client *client, struct said *said, uint64_t digest)
 {
 	struct track *track = client->track;
-	struct statement *prepared = NULL;
 	struct calls_statement *statement;
-	struct ledger_call *call;
-	const char *name;
-	struct bytes text;
-
-	if (!fields_sql(frame, in, &name, &text))
-		return;
-	if (*name)
-		prepared = statements_find(client, name);
-	if (!what.digest)
-		what = prepared ? what_of_prepared(prepared) : what_of_sql(client, text);
-	statement = statement_for(client, what.digest, what.text);
-	if (!*name)
-		track->unnamed = use_of(client, what.digest, statement);
-	else if (!prepared)
-		calls_names_put(&track->names, hash_of_name(client, 'S', name), what.digest);
-	if (!statement)
-		return;
-	call = server_note_call(client->borrower.server, LEDGER_PARSE);
-	if (call)
-		*call =
-		    (struct ledger_call){ .tag = calls_place(&client->clients->calls, statement),
-			                  .sent_at = client_now(client),
-			                  .is_parse = true };
-}
-
-static struct track_use use_of_name(struct client *client, const char *name)
-{
-	struct track *track = client->track;
 	struct statement *prepared;
+	struct ledger_call *call;
 
-	if (!*name)
-		return track->unnamed;
-	prepared = statements_find(client, name);
-	if (prepared) {
-		struct track_what what = what_of_prepared(prepared);
-
-		return use_of(client, what.digest, statement_for(client, what.digest, what.text));
+	if (!said->name)
+		return;
+	prepared = *said->name ? statements_find(client, said->name) : NULL;
+	if (!digest) {
+		if (prepared)
+			said_is_of(said, prepared);
+		digest = digest_of(client, said);
 	}
-	return use_of(client, calls_names_get(&track->names, hash_of_name(client, 'S', name)),
-	              NULL);
+	statement = statement_for(client, digest, said->text);
+	if (!*said->name)
+		track->unnamed = digest;
+	else if (!prepared)
+		calls_names_put(&track->names, hash_of_name(client, 'S', said->name), digest);
+	call = statement ? note_call(client, LEDGER_PARSE, statement) : NULL;
+	if (call)
+		call->is_parse = true;
 }
 
 /* What was received of a frame may end before its names. */
-static void track_bind(struct client *client, struct bytes body)
+static void see_bind(struct client *client, const struct said *said)
 {
 	struct track *track = client->track;
-	const char *portal, *name;
-	struct track_use use;
+	uint64_t digest = 0;
 
-	if (!bytes_take_text(&body, &portal) || !bytes_take_text(&body, &name)) {
-		track->portal = use_of(client, 0, NULL);
-		return;
+	if (said->prepared) {
+		digest = digest_of(client, said);
+		statement_for(client, digest, said->text); /* enters with its text */
+	} else if (said->name) {
+		digest = *said->name
+		             ? calls_names_get(&track->names, hash_of_name(client, 'S', said->name))
+		             : track->unnamed;
 	}
-	use = use_of_name(client, name);
-	if (*portal)
-		calls_names_put(&track->names, hash_of_name(client, 'P', portal), use.digest);
+	if (said->name && *said->portal)
+		calls_names_put(&track->names, hash_of_name(client, 'P', said->portal), digest);
 	else
-		track->portal = use;
+		track->portal = digest;
 }
 
-/* What an Execute executes. Moves *body behind the name. */
-static struct track_use use_of_portal(const struct client *client, struct bytes *body)
+static void see_execute(struct client *client, const struct said *said, struct bytes body)
 {
-	const struct track *track = client->track;
+	uint64_t digest = digest_of(client, said);
+	struct calls_statement *statement = digest
+	                                        ? statement_for(client, digest, bytes_of(NULL, 0))
+	                                        : statement_of_ours(client, UNKNOWN_TEXT);
 	const char *portal;
+	uint32_t limit = 0;
 
-	if (!bytes_take_text(body, &portal) || !*portal)
-		return track->portal;
-	return use_of(client, calls_names_get(&track->names, hash_of_name(client, 'P', portal)),
-	              NULL);
-}
-
-static void track_execute(struct client *client, struct bytes body)
-{
-	struct track_use use = use_of_portal(client, &body);
-	uint32_t limit = body.count == sizeof(limit) ? load_be32(body.at) : 0;
-
-	note_call(client, LEDGER_EXECUTE, statement_in_use(client, use), limit);
+	if (said->is_whole)
+		fields_execute(body, &portal, &limit);
+	run(client, LEDGER_EXECUTE, statement, limit);
 }
 
 /* Handles a frame that is no Query. */
-__attribute__((noinline)) static void track_other(struct client *client, const struct frame *frame,
-                                                  struct bytes in, struct track_what what)
+__attribute__((noinline)) static void see_other(struct client *client, const struct frame *frame,
+                                                struct bytes in, uint64_t digest)
 {
-	struct bytes body = frame_received(in, frame);
+	struct said said = read_what(client, frame, in);
 
-	switch (frame->type) {
-	case 'P':
-		track_parse(client, frame, in, what);
-		break;
-	case 'B':
-		track_bind(client, body);
-		break;
-	case 'E':
-		track_execute(client, body);
-		break;
-	default:
-		note_call(client, LEDGER_FUNCTION, statement_of_ours(client, FUNCTION_TEXT), 0);
-	}
+	if (said.type == 'P')
+		see_parse(client, &said, digest);
+	else if (said.type == 'B')
+		see_bind(client, &said);
+	else if (said.type == 'E')
+		see_execute(client, &said, frame_received(in, frame));
+	else
+		run(client, LEDGER_FUNCTION, statement_of_ours(client, FUNCTION_TEXT), 0);
 }
 
 static bool is_tracked(char type)
@@ -442,33 +396,22 @@ static bool is_tracked(char type)
 	return type == 'Q' || type == 'P' || type == 'B' || type == 'E' || type == 'F';
 }
 
-/* What a Query or an Execute executes, and what a Parse prepares. */
-static struct track_what what_of_frame(const struct client *client, const struct frame *frame,
-                                       struct bytes in)
+void track_frame(struct client *client, const struct frame *frame, struct bytes in, uint64_t digest)
 {
-	struct bytes body = frame_received(in, frame), text;
-	const char *name;
+	struct said said;
 
-	if (frame->type == 'E')
-		return (struct track_what){ .digest = use_of_portal(client, &body).digest };
-	return fields_sql(frame, in, &name, &text) ? what_of_sql(client, text)
-	                                           : (struct track_what){ 0 };
-}
-
-void track_frame(struct client *client, const struct frame *frame, struct bytes in,
-                 struct track_what what)
-{
 	if (!is_tracked(frame->type) || !is_prepared(client))
 		return;
 	if (frame->type != 'Q') {
-		track_other(client, frame, in, what);
+		see_other(client, frame, in, digest);
 		return;
 	}
 	if (!client->clients->calls.capacity)
 		return;
-	if (!what.digest)
-		what = what_of_frame(client, frame, in);
-	note_call(client, LEDGER_QUERY, statement_for(client, what.digest, what.text), 0);
+	said = read_what(client, frame, in);
+	if (!digest)
+		digest = digest_of(client, &said);
+	run(client, LEDGER_QUERY, statement_for(client, digest, said.text), 0);
 }
 
 /* ---- [statements] and [applications] ---- */
@@ -494,27 +437,25 @@ static bool is_full(const struct statement_limit *limit)
 }
 
 bool track_allows(struct client *client, const struct frame *frame, struct bytes in,
-                  struct track_what *what, struct err *err)
+                  uint64_t *digest, struct err *err)
 {
+	bool is_active = client->state == CLIENT_ACTIVE, is_run = frame->type != 'P';
 	struct statement_limit *limit;
-	bool is_good = true;
+	struct said said;
 
 	if (!is_prepared(client))
 		return true;
-	if (!what->digest)
-		*what = what_of_frame(client, frame, in);
-	if (client->state == CLIENT_ACTIVE && frame->type != 'P')
-		begin_batch(client, what->digest);
-	limit = statement_limits_find(client->clients->with.limits, what->digest);
-	if (!limit)
+	if (!*digest) {
+		said = read_what(client, frame, in);
+		*digest = digest_of(client, &said);
+	}
+	if (is_active && is_run)
+		begin_batch(client, *digest);
+	limit = statement_limits_find(client->clients->with.limits, *digest);
+	if (!limit || (!limit->entry->block &&
+	               (!is_run || (is_active ? begin_run(client, limit) : !is_full(limit)))))
 		return true;
-	if (limit->entry->block)
-		is_good = false;
-	else if (client->state == CLIENT_ACTIVE)
-		is_good = frame->type == 'P' || begin_run(client, limit);
-	else
-		is_good = frame->type == 'P' || !is_full(limit);
-	return is_good || statement_limit_refuse(limit, err);
+	return statement_limit_refuse(limit, err);
 }
 
 void track_set_times(struct client *client)
@@ -546,12 +487,12 @@ void track_rearm(struct client *client)
 void track_answered(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct calls_statement *statement;
-	struct track_what what;
+	struct said said;
 
 	if (!client->clients->calls.capacity || !is_prepared(client))
 		return;
-	what = what_of_frame(client, frame, in);
-	statement = statement_for(client, what.digest, what.text);
+	said = read_what(client, frame, in);
+	statement = statement_for(client, digest_of(client, &said), said.text);
 	if (!statement)
 		return;
 	calls_sent(&client->clients->calls, statement);
@@ -574,35 +515,32 @@ void track_answered(struct client *client, const struct frame *frame, struct byt
 #define SLOW_TEXT_MAX 1000
 #define DIGEST_SIZE 17 /* hexadecimal digits, and the zero */
 
-/* is_whole: all of the text has arrived. */
-static void note(struct client *client, struct bytes text, bool is_whole)
-{
-	size_t count = text.count < SLOW_TEXT_MAX ? text.count : SLOW_TEXT_MAX;
-	struct slow *slow = malloc(sizeof(*slow) + count + 1);
-	struct bytes value;
-
-	client->slow = slow;
-	if (!slow)
-		return;
-	slow->is_whole = is_whole && count == text.count;
-	slow->traceparent[0] = 0;
-	if (sql_traceparent(text, &value)) {
-		memcpy(slow->traceparent, value.at, SQL_TRACEPARENT_SIZE);
-		slow->traceparent[SQL_TRACEPARENT_SIZE] = 0;
-	}
-	memcpy(slow->text, text.at, count);
-	slow->text[count] = 0;
-}
-
 void slow_note(struct client *client, const struct frame *frame, struct bytes in)
 {
-	struct bytes text;
+	struct said said;
+	struct bytes text, value;
+	struct slow *slow;
 
 	if (client->slow && !client->is_slow_over)
 		return;
 	slow_forget(client);
-	if (route_frame_text(client, frame, in, &text) && in.count > FRAME_HEADER_SIZE)
-		note(client, text, frame->type == 'B' || in.count >= frame->length);
+	said = said_read(client, frame, in);
+	text = said.text;
+	if (!text.at || in.count == FRAME_HEADER_SIZE)
+		return;
+	if (text.count > SLOW_TEXT_MAX)
+		text.count = SLOW_TEXT_MAX;
+	client->slow = slow = malloc(sizeof(*slow) + text.count + 1);
+	if (!slow)
+		return;
+	slow->is_whole = (said.prepared || said.is_whole) && text.count == said.text.count;
+	memcpy(slow->text, text.at, text.count);
+	slow->text[text.count] = 0;
+	slow->traceparent[0] = 0;
+	if (sql_traceparent(said.text, &value)) {
+		memcpy(slow->traceparent, value.at, SQL_TRACEPARENT_SIZE);
+		slow->traceparent[SQL_TRACEPARENT_SIZE] = 0;
+	}
 }
 
 static void add_ms(struct strbuf *out, usec_t duration)

@@ -63,10 +63,7 @@ static void free_row(struct audit *audit, struct audit_row *row)
 	forget_counts(row);
 	TAILQ_REMOVE(&audit->unused, row, unused);
 	TAILQ_REMOVE(&audit->rows, row, node);
-	if (row == audit->others)
-		audit->others = NULL;
-	else
-		HASH_DEL(audit->table, row);
+	HASH_DEL(audit->table, row);
 	free(row);
 }
 
@@ -97,42 +94,47 @@ const struct audit_row *audit_find(const struct audit *audit, uint64_t number)
 	return NULL;
 }
 
-const struct audit_row *audit_like(const struct audit *audit, const struct audit_row *row)
+static struct audit_row *find_key(const struct audit *audit, struct bytes key)
 {
-	const struct audit_row *found;
+	struct audit_row *row;
 
-	if (!row->database)
-		return audit->others;
-	TABLE_FIND(hh, &audit->secret, audit->table, row->key, row->key_size, found);
-	return found;
+	TABLE_FIND(hh, &audit->secret, audit->table, key.at, key.count, row);
+	return row;
 }
 
+const struct audit_row *audit_like(const struct audit *audit, const struct audit_row *row)
+{
+	return find_key(audit, bytes_of(row->key, row->key_size));
+}
+
+/* NULL: no memory. */
 static struct audit_row *add_row(struct audit *audit, struct bytes key)
 {
 	struct audit_row *row = calloc(1, sizeof(*row) + key.count);
+	struct bytes names;
 
 	if (!row)
 		return NULL;
 	row->key_size = key.count;
 	memcpy(row->key, key.at, key.count);
+	names = bytes_of(row->key, key.count);
+	if (bytes_take_text(&names, &row->database) && bytes_take_text(&names, &row->user))
+		bytes_take_text(&names, &row->application_name);
 	row->number = audit->next_number++;
 	TAILQ_INSERT_TAIL(&audit->rows, row, node);
 	TAILQ_INSERT_TAIL(&audit->unused, row, unused);
+	TABLE_ADD(hh, &audit->secret, audit->table, row->key, row->key_size, row);
 	return row;
 }
 
 /* Whether a row can be added; one without clients makes room. */
 static bool has_room(struct audit *audit)
 {
-	struct audit_row *oldest = TAILQ_FIRST(&audit->unused);
-
 	if (HASH_COUNT(audit->table) < AUDIT_ROWS_MAX)
 		return true;
-	if (oldest && oldest == audit->others)
-		oldest = TAILQ_NEXT(oldest, unused);
-	if (!oldest)
+	if (TAILQ_EMPTY(&audit->unused))
 		return false;
-	free_row(audit, oldest);
+	free_row(audit, TAILQ_FIRST(&audit->unused));
 	return true;
 }
 
@@ -141,30 +143,25 @@ static struct audit_row *find_row(struct client *client, const char *application
 {
 	const struct pool *pool = client->borrower.pool;
 	struct audit *audit = &client->clients->audit;
-	struct buf key = { 0 };
 	struct audit_row *row = NULL;
+	struct buf names = { 0 };
+	struct bytes key;
 
-	buf_add_cstr(&key, pool->database->name);
-	buf_add_cstr(&key, application_name ? client_user(client) : pool->role->name);
+	buf_add_cstr(&names, pool->database->name);
+	buf_add_cstr(&names, application_name ? client_user(client) : pool->role->name);
 	if (application_name)
-		buf_add_cstr(&key, application_name);
-	if (buf_ok(&key))
-		TABLE_FIND(hh, &audit->secret, audit->table, key.at, key.count, row);
-	if (buf_ok(&key) && !row && !has_room(audit)) {
-		if (!audit->others)
-			audit->others = add_row(audit, bytes_of("", 0));
-		row = audit->others;
-	} else if (buf_ok(&key) && !row) {
-		row = add_row(audit, buf_bytes(&key));
-		if (row) {
-			row->database = row->key;
-			row->user = row->database + strlen(row->database) + 1;
-			if (application_name)
-				row->application_name = row->user + strlen(row->user) + 1;
-			TABLE_ADD(hh, &audit->secret, audit->table, row->key, row->key_size, row);
+		buf_add_cstr(&names, application_name);
+	key = buf_bytes(&names);
+	if (buf_ok(&names))
+		row = find_key(audit, key);
+	if (buf_ok(&names) && !row) {
+		if (!has_room(audit)) { /* that of the others */
+			key = bytes_of("", 0);
+			row = find_key(audit, key);
 		}
+		row = row ? row : add_row(audit, key);
 	}
-	buf_free(&key);
+	buf_free(&names);
 	return row;
 }
 
@@ -195,21 +192,20 @@ static struct audit_client *attach(struct client *client)
 
 	if (!own)
 		return NULL;
-	own->rows[0] = find_row(client, NULL);
-	/* The new row has a client before the next one may need its place. */
-	if (own->rows[0])
-		count_session(audit, own->rows[0]);
-	own->rows[1] = own->rows[0] ? find_row(client, name ? name : "") : NULL;
-	if (!own->rows[1]) {
-		if (own->rows[0])
+	/* The first row has a client before the second one may need its place. */
+	for (int i = 0; i < 2; i++) {
+		struct audit_row *row = find_row(client, i == 0 ? NULL : name ? name : "");
+
+		if (!row) {
 			drop_sessions(audit, own);
-		free(own);
-		return NULL;
+			free(own);
+			return NULL;
+		}
+		if (row != own->rows[0]) {
+			own->rows[i] = row;
+			count_session(audit, row);
+		}
 	}
-	if (own->rows[1] == own->rows[0])
-		own->rows[1] = NULL;
-	else
-		count_session(audit, own->rows[1]);
 	client->audit = own;
 	return own;
 }
@@ -334,46 +330,26 @@ static uint64_t hash_of_name(const struct client *client, const char *name)
 	return hash_bytes(&client->clients->audit.secret, name, strlen(name)) | 1;
 }
 
-static void see_parse(struct client *client, const char *name, unsigned int touches)
-{
-	struct calls_names *names = &client->audit->names;
-	uint64_t hash = hash_of_name(client, name);
-
-	if (*name)
-		count(client->audit, SQL_TOUCH_EXECUTE);
-	if (touches || calls_names_get(names, hash))
-		calls_names_put(names, hash, touches);
-}
-
 static void see_text(struct client *client, char type, const char *name, struct bytes text)
 {
-	unsigned int touches;
+	struct calls_names *names = &client->audit->names;
+	unsigned int touches, prepares = *name ? SQL_TOUCH_EXECUTE : 0;
+	uint64_t hash = hash_of_name(client, name);
 	const char *by;
 
 	if (text.count > TEXT_MAX)
 		text.count = TEXT_MAX;
 	touches = touches_of(client, text, &by);
-	note_example(client->audit, touches | (*name ? SQL_TOUCH_EXECUTE : 0u), text, by);
-	if (type == 'Q')
-		count(client->audit, touches);
-	else
-		see_parse(client, name, touches);
-}
-
-static void see_bind(struct client *client, struct bytes body)
-{
-	const char *portal, *name;
-	uint64_t hash;
-
-	if (!bytes_take_text(&body, &portal) || !bytes_take_text(&body, &name))
-		return;
-	hash = hash_of_name(client, name);
-	count(client->audit, (unsigned int)calls_names_get(&client->audit->names, hash));
+	note_example(client->audit, touches | prepares, text, by);
+	count(client->audit, type == 'Q' ? touches : prepares);
+	if (type == 'P' && (touches || calls_names_get(names, hash)))
+		calls_names_put(names, hash, touches);
 }
 
 void audit_frame(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct bytes body = frame_received(in, frame), text;
+	struct object_names names;
 	const char *name;
 
 	if (client_rules(client)->mode != POOL_MODE_SESSION || client->replication ||
@@ -381,8 +357,10 @@ void audit_frame(struct client *client, const struct frame *frame, struct bytes 
 		return;
 	if (fields_sql(frame, in, &name, &text))
 		see_text(client, frame->type, name, text);
-	else if (frame->type == 'B')
-		see_bind(client, body);
+	else if (frame->type == 'B' && fields_names('B', body, body.count, &names) == WIRE_OK)
+		count(client->audit,
+		      (unsigned int)calls_names_get(&client->audit->names,
+		                                    hash_of_name(client, names.statement)));
 	else if (frame->type == 'F')
 		count(client->audit, SQL_TOUCH_HIDDEN);
 	audit_transaction(client);

@@ -133,10 +133,12 @@ static void replan_watch(struct client *client, const struct frame *frame, struc
 		return;
 	}
 	if (frame->type == 'S' && in.count >= frame->length) {
-		replay_keep(
-		    &server->lease.replay,
-		    bytes_of(batch->replay, (size_t)(in.at + frame->length - batch->replay)));
-		server->lease.replay.may_replan = true;
+		/* else it is kept with what is before it */
+		if (!server->lease.replay.count)
+			server->lease.replay.may_replan =
+			    replay_add(&server->lease.replay,
+			               bytes_of(batch->replay,
+			                        (size_t)(in.at + frame->length - batch->replay)));
 		batch->replay = NULL;
 		batch->is_described = false;
 	} else if (!frame_is_extended(frame->type)) {
@@ -281,7 +283,7 @@ static void watch_for_replan(struct client *client, const struct frame *frame, s
 {
 	struct server *server = client->borrower.server;
 
-	replay_drop(&server->lease.replay);
+	replay_end_replan(&server->lease.replay);
 	if (batch->replay || (frame->type == 'B' && ledger_is_empty(&server->wire.ledger)))
 		replan_watch(client, frame, in, batch);
 }

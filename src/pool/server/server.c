@@ -709,6 +709,20 @@ bool server_note_change(struct server *server, enum ledger_kind kind, enum ledge
 	return ledger_add_change(&server->wire.ledger, kind, fate, change);
 }
 
+static void settle_begin(struct ledger_change *change, bool is_done)
+{
+	struct server *server = container_of(change, struct server, lease.begin);
+
+	if (is_done)
+		server->wire.status = 'T';
+}
+
+bool server_note_begin(struct server *server)
+{
+	server->lease.begin = (struct ledger_change){ .settle = settle_begin };
+	return server_note_change(server, LEDGER_EXECUTE, LEDGER_OURS, &server->lease.begin);
+}
+
 /* Sending failed. The server may have sent the reason before: read that first. */
 static void close_broken(struct task *task)
 {
@@ -796,74 +810,33 @@ int64_t server_backend_pid(const struct server *server)
  *   BEGIN       [Parse Bind Execute Sync]       the text of the opening, and what is kept
  */
 
-/* The bytes of the first batch, and how many statements it executes. */
-static size_t measure(struct bytes in, unsigned int *executed)
-{
-	struct bytes rest = in;
-	struct frame frame;
-
-	*executed = 0;
-	while (frame_peek(rest, UINT32_MAX, &frame) == WIRE_OK && rest.count >= frame.length) {
-		bool is_nothing = frame.length <= FRAME_HEADER_SIZE + 1; /* an empty Query */
-
-		*executed += frame.type == 'E' || (frame.type == 'Q' && !is_nothing);
-		rest = bytes_skip(rest, frame.length);
-		if (frame.type == 'Q' || frame.type == 'S')
-			break;
-	}
-	return in.count - rest.count;
-}
-
-uint16_t replay_next(struct bytes batches)
-{
-	unsigned int executed;
-	size_t size = measure(batches, &executed);
-
-	return size < batches.count ? (uint16_t)size : 0;
-}
-
-/* The text of the next statement of the opening was executed. */
-static void take_text(struct replay *replay)
-{
-	const char *text = replay->at + REPLAY_MAX + replay->opening_count;
-	size_t size = replay->opening_more ? strnlen(text, replay->opening_more - 1) + 1 : 0;
-
-	replay->opening_count += (uint16_t)size;
-	replay->opening_more -= (uint16_t)size;
-}
-
-/* The first batch was answered in full. */
-static void advance(struct replay *replay)
-{
-	unsigned int executed;
-	size_t size = measure(bytes_of(replay->at, replay->count), &executed);
-
-	while (executed-- > 0)
-		take_text(replay);
-	replay->count -= size;
-	memmove(replay->at, replay->at + size, replay->count);
-	replay->next = replay_next(bytes_of(replay->at, replay->count));
-	replay->is_answered = false;
-}
-
 void replay_ready(struct replay *replay, char status)
 {
-	if (!replay->next) {
+	struct replay_batches *batches = &replay->batches;
+	uint16_t size = batches->at[0].end;
+
+	if (batches->count < 2) {
 		replay_drop(replay);
 		return;
 	}
-	advance(replay);
+	replay->opening_count = batches->at[0].opening;
+	replay->is_answered = false;
+	replay->count -= size;
+	memmove(replay->at, replay->at + size, replay->count);
+	batches->count--;
+	for (int i = 0; i < batches->count; i++) {
+		batches->at[i] = batches->at[i + 1];
+		batches->at[i].end -= size;
+	}
 	if (status != (replay->opening_count ? 'T' : 'I'))
 		replay_end_resend(replay); /* it has not opened what it should have opened */
 }
 
 unsigned int replay_count_opening(const struct replay *replay)
 {
-	struct bytes texts =
-	    bytes_of(replay->at + REPLAY_MAX + replay->opening_count, replay->opening_more);
 	unsigned int count = 0;
 
-	for (size_t i = 0; i < texts.count; i++)
-		count += texts.at[i] == 0;
+	for (size_t i = replay->opening_count; i < replay_whole_opening(replay); i++)
+		count += replay->at[REPLAY_MAX + i] == 0;
 	return count;
 }

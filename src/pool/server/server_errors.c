@@ -92,8 +92,8 @@ static bool is_before_batch(const struct server *server, const struct report *re
 {
 	bool is_end = strncmp(report->sqlstate, "57P", 3) == 0;
 	/* BEGIN, or more of the opening, is to be answered before the rest can run */
-	bool owes_opening =
-	    server->lease.replay.opening_more || ledger_owes(&server->wire.ledger, LEDGER_OURS);
+	bool owes_opening = replay_count_opening(&server->lease.replay) ||
+	                    ledger_owes(&server->wire.ledger, LEDGER_OURS);
 
 	if (server_has_only_begun(server))
 		return is_end;
@@ -415,7 +415,7 @@ static bool may_refuse(const struct server *server)
 	enum target_session_attrs target = server->site->target;
 
 	return (target == TARGET_PRIMARY || target == TARGET_READ_WRITE) &&
-	       server_may_resend(server) && !server->lease.replay.next &&
+	       server_may_resend(server) && server->lease.replay.batches.count == 1 &&
 	       ledger_owes(&server->wire.ledger, LEDGER_CLIENT) &&
 	       (may_write(server) || server->lease.replay.was_writable);
 }
@@ -470,6 +470,7 @@ static bool tries_again(struct server *server)
 	    !ledger_drop_sync(&server->wire.ledger))
 		return false;
 	server_drop_behind(server);
+	replay_end_resend(&server->lease.replay);
 	server->lease.replay.is_failed = true;
 	return true;
 }

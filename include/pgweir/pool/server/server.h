@@ -213,6 +213,7 @@ struct server_lease {
 	struct borrower *borrower;
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
 	struct replay replay;         /* what the borrower sent and may send again */
+	struct ledger_change begin;   /* server_note_begin() */
 	uint8_t watches;              /* enum server_watch, by its borrower */
 	struct server_sequences sequences;
 	unsigned int error_count;  /* of errors that borrowers have got */
@@ -434,8 +435,11 @@ static inline void server_set_mid_request(struct server *server, bool is_mid_req
 	server->wire.is_mid_request = is_mid_request;
 }
 
-/* A borrower's BEGIN was answered before it was sent: no ReadyForQuery reports the transaction. */
-static inline void server_set_in_transaction(struct server *server) { server->wire.status = 'T'; }
+/*
+ * Notes the Execute of a borrower's BEGIN that was answered before it was sent. When it is done,
+ * the server is in a transaction, which no ReadyForQuery reports. false: no memory.
+ */
+bool server_note_begin(struct server *server);
 
 /* The borrower may have left state: the server is reset before anybody else gets it. */
 static inline void server_set_dirty(struct server *server, bool is_dirty)

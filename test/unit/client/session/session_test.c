@@ -56,6 +56,9 @@ static const struct script cases[] = {
 	{ "the client leaves: the server stays", FOLLOW,
 	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q a. 1< 1CZ " B_IS_CLEANED },
 	{ "the server ends", FOLLOW, LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q 1. a<E." },
+	{ "what was skipped is not sent again if the cleaning fails", FOLLOW,
+	  LOGIN "aQ(do_x) 1<Q bP(:select_1) b* b<E 1C(DO)Z a<CZ 1<Q 1CZ bSQ(select_2) 1<QCPCQ "
+	        "b<Z 1E(57014:no)y3E(25P02:no) 2^ 2<<Q(select_2) 2CZ b<CZ" },
 	{ "an answer that nobody can read", FOLLOW,
 	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q 1D(x::1)CZ 1<X. a<E." },
 

@@ -38,8 +38,10 @@ static const struct {
 
 static void keep(struct replay *replay, const char *types, const char *texts)
 {
+	struct replay_batches *batches = &replay->batches;
 	char bytes[256];
-	size_t count = 0, size = 2 * strlen(texts);
+	size_t count = 0, size = 0;
+	bool is_end = true;
 
 	for (; *types; types++) {
 		bool has_text = *types == 'Q';
@@ -49,14 +51,17 @@ static void keep(struct replay *replay, const char *types, const char *texts)
 		           has_text ? 6 : (*types == 'q' || *types == 'E' ? 5 : 4));
 		memcpy(bytes + count + FRAME_HEADER_SIZE, has_text ? "x" : "\0", 2);
 		count += FRAME_HEADER_SIZE + (has_text ? 2 : *types == 'q' || *types == 'E');
+		size += 2 * ((has_text || *types == 'E') && size < 2 * strlen(texts));
+		batches->count += is_end;
+		batches->at[batches->count - 1].end = (uint16_t)count;
+		batches->at[batches->count - 1].opening = (uint16_t)size;
+		is_end = strchr("QqS", *types) != NULL;
 	}
-	replay_keep(replay, bytes_of(bytes, count));
+	ck_assert(replay_add(replay, bytes_of(bytes, count)));
 	ck_assert(replay->count == count);
 	replay->may_resend = true;
-	replay->next = replay_next(bytes_of(bytes, count));
 	for (size_t i = 0; texts[i]; i++)
 		memcpy(replay->at + REPLAY_MAX + 2 * i, (char[]){ texts[i], 0 }, 2);
-	replay->opening_more = (uint16_t)size;
 }
 
 static void tell_texts(const char *at, size_t count, char *out)
@@ -69,6 +74,7 @@ static void tell(const struct replay *replay, char *out)
 {
 	struct bytes rest = bytes_of(replay->at, replay->count);
 	const char *opening = replay->at + REPLAY_MAX;
+	size_t more = (size_t)replay_whole_opening(replay) - replay->opening_count;
 	struct frame frame;
 
 	*out = 0;
@@ -79,8 +85,8 @@ static void tell(const struct replay *replay, char *out)
 	stpcpy(out + strlen(out), "/");
 	tell_texts(opening, replay->opening_count, out);
 	stpcpy(out + strlen(out), "/");
-	tell_texts(opening + replay->opening_count, replay->opening_more, out);
-	ck_assert(2 * replay_count_opening(replay) == replay->opening_more);
+	tell_texts(opening + replay->opening_count, more, out);
+	ck_assert(2 * replay_count_opening(replay) == more);
 	if (replay->count && !replay_may_resend(replay))
 		stpcpy(out + strlen(out), "!");
 }

@@ -237,7 +237,7 @@ START_TEST(server_error_of_a_stale_plan_is_retried)
 
 	lone_server_open(&lone, "");
 	statement = make_statement(&lone);
-	replay_keep(&lone.server.lease.replay, bytes_of("batch", 5));
+	replay_add(&lone.server.lease.replay, bytes_of("batch", 5));
 	lone.server.lease.replay.may_replan = true;
 	fail_bind(&lone, statement, &bind, "0A000");
 	ck_assert_str_eq(buf_text(&lone.heard), "");
