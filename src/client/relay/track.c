@@ -290,7 +290,7 @@ uint64_t track_batch_digest(const struct client *client)
 }
 
 void track_call(struct borrower *borrower, const struct ledger_call *call,
-                const struct ledger_call_end *end)
+                const struct server_call_end *end)
 {
 	struct client *client = client_of(borrower);
 	struct calls_statement *statement = calls_at(&client->clients->calls, call->tag);
