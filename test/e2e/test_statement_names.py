@@ -151,6 +151,19 @@ def test_replaced_in_a_function(unseen):
     assert victim.read_result().rows == [["mine", "s"]]
 
 
+def test_replaced_in_a_function_while_it_waits(unseen):
+    """The same if it gets the server from a queue."""
+    victim, thief = unseen.client(), unseen.client()
+    assert not victim.ask(parse("SELECT 'mine', 's'", "s"), sync()).errors
+    for _ in range(2):
+        assert not thief.query("BEGIN").errors
+        replace_unseen(thief)
+        victim.send(USE)
+        unseen.wait_pool(cl_waiting=1)
+        assert not thief.query("COMMIT").errors
+        assert victim.read_result().rows == [["mine", "s"]]
+
+
 def test_prepared_by_a_function_where_nothing_else_is(unseen):
     """The cleaning takes it away, as there is no statement of anybody else."""
     client, other = unseen.client(), unseen.client()

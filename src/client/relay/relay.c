@@ -502,10 +502,13 @@ bool relay_input(struct client *client, struct bytes in)
 {
 	const char *start = in.at;
 	bool has_hosts = client_features(client) & CLIENT_HAS_HOSTS, is_cleaning;
-	bool may_keep = !client->borrower.server && !client->late && !client->frame_left;
+	struct server *server = client->borrower.server;
+	/* Nothing was sent yet: the client may have waited for a server that is being cleaned. */
+	bool is_new =
+	    !server || (server_is_cleaning(server) && !ledger_owes_borrower(&server->wire.ledger));
+	bool may_keep = is_new && !client->late && !client->frame_left;
 	struct batch batch;
 	enum judgement judgement;
-	struct server *server;
 
 	if (has_hosts)
 		may_keep = resend_begin(client);
