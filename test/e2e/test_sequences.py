@@ -674,3 +674,13 @@ def test_who_waits_for_a_server_that_was_kept_in_vain(start):
     for _ in range(3):
         client.value(INSERT)
         assert other.value("SELECT 1") == "1"
+
+
+def test_discard_all_allows_no_pipeline(start):
+    """Nothing goes ahead of it, in a sample, either."""
+    weir = start(session_sample=1)
+    client, other = weir.client(), weir.client()
+    make_aware(client)
+    assert not other.query(INSERT).errors
+    assert not client.ask(wire.extended("DISCARD ALL")).errors
+    assert ask(client) == UNKNOWN

@@ -15,8 +15,10 @@
 #include "session_priv.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_digest.h"
 
 #include "../batch_priv.h"
@@ -60,6 +62,14 @@ static bool may_be_several(struct bytes text)
 	return text.count && memchr(text.at, ';', text.count - 1);
 }
 
+/* The text of a Parse is one statement. This one has no value to show, and allows no pipeline. */
+static bool is_discard(struct bytes text)
+{
+	struct bytes word = sql_first_word(text);
+
+	return word.count == 7 && strncasecmp(word.at, "discard", 7) == 0;
+}
+
 bool sequences_use(struct client *client, unsigned int touches, struct bytes text,
                    struct batch *batch)
 {
@@ -68,6 +78,8 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 
 	if (touches & SQL_TOUCH_FORGET)
 		pool_forget_sequences(borrower);
+	if (!batch->is_query && (touches & SQL_TOUCH_FORGET) && is_discard(text))
+		return true;
 	if (touches & SQL_TOUCH_SEQUENCE)
 		note_question(client, touches);
 	is_used = pool_sequences(borrower) != CATALOG_SEQUENCES_NONE;
