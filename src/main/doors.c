@@ -312,10 +312,13 @@ void doors_commit(struct doors_change *change)
 		if (former)
 			shut(plan->door);
 		plan->door->listener = plan->opened;
-		close_listener(daemon, &former);
+		plan->opened = former;
 		if (!change->takeover)
-			listener_own_file(plan->opened, true);
+			listener_own_file(plan->door->listener, true);
 	}
+	/* Only now: each may have the Unix socket that another one had. */
+	for (unsigned int i = 0; i < change->count; i++)
+		close_listener(daemon, &change->plans[i].opened);
 	TAILQ_FOREACH_SAFE (door, &daemon->doors, node, next) {
 		if (!door->gate || is_planned(change, door))
 			continue;

@@ -70,7 +70,7 @@ struct statement_record {
 	struct bytes text, scope;
 	char stem[STATEMENT_STEM_MAX];
 	bool is_typed;
-	bool is_forgetting; /* of older processes; not used any more */
+	bool is_forgetting; /* for 0.3.0; not read */
 };
 
 #define HANDOVER_DESTINATION_SIZE 1024

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "pgweir/base/text.h"
+#include "pgweir/pgwire/sql.h"
 #include "pgweir/pool/server/params.h"
 
 #include "handover_priv.h"
@@ -300,6 +301,18 @@ const struct record_table stale_record_table =
 
 /* ---- statements ---- */
 
+/* Whether it takes all others away: 0.3.0 does not look at the text again. */
+static bool is_forgetting(struct bytes text)
+{
+	struct sql_statement sql;
+
+	text.count = strnlen(text.at, text.count); /* the types follow */
+	if (sql_is_other(text) || sql_glance(text, true) != WIRE_OK)
+		return false;
+	sql_read(text, &sql);
+	return sql.kind == SQL_FORGET;
+}
+
 bool handover_write_called(struct statement *statement, const struct statement_image *image,
                            struct channel *channel)
 {
@@ -313,6 +326,7 @@ bool handover_write_called(struct statement *statement, const struct statement_i
 
 	if (statement->is_written && image == statement->image)
 		return true;
+	record.is_forgetting = is_forgetting(record.text);
 	assert(stem.count < sizeof(record.stem));
 	memcpy(record.stem, stem.at, stem.count);
 	if (!channel_send_table(channel, HANDOVER_STATEMENT, &statement_record_table, &record, -1))

@@ -255,23 +255,22 @@ static void fill_server(struct server *server, const struct server_record *recor
 	server->lease.lent_at = record->xact_at ? record->xact_at : record->used_at;
 }
 
-/* false: no memory. */
+/* false: at least one of them is not known here. */
 static bool fill_known(struct server *server, struct server_source *source, struct bytes list)
 {
 	struct record record = { .rest = list };
 	struct on_server_record next;
+	bool is_whole = true;
 
 	while (next_known(&record, &next)) {
 		struct statement_image *image;
 		struct statement *statement = source->statement(source, next.number, &image);
-		bool ok = statement && server_statements_restore(&server->session.statements,
-		                                                 statement, image, &next.state);
 
+		is_whole &= statement && server_statements_restore(&server->session.statements,
+		                                                   statement, image, &next.state);
 		statement_release(&statement);
-		if (!ok)
-			return false;
 	}
-	return true;
+	return is_whole;
 }
 
 /* The server keeps its id if no client or server of this process can have it. */

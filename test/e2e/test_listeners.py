@@ -499,6 +499,27 @@ def test_listeners_that_exchange_their_ports(make):
     assert one.value("SELECT 1") == "1"
 
 
+def test_listeners_that_exchange_their_unix_sockets(make_pgweir):
+    weir = make_pgweir()
+    modes = {"a": "session", "b": "transaction"}
+    folders = {name: weir.account.mkdir(f"{weir.dir}/{name}") for name in modes}
+
+    def write():
+        listeners(weir, **{name: f"unix_socket_dir={folders[name]} pool_mode={modes[name]}" for name in modes})
+
+    write()
+    weir.configure().start()
+    for _ in range(3):
+        for which in (folders, weir.ports):
+            which["a"], which["b"] = which["b"], which["a"]
+        write()
+        weir.reload()
+        for name, mode in modes.items():
+            one = Wire(f"{folders[name]}/.s.PGSQL.{weir.ports[name]}")
+            weir.connections.append(one)
+            assert one.login().parameters["pgbouncer.pool_mode"] == mode
+
+
 def test_many_reloads_leave_no_descriptors(make):
     weir = make({"a": ""})
     before = None

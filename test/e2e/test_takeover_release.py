@@ -76,6 +76,20 @@ def test_idle_clients_and_servers(move):
     assert weir.client().value("SELECT 8") == "8"
 
 
+def test_a_statement_that_takes_all_others_away(move):
+    """What is sent behind it, before its answer, does not rely on what was there before."""
+    weir = move(default_pool_size=2)
+    if weir.is_downgrade:
+        read_catalog(weir)
+    client = weir.client()
+    client.ask(parse("SELECT 1", "s"), parse("DEALLOCATE ALL", "all"), sync())
+    weir.disconnect_console()
+    assert weir.move().wait(15) == 0
+    assert client.ask(bind([], "s"), execute(), sync()).rows == [["1"]]
+    got = client.ask(bind([], "all"), execute(), parse("SELECT 1", "t"), bind([], "t"), execute(), sync())
+    assert got.rows == [["1"]], got.errors
+
+
 def test_what_the_last_release_has_left_behind(make_pgweir, binary, last_release):
     """Its servers have what its clients have set; no client of this program meets that."""
     weir = make_pgweir(pool_mode="transaction", default_pool_size=1)
