@@ -57,22 +57,26 @@ static void link_open(struct listening_link *link, struct server *server)
 	listening_wake(link->listening);
 }
 
+/* Where the next query is written. */
+static struct buf *text_of(const struct listening *listening)
+{
+	return &listening->pool->pools->order_text;
+}
+
 /* Sends the query whose text was written. */
 static void link_send(struct listening_link *link)
 {
 	struct server *server = link->borrower.server;
-	struct buf *text = &link->listening->text;
-	usec_t now = loop_now(pool_loop(link->listening->pool));
+	struct buf *text = text_of(link->listening);
+	struct order order = { ORDER_CHANNELS, SENT_NOW, .text = buf_text(text) };
+	usec_t now = pool_now(link->listening->pool);
 
 	server_begin_query(server, now, now);
-	buf_add_byte(text, 0);
 	if (!buf_ok(text))
 		server_close_for(server, CLOSE_MEMORY);
-	else /* if it fails, on_lost() is called */
-		server_order(
-		    server,
-		    &(struct order){ .kind = ORDER_CHANNELS, .where = SENT_NOW, .text = text->at });
-	buf_reuse(text, LISTENING_TEXT_KEEP_MAX);
+	else
+		server_order(server, &order); /* if it fails, on_lost() is called */
+	buf_reuse(text, ORDER_KEEP_MAX);
 }
 
 /* Closes the server that it has or expects. */
@@ -82,8 +86,7 @@ static void link_close(struct listening_link *link, enum err_code code, enum clo
 	struct server *expected = link->wish.expected;
 
 	if (expected) {
-		expected->lease.expected_by = NULL;
-		link->wish.expected = NULL;
+		pool_wait_again(expected);
 		server_close_as(expected, ERR_ADMIN_SHUTDOWN, reason);
 	}
 	if (server) {
@@ -178,7 +181,7 @@ static void on_limit(struct timer *timer)
 /* Both listen to the same channels from now on, as no query is sent to the old connection. */
 static void replace_open(struct listening *listening)
 {
-	struct buf *out = &listening->text;
+	struct buf *out = text_of(listening);
 	struct hash_key key;
 
 	hash_key_draw(&key);
@@ -312,7 +315,6 @@ static void free_listening(struct listening *listening)
 	params_release(listening->pool->pools->with.params, &listening->params);
 	timer_clear(&listening->replace.timer);
 	buf_free(&listening->kept);
-	buf_free(&listening->text);
 	free(listening);
 }
 
@@ -420,7 +422,7 @@ void listening_ask(struct listener *listener)
 
 static void send_query(struct listening *listening, bool is_first)
 {
-	struct buf *out = &listening->text;
+	struct buf *out = text_of(listening);
 
 	if (is_first)
 		listening_write_all(listening, out);
@@ -667,13 +669,9 @@ void listening_grow(struct pool *pool)
 /* Unlinks both. NULL: nobody listens any more. */
 static struct listening_link *take_expected(struct server *server)
 {
-	struct borrower *borrower = server->lease.expected_by;
+	struct borrower *borrower = pool_wait_again(server);
 
-	if (!borrower)
-		return NULL;
-	server->lease.expected_by = NULL;
-	borrower->wish->expected = NULL;
-	return link_of(borrower);
+	return borrower ? link_of(borrower) : NULL;
 }
 
 void listening_login_done(struct server *server)

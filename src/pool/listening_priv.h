@@ -8,8 +8,6 @@
 
 #include "pool_priv.h"
 
-#define LISTENING_TEXT_KEEP_MAX 4096 /* bytes of a query's text that are kept for the next one */
-
 #define LISTENING_LINKS 2
 
 #define MARK_CHANNEL_PREFIX "pgweir_"
@@ -85,7 +83,6 @@ struct listening {
 	struct listened *channels;
 	struct listened_list stale;
 	struct hash_key secret;
-	struct buf text; /* of the query; the memory is kept */
 	struct buf kept; /* notifications that a successor got after its mark */
 	bool is_lost;
 	struct err err; /* why */
