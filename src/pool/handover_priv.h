@@ -91,7 +91,6 @@ struct server_record {
 	/* of a listening connection, else empty; its listeners follow as clients */
 	char mark_channel[LISTENING_MARK_CHANNEL_SIZE];
 	char encoding[LISTENING_ENCODING_SIZE];
-	struct bytes input; /* an incomplete message of the server */
 };
 
 /* A server's record ends with any number of these, from two tables: a statement may be stale. */

@@ -251,7 +251,6 @@ static const struct record_field server_fields[] = {
 	RECORD_FIELD('Y', struct server_record, is_dirty, RECORD_OPTIONAL),
 	RECORD_FIELD('M', struct server_record, mark_channel, RECORD_OPTIONAL),
 	RECORD_FIELD('e', struct server_record, encoding, RECORD_OPTIONAL),
-	RECORD_BYTES_FIELD('I', struct server_record, input, NOTIFICATION_MAX, RECORD_OPTIONAL),
 };
 
 /* It is a part of statements. */

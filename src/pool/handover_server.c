@@ -533,10 +533,10 @@ static bool is_at_rest(const struct listening *listening)
 {
 	const struct listening_link *now = listening->now, *next = listening->next;
 
-	return now->borrower.server && !listening->is_lost && !now->is_running &&
-	       !next->borrower.server && !next->wish.expected && TAILQ_EMPTY(&listening->stale) &&
+	return now->borrower.server && !listening->is_lost && !next->borrower.server &&
+	       !next->wish.expected && TAILQ_EMPTY(&listening->stale) &&
 	       TAILQ_EMPTY(&listening->asking[listening->filling]) &&
-	       handover_server_may_leave(listening->now->borrower.server);
+	       handover_server_may_leave(now->borrower.server);
 }
 
 enum listener_rest listening_rest(const struct listener *listener)

@@ -26,8 +26,6 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
-#include "pgweir/pgwire/fields.h"
-#include "pgweir/pgwire/message.h"
 
 #include "handover_priv.h"
 #include "listening_priv.h"
@@ -35,7 +33,7 @@
 #include "server/server_priv.h"
 
 #define APPLICATION_NAME "pgweir LISTEN"
-#define KEPT_MAX ((size_t)8 * 1024 * 1024) /* what waits of a successor */
+#define KEPT_MAX ((size_t)8 * 1024 * 1024) /* bytes of what waits of a successor */
 
 /* ---- a link: opened, asked, closed ---- */
 
@@ -55,41 +53,30 @@ static void link_open(struct listening_link *link, struct server *server)
 	link->borrower.state = BORROWER_SERVED;
 	pool_count_served(pool, 1);
 	server->lease.request_at = 0;
+	server_watch(server, SERVER_WATCHES_NOTIFICATIONS);
 	listening_wake(link->listening);
 }
 
-/* Begins a query: its text is added to the buffer. */
-static struct buf *link_begin(struct listening_link *link)
+/* Where the next query is written. */
+static struct buf *text_of(const struct listening *listening)
 {
-	struct buf *out = &link->listening->text;
-
-	buf_reuse(out, LISTENING_TEXT_KEEP_MAX);
-	message_begin(out, 'Q');
-	return out;
+	return &listening->pool->pools->order_text;
 }
 
-/* Ends and sends it. */
+/* Sends the query whose text was written. */
 static void link_send(struct listening_link *link)
 {
 	struct server *server = link->borrower.server;
-	usec_t now = loop_now(link->listening->pool->pools->with.loop);
-	struct buf *out = &link->listening->text;
+	struct buf *text = text_of(link->listening);
+	struct order order = { ORDER_CHANNELS, SENT_NOW, .text = buf_text(text) };
+	usec_t now = pool_now(link->listening->pool);
 
-	buf_add_byte(out, 0);
-	message_end(out, 0);
-	link->is_running = true;
 	server_begin_query(server, now, now);
-	if (!buf_ok(out) || !server_note(server, LEDGER_QUERY))
+	if (!buf_ok(text))
 		server_close_for(server, CLOSE_MEMORY);
 	else
-		server_send(server, buf_bytes(out)); /* if it fails, on_lost() is called */
-	buf_reuse(out, LISTENING_TEXT_KEEP_MAX);
-}
-
-static void link_reset(struct listening_link *link)
-{
-	buf_free(&link->in);
-	link->is_running = link->is_mark_here = false;
+		server_order(server, &order); /* if it fails, on_lost() is called */
+	buf_reuse(text, ORDER_KEEP_MAX);
 }
 
 /* Closes the server that it has or expects. */
@@ -99,8 +86,7 @@ static void link_close(struct listening_link *link, enum err_code code, enum clo
 	struct server *expected = link->wish.expected;
 
 	if (expected) {
-		expected->lease.expected_by = NULL;
-		link->wish.expected = NULL;
+		pool_wait_again(expected);
 		server_close_as(expected, ERR_ADMIN_SHUTDOWN, reason);
 	}
 	if (server) {
@@ -109,7 +95,7 @@ static void link_close(struct listening_link *link, enum err_code code, enum clo
 		pool_count_served(link->listening->pool, -1);
 		server_close_as(server, code, reason);
 	}
-	link_reset(link);
+	link->is_mark_here = false;
 }
 
 /* At the end of the turn, all listeners get the error: their clients cannot be closed here. */
@@ -195,14 +181,13 @@ static void on_limit(struct timer *timer)
 /* Both listen to the same channels from now on, as no query is sent to the old connection. */
 static void replace_open(struct listening *listening)
 {
+	struct buf *out = text_of(listening);
 	struct hash_key key;
-	struct buf *out;
 
 	hash_key_draw(&key);
 	listening->replace.state = REPLACE_MARK;
 	snprintf(listening->replace.mark, sizeof(listening->replace.mark), "%016" PRIx64,
 	         key.half[0]);
-	out = link_begin(listening->next);
 	listening_write_all(listening, out);
 	buf_printf(out, "NOTIFY %s,'%s'", listening->mark_channel, listening->replace.mark);
 	wait_at_most(listening, listening->pool->pools->config->server_connect_timeout, on_limit);
@@ -212,7 +197,6 @@ static void replace_open(struct listening *listening)
 /* A mark that was notified before comes before its answer. If it does not, it never comes. */
 static void send_proof(struct listening *listening)
 {
-	link_begin(listening->now);
 	listening->replace.state = REPLACE_PROVING;
 	link_send(listening->now);
 }
@@ -235,6 +219,17 @@ static void replace_answered(struct listening_link *link)
 		fail_for(listening, "its successor is connected to another server or database");
 }
 
+/* What has come behind the mark. */
+static void spread_kept(struct listening *listening)
+{
+	struct bytes kept = buf_bytes(&listening->kept);
+	struct notification notification;
+
+	while (notification_take(&kept, &notification))
+		listening_spread(listening, &notification);
+	buf_free(&listening->kept);
+}
+
 static void switch_links(struct listening *listening)
 {
 	struct listening_link *old = listening->now;
@@ -248,19 +243,17 @@ static void switch_links(struct listening *listening)
 	log_info(&listening->pool->log, "the listening connection was replaced");
 	while ((asked = TAILQ_FIRST(&listening->asking[!listening->filling])))
 		listening_ask(asked); /* the answer of the old one did not count */
+	spread_kept(listening);
 }
 
-static bool replace_go_on(struct listening *listening)
+static void replace_go_on(struct listening *listening)
 {
 	if (listening->replace.state < REPLACE_MARK || !listening->next->is_mark_here)
-		return false;
-	if (listening->now->is_mark_here) {
+		return;
+	if (listening->now->is_mark_here)
 		switch_links(listening);
-		return true;
-	}
-	if (!listening->now->is_running)
+	else if (listening->now->borrower.server->wire.is_ready)
 		send_proof(listening);
-	return false;
 }
 
 static void replace_failed(struct listening *listening, const struct err *err)
@@ -270,7 +263,8 @@ static void replace_failed(struct listening *listening, const struct err *err)
 		return;
 	}
 	listening_end_replacing(listening);
-	link_reset(listening->next);
+	listening->next->is_mark_here = false;
+	buf_free(&listening->kept);
 	listening_wake(listening);
 	if (err->code == ERR_ADMIN_SHUTDOWN || listening->is_lost)
 		return; /* we closed it */
@@ -320,9 +314,7 @@ static void free_listening(struct listening *listening)
 	TAILQ_REMOVE(&listening->pool->listenings, listening, node);
 	params_release(listening->pool->pools->with.params, &listening->params);
 	timer_clear(&listening->replace.timer);
-	for (size_t i = 0; i < LISTENING_LINKS; i++)
-		buf_free(&listening->links[i].in);
-	buf_free(&listening->text);
+	buf_free(&listening->kept);
 	free(listening);
 }
 
@@ -430,12 +422,12 @@ void listening_ask(struct listener *listener)
 
 static void send_query(struct listening *listening, bool is_first)
 {
-	struct buf *out = link_begin(listening->now);
+	struct buf *out = text_of(listening);
 
 	if (is_first)
 		listening_write_all(listening, out);
 	listening_write_query(listening, out);
-	if (out->count == FRAME_HEADER_SIZE && TAILQ_EMPTY(&listening->asking[listening->filling]))
+	if (!out->count && TAILQ_EMPTY(&listening->asking[listening->filling]))
 		return; /* what was due was taken back */
 	link_send(listening->now);
 	listening->filling ^= 1;
@@ -467,14 +459,12 @@ static void refuse_listeners(struct listening *listening)
 
 static bool is_query_due(const struct listening *listening)
 {
-	bool is_due =
-	    !TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking[listening->filling]);
+	const struct server *server = listening->now->borrower.server;
 
-	return is_due && listening->now->borrower.server && !listening->now->is_running &&
-	       listening->replace.state < REPLACE_MARK;
+	return server && server->wire.is_ready && listening->replace.state < REPLACE_MARK &&
+	       (!TAILQ_EMPTY(&listening->stale) ||
+	        !TAILQ_EMPTY(&listening->asking[listening->filling]));
 }
-
-static void take_kept(struct listening_link *link);
 
 static void run_task(struct task *task)
 {
@@ -491,8 +481,7 @@ static void run_task(struct task *task)
 		pool_arm_expiry(pool);
 		return;
 	}
-	if (replace_go_on(listening))
-		take_kept(listening->now);
+	replace_go_on(listening);
 	if (is_query_due(listening))
 		send_query(listening, false);
 	if (!listening->now->borrower.server || replace_is_wanted(listening))
@@ -509,86 +498,46 @@ void listening_forget_all(struct pool *pool)
 
 /* ---- from the server ---- */
 
-/* false: the server is closed. */
-static bool take_notification(struct listening_link *link, struct bytes frame)
+/* Behind its mark: it waits for the mark on the other one. */
+static void keep(struct listening *listening, struct bytes frame)
 {
+	struct server *server = listening->next->borrower.server;
+	struct buf *kept = &listening->kept;
+
+	buf_add(kept, frame.at, frame.count);
+	if (!buf_ok(kept))
+		server_close_for(server, CLOSE_MEMORY);
+	else if (kept->count > KEPT_MAX)
+		server_close_with(server, ERR_LIMIT,
+		                  "too much has come before the mark of the old connection");
+}
+
+static bool on_listening_notification(struct borrower *borrower, struct bytes frame,
+                                      struct buf *instead)
+{
+	struct listening_link *link = link_of(borrower);
 	struct listening *listening = link->listening;
 	struct notification notification;
 
-	if (!notification_read(frame, &notification)) {
-		server_close_for(link->borrower.server, CLOSE_BAD_HEADER);
-		return false;
-	}
-	if (is_mark(listening, &notification)) {
+	(void)instead;
+	if (!notification_take(&frame, &notification)) {
+		server_close_for(borrower->server, CLOSE_BAD_HEADER);
+	} else if (is_mark(listening, &notification)) {
 		link->is_mark_here = true;
 		listening_wake(listening);
 	} else if (link == listening->now && !link->is_mark_here) {
-		listening_spread(listening, &notification); /* else the other one has it, too */
-	}
+		listening_spread(listening, &notification);
+	} else if (link == listening->next && link->is_mark_here) {
+		keep(listening, notification.frame);
+	} /* else the other one has it, too */
 	return true;
 }
 
-static void take_error(struct listening_link *link, struct bytes body)
-{
-	struct report report;
-	struct err err;
-
-	if (fields_report(body, &report) == WIRE_OK)
-		err_set_foreign(&err, report.sqlstate, report.text);
-	else
-		err_set(&err, ERR_PROTOCOL, "broken ErrorResponse");
-	server_close(link->borrower.server, &err);
-}
-
-/* Handles whole messages. Returns the rest; on an error, nothing. */
-static struct bytes take_messages(struct listening_link *link, struct bytes in)
-{
-	static const struct bytes nothing;
-	enum wire_result result = WIRE_MORE;
-	struct frame frame;
-
-	/* What comes behind a successor's mark waits for the mark on the other one. */
-	while (!(link == link->listening->next && link->is_mark_here) &&
-	       (result = frame_peek(in, NOTIFICATION_MAX, &frame)) == WIRE_OK &&
-	       in.count >= frame.length) {
-		struct bytes whole = bytes_of(in.at, frame.length);
-
-		if (frame.type == 'A' && !take_notification(link, whole))
-			return nothing;
-		if (frame.type == 'E')
-			return take_error(link, frame_body(whole, &frame)), nothing;
-		in = bytes_skip(in, frame.length);
-		result = WIRE_MORE;
-	}
-	if (result != WIRE_BAD)
-		return in;
-	server_close_for(link->borrower.server, CLOSE_BAD_HEADER);
-	return nothing;
-}
-
-static void take_kept(struct listening_link *link)
-{
-	struct bytes rest = take_messages(link, buf_bytes(&link->in));
-
-	buf_drop(&link->in, link->in.count - rest.count);
-	if (link->in.count == 0)
-		buf_reuse(&link->in, LISTENING_TEXT_KEEP_MAX);
-}
-
+/* Notices, and parameters that were changed by a reload of PostgreSQL. */
 static bool on_listening_bytes(struct borrower *borrower, struct bytes bytes)
 {
-	struct listening_link *link = link_of(borrower);
-	struct buf *in = &link->in;
-
-	buf_add(in, bytes.at, bytes.count);
-	if (!buf_ok(in)) {
-		server_close_for(borrower->server, CLOSE_MEMORY);
-		return true;
-	}
-	take_kept(link);
-	if (in->count > KEPT_MAX && borrower->server)
-		server_close_with(borrower->server, ERR_LIMIT,
-		                  "too much has come before the mark of the old connection");
+	(void)borrower;
+	(void)bytes;
 	return true;
 }
 
@@ -600,7 +549,6 @@ static void on_listening_ready(struct borrower *borrower, char status, bool is_s
 	(void)status;
 	if (!is_settled || listening->is_lost)
 		return;
-	link->is_running = false;
 	listening_wake(listening);
 	/* Behind the mark of a replacement, it says nothing about what the successor delivers. */
 	if (link == listening->now && !link->is_mark_here)
@@ -633,6 +581,7 @@ static void tell_listening(const struct borrower *borrower, struct buf *out)
 /* It is in no wait queue, gets no parameters and sends no batch: the others do not come. */
 static const struct borrower_ops listening_borrower_ops = {
 	.on_bytes = on_listening_bytes,
+	.takes_notification = on_listening_notification,
 	.on_ready = on_listening_ready,
 	.on_deallocated = on_listening_nothing,
 	.on_writable = on_listening_nothing,
@@ -720,13 +669,9 @@ void listening_grow(struct pool *pool)
 /* Unlinks both. NULL: nobody listens any more. */
 static struct listening_link *take_expected(struct server *server)
 {
-	struct borrower *borrower = server->lease.expected_by;
+	struct borrower *borrower = pool_wait_again(server);
 
-	if (!borrower)
-		return NULL;
-	server->lease.expected_by = NULL;
-	borrower->wish->expected = NULL;
-	return link_of(borrower);
+	return borrower ? link_of(borrower) : NULL;
 }
 
 void listening_login_done(struct server *server)
@@ -773,7 +718,6 @@ void listening_describe(const struct server *server, struct server_record *recor
 
 	text_copy(record->mark_channel, sizeof(record->mark_channel), listening->mark_channel);
 	text_copy(record->encoding, sizeof(record->encoding), listening->encoding);
-	record->input = buf_bytes(&listening->now->in);
 }
 
 void listening_take(struct server *server, const struct server_record *record)
@@ -786,8 +730,5 @@ void listening_take(struct server *server, const struct server_record *record)
 	}
 	listening->number = record->id;
 	text_copy(listening->mark_channel, sizeof(listening->mark_channel), record->mark_channel);
-	buf_add(&listening->now->in, record->input.at, record->input.count);
 	link_open(listening->now, server);
-	if (!buf_ok(&listening->now->in))
-		server_close_for(server, CLOSE_MEMORY);
 }

@@ -23,11 +23,17 @@
 
 #define TEXT_AT (FRAME_HEADER_SIZE + 4) /* after the process id */
 
-bool notification_read(struct bytes frame, struct notification *notification)
+bool notification_take(struct bytes *in, struct notification *notification)
 {
-	struct bytes rest = bytes_skip(frame, frame.count < TEXT_AT ? frame.count : TEXT_AT);
 	const char *channel, *payload;
+	struct bytes frame, rest;
+	struct frame header;
 
+	if (frame_peek(*in, UINT32_MAX, &header) != WIRE_OK || header.length < TEXT_AT ||
+	    in->count < header.length)
+		return false;
+	frame = bytes_of(in->at, header.length);
+	rest = bytes_skip(frame, TEXT_AT);
 	if (!bytes_take_text(&rest, &channel) || !bytes_take_text(&rest, &payload) || rest.count)
 		return false;
 	*notification = (struct notification){
@@ -37,6 +43,7 @@ bool notification_read(struct bytes frame, struct notification *notification)
 		.channel = channel,
 		.payload = payload,
 	};
+	*in = bytes_skip(*in, header.length);
 	return true;
 }
 

@@ -8,11 +8,6 @@
 
 #include "pool_priv.h"
 
-/* The longest NotificationResponse: PostgreSQL accepts payloads of less than 8000 bytes. */
-#define NOTIFICATION_MAX ((uint32_t)64 * 1024)
-
-#define LISTENING_TEXT_KEEP_MAX 4096 /* bytes of a query's text that are kept for the next one */
-
 #define LISTENING_LINKS 2
 
 #define MARK_CHANNEL_PREFIX "pgweir_"
@@ -46,8 +41,6 @@ struct listening_link {
 	struct listening *listening;
 	struct borrower borrower;
 	struct server_wish wish;
-	struct buf in;     /* an incomplete message; of a successor, all that came after its mark */
-	bool is_running;   /* a query is in progress */
 	bool is_mark_here; /* of the replacement */
 };
 
@@ -90,7 +83,7 @@ struct listening {
 	struct listened *channels;
 	struct listened_list stale;
 	struct hash_key secret;
-	struct buf text; /* of the query; the memory is kept */
+	struct buf kept; /* notifications that a successor got after its mark */
 	bool is_lost;
 	struct err err; /* why */
 	char mark_channel[LISTENING_MARK_CHANNEL_SIZE];

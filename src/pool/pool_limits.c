@@ -633,7 +633,7 @@ static enum eviction eviction_for(const struct server *server)
 {
 	const struct pool *pool = server->pool;
 
-	if (server_is_dedicated(server) || server->is_listening)
+	if (server_is_dedicated(server))
 		return EVICT_ANY;
 	return pool->queues[BORROWER_WAITING].count || pool->queues[BORROWER_NEWCOMER].count
 	           ? EVICT_OTHERS

@@ -321,7 +321,9 @@ struct borrower *pool_wait_again(struct server *server)
 		return NULL;
 	server->lease.expected_by = NULL;
 	borrower->wish->expected = NULL;
-	pool_wait_move(borrower, BORROWER_WAIT_DEDICATED, true);
+	/* else it is that of a listening connection, in no queue */
+	if (borrower->state == BORROWER_CONNECT_DEDICATED)
+		pool_wait_move(borrower, BORROWER_WAIT_DEDICATED, true);
 	return borrower;
 }
 

@@ -115,7 +115,7 @@ struct notification {
 	const char *channel, *payload; /* in `frame` */
 };
 
-/* Reads a whole frame. false: it is broken. */
-bool notification_read(struct bytes frame, struct notification *notification);
+/* Takes the first frame of `in`. false: there is none, or it is not whole, or broken. */
+bool notification_take(struct bytes *in, struct notification *notification);
 
 #endif

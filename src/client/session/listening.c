@@ -109,18 +109,6 @@ static bool has_channel(const struct client_listening *listening, const char *na
 
 /* ---- notifications that wait ---- */
 
-/* Takes the next one. false: there is none. */
-static bool take_next(struct bytes *unread, struct notification *notification)
-{
-	struct frame frame;
-
-	if (frame_peek(*unread, UINT32_MAX, &frame) != WIRE_OK || unread->count < frame.length ||
-	    !notification_read(bytes_of(unread->at, frame.length), notification))
-		return false;
-	*unread = bytes_skip(*unread, frame.length);
-	return true;
-}
-
 /* is_own: it gets the process id of the client's cancel key. */
 static void add_notification(const struct client *client, const struct notification *notification,
                              bool is_own, struct buf *out)
@@ -180,7 +168,7 @@ static bool deliver_all(struct client *client)
 	size_t count = 0;
 
 	listening->unread = (struct buf){ 0 };
-	while (is_sent && take_next(&rest, &notification)) {
+	while (is_sent && notification_take(&rest, &notification)) {
 		if (!is_wanted(listening, &notification))
 			continue;
 		is_sent = !is_foreign || notification.is_ascii;
@@ -257,7 +245,7 @@ bool listening_takes(struct borrower *borrower, struct bytes frame, struct buf *
 	struct notification notification;
 	bool is_own, comes_twice;
 
-	if (!notification_read(frame, &notification))
+	if (!notification_take(&frame, &notification))
 		return false;
 	is_own = notification.pid == pid_of_server(borrower->server);
 	comes_twice = client->listening && has_channel(client->listening, notification.channel);
@@ -713,7 +701,7 @@ static enum close_reason restore(struct client *client, const struct client_reco
 		if (!listening_add(&listening->listener, bytes_text(name), SUBSCRIPTION_ON))
 			return CLOSE_MEMORY;
 	}
-	while (take_next(&unread, &notification))
+	while (notification_take(&unread, &notification))
 		add_notification(client, &notification, false, &listening->unread);
 	return unread.count == 0 && buf_ok(&listening->unread) ? CLOSE_NONE : CLOSE_MEMORY;
 }

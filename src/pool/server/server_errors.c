@@ -145,13 +145,14 @@ void server_out_of_step(struct server *server, enum ledger_verdict verdict)
 }
 
 /*
- * It answers no request. FATAL is forwarded, as the last message, unless the batch is sent to
- * another server: then the borrower does not get it. With others the server is out of step.
+ * It answers no request, or one of a listening connection, which ends. FATAL is forwarded, as the
+ * last message, unless the batch is sent to another server: then the borrower does not get it. With
+ * others the server is out of step.
  */
 static enum frame_fate unasked_error(struct server *server, const struct server_error *error)
 {
-	bool is_for_borrower =
-	    server->state == SERVER_LENT && server->orders.running == ORDER_NONE && error->is_fatal;
+	bool is_for_borrower = server->state == SERVER_LENT && !server->is_listening &&
+	                       server->orders.running == ORDER_NONE && error->is_fatal;
 	bool is_again = is_for_borrower && server_got_fatal(server);
 	struct err err;
 
@@ -573,7 +574,9 @@ enum frame_fate server_error_frame(struct server *server, struct bytes body)
 			return FRAME_STOP;
 		}
 		/* the borrower's requests behind it are skipped: out of step */
-		return verdict == LEDGER_ANSWERED ? FRAME_DROP : unasked_error(server, &error);
+		return verdict == LEDGER_ANSWERED && !server->is_listening
+		           ? FRAME_DROP
+		           : unasked_error(server, &error);
 	case LEDGER_PASS:
 	case LEDGER_REPLACED:
 		if (server->state != SERVER_LENT)

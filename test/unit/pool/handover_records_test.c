@@ -245,7 +245,6 @@ START_TEST(mark_channel_is_a_name)
 	struct server_record server = good_server(), read;
 
 	server.is_lent = mark_channels[_i].is_lent;
-	server.input = bytes_text("A");
 	memcpy(server.mark_channel, mark_channels[_i].mark_channel,
 	       strlen(mark_channels[_i].mark_channel) + 1);
 	ck_assert_msg(read_back(&server_record_table, &server, &read) == mark_channels[_i].is_good,

@@ -334,8 +334,8 @@ static const struct {
 	const char *heard; /* after the words for all losses */
 } ends[] = {
 	{ "it closes the connection", NULL, true, "server conn crashed? " },
-	{ "it refuses LISTEN", "EZ", false, "no " },
-	{ "it ends with a FATAL error", "!", true, "bye " },
+	{ "it refuses LISTEN", "EZ", false, "server said: ERROR no " },
+	{ "it ends with a FATAL error", "!", true, "server said: FATAL bye " },
 	{ "it is out of step", "CZZ", false, "unexpected message from server: out of step " },
 };
 

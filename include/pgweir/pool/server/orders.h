@@ -28,7 +28,7 @@ enum order_kind {
 	ORDER_RESET,    /* server_reset_query */
 	ORDER_REPLAY,   /* sets the borrower's parameters, and cleans */
 	ORDER_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
-	ORDER_CHANNELS, /* ends what it listens to */
+	ORDER_CHANNELS, /* changes what it listens to */
 	ORDER_CLOSES,   /* closes the statements of `names` */
 	ORDER_CERTAIN,  /* its ReadyForQuery makes it certain what the server owes */
 	/* their answers have rows */
