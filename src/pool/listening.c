@@ -615,7 +615,7 @@ static bool launch_link(struct pool *pool, struct listening_link *link)
 
 	if (!pool_may_login(pool) || !pool_may_try(pool))
 		return false;
-	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, EVICT_ANY)) {
+	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, FOR_BORROWERS)) {
 		if (link == link->listening->next)
 			replace_is_blocked(link->listening);
 		else if (is_stuck(pool))

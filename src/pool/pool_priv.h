@@ -217,11 +217,11 @@ void pool_tell_hosts(const struct pool *pool, struct buf *out);
 
 /* ---- limits of servers: pool_limits.c ---- */
 
-enum eviction {
-	FOR_NOBODY, /* none; and the claim of the pool is the last one */
-	EVICT_NONE,
-	EVICT_OTHERS, /* idle servers of other pools */
-	EVICT_ANY
+/* Who a server is for. */
+enum permit_for {
+	FOR_MINIMUM,  /* nobody; and the claim of the pool is the last one */
+	FOR_PROBE,    /* nobody */
+	FOR_BORROWERS /* idle servers give way */
 };
 
 /*
@@ -231,7 +231,7 @@ enum eviction {
  * server does not count for the pool.
  */
 #define PERMIT_FOR_LISTENING 0
-bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction eviction);
+bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom);
 
 void pool_drop_permit(struct pool *pool, bool is_listening);
 
@@ -278,23 +278,19 @@ void pool_unfile_idle(struct server *server);
 void pools_count_watch(struct pools *pools, struct server *server, bool is_counted);
 
 /*
- * A pool that is blocked, and could use the slot of an idle server, asks the other loops to close
- * one. At the end of a pool's turn, when the other loops know what it wants: an idle server of the
- * same pool rather moves.
+ * Idle servers in all loops leave for a pool that is blocked. At the end of its turn, when the
+ * other loops know what it wants: an idle server of the same pool rather moves.
  */
-void pool_evict_elsewhere(struct pool *pool);
+void pool_evict(struct pool *pool);
 
 /* At home, while clients wait in any loop: closed if a blocked pool comes before (claim.h). */
 void pool_yield(struct pool *pool);
 
-/*
- * Its caps may allow others more servers now: wakes the blocked pools that come first, and closes
- * idle servers for other loops that have asked for it.
- */
-void pool_help_others(struct pool *pool);
+/* It has idle servers that nobody waits for: they leave for pools that its caps block. */
+void pool_help_others(const struct pool *pool);
 
-/* Whether any loop wants something of the pool or of its caps. */
-bool pool_has_wants(const struct pool *pool);
+/* Whether any loop wants something of the server's pool or of its caps. */
+bool pool_is_wanted(const struct server *server);
 
 /* on_woken() of the shares of caps. */
 void pool_database_woken(struct share *share);
@@ -368,8 +364,8 @@ void pool_close_server(struct server *server, enum close_reason reason);
 /* A server was returned: it is ready, and gets its next state. */
 void pool_home(struct server *server);
 
-/* A server of the pool has become idle: for the borrowers that wait, or for another pool. */
-void pool_note_home(struct pool *pool);
+/* The server has become idle, or is lost: for borrowers that wait, or for another pool. */
+void pool_note_home(struct server *server);
 
 /* ---- servers in ENDING: cancel.c ---- */
 

@@ -214,7 +214,7 @@ static struct server *settle_in(struct server *server, usec_t packed_at)
 	}
 	if (pool->pools->suspend != SUSPEND_NONE)
 		stream_halt(&server->wire.stream, 0);
-	pool_note_home(pool);
+	pool_note_home(server);
 	return server;
 }
 

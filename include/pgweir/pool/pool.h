@@ -89,7 +89,9 @@ struct pool_block {
 	struct pool *pool;
 	struct heap_node node;
 	bool is_blocked;
-	bool is_refused; /* in this pool_serve() */
+	bool is_refused;      /* in this pool_serve() */
+	unsigned int needed;  /* servers that waiting borrowers need of it; */
+	unsigned int counted; /* so many are counted in all loops */
 };
 
 struct wait_queue {
@@ -179,13 +181,10 @@ struct pool {
 	struct pool_block blocks[CAPS];
 	/* the address that it asks for in advance, as it was full; NULL: none */
 	struct cap_host *wanted_host;
-	usec_t blocked_since;    /* valid while it is, or is_unblocked; */
-	uint64_t blocked_number; /* and its place in that order */
-	usec_t yield_at;         /* when it last looked whether to give up a server */
-	bool claims_spare;       /* what it claims is for min_pool_size only */
-	/* its waiting borrowers may use the slot of an idle server of another pool */
-	unsigned int evicted_count; /* servers that leave for it, at most; since it is blocked */
-	bool wants_eviction;
+	usec_t blocked_since;      /* valid while it is, or is_unblocked; */
+	uint64_t blocked_number;   /* and its place in that order */
+	usec_t yield_at;           /* when it last looked whether to give up a server */
+	bool claims_spare;         /* what it claims is for min_pool_size only */
 	unsigned int sample_count; /* transactions since the last sample: session_sample */
 	bool was_told_unknown;     /* that servers stay because session state cannot be read */
 	bool asks_sequences; /* a client has asked for values of sequences: pool_sequences.c */
