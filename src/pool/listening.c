@@ -587,14 +587,9 @@ static struct listening_link *wanted_link(struct listening *listening)
 /* Whether no permit comes back before a client stops listening. */
 static bool is_stuck(const struct pool *pool)
 {
-	for (int i = 0; i < CAPS; i++) {
-		const struct cap *cap = pool_cap(pool, (enum cap_kind)i);
+	const struct cap *cap = pool->block.cap;
 
-		if (pool->blocks[i].is_blocked &&
-		    share_stuck(&cap->share) >= (unsigned int)cap->limit)
-			return true;
-	}
-	return false;
+	return cap && share_stuck(&cap->share) >= (unsigned int)cap->limit;
 }
 
 /* The others go on with the permit of its server. */

@@ -66,9 +66,10 @@ static struct cap *cap_of(const struct pool *pool, struct cap_host *host, enum c
 	}
 }
 
-struct cap *pool_cap(const struct pool *pool, enum cap_kind kind)
+/* The cap that applies to a pool. NULL: no host that it waits for. */
+static struct cap *pool_cap(const struct pool *pool, enum cap_kind kind)
 {
-	return cap_of(pool, pool->wanted_host, kind);
+	return cap_of(pool, pool->block.wanted_host, kind);
 }
 
 static struct cap *server_cap(const struct server *server, enum cap_kind kind)
@@ -267,7 +268,7 @@ static struct claim_pool what_it_has(const struct pool *pool)
 	return (struct claim_pool){
 		.servers = share_staying(&pool->share),
 		.weight = pool->limits.weight,
-		.is_spare = pool->claims_spare,
+		.is_spare = pool->block.is_spare,
 		.owners = { { share_staying(&database->share), database->guaranteed,
 		              database->share.tally },
 		            { share_staying(&role->share), role->guaranteed, role->share.tally } },
@@ -276,22 +277,20 @@ static struct claim_pool what_it_has(const struct pool *pool)
 
 static struct pool *blocked_at(const struct cap *cap, size_t place)
 {
-	const struct heap_node *node = cap->blocked.list[place];
-
-	return ((const struct pool_block *)container_of(node, struct pool_block, node))->pool;
+	return container_of(cap->blocked.list[place], struct pool, block.node);
 }
 
-/* Its claim may have changed. */
-static void claim_again(struct pool *pool, struct cap *cap)
+/* The claim of a blocked pool may have changed. */
+static void rank_again(struct pool *pool)
 {
 	const struct claim_pool has = what_it_has(pool);
-	struct heap_node *node = &pool->blocks[cap->kind].node;
+	struct heap_node *node = &pool->block.node;
 	uint64_t rank = claim_rank(&has);
 
 	if (node->key == rank)
 		return;
 	node->key = rank;
-	heap_moved(&cap->blocked, node);
+	heap_moved(&pool->block.cap->blocked, node);
 }
 
 /* A claim that has become a later one is moved when it is the first. */
@@ -301,7 +300,7 @@ static struct pool *first_blocked(struct cap *cap)
 
 	while (cap->blocked.count && first != blocked_at(cap, 0)) {
 		first = blocked_at(cap, 0);
-		claim_again(first, cap);
+		rank_again(first);
 	}
 	return first;
 }
@@ -315,13 +314,12 @@ static bool want_for(struct cap *cap)
 	/* Other loops see the last claim until share_want() has the lock: not one before all. */
 	if (!first)
 		return share_want(share, 0, 0);
-	atomic_store_explicit(&share->wanted_rank, first->blocks[cap->kind].node.key,
-	                      memory_order_relaxed);
+	atomic_store_explicit(&share->wanted_rank, first->block.node.key, memory_order_relaxed);
 	atomic_store_explicit(&share->wanted_by[0], first->database->cap.share.tally,
 	                      memory_order_relaxed);
 	atomic_store_explicit(&share->wanted_by[1], first->role->cap.share.tally,
 	                      memory_order_relaxed);
-	return share_want(share, first->blocked_since, 1);
+	return share_want(share, first->block.since, 1);
 }
 
 static void count_blocked(const struct cap *cap, int change)
@@ -343,56 +341,81 @@ static void note_met(struct pool *pool, const struct cap *cap)
 
 	if (cap->kind == CAP_HOST)
 		snprintf(counted, sizeof(counted), "the servers of host %s",
-		         pool->wanted_host->name);
+		         pool->block.wanted_host->name);
 	limit_event_note(&cap->share.tally->servers_met, pool_now(pool), pool->log.log, &event);
 }
 
 static void begin_to_claim(struct pool *pool)
 {
-	pool->blocked_since = pool_now(pool);
-	pool->blocked_number = ++pool->pools->last_blocked_number;
+	pool->block.since = pool_now(pool);
+	pool->block.node.order = ++pool->pools->last_blocked_number;
+}
+
+static void claim_again(struct pool *pool)
+{
+	if (!pool_is_blocked(pool))
+		return;
+	rank_again(pool);
+	want_for(pool->block.cap);
+}
+
+static void count_needed(struct pool_block *block)
+{
+	share_count_needed(&block->cap->share, (int)(block->needed - block->counted));
+	block->counted = block->needed;
+}
+
+void pool_leave_blocked(struct pool *pool)
+{
+	struct pool_block *block = &pool->block;
+	struct cap *cap = block->cap;
+
+	if (!cap)
+		return;
+	block->needed = 0;
+	count_needed(block);
+	block->cap = NULL;
+	TAILQ_REMOVE(&pool->pools->claiming, pool, claiming);
+	count_blocked(cap, -1);
+	heap_remove(&cap->blocked, &block->node);
+	want_for(cap);
+	if (!is_full(cap))
+		share_wake_first(&cap->share);
+	/* Idle servers of it in other loops, which it wanted itself, may leave for others. */
+	if (is_short(cap))
+		share_wake_others(&cap->share);
 }
 
 /* One that was unblocked, and found another loop faster, has waited longer than the others. */
-static void block_pool(struct pool *pool, struct cap *cap)
+static void block_pool(struct pool *pool, struct cap *cap, unsigned int needed)
 {
-	struct pool_block *block = &pool->blocks[cap->kind];
+	struct pool_block *block = &pool->block;
+	bool is_again = block->is_refused; /* in this turn, for another kind of borrower */
 	const struct claim_pool has = what_it_has(pool);
 
 	block->is_refused = true;
-	if (block->is_blocked) {
-		claim_again(pool, cap);
-		want_for(cap);
+	if (block->cap == cap) {
+		if (!is_again || needed > block->needed)
+			block->needed = needed;
+		claim_again(pool);
 		return;
 	}
-	if (!pool->is_unblocked && !pool_is_blocked(pool))
+	if (!block->is_unblocked && !pool_is_blocked(pool))
 		begin_to_claim(pool);
-	block->pool = pool;
-	block->node = (struct heap_node){ claim_rank(&has), pool->blocked_number, 0 };
+	pool_leave_blocked(pool);
+	block->node.key = claim_rank(&has);
 	if (!heap_add(&cap->blocked, &block->node)) {
 		log_error(&pool->log, "no memory to wait for %s", pool_cap_setting(cap->kind));
 		return;
 	}
-	if (!pool_is_blocked(pool))
-		TAILQ_INSERT_TAIL(&pool->pools->claiming, pool, claiming);
-	block->is_blocked = true;
+	block->cap = cap;
+	block->needed = needed;
+	TAILQ_INSERT_TAIL(&pool->pools->claiming, pool, claiming);
 	count_blocked(cap, 1);
-	cap->hits += !pool->is_unblocked;
+	cap->hits += !block->is_unblocked;
 	if (want_for(cap))
 		pool_wake(pool);
 	note_met(pool, cap);
-}
-
-static void claim_everywhere(struct pool *pool)
-{
-	for (int i = 0; i < CAPS; i++) {
-		struct cap *cap = pool_cap(pool, (enum cap_kind)i);
-
-		if (!pool->blocks[i].is_blocked)
-			continue;
-		claim_again(pool, cap);
-		want_for(cap);
-	}
 }
 
 /* The owner, a database or user, has what it is guaranteed, or does not have it any more. */
@@ -408,7 +431,7 @@ static void claim_for(struct pools *pools, const struct cap *owner)
 
 	TAILQ_FOREACH (pool, &pools->claiming, claiming) {
 		if (owner == &pool->database->cap || owner == &pool->role->cap)
-			claim_everywhere(pool);
+			claim_again(pool);
 	}
 }
 
@@ -423,42 +446,9 @@ static void note_change_of(struct pools *pools, struct cap *owner)
 /* A server more or less: what other pools of its owners claim may have changed, in all loops. */
 static void note_change(struct pool *pool)
 {
-	claim_everywhere(pool);
+	claim_again(pool);
 	note_change_of(pool->pools, &pool->database->cap);
 	note_change_of(pool->pools, &pool->role->cap);
-}
-
-static void count_needed(struct pool_block *block, struct cap *cap)
-{
-	share_count_needed(&cap->share, (int)(block->needed - block->counted));
-	block->counted = block->needed;
-}
-
-static void leave_cap(struct pool *pool, enum cap_kind kind)
-{
-	struct cap *cap = pool_cap(pool, kind);
-
-	if (!pool->blocks[kind].is_blocked)
-		return;
-	pool->blocks[kind].is_blocked = false;
-	if (!pool_is_blocked(pool))
-		TAILQ_REMOVE(&pool->pools->claiming, pool, claiming);
-	count_blocked(cap, -1);
-	heap_remove(&cap->blocked, &pool->blocks[kind].node);
-	pool->blocks[kind].needed = 0;
-	count_needed(&pool->blocks[kind], cap);
-	want_for(cap);
-	if (!is_full(cap))
-		share_wake_first(&cap->share);
-	/* Idle servers of it in other loops, which it wanted itself, may leave for others. */
-	if (is_short(cap))
-		share_wake_others(&cap->share);
-}
-
-void pool_leave_blocked(struct pool *pool)
-{
-	for (int i = 0; i < CAPS; i++)
-		leave_cap(pool, (enum cap_kind)i);
 }
 
 /* ---- permits ---- */
@@ -469,8 +459,8 @@ static struct claim claim_of(const struct pool *pool)
 
 	return (struct claim){
 		.rank = claim_rank(&has),
-		.since = pool_is_blocked(pool) || pool->is_unblocked ? pool->blocked_since
-		                                                     : pool_now(pool),
+		.since = pool_is_blocked(pool) || pool->block.is_unblocked ? pool->block.since
+		                                                           : pool_now(pool),
 	};
 }
 
@@ -506,21 +496,18 @@ static unsigned int needed_by(const struct pool *pool, unsigned int most, enum p
 	return missing > space ? space : missing ? missing : 1;
 }
 
-/* Idle servers of this loop leave for it; those of others, and for a host: pool_evict(). */
+/* Idle servers of this loop leave for it; those of others: pool_evict(). */
 static bool make_space(struct pool *pool, enum permit permit, unsigned int needed)
 {
 	bool is_passed = permit >= PERMIT_PASSED;
 	struct cap *cap = pool_cap(pool, permit - (is_passed ? PERMIT_PASSED : PERMIT_CAP_FULL));
-	struct pool_block *block = &pool->blocks[cap->kind];
+	unsigned int counted = pool->block.cap == cap ? pool->block.counted : 0;
 
-	if (!is_passed && needed > block->counted)
-		evict(cap, needed - block->counted);
+	if (!is_passed && needed > counted)
+		evict(cap, needed - counted);
 	if (!is_passed && needed && !is_full(cap))
 		return true;
-	/* Another kind of borrower may have been refused before, in this turn. */
-	if (!block->is_refused || needed > block->needed)
-		block->needed = needed;
-	block_pool(pool, cap);
+	block_pool(pool, cap, needed);
 	if (is_passed)
 		share_wake_first(&cap->share); /* what it claims may have changed */
 	return false;
@@ -528,39 +515,26 @@ static bool make_space(struct pool *pool, enum permit permit, unsigned int neede
 
 void pool_evict(struct pool *pool)
 {
-	for (int i = 0; i < CAPS; i++) {
-		struct pool_block *block = &pool->blocks[i];
-		struct cap *cap = block->is_blocked ? pool_cap(pool, (enum cap_kind)i) : NULL;
-		bool is_more = block->needed > block->counted;
+	struct pool_block *block = &pool->block;
+	bool is_more = block->needed > block->counted;
 
-		if (!cap || block->needed == block->counted)
-			continue;
-		count_needed(block, cap);
-		evict(cap, 0);
-		if (is_more && is_short(cap))
-			share_wake_others(&cap->share);
-	}
-}
-
-/* In this pool_serve(). */
-static bool is_refused(const struct pool *pool)
-{
-	for (int i = 0; i < CAPS; i++) {
-		if (pool->blocks[i].is_refused)
-			return true;
-	}
-	return false;
+	if (!block->cap || block->needed == block->counted)
+		return;
+	count_needed(block);
+	evict(block->cap, 0);
+	if (is_more && block->cap && is_short(block->cap))
+		share_wake_others(&block->cap->share);
 }
 
 bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom)
 {
-	struct permit_ask ask = ask_for(pool, pool->wanted_host, most);
+	struct permit_ask ask = ask_for(pool, pool->block.wanted_host, most);
 	unsigned int needed = needed_by(pool, most, whom);
 	enum permit permit;
 
 	/* Somebody may wait for what it was refused before. */
-	if (whom != FOR_MINIMUM || !is_refused(pool))
-		pool->claims_spare = whom == FOR_MINIMUM;
+	if (whom != FOR_MINIMUM || !pool->block.is_refused)
+		pool->block.is_spare = whom == FOR_MINIMUM;
 	ask.claim = claim_of(pool);
 	while ((permit = broker_take(&ask)) != PERMIT_GRANTED) {
 		if (permit == PERMIT_POOL_FULL || !make_space(pool, permit, needed))
@@ -581,14 +555,19 @@ void pool_take_permit_anyway(struct pool *pool, bool is_listening)
 	broker_take(&ask);
 }
 
+static bool is_blocked_at_host(const struct pool *pool)
+{
+	return pool_is_blocked(pool) && pool->block.cap->kind == CAP_HOST;
+}
+
 /* The host that the permit was for, held. While the pool waits for one, it has no permit there. */
 static struct cap_host *take_wanted(struct pool *pool)
 {
-	struct cap_host *host = pool->wanted_host;
+	struct cap_host *host = pool->block.wanted_host;
 
-	if (pool->blocks[CAP_HOST].is_blocked)
+	if (is_blocked_at_host(pool))
 		return NULL;
-	pool->wanted_host = NULL;
+	pool->block.wanted_host = NULL;
 	return host;
 }
 
@@ -672,9 +651,10 @@ bool pool_may_connect(struct server *server)
 		return true;
 	}
 	/* The pool asks for the address in advance from now on, and for what it needs there. */
-	if (!pool->wanted_host) {
-		pool->wanted_host = hold_host(host);
-		block_pool(pool, &host->cap);
+	if (!pool->block.wanted_host) {
+		pool->block.wanted_host = hold_host(host);
+		if (!pool_is_blocked(pool))
+			block_pool(pool, &host->cap, 0);
 	}
 	release_host(pool->pools, &host);
 	return false;
@@ -835,7 +815,7 @@ static void hear(struct pools *pools, struct cap *cap)
 	first = first_blocked(cap);
 	/* It keeps its place and its want until it has tried: a new want would wake all loops. */
 	if (first) {
-		first->is_unblocked = true;
+		first->block.is_unblocked = true;
 		pool_wake(first);
 	}
 	evict(cap, 0);
@@ -860,30 +840,24 @@ void pool_database_woken(struct share *share)
 	hear(database->pools, &database->cap);
 }
 
-void pool_claim_anew(struct pool *pool)
-{
-	for (int i = 0; i < CAPS; i++)
-		pool->blocks[i].is_refused = false;
-}
+void pool_claim_anew(struct pool *pool) { pool->block.is_refused = false; }
 
 void pool_pass_on(struct pool *pool)
 {
-	bool was_unblocked = pool->is_unblocked;
+	struct pool_block *block = &pool->block;
+	bool was_unblocked = block->is_unblocked;
 
-	if (!was_unblocked && !pool_is_blocked(pool) && !pool->wanted_host)
-		return;
-	pool->is_unblocked = false;
-	for (int i = 0; i < CAPS; i++) {
-		const struct pool_block *block = &pool->blocks[i];
+	block->is_unblocked = false;
+	if (!block->is_refused)
+		pool_leave_blocked(pool);
+	for (int i = 0; was_unblocked && i < CAPS; i++) {
 		struct cap *cap = pool_cap(pool, (enum cap_kind)i);
 
-		if (block->is_refused || !cap || !(was_unblocked || block->is_blocked))
-			continue;
-		leave_cap(pool, (enum cap_kind)i);
-		share_wake_first(&cap->share);
+		if (cap && cap != block->cap)
+			share_wake_first(&cap->share);
 	}
-	if (!pool->blocks[CAP_HOST].is_blocked)
-		release_host(pool->pools, &pool->wanted_host);
+	if (!is_blocked_at_host(pool))
+		release_host(pool->pools, &block->wanted_host);
 }
 
 bool pool_dedicated_goes_first(const struct pool *pool)

@@ -264,9 +264,6 @@ bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, con
 
 void pool_cap_close(struct cap *cap);
 
-/* The cap that applies to a pool. NULL: no host that it waits for. */
-struct cap *pool_cap(const struct pool *pool, enum cap_kind kind);
-
 /* After a new snapshot. */
 void pools_set_caps(struct pools *pools);
 
@@ -304,14 +301,7 @@ void pool_cap_woken(struct share *share);
 void pool_claim_anew(struct pool *pool);
 void pool_pass_on(struct pool *pool);
 
-static inline bool pool_is_blocked(const struct pool *pool)
-{
-	for (int i = 0; i < CAPS; i++) {
-		if (pool->blocks[i].is_blocked)
-			return true;
-	}
-	return false;
-}
+static inline bool pool_is_blocked(const struct pool *pool) { return pool->block.cap != NULL; }
 
 void pool_leave_blocked(struct pool *pool);
 
