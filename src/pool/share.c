@@ -500,20 +500,13 @@ void share_forget_welcome(struct share *share)
  *
  * What one loop has found out about a pool, for the other loops; and counts of each loop, summed.
  *
- *   share_put_...()  -->  the tally, its news_number  -->  on_woken() in other loops
- *                                                     -->  share_has_news(), share_get_...()
+ *   share_put_...()  -->  the tally, a number  -->  on_woken() in other loops
+ *                                              -->  share_has_news(), share_get_...()
  *
  * Each kind has a number of its own, so that a loop takes only what it does not know.
  */
 
 static bool is_alone(const struct share *share) { return share->member->broker->loop_count < 2; }
-
-static void announce(struct share *share)
-{
-	assert_locked(&share->member->broker->lock);
-	atomic_fetch_add_explicit(&share->tally->news_number, 1, memory_order_release);
-	post_others(share->tally, share->member);
-}
 
 /* ---- outcomes of logins ---- */
 
@@ -528,7 +521,7 @@ void share_put_outcome(struct share *share, const struct err *failure)
 	if (failure)
 		tally->failure = *failure;
 	share->outcome_number = ++tally->outcome_number;
-	announce(share);
+	post_others(tally, share->member);
 }
 
 bool share_get_outcome(struct share *share, bool *is_failing, struct err *err)
@@ -557,7 +550,7 @@ void share_put_shown(struct share *share, const struct credentials *shown)
 	/* Without memory, the other loops learn it from clients of their own. */
 	if (credentials_copy(&tally->shown, shown)) {
 		share->shown_number = ++tally->shown_number;
-		announce(share);
+		post_others(tally, share->member);
 	}
 }
 

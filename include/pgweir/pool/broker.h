@@ -91,8 +91,7 @@ struct tally {
 	struct catalog_reading *reading; /* the last one; NULL: none yet */
 	atomic_uint vacated; /* of a database: how often its idle servers were to be closed */
 	/* of a pool, what its loops have found out: share.c; and how often that has changed */
-	atomic_uint news_number;
-	unsigned int outcome_number, shown_number;
+	atomic_uint outcome_number, shown_number;
 	atomic_bool is_failing;
 	struct err failure; /* valid while is_failing */
 	struct credentials shown;
@@ -132,7 +131,7 @@ struct share {
 	atomic_uint waiting; /* of a pool, database or role: borrowers that wait in this loop */
 	atomic_uint stuck;   /* of a database or role: permits that LISTEN keeps in this loop */
 	/* what its loop knows of the news */
-	unsigned int news_number, outcome_number, shown_number;
+	unsigned int outcome_number, shown_number;
 };
 
 /* loops: how many will join. NULL: *err has the reason. */
@@ -429,17 +428,11 @@ unsigned int share_stuck(const struct share *share);
 
 /* ---- news: what one loop has found out about a pool, for the others; they are woken ---- */
 
-/* Whether there is something that this loop does not know. One load. */
+/* Whether there is something that this loop does not know. */
 static inline bool share_has_news(const struct share *share)
 {
-	return atomic_load_explicit(&share->tally->news_number, memory_order_acquire) !=
-	       share->news_number;
-}
-
-/* What follows is about all news up to now. */
-static inline void share_hear_news(struct share *share)
-{
-	share->news_number = atomic_load_explicit(&share->tally->news_number, memory_order_acquire);
+	return share->tally->outcome_number != share->outcome_number ||
+	       share->tally->shown_number != share->shown_number;
 }
 
 /* How logins end: all hosts have failed, or (NULL) not. Success after success takes no lock. */
