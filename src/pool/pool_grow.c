@@ -116,8 +116,6 @@ static void grow_to_minimum(struct pool *pool)
 		launch_shared(pool);
 }
 
-void pool_share_woken(struct share *share) { pool_wake(container_of(share, struct pool, share)); }
-
 void pool_grow(struct pool *pool)
 {
 	while (pool_missing(pool) && pool_may_login(pool) && pool_may_try(pool) &&

@@ -840,8 +840,6 @@ void pool_database_woken(struct share *share)
 	hear(database->pools, &database->cap);
 }
 
-void pool_claim_anew(struct pool *pool) { pool->block.is_refused = false; }
-
 void pool_pass_on(struct pool *pool)
 {
 	struct pool_block *block = &pool->block;
@@ -858,11 +856,4 @@ void pool_pass_on(struct pool *pool)
 	}
 	if (!is_blocked_at_host(pool))
 		release_host(pool->pools, &block->wanted_host);
-}
-
-bool pool_dedicated_goes_first(const struct pool *pool)
-{
-	const struct borrower *borrower = pool_first(pool, BORROWER_WAIT_DEDICATED);
-
-	return borrower && pool_is_full(pool) && !pool_is_unreachable(pool) && pool_may_login(pool);
 }

@@ -209,9 +209,6 @@ bool pool_host_answers(const struct server *server);
 /* Why an idle server must be closed because of its host; CLOSE_NONE: it may stay. */
 enum close_reason pool_host_reason(const struct server *server);
 
-/* The host of a server is not in the list any more: it is closed, or ends with its transaction. */
-void pool_leave_host(struct server *server);
-
 /* Adds to a text what is known about each host. */
 void pool_tell_hosts(const struct pool *pool, struct buf *out);
 
@@ -294,19 +291,15 @@ void pool_database_woken(struct share *share);
 void pool_cap_woken(struct share *share);
 
 /*
- * Begin and end each pool_serve(). A pool that was blocked or was woken by pool_help_others(), and
- * was not refused since (its borrowers have left or got a server that has moved, or another
- * limit applies), claims nothing any more, and wakes the next one.
+ * Ends each pool_serve(). A pool that was blocked, or that may have a server now, and was not
+ * refused since (its borrowers have left or got a server that has moved, or another limit applies),
+ * claims nothing any more, and wakes the next one.
  */
-void pool_claim_anew(struct pool *pool);
 void pool_pass_on(struct pool *pool);
 
 static inline bool pool_is_blocked(const struct pool *pool) { return pool->block.cap != NULL; }
 
 void pool_leave_blocked(struct pool *pool);
-
-/* Whether the first that waits for a dedicated server comes before those that want an idle one. */
-bool pool_dedicated_goes_first(const struct pool *pool);
 
 /* Adds, behind something else, how many servers of the pool stay with clients, if any. */
 void pool_tell_pins(const struct pool *pool, struct buf *out);
@@ -418,6 +411,9 @@ bool pool_may_probe(const struct server *server);
 void pool_count_probe(struct server *server, int change);
 void pool_address_removed(struct server *server);
 
+/* Its host is not in the list any more: it is closed, or ends with its transaction. */
+void pool_leave_host(struct server *server, enum close_reason reason);
+
 void pool_close_all(struct pool *pool, enum close_reason reason);
 
 /* Replaces all servers of the pool: closes idle ones now, and the others when they are returned. */
@@ -510,9 +506,6 @@ void pool_trade_first(struct pool *pool);
 void pool_trade(struct pool *pool);
 
 /* ---- growing: pool_grow.c, pool_size.c, pool_dedicated.c ---- */
-
-/* on_woken() of the share of a pool. */
-void pool_share_woken(struct share *share);
 
 /* How many more servers the waiting borrowers need. */
 unsigned int pool_missing(const struct pool *pool);
@@ -630,9 +623,6 @@ void pools_sweep(struct task *task);
  */
 
 struct server_parcel;
-
-/* It is idle or used, nothing is pending, no cancel is under way, and it stays open. */
-bool server_may_move(struct server *server);
 
 /* Out of its pool, freed at the end of the turn. NULL: it cannot, or no memory; nothing changed. */
 struct server_parcel *server_pack(struct server *server);

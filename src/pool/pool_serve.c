@@ -196,7 +196,7 @@ void pool_serve(struct task *task)
 		pool_move_members(pool);
 	pool_hear_news(pool);
 	pool_hear_roster(pool);
-	pool_claim_anew(pool);
+	pool->block.is_refused = false;
 	if (pool->purpose == POOL_FOR_READS)
 		pool_reads_serve(pool);
 	welcome_newcomers(pool);
