@@ -606,14 +606,9 @@ static struct listening_link *wanted_link(struct listening *listening)
 /* Whether no permit comes back before a client stops listening. */
 static bool is_stuck(const struct pool *pool)
 {
-	for (int i = 0; i < CAPS; i++) {
-		const struct cap *cap = pool_cap(pool, (enum cap_kind)i);
+	const struct cap *cap = pool->block.cap;
 
-		if (pool->blocks[i].is_blocked &&
-		    share_stuck(&cap->share) >= (unsigned int)cap->limit)
-			return true;
-	}
-	return false;
+	return cap && share_stuck(&cap->share) >= (unsigned int)cap->limit;
 }
 
 /* The others go on with the permit of its server. */
@@ -634,7 +629,7 @@ static bool launch_link(struct pool *pool, struct listening_link *link)
 
 	if (!pool_may_login(pool) || !pool_may_try(pool))
 		return false;
-	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, EVICT_ANY)) {
+	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, FOR_BORROWERS)) {
 		if (link == link->listening->next)
 			replace_is_blocked(link->listening);
 		else if (is_stuck(pool))

@@ -60,10 +60,10 @@ static bool take_permit(struct pool *pool)
 {
 	unsigned int most = most_now(pool);
 
-	if (share_servers(&pool->share) < most && pool_take_permit(pool, most, EVICT_OTHERS))
+	if (share_servers(&pool->share) < most && pool_take_permit(pool, most, FOR_BORROWERS))
 		return true;
 	return pool_standby_make_space(pool) && share_servers(&pool->share) < most &&
-	       pool_take_permit(pool, most, EVICT_OTHERS);
+	       pool_take_permit(pool, most, FOR_BORROWERS);
 }
 
 /* ---- growing ---- */
@@ -112,11 +112,9 @@ static void grow_to_minimum(struct pool *pool)
 
 	if (share_servers(&pool->share) < least && pool_login_count(pool) == 0 &&
 	    share_logins(&pool->share) == 0 && pool_may_try(pool) &&
-	    pool_take_permit(pool, least, FOR_NOBODY))
+	    pool_take_permit(pool, least, FOR_MINIMUM))
 		launch_shared(pool);
 }
-
-void pool_share_woken(struct share *share) { pool_wake(container_of(share, struct pool, share)); }
 
 void pool_grow(struct pool *pool)
 {
@@ -129,7 +127,7 @@ void pool_grow(struct pool *pool)
 		return;
 	if (!pool_wants_probe(pool))
 		grow_to_minimum(pool);
-	else if (pool_may_try(pool) && pool_take_permit(pool, pool_size_most(pool), EVICT_NONE))
+	else if (pool_may_try(pool) && pool_take_permit(pool, pool_size_most(pool), FOR_PROBE))
 		launch_shared(pool);
 }
 
@@ -214,7 +212,7 @@ void pool_dedicated_grow(struct pool *pool)
 
 	while ((borrower = pool_first(pool, BORROWER_WAIT_DEDICATED)) && pool_may_login(pool) &&
 	       may_try(pool) && has_space_for(pool, borrower) &&
-	       pool_take_permit(pool, pool_size_most(pool), EVICT_ANY)) {
+	       pool_take_permit(pool, pool_size_most(pool), FOR_BORROWERS)) {
 		if (!launch_for(borrower))
 			return;
 	}

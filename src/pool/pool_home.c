@@ -105,13 +105,14 @@ static bool is_too_old(struct pool *pool, const struct server *server)
 	return true;
 }
 
-void pool_note_home(struct pool *pool)
+void pool_note_home(struct server *server)
 {
+	struct pool *pool = server->pool;
 	bool is_awaited = pool->queues[BORROWER_WAITING].count ||
 	                  pool->queues[BORROWER_NEWCOMER].count ||
 	                  pool->queues[BORROWER_WAIT_DEDICATED].count;
 
-	if (!is_awaited && !pool_has_wants(pool))
+	if (!is_awaited && !pool_is_wanted(server))
 		return;
 	pool->has_come_home = true;
 	pool_wake(pool);
@@ -153,7 +154,7 @@ void pool_home(struct server *server)
 	}
 	if (server->lease.sequences.owner && pool_is_home(server->state))
 		pool_await_no_more(server->lease.sequences.owner);
-	pool_note_home(pool);
+	pool_note_home(server);
 }
 
 /* ---- time limits ---- */

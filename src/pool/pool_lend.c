@@ -258,13 +258,21 @@ static inline struct server *idle_server(struct borrower *borrower)
 
 struct server *pool_idle_server(struct borrower *borrower) { return idle_server(borrower); }
 
+/* Whether the first that waits for a dedicated server comes before those that want an idle one. */
+static bool dedicated_goes_first(const struct pool *pool)
+{
+	const struct borrower *borrower = pool_first(pool, BORROWER_WAIT_DEDICATED);
+
+	return borrower && pool_is_full(pool) && !pool_is_unreachable(pool) && pool_may_login(pool);
+}
+
 struct server *pool_take(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
 	if (borrower->wants_place || pool_is_held(pool) ||
-	    (pool->queues[BORROWER_WAIT_DEDICATED].count && pool_dedicated_goes_first(pool)))
+	    (pool->queues[BORROWER_WAIT_DEDICATED].count && dedicated_goes_first(pool)))
 		return NULL;
 	server = borrower->wants_own ? own_server(borrower) : NULL;
 	if (!server &&

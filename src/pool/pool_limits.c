@@ -3,11 +3,11 @@
  * The limits on servers that several pools share: of a database, of a role, of one address of
  * PostgreSQL, and of the process.
  *
- * If such a limit is reached, the longest unused idle server of another pool is evicted, in this
- * loop or else in another one. The pool is blocked until PostgreSQL has ended that session; or,
- * without an idle server, until one that counts there is returned or closed. Blocked pools are
- * served in the order of their claims (claim.h), in all loops; and nobody passes them: a permit is
- * refused while another claim comes before.
+ * If such a limit is reached, the longest unused idle servers of other pools are evicted, side by
+ * side, in this loop or else in others: as many as the blocked pools need. A pool is blocked until
+ * PostgreSQL has ended such a session; or, without an idle server, until one that counts there is
+ * returned or closed. Blocked pools are served in the order of their claims (claim.h), in all
+ * loops; and nobody passes them: a permit is refused while another claim comes before.
  *
  * Hard here: the address is known only when the host was chosen and its name looked up, and the
  * server has its other permits by then. If the address is full, the server is closed, and the pool
@@ -66,9 +66,10 @@ static struct cap *cap_of(const struct pool *pool, struct cap_host *host, enum c
 	}
 }
 
-struct cap *pool_cap(const struct pool *pool, enum cap_kind kind)
+/* The cap that applies to a pool. NULL: no host that it waits for. */
+static struct cap *pool_cap(const struct pool *pool, enum cap_kind kind)
 {
-	return cap_of(pool, pool->wanted_host, kind);
+	return cap_of(pool, pool->block.wanted_host, kind);
 }
 
 static struct cap *server_cap(const struct server *server, enum cap_kind kind)
@@ -218,31 +219,47 @@ void pools_set_caps(struct pools *pools)
 	}
 }
 
-/* The longest unused one, of a pool without waiting borrowers in any loop, and not of `spared`. */
-static struct server *find_idle(const struct cap *cap, const struct pool *spared)
+/* The longest unused one, of a pool without waiting borrowers in any loop. */
+static struct server *find_idle(const struct cap *cap)
 {
 	struct server *server = TAILQ_FIRST(&cap->idle);
 
 	/* Those of a pool with waiting borrowers are about to be lent, or to move. */
-	while (server && (server->pool == spared || server->pool->queues[BORROWER_WAITING].count ||
+	while (server && (server->pool->queues[BORROWER_WAITING].count ||
 	                  share_is_asked(&server->pool->share)))
 		server = TAILQ_NEXT(server, place.idle_nodes[cap->kind]);
 	return server;
 }
 
-static bool evict_idle(struct cap *cap, const struct pool *spared)
-{
-	struct server *server = find_idle(cap, spared);
+static unsigned int most_of(int limit) { return limit > 0 ? (unsigned int)limit : PERMIT_NO_LIMIT; }
 
-	if (!server)
-		return false;
-	server_close_for(server, kinds[cap->kind].evicted);
-	return true;
+static bool is_full(const struct cap *cap)
+{
+	return share_servers(&cap->share) >= most_of(cap->limit);
+}
+
+static bool is_short(const struct cap *cap)
+{
+	return share_is_short(&cap->share, most_of(cap->limit), 0);
+}
+
+/*
+ * Idle servers of this loop leave side by side, until the cap has space for what the pools need
+ * that it blocks, in any loop, and for so many more: PostgreSQL may end each session late.
+ */
+static void evict(struct cap *cap, unsigned int more)
+{
+	unsigned int most = most_of(cap->limit);
+	struct server *server;
+
+	while (share_is_short(&cap->share, most, more) && (server = find_idle(cap)) &&
+	       share_begin_eviction(&cap->share, most, more)) {
+		server_close_for(server, kinds[cap->kind].evicted);
+		share_end_eviction(&cap->share, most);
+	}
 }
 
 /* ---- blocked pools ---- */
-
-static unsigned int most_of(int limit) { return limit > 0 ? (unsigned int)limit : PERMIT_NO_LIMIT; }
 
 static struct claim_pool what_it_has(const struct pool *pool)
 {
@@ -251,7 +268,7 @@ static struct claim_pool what_it_has(const struct pool *pool)
 	return (struct claim_pool){
 		.servers = share_staying(&pool->share),
 		.weight = pool->limits.weight,
-		.is_spare = pool->claims_spare,
+		.is_spare = pool->block.is_spare,
 		.owners = { { share_staying(&database->share), database->guaranteed,
 		              database->share.tally },
 		            { share_staying(&role->share), role->guaranteed, role->share.tally } },
@@ -260,22 +277,20 @@ static struct claim_pool what_it_has(const struct pool *pool)
 
 static struct pool *blocked_at(const struct cap *cap, size_t place)
 {
-	const struct heap_node *node = cap->blocked.list[place];
-
-	return ((const struct pool_block *)container_of(node, struct pool_block, node))->pool;
+	return container_of(cap->blocked.list[place], struct pool, block.node);
 }
 
-/* Its claim may have changed. */
-static void claim_again(struct pool *pool, struct cap *cap)
+/* The claim of a blocked pool may have changed. */
+static void rank_again(struct pool *pool)
 {
 	const struct claim_pool has = what_it_has(pool);
-	struct heap_node *node = &pool->blocks[cap->kind].node;
+	struct heap_node *node = &pool->block.node;
 	uint64_t rank = claim_rank(&has);
 
 	if (node->key == rank)
 		return;
 	node->key = rank;
-	heap_moved(&cap->blocked, node);
+	heap_moved(&pool->block.cap->blocked, node);
 }
 
 /* A claim that has become a later one is moved when it is the first. */
@@ -285,7 +300,7 @@ static struct pool *first_blocked(struct cap *cap)
 
 	while (cap->blocked.count && first != blocked_at(cap, 0)) {
 		first = blocked_at(cap, 0);
-		claim_again(first, cap);
+		rank_again(first);
 	}
 	return first;
 }
@@ -299,13 +314,12 @@ static bool want_for(struct cap *cap)
 	/* Other loops see the last claim until share_want() has the lock: not one before all. */
 	if (!first)
 		return share_want(share, 0, 0);
-	atomic_store_explicit(&share->wanted_rank, first->blocks[cap->kind].node.key,
-	                      memory_order_relaxed);
+	atomic_store_explicit(&share->wanted_rank, first->block.node.key, memory_order_relaxed);
 	atomic_store_explicit(&share->wanted_by[0], first->database->cap.share.tally,
 	                      memory_order_relaxed);
 	atomic_store_explicit(&share->wanted_by[1], first->role->cap.share.tally,
 	                      memory_order_relaxed);
-	return share_want(share, first->blocked_since, 1);
+	return share_want(share, first->block.since, 1);
 }
 
 static void count_blocked(const struct cap *cap, int change)
@@ -327,56 +341,81 @@ static void note_met(struct pool *pool, const struct cap *cap)
 
 	if (cap->kind == CAP_HOST)
 		snprintf(counted, sizeof(counted), "the servers of host %s",
-		         pool->wanted_host->name);
+		         pool->block.wanted_host->name);
 	limit_event_note(&cap->share.tally->servers_met, pool_now(pool), pool->log.log, &event);
 }
 
 static void begin_to_claim(struct pool *pool)
 {
-	pool->blocked_since = pool_now(pool);
-	pool->blocked_number = ++pool->pools->last_blocked_number;
+	pool->block.since = pool_now(pool);
+	pool->block.node.order = ++pool->pools->last_blocked_number;
+}
+
+static void claim_again(struct pool *pool)
+{
+	if (!pool_is_blocked(pool))
+		return;
+	rank_again(pool);
+	want_for(pool->block.cap);
+}
+
+static void count_needed(struct pool_block *block)
+{
+	share_count_needed(&block->cap->share, (int)(block->needed - block->counted));
+	block->counted = block->needed;
+}
+
+void pool_leave_blocked(struct pool *pool)
+{
+	struct pool_block *block = &pool->block;
+	struct cap *cap = block->cap;
+
+	if (!cap)
+		return;
+	block->needed = 0;
+	count_needed(block);
+	block->cap = NULL;
+	TAILQ_REMOVE(&pool->pools->claiming, pool, claiming);
+	count_blocked(cap, -1);
+	heap_remove(&cap->blocked, &block->node);
+	want_for(cap);
+	if (!is_full(cap))
+		share_wake_first(&cap->share);
+	/* Idle servers of it in other loops, which it wanted itself, may leave for others. */
+	if (is_short(cap))
+		share_wake_others(&cap->share);
 }
 
 /* One that was unblocked, and found another loop faster, has waited longer than the others. */
-static void block_pool(struct pool *pool, struct cap *cap)
+static void block_pool(struct pool *pool, struct cap *cap, unsigned int needed)
 {
-	struct pool_block *block = &pool->blocks[cap->kind];
+	struct pool_block *block = &pool->block;
+	bool is_again = block->is_refused; /* in this turn, for another kind of borrower */
 	const struct claim_pool has = what_it_has(pool);
 
 	block->is_refused = true;
-	if (block->is_blocked) {
-		claim_again(pool, cap);
-		want_for(cap);
+	if (block->cap == cap) {
+		if (!is_again || needed > block->needed)
+			block->needed = needed;
+		claim_again(pool);
 		return;
 	}
-	if (!pool->is_unblocked && !pool_is_blocked(pool))
+	if (!block->is_unblocked && !pool_is_blocked(pool))
 		begin_to_claim(pool);
-	block->pool = pool;
-	block->node = (struct heap_node){ claim_rank(&has), pool->blocked_number, 0 };
+	pool_leave_blocked(pool);
+	block->node.key = claim_rank(&has);
 	if (!heap_add(&cap->blocked, &block->node)) {
 		log_error(&pool->log, "no memory to wait for %s", pool_cap_setting(cap->kind));
 		return;
 	}
-	if (!pool_is_blocked(pool))
-		TAILQ_INSERT_TAIL(&pool->pools->claiming, pool, claiming);
-	block->is_blocked = true;
+	block->cap = cap;
+	block->needed = needed;
+	TAILQ_INSERT_TAIL(&pool->pools->claiming, pool, claiming);
 	count_blocked(cap, 1);
-	cap->hits += !pool->is_unblocked;
+	cap->hits += !block->is_unblocked;
 	if (want_for(cap))
 		pool_wake(pool);
 	note_met(pool, cap);
-}
-
-static void claim_everywhere(struct pool *pool)
-{
-	for (int i = 0; i < CAPS; i++) {
-		struct cap *cap = pool_cap(pool, (enum cap_kind)i);
-
-		if (!pool->blocks[i].is_blocked)
-			continue;
-		claim_again(pool, cap);
-		want_for(cap);
-	}
 }
 
 /* The owner, a database or user, has what it is guaranteed, or does not have it any more. */
@@ -392,7 +431,7 @@ static void claim_for(struct pools *pools, const struct cap *owner)
 
 	TAILQ_FOREACH (pool, &pools->claiming, claiming) {
 		if (owner == &pool->database->cap || owner == &pool->role->cap)
-			claim_everywhere(pool);
+			claim_again(pool);
 	}
 }
 
@@ -407,32 +446,9 @@ static void note_change_of(struct pools *pools, struct cap *owner)
 /* A server more or less: what other pools of its owners claim may have changed, in all loops. */
 static void note_change(struct pool *pool)
 {
-	claim_everywhere(pool);
+	claim_again(pool);
 	note_change_of(pool->pools, &pool->database->cap);
 	note_change_of(pool->pools, &pool->role->cap);
-}
-
-static void leave_cap(struct pool *pool, enum cap_kind kind)
-{
-	struct cap *cap = pool_cap(pool, kind);
-
-	if (!pool->blocks[kind].is_blocked)
-		return;
-	pool->blocks[kind].is_blocked = false;
-	if (!pool_is_blocked(pool))
-		TAILQ_REMOVE(&pool->pools->claiming, pool, claiming);
-	count_blocked(cap, -1);
-	heap_remove(&cap->blocked, &pool->blocks[kind].node);
-	want_for(cap);
-	share_end_eviction(&cap->share);
-	if (share_servers(&cap->share) < most_of(cap->limit))
-		share_wake_first(&cap->share);
-}
-
-void pool_leave_blocked(struct pool *pool)
-{
-	for (int i = 0; i < CAPS; i++)
-		leave_cap(pool, (enum cap_kind)i);
 }
 
 /* ---- permits ---- */
@@ -443,8 +459,8 @@ static struct claim claim_of(const struct pool *pool)
 
 	return (struct claim){
 		.rank = claim_rank(&has),
-		.since = pool_is_blocked(pool) || pool->is_unblocked ? pool->blocked_since
-		                                                     : pool_now(pool),
+		.since = pool_is_blocked(pool) || pool->block.is_unblocked ? pool->block.since
+		                                                           : pool_now(pool),
 	};
 }
 
@@ -469,77 +485,61 @@ static struct permit_ask ask_at(struct cap_host *host)
 	};
 }
 
-/* Whether the pool needs more servers than those that leave for it. */
-static bool may_evict(struct pool *pool, const struct cap *cap)
+/* How many servers its waiting borrowers need, of those that it may have. */
+static unsigned int needed_by(const struct pool *pool, unsigned int most, enum permit_for whom)
 {
-	unsigned int leaving = share_leaving(&cap->share), missing = pool_missing(pool);
+	unsigned int servers = share_servers(&pool->share), missing = pool_missing(pool);
+	unsigned int space = most > servers ? most - servers : 1;
 
-	if (pool->evicted_count > leaving)
-		pool->evicted_count = leaving; /* others were faster */
-	return pool->evicted_count < (missing ? missing : 1);
+	if (whom != FOR_BORROWERS)
+		return 0;
+	return missing > space ? space : missing ? missing : 1;
 }
 
-static bool evict_for(struct pool *pool, struct cap *cap, enum eviction eviction)
-{
-	if (eviction <= EVICT_NONE || !may_evict(pool, cap) ||
-	    !evict_idle(cap, eviction == EVICT_OTHERS ? pool : NULL))
-		return false;
-	pool->evicted_count++;
-	return true;
-}
-
-/* Closes an idle server of this loop. Without one, others are asked: pool_evict_elsewhere(). */
-static bool make_space(struct pool *pool, enum permit permit, enum eviction eviction)
+/* Idle servers of this loop leave for it; those of others: pool_evict(). */
+static bool make_space(struct pool *pool, enum permit permit, unsigned int needed)
 {
 	bool is_passed = permit >= PERMIT_PASSED;
 	struct cap *cap = pool_cap(pool, permit - (is_passed ? PERMIT_PASSED : PERMIT_CAP_FULL));
+	unsigned int counted = pool->block.cap == cap ? pool->block.counted : 0;
 
-	if (is_passed) {
-		block_pool(pool, cap);
-		share_wake_first(&cap->share); /* what it claims may have changed */
-		return false;
-	}
-	if (evict_for(pool, cap, eviction))
+	if (!is_passed && needed > counted)
+		evict(cap, needed - counted);
+	if (!is_passed && needed && !is_full(cap))
 		return true;
-	block_pool(pool, cap);
-	pool->wants_eviction |= eviction > EVICT_NONE && may_evict(pool, cap);
+	block_pool(pool, cap, needed);
+	if (is_passed)
+		share_wake_first(&cap->share); /* what it claims may have changed */
 	return false;
 }
 
-void pool_evict_elsewhere(struct pool *pool)
+void pool_evict(struct pool *pool)
 {
-	for (int i = 0; pool->wants_eviction && i < CAPS; i++) {
-		if (pool->blocks[i].is_blocked)
-			share_ask_eviction(&pool_cap(pool, (enum cap_kind)i)->share);
-	}
-	pool->evicted_count += pool->wants_eviction;
-	pool->wants_eviction = false;
+	struct pool_block *block = &pool->block;
+	bool is_more = block->needed > block->counted;
+
+	if (!block->cap || block->needed == block->counted)
+		return;
+	count_needed(block);
+	evict(block->cap, 0);
+	if (is_more && block->cap && is_short(block->cap))
+		share_wake_others(&block->cap->share);
 }
 
-/* In this pool_serve(). */
-static bool is_refused(const struct pool *pool)
+bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom)
 {
-	for (int i = 0; i < CAPS; i++) {
-		if (pool->blocks[i].is_refused)
-			return true;
-	}
-	return false;
-}
-
-bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction eviction)
-{
-	struct permit_ask ask = ask_for(pool, pool->wanted_host, most);
+	struct permit_ask ask = ask_for(pool, pool->block.wanted_host, most);
+	unsigned int needed = needed_by(pool, most, whom);
 	enum permit permit;
 
 	/* Somebody may wait for what it was refused before. */
-	if (eviction != FOR_NOBODY || !is_refused(pool))
-		pool->claims_spare = eviction == FOR_NOBODY;
+	if (whom != FOR_MINIMUM || !pool->block.is_refused)
+		pool->block.is_spare = whom == FOR_MINIMUM;
 	ask.claim = claim_of(pool);
 	while ((permit = broker_take(&ask)) != PERMIT_GRANTED) {
-		if (permit == PERMIT_POOL_FULL || !make_space(pool, permit, eviction))
+		if (permit == PERMIT_POOL_FULL || !make_space(pool, permit, needed))
 			return false;
 	}
-	pool->evicted_count -= pool->evicted_count > 0;
 	pool_leave_blocked(pool);
 	note_change(pool);
 	return true;
@@ -555,14 +555,19 @@ void pool_take_permit_anyway(struct pool *pool, bool is_listening)
 	broker_take(&ask);
 }
 
+static bool is_blocked_at_host(const struct pool *pool)
+{
+	return pool_is_blocked(pool) && pool->block.cap->kind == CAP_HOST;
+}
+
 /* The host that the permit was for, held. While the pool waits for one, it has no permit there. */
 static struct cap_host *take_wanted(struct pool *pool)
 {
-	struct cap_host *host = pool->wanted_host;
+	struct cap_host *host = pool->block.wanted_host;
 
-	if (pool->blocks[CAP_HOST].is_blocked)
+	if (is_blocked_at_host(pool))
 		return NULL;
-	pool->wanted_host = NULL;
+	pool->block.wanted_host = NULL;
 	return host;
 }
 
@@ -628,53 +633,31 @@ static void give_host(struct server *server)
 	release_host(server->pool->pools, &server->place.cap_host);
 }
 
-/* Servers that somebody waits for may take the place of idle ones. */
-static enum eviction eviction_for(const struct server *server)
-{
-	const struct pool *pool = server->pool;
-
-	if (server_is_dedicated(server))
-		return EVICT_ANY;
-	return pool->queues[BORROWER_WAITING].count || pool->queues[BORROWER_NEWCOMER].count
-	           ? EVICT_OTHERS
-	           : EVICT_NONE;
-}
-
-/* The address is full: the pool asks for it in advance from now on. */
-static bool make_space_at(struct server *server, struct cap_host *host, enum permit permit)
-{
-	struct pool *pool = server->pool;
-
-	if (permit < PERMIT_PASSED && evict_for(pool, &host->cap, eviction_for(server)))
-		return true;
-	if (!pool->wanted_host) {
-		pool->wanted_host = hold_host(host);
-		block_pool(pool, &host->cap);
-	}
-	return false;
-}
-
 bool pool_may_connect(struct server *server)
 {
-	struct cap_host *host = host_of(server->pool->pools, server);
-	enum permit permit;
+	struct pool *pool = server->pool;
+	struct cap_host *host = host_of(pool->pools, server);
 	struct permit_ask ask;
-	bool may = true;
 
 	if (!host || host == server->place.cap_host) {
-		release_host(server->pool->pools, &host);
+		release_host(pool->pools, &host);
 		return true;
 	}
 	give_host(server);
 	ask = ask_at(host);
-	ask.claim = claim_of(server->pool);
-	while (may && (permit = broker_take(&ask)) != PERMIT_GRANTED)
-		may = make_space_at(server, host, permit);
-	if (may)
+	ask.claim = claim_of(pool);
+	if (broker_take(&ask) == PERMIT_GRANTED) {
 		server->place.cap_host = host;
-	else
-		release_host(server->pool->pools, &host);
-	return may;
+		return true;
+	}
+	/* The pool asks for the address in advance from now on, and for what it needs there. */
+	if (!pool->block.wanted_host) {
+		pool->block.wanted_host = hold_host(host);
+		if (!pool_is_blocked(pool))
+			block_pool(pool, &host->cap, 0);
+	}
+	release_host(pool->pools, &host);
+	return false;
 }
 
 void pool_note_host(struct server *server, bool has_permit)
@@ -729,102 +712,42 @@ void pools_count_watch(struct pools *pools, struct server *server, bool is_count
 
 /* ---- what others may use ---- */
 
-/* For loops that have none. What another loop wants is about to move, and not closed. */
-static void evict_for_others(struct cap *cap)
+/* This loop looks for idle servers that may leave, but not before the end of this turn. */
+static void offer(struct cap *cap)
 {
-	while (find_idle(cap, NULL) && share_may_evict(&cap->share))
-		evict_idle(cap, NULL);
+	if (cap && is_short(cap))
+		share_wake_own(&cap->share);
 }
 
-/* The last server of a host must not take its cap away meanwhile. */
-static struct cap_host *hold_cap(struct cap *cap)
-{
-	return cap->kind == CAP_HOST ? hold_host(container_of(cap, struct cap_host, cap)) : NULL;
-}
-
-#define ASKED_MAX 16 /* the addresses of the servers of one pool are few */
-
-/* The caps of its idle servers for which any pool waits; hosts are held. */
-struct asked_caps {
-	unsigned int count;
-	struct cap *list[ASKED_MAX];
-};
-
-static void add_asked(struct asked_caps *asked, struct cap *cap)
-{
-	if (!share_want_count(&cap->share) || asked->count == ASKED_MAX)
-		return;
-	for (unsigned int i = 0; i < asked->count; i++) {
-		if (asked->list[i] == cap)
-			return;
-	}
-	hold_cap(cap);
-	asked->list[asked->count++] = cap;
-}
-
-static void add_asked_hosts(struct asked_caps *asked, const struct server_list *resting)
+static void offer_hosts(const struct server_list *resting)
 {
 	const struct server *server;
 
-	TAILQ_FOREACH (server, resting, place.node) {
-		if (server->place.cap_host)
-			add_asked(asked, &server->place.cap_host->cap);
-	}
+	TAILQ_FOREACH (server, resting, place.node)
+		offer(server_cap(server, CAP_HOST));
 }
 
-static struct asked_caps ask_caps(const struct pool *pool)
+void pool_help_others(const struct pool *pool)
 {
-	struct asked_caps asked = { 0 };
-
-	add_asked(&asked, &pool->database->cap);
-	add_asked(&asked, &pool->role->cap);
-	if (!pool->pools->is_capped)
-		return asked;
-	add_asked(&asked, &pool->pools->cap);
+	offer(&pool->database->cap);
+	offer(&pool->role->cap);
+	offer(&pool->pools->cap);
 	/* A walk over all idle servers, at each return of one. */
 	if (pool->pools->config->max_host_connections) {
-		add_asked_hosts(&asked, &pool->servers[SERVER_IDLE]);
-		add_asked_hosts(&asked, &pool->servers[SERVER_USED]);
-	}
-	return asked;
-}
-
-static void release_asked(struct pools *pools, struct asked_caps *asked)
-{
-	while (asked->count) {
-		struct cap *cap = asked->list[--asked->count];
-		struct cap_host *host = container_of(cap, struct cap_host, cap);
-
-		if (cap->kind == CAP_HOST)
-			release_host(pools, &host);
+		offer_hosts(&pool->servers[SERVER_IDLE]);
+		offer_hosts(&pool->servers[SERVER_USED]);
 	}
 }
 
-void pool_help_others(struct pool *pool)
+bool pool_is_wanted(const struct server *server)
 {
-	struct asked_caps asked = ask_caps(pool);
+	for (int i = 0; i < CAPS; i++) {
+		const struct cap *cap = server_cap(server, (enum cap_kind)i);
 
-	for (unsigned int i = 0; i < asked.count; i++)
-		share_wake_first(&asked.list[i]->share);
-	for (unsigned int i = 0; i < asked.count; i++)
-		evict_for_others(asked.list[i]);
-	release_asked(pool->pools, &asked);
-}
-
-static bool has_cap_wants(const struct pool *pool)
-{
-	struct asked_caps asked = ask_caps(pool);
-	bool has = asked.count > 0;
-
-	release_asked(pool->pools, &asked);
-	return has;
-}
-
-bool pool_has_wants(const struct pool *pool)
-{
-	return share_want_count(&pool->share) || share_want_count(&pool->database->cap.share) ||
-	       share_want_count(&pool->role->cap.share) ||
-	       (pool->pools->is_capped && has_cap_wants(pool));
+		if (cap && share_want_count(&cap->share))
+			return true;
+	}
+	return share_want_count(&server->pool->share);
 }
 
 /*
@@ -872,6 +795,12 @@ void pool_yield(struct pool *pool)
 	}
 }
 
+/* The last server of a host must not take its cap away meanwhile. */
+static struct cap_host *hold_cap(struct cap *cap)
+{
+	return cap->kind == CAP_HOST ? hold_host(container_of(cap, struct cap_host, cap)) : NULL;
+}
+
 /* Woken only once for several permits: without a blocked pool it tells the next share. */
 static void hear(struct pools *pools, struct cap *cap)
 {
@@ -886,11 +815,11 @@ static void hear(struct pools *pools, struct cap *cap)
 	first = first_blocked(cap);
 	/* It keeps its place and its want until it has tried: a new want would wake all loops. */
 	if (first) {
-		first->is_unblocked = true;
+		first->block.is_unblocked = true;
 		pool_wake(first);
 	}
-	evict_for_others(cap);
-	if (!cap->blocked.count && share_servers(share) < most_of(cap->limit))
+	evict(cap, 0);
+	if (!cap->blocked.count && !is_full(cap))
 		share_wake_first(share);
 	release_host(pools, &held);
 }
@@ -911,35 +840,20 @@ void pool_database_woken(struct share *share)
 	hear(database->pools, &database->cap);
 }
 
-void pool_claim_anew(struct pool *pool)
-{
-	for (int i = 0; i < CAPS; i++)
-		pool->blocks[i].is_refused = false;
-}
-
 void pool_pass_on(struct pool *pool)
 {
-	bool was_unblocked = pool->is_unblocked;
+	struct pool_block *block = &pool->block;
+	bool was_unblocked = block->is_unblocked;
 
-	if (!was_unblocked && !pool_is_blocked(pool) && !pool->wanted_host)
-		return;
-	pool->is_unblocked = false;
-	for (int i = 0; i < CAPS; i++) {
-		const struct pool_block *block = &pool->blocks[i];
+	block->is_unblocked = false;
+	if (!block->is_refused)
+		pool_leave_blocked(pool);
+	for (int i = 0; was_unblocked && i < CAPS; i++) {
 		struct cap *cap = pool_cap(pool, (enum cap_kind)i);
 
-		if (block->is_refused || !cap || !(was_unblocked || block->is_blocked))
-			continue;
-		leave_cap(pool, (enum cap_kind)i);
-		share_wake_first(&cap->share);
+		if (cap && cap != block->cap)
+			share_wake_first(&cap->share);
 	}
-	if (!pool->blocks[CAP_HOST].is_blocked)
-		release_host(pool->pools, &pool->wanted_host);
-}
-
-bool pool_dedicated_goes_first(const struct pool *pool)
-{
-	const struct borrower *borrower = pool_first(pool, BORROWER_WAIT_DEDICATED);
-
-	return borrower && pool_is_full(pool) && !pool_is_unreachable(pool) && pool_may_login(pool);
+	if (!is_blocked_at_host(pool))
+		release_host(pool->pools, &block->wanted_host);
 }

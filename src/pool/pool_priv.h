@@ -209,19 +209,16 @@ bool pool_host_answers(const struct server *server);
 /* Why an idle server must be closed because of its host; CLOSE_NONE: it may stay. */
 enum close_reason pool_host_reason(const struct server *server);
 
-/* The host of a server is not in the list any more: it is closed, or ends with its transaction. */
-void pool_leave_host(struct server *server);
-
 /* Adds to a text what is known about each host. */
 void pool_tell_hosts(const struct pool *pool, struct buf *out);
 
 /* ---- limits of servers: pool_limits.c ---- */
 
-enum eviction {
-	FOR_NOBODY, /* none; and the claim of the pool is the last one */
-	EVICT_NONE,
-	EVICT_OTHERS, /* idle servers of other pools */
-	EVICT_ANY
+/* Who a server is for. */
+enum permit_for {
+	FOR_MINIMUM,  /* nobody; and the claim of the pool is the last one */
+	FOR_PROBE,    /* nobody */
+	FOR_BORROWERS /* idle servers give way */
 };
 
 /*
@@ -231,7 +228,7 @@ enum eviction {
  * server does not count for the pool.
  */
 #define PERMIT_FOR_LISTENING 0
-bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction eviction);
+bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom);
 
 void pool_drop_permit(struct pool *pool, bool is_listening);
 
@@ -264,9 +261,6 @@ bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, con
 
 void pool_cap_close(struct cap *cap);
 
-/* The cap that applies to a pool. NULL: no host that it waits for. */
-struct cap *pool_cap(const struct pool *pool, enum cap_kind kind);
-
 /* After a new snapshot. */
 void pools_set_caps(struct pools *pools);
 
@@ -278,49 +272,34 @@ void pool_unfile_idle(struct server *server);
 void pools_count_watch(struct pools *pools, struct server *server, bool is_counted);
 
 /*
- * A pool that is blocked, and could use the slot of an idle server, asks the other loops to close
- * one. At the end of a pool's turn, when the other loops know what it wants: an idle server of the
- * same pool rather moves.
+ * Idle servers in all loops leave for a pool that is blocked. At the end of its turn, when the
+ * other loops know what it wants: an idle server of the same pool rather moves.
  */
-void pool_evict_elsewhere(struct pool *pool);
+void pool_evict(struct pool *pool);
 
 /* At home, while clients wait in any loop: closed if a blocked pool comes before (claim.h). */
 void pool_yield(struct pool *pool);
 
-/*
- * Its caps may allow others more servers now: wakes the blocked pools that come first, and closes
- * idle servers for other loops that have asked for it.
- */
-void pool_help_others(struct pool *pool);
+/* It has idle servers that nobody waits for: they leave for pools that its caps block. */
+void pool_help_others(const struct pool *pool);
 
-/* Whether any loop wants something of the pool or of its caps. */
-bool pool_has_wants(const struct pool *pool);
+/* Whether any loop wants something of the server's pool or of its caps. */
+bool pool_is_wanted(const struct server *server);
 
 /* on_woken() of the shares of caps. */
 void pool_database_woken(struct share *share);
 void pool_cap_woken(struct share *share);
 
 /*
- * Begin and end each pool_serve(). A pool that was blocked or was woken by pool_help_others(), and
- * was not refused since (its borrowers have left or got a server that has moved, or another
- * limit applies), claims nothing any more, and wakes the next one.
+ * Ends each pool_serve(). A pool that was blocked, or that may have a server now, and was not
+ * refused since (its borrowers have left or got a server that has moved, or another limit applies),
+ * claims nothing any more, and wakes the next one.
  */
-void pool_claim_anew(struct pool *pool);
 void pool_pass_on(struct pool *pool);
 
-static inline bool pool_is_blocked(const struct pool *pool)
-{
-	for (int i = 0; i < CAPS; i++) {
-		if (pool->blocks[i].is_blocked)
-			return true;
-	}
-	return false;
-}
+static inline bool pool_is_blocked(const struct pool *pool) { return pool->block.cap != NULL; }
 
 void pool_leave_blocked(struct pool *pool);
-
-/* Whether the first that waits for a dedicated server comes before those that want an idle one. */
-bool pool_dedicated_goes_first(const struct pool *pool);
 
 /* Adds, behind something else, how many servers of the pool stay with clients, if any. */
 void pool_tell_pins(const struct pool *pool, struct buf *out);
@@ -368,8 +347,8 @@ void pool_close_server(struct server *server, enum close_reason reason);
 /* A server was returned: it is ready, and gets its next state. */
 void pool_home(struct server *server);
 
-/* A server of the pool has become idle: for the borrowers that wait, or for another pool. */
-void pool_note_home(struct pool *pool);
+/* The server has become idle, or is lost: for borrowers that wait, or for another pool. */
+void pool_note_home(struct server *server);
 
 /* ---- servers in ENDING: cancel.c ---- */
 
@@ -431,6 +410,9 @@ void pool_count_close_needed(struct server *server);
 bool pool_may_probe(const struct server *server);
 void pool_count_probe(struct server *server, int change);
 void pool_address_removed(struct server *server);
+
+/* Its host is not in the list any more: it is closed, or ends with its transaction. */
+void pool_leave_host(struct server *server, enum close_reason reason);
 
 void pool_close_all(struct pool *pool, enum close_reason reason);
 
@@ -522,9 +504,6 @@ void pool_trade_first(struct pool *pool);
 void pool_trade(struct pool *pool);
 
 /* ---- growing: pool_grow.c, pool_size.c, pool_dedicated.c ---- */
-
-/* on_woken() of the share of a pool. */
-void pool_share_woken(struct share *share);
 
 /* How many more servers the waiting borrowers need. */
 unsigned int pool_missing(const struct pool *pool);
@@ -642,9 +621,6 @@ void pools_sweep(struct task *task);
  */
 
 struct server_parcel;
-
-/* It is idle or used, nothing is pending, no cancel is under way, and it stays open. */
-bool server_may_move(struct server *server);
 
 /* Out of its pool, freed at the end of the turn. NULL: it cannot, or no memory; nothing changed. */
 struct server_parcel *server_pack(struct server *server);

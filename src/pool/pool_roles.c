@@ -74,19 +74,6 @@ static void leave(struct server *server, enum close_reason reason)
 		server_close_for(server, reason);
 }
 
-void pool_leave_host(struct server *server)
-{
-	if (is_free(server)) {
-		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
-		return;
-	}
-	server_need_close(server, CLOSE_ENTRY_CHANGED);
-	if (server->is_listening && server->state == SERVER_LENT)
-		listening_replace(server);
-	else if (server_is_dedicated(server))
-		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
-}
-
 void pool_hear_roster(struct pool *pool)
 {
 	unsigned int number = pool->site.roster ? roster_number(pool->site.roster) : 0;

@@ -129,7 +129,6 @@ void pool_hear_news(struct pool *pool)
 
 	if (!share_has_news(&pool->share))
 		return;
-	share_hear_news(&pool->share);
 	if (share_get_shown(&pool->share, &shown) && !credentials_equal(&pool->learnt, &shown))
 		set_learnt(pool, &shown);
 	credentials_done(&shown);

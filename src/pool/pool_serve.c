@@ -196,7 +196,7 @@ void pool_serve(struct task *task)
 		pool_move_members(pool);
 	pool_hear_news(pool);
 	pool_hear_roster(pool);
-	pool_claim_anew(pool);
+	pool->block.is_refused = false;
 	if (pool->purpose == POOL_FOR_READS)
 		pool_reads_serve(pool);
 	welcome_newcomers(pool);
@@ -230,13 +230,13 @@ void pool_serve(struct task *task)
 		pool_grow(pool);
 	}
 	pool_trade(pool);
-	pool_evict_elsewhere(pool);
+	pool_pass_on(pool);
+	pool_evict(pool);
 	/* Its borrowers have left, or got another: another pool may use the slot. */
 	if (!pool->queues[BORROWER_WAITING].count &&
 	    (pool->has_come_home || pool->server_counts[SERVER_IDLE]))
 		pool_help_others(pool);
 	pool->has_come_home = false;
-	pool_pass_on(pool);
 }
 
 const struct server_ops pool_server_ops = {

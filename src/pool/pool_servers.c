@@ -217,14 +217,19 @@ void pool_close_all(struct pool *pool, enum close_reason reason)
 		each_in(pool, (enum server_state)state, close_by_admin, reason);
 }
 
-/* ---- addresses ---- */
+/* ---- hosts and addresses ---- */
+
+void pool_leave_host(struct server *server, enum close_reason reason)
+{
+	need_close(server, reason);
+	if (pool_is_logging_in(server->state) || pool_is_home(server->state))
+		close_by_admin(server, reason);
+	/* else pool_home() closes it */
+}
 
 void pool_address_removed(struct server *server)
 {
-	need_close(server, CLOSE_ADDRESS_REMOVED);
-	if (pool_is_logging_in(server->state) || pool_is_home(server->state))
-		close_by_admin(server, CLOSE_ADDRESS_REMOVED);
-	else if (server->state == SERVER_LENT && server->pool->pools->config->server_fast_close)
+	pool_leave_host(server, CLOSE_ADDRESS_REMOVED);
+	if (server->state == SERVER_LENT && server->pool->pools->config->server_fast_close)
 		fast_close(server, CLOSE_ADDRESS_REMOVED);
-	/* else pool_home() closes it */
 }

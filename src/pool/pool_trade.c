@@ -89,7 +89,8 @@ void server_parcel_end(struct server_parcel **parcel) { end_parcel(parcel, false
 
 /* ---- out of a pool ---- */
 
-bool server_may_move(struct server *server)
+/* It is idle or used, nothing is pending, no cancel is under way, and it stays open. */
+static bool may_move(struct server *server)
 {
 	if (!pool_is_home(server->state) || server->is_listening ||
 	    server->place.going != SERVER_STAYS || server->wire.has_flooded ||
@@ -132,7 +133,7 @@ struct server_parcel *server_pack(struct server *server)
 	struct server_parcel *parcel;
 	unsigned int count;
 
-	if (!server_may_move(server))
+	if (!may_move(server))
 		return NULL;
 	count = server_statements_count(&server->session.statements);
 	parcel = calloc(1, sizeof(*parcel) + count * sizeof(parcel->statements[0]));
@@ -213,7 +214,7 @@ static struct server *settle_in(struct server *server, usec_t packed_at)
 	}
 	if (pool->pools->suspend != SUSPEND_NONE)
 		stream_halt(&server->wire.stream, 0);
-	pool_note_home(pool);
+	pool_note_home(server);
 	return server;
 }
 
@@ -340,7 +341,7 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 		}
 		if (pool->limits.has_lag_limit && pool_is_behind(server))
 			continue;
-		if (server_may_move(server))
+		if (may_move(server))
 			return server;
 		look_again(pool, pool_now(pool)); /* the rest of a message will come */
 	}

@@ -95,10 +95,9 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 		return WAIT_CHECK;
 	if (pool_is_full(pool))
 		return pool_fair_passes(borrower) ? WAIT_SHARE : WAIT_POOL_FULL;
-	for (unsigned int i = 0; i < CAPS; i++) {
-		if (pool->blocks[i].is_blocked)
-			return pool_fair_passes(borrower) ? WAIT_SHARE : WAIT_DATABASE_LIMIT + i;
-	}
+	if (pool_is_blocked(pool))
+		return pool_fair_passes(borrower) ? WAIT_SHARE
+		                                  : WAIT_DATABASE_LIMIT + pool->block.cap->kind;
 	if (pool_is_backing_off(pool))
 		return WAIT_RETRY;
 	return coming ? WAIT_LOGIN : WAIT_TURN;
@@ -303,7 +302,7 @@ void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason,
 	case WAIT_USER_LIMIT:
 	case WAIT_HOST_LIMIT:
 	case WAIT_SERVER_LIMIT:
-		explain_cap(pool, pool_cap(pool, reason - WAIT_DATABASE_LIMIT), holder, out);
+		explain_cap(pool, pool->block.cap, holder, out);
 		return;
 	default:
 		return;

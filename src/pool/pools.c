@@ -107,7 +107,7 @@ static void keep_hosts(struct pool *pool, const char *before)
 
 			server->place.host = number < 0 ? 0 : (unsigned int)number;
 			if (number < 0)
-				pool_leave_host(server);
+				pool_leave_host(server, CLOSE_ENTRY_CHANGED);
 		}
 	}
 }

@@ -154,6 +154,8 @@ static void tell_pool(const struct logger *logger, struct log_who *who)
 	who->user = pool->role->name;
 }
 
+static void on_woken(struct share *share) { pool_wake(container_of(share, struct pool, share)); }
+
 static struct pool *add_pool(struct database *database, struct role *role,
                              enum pool_purpose purpose)
 {
@@ -166,7 +168,7 @@ static struct pool *add_pool(struct database *database, struct role *role,
 	pool->database = database;
 	pool->role = role;
 	pool->purpose = purpose;
-	pool->share.on_woken = pool_share_woken;
+	pool->share.on_woken = on_woken;
 	if (!share_open(&pool->share, &pools->member, TALLY_POOL + purpose, database->name,
 	                role->name)) {
 		slab_put(&pools->pool_slab, pool);

@@ -139,7 +139,6 @@ static struct share *post_waiting(const struct tally *tally, const struct broker
 static void stop_wanting(struct share *share)
 {
 	assert_locked(&share->member->broker->lock);
-	share->is_evicting = false;
 	if (!share_is_wanting(share))
 		return;
 	TAILQ_REMOVE(&share->tally->wants, share, want_node);
@@ -253,6 +252,12 @@ bool share_has_new_want(struct share *share)
 
 	share->seen_number = number;
 	return is_new;
+}
+
+void share_wake_own(struct share *share)
+{
+	LOCKED(&share->member->broker->lock);
+	broker_post_woken(share);
 }
 
 void share_wake_others(struct share *share)
@@ -416,35 +421,22 @@ void share_wake_first(struct share *share)
 		own->on_woken(own);
 }
 
-void share_ask_eviction(struct share *share)
+bool share_begin_eviction(struct share *share, unsigned int most, unsigned int more)
 {
 	LOCKED(&share->member->broker->lock);
-	if (share_is_wanting(share) && !share->is_evicting) {
-		share->is_evicting = true;
+	bool is_short = share_is_short(share, most, more);
+
+	if (is_short)
+		atomic_fetch_add_explicit(&share->tally->leaving_count, 1, memory_order_relaxed);
+	return is_short;
+}
+
+void share_end_eviction(struct share *share, unsigned int most)
+{
+	LOCKED(&share->member->broker->lock);
+	atomic_fetch_sub_explicit(&share->tally->leaving_count, 1, memory_order_relaxed);
+	if (share_is_short(share, most, 0))
 		post_others(share->tally, share->member);
-	}
-}
-
-void share_end_eviction(struct share *share)
-{
-	LOCKED(&share->member->broker->lock);
-	share->is_evicting = false;
-}
-
-bool share_may_evict(struct share *share)
-{
-	struct share *other;
-
-	if (!share_is_asked(share))
-		return false;
-	LOCKED(&share->member->broker->lock);
-	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
-		if (other != share && other->is_evicting)
-			break;
-	}
-	if (other)
-		other->is_evicting = false;
-	return other != NULL;
 }
 
 /* ---- logins ---- */
@@ -508,20 +500,13 @@ void share_forget_welcome(struct share *share)
  *
  * What one loop has found out about a pool, for the other loops; and counts of each loop, summed.
  *
- *   share_put_...()  -->  the tally, its news_number  -->  on_woken() in other loops
- *                                                     -->  share_has_news(), share_get_...()
+ *   share_put_...()  -->  the tally, a number  -->  on_woken() in other loops
+ *                                              -->  share_has_news(), share_get_...()
  *
  * Each kind has a number of its own, so that a loop takes only what it does not know.
  */
 
 static bool is_alone(const struct share *share) { return share->member->broker->loop_count < 2; }
-
-static void announce(struct share *share)
-{
-	assert_locked(&share->member->broker->lock);
-	atomic_fetch_add_explicit(&share->tally->news_number, 1, memory_order_release);
-	post_others(share->tally, share->member);
-}
 
 /* ---- outcomes of logins ---- */
 
@@ -536,7 +521,7 @@ void share_put_outcome(struct share *share, const struct err *failure)
 	if (failure)
 		tally->failure = *failure;
 	share->outcome_number = ++tally->outcome_number;
-	announce(share);
+	post_others(tally, share->member);
 }
 
 bool share_get_outcome(struct share *share, bool *is_failing, struct err *err)
@@ -565,7 +550,7 @@ void share_put_shown(struct share *share, const struct credentials *shown)
 	/* Without memory, the other loops learn it from clients of their own. */
 	if (credentials_copy(&tally->shown, shown)) {
 		share->shown_number = ++tally->shown_number;
-		announce(share);
+		post_others(tally, share->member);
 	}
 }
 

@@ -143,6 +143,59 @@ def test_a_session_counts_until_postgresql_has_ended_it(pgweir, fake_server, set
     assert limit(weir, setting)["used"] == 3
 
 
+@pytest.mark.parametrize("setting, reason", CAPS)
+@pytest.mark.parametrize("loops", (1, 3))
+def test_sessions_of_idle_pools_end_side_by_side(pgweir, fake_server, setting, reason, loops):
+    """Those that do not end their sessions keep a client waiting once, and not each the next one."""
+    far = fake_server()
+    weir = pgweir(pool_mode="transaction", loops=loops,
+                  databases={f"{name}{number}": far.entry for name in ("idle", "late") for number in range(14)},
+                  **{setting: 14})
+    _servers = [rest(weir, far, f"idle{number}") for number in range(14)]
+    _waiters = ask_late(weir, setting, 12)
+    wait_until(lambda: leaving(weir) >= 12)
+    assert weir.admin("SHOW VERSION")
+    assert leaving(weir) == 12
+
+
+@pytest.mark.parametrize("setting, reason", CAPS)
+@pytest.mark.parametrize("loops", (1, 3))
+def test_sessions_that_come_to_rest_end_side_by_side(pgweir, fake_server, setting, reason, loops):
+    far = fake_server()
+    weir = pgweir(pool_mode="transaction", loops=loops,
+                  databases={f"{name}{number}": far.entry for name in ("idle", "late") for number in range(6)},
+                  **{setting: 6})
+    clients, servers = [], []
+    for number in range(6):
+        clients.append(weir.wire().startup("alice", f"idle{number}"))
+        servers.append(far.accept().login())
+        clients[-1].finish_login("alice").send(query("SELECT 1"))
+        servers[-1].expect("Q")
+    _waiters = ask_late(weir, setting, 4)
+    for server, client in zip(servers, clients):
+        server.send(answer("1"))
+        client.read_result()
+    wait_until(lambda: leaving(weir) >= 4)
+    assert weir.admin("SHOW VERSION")
+    assert leaving(weir) == 4
+
+
+def test_a_pool_takes_no_more_than_its_size(pgweir, fake_server):
+    """However many of its clients wait."""
+    far = fake_server()
+    weir = pgweir(pool_mode="transaction", max_server_connections=6, default_pool_size=2,
+                  databases={f"{name}{number}": far.entry for name in ("idle", "late") for number in range(6)})
+    _servers = [rest(weir, far, f"idle{number}") for number in range(5)]
+    late = rest(weir, far, "late0")
+    waiters = [weir.wire().startup("alice", "late0").finish_login("alice") for _ in range(5)]
+    for waiter in waiters:
+        waiter.send(query("SELECT 1"))
+    late.expect("Q")
+    wait_until(lambda: leaving(weir))
+    assert limit(weir, "max_server_connections")["waiting"] == 1
+    assert leaving(weir) == 1
+
+
 def test_a_session_that_does_not_end(pgweir, fake_server):
     """PostgreSQL is given some time, and a client's wait no longer than that."""
     far = fake_server()

@@ -62,7 +62,8 @@ struct tally {
 	atomic_uint client_count;  /* clients that count for a limit; of a pool: its members */
 	atomic_uint cancel_count;  /* of a pool: connections for cancel requests */
 	atomic_uint pinned_count;  /* of a pool: servers that stay with their clients, or may */
-	atomic_uint blocked_count; /* of a cap: pools that it blocks */
+	atomic_uint blocked_count; /* of a cap: pools that it blocks, */
+	atomic_uint needed_count;  /* and how many servers their borrowers need */
 	atomic_uint granted;       /* of a host: pool_note_slots(); 0: not known */
 	atomic_uint allowed;       /* while it is not known; 0: no loop has asked */
 	atomic_uint want_count;
@@ -90,8 +91,7 @@ struct tally {
 	struct catalog_reading *reading; /* the last one; NULL: none yet */
 	atomic_uint vacated; /* of a database: how often its idle servers were to be closed */
 	/* of a pool, what its loops have found out: share.c; and how often that has changed */
-	atomic_uint news_number;
-	unsigned int outcome_number, shown_number;
+	atomic_uint outcome_number, shown_number;
 	atomic_bool is_failing;
 	struct err failure; /* valid while is_failing */
 	struct credentials shown;
@@ -120,7 +120,6 @@ struct share {
 	void (*on_woken)(struct share *share);
 	bool is_woken;
 	atomic_bool is_wanting;
-	bool is_evicting; /* it asks other loops to close an idle server */
 	_Atomic(usec_t) wanted_since;
 	atomic_uint_fast64_t wanted_rank;   /* of a cap: that of the first claim, */
 	_Atomic(const void *) wanted_by[2]; /* and its owners */
@@ -132,7 +131,7 @@ struct share {
 	atomic_uint waiting; /* of a pool, database or role: borrowers that wait in this loop */
 	atomic_uint stuck;   /* of a database or role: permits that LISTEN keeps in this loop */
 	/* what its loop knows of the news */
-	unsigned int news_number, outcome_number, shown_number;
+	unsigned int outcome_number, shown_number;
 };
 
 /* loops: how many will join. NULL: *err has the reason. */
@@ -340,6 +339,8 @@ void broker_keep_promise(const struct packed_permit *packed, struct broker_membe
 /* Wakes the shares of a pool, or of a cap the one that comes first, if any wants: else one load. */
 void share_wake_first(struct share *share);
 
+/* on_woken() comes at the end of the turn, or in the next one; and in all other loops. */
+void share_wake_own(struct share *share);
 void share_wake_others(struct share *share);
 
 /* Idle servers of a database are to be closed in the other loops, too. Returns the new count. */
@@ -348,15 +349,29 @@ unsigned int share_vacate(struct share *share);
 /* Wakes the pools of all other loops. Takes long if there are many. */
 void share_wake_pools(struct broker_member *member);
 
+/* Counts servers that are needed within a cap that has no space for them. */
+static inline void share_count_needed(struct share *share, int change)
+{
+	atomic_fetch_add_explicit(&share->tally->needed_count, (unsigned int)change,
+	                          memory_order_relaxed);
+}
+
+/* Whether more servers must leave, before the cap has space for those, and for so many more. */
+static inline bool share_is_short(const struct share *share, unsigned int most, unsigned int more)
+{
+	unsigned int needed =
+	    atomic_load_explicit(&share->tally->needed_count, memory_order_relaxed);
+
+	return share_staying(share) + needed + more > most;
+}
+
 /*
- * A database or role that wants a server, and has no idle server in this loop, asks the others to
- * close one. It asks for one at a time, until it wants none. share_may_evict(): whether another
- * loop asks; then it is done. share_end_eviction(): the share that has asked needs none; the next
- * one asks again, as other servers may be closed for it.
+ * Whether it is so; then an idle server is to be closed. Meanwhile it is counted as one that
+ * leaves, so that no other loop closes one for the same need. When it is closed: the other loops
+ * look again, if the cap is still short.
  */
-void share_ask_eviction(struct share *share);
-void share_end_eviction(struct share *share);
-bool share_may_evict(struct share *share);
+bool share_begin_eviction(struct share *share, unsigned int most, unsigned int more);
+void share_end_eviction(struct share *share, unsigned int most);
 
 /* ---- logins of a pool's servers ---- */
 
@@ -413,17 +428,11 @@ unsigned int share_stuck(const struct share *share);
 
 /* ---- news: what one loop has found out about a pool, for the others; they are woken ---- */
 
-/* Whether there is something that this loop does not know. One load. */
+/* Whether there is something that this loop does not know. */
 static inline bool share_has_news(const struct share *share)
 {
-	return atomic_load_explicit(&share->tally->news_number, memory_order_acquire) !=
-	       share->news_number;
-}
-
-/* What follows is about all news up to now. */
-static inline void share_hear_news(struct share *share)
-{
-	share->news_number = atomic_load_explicit(&share->tally->news_number, memory_order_acquire);
+	return share->tally->outcome_number != share->outcome_number ||
+	       share->tally->shown_number != share->shown_number;
 }
 
 /* How logins end: all hosts have failed, or (NULL) not. Success after success takes no lock. */

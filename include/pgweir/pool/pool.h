@@ -84,12 +84,18 @@ enum pool_purpose {
 	POOL_PURPOSES
 };
 
-/* A cap keeps the pool from a server that it needs. */
+/* What keeps the pool from a server that it needs: the first of its caps that is full. */
 struct pool_block {
-	struct pool *pool;
-	struct heap_node node;
-	bool is_blocked;
-	bool is_refused; /* in this pool_serve() */
+	struct cap *cap;       /* NULL: none */
+	struct heap_node node; /* in cap->blocked */
+	usec_t since;          /* valid while it is blocked, or is_unblocked */
+	unsigned int needed;   /* servers that waiting borrowers need of the cap; */
+	unsigned int counted;  /* so many are counted in all loops */
+	bool is_spare;         /* what it claims is for min_pool_size only */
+	bool is_refused;       /* in this pool_serve() */
+	bool is_unblocked;     /* a limit may allow a server now */
+	/* the address that it asks for in advance, as it was full; NULL: none */
+	struct cap_host *wanted_host;
 };
 
 struct wait_queue {
@@ -176,21 +182,12 @@ struct pool {
 	usec_t load_at;       /* when load was computed */
 	int64_t load;         /* the mean number of borrowers that wait or have a server */
 
-	struct pool_block blocks[CAPS];
-	/* the address that it asks for in advance, as it was full; NULL: none */
-	struct cap_host *wanted_host;
-	usec_t blocked_since;    /* valid while it is, or is_unblocked; */
-	uint64_t blocked_number; /* and its place in that order */
-	usec_t yield_at;         /* when it last looked whether to give up a server */
-	bool claims_spare;       /* what it claims is for min_pool_size only */
-	/* its waiting borrowers may use the slot of an idle server of another pool */
-	unsigned int evicted_count; /* servers that leave for it, at most; since it is blocked */
-	bool wants_eviction;
+	struct pool_block block;
+	usec_t yield_at;           /* when it last looked whether to give up a server */
 	unsigned int sample_count; /* transactions since the last sample: session_sample */
 	bool was_told_unknown;     /* that servers stay because session state cannot be read */
 	bool asks_sequences; /* a client has asked for values of sequences: pool_sequences.c */
 	signed char *sequence_scores; /* of writing statements; NULL: none yet */
-	bool is_unblocked;            /* it is blocked, but a limit may allow a server now */
 	/* a server was returned while borrowers waited: pool_serve() lends it */
 	bool has_come_home;
 	/* when a server was last closed for server_lifetime: closings are spaced */
