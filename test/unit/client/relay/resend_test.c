@@ -86,6 +86,10 @@ static const struct {
 	{ "a Bind, which may call functions", LOGIN "aP(:insert)B()S 1<PBS " IS_LOST },
 	{ "a function call", LOGIN "aF 1<F " IS_LOST },
 	{ "what was answered in part", LOGIN "aP(:insert)B()ES 1<PBES 11 a<1 " IS_LOST },
+	{ "the end of what a Flush has had answered",
+	  LOGIN "aP(:insert)B()EH 1<PBEH 112C(INSERT_0_1) a<12C aS 1<S " IS_LOST },
+	{ "what comes behind that, in the same transaction",
+	  LOGIN "aP(:insert)B()EH 1<PBEH 112C(INSERT_0_1) a<12C aP(:insert)B()ES+ " IS_LOST },
 };
 
 /* With other settings than the rest. */
