@@ -374,6 +374,23 @@ def test_what_a_nested_execute_sets_does_not_stay_for_others(pgweir, use):
     assert not other.value("SELECT current_setting('my.secret', true)")
 
 
+@pytest.mark.parametrize("state", ("follow", "refuse", "off"))
+@pytest.mark.parametrize("use", ("query", "unnamed", "named"))
+def test_what_a_nested_execute_prepares_is_not_for_others(pgweir, use, state):
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, session_state=state,
+                  session_sample=0)
+    client, other = weir.client(), weir.client()
+    client.ask(parse("PREPARE x AS SELECT 'secret'", "n"), sync())
+    if use == "query":
+        client.query("EXECUTE n")
+    elif use == "unnamed":
+        client.ask(parse("EXECUTE n"), bind(), execute(), sync())
+    else:
+        client.ask(parse("EXECUTE n", "m"), bind((), "m"), execute(), sync())
+    assert other.query("EXECUTE x").error["C"] == "26000"
+    assert client.value("SELECT 1") == "1"
+
+
 def test_a_named_statement_leaves_the_unnamed_one(pgweir, direct):
     told = []
     for client in (direct, pgweir(pool_mode="transaction", default_pool_size=1).client()):

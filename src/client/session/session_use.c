@@ -485,8 +485,9 @@ static bool names_a_parameter(const struct statement *statement, struct bytes te
 
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text)
 {
-	/* What that EXECUTEs itself need not be the client's. */
-	bool is_nested = statement && (statement->touches & SQL_TOUCH_EXECUTE);
+	const unsigned int by_name = SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE;
+	/* Then what it names itself is the server's, and need not be the client's. */
+	bool is_nested = statement && (statement->touches & by_name);
 	struct sql_names names = { 0 };
 	unsigned int touches;
 
@@ -503,7 +504,8 @@ void session_use_execute(struct client *client, struct statement *statement, str
 		sql_names_read(&names, text, true);
 	if ((touches & SESSION_TOUCH_NAMED) && !(statement->touches & NAMES))
 		names.is_unknown = false;
-	names.is_unknown |= is_nested || names_a_parameter(statement, text) ||
+	names.is_unknown |= (is_nested && (statement->touches & SQL_TOUCH_EXECUTE)) ||
+	                    names_a_parameter(statement, text) ||
 	                    (names.is_unclear && session_encoding_is_unclear(client));
 	if (session_get(client)) {
 		sql_names_merge(&client->session->names, &names);

@@ -280,6 +280,9 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 	struct ledger_change *change = NULL;
 	bool is_there;
 
+	/* PostgreSQL runs its text as it is, whose name need not be the client's. */
+	if (judgement == JUDGE_SEND && !session_is_followed(client) && sql_is_lone(statement))
+		judgement = refuse(client, lone->type, "within an EXECUTE", lone->batch);
 	if (judgement == JUDGE_SEND && lone->type == 'Q')
 		judgement = use_now(lone, statement);
 	is_there = statements_has(client, statement);
