@@ -96,6 +96,12 @@ static const struct {
 static const struct script others[] = {
 	{ "a late BEGIN is sent again with the statement behind it", "late_begin=1",
 	  LOGIN "aQ(begin) 1< a<CZ aQ(insert)+ 1. a< 2^ 2<<P(:begin)B()EC(P:)Q(insert)" },
+	{ "what is behind a statement that has failed here, with its BEGIN, is not", "late_begin=1",
+	  LOGIN "aQ(begin) 1< a<CZ b^ b<RSKZ bQ(select_1) 1<Q aQ(insert)Q(insert) a* a<EZ "
+	        "1C(SELECT_1)Z b<CZ 1<PBECQQ " IS_LOST },
+	{ "nor in the extended protocol", "late_begin=1",
+	  LOGIN "aQ(begin) 1< a<CZ b^ b<RSKZ bQ(select_1) 1<Q aP(:insert)B()ESQ(insert) a* a<EZ "
+	        "1C(SELECT_1)Z b<CZ 1<PBECQQ " IS_LOST },
 	{ "nothing is in session mode", "pool_mode=session", LOGIN "aQ(begin) 1<Q " IS_LOST },
 	{ "nor what may change the session", "session_state=follow\nsession_sample=0",
 	  LOGIN "aQ(do_x)+ " IS_LOST },
