@@ -155,6 +155,26 @@ def test_unlisten_in_a_transaction(start, postgres, unlisten, left, end, works, 
     silent(client)
 
 
+@pytest.mark.parametrize("count, left", [(9_999, []), (10_000, ["a"])])
+def test_a_transaction_unlistens_10000_names_at_most(start, postgres, count, left):
+    """In doubt the client goes on to get the notifications, until it says so again."""
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN a; LISTEN b")
+    names = ["a", *(f"x{number}" for number in range(count))]
+    client.query("BEGIN")
+    for first in range(0, len(names), 2500):
+        client.query("".join(f"UNLISTEN {name};" for name in names[first:first + 2500]))
+    assert client.query("COMMIT").tags == ["COMMIT"]
+    postgres.query("NOTIFY a")
+    postgres.query("NOTIFY b")
+    assert heard(client, len(left) + 1) == [(name, "") for name in [*left, "b"]]
+    client.query("UNLISTEN a")
+    postgres.query("NOTIFY a")
+    postgres.query("NOTIFY b")
+    assert heard(client, 1) == [("b", "")]
+
+
 @pytest.mark.parametrize("how", ["query", "extended"])
 @pytest.mark.parametrize("texts", (["UNLISTEN a"], ["UNLISTEN *"], ["DISCARD ALL"],
                                    ["BEGIN", "UNLISTEN a", "COMMIT"]), ids=lambda texts: texts[-1])

@@ -342,6 +342,55 @@ def test_by_a_named_statement_is_followed(pgweir, state):
     assert client.ask(bind((), "p"), execute(), sync()).error["C"] == "42P05"
 
 
+@pytest.mark.parametrize("unnamed", ("SELECT 1", "EXECUTE one"))
+def test_what_a_named_statement_sets_does_not_stay_for_others(pgweir, unnamed):
+    """Whatever the client has prepared without a name before."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, session_state="follow",
+                  session_sample=0)
+    client, other = weir.client(), weir.client()
+    client.ask(parse("SELECT set_config($1, $2, false)", "conf"), parse("SELECT 1", "one"),
+               parse("EXECUTE conf('my.secret', 'mine')", "n"), parse(unnamed), sync())
+    assert client.ask(bind((), "n"), execute(), sync()).rows == [["mine"]]
+    assert client.value("SELECT current_setting('my.secret', true)") == "mine"
+    assert not other.value("SELECT current_setting('my.secret', true)")
+
+
+@pytest.mark.parametrize("use", ("query", "unnamed", "named"))
+def test_what_a_nested_execute_sets_does_not_stay_for_others(pgweir, use):
+    """An EXECUTE whose statement is an EXECUTE: of a name that only the server has."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, session_state="follow",
+                  session_sample=0)
+    client, other = weir.client(), weir.client()
+    client.ask(parse("SELECT set_config('my.secret', 'mine', false)", "conf"), sync())
+    ours = client.value("SELECT name FROM pg_prepared_statements WHERE statement LIKE '%secret%' "
+                        "AND statement NOT LIKE '%pg_prepared%'")
+    client.ask(parse(f'EXECUTE "{ours}"', "n"), sync())
+    if use == "query":
+        client.query("EXECUTE n")
+    elif use == "unnamed":
+        client.ask(parse("EXECUTE n"), bind(), execute(), sync())
+    else:
+        client.ask(parse("EXECUTE n", "m"), bind((), "m"), execute(), sync())
+    assert not other.value("SELECT current_setting('my.secret', true)")
+
+
+@pytest.mark.parametrize("state", ("follow", "refuse", "off"))
+@pytest.mark.parametrize("use", ("query", "unnamed", "named"))
+def test_what_a_nested_execute_prepares_is_not_for_others(pgweir, use, state):
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, session_state=state,
+                  session_sample=0)
+    client, other = weir.client(), weir.client()
+    client.ask(parse("PREPARE x AS SELECT 'secret'", "n"), sync())
+    if use == "query":
+        client.query("EXECUTE n")
+    elif use == "unnamed":
+        client.ask(parse("EXECUTE n"), bind(), execute(), sync())
+    else:
+        client.ask(parse("EXECUTE n", "m"), bind((), "m"), execute(), sync())
+    assert other.query("EXECUTE x").error["C"] == "26000"
+    assert client.value("SELECT 1") == "1"
+
+
 def test_a_named_statement_leaves_the_unnamed_one(pgweir, direct):
     told = []
     for client in (direct, pgweir(pool_mode="transaction", default_pool_size=1).client()):

@@ -50,11 +50,14 @@ static bool is_plain(const struct client *client)
 	       !client->sql && !session_stays(client);
 }
 
-/* A query of ours may be ahead, which sets application_name. */
+/*
+ * A query of ours may be ahead, which sets application_name. What a Flush has had answered is in a
+ * transaction that its Sync ends, and no ReadyForQuery says so.
+ */
 static bool is_between_transactions(const struct server *server)
 {
 	return server->wire.status == 'I' && !ledger_owes_borrower(&server->wire.ledger) &&
-	       ledger_is_certain(&server->wire.ledger);
+	       !server->wire.ledger.is_open && ledger_is_certain(&server->wire.ledger);
 }
 
 /*

@@ -48,6 +48,7 @@ struct unlisten {
 	struct buf named;    /* in texts that are not answered, or were not looked at */
 	struct buf tags;     /* enum tag_kind, those that have come for them */
 	struct buf executed; /* before that; it counts if it is committed */
+	unsigned int count;  /* of the names, since the transaction began */
 	unsigned int errors; /* error_count of the server before them */
 	bool is_doubtful;    /* they may be undone without a tag */
 };
@@ -70,9 +71,8 @@ struct client_listening {
 	struct buf unread;
 };
 
-/* How many bytes of names a transaction may unlisten, in doubt beyond: all that a client can have.
- */
-#define UNLISTENED_MAX ((size_t)LISTENING_CHANNELS_MAX * 64)
+/* How many names a transaction may unlisten, in doubt beyond: as many as a client can have. */
+#define UNLISTENED_MAX LISTENING_CHANNELS_MAX
 
 bool listening_has_any(const struct client *client)
 {
@@ -363,7 +363,7 @@ void listening_see_tag(struct borrower *borrower, struct bytes tag)
 		return;
 	tags = &listening->unlisten.tags;
 	/* of those that end a transaction, only the first behind an UNLISTEN matters */
-	if (tags->count <= UNLISTENED_MAX &&
+	if (tags->count <= (size_t)2 * UNLISTENED_MAX &&
 	    (kind == TAG_UNLISTEN || !tags->count || tags->at[tags->count - 1] == TAG_UNLISTEN))
 		buf_add_byte(tags, (char)kind);
 }
@@ -413,7 +413,7 @@ static void look_at_tags(struct client_listening *listening)
 		else
 			buf_free(&unlisten->executed);
 	}
-	if (!is_certain || unlisten->executed.count > UNLISTENED_MAX)
+	if (!is_certain)
 		buf_free(&unlisten->executed);
 	buf_free(&unlisten->named);
 	buf_free(&unlisten->tags);
@@ -473,9 +473,10 @@ static void take_item(void *context, const struct sql_item *item)
 		break;
 	case SQL_ITEM_UNLISTEN:
 	case SQL_ITEM_UNLISTEN_ALL:
-		unlisten->is_doubtful |= unlisten->named.count > UNLISTENED_MAX;
+		unlisten->is_doubtful |= unlisten->count >= UNLISTENED_MAX;
 		if (unlisten->is_doubtful)
 			break;
+		unlisten->count++;
 		buf_add(&unlisten->named, item->name.at, item->name.count);
 		buf_add_byte(&unlisten->named, 0);
 		break;

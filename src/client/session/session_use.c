@@ -485,21 +485,27 @@ static bool names_a_parameter(const struct statement *statement, struct bytes te
 
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text)
 {
+	const unsigned int by_name = SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE;
+	/* Then what it names itself is the server's, and need not be the client's. */
+	bool is_nested = statement && (statement->touches & by_name);
 	struct sql_names names = { 0 };
 	unsigned int touches;
 
 	if (!session_is_watched(client))
 		return;
-	if (!statement)
+	if (!statement || is_nested)
 		session_run_unknown(client);
-	touches = statement ? session_touches_of(client, statement) : SQL_TOUCH_HIDDEN;
+	touches = SQL_TOUCH_HIDDEN;
+	if (statement && !is_nested)
+		touches = session_touches_of(client, statement);
 	if (!(touches & NAMES))
 		return;
 	if (is_inside(touches))
 		sql_names_read(&names, text, true);
 	if ((touches & SESSION_TOUCH_NAMED) && !(statement->touches & NAMES))
 		names.is_unknown = false;
-	names.is_unknown |= names_a_parameter(statement, text) ||
+	names.is_unknown |= (is_nested && (statement->touches & SQL_TOUCH_EXECUTE)) ||
+	                    names_a_parameter(statement, text) ||
 	                    (names.is_unclear && session_encoding_is_unclear(client));
 	if (session_get(client)) {
 		sql_names_merge(&client->session->names, &names);

@@ -79,6 +79,19 @@ bool sql_is_lone(const struct statement *statement)
 	return sql.kind != SQL_OTHER;
 }
 
+struct statement *statements_executed(const struct client *client, struct bytes text)
+{
+	const struct client_statement *entry = NULL;
+	struct sql_statement sql;
+
+	if (sql_glance(text, true) != WIRE_OK)
+		return NULL;
+	sql_read(text, &sql);
+	if (sql.kind == SQL_EXECUTE)
+		entry = names_find(client, sql.name);
+	return entry ? names_statement(entry) : NULL;
+}
+
 /*
  * The statement that a PREPARE makes, as a Parse would make it. The caller owns the result.
  * NULL: no memory.
@@ -280,6 +293,9 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 	struct ledger_change *change = NULL;
 	bool is_there;
 
+	/* PostgreSQL runs its text as it is, whose name need not be the client's. */
+	if (judgement == JUDGE_SEND && !session_is_followed(client) && sql_is_lone(statement))
+		judgement = refuse(client, lone->type, "within an EXECUTE", lone->batch);
 	if (judgement == JUDGE_SEND && lone->type == 'Q')
 		judgement = use_now(lone, statement);
 	is_there = statements_has(client, statement);

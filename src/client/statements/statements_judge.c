@@ -399,13 +399,3 @@ unsigned int statements_touches(const struct client *client, const char *name, s
 	*text = bytes_text(statement_text(statement).at);
 	return statement->touches;
 }
-
-struct statement *statements_executed(const struct client *client, struct bytes text)
-{
-	struct sql_statement sql;
-
-	if (sql_glance(text, true) != WIRE_OK)
-		return NULL;
-	sql_read(text, &sql);
-	return sql.kind == SQL_EXECUTE ? statements_find(client, sql.name) : NULL;
-}

@@ -199,7 +199,9 @@ static struct bytes unnamed_text(const struct unnamed *unnamed, const struct bat
 	return bytes_text(parsed.count ? parsed.at : "");
 }
 
-enum judgement unnamed_use(struct client *client, char type, struct batch *batch)
+/* executed: what it EXECUTEs, if it does; NULL: not known. */
+static enum judgement use(struct client *client, char type, struct statement *executed,
+                          struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
 	enum judgement result;
@@ -220,7 +222,7 @@ enum judgement unnamed_use(struct client *client, char type, struct batch *batch
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
 	if ((touches & SQL_TOUCH_EXECUTE) && (!client->sql || client->sql->statement))
-		session_use_execute(client, client->sql ? client->sql->statement : NULL, text);
+		session_use_execute(client, executed, text);
 	if (unnamed && !unnamed->is_here && unnamed->has_text)
 		result = inject(client, batch);
 	else if (!unnamed || !unnamed->is_here)
@@ -228,10 +230,27 @@ enum judgement unnamed_use(struct client *client, char type, struct batch *batch
 	return type == 'D' && result == JUDGE_SEND ? note_description(client, batch) : result;
 }
 
+enum judgement unnamed_use(struct client *client, char type, struct batch *batch)
+{
+	return use(client, type, client->sql ? client->sql->statement : NULL, batch);
+}
+
+/* The text of the client's own statement is judged anew when it is prepared again. */
+static void drop_sql(struct client *client, struct sql_unnamed *own, bool is_lent)
+{
+	struct sql_unnamed *kept = is_lent ? client->sql : own;
+
+	client->sql = is_lent ? own : client->sql;
+	sql_forget(client);
+	client->sql = kept;
+}
+
 enum judgement unnamed_lend(struct client *client, char type, struct statement *statement,
                             struct batch *batch)
 {
+	struct bytes text = bytes_text(statement_text(statement).at);
 	struct unnamed *unnamed = get(client);
+	struct sql_unnamed *sql = client->sql;
 	enum judgement result;
 	struct unnamed own;
 
@@ -243,7 +262,10 @@ enum judgement unnamed_lend(struct client *client, char type, struct statement *
 	unnamed->has_text = unnamed->kept;
 	unnamed->is_here = false;
 	unnamed->touches = session_statement_touches(client, statement);
-	result = unnamed->kept ? unnamed_use(client, type, batch) : JUDGE_MEMORY;
+	client->sql = NULL;
+	result = unnamed->kept ? use(client, type, statements_executed(client, text), batch)
+	                       : JUDGE_MEMORY;
+	drop_sql(client, sql, result <= JUDGE_DROP);
 	names_drop(&unnamed->kept);
 	unnamed->kept = own.kept;
 	unnamed->has_text = own.has_text;

@@ -86,12 +86,22 @@ static const struct {
 	{ "a Bind, which may call functions", LOGIN "aP(:insert)B()S 1<PBS " IS_LOST },
 	{ "a function call", LOGIN "aF 1<F " IS_LOST },
 	{ "what was answered in part", LOGIN "aP(:insert)B()ES 1<PBES 11 a<1 " IS_LOST },
+	{ "the end of what a Flush has had answered",
+	  LOGIN "aP(:insert)B()EH 1<PBEH 112C(INSERT_0_1) a<12C aS 1<S " IS_LOST },
+	{ "what comes behind that, in the same transaction",
+	  LOGIN "aP(:insert)B()EH 1<PBEH 112C(INSERT_0_1) a<12C aP(:insert)B()ES+ " IS_LOST },
 };
 
 /* With other settings than the rest. */
 static const struct script others[] = {
 	{ "a late BEGIN is sent again with the statement behind it", "late_begin=1",
 	  LOGIN "aQ(begin) 1< a<CZ aQ(insert)+ 1. a< 2^ 2<<P(:begin)B()EC(P:)Q(insert)" },
+	{ "what is behind a statement that has failed here, with its BEGIN, is not", "late_begin=1",
+	  LOGIN "aQ(begin) 1< a<CZ b^ b<RSKZ bQ(select_1) 1<Q aQ(insert)Q(insert) a* a<EZ "
+	        "1C(SELECT_1)Z b<CZ 1<PBECQQ " IS_LOST },
+	{ "nor in the extended protocol", "late_begin=1",
+	  LOGIN "aQ(begin) 1< a<CZ b^ b<RSKZ bQ(select_1) 1<Q aP(:insert)B()ESQ(insert) a* a<EZ "
+	        "1C(SELECT_1)Z b<CZ 1<PBECQQ " IS_LOST },
 	{ "nothing is in session mode", "pool_mode=session", LOGIN "aQ(begin) 1<Q " IS_LOST },
 	{ "nor what may change the session", "session_state=follow\nsession_sample=0",
 	  LOGIN "aQ(do_x)+ " IS_LOST },
