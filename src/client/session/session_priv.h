@@ -285,7 +285,7 @@ bool session_ends_without(struct client *client);
 /* session_ask() has read the catalog first: asks now. */
 void session_go_on(struct client *client);
 
-/* The server's answer. */
+/* The server's answer. server_has_reset(): the client must get startup values again. */
 void session_facts(struct client *client, const struct facts *facts);
 
 /* Whether the server stays with the client: it is pinned, or may ask for values of sequences. */
@@ -352,12 +352,6 @@ void session_free(struct client *client);
  * the server at the client's end if need be. `in`: its received bytes. false: no memory.
  */
 bool session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
-
-/* Asks the server for its parameters: on_answer() of the borrower comes. */
-void session_mode_ask(struct client *client);
-
-/* Then server_has_reset() says whether the client must get startup values again. */
-void session_mode_facts(struct client *client, const struct facts *facts);
 
 /* ---- features.c: the kinds of session state (client/features.h) ---- */
 
