@@ -203,14 +203,16 @@ static inline void session_begin_sample(struct client *client)
 }
 
 /* The same as session_touches() for a prepared statement that is about to be executed. */
-unsigned int session_touches_of(const struct client *client, const struct statement *statement);
 static inline unsigned int session_statement_touches(const struct client *client,
                                                      const struct statement *statement)
 {
+	bool looks = session_looks_for_names(client);
+
 	/* Most touch nothing. Then not even the size of the text is wanted. */
-	return statement->touches || session_looks_for_names(client)
-	           ? session_touches_of(client, statement)
-	           : 0;
+	if (!(statement->touches || looks) || !session_is_watched(client))
+		return 0;
+	return looks ? session_add_names(client, statement->touches, statement_query(statement))
+	             : statement->touches;
 }
 
 /*
@@ -223,11 +225,6 @@ static inline unsigned int session_relevant(const struct client *client, unsigne
 	               pool_sequences(&client->borrower) == CATALOG_SEQUENCES_NONE
 	           ? 0
 	           : touches;
-}
-
-static inline struct bytes session_text_of(const struct statement *statement)
-{
-	return bytes_text(statement_text(statement).at);
 }
 
 /*

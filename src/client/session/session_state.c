@@ -418,12 +418,8 @@ void session_rearm(struct client *client)
 
 static bool only_deallocates(struct bytes text)
 {
-	struct sql_statement statement;
-
-	if (!text.count || sql_is_other(text))
-		return false;
-	sql_read(bytes_of(text.at, text.count - 1), &statement);
-	return statement.kind == SQL_DEALLOCATE;
+	return text.count && !sql_is_other(text) &&
+	       sql_kind_of(bytes_of(text.at, text.count - 1)) == SQL_DEALLOCATE;
 }
 
 /*

@@ -118,15 +118,16 @@ bool inject_scratch(struct client *client, struct batch *batch, bool is_there)
 }
 
 enum judgement statements_run(struct client *client, char type, unsigned int touches,
-                              struct bytes text, struct batch *batch)
+                              struct bytes text, bool is_run, struct batch *batch)
 {
-	enum judgement judgement;
+	enum judgement judgement = JUDGE_SEND;
 	struct err err;
 
 	if (!touches)
 		return JUDGE_SEND;
-	judgement = place_before(client, touches, text, batch);
-	if (judgement == JUDGE_SEND && !session_use(client, touches, text, true, batch, &err))
+	if (is_run)
+		judgement = place_before(client, touches, text, batch);
+	if (judgement == JUDGE_SEND && !session_use(client, touches, text, is_run, batch, &err))
 		return statements_refuse(client, type, &err, batch);
 	return judgement;
 }

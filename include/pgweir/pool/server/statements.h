@@ -71,10 +71,10 @@ struct statement {
 	struct statement_image *image; /* one reference */
 	UT_hash_handle hh;             /* by its text and its scope */
 	size_t owner_count;
-	uint32_t touches;   /* image->touches */
-	uint64_t digest;    /* of its text, for those who track it; 0: not known yet */
-	bool is_written;    /* the process that takes over has got its record */
-	bool is_typed;      /* a server has found that all parameter types are specified */
+	uint32_t touches; /* image->touches */
+	uint64_t digest;  /* of its text, for those who track it; 0: not known yet */
+	bool is_written;  /* the process that takes over has got its record */
+	bool is_typed;    /* a server has found that all parameter types are specified */
 };
 
 /* All existing statements of a loop. A zeroed one owns nothing; all must have been released. */
@@ -138,6 +138,12 @@ static inline struct bytes statement_message(const struct statement *statement)
 static inline struct bytes statement_text(const struct statement *statement)
 {
 	return bytes_skip(statement_message(statement), 5 + statement->image->name_size);
+}
+
+/* The query in it, without its zero. */
+static inline struct bytes statement_query(const struct statement *statement)
+{
+	return bytes_text(statement_text(statement).at);
 }
 
 static inline struct bytes statement_scope(const struct statement *statement)
