@@ -240,7 +240,7 @@ void server_statements_described(struct server_statements *known, const struct s
 /* Whether server_statements_use() is certain. If not, wait for the reply to a Sync sent before. */
 bool server_statements_is_sure(struct server_statements *known, const struct statement *statement);
 
-/* It cannot run there ("cached plan must not change result type") before _repeat(). */
+/* It cannot run there ("cached plan must not change result type") before it is parsed again. */
 void server_statements_mark_stale(struct server_statements *known,
                                   const struct statement *statement);
 
@@ -285,9 +285,5 @@ struct ledger_change *server_statements_learn(struct server_statements *known,
                                               struct statement *statement);
 struct ledger_change *server_statements_forget(struct server_statements *known,
                                                struct statement *statement);
-
-/* Close and Parse, so that the server analyzes the text again. false: no memory. */
-bool server_statements_repeat(struct server_statements *known, struct statement *statement,
-                              struct ledger_change **close, struct ledger_change **parse);
 
 #endif
