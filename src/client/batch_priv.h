@@ -36,13 +36,11 @@ struct batch {
 	struct client_statement *bound;
 	const char *bound_portal;
 	const char *replay; /* start of a batch that may be sent again. statements_judge.c */
-	/* its first statement is described again before it is executed */
-	bool is_described;
-	bool is_query;    /* the message that is judged is a Query or FunctionCall: sequences.c */
-	bool is_again;    /* it is being sent again */
-	bool is_answered; /* the client has got a reply to it that we made */
-	bool is_borrowed; /* it may have bytes of the text that the client has kept: unnamed.c */
-	bool ends;        /* its last message ends the transaction: causal.c */
+	bool is_query;      /* the message that is judged is a Query or FunctionCall: sequences.c */
+	bool is_again;      /* it is being sent again */
+	bool is_answered;   /* the client has got a reply to it that we made */
+	bool is_borrowed;   /* it may have bytes of the text that the client has kept: unnamed.c */
+	bool ends;          /* its last message ends the transaction: causal.c */
 	/* JUDGE_WAIT: what the client waits for before it sends more */
 	enum ledger_wait waits_for;
 	char buffer[BATCH_SIZE];
@@ -57,7 +55,7 @@ static inline void batch_begin(struct batch *batch)
 	batch->touches = 0;
 	batch->replay = NULL;
 	batch->bound = NULL;
-	batch->is_described = batch->is_again = batch->is_answered = batch->ends = false;
+	batch->is_again = batch->is_answered = batch->ends = false;
 	batch->is_query = batch->is_borrowed = false;
 	batch->waits_for = LEDGER_WAIT_NOT;
 	batch->unnamed = bytes_of(NULL, 0);

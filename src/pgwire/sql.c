@@ -425,3 +425,13 @@ void sql_read(struct bytes text, struct sql_statement *statement)
 	if (!are_alike(statement, &other))
 		unsure(statement, "with a backslash that makes its end uncertain");
 }
+
+enum sql_kind sql_kind_of(struct bytes text)
+{
+	struct sql_statement statement;
+
+	if (sql_glance(text, true) != WIRE_OK)
+		return SQL_OTHER;
+	sql_read(text, &statement);
+	return statement.kind;
+}

@@ -65,4 +65,7 @@ struct bytes sql_first_word(struct bytes text);
 /* Reads a whole text, without its terminating zero. The result points into the text. */
 void sql_read(struct bytes text, struct sql_statement *statement);
 
+/* What kind of statement a whole text is. */
+enum sql_kind sql_kind_of(struct bytes text);
+
 #endif

@@ -272,7 +272,6 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 	unsigned int touches = batch->touches;
 	bool is_run = frame->type != 'P' || !statements_follow(client);
 	enum judgement judgement = JUDGE_SEND;
-	struct err err;
 
 	/* With CLIENT_HAS_SQL_NAMES, that was done for each text. */
 	if ((touches & SQL_TOUCH_BY_NAME) && !(client_features(client) & CLIENT_HAS_SQL_NAMES))
@@ -280,16 +279,10 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 	if (judgement != JUDGE_SEND)
 		return judgement;
 	batch->is_query = frame->type != 'P';
-	if (is_run)
-		judgement = place_before(client, touches, text, batch);
-	if (judgement != JUDGE_SEND)
-		return judgement;
-	if (session_use(client, touches, text, is_run, batch, &err)) {
-		if (frame->type == 'Q' && is_first(client))
-			session_note_alone(client, text);
-		return JUDGE_SEND;
-	}
-	return statements_refuse(client, frame->type, &err, batch);
+	judgement = statements_run(client, frame->type, touches, text, is_run, batch);
+	if (judgement == JUDGE_SEND && frame->type == 'Q' && is_first(client))
+		session_note_alone(client, text);
+	return judgement;
 }
 
 /* Handles a frame with a text. JUDGE_SEND: no objection. */

@@ -618,33 +618,20 @@ static bool restart_session(struct client *client)
 	return false;
 }
 
-/*
- * A session may have reset parameters: asks the server for them. false: it cannot be asked now.
- */
-static bool ask_session(struct client *client)
-{
-	struct server *server = client->borrower.server;
-
-	if (client->frame_left || server_rest(server) != REST_FULL || server->lease.cancel_count ||
-	    !ledger_is_certain(&server->wire.ledger))
-		return false;
-	session_mode_ask(client);
-	client_enter(client, CLIENT_SETTLING);
-	return true;
-}
-
 /* A session's transaction has ended. false: what it has left is being asked, or set. */
 static bool end_in_session(struct client *client)
 {
+	struct server *server = client->borrower.server;
+
 	if (client->audit && audit_is_sample(client))
 		client->touched |= SESSION_TOUCH_SAMPLE;
-	if (client->touched && ask_session(client))
+	if (client->touched && !client->frame_left && server_rest(server) == REST_FULL &&
+	    ledger_is_certain(&server->wire.ledger) && ask(client))
 		return false;
 	/*
 	 * A dedicated server was started with the client's parameters, so it resets to them itself.
 	 */
-	return client->replication || !server_has_reset(client->borrower.server) ||
-	       restart_session(client);
+	return client->replication || !server_has_reset(server) || restart_session(client);
 }
 
 void relay_ready(struct borrower *borrower, char status, bool is_settled)
@@ -686,10 +673,7 @@ static void take_facts(struct client *client, const struct facts *facts)
 			relay_settled(client);
 		return;
 	}
-	if (is_session)
-		session_mode_facts(client, facts);
-	else
-		session_facts(client, facts);
+	session_facts(client, facts);
 	exposed_settle(client, facts);
 	if (client->state == CLIENT_SETTLING && (is_session || listening_settle(client, facts)))
 		relay_settled(client);

@@ -10,7 +10,7 @@ void said_is_of(struct said *said, struct statement *prepared)
 {
 	said->prepared = prepared;
 	if (prepared)
-		said->text = bytes_text(statement_text(prepared).at);
+		said->text = statement_query(prepared);
 }
 
 struct said said_read(const struct client *client, const struct frame *frame, struct bytes in)

@@ -203,14 +203,16 @@ static inline void session_begin_sample(struct client *client)
 }
 
 /* The same as session_touches() for a prepared statement that is about to be executed. */
-unsigned int session_touches_of(const struct client *client, const struct statement *statement);
 static inline unsigned int session_statement_touches(const struct client *client,
                                                      const struct statement *statement)
 {
+	bool looks = session_looks_for_names(client);
+
 	/* Most touch nothing. Then not even the size of the text is wanted. */
-	return statement->touches || session_looks_for_names(client)
-	           ? session_touches_of(client, statement)
-	           : 0;
+	if (!(statement->touches || looks) || !session_is_watched(client))
+		return 0;
+	return looks ? session_add_names(client, statement->touches, statement_query(statement))
+	             : statement->touches;
 }
 
 /*
@@ -223,11 +225,6 @@ static inline unsigned int session_relevant(const struct client *client, unsigne
 	               pool_sequences(&client->borrower) == CATALOG_SEQUENCES_NONE
 	           ? 0
 	           : touches;
-}
-
-static inline struct bytes session_text_of(const struct statement *statement)
-{
-	return bytes_text(statement_text(statement).at);
 }
 
 /*
@@ -285,7 +282,7 @@ bool session_ends_without(struct client *client);
 /* session_ask() has read the catalog first: asks now. */
 void session_go_on(struct client *client);
 
-/* The server's answer. */
+/* The server's answer. server_has_reset(): the client must get startup values again. */
 void session_facts(struct client *client, const struct facts *facts);
 
 /* Whether the server stays with the client: it is pinned, or may ask for values of sequences. */
@@ -352,12 +349,6 @@ void session_free(struct client *client);
  * the server at the client's end if need be. `in`: its received bytes. false: no memory.
  */
 bool session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
-
-/* Asks the server for its parameters: on_answer() of the borrower comes. */
-void session_mode_ask(struct client *client);
-
-/* Then server_has_reset() says whether the client must get startup values again. */
-void session_mode_facts(struct client *client, const struct facts *facts);
 
 /* ---- features.c: the kinds of session state (client/features.h) ---- */
 

@@ -259,6 +259,11 @@ bool session_ask(struct client *client)
 {
 	unsigned int parts = parts_of(client), pins;
 
+	if (session_keeps_server(client)) {
+		ask_server(client,
+		           client->touched & SESSION_TOUCH_SAMPLE ? QUESTION_ALL : QUESTION_PARAMS);
+		return true;
+	}
 	take_libraries(client);
 	pins = lasting_pins(client);
 	if (!parts || take_set(client)) {
@@ -317,12 +322,27 @@ static unsigned int pins_of_unknown(struct client *client, const struct facts *f
 	return SESSION_PIN_PARAMS;
 }
 
+/* In session mode, a client keeps its server whatever is there. */
+static void take_facts_of_session(struct client *client, const struct facts *facts)
+{
+	if (client->touched & SESSION_TOUCH_SAMPLE)
+		audit_facts(client, facts);
+	if (client->touched & SQL_TOUCH_DEFAULT)
+		take_params(client, facts);
+	client->touched = 0;
+	session_free(client);
+}
+
 void session_facts(struct client *client, const struct facts *facts)
 {
 	struct server_statements *known = &client->borrower.server->session.statements;
 	struct session *session = client->session;
 	unsigned int pins = lasting_pins(client);
 
+	if (session_keeps_server(client)) {
+		take_facts_of_session(client, facts);
+		return;
+	}
 	pins |= features_pins(session ? session->pins : 0, facts);
 	pins |= pins_of_unknown(client, facts);
 	pins |= listening_is_hidden(client, facts) ? SESSION_PIN_LISTEN : 0;
@@ -338,23 +358,6 @@ void session_facts(struct client *client, const struct facts *facts)
 		held_take(client->session, facts);
 	settle_pins(client, pins);
 	server_end_session(client->borrower.server);
-}
-
-/* ---- session mode ---- */
-
-void session_mode_ask(struct client *client)
-{
-	ask_server(client, client->touched & SESSION_TOUCH_SAMPLE ? QUESTION_ALL : QUESTION_PARAMS);
-}
-
-void session_mode_facts(struct client *client, const struct facts *facts)
-{
-	if (client->touched & SESSION_TOUCH_SAMPLE)
-		audit_facts(client, facts);
-	if (client->touched & SQL_TOUCH_DEFAULT)
-		take_params(client, facts);
-	client->touched = 0;
-	session_free(client);
 }
 
 /* ---- idle ---- */
@@ -415,12 +418,8 @@ void session_rearm(struct client *client)
 
 static bool only_deallocates(struct bytes text)
 {
-	struct sql_statement statement;
-
-	if (!text.count || sql_is_other(text))
-		return false;
-	sql_read(bytes_of(text.at, text.count - 1), &statement);
-	return statement.kind == SQL_DEALLOCATE;
+	return text.count && !sql_is_other(text) &&
+	       sql_kind_of(bytes_of(text.at, text.count - 1)) == SQL_DEALLOCATE;
 }
 
 /*

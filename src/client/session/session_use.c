@@ -59,16 +59,6 @@ unsigned int session_add_names(const struct client *client, unsigned int touches
 	return named ? touches | named | SESSION_TOUCH_NAMED : touches;
 }
 
-unsigned int session_touches_of(const struct client *client, const struct statement *statement)
-{
-	if (!session_is_watched(client))
-		return 0;
-	return session_looks_for_names(client)
-	           ? session_add_names(client, statement->touches,
-	                               bytes_text(statement_text(statement).at))
-	           : statement->touches;
-}
-
 /* ---- a statement is used ---- */
 
 /* Whether a text is one RESET or DISCARD. */
@@ -132,12 +122,10 @@ static bool creates_temporary(const struct client *client, unsigned int touches)
  * sql_statements.c. */
 static bool is_followed(const struct client *client, struct bytes text, enum sql_kind kind)
 {
-	struct sql_statement sql;
+	enum sql_kind found = sql_kind_of(text);
 
-	if (client->clients->config->max_prepared_statements <= 0)
-		return false;
-	sql_read(text, &sql);
-	return sql.kind == kind || (sql.kind == SQL_UNSURE && !session_is_followed(client));
+	return client->clients->config->max_prepared_statements > 0 &&
+	       (found == kind || (found == SQL_UNSURE && !session_is_followed(client)));
 }
 
 /*
@@ -477,7 +465,7 @@ static bool names_a_parameter(const struct statement *statement, struct bytes te
 		return bytes_contain(text, "(");
 	if (!(statement->touches & SQL_TOUCH_PARAMS))
 		return false;
-	sql_names_read(&names, session_text_of(statement), false);
+	sql_names_read(&names, statement_query(statement), false);
 	has_any = names.parameters != 0;
 	sql_names_free(&names);
 	return has_any;
@@ -497,7 +485,7 @@ void session_use_execute(struct client *client, struct statement *statement, str
 		session_run_unknown(client);
 	touches = SQL_TOUCH_HIDDEN;
 	if (statement && !is_nested)
-		touches = session_touches_of(client, statement);
+		touches = session_statement_touches(client, statement);
 	if (!(touches & NAMES))
 		return;
 	if (is_inside(touches))

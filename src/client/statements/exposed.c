@@ -148,10 +148,9 @@ static bool has_command(struct bytes text)
 /* Whether the text is one statement, whose name sql_statements.c replaces. */
 static bool is_lone(struct bytes text)
 {
-	struct sql_statement sql;
+	enum sql_kind kind = sql_kind_of(text);
 
-	sql_read(text, &sql);
-	return sql.kind != SQL_OTHER && sql.kind != SQL_UNSURE;
+	return kind != SQL_OTHER && kind != SQL_UNSURE;
 }
 
 /* Exposes what SQL's PREPARE has made. */

@@ -30,24 +30,30 @@ void inject_parse(struct client *client, struct batch *batch, const struct state
 	client->borrower.pool->stats.server_parse_count++;
 }
 
+/* Adds a Close of a statement that the server knows. false: no memory. */
+static bool inject_close(struct client *client, struct batch *batch, struct statement *statement)
+{
+	struct server *server = client->borrower.server;
+	struct server_statements *known = &server->session.statements;
+	struct ledger_change *change;
+
+	inject_named(batch, 'C', server_statements_name(known, statement));
+	change = server_statements_forget(known, statement);
+	return change && server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, change);
+}
+
 /* Closes the statements that were not used longest until there is space for one more. */
 static bool evict(struct client *client, struct batch *batch)
 {
-	struct server *server = client->borrower.server;
+	struct server_statements *known = &client->borrower.server->session.statements;
 	int limit = client->clients->config->max_prepared_statements;
 	struct statement *oldest;
+	bool is_done = true;
 
-	while ((oldest = server_statements_oldest(&server->session.statements,
-	                                          limit > 0 ? (unsigned int)limit : 1))) {
-		struct ledger_change *change;
-
-		inject_named(batch, 'C',
-		             server_statements_name(&server->session.statements, oldest));
-		change = server_statements_forget(&server->session.statements, oldest);
-		if (!change || !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, change))
-			return false;
-	}
-	return true;
+	while (is_done &&
+	       (oldest = server_statements_oldest(known, limit > 0 ? (unsigned int)limit : 1)))
+		is_done = inject_close(client, batch, oldest);
+	return is_done;
 }
 
 /*
@@ -66,22 +72,13 @@ static bool note_parse(struct server *server, struct ledger_change *change, bool
 bool inject_make_way(struct client *client, struct batch *batch, struct statement *statement,
                      struct ledger_change **parse)
 {
-	struct server *server = client->borrower.server;
-	struct server_statements *known = &server->session.statements;
-	struct bytes name = server_statements_name(known, statement);
-	struct ledger_change *close;
+	struct server_statements *known = &client->borrower.server->session.statements;
+	bool is_done = server_statements_has(known, statement)
+	                   ? inject_close(client, batch, statement)
+	                   : evict(client, batch);
 
-	if (!server_statements_has(known, statement)) {
-		*parse = evict(client, batch) ? server_statements_learn(known, statement) : NULL;
-		return *parse;
-	}
-	inject_named(batch, 'C', name);
-	if (!server_statements_repeat(known, statement, &close, parse))
-		return false;
-	if (server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, close))
-		return true;
-	(*parse)->settle(*parse, false);
-	return false;
+	*parse = is_done ? server_statements_learn(known, statement) : NULL;
+	return *parse;
 }
 
 bool inject_statement(struct client *client, struct batch *batch, struct statement *statement,
@@ -118,15 +115,16 @@ bool inject_scratch(struct client *client, struct batch *batch, bool is_there)
 }
 
 enum judgement statements_run(struct client *client, char type, unsigned int touches,
-                              struct bytes text, struct batch *batch)
+                              struct bytes text, bool is_run, struct batch *batch)
 {
-	enum judgement judgement;
+	enum judgement judgement = JUDGE_SEND;
 	struct err err;
 
 	if (!touches)
 		return JUDGE_SEND;
-	judgement = place_before(client, touches, text, batch);
-	if (judgement == JUDGE_SEND && !session_use(client, touches, text, true, batch, &err))
+	if (is_run)
+		judgement = place_before(client, touches, text, batch);
+	if (judgement == JUDGE_SEND && !session_use(client, touches, text, is_run, batch, &err))
 		return statements_refuse(client, type, &err, batch);
 	return judgement;
 }

@@ -381,11 +381,6 @@ static void set_statement(struct client_statement *entry, struct statement *stat
 	statement_release(&old);
 }
 
-static struct bytes query_of(const struct statement *statement)
-{
-	return bytes_text(statement_text(statement).at);
-}
-
 static bool enter_scope(struct client *client, struct client_statement *entry)
 {
 	struct server *server = client->borrower.server;
@@ -400,7 +395,8 @@ static bool enter_scope(struct client *client, struct client_statement *entry)
 	if (statement->is_typed &&
 	    server_statements_use(&server->session.statements, statement, false, &name))
 		return true;
-	if (text_scope_merge(query_of(statement), statement_scope(statement), scope, &merged))
+	if (text_scope_merge(statement_query(statement), statement_scope(statement), scope,
+	                     &merged))
 		statement = statement_scoped(statement, buf_bytes(&merged));
 	else
 		statement = NULL;
@@ -422,9 +418,9 @@ bool names_can_parse(struct client *client, const struct client_statement *entry
 		return false;
 	if (bytes_equal(scope, statement_scope(statement)))
 		return true;
-	is_same =
-	    text_scope_merge(query_of(statement), statement_scope(statement), scope, &merged) &&
-	    bytes_equal(scope, buf_bytes(&merged));
+	is_same = text_scope_merge(statement_query(statement), statement_scope(statement), scope,
+	                           &merged) &&
+	          bytes_equal(scope, buf_bytes(&merged));
 	buf_free(&merged);
 	return is_same;
 }

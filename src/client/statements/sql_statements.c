@@ -67,16 +67,8 @@ static void read_text(const struct client *client, const char *text, struct sql_
 
 bool sql_is_lone(const struct statement *statement)
 {
-	struct bytes text;
-	struct sql_statement sql;
-
-	if (!(statement->touches & SQL_TOUCH_BY_NAME))
-		return false;
-	text = bytes_text(statement_text(statement).at);
-	if (sql_glance(text, true) != WIRE_OK)
-		return false;
-	sql_read(text, &sql);
-	return sql.kind != SQL_OTHER;
+	return (statement->touches & SQL_TOUCH_BY_NAME) &&
+	       sql_kind_of(statement_query(statement)) != SQL_OTHER;
 }
 
 struct statement *statements_executed(const struct client *client, struct bytes text)
@@ -278,7 +270,7 @@ static enum judgement use_now(const struct lone *lone, struct statement *stateme
 	struct client *client = lone->client;
 	unsigned int touches = session_statement_touches(client, statement);
 	enum judgement judgement =
-	    statements_run(client, 'Q', touches, session_text_of(statement), lone->batch);
+	    statements_run(client, 'Q', touches, statement_query(statement), true, lone->batch);
 
 	if (touches && judgement == JUDGE_SEND)
 		session_use_execute(client, statement, bytes_text(lone->text));
@@ -448,10 +440,11 @@ enum judgement sql_bind(struct client *client, const char *portal, const char *s
 	struct err err;
 
 	batch->is_query = false;
+	/* It does not wait for a place: its Parse may be in the batch, and would be added again. */
 	if (!*statement && sql->kind == SQL_EXECUTE && sql->statement)
 		touches = session_statement_touches(client, sql->statement);
 	if (touches &&
-	    !session_use(client, touches, session_text_of(sql->statement), true, batch, &err))
+	    !session_use(client, touches, statement_query(sql->statement), true, batch, &err))
 		return statements_refuse(client, 'B', &err, batch);
 	if (*portal && !*statement && sql->kind != SQL_EXECUTE && sql->kind != SQL_FORGET)
 		return refuse(client, 'B', "in a portal that has a name", batch);

@@ -2,11 +2,10 @@
 /*
  * Statements: the only interface between the relay and the files for prepared statements.
  *
- *   prepared.c   named, of the protocol              names.c    a client's names for them
- *   unnamed.c    the unnamed statement               inject.c   what else a server is sent
+ *   statements_judge.c   named, of the protocol      names.c    a client's names for them
+ *   unnamed.c            the unnamed statement       inject.c   what else a server is sent
  *   sql_statements.c     PREPARE, EXECUTE, DEALLOCATE
  *   exposed.c            statements under the client's own names
- *   statements_judge.c   what must be complete; "cached plan must not change ..."
  */
 #ifndef PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H
@@ -250,19 +249,6 @@ enum whole {
 /* Needs no server. most: max_statement_size. */
 enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most);
 
-/* ---- prepared.c: named statements in transaction and statement mode ---- */
-
-enum judgement prepared_parse(struct client *client, const struct frame *frame, struct bytes in,
-                              struct batch *batch);
-
-enum judgement prepared_use(struct client *client, const struct frame *frame, struct bytes in,
-                            const struct object_names *names, struct batch *batch, size_t *head);
-
-/* Handles a Describe of the portal that was bound last: batch->bound. */
-enum judgement prepared_describe_portal(struct client *client, struct batch *batch);
-
-enum judgement prepared_close(struct client *client, const char *name, struct batch *batch);
-
 /* ---- exposed.c: statements under the client's own names ---- */
 
 /*
@@ -333,11 +319,11 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 bool inject_scratch(struct client *client, struct batch *batch, bool is_there);
 
 /*
- * A message of this type executes a statement of this text, which touches these. JUDGE_SEND: it
- * may be sent. JUDGE_DROP: it is refused.
+ * A message of this type has a statement of this text, which touches these. is_run: it executes
+ * that. JUDGE_SEND: it may be sent. JUDGE_DROP: it is refused.
  */
 enum judgement statements_run(struct client *client, char type, unsigned int touches,
-                              struct bytes text, struct batch *batch);
+                              struct bytes text, bool is_run, struct batch *batch);
 
 /* Sends a message that always fails in place of a frame of this type; the client gets `err`. */
 enum judgement statements_refuse(struct client *client, char type, const struct err *err,
@@ -411,15 +397,15 @@ enum judgement sql_query(struct client *client, const struct frame *frame, struc
 enum judgement sql_parse(struct client *client, struct bytes body, size_t length,
                          struct batch *batch);
 
-/* Whether a statement that has a name of the protocol is one of these itself. */
-bool sql_is_lone(const struct statement *statement);
-
 /* Handles a Bind that concerns the unnamed portal or the unnamed statement. */
 enum judgement sql_bind(struct client *client, const char *portal, const char *statement,
                         struct batch *batch);
 
 /* Handles an Execute. JUDGE_HEAD: it has been noted. */
 enum judgement sql_execute(struct client *client, const char *portal, struct batch *batch);
+
+/* Whether a statement is itself a PREPARE, EXECUTE or DEALLOCATE. */
+bool sql_is_lone(const struct statement *statement);
 
 /* Drops what is stored: the unnamed statement is gone or replaced. */
 void sql_forget(struct client *client);

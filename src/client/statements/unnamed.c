@@ -192,11 +192,9 @@ static enum judgement note_description(struct client *client, struct batch *batc
 /* The text of the last Parse: from this batch, or if it is kept; else empty. */
 static struct bytes unnamed_text(const struct unnamed *unnamed, const struct batch *batch)
 {
-	struct bytes parsed = batch->unnamed;
-
-	if (!parsed.count && unnamed->has_text)
-		parsed = statement_text(names_statement(unnamed->kept));
-	return bytes_text(parsed.count ? parsed.at : "");
+	if (batch->unnamed.count)
+		return bytes_text(batch->unnamed.at);
+	return unnamed->has_text ? statement_query(names_statement(unnamed->kept)) : bytes_text("");
 }
 
 /* executed: what it EXECUTEs, if it does; NULL: not known. */
@@ -216,7 +214,7 @@ static enum judgement use(struct client *client, char type, struct statement *ex
 	if (touches)
 		text = unnamed_text(unnamed, batch);
 	batch->is_query = false;
-	result = statements_run(client, type, touches, text, batch);
+	result = statements_run(client, type, touches, text, true, batch);
 	if (result != JUDGE_SEND)
 		return result;
 	if (type == 'B')
@@ -311,8 +309,8 @@ struct bytes unnamed_known(const struct client *client)
 {
 	const struct unnamed *unnamed = client->unnamed;
 
-	return bytes_text(
-	    unnamed && unnamed->has_text ? statement_text(names_statement(unnamed->kept)).at : "");
+	return unnamed && unnamed->has_text ? statement_query(names_statement(unnamed->kept))
+	                                    : bytes_text("");
 }
 
 unsigned int unnamed_touches(const struct client *client)

@@ -692,13 +692,3 @@ struct ledger_change *server_statements_forget(struct server_statements *known,
 	}
 	return base;
 }
-
-bool server_statements_repeat(struct server_statements *known, struct statement *statement,
-                              struct ledger_change **close, struct ledger_change **parse)
-{
-	*close = server_statements_forget(known, statement);
-	*parse = *close ? server_statements_learn(known, statement) : NULL;
-	if (*close && !*parse)
-		(*close)->settle(*close, false);
-	return *parse;
-}

@@ -71,10 +71,10 @@ struct statement {
 	struct statement_image *image; /* one reference */
 	UT_hash_handle hh;             /* by its text and its scope */
 	size_t owner_count;
-	uint32_t touches;   /* image->touches */
-	uint64_t digest;    /* of its text, for those who track it; 0: not known yet */
-	bool is_written;    /* the process that takes over has got its record */
-	bool is_typed;      /* a server has found that all parameter types are specified */
+	uint32_t touches; /* image->touches */
+	uint64_t digest;  /* of its text, for those who track it; 0: not known yet */
+	bool is_written;  /* the process that takes over has got its record */
+	bool is_typed;    /* a server has found that all parameter types are specified */
 };
 
 /* All existing statements of a loop. A zeroed one owns nothing; all must have been released. */
@@ -138,6 +138,12 @@ static inline struct bytes statement_message(const struct statement *statement)
 static inline struct bytes statement_text(const struct statement *statement)
 {
 	return bytes_skip(statement_message(statement), 5 + statement->image->name_size);
+}
+
+/* The query in it, without its zero. */
+static inline struct bytes statement_query(const struct statement *statement)
+{
+	return bytes_text(statement_text(statement).at);
 }
 
 static inline struct bytes statement_scope(const struct statement *statement)
@@ -234,7 +240,7 @@ void server_statements_described(struct server_statements *known, const struct s
 /* Whether server_statements_use() is certain. If not, wait for the reply to a Sync sent before. */
 bool server_statements_is_sure(struct server_statements *known, const struct statement *statement);
 
-/* It cannot run there ("cached plan must not change result type") before _repeat(). */
+/* It cannot run there ("cached plan must not change result type") before it is parsed again. */
 void server_statements_mark_stale(struct server_statements *known,
                                   const struct statement *statement);
 
@@ -279,9 +285,5 @@ struct ledger_change *server_statements_learn(struct server_statements *known,
                                               struct statement *statement);
 struct ledger_change *server_statements_forget(struct server_statements *known,
                                                struct statement *statement);
-
-/* Close and Parse, so that the server analyzes the text again. false: no memory. */
-bool server_statements_repeat(struct server_statements *known, struct statement *statement,
-                              struct ledger_change **close, struct ledger_change **parse);
 
 #endif

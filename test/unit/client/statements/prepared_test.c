@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/statements/prepared.c: named statements of clients on the servers of a pool.
+ * client/statements/statements_judge.c: named statements of clients on the servers of a pool.
  */
 #include "../../../lib/script.h"
 

@@ -139,11 +139,10 @@ static void reply(struct stage *stage, char type, const char *says)
 
 static void send_repeat(struct stage *stage, struct statement *statement)
 {
-	struct ledger_change *close, *parse;
-
-	ck_assert(server_statements_repeat(&stage->known, statement, &close, &parse));
-	ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_CLIENT, close);
-	ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_CLIENT, parse);
+	ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_CLIENT,
+	                  server_statements_forget(&stage->known, statement));
+	ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_CLIENT,
+	                  server_statements_learn(&stage->known, statement));
 }
 
 /* "ba": b is called a there. */
