@@ -4,6 +4,8 @@
  */
 #include "show_priv.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
@@ -77,14 +79,6 @@ void cursor_end(struct cursor *cursor)
 	cursor->asked.show = NULL;
 }
 
-bool cursor_next(struct cursor *cursor, void *row)
-{
-	memset(row, 0, ROW_SIZE_MAX);
-	cursor->has_more = false;
-	cursor->look_count = 0;
-	return cursor->asked.show->next(cursor, row);
-}
-
 bool cursor_may_look(struct cursor *cursor)
 {
 	cursor->has_more = cursor->look_count++ >= SHOW_LOOKS_MAX;
@@ -143,7 +137,8 @@ const struct pool *cursor_next_pool(struct cursor *cursor)
 	return pool;
 }
 
-const struct server *cursor_next_server(struct cursor *cursor)
+/* Servers that are being closed are skipped. */
+static const struct server *next_server(struct cursor *cursor)
 {
 	const struct server *server;
 
@@ -277,19 +272,75 @@ bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *c
 	ordered->has_last = true;
 	text_copy(ordered->first, sizeof(ordered->first), item->first);
 	text_copy(ordered->second, sizeof(ordered->second), item->second);
+	ordered->object = item->object;
 	return true;
 }
 
-bool cursor_next_each(struct cursor *cursor, void *row, void (*collect)(struct cursor *cursor),
-                      bool (*next_of)(struct cursor *cursor, void *row))
+/* ---- the next row ---- */
+
+/* A row may have been begun before, and not be shown. */
+static bool fill(struct cursor *cursor, void *row, bool (*next)(struct cursor *cursor, void *row))
 {
+	memset(row, 0, ROW_SIZE_MAX);
+	cursor->printed = 0;
+	return next && next(cursor, row);
+}
+
+static bool next_of_items(struct cursor *cursor, void *row)
+{
+	const struct show *show = cursor->asked.show;
 	struct ordered_item item;
 
 	for (;;) {
-		if (cursor->ordered.has_last && next_of(cursor, row))
+		if (cursor->ordered.has_last && fill(cursor, row, show->next))
 			return true;
-		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, collect, &item))
+		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, show->collect, &item))
 			return false;
 		cursor->index = 0;
 	}
+}
+
+static bool next_of_connections(struct cursor *cursor, void *row)
+{
+	const struct show *show = cursor->asked.show;
+
+	if (fill(cursor, row, show->before))
+		return true;
+	while (show->is_of_clients && (cursor->client = cursor_next_client(cursor))) {
+		if (fill(cursor, row, show->next))
+			return true;
+	}
+	while (show->is_of_servers && !cursor->has_more && (cursor->server = next_server(cursor))) {
+		if (fill(cursor, row, show->next))
+			return true;
+	}
+	return false;
+}
+
+bool cursor_next(struct cursor *cursor, void *row)
+{
+	const struct show *show = cursor->asked.show;
+
+	cursor->has_more = false;
+	cursor->look_count = 0;
+	if (show->collect)
+		return next_of_items(cursor, row);
+	if (show->is_of_clients || show->is_of_servers)
+		return next_of_connections(cursor, row);
+	return fill(cursor, row, show->next);
+}
+
+const char *cursor_print(struct cursor *cursor, const char *format, ...)
+{
+	char *text = cursor->print + cursor->printed;
+	size_t room = sizeof(cursor->print) - cursor->printed;
+	va_list arguments;
+	int count;
+
+	va_start(arguments, format);
+	count = vsnprintf(text, room, format, arguments);
+	va_end(arguments);
+	/* the last byte stays for texts that have no room at all */
+	cursor->printed += (size_t)count < room ? (size_t)count + 1 : room - 1;
+	return text;
 }

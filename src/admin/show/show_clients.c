@@ -17,19 +17,22 @@
 	WHO_ROW(COLUMN)                                                                          \
 	COLUMN(INT4, server_pid, server_backend_pid(client->borrower.server),                    \
 	       "Process ID of the PostgreSQL backend that serves the client; 0: none.")          \
-	COLUMN(TEXT, state, state_of(client, &since),                                            \
+	COLUMN(TEXT, state, state,                                                               \
 	       "State of the client: running, idle in transaction, or waiting.")                 \
-	COLUMN(TIME, state_since, 0, "When the client entered this state.")                      \
+	COLUMN(TIME, state_since, show_wall(since, now), "When the client entered this state.")  \
 	COLUMN(TIME, xact_since, show_wall(client->xact_at, now), "When the transaction began.") \
-	COLUMN(INT4, wait, 0, "Seconds that the current request has waited for a server.")       \
-	COLUMN(INT4, seconds, 0, "Seconds in this state.")                                       \
+	COLUMN(INT4, wait, client->request_at ? wait / USEC_PER_SEC : 0,                         \
+	       "Seconds that the current request has waited for a server.")                      \
+	COLUMN(INT4, seconds, (now - since) / USEC_PER_SEC, "Seconds in this state.")            \
 	COLUMN(INT4, xact_seconds, (now - client->xact_at) / USEC_PER_SEC,                       \
 	       "Seconds in the transaction.")                                                    \
-	COLUMN(TEXT, statement, 0,                                                               \
+	COLUMN(TEXT, statement, sees_text && client->slow ? client->slow->text : NULL,           \
 	       "Beginning of the current statement; if idle in transaction, of the last one. "   \
 	       "NULL unless log_min_duration is set and the user is one of admin_users.")
 
-ROW_DECLARE(struct transaction_row, transaction_columns, TRANSACTION_ROW);
+SHOW_ROWS(transactions, "TRANSACTIONS", TRANSACTION_ROW,
+          "Clients in a transaction, with their state and how long they have been in it.",
+          .is_of_clients = true, .argument = SHOW_OF_DATABASE);
 
 /* What the client does, and in *since the time when that began. */
 static const char *state_of(const struct client *client, usec_t *since)
@@ -48,31 +51,21 @@ static const char *state_of(const struct client *client, usec_t *since)
 	return "idle in transaction";
 }
 
-static bool next_transaction(struct cursor *cursor, void *at)
+static bool next_transactions(struct cursor *cursor, void *row)
 {
-	struct transaction_row *row = at;
-	const struct client *client;
-	usec_t now, since, wait;
+	const struct client *client = cursor->client;
+	usec_t now = loop_now(client->clients->with.loop), since, wait;
+	bool sees_text =
+	    show_source_config(cursor->source)->log_min_duration && cursor->role == CONSOLE_ADMIN;
+	const char *state;
 
-	do
-		client = cursor_next_client(cursor);
-	while (client && (!client->xact_at || !client->borrower.pool));
-	if (!client)
+	if (!client->xact_at || !client->borrower.pool)
 		return false;
-	now = loop_now(client->clients->with.loop);
-	ROW_FILL(row, struct transaction_row, TRANSACTION_ROW);
-	row->state_since = show_wall(since, now);
+	state = state_of(client, &since);
 	wait = client->borrower.waited + (client->state == CLIENT_WAITING ? now - since : 0);
-	row->wait = client->request_at ? wait / USEC_PER_SEC : 0;
-	row->seconds = (now - since) / USEC_PER_SEC;
-	if (show_source_config(cursor->source)->log_min_duration && cursor->role == CONSOLE_ADMIN)
-		row->statement = client->slow ? client->slow->text : NULL;
+	ROW_FILL(row, struct transactions_shown, TRANSACTION_ROW);
 	return true;
 }
-
-SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
-     "Clients in a transaction, with their state and how long they have been in it.",
-     .argument = SHOW_OF_DATABASE);
 
 /*
  * ---- WAITING ----
@@ -107,7 +100,8 @@ SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
 	COLUMN(POINTER, ptr, client, "Identifier of the client connection in the log.")            \
 	COLUMN(INT4, id, (int64_t)client->id, "id of the client, for KILL_CLIENT.")
 
-ROW_DECLARE(struct waiting_row, waiting_columns, WAITING_ROW);
+SHOW_ROWS(waiting, "WAITING", WAITING_ROW, "Clients that wait for a server, how long, and why.",
+          .argument = SHOW_OF_DATABASE);
 
 static bool has_waiters(const struct pool *pool)
 {
@@ -218,7 +212,7 @@ static void fill_waiting(struct cursor *cursor, void *row, const struct borrower
 	}
 	buf_clear(&cursor->text);
 	pool_wait_explain_all(borrower->pool, reason, holder, &cursor->text);
-	ROW_FILL(row, struct waiting_row, WAITING_ROW);
+	ROW_FILL(row, struct waiting_shown, WAITING_ROW);
 }
 
 static bool next_waiting(struct cursor *cursor, void *row)
@@ -235,9 +229,6 @@ static bool next_waiting(struct cursor *cursor, void *row)
 	place->position++;
 	return true;
 }
-
-SHOW(waiting, "WAITING", next_waiting, waiting_columns,
-     "Clients that wait for a server, how long, and why.", .argument = SHOW_OF_DATABASE);
 
 /*
  * ---- APPLICATIONS ----
@@ -268,7 +259,10 @@ SHOW(waiting, "WAITING", next_waiting, waiting_columns,
 	COLUMN(INT4, longest_xact_s, sum->longest / USEC_PER_SEC,                                 \
 	       "Seconds since the oldest of their running transactions began.")
 
-ROW_DECLARE(struct application_row, application_columns, APPLICATION_ROW);
+SHOW_ROWS(
+    applications, "APPLICATIONS", APPLICATION_ROW,
+    "Connected clients by application_name: how many, what they do, and what those of the name "
+    "have done. A name without clients is not listed.");
 
 /* ---- gathering ---- */
 
@@ -349,7 +343,7 @@ static void add_counts(const struct cursor *cursor, struct named_clients *sum, c
 	}
 }
 
-static bool next_application(struct cursor *cursor, void *row)
+static bool next_applications(struct cursor *cursor, void *row)
 {
 	struct applications_walk *walk = &cursor->applications;
 	bool is_tracked = show_source_config(cursor->source)->track_statements > 0;
@@ -369,10 +363,6 @@ static bool next_application(struct cursor *cursor, void *row)
 	} else if (!sum->clients) {
 		return false;
 	}
-	ROW_FILL(row, struct application_row, APPLICATION_ROW);
+	ROW_FILL(row, struct applications_shown, APPLICATION_ROW);
 	return true;
 }
-
-SHOW(applications, "APPLICATIONS", next_application, application_columns,
-     "Connected clients by application_name: how many, what they do, and what those of the name "
-     "have done. A name without clients is not listed.");
