@@ -4,8 +4,8 @@
  */
 #include "show_priv.h"
 
+#include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
@@ -50,8 +50,6 @@ static void end_applications(struct applications_walk *walk)
 		HASH_DEL(walk->table, clients);
 		free(clients);
 	}
-	free(walk->rest);
-	*walk = (struct applications_walk){ 0 };
 }
 
 void cursor_end(struct cursor *cursor)
@@ -69,7 +67,9 @@ void cursor_end(struct cursor *cursor)
 	clients_walk_stop(cursor->clients_lane->clients, &cursor->clients);
 	if (is_elsewhere)
 		lanes_release(cursor->lanes);
-	buf_free(&cursor->text);
+	buf_free(&cursor->group);
+	for (size_t i = 0; i < CURSOR_TEXTS; i++)
+		buf_free(&cursor->texts[i]);
 	catalog_reading_release(&cursor->reading);
 	end_applications(&cursor->applications);
 	free(cursor->latency);
@@ -282,7 +282,7 @@ bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *c
 static bool fill(struct cursor *cursor, void *row, bool (*next)(struct cursor *cursor, void *row))
 {
 	memset(row, 0, ROW_SIZE_MAX);
-	cursor->printed = 0;
+	cursor->text_count = 0;
 	return next && next(cursor, row);
 }
 
@@ -330,17 +330,23 @@ bool cursor_next(struct cursor *cursor, void *row)
 	return fill(cursor, row, show->next);
 }
 
+struct buf *cursor_text(struct cursor *cursor)
+{
+	struct buf *text;
+
+	assert(cursor->text_count < CURSOR_TEXTS);
+	text = &cursor->texts[cursor->text_count++];
+	buf_clear(text);
+	return text;
+}
+
 const char *cursor_print(struct cursor *cursor, const char *format, ...)
 {
-	char *text = cursor->print + cursor->printed;
-	size_t room = sizeof(cursor->print) - cursor->printed;
+	struct buf *text = cursor_text(cursor);
 	va_list arguments;
-	int count;
 
 	va_start(arguments, format);
-	count = vsnprintf(text, room, format, arguments);
+	buf_vprintf(text, format, arguments);
 	va_end(arguments);
-	/* the last byte stays for texts that have no room at all */
-	cursor->printed += (size_t)count < room ? (size_t)count + 1 : room - 1;
-	return text;
+	return buf_text(text);
 }

@@ -89,7 +89,7 @@ static bool next_transactions(struct cursor *cursor, void *row)
 	       "Why the client waits: pool full, share, pinned, database limit, user limit, host " \
 	       "limit, server limit, server login, server check, retry after failure, paused, "    \
 	       "database paused, suspended, served next.")                                         \
-	COLUMN(TEXT, detail, buf_text(&cursor->text),                                              \
+	COLUMN(TEXT, detail, buf_text(detail),                                                     \
 	       "Details of the reason: the limit, its current use, and the client that has held "  \
 	       "a server for the longest time; or the user who paused, and when; or the last "     \
 	       "error; or empty.")                                                                 \
@@ -100,30 +100,28 @@ static bool next_transactions(struct cursor *cursor, void *row)
 	COLUMN(POINTER, ptr, client, "Identifier of the client connection in the log.")            \
 	COLUMN(INT4, id, (int64_t)client->id, "id of the client, for KILL_CLIENT.")
 
-SHOW_ROWS(waiting, "WAITING", WAITING_ROW, "Clients that wait for a server, how long, and why.",
-          .argument = SHOW_OF_DATABASE);
+SHOW_ITEMS(waiting, "WAITING", WAITING_ROW, "Clients that wait for a server, how long, and why.",
+           .argument = SHOW_OF_DATABASE);
 
 static bool has_waiters(const struct pool *pool)
 {
 	return pool_waiting_count(pool) && pool->purpose != POOL_FOR_LOOKUPS;
 }
 
-static void collect(struct cursor *cursor) { cursor_offer_pools(cursor, has_waiters); }
+static void collect_waiting(struct cursor *cursor) { cursor_offer_pools(cursor, has_waiters); }
 
 /* The queues of a user on a database: those of the pool for clients, and the first one for reads.
  */
 #define CLIENT_QUEUES 7
 #define QUEUES (CLIENT_QUEUES + 1)
 
-/* In each lane at the first borrower after the last one shown. false: there is no such queue. */
-static bool enter_queues(struct cursor *cursor)
+/* In each lane at the first borrower after the last one shown. */
+static void enter_queues(struct cursor *cursor)
 {
 	const struct lanes *lanes = cursor->lanes;
 	const struct ordered *names = &cursor->ordered;
 	struct waiting_walk *walk = &cursor->waiting;
 
-	if (walk->queue >= QUEUES)
-		return false;
 	for (unsigned int i = 0; i < lanes->count; i++) {
 		struct pool *pool = pools_find_exact_pool(
 		    lanes->at[i].pools, names->first, names->second,
@@ -140,26 +138,6 @@ static bool enter_queues(struct cursor *cursor)
 		}
 	}
 	walk->is_entered = true;
-	return true;
-}
-
-/* The next queue of these pools, or the first one of the next pools. false: no more. */
-static bool next_queue(struct cursor *cursor)
-{
-	struct waiting_walk *walk = &cursor->waiting;
-	struct ordered_item item;
-	bool has_begun = walk->has_begun;
-	unsigned int queue = walk->queue + 1;
-
-	*walk = (struct waiting_walk){ .has_begun = has_begun, .queue = queue };
-	if (has_begun && enter_queues(cursor))
-		return true;
-	*walk = (struct waiting_walk){ 0 };
-	if (!cursor_next_ordered(cursor, collect, &item))
-		return false;
-	walk->has_begun = true;
-	enter_queues(cursor);
-	return true;
 }
 
 /* The lane of the borrower that has waited longest in this queue. NULL: no more in it. */
@@ -176,21 +154,22 @@ static struct waiting_place *longest_waiting(struct cursor *cursor)
 	return found;
 }
 
-/* NULL: no more. */
+/* In this queue of the pools or in the next ones. NULL: no more in them. */
 static struct waiting_place *next_place(struct cursor *cursor)
 {
 	struct waiting_walk *walk = &cursor->waiting;
 	struct waiting_place *place;
 
-	if (walk->has_begun && !walk->is_entered)
-		enter_queues(cursor);
-	for (;;) {
-		place = walk->has_begun ? longest_waiting(cursor) : NULL;
+	if (cursor->index++ == 0)
+		*walk = (struct waiting_walk){ 0 };
+	for (; walk->queue < QUEUES; *walk = (struct waiting_walk){ .queue = walk->queue + 1 }) {
+		if (!walk->is_entered)
+			enter_queues(cursor);
+		place = longest_waiting(cursor);
 		if (place)
 			return place;
-		if (!next_queue(cursor))
-			return NULL;
 	}
+	return NULL;
 }
 
 /* position: in the queue of its own lane, from 1, for the reason. */
@@ -203,6 +182,7 @@ static void fill_waiting(struct cursor *cursor, void *row, const struct borrower
 	const struct server *holder = NULL; /* whose server the pool waits for, for longest */
 	const struct lane *lane;
 	unsigned int place = 1; /* in the queue of all lanes */
+	struct buf *detail = cursor_text(cursor);
 
 	LANES_EACH(lane, cursor->lanes)
 	{
@@ -210,8 +190,7 @@ static void fill_waiting(struct cursor *cursor, void *row, const struct borrower
 		holder =
 		    pool_wait_longer(holder, pool_wait_holder(lane->pools, borrower->pool, reason));
 	}
-	buf_clear(&cursor->text);
-	pool_wait_explain_all(borrower->pool, reason, holder, &cursor->text);
+	pool_wait_explain_all(borrower->pool, reason, holder, detail);
 	ROW_FILL(row, struct waiting_shown, WAITING_ROW);
 }
 
@@ -292,7 +271,7 @@ static struct named_clients *named(struct applications_walk *walk, const struct 
 		return found;
 	found = HASH_COUNT(walk->table) < NAMES_MAX ? calloc(1, sizeof(*found)) : NULL;
 	if (!found)
-		return walk->rest;
+		return &walk->rest;
 	text_copy(found->name, sizeof(found->name), cut);
 	TABLE_ADD_STR(hh, key, walk->table, found->name, found);
 	return found;
@@ -350,11 +329,9 @@ static bool next_applications(struct cursor *cursor, void *row)
 	const char *name = NULL;
 	struct named_clients *sum;
 
-	if (!walk->rest)
-		walk->rest = calloc(1, sizeof(*walk->rest));
-	if (!walk->rest || (!walk->is_gathered && !gather(cursor)) || walk->is_ended)
+	if ((!walk->is_gathered && !gather(cursor)) || walk->is_ended)
 		return false;
-	sum = walk->next ? walk->next : walk->rest;
+	sum = walk->next ? walk->next : &walk->rest;
 	walk->is_ended = !walk->next;
 	if (walk->next) {
 		name = sum->name;

@@ -232,7 +232,7 @@ static bool next_certificates(struct cursor *cursor, void *row)
 	COLUMN(TEXT, hostname, name.host, "Host name of a server.") \
 	COLUMN(INT8, ttl, name.ttl_left / USEC_PER_SEC,             \
 	       "Seconds until the cached addresses expire.")        \
-	COLUMN(TEXT, addrs, buf_text(&cursor->text),                \
+	COLUMN(TEXT, addrs, buf_text(addresses),                    \
 	       "Addresses of the host, separated by commas; empty: the host was not found.")
 
 SHOW_ROWS(dns_hosts, "DNS_HOSTS", DNS_ROW, "Cached results of DNS lookups.");
@@ -246,13 +246,14 @@ static struct resolver *resolver_of(const struct cursor *cursor)
 static bool next_dns_hosts(struct cursor *cursor, void *row)
 {
 	struct resolver_row name;
+	struct buf *addresses;
 	char text[ADDRESS_TEXT_SIZE];
 
 	if (!resolver_next_row(resolver_of(cursor), &cursor->dns, &name))
 		return false;
-	buf_clear(&cursor->text);
+	addresses = cursor_text(cursor);
 	for (unsigned int i = 0; i < name.address_count; i++)
-		buf_printf(&cursor->text, "%s%s", i ? "," : "",
+		buf_printf(addresses, "%s%s", i ? "," : "",
 		           address_format(&name.addresses[i], text, sizeof(text)));
 	ROW_FILL(row, struct dns_hosts_shown, DNS_ROW);
 	return true;

@@ -303,7 +303,7 @@ static bool next_pools(struct cursor *cursor, void *at)
 #define SHARE_ROW(COLUMN)                                                                         \
 	COLUMN(TEXT, database, cursor->ordered.first, "Name of the database.")                    \
 	COLUMN(TEXT, user, cursor->ordered.second, "User that the server connections log in as.") \
-	COLUMN(TEXT, group, buf_text(&cursor->text) + 1,                                          \
+	COLUMN(TEXT, group, buf_text(&cursor->group) + 1,                                         \
 	       "The user, application or address that fair_by tells apart; empty: all others.")   \
 	COLUMN(TEXT, priority, config_priority_name(sum.priority), "priority of the group.")      \
 	COLUMN(INT4, weight, sum.weight, "Weight of the group, as set for the user.")             \
@@ -328,7 +328,6 @@ static void collect_shares(struct cursor *cursor) { cursor_offer_pools(cursor, i
 		POOLS_EACH(pool, lane, cursor, purposes[i]) \
 	if (pool->fair)
 
-/* The text of the cursor has the key of the last group that was shown. */
 static bool next_shares(struct cursor *cursor, void *row)
 {
 	const char *next = NULL, *key;
@@ -337,18 +336,18 @@ static bool next_shares(struct cursor *cursor, void *row)
 	const struct pool *pool;
 
 	if (cursor->index++ == 0)
-		buf_clear(&cursor->text);
+		buf_clear(&cursor->group);
 	SHARED_EACH(pool, lane, cursor)
 	{
-		key = fair_key_after(pool->fair, buf_text(&cursor->text));
+		key = fair_key_after(pool->fair, buf_text(&cursor->group));
 		if (key && (!next || strcmp(key, next) < 0))
 			next = key;
 	}
 	if (!next)
 		return false;
-	buf_clear(&cursor->text);
-	buf_add_text(&cursor->text, next);
-	if (!buf_ok(&cursor->text))
+	buf_clear(&cursor->group);
+	buf_add_text(&cursor->group, next);
+	if (!buf_ok(&cursor->group))
 		return false;
 	SHARED_EACH(pool, lane, cursor)
 	fair_add_up(pool->fair, next, &sum);

@@ -287,7 +287,6 @@ struct show {
 
 /* The position of SHOW WAITING in the wait queues, in each lane, of what `ordered` names. */
 struct waiting_walk {
-	bool has_begun;
 	bool is_entered; /* `next` is valid: within one turn only */
 	unsigned int queue;
 	struct waiting_place {
@@ -327,7 +326,7 @@ struct applications_walk {
 	bool is_gathered, is_ended;
 	struct named_clients *table; /* by name */
 	struct named_clients *next;  /* the next one to be shown */
-	struct named_clients *rest;  /* of names that are not told apart; NULL: not begun */
+	struct named_clients rest;   /* of names that are not told apart */
 };
 
 /* What SHOW LATENCY and SHOW HISTOGRAMS have gathered of a database with many pools. */
@@ -339,6 +338,8 @@ struct show_asked {
 	const char *argument; /* the words after the SHOW's name; NULL: none */
 	const char *other;    /* a second word, for small_talk.c only */
 };
+
+#define CURSOR_TEXTS 6
 
 /* The position of a SHOW. A cursor of zeros is not in use. */
 struct cursor {
@@ -363,15 +364,15 @@ struct cursor {
 	bool has_more;
 	unsigned int look_count;      /* items examined since the last row */
 	struct sqlstate_key sqlstate; /* of the last row of SHOW SQLSTATES */
-	uint64_t slot;                /* the next one of SHOW HISTORY */
+	uint64_t slot; /* the next one of SHOW HISTORY; the next row of SHOW PEER_POOLS */
 	size_t index;
 	unsigned int lane; /* whose names or rows come next: SHOW DNS_..., SHOW AUDIT */
 	unsigned long dns;
 	const struct client *client; /* of the current row, as `server` */
 	const struct server *server;
-	struct buf text; /* memory for a value of the current row */
-	size_t printed;
-	char print[1024]; /* see cursor_print() */
+	struct buf group;               /* SHOW SHARES: the key of the last one of the pool */
+	struct buf texts[CURSOR_TEXTS]; /* of the current row: see cursor_text() */
+	unsigned int text_count;
 };
 
 void cursor_begin(struct cursor *cursor, struct show_source *source, struct show_asked asked);
@@ -394,7 +395,10 @@ void cursor_first_pool(struct cursor *cursor);
 
 bool cursor_wants(const struct cursor *cursor, const char *database);
 
-/* A text for a column, valid until the next row. It is cut if those of the row are too many. */
+/* Room for one of the texts of the current row; it is empty. */
+struct buf *cursor_text(struct cursor *cursor);
+
+/* Such a text. "": no memory. */
 const char *cursor_print(struct cursor *cursor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -38,15 +38,15 @@ static bool next_hba(struct cursor *cursor, void *row)
 {
 	const struct hba *hba = cursor->lanes->at->clients->hba;
 	const struct hba_rule *rule;
+	struct buf *list = cursor_text(cursor);
 	const char *text[5];
 	struct bytes texts;
 
 	if (!hba || cursor->index >= hba->count)
 		return false;
 	rule = &hba->rules[cursor->index];
-	buf_clear(&cursor->text);
-	hba_rule_texts(rule, &cursor->text);
-	texts = buf_bytes(&cursor->text);
+	hba_rule_texts(rule, list);
+	texts = buf_bytes(list);
 	for (size_t i = 0; i < 5; i++)
 		text[i] = take_or_null(&texts);
 	ROW_FILL(row, struct hba_shown, HBA_ROW);
@@ -155,11 +155,9 @@ static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
 static bool next_peer_pools(struct cursor *cursor, void *row)
 {
 	const struct lanes *lanes = cursor->lanes;
-	bool is_first = !cursor->limits.has_begun;
 	const struct config_peer *peer;
 
-	cursor->limits.has_begun = true;
-	if (is_first && fill_peer_pool(row, lanes, PEER_BY_DNS))
+	if (cursor->slot++ == 0 && fill_peer_pool(row, lanes, PEER_BY_DNS))
 		return true;
 	while ((peer = next_entry(cursor))) {
 		if (fill_peer_pool(row, lanes, peer->id))

@@ -22,13 +22,13 @@
 	       "Process ID of the PostgreSQL backend that stays with the client.")                 \
 	COLUMN(TIME, since, show_wall(since, now), "Since when it stays.")                         \
 	COLUMN(INT4, seconds, (now - since) / USEC_PER_SEC, "For how many seconds it has stayed.") \
-	COLUMN(TEXT, why, buf_text(text),                                                          \
+	COLUMN(TEXT, why, buf_text(why),                                                           \
 	       "session: pool_mode=session of its listener, beside clients in other modes. "       \
 	       "Else what is in the session: held cursor, temporary object, session lock, "        \
 	       "function of "                                                                      \
 	       "an extension; or what cannot follow the client: parameters, library, prepared "    \
 	       "statement, channels.")                                                             \
-	COLUMN(TEXT, objects, buf_ok(text) ? buf_text(text) + end : "",                            \
+	COLUMN(TEXT, objects, buf_text(objects),                                                   \
 	       "What keeps the server, with names: temporary table cart; session lock 815. At "    \
 	       "most five of a kind.")                                                             \
 	COLUMN(TEXT, statement, cursor->role == CONSOLE_ADMIN ? session_pin_text(client) : NULL,   \
@@ -55,32 +55,28 @@ static bool next_pinned(struct cursor *cursor, void *row)
 {
 	const struct client *client = cursor->client;
 	usec_t now = loop_now(client->clients->with.loop), since = stays_since(client);
-	struct buf *text = &cursor->text;
-	size_t end;
+	struct buf *why = cursor_text(cursor), *objects = cursor_text(cursor);
 
 	if (!since)
 		return false;
-	buf_clear(text);
 	if (pool_rules(&client->borrower)->mode == POOL_MODE_SESSION)
-		buf_add_text(text, "session");
+		buf_add_text(why, "session");
 	else
-		session_list_pins(client, text);
-	buf_add_byte(text, 0);
-	end = text->count;
-	session_list_held(client, text);
+		session_list_pins(client, why);
+	session_list_held(client, objects);
 	ROW_FILL(row, struct pinned_shown, PINNED_ROW);
 	return true;
 }
 
 /* ---- SHOW SESSION_STATE ---- */
 
-#define STATE_ROW(COLUMN)                                                            \
-	WHO_ROW(COLUMN)                                                              \
-	COLUMN(TEXT, parameters, texts[0],                                           \
-	       "Names of the parameters that are not as they were after the login.") \
-	COLUMN(TEXT, libraries, texts[1], "Libraries that the client has loaded.")   \
-	COLUMN(TEXT, channels, texts[2], "Channels that the client listens to.")     \
-	COLUMN(TEXT, pins, texts[3],                                                 \
+#define STATE_ROW(COLUMN)                                                                    \
+	WHO_ROW(COLUMN)                                                                      \
+	COLUMN(TEXT, parameters, buf_text(texts[0]),                                         \
+	       "Names of the parameters that are not as they were after the login.")         \
+	COLUMN(TEXT, libraries, buf_text(texts[1]), "Libraries that the client has loaded.") \
+	COLUMN(TEXT, channels, buf_text(texts[2]), "Channels that the client listens to.")   \
+	COLUMN(TEXT, pins, buf_text(texts[3]),                                               \
 	       "Why its server stays with it, as in SHOW PINNED (objects); empty: it does not.")
 
 SHOW_ROWS(
@@ -98,35 +94,22 @@ static void (*const lists[])(const struct client *client, struct buf *out) = {
 
 #define LISTS (sizeof(lists) / sizeof(lists[0]))
 
-/* The lists as texts, one after the other in cursor->text. false: all are empty. */
-static bool list_state(struct cursor *cursor, const struct client *client, const char *texts[LISTS])
-{
-	size_t at[LISTS];
-	bool has_any = false;
-
-	buf_clear(&cursor->text);
-	for (size_t i = 0; i < LISTS; i++) {
-		at[i] = cursor->text.count;
-		lists[i](client, &cursor->text);
-		has_any |= cursor->text.count > at[i];
-		buf_add_byte(&cursor->text, 0);
-	}
-	for (size_t i = 0; i < LISTS; i++)
-		texts[i] = buf_ok(&cursor->text) ? buf_text(&cursor->text) + at[i] : NULL;
-	return has_any;
-}
-
 static bool next_session_state(struct cursor *cursor, void *row)
 {
 	const struct client *client = cursor->client;
-	const char *texts[LISTS];
+	struct buf *texts[LISTS];
+	bool has_any = false;
 
 	if (!client->borrower.pool ||
-	    pool_rules(&client->borrower)->session_state != SESSION_STATE_FOLLOW ||
-	    !list_state(cursor, client, texts))
+	    pool_rules(&client->borrower)->session_state != SESSION_STATE_FOLLOW)
 		return false;
+	for (size_t i = 0; i < LISTS; i++) {
+		texts[i] = cursor_text(cursor);
+		lists[i](client, texts[i]);
+		has_any |= texts[i]->count > 0;
+	}
 	ROW_FILL(row, struct session_state_shown, STATE_ROW);
-	return true;
+	return has_any;
 }
 
 /* ---- CATALOG: for each database a row with the state, and one for each name ---- */
@@ -155,17 +138,17 @@ SHOW_ITEMS(
     "Functions and relations of each database that can touch session state, as its catalog says.",
     .argument = SHOW_OF_DATABASE);
 
-static void list_kinds(unsigned int touches, struct buf *out)
+static const char *list_kinds(struct cursor *cursor, unsigned int touches)
 {
-	const char *between = "";
+	struct buf *out = cursor_text(cursor);
 
 	for (size_t i = 0; i < FEATURES; i++) {
 		if (!session_features[i].state || !(touches & session_features[i].touch))
 			continue;
-		buf_add_text(out, between);
+		buf_add_text(out, out->count ? ", " : "");
 		buf_add_text(out, session_features[i].state);
-		between = ", ";
 	}
+	return buf_text(out);
 }
 
 static bool is_read(const struct cursor *cursor, const struct database *database)
@@ -204,9 +187,7 @@ static bool fill_name(struct cursor *cursor, struct catalog_shown *row, size_t i
 
 		row->name = sql_touchers_name(names, index);
 		row->kind = catalog_kind_name((enum catalog_kind)toucher->kind);
-		buf_clear(&cursor->text);
-		list_kinds(toucher->bits, &cursor->text);
-		row->touches = buf_text(&cursor->text);
+		row->touches = list_kinds(cursor, toucher->bits);
 		return true;
 	}
 	if (!bytes_take_text(&left, &parameter))

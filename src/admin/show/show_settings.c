@@ -389,7 +389,7 @@ static bool fill_limit(struct cursor *cursor, struct limits_shown *row, const st
 	const struct lane *lane;
 
 	*row = (struct limits_shown){ 0 };
-	cursor->printed = 0;
+	cursor->text_count = 0;
 	set_name(row, scope->first, cursor->ordered.first);
 	set_name(row, scope->second, cursor->ordered.second);
 	LANES_EACH(lane, cursor->lanes)
