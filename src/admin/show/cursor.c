@@ -5,6 +5,7 @@
 #include "show_priv.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -349,4 +350,13 @@ const char *cursor_print(struct cursor *cursor, const char *format, ...)
 	buf_vprintf(text, format, arguments);
 	va_end(arguments);
 	return buf_text(text);
+}
+
+const char *cursor_lower(struct cursor *cursor, const char *text)
+{
+	struct buf *lower = cursor_text(cursor);
+
+	for (; *text; text++)
+		buf_add_byte(lower, (char)tolower((unsigned char)*text));
+	return buf_text(lower);
 }

@@ -4,8 +4,6 @@
  */
 #include "show_priv.h"
 
-#include <ctype.h>
-
 #include "pgweir/base/close_reason.h"
 #include "pgweir/base/text.h"
 
@@ -14,7 +12,7 @@
 	       "When it happened, in UTC, as 2026-11-23T01:02:03.456Z.")                           \
 	COLUMN(INT8, age_s, (wall_now() - kept.at) / USEC_PER_SEC,                                 \
 	       "How many seconds ago that was.")                                                   \
-	COLUMN(TEXT, kind, lower(cursor, kept.kind),                                               \
+	COLUMN(TEXT, kind, cursor_lower(cursor, kept.kind),                                        \
 	       "Kind of the event: start, reload, set, take-over, shutdown, drain, suspend, host " \
 	       "down, host up, host role, limit, reserve, secret, pool size (auto), or a command " \
 	       "of the console in small letters: pause, resume, kill and so on.")                  \
@@ -34,16 +32,6 @@ static const char *const levels[LOG_LEVELS] = {
 	[LOG_LEVEL_INFO] = "LOG",    [LOG_LEVEL_DEBUG] = "DEBUG", [LOG_LEVEL_NOISE] = "NOISE",
 };
 
-/* Kinds that are commands have their words in capitals. */
-static const char *lower(struct cursor *cursor, const char *kind)
-{
-	char text[32] = "";
-
-	for (size_t i = 0; kind[i] && i + 1 < sizeof(text); i++)
-		text[i] = (char)tolower((unsigned char)kind[i]);
-	return cursor_print(cursor, "%s", text);
-}
-
 static bool next_events(struct cursor *cursor, void *row)
 {
 	uint64_t number = cursor->index;
@@ -59,9 +47,9 @@ static bool next_events(struct cursor *cursor, void *row)
 
 /* ---- how many ---- */
 
-#define TOTAL_ROW(COLUMN)                                                                  \
-	COLUMN(TEXT, event, lower(cursor, kind), "Kind of the events, as in SHOW EVENTS.") \
-	COLUMN(INT8, count, (int64_t)count,                                                \
+#define TOTAL_ROW(COLUMN)                                                                         \
+	COLUMN(TEXT, event, cursor_lower(cursor, kind), "Kind of the events, as in SHOW EVENTS.") \
+	COLUMN(INT8, count, (int64_t)count,                                                       \
 	       "How many of them there have been since the process started.")
 
 SHOW_ROWS(events_totals, "EVENTS_TOTALS", TOTAL_ROW,

@@ -401,6 +401,7 @@ struct buf *cursor_text(struct cursor *cursor);
 /* Such a text. "": no memory. */
 const char *cursor_print(struct cursor *cursor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+const char *cursor_lower(struct cursor *cursor, const char *text); /* in small letters */
 
 /* Call at the end of a turn: drops the pointers that are valid within one turn only. */
 void cursor_suspend(struct cursor *cursor);
