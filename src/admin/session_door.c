@@ -155,8 +155,7 @@ static void execute_rows(struct console_session *session, uint32_t row_limit)
 		session_complete(session);
 }
 
-/* Runs the portal, and answers now or later. The client may be closed then, and the session freed.
- */
+/* Runs the portal, and answers now or later. It may close the client, which frees the session. */
 static void execute(struct console_session *session, uint32_t row_limit)
 {
 	const struct client *client = session->client;
@@ -168,13 +167,14 @@ static void execute(struct console_session *session, uint32_t row_limit)
 		execute_rows(session, row_limit);
 		return;
 	}
-	session->state = SESSION_WAITING;
-	is_done = portal->state == PORTAL_NEW;
-	portal->state = PORTAL_ENDED;
-	if (is_done)
-		is_done = run(session, &err);
-	else /* as in PostgreSQL, a portal without rows runs only once */
+	if (portal->state != PORTAL_NEW) { /* as in PostgreSQL, without rows it runs only once */
 		err_set(&err, ERR_STATE, "portal \"%s\" cannot be run", portal->name);
+		session_fail(session, &err);
+		return;
+	}
+	session->state = SESSION_WAITING;
+	portal->state = PORTAL_ENDED;
+	is_done = run(session, &err);
 	if (client->state != CLIENT_CONSOLE)
 		return;
 	if (!is_done)
