@@ -93,18 +93,6 @@ const struct setting *small_talk_setting(const char *name);
 
 /* ---- commands: the table is in commands.c, commands that wait in commands_wait.c ---- */
 
-enum outcome {
-	OUTCOME_DONE,   /* answered with session->tag or, if that is empty, the command's tag */
-	OUTCOME_FAILED, /* *err has the reason */
-	OUTCOME_WAIT,   /* it will be answered later */
-	OUTCOME_OVER    /* the session was freed: do not use it */
-};
-
-static inline enum outcome outcome_of(bool is_done)
-{
-	return is_done ? OUTCOME_DONE : OUTCOME_FAILED;
-}
-
 enum command_argument {
 	ARG_NONE,
 	ARG_NAME,   /* one word, or none */
@@ -118,7 +106,12 @@ struct command {
 	enum command_argument argument;
 	const char *usage; /* of the argument, for help: "", " [db]", " db" ... */
 	enum console_role role;
-	enum outcome (*run)(struct console_session *session, struct err *err);
+	/*
+	 * Answered with session->tag or, if that is empty, the command's tag. It is answered later
+	 * if the command waits, and not at all if the session is mute, or freed with its client.
+	 * false: *err has the reason.
+	 */
+	bool (*run)(struct console_session *session, struct err *err);
 	const char *help;
 };
 
@@ -134,13 +127,13 @@ bool command_is_event(const struct command *command);
 
 /* ---- commands that wait: commands_wait.c ---- */
 
-enum outcome command_pause(struct console_session *session, struct err *err);
-enum outcome command_suspend(struct console_session *session, struct err *err);
-enum outcome command_wait_close(struct console_session *session, struct err *err);
-enum outcome command_drain(struct console_session *session, struct err *err);
-enum outcome command_disable_host(struct console_session *session, struct err *err);
-enum outcome command_enable_host(struct console_session *session, struct err *err);
-enum outcome command_drain_host(struct console_session *session, struct err *err);
+bool command_pause(struct console_session *session, struct err *err);
+bool command_suspend(struct console_session *session, struct err *err);
+bool command_wait_close(struct console_session *session, struct err *err);
+bool command_drain(struct console_session *session, struct err *err);
+bool command_disable_host(struct console_session *session, struct err *err);
+bool command_enable_host(struct console_session *session, struct err *err);
+bool command_drain_host(struct console_session *session, struct err *err);
 
 /* Stops waiting: the watch and the tick of DRAIN. The command itself is not undone. */
 void commands_wait_stop(struct console_session *session);

@@ -91,7 +91,7 @@ static void refuse_resume(struct console_session *session, struct err *err)
 		strbuf_add(&hint, ". Use RESUME with a database name.");
 }
 
-static enum outcome run_resume(struct console_session *session, struct err *err)
+static bool run_resume(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	const struct lane *first = with->lanes->at, *lane;
@@ -101,9 +101,9 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 	bool is_paused;
 
 	if (!is_console && !command_database(session, "resume", err))
-		return OUTCOME_FAILED;
+		return false;
 	if (words->count < 2 && with->is_shutting_down(with->daemon))
-		return outcome_of(err_set(err, ERR_STATE, "pooler is shutting down"));
+		return err_set(err, ERR_STATE, "pooler is shutting down");
 	database = command_database_in(first, words->argument);
 	is_paused =
 	    database ? database->is_paused
@@ -113,46 +113,46 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 			err_set(err, ERR_STATE, "database %s is not paused", words->argument);
 		else
 			refuse_resume(session, err);
-		return OUTCOME_FAILED;
+		return false;
 	}
 	if (database) {
 		LANES_HELD(lane, with->lanes)
 		pools_resume(lane->pools, command_database_in(lane, words->argument));
-		return OUTCOME_DONE;
+		return true;
 	}
 	command_resume_all(session->console);
 	with->drain_end(with->daemon);
-	return OUTCOME_DONE;
+	return true;
 }
 
 /* DISABLE and ENABLE */
-static enum outcome run_disable(struct console_session *session, struct err *err)
+static bool run_disable(struct console_session *session, struct err *err)
 {
 	const struct words *words = words_of(session);
 	bool disables = strcasecmp(words->command, "DISABLE") == 0;
 	const struct lane *lane;
 
 	if (words->count < 2)
-		return outcome_of(err_set(err, ERR_SYNTAX, "a database is required"));
+		return err_set(err, ERR_SYNTAX, "a database is required");
 	if (!command_database(session, disables ? "disable" : "enable", err))
-		return OUTCOME_FAILED;
+		return false;
 	LANES_HELD(lane, session->console->with.lanes)
 	command_database_in(lane, words->argument)->is_disabled = disables;
-	return OUTCOME_DONE;
+	return true;
 }
 
-static enum outcome run_reconnect(struct console_session *session, struct err *err)
+static bool run_reconnect(struct console_session *session, struct err *err)
 {
 	const struct lane *lane;
 
 	if (!command_database(session, "reconnect", err))
-		return OUTCOME_FAILED;
+		return false;
 	LANES_HELD(lane, session->console->with.lanes)
 	pools_reconnect(lane->pools, command_database_in(lane, words_of(session)->argument));
-	return OUTCOME_DONE;
+	return true;
 }
 
-static enum outcome run_kill(struct console_session *session, struct err *err)
+static bool run_kill(struct console_session *session, struct err *err)
 {
 	const struct lanes *lanes = session->console->with.lanes;
 	const struct lane *lane, *other;
@@ -162,7 +162,7 @@ static enum outcome run_kill(struct console_session *session, struct err *err)
 	char by[HOLD_BY_SIZE];
 
 	if (!command_not_paused(session, err) || !command_database(session, "kill", err))
-		return OUTCOME_FAILED;
+		return false;
 	command_by(session, "KILL", by);
 	lanes_hold(lanes);
 	/* KILL of all pauses those that have a pool, in all lanes, also where they have none. */
@@ -179,23 +179,22 @@ static enum outcome run_kill(struct console_session *session, struct err *err)
 	LANES_EACH(lane, lanes)
 	pools_kill(lane->pools, command_database_in(lane, name), by);
 	lanes_release(lanes);
-	return OUTCOME_DONE;
+	return true;
 }
 
 /* ---- clients ---- */
 
-static enum outcome run_kill_client(struct console_session *session, struct err *err)
+static bool run_kill_client(struct console_session *session, struct err *err)
 {
 	const struct lanes *lanes = session->console->with.lanes;
 	const char *text = words_of(session)->argument;
 	struct client *client = NULL;
 	const struct lane *lane;
-	bool is_own = false;
 	char *end;
 	unsigned long long id = strtoull(text, &end, 10);
 
 	if (end == text)
-		return outcome_of(err_set(err, ERR_PARAMETER, "invalid client pointer supplied"));
+		return err_set(err, ERR_PARAMETER, "invalid client pointer supplied");
 	lanes_hold(lanes);
 	LANES_EACH(lane, lanes)
 	{
@@ -203,14 +202,10 @@ static enum outcome run_kill_client(struct console_session *session, struct err 
 		if (client)
 			break;
 	}
-	if (client) {
-		is_own = client == session->client;
+	if (client)
 		clients_kill(client);
-	}
 	lanes_release(lanes);
-	if (!client)
-		err_set(err, ERR_PARAMETER, "client not found");
-	return is_own ? OUTCOME_OVER : client ? OUTCOME_DONE : OUTCOME_FAILED;
+	return client || err_set(err, ERR_PARAMETER, "client not found");
 }
 
 /* ---- configuration ---- */
@@ -255,7 +250,7 @@ static void note_refusal(struct console_session *session, const struct err *why)
 	             : why->text);
 }
 
-static enum outcome run_set(struct console_session *session, struct err *err)
+static bool run_set(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	const struct words *words = words_of(session);
@@ -268,7 +263,7 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 	case CONFIG_REFUSED:
 		session_notice(session, why.text, NULL);
 		note_refusal(session, &why);
-		return outcome_of(err_set(err, ERR_PARAMETER, "SET failed"));
+		return err_set(err, ERR_PARAMETER, "SET failed");
 	case CONFIG_AT_RESTART:
 		log_info(&session->client->log,
 		         "SET %s: takes effect only after a restart, still %s", words->argument,
@@ -284,7 +279,7 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 		break;
 	}
 	snprintf(session->tag, sizeof(session->tag), "SET %s=%s", words->argument, words->value);
-	return OUTCOME_DONE;
+	return true;
 }
 
 static void notice_change(void *arg, const char *name, const char *line)
@@ -293,21 +288,20 @@ static void notice_change(void *arg, const char *name, const char *line)
 	session_notice(arg, line, NULL);
 }
 
-static enum outcome run_reload(struct console_session *session, struct err *err)
+static bool run_reload(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	struct err why;
 
 	if (with->reload(with->daemon, notice_change, session, &why))
-		return OUTCOME_DONE;
+		return true;
 	session_notice(session, why.text, NULL);
-	return outcome_of(
-	    err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details"));
+	return err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");
 }
 
 /* ---- shutdown ---- */
 
-static enum outcome run_shutdown(struct console_session *session, struct err *err)
+static bool run_shutdown(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	const struct words *words = words_of(session);
@@ -320,26 +314,26 @@ static enum outcome run_shutdown(struct console_session *session, struct err *er
 	                             : strcasecmp(words->argument, "WAIT_FOR_SERVERS") == 0
 	                                 ? SHUTDOWN_WAIT_FOR_SERVERS
 	                                 : SHUTDOWN_WAIT_FOR_CLIENTS);
-	return is_now ? OUTCOME_WAIT : OUTCOME_DONE;
+	return true;
 }
 
 /* ---- take-over ---- */
 
 /* The socket leaves this session and belongs to the hand-over from here on. */
-static enum outcome run_takeover(struct console_session *session, struct err *err)
+static bool run_takeover(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	const char *version = words_of(session)->argument;
 
 	if (!session_is_owner(session))
-		return outcome_of(err_set(
+		return err_set(
 		    err, ERR_RIGHTS,
 		    "only a process of the same system user may take over, through the Unix "
-		    "socket"));
+		    "socket");
 	if (!with->may_hand_over(with->daemon, version, err))
-		return OUTCOME_FAILED;
+		return false;
 	with->hand_over(with->daemon, client_console_detach(session->client));
-	return OUTCOME_OVER;
+	return true;
 }
 
 /* ---- help ---- */
@@ -361,7 +355,7 @@ static void add_commands(struct buf *text, enum console_role role)
 	}
 }
 
-static enum outcome run_reset_statements(struct console_session *session, struct err *err)
+static bool run_reset_statements(struct console_session *session, struct err *err)
 {
 	const struct lanes *lanes = session->console->with.lanes;
 	const struct lane *lane;
@@ -372,10 +366,10 @@ static enum outcome run_reset_statements(struct console_session *session, struct
 		calls_reset(&lane->clients->calls);
 		applications_reset(&lane->clients->applications);
 	}
-	return OUTCOME_DONE;
+	return true;
 }
 
-static enum outcome run_help(struct console_session *session, struct err *err)
+static bool run_help(struct console_session *session, struct err *err)
 {
 	struct buf text = { 0 };
 
@@ -397,7 +391,7 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 	             "describes the columns, SHOW CONFIG lists all settings.\n");
 	session_notice(session, "Console usage", buf_text(&text));
 	buf_free(&text);
-	return OUTCOME_DONE;
+	return true;
 }
 
 const struct command commands[] = {
@@ -458,22 +452,25 @@ bool command_is_event(const struct command *command)
 /* Whether `words` name this command, with a number of arguments that it accepts. */
 static bool is_meant(const struct command *command, const struct words *words)
 {
-	char both[sizeof(words->command) + sizeof(words->argument) + 1];
+	bool has_two = strchr(command->words, ' ');
+	unsigned int more = words->count - 1 - has_two; /* behind the command's words */
+	char named[sizeof(words->command) + sizeof(words->argument) + 1];
 
-	snprintf(both, sizeof(both), "%s %s", words->command, words->argument);
+	snprintf(named, sizeof(named), "%s%s%s", words->command, has_two ? " " : "",
+	         has_two ? words->argument : "");
+	if (strcasecmp(command->words, named) != 0)
+		return false;
 	switch (command->argument) {
 	case ARG_NONE:
-		if (words->count == 1)
-			return strcasecmp(command->words, words->command) == 0;
-		return words->count == 2 && strcasecmp(command->words, both) == 0;
-	case ARG_HOST:
-		return words->count == 3 && strcasecmp(command->words, both) == 0;
-	case ARG_SETTING:
-		return words->count == 3 && strcasecmp(words->command, "SET") == 0;
-	case ARG_NAME:
 		break;
+	case ARG_NAME:
+		return more <= 1;
+	case ARG_HOST:
+		return more == 1;
+	case ARG_SETTING:
+		return more == 2;
 	}
-	return words->count < 3 && strcasecmp(command->words, words->command) == 0;
+	return more == 0;
 }
 
 const struct command *command_find(const struct words *words)

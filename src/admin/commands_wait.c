@@ -20,39 +20,48 @@ static struct console_session *session_of(const struct pools_watch *watch)
 	return container_of(watch, struct console_session, waiting.watch);
 }
 
-/* Whether the PAUSE that the session waits for is still in effect. */
-static bool is_paused(const struct waiting *waiting, const struct lane *lane)
-{
-	const struct database *database = command_database_in(lane, waiting->name);
-
-	if (!*waiting->name)
-		return lane->pools->is_paused;
-	return database && database->is_paused;
-}
-
-static bool is_done_in_lane(const struct waiting *waiting, const struct lane *lane)
-{
-	const struct database *database = command_database_in(lane, waiting->name);
-	const struct pools *pools = lane->pools;
-
-	if (*waiting->name && !database)
-		return true;
-	if (waiting->kind == WAITING_SUSPEND)
-		return pools->suspend != SUSPEND_QUIESCING;
-	if (waiting->kind == WAITING_CLOSE)
-		return (database ? database->close_needed_count : pools->close_needed_count) == 0;
-	return !is_paused(waiting, lane) ||
-	       (database ? database->busy_count : pools->busy_count) == 0;
-}
-
 static struct broker *broker_of(const struct console_session *session)
 {
 	return console_pools(session->console)->with.broker;
 }
 
-static enum host_admin admin_of(const struct console_session *session)
+/* Whether it is still to be waited for. false: another command ended that, for example RESUME. */
+static bool is_wanted(const struct console_session *session)
 {
-	return clusters_admin(broker_of(session), session->waiting.name);
+	const struct lane *first = &session->console->with.lanes->at[0];
+	const struct waiting *waiting = &session->waiting;
+	const struct database *database = command_database_in(first, waiting->name);
+
+	switch (waiting->kind) {
+	case WAITING_PAUSE:
+		return *waiting->name ? database && database->is_paused : first->pools->is_paused;
+	case WAITING_SUSPEND:
+		return first->pools->suspend != SUSPEND_NONE;
+	case WAITING_DRAIN:
+		return first->clients->drain.is_on;
+	case WAITING_HOST:
+		return clusters_admin(broker_of(session), waiting->name) != HOST_ENABLED;
+	case WAITING_CLOSE:
+		break;
+	}
+	return true;
+}
+
+/* How many connections of a lane are waited for. */
+static unsigned int left_in_lane(const struct waiting *waiting, const struct lane *lane)
+{
+	const struct database *database = command_database_in(lane, waiting->name);
+	const struct pools *pools = lane->pools;
+
+	if (waiting->kind == WAITING_SUSPEND)
+		return pools->suspend == SUSPEND_QUIESCING;
+	if (waiting->kind == WAITING_HOST)
+		return pools_busy_at(lane->pools, waiting->name);
+	if (*waiting->name && !database)
+		return 0;
+	if (waiting->kind == WAITING_CLOSE)
+		return database ? database->close_needed_count : pools->close_needed_count;
+	return database ? database->busy_count : pools->busy_count;
 }
 
 static void note_asked(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
@@ -64,75 +73,38 @@ static void note_asked(void *arg, const char *standby, enum roster_copy copy, ui
 	*is_asked |= copy == ROSTER_COPY_ASKED;
 }
 
-/* Nothing runs there, and the watches of the standbys have asked what they have, or are lost. */
-static bool is_host_drained(struct console_session *session)
-{
-	const struct lanes *lanes = session->console->with.lanes;
-	struct waiting *waiting = &session->waiting;
-	const char *host = waiting->name;
-	bool is_asked = false;
-	const struct lane *lane;
-	unsigned int count = 0;
-
-	if (admin_of(session) == HOST_ENABLED)
-		return true;
-	lanes_hold(lanes);
-	LANES_EACH(lane, lanes)
-	count += pools_busy_at(lane->pools, host);
-	if (broker_is_moving(broker_of(session)))
-		count++;
-	lanes_release(lanes);
-	waiting->idle_at = count ? 0 : waiting->idle_at ? waiting->idle_at : clock_now();
-	if (!count)
-		clusters_copies(broker_of(session), host, waiting->idle_at, note_asked, &is_asked);
-	return !count && !is_asked;
-}
-
 static bool is_done(struct console_session *session)
 {
 	const struct lanes *lanes = session->console->with.lanes;
-	const struct waiting *waiting = &session->waiting;
-	const struct lane *lane;
+	struct waiting *waiting = &session->waiting;
 	struct drain_progress sum;
-	bool is_done = true;
+	const struct lane *lane;
+	unsigned int left = 0;
+	bool is_asked = false;
 
+	if (!is_wanted(session))
+		return true;
 	if (waiting->kind == WAITING_DRAIN) {
 		lanes_drain(lanes, &sum);
-		return !sum.is_on || sum.left == 0;
+		return sum.left == 0;
 	}
-	if (waiting->kind == WAITING_HOST)
-		return is_host_drained(session);
 	lanes_hold(lanes);
 	LANES_EACH(lane, lanes)
-	is_done &= is_done_in_lane(waiting, lane);
+	left += left_in_lane(waiting, lane);
 	/* what a server in a letter becomes is known when it has arrived */
-	is_done &= !broker_is_moving(lanes->at[0].pools->with.broker);
+	left += broker_is_moving(broker_of(session));
 	lanes_release(lanes);
-	return is_done;
+	if (waiting->kind != WAITING_HOST)
+		return !left;
+	/* nothing runs there, and the host watches of the standbys have asked, or are lost */
+	waiting->idle_at = left ? 0 : waiting->idle_at ? waiting->idle_at : clock_now();
+	if (!left)
+		clusters_copies(broker_of(session), waiting->name, waiting->idle_at, note_asked,
+		                &is_asked);
+	return !left && !is_asked;
 }
 
-/* Whether the condition was met. false: another command ended the wait, for example RESUME. */
-static bool has_come(const struct console_session *session)
-{
-	const struct lane *first = &session->console->with.lanes->at[0];
-	const struct waiting *waiting = &session->waiting;
-
-	switch (waiting->kind) {
-	case WAITING_PAUSE:
-		return is_paused(waiting, first);
-	case WAITING_SUSPEND:
-		return first->pools->suspend == SUSPEND_DONE;
-	case WAITING_DRAIN:
-		return first->clients->drain.is_on;
-	case WAITING_HOST:
-		return admin_of(session) != HOST_ENABLED;
-	case WAITING_CLOSE:
-		break;
-	}
-	return true;
-}
-
-/* The error in that case. A WAIT_CLOSE cannot be ended like this. */
+/* The error if another command ended the wait. A WAIT_CLOSE cannot be ended like this. */
 static const char *const endings[] = {
 	[WAITING_PAUSE] = "PAUSE was ended before all servers were free",
 	[WAITING_SUSPEND] = "SUSPEND was ended before all connections were at rest",
@@ -183,7 +155,7 @@ static void on_done(struct pools_watch *watch)
 
 	waiting->is_on = false;
 	timer_clear(&waiting->tick);
-	if (has_come(session)) {
+	if (is_wanted(session)) {
 		if (waiting->kind == WAITING_HOST)
 			clusters_copies(broker_of(session), waiting->name, waiting->idle_at,
 			                tell_copy, session);
@@ -195,9 +167,8 @@ static void on_done(struct pools_watch *watch)
 	session_later(session);
 }
 
-/* name: of a database; "": all. WAITING_HOST: of a host. */
-static enum outcome begin_waiting(struct console_session *session, const char *name,
-                                  enum waiting_kind kind)
+/* name: of a database; "": all. WAITING_HOST: of a host. Returns true. */
+static bool begin_waiting(struct console_session *session, const char *name, enum waiting_kind kind)
 {
 	struct waiting *waiting = &session->waiting;
 
@@ -206,48 +177,46 @@ static enum outcome begin_waiting(struct console_session *session, const char *n
 		.kind = kind,
 	};
 	text_copy(waiting->name, sizeof(waiting->name), name);
-	if (is_done(session))
-		return OUTCOME_DONE;
-	waiting->is_on = true;
-	watches_start(session->console->with.watches, &waiting->watch);
-	return OUTCOME_WAIT;
+	waiting->is_on = !is_done(session);
+	if (waiting->is_on)
+		watches_start(session->console->with.watches, &waiting->watch);
+	return true;
 }
 
-enum outcome command_pause(struct console_session *session, struct err *err)
+bool command_pause(struct console_session *session, struct err *err)
 {
 	const char *name = session->portal.request.words.argument;
 	const struct lane *lane;
 	char by[HOLD_BY_SIZE];
 
 	if (!command_not_paused(session, err) || !command_database(session, "pause", err))
-		return OUTCOME_FAILED;
+		return false;
 	command_by(session, "PAUSE", by);
 	LANES_HELD(lane, session->console->with.lanes)
 	pools_pause(lane->pools, command_database_in(lane, name), by);
 	return begin_waiting(session, name, WAITING_PAUSE);
 }
 
-enum outcome command_suspend(struct console_session *session, struct err *err)
+bool command_suspend(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	const struct database *database;
 	char by[HOLD_BY_SIZE];
 
 	if (!command_not_paused(session, err))
-		return OUTCOME_FAILED;
+		return false;
 	TAILQ_FOREACH (database, &console_pools(session->console)->databases, node) {
 		if (database->is_paused)
-			return outcome_of(
-			    err_set(err, ERR_STATE, "cannot suspend with paused databases"));
+			return err_set(err, ERR_STATE, "cannot suspend with paused databases");
 	}
 	with->suspend(with->daemon, command_by(session, "SUSPEND", by));
 	return begin_waiting(session, "", WAITING_SUSPEND);
 }
 
-enum outcome command_wait_close(struct console_session *session, struct err *err)
+bool command_wait_close(struct console_session *session, struct err *err)
 {
 	if (!command_database(session, "wait in", err))
-		return OUTCOME_FAILED;
+		return false;
 	return begin_waiting(session, session->portal.request.words.argument, WAITING_CLOSE);
 }
 
@@ -284,20 +253,19 @@ static bool take_seconds(const struct words *words, usec_t *limit, struct err *e
 	return true;
 }
 
-enum outcome command_drain(struct console_session *session, struct err *err)
+bool command_drain(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
-	enum outcome outcome;
 	usec_t limit;
 
 	if (!take_seconds(&session->portal.request.words, &limit, err) ||
 	    !command_not_paused(session, err))
-		return OUTCOME_FAILED;
+		return false;
 	with->drain(with->daemon, limit);
-	outcome = begin_waiting(session, "", WAITING_DRAIN);
-	if (outcome == OUTCOME_WAIT)
+	begin_waiting(session, "", WAITING_DRAIN);
+	if (session->waiting.is_on)
 		on_drain_tick(&session->waiting.tick);
-	return outcome;
+	return true;
 }
 
 /* ---- hosts ---- */
@@ -350,25 +318,23 @@ static bool set_host(struct console_session *session, enum host_admin admin, str
 	                         "ENABLE HOST for some of them first");
 }
 
-enum outcome command_disable_host(struct console_session *session, struct err *err)
+bool command_disable_host(struct console_session *session, struct err *err)
 {
-	return outcome_of(set_host(session, HOST_DISABLED, err));
+	return set_host(session, HOST_DISABLED, err);
 }
 
-enum outcome command_enable_host(struct console_session *session, struct err *err)
+bool command_enable_host(struct console_session *session, struct err *err)
 {
-	return outcome_of(set_host(session, HOST_ENABLED, err));
+	return set_host(session, HOST_ENABLED, err);
 }
 
-enum outcome command_drain_host(struct console_session *session, struct err *err)
+bool command_drain_host(struct console_session *session, struct err *err)
 {
-	enum outcome outcome;
-
 	if (!set_host(session, HOST_DRAINING, err))
-		return OUTCOME_FAILED;
-	outcome = begin_waiting(session, session->portal.request.words.value, WAITING_HOST);
-	if (outcome == OUTCOME_DONE)
+		return false;
+	begin_waiting(session, session->portal.request.words.value, WAITING_HOST);
+	if (!session->waiting.is_on)
 		clusters_copies(broker_of(session), session->waiting.name, session->waiting.idle_at,
 		                tell_copy, session);
-	return outcome;
+	return true;
 }

@@ -110,14 +110,14 @@ static void run_talk(struct console_session *session, const struct request *requ
 	}
 }
 
-static enum outcome run(struct console_session *session, struct err *err)
+static bool run(struct console_session *session, struct err *err)
 {
 	const struct request *request = &session->portal.request;
 
 	if (request->kind == REQUEST_TALK)
 		run_talk(session, request);
 	if (!request->command)
-		return OUTCOME_DONE;
+		return true;
 	log_command(session, request);
 	return request->command->run(session, err);
 }
@@ -155,29 +155,32 @@ static void execute_rows(struct console_session *session, uint32_t row_limit)
 		session_complete(session);
 }
 
-/* Runs the portal, and answers now or later. false: the session was freed. */
-static bool execute(struct console_session *session, uint32_t row_limit)
+/* Runs the portal, and answers now or later. It may close the client, which frees the session. */
+static void execute(struct console_session *session, uint32_t row_limit)
 {
+	const struct client *client = session->client;
 	struct portal *portal = &session->portal;
-	enum outcome outcome = OUTCOME_FAILED;
 	struct err err;
+	bool is_done;
 
 	if (portal->request.show) {
 		execute_rows(session, row_limit);
-		return true;
+		return;
+	}
+	if (portal->state != PORTAL_NEW) { /* as in PostgreSQL, without rows it runs only once */
+		err_set(&err, ERR_STATE, "portal \"%s\" cannot be run", portal->name);
+		session_fail(session, &err);
+		return;
 	}
 	session->state = SESSION_WAITING;
-	if (portal->state == PORTAL_NEW) {
-		portal->state = PORTAL_ENDED;
-		outcome = run(session, &err);
-	} else { /* as in PostgreSQL, a portal without rows runs only once */
-		err_set(&err, ERR_STATE, "portal \"%s\" cannot be run", portal->name);
-	}
-	if (outcome == OUTCOME_DONE)
-		session_complete(session);
-	else if (outcome == OUTCOME_FAILED)
+	portal->state = PORTAL_ENDED;
+	is_done = run(session, &err);
+	if (client->state != CLIENT_CONSOLE)
+		return;
+	if (!is_done)
 		session_fail(session, &err);
-	return outcome != OUTCOME_OVER;
+	else if (session->state == SESSION_WAITING && !session->waiting.is_on)
+		session_complete(session);
 }
 
 /*
@@ -190,8 +193,8 @@ static bool execute(struct console_session *session, uint32_t row_limit)
 /* Maximum statements of small talk in one Query. Their answers together must fit into one piece. */
 #define TALKS_MAX 32
 
-/* is_last: ReadyForQuery follows. false: the session was freed. */
-static bool run_statement(struct console_session *session, const struct request *request,
+/* is_last: ReadyForQuery follows. */
+static void run_statement(struct console_session *session, const struct request *request,
                           bool is_last)
 {
 	struct err err;
@@ -200,15 +203,15 @@ static bool run_statement(struct console_session *session, const struct request 
 	set_portal(session, "", request, 0);
 	if (!may_run(session, request, &err)) {
 		session_fail(session, &err);
-		return true;
+		return;
 	}
 	if (request->show)
 		rows_describe(&session->out, request_columns(request, session->console), 0);
-	return execute(session, 0);
+	execute(session, 0);
 }
 
-/* How many statements of small talk the text has. 0: some statement is something else. */
-static unsigned int count_talks(struct bytes text)
+/* Reads the statements of a Query. 0: one of them is no small talk, or they are too many. */
+static unsigned int read_talks(struct bytes text, struct request requests[TALKS_MAX])
 {
 	struct bytes statement;
 	struct request request;
@@ -218,22 +221,10 @@ static unsigned int count_talks(struct bytes text)
 		if (!request_read_talk(statement, &request) || count == TALKS_MAX ||
 		    (request.show && !request.talk->text))
 			return 0;
-		count += request.kind != REQUEST_EMPTY;
+		if (request.kind != REQUEST_EMPTY)
+			requests[count++] = request;
 	}
 	return count;
-}
-
-/* Runs a Query of several statements. */
-static void run_talks(struct console_session *session, struct bytes text, unsigned int count)
-{
-	struct bytes statement;
-	struct request request;
-
-	while (grammar_next_statement(&text, &statement)) {
-		request_read_talk(statement, &request);
-		if (request.kind != REQUEST_EMPTY)
-			run_statement(session, &request, --count == 0);
-	}
 }
 
 /* Says with the error what may have been meant, and hides passwords from the log. */
@@ -243,32 +234,29 @@ static void explain_unknown(struct console_session *session, struct bytes text)
 	request_hide(text, session->logged, sizeof(session->logged));
 }
 
-static bool on_query(struct console_session *session, struct bytes body)
+static void on_query(struct console_session *session, struct bytes body)
 {
-	struct request request;
-	unsigned int count;
-	struct bytes text;
+	struct request requests[TALKS_MAX];
+	unsigned int count = 1;
 	const char *query;
 	struct err err;
 
 	session->console->source.own.query_count++;
 	session->console->source.own.xact_count++;
+	session->is_simple = true;
 	if (fields_text(body, &query) != WIRE_OK) {
 		err_set(&err, ERR_PROTOCOL, "bad packet");
-	} else {
-		text = bytes_text(query);
-		if (request_read(text, &request, &err))
-			return run_statement(session, &request, true);
-		count = count_talks(text);
-		if (count) {
-			run_talks(session, text, count);
-			return true;
-		}
-		explain_unknown(session, text);
+		session_fail(session, &err);
+		return;
 	}
-	session->is_simple = true;
-	session_fail(session, &err);
-	return true;
+	if (!request_read(bytes_text(query), &requests[0], &err))
+		count = read_talks(bytes_text(query), requests);
+	for (unsigned int i = 0; i < count; i++)
+		run_statement(session, &requests[i], i + 1 == count);
+	if (!count) {
+		explain_unknown(session, bytes_text(query));
+		session_fail(session, &err);
+	}
 }
 
 /*
@@ -418,9 +406,8 @@ static bool on_close_message(struct console_session *session, struct bytes body,
 	return true;
 }
 
-/* Sends the answer itself, now or later. *is_alive: the session still exists. */
-static bool on_execute(struct console_session *session, struct bytes body, bool *is_alive,
-                       struct err *err)
+/* Sends the answer itself, now or later. */
+static bool on_execute(struct console_session *session, struct bytes body, struct err *err)
 {
 	const char *name;
 	uint32_t limit;
@@ -432,12 +419,11 @@ static bool on_execute(struct console_session *session, struct bytes body, bool 
 	if (!may_run(session, &session->portal.request, err))
 		return false;
 	session->console->source.own.query_count++;
-	*is_alive = execute(session, limit);
+	execute(session, limit);
 	return true;
 }
 
-static bool act_on(struct console_session *session, char type, struct bytes body, bool *is_alive,
-                   struct err *err)
+static bool act_on(struct console_session *session, char type, struct bytes body, struct err *err)
 {
 	switch (type) {
 	case 'P':
@@ -449,14 +435,14 @@ static bool act_on(struct console_session *session, char type, struct bytes body
 	case 'C':
 		return on_close_message(session, body, err);
 	case 'E':
-		return on_execute(session, body, is_alive, err);
+		return on_execute(session, body, err);
 	default:
 		return err_set(err, ERR_UNSUPPORTED, "the console has no functions");
 	}
 }
 
-static bool on_extended(struct console_session *session, char type, struct bytes body,
-                        bool *is_alive)
+/* false: there is no such message. */
+static bool on_extended(struct console_session *session, char type, struct bytes body)
 {
 	struct err err;
 
@@ -477,14 +463,14 @@ static bool on_extended(struct console_session *session, char type, struct bytes
 		return true;
 	/* PostgreSQL sends ReadyForQuery after a FunctionCall without waiting for a Sync */
 	session->is_simple = type == 'F';
-	if (!act_on(session, type, body, is_alive, &err))
+	if (!act_on(session, type, body, &err))
 		session_fail(session, &err);
 	return true;
 }
 
 /* ---- the functions of struct console_door ---- */
 
-static bool on_unknown(struct console_session *session, char type)
+static void on_unknown(struct console_session *session, char type)
 {
 	struct client *client = session->client;
 	struct err err;
@@ -497,7 +483,6 @@ static bool on_unknown(struct console_session *session, char type)
 	session_flush(session);
 	err_set(&err, ERR_PROTOCOL, "bad packet");
 	client_fatal(client, &err);
-	return false;
 }
 
 static void add_welcome(struct console_session *session)
@@ -548,21 +533,19 @@ static struct console_session *on_open(void *arg, struct client *client, enum co
 	return session;
 }
 
+/* The client outlives the session, which may be freed within a message. */
 static bool on_session_message(struct console_session *session, char type, struct bytes body)
 {
-	struct console *console = session->console;
-	bool is_alive = true;
+	const struct client *client = session->client;
 
-	console->source.own.client_bytes += FRAME_HEADER_SIZE + body.count;
-	if (type == 'X') {
+	session->console->source.own.client_bytes += FRAME_HEADER_SIZE + body.count;
+	if (type == 'X')
 		client_console_end(session->client, CLOSE_CLIENT_QUIT);
-		return false;
-	}
-	if (type == 'Q' && !session->is_skipping)
-		is_alive = on_query(session, body);
-	else if (type != 'Q' && !on_extended(session, type, body, &is_alive))
-		is_alive = on_unknown(session, type);
-	return is_alive && session_settle(session);
+	else if (type == 'Q' && !session->is_skipping)
+		on_query(session, body);
+	else if (type != 'Q' && !on_extended(session, type, body))
+		on_unknown(session, type);
+	return client->state == CLIENT_CONSOLE && session_settle(session);
 }
 
 static void on_cancel(struct console_session *session)

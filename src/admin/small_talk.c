@@ -236,13 +236,6 @@ static const struct show show_talk = { .item = "", .next = next_talk };
  * Names of settings and, for SHOW, of tables; the type of a setting; its possible values.
  */
 
-#define LIKE_MAX 64
-
-struct name_row {
-	const char *text;
-	char buffer[LIKE_MAX];
-};
-
 /* pattern: a prefix and %, or a complete name. */
 static bool is_like(const char *name, const char *pattern)
 {
@@ -253,20 +246,6 @@ static bool is_like(const char *name, const char *pattern)
 			return false;
 	}
 	return *pattern == '%' || !*name;
-}
-
-/* Fills the row, unless the name does not match the string of the query. */
-static bool offer(const struct cursor *cursor, struct name_row *row, const char *name)
-{
-	size_t i = 0;
-
-	if (!is_like(name, cursor->asked.argument))
-		return false;
-	for (; name[i] && i + 1 < sizeof(row->buffer); i++)
-		row->buffer[i] = (char)tolower((unsigned char)name[i]);
-	row->buffer[i] = 0;
-	row->text = row->buffer;
-	return true;
 }
 
 /* Tables first, then HELP, then settings; after SET only settings that can be changed. */
@@ -285,9 +264,11 @@ static bool next_name(struct cursor *cursor, void *row)
 		                   : index < tables ? shows[index]->item
 		                                    : "HELP";
 
-		if ((!is_set || (setting && setting->reload == RELOAD_LIVE)) &&
-		    offer(cursor, row, name))
-			return true;
+		if ((is_set && (!setting || setting->reload != RELOAD_LIVE)) ||
+		    !is_like(name, cursor->asked.argument))
+			continue;
+		*(const char **)row = cursor_lower(cursor, name);
+		return true;
 	}
 	return false;
 }
@@ -307,7 +288,7 @@ static bool next_type(struct cursor *cursor, void *at)
 	    cursor->index++ ? NULL : small_talk_setting(cursor->asked.argument);
 
 	if (setting)
-		((struct name_row *)at)->text = setting_types[setting->type].vartype;
+		*(const char **)at = setting_types[setting->type].vartype;
 	return setting != NULL;
 }
 
@@ -315,11 +296,11 @@ static bool next_type(struct cursor *cursor, void *at)
 static bool next_value(struct cursor *cursor, void *at)
 {
 	const struct setting *setting = small_talk_setting(cursor->asked.argument);
-	struct name_row *row = at;
+	const char **text = at;
 
 	while (setting && setting->words && setting->words[cursor->index]) {
-		row->text = setting->words[cursor->index++];
-		if (is_like(row->text, cursor->asked.other))
+		*text = setting->words[cursor->index++];
+		if (is_like(*text, cursor->asked.other))
 			return true;
 	}
 	return false;

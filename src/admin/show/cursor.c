@@ -4,6 +4,9 @@
  */
 #include "show_priv.h"
 
+#include <assert.h>
+#include <ctype.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
@@ -48,8 +51,6 @@ static void end_applications(struct applications_walk *walk)
 		HASH_DEL(walk->table, clients);
 		free(clients);
 	}
-	free(walk->rest);
-	*walk = (struct applications_walk){ 0 };
 }
 
 void cursor_end(struct cursor *cursor)
@@ -67,7 +68,9 @@ void cursor_end(struct cursor *cursor)
 	clients_walk_stop(cursor->clients_lane->clients, &cursor->clients);
 	if (is_elsewhere)
 		lanes_release(cursor->lanes);
-	buf_free(&cursor->text);
+	buf_free(&cursor->group);
+	for (size_t i = 0; i < CURSOR_TEXTS; i++)
+		buf_free(&cursor->texts[i]);
 	catalog_reading_release(&cursor->reading);
 	end_applications(&cursor->applications);
 	free(cursor->latency);
@@ -75,14 +78,6 @@ void cursor_end(struct cursor *cursor)
 	free(cursor->statements.picks);
 	cursor->statements.picks = NULL;
 	cursor->asked.show = NULL;
-}
-
-bool cursor_next(struct cursor *cursor, void *row)
-{
-	memset(row, 0, ROW_SIZE_MAX);
-	cursor->has_more = false;
-	cursor->look_count = 0;
-	return cursor->asked.show->next(cursor, row);
 }
 
 bool cursor_may_look(struct cursor *cursor)
@@ -143,7 +138,8 @@ const struct pool *cursor_next_pool(struct cursor *cursor)
 	return pool;
 }
 
-const struct server *cursor_next_server(struct cursor *cursor)
+/* Servers that are being closed are skipped. */
+static const struct server *next_server(struct cursor *cursor)
 {
 	const struct server *server;
 
@@ -277,19 +273,90 @@ bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *c
 	ordered->has_last = true;
 	text_copy(ordered->first, sizeof(ordered->first), item->first);
 	text_copy(ordered->second, sizeof(ordered->second), item->second);
+	ordered->object = item->object;
 	return true;
 }
 
-bool cursor_next_each(struct cursor *cursor, void *row, void (*collect)(struct cursor *cursor),
-                      bool (*next_of)(struct cursor *cursor, void *row))
+/* ---- the next row ---- */
+
+/* A row may have been begun before, and not be shown. */
+static bool fill(struct cursor *cursor, void *row, bool (*next)(struct cursor *cursor, void *row))
 {
+	memset(row, 0, ROW_SIZE_MAX);
+	cursor->text_count = 0;
+	return next && next(cursor, row);
+}
+
+static bool next_of_items(struct cursor *cursor, void *row)
+{
+	const struct show *show = cursor->asked.show;
 	struct ordered_item item;
 
 	for (;;) {
-		if (cursor->ordered.has_last && next_of(cursor, row))
+		if (cursor->ordered.has_last && fill(cursor, row, show->next))
 			return true;
-		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, collect, &item))
+		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, show->collect, &item))
 			return false;
 		cursor->index = 0;
 	}
+}
+
+static bool next_of_connections(struct cursor *cursor, void *row)
+{
+	const struct show *show = cursor->asked.show;
+
+	if (fill(cursor, row, show->before))
+		return true;
+	while (show->is_of_clients && (cursor->client = cursor_next_client(cursor))) {
+		if (fill(cursor, row, show->next))
+			return true;
+	}
+	while (show->is_of_servers && !cursor->has_more && (cursor->server = next_server(cursor))) {
+		if (fill(cursor, row, show->next))
+			return true;
+	}
+	return false;
+}
+
+bool cursor_next(struct cursor *cursor, void *row)
+{
+	const struct show *show = cursor->asked.show;
+
+	cursor->has_more = false;
+	cursor->look_count = 0;
+	if (show->collect)
+		return next_of_items(cursor, row);
+	if (show->is_of_clients || show->is_of_servers)
+		return next_of_connections(cursor, row);
+	return fill(cursor, row, show->next);
+}
+
+struct buf *cursor_text(struct cursor *cursor)
+{
+	struct buf *text;
+
+	assert(cursor->text_count < CURSOR_TEXTS);
+	text = &cursor->texts[cursor->text_count++];
+	buf_clear(text);
+	return text;
+}
+
+const char *cursor_print(struct cursor *cursor, const char *format, ...)
+{
+	struct buf *text = cursor_text(cursor);
+	va_list arguments;
+
+	va_start(arguments, format);
+	buf_vprintf(text, format, arguments);
+	va_end(arguments);
+	return buf_text(text);
+}
+
+const char *cursor_lower(struct cursor *cursor, const char *text)
+{
+	struct buf *lower = cursor_text(cursor);
+
+	for (; *text; text++)
+		buf_add_byte(lower, (char)tolower((unsigned char)*text));
+	return buf_text(lower);
 }

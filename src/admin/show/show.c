@@ -45,9 +45,11 @@ const char *show_argument_name(enum show_argument argument)
 	COLUMN(TEXT, type, rows_type_name(column->type), "Type of the column.")             \
 	COLUMN(TEXT, meaning, column->help, "Meaning of the column.")
 
-ROW_DECLARE(struct column_row, column_columns, COLUMN_ROW);
+SHOW_ROWS(columns, "COLUMNS", COLUMN_ROW,
+          "Describes the columns of all SHOW commands, or of one table.",
+          .argument = SHOW_OF_TABLE);
 
-static bool next_column(struct cursor *cursor, void *row)
+static bool next_columns(struct cursor *cursor, void *row)
 {
 	enum console_version version = show_source_config(cursor->source)->console_version;
 	const char *wanted = cursor->asked.argument;
@@ -62,12 +64,9 @@ static bool next_column(struct cursor *cursor, void *row)
 		for (; column < end; column++) {
 			if ((columns.hidden >> (column - columns.at)) & 1 || left-- > 0)
 				continue;
-			ROW_FILL(row, struct column_row, COLUMN_ROW);
+			ROW_FILL(row, struct columns_shown, COLUMN_ROW);
 			return true;
 		}
 	}
 	return false;
 }
-
-SHOW(columns, "COLUMNS", next_column, column_columns,
-     "Describes the columns of all SHOW commands, or of one table.", .argument = SHOW_OF_TABLE);

@@ -10,11 +10,8 @@
  */
 #include "show_priv.h"
 
-#include <stdio.h>
-
 #define REQUESTS_MIN 100
 #define TARGET (10 * USEC_PER_MS) /* without queue_target */
-#define TEXT_SIZE 200
 
 #define ADVICE_ROW(COLUMN)                                                                         \
 	COLUMN(TEXT, database, cursor->ordered.first, "Name of the database.")                     \
@@ -48,10 +45,13 @@
 	COLUMN(INT8, idle_us, sum.idle,                                                            \
 	       "How long the server that was used least has been idle now, in microseconds; 0: "   \
 	       "none is idle.")                                                                    \
-	COLUMN(TEXT, advice, 0, "What follows from these numbers.")                                \
-	COLUMN(TEXT, setting, 0, "The setting to write; NULL: none need be changed.")
+	COLUMN(TEXT, advice, advice, "What follows from these numbers.")                           \
+	COLUMN(TEXT, setting, value ? cursor_print(cursor, "%s = %u", name, value) : NULL,         \
+	       "The setting to write; NULL: none need be changed.")
 
-ROW_DECLARE(struct advice_row, advice_columns, ADVICE_ROW, char text[TEXT_SIZE], setting_text[48];);
+SHOW_ITEMS(advice, "ADVICE", ADVICE_ROW,
+           "How many servers each pool would need for short waits, and why.",
+           .argument = SHOW_OF_DATABASE);
 
 struct sum {
 	enum pool_mode mode;
@@ -175,49 +175,44 @@ static bool add_up(const struct cursor *cursor, struct sum *sum)
 
 #define MS(time) ((double)(time) / USEC_PER_MS)
 
-static void advise(const struct sum *sum, struct advice_row *row)
+/* *value: what to set the size to; 0: it need not be changed. */
+static const char *advise(struct cursor *cursor, const struct sum *sum, unsigned int *value)
 {
-	const char *name = sum->sizes.most ? "max_pool_size" : "pool_size";
 	bool is_late = sum->waits[1] > (uint64_t)sum->target;
 	bool is_small = is_late && sum->size && sum->needed[1] > sum->size;
-	unsigned int value = 0;
-	char *text = row->text;
 
-	if (sum->requests < REQUESTS_MIN) {
-		snprintf(text, TEXT_SIZE, "fewer than %d requests: too few to tell", REQUESTS_MIN);
-	} else if (is_small && sum->size < sum->sizes.most) {
-		snprintf(text, TEXT_SIZE, "auto, %u to %u: SHOW EVENTS has why it is not larger",
-		         sum->sizes.least, sum->sizes.most);
-	} else if (is_small && sum->pinned * 2 >= sum->size) {
-		snprintf(text, TEXT_SIZE,
-		         "%u of %u servers stay with clients: SHOW PINNED has why; without that "
-		         "they may be enough",
-		         sum->pinned, sum->size);
-		value = sum->needed[1];
-	} else if (is_small) {
-		snprintf(
-		    text, TEXT_SIZE,
-		    "too small: 1 %% of the requests waited longer than %.1f ms; with %u servers "
-		    "99 %% would wait less than %.0f ms, if PostgreSQL is as fast with them",
-		    MS(sum->waits[1]), sum->needed[1], MS(sum->target));
-		value = sum->needed[1];
-	} else if (is_late) {
-		snprintf(text, TEXT_SIZE,
-		         "1 %% of the requests waited longer than %.1f ms, but not because of "
-		         "pool_size: SHOW WAITING and SHOW LIMITS have what is in the way",
-		         MS(sum->waits[1]));
-	} else if (!sum->size || (!sum->sizes.most && sum->wanted[2] * 2 < sum->size)) {
-		snprintf(text, TEXT_SIZE, "%s: never more than %u servers were wanted at once",
-		         sum->size ? "too large" : "no limit", sum->wanted[2]);
-		value = sum->wanted[2] + (sum->wanted[2] + 3) / 4;
-	} else {
-		snprintf(text, TEXT_SIZE, "it fits: 99 %% of the requests waited at most %.1f ms",
-		         MS(sum->waits[1]));
-	}
-	row->advice = text;
-	if (value)
-		snprintf(row->setting_text, sizeof(row->setting_text), "%s = %u", name, value);
-	row->setting = value ? row->setting_text : NULL;
+	*value = 0;
+	if (sum->requests < REQUESTS_MIN)
+		return cursor_print(cursor, "fewer than %d requests: too few to tell",
+		                    REQUESTS_MIN);
+	if (is_small && sum->size < sum->sizes.most)
+		return cursor_print(cursor, "auto, %u to %u: SHOW EVENTS has why it is not larger",
+		                    sum->sizes.least, sum->sizes.most);
+	if (is_small)
+		*value = sum->needed[1];
+	if (is_small && sum->pinned * 2 >= sum->size)
+		return cursor_print(cursor,
+		                    "%u of %u servers stay with clients: SHOW PINNED has why; "
+		                    "without that they may be enough",
+		                    sum->pinned, sum->size);
+	if (is_small)
+		return cursor_print(cursor,
+		                    "too small: 1 %% of the requests waited longer than %.1f ms; "
+		                    "with %u servers 99 %% would wait less than %.0f ms, if "
+		                    "PostgreSQL is as fast with them",
+		                    MS(sum->waits[1]), sum->needed[1], MS(sum->target));
+	if (is_late)
+		return cursor_print(cursor,
+		                    "1 %% of the requests waited longer than %.1f ms, but not "
+		                    "because of pool_size: SHOW WAITING and SHOW LIMITS have what "
+		                    "is in the way",
+		                    MS(sum->waits[1]));
+	if (sum->size && (sum->sizes.most || sum->wanted[2] * 2 >= sum->size))
+		return cursor_print(cursor, "it fits: 99 %% of the requests waited at most %.1f ms",
+		                    MS(sum->waits[1]));
+	*value = sum->wanted[2] + (sum->wanted[2] + 3) / 4;
+	return cursor_print(cursor, "%s: never more than %u servers were wanted at once",
+	                    sum->size ? "too large" : "no limit", sum->wanted[2]);
 }
 
 static bool is_advised(const struct pool *pool)
@@ -225,23 +220,18 @@ static bool is_advised(const struct pool *pool)
 	return pool->database->entry && pool->purpose == POOL_FOR_CLIENTS;
 }
 
-static void collect_advised(struct cursor *cursor) { cursor_offer_pools(cursor, is_advised); }
+static void collect_advice(struct cursor *cursor) { cursor_offer_pools(cursor, is_advised); }
 
 static bool next_advice(struct cursor *cursor, void *row)
 {
-	struct ordered_item item;
-	struct sum sum;
+	struct sum sum = { 0 };
+	const char *name, *advice;
+	unsigned int value;
 
-	do {
-		if (!cursor_next_ordered(cursor, collect_advised, &item))
-			return false;
-		sum = (struct sum){ 0 };
-	} while (!add_up(cursor, &sum));
-	ROW_FILL(row, struct advice_row, ADVICE_ROW);
-	advise(&sum, row);
+	if (cursor->index++ || !add_up(cursor, &sum))
+		return false;
+	name = sum.sizes.most ? "max_pool_size" : "pool_size";
+	advice = advise(cursor, &sum, &value);
+	ROW_FILL(row, struct advice_shown, ADVICE_ROW);
 	return true;
 }
-
-SHOW(advice, "ADVICE", next_advice, advice_columns,
-     "How many servers each pool would need for short waits, and why.",
-     .argument = SHOW_OF_DATABASE);

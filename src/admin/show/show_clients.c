@@ -17,19 +17,22 @@
 	WHO_ROW(COLUMN)                                                                          \
 	COLUMN(INT4, server_pid, server_backend_pid(client->borrower.server),                    \
 	       "Process ID of the PostgreSQL backend that serves the client; 0: none.")          \
-	COLUMN(TEXT, state, state_of(client, &since),                                            \
+	COLUMN(TEXT, state, state,                                                               \
 	       "State of the client: running, idle in transaction, or waiting.")                 \
-	COLUMN(TIME, state_since, 0, "When the client entered this state.")                      \
+	COLUMN(TIME, state_since, show_wall(since, now), "When the client entered this state.")  \
 	COLUMN(TIME, xact_since, show_wall(client->xact_at, now), "When the transaction began.") \
-	COLUMN(INT4, wait, 0, "Seconds that the current request has waited for a server.")       \
-	COLUMN(INT4, seconds, 0, "Seconds in this state.")                                       \
+	COLUMN(INT4, wait, client->request_at ? wait / USEC_PER_SEC : 0,                         \
+	       "Seconds that the current request has waited for a server.")                      \
+	COLUMN(INT4, seconds, (now - since) / USEC_PER_SEC, "Seconds in this state.")            \
 	COLUMN(INT4, xact_seconds, (now - client->xact_at) / USEC_PER_SEC,                       \
 	       "Seconds in the transaction.")                                                    \
-	COLUMN(TEXT, statement, 0,                                                               \
+	COLUMN(TEXT, statement, sees_text && client->slow ? client->slow->text : NULL,           \
 	       "Beginning of the current statement; if idle in transaction, of the last one. "   \
 	       "NULL unless log_min_duration is set and the user is one of admin_users.")
 
-ROW_DECLARE(struct transaction_row, transaction_columns, TRANSACTION_ROW);
+SHOW_ROWS(transactions, "TRANSACTIONS", TRANSACTION_ROW,
+          "Clients in a transaction, with their state and how long they have been in it.",
+          .is_of_clients = true, .argument = SHOW_OF_DATABASE);
 
 /* What the client does, and in *since the time when that began. */
 static const char *state_of(const struct client *client, usec_t *since)
@@ -48,31 +51,21 @@ static const char *state_of(const struct client *client, usec_t *since)
 	return "idle in transaction";
 }
 
-static bool next_transaction(struct cursor *cursor, void *at)
+static bool next_transactions(struct cursor *cursor, void *row)
 {
-	struct transaction_row *row = at;
-	const struct client *client;
-	usec_t now, since, wait;
+	const struct client *client = cursor->client;
+	usec_t now = loop_now(client->clients->with.loop), since, wait;
+	bool sees_text =
+	    show_source_config(cursor->source)->log_min_duration && cursor->role == CONSOLE_ADMIN;
+	const char *state;
 
-	do
-		client = cursor_next_client(cursor);
-	while (client && (!client->xact_at || !client->borrower.pool));
-	if (!client)
+	if (!client->xact_at || !client->borrower.pool)
 		return false;
-	now = loop_now(client->clients->with.loop);
-	ROW_FILL(row, struct transaction_row, TRANSACTION_ROW);
-	row->state_since = show_wall(since, now);
+	state = state_of(client, &since);
 	wait = client->borrower.waited + (client->state == CLIENT_WAITING ? now - since : 0);
-	row->wait = client->request_at ? wait / USEC_PER_SEC : 0;
-	row->seconds = (now - since) / USEC_PER_SEC;
-	if (show_source_config(cursor->source)->log_min_duration && cursor->role == CONSOLE_ADMIN)
-		row->statement = client->slow ? client->slow->text : NULL;
+	ROW_FILL(row, struct transactions_shown, TRANSACTION_ROW);
 	return true;
 }
-
-SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
-     "Clients in a transaction, with their state and how long they have been in it.",
-     .argument = SHOW_OF_DATABASE);
 
 /*
  * ---- WAITING ----
@@ -96,7 +89,7 @@ SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
 	       "Why the client waits: pool full, share, pinned, database limit, user limit, host " \
 	       "limit, server limit, server login, server check, retry after failure, paused, "    \
 	       "database paused, suspended, served next.")                                         \
-	COLUMN(TEXT, detail, buf_text(&cursor->text),                                              \
+	COLUMN(TEXT, detail, buf_text(detail),                                                     \
 	       "Details of the reason: the limit, its current use, and the client that has held "  \
 	       "a server for the longest time; or the user who paused, and when; or the last "     \
 	       "error; or empty.")                                                                 \
@@ -107,29 +100,28 @@ SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
 	COLUMN(POINTER, ptr, client, "Identifier of the client connection in the log.")            \
 	COLUMN(INT4, id, (int64_t)client->id, "id of the client, for KILL_CLIENT.")
 
-ROW_DECLARE(struct waiting_row, waiting_columns, WAITING_ROW);
+SHOW_ITEMS(waiting, "WAITING", WAITING_ROW, "Clients that wait for a server, how long, and why.",
+           .argument = SHOW_OF_DATABASE);
 
 static bool has_waiters(const struct pool *pool)
 {
 	return pool_waiting_count(pool) && pool->purpose != POOL_FOR_LOOKUPS;
 }
 
-static void collect(struct cursor *cursor) { cursor_offer_pools(cursor, has_waiters); }
+static void collect_waiting(struct cursor *cursor) { cursor_offer_pools(cursor, has_waiters); }
 
 /* The queues of a user on a database: those of the pool for clients, and the first one for reads.
  */
 #define CLIENT_QUEUES 7
 #define QUEUES (CLIENT_QUEUES + 1)
 
-/* In each lane at the first borrower after the last one shown. false: there is no such queue. */
-static bool enter_queues(struct cursor *cursor)
+/* In each lane at the first borrower after the last one shown. */
+static void enter_queues(struct cursor *cursor)
 {
 	const struct lanes *lanes = cursor->lanes;
 	const struct ordered *names = &cursor->ordered;
 	struct waiting_walk *walk = &cursor->waiting;
 
-	if (walk->queue >= QUEUES)
-		return false;
 	for (unsigned int i = 0; i < lanes->count; i++) {
 		struct pool *pool = pools_find_exact_pool(
 		    lanes->at[i].pools, names->first, names->second,
@@ -146,26 +138,6 @@ static bool enter_queues(struct cursor *cursor)
 		}
 	}
 	walk->is_entered = true;
-	return true;
-}
-
-/* The next queue of these pools, or the first one of the next pools. false: no more. */
-static bool next_queue(struct cursor *cursor)
-{
-	struct waiting_walk *walk = &cursor->waiting;
-	struct ordered_item item;
-	bool has_begun = walk->has_begun;
-	unsigned int queue = walk->queue + 1;
-
-	*walk = (struct waiting_walk){ .has_begun = has_begun, .queue = queue };
-	if (has_begun && enter_queues(cursor))
-		return true;
-	*walk = (struct waiting_walk){ 0 };
-	if (!cursor_next_ordered(cursor, collect, &item))
-		return false;
-	walk->has_begun = true;
-	enter_queues(cursor);
-	return true;
 }
 
 /* The lane of the borrower that has waited longest in this queue. NULL: no more in it. */
@@ -182,21 +154,22 @@ static struct waiting_place *longest_waiting(struct cursor *cursor)
 	return found;
 }
 
-/* NULL: no more. */
+/* In this queue of the pools or in the next ones. NULL: no more in them. */
 static struct waiting_place *next_place(struct cursor *cursor)
 {
 	struct waiting_walk *walk = &cursor->waiting;
 	struct waiting_place *place;
 
-	if (walk->has_begun && !walk->is_entered)
-		enter_queues(cursor);
-	for (;;) {
-		place = walk->has_begun ? longest_waiting(cursor) : NULL;
+	if (cursor->index++ == 0)
+		*walk = (struct waiting_walk){ 0 };
+	for (; walk->queue < QUEUES; *walk = (struct waiting_walk){ .queue = walk->queue + 1 }) {
+		if (!walk->is_entered)
+			enter_queues(cursor);
+		place = longest_waiting(cursor);
 		if (place)
 			return place;
-		if (!next_queue(cursor))
-			return NULL;
 	}
+	return NULL;
 }
 
 /* position: in the queue of its own lane, from 1, for the reason. */
@@ -209,6 +182,7 @@ static void fill_waiting(struct cursor *cursor, void *row, const struct borrower
 	const struct server *holder = NULL; /* whose server the pool waits for, for longest */
 	const struct lane *lane;
 	unsigned int place = 1; /* in the queue of all lanes */
+	struct buf *detail = cursor_text(cursor);
 
 	LANES_EACH(lane, cursor->lanes)
 	{
@@ -216,9 +190,8 @@ static void fill_waiting(struct cursor *cursor, void *row, const struct borrower
 		holder =
 		    pool_wait_longer(holder, pool_wait_holder(lane->pools, borrower->pool, reason));
 	}
-	buf_clear(&cursor->text);
-	pool_wait_explain_all(borrower->pool, reason, holder, &cursor->text);
-	ROW_FILL(row, struct waiting_row, WAITING_ROW);
+	pool_wait_explain_all(borrower->pool, reason, holder, detail);
+	ROW_FILL(row, struct waiting_shown, WAITING_ROW);
 }
 
 static bool next_waiting(struct cursor *cursor, void *row)
@@ -235,9 +208,6 @@ static bool next_waiting(struct cursor *cursor, void *row)
 	place->position++;
 	return true;
 }
-
-SHOW(waiting, "WAITING", next_waiting, waiting_columns,
-     "Clients that wait for a server, how long, and why.", .argument = SHOW_OF_DATABASE);
 
 /*
  * ---- APPLICATIONS ----
@@ -268,7 +238,10 @@ SHOW(waiting, "WAITING", next_waiting, waiting_columns,
 	COLUMN(INT4, longest_xact_s, sum->longest / USEC_PER_SEC,                                 \
 	       "Seconds since the oldest of their running transactions began.")
 
-ROW_DECLARE(struct application_row, application_columns, APPLICATION_ROW);
+SHOW_ROWS(
+    applications, "APPLICATIONS", APPLICATION_ROW,
+    "Connected clients by application_name: how many, what they do, and what those of the name "
+    "have done. A name without clients is not listed.");
 
 /* ---- gathering ---- */
 
@@ -298,7 +271,7 @@ static struct named_clients *named(struct applications_walk *walk, const struct 
 		return found;
 	found = HASH_COUNT(walk->table) < NAMES_MAX ? calloc(1, sizeof(*found)) : NULL;
 	if (!found)
-		return walk->rest;
+		return &walk->rest;
 	text_copy(found->name, sizeof(found->name), cut);
 	TABLE_ADD_STR(hh, key, walk->table, found->name, found);
 	return found;
@@ -349,18 +322,16 @@ static void add_counts(const struct cursor *cursor, struct named_clients *sum, c
 	}
 }
 
-static bool next_application(struct cursor *cursor, void *row)
+static bool next_applications(struct cursor *cursor, void *row)
 {
 	struct applications_walk *walk = &cursor->applications;
 	bool is_tracked = show_source_config(cursor->source)->track_statements > 0;
 	const char *name = NULL;
 	struct named_clients *sum;
 
-	if (!walk->rest)
-		walk->rest = calloc(1, sizeof(*walk->rest));
-	if (!walk->rest || (!walk->is_gathered && !gather(cursor)) || walk->is_ended)
+	if ((!walk->is_gathered && !gather(cursor)) || walk->is_ended)
 		return false;
-	sum = walk->next ? walk->next : walk->rest;
+	sum = walk->next ? walk->next : &walk->rest;
 	walk->is_ended = !walk->next;
 	if (walk->next) {
 		name = sum->name;
@@ -369,10 +340,6 @@ static bool next_application(struct cursor *cursor, void *row)
 	} else if (!sum->clients) {
 		return false;
 	}
-	ROW_FILL(row, struct application_row, APPLICATION_ROW);
+	ROW_FILL(row, struct applications_shown, APPLICATION_ROW);
 	return true;
 }
-
-SHOW(applications, "APPLICATIONS", next_application, application_columns,
-     "Connected clients by application_name: how many, what they do, and what those of the name "
-     "have done. A name without clients is not listed.");

@@ -15,15 +15,13 @@
 	COLUMN(TEXT, version, rows_release(cursor->source)->shown, \
 	       "The PgBouncer version that pgweir is compatible with, and pgweir's own version.")
 
-ROW_DECLARE(struct version_row, version_columns, VERSION_ROW);
+SHOW_ROWS(version, "VERSION", VERSION_ROW, "Version of PgBouncer and of pgweir.");
 
 static bool next_version(struct cursor *cursor, void *row)
 {
-	ROW_FILL(row, struct version_row, VERSION_ROW);
+	ROW_FILL(row, struct version_shown, VERSION_ROW);
 	return cursor->index++ == 0;
 }
-
-SHOW(version, "VERSION", next_version, version_columns, "Version of PgBouncer and of pgweir.");
 
 /* ---- STATE ---- */
 
@@ -32,7 +30,8 @@ SHOW(version, "VERSION", next_version, version_columns, "Version of PgBouncer an
 	COLUMN(TEXT, value, values[cursor->index] ? "yes" : "no",                                 \
 	       "Whether the process is in this state: yes or no.")
 
-ROW_DECLARE(struct state_row, state_columns, STATE_ROW);
+SHOW_ROWS(state, "STATE", STATE_ROW,
+          "Whether the whole process is paused or suspended. Not active during a DRAIN either.");
 
 static bool next_state(struct cursor *cursor, void *row)
 {
@@ -45,13 +44,10 @@ static bool next_state(struct cursor *cursor, void *row)
 
 	if (cursor->index == 3)
 		return false;
-	ROW_FILL(row, struct state_row, STATE_ROW);
+	ROW_FILL(row, struct state_shown, STATE_ROW);
 	cursor->index++;
 	return true;
 }
-
-SHOW(state, "STATE", next_state, state_columns,
-     "Whether the whole process is paused or suspended. Not active during a DRAIN either.");
 
 /* ---- LISTS ---- */
 
@@ -59,7 +55,7 @@ SHOW(state, "STATE", next_state, state_columns,
 	COLUMN(TEXT, list, 0, "Kind of object that is counted.") \
 	COLUMN(INT4, items, 0, "Number of objects of this kind.")
 
-ROW_DECLARE(struct list_row, list_columns, LIST_ROW);
+SHOW_ROWS(lists, "LISTS", LIST_ROW, "Number of internal objects of each kind.");
 
 /* What several lanes have by one name is counted once. */
 
@@ -126,9 +122,9 @@ static int64_t login_clients(const struct lane *lane)
 	LIST("dns_queries", dns_query_count(lane->resolver))                                       \
 	LIST("dns_pending", 0)
 
-static bool next_list(struct cursor *cursor, void *at)
+static bool next_lists(struct cursor *cursor, void *at)
 {
-	struct list_row *row = at;
+	struct lists_shown *row = at;
 	const struct lane *lane;
 	size_t index = 0;
 
@@ -146,8 +142,6 @@ static bool next_list(struct cursor *cursor, void *at)
 	return cursor->index++ < index;
 }
 
-SHOW(lists, "LISTS", next_list, list_columns, "Number of internal objects of each kind.");
-
 /* ---- MEM ---- */
 
 #define MEM_ROW(COLUMN)                                                 \
@@ -157,7 +151,7 @@ SHOW(lists, "LISTS", next_list, list_columns, "Number of internal objects of eac
 	COLUMN(INT4, free, 0, "Number of free objects kept for reuse.") \
 	COLUMN(INT4, memtotal, 0, "Memory of used and free objects, in bytes.")
 
-ROW_DECLARE(struct mem_row, mem_columns, MEM_ROW);
+SHOW_ROWS(mem, "MEM", MEM_ROW, "Memory of the object caches.");
 
 /* The caches in PgBouncer's order. A cache that pgweir does not have is a row of zeros. */
 static struct slab mem_of_lane(const struct lane *lane, size_t index)
@@ -194,7 +188,7 @@ static bool next_mem(struct cursor *cursor, void *at)
 {
 	size_t index = cursor->index++;
 	const struct lane *lane;
-	struct mem_row *row = at;
+	struct mem_shown *row = at;
 
 	LANES_EACH(lane, cursor->lanes)
 	{
@@ -209,8 +203,6 @@ static bool next_mem(struct cursor *cursor, void *at)
 	return row->name != NULL;
 }
 
-SHOW(mem, "MEM", next_mem, mem_columns, "Memory of the object caches.");
-
 /* ---- CERTIFICATES ---- */
 
 #define CERTIFICATE_ROW(COLUMN)                                                                  \
@@ -220,21 +212,19 @@ SHOW(mem, "MEM", next_mem, mem_columns, "Memory of the object caches.");
 	       "Seconds until the certificate that was read from the file expires; below 0: it " \
 	       "has expired. A new file is read by RELOAD.")
 
-ROW_DECLARE(struct certificate_row, certificate_columns, CERTIFICATE_ROW);
+SHOW_ROWS(certificates, "CERTIFICATES", CERTIFICATE_ROW,
+          "Certificates of ours that are in use, and when they expire.");
 
-static bool next_certificate(struct cursor *cursor, void *row)
+static bool next_certificates(struct cursor *cursor, void *row)
 {
 	const struct console_with *with = cursor->source->with;
 	struct certificate_shown shown;
 
 	if (!with->certificate(with->daemon, cursor->index++, &shown))
 		return false;
-	ROW_FILL(row, struct certificate_row, CERTIFICATE_ROW);
+	ROW_FILL(row, struct certificates_shown, CERTIFICATE_ROW);
 	return true;
 }
-
-SHOW(certificates, "CERTIFICATES", next_certificate, certificate_columns,
-     "Certificates of ours that are in use, and when they expire.");
 
 /* ---- DNS_HOSTS ---- */
 
@@ -242,10 +232,10 @@ SHOW(certificates, "CERTIFICATES", next_certificate, certificate_columns,
 	COLUMN(TEXT, hostname, name.host, "Host name of a server.") \
 	COLUMN(INT8, ttl, name.ttl_left / USEC_PER_SEC,             \
 	       "Seconds until the cached addresses expire.")        \
-	COLUMN(TEXT, addrs, buf_text(&cursor->text),                \
+	COLUMN(TEXT, addrs, buf_text(addresses),                    \
 	       "Addresses of the host, separated by commas; empty: the host was not found.")
 
-ROW_DECLARE(struct dns_row, dns_columns, DNS_ROW);
+SHOW_ROWS(dns_hosts, "DNS_HOSTS", DNS_ROW, "Cached results of DNS lookups.");
 
 /* That of the first loop: it hears what the others have found. */
 static struct resolver *resolver_of(const struct cursor *cursor)
@@ -253,22 +243,21 @@ static struct resolver *resolver_of(const struct cursor *cursor)
 	return cursor->lanes->at[0].resolver;
 }
 
-static bool next_dns(struct cursor *cursor, void *row)
+static bool next_dns_hosts(struct cursor *cursor, void *row)
 {
 	struct resolver_row name;
+	struct buf *addresses;
 	char text[ADDRESS_TEXT_SIZE];
 
 	if (!resolver_next_row(resolver_of(cursor), &cursor->dns, &name))
 		return false;
-	buf_clear(&cursor->text);
+	addresses = cursor_text(cursor);
 	for (unsigned int i = 0; i < name.address_count; i++)
-		buf_printf(&cursor->text, "%s%s", i ? "," : "",
+		buf_printf(addresses, "%s%s", i ? "," : "",
 		           address_format(&name.addresses[i], text, sizeof(text)));
-	ROW_FILL(row, struct dns_row, DNS_ROW);
+	ROW_FILL(row, struct dns_hosts_shown, DNS_ROW);
 	return true;
 }
-
-SHOW(dns_hosts, "DNS_HOSTS", next_dns, dns_columns, "Cached results of DNS lookups.");
 
 /* ---- DNS_ZONES ---- */
 
@@ -278,28 +267,27 @@ SHOW(dns_hosts, "DNS_HOSTS", next_dns, dns_columns, "Cached results of DNS looku
 	COLUMN(INT8, serial, zone.serial, "Serial number of the zone; 0: not known yet.") \
 	COLUMN(INT4, count, zone.count, "Number of server host names in the zone.")
 
-ROW_DECLARE(struct zone_row, zone_columns, ZONE_ROW);
+SHOW_ROWS(dns_zones, "DNS_ZONES", ZONE_ROW,
+          "DNS zones whose serial numbers are checked (dns_zone_check_period).");
 
-static bool next_zone(struct cursor *cursor, void *row)
+static bool next_dns_zones(struct cursor *cursor, void *row)
 {
 	struct resolver_zone_row zone;
 
 	if (!resolver_next_zone(resolver_of(cursor), &cursor->dns, &zone))
 		return false;
-	ROW_FILL(row, struct zone_row, ZONE_ROW);
+	ROW_FILL(row, struct dns_zones_shown, ZONE_ROW);
 	return true;
 }
 
-SHOW(dns_zones, "DNS_ZONES", next_zone, zone_columns,
-     "DNS zones whose serial numbers are checked (dns_zone_check_period).");
-
 /* ---- READY, for probes ---- */
 
-#define READY_ROW(COLUMN)                                                  \
-	COLUMN(TEXT, ready, 0, "Whether new work is accepted: yes or no.") \
-	COLUMN(TEXT, reason, 0, "Why no new work is accepted; empty if it is.")
+#define READY_ROW(COLUMN)                                                                         \
+	COLUMN(TEXT, ready, i < count ? "no" : "yes", "Whether new work is accepted: yes or no.") \
+	COLUMN(TEXT, reason, i < count ? hindrances[i].words : "",                                \
+	       "Why no new work is accepted; empty if it is.")
 
-ROW_DECLARE(struct ready_row, ready_columns, READY_ROW);
+SHOW_ROWS(ready, "READY", READY_ROW, "Whether new work is accepted now, and if not, why.");
 
 /* Whether each named database is paused or disabled, and there is no `*` for other names. */
 static bool is_all_shut(const struct pools *pools)
@@ -315,7 +303,7 @@ static bool is_all_shut(const struct pools *pools)
 	return !TAILQ_EMPTY(&pools->databases);
 }
 
-static bool next_ready(struct cursor *cursor, void *at)
+static bool next_ready(struct cursor *cursor, void *row)
 {
 	const struct console_with *with = cursor->source->with;
 	const struct lane *first = cursor->lanes->at;
@@ -330,18 +318,13 @@ static bool next_ready(struct cursor *cursor, void *at)
 		{ pools->suspend != SUSPEND_NONE, "suspended" },
 		{ is_all_shut(pools), "every database is paused or disabled" },
 	};
-	struct ready_row *row = at;
 	size_t i = 0, count = sizeof(hindrances) / sizeof(hindrances[0]);
 
 	while (i < count && !hindrances[i].is_so)
 		i++;
-	row->ready = i < count ? "no" : "yes";
-	row->reason = i < count ? hindrances[i].words : "";
+	ROW_FILL(row, struct ready_shown, READY_ROW);
 	return cursor->index++ == 0;
 }
-
-SHOW(ready, "READY", next_ready, ready_columns,
-     "Whether new work is accepted now, and if not, why.");
 
 /* ---- DRAIN ---- */
 
@@ -362,7 +345,7 @@ SHOW(ready, "READY", next_ready, ready_columns,
 	       left == DRAIN_NO_LIMIT ? -1 : (left + USEC_PER_SEC - 1) / USEC_PER_SEC,           \
 	       "Seconds until the deadline; -1: no deadline.")
 
-ROW_DECLARE(struct drain_row, drain_columns, DRAIN_ROW);
+SHOW_ROWS(drain, "DRAIN", DRAIN_ROW, "Progress of a DRAIN.");
 
 static const char *drain_state(const struct drain_progress *sum)
 {
@@ -380,11 +363,9 @@ static bool next_drain(struct cursor *cursor, void *row)
 
 	lanes_drain(cursor->lanes, &sum);
 	left = sum.is_on ? sum.time_left : DRAIN_NO_LIMIT;
-	ROW_FILL(row, struct drain_row, DRAIN_ROW);
+	ROW_FILL(row, struct drain_shown, DRAIN_ROW);
 	return cursor->index++ == 0;
 }
-
-SHOW(drain, "DRAIN", next_drain, drain_columns, "Progress of a DRAIN.");
 
 /* ---- LOOPS ---- */
 
@@ -410,7 +391,10 @@ SHOW(drain, "DRAIN", next_drain, drain_columns, "Progress of a DRAIN.");
 	COLUMN(INT8, servers_out, (int64_t)lane->pools->moved_out,                                 \
 	       "Number of server connections that went to other loops.")
 
-ROW_DECLARE(struct loop_row, loop_columns, LOOP_ROW);
+SHOW_ROWS(
+    loops, "LOOPS", LOOP_ROW,
+    "Event loops: the connections of each, its processor time, and the server connections that "
+    "came from and went to others.");
 
 static int64_t count_idle(const struct pools *pools)
 {
@@ -422,7 +406,7 @@ static int64_t count_idle(const struct pools *pools)
 	return count;
 }
 
-static bool next_loop(struct cursor *cursor, void *row)
+static bool next_loops(struct cursor *cursor, void *row)
 {
 	const struct lanes *lanes = cursor->lanes;
 	const struct lane *lane;
@@ -430,10 +414,6 @@ static bool next_loop(struct cursor *cursor, void *row)
 	if (cursor->index == lanes->count)
 		return false;
 	lane = &lanes->at[cursor->index++];
-	ROW_FILL(row, struct loop_row, LOOP_ROW);
+	ROW_FILL(row, struct loops_shown, LOOP_ROW);
 	return true;
 }
-
-SHOW(loops, "LOOPS", next_loop, loop_columns,
-     "Event loops: the connections of each, its processor time, and the server connections that "
-     "came from and went to others.");

@@ -2,92 +2,70 @@
 /*
  * SHOW EVENTS: what has happened to the process lately, from the log's memory.
  */
-#include <ctype.h>
-
-#include "pgweir/base/close_reason.h"
-
 #include "show_priv.h"
 
+#include "pgweir/base/close_reason.h"
 #include "pgweir/base/text.h"
 
 #define EVENT_ROW(COLUMN)                                                                          \
-	COLUMN(TEXT, at, 0, "When it happened, in UTC, as 2026-11-23T01:02:03.456Z.")              \
-	COLUMN(INT8, age_s, 0, "How many seconds ago that was.")                                   \
-	COLUMN(TEXT, kind, 0,                                                                      \
+	COLUMN(TEXT, at, cursor_print(cursor, "%s", text_utc(kept.at, at)),                        \
+	       "When it happened, in UTC, as 2026-11-23T01:02:03.456Z.")                           \
+	COLUMN(INT8, age_s, (wall_now() - kept.at) / USEC_PER_SEC,                                 \
+	       "How many seconds ago that was.")                                                   \
+	COLUMN(TEXT, kind, cursor_lower(cursor, kept.kind),                                        \
 	       "Kind of the event: start, reload, set, take-over, shutdown, drain, suspend, host " \
 	       "down, host up, host role, limit, reserve, secret, pool size (auto), or a command " \
 	       "of the console in small letters: pause, resume, kill and so on.")                  \
-	COLUMN(TEXT, level, 0, "Level of its line in the log.")                                    \
-	COLUMN(TEXT, database, 0, "Name of the database; NULL: the event concerns no single one.") \
-	COLUMN(TEXT, user, 0, "User; NULL: the event concerns no single one.")                     \
-	COLUMN(TEXT, text, 0, "The line in the log, without its beginning; at most 480 bytes.")
+	COLUMN(TEXT, level, levels[kept.level], "Level of its line in the log.")                   \
+	COLUMN(TEXT, database, *kept.database ? cursor_print(cursor, "%s", kept.database) : NULL,  \
+	       "Name of the database; NULL: the event concerns no single one.")                    \
+	COLUMN(TEXT, user, *kept.user ? cursor_print(cursor, "%s", kept.user) : NULL,              \
+	       "User; NULL: the event concerns no single one.")                                    \
+	COLUMN(TEXT, text, cursor_print(cursor, "%s", kept.text),                                  \
+	       "The line in the log, without its beginning; at most 480 bytes.")
 
-ROW_DECLARE(struct event_row, event_columns, EVENT_ROW, char time_buffer[TEXT_UTC_SIZE],
-            kind_buffer[32];
-            struct log_kept kept;);
+SHOW_ROWS(events, "EVENTS", EVENT_ROW,
+          "The last 1000 events of the process: reloads, commands, take-overs, hosts, limits.");
 
 static const char *const levels[LOG_LEVELS] = {
 	[LOG_LEVEL_FATAL] = "FATAL", [LOG_LEVEL_ERROR] = "ERROR", [LOG_LEVEL_WARNING] = "WARNING",
 	[LOG_LEVEL_INFO] = "LOG",    [LOG_LEVEL_DEBUG] = "DEBUG", [LOG_LEVEL_NOISE] = "NOISE",
 };
 
-/* Kinds that are commands have their words in capitals. */
-static const char *lower(const char *text, char *out, size_t size)
+static bool next_events(struct cursor *cursor, void *row)
 {
-	size_t count = 0;
-
-	for (; text[count] && count + 1 < size; count++)
-		out[count] = (char)tolower((unsigned char)text[count]);
-	out[count] = 0;
-	return out;
-}
-
-static bool next_event(struct cursor *cursor, void *at)
-{
-	struct event_row *row = at;
 	uint64_t number = cursor->index;
-	const struct log_kept *kept = &row->kept;
+	char at[TEXT_UTC_SIZE];
+	struct log_kept kept;
 
-	if (!log_kept_next(cursor->source->with->log, &number, &row->kept))
+	if (!log_kept_next(cursor->source->with->log, &number, &kept))
 		return false;
 	cursor->index = number;
-	row->at = text_utc(kept->at, row->time_buffer);
-	row->age_s = (wall_now() - kept->at) / USEC_PER_SEC;
-	row->kind = lower(kept->kind, row->kind_buffer, sizeof(row->kind_buffer));
-	row->level = levels[kept->level];
-	row->database = *kept->database ? kept->database : NULL;
-	row->user = *kept->user ? kept->user : NULL;
-	row->text = kept->text;
+	ROW_FILL(row, struct events_shown, EVENT_ROW);
 	return true;
 }
 
-SHOW(events, "EVENTS", next_event, event_columns,
-     "The last 1000 events of the process: reloads, commands, take-overs, hosts, limits.");
-
 /* ---- how many ---- */
 
-#define TOTAL_ROW(COLUMN)                                                \
-	COLUMN(TEXT, event, 0, "Kind of the events, as in SHOW EVENTS.") \
-	COLUMN(INT8, count, 0, "How many of them there have been since the process started.")
+#define TOTAL_ROW(COLUMN)                                                                         \
+	COLUMN(TEXT, event, cursor_lower(cursor, kind), "Kind of the events, as in SHOW EVENTS.") \
+	COLUMN(INT8, count, (int64_t)count,                                                       \
+	       "How many of them there have been since the process started.")
 
-ROW_DECLARE(struct event_total, total_columns, TOTAL_ROW, char event_buffer[32];);
+SHOW_ROWS(events_totals, "EVENTS_TOTALS", TOTAL_ROW,
+          "How many events of each kind there have been.");
 
-static bool next_total(struct cursor *cursor, void *at)
+static bool next_events_totals(struct cursor *cursor, void *row)
 {
-	struct event_total *row = at;
 	const char *kind;
 	uint64_t count;
 
 	if (!log_kept_kind(cursor->source->with->log, cursor->index, &kind, &count))
 		return false;
 	cursor->index++;
-	row->event = lower(kind, row->event_buffer, sizeof(row->event_buffer));
-	row->count = (int64_t)count;
+	ROW_FILL(row, struct events_totals_shown, TOTAL_ROW);
 	return true;
 }
-
-SHOW(events_totals, "EVENTS_TOTALS", next_total, total_columns,
-     "How many events of each kind there have been.");
 
 /* ---- ERRORS: why connections ended, as base/close_reason.h counts it ---- */
 
@@ -110,7 +88,7 @@ SHOW(events_totals, "EVENTS_TOTALS", next_total, total_columns,
 	       "Logged error message of the last connection closed for this reason, with its "     \
 	       "detail.")
 
-ROW_DECLARE(struct error_row, error_columns, ERROR_ROW);
+SHOW_ROWS(errors, "ERRORS", ERROR_ROW, "Why connections were closed, how often, and when last.");
 
 /* The last close for this reason in any lane, or NULL, and the number of closes in all. */
 static const struct close_count *sum(const struct lanes *lanes, bool of_servers, size_t reason,
@@ -134,7 +112,7 @@ static const struct close_count *sum(const struct lanes *lanes, bool of_servers,
 }
 
 /* The reasons of clients first, then those of servers. Reasons that never occurred are left out. */
-static bool next_error(struct cursor *cursor, void *row)
+static bool next_errors(struct cursor *cursor, void *row)
 {
 	const struct close_count *last = NULL;
 	const struct close_reason_row *reason;
@@ -148,12 +126,9 @@ static bool next_error(struct cursor *cursor, void *row)
 	if (!last)
 		return false;
 	reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
-	ROW_FILL(row, struct error_row, ERROR_ROW);
+	ROW_FILL(row, struct errors_shown, ERROR_ROW);
 	return true;
 }
-
-SHOW(errors, "ERRORS", next_error, error_columns,
-     "Why connections were closed, how often, and when last.");
 
 /* ---- CLOSES ---- */
 
@@ -163,7 +138,9 @@ SHOW(errors, "ERRORS", next_error, error_columns,
 	REASON_ROW(COLUMN)                                                                  \
 	COLUMN(INT8, count, (int64_t)count, "Number of connections closed for this reason.")
 
-ROW_DECLARE(struct closes_row, closes_columns, CLOSES_ROW);
+SHOW_ITEMS(
+    closes, "CLOSES", CLOSES_ROW,
+    "How many connections of each database were closed, by reason, since the process started.");
 
 static bool has_closes(const struct cursor *cursor, const struct database *database)
 {
@@ -196,7 +173,7 @@ static uint64_t count_closes(const struct lane *lane, const char *name, size_t i
 }
 
 /* The next reason of the database that `ordered` names. */
-static bool next_of_database(struct cursor *cursor, void *row)
+static bool next_closes(struct cursor *cursor, void *row)
 {
 	const char *name = cursor->ordered.first;
 	const struct close_reason_row *reason;
@@ -212,17 +189,9 @@ static bool next_of_database(struct cursor *cursor, void *row)
 		count += count_closes(lane, name, index);
 	}
 	reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
-	ROW_FILL(row, struct closes_row, CLOSES_ROW);
+	ROW_FILL(row, struct closes_shown, CLOSES_ROW);
 	return count;
 }
-
-static bool next_closes(struct cursor *cursor, void *row)
-{
-	return cursor_next_each(cursor, row, collect_closes, next_of_database);
-}
-
-SHOW(closes, "CLOSES", next_closes, closes_columns,
-     "How many connections of each database were closed, by reason, since the process started.");
 
 /* ---- SQLSTATES: errors that clients were sent, as base/sqlstates.h counts them ---- */
 
@@ -242,10 +211,11 @@ SHOW(closes, "CLOSES", next_closes, closes_columns,
 	COLUMN(                                                                                   \
 	    TEXT, user, last->user,                                                               \
 	    "User of the last one; of errors by PostgreSQL, the user of the server connection.")  \
-	COLUMN(TEXT, class, row->class_buffer,                                                    \
+	COLUMN(TEXT, class, cursor_print(cursor, "%.*s", is_other ? 5 : 2, key.sqlstate),         \
 	       "Class of the SQLSTATE: its first two characters; or other.")
 
-ROW_DECLARE(struct sqlstate_row, sqlstate_columns, SQLSTATE_ROW, char class_buffer[8];);
+SHOW_ROWS(sqlstates, "SQLSTATES", SQLSTATE_ROW,
+          "Errors that clients were sent, by SQLSTATE, and by who sent them.");
 
 /* The least key after `last` in any lane. false: there is none. */
 static bool find_next(const struct lanes *lanes, const struct sqlstate_key *last,
@@ -266,18 +236,19 @@ static bool find_next(const struct lanes *lanes, const struct sqlstate_key *last
 	return has_next;
 }
 
-static bool next_sqlstate(struct cursor *cursor, void *at)
+static bool next_sqlstates(struct cursor *cursor, void *row)
 {
 	const struct lanes *lanes = cursor->lanes;
 	const struct sqlstate_count *count, *last = NULL;
-	struct sqlstate_row *row = at;
 	struct sqlstate_key key;
 	const struct lane *lane;
 	uint64_t total = 0;
+	bool is_other;
 
 	if (!find_next(lanes, &cursor->sqlstate, &key))
 		return false;
 	cursor->sqlstate = key;
+	is_other = strcmp(key.sqlstate, SQLSTATES_OTHER) == 0;
 	LANES_EACH(lane, lanes)
 	{
 		count = sqlstates_find(&lane->pools->sqlstates, &key);
@@ -287,11 +258,6 @@ static bool next_sqlstate(struct cursor *cursor, void *at)
 		if (!last || count->wall_last > last->wall_last)
 			last = count;
 	}
-	ROW_FILL(row, struct sqlstate_row, SQLSTATE_ROW);
-	text_copy(row->class_buffer, strcmp(key.sqlstate, SQLSTATES_OTHER) == 0 ? 6 : 3,
-	          key.sqlstate);
+	ROW_FILL(row, struct sqlstates_shown, SQLSTATE_ROW);
 	return true;
 }
-
-SHOW(sqlstates, "SQLSTATES", next_sqlstate, sqlstate_columns,
-     "Errors that clients were sent, by SQLSTATE, and by who sent them.");

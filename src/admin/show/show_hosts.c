@@ -4,21 +4,17 @@
  */
 #include "show_priv.h"
 
-#include <stdio.h>
-
-#include "pgweir/base/text.h"
 #include "pgweir/pool/pools.h"
-
-#define HOST_SIZE 256
 
 #define HOST_ROW(COLUMN)                                                                           \
 	COLUMN(TEXT, entry, cursor->ordered.first, "Name of the entry in [databases].")            \
-	COLUMN(TEXT, host, row->host_buffer, "The host as in the entry.")                          \
-	COLUMN(TEXT, address, 0,                                                                   \
+	COLUMN(TEXT, host, cursor_print(cursor, "%.*s", (int)shown->name.count, shown->name.at),   \
+	       "The host as in the entry.")                                                        \
+	COLUMN(TEXT, address, address_text(cursor, shown),                                         \
 	       "One of its addresses; NULL: a Unix socket, or not looked up yet.")                 \
 	COLUMN(TEXT, role, roster_role_name(known->known.role), "primary, standby, or unknown.")   \
 	COLUMN(INT8, timeline, known->known.timeline, "Timeline of its WAL; 0: not known.")        \
-	COLUMN(TEXT, position, 0,                                                                  \
+	COLUMN(TEXT, position, position_text(cursor, known->known.position),                       \
 	       "Position in the WAL: of a primary what it has written to disk, of a standby what " \
 	       "it has replayed; NULL: not known.")                                                \
 	COLUMN(INT8, lag_us, is_known ? known->lag : ROWS_NULL,                                    \
@@ -44,25 +40,24 @@
 	COLUMN(INT8, lost_bytes, (int64_t)known->lost_bytes,                                       \
 	       "How many bytes of WAL that its predecessor had written it lacked when it was "     \
 	       "first seen as primary: at least so many are lost.")                                \
-	COLUMN(TEXT, last_error, row->error_buffer,                                                \
+	COLUMN(TEXT, last_error, cursor_print(cursor, "%s", known->error),                         \
 	       "The last error of its host watch; empty: none.")                                   \
 	COLUMN(INT8, reads, 0,                                                                     \
 	       "How often a server of the host was lent for a read (route_reads), for all its "    \
 	       "addresses together.")                                                              \
-	COLUMN(TEXT, hosts_from, 0,                                                                \
+	COLUMN(TEXT, hosts_from, source_text(cursor, shown->entry),                                \
 	       "Where its hosts are found, and if that fails now, for how long and why; NULL: in " \
 	       "the entry.")
 
-ROW_DECLARE(struct host_row, host_columns, HOST_ROW, char host_buffer[HOST_SIZE],
-            address_buffer[ADDRESS_TEXT_SIZE], position_buffer[24];
-            char error_buffer[ROSTER_ERROR_SIZE]; char source_buffer[FINDERS_TEXT_SIZE];);
+SHOW_ITEMS(hosts, "HOSTS", HOST_ROW, "Roles, lag and states of the hosts of each entry.",
+           .argument = SHOW_OF_DATABASE);
 
 static bool has_entry(const struct cursor *cursor, const struct database *database)
 {
 	return database->entry && !show_leaves_out(cursor, database);
 }
 
-static void offer_entries(struct cursor *cursor) { cursor_offer_databases(cursor, has_entry); }
+static void collect_hosts(struct cursor *cursor) { cursor_offer_databases(cursor, has_entry); }
 
 /* What a row is about. */
 struct shown_host {
@@ -101,7 +96,7 @@ static const struct address *address_of(const struct shown_host *shown)
 	return shown->row.address.family == AF_UNSPEC ? NULL : &shown->row.address;
 }
 
-static const char *shown_state(const struct show_source *source, const struct host_row *row,
+static const char *shown_state(const struct show_source *source, const struct hosts_shown *row,
                                const struct shown_host *shown)
 {
 	const struct config *config = source->with->lanes->at->pools->config;
@@ -144,29 +139,43 @@ static const char *watch_of(const struct show_source *source, const struct shown
 	return cluster ? cluster_watch_lack(pools->with.broker, cluster) : "no: it has no pool yet";
 }
 
-static void fill_host(struct cursor *cursor, struct host_row *row, const struct shown_host *shown)
+static const char *address_text(struct cursor *cursor, const struct shown_host *shown)
+{
+	const struct address *address = address_of(shown);
+	char text[ADDRESS_TEXT_SIZE];
+
+	if (!address)
+		return NULL;
+	return cursor_print(cursor, "%s", address_format_host(address, text, sizeof(text)));
+}
+
+static const char *position_text(struct cursor *cursor, uint64_t position)
+{
+	if (!position)
+		return NULL;
+	return cursor_print(cursor, "%X/%X", (unsigned int)(position >> 32),
+	                    (unsigned int)position);
+}
+
+static const char *source_text(struct cursor *cursor, const struct config_database *entry)
+{
+	char text[FINDERS_TEXT_SIZE];
+
+	if (!finders_tell(cursor->lanes->at->pools, entry->hosts_from, text))
+		return NULL;
+	return cursor_print(cursor, "%s", text);
+}
+
+static void fill_host(struct cursor *cursor, struct hosts_shown *row,
+                      const struct shown_host *shown)
 {
 	const struct roster_row *known = &shown->row;
 	usec_t now = loop_now(cursor->source->with->loop);
 	bool is_known = known->lag != ROSTER_LAG_UNKNOWN;
 	const struct lane *lane;
 
-	ROW_FILL(row, struct host_row, HOST_ROW);
-	snprintf(row->host_buffer, sizeof(row->host_buffer), "%.*s", (int)shown->name.count,
-	         shown->name.at);
-	text_copy(row->error_buffer, sizeof(row->error_buffer), known->error);
-	if (address_of(shown))
-		row->address = address_format_host(&known->address, row->address_buffer,
-		                                   sizeof(row->address_buffer));
-	if (known->known.position) {
-		snprintf(row->position_buffer, sizeof(row->position_buffer), "%X/%X",
-		         (unsigned int)(known->known.position >> 32),
-		         (unsigned int)known->known.position);
-		row->position = row->position_buffer;
-	}
+	ROW_FILL(row, struct hosts_shown, HOST_ROW);
 	row->state = shown_state(cursor->source, row, shown);
-	if (finders_tell(cursor->lanes->at->pools, shown->entry->hosts_from, row->source_buffer))
-		row->hosts_from = row->source_buffer;
 	LANES_EACH(lane, cursor->lanes)
 	{
 		row->servers +=
@@ -175,7 +184,7 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 	}
 }
 
-static bool next_of_entry(struct cursor *cursor, void *row)
+static bool next_hosts(struct cursor *cursor, void *row)
 {
 	const struct pools *pools = cursor->lanes->at->pools;
 	/* a database of entry `*` need not be known in the first loop */
@@ -190,30 +199,30 @@ static bool next_of_entry(struct cursor *cursor, void *row)
 	return true;
 }
 
-static bool next_host(struct cursor *cursor, void *row)
-{
-	return cursor_next_each(cursor, row, offer_entries, next_of_entry);
-}
-
-SHOW(hosts, "HOSTS", next_host, host_columns, "Roles, lag and states of the hosts of each entry.",
-     .argument = SHOW_OF_DATABASE);
-
 /* ---- READS ---- */
 
-#define READS_ROW(COLUMN)                                                                      \
-	COLUMN(TEXT, database, 0, "Database of the pool.")                                     \
-	COLUMN(TEXT, user, 0, "User of the pool.")                                             \
-	COLUMN(INT4, servers, 0, "Server connections to standbys.")                            \
-	COLUMN(INT8, on_standby, 0, "Reads that a standby has served.")                        \
-	COLUMN(INT8, no_standby, 0,                                                            \
+#define READS_SUMS(COLUMN)                                                                     \
+	COLUMN(INT4, servers, pool_live_count(pool), "Server connections to standbys.")        \
+	COLUMN(INT8, on_standby, (int64_t)(pool->reads.routed - pool->reads.behind),           \
+	       "Reads that a standby has served.")                                             \
+	COLUMN(INT8, no_standby, (int64_t)pool->reads.elsewhere,                               \
 	       "Reads that the primary has served, as no standby could be used.")              \
-	COLUMN(INT8, behind, 0,                                                                \
+	COLUMN(INT8, behind, (int64_t)pool->reads.behind,                                      \
 	       "Reads that the primary has served, as the standby was behind for longer than " \
 	       "causal_reads_wait, or was not known to show what the client has seen.")        \
-	COLUMN(INT8, waits, 0, "Reads that have waited for their standby (causal_reads).")     \
-	COLUMN(INT8, wait_us, 0, "Microseconds that they have waited, in sum.")
+	COLUMN(INT8, waits, (int64_t)pool->reads.wait_count,                                   \
+	       "Reads that have waited for their standby (causal_reads).")                     \
+	COLUMN(INT8, wait_us, (int64_t)pool->reads.wait_time,                                  \
+	       "Microseconds that they have waited, in sum.")
 
-ROW_DECLARE(struct reads_row, reads_columns, READS_ROW);
+#define READS_ROW(COLUMN)                                  \
+	COLUMN(TEXT, database, 0, "Database of the pool.") \
+	COLUMN(TEXT, user, 0, "User of the pool.")         \
+	READS_SUMS(COLUMN)
+
+SHOW_ITEMS(reads, "READS", READS_ROW,
+           "Where reads were served (route_reads), since their pool exists.",
+           .argument = SHOW_OF_DATABASE);
 
 static bool is_for_reads(const struct pool *pool) { return pool->purpose == POOL_FOR_READS; }
 
@@ -221,27 +230,14 @@ static void collect_reads(struct cursor *cursor) { cursor_offer_pools(cursor, is
 
 static bool next_reads(struct cursor *cursor, void *at)
 {
-	struct reads_row *row = at;
-	struct ordered_item item;
+	struct reads_shown *row = at;
 	const struct lane *lane;
 	const struct pool *pool;
 
-	if (!cursor_next_ordered(cursor, collect_reads, &item))
+	if (cursor->index++)
 		return false;
-	row->database = item.first;
-	row->user = item.second;
-	POOLS_EACH(pool, lane, cursor, POOL_FOR_READS)
-	{
-		row->servers += pool_live_count(pool);
-		row->on_standby += (int64_t)(pool->reads.routed - pool->reads.behind);
-		row->no_standby += (int64_t)pool->reads.elsewhere;
-		row->behind += (int64_t)pool->reads.behind;
-		row->waits += (int64_t)pool->reads.wait_count;
-		row->wait_us += (int64_t)pool->reads.wait_time;
-	}
+	row->database = cursor->ordered.first;
+	row->user = cursor->ordered.second;
+	POOLS_EACH(pool, lane, cursor, POOL_FOR_READS) { ROW_ADD(READS_SUMS) }
 	return true;
 }
-
-SHOW(reads, "READS", next_reads, reads_columns,
-     "Where reads were served (route_reads), since their pool exists.",
-     .argument = SHOW_OF_DATABASE);

@@ -9,42 +9,45 @@
 
 /* ---- DATABASES ---- */
 
-#define DATABASE_ROW(COLUMN)                                                                   \
-	COLUMN(TEXT, name, item.first, "Name of the database as clients request it.")          \
-	COLUMN(TEXT, host, entry ? host_of(config, entry) : NULL,                              \
-	       "Host of the server; NULL: Unix socket.")                                       \
-	COLUMN(INT4, port, entry ? entry->port : config->listen_port, "Port of the server.")   \
-	COLUMN(TEXT, database, entry ? config_database_dbname(entry, item.first) : item.first, \
-	       "Name of the database on the server.")                                          \
-	COLUMN(TEXT, force_user, entry ? entry->user : item.first,                             \
-	       "User that all server connections log in as; NULL: the client's user.")         \
-	COLUMN(INT4, pool_size, entry ? config_greatest_pool_size(config, entry, NULL) : 2,    \
-	       "Maximum number of server connections per pool.")                               \
-	COLUMN(INT4, min_pool_size, config_min_pool_size(config, entry),                       \
-	       "Minimum number of server connections per pool.")                               \
-	COLUMN(INT4, reserve_pool_size, config_reserve_pool_size(config, entry, NULL),         \
-	       "Additional server connections per pool when clients have waited for "          \
-	       "reserve_pool_timeout.")                                                        \
-	COLUMN(INT4, server_lifetime, config_server_lifetime(config, entry) / USEC_PER_SEC,    \
-	       "Seconds after which a server connection is replaced.")                         \
-	COLUMN(TEXT, pool_mode,                                                                \
-	       config_pool_mode_name(entry ? entry->pool_mode : POOL_MODE_STATEMENT),          \
-	       "pool_mode of the database entry; NULL: not set there.")                        \
-	COLUMN(TEXT, load_balance_hosts, entry ? config_load_balance_hosts(entry) : NULL,      \
-	       "How one of several hosts is chosen; NULL: the database has one host.")         \
-	COLUMN(INT4, max_connections, config_max_db_connections(config, entry),                \
-	       "Maximum number of server connections of the database; 0: no limit.")           \
-	COLUMN(INT4, current_connections, entry ? share_servers(&database->cap.share) : 0,     \
-	       "Number of server connections of the database.")                                \
-	COLUMN(INT4, max_client_connections, config_max_db_client_connections(config, entry),  \
-	       "Maximum number of client connections of the database; 0: no limit.")           \
-	COLUMN(INT4, current_client_connections, count_clients(cursor->source, database),      \
-	       "Number of client connections of the database.")                                \
-	COLUMN(INT4, paused, entry && (database->is_paused || pools->is_paused),               \
-	       "1: paused by PAUSE (of this database or of all) or KILL.")                     \
+#define DATABASE_ROW(COLUMN)                                                                     \
+	COLUMN(TEXT, name, cursor->ordered.first, "Name of the database as clients request it.") \
+	COLUMN(TEXT, host, entry ? host_of(config, entry) : NULL,                                \
+	       "Host of the server; NULL: Unix socket.")                                         \
+	COLUMN(INT4, port, entry ? entry->port : config->listen_port, "Port of the server.")     \
+	COLUMN(TEXT, database,                                                                   \
+	       entry ? config_database_dbname(entry, cursor->ordered.first)                      \
+	             : cursor->ordered.first,                                                    \
+	       "Name of the database on the server.")                                            \
+	COLUMN(TEXT, force_user, entry ? entry->user : cursor->ordered.first,                    \
+	       "User that all server connections log in as; NULL: the client's user.")           \
+	COLUMN(INT4, pool_size, entry ? config_greatest_pool_size(config, entry, NULL) : 2,      \
+	       "Maximum number of server connections per pool.")                                 \
+	COLUMN(INT4, min_pool_size, config_min_pool_size(config, entry),                         \
+	       "Minimum number of server connections per pool.")                                 \
+	COLUMN(INT4, reserve_pool_size, config_reserve_pool_size(config, entry, NULL),           \
+	       "Additional server connections per pool when clients have waited for "            \
+	       "reserve_pool_timeout.")                                                          \
+	COLUMN(INT4, server_lifetime, config_server_lifetime(config, entry) / USEC_PER_SEC,      \
+	       "Seconds after which a server connection is replaced.")                           \
+	COLUMN(TEXT, pool_mode,                                                                  \
+	       config_pool_mode_name(entry ? entry->pool_mode : POOL_MODE_STATEMENT),            \
+	       "pool_mode of the database entry; NULL: not set there.")                          \
+	COLUMN(TEXT, load_balance_hosts, entry ? config_load_balance_hosts(entry) : NULL,        \
+	       "How one of several hosts is chosen; NULL: the database has one host.")           \
+	COLUMN(INT4, max_connections, config_max_db_connections(config, entry),                  \
+	       "Maximum number of server connections of the database; 0: no limit.")             \
+	COLUMN(INT4, current_connections, entry ? share_servers(&database->cap.share) : 0,       \
+	       "Number of server connections of the database.")                                  \
+	COLUMN(INT4, max_client_connections, config_max_db_client_connections(config, entry),    \
+	       "Maximum number of client connections of the database; 0: no limit.")             \
+	COLUMN(INT4, current_client_connections, count_clients(cursor->source, database),        \
+	       "Number of client connections of the database.")                                  \
+	COLUMN(INT4, paused, entry && (database->is_paused || pools->is_paused),                 \
+	       "1: paused by PAUSE (of this database or of all) or KILL.")                       \
 	COLUMN(INT4, disabled, entry && database->is_disabled, "1: DISABLE refuses new clients.")
 
-ROW_DECLARE(struct database_row, database_columns, DATABASE_ROW);
+SHOW_ROWS(databases, "DATABASES", DATABASE_ROW, "Databases and their limits.",
+          .collect = show_collect_databases);
 
 /* Beyond that many databases or users, those that were never used are left out of metrics. */
 #define MANY_NAMES 1000
@@ -102,46 +105,44 @@ static const char *host_of(const struct config *config, const struct config_data
 	return entry->hosts_from ? config_hosts(config, entry) : entry->host;
 }
 
-static bool next_database(struct cursor *cursor, void *row)
+static bool next_databases(struct cursor *cursor, void *row)
 {
 	const struct pools *pools = cursor->lanes->at->pools;
 	const struct config *config = pools->config;
-	const struct config_database *entry; /* NULL: the console's database */
-	const struct database *database;
-	struct ordered_item item;
+	/* NULL: the console's database */
+	const struct database *database = cursor->ordered.object;
+	const struct config_database *entry;
 
-	if (!cursor_next_ordered(cursor, show_collect_databases, &item))
+	if (cursor->index++)
 		return false;
-	database = item.object;
 	entry = database ? database->entry : NULL;
-	ROW_FILL(row, struct database_row, DATABASE_ROW);
+	ROW_FILL(row, struct databases_shown, DATABASE_ROW);
 	return true;
 }
-
-SHOW(databases, "DATABASES", next_database, database_columns, "Databases and their limits.");
 
 /* ---- USERS ---- */
 
 #define USER_ROW(COLUMN)                                                                           \
-	COLUMN(TEXT, name, item.first, "Name of the user.")                                        \
-	COLUMN(TEXT, pool_size, 0,                                                                 \
+	COLUMN(TEXT, name, cursor->ordered.first, "Name of the user.")                             \
+	COLUMN(TEXT, pool_size, size_text(cursor, entry ? entry->pool_size : CONFIG_INHERIT),      \
 	       "Maximum number of server connections of each of the user's pools; empty: not set " \
 	       "for the user.")                                                                    \
-	COLUMN(TEXT, reserve_pool_size, 0,                                                         \
+	COLUMN(TEXT, reserve_pool_size,                                                            \
+	       size_text(cursor, entry ? entry->reserve_pool_size : CONFIG_INHERIT),               \
 	       "Additional server connections per pool when clients have waited for "              \
 	       "reserve_pool_timeout.")                                                            \
 	COLUMN(TEXT, pool_mode, entry ? config_pool_mode_name(entry->pool_mode) : NULL,            \
 	       "pool_mode of the user's entry; NULL: not set there.")                              \
 	COLUMN(INT4, max_user_connections, config_max_user_connections(config, entry),             \
 	       "Maximum number of server connections of the user; 0: no limit.")                   \
-	COLUMN(INT4, current_connections, 0, "Number of server connections of the user.")          \
+	COLUMN(INT4, current_connections, servers, "Number of server connections of the user.")    \
 	COLUMN(INT4, max_user_client_connections,                                                  \
 	       config_max_user_client_connections(config, entry),                                  \
 	       "Maximum number of client connections of the user; 0: no limit.")                   \
-	COLUMN(INT4, current_client_connections, 0, "Number of client connections of the user.")
+	COLUMN(INT4, current_client_connections, clients,                                          \
+	       "Number of client connections of the user.")
 
-ROW_DECLARE(struct user_row, user_columns, USER_ROW, char pool_size_buffer[24],
-            reserve_buffer[24];);
+SHOW_ROWS(users, "USERS", USER_ROW, "Users and their limits.", .collect = show_collect_users);
 
 static void offer_user(const struct user *user, void *arg)
 {
@@ -167,76 +168,76 @@ void show_collect_users(struct cursor *cursor)
 }
 
 /* PgBouncer writes a size nine characters wide. An empty text if the size is not set. */
-static const char *size_text(int size, char *buffer, size_t size_max)
+static const char *size_text(struct cursor *cursor, int size)
 {
 	if (size == CONFIG_INHERIT)
 		return "";
-	if (size == CONFIG_AUTO)
-		return "auto";
-	snprintf(buffer, size_max, "%9d", size);
-	return buffer;
+	return size == CONFIG_AUTO ? "auto" : cursor_print(cursor, "%9d", size);
 }
 
-static bool next_user(struct cursor *cursor, void *at)
+static bool next_users(struct cursor *cursor, void *row)
 {
 	const struct config *config = cursor->lanes->at->pools->config;
-	const struct config_user *entry;
-	struct user_row *row = at;
-	struct ordered_item item;
+	const struct config_user *entry = config_user_find(config, cursor->ordered.first);
+	unsigned int servers = 0, clients = 0;
 	const struct lane *lane;
 	const struct role *role;
 
-	if (!cursor_next_ordered(cursor, show_collect_users, &item))
+	if (cursor->index++)
 		return false;
-	entry = config_user_find(config, item.first);
-	ROW_FILL(row, struct user_row, USER_ROW);
-	row->pool_size = size_text(entry ? entry->pool_size : CONFIG_INHERIT, row->pool_size_buffer,
-	                           sizeof(row->pool_size_buffer));
-	row->reserve_pool_size = size_text(entry ? entry->reserve_pool_size : CONFIG_INHERIT,
-	                                   row->reserve_buffer, sizeof(row->reserve_buffer));
 	LANES_EACH(lane, cursor->lanes)
 	{
-		role = pools_find_role(lane->pools, item.first);
+		role = pools_find_role(lane->pools, cursor->ordered.first);
 		if (!role)
 			continue;
-		row->current_connections = share_servers(&role->cap.share);
-		row->current_client_connections += role->client_count;
+		servers = share_servers(&role->cap.share);
+		clients += role->client_count;
 	}
+	ROW_FILL(row, struct users_shown, USER_ROW);
 	return true;
 }
 
-SHOW(users, "USERS", next_user, user_columns, "Users and their limits.");
-
 /* ---- POOLS ---- */
 
-#define POOL_ROW(COLUMN)                                                                           \
-	COLUMN(TEXT, database, 0, "Name of the database.")                                         \
-	COLUMN(TEXT, user, 0, "User that the server connections log in as.")                       \
-	COLUMN(INT4, cl_active, 0, "Clients that do not wait for a server.")                       \
-	COLUMN(INT4, cl_waiting, 0, "Clients that wait for a server.")                             \
-	COLUMN(INT4, cl_active_cancel_req, 0, "Cancel requests that are being delivered.")         \
-	COLUMN(INT4, cl_waiting_cancel_req, 0, "Cancel requests that wait to be delivered.")       \
-	COLUMN(INT4, sv_active, 0, "Server connections that are assigned to a client.")            \
-	COLUMN(INT4, sv_active_cancel, 0,                                                          \
+/* What is added up of the pools of a row. */
+#define POOL_SUMS(COLUMN)                                                                          \
+	COLUMN(INT4, cl_active, pool->member_count - pool_waiting_count(pool),                     \
+	       "Clients that do not wait for a server.")                                           \
+	COLUMN(INT4, cl_waiting, pool_waiting_count(pool), "Clients that wait for a server.")      \
+	COLUMN(INT4, cl_active_cancel_req, cancels, "Cancel requests that are being delivered.")   \
+	COLUMN(INT4, cl_waiting_cancel_req, pool->cancels.counts[CANCEL_WAITING],                  \
+	       "Cancel requests that wait to be delivered.")                                       \
+	COLUMN(INT4, sv_active,                                                                    \
+	       servers[SERVER_LENT] - (pool->listening_count - pool->listening_login_count),       \
+	       "Server connections that are assigned to a client.")                                \
+	COLUMN(INT4, sv_active_cancel, cancels,                                                    \
 	       "Connections that deliver a cancel request to a server.")                           \
-	COLUMN(INT4, sv_being_canceled, 0,                                                         \
+	COLUMN(INT4, sv_being_canceled, servers[SERVER_CANCELED] + servers[SERVER_ENDING],         \
 	       "Server connections that wait until a cancel request has been delivered, or until " \
 	       "PostgreSQL has ended a statement or a session that nobody waits for.")             \
-	COLUMN(INT4, sv_idle, 0, "Idle server connections, ready for use.")                        \
-	COLUMN(INT4, sv_used, 0,                                                                   \
+	COLUMN(INT4, sv_idle, servers[SERVER_IDLE], "Idle server connections, ready for use.")     \
+	COLUMN(INT4, sv_used, servers[SERVER_USED],                                                \
 	       "Idle server connections that must be checked before their next use.")              \
-	COLUMN(INT4, sv_tested, 0, "Server connections that are being checked or reset.")          \
-	COLUMN(INT4, sv_login, 0,                                                                  \
+	COLUMN(INT4, sv_tested, servers[SERVER_CHECKING] + servers[SERVER_RESETTING],              \
+	       "Server connections that are being checked or reset.")                              \
+	COLUMN(INT4, sv_login, servers[SERVER_CONNECTING] + servers[SERVER_LOGIN],                 \
 	       "Server connections that are logging in; at least 1 for a minute after a failed "   \
-	       "login.")                                                                           \
-	COLUMN(INT4, maxwait, 0, "Seconds that the first client in the wait queue has waited.")    \
-	COLUMN(INT4, maxwait_us, 0,                                                                \
-	       "Microsecond part of the longest wait (column maxwait has the seconds).")           \
-	COLUMN(TEXT, pool_mode, 0, "Pool mode: session, transaction or statement.")                \
-	COLUMN(TEXT, load_balance_hosts, 0,                                                        \
+	       "login.")
+
+#define POOL_ROW(COLUMN)                                                                        \
+	COLUMN(TEXT, database, 0, "Name of the database.")                                      \
+	COLUMN(TEXT, user, 0, "User that the server connections log in as.")                    \
+	POOL_SUMS(COLUMN)                                                                       \
+	COLUMN(INT4, maxwait, 0, "Seconds that the first client in the wait queue has waited.") \
+	COLUMN(INT4, maxwait_us, 0,                                                             \
+	       "Microsecond part of the longest wait (column maxwait has the seconds).")        \
+	COLUMN(TEXT, pool_mode, 0, "Pool mode: session, transaction or statement.")             \
+	COLUMN(TEXT, load_balance_hosts, 0,                                                     \
 	       "How one of several hosts is chosen; NULL: the database has one host.")
 
-ROW_DECLARE(struct pool_row, pool_columns, POOL_ROW);
+SHOW_ITEMS(pools, "POOLS", POOL_ROW,
+           "Pools: their clients and server connections, and how long clients wait.",
+           .argument = SHOW_OF_DATABASE);
 
 static void collect_pools(struct cursor *cursor)
 {
@@ -246,25 +247,13 @@ static void collect_pools(struct cursor *cursor)
 }
 
 /* *longest: their longest wait. *has_failed: a login of one of them has failed lately. */
-static void add_pool(struct pool_row *row, struct pool *pool, usec_t *longest, bool *has_failed)
+static void add_pool(struct pools_shown *row, struct pool *pool, usec_t *longest, bool *has_failed)
 {
 	const unsigned int *servers = pool->server_counts;
-	unsigned int waiting = pool_waiting_count(pool);
 	unsigned int cancels = pool->cancels.count - pool->cancels.counts[CANCEL_WAITING];
 	usec_t wait = pool_longest_wait(pool, loop_now(pool->pools->with.loop));
 
-	row->cl_waiting += waiting;
-	row->cl_active += pool->member_count - waiting;
-	row->cl_active_cancel_req += cancels;
-	row->cl_waiting_cancel_req += pool->cancels.counts[CANCEL_WAITING];
-	row->sv_active +=
-	    servers[SERVER_LENT] - (pool->listening_count - pool->listening_login_count);
-	row->sv_active_cancel += cancels;
-	row->sv_being_canceled += servers[SERVER_CANCELED] + servers[SERVER_ENDING];
-	row->sv_idle += servers[SERVER_IDLE];
-	row->sv_used += servers[SERVER_USED];
-	row->sv_tested += servers[SERVER_CHECKING] + servers[SERVER_RESETTING];
-	row->sv_login += servers[SERVER_CONNECTING] + servers[SERVER_LOGIN];
+	ROW_ADD(POOL_SUMS)
 	*longest = wait > *longest ? wait : *longest;
 	*has_failed |= pool_has_failed_lately(pool);
 	row->pool_mode = config_pool_mode_name(pool_own_rules(pool)->mode);
@@ -281,20 +270,19 @@ static const enum pool_purpose purposes[] = { POOL_FOR_LOOKUPS, POOL_FOR_READS, 
  * A row has the pools of these names in all lanes. The pool that auth_query uses and that of reads
  * on standbys are shown in one row with the pool of the clients of the same user.
  */
-static bool next_pool(struct cursor *cursor, void *at)
+static bool next_pools(struct cursor *cursor, void *at)
 {
-	struct pool_row *row = at;
+	struct pools_shown *row = at;
 	bool has_failed = false;
-	usec_t wait = 0;
-	struct ordered_item item;
 	const struct lane *lane;
 	struct pool *pool;
+	usec_t wait = 0;
 
-	if (!cursor_next_ordered(cursor, collect_pools, &item))
+	if (cursor->index++)
 		return false;
-	row->database = item.first;
-	row->user = item.second;
-	if (!item.object) {
+	row->database = cursor->ordered.first;
+	row->user = cursor->ordered.second;
+	if (!cursor->ordered.object) {
 		row->cl_active = show_source_console_count(cursor->source);
 		row->pool_mode = config_pool_mode_name(POOL_MODE_STATEMENT);
 		return true;
@@ -310,16 +298,12 @@ static bool next_pool(struct cursor *cursor, void *at)
 	return true;
 }
 
-SHOW(pools, "POOLS", next_pool, pool_columns,
-     "Pools: their clients and server connections, and how long clients wait.",
-     .argument = SHOW_OF_DATABASE);
-
 /* ---- SHARES ---- */
 
 #define SHARE_ROW(COLUMN)                                                                         \
 	COLUMN(TEXT, database, cursor->ordered.first, "Name of the database.")                    \
 	COLUMN(TEXT, user, cursor->ordered.second, "User that the server connections log in as.") \
-	COLUMN(TEXT, group, buf_text(&cursor->text) + 1,                                          \
+	COLUMN(TEXT, group, buf_text(&cursor->group) + 1,                                         \
 	       "The user, application or address that fair_by tells apart; empty: all others.")   \
 	COLUMN(TEXT, priority, config_priority_name(sum.priority), "priority of the group.")      \
 	COLUMN(INT4, weight, sum.weight, "Weight of the group, as set for the user.")             \
@@ -330,11 +314,13 @@ SHOW(pools, "POOLS", next_pool, pool_columns,
 	    "Microseconds that its clients have used servers, up to their last return. It "       \
 	    "begins anew when none of them waits or has a server, and others have used as much.")
 
-ROW_DECLARE(struct share_row, share_columns, SHARE_ROW);
+SHOW_ITEMS(shares, "SHARES", SHARE_ROW,
+           "Between whom fair_by and priority share the servers of each pool.",
+           .argument = SHOW_OF_DATABASE);
 
 static bool is_shared(const struct pool *pool) { return pool->fair != NULL; }
 
-static void collect_shared(struct cursor *cursor) { cursor_offer_pools(cursor, is_shared); }
+static void collect_shares(struct cursor *cursor) { cursor_offer_pools(cursor, is_shared); }
 
 /* Walks the pools of clients, and those for reads on standbys, of all lanes. */
 #define SHARED_EACH(pool, lane, cursor)                     \
@@ -342,8 +328,7 @@ static void collect_shared(struct cursor *cursor) { cursor_offer_pools(cursor, i
 		POOLS_EACH(pool, lane, cursor, purposes[i]) \
 	if (pool->fair)
 
-/* The text of the cursor has the key of the last group that was shown. */
-static bool next_share(struct cursor *cursor, void *row)
+static bool next_shares(struct cursor *cursor, void *row)
 {
 	const char *next = NULL, *key;
 	struct fair_sum sum = { 0 };
@@ -351,30 +336,21 @@ static bool next_share(struct cursor *cursor, void *row)
 	const struct pool *pool;
 
 	if (cursor->index++ == 0)
-		buf_clear(&cursor->text);
+		buf_clear(&cursor->group);
 	SHARED_EACH(pool, lane, cursor)
 	{
-		key = fair_key_after(pool->fair, buf_text(&cursor->text));
+		key = fair_key_after(pool->fair, buf_text(&cursor->group));
 		if (key && (!next || strcmp(key, next) < 0))
 			next = key;
 	}
 	if (!next)
 		return false;
-	buf_clear(&cursor->text);
-	buf_add_text(&cursor->text, next);
-	if (!buf_ok(&cursor->text))
+	buf_clear(&cursor->group);
+	buf_add_text(&cursor->group, next);
+	if (!buf_ok(&cursor->group))
 		return false;
 	SHARED_EACH(pool, lane, cursor)
 	fair_add_up(pool->fair, next, &sum);
-	ROW_FILL(row, struct share_row, SHARE_ROW);
+	ROW_FILL(row, struct shares_shown, SHARE_ROW);
 	return true;
 }
-
-static bool next_shared(struct cursor *cursor, void *row)
-{
-	return cursor_next_each(cursor, row, collect_shared, next_share);
-}
-
-SHOW(shares, "SHARES", next_shared, share_columns,
-     "Between whom fair_by and priority share the servers of each pool.",
-     .argument = SHOW_OF_DATABASE);

@@ -43,7 +43,7 @@ struct column {
 	const char *help;
 };
 
-#define ROW_SIZE_MAX 1280
+#define ROW_SIZE_MAX 512
 #define ROW_NEXT SIZE_MAX
 
 /*
@@ -51,17 +51,19 @@ struct column {
  *
  * ROW_DECLARE() makes of it the struct, with further fields, and its table of columns. ROW_FILL()
  * sets a row to the values `from`, where the names in them are known; 0 stands for what is set
- * afterwards.
+ * afterwards. ROW_ADD() adds the numbers of a list to those of the struct that `row` points at.
  */
 #define ROW_DECLARE(row, table, list, ...)                                 \
 	row{ list(ROW_FIELD) __VA_ARGS__ };                                \
 	_Static_assert(sizeof(row) <= ROW_SIZE_MAX, "a row is too large"); \
 	static const struct column table[] = { list(ROW_COLUMN) }
 #define ROW_FILL(to, row, list) (*(row *)(to) = (row){ list(ROW_VALUE) })
+#define ROW_ADD(list) list(ROW_PLUS)
 
 #define ROW_FIELD(type, name, from, help) _Alignas(ROW_SLOT) ROW_##type name;
 #define ROW_COLUMN(type, name, from, help) { #name, VALUE_##type, ROW_NEXT, help },
 #define ROW_VALUE(type, name, from, help) .name = (from),
+#define ROW_PLUS(type, name, from, help) row->name += (from);
 
 /* The fields of a list begin at multiples of it, one behind the other. */
 #define ROW_SLOT 8
@@ -145,6 +147,7 @@ struct ordered {
 	size_t at, count;
 	char first[CONFIG_USER_NAME_MAX + 1];
 	char second[CONFIG_USER_NAME_MAX + 1];
+	const void *object; /* valid until the end of the turn only */
 };
 
 /* `collect` calls this for each item. The names must stay valid until the end of the turn. */
@@ -164,13 +167,6 @@ bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *c
 	LANES_EACH(lane, (cursor)->lanes)                                       \
 	if ((pool = pools_find_exact_pool(lane->pools, (cursor)->ordered.first, \
 	                                  (cursor)->ordered.second, purpose)))
-
-/*
- * A next() of several rows for each item: `next_of` fills the next row of what `ordered` names,
- * and counts with cursor->index from 0. false: the item has no more.
- */
-bool cursor_next_each(struct cursor *cursor, void *row, void (*collect)(struct cursor *cursor),
-                      bool (*next_of)(struct cursor *cursor, void *row));
 
 /*
  * ---- averages: history.c ----
@@ -270,6 +266,14 @@ struct show {
 	const char *item; /* upper case */
 	/* Fills the next row. false: no more rows, or cursor->has_more. */
 	bool (*next)(struct cursor *cursor, void *row);
+	/*
+	 * Not NULL: next() fills the next row of one of the items that this function offers, which
+	 * `ordered` has, and counts with cursor->index from 0. false: the item has no more rows.
+	 */
+	void (*collect)(struct cursor *cursor);
+	/* next() fills the row of cursor->client or of cursor->server. false: it is not shown. */
+	bool is_of_clients, is_of_servers;
+	bool (*before)(struct cursor *cursor, void *row); /* rows before those; or NULL */
 	struct columns columns;
 	const char *help;
 	enum console_role role; /* the role that may see it; 0: every user of the console */
@@ -283,7 +287,6 @@ struct show {
 
 /* The position of SHOW WAITING in the wait queues, in each lane, of what `ordered` names. */
 struct waiting_walk {
-	bool has_begun;
 	bool is_entered; /* `next` is valid: within one turn only */
 	unsigned int queue;
 	struct waiting_place {
@@ -323,7 +326,7 @@ struct applications_walk {
 	bool is_gathered, is_ended;
 	struct named_clients *table; /* by name */
 	struct named_clients *next;  /* the next one to be shown */
-	struct named_clients *rest;  /* of names that are not told apart; NULL: not begun */
+	struct named_clients rest;   /* of names that are not told apart */
 };
 
 /* What SHOW LATENCY and SHOW HISTOGRAMS have gathered of a database with many pools. */
@@ -335,6 +338,8 @@ struct show_asked {
 	const char *argument; /* the words after the SHOW's name; NULL: none */
 	const char *other;    /* a second word, for small_talk.c only */
 };
+
+#define CURSOR_TEXTS 6
 
 /* The position of a SHOW. A cursor of zeros is not in use. */
 struct cursor {
@@ -359,11 +364,15 @@ struct cursor {
 	bool has_more;
 	unsigned int look_count;      /* items examined since the last row */
 	struct sqlstate_key sqlstate; /* of the last row of SHOW SQLSTATES */
-	uint64_t slot;                /* the next one of SHOW HISTORY */
+	uint64_t slot; /* the next one of SHOW HISTORY; the next row of SHOW PEER_POOLS */
 	size_t index;
 	unsigned int lane; /* whose names or rows come next: SHOW DNS_..., SHOW AUDIT */
 	unsigned long dns;
-	struct buf text; /* memory for a value of the current row */
+	const struct client *client; /* of the current row, as `server` */
+	const struct server *server;
+	struct buf group;               /* SHOW SHARES: the key of the last one of the pool */
+	struct buf texts[CURSOR_TEXTS]; /* of the current row: see cursor_text() */
+	unsigned int text_count;
 };
 
 void cursor_begin(struct cursor *cursor, struct show_source *source, struct show_asked asked);
@@ -376,16 +385,23 @@ bool cursor_next(struct cursor *cursor, void *row);
 bool cursor_may_look(struct cursor *cursor);
 
 /*
- * The next client or server whose database is wanted, or pool, of all lanes, one lane after the
- * other. Servers that are being closed are skipped. NULL: no more, or has_more.
+ * The next client whose database is wanted, or pool, of all lanes, one lane after the other. NULL:
+ * no more, or has_more.
  */
 const struct client *cursor_next_client(struct cursor *cursor);
 const struct pool *cursor_next_pool(struct cursor *cursor);
-const struct server *cursor_next_server(struct cursor *cursor);
 
 void cursor_first_pool(struct cursor *cursor);
 
 bool cursor_wants(const struct cursor *cursor, const char *database);
+
+/* Room for one of the texts of the current row; it is empty. */
+struct buf *cursor_text(struct cursor *cursor);
+
+/* Such a text. "": no memory. */
+const char *cursor_print(struct cursor *cursor, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+const char *cursor_lower(struct cursor *cursor, const char *text); /* in small letters */
 
 /* Call at the end of a turn: drops the pointers that are valid within one turn only. */
 void cursor_suspend(struct cursor *cursor);
@@ -473,6 +489,20 @@ const struct release *rows_release(const struct show_source *source);
 		                          .columns = COLUMNS(table), \
 		                          .help = (text),            \
 		                          __VA_ARGS__ }
+
+/*
+ * Defines SHOW NAME of rows that are declared as a list: struct name_shown, the columns, and
+ * next_name(), whose body is to follow.
+ */
+#define SHOW_ROWS(name, words, list, text, ...)                    \
+	ROW_DECLARE(struct name##_shown, name##_columns, list);    \
+	static bool next_##name(struct cursor *cursor, void *row); \
+	SHOW(name, words, next_##name, name##_columns, text, __VA_ARGS__)
+
+/* The same with `collect`: collect_name() is to follow as well. */
+#define SHOW_ITEMS(name, words, list, text, ...)           \
+	static void collect_##name(struct cursor *cursor); \
+	SHOW_ROWS(name, words, list, text, .collect = collect_##name, __VA_ARGS__)
 
 /* Text for help: "", " [db]" ... */
 const char *show_argument_name(enum show_argument argument);

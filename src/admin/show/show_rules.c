@@ -15,16 +15,16 @@
 	COLUMN(INT4, line_number, rule->pos.line, "Line number in the file.")                    \
 	COLUMN(TEXT, type, hba_type_name(rule->type),                                            \
 	       "Connection type: local, host, hostssl, ...")                                     \
-	COLUMN(TEXT, database, 0, "Databases that the rule applies to, as an array.")            \
-	COLUMN(TEXT, user_name, 0, "Users that the rule applies to, as an array.")               \
-	COLUMN(TEXT, address, 0,                                                                 \
+	COLUMN(TEXT, database, text[0], "Databases that the rule applies to, as an array.")      \
+	COLUMN(TEXT, user_name, text[1], "Users that the rule applies to, as an array.")         \
+	COLUMN(TEXT, address, text[2],                                                           \
 	       "Client address: an IP address, all, samehost, samenet, or a host name.")         \
-	COLUMN(TEXT, netmask, 0, "Netmask of an IP address.")                                    \
+	COLUMN(TEXT, netmask, text[3], "Netmask of an IP address.")                              \
 	COLUMN(TEXT, auth_method, auth_methods[rule->method].hba_name, "Authentication method.") \
-	COLUMN(TEXT, options, 0, "Options of the authentication method, as an array.")           \
+	COLUMN(TEXT, options, text[4], "Options of the authentication method, as an array.")     \
 	COLUMN(TEXT, error, rule->flaw, "Why the rule never allows a login; NULL if it can.")
 
-ROW_DECLARE(struct hba_show_row, hba_columns, HBA_ROW);
+SHOW_ROWS(hba, "HBA", HBA_ROW, "Rules of auth_hba_file, if auth_type is hba.");
 
 /* "" in the texts of a rule: NULL. */
 static const char *take_or_null(struct bytes *texts)
@@ -34,29 +34,24 @@ static const char *take_or_null(struct bytes *texts)
 	return bytes_take_text(texts, &text) && *text ? text : NULL;
 }
 
-static bool next_rule(struct cursor *cursor, void *at)
+static bool next_hba(struct cursor *cursor, void *row)
 {
 	const struct hba *hba = cursor->lanes->at->clients->hba;
-	struct hba_show_row *row = at;
 	const struct hba_rule *rule;
+	struct buf *list = cursor_text(cursor);
+	const char *text[5];
 	struct bytes texts;
 
 	if (!hba || cursor->index >= hba->count)
 		return false;
 	rule = &hba->rules[cursor->index];
-	ROW_FILL(row, struct hba_show_row, HBA_ROW);
-	buf_clear(&cursor->text);
-	hba_rule_texts(rule, &cursor->text);
-	texts = buf_bytes(&cursor->text);
-	row->database = take_or_null(&texts);
-	row->user_name = take_or_null(&texts);
-	row->address = take_or_null(&texts);
-	row->netmask = take_or_null(&texts);
-	row->options = take_or_null(&texts);
+	hba_rule_texts(rule, list);
+	texts = buf_bytes(list);
+	for (size_t i = 0; i < 5; i++)
+		text[i] = take_or_null(&texts);
+	ROW_FILL(row, struct hba_shown, HBA_ROW);
 	return true;
 }
-
-SHOW(hba, "HBA", next_rule, hba_columns, "Rules of auth_hba_file, if auth_type is hba.");
 
 /* ---- IDENT ---- */
 
@@ -71,9 +66,9 @@ SHOW(hba, "HBA", next_rule, hba_columns, "Rules of auth_hba_file, if auth_type i
 	COLUMN(TEXT, pg_username, mapping->user.text,                              \
 	       "Database user that the system user may log in as.")
 
-ROW_DECLARE(struct ident_show_row, ident_columns, IDENT_ROW);
+SHOW_ROWS(ident, "IDENT", IDENT_ROW, "User name maps of auth_ident_file, if auth_type is hba.");
 
-static bool next_mapping(struct cursor *cursor, void *row)
+static bool next_ident(struct cursor *cursor, void *row)
 {
 	const struct hba *hba = cursor->lanes->at->clients->hba;
 	const struct mapping *mapping;
@@ -81,12 +76,9 @@ static bool next_mapping(struct cursor *cursor, void *row)
 	if (!hba || cursor->index >= hba->mapping_count)
 		return false;
 	mapping = &hba->mappings[cursor->index];
-	ROW_FILL(row, struct ident_show_row, IDENT_ROW);
+	ROW_FILL(row, struct ident_shown, IDENT_ROW);
 	return true;
 }
-
-SHOW(ident, "IDENT", next_mapping, ident_columns,
-     "User name maps of auth_ident_file, if auth_type is hba.");
 
 /* ---- PEERS and PEER_POOLS, in the order of their ids; a cursor keeps the last id ---- */
 
@@ -110,21 +102,18 @@ static const struct config_peer *next_entry(struct cursor *cursor)
 	    INT4, pool_size, config_peer_pool_size(config, peer),                            \
 	    "Maximum number of cancel requests sent to the peer at the same time; 0: no limit.")
 
-ROW_DECLARE(struct peer_row, peer_columns, PEER_ROW);
+SHOW_ROWS(peers, "PEERS", PEER_ROW, "Other instances to which cancel requests are forwarded.");
 
-static bool next_peer(struct cursor *cursor, void *row)
+static bool next_peers(struct cursor *cursor, void *row)
 {
 	const struct config_peer *peer = next_entry(cursor);
 	const struct config *config = cursor->lanes->at->pools->config;
 
 	if (!peer)
 		return false;
-	ROW_FILL(row, struct peer_row, PEER_ROW);
+	ROW_FILL(row, struct peers_shown, PEER_ROW);
 	return true;
 }
-
-SHOW(peers, "PEERS", next_peer, peer_columns,
-     "Other instances to which cancel requests are forwarded.");
 
 /* ---- PEER_POOLS ---- */
 
@@ -138,7 +127,8 @@ SHOW(peers, "PEERS", next_peer, peer_columns,
 	       "Connections that carry a cancel request to the peer.")                        \
 	COLUMN(INT4, sv_login, connecting, "Connections to the peer that are being established.")
 
-ROW_DECLARE(struct peer_pool_row, peer_pool_columns, PEER_POOL_ROW);
+SHOW_ROWS(peer_pools, "PEER_POOLS", PEER_POOL_ROW,
+          "Cancel requests that are being forwarded to other instances.");
 
 /* false: no lane has a pool for this peer. */
 static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
@@ -158,18 +148,16 @@ static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
 		connecting += pool->queue.counts[CANCEL_CONNECTING];
 		waiting += pool->queue.counts[CANCEL_WAITING];
 	}
-	ROW_FILL(row, struct peer_pool_row, PEER_POOL_ROW);
+	ROW_FILL(row, struct peer_pools_shown, PEER_POOL_ROW);
 	return has_pool;
 }
 
-static bool next_peer_pool(struct cursor *cursor, void *row)
+static bool next_peer_pools(struct cursor *cursor, void *row)
 {
 	const struct lanes *lanes = cursor->lanes;
-	bool is_first = !cursor->limits.has_begun;
 	const struct config_peer *peer;
 
-	cursor->limits.has_begun = true;
-	if (is_first && fill_peer_pool(row, lanes, PEER_BY_DNS))
+	if (cursor->slot++ == 0 && fill_peer_pool(row, lanes, PEER_BY_DNS))
 		return true;
 	while ((peer = next_entry(cursor))) {
 		if (fill_peer_pool(row, lanes, peer->id))
@@ -177,6 +165,3 @@ static bool next_peer_pool(struct cursor *cursor, void *row)
 	}
 	return false;
 }
-
-SHOW(peer_pools, "PEER_POOLS", next_peer_pool, peer_pool_columns,
-     "Cancel requests that are being forwarded to other instances.");

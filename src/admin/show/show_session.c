@@ -22,41 +22,29 @@
 	       "Process ID of the PostgreSQL backend that stays with the client.")                 \
 	COLUMN(TIME, since, show_wall(since, now), "Since when it stays.")                         \
 	COLUMN(INT4, seconds, (now - since) / USEC_PER_SEC, "For how many seconds it has stayed.") \
-	COLUMN(TEXT, why, buf_text(text),                                                          \
+	COLUMN(TEXT, why, buf_text(why),                                                           \
 	       "session: pool_mode=session of its listener, beside clients in other modes. "       \
 	       "Else what is in the session: held cursor, temporary object, session lock, "        \
 	       "function of "                                                                      \
 	       "an extension; or what cannot follow the client: parameters, library, prepared "    \
 	       "statement, channels.")                                                             \
-	COLUMN(TEXT, objects, buf_ok(text) ? buf_text(text) + end : "",                            \
+	COLUMN(TEXT, objects, buf_text(objects),                                                   \
 	       "What keeps the server, with names: temporary table cart; session lock 815. At "    \
 	       "most five of a kind.")                                                             \
 	COLUMN(TEXT, statement, cursor->role == CONSOLE_ADMIN ? session_pin_text(client) : NULL,   \
 	       "Beginning of the statement that made the server stay. NULL unless the user is "    \
 	       "one of admin_users.")
 
-ROW_DECLARE(struct pinned_row, pinned_columns, PINNED_ROW);
-
-/* The next client that has a pool. NULL: no more, or has_more. */
-static const struct client *take_client(struct cursor *cursor)
-{
-	const struct client *client;
-
-	while ((client = cursor_next_client(cursor))) {
-		if (client->borrower.pool)
-			return client;
-	}
-	return NULL;
-}
-
-/* ---- SHOW PINNED ---- */
+SHOW_ROWS(pinned, "PINNED", PINNED_ROW,
+          "Clients whose server stays with them because of session state, since when, and why.",
+          .is_of_clients = true, .argument = SHOW_OF_DATABASE);
 
 /* A session beside transactions has a place of max_pinned_servers, too. 0: it does not stay. */
 static usec_t stays_since(const struct client *client)
 {
 	const struct borrower *borrower = &client->borrower;
 
-	if (!borrower->server)
+	if (!borrower->pool || !borrower->server)
 		return 0;
 	return borrower->has_place && pool_rules(borrower)->mode == POOL_MODE_SESSION
 	           ? borrower->server->lease.lent_at
@@ -65,46 +53,37 @@ static usec_t stays_since(const struct client *client)
 
 static bool next_pinned(struct cursor *cursor, void *row)
 {
-	struct buf *text = &cursor->text;
-	const struct client *client;
-	usec_t now, since;
-	size_t end;
+	const struct client *client = cursor->client;
+	usec_t now = loop_now(client->clients->with.loop), since = stays_since(client);
+	struct buf *why = cursor_text(cursor), *objects = cursor_text(cursor);
 
-	do
-		client = take_client(cursor);
-	while (client && !stays_since(client));
-	if (!client)
+	if (!since)
 		return false;
-	now = loop_now(client->clients->with.loop);
-	since = stays_since(client);
-	buf_clear(text);
 	if (pool_rules(&client->borrower)->mode == POOL_MODE_SESSION)
-		buf_add_text(text, "session");
+		buf_add_text(why, "session");
 	else
-		session_list_pins(client, text);
-	buf_add_byte(text, 0);
-	end = text->count;
-	session_list_held(client, text);
-	ROW_FILL(row, struct pinned_row, PINNED_ROW);
+		session_list_pins(client, why);
+	session_list_held(client, objects);
+	ROW_FILL(row, struct pinned_shown, PINNED_ROW);
 	return true;
 }
 
-SHOW(pinned, "PINNED", next_pinned, pinned_columns,
-     "Clients whose server stays with them because of session state, since when, and why.",
-     .argument = SHOW_OF_DATABASE);
-
 /* ---- SHOW SESSION_STATE ---- */
 
-#define STATE_ROW(COLUMN)                                                            \
-	WHO_ROW(COLUMN)                                                              \
-	COLUMN(TEXT, parameters, texts[0],                                           \
-	       "Names of the parameters that are not as they were after the login.") \
-	COLUMN(TEXT, libraries, texts[1], "Libraries that the client has loaded.")   \
-	COLUMN(TEXT, channels, texts[2], "Channels that the client listens to.")     \
-	COLUMN(TEXT, pins, texts[3],                                                 \
+#define STATE_ROW(COLUMN)                                                                    \
+	WHO_ROW(COLUMN)                                                                      \
+	COLUMN(TEXT, parameters, buf_text(texts[0]),                                         \
+	       "Names of the parameters that are not as they were after the login.")         \
+	COLUMN(TEXT, libraries, buf_text(texts[1]), "Libraries that the client has loaded.") \
+	COLUMN(TEXT, channels, buf_text(texts[2]), "Channels that the client listens to.")   \
+	COLUMN(TEXT, pins, buf_text(texts[3]),                                               \
 	       "Why its server stays with it, as in SHOW PINNED (objects); empty: it does not.")
 
-ROW_DECLARE(struct state_row, state_columns, STATE_ROW);
+SHOW_ROWS(
+    session_state, "SESSION_STATE", STATE_ROW,
+    "The session state of clients in transaction mode: what follows each of them, and what makes "
+    "its server stay.",
+    .is_of_clients = true, .argument = SHOW_OF_DATABASE);
 
 static void (*const lists[])(const struct client *client, struct buf *out) = {
 	session_list_parameters,
@@ -115,43 +94,23 @@ static void (*const lists[])(const struct client *client, struct buf *out) = {
 
 #define LISTS (sizeof(lists) / sizeof(lists[0]))
 
-/* The lists as texts, one after the other in cursor->text. false: all are empty. */
-static bool list_state(struct cursor *cursor, const struct client *client, const char *texts[LISTS])
+static bool next_session_state(struct cursor *cursor, void *row)
 {
-	size_t at[LISTS];
+	const struct client *client = cursor->client;
+	struct buf *texts[LISTS];
 	bool has_any = false;
 
-	buf_clear(&cursor->text);
+	if (!client->borrower.pool ||
+	    pool_rules(&client->borrower)->session_state != SESSION_STATE_FOLLOW)
+		return false;
 	for (size_t i = 0; i < LISTS; i++) {
-		at[i] = cursor->text.count;
-		lists[i](client, &cursor->text);
-		has_any |= cursor->text.count > at[i];
-		buf_add_byte(&cursor->text, 0);
+		texts[i] = cursor_text(cursor);
+		lists[i](client, texts[i]);
+		has_any |= texts[i]->count > 0;
 	}
-	for (size_t i = 0; i < LISTS; i++)
-		texts[i] = buf_ok(&cursor->text) ? buf_text(&cursor->text) + at[i] : NULL;
+	ROW_FILL(row, struct session_state_shown, STATE_ROW);
 	return has_any;
 }
-
-static bool next_state(struct cursor *cursor, void *row)
-{
-	const struct client *client;
-	const char *texts[LISTS];
-
-	while ((client = take_client(cursor))) {
-		if (pool_rules(&client->borrower)->session_state != SESSION_STATE_FOLLOW ||
-		    !list_state(cursor, client, texts))
-			continue;
-		ROW_FILL(row, struct state_row, STATE_ROW);
-		return true;
-	}
-	return false;
-}
-
-SHOW(session_state, "SESSION_STATE", next_state, state_columns,
-     "The session state of clients in transaction mode: what follows each of them, and what makes "
-     "its server stay.",
-     .argument = SHOW_OF_DATABASE);
 
 /* ---- CATALOG: for each database a row with the state, and one for each name ---- */
 
@@ -174,19 +133,22 @@ SHOW(session_state, "SESSION_STATE", next_state, state_columns,
 	       "What it can touch: parameters, temporary objects, session locks, channels, held " \
 	       "cursors, notifications; what cannot be asked for; anything.")
 
-ROW_DECLARE(struct catalog_row, catalog_columns, CATALOG_ROW);
+SHOW_ITEMS(
+    catalog, "CATALOG", CATALOG_ROW,
+    "Functions and relations of each database that can touch session state, as its catalog says.",
+    .argument = SHOW_OF_DATABASE);
 
-static void list_kinds(unsigned int touches, struct buf *out)
+static const char *list_kinds(struct cursor *cursor, unsigned int touches)
 {
-	const char *between = "";
+	struct buf *out = cursor_text(cursor);
 
 	for (size_t i = 0; i < FEATURES; i++) {
 		if (!session_features[i].state || !(touches & session_features[i].touch))
 			continue;
-		buf_add_text(out, between);
+		buf_add_text(out, out->count ? ", " : "");
 		buf_add_text(out, session_features[i].state);
-		between = ", ";
 	}
+	return buf_text(out);
 }
 
 static bool is_read(const struct cursor *cursor, const struct database *database)
@@ -195,10 +157,10 @@ static bool is_read(const struct cursor *cursor, const struct database *database
 	return database->reading;
 }
 
-static void collect_databases(struct cursor *cursor) { cursor_offer_databases(cursor, is_read); }
+static void collect_catalog(struct cursor *cursor) { cursor_offer_databases(cursor, is_read); }
 
 /* All loops have the same reading, or will have it at once. */
-static void fill_state(struct cursor *cursor, struct catalog_row *row,
+static void fill_state(struct cursor *cursor, struct catalog_shown *row,
                        const struct database *database)
 {
 	static const char *const names[] = { "quiet", "touches", "any text", "unread" };
@@ -212,22 +174,20 @@ static void fill_state(struct cursor *cursor, struct catalog_row *row,
 		row->why = reading->why;
 }
 
-/* The next row about a name. false: there are no more. */
-static bool fill_name(struct cursor *cursor, struct catalog_row *row)
+/* The row about this name, or the next one about a parameter. false: there are no more. */
+static bool fill_name(struct cursor *cursor, struct catalog_shown *row, size_t index)
 {
 	const struct sql_touchers *names = &cursor->reading->names;
 	struct bytes left =
 	    bytes_skip(buf_bytes(&cursor->reading->parameters), cursor->parameters_at);
 	const char *parameter;
 
-	if (cursor->index < names->count) {
-		const struct sql_toucher *toucher = &names->list[cursor->index];
+	if (index < names->count) {
+		const struct sql_toucher *toucher = &names->list[index];
 
-		row->name = sql_touchers_name(names, cursor->index++);
+		row->name = sql_touchers_name(names, index);
 		row->kind = catalog_kind_name((enum catalog_kind)toucher->kind);
-		buf_clear(&cursor->text);
-		list_kinds(toucher->bits, &cursor->text);
-		row->touches = buf_text(&cursor->text);
+		row->touches = list_kinds(cursor, toucher->bits);
 		return true;
 	}
 	if (!bytes_take_text(&left, &parameter))
@@ -240,31 +200,21 @@ static bool fill_name(struct cursor *cursor, struct catalog_row *row)
 
 static bool next_catalog(struct cursor *cursor, void *at)
 {
-	struct catalog_row *row = at;
-	struct ordered_item item;
-	const struct database *database;
+	const struct database *database = cursor->ordered.object;
+	struct catalog_shown *row = at;
 
-	*row = (struct catalog_row){ .database = cursor->ordered.first };
-	if (cursor->reading && fill_name(cursor, row))
-		return true;
-	catalog_reading_release(&cursor->reading);
-	if (!cursor_next_ordered(cursor, collect_databases, &item))
-		return false;
-	database = item.object;
-	cursor->reading = catalog_reading_hold(database->reading);
-	cursor->index = cursor->parameters_at = 0;
 	row->database = cursor->ordered.first;
+	if (cursor->index++ > 0)
+		return fill_name(cursor, row, cursor->index - 2);
+	catalog_reading_release(&cursor->reading);
+	cursor->reading = catalog_reading_hold(database->reading);
+	cursor->parameters_at = 0;
 	fill_state(cursor, row, database);
 	return true;
 }
 
-SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
-     "Functions and relations of each database that can touch session state, as its catalog says.",
-     .argument = SHOW_OF_DATABASE);
-
 /* ---- AUDIT ---- */
 
-#define ADVICE_SIZE 120
 #define STEPS ((size_t)FEATURES + 1) /* of a row: its features, then whether it had any */
 
 #define AUDIT_ROW(COLUMN)                                                                         \
@@ -285,7 +235,7 @@ SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
 	       "Session feature that their statements use; NULL: none.")                          \
 	COLUMN(INT8, count, about ? (int64_t)row->counts[step] : 0,                               \
 	       "How many statements used it.")                                                    \
-	COLUMN(TEXT, in_transaction_mode, about ? about->fate : "nothing to carry",               \
+	COLUMN(TEXT, in_transaction_mode, fate,                                                   \
 	       "What transaction mode does with it, with session_state = follow.")                \
 	COLUMN(TEXT, example, about ? row->examples[step] : NULL,                                 \
 	       "The first of these statements, without its constants; before it, with a colon, "  \
@@ -295,20 +245,20 @@ SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
 	       "How many sessions had it although no statement explains it. The server is asked " \
 	       "after one transaction in session_sample.")
 
-ROW_DECLARE(struct audit_shown, audit_columns, AUDIT_ROW, char advice[ADVICE_SIZE];);
+SHOW_ROWS(audit, "AUDIT", AUDIT_ROW,
+          "Session features that clients use in session mode (session_audit), and how many servers "
+          "transaction mode would need.");
 
 /* step: a feature, or the end of the row, which says of a pool how many servers are enough. */
-static void fill(struct audit_shown *shown, const struct audit_row *row, size_t step)
+static void fill_audit(struct cursor *cursor, void *to, const struct audit_row *row, size_t step)
 {
 	const struct feature *about = step < FEATURES ? &session_features[step] : NULL;
+	const char *fate = about ? about->fate : "nothing to carry";
 
-	ROW_FILL(shown, struct audit_shown, AUDIT_ROW);
-	if (about || row->application_name)
-		return;
-	snprintf(shown->advice, sizeof(shown->advice),
-	         "pool_size = %u would have been enough for %u sessions", row->servers_peak,
-	         row->sessions_peak);
-	shown->in_transaction_mode = shown->advice;
+	if (!about && !row->application_name)
+		fate = cursor_print(cursor, "pool_size = %u would have been enough for %u sessions",
+		                    row->servers_peak, row->sessions_peak);
+	ROW_FILL(to, struct audit_shown, AUDIT_ROW);
 }
 
 static bool has_used_any(const struct audit_row *row)
@@ -346,7 +296,7 @@ static bool complete(const struct cursor *cursor, struct audit_row *sum,
 }
 
 /* The row that has this step of the cursor's index, or the next one, in the cursor's lane. */
-static bool next_of_lane(struct cursor *cursor, struct audit_shown *at)
+static bool next_of_lane(struct cursor *cursor, void *at)
 {
 	const struct audit *audit = &cursor->lanes->at[cursor->lane].clients->audit;
 	const struct audit_row *row;
@@ -363,7 +313,7 @@ static bool next_of_lane(struct cursor *cursor, struct audit_shown *at)
 			continue;
 		if (step < FEATURES ? sum.counts[step] || sum.found[step]
 		                    : !sum.application_name || !has_used_any(&sum)) {
-			fill(at, &sum, step);
+			fill_audit(cursor, at, &sum, step);
 			return true;
 		}
 	}
@@ -381,7 +331,3 @@ static bool next_audit(struct cursor *cursor, void *at)
 	}
 	return true;
 }
-
-SHOW(audit, "AUDIT", next_audit, audit_columns,
-     "Session features that clients use in session mode (session_audit), and how many servers "
-     "transaction mode would need.");

@@ -37,12 +37,17 @@
 	COLUMN(INT4, waiting, 0, "Pools that wait because of the limit; for pool_size: clients.") \
 	COLUMN(TEXT, statement, 0, "Digest of the statement that the limit applies to; NULL: all.")
 
-ROW_DECLARE(struct limit_row, limit_columns, LIMIT_ROW, char source_buffer[SOURCE_POS_SIZE];);
+SHOW_ROWS(
+    limits, "LIMITS", LIMIT_ROW,
+    "All limits, with source, current use, and how often each was hit. HIT: only limits that were "
+    "hit or are reached now.",
+    .argument = SHOW_HIT);
 
-static const char *by_setting(const struct config *config, const char *name,
-                              char out[SOURCE_POS_SIZE])
+static const char *pos_text(struct cursor *cursor, struct source_pos pos)
 {
-	return source_pos_text(config_origin(config, name), out);
+	char text[SOURCE_POS_SIZE];
+
+	return cursor_print(cursor, "%s", source_pos_text(pos, text));
 }
 
 /*
@@ -80,19 +85,19 @@ struct limit {
 	.used = share_servers(&(cap)->share), .hits = (cap)->hits, \
 	.blocked = share_blocked(&(cap)->share)
 
-static const char *source_of(const struct config *config, const struct limit *limit,
-                             char out[SOURCE_POS_SIZE])
+static const char *source_of(struct cursor *cursor, const struct config *config,
+                             const struct limit *limit)
 {
 	const struct said *by = limit->by[0].whose ? &limit->by[0] : &limit->by[1];
+	const char *setting = limit->setting ? limit->setting : limit->name;
 	char where[SOURCE_POS_SIZE];
 
 	if (strcmp(limit->name, "open_files") == 0)
 		return "ulimit -n";
 	if (!by->whose)
-		return by_setting(config, limit->setting ? limit->setting : limit->name, out);
-	snprintf(out, SOURCE_POS_SIZE, "%s (%s %s)", source_pos_text(by->pos, where), by->whose,
-	         by->name);
-	return out;
+		return pos_text(cursor, config_origin(config, setting));
+	return cursor_print(cursor, "%s (%s %s)", source_pos_text(by->pos, where), by->whose,
+	                    by->name);
 }
 
 static struct limit of_process(const struct cursor *cursor, const struct lane *lane, size_t at)
@@ -330,7 +335,7 @@ static bool is_limited(const struct pool *pool)
 
 static void collect_pools(struct cursor *cursor) { cursor_offer_pools(cursor, is_limited); }
 
-#define COLUMN_OF(name) offsetof(struct limit_row, name)
+#define COLUMN_OF(name) offsetof(struct limits_shown, name)
 
 static const struct scope {
 	void (*collect)(struct cursor *cursor); /* NULL: there is one object, without a name */
@@ -371,19 +376,20 @@ static const struct scope *next_thing(struct cursor *cursor)
 	return NULL;
 }
 
-static void set_name(struct limit_row *row, size_t column, const char *name)
+static void set_name(struct limits_shown *row, size_t column, const char *name)
 {
 	if (column)
 		*(const char **)(void *)((char *)row + column) = name;
 }
 
 /* false: no lane has the object, or it does not have this limit. */
-static bool fill_limit(struct cursor *cursor, struct limit_row *row, const struct scope *scope,
+static bool fill_limit(struct cursor *cursor, struct limits_shown *row, const struct scope *scope,
                        size_t at)
 {
 	const struct lane *lane;
 
-	*row = (struct limit_row){ 0 };
+	*row = (struct limits_shown){ 0 };
+	cursor->text_count = 0;
 	set_name(row, scope->first, cursor->ordered.first);
 	set_name(row, scope->second, cursor->ordered.second);
 	LANES_EACH(lane, cursor->lanes)
@@ -392,9 +398,10 @@ static bool fill_limit(struct cursor *cursor, struct limit_row *row, const struc
 
 		if (!limit.name)
 			continue;
+		if (!row->limit)
+			row->source = source_of(cursor, lane->pools->config, &limit);
 		row->limit = limit.name;
 		row->value = limit.value;
-		row->source = source_of(lane->pools->config, &limit, row->source_buffer);
 		row->used = limit.used > row->used ? limit.used : row->used;
 		row->hits += (int64_t)limit.hits;
 		row->waiting = limit.waiting + (limit.blocked ? limit.blocked : row->waiting);
@@ -402,9 +409,9 @@ static bool fill_limit(struct cursor *cursor, struct limit_row *row, const struc
 	return row->limit;
 }
 
-static bool next_limit(struct cursor *cursor, void *at)
+static bool next_limits(struct cursor *cursor, void *at)
 {
-	struct limit_row *row = at;
+	struct limits_shown *row = at;
 	const struct scope *scope;
 
 	while (cursor_may_look(cursor) && (scope = next_thing(cursor))) {
@@ -416,17 +423,11 @@ static bool next_limit(struct cursor *cursor, void *at)
 	}
 	return false;
 }
-
-SHOW(limits, "LIMITS", next_limit, limit_columns,
-     "All limits, with source, current use, and how often each was hit. HIT: only limits that were "
-     "hit or are reached now.",
-     .argument = SHOW_HIT);
 /* ---- CONFIG, SOURCES, ALL, and one setting ---- */
 
 struct config_row {
 	const char *key, *value, *initial, *changeable, *source, *description;
 	struct setting_shown shown;
-	char source_buffer[SOURCE_POS_SIZE];
 };
 
 #define CONFIG_COLUMN(name, field, help)                                   \
@@ -465,7 +466,7 @@ static bool fill_setting(struct cursor *cursor, struct config_row *row, size_t i
 	row->value = row->shown.value;
 	row->initial = row->shown.initial;
 	row->changeable = row->shown.is_changeable ? "yes" : "no";
-	row->source = by_setting(config, row->key, row->source_buffer);
+	row->source = pos_text(cursor, config_origin(config, row->key));
 	row->description = settings[index].help;
 	return true;
 }

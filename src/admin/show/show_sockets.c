@@ -54,9 +54,7 @@
 	       "Bytes in the receive buffer that have not been processed yet.")                \
 	COLUMN(INT4, send_avail, 0, "Bytes in the send buffer that have not been sent yet.")
 
-ROW_DECLARE(struct socket_row, socket_columns, SOCKET_ROW,
-            char local_addr_buffer[ADDRESS_TEXT_SIZE];
-            char tls_buffer[TLS_TEXT_SIZE];);
+ROW_DECLARE(struct socket_row, socket_columns, SOCKET_ROW);
 static const struct column connection_columns[] = { CONNECTION_ROW(ROW_COLUMN) };
 
 /* ---- what clients and servers have in common ---- */
@@ -71,25 +69,26 @@ static void fill_times(struct socket_row *row, usec_t connected, usec_t request,
 	row->wait_us = wait % USEC_PER_SEC;
 }
 
-static void fill_stream(struct socket_row *row, const struct stream *stream,
-                        const struct address *peer, const struct config *config)
+static void fill_stream(struct cursor *cursor, struct socket_row *row, const struct stream *stream,
+                        const struct address *peer)
 {
+	const struct config *config = show_source_config(cursor->source);
+	char text[TLS_TEXT_SIZE], host[ADDRESS_TEXT_SIZE];
 	struct address self;
 
 	row->addr = peer;
 	row->port = address_port(peer);
-	row->local_addr = row->local_addr_buffer;
+	row->local_addr = "";
 	if (stream_is_open(stream) &&
 	    address_of_self(&self, stream->watch.fd, (uint16_t)config->listen_port)) {
-		address_format_host(&self, row->local_addr_buffer, sizeof(row->local_addr_buffer));
+		row->local_addr =
+		    cursor_print(cursor, "%s", address_format_host(&self, host, sizeof(host)));
 		row->local_port = address_port(&self);
 	}
 	row->recv_pos = row->pkt_avail = (int64_t)stream_kept(stream).count;
-	row->tls = tls_text(stream, row->tls_buffer, sizeof(row->tls_buffer));
-	if (*row->tls)
-		snprintf(row->tls_buffer + strlen(row->tls),
-		         sizeof(row->tls_buffer) - strlen(row->tls), "/%s",
-		         tls_records_text(stream));
+	tls_text(stream, text, sizeof(text));
+	row->tls =
+	    *text ? cursor_print(cursor, "%s/%s", text, tls_records_text(stream)) : "";
 	row->send_avail = stream_is_open(stream) ? (int64_t)stream_unsent(stream) : 0;
 }
 
@@ -106,17 +105,18 @@ static const char *replication_text(enum replication replication)
 
 /* ---- clients ---- */
 
-static void fill_client(struct socket_row *row, const struct client *client,
-                        const struct show_source *source)
+static void fill_client(struct cursor *cursor, struct socket_row *row)
 {
-	usec_t now = loop_now(client->clients->with.loop);
+	const struct client *client = cursor->client;
 
 	row->type = "C";
 	row->user = client_user(client);
 	row->database = client_database(client);
 	row->replication = replication_text((enum replication)client->replication);
-	fill_stream(row, &client->stream, &client->peer, show_source_config(source));
-	fill_times(row, client->connected_at, client->request_at, now);
+	row->state = client_state_name(client);
+	fill_stream(cursor, row, &client->stream, &client->peer);
+	fill_times(row, client->connected_at, client->request_at,
+	           loop_now(client->clients->with.loop));
 	row->ptr = client;
 	row->link = client->borrower.server;
 	row->remote_pid = address_is_unix(&client->peer) ? client->peer.un.pid : 0;
@@ -126,29 +126,22 @@ static void fill_client(struct socket_row *row, const struct client *client,
 	row->pkt_remain = client->frame_left;
 }
 
-static bool next_client(struct cursor *cursor, void *at)
+static bool next_client(struct cursor *cursor, void *row)
 {
-	const struct client *client;
-	struct socket_row *row = at;
-
-	do
-		client = cursor_next_client(cursor);
-	while (client && !client_state_name(client));
-	if (!client)
+	if (!client_state_name(cursor->client))
 		return false;
-	fill_client(row, client, cursor->source);
-	row->state = client_state_name(client);
+	fill_client(cursor, row);
 	return true;
 }
 
 SHOW(clients, "CLIENTS", next_client, connection_columns, "Client connections.",
-     .role = CONSOLE_STATS, .argument = SHOW_OF_DATABASE);
+     .is_of_clients = true, .role = CONSOLE_STATS, .argument = SHOW_OF_DATABASE);
 
 /* ---- servers ---- */
 
-static void fill_server(struct socket_row *row, const struct server *server,
-                        const struct show_source *source)
+static void fill_server(struct cursor *cursor, struct socket_row *row)
 {
+	const struct server *server = cursor->server;
 	usec_t now = loop_now(server->pool->pools->with.loop);
 	const char *name = params_find(server->session.params, "application_name");
 	const void *client =
@@ -163,7 +156,7 @@ static void fill_server(struct socket_row *row, const struct server *server,
 		row->state = "listening";
 	else if (server->state == SERVER_LENT && !server->lease.borrower)
 		row->state = "idle";
-	fill_stream(row, &server->wire.stream, &server->place.peer, show_source_config(source));
+	fill_stream(cursor, row, &server->wire.stream, &server->place.peer);
 	fill_times(row, server->connected_at, server->lease.request_at, now);
 	if (!server->lease.request_at && server->used_at)
 		row->request_time = show_wall(server->used_at, now);
@@ -181,15 +174,12 @@ static void fill_server(struct socket_row *row, const struct server *server,
 
 static bool next_server(struct cursor *cursor, void *row)
 {
-	const struct server *server = cursor_next_server(cursor);
-
-	if (server)
-		fill_server(row, server, cursor->source);
-	return server != NULL;
+	fill_server(cursor, row);
+	return true;
 }
 
 SHOW(servers, "SERVERS", next_server, connection_columns, "Server connections.",
-     .role = CONSOLE_STATS, .argument = SHOW_OF_DATABASE);
+     .is_of_servers = true, .role = CONSOLE_STATS, .argument = SHOW_OF_DATABASE);
 
 /* ---- both ---- */
 
@@ -213,42 +203,35 @@ static const char *const server_states[SERVER_STATES] = {
 
 static bool next_socket(struct cursor *cursor, void *at)
 {
-	const struct client *client;
-	const struct server *server;
+	const struct client *client = cursor->client;
 	struct socket_row *row = at;
 
-	while ((client = cursor_next_client(cursor))) {
-		if (!client_states[client->state])
-			continue;
-		fill_client(row, client, cursor->source);
+	if (client) {
+		fill_client(cursor, row);
 		row->state = client_states[client->state];
-		return true;
+		return row->state;
 	}
-	server = cursor->has_more ? NULL : cursor_next_server(cursor);
-	if (!server)
-		return false;
-	fill_server(row, server, cursor->source);
-	row->state = server_states[server->state] ? server_states[server->state] : "sv_active";
+	fill_server(cursor, row);
+	row->state = server_states[cursor->server->state];
+	if (!row->state)
+		row->state = "sv_active";
 	return true;
 }
 
 SHOW(sockets, "SOCKETS", next_socket, socket_columns,
-     "Client and server connections, with their buffers.", .argument = SHOW_OF_DATABASE);
+     "Client and server connections, with their buffers.", .is_of_clients = true,
+     .is_of_servers = true, .argument = SHOW_OF_DATABASE);
 
 static bool next_active_socket(struct cursor *cursor, void *at)
 {
-	struct socket_row *row = at;
+	const struct socket_row *row = at;
 
-	while (next_socket(cursor, row)) {
-		if (row->pkt_avail || row->send_avail || row->pkt_remain)
-			return true;
-	}
-	return false;
+	return next_socket(cursor, at) && (row->pkt_avail || row->send_avail || row->pkt_remain);
 }
 
 SHOW(active_sockets, "ACTIVE_SOCKETS", next_active_socket, socket_columns,
      "Client and server connections with buffered data or an incomplete message.",
-     .argument = SHOW_OF_DATABASE);
+     .is_of_clients = true, .is_of_servers = true, .argument = SHOW_OF_DATABASE);
 
 /*
  * ---- FDS ----
@@ -278,7 +261,12 @@ SHOW(active_sockets, "ACTIVE_SOCKETS", next_active_socket, socket_columns,
 	COLUMN(BYTEA, scram_server_key, 0,                                                        \
 	       "SCRAM server key; NULL: none, or hidden from this user.")
 
-ROW_DECLARE(struct fd_row, fd_columns, FD_ROW, char addr_buffer[ADDRESS_TEXT_SIZE];);
+static bool next_listening(struct cursor *cursor, void *row);
+
+SHOW_ROWS(fds, "FDS", FD_ROW,
+          "Sockets, with what a new process needs to take them over. For admin_users only.",
+          .before = next_listening, .is_of_clients = true, .is_of_servers = true,
+          .role = CONSOLE_ADMIN);
 
 static int64_t key_number(struct bytes key)
 {
@@ -287,7 +275,7 @@ static int64_t key_number(struct bytes key)
 	return (int64_t)((uint64_t)load_be32(key.at) << 32 | load_be32(key.at + 4));
 }
 
-static void fill_params(struct fd_row *row, const struct params *own, const struct params *base)
+static void fill_params(struct fds_shown *row, const struct params *own, const struct params *base)
 {
 	static const char *const names[] = { "client_encoding", "standard_conforming_strings",
 		                             "DateStyle", "TimeZone" };
@@ -301,7 +289,7 @@ static void fill_params(struct fd_row *row, const struct params *own, const stru
 	}
 }
 
-static void fill_secrets(struct fd_row *row, const struct credentials *credentials)
+static void fill_secrets(struct fds_shown *row, const struct credentials *credentials)
 {
 	row->password = credentials->text;
 	if (!credentials->keys)
@@ -310,25 +298,28 @@ static void fill_secrets(struct fd_row *row, const struct credentials *credentia
 	row->scram_server_key = bytes_of(credentials->keys->server_key, SCRAM_KEY_SIZE);
 }
 
-static void fill_address(struct fd_row *row, const struct address *address, const char *task,
-                         int fd)
+static void fill_address(struct cursor *cursor, struct fds_shown *row,
+                         const struct address *address, const char *task, int fd)
 {
+	char text[ADDRESS_TEXT_SIZE] = "unix";
+
 	row->task = task;
 	row->fd = fd;
-	row->addr = address->family
-	                ? address_format_host(address, row->addr_buffer, sizeof(row->addr_buffer))
-	                : "unix";
 	row->port = address->family ? address_port(address) : 0;
+	if (address->family)
+		address_format_host(address, text, sizeof(text));
+	row->addr = cursor_print(cursor, "%s", text);
 }
 
 /* ---- one row each ---- */
 
 /* The index says how many were shown; SIZE_MAX: all, so that no further row looks for more. */
-static bool next_listening(struct cursor *cursor, struct fd_row *row)
+static bool next_listening(struct cursor *cursor, void *at)
 {
 	const struct console_with *with = cursor->source->with;
 	size_t left = cursor->index;
 	struct listener_shown shown;
+	struct fds_shown *row = at;
 	struct address address;
 	int fd;
 
@@ -339,7 +330,7 @@ static bool next_listening(struct cursor *cursor, struct fd_row *row)
 		for (size_t j = 0; (fd = listener_fd(shown.listener, j, &address)) >= 0; j++) {
 			if (left-- > 0)
 				continue;
-			fill_address(row, &address, "pooler", fd);
+			fill_address(cursor, row, &address, "pooler", fd);
 			if (!row->port)
 				row->port = show_source_config(cursor->source)->listen_port;
 			return true;
@@ -354,64 +345,52 @@ static bool is_for_others(const struct stream *stream)
 	return stream_is_open(stream) && !stream->tls;
 }
 
-static bool next_client_fd(struct cursor *cursor, struct fd_row *row)
+static bool fill_client_fd(struct cursor *cursor, struct fds_shown *row,
+                           const struct client *client)
 {
-	const struct client *client;
+	const struct server *server = client->borrower.server;
+	const struct pool *pool = client->borrower.pool;
 
-	while ((client = cursor_next_client(cursor))) {
-		const struct server *server = client->borrower.server;
-		const struct pool *pool = client->borrower.pool;
+	if (!client_state_name(client) || !is_for_others(&client->stream))
+		return false;
+	fill_address(cursor, row, &client->peer, "client", client->stream.watch.fd);
+	row->user = client_user(client);
+	row->database = client_database(client);
+	row->link = server ? server->wire.stream.watch.fd : 0;
+	fill_params(row, client->params,
+	            pool ? pool->baseline : params_none(client->clients->with.params));
+	if (cursor->is_owner)
+		row->cancel = key_number(client_key(client));
+	if (cursor->is_owner && pool)
+		fill_secrets(row, pool_credentials(pool));
+	return true;
+}
 
-		if (!client_state_name(client) || !is_for_others(&client->stream))
-			continue;
-		fill_address(row, &client->peer, "client", client->stream.watch.fd);
-		row->user = client_user(client);
-		row->database = client_database(client);
-		row->link = server ? server->wire.stream.watch.fd : 0;
-		fill_params(row, client->params,
-		            pool ? pool->baseline : params_none(client->clients->with.params));
-		if (cursor->is_owner)
-			row->cancel = key_number(client_key(client));
-		if (cursor->is_owner && pool)
-			fill_secrets(row, pool_credentials(pool));
-		return true;
+static bool fill_server_fd(struct cursor *cursor, struct fds_shown *row,
+                           const struct server *server)
+{
+	const struct client *client =
+	    server->lease.borrower ? client_of_borrower(server->lease.borrower) : NULL;
+
+	if (server->login || !is_for_others(&server->wire.stream))
+		return false;
+	fill_address(cursor, row, &server->place.peer, "server", server->wire.stream.watch.fd);
+	row->user = server->pool->role->name;
+	row->database = server->pool->database->name;
+	row->link = client ? client->stream.watch.fd : 0;
+	fill_params(row, server->session.params, server->session.baseline);
+	if (cursor->is_owner) {
+		row->cancel = key_number(bytes_of(server->key.bytes, server->key.size));
+		fill_secrets(row, pool_credentials(server->pool));
 	}
-	return false;
+	return true;
 }
 
-static bool next_server_fd(struct cursor *cursor, struct fd_row *row)
+static bool next_fds(struct cursor *cursor, void *row)
 {
-	const struct server *server;
-
-	while ((server = cursor_next_server(cursor))) {
-		const struct client *client =
-		    server->lease.borrower ? client_of_borrower(server->lease.borrower) : NULL;
-
-		if (server->login || !is_for_others(&server->wire.stream))
-			continue;
-		fill_address(row, &server->place.peer, "server", server->wire.stream.watch.fd);
-		row->user = server->pool->role->name;
-		row->database = server->pool->database->name;
-		row->link = client ? client->stream.watch.fd : 0;
-		fill_params(row, server->session.params, server->session.baseline);
-		if (cursor->is_owner) {
-			row->cancel = key_number(bytes_of(server->key.bytes, server->key.size));
-			fill_secrets(row, pool_credentials(server->pool));
-		}
-		return true;
-	}
-	return false;
+	return cursor->client ? fill_client_fd(cursor, row, cursor->client)
+	                      : fill_server_fd(cursor, row, cursor->server);
 }
-
-static bool next_fd(struct cursor *cursor, void *row)
-{
-	return next_listening(cursor, row) || next_client_fd(cursor, row) ||
-	       (!cursor->has_more && next_server_fd(cursor, row));
-}
-
-SHOW(fds, "FDS", next_fd, fd_columns,
-     "Sockets, with what a new process needs to take them over. For admin_users only.",
-     .role = CONSOLE_ADMIN);
 
 /* ---- LISTENERS ---- */
 
@@ -447,7 +426,8 @@ SHOW(fds, "FDS", next_fd, fd_columns,
 	COLUMN(INT8, refused, gate ? (int64_t)atomic_load(&gate->refused_count) : 0,               \
 	       "Clients refused because of its own max_client_conn.")
 
-ROW_DECLARE(struct listener_row, listener_columns, LISTENER_ROW);
+SHOW_ROWS(listeners, "LISTENERS", LISTENER_ROW,
+          "Where clients connect, and what holds for those that came by each listener.");
 
 static const char *shown_setting(const struct config *config, const char *name,
                                  struct setting_shown *shown)
@@ -471,7 +451,7 @@ static int64_t clients_of(struct cursor *cursor, const struct gate *gate)
 	return count;
 }
 
-static bool next_listener(struct cursor *cursor, void *row)
+static bool next_listeners(struct cursor *cursor, void *row)
 {
 	const struct console_with *with = cursor->source->with;
 	const struct config *main = show_source_config(cursor->source), *config = main;
@@ -490,9 +470,6 @@ static bool next_listener(struct cursor *cursor, void *row)
 		config = gate->rules.config;
 	}
 	clients = clients_of(cursor, gate);
-	ROW_FILL(row, struct listener_row, LISTENER_ROW);
+	ROW_FILL(row, struct listeners_shown, LISTENER_ROW);
 	return true;
 }
-
-SHOW(listeners, "LISTENERS", next_listener, listener_columns,
-     "Where clients connect, and what holds for those that came by each listener.");

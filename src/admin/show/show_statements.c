@@ -20,10 +20,9 @@
 #include "pgweir/base/text.h"
 
 #define DEFAULT_COUNT 50
-#define DIGEST_SIZE 17 /* hexadecimal digits, and the zero */
 
 #define STATEMENT_ROW(COLUMN)                                                                     \
-	COLUMN(TEXT, digest, row->digest_buffer,                                                  \
+	COLUMN(TEXT, digest, cursor_print(cursor, "%016" PRIx64, statement->digest),              \
 	       "Digest of the statement, the same for all texts that differ in constants, "       \
 	       "comments and white space only; as in the log, and in [statements].")              \
 	COLUMN(TEXT, database, calls_database(statement),                                         \
@@ -58,8 +57,11 @@
 	COLUMN(TEXT, query, calls_text(statement),                                                \
 	       "Beginning of its text, with $n in place of constants.")
 
-ROW_DECLARE(struct statement_row, statement_columns, STATEMENT_ROW,
-            char digest_buffer[DIGEST_SIZE];);
+SHOW_ROWS(
+    statements, "STATEMENTS", STATEMENT_ROW,
+    "What clients execute, how often, and what that takes; the first 50 by total time, or n by "
+    "another number. Empty unless track_statements is set.",
+    .argument = SHOW_OF_STATEMENTS);
 
 /* ---- what is asked for ---- */
 
@@ -251,11 +253,10 @@ static int64_t p95_of(const struct histogram *times)
 	return (int64_t)value;
 }
 
-static bool next_statement(struct cursor *cursor, void *at)
+static bool next_statements(struct cursor *cursor, void *row)
 {
 	struct statements_walk *walk = &cursor->statements;
 	const struct calls_statement *statement;
-	struct statement_row *row = at;
 	struct statement_sum sum;
 
 	if (!walk->picks) {
@@ -271,15 +272,8 @@ static bool next_statement(struct cursor *cursor, void *at)
 		statement = sum.last;
 		if (!statement)
 			continue;
-		ROW_FILL(row, struct statement_row, STATEMENT_ROW);
-		snprintf(row->digest_buffer, sizeof(row->digest_buffer), "%016" PRIx64,
-		         statement->digest);
+		ROW_FILL(row, struct statements_shown, STATEMENT_ROW);
 		return true;
 	}
 	return false;
 }
-
-SHOW(statements, "STATEMENTS", next_statement, statement_columns,
-     "What clients execute, how often, and what that takes; the first 50 by total time, or n by "
-     "another number. Empty unless track_statements is set.",
-     .argument = SHOW_OF_STATEMENTS);

@@ -62,15 +62,15 @@ struct stats_row {
 static const struct column stats_columns[] = {
 	DATABASE COUNTERS(STATS_TOTAL) COUNTERS(STATS_AVERAGE)
 };
-static const struct column totals_columns[] = { DATABASE COUNTERS(IN_TOTALS) };
-static const struct column averages_columns[] = { DATABASE COUNTERS(IN_AVERAGES) };
+static const struct column total_columns[] = { DATABASE COUNTERS(IN_TOTALS) };
+static const struct column average_columns[] = { DATABASE COUNTERS(IN_AVERAGES) };
 /* clang-format on */
 
 /* Each counter must have its columns: a new counter without them fails to compile here. */
 #define COLUMN_COUNT(columns) (sizeof(columns) / sizeof(columns[0]))
 _Static_assert(COLUMN_COUNT(stats_columns) == 1 + 2 * STATS_FIELDS, "a counter has no column");
-_Static_assert(COLUMN_COUNT(totals_columns) == 1 + STATS_FIELDS, "a counter has no column");
-_Static_assert(COLUMN_COUNT(averages_columns) == 1 + STATS_FIELDS, "a counter has no column");
+_Static_assert(COLUMN_COUNT(total_columns) == 1 + STATS_FIELDS, "a counter has no column");
+_Static_assert(COLUMN_COUNT(average_columns) == 1 + STATS_FIELDS, "a counter has no column");
 
 /* ---- counting ---- */
 
@@ -160,13 +160,12 @@ static bool next_stats(struct cursor *cursor, void *at)
 	const struct show_source *source = cursor->source;
 	struct stats older = { 0 };
 	struct stats_row *row = at;
-	struct ordered_item item;
 
-	if (!cursor_next_ordered(cursor, collect, &item))
+	if (cursor->index++)
 		return false;
-	row->database = item.first;
-	if (item.object) {
-		count_database(source, item.first, &row->total, &older);
+	row->database = cursor->ordered.first;
+	if (cursor->ordered.object) {
+		count_database(source, row->database, &row->total, &older);
 	} else {
 		row->total = source->own;
 		older = source->history.own.older;
@@ -177,19 +176,20 @@ static bool next_stats(struct cursor *cursor, void *at)
 }
 
 SHOW(stats, "STATS", next_stats, stats_columns,
-     "Statistics for each database: totals and averages.");
-SHOW(stats_totals, "STATS_TOTALS", next_stats, totals_columns,
-     "Statistics for each database: totals since the process started.");
-SHOW(stats_averages, "STATS_AVERAGES", next_stats, averages_columns,
-     "Statistics for each database: averages over the last stats_period.");
+     "Statistics for each database: totals and averages.", .collect = collect);
+SHOW(stats_totals, "STATS_TOTALS", next_stats, total_columns,
+     "Statistics for each database: totals since the process started.", .collect = collect);
+SHOW(stats_averages, "STATS_AVERAGES", next_stats, average_columns,
+     "Statistics for each database: averages over the last stats_period.", .collect = collect);
 
 /* ---- one row per counter ---- */
 
-#define TOTAL_ROW(COLUMN)                             \
-	COLUMN(TEXT, name, 0, "Name of the counter.") \
-	COLUMN(NUMERIC, value, 0, "Statistics for all databases together.")
+#define TOTAL_ROW(COLUMN)                                                \
+	COLUMN(TEXT, name, counters[index], "Name of the counter.")      \
+	COLUMN(NUMERIC, value, (int64_t)((const uint64_t *)both)[index], \
+	       "Statistics for all databases together.")
 
-ROW_DECLARE(struct total_row, total_columns, TOTAL_ROW);
+SHOW_ROWS(totals, "TOTALS", TOTAL_ROW, "Statistics for all databases together.");
 
 #define TOTAL_NAME(field, letter, name, ...) "total_" name,
 #define AVERAGE_NAME(field, letter, name, ...) "avg_" name,
@@ -203,25 +203,19 @@ static const char *const counters[] = {
 _Static_assert(sizeof(counters) / sizeof(counters[0]) == 2 * STATS_FIELDS,
                "each counter has two rows");
 
-static bool next_total(struct cursor *cursor, void *at)
+static bool next_totals(struct cursor *cursor, void *row)
 {
 	const struct show_source *source = cursor->source;
 	enum console_version version = show_source_config(source)->console_version;
 	size_t index = cursor->index++;
-	struct stats counted, average;
-	struct total_row *row = at;
+	struct stats both[2]; /* totals and averages */
 
 	while (index < 2 * STATS_FIELDS && !rows_have("STATS", counters[index], version))
 		index = cursor->index++;
 	if (index >= 2 * STATS_FIELDS)
 		return false;
-	count_all(source, &counted);
-	show_stats_average_all(source, loop_now(source->with->loop), &average);
-	row->name = counters[index];
-	row->value =
-	    (int64_t)(index < STATS_FIELDS ? ((const uint64_t *)&counted)[index]
-	                                   : ((const uint64_t *)&average)[index - STATS_FIELDS]);
+	count_all(source, &both[0]);
+	show_stats_average_all(source, loop_now(source->with->loop), &both[1]);
+	ROW_FILL(row, struct totals_shown, TOTAL_ROW);
 	return true;
 }
-
-SHOW(totals, "TOTALS", next_total, total_columns, "Statistics for all databases together.");

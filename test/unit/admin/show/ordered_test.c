@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/show/cursor.c: rows in order, while the shown objects are added and removed.
+ * admin/show/cursor.c: rows in order, and of items, while the shown objects are added and removed.
  */
 #include "../../../../src/admin/show/show_priv.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "../../unit.h"
 
@@ -104,6 +105,52 @@ START_TEST(what_goes_meanwhile_is_not_touched)
 }
 END_TEST
 
+/* ---- rows of items ---- */
+
+struct row {
+	const char *name, *text, *other;
+};
+
+/* Two rows of each item whose number is odd. What it does for others is to leave no trace. */
+static bool next_row(struct cursor *of, void *at)
+{
+	struct row *row = at;
+
+	if (of->index++ == 2)
+		return false;
+	row->name = cursor_print(of, "%s", of->ordered.first);
+	if ((row->name[4] - '0') % 2 == 0) {
+		row->other = "of an item that is not shown";
+		return false;
+	}
+	row->text = cursor_print(of, "%500zu", of->index);
+	return true;
+}
+
+START_TEST(each_item_has_its_rows)
+{
+	static const struct show show = { .item = "", .next = next_row, .collect = collect };
+	_Alignas(max_align_t) char at[ROW_SIZE_MAX];
+	const struct row *row = (const struct row *)at;
+	size_t count = 0;
+
+	cursor.asked.show = &show;
+	while (cursor_next(&cursor, at) || cursor.has_more) {
+		if (cursor.has_more)
+			continue;
+		ck_assert_uint_eq(strtoul(row->name, NULL, 10), count / 2 * 2 + 1);
+		ck_assert_uint_eq(strlen(row->text), 500);
+		ck_assert_uint_eq((size_t)(row->text[499] - '0'), count % 2 + 1);
+		ck_assert_ptr_null(row->other);
+		count++;
+		cursor_suspend(&cursor);
+	}
+	ck_assert_uint_eq(count, NAMES);
+	for (size_t i = 0; i < CURSOR_TEXTS; i++)
+		buf_free(&cursor.texts[i]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("admin/show/ordered");
@@ -116,6 +163,7 @@ int main(void)
 	tcase_add_test(tests, nothing_is_nothing);
 	tcase_add_test(tests, what_comes_twice_is_shown_once);
 	tcase_add_test(tests, what_goes_meanwhile_is_not_touched);
+	tcase_add_test(tests, each_item_has_its_rows);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }
