@@ -218,26 +218,37 @@ static bool is_trusted_host(const struct web_rights *rights, struct bytes host)
 	return false;
 }
 
+/* A secret is looked at only if a wrong one could still be delayed. */
 int rights_judge(const struct web_rights *rights, const struct connection *connection,
                  const struct http_head *head, bool needs_secret, const char **why)
 {
-	/* where none is needed, the answer must not tell whether it is right */
-	bool is_known = needs_secret && rights_have_secret(&rights->secrets, head->authorization);
+	const struct connections *all = connection->all;
+	int most = rights->config->auth_failure_limit;
+	bool is_known;
 
+	if (needs_secret && failures_reach(&all->failures, &connection->peer, most)) {
+		*why = "too many wrong secrets from this address, try again later";
+		return 429;
+	}
 	if (!ranges_have(rights->allow, &connection->peer)) {
 		*why = "this address is not in metrics_allow";
 		return 403;
 	}
-	/* A page of a stranger has no secret. */
-	if (is_known)
-		return 0;
-	if (needs_secret && rights->secrets.count) {
+	/* where none is needed, the answer must not tell whether it is right */
+	is_known = needs_secret && rights_have_secret(&rights->secrets, head->authorization);
+	if (needs_secret && rights->secrets.count && !is_known) {
 		*why = WRONG_SECRET_TEXT;
 		return 401;
 	}
-	if (!address_is_unix(&connection->peer) && !is_trusted_host(rights, head->host)) {
+	/* A page of a stranger has no secret. */
+	if (!is_known && !address_is_unix(&connection->peer) &&
+	    !is_trusted_host(rights, head->host)) {
 		*why = "the name of the host is not in metrics_hosts";
 		return 403;
+	}
+	if (needs_secret && connections_are_busy(all)) {
+		*why = "too many requests are being answered";
+		return 503;
 	}
 	return 0;
 }

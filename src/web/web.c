@@ -147,28 +147,6 @@ static struct web_rights *hold_rights(struct web *web)
 	return rights;
 }
 
-/* As rights_judge(), but a secret is looked at only if a wrong one could still be delayed. */
-static int judge(struct web *web, const struct web_rights *rights,
-                 const struct connection *connection, const struct http_head *head,
-                 const char **why)
-{
-	const struct route *route = find_route(head->path);
-	bool needs_secret = !route || !route->is_open;
-	int status;
-
-	if (needs_secret && failures_reach(&web->connections.failures, &connection->peer,
-	                                   rights->config->auth_failure_limit)) {
-		*why = "too many wrong secrets from this address, try again later";
-		return 429;
-	}
-	status = rights_judge(rights, connection, head, needs_secret, why);
-	if (!status && needs_secret && connections_are_busy(&web->connections)) {
-		*why = "too many requests are being answered";
-		return 503;
-	}
-	return status;
-}
-
 static void on_request(void *arg, struct connection *connection, const struct http_head *head)
 {
 	struct web *web = arg;
@@ -177,7 +155,7 @@ static void on_request(void *arg, struct connection *connection, const struct ht
 	usec_t delay = rights->config->auth_failure_delay;
 	char address[ADDRESS_TEXT_SIZE];
 	const char *why;
-	int status = judge(web, rights, connection, head, &why);
+	int status = rights_judge(rights, connection, head, !route || !route->is_open, &why);
 
 	web_rights_release(&rights);
 	if (status == 401 && head->authorization.at) {
@@ -429,8 +407,7 @@ static bool prepare(struct web *web, struct err *err)
 	web->connections.streams.handshakes = with->handshakes;
 	web->connections.on_request = on_request;
 	web->connections.arg = web;
-	readers_init(&web->readers, with->console, with->main_loop, web->loop);
-	TAILQ_INIT(&web->health.waiters);
+	readers_init(&web->connections.readers, with->console, with->main_loop, web->loop);
 	return page_init(&web->page_fields, err) && loop_take_letters(with->main_loop, err);
 }
 
@@ -466,7 +443,7 @@ void web_stop(struct web *web)
 	solo_stop(web->solo);
 	close_places(web);
 	connections_close(&web->connections);
-	readers_done(&web->readers);
+	readers_done(&web->connections.readers);
 }
 
 void web_free(struct web **webp)
