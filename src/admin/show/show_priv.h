@@ -326,7 +326,7 @@ struct applications_walk {
 	struct named_clients *rest;  /* of names that are not told apart; NULL: not begun */
 };
 
-/* What SHOW LATENCY and SHOW HISTOGRAMS have gathered of a database with many pools. */
+/* What SHOW LATENCY and SHOW HISTOGRAMS sum up: show_latency.c. */
 struct latency_walk;
 
 /* What a cursor returns rows of. The texts are borrowed and outlive the cursor. */
@@ -351,7 +351,7 @@ struct cursor {
 	size_t parameters_at;            /* the next one of its parameters */
 	struct statements_walk statements;
 	struct applications_walk applications;
-	struct latency_walk *latency; /* owned; NULL: none is needed */
+	struct latency_walk *latency; /* owned; NULL: not begun */
 	enum console_role role;       /* of the session */
 	bool is_owner;                /* see session_is_owner() */
 	bool skips_unused;            /* see show_leaves_out() */
@@ -382,8 +382,6 @@ bool cursor_may_look(struct cursor *cursor);
 const struct client *cursor_next_client(struct cursor *cursor);
 const struct pool *cursor_next_pool(struct cursor *cursor);
 const struct server *cursor_next_server(struct cursor *cursor);
-
-void cursor_first_pool(struct cursor *cursor);
 
 bool cursor_wants(const struct cursor *cursor, const char *database);
 
