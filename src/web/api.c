@@ -6,7 +6,6 @@
  */
 #include <stdlib.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 
 #include "web_priv.h"
@@ -88,12 +87,11 @@ bool api_read_arguments(struct bytes query, const char *wanted, struct buf *word
 	return true;
 }
 
-void api_show(struct web *web, struct connection *connection, const struct http_head *head)
+void api_show(struct connection *connection, const struct http_head *head)
 {
 	struct api_answer *api;
 	struct buf words = { 0 };
 
-	(void)web;
 	if (!http_decode(bytes_skip(head->path, strlen(API_SHOW)), false, &words) ||
 	    !api_read_arguments(head->query, "argument", &words)) {
 		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
@@ -108,13 +106,12 @@ void api_show(struct web *web, struct connection *connection, const struct http_
 
 /* ---- the list ---- */
 
-void api_list(struct web *web, struct connection *connection, const struct http_head *head)
+void api_list(struct connection *connection, const struct http_head *head)
 {
 	struct table_listed listed;
 	struct buf out = { 0 };
 	size_t count = 0;
 
-	(void)web;
 	(void)head;
 	buf_add_text(&out, "{\"tables\":[");
 	for (size_t i = 0; tables_list(i, &listed); i++) {

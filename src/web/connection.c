@@ -376,7 +376,7 @@ static void handle(struct connection *connection, const struct http_head *head,
 	else if (!head->is_get && !head->is_head)
 		connection_answer_error(connection, 405, status_words(405), NULL);
 	else
-		connection->all->on_request(connection->all->arg, connection, head);
+		connection->all->on_request(connection, head);
 	if (connection->answer)
 		go_on(connection);
 }

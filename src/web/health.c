@@ -38,11 +38,12 @@ static enum answer_result next_of_ready(struct answer *answer, struct buf *out)
 	return add_health(answer, true, out);
 }
 
-static void ask_ready(struct connection *connection,
-                      enum answer_result (*next)(struct answer *answer, struct buf *out))
+void health_answer(struct connection *connection, const struct http_head *head)
 {
+	bool is_about_work = bytes_are(head->path, "/readyz");
 	struct answer *answer =
-	    connection_begin_answer(connection, sizeof(*answer), "text/plain; charset=utf-8", next);
+	    connection_begin_answer(connection, sizeof(*answer), "text/plain; charset=utf-8",
+	                            is_about_work ? next_of_ready : next_of_health);
 
 	if (!answer)
 		return;
@@ -51,19 +52,4 @@ static void ask_ready(struct connection *connection,
 		answer->reader->budget = &connection->all->readers.probes;
 	else
 		connection_close(connection);
-}
-
-void health_answer(struct web *web, struct connection *connection, const struct http_head *head)
-{
-	(void)web;
-	(void)head;
-	ask_ready(connection, next_of_health);
-}
-
-void health_answer_ready(struct web *web, struct connection *connection,
-                         const struct http_head *head)
-{
-	(void)web;
-	(void)head;
-	ask_ready(connection, next_of_ready);
 }

@@ -14,8 +14,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "pgweir/base/container_of.h"
-
 #include "pgweir/base/version.h"
 
 #define SCRAPES_MAX 4 /* at one time: each keeps the rows of one SHOW */
@@ -94,7 +92,6 @@ static void add_process(const struct web *web, bool is_openmetrics, struct buf *
 
 struct scrape {
 	struct answer answer;
-	struct web *web;
 	const struct metrics_source *source; /* the one that is read or written */
 	struct buf argument;                 /* of each SHOW; empty: none */
 	struct metrics_text text;
@@ -105,7 +102,7 @@ static void on_scrape_over(struct answer *answer)
 {
 	struct scrape *scrape = container_of(answer, struct scrape, answer);
 
-	scrape->web->scrape_count--;
+	web_of(answer->connection)->scrape_count--;
 	metrics_begin(&scrape->text, NULL);
 	buf_free(&scrape->argument);
 }
@@ -156,7 +153,7 @@ static enum answer_result next_part(struct answer *answer, struct buf *out)
 	if (answer->reader)
 		return take_piece(scrape, out);
 	if (scrape->wants_process)
-		add_process(scrape->web, scrape->text.is_openmetrics, out);
+		add_process(web_of(answer->connection), scrape->text.is_openmetrics, out);
 	scrape->wants_process = false;
 	if (!metrics_write(&scrape->text, out))
 		return ANSWER_MORE;
@@ -165,16 +162,15 @@ static enum answer_result next_part(struct answer *answer, struct buf *out)
 }
 
 /* argument: of each SHOW; taken over. */
-static void begin_scrape(struct web *web, struct connection *connection,
-                         const struct http_head *head, const struct metrics_source *sources,
-                         struct buf argument)
+static void begin_scrape(struct connection *connection, const struct http_head *head,
+                         const struct metrics_source *sources, struct buf argument)
 {
 	bool is_openmetrics = http_list_has(head->accept, "application/openmetrics-text");
-	bool is_full = web->scrape_count == SCRAPES_MAX;
+	struct web *web = web_of(connection);
 	struct scrape *scrape = NULL;
 	struct buf none = { 0 };
 
-	if (is_full)
+	if (web->scrape_count == SCRAPES_MAX)
 		connection_answer_error(connection, 503, "too many scrapes at one time", NULL);
 	else
 		scrape = connection_begin_answer(connection, sizeof(*scrape),
@@ -186,7 +182,6 @@ static void begin_scrape(struct web *web, struct connection *connection,
 	}
 	web->scrape_count++;
 	scrape->answer.on_over = on_scrape_over;
-	scrape->web = web;
 	scrape->source = sources;
 	scrape->argument = argument;
 	scrape->wants_process = sources == metrics_sources;
@@ -195,18 +190,17 @@ static void begin_scrape(struct web *web, struct connection *connection,
 		connection_close(connection);
 }
 
-void metrics_answer(struct web *web, struct connection *connection, const struct http_head *head)
+void metrics_answer(struct connection *connection, const struct http_head *head)
 {
-	begin_scrape(web, connection, head, metrics_sources, (struct buf){ 0 });
+	begin_scrape(connection, head, metrics_sources, (struct buf){ 0 });
 }
 
-void metrics_answer_histograms(struct web *web, struct connection *connection,
-                               const struct http_head *head)
+void metrics_answer_histograms(struct connection *connection, const struct http_head *head)
 {
 	struct buf argument = { 0 };
 
 	if (api_read_arguments(head->query, "database", &argument)) {
-		begin_scrape(web, connection, head, metrics_histograms, argument);
+		begin_scrape(connection, head, metrics_histograms, argument);
 	} else {
 		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
 		buf_free(&argument);

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/net/address.h"
@@ -85,38 +84,35 @@ static bool page_init(struct buf *fields, struct err *err)
 	return (is_made && buf_ok(fields)) || err_set(err, ERR_MEMORY, "cannot prepare the page");
 }
 
-static void page_answer(struct web *web, struct connection *connection,
-                        const struct http_head *head)
+static void page_answer(struct connection *connection, const struct http_head *head)
 {
 	(void)head;
-	connection_answer(connection,
-	                  &(struct answer_head){ .status = 200,
-	                                         .type = "text/html; charset=utf-8",
-	                                         .fields = buf_text(&web->page_fields) },
-	                  bytes_of(page_html, page_html_size));
+	connection_answer(
+	    connection,
+	    &(struct answer_head){ .status = 200,
+	                           .type = "text/html; charset=utf-8",
+	                           .fields = buf_text(&web_of(connection)->page_fields) },
+	    bytes_of(page_html, page_html_size));
 }
 
 /* ---- what is at which path ---- */
 
-static void answer_nothing(struct web *web, struct connection *connection,
-                           const struct http_head *head)
+static void answer_nothing(struct connection *connection, const struct http_head *head)
 {
-	(void)web;
 	(void)head;
 	connection_answer(connection, &(struct answer_head){ .status = 204 }, (struct bytes){ 0 });
 }
 
 static const struct route {
 	const char *path; /* ends with "/": also what is below it */
-	void (*answer)(struct web *web, struct connection *connection,
-	               const struct http_head *head);
+	void (*answer)(struct connection *connection, const struct http_head *head);
 	bool is_open; /* needs no secret */
 } routes[] = {
 	{ "/", page_answer, false },
 	{ "/metrics", metrics_answer, false },
 	{ "/metrics/histograms", metrics_answer_histograms, false },
 	{ "/healthz", health_answer, true },
-	{ "/readyz", health_answer_ready, true },
+	{ "/readyz", health_answer, true },
 	{ "/favicon.ico", answer_nothing, false },
 	{ "/api/v1/show", api_list, false },
 	{ "/api/v1/show/", api_show, false },
@@ -147,9 +143,9 @@ static struct web_rights *hold_rights(struct web *web)
 	return rights;
 }
 
-static void on_request(void *arg, struct connection *connection, const struct http_head *head)
+static void on_request(struct connection *connection, const struct http_head *head)
 {
-	struct web *web = arg;
+	struct web *web = web_of(connection);
 	struct web_rights *rights = hold_rights(web);
 	const struct route *route = find_route(head->path);
 	usec_t delay = rights->config->auth_failure_delay;
@@ -167,7 +163,7 @@ static void on_request(void *arg, struct connection *connection, const struct ht
 	} else if (status) {
 		connection_answer_error(connection, status, why, NULL);
 	} else if (route) {
-		route->answer(web, connection, head);
+		route->answer(connection, head);
 	} else {
 		connection_answer_error(connection, 404, "there is nothing at this path",
 		                        "/ is the page, /api/v1/show lists the tables");
@@ -406,7 +402,6 @@ static bool prepare(struct web *web, struct err *err)
 	connections_init(&web->connections, web->loop);
 	web->connections.streams.handshakes = with->handshakes;
 	web->connections.on_request = on_request;
-	web->connections.arg = web;
 	readers_init(&web->connections.readers, with->console, with->main_loop, web->loop);
 	return page_init(&web->page_fields, err) && loop_take_letters(with->main_loop, err);
 }

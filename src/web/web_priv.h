@@ -11,6 +11,7 @@
 
 #include "pgweir/admin/console.h"
 #include "pgweir/auth/failures.h"
+#include "pgweir/base/container_of.h"
 #include "pgweir/base/refs.h"
 #include "pgweir/base/table.h"
 #include "pgweir/loop/crew.h"
@@ -172,8 +173,7 @@ struct connections {
 	 * A request has come. The callee answers it now, or begins an answer in parts. `head` is
 	 * valid during the call only.
 	 */
-	void (*on_request)(void *arg, struct connection *connection, const struct http_head *head);
-	void *arg;
+	void (*on_request)(struct connection *connection, const struct http_head *head);
 };
 
 enum answer_result {
@@ -413,26 +413,27 @@ struct web {
 	struct web_rights *rights;
 };
 
-/* ---- /api/v1/: api.c ---- */
+static inline struct web *web_of(const struct connection *connection)
+{
+	return container_of(connection->all, struct web, connections);
+}
 
-void api_list(struct web *web, struct connection *connection, const struct http_head *head);
-void api_show(struct web *web, struct connection *connection, const struct http_head *head);
+/* ---- what is at the paths: functions for on_request ---- */
+
+/* /api/v1/: api.c */
+void api_list(struct connection *connection, const struct http_head *head);
+void api_show(struct connection *connection, const struct http_head *head);
 
 /* Adds " value" for each wanted=value of a query. false: it is not well encoded. */
 bool api_read_arguments(struct bytes query, const char *wanted, struct buf *words);
 
 #define API_BAD_ADDRESS "the address is not well encoded"
 
-/* ---- /healthz, /readyz: health.c ---- */
+/* /healthz, /readyz: health.c */
+void health_answer(struct connection *connection, const struct http_head *head);
 
-void health_answer(struct web *web, struct connection *connection, const struct http_head *head);
-void health_answer_ready(struct web *web, struct connection *connection,
-                         const struct http_head *head);
-
-/* ---- /metrics: metrics.c ---- */
-
-void metrics_answer(struct web *web, struct connection *connection, const struct http_head *head);
-void metrics_answer_histograms(struct web *web, struct connection *connection,
-                               const struct http_head *head);
+/* /metrics: metrics.c */
+void metrics_answer(struct connection *connection, const struct http_head *head);
+void metrics_answer_histograms(struct connection *connection, const struct http_head *head);
 
 #endif
