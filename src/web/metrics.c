@@ -28,7 +28,7 @@ static void add(bool is_openmetrics, const char *name, const char *help, double 
 {
 	bool is_counter = strstr(name, "_total") != NULL;
 
-	metrics_add_head(is_openmetrics, "", name, is_counter ? "counter" : "gauge", help, out);
+	metrics_add_head(is_openmetrics, name, is_counter ? "counter" : "gauge", help, out);
 	buf_printf(out, "%s %.15g\n", name, value);
 }
 
@@ -72,8 +72,7 @@ static void add_process(const struct web *web, bool is_openmetrics, struct buf *
 
 	add(is_openmetrics, "pgbouncer_up", "1: these metrics could be read.", 1, out);
 	getrusage(RUSAGE_SELF, &usage);
-	metrics_add_head(is_openmetrics, "", "pgweir_build_info", "gauge", "Version of pgweir.",
-	                 out);
+	metrics_add_head(is_openmetrics, "pgweir_build_info", "gauge", "Version of pgweir.", out);
 	buf_printf(out, "pgweir_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);
 	add(is_openmetrics, "process_cpu_seconds_total", "Processor time of the process.",
 	    (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +

@@ -329,7 +329,6 @@ enum metrics_kind {
 };
 
 #define METRICS_LABELS_MAX 6
-#define METRICS_GROUPED_MAX 3 /* metrics of a source of this kind */
 
 struct metrics_source {
 	const char *words; /* what follows SHOW */
@@ -346,29 +345,30 @@ struct metrics_source {
 /* End with NULL words. */
 extern const struct metrics_source metrics_sources[], metrics_histograms[];
 
-/* Rows with the same labels, and the value of each metric. */
-struct metrics_group {
-	UT_hash_handle hh;
-	int64_t values[METRICS_GROUPED_MAX];
-	size_t size;
-	char labels[];
-};
-
 /* ---- writing: metrics_text.c ---- */
 
-#define METRICS_MAX 24 /* of a source */
+/* What a row of the SHOW, or all rows with the same labels, have for the metrics. */
+struct metrics_row {
+	STAILQ_ENTRY(metrics_row) node;
+	UT_hash_handle hh;                     /* METRICS_GROUPED */
+	size_t metric;                         /* METRICS_BUCKETS: the only one, and */
+	int64_t values[TABLE_COLUMNS_MAX + 1]; /* those of the columns; else of each metric */
+	size_t size;
+	char labels[]; /* "{...}", or "" */
+};
 
 /* One source that is being read, then written. Zeroed: nothing is read. */
 struct metrics_text {
 	bool is_openmetrics;
 	const struct metrics_source *source;
 	struct table_listed table;
-	struct bytes values[TABLE_COLUMNS_MAX]; /* of the row that is read */
-	size_t row_count;
-	struct buf samples[METRICS_MAX]; /* of each metric */
+	/* of the row that is read; the last one stands for columns that the table has not */
+	struct bytes values[TABLE_COLUMNS_MAX + 1];
+	size_t row_count, size; /* read; bytes of those that are kept */
+	STAILQ_HEAD(, metrics_row) rows;
 	struct hash_key secret;
-	struct metrics_group *groups; /* METRICS_GROUPED */
-	size_t metric;                /* the next one to be written */
+	struct metrics_row *groups; /* METRICS_GROUPED: by labels */
+	size_t metric;              /* the next one to be written */
 };
 
 /* Takes a piece of the source. false: no memory, or too much. */
@@ -381,8 +381,8 @@ bool metrics_write(struct metrics_text *text, struct buf *out);
 void metrics_begin(struct metrics_text *text, const struct metrics_source *source);
 
 /* HELP and TYPE of a metric. type: "gauge", "counter" or "histogram". */
-void metrics_add_head(bool is_openmetrics, const char *prefix, const char *name, const char *type,
-                      const char *help, struct buf *out);
+void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
+                      struct buf *out);
 
 /* ---- the web server ---- */
 
