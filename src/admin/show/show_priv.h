@@ -218,16 +218,19 @@ enum timeline_resolution { TIMELINE_SECONDS, TIMELINE_MINUTES, TIMELINE_RESOLUTI
 
 #define TIMELINE_SLOTS_MAX 300
 
-/* A zeroed one is empty; minute_began_at is to be set. */
+/* A zeroed one is empty; began_at of the minutes is to be set. */
 struct timeline {
-	struct timeline_slot slots[TIMELINE_RESOLUTIONS][TIMELINE_SLOTS_MAX];
-	uint64_t counts[TIMELINE_RESOLUTIONS]; /* slots since the start */
-	struct timeline_totals {
-		uint64_t errors, received, sent;
-	} last; /* counters since the start, of all lanes */
-	usec_t minute_began_at;
-	struct timeline_slot minute; /* counts so far */
-	struct histogram in_minute[LATENCY_KINDS];
+	struct timeline_ring {
+		struct timeline_slot slots[TIMELINE_SLOTS_MAX];
+		uint64_t count; /* slots since the start */
+		/* of the one that has not ended; the totals are those at its begin */
+		usec_t began_at;
+		int64_t maxwait;
+		struct timeline_totals {
+			uint64_t errors, received, sent; /* since the start, of all lanes */
+		} totals;
+		struct histogram counted[LATENCY_KINDS];
+	} rings[TIMELINE_RESOLUTIONS];
 };
 
 /* Each second, while the lanes are held, and before their latencies are emptied. */
