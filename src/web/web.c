@@ -6,7 +6,7 @@
  */
 #include "web_priv.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -33,39 +33,20 @@
 extern const unsigned char page_html[];
 extern const size_t page_html_size;
 
-/* Returns what is between <name> and </name>; *page is what follows. .at NULL: there is none. */
-static struct bytes take_element(struct bytes *page, const char *name)
+/* Adds the source that is the hash of what is between `begin` and `end`: there is one. */
+static bool add_hash(struct buf *out, const char *begin, const char *end)
 {
-	char begin[32], end[32];
-	const char *from, *to;
-
-	snprintf(begin, sizeof(begin), "<%s>", name);
-	snprintf(end, sizeof(end), "</%s>", name);
-	from = memmem(page->at, page->count, begin, strlen(begin));
-	if (!from)
-		return (struct bytes){ 0 };
-	from += strlen(begin);
-	*page = bytes_skip(*page, (size_t)(from - page->at));
-	to = memmem(page->at, page->count, end, strlen(end));
-	if (!to)
-		return (struct bytes){ 0 };
-	*page = bytes_skip(*page, (size_t)(to - page->at));
-	return bytes_of(from, (size_t)(to - from));
-}
-
-/* Adds the sources of style-src or script-src: a hash for each element. */
-static bool add_hashes(struct buf *out, const char *name)
-{
-	struct bytes page = bytes_of(page_html, page_html_size), element;
+	const char *from = memmem(page_html, page_html_size, begin, strlen(begin));
+	const char *to = memmem(page_html, page_html_size, end, strlen(end));
 	unsigned char hash[SHA256_SIZE];
 	char text[BASE64_SIZE(SHA256_SIZE)];
 
-	while ((element = take_element(&page, name)).at) {
-		if (!digest_sha256(element, hash))
-			return false;
-		base64_encode(bytes_of(hash, sizeof(hash)), text);
-		buf_printf(out, " 'sha256-%s'", text);
-	}
+	assert(from && to);
+	from += strlen(begin);
+	if (!digest_sha256(bytes_of(from, (size_t)(to - from)), hash))
+		return false;
+	base64_encode(bytes_of(hash, sizeof(hash)), text);
+	buf_printf(out, " 'sha256-%s'", text);
 	return true;
 }
 
@@ -75,9 +56,9 @@ static bool page_init(struct buf *fields, struct err *err)
 
 	buf_add_text(fields, "Content-Security-Policy: default-src 'none'; connect-src 'self'; "
 	                     "img-src data:; style-src");
-	is_made = add_hashes(fields, "style");
+	is_made = add_hash(fields, "<style>", "</style>");
 	buf_add_text(fields, "; script-src");
-	is_made &= add_hashes(fields, "script");
+	is_made &= add_hash(fields, "<script>", "</script>");
 	buf_add_text(fields, "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
 	                     "require-trusted-types-for 'script'; trusted-types 'none'\r\n"
 	                     "Referrer-Policy: no-referrer\r\n");

@@ -56,6 +56,9 @@ bool http_query_next(struct bytes *query, struct bytes *name, struct bytes *valu
 /* Whether a list such as that of Accept has this media type; its parameters are ignored. */
 bool http_list_has(struct bytes list, const char *type);
 
+/* Without blanks, tabs and CR at both sides. */
+struct bytes http_trim(struct bytes text);
+
 /* Whether `a` is this ASCII text; upper and lower case are equal. */
 bool http_is(struct bytes a, const char *text);
 
