@@ -36,26 +36,6 @@ struct latency_slices {
 	struct slice closed[CLOSED];
 };
 
-/* clang-format off */
-static const char *const kind_names[LATENCY_KINDS] = {
-	[LATENCY_WAIT] = "wait",
-	[LATENCY_STATEMENT] = "statement",
-	[LATENCY_XACT] = "transaction",
-	[LATENCY_SERVER_LOGIN] = "server_login",
-	[LATENCY_CLIENT_LOGIN] = "client_login",
-};
-
-static const char *const window_names[LATENCY_WINDOWS] = {
-	[LATENCY_MINUTE] = "minute",
-	[LATENCY_TEN_MINUTES] = "ten_minutes",
-	[LATENCY_START] = "start",
-};
-/* clang-format on */
-
-const char *latency_kind_name(enum latency_kind kind) { return kind_names[kind]; }
-
-const char *latency_window_name(enum latency_window window) { return window_names[window]; }
-
 /* ---- slices ---- */
 
 static struct latency_slices *slices_of(const struct latency *latency)

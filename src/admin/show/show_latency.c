@@ -11,6 +11,20 @@
 
 #include <stdlib.h>
 
+static const char *const kinds[] = {
+	[LATENCY_WAIT] = "wait",
+	[LATENCY_STATEMENT] = "statement",
+	[LATENCY_XACT] = "transaction",
+	[LATENCY_SERVER_LOGIN] = "server_login",
+	[LATENCY_CLIENT_LOGIN] = "client_login",
+};
+
+static const char *const windows[] = {
+	[LATENCY_MINUTE] = "minute",
+	[LATENCY_TEN_MINUTES] = "ten_minutes",
+	[LATENCY_START] = "start",
+};
+
 #define LATENCY_ROW(COLUMN)                                                                        \
 	COLUMN(TEXT, scope,                                                                        \
 	       !*at->first   ? "all"                                                               \
@@ -21,12 +35,12 @@
 	COLUMN(TEXT, database, *at->first ? at->first : NULL, "Name of the database; NULL: all.")  \
 	COLUMN(TEXT, user, *at->second ? at->second : NULL,                                        \
 	       "User that the pool logs in as; NULL: all.")                                        \
-	COLUMN(TEXT, kind, latency_kind_name(kind),                                                \
+	COLUMN(TEXT, kind, kinds[kind],                                                            \
 	       "wait: for a server connection, 0 if one was idle; statement: of a query (a "       \
 	       "pipeline up to its Sync counts as one), with the wait; transaction: with the "     \
 	       "wait; server_login, client_login: from connecting to the end of the login, if it " \
 	       "succeeded.")                                                                       \
-	COLUMN(TEXT, window, latency_window_name(window),                                          \
+	COLUMN(TEXT, window, windows[window],                                                      \
 	       "minute: the last 60 to 75 seconds; ten_minutes: the last 10 to 12.5 minutes; "     \
 	       "start: since the process started, also after a take-over.")                        \
 	COLUMN(INT8, count, (int64_t)count, "How many there were in the window.")                  \
@@ -339,7 +353,7 @@ static bool next_of_histograms(struct cursor *cursor, void *to)
 			continue;
 		row->database = *at->first ? at->first : NULL;
 		row->user = at->second;
-		row->kind = latency_kind_name(kind);
+		row->kind = kinds[kind];
 		return true;
 	}
 	return false;
