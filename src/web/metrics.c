@@ -101,7 +101,7 @@ static void on_scrape_over(struct answer *answer)
 {
 	struct scrape *scrape = container_of(answer, struct scrape, answer);
 
-	web_of(answer->connection)->scrape_count--;
+	WEB_OF(answer->connection)->scrape_count--;
 	metrics_begin(&scrape->text, NULL);
 	buf_free(&scrape->argument);
 }
@@ -152,7 +152,7 @@ static enum answer_result next_part(struct answer *answer, struct buf *out)
 	if (answer->reader)
 		return take_piece(scrape, out);
 	if (scrape->wants_process)
-		add_process(web_of(answer->connection), scrape->text.is_openmetrics, out);
+		add_process(WEB_OF(answer->connection), scrape->text.is_openmetrics, out);
 	scrape->wants_process = false;
 	if (!metrics_write(&scrape->text, out))
 		return ANSWER_MORE;
@@ -165,7 +165,7 @@ static void begin_scrape(struct connection *connection, const struct http_head *
                          const struct metrics_source *sources, struct buf argument)
 {
 	bool is_openmetrics = http_list_has(head->accept, "application/openmetrics-text");
-	struct web *web = web_of(connection);
+	struct web *web = WEB_OF(connection);
 	struct scrape *scrape = NULL;
 	struct buf none = { 0 };
 

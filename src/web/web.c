@@ -72,7 +72,7 @@ static void page_answer(struct connection *connection, const struct http_head *h
 	    connection,
 	    &(struct answer_head){ .status = 200,
 	                           .type = "text/html; charset=utf-8",
-	                           .fields = buf_text(&web_of(connection)->page_fields) },
+	                           .fields = buf_text(&WEB_OF(connection)->page_fields) },
 	    bytes_of(page_html, page_html_size));
 }
 
@@ -126,7 +126,7 @@ static struct web_rights *hold_rights(struct web *web)
 
 static void on_request(struct connection *connection, const struct http_head *head)
 {
-	struct web *web = web_of(connection);
+	struct web *web = WEB_OF(connection);
 	struct web_rights *rights = hold_rights(web);
 	const struct route *route = find_route(head->path);
 	usec_t delay = rights->config->auth_failure_delay;

@@ -416,10 +416,7 @@ struct web {
 	struct web_rights *rights;
 };
 
-static inline struct web *web_of(const struct connection *connection)
-{
-	return container_of(connection->all, struct web, connections);
-}
+#define WEB_OF(connection) container_of((connection)->all, struct web, connections)
 
 /* ---- what is at the paths: functions for on_request ---- */
 
