@@ -91,7 +91,7 @@ struct console *console_new(const struct console_with *with, struct err *err)
 		return NULL;
 	}
 	console->source.history = (struct history){ .older_at = now, .newer_at = now };
-	console->source.timeline.minute_began_at = now;
+	console->source.timeline.rings[TIMELINE_MINUTES].began_at = now;
 	console->with = *with;
 	console->source.with = &console->with;
 	console->door = session_door;

@@ -2,11 +2,9 @@
 /*
  * Latencies of a pool.
  *
- *   counts            the slice that has not ended: 15 s, one increment for each time
+ *   open              the slice that has not ended: 15 s, one increment for each time
  *     |  its end
- *     +--> minutes    the last slices
- *     +--> tens       the last slices of 150 s
- *     +--> total      since the start
+ *     +--> closed     of each window: the last slices, those of 150 s, the one since the start
  *
  * Hard here: no timer ends a slice. The next count does it, so all slices have numbers, and a
  * reader takes those that its window has.
@@ -19,8 +17,8 @@
 #include "pgweir/base/histogram.h"
 
 #define SLICE (15 * USEC_PER_SEC)
-#define SLICES_OF_TEN 10 /* slices of `minutes` in one of `tens` */
-#define SLICES 5         /* of a window, the one that has not ended included */
+#define SLICES 5 /* of a window, the one that has not ended included */
+#define CLOSED (2 * SLICES + 1)
 
 #define COUNTS_SIZE (HISTOGRAM_BUCKETS * sizeof(uint16_t)) /* of a kind that is counted */
 
@@ -33,30 +31,10 @@ struct slice {
 };
 
 struct latency_slices {
-	struct latency_open open;                   /* comes first: slices_of() */
-	struct slice minutes[SLICES], tens[SLICES]; /* by number, modulo SLICES */
-	struct slice total;
+	struct latency_open open; /* comes first: slices_of() */
+	/* by window, and there by number modulo SLICES; all since the start is one slice */
+	struct slice closed[CLOSED];
 };
-
-/* clang-format off */
-static const char *const kind_names[LATENCY_KINDS] = {
-	[LATENCY_WAIT] = "wait",
-	[LATENCY_STATEMENT] = "statement",
-	[LATENCY_XACT] = "transaction",
-	[LATENCY_SERVER_LOGIN] = "server_login",
-	[LATENCY_CLIENT_LOGIN] = "client_login",
-};
-
-static const char *const window_names[LATENCY_WINDOWS] = {
-	[LATENCY_MINUTE] = "minute",
-	[LATENCY_TEN_MINUTES] = "ten_minutes",
-	[LATENCY_START] = "start",
-};
-/* clang-format on */
-
-const char *latency_kind_name(enum latency_kind kind) { return kind_names[kind]; }
-
-const char *latency_window_name(enum latency_window window) { return window_names[window]; }
 
 /* ---- slices ---- */
 
@@ -67,27 +45,34 @@ static struct latency_slices *slices_of(const struct latency *latency)
 
 static uint64_t slice_at(usec_t now) { return (uint64_t)(now / SLICE); }
 
+/* The number of the window's slice that has this one. */
+static uint64_t number_in(unsigned int window, uint64_t number)
+{
+	static const uint64_t lengths[] = { [LATENCY_MINUTE] = 1, [LATENCY_TEN_MINUTES] = 10 };
+
+	return window == LATENCY_START ? 0 : number / lengths[window];
+}
+
+/* Of a window whose last slice is that one. */
+static bool is_in(uint64_t number, uint64_t last)
+{
+	return number + SLICES > last && number <= last;
+}
+
 static void grow_max(uint64_t *max, uint64_t value)
 {
 	if (value > *max)
 		*max = value;
 }
 
-/* Of the same number, or of none. Without memory its counts are lost there. */
-static void add_slice_to(struct slice *to, const struct slice *from)
+/*
+ * Adds a slice to the one of this number in its window, unless a later one is at its place. One of
+ * before leaves. Without memory its counts are lost there.
+ */
+static void file_slice(struct latency_slices *slices, unsigned int window, uint64_t number,
+                       const struct slice *from)
 {
-	if (!sparse_sum_merge(&to->counts, &from->counts))
-		return;
-	for (int kind = 0; kind < LATENCY_COUNTED; kind++) {
-		to->sums[kind] += from->sums[kind];
-		grow_max(&to->max[kind], from->max[kind]);
-	}
-}
-
-/* The same, into the place of its number, unless a later one is there. One of before leaves. */
-static void file_slice(struct slice slices[SLICES], uint64_t number, const struct slice *from)
-{
-	struct slice *slice = &slices[number % SLICES];
+	struct slice *slice = &slices->closed[window * SLICES + number % SLICES];
 
 	if (slice->number > number)
 		return;
@@ -95,7 +80,12 @@ static void file_slice(struct slice slices[SLICES], uint64_t number, const struc
 		sparse_sum_free(&slice->counts);
 		*slice = (struct slice){ .number = number };
 	}
-	add_slice_to(slice, from);
+	if (!sparse_sum_merge(&slice->counts, &from->counts))
+		return;
+	for (int kind = 0; kind < LATENCY_COUNTED; kind++) {
+		slice->sums[kind] += from->sums[kind];
+		grow_max(&slice->max[kind], from->max[kind]);
+	}
 }
 
 static void add_counts(struct slice *slice, unsigned int kind, const struct histogram *counted)
@@ -114,12 +104,11 @@ static void add_counts(struct slice *slice, unsigned int kind, const struct hist
 	grow_max(&slice->max[kind], counted->max);
 }
 
-/* Files it under a slice of time and since the start, and frees it. */
+/* Files it in each window, and frees it. */
 static void file_counts(struct latency_slices *slices, uint64_t number, struct slice *counted)
 {
-	file_slice(slices->minutes, number, counted);
-	file_slice(slices->tens, number / SLICES_OF_TEN, counted);
-	add_slice_to(&slices->total, counted);
+	for (unsigned int window = 0; window < LATENCY_WINDOWS; window++)
+		file_slice(slices, window, number_in(window, number), counted);
 	sparse_sum_free(&counted->counts);
 }
 
@@ -130,9 +119,8 @@ static void begin_slice(struct latency_open *open, usec_t now)
 }
 
 /* Adds what the slice that has not ended has of one counted kind. */
-static void add_open(const void *part, unsigned int kind, struct histogram *sum)
+static void add_open(const struct latency *latency, unsigned int kind, struct histogram *sum)
 {
-	const struct latency *latency = part;
 	const struct latency_open *open = latency->open;
 
 	if (kind == LATENCY_WAIT)
@@ -221,20 +209,8 @@ void latency_drain(struct latency *latency, struct latency_all *all, usec_t now)
 
 /* ---- reading ---- */
 
-/* Adds what a part of the counts has of one counted kind. */
-typedef void add_part(const void *part, unsigned int kind, struct histogram *sum);
-
-/* What is counted for both is in each of the two. */
-static void add_kind(add_part *add, const void *part, enum latency_kind kind, struct histogram *sum)
+static void add_slice(const struct slice *slice, unsigned int kind, struct histogram *sum)
 {
-	add(part, kind, sum);
-	if (kind == LATENCY_STATEMENT || kind == LATENCY_XACT)
-		add(part, LATENCY_STATEMENT_XACT, sum);
-}
-
-static void add_slice(const void *part, unsigned int kind, struct histogram *sum)
-{
-	const struct slice *slice = part;
 	const struct sparse_sum *counts = &slice->counts;
 	unsigned int first = kind * HISTOGRAM_BUCKETS;
 
@@ -249,44 +225,39 @@ static void add_slice(const void *part, unsigned int kind, struct histogram *sum
 	grow_max(&sum->max, slice->max[kind]);
 }
 
-static void add_all(const void *part, unsigned int kind, struct histogram *sum)
+static void add_window(const struct latency *latency, unsigned int kind, unsigned int window,
+                       usec_t now, struct histogram *sum)
 {
-	const struct latency_all *all = part;
+	const struct latency_slices *slices = slices_of(latency);
+	uint64_t last = number_in(window, slice_at(now));
 
-	histogram_merge(sum, &all->kinds[kind]);
+	if (!slices || is_in(number_in(window, slices->open.number), last))
+		add_open(latency, kind, sum);
+	for (size_t i = 0; slices && i < CLOSED; i++) {
+		if (i / SLICES == window && is_in(slices->closed[i].number, last))
+			add_slice(&slices->closed[i], kind, sum);
+	}
 }
 
-void latency_all_sum(const struct latency_all *all, enum latency_kind kind, struct histogram *sum)
+/* What is counted for both is in each of the two. */
+static bool is_of_both(enum latency_kind kind)
 {
-	add_kind(add_all, all, kind, sum);
-}
-
-static bool is_in(uint64_t number, uint64_t last)
-{
-	return number + SLICES > last && number <= last;
+	return kind == LATENCY_STATEMENT || kind == LATENCY_XACT;
 }
 
 void latency_sum(const struct latency *latency, enum latency_kind kind, enum latency_window window,
                  usec_t now, struct histogram *sum)
 {
-	const struct latency_slices *slices = slices_of(latency);
-	unsigned int length = window == LATENCY_TEN_MINUTES ? SLICES_OF_TEN : 1;
-	uint64_t last = slice_at(now) / length;
-	const struct slice *closed;
+	add_window(latency, kind, window, now, sum);
+	if (is_of_both(kind))
+		add_window(latency, LATENCY_STATEMENT_XACT, window, now, sum);
+}
 
-	if (!slices || window == LATENCY_START || is_in(slices->open.number / length, last))
-		add_kind(add_open, latency, kind, sum);
-	if (!slices)
-		return;
-	if (window == LATENCY_START) {
-		add_kind(add_slice, &slices->total, kind, sum);
-		return;
-	}
-	closed = window == LATENCY_MINUTE ? slices->minutes : slices->tens;
-	for (int i = 0; i < SLICES; i++) {
-		if (is_in(closed[i].number, last))
-			add_kind(add_slice, &closed[i], kind, sum);
-	}
+void latency_all_sum(const struct latency_all *all, enum latency_kind kind, struct histogram *sum)
+{
+	histogram_merge(sum, &all->kinds[kind]);
+	if (is_of_both(kind))
+		histogram_merge(sum, &all->kinds[LATENCY_STATEMENT_XACT]);
 }
 
 /* ---- moving ---- */
@@ -302,12 +273,8 @@ void latency_move(struct latency *to, struct latency *from, usec_t now)
 		to->open = from->open;
 		from->open = NULL;
 	}
-	for (int i = 0; sum && more && i < SLICES; i++) {
-		file_slice(sum->minutes, more->minutes[i].number, &more->minutes[i]);
-		file_slice(sum->tens, more->tens[i].number, &more->tens[i]);
-	}
-	if (sum && more)
-		add_slice_to(&sum->total, &more->total);
+	for (unsigned int i = 0; sum && more && i < CLOSED; i++)
+		file_slice(sum, i / SLICES, more->closed[i].number, &more->closed[i]);
 	to->no_waits += from->no_waits;
 	latency_done(from);
 }
@@ -321,10 +288,7 @@ void latency_done(struct latency *latency)
 		return;
 	for (int kind = 0; kind < LATENCY_COUNTED; kind++)
 		free(slices->open.counts[kind]);
-	for (int i = 0; i < SLICES; i++) {
-		sparse_sum_free(&slices->minutes[i].counts);
-		sparse_sum_free(&slices->tens[i].counts);
-	}
-	sparse_sum_free(&slices->total.counts);
+	for (size_t i = 0; i < CLOSED; i++)
+		sparse_sum_free(&slices->closed[i].counts);
 	free(slices);
 }

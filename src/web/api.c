@@ -6,7 +6,6 @@
  */
 #include <stdlib.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 
 #include "web_priv.h"
@@ -16,20 +15,10 @@
 
 /* A table that is being sent to a client. */
 struct api_answer {
-	struct answer_maker maker;
-	struct connection *connection;
-	struct reader *reader;
+	struct answer answer;
 	bool has_row;
 	struct table_listed table;
 };
-
-static void on_api_over(struct answer_maker *maker)
-{
-	struct api_answer *answer = container_of(maker, struct api_answer, maker);
-
-	reader_end(&answer->reader);
-	free(answer);
-}
 
 /* ---- JSON ---- */
 
@@ -67,46 +56,20 @@ static void add_row(struct api_answer *answer, const struct bytes *values, struc
 
 /* ---- a table ---- */
 
-enum answer_result api_refuse(struct connection *connection, const struct reader *reader)
+static enum answer_result next_part(struct answer *answer, struct buf *out)
 {
-	struct err err = reader->err; /* the reader ends with the answer */
-	int status = err.code == ERR_SYNTAX || err.code == ERR_NO_DATABASE ? 404
-	             : err.code == ERR_RIGHTS                              ? 403
-	                                                                   : 503;
+	struct api_answer *api = container_of(answer, struct api_answer, answer);
+	struct bytes values[TABLE_COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
 
-	if (connection->is_begun)
-		return ANSWER_BROKEN;
-	connection_answer_error(connection, status,
-	                        err.code == ERR_SYNTAX ? "no such table, or not with these words"
-	                                               : err.text,
-	                        "GET /api/v1/show lists the tables");
-	return ANSWER_END;
-}
-
-static enum answer_result next_part(struct answer_maker *maker, struct buf *out)
-{
-	struct api_answer *answer = container_of(maker, struct api_answer, maker);
-	struct reader *reader = answer->reader;
-	struct bytes values[TABLE_COLUMNS_MAX], piece = buf_bytes(&reader->piece);
-
-	if (!reader->has_piece) {
-		reader_next(reader);
-		return ANSWER_LATER;
-	}
-	reader->has_piece = false;
-	if (reader->result == READER_FAILED)
-		return api_refuse(answer->connection, reader);
 	if (!answer->connection->is_begun)
-		add_columns(&answer->table, out);
+		add_columns(&api->table, out);
 	while (reader_take(&piece, values))
-		add_row(answer, values, out);
-	if (reader->result == READER_MORE)
+		add_row(api, values, out);
+	if (answer->reader->result == READER_MORE)
 		return ANSWER_MORE;
 	buf_add_text(out, "\n]}\n");
 	return ANSWER_END;
 }
-
-static void on_api_piece(void *arg) { connection_go_on(((struct api_answer *)arg)->connection); }
 
 /* ---- the request ---- */
 
@@ -124,45 +87,31 @@ bool api_read_arguments(struct bytes query, const char *wanted, struct buf *word
 	return true;
 }
 
-static void begin_show(struct web *web, struct connection *connection, struct buf *words)
+void api_show(struct connection *connection, const struct http_head *head)
 {
-	struct api_answer *answer = calloc(1, sizeof(*answer));
-
-	if (answer)
-		answer->reader = reader_new(&web->readers, buf_text(words), on_api_piece, answer);
-	if (!answer || !answer->reader) {
-		free(answer);
-		connection_close(connection);
-		return;
-	}
-	answer->maker = (struct answer_maker){ { 200, JSON_TYPE, NULL }, next_part, on_api_over };
-	answer->connection = connection;
-	tables_find(buf_text(words), &answer->table);
-	connection_keep(connection, &answer->maker);
-	connection_go_on(connection);
-}
-
-void api_show(struct web *web, struct connection *connection, const struct http_head *head)
-{
+	struct api_answer *api;
 	struct buf words = { 0 };
 
-	if (http_decode(bytes_skip(head->path, strlen(API_SHOW)), false, &words) &&
-	    api_read_arguments(head->query, "argument", &words))
-		begin_show(web, connection, &words);
-	else
+	if (!http_decode(bytes_skip(head->path, strlen(API_SHOW)), false, &words) ||
+	    !api_read_arguments(head->query, "argument", &words)) {
 		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
+	} else if ((api =
+	                connection_begin_answer(connection, sizeof(*api), JSON_TYPE, next_part))) {
+		tables_find(buf_text(&words), &api->table);
+		if (!connection_read_table(&api->answer, buf_text(&words)))
+			connection_close(connection);
+	}
 	buf_free(&words);
 }
 
 /* ---- the list ---- */
 
-void api_list(struct web *web, struct connection *connection, const struct http_head *head)
+void api_list(struct connection *connection, const struct http_head *head)
 {
 	struct table_listed listed;
 	struct buf out = { 0 };
 	size_t count = 0;
 
-	(void)web;
 	(void)head;
 	buf_add_text(&out, "{\"tables\":[");
 	for (size_t i = 0; tables_list(i, &listed); i++) {

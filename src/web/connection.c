@@ -82,13 +82,17 @@ static void end_delay(struct connection *connection)
 	connection->all->delayed_count--;
 }
 
-static void end_maker(struct connection *connection)
+static void end_parts(struct connection *connection)
 {
-	struct answer_maker *maker = connection->maker;
+	struct answer *answer = connection->answer;
 
-	connection->maker = NULL;
-	if (maker)
-		maker->on_over(maker);
+	connection->answer = NULL;
+	if (!answer)
+		return;
+	reader_end(&answer->reader);
+	if (answer->on_over)
+		answer->on_over(answer);
+	free(answer);
 }
 
 /* Frees it at the end of the turn, because its callers may still use it. */
@@ -102,7 +106,7 @@ void connection_close(struct connection *connection)
 	timer_clear(&connection->timer);
 	stream_close(&connection->stream);
 	loop_defer(connection->all->loop, &connection->task);
-	end_maker(connection);
+	end_parts(connection);
 }
 
 static void refuse_secret(struct connection *connection)
@@ -111,12 +115,17 @@ static void refuse_secret(struct connection *connection)
 	connection_answer_error(connection, 401, WRONG_SECRET_TEXT, NULL);
 }
 
+static void add_part(struct connection *connection);
+
 static void on_limit(struct timer *timer)
 {
 	struct connection *connection = container_of(timer, struct connection, timer);
 
 	if (connection->is_delayed)
 		refuse_secret(connection);
+	else if (connection->answer && connection->answer->limit &&
+	         connection->answer->reader->state == READER_AWAY)
+		add_part(connection);
 	else
 		connection_close(connection);
 }
@@ -169,7 +178,7 @@ static void end_answer(struct connection *connection)
 {
 	if (connection->state != CONNECTION_ANSWERING)
 		return;
-	end_maker(connection);
+	end_parts(connection);
 	if (connection->closes) {
 		buf_free(&connection->in);
 		connection->state = CONNECTION_ENDING;
@@ -187,20 +196,39 @@ static void end_answer(struct connection *connection)
 	loop_defer(connection->all->loop, &connection->task);
 }
 
+/* The next part of an answer: if it is the first and the last one, the client gets its length. */
+static void send_part(struct connection *connection, const struct answer_head *head,
+                      struct bytes part, bool is_last)
+{
+	bool is_whole = is_last && !connection->is_begun;
+	bool is_chunked = connection->is_chunked && !is_whole;
+	struct buf out = { 0 };
+
+	if (!connection->is_begun) {
+		add_head(connection, head, &out);
+		if (is_whole && head->status != 204)
+			buf_printf(&out, "Content-Length: %zu\r\n", part.count);
+		buf_add_text(&out, is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
+	}
+	connection->is_begun = true;
+	if (part.count && !connection->is_head) {
+		if (is_chunked)
+			buf_printf(&out, "%zx\r\n", part.count);
+		buf_add(&out, part.at, part.count);
+		buf_add_text(&out, is_chunked ? "\r\n" : "");
+	}
+	if (is_last && is_chunked && !connection->is_head)
+		buf_add_text(&out, "0\r\n\r\n");
+	send_buf(connection, &out);
+	if (is_last || connection->is_head)
+		end_answer(connection);
+}
+
 void connection_answer(struct connection *connection, const struct answer_head *head,
                        struct bytes body)
 {
-	struct buf out = { 0 };
-
 	assert(connection->state == CONNECTION_ANSWERING);
-	add_head(connection, head, &out);
-	if (head->status != 204)
-		buf_printf(&out, "Content-Length: %zu\r\n", body.count);
-	buf_add_text(&out, "\r\n");
-	if (!connection->is_head)
-		buf_add(&out, body.at, body.count);
-	send_buf(connection, &out);
-	end_answer(connection);
+	send_part(connection, head, body, true);
 }
 
 void connection_answer_error(struct connection *connection, int status, const char *text,
@@ -253,63 +281,78 @@ void connection_refuse_later(struct connection *connection, usec_t delay)
 
 /* ---- answers in parts ---- */
 
-/* An empty one is the end. */
-static void add_chunk(const struct connection *connection, struct bytes part, struct buf *out)
+/* A SHOW has failed: tells why, unless the answer has begun. */
+static void refuse_table(struct connection *connection, const struct err *err)
 {
-	if (connection->is_chunked)
-		buf_printf(out, "%zx\r\n", part.count);
-	buf_add(out, part.at, part.count);
-	if (connection->is_chunked)
-		buf_add_text(out, "\r\n");
+	int status = err->code == ERR_SYNTAX || err->code == ERR_NO_DATABASE ? 404
+	             : err->code == ERR_RIGHTS                               ? 403
+	                                                                     : 503;
+
+	if (connection->is_begun)
+		connection_close(connection);
+	else
+		connection_answer_error(
+		    connection, status,
+		    err->code == ERR_SYNTAX ? "no such table, or not with these words" : err->text,
+		    "GET /api/v1/show lists the tables");
 }
 
-static void add_part(struct connection *connection, const struct answer_head *head,
-                     struct bytes part, bool is_last)
+static void add_part(struct connection *connection)
 {
-	struct buf out = { 0 };
+	struct answer *answer = connection->answer;
+	struct buf part = { 0 };
+	enum answer_result result = answer->next(answer, &part);
 
-	if (is_last && !connection->is_begun) {
-		connection_answer(connection, head, part);
-		return;
-	}
-	if (!connection->is_begun) {
-		add_head(connection, head, &out);
-		buf_printf(&out, "%s\r\n",
-		           connection->is_chunked ? "Transfer-Encoding: chunked\r\n" : "");
-	}
-	connection->is_begun = true;
-	if (part.count && !connection->is_head)
-		add_chunk(connection, part, &out);
-	if (is_last && !connection->is_head)
-		add_chunk(connection, (struct bytes){ 0 }, &out);
-	send_buf(connection, &out);
-	if (is_last || connection->is_head)
-		end_answer(connection);
+	if (result == ANSWER_BROKEN || !buf_ok(&part))
+		connection_close(connection);
+	else if (part.count || result == ANSWER_END)
+		send_part(connection, &answer->head, buf_bytes(&part), result == ANSWER_END);
+	buf_free(&part);
 }
 
-void connection_go_on(struct connection *connection)
+/* Adds what it can until the client has to take it, or the main thread to make more. */
+static void go_on(void *arg)
 {
-	struct answer_maker *maker = connection->maker;
-	enum answer_result result = ANSWER_MORE;
+	struct connection *connection = arg;
+	struct answer *answer = connection->answer;
 
-	set_limit(connection, ANSWER_LIMIT);
-	while (result == ANSWER_MORE && connection->maker && maker->next &&
-	       stream_unsent(&connection->stream) == 0) {
-		struct buf part = { 0 };
+	set_limit(connection, answer->limit ? answer->limit : ANSWER_LIMIT);
+	while ((answer = connection->answer) && stream_unsent(&connection->stream) == 0) {
+		struct reader *reader = answer->reader;
 
-		result = maker->next(maker, &part);
-		if (result == ANSWER_BROKEN || !buf_ok(&part))
-			connection_close(connection);
-		else if (connection->maker && (part.count || result == ANSWER_END))
-			add_part(connection, &maker->head, buf_bytes(&part), result == ANSWER_END);
-		buf_free(&part);
+		if (reader && reader->state != READER_BACK) {
+			reader_next(reader);
+			return;
+		}
+		if (reader)
+			reader->state = READER_RESTS;
+		if (reader && reader->result == READER_FAILED)
+			refuse_table(connection, &reader->err);
+		else
+			add_part(connection);
 	}
 }
 
-void connection_keep(struct connection *connection, struct answer_maker *maker)
+void *connection_begin_answer(struct connection *connection, size_t size, const char *type,
+                              enum answer_result (*next)(struct answer *answer, struct buf *out))
 {
-	assert(connection->state == CONNECTION_ANSWERING && !connection->maker);
-	connection->maker = maker;
+	struct answer *answer = calloc(1, size);
+
+	assert(connection->state == CONNECTION_ANSWERING && !connection->answer);
+	if (answer)
+		*answer = (struct answer){ connection, { 200, type, NULL }, .next = next };
+	else
+		connection_close(connection);
+	connection->answer = answer;
+	return answer;
+}
+
+bool connection_read_table(struct answer *answer, const char *words)
+{
+	struct connection *connection = answer->connection;
+
+	answer->reader = reader_new(&connection->all->readers, words, go_on, connection);
+	return answer->reader;
 }
 
 /* ---- requests ---- */
@@ -333,7 +376,9 @@ static void handle(struct connection *connection, const struct http_head *head,
 	else if (!head->is_get && !head->is_head)
 		connection_answer_error(connection, 405, status_words(405), NULL);
 	else
-		connection->all->on_request(connection->all->arg, connection, head);
+		connection->all->on_request(connection, head);
+	if (connection->answer)
+		go_on(connection);
 }
 
 /* More has come, or nothing: handles the first request in all that is there. */
@@ -379,8 +424,8 @@ static void on_flushed(struct stream *stream)
 
 	if (connection->state == CONNECTION_ENDING)
 		finish(connection);
-	else if (connection->state == CONNECTION_ANSWERING && !connection->is_delayed)
-		connection_go_on(connection);
+	else if (connection->answer)
+		go_on(connection);
 }
 
 static void on_gone(struct stream *stream)

@@ -11,23 +11,16 @@
 
 #include <strings.h>
 
-static enum http_result refuse(struct http_head *head, int status)
-{
-	head->status = status;
-	head->closes = true;
-	return HTTP_BAD;
-}
-
 bool http_is(struct bytes a, const char *text)
 {
 	return a.count == strlen(text) && strncasecmp(a.at, text, a.count) == 0;
 }
 
-static struct bytes trim(struct bytes text)
+struct bytes http_trim(struct bytes text)
 {
-	while (text.count && (*text.at == ' ' || *text.at == '\t'))
+	while (text.count && strchr(" \t\r", *text.at) && *text.at)
 		text = bytes_skip(text, 1);
-	while (text.count && (text.at[text.count - 1] == ' ' || text.at[text.count - 1] == '\t'))
+	while (text.count && strchr(" \t\r", text.at[text.count - 1]) && text.at[text.count - 1])
 		text.count--;
 	return text;
 }
@@ -87,24 +80,25 @@ static struct bytes without_origin(struct bytes target)
 	return slash ? bytes_skip(target, (size_t)(slash - target.at)) : bytes_text("/");
 }
 
-static enum http_result read_request_line(struct bytes line, struct http_head *head)
+/* Returns 0, or the status of the refusal; so do those below. */
+static int read_request_line(struct bytes line, struct http_head *head)
 {
 	struct bytes method = bytes_take_until(&line, ' ');
 	struct bytes target = bytes_take_until(&line, ' ');
 
 	if (!is_clean(method) || !is_clean(target))
-		return refuse(head, 400);
+		return 400;
 	if (bytes_are(line, "HTTP/1.0"))
 		head->is_1_0 = head->closes = true;
 	else if (!bytes_are(line, "HTTP/1.1"))
-		return refuse(head, line.count > 5 && memcmp(line.at, "HTTP/", 5) == 0 ? 505 : 400);
+		return line.count > 5 && memcmp(line.at, "HTTP/", 5) == 0 ? 505 : 400;
 	head->is_get = bytes_are(method, "GET");
 	head->is_head = bytes_are(method, "HEAD");
 	head->query = without_origin(target);
 	head->path = bytes_take_until(&head->query, '?');
 	if (!head->path.count || *head->path.at != '/')
-		return refuse(head, head->is_get || head->is_head ? 400 : 405);
-	return HTTP_OK;
+		return head->is_get || head->is_head ? 400 : 405;
+	return 0;
 }
 
 /* ---- header lines ---- */
@@ -141,7 +135,7 @@ static bool read_host(struct bytes value, struct bytes *host)
 	return !memchr(host->at, '/', host->count) && !memchr(host->at, ' ', host->count);
 }
 
-static enum http_result read_header(struct bytes line, struct http_head *head)
+static int read_header(struct bytes line, struct http_head *head)
 {
 	struct bytes value = line, name = bytes_take_until(&value, ':');
 	bool is_good = true;
@@ -153,13 +147,13 @@ static enum http_result read_header(struct bytes line, struct http_head *head)
 	}
 	/* Without a colon, name is the whole line. A continued line begins with a blank. */
 	if (name.count == line.count || !is_token(name) || !is_good)
-		return refuse(head, 400);
-	value = trim(value);
+		return 400;
+	value = http_trim(value);
 	if (http_is(name, "Host")) {
 		is_good = !head->host.at && read_host(value, &head->host);
 	} else if (http_is(name, "Connection")) {
 		while (value.count)
-			head->closes |= http_is(trim(bytes_take_until(&value, ',')), "close");
+			head->closes |= http_is(http_trim(bytes_take_until(&value, ',')), "close");
 	} else if (http_is(name, "Accept")) {
 		head->accept = head->accept.at ? head->accept : value;
 	} else if (http_is(name, "Authorization")) {
@@ -170,23 +164,23 @@ static enum http_result read_header(struct bytes line, struct http_head *head)
 	} else if (http_is(name, "Transfer-Encoding")) {
 		head->has_body = true;
 	}
-	return is_good ? HTTP_OK : refuse(head, 400);
+	return is_good ? 0 : 400;
 }
 
-static enum http_result read_lines(struct bytes rest, struct http_head *head)
+static int read_lines(struct bytes rest, struct http_head *head)
 {
 	struct bytes line = take_line(&rest);
-	enum http_result result = read_request_line(line, head);
+	int status = read_request_line(line, head);
 
-	while (result == HTTP_OK && (line = take_line(&rest)).count)
-		result = read_header(line, head);
-	if (result != HTTP_OK)
-		return result;
+	while (!status && (line = take_line(&rest)).count)
+		status = read_header(line, head);
+	if (status)
+		return status;
 	if (!head->is_1_0 && !head->host.at)
-		return refuse(head, 400);
+		return 400;
 	if (head->has_body)
-		return refuse(head, head->is_get || head->is_head ? 413 : 405);
-	return HTTP_OK;
+		return head->is_get || head->is_head ? 413 : 405;
+	return 0;
 }
 
 enum http_result http_head_read(struct bytes in, size_t *seen, struct http_head *head)
@@ -201,11 +195,11 @@ enum http_result http_head_read(struct bytes in, size_t *seen, struct http_head 
 	head->size = find_end(in, seen);
 	if (!head->size && in.count < HTTP_HEAD_MAX)
 		return HTTP_MORE;
-	if (!head->size || head->size > HTTP_HEAD_MAX)
-		return refuse(head, 431);
 	in.count = head->size;
+	head->status = in.count && in.count <= HTTP_HEAD_MAX ? read_lines(in, head) : 431;
 	head->size += skip;
-	return read_lines(in, head);
+	head->closes |= head->status != 0;
+	return head->status ? HTTP_BAD : HTTP_OK;
 }
 
 /* ---- parts of it ---- */
@@ -256,7 +250,7 @@ bool http_list_has(struct bytes list, const char *type)
 	while (list.count) {
 		struct bytes item = bytes_take_until(&list, ',');
 
-		if (http_is(trim(bytes_take_until(&item, ';')), type))
+		if (http_is(http_trim(bytes_take_until(&item, ';')), type))
 			return true;
 	}
 	return false;

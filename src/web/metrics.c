@@ -14,8 +14,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "pgweir/base/container_of.h"
-
 #include "pgweir/base/version.h"
 
 #define SCRAPES_MAX 4 /* at one time: each keeps the rows of one SHOW */
@@ -30,7 +28,7 @@ static void add(bool is_openmetrics, const char *name, const char *help, double 
 {
 	bool is_counter = strstr(name, "_total") != NULL;
 
-	metrics_add_head(is_openmetrics, "", name, is_counter ? "counter" : "gauge", help, out);
+	metrics_add_head(is_openmetrics, name, is_counter ? "counter" : "gauge", help, out);
 	buf_printf(out, "%s %.15g\n", name, value);
 }
 
@@ -74,8 +72,7 @@ static void add_process(const struct web *web, bool is_openmetrics, struct buf *
 
 	add(is_openmetrics, "pgbouncer_up", "1: these metrics could be read.", 1, out);
 	getrusage(RUSAGE_SELF, &usage);
-	metrics_add_head(is_openmetrics, "", "pgweir_build_info", "gauge", "Version of pgweir.",
-	                 out);
+	metrics_add_head(is_openmetrics, "pgweir_build_info", "gauge", "Version of pgweir.", out);
 	buf_printf(out, "pgweir_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);
 	add(is_openmetrics, "process_cpu_seconds_total", "Processor time of the process.",
 	    (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
@@ -93,32 +90,26 @@ static void add_process(const struct web *web, bool is_openmetrics, struct buf *
 /* ---- a scrape ---- */
 
 struct scrape {
-	struct answer_maker maker;
-	struct web *web;
-	struct connection *connection;
+	struct answer answer;
 	const struct metrics_source *source; /* the one that is read or written */
 	struct buf argument;                 /* of each SHOW; empty: none */
-	struct reader *reader;               /* NULL: it is complete, and being written */
 	struct metrics_text text;
 	bool wants_process; /* the process comes first */
 };
 
-static void on_scrape_over(struct answer_maker *maker)
+static void on_scrape_over(struct answer *answer)
 {
-	struct scrape *scrape = container_of(maker, struct scrape, maker);
+	struct scrape *scrape = container_of(answer, struct scrape, answer);
 
-	scrape->web->scrape_count--;
-	reader_end(&scrape->reader);
+	WEB_OF(answer->connection)->scrape_count--;
 	metrics_begin(&scrape->text, NULL);
 	buf_free(&scrape->argument);
-	free(scrape);
 }
-
-static void on_scrape_piece(void *arg) { connection_go_on(((struct scrape *)arg)->connection); }
 
 static enum answer_result begin_source(struct scrape *scrape, struct buf *out)
 {
 	struct buf words = { 0 };
+	bool is_begun;
 
 	if (!scrape->source->words) {
 		buf_add_text(out, scrape->text.is_openmetrics ? "# EOF\n" : "");
@@ -126,51 +117,42 @@ static enum answer_result begin_source(struct scrape *scrape, struct buf *out)
 	}
 	metrics_begin(&scrape->text, scrape->source);
 	buf_printf(&words, "%s%s", scrape->source->words, buf_text(&scrape->argument));
-	scrape->reader =
-	    reader_new(&scrape->web->readers, buf_text(&words), on_scrape_piece, scrape);
+	is_begun = connection_read_table(&scrape->answer, buf_text(&words));
 	buf_free(&words);
-	if (!scrape->reader)
+	if (!is_begun)
 		return ANSWER_BROKEN;
-	scrape->reader->skips_unused = true;
+	scrape->answer.reader->skips_unused = true;
 	return ANSWER_MORE;
 }
 
 /* A piece of a source has come. */
 static enum answer_result take_piece(struct scrape *scrape, struct buf *out)
 {
-	struct reader *reader = scrape->reader;
+	struct reader *reader = scrape->answer.reader;
 	size_t rows_max = scrape->source->rows_max;
 	bool has_too_many;
 
-	if (reader->result == READER_FAILED)
-		return api_refuse(scrape->connection, reader);
 	if (!metrics_take(&scrape->text, buf_bytes(&reader->piece)))
 		return ANSWER_BROKEN;
 	/* histograms of so many databases would be more samples than all other metrics together */
 	has_too_many = rows_max && scrape->text.row_count > rows_max;
 	if (reader->result == READER_MORE && !has_too_many)
 		return ANSWER_MORE;
-	reader_end(&scrape->reader);
+	reader_end(&scrape->answer.reader);
 	if (!has_too_many)
 		return ANSWER_MORE;
 	scrape->source++;
 	return begin_source(scrape, out);
 }
 
-static enum answer_result next_part(struct answer_maker *maker, struct buf *out)
+static enum answer_result next_part(struct answer *answer, struct buf *out)
 {
-	struct scrape *scrape = container_of(maker, struct scrape, maker);
+	struct scrape *scrape = container_of(answer, struct scrape, answer);
 
-	if (scrape->reader && !scrape->reader->has_piece) {
-		reader_next(scrape->reader);
-		return ANSWER_LATER;
-	}
-	if (scrape->reader) {
-		scrape->reader->has_piece = false;
+	if (answer->reader)
 		return take_piece(scrape, out);
-	}
 	if (scrape->wants_process)
-		add_process(scrape->web, scrape->text.is_openmetrics, out);
+		add_process(WEB_OF(answer->connection), scrape->text.is_openmetrics, out);
 	scrape->wants_process = false;
 	if (!metrics_write(&scrape->text, out))
 		return ANSWER_MORE;
@@ -179,48 +161,45 @@ static enum answer_result next_part(struct answer_maker *maker, struct buf *out)
 }
 
 /* argument: of each SHOW; taken over. */
-static void scrape(struct web *web, struct connection *connection, const struct http_head *head,
-                   const struct metrics_source *sources, struct buf argument)
+static void begin_scrape(struct connection *connection, const struct http_head *head,
+                         const struct metrics_source *sources, struct buf argument)
 {
-	struct scrape *scrape = web->scrape_count < SCRAPES_MAX ? calloc(1, sizeof(*scrape)) : NULL;
+	bool is_openmetrics = http_list_has(head->accept, "application/openmetrics-text");
+	struct web *web = WEB_OF(connection);
+	struct scrape *scrape = NULL;
 	struct buf none = { 0 };
 
+	if (web->scrape_count == SCRAPES_MAX)
+		connection_answer_error(connection, 503, "too many scrapes at one time", NULL);
+	else
+		scrape = connection_begin_answer(connection, sizeof(*scrape),
+		                                 is_openmetrics ? OPENMETRICS_TYPE : TEXT_TYPE,
+		                                 next_part);
 	if (!scrape) {
 		buf_free(&argument);
-		connection_answer_error(connection, 503, "too many scrapes at one time", NULL);
 		return;
 	}
 	web->scrape_count++;
-	scrape->web = web;
-	scrape->connection = connection;
+	scrape->answer.on_over = on_scrape_over;
 	scrape->source = sources;
 	scrape->argument = argument;
 	scrape->wants_process = sources == metrics_sources;
-	scrape->text.is_openmetrics = http_list_has(head->accept, "application/openmetrics-text");
-	scrape->maker = (struct answer_maker){
-		{ 200, scrape->text.is_openmetrics ? OPENMETRICS_TYPE : TEXT_TYPE, NULL },
-		next_part,
-		on_scrape_over,
-	};
-	connection_keep(connection, &scrape->maker);
-	if (begin_source(scrape, &none) == ANSWER_MORE)
-		connection_go_on(connection);
-	else
+	scrape->text.is_openmetrics = is_openmetrics;
+	if (begin_source(scrape, &none) != ANSWER_MORE)
 		connection_close(connection);
 }
 
-void metrics_answer(struct web *web, struct connection *connection, const struct http_head *head)
+void metrics_answer(struct connection *connection, const struct http_head *head)
 {
-	scrape(web, connection, head, metrics_sources, (struct buf){ 0 });
+	begin_scrape(connection, head, metrics_sources, (struct buf){ 0 });
 }
 
-void metrics_answer_histograms(struct web *web, struct connection *connection,
-                               const struct http_head *head)
+void metrics_answer_histograms(struct connection *connection, const struct http_head *head)
 {
 	struct buf argument = { 0 };
 
 	if (api_read_arguments(head->query, "database", &argument)) {
-		scrape(web, connection, head, metrics_histograms, argument);
+		begin_scrape(connection, head, metrics_histograms, argument);
 	} else {
 		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
 		buf_free(&argument);

@@ -3,7 +3,7 @@
  * Writes the rows of a SHOW in Prometheus' text format 0.0.4, or as OpenMetrics 1.0.
  *
  * Hard here: all samples of a metric must follow each other, but a row has values for many metrics.
- * So each metric of a source has a text of its own, and nothing is written before the last row.
+ * So what the rows have is kept as numbers, and nothing is written before the last row.
  */
 #include "web_priv.h"
 
@@ -14,8 +14,10 @@
 
 #include "pgweir/base/text.h"
 
-#define SAMPLES_MAX ((size_t)128 * 1024 * 1024) /* bytes of one source */
+#define ROWS_SIZE_MAX ((size_t)128 * 1024 * 1024) /* bytes of one source */
 #define GROUPS_MAX 10000
+
+#define NO_VALUE INT64_MIN
 
 /* ---- parts of the format ---- */
 
@@ -40,15 +42,14 @@ static void add_label_value(struct buf *out, struct bytes value)
 }
 
 /* In OpenMetrics, the name of a counter is without _total here, and with it in its samples. */
-void metrics_add_head(bool is_openmetrics, const char *prefix, const char *name, const char *type,
-                      const char *help, struct buf *out)
+void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
+                      struct buf *out)
 {
 	int size = (int)strlen(name);
 
 	if (is_openmetrics && strcmp(type, "counter") == 0)
 		size -= (int)strlen("_total");
-	buf_printf(out, "# HELP %s%.*s %s\n# TYPE %s%.*s %s\n", prefix, size, name, help, prefix,
-	           size, name, type);
+	buf_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", size, name, help, size, name, type);
 }
 
 static void add_seconds(struct buf *out, int64_t microseconds)
@@ -71,9 +72,7 @@ static size_t find_column(const struct metrics_text *text, const char *name)
 
 static struct bytes value_of(const struct metrics_text *text, const char *name)
 {
-	size_t column = find_column(text, name);
-
-	return column < TABLE_COLUMNS_MAX ? text->values[column] : (struct bytes){ 0 };
+	return text->values[find_column(text, name)];
 }
 
 static int64_t number_of(struct bytes value)
@@ -89,114 +88,151 @@ static int64_t number_of(struct bytes value)
 	return number;
 }
 
-/* Adds name="value",... An absent value is an empty one, as in the exporter. */
-static void add_pairs(const struct metrics_text *text, struct buf *out)
+/* Adds {name="value",...}. An absent value is an empty one, as in the exporter. */
+static void add_labels(const struct metrics_text *text, struct buf *out)
 {
 	const char *const *labels = text->source->labels;
 
 	for (size_t i = 0; i < METRICS_LABELS_MAX && labels[i]; i++) {
-		buf_printf(out, "%s%s=", i ? "," : "", labels[i]);
+		buf_printf(out, "%c%s=", i ? ',' : '{', labels[i]);
 		add_label_value(out, value_of(text, labels[i]));
 	}
+	buf_add_text(out, labels[0] ? "}" : "");
 }
 
-static void add_labels(const struct metrics_text *text, struct buf *out)
+static struct metrics_row *add_row(struct metrics_text *text, const struct buf *labels)
 {
-	if (!text->source->labels[0])
-		return;
-	buf_add_byte(out, '{');
-	add_pairs(text, out);
-	buf_add_byte(out, '}');
+	struct metrics_row *row =
+	    buf_ok(labels) ? calloc(1, sizeof(*row) + labels->count + 1) : NULL;
+
+	if (!row)
+		return NULL;
+	row->size = labels->count;
+	if (labels->count)
+		memcpy(row->labels, labels->at, labels->count);
+	text->size += sizeof(*row) + row->size;
+	STAILQ_INSERT_TAIL(&text->rows, row, node);
+	return row;
 }
 
-/* ---- groups of rows ---- */
-
-static void add_to_group(const struct metrics_text *text, struct metrics_group *group)
+/* Of more than GROUPS_MAX, one more takes all others: sums and maxima stay right. */
+static struct metrics_row *add_group(struct metrics_text *text, struct buf *labels)
 {
-	const struct metrics_source *source = text->source;
-
-	for (size_t i = 0; i < source->count; i++) {
-		const char *column = source->metrics[i].column;
-		int64_t value = column ? number_of(value_of(text, column)) : group->values[i] + 1;
-
-		if (value > group->values[i])
-			group->values[i] = value;
-	}
-}
-
-static bool group_row(struct metrics_text *text)
-{
-	struct metrics_group *group;
-	struct buf labels = { 0 };
 	bool is_full = HASH_COUNT(text->groups) >= GROUPS_MAX;
+	struct metrics_row *row;
+
+	TABLE_FIND(hh, &text->secret, text->groups, labels->at, labels->count, row);
+	if (!row && is_full) {
+		buf_clear(labels);
+		buf_add_text(labels, "{}");
+		TABLE_FIND(hh, &text->secret, text->groups, labels->at, labels->count, row);
+	}
+	if (row || !(row = add_row(text, labels)))
+		return row;
+	TABLE_ADD(hh, &text->secret, text->groups, row->labels, row->size, row);
+	return row;
+}
+
+/* A new one, or the one of its group. NULL: no memory. */
+static struct metrics_row *keep_row(struct metrics_text *text)
+{
+	struct metrics_row *row;
+	struct buf labels = { 0 };
 
 	add_labels(text, &labels);
-	TABLE_FIND(hh, &text->secret, text->groups, labels.at, labels.count, group);
-	if (!group && is_full) {
-		/* One more takes all others: sums and maxima stay right. */
-		buf_clear(&labels);
-		buf_add_text(&labels, "{}");
-		TABLE_FIND(hh, &text->secret, text->groups, labels.at, labels.count, group);
-	}
-	if (!group && buf_ok(&labels)) {
-		group = calloc(1, sizeof(*group) + labels.count);
-		if (group) {
-			group->size = labels.count;
-			memcpy(group->labels, labels.at, labels.count);
-			TABLE_ADD(hh, &text->secret, text->groups, group->labels, group->size,
-			          group);
-		}
-	}
+	row = text->source->kind == METRICS_GROUPED ? add_group(text, &labels)
+	                                            : add_row(text, &labels);
 	buf_free(&labels);
-	if (group)
-		add_to_group(text, group);
-	return group != NULL;
+	return row;
+}
+
+/* ---- what rows have for metrics ---- */
+
+/* Nothing for NULL, and for a metric with a key only the row of that name, if it has a number. */
+static int64_t find_value(const struct metrics_text *text, const struct metric *metric)
+{
+	const struct bytes *at = &text->values[find_column(text, metric->column)];
+	struct bytes value = *at;
+	size_t digits = 0;
+
+	if (metric->value == METRIC_ONE)
+		return 1;
+	while (digits < value.count && value.at[digits] >= '0' && value.at[digits] <= '9')
+		digits++;
+	if (!value.at || (metric->key && (!bytes_are(text->values[0], metric->key) || !digits ||
+	                                  digits < value.count)))
+		return NO_VALUE;
+	if (metric->value == METRIC_YES)
+		return bytes_are(value, "yes");
+	if (metric->value == METRIC_SUM_OF_TIME)
+		return number_of(value) * USEC_PER_SEC + number_of(at[1]);
+	return number_of(value);
+}
+
+static bool take_row(struct metrics_text *text)
+{
+	const struct metrics_source *source = text->source;
+	bool is_grouped = source->kind == METRICS_GROUPED;
+	struct metrics_row *row = keep_row(text);
+
+	for (size_t i = 0; row && i < source->count; i++) {
+		const struct metric *metric = &source->metrics[i];
+		int64_t value =
+		    is_grouped && !metric->column ? row->values[i] + 1 : find_value(text, metric);
+
+		if (!is_grouped || value > row->values[i])
+			row->values[i] = value;
+	}
+	return row;
+}
+
+/* All pools together, a database and a pool are rows of the same tables, each of one metric. */
+static bool take_buckets(struct metrics_text *text)
+{
+	const struct metrics_source *source = text->source;
+	struct bytes kind = value_of(text, "kind");
+	struct metrics_row *row;
+	size_t metric = 0;
+
+	while (metric < source->count && !bytes_are(kind, source->metrics[metric].key))
+		metric++;
+	if (metric == source->count ||
+	    !value_of(text, "database").at == (source->labels[0] != NULL) ||
+	    !value_of(text, "user").at == (source->labels[0] && source->labels[1]))
+		return true;
+	row = keep_row(text);
+	if (!row)
+		return false;
+	row->metric = metric;
+	for (size_t i = 0; i < text->table.column_count; i++)
+		row->values[i] = number_of(text->values[i]);
+	return true;
+}
+
+bool metrics_take(struct metrics_text *text, struct bytes piece)
+{
+	bool ok = true;
+
+	for (; ok && reader_take(&piece, text->values); text->row_count++)
+		ok = text->source->kind == METRICS_BUCKETS ? take_buckets(text) : take_row(text);
+	return ok && text->size <= ROWS_SIZE_MAX;
 }
 
 /* ---- samples ---- */
 
-static void add_value(const struct metrics_text *text, const struct metric *metric,
-                      struct bytes value, struct buf *out)
+static void add_sample(const struct metrics_text *text, const struct metrics_row *row,
+                       struct buf *out)
 {
-	size_t column;
+	const struct metric *metric = &text->source->metrics[text->metric];
+	int64_t value = row->values[text->metric];
 
-	switch (metric->value) {
-	case METRIC_NUMBER:
-		buf_add(out, value.at, value.count);
-		break;
-	case METRIC_MICROSECONDS:
-		add_seconds(out, number_of(value));
-		break;
-	case METRIC_YES:
-		buf_add_byte(out, bytes_are(value, "yes") ? '1' : '0');
-		break;
-	case METRIC_ONE:
-		buf_add_byte(out, '1');
-		break;
-	case METRIC_SUM_OF_TIME:
-		column = find_column(text, metric->column) + 1;
-		add_seconds(out, number_of(value) * USEC_PER_SEC + number_of(text->values[column]));
-		break;
-	}
-}
-
-/* Nothing for NULL, and for a metric with a key only the row of that name, if it has a number. */
-static void add_row_sample(const struct metrics_text *text, const struct metric *metric,
-                           struct buf *out)
-{
-	struct bytes value = value_of(text, metric->column);
-	size_t digits = 0;
-
-	while (digits < value.count && value.at[digits] >= '0' && value.at[digits] <= '9')
-		digits++;
-	if ((metric->value != METRIC_ONE && !value.at) ||
-	    (metric->key &&
-	     (!bytes_are(text->values[0], metric->key) || !digits || digits < value.count)))
+	if (value == NO_VALUE)
 		return;
-	buf_add_text(out, metric->name);
-	add_labels(text, out);
-	buf_add_byte(out, ' ');
-	add_value(text, metric, value, out);
+	buf_printf(out, "%s%s ", metric->name, row->labels);
+	if (metric->value == METRIC_MICROSECONDS || metric->value == METRIC_SUM_OF_TIME)
+		add_seconds(out, value);
+	else
+		buf_printf(out, "%" PRId64, value);
 	buf_add_byte(out, '\n');
 }
 
@@ -216,89 +252,45 @@ static bool read_bound(const char *column, char bound[BOUND_SIZE])
 	return true;
 }
 
-static void add_bucket(const struct metrics_text *text, const struct metric *metric,
-                       const char *pairs, const char *bound, struct bytes value, struct buf *out)
+static void add_bucket(const char *name, const struct metrics_row *row, const char *bound,
+                       int64_t count, struct buf *out)
 {
-	buf_printf(out, "%s%s_bucket{%s%sle=\"%s\"} %.*s\n", text->source->prefix, metric->name,
-	           pairs, *pairs ? "," : "", bound, (int)value.count, value.at);
+	int size = row->size ? (int)row->size - 1 : 0; /* without the bracket at the end */
+
+	buf_printf(out, "%s_bucket%.*s%sle=\"%s\"} %" PRId64 "\n", name, size, row->labels,
+	           size ? "," : "{", bound, count);
 }
 
-static void add_bucket_samples(const struct metrics_text *text, const struct metric *metric,
-                               struct buf *out)
+static void add_buckets(const struct metrics_text *text, const struct metrics_row *row,
+                        const char *name, struct buf *out)
 {
-	const char *const *labels = text->source->labels;
-	struct bytes count = value_of(text, "count");
-	struct buf pairs = { 0 };
+	int64_t count = row->values[find_column(text, "count")];
 	char bound[BOUND_SIZE];
 
-	/* all pools together, a database and a pool are rows of the same tables */
-	if (!bytes_are(value_of(text, "kind"), metric->key) ||
-	    !value_of(text, "database").at == (labels[0] != NULL) ||
-	    !value_of(text, "user").at == (labels[0] && labels[1]))
-		return;
-	add_pairs(text, &pairs);
 	for (size_t i = 0; i < text->table.column_count; i++) {
 		if (read_bound(text->table.columns[i].name, bound))
-			add_bucket(text, metric, buf_text(&pairs), bound, text->values[i], out);
+			add_bucket(name, row, bound, row->values[i], out);
 	}
-	add_bucket(text, metric, buf_text(&pairs), "+Inf", count, out);
-	buf_free(&pairs);
-	buf_printf(out, "%s%s_sum", text->source->prefix, metric->name);
-	add_labels(text, out);
-	buf_add_byte(out, ' ');
-	add_seconds(out, number_of(value_of(text, "sum_us")));
-	buf_printf(out, "\n%s%s_count", text->source->prefix, metric->name);
-	add_labels(text, out);
-	buf_printf(out, " %.*s\n", (int)count.count, count.at);
-}
-
-/* ---- taking pieces ---- */
-
-static void add_samples(struct metrics_text *text)
-{
-	const struct metrics_source *source = text->source;
-
-	for (size_t i = 0; i < source->count; i++) {
-		if (source->kind == METRICS_ROWS)
-			add_row_sample(text, &source->metrics[i], &text->samples[i]);
-		else
-			add_bucket_samples(text, &source->metrics[i], &text->samples[i]);
-	}
-}
-
-bool metrics_take(struct metrics_text *text, struct bytes piece)
-{
-	size_t size = 0;
-	bool ok = true;
-
-	while (ok && reader_take(&piece, text->values)) {
-		text->row_count++;
-		if (text->source->kind == METRICS_GROUPED)
-			ok = group_row(text);
-		else
-			add_samples(text);
-	}
-	for (size_t i = 0; i < METRICS_MAX; i++) {
-		ok = ok && buf_ok(&text->samples[i]);
-		size += text->samples[i].count;
-	}
-	return ok && size <= SAMPLES_MAX;
+	add_bucket(name, row, "+Inf", count, out);
+	buf_printf(out, "%s_sum%s ", name, row->labels);
+	add_seconds(out, row->values[find_column(text, "sum_us")]);
+	buf_printf(out, "\n%s_count%s %" PRId64 "\n", name, row->labels, count);
 }
 
 /* ---- begun and freed ---- */
 
 void metrics_begin(struct metrics_text *text, const struct metrics_source *source)
 {
-	struct metrics_group *group, *next;
+	struct metrics_row *row, *next;
 
-	assert(!source || source->count <= METRICS_MAX);
-	for (size_t i = 0; i < METRICS_MAX; i++)
-		buf_free(&text->samples[i]);
-	HASH_ITER (hh, text->groups, group, next) {
-		HASH_DEL(text->groups, group);
-		free(group);
+	assert(!source || source->count <= TABLE_COLUMNS_MAX);
+	HASH_CLEAR(hh, text->groups);
+	for (row = STAILQ_FIRST(&text->rows); row; row = next) {
+		next = STAILQ_NEXT(row, node);
+		free(row);
 	}
 	*text = (struct metrics_text){ .is_openmetrics = text->is_openmetrics, .source = source };
+	STAILQ_INIT(&text->rows);
 	if (source)
 		tables_find(source->words, &text->table);
 	if (source && source->kind == METRICS_GROUPED)
@@ -307,32 +299,30 @@ void metrics_begin(struct metrics_text *text, const struct metrics_source *sourc
 
 /* ---- writing ---- */
 
-static void write_groups(const struct metrics_text *text, struct buf *out)
-{
-	const struct metrics_group *group;
-
-	for (group = text->groups; group; group = group->hh.next)
-		buf_printf(out, "%s%.*s %" PRId64 "\n", text->source->metrics[text->metric].name,
-		           (int)group->size, group->labels, group->values[text->metric]);
-}
-
 bool metrics_write(struct metrics_text *text, struct buf *out)
 {
 	const struct metrics_source *source = text->source;
 	const struct metric *metric = &source->metrics[text->metric];
-	struct buf *samples = &text->samples[text->metric];
+	bool is_histogram = source->kind == METRICS_BUCKETS;
 	size_t column = find_column(text, metric->column);
-	const char *help = metric->help;
-	const char *type = source->kind == METRICS_BUCKETS  ? "histogram"
-	                   : metric->type == METRIC_COUNTER ? "counter"
-	                                                    : "gauge";
+	const struct metrics_row *row;
+	struct buf name = { 0 };
 
-	if (!help && column < TABLE_COLUMNS_MAX)
-		help = text->table.columns[column].help;
-	metrics_add_head(text->is_openmetrics, source->prefix ? source->prefix : "", metric->name,
-	                 type, help, out);
-	buf_add(out, samples->at, samples->count);
-	buf_free(samples);
-	write_groups(text, out);
+	buf_printf(&name, "%s%s", source->prefix ? source->prefix : "", metric->name);
+	metrics_add_head(text->is_openmetrics, buf_text(&name),
+	                 is_histogram                     ? "histogram"
+	                 : metric->type == METRIC_COUNTER ? "counter"
+	                                                  : "gauge",
+	                 metric->help || column == TABLE_COLUMNS_MAX
+	                     ? metric->help
+	                     : text->table.columns[column].help,
+	                 out);
+	STAILQ_FOREACH (row, &text->rows, node) {
+		if (!is_histogram)
+			add_sample(text, row, out);
+		else if (row->metric == text->metric)
+			add_buckets(text, row, buf_text(&name), out);
+	}
+	buf_free(&name);
 	return ++text->metric == source->count;
 }

@@ -32,6 +32,7 @@ void readers_init(struct readers *readers, struct console *console, struct loop 
 static void free_reader(struct reader *reader)
 {
 	TAILQ_REMOVE(&reader->readers->list, reader, node);
+	reader->readers->count--;
 	buf_free(&reader->piece);
 	free(reader);
 }
@@ -51,6 +52,12 @@ void readers_done(struct readers *readers)
 
 /* ---- on the main thread ---- */
 
+static void post(struct reader *reader, struct loop *to, void (*open)(struct letter *letter))
+{
+	reader->letter.open = open;
+	loop_post(to, &reader->letter);
+}
+
 static void on_back(struct letter *letter);
 
 static void make_piece(struct reader *reader)
@@ -58,10 +65,9 @@ static void make_piece(struct reader *reader)
 	enum table_result result;
 
 	buf_clear(&reader->piece);
-	if (!reader->is_begun)
+	if (!reader->table)
 		reader->table = table_begin(reader->readers->console, reader->words,
 		                            reader->skips_unused, &reader->err);
-	reader->is_begun = true;
 	reader->result = READER_FAILED;
 	if (!reader->table)
 		return;
@@ -72,12 +78,6 @@ static void make_piece(struct reader *reader)
 		reader->result = result == TABLE_MORE ? READER_MORE : READER_END;
 	if (result != TABLE_MORE)
 		table_end(&reader->table);
-}
-
-static void send_back(struct reader *reader)
-{
-	reader->letter.open = on_back;
-	loop_post(reader->readers->web_loop, &reader->letter);
 }
 
 usec_t budget_next_at(const struct budget *budget) { return budget->paid_at - BUDGET_AT_ONCE; }
@@ -104,7 +104,7 @@ static void make_in_time(struct reader *reader)
 	begin = loop_cpu(readers->main_loop);
 	make_piece(reader);
 	budget_spend(budget, now, loop_cpu(readers->main_loop) - begin);
-	send_back(reader);
+	post(reader, readers->web_loop, on_back);
 }
 
 static void on_pause_over(struct timer *timer)
@@ -112,82 +112,82 @@ static void on_pause_over(struct timer *timer)
 	make_in_time(container_of(timer, struct reader, pause));
 }
 
+/* If a letter is late, readers_done() has what is left. */
 static void on_wanted(struct letter *letter)
+{
+	if (!letter->is_late)
+		make_in_time(container_of(letter, struct reader, letter));
+}
+
+static void on_given_up(struct letter *letter)
 {
 	struct reader *reader = container_of(letter, struct reader, letter);
 
 	if (letter->is_late)
-		return; /* readers_done() has what is left */
-	if (reader->is_ending) {
-		table_end(&reader->table);
-		send_back(reader);
-	} else {
-		make_in_time(reader);
-	}
+		return;
+	table_end(&reader->table);
+	post(reader, reader->readers->web_loop, on_back);
 }
 
 /* ---- on the web server's thread ---- */
 
 void reader_next(struct reader *reader)
 {
-	if (reader->is_away)
+	if (reader->state == READER_AWAY)
 		return;
-	reader->is_away = true;
-	reader->has_piece = false;
-	reader->letter.open = on_wanted;
-	loop_post(reader->readers->main_loop, &reader->letter);
-}
-
-static void leave(struct reader *reader)
-{
-	reader->is_left = true;
-	if (reader->is_away)
-		return;
-	if (!reader->table) {
-		free_reader(reader);
-		return;
-	}
-	reader->is_ending = true;
-	reader_next(reader);
+	reader->state = READER_AWAY;
+	post(reader, reader->readers->main_loop, on_wanted);
 }
 
 static void on_back(struct letter *letter)
 {
 	struct reader *reader = container_of(letter, struct reader, letter);
 
-	reader->is_away = false;
+	reader->state = READER_BACK;
 	if (letter->is_late)
 		return;
-	reader->has_piece = true;
-	if (reader->is_left)
-		leave(reader);
-	else
+	if (reader->on_piece)
 		reader->on_piece(reader->arg);
+	else
+		reader_end(&reader);
 }
 
 struct reader *reader_new(struct readers *readers, const char *words, reader_on_piece *on_piece,
                           void *arg)
 {
 	size_t size = strlen(words) + 1;
-	struct reader *reader = calloc(1, sizeof(*reader) + size);
+	struct reader *reader =
+	    readers->count < READERS_MAX ? calloc(1, sizeof(*reader) + size) : NULL;
 
 	if (!reader)
 		return NULL;
 	reader->readers = readers;
-	reader->budget = &readers->budget;
+	reader->budget = &readers->tables;
 	reader->on_piece = on_piece;
 	reader->arg = arg;
 	reader->piece.limit = PIECE_MAX;
 	memcpy(reader->words, words, size);
 	TAILQ_INSERT_TAIL(&readers->list, reader, node);
+	readers->count++;
 	return reader;
 }
 
-void reader_end(struct reader **reader)
+void reader_end(struct reader **readerp)
 {
-	if (*reader)
-		leave(*reader);
-	*reader = NULL;
+	struct reader *reader = *readerp;
+
+	*readerp = NULL;
+	if (!reader)
+		return;
+	reader->on_piece = NULL;
+	if (reader->state == READER_AWAY)
+		return;
+	if (!reader->table) {
+		free_reader(reader);
+		return;
+	}
+	reader->state = READER_AWAY;
+	post(reader, reader->readers->main_loop, on_given_up);
 }
 
 /* ---- pieces ---- */

@@ -27,6 +27,7 @@
 
 #define SECRETS_MAX 1000
 #define SECRET_LINE_MAX 1024
+#define FILE_MAX ((size_t)4 * 1024 * 1024)
 
 /* Adds the hash of a kind ('u' or 't') and its secret. false: the library refused. */
 static bool hash_secret(char kind, struct bytes secret, unsigned char hash[SHA256_SIZE])
@@ -45,13 +46,14 @@ static bool hash_secret(char kind, struct bytes secret, unsigned char hash[SHA25
 
 /* ---- the file ---- */
 
-static bool add_line(struct secrets *secrets, char *line, struct err *err)
+static bool add_line(struct secrets *secrets, struct bytes line, struct err *err)
 {
-	bool is_token = strncmp(line, "bearer ", strlen("bearer ")) == 0;
-	char *secret = is_token ? text_trim(line + strlen("bearer ")) : line;
+	const size_t scheme = strlen("bearer ");
+	bool is_token = line.count > scheme && memcmp(line.at, "bearer ", scheme) == 0;
+	struct bytes secret = is_token ? http_trim(bytes_skip(line, scheme)) : line;
 	unsigned char(*grown)[SHA256_SIZE];
 
-	if (!*secret || (!is_token && (!strchr(line, ':') || *line == ':')))
+	if (!is_token && (*line.at == ':' || !memchr(line.at, ':', line.count)))
 		return err_set(err, ERR_CONFIG, "is not user:password or bearer TOKEN");
 	if (secrets->count == SECRETS_MAX)
 		return err_set(err, ERR_CONFIG, "is one of more than %d", SECRETS_MAX);
@@ -59,46 +61,33 @@ static bool add_line(struct secrets *secrets, char *line, struct err *err)
 	if (!grown)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	secrets->hashes = grown;
-	if (!hash_secret(is_token ? 't' : 'u', bytes_text(secret), grown[secrets->count]))
+	if (!hash_secret(is_token ? 't' : 'u', secret, grown[secrets->count]))
 		return err_set(err, ERR_CONFIG, "is too long");
 	secrets->count++;
 	return true;
 }
 
-static bool read_lines(struct secrets *secrets, FILE *file, const char *path, struct err *err)
-{
-	char text[SECRET_LINE_MAX];
-	unsigned int number = 0;
-	bool is_good = true;
-
-	while (is_good && fgets(text, sizeof(text), file)) {
-		size_t size = strlen(text);
-		bool is_cut = size == sizeof(text) - 1 && text[size - 1] != '\n';
-		char *line = text_trim(text);
-
-		number++;
-		if (is_cut)
-			is_good = err_set(err, ERR_CONFIG, "is too long");
-		else if (*line && *line != '#')
-			is_good = add_line(secrets, line, err);
-	}
-	explicit_bzero(text, sizeof(text));
-	if (!is_good)
-		return err_prefix(err, "%s:%u ", path, number);
-	/* An empty file must not open the door that it should lock. */
-	return secrets->count || err_set(err, ERR_CONFIG, "%s has no secret", path);
-}
-
 bool rights_read_secrets(struct secrets *secrets, const char *path, struct err *err)
 {
+	struct buf text = { .limit = FILE_MAX + BUF_PIECE, .is_secret = true };
 	FILE *file = fopen(path, "re");
-	bool is_read;
+	bool is_good = file && buf_read_file(&text, file);
+	struct bytes rest = buf_bytes(&text), line;
 
-	if (!file)
-		return err_set(err, ERR_CONFIG, "cannot open %s: %s", path, strerror(errno));
-	is_read = read_lines(secrets, file, path, err);
-	fclose(file);
-	return is_read;
+	if (!is_good)
+		err_set(err, ERR_CONFIG, "cannot open %s: %s", path, strerror(errno));
+	if (file)
+		fclose(file);
+	for (unsigned int number = 1; is_good && rest.count; number++) {
+		line = http_trim(bytes_take_until(&rest, '\n'));
+		if (line.count && *line.at != '#' && !add_line(secrets, line, err))
+			is_good = err_prefix(err, "%s:%u ", path, number);
+	}
+	buf_wipe(&text);
+	/* An empty file must not open the door that it should lock. */
+	if (is_good && !secrets->count)
+		is_good = err_set(err, ERR_CONFIG, "%s has no secret", path);
+	return is_good;
 }
 
 void rights_free_secrets(struct secrets *secrets)
@@ -218,26 +207,37 @@ static bool is_trusted_host(const struct web_rights *rights, struct bytes host)
 	return false;
 }
 
+/* A secret is looked at only if a wrong one could still be delayed. */
 int rights_judge(const struct web_rights *rights, const struct connection *connection,
                  const struct http_head *head, bool needs_secret, const char **why)
 {
-	/* where none is needed, the answer must not tell whether it is right */
-	bool is_known = needs_secret && rights_have_secret(&rights->secrets, head->authorization);
+	const struct connections *all = connection->all;
+	int most = rights->config->auth_failure_limit;
+	bool is_known;
 
+	if (needs_secret && failures_reach(&all->failures, &connection->peer, most)) {
+		*why = "too many wrong secrets from this address, try again later";
+		return 429;
+	}
 	if (!ranges_have(rights->allow, &connection->peer)) {
 		*why = "this address is not in metrics_allow";
 		return 403;
 	}
-	/* A page of a stranger has no secret. */
-	if (is_known)
-		return 0;
-	if (needs_secret && rights->secrets.count) {
+	/* where none is needed, the answer must not tell whether it is right */
+	is_known = needs_secret && rights_have_secret(&rights->secrets, head->authorization);
+	if (needs_secret && rights->secrets.count && !is_known) {
 		*why = WRONG_SECRET_TEXT;
 		return 401;
 	}
-	if (!address_is_unix(&connection->peer) && !is_trusted_host(rights, head->host)) {
+	/* A page of a stranger has no secret. */
+	if (!is_known && !address_is_unix(&connection->peer) &&
+	    !is_trusted_host(rights, head->host)) {
 		*why = "the name of the host is not in metrics_hosts";
 		return 403;
+	}
+	if (needs_secret && connections_are_busy(all)) {
+		*why = "too many requests are being answered";
+		return 503;
 	}
 	return 0;
 }

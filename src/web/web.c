@@ -6,14 +6,13 @@
  */
 #include "web_priv.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/net/address.h"
@@ -34,39 +33,20 @@
 extern const unsigned char page_html[];
 extern const size_t page_html_size;
 
-/* Returns what is between <name> and </name>; *page is what follows. .at NULL: there is none. */
-static struct bytes take_element(struct bytes *page, const char *name)
+/* Adds the source that is the hash of what is between `begin` and `end`: there is one. */
+static bool add_hash(struct buf *out, const char *begin, const char *end)
 {
-	char begin[32], end[32];
-	const char *from, *to;
-
-	snprintf(begin, sizeof(begin), "<%s>", name);
-	snprintf(end, sizeof(end), "</%s>", name);
-	from = memmem(page->at, page->count, begin, strlen(begin));
-	if (!from)
-		return (struct bytes){ 0 };
-	from += strlen(begin);
-	*page = bytes_skip(*page, (size_t)(from - page->at));
-	to = memmem(page->at, page->count, end, strlen(end));
-	if (!to)
-		return (struct bytes){ 0 };
-	*page = bytes_skip(*page, (size_t)(to - page->at));
-	return bytes_of(from, (size_t)(to - from));
-}
-
-/* Adds the sources of style-src or script-src: a hash for each element. */
-static bool add_hashes(struct buf *out, const char *name)
-{
-	struct bytes page = bytes_of(page_html, page_html_size), element;
+	const char *from = memmem(page_html, page_html_size, begin, strlen(begin));
+	const char *to = memmem(page_html, page_html_size, end, strlen(end));
 	unsigned char hash[SHA256_SIZE];
 	char text[BASE64_SIZE(SHA256_SIZE)];
 
-	while ((element = take_element(&page, name)).at) {
-		if (!digest_sha256(element, hash))
-			return false;
-		base64_encode(bytes_of(hash, sizeof(hash)), text);
-		buf_printf(out, " 'sha256-%s'", text);
-	}
+	assert(from && to);
+	from += strlen(begin);
+	if (!digest_sha256(bytes_of(from, (size_t)(to - from)), hash))
+		return false;
+	base64_encode(bytes_of(hash, sizeof(hash)), text);
+	buf_printf(out, " 'sha256-%s'", text);
 	return true;
 }
 
@@ -76,47 +56,44 @@ static bool page_init(struct buf *fields, struct err *err)
 
 	buf_add_text(fields, "Content-Security-Policy: default-src 'none'; connect-src 'self'; "
 	                     "img-src data:; style-src");
-	is_made = add_hashes(fields, "style");
+	is_made = add_hash(fields, "<style>", "</style>");
 	buf_add_text(fields, "; script-src");
-	is_made &= add_hashes(fields, "script");
+	is_made &= add_hash(fields, "<script>", "</script>");
 	buf_add_text(fields, "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
 	                     "require-trusted-types-for 'script'; trusted-types 'none'\r\n"
 	                     "Referrer-Policy: no-referrer\r\n");
 	return (is_made && buf_ok(fields)) || err_set(err, ERR_MEMORY, "cannot prepare the page");
 }
 
-static void page_answer(struct web *web, struct connection *connection,
-                        const struct http_head *head)
+static void page_answer(struct connection *connection, const struct http_head *head)
 {
 	(void)head;
-	connection_answer(connection,
-	                  &(struct answer_head){ .status = 200,
-	                                         .type = "text/html; charset=utf-8",
-	                                         .fields = buf_text(&web->page_fields) },
-	                  bytes_of(page_html, page_html_size));
+	connection_answer(
+	    connection,
+	    &(struct answer_head){ .status = 200,
+	                           .type = "text/html; charset=utf-8",
+	                           .fields = buf_text(&WEB_OF(connection)->page_fields) },
+	    bytes_of(page_html, page_html_size));
 }
 
 /* ---- what is at which path ---- */
 
-static void answer_nothing(struct web *web, struct connection *connection,
-                           const struct http_head *head)
+static void answer_nothing(struct connection *connection, const struct http_head *head)
 {
-	(void)web;
 	(void)head;
 	connection_answer(connection, &(struct answer_head){ .status = 204 }, (struct bytes){ 0 });
 }
 
 static const struct route {
 	const char *path; /* ends with "/": also what is below it */
-	void (*answer)(struct web *web, struct connection *connection,
-	               const struct http_head *head);
+	void (*answer)(struct connection *connection, const struct http_head *head);
 	bool is_open; /* needs no secret */
 } routes[] = {
 	{ "/", page_answer, false },
 	{ "/metrics", metrics_answer, false },
 	{ "/metrics/histograms", metrics_answer_histograms, false },
 	{ "/healthz", health_answer, true },
-	{ "/readyz", health_answer_ready, true },
+	{ "/readyz", health_answer, true },
 	{ "/favicon.ico", answer_nothing, false },
 	{ "/api/v1/show", api_list, false },
 	{ "/api/v1/show/", api_show, false },
@@ -147,37 +124,15 @@ static struct web_rights *hold_rights(struct web *web)
 	return rights;
 }
 
-/* As rights_judge(), but a secret is looked at only if a wrong one could still be delayed. */
-static int judge(struct web *web, const struct web_rights *rights,
-                 const struct connection *connection, const struct http_head *head,
-                 const char **why)
+static void on_request(struct connection *connection, const struct http_head *head)
 {
-	const struct route *route = find_route(head->path);
-	bool needs_secret = !route || !route->is_open;
-	int status;
-
-	if (needs_secret && failures_reach(&web->connections.failures, &connection->peer,
-	                                   rights->config->auth_failure_limit)) {
-		*why = "too many wrong secrets from this address, try again later";
-		return 429;
-	}
-	status = rights_judge(rights, connection, head, needs_secret, why);
-	if (!status && needs_secret && connections_are_busy(&web->connections)) {
-		*why = "too many requests are being answered";
-		return 503;
-	}
-	return status;
-}
-
-static void on_request(void *arg, struct connection *connection, const struct http_head *head)
-{
-	struct web *web = arg;
+	struct web *web = WEB_OF(connection);
 	struct web_rights *rights = hold_rights(web);
 	const struct route *route = find_route(head->path);
 	usec_t delay = rights->config->auth_failure_delay;
 	char address[ADDRESS_TEXT_SIZE];
 	const char *why;
-	int status = judge(web, rights, connection, head, &why);
+	int status = rights_judge(rights, connection, head, !route || !route->is_open, &why);
 
 	web_rights_release(&rights);
 	if (status == 401 && head->authorization.at) {
@@ -189,7 +144,7 @@ static void on_request(void *arg, struct connection *connection, const struct ht
 	} else if (status) {
 		connection_answer_error(connection, status, why, NULL);
 	} else if (route) {
-		route->answer(web, connection, head);
+		route->answer(connection, head);
 	} else {
 		connection_answer_error(connection, 404, "there is nothing at this path",
 		                        "/ is the page, /api/v1/show lists the tables");
@@ -424,9 +379,7 @@ static bool prepare(struct web *web, struct err *err)
 	connections_init(&web->connections, web->loop);
 	web->connections.streams.handshakes = with->handshakes;
 	web->connections.on_request = on_request;
-	web->connections.arg = web;
-	readers_init(&web->readers, with->console, with->main_loop, web->loop);
-	TAILQ_INIT(&web->health.waiters);
+	readers_init(&web->connections.readers, with->console, with->main_loop, web->loop);
 	return page_init(&web->page_fields, err) && loop_take_letters(with->main_loop, err);
 }
 
@@ -462,7 +415,7 @@ void web_stop(struct web *web)
 	solo_stop(web->solo);
 	close_places(web);
 	connections_close(&web->connections);
-	readers_done(&web->readers);
+	readers_done(&web->connections.readers);
 }
 
 void web_free(struct web **webp)

@@ -11,6 +11,7 @@
 
 #include "pgweir/admin/console.h"
 #include "pgweir/auth/failures.h"
+#include "pgweir/base/container_of.h"
 #include "pgweir/base/refs.h"
 #include "pgweir/base/table.h"
 #include "pgweir/loop/crew.h"
@@ -55,8 +56,105 @@ bool http_query_next(struct bytes *query, struct bytes *name, struct bytes *valu
 /* Whether a list such as that of Accept has this media type; its parameters are ignored. */
 bool http_list_has(struct bytes list, const char *type);
 
+/* Without blanks, tabs and CR at both sides. */
+struct bytes http_trim(struct bytes text);
+
 /* Whether `a` is this ASCII text; upper and lower case are equal. */
 bool http_is(struct bytes a, const char *text);
+
+/*
+ * ---- which part of the main thread's time goes to pieces of tables: reader.c ----
+ *
+ *   a piece of 1 ms is paid for after 5 ms     paid_at += 5 * 1 ms
+ *   the next one may begin 5 ms before that    so small tables are made at once
+ */
+
+#define BUDGET_SHARE 5                /* pieces may take one of so many parts of the time, */
+#define BUDGET_AT_ONCE ((usec_t)5000) /* and all of this time's share at once */
+
+/* A zeroed one is whole. */
+struct budget {
+	usec_t paid_at; /* when all pieces so far have had their share of the time */
+};
+
+/* When the next piece may be made; a time in the past: now. */
+usec_t budget_next_at(const struct budget *budget);
+
+/* A piece that was begun `now` has taken so much CPU time. What was not used is not kept. */
+void budget_spend(struct budget *budget, usec_t now, usec_t took);
+
+/*
+ * ---- SHOW tables for the thread of the web server: reader.c ----
+ *
+ *   reader_next() --letter--> main thread: table_next() --letter--> on_piece()
+ */
+
+/* More are refused: those that were given up wait for the main thread, which may hang. */
+#define READERS_MAX 1000
+
+/* Where pieces are made, and where they are wanted. */
+struct readers {
+	struct console *console;
+	struct loop *main_loop, *web_loop;
+	TAILQ_HEAD(, reader) list;
+	unsigned int count;
+	/* of the main thread: */
+	struct timer_queue *pauses;   /* NULL: no memory, and no pauses */
+	struct budget tables, probes; /* a probe waits for no table */
+};
+
+enum reader_result {
+	READER_MORE,
+	READER_END,
+	READER_FAILED /* reader->err says why */
+};
+
+/* Called in its loop with a piece, which is valid until reader_next() or reader_end(). */
+typedef void reader_on_piece(void *arg);
+
+enum reader_state {
+	READER_RESTS,
+	READER_AWAY, /* with the main thread, or on the way */
+	READER_BACK  /* with a piece, which on_piece() or its caller later takes */
+};
+
+/* For reader.c only, but for state and result; and `budget`, `skips_unused` until it is away. */
+struct reader {
+	struct letter letter;
+	struct readers *readers;
+	TAILQ_ENTRY(reader) node;
+	reader_on_piece *on_piece; /* NULL: nobody wants it any more */
+	void *arg;
+	enum reader_state state;
+	bool skips_unused; /* see table_begin() */
+	/* what the main thread uses while the reader is away */
+	struct budget *budget;
+	struct timer pause;
+	struct table *table;
+	struct buf piece;
+	enum reader_result result; /* of the last piece */
+	struct err err;
+	char words[];
+};
+
+void readers_init(struct readers *readers, struct console *console, struct loop *main_loop,
+                  struct loop *web_loop);
+
+/* Frees all readers. Neither loop may run but the caller's, the main loop. */
+void readers_done(struct readers *readers);
+
+/* `words` is what would follow SHOW. Nothing is read yet. NULL: no memory, or too many. */
+struct reader *reader_new(struct readers *readers, const char *words, reader_on_piece *on_piece,
+                          void *arg);
+
+/* Asks for a piece, if none is on the way. */
+void reader_next(struct reader *reader);
+
+/* on_piece() will not be called any more. Accepts NULL. */
+void reader_end(struct reader **reader);
+
+/* Takes the next row off the piece: texts; .at NULL: SQL's NULL. false: none is left. */
+bool reader_take(struct bytes *piece, struct bytes values[TABLE_COLUMNS_MAX]);
 
 /* ---- connections: connection.c. One request after the other, each with one answer ---- */
 
@@ -73,17 +171,16 @@ struct connections {
 	unsigned int count;
 	struct failures failures;   /* wrong secrets, */
 	unsigned int delayed_count; /* whose answers are delayed */
+	struct readers readers;
 	/*
-	 * A request has come. The callee answers it now, or keeps it with connection_keep() and
-	 * answers later. `head` is valid during the call only.
+	 * A request has come. The callee answers it now, or begins an answer in parts. `head` is
+	 * valid during the call only.
 	 */
-	void (*on_request)(void *arg, struct connection *connection, const struct http_head *head);
-	void *arg;
+	void (*on_request)(struct connection *connection, const struct http_head *head);
 };
 
 enum answer_result {
 	ANSWER_MORE,  /* a part has been added, perhaps an empty one: ask again when it is sent */
-	ANSWER_LATER, /* nothing yet: connection_go_on() will be called */
 	ANSWER_END,   /* the last part has been added */
 	ANSWER_BROKEN /* it cannot be completed: the connection ends, so that the client notices */
 };
@@ -95,16 +192,16 @@ struct answer_head {
 	const char *fields; /* further header lines, each with its CR LF; NULL: none */
 };
 
-/* An answer that is not made at once. Embedded in an object of its maker. */
-struct answer_maker {
+/* An answer of tables, in parts. First in an object of its maker, that the connection frees. */
+struct answer {
+	struct connection *connection;
 	struct answer_head head;
-	/*
-	 * Adds the next part: called when the client has taken all before it. As long as nothing
-	 * has been added, it may call connection_answer() instead. NULL: that will be called.
-	 */
-	enum answer_result (*next)(struct answer_maker *maker, struct buf *out);
-	/* It was answered, or the connection is gone: frees the maker. */
-	void (*on_over)(struct answer_maker *maker);
+	struct reader *reader; /* NULL: nothing is being read */
+	/* Adds the next part: a piece has come, or there is no reader. All before it was sent. */
+	enum answer_result (*next)(struct answer *answer, struct buf *out);
+	/* So long a piece may take; then next() is called without it. 0: the connection ends. */
+	usec_t limit;
+	void (*on_over)(struct answer *answer); /* before it is freed; NULL: nothing to do */
 };
 
 enum connection_state {
@@ -122,11 +219,11 @@ struct connection {
 	struct stream stream;
 	struct address peer;
 	struct timer timer;
-	struct task task; /* continues, or frees the connection */
-	struct answer_maker *maker;
-	struct buf in;     /* begins with the current request, */
-	size_t size, seen; /* which has this size; see http_head_read() */
-	bool is_delayed;   /* a wrong secret was sent: 401 is the answer when the timer ends */
+	struct task task;      /* continues, or frees the connection */
+	struct answer *answer; /* in parts; NULL: none */
+	struct buf in;         /* begins with the current request, */
+	size_t size, seen;     /* which has this size; see http_head_read() */
+	bool is_delayed;       /* a wrong secret was sent: 401 is the answer when the timer ends */
 	struct failure *failure;
 	bool is_head;    /* HEAD: the answer has no body */
 	bool closes;     /* the connection ends with this answer */
@@ -149,11 +246,15 @@ void connection_open(struct connections *all, int fd, const struct address *peer
 /* Whether as many are being answered as may be, but for those that are kept. */
 bool connections_are_busy(const struct connections *all);
 
-/* The request will be answered by `maker`, which belongs to the connection from here on. */
-void connection_keep(struct connection *connection, struct answer_maker *maker);
+/*
+ * Begins an answer in parts, in zeroed memory of this size, with status 200; fill in what else it
+ * needs. NULL: no memory, and the connection is closed.
+ */
+void *connection_begin_answer(struct connection *connection, size_t size, const char *type,
+                              enum answer_result (*next)(struct answer *answer, struct buf *out));
 
-/* There may be more to answer now. The maker may be gone afterwards. */
-void connection_go_on(struct connection *connection);
+/* Reads this SHOW next. A failure is answered. false: no memory. */
+bool connection_read_table(struct answer *answer, const char *words);
 
 void connection_answer(struct connection *connection, const struct answer_head *head,
                        struct bytes body);
@@ -201,93 +302,6 @@ struct web_rights {
 int rights_judge(const struct web_rights *rights, const struct connection *connection,
                  const struct http_head *head, bool needs_secret, const char **why);
 
-/*
- * ---- which part of the main thread's time goes to pieces of tables: reader.c ----
- *
- *   a piece of 1 ms is paid for after 5 ms     paid_at += 5 * 1 ms
- *   the next one may begin 5 ms before that    so small tables are made at once
- */
-
-#define BUDGET_SHARE 5                /* pieces may take one of so many parts of the time, */
-#define BUDGET_AT_ONCE ((usec_t)5000) /* and all of this time's share at once */
-
-/* A zeroed one is whole. */
-struct budget {
-	usec_t paid_at; /* when all pieces so far have had their share of the time */
-};
-
-/* When the next piece may be made; a time in the past: now. */
-usec_t budget_next_at(const struct budget *budget);
-
-/* A piece that was begun `now` has taken so much CPU time. What was not used is not kept. */
-void budget_spend(struct budget *budget, usec_t now, usec_t took);
-
-/*
- * ---- SHOW tables for the thread of the web server: reader.c ----
- *
- *   reader_next() --letter--> main thread: table_next() --letter--> on_piece()
- */
-
-/* Where pieces are made, and where they are wanted. */
-struct readers {
-	struct console *console;
-	struct loop *main_loop, *web_loop;
-	TAILQ_HEAD(, reader) list;
-	/* of the main thread: */
-	struct timer_queue *pauses; /* NULL: no memory, and no pauses */
-	struct budget budget;
-};
-
-enum reader_result {
-	READER_MORE,
-	READER_END,
-	READER_FAILED /* reader->err says why */
-};
-
-/* Called in its loop with a piece, which is valid until reader_next() or reader_end(). */
-typedef void reader_on_piece(void *arg);
-
-/* For reader.c only, but for the result; and `budget`, `skips_unused` before reader_next(). */
-struct reader {
-	struct letter letter;
-	struct readers *readers;
-	TAILQ_ENTRY(reader) node;
-	reader_on_piece *on_piece;
-	void *arg;
-	bool is_away;      /* with the main thread, or on the way */
-	bool has_piece;    /* that is not taken yet: cleared when it is */
-	bool is_left;      /* nobody wants it any more */
-	bool skips_unused; /* see table_begin() */
-	/* what the main thread uses while the reader is away */
-	struct budget *budget; /* that of the readers, unless it was given one of its own */
-	struct timer pause;
-	bool is_ending, is_begun;
-	struct table *table;
-	struct buf piece;
-	enum reader_result result; /* of the last piece */
-	struct err err;
-	char words[];
-};
-
-void readers_init(struct readers *readers, struct console *console, struct loop *main_loop,
-                  struct loop *web_loop);
-
-/* Frees all readers. Neither loop may run but the caller's, the main loop. */
-void readers_done(struct readers *readers);
-
-/* `words` is what would follow SHOW. Nothing is read yet. NULL: no memory. */
-struct reader *reader_new(struct readers *readers, const char *words, reader_on_piece *on_piece,
-                          void *arg);
-
-/* Asks for a piece, if none is on the way. */
-void reader_next(struct reader *reader);
-
-/* on_piece() will not be called any more. Accepts NULL. */
-void reader_end(struct reader **reader);
-
-/* Takes the next row off the piece: texts; .at NULL: SQL's NULL. false: none is left. */
-bool reader_take(struct bytes *piece, struct bytes values[TABLE_COLUMNS_MAX]);
-
 /* ---- metrics: which SHOW each comes from, and how it is written ---- */
 
 enum metric_type { METRIC_GAUGE, METRIC_COUNTER };
@@ -318,7 +332,6 @@ enum metrics_kind {
 };
 
 #define METRICS_LABELS_MAX 6
-#define METRICS_GROUPED_MAX 3 /* metrics of a source of this kind */
 
 struct metrics_source {
 	const char *words; /* what follows SHOW */
@@ -335,29 +348,30 @@ struct metrics_source {
 /* End with NULL words. */
 extern const struct metrics_source metrics_sources[], metrics_histograms[];
 
-/* Rows with the same labels, and the value of each metric. */
-struct metrics_group {
-	UT_hash_handle hh;
-	int64_t values[METRICS_GROUPED_MAX];
-	size_t size;
-	char labels[];
-};
-
 /* ---- writing: metrics_text.c ---- */
 
-#define METRICS_MAX 24 /* of a source */
+/* What a row of the SHOW, or all rows with the same labels, have for the metrics. */
+struct metrics_row {
+	STAILQ_ENTRY(metrics_row) node;
+	UT_hash_handle hh;                     /* METRICS_GROUPED */
+	size_t metric;                         /* METRICS_BUCKETS: the only one, and */
+	int64_t values[TABLE_COLUMNS_MAX + 1]; /* those of the columns; else of each metric */
+	size_t size;
+	char labels[]; /* "{...}", or "" */
+};
 
 /* One source that is being read, then written. Zeroed: nothing is read. */
 struct metrics_text {
 	bool is_openmetrics;
 	const struct metrics_source *source;
 	struct table_listed table;
-	struct bytes values[TABLE_COLUMNS_MAX]; /* of the row that is read */
-	size_t row_count;
-	struct buf samples[METRICS_MAX]; /* of each metric */
+	/* of the row that is read; the last one stands for columns that the table has not */
+	struct bytes values[TABLE_COLUMNS_MAX + 1];
+	size_t row_count, size; /* read; bytes of those that are kept */
+	STAILQ_HEAD(, metrics_row) rows;
 	struct hash_key secret;
-	struct metrics_group *groups; /* METRICS_GROUPED */
-	size_t metric;                /* the next one to be written */
+	struct metrics_row *groups; /* METRICS_GROUPED: by labels */
+	size_t metric;              /* the next one to be written */
 };
 
 /* Takes a piece of the source. false: no memory, or too much. */
@@ -370,8 +384,8 @@ bool metrics_write(struct metrics_text *text, struct buf *out);
 void metrics_begin(struct metrics_text *text, const struct metrics_source *source);
 
 /* HELP and TYPE of a metric. type: "gauge", "counter" or "histogram". */
-void metrics_add_head(bool is_openmetrics, const char *prefix, const char *name, const char *type,
-                      const char *help, struct buf *out);
+void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
+                      struct buf *out);
 
 /* ---- the web server ---- */
 
@@ -390,12 +404,6 @@ struct web {
 	struct loop *loop; /* of `solo` */
 	struct logger log;
 	struct connections connections;
-	struct readers readers;
-	struct health {
-		struct reader *reader; /* of SHOW READY; NULL: none is read */
-		struct budget budget;  /* of the main thread: a probe waits for no table */
-		TAILQ_HEAD(, health_waiter) waiters;
-	} health;
 	unsigned int scrape_count;
 	usec_t started_at;      /* by the wall clock */
 	struct buf page_fields; /* header lines of the page */
@@ -408,29 +416,24 @@ struct web {
 	struct web_rights *rights;
 };
 
-/* ---- /api/v1/: api.c ---- */
+#define WEB_OF(connection) container_of((connection)->all, struct web, connections)
 
-void api_list(struct web *web, struct connection *connection, const struct http_head *head);
-void api_show(struct web *web, struct connection *connection, const struct http_head *head);
+/* ---- what is at the paths: functions for on_request ---- */
+
+/* /api/v1/: api.c */
+void api_list(struct connection *connection, const struct http_head *head);
+void api_show(struct connection *connection, const struct http_head *head);
 
 /* Adds " value" for each wanted=value of a query. false: it is not well encoded. */
 bool api_read_arguments(struct bytes query, const char *wanted, struct buf *words);
 
 #define API_BAD_ADDRESS "the address is not well encoded"
 
-/* After READER_FAILED: answers why, unless the answer has begun. */
-enum answer_result api_refuse(struct connection *connection, const struct reader *reader);
+/* /healthz, /readyz: health.c */
+void health_answer(struct connection *connection, const struct http_head *head);
 
-/* ---- /healthz, /readyz: health.c ---- */
-
-void health_answer(struct web *web, struct connection *connection, const struct http_head *head);
-void health_answer_ready(struct web *web, struct connection *connection,
-                         const struct http_head *head);
-
-/* ---- /metrics: metrics.c ---- */
-
-void metrics_answer(struct web *web, struct connection *connection, const struct http_head *head);
-void metrics_answer_histograms(struct web *web, struct connection *connection,
-                               const struct http_head *head);
+/* /metrics: metrics.c */
+void metrics_answer(struct connection *connection, const struct http_head *head);
+void metrics_answer_histograms(struct connection *connection, const struct http_head *head);
 
 #endif

@@ -90,7 +90,7 @@ def test_health_when_a_loop_does_not_turn(pgweir, name):
         for one in waiting:
             answer = one.getresponse()
             assert (answer.status, answer.read()) == (503, b"an event loop does not answer\n")
-        # The SHOW READY of these two is still on its way: the next request waits for it as well.
+        # The SHOW READY of these two is still on its way: the next request has its own.
         assert Web(port).ask("/healthz").status == 503
     assert Web(port).ask("/healthz").status == 200
     assert weir.client().value("SELECT 1") == "1"

@@ -27,15 +27,11 @@ enum latency_kind {
 	LATENCY_COUNTED
 };
 
-const char *latency_kind_name(enum latency_kind kind);
-
 /*
  * The windows consist of slices: the one that has not ended, and the four before it. So `minute`
  * is 60 to 75 seconds long, and `ten_minutes` ten minutes to twelve and a half.
  */
 enum latency_window { LATENCY_MINUTE, LATENCY_TEN_MINUTES, LATENCY_START, LATENCY_WINDOWS };
-
-const char *latency_window_name(enum latency_window window);
 
 /* What all pools of a loop have counted since the main thread emptied it. */
 struct latency_all {

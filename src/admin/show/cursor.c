@@ -118,13 +118,6 @@ static void next_pools_lane(struct cursor *cursor)
 	pools_walk_start(cursor->pools_lane->pools, &cursor->pools);
 }
 
-void cursor_first_pool(struct cursor *cursor)
-{
-	pools_walk_stop(cursor->pools_lane->pools, &cursor->pools);
-	cursor->pools_lane = cursor->lanes->at;
-	pools_walk_start(cursor->pools_lane->pools, &cursor->pools);
-}
-
 const struct pool *cursor_next_pool(struct cursor *cursor)
 {
 	const struct pool *pool;

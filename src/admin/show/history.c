@@ -41,24 +41,17 @@ void history_average(const struct history *history, const struct stats *older,
 /*
  * ---- timeline ----
  *
- *   lanes: histograms, counters --> second --> ring of 300 seconds
- *                                     +--> minute --> ring of 60 minutes
+ *   lanes: histograms, counters --+--> second --> ring of 300 seconds
+ *                                 +--> minute --> ring of 60 minutes
  *
  * Each second costs a few sums for each lane, however many pools there are, and a look at each pool
  * that has a wait queue.
  */
 
-#define MINUTE (60 * USEC_PER_SEC)
-
-static const uint64_t sizes[] = { [TIMELINE_SECONDS] = 300, [TIMELINE_MINUTES] = 60 };
-
-static struct timeline_slot *next_slot(struct timeline *timeline,
-                                       enum timeline_resolution resolution)
-{
-	return &timeline->slots[resolution][timeline->counts[resolution]++ % sizes[resolution]];
-}
-
-/* ---- one second ---- */
+static const struct {
+	uint64_t size; /* slots of the ring */
+	usec_t length; /* of a slot; each tick is a second */
+} rings[] = { [TIMELINE_SECONDS] = { 300, 0 }, [TIMELINE_MINUTES] = { 60, 60 * USEC_PER_SEC } };
 
 static void find_percentiles(struct timeline_slot *slot, int kind,
                              const struct histogram *histogram)
@@ -79,21 +72,6 @@ static void find_percentiles(struct timeline_slot *slot, int kind,
 		slot->statement_p50 = (int64_t)values[0];
 		slot->statement_p95 = (int64_t)values[1];
 		slot->statement_p99 = (int64_t)values[2];
-	}
-}
-
-static void sum_latencies(struct timeline *timeline, struct timeline_slot *slot,
-                          const struct lanes *lanes)
-{
-	const struct lane *lane;
-
-	for (int i = 0; i < LATENCY_KINDS; i++) {
-		struct histogram sum = { 0 };
-
-		LANES_EACH(lane, lanes)
-		latency_all_sum(&lane->pools->latency, (enum latency_kind)i, &sum);
-		find_percentiles(slot, i, &sum);
-		histogram_merge(&timeline->in_minute[i], &sum);
 	}
 }
 
@@ -123,47 +101,45 @@ static void sum_lanes(struct timeline_slot *slot, struct timeline_totals *totals
 	}
 }
 
-/* ---- one minute ---- */
-
-static void end_minute(struct timeline *timeline, const struct timeline_slot *second)
+/* `end` has the numbers at its end. */
+static void end_slot(struct timeline_ring *ring, uint64_t size, const struct timeline_slot *end,
+                     const struct timeline_totals *totals)
 {
-	struct timeline_slot *minute = &timeline->minute;
+	struct timeline_slot *slot = &ring->slots[ring->count++ % size];
 
-	minute->at = second->at;
-	minute->wall_at = second->wall_at;
-	minute->cl_active = second->cl_active;
-	minute->cl_waiting = second->cl_waiting;
-	minute->sv_active = second->sv_active;
-	minute->sv_idle = second->sv_idle;
+	*slot = *end;
+	slot->errors = (int64_t)(totals->errors - ring->totals.errors);
+	slot->received = (int64_t)(totals->received - ring->totals.received);
+	slot->sent = (int64_t)(totals->sent - ring->totals.sent);
+	slot->maxwait = ring->maxwait;
 	for (int i = 0; i < LATENCY_KINDS; i++) {
-		find_percentiles(minute, i, &timeline->in_minute[i]);
-		histogram_clear(&timeline->in_minute[i]);
+		find_percentiles(slot, i, &ring->counted[i]);
+		histogram_clear(&ring->counted[i]);
 	}
-	*next_slot(timeline, TIMELINE_MINUTES) = *minute;
-	*minute = (struct timeline_slot){ 0 };
-	timeline->minute_began_at = second->at;
+	ring->totals = *totals;
+	ring->maxwait = 0;
+	ring->began_at = end->at;
 }
 
 void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t now)
 {
-	struct timeline_slot *slot = next_slot(timeline, TIMELINE_SECONDS);
-	struct timeline_slot *minute = &timeline->minute;
+	struct timeline_slot end = { .at = now, .wall_at = wall_now() };
 	struct timeline_totals totals = { 0 };
+	const struct lane *lane;
 
-	*slot = (struct timeline_slot){ .at = now, .wall_at = wall_now() };
-	sum_latencies(timeline, slot, lanes);
-	sum_lanes(slot, &totals, lanes, now);
-	slot->errors = (int64_t)(totals.errors - timeline->last.errors);
-	slot->received = (int64_t)(totals.received - timeline->last.received);
-	slot->sent = (int64_t)(totals.sent - timeline->last.sent);
-	timeline->last = totals;
-	minute->errors += slot->errors;
-	minute->received += slot->received;
-	minute->sent += slot->sent;
-	if (slot->maxwait > minute->maxwait)
-		minute->maxwait = slot->maxwait;
-	if (now - timeline->minute_began_at >= MINUTE)
-		end_minute(timeline, slot);
+	sum_lanes(&end, &totals, lanes, now);
+	for (int i = 0; i < TIMELINE_RESOLUTIONS; i++) {
+		struct timeline_ring *ring = &timeline->rings[i];
+
+		LANES_EACH(lane, lanes)
+		for (int kind = 0; kind < LATENCY_KINDS; kind++)
+			latency_all_sum(&lane->pools->latency, (enum latency_kind)kind,
+			                &ring->counted[kind]);
+		if (end.maxwait > ring->maxwait)
+			ring->maxwait = end.maxwait;
+		if (now - ring->began_at >= rings[i].length)
+			end_slot(ring, rings[i].size, &end, &totals);
+	}
 }
 
 /* ---- reading ---- */
@@ -171,11 +147,12 @@ void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t 
 const struct timeline_slot *timeline_find(const struct timeline *timeline,
                                           enum timeline_resolution resolution, uint64_t *number)
 {
-	uint64_t count = timeline->counts[resolution], size = sizes[resolution];
+	const struct timeline_ring *ring = &timeline->rings[resolution];
+	uint64_t count = ring->count, size = rings[resolution].size;
 
 	if (count > size && *number < count - size)
 		*number = count - size;
-	return *number < count ? &timeline->slots[resolution][*number % size] : NULL;
+	return *number < count ? &ring->slots[*number % size] : NULL;
 }
 
 /* ---- HISTORY: the seconds and the minutes of the timeline, the oldest first ---- */

@@ -3,13 +3,27 @@
  * SHOW LATENCY: how long waits, statements, transactions and logins take: of all pools together, of
  * each database, and of each pool.
  *
- * Hard here: a database may have thousands of pools. The sums of such a one are gathered in one
- * walk over all pools, some in a turn, before its first row. If a pool is freed in the meantime,
- * its counts have moved to its database, and the walk begins again.
+ * Hard here: a database may have thousands of pools. So the sums of a scope are made before its
+ * first row, of some pools in a turn. If a pool is freed in the meantime, its counts have moved to
+ * its database, and the sums are begun again.
  */
 #include "show_priv.h"
 
 #include <stdlib.h>
+
+static const char *const kinds[] = {
+	[LATENCY_WAIT] = "wait",
+	[LATENCY_STATEMENT] = "statement",
+	[LATENCY_XACT] = "transaction",
+	[LATENCY_SERVER_LOGIN] = "server_login",
+	[LATENCY_CLIENT_LOGIN] = "client_login",
+};
+
+static const char *const windows[] = {
+	[LATENCY_MINUTE] = "minute",
+	[LATENCY_TEN_MINUTES] = "ten_minutes",
+	[LATENCY_START] = "start",
+};
 
 #define LATENCY_ROW(COLUMN)                                                                        \
 	COLUMN(TEXT, scope,                                                                        \
@@ -21,16 +35,16 @@
 	COLUMN(TEXT, database, *at->first ? at->first : NULL, "Name of the database; NULL: all.")  \
 	COLUMN(TEXT, user, *at->second ? at->second : NULL,                                        \
 	       "User that the pool logs in as; NULL: all.")                                        \
-	COLUMN(TEXT, kind, latency_kind_name(asked.kind),                                          \
+	COLUMN(TEXT, kind, kinds[kind],                                                            \
 	       "wait: for a server connection, 0 if one was idle; statement: of a query (a "       \
 	       "pipeline up to its Sync counts as one), with the wait; transaction: with the "     \
 	       "wait; server_login, client_login: from connecting to the end of the login, if it " \
 	       "succeeded.")                                                                       \
-	COLUMN(TEXT, window, latency_window_name(asked.window),                                    \
+	COLUMN(TEXT, window, windows[window],                                                      \
 	       "minute: the last 60 to 75 seconds; ten_minutes: the last 10 to 12.5 minutes; "     \
 	       "start: since the process started, also after a take-over.")                        \
 	COLUMN(INT8, count, (int64_t)count, "How many there were in the window.")                  \
-	COLUMN(INT8, mean_us, (int64_t)(sum.sum / count),                                          \
+	COLUMN(INT8, mean_us, (int64_t)(sum->sum / count),                                         \
 	       "Arithmetic mean, exact, in microseconds.")                                         \
 	COLUMN(INT8, p50_us, (int64_t)values[0],                                                   \
 	       "Median in microseconds: half of them took no longer. As all percentiles, it "      \
@@ -39,7 +53,7 @@
 	COLUMN(INT8, p95_us, (int64_t)values[2], "95th percentile in microseconds.")               \
 	COLUMN(INT8, p99_us, (int64_t)values[3], "99th percentile in microseconds.")               \
 	COLUMN(INT8, p999_us, (int64_t)values[4], "99.9th percentile in microseconds.")            \
-	COLUMN(INT8, max_us, (int64_t)sum.max, "The longest one in microseconds, exact.")
+	COLUMN(INT8, max_us, (int64_t)sum->max, "The longest one in microseconds, exact.")
 
 ROW_DECLARE(struct latency_row, latency_columns, LATENCY_ROW);
 
@@ -76,87 +90,29 @@ static void offer_scopes(struct cursor *cursor)
 	}
 }
 
-/* ---- sums over all lanes ---- */
+/* ---- the sums of a scope, over all lanes ---- */
 
-/* The sums of the database that `ordered` names. */
-struct latency_walk {
-	bool is_done;
-	unsigned int begin_count;
-	uint64_t gone_count; /* of that database, when the walk began */
-	struct histogram sums[LATENCY_KINDS][LATENCY_WINDOWS];
-};
-
-/* What a row is about. */
-struct asked {
-	enum latency_kind kind;
-	enum latency_window window;
-	usec_t now;
-};
-
-static void sum_one(const struct latency *latency, const struct asked *asked, struct histogram *sum)
-{
-	latency_sum(latency, asked->kind, asked->window, asked->now, sum);
-}
-
-static void sum_scope(const struct cursor *cursor, const struct asked *asked, struct histogram *sum)
-{
-	const struct ordered *at = &cursor->ordered;
-	const struct database *database;
-	const struct pool *pool;
-	const struct lane *lane;
-
-	if (cursor->latency) {
-		*sum = cursor->latency->sums[asked->kind][asked->window];
-		return;
-	}
-	*sum = (struct histogram){ 0 };
-	if (!*at->first)
-		sum_one(&cursor->source->latency, asked, sum);
-	LANES_EACH(lane, cursor->lanes)
-	{
-		if (!*at->first) {
-			latency_all_sum(&lane->pools->latency, asked->kind, sum);
-		} else if (!*at->second) {
-			database = pools_find_any_database(lane->pools, at->first);
-			if (database)
-				sum_one(&database->gone_latency, asked, sum);
-			for (pool = database ? database->pool_table : NULL; pool;
-			     pool = pool->hh.next)
-				sum_one(&pool->latency, asked, sum);
-		} else {
-			for (int i = 0; i < POOL_PURPOSES; i++) {
-				pool = pools_find_exact_pool(lane->pools, at->first, at->second,
-				                             (enum pool_purpose)i);
-				if (pool)
-					sum_one(&pool->latency, asked, sum);
-			}
-		}
-	}
-}
-
-/* ---- databases with many pools ---- */
-
-#define MANY_POOLS 100
 #define BEGINS_MAX 4     /* then a pool that is freed in the meantime counts twice, or not */
 #define LOOKS_OF_POOL 32 /* to add what a pool has counted takes as long as so many looks */
 
+/* Of what `ordered` names. */
+struct latency_walk {
+	unsigned int begin_count; /* 0: not begun */
+	uint64_t gone_count;      /* of the database, when it was begun */
+	unsigned int lane, pool;  /* of the database: which pool comes next, in the order there */
+	struct histogram sums[LATENCY_WINDOWS][LATENCY_KINDS];
+};
+
+/* SHOW LATENCY has all windows, the others the last one. */
+static enum latency_window first_window(const struct cursor *cursor)
+{
+	return cursor->asked.show == &show_latency ? LATENCY_MINUTE : LATENCY_START;
+}
+
+/* NULL: the lane has none of that name. */
 static struct database *database_in(const struct cursor *cursor, const struct lane *lane)
 {
 	return pools_find_any_database(lane->pools, cursor->ordered.first);
-}
-
-static bool has_many_pools(const struct cursor *cursor)
-{
-	const struct database *database;
-	const struct lane *lane;
-	unsigned int count = 0;
-
-	LANES_EACH(lane, cursor->lanes)
-	{
-		database = database_in(cursor, lane);
-		count += database ? database->pool_count : 0;
-	}
-	return *cursor->ordered.first && !*cursor->ordered.second && count > MANY_POOLS;
 }
 
 static uint64_t gone_count(const struct cursor *cursor)
@@ -173,72 +129,99 @@ static uint64_t gone_count(const struct cursor *cursor)
 	return count;
 }
 
-static void walk_begin(struct cursor *cursor)
+static void begin_sums(struct cursor *cursor)
 {
 	struct latency_walk *walk = cursor->latency;
 
-	memset(walk->sums, 0, sizeof(walk->sums));
+	for (int i = (int)first_window(cursor); i < LATENCY_WINDOWS; i++)
+		memset(walk->sums[i], 0, sizeof(walk->sums[i]));
 	walk->begin_count++;
 	walk->gone_count = gone_count(cursor);
-	cursor_first_pool(cursor);
+	walk->lane = walk->pool = 0;
 }
 
-/* To be called for each scope. Without memory its sums are made in one turn. */
-static void walk_if_many(struct cursor *cursor)
+/* Of one of the two. */
+static void add(struct cursor *cursor, const struct latency *latency, const struct latency_all *all)
 {
-	free(cursor->latency);
-	cursor->latency = has_many_pools(cursor) ? calloc(1, sizeof(*cursor->latency)) : NULL;
-	if (cursor->latency)
-		walk_begin(cursor);
-}
+	usec_t now = loop_now(cursor->source->with->loop);
 
-static void walk_add(struct cursor *cursor, const struct latency *latency)
-{
-	struct asked asked = { .now = loop_now(cursor->source->with->loop) };
+	for (int i = (int)first_window(cursor); i < LATENCY_WINDOWS; i++) {
+		for (int k = 0; k < LATENCY_KINDS; k++) {
+			struct histogram *sum = &cursor->latency->sums[i][k];
 
-	for (asked.kind = 0; asked.kind < LATENCY_KINDS; asked.kind++) {
-		for (asked.window = 0; asked.window < LATENCY_WINDOWS; asked.window++)
-			sum_one(latency, &asked, &cursor->latency->sums[asked.kind][asked.window]);
+			if (all)
+				latency_all_sum(all, (enum latency_kind)k, sum);
+			else
+				latency_sum(latency, (enum latency_kind)k, (enum latency_window)i,
+				            now, sum);
+		}
 	}
 }
 
-/* false: the walk is not over; go on in a later turn. */
-static bool walk_pools(struct cursor *cursor)
+/* false: go on in a later turn. */
+static bool add_database(struct cursor *cursor)
 {
+	struct latency_walk *walk = cursor->latency;
 	const struct database *database;
 	const struct pool *pool;
-	const struct lane *lane;
 
-	while ((pool = cursor_next_pool(cursor))) {
-		if (strcmp(pool->database->name, cursor->ordered.first) != 0)
-			continue;
-		cursor->look_count += LOOKS_OF_POOL;
-		walk_add(cursor, &pool->latency);
-	}
-	if (cursor->has_more)
-		return false;
-	LANES_EACH(lane, cursor->lanes)
-	{
-		database = database_in(cursor, lane);
+	for (; walk->lane < cursor->lanes->count; walk->lane++, walk->pool = 0) {
+		database = database_in(cursor, &cursor->lanes->at[walk->lane]);
+		pool = database ? database->pool_table : NULL;
+		for (unsigned int i = 0; pool && i < walk->pool; i++)
+			pool = pool->hh.next;
+		for (; pool; pool = pool->hh.next, walk->pool++) {
+			cursor->look_count += LOOKS_OF_POOL;
+			if (!cursor_may_look(cursor))
+				return false;
+			add(cursor, &pool->latency, NULL);
+		}
 		if (database)
-			walk_add(cursor, &database->gone_latency);
+			add(cursor, &database->gone_latency, NULL);
 	}
 	return true;
 }
 
-/* false: the sums are not there yet; go on in a later turn. */
-static bool walk_on(struct cursor *cursor)
+static bool add_scope(struct cursor *cursor)
 {
+	const struct ordered *at = &cursor->ordered;
 	struct latency_walk *walk = cursor->latency;
+	const struct lane *lane;
+	const struct pool *pool;
 
-	while (walk && !walk->is_done) {
-		if (!walk_pools(cursor))
-			return false;
-		walk->is_done =
-		    walk->begin_count == BEGINS_MAX || gone_count(cursor) == walk->gone_count;
-		if (!walk->is_done)
-			walk_begin(cursor);
+	if (!*at->first) {
+		add(cursor, &cursor->source->latency, NULL);
+		LANES_EACH(lane, cursor->lanes)
+		add(cursor, NULL, &lane->pools->latency);
+		return true;
 	}
+	for (int i = 0; *at->second && i < POOL_PURPOSES; i++) {
+		POOLS_EACH(pool, lane, cursor, (enum pool_purpose)i)
+		add(cursor, &pool->latency, NULL);
+	}
+	while (!*at->second && add_database(cursor)) {
+		if (walk->begin_count == BEGINS_MAX || gone_count(cursor) == walk->gone_count)
+			return true;
+		begin_sums(cursor);
+	}
+	return *at->second;
+}
+
+/* Makes the sums. After that cursor->index counts rows from 1. false: they are not there yet. */
+static bool make_sums(struct cursor *cursor)
+{
+	if (cursor->index)
+		return true;
+	if (!cursor->latency)
+		cursor->latency = calloc(1, sizeof(*cursor->latency));
+	if (!cursor->latency)
+		return false;
+	if (!cursor->latency->begin_count)
+		begin_sums(cursor);
+	if (!add_scope(cursor))
+		return false;
+	cursor->latency->begin_count = 0;
+	cursor->index = 1;
 	return true;
 }
 
@@ -253,15 +236,14 @@ static bool next_of_latency(struct cursor *cursor, void *row)
 	static const unsigned int perthousand[] = { 500, 900, 950, 990, 999 };
 	uint64_t values[sizeof(perthousand) / sizeof(perthousand[0])], count;
 	const struct ordered *at = &cursor->ordered;
-	struct histogram sum;
-	struct asked asked = { .now = loop_now(cursor->source->with->loop) };
 
-	while (cursor->index < ROWS_EACH) {
-		asked.kind = (enum latency_kind)(cursor->index / LATENCY_WINDOWS);
-		asked.window = (enum latency_window)(cursor->index % LATENCY_WINDOWS);
-		cursor->index++;
-		sum_scope(cursor, &asked, &sum);
-		count = histogram_quantiles(&sum, perthousand, values,
+	while (make_sums(cursor) && cursor->index <= ROWS_EACH) {
+		size_t index = cursor->index++ - 1;
+		enum latency_kind kind = (enum latency_kind)(index / LATENCY_WINDOWS);
+		enum latency_window window = (enum latency_window)(index % LATENCY_WINDOWS);
+		const struct histogram *sum = &cursor->latency->sums[window][kind];
+
+		count = histogram_quantiles(sum, perthousand, values,
 		                            sizeof(values) / sizeof(values[0]));
 		if (!count)
 			continue;
@@ -271,27 +253,9 @@ static bool next_of_latency(struct cursor *cursor, void *row)
 	return false;
 }
 
-/* As cursor_next_each(); `ordered` has "" and "" for all, a name and "" for a database. */
-static bool next_of_scopes(struct cursor *cursor, void *row,
-                           bool (*next_of_scope)(struct cursor *cursor, void *row))
-{
-	struct ordered_item item;
-
-	for (;;) {
-		if (!walk_on(cursor))
-			return false;
-		if (cursor->ordered.has_last && next_of_scope(cursor, row))
-			return true;
-		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, offer_scopes, &item))
-			return false;
-		cursor->index = 0;
-		walk_if_many(cursor);
-	}
-}
-
 static bool next_latency(struct cursor *cursor, void *row)
 {
-	return next_of_scopes(cursor, row, next_of_latency);
+	return cursor_next_each(cursor, row, offer_scopes, next_of_latency);
 }
 
 SHOW(latency, "LATENCY", next_latency, latency_columns,
@@ -376,22 +340,20 @@ static void fill(struct histogram_row *row, const struct histogram *sum)
 /* The next row of what `ordered` names, if that is of this SHOW. */
 static bool next_of_histograms(struct cursor *cursor, void *to)
 {
-	struct asked asked = { 0, LATENCY_START, loop_now(cursor->source->with->loop) };
 	const struct ordered *at = &cursor->ordered;
 	struct histogram_row *row = to;
-	struct histogram sum;
 
 	if (!*at->second == (cursor->asked.show == &show_pool_histograms))
 		return false;
-	while (cursor->index < LATENCY_KINDS) {
-		asked.kind = (enum latency_kind)cursor->index++;
-		sum_scope(cursor, &asked, &sum);
-		fill(row, &sum);
+	while (make_sums(cursor) && cursor->index <= LATENCY_KINDS) {
+		enum latency_kind kind = (enum latency_kind)(cursor->index++ - 1);
+
+		fill(row, &cursor->latency->sums[LATENCY_START][kind]);
 		if (!row->count)
 			continue;
 		row->database = *at->first ? at->first : NULL;
 		row->user = at->second;
-		row->kind = latency_kind_name(asked.kind);
+		row->kind = kinds[kind];
 		return true;
 	}
 	return false;
@@ -399,7 +361,7 @@ static bool next_of_histograms(struct cursor *cursor, void *to)
 
 static bool next_histogram(struct cursor *cursor, void *row)
 {
-	return next_of_scopes(cursor, row, next_of_histograms);
+	return cursor_next_each(cursor, row, offer_scopes, next_of_histograms);
 }
 
 SHOW(

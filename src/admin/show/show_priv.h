@@ -214,16 +214,19 @@ enum timeline_resolution { TIMELINE_SECONDS, TIMELINE_MINUTES, TIMELINE_RESOLUTI
 
 #define TIMELINE_SLOTS_MAX 300
 
-/* A zeroed one is empty; minute_began_at is to be set. */
+/* A zeroed one is empty; began_at of the minutes is to be set. */
 struct timeline {
-	struct timeline_slot slots[TIMELINE_RESOLUTIONS][TIMELINE_SLOTS_MAX];
-	uint64_t counts[TIMELINE_RESOLUTIONS]; /* slots since the start */
-	struct timeline_totals {
-		uint64_t errors, received, sent;
-	} last; /* counters since the start, of all lanes */
-	usec_t minute_began_at;
-	struct timeline_slot minute; /* counts so far */
-	struct histogram in_minute[LATENCY_KINDS];
+	struct timeline_ring {
+		struct timeline_slot slots[TIMELINE_SLOTS_MAX];
+		uint64_t count; /* slots since the start */
+		/* of the one that has not ended; the totals are those at its begin */
+		usec_t began_at;
+		int64_t maxwait;
+		struct timeline_totals {
+			uint64_t errors, received, sent; /* since the start, of all lanes */
+		} totals;
+		struct histogram counted[LATENCY_KINDS];
+	} rings[TIMELINE_RESOLUTIONS];
 };
 
 /* Each second, while the lanes are held, and before their latencies are emptied. */
@@ -329,7 +332,7 @@ struct applications_walk {
 	struct named_clients rest;   /* of names that are not told apart */
 };
 
-/* What SHOW LATENCY and SHOW HISTOGRAMS have gathered of a database with many pools. */
+/* What SHOW LATENCY and SHOW HISTOGRAMS sum up: show_latency.c. */
 struct latency_walk;
 
 /* What a cursor returns rows of. The texts are borrowed and outlive the cursor. */
@@ -356,7 +359,7 @@ struct cursor {
 	size_t parameters_at;            /* the next one of its parameters */
 	struct statements_walk statements;
 	struct applications_walk applications;
-	struct latency_walk *latency; /* owned; NULL: none is needed */
+	struct latency_walk *latency; /* owned; NULL: not begun */
 	enum console_role role;       /* of the session */
 	bool is_owner;                /* see session_is_owner() */
 	bool skips_unused;            /* see show_leaves_out() */
@@ -390,8 +393,6 @@ bool cursor_may_look(struct cursor *cursor);
  */
 const struct client *cursor_next_client(struct cursor *cursor);
 const struct pool *cursor_next_pool(struct cursor *cursor);
-
-void cursor_first_pool(struct cursor *cursor);
 
 bool cursor_wants(const struct cursor *cursor, const char *database);
 

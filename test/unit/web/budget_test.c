@@ -112,18 +112,37 @@ START_TEST(a_probe_waits_for_no_table)
 	struct loop *loop = loop_new(NULL);
 	struct reader *table, *probe;
 	struct readers readers = { 0 };
-	struct budget own = { 0 };
 
 	ck_assert(loop_take_letters(loop, NULL));
 	readers_init(&readers, NULL, loop, loop);
-	budget_spend(&readers.budget, loop_now(loop), 3600 * USEC_PER_SEC);
+	budget_spend(&readers.tables, loop_now(loop), 3600 * USEC_PER_SEC);
 	table = reader_new(&readers, "NOTHING", on_no_piece, NULL);
 	probe = reader_new(&readers, "NOTHING", on_piece, loop);
-	probe->budget = &own;
+	probe->budget = &readers.probes;
 	reader_next(table);
 	reader_next(probe);
 	loop_run(loop);
-	ck_assert(table->is_away && !probe->is_away);
+	ck_assert(table->state == READER_AWAY && probe->state == READER_BACK);
+	readers_done(&readers);
+	loop_free(&loop);
+}
+END_TEST
+
+/* Those that were given up are kept until the main thread has sent them back. */
+START_TEST(readers_have_a_number)
+{
+	struct loop *loop = loop_new(NULL);
+	struct readers readers = { 0 };
+	struct reader *reader;
+
+	ck_assert(loop_take_letters(loop, NULL));
+	readers_init(&readers, NULL, loop, loop);
+	for (int i = 0; i < READERS_MAX; i++) {
+		reader = reader_new(&readers, "NOTHING", on_no_piece, NULL);
+		reader_next(reader);
+		reader_end(&reader);
+	}
+	ck_assert_ptr_null(reader_new(&readers, "NOTHING", on_no_piece, NULL));
 	readers_done(&readers);
 	loop_free(&loop);
 }
@@ -138,6 +157,7 @@ int main(void)
 	tcase_add_test(tests, small_tables_are_made_at_once);
 	tcase_add_test(tests, rest_is_not_kept);
 	tcase_add_test(tests, a_probe_waits_for_no_table);
+	tcase_add_test(tests, readers_have_a_number);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

@@ -30,7 +30,8 @@ static void set_up(void)
 		lanes_at[i].pools = &pools[i];
 		lanes_at[i].clients = &clients[i];
 	}
-	made = (struct timeline){ .minute_began_at = now };
+	made = (struct timeline){ 0 };
+	made.rings[TIMELINE_MINUTES].began_at = now;
 }
 
 static void tear_down(void) { latency_done(&latency); }
