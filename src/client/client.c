@@ -204,7 +204,7 @@ static void note_end(const struct client *client, enum close_reason reason, cons
                      const char *sqlstate, const char *detail)
 {
 	struct database *database =
-	    pools_find_any_database(client->clients->with.pools, client_database(client));
+	    pools_find_any_database(client->clients->pools, client_database(client));
 
 	if (words)
 		log_close(client, words, sqlstate);
@@ -221,7 +221,7 @@ static void note_end(const struct client *client, enum close_reason reason, cons
 void client_release_admission(struct client *client)
 {
 	if (client->is_admitted)
-		broker_release_admission(client->clients->with.pools->with.broker);
+		broker_release_admission(client->clients->pools->with.broker);
 	if (client->is_admitted && client->borrower.gate)
 		gate_leave(client_gate(client));
 	client->is_admitted = false;
@@ -248,7 +248,7 @@ static void detach(struct client *client)
 		if (client->database)
 			database_count_client(client->database, -1);
 		client->database = NULL;
-		role_leave(clients->with.pools, &client->role, client->is_exempt);
+		role_leave(clients->pools, &client->role, client->is_exempt);
 		client->is_guest = client->is_exempt = false;
 	}
 	client->is_counted = false;
@@ -273,9 +273,9 @@ static void retire(struct client *client)
 	TAILQ_INSERT_TAIL(&clients->closed, client, node);
 	clients->count--;
 	clients->ops->on_closed(client);
-	loop_defer(clients->with.loop, &clients->free_task);
-	pools_changed(clients->with.pools);
-	clients->with.on_free(clients->with.arg);
+	loop_defer(clients->loop, &clients->free_task);
+	pools_changed(clients->pools);
+	clients->shared->on_free(clients);
 }
 
 bool client_close(struct client *client, enum close_reason reason)
@@ -298,7 +298,7 @@ bool client_close_err(struct client *client, const struct err *err)
 
 void client_forget(struct client *client)
 {
-	struct loop *loop = client->clients->with.loop;
+	struct loop *loop = client->clients->loop;
 
 	log_debug(&client->log, "handed over");
 	if (stream_is_open(&client->stream))
@@ -354,7 +354,7 @@ void client_note_said(const struct client *client, const struct err *err, const 
 {
 	PROBE_ERROR(client->id, client_database(client), client_user(client), err->sqlstate,
 	            err->code != ERR_FOREIGN);
-	sqlstates_note(&client->clients->with.pools->sqlstates,
+	sqlstates_note(&client->clients->pools->sqlstates,
 	               &(struct sqlstate_said){ .sqlstate = err->sqlstate,
 	                                        .severity = severity,
 	                                        .is_ours = err->code != ERR_FOREIGN,
@@ -686,7 +686,7 @@ usec_t client_idle_since(const struct client *client)
 
 void client_idle_rearm(struct client *client)
 {
-	struct loop *loop = client->clients->with.loop;
+	struct loop *loop = client->clients->loop;
 
 	timer_change(&client->timer, loop_timer_queue(loop, idle_limit(client), on_idle_due));
 }

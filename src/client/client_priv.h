@@ -160,15 +160,14 @@ void client_read_on(struct client *client);
 
 static inline usec_t client_now(const struct client *client)
 {
-	return loop_now(client->clients->with.loop);
+	return loop_now(client->clients->loop);
 }
 
 /* Sets the client's timer; limit 0: to never. */
 static inline void client_arm(struct client *client, usec_t limit,
                               void (*on_due)(struct timer *timer), usec_t since)
 {
-	timer_set(&client->timer, loop_timer_queue(client->clients->with.loop, limit, on_due),
-	          since);
+	timer_set(&client->timer, loop_timer_queue(client->clients->loop, limit, on_due), since);
 }
 
 /* Starts client_login_timeout. client_login_due(): when it expires; 0 = never. */
@@ -255,7 +254,7 @@ static inline struct gate *client_gate(const struct client *client)
 {
 	uint8_t number = client->borrower.gate;
 
-	return number ? client->clients->with.gates->at[number] : NULL;
+	return number ? client->clients->shared->gates.at[number] : NULL;
 }
 
 /* It comes by this gate, or by the main listener (NULL). */

@@ -72,7 +72,7 @@ static struct buf *link_begin(struct listening_link *link)
 static void link_send(struct listening_link *link)
 {
 	struct server *server = link->borrower.server;
-	usec_t now = loop_now(link->listening->pool->pools->with.loop);
+	usec_t now = loop_now(link->listening->pool->pools->shared.loop);
 	struct buf *out = &link->listening->text;
 
 	buf_add_byte(out, 0);
@@ -298,7 +298,7 @@ static struct listening *find_listening(struct pool *pool, const char *encoding)
 
 static bool set_params(struct listening *listening)
 {
-	struct params_table *table = listening->pool->pools->with.params;
+	struct params_table *table = listening->pool->pools->shared.params;
 	const struct params_pair pairs[] = {
 		{ "application_name", APPLICATION_NAME },
 		{ "client_encoding", *listening->encoding ? listening->encoding : NULL },
@@ -318,7 +318,7 @@ static void free_listening(struct listening *listening)
 	HASH_ITER (hh, listening->channels, channel, next)
 		listening_free_channel(listening, channel);
 	TAILQ_REMOVE(&listening->pool->listenings, listening, node);
-	params_release(listening->pool->pools->with.params, &listening->params);
+	params_release(listening->pool->pools->shared.params, &listening->params);
 	timer_clear(&listening->replace.timer);
 	for (size_t i = 0; i < LISTENING_LINKS; i++)
 		buf_free(&listening->links[i].in);

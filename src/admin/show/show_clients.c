@@ -59,7 +59,7 @@ static bool next_transaction(struct cursor *cursor, void *at)
 	while (client && (!client->xact_at || !client->borrower.pool));
 	if (!client)
 		return false;
-	now = loop_now(client->clients->with.loop);
+	now = loop_now(client->clients->loop);
 	ROW_FILL(row, struct transaction_row, TRANSACTION_ROW);
 	row->state_since = show_wall(since, now);
 	wait = client->borrower.waited + (client->state == CLIENT_WAITING ? now - since : 0);
@@ -204,7 +204,7 @@ static void fill_waiting(struct cursor *cursor, void *row, const struct borrower
                          unsigned int position)
 {
 	const struct client *client = client_of_borrower(borrower);
-	usec_t wait = loop_now(client->clients->with.loop) - borrower->waiting_since;
+	usec_t wait = loop_now(client->clients->loop) - borrower->waiting_since;
 	enum wait_reason reason = pool_wait_reason(borrower, position);
 	const struct server *holder = NULL; /* whose server the pool waits for, for longest */
 	const struct lane *lane;
@@ -274,7 +274,7 @@ ROW_DECLARE(struct application_row, application_columns, APPLICATION_ROW);
 
 static void add_client(const struct client *client, struct named_clients *sum)
 {
-	usec_t now = loop_now(client->clients->with.loop);
+	usec_t now = loop_now(client->clients->loop);
 
 	sum->clients++;
 	sum->active += client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING ||
@@ -319,7 +319,7 @@ static bool gather(struct cursor *cursor)
 
 	while ((client = cursor_next_client(cursor))) {
 		if (client->borrower.pool)
-			add_client(client, named(walk, client->clients->with.digest_key,
+			add_client(client, named(walk, &client->clients->shared->digest_key,
 			                         show_application(client)));
 	}
 	if (cursor->has_more)

@@ -251,7 +251,7 @@ static void add_pool(struct pool_row *row, struct pool *pool, usec_t *longest, b
 	const unsigned int *servers = pool->server_counts;
 	unsigned int waiting = pool_waiting_count(pool);
 	unsigned int cancels = pool->cancels.count - pool->cancels.counts[CANCEL_WAITING];
-	usec_t wait = pool_longest_wait(pool, loop_now(pool->pools->with.loop));
+	usec_t wait = pool_longest_wait(pool, loop_now(pool->pools->shared.loop));
 
 	row->cl_waiting += waiting;
 	row->cl_active += pool->member_count - waiting;

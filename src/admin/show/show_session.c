@@ -75,7 +75,7 @@ static bool next_pinned(struct cursor *cursor, void *row)
 	while (client && !stays_since(client));
 	if (!client)
 		return false;
-	now = loop_now(client->clients->with.loop);
+	now = loop_now(client->clients->loop);
 	since = stays_since(client);
 	buf_clear(text);
 	if (pool_rules(&client->borrower)->mode == POOL_MODE_SESSION)

@@ -109,7 +109,7 @@ static const char *replication_text(enum replication replication)
 static void fill_client(struct socket_row *row, const struct client *client,
                         const struct show_source *source)
 {
-	usec_t now = loop_now(client->clients->with.loop);
+	usec_t now = loop_now(client->clients->loop);
 
 	row->type = "C";
 	row->user = client_user(client);
@@ -149,7 +149,7 @@ SHOW(clients, "CLIENTS", next_client, connection_columns, "Client connections.",
 static void fill_server(struct socket_row *row, const struct server *server,
                         const struct show_source *source)
 {
-	usec_t now = loop_now(server->pool->pools->with.loop);
+	usec_t now = loop_now(server->pool->pools->shared.loop);
 	const char *name = params_find(server->session.params, "application_name");
 	const void *client =
 	    server->lease.borrower ? client_of_borrower(server->lease.borrower) : NULL;
@@ -369,7 +369,8 @@ static bool next_client_fd(struct cursor *cursor, struct fd_row *row)
 		row->database = client_database(client);
 		row->link = server ? server->wire.stream.watch.fd : 0;
 		fill_params(row, client->params,
-		            pool ? pool->baseline : params_none(client->clients->with.params));
+		            pool ? pool->baseline
+		                 : params_none(client->clients->pools->shared.params));
 		if (cursor->is_owner)
 			row->cancel = key_number(client_key(client));
 		if (cursor->is_owner && pool)
@@ -460,12 +461,12 @@ static const char *shown_setting(const struct config *config, const char *name,
 static int64_t clients_of(struct cursor *cursor, const struct gate *gate)
 {
 	const struct clients *clients = cursor->lanes->at->clients;
-	int64_t count = broker_admitted(clients->with.pools->with.broker);
+	int64_t count = broker_admitted(clients->pools->with.broker);
 
 	if (gate)
 		return atomic_load(&gate->client_count);
 	for (unsigned int number = 1; number <= GATES_MAX; number++) {
-		gate = clients->with.gates->at[number];
+		gate = clients->shared->gates.at[number];
 		count -= gate ? atomic_load(&gate->client_count) : 0;
 	}
 	return count;

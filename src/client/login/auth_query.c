@@ -80,7 +80,7 @@ struct auth_lookups {
 
 static struct loop *loop_of(const struct auth_lookups *lookups)
 {
-	return lookups->pools->with.loop;
+	return lookups->pools->shared.loop;
 }
 
 /* ---- end ---- */
@@ -140,7 +140,7 @@ static void end_lookup(struct auth_lookup *lookup)
 
 static void log_failure(const struct auth_lookup *lookup, const char *reason)
 {
-	const struct logger log = { lookup->lookups->pools->with.log, NULL };
+	const struct logger log = { lookup->lookups->pools->shared.log, NULL };
 	const struct pool *pool = lookup->borrower.pool;
 
 	log_error(&log, "auth_query failed, on %s by %s, for %s: %s", pool->database->name,
@@ -267,7 +267,7 @@ static void ask(struct auth_lookup *lookup)
 	/*
 	 * The server never had a client's parameters, but an earlier auth_query may have set some.
 	 */
-	if (!pool_prepare(borrower, params_none(lookups->pools->with.params), true))
+	if (!pool_prepare(borrower, params_none(lookups->pools->shared.params), true))
 		return;
 	lookup->state = AUTH_LOOKUP_ASKING;
 	add_query(&out, &lookup->key);
@@ -355,7 +355,7 @@ static void tell_who(const struct borrower *borrower, struct buf *out)
 
 static const struct params *wanted_params(const struct borrower *borrower)
 {
-	return params_none(borrower->pool->pools->with.params);
+	return params_none(borrower->pool->pools->shared.params);
 }
 
 static const struct borrower_ops auth_lookup_borrower_ops = {
@@ -478,7 +478,7 @@ struct auth_lookups *auth_lookups_new(struct pools *pools, struct logins *logins
 	lookups->pools = pools;
 	lookups->config = config;
 	TAILQ_INIT(&lookups->list);
-	auth_cache_begin(&lookups->answers, logins, pools->with.loop);
+	auth_cache_begin(&lookups->answers, logins, pools->shared.loop);
 	return lookups;
 }
 
@@ -553,7 +553,7 @@ static enum auth_query_result find_auth_database(struct client *client,
 		return AUTH_QUERY_UNKNOWN; /* the query cannot run in the console's database */
 	if (name && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
 		return misconfigured(client, "auth_dbname is the console's name");
-	*database = pools_database(clients->with.pools, name ? name : client->login->database);
+	*database = pools_database(clients->pools, name ? name : client->login->database);
 	if (!*database && !name)
 		return AUTH_QUERY_UNKNOWN;
 	if (!*database) {
