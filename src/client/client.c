@@ -447,17 +447,6 @@ void client_dismiss(struct client *client, struct bytes words, enum close_reason
 	client_close(client, reason);
 }
 
-bool client_refuse(struct client *client, enum err_code code, const char *format, ...)
-{
-	struct err err;
-	va_list args;
-
-	va_start(args, format);
-	err_vset(&err, code, format, args);
-	va_end(args);
-	return client_fatal(client, &err);
-}
-
 bool client_refuse_for(struct client *client, enum close_reason reason)
 {
 	struct err err;
@@ -466,15 +455,15 @@ bool client_refuse_for(struct client *client, enum close_reason reason)
 	return client_fatal(client, &err);
 }
 
-bool client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
+bool client_refuse(struct client *client, unsigned int reason, const char *format, ...)
 {
 	struct err err;
 	va_list args;
 
 	va_start(args, format);
-	err_vset(&err, close_reason_row(reason)->code, format, args);
+	err_vset(&err, close_reason_row((enum close_reason)reason)->code, format, args);
 	va_end(args);
-	err_reason(&err, reason);
+	err_reason(&err, (enum close_reason)reason);
 	return client_fatal(client, &err);
 }
 

@@ -91,13 +91,10 @@ bool client_send(struct client *client, struct bytes bytes);
 /* Counts an error that is sent to the client. */
 void client_note_said(const struct client *client, const struct err *err, const char *severity);
 
-/* Closes the client with an error of ours. */
-bool client_refuse(struct client *client, enum err_code code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* For a reason of the table; client_refuse_with(): with a text that contains values. */
+/* Closes the client with an error of ours: the words of its close reason, */
 bool client_refuse_for(struct client *client, enum close_reason reason);
-bool client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
+/* or other words, for a close reason or an error code, which counts as one. */
+bool client_refuse(struct client *client, unsigned int reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The same with a text for DETAIL and the log, and one for HINT; both may be NULL. */

@@ -377,11 +377,10 @@ void admit_enter(struct client *client)
 		console_begin(client);
 	} else if (!client->database) {
 		log_info(&client->log, "login failed: db=%s user=%s", login->database, login->user);
-		client_refuse_with(client, CLOSE_NO_DATABASE, "no such database: %s",
-		                   login->database);
+		client_refuse(client, CLOSE_NO_DATABASE, "no such database: %s", login->database);
 	} else if (client->database->is_disabled) {
-		client_refuse_with(client, CLOSE_DATABASE_DISABLED, "database \"%s\" is disabled",
-		                   client->database->name);
+		client_refuse(client, CLOSE_DATABASE_DISABLED, "database \"%s\" is disabled",
+		              client->database->name);
 	} else if (clients->drain.is_on) {
 		client_refuse_for(client, CLOSE_DRAINING);
 	} else if (clients->is_shutting_down && client->id >= clients->shutdown_id) {

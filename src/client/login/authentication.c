@@ -147,8 +147,7 @@ static void done_name(struct job *job)
 
 static bool refuse_busy(struct client *client)
 {
-	return client_refuse_with(client, CLOSE_TOO_MANY_LOGINS,
-	                          "too many logins at once, try again");
+	return client_refuse(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
 }
 
 static bool look_system_user_up(struct client *client)
@@ -563,9 +562,9 @@ static bool is_answer(const struct frame *frame)
 
 static void refuse_type(struct client *client, const struct frame *frame)
 {
-	client_refuse_with(client, CLOSE_NO_PASSWORD_MESSAGE,
-	                   "expected a password message, got type '%c'",
-	                   frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
+	client_refuse(client, CLOSE_NO_PASSWORD_MESSAGE,
+	              "expected a password message, got type '%c'",
+	              frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
 }
 
 /* Handles one message of a client that authenticates. */

@@ -202,8 +202,8 @@ static bool tls_asked(struct client *client, bool has_more)
 	struct client_login *login = client->login;
 
 	if (has_more)
-		return client_refuse_with(client, CLOSE_EARLY_DATA,
-		                          "received unencrypted data after SSL request");
+		return client_refuse(client, CLOSE_EARLY_DATA,
+		                     "received unencrypted data after SSL request");
 	if (login->shown.was_tls_answered || stream_is_encrypted(&client->stream))
 		return client_close(client, CLOSE_ENCRYPTION_TWICE);
 	login->shown.was_tls_answered = true;
@@ -491,9 +491,8 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 static bool refuse_gss(struct client *client, bool has_more)
 {
 	if (has_more)
-		return client_refuse_with(
-		    client, CLOSE_EARLY_DATA,
-		    "received unencrypted data after GSSAPI encryption request");
+		return client_refuse(client, CLOSE_EARLY_DATA,
+		                     "received unencrypted data after GSSAPI encryption request");
 	if (client->login->shown.was_gss_refused)
 		return client_close(client, CLOSE_ENCRYPTION_TWICE);
 	client->login->shown.was_gss_refused = true;
@@ -515,7 +514,7 @@ static bool refuse_packet(struct client *client, const struct startup *startup, 
 		    "startup packet of %u bytes is too long: at most %d are accepted",
 		    startup->length, STARTUP_MAX);
 	text_hex(hex, in.at, in.count < HEX_MAX ? in.count : HEX_MAX);
-	return client_refuse_with(client, CLOSE_BAD_HEADER, "bad packet header: '%s'", hex);
+	return client_refuse(client, CLOSE_BAD_HEADER, "bad packet header: '%s'", hex);
 }
 
 /* Handles a complete packet at the front of `in`. */
