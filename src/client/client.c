@@ -33,11 +33,9 @@ static const struct client_step {
 	                     TO(CLIENT_AUTHENTICATION) | TO(CLIENT_CANCELING) | TO(CLIENT_CONSOLE) |
 	                         END },
 	[CLIENT_AUTHENTICATION] = { "authentication", NULL,
-	                            TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_DELAYED) |
-	                                TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) | TO(CLIENT_CONSOLE) |
-	                                END },
+	                            TO(CLIENT_LOOKING) | TO(CLIENT_DELAYED) | TO(CLIENT_NEWCOMER) |
+	                                TO(CLIENT_IDLE) | TO(CLIENT_CONSOLE) | END },
 	[CLIENT_LOOKING] = { "looking", NULL, TO(CLIENT_AUTHENTICATION) | END },
-	[CLIENT_DERIVING] = { "deriving", NULL, TO(CLIENT_AUTHENTICATION) | END },
 	[CLIENT_DELAYED] = { "delayed", NULL, END },
 	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_IDLE] = { "idle", "idle",
@@ -64,17 +62,16 @@ static const struct client_step {
 	[CLIENT_CLOSED] = { "closed", NULL, 0 },
 };
 
-#define UNPROVEN_STATES                                                        \
-	(TO(CLIENT_STARTUP) | TO(CLIENT_AUTHENTICATION) | TO(CLIENT_LOOKING) | \
-	 TO(CLIENT_DERIVING) | TO(CLIENT_DELAYED))
+#define UNPROVEN_STATES \
+	(TO(CLIENT_STARTUP) | TO(CLIENT_AUTHENTICATION) | TO(CLIENT_LOOKING) | TO(CLIENT_DELAYED))
 
 /* Its login is over, and it is read. */
 #define READ_STATES (TO(CLIENT_IDLE) | TO(CLIENT_LATE) | TO(CLIENT_ACTIVE))
 
 /* Waits for others: what it sends is kept, and its end is noticed. */
-#define UNREAD_STATES                                                                          \
-	(TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_WAITING) | \
-	 TO(CLIENT_CATCHING_UP) | TO(CLIENT_PREPARING) | TO(CLIENT_SETTLING))
+#define UNREAD_STATES                                                                             \
+	(TO(CLIENT_LOOKING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_WAITING) | TO(CLIENT_CATCHING_UP) | \
+	 TO(CLIENT_PREPARING) | TO(CLIENT_SETTLING))
 
 const char *client_state_name(const struct client *client)
 {

@@ -221,7 +221,6 @@ static const struct client_ops client_states = {
 		[CLIENT_AUTHENTICATION] = { .on_input = authentication_input,
 		                            .rearm = client_login_begin },
 		[CLIENT_LOOKING] = { .rearm = client_login_begin },
-		[CLIENT_DERIVING] = { .rearm = client_login_begin },
 		[CLIENT_NEWCOMER] = { .rearm = client_newcomer_rearm },
 		[CLIENT_IDLE] = { .on_input = relay_input,
 		                  .on_flushed = relay_idle_flushed,

@@ -196,7 +196,7 @@ SHOW(servers, "SERVERS", next_server, connection_columns, "Server connections.",
 /* NULL: cancel requests, and clients that are being closed. */
 static const char *const client_states[CLIENT_STATES] = {
 	[CLIENT_STARTUP] = "cl_login",       [CLIENT_AUTHENTICATION] = "cl_login",
-	[CLIENT_DERIVING] = "cl_login",      [CLIENT_DELAYED] = "cl_login",
+	[CLIENT_LOOKING] = "cl_login",       [CLIENT_DELAYED] = "cl_login",
 	[CLIENT_NEWCOMER] = "cl_waiting",    [CLIENT_WAITING] = "cl_waiting",
 	[CLIENT_CATCHING_UP] = "cl_waiting", [CLIENT_IDLE] = "cl_active",
 	[CLIENT_LATE] = "cl_active",         [CLIENT_PREPARING] = "cl_active",

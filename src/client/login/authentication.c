@@ -398,7 +398,7 @@ static void act_on(struct client *client, enum auth_server_result result, struct
 	case AUTH_SERVER_MORE:
 		return;
 	case AUTH_SERVER_WORK:
-		client_enter(client, CLIENT_DERIVING);
+		client_enter(client, CLIENT_LOOKING);
 		return;
 	case AUTH_SERVER_BUSY:
 		refuse_busy(client);
