@@ -314,7 +314,7 @@ struct clients *clients_new(struct clients_shared *shared, unsigned int loop_num
 	TAILQ_INIT(&clients->delayed.list);
 	TAILQ_INIT(&clients->unauthenticated);
 	TAILQ_INIT(&clients->walks);
-	clients->lookups = auth_lookups_new(pools, shared->logins, config);
+	clients->lookups = auth_lookups_new(clients);
 	clients_configure(clients, config, users);
 	if (!clients->lookups || !has_keys) {
 		err_set(err, ERR_MEMORY, "out of memory");
@@ -414,7 +414,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	clients->users = users_hold(users);
 	clients->generation++;
 	if (clients->lookups)
-		auth_lookups_configure(clients->lookups, config);
+		auth_lookups_configure(clients->lookups);
 	clients_visits_start(&clients->rearming, clients, rearm);
 	config_unref(&old);
 	users_release(&old_users);
