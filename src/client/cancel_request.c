@@ -58,20 +58,19 @@ static bool is_for_peer(const struct clients *clients, struct bytes key)
 /* Whether the client goes to another loop, which may know the key, or has the peers. */
 static bool goes_to_loop(struct client *client, struct bytes key)
 {
-	const struct clients *clients = client->clients;
-	const struct clients_with *with = &clients->with;
-	unsigned int loop;
+	struct clients *clients = client->clients;
+	const struct clients_shared *shared = clients->shared;
+	unsigned int own = clients->keys.loop_number, loop;
 
-	if (!with->send_elsewhere || client->login->shown.is_for_old_process)
+	if (!shared->send_elsewhere || client->login->shown.is_for_old_process)
 		return false;
 	if (is_for_peer(clients, key))
-		return with->loop_number != 0 &&
-		       with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_PEER, 0);
+		return own != 0 && shared->send_elsewhere(client, CLIENT_GOES_TO_PEER, 0);
 	loop = cancel_keys_next_loop(&clients->keys, key, client->login->shown.has_moved);
-	if (loop != with->loop_number)
-		return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CANCEL, loop);
+	if (loop != own)
+		return shared->send_elsewhere(client, CLIENT_GOES_TO_CANCEL, loop);
 	client->login->shown.is_for_old_process = true;
-	return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_OLD_PROCESS, 0);
+	return shared->send_elsewhere(client, CLIENT_GOES_TO_OLD_PROCESS, 0);
 }
 
 /* Wipes the key. */
@@ -80,7 +79,7 @@ static void send_to_peer(struct client *client, int peer, unsigned char *key, si
 	struct err err;
 
 	client_enter(client, CLIENT_CANCELING);
-	client->cancel = peer_pool_forward(client->clients->with.pools, peer, bytes_of(key, count),
+	client->cancel = peer_pool_forward(client->clients->pools, peer, bytes_of(key, count),
 	                                   on_end, client, &err);
 	explicit_bzero(key, count);
 	if (!client->cancel)
@@ -95,7 +94,7 @@ static void ask_peers(struct client *client, struct bytes key)
 {
 	unsigned char sent[FORWARD_KEY_MAX];
 
-	if (peer_pool_wrap_key(client->clients->with.peers, key, sent))
+	if (peer_pool_wrap_key(client->clients->pools->with.peers, key, sent))
 		send_to_peer(client, PEER_BY_DNS, sent, key.count + PEER_PROOF_SIZE);
 	else
 		client_close(client, CLOSE_MEMORY);
@@ -178,16 +177,16 @@ static void cancel(struct client *client, struct client *target)
  */
 static void pass_on(struct client *client, struct bytes key)
 {
-	const struct clients_with *with = &client->clients->with;
+	struct clients *clients = client->clients;
 	struct farewell farewell = { .fd = -1 };
 	unsigned char sent[FORWARD_KEY_MAX]; /* the key may be in the stream's buffer */
 	bool is_passed = false;
 
-	if (with->on_unknown_cancel_key && key.count <= sizeof(sent)) {
+	if (clients->shared->on_unknown_cancel_key && key.count <= sizeof(sent)) {
 		memcpy(sent, key.at, key.count);
-		is_passed =
-		    farewell_begin(&client->stream, &farewell) &&
-		    with->on_unknown_cancel_key(with->arg, bytes_of(sent, key.count), &farewell);
+		is_passed = farewell_begin(&client->stream, &farewell) &&
+		            clients->shared->on_unknown_cancel_key(
+				clients, bytes_of(sent, key.count), &farewell);
 		explicit_bzero(sent, sizeof(sent));
 	}
 	farewell_end(&farewell);
@@ -197,7 +196,7 @@ static void pass_on(struct client *client, struct bytes key)
 void cancel_request_begin(struct client *client, struct bytes key)
 {
 	struct clients *clients = client->clients;
-	const struct peers *peers = clients->with.peers;
+	const struct peers *peers = clients->pools->with.peers;
 	bool is_from_peer = peers && peer_pool_unwrap_key(peers, &key);
 	struct client *target = find_target(clients, key);
 
@@ -223,13 +222,13 @@ bool clients_know_key(struct clients *clients, struct bytes key)
 void clients_cancel(struct clients *clients, struct bytes key, struct farewell *farewell)
 {
 	struct client *target = find_target(clients, key);
-	struct logger log = { clients->with.log, NULL };
+	struct logger log = { clients->pools->shared.log, NULL };
 	struct cancel *cancel;
 	struct err err;
 
 	if (!target) {
-		if (!clients->with.on_unknown_cancel_key ||
-		    !clients->with.on_unknown_cancel_key(clients->with.arg, key, farewell))
+		if (!clients->shared->on_unknown_cancel_key ||
+		    !clients->shared->on_unknown_cancel_key(clients, key, farewell))
 			log_info(&log, "failed cancel request");
 	} else if ((cancel = begin(NULL, target, NULL, NULL, &err))) {
 		cancel_keep_asker(cancel, farewell);

@@ -33,11 +33,9 @@ static const struct client_step {
 	                     TO(CLIENT_AUTHENTICATION) | TO(CLIENT_CANCELING) | TO(CLIENT_CONSOLE) |
 	                         END },
 	[CLIENT_AUTHENTICATION] = { "authentication", NULL,
-	                            TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_DELAYED) |
-	                                TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) | TO(CLIENT_CONSOLE) |
-	                                END },
+	                            TO(CLIENT_LOOKING) | TO(CLIENT_DELAYED) | TO(CLIENT_NEWCOMER) |
+	                                TO(CLIENT_IDLE) | TO(CLIENT_CONSOLE) | END },
 	[CLIENT_LOOKING] = { "looking", NULL, TO(CLIENT_AUTHENTICATION) | END },
-	[CLIENT_DERIVING] = { "deriving", NULL, TO(CLIENT_AUTHENTICATION) | END },
 	[CLIENT_DELAYED] = { "delayed", NULL, END },
 	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_IDLE] = { "idle", "idle",
@@ -64,17 +62,16 @@ static const struct client_step {
 	[CLIENT_CLOSED] = { "closed", NULL, 0 },
 };
 
-#define UNPROVEN_STATES                                                        \
-	(TO(CLIENT_STARTUP) | TO(CLIENT_AUTHENTICATION) | TO(CLIENT_LOOKING) | \
-	 TO(CLIENT_DERIVING) | TO(CLIENT_DELAYED))
+#define UNPROVEN_STATES \
+	(TO(CLIENT_STARTUP) | TO(CLIENT_AUTHENTICATION) | TO(CLIENT_LOOKING) | TO(CLIENT_DELAYED))
 
 /* Its login is over, and it is read. */
 #define READ_STATES (TO(CLIENT_IDLE) | TO(CLIENT_LATE) | TO(CLIENT_ACTIVE))
 
 /* Waits for others: what it sends is kept, and its end is noticed. */
-#define UNREAD_STATES                                                                          \
-	(TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_WAITING) | \
-	 TO(CLIENT_CATCHING_UP) | TO(CLIENT_PREPARING) | TO(CLIENT_SETTLING))
+#define UNREAD_STATES                                                                             \
+	(TO(CLIENT_LOOKING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_WAITING) | TO(CLIENT_CATCHING_UP) | \
+	 TO(CLIENT_PREPARING) | TO(CLIENT_SETTLING))
 
 const char *client_state_name(const struct client *client)
 {
@@ -204,7 +201,7 @@ static void note_end(const struct client *client, enum close_reason reason, cons
                      const char *sqlstate, const char *detail)
 {
 	struct database *database =
-	    pools_find_any_database(client->clients->with.pools, client_database(client));
+	    pools_find_any_database(client->clients->pools, client_database(client));
 
 	if (words)
 		log_close(client, words, sqlstate);
@@ -221,7 +218,7 @@ static void note_end(const struct client *client, enum close_reason reason, cons
 void client_release_admission(struct client *client)
 {
 	if (client->is_admitted)
-		broker_release_admission(client->clients->with.pools->with.broker);
+		broker_release_admission(client->clients->pools->with.broker);
 	if (client->is_admitted && client->borrower.gate)
 		gate_leave(client_gate(client));
 	client->is_admitted = false;
@@ -248,7 +245,7 @@ static void detach(struct client *client)
 		if (client->database)
 			database_count_client(client->database, -1);
 		client->database = NULL;
-		role_leave(clients->with.pools, &client->role, client->is_exempt);
+		role_leave(clients->pools, &client->role, client->is_exempt);
 		client->is_guest = client->is_exempt = false;
 	}
 	client->is_counted = false;
@@ -273,9 +270,9 @@ static void retire(struct client *client)
 	TAILQ_INSERT_TAIL(&clients->closed, client, node);
 	clients->count--;
 	clients->ops->on_closed(client);
-	loop_defer(clients->with.loop, &clients->free_task);
-	pools_changed(clients->with.pools);
-	clients->with.on_free(clients->with.arg);
+	loop_defer(clients->loop, &clients->free_task);
+	pools_changed(clients->pools);
+	clients->shared->on_free(clients);
 }
 
 bool client_close(struct client *client, enum close_reason reason)
@@ -298,7 +295,7 @@ bool client_close_err(struct client *client, const struct err *err)
 
 void client_forget(struct client *client)
 {
-	struct loop *loop = client->clients->with.loop;
+	struct loop *loop = client->clients->loop;
 
 	log_debug(&client->log, "handed over");
 	if (stream_is_open(&client->stream))
@@ -354,7 +351,7 @@ void client_note_said(const struct client *client, const struct err *err, const 
 {
 	PROBE_ERROR(client->id, client_database(client), client_user(client), err->sqlstate,
 	            err->code != ERR_FOREIGN);
-	sqlstates_note(&client->clients->with.pools->sqlstates,
+	sqlstates_note(&client->clients->pools->sqlstates,
 	               &(struct sqlstate_said){ .sqlstate = err->sqlstate,
 	                                        .severity = severity,
 	                                        .is_ours = err->code != ERR_FOREIGN,
@@ -447,17 +444,6 @@ void client_dismiss(struct client *client, struct bytes words, enum close_reason
 	client_close(client, reason);
 }
 
-bool client_refuse(struct client *client, enum err_code code, const char *format, ...)
-{
-	struct err err;
-	va_list args;
-
-	va_start(args, format);
-	err_vset(&err, code, format, args);
-	va_end(args);
-	return client_fatal(client, &err);
-}
-
 bool client_refuse_for(struct client *client, enum close_reason reason)
 {
 	struct err err;
@@ -466,15 +452,15 @@ bool client_refuse_for(struct client *client, enum close_reason reason)
 	return client_fatal(client, &err);
 }
 
-bool client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
+bool client_refuse(struct client *client, unsigned int reason, const char *format, ...)
 {
 	struct err err;
 	va_list args;
 
 	va_start(args, format);
-	err_vset(&err, close_reason_row(reason)->code, format, args);
+	err_vset(&err, close_reason_row((enum close_reason)reason)->code, format, args);
 	va_end(args);
-	err_reason(&err, reason);
+	err_reason(&err, (enum close_reason)reason);
 	return client_fatal(client, &err);
 }
 
@@ -686,7 +672,7 @@ usec_t client_idle_since(const struct client *client)
 
 void client_idle_rearm(struct client *client)
 {
-	struct loop *loop = client->clients->with.loop;
+	struct loop *loop = client->clients->loop;
 
 	timer_change(&client->timer, loop_timer_queue(loop, idle_limit(client), on_idle_due));
 }

@@ -91,13 +91,10 @@ bool client_send(struct client *client, struct bytes bytes);
 /* Counts an error that is sent to the client. */
 void client_note_said(const struct client *client, const struct err *err, const char *severity);
 
-/* Closes the client with an error of ours. */
-bool client_refuse(struct client *client, enum err_code code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* For a reason of the table; client_refuse_with(): with a text that contains values. */
+/* Closes the client with an error of ours: the words of its close reason, */
 bool client_refuse_for(struct client *client, enum close_reason reason);
-bool client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
+/* or other words, for a close reason or an error code, which counts as one. */
+bool client_refuse(struct client *client, unsigned int reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The same with a text for DETAIL and the log, and one for HINT; both may be NULL. */
@@ -160,15 +157,14 @@ void client_read_on(struct client *client);
 
 static inline usec_t client_now(const struct client *client)
 {
-	return loop_now(client->clients->with.loop);
+	return loop_now(client->clients->loop);
 }
 
 /* Sets the client's timer; limit 0: to never. */
 static inline void client_arm(struct client *client, usec_t limit,
                               void (*on_due)(struct timer *timer), usec_t since)
 {
-	timer_set(&client->timer, loop_timer_queue(client->clients->with.loop, limit, on_due),
-	          since);
+	timer_set(&client->timer, loop_timer_queue(client->clients->loop, limit, on_due), since);
 }
 
 /* Starts client_login_timeout. client_login_due(): when it expires; 0 = never. */
@@ -255,7 +251,7 @@ static inline struct gate *client_gate(const struct client *client)
 {
 	uint8_t number = client->borrower.gate;
 
-	return number ? client->clients->with.gates->at[number] : NULL;
+	return number ? client->clients->shared->gates.at[number] : NULL;
 }
 
 /* It comes by this gate, or by the main listener (NULL). */

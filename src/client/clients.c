@@ -221,7 +221,6 @@ static const struct client_ops client_states = {
 		[CLIENT_AUTHENTICATION] = { .on_input = authentication_input,
 		                            .rearm = client_login_begin },
 		[CLIENT_LOOKING] = { .rearm = client_login_begin },
-		[CLIENT_DERIVING] = { .rearm = client_login_begin },
 		[CLIENT_NEWCOMER] = { .rearm = client_newcomer_rearm },
 		[CLIENT_IDLE] = { .on_input = relay_input,
 		                  .on_flushed = relay_idle_flushed,
@@ -273,8 +272,8 @@ static void free_closed(struct task *task)
 	while ((client = TAILQ_FIRST(&clients->closed))) {
 		TAILQ_REMOVE(&clients->closed, client, node);
 		clients->state_counts[CLIENT_CLOSED]--;
-		params_release(clients->with.params, &client->params);
-		params_release(clients->with.params, &client->startup);
+		params_release(clients->pools->shared.params, &client->params);
+		params_release(clients->pools->shared.params, &client->startup);
 		slab_put(&clients->slab, client);
 	}
 }
@@ -287,8 +286,9 @@ static void rearm(struct client *client)
 		ops->rearm(client);
 }
 
-struct clients *clients_new(const struct clients_with *with, const struct config *config,
-                            struct users *users, struct err *err)
+struct clients *clients_new(struct clients_shared *shared, unsigned int loop_number,
+                            struct pools *pools, const struct config *config, struct users *users,
+                            struct err *err)
 {
 	struct clients *clients = calloc(1, sizeof(*clients));
 	bool has_keys;
@@ -297,22 +297,24 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	clients->with = *with;
+	clients->shared = shared;
+	clients->pools = pools;
+	clients->loop = pools->shared.loop;
 	clients->ops = &client_states;
 	clients->free_task.run = free_closed;
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
 	slab_init(&clients->late_slab, "late_begin_cache", sizeof(struct late_begin));
 	has_keys = cancel_keys_init(&clients->keys);
-	clients->keys.loop_number = with->loop_number;
-	clients->keys.shared = with->keys;
+	clients->keys.loop_number = loop_number;
+	clients->keys.shared = shared->keys.loop_count > 1 ? &shared->keys : NULL;
 	audit_init(&clients->audit);
-	applications_init(&clients->applications, clients->with.digest_key);
+	applications_init(&clients->applications, &shared->digest_key);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	TAILQ_INIT(&clients->delayed.list);
 	TAILQ_INIT(&clients->unauthenticated);
 	TAILQ_INIT(&clients->walks);
-	clients->lookups = auth_lookups_new(with->pools, with->logins, config);
+	clients->lookups = auth_lookups_new(clients);
 	clients_configure(clients, config, users);
 	if (!clients->lookups || !has_keys) {
 		err_set(err, ERR_MEMORY, "out of memory");
@@ -345,7 +347,7 @@ void clients_free(struct clients **clientsp)
 	clients_visits_stop(&clients->drain.looks);
 	dismiss_all(clients);
 	auth_lookups_free(&clients->lookups);
-	loop_undefer(clients->with.loop, &clients->free_task);
+	loop_undefer(clients->loop, &clients->free_task);
 	free_closed(&clients->free_task);
 	audit_done(&clients->audit);
 	slab_done(&clients->slab);
@@ -392,7 +394,7 @@ static unsigned int features_of(const struct config *config)
 
 static void resize_calls(struct clients *clients, uint32_t capacity)
 {
-	struct logger log = { clients->with.log, NULL };
+	struct logger log = { clients->pools->shared.log, NULL };
 
 	if (!calls_resize(&clients->calls, capacity))
 		log_warning(&log, "out of memory: track_statements keeps its value");
@@ -412,7 +414,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	clients->users = users_hold(users);
 	clients->generation++;
 	if (clients->lookups)
-		auth_lookups_configure(clients->lookups, config);
+		auth_lookups_configure(clients->lookups);
 	clients_visits_start(&clients->rearming, clients, rearm);
 	config_unref(&old);
 	users_release(&old_users);
@@ -444,19 +446,20 @@ static struct client *make(struct clients *clients, const struct address *peer)
 		return NULL;
 	}
 	client->clients = clients;
-	client->log = (struct logger){ clients->with.log, tell_client };
+	client->log = (struct logger){ clients->pools->shared.log, tell_client };
 	client->borrower.ops = &client_borrower_ops;
-	client->params = client->startup = params_none(clients->with.params);
+	client->params = client->startup = params_none(clients->pools->shared.params);
 	client->peer = *peer;
-	client->connected_at = loop_now(clients->with.loop);
+	client->connected_at = loop_now(clients->loop);
 	return client;
 }
 
 static void open_stream(struct client *client, int fd)
 {
-	const struct clients_with *with = &client->clients->with;
+	struct clients *clients = client->clients;
 
-	stream_open(&client->stream, with->loop, with->streams, fd, &client_stream_ops);
+	stream_open(&client->stream, clients->loop, clients->pools->shared.streams, fd,
+	            &client_stream_ops);
 }
 
 /* The stream of a new client is open: its login begins. */
@@ -478,7 +481,7 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer,
 		return;
 	}
 	client_enter_by(client, gate);
-	client->id = pools_next_id(clients->with.pools);
+	client->id = pools_next_id(clients->pools);
 	open_stream(client, fd);
 	TAILQ_INSERT_TAIL(&clients->list, client, node);
 	clients->count++;
@@ -512,11 +515,11 @@ struct client *clients_revive(struct clients *clients, int fd, const struct addr
 
 	if (!client)
 		return NULL;
-	client->id = id ? id : pools_next_id(clients->with.pools);
+	client->id = id ? id : pools_next_id(clients->pools);
 	open_stream(client, fd);
 	file_by_id(clients, client);
 	client->is_admitted = true;
-	broker_admit(clients->with.pools->with.broker, PERMIT_NO_LIMIT);
+	broker_admit(clients->pools->with.broker, PERMIT_NO_LIMIT);
 	client_enter(client, CLIENT_AUTHENTICATION);
 	client_login_free(client);
 	client_enter(client, CLIENT_IDLE);
@@ -607,7 +610,6 @@ struct client_parcel *client_pack(struct client *client)
 void client_unpack(struct clients *clients, struct client_parcel **parcelp)
 {
 	struct client_parcel *parcel = *parcelp;
-	const struct clients_with *with = &clients->with;
 	struct client *client = make(clients, &parcel->peer);
 
 	if (!client) {
@@ -621,8 +623,8 @@ void client_unpack(struct clients *clients, struct client_parcel **parcelp)
 	client->login->shown.has_moved = true;
 	parcel->shown.certificate_name = NULL;
 	client_enter_by(client, parcel->gate);
-	if (!stream_attach(&client->stream, with->loop, with->streams, &parcel->stream,
-	                   &client_stream_ops)) {
+	if (!stream_attach(&client->stream, clients->loop, clients->pools->shared.streams,
+	                   &parcel->stream, &client_stream_ops)) {
 		client_close(client, CLOSE_MEMORY);
 		client_parcel_end(parcelp);
 		return;

@@ -43,7 +43,7 @@ static bool can_ever_leave(const struct client *client)
 	if (!stream_is_open(&client->stream) || !stream_can_move(&client->stream) ||
 	    client->stream.error || client->replication || !client->borrower.pool || client->late)
 		return false; /* a late BEGIN: the client can be handed over when that was sent */
-	if (client->clients->with.pools->is_handover_plain &&
+	if (client->clients->pools->is_handover_plain &&
 	    (client->stream.tls || session_has_record(client) || listening_listener(client) ||
 	     client->borrower.gate || client->borrower.rules || client->borrower.patience ||
 	     !handover_params_are_plain(client->params)))
@@ -259,7 +259,7 @@ unsigned int clients_let_go(struct clients *clients)
 		if (!client->is_written)
 			continue;
 		/* The process that lends it a server counts the time it has waited. */
-		client->borrower.waiting_since = loop_now(clients->with.loop);
+		client->borrower.waiting_since = loop_now(clients->loop);
 		client_forget(client);
 		count++;
 	}
@@ -304,7 +304,7 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 	statements_read(NULL, &record, NULL);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, "client", err);
-	return pools_judge_database(clients->with.pools, values.database, err);
+	return pools_judge_database(clients->pools, values.database, err);
 }
 
 struct lane *client_lane(const struct lanes *lanes, struct bytes body)
@@ -321,8 +321,8 @@ struct lane *client_lane(const struct lanes *lanes, struct bytes body)
 /* It keeps its mode, also if its listener has another one here, or none of the name is left. */
 static void enter_by(struct client *client, const struct client_record *record)
 {
-	const struct clients_with *with = &client->clients->with;
-	struct gate *gate = *record->gate ? gate_find(with->gates, record->gate) : NULL;
+	const struct clients *clients = client->clients;
+	struct gate *gate = *record->gate ? gate_find(&clients->shared->gates, record->gate) : NULL;
 
 	client_enter_by(client, gate);
 	if (gate)
@@ -330,14 +330,14 @@ static void enter_by(struct client *client, const struct client_record *record)
 	client->borrower.rules = (uint8_t)record->rules;
 	client->borrower.patience = (uint8_t)record->patience;
 	if (record->rules)
-		pools_serve_mode(with->pools, (enum pool_mode)(record->rules - 1));
+		pools_serve_mode(clients->pools, (enum pool_mode)(record->rules - 1));
 }
 
 /* Links the client with its database, user and pool. false: no memory, or no such database. */
 static bool enter_house(struct client *client, const struct client_record *record)
 {
-	const struct clients_with *with = &client->clients->with;
-	struct pools *pools = with->pools;
+	struct clients *clients = client->clients;
+	struct pools *pools = clients->pools;
 	struct pool *pool = handover_arrival_pool(pools, record->database, record->pool);
 
 	client->database = pools_database(pools, record->database);
@@ -348,9 +348,8 @@ static bool enter_house(struct client *client, const struct client_record *recor
 	role_enter(client->role, false);
 	client->is_counted = true;
 	pool_join(pool, &client->borrower);
-	if (with->homes)
-		homes_note(with->homes, client->database->name, pool->role->name,
-		           with->loop_number);
+	homes_note(&clients->shared->homes, client->database->name, pool->role->name,
+	           clients->keys.loop_number);
 	return true;
 }
 
@@ -359,8 +358,8 @@ static bool fill(struct client *client, const struct client_record *record)
 {
 	struct clients *clients = client->clients;
 
-	handover_params_read(clients->with.pools, record->params, &client->params);
-	handover_params_read(clients->with.pools, record->startup, &client->startup);
+	handover_params_read(clients->pools, record->params, &client->params);
+	handover_params_read(clients->pools, record->startup, &client->startup);
 	client->connected_at = record->connected_at;
 	client->request_at = record->request_at;
 	client->xact_at = record->xact_at;

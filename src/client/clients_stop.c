@@ -43,7 +43,7 @@ void clients_visits_stop(struct clients_visits *visits)
 {
 	if (!visits->task.is_waiting)
 		return;
-	loop_undefer(visits->clients->with.loop, &visits->task);
+	loop_undefer(visits->clients->loop, &visits->task);
 	clients_walk_stop(visits->clients, &visits->walk);
 }
 
@@ -58,7 +58,7 @@ static void visit_some(struct task *task)
 		visits->visit(client);
 	}
 	if (walk->next)
-		loop_defer(visits->clients->with.loop, task);
+		loop_defer(visits->clients->loop, task);
 	else
 		clients_walk_stop(visits->clients, walk);
 }
@@ -71,7 +71,7 @@ void clients_visits_start(struct clients_visits *visits, struct clients *clients
 	visits->visit = visit;
 	visits->task.run = visit_some;
 	clients_walk_start(clients, &visits->walk);
-	loop_defer(clients->with.loop, &visits->task);
+	loop_defer(clients->loop, &visits->task);
 }
 
 /* ---- DRAIN: one client ---- */
@@ -145,7 +145,7 @@ void drain_check(struct client *client)
 static usec_t time_left(const struct clients *clients)
 {
 	const struct drain *drain = &clients->drain;
-	usec_t now = loop_now(clients->with.loop);
+	usec_t now = loop_now(clients->loop);
 
 	if (!drain->limit)
 		return DRAIN_NO_LIMIT;
@@ -202,7 +202,7 @@ void drain_begin(struct clients *clients, usec_t limit)
 		drain->closed_count = drain->cut_count = 0;
 	drain->is_on = true;
 	drain->is_overdue = limit == 0;
-	drain->began_at = loop_now(clients->with.loop);
+	drain->began_at = loop_now(clients->loop);
 	drain->limit = limit == DRAIN_NO_LIMIT ? 0 : limit ? limit : 1;
 	clients_visits_start(&drain->looks, clients, drain_check);
 }
@@ -217,7 +217,7 @@ void drain_end(struct clients *clients)
 {
 	clients_visits_stop(&clients->drain.looks);
 	clients->drain.is_on = clients->drain.is_overdue = false;
-	pools_changed(clients->with.pools);
+	pools_changed(clients->pools);
 }
 
 /* ---- all lanes ---- */
@@ -303,7 +303,7 @@ void clients_go_on(struct clients *clients)
 
 bool suspend_holds(struct client *client)
 {
-	if (client->clients->with.pools->suspend == SUSPEND_NONE)
+	if (client->clients->pools->suspend == SUSPEND_NONE)
 		return false;
 	stream_halt(&client->stream, 0);
 	return true;

@@ -46,8 +46,8 @@ static bool make_outside(struct daemon *daemon, struct err *err)
 
 		if (!threads)
 			continue;
-		daemon->outside[method] = workers_new(threads, OUTSIDE_JOBS, err);
-		if (!daemon->outside[method])
+		daemon->shared.outside[method] = workers_new(threads, OUTSIDE_JOBS, err);
+		if (!daemon->shared.outside[method])
 			return false;
 	}
 	return true;
@@ -55,16 +55,16 @@ static bool make_outside(struct daemon *daemon, struct err *err)
 
 static bool make_threads(struct daemon *daemon, unsigned int loop_count, struct err *err)
 {
-	daemon->workers = workers_new(WORKER_THREADS, WORKER_JOBS, err);
+	daemon->shared.workers = workers_new(WORKER_THREADS, WORKER_JOBS, err);
 	daemon->server_workers = workers_new(WORKER_THREADS, WORKER_JOBS, err);
 	daemon->slow_workers = workers_new(SLOW_WORKER_THREADS, WORKER_JOBS, err);
-	if (!daemon->workers || !daemon->server_workers || !daemon->slow_workers)
+	if (!daemon->shared.workers || !daemon->server_workers || !daemon->slow_workers)
 		return false;
 	daemon->handshakes = workers_new(handshake_threads(loop_count), 0, err);
 	if (!daemon->handshakes)
 		return false;
-	daemon->lookups = workers_new(AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);
-	return daemon->lookups && make_outside(daemon, err);
+	daemon->shared.lookups = workers_new(AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);
+	return daemon->shared.lookups && make_outside(daemon, err);
 }
 
 /* More loops than processors are allowed, as they cost little, but nobody should want them. */
@@ -87,19 +87,19 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	unsigned int count = loops_wanted(daemon);
 	struct loop *loops[LANES_MAX];
 
-	homes_init(&daemon->homes, count);
+	homes_init(&daemon->shared.homes, count);
 	lane_load_init(&daemon->load, clock_now());
 	daemon->broker = broker_new(count, err);
 	daemon->verifiers = verifiers_new(VERIFIERS_MAX, err);
-	daemon->logins = logins_new(err);
-	daemon->keys.loop_count = count;
+	daemon->shared.logins = logins_new(err);
+	daemon->shared.keys.loop_count = count;
 	daemon->lanes.at = calloc(count, sizeof(*daemon->lanes.at));
-	if (!daemon->broker || !daemon->verifiers || !daemon->logins ||
+	if (!daemon->broker || !daemon->verifiers || !daemon->shared.logins ||
 	    !make_threads(daemon, count, err))
 		return false;
 	if (!daemon->lanes.at)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	hash_key_draw(&daemon->digest_key);
+	hash_key_draw(&daemon->shared.digest_key);
 	if (!peer_pool_read_peers(&daemon->peers, daemon->now.config, err))
 		return false;
 	if (!statement_names_draw(&daemon->statement_names))
@@ -128,6 +128,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 	}
 	if (!lifecycle_make_console(daemon, err))
 		return false;
+	lanes_make_shared(daemon);
 	LANES_EACH(lane, &daemon->lanes)
 	{
 		if (!lane_make_clients(daemon, lane, err))
@@ -210,12 +211,12 @@ static bool free_threads(struct daemon *daemon)
 	bool have_ended = true;
 
 	workers_free(&daemon->handshakes);
-	workers_free(&daemon->workers);
+	workers_free(&daemon->shared.workers);
 	workers_free(&daemon->server_workers);
 	workers_free(&daemon->slow_workers);
-	workers_free(&daemon->lookups);
+	workers_free(&daemon->shared.lookups);
 	for (int method = 0; method < AUTH_METHODS; method++)
-		have_ended &= workers_leave(&daemon->outside[method], OUTSIDE_LIMIT);
+		have_ended &= workers_leave(&daemon->shared.outside[method], OUTSIDE_LIMIT);
 	return have_ended;
 }
 
@@ -230,11 +231,11 @@ static void free_lanes(struct daemon *daemon)
 	LANES_EACH(lane, &daemon->lanes)
 	loop_free(&lane->loop);
 	free(daemon->lanes.at);
-	gates_sweep(&daemon->gates);
-	statement_limits_done(&daemon->statement_limits);
+	gates_sweep(&daemon->shared.gates);
+	statement_limits_done(&daemon->shared.limits);
 	broker_free(&daemon->broker);
 	verifiers_free(&daemon->verifiers);
-	logins_free(&daemon->logins);
+	logins_free(&daemon->shared.logins);
 }
 
 bool daemon_free(struct daemon **daemonp)

@@ -64,30 +64,21 @@ struct daemon {
 	struct parts now;                              /* in force; the gates are in the doors */
 	struct lanes lanes;                            /* the first is the main thread's */
 	struct loop *loop;                             /* the main thread's */
-	struct workers *workers;                       /* derive keys for client logins */
 	struct workers *server_workers, *slow_workers; /* the same for logins at servers */
 	struct workers *handshakes;                    /* TLS handshakes */
-	struct workers *lookups;                       /* blocking calls: system user names */
-	struct workers *outside[AUTH_METHODS];         /* methods with their own threads */
 	struct verifiers *verifiers;
 	struct broker *broker;
-	struct homes homes; /* of all lanes */
 	struct lane_load load;
 	struct watches watches;
-	struct logins *logins;
-	struct clients_told told;
+	struct clients_shared shared;           /* what clients of all lanes share */
 	struct statement_names statement_names; /* of all lanes */
-	struct hash_key digest_key;
 	struct peers peers;
-	struct cancel_keys_shared keys; /* of all lanes */
-	struct letter retry;            /* to the main thread: a descriptor is free */
-	atomic_bool is_retry_posted;    /* it was posted and has not arrived */
-	atomic_bool is_short;           /* a listener rests for want of descriptors */
-	struct door_list doors;         /* the main listener is the first */
+	struct letter retry;         /* to the main thread: a descriptor is free */
+	atomic_bool is_retry_posted; /* it was posted and has not arrived */
+	atomic_bool is_short;        /* a listener rests for want of descriptors */
+	struct door_list doors;      /* the main listener is the first */
 	/* gives a client that was accepted to a loop: lane_deal() */
 	void (*deal)(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate);
-	struct statement_limits statement_limits;
-	struct gate_table gates; /* those of the doors, and of closed ones that have clients */
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */
 	struct notify notify;
@@ -215,7 +206,8 @@ bool lane_make_ground(struct daemon *daemon, struct lane *lane, struct err *err)
 
 bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err);
 
-/* The console must exist. */
+/* What all clients share and call; before the first of lane_make_clients(). The console exists. */
+void lanes_make_shared(struct daemon *daemon);
 bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err);
 
 /* Closes all clients. */

@@ -61,7 +61,7 @@ static struct door *door_new(struct daemon *daemon, const struct config_listener
 		return NULL;
 	}
 	door->daemon = daemon;
-	door->gate = entry ? gate_new(&daemon->gates, entry->name, err) : NULL;
+	door->gate = entry ? gate_new(&daemon->shared.gates, entry->name, err) : NULL;
 	if (!entry || door->gate)
 		return door;
 	free(door);
@@ -87,7 +87,7 @@ static void door_free(struct door **door)
 	if (!*door)
 		return;
 	close_listener((*door)->daemon, &(*door)->listener);
-	gate_close(&(*door)->daemon->gates, &(*door)->gate);
+	gate_close(&(*door)->daemon->shared.gates, &(*door)->gate);
 	free(*door);
 	*door = NULL;
 }

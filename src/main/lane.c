@@ -270,17 +270,25 @@ void lane_deal(struct daemon *daemon, int fd, const struct address *peer, struct
 
 /* ---- clients for another lane ---- */
 
-/* See send_elsewhere in struct clients_with. */
-static bool send_elsewhere(void *arg, struct client *client, enum client_goes why,
-                           unsigned int number)
+static struct daemon *daemon_of(const struct clients *clients)
 {
-	const struct lane *from = arg;
-	struct daemon *daemon = from->arg;
+	return container_of(clients->shared, struct daemon, shared);
+}
+
+static struct lane *lane_of(const struct clients *clients)
+{
+	return &daemon_of(clients)->lanes.at[clients->keys.loop_number];
+}
+
+/* See send_elsewhere in struct clients_shared. */
+static bool send_elsewhere(struct client *client, enum client_goes why, unsigned int number)
+{
+	struct daemon *daemon = daemon_of(client->clients);
 	bool is_numbered = why == CLIENT_GOES_TO_CANCEL || why == CLIENT_GOES_HOME;
 	struct lane *to = &daemon->lanes.at[is_numbered ? number : 0];
 	struct delivery *delivery;
 
-	if (to == from ||
+	if (to == lane_of(client->clients) ||
 	    (why == CLIENT_GOES_TO_OLD_PROCESS && !atomic_load(&daemon->has_old_process)))
 		return false;
 	delivery = calloc(1, sizeof(*delivery));
@@ -306,14 +314,13 @@ static uint64_t busy_lanes(struct daemon *daemon)
 	                      clock_now());
 }
 
-/* See pick_home in struct clients_with. */
-static unsigned int pick_home(void *arg, unsigned int first, unsigned int count)
+/* See pick_home in struct clients_shared. */
+static unsigned int pick_home(const struct clients *clients, unsigned int first, unsigned int count)
 {
-	const struct lane *own = arg;
-	struct daemon *daemon = own->arg;
+	struct daemon *daemon = daemon_of(clients);
 
-	count = homes_widen(&daemon->homes, first, count, busy_lanes(daemon));
-	return least_busy(&daemon->lanes, first, count, own)->number;
+	count = homes_widen(&daemon->shared.homes, first, count, busy_lanes(daemon));
+	return least_busy(&daemon->lanes, first, count, lane_of(clients))->number;
 }
 
 /* ---- callbacks of the clients ---- */
@@ -330,12 +337,11 @@ static void on_retry(struct letter *letter)
 }
 
 /* A client was freed: its descriptor can be used by another one. */
-static void on_free(void *arg)
+static void on_free(struct clients *clients)
 {
-	struct lane *lane = arg;
-	struct daemon *daemon = lane->arg;
+	struct daemon *daemon = daemon_of(clients);
 
-	if (lane->number == 0) {
+	if (clients->keys.loop_number == 0) {
 		doors_do(daemon, listener_retry);
 	} else if (atomic_load(&daemon->is_short) &&
 	           !atomic_exchange(&daemon->is_retry_posted, true)) {
@@ -345,12 +351,12 @@ static void on_free(void *arg)
 }
 
 /* After a take-over, the key may be of a client that the old process still serves. */
-static bool on_unknown_cancel_key(void *arg, struct bytes key, struct farewell *farewell)
+static bool on_unknown_cancel_key(struct clients *clients, struct bytes key,
+                                  struct farewell *farewell)
 {
-	const struct lane *lane = arg;
-	const struct daemon *daemon = lane->arg;
+	const struct daemon *daemon = daemon_of(clients);
 
-	return lane->number == 0 && takeover_pass_key(daemon->takeover, key, farewell);
+	return clients->keys.loop_number == 0 && takeover_pass_key(daemon->takeover, key, farewell);
 }
 
 /* ---- made and freed ---- */
@@ -360,7 +366,6 @@ bool lane_make_ground(struct daemon *daemon, struct lane *lane, struct err *err)
 	struct resolver_options options = { .resolv_conf = daemon->now.config->resolv_conf,
 		                            .other = daemon->lanes.at->resolver };
 
-	lane->arg = daemon;
 	lane->loop = loop_new(err);
 	if (!lane->loop)
 		return false;
@@ -377,10 +382,8 @@ bool lane_make_ground(struct daemon *daemon, struct lane *lane, struct err *err)
 bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err)
 {
 	lane->pools = pools_new(
-	    &(struct pools_with){
+	    &(struct server_shared){
 		.loop = lane->loop,
-		.broker = daemon->broker,
-		.watches = &daemon->watches,
 		.log = daemon->log,
 		.streams = &lane->streams,
 		.resolver = lane->resolver,
@@ -388,9 +391,13 @@ bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err)
 		.slow_workers = daemon->slow_workers,
 		.verifiers = daemon->verifiers,
 		.params = lane->params,
+		.tls = daemon->now.tls.server,
+	    },
+	    &(struct pools_with){
+		.broker = daemon->broker,
+		.watches = &daemon->watches,
 		.statement_names = &daemon->statement_names,
 		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
-		.tls = daemon->now.tls.server,
 		.on_hosts_found = reload_hosts,
 		.owner = daemon,
 	    },
@@ -398,39 +405,22 @@ bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err)
 	return lane->pools != NULL;
 }
 
+void lanes_make_shared(struct daemon *daemon)
+{
+	struct clients_shared *shared = &daemon->shared;
+
+	shared->door = console_door(daemon->console);
+	shared->on_free = on_free;
+	shared->on_unknown_cancel_key = on_unknown_cancel_key;
+	shared->send_elsewhere = daemon->lanes.count > 1 ? send_elsewhere : NULL;
+	shared->pick_home = pick_home;
+	shared->files_for_clients = limits_for_clients();
+}
+
 bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err)
 {
-	lane->clients = clients_new(
-	    &(struct clients_with){
-		.loop = lane->loop,
-		.loop_number = lane->number,
-		.loop_count = daemon->lanes.count,
-		.log = daemon->log,
-		.keys = daemon->lanes.count > 1 ? &daemon->keys : NULL,
-		.streams = &lane->streams,
-		.workers = daemon->workers,
-		.lookups = daemon->lookups,
-		.outside = daemon->outside,
-		.resolver = lane->resolver,
-		.verifiers = daemon->verifiers,
-		.logins = daemon->logins,
-		.told = &daemon->told,
-		.params = lane->params,
-		.digest_key = &daemon->digest_key,
-		.pools = lane->pools,
-		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
-		.door = console_door(daemon->console),
-		.gates = &daemon->gates,
-		.limits = &daemon->statement_limits,
-		.on_free = on_free,
-		.on_unknown_cancel_key = on_unknown_cancel_key,
-		.send_elsewhere = daemon->lanes.count > 1 ? send_elsewhere : NULL,
-		.pick_home = pick_home,
-		.homes = daemon->lanes.count > 1 ? &daemon->homes : NULL,
-		.arg = lane,
-		.files_for_clients = limits_for_clients(),
-	    },
-	    daemon->now.config, daemon->now.users, err);
+	lane->clients = clients_new(&daemon->shared, lane->number, lane->pools, daemon->now.config,
+	                            daemon->now.users, err);
 	return lane->clients != NULL;
 }
 

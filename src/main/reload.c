@@ -32,7 +32,7 @@ void reload_apply(struct daemon *daemon)
 	struct lane *lane;
 
 	lanes_hold(&daemon->lanes);
-	if (!statement_limits_configure(&daemon->statement_limits, daemon->now.config))
+	if (!statement_limits_configure(&daemon->shared.limits, daemon->now.config))
 		log_warning(&daemon->logger, "out of memory: not all of [statements] is in force");
 	lanes_release(&daemon->lanes);
 	LANES_HELD(lane, &daemon->lanes)

@@ -21,7 +21,10 @@
 
 /* ---- the way of a request ---- */
 
-static struct loop *loop_of(const struct cancel *cancel) { return cancel->queue->pools->with.loop; }
+static struct loop *loop_of(const struct cancel *cancel)
+{
+	return cancel->queue->pools->shared.loop;
+}
 
 static void free_ended(struct task *task)
 {
@@ -156,7 +159,7 @@ static void on_connected(struct dial *dial, int fd, const struct err *err)
 		cancel_fail(cancel, err->text);
 		return;
 	}
-	stream_open(&cancel->stream, loop_of(cancel), cancel->queue->pools->with.streams, fd,
+	stream_open(&cancel->stream, loop_of(cancel), cancel->queue->pools->shared.streams, fd,
 	            &stream_ops);
 	go_on(cancel, securing_begin);
 }
@@ -219,7 +222,7 @@ void cancel_queue_rearm(struct cancel_queue *queue)
 {
 	struct pools *pools = queue->pools;
 	struct timer_queue *line =
-	    loop_timer_queue(pools->with.loop, pools->config->cancel_wait_timeout, on_wait_over);
+	    loop_timer_queue(pools->shared.loop, pools->config->cancel_wait_timeout, on_wait_over);
 	struct cancel *cancel;
 
 	TAILQ_FOREACH (cancel, &queue->lists[CANCEL_WAITING], node)
@@ -477,7 +480,7 @@ void cancels_init(struct pools *pools)
 
 void cancels_done(struct pools *pools)
 {
-	loop_undefer(pools->with.loop, &pools->cancel_task);
+	loop_undefer(pools->shared.loop, &pools->cancel_task);
 	free_ended(&pools->cancel_task);
 	slab_done(&pools->cancel_slab);
 }

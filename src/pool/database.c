@@ -116,7 +116,7 @@ void database_arm_expiry(struct database *database)
 	struct timer_queue *line = database_expiry_queue(database);
 
 	if (line)
-		timer_set(&database->rest, line, loop_now(database->pools->with.loop));
+		timer_set(&database->rest, line, loop_now(database->pools->shared.loop));
 }
 
 void database_rearm(struct database *database)

@@ -60,13 +60,13 @@ struct finders {
 
 static struct loop *loop_of(const struct finder *finder)
 {
-	return finder->finders->pools->with.loop;
+	return finder->finders->pools->shared.loop;
 }
 
 static void log_source(const struct finder *finder, enum log_level level, const char *text,
                        const char *more)
 {
-	const struct logger log = { finder->finders->pools->with.log, NULL };
+	const struct logger log = { finder->finders->pools->shared.log, NULL };
 	char shown[FINDERS_TEXT_SIZE];
 	struct strbuf out = strbuf_begin(shown, sizeof(shown));
 
@@ -267,9 +267,9 @@ static bool begin_fetch(struct finder *finder, struct err *err)
 	const struct pools *pools = finder->finders->pools;
 	const struct hosts_source *source = &finder->source;
 	struct fetch_with with = {
-		.loop = pools->with.loop,
-		.resolver = pools->with.resolver,
-		.streams = pools->with.streams,
+		.loop = pools->shared.loop,
+		.resolver = pools->shared.resolver,
+		.streams = pools->shared.streams,
 		.sockets = &pools->server_sockets,
 		.limit = pools->config->host_check_timeout,
 	};
@@ -297,7 +297,7 @@ static void on_due(struct timer *timer)
 
 	if (finder->source.kind == HOSTS_FROM_PATRONI
 	        ? begin_fetch(finder, &err)
-	        : services_start(finder->finders->pools->with.resolver, &finder->services,
+	        : services_start(finder->finders->pools->shared.resolver, &finder->services,
 	                         finder->source.path.at, on_services, &err))
 		return;
 	note_failure(finder, err.text);
@@ -406,7 +406,7 @@ bool finders_tell(const struct pools *pools, const char *text, char out[FINDERS_
 	const struct finder *finder =
 	    pools->finders && text ? find_finder(pools->finders, text) : NULL;
 	struct strbuf line = strbuf_begin(out, FINDERS_TEXT_SIZE);
-	usec_t now = loop_now(pools->with.loop);
+	usec_t now = loop_now(pools->shared.loop);
 
 	if (!finder)
 		return false;

@@ -172,7 +172,7 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 	/* What belongs to the process is written by one of its loops, and comes before the pools.
 	 */
 	if (ok && is_first && pools->with.watches &&
-	    pools->with.watches->loop == pools->with.loop && !pools->is_handover_plain)
+	    pools->with.watches->loop == pools->shared.loop && !pools->is_handover_plain)
 		ok = write_hosts(pools->with.broker, channel);
 	TAILQ_FOREACH (database, &pools->databases, node) {
 		if (ok && database->entry && (is_first || has_news(database)))
@@ -279,7 +279,7 @@ static void take_closed_host(struct pools_arrival *arrival, const union any_reco
 	if (!arrival->is_later)
 		clusters_set_admin(broker, any->closed_host.host,
 		                   any->closed_host.is_disabled ? HOST_DISABLED : HOST_DRAINING,
-		                   false, loop_now(arrival->pools->with.loop));
+		                   false, loop_now(arrival->pools->shared.loop));
 }
 
 /* Each record holds the cluster for the time of the take-over, whether a pool uses it or not. */
@@ -294,7 +294,7 @@ static struct cluster *hold(struct pools_arrival *arrival, const struct cluster_
 	arrival->clusters = list;
 	list += arrival->cluster_count;
 	*list =
-	    clusters_hold(arrival->pools->with.broker, &key, loop_now(arrival->pools->with.loop));
+	    clusters_hold(arrival->pools->with.broker, &key, loop_now(arrival->pools->shared.loop));
 	arrival->cluster_count += *list != NULL;
 	return *list;
 }
@@ -309,7 +309,7 @@ static void take_cluster(struct pools_arrival *arrival, const union any_record *
 	row.is_lost = row.lost_at != 0;
 	if (cluster)
 		roster_remember(cluster_roster(cluster), &row, any->cluster.timeline,
-		                any->cluster.system, loop_now(arrival->pools->with.loop));
+		                any->cluster.system, loop_now(arrival->pools->shared.loop));
 }
 
 static void count_database(struct database *database, const struct database_record *record)

@@ -35,8 +35,8 @@ bool handover_params_are_good(struct bytes pairs)
 
 void handover_params_read(struct pools *pools, struct bytes pairs, const struct params **params)
 {
-	*params = params_none(pools->with.params);
-	params_add_text(pools->with.params, params, pairs);
+	*params = params_none(pools->shared.params);
+	params_add_text(pools->shared.params, params, pairs);
 }
 
 bool handover_params_are_plain(const struct params *params)

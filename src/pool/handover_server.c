@@ -172,7 +172,7 @@ void handover_server_let_go(struct server *server)
 {
 	struct pool *pool = server->pool;
 	struct borrower *borrower = server->lease.borrower;
-	struct loop *loop = pool->pools->with.loop;
+	struct loop *loop = pool->pools->shared.loop;
 
 	log_debug(&server->log, "handed over");
 	server->place.going = SERVER_STAYS;
@@ -358,7 +358,7 @@ static bool open_tls(struct server *server, struct bytes tls, bool *is_same)
 	if (tls.count)
 		server->is_tls_direct =
 		    pools->config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT;
-	return stream_read_tls(&server->wire.stream, &record, false, pools->tls, is_same);
+	return stream_read_tls(&server->wire.stream, &record, false, pools->shared.tls, is_same);
 }
 
 struct server *handover_server_make(struct server_source *source, struct bytes body,
@@ -423,10 +423,10 @@ struct server_taken {
 
 static bool open_taken(struct server_source *source, struct server *server)
 {
-	struct pools_with *with = &source->pools->with;
+	const struct server_shared *shared = &source->pools->shared;
 	int *fd = ((struct server_taken *)source)->fd;
 
-	stream_open(&server->wire.stream, with->loop, with->streams, *fd, &server_stream_ops);
+	stream_open(&server->wire.stream, shared->loop, shared->streams, *fd, &server_stream_ops);
 	stream_defer(&server->wire.stream);
 	*fd = -1;
 	return true;

@@ -33,7 +33,7 @@ static struct pools *pools_of(const struct host_watch *watch)
 
 static struct loop *watch_loop(const struct host_watch *watch)
 {
-	return pools_of(watch)->with.loop;
+	return pools_of(watch)->shared.loop;
 }
 
 static usec_t watch_now(const struct host_watch *watch) { return loop_now(watch_loop(watch)); }
@@ -52,7 +52,7 @@ static void tell_changes(const struct host_watch *watch, const struct roster_cha
 {
 	struct pools *pools = pools_of(watch);
 
-	clusters_changed(pools->with.broker, watch->cluster->cluster, changes, pools->with.log);
+	clusters_changed(pools->with.broker, watch->cluster->cluster, changes, pools->shared.log);
 	pools_changed(pools); /* DRAIN HOST waits for answers */
 }
 
@@ -214,7 +214,7 @@ static void note_answer(struct host_watch *watch)
 /* The host answers, but not to this user. */
 static void be_refused(struct host_watch *watch, const char *error)
 {
-	const struct logger log = { pools_of(watch)->with.log, NULL };
+	const struct logger log = { pools_of(watch)->shared.log, NULL };
 	struct roster_changes changes = { 0 };
 
 	if (!watch->is_refused) /* once, however often it is refused then */
@@ -428,7 +428,7 @@ static void on_lookup_due(struct timer *timer);
 
 static void look_up_later(struct watched_host *host, usec_t period)
 {
-	struct loop *loop = host->cluster->watches->pools->with.loop;
+	struct loop *loop = host->cluster->watches->pools->shared.loop;
 
 	timer_begin(&host->timer, loop, period, on_lookup_due);
 }
@@ -444,7 +444,7 @@ static void on_host_addresses(struct resolver_ask *ask, const struct address *ad
 	look_up_later(host, LOOKUP_PERIOD);
 	if (!address) {
 		roster_note_error(cluster_roster(host->cluster->cluster), &at, err->text,
-		                  loop_now(host->cluster->watches->pools->with.loop));
+		                  loop_now(host->cluster->watches->pools->shared.loop));
 		return;
 	}
 	/* The list of the ask is valid only until the resolver is called again. */
@@ -464,7 +464,7 @@ static void on_lookup_due(struct timer *timer)
 		if (!has_watch(host, NULL))
 			add_watch(host, NULL);
 		look_up_later(host, LOOKUP_PERIOD); /* if there was no memory */
-	} else if (!resolver_start(host->cluster->watches->pools->with.resolver, &host->ask,
+	} else if (!resolver_start(host->cluster->watches->pools->shared.resolver, &host->ask,
 	                           host->name, 0, on_host_addresses, &err)) {
 		look_up_later(host, LOOKUP_PERIOD);
 	}

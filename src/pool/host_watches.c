@@ -106,7 +106,7 @@ static struct watched_cluster *add_cluster(struct host_watches *watches, struct 
 static void want_limit(const struct watched_cluster *watched, const struct config_database *entry)
 {
 	const struct pools *pools = watched->watches->pools;
-	const struct logger log = { pools->with.log, NULL };
+	const struct logger log = { pools->shared.log, NULL };
 	struct roster_limit limit = { config_max_standby_lag(pools->config, entry),
 		                      config_max_standby_lag_bytes(pools->config, entry) };
 
@@ -124,7 +124,7 @@ static void remember_former(const struct watched_cluster *watched, const char *e
 		if (former != watched && !former->is_wanted &&
 		    strcmp(former->entry.name, entry) == 0)
 			cluster_remember(watched->cluster, former->cluster,
-			                 loop_now(pools->with.loop));
+			                 loop_now(pools->shared.loop));
 	}
 }
 
@@ -132,7 +132,7 @@ static void remember_former(const struct watched_cluster *watched, const char *e
 static void want(struct host_watches *watches, struct cluster *cluster,
                  const struct config_database *entry)
 {
-	const struct logger log = { watches->pools->with.log, NULL };
+	const struct logger log = { watches->pools->shared.log, NULL };
 	struct watched_cluster *watched = cluster->watched;
 
 	if (!watched)
@@ -155,14 +155,14 @@ static void want_entry(struct host_watches *watches, const struct config_databas
                        bool tells)
 {
 	struct pools *pools = watches->pools;
-	const struct logger log = { pools->with.log, NULL };
+	const struct logger log = { pools->shared.log, NULL };
 	struct cluster_key key = cluster_key_of(pools->config, entry);
 	struct cluster *cluster;
 	bool has_login;
 
 	if (!config_needs_roles(pools->config, entry))
 		return;
-	cluster = clusters_hold(pools->with.broker, &key, loop_now(pools->with.loop));
+	cluster = clusters_hold(pools->with.broker, &key, loop_now(pools->shared.loop));
 	has_login = cluster && cluster_has_login(pools->with.broker, cluster);
 	if (has_login && !host_watch_is_held(pools, entry->name))
 		want(watches, cluster, entry);
@@ -241,7 +241,7 @@ void host_watches_configure(struct pools *pools)
 		clusters_listen(&watches->listener);
 	}
 	watches->limits = (struct server_limits){
-		.connect = loop_timer_queue(pools->with.loop, pools->config->host_check_timeout,
+		.connect = loop_timer_queue(pools->shared.loop, pools->config->host_check_timeout,
 		                            server_connect_due),
 		.retry_gap = HOST_WATCH_GAP_MAX,
 	};

@@ -292,7 +292,7 @@ static struct listening *find_listening(struct pool *pool, const char *encoding)
 
 static bool set_params(struct listening *listening)
 {
-	struct params_table *table = listening->pool->pools->with.params;
+	struct params_table *table = listening->pool->pools->shared.params;
 	const struct params_pair pairs[] = {
 		{ "application_name", APPLICATION_NAME },
 		{ "client_encoding", *listening->encoding ? listening->encoding : NULL },
@@ -312,7 +312,7 @@ static void free_listening(struct listening *listening)
 	HASH_ITER (hh, listening->channels, channel, next)
 		listening_free_channel(listening, channel);
 	TAILQ_REMOVE(&listening->pool->listenings, listening, node);
-	params_release(listening->pool->pools->with.params, &listening->params);
+	params_release(listening->pool->pools->shared.params, &listening->params);
 	timer_clear(&listening->replace.timer);
 	buf_free(&listening->kept);
 	free(listening);

@@ -51,7 +51,7 @@ bool notification_take(struct bytes *in, struct notification *notification)
 
 void listening_wake(struct listening *listening)
 {
-	loop_defer(listening->pool->pools->with.loop, &listening->task);
+	loop_defer(listening->pool->pools->shared.loop, &listening->task);
 }
 
 void listening_count_stuck(struct pool *pool)

@@ -245,14 +245,14 @@ static void on_forward_state(struct cancel *cancel, enum cancel_state from)
 		pool_of(forward)->first_count += is_first(forward);
 		break;
 	case CANCEL_SENT:
-		timer_set(&cancel->way, cancel->way.queue, loop_now(pools->with.loop));
+		timer_set(&cancel->way, cancel->way.queue, loop_now(pools->shared.loop));
 		if (pools->config->log_connections && !is_first(forward))
 			log_info(&forward->log, "new connection to peer");
 		break;
 	default:
 		resolver_cancel(&forward->ask);
 		explicit_bzero(forward->key, sizeof(forward->key));
-		loop_defer(pools->with.loop, &pool_of(forward)->serve_task);
+		loop_defer(pools->shared.loop, &pool_of(forward)->serve_task);
 		pool_of(forward)->first_count -= from != CANCEL_WAITING && is_first(forward);
 		if (first && --first->follower_count == 0)
 			cancel_finish(&first->cancel);
@@ -264,7 +264,7 @@ static void tell_forward(struct cancel *cancel, enum cancel_end end, const char 
 {
 	struct forward *forward = forward_of(cancel);
 	struct peer_pool *pool = pool_of(forward);
-	usec_t now = loop_now(pools_of(forward)->with.loop);
+	usec_t now = loop_now(pools_of(forward)->shared.loop);
 	bool is_new = !pool->complained_at || now - pool->complained_at >= USEC_PER_SEC;
 
 	if (end == CANCEL_DELIVERED)
@@ -306,11 +306,11 @@ static struct forward *add_forward(struct peer_pool *pool, struct bytes key,
 		return NULL;
 	forward->cancel.on_end = on_end;
 	forward->cancel.arg = arg;
-	forward->log = (struct logger){ pools->with.log, log_who };
+	forward->log = (struct logger){ pools->shared.log, log_who };
 	forward->key_size = (uint16_t)key.count;
 	memcpy(forward->key, key.at, key.count);
 	cancel_add(&forward->cancel, &pool->queue, &ops, &pools->peers.forward_slab);
-	loop_defer(pools->with.loop, &pool->serve_task);
+	loop_defer(pools->shared.loop, &pool->serve_task);
 	return forward;
 }
 
@@ -380,7 +380,7 @@ static void launch_forward(struct forward *forward, const struct config_peer *pe
 	} else if (*peer->host == '/' || *peer->host == '@') {
 		snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", peer->host, peer->port);
 		cancel_connect(&forward->cancel, NULL, path);
-	} else if (!resolver_start(pools_of(forward)->with.resolver, &forward->ask, peer->host,
+	} else if (!resolver_start(pools_of(forward)->shared.resolver, &forward->ask, peer->host,
 	                           (uint16_t)peer->port, on_forward_address, &err)) {
 		cancel_fail(&forward->cancel, err.text);
 	}
@@ -404,7 +404,7 @@ static void remove_pool(struct peer_pool *pool)
 	struct pools *pools = pool->queue.pools;
 	struct peer_pools *peers = &pools->peers;
 
-	loop_undefer(pools->with.loop, &pool->serve_task);
+	loop_undefer(pools->shared.loop, &pool->serve_task);
 	HASH_DEL(peers->table, pool);
 	peers->count--;
 	slab_put(&peers->pool_slab, pool);
@@ -508,6 +508,6 @@ void peer_pools_configure(struct pools *pools)
 		cancel_queue_rearm(&pool->queue);
 		if (peer)
 			name_pool(pool, peer);
-		loop_defer(pools->with.loop, &pool->serve_task);
+		loop_defer(pools->shared.loop, &pool->serve_task);
 	}
 }

@@ -15,7 +15,7 @@
 
 void pool_set_welcome(struct pool *pool, struct bytes welcome, struct bytes baseline)
 {
-	struct params_table *table = pool->pools->with.params;
+	struct params_table *table = pool->pools->shared.params;
 
 	pool_forget_greeting(pool);
 	buf_free(&pool->welcome);
@@ -53,7 +53,7 @@ void pool_forget_welcome(struct pool *pool)
 static struct timer_queue *limit_queue(const struct pool *pool, usec_t limit,
                                        void (*on_due)(struct timer *timer))
 {
-	return loop_timer_queue(pool->pools->with.loop, limit, on_due);
+	return loop_timer_queue(pool->pools->shared.loop, limit, on_due);
 }
 
 /* The entry's own password, or the secret of a forced user in auth_file. */
@@ -153,7 +153,7 @@ static void configure_pins(struct pool *pool, const struct config_list *list)
 
 void pool_forget_greeting(struct pool *pool)
 {
-	struct params_table *table = pool->pools->with.params;
+	struct params_table *table = pool->pools->shared.params;
 
 	buf_free(&pool->greeting);
 	params_release(table, &pool->greeting_for);
@@ -271,7 +271,7 @@ void pool_configure(struct pool *pool)
 		.check =
 		    config_check_query(config) ? limit_queue(pool, check, server_check_due) : NULL,
 		.life = limit_queue(pool, pool->limits.lifetime, pool_life_due),
-		.times = server_times_of(pool->pools->with.loop, &times),
+		.times = server_times_of(pool->pools->shared.loop, &times),
 		.ending = pool_ending_limit(pool),
 		.grace = pool_grace_limit(pool),
 		.retry_gap = config->server_login_retry > RETRY_GAP_MIN ? config->server_login_retry

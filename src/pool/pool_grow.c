@@ -287,7 +287,7 @@ static void log_outage(const struct server *server, const struct outage *outage,
 {
 	static const char words[] = "connect failed: ";
 	const struct database *database = server->pool->database;
-	struct logger log = { server->pool->pools->with.log, NULL };
+	struct logger log = { server->pool->pools->shared.log, NULL };
 	unsigned int waiting = share_waiting(&database->cap.share);
 	bool has_words = strncmp(err->text, words, sizeof(words) - 1) == 0;
 	char more[80] = "";
@@ -305,14 +305,14 @@ static void log_outage(const struct server *server, const struct outage *outage,
 static void outage_of_server_over(struct server *server)
 {
 	const struct database *database = server->pool->database;
-	struct logger log = { server->pool->pools->with.log, NULL };
+	struct logger log = { server->pool->pools->shared.log, NULL };
 	char where[OUTAGE_WHERE_SIZE];
 	usec_t lasted;
 
 	if (!outages_of(server)->count)
 		return;
 	if (outages_over(outages_of(server), where_is(server, where, sizeof(where)),
-	                 loop_now(server->pool->pools->with.loop), &lasted))
+	                 loop_now(server->pool->pools->shared.loop), &lasted))
 		log_kept(&log, LOG_LEVEL_INFO, "host up",
 		         "%s: PostgreSQL at %s answers again after %lld s", database->name, where,
 		         (long long)(lasted / USEC_PER_SEC));
@@ -321,7 +321,7 @@ static void outage_of_server_over(struct server *server)
 /* The login of this server has failed, for any reason. */
 static void outage_of_server(struct server *server, const struct err *err)
 {
-	usec_t now = loop_now(server->pool->pools->with.loop);
+	usec_t now = loop_now(server->pool->pools->shared.loop);
 	char where[OUTAGE_WHERE_SIZE];
 	struct outage outage;
 

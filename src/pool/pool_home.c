@@ -53,7 +53,7 @@ static void arm(struct pool *pool)
 	}
 	if (entry && !pool_is_current(pool))
 		pools_sweep_later(pools); /* the pool gets no more clients */
-	timer_set(&pool->rest, pool_expiry_queue(pool), loop_now(pools->with.loop));
+	timer_set(&pool->rest, pool_expiry_queue(pool), loop_now(pools->shared.loop));
 	database_arm_expiry(pool->database);
 }
 

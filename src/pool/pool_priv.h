@@ -48,7 +48,7 @@ static inline unsigned int pool_login_count(const struct pool *pool)
 	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN];
 }
 
-static inline struct loop *pool_loop(const struct pool *pool) { return pool->pools->with.loop; }
+static inline struct loop *pool_loop(const struct pool *pool) { return pool->pools->shared.loop; }
 
 static inline usec_t pool_now(const struct pool *pool) { return loop_now(pool_loop(pool)); }
 

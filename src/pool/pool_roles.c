@@ -20,7 +20,7 @@ void pool_note_report(struct server *server, const struct host_report *report)
 
 	roster_note(server->site->roster, &at, report, pool_now(pool), &changes);
 	clusters_changed(pool->pools->with.broker, share_cluster(&pool->share), &changes,
-	                 pool->pools->with.log);
+	                 pool->pools->shared.log);
 }
 
 /* ---- servers whose host does not fit any more ---- */

@@ -26,7 +26,7 @@ static void count_busy(const struct server *server, int change)
 	pool->database->busy_count += (unsigned int)change;
 	pool->pools->busy_count += (unsigned int)change;
 	if (change < 0)
-		watches_changed(pool->pools->with.watches, pool->pools->with.loop);
+		watches_changed(pool->pools->with.watches, pool->pools->shared.loop);
 }
 
 static void count_server(const struct server *server, int change)
@@ -130,7 +130,7 @@ void pool_remove_server(struct server *server)
 		vacancy_forget(server);
 	WALKS_SKIP(pools, next_server, server, place.all_node);
 	pool_disown(server);
-	loop_undefer(pools->with.loop, &server->free_task);
+	loop_undefer(pools->shared.loop, &server->free_task);
 	TAILQ_REMOVE(&pools->servers, server, place.all_node);
 	TAILQ_REMOVE(&pool->servers[SERVER_CLOSING], server, place.node);
 	pool->server_counts[SERVER_CLOSING]--;

@@ -168,9 +168,9 @@ static bool open_arrived(struct server_source *source, struct server *server)
 	server->is_tls_direct = parcel->is_tls_direct;
 	server->place.standby = parcel->standby;
 	server->session.has_defaults = parcel->has_defaults;
-	params_add_text(pools->with.params, &server->session.unreported,
+	params_add_text(pools->shared.params, &server->session.unreported,
 	                buf_bytes(&parcel->defaults));
-	return stream_attach(&server->wire.stream, pools->with.loop, pools->with.streams,
+	return stream_attach(&server->wire.stream, pools->shared.loop, pools->shared.streams,
 	                     &parcel->stream, &server_stream_ops);
 }
 
@@ -221,7 +221,7 @@ static struct server *settle_in(struct server *server, usec_t packed_at)
 struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp)
 {
 	struct server_parcel *parcel = *parcelp;
-	struct logger log = { pools->with.log, NULL };
+	struct logger log = { pools->shared.log, NULL };
 	struct server_arrived arrived = {
 		{ pools, UINT64_MAX, true, parcel->is_for_reads, open_arrived, find_arrived },
 		parcel,
@@ -260,7 +260,7 @@ static void on_arrival(struct letter *letter)
 	broker_keep_promise(&parcel->permit, to);
 	server = server_unpack(pools, &parcel);
 	if (server) {
-		server->place.arrived_at = loop_now(pools->with.loop);
+		server->place.arrived_at = loop_now(pools->shared.loop);
 		pools->moved_in++;
 	}
 	pools_changed(pools);

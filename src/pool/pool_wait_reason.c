@@ -200,7 +200,7 @@ static void add_holder(const struct server *server, struct buf *out)
 
 	if (!server)
 		return;
-	now = loop_now(server->pool->pools->with.loop);
+	now = loop_now(server->pool->pools->shared.loop);
 	buf_add_text(out, "; longest held by ");
 	server->lease.borrower->ops->tell_who(server->lease.borrower, out);
 	buf_printf(out, " for %lld s, %s",
@@ -256,7 +256,7 @@ static void explain_cap(const struct pool *pool, const struct cap *cap, const st
 static void add_hold(const struct pools *pools, const struct hold *hold, struct buf *out)
 {
 	time_t wall =
-	    (time_t)((wall_now() - (loop_now(pools->with.loop) - hold->since)) / USEC_PER_SEC);
+	    (time_t)((wall_now() - (loop_now(pools->shared.loop) - hold->since)) / USEC_PER_SEC);
 	char text[64];
 	struct tm parts;
 

@@ -226,9 +226,9 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	pools->shared.config = pools->config;
 	pools->changed_at = clock_now();
 	pools->pool_expiry =
-	    loop_timer_queue(pools->with.loop, config->pool_idle_timeout, pools_pool_expired);
-	pools->database_expiry =
-	    loop_timer_queue(pools->with.loop, config->autodb_idle_timeout, pools_database_expired);
+	    loop_timer_queue(pools->shared.loop, config->pool_idle_timeout, pools_pool_expired);
+	pools->database_expiry = loop_timer_queue(pools->shared.loop, config->autodb_idle_timeout,
+	                                          pools_database_expired);
 	pools->server_sockets = (struct socket_options){
 		.tcp_keepalive = config->tcp_keepalive,
 		.tcp_keepcnt = config->tcp_keepcnt,
@@ -244,7 +244,7 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	TAILQ_FOREACH (database, &pools->databases, node)
 		configure_database(database, old);
 	add_entries(pools);
-	if (pools->with.watches && pools->with.watches->loop == pools->with.loop) {
+	if (pools->with.watches && pools->with.watches->loop == pools->shared.loop) {
 		host_watches_configure(pools);
 		finders_configure(pools);
 	}
@@ -255,9 +255,9 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 
 void pools_set_tls(struct pools *pools, struct tls_context *tls)
 {
-	struct tls_context *old = pools->tls;
+	struct tls_context *old = pools->shared.tls;
 
-	pools->tls = pools->shared.tls = tls ? tls_context_ref(tls) : NULL;
+	pools->shared.tls = tls ? tls_context_ref(tls) : NULL;
 	if (old != tls)
 		pools_reconnect(pools, NULL);
 	tls_context_unref(&old);
@@ -265,8 +265,8 @@ void pools_set_tls(struct pools *pools, struct tls_context *tls)
 
 /* ---- begin and end ---- */
 
-struct pools *pools_new(const struct pools_with *with, const struct config *config,
-                        struct users *users, struct err *err)
+struct pools *pools_new(const struct server_shared *shared, const struct pools_with *with,
+                        const struct config *config, struct users *users, struct err *err)
 {
 	struct pools *pools = calloc(1, sizeof(*pools));
 
@@ -282,28 +282,18 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 	hash_key_draw(&pools->secret);
 	pools->last_line_number = (uint64_t)1 << 32; /* pool_wait_first() counts downwards */
 	pools->with = *with;
-	broker_join(with->broker, &pools->member, with->loop);
+	pools->shared = *shared;
+	pools->shared.closes = &pools->closes;
+	pools->shared.order_message = &pools->order_message;
+	pools->shared.sockets = &pools->server_sockets;
+	broker_join(with->broker, &pools->member, shared->loop);
 	if (!pool_cap_open(&pools->cap, pools, CAP_ALL, "")) {
 		err_set(err, ERR_MEMORY, "out of memory");
 		broker_leave(&pools->member);
 		free(pools);
 		return NULL;
 	}
-	pools->shared = (struct server_shared){
-		.loop = with->loop,
-		.log = with->log,
-		.streams = with->streams,
-		.resolver = with->resolver,
-		.workers = with->workers,
-		.slow_workers = with->slow_workers,
-		.verifiers = with->verifiers,
-		.params = with->params,
-		.closes = &pools->closes,
-		.order_message = &pools->order_message,
-		.sockets = &pools->server_sockets,
-		.tls = with->tls,
-	};
-	pools->tls = with->tls ? tls_context_ref(with->tls) : NULL;
+	pools->shared.tls = shared->tls ? tls_context_ref(shared->tls) : NULL;
 	slab_init(&pools->server_slab, "server_cache", sizeof(struct server));
 	slab_init(&pools->pool_slab, "pool_cache", sizeof(struct pool));
 	slab_init(&pools->database_slab, "db_cache", sizeof(struct database));
@@ -353,7 +343,7 @@ void pools_free(struct pools **poolsp)
 		pools_forget_database(TAILQ_FIRST(&pools->databases));
 	while (!TAILQ_EMPTY(&pools->roles))
 		role_free(pools, TAILQ_FIRST(&pools->roles));
-	loop_undefer(pools->with.loop, &pools->sweep_task);
+	loop_undefer(pools->shared.loop, &pools->sweep_task);
 	pool_cap_close(&pools->cap);
 	buf_free(&pools->group_text);
 	buf_free(&pools->order_text);
@@ -367,6 +357,6 @@ void pools_free(struct pools **poolsp)
 	sparse_sum_free(&pools->closes.of_none);
 	config_unref(&pools->config);
 	users_release(&pools->users);
-	tls_context_unref(&pools->tls);
+	tls_context_unref(&pools->shared.tls);
 	free(pools);
 }

@@ -31,9 +31,9 @@ static void forget_pool(struct pool *pool)
 	timer_clear(&pool->rest);
 	timer_clear(&pool->stay);
 	timer_clear(&pool->look);
-	loop_undefer(pools->with.loop, &pool->serve_task);
+	loop_undefer(pools->shared.loop, &pool->serve_task);
 	listening_forget_all(pool);
-	params_release(pools->with.params, &pool->baseline);
+	params_release(pools->shared.params, &pool->baseline);
 	free(pool->sequence_scores);
 	buf_free(&pool->welcome);
 	sql_touchers_free(&pool->pin_functions);
@@ -131,7 +131,7 @@ struct database *pools_database(struct pools *pools, const char *name)
 {
 	struct database *database = pools_find_database(pools, name);
 	const struct config_database *star = config_database_auto(pools->config);
-	struct logger log = { pools->with.log, NULL };
+	struct logger log = { pools->shared.log, NULL };
 
 	if (database || !star || strlen(name) > CONFIG_DATABASE_NAME_MAX)
 		return database;
@@ -175,9 +175,9 @@ static struct pool *add_pool(struct database *database, struct role *role,
 		return NULL;
 	}
 	pool->filed_by = pools_file_by(role, purpose);
-	pool->log = (struct logger){ pools->with.log, tell_pool };
-	pool->baseline = pool->greeting_for = params_none(pools->with.params);
-	pool->tried.asked = pool->tried.told = params_none(pools->with.params);
+	pool->log = (struct logger){ pools->shared.log, tell_pool };
+	pool->baseline = pool->greeting_for = params_none(pools->shared.params);
+	pool->tried.asked = pool->tried.told = params_none(pools->shared.params);
 	pool->serve_task.run = pools->serve;
 	pool->site = (struct server_site){
 		.shared = &pools->shared,

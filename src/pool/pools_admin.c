@@ -32,7 +32,7 @@ static void wake_pool(struct pool *pool, enum close_reason reason)
 
 static void note_hold(const struct pools *pools, struct hold *hold, const char *by)
 {
-	hold->since = loop_now(pools->with.loop);
+	hold->since = loop_now(pools->shared.loop);
 	text_copy(hold->by, sizeof(hold->by), by);
 }
 

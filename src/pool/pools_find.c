@@ -15,9 +15,12 @@ void pools_wake_failing(struct pools *pools)
 	share_wake_pools(&pools->member);
 }
 
-void pools_changed(struct pools *pools) { watches_changed(pools->with.watches, pools->with.loop); }
+void pools_changed(struct pools *pools)
+{
+	watches_changed(pools->with.watches, pools->shared.loop);
+}
 
-void pools_sweep_later(struct pools *pools) { loop_defer(pools->with.loop, &pools->sweep_task); }
+void pools_sweep_later(struct pools *pools) { loop_defer(pools->shared.loop, &pools->sweep_task); }
 
 void pools_walk_start(struct pools *pools, struct pools_walk *walk)
 {

@@ -646,6 +646,7 @@ def test_clients_that_disconnect_in_between(gate, postgres):
         wait_until(lambda: "left before authentication" in
                    [row["reason"] for row in weir.admin("SHOW ERRORS")])
         assert weir.pool("look", "asker")["sv_active"] == 1
+        assert "cl_login" in [row["state"] for row in weir.admin("SHOW SOCKETS")]
     second.finish_login("alice", SECRET)
 
 

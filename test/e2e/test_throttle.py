@@ -203,7 +203,7 @@ def test_unknown_users_look_like_existing_ones(pgweir, auth_type, kind):
 @pytest.mark.parametrize("kind", SECRETS)
 @pytest.mark.parametrize("auth_type", ("plain", "scram-sha-256"))
 def test_the_same_work_is_done_for_unknown_users(pgweir, auth_type, kind):
-    """A login that derives keys is in state deriving: for each attempt whose secret needs it."""
+    """A login that derives keys waits in state looking: for each attempt whose secret needs it."""
     daemon = pgweir(auth_type=auth_type, verbose=2,
                     userlist={name: SECRETS[kind](name) for name in ("alice", "bob")})
 
@@ -211,7 +211,7 @@ def test_the_same_work_is_done_for_unknown_users(pgweir, auth_type, kind):
         since = len(daemon.log)
         shape(daemon, user)
         daemon.wait_log(f"{user}@.*closing because", since=since)
-        return daemon.log[since:].count("authentication -> deriving")
+        return daemon.log[since:].count("authentication -> looking")
 
     if (auth_type, kind) != ("scram-sha-256", "md5"):
         daemon.client("bob", password=SECRET)  # a user whose keys are cached
@@ -236,7 +236,7 @@ def test_auth_query_does_not_reveal_existing_users(make_pgweir, postgres, auth_t
         since = len(daemon.log)
         said = shape(daemon, user)
         daemon.wait_log(f"{user}@.*closing because", since=since)
-        return said, daemon.log[since:].count("authentication -> deriving")
+        return said, daemon.log[since:].count("authentication -> looking")
 
     known = look("alice")
     for user in ("bob", "mallory", "nosecret", "alice", "mallory"):
@@ -250,7 +250,7 @@ def test_a_successful_login_is_spared_the_work(pgweir):
     assert refusal(daemon.address, password="wrong").sqlstate == "28P01"
     since = len(daemon.log)
     daemon.client(password=SECRET)
-    assert "authentication -> deriving" not in daemon.log[since:]
+    assert "authentication -> looking" not in daemon.log[since:]
 
 
 # -- the time of a login --------------------------------------------------------------------------

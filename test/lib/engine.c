@@ -31,7 +31,7 @@ static void must(bool is_so, const char *what)
 
 /* ---- the engine ---- */
 
-static void on_free(void *arg) { (void)arg; }
+static void on_free(struct clients *clients) { (void)clients; }
 
 static struct console_session *open_door(void *arg, struct client *client, enum console_role role)
 {
@@ -112,8 +112,10 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	static const struct hash_key secret = { { 1, 2 } };
 	struct err err;
 
-	*engine =
-	    (struct engine){ .stop.run = count_turn, .door.open = open_door, .digest_key = secret };
+	*engine = (struct engine){ .stop.run = count_turn,
+		                   .door.open = open_door,
+		                   .shared = { .digest_key = secret, .on_free = on_free } };
+	engine->shared.door = &engine->door;
 	listen_on(engine);
 	load(engine, settings, entry);
 	engine->loop = loop_new(&err);
@@ -123,35 +125,25 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	engine->params = params_table_new();
 	engine->verifiers = verifiers_new(10, &err);
 	engine->broker = first ? first->broker : broker_new(ENGINES_MAX, &err);
-	engine->logins = first ? first->logins : logins_new(&err);
+	engine->shared.logins = first ? first->shared.logins : logins_new(&err);
 	engine->is_first = !first;
 	must(engine->broker != NULL && loop_take_letters(engine->loop, &err), "no broker");
 	watches_init(&engine->watches, engine->loop, false);
 	engine->pools = pools_new(
-	    &(struct pools_with){
+	    &(struct server_shared){
 		.loop = engine->loop,
-		.broker = engine->broker,
-		.watches = &engine->watches,
 		.streams = &engine->streams,
 		.verifiers = engine->verifiers,
 		.params = engine->params,
+	    },
+	    &(struct pools_with){
+		.broker = engine->broker,
+		.watches = &engine->watches,
 		.statement_names = first ? &first->pools->statements.names : NULL,
 	    },
 	    engine->config, engine->users, &err);
-	engine->clients = clients_new(
-	    &(struct clients_with){
-		.loop = engine->loop,
-		.streams = &engine->streams,
-		.verifiers = engine->verifiers,
-		.logins = engine->logins,
-		.told = &engine->told,
-		.params = engine->params,
-		.digest_key = &engine->digest_key,
-		.pools = engine->pools,
-		.door = &engine->door,
-		.on_free = on_free,
-	    },
-	    engine->config, engine->users, &err);
+	engine->clients =
+	    clients_new(&engine->shared, 0, engine->pools, engine->config, engine->users, &err);
 	must(engine->clients != NULL, "out of memory");
 }
 
@@ -174,7 +166,7 @@ void engine_close(struct engine *engine)
 	watches_done(&engine->watches);
 	if (engine->is_first) {
 		broker_free(&engine->broker);
-		logins_free(&engine->logins);
+		logins_free(&engine->shared.logins);
 	}
 	verifiers_free(&engine->verifiers);
 	must(params_table_count(engine->params) == 0, "a map of parameters was not let go");

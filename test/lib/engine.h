@@ -21,9 +21,7 @@ struct engine {
 	struct verifiers *verifiers;
 	struct broker *broker;
 	struct watches watches; /* of this loop */
-	struct logins *logins;
-	struct clients_told told;
-	struct hash_key digest_key;
+	struct clients_shared shared;
 	bool is_first; /* it owns the broker and what logins share */
 	struct pools *pools;
 	struct clients *clients;

@@ -71,10 +71,9 @@ struct console_door {
 enum client_state {
 	CLIENT_STARTUP,        /* receives the PROXY header, TLS handshake and startup packet */
 	CLIENT_AUTHENTICATION, /* an exchange of the authentication method runs */
-	/* waits for the name of its host, of its system user, or for auth_query */
+	/* waits for the name of its host, of its system user, for auth_query, or a worker thread */
 	CLIENT_LOOKING,
-	CLIENT_DERIVING, /* waits for a key that a worker thread derives */
-	CLIENT_DELAYED,  /* authentication failed; the error is sent later (login throttle) */
+	CLIENT_DELAYED, /* authentication failed; the error is sent later (login throttle) */
 	/* admitted; waits for the pool's first server, or for its dedicated server */
 	CLIENT_NEWCOMER,
 	CLIENT_IDLE,    /* admitted, has no server */

@@ -16,6 +16,7 @@
 #include "pgweir/net/stream_parcel.h"
 #include "pgweir/net/address.h"
 #include "pgweir/net/tls.h"
+#include "pgweir/pool/homes.h"
 #include "pgweir/base/hash.h"
 
 TAILQ_HEAD(client_list, client);
@@ -35,37 +36,30 @@ struct clients_told {
 	struct limit_met all_met, files_met, guests_met, failures_met;
 };
 
-/* What all clients share. All pointers are borrowed and must outlive the clients. */
-struct clients_with {
-	struct loop *loop;
-	/* the number of this loop, from 0; how many there are: 0 or 1 if it is the only one */
-	unsigned int loop_number, loop_count;
-	struct log *log;
-	struct cancel_keys_shared *keys; /* of all loops; NULL if there is one */
-	struct stream_pool *streams;
+/* What the clients of all loops share, and what they call. Its owner outlives them all. */
+struct clients_shared {
+	struct cancel_keys_shared keys; /* with the number of loops; 0 or 1: there is one */
 	struct workers *workers;
 	struct workers *lookups; /* for lookups that may block: names of system users */
-	/*
-	 * Worker threads by enum auth_method, for methods whose servers outside may be slow or
-	 * down. NULL: no method has any.
-	 */
-	struct workers *const *outside;
-	struct resolver *resolver; /* for the names of client hosts */
-	struct verifiers *verifiers;
-	struct logins *logins; /* of all loops, like the next one */
-	struct clients_told *told;
-	struct params_table *params;
-	const struct hash_key *digest_key; /* the same in all loops */
-	struct pools *pools;
-	const struct peers *peers; /* NULL: none by DNS */
+	/* for methods whose servers outside may be slow or down; NULL: a method has none */
+	struct workers *outside[AUTH_METHODS];
+	struct logins *logins;
+	struct clients_told told;
+	struct hash_key digest_key;
 	const struct console_door *door;
+	struct gate_table gates;
+	struct statement_limits limits;
+	struct homes homes;
+	/* Clients must use descriptors below this one. 0 = no limit. */
+	int files_for_clients;
 	/* Called when a descriptor has become free. */
-	void (*on_free)(void *arg);
+	void (*on_free)(struct clients *clients);
 	/*
 	 * Called for a cancel request with a key that no client here has. true: the callee handles
 	 * it, and ends the connection that it came from, unless there is one left in `farewell`.
 	 */
-	bool (*on_unknown_cancel_key)(void *arg, struct bytes key, struct farewell *farewell);
+	bool (*on_unknown_cancel_key)(struct clients *clients, struct bytes key,
+	                              struct farewell *farewell);
 	/*
 	 * Called when a client has sent its startup packet or a cancel request, which another loop
 	 * may have to handle. `loop`: for a key of another loop and for a home, the number of that
@@ -73,19 +67,13 @@ struct clients_with {
 	 * client_pack() (lanes.h). true: it did, so the client is not here any more. NULL:
 	 * there is no other loop.
 	 */
-	bool (*send_elsewhere)(void *arg, struct client *client, enum client_goes why,
-	                       unsigned int loop);
+	bool (*send_elsewhere)(struct client *client, enum client_goes why, unsigned int loop);
 	/*
 	 * The number of the loop to which a client of a pool goes that is at home in `count` loops
 	 * from `first` on: the one that has the fewest clients. May be that of this loop.
 	 */
-	unsigned int (*pick_home)(void *arg, unsigned int first, unsigned int count);
-	struct gate_table *gates;              /* of all loops */
-	const struct statement_limits *limits; /* of all loops */
-	struct homes *homes; /* of all loops; NULL if there is one, like pick_home */
-	void *arg;
-	/* Clients must use descriptors below this one. 0 = no limit. */
-	int files_for_clients;
+	unsigned int (*pick_home)(const struct clients *clients, unsigned int first,
+	                          unsigned int count);
 };
 
 /* A walk that survives removals: read `next`, then advance it. */
@@ -120,7 +108,9 @@ struct drain {
 TAILQ_HEAD(unauthenticated_list, client_login);
 
 struct clients {
-	struct clients_with with;
+	struct clients_shared *shared;
+	struct pools *pools; /* of this loop; they outlive the clients */
+	struct loop *loop;
 	const struct client_ops *ops; /* the functions of each client state */
 	const struct config *config;  /* one reference */
 	unsigned int features;        /* enum client_feature that `config` sets for all clients */
@@ -158,8 +148,9 @@ struct clients {
 	struct clients_visits rearming; /* sets time limits again after a reload */
 };
 
-struct clients *clients_new(const struct clients_with *with, const struct config *config,
-                            struct users *users, struct err *err);
+struct clients *clients_new(struct clients_shared *shared, unsigned int loop_number,
+                            struct pools *pools, const struct config *config, struct users *users,
+                            struct err *err);
 
 /* Closes all at once, with an error if the socket accepts that without blocking. */
 void clients_free(struct clients **clients);

@@ -27,7 +27,6 @@ struct lane {
 	struct resolver *resolver;
 	struct pools *pools;
 	struct clients *clients;
-	void *arg;                  /* main's */
 	atomic_uint arriving_count; /* clients in letters to this lane */
 };
 

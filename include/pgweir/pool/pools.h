@@ -13,22 +13,13 @@
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/watches.h"
 
-/* What all pools share. All pointers are borrowed and must outlive the pools. */
+/* What pools need beyond their servers (struct server_shared). Borrowed; it outlives the pools. */
 struct pools_with {
-	struct loop *loop;
 	struct broker *broker;   /* of all loops */
 	struct watches *watches; /* of all loops: pools_changed() */
-	struct log *log;
-	struct stream_pool *streams;
-	struct resolver *resolver;
-	struct workers *workers;      /* derive keys for logins at servers, */
-	struct workers *slow_workers; /* if a server asks for many iterations */
-	struct verifiers *verifiers;
-	struct params_table *params;
 	/* of the process, for all its loops; copied. NULL: these pools draw their own */
 	struct statement_names *statement_names;
 	const struct peers *peers; /* NULL: none by DNS */
-	struct tls_context *tls;   /* the initial one: see pools_set_tls() */
 	/*
 	 * The hosts of entries with this text as hosts_from are others than before: to be applied.
 	 * Called from the loop of the main thread.
@@ -58,10 +49,9 @@ enum suspend_state {
 struct pools {
 	struct pools_with with;
 	struct broker_member member;
-	struct server_shared shared; /* what servers share, with its current values */
+	struct server_shared shared; /* with its current values; of `tls`, one reference */
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
-	struct tls_context *tls;     /* one reference; NULL: no TLS to servers */
 	struct statements statements;
 	struct socket_options server_sockets;
 	struct hash_key secret; /* hash key of the next two tables */
@@ -125,8 +115,9 @@ struct pools {
 	struct sqlstates sqlstates; /* errors that clients were sent */
 };
 
-struct pools *pools_new(const struct pools_with *with, const struct config *config,
-                        struct users *users, struct err *err);
+/* shared: what is constant there, and the initial `tls`. Copied, like `with`. */
+struct pools *pools_new(const struct server_shared *shared, const struct pools_with *with,
+                        const struct config *config, struct users *users, struct err *err);
 
 #define FINDERS_TEXT_SIZE 256
 

@@ -150,7 +150,7 @@ static bool add_up(const struct cursor *cursor, struct sum *sum)
 		if (!pool || !pool->database->entry)
 			continue;
 		is_there = true;
-		now = loop_now(lane->pools->with.loop);
+		now = loop_now(lane->pools->shared.loop);
 		sum->mode = pool_own_rules(pool)->mode;
 		sum->sizes = pool->limits.sizes;
 		sum->size = (unsigned int)pool->limits.size;

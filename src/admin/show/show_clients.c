@@ -54,7 +54,7 @@ static const char *state_of(const struct client *client, usec_t *since)
 static bool next_transactions(struct cursor *cursor, void *row)
 {
 	const struct client *client = cursor->client;
-	usec_t now = loop_now(client->clients->with.loop), since, wait;
+	usec_t now = loop_now(client->clients->loop), since, wait;
 	bool sees_text =
 	    show_source_config(cursor->source)->log_min_duration && cursor->role == CONSOLE_ADMIN;
 	const char *state;
@@ -177,7 +177,7 @@ static void fill_waiting(struct cursor *cursor, void *row, const struct borrower
                          unsigned int position)
 {
 	const struct client *client = client_of_borrower(borrower);
-	usec_t wait = loop_now(client->clients->with.loop) - borrower->waiting_since;
+	usec_t wait = loop_now(client->clients->loop) - borrower->waiting_since;
 	enum wait_reason reason = pool_wait_reason(borrower, position);
 	const struct server *holder = NULL; /* whose server the pool waits for, for longest */
 	const struct lane *lane;
@@ -247,7 +247,7 @@ SHOW_ROWS(
 
 static void add_client(const struct client *client, struct named_clients *sum)
 {
-	usec_t now = loop_now(client->clients->with.loop);
+	usec_t now = loop_now(client->clients->loop);
 
 	sum->clients++;
 	sum->active += client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING ||
@@ -292,7 +292,7 @@ static bool gather(struct cursor *cursor)
 
 	while ((client = cursor_next_client(cursor))) {
 		if (client->borrower.pool)
-			add_client(client, named(walk, client->clients->with.digest_key,
+			add_client(client, named(walk, &client->clients->shared->digest_key,
 			                         show_application(client)));
 	}
 	if (cursor->has_more)

@@ -96,8 +96,7 @@ static int64_t login_clients(const struct lane *lane)
 	const unsigned int *counts = lane->clients->state_counts;
 
 	return (int64_t)counts[CLIENT_STARTUP] + counts[CLIENT_AUTHENTICATION] +
-	       counts[CLIENT_LOOKING] + counts[CLIENT_DERIVING] + counts[CLIENT_DELAYED] +
-	       counts[CLIENT_NEWCOMER];
+	       counts[CLIENT_LOOKING] + counts[CLIENT_DELAYED] + counts[CLIENT_NEWCOMER];
 }
 
 /* ---- the rows ---- */

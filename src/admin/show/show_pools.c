@@ -251,7 +251,7 @@ static void add_pool(struct pools_shown *row, struct pool *pool, usec_t *longest
 {
 	const unsigned int *servers = pool->server_counts;
 	unsigned int cancels = pool->cancels.count - pool->cancels.counts[CANCEL_WAITING];
-	usec_t wait = pool_longest_wait(pool, loop_now(pool->pools->with.loop));
+	usec_t wait = pool_longest_wait(pool, loop_now(pool->pools->shared.loop));
 
 	ROW_ADD(POOL_SUMS)
 	*longest = wait > *longest ? wait : *longest;

@@ -54,7 +54,7 @@ static usec_t stays_since(const struct client *client)
 static bool next_pinned(struct cursor *cursor, void *row)
 {
 	const struct client *client = cursor->client;
-	usec_t now = loop_now(client->clients->with.loop), since = stays_since(client);
+	usec_t now = loop_now(client->clients->loop), since = stays_since(client);
 	struct buf *why = cursor_text(cursor), *objects = cursor_text(cursor);
 
 	if (!since)

@@ -118,7 +118,7 @@ static struct limit of_process(const struct cursor *cursor, const struct lane *l
 			               CAP(&pools->cap) };
 	default: /* what is kept for servers and consoles is not part of it */
 		return (struct limit){ .name = "open_files",
-			               .value = clients->with.files_for_clients,
+			               .value = clients->shared->files_for_clients,
 			               .used = clients_files_used(),
 			               .hits = clients->files_hits };
 	}
@@ -215,7 +215,7 @@ static struct limit of_host(const struct cursor *cursor, const struct lane *lane
 static struct limit of_statement(const struct cursor *cursor, const struct lane *lane, size_t at)
 {
 	const struct statement_limit *limit = statement_limits_find(
-	    lane->clients->with.limits, strtoull(cursor->ordered.first, NULL, 16));
+	    &lane->clients->shared->limits, strtoull(cursor->ordered.first, NULL, 16));
 
 	(void)at;
 	if (!limit || lane->number)
@@ -320,7 +320,7 @@ static void collect_hosts(struct cursor *cursor)
 static void collect_statements(struct cursor *cursor)
 {
 	const struct clients *clients = cursor->lanes->at->clients;
-	const struct statement_limit *limit = clients->with.limits->table;
+	const struct statement_limit *limit = clients->shared->limits.table;
 
 	for (; limit; limit = limit->hh.next) {
 		if (limit->entry)

@@ -87,8 +87,7 @@ static void fill_stream(struct cursor *cursor, struct socket_row *row, const str
 	}
 	row->recv_pos = row->pkt_avail = (int64_t)stream_kept(stream).count;
 	tls_text(stream, text, sizeof(text));
-	row->tls =
-	    *text ? cursor_print(cursor, "%s/%s", text, tls_records_text(stream)) : "";
+	row->tls = *text ? cursor_print(cursor, "%s/%s", text, tls_records_text(stream)) : "";
 	row->send_avail = stream_is_open(stream) ? (int64_t)stream_unsent(stream) : 0;
 }
 
@@ -115,8 +114,7 @@ static void fill_client(struct cursor *cursor, struct socket_row *row)
 	row->replication = replication_text((enum replication)client->replication);
 	row->state = client_state_name(client);
 	fill_stream(cursor, row, &client->stream, &client->peer);
-	fill_times(row, client->connected_at, client->request_at,
-	           loop_now(client->clients->with.loop));
+	fill_times(row, client->connected_at, client->request_at, loop_now(client->clients->loop));
 	row->ptr = client;
 	row->link = client->borrower.server;
 	row->remote_pid = address_is_unix(&client->peer) ? client->peer.un.pid : 0;
@@ -142,7 +140,7 @@ SHOW(clients, "CLIENTS", next_client, connection_columns, "Client connections.",
 static void fill_server(struct cursor *cursor, struct socket_row *row)
 {
 	const struct server *server = cursor->server;
-	usec_t now = loop_now(server->pool->pools->with.loop);
+	usec_t now = loop_now(server->pool->pools->shared.loop);
 	const char *name = params_find(server->session.params, "application_name");
 	const void *client =
 	    server->lease.borrower ? client_of_borrower(server->lease.borrower) : NULL;
@@ -186,7 +184,7 @@ SHOW(servers, "SERVERS", next_server, connection_columns, "Server connections.",
 /* NULL: cancel requests, and clients that are being closed. */
 static const char *const client_states[CLIENT_STATES] = {
 	[CLIENT_STARTUP] = "cl_login",       [CLIENT_AUTHENTICATION] = "cl_login",
-	[CLIENT_DERIVING] = "cl_login",      [CLIENT_DELAYED] = "cl_login",
+	[CLIENT_LOOKING] = "cl_login",       [CLIENT_DELAYED] = "cl_login",
 	[CLIENT_NEWCOMER] = "cl_waiting",    [CLIENT_WAITING] = "cl_waiting",
 	[CLIENT_CATCHING_UP] = "cl_waiting", [CLIENT_IDLE] = "cl_active",
 	[CLIENT_LATE] = "cl_active",         [CLIENT_PREPARING] = "cl_active",
@@ -358,7 +356,7 @@ static bool fill_client_fd(struct cursor *cursor, struct fds_shown *row,
 	row->database = client_database(client);
 	row->link = server ? server->wire.stream.watch.fd : 0;
 	fill_params(row, client->params,
-	            pool ? pool->baseline : params_none(client->clients->with.params));
+	            pool ? pool->baseline : params_none(client->clients->pools->shared.params));
 	if (cursor->is_owner)
 		row->cancel = key_number(client_key(client));
 	if (cursor->is_owner && pool)
@@ -440,12 +438,12 @@ static const char *shown_setting(const struct config *config, const char *name,
 static int64_t clients_of(struct cursor *cursor, const struct gate *gate)
 {
 	const struct clients *clients = cursor->lanes->at->clients;
-	int64_t count = broker_admitted(clients->with.pools->with.broker);
+	int64_t count = broker_admitted(clients->pools->with.broker);
 
 	if (gate)
 		return atomic_load(&gate->client_count);
 	for (unsigned int number = 1; number <= GATES_MAX; number++) {
-		gate = clients->with.gates->at[number];
+		gate = clients->shared->gates.at[number];
 		count -= gate ? atomic_load(&gate->client_count) : 0;
 	}
 	return count;

@@ -43,7 +43,7 @@ static const struct role *largest(const struct clients *clients)
 	const struct role *role, *found = NULL;
 	unsigned int left = ROLES_MAX;
 
-	TAILQ_FOREACH (role, &clients->with.pools->roles, node) {
+	TAILQ_FOREACH (role, &clients->pools->roles, node) {
 		if (role->client_count &&
 		    (!found || share_clients(&role->cap.share) > share_clients(&found->cap.share)))
 			found = role;
@@ -55,10 +55,10 @@ static const struct role *largest(const struct clients *clients)
 
 static void say(struct clients *clients, const char *detail)
 {
-	struct logger log = { clients->with.log, NULL };
+	struct logger log = { clients->pools->shared.log, NULL };
 	const struct role *role;
 
-	if (!limit_event_begins(&clients->with.told->all_met, loop_now(clients->with.loop)))
+	if (!limit_event_begins(&clients->shared->told.all_met, loop_now(clients->loop)))
 		return;
 	role = largest(clients);
 	if (role)
@@ -86,8 +86,7 @@ static void crowd_refuse(struct client *client)
 	char detail[64];
 
 	clients->limit_hits++;
-	snprintf(detail, sizeof(detail), "%u of %d",
-	         broker_admitted(clients->with.pools->with.broker),
+	snprintf(detail, sizeof(detail), "%u of %d", broker_admitted(clients->pools->with.broker),
 	         clients->config->max_client_conn);
 	say(clients, detail);
 	refuse_crowd(client, detail);
@@ -100,7 +99,7 @@ static void gate_refuse(struct client *client)
 	int most = gate->rules.entry->max_client_conn;
 	char detail[CONFIG_DATABASE_NAME_MAX + 64];
 
-	limit_event_note(&gate->full_met, client_now(client), client->clients->with.log,
+	limit_event_note(&gate->full_met, client_now(client), client->clients->pools->shared.log,
 	                 &(struct limit_event){ .limit = "max_client_conn of a listener",
 	                                        .value = most,
 	                                        .counted = "the clients" });
@@ -126,7 +125,7 @@ static void gate_refuse(struct client *client)
 
 static bool is_high(const struct clients *clients, int fd)
 {
-	return clients->with.files_for_clients && fd >= clients->with.files_for_clients;
+	return clients->shared->files_for_clients && fd >= clients->shared->files_for_clients;
 }
 
 void unauthenticated_add(struct client *client)
@@ -144,9 +143,9 @@ void unauthenticated_add(struct client *client)
 
 static void report_shortage(struct clients *clients)
 {
-	struct logger log = { clients->with.log, NULL };
+	struct logger log = { clients->pools->shared.log, NULL };
 
-	if (limit_event_begins(&clients->with.told->files_met, loop_now(clients->with.loop)))
+	if (limit_event_begins(&clients->shared->told.files_met, loop_now(clients->loop)))
 		log_kept(&log, LOG_LEVEL_WARNING, LIMIT_EVENT_KIND,
 		         "running out of open files: for each new connection, the oldest one that "
 		         "has not logged in is closed; " FILES_ADVICE
@@ -197,7 +196,7 @@ static void unauthenticated_refuse(struct client *client)
 	clients->files_hits++;
 	report_shortage(clients);
 	snprintf(detail, sizeof(detail), "%d open files of pgweir may belong to clients.",
-	         clients->with.files_for_clients);
+	         clients->shared->files_for_clients);
 	err_close(&err, CLOSE_FILES_LIMIT);
 	client_fatal_detailed(client, &err, detail, "To the administrator: " FILES_ADVICE ".");
 }
@@ -244,12 +243,12 @@ bool admit_hold(struct client *client)
 
 	if (client->is_admitted || admit_is_console(client))
 		return true;
-	if (!broker_admit(clients->with.pools->with.broker, most)) {
+	if (!broker_admit(clients->pools->with.broker, most)) {
 		crowd_refuse(client);
 		return false;
 	}
 	if (client->borrower.gate && !gate_admit(client_gate(client))) {
-		broker_release_admission(clients->with.pools->with.broker);
+		broker_release_admission(clients->pools->with.broker);
 		gate_refuse(client);
 		return false;
 	}
@@ -261,7 +260,7 @@ bool admit_hold(struct client *client)
 static void note_limit(const struct clients *clients, struct limit_met *met,
                        const struct limit_event *event)
 {
-	limit_event_note(met, loop_now(clients->with.loop), clients->with.log, event);
+	limit_event_note(met, loop_now(clients->loop), clients->pools->shared.log, event);
 }
 
 /* The console's own database has no entry in [databases], so the global limit applies. */
@@ -274,7 +273,7 @@ static bool count_guest(struct client *client)
 	if (++clients->guest_count <= (unsigned int)limit || limit <= 0)
 		return true;
 	clients->guest_limit_hits++;
-	note_limit(clients, &clients->with.told->guests_met,
+	note_limit(clients, &clients->shared->told.guests_met,
 	           &(struct limit_event){ "max_db_client_connections", limit, "the clients",
 	                                  CONFIG_CONSOLE_DATABASE, NULL });
 	return client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
@@ -343,8 +342,8 @@ static bool settle_parameters(struct client *client)
 {
 	struct buf *parameters = &client->login->parameters;
 
-	if (buf_ok(parameters) &&
-	    params_add_text(client->clients->with.params, &client->params, buf_bytes(parameters))) {
+	if (buf_ok(parameters) && params_add_text(client->clients->pools->shared.params,
+	                                          &client->params, buf_bytes(parameters))) {
 		buf_free(parameters);
 		return true;
 	}
@@ -353,7 +352,7 @@ static bool settle_parameters(struct client *client)
 
 bool admit_count(struct client *client)
 {
-	struct pools *pools = client->clients->with.pools;
+	struct pools *pools = client->clients->pools;
 	const struct client_login *login = client->login;
 
 	/* Authentication has ended: input from here on contains no password. */
@@ -378,11 +377,10 @@ void admit_enter(struct client *client)
 		console_begin(client);
 	} else if (!client->database) {
 		log_info(&client->log, "login failed: db=%s user=%s", login->database, login->user);
-		client_refuse_with(client, CLOSE_NO_DATABASE, "no such database: %s",
-		                   login->database);
+		client_refuse(client, CLOSE_NO_DATABASE, "no such database: %s", login->database);
 	} else if (client->database->is_disabled) {
-		client_refuse_with(client, CLOSE_DATABASE_DISABLED, "database \"%s\" is disabled",
-		                   client->database->name);
+		client_refuse(client, CLOSE_DATABASE_DISABLED, "database \"%s\" is disabled",
+		              client->database->name);
 	} else if (clients->drain.is_on) {
 		client_refuse_for(client, CLOSE_DRAINING);
 	} else if (clients->is_shutting_down && client->id >= clients->shutdown_id) {
@@ -425,7 +423,7 @@ struct delayed_login {
 
 static bool is_over(const struct client *client, int limit)
 {
-	struct logins *logins = client->clients->with.logins;
+	struct logins *logins = client->clients->shared->logins;
 
 	LOCKED(&logins->lock);
 	return failures_reach(&logins->failures, &client->peer, limit);
@@ -433,7 +431,7 @@ static bool is_over(const struct client *client, int limit)
 
 static struct failure *count_failure(const struct client *client)
 {
-	struct logins *logins = client->clients->with.logins;
+	struct logins *logins = client->clients->shared->logins;
 
 	LOCKED(&logins->lock);
 	return failures_count(&logins->failures, &client->peer);
@@ -441,7 +439,7 @@ static struct failure *count_failure(const struct client *client)
 
 static void forget_failure(const struct client *client, struct failure *failure)
 {
-	struct logins *logins = client->clients->with.logins;
+	struct logins *logins = client->clients->shared->logins;
 
 	LOCKED(&logins->lock);
 	failures_forget(&logins->failures, failure);
@@ -453,8 +451,8 @@ bool throttle_admits(struct client *client)
 
 	if (limit <= 0 || !is_over(client, limit))
 		return true;
-	limit_event_note(&client->clients->with.told->failures_met, client_now(client),
-	                 client->clients->with.log,
+	limit_event_note(&client->clients->shared->told.failures_met, client_now(client),
+	                 client->clients->pools->shared.log,
 	                 &(struct limit_event){ .limit = "auth_failure_limit",
 	                                        .value = limit,
 	                                        .counted = "failed logins of one address" });
@@ -501,7 +499,7 @@ static void set_timer(struct client *client, usec_t delay)
 /* Only the first of a series is logged. */
 static void say_cut(const struct clients *clients)
 {
-	const struct logger log = { clients->with.log, NULL };
+	const struct logger log = { clients->pools->shared.log, NULL };
 
 	log_warning(&log,
 	            "more than %d failed logins wait for auth_failure_delay: the oldest "

@@ -179,7 +179,7 @@ void auth_cache_forget(struct auth_cache_access *access, struct auth_answer *ans
 		forget_answer(access->logins, answer);
 }
 
-static void forget_all(struct logins *cache)
+void auth_cache_forget_all(struct logins *cache)
 {
 	LOCKED(&cache->lock);
 	struct auth_answer *answer;
@@ -189,31 +189,22 @@ static void forget_all(struct logins *cache)
 		forget_answer(cache, answer);
 }
 
-void auth_cache_forget_all(struct auth_cache_access *access) { forget_all(access->logins); }
-
-void auth_cache_learn(struct auth_cache_access *access, const char *text)
+void auth_cache_learn(struct logins *logins, const char *text)
 {
 	struct secret secret = users_secret_of(text);
 
-	LOCKED(&access->logins->lock);
-	if (access->logins->is_learnt || secret.kind == SECRET_NONE)
+	LOCKED(&logins->lock);
+	if (logins->is_learnt || secret.kind == SECRET_NONE)
 		return;
-	access->logins->likeness = mock_form_of(&secret);
-	access->logins->is_learnt = true;
+	logins->likeness = mock_form_of(&secret);
+	logins->is_learnt = true;
 }
 
-struct mock_form auth_cache_likeness(struct auth_cache_access *access)
+struct mock_form auth_cache_likeness(struct logins *logins)
 {
-	LOCKED(&access->logins->lock);
-	return access->logins->likeness;
+	LOCKED(&logins->lock);
+	return logins->likeness;
 }
-
-void auth_cache_begin(struct auth_cache_access *access, struct logins *logins, struct loop *loop)
-{
-	*access = (struct auth_cache_access){ .logins = logins, .loop = loop };
-}
-
-void auth_cache_end(struct auth_cache_access *access) { timer_clear(&access->timer); }
 
 /* PostgreSQL's default number of SCRAM iterations. */
 #define USUAL_ITERATIONS 4096
@@ -239,7 +230,7 @@ void logins_free(struct logins **logins)
 	if (!*logins)
 		return;
 	assert(!(*logins)->failures.table);
-	forget_all(*logins);
+	auth_cache_forget_all(*logins);
 	pthread_mutex_destroy(&(*logins)->lock);
 	free(*logins);
 	*logins = NULL;

@@ -77,16 +77,13 @@ struct logins {
 	bool is_learnt; /* the likeness is that of an answer */
 };
 
-/* A loop's access to the cache. Its timer drops answers whose time is over. */
+/* A loop's access to the cache. Its timer drops answers whose time is over: to be cleared. */
 struct auth_cache_access {
 	struct logins *logins;
 	struct loop *loop;
 	struct timer timer;
 	usec_t limit; /* how long answers are kept, when the timer was set */
 };
-
-void auth_cache_begin(struct auth_cache_access *access, struct logins *logins, struct loop *loop);
-void auth_cache_end(struct auth_cache_access *access);
 
 /*
  * Adds an answer and holds a reference to it. Replaces an answer with the same key. limit:
@@ -102,11 +99,11 @@ struct auth_answer *auth_cache_find(struct auth_cache_access *access,
 void auth_cache_forget(struct auth_cache_access *access, struct auth_answer *answer);
 
 /* auth_query may be another query now: drops all answers, and learns from the next one. */
-void auth_cache_forget_all(struct auth_cache_access *access);
+void auth_cache_forget_all(struct logins *logins);
 
 /* An answer has this secret: the likeness, if it is the first one. */
-void auth_cache_learn(struct auth_cache_access *access, const char *secret);
-struct mock_form auth_cache_likeness(struct auth_cache_access *access);
+void auth_cache_learn(struct logins *logins, const char *secret);
+struct mock_form auth_cache_likeness(struct logins *logins);
 
 /* ---- replies of the server ---- */
 

@@ -71,17 +71,13 @@ struct auth_lookup {
 };
 
 struct auth_lookups {
-	struct pools *pools;
-	const struct config *config;      /* borrowed */
+	struct clients *clients;
 	struct auth_lookup_list list;     /* all lookups */
 	struct auth_lookup *under_way;    /* those that may be joined, by key */
 	struct auth_cache_access answers; /* of all loops */
 };
 
-static struct loop *loop_of(const struct auth_lookups *lookups)
-{
-	return lookups->pools->with.loop;
-}
+static struct loop *loop_of(const struct auth_lookups *lookups) { return lookups->clients->loop; }
 
 /* ---- end ---- */
 
@@ -140,7 +136,7 @@ static void end_lookup(struct auth_lookup *lookup)
 
 static void log_failure(const struct auth_lookup *lookup, const char *reason)
 {
-	const struct logger log = { lookup->lookups->pools->with.log, NULL };
+	const struct logger log = { lookup->lookups->clients->pools->shared.log, NULL };
 	const struct pool *pool = lookup->borrower.pool;
 
 	log_error(&log, "auth_query failed, on %s by %s, for %s: %s", pool->database->name,
@@ -170,13 +166,13 @@ static void judge(struct auth_lookup *lookup)
 		return;
 	}
 	if (name)
-		auth_cache_learn(&lookups->answers, replies->secret);
+		auth_cache_learn(lookups->answers.logins, replies->secret);
 	lookup->answer = auth_answer_new(&lookup->key, name, replies->secret);
 	if (!lookup->answer)
 		err_set(&lookup->err, ERR_MEMORY, "out of memory");
 	else if (lookup->may_be_joined && name) /* else a RELOAD made it outdated */
 		auth_cache_keep(&lookups->answers, lookup->answer,
-		                lookups->config->auth_query_cache);
+		                lookups->clients->config->auth_query_cache);
 	end_lookup(lookup);
 }
 
@@ -241,7 +237,7 @@ static void on_wait_due(struct timer *timer)
 
 static void arm(struct auth_lookup *lookup)
 {
-	const struct config *config = lookup->lookups->config;
+	const struct config *config = lookup->lookups->clients->config;
 	const struct pool *pool = lookup->borrower.pool;
 	struct loop *loop = loop_of(lookup->lookups);
 	usec_t login = config->client_login_timeout, since = lookup->borrower.waiting_since;
@@ -267,7 +263,7 @@ static void ask(struct auth_lookup *lookup)
 	/*
 	 * The server never had a client's parameters, but an earlier auth_query may have set some.
 	 */
-	if (!pool_prepare(borrower, params_none(lookups->pools->with.params), true))
+	if (!pool_prepare(borrower, params_none(lookups->clients->pools->shared.params), true))
 		return;
 	lookup->state = AUTH_LOOKUP_ASKING;
 	add_query(&out, &lookup->key);
@@ -355,7 +351,7 @@ static void tell_who(const struct borrower *borrower, struct buf *out)
 
 static const struct params *wanted_params(const struct borrower *borrower)
 {
-	return params_none(borrower->pool->pools->with.params);
+	return params_none(borrower->pool->pools->shared.params);
 }
 
 static const struct borrower_ops auth_lookup_borrower_ops = {
@@ -389,7 +385,7 @@ static struct auth_lookup *auth_lookup_new(struct auth_lookups *lookups,
 	lookup->borrower.ops = &auth_lookup_borrower_ops;
 	TAILQ_INIT(&lookup->waits);
 	TAILQ_INSERT_TAIL(&lookups->list, lookup, node);
-	TABLE_ADD(hh, &lookups->pools->secret, lookups->under_way, lookup->key.text.at,
+	TABLE_ADD(hh, &lookups->clients->pools->secret, lookups->under_way, lookup->key.text.at,
 	          lookup->key.text.count, lookup);
 	lookup->may_be_joined = true;
 	return lookup;
@@ -406,8 +402,8 @@ static bool begin_lookup(struct auth_lookup *lookup, struct err *err)
 		return err_set(err, ERR_MEMORY, "no memory for pool");
 	pool_join(pool, &lookup->borrower);
 	lookup->begun_at = loop_now(loop_of(lookups));
-	pool_hurry(&lookup->borrower,
-	           config_fail_fast(lookups->config, pool->database->entry, pool->role->entry));
+	pool_hurry(&lookup->borrower, config_fail_fast(lookups->clients->config,
+	                                               pool->database->entry, pool->role->entry));
 	if (pool_take(&lookup->borrower)) {
 		ask(lookup);
 		return true;
@@ -434,8 +430,8 @@ static bool await_answer(struct client *client, struct auth_lookup_key *key, str
 	struct auth_query *auth_query = &client->login->auth_query;
 	struct auth_lookup *lookup;
 
-	TABLE_FIND(hh, &lookups->pools->secret, lookups->under_way, key->text.at, key->text.count,
-	           lookup);
+	TABLE_FIND(hh, &lookups->clients->pools->secret, lookups->under_way, key->text.at,
+	           key->text.count, lookup);
 	if (lookup) {
 		auth_lookup_key_done(key);
 	} else {
@@ -468,27 +464,25 @@ static void give_up(struct auth_query *wait)
 
 /* ---- the set of lookups ---- */
 
-struct auth_lookups *auth_lookups_new(struct pools *pools, struct logins *logins,
-                                      const struct config *config)
+struct auth_lookups *auth_lookups_new(struct clients *clients)
 {
 	struct auth_lookups *lookups = calloc(1, sizeof(*lookups));
 
 	if (!lookups)
 		return NULL;
-	lookups->pools = pools;
-	lookups->config = config;
+	lookups->clients = clients;
 	TAILQ_INIT(&lookups->list);
-	auth_cache_begin(&lookups->answers, logins, pools->with.loop);
+	lookups->answers.logins = clients->shared->logins;
+	lookups->answers.loop = clients->loop;
 	return lookups;
 }
 
-void auth_lookups_configure(struct auth_lookups *lookups, const struct config *config)
+void auth_lookups_configure(struct auth_lookups *lookups)
 {
 	struct auth_lookup *lookup, *next;
 
-	lookups->config = config;
 	/* auth_query may be another query now, with secrets of another kind */
-	auth_cache_forget_all(&lookups->answers);
+	auth_cache_forget_all(lookups->answers.logins);
 	HASH_ITER (hh, lookups->under_way, lookup, next)
 		leave_table(lookup);
 }
@@ -499,7 +493,7 @@ void auth_lookups_free(struct auth_lookups **lookups)
 		return;
 	while (!TAILQ_EMPTY(&(*lookups)->list)) /* those that are DONE and wait for their task */
 		auth_lookup_free(TAILQ_FIRST(&(*lookups)->list));
-	auth_cache_end(&(*lookups)->answers);
+	timer_clear(&(*lookups)->answers.timer);
 	free(*lookups);
 	*lookups = NULL;
 }
@@ -516,7 +510,7 @@ const char *auth_query_claimed(const struct client *client)
 bool auth_query_likeness(const struct client *client, struct mock_form *like)
 {
 	if (client->login->auth_query.answer)
-		*like = auth_cache_likeness(&client->clients->lookups->answers);
+		*like = auth_cache_likeness(client->clients->shared->logins);
 	return client->login->auth_query.answer;
 }
 
@@ -553,7 +547,7 @@ static enum auth_query_result find_auth_database(struct client *client,
 		return AUTH_QUERY_UNKNOWN; /* the query cannot run in the console's database */
 	if (name && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
 		return misconfigured(client, "auth_dbname is the console's name");
-	*database = pools_database(clients->with.pools, name ? name : client->login->database);
+	*database = pools_database(clients->pools, name ? name : client->login->database);
 	if (!*database && !name)
 		return AUTH_QUERY_UNKNOWN;
 	if (!*database) {

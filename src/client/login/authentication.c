@@ -110,8 +110,8 @@ static bool look_host_up(struct client *client)
 {
 	struct err err;
 
-	if (reverse_start(client->clients->with.resolver, &client->login->hba_check.reverse,
-	                  &client->peer, on_host, &err))
+	if (reverse_start(client->clients->pools->shared.resolver,
+	                  &client->login->hba_check.reverse, &client->peer, on_host, &err))
 		return wait_for_lookup(client);
 	return client_fatal(client, &err);
 }
@@ -147,8 +147,7 @@ static void done_name(struct job *job)
 
 static bool refuse_busy(struct client *client)
 {
-	return client_refuse_with(client, CLOSE_TOO_MANY_LOGINS,
-	                          "too many logins at once, try again");
+	return client_refuse(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
 }
 
 static bool look_system_user_up(struct client *client)
@@ -161,7 +160,7 @@ static bool look_system_user_up(struct client *client)
 	*work = (struct name_job){ .job = { .run = run_name, .done = done_name },
 		                   .owner = client->login,
 		                   .uid = client->peer.un.uid };
-	if (!workers_submit(client->clients->with.lookups, client->clients->with.loop, &work->job,
+	if (!workers_submit(client->clients->shared->lookups, client->clients->loop, &work->job,
 	                    &err)) {
 		free(work);
 		return refuse_busy(client);
@@ -338,12 +337,12 @@ static void on_work(void *arg)
 static bool submit(void *arg, struct job *job, bool is_slow)
 {
 	const struct client *client = arg;
-	const struct clients_with *with = &client->clients->with;
-	struct workers *own = with->outside ? with->outside[client->login->method] : NULL;
+	const struct clients *clients = client->clients;
+	struct workers *own = clients->shared->outside[client->login->method];
 	struct err err;
 
 	(void)is_slow;
-	return workers_submit(own ? own : with->workers, with->loop, job, &err);
+	return workers_submit(own ? own : clients->shared->workers, clients->loop, job, &err);
 }
 
 /* A reload during the exchange may have changed how this client must authenticate. */
@@ -399,7 +398,7 @@ static void act_on(struct client *client, enum auth_server_result result, struct
 	case AUTH_SERVER_MORE:
 		return;
 	case AUTH_SERVER_WORK:
-		client_enter(client, CLIENT_DERIVING);
+		client_enter(client, CLIENT_LOOKING);
 		return;
 	case AUTH_SERVER_BUSY:
 		refuse_busy(client);
@@ -495,7 +494,7 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	    .deadline = client_login_due(client),
 	    .iterations = (unsigned int)clients->config->scram_iterations,
 	    .binding = bytes_of(binding, binding_count),
-	    .verifiers = clients->with.verifiers,
+	    .verifiers = clients->pools->shared.verifiers,
 	    .runner = { submit, on_work, client },
 	});
 	if (!login->auth) {
@@ -563,9 +562,9 @@ static bool is_answer(const struct frame *frame)
 
 static void refuse_type(struct client *client, const struct frame *frame)
 {
-	client_refuse_with(client, CLOSE_NO_PASSWORD_MESSAGE,
-	                   "expected a password message, got type '%c'",
-	                   frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
+	client_refuse(client, CLOSE_NO_PASSWORD_MESSAGE,
+	              "expected a password message, got type '%c'",
+	              frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
 }
 
 /* Handles one message of a client that authenticates. */

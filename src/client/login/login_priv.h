@@ -142,14 +142,13 @@ void auth_query_failed(struct client *client);
 
 void auth_query_done(struct auth_query *auth_query);
 
-/* config: borrowed until auth_lookups_configure(). NULL: no memory. */
-struct auth_lookups *auth_lookups_new(struct pools *pools, struct logins *logins,
-                                      const struct config *config);
+/* Those of these clients. NULL: no memory. */
+struct auth_lookups *auth_lookups_new(struct clients *clients);
 
 /* No login may be waiting. */
 void auth_lookups_free(struct auth_lookups **lookups);
 
 /* Applies a new snapshot: drops all cached answers. New logins do not join running queries. */
-void auth_lookups_configure(struct auth_lookups *lookups, const struct config *config);
+void auth_lookups_configure(struct auth_lookups *lookups);
 
 #endif

@@ -37,43 +37,44 @@
 static unsigned int home_of(const struct client *client)
 {
 	const struct client_login *login = client->login;
-	const struct clients_with *with = &client->clients->with;
-	const struct config *config = client->clients->config;
+	const struct clients *clients = client->clients;
+	const struct config *config = clients->config;
+	struct homes *homes = &clients->shared->homes;
 	const struct config_database *entry = config_database_of(config, login->database);
 	unsigned int count;
 	const char *role;
 
 	if (!entry)
-		return with->loop_number;
+		return clients->keys.loop_number;
 	role = entry->user ? entry->user : login->user;
-	count = homes_count(with->homes,
-	                    config_pool_size(config, entry, config_user_find(config, role)),
+	count = homes_count(homes, config_pool_size(config, entry, config_user_find(config, role)),
 	                    config->servers_per_loop);
-	if (count == with->loop_count)
-		return with->loop_number;
-	return with->pick_home(with->arg, homes_first(with->homes, login->database, role), count);
+	if (count == homes->loop_count)
+		return clients->keys.loop_number;
+	return clients->shared->pick_home(clients, homes_first(homes, login->database, role),
+	                                  count);
 }
 
 /* A client moves by a copy of its descriptor: not when descriptors run short. */
 static bool goes_home(struct client *client)
 {
-	const struct clients_with *with = &client->clients->with;
+	const struct clients *clients = client->clients;
 	unsigned int home = home_of(client);
 
-	return home != with->loop_number && !unauthenticated_is_short(client) &&
-	       with->send_elsewhere(with->arg, client, CLIENT_GOES_HOME, home);
+	return home != clients->keys.loop_number && !unauthenticated_is_short(client) &&
+	       clients->shared->send_elsewhere(client, CLIENT_GOES_HOME, home);
 }
 
 /* Whether the client has gone to another loop, where its startup packet is parsed again. */
 static bool startup_goes(struct client *client)
 {
-	const struct clients_with *with = &client->clients->with;
+	const struct clients_shared *shared = client->clients->shared;
 
-	if (!with->send_elsewhere || client->login->shown.has_moved)
+	if (!shared->send_elsewhere || client->login->shown.has_moved)
 		return false;
 	if (strcmp(client->login->database, CONFIG_CONSOLE_DATABASE) == 0)
-		return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CONSOLE, 0);
-	return with->homes && goes_home(client);
+		return shared->send_elsewhere(client, CLIENT_GOES_TO_CONSOLE, 0);
+	return goes_home(client);
 }
 
 /*
@@ -201,8 +202,8 @@ static bool tls_asked(struct client *client, bool has_more)
 	struct client_login *login = client->login;
 
 	if (has_more)
-		return client_refuse_with(client, CLOSE_EARLY_DATA,
-		                          "received unencrypted data after SSL request");
+		return client_refuse(client, CLOSE_EARLY_DATA,
+		                     "received unencrypted data after SSL request");
 	if (login->shown.was_tls_answered || stream_is_encrypted(&client->stream))
 		return client_close(client, CLOSE_ENCRYPTION_TWICE);
 	login->shown.was_tls_answered = true;
@@ -307,7 +308,7 @@ static bool note_parameter(struct client *client, const char *name, const char *
 {
 	struct buf *parameters = &client->login->parameters;
 	size_t at;
-	const char *tracked = tracked_find(client->clients->with.pools->config, name);
+	const char *tracked = tracked_find(client->clients->pools->config, name);
 
 	if (!tracked && !is_parameter_name(name)) {
 		err_set(err, ERR_NO_PARAMETER, "unsupported startup parameter: %s", name);
@@ -358,7 +359,7 @@ static bool take_each(struct client *client, const char *options, bool ignores, 
 
 	while (is_good &&
 	       (result = startup_options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
-		if (ignores && !tracked_find(client->clients->with.pools->config, option))
+		if (ignores && !tracked_find(client->clients->pools->config, option))
 			continue;
 		is_good = take_parameter(client, option, setting, err);
 	}
@@ -490,9 +491,8 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 static bool refuse_gss(struct client *client, bool has_more)
 {
 	if (has_more)
-		return client_refuse_with(
-		    client, CLOSE_EARLY_DATA,
-		    "received unencrypted data after GSSAPI encryption request");
+		return client_refuse(client, CLOSE_EARLY_DATA,
+		                     "received unencrypted data after GSSAPI encryption request");
 	if (client->login->shown.was_gss_refused)
 		return client_close(client, CLOSE_ENCRYPTION_TWICE);
 	client->login->shown.was_gss_refused = true;
@@ -514,7 +514,7 @@ static bool refuse_packet(struct client *client, const struct startup *startup, 
 		    "startup packet of %u bytes is too long: at most %d are accepted",
 		    startup->length, STARTUP_MAX);
 	text_hex(hex, in.at, in.count < HEX_MAX ? in.count : HEX_MAX);
-	return client_refuse_with(client, CLOSE_BAD_HEADER, "bad packet header: '%s'", hex);
+	return client_refuse(client, CLOSE_BAD_HEADER, "bad packet header: '%s'", hex);
 }
 
 /* Handles a complete packet at the front of `in`. */

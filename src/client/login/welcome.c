@@ -22,7 +22,7 @@ static void seal(const struct client *client, unsigned char *key, size_t count)
 	struct address own = { 0 };
 
 	address_of_self(&own, client->stream.watch.fd, 0);
-	peer_pool_seal_key(client->clients->with.peers, key, count, &own);
+	peer_pool_seal_key(client->clients->pools->with.peers, key, count, &own);
 }
 
 /* Gives a client its cancel key. false: no memory; the client was refused. */
@@ -40,10 +40,10 @@ static bool give_key(struct client *client)
 		drawn[0] &= 0x7f;
 		if (clients->config->peer_id)
 			cancel_key_sign(drawn, clients->config->peer_id);
-		if (clients->with.loop_count > 1)
-			cancel_key_set_loop(drawn, clients->with.loop_number,
-			                    clients->with.loop_count);
-		if (clients->with.peers)
+		if (clients->keys.shared)
+			cancel_key_set_loop(drawn, clients->keys.loop_number,
+			                    clients->keys.shared->loop_count);
+		if (clients->pools->with.peers)
 			seal(client, drawn, key.count);
 		is_added = !cancel_keys_find(&clients->keys, key);
 	} while (!is_added);
@@ -136,7 +136,7 @@ static struct bytes greet(struct client *client, const struct params *params)
 	if (greeting->count && pool->greeting_for == params && pool->greeting_rules == rules)
 		return buf_bytes(greeting);
 	buf_free(greeting);
-	params_release(pool->pools->with.params, &pool->greeting_for);
+	params_release(pool->pools->shared.params, &pool->greeting_for);
 	message_auth(greeting, AUTH_OK, bytes_of("", 0));
 	add_reported(greeting, pool, params);
 	add_tracked(greeting, pool, params);
@@ -202,7 +202,7 @@ static const char name_of_client[] = "application_name";
 /* The client has the same parameters as another one: PostgreSQL would spell them so. */
 static void respell(struct client *client, const struct params *told)
 {
-	struct params_table *table = client->clients->with.params;
+	struct params_table *table = client->clients->pools->shared.params;
 	const struct params *old = client->params;
 
 	params_release(table, &client->startup);
@@ -214,7 +214,7 @@ static void respell(struct client *client, const struct params *told)
 
 void welcome_try(struct client *client)
 {
-	struct params_table *table = client->clients->with.params;
+	struct params_table *table = client->clients->pools->shared.params;
 	const struct pool *pool = client->borrower.pool;
 	const struct params *asked = params_hold(client->startup);
 
@@ -236,7 +236,7 @@ void welcome_try(struct client *client)
 
 void welcome_tried(struct client *client)
 {
-	struct params_table *table = client->clients->with.params;
+	struct params_table *table = client->clients->pools->shared.params;
 	const struct server *server = client->borrower.server;
 	struct pool *pool = client->borrower.pool;
 	const char *name, *value;
@@ -374,7 +374,7 @@ void console_begin(struct client *client)
 	client_login_free(client);
 	timer_clear(&client->timer);
 	client_enter(client, CLIENT_CONSOLE);
-	client->console = clients->with.door->open(clients->with.door->arg, client, role);
+	client->console = clients->shared->door->open(clients->shared->door->arg, client, role);
 	if (client->state != CLIENT_CONSOLE)
 		return;
 	if (client->console)
@@ -385,7 +385,7 @@ void console_begin(struct client *client)
 
 bool console_input(struct client *client, struct bytes in)
 {
-	const struct console_door *door = client->clients->with.door;
+	const struct console_door *door = client->clients->shared->door;
 
 	while (in.count && !client->is_busy) {
 		struct frame frame;
@@ -449,18 +449,18 @@ int client_console_detach(struct client *client)
 
 void console_flushed(struct client *client)
 {
-	client->clients->with.door->on_writable(client->console);
+	client->clients->shared->door->on_writable(client->console);
 }
 
 bool console_cancel(struct client *client)
 {
-	client->clients->with.door->cancel(client->console);
+	client->clients->shared->door->cancel(client->console);
 	return true;
 }
 
 void console_end(struct client *client)
 {
 	if (client->console)
-		client->clients->with.door->close(client->console);
+		client->clients->shared->door->close(client->console);
 	client->console = NULL;
 }

@@ -473,7 +473,7 @@ static enum judgement judge_content(struct client *client, const struct request 
 /* Whether [statements] may have something to say of such a frame. */
 static inline bool has_limits(const struct client *client, unsigned int features, char type)
 {
-	return (features & CLIENT_IS_TRACKED) && client->clients->with.limits->table &&
+	return (features & CLIENT_IS_TRACKED) && client->clients->shared->limits.table &&
 	       (type == 'Q' || type == 'P' || type == 'E');
 }
 

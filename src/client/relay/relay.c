@@ -122,7 +122,7 @@ __attribute__((noinline)) static void restore_startup_params(struct client *clie
 		if (now ? *now == '\001' : !is_exact)
 			again[count++] = (struct params_pair){ name, value };
 	}
-	params_change_all(client->clients->with.params, &client->params, again, count);
+	params_change_all(client->clients->pools->shared.params, &client->params, again, count);
 	/* The client has no value of its own for others that are unknown. */
 	at = NULL;
 	count = 0;
@@ -130,7 +130,7 @@ __attribute__((noinline)) static void restore_startup_params(struct client *clie
 		if (*value == '\001')
 			again[count++] = (struct params_pair){ name, NULL };
 	}
-	params_change_all(client->clients->with.params, &client->params, again, count);
+	params_change_all(client->clients->pools->shared.params, &client->params, again, count);
 }
 
 /* The client's parameters become those that were changed on its server. */
@@ -142,7 +142,7 @@ static void take_params(struct client *client)
 		const struct params *old = client->params;
 
 		client->params = params_hold(server->session.params);
-		params_release(client->clients->with.params, &old);
+		params_release(client->clients->pools->shared.params, &old);
 	}
 	if (server_has_reset(server))
 		restore_startup_params(client);
@@ -166,7 +166,7 @@ __attribute__((noinline)) static bool tell_spelling(struct client *client)
 			message_parameter(&out, name, now);
 	}
 	client->params = params_hold(server->session.params);
-	params_release(client->clients->with.params, &old);
+	params_release(client->clients->pools->shared.params, &old);
 	if (out.count)
 		is_sent = client_send(client, buf_bytes(&out));
 	buf_free(&out);

@@ -44,7 +44,7 @@ struct track {
 
 static const struct hash_key *secret(const struct client *client)
 {
-	return client->clients->with.digest_key;
+	return &client->clients->shared->digest_key;
 }
 
 /* ---- who ---- */
@@ -67,7 +67,7 @@ static void find_application(struct client *client, struct track *track)
 	struct clients *clients = client->clients;
 	const char *name;
 
-	params_release(clients->with.params, &track->params);
+	params_release(clients->pools->shared.params, &track->params);
 	track->params = params_hold(client->params);
 	name = params_find(track->params, "application_name");
 	applications_leave(&clients->applications, &track->application);
@@ -81,7 +81,7 @@ static void find_times(const struct client *client, struct track *track)
 	track->generation = client->clients->generation;
 	track->has_times = client_times(client, client->borrower.pool->role->entry, &times);
 	if (track->has_times)
-		track->times = server_times_of(client->clients->with.loop, &times);
+		track->times = server_times_of(client->clients->loop, &times);
 }
 
 /* false: no memory. */
@@ -94,7 +94,7 @@ __attribute__((noinline)) static bool prepare(struct client *client)
 		if (!track)
 			return false;
 		track->pool_key = pool_key_of(client);
-		track->params = params_none(client->clients->with.params);
+		track->params = params_none(client->clients->pools->shared.params);
 	}
 	find_application(client, track);
 	find_times(client, track);
@@ -120,7 +120,7 @@ void track_free(struct client *client)
 	client->track = NULL;
 	calls_names_done(&track->names);
 	applications_leave(&client->clients->applications, &track->application);
-	params_release(client->clients->with.params, &track->params);
+	params_release(client->clients->pools->shared.params, &track->params);
 	free(track);
 }
 
@@ -451,7 +451,7 @@ bool track_allows(struct client *client, const struct frame *frame, struct bytes
 	}
 	if (is_active && is_run)
 		begin_batch(client, *digest);
-	limit = statement_limits_find(client->clients->with.limits, *digest);
+	limit = statement_limits_find(&client->clients->shared->limits, *digest);
 	if (!limit || (!limit->entry->block &&
 	               (!is_run || (is_active ? begin_run(client, limit) : !is_full(limit)))))
 		return true;
@@ -475,7 +475,7 @@ void track_rearm(struct client *client)
 	track_set_times(client);
 	if (!client->track)
 		return;
-	limit = statement_limits_find(client->clients->with.limits, track_batch_digest(client));
+	limit = statement_limits_find(&client->clients->shared->limits, track_batch_digest(client));
 	if (limit && limit->entry->max_running)
 		server_begin_run(server, &limit->running, UINT_MAX);
 	server->lease.statement_limit = 0;

@@ -259,10 +259,10 @@ bool listening_takes(struct borrower *borrower, struct bytes frame, struct buf *
 static void on_step_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct client_listening, timer)->client;
-	struct loop *loop = client->clients->with.loop;
+	struct loop *loop = client->clients->loop;
 
 	/* During a SUSPEND nobody answers. */
-	if (client->clients->with.pools->suspend != SUSPEND_NONE)
+	if (client->clients->pools->suspend != SUSPEND_NONE)
 		timer_begin(timer, loop, USEC_PER_SEC, on_step_due);
 	else
 		client_refuse_for(client, CLOSE_LISTENING_TIMEOUT);
@@ -273,7 +273,7 @@ static void ask(struct client *client, enum step step)
 {
 	struct client_listening *listening = client->listening;
 	usec_t limit = client->clients->config->server_connect_timeout;
-	struct loop *loop = client->clients->with.loop;
+	struct loop *loop = client->clients->loop;
 
 	listening->step = step;
 	listening->has_new = false;

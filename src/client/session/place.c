@@ -53,8 +53,7 @@ static void on_place_due(struct timer *timer)
 
 static struct timer_queue *limit_of(const struct client *client)
 {
-	return loop_timer_queue(client->clients->with.loop, client_wait_limit(client),
-	                        on_place_due);
+	return loop_timer_queue(client->clients->loop, client_wait_limit(client), on_place_due);
 }
 
 void place_await(struct client *client)

@@ -41,7 +41,7 @@ static struct session_resets *resets_of(const struct client *client)
 
 static struct params_table *table_of(const struct client *client)
 {
-	return client->clients->with.params;
+	return client->clients->pools->shared.params;
 }
 
 /* Until it is settled, reports of these are not forwarded: the client is told here. */

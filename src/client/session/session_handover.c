@@ -17,7 +17,7 @@ void session_write(const struct client *client, struct client_record *values)
 	values->has_session = session_has_record(client);
 	values->touched = client->touched;
 	values->asks_sequences =
-	    client->asks_sequences && !client->clients->with.pools->is_handover_plain;
+	    client->asks_sequences && !client->clients->pools->is_handover_plain;
 	if (!session)
 		return;
 	values->pins = session->pins;

@@ -98,7 +98,7 @@ void session_watch_stay(struct client *client)
 	usec_t limit = client->clients->config->log_pin_duration;
 	struct session *session = client->session;
 
-	timer_set(&session->told, loop_timer_queue(client->clients->with.loop, limit, on_stay_due),
+	timer_set(&session->told, loop_timer_queue(client->clients->loop, limit, on_stay_due),
 	          session->pinned_at);
 }
 
@@ -303,7 +303,7 @@ static bool take_params(struct client *client, const struct facts *facts)
 		           server_take_facts(server, facts, client->startup, resets_before(client),
 		                             resets_back(client));
 	resets_settle(client, had);
-	params_release(client->clients->with.params, &had);
+	params_release(client->clients->pools->shared.params, &had);
 	return is_known;
 }
 
@@ -404,7 +404,7 @@ void session_idle_begin(struct client *client)
 void session_rearm(struct client *client)
 {
 	const struct config *config = client->clients->config;
-	struct loop *loop = client->clients->with.loop;
+	struct loop *loop = client->clients->loop;
 	usec_t limit = config_pin_idle_timeout(config, client->role->entry);
 
 	if (!session_is_pinned(client))

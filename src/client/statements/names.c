@@ -21,7 +21,7 @@
 
 struct statements *names_store(const struct client *client)
 {
-	return &client->clients->with.pools->statements;
+	return &client->clients->pools->statements;
 }
 
 unsigned int client_statement_count(const struct client *client)

@@ -609,7 +609,7 @@ static bool write_sql(const struct sql_unnamed *sql, struct buf *record, struct 
 
 bool statements_write(const struct client *client, struct buf *record, struct channel *channel)
 {
-	bool is_plain = client->clients->with.pools->is_handover_plain;
+	bool is_plain = client->clients->pools->is_handover_plain;
 	bool ok = !client->unnamed || unnamed_write(client, record, channel);
 
 	if (ok && client->sql)

@@ -9,6 +9,7 @@
 
 #include "../../lib/engine.h"
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 #include "pgweir/pool/homes.h"
@@ -24,18 +25,24 @@ struct stage {
 	enum client_goes last_why;
 	struct cancel_keys_shared keys;
 	bool refuses, has_old_process;
-	struct homes homes;
 	unsigned int home_count;
 };
 
-/* What main does, without the letter. */
-static bool send_elsewhere(void *arg, struct client *client, enum client_goes why,
-                           unsigned int loop)
+static struct stage *stage_of(const struct clients *clients)
 {
-	struct stage *stage = arg;
+	struct engine *engine = container_of(clients->shared, struct engine, shared);
+
+	return clients->keys.loop_number == 0 ? container_of(engine, struct stage, here)
+	                                      : container_of(engine, struct stage, there);
+}
+
+/* What main does, without the letter. */
+static bool send_elsewhere(struct client *client, enum client_goes why, unsigned int loop)
+{
+	struct stage *stage = stage_of(client->clients);
 
 	if (why == CLIENT_GOES_TO_OLD_PROCESS &&
-	    (!stage->has_old_process || client->clients->with.loop_number == 0))
+	    (!stage->has_old_process || client->clients->keys.loop_number == 0))
 		return false;
 	stage->asked_count++;
 	stage->last_why = why;
@@ -47,19 +54,11 @@ static bool send_elsewhere(void *arg, struct client *client, enum client_goes wh
 	return true;
 }
 
-static void on_free(void *arg) { (void)arg; }
-
 static void connect_engine(struct stage *stage, struct engine *engine, unsigned int number)
 {
-	struct clients_with *with = &engine->clients->with;
-
-	with->loop_number = number;
-	with->loop_count = 2;
 	engine->clients->keys.loop_number = number;
 	engine->clients->keys.shared = &stage->keys;
-	with->send_elsewhere = send_elsewhere;
-	with->on_free = on_free;
-	with->arg = stage;
+	engine->shared.send_elsewhere = send_elsewhere;
 }
 
 static void stage_open(struct stage *stage)
@@ -157,11 +156,9 @@ START_TEST(startup_packets_go_to_the_console)
 END_TEST
 
 /* The first one; notes in how many loops the pool is at home. */
-static unsigned int pick_home(void *arg, unsigned int first, unsigned int count)
+static unsigned int pick_home(const struct clients *clients, unsigned int first, unsigned int count)
 {
-	struct stage *stage = arg;
-
-	stage->home_count = count;
+	stage_of(clients)->home_count = count;
 	return first;
 }
 
@@ -181,10 +178,9 @@ START_TEST(clients_of_small_pools_go_home)
 	struct peer peer;
 
 	stage_open(&stage);
-	homes_init(&stage.homes, 2);
-	homes_note(&stage.homes, "d0", "u0", homes_cases[_i].home);
-	stage.there.clients->with.homes = stage.here.clients->with.homes = &stage.homes;
-	stage.there.clients->with.pick_home = stage.here.clients->with.pick_home = pick_home;
+	homes_init(&stage.there.shared.homes, 2);
+	homes_note(&stage.there.shared.homes, "d0", "u0", homes_cases[_i].home);
+	stage.there.shared.pick_home = pick_home;
 	peer = engine_client(&stage.there);
 	start(&peer, "u0", homes_cases[_i].database);
 	engine_turn(&stage.there);

@@ -25,14 +25,15 @@ static void open_scene(struct scene *scene)
 	ck_assert_ptr_nonnull(scene->logins);
 	for (int i = 0; i < 2; i++)
 		scene->loops[i] = loop_new(NULL);
-	auth_cache_begin(&scene->one, scene->logins, scene->loops[0]);
-	auth_cache_begin(&scene->other, scene->logins, scene->loops[1]);
+	scene->one = (struct auth_cache_access){ .logins = scene->logins, .loop = scene->loops[0] };
+	scene->other =
+	    (struct auth_cache_access){ .logins = scene->logins, .loop = scene->loops[1] };
 }
 
 static void close_scene(struct scene *scene)
 {
-	auth_cache_end(&scene->one);
-	auth_cache_end(&scene->other);
+	timer_clear(&scene->one.timer);
+	timer_clear(&scene->other.timer);
 	logins_free(&scene->logins);
 	for (int i = 0; i < 2; i++)
 		loop_free(&scene->loops[i]);
@@ -111,7 +112,7 @@ START_TEST(it_is_dropped_for_all_loops)
 	auth_cache_forget(&scene.other, answer); /* the new one is another answer */
 	ck_assert(has(&scene.one, "alice", "new secret"));
 	auth_answer_release(&answer);
-	auth_cache_forget_all(&scene.other);
+	auth_cache_forget_all(scene.logins);
 	ck_assert_ptr_null(find(&scene.one, "alice"));
 	close_scene(&scene);
 }

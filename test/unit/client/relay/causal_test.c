@@ -136,7 +136,7 @@ START_TEST(causal_where_what_was_seen_is_shown)
 	lone.server.place.peer.family = AF_UNIX;
 	lone.server.place.standby.started = 7;
 	lone.server.place.standby.at = 10;
-	clients.with.loop = lone.loop;
+	clients.loop = lone.loop;
 	stage.pool.purpose = POOL_FOR_READS;
 	stage.causal.seen_on = seens[_i].seen_on;
 	stage.causal.seen_since = 11;

@@ -349,7 +349,7 @@ static void open_stage(struct stage *stage, int number)
 		                        cases[number].value));
 		stage->client.startup = params_hold(stage->client.params);
 	}
-	stage->clients.with.loop = loop_new(NULL);
+	stage->clients.loop = loop_new(NULL);
 	slab_init(&stage->clients.late_slab, "late", sizeof(struct late_begin));
 	if (cases[number].late)
 		ck_assert(late_begin_again(
@@ -362,7 +362,7 @@ static void close_stage(struct stage *stage)
 {
 	late_begin_forget(&stage->client);
 	slab_done(&stage->clients.late_slab);
-	loop_free(&stage->clients.with.loop);
+	loop_free(&stage->clients.loop);
 	params_release(stage->params, &stage->client.params);
 	params_release(stage->params, &stage->client.startup);
 	params_table_free(&stage->params);
