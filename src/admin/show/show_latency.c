@@ -231,7 +231,7 @@ static bool make_sums(struct cursor *cursor)
 #define ROWS_EACH ((size_t)LATENCY_KINDS * LATENCY_WINDOWS)
 
 /* The next row of the scope whose names `ordered` has. false: it has no more. */
-static bool next_of_latency(struct cursor *cursor, void *row)
+static bool next_latency(struct cursor *cursor, void *row)
 {
 	static const unsigned int perthousand[] = { 500, 900, 950, 990, 999 };
 	uint64_t values[sizeof(perthousand) / sizeof(perthousand[0])], count;
@@ -253,15 +253,10 @@ static bool next_of_latency(struct cursor *cursor, void *row)
 	return false;
 }
 
-static bool next_latency(struct cursor *cursor, void *row)
-{
-	return cursor_next_each(cursor, row, offer_scopes, next_of_latency);
-}
-
 SHOW(latency, "LATENCY", next_latency, latency_columns,
      "Percentiles of waits, statements, transactions and logins, for all, each database and each "
      "pool.",
-     .argument = SHOW_OF_DATABASE);
+     .collect = offer_scopes, .argument = SHOW_OF_DATABASE);
 
 /* ---- HISTOGRAMS and POOL_HISTOGRAMS, for programs that add up several processes ---- */
 
@@ -338,7 +333,7 @@ static void fill(struct histogram_row *row, const struct histogram *sum)
 }
 
 /* The next row of what `ordered` names, if that is of this SHOW. */
-static bool next_of_histograms(struct cursor *cursor, void *to)
+static bool next_histogram(struct cursor *cursor, void *to)
 {
 	const struct ordered *at = &cursor->ordered;
 	struct histogram_row *row = to;
@@ -359,15 +354,10 @@ static bool next_of_histograms(struct cursor *cursor, void *to)
 	return false;
 }
 
-static bool next_histogram(struct cursor *cursor, void *row)
-{
-	return cursor_next_each(cursor, row, offer_scopes, next_of_histograms);
-}
-
 SHOW(
     histograms, "HISTOGRAMS", next_histogram, histogram_columns,
     "How many waits, statements, transactions and logins took how long, for all and each database.",
-    .argument = SHOW_OF_DATABASE);
+    .collect = offer_scopes, .argument = SHOW_OF_DATABASE);
 
 SHOW(pool_histograms, "POOL_HISTOGRAMS", next_histogram, pool_columns, "The same for each pool.",
-     .argument = SHOW_OF_DATABASE);
+     .collect = offer_scopes, .argument = SHOW_OF_DATABASE);
