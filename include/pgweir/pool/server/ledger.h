@@ -21,7 +21,7 @@
 /* How many replies a server may owe; a client with more requests has to wait. */
 #define LEDGER_MAX ((size_t)64 * 1024)
 
-#define LEDGER_KEPT 64 /* entries for which memory is kept */
+#define LEDGER_KEPT 256 /* entries for which memory is kept */
 
 enum ledger_kind {
 	LEDGER_NONE,     /* gets no reply: Flush, CopyData */
