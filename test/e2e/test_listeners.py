@@ -137,8 +137,8 @@ def test_transactions_through_a_listener_of_a_pool_of_sessions(make):
     one.close()
     clients[0].send(query("BEGIN"), query("SELECT pg_sleep(0)"))
     clients[0].read_until("Z"), clients[0].read_until("Z")
-    assert clients[1].value("SELECT pg_backend_pid()") == pid
-    assert clients[1].query("SELECT * FROM mine").error["C"] == "42P01"
+    pids = {wire.value("SELECT pg_backend_pid()"): wire for wire in clients[:2]}
+    assert pids[pid].query("SELECT * FROM mine").error["C"] == "42P01"
 
 
 def test_session_state_follows_transactions_only(make):
