@@ -159,7 +159,7 @@ def test_a_host_that_comes_and_goes(pgweir, fake_server):
     weir = pgweir(databases=entry(port), pool_mode="transaction", server_login_retry="0.05")
     for _ in range(3):
         client = weir.wire().startup()
-        wait_until(lambda: weir.pool()["sv_login"])
+        weir.wait_log("connect failed: Connection refused")
         far = fake_server(port=port).serve(lambda server: server.login().answer_queries())
         client.finish_login("alice")
         assert client.value("SELECT 1") == "1"
