@@ -1210,10 +1210,10 @@ START_TEST(ledger_shrinks_when_empty)
 	ledger_reply(&ledger, 'Z', &is_end);
 	ledger_shrink(&ledger);
 	ck_assert_uint_ne(ledger.capacity, 0);
-	for (size_t i = 0; i < 100; i++)
+	for (size_t i = 0; i < LEDGER_KEPT + 1; i++)
 		ledger_add(&ledger, LEDGER_SYNC, LEDGER_CLIENT);
 	ledger_shrink(&ledger);
-	ck_assert_uint_eq(ledger.count, 100);
+	ck_assert_uint_eq(ledger.count, LEDGER_KEPT + 1);
 	while (ledger.count)
 		ledger_reply(&ledger, 'Z', &is_end);
 	ledger_shrink(&ledger);
