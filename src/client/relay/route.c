@@ -21,6 +21,7 @@
 
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_single.h"
+#include "pgweir/pgwire/sql_token.h"
 
 #include "../session/session_priv.h"
 
@@ -90,9 +91,9 @@ static bool is_read_by(const struct client *client, const struct sql_block *bloc
 /* A WITH may write, but a read-only transaction refuses that on a primary as well. */
 static bool begins_with_with(struct bytes text)
 {
-	struct bytes word = sql_first_word(text);
+	struct scanner scanner = { .rest = text };
 
-	return word.count == 4 && strncasecmp(word.at, "with", 4) == 0;
+	return sql_takes(&scanner, "with");
 }
 
 /* Whether a text that is none of the above may run on a standby, but for what is `allowed`. */

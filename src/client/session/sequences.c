@@ -15,11 +15,10 @@
 #include "session_priv.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_digest.h"
+#include "pgweir/pgwire/sql_token.h"
 
 #include "../batch_priv.h"
 
@@ -65,9 +64,9 @@ static bool may_be_several(struct bytes text)
 /* The text of a Parse is one statement. This one has no value to show, and allows no pipeline. */
 static bool is_discard(struct bytes text)
 {
-	struct bytes word = sql_first_word(text);
+	struct scanner scanner = { .rest = text };
 
-	return word.count == 7 && strncasecmp(word.at, "discard", 7) == 0;
+	return sql_takes(&scanner, "discard");
 }
 
 bool sequences_use(struct client *client, unsigned int touches, struct bytes text,
