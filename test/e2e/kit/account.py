@@ -7,6 +7,7 @@ this user; if started as another user, they use that user.
 
 import dataclasses
 import functools
+import glob
 import itertools
 import os
 import pwd
@@ -15,6 +16,8 @@ import shutil
 import socket
 import subprocess
 import tempfile
+
+KEEP = os.environ.get("PGWEIR_TEST_KEEP")
 
 
 @dataclasses.dataclass
@@ -26,7 +29,8 @@ class Account:
 
     def popen(self, args, **kw):
         if self.is_other:
-            kw.update(user=self.uid, group=self.gid, extra_groups=[])
+            # Not by Popen(user=...): that copies the page tables of this process each time.
+            args = ["setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups", *args]
             kw.setdefault("cwd", "/")  # the other user may have no access to our directory
         kw.setdefault("stdin", subprocess.DEVNULL)
         env = dict(os.environ, **kw.pop("env", {}))
@@ -84,13 +88,38 @@ def find_account():
     raise RuntimeError("no unprivileged user found; name one in PGWEIR_TEST_USER")
 
 
+MEMORY = "/dev/shm"
+MEMORY_FREE = 4 << 30  # bytes; a PostgreSQL takes 50 MB, and there are some hundred, one after the other
+
+
+def _has_memory():
+    try:
+        facts = os.statvfs(MEMORY)
+    except OSError:
+        return False
+    return (os.access(MEMORY, os.W_OK) and not facts.f_flag & os.ST_NOEXEC
+            and facts.f_bavail * facts.f_frsize >= MEMORY_FREE)
+
+
+def _drop_abandoned():
+    """Those of runs that were killed."""
+    for path in glob.glob(f"{MEMORY}/pgweir-*"):
+        if not os.path.exists(f"/proc/{path.rpartition('-')[2]}"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
 def make_place(account):
-    """Creates a directory with a short path, because a Unix socket path is limited to 107 bytes."""
-    return account.own(tempfile.mkdtemp(prefix="pgweir-", dir="/tmp"), 0o755)
+    """Creates a directory with a short path, because a Unix socket path is limited to 107 bytes; in
+    memory if that is large, since copies of PostgreSQL's files take much of the tests' time.
+    """
+    if KEEP or not _has_memory():
+        return account.own(tempfile.mkdtemp(prefix="pgweir-", dir="/tmp"), 0o755)
+    _drop_abandoned()
+    return account.mkdir(f"{MEMORY}/pgweir-{os.getpid()}")
 
 
 def drop_place(path):
-    if os.environ.get("PGWEIR_TEST_KEEP"):
+    if KEEP:
         print(f"kept: {path}")
         return
     shutil.rmtree(path, ignore_errors=True)
