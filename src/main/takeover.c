@@ -195,34 +195,24 @@ static struct bytes body_of(const struct channel_message *message)
 	return buf_bytes(&message->body);
 }
 
-static void take(struct pools_arrival *arrival, struct channel_message *message)
+static void take(const struct lane *lane, struct pools_arrival *arrival,
+                 struct channel_message *message)
 {
-	pools_take(arrival, message->kind, body_of(message), &message->fd);
+	if (message->kind == HANDOVER_CLIENT)
+		client_take(lane->clients, arrival, body_of(message), &message->fd);
+	else
+		pools_take(lane->pools, arrival, message->kind, body_of(message), &message->fd);
 }
 
-static void deal_to_all(const struct lanes *lanes, struct pools_arrival *arrivals,
-                        struct channel_message *message)
+/* From `at` on. */
+static const struct lane *lane_of_next_client(const struct lanes *lanes,
+                                              const struct channel_messages *round, size_t at)
 {
-	for (unsigned int i = 0; i < lanes->count; i++)
-		take(&arrivals[i], message);
-}
-
-static struct lane *lane_of_next_client(const struct lanes *lanes,
-                                        const struct channel_messages *round, size_t at)
-{
-	while (++at < round->count) {
+	for (; at < round->count; at++) {
 		if (round->at[at].kind == HANDOVER_CLIENT)
 			return client_lane(lanes, body_of(&round->at[at]));
 	}
 	return lanes->at; /* a server without its client is closed there */
-}
-
-static void deal_client(const struct lanes *lanes, struct pools_arrival *arrivals,
-                        struct channel_message *message)
-{
-	const struct lane *lane = client_lane(lanes, body_of(message));
-
-	client_take(lane->clients, &arrivals[lane->number], body_of(message), &message->fd);
 }
 
 static struct lane *lane_in_need(const struct lanes *lanes, struct bytes body)
@@ -242,45 +232,48 @@ static struct lane *lane_in_need(const struct lanes *lanes, struct bytes body)
 	return found;
 }
 
-/* Those that are not idle. */
-static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arrivals,
+/* All but idle servers. */
+static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arrival,
                           struct channel_messages *round)
 {
 	for (size_t i = 0; i < round->count; i++) {
 		struct channel_message *message = &round->at[i];
+		bool is_server = message->kind == HANDOVER_SERVER;
+		const struct lane *lane;
 
-		if (message->kind == HANDOVER_CLIENT)
-			deal_client(lanes, arrivals, message);
-		else if (message->kind != HANDOVER_SERVER)
-			deal_to_all(lanes, arrivals, message);
-		else if (handover_server_is_lent(body_of(message)))
-			take(&arrivals[lane_of_next_client(lanes, round, i)->number], message);
+		if (message->kind == HANDOVER_CLIENT ||
+		    (is_server && handover_server_is_lent(body_of(message)))) {
+			take(lane_of_next_client(lanes, round, i), arrival, message);
+		} else if (!is_server) {
+			LANES_EACH(lane, lanes)
+			take(lane, arrival, message);
+		}
 	}
 }
 
 /* What deal_in_order() has left; the descriptor of a server that was used is -1. */
-static void deal_rest(const struct lanes *lanes, struct pools_arrival *arrivals,
+static void deal_rest(const struct lanes *lanes, struct pools_arrival *arrival,
                       struct channel_messages *round)
 {
 	for (size_t i = 0; i < round->count; i++) {
 		struct channel_message *message = &round->at[i];
 
 		if (message->kind == HANDOVER_SERVER && message->fd >= 0)
-			take(&arrivals[lane_in_need(lanes, body_of(message))->number], message);
+			take(lane_in_need(lanes, body_of(message)), arrival, message);
 	}
 }
 
-/* Uses all records of a round. arrivals: one for each lane. The lanes must be held. */
-static void takeover_deal(const struct lanes *lanes, struct pools_arrival *arrivals,
-                          struct channel_messages *round)
+/* Uses all records of a round. The lanes must be held. */
+static void deal(const struct lanes *lanes, struct pools_arrival *arrival,
+                 struct channel_messages *round)
 {
 	struct lane *lane;
 
-	deal_in_order(lanes, arrivals, round);
-	deal_rest(lanes, arrivals, round);
+	deal_in_order(lanes, arrival, round);
+	deal_rest(lanes, arrival, round);
 	LANES_EACH(lane, lanes)
 	{
-		pools_take_end(&arrivals[lane->number]);
+		pools_take_end(lane->pools, arrival);
 		clients_start(lane->clients);
 	}
 }
@@ -307,11 +300,9 @@ struct successor {
 	struct daemon *daemon;
 	struct channel channel;
 	struct watch watch;
-	struct timer
-	    look; /* set: there are no more rounds, the old process serves its last clients */
-	struct pools_arrival arrivals[LANES_MAX]; /* of each lane */
-	bool has_begun;                           /* the first round was completed */
-	bool is_plain;                            /* the old process knows the plain format only */
+	struct timer look; /* set: no more rounds, the old process serves its last clients */
+	struct pools_arrival arrival;
+	bool has_begun; /* the first round was completed */
 };
 
 static bool judge(const struct daemon *daemon, const struct channel_message *message,
@@ -399,7 +390,7 @@ static void use(struct successor *successor, struct channel_messages *round)
 	const struct lanes *lanes = &successor->daemon->lanes;
 
 	lanes_hold(lanes);
-	takeover_deal(lanes, successor->arrivals, round);
+	deal(lanes, &successor->arrival, round);
 	lanes_release(lanes);
 	successor->has_begun = true;
 }
@@ -448,8 +439,7 @@ void takeover_free(struct successor **successorp)
 	close(successor->channel.fd);
 	atomic_store(&daemon->has_old_process, false);
 	lanes_hold(&daemon->lanes);
-	for (unsigned int i = 0; i < daemon->lanes.count; i++)
-		pools_arrival_done(&successor->arrivals[i]);
+	pools_arrival_done(&successor->arrival);
 	lanes_release(&daemon->lanes);
 	free(successor);
 }
@@ -513,7 +503,7 @@ bool takeover_pass_key(struct successor *successor, struct bytes key, struct far
 	if (!successor)
 		return false;
 	successor->channel.deadline = clock_now() + USEC_PER_SEC;
-	if (successor->is_plain)
+	if (successor->arrival.is_plain)
 		return channel_send(&successor->channel, HANDOVER_CANCEL, key, -1);
 	if (channel_send_table(&successor->channel, HANDOVER_CANCEL, &cancel_record_table, &cancel,
 	                       farewell->fd))
@@ -529,19 +519,6 @@ void takeover_stop(struct successor *successor, enum shutdown_kind kind)
 		return; /* the old process continues to serve */
 	successor->channel.deadline = clock_now() + USEC_PER_SEC;
 	channel_send(&successor->channel, HANDOVER_STOP, bytes_of(&byte, 1), -1);
-}
-
-static void begin_arrivals(struct successor *successor, bool is_plain)
-{
-	struct pools_arrival *arrivals = successor->arrivals;
-	struct lane *lane;
-
-	LANES_EACH(lane, &successor->daemon->lanes)
-	arrivals[lane->number] = (struct pools_arrival){
-		.pools = lane->pools,
-		.first = lane->number ? arrivals : NULL,
-		.is_plain = is_plain,
-	};
 }
 
 static void tell_taken(const struct daemon *daemon, const struct takeover *takeover)
@@ -569,8 +546,10 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	successor->daemon = daemon;
 	successor->channel.fd = takeover->fd;
 	takeover->fd = -1;
-	successor->is_plain = takeover->is_plain;
-	begin_arrivals(successor, takeover->is_plain);
+	successor->arrival = (struct pools_arrival){
+		.first = daemon->lanes.at->pools,
+		.is_plain = takeover->is_plain,
+	};
 	watch_init(&successor->watch, daemon->loop, successor->channel.fd, on_round);
 	successor->channel.deadline = clock_now() + ROUND_LIMIT;
 	if (!channel_send(&successor->channel, HANDOVER_GO, bytes_of("", 0), -1)) {

@@ -257,12 +257,12 @@ union any_record {
 	struct statement_record statement;
 };
 
-static void take_global(struct pools_arrival *arrival, const union any_record *any)
+static void take_global(struct pools *pools, struct pools_arrival *arrival,
+                        const union any_record *any)
 {
 	const struct global_record *record = &any->global;
-	struct pools *pools = arrival->pools;
 
-	if (!arrival->first)
+	if (pools == arrival->first)
 		stats_add(&pools->gone, &record->stats);
 	if (arrival->is_later)
 		return;
@@ -272,18 +272,18 @@ static void take_global(struct pools_arrival *arrival, const union any_record *a
 	pools->is_paused = record->is_paused;
 }
 
-static void take_closed_host(struct pools_arrival *arrival, const union any_record *any)
+static void take_closed_host(struct pools *pools, struct pools_arrival *arrival,
+                             const union any_record *any)
 {
-	struct broker *broker = arrival->pools->with.broker;
-
 	if (!arrival->is_later)
-		clusters_set_admin(broker, any->closed_host.host,
+		clusters_set_admin(pools->with.broker, any->closed_host.host,
 		                   any->closed_host.is_disabled ? HOST_DISABLED : HOST_DRAINING,
-		                   false, loop_now(arrival->pools->shared.loop));
+		                   false, loop_now(pools->shared.loop));
 }
 
 /* Each record holds the cluster for the time of the take-over, whether a pool uses it or not. */
-static struct cluster *hold(struct pools_arrival *arrival, const struct cluster_record *record)
+static struct cluster *hold(const struct pools *pools, struct pools_arrival *arrival,
+                            const struct cluster_record *record)
 {
 	struct cluster **list = array_room(arrival->clusters, arrival->cluster_count,
 	                                   &arrival->cluster_capacity, sizeof(*list));
@@ -293,23 +293,23 @@ static struct cluster *hold(struct pools_arrival *arrival, const struct cluster_
 		return NULL;
 	arrival->clusters = list;
 	list += arrival->cluster_count;
-	*list =
-	    clusters_hold(arrival->pools->with.broker, &key, loop_now(arrival->pools->shared.loop));
+	*list = clusters_hold(pools->with.broker, &key, loop_now(pools->shared.loop));
 	arrival->cluster_count += *list != NULL;
 	return *list;
 }
 
-static void take_cluster(struct pools_arrival *arrival, const union any_record *any)
+static void take_cluster(struct pools *pools, struct pools_arrival *arrival,
+                         const union any_record *any)
 {
 	struct roster_row row = any->cluster.row;
 	struct cluster *cluster = NULL;
 
 	if (!arrival->is_later)
-		cluster = hold(arrival, &any->cluster);
+		cluster = hold(pools, arrival, &any->cluster);
 	row.is_lost = row.lost_at != 0;
 	if (cluster)
 		roster_remember(cluster_roster(cluster), &row, any->cluster.timeline,
-		                any->cluster.system, loop_now(arrival->pools->shared.loop));
+		                any->cluster.system, loop_now(pools->shared.loop));
 }
 
 static void count_database(struct database *database, const struct database_record *record)
@@ -321,17 +321,18 @@ static void count_database(struct database *database, const struct database_reco
 }
 
 /* A loop that is not the first needs it only if something holds there. */
-static void take_database(struct pools_arrival *arrival, const union any_record *any)
+static void take_database(struct pools *pools, struct pools_arrival *arrival,
+                          const union any_record *any)
 {
 	const struct database_record *record = &any->database;
 	struct database *database;
 
-	if (arrival->first && !record->is_paused && !record->is_disabled)
+	if (pools != arrival->first && !record->is_paused && !record->is_disabled)
 		return;
-	database = pools_database(arrival->pools, record->database);
+	database = pools_database(pools, record->database);
 	if (!database)
 		return;
-	if (!arrival->first)
+	if (pools == arrival->first)
 		count_database(database, record);
 	if (arrival->is_later)
 		return;
@@ -340,11 +341,13 @@ static void take_database(struct pools_arrival *arrival, const union any_record 
 	database->is_disabled |= record->is_disabled;
 }
 
-static void take_role(struct pools_arrival *arrival, const union any_record *any)
+static void take_role(struct pools *pools, struct pools_arrival *arrival,
+                      const union any_record *any)
 {
 	const struct role_record *record = &any->role;
-	struct role *role = role_of_name(arrival->pools, record->role);
+	struct role *role = role_of_name(pools, record->role);
 
+	(void)arrival;
 	if (!role)
 		return;
 	role->cap.hits += record->server_hits;
@@ -399,12 +402,14 @@ static void count_pool(struct pool *pool, const struct pool_record *record)
 	pool->reserve_hits += record->reserve_hits;
 }
 
-static void take_pool(struct pools_arrival *arrival, const union any_record *any)
+static void take_pool(struct pools *pools, struct pools_arrival *arrival,
+                      const union any_record *any)
 {
 	const struct pool_record *record = &any->pool;
-	struct database *database = pools_database(arrival->pools, record->database);
+	struct database *database = pools_database(pools, record->database);
 	struct pool *pool = NULL;
 
+	(void)arrival;
 	if (database)
 		pool =
 		    pools_exact_pool(database, record->role,
@@ -419,8 +424,10 @@ static void take_pool(struct pools_arrival *arrival, const union any_record *any
 	pool_arm_expiry(pool);
 }
 
-static void take_statement(struct pools_arrival *arrival, const union any_record *any)
+static void take_statement(struct pools *pools, struct pools_arrival *arrival,
+                           const union any_record *any)
 {
+	(void)pools;
 	handover_statement_take(arrival, &any->statement);
 }
 
@@ -429,7 +436,8 @@ static const struct kind {
 	const struct record_table *table;
 	bool has_database; /* the record begins with the name of a database */
 	bool is_for_first; /* the other loops need none of it, or hear it from the broker */
-	void (*take)(struct pools_arrival *arrival, const union any_record *any);
+	void (*take)(struct pools *pools, struct pools_arrival *arrival,
+	             const union any_record *any);
 } kinds[] = {
 	{ HANDOVER_GLOBAL, &global_record_table, false, false, take_global },
 	{ HANDOVER_CLOSED_HOST, &closed_host_record_table, false, true, take_closed_host },
@@ -437,7 +445,7 @@ static const struct kind {
 	{ HANDOVER_DATABASE, &database_record_table, true, false, take_database },
 	{ HANDOVER_ROLE, &role_record_table, false, true, take_role },
 	{ HANDOVER_POOL, &pool_record_table, true, true, take_pool },
-	{ HANDOVER_STATEMENT, &statement_record_table, false, false, take_statement },
+	{ HANDOVER_STATEMENT, &statement_record_table, false, true, take_statement },
 };
 
 _Static_assert(offsetof(struct database_record, database) == 0 &&
@@ -480,22 +488,23 @@ bool pools_judge(const struct pools *pools, char letter, struct bytes body, stru
 	return !kind->has_database || pools_judge_database(pools, any.database.database, err);
 }
 
-void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, int *fd)
+void pools_take(struct pools *pools, struct pools_arrival *arrival, char letter, struct bytes body,
+                int *fd)
 {
 	const struct kind *kind = find_kind(letter);
 	struct record record = { .rest = body };
 	union any_record any;
 
 	if (letter == HANDOVER_SERVER) {
-		handover_server_take(arrival, body, fd);
+		handover_server_take(pools, arrival, body, fd);
 		return;
 	}
-	if (!kind || (kind->is_for_first && arrival->first))
+	if (!kind || (kind->is_for_first && pools != arrival->first))
 		return;
 	memset(&any, 0, sizeof(any)); /* more than the fields of the table */
 	record_read(&record, kind->table, &any);
 	if (record_is_whole(&record))
-		kind->take(arrival, &any);
+		kind->take(pools, arrival, &any);
 }
 
 struct pool *handover_arrival_pool(struct pools *pools, const char *database_name, const char *role)
@@ -508,7 +517,7 @@ struct pool *handover_arrival_pool(struct pools *pools, const char *database_nam
 void pools_arrival_done(struct pools_arrival *arrival)
 {
 	while (arrival->cluster_count)
-		clusters_release(arrival->pools->with.broker,
+		clusters_release(arrival->first->with.broker,
 		                 &arrival->clusters[--arrival->cluster_count]);
 	free(arrival->clusters);
 	arrival->clusters = NULL;

@@ -142,7 +142,8 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 /* Whether it is complete. database[CONFIG_DATABASE_NAME_MAX + 1]: the name of its database. */
 bool handover_server_judge(struct bytes body, char *database, struct err *err);
 
-void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd);
+void handover_server_take(struct pools *pools, struct pools_arrival *arrival, struct bytes body,
+                          int *fd);
 
 /* Releases the server's socket: nothing is sent to PostgreSQL, and the borrower is not called. */
 void handover_server_let_go(struct server *server);

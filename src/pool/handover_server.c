@@ -436,15 +436,15 @@ static struct statement *find_taken(struct server_source *source, uint64_t numbe
                                     struct statement_image **image)
 {
 	const struct pools_arrival *arrival = ((struct server_taken *)source)->arrival;
-	struct statement *statement = handover_arrival_called(arrival, number, image);
 
-	return statement ? statement_hold(statement) : NULL;
+	return handover_arrival_statement(arrival, source->pools, number, image);
 }
 
-void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
+void handover_server_take(struct pools *pools, struct pools_arrival *arrival, struct bytes body,
+                          int *fd)
 {
 	struct server_taken taken = {
-		{ arrival->pools, arrival->last_id, false, false, open_taken, find_taken },
+		{ pools, arrival->last_id, false, false, open_taken, find_taken },
 		arrival,
 		fd,
 	};
@@ -497,9 +497,8 @@ void handover_server_rejoin(struct server *server, struct borrower *borrower)
 	server_rearm(server);
 }
 
-void pools_take_end(struct pools_arrival *arrival)
+void pools_take_end(struct pools *pools, struct pools_arrival *arrival)
 {
-	struct pools *pools = arrival->pools;
 	struct role *role, *next;
 
 	close_lent(arrival);

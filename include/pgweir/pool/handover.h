@@ -45,12 +45,10 @@ void pools_keep(struct pools *pools, bool is_gone);
 
 struct arrived_statement;
 
-/* State of a take-over in one loop, as long as the channel. Zeroed but for `pools`, `first`. */
+/* State of a take-over, as long as the channel. Zeroed but for `first`. */
 struct pools_arrival {
-	struct pools *pools;
-	/* of the first loop, which gets what is for all of them. NULL: this is it */
-	const struct pools_arrival *first;
-	bool is_later; /* the first round is over */
+	struct pools *first; /* of the first loop, which gets what is for all of them */
+	bool is_later;       /* the first round is over */
 	/* the other process knows no session state, so its servers may have some of strangers */
 	bool is_plain;
 	/* ids of clients and servers up to this one are from the other process */
@@ -72,14 +70,17 @@ bool pools_judge_database(const struct pools *pools, const char *name, struct er
  * Uses a checked record. *fd becomes -1 if a server owns it now. With several loops, servers go to
  * one of them, all other records to each.
  */
-void pools_take(struct pools_arrival *arrival, char kind, struct bytes body, int *fd);
+void pools_take(struct pools *pools, struct pools_arrival *arrival, char kind, struct bytes body,
+                int *fd);
 
-/* The statement with this number in the other process. NULL: no record had it. */
-struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number);
-
-/* The same with the name that servers have it by. */
-struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number,
-                                          struct statement_image **image);
+/*
+ * The statement with this number in the other process, for a loop. The caller gets a reference.
+ * *image, unless image is NULL: the same with the name that servers have it by. NULL: there is
+ * none.
+ */
+struct statement *handover_arrival_statement(const struct pools_arrival *arrival,
+                                             struct pools *pools, uint64_t number,
+                                             struct statement_image **image);
 
 /* Whether the server of a checked record belongs to the client whose record comes next. */
 bool handover_server_is_lent(struct bytes body);
@@ -93,8 +94,8 @@ void handover_server_rejoin(struct server *server, struct borrower *borrower);
 /* The role is the one its servers log in as. NULL: no memory, or no such database. */
 struct pool *handover_arrival_pool(struct pools *pools, const char *database, const char *role);
 
-/* Closes the last server if no client record followed it. */
-void pools_take_end(struct pools_arrival *arrival);
+/* Closes the last server if no client record followed it. For each loop. */
+void pools_take_end(struct pools *pools, struct pools_arrival *arrival);
 
 void pools_arrival_done(struct pools_arrival *arrival);
 

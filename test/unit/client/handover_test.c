@@ -37,7 +37,7 @@ static void stage_open(struct stage *stage)
 	engine_open(&stage->old, SETTINGS, "");
 	snprintf(entry, sizeof(entry), "host=%s", stage->old.host);
 	engine_open(&stage->fresh, SETTINGS, entry);
-	stage->arrival.pools = stage->fresh.pools;
+	stage->arrival.first = stage->fresh.pools;
 	stage->client = engine_client(&stage->old);
 	peer_start(&stage->client, "u0", "d0");
 	engine_turn(&stage->old);
@@ -112,9 +112,10 @@ static void take_all(struct stage *stage)
 		if (message->kind == HANDOVER_CLIENT)
 			client_take(stage->fresh.clients, &stage->arrival, body, &message->fd);
 		else
-			pools_take(&stage->arrival, message->kind, body, &message->fd);
+			pools_take(stage->fresh.pools, &stage->arrival, message->kind, body,
+			           &message->fd);
 	}
-	pools_take_end(&stage->arrival);
+	pools_take_end(stage->fresh.pools, &stage->arrival);
 	clients_start(stage->fresh.clients);
 }
 
