@@ -325,29 +325,14 @@ static unsigned int pick_home(const struct clients *clients, unsigned int first,
 
 /* ---- callbacks of the clients ---- */
 
-static void on_retry(struct letter *letter)
-{
-	struct daemon *daemon = container_of(letter, struct daemon, retry);
-
-	if (letter->is_late)
-		return;
-	atomic_store(&daemon->is_retry_posted, false);
-	atomic_store(&daemon->is_short, false);
-	doors_do(daemon, listener_retry); /* it may be short again */
-}
-
-/* A client was freed: its descriptor can be used by another one. */
+/*
+ * A client was freed: its descriptor can be used by another one. Of another lane: a listener that
+ * rests for want of one tries again by itself.
+ */
 static void on_free(struct clients *clients)
 {
-	struct daemon *daemon = daemon_of(clients);
-
-	if (clients->keys.loop_number == 0) {
-		doors_do(daemon, listener_retry);
-	} else if (atomic_load(&daemon->is_short) &&
-	           !atomic_exchange(&daemon->is_retry_posted, true)) {
-		daemon->retry.open = on_retry;
-		loop_post(daemon->loop, &daemon->retry);
-	}
+	if (clients->keys.loop_number == 0)
+		doors_do(daemon_of(clients), listener_retry);
 }
 
 /* After a take-over, the key may be of a client that the old process still serves. */
