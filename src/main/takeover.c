@@ -321,44 +321,37 @@ static bool judge(const struct daemon *daemon, const struct channel_message *mes
 	return pools_judge(daemon->lanes.at[0].pools, message->kind, body, err);
 }
 
-enum round_end {
-	ROUND_USED,
-	ROUND_KEPT,    /* the old process keeps what it has written; another round follows */
-	ROUND_REFUSED, /* a record cannot be used */
-	ROUND_LAST,    /* there is nothing more to hand over */
-	ROUND_LOST     /* the channel has failed */
-};
-
-/* Up to END or DONE: ROUND_USED or ROUND_LAST. Those behind a refused record are only read. */
-static enum round_end receive(struct successor *successor, struct channel_messages *round,
-                              struct err *err)
+/*
+ * Up to END or DONE, which is returned; REFUSED: a record cannot be used, and those behind it were
+ * only read.
+ */
+static char receive(struct successor *successor, struct channel_messages *round, struct err *err)
 {
 	struct channel *channel = &successor->channel;
-	enum round_end end = ROUND_USED;
 	struct channel_message message;
-	bool is_end = false;
+	bool is_good = true;
+	char kind;
 
 	channel->deadline = clock_now() + ROUND_LIMIT;
-	while (!is_end) {
+	do {
 		if (!channel_receive(channel, &message)) {
 			*err = channel->err;
-			return ROUND_LOST;
+			return HANDOVER_NONE;
 		}
-		is_end = message.kind == HANDOVER_DONE || message.kind == HANDOVER_END;
-		if (message.kind == HANDOVER_DONE)
-			end = ROUND_LAST;
-		if (!is_end && end == ROUND_USED && judge(successor->daemon, &message, err) &&
-		    channel_messages_add(round, &message))
-			continue;
+		kind = message.kind;
+		if (kind != HANDOVER_END && kind != HANDOVER_DONE) {
+			is_good = is_good && judge(successor->daemon, &message, err) &&
+			          channel_messages_add(round, &message);
+			if (is_good)
+				continue;
+		}
 		channel_message_done(&message);
-		if (!is_end)
-			end = ROUND_REFUSED;
-	}
-	return end;
+	} while (kind != HANDOVER_END && kind != HANDOVER_DONE);
+	return is_good || kind == HANDOVER_DONE ? kind : HANDOVER_REFUSED;
 }
 
 /* Tells the old process that all records can be used, and waits for its decision. */
-static enum round_end accept_it(struct successor *successor, struct err *err)
+static char accept_it(struct successor *successor, struct err *err)
 {
 	struct channel *channel = &successor->channel;
 	struct channel_message message;
@@ -368,21 +361,14 @@ static enum round_end accept_it(struct successor *successor, struct err *err)
 	if (!channel_send(channel, HANDOVER_ACCEPTED, bytes_of("", 0), -1) ||
 	    !channel_receive(channel, &message)) {
 		*err = channel->err;
-		return ROUND_LOST;
+		return HANDOVER_NONE;
 	}
 	kind = message.kind;
 	channel_message_done(&message);
-	switch (kind) {
-	case HANDOVER_YOURS:
-		return ROUND_USED;
-	case HANDOVER_KEPT:
-		return ROUND_KEPT;
-	case HANDOVER_DONE:
-		return ROUND_LAST;
-	default:
-		err_set(err, ERR_PROTOCOL, "protocol error in the hand-over: not a pgweir socket");
-		return ROUND_LOST;
-	}
+	if (kind == HANDOVER_YOURS || kind == HANDOVER_KEPT || kind == HANDOVER_DONE)
+		return kind;
+	err_set(err, ERR_PROTOCOL, "protocol error in the hand-over: not a pgweir socket");
+	return HANDOVER_NONE;
 }
 
 static void use(struct successor *successor, struct channel_messages *round)
@@ -406,18 +392,22 @@ static void suggest(const struct successor *successor, struct err *err)
 		err_suffix(err, ": a RELOAD has removed it during the take-over");
 }
 
-static enum round_end make_round(struct successor *successor, struct err *err)
+/*
+ * How it ends: YOURS, and it is used; KEPT: the old process keeps what it has written, and another
+ * round follows; DONE: there is nothing more to hand over; else see *err.
+ */
+static char make_round(struct successor *successor, struct err *err)
 {
 	struct channel_messages round = { 0 };
-	enum round_end end;
+	char end;
 
 	err_set(err, ERR_MEMORY, "out of memory");
 	end = receive(successor, &round, err);
-	if (end == ROUND_REFUSED)
+	if (end == HANDOVER_REFUSED)
 		suggest(successor, err);
-	if (end == ROUND_USED)
+	if (end == HANDOVER_END)
 		end = accept_it(successor, err);
-	if (end == ROUND_USED)
+	if (end == HANDOVER_YOURS)
 		use(successor, &round);
 	channel_messages_done(&round);
 	return end;
@@ -480,19 +470,15 @@ static void on_round(struct watch *watch, unsigned int what)
 	struct successor *successor = container_of(watch, struct successor, watch);
 	struct daemon *daemon = successor->daemon;
 	struct err err;
+	char end;
 
 	(void)what;
-	switch (make_round(successor, &err)) {
-	case ROUND_REFUSED:
-	case ROUND_LOST:
-		give_up(successor, &err);
-		break;
-	case ROUND_LAST:
+	end = make_round(successor, &err);
+	if (end == HANDOVER_DONE) {
 		log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "the take-over is complete");
 		takeover_free(&daemon->takeover);
-		break;
-	default:
-		break;
+	} else if (end != HANDOVER_YOURS && end != HANDOVER_KEPT) {
+		give_up(successor, &err);
 	}
 }
 
@@ -556,7 +542,7 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 		*err = successor->channel.err;
 		return false;
 	}
-	if (make_round(successor, err) != ROUND_USED)
+	if (make_round(successor, err) != HANDOVER_YOURS)
 		return err_prefix(err, "cannot take over: ");
 	atomic_store(&daemon->has_old_process, true);
 	tell_taken(daemon, takeover);

@@ -312,8 +312,8 @@ static bool is_forgetting(struct bytes text)
 	return sql.kind == SQL_FORGET;
 }
 
-bool handover_write_called(struct statement *statement, const struct statement_image *image,
-                           struct channel *channel)
+bool handover_write_statement(struct statement *statement, const struct statement_image *image,
+                              struct channel *channel)
 {
 	struct bytes stem = statement_image_stem(image);
 	struct statement_record record = {
@@ -332,11 +332,6 @@ bool handover_write_called(struct statement *statement, const struct statement_i
 		return false;
 	statement->is_written |= image == statement->image;
 	return true;
-}
-
-bool handover_write_statement(struct statement *statement, struct channel *channel)
-{
-	return handover_write_called(statement, statement->image, channel);
 }
 
 struct arrived_statement {

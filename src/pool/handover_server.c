@@ -150,7 +150,8 @@ static bool send_statement(struct statement_numbers *numbers, struct statement *
                            struct statement_image *image, uint64_t *number)
 {
 	*number = statement_image_number(image);
-	return handover_write_called(statement, image, ((struct numbers_sent *)numbers)->channel);
+	return handover_write_statement(statement, image,
+	                                ((struct numbers_sent *)numbers)->channel);
 }
 
 bool handover_server_write(struct server *server, struct channel *channel)

@@ -24,10 +24,9 @@ bool handover_server_can_move(const struct server *server);
 /* Writes pools, databases and users; !is_first: only what was counted since the last call. */
 bool pools_write(struct pools *pools, struct channel *channel, bool is_first);
 
-/* Writes the statement, unless it was written before; image: that of a server. */
-bool handover_write_statement(struct statement *statement, struct channel *channel);
-bool handover_write_called(struct statement *statement, const struct statement_image *image,
-                           struct channel *channel);
+/* Writes the statement, unless it was written before; image: its own, or that of a server. */
+bool handover_write_statement(struct statement *statement, const struct statement_image *image,
+                              struct channel *channel);
 
 /* Writes a server that may leave, without its borrower, and marks it as SERVER_HANDED_OVER. */
 bool handover_server_write(struct server *server, struct channel *channel);

@@ -591,20 +591,21 @@ static bool write_name(const struct client_statement *entry, bool is_plain, stru
 		values.parsed_at = entry->parsed_at;
 	}
 	record_write(record, &name_record_table, &values);
-	return handover_write_statement(statement, channel);
+	return handover_write_statement(statement, statement->image, channel);
 }
 
 static bool write_sql(const struct sql_unnamed *sql, struct buf *record, struct channel *channel)
 {
+	struct statement *statement = sql->statement;
 	struct sql_record values = {
 		.kind = sql->kind,
 		.is_bound = sql->is_bound,
-		.number = sql->statement ? statement_number(sql->statement) : 0,
+		.number = statement ? statement_number(statement) : 0,
 	};
 
 	text_copy(values.name, sizeof(values.name), sql->name);
 	record_write(record, &sql_record_table, &values);
-	return !sql->statement || handover_write_statement(sql->statement, channel);
+	return !statement || handover_write_statement(statement, statement->image, channel);
 }
 
 bool statements_write(const struct client *client, struct buf *record, struct channel *channel)

@@ -328,7 +328,7 @@ bool unnamed_write(const struct client *client, struct buf *record, struct chann
 		.number = statement ? statement_number(statement) : 0,
 	};
 	record_write(record, &unnamed_record_table, &values);
-	return !statement || handover_write_statement(statement, channel);
+	return !statement || handover_write_statement(statement, statement->image, channel);
 }
 
 void unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival)
