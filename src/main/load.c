@@ -13,6 +13,7 @@
 
 #include "pgweir/auth/auth_methods.h"
 #include "pgweir/auth/outside.h"
+#include "pgweir/base/text.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/net/tls.h"
@@ -102,12 +103,10 @@ static bool load_hba(const struct config *config, struct hba **hba, struct probl
 	return *hba != NULL;
 }
 
-static bool same_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
-
 static bool has_same_rules(const struct config *a, const struct config *b)
 {
-	return a->auth_type == b->auth_type && same_text(a->auth_hba_file, b->auth_hba_file) &&
-	       same_text(a->auth_ident_file, b->auth_ident_file);
+	return a->auth_type == b->auth_type && text_same(a->auth_hba_file, b->auth_hba_file) &&
+	       text_same(a->auth_ident_file, b->auth_ident_file);
 }
 
 static bool needs_users(const struct config_listener *listener)
@@ -195,8 +194,8 @@ static bool is_same_socket(const struct config_listener *a, const char *addr, co
 {
 	bool is_any = a->addr && addr && *addr && (*a->addr == '*' || *addr == '*');
 
-	return a->port == port && (is_any || (a->addr && same_text(a->addr, addr)) ||
-	                           (a->unix_socket_dir && same_text(a->unix_socket_dir, dir)));
+	return a->port == port && (is_any || (a->addr && text_same(a->addr, addr)) ||
+	                           (a->unix_socket_dir && text_same(a->unix_socket_dir, dir)));
 }
 
 /* Those before it in the file, and the main listener. Addresses that overlap fail at the start. */
@@ -501,7 +500,7 @@ static bool make_logins(struct parts *parts, const struct config *running,
 			return false;
 	}
 	if (fresh->auth_type == running->auth_type &&
-	    same_text(fresh->auth_file, running->auth_file))
+	    text_same(fresh->auth_file, running->auth_file))
 		return true;
 	users_release(&parts->users);
 	return load_users(fresh, &parts->users, problems);

@@ -255,12 +255,12 @@ union any_record {
 	struct role_record role;
 	struct pool_record pool;
 	struct statement_record statement;
+	struct server_record server;
 };
 
-static void take_global(struct pools *pools, struct pools_arrival *arrival,
-                        const union any_record *any)
+static void take_global(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	const struct global_record *record = &any->global;
+	const struct global_record *record = values;
 
 	if (pools == arrival->first)
 		stats_add(&pools->gone, &record->stats);
@@ -272,13 +272,14 @@ static void take_global(struct pools *pools, struct pools_arrival *arrival,
 	pools->is_paused = record->is_paused;
 }
 
-static void take_closed_host(struct pools *pools, struct pools_arrival *arrival,
-                             const union any_record *any)
+static void take_closed_host(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
+	const struct closed_host_record *record = values;
+
 	if (!arrival->is_later)
-		clusters_set_admin(pools->with.broker, any->closed_host.host,
-		                   any->closed_host.is_disabled ? HOST_DISABLED : HOST_DRAINING,
-		                   false, loop_now(pools->shared.loop));
+		clusters_set_admin(pools->with.broker, record->host,
+		                   record->is_disabled ? HOST_DISABLED : HOST_DRAINING, false,
+		                   loop_now(pools->shared.loop));
 }
 
 /* Each record holds the cluster for the time of the take-over, whether a pool uses it or not. */
@@ -298,18 +299,16 @@ static struct cluster *hold(const struct pools *pools, struct pools_arrival *arr
 	return *list;
 }
 
-static void take_cluster(struct pools *pools, struct pools_arrival *arrival,
-                         const union any_record *any)
+static void take_cluster(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	struct roster_row row = any->cluster.row;
-	struct cluster *cluster = NULL;
+	const struct cluster_record *record = values;
+	struct roster_row row = record->row;
+	struct cluster *cluster = arrival->is_later ? NULL : hold(pools, arrival, record);
 
-	if (!arrival->is_later)
-		cluster = hold(pools, arrival, &any->cluster);
 	row.is_lost = row.lost_at != 0;
 	if (cluster)
-		roster_remember(cluster_roster(cluster), &row, any->cluster.timeline,
-		                any->cluster.system, loop_now(pools->shared.loop));
+		roster_remember(cluster_roster(cluster), &row, record->timeline, record->system,
+		                loop_now(pools->shared.loop));
 }
 
 static void count_database(struct database *database, const struct database_record *record)
@@ -321,10 +320,9 @@ static void count_database(struct database *database, const struct database_reco
 }
 
 /* A loop that is not the first needs it only if something holds there. */
-static void take_database(struct pools *pools, struct pools_arrival *arrival,
-                          const union any_record *any)
+static void take_database(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	const struct database_record *record = &any->database;
+	const struct database_record *record = values;
 	struct database *database;
 
 	if (pools != arrival->first && !record->is_paused && !record->is_disabled)
@@ -341,10 +339,9 @@ static void take_database(struct pools *pools, struct pools_arrival *arrival,
 	database->is_disabled |= record->is_disabled;
 }
 
-static void take_role(struct pools *pools, struct pools_arrival *arrival,
-                      const union any_record *any)
+static void take_role(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	const struct role_record *record = &any->role;
+	const struct role_record *record = values;
 	struct role *role = role_of_name(pools, record->role);
 
 	(void)arrival;
@@ -354,45 +351,32 @@ static void take_role(struct pools *pools, struct pools_arrival *arrival,
 	role->client_limit_hits += record->client_hits;
 }
 
-static void learn_keys(struct pool *pool, const struct pool_record *record,
-                       struct credentials *shown)
-{
-	struct scram_challenge made_for = { .iterations = (unsigned int)record->iterations,
-		                            .salt_count = record->salt.count };
-	struct scram_keys keys;
-
-	memcpy(&keys, record->learnt_keys.at, sizeof(keys));
-	memcpy(made_for.salt, record->salt.at, record->salt.count);
-	shown->keys = &keys;
-	shown->made_for = record->salt.count ? &made_for : NULL;
-	pool_learn(pool, shown); /* copies it */
-	explicit_bzero(&keys, sizeof(keys));
-}
-
-static void learn_text(struct pool *pool, const struct pool_record *record,
-                       struct credentials *shown)
-{
-	char *text = strndup(record->learnt_text.at, record->learnt_text.count);
-
-	shown->text = text;
-	if (text)
-		pool_learn(pool, shown); /* copies it */
-	secret_free(&text);
-}
-
 /* If auth_file has the same secret, and no client of this process has authenticated yet. */
 static void take_learnt(struct pool *pool, const struct pool_record *record)
 {
+	bool has_keys = record->learnt_kind == CREDENTIALS_KEYS;
+	struct scram_challenge made_for = { .iterations = (unsigned int)record->iterations,
+		                            .salt_count = record->salt.count };
 	struct credentials shown = { .kind = (enum credentials_kind)record->learnt_kind,
+		                     .made_for = record->salt.count ? &made_for : NULL,
 		                     .is_shown = record->is_shown };
+	struct scram_keys keys;
+	char *text = NULL;
 
 	if (shown.kind == CREDENTIALS_NONE || pool->learnt.kind != CREDENTIALS_NONE ||
 	    !bytes_equal(bytes_or_none(pool->role->secret), record->secret))
 		return;
-	if (shown.kind == CREDENTIALS_KEYS)
-		learn_keys(pool, record, &shown);
+	memcpy(made_for.salt, record->salt.at, record->salt.count);
+	if (has_keys)
+		memcpy(&keys, record->learnt_keys.at, sizeof(keys));
 	else
-		learn_text(pool, record, &shown);
+		text = strndup(record->learnt_text.at, record->learnt_text.count);
+	shown.text = text;
+	shown.keys = has_keys ? &keys : NULL;
+	if (text || has_keys)
+		pool_learn(pool, &shown); /* copies it */
+	explicit_bzero(&keys, sizeof(keys));
+	secret_free(&text);
 }
 
 static void count_pool(struct pool *pool, const struct pool_record *record)
@@ -402,10 +386,9 @@ static void count_pool(struct pool *pool, const struct pool_record *record)
 	pool->reserve_hits += record->reserve_hits;
 }
 
-static void take_pool(struct pools *pools, struct pools_arrival *arrival,
-                      const union any_record *any)
+static void take_pool(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	const struct pool_record *record = &any->pool;
+	const struct pool_record *record = values;
 	struct database *database = pools_database(pools, record->database);
 	struct pool *pool = NULL;
 
@@ -424,32 +407,28 @@ static void take_pool(struct pools *pools, struct pools_arrival *arrival,
 	pool_arm_expiry(pool);
 }
 
-static void take_statement(struct pools *pools, struct pools_arrival *arrival,
-                           const union any_record *any)
-{
-	(void)pools;
-	handover_statement_take(arrival, &any->statement);
-}
-
 static const struct kind {
 	char letter;
 	const struct record_table *table;
+	void (*check_rest)(struct record *record); /* of what follows; NULL: nothing may */
 	bool has_database; /* the record begins with the name of a database */
 	bool is_for_first; /* the other loops need none of it, or hear it from the broker */
-	void (*take)(struct pools *pools, struct pools_arrival *arrival,
-	             const union any_record *any);
+	/* NULL: handover_server_take() */
+	void (*take)(struct pools *pools, struct pools_arrival *arrival, const void *values);
 } kinds[] = {
-	{ HANDOVER_GLOBAL, &global_record_table, false, false, take_global },
-	{ HANDOVER_CLOSED_HOST, &closed_host_record_table, false, true, take_closed_host },
-	{ HANDOVER_CLUSTER, &cluster_record_table, false, true, take_cluster },
-	{ HANDOVER_DATABASE, &database_record_table, true, false, take_database },
-	{ HANDOVER_ROLE, &role_record_table, false, true, take_role },
-	{ HANDOVER_POOL, &pool_record_table, true, true, take_pool },
-	{ HANDOVER_STATEMENT, &statement_record_table, false, true, take_statement },
+	{ HANDOVER_GLOBAL, &global_record_table, NULL, false, false, take_global },
+	{ HANDOVER_CLOSED_HOST, &closed_host_record_table, NULL, false, true, take_closed_host },
+	{ HANDOVER_CLUSTER, &cluster_record_table, NULL, false, true, take_cluster },
+	{ HANDOVER_DATABASE, &database_record_table, NULL, true, false, take_database },
+	{ HANDOVER_ROLE, &role_record_table, NULL, false, true, take_role },
+	{ HANDOVER_POOL, &pool_record_table, NULL, true, true, take_pool },
+	{ HANDOVER_STATEMENT, &statement_record_table, NULL, false, true, handover_statement_take },
+	{ HANDOVER_SERVER, &server_record_table, handover_server_check_rest, true, false, NULL },
 };
 
 _Static_assert(offsetof(struct database_record, database) == 0 &&
-                   offsetof(struct pool_record, database) == 0,
+                   offsetof(struct pool_record, database) == 0 &&
+                   offsetof(struct server_record, database) == 0,
                "has_database counts on it");
 
 static const struct kind *find_kind(char letter)
@@ -473,16 +452,14 @@ bool pools_judge(const struct pools *pools, char letter, struct bytes body, stru
 {
 	const struct kind *kind = find_kind(letter);
 	struct record record = { .rest = body };
-	char database[CONFIG_DATABASE_NAME_MAX + 1];
 	union any_record any;
 
-	if (letter == HANDOVER_SERVER)
-		return handover_server_judge(body, database, err) &&
-		       pools_judge_database(pools, database, err);
 	if (!kind)
 		return err_set(err, ERR_PROTOCOL,
 		               "protocol error in the hand-over: unexpected record '%c'", letter);
 	record_read(&record, kind->table, &any);
+	if (kind->check_rest)
+		kind->check_rest(&record);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, kind->table->name, err);
 	return !kind->has_database || pools_judge_database(pools, any.database.database, err);
@@ -495,12 +472,12 @@ void pools_take(struct pools *pools, struct pools_arrival *arrival, char letter,
 	struct record record = { .rest = body };
 	union any_record any;
 
-	if (letter == HANDOVER_SERVER) {
+	if (!kind || (kind->is_for_first && pools != arrival->first))
+		return;
+	if (!kind->take) {
 		handover_server_take(pools, arrival, body, fd);
 		return;
 	}
-	if (!kind || (kind->is_for_first && pools != arrival->first))
-		return;
 	memset(&any, 0, sizeof(any)); /* more than the fields of the table */
 	record_read(&record, kind->table, &any);
 	if (record_is_whole(&record))

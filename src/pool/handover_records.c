@@ -350,15 +350,16 @@ static struct arrived_statement *find_arrived(const struct pools_arrival *arriva
 }
 
 /* Each loop of the other process has written it, and they may know different things of it. */
-void handover_statement_take(struct pools_arrival *arrival, const struct statement_record *record)
+void handover_statement_take(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	const struct statement_names *names = &arrival->first->statements.names;
+	const struct statement_record *record = values;
 	struct statement_name name = { record->stem, record->number };
 	struct arrived_statement *arrived = find_arrived(arrival, record->number);
 
 	if (!arrived && (arrived = calloc(1, sizeof(*arrived)))) {
 		arrived->number = record->number;
-		arrived->image = statement_image_named(names, &name, record->text, record->scope);
+		arrived->image = statement_image_named(&pools->statements.names, &name,
+		                                       record->text, record->scope);
 		HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
 	}
 	if (arrived)
