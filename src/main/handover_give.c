@@ -221,27 +221,24 @@ static char await_answer(struct handover *handover)
 	return HANDOVER_NONE;
 }
 
-static bool write_lane(struct lane *lane, struct channel *channel, bool is_first)
-{
-	/* send what is queued: what a socket does not accept is known then */
-	outbox_send(lane->streams.outbox);
-	return pools_write(lane->pools, channel, is_first) &&
-	       handover_write_idle_servers(lane->pools, channel, is_first) &&
-	       clients_write(lane->clients, channel);
-}
-
+/* Idle servers after all clients: they go to the loop where most clients of their pool are. */
 static bool write_all(struct handover *handover, bool is_first)
 {
-	struct daemon *daemon = handover->daemon;
+	const struct lanes *lanes = &handover->daemon->lanes;
 	struct channel *channel = &handover->channel;
 	struct lane *lane;
+	bool ok = true;
 
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_EACH(lane, lanes)
 	{
-		if (!write_lane(lane, channel, is_first))
-			return false;
+		/* send what is queued: what a socket does not accept is known then */
+		outbox_send(lane->streams.outbox);
+		ok = ok && pools_write(lane->pools, channel, is_first) &&
+		     clients_write(lane->clients, channel);
 	}
-	return channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
+	LANES_EACH(lane, lanes)
+	ok = ok && handover_write_idle_servers(lane->pools, channel, is_first);
+	return ok && channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
 }
 
 static char try_round(struct handover *handover)

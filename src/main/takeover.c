@@ -187,7 +187,8 @@ void takeover_end(struct takeover *takeover)
  *   an idle server        the lane where most clients of its pool are, for each server there
  *   all other records     each lane
  *
- * Hard here: the order. A statement comes before what knows it, clients before the idle servers.
+ * Hard here: the order. A statement comes before what knows it, clients before the idle servers. An
+ * older release writes these first, so that they go to all lanes alike.
  */
 
 static struct bytes body_of(const struct channel_message *message)
@@ -232,34 +233,21 @@ static struct lane *lane_in_need(const struct lanes *lanes, struct bytes body)
 	return found;
 }
 
-/* All but idle servers. */
-static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arrival,
-                          struct channel_messages *round)
+static void deal_one(const struct lanes *lanes, struct pools_arrival *arrival,
+                     struct channel_messages *round, size_t at)
 {
-	for (size_t i = 0; i < round->count; i++) {
-		struct channel_message *message = &round->at[i];
-		bool is_server = message->kind == HANDOVER_SERVER;
-		const struct lane *lane;
+	struct channel_message *message = &round->at[at];
+	bool is_server = message->kind == HANDOVER_SERVER;
+	const struct lane *lane;
 
-		if (message->kind == HANDOVER_CLIENT ||
-		    (is_server && handover_server_is_lent(body_of(message)))) {
-			take(lane_of_next_client(lanes, round, i), arrival, message);
-		} else if (!is_server) {
-			LANES_EACH(lane, lanes)
-			take(lane, arrival, message);
-		}
-	}
-}
-
-/* What deal_in_order() has left; the descriptor of a server that was used is -1. */
-static void deal_rest(const struct lanes *lanes, struct pools_arrival *arrival,
-                      struct channel_messages *round)
-{
-	for (size_t i = 0; i < round->count; i++) {
-		struct channel_message *message = &round->at[i];
-
-		if (message->kind == HANDOVER_SERVER && message->fd >= 0)
-			take(lane_in_need(lanes, body_of(message)), arrival, message);
+	if (message->kind == HANDOVER_CLIENT ||
+	    (is_server && handover_server_is_lent(body_of(message)))) {
+		take(lane_of_next_client(lanes, round, at), arrival, message);
+	} else if (is_server) {
+		take(lane_in_need(lanes, body_of(message)), arrival, message);
+	} else {
+		LANES_EACH(lane, lanes)
+		take(lane, arrival, message);
 	}
 }
 
@@ -269,8 +257,8 @@ static void deal(const struct lanes *lanes, struct pools_arrival *arrival,
 {
 	struct lane *lane;
 
-	deal_in_order(lanes, arrival, round);
-	deal_rest(lanes, arrival, round);
+	for (size_t i = 0; i < round->count; i++)
+		deal_one(lanes, arrival, round, i);
 	LANES_EACH(lane, lanes)
 	{
 		pools_take_end(lane->pools, arrival);
