@@ -351,9 +351,10 @@ static bool enter_house(struct client *client, const struct client_record *recor
 static bool fill(struct client *client, const struct client_record *record)
 {
 	struct clients *clients = client->clients;
+	struct params_table *table = clients->pools->shared.params;
 
-	handover_params_read(clients->pools, record->params, &client->params);
-	handover_params_read(clients->pools, record->startup, &client->startup);
+	params_add_text(table, &client->params, record->params);
+	params_add_text(table, &client->startup, record->startup);
 	client->connected_at = record->connected_at;
 	client->request_at = record->request_at;
 	client->xact_at = record->xact_at;

@@ -295,7 +295,8 @@ void parts_done(struct parts *parts)
 	for (size_t i = 0; i < parts->gates.count; i++)
 		gate_rules_done(&parts->gates.at[i]);
 	parts->gates.count = 0;
-	tls_sets_done(&parts->tls);
+	tls_context_unref(&parts->tls.client);
+	tls_context_unref(&parts->tls.server);
 	ranges_release(&parts->proxies);
 	web_rights_release(&parts->web);
 }
@@ -479,12 +480,6 @@ bool load_make(struct parts *parts, struct problems *problems)
 	is_good &= make_gates(parts, problems);
 	is_good &= make_proxies(parts, problems);
 	return make_web(parts, problems) && is_good;
-}
-
-void tls_sets_done(struct tls_sets *sets)
-{
-	tls_context_unref(&sets->client);
-	tls_context_unref(&sets->server);
 }
 
 /* ---- what a SET changes ---- */

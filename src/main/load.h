@@ -72,9 +72,6 @@ void parts_done(struct parts *parts);
 /* If the contexts are equal, the old one is kept. Both may be NULL. */
 void load_keep_same(struct tls_context **fresh, struct tls_context *old);
 
-/* Releases both. */
-void tls_sets_done(struct tls_sets *sets);
-
 /* Adds an error that may begin with a setting's name, with its file and line. Returns false. */
 bool load_complain(const struct config *config, struct problems *problems, const struct err *err);
 

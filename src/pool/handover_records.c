@@ -33,12 +33,6 @@ bool handover_params_are_good(struct bytes pairs)
 	return count <= PARAMS_NAMES_MAX;
 }
 
-void handover_params_read(struct pools *pools, struct bytes pairs, const struct params **params)
-{
-	*params = params_none(pools->shared.params);
-	params_add_text(pools->shared.params, params, pairs);
-}
-
 bool handover_params_are_plain(const struct params *params)
 {
 	const char *at = NULL, *name, *value;

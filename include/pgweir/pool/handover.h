@@ -100,9 +100,8 @@ void pools_arrival_done(struct pools_arrival *arrival);
 
 /* ---- parts of records: handover_records.c ---- */
 
-/* Check and read a parameter map as params_text() writes it. */
+/* Checks a parameter map as params_text() writes it. */
 bool handover_params_are_good(struct bytes pairs);
-void handover_params_read(struct pools *pools, struct bytes pairs, const struct params **params);
 
 /* Whether a process that knows no session state can use this map: it has no roles, no libraries. */
 bool handover_params_are_plain(const struct params *params);
