@@ -31,7 +31,7 @@
 
 /* ---- the process that hands over ---- */
 
-/* The listeners of a connection wait for each other in so many of so many calls. */
+/* The listeners of a connection wait for each other in so many of so many looks. */
 #define CALM_WAITS 5U
 #define CALM_ROUND 50U
 
@@ -118,19 +118,16 @@ static enum listener_rest rest_of_others(const struct client *client)
 	return listener ? listening_rest(listener) : LISTENER_AT_REST;
 }
 
-/* Tells each listening connection how many of its listeners can leave. */
-static void note_listeners(const struct clients *clients)
+/* A new look: tells each listening connection whether its listeners can leave. */
+static void note_listeners(struct clients *clients)
 {
 	const struct listener *listener;
 	const struct client *client;
 
+	clients->look_count++;
 	TAILQ_FOREACH (client, &clients->list, node) {
 		if ((listener = listening_listener(client)))
-			listening_look_begin(listener);
-	}
-	TAILQ_FOREACH (client, &clients->list, node) {
-		if ((listener = listening_listener(client)))
-			listening_look_note(listener, rest_of(client));
+			listening_look_note(listener, clients->look_count, rest_of(client));
 	}
 }
 
@@ -141,7 +138,7 @@ static bool shall_be_still(const struct client *client, enum listener_rest rest,
 	if (rest == LISTENER_ENDS)
 		return !stream_has_hung_up(&client->stream) && others != LISTENER_STAYS;
 	return rest == LISTENER_AT_REST && listening_listener(client) && others <= LISTENER_ENDS &&
-	       client->clients->calm_count % CALM_ROUND < CALM_WAITS;
+	       client->clients->look_count % CALM_ROUND < CALM_WAITS;
 }
 
 static void calm(struct client *client, bool is_still)
@@ -163,7 +160,6 @@ bool clients_look(struct clients *clients, bool calms)
 	struct client *client;
 
 	note_listeners(clients);
-	clients->calm_count += calms;
 	TAILQ_FOREACH (client, &clients->list, node) {
 		enum listener_rest rest = rest_of(client), others = rest_of_others(client);
 

@@ -317,7 +317,7 @@ static char receive(struct successor *successor, struct channel_messages *round,
 {
 	struct channel *channel = &successor->channel;
 	struct channel_message message;
-	bool is_good = true;
+	bool is_good = true, is_last;
 	char kind;
 
 	channel->deadline = clock_now() + ROUND_LIMIT;
@@ -327,14 +327,13 @@ static char receive(struct successor *successor, struct channel_messages *round,
 			return HANDOVER_NONE;
 		}
 		kind = message.kind;
-		if (kind != HANDOVER_END && kind != HANDOVER_DONE) {
+		is_last = kind == HANDOVER_END || kind == HANDOVER_DONE;
+		if (!is_last)
 			is_good = is_good && judge(successor->daemon, &message, err) &&
 			          channel_messages_add(round, &message);
-			if (is_good)
-				continue;
-		}
-		channel_message_done(&message);
-	} while (kind != HANDOVER_END && kind != HANDOVER_DONE);
+		if (is_last || !is_good)
+			channel_message_done(&message);
+	} while (!is_last);
 	return is_good || kind == HANDOVER_DONE ? kind : HANDOVER_REFUSED;
 }
 

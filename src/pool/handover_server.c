@@ -493,15 +493,14 @@ void pools_take_end(struct pools *pools, struct pools_arrival *arrival)
 
 /* ---- the process that hands over ---- */
 
-void listening_look_begin(const struct listener *listener)
+void listening_look_note(const struct listener *listener, unsigned int look,
+                         enum listener_rest rest)
 {
-	listener->listening->rest = LISTENER_AT_REST;
-}
+	struct listening *listening = listener->listening;
 
-void listening_look_note(const struct listener *listener, enum listener_rest rest)
-{
-	if (rest > listener->listening->rest)
-		listener->listening->rest = rest;
+	if (listening->look != look || rest > listening->rest)
+		listening->rest = rest;
+	listening->look = look;
 }
 
 /* Whether the connection does nothing but listen. */

@@ -118,17 +118,15 @@ bool handover_refuse(const struct record *record, const char *what, struct err *
  * or stays with all of them: only one process can read it. What PostgreSQL has sent and this
  * process has not read yet, the other process reads. So nothing is lost or comes twice.
  *
- *   listening_look_begin()     for each listener
  *   listening_look_note()      for each listener
  *   listening_rest(), listening_write()
  */
 
 /* ---- the process that hands over ---- */
 
-/* Forgets what was noted for the listeners of this one's connection. */
-void listening_look_begin(const struct listener *listener);
-
-void listening_look_note(const struct listener *listener, enum listener_rest rest);
+/* look: the number of this look, of the same thread; what was noted at another one is forgotten. */
+void listening_look_note(const struct listener *listener, unsigned int look,
+                         enum listener_rest rest);
 
 /* Whether the connection can be handed over, with all its listeners: the worst of their answers. */
 enum listener_rest listening_rest(const struct listener *listener);
