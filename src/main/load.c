@@ -37,18 +37,6 @@ static bool complain(const struct config *config, const struct config_listener *
 	return problems_add(problems, entry->pos, "listener \"%s\": %s", entry->name, err->text);
 }
 
-static bool fits_logins(const struct config *config, struct err *err)
-{
-	const struct auth_method_row *method = &auth_methods[config->auth_type];
-
-	if (config->auth_type == AUTH_METHOD_HBA && !*config->auth_hba_file)
-		return err_set(err, ERR_CONFIG, "auth_type = hba needs auth_hba_file");
-	return method->voucher != AUTH_BY_CERTIFICATE ||
-	       config->client_tls_sslmode == TLS_MODE_VERIFY_FULL ||
-	       err_set(err, ERR_CONFIG, "auth_type = %s needs client_tls_sslmode = verify-full",
-	               method->name);
-}
-
 /* Also checks methods that are not auth_type: a rule may use them, and SET may change auth_type. */
 static bool fits_method(const struct config *config, enum auth_method method, struct err *err)
 {
@@ -64,29 +52,33 @@ static bool fits_method(const struct config *config, enum auth_method method, st
 	       err_prefix(err, "%s: ", row->setting);
 }
 
-static bool fits_proxies(const struct config *config, struct err *err)
-{
-	return config->proxy_protocol == PROXY_PROTOCOL_OFF || config->proxy_protocol_from.count ||
-	       err_set(err, ERR_CONFIG, "proxy_protocol needs proxy_protocol_from");
-}
-
-static bool fits_tls(const struct config *config, struct err *err)
-{
-	return config->client_tls_sslmode != TLS_MODE_VERIFY_FULL || *config->client_tls_ca_file ||
-	       err_set(err, ERR_CONFIG,
-	               "client_tls_sslmode = verify-full needs client_tls_ca_file");
-}
-
 static bool check_fit(const struct config *config, const struct config_listener *entry,
                       struct problems *problems)
 {
+	bool is_verified = config->client_tls_sslmode == TLS_MODE_VERIFY_FULL, is_good = true;
+	const struct auth_method_row *method = &auth_methods[config->auth_type];
+	const struct {
+		bool is_so;
+		const char *says;
+	} lacks[] = {
+		{ config->auth_type == AUTH_METHOD_HBA && !*config->auth_hba_file,
+		  "auth_type = hba needs auth_hba_file" },
+		{ method->voucher == AUTH_BY_CERTIFICATE && !is_verified,
+		  "auth_type = cert needs client_tls_sslmode = verify-full" },
+		{ config->proxy_protocol != PROXY_PROTOCOL_OFF &&
+		      !config->proxy_protocol_from.count,
+		  "proxy_protocol needs proxy_protocol_from" },
+		{ is_verified && !*config->client_tls_ca_file,
+		  "client_tls_sslmode = verify-full needs client_tls_ca_file" },
+	};
 	struct err err;
-	bool is_good = fits_logins(config, &err) || complain(config, entry, problems, &err);
 
-	is_good &= fits_proxies(config, &err) || complain(config, entry, problems, &err);
-	is_good &= fits_tls(config, &err) || complain(config, entry, problems, &err);
-	for (int method = 0; (!entry || entry->auth_type) && method < AUTH_METHODS; method++)
-		is_good &= fits_method(config, (enum auth_method)method, &err) ||
+	for (size_t i = 0; i < sizeof(lacks) / sizeof(lacks[0]); i++) {
+		err_set(&err, ERR_CONFIG, "%s", lacks[i].says);
+		is_good &= !lacks[i].is_so || complain(config, entry, problems, &err);
+	}
+	for (int i = 0; (!entry || entry->auth_type) && i < AUTH_METHODS; i++)
+		is_good &= fits_method(config, (enum auth_method)i, &err) ||
 		           complain(config, entry, problems, &err);
 	return is_good;
 }
