@@ -56,33 +56,6 @@ static struct bytes read_bytes(struct record *record, char tag, size_t max)
 	return bytes;
 }
 
-static uint64_t read_number(struct record *record, char tag, uint64_t max)
-{
-	struct bytes bytes = read_bytes(record, tag, NUMBER_SIZE);
-	uint64_t value = 0;
-
-	if (bytes.count == NUMBER_SIZE)
-		value = (uint64_t)load_be32(bytes.at) << 32 | load_be32(bytes.at + 4);
-	if (bytes.count == NUMBER_SIZE && value <= max)
-		return value;
-	bad(record);
-	return 0;
-}
-
-static void read_text(struct record *record, char tag, char *out, size_t size)
-{
-	struct bytes bytes = read_bytes(record, tag, size - 1);
-
-	*out = 0;
-	if (bytes.count && memchr(bytes.at, 0, bytes.count)) {
-		bad(record);
-		return;
-	}
-	if (bytes.count)
-		memcpy(out, bytes.at, bytes.count);
-	out[bytes.count] = 0;
-}
-
 bool record_is_whole(const struct record *record)
 {
 	return !record->is_bad && record->rest.count == 0;
@@ -171,64 +144,79 @@ void record_write(struct buf *record, const struct record_table *table, const vo
 	}
 }
 
-static void read_block(struct record *record, char tag, void *out, size_t size)
+/* The most bytes that the value of a field may have in a record. */
+static size_t size_max(const struct record_field *field)
 {
-	struct bytes bytes = read_bytes(record, tag, size);
-
-	memset(out, 0, size);
-	if (bytes.count == size)
-		memcpy(out, bytes.at, size);
-	else
-		bad(record);
+	if (number_max[field->kind])
+		return NUMBER_SIZE;
+	if (field->kind == RECORD_COUNTERS)
+		return COUNTERS_SIZE_MAX;
+	return field->kind == RECORD_TEXT ? field->size - 1 : field->size;
 }
 
-static void read_counters(struct record *record, char tag, const struct record_table *table,
-                          void *values)
+static bool read_number(struct bytes bytes, enum record_kind kind, void *at)
 {
-	struct record inner = { .rest = read_bytes(record, tag, COUNTERS_SIZE_MAX) };
+	uint64_t value;
 
-	for (size_t i = 0; i < table->count; i++)
-		store_number(place_of(values, &table->fields[i]), RECORD_NUMBER, 0);
+	if (bytes.count != NUMBER_SIZE)
+		return false;
+	value = (uint64_t)load_be32(bytes.at) << 32 | load_be32(bytes.at + 4);
+	if (value > number_max[kind])
+		return false;
+	store_number(at, kind, value);
+	return true;
+}
+
+static bool read_counters(struct bytes bytes, const struct record_table *table, void *values)
+{
+	struct record inner = { .rest = bytes };
+	uint64_t unknown;
+
 	while (inner.rest.count && !inner.is_bad) {
-		char counter = *inner.rest.at;
-		uint64_t number = read_number(&inner, counter, UINT64_MAX);
+		char tag = *inner.rest.at;
+		struct bytes number = read_bytes(&inner, tag, NUMBER_SIZE);
+		void *at = &unknown;
 
 		for (size_t i = 0; i < table->count; i++) {
-			if (table->fields[i].tag == counter)
-				store_number(place_of(values, &table->fields[i]), RECORD_NUMBER,
-				             number);
+			if (table->fields[i].tag == tag)
+				at = place_of(values, &table->fields[i]);
 		}
+		inner.is_bad |= !read_number(number, RECORD_NUMBER, at);
 	}
-	if (inner.is_bad)
-		bad(record);
+	return !inner.is_bad;
 }
 
 static void set_nothing(const struct record_field *field, void *at)
 {
 	if (field->kind == RECORD_BYTES)
 		*(struct bytes *)at = bytes_of("", 0);
-	else
+	else if (field->kind != RECORD_COUNTERS)
 		memset(at, 0, field->size);
+	for (size_t i = 0; field->counters && i < field->counters->count; i++)
+		store_number(place_of(at, &field->counters->fields[i]), RECORD_NUMBER, 0);
 }
 
-static void read_field(struct record *record, const struct record_field *field, void *at)
+/* *at is nothing so far, and stays so if this returns false. */
+static bool read_value(const struct record_field *field, struct bytes bytes, void *at)
 {
 	switch (field->kind) {
 	case RECORD_TEXT:
-		read_text(record, field->tag, at, field->size);
-		break;
+		if (bytes.count && memchr(bytes.at, 0, bytes.count))
+			return false;
+		memcpy(at, bytes.at, bytes.count);
+		return true;
 	case RECORD_BYTES:
-		*(struct bytes *)at = read_bytes(record, field->tag, field->size);
-		break;
+		*(struct bytes *)at = bytes;
+		return true;
 	case RECORD_BLOCK:
-		read_block(record, field->tag, at, field->size);
-		break;
+		if (bytes.count != field->size)
+			return false;
+		memcpy(at, bytes.at, bytes.count);
+		return true;
 	case RECORD_COUNTERS:
-		read_counters(record, field->tag, field->counters, at);
-		break;
+		return read_counters(bytes, field->counters, at);
 	default:
-		store_number(at, field->kind,
-		             read_number(record, field->tag, number_max[field->kind]));
+		return read_number(bytes, field->kind, at);
 	}
 }
 
@@ -237,11 +225,14 @@ void record_read(struct record *record, const struct record_table *table, void *
 	for (size_t i = 0; i < table->count; i++) {
 		const struct record_field *field = &table->fields[i];
 		void *at = place_of(values, field);
+		struct bytes bytes;
 
+		set_nothing(field, at);
 		if (field->is_optional && !has_tag(record, field->tag))
-			set_nothing(field, at);
-		else
-			read_field(record, field, at);
+			continue;
+		bytes = read_bytes(record, field->tag, size_max(field));
+		if (!record->is_bad && !read_value(field, bytes, at))
+			record->is_bad = true;
 		if (record->is_bad && !record->flaw)
 			record->flaw = field->name;
 	}

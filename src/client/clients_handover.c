@@ -31,7 +31,7 @@
 
 /* ---- the process that hands over ---- */
 
-/* The listeners of a connection wait for each other in so many of so many calls. */
+/* The listeners of a connection wait for each other in so many of so many looks. */
 #define CALM_WAITS 5U
 #define CALM_ROUND 50U
 
@@ -118,67 +118,56 @@ static enum listener_rest rest_of_others(const struct client *client)
 	return listener ? listening_rest(listener) : LISTENER_AT_REST;
 }
 
-static bool may_leave(const struct client *client)
-{
-	return rest_of(client) == LISTENER_AT_REST && rest_of_others(client) == LISTENER_AT_REST;
-}
-
-/* Tells each listening connection how many of its listeners can leave. */
-static void note_listeners(const struct clients *clients)
+/* A new look: tells each listening connection whether its listeners can leave. */
+static void note_listeners(struct clients *clients)
 {
 	const struct listener *listener;
 	const struct client *client;
 
+	clients->look_count++;
 	TAILQ_FOREACH (client, &clients->list, node) {
 		if ((listener = listening_listener(client)))
-			listening_look_begin(listener);
-	}
-	TAILQ_FOREACH (client, &clients->list, node) {
-		if ((listener = listening_listener(client)))
-			listening_look_note(listener, rest_of(client));
+			listening_look_note(listener, clients->look_count, rest_of(client));
 	}
 }
 
-bool clients_have_leavers(const struct clients *clients)
+static bool shall_be_still(const struct client *client, enum listener_rest rest,
+                           enum listener_rest others)
 {
-	const struct client *client;
-
-	note_listeners(clients);
-	TAILQ_FOREACH (client, &clients->list, node) {
-		if (may_leave(client))
-			return true;
-	}
-	return false;
-}
-
-static bool shall_be_still(const struct client *client)
-{
-	enum listener_rest rest = rest_of(client), others = rest_of_others(client);
-
 	/* A client that has disconnected needs no reply: its statement must end at once. */
 	if (rest == LISTENER_ENDS)
 		return !stream_has_hung_up(&client->stream) && others != LISTENER_STAYS;
 	return rest == LISTENER_AT_REST && listening_listener(client) && others <= LISTENER_ENDS &&
-	       client->clients->calm_count % CALM_ROUND < CALM_WAITS;
+	       client->clients->look_count % CALM_ROUND < CALM_WAITS;
 }
 
-void clients_calm(struct clients *clients)
+static void calm(struct client *client, bool is_still)
 {
+	struct stream *stream = &client->stream;
+
+	if (!stream_is_open(stream) || !stream_can_move(stream) ||
+	    stream_is_halted(stream) == is_still)
+		return;
+	if (is_still)
+		stream_halt(stream, 0);
+	else
+		stream_go_on(stream);
+}
+
+bool clients_look(struct clients *clients, bool calms)
+{
+	bool have_leavers = false;
 	struct client *client;
 
 	note_listeners(clients);
-	clients->calm_count++;
 	TAILQ_FOREACH (client, &clients->list, node) {
-		bool is_still = shall_be_still(client);
+		enum listener_rest rest = rest_of(client), others = rest_of_others(client);
 
-		if (!stream_is_open(&client->stream) || !stream_can_move(&client->stream) ||
-		    stream_is_halted(&client->stream) == is_still)
-			continue;
-		if (is_still)
-			stream_halt(&client->stream, 0);
-		else
-			stream_go_on(&client->stream);
+		have_leavers |= rest == LISTENER_AT_REST && others == LISTENER_AT_REST;
+		if (calms)
+			calm(client, shall_be_still(client, rest, others));
 	}
+	return have_leavers;
 }
 
 static void write_facts(const struct client *client, struct buf *record)
@@ -244,7 +233,8 @@ bool clients_write(struct clients *clients, struct channel *channel)
 
 	note_listeners(clients);
 	TAILQ_FOREACH (client, &clients->list, node) {
-		if (ok && may_leave(client))
+		if (ok && rest_of(client) == LISTENER_AT_REST &&
+		    rest_of_others(client) == LISTENER_AT_REST)
 			ok = write_client(client, channel);
 	}
 	return ok;
@@ -357,9 +347,10 @@ static bool enter_house(struct client *client, const struct client_record *recor
 static bool fill(struct client *client, const struct client_record *record)
 {
 	struct clients *clients = client->clients;
+	struct params_table *table = clients->pools->shared.params;
 
-	handover_params_read(clients->pools, record->params, &client->params);
-	handover_params_read(clients->pools, record->startup, &client->startup);
+	params_add_text(table, &client->params, record->params);
+	params_add_text(table, &client->startup, record->startup);
 	client->connected_at = record->connected_at;
 	client->request_at = record->request_at;
 	client->xact_at = record->xact_at;
@@ -381,12 +372,31 @@ static void take_server(struct client *client, struct pools_arrival *arrival)
 	track_rearm(client);
 }
 
+/* All but its connection. CLOSE_NONE: it can go on. */
+static enum close_reason restore(struct client *client, const struct client_record *values,
+                                 struct record *rest, struct pools_arrival *arrival)
+{
+	const struct server *lent = values->is_lent ? arrival->lent : NULL;
+
+	enter_by(client, values);
+	if (!enter_house(client, values) ||
+	    (values->is_lent && !(lent && lent->pool == client->borrower.pool)))
+		return CLOSE_DATABASE_REMOVED;
+	if (!fill(client, values))
+		return CLOSE_MEMORY;
+	if (lent)
+		take_server(client, arrival);
+	statements_read(client, rest, arrival);
+	return session_read(client, values) ? listening_read(client, values) : CLOSE_MEMORY;
+}
+
 void client_take(struct clients *clients, struct pools_arrival *arrival, struct bytes body, int *fd)
 {
 	struct record record = { .rest = body };
-	bool is_known, is_good, is_same;
-	struct client *client;
 	struct client_record values;
+	enum close_reason reason;
+	struct client *client;
+	bool is_known, is_same;
 
 	record_read(&record, &client_record_table, &values);
 	if (record.is_bad || *fd < 0)
@@ -401,27 +411,11 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 		return;
 	}
 	stream_defer(&client->stream);
-	enter_by(client, &values);
-	is_good = enter_house(client, &values);
-	if (is_good && values.is_lent)
-		is_good = arrival->lent && arrival->lent->pool == client->borrower.pool;
-	if (!is_good) {
-		client_refuse_for(client, CLOSE_DATABASE_REMOVED);
+	reason = restore(client, &values, &record, arrival);
+	if (reason != CLOSE_NONE) {
+		client_refuse_for(client, reason);
 		return;
 	}
-	if (!fill(client, &values)) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return;
-	}
-	if (values.is_lent)
-		take_server(client, arrival);
-	statements_read(client, &record, arrival);
-	if (!session_read(client, &values)) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return;
-	}
-	if (!listening_read(client, &values))
-		return;
 	client->is_arriving = true;
 	if (client->state == CLIENT_IDLE)
 		client_idle_resume(client, values.idle_since);

@@ -73,10 +73,7 @@ struct daemon {
 	struct clients_shared shared;           /* what clients of all lanes share */
 	struct statement_names statement_names; /* of all lanes */
 	struct peers peers;
-	struct letter retry;         /* to the main thread: a descriptor is free */
-	atomic_bool is_retry_posted; /* it was posted and has not arrived */
-	atomic_bool is_short;        /* a listener rests for want of descriptors */
-	struct door_list doors;      /* the main listener is the first */
+	struct door_list doors; /* the main listener is the first */
 	/* gives a client that was accepted to a loop: lane_deal() */
 	void (*deal)(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate);
 	struct console *console;

@@ -35,7 +35,6 @@ static void on_shortage(void *arg)
 	usec_t at, first = 0;
 
 	lanes_hold(&daemon->lanes);
-	atomic_store(&daemon->is_short, true);
 	LANES_EACH(lane, &daemon->lanes)
 	{
 		at = clients_oldest_login(lane->clients);

@@ -201,80 +201,73 @@ static void serve_on(struct handover *handover)
 
 /* ---- a round ---- */
 
-enum answer {
-	ANSWER_NONE,
-	ANSWER_ACCEPTED,
-	ANSWER_REFUSED,
-};
+static bool is_answer(char kind) { return kind == HANDOVER_ACCEPTED || kind == HANDOVER_REFUSED; }
 
-static enum answer await_answer(struct handover *handover)
+/* To a round: ACCEPTED, REFUSED or NONE. */
+static char await_answer(struct handover *handover)
 {
 	struct channel_message message;
-	enum answer answer = ANSWER_NONE;
 
-	while (answer == ANSWER_NONE && channel_receive(&handover->channel, &message)) {
-		if (message.kind == HANDOVER_ACCEPTED)
-			answer = ANSWER_ACCEPTED;
-		else if (message.kind == HANDOVER_REFUSED)
-			answer = ANSWER_REFUSED;
-		else
+	while (channel_receive(&handover->channel, &message)) {
+		char kind = message.kind;
+
+		if (!is_answer(kind)) {
 			note_request(handover, &message);
-		if (answer != ANSWER_NONE)
-			channel_message_done(&message);
+			continue;
+		}
+		channel_message_done(&message);
+		return kind;
 	}
-	return answer;
+	return HANDOVER_NONE;
 }
 
-static bool write_lane(struct lane *lane, struct channel *channel, bool is_first)
-{
-	/* send what is queued: what a socket does not accept is known then */
-	outbox_send(lane->streams.outbox);
-	return pools_write(lane->pools, channel, is_first) &&
-	       handover_write_idle_servers(lane->pools, channel, is_first) &&
-	       clients_write(lane->clients, channel);
-}
-
+/* Idle servers after all clients: they go to the loop where most clients of their pool are. */
 static bool write_all(struct handover *handover, bool is_first)
 {
-	struct daemon *daemon = handover->daemon;
+	const struct lanes *lanes = &handover->daemon->lanes;
 	struct channel *channel = &handover->channel;
 	struct lane *lane;
+	bool ok = true;
 
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_EACH(lane, lanes)
 	{
-		if (!write_lane(lane, channel, is_first))
-			return false;
+		/* send what is queued: what a socket does not accept is known then */
+		outbox_send(lane->streams.outbox);
+		ok = ok && pools_write(lane->pools, channel, is_first) &&
+		     clients_write(lane->clients, channel);
 	}
-	return channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
+	LANES_EACH(lane, lanes)
+	ok = ok && handover_write_idle_servers(lane->pools, channel, is_first);
+	return ok && channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
 }
 
-static enum answer try_round(struct handover *handover)
+static char try_round(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
-	enum answer answer;
 	struct lane *lane;
+	char answer;
 
 	set_limit(handover, ROUND_LIMIT);
 	if (!write_all(handover, handover->state == HANDOVER_GREETED))
-		return ANSWER_NONE;
+		return HANDOVER_NONE;
 	answer = await_answer(handover);
-	if (answer != ANSWER_ACCEPTED)
+	if (answer != HANDOVER_ACCEPTED)
 		return answer;
 	if (!channel_send(&handover->channel, HANDOVER_YOURS, bytes_of("", 0), -1))
-		return ANSWER_NONE;
+		return HANDOVER_NONE;
 	LANES_EACH(lane, &daemon->lanes)
 	{
 		pools_let_go(lane->pools); /* first: a client that is let go returns its server */
 		handover->moved += clients_let_go(lane->clients);
 	}
-	return ANSWER_ACCEPTED;
+	return HANDOVER_ACCEPTED;
 }
 
-/* Unless it is ANSWER_ACCEPTED, all connections are as they were before. */
-static enum answer make_round(struct handover *handover)
+/* Unless it is ACCEPTED, all connections are as they were before. */
+static char make_round(struct handover *handover)
 {
 	const struct lanes *lanes = &handover->daemon->lanes;
-	enum answer answer;
+	char answer;
 
 	lanes_hold(lanes);
 	answer = try_round(handover);
@@ -314,11 +307,7 @@ static bool have_leavers(struct daemon *daemon)
 	bool have = false;
 
 	LANES_HELD(lane, &daemon->lanes)
-	{
-		have |= clients_have_leavers(lane->clients);
-		if (lane->pools->suspend == SUSPEND_NONE)
-			clients_calm(lane->clients);
-	}
+	have |= clients_look(lane->clients, lane->pools->suspend == SUSPEND_NONE);
 	return have;
 }
 
@@ -338,7 +327,7 @@ static void give_up(struct handover *handover, const char *why)
 }
 
 /* After a round that the new process has not accepted. */
-static void keep_round(struct handover *handover, enum answer answer)
+static void keep_round(struct handover *handover, char answer)
 {
 	const struct channel *channel = &handover->channel;
 
@@ -347,7 +336,7 @@ static void keep_round(struct handover *handover, enum answer answer)
 		return;
 	}
 	keep_all(handover, false);
-	if (answer == ANSWER_REFUSED) {
+	if (answer == HANDOVER_REFUSED) {
 		give_up(handover, "the new process refuses them, its log has the reason");
 	} else if (channel->is_broken || channel->is_deaf) {
 		give_up(handover, channel->err.text);
@@ -361,8 +350,7 @@ static void keep_round(struct handover *handover, enum answer answer)
 /* It comes too late, as this process has served these clients since. */
 static void answer_late(struct handover *handover, char kind)
 {
-	if (handover->state != HANDOVER_WAITING ||
-	    (kind != HANDOVER_ACCEPTED && kind != HANDOVER_REFUSED))
+	if (handover->state != HANDOVER_WAITING || !is_answer(kind))
 		return;
 	if (kind == HANDOVER_REFUSED) {
 		give_up(handover, "the new process refuses them, its log has the reason");
@@ -403,7 +391,7 @@ static void look(struct timer *timer)
 	struct handover *handover = container_of(timer, struct handover, look);
 	struct daemon *daemon = handover->daemon;
 	bool is_last = is_empty(daemon), may_try = handover->state == HANDOVER_MOVING;
-	enum answer answer = ANSWER_ACCEPTED;
+	char answer = HANDOVER_ACCEPTED;
 
 	if (handover->state == HANDOVER_OVER && channel_is_gone(&handover->channel)) {
 		serve_on(handover);
@@ -412,7 +400,7 @@ static void look(struct timer *timer)
 	timer_begin(timer, daemon->loop, LOOK_PERIOD, look);
 	if (may_try && (is_last || have_leavers(daemon)))
 		answer = make_round(handover);
-	if (answer != ANSWER_ACCEPTED)
+	if (answer != HANDOVER_ACCEPTED)
 		keep_round(handover, answer);
 	else if (is_last)
 		finish_handover(handover);
@@ -424,14 +412,12 @@ static void look(struct timer *timer)
 static void move(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
+	bool is_suspended = daemon->lanes.at[0].pools->suspend != SUSPEND_NONE;
 	usec_t since = clock_now();
 
-	if (daemon->lanes.at[0].pools->suspend != SUSPEND_NONE) {
+	if (is_suspended)
 		err_set(&handover->channel.err, ERR_STATE, "everything is suspended");
-		serve_on(handover);
-		return;
-	}
-	if (make_round(handover) != ANSWER_ACCEPTED) {
+	if (is_suspended || make_round(handover) != HANDOVER_ACCEPTED) {
 		serve_on(handover);
 		return;
 	}

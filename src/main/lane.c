@@ -97,20 +97,15 @@ static int read_numbers(const char *path, long *first, long *second)
 	return count > 0 ? count : 0;
 }
 
-static unsigned int quota_2(const char *folder)
-{
-	char path[PATH_MAX];
-	long quota, period;
-
-	snprintf(path, sizeof(path), "%s/cpu.max", folder);
-	return read_numbers(path, &quota, &period) == 2 ? worth(quota, period) : UINT_MAX;
-}
-
-static unsigned int quota_1(const char *folder)
+/* Of version 2, if its file is there; else of version 1. */
+static unsigned int quota_of(const char *folder)
 {
 	char path[PATH_MAX];
 	long quota = 0, period = 0, rest;
 
+	snprintf(path, sizeof(path), "%s/cpu.max", folder);
+	if (read_numbers(path, &quota, &period) == 2)
+		return worth(quota, period);
 	snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", folder);
 	read_numbers(path, &quota, &rest);
 	snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", folder);
@@ -119,35 +114,36 @@ static unsigned int quota_1(const char *folder)
 }
 
 /* The lowest quota of a group and of all groups above it. */
-static unsigned int least_quota(const char *root, const char *controller, const char *group,
-                                unsigned int (*quota_of)(const char *folder))
+static unsigned int least_quota(const char *root, const char *controller, const char *group)
 {
-	unsigned int least = UINT_MAX;
+	unsigned int quota, least = UINT_MAX;
 	char folder[PATH_MAX / 2];
 	size_t top = (size_t)snprintf(folder, sizeof(folder), "%s" CGROUPS "%s", root, controller);
-	char *slash;
+	char *slash = folder;
 
 	if (top >= sizeof(folder) || strlen(group) >= sizeof(folder) - top)
 		return least;
 	snprintf(folder + top, sizeof(folder) - top, "%s", group);
-	for (;;) {
-		unsigned int quota = quota_of(folder);
-
+	while (slash) {
+		quota = quota_of(folder);
 		if (quota < least)
 			least = quota;
 		slash = strrchr(folder + top, '/');
-		if (!slash)
-			return least;
-		*slash = 0;
+		if (slash)
+			*slash = 0;
 	}
+	return least;
 }
 
-static bool has_cpu(const char *controllers)
+static bool has_cpu(char *controllers)
 {
-	return strcmp(controllers, "cpu") == 0 || strncmp(controllers, "cpu,", 4) == 0 ||
-	       strstr(controllers, ",cpu,") ||
-	       (strlen(controllers) > 4 &&
-	        strcmp(controllers + strlen(controllers) - 4, ",cpu") == 0);
+	const char *name;
+
+	while ((name = strsep(&controllers, ","))) {
+		if (strcmp(name, "cpu") == 0)
+			return true;
+	}
+	return false;
 }
 
 /* Parses a line of /proc/self/cgroup: number, controllers, path. */
@@ -161,8 +157,8 @@ static unsigned int quota_of_line(const char *root, char *line)
 		return UINT_MAX;
 	*group++ = 0;
 	if (!*++controllers)
-		return least_quota(root, "", group, quota_2);
-	return has_cpu(controllers) ? least_quota(root, "/cpu", group, quota_1) : UINT_MAX;
+		return least_quota(root, "", group);
+	return has_cpu(controllers) ? least_quota(root, "/cpu", group) : UINT_MAX;
 }
 
 unsigned int processors_count(const char *root)
@@ -325,29 +321,14 @@ static unsigned int pick_home(const struct clients *clients, unsigned int first,
 
 /* ---- callbacks of the clients ---- */
 
-static void on_retry(struct letter *letter)
-{
-	struct daemon *daemon = container_of(letter, struct daemon, retry);
-
-	if (letter->is_late)
-		return;
-	atomic_store(&daemon->is_retry_posted, false);
-	atomic_store(&daemon->is_short, false);
-	doors_do(daemon, listener_retry); /* it may be short again */
-}
-
-/* A client was freed: its descriptor can be used by another one. */
+/*
+ * A client was freed: its descriptor can be used by another one. Of another lane: a listener that
+ * rests for want of one tries again by itself.
+ */
 static void on_free(struct clients *clients)
 {
-	struct daemon *daemon = daemon_of(clients);
-
-	if (clients->keys.loop_number == 0) {
-		doors_do(daemon, listener_retry);
-	} else if (atomic_load(&daemon->is_short) &&
-	           !atomic_exchange(&daemon->is_retry_posted, true)) {
-		daemon->retry.open = on_retry;
-		loop_post(daemon->loop, &daemon->retry);
-	}
+	if (clients->keys.loop_number == 0)
+		doors_do(daemon_of(clients), listener_retry);
 }
 
 /* After a take-over, the key may be of a client that the old process still serves. */

@@ -13,6 +13,7 @@
 
 #include "pgweir/auth/auth_methods.h"
 #include "pgweir/auth/outside.h"
+#include "pgweir/base/text.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/net/tls.h"
@@ -36,18 +37,6 @@ static bool complain(const struct config *config, const struct config_listener *
 	return problems_add(problems, entry->pos, "listener \"%s\": %s", entry->name, err->text);
 }
 
-static bool fits_logins(const struct config *config, struct err *err)
-{
-	const struct auth_method_row *method = &auth_methods[config->auth_type];
-
-	if (config->auth_type == AUTH_METHOD_HBA && !*config->auth_hba_file)
-		return err_set(err, ERR_CONFIG, "auth_type = hba needs auth_hba_file");
-	return method->voucher != AUTH_BY_CERTIFICATE ||
-	       config->client_tls_sslmode == TLS_MODE_VERIFY_FULL ||
-	       err_set(err, ERR_CONFIG, "auth_type = %s needs client_tls_sslmode = verify-full",
-	               method->name);
-}
-
 /* Also checks methods that are not auth_type: a rule may use them, and SET may change auth_type. */
 static bool fits_method(const struct config *config, enum auth_method method, struct err *err)
 {
@@ -63,29 +52,33 @@ static bool fits_method(const struct config *config, enum auth_method method, st
 	       err_prefix(err, "%s: ", row->setting);
 }
 
-static bool fits_proxies(const struct config *config, struct err *err)
-{
-	return config->proxy_protocol == PROXY_PROTOCOL_OFF || config->proxy_protocol_from.count ||
-	       err_set(err, ERR_CONFIG, "proxy_protocol needs proxy_protocol_from");
-}
-
-static bool fits_tls(const struct config *config, struct err *err)
-{
-	return config->client_tls_sslmode != TLS_MODE_VERIFY_FULL || *config->client_tls_ca_file ||
-	       err_set(err, ERR_CONFIG,
-	               "client_tls_sslmode = verify-full needs client_tls_ca_file");
-}
-
 static bool check_fit(const struct config *config, const struct config_listener *entry,
                       struct problems *problems)
 {
+	bool is_verified = config->client_tls_sslmode == TLS_MODE_VERIFY_FULL, is_good = true;
+	const struct auth_method_row *method = &auth_methods[config->auth_type];
+	const struct {
+		bool is_so;
+		const char *says;
+	} lacks[] = {
+		{ config->auth_type == AUTH_METHOD_HBA && !*config->auth_hba_file,
+		  "auth_type = hba needs auth_hba_file" },
+		{ method->voucher == AUTH_BY_CERTIFICATE && !is_verified,
+		  "auth_type = cert needs client_tls_sslmode = verify-full" },
+		{ config->proxy_protocol != PROXY_PROTOCOL_OFF &&
+		      !config->proxy_protocol_from.count,
+		  "proxy_protocol needs proxy_protocol_from" },
+		{ is_verified && !*config->client_tls_ca_file,
+		  "client_tls_sslmode = verify-full needs client_tls_ca_file" },
+	};
 	struct err err;
-	bool is_good = fits_logins(config, &err) || complain(config, entry, problems, &err);
 
-	is_good &= fits_proxies(config, &err) || complain(config, entry, problems, &err);
-	is_good &= fits_tls(config, &err) || complain(config, entry, problems, &err);
-	for (int method = 0; (!entry || entry->auth_type) && method < AUTH_METHODS; method++)
-		is_good &= fits_method(config, (enum auth_method)method, &err) ||
+	for (size_t i = 0; i < sizeof(lacks) / sizeof(lacks[0]); i++) {
+		err_set(&err, ERR_CONFIG, "%s", lacks[i].says);
+		is_good &= !lacks[i].is_so || complain(config, entry, problems, &err);
+	}
+	for (int i = 0; (!entry || entry->auth_type) && i < AUTH_METHODS; i++)
+		is_good &= fits_method(config, (enum auth_method)i, &err) ||
 		           complain(config, entry, problems, &err);
 	return is_good;
 }
@@ -102,12 +95,10 @@ static bool load_hba(const struct config *config, struct hba **hba, struct probl
 	return *hba != NULL;
 }
 
-static bool same_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
-
 static bool has_same_rules(const struct config *a, const struct config *b)
 {
-	return a->auth_type == b->auth_type && same_text(a->auth_hba_file, b->auth_hba_file) &&
-	       same_text(a->auth_ident_file, b->auth_ident_file);
+	return a->auth_type == b->auth_type && text_same(a->auth_hba_file, b->auth_hba_file) &&
+	       text_same(a->auth_ident_file, b->auth_ident_file);
 }
 
 static bool needs_users(const struct config_listener *listener)
@@ -195,8 +186,8 @@ static bool is_same_socket(const struct config_listener *a, const char *addr, co
 {
 	bool is_any = a->addr && addr && *addr && (*a->addr == '*' || *addr == '*');
 
-	return a->port == port && (is_any || (a->addr && same_text(a->addr, addr)) ||
-	                           (a->unix_socket_dir && same_text(a->unix_socket_dir, dir)));
+	return a->port == port && (is_any || (a->addr && text_same(a->addr, addr)) ||
+	                           (a->unix_socket_dir && text_same(a->unix_socket_dir, dir)));
 }
 
 /* Those before it in the file, and the main listener. Addresses that overlap fail at the start. */
@@ -296,7 +287,8 @@ void parts_done(struct parts *parts)
 	for (size_t i = 0; i < parts->gates.count; i++)
 		gate_rules_done(&parts->gates.at[i]);
 	parts->gates.count = 0;
-	tls_sets_done(&parts->tls);
+	tls_context_unref(&parts->tls.client);
+	tls_context_unref(&parts->tls.server);
 	ranges_release(&parts->proxies);
 	web_rights_release(&parts->web);
 }
@@ -482,12 +474,6 @@ bool load_make(struct parts *parts, struct problems *problems)
 	return make_web(parts, problems) && is_good;
 }
 
-void tls_sets_done(struct tls_sets *sets)
-{
-	tls_context_unref(&sets->client);
-	tls_context_unref(&sets->server);
-}
-
 /* ---- what a SET changes ---- */
 
 static bool make_logins(struct parts *parts, const struct config *running,
@@ -501,7 +487,7 @@ static bool make_logins(struct parts *parts, const struct config *running,
 			return false;
 	}
 	if (fresh->auth_type == running->auth_type &&
-	    same_text(fresh->auth_file, running->auth_file))
+	    text_same(fresh->auth_file, running->auth_file))
 		return true;
 	users_release(&parts->users);
 	return load_users(fresh, &parts->users, problems);

@@ -23,18 +23,15 @@ struct gates {
 	struct gate_rules at[CONFIG_LISTENERS_MAX];
 };
 
-struct tls_sets {
-	struct tls_context *client; /* NULL: no TLS on this side */
-	struct tls_context *server;
-};
-
 /* A configuration and what must be made of it before it is applied. */
 struct parts {
 	const struct config *config;
 	struct users *users;
 	struct hba *hba; /* NULL unless auth_type is hba */
 	struct gates gates;
-	struct tls_sets tls;
+	struct {
+		struct tls_context *client, *server; /* NULL: no TLS on this side */
+	} tls;
 	struct ranges *proxies;
 	struct web_rights *web; /* NULL unless metrics_listen is set */
 };
@@ -71,9 +68,6 @@ void parts_done(struct parts *parts);
 
 /* If the contexts are equal, the old one is kept. Both may be NULL. */
 void load_keep_same(struct tls_context **fresh, struct tls_context *old);
-
-/* Releases both. */
-void tls_sets_done(struct tls_sets *sets);
 
 /* Adds an error that may begin with a setting's name, with its file and line. Returns false. */
 bool load_complain(const struct config *config, struct problems *problems, const struct err *err);

@@ -187,7 +187,8 @@ void takeover_end(struct takeover *takeover)
  *   an idle server        the lane where most clients of its pool are, for each server there
  *   all other records     each lane
  *
- * Hard here: the order. A statement comes before what knows it, clients before the idle servers.
+ * Hard here: the order. A statement comes before what knows it, clients before the idle servers. An
+ * older release writes these first, so that they go to all lanes alike.
  */
 
 static struct bytes body_of(const struct channel_message *message)
@@ -195,34 +196,24 @@ static struct bytes body_of(const struct channel_message *message)
 	return buf_bytes(&message->body);
 }
 
-static void take(struct pools_arrival *arrival, struct channel_message *message)
+static void take(const struct lane *lane, struct pools_arrival *arrival,
+                 struct channel_message *message)
 {
-	pools_take(arrival, message->kind, body_of(message), &message->fd);
+	if (message->kind == HANDOVER_CLIENT)
+		client_take(lane->clients, arrival, body_of(message), &message->fd);
+	else
+		pools_take(lane->pools, arrival, message->kind, body_of(message), &message->fd);
 }
 
-static void deal_to_all(const struct lanes *lanes, struct pools_arrival *arrivals,
-                        struct channel_message *message)
+/* From `at` on. */
+static const struct lane *lane_of_next_client(const struct lanes *lanes,
+                                              const struct channel_messages *round, size_t at)
 {
-	for (unsigned int i = 0; i < lanes->count; i++)
-		take(&arrivals[i], message);
-}
-
-static struct lane *lane_of_next_client(const struct lanes *lanes,
-                                        const struct channel_messages *round, size_t at)
-{
-	while (++at < round->count) {
+	for (; at < round->count; at++) {
 		if (round->at[at].kind == HANDOVER_CLIENT)
 			return client_lane(lanes, body_of(&round->at[at]));
 	}
 	return lanes->at; /* a server without its client is closed there */
-}
-
-static void deal_client(const struct lanes *lanes, struct pools_arrival *arrivals,
-                        struct channel_message *message)
-{
-	const struct lane *lane = client_lane(lanes, body_of(message));
-
-	client_take(lane->clients, &arrivals[lane->number], body_of(message), &message->fd);
 }
 
 static struct lane *lane_in_need(const struct lanes *lanes, struct bytes body)
@@ -242,45 +233,35 @@ static struct lane *lane_in_need(const struct lanes *lanes, struct bytes body)
 	return found;
 }
 
-/* Those that are not idle. */
-static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arrivals,
-                          struct channel_messages *round)
+static void deal_one(const struct lanes *lanes, struct pools_arrival *arrival,
+                     struct channel_messages *round, size_t at)
 {
-	for (size_t i = 0; i < round->count; i++) {
-		struct channel_message *message = &round->at[i];
+	struct channel_message *message = &round->at[at];
+	bool is_server = message->kind == HANDOVER_SERVER;
+	const struct lane *lane;
 
-		if (message->kind == HANDOVER_CLIENT)
-			deal_client(lanes, arrivals, message);
-		else if (message->kind != HANDOVER_SERVER)
-			deal_to_all(lanes, arrivals, message);
-		else if (handover_server_is_lent(body_of(message)))
-			take(&arrivals[lane_of_next_client(lanes, round, i)->number], message);
+	if (message->kind == HANDOVER_CLIENT ||
+	    (is_server && handover_server_is_lent(body_of(message)))) {
+		take(lane_of_next_client(lanes, round, at), arrival, message);
+	} else if (is_server) {
+		take(lane_in_need(lanes, body_of(message)), arrival, message);
+	} else {
+		LANES_EACH(lane, lanes)
+		take(lane, arrival, message);
 	}
 }
 
-/* What deal_in_order() has left; the descriptor of a server that was used is -1. */
-static void deal_rest(const struct lanes *lanes, struct pools_arrival *arrivals,
-                      struct channel_messages *round)
-{
-	for (size_t i = 0; i < round->count; i++) {
-		struct channel_message *message = &round->at[i];
-
-		if (message->kind == HANDOVER_SERVER && message->fd >= 0)
-			take(&arrivals[lane_in_need(lanes, body_of(message))->number], message);
-	}
-}
-
-/* Uses all records of a round. arrivals: one for each lane. The lanes must be held. */
-static void takeover_deal(const struct lanes *lanes, struct pools_arrival *arrivals,
-                          struct channel_messages *round)
+/* Uses all records of a round. The lanes must be held. */
+static void deal(const struct lanes *lanes, struct pools_arrival *arrival,
+                 struct channel_messages *round)
 {
 	struct lane *lane;
 
-	deal_in_order(lanes, arrivals, round);
-	deal_rest(lanes, arrivals, round);
+	for (size_t i = 0; i < round->count; i++)
+		deal_one(lanes, arrival, round, i);
 	LANES_EACH(lane, lanes)
 	{
-		pools_take_end(&arrivals[lane->number]);
+		pools_take_end(lane->pools, arrival);
 		clients_start(lane->clients);
 	}
 }
@@ -307,11 +288,9 @@ struct successor {
 	struct daemon *daemon;
 	struct channel channel;
 	struct watch watch;
-	struct timer
-	    look; /* set: there are no more rounds, the old process serves its last clients */
-	struct pools_arrival arrivals[LANES_MAX]; /* of each lane */
-	bool has_begun;                           /* the first round was completed */
-	bool is_plain;                            /* the old process knows the plain format only */
+	struct timer look; /* set: no more rounds, the old process serves its last clients */
+	struct pools_arrival arrival;
+	bool has_begun; /* the first round was completed */
 };
 
 static bool judge(const struct daemon *daemon, const struct channel_message *message,
@@ -330,44 +309,36 @@ static bool judge(const struct daemon *daemon, const struct channel_message *mes
 	return pools_judge(daemon->lanes.at[0].pools, message->kind, body, err);
 }
 
-enum round_end {
-	ROUND_USED,
-	ROUND_KEPT,    /* the old process keeps what it has written; another round follows */
-	ROUND_REFUSED, /* a record cannot be used */
-	ROUND_LAST,    /* there is nothing more to hand over */
-	ROUND_LOST     /* the channel has failed */
-};
-
-/* Up to END or DONE: ROUND_USED or ROUND_LAST. Those behind a refused record are only read. */
-static enum round_end receive(struct successor *successor, struct channel_messages *round,
-                              struct err *err)
+/*
+ * Up to END or DONE, which is returned; REFUSED: a record cannot be used, and those behind it were
+ * only read.
+ */
+static char receive(struct successor *successor, struct channel_messages *round, struct err *err)
 {
 	struct channel *channel = &successor->channel;
-	enum round_end end = ROUND_USED;
 	struct channel_message message;
-	bool is_end = false;
+	bool is_good = true, is_last;
+	char kind;
 
 	channel->deadline = clock_now() + ROUND_LIMIT;
-	while (!is_end) {
+	do {
 		if (!channel_receive(channel, &message)) {
 			*err = channel->err;
-			return ROUND_LOST;
+			return HANDOVER_NONE;
 		}
-		is_end = message.kind == HANDOVER_DONE || message.kind == HANDOVER_END;
-		if (message.kind == HANDOVER_DONE)
-			end = ROUND_LAST;
-		if (!is_end && end == ROUND_USED && judge(successor->daemon, &message, err) &&
-		    channel_messages_add(round, &message))
-			continue;
-		channel_message_done(&message);
-		if (!is_end)
-			end = ROUND_REFUSED;
-	}
-	return end;
+		kind = message.kind;
+		is_last = kind == HANDOVER_END || kind == HANDOVER_DONE;
+		if (!is_last)
+			is_good = is_good && judge(successor->daemon, &message, err) &&
+			          channel_messages_add(round, &message);
+		if (is_last || !is_good)
+			channel_message_done(&message);
+	} while (!is_last);
+	return is_good || kind == HANDOVER_DONE ? kind : HANDOVER_REFUSED;
 }
 
 /* Tells the old process that all records can be used, and waits for its decision. */
-static enum round_end accept_it(struct successor *successor, struct err *err)
+static char accept_it(struct successor *successor, struct err *err)
 {
 	struct channel *channel = &successor->channel;
 	struct channel_message message;
@@ -377,21 +348,14 @@ static enum round_end accept_it(struct successor *successor, struct err *err)
 	if (!channel_send(channel, HANDOVER_ACCEPTED, bytes_of("", 0), -1) ||
 	    !channel_receive(channel, &message)) {
 		*err = channel->err;
-		return ROUND_LOST;
+		return HANDOVER_NONE;
 	}
 	kind = message.kind;
 	channel_message_done(&message);
-	switch (kind) {
-	case HANDOVER_YOURS:
-		return ROUND_USED;
-	case HANDOVER_KEPT:
-		return ROUND_KEPT;
-	case HANDOVER_DONE:
-		return ROUND_LAST;
-	default:
-		err_set(err, ERR_PROTOCOL, "protocol error in the hand-over: not a pgweir socket");
-		return ROUND_LOST;
-	}
+	if (kind == HANDOVER_YOURS || kind == HANDOVER_KEPT || kind == HANDOVER_DONE)
+		return kind;
+	err_set(err, ERR_PROTOCOL, "protocol error in the hand-over: not a pgweir socket");
+	return HANDOVER_NONE;
 }
 
 static void use(struct successor *successor, struct channel_messages *round)
@@ -399,7 +363,7 @@ static void use(struct successor *successor, struct channel_messages *round)
 	const struct lanes *lanes = &successor->daemon->lanes;
 
 	lanes_hold(lanes);
-	takeover_deal(lanes, successor->arrivals, round);
+	deal(lanes, &successor->arrival, round);
 	lanes_release(lanes);
 	successor->has_begun = true;
 }
@@ -415,18 +379,22 @@ static void suggest(const struct successor *successor, struct err *err)
 		err_suffix(err, ": a RELOAD has removed it during the take-over");
 }
 
-static enum round_end make_round(struct successor *successor, struct err *err)
+/*
+ * How it ends: YOURS, and it is used; KEPT: the old process keeps what it has written, and another
+ * round follows; DONE: there is nothing more to hand over; else see *err.
+ */
+static char make_round(struct successor *successor, struct err *err)
 {
 	struct channel_messages round = { 0 };
-	enum round_end end;
+	char end;
 
 	err_set(err, ERR_MEMORY, "out of memory");
 	end = receive(successor, &round, err);
-	if (end == ROUND_REFUSED)
+	if (end == HANDOVER_REFUSED)
 		suggest(successor, err);
-	if (end == ROUND_USED)
+	if (end == HANDOVER_END)
 		end = accept_it(successor, err);
-	if (end == ROUND_USED)
+	if (end == HANDOVER_YOURS)
 		use(successor, &round);
 	channel_messages_done(&round);
 	return end;
@@ -448,8 +416,7 @@ void takeover_free(struct successor **successorp)
 	close(successor->channel.fd);
 	atomic_store(&daemon->has_old_process, false);
 	lanes_hold(&daemon->lanes);
-	for (unsigned int i = 0; i < daemon->lanes.count; i++)
-		pools_arrival_done(&successor->arrivals[i]);
+	pools_arrival_done(&successor->arrival);
 	lanes_release(&daemon->lanes);
 	free(successor);
 }
@@ -490,19 +457,15 @@ static void on_round(struct watch *watch, unsigned int what)
 	struct successor *successor = container_of(watch, struct successor, watch);
 	struct daemon *daemon = successor->daemon;
 	struct err err;
+	char end;
 
 	(void)what;
-	switch (make_round(successor, &err)) {
-	case ROUND_REFUSED:
-	case ROUND_LOST:
-		give_up(successor, &err);
-		break;
-	case ROUND_LAST:
+	end = make_round(successor, &err);
+	if (end == HANDOVER_DONE) {
 		log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "the take-over is complete");
 		takeover_free(&daemon->takeover);
-		break;
-	default:
-		break;
+	} else if (end != HANDOVER_YOURS && end != HANDOVER_KEPT) {
+		give_up(successor, &err);
 	}
 }
 
@@ -513,7 +476,7 @@ bool takeover_pass_key(struct successor *successor, struct bytes key, struct far
 	if (!successor)
 		return false;
 	successor->channel.deadline = clock_now() + USEC_PER_SEC;
-	if (successor->is_plain)
+	if (successor->arrival.is_plain)
 		return channel_send(&successor->channel, HANDOVER_CANCEL, key, -1);
 	if (channel_send_table(&successor->channel, HANDOVER_CANCEL, &cancel_record_table, &cancel,
 	                       farewell->fd))
@@ -529,19 +492,6 @@ void takeover_stop(struct successor *successor, enum shutdown_kind kind)
 		return; /* the old process continues to serve */
 	successor->channel.deadline = clock_now() + USEC_PER_SEC;
 	channel_send(&successor->channel, HANDOVER_STOP, bytes_of(&byte, 1), -1);
-}
-
-static void begin_arrivals(struct successor *successor, bool is_plain)
-{
-	struct pools_arrival *arrivals = successor->arrivals;
-	struct lane *lane;
-
-	LANES_EACH(lane, &successor->daemon->lanes)
-	arrivals[lane->number] = (struct pools_arrival){
-		.pools = lane->pools,
-		.first = lane->number ? arrivals : NULL,
-		.is_plain = is_plain,
-	};
 }
 
 static void tell_taken(const struct daemon *daemon, const struct takeover *takeover)
@@ -569,15 +519,17 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	successor->daemon = daemon;
 	successor->channel.fd = takeover->fd;
 	takeover->fd = -1;
-	successor->is_plain = takeover->is_plain;
-	begin_arrivals(successor, takeover->is_plain);
+	successor->arrival = (struct pools_arrival){
+		.first = daemon->lanes.at->pools,
+		.is_plain = takeover->is_plain,
+	};
 	watch_init(&successor->watch, daemon->loop, successor->channel.fd, on_round);
 	successor->channel.deadline = clock_now() + ROUND_LIMIT;
 	if (!channel_send(&successor->channel, HANDOVER_GO, bytes_of("", 0), -1)) {
 		*err = successor->channel.err;
 		return false;
 	}
-	if (make_round(successor, err) != ROUND_USED)
+	if (make_round(successor, err) != HANDOVER_YOURS)
 		return err_prefix(err, "cannot take over: ");
 	atomic_store(&daemon->has_old_process, true);
 	tell_taken(daemon, takeover);

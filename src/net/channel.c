@@ -37,14 +37,14 @@ static bool channel_refuse(struct channel *channel, const char *why)
 	return false;
 }
 
-/* Waits until the descriptor is ready for `events`, or the deadline has passed. */
+/* Waits until the descriptor is ready for `events`. false: not before the deadline. */
 static bool await(struct channel *channel, short events)
 {
 	struct pollfd pollfd = { .fd = channel->fd, .events = events };
 
 	for (;;) {
 		usec_t left = channel->deadline - clock_now();
-		int count = left > 0 ? poll(&pollfd, 1, (int)(left / USEC_PER_MS) + 1) : 0;
+		int count = poll(&pollfd, 1, left > 0 ? (int)(left / USEC_PER_MS) + 1 : 0);
 
 		if (count > 0)
 			return true;
@@ -229,17 +229,10 @@ static bool receive(struct channel *channel, struct channel_message *message)
 	return fill_body(channel, message, length - 4);
 }
 
-static bool has_begun(struct channel *channel)
-{
-	struct pollfd pollfd = { .fd = channel->fd, .events = POLLIN };
-
-	return poll(&pollfd, 1, 0) > 0 || await(channel, POLLIN);
-}
-
 bool channel_receive(struct channel *channel, struct channel_message *message)
 {
 	*message = (struct channel_message){ .fd = -1, .body.is_secret = true };
-	if (channel->is_deaf || !has_begun(channel))
+	if (channel->is_deaf || !await(channel, POLLIN))
 		return false;
 	if (receive(channel, message))
 		return true;

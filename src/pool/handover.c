@@ -255,14 +255,14 @@ union any_record {
 	struct role_record role;
 	struct pool_record pool;
 	struct statement_record statement;
+	struct server_record server;
 };
 
-static void take_global(struct pools_arrival *arrival, const union any_record *any)
+static void take_global(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	const struct global_record *record = &any->global;
-	struct pools *pools = arrival->pools;
+	const struct global_record *record = values;
 
-	if (!arrival->first)
+	if (pools == arrival->first)
 		stats_add(&pools->gone, &record->stats);
 	if (arrival->is_later)
 		return;
@@ -272,18 +272,19 @@ static void take_global(struct pools_arrival *arrival, const union any_record *a
 	pools->is_paused = record->is_paused;
 }
 
-static void take_closed_host(struct pools_arrival *arrival, const union any_record *any)
+static void take_closed_host(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	struct broker *broker = arrival->pools->with.broker;
+	const struct closed_host_record *record = values;
 
 	if (!arrival->is_later)
-		clusters_set_admin(broker, any->closed_host.host,
-		                   any->closed_host.is_disabled ? HOST_DISABLED : HOST_DRAINING,
-		                   false, loop_now(arrival->pools->shared.loop));
+		clusters_set_admin(pools->with.broker, record->host,
+		                   record->is_disabled ? HOST_DISABLED : HOST_DRAINING, false,
+		                   loop_now(pools->shared.loop));
 }
 
 /* Each record holds the cluster for the time of the take-over, whether a pool uses it or not. */
-static struct cluster *hold(struct pools_arrival *arrival, const struct cluster_record *record)
+static struct cluster *hold(const struct pools *pools, struct pools_arrival *arrival,
+                            const struct cluster_record *record)
 {
 	struct cluster **list = array_room(arrival->clusters, arrival->cluster_count,
 	                                   &arrival->cluster_capacity, sizeof(*list));
@@ -293,23 +294,21 @@ static struct cluster *hold(struct pools_arrival *arrival, const struct cluster_
 		return NULL;
 	arrival->clusters = list;
 	list += arrival->cluster_count;
-	*list =
-	    clusters_hold(arrival->pools->with.broker, &key, loop_now(arrival->pools->shared.loop));
+	*list = clusters_hold(pools->with.broker, &key, loop_now(pools->shared.loop));
 	arrival->cluster_count += *list != NULL;
 	return *list;
 }
 
-static void take_cluster(struct pools_arrival *arrival, const union any_record *any)
+static void take_cluster(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	struct roster_row row = any->cluster.row;
-	struct cluster *cluster = NULL;
+	const struct cluster_record *record = values;
+	struct roster_row row = record->row;
+	struct cluster *cluster = arrival->is_later ? NULL : hold(pools, arrival, record);
 
-	if (!arrival->is_later)
-		cluster = hold(arrival, &any->cluster);
 	row.is_lost = row.lost_at != 0;
 	if (cluster)
-		roster_remember(cluster_roster(cluster), &row, any->cluster.timeline,
-		                any->cluster.system, loop_now(arrival->pools->shared.loop));
+		roster_remember(cluster_roster(cluster), &row, record->timeline, record->system,
+		                loop_now(pools->shared.loop));
 }
 
 static void count_database(struct database *database, const struct database_record *record)
@@ -321,17 +320,17 @@ static void count_database(struct database *database, const struct database_reco
 }
 
 /* A loop that is not the first needs it only if something holds there. */
-static void take_database(struct pools_arrival *arrival, const union any_record *any)
+static void take_database(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	const struct database_record *record = &any->database;
+	const struct database_record *record = values;
 	struct database *database;
 
-	if (arrival->first && !record->is_paused && !record->is_disabled)
+	if (pools != arrival->first && !record->is_paused && !record->is_disabled)
 		return;
-	database = pools_database(arrival->pools, record->database);
+	database = pools_database(pools, record->database);
 	if (!database)
 		return;
-	if (!arrival->first)
+	if (pools == arrival->first)
 		count_database(database, record);
 	if (arrival->is_later)
 		return;
@@ -340,56 +339,44 @@ static void take_database(struct pools_arrival *arrival, const union any_record 
 	database->is_disabled |= record->is_disabled;
 }
 
-static void take_role(struct pools_arrival *arrival, const union any_record *any)
+static void take_role(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	const struct role_record *record = &any->role;
-	struct role *role = role_of_name(arrival->pools, record->role);
+	const struct role_record *record = values;
+	struct role *role = role_of_name(pools, record->role);
 
+	(void)arrival;
 	if (!role)
 		return;
 	role->cap.hits += record->server_hits;
 	role->client_limit_hits += record->client_hits;
 }
 
-static void learn_keys(struct pool *pool, const struct pool_record *record,
-                       struct credentials *shown)
-{
-	struct scram_challenge made_for = { .iterations = (unsigned int)record->iterations,
-		                            .salt_count = record->salt.count };
-	struct scram_keys keys;
-
-	memcpy(&keys, record->learnt_keys.at, sizeof(keys));
-	memcpy(made_for.salt, record->salt.at, record->salt.count);
-	shown->keys = &keys;
-	shown->made_for = record->salt.count ? &made_for : NULL;
-	pool_learn(pool, shown); /* copies it */
-	explicit_bzero(&keys, sizeof(keys));
-}
-
-static void learn_text(struct pool *pool, const struct pool_record *record,
-                       struct credentials *shown)
-{
-	char *text = strndup(record->learnt_text.at, record->learnt_text.count);
-
-	shown->text = text;
-	if (text)
-		pool_learn(pool, shown); /* copies it */
-	secret_free(&text);
-}
-
 /* If auth_file has the same secret, and no client of this process has authenticated yet. */
 static void take_learnt(struct pool *pool, const struct pool_record *record)
 {
+	bool has_keys = record->learnt_kind == CREDENTIALS_KEYS;
+	struct scram_challenge made_for = { .iterations = (unsigned int)record->iterations,
+		                            .salt_count = record->salt.count };
 	struct credentials shown = { .kind = (enum credentials_kind)record->learnt_kind,
+		                     .made_for = record->salt.count ? &made_for : NULL,
 		                     .is_shown = record->is_shown };
+	struct scram_keys keys;
+	char *text = NULL;
 
 	if (shown.kind == CREDENTIALS_NONE || pool->learnt.kind != CREDENTIALS_NONE ||
 	    !bytes_equal(bytes_or_none(pool->role->secret), record->secret))
 		return;
-	if (shown.kind == CREDENTIALS_KEYS)
-		learn_keys(pool, record, &shown);
+	memcpy(made_for.salt, record->salt.at, record->salt.count);
+	if (has_keys)
+		memcpy(&keys, record->learnt_keys.at, sizeof(keys));
 	else
-		learn_text(pool, record, &shown);
+		text = strndup(record->learnt_text.at, record->learnt_text.count);
+	shown.text = text;
+	shown.keys = has_keys ? &keys : NULL;
+	if (text || has_keys)
+		pool_learn(pool, &shown); /* copies it */
+	explicit_bzero(&keys, sizeof(keys));
+	secret_free(&text);
 }
 
 static void count_pool(struct pool *pool, const struct pool_record *record)
@@ -399,12 +386,13 @@ static void count_pool(struct pool *pool, const struct pool_record *record)
 	pool->reserve_hits += record->reserve_hits;
 }
 
-static void take_pool(struct pools_arrival *arrival, const union any_record *any)
+static void take_pool(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	const struct pool_record *record = &any->pool;
-	struct database *database = pools_database(arrival->pools, record->database);
+	const struct pool_record *record = values;
+	struct database *database = pools_database(pools, record->database);
 	struct pool *pool = NULL;
 
+	(void)arrival;
 	if (database)
 		pool =
 		    pools_exact_pool(database, record->role,
@@ -419,29 +407,28 @@ static void take_pool(struct pools_arrival *arrival, const union any_record *any
 	pool_arm_expiry(pool);
 }
 
-static void take_statement(struct pools_arrival *arrival, const union any_record *any)
-{
-	handover_statement_take(arrival, &any->statement);
-}
-
 static const struct kind {
 	char letter;
 	const struct record_table *table;
+	void (*check_rest)(struct record *record); /* of what follows; NULL: nothing may */
 	bool has_database; /* the record begins with the name of a database */
 	bool is_for_first; /* the other loops need none of it, or hear it from the broker */
-	void (*take)(struct pools_arrival *arrival, const union any_record *any);
+	/* NULL: handover_server_take() */
+	void (*take)(struct pools *pools, struct pools_arrival *arrival, const void *values);
 } kinds[] = {
-	{ HANDOVER_GLOBAL, &global_record_table, false, false, take_global },
-	{ HANDOVER_CLOSED_HOST, &closed_host_record_table, false, true, take_closed_host },
-	{ HANDOVER_CLUSTER, &cluster_record_table, false, true, take_cluster },
-	{ HANDOVER_DATABASE, &database_record_table, true, false, take_database },
-	{ HANDOVER_ROLE, &role_record_table, false, true, take_role },
-	{ HANDOVER_POOL, &pool_record_table, true, true, take_pool },
-	{ HANDOVER_STATEMENT, &statement_record_table, false, false, take_statement },
+	{ HANDOVER_GLOBAL, &global_record_table, NULL, false, false, take_global },
+	{ HANDOVER_CLOSED_HOST, &closed_host_record_table, NULL, false, true, take_closed_host },
+	{ HANDOVER_CLUSTER, &cluster_record_table, NULL, false, true, take_cluster },
+	{ HANDOVER_DATABASE, &database_record_table, NULL, true, false, take_database },
+	{ HANDOVER_ROLE, &role_record_table, NULL, false, true, take_role },
+	{ HANDOVER_POOL, &pool_record_table, NULL, true, true, take_pool },
+	{ HANDOVER_STATEMENT, &statement_record_table, NULL, false, true, handover_statement_take },
+	{ HANDOVER_SERVER, &server_record_table, handover_server_check_rest, true, false, NULL },
 };
 
 _Static_assert(offsetof(struct database_record, database) == 0 &&
-                   offsetof(struct pool_record, database) == 0,
+                   offsetof(struct pool_record, database) == 0 &&
+                   offsetof(struct server_record, database) == 0,
                "has_database counts on it");
 
 static const struct kind *find_kind(char letter)
@@ -465,37 +452,36 @@ bool pools_judge(const struct pools *pools, char letter, struct bytes body, stru
 {
 	const struct kind *kind = find_kind(letter);
 	struct record record = { .rest = body };
-	char database[CONFIG_DATABASE_NAME_MAX + 1];
 	union any_record any;
 
-	if (letter == HANDOVER_SERVER)
-		return handover_server_judge(body, database, err) &&
-		       pools_judge_database(pools, database, err);
 	if (!kind)
 		return err_set(err, ERR_PROTOCOL,
 		               "protocol error in the hand-over: unexpected record '%c'", letter);
 	record_read(&record, kind->table, &any);
+	if (kind->check_rest)
+		kind->check_rest(&record);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, kind->table->name, err);
 	return !kind->has_database || pools_judge_database(pools, any.database.database, err);
 }
 
-void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, int *fd)
+void pools_take(struct pools *pools, struct pools_arrival *arrival, char letter, struct bytes body,
+                int *fd)
 {
 	const struct kind *kind = find_kind(letter);
 	struct record record = { .rest = body };
 	union any_record any;
 
-	if (letter == HANDOVER_SERVER) {
-		handover_server_take(arrival, body, fd);
+	if (!kind || (kind->is_for_first && pools != arrival->first))
+		return;
+	if (!kind->take) {
+		handover_server_take(pools, arrival, body, fd);
 		return;
 	}
-	if (!kind || (kind->is_for_first && arrival->first))
-		return;
 	memset(&any, 0, sizeof(any)); /* more than the fields of the table */
 	record_read(&record, kind->table, &any);
 	if (record_is_whole(&record))
-		kind->take(arrival, &any);
+		kind->take(pools, arrival, &any);
 }
 
 struct pool *handover_arrival_pool(struct pools *pools, const char *database_name, const char *role)
@@ -508,7 +494,7 @@ struct pool *handover_arrival_pool(struct pools *pools, const char *database_nam
 void pools_arrival_done(struct pools_arrival *arrival)
 {
 	while (arrival->cluster_count)
-		clusters_release(arrival->pools->with.broker,
+		clusters_release(arrival->first->with.broker,
 		                 &arrival->clusters[--arrival->cluster_count]);
 	free(arrival->clusters);
 	arrival->clusters = NULL;

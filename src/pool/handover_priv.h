@@ -139,10 +139,11 @@ struct server_source {
 struct server *handover_server_make(struct server_source *source, struct bytes body,
                                     struct server_record *values);
 
-/* Whether it is complete. database[CONFIG_DATABASE_NAME_MAX + 1]: the name of its database. */
-bool handover_server_judge(struct bytes body, char *database, struct err *err);
+/* Reads what follows the table of a server, to see whether it is good. */
+void handover_server_check_rest(struct record *record);
 
-void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd);
+void handover_server_take(struct pools *pools, struct pools_arrival *arrival, struct bytes body,
+                          int *fd);
 
 /* Releases the server's socket: nothing is sent to PostgreSQL, and the borrower is not called. */
 void handover_server_let_go(struct server *server);
@@ -157,7 +158,9 @@ void listening_take(struct server *server, const struct server_record *record);
 
 /* ---- records, statements: handover_records.c ---- */
 
-void handover_statement_take(struct pools_arrival *arrival, const struct statement_record *record);
+/* For the first loop; values: a struct statement_record. */
+void handover_statement_take(struct pools *pools, struct pools_arrival *arrival,
+                             const void *values);
 
 void handover_statements_done(struct pools_arrival *arrival);
 

@@ -33,12 +33,6 @@ bool handover_params_are_good(struct bytes pairs)
 	return count <= PARAMS_NAMES_MAX;
 }
 
-void handover_params_read(struct pools *pools, struct bytes pairs, const struct params **params)
-{
-	*params = params_none(pools->shared.params);
-	params_add_text(pools->shared.params, params, pairs);
-}
-
 bool handover_params_are_plain(const struct params *params)
 {
 	const char *at = NULL, *name, *value;
@@ -312,8 +306,8 @@ static bool is_forgetting(struct bytes text)
 	return sql.kind == SQL_FORGET;
 }
 
-bool handover_write_called(struct statement *statement, const struct statement_image *image,
-                           struct channel *channel)
+bool handover_write_statement(struct statement *statement, const struct statement_image *image,
+                              struct channel *channel)
 {
 	struct bytes stem = statement_image_stem(image);
 	struct statement_record record = {
@@ -334,16 +328,11 @@ bool handover_write_called(struct statement *statement, const struct statement_i
 	return true;
 }
 
-bool handover_write_statement(struct statement *statement, struct channel *channel)
-{
-	return handover_write_called(statement, statement->image, channel);
-}
-
 struct arrived_statement {
 	UT_hash_handle hh;
 	uint64_t number;
-	struct statement *statement;   /* one reference */
-	struct statement_image *image; /* the same with the name there; one reference */
+	struct statement_image *image; /* with its name there; one reference. NULL: no memory */
+	bool is_typed;
 };
 
 static struct arrived_statement *find_arrived(const struct pools_arrival *arrival, uint64_t number)
@@ -354,71 +343,38 @@ static struct arrived_statement *find_arrived(const struct pools_arrival *arriva
 	return arrived;
 }
 
-/* Stores the statement in this loop; its content is stored once for all loops. */
-static void name_statement(struct pools_arrival *arrival, struct arrived_statement *arrived,
-                           const struct statement_record *record)
-{
-	struct statements *statements = &arrival->pools->statements;
-	struct statement_name name = { record->stem, record->number };
-	const struct arrived_statement *theirs =
-	    arrival->first ? find_arrived(arrival->first, record->number) : NULL;
-
-	if (theirs) {
-		arrived->image = statement_image_hold(theirs->image);
-		arrived->statement = statement_of_image(statements, arrived->image);
-		return;
-	}
-	arrived->statement = statement_named(statements, record->text, record->scope, &name);
-	if (arrived->statement)
-		arrived->image = statement_image_called(arrived->statement, &name);
-}
-
-/* NULL: no memory. */
-static struct arrived_statement *add_statement(struct pools_arrival *arrival,
-                                               const struct statement_record *record)
-{
-	struct arrived_statement *arrived = calloc(1, sizeof(*arrived));
-
-	if (!arrived)
-		return NULL;
-	arrived->number = record->number;
-	name_statement(arrival, arrived, record);
-	if (!arrived->statement || !arrived->image) {
-		statement_release(&arrived->statement);
-		statement_image_release(&arrived->image);
-		free(arrived);
-		return NULL;
-	}
-	HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
-	return arrived;
-}
-
 /* Each loop of the other process has written it, and they may know different things of it. */
-void handover_statement_take(struct pools_arrival *arrival, const struct statement_record *record)
+void handover_statement_take(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
+	const struct statement_record *record = values;
+	struct statement_name name = { record->stem, record->number };
 	struct arrived_statement *arrived = find_arrived(arrival, record->number);
 
-	if (!arrived)
-		arrived = add_statement(arrival, record);
-	if (!arrived)
-		return;
-	arrived->statement->is_typed |= record->is_typed;
+	if (!arrived && (arrived = calloc(1, sizeof(*arrived)))) {
+		arrived->number = record->number;
+		arrived->image = statement_image_named(&pools->statements.names, &name,
+		                                       record->text, record->scope);
+		HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
+	}
+	if (arrived)
+		arrived->is_typed |= record->is_typed;
 }
 
-struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number)
+struct statement *handover_arrival_statement(const struct pools_arrival *arrival,
+                                             struct pools *pools, uint64_t number,
+                                             struct statement_image **image)
 {
 	const struct arrived_statement *arrived = find_arrived(arrival, number);
+	struct statement *statement = NULL;
 
-	return arrived ? arrived->statement : NULL;
-}
-
-struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number,
-                                          struct statement_image **image)
-{
-	const struct arrived_statement *arrived = find_arrived(arrival, number);
-
-	*image = arrived ? arrived->image : NULL;
-	return arrived ? arrived->statement : NULL;
+	if (arrived && arrived->image)
+		statement = statement_of_image(&pools->statements, arrived->image);
+	if (!statement)
+		return NULL;
+	statement->is_typed |= arrived->is_typed;
+	if (image)
+		*image = arrived->image;
+	return statement;
 }
 
 void handover_statements_done(struct pools_arrival *arrival)
@@ -427,7 +383,6 @@ void handover_statements_done(struct pools_arrival *arrival)
 
 	HASH_ITER (hh, arrival->statements, arrived, next) {
 		HASH_DEL(arrival->statements, arrived);
-		statement_release(&arrived->statement);
 		statement_image_release(&arrived->image);
 		free(arrived);
 	}

@@ -150,7 +150,8 @@ static bool send_statement(struct statement_numbers *numbers, struct statement *
                            struct statement_image *image, uint64_t *number)
 {
 	*number = statement_image_number(image);
-	return handover_write_called(statement, image, ((struct numbers_sent *)numbers)->channel);
+	return handover_write_statement(statement, image,
+	                                ((struct numbers_sent *)numbers)->channel);
 }
 
 bool handover_server_write(struct server *server, struct channel *channel)
@@ -200,37 +201,14 @@ static bool next_known(struct record *record, struct on_server_record *next)
 	return !record->is_bad;
 }
 
-/* What a record has after its first table. */
-struct server_tail {
-	struct bytes known; /* the list of statements */
-	struct bytes tls;   /* behind it */
-};
-
-static bool read_server(struct record *record, struct server_record *values,
-                        struct server_tail *tail)
+void handover_server_check_rest(struct record *record)
 {
 	struct on_server_record next;
 	bool is_same;
 
-	record_read(record, &server_record_table, values);
-	tail->known = record->rest;
 	while (next_known(record, &next))
 		continue;
-	tail->tls = record->rest;
 	stream_read_tls(NULL, record, false, NULL, &is_same);
-	return record_is_whole(record);
-}
-
-bool handover_server_judge(struct bytes body, char *database, struct err *err)
-{
-	struct record record = { .rest = body };
-	struct server_record values;
-	struct server_tail tail;
-
-	if (!read_server(&record, &values, &tail))
-		return handover_refuse(&record, "server", err);
-	memcpy(database, values.database, sizeof(values.database));
-	return true;
 }
 
 static void fill_server(struct server *server, const struct server_record *record)
@@ -256,13 +234,12 @@ static void fill_server(struct server *server, const struct server_record *recor
 }
 
 /* false: at least one of them is not known here. */
-static bool fill_known(struct server *server, struct server_source *source, struct bytes list)
+static bool fill_known(struct server *server, struct server_source *source, struct record *record)
 {
-	struct record record = { .rest = list };
 	struct on_server_record next;
 	bool is_whole = true;
 
-	while (next_known(&record, &next)) {
+	while (next_known(record, &next)) {
 		struct statement_image *image;
 		struct statement *statement = source->statement(source, next.number, &image);
 
@@ -349,16 +326,15 @@ static enum pool_purpose purpose_of(const struct server_source *source,
 	return record->is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS;
 }
 
-/* The encryption of a server that another process had. false: no memory. */
-static bool open_tls(struct server *server, struct bytes tls, bool *is_same)
+/* The encryption of a server that another process had, if it is next. false: no memory. */
+static bool open_tls(struct server *server, struct record *record, bool *is_same)
 {
 	const struct pools *pools = server->pool->pools;
-	struct record record = { .rest = tls };
 
-	if (tls.count)
+	if (record_has_table(record, &stream_tls_table))
 		server->is_tls_direct =
 		    pools->config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT;
-	return stream_read_tls(&server->wire.stream, &record, false, pools->shared.tls, is_same);
+	return stream_read_tls(&server->wire.stream, record, false, pools->shared.tls, is_same);
 }
 
 struct server *handover_server_make(struct server_source *source, struct bytes body,
@@ -366,13 +342,13 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 {
 	struct record record = { .rest = body };
 	struct pools *pools = source->pools;
-	struct server_tail tail;
 	struct database *database = NULL;
 	struct pool *pool = NULL;
 	struct server *server = NULL;
-	bool is_same = true, is_listening, has_permit;
+	bool is_same = true, knows_all, is_listening, has_permit;
 
-	if (read_server(&record, values, &tail))
+	record_read(&record, &server_record_table, values);
+	if (!record.is_bad)
 		database = pools_database(pools, values->database);
 	if (database)
 		pool = pools_exact_pool(database, values->role, purpose_of(source, values));
@@ -392,13 +368,14 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 		keep_id(server, source, values->id);
 	fill_server(server, values);
 	pool_note_host(server, has_permit);
-	if (!source->open(source, server) || !open_tls(server, tail.tls, &is_same)) {
+	knows_all = fill_known(server, source, &record);
+	if (!source->open(source, server) || !open_tls(server, &record, &is_same)) {
 		stream_close(&server->wire.stream);
 		server_forget(server);
 		return NULL;
 	}
 	/* A statement that is there and not known could not be prepared there. */
-	if (!fill_known(server, source, tail.known))
+	if (!knows_all)
 		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
 	server_set_dirty(server, values->is_dirty && values->is_lent);
 	if (values->is_dirty && !values->is_lent) {
@@ -436,15 +413,15 @@ static struct statement *find_taken(struct server_source *source, uint64_t numbe
                                     struct statement_image **image)
 {
 	const struct pools_arrival *arrival = ((struct server_taken *)source)->arrival;
-	struct statement *statement = handover_arrival_called(arrival, number, image);
 
-	return statement ? statement_hold(statement) : NULL;
+	return handover_arrival_statement(arrival, source->pools, number, image);
 }
 
-void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
+void handover_server_take(struct pools *pools, struct pools_arrival *arrival, struct bytes body,
+                          int *fd)
 {
 	struct server_taken taken = {
-		{ arrival->pools, arrival->last_id, false, false, open_taken, find_taken },
+		{ pools, arrival->last_id, false, false, open_taken, find_taken },
 		arrival,
 		fd,
 	};
@@ -497,9 +474,8 @@ void handover_server_rejoin(struct server *server, struct borrower *borrower)
 	server_rearm(server);
 }
 
-void pools_take_end(struct pools_arrival *arrival)
+void pools_take_end(struct pools *pools, struct pools_arrival *arrival)
 {
-	struct pools *pools = arrival->pools;
 	struct role *role, *next;
 
 	close_lent(arrival);
@@ -517,15 +493,14 @@ void pools_take_end(struct pools_arrival *arrival)
 
 /* ---- the process that hands over ---- */
 
-void listening_look_begin(const struct listener *listener)
+void listening_look_note(const struct listener *listener, unsigned int look,
+                         enum listener_rest rest)
 {
-	listener->listening->rest = LISTENER_AT_REST;
-}
+	struct listening *listening = listener->listening;
 
-void listening_look_note(const struct listener *listener, enum listener_rest rest)
-{
-	if (rest > listener->listening->rest)
-		listener->listening->rest = rest;
+	if (listening->look != look || rest > listening->rest)
+		listening->rest = rest;
+	listening->look = look;
 }
 
 /* Whether the connection does nothing but listen. */

@@ -75,7 +75,8 @@ struct listening {
 	struct task task;
 	struct listener_list listeners;
 	unsigned int listener_count;
-	enum listener_rest rest; /* the worst of theirs, at the last look of a take-over */
+	unsigned int look;       /* the number of the last look of a take-over */
+	enum listener_rest rest; /* the worst of theirs, at that look */
 	uint64_t number; /* after a take-over: what the other process has called it; 0: none */
 	/* for the query in progress, and [filling] for the next one */
 	struct listener_list asking[2];

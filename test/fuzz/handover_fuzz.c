@@ -49,7 +49,7 @@ static void give(struct play *play, char kind, struct bytes body)
 	if (is_client)
 		client_take(play->engine.clients, &play->arrival, body, &fd);
 	else
-		pools_take(&play->arrival, kind, body, &fd);
+		pools_take(play->engine.pools, &play->arrival, kind, body, &fd);
 	if (fd >= 0)
 		close(fd);
 }
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct peer rest;
 
 	engine_open(&play->engine, "pool_mode = transaction\nmax_prepared_statements = 10", "");
-	play->arrival.pools = play->engine.pools;
+	play->arrival.first = play->engine.pools;
 	while (size >= 3) {
 		size_t count = load_be16(data + 1);
 		char *body;
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += 3 + count;
 		size -= 3 + count;
 	}
-	pools_take_end(&play->arrival);
+	pools_take_end(play->engine.pools, &play->arrival);
 	clients_start(play->engine.clients);
 	engine_turn(&play->engine);
 	while (play->count)

@@ -140,7 +140,7 @@ struct clients {
 	bool is_shutting_down;            /* only console logins and */
 	uint64_t shutdown_id; /* clients with a lower id are admitted; 0 = no such client */
 	struct drain drain;
-	unsigned int calm_count; /* clients_calm() */
+	unsigned int look_count; /* clients_look(), clients_write() */
 	struct slab slab;
 	struct slab late_slab; /* BEGINs that have not been sent yet. client/relay/late_begin.c */
 	struct task free_task;

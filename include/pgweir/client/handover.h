@@ -15,9 +15,6 @@
 
 /* ---- the process that hands over ---- */
 
-/* Whether a client can be handed over now. */
-bool clients_have_leavers(const struct clients *clients);
-
 /*
  * Writes all clients that can be handed over, each after its server, and marks them. false: the
  * channel has failed.
@@ -31,10 +28,11 @@ unsigned int clients_let_go(struct clients *clients);
 void clients_keep(struct clients *clients);
 
 /*
- * Stops reading from busy clients whose current batch can end without more input, so that
- * they can be handed over after it. To be called repeatedly; clients_go_on() ends it.
+ * Whether a client can be handed over now. calms: also stops reading from busy clients whose
+ * current batch can end without more input, so that they can be handed over after it. To be called
+ * repeatedly; clients_go_on() ends it.
  */
-void clients_calm(struct clients *clients);
+bool clients_look(struct clients *clients, bool calms);
 
 /* How many clients this process still serves, without those of the console. */
 unsigned int clients_served_count(const struct clients *clients);

@@ -41,6 +41,7 @@
 
 /* The kinds of messages. ERROR is PostgreSQL's ErrorResponse: the console refused the command. */
 enum handover_kind {
+	HANDOVER_NONE = 0, /* none has come: the channel has failed */
 	HANDOVER_ERROR = 'E',
 	HANDOVER_HELLO = 'H',
 	HANDOVER_LISTENER = 'L', /* with its descriptor */

@@ -24,10 +24,9 @@ bool handover_server_can_move(const struct server *server);
 /* Writes pools, databases and users; !is_first: only what was counted since the last call. */
 bool pools_write(struct pools *pools, struct channel *channel, bool is_first);
 
-/* Writes the statement, unless it was written before; image: that of a server. */
-bool handover_write_statement(struct statement *statement, struct channel *channel);
-bool handover_write_called(struct statement *statement, const struct statement_image *image,
-                           struct channel *channel);
+/* Writes the statement, unless it was written before; image: its own, or that of a server. */
+bool handover_write_statement(struct statement *statement, const struct statement_image *image,
+                              struct channel *channel);
 
 /* Writes a server that may leave, without its borrower, and marks it as SERVER_HANDED_OVER. */
 bool handover_server_write(struct server *server, struct channel *channel);
@@ -45,12 +44,10 @@ void pools_keep(struct pools *pools, bool is_gone);
 
 struct arrived_statement;
 
-/* State of a take-over in one loop, as long as the channel. Zeroed but for `pools`, `first`. */
+/* State of a take-over, as long as the channel. Zeroed but for `first`. */
 struct pools_arrival {
-	struct pools *pools;
-	/* of the first loop, which gets what is for all of them. NULL: this is it */
-	const struct pools_arrival *first;
-	bool is_later; /* the first round is over */
+	struct pools *first; /* of the first loop, which gets what is for all of them */
+	bool is_later;       /* the first round is over */
 	/* the other process knows no session state, so its servers may have some of strangers */
 	bool is_plain;
 	/* ids of clients and servers up to this one are from the other process */
@@ -72,14 +69,17 @@ bool pools_judge_database(const struct pools *pools, const char *name, struct er
  * Uses a checked record. *fd becomes -1 if a server owns it now. With several loops, servers go to
  * one of them, all other records to each.
  */
-void pools_take(struct pools_arrival *arrival, char kind, struct bytes body, int *fd);
+void pools_take(struct pools *pools, struct pools_arrival *arrival, char kind, struct bytes body,
+                int *fd);
 
-/* The statement with this number in the other process. NULL: no record had it. */
-struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number);
-
-/* The same with the name that servers have it by. */
-struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number,
-                                          struct statement_image **image);
+/*
+ * The statement with this number in the other process, for a loop. The caller gets a reference.
+ * *image, unless image is NULL: the same with the name that servers have it by. NULL: there is
+ * none.
+ */
+struct statement *handover_arrival_statement(const struct pools_arrival *arrival,
+                                             struct pools *pools, uint64_t number,
+                                             struct statement_image **image);
 
 /* Whether the server of a checked record belongs to the client whose record comes next. */
 bool handover_server_is_lent(struct bytes body);
@@ -93,16 +93,15 @@ void handover_server_rejoin(struct server *server, struct borrower *borrower);
 /* The role is the one its servers log in as. NULL: no memory, or no such database. */
 struct pool *handover_arrival_pool(struct pools *pools, const char *database, const char *role);
 
-/* Closes the last server if no client record followed it. */
-void pools_take_end(struct pools_arrival *arrival);
+/* Closes the last server if no client record followed it. For each loop. */
+void pools_take_end(struct pools *pools, struct pools_arrival *arrival);
 
 void pools_arrival_done(struct pools_arrival *arrival);
 
 /* ---- parts of records: handover_records.c ---- */
 
-/* Check and read a parameter map as params_text() writes it. */
+/* Checks a parameter map as params_text() writes it. */
 bool handover_params_are_good(struct bytes pairs);
-void handover_params_read(struct pools *pools, struct bytes pairs, const struct params **params);
 
 /* Whether a process that knows no session state can use this map: it has no roles, no libraries. */
 bool handover_params_are_plain(const struct params *params);
@@ -119,17 +118,15 @@ bool handover_refuse(const struct record *record, const char *what, struct err *
  * or stays with all of them: only one process can read it. What PostgreSQL has sent and this
  * process has not read yet, the other process reads. So nothing is lost or comes twice.
  *
- *   listening_look_begin()     for each listener
  *   listening_look_note()      for each listener
  *   listening_rest(), listening_write()
  */
 
 /* ---- the process that hands over ---- */
 
-/* Forgets what was noted for the listeners of this one's connection. */
-void listening_look_begin(const struct listener *listener);
-
-void listening_look_note(const struct listener *listener, enum listener_rest rest);
+/* look: the number of this look, of the same thread; what was noted at another one is forgotten. */
+void listening_look_note(const struct listener *listener, unsigned int look,
+                         enum listener_rest rest);
 
 /* Whether the connection can be handed over, with all its listeners: the worst of their answers. */
 enum listener_rest listening_rest(const struct listener *listener);

@@ -687,15 +687,15 @@ void listening_write_channels(const struct client *client, struct client_record 
 	values->unread = buf_bytes(&client->listening->unread);
 }
 
-static enum close_reason restore(struct client *client, const struct client_record *values)
+enum close_reason listening_read(struct client *client, const struct client_record *values)
 {
-	struct client_listening *listening = get_listening(client);
+	struct client_listening *listening = values->listening ? get_listening(client) : NULL;
 	struct bytes channels = values->channels, unread = values->unread;
 	struct notification notification;
 	const char *name;
 
 	if (!listening)
-		return CLOSE_MEMORY;
+		return values->listening ? CLOSE_MEMORY : CLOSE_NONE;
 	if (!listening_rejoin(&listening->listener, client->borrower.pool, values->listening))
 		return CLOSE_LISTENING_LOST;
 	while (bytes_take_text(&channels, &name)) {
@@ -705,11 +705,4 @@ static enum close_reason restore(struct client *client, const struct client_reco
 	while (notification_take(&unread, &notification))
 		add_notification(client, &notification, false, &listening->unread);
 	return unread.count == 0 && buf_ok(&listening->unread) ? CLOSE_NONE : CLOSE_MEMORY;
-}
-
-bool listening_read(struct client *client, const struct client_record *values)
-{
-	enum close_reason reason = values->listening ? restore(client, values) : CLOSE_NONE;
-
-	return !reason || client_refuse_for(client, reason);
 }

@@ -109,8 +109,8 @@ bool listening_is_at_rest(const struct client *client);
 void listening_write_channels(const struct client *client, struct client_record *values,
                               struct buf *channels);
 
-/* Makes it from the record. false: the client was closed. */
-bool listening_read(struct client *client, const struct client_record *values);
+/* Makes it from the record. CLOSE_NONE: done. */
+enum close_reason listening_read(struct client *client, const struct client_record *values);
 
 void listening_free(struct client *client);
 

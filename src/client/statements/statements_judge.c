@@ -591,20 +591,21 @@ static bool write_name(const struct client_statement *entry, bool is_plain, stru
 		values.parsed_at = entry->parsed_at;
 	}
 	record_write(record, &name_record_table, &values);
-	return handover_write_statement(statement, channel);
+	return handover_write_statement(statement, statement->image, channel);
 }
 
 static bool write_sql(const struct sql_unnamed *sql, struct buf *record, struct channel *channel)
 {
+	struct statement *statement = sql->statement;
 	struct sql_record values = {
 		.kind = sql->kind,
 		.is_bound = sql->is_bound,
-		.number = sql->statement ? statement_number(sql->statement) : 0,
+		.number = statement ? statement_number(statement) : 0,
 	};
 
 	text_copy(values.name, sizeof(values.name), sql->name);
 	record_write(record, &sql_record_table, &values);
-	return !sql->statement || handover_write_statement(sql->statement, channel);
+	return !statement || handover_write_statement(statement, statement->image, channel);
 }
 
 bool statements_write(const struct client *client, struct buf *record, struct channel *channel)
@@ -622,16 +623,17 @@ bool statements_write(const struct client *client, struct buf *record, struct ch
 static void read_sql(struct client *client, struct record *record,
                      const struct pools_arrival *arrival)
 {
-	struct statement *statement = NULL;
+	struct statement *statement;
 	struct sql_record values;
 
 	record_read(record, &sql_record_table, &values);
 	if (!client || record->is_bad)
 		return;
-	if (values.number)
-		statement = handover_arrival_statement(arrival, values.number);
+	statement =
+	    handover_arrival_statement(arrival, client->clients->pools, values.number, NULL);
 	if (sql_remember(client, (enum sql_kind)values.kind, values.name, statement))
 		client->sql->is_bound = values.is_bound && client->borrower.server;
+	statement_release(&statement);
 }
 
 static void read_name(struct client *client, struct record *record,
@@ -642,14 +644,16 @@ static void read_name(struct client *client, struct record *record,
 	struct name_record values;
 
 	record_read(record, &name_record_table, &values);
-	statement = client ? handover_arrival_statement(arrival, values.number) : NULL;
-	if (record->is_bad || !statement)
+	if (!client || record->is_bad)
 		return;
-	entry = names_restore(client, values.name, statement);
+	statement =
+	    handover_arrival_statement(arrival, client->clients->pools, values.number, NULL);
+	entry = statement ? names_restore(client, values.name, statement) : NULL;
 	if (entry) {
 		entry->columns = values.columns;
 		entry->parsed_at = values.parsed_at;
 	}
+	statement_release(&statement);
 }
 
 void statements_read(struct client *client, struct record *record,

@@ -328,25 +328,26 @@ bool unnamed_write(const struct client *client, struct buf *record, struct chann
 		.number = statement ? statement_number(statement) : 0,
 	};
 	record_write(record, &unnamed_record_table, &values);
-	return !statement || handover_write_statement(statement, channel);
+	return !statement || handover_write_statement(statement, statement->image, channel);
 }
 
 void unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival)
 {
-	struct statement *statement = NULL;
+	struct statement *statement;
 	struct unnamed_record values;
 
 	record_read(record, &unnamed_record_table, &values);
 	if (!client || !get(client))
 		return;
-	if (values.number)
-		statement = handover_arrival_statement(arrival, values.number);
+	statement =
+	    handover_arrival_statement(arrival, client->clients->pools, values.number, NULL);
 	client->unnamed->kept = statement ? names_make(bytes_text(""), statement) : NULL;
 	/* a text that is not kept may touch anything */
 	client->unnamed->touches =
 	    statement ? session_statement_touches(client, statement) : SQL_TOUCH_HIDDEN;
 	client->unnamed->has_text = values.has_text && client->unnamed->kept;
 	client->unnamed->is_here = values.is_here && client->borrower.server;
+	statement_release(&statement);
 }
 
 void unnamed_free(struct client *client)

@@ -21,14 +21,6 @@
 #define TEXT_MAX ((size_t)1 << 29)
 #define KEY_CAPACITY ((size_t)16 * 1024) /* bytes of the key buffer that are kept */
 
-/* Writes the name on servers. Returns its size including the zero. */
-static size_t write_name(char *out, size_t size, const struct statement_name *name)
-{
-	return (size_t)snprintf(out, size, STATEMENT_NAMES "%s%s%llu", name->stem,
-	                        *name->stem ? "_" : "", name->number) +
-	       1;
-}
-
 /* ---- images ---- */
 
 /* key: the text followed by the scope. */
@@ -36,7 +28,9 @@ static struct statement_image *image_new(struct bytes key, size_t scope_size, ui
                                          const struct statement_name *given)
 {
 	char name[NAME_MAX_SIZE];
-	size_t name_size = write_name(name, sizeof(name), given);
+	size_t name_size = (size_t)snprintf(name, sizeof(name), STATEMENT_NAMES "%s%s%llu",
+	                                    given->stem, *given->stem ? "_" : "", given->number) +
+	                   1;
 	size_t front = FRAME_HEADER_SIZE + name_size;
 	size_t size = front + key.count - scope_size;
 	struct statement_image *image = malloc(sizeof(*image) + size + scope_size);
@@ -134,9 +128,9 @@ static struct statement *store(struct statements *statements, struct statement_i
 	return statement_hold(statement);
 }
 
-/* key: the text followed by the scope, which has scope_size bytes. name: NULL: by content. */
+/* key: the text followed by the scope, which has scope_size bytes. */
 static struct statement *find_or_make(struct statements *statements, struct bytes key,
-                                      size_t scope_size, const struct statement_name *name)
+                                      size_t scope_size)
 {
 	struct statement *statement;
 	struct statement_name own;
@@ -149,13 +143,12 @@ static struct statement *find_or_make(struct statements *statements, struct byte
 	if (statement)
 		return statement;
 	own = (struct statement_name){ statements->names.stem, hash };
-	return store(statements, image_new(key, scope_size, hash, name ? name : &own));
+	return store(statements, image_new(key, scope_size, hash, &own));
 }
 
 /* Finds the statement whose key is these parts, joined. */
 static struct statement *find_joined(struct statements *statements, struct bytes text,
-                                     struct bytes types, struct bytes scope,
-                                     const struct statement_name *name)
+                                     struct bytes types, struct bytes scope)
 {
 	struct statement *statement = NULL;
 	struct buf *key = &statements->key;
@@ -164,19 +157,34 @@ static struct statement *find_joined(struct statements *statements, struct bytes
 	buf_add(key, types.at, types.count);
 	buf_add(key, scope.at, scope.count);
 	if (buf_ok(key))
-		statement = find_or_make(statements, buf_bytes(key), scope.count, name);
+		statement = find_or_make(statements, buf_bytes(key), scope.count);
 	buf_reuse(key, KEY_CAPACITY);
 	if (!statements->table)
 		buf_free(key);
 	return statement;
 }
 
-struct statement *statement_named(struct statements *statements, struct bytes text,
-                                  struct bytes scope, const struct statement_name *name)
+struct statement *statement_of(struct statements *statements, struct bytes text, struct bytes scope)
 {
 	if (scope.count == 0)
-		return find_or_make(statements, text, 0, name);
-	return find_joined(statements, text, bytes_of("", 0), scope, name);
+		return find_or_make(statements, text, 0);
+	return find_joined(statements, text, bytes_of("", 0), scope);
+}
+
+struct statement_image *statement_image_named(const struct statement_names *names,
+                                              const struct statement_name *name, struct bytes text,
+                                              struct bytes scope)
+{
+	struct statement_image *image = NULL;
+	struct buf key = { 0 };
+
+	buf_add(&key, text.at, text.count);
+	buf_add(&key, scope.at, scope.count);
+	if (buf_ok(&key) && key.count <= TEXT_MAX)
+		image = image_new(buf_bytes(&key), scope.count,
+		                  hash_bytes(&names->key, key.at, key.count), name);
+	buf_free(&key);
+	return image;
 }
 
 struct statement *statement_of_image(struct statements *statements, struct statement_image *image)
@@ -184,23 +192,6 @@ struct statement *statement_of_image(struct statements *statements, struct state
 	struct statement *statement = find(statements, key_of(image), image->hash);
 
 	return statement ? statement : store(statements, statement_image_hold(image));
-}
-
-struct statement_image *statement_image_called(const struct statement *statement,
-                                               const struct statement_name *name)
-{
-	struct statement_image *own = statement->image;
-	char called[NAME_MAX_SIZE];
-	size_t size = write_name(called, sizeof(called), name);
-
-	if (bytes_equal(statement_image_name(own), bytes_of(called, size - 1)))
-		return statement_image_hold(own);
-	return image_new(key_of(own), own->scope_size, own->hash, name);
-}
-
-struct statement *statement_of(struct statements *statements, struct bytes text, struct bytes scope)
-{
-	return statement_named(statements, text, scope, NULL);
 }
 
 /* As a Parse may have them: not "unknown", which PostgreSQL refuses there. */
@@ -244,7 +235,7 @@ struct statement *statement_typed(struct statement *statement, struct bytes type
 		typed = statement_hold(statement);
 	else if (declare_types(types, &declared))
 		typed = find_joined(statement->statements, query, buf_bytes(&declared),
-		                    statement_scope(statement), NULL);
+		                    statement_scope(statement));
 	buf_free(&declared);
 	if (typed)
 		typed->is_typed = true;
@@ -254,7 +245,7 @@ struct statement *statement_typed(struct statement *statement, struct bytes type
 struct statement *statement_scoped(const struct statement *statement, struct bytes scope)
 {
 	struct statement *scoped =
-	    statement_named(statement->statements, statement_text(statement), scope, NULL);
+	    statement_of(statement->statements, statement_text(statement), scope);
 
 	if (scoped)
 		scoped->is_typed |= statement->is_typed;

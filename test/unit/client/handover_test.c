@@ -37,7 +37,7 @@ static void stage_open(struct stage *stage)
 	engine_open(&stage->old, SETTINGS, "");
 	snprintf(entry, sizeof(entry), "host=%s", stage->old.host);
 	engine_open(&stage->fresh, SETTINGS, entry);
-	stage->arrival.pools = stage->fresh.pools;
+	stage->arrival.first = stage->fresh.pools;
 	stage->client = engine_client(&stage->old);
 	peer_start(&stage->client, "u0", "d0");
 	engine_turn(&stage->old);
@@ -112,9 +112,10 @@ static void take_all(struct stage *stage)
 		if (message->kind == HANDOVER_CLIENT)
 			client_take(stage->fresh.clients, &stage->arrival, body, &message->fd);
 		else
-			pools_take(&stage->arrival, message->kind, body, &message->fd);
+			pools_take(stage->fresh.pools, &stage->arrival, message->kind, body,
+			           &message->fd);
 	}
-	pools_take_end(&stage->arrival);
+	pools_take_end(stage->fresh.pools, &stage->arrival);
 	clients_start(stage->fresh.clients);
 }
 
@@ -189,14 +190,14 @@ START_TEST(who_is_at_work_stays)
 	move(&stage);
 	ck_assert_uint_eq(stage.old.clients->count, 1);
 	ck_assert_uint_eq(stage.fresh.clients->count, 1);
-	clients_calm(stage.old.clients);
+	clients_look(stage.old.clients, true);
 	/* It is not read any more, so that it becomes idle. */
 	peer_say(&stage.client, "Q");
 	ck_assert_str_eq(peer_hear(&stage.old, &stage.server), "");
-	ck_assert(!clients_have_leavers(stage.old.clients));
+	ck_assert(!clients_look(stage.old.clients, false));
 	peer_say(&stage.server, "CZ");
 	ck_assert_str_eq(peer_hear(&stage.old, &stage.client), "CZ");
-	ck_assert(clients_have_leavers(stage.old.clients));
+	ck_assert(clients_look(stage.old.clients, false));
 	stage_close(&stage);
 }
 END_TEST
@@ -208,7 +209,7 @@ START_TEST(who_must_say_more_is_read_on)
 	stage_open(&stage);
 	peer_say(&stage.client, "PB");
 	ck_assert_str_eq(peer_hear(&stage.old, &stage.server), "PB");
-	clients_calm(stage.old.clients);
+	clients_look(stage.old.clients, true);
 	peer_say(&stage.client, "ES");
 	ck_assert_str_eq(peer_hear(&stage.old, &stage.server), "ES");
 	peer_say(&stage.server, "12CZ");

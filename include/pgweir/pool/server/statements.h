@@ -99,22 +99,19 @@ bool statements_init(struct statements *statements, struct statement_names *name
 struct statement *statement_of(struct statements *statements, struct bytes text,
                                struct bytes scope);
 
+/* As statement_of(), for what another loop or process has; a new statement shares the image. */
+struct statement *statement_of_image(struct statements *statements, struct statement_image *image);
+
 /* The name of a statement on servers, if another process has given it. */
 struct statement_name {
 	const char *stem; /* of letters and digits; "": none */
 	unsigned long long number;
 };
 
-/* The same, but a new statement gets this name. */
-struct statement *statement_named(struct statements *statements, struct bytes text,
-                                  struct bytes scope, const struct statement_name *name);
-
-/* As statement_of(), for what another loop has; a new statement shares its image. */
-struct statement *statement_of_image(struct statements *statements, struct statement_image *image);
-
-/* The statement under this name, which a server has it by. One reference. NULL: no memory. */
-struct statement_image *statement_image_called(const struct statement *statement,
-                                               const struct statement_name *name);
+/* Of what another process has. One reference. names: of this one. NULL: no memory, or too long. */
+struct statement_image *statement_image_named(const struct statement_names *names,
+                                              const struct statement_name *name, struct bytes text,
+                                              struct bytes scope);
 
 /*
  * The same query in the same scope with these types: a count and that many, as in Parse and

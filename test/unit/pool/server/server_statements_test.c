@@ -309,7 +309,8 @@ START_TEST(server_statements_have_the_name_that_they_got)
 	for (int i = 0; i < 2; i++)
 		stage.all[i] =
 		    statement_of(&stage.statements, bytes_of(i ? "b\0\0\0" : "a\0\0\0", 4), none);
-	image = statement_image_called(stage.all[0], &arrived);
+	image =
+	    statement_image_named(&stage.statements.names, &arrived, bytes_of("a\0\0\0", 4), none);
 	ck_assert(server_statements_restore(&stage.known, stage.all[0], image, &state));
 	ck_assert(server_statements_restore(&stage.known, stage.all[0], image, &state));
 	ck_assert(

@@ -14,6 +14,17 @@ static const struct bytes none = { "", 0 }; /* scope */
 /* The rest of a Parse message after its name: text, zero, the number of types, the types. */
 static struct bytes text_of(const char *text, size_t count) { return bytes_of(text, count); }
 
+/* As it comes from another process. */
+static struct statement *arrive(struct statements *statements, const struct statement_name *name,
+                                struct bytes text)
+{
+	struct statement_image *image = statement_image_named(&statements->names, name, text, none);
+	struct statement *statement = statement_of_image(statements, image);
+
+	statement_image_release(&image);
+	return statement;
+}
+
 START_TEST(statements_are_held_once)
 {
 	struct statements statements = { 0 };
@@ -95,11 +106,11 @@ START_TEST(statements_have_names_that_nobody_can_guess)
 	ck_assert_uint_ne(statement_number(one), statement_number(two));
 	statement_release(&two);
 	/* From another process; and from one without stems. */
-	two = statement_named(&statements, text_of("y\0\0\0", 4), none, &arrived);
+	two = arrive(&statements, &arrived, text_of("y\0\0\0", 4));
 	ck_assert_str_eq(statement_name(two).at, "PGBOUNCER_abc_9");
 	ck_assert(bytes_are(statement_image_stem(two->image), "abc"));
 	ck_assert_uint_eq(statement_number(two), 9);
-	three = statement_named(&statements, text_of("z\0\0\0", 4), none, &old);
+	three = arrive(&statements, &old, text_of("z\0\0\0", 4));
 	ck_assert_str_eq(statement_name(three).at, "PGBOUNCER_7");
 	ck_assert(bytes_are(statement_image_stem(three->image), ""));
 	ck_assert_uint_eq(statement_number(three), 7);
@@ -120,20 +131,18 @@ START_TEST(statements_have_other_names_for_servers)
 	struct statement_image *image;
 
 	ck_assert(statements_init(&statements, NULL));
+	image = statement_image_named(&statements.names, &arrived, text, scope);
 	/* No other name is known: it gets this one, for clients too. */
-	named = statement_named(&statements, text, scope, &arrived);
+	named = statement_of_image(&statements, image);
 	own = statement_of(&statements, text, scope);
 	ck_assert_ptr_eq(own, named);
 	ck_assert_str_eq(statement_name(own).at, "PGBOUNCER_abc_9");
-	image = statement_image_called(own, &arrived);
 	ck_assert_ptr_eq(image, own->image);
-	statement_image_release(&image);
 	statement_release(&own);
 	statement_release(&named);
 	own = statement_of(&statements, text, scope);
-	named = statement_named(&statements, text, scope, &arrived);
+	named = statement_of_image(&statements, image);
 	ck_assert_ptr_eq(own, named);
-	image = statement_image_called(own, &arrived);
 	ck_assert_ptr_ne(image, own->image);
 	ck_assert_str_eq(statement_image_name(image).at, "PGBOUNCER_abc_9");
 	ck_assert_uint_eq(image->hash, own->image->hash);
@@ -192,7 +201,7 @@ START_TEST(statements_of_another_loop_are_found_by_their_content)
 
 	ck_assert(statement_names_draw(&names));
 	ck_assert(statements_init(&here, &names) && statements_init(&there, &names));
-	one = statement_named(&here, text, none, &arrived);
+	one = arrive(&here, &arrived, text);
 	two = statement_of(&there, text, none);
 	three = statement_of_image(&there, one->image);
 	ck_assert_ptr_eq(three, two);
@@ -236,7 +245,7 @@ START_TEST(statements_are_whole_parse_messages)
 	static const char expected[] = "P\0\0\0\024PGBOUNCER_1\0x\0\0\0";
 	struct statements statements = { 0 };
 	struct statement_name name = { "", 1 };
-	struct statement *one = statement_named(&statements, text_of("x\0\0\0", 4), none, &name);
+	struct statement *one = arrive(&statements, &name, text_of("x\0\0\0", 4));
 
 	ck_assert(bytes_equal(statement_message(one), bytes_of(expected, sizeof(expected) - 1)));
 	statement_release(&one);
