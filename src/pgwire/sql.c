@@ -35,8 +35,6 @@ static void unsure(struct sql_statement *statement, const char *reason)
  */
 static bool take_name(struct sql_statement *statement, const struct token *token)
 {
-	size_t size;
-
 	statement->token = token->text;
 	if (!sql_is_name(token))
 		return false;
@@ -46,13 +44,10 @@ static bool take_name(struct sql_statement *statement, const struct token *token
 		unsure(statement, "by a name in U&\"...\"");
 		return false;
 	}
-	size = sql_unquote(token, false, statement->name, SQL_NAME_MAX);
-	if (size == SQL_CANNOT) {
-		unsure(statement, "by a name of more than 63 bytes");
-		return false;
-	}
-	statement->name[size] = 0;
-	return true;
+	if (sql_unquote_text(token, statement->name, sizeof(statement->name)))
+		return true;
+	unsure(statement, "by a name of more than 63 bytes");
+	return false;
 }
 
 /* Skips from after a '(' to after the ')' that closes it. false: there is no such ')'. */

@@ -297,14 +297,8 @@ bool sql_set_read(struct bytes text, struct sql_set *set)
 /* Reads a name, or a string of the plain kind. */
 static bool read_database(const struct token *token, char name[static SQL_DATABASE_SIZE])
 {
-	size_t size = SQL_CANNOT;
-
-	if (sql_is_name(token) || sql_is_plain_string(token))
-		size = sql_unquote(token, false, name, SQL_DATABASE_SIZE - 1);
-	if (size == SQL_CANNOT)
-		return false;
-	name[size] = 0;
-	return size > 0;
+	return (sql_is_name(token) || sql_is_plain_string(token)) &&
+	       sql_unquote_text(token, name, SQL_DATABASE_SIZE);
 }
 
 static bool read_dropped(struct scanner *scanner, char name[SQL_DATABASE_SIZE])

@@ -515,6 +515,16 @@ size_t sql_unquote(const struct token *token, bool is_escaped, char *out, size_t
 	return used;
 }
 
+bool sql_unquote_text(const struct token *token, char *out, size_t size)
+{
+	size_t used = sql_unquote(token, false, out, size - 1);
+
+	if (used == 0 || used == SQL_CANNOT)
+		return false;
+	out[used] = 0;
+	return true;
+}
+
 /* ---- names of parameters ---- */
 
 static void add_part(struct chain *chain, const struct token *token)

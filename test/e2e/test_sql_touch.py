@@ -14,8 +14,8 @@ from .kit.daemon import find_binary
 
 BITS = {letter: 1 << place for place, letter in enumerate("PDYLUNCTKQXHERWOF")}
 
-KINDS = ("library", "listen", "unlisten", "unlisten *", "savepoint", "commit", "rollback",
-         "prepared", "unsure")
+KINDS = ("library", "listen", "unlisten", "unlisten *", "unsure", "set", "reset", "discard",
+         "rollback", "other")
 
 # What PostgreSQL keeps in a session, one query for each letter. A placeholder that was set for one
 # transaction only is '' after it, and was NULL before.
@@ -253,7 +253,7 @@ def listen(items):
             channels.add(name)
         elif kind == "unlisten":
             channels.discard(name)
-        elif kind == "unlisten *":
+        elif kind in ("unlisten *", "discard"):
             channels.clear()
     return channels
 

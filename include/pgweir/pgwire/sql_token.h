@@ -107,6 +107,9 @@ static inline char sql_lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 
  */
 size_t sql_unquote(const struct token *token, bool is_escaped, char *out, size_t size);
 
+/* The same with a terminating zero within `size`. false: it is too long, or empty. */
+bool sql_unquote_text(const struct token *token, char *out, size_t size);
+
 /*
  * Whether the end of a string may depend on standard_conforming_strings of the session, which is
  * not known here: such a text is read in both ways, or is not certain.

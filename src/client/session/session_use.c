@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/vacancy.h"
@@ -238,10 +239,8 @@ static void note_library(void *context, const struct sql_item *item)
 	session->libraries.limit = NAMES_SIZE_MAX;
 	if (item->kind == SQL_ITEM_UNSURE)
 		session->libraries.is_broken = true;
-	if (item->kind != SQL_ITEM_LIBRARY)
-		return;
-	buf_add(&session->libraries, item->name.at, item->name.count);
-	buf_add_byte(&session->libraries, 0);
+	if (item->kind == SQL_ITEM_LIBRARY)
+		buf_add_cstr(&session->libraries, item->name);
 }
 
 /* ---- what is done before it runs ---- */
@@ -286,8 +285,8 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 		keep_text(session, text);
 	if (touches & SQL_TOUCH_EXTENSION)
 		session->pinning |= SESSION_PIN_EXTENSION;
-	if (touches & SQL_TOUCH_LIBRARY)
-		sql_items(text, note_library, session);
+	if ((touches & SQL_TOUCH_LIBRARY) && !sql_items(text, note_library, session))
+		session->libraries.is_broken = true;
 	/* The server does not say what a DO block loads. */
 	if ((touches & SQL_TOUCH_LIBRARY) && (own & SQL_TOUCH_HIDDEN))
 		session->pinning |= SESSION_PIN_LIBRARY;
