@@ -40,7 +40,7 @@ static bool take_name(struct sql_statement *statement, const struct token *token
 		return false;
 	if (token->kind == TOKEN_QUOTED && token->text.count == 2)
 		return false; /* PostgreSQL reports an error for an empty name */
-	if (token->escape) {
+	if (sql_is_unicode(token)) {
 		unsure(statement, "by a name in U&\"...\"");
 		return false;
 	}

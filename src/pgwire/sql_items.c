@@ -33,7 +33,7 @@ static void report(const struct walk *walk, enum sql_item_kind kind, const char 
 static void read_channel(const struct walk *walk, enum sql_item_kind kind)
 {
 	struct token token = sql_peek(walk->scanner);
-	bool is_odd = token.escape || (token.kind == TOKEN_WORD && !bytes_are_ascii(token.text));
+	bool is_odd = token.kind == TOKEN_WORD && !bytes_are_ascii(token.text);
 	char name[SQL_NAME_MAX + 1];
 
 	if (kind == SQL_ITEM_UNLISTEN && sql_token_is_sign(&token, '*'))

@@ -178,6 +178,8 @@ static bool add_argument(struct sql_names *names, const struct argument *argumen
 		struct token token = sql_token(&scanner);
 		size_t size = 0;
 
+		if (sql_has_backslash(token.text))
+			return false; /* letters may be written as numbers */
 		if (token.kind == TOKEN_STRING && (!has_value || before == TOKEN_STRING))
 			size = sql_unquote(&token, scanner.is_escaped, name + used,
 			                   sizeof(name) - used);
@@ -286,6 +288,8 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 		reader->is_do = true;
 	else if (reader->is_data && !is_part)
 		see_chain(reader, token);
+	/* Which name it is, is not looked for. */
+	reader->names->is_unknown |= sql_is_unicode(token);
 	if (reader->depth && token->kind == TOKEN_QUOTED) /* a string in other languages */
 		read_loosely(reader->names, token->text);
 	function = sql_function_of(token);

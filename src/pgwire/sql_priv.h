@@ -16,7 +16,7 @@
 struct chain {
 	char name[SQL_CHAIN_MAX + 1]; /* with a zero at its end */
 	size_t count;
-	bool is_cut;       /* a part has more than SQL_NAME_MAX bytes, or all have too many */
+	bool is_cut; /* a part has more than SQL_NAME_MAX bytes or is U&, or all have too many */
 	struct token next; /* what follows */
 };
 
