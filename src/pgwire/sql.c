@@ -297,43 +297,27 @@ static void read_deallocate(struct scanner *scanner, struct sql_statement *state
 		finish(scanner, statement, SQL_DEALLOCATE, sql_token(scanner));
 }
 
-/* Parses CREATE ... TABLE ... AS EXECUTE. */
-static void read_create(struct scanner *scanner, struct sql_statement *statement)
+/*
+ * EXPLAIN [options] EXECUTE and CREATE TABLE ... AS EXECUTE, where EXECUTE is behind these only. As
+ * a name it is not followed by a name and the end of the statement.
+ */
+static void read_inside(struct scanner *scanner, struct sql_statement *statement)
 {
-	static const char *const kinds[] = { "global", "local", "temp", "temporary", "unlogged" };
+	static const char *const before[] = { "as", "analyze", "analyse", "verbose" };
 	struct token token = sql_token(scanner);
+	bool may_execute = true;
 
-	while (sql_token_is_one(&token, kinds, sizeof(kinds) / sizeof(kinds[0])))
-		token = sql_token(scanner);
-	if (!sql_token_is(&token, "table"))
-		return;
-	for (; !sql_is_end(&token) && !sql_token_is(&token, "as"); token = sql_token(scanner)) {
-		if (sql_token_is_sign(&token, '(') && !skip_parentheses(scanner))
+	for (; !sql_is_end(&token); token = sql_token(scanner)) {
+		bool is_list = sql_token_is_sign(&token, '(');
+
+		if (may_execute && sql_token_is(&token, "execute")) {
+			read_execute(scanner, statement);
 			return;
-	}
-	if (!sql_token_is(&token, "as"))
-		return;
-	token = sql_token(scanner);
-	if (sql_token_is(&token, "execute"))
-		read_execute(scanner, statement);
-}
-
-static void read_explain(struct scanner *scanner, struct sql_statement *statement)
-{
-	struct token token = sql_token(scanner);
-
-	if (sql_token_is_sign(&token, '(')) {
-		if (!skip_parentheses(scanner))
+		}
+		if (is_list && !skip_parentheses(scanner))
 			return;
-		token = sql_token(scanner);
+		may_execute = is_list || sql_token_is_one(&token, before, 4);
 	}
-	while (sql_token_is(&token, "analyze") || sql_token_is(&token, "analyse") ||
-	       sql_token_is(&token, "verbose"))
-		token = sql_token(scanner);
-	if (sql_token_is(&token, "execute"))
-		read_execute(scanner, statement);
-	if (sql_token_is(&token, "create"))
-		read_create(scanner, statement);
 }
 
 /* ---- texts ---- */
@@ -343,7 +327,7 @@ static const struct reader {
 	void (*read)(struct scanner *scanner, struct sql_statement *statement);
 } readers[] = {
 	{ "prepare", read_prepare }, { "execute", read_execute }, { "deallocate", read_deallocate },
-	{ "discard", read_discard }, { "explain", read_explain }, { "create", read_create },
+	{ "discard", read_discard }, { "explain", read_inside },  { "create", read_inside },
 };
 
 /* By the first word of a statement. NULL: it is SQL_OTHER. */
@@ -425,8 +409,6 @@ enum sql_kind sql_kind_of(struct bytes text)
 {
 	struct sql_statement statement;
 
-	if (sql_glance(text, true) != WIRE_OK)
-		return SQL_OTHER;
 	sql_read(text, &statement);
 	return statement.kind;
 }

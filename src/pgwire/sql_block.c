@@ -301,38 +301,17 @@ static bool read_database(const struct token *token, char name[static SQL_DATABA
 	       sql_unquote_text(token, name, SQL_DATABASE_SIZE);
 }
 
-static bool read_dropped(struct scanner *scanner, char name[SQL_DATABASE_SIZE])
-{
-	struct token token;
-
-	if (sql_takes(scanner, "if"))
-		sql_takes(scanner, "exists");
-	token = sql_token(scanner);
-	return read_database(&token, name) && sql_is_last(scanner, sql_token(scanner));
-}
-
-static bool read_altered(struct scanner *scanner, char name[SQL_DATABASE_SIZE])
-{
-	struct token token = sql_token(scanner);
-	bool is_named = read_database(&token, name);
-
-	sql_takes(scanner, "set");
-	token = sql_token(scanner);
-	return is_named && (sql_token_is(&token, "rename") || sql_token_is(&token, "tablespace")) &&
-	       sql_is_last(scanner, token);
-}
-
+/* CREATE DATABASE: the template, from after the name of the new one. */
 static bool read_template(struct scanner *scanner, char name[SQL_DATABASE_SIZE])
 {
-	struct token token = sql_token(scanner); /* the new one */
+	struct token token = sql_token(scanner);
 
 	memcpy(name, "template1", sizeof("template1"));
-	for (token = sql_token(scanner); !sql_is_end(&token); token = sql_token(scanner)) {
+	for (; !sql_is_end(&token); token = sql_token(scanner)) {
 		if (!sql_token_is(&token, "template"))
 			continue;
+		sql_takes_sign(scanner, '=');
 		token = sql_token(scanner);
-		if (sql_token_is_sign(&token, '='))
-			token = sql_token(scanner);
 		if (!read_database(&token, name))
 			return false;
 	}
@@ -341,20 +320,23 @@ static bool read_template(struct scanner *scanner, char name[SQL_DATABASE_SIZE])
 
 bool sql_database(struct bytes text, char name[SQL_DATABASE_SIZE])
 {
-	static const struct {
-		const char *word;
-		bool (*read)(struct scanner *scanner, char name[SQL_DATABASE_SIZE]);
-	} statements[] = {
-		{ "drop", read_dropped },
-		{ "alter", read_altered },
-		{ "create", read_template },
-	};
+	static const char *const if_exists[] = { "if", "exists", NULL };
 	struct scanner scanner = { .rest = text };
-	struct token first = sql_token(&scanner), second = sql_token(&scanner);
+	struct token verb = sql_token(&scanner), token;
 
-	for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
-		if (sql_token_is(&first, statements[i].word) && sql_token_is(&second, "database"))
-			return statements[i].read(&scanner, name);
-	}
-	return false;
+	if (!sql_takes(&scanner, "database"))
+		return false;
+	if (sql_token_is(&verb, "drop"))
+		sql_takes_all(&scanner, if_exists);
+	token = sql_token(&scanner);
+	if (sql_token_is(&verb, "create"))
+		return read_template(&scanner, name);
+	if (!read_database(&token, name))
+		return false;
+	sql_takes(&scanner, "set");
+	token = sql_token(&scanner);
+	return (sql_token_is(&verb, "drop") ||
+	        (sql_token_is(&verb, "alter") &&
+	         (sql_token_is(&token, "rename") || sql_token_is(&token, "tablespace")))) &&
+	       sql_is_last(&scanner, token);
 }
