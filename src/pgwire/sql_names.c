@@ -24,22 +24,14 @@
 
 /* ---- sets ---- */
 
-static bool begins_part(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
-}
-
-static bool is_in_name(char c)
-{
-	return begins_part(c) || (c >= '0' && c <= '9') || c == '$' || c == '.';
-}
+static bool is_in_name(char c) { return c == '.' || is_a(c, IN_WORD); }
 
 enum sql_name sql_name_judge(struct bytes name)
 {
 	bool is_start = true, has_dot = false;
 
 	for (size_t i = 0; i < name.count; i++) {
-		if (is_start ? !begins_part(name.at[i]) : !is_in_name(name.at[i]))
+		if (is_start ? !is_a(name.at[i], LETTER) : !is_in_name(name.at[i]))
 			return SQL_NAME_OTHER;
 		is_start = name.at[i] == '.';
 		has_dot |= is_start;

@@ -35,6 +35,15 @@ void sql_put_back(struct scanner *scanner, struct token token);
  */
 const char *sql_read_parameter(struct scanner *scanner, struct chain *chain);
 
+/* ---- characters ---- */
+
+/* All bytes that are not ASCII are letters. */
+enum { SPACE = 1, LETTER = 2, IN_WORD = 4, DIGIT = 8, IN_NUMBER = 16 };
+
+extern const unsigned char sql_classes[256];
+
+static inline bool is_a(char c, int class) { return sql_classes[(unsigned char)c] & class; }
+
 /* ---- tables of words ---- */
 
 /* The first member of an entry of a table, which is in the order of the sizes. */

@@ -13,18 +13,14 @@
 
 #include "sql_priv.h"
 
-enum { SPACE = 1, LETTER = 2, IN_WORD = 4, DIGIT = 8, IN_NUMBER = 16 };
-
 /* clang-format off */
-static const unsigned char classes[256] = {
+const unsigned char sql_classes[256] = {
 	['\t' ... '\r'] = SPACE, [' '] = SPACE, ['$'] = IN_WORD, ['.'] = IN_NUMBER,
 	['0' ... '9'] = IN_WORD | IN_NUMBER | DIGIT,
 	['a' ... 'z'] = IN_WORD | LETTER, ['A' ... 'Z'] = IN_WORD | LETTER,
 	['_'] = IN_WORD | LETTER, [0x80 ... 0xff] = IN_WORD | LETTER,
 };
 /* clang-format on */
-
-static inline bool is_a(char c, int class) { return classes[(unsigned char)c] & class; }
 
 /* Where the first byte is that is not of a class. */
 static inline const char *skip_all(const char *at, const char *end, int class)

@@ -424,17 +424,10 @@ bool sql_touch_is_unclear(struct bytes text)
 	return false;
 }
 
-/* Not a dollar sign: a word may follow $$a string$$ at once. */
-static bool is_in_word(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || (c & 0x80);
-}
-
 /* LOAD and the begin of a string, or what format() replaces by one. `text` is after the word. */
 static bool is_load(const struct token *word, struct bytes text)
 {
-	while (text.count && text.at[0] && strchr(" \t\r\n\f\v", text.at[0]))
+	while (text.count && is_a(text.at[0], SPACE))
 		text = bytes_skip(text, 1);
 	return sql_token_is(word, "load") && text.count && text.at[0] &&
 	       strchr("'$%\\eE", text.at[0]);
@@ -490,13 +483,15 @@ static unsigned int touch_anywhere(struct bytes text, bool is_code)
 		struct token token = { .kind = TOKEN_WORD, .text = { text.at, 0 } };
 		struct scanner scanner = { .rest = text };
 
-		if (text.at[0] >= '0' && text.at[0] <= '9') {
+		if (is_a(text.at[0], DIGIT)) {
 			sql_token(&scanner);
 			text = scanner.rest;
 			begins = false;
 			continue;
 		}
-		while (token.text.count < text.count && is_in_word(text.at[token.text.count]))
+		/* Not a dollar sign: a word may follow $$a string$$ at once. */
+		while (token.text.count < text.count &&
+		       is_a(text.at[token.text.count], LETTER | DIGIT))
 			token.text.count++;
 		text = bytes_skip(text, token.text.count);
 		if (token.text.count) {
