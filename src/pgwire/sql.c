@@ -340,7 +340,7 @@ static const struct reader *find_reader(const struct token *word)
 	return NULL;
 }
 
-enum wire_result sql_glance(struct bytes have, bool is_whole)
+enum wire_result sql_glance(struct bytes have)
 {
 	bool is_space_whole = sql_skip_space(&have);
 	struct token word = { .kind = TOKEN_WORD };
@@ -351,15 +351,15 @@ enum wire_result sql_glance(struct bytes have, bool is_whole)
 		is_space_whole = sql_skip_space(&have);
 	}
 	if (!is_space_whole || have.count == 0)
-		return is_whole ? WIRE_BAD : WIRE_MORE;
+		return WIRE_MORE;
 	/* may be the first half of a comment's opening characters */
 	if (have.at[0] == '-' || have.at[0] == '/')
-		return is_whole || have.count > 1 ? WIRE_BAD : WIRE_MORE;
+		return have.count > 1 ? WIRE_BAD : WIRE_MORE;
 	if (!strchr("cdep", have.at[0] | 0x20))
 		return WIRE_BAD;
 	size = sql_word_size(have);
 	/* The word may continue, unless it is longer than the longest first word already. */
-	if (size == have.count && !is_whole && size <= strlen("deallocate"))
+	if (size == have.count && size <= strlen("deallocate"))
 		return WIRE_MORE;
 	word.text = bytes_of(have.at, size);
 	return find_reader(&word) ? WIRE_OK : WIRE_BAD;

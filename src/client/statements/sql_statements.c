@@ -407,7 +407,7 @@ enum judgement sql_parse(struct client *client, struct bytes body, size_t length
 	struct parse_fields parse;
 
 	sql_forget(client);
-	if (body.count < length || sql_glance(bytes_skip(body, 1), true) != WIRE_OK ||
+	if (body.count < length || sql_glance(bytes_skip(body, 1)) != WIRE_OK ||
 	    fields_parse(body, &parse) != WIRE_OK)
 		return JUDGE_SEND;
 	return judge_text(client, 'P', body, parse.query, batch);
