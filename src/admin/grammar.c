@@ -25,7 +25,7 @@ void grammar_next_token(struct bytes *rest, struct token *token)
 	/* A word may begin with digits here. */
 	letters = sql_word_size(*rest);
 	*token =
-	    (struct token){ TOKEN_WORD, 0, bytes_of(token->text.at, token->text.count + letters) };
+	    (struct token){ TOKEN_WORD, bytes_of(token->text.at, token->text.count + letters) };
 	*rest = bytes_skip(*rest, letters);
 }
 

@@ -189,13 +189,13 @@ void message_row_null(struct buf *buf) { buf_add_be32(buf, UINT32_MAX); }
 
 /* ---- messages of a client ---- */
 
-/* Begins a packet without a type byte. message_startup_end() fills in its length. */
-static size_t packet_begin(struct buf *buf, uint32_t code)
+/* A packet without a type byte. version: or the code of a request. */
+size_t message_startup_begin(struct buf *buf, uint32_t version)
 {
 	size_t at = buf->count;
 
 	buf_add_be32(buf, 0);
-	buf_add_be32(buf, code);
+	buf_add_be32(buf, version);
 	return at;
 }
 
@@ -203,11 +203,6 @@ static void packet_end(struct buf *buf, size_t at)
 {
 	if (buf_ok(buf))
 		store_be32(buf->at + at, (uint32_t)(buf->count - at));
-}
-
-size_t message_startup_begin(struct buf *buf, uint32_t version)
-{
-	return packet_begin(buf, version);
 }
 
 void message_startup_pair(struct buf *buf, const char *name, const char *value)
@@ -222,11 +217,11 @@ void message_startup_end(struct buf *buf, size_t at)
 	packet_end(buf, at);
 }
 
-void message_tls_request(struct buf *buf) { packet_end(buf, packet_begin(buf, TLS_CODE)); }
+void message_tls_request(struct buf *buf) { packet_end(buf, message_startup_begin(buf, TLS_CODE)); }
 
 void message_cancel(struct buf *buf, struct bytes key)
 {
-	size_t at = packet_begin(buf, CANCEL_CODE);
+	size_t at = message_startup_begin(buf, CANCEL_CODE);
 
 	buf_add(buf, key.at, key.count);
 	packet_end(buf, at);

@@ -35,24 +35,19 @@ static void unsure(struct sql_statement *statement, const char *reason)
  */
 static bool take_name(struct sql_statement *statement, const struct token *token)
 {
-	size_t size;
-
 	statement->token = token->text;
 	if (!sql_is_name(token))
 		return false;
 	if (token->kind == TOKEN_QUOTED && token->text.count == 2)
 		return false; /* PostgreSQL reports an error for an empty name */
-	if (token->escape) {
+	if (sql_is_unicode(token)) {
 		unsure(statement, "by a name in U&\"...\"");
 		return false;
 	}
-	size = sql_unquote(token, false, statement->name, SQL_NAME_MAX);
-	if (size == SQL_CANNOT) {
-		unsure(statement, "by a name of more than 63 bytes");
-		return false;
-	}
-	statement->name[size] = 0;
-	return true;
+	if (sql_unquote_text(token, statement->name, sizeof(statement->name)))
+		return true;
+	unsure(statement, "by a name of more than 63 bytes");
+	return false;
 }
 
 /* Skips from after a '(' to after the ')' that closes it. false: there is no such ')'. */
@@ -302,43 +297,27 @@ static void read_deallocate(struct scanner *scanner, struct sql_statement *state
 		finish(scanner, statement, SQL_DEALLOCATE, sql_token(scanner));
 }
 
-/* Parses CREATE ... TABLE ... AS EXECUTE. */
-static void read_create(struct scanner *scanner, struct sql_statement *statement)
+/*
+ * EXPLAIN [options] EXECUTE and CREATE TABLE ... AS EXECUTE, where EXECUTE is behind these only. As
+ * a name it is not followed by a name and the end of the statement.
+ */
+static void read_inside(struct scanner *scanner, struct sql_statement *statement)
 {
-	static const char *const kinds[] = { "global", "local", "temp", "temporary", "unlogged" };
+	static const char *const before[] = { "as", "analyze", "analyse", "verbose" };
 	struct token token = sql_token(scanner);
+	bool may_execute = true;
 
-	while (sql_token_is_one(&token, kinds, sizeof(kinds) / sizeof(kinds[0])))
-		token = sql_token(scanner);
-	if (!sql_token_is(&token, "table"))
-		return;
-	for (; !sql_is_end(&token) && !sql_token_is(&token, "as"); token = sql_token(scanner)) {
-		if (sql_token_is_sign(&token, '(') && !skip_parentheses(scanner))
+	for (; !sql_is_end(&token); token = sql_token(scanner)) {
+		bool is_list = sql_token_is_sign(&token, '(');
+
+		if (may_execute && sql_token_is(&token, "execute")) {
+			read_execute(scanner, statement);
 			return;
-	}
-	if (!sql_token_is(&token, "as"))
-		return;
-	token = sql_token(scanner);
-	if (sql_token_is(&token, "execute"))
-		read_execute(scanner, statement);
-}
-
-static void read_explain(struct scanner *scanner, struct sql_statement *statement)
-{
-	struct token token = sql_token(scanner);
-
-	if (sql_token_is_sign(&token, '(')) {
-		if (!skip_parentheses(scanner))
+		}
+		if (is_list && !skip_parentheses(scanner))
 			return;
-		token = sql_token(scanner);
+		may_execute = is_list || sql_token_is_one(&token, before, 4);
 	}
-	while (sql_token_is(&token, "analyze") || sql_token_is(&token, "analyse") ||
-	       sql_token_is(&token, "verbose"))
-		token = sql_token(scanner);
-	if (sql_token_is(&token, "execute"))
-		read_execute(scanner, statement);
-	if (sql_token_is(&token, "create"))
-		read_create(scanner, statement);
 }
 
 /* ---- texts ---- */
@@ -348,7 +327,7 @@ static const struct reader {
 	void (*read)(struct scanner *scanner, struct sql_statement *statement);
 } readers[] = {
 	{ "prepare", read_prepare }, { "execute", read_execute }, { "deallocate", read_deallocate },
-	{ "discard", read_discard }, { "explain", read_explain }, { "create", read_create },
+	{ "discard", read_discard }, { "explain", read_inside },  { "create", read_inside },
 };
 
 /* By the first word of a statement. NULL: it is SQL_OTHER. */
@@ -361,7 +340,7 @@ static const struct reader *find_reader(const struct token *word)
 	return NULL;
 }
 
-enum wire_result sql_glance(struct bytes have, bool is_whole)
+enum wire_result sql_glance(struct bytes have)
 {
 	bool is_space_whole = sql_skip_space(&have);
 	struct token word = { .kind = TOKEN_WORD };
@@ -372,15 +351,15 @@ enum wire_result sql_glance(struct bytes have, bool is_whole)
 		is_space_whole = sql_skip_space(&have);
 	}
 	if (!is_space_whole || have.count == 0)
-		return is_whole ? WIRE_BAD : WIRE_MORE;
+		return WIRE_MORE;
 	/* may be the first half of a comment's opening characters */
 	if (have.at[0] == '-' || have.at[0] == '/')
-		return is_whole || have.count > 1 ? WIRE_BAD : WIRE_MORE;
+		return have.count > 1 ? WIRE_BAD : WIRE_MORE;
 	if (!strchr("cdep", have.at[0] | 0x20))
 		return WIRE_BAD;
 	size = sql_word_size(have);
 	/* The word may continue, unless it is longer than the longest first word already. */
-	if (size == have.count && !is_whole && size <= strlen("deallocate"))
+	if (size == have.count && size <= strlen("deallocate"))
 		return WIRE_MORE;
 	word.text = bytes_of(have.at, size);
 	return find_reader(&word) ? WIRE_OK : WIRE_BAD;
@@ -430,8 +409,6 @@ enum sql_kind sql_kind_of(struct bytes text)
 {
 	struct sql_statement statement;
 
-	if (sql_glance(text, true) != WIRE_OK)
-		return SQL_OTHER;
 	sql_read(text, &statement);
 	return statement.kind;
 }

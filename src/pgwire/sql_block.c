@@ -162,58 +162,6 @@ bool sql_is_no_block(struct bytes text)
 
 /* ---- SET ---- */
 
-/*
- * Parameters whose value is not what SET says: it is a list, it is completed from the value before,
- * it ends with the transaction, it is another parameter's old name, or it says who the user is.
- */
-static bool is_certain_name(const char *name)
-{
-	static const char *const others[] = {
-		"createrole_self_grant",
-		"datestyle",
-		"local_preload_libraries",
-		"log_timezone",
-		"restrict_nonsystem_relation_kind",
-		"role",
-		"search_path",
-		"seed",
-		"session_authorization",
-		"session_preload_libraries",
-		"sort_mem",
-		"temp_tablespaces",
-		"timezone",
-		"transaction_deferrable",
-		"transaction_isolation",
-		"transaction_read_only",
-		"vacuum_mem",
-	};
-
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		if (strcmp(others[i], name) == 0)
-			return false;
-	}
-	return true;
-}
-
-/*
- * Whether a value could be written in another way if its parameter is a list of quoted names, which
- * a newer PostgreSQL may have without our knowing: SET quotes a list given as one text. Extensions
- * cannot define such lists, and theirs are the names with dots.
- */
-static bool might_be_quoted(const struct sql_set *set)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
-	const char *value = set->value;
-	bool is_number = *value == '-' || (*value >= '0' && *value <= '9');
-
-	if (strchr(set->name, '.') || strcmp(set->name, "application_name") == 0 ||
-	    strcmp(set->name, "client_encoding") == 0 ||
-	    strcmp(set->name, "default_transaction_isolation") == 0)
-		return false;
-	return is_number ? strpbrk(value, ", \"") != NULL
-	                 : !*value || value[strspn(value, letters)];
-}
-
 /* Whether PostgreSQL keeps a number as it is written. */
 static bool is_plain_number(struct bytes text)
 {
@@ -281,12 +229,12 @@ bool sql_set_read(struct bytes text, struct sql_set *set)
 	const char *name = begin_set(&scanner, &chain);
 	struct token end;
 
-	/* Not words that mean a parameter: their values are not such as are read here. */
-	if (name != chain.name || !is_certain_name(name) ||
+	/* PostgreSQL's own may be lists, or have units, or be completed from the value before. */
+	if (!name || !strchr(name, '.') ||
 	    (!sql_takes_sign(&scanner, '=') && !sql_takes(&scanner, "to")))
 		return false;
 	memcpy(set->name, name, chain.count + 1);
-	if (!read_value(&scanner, set->value) || might_be_quoted(set))
+	if (!read_value(&scanner, set->value))
 		return false;
 	end = sql_token(&scanner);
 	return sql_is_end(&end) && sql_is_last(&scanner, end);
@@ -297,48 +245,21 @@ bool sql_set_read(struct bytes text, struct sql_set *set)
 /* Reads a name, or a string of the plain kind. */
 static bool read_database(const struct token *token, char name[static SQL_DATABASE_SIZE])
 {
-	size_t size = SQL_CANNOT;
-
-	if (sql_is_name(token) || sql_is_plain_string(token))
-		size = sql_unquote(token, false, name, SQL_DATABASE_SIZE - 1);
-	if (size == SQL_CANNOT)
-		return false;
-	name[size] = 0;
-	return size > 0;
+	return (sql_is_name(token) || sql_is_plain_string(token)) &&
+	       sql_unquote_text(token, name, SQL_DATABASE_SIZE);
 }
 
-static bool read_dropped(struct scanner *scanner, char name[SQL_DATABASE_SIZE])
-{
-	struct token token;
-
-	if (sql_takes(scanner, "if"))
-		sql_takes(scanner, "exists");
-	token = sql_token(scanner);
-	return read_database(&token, name) && sql_is_last(scanner, sql_token(scanner));
-}
-
-static bool read_altered(struct scanner *scanner, char name[SQL_DATABASE_SIZE])
-{
-	struct token token = sql_token(scanner);
-	bool is_named = read_database(&token, name);
-
-	sql_takes(scanner, "set");
-	token = sql_token(scanner);
-	return is_named && (sql_token_is(&token, "rename") || sql_token_is(&token, "tablespace")) &&
-	       sql_is_last(scanner, token);
-}
-
+/* CREATE DATABASE: the template, from after the name of the new one. */
 static bool read_template(struct scanner *scanner, char name[SQL_DATABASE_SIZE])
 {
-	struct token token = sql_token(scanner); /* the new one */
+	struct token token = sql_token(scanner);
 
 	memcpy(name, "template1", sizeof("template1"));
-	for (token = sql_token(scanner); !sql_is_end(&token); token = sql_token(scanner)) {
+	for (; !sql_is_end(&token); token = sql_token(scanner)) {
 		if (!sql_token_is(&token, "template"))
 			continue;
+		sql_takes_sign(scanner, '=');
 		token = sql_token(scanner);
-		if (sql_token_is_sign(&token, '='))
-			token = sql_token(scanner);
 		if (!read_database(&token, name))
 			return false;
 	}
@@ -347,20 +268,23 @@ static bool read_template(struct scanner *scanner, char name[SQL_DATABASE_SIZE])
 
 bool sql_database(struct bytes text, char name[SQL_DATABASE_SIZE])
 {
-	static const struct {
-		const char *word;
-		bool (*read)(struct scanner *scanner, char name[SQL_DATABASE_SIZE]);
-	} statements[] = {
-		{ "drop", read_dropped },
-		{ "alter", read_altered },
-		{ "create", read_template },
-	};
+	static const char *const if_exists[] = { "if", "exists", NULL };
 	struct scanner scanner = { .rest = text };
-	struct token first = sql_token(&scanner), second = sql_token(&scanner);
+	struct token verb = sql_token(&scanner), token;
 
-	for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
-		if (sql_token_is(&first, statements[i].word) && sql_token_is(&second, "database"))
-			return statements[i].read(&scanner, name);
-	}
-	return false;
+	if (!sql_takes(&scanner, "database"))
+		return false;
+	if (sql_token_is(&verb, "drop"))
+		sql_takes_all(&scanner, if_exists);
+	token = sql_token(&scanner);
+	if (sql_token_is(&verb, "create"))
+		return read_template(&scanner, name);
+	if (!read_database(&token, name))
+		return false;
+	sql_takes(&scanner, "set");
+	token = sql_token(&scanner);
+	return (sql_token_is(&verb, "drop") ||
+	        (sql_token_is(&verb, "alter") &&
+	         (sql_token_is(&token, "rename") || sql_token_is(&token, "tablespace")))) &&
+	       sql_is_last(&scanner, token);
 }

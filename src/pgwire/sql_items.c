@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Names of libraries and channels in a text.
+ * Libraries, channels and parameters in the statements of a text.
  *
  * Hard here: a name may be known wrongly in ways that cannot be seen. What PostgreSQL makes of
  * capital letters outside of ASCII, of names of more than 63 bytes and of U&"..." depends on the
  * database or on more reading, so these are SQL_ITEM_UNSURE, and the server must be asked.
  */
-#include "pgweir/pgwire/sql_names.h"
+#include "pgweir/pgwire/sql_items.h"
 
 #include <string.h>
+
+#include "pgweir/pgwire/sql_touch.h"
 
 #include "sql_priv.h"
 
@@ -18,113 +20,156 @@ struct walk {
 	struct scanner scanner;
 	void (*found)(void *context, const struct sql_item *item);
 	void *context;
-	const char *last;   /* the last item: see are_alike() */
-	unsigned int count; /* of these */
 };
 
-static void report(struct walk *walk, enum sql_item_kind kind, struct bytes name, const char *at)
+static void report(const struct walk *walk, enum sql_item_kind kind, const char *name,
+                   bool is_local)
 {
-	const struct sql_item item = { kind, name };
-
-	walk->last = at;
-	walk->count++;
-	if (walk->found)
-		walk->found(walk->context, &item);
+	walk->found(walk->context, &(struct sql_item){ kind, name, is_local });
 }
 
-/* Reports an item without a name, or one whose name is not certain. */
-static void report_plain(struct walk *walk, enum sql_item_kind kind, const struct token *token)
-{
-	report(walk, kind, bytes_of("", 0), token->text.at);
-}
+/* ---- channels and libraries ---- */
 
-static void read_channel(struct walk *walk, enum sql_item_kind kind)
+static void read_channel(const struct walk *walk, enum sql_item_kind kind)
 {
-	struct token token = sql_token(&walk->scanner);
-	bool is_odd = token.escape || (token.kind == TOKEN_WORD && !bytes_are_ascii(token.text));
-	char name[SQL_NAME_MAX];
-	size_t size = SQL_CANNOT;
+	struct token token = sql_peek(walk->scanner);
+	bool is_odd = token.kind == TOKEN_WORD && !bytes_are_ascii(token.text);
+	char name[SQL_NAME_MAX + 1];
 
-	if (sql_is_name(&token) && !is_odd)
-		size = sql_unquote(&token, false, name, sizeof(name));
 	if (kind == SQL_ITEM_UNLISTEN && sql_token_is_sign(&token, '*'))
-		report_plain(walk, SQL_ITEM_UNLISTEN_ALL, &token);
-	else if (size == 0 || size == SQL_CANNOT)
-		report_plain(walk, SQL_ITEM_UNSURE, &token);
+		report(walk, SQL_ITEM_UNLISTEN_ALL, "", false);
+	else if (sql_is_name(&token) && !is_odd && sql_unquote_text(&token, name, sizeof(name)))
+		report(walk, kind, name, false);
 	else
-		report(walk, kind, bytes_of(name, size), token.text.at);
+		report(walk, SQL_ITEM_UNSURE, "", false);
 }
 
 static void read_library(struct walk *walk)
 {
 	struct token token = sql_token(&walk->scanner), after = sql_peek(walk->scanner);
-	bool is_certain = sql_is_plain_string(&token) && sql_is_end(&after) &&
-	                  (token.text.at[0] == '$' || !sql_has_backslash(token.text));
-	char name[LIBRARY_MAX];
-	size_t size = is_certain ? sql_unquote(&token, false, name, sizeof(name)) : 0;
+	char name[LIBRARY_MAX + 1];
 
-	if (size && size != SQL_CANNOT)
-		report(walk, SQL_ITEM_LIBRARY, bytes_of(name, size), token.text.at);
+	if (sql_is_plain_string(&token) && sql_is_end(&after) &&
+	    (token.text.at[0] == '$' || !sql_has_backslash(token.text)) &&
+	    sql_unquote_text(&token, name, sizeof(name)))
+		report(walk, SQL_ITEM_LIBRARY, name, false);
 	else
-		report_plain(walk, SQL_ITEM_UNSURE, &token);
+		report(walk, SQL_ITEM_UNSURE, "", false);
 }
 
-/* PREPARE TRANSACTION has a string; PREPARE may have "transaction" as the name. */
-static bool is_prepared(struct scanner scanner)
+/* ---- parameters ---- */
+
+/* Behind RESET or SET. */
+static void read_parameter(struct walk *walk, bool is_reset)
 {
-	return sql_takes(&scanner, "transaction") && sql_peek(scanner).kind == TOKEN_STRING;
+	struct scanner *scanner = &walk->scanner;
+	const char *parameter;
+	struct chain chain;
+	struct token value;
+	bool is_local, is_default;
+
+	if (is_reset && sql_takes(scanner, "all")) {
+		report(walk, SQL_ITEM_RESET, "", false);
+		return;
+	}
+	is_local = !is_reset && sql_takes_scope(scanner, "local");
+	parameter = sql_read_parameter(scanner, &chain);
+	if (!parameter)
+		return;
+	if (!is_reset && !sql_takes(scanner, "to"))
+		sql_takes_sign(scanner, '=');
+	value = sql_peek(*scanner);
+	is_default = is_reset || sql_is_end(&value) || sql_token_is(&value, "default") ||
+	             (strcmp(parameter, "timezone") == 0 && sql_token_is(&value, "local"));
+	/* SET x is a syntax error, but SET NAMES means the default. */
+	if (is_reset || !sql_is_end(&value) || strcmp(parameter, "client_encoding") == 0)
+		report(walk, is_default ? SQL_ITEM_RESET : SQL_ITEM_SET, parameter, is_local);
 }
+
+/* SELECT pg_advisory_unlock_all() belongs to the statements by which drivers reset a session. */
+static bool is_unlock(struct scanner scanner)
+{
+	struct token end;
+
+	if (!sql_takes(&scanner, "pg_advisory_unlock_all") || !sql_takes_sign(&scanner, '(') ||
+	    !sql_takes_sign(&scanner, ')'))
+		return false;
+	end = sql_token(&scanner);
+	return sql_is_end(&end);
+}
+
+/* A statement whose effect does not depend on parameters. */
+static bool is_indifferent(const struct walk *walk, const struct token *first)
+{
+	static const char *const words[] = { "begin",   "close", "commit", "deallocate",
+		                             "discard", "end",   "notify", "start" };
+
+	return sql_token_is_one(first, words, sizeof(words) / sizeof(words[0])) ||
+	       (sql_token_is(first, "select") && is_unlock(walk->scanner));
+}
+
+/* ---- statements ---- */
 
 static void read_statement(struct walk *walk, const struct token *first)
 {
-	struct scanner after = walk->scanner;
-
 	if (sql_token_is(first, "listen"))
 		read_channel(walk, SQL_ITEM_LISTEN);
 	else if (sql_token_is(first, "unlisten"))
 		read_channel(walk, SQL_ITEM_UNLISTEN);
 	else if (sql_token_is(first, "load"))
 		read_library(walk);
-	else if (sql_token_is(first, "rollback") || sql_token_is(first, "abort") ||
-	         (sql_token_is(first, "prepare") && is_prepared(after)))
-		report_plain(walk, SQL_ITEM_ROLLBACK, first);
-	else if (sql_token_is(first, "commit") || sql_token_is(first, "end"))
-		report_plain(walk, SQL_ITEM_COMMIT, first);
-	else if (sql_token_is(first, "discard") && sql_takes(&after, "all"))
-		report_plain(walk, SQL_ITEM_UNLISTEN_ALL, first);
+	else if (sql_token_is(first, "reset") || sql_token_is(first, "set"))
+		read_parameter(walk, sql_token_is(first, "reset"));
+	else if (sql_token_is(first, "rollback") || sql_token_is(first, "abort"))
+		report(walk, SQL_ITEM_ROLLBACK, "", false);
+	else if (!is_indifferent(walk, first))
+		report(walk, SQL_ITEM_OTHER, "", false);
 }
 
-static void walk_text(struct walk *walk)
+static void walk_text(struct walk walk, struct bytes text, bool is_escaped)
 {
-	struct token token = sql_token(&walk->scanner);
+	struct token token;
 
-	for (; token.kind != TOKEN_END; token = sql_next_statement(&walk->scanner, token)) {
-		if (token.kind == TOKEN_WORD)
-			read_statement(walk, &token);
+	walk.scanner = (struct scanner){ .rest = text, .is_escaped = is_escaped };
+	token = sql_token(&walk.scanner);
+	while (sql_token_is_sign(&token, ';'))
+		token = sql_token(&walk.scanner);
+	if (sql_token_is(&token, "discard")) {
+		struct scanner ahead = walk.scanner;
+
+		/* together with other statements it fails */
+		if (sql_takes(&ahead, "all") && sql_is_last(&ahead, sql_token(&ahead)))
+			report(&walk, SQL_ITEM_DISCARD, "", false);
 	}
+	for (; token.kind != TOKEN_END; token = sql_next_statement(&walk.scanner, token))
+		read_statement(&walk, &token);
 }
 
-/*
- * Whether a text has the same items with and without standard_conforming_strings, which is not
- * known here.
- */
-static bool are_alike(struct bytes text)
+bool sql_is_alike(struct bytes text)
 {
-	struct walk plain = { .scanner = { .rest = text } };
-	struct walk escaped = { .scanner = { .rest = text, .is_escaped = true } };
+	struct scanner plain = { .rest = text }, escaped = { .rest = text, .is_escaped = true };
+	struct token one, other;
 
-	walk_text(&plain);
-	walk_text(&escaped);
-	return plain.count == escaped.count && plain.last == escaped.last;
+	if (!sql_has_backslash(text))
+		return true;
+	do {
+		one = sql_token(&plain);
+		other = sql_token(&escaped);
+		if (one.kind != other.kind || one.text.at != other.text.at ||
+		    one.text.count != other.text.count)
+			return false;
+	} while (one.kind != TOKEN_END);
+	return !sql_touch_is_unclear(text);
 }
 
-void sql_items(struct bytes text, void (*found)(void *context, const struct sql_item *item),
+bool sql_items(struct bytes text, void (*found)(void *context, const struct sql_item *item),
                void *context)
 {
-	struct walk walk = { .scanner = { .rest = text }, .found = found, .context = context };
+	const struct walk walk = { .found = found, .context = context };
+	bool is_alike = sql_is_alike(text);
 
-	if (sql_has_backslash(text) && !are_alike(text))
-		found(context, &(struct sql_item){ SQL_ITEM_UNSURE, { "", 0 } });
-	else
-		walk_text(&walk);
+	walk_text(walk, text, false);
+	if (!is_alike)
+		walk_text(walk, text, true);
+	return is_alike;
 }

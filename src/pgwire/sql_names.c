@@ -24,22 +24,14 @@
 
 /* ---- sets ---- */
 
-static bool begins_part(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
-}
-
-static bool is_in_name(char c)
-{
-	return begins_part(c) || (c >= '0' && c <= '9') || c == '$' || c == '.';
-}
+static bool is_in_name(char c) { return c == '.' || is_a(c, IN_WORD); }
 
 enum sql_name sql_name_judge(struct bytes name)
 {
 	bool is_start = true, has_dot = false;
 
 	for (size_t i = 0; i < name.count; i++) {
-		if (is_start ? !begins_part(name.at[i]) : !is_in_name(name.at[i]))
+		if (is_start ? !is_a(name.at[i], LETTER) : !is_in_name(name.at[i]))
 			return SQL_NAME_OTHER;
 		is_start = name.at[i] == '.';
 		has_dot |= is_start;
@@ -178,6 +170,8 @@ static bool add_argument(struct sql_names *names, const struct argument *argumen
 		struct token token = sql_token(&scanner);
 		size_t size = 0;
 
+		if (sql_has_backslash(token.text))
+			return false; /* letters may be written as numbers */
 		if (token.kind == TOKEN_STRING && (!has_value || before == TOKEN_STRING))
 			size = sql_unquote(&token, scanner.is_escaped, name + used,
 			                   sizeof(name) - used);
@@ -286,6 +280,8 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 		reader->is_do = true;
 	else if (reader->is_data && !is_part)
 		see_chain(reader, token);
+	/* Which name it is, is not looked for. */
+	reader->names->is_unknown |= sql_is_unicode(token);
 	if (reader->depth && token->kind == TOKEN_QUOTED) /* a string in other languages */
 		read_loosely(reader->names, token->text);
 	function = sql_function_of(token);

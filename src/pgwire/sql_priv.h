@@ -16,7 +16,7 @@
 struct chain {
 	char name[SQL_CHAIN_MAX + 1]; /* with a zero at its end */
 	size_t count;
-	bool is_cut;       /* a part has more than SQL_NAME_MAX bytes, or all have too many */
+	bool is_cut; /* a part has more than SQL_NAME_MAX bytes or is U&, or all have too many */
 	struct token next; /* what follows */
 };
 
@@ -34,6 +34,15 @@ void sql_put_back(struct scanner *scanner, struct token token);
  * Returns its name in lower case, with at most SQL_SET_NAME_MAX bytes; NULL: it is not known.
  */
 const char *sql_read_parameter(struct scanner *scanner, struct chain *chain);
+
+/* ---- characters ---- */
+
+/* All bytes that are not ASCII are letters. */
+enum { SPACE = 1, LETTER = 2, IN_WORD = 4, DIGIT = 8, IN_NUMBER = 16 };
+
+extern const unsigned char sql_classes[256];
+
+static inline bool is_a(char c, int class) { return sql_classes[(unsigned char)c] & class; }
 
 /* ---- tables of words ---- */
 

@@ -136,7 +136,7 @@ static bool may_be_read(const struct token *token, const struct last *last, stru
 		return bytes_are_ascii(token->text) && !is_in(writing, token) &&
 		       (!is_of_system(token) || is_listed(token, functions));
 	case TOKEN_QUOTED:
-		return bytes_are_ascii(token->text) && !token->escape &&
+		return bytes_are_ascii(token->text) && !sql_is_unicode(token) &&
 		       !(token->text.count > 3 && strncmp(token->text.at, "\"pg_", 4) == 0);
 	case TOKEN_SIGN:
 		return !sql_token_is_sign(token, '(') || may_call(last, functions);

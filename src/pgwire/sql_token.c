@@ -8,22 +8,19 @@
  */
 #include "pgweir/pgwire/sql_token.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "sql_priv.h"
 
-enum { SPACE = 1, LETTER = 2, IN_WORD = 4, DIGIT = 8, IN_NUMBER = 16 };
-
 /* clang-format off */
-static const unsigned char classes[256] = {
+const unsigned char sql_classes[256] = {
 	['\t' ... '\r'] = SPACE, [' '] = SPACE, ['$'] = IN_WORD, ['.'] = IN_NUMBER,
 	['0' ... '9'] = IN_WORD | IN_NUMBER | DIGIT,
 	['a' ... 'z'] = IN_WORD | LETTER, ['A' ... 'Z'] = IN_WORD | LETTER,
 	['_'] = IN_WORD | LETTER, [0x80 ... 0xff] = IN_WORD | LETTER,
 };
 /* clang-format on */
-
-static inline bool is_a(char c, int class) { return classes[(unsigned char)c] & class; }
 
 /* Where the first byte is that is not of a class. */
 static inline const char *skip_all(const char *at, const char *end, int class)
@@ -184,23 +181,6 @@ static inline struct token take(struct scanner *scanner, enum token_kind kind, c
 		               .text = bytes_of(at, end ? (size_t)(end - at) : 0) };
 }
 
-/* Not by sql_token(), which would call this again. */
-static char take_uescape(struct scanner *scanner)
-{
-	struct bytes rest = scanner->rest;
-	struct token word = { .kind = TOKEN_WORD };
-
-	if (!sql_skip_space(&rest))
-		return '\\';
-	word.text = bytes_of(rest.at, sql_word_size(rest));
-	rest = bytes_skip(rest, word.text.count);
-	if (!sql_token_is(&word, "uescape") || !sql_skip_space(&rest) || rest.count < 3 ||
-	    rest.at[0] != '\'' || rest.at[2] != '\'')
-		return '\\';
-	scanner->rest = bytes_skip(rest, 3);
-	return rest.at[1];
-}
-
 /*
  * Takes U&"..." or U&'...', or one of these strings: E'...', in which a backslash always escapes,
  * B'...' and X'...', in which it never does, and N'...'. Or the word, which has one letter.
@@ -208,7 +188,6 @@ static char take_uescape(struct scanner *scanner)
 static struct token take_prefixed(struct scanner *scanner, const char *at, const char *end)
 {
 	char c = (char)(*at | 0x20), quote = at[1];
-	struct token token;
 
 	if (quote == '\'' && c == 'e')
 		return take(scanner, TOKEN_STRING, at, escape_string_end(at + 1, end));
@@ -219,20 +198,8 @@ static struct token take_prefixed(struct scanner *scanner, const char *at, const
 		            quoted_end(at + 1, end, scanner->is_escaped));
 	if (c != 'u' || quote != '&' || end - at < 3 || (at[2] != '"' && at[2] != '\''))
 		return take(scanner, TOKEN_WORD, at, at + 1);
-	token = take(scanner, at[2] == '"' ? TOKEN_QUOTED : TOKEN_STRING, at,
-	             quoted_end(at + 2, end, scanner->is_escaped && at[2] == '\''));
-	if (token.kind != TOKEN_END)
-		token.escape = take_uescape(scanner);
-	return token;
-}
-
-/* From 0 to 15; 16: it is none. */
-static int digit_of(char c)
-{
-	if (is_a(c, DIGIT))
-		return c - '0';
-	c = sql_lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
+	return take(scanner, at[2] == '"' ? TOKEN_QUOTED : TOKEN_STRING, at,
+	            quoted_end(at + 2, end, scanner->is_escaped && at[2] == '\''));
 }
 
 /*
@@ -242,7 +209,7 @@ static int digit_of(char c)
 static const char *number_end(const char *at, const char *end)
 {
 	if (*at == '0' && end - at > 2 && memchr("xXoObB", at[1], 6) &&
-	    digit_of(at[2]) < ((at[1] | 0x20) == 'x' ? 16 : 10))
+	    ((at[1] | 0x20) == 'x' ? isxdigit((unsigned char)at[2]) : is_a(at[2], DIGIT)))
 		return skip_all(at + 2, end, IN_WORD);
 	at = skip_all(at + 1, end, IN_NUMBER);
 	while (end - at > 1 && *at == '_' && is_a(at[1], DIGIT))
@@ -408,46 +375,17 @@ bool sql_is_printable(struct bytes text)
 
 /* ---- what is between quotes ---- */
 
-#define NOT_ASCII ((char)0x80) /* in place of a character */
+#define NOT_ASCII ((char)0x80) /* in place of a character that is written as a number */
 
-/* Reads a number of at most `most` digits. A character that is not ASCII is one that is none. */
-static char read_number(struct bytes *rest, int base, size_t most)
+/* Reads what follows a backslash. */
+static char read_escape(char c)
 {
-	unsigned int value = 0;
-
-	for (size_t i = 0; i < most && rest->count && digit_of(rest->at[0]) < base; i++) {
-		if (value <= 0x7f)
-			value = value * (unsigned int)base + (unsigned int)digit_of(rest->at[0]);
-		*rest = bytes_skip(*rest, 1);
-	}
-	return value && value < 0x80 ? (char)value : NOT_ASCII;
-}
-
-/* Reads what follows a backslash in E'...'. */
-static char read_escape(struct bytes *rest)
-{
-	static const char letters[] = "bfnrt", values[] = "\b\f\n\r\t";
-	char c = rest->at[0];
+	static const char letters[] = "bfnrt01234567xuU", values[] = "\b\f\n\r\t";
 	const char *letter = c ? strchr(letters, c) : NULL;
 
-	if (c >= '0' && c < '8')
-		return read_number(rest, 8, 3);
-	*rest = bytes_skip(*rest, 1);
-	if (c == 'x' && rest->count && digit_of(rest->at[0]) < 16)
-		return read_number(rest, 16, 2);
-	if (c == 'u' || c == 'U')
-		return read_number(rest, 16, c == 'u' ? 4 : 8);
-	return letter ? values[letter - letters] : c;
-}
-
-/* Reads what follows the escape character in U&'...'. */
-static char read_unicode(struct bytes *rest, char escape)
-{
-	char c = rest->at[0];
-
-	if (c == escape || c == '+')
-		*rest = bytes_skip(*rest, 1);
-	return c == escape ? c : read_number(rest, 16, c == '+' ? 6 : 4);
+	if (!letter)
+		return c;
+	return (size_t)(letter - letters) < strlen(values) ? values[letter - letters] : NOT_ASCII;
 }
 
 static size_t unquote_dollar(struct bytes text, char *out, size_t size)
@@ -469,31 +407,23 @@ static size_t lower_word(struct bytes text, char *out, size_t size)
 	return text.count <= size ? text.count : SQL_CANNOT;
 }
 
-/* Skips the letters before a quote. Whether a backslash escapes in what follows. */
-static bool skip_prefix(const struct token *token, struct bytes *rest, bool is_escaped)
-{
-	char c = sql_lower(rest->at[0]);
-
-	if (token->escape)
-		*rest = bytes_skip(*rest, 2);
-	else if (c == 'e' || c == 'n')
-		*rest = bytes_skip(*rest, 1);
-	return !token->escape && (c == 'e' || (is_escaped && token->kind == TOKEN_STRING));
-}
-
 size_t sql_unquote(const struct token *token, bool is_escaped, char *out, size_t size)
 {
 	struct bytes rest = token->text;
+	char prefix = sql_lower(rest.at[0]), quote;
 	size_t used = 0;
-	char quote;
 
 	if (token->kind == TOKEN_WORD)
 		return lower_word(rest, out, size);
-	if (rest.at[0] == '$')
+	if (prefix == '$')
 		return unquote_dollar(rest, out, size);
-	if (sql_lower(rest.at[0]) == 'b' || sql_lower(rest.at[0]) == 'x')
+	if (prefix == 'b' || prefix == 'x')
 		return 0; /* bits */
-	is_escaped = skip_prefix(token, &rest, is_escaped);
+	if (prefix == 'u')
+		return SQL_CANNOT;
+	if (prefix == 'e' || prefix == 'n')
+		rest = bytes_skip(rest, 1);
+	is_escaped = prefix == 'e' || (is_escaped && token->kind == TOKEN_STRING);
 	quote = rest.at[0];
 	rest = bytes_skip(rest, 1);
 	while (rest.count) {
@@ -502,17 +432,29 @@ size_t sql_unquote(const struct token *token, bool is_escaped, char *out, size_t
 		rest = bytes_skip(rest, 1);
 		if (c == quote && (rest.count == 0 || rest.at[0] != quote))
 			return rest.count ? SQL_CANNOT : used;
-		if (c == quote)
+		if (is_escaped && c == '\\' && rest.count) {
+			c = read_escape(rest.at[0]);
+			if (c == NOT_ASCII && prefix == 'e')
+				return SQL_CANNOT;
 			rest = bytes_skip(rest, 1);
-		else if (c == token->escape && c && rest.count)
-			c = read_unicode(&rest, c);
-		else if (is_escaped && c == '\\' && rest.count)
-			c = read_escape(&rest);
+		} else if (c == quote) {
+			rest = bytes_skip(rest, 1);
+		}
 		if (used == size)
 			return SQL_CANNOT;
 		out[used++] = c;
 	}
 	return used;
+}
+
+bool sql_unquote_text(const struct token *token, char *out, size_t size)
+{
+	size_t used = sql_unquote(token, false, out, size - 1);
+
+	if (used == 0 || used == SQL_CANNOT)
+		return false;
+	out[used] = 0;
+	return true;
 }
 
 /* ---- names of parameters ---- */
@@ -524,7 +466,8 @@ static void add_part(struct chain *chain, const struct token *token)
 	size_t size = sql_unquote(token, false, chain->name + chain->count, most);
 
 	chain->is_cut |= size == SQL_CANNOT;
-	chain->count += size == SQL_CANNOT ? most : size;
+	if (!sql_is_unicode(token))
+		chain->count += size == SQL_CANNOT ? most : size;
 }
 
 bool sql_read_chain(struct scanner *scanner, struct token token, struct chain *chain)

@@ -238,13 +238,22 @@ static bool is_string(const struct argument *argument)
 	return argument->end && argument->count == 1 && argument->first.kind == TOKEN_STRING;
 }
 
-static bool is_seed(const struct argument *argument)
+/* Perhaps with a cast, or in numbers. */
+static bool may_be_seed(const struct argument *argument)
 {
-	char name[sizeof("seed")];
+	struct scanner scanner = argument->value;
 
-	return is_string(argument) &&
-	       sql_unquote(&argument->first, false, name, sizeof(name)) == strlen("seed") &&
-	       strncasecmp(name, "seed", strlen("seed")) == 0;
+	for (size_t i = 0; i < argument->count; i++) {
+		struct token token = sql_token(&scanner);
+		char name[sizeof("seed")] = "";
+
+		if (token.kind == TOKEN_STRING &&
+		    (sql_has_backslash(token.text) || sql_is_unicode(&token) ||
+		     (sql_unquote_text(&token, name, sizeof(name)) &&
+		      strcasecmp(name, "seed") == 0)))
+			return true;
+	}
+	return false;
 }
 
 /* Judges a call by its third argument, from after its parenthesis. */
@@ -257,7 +266,7 @@ static unsigned int judge_call(struct scanner scanner, const struct sql_function
 	if (function->third == SQL_THIRD_ANY)
 		return bits;
 	if (is_local && sql_find_argument(scanner, 1, "setting_name", &argument) &&
-	    is_seed(&argument))
+	    may_be_seed(&argument))
 		seed = SQL_TOUCH_EXTENSION;
 	if (is_local && sql_find_argument(scanner, 2, "new_value", &argument) &&
 	    is_string(&argument))
@@ -365,7 +374,7 @@ static void judge_name(struct pass *pass, const struct token *token)
 		pass->first = WORD_STATEMENT; /* no statement begins so */
 	else if (pass->first == WORD_NONE)
 		judge_first(pass, token, keyword);
-	if (token->escape)
+	if (sql_is_unicode(token))
 		pass->statement |= SQL_TOUCH_HIDDEN; /* which name it is, is not looked for */
 	judge_word(pass, word);
 	pass->before[1] = pass->before[0];
@@ -415,17 +424,10 @@ bool sql_touch_is_unclear(struct bytes text)
 	return false;
 }
 
-/* Not a dollar sign: a word may follow $$a string$$ at once. */
-static bool is_in_word(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || (c & 0x80);
-}
-
 /* LOAD and the begin of a string, or what format() replaces by one. `text` is after the word. */
 static bool is_load(const struct token *word, struct bytes text)
 {
-	while (text.count && text.at[0] && strchr(" \t\r\n\f\v", text.at[0]))
+	while (text.count && is_a(text.at[0], SPACE))
 		text = bytes_skip(text, 1);
 	return sql_token_is(word, "load") && text.count && text.at[0] &&
 	       strchr("'$%\\eE", text.at[0]);
@@ -481,13 +483,15 @@ static unsigned int touch_anywhere(struct bytes text, bool is_code)
 		struct token token = { .kind = TOKEN_WORD, .text = { text.at, 0 } };
 		struct scanner scanner = { .rest = text };
 
-		if (text.at[0] >= '0' && text.at[0] <= '9') {
+		if (is_a(text.at[0], DIGIT)) {
 			sql_token(&scanner);
 			text = scanner.rest;
 			begins = false;
 			continue;
 		}
-		while (token.text.count < text.count && is_in_word(text.at[token.text.count]))
+		/* Not a dollar sign: a word may follow $$a string$$ at once. */
+		while (token.text.count < text.count &&
+		       is_a(text.at[token.text.count], LETTER | DIGIT))
 			token.text.count++;
 		text = bytes_skip(text, token.text.count);
 		if (token.text.count) {

@@ -33,16 +33,10 @@ struct quick {
 	bool has_line;   /* a newline was before a parenthesis: a comment may be there */
 };
 
-static inline bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 /*
- * Not a dollar sign or a digit: a name may follow $$a string$$ or a number at once. Digits are only
- * at the end of the names that are looked for.
+ * What is a letter is in a name. Not a dollar sign or a digit: a name may follow $$a string$$ or a
+ * number at once. Digits are only at the end of the names that are looked for.
  */
-static inline bool is_in_name(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
-}
 
 /* ---- first words ---- */
 
@@ -103,7 +97,7 @@ static bool is_quiet_word(struct quick *quick, uint32_t four)
  */
 static bool is_quiet_statement(struct quick *quick, struct bytes rest)
 {
-	while (rest.count && is_space(rest.at[0]))
+	while (rest.count && is_a(rest.at[0], SPACE))
 		rest = bytes_skip(rest, 1);
 	if (rest.count == 0 || rest.at[0] == ';')
 		return true;
@@ -166,7 +160,7 @@ static bool is_quiet_call(struct quick *quick, const char *end)
 {
 	const char *begin = quick->begin, *at;
 
-	while (end > begin && is_space(end[-1])) {
+	while (end > begin && is_a(end[-1], SPACE)) {
 		quick->has_line |= end[-1] == '\n' || end[-1] == '\r';
 		end--;
 	}
@@ -178,8 +172,8 @@ static bool is_quiet_call(struct quick *quick, const char *end)
 		return end[-2] != '*';
 	if (!may_end(end[-2], end[-1]))
 		return true;
-	at = end[-1] >= '0' && end[-1] <= '9' ? end - 1 : end;
-	while (at > begin && is_in_name(at[-1]) && end - at <= 4 * SQL_FUNCTION_MAX)
+	at = is_a(end[-1], DIGIT) ? end - 1 : end;
+	while (at > begin && is_a(at[-1], LETTER) && end - at <= 4 * SQL_FUNCTION_MAX)
 		at--;
 	return !sql_function(bytes_of(at, (size_t)(end - at)));
 }
@@ -189,7 +183,7 @@ __attribute__((noinline)) static bool is_quiet_part(const char *at, const char *
 {
 	const char *name;
 
-	while (at < end && is_space(*at))
+	while (at < end && is_a(*at, SPACE))
 		at++;
 	if (at < end && *at == '"')
 		at++;
@@ -198,7 +192,7 @@ __attribute__((noinline)) static bool is_quiet_part(const char *at, const char *
 	if ((at[0] == '/' && at[1] == '*') || (at[0] == '-' && at[1] == '-'))
 		return false;
 	for (name = at; at < end && at - name <= 4 * SQL_FUNCTION_MAX; at++) {
-		if (!is_in_name(*at) && !(*at >= '0' && *at <= '9'))
+		if (!is_a(*at, LETTER | DIGIT))
 			break;
 	}
 	return !sql_function(bytes_of(name, (size_t)(at - name)));
@@ -209,7 +203,7 @@ static inline bool is_quiet_dot(const char *at, const char *end)
 	if (end - at <= SQL_FUNCTION_MIN)
 		return true;
 	at += at[1] == '"' ? 2 : 1;
-	return (is_in_name(*at) && !may_begin(at[0], at[1])) || is_quiet_part(at, end);
+	return (is_a(*at, LETTER) && !may_begin(at[0], at[1])) || is_quiet_part(at, end);
 }
 
 /* ---- all bytes, 16 at a time ---- */
@@ -315,7 +309,7 @@ static inline bool is_quiet_text(struct quick *quick, struct bytes text, bool *h
 
 static inline bool is_quiet_beginning(struct quick *quick, struct bytes text)
 {
-	if (text.at[0] == ';' || (!is_in_name(text.at[0]) && !sql_skip_space(&text)))
+	if (text.at[0] == ';' || (!is_a(text.at[0], LETTER) && !sql_skip_space(&text)))
 		return false; /* its first byte is no sign for is_quiet_text(), or it is a comment
 		               */
 	return is_quiet_statement(quick, text);
@@ -339,7 +333,7 @@ static inline __attribute__((always_inline)) unsigned int touch_blocks(struct by
 
 static bool is_one_word(struct bytes text)
 {
-	while (text.count && is_in_name(text.at[0]))
+	while (text.count && is_a(text.at[0], LETTER))
 		text = bytes_skip(text, 1);
 	return !text.count;
 }

@@ -8,10 +8,7 @@
  */
 #include "pgweir/pgwire/sql_traceparent.h"
 
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
-}
+#include "sql_priv.h"
 
 static bool is_lower_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
@@ -47,7 +44,7 @@ static bool find_value(struct bytes comment, const char *key, struct bytes *valu
 
 	while (rest.count >= size && (at = memmem(rest.at, rest.count, key, size))) {
 		rest = bytes_skip(rest, (size_t)(at - rest.at) + size);
-		if (at != comment.at && at[-1] != ',' && !is_blank(at[-1]))
+		if (at != comment.at && at[-1] != ',' && !is_a(at[-1], SPACE))
 			continue; /* the end of another name */
 		end = memchr(rest.at, '\'', rest.count);
 		if (end)
@@ -62,7 +59,7 @@ static bool find_first(struct bytes text, const char *key, struct bytes *value)
 {
 	const char *end;
 
-	while (text.count && is_blank(*text.at))
+	while (text.count && is_a(*text.at, SPACE))
 		text = bytes_skip(text, 1);
 	if (text.count < 4 || memcmp(text.at, "/*", 2) != 0)
 		return false;
@@ -76,7 +73,8 @@ static bool find_last(struct bytes text, const char *key, struct bytes *value)
 {
 	size_t at;
 
-	while (text.count && (is_blank(text.at[text.count - 1]) || text.at[text.count - 1] == ';'))
+	while (text.count &&
+	       (is_a(text.at[text.count - 1], SPACE) || text.at[text.count - 1] == ';'))
 		text.count--;
 	if (text.count < 4 || memcmp(text.at + text.count - 2, "*/", 2) != 0)
 		return false;

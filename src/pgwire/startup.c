@@ -76,12 +76,7 @@ enum wire_result startup_peek(struct bytes in, struct startup *startup)
 
 uint32_t startup_agreed(unsigned int minor) { return minor >= 2 ? PROTOCOL_3_2 : PROTOCOL_3_0; }
 
-struct bytes startup_cancel_key(struct bytes packet)
-{
-	return bytes_skip(packet, STARTUP_HEADER_SIZE);
-}
-
-struct bytes startup_pairs(struct bytes packet) { return bytes_skip(packet, STARTUP_HEADER_SIZE); }
+struct bytes startup_body(struct bytes packet) { return bytes_skip(packet, STARTUP_HEADER_SIZE); }
 
 enum walk_result startup_next(struct bytes *list, const char **name, const char **value,
                               struct err *err)

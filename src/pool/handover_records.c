@@ -297,13 +297,8 @@ const struct record_table stale_record_table =
 /* Whether it takes all others away: 0.3.0 does not look at the text again. */
 static bool is_forgetting(struct bytes text)
 {
-	struct sql_statement sql;
-
 	text.count = strnlen(text.at, text.count); /* the types follow */
-	if (sql_is_other(text) || sql_glance(text, true) != WIRE_OK)
-		return false;
-	sql_read(text, &sql);
-	return sql.kind == SQL_FORGET;
+	return !sql_is_other(text) && sql_kind_of(text) == SQL_FORGET;
 }
 
 bool handover_write_statement(struct statement *statement, const struct statement_image *image,

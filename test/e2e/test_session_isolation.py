@@ -414,7 +414,6 @@ UNSEEN = {
     "a function in attribute notation":
         (["SELECT (815::bigint).pg_advisory_lock", "SELECT pg_advisory_unlock_all()"],
          "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", "0"),
-    "escapes": (["SET U&\"app\\002etenant\" = 'left'"], TENANT, ""),
 }
 
 

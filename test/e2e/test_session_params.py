@@ -120,14 +120,10 @@ SPELT = {
     "a comment": "SET app/* . */.tenant = 'x'",
     "newlines": "SET app.\n-- x\n\ttenant = 'x'",
     "quotes and blanks": "SET \"app\" . \"tenant\" = 'x'",
-    "unicode": "SET U&\"app\\002etenant\" = 'x'",
-    "a unicode function": "SELECT U&\"set\\005fconfig\"('app.tenant', 'x', false)",
     "in a block": "BEGIN; SET app . tenant = 'x'; COMMIT",
     "in a DO block": "DO $$BEGIN SET app . tenant = 'x'; END$$",
     "a cast": CONFIG.format("'app.tenant'::text"),
     "CAST": CONFIG.format("CAST('app.tenant' AS varchar)"),
-    "an escape string": CONFIG.format("E'app\\x2etenant'"),
-    "a unicode string": CONFIG.format("U&'app!002etenant' UESCAPE '!'"),
     "dollar quotes": CONFIG.format("$$app.tenant$$"),
     "two parts": CONFIG.format("'app.'\n'tenant'"),
     "a padded constant": CONFIG.format("'app.tenant  '::bpchar"),
@@ -185,6 +181,10 @@ COMPUTED = {
     "PREPARE and EXECUTE in one text": PREPARED + "; EXECUTE p('app.tenant', 'x'); DEALLOCATE p",
     "a dynamic SET": "DO $$BEGIN EXECUTE 'SET app.' || 'tenant' || ' = 1'; END$$",
     "another type": CONFIG.format("'app.tenantx'::varchar(10)"),
+    "unicode": "SET U&\"app\\002etenant\" = 'x'",
+    "a unicode function": "SELECT U&\"set\\005fconfig\"('app.tenant', 'x', false)",
+    "an escape string": CONFIG.format("E'app\\x2etenant'"),
+    "a unicode string": CONFIG.format("U&'app!002etenant' UESCAPE '!'"),
 }
 
 
@@ -199,7 +199,7 @@ def test_a_name_that_is_computed_keeps_the_server(turns, way):
         assert first.value(asked) == value
         assert second.value(asked) == ""
     (pinned,) = weir.admin("SHOW PINNED")
-    assert pinned["why"] == "parameters"
+    assert "parameters" in pinned["why"]
 
 
 def test_values_that_are_no_names_are_not_asked_for(turns, postgres):
@@ -960,10 +960,16 @@ def test_a_reset_in_a_text_with_a_backslash(pgweir, mode):
         for text in ("SELECT 'a\\b'; RESET work_mem", "SELECT E'\\''; RESET work_mem",
                      "SELECT 'it''s \\\\'; RESET work_mem"):
             client.query("BEGIN")
-            error = client.query(text).error
-            assert not error if mode == "session" else error["C"] == "0A000", text
+            assert not client.query(text).error, text
+            assert client.value("SHOW work_mem") == "77kB", text
             client.query("COMMIT")
             assert client.value("SHOW work_mem") == "77kB", text
+        # with one of the two it is a string
+        client.query("BEGIN")
+        error = client.query("SELECT '\\'; RESET work_mem --'").error
+        assert not error if mode == "session" else error["C"] == "0A000"
+        client.query("COMMIT")
+        assert client.value("SHOW work_mem") == "77kB"
 
 
 def test_statements_behind_a_reset_in_a_text_with_a_backslash(one):

@@ -41,11 +41,16 @@ static void block_is_alone(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes text = bytes_of(data, size);
-	enum wire_result whole = sql_glance(text, true), result = WIRE_MORE;
+	enum wire_result whole, result = WIRE_MORE;
 	struct sql_statement found;
+	struct buf body = { 0 };
 
+	buf_add(&body, data, size);
+	buf_add_byte(&body, 0);
+	whole = sql_glance(buf_bytes(&body));
+	buf_free(&body);
 	for (size_t count = 0; count <= size && count < 256; count++) {
-		enum wire_result now = sql_glance(bytes_of(data, count), false);
+		enum wire_result now = sql_glance(bytes_of(data, count));
 
 		assert(now == WIRE_MORE ? result == WIRE_MORE : now == whole);
 		result = now;

@@ -4,8 +4,7 @@
  * statement in front or behind must not touch less, unless it changes where quotes end.
  */
 #include "pgweir/pgwire/sql_block.h"
-#include "pgweir/pgwire/sql_names.h"
-#include "pgweir/pgwire/sql_resets.h"
+#include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pgwire/sql_touchers.h"
@@ -40,16 +39,32 @@ static void look_for_names(struct bytes text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* What a text is found to touch, by its items. */
+struct judged {
+	size_t size; /* of the text */
+	bool is_reset;
+};
+
 static void judge_item(void *context, const struct sql_item *item)
 {
-	const size_t *size = context;
+	struct judged *judged = context;
+	size_t size = strlen(item->name);
 
-	assert(item->name.count <= *size);
-	if (item->kind == SQL_ITEM_LIBRARY || item->kind == SQL_ITEM_LISTEN ||
-	    item->kind == SQL_ITEM_UNLISTEN)
-		assert(item->name.count > 0);
-	else
-		assert(item->name.count == 0);
+	judged->is_reset |= item->kind == SQL_ITEM_RESET || item->kind == SQL_ITEM_DISCARD;
+	switch (item->kind) {
+	case SQL_ITEM_LIBRARY:
+	case SQL_ITEM_LISTEN:
+	case SQL_ITEM_UNLISTEN:
+		assert(size > 0 && size <= judged->size);
+		break;
+	case SQL_ITEM_SET:
+	case SQL_ITEM_RESET:
+		assert(size <= SQL_SET_NAME_MAX &&
+		       size <= judged->size + sizeof("session_authorization"));
+		break;
+	default:
+		assert(size == 0);
+	}
 }
 
 static bool is_ascii(struct bytes text)
@@ -91,18 +106,11 @@ static void has_company(struct bytes text, unsigned int bits)
 	buf_free(&both);
 }
 
-static void judge_reset(void *context, const struct sql_reset *reset)
-{
-	size_t size = *(const size_t *)context;
-
-	assert(!reset->name || (strlen(reset->name) <= SQL_SET_NAME_MAX &&
-	                        strlen(reset->name) <= size + sizeof("session_authorization")));
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes text = bytes_of(data, size);
 	unsigned int bits = sql_touch(text), unclear = unclear_touches(text);
+	struct judged judged = { .size = size };
 	struct sql_set set;
 
 	bits &= ~MISSPELT;
@@ -111,14 +119,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* Otherwise words may count anywhere, but only if the tokens are read. */
 	if (is_ascii(text))
 		has_company(text, bits);
-	sql_items(text, judge_item, &size);
+	if (sql_items(text, judge_item, &judged) && judged.is_reset)
+		assert(bits & SQL_TOUCH_DEFAULT);
 	if (sql_set_read(text, &set)) {
 		assert(bits & SQL_TOUCH_PARAMS);
 		assert(set.name[0] && strlen(set.name) <= SQL_SET_NAME_MAX);
 		assert(strlen(set.value) <= SQL_SET_VALUE_MAX);
 	}
-	if (!memchr(text.at, '\\', size) && sql_resets(text, judge_reset, &size))
-		assert(bits & SQL_TOUCH_DEFAULT);
 	look_for_names(text);
 	sql_calls_unknown(text);
 	return 0;

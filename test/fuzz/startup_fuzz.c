@@ -42,7 +42,7 @@ static void negotiate(unsigned int minor, const struct buf *names, uint32_t coun
 
 static void walk_pairs(struct bytes packet, unsigned int minor)
 {
-	struct bytes list = startup_pairs(packet);
+	struct bytes list = startup_body(packet);
 	const char *name, *value;
 	struct buf unknown = { 0 };
 	uint32_t count = 0;
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	assert(startup.length >= STARTUP_HEADER_SIZE && startup.length <= STARTUP_MAX);
 	if (startup.kind == STARTUP_CANCEL)
-		assert(startup_cancel_key(bytes_of(data, startup.length)).count <= CANCEL_KEY_MAX);
+		assert(startup_body(bytes_of(data, startup.length)).count <= CANCEL_KEY_MAX);
 	else if (startup.kind == STARTUP_VERSION_3)
 		walk_pairs(bytes_of(data, startup.length), startup.minor);
 	return 0;

@@ -8,7 +8,7 @@
 
 #include "pgweir/base/buf.h"
 #include "pgweir/pgwire/sql_block.h"
-#include "pgweir/pgwire/sql_names.h"
+#include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
 
 #include "unclear.h"
@@ -16,7 +16,7 @@
 static void print_item(void *context, const struct sql_item *item)
 {
 	(void)context;
-	printf("item\t%d\t%.*s\n", (int)item->kind, (int)item->name.count, item->name.at);
+	printf("item\t%d\t%s\n", (int)item->kind, item->name);
 }
 
 static void print(struct bytes text)
@@ -24,7 +24,8 @@ static void print(struct bytes text)
 	struct sql_set set;
 
 	printf("%u\t%u\n", sql_touch(text), unclear_touches(text));
-	sql_items(text, print_item, NULL);
+	if (!sql_items(text, print_item, NULL))
+		printf("item\t%d\t\n", (int)SQL_ITEM_UNSURE);
 	if (sql_set_read(text, &set))
 		printf("set\t%s\t%s\n", set.name, set.value);
 	printf("\n");

@@ -37,10 +37,10 @@ struct sql_statement {
 
 /*
  * Decides by its first word whether a text may be one of these. `have` is the part that has
- * arrived. WIRE_OK: call sql_read(). WIRE_BAD: it is SQL_OTHER. WIRE_MORE: too little has
- * arrived.
+ * arrived, perhaps with the terminating zero. WIRE_OK: call sql_read(). WIRE_BAD: it is SQL_OTHER.
+ * WIRE_MORE: too little has arrived, or the whole text has no word.
  */
-enum wire_result sql_glance(struct bytes have, bool is_whole);
+enum wire_result sql_glance(struct bytes have);
 
 /*
  * Most texts need only their first two letters: SELECT, INSERT, COMMIT, ... false: call

@@ -50,29 +50,4 @@ void sql_names_read(struct sql_names *names, struct bytes text, bool is_inside);
 
 void sql_names_free(struct sql_names *names);
 
-/*
- * ---- libraries and channels ----
- *
- * Names are returned as PostgreSQL reads them: without quotes, in lower case if they had none.
- */
-
-enum sql_item_kind {
-	SQL_ITEM_LIBRARY,      /* LOAD 'name' */
-	SQL_ITEM_LISTEN,       /* LISTEN name */
-	SQL_ITEM_UNLISTEN,     /* UNLISTEN name */
-	SQL_ITEM_UNLISTEN_ALL, /* UNLISTEN *, DISCARD ALL; no name */
-	SQL_ITEM_COMMIT,       /* COMMIT, END; no name */
-	SQL_ITEM_ROLLBACK,     /* ROLLBACK, ABORT, ROLLBACK TO, PREPARE TRANSACTION; no name */
-	SQL_ITEM_UNSURE        /* there may be others, which cannot be determined; no name */
-};
-
-struct sql_item {
-	enum sql_item_kind kind;
-	struct bytes name; /* valid only in the callback */
-};
-
-/* For each item of a whole text, in its order. `text` has no terminating zero. */
-void sql_items(struct bytes text, void (*found)(void *context, const struct sql_item *item),
-               void *context);
-
 #endif

@@ -21,7 +21,6 @@ enum token_kind {
 
 struct token {
 	enum token_kind kind;
-	char escape; /* of U&"..." and U&'...'; 0: another kind */
 	struct bytes text;
 };
 
@@ -68,6 +67,13 @@ static inline bool sql_token_is_sign(const struct token *token, char sign)
 	return token->kind == TOKEN_SIGN && token->text.at[0] == sign;
 }
 
+/* U&"..." or U&'...': letters may be written as numbers, and which these are is not read here. */
+static inline bool sql_is_unicode(const struct token *token)
+{
+	return (token->kind == TOKEN_QUOTED || token->kind == TOKEN_STRING) &&
+	       (token->text.at[0] | 0x20) == 'u';
+}
+
 static inline bool sql_is_name(const struct token *token)
 {
 	return token->kind == TOKEN_WORD || token->kind == TOKEN_QUOTED;
@@ -76,7 +82,7 @@ static inline bool sql_is_name(const struct token *token)
 /* The text of a name, without its quotes. */
 static inline struct bytes sql_name_text(const struct token *token)
 {
-	size_t before = token->escape ? strlen("U&\"") : 1;
+	size_t before = sql_is_unicode(token) ? strlen("U&\"") : 1;
 
 	if (token->kind == TOKEN_QUOTED)
 		return bytes_of(token->text.at + before, token->text.count - before - 1);
@@ -101,11 +107,14 @@ static inline char sql_lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 
 #define SQL_CANNOT SIZE_MAX
 
 /*
- * Copies a word in lower case, or what is between quotes. A character that is not ASCII, but is
- * written as a number, becomes one that is none. SQL_CANNOT: it is longer than `size`, of which all
- * bytes are copied, or it is E'...' with another part on the next line.
+ * Copies a word in lower case, or what is between quotes. A character that is written as a number
+ * becomes one that is not ASCII. SQL_CANNOT: it is longer than `size`, of which all bytes are
+ * copied, or it is U&, or E'...' with such a number, or with another part on the next line.
  */
 size_t sql_unquote(const struct token *token, bool is_escaped, char *out, size_t size);
+
+/* The same with a terminating zero within `size`. false: it is too long, or empty. */
+bool sql_unquote_text(const struct token *token, char *out, size_t size);
 
 /*
  * Whether the end of a string may depend on standard_conforming_strings of the session, which is

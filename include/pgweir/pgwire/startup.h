@@ -25,7 +25,7 @@ enum startup_kind {
 	STARTUP_VERSION_2,   /* the protocol of PostgreSQL before 7.4 */
 	STARTUP_TLS_REQUEST, /* SSLRequest */
 	STARTUP_GSS_REQUEST, /* GSSENCRequest */
-	STARTUP_CANCEL,      /* CancelRequest; see startup_cancel_key() */
+	STARTUP_CANCEL,      /* CancelRequest; see startup_body() */
 	STARTUP_TOO_LONG,    /* longer than STARTUP_MAX bytes (.length). Comes with WIRE_BAD */
 	STARTUP_TLS_HELLO,   /* TLS without an SSLRequest: byte 0x16. No other field is filled */
 	STARTUP_OTHER        /* a possible length and an unknown code */
@@ -51,17 +51,16 @@ enum wire_result startup_peek(struct bytes in, struct startup *startup);
 uint32_t startup_agreed(unsigned int minor);
 
 /*
- * Returns the key of a whole CancelRequest: process id and secret, as in BackendKeyData. Its
- * length is not checked: a key of a wrong length matches no client.
+ * What a whole packet has behind its code: the parameters of a startup packet, or the key of a
+ * CancelRequest, process id and secret as in BackendKeyData. The length of a key is not checked:
+ * one of a wrong length matches no client.
  */
-struct bytes startup_cancel_key(struct bytes packet);
+struct bytes startup_body(struct bytes packet);
 
 /*
- * Returns the next name and value of a startup packet. *list starts as startup_pairs(packet)
- * and is moved past them. The texts point into the packet. WALK_BAD: *err has PostgreSQL's
- * error text.
+ * Returns the next name and value of a startup packet. *list starts as startup_body(packet) and is
+ * moved past them. The texts point into the packet. WALK_BAD: *err has PostgreSQL's error text.
  */
-struct bytes startup_pairs(struct bytes packet);
 enum walk_result startup_next(struct bytes *list, const char **name, const char **value,
                               struct err *err);
 

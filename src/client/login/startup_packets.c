@@ -444,7 +444,7 @@ static bool take_first(struct client *client, struct bytes list, struct err *err
 
 static bool take_pairs(struct client *client, struct bytes packet, struct err *err)
 {
-	struct bytes list = startup_pairs(packet);
+	struct bytes list = startup_body(packet);
 	const char *name, *value;
 	bool has_application_name = false;
 	enum walk_result result;
@@ -529,7 +529,7 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 	case STARTUP_GSS_REQUEST:
 		return refuse_gss(client, has_more);
 	case STARTUP_CANCEL:
-		cancel_request_begin(client, startup_cancel_key(packet));
+		cancel_request_begin(client, startup_body(packet));
 		return false;
 	case STARTUP_VERSION_2:
 		return client_refuse_for(client, CLOSE_PROTOCOL_V2);

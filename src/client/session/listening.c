@@ -15,6 +15,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/handover.h"
 #include "pgweir/pool/server/question.h"
@@ -469,16 +470,16 @@ static void take_item(void *context, const struct sql_item *item)
 
 	switch (item->kind) {
 	case SQL_ITEM_LISTEN:
-		take_listen(reading, item->name);
+		take_listen(reading, bytes_text(item->name));
 		break;
 	case SQL_ITEM_UNLISTEN:
 	case SQL_ITEM_UNLISTEN_ALL:
+	case SQL_ITEM_DISCARD:
 		unlisten->is_doubtful |= unlisten->count >= UNLISTENED_MAX;
 		if (unlisten->is_doubtful)
 			break;
 		unlisten->count++;
-		buf_add(&unlisten->named, item->name.at, item->name.count);
-		buf_add_byte(&unlisten->named, 0);
+		buf_add_cstr(&unlisten->named, item->name);
 		break;
 	default:
 		break;
@@ -500,7 +501,8 @@ static bool note_text(struct client *client, unsigned int touches, struct bytes 
 		look_at_tags(listening);
 	if ((touches & SQL_TOUCH_HIDDEN) && may_roll_back(server, text))
 		listening->unlisten.is_doubtful = true;
-	sql_items(text, take_item, &reading);
+	if (sql_is_alike(text))
+		sql_items(text, take_item, &reading);
 	return !reading.is_short && buf_ok(&listening->unlisten.named);
 }
 

@@ -14,7 +14,7 @@
 #include <strings.h>
 
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql_resets.h"
+#include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/statements.h"
 
@@ -92,6 +92,18 @@ void resets_free(struct client *client)
 
 /* ---- a text ---- */
 
+/*
+ * What follows in a text behind what it sets back: that is executed before anybody can set a
+ * parameter to another default.
+ */
+enum rest {
+	REST_NOTHING,  /* nothing is set back */
+	REST_HARMLESS, /* it does not depend on parameters */
+	REST_USES,     /* it may depend on them */
+	REST_UNDOES,   /* ROLLBACK or the like: it is not known what is set back */
+	REST_UNSURE    /* it may depend on standard_conforming_strings */
+};
+
 struct reading {
 	const struct client *client;
 	struct session_resets *resets;
@@ -99,6 +111,7 @@ struct reading {
 	bool is_broken;       /* there was no memory for what is pending */
 	const char *relevant; /* one whose value may change the result of a query; or NULL */
 	unsigned int count;
+	enum rest rest;
 };
 
 /* value: NULL: it is not pending any more. */
@@ -122,31 +135,61 @@ static bool is_of_all(const char *name)
 	return strcasecmp(name, "role") != 0 && strcasecmp(name, SESSION_AUTHORIZATION) != 0;
 }
 
-static void take_reset(void *context, const struct sql_reset *reset)
+static void take_reset(struct reading *reading, const struct sql_item *item)
 {
-	struct reading *reading = context;
 	struct session_resets *resets = reading->resets;
+	bool is_set = item->kind == SQL_ITEM_SET;
 	const char *at = NULL, *name, *value;
 
-	reading->is_discard |= reset->is_discard;
 	if (++reading->count > ITEMS_MAX)
 		return;
-	if (!reset->name)
+	if (!*item->name)
 		params_release(table_of(reading->client), &resets->pending);
 	while (params_next(reading->client->startup, &at, &name, &value)) {
-		if (reset->name ? strcasecmp(name, reset->name) != 0 : !is_of_all(name))
+		if (*item->name ? strcasecmp(name, item->name) != 0 : !is_of_all(name))
 			continue;
-		if (!reset->is_local)
-			reading->is_broken |=
-			    !params_change(table_of(reading->client), &resets->back, name,
-			                   reset->is_set ? NULL : "");
-		if (reset->is_set || !is_other(reading->client, name, value)) {
+		if (!item->is_local)
+			reading->is_broken |= !params_change(
+			    table_of(reading->client), &resets->back, name, is_set ? NULL : "");
+		if (is_set || !is_other(reading->client, name, value)) {
 			set_pending(reading, name, NULL);
 			continue;
 		}
-		set_pending(reading, name, reset->is_local ? LOCAL : "");
+		set_pending(reading, name, item->is_local ? LOCAL : "");
 		if (strcasecmp(name, "application_name") != 0)
 			reading->relevant = name;
+	}
+}
+
+static void take_item(void *context, const struct sql_item *item)
+{
+	struct reading *reading = context;
+
+	switch (item->kind) {
+	case SQL_ITEM_DISCARD:
+	case SQL_ITEM_RESET:
+		reading->is_discard |= item->kind == SQL_ITEM_DISCARD;
+		if (reading->rest == REST_NOTHING)
+			reading->rest = REST_HARMLESS;
+		take_reset(reading, item);
+		break;
+	case SQL_ITEM_SET:
+		take_reset(reading, item);
+		break;
+	case SQL_ITEM_ROLLBACK:
+		if (reading->rest != REST_NOTHING)
+			reading->rest = REST_UNDOES;
+		break;
+	case SQL_ITEM_LIBRARY:
+	case SQL_ITEM_UNSURE:
+	case SQL_ITEM_OTHER:
+		if (reading->rest == REST_HARMLESS)
+			reading->rest = REST_USES;
+		break;
+	case SQL_ITEM_LISTEN:
+	case SQL_ITEM_UNLISTEN:
+	case SQL_ITEM_UNLISTEN_ALL:
+		break;
 	}
 }
 
@@ -166,7 +209,7 @@ static bool refuse(const char *name, struct err *err)
 	return false;
 }
 
-/* Whether a text may set application_name in a way that is not reported to take_reset(). */
+/* Whether a text may set application_name in a way that is not reported to take_item(). */
 static bool may_set_name_inside(struct bytes text)
 {
 	return (sql_touch(text) & SQL_TOUCH_HIDDEN) ||
@@ -178,7 +221,6 @@ bool resets_use(struct client *client, struct bytes text, bool is_query, bool ma
 {
 	struct session_resets *resets = resets_get(client);
 	struct reading reading = { .client = client, .resets = resets };
-	enum sql_resets result;
 	bool is_last;
 
 	if (!resets)
@@ -187,14 +229,15 @@ bool resets_use(struct client *client, struct bytes text, bool is_query, bool ma
 	resets->errors = client->borrower.server->lease.error_count;
 	if (resets->is_unread)
 		return true;
-	result = sql_resets(text, take_reset, &reading);
+	if (!sql_items(text, take_item, &reading) && reading.rest != REST_NOTHING)
+		reading.rest = REST_UNSURE;
 	if (reading.is_broken)
 		return err_close(err, CLOSE_MEMORY);
-	if (may_refuse && reading.relevant && result != SQL_RESETS_LAST)
+	if (may_refuse && reading.relevant && reading.rest != REST_HARMLESS)
 		return refuse(reading.relevant, err);
-	resets->is_unread = result == SQL_RESETS_UNSURE;
-	is_last = result == SQL_RESETS_LAST ||
-	          (result == SQL_RESETS_USED && !reading.relevant && !may_set_name_inside(text));
+	resets->is_unread = reading.rest == REST_UNSURE;
+	is_last = reading.rest == REST_HARMLESS ||
+	          (reading.rest == REST_USES && !reading.relevant && !may_set_name_inside(text));
 	resets->is_discard = reading.is_discard;
 	if (is_last && reading.count <= ITEMS_MAX &&
 	    (params_count(resets->pending) || reading.is_discard))

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/vacancy.h"
@@ -70,6 +71,14 @@ static bool is_reset(struct bytes text)
 	       sql_is_last(&scanner, sql_token(&scanner));
 }
 
+/* Whether a text is one SET of a parameter that PostgreSQL reports. */
+static bool sets_reported(const struct client *client, struct bytes text,
+                          char name[static SQL_SET_NAME_MAX + 1])
+{
+	return sql_set_name(text, name) &&
+	       params_find(client->borrower.server->session.baseline, name);
+}
+
 /*
  * Whether a text may run although session state is refused: what sets parameters back does no harm,
  * and parameters that PostgreSQL reports follow their client anyway.
@@ -80,8 +89,7 @@ static bool is_harmless(const struct client *client, unsigned int touches, struc
 
 	if (features_first(touches & ~(unsigned int)SQL_TOUCH_PARAMS))
 		return false;
-	return is_reset(text) || (sql_set_name(text, name) &&
-	                          params_find(client->borrower.server->session.baseline, name));
+	return is_reset(text) || sets_reported(client, text, name);
 }
 
 static void keep_text(struct session *session, struct bytes text)
@@ -238,10 +246,8 @@ static void note_library(void *context, const struct sql_item *item)
 	session->libraries.limit = NAMES_SIZE_MAX;
 	if (item->kind == SQL_ITEM_UNSURE)
 		session->libraries.is_broken = true;
-	if (item->kind != SQL_ITEM_LIBRARY)
-		return;
-	buf_add(&session->libraries, item->name.at, item->name.count);
-	buf_add_byte(&session->libraries, 0);
+	if (item->kind == SQL_ITEM_LIBRARY)
+		buf_add_cstr(&session->libraries, item->name);
 }
 
 /* ---- what is done before it runs ---- */
@@ -286,8 +292,8 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 		keep_text(session, text);
 	if (touches & SQL_TOUCH_EXTENSION)
 		session->pinning |= SESSION_PIN_EXTENSION;
-	if (touches & SQL_TOUCH_LIBRARY)
-		sql_items(text, note_library, session);
+	if ((touches & SQL_TOUCH_LIBRARY) && !sql_items(text, note_library, session))
+		session->libraries.is_broken = true;
 	/* The server does not say what a DO block loads. */
 	if ((touches & SQL_TOUCH_LIBRARY) && (own & SQL_TOUCH_HIDDEN))
 		session->pinning |= SESSION_PIN_LIBRARY;
@@ -435,7 +441,11 @@ void session_note_alone(struct client *client, struct bytes text)
 	struct session_set alone = { .errors = client->borrower.server->lease.error_count };
 	struct session *session = client->session;
 
-	if (client->touched != SQL_TOUCH_PARAMS || !sql_set_read(text, &alone.set))
+	/* The value of one that PostgreSQL reports is that of the report. */
+	if (client->touched != SQL_TOUCH_PARAMS ||
+	    (!sql_set_read(text, &alone.set) &&
+	     (!sets_reported(client, text, alone.set.name) ||
+	      strcmp(alone.set.name, SESSION_AUTHORIZATION) == 0)))
 		return;
 	session->set = malloc(sizeof(*session->set));
 	if (session->set)

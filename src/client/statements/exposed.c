@@ -120,14 +120,11 @@ static void expose_words(struct exposing *exposing, struct bytes text)
 		};
 		struct token token = { .kind = TOKEN_WORD,
 			               .text = { text.at, sql_word_size(text) } };
-		size_t word_size = token.text.count, size = SQL_CANNOT;
+		size_t word_size = token.text.count;
 
 		if (text.at[0] == '"')
 			token = sql_token(&scanner);
-		if (token.text.count)
-			size = sql_unquote(&token, false, name, SQL_NAME_MAX);
-		if (size != SQL_CANNOT) {
-			name[size] = 0;
+		if (token.text.count && sql_unquote_text(&token, name, sizeof(name))) {
 			entry = names_find(exposing->client, name);
 			if (entry)
 				expose(exposing, entry);

@@ -76,8 +76,6 @@ struct statement *statements_executed(const struct client *client, struct bytes 
 	const struct client_statement *entry = NULL;
 	struct sql_statement sql;
 
-	if (sql_glance(text, true) != WIRE_OK)
-		return NULL;
 	sql_read(text, &sql);
 	if (sql.kind == SQL_EXECUTE)
 		entry = names_find(client, sql.name);
@@ -398,8 +396,7 @@ enum judgement sql_query(struct client *client, const struct frame *frame, struc
 	sql_forget(client);
 	if (client->borrower.server->wire.ledger.copy)
 		return JUDGE_SEND; /* in COPY mode a Query only makes the COPY fail */
-	if (sql_is_other(have) || in.count < frame->length || sql_glance(have, true) != WIRE_OK ||
-	    fields_text(have, &text) != WIRE_OK)
+	if (sql_is_other(have) || in.count < frame->length || fields_text(have, &text) != WIRE_OK)
 		return JUDGE_SEND;
 	return judge_text(client, 'Q', have, text, batch);
 }
@@ -410,7 +407,7 @@ enum judgement sql_parse(struct client *client, struct bytes body, size_t length
 	struct parse_fields parse;
 
 	sql_forget(client);
-	if (body.count < length || sql_glance(bytes_skip(body, 1), true) != WIRE_OK ||
+	if (body.count < length || sql_glance(bytes_skip(body, 1)) != WIRE_OK ||
 	    fields_parse(body, &parse) != WIRE_OK)
 		return JUDGE_SEND;
 	return judge_text(client, 'P', body, parse.query, batch);

@@ -28,7 +28,7 @@
 /* Judges a text of which the bytes in `have` have been received. */
 static enum whole judge_text(const struct frame *frame, struct bytes have, size_t most)
 {
-	switch (sql_glance(have, false)) {
+	switch (sql_glance(have)) {
 	case WIRE_OK:
 		return frame->length > most ? WHOLE_TOO_LONG : WHOLE_MORE;
 	case WIRE_MORE:

@@ -28,7 +28,7 @@ static const struct {
 	{ "SELECT 1", "SELECT 0xFE", "SELECT ?" },
 	{ "SELECT 1", "SELECT 1_000", "SELECT ?" },
 	{ "SELECT 1", "SELECT N'a'", "SELECT ?" },
-	{ "SELECT 1", "SELECT U&'!0061' UESCAPE '!'", "SELECT ?" },
+	{ "SELECT 1", "SELECT U&'\\0061'", "SELECT ?" },
 	{ "SELECT 1 FROM t", "SELECT 23FROM t", "SELECT ? FROM t" },
 	{ "SELECT 1", "SELECT E'a\\'b'", "SELECT ?" },
 	{ "SELECT 1", "SELECT $$a$$", "SELECT ?" },

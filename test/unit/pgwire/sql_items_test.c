@@ -2,7 +2,7 @@
 /*
  * pgwire/sql_items.c: names of libraries, channels and parameters, and the value of one SET.
  */
-#include "pgweir/pgwire/sql_names.h"
+#include "pgweir/pgwire/sql_items.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,81 +14,153 @@
 
 #define NAME_63 "a23456789_123456789_123456789_123456789_123456789_123456789_123"
 
-/* The kind of an item is its first letter: l(i)brary, (L)isten, (U)nlisten ... */
-static const char kinds[] = { 'i', 'L', 'U', '*', 'c', 'r', '?' };
+#define NAME_100                                                                               \
+	"a23456789_a23456789_a23456789_a23456789_a23456789_a23456789_a23456789_a23456789_a234" \
+	"56789_a23456789_"
+
+/* Of kinds, in their order: l(i)brary, (L)isten, (U)nlisten ... */
+static const char kinds[] = "iLU*?=dDr-";
 
 static const struct {
 	const char *text;
 	const char *items;
 } cases[] = {
 	{ "", "" },
-	{ "SELECT 1", "" },
+	{ "SELECT 1", "-" },
 	{ "LOAD 'auto_explain'", "i(auto_explain)" },
 	{ "load '$libdir/it''s';", "i($libdir/it's)" },
 	{ "LOAD $$a b$$", "i(a b)" },
 	{ "LOAD $x$a$$b$x$", "i(a$$b)" },
-	{ "LOAD E'a'", "?()" },
-	{ "LOAD U&'a'", "?()" },
-	{ "LOAD 'a'\n'b'", "?()" },
-	{ "LOAD 'a\\b'", "?()" },
-	{ "LOAD 'a\\'", "?()" },
-	{ "LOAD a", "?()" },
-	{ "LOAD ''", "?()" },
-	{ "LOAD 'a'; SELECT 1; LOAD 'b'", "i(a)i(b)" },
+	{ "LOAD E'a'", "?" },
+	{ "LOAD U&'a'", "?" },
+	{ "LOAD 'a'\n'b'", "?" },
+	{ "LOAD 'a\\b'", "?" },
+	{ "LOAD 'a\\'", "?? in two ways" },
+	{ "LOAD a", "?" },
+	{ "LOAD ''", "?" },
+	{ "LOAD 'a'; SELECT 1; LOAD 'b'", "i(a)-i(b)" },
 	{ "/* LOAD 'x' */ LOAD 'a' -- LOAD 'y'", "i(a)" },
 	{ "LISTEN a", "L(a)" },
 	{ "LISTEN ABC;", "L(abc)" },
 	{ "LISTEN \"Ab c\"", "L(Ab c)" },
 	{ "LISTEN \"a\"\"b\"", "L(a\"b)" },
 	{ "LISTEN " NAME_63, "L(" NAME_63 ")" },
-	{ "LISTEN " NAME_63 "4", "?()" },
+	{ "LISTEN " NAME_63 "4", "?" },
 	{ "LISTEN \"" NAME_63 "\"", "L(" NAME_63 ")" },
-	{ "LISTEN \"" NAME_63 "4\"", "?()" },
-	{ "LISTEN \303\204", "?()" },
+	{ "LISTEN \"" NAME_63 "4\"", "?" },
+	{ "LISTEN \303\204", "?" },
 	{ "LISTEN \"\303\204\"", "L(\303\204)" },
-	{ "LISTEN U&\"a\"", "?()" },
+	{ "LISTEN U&\"a\"", "?" },
 	{ "LISTEN u", "L(u)" },
-	{ "LISTEN *", "?()" },
-	{ "LISTEN", "?()" },
+	{ "LISTEN *", "?" },
+	{ "LISTEN", "?" },
 	{ "UNLISTEN a", "U(a)" },
-	{ "UNLISTEN *", "*()" },
-	{ "unlisten /* all */ * ;", "*()" },
-	{ "DISCARD ALL", "*()" },
+	{ "UNLISTEN *", "*" },
+	{ "unlisten /* all */ * ;", "*" },
+	{ "DISCARD ALL", "D" },
 	{ "DISCARD TEMP", "" },
-	{ "LISTEN a; UNLISTEN *; LISTEN b; UNLISTEN c", "L(a)*()L(b)U(c)" },
-	{ "SELECT 'LISTEN a'; SELECT 1 AS listen", "" },
-	{ "SAVEPOINT a; LISTEN b; ROLLBACK TO SAVEPOINT a; RELEASE a", "L(b)r()" },
-	{ "ROLLBACK WORK TO a", "r()" },
-	{ "ROLLBACK", "r()" },
-	{ "PREPARE TRANSACTION 'x'; UNLISTEN *", "r()*()" },
-	{ "PREPARE transaction AS SELECT 1; PREPARE a AS SELECT 'b'", "" },
-	{ "ROLLBACK WORK; LISTEN a", "r()L(a)" },
-	{ "ABORT; UNLISTEN *; Commit and chain; END", "r()*()c()c()" },
-	{ "DO 'BEGIN COMMIT; END'; SELECT CASE WHEN true THEN 1 END", "" },
-	{ "SELECT 'a\\'; LISTEN a; --'", "?()" },
-	{ "SELECT 'a\\b'; LISTEN a", "L(a)" },
-	{ "SELECT E'a\\'; LISTEN a; --'", "" },
-	{ "SET work_mem = '1MB'", "" },
-	{ "RESET ALL", "" },
-	{ "SELECT set_config('a.\303\204', $1, false)", "" },
-	{ "SELECT a.b FROM c.d", "" },
+	{ "LISTEN a; UNLISTEN *; LISTEN b; UNLISTEN c", "L(a)*L(b)U(c)" },
+	{ "SELECT 'LISTEN a'; SELECT 1 AS listen", "--" },
+	{ "SAVEPOINT a; LISTEN b; ROLLBACK TO SAVEPOINT a; RELEASE a", "-L(b)r-" },
+	{ "ROLLBACK WORK TO a", "r" },
+	{ "ROLLBACK", "r" },
+	{ "PREPARE TRANSACTION 'x'; UNLISTEN *", "-*" },
+	{ "PREPARE transaction AS SELECT 1; PREPARE a AS SELECT 'b'", "--" },
+	{ "ROLLBACK WORK; LISTEN a", "rL(a)" },
+	{ "ABORT; UNLISTEN *; Commit and chain; END", "r*" },
+	{ "DO 'BEGIN COMMIT; END'; SELECT CASE WHEN true THEN 1 END", "--" },
+	{ "SELECT 'a\\'; LISTEN a; --'", "-L(a)- in two ways" },
+	{ "SELECT 'a\\b'; LISTEN a", "-L(a)" },
+	{ "SELECT E'a\\'; LISTEN a; --'", "-" },
+	{ "SET work_mem = '1MB'", "=(work_mem)" },
+	{ "RESET ALL", "d" },
+	{ "SELECT set_config('a.\303\204', $1, false)", "-" },
+	{ "SELECT a.b FROM c.d", "-" },
+	/* parameters */
+	{ "", "" },
+	{ "SELECT 1", "-" },
+	{ "RESET work_mem", "d(work_mem)" },
+	{ "reset \"Work_Mem\" ;", "d(work_mem)" },
+	{ "RESET app . tenant", "d(app.tenant)" },
+	{ "RESET \"app\".\"tenant\"", "d(app.tenant)" },
+	{ "/* a */ RESET /* b */ ALL -- c", "d" },
+	{ "RESET TIME ZONE", "d(timezone)" },
+	{ "RESET SESSION AUTHORIZATION", "d(session_authorization)" },
+	{ "RESET TRANSACTION ISOLATION LEVEL", "d(transaction_isolation)" },
+	{ "RESET session.x", "d(session.x)" },
+	{ "RESET", "" },
+	{ "RESET 'a'", "" },
+	{ "RESET a..b", "" },
+	{ "RESET " NAME_100 NAME_100, "" },
+	{ "SET work_mem TO DEFAULT", "d(work_mem)" },
+	{ "SET SESSION work_mem = default", "d(work_mem)" },
+	{ "SET session.x = DEFAULT", "d(session.x)" },
+	{ "SET TIME ZONE DEFAULT", "d(timezone)" },
+	{ "SET TIME ZONE LOCAL", "d(timezone)" },
+	{ "SET SESSION TIME ZONE LOCAL", "d(timezone)" },
+	{ "SET NAMES", "d(client_encoding)" },
+	{ "SET NAMES DEFAULT", "d(client_encoding)" },
+	{ "SET SESSION AUTHORIZATION DEFAULT", "d(session_authorization)" },
+	{ "SET NAMES 'UTF8'", "=(client_encoding)" },
+	{ "SET work_mem = 5", "=(work_mem)" },
+	{ "SET x = 'DEFAULT'", "=(x)" },
+	{ "SET LOCAL x TO DEFAULT", "locald(x)" },
+	{ "SET LOCAL x = 1", "local=(x)" },
+	{ "SET LOCAL TIME ZONE LOCAL", "locald(timezone)" },
+	{ "SET LOCAL SESSION AUTHORIZATION DEFAULT", "locald(session_authorization)" },
+	{ "SET LOCAL x TO DEFAULT; SET y TO DEFAULT; SELECT 1", "locald(x)d(y)-" },
+	{ "SET LOCAL x TO DEFAULT; RESET y", "locald(x)d(y)" },
+	{ "SET x", "" },
+	{ "SET x TO", "" },
+	{ "SET local.x TO DEFAULT", "d(local.x)" },
+	{ "SELECT 'RESET a'; SELECT $$; RESET b$$", "--" },
+	{ "DISCARD ALL", "D" },
+	{ "; /* a */ discard all;;", "D" },
+	{ "DISCARD PLANS", "" },
+	{ "DISCARD ALL; SELECT 1", "-" },
+	{ "SELECT 1; DISCARD ALL", "-" },
+	{ "SELECT 1; RESET a", "-d(a)" },
+	{ "RESET a; SELECT 1", "d(a)-" },
+	{ "RESET a; SET a = 1", "d(a)=(a)" },
+	{ "BEGIN; RESET a; COMMIT", "d(a)" },
+	{ "RESET a;; ROLLBACK", "d(a)r" },
+	{ "RESET a; SELECT 1; ROLLBACK TO b", "d(a)-r" },
+	{ "ROLLBACK; RESET a", "rd(a)" },
+	{ "SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;"
+	  "SELECT pg_advisory_unlock_all();DISCARD SEQUENCES;DISCARD TEMP",
+	  "d(session_authorization)d*" },
+	{ "RESET a; SELECT pg_advisory_unlock_all(), b", "d(a)-" },
+	{ "RESET a; SELECT pg_advisory_unlock_all", "d(a)-" },
+	{ "RESET a; (SELECT 1)", "d(a)-" },
+	{ "RESET a; SELECT 'x", "d(a)-" },
+	{ "RESET a; SELECT 'b\\c'", "d(a)-" },
+	{ "RESET a; SET b = 'c\\d'", "d(a)=(b)" },
+	{ "SET b = 'c\\d'", "=(b)" },
+	{ "SELECT 'it\\'s; RESET a'", "-d(a)- in two ways" },
+	{ "SELECT '\\'; RESET a; --'", "-d(a)- in two ways" },
+	{ "SELECT '\\'; RESET a; SELECT 1 --'\n; RESET b", "-d(a)-d(b)-d(b) in two ways" },
+	{ "RESET a; SELECT '\\'; SELECT 2 --'\n; RESET b", "d(a)--d(b)d(a)-d(b) in two ways" },
+	{ "SELECT '\\'; DISCARD ALL; --'", "-- in two ways" },
+	{ "SELECT \"a\\\"; RESET b", "-d(b)" },
 };
 
 static void add_item(void *context, const struct sql_item *item)
 {
 	struct buf *out = context;
 
+	if (item->is_local)
+		buf_add_text(out, "local");
 	buf_add_byte(out, kinds[item->kind]);
-	buf_add_byte(out, '(');
-	buf_add(out, item->name.at, item->name.count);
-	buf_add_byte(out, ')');
+	if (*item->name)
+		buf_printf(out, "(%s)", item->name);
 }
 
 START_TEST(items)
 {
 	struct buf found = { 0 };
 
-	sql_items(bytes_text(cases[_i].text), add_item, &found);
+	if (!sql_items(bytes_text(cases[_i].text), add_item, &found))
+		buf_add_text(&found, " in two ways");
 	ck_assert_msg(strcmp(buf_text(&found), cases[_i].items) == 0, "%s: %s, not %s",
 	              cases[_i].text, buf_text(&found), cases[_i].items);
 	buf_free(&found);
@@ -118,44 +190,45 @@ static const struct {
 	const char *name; /* NULL: not certain */
 	const char *value;
 } sets[] = {
-	{ "SET work_mem = '1MB'", "work_mem", "1MB" },
-	{ "SET SESSION work_mem TO 1000;", "work_mem", "1000" },
-	{ "set Statement_Timeout=0 ; ;", "statement_timeout", "0" },
-	{ "SET enable_seqscan = off", "enable_seqscan", "off" },
-	{ "SET enable_seqscan TO OFF", "enable_seqscan", "off" },
+	{ "SET app.mem = '1MB'", "app.mem", "1MB" },
+	{ "SET work_mem = '1MB'", NULL, NULL },
+	{ "SET SESSION app.mem TO 1000;", "app.mem", "1000" },
+	{ "set App.Timeout=0 ; ;", "app.timeout", "0" },
+	{ "SET a.b = off", "a.b", "off" },
+	{ "SET a.b TO OFF", "a.b", "off" },
 	{ "SET app.tenant = 'it''s'", "app.tenant", "it's" },
 	{ "SET app.tenant = ''", "app.tenant", "" },
 	{ "SET \"App.Tenant\" = $$x$$", "app.tenant", "x" },
 	{ "SET session.x = 1", "session.x", "1" },
 	{ "SET local.x = 1", "local.x", "1" },
-	{ "SET x = -5", "x", "-5" },
-	{ "SET x = 1.5", "x", "1.5" },
-	{ "/* a */ SET x /* b */ = 1 -- c", "x", "1" },
-	{ "SET x = 'read, write'", NULL, NULL },
+	{ "SET a.x = -5", "a.x", "-5" },
+	{ "SET a.x = 1.5", "a.x", "1.5" },
+	{ "/* a */ SET a.x /* b */ = 1 -- c", "a.x", "1" },
+	{ "SET a.x = 'read, write'", "a.x", "read, write" },
 	{ "SET output_plugin_libraries = 'pgoutput, test_decoding'", NULL, NULL }, /* 15.20 */
-	{ "SET x = 'Name'", NULL, NULL },
-	{ "SET x = ''", NULL, NULL },
-	{ "SET application_name = 'My, own'", "application_name", "My, own" },
+	{ "SET a.x = 'Name'", "a.x", "Name" },
+	{ "SET a.x = ''", "a.x", "" },
+	{ "SET application_name = 'My, own'", NULL, NULL },
 	{ "SET app.x = 'a, b'", "app.x", "a, b" },
-	{ "SET x = 07", NULL, NULL },
-	{ "SET x = 1e5", NULL, NULL },
-	{ "SET x = 12345678901", NULL, NULL },
-	{ "SET x = DEFAULT", NULL, NULL },
-	{ "SET x TO default", NULL, NULL },
-	{ "SET x = a, b", NULL, NULL },
-	{ "SET x = 'a' 'b'", NULL, NULL },
-	{ "SET x = 'a'\n'b'", NULL, NULL },
-	{ "SET x = 'a\\b'", NULL, NULL },
-	{ "SET x = E'a'", NULL, NULL },
-	{ "SET x = '\303\204'", NULL, NULL },
-	{ "SET x = \"a\"", NULL, NULL },
-	{ "SET x = - a", NULL, NULL },
-	{ "SET x", NULL, NULL },
-	{ "SET x =", NULL, NULL },
-	{ "SET x = 1; SELECT 1", NULL, NULL },
-	{ "SET x = 1; SET y = 2", NULL, NULL },
+	{ "SET a.x = 07", NULL, NULL },
+	{ "SET a.x = 1e5", NULL, NULL },
+	{ "SET a.x = 12345678901", NULL, NULL },
+	{ "SET a.x = DEFAULT", NULL, NULL },
+	{ "SET a.x TO default", NULL, NULL },
+	{ "SET a.x = a, b", NULL, NULL },
+	{ "SET a.x = 'a' 'b'", NULL, NULL },
+	{ "SET a.x = 'a'\n'b'", NULL, NULL },
+	{ "SET a.x = 'a\\b'", NULL, NULL },
+	{ "SET a.x = E'a'", NULL, NULL },
+	{ "SET a.x = '\303\204'", NULL, NULL },
+	{ "SET a.x = \"a\"", NULL, NULL },
+	{ "SET a.x = - a", NULL, NULL },
+	{ "SET a.x", NULL, NULL },
+	{ "SET a.x =", NULL, NULL },
+	{ "SET a.x = 1; SELECT 1", NULL, NULL },
+	{ "SET a.x = 1; SET y = 2", NULL, NULL },
 	{ "SELECT 1; SET x = 1", NULL, NULL },
-	{ "SET x = 1 /* no end", NULL, NULL },
+	{ "SET a.x = 1 /* no end", NULL, NULL },
 	{ "SET LOCAL x = 1", NULL, NULL },
 	{ "SET role = 'a'", NULL, NULL },
 	{ "SET \"ROLE\" = 'a'", NULL, NULL },
@@ -206,7 +279,7 @@ START_TEST(limits)
 	ck_assert(!sql_set_read(bytes_text(text), &set));
 	snprintf(text, sizeof(text), "SET %.63s.%.62s.a = 1", part, part);
 	ck_assert(!sql_set_read(bytes_text(text), &set));
-	snprintf(text, sizeof(text), "SET %.64s = 1", part);
+	snprintf(text, sizeof(text), "SET a.%.64s = 1", part);
 	ck_assert(!sql_set_read(bytes_text(text), &set));
 }
 END_TEST

@@ -100,7 +100,7 @@ END_TEST
 START_TEST(sql_glance_at_every_cut)
 {
 	struct bytes text = bytes_text(cases[_i].text);
-	enum wire_result whole = sql_glance(text, true);
+	enum wire_result whole = sql_glance(bytes_of(text.at, text.count + 1));
 	bool is_said = false;
 
 	ck_assert_msg(whole == WIRE_OK || cases[_i].kind == SQL_OTHER, "%s", cases[_i].text);
@@ -111,7 +111,7 @@ START_TEST(sql_glance_at_every_cut)
 
 		if (count)
 			memcpy(cut, text.at, count);
-		result = sql_glance(bytes_of(cut, count), false);
+		result = sql_glance(bytes_of(cut, count));
 		ck_assert_msg(result == WIRE_MORE || result == whole, "%s: %zu", cases[_i].text,
 		              count);
 		ck_assert_msg(!is_said || result == whole, "%s: %zu", cases[_i].text, count);
@@ -150,7 +150,7 @@ static const struct {
 
 START_TEST(sql_glance_answers)
 {
-	ck_assert_msg(sql_glance(bytes_text(glances[_i].text), false) == glances[_i].result, "%s",
+	ck_assert_msg(sql_glance(bytes_text(glances[_i].text)) == glances[_i].result, "%s",
 	              glances[_i].text);
 }
 END_TEST
