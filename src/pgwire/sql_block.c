@@ -162,6 +162,58 @@ bool sql_is_no_block(struct bytes text)
 
 /* ---- SET ---- */
 
+/*
+ * Parameters whose value is not what SET says: it is a list, it is completed from the value before,
+ * it ends with the transaction, it is another parameter's old name, or it says who the user is.
+ */
+static bool is_certain_name(const char *name)
+{
+	static const char *const others[] = {
+		"createrole_self_grant",
+		"datestyle",
+		"local_preload_libraries",
+		"log_timezone",
+		"restrict_nonsystem_relation_kind",
+		"role",
+		"search_path",
+		"seed",
+		"session_authorization",
+		"session_preload_libraries",
+		"sort_mem",
+		"temp_tablespaces",
+		"timezone",
+		"transaction_deferrable",
+		"transaction_isolation",
+		"transaction_read_only",
+		"vacuum_mem",
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (strcmp(others[i], name) == 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Whether a value could be written in another way if its parameter is a list of quoted names, which
+ * a newer PostgreSQL may have without our knowing: SET quotes a list given as one text. Extensions
+ * cannot define such lists, and theirs are the names with dots.
+ */
+static bool might_be_quoted(const struct sql_set *set)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+	const char *value = set->value;
+	bool is_number = *value == '-' || (*value >= '0' && *value <= '9');
+
+	if (strchr(set->name, '.') || strcmp(set->name, "application_name") == 0 ||
+	    strcmp(set->name, "client_encoding") == 0 ||
+	    strcmp(set->name, "default_transaction_isolation") == 0)
+		return false;
+	return is_number ? strpbrk(value, ", \"") != NULL
+	                 : !*value || value[strspn(value, letters)];
+}
+
 /* Whether PostgreSQL keeps a number as it is written. */
 static bool is_plain_number(struct bytes text)
 {
@@ -229,12 +281,12 @@ bool sql_set_read(struct bytes text, struct sql_set *set)
 	const char *name = begin_set(&scanner, &chain);
 	struct token end;
 
-	/* PostgreSQL's own may be lists, or have units, or be completed from the value before. */
-	if (!name || !strchr(name, '.') ||
+	/* Not words that mean a parameter: their values are not such as are read here. */
+	if (name != chain.name || !is_certain_name(name) ||
 	    (!sql_takes_sign(&scanner, '=') && !sql_takes(&scanner, "to")))
 		return false;
 	memcpy(set->name, name, chain.count + 1);
-	if (!read_value(&scanner, set->value))
+	if (!read_value(&scanner, set->value) || might_be_quoted(set))
 		return false;
 	end = sql_token(&scanner);
 	return sql_is_end(&end) && sql_is_last(&scanner, end);

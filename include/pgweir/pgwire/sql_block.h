@@ -55,9 +55,10 @@ struct sql_set {
 };
 
 /*
- * Whether a text is one SET of the session and nothing else, of a parameter with a dot in its name,
- * which then has this value if it succeeds. false for DEFAULT, and for values that are not plain
- * ASCII.
+ * Whether a text is one SET of the session and nothing else, whose effect is certain if it
+ * succeeds: the parameter then has this value, or the same in other words (0 and off). false for
+ * parameters whose value depends on more than that (role, DateStyle, lists), for DEFAULT, and for
+ * values that are not plain ASCII.
  */
 bool sql_set_read(struct bytes text, struct sql_set *set);
 

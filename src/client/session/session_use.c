@@ -71,14 +71,6 @@ static bool is_reset(struct bytes text)
 	       sql_is_last(&scanner, sql_token(&scanner));
 }
 
-/* Whether a text is one SET of a parameter that PostgreSQL reports. */
-static bool sets_reported(const struct client *client, struct bytes text,
-                          char name[static SQL_SET_NAME_MAX + 1])
-{
-	return sql_set_name(text, name) &&
-	       params_find(client->borrower.server->session.baseline, name);
-}
-
 /*
  * Whether a text may run although session state is refused: what sets parameters back does no harm,
  * and parameters that PostgreSQL reports follow their client anyway.
@@ -89,7 +81,8 @@ static bool is_harmless(const struct client *client, unsigned int touches, struc
 
 	if (features_first(touches & ~(unsigned int)SQL_TOUCH_PARAMS))
 		return false;
-	return is_reset(text) || sets_reported(client, text, name);
+	return is_reset(text) || (sql_set_name(text, name) &&
+	                          params_find(client->borrower.server->session.baseline, name));
 }
 
 static void keep_text(struct session *session, struct bytes text)
@@ -441,11 +434,7 @@ void session_note_alone(struct client *client, struct bytes text)
 	struct session_set alone = { .errors = client->borrower.server->lease.error_count };
 	struct session *session = client->session;
 
-	/* The value of one that PostgreSQL reports is that of the report. */
-	if (client->touched != SQL_TOUCH_PARAMS ||
-	    (!sql_set_read(text, &alone.set) &&
-	     (!sets_reported(client, text, alone.set.name) ||
-	      strcmp(alone.set.name, SESSION_AUTHORIZATION) == 0)))
+	if (client->touched != SQL_TOUCH_PARAMS || !sql_set_read(text, &alone.set))
 		return;
 	session->set = malloc(sizeof(*session->set));
 	if (session->set)
