@@ -112,9 +112,10 @@ static bool take_iterations(struct bytes in, unsigned int *iterations)
 	return value >= 1 && value <= SCRAM_ITERATIONS_MAX;
 }
 
-static bool take_salt(struct bytes in, unsigned char salt[SCRAM_SALT_MAX], size_t *count)
+static bool take_salt(struct bytes in, struct scram_challenge *challenge)
 {
-	return base64_decode(in, salt, SCRAM_SALT_MAX, count) && *count > 0;
+	return base64_decode(in, challenge->salt, SCRAM_SALT_MAX, &challenge->salt_count) &&
+	       challenge->salt_count > 0;
 }
 
 static bool make_nonce(struct scram *scram)
@@ -151,20 +152,21 @@ bool scram_verifier_parse(const char *text, struct scram_verifier *verifier)
 	if (strncmp(text, VERIFIER_PREFIX, prefix) != 0)
 		return false;
 	in = bytes_skip(in, prefix);
-	return take_iterations(bytes_take_until(&in, ':'), &verifier->iterations) &&
-	       take_salt(bytes_take_until(&in, '$'), verifier->salt, &verifier->salt_count) &&
-	       take_key(bytes_take_until(&in, ':'), verifier->stored_key) &&
-	       take_key(in, verifier->server_key);
+	return take_iterations(bytes_take_until(&in, ':'), &verifier->made_for.iterations) &&
+	       take_salt(bytes_take_until(&in, '$'), &verifier->made_for) &&
+	       take_key(bytes_take_until(&in, ':'), verifier->keys.stored_key) &&
+	       take_key(in, verifier->keys.server_key);
 }
 
 void scram_verifier_text(const struct scram_verifier *verifier, struct buf *out)
 {
 	char salt[SALT_TEXT_SIZE], stored[KEY_TEXT_SIZE], server[KEY_TEXT_SIZE];
 
-	base64_encode(bytes_of(verifier->salt, verifier->salt_count), salt);
-	base64_encode(bytes_of(verifier->stored_key, SCRAM_KEY_SIZE), stored);
-	base64_encode(bytes_of(verifier->server_key, SCRAM_KEY_SIZE), server);
-	buf_printf(out, VERIFIER_PREFIX "%u:%s$%s:%s", verifier->iterations, salt, stored, server);
+	base64_encode(scram_salt(&verifier->made_for), salt);
+	base64_encode(bytes_of(verifier->keys.stored_key, SCRAM_KEY_SIZE), stored);
+	base64_encode(bytes_of(verifier->keys.server_key, SCRAM_KEY_SIZE), server);
+	buf_printf(out, VERIFIER_PREFIX "%u:%s$%s:%s", verifier->made_for.iterations, salt, stored,
+	           server);
 	secret_wipe(stored, sizeof(stored));
 	secret_wipe(server, sizeof(server));
 }
@@ -367,8 +369,7 @@ bool scram_client_read(struct scram *scram, struct bytes server_first,
 		return malformed(err, "too long");
 	if (!take_joint_nonce(scram, &rest))
 		return malformed(err, "no valid nonce in server-first");
-	if (!take_attribute(&rest, 's', &value) ||
-	    !take_salt(value, challenge->salt, &challenge->salt_count))
+	if (!take_attribute(&rest, 's', &value) || !take_salt(value, challenge))
 		return malformed(err, "no valid salt in server-first");
 	if (!take_attribute(&rest, 'i', &value) || !take_iterations(value, &challenge->iterations))
 		return malformed(err, "no acceptable iteration count in server-first");

@@ -83,12 +83,11 @@ static void note_learnt(const struct pool *pool, struct pool_record *record)
 
 	record->learnt_kind = learnt->kind;
 	record->learnt_text = bytes_or_none(learnt->text);
-	if (learnt->keys)
-		record->learnt_keys = bytes_of(learnt->keys, sizeof(*learnt->keys));
 	record->is_shown = learnt->is_shown;
-	if (learnt->made_for) {
-		record->iterations = learnt->made_for->iterations;
-		record->salt = bytes_of(learnt->made_for->salt, learnt->made_for->salt_count);
+	if (learnt->scram) {
+		record->learnt_keys = bytes_of(&learnt->scram->keys, sizeof(learnt->scram->keys));
+		record->iterations = learnt->scram->made_for.iterations;
+		record->salt = scram_salt(&learnt->scram->made_for);
 	}
 	record->secret = bytes_or_none(learnt->kind ? pool->role->secret : NULL);
 }
@@ -354,16 +353,14 @@ static void take_role(struct pools_arrival *arrival, const union any_record *any
 static void learn_keys(struct pool *pool, const struct pool_record *record,
                        struct credentials *shown)
 {
-	struct scram_challenge made_for = { .iterations = (unsigned int)record->iterations,
-		                            .salt_count = record->salt.count };
-	struct scram_keys keys;
+	struct scram_verifier scram = { .made_for = { (unsigned int)record->iterations,
+		                                      record->salt.count, "" } };
 
-	memcpy(&keys, record->learnt_keys.at, sizeof(keys));
-	memcpy(made_for.salt, record->salt.at, record->salt.count);
-	shown->keys = &keys;
-	shown->made_for = record->salt.count ? &made_for : NULL;
+	memcpy(&scram.keys, record->learnt_keys.at, sizeof(scram.keys));
+	memcpy(scram.made_for.salt, record->salt.at, record->salt.count);
+	shown->scram = &scram;
 	pool_learn(pool, shown); /* copies it */
-	explicit_bzero(&keys, sizeof(keys));
+	secret_wipe(&scram, sizeof(scram));
 }
 
 static void learn_text(struct pool *pool, const struct pool_record *record,

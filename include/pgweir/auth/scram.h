@@ -42,12 +42,22 @@ struct scram_keys {
 	unsigned char server_key[SCRAM_KEY_SIZE];
 };
 
-struct scram_verifier {
+/* What keys are derived with, apart from the password. */
+struct scram_challenge {
 	unsigned int iterations;
 	size_t salt_count;
 	unsigned char salt[SCRAM_SALT_MAX];
-	unsigned char stored_key[SCRAM_KEY_SIZE];
-	unsigned char server_key[SCRAM_KEY_SIZE];
+};
+
+static inline struct bytes scram_salt(const struct scram_challenge *challenge)
+{
+	return bytes_of(challenge->salt, challenge->salt_count);
+}
+
+/* Keys, and the challenge that they belong to; without a salt it is unknown. */
+struct scram_verifier {
+	struct scram_challenge made_for;
+	struct scram_keys keys; /* the client's key is not in the text */
 };
 
 /* Parses the text format of pg_authid. false: it is not a verifier. */
@@ -96,12 +106,6 @@ bool scram_server_final(const struct scram *scram, const unsigned char server_ke
 
 /* Adds client-first. `user` is "" for PostgreSQL, which ignores it. */
 bool scram_client_first(struct scram *scram, const char *user, struct buf *out, struct err *err);
-
-struct scram_challenge {
-	unsigned int iterations;
-	size_t salt_count;
-	unsigned char salt[SCRAM_SALT_MAX];
-};
 
 bool scram_client_read(struct scram *scram, struct bytes server_first,
                        struct scram_challenge *challenge, struct err *err);

@@ -41,11 +41,10 @@ static bool same_options(const struct client *client, const char *options)
 #define PASSWD_SIZE 65536 /* buffer for one entry of the user database */
 
 /* Finds the name of a system user on a helper thread. */
-struct name_job {
-	struct job job;
-	struct client_login *owner;
+struct system_user {
+	struct auth_work work; /* must be first */
 	uid_t uid;
-	char *name; /* NULL: no such user; owned */
+	char *name; /* NULL: no such user */
 };
 
 /* The options of the method: the rule's own, or else those of the settings. */
@@ -82,10 +81,8 @@ struct authentication_way {
 static void hba_check_done(struct hba_check *hba_check)
 {
 	reverse_cancel(&hba_check->reverse);
-	if (hba_check->job)
-		workers_abandon(&hba_check->job->job);
+	auth_work_drop((struct auth_work *)hba_check->system_user);
 	free(hba_check->host);
-	free(hba_check->system_user);
 }
 
 /* ---- names ---- */
@@ -116,33 +113,41 @@ static bool look_host_up(struct client *client)
 	return client_fatal(client, &err);
 }
 
-static void run_name(struct job *job)
+static void find_name(struct job *job)
 {
-	struct name_job *work = (struct name_job *)job;
+	struct system_user *user = (struct system_user *)job;
 	struct passwd entry, *found = NULL;
 	char *buffer = malloc(PASSWD_SIZE);
 
-	if (buffer && getpwuid_r(work->uid, &entry, buffer, PASSWD_SIZE, &found) == 0 && found)
-		work->name = strdup(entry.pw_name);
+	if (buffer && getpwuid_r(user->uid, &entry, buffer, PASSWD_SIZE, &found) == 0 && found)
+		user->name = strdup(entry.pw_name);
 	free(buffer);
 }
 
-static void done_name(struct job *job)
+static void on_name(void *arg)
 {
-	struct name_job *work = (struct name_job *)job;
-	struct client_login *login = job->is_abandoned ? NULL : work->owner;
+	struct client *client = arg;
 
-	_Static_assert(offsetof(struct name_job, job) == 0, "jobs are found by it");
-	if (login) {
-		login->hba_check.job = NULL;
-		login->hba_check.is_system_user_known = true;
-		login->hba_check.system_user = work->name;
-	} else {
-		free(work->name);
-	}
-	free(work);
-	if (login)
-		login->on_looked_up(login->client);
+	client->login->hba_check.is_system_user_known = true;
+	client->login->on_looked_up(client);
+}
+
+static void system_user_free(struct auth_work *work)
+{
+	struct system_user *user = (struct system_user *)work;
+
+	_Static_assert(offsetof(struct system_user, work) == 0, "it is found by it");
+	free(user->name);
+	free(user);
+}
+
+static bool submit_lookup(void *arg, struct job *job, bool is_slow)
+{
+	const struct clients *clients = ((struct client *)arg)->clients;
+	struct err err;
+
+	(void)is_slow;
+	return workers_submit(clients->shared->lookups, clients->loop, job, &err);
 }
 
 static bool refuse_busy(struct client *client)
@@ -152,21 +157,16 @@ static bool refuse_busy(struct client *client)
 
 static bool look_system_user_up(struct client *client)
 {
-	struct name_job *work = calloc(1, sizeof(*work));
-	struct err err;
+	struct system_user *user = calloc(1, sizeof(*user));
 
-	if (!work)
+	if (!user)
 		return client_refuse_for(client, CLOSE_MEMORY);
-	*work = (struct name_job){ .job = { .run = run_name, .done = done_name },
-		                   .owner = client->login,
-		                   .uid = client->peer.un.uid };
-	if (!workers_submit(client->clients->shared->lookups, client->clients->loop, &work->job,
-	                    &err)) {
-		free(work);
-		return refuse_busy(client);
-	}
-	client->login->hba_check.job = work;
-	return wait_for_lookup(client);
+	user->work.runner = (struct auth_runner){ submit_lookup, on_name, client };
+	user->work.free_object = system_user_free;
+	user->uid = client->peer.un.uid;
+	client->login->hba_check.system_user = user;
+	return auth_work_begin(&user->work, find_name, false) ? wait_for_lookup(client)
+	                                                      : refuse_busy(client);
 }
 
 /* ---- rules ---- */
@@ -237,7 +237,7 @@ static bool follow(struct client *client, const struct hba_rule *rule,
 	if (!has_certificate(client, rule))
 		return client_refuse_for(client, CLOSE_AUTH_CERTIFICATE);
 	if (row->voucher == AUTH_BY_SYSTEM_USER)
-		is_proven = is_named(client, rule, hba_check->system_user);
+		is_proven = is_named(client, rule, hba_check->system_user->name);
 	else if (row->voucher == AUTH_BY_CERTIFICATE)
 		is_proven = is_named(client, rule, client->login->shown.certificate_name);
 	*way = (struct authentication_way){ method, is_proven, options_of(client, rule) };
