@@ -57,8 +57,8 @@ static inline bool ldap_options_search(const struct ldap_options *options)
 	return options->base_dn;
 }
 
-/* Returns the next option of `*text` for SHOW, without passwords. false: no more options. */
-bool ldap_options_next(const char **text, struct buf *shown);
+/* The option that is never shown. */
+#define LDAP_PASSWORD "ldapbindpasswd="
 
 /* Adds an option to a text of options, quoted if necessary. */
 void ldap_options_add(struct buf *text, const char *option);

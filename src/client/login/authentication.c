@@ -226,9 +226,9 @@ static bool follow(struct client *client, const struct hba_rule *rule,
 	if (method == AUTH_METHOD_REJECT)
 		return refuse_by_rules(client, CLOSE_HBA_REJECT,
 		                       "login rejected: an HBA rule rejects");
-	if (rule->flaw) {
+	if (rule->flaw.count) {
 		log_info(&client->log, "login refused by %s:%d: %s", rule->pos.file, rule->pos.line,
-		         rule->flaw);
+		         rule->flaw.at);
 		return refuse_by_rules(client, CLOSE_HBA_REJECT,
 		                       "login rejected: an HBA rule that allows no login matches");
 	}
@@ -273,7 +273,7 @@ static bool hba_check_is_by(const struct client *client, enum auth_method method
 	const struct hba_rule *rule;
 
 	return hba_find(login_hba(client), &facts, &rule) == HBA_RULE &&
-	       rule->method != AUTH_METHOD_REJECT && !rule->flaw && rule->method == method &&
+	       rule->method != AUTH_METHOD_REJECT && !rule->flaw.count && rule->method == method &&
 	       same_options(client, options_of(client, rule)) && has_certificate(client, rule);
 }
 
