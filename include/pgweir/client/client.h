@@ -157,12 +157,10 @@ struct client_login {
 	struct auth_query auth_query;
 	struct auth_server *auth;
 	struct delayed_login *delayed; /* in CLIENT_DELAYED. client/login/admit.c */
-	/* Called when a name that authentication needs has been looked up. */
-	void (*on_looked_up)(struct client *client);
-	unsigned int generation; /* clients->generation when `method` was chosen */
-	unsigned int method;     /* enum auth_method */
-	struct buf unknown;      /* names of unknown _pq_. options: name\0name\0 */
-	struct buf parameters;   /* of the startup packet: name\0value\0 */
+	unsigned int generation;       /* clients->generation when `method` was chosen */
+	unsigned int method;           /* enum auth_method */
+	struct buf unknown;            /* names of unknown _pq_. options: name\0name\0 */
+	struct buf parameters;         /* of the startup packet: name\0value\0 */
 	unsigned int parameter_count;
 	unsigned int minor; /* minor version of the protocol that the client requested */
 	struct client_shown shown;

@@ -643,7 +643,7 @@ static void take_answer(struct auth_query *auth_query, struct auth_answer *answe
 	auth_query->answer = auth_answer_hold(answer);
 	client_enter(client, CLIENT_AUTHENTICATION);
 	if (adopt(client))
-		login->on_looked_up(client);
+		authentication_go_on(client);
 }
 
 static enum auth_query_result ask_for(struct client *client, struct database *database,
