@@ -301,11 +301,9 @@ static enum auth_server_result work_in_vain(struct auth_server *auth, struct buf
 static enum auth_server_result check_proof(struct auth_server *auth, struct buf *out,
                                            struct err *err)
 {
-	struct scram_keys *keys = &auth->verifier.keys;
 	struct buf final = { 0 };
 	struct err why;
-	bool ok = scram_server_check(&auth->scram, keys->stored_key, keys->client_key, &why) &&
-	          scram_server_final(&auth->scram, keys->server_key, &final, &why);
+	bool ok = scram_server_check(&auth->scram, &auth->verifier.keys, &final, &why);
 
 	if (auth->late_failure)
 		ok = err_set(&why, ERR_PASSWORD, "%s", auth->late_failure);

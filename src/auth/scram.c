@@ -298,30 +298,24 @@ bool scram_server_read(struct scram *scram, struct bytes client_final, struct er
 	return buf_ok(&scram->said) || broken(err);
 }
 
-bool scram_server_check(const struct scram *scram, const unsigned char stored_key[SCRAM_KEY_SIZE],
-                        unsigned char client_key[SCRAM_KEY_SIZE], struct err *err)
+bool scram_server_check(const struct scram *scram, struct scram_keys *keys, struct buf *out,
+                        struct err *err)
 {
-	unsigned char hash[SHA256_SIZE];
-
-	/* proof = ClientKey XOR signature: correct if the hash of ClientKey is StoredKey. */
-	if (!sign(stored_key, scram, client_key))
-		return broken(err);
-	mix(client_key, client_key, scram->proof);
-	if (!digest_sha256(bytes_of(client_key, SCRAM_KEY_SIZE), hash))
-		return broken(err);
-	if (bytes_equal_secret(bytes_of(hash, sizeof(hash)), bytes_of(stored_key, SCRAM_KEY_SIZE)))
-		return true;
-	secret_wipe(client_key, SCRAM_KEY_SIZE);
-	return err_set(err, ERR_PASSWORD, "the proof does not match the secret");
-}
-
-bool scram_server_final(const struct scram *scram, const unsigned char server_key[SCRAM_KEY_SIZE],
-                        struct buf *out, struct err *err)
-{
-	unsigned char signature[SCRAM_KEY_SIZE];
+	unsigned char hash[SHA256_SIZE], signature[SCRAM_KEY_SIZE];
 	char text[KEY_TEXT_SIZE];
 
-	if (!sign(server_key, scram, signature))
+	/* proof = ClientKey XOR signature: correct if the hash of ClientKey is StoredKey. */
+	if (!sign(keys->stored_key, scram, keys->client_key))
+		return broken(err);
+	mix(keys->client_key, keys->client_key, scram->proof);
+	if (!digest_sha256(bytes_of(keys->client_key, SCRAM_KEY_SIZE), hash))
+		return broken(err);
+	if (!bytes_equal_secret(bytes_of(hash, sizeof(hash)),
+	                        bytes_of(keys->stored_key, SCRAM_KEY_SIZE))) {
+		secret_wipe(keys->client_key, SCRAM_KEY_SIZE);
+		return err_set(err, ERR_PASSWORD, "the proof does not match the secret");
+	}
+	if (!sign(keys->server_key, scram, signature))
 		return broken(err);
 	base64_encode(bytes_of(signature, sizeof(signature)), text);
 	buf_add_text(out, "v=");
