@@ -2,8 +2,8 @@
 /*
  * The client side of an authentication exchange: we log in to a server.
  *
- *   start --> sent ------------------------------------------> ended
- *         --> sasl first --> (work) --> sasl final --> proven --> ended
+ *   password, or its md5 hash ----------------------------------> AuthenticationOk
+ *   client-first --> (work) --> client-final --> server-final --> AuthenticationOk
  *
  * Hard here: the server is not trusted either. Each request may come only once and in the right
  * order. With SCRAM, AuthenticationOk is accepted only after the server has proved that it
@@ -22,62 +22,34 @@
 /* Deriving keys with more iterations takes long: 50 milliseconds or so. */
 #define SLOW_ITERATIONS 100000
 
-enum auth_client_state {
-	STATE_START,
-	STATE_SENT,       /* a password or its md5 hash has been sent */
-	STATE_SASL_FIRST, /* sent client-first, waits for server-first */
-	STATE_WORK,       /* the keys of the password are being derived */
-	STATE_SASL_FINAL, /* sent client-final, waits for server-final */
-	STATE_PROVEN,     /* the server has proved that it knows the keys */
-	STATE_ENDED,
-	STATES
-};
+#define KIND(kind) (1u << (kind))
+#define FIRST_KINDS (KIND(AUTH_OK) | KIND(AUTH_CLEARTEXT) | KIND(AUTH_MD5) | KIND(AUTH_SASL))
 
 struct auth_client {
-	enum auth_client_state state;
+	struct auth_work work; /* must be first */
 	struct verifiers *verifiers;
-	struct auth_runner runner;
 	struct credentials credentials;
 	struct scram scram;
-	struct derived *derived; /* CREDENTIALS_PLAIN with SCRAM */
-	struct auth_work *work;
+	struct derived *derived;      /* CREDENTIALS_PLAIN with SCRAM */
 	const char *asked, *mismatch; /* static texts, or NULL */
-	unsigned int allowed;         /* ANSWERS() of each request that the server may begin with */
+	unsigned int allowed;         /* KIND() of each request that the server may begin with */
+	/* KIND() of each that may come next: this is where the exchange is. 0: at work, or ended */
+	unsigned int expected;
 	char user[];
 };
-
-#define TO(state) (1u << (state))
-#define ANSWERS(kind) (1u << (kind))
-
-static const struct auth_client_step {
-	unsigned int next;  /* TO() of each permitted next state */
-	unsigned int kinds; /* ANSWERS() of each permitted request */
-} steps[STATES] = {
-	[STATE_START] = { TO(STATE_SENT) | TO(STATE_SASL_FIRST) | TO(STATE_ENDED),
-	                  ANSWERS(AUTH_OK) | ANSWERS(AUTH_CLEARTEXT) | ANSWERS(AUTH_MD5) |
-	                      ANSWERS(AUTH_SASL) },
-	[STATE_SENT] = { TO(STATE_ENDED), ANSWERS(AUTH_OK) },
-	[STATE_SASL_FIRST] = { TO(STATE_WORK) | TO(STATE_SASL_FINAL) | TO(STATE_ENDED),
-	                       ANSWERS(AUTH_SASL_CONTINUE) },
-	[STATE_WORK] = { TO(STATE_SASL_FINAL) | TO(STATE_ENDED), 0 },
-	[STATE_SASL_FINAL] = { TO(STATE_PROVEN) | TO(STATE_ENDED), ANSWERS(AUTH_SASL_FINAL) },
-	[STATE_PROVEN] = { TO(STATE_ENDED), ANSWERS(AUTH_OK) },
-	[STATE_ENDED] = { TO(STATE_ENDED), 0 },
-};
-
-/* The only function that writes auth->state. */
-static void auth_client_enter(struct auth_client *auth, enum auth_client_state next)
-{
-	assert(steps[auth->state].next & TO(next));
-	auth->state = next;
-}
 
 static enum auth_client_result auth_client_fail(struct auth_client *auth, struct err *err,
                                                 const char *reason)
 {
-	auth_client_enter(auth, STATE_ENDED);
+	auth->expected = 0;
 	err_set(err, ERR_NOT_ALLOWED, "server login failed: %s", reason);
 	return AUTH_CLIENT_FAILED;
+}
+
+static enum auth_client_result expect(struct auth_client *auth, unsigned int kind)
+{
+	auth->expected = KIND(kind);
+	return AUTH_CLIENT_MORE;
 }
 
 static enum auth_client_result wrong_type(struct auth_client *auth, struct err *err)
@@ -92,10 +64,10 @@ static unsigned int allowed_by(const struct config_list *require)
 		const char *name;
 		unsigned int kinds;
 	} methods[] = {
-		{ "password", ANSWERS(AUTH_CLEARTEXT) },
-		{ "md5", ANSWERS(AUTH_MD5) },
-		{ "scram-sha-256", ANSWERS(AUTH_SASL) },
-		{ "none", ANSWERS(AUTH_OK) },
+		{ "password", KIND(AUTH_CLEARTEXT) },
+		{ "md5", KIND(AUTH_MD5) },
+		{ "scram-sha-256", KIND(AUTH_SASL) },
+		{ "none", KIND(AUTH_OK) },
 	};
 	unsigned int named = 0, without = 0;
 
@@ -110,12 +82,22 @@ static unsigned int allowed_by(const struct config_list *require)
 			without |= is_without ? methods[at].kinds : 0;
 		}
 	}
-	return (named ? named : steps[STATE_START].kinds) & ~without;
+	return (named ? named : FIRST_KINDS) & ~without;
 }
 
 bool auth_client_may_enter_unasked(const struct config_list *require)
 {
-	return allowed_by(require) & ANSWERS(AUTH_OK);
+	return allowed_by(require) & KIND(AUTH_OK);
+}
+
+static void free_object(struct auth_work *work)
+{
+	struct auth_client *auth = (struct auth_client *)work;
+
+	derived_release(&auth->derived);
+	credentials_done(&auth->credentials);
+	scram_done(&auth->scram);
+	free(auth);
 }
 
 struct auth_client *auth_client_new(const struct auth_client_who *who)
@@ -129,9 +111,11 @@ struct auth_client *auth_client_new(const struct auth_client_who *who)
 		free(auth);
 		return NULL;
 	}
+	auth->work.runner = who->runner;
+	auth->work.free_object = free_object;
 	auth->allowed = allowed_by(who->require);
+	auth->expected = FIRST_KINDS;
 	auth->verifiers = who->verifiers;
-	auth->runner = who->runner;
 	memcpy(auth->user, who->user, user_size);
 	scram_bind(&auth->scram, who->binding);
 	return auth;
@@ -139,16 +123,9 @@ struct auth_client *auth_client_new(const struct auth_client_who *who)
 
 void auth_client_free(struct auth_client **auth)
 {
-	struct auth_client *old = *auth;
-
+	_Static_assert(offsetof(struct auth_client, work) == 0, "it is found by it");
+	auth_work_drop((struct auth_work *)*auth);
 	*auth = NULL;
-	if (!old)
-		return;
-	auth_work_drop(&old->work);
-	derived_release(&old->derived);
-	credentials_done(&old->credentials);
-	scram_done(&old->scram);
-	free(old);
 }
 
 /* ---- cleartext password and md5 ---- */
@@ -159,8 +136,7 @@ static enum auth_client_result send_cleartext(struct auth_client *auth, struct b
 	if (auth->credentials.kind != CREDENTIALS_PLAIN)
 		return wrong_type(auth, err);
 	message_password(out, auth->credentials.text);
-	auth_client_enter(auth, STATE_SENT);
-	return AUTH_CLIENT_MORE;
+	return expect(auth, AUTH_OK);
 }
 
 static enum auth_client_result send_md5(struct auth_client *auth, struct bytes salt,
@@ -175,8 +151,7 @@ static enum auth_client_result send_md5(struct auth_client *auth, struct bytes s
 		return auth_client_fail(auth, err, "the crypto library has no MD5");
 	message_password(out, answer);
 	secret_wipe(answer, sizeof(answer));
-	auth_client_enter(auth, STATE_SENT);
-	return AUTH_CLIENT_MORE;
+	return expect(auth, AUTH_OK);
 }
 
 /* ---- SCRAM ---- */
@@ -208,21 +183,19 @@ static enum auth_client_result send_first(struct auth_client *auth, struct bytes
 		return wrong_type(auth, err);
 	/* PostgreSQL uses the name in the startup packet and ignores this one. */
 	ok = scram_client_first(&auth->scram, "", &first, &why);
-	if (ok) {
+	if (ok)
 		message_sasl_initial(out,
 		                     auth->scram.is_plus ? SCRAM_PLUS_MECHANISM : SCRAM_MECHANISM,
 		                     buf_bytes(&first));
-		auth_client_enter(auth, STATE_SASL_FIRST);
-	}
 	buf_free(&first);
-	return ok ? AUTH_CLIENT_MORE : auth_client_fail(auth, err, why.text);
+	return ok ? expect(auth, AUTH_SASL_CONTINUE) : auth_client_fail(auth, err, why.text);
 }
 
 /* Returns NULL if they have not been derived, or if that failed. */
 static const struct scram_keys *keys_of(const struct auth_client *auth)
 {
 	if (auth->credentials.kind == CREDENTIALS_KEYS)
-		return auth->credentials.keys;
+		return &auth->credentials.scram->keys;
 	return derived_keys(auth->derived);
 }
 
@@ -237,12 +210,18 @@ static enum auth_client_result send_final(struct auth_client *auth, struct buf *
 	if (!keys)
 		return auth_client_fail(auth, err, "key derivation failed");
 	ok = scram_client_final(&auth->scram, keys, &final, &why);
-	if (ok) {
+	if (ok)
 		message_sasl_response(out, buf_bytes(&final));
-		auth_client_enter(auth, STATE_SASL_FINAL);
-	}
 	buf_wipe(&final);
-	return ok ? AUTH_CLIENT_MORE : auth_client_fail(auth, err, why.text);
+	return ok ? expect(auth, AUTH_SASL_FINAL) : auth_client_fail(auth, err, why.text);
+}
+
+/* Called on a helper thread. */
+static void run_derive(struct job *job)
+{
+	const struct auth_client *auth = (struct auth_client *)job;
+
+	derived_run(auth->derived, auth->credentials.text);
 }
 
 /* Gets the keys for this challenge: from the cache, or by deriving them. */
@@ -250,32 +229,28 @@ static enum auth_client_result derive(struct auth_client *auth,
                                       const struct scram_challenge *challenge, struct buf *out,
                                       struct err *err)
 {
-	const char *password = auth->credentials.text;
-
 	/* Private: a server that sends another salt each time must not fill the cache. */
-	auth->derived = verifiers_ask(auth->verifiers, password,
-	                              bytes_of(challenge->salt, challenge->salt_count),
-	                              challenge->iterations, DERIVED_PRIVATE);
+	auth->derived =
+	    verifiers_ask(auth->verifiers, auth->credentials.text, scram_salt(challenge),
+	                  challenge->iterations, DERIVED_PRIVATE);
 	if (!auth->derived)
 		return auth_client_fail(auth, err, "out of memory");
 	if (derived_keys(auth->derived))
 		return send_final(auth, out, err);
-	if (!auth_work_derive(&auth->work, &auth->runner, auth->derived, password,
-	                      challenge->iterations > SLOW_ITERATIONS)) {
-		auth_client_enter(auth, STATE_ENDED);
-		err_set(err, ERR_FILES, "too many logins at once wait for their key");
-		err_reason(err, CLOSE_TOO_MANY_LOGINS);
-		return AUTH_CLIENT_FAILED;
-	}
-	auth_client_enter(auth, STATE_WORK);
-	return AUTH_CLIENT_WORK;
+	auth->expected = 0;
+	if (auth_work_begin(&auth->work, run_derive, challenge->iterations > SLOW_ITERATIONS))
+		return AUTH_CLIENT_WORK;
+	err_set(err, ERR_FILES, "too many logins at once wait for their key");
+	err_reason(err, CLOSE_TOO_MANY_LOGINS);
+	return AUTH_CLIENT_FAILED;
 }
 
 /* Keys belong to one salt and one iteration count. With others, authentication must fail. */
 static const char *compare(const struct scram_challenge *ours, const struct scram_challenge *theirs)
 {
-	if (!bytes_equal(bytes_of(ours->salt, ours->salt_count),
-	                 bytes_of(theirs->salt, theirs->salt_count)))
+	if (!ours->salt_count)
+		return NULL;
+	if (!bytes_equal(scram_salt(ours), scram_salt(theirs)))
 		return "salt";
 	return ours->iterations == theirs->iterations ? NULL : "iteration count";
 }
@@ -288,11 +263,10 @@ static enum auth_client_result read_challenge(struct auth_client *auth, struct b
 
 	if (!scram_client_read(&auth->scram, data, &challenge, &why))
 		return auth_client_fail(auth, err, why.text);
-	if (auth->credentials.made_for)
-		auth->mismatch = compare(auth->credentials.made_for, &challenge);
-	if (auth->credentials.kind == CREDENTIALS_KEYS)
-		return send_final(auth, out, err);
-	return derive(auth, &challenge, out, err);
+	if (auth->credentials.kind != CREDENTIALS_KEYS)
+		return derive(auth, &challenge, out, err);
+	auth->mismatch = compare(&auth->credentials.scram->made_for, &challenge);
+	return send_final(auth, out, err);
 }
 
 static enum auth_client_result read_signature(struct auth_client *auth, struct bytes data,
@@ -307,8 +281,7 @@ static enum auth_client_result read_signature(struct auth_client *auth, struct b
 		                            : "failed to verify server signature");
 	if (auth->derived)
 		verifiers_keep(auth->verifiers, auth->derived);
-	auth_client_enter(auth, STATE_PROVEN);
-	return AUTH_CLIENT_MORE;
+	return expect(auth, AUTH_OK);
 }
 
 /* ---- requests of the server ---- */
@@ -317,7 +290,7 @@ static const char *out_of_step(const struct auth_client *auth, uint32_t kind)
 {
 	if (kind == AUTH_OK)
 		return "failed to verify server signature"; /* it sent none */
-	if (auth->state == STATE_START)
+	if (!auth->asked)
 		return "unsupported authentication method";
 	return "unexpected authentication request";
 }
@@ -340,11 +313,11 @@ enum auth_client_result auth_client_answer(struct auth_client *auth, struct byte
 
 	if (fields_auth(body, &request) != WIRE_OK)
 		return auth_client_fail(auth, err, "malformed authentication request");
-	if (request.kind > AUTH_SASL_FINAL || !(steps[auth->state].kinds & ANSWERS(request.kind)))
+	if (request.kind > AUTH_SASL_FINAL || !(auth->expected & KIND(request.kind)))
 		return auth_client_fail(auth, err, out_of_step(auth, request.kind));
-	if (auth->state == STATE_START) {
+	if (!auth->asked) {
 		auth->asked = asked_words[request.kind];
-		if (!(auth->allowed & ANSWERS(request.kind)))
+		if (!(auth->allowed & KIND(request.kind)))
 			return auth_client_fail(auth, err,
 			                        "server_require_auth forbids how PostgreSQL asks");
 	}
@@ -360,7 +333,7 @@ enum auth_client_result auth_client_answer(struct auth_client *auth, struct byte
 	case AUTH_SASL_FINAL:
 		return read_signature(auth, request.data, err);
 	default:
-		auth_client_enter(auth, STATE_ENDED);
+		auth->expected = 0;
 		return AUTH_CLIENT_OK;
 	}
 }
@@ -368,6 +341,6 @@ enum auth_client_result auth_client_answer(struct auth_client *auth, struct byte
 enum auth_client_result auth_client_resume(struct auth_client *auth, struct buf *out,
                                            struct err *err)
 {
-	assert(auth->state == STATE_WORK);
+	assert(auth->derived && !auth->work.is_running);
 	return send_final(auth, out, err);
 }

@@ -2,10 +2,11 @@
 /*
  * The server side of an authentication exchange: a client logs in to us.
  *
- *   start --> password ----------------> (work) --> ended
- *         --> password ----------------> (outside) -> ended
- *         --> md5 --------------------------------> ended
- *         --> sasl first --> sasl final -> (work) -> ended
+ *   start --> password ------------------------> (work) --> end
+ *         --> md5 -----------------------------------------> end
+ *         --> SASL, client-first --> client-final --> (work) --> end
+ *
+ * Where an exchange is, is which step comes next: on_answer or on_work.
  *
  * Hard here: a client that cannot log in (unknown user, no secret, an md5 secret with SCRAM)
  * must see the same exchange as all others, up to its end. Such an exchange fails late: it has
@@ -18,41 +19,38 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/digest.h"
+#include "pgweir/auth/outside.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
 #define REASON_SIZE 200
 
-enum auth_server_state {
-	STATE_START,
-	STATE_PASSWORD,   /* asked for a cleartext password */
-	STATE_MD5,        /* asked for an answer to .md5_salt */
-	STATE_SASL_FIRST, /* offered SCRAM, waits for client-first */
-	STATE_SASL_FINAL, /* sent server-first, waits for client-final */
-	STATE_WORK,       /* the keys of the received password are being derived */
-	STATE_SASL_WORK,  /* the keys of the user's plain secret are being derived */
-	STATE_OUTSIDE,    /* PAM or LDAP checks the received password */
-	STATE_ENDED,
-	STATES
-};
+/* A step of the exchange, with the body of the client's message; after work it is empty. */
+typedef enum auth_server_result auth_step(struct auth_server *auth, struct bytes body,
+                                          struct buf *out, struct err *err);
 
 struct auth_server {
-	enum auth_server_state state;
+	struct auth_work work;      /* must be first */
 	struct auth_server_who who; /* its texts are in `texts`; what is not kept is NULL */
 	struct buf texts;
+	auth_step *on_answer; /* takes the client's next message; NULL: none is expected */
+	auth_step *on_work;   /* continues after the work; NULL: there was none */
 	struct secret secret; /* the user's, or a mock secret if there is none */
 	bool is_known;
 	const char
 	    *late_failure; /* why the client cannot log in with any password; NULL = it can */
 	char reason[REASON_SIZE];
 	unsigned char md5_salt[4];
-	struct scram_verifier offer; /* STATE_SASL_*: its salt and iterations were sent */
 	struct scram scram;
-	struct scram_keys keys; /* STATE_SASL_*: the user's; client_key is set only at the end */
-	char *password;         /* cleartext password sent by the client */
-	struct derived *derived;
-	struct auth_work *work;
+	/* SECRET_SCRAM: the secret. Another one, with SCRAM: what was offered, later also its keys
+	 */
+	struct scram_verifier verifier;
+	char *password;          /* cleartext password sent by the client */
+	struct derived *derived; /* from: */
+	const char *derived_from;
+	struct outside_question question;
+	enum outside_answer answer;
 };
 
 static const struct auth_method_row *row_of(enum auth_method method)
@@ -60,35 +58,13 @@ static const struct auth_method_row *row_of(enum auth_method method)
 	return &auth_methods[method];
 }
 
-/* ---- states and ends ---- */
-
-#define TO(state) (1u << (state))
-
-/* TO() of each permitted next state. */
-static const unsigned int next_states[STATES] = {
-	[STATE_START] = TO(STATE_PASSWORD) | TO(STATE_MD5) | TO(STATE_SASL_FIRST) | TO(STATE_ENDED),
-	[STATE_PASSWORD] = TO(STATE_WORK) | TO(STATE_OUTSIDE) | TO(STATE_ENDED),
-	[STATE_MD5] = TO(STATE_ENDED),
-	[STATE_SASL_FIRST] = TO(STATE_SASL_FINAL) | TO(STATE_ENDED),
-	[STATE_SASL_FINAL] = TO(STATE_SASL_WORK) | TO(STATE_ENDED),
-	[STATE_WORK] = TO(STATE_ENDED),
-	[STATE_SASL_WORK] = TO(STATE_ENDED),
-	[STATE_OUTSIDE] = TO(STATE_ENDED),
-	[STATE_ENDED] = 0,
-};
-
-/* The only function that writes auth->state. */
-static void enter(struct auth_server *auth, enum auth_server_state next)
-{
-	assert(next_states[auth->state] & TO(next));
-	auth->state = next;
-}
+/* ---- ends ---- */
 
 /* Ends the exchange: `words` are for the client, `reason` is for the log. */
 static enum auth_server_result refuse(struct auth_server *auth, struct err *err, enum err_code code,
                                       const char *words, const char *reason)
 {
-	enter(auth, STATE_ENDED);
+	auth->on_answer = NULL;
 	text_copy(auth->reason, sizeof(auth->reason), reason);
 	err_set(err, code, "%s", words);
 	return AUTH_SERVER_REFUSED;
@@ -111,37 +87,46 @@ static enum auth_server_result refuse_memory(struct auth_server *auth, struct er
 
 static enum auth_server_result admit(struct auth_server *auth)
 {
-	enter(auth, STATE_ENDED);
+	auth->on_answer = NULL;
 	return AUTH_SERVER_OK;
 }
 
-static enum auth_server_result begin_work(struct auth_server *auth, bool is_begun,
-                                          enum auth_server_state state)
+/* ---- work ---- */
+
+static enum auth_server_result begin_work(struct auth_server *auth, void (*run)(struct job *job),
+                                          auth_step *then)
 {
-	enter(auth, is_begun ? state : STATE_ENDED);
-	return is_begun ? AUTH_SERVER_WORK : AUTH_SERVER_BUSY;
+	auth->on_answer = NULL;
+	auth->on_work = then;
+	return auth_work_begin(&auth->work, run, false) ? AUTH_SERVER_WORK : AUTH_SERVER_BUSY;
 }
 
-/*
- * Gets the keys of `password`. AUTH_SERVER_OK: derived_keys() has them. AUTH_SERVER_WORK: they
- * will be derived, and `state` has been entered.
- */
+/* Called on a helper thread. */
+static void run_derive(struct job *job)
+{
+	const struct auth_server *auth = (struct auth_server *)job;
+
+	derived_run(auth->derived, auth->derived_from);
+}
+
+/* Gets the keys of `password`, by work if they are not cached, and does the step `then`. */
 static enum auth_server_result derive(struct auth_server *auth, const char *password,
-                                      struct bytes salt, unsigned int iterations,
-                                      enum derived_keep keep, enum auth_server_state state,
+                                      const struct scram_challenge *challenge,
+                                      enum derived_keep keep, auth_step *then, struct buf *out,
                                       struct err *err)
 {
 	/* Nothing is cached then: each attempt must cost as much as the first. */
 	if (auth->late_failure)
 		keep = DERIVED_PRIVATE;
-	auth->derived = verifiers_ask(auth->who.verifiers, password, salt, iterations, keep);
+	derived_release(&auth->derived);
+	auth->derived = verifiers_ask(auth->who.verifiers, password, scram_salt(challenge),
+	                              challenge->iterations, keep);
+	auth->derived_from = password;
 	if (!auth->derived)
 		return refuse_memory(auth, err);
 	if (derived_keys(auth->derived))
-		return AUTH_SERVER_OK;
-	return begin_work(
-	    auth, auth_work_derive(&auth->work, &auth->who.runner, auth->derived, password, false),
-	    state);
+		return then(auth, (struct bytes){ 0 }, out, err);
+	return begin_work(auth, run_derive, then);
 }
 
 /*
@@ -154,66 +139,68 @@ static enum auth_server_result derive(struct auth_server *auth, const char *pass
  * outside.
  */
 
-static enum auth_server_result refuse_password(struct auth_server *auth, struct err *err,
-                                               const char *reason)
+static enum auth_server_result admit_if(struct auth_server *auth, bool fits, struct err *err)
 {
-	return refuse_for(auth, err, ERR_PASSWORD, CLOSE_AUTH_PASSWORD, reason);
+	if (fits && !auth->late_failure)
+		return admit(auth);
+	return refuse_for(auth, err, ERR_PASSWORD, CLOSE_AUTH_PASSWORD,
+	                  auth->late_failure ? auth->late_failure : "wrong password");
 }
 
-static enum auth_server_result refuse_wrong(struct auth_server *auth, struct err *err)
+/* Called on a helper thread. */
+static void run_outside(struct job *job)
 {
-	return refuse_password(auth, err,
-	                       auth->late_failure ? auth->late_failure : "wrong password");
+	struct auth_server *auth = (struct auth_server *)job;
+	struct outside_question *question = &auth->question;
+
+	if (question->deadline && clock_now() >= question->deadline)
+		auth->answer = outside_reply(question, OUTSIDE_FAILED,
+		                             "it waited too long for a helper thread");
+	else
+		auth->answer = outside_judge(auth->who.method, question);
+}
+
+static enum auth_server_result check_outside(struct auth_server *auth, struct bytes body,
+                                             struct buf *out, struct err *err)
+{
+	(void)body;
+	(void)out;
+	if (auth->answer == OUTSIDE_YES)
+		return admit(auth);
+	return refuse_for(auth, err, ERR_NOT_ALLOWED, row_of(auth->who.method)->refusal,
+	                  auth->question.reason);
 }
 
 static enum auth_server_result ask_outside(struct auth_server *auth)
 {
-	const struct outside_question question = { .password = auth->password,
-		                                   .user = auth->who.user,
-		                                   .options = auth->who.options,
-		                                   .host = auth->who.host,
-		                                   .deadline = auth->who.deadline };
-
-	return begin_work(
-	    auth, auth_work_ask(&auth->work, &auth->who.runner, auth->who.method, &question),
-	    STATE_OUTSIDE);
-}
-
-static enum auth_server_result check_outside(struct auth_server *auth, struct err *err)
-{
-	if (auth->work->answer == OUTSIDE_YES)
-		return admit(auth);
-	return refuse_for(auth, err, ERR_NOT_ALLOWED, row_of(auth->who.method)->refusal,
-	                  auth->work->question.reason);
+	auth->question = (struct outside_question){ .password = auth->password,
+		                                    .user = auth->who.user,
+		                                    .options = auth->who.options,
+		                                    .host = auth->who.host,
+		                                    .deadline = auth->who.deadline };
+	return begin_work(auth, run_outside, check_outside);
 }
 
 /* Compares the derived keys of a cleartext password with the user's SCRAM secret. */
-static enum auth_server_result check_derived(struct auth_server *auth, struct err *err)
+static enum auth_server_result check_derived(struct auth_server *auth, struct bytes body,
+                                             struct buf *out, struct err *err)
 {
 	const struct scram_keys *keys = derived_keys(auth->derived);
+	enum auth_server_result result;
 
+	(void)body;
+	(void)out;
 	if (!keys)
 		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
 		                  "key derivation failed");
-	if (!bytes_equal_secret(bytes_of(keys->stored_key, SCRAM_KEY_SIZE),
-	                        bytes_of(auth->keys.stored_key, SCRAM_KEY_SIZE)) ||
-	    auth->late_failure)
-		return refuse_wrong(auth, err);
-	verifiers_keep(auth->who.verifiers, auth->derived);
-	return admit(auth);
-}
-
-static enum auth_server_result check_scram_secret(struct auth_server *auth, struct err *err)
-{
-	struct scram_verifier verifier;
-	enum auth_server_result result;
-
-	if (!scram_verifier_parse(auth->secret.text, &verifier))
-		return refuse_password(auth, err, "the user's SCRAM secret is malformed");
-	memcpy(auth->keys.stored_key, verifier.stored_key, SCRAM_KEY_SIZE);
-	result = derive(auth, auth->password, bytes_of(verifier.salt, verifier.salt_count),
-	                verifier.iterations, DERIVED_PRIVATE, STATE_WORK, err);
-	return result == AUTH_SERVER_OK ? check_derived(auth, err) : result;
+	result =
+	    admit_if(auth,
+	             bytes_equal_secret(bytes_of(keys->stored_key, SCRAM_KEY_SIZE),
+	                                bytes_of(auth->verifier.keys.stored_key, SCRAM_KEY_SIZE)),
+	             err);
+	if (result == AUTH_SERVER_OK)
+		verifiers_keep(auth->who.verifiers, auth->derived);
+	return result;
 }
 
 static bool same_text(const char *a, const char *b)
@@ -229,16 +216,29 @@ static bool matches_md5(const struct auth_server *auth, const char *password)
 	       same_text(secret, auth->secret.text);
 }
 
+static enum auth_server_result check_md5(struct auth_server *auth, const char *given,
+                                         struct err *err)
+{
+	char expected[MD5_TEXT_SIZE];
+
+	if (!digest_md5_answer(auth->secret.text,
+	                       auth->secret.kind == SECRET_PLAIN ? auth->who.user : NULL,
+	                       bytes_of(auth->md5_salt, 4), expected))
+		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+		                  "the crypto library has no MD5");
+	return admit_if(auth, same_text(given, expected), err);
+}
+
 static enum auth_server_result read_password(struct auth_server *auth, struct bytes body,
                                              struct buf *out, struct err *err)
 {
 	const char *password;
-	bool fits;
 
-	(void)out;
 	if (fields_text(body, &password) != WIRE_OK)
 		return refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
 		              "malformed password packet");
+	if (row_of(auth->who.method)->question == AUTH_ASKS_MD5)
+		return check_md5(auth, password, err);
 	if (!*password)
 		return refuse_for(auth, err, ERR_PASSWORD, CLOSE_EMPTY_PASSWORD, "empty password");
 	auth->password = strdup(password);
@@ -247,40 +247,21 @@ static enum auth_server_result read_password(struct auth_server *auth, struct by
 	if (row_of(auth->who.method)->is_outside)
 		return ask_outside(auth);
 	if (auth->secret.kind == SECRET_SCRAM)
-		return check_scram_secret(auth, err);
-	fits = auth->secret.kind == SECRET_MD5 ? matches_md5(auth, password)
-	                                       : same_text(password, auth->secret.text);
-	return fits && !auth->late_failure ? admit(auth) : refuse_wrong(auth, err);
+		return derive(auth, auth->password, &auth->verifier.made_for, DERIVED_PRIVATE,
+		              check_derived, out, err);
+	return admit_if(auth,
+	                auth->secret.kind == SECRET_MD5 ? matches_md5(auth, password)
+	                                                : same_text(password, auth->secret.text),
+	                err);
 }
-
-/* ---- md5 ---- */
 
 static enum auth_server_result ask_md5(struct auth_server *auth, struct buf *out, struct err *err)
 {
 	if (!digest_random(auth->md5_salt, sizeof(auth->md5_salt)))
 		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD, "no random bytes");
 	message_auth(out, AUTH_MD5, bytes_of(auth->md5_salt, 4));
-	enter(auth, STATE_MD5);
+	auth->on_answer = read_password;
 	return AUTH_SERVER_MORE;
-}
-
-static enum auth_server_result read_md5(struct auth_server *auth, struct bytes body,
-                                        struct buf *out, struct err *err)
-{
-	char expected[MD5_TEXT_SIZE];
-	const char *given;
-
-	(void)out;
-	if (fields_text(body, &given) != WIRE_OK)
-		return refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
-		              "malformed password packet");
-	if (!digest_md5_answer(auth->secret.text,
-	                       auth->secret.kind == SECRET_PLAIN ? auth->who.user : NULL,
-	                       bytes_of(auth->md5_salt, 4), expected))
-		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
-		                  "the crypto library has no MD5");
-	return same_text(given, expected) && !auth->late_failure ? admit(auth)
-	                                                         : refuse_wrong(auth, err);
 }
 
 /*
@@ -288,10 +269,9 @@ static enum auth_server_result read_md5(struct auth_server *auth, struct bytes b
  *
  * Authentication by SCRAM: carries the computations of scram.c in protocol messages.
  *
- * Hard here: the keys of a plain secret are derived between the client's proof and our answer;
- * until then the exchange is in STATE_SASL_WORK. If the keys are cached, a correct proof needs
- * no derivation. A wrong proof then still waits for one, so that it takes as long as that of an
- * unknown user.
+ * Hard here: the keys of a plain secret are derived between the client's proof and our answer.
+ * If the keys are cached, a correct proof needs no derivation. A wrong proof then still waits
+ * for one, so that it takes as long as that of an unknown user.
  */
 
 /* `why` is the error of scram.c. */
@@ -301,39 +281,78 @@ static enum auth_server_result refuse_sasl(struct auth_server *auth, struct err 
 	return refuse_for(auth, err, why->code, CLOSE_AUTH_SASL, why->text);
 }
 
-static enum auth_server_result ask_sasl(struct auth_server *auth, struct buf *out)
-{
-	static const char *const mechanisms[] = { SCRAM_PLUS_MECHANISM, SCRAM_MECHANISM };
-	bool has_plus = auth->scram.binding_count > 0;
+static enum auth_server_result check_derived_proof(struct auth_server *auth, struct bytes body,
+                                                   struct buf *out, struct err *err);
 
-	auth->who.method = AUTH_METHOD_SCRAM;
-	if (!auth->late_failure && auth->secret.kind == SECRET_MD5)
-		auth->late_failure = "the user has an md5 secret, with which SCRAM is not possible";
-	message_auth_sasl(out, has_plus ? mechanisms : mechanisms + 1, has_plus ? 2 : 1);
-	enter(auth, STATE_SASL_FIRST);
-	return AUTH_SERVER_MORE;
+/* Derives keys that are not used, to take the usual time; then the client is refused. */
+static enum auth_server_result work_in_vain(struct auth_server *auth, struct buf *out,
+                                            struct err *err)
+{
+	struct scram_challenge challenge = { auth->who.iterations, SCRAM_SALT_SIZE, "" };
+
+	auth->late_failure = "the proof does not match the secret";
+	if (!digest_random(challenge.salt, challenge.salt_count))
+		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL, "no random bytes");
+	return derive(auth, auth->secret.text, &challenge, DERIVED_PRIVATE, check_derived_proof,
+	              out, err);
 }
 
-/* Chooses salt and iterations to offer; for a SCRAM secret also the keys. */
+/* Checks the client's proof: the keys are available. */
+static enum auth_server_result check_proof(struct auth_server *auth, struct buf *out,
+                                           struct err *err)
+{
+	struct buf final = { 0 };
+	struct err why;
+	bool ok = scram_server_check(&auth->scram, &auth->verifier.keys, &final, &why);
+
+	if (auth->late_failure)
+		ok = err_set(&why, ERR_PASSWORD, "%s", auth->late_failure);
+	if (ok)
+		message_auth(out, AUTH_SASL_FINAL, buf_bytes(&final));
+	buf_free(&final);
+	if (ok)
+		return admit(auth);
+	return auth->derived && !auth->on_work ? work_in_vain(auth, out, err)
+	                                       : refuse_sasl(auth, err, &why);
+}
+
+/* Checks the client's proof with the derived keys of the plain secret. */
+static enum auth_server_result check_derived_proof(struct auth_server *auth, struct bytes body,
+                                                   struct buf *out, struct err *err)
+{
+	const struct scram_keys *keys = derived_keys(auth->derived);
+
+	(void)body;
+	if (!keys)
+		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
+		                  "key derivation failed");
+	auth->verifier.keys = *keys;
+	return check_proof(auth, out, err);
+}
+
+static enum auth_server_result read_client_final(struct auth_server *auth, struct bytes body,
+                                                 struct buf *out, struct err *err)
+{
+	struct err why;
+
+	if (!scram_server_read(&auth->scram, body, &why))
+		return refuse_sasl(auth, err, &why);
+	if (auth->secret.kind == SECRET_SCRAM)
+		return check_proof(auth, out, err);
+	return derive(auth, auth->secret.text, &auth->verifier.made_for, DERIVED_SHARED,
+	              check_derived_proof, out, err);
+}
+
+/* Chooses salt and iterations to offer, unless the secret has them. */
 static bool choose_salt(struct auth_server *auth)
 {
-	struct scram_verifier *offer = &auth->offer;
+	struct scram_challenge *offer = &auth->verifier.made_for;
 
-	if (auth->secret.kind == SECRET_SCRAM) {
-		if (!scram_verifier_parse(auth->secret.text, offer))
-			return false;
-		memcpy(auth->keys.stored_key, offer->stored_key, SCRAM_KEY_SIZE);
-		memcpy(auth->keys.server_key, offer->server_key, SCRAM_KEY_SIZE);
+	if (auth->secret.kind == SECRET_SCRAM)
 		return true;
-	}
 	offer->salt_count = SCRAM_SALT_SIZE;
 	offer->iterations = auth->who.iterations;
 	return verifiers_salt(auth->who.verifiers, auth->who.user, auth->secret.text, offer->salt);
-}
-
-static struct bytes offered_salt(const struct auth_server *auth)
-{
-	return bytes_of(auth->offer.salt, auth->offer.salt_count);
 }
 
 static enum auth_server_result read_client_first(struct auth_server *auth, struct bytes body,
@@ -356,85 +375,27 @@ static enum auth_server_result read_client_first(struct auth_server *auth, struc
 		              "invalid SASL mechanism");
 	if (!choose_salt(auth))
 		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL, "no salt for the user");
-	ok = scram_server_first(&auth->scram, data, offered_salt(auth), auth->offer.iterations,
-	                        &first, &why);
+	ok = scram_server_first(&auth->scram, data, scram_salt(&auth->verifier.made_for),
+	                        auth->verifier.made_for.iterations, &first, &why);
 	if (ok) {
 		message_auth(out, AUTH_SASL_CONTINUE, buf_bytes(&first));
-		enter(auth, STATE_SASL_FINAL);
+		auth->on_answer = read_client_final;
 	}
 	buf_free(&first);
 	return ok ? AUTH_SERVER_MORE : refuse_sasl(auth, err, &why);
 }
 
-/* Checks the client's proof: the keys are available. */
-static enum auth_server_result check_proof(struct auth_server *auth, struct buf *out,
-                                           struct err *err)
+static enum auth_server_result ask_sasl(struct auth_server *auth, struct buf *out)
 {
-	struct buf final = { 0 };
-	struct err why;
-	bool ok =
-	    scram_server_check(&auth->scram, auth->keys.stored_key, auth->keys.client_key, &why) &&
-	    scram_server_final(&auth->scram, auth->keys.server_key, &final, &why);
+	static const char *const mechanisms[] = { SCRAM_PLUS_MECHANISM, SCRAM_MECHANISM };
+	bool has_plus = auth->scram.binding_count > 0;
 
-	if (auth->late_failure)
-		ok = err_set(&why, ERR_PASSWORD, "%s", auth->late_failure);
-	if (ok)
-		message_auth(out, AUTH_SASL_FINAL, buf_bytes(&final));
-	buf_free(&final);
-	return ok ? admit(auth) : refuse_sasl(auth, err, &why);
-}
-
-/* Checks the client's proof with the derived keys of the plain secret. */
-static enum auth_server_result check_derived_proof(struct auth_server *auth, struct buf *out,
-                                                   struct err *err)
-{
-	const struct scram_keys *keys = derived_keys(auth->derived);
-
-	if (!keys)
-		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
-		                  "key derivation failed");
-	auth->keys = *keys;
-	return check_proof(auth, out, err);
-}
-
-/* Derives keys that are not used, to take the usual time; then the client is refused. */
-static enum auth_server_result work_in_vain(struct auth_server *auth, struct err *err)
-{
-	unsigned char salt[SCRAM_SALT_SIZE];
-
-	auth->late_failure = "the proof does not match the secret";
-	derived_release(&auth->derived);
-	if (!digest_random(salt, sizeof(salt)))
-		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL, "no random bytes");
-	return derive(auth, auth->secret.text, bytes_of(salt, sizeof(salt)), auth->who.iterations,
-	              DERIVED_PRIVATE, STATE_SASL_WORK, err);
-}
-
-static enum auth_server_result check_at_once(struct auth_server *auth, struct buf *out,
-                                             struct err *err)
-{
-	const struct scram_keys *keys = derived_keys(auth->derived);
-	unsigned char client_key[SCRAM_KEY_SIZE];
-	struct err why;
-	bool ok = scram_server_check(&auth->scram, keys->stored_key, client_key, &why);
-
-	secret_wipe(client_key, sizeof(client_key));
-	return ok ? check_derived_proof(auth, out, err) : work_in_vain(auth, err);
-}
-
-static enum auth_server_result read_client_final(struct auth_server *auth, struct bytes body,
-                                                 struct buf *out, struct err *err)
-{
-	enum auth_server_result result;
-	struct err why;
-
-	if (!scram_server_read(&auth->scram, body, &why))
-		return refuse_sasl(auth, err, &why);
-	if (auth->secret.kind == SECRET_SCRAM)
-		return check_proof(auth, out, err);
-	result = derive(auth, auth->secret.text, offered_salt(auth), auth->who.iterations,
-	                DERIVED_SHARED, STATE_SASL_WORK, err);
-	return result == AUTH_SERVER_OK ? check_at_once(auth, out, err) : result;
+	auth->who.method = AUTH_METHOD_SCRAM;
+	if (!auth->late_failure && auth->secret.kind == SECRET_MD5)
+		auth->late_failure = "the user has an md5 secret, with which SCRAM is not possible";
+	message_auth_sasl(out, has_plus ? mechanisms : mechanisms + 1, has_plus ? 2 : 1);
+	auth->on_answer = read_client_first;
+	return AUTH_SERVER_MORE;
 }
 
 /* ---- creation and end ---- */
@@ -450,6 +411,25 @@ static const char *late_failure_of(const struct auth_server_who *who)
 	return NULL;
 }
 
+static void free_object(struct auth_work *work)
+{
+	struct auth_server *auth = (struct auth_server *)work;
+
+	derived_release(&auth->derived);
+	secret_free(&auth->password);
+	scram_done(&auth->scram);
+	buf_wipe(&auth->texts);
+	secret_wipe(auth, sizeof(*auth));
+	free(auth);
+}
+
+void auth_server_free(struct auth_server **auth)
+{
+	_Static_assert(offsetof(struct auth_server, work) == 0, "it is found by it");
+	auth_work_drop((struct auth_work *)*auth);
+	*auth = NULL;
+}
+
 static struct auth_server *make(const struct auth_server_who *who, const char *secret)
 {
 	struct auth_server *auth = calloc(1, sizeof(*auth));
@@ -458,6 +438,8 @@ static struct auth_server *make(const struct auth_server_who *who, const char *s
 
 	if (!auth)
 		return NULL;
+	auth->work.runner = who->runner;
+	auth->work.free_object = free_object;
 	own = &auth->who;
 	*own = *who;
 	own->secret = NULL;
@@ -479,6 +461,8 @@ static struct auth_server *make(const struct auth_server_who *who, const char *s
 		auth->secret = users_secret_of(secret);
 	else
 		auth_server_free(&auth);
+	if (auth && auth->secret.kind == SECRET_SCRAM)
+		scram_verifier_parse(secret, &auth->verifier);
 	return auth;
 }
 
@@ -501,22 +485,6 @@ struct auth_server *auth_server_new(const struct auth_server_who *who)
 		auth = make(who, buf_text(&mock));
 	buf_wipe(&mock);
 	return auth;
-}
-
-void auth_server_free(struct auth_server **auth)
-{
-	struct auth_server *old = *auth;
-
-	*auth = NULL;
-	if (!old)
-		return;
-	auth_work_drop(&old->work);
-	derived_release(&old->derived);
-	secret_free(&old->password);
-	scram_done(&old->scram);
-	buf_wipe(&old->texts);
-	secret_wipe(old, sizeof(*old));
-	free(old);
 }
 
 const char *auth_server_reason(const struct auth_server *auth) { return auth->reason; }
@@ -551,7 +519,7 @@ enum auth_server_result auth_server_start(struct auth_server *auth, struct buf *
 		return judge_unasked(auth, err);
 	case AUTH_ASKS_PASSWORD:
 		message_auth(out, AUTH_CLEARTEXT, bytes_of("", 0));
-		enter(auth, STATE_PASSWORD);
+		auth->on_answer = read_password;
 		return AUTH_SERVER_MORE;
 	case AUTH_ASKS_MD5:
 		if (auth->secret.kind != SECRET_SCRAM)
@@ -563,34 +531,20 @@ enum auth_server_result auth_server_start(struct auth_server *auth, struct buf *
 	return ask_sasl(auth, out);
 }
 
-/* Handles the client's answer in each state. NULL: no answer is expected in this state. */
-static enum auth_server_result (*const on_answer[STATES])(struct auth_server *auth,
-                                                          struct bytes body, struct buf *out,
-                                                          struct err *err) = {
-	[STATE_PASSWORD] = read_password,
-	[STATE_MD5] = read_md5,
-	[STATE_SASL_FIRST] = read_client_first,
-	[STATE_SASL_FINAL] = read_client_final,
-};
-
 enum auth_server_result auth_server_answer(struct auth_server *auth, struct bytes body,
                                            struct buf *out, struct err *err)
 {
-	if (!on_answer[auth->state])
-		return refuse(auth, err, ERR_PROTOCOL, "unexpected password packet",
-		              "unexpected password message");
-	return on_answer[auth->state](auth, body, out, err);
+	if (auth->on_answer)
+		return auth->on_answer(auth, body, out, err);
+	return refuse(auth, err, ERR_PROTOCOL, "unexpected password packet",
+	              "unexpected password message");
 }
 
 enum auth_server_result auth_server_resume(struct auth_server *auth, struct buf *out,
                                            struct err *err)
 {
-	assert(auth->state == STATE_WORK || auth->state == STATE_SASL_WORK ||
-	       auth->state == STATE_OUTSIDE);
-	if (auth->state == STATE_OUTSIDE)
-		return check_outside(auth, err);
-	return auth->state == STATE_WORK ? check_derived(auth, err)
-	                                 : check_derived_proof(auth, out, err);
+	assert(auth->on_work && !auth->work.is_running);
+	return auth->on_work(auth, (struct bytes){ 0 }, out, err);
 }
 
 /* ---- after the exchange ---- */
@@ -605,15 +559,10 @@ bool auth_server_is_by(const struct auth_server *auth, const struct secret *secr
 /* Takes over the keys that the client's proof has revealed. */
 static bool take_keys(const struct auth_server *auth, struct credentials *credentials)
 {
-	struct scram_challenge made_for = { auth->offer.iterations, auth->offer.salt_count, "" };
-
-	memcpy(made_for.salt, auth->offer.salt, made_for.salt_count);
-	credentials->keys = malloc(sizeof(*credentials->keys));
-	if (!credentials->keys || !credentials_set_made_for(credentials, &made_for)) {
-		credentials_done(credentials);
+	credentials->scram = malloc(sizeof(*credentials->scram));
+	if (!credentials->scram)
 		return false;
-	}
-	*credentials->keys = auth->keys;
+	*credentials->scram = auth->verifier;
 	credentials->kind = CREDENTIALS_KEYS;
 	return true;
 }

@@ -4,19 +4,12 @@
  */
 #include "pgweir/auth/hba.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <strings.h>
 
-#include "outside_priv.h"
 #include "pgweir/net/address.h"
 
 #include "hba_priv.h"
-
-struct load {
-	struct rule_reader reader; /* must be first: see load_line() */
-	struct hba *hba;
-};
 
 /* ---- creation and end ---- */
 
@@ -45,20 +38,19 @@ REFS_FUNCTIONS(hba_hold, hba_release, struct hba, hba_free)
 
 static void load_line(struct rule_reader *reader, const struct rule_line *line)
 {
-	struct hba *hba = ((struct load *)reader)->hba;
+	struct hba *hba = reader->arg;
 	struct hba_rule rule,
 	    *rules = array_room(hba->rules, hba->count, &hba->capacity, sizeof(rule));
 	struct err err;
 
-	_Static_assert(offsetof(struct load, reader) == 0, "load_line() counts on it");
 	if (!rules) {
 		problems_add(reader->problems, line->pos, "no memory");
 		return;
 	}
 	hba->rules = rules;
 	if (hba_rule_read(&rule, line, hba, &err)) {
-		if (rule.flaw)
-			problems_warn(reader->problems, line->pos, "%s", rule.flaw);
+		if (rule.flaw.count)
+			problems_warn(reader->problems, line->pos, "%s", rule.flaw.at);
 		hba->rules[hba->count++] = rule;
 	} else {
 		problems_add(reader->problems, line->pos, "%s", err.text);
@@ -67,21 +59,15 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 }
 
 /* path NULL: parses `text`, which is called `name` in errors. */
-static void load_part(struct hba *hba, const char *path, struct bytes text, const char *name,
+static void load_part(struct rule_reader *reader,
                       void (*line)(struct rule_reader *reader, const struct rule_line *line),
-                      struct problems *problems)
+                      const char *path, struct bytes text, const char *name)
 {
-	struct load load = { .reader = { .line = line,
-		                         .problems = problems,
-		                         .may_include = path != NULL,
-		                         .files = hba->files },
-		             .hba = hba };
-
+	reader->line = line;
 	if (path)
-		rulefile_read(&load.reader, path);
+		rulefile_read(reader, path);
 	else
-		rulefile_read_bytes(&load.reader, text, name);
-	hba->files = load.reader.files;
+		rulefile_read_bytes(reader, text, name);
 }
 
 static void load_mapping(struct rule_reader *reader, const struct rule_line *line);
@@ -91,6 +77,7 @@ static struct hba *load(const char *path, struct bytes text, const char *ident_p
                         struct bytes ident, struct problems *problems)
 {
 	struct source_pos pos = { path ? path : "hba", 0 };
+	struct rule_reader reader = { .problems = problems };
 	size_t count = problems_count(problems);
 	struct hba *hba = calloc(1, sizeof(*hba));
 
@@ -98,9 +85,11 @@ static struct hba *load(const char *path, struct bytes text, const char *ident_p
 		problems_add(problems, pos, "no memory");
 		return NULL;
 	}
-	load_part(hba, ident_path, ident, "ident", load_mapping, problems);
+	reader.arg = hba;
+	load_part(&reader, load_mapping, ident_path, ident, "ident");
 	hba->has_bad_maps = problems_count(problems) != count;
-	load_part(hba, path, text, "hba", load_line, problems);
+	load_part(&reader, load_line, path, text, "hba");
+	hba->files = reader.files;
 	if (hba->count == 0 && !problems_any(problems))
 		problems_add(problems, pos, "it contains no rule, so no login would be possible");
 	if (problems_any(problems))
@@ -123,7 +112,7 @@ struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *pr
 /* ---- showing ---- */
 
 /* Adds one element to the array that begins at `at`, in PostgreSQL's text format. */
-static void add_element(struct buf *out, size_t at, const char *prefix, const char *text)
+static void add_element(struct buf *out, size_t at, const char *text)
 {
 	bool is_plain =
 	    *text && !text[strcspn(text, " \t\r\n,{}\"\\")] && strcasecmp(text, "null") != 0;
@@ -131,7 +120,6 @@ static void add_element(struct buf *out, size_t at, const char *prefix, const ch
 	buf_add_text(out, out->count > at ? "," : "{");
 	if (!is_plain)
 		buf_add_byte(out, '"');
-	buf_add_text(out, prefix);
 	for (; *text; text++) {
 		if (*text == '"' || *text == '\\')
 			buf_add_byte(out, '\\');
@@ -148,31 +136,19 @@ static void add_patterns(struct buf *out, const struct patterns *patterns)
 	size_t at = out->count;
 
 	for (size_t i = 0; i < patterns->count; i++)
-		add_element(out, at, "", patterns->at[i].text);
+		add_element(out, at, patterns->at[i].text);
 	end_array(out, at);
 }
 
 static void add_options(struct buf *out, const struct hba_rule *rule)
 {
-	static const char *const wanted[] = {
-		[HBA_CERT_VALID] = "verify-ca", [HBA_CERT_NAMED] = "verify-full"
-	};
-	const char *text = rule->options.at;
-	struct bytes maps = buf_bytes(&rule->maps);
-	struct buf option = { 0 };
+	struct bytes shown = buf_bytes(&rule->shown);
 	size_t at = out->count;
-	const char *map;
+	const char *option;
 
-	while (bytes_take_text(&maps, &map))
-		add_element(out, at, "map=", map);
-	if (rule->client_cert != HBA_CERT_ANY)
-		add_element(out, at, "clientcert=", wanted[rule->client_cert]);
-	if (rule->options.count && rule->method == AUTH_METHOD_PAM)
-		add_element(out, at, "pamservice=", text);
-	while (rule->method == AUTH_METHOD_LDAP && text && ldap_options_next(&text, &option))
-		add_element(out, at, "", buf_text(&option));
+	while (bytes_take_text(&shown, &option))
+		add_element(out, at, option);
 	end_array(out, at);
-	buf_free(&option);
 }
 
 static void add_range_part(struct buf *out, const struct range *range, const unsigned char *bits)
@@ -185,10 +161,6 @@ static void add_range_part(struct buf *out, const struct range *range, const uns
 
 static void add_address(struct buf *out, const struct hba_rule *rule)
 {
-	static const char *const words[] = {
-		[WHERE_ALL] = "all", [WHERE_SAME_HOST] = "samehost", [WHERE_SAME_NET] = "samenet"
-	};
-
 	if (rule->where == WHERE_RANGE || rule->where == WHERE_NOBODY) {
 		add_range_part(out, &rule->range, rule->range.first);
 		add_range_part(out, &rule->range, rule->range.mask);
@@ -197,7 +169,7 @@ static void add_address(struct buf *out, const struct hba_rule *rule)
 	if (rule->type == HBA_LOCAL)
 		buf_add_cstr(out, "");
 	else
-		buf_add_cstr(out, rule->host ? rule->host : words[rule->where]);
+		buf_add_cstr(out, rule->host ? rule->host : hba_where_word(rule->where));
 	buf_add_cstr(out, "");
 }
 
@@ -380,7 +352,7 @@ static bool read_mapping(struct mapping *mapping, const struct rule_line *line, 
 
 static void load_mapping(struct rule_reader *reader, const struct rule_line *line)
 {
-	struct hba *hba = ((struct load *)reader)->hba;
+	struct hba *hba = reader->arg;
 	struct mapping mapping = { .pos = line->pos },
 		       *mappings = array_room(hba->mappings, hba->mapping_count,
 	                                      &hba->mapping_capacity, sizeof(mapping));

@@ -33,8 +33,9 @@ struct rule_line {
 
 struct rule_reader {
 	void (*line)(struct rule_reader *reader, const struct rule_line *line);
+	void *arg; /* for line() */
 	struct problems *problems;
-	bool may_include;
+	bool may_include;          /* set by rulefile_read() */
 	struct source_files files; /* to be freed: source_files_done() */
 };
 
@@ -90,6 +91,9 @@ void patterns_done(struct patterns *patterns);
 bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct hba *hba,
                    struct err *err);
 void hba_rule_done(struct hba_rule *rule);
+
+/* The keyword for an address; NULL: there is none. */
+const char *hba_where_word(enum hba_where where);
 
 /* ---- ident: which system user may log in as which database user ---- */
 

@@ -39,21 +39,13 @@ static const char *const methods_missing[] = { "bsd",   "gss",    "ident", "krb5
 
 /* ---- flaws ---- */
 
-/* Gives the rule a flaw: it admits nobody, so the file need not be refused. */
+/* Gives the rule a flaw, if it has none: it admits nobody, so the file need not be refused. */
 static bool spoil(struct hba_rule *rule, const struct err *why, const char *end, struct err *err)
 {
-	struct buf text = { 0 };
-
-	if (rule->flaw)
-		return true;
-	buf_printf(&text, "%s: %s", why->text, end);
-	buf_text(&text);
-	if (!buf_ok(&text)) {
-		buf_free(&text);
-		return err_set(err, ERR_MEMORY, "no memory");
-	}
-	rule->flaw = text.at;
-	return true;
+	if (!rule->flaw.count)
+		buf_printf(&rule->flaw, "%s: %s", why->text, end);
+	buf_text(&rule->flaw);
+	return buf_ok(&rule->flaw) || err_set(err, ERR_MEMORY, "no memory");
 }
 
 static const char matches_nobody[] = "the rule never matches";
@@ -115,14 +107,13 @@ static bool read_names(struct patterns *patterns, struct fields *fields, const c
 
 /* ---- addresses ---- */
 
-static const struct {
-	const char *word;
-	enum hba_where where;
-} places[] = {
-	{ "all", WHERE_ALL },
-	{ "samehost", WHERE_SAME_HOST },
-	{ "samenet", WHERE_SAME_NET },
+static const char *const places[] = {
+	[WHERE_ALL] = "all",
+	[WHERE_SAME_HOST] = "samehost",
+	[WHERE_SAME_NET] = "samenet",
 };
+
+const char *hba_where_word(enum hba_where where) { return places[where]; }
 
 static bool read_host(struct hba_rule *rule, const char *text, struct err *err)
 {
@@ -156,9 +147,9 @@ static bool read_address(struct hba_rule *rule, struct fields *fields, struct er
 
 	if (!word)
 		return false;
-	for (size_t i = 0; i < COUNT_OF(places); i++) {
-		rule->where = places[i].where;
-		if (!word->is_quoted && strcmp(places[i].word, word->text) == 0)
+	for (size_t i = 0; i < COUNT_OF(places) && !word->is_quoted; i++) {
+		rule->where = (enum hba_where)i;
+		if (places[i] && strcmp(places[i], word->text) == 0)
 			return true;
 	}
 	rule->where = WHERE_RANGE;
@@ -227,8 +218,10 @@ static bool take_map(struct hba_rule *rule, const char *value, const struct hba 
 	return buf_ok(&rule->maps) || err_set(err, ERR_MEMORY, "no memory");
 }
 
-static bool take_client_cert(struct hba_rule *rule, const char *value, struct err *err)
+static bool take_client_cert(struct hba_rule *rule, const char *value, const struct hba *hba,
+                             struct err *err)
 {
+	(void)hba;
 	if (rule->type != HBA_HOSTSSL)
 		return err_set(err, ERR_CONFIG, "clientcert= is only possible with hostssl");
 	if (strcmp(value, "verify-full") == 0)
@@ -243,8 +236,10 @@ static bool take_client_cert(struct hba_rule *rule, const char *value, struct er
 	return true;
 }
 
-static bool take_service(struct hba_rule *rule, const char *value, struct err *err)
+static bool take_service(struct hba_rule *rule, const char *value, const struct hba *hba,
+                         struct err *err)
 {
+	(void)hba;
 	if (rule->method != AUTH_METHOD_PAM)
 		return err_set(err, ERR_CONFIG, "pamservice= is only possible with pam");
 	buf_clear(&rule->options);
@@ -252,6 +247,16 @@ static bool take_service(struct hba_rule *rule, const char *value, struct err *e
 	buf_text(&rule->options);
 	return outside_check(AUTH_METHOD_PAM, value, err) == OUTSIDE_FIT;
 }
+
+static const struct {
+	const char *name;
+	bool (*take)(struct hba_rule *rule, const char *value, const struct hba *hba,
+	             struct err *err);
+} rule_options[] = {
+	{ "map=", take_map },
+	{ "clientcert=", take_client_cert },
+	{ "pamservice=", take_service },
+};
 
 static bool is_ldap_word(const struct hba_rule *rule, const struct rule_word *word)
 {
@@ -273,28 +278,24 @@ static void take_ldap_option(struct hba_rule *rule, struct rule_field field, siz
 		buf_add_text(&option, field.words[++*index].text);
 	}
 	ldap_options_add(&rule->options, buf_text(&option));
+	if (strncmp(buf_text(&option), LDAP_PASSWORD, strlen(LDAP_PASSWORD)) == 0)
+		buf_add_cstr(&rule->shown, LDAP_PASSWORD "***");
+	else
+		buf_add_cstr(&rule->shown, buf_text(&option));
 	buf_wipe(&option);
-}
-
-/* NULL: the word does not begin with that. */
-static const char *value_behind(const char *word, const char *name)
-{
-	size_t count = strlen(name);
-
-	return strncmp(name, word, count) == 0 ? word + count : NULL;
 }
 
 static bool read_option(struct hba_rule *rule, const struct rule_word *word, const struct hba *hba,
                         struct err *err)
 {
-	const char *value;
+	for (size_t i = 0; i < COUNT_OF(rule_options); i++) {
+		size_t count = strlen(rule_options[i].name);
 
-	if ((value = value_behind(word->text, "map=")))
-		return take_map(rule, value, hba, err);
-	if ((value = value_behind(word->text, "clientcert=")))
-		return take_client_cert(rule, value, err);
-	if ((value = value_behind(word->text, "pamservice=")))
-		return take_service(rule, value, err);
+		if (strncmp(rule_options[i].name, word->text, count) != 0)
+			continue;
+		buf_add_cstr(&rule->shown, word->text);
+		return rule_options[i].take(rule, word->text + count, hba, err);
+	}
 	if (rule->method == AUTH_METHOD_LDAP) /* it may be a part of a password: do not show it */
 		return err_set(err, ERR_CONFIG,
 		               "not an option of ldap: a value with blanks must be quoted");
@@ -316,6 +317,8 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
 				return false;
 		}
 	}
+	if (!buf_ok(&rule->shown))
+		return err_set(err, ERR_MEMORY, "no memory");
 	if (rule->method != AUTH_METHOD_LDAP)
 		return true;
 	switch (outside_check(AUTH_METHOD_LDAP, buf_text(&rule->options), &why)) {
@@ -342,8 +345,7 @@ static bool judge_loose(struct hba_rule *rule, const struct err *why, struct err
 
 	if (is_reject)
 		rule->where = WHERE_RANGE;
-	free(rule->flaw); /* the flaw of the address takes precedence */
-	rule->flaw = NULL;
+	buf_clear(&rule->flaw); /* the flaw of the address takes precedence */
 	return spoil(rule, why, is_reject ? rejects_all : matches_nobody, err);
 }
 
@@ -371,6 +373,7 @@ void hba_rule_done(struct hba_rule *rule)
 	patterns_done(&rule->users);
 	buf_free(&rule->maps);
 	free(rule->host);
-	free(rule->flaw);
+	buf_free(&rule->flaw);
+	buf_free(&rule->shown);
 	buf_wipe(&rule->options);
 }

@@ -298,8 +298,7 @@ static enum outside_answer ask_server(struct session *session, const char *host,
 	         (result = ldap_start_tls_s(session->ldap, NULL, NULL)) != LDAP_SUCCESS)
 		answer = ldap_fail(session, "StartTLS", result);
 	else
-		answer = ldap_options_search(session->options) ? judge_found(session)
-		                                               : judge_named(session);
+		answer = session->options->base_dn ? judge_found(session) : judge_named(session);
 	if (session->ldap)
 		ldap_unbind_ext_s(session->ldap, NULL, NULL);
 	return answer;

@@ -22,24 +22,9 @@
 #include "hba_priv.h"
 
 #define USERNAME "$username"
-#define PASSWORD "ldapbindpasswd="
 #define BLANKS " \t\r\n"
 
 /* ---- words ---- */
-
-enum word { WORD_ONE, WORD_END, WORD_BAD };
-
-/* Parses the next word without its quotes and moves *at past it. */
-static enum word take_word(const char **at, struct buf *word)
-{
-	bool is_quoted;
-
-	buf_clear(word);
-	*at += strspn(*at, BLANKS);
-	if (!**at)
-		return WORD_END;
-	return rulefile_word(at, BLANKS, word, &is_quoted) && buf_ok(word) ? WORD_ONE : WORD_BAD;
-}
 
 void ldap_options_add(struct buf *text, const char *option)
 {
@@ -50,20 +35,6 @@ void ldap_options_add(struct buf *text, const char *option)
 		buf_add_byte(text, *option);
 	}
 	buf_add_byte(text, '"');
-}
-
-bool ldap_options_next(const char **text, struct buf *shown)
-{
-	struct buf word = { 0 };
-	bool is_one = take_word(text, &word) == WORD_ONE;
-
-	buf_clear(shown);
-	if (is_one && strncmp(buf_text(&word), PASSWORD, strlen(PASSWORD)) == 0)
-		buf_add_text(shown, PASSWORD "***");
-	else if (is_one)
-		buf_add_text(shown, buf_text(&word));
-	buf_wipe(&word);
-	return is_one;
 }
 
 /* ---- values ---- */
@@ -219,17 +190,20 @@ static bool check(struct ldap_options *options, struct err *err)
 bool ldap_options_parse(const char *text, struct ldap_options *options, struct err *err)
 {
 	struct buf word = { 0 };
-	enum word kind;
-	bool is_good = true;
+	bool is_good = true, is_quoted;
 
 	*options = (struct ldap_options){ .scope = LDAP_SUBTREE };
 	if (strlen(text) > LDAP_OPTIONS_MAX)
 		return err_set(err, ERR_CONFIG, "the LDAP options are longer than %d bytes",
 		               LDAP_OPTIONS_MAX);
-	for (int i = 1; is_good && (kind = take_word(&text, &word)) != WORD_END; i++) {
+	for (int i = 1; is_good && *(text += strspn(text, BLANKS)); i++) {
+		bool is_whole;
+
+		buf_clear(&word);
+		is_whole = rulefile_word(&text, BLANKS, &word, &is_quoted);
 		/* adds a terminating zero; also allocates the text of an empty word */
 		buf_text(&word);
-		if (kind == WORD_BAD)
+		if (!is_whole || !buf_ok(&word))
 			is_good =
 			    err_set(err, ERR_CONFIG, "unterminated quote in LDAP option %d", i);
 		else if (word.count == 0)

@@ -36,7 +36,7 @@ struct ldap_options {
 	bool has_start_tls;
 	/* simple bind: prefix, name and suffix make the user's entry */
 	char *prefix, *suffix;
-	/* search and bind: the user's entry is searched */
+	/* search and bind: if base_dn is set, the user's entry is searched */
 	char *base_dn;
 	char *bind_dn, *bind_password; /* both or neither: who searches */
 	char *search_attribute;        /* used if there is no filter; NULL = uid */
@@ -51,14 +51,8 @@ bool ldap_options_parse(const char *text, struct ldap_options *options, struct e
 /* Wipes and frees the texts. */
 void ldap_options_done(struct ldap_options *options);
 
-/* Whether the user's entry must be searched. */
-static inline bool ldap_options_search(const struct ldap_options *options)
-{
-	return options->base_dn;
-}
-
-/* Returns the next option of `*text` for SHOW, without passwords. false: no more options. */
-bool ldap_options_next(const char **text, struct buf *shown);
+/* The option that is never shown. */
+#define LDAP_PASSWORD "ldapbindpasswd="
 
 /* Adds an option to a text of options, quoted if necessary. */
 void ldap_options_add(struct buf *text, const char *option);

@@ -303,6 +303,7 @@ static void read_text(struct rule_reader *reader, char *text, size_t count, cons
 
 void rulefile_read(struct rule_reader *reader, const char *path)
 {
+	reader->may_include = true;
 	read_file(reader, path, NULL, false);
 }
 
@@ -311,6 +312,7 @@ void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const ch
 	struct buf copy = { 0 };
 	const char *kept = source_copy(&reader->files, name, text, &copy, reader->problems);
 
+	reader->may_include = false;
 	if (kept)
 		read_text(reader, copy.at, copy.count, kept, NULL);
 	buf_free(&copy);

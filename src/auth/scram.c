@@ -112,9 +112,10 @@ static bool take_iterations(struct bytes in, unsigned int *iterations)
 	return value >= 1 && value <= SCRAM_ITERATIONS_MAX;
 }
 
-static bool take_salt(struct bytes in, unsigned char salt[SCRAM_SALT_MAX], size_t *count)
+static bool take_salt(struct bytes in, struct scram_challenge *challenge)
 {
-	return base64_decode(in, salt, SCRAM_SALT_MAX, count) && *count > 0;
+	return base64_decode(in, challenge->salt, SCRAM_SALT_MAX, &challenge->salt_count) &&
+	       challenge->salt_count > 0;
 }
 
 static bool make_nonce(struct scram *scram)
@@ -151,20 +152,21 @@ bool scram_verifier_parse(const char *text, struct scram_verifier *verifier)
 	if (strncmp(text, VERIFIER_PREFIX, prefix) != 0)
 		return false;
 	in = bytes_skip(in, prefix);
-	return take_iterations(bytes_take_until(&in, ':'), &verifier->iterations) &&
-	       take_salt(bytes_take_until(&in, '$'), verifier->salt, &verifier->salt_count) &&
-	       take_key(bytes_take_until(&in, ':'), verifier->stored_key) &&
-	       take_key(in, verifier->server_key);
+	return take_iterations(bytes_take_until(&in, ':'), &verifier->made_for.iterations) &&
+	       take_salt(bytes_take_until(&in, '$'), &verifier->made_for) &&
+	       take_key(bytes_take_until(&in, ':'), verifier->keys.stored_key) &&
+	       take_key(in, verifier->keys.server_key);
 }
 
 void scram_verifier_text(const struct scram_verifier *verifier, struct buf *out)
 {
 	char salt[SALT_TEXT_SIZE], stored[KEY_TEXT_SIZE], server[KEY_TEXT_SIZE];
 
-	base64_encode(bytes_of(verifier->salt, verifier->salt_count), salt);
-	base64_encode(bytes_of(verifier->stored_key, SCRAM_KEY_SIZE), stored);
-	base64_encode(bytes_of(verifier->server_key, SCRAM_KEY_SIZE), server);
-	buf_printf(out, VERIFIER_PREFIX "%u:%s$%s:%s", verifier->iterations, salt, stored, server);
+	base64_encode(scram_salt(&verifier->made_for), salt);
+	base64_encode(bytes_of(verifier->keys.stored_key, SCRAM_KEY_SIZE), stored);
+	base64_encode(bytes_of(verifier->keys.server_key, SCRAM_KEY_SIZE), server);
+	buf_printf(out, VERIFIER_PREFIX "%u:%s$%s:%s", verifier->made_for.iterations, salt, stored,
+	           server);
 	secret_wipe(stored, sizeof(stored));
 	secret_wipe(server, sizeof(server));
 }
@@ -296,30 +298,24 @@ bool scram_server_read(struct scram *scram, struct bytes client_final, struct er
 	return buf_ok(&scram->said) || broken(err);
 }
 
-bool scram_server_check(const struct scram *scram, const unsigned char stored_key[SCRAM_KEY_SIZE],
-                        unsigned char client_key[SCRAM_KEY_SIZE], struct err *err)
+bool scram_server_check(const struct scram *scram, struct scram_keys *keys, struct buf *out,
+                        struct err *err)
 {
-	unsigned char hash[SHA256_SIZE];
-
-	/* proof = ClientKey XOR signature: correct if the hash of ClientKey is StoredKey. */
-	if (!sign(stored_key, scram, client_key))
-		return broken(err);
-	mix(client_key, client_key, scram->proof);
-	if (!digest_sha256(bytes_of(client_key, SCRAM_KEY_SIZE), hash))
-		return broken(err);
-	if (bytes_equal_secret(bytes_of(hash, sizeof(hash)), bytes_of(stored_key, SCRAM_KEY_SIZE)))
-		return true;
-	secret_wipe(client_key, SCRAM_KEY_SIZE);
-	return err_set(err, ERR_PASSWORD, "the proof does not match the secret");
-}
-
-bool scram_server_final(const struct scram *scram, const unsigned char server_key[SCRAM_KEY_SIZE],
-                        struct buf *out, struct err *err)
-{
-	unsigned char signature[SCRAM_KEY_SIZE];
+	unsigned char hash[SHA256_SIZE], signature[SCRAM_KEY_SIZE];
 	char text[KEY_TEXT_SIZE];
 
-	if (!sign(server_key, scram, signature))
+	/* proof = ClientKey XOR signature: correct if the hash of ClientKey is StoredKey. */
+	if (!sign(keys->stored_key, scram, keys->client_key))
+		return broken(err);
+	mix(keys->client_key, keys->client_key, scram->proof);
+	if (!digest_sha256(bytes_of(keys->client_key, SCRAM_KEY_SIZE), hash))
+		return broken(err);
+	if (!bytes_equal_secret(bytes_of(hash, sizeof(hash)),
+	                        bytes_of(keys->stored_key, SCRAM_KEY_SIZE))) {
+		secret_wipe(keys->client_key, SCRAM_KEY_SIZE);
+		return err_set(err, ERR_PASSWORD, "the proof does not match the secret");
+	}
+	if (!sign(keys->server_key, scram, signature))
 		return broken(err);
 	base64_encode(bytes_of(signature, sizeof(signature)), text);
 	buf_add_text(out, "v=");
@@ -367,8 +363,7 @@ bool scram_client_read(struct scram *scram, struct bytes server_first,
 		return malformed(err, "too long");
 	if (!take_joint_nonce(scram, &rest))
 		return malformed(err, "no valid nonce in server-first");
-	if (!take_attribute(&rest, 's', &value) ||
-	    !take_salt(value, challenge->salt, &challenge->salt_count))
+	if (!take_attribute(&rest, 's', &value) || !take_salt(value, challenge))
 		return malformed(err, "no valid salt in server-first");
 	if (!take_attribute(&rest, 'i', &value) || !take_iterations(value, &challenge->iterations))
 		return malformed(err, "no acceptable iteration count in server-first");

@@ -265,35 +265,20 @@ bool credentials_from_secret(struct credentials *credentials, const struct secre
 	return true;
 }
 
-bool credentials_set_made_for(struct credentials *credentials,
-                              const struct scram_challenge *made_for)
-{
-	free(credentials->made_for);
-	credentials->made_for = malloc(sizeof(*made_for));
-	if (credentials->made_for)
-		*credentials->made_for = *made_for;
-	return credentials->made_for;
-}
-
 bool credentials_copy(struct credentials *to, const struct credentials *from)
 {
-	if (from->text && !(to->text = strdup(from->text)))
-		return false;
-	if (from->keys) {
-		to->keys = malloc(sizeof(*to->keys));
-		if (!to->keys) {
-			credentials_done(to);
-			return false;
-		}
-		*to->keys = *from->keys;
+	*to = *from;
+	if (from->text)
+		to->text = strdup(from->text);
+	if (from->scram) {
+		to->scram = malloc(sizeof(*to->scram));
+		if (to->scram)
+			*to->scram = *from->scram;
 	}
-	if (from->made_for && !credentials_set_made_for(to, from->made_for)) {
-		credentials_done(to);
-		return false;
-	}
-	to->kind = from->kind;
-	to->is_shown = from->is_shown;
-	return true;
+	if (!to->text == !from->text && !to->scram == !from->scram)
+		return true;
+	credentials_done(to);
+	return false;
 }
 
 bool credentials_equal(const struct credentials *a, const struct credentials *b)
@@ -305,8 +290,8 @@ bool credentials_equal(const struct credentials *a, const struct credentials *b)
 	case CREDENTIALS_MD5:
 		return bytes_equal_secret(bytes_text(a->text), bytes_text(b->text));
 	case CREDENTIALS_KEYS:
-		return bytes_equal_secret(bytes_of(a->keys, sizeof(*a->keys)),
-		                          bytes_of(b->keys, sizeof(*b->keys)));
+		return bytes_equal_secret(bytes_of(&a->scram->keys, sizeof(a->scram->keys)),
+		                          bytes_of(&b->scram->keys, sizeof(b->scram->keys)));
 	default:
 		return true;
 	}
@@ -315,9 +300,8 @@ bool credentials_equal(const struct credentials *a, const struct credentials *b)
 void credentials_done(struct credentials *credentials)
 {
 	secret_free(&credentials->text);
-	if (credentials->keys)
-		secret_wipe(credentials->keys, sizeof(*credentials->keys));
-	free(credentials->keys);
-	free(credentials->made_for);
+	if (credentials->scram)
+		secret_wipe(credentials->scram, sizeof(*credentials->scram));
+	free(credentials->scram);
 	*credentials = (struct credentials){ 0 };
 }

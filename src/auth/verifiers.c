@@ -272,16 +272,16 @@ static bool add_hex(const struct verifiers *verifiers, const char *user, struct 
 static bool add_verifier(const struct verifiers *verifiers, const char *user,
                          const struct mock_form *like, struct buf *out)
 {
-	struct scram_verifier verifier = { .iterations = like->iterations,
-		                           .salt_count = like->salt_count };
+	struct scram_verifier verifier = { .made_for = { .iterations = like->iterations,
+		                                         .salt_count = like->salt_count } };
 	unsigned char salt[SHA256_SIZE];
 
 	if (!mock(verifiers, "salt", user, salt) ||
-	    !mock(verifiers, "stored", user, verifier.stored_key) ||
-	    !mock(verifiers, "server", user, verifier.server_key))
+	    !mock(verifiers, "stored", user, verifier.keys.stored_key) ||
+	    !mock(verifiers, "server", user, verifier.keys.server_key))
 		return false;
-	for (size_t i = 0; i < verifier.salt_count; i++)
-		verifier.salt[i] = salt[i % sizeof(salt)];
+	for (size_t i = 0; i < like->salt_count; i++)
+		verifier.made_for.salt[i] = salt[i % sizeof(salt)];
 	scram_verifier_text(&verifier, out);
 	return true;
 }
@@ -291,7 +291,8 @@ struct mock_form mock_form_of(const struct secret *secret)
 	struct scram_verifier verifier;
 
 	if (secret->kind == SECRET_SCRAM && scram_verifier_parse(secret->text, &verifier))
-		return (struct mock_form){ SECRET_SCRAM, verifier.iterations, verifier.salt_count };
+		return (struct mock_form){ SECRET_SCRAM, verifier.made_for.iterations,
+			                   verifier.made_for.salt_count };
 	return (struct mock_form){ .kind = secret->kind };
 }
 

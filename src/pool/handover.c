@@ -83,12 +83,11 @@ static void note_learnt(const struct pool *pool, struct pool_record *record)
 
 	record->learnt_kind = learnt->kind;
 	record->learnt_text = bytes_or_none(learnt->text);
-	if (learnt->keys)
-		record->learnt_keys = bytes_of(learnt->keys, sizeof(*learnt->keys));
 	record->is_shown = learnt->is_shown;
-	if (learnt->made_for) {
-		record->iterations = learnt->made_for->iterations;
-		record->salt = bytes_of(learnt->made_for->salt, learnt->made_for->salt_count);
+	if (learnt->scram) {
+		record->learnt_keys = bytes_of(&learnt->scram->keys, sizeof(learnt->scram->keys));
+		record->iterations = learnt->scram->made_for.iterations;
+		record->salt = scram_salt(&learnt->scram->made_for);
 	}
 	record->secret = bytes_or_none(learnt->kind ? pool->role->secret : NULL);
 }
@@ -355,27 +354,25 @@ static void take_role(struct pools *pools, struct pools_arrival *arrival, const 
 static void take_learnt(struct pool *pool, const struct pool_record *record)
 {
 	bool has_keys = record->learnt_kind == CREDENTIALS_KEYS;
-	struct scram_challenge made_for = { .iterations = (unsigned int)record->iterations,
-		                            .salt_count = record->salt.count };
+	struct scram_verifier scram = { .made_for = { (unsigned int)record->iterations,
+		                                      record->salt.count, "" } };
 	struct credentials shown = { .kind = (enum credentials_kind)record->learnt_kind,
-		                     .made_for = record->salt.count ? &made_for : NULL,
 		                     .is_shown = record->is_shown };
-	struct scram_keys keys;
 	char *text = NULL;
 
 	if (shown.kind == CREDENTIALS_NONE || pool->learnt.kind != CREDENTIALS_NONE ||
 	    !bytes_equal(bytes_or_none(pool->role->secret), record->secret))
 		return;
-	memcpy(made_for.salt, record->salt.at, record->salt.count);
+	memcpy(scram.made_for.salt, record->salt.at, record->salt.count);
 	if (has_keys)
-		memcpy(&keys, record->learnt_keys.at, sizeof(keys));
+		memcpy(&scram.keys, record->learnt_keys.at, sizeof(scram.keys));
 	else
 		text = strndup(record->learnt_text.at, record->learnt_text.count);
 	shown.text = text;
-	shown.keys = has_keys ? &keys : NULL;
+	shown.scram = has_keys ? &scram : NULL;
 	if (text || has_keys)
 		pool_learn(pool, &shown); /* copies it */
-	explicit_bzero(&keys, sizeof(keys));
+	secret_wipe(&scram, sizeof(scram));
 	secret_free(&text);
 }
 

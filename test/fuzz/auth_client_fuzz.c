@@ -148,12 +148,12 @@ static bool begins_sasl(const struct buf *message)
 
 static void log_in(struct bytes in, unsigned int choice, struct verifiers *verifiers)
 {
-	static const struct scram_keys keys = { { 1 }, { 2 }, { 3 } };
+	struct scram_verifier scram = { .keys = { { 1 }, { 2 }, { 3 } } };
 	struct credentials credentials[] = {
 		{ .kind = CREDENTIALS_NONE },
 		{ .kind = CREDENTIALS_PLAIN, .text = (char *)secrets[0].text },
 		{ .kind = CREDENTIALS_MD5, .text = (char *)secrets[1].text },
-		{ .kind = CREDENTIALS_KEYS, .keys = (struct scram_keys *)&keys },
+		{ .kind = CREDENTIALS_KEYS, .scram = &scram },
 	};
 	bool is_scram = false;
 	struct bench bench = { 0 };

@@ -50,9 +50,21 @@ static void judge_dn(const char *user)
 	buf_free(&out);
 }
 
+static void add(struct buf *text, const char *name, const char *value)
+{
+	struct buf option = { 0 };
+
+	if (!value)
+		return;
+	buf_add_text(&option, name);
+	buf_add_text(&option, value);
+	ldap_options_add(text, buf_text(&option));
+	buf_free(&option);
+}
+
 static void judge_options(const char *text)
 {
-	struct buf option = { 0 }, again = { 0 };
+	struct buf again = { 0 };
 	struct ldap_options options, other;
 	struct err err = { 0 };
 	bool is_good = ldap_options_parse(text, &options, &err);
@@ -61,14 +73,19 @@ static void judge_options(const char *text)
 	if (is_good) {
 		assert(options.servers && (options.base_dn || options.prefix || options.suffix));
 		assert(!options.bind_dn == !options.bind_password);
-		while (ldap_options_next(&text, &option))
-			ldap_options_add(&again, buf_text(&option));
+		add(&again, "ldapserver=", options.servers);
+		add(&again, "ldapprefix=", options.prefix);
+		add(&again, "ldapsuffix=", options.suffix);
+		add(&again, "ldapbasedn=", options.base_dn);
+		add(&again, LDAP_PASSWORD, options.bind_password);
+		add(&again, "ldapbinddn=", options.bind_dn);
+		add(&again, "ldapsearchattribute=", options.search_attribute);
+		add(&again, "ldapsearchfilter=", options.search_filter);
 		assert(ldap_options_parse(buf_text(&again), &other, NULL) ||
 		       again.count > LDAP_OPTIONS_MAX);
 		ldap_options_done(&other);
 	}
 	ldap_options_done(&options);
-	buf_free(&option);
 	buf_free(&again);
 }
 

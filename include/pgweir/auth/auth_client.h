@@ -7,6 +7,7 @@
 #define PGWEIR_AUTH_AUTH_CLIENT_H
 
 #include "pgweir/auth/auth_work.h"
+#include "pgweir/auth/derived.h"
 #include "pgweir/config/config.h"
 
 enum auth_client_result {

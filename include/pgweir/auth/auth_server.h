@@ -17,6 +17,7 @@
 
 #include "pgweir/auth/auth_methods.h"
 #include "pgweir/auth/auth_work.h"
+#include "pgweir/auth/derived.h"
 
 enum auth_server_result {
 	AUTH_SERVER_MORE,   /* send `out`, wait for the client's next 'p' */

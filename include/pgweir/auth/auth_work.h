@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a login needs of a helper thread: keys are derived from a password, or PAM or an LDAP
- * server checks it. The owner may end at any time; the work then ends by itself.
+ * What a login needs of a helper thread: keys are derived from a password, PAM or an LDAP server
+ * checks it, or the name of a system user is found.
  */
 #ifndef PGWEIR_AUTH_AUTH_WORK_H
 #define PGWEIR_AUTH_AUTH_WORK_H
 
-#include "pgweir/auth/derived.h"
-#include "pgweir/auth/outside.h"
 #include "pgweir/loop/workers.h"
 
 /* Who runs an exchange, and its threads. */
@@ -19,27 +17,21 @@ struct auth_runner {
 	void *arg;
 };
 
+/*
+ * The part of an object that lets a thread work with it. Its owner may drop the object at any time;
+ * it then stays as long as the thread works, so that nothing has to be copied.
+ */
 struct auth_work {
 	struct job job; /* must be first */
 	struct auth_runner runner;
-	bool is_running, has_owner;
-	struct buf texts;        /* the memory of those in `question` */
-	struct derived *derived; /* or NULL: */
-	enum auth_method method; /* a method that is_outside */
-	struct outside_question question;
-	enum outside_answer answer; /* valid when the work is over */
+	void (*free_object)(struct auth_work *work);
+	bool is_running, is_dropped;
 };
 
-/*
- * Begins the work, and sets *work, which must be NULL. Texts are copied. false: too many logins
- * at once, or no memory; on_work() will not be called.
- */
-bool auth_work_derive(struct auth_work **work, const struct auth_runner *runner,
-                      struct derived *derived, const char *password, bool is_slow);
-bool auth_work_ask(struct auth_work **work, const struct auth_runner *runner,
-                   enum auth_method method, const struct outside_question *question);
+/* The work must not be running. false: there are too many jobs; on_work() will not be called. */
+bool auth_work_begin(struct auth_work *work, void (*run)(struct job *job), bool is_slow);
 
-/* Wipes and frees it, now or when its job has ended. Accepts NULL in *work, and sets it. */
-void auth_work_drop(struct auth_work **work);
+/* Calls free_object(), now or when the job has ended. Accepts NULL. */
+void auth_work_drop(struct auth_work *work);
 
 #endif

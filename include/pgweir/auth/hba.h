@@ -73,9 +73,10 @@ struct hba_rule {
 	struct range range; /* RANGE, NOBODY */
 	char *host;         /* NAME, SUFFIX */
 	struct buf maps;    /* of `map=`, each with a terminating zero; one that fits is enough */
-	/* why the rule admits nobody, or what is wrong with a reject rule; or NULL */
-	char *flaw;
+	/* why the rule admits nobody, or what is wrong with a reject rule; or empty */
+	struct buf flaw;
 	struct buf options; /* for pam and ldap: or empty; may contain a password */
+	struct buf shown;   /* all options as written, each with a zero; without a password */
 };
 
 /* A line of the ident file. */

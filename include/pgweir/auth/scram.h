@@ -6,7 +6,7 @@
  * client: n,,n=,r=<c>  -->                        scram_client_first
  *                      <--  r=<c><s>,s=..,i=..    scram_server_first
  * client: c=biws,r=<c><s>,p=..  -->               scram_client_final
- *                      <--  v=..                  scram_server_final
+ *                      <--  v=..                  scram_server_check
  *
  * Channel binding: a man in the middle, with an encrypted connection to each side, has another
  * certificate. Messages that include the hash of one certificate are not valid with the other.
@@ -42,12 +42,22 @@ struct scram_keys {
 	unsigned char server_key[SCRAM_KEY_SIZE];
 };
 
-struct scram_verifier {
+/* What keys are derived with, apart from the password. */
+struct scram_challenge {
 	unsigned int iterations;
 	size_t salt_count;
 	unsigned char salt[SCRAM_SALT_MAX];
-	unsigned char stored_key[SCRAM_KEY_SIZE];
-	unsigned char server_key[SCRAM_KEY_SIZE];
+};
+
+static inline struct bytes scram_salt(const struct scram_challenge *challenge)
+{
+	return bytes_of(challenge->salt, challenge->salt_count);
+}
+
+/* Keys, and the challenge that they belong to; without a salt it is unknown. */
+struct scram_verifier {
+	struct scram_challenge made_for;
+	struct scram_keys keys; /* the client's key is not in the text */
 };
 
 /* Parses the text format of pg_authid. false: it is not a verifier. */
@@ -85,23 +95,17 @@ bool scram_server_first(struct scram *scram, struct bytes client_first, struct b
 /* Parses client-final and keeps its proof. */
 bool scram_server_read(struct scram *scram, struct bytes client_final, struct err *err);
 
-/* Whether the proof is correct. client_key gets the client's key, for logging in to servers. */
-bool scram_server_check(const struct scram *scram, const unsigned char stored_key[SCRAM_KEY_SIZE],
-                        unsigned char client_key[SCRAM_KEY_SIZE], struct err *err);
-
-bool scram_server_final(const struct scram *scram, const unsigned char server_key[SCRAM_KEY_SIZE],
-                        struct buf *out, struct err *err);
+/*
+ * Whether the proof is correct, by the stored key. Then keys->client_key gets the client's key, for
+ * logging in to servers, and server-final is added to *out.
+ */
+bool scram_server_check(const struct scram *scram, struct scram_keys *keys, struct buf *out,
+                        struct err *err);
 
 /* ---- the client's side ---- */
 
 /* Adds client-first. `user` is "" for PostgreSQL, which ignores it. */
 bool scram_client_first(struct scram *scram, const char *user, struct buf *out, struct err *err);
-
-struct scram_challenge {
-	unsigned int iterations;
-	size_t salt_count;
-	unsigned char salt[SCRAM_SALT_MAX];
-};
 
 bool scram_client_read(struct scram *scram, struct bytes server_first,
                        struct scram_challenge *challenge, struct err *err);

@@ -79,20 +79,14 @@ enum credentials_kind {
 /* Zero it before first use. */
 struct credentials {
 	enum credentials_kind kind;
-	char *text;              /* for PLAIN and MD5 */
-	struct scram_keys *keys; /* for KEYS */
-	/* for KEYS: salt and iteration count of their secret; or NULL */
-	struct scram_challenge *made_for;
+	char *text;                   /* for PLAIN and MD5 */
+	struct scram_verifier *scram; /* for KEYS */
 	/* sent by a client, or revealed by its proof; not from a file or query */
 	bool is_shown;
 };
 
 /* Makes credentials from a stored secret: plain or md5; none from others. false: no memory. */
 bool credentials_from_secret(struct credentials *credentials, const struct secret *secret);
-
-/* Stores a copy of the challenge to which the keys belong. false: no memory. */
-bool credentials_set_made_for(struct credentials *credentials,
-                              const struct scram_challenge *made_for);
 
 /* Copies credentials to *to, which must be empty. false: no memory, *to is empty. */
 bool credentials_copy(struct credentials *to, const struct credentials *from);

@@ -100,7 +100,7 @@ struct auth_lookup;
 struct auth_server;
 struct client_listening;
 struct late_begin;
-struct name_job;
+struct system_user;
 struct names;
 struct session;
 struct sql_unnamed;
@@ -116,9 +116,9 @@ struct slow {
 /* What auth_type hba found out about a client. client/login/authentication.c */
 struct hba_check {
 	struct reverse reverse;
-	struct name_job *job; /* NULL: none is running */
-	char *host, *system_user;
-	bool is_host_known, is_system_user_known; /* the lookup has ended; NULL above: no name */
+	struct system_user *system_user;          /* NULL: was not looked up */
+	char *host;                               /* NULL: it has no name */
+	bool is_host_known, is_system_user_known; /* the lookup has ended */
 };
 
 /* The use of auth_query for a client. client/login/auth_query.c */
@@ -157,12 +157,10 @@ struct client_login {
 	struct auth_query auth_query;
 	struct auth_server *auth;
 	struct delayed_login *delayed; /* in CLIENT_DELAYED. client/login/admit.c */
-	/* Called when a name that authentication needs has been looked up. */
-	void (*on_looked_up)(struct client *client);
-	unsigned int generation; /* clients->generation when `method` was chosen */
-	unsigned int method;     /* enum auth_method */
-	struct buf unknown;      /* names of unknown _pq_. options: name\0name\0 */
-	struct buf parameters;   /* of the startup packet: name\0value\0 */
+	unsigned int generation;       /* clients->generation when `method` was chosen */
+	unsigned int method;           /* enum auth_method */
+	struct buf unknown;            /* names of unknown _pq_. options: name\0name\0 */
+	struct buf parameters;         /* of the startup packet: name\0value\0 */
 	unsigned int parameter_count;
 	unsigned int minor; /* minor version of the protocol that the client requested */
 	struct client_shown shown;

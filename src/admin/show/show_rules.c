@@ -22,7 +22,7 @@
 	COLUMN(TEXT, netmask, text[3], "Netmask of an IP address.")                              \
 	COLUMN(TEXT, auth_method, auth_methods[rule->method].hba_name, "Authentication method.") \
 	COLUMN(TEXT, options, text[4], "Options of the authentication method, as an array.")     \
-	COLUMN(TEXT, error, rule->flaw, "Why the rule never allows a login; NULL if it can.")
+	COLUMN(TEXT, error, rule->flaw.at, "Why the rule never allows a login; NULL if it can.")
 
 SHOW_ROWS(hba, "HBA", HBA_ROW, "Rules of auth_hba_file, if auth_type is hba.");
 

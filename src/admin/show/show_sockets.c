@@ -290,10 +290,10 @@ static void fill_params(struct fds_shown *row, const struct params *own, const s
 static void fill_secrets(struct fds_shown *row, const struct credentials *credentials)
 {
 	row->password = credentials->text;
-	if (!credentials->keys)
+	if (!credentials->scram)
 		return;
-	row->scram_client_key = bytes_of(credentials->keys->client_key, SCRAM_KEY_SIZE);
-	row->scram_server_key = bytes_of(credentials->keys->server_key, SCRAM_KEY_SIZE);
+	row->scram_client_key = bytes_of(credentials->scram->keys.client_key, SCRAM_KEY_SIZE);
+	row->scram_server_key = bytes_of(credentials->scram->keys.server_key, SCRAM_KEY_SIZE);
 }
 
 static void fill_address(struct cursor *cursor, struct fds_shown *row,

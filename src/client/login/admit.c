@@ -421,28 +421,13 @@ struct delayed_login {
 	struct err err;
 };
 
+/* Whether so many failures of the client's address are counted. */
 static bool is_over(const struct client *client, int limit)
 {
 	struct logins *logins = client->clients->shared->logins;
 
 	LOCKED(&logins->lock);
 	return failures_reach(&logins->failures, &client->peer, limit);
-}
-
-static struct failure *count_failure(const struct client *client)
-{
-	struct logins *logins = client->clients->shared->logins;
-
-	LOCKED(&logins->lock);
-	return failures_count(&logins->failures, &client->peer);
-}
-
-static void forget_failure(const struct client *client, struct failure *failure)
-{
-	struct logins *logins = client->clients->shared->logins;
-
-	LOCKED(&logins->lock);
-	failures_forget(&logins->failures, failure);
 }
 
 bool throttle_admits(struct client *client)
@@ -464,6 +449,7 @@ void throttle_drop(struct client *client)
 {
 	struct delayed_login *delayed = client->login->delayed;
 	struct delayed_logins *all = &client->clients->delayed;
+	struct logins *logins = client->clients->shared->logins;
 
 	if (!delayed)
 		return;
@@ -471,7 +457,8 @@ void throttle_drop(struct client *client)
 	TAILQ_REMOVE(&all->list, delayed, node);
 	if (--all->count <= DELAYED_MAX / 2)
 		all->is_cut = false;
-	forget_failure(client, delayed->failure);
+	LOCKED(&logins->lock);
+	failures_forget(&logins->failures, delayed->failure);
 	free(delayed);
 }
 
@@ -511,6 +498,7 @@ static void enlist(struct delayed_login *delayed)
 {
 	struct client *client = delayed->client;
 	struct delayed_logins *all = &client->clients->delayed;
+	struct logins *logins = client->clients->shared->logins;
 
 	if (all->count >= DELAYED_MAX) {
 		if (!all->is_cut)
@@ -518,10 +506,11 @@ static void enlist(struct delayed_login *delayed)
 		all->is_cut = true;
 		send_delayed_error(TAILQ_FIRST(&all->list)->client);
 	}
-	delayed->failure = count_failure(client);
 	TAILQ_INSERT_TAIL(&all->list, delayed, node);
 	all->count++;
 	client->login->delayed = delayed;
+	LOCKED(&logins->lock);
+	delayed->failure = failures_count(&logins->failures, &client->peer);
 }
 
 void throttle_refuse(struct client *client, const struct err *err)

@@ -20,30 +20,20 @@
 #include "pgweir/base/lock.h"
 #include "pgweir/pgwire/fields.h"
 
-bool auth_lookup_key_make(struct auth_lookup_key *key, struct database *database,
-                          const char *auth_user, const char *query, const char *user)
+struct auth_answer *auth_answer_new(const char *database, const char *auth_user, const char *query,
+                                    const char *user)
 {
-	struct bytes rest;
-	const char *name;
+	size_t count = strlen(database) + strlen(auth_user) + strlen(query) + strlen(user) + 4;
+	struct auth_answer *answer = calloc(1, sizeof(*answer) + count);
 
-	*key = (struct auth_lookup_key){ .database = database };
-	buf_add_cstr(&key->text, database->name);
-	buf_add_cstr(&key->text, auth_user);
-	buf_add_cstr(&key->text, query);
-	buf_add_cstr(&key->text, user);
-	if (!buf_ok(&key->text)) {
-		auth_lookup_key_done(key);
-		return false;
-	}
-	rest = buf_bytes(&key->text);
-	return bytes_take_text(&rest, &name) && bytes_take_text(&rest, &key->auth_user) &&
-	       bytes_take_text(&rest, &key->query) && bytes_take_text(&rest, &key->user);
-}
-
-void auth_lookup_key_done(struct auth_lookup_key *key)
-{
-	buf_free(&key->text);
-	*key = (struct auth_lookup_key){ 0 };
+	if (!answer)
+		return NULL;
+	answer->key_count = count;
+	answer->auth_user = stpcpy(answer->key, database) + 1;
+	answer->query = stpcpy((char *)answer->auth_user, auth_user) + 1;
+	answer->user = stpcpy((char *)answer->query, query) + 1;
+	stpcpy((char *)answer->user, user);
+	return answer;
 }
 
 static void answer_free(struct auth_answer *answer)
@@ -55,27 +45,17 @@ static void answer_free(struct auth_answer *answer)
 
 REFS_FUNCTIONS(auth_answer_hold, auth_answer_release, struct auth_answer, answer_free)
 
-struct auth_answer *auth_answer_new(const struct auth_lookup_key *key, const char *name,
-                                    const char *secret)
+bool auth_answer_set(struct auth_answer *answer, const char *name, const char *secret)
 {
-	struct auth_answer *answer = calloc(1, sizeof(*answer) + key->text.count);
-
-	if (!answer)
-		return NULL;
-	answer->key_count = key->text.count;
-	memcpy(answer->key, key->text.at, key->text.count);
-	if (!name)
-		return answer;
-	answer->name = strdup(name);
+	answer->name = name ? strdup(name) : NULL;
 	answer->secret = secret ? strdup(secret) : NULL;
-	if (!answer->name || (secret && !answer->secret))
-		auth_answer_release(&answer);
-	return answer;
+	return !answer->name == !name && !answer->secret == !secret;
 }
 
-bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_lookup_key *key)
+bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_answer *question)
 {
-	return bytes_equal(bytes_of(answer->key, answer->key_count), buf_bytes(&key->text));
+	return bytes_equal(bytes_of(answer->key, answer->key_count),
+	                   bytes_of(question->key, question->key_count));
 }
 
 /* ---- cache ---- */
@@ -96,12 +76,13 @@ static void forget_answer(struct logins *cache, struct auth_answer *answer)
 	auth_answer_release(&answer);
 }
 
-static struct auth_answer *find_answer(const struct logins *cache, const void *key, size_t count)
+static struct auth_answer *find_answer(const struct logins *cache,
+                                       const struct auth_answer *question)
 {
 	struct auth_answer *answer;
 
 	assert_locked(&cache->lock);
-	TABLE_FIND(hh, &cache->secret, cache->table, key, count, answer);
+	TABLE_FIND(hh, &cache->secret, cache->table, question->key, question->key_count, answer);
 	return answer;
 }
 
@@ -152,7 +133,7 @@ void auth_cache_keep(struct auth_cache_access *access, struct auth_answer *answe
 	struct auth_answer *same;
 
 	LOCKED(&cache->lock);
-	same = find_answer(cache, answer->key, answer->key_count);
+	same = find_answer(cache, answer);
 	if (same)
 		forget_answer(cache, same);
 	if (limit > 0)
@@ -164,10 +145,10 @@ void auth_cache_keep(struct auth_cache_access *access, struct auth_answer *answe
 }
 
 struct auth_answer *auth_cache_find(struct auth_cache_access *access,
-                                    const struct auth_lookup_key *key)
+                                    const struct auth_answer *question)
 {
 	LOCKED(&access->logins->lock);
-	struct auth_answer *answer = find_answer(access->logins, key->text.at, key->text.count);
+	struct auth_answer *answer = find_answer(access->logins, question);
 
 	return answer && answer->until > loop_now(access->loop) ? auth_answer_hold(answer) : NULL;
 }

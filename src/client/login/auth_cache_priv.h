@@ -19,44 +19,37 @@
 #define AUTH_CACHE_MAX 10000
 #define AUTH_CACHE_SIZE_MAX ((size_t)32 * 1024 * 1024)
 
-/* The answer to a question. Immutable but for its place in the cache; reference-counted. */
+/*
+ * A question, and its answer once there is one. Immutable from then on, but for its place in the
+ * cache; reference-counted.
+ */
 struct auth_answer {
 	UT_hash_handle hh; /* in the table, while it is cached */
 	TAILQ_ENTRY(auth_answer) node;
 	bool is_kept; /* in the cache */
 	usec_t until; /* valid if is_kept: when it is dropped */
 	struct refs refs;
-	char *name;   /* NULL: there is no such user */
-	char *secret; /* NULL: the user has none */
+	char *name;                           /* NULL: there is no such user */
+	char *secret;                         /* NULL: the user has none */
+	const char *auth_user, *query, *user; /* in `key` */
 	size_t key_count;
-	char key[];
+	char key[]; /* the question: database, auth_user, query and user, each with a zero */
 };
 
+/* A question without an answer. Returns one reference. NULL: no memory. */
+struct auth_answer *auth_answer_new(const char *database, const char *auth_user, const char *query,
+                                    const char *user);
 struct auth_answer *auth_answer_hold(struct auth_answer *answer);
 
 /* The last one wipes and frees it. Sets *answer to NULL; it may be NULL. */
 void auth_answer_release(struct auth_answer **answer);
 
-/* A question as one byte string: database, auth_user, query and user, each with a zero. Owns it. */
-struct auth_lookup_key {
-	struct buf text;
-	struct database *database;            /* runs the query; borrowed */
-	const char *auth_user, *query, *user; /* in `text` */
-};
-
-/* false: no memory, and the key is empty. */
-bool auth_lookup_key_make(struct auth_lookup_key *key, struct database *database,
-                          const char *auth_user, const char *query, const char *user);
-void auth_lookup_key_done(struct auth_lookup_key *key);
-
-bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_lookup_key *key);
-
-/*
- * name NULL: there is no such user. secret NULL: the user has none. Returns one reference,
- * which the caller owns. NULL: no memory.
+/* Answers it. name NULL: there is no such user. secret NULL: the user has none. false: no memory.
  */
-struct auth_answer *auth_answer_new(const struct auth_lookup_key *key, const char *name,
-                                    const char *secret);
+bool auth_answer_set(struct auth_answer *answer, const char *name, const char *secret);
+
+/* Whether both are of the same question. */
+bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_answer *question);
 
 TAILQ_HEAD(auth_answer_list, auth_answer);
 
@@ -93,7 +86,7 @@ void auth_cache_keep(struct auth_cache_access *access, struct auth_answer *answe
 
 /* Returns one reference, which the caller owns. NULL: no such answer. */
 struct auth_answer *auth_cache_find(struct auth_cache_access *access,
-                                    const struct auth_lookup_key *key);
+                                    const struct auth_answer *question);
 
 /* Drops the answer if it is in the cache. */
 void auth_cache_forget(struct auth_cache_access *access, struct auth_answer *answer);

@@ -62,12 +62,12 @@ struct auth_lookup {
 	struct task task;
 	struct auth_query_list waits;
 	struct auth_reply replies;
-	struct auth_answer *answer;
-	struct err err; /* state DONE and answer NULL: what the clients get */
+	struct auth_answer *answer; /* the question; state DONE and is_answered: its answer, too */
+	struct err err;             /* state DONE and not is_answered: what the clients get */
 	enum auth_lookup_state state;
+	bool is_answered;
 	bool may_be_joined;
 	bool was_lost;
-	struct auth_lookup_key key;
 };
 
 struct auth_lookups {
@@ -97,7 +97,6 @@ static void auth_lookup_free(struct auth_lookup *lookup)
 	pool_leave(&lookup->borrower);
 	auth_reply_done(&lookup->replies);
 	auth_answer_release(&lookup->answer);
-	auth_lookup_key_done(&lookup->key);
 	free(lookup);
 }
 
@@ -113,7 +112,7 @@ static void answer_waits(struct task *task)
 	while ((wait = TAILQ_FIRST(&lookup->waits))) {
 		TAILQ_REMOVE(&lookup->waits, wait, node);
 		wait->lookup = NULL;
-		take_answer(wait, lookup->answer, &lookup->err);
+		take_answer(wait, lookup->is_answered ? lookup->answer : NULL, &lookup->err);
 	}
 	auth_lookup_free(lookup);
 }
@@ -140,7 +139,7 @@ static void log_failure(const struct auth_lookup *lookup, const char *reason)
 	const struct pool *pool = lookup->borrower.pool;
 
 	log_error(&log, "auth_query failed, on %s by %s, for %s: %s", pool->database->name,
-	          pool->role->name, lookup->key.user, reason);
+	          pool->role->name, lookup->answer->user, reason);
 }
 
 /*
@@ -167,8 +166,8 @@ static void judge(struct auth_lookup *lookup)
 	}
 	if (name)
 		auth_cache_learn(lookups->answers.logins, replies->secret);
-	lookup->answer = auth_answer_new(&lookup->key, name, replies->secret);
-	if (!lookup->answer)
+	lookup->is_answered = auth_answer_set(lookup->answer, name, name ? replies->secret : NULL);
+	if (!lookup->is_answered)
 		err_set(&lookup->err, ERR_MEMORY, "out of memory");
 	else if (lookup->may_be_joined && name) /* else a RELOAD made it outdated */
 		auth_cache_keep(&lookups->answers, lookup->answer,
@@ -178,12 +177,12 @@ static void judge(struct auth_lookup *lookup)
 
 /* ---- the query ---- */
 
-static void add_query(struct buf *out, const struct auth_lookup_key *key)
+static void add_query(struct buf *out, const struct auth_answer *question)
 {
 	size_t at = message_begin(out, 'P');
 
 	buf_add_cstr(out, ""); /* unnamed statement */
-	buf_add_cstr(out, key->query);
+	buf_add_cstr(out, question->query);
 	buf_add_be16(out, 0); /* no parameter types: PostgreSQL determines the type */
 	message_end(out, at);
 	at = message_begin(out, 'B');
@@ -191,8 +190,8 @@ static void add_query(struct buf *out, const struct auth_lookup_key *key)
 	buf_add_cstr(out, "");
 	buf_add_be16(out, 0); /* parameters as text */
 	buf_add_be16(out, 1);
-	buf_add_be32(out, (uint32_t)strlen(key->user));
-	buf_add_text(out, key->user);
+	buf_add_be32(out, (uint32_t)strlen(question->user));
+	buf_add_text(out, question->user);
 	buf_add_be16(out, 0);
 	message_end(out, at);
 	at = message_begin(out, 'E');
@@ -266,7 +265,7 @@ static void ask(struct auth_lookup *lookup)
 	if (!pool_prepare(borrower, params_none(lookups->clients->pools->shared.params), true))
 		return;
 	lookup->state = AUTH_LOOKUP_ASKING;
-	add_query(&out, &lookup->key);
+	add_query(&out, lookup->answer);
 	server_begin_query(borrower->server, now, now);
 	if (!buf_ok(&out) || !note(borrower->server))
 		fail_lookup(lookup, ERR_MEMORY, "out of memory");
@@ -370,32 +369,29 @@ static const struct borrower_ops auth_lookup_borrower_ops = {
 
 /* ---- begin a lookup ---- */
 
-/* Owns the key from now on. NULL: no memory, and the key was freed. */
 static struct auth_lookup *auth_lookup_new(struct auth_lookups *lookups,
-                                           struct auth_lookup_key *key)
+                                           struct auth_answer *question)
 {
 	struct auth_lookup *lookup = calloc(1, sizeof(*lookup));
 
-	if (!lookup) {
-		auth_lookup_key_done(key);
+	if (!lookup)
 		return NULL;
-	}
 	lookup->lookups = lookups;
-	lookup->key = *key;
+	lookup->answer = auth_answer_hold(question);
 	lookup->borrower.ops = &auth_lookup_borrower_ops;
 	TAILQ_INIT(&lookup->waits);
 	TAILQ_INSERT_TAIL(&lookups->list, lookup, node);
-	TABLE_ADD(hh, &lookups->clients->pools->secret, lookups->under_way, lookup->key.text.at,
-	          lookup->key.text.count, lookup);
+	TABLE_ADD(hh, &lookups->clients->pools->secret, lookups->under_way, question->key,
+	          question->key_count, lookup);
 	lookup->may_be_joined = true;
 	return lookup;
 }
 
 /* Waits for a server, or runs the query at once. false: *err is the error for the client. */
-static bool begin_lookup(struct auth_lookup *lookup, struct err *err)
+static bool begin_lookup(struct auth_lookup *lookup, struct database *database, struct err *err)
 {
 	struct auth_lookups *lookups = lookup->lookups;
-	struct pool *pool = pools_lookup_pool(lookup->key.database, lookup->key.auth_user);
+	struct pool *pool = pools_lookup_pool(database, lookup->answer->auth_user);
 	struct err why;
 
 	if (!pool)
@@ -420,25 +416,21 @@ static bool begin_lookup(struct auth_lookup *lookup, struct err *err)
 	return false;
 }
 
-/*
- * Joins a running query, or begins one. Owns the key from now on. false: *err is the error for the
- * client.
- */
-static bool await_answer(struct client *client, struct auth_lookup_key *key, struct err *err)
+/* Joins a running query, or begins one. false: *err is the error for the client. */
+static bool await_answer(struct client *client, struct database *database,
+                         struct auth_answer *question, struct err *err)
 {
 	struct auth_lookups *lookups = client->clients->lookups;
 	struct auth_query *auth_query = &client->login->auth_query;
 	struct auth_lookup *lookup;
 
-	TABLE_FIND(hh, &lookups->clients->pools->secret, lookups->under_way, key->text.at,
-	           key->text.count, lookup);
-	if (lookup) {
-		auth_lookup_key_done(key);
-	} else {
-		lookup = auth_lookup_new(lookups, key);
+	TABLE_FIND(hh, &lookups->clients->pools->secret, lookups->under_way, question->key,
+	           question->key_count, lookup);
+	if (!lookup) {
+		lookup = auth_lookup_new(lookups, question);
 		if (!lookup)
 			return err_set(err, ERR_MEMORY, "out of memory");
-		if (!begin_lookup(lookup, err)) {
+		if (!begin_lookup(lookup, database, err)) {
 			auth_lookup_free(lookup);
 			return false;
 		}
@@ -570,24 +562,27 @@ static const struct config_database *auth_query_entry_of(const struct client *cl
 	           : config_database_of(client->clients->config, client->login->database);
 }
 
-/* AUTH_QUERY_FOUND: the caller owns the key. */
-static enum auth_query_result make_question(struct client *client, struct auth_lookup_key *key)
+/* AUTH_QUERY_FOUND: the caller owns *question, which runs on *database. */
+static enum auth_query_result make_question(struct client *client, struct database **database,
+                                            struct auth_answer **question)
 {
 	const struct config *config = client->clients->config;
 	const struct config_database *entry = auth_query_entry_of(client);
 	const char *auth_user = config_auth_user(config, entry);
 	const char *query = config_auth_query(config, entry);
-	struct database *database;
 	enum auth_query_result result;
 
 	if (!entry && !admit_is_console(client))
 		return AUTH_QUERY_UNKNOWN; /* do not reveal that there is no such database */
 	if (!auth_user || !query)
 		return AUTH_QUERY_UNKNOWN;
-	result = find_auth_database(client, entry, &database);
-	if (result != AUTH_QUERY_FOUND ||
-	    auth_lookup_key_make(key, database, auth_user, query, auth_query_claimed(client)))
+	result = find_auth_database(client, entry, database);
+	if (result != AUTH_QUERY_FOUND)
 		return result;
+	*question =
+	    auth_answer_new((*database)->name, auth_user, query, auth_query_claimed(client));
+	if (*question)
+		return AUTH_QUERY_FOUND;
 	client_refuse_for(client, CLOSE_MEMORY);
 	return AUTH_QUERY_OVER;
 }
@@ -648,11 +643,11 @@ static void take_answer(struct auth_query *auth_query, struct auth_answer *answe
 	auth_query->answer = auth_answer_hold(answer);
 	client_enter(client, CLIENT_AUTHENTICATION);
 	if (adopt(client))
-		login->on_looked_up(client);
+		authentication_go_on(client);
 }
 
-/* Owns the key. */
-static enum auth_query_result ask_for(struct client *client, struct auth_lookup_key *key)
+static enum auth_query_result ask_for(struct client *client, struct database *database,
+                                      struct auth_answer *question)
 {
 	struct auth_query *auth_query = &client->login->auth_query;
 	struct err err;
@@ -660,19 +655,16 @@ static enum auth_query_result ask_for(struct client *client, struct auth_lookup_
 	if (!auth_query->claimed)
 		auth_query->claimed = strdup(client->login->user);
 	if (!auth_query->claimed) {
-		auth_lookup_key_done(key);
 		client_refuse_for(client, CLOSE_MEMORY);
 		return AUTH_QUERY_OVER;
 	}
 	auth_answer_release(&auth_query->answer);
 	auth_query->is_refused = false;
-	auth_query->answer = auth_cache_find(&client->clients->lookups->answers, key);
+	auth_query->answer = auth_cache_find(&client->clients->lookups->answers, question);
 	auth_query->is_kept = auth_query->answer != NULL;
-	if (auth_query->is_kept) {
-		auth_lookup_key_done(key);
+	if (auth_query->is_kept)
 		return adopt(client) ? AUTH_QUERY_RENAMED : AUTH_QUERY_OVER;
-	}
-	if (await_answer(client, key, &err))
+	if (await_answer(client, database, question, &err))
 		return AUTH_QUERY_LOOKING;
 	client_fatal(client, &err);
 	return AUTH_QUERY_OVER;
@@ -682,23 +674,25 @@ enum auth_query_result auth_query_find(struct client *client, struct secret *sec
 {
 	const struct user *user = users_find(client->clients->users, client->login->user);
 	const struct auth_query *auth_query = &client->login->auth_query;
-	struct auth_lookup_key key;
+	struct auth_answer *question;
+	struct database *database;
 	enum auth_query_result result;
 
 	if (user) {
 		*secret = user->secret;
 		return AUTH_QUERY_FOUND;
 	}
-	result = make_question(client, &key);
+	result = make_question(client, &database, &question);
 	if (result != AUTH_QUERY_FOUND)
 		return result;
-	if (!auth_query->answer || !auth_answer_is_for(auth_query->answer, &key))
-		return ask_for(client, &key);
-	auth_lookup_key_done(&key);
-	if (auth_query->is_refused || !auth_query->answer->name)
-		return AUTH_QUERY_UNKNOWN;
-	*secret = users_secret_of(auth_query->answer->secret);
-	return AUTH_QUERY_FOUND;
+	if (!auth_query->answer || !auth_answer_is_for(auth_query->answer, question))
+		result = ask_for(client, database, question);
+	else if (auth_query->is_refused || !auth_query->answer->name)
+		result = AUTH_QUERY_UNKNOWN;
+	else
+		*secret = users_secret_of(auth_query->answer->secret);
+	auth_answer_release(&question);
+	return result;
 }
 
 /* ---- after authentication ---- */
@@ -709,7 +703,8 @@ bool auth_query_holds(struct client *client)
 	const struct auth_answer *answer = login->auth_query.answer;
 	const struct clients *clients = client->clients;
 	const struct user *user = users_find(clients->users, login->user);
-	struct auth_lookup_key key;
+	struct auth_answer *question;
+	struct database *database;
 	bool is_for;
 
 	if (auth_methods[login_config(client)->auth_type].takes_anybody ||
@@ -719,10 +714,10 @@ bool auth_query_holds(struct client *client)
 		return user && auth_server_is_by(login->auth, &user->secret);
 	if (login->generation == clients->generation)
 		return true;
-	if (user || make_question(client, &key) != AUTH_QUERY_FOUND)
+	if (user || make_question(client, &database, &question) != AUTH_QUERY_FOUND)
 		return false;
-	is_for = auth_answer_is_for(answer, &key);
-	auth_lookup_key_done(&key);
+	is_for = auth_answer_is_for(answer, question);
+	auth_answer_release(&question);
 	return is_for;
 }
 

@@ -19,9 +19,9 @@
 #include "login_priv.h"
 
 /*
- * ---- the rule ----
+ * ---- how a client must authenticate ----
  *
- * auth_type hba: finds the rule of a client, which determines how the client authenticates.
+ * With auth_type hba, the rule of the client determines it.
  *
  *   find the rule --> how to authenticate
  *     ^       |
@@ -32,30 +32,28 @@
  * no rule is kept: after a lookup, the search begins again with the first rule in force.
  */
 
-/* Whether the exchange has these options of its method; NULL: none. */
-static bool same_options(const struct client *client, const char *options)
-{
-	return strcmp(auth_server_options(client->login->auth), options ? options : "") == 0;
-}
-
-#define PASSWD_SIZE 65536 /* buffer for one entry of the user database */
-
-/* Finds the name of a system user on a helper thread. */
-struct name_job {
-	struct job job;
-	struct client_login *owner;
-	uid_t uid;
-	char *name; /* NULL: no such user; owned */
+enum way_verdict {
+	WAY_FOUND,
+	WAY_NEEDS_HOST, /* a lookup first, and then find the way again */
+	WAY_NEEDS_SYSTEM_USER,
+	WAY_REJECTED, /* by the rule, or because it has a flaw */
+	WAY_LACKS_CERTIFICATE,
+	WAY_LACKS_RULE
 };
 
-/* The options of the method: the rule's own, or else those of the settings. */
-static const char *options_of(const struct client *client, const struct hba_rule *rule)
-{
-	return rule->options.count ? rule->options.at
-	                           : auth_methods_options(rule->method, login_config(client));
-}
+struct way {
+	const struct hba_rule *rule; /* NULL: auth_type itself is the method */
+	enum auth_method method;
+	bool is_proven;      /* the method's voucher (auth_methods.h) confirms the user */
+	const char *options; /* options of a method that is_outside (auth/outside.h); else NULL */
+};
 
-/* ---- facts ---- */
+/* The system user at the other end of a Unix socket. A helper thread finds the name. */
+struct system_user {
+	struct auth_work work; /* must be first */
+	uid_t uid;
+	char *name; /* NULL: no such user */
+};
 
 static struct hba_facts facts_of(const struct client *client)
 {
@@ -70,126 +68,6 @@ static struct hba_facts facts_of(const struct client *client)
 		.is_host_known = login->hba_check.is_host_known,
 		.host = login->hba_check.host,
 	};
-}
-
-/* How a client must authenticate. */
-struct authentication_way {
-	enum auth_method method;
-	bool is_proven;      /* the method's voucher (auth_methods.h) confirms the user */
-	const char *options; /* options of a method that is_outside (auth/outside.h); else NULL */
-};
-
-static void hba_check_done(struct hba_check *hba_check)
-{
-	reverse_cancel(&hba_check->reverse);
-	if (hba_check->job)
-		workers_abandon(&hba_check->job->job);
-	free(hba_check->host);
-	free(hba_check->system_user);
-}
-
-/* ---- names ---- */
-
-static void on_host(struct reverse *reverse, const char *host)
-{
-	struct client_login *login = container_of(reverse, struct client_login, hba_check.reverse);
-
-	login->hba_check.is_host_known = true;
-	login->hba_check.host = host ? strdup(host) : NULL;
-	login->on_looked_up(login->client); /* searches the rules again */
-}
-
-/* Waits for a lookup. At its end login->on_looked_up() is called. */
-static bool wait_for_lookup(struct client *client)
-{
-	client_enter(client, CLIENT_LOOKING);
-	return false;
-}
-
-static bool look_host_up(struct client *client)
-{
-	struct err err;
-
-	if (reverse_start(client->clients->pools->shared.resolver,
-	                  &client->login->hba_check.reverse, &client->peer, on_host, &err))
-		return wait_for_lookup(client);
-	return client_fatal(client, &err);
-}
-
-static void run_name(struct job *job)
-{
-	struct name_job *work = (struct name_job *)job;
-	struct passwd entry, *found = NULL;
-	char *buffer = malloc(PASSWD_SIZE);
-
-	if (buffer && getpwuid_r(work->uid, &entry, buffer, PASSWD_SIZE, &found) == 0 && found)
-		work->name = strdup(entry.pw_name);
-	free(buffer);
-}
-
-static void done_name(struct job *job)
-{
-	struct name_job *work = (struct name_job *)job;
-	struct client_login *login = job->is_abandoned ? NULL : work->owner;
-
-	_Static_assert(offsetof(struct name_job, job) == 0, "jobs are found by it");
-	if (login) {
-		login->hba_check.job = NULL;
-		login->hba_check.is_system_user_known = true;
-		login->hba_check.system_user = work->name;
-	} else {
-		free(work->name);
-	}
-	free(work);
-	if (login)
-		login->on_looked_up(login->client);
-}
-
-static bool refuse_busy(struct client *client)
-{
-	return client_refuse(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
-}
-
-static bool look_system_user_up(struct client *client)
-{
-	struct name_job *work = calloc(1, sizeof(*work));
-	struct err err;
-
-	if (!work)
-		return client_refuse_for(client, CLOSE_MEMORY);
-	*work = (struct name_job){ .job = { .run = run_name, .done = done_name },
-		                   .owner = client->login,
-		                   .uid = client->peer.un.uid };
-	if (!workers_submit(client->clients->shared->lookups, client->clients->loop, &work->job,
-	                    &err)) {
-		free(work);
-		return refuse_busy(client);
-	}
-	client->login->hba_check.job = work;
-	return wait_for_lookup(client);
-}
-
-/* ---- rules ---- */
-
-/*
- * Refuses the client. As in PostgreSQL, the error repeats what the client sent (host, user,
- * database, encryption) and reveals nothing about the rules.
- */
-static bool refuse_by_rules(struct client *client, enum close_reason reason, const char *words)
-{
-	char host[ADDRESS_TEXT_SIZE];
-	bool is_unix = address_is_unix(&client->peer);
-	struct err err;
-
-	err_set(&err, ERR_NOT_ALLOWED, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s",
-	        words,
-	        client->replication == REPLICATION_PHYSICAL ? "replication from host" : "host",
-	        is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
-	        client->login->user, client->login->database,
-	        stream_is_encrypted(&client->stream) ? "TLS encryption" : "no encryption");
-	err_reason(&err, reason);
-	throttle_refuse(client, &err);
-	return false;
 }
 
 /*
@@ -214,67 +92,159 @@ static bool has_certificate(const struct client *client, const struct hba_rule *
 	return false;
 }
 
-static bool follow(struct client *client, const struct hba_rule *rule,
-                   struct authentication_way *way)
+static bool is_proven(const struct client *client, const struct hba_rule *rule)
 {
-	const struct hba_check *hba_check = &client->login->hba_check;
-	enum auth_method method = rule->method;
-	const struct auth_method_row *row = &auth_methods[method];
-	bool is_proven = false;
+	const struct client_login *login = client->login;
 
-	log_debug(&client->log, "by %s:%d: %s", rule->pos.file, rule->pos.line, row->hba_name);
-	if (method == AUTH_METHOD_REJECT)
-		return refuse_by_rules(client, CLOSE_HBA_REJECT,
-		                       "login rejected: an HBA rule rejects");
-	if (rule->flaw) {
-		log_info(&client->log, "login refused by %s:%d: %s", rule->pos.file, rule->pos.line,
-		         rule->flaw);
-		return refuse_by_rules(client, CLOSE_HBA_REJECT,
-		                       "login rejected: an HBA rule that allows no login matches");
-	}
-	if (row->voucher == AUTH_BY_SYSTEM_USER && !hba_check->is_system_user_known)
-		return look_system_user_up(client);
-	if (!has_certificate(client, rule))
-		return client_refuse_for(client, CLOSE_AUTH_CERTIFICATE);
-	if (row->voucher == AUTH_BY_SYSTEM_USER)
-		is_proven = is_named(client, rule, hba_check->system_user);
-	else if (row->voucher == AUTH_BY_CERTIFICATE)
-		is_proven = is_named(client, rule, client->login->shown.certificate_name);
-	*way = (struct authentication_way){ method, is_proven, options_of(client, rule) };
-	return true;
-}
-
-/*
- * auth_type hba: finds the client's rule and how it must authenticate. false: a lookup runs, or
- * the client was refused.
- */
-static bool hba_check_decide(struct client *client, struct authentication_way *way)
-{
-	const struct hba *hba = login_hba(client);
-	const struct hba_facts facts = facts_of(client);
-	const struct hba_rule *rule;
-
-	switch (hba_find(hba, &facts, &rule)) {
-	case HBA_RULE:
-		return follow(client, rule, way);
-	case HBA_NEEDS_HOST:
-		return look_host_up(client);
-	case HBA_NO_RULE:
+	switch (auth_methods[rule->method].voucher) {
+	case AUTH_BY_SYSTEM_USER:
+		return is_named(client, rule, login->hba_check.system_user->name);
+	case AUTH_BY_CERTIFICATE:
+		return is_named(client, rule, login->shown.certificate_name);
+	case AUTH_NO_VOUCHER:
 		break;
 	}
-	return refuse_by_rules(client, CLOSE_HBA_NO_RULE,
-	                       "no authentication method is found: no rule for");
+	return false;
 }
 
-/* Whether the rule in force for this client asks for its exchange. Begins no lookup. */
-static bool hba_check_is_by(const struct client *client, enum auth_method method)
+static enum way_verdict find_way_by_rules(const struct client *client, struct way *way)
 {
 	const struct hba_facts facts = facts_of(client);
 	const struct hba_rule *rule;
 
-	return hba_find(login_hba(client), &facts, &rule) == HBA_RULE &&
-	       rule->method != AUTH_METHOD_REJECT && !rule->flaw && rule->method == method &&
-	       same_options(client, options_of(client, rule)) && has_certificate(client, rule);
+	switch (hba_find(login_hba(client), &facts, &rule)) {
+	case HBA_NEEDS_HOST:
+		return WAY_NEEDS_HOST;
+	case HBA_NO_RULE:
+		return WAY_LACKS_RULE;
+	case HBA_RULE:
+		break;
+	}
+	*way = (struct way){ .rule = rule, .method = rule->method };
+	if (rule->method == AUTH_METHOD_REJECT || rule->flaw.count)
+		return WAY_REJECTED;
+	if (auth_methods[rule->method].voucher == AUTH_BY_SYSTEM_USER &&
+	    !client->login->hba_check.is_system_user_known)
+		return WAY_NEEDS_SYSTEM_USER;
+	if (!has_certificate(client, rule))
+		return WAY_LACKS_CERTIFICATE;
+	way->is_proven = is_proven(client, rule);
+	way->options = rule->options.count
+	                   ? rule->options.at
+	                   : auth_methods_options(rule->method, login_config(client));
+	return WAY_FOUND;
+}
+
+/* Decides by what is known now; does nothing. */
+static enum way_verdict find_way(const struct client *client, struct way *way)
+{
+	const struct config *config = login_config(client);
+	const char *name = client->login->shown.certificate_name; /* auth_type cert has no maps */
+	enum auth_method type = config->auth_type;
+
+	if (type == AUTH_METHOD_HBA)
+		return find_way_by_rules(client, way);
+	*way = (struct way){
+		.method = type,
+		.is_proven = auth_methods[type].voucher == AUTH_BY_CERTIFICATE && name &&
+		             strcmp(name, client->login->user) == 0,
+		.options = auth_methods_options(type, config),
+	};
+	return WAY_FOUND;
+}
+
+/* ---- names that take time ---- */
+
+#define PASSWD_SIZE 65536 /* buffer for one entry of the user database */
+
+static void hba_check_done(struct hba_check *hba_check)
+{
+	reverse_cancel(&hba_check->reverse);
+	auth_work_drop((struct auth_work *)hba_check->system_user);
+	free(hba_check->host);
+}
+
+static void on_host(struct reverse *reverse, const char *host)
+{
+	struct client_login *login = container_of(reverse, struct client_login, hba_check.reverse);
+
+	login->hba_check.is_host_known = true;
+	login->hba_check.host = host ? strdup(host) : NULL;
+	authentication_go_on(login->client);
+}
+
+/* Waits for a lookup. At its end authentication_go_on() is called. */
+static void wait_for_lookup(struct client *client) { client_enter(client, CLIENT_LOOKING); }
+
+static void look_host_up(struct client *client)
+{
+	struct err err;
+
+	if (reverse_start(client->clients->pools->shared.resolver,
+	                  &client->login->hba_check.reverse, &client->peer, on_host, &err))
+		wait_for_lookup(client);
+	else
+		client_fatal(client, &err);
+}
+
+static void find_name(struct job *job)
+{
+	struct system_user *user = (struct system_user *)job;
+	struct passwd entry, *found = NULL;
+	char *buffer = malloc(PASSWD_SIZE);
+
+	if (buffer && getpwuid_r(user->uid, &entry, buffer, PASSWD_SIZE, &found) == 0 && found)
+		user->name = strdup(entry.pw_name);
+	free(buffer);
+}
+
+static void on_name(void *arg)
+{
+	struct client *client = arg;
+
+	client->login->hba_check.is_system_user_known = true;
+	authentication_go_on(client);
+}
+
+static void system_user_free(struct auth_work *work)
+{
+	struct system_user *user = (struct system_user *)work;
+
+	_Static_assert(offsetof(struct system_user, work) == 0, "it is found by it");
+	free(user->name);
+	free(user);
+}
+
+static bool submit_lookup(void *arg, struct job *job, bool is_slow)
+{
+	const struct clients *clients = ((struct client *)arg)->clients;
+	struct err err;
+
+	(void)is_slow;
+	return workers_submit(clients->shared->lookups, clients->loop, job, &err);
+}
+
+static void refuse_busy(struct client *client)
+{
+	client_refuse(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
+}
+
+static void look_system_user_up(struct client *client)
+{
+	struct system_user *user = calloc(1, sizeof(*user));
+
+	if (!user) {
+		client_refuse_for(client, CLOSE_MEMORY);
+		return;
+	}
+	user->work.runner = (struct auth_runner){ submit_lookup, on_name, client };
+	user->work.free_object = system_user_free;
+	user->uid = client->peer.un.uid;
+	client->login->hba_check.system_user = user;
+	if (auth_work_begin(&user->work, find_name, false))
+		wait_for_lookup(client);
+	else
+		refuse_busy(client);
 }
 
 /* Maximum length of a message during authentication: a password may have more than 65530 bytes. */
@@ -312,7 +282,7 @@ static void resume(struct client *client)
 	client_judge_kept(client);
 }
 
-static void on_looked_up(struct client *client)
+void authentication_go_on(struct client *client)
 {
 	if (client->state == CLIENT_LOOKING)
 		client_enter(client, CLIENT_AUTHENTICATION);
@@ -348,15 +318,12 @@ static bool submit(void *arg, struct job *job, bool is_slow)
 /* A reload during the exchange may have changed how this client must authenticate. */
 static bool is_still_asked(const struct client *client)
 {
-	const struct config *config = login_config(client);
-	enum auth_method type = config->auth_type;
-	enum auth_method method = (enum auth_method)client->login->method;
+	const struct client_login *login = client->login;
+	struct way way;
 
-	if (client->login->generation == client->clients->generation)
-		return true;
-	if (type == AUTH_METHOD_HBA)
-		return hba_check_is_by(client, method);
-	return type == method && same_options(client, auth_methods_options(type, config));
+	return login->generation == client->clients->generation ||
+	       (find_way(client, &way) == WAY_FOUND && way.method == login->method &&
+	        strcmp(auth_server_options(login->auth), way.options ? way.options : "") == 0);
 }
 
 /* The exchange succeeded: checks that it still counts. false: the client was refused. */
@@ -459,7 +426,7 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 }
 
 /* Begins the authentication of the client by this method. */
-static void ask_for(struct client *client, const struct authentication_way *way)
+static void ask_for(struct client *client, const struct way *way)
 {
 	struct clients *clients = client->clients;
 	struct client_login *login = client->login;
@@ -505,25 +472,66 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	buf_wipe(&out);
 }
 
+/*
+ * Refuses the client. As in PostgreSQL, the error repeats what the client sent (host, user,
+ * database, encryption) and reveals nothing about the rules.
+ */
+static void refuse_by_rules(struct client *client, enum close_reason reason, const char *words)
+{
+	char host[ADDRESS_TEXT_SIZE];
+	bool is_unix = address_is_unix(&client->peer);
+	struct err err;
+
+	err_set(&err, ERR_NOT_ALLOWED, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s",
+	        words,
+	        client->replication == REPLICATION_PHYSICAL ? "replication from host" : "host",
+	        is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
+	        client->login->user, client->login->database,
+	        stream_is_encrypted(&client->stream) ? "TLS encryption" : "no encryption");
+	err_reason(&err, reason);
+	throttle_refuse(client, &err);
+}
+
+static void refuse_rejected(struct client *client, const struct hba_rule *rule)
+{
+	if (rule->method == AUTH_METHOD_REJECT) {
+		refuse_by_rules(client, CLOSE_HBA_REJECT, "login rejected: an HBA rule rejects");
+		return;
+	}
+	log_info(&client->log, "login refused by %s:%d: %s", rule->pos.file, rule->pos.line,
+	         rule->flaw.at);
+	refuse_by_rules(client, CLOSE_HBA_REJECT,
+	                "login rejected: an HBA rule that allows no login matches");
+}
+
 static void choose_method(struct client *client)
 {
-	const struct config *config = login_config(client);
-	enum auth_method type = config->auth_type;
-	const char *name = client->login->shown.certificate_name; /* auth_type cert has no maps */
-	struct authentication_way way;
+	struct way way = { 0 };
+	enum way_verdict verdict = find_way(client, &way);
 
-	if (type == AUTH_METHOD_HBA) {
-		if (!hba_check_decide(client, &way))
-			return;
-	} else {
-		way = (struct authentication_way){
-			.method = type,
-			.is_proven = auth_methods[type].voucher == AUTH_BY_CERTIFICATE && name &&
-			             strcmp(name, client->login->user) == 0,
-			.options = auth_methods_options(type, config),
-		};
+	if (way.rule)
+		log_debug(&client->log, "by %s:%d: %s", way.rule->pos.file, way.rule->pos.line,
+		          auth_methods[way.method].hba_name);
+	switch (verdict) {
+	case WAY_FOUND:
+		ask_for(client, &way);
+		return;
+	case WAY_NEEDS_HOST:
+		look_host_up(client);
+		return;
+	case WAY_NEEDS_SYSTEM_USER:
+		look_system_user_up(client);
+		return;
+	case WAY_REJECTED:
+		refuse_rejected(client, way.rule);
+		return;
+	case WAY_LACKS_CERTIFICATE:
+		client_refuse_for(client, CLOSE_AUTH_CERTIFICATE);
+		return;
+	case WAY_LACKS_RULE:
+		refuse_by_rules(client, CLOSE_HBA_NO_RULE,
+		                "no authentication method is found: no rule for");
 	}
-	ask_for(client, &way);
 }
 
 void authentication_begin(struct client *client)
@@ -543,7 +551,6 @@ void authentication_begin(struct client *client)
 	}
 	if (clients->config->log_connections)
 		log_attempt(client);
-	client->login->on_looked_up = on_looked_up;
 	client_enter(client, CLIENT_AUTHENTICATION);
 	if (is_console_owner) {
 		if (admit_count(client))

@@ -46,6 +46,8 @@ void startup_secured(struct client *client, const struct err *err);
 
 /* Begins authentication. The names of user and database are set. */
 void authentication_begin(struct client *client);
+/* A name that authentication needs has been looked up: decides again. */
+void authentication_go_on(struct client *client);
 /* Handles input in CLIENT_AUTHENTICATION. false: do not read more now; the client may be closed. */
 bool authentication_input(struct client *client, struct bytes in);
 
@@ -121,7 +123,7 @@ enum auth_query_result {
 	AUTH_QUERY_FOUND,   /* *secret is set */
 	AUTH_QUERY_UNKNOWN, /* there is no such user */
 	AUTH_QUERY_RENAMED, /* login->user has changed: choose the method again */
-	AUTH_QUERY_LOOKING, /* a query runs; login->on_looked_up() is called afterwards */
+	AUTH_QUERY_LOOKING, /* a query runs; authentication_go_on() is called afterwards */
 	AUTH_QUERY_OVER     /* the client was refused */
 };
 

@@ -41,13 +41,13 @@ END_TEST
 
 START_TEST(credentials_of_keys)
 {
-	struct scram_keys keys = { .client_key = { 1, 2, 3 } };
-	struct credentials a = { .kind = CREDENTIALS_KEYS, .keys = &keys }, b = { 0 };
+	struct scram_verifier scram = { .keys.client_key = { 1, 2, 3 } };
+	struct credentials a = { .kind = CREDENTIALS_KEYS, .scram = &scram }, b = { 0 };
 
 	ck_assert(credentials_copy(&b, &a));
-	ck_assert_ptr_ne(b.keys, a.keys);
+	ck_assert_ptr_ne(b.scram, a.scram);
 	ck_assert(credentials_equal(&a, &b));
-	b.keys->client_key[0]++;
+	b.scram->keys.client_key[0]++;
 	ck_assert(!credentials_equal(&a, &b));
 	credentials_done(&b);
 	ck_assert(!credentials_equal(&a, &b));

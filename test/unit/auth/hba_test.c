@@ -159,8 +159,8 @@ START_TEST(flawed_lines)
 	             &rule),
 	    flawed[_i].matches ? HBA_RULE : HBA_NO_RULE);
 	if (rule)
-		ck_assert_str_eq(rule->flaw, flawed[_i].flaw);
-	ck_assert_str_eq(hba->rules[0].flaw, flawed[_i].flaw);
+		ck_assert_str_eq(rule->flaw.at, flawed[_i].flaw);
+	ck_assert_str_eq(hba->rules[0].flaw.at, flawed[_i].flaw);
 	hba_release(&hba);
 	problems_done(&problems);
 }
@@ -431,6 +431,14 @@ static const struct {
 	{ "hostnossl all all samenet plain", "1 hostnossl {all} {all} samenet - password -" },
 	{ "hostnogssenc all all .example.com reject",
 	  "1 hostnogssenc {all} {all} .example.com - reject -" },
+	{ "hostssl all all all cert clientcert=verify-full map=m",
+	  "1 hostssl {all} {all} all - cert {clientcert=verify-full,map=m}" },
+#if PGWEIR_LDAP
+	{ "local all all ldap ldapserver=\"a b\" ldapbasedn=dc=a,dc=b ldapbinddn=u "
+	  "\"ldapbindpasswd=x y\"",
+	  "1 local {all} {all} - - ldap {\"ldapserver=a b\",\"ldapbasedn=dc=a,dc=b\",ldapbinddn=u,"
+	  "ldapbindpasswd=***}" },
+#endif
 };
 
 static const char *or_dash(const char *text) { return *text ? text : "-"; }

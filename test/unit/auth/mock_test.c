@@ -72,9 +72,9 @@ START_TEST(mock_has_the_rounds_and_the_salts_length_of_the_others)
 	verifiers = verifiers_new(10, NULL);
 	make(users, "ghost", &mock);
 	ck_assert(scram_verifier_parse(buf_text(&mock), &verifier));
-	ck_assert_uint_eq(verifier.iterations, 5000);
-	ck_assert_uint_eq(verifier.salt_count, 20);
-	ck_assert_mem_ne(verifier.salt, "saltsaltsaltsaltsalt", 20);
+	ck_assert_uint_eq(verifier.made_for.iterations, 5000);
+	ck_assert_uint_eq(verifier.made_for.salt_count, 20);
+	ck_assert_mem_ne(verifier.made_for.salt, "saltsaltsaltsaltsalt", 20);
 	buf_free(&mock);
 	verifiers_free(&verifiers);
 	users_release(&users);

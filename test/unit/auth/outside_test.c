@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/outside.c and auth_work.c: possible checks, and the lifetime of a check whose client
- * disconnects. The test runs the jobs; no PAM or LDAP server is used.
+ * auth/outside.c, auth_work.c and auth_server.c: possible checks, and the lifetime of a check whose
+ * client disconnects. The test runs the jobs; no PAM or LDAP server is used.
  */
-#include "pgweir/auth/auth_work.h"
+#include "pgweir/auth/auth_server.h"
+#include "pgweir/auth/outside.h"
 
 #include "../unit.h"
 
@@ -63,45 +64,51 @@ static bool submit(void *arg, struct job *job, bool is_slow)
 }
 
 /* An unreachable LDAP server: it is not used, because the time limit has passed. */
-static struct auth_work *make(struct bench *bench)
+static struct auth_server *make(struct bench *bench)
 {
-	const struct auth_runner runner = { submit, count, bench };
-	const struct outside_question question = {
-		.password = "secret",
-		.user = "bo",
-		.options = "ldapserver=127.0.0.1 ldapport=1 ldapprefix=b",
-		.host = "[local]",
-		.deadline = 1,
-	};
-	struct auth_work *work;
+	struct auth_server *auth = auth_server_new(&(struct auth_server_who){
+	    .method = AUTH_METHOD_LDAP,
+	    .user = "bo",
+	    .options = "ldapserver=127.0.0.1 ldapport=1 ldapprefix=b",
+	    .host = "[local]",
+	    .deadline = 1,
+	    .runner = { submit, count, bench },
+	});
+	struct buf out = { 0 };
+	struct err err;
 
-	ck_assert_int_eq(auth_work_ask(&work, &runner, AUTH_METHOD_LDAP, &question),
-	                 !bench->is_crowded);
-	return work;
+	ck_assert_ptr_nonnull(auth);
+	ck_assert_int_eq(auth_server_start(auth, &out, &err), AUTH_SERVER_MORE);
+	ck_assert_int_eq(auth_server_answer(auth, bytes_of("secret", 7), &out, &err),
+	                 bench->is_crowded ? AUTH_SERVER_BUSY : AUTH_SERVER_WORK);
+	buf_free(&out);
+	return auth;
 }
 
 START_TEST(auth_work_answers)
 {
 	struct bench bench = { 0 };
-	struct auth_work *work = make(&bench);
+	struct auth_server *auth = make(&bench);
+	struct buf out = { 0 };
+	struct err err;
 
 	bench.job->run(bench.job);
 	ck_assert_int_eq(bench.calls, 0);
 	bench.job->done(bench.job);
 	ck_assert_int_eq(bench.calls, 1);
-	ck_assert_int_eq(work->answer, OUTSIDE_FAILED);
-	ck_assert_str_eq(work->question.reason, "it waited too long for a helper thread");
-	auth_work_drop(&work);
-	ck_assert_ptr_null(work);
+	ck_assert_int_eq(auth_server_resume(auth, &out, &err), AUTH_SERVER_REFUSED);
+	ck_assert_str_eq(auth_server_reason(auth), "it waited too long for a helper thread");
+	auth_server_free(&auth);
+	ck_assert_ptr_null(auth);
 }
 END_TEST
 
 START_TEST(auth_work_goes_without_its_owner)
 {
 	struct bench bench = { 0 };
-	struct auth_work *work = make(&bench);
+	struct auth_server *auth = make(&bench);
 
-	auth_work_drop(&work);
+	auth_server_free(&auth);
 	ck_assert(bench.job->is_abandoned);
 	bench.job->run(bench.job);
 	bench.job->done(bench.job);
@@ -112,21 +119,22 @@ END_TEST
 START_TEST(auth_work_ends_before_its_owner)
 {
 	struct bench bench = { 0 };
-	struct auth_work *work = make(&bench);
+	struct auth_server *auth = make(&bench);
 
 	bench.job->is_abandoned = true; /* as workers_free() does, while the owner lives */
 	bench.job->done(bench.job);
 	ck_assert_int_eq(bench.calls, 0);
-	auth_work_drop(&work);
+	auth_server_free(&auth);
 }
 END_TEST
 
 START_TEST(auth_work_may_be_refused)
 {
 	struct bench bench = { .is_crowded = true };
+	struct auth_server *auth = make(&bench);
 
-	ck_assert_ptr_null(make(&bench));
 	ck_assert_int_eq(bench.calls, 0);
+	auth_server_free(&auth);
 }
 END_TEST
 

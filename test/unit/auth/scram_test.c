@@ -31,11 +31,6 @@ static struct scram_verifier verifier_of(const char *text)
 	return verifier;
 }
 
-static struct bytes salt_of(const struct scram_verifier *verifier)
-{
-	return bytes_of(verifier->salt, verifier->salt_count);
-}
-
 /* A server that waits for client-final. */
 static struct scram server_at_final(const char *client_first)
 {
@@ -44,8 +39,9 @@ static struct scram server_at_final(const char *client_first)
 	struct buf out = { 0 };
 	struct err err;
 
-	ck_assert_msg(scram_server_first(&scram, bytes_text(client_first), salt_of(&verifier),
-	                                 verifier.iterations, &out, &err),
+	ck_assert_msg(scram_server_first(&scram, bytes_text(client_first),
+	                                 scram_salt(&verifier.made_for),
+	                                 verifier.made_for.iterations, &out, &err),
 	              "%s", err.text);
 	ck_assert_str_eq(buf_text(&out), SERVER_FIRST);
 	buf_free(&out);
@@ -68,19 +64,19 @@ START_TEST(scram_server_of_rfc_7677)
 {
 	struct scram_verifier verifier = verifier_of(VERIFIER);
 	struct scram scram = server_at_final(CLIENT_FIRST);
-	unsigned char client_key[SCRAM_KEY_SIZE], hash[SHA256_SIZE];
+	unsigned char hash[SHA256_SIZE];
 	struct buf out = { 0 };
 	struct err err;
 
 	ck_assert(scram_server_read(&scram, bytes_text(CLIENT_FINAL), &err));
-	ck_assert(scram_server_check(&scram, verifier.stored_key, client_key, &err));
-	ck_assert(digest_sha256(bytes_of(client_key, sizeof(client_key)), hash));
-	ck_assert_int_eq(memcmp(hash, verifier.stored_key, sizeof(hash)), 0);
-	ck_assert(scram_server_final(&scram, verifier.server_key, &out, &err));
+	ck_assert(scram_server_check(&scram, &verifier.keys, &out, &err));
+	ck_assert(digest_sha256(bytes_of(verifier.keys.client_key, SCRAM_KEY_SIZE), hash));
+	ck_assert_int_eq(memcmp(hash, verifier.keys.stored_key, sizeof(hash)), 0);
 	ck_assert_str_eq(buf_text(&out), SERVER_FINAL);
-	verifier.stored_key[0] ^= 1;
-	ck_assert(!scram_server_check(&scram, verifier.stored_key, client_key, &err));
+	verifier.keys.stored_key[0] ^= 1;
+	ck_assert(!scram_server_check(&scram, &verifier.keys, &out, &err));
 	ck_assert_int_eq(err.code, ERR_PASSWORD);
+	ck_assert_str_eq(buf_text(&out), SERVER_FINAL);
 	buf_free(&out);
 	scram_done(&scram);
 }
@@ -120,9 +116,9 @@ START_TEST(scram_verifiers_there_and_back)
 
 	scram_verifier_text(&verifier, &out);
 	ck_assert_str_eq(buf_text(&out), VERIFIER);
-	ck_assert(scram_derive("pencil", salt_of(&verifier), 4096, &keys));
-	ck_assert_int_eq(memcmp(keys.stored_key, verifier.stored_key, SCRAM_KEY_SIZE), 0);
-	ck_assert_int_eq(memcmp(keys.server_key, verifier.server_key, SCRAM_KEY_SIZE), 0);
+	ck_assert(scram_derive("pencil", scram_salt(&verifier.made_for), 4096, &keys));
+	ck_assert_int_eq(memcmp(keys.stored_key, verifier.keys.stored_key, SCRAM_KEY_SIZE), 0);
+	ck_assert_int_eq(memcmp(keys.server_key, verifier.keys.server_key, SCRAM_KEY_SIZE), 0);
 	buf_free(&out);
 }
 END_TEST
@@ -312,7 +308,6 @@ static bool both_roles(const char *password, const char *tried)
 	struct scram server = { 0 }, client = { 0 };
 	struct bytes salt = bytes_text("0123456789abcdef");
 	struct buf a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
-	unsigned char client_key[SCRAM_KEY_SIZE];
 	struct scram_keys kept, made;
 	struct scram_challenge challenge;
 	bool ok;
@@ -325,11 +320,11 @@ static bool both_roles(const char *password, const char *tried)
 	                       challenge.iterations, &made));
 	ck_assert(scram_client_final(&client, &made, &c, NULL));
 	ck_assert(scram_server_read(&server, buf_bytes(&c), NULL));
-	ok = scram_server_check(&server, kept.stored_key, client_key, NULL);
-	ck_assert(scram_server_final(&server, kept.server_key, &d, NULL));
+	memset(kept.client_key, 0, sizeof(kept.client_key));
+	ok = scram_server_check(&server, &kept, &d, NULL);
 	ck_assert_int_eq(scram_client_check(&client, &made, buf_bytes(&d), NULL), ok);
 	if (ok)
-		ck_assert_int_eq(memcmp(client_key, made.client_key, SCRAM_KEY_SIZE), 0);
+		ck_assert_int_eq(memcmp(kept.client_key, made.client_key, SCRAM_KEY_SIZE), 0);
 	scram_done(&server);
 	scram_done(&client);
 	buf_free(&a);

@@ -39,35 +39,30 @@ static void close_scene(struct scene *scene)
 		loop_free(&scene->loops[i]);
 }
 
-static void make_key(struct auth_lookup_key *key, const char *user)
+static struct auth_answer *make_question(const char *user)
 {
-	static struct database database = { .name = "app" };
+	struct auth_answer *question = auth_answer_new("app", "asker", "SELECT 1", user);
 
-	ck_assert(auth_lookup_key_make(key, &database, "asker", "SELECT 1", user));
+	ck_assert_ptr_nonnull(question);
+	return question;
 }
 
 static void keep(struct auth_cache_access *access, const char *user, const char *secret,
                  usec_t limit)
 {
-	struct auth_lookup_key key;
-	struct auth_answer *answer;
+	struct auth_answer *answer = make_question(user);
 
-	make_key(&key, user);
-	answer = auth_answer_new(&key, user, secret);
-	ck_assert_ptr_nonnull(answer);
+	ck_assert(auth_answer_set(answer, user, secret));
 	auth_cache_keep(access, answer, limit);
 	auth_answer_release(&answer);
-	auth_lookup_key_done(&key);
 }
 
 static struct auth_answer *find(struct auth_cache_access *access, const char *user)
 {
-	struct auth_lookup_key key;
-	struct auth_answer *answer;
+	struct auth_answer *question = make_question(user);
+	struct auth_answer *answer = auth_cache_find(access, question);
 
-	make_key(&key, user);
-	answer = auth_cache_find(access, &key);
-	auth_lookup_key_done(&key);
+	auth_answer_release(&question);
 	return answer;
 }
 
