@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Parses single values: numbers, booleans, durations, sizes, lists. Each function fills *err
- * with the reason only ("..." is not a whole number); the caller adds the source position.
+ * What the files of this room share. A function that fails fills *err with the reason only ("..."
+ * is not a whole number); the caller adds the source position.
  */
 #ifndef PGWEIR_CONFIG_CONFIG_PRIV_H
 #define PGWEIR_CONFIG_CONFIG_PRIV_H
@@ -32,17 +32,6 @@
 /* base 0 accepts 0x10 and 010 as in C; base 10 does not. */
 bool value_int(const char *text, int base, int64_t *value, struct err *err);
 
-bool value_bool(const char *text, bool *value, struct err *err);
-
-/* `4096`, `64kB`, `1 MB`. May be negative. */
-bool value_bytes(const char *text, int64_t *value, struct err *err);
-
-/* Returns the index of `text` in `words` (which ends with NULL), ignoring case; -1: not found. */
-int value_word(const char *text, const char *const *words);
-
-/* Refuses `text`: the error has the words, and the one that was probably meant. Returns false. */
-bool value_refuse_word(const char *text, const char *const *words, struct err *err);
-
 /* The words of these enums; NULL ends them, at the value that inherits if there is one. */
 extern const char *const value_pool_modes[];
 extern const char *const value_session_states[];
@@ -53,44 +42,11 @@ extern const char *const value_load_balances[];
 extern const char *const value_priorities[];
 extern const char *const value_targets[];
 
-/* Splits a list at commas, and at blanks if requested. The caller frees it; {0} on failure. */
-bool value_list(const char *text, bool splits_at_blanks, struct config_list *list, struct err *err);
-void value_list_free(struct config_list *list);
-
-/* Whether each name of the list can be that of a function. */
-bool value_functions(const struct config_list *list, struct err *err);
-
-/* Removes quotes, and a comment behind them, in place: for types whose values contain none. */
-bool value_unquote(char **text, struct err *err);
-
 /*
  * Parses the quoted text at *at in place, and moves *at past it. A doubled quote means one quote.
  * NULL: the closing quote is missing.
  */
 char *value_take_quoted(char **at);
-
-/* Formats a duration exactly, in the largest unit without a fraction: `90s`, `1500ms`. */
-void value_time_text(usec_t value, char *out, size_t size);
-
-/* ---- pairs: the right side of a line, `key=value key='a value'` ---- */
-
-struct pairs {
-	char *at;    /* set it to the text, which will be modified */
-	char *key;   /* the current pair, inside the text; NULL before the first */
-	char *value; /* never empty */
-};
-
-enum pairs_result {
-	PAIRS_ONE, /* key and value are valid */
-	PAIRS_END,
-	PAIRS_BAD /* *err says why; it never shows a value, nor what may be the rest of one */
-};
-
-/*
- * Parses the next pair. An unquoted value ends at a blank. A value in single quotes may contain
- * blanks, and a doubled quote means one quote. A comment may follow a quoted value.
- */
-enum pairs_result pairs_next(struct pairs *pairs, struct err *err);
 
 /* Adds what its values are: "one of a, b", "duration in seconds, or with us, ...". */
 void setting_kind(struct buf *out, const struct setting *setting);
@@ -110,17 +66,21 @@ const char *setting_nearest(const char *name);
  */
 
 /*
- * Sets the value from text. false: *err is the reason, the field has not changed. With a note, a
- * number out of range is replaced by the nearest valid one, and *note says so, otherwise it is
- * ERR_NONE. A few settings refuse such a number: a port, an id, permissions.
+ * Sets the value from text; that of a setting may be in quotes. false: *err is the reason, the
+ * field has not changed. With a note, a number out of range is replaced by the nearest valid one,
+ * and *note says so, otherwise it is ERR_NONE. A few settings refuse such a number: a port, an id,
+ * permissions.
  */
-bool field_put(struct config *config, const struct setting *setting, const char *text,
-               struct err *note, struct err *err);
+bool field_put(void *owner, const struct setting *setting, const char *text, struct err *note,
+               struct err *err);
 
-/* The same for a text without quotes. A note must be ERR_NONE before. */
-bool field_put_bare(void *owner, const struct setting *setting, const char *text, struct err *note,
-                    struct err *err);
+/* For rows: whether a text, or each name of a list, is one. */
+bool field_judges_hosts(const char *text, struct err *err);
+bool field_judges_source(const char *text, struct err *err);   /* of hosts */
+bool field_judges_database(const char *text, struct err *err); /* other than the console */
+bool field_judges_function(const char *text, struct err *err);
 
+/* To its default; without one, to what says that it is not set. */
 bool field_reset(void *owner, const struct setting *setting, struct err *err);
 
 /* Copies a field. false: no memory, `to` has not changed. */

@@ -16,11 +16,6 @@
 #define KEY(owner, field, ...) \
 	{ .name = #field, .type = SETTING_TYPE(owner, field), .at = offsetof(struct owner, field), \
 	  .is_of_entry = true, __VA_ARGS__ },
-#define POOL_MODES .words = value_pool_modes, .unset = POOL_MODE_INHERIT
-#define SESSION_STATES .words = value_session_states, .unset = SESSION_STATE_INHERIT
-#define ISOLATIONS .words = value_session_isolations, .unset = SESSION_ISOLATION_INHERIT
-#define CAUSAL .words = value_causal_reads, .unset = CAUSAL_READS_INHERIT
-#define ROUTES .words = value_route_reads, .unset = ROUTE_READS_INHERIT
 /* clang-format on */
 
 static const char entry_help[] = "As the setting, for this entry.";
@@ -167,6 +162,111 @@ int config_host_port(struct bytes *host, int port)
 	return own;
 }
 
+/*
+ * ---- pairs: the right side of a line, `key=value key='a value'` ----
+ *
+ * Hard here: an unquoted value may contain any character except blanks, even quotes, ; and #
+ * (e.g. a password). So a comment can follow only a quoted value. And if a password contains a
+ * blank but was not quoted, its second half must not appear in an error text.
+ */
+
+#define BLANKS " \t"
+
+struct pairs {
+	char *at;    /* set it to the text, which will be modified */
+	char *key;   /* the current pair, inside the text; NULL before the first */
+	char *value; /* never empty */
+};
+
+enum pairs_result {
+	PAIRS_ONE, /* key and value are valid */
+	PAIRS_END,
+	PAIRS_BAD /* *err says why; it never shows a value, nor what may be the rest of one */
+};
+
+static char *skip_blanks(char *at) { return at + strspn(at, BLANKS); }
+
+static enum pairs_result no_pair(const struct pairs *pairs, struct err *err)
+{
+	static const char hint[] = "a value that holds blanks, or has a comment behind it, needs "
+				   "single quotes";
+
+	if (pairs->key)
+		err_set(err, ERR_CONFIG, "key=value is expected after %s (%s)", pairs->key, hint);
+	else
+		err_set(err, ERR_CONFIG, "key=value is expected");
+	return PAIRS_BAD;
+}
+
+static enum pairs_result bad_value(const struct pairs *pairs, const char *reason, struct err *err)
+{
+	err_set(err, ERR_CONFIG, "%s: %s", pairs->key, reason);
+	return PAIRS_BAD;
+}
+
+char *value_take_quoted(char **at)
+{
+	char quote = **at;
+	char *value = *at, *in = *at + 1, *out = *at;
+
+	for (;; in++) {
+		if (!*in)
+			return NULL;
+		if (*in == quote && *++in != quote)
+			break;
+		*out++ = *in;
+	}
+	*at = in;
+	*out = 0; /* never behind `in`: at least the opening quote has been removed */
+	return value;
+}
+
+static enum pairs_result take_value(struct pairs *pairs, struct err *err)
+{
+	char *at = pairs->at;
+
+	pairs->value = at;
+	if (*at == '\'') {
+		if (!value_take_quoted(&at))
+			return bad_value(pairs, "unterminated quote", err);
+		if (*at && !strchr(BLANKS, *at))
+			return bad_value(pairs, "a blank must follow the quotes", err);
+		at = skip_blanks(at);
+		if (*at == ';' || *at == '#')
+			at += strlen(at);
+	} else {
+		at += strcspn(at, BLANKS);
+		if (*at)
+			*at++ = 0;
+	}
+	pairs->at = at;
+	if (!*pairs->value)
+		return bad_value(pairs, "the value is missing (omit the key for its default)", err);
+	return PAIRS_ONE;
+}
+
+/*
+ * Parses the next pair. An unquoted value ends at a blank. A value in single quotes may contain
+ * blanks, and a doubled quote means one quote. A comment may follow a quoted value.
+ */
+static enum pairs_result pairs_next(struct pairs *pairs, struct err *err)
+{
+	char *key = skip_blanks(pairs->at);
+	char *end = key + strcspn(key, BLANKS "='");
+	char *at = skip_blanks(end);
+
+	if (!*key)
+		return PAIRS_END;
+	if (end == key || *at != '=')
+		return no_pair(pairs, err);
+	*end = 0;
+	pairs->key = key;
+	pairs->at = skip_blanks(at + 1);
+	return take_value(pairs, err);
+}
+
+/* ---- keys ---- */
+
 static const struct setting *find_key(const struct entry_kind *kind, const char *name)
 {
 	if (strcmp(name, "reserve_pool") == 0) /* an alias */
@@ -209,7 +309,7 @@ static bool give_ports(struct config_database *database, const char *ports, stru
 		is_v6 = memchr(host.at, ':', host.count) != NULL;
 		if (port.count < sizeof(text))
 			memcpy(text, port.at, port.count);
-		if (!field_put_bare(database, key, text, NULL, err)) {
+		if (!field_put(database, key, text, NULL, err)) {
 			buf_free(&list);
 			return err_prefix(err, "port: ");
 		}
@@ -246,7 +346,7 @@ bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *no
 			if (ports)
 				continue;
 		}
-		if (!field_put_bare(entry, key, pairs.value, &note, err))
+		if (!field_put(entry, key, pairs.value, &note, err))
 			return err_prefix(err, "%s: ", key->name);
 		if (note.code != ERR_NONE && notes)
 			buf_printf(notes, "%s%s: %s", notes->count ? "; " : "", key->name,

@@ -10,7 +10,7 @@ SETTING(struct config_list, admin_users, .initial = "", .splits_at_blanks = true
         GROUP(CONSOLE), .help = "Users who may run every console command.")
 SETTING(bool, application_name_add_host, .initial = "0", LIVE, GROUP(GENERIC),
         .help = "Appends the client's address and port to its application_name at login.")
-SETTING(char *, auth_dbname, .refused = CONFIG_CONSOLE_DATABASE, LIVE, GROUP(AUTH),
+SETTING(char *, auth_dbname, .judge = field_judges_database, LIVE, GROUP(AUTH),
         .help = "The entry of [databases] in which auth_query runs (default: the database that "
                 "the client requests).")
 SETTING(usec_t, auth_failure_delay, .initial = "0", LIVE, GROUP(AUTH),
@@ -349,7 +349,7 @@ SETTING(char *, peers_secret_file, .initial = "", BOOT, GROUP(GENERIC), .since =
                 "keys and requests: 16 bytes or more, the same for all.")
 SETTING(char *, pidfile, .initial = "", BOOT, GROUP(GENERIC),
         .help = "File for the process ID. Required by --daemon.")
-SETTING(struct config_list, pin_functions, .initial = "", .has_functions = true, LIVE,
+SETTING(struct config_list, pin_functions, .initial = "", .judge = field_judges_function, LIVE,
         GROUP(GENERIC), .since = "0.3.0",
         .help = "Functions that leave something in the session which pgweir cannot see (those of "
                 "extensions, for example), without schema. The server of a client that uses one "
@@ -398,7 +398,7 @@ SETTING(usec_t, queue_target, .initial = "0", LIVE, GROUP(TIMEOUTS), .since = "0
                 "queue of a pool has waited longer for a whole queue_interval, the newest are "
                 "refused (53300) until as few wait as the pool serves in this time. 0 = nobody is "
                 "refused.")
-SETTING(struct config_list, read_functions, .initial = "", .has_functions = true, LIVE,
+SETTING(struct config_list, read_functions, .initial = "", .judge = field_judges_function, LIVE,
         GROUP(GENERIC), .since = "0.3.0",
         .help = "With route_reads = statements, names of functions without a schema, in addition "
                 "to well-known ones of PostgreSQL: a SELECT that calls them may go to a standby. "
