@@ -48,9 +48,6 @@ extern const char *const value_targets[];
  */
 char *value_take_quoted(char **at);
 
-/* Adds what its values are: "one of a, b", "duration in seconds, or with us, ...". */
-void setting_kind(struct buf *out, const struct setting *setting);
-
 /* ---- suggest ---- */
 
 /* Sets the error for an unknown setting, with the nearest name. Always returns false. */
@@ -97,47 +94,8 @@ void field_number_text(const struct setting *setting, int64_t value, char *buffe
 
 void field_free(void *owner, const struct setting *setting);
 
-/* ---- ini ---- */
-
-enum ini_section {
-	INI_SKIPPED = -1, /* invalid header, which has been reported: lines are ignored */
-	INI_OUTSIDE,      /* before the first section header */
-	INI_SETTINGS,     /* [pgbouncer], [pgweir] */
-	INI_ENTRIES       /* and enum entry_kind_id */
-};
-
-/* One `name = value`, unquoted and trimmed. Valid only during the call. */
-struct ini_pair {
-	int section;
-	struct source_pos pos;
-	const char *name;
-	char *value; /* the rest of the line; may be modified */
-};
-
-struct ini_reader {
-	void (*pair)(struct ini_reader *reader, const struct ini_pair *pair);
-	struct problems *problems;
-	bool may_include;
-	/* for the reader only; zero them at the start */
-	int section;
-	bool has_settings;         /* a section [pgbouncer] or [pgweir] was found */
-	struct source_files files; /* to be freed: source_files_done() */
-};
-
-/* Calls reader->pair for each pair; adds errors to reader->problems. */
-void ini_read_file(struct ini_reader *reader, const char *path);
-void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *name);
-
-/* ---- origin ---- */
-
-/* Of a new snapshot: all defaults, or those of `old`. false: no memory. */
-bool origins_make(struct config *config, const struct config *old);
-
-/* Of no setting: notes nothing. The file's name must live as long as the entries. */
-void origins_note(struct config *config, const char *name, struct source_pos pos);
-
-/* Copies the origin from another snapshot, whose entries may be freed later. */
-void origins_take(struct config *config, const struct config *from, const char *name);
+/* A snapshot with all settings at their defaults and no entries. NULL: no memory. */
+struct config *config_new(void);
 
 /* ---- entries of one load: filled line by line, then shared by snapshots ---- */
 
@@ -179,14 +137,14 @@ struct config_entries *entries_ref(struct config_entries *entries);
 void entries_unref(struct config_entries **entries); /* accepts NULL, sets NULL */
 
 /*
- * Parses a line of a section but [pgbouncer], and replaces an entry of the same name. `text` is
- * modified. false: *err is the reason, with the entry's name. *notes (may be NULL) gets warnings,
- * without the name.
+ * Parses a line of a section but [pgbouncer], whose name and text these are, and replaces an entry
+ * of the same name, with a warning unless it may. `text` is modified. The file's name must live as
+ * long as the entries.
  */
-bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const char *name,
-                 char *text, struct buf *notes, struct err *err);
+void entries_add(struct config_entries *entries, enum entry_kind_id kind, struct source_pos pos,
+                 const char *name, char *text, bool may_replace, struct problems *problems);
 
-/* Also finds the database `*`. NULL: no such entry. */
+/* NULL: no such entry; the database `*` is none. */
 union config_entry *entries_find(const struct config_entries *entries, enum entry_kind_id kind,
                                  const char *name);
 
@@ -201,6 +159,7 @@ void peers_sort(struct config_entries *entries);
 
 struct entry_kind {
 	const char *what;           /* "database" */
+	const char *section;        /* "databases" */
 	const struct setting *keys; /* sorted by name */
 	size_t key_count;
 	int name_max; /* bytes */
@@ -211,7 +170,7 @@ extern const struct entry_kind entry_kinds[ENTRY_KINDS];
 /* Sets all keys of an entry to their defaults; the entry must be zeroed. */
 void entry_reset(void *entry, enum entry_kind_id kind);
 
-/* Parses the pairs of a line into the entry. notes: as for entries_add(). */
+/* Parses the pairs of a line into the entry. *notes (may be NULL) gets warnings. */
 bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *notes,
                 struct err *err);
 

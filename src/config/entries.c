@@ -51,24 +51,25 @@ static bool is_automatic(enum entry_kind_id kind, const char *name)
 	return kind == ENTRY_DATABASE && strcmp(name, AUTOMATIC) == 0;
 }
 
-/* Adds an entry, or replaces the one of the same name. false: no memory. */
+/* Adds an entry in place of the one of the same name. false: no memory. */
 static bool file_entry(struct config_entries *entries, enum entry_kind_id kind,
-                       union config_entry *entry)
+                       union config_entry *entry, union config_entry *old)
 {
-	union config_entry **table = &entries->tables[kind], *old;
+	union config_entry **table = &entries->tables[kind];
 
 	if (is_automatic(kind, entry->name)) {
-		entry_free(&entries->automatic, kind);
 		entries->automatic = entry;
-		return true;
+	} else {
+		if (old)
+			HASH_DEL(*table, old);
+		HASH_ADD_KEYPTR(hh, *table, entry->name, strlen(entry->name), entry);
+		if (!entry->hh.tbl) {
+			entry_free(&old, kind);
+			return false;
+		}
 	}
-	HASH_FIND_STR(*table, entry->name, old);
-	if (old) {
-		HASH_DEL(*table, old);
-		entry_free(&old, kind);
-	}
-	HASH_ADD_KEYPTR(hh, *table, entry->name, strlen(entry->name), entry);
-	return entry->hh.tbl != NULL;
+	entry_free(&old, kind);
+	return true;
 }
 
 /* 0: it is no id. */
@@ -87,49 +88,33 @@ static uint64_t statement_digest(const char *name)
 	return strspn(name, "0123456789abcdef") == 16 && !name[16] ? strtoull(name, NULL, 16) : 0;
 }
 
-static bool judge_name(enum entry_kind_id kind, const char *name, struct err *err)
+/* Fills what the name says. false: *err is what is wrong with it. */
+static bool name_entry(union config_entry *entry, enum entry_kind_id kind, const char *name,
+                       struct err *err)
 {
-	const struct entry_kind *row = &entry_kinds[kind];
-
-	if (kind == ENTRY_PEER && !peer_id(name))
-		return err_set(err, ERR_CONFIG,
-		               "peer \"%.64s\": its id must be a number from 1 to %d", name,
-		               CONFIG_PEER_ID_MAX);
-	if (kind == ENTRY_STATEMENT && !statement_digest(name))
-		return err_set(
-		    err, ERR_CONFIG,
-		    "statement \"%.64s\": its digest must be 16 hexadecimal digits, as in "
-		    "SHOW STATEMENTS",
-		    name);
-	if (kind == ENTRY_DATABASE && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
-		return err_set(err, ERR_CONFIG,
-		               "database \"%s\": this name is reserved for the console", name);
-	if (strlen(name) > (size_t)row->name_max)
-		return err_set(err, ERR_CONFIG, "%s \"%.*s...\": its name is longer than %d bytes",
-		               row->what, row->name_max, name, row->name_max);
-	return true;
-}
-
-/* NULL: no memory. */
-static union config_entry *entry_new(enum entry_kind_id kind, const char *name)
-{
-	union config_entry *entry = calloc(1, sizeof(*entry));
 	char id[16];
 
-	if (!entry)
-		return NULL;
-	entry_reset(entry, kind);
 	if (kind == ENTRY_PEER) {
 		entry->peer.id = peer_id(name);
+		if (!entry->peer.id)
+			return err_set(err, ERR_CONFIG, "its id must be a number from 1 to %d",
+			               CONFIG_PEER_ID_MAX);
 		snprintf(id, sizeof(id), "%d", entry->peer.id);
 		name = id;
-	}
-	if (kind == ENTRY_STATEMENT)
+	} else if (kind == ENTRY_STATEMENT) {
 		entry->statement.digest = statement_digest(name);
+		if (!entry->statement.digest)
+			return err_set(err, ERR_CONFIG,
+			               "its digest must be 16 hexadecimal digits, as in "
+			               "SHOW STATEMENTS");
+	} else if (kind == ENTRY_DATABASE && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0) {
+		return err_set(err, ERR_CONFIG, "this name is reserved for the console");
+	}
+	if (strlen(name) > (size_t)entry_kinds[kind].name_max)
+		return err_set(err, ERR_CONFIG, "its name is longer than %d bytes",
+		               entry_kinds[kind].name_max);
 	entry->name = strdup(name);
-	if (!entry->name)
-		entry_free(&entry, kind);
-	return entry;
+	return entry->name || err_set(err, ERR_MEMORY, "no memory");
 }
 
 static bool judge_host(const struct config_peer *peer, struct err *err)
@@ -160,42 +145,63 @@ static bool judge_statement(const struct config_statement *statement, struct err
 	       err_set(err, ERR_CONFIG, "block, max_running and query_timeout are missing");
 }
 
-bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const char *name,
-                 char *text, struct buf *notes, struct err *err)
+static bool judge_entry(const struct config_entries *entries, enum entry_kind_id kind,
+                        const union config_entry *entry, struct err *err)
 {
-	union config_entry *entry;
-	bool ok;
-
-	if (!judge_name(kind, name, err))
-		return false;
-	entry = entry_new(kind, name);
-	ok = entry || err_set(err, ERR_MEMORY, "no memory");
-	ok = ok && entry_read(entry, kind, text, notes, err) &&
-	     (kind != ENTRY_PEER || judge_host(&entry->peer, err)) &&
-	     (kind != ENTRY_LISTENER || judge_listener(entries, &entry->listener, err)) &&
-	     (kind != ENTRY_STATEMENT || judge_statement(&entry->statement, err));
-	if (ok && !file_entry(entries, kind, entry))
-		ok = err_set(err, ERR_MEMORY, "no memory");
-	if (ok)
+	switch (kind) {
+	case ENTRY_PEER:
+		return judge_host(&entry->peer, err);
+	case ENTRY_LISTENER:
+		return judge_listener(entries, &entry->listener, err);
+	case ENTRY_STATEMENT:
+		return judge_statement(&entry->statement, err);
+	default:
 		return true;
-	entry_free(&entry, kind);
-	return err_prefix(err, "%s \"%s\": ", entry_kinds[kind].what, name);
+	}
 }
 
 union config_entry *entries_find(const struct config_entries *entries, enum entry_kind_id kind,
                                  const char *name)
 {
 	union config_entry *entry;
-	char id[16];
 
-	if (is_automatic(kind, name))
-		return entries->automatic;
-	if (kind == ENTRY_PEER) {
-		snprintf(id, sizeof(id), "%d", peer_id(name));
-		name = id;
-	}
 	HASH_FIND_STR(entries->tables[kind], name, entry);
 	return entry;
+}
+
+void entries_add(struct config_entries *entries, enum entry_kind_id kind, struct source_pos pos,
+                 const char *name, char *text, bool may_replace, struct problems *problems)
+{
+	const struct entry_kind *row = &entry_kinds[kind];
+	const char *dots = strlen(name) > (size_t)row->name_max ? "..." : "";
+	union config_entry *entry = calloc(1, sizeof(*entry)), *old = NULL;
+	struct buf notes = { 0 };
+	struct err err;
+	bool ok = entry || err_set(&err, ERR_MEMORY, "no memory");
+
+	if (ok) {
+		entry_reset(entry, kind);
+		entry->pos = pos;
+		ok = name_entry(entry, kind, name, &err);
+	}
+	if (ok)
+		old = is_automatic(kind, name) ? entries->automatic
+		                               : entries_find(entries, kind, entry->name);
+	if (old && old->pos.file && !may_replace)
+		problems_warn(problems, pos, "%s \"%s\" is defined twice, line %s:%d is ignored",
+		              row->what, name, old->pos.file, old->pos.line);
+	ok = ok && entry_read(entry, kind, text, &notes, &err) &&
+	     judge_entry(entries, kind, entry, &err);
+	if (ok && !file_entry(entries, kind, entry, old))
+		ok = err_set(&err, ERR_MEMORY, "no memory");
+	if (!ok) {
+		problems_add(problems, pos, "%s \"%.*s%s\": %s", row->what, row->name_max, name,
+		             dots, err.text);
+		entry_free(&entry, kind);
+	}
+	if (notes.count)
+		problems_warn(problems, pos, "%s \"%s\": %s", row->what, name, buf_text(&notes));
+	buf_free(&notes);
 }
 
 /* ---- databases and users ---- */
@@ -203,10 +209,7 @@ union config_entry *entries_find(const struct config_entries *entries, enum entr
 static const void *find_entry(const struct config *config, enum entry_kind_id kind,
                               const char *name)
 {
-	const union config_entry *entry;
-
-	HASH_FIND_STR(config->entries->tables[kind], name, entry);
-	return entry;
+	return entries_find(config->entries, kind, name);
 }
 
 const struct config_database *config_database_find(const struct config *config, const char *name)

@@ -63,10 +63,10 @@ static const struct setting statement_keys[] = {
 #include "pgweir/config/entry_table.h"
 };
 
-#define KIND(word, rows, most)                                                                 \
-	{                                                                                      \
-		.what = (word), .keys = (rows), .key_count = sizeof(rows) / sizeof((rows)[0]), \
-		.name_max = (most)                                                             \
+#define KIND(word, rows, most)                                                    \
+	{                                                                         \
+		.what = (word), .section = word "s", .keys = (rows),              \
+		.key_count = sizeof(rows) / sizeof((rows)[0]), .name_max = (most) \
 	}
 
 const struct entry_kind entry_kinds[ENTRY_KINDS] = {

@@ -31,22 +31,6 @@ const struct setting_type_row setting_types[] = {
 	[SETTING_WORD] = { "one of", "enum", false },
 };
 
-void setting_kind(struct buf *out, const struct setting *setting)
-{
-	buf_add_text(out, setting_types[setting->type].kind);
-	if (setting->type == SETTING_TIME)
-		buf_printf(out, " %s, or with us, ms, s, min, h, d",
-		           setting->unit == 1             ? "microseconds"
-		           : setting->unit == USEC_PER_MS ? "milliseconds"
-		                                          : "seconds");
-	if (setting->word)
-		buf_printf(out, " or %s", setting->word);
-	if (setting->splits_at_blanks)
-		buf_add_text(out, " or blanks");
-	for (size_t i = 0; setting->words && setting->words[i]; i++)
-		buf_printf(out, "%s%s", i ? ", " : " ", setting->words[i]);
-}
-
 #define WORD_OF(name, word, missing) word,
 #define MISSING_OF(name, word, missing) missing,
 
@@ -67,8 +51,6 @@ const struct setting settings[] = {
 #include "pgweir/config/settings_table.h"
 };
 
-const size_t settings_count = sizeof(settings) / sizeof(settings[0]);
-
 static int compare_name(const void *name, const void *setting)
 {
 	return strcmp(name, ((const struct setting *)setting)->name);
@@ -80,22 +62,6 @@ const struct setting *setting_find(const char *name)
 	if (strcmp(name, "service_name") == 0)
 		name = "job_name";
 	return bsearch(name, settings, settings_count, sizeof(settings[0]), compare_name);
-}
-
-const char *setting_group_name(enum setting_group group)
-{
-	static const char *const names[SETTING_GROUPS] = {
-		[GROUP_GENERIC] = "Generic",
-		[GROUP_AUTH] = "Authentication",
-		[GROUP_LOG] = "Logging",
-		[GROUP_CONSOLE] = "Console",
-		[GROUP_CHECKS] = "Connection checks",
-		[GROUP_TIMEOUTS] = "Time limits for clients",
-		[GROUP_TLS] = "TLS",
-		[GROUP_NETWORK] = "Network",
-	};
-
-	return names[group];
 }
 
 bool setting_show(const struct config *config, size_t index, struct setting_shown *shown)

@@ -179,13 +179,20 @@ struct config_list {
 #define CONFIG_TRACK_ON 5000     /* track_statements = on */
 #define CONFIG_TRACK_MAX 100000  /* greatest value of track_statements */
 
+/* How many settings there are. */
+enum {
+	settings_count = 0
+#define SETTING(type, name, ...) +1
+#include "pgweir/config/settings_table.h"
+};
+
 struct config_entries; /* of the other sections: config/entries.h */
 
 struct config {
 	struct refs refs;
 	struct config_entries *entries;
-	struct source_pos *origins; /* one for each row of settings[]: config/changes.h */
-	struct buf found;           /* hosts of entries with hosts_from: config/hosts_from.h */
+	struct source_pos origins[settings_count]; /* of each row of settings[]: config/changes.h */
+	struct buf found; /* hosts of entries with hosts_from: config/hosts_from.h */
 
 #define SETTING(type, name, ...) type name;
 #include "pgweir/config/settings_table.h"
@@ -202,9 +209,6 @@ const struct config *config_load(const char *path, struct problems *problems);
  * never to run with. NULL: no memory. config_origin() knows the position of invalid lines too.
  */
 const struct config *config_draft(const char *path, struct problems *problems);
-
-/* config_load() from memory; `name` is used as the file's. %include is refused. */
-const struct config *config_parse(struct bytes text, const char *name, struct problems *problems);
 
 const struct config *config_ref(const struct config *config);
 

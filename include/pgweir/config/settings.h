@@ -93,13 +93,9 @@ struct setting {
 };
 
 extern const struct setting settings[];
-extern const size_t settings_count;
 
 /* Returns the row of this name; NULL: none. */
 const struct setting *setting_find(const char *name);
-
-/* Returns the heading of a group, for the manual. */
-const char *setting_group_name(enum setting_group group);
 
 /* Describes all settings by group: help, type, unit, default, range, when a change takes effect. */
 void dump_settings(struct buf *out);
