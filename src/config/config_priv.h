@@ -32,28 +32,14 @@
 /* base 0 accepts 0x10 and 010 as in C; base 10 does not. */
 bool value_int(const char *text, int base, int64_t *value, struct err *err);
 
-/* The words of these enums; NULL ends them, at the value that inherits if there is one. */
-extern const char *const value_pool_modes[];
-extern const char *const value_session_states[];
-extern const char *const value_session_isolations[];
-extern const char *const value_causal_reads[];
-extern const char *const value_route_reads[];
-extern const char *const value_load_balances[];
-extern const char *const value_priorities[];
-extern const char *const value_targets[];
-
 /*
  * Parses the quoted text at *at in place, and moves *at past it. A doubled quote means one quote.
  * NULL: the closing quote is missing.
  */
 char *value_take_quoted(char **at);
 
-/* ---- suggest ---- */
-
 /* Sets the error for an unknown setting, with the nearest name. Always returns false. */
 bool setting_refuse(const char *name, struct err *err);
-
-const char *setting_nearest(const char *name);
 
 /*
  * ---- field ----
@@ -109,12 +95,9 @@ enum entry_kind_id {
 	ENTRY_KINDS
 };
 
-/* All kinds of entries begin alike. */
 union config_entry {
 	struct {
-		char *name;
-		struct source_pos pos;
-		UT_hash_handle hh;
+		CONFIG_ENTRY;
 	};
 	struct config_database database;
 	struct config_user user;

@@ -204,18 +204,27 @@ void entries_add(struct config_entries *entries, enum entry_kind_id kind, struct
 	buf_free(&notes);
 }
 
-/* ---- databases and users ---- */
+#define KIND_FUNCTIONS(kind, id)                                                             \
+	const struct config_##kind *config_##kind##_find(const struct config *config,        \
+	                                                 const char *name)                   \
+	{                                                                                    \
+		return (const void *)entries_find(config->entries, ENTRY_##id, name);        \
+	}                                                                                    \
+	const struct config_##kind *config_##kind##_next(const struct config *config,        \
+	                                                 const struct config_##kind *before) \
+	{                                                                                    \
+		const void *first = config->entries->tables[ENTRY_##id];                     \
+                                                                                             \
+		return before ? before->hh.next : first;                                     \
+	}                                                                                    \
+	size_t config_##kind##_count(const struct config *config)                            \
+	{                                                                                    \
+		return HASH_COUNT(config->entries->tables[ENTRY_##id]);                      \
+	}
 
-static const void *find_entry(const struct config *config, enum entry_kind_id kind,
-                              const char *name)
-{
-	return entries_find(config->entries, kind, name);
-}
+CONFIG_KINDS(KIND_FUNCTIONS)
 
-const struct config_database *config_database_find(const struct config *config, const char *name)
-{
-	return find_entry(config, ENTRY_DATABASE, name);
-}
+/* ---- databases ---- */
 
 const struct config_database *config_database_auto(const struct config *config)
 {
@@ -234,26 +243,11 @@ const char *config_database_dbname(const struct config_database *database, const
 	return database->dbname ? database->dbname : name;
 }
 
-const char *config_target_name(enum target_session_attrs target) { return value_targets[target]; }
-
 const char *config_load_balance_hosts(const struct config_database *database)
 {
 	return database->hosts_from || (database->host && strchr(database->host, ','))
-	           ? value_load_balances[database->load_balance_hosts]
+	           ? config_load_balances[database->load_balance_hosts]
 	           : NULL;
-}
-
-/* The entry after that one; the first one if it is NULL. */
-static const void *next_entry(const struct config *config, enum entry_kind_id kind,
-                              const UT_hash_handle *before)
-{
-	return before ? before->next : config->entries->tables[kind];
-}
-
-const struct config_database *config_database_next(const struct config *config,
-                                                   const struct config_database *before)
-{
-	return next_entry(config, ENTRY_DATABASE, before ? &before->hh : NULL);
 }
 
 const struct config_database *config_database_each(const struct config *config,
@@ -267,17 +261,6 @@ const struct config_database *config_database_each(const struct config *config,
 	return next ? next : automatic;
 }
 
-const struct config_user *config_user_next(const struct config *config,
-                                           const struct config_user *before)
-{
-	return next_entry(config, ENTRY_USER, before ? &before->hh : NULL);
-}
-
-size_t config_database_count(const struct config *config)
-{
-	return HASH_COUNT(config->entries->tables[ENTRY_DATABASE]);
-}
-
 bool config_database_same_server(const struct config_database *a, const struct config_database *b,
                                  const char *name)
 {
@@ -287,11 +270,6 @@ bool config_database_same_server(const struct config_database *a, const struct c
 	       a->target_session_attrs == b->target_session_attrs && a->port == b->port &&
 	       text_same(a->user, b->user) && text_same(a->connect_query, b->connect_query) &&
 	       text_same(a->auth_dbname, b->auth_dbname) && text_same(a->auth_query, b->auth_query);
-}
-
-const struct config_user *config_user_find(const struct config *config, const char *name)
-{
-	return find_entry(config, ENTRY_USER, name);
 }
 
 /* ---- entries together ---- */
@@ -397,7 +375,7 @@ const struct config_peer *config_peer_find(const struct config *config, int id)
 	char name[16];
 
 	snprintf(name, sizeof(name), "%d", id);
-	return find_entry(config, ENTRY_PEER, name);
+	return (const void *)entries_find(config->entries, ENTRY_PEER, name);
 }
 
 const struct config_peer *config_peer_after(const struct config *config, int id)
@@ -421,17 +399,6 @@ int config_peer_pool_size(const struct config *config, const struct config_peer 
 }
 
 /* ---- listeners ---- */
-
-const struct config_listener *config_listener_next(const struct config *config,
-                                                   const struct config_listener *before)
-{
-	return next_entry(config, ENTRY_LISTENER, before ? &before->hh : NULL);
-}
-
-const struct config_listener *config_listener_find(const struct config *config, const char *name)
-{
-	return find_entry(config, ENTRY_LISTENER, name);
-}
 
 unsigned int config_listener_modes(const struct config *config)
 {
@@ -493,12 +460,6 @@ const struct config_application *config_application_find(const struct config *co
 bool config_has_applications(const struct config *config)
 {
 	return config->entries->tables[ENTRY_APPLICATION] != NULL;
-}
-
-const struct config_statement *config_statement_next(const struct config *config,
-                                                     const struct config_statement *before)
-{
-	return next_entry(config, ENTRY_STATEMENT, before ? &before->hh : NULL);
 }
 
 /*
@@ -620,12 +581,12 @@ enum session_isolation config_session_isolation(const struct config *config,
 	return said;
 }
 
-bool config_routes_reads(const struct config *config, const struct config_database *database,
-                         const struct config_user *user)
+/* Whether reads of clients in any mode that they can have here go to standbys. */
+static bool routes_reads(const struct config *config, const struct config_database *database)
 {
 	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT; mode++) {
-		if (config_has_mode(config, database, user, mode) &&
-		    config_route_reads(config, database, user, mode) != ROUTE_READS_OFF)
+		if (config_has_mode(config, database, NULL, mode) &&
+		    config_route_reads(config, database, NULL, mode) != ROUTE_READS_OFF)
 			return true;
 	}
 	return false;
@@ -696,8 +657,7 @@ const char *config_host_check_user(const struct config *config,
 
 bool config_needs_roles(const struct config *config, const struct config_database *database)
 {
-	return database->target_session_attrs != TARGET_ANY ||
-	       config_routes_reads(config, database, NULL);
+	return database->target_session_attrs != TARGET_ANY || routes_reads(config, database);
 }
 
 static const char *text_said(const char *database, const char *setting)

@@ -21,15 +21,16 @@
 #include "pgweir/config/hosts_from.h"
 
 /* In the order of their enums. */
-const char *const value_pool_modes[] = { "session", "transaction", "statement", NULL };
-const char *const value_session_states[] = { "follow", "refuse", "off", NULL };
-const char *const value_session_isolations[] = { "known", "strict", "off", NULL };
-const char *const value_causal_reads[] = { "off", "session", NULL };
-const char *const value_route_reads[] = { "off", "transactions", "sessions", "statements", NULL };
-const char *const value_load_balances[] = { "round-robin", "disable", "least-connections", NULL };
-const char *const value_priorities[] = { "high", "normal", "low", NULL };
-const char *const value_targets[] = { "any",     "read-write",     "read-only", "primary",
-	                              "standby", "prefer-standby", NULL };
+const char *const config_pool_modes[] = { "session", "transaction", "statement", NULL };
+const char *const config_session_states[] = { "follow", "refuse", "off", NULL };
+const char *const config_session_isolations[] = { "known", "strict", "off", NULL };
+const char *const config_causal_reads_words[] = { "off", "session", NULL };
+const char *const config_route_reads_words[] = { "off", "transactions", "sessions", "statements",
+	                                         NULL };
+const char *const config_load_balances[] = { "round-robin", "disable", "least-connections", NULL };
+const char *const config_priorities[] = { "high", "normal", "low", NULL };
+const char *const config_targets[] = { "any",     "read-write",     "read-only", "primary",
+	                               "standby", "prefer-standby", NULL };
 
 /* A comment after a value is a frequent mistake. */
 static const char *comment_hint(const char *text)
@@ -322,37 +323,6 @@ static int64_t max_of(const struct setting *setting)
 	return setting->type == SETTING_INT ? INT32_MAX : VALUE_TIME_MAX;
 }
 
-static bool in_range(const struct setting *setting, int64_t value, struct err *err)
-{
-	char low[32], high[32];
-	int64_t max = max_of(setting);
-	bool is_open = setting->type == SETTING_TIME ? !setting->max : max >= INT32_MAX;
-
-	field_number_text(setting, setting->min, low, sizeof(low));
-	field_number_text(setting, max, high, sizeof(high));
-	if (value < setting->min && is_open)
-		return err_set(err, ERR_PARAMETER, "must be at least %s", low);
-	if (value > max && is_open)
-		return err_set(err, ERR_PARAMETER, "must be at most %s", high);
-	if (value < setting->min || value > max)
-		return err_set(err, ERR_PARAMETER, "must be from %s to %s", low, high);
-	return true;
-}
-
-/* Where that makes sense: not for a negative duration in seconds, which PgBouncer refuses too. */
-static bool take_nearest(const struct setting *setting, int64_t *value, struct err *note)
-{
-	bool is_duration = setting->type == SETTING_TIME && !setting->unit;
-	char nearest[32];
-
-	if (!note || setting->is_exact || (is_duration && *value < 0))
-		return false;
-	*value = *value < setting->min ? setting->min : max_of(setting);
-	field_number_text(setting, *value, nearest, sizeof(nearest));
-	err_set(note, ERR_PARAMETER, "%s is used", nearest);
-	return true;
-}
-
 static bool in_steps(const struct setting *setting, int64_t value, struct err *err)
 {
 	if (setting->step && value % setting->step != 0)
@@ -372,22 +342,36 @@ static int64_t low_meaning(enum entry_low low, int64_t value)
 	return value;
 }
 
-/* Checks the range of a value; replaces or refuses it if it is out of range. */
+/* Refuses a value out of its range; with a note, takes the nearest one where that makes sense. */
 static bool fit_number(const struct setting *setting, int64_t *value, struct err *note,
                        struct err *err)
 {
-	struct err range;
+	int64_t min = setting->min, max = max_of(setting);
+	bool is_duration = setting->type == SETTING_TIME;
+	bool is_open = is_duration ? !setting->max : max >= INT32_MAX;
+	char low[32], high[32];
 
 	*value = low_meaning(setting->low, *value);
 	if (*value == CONFIG_INHERIT && setting->low)
 		return true;
-	if (in_range(setting, *value, &range))
+	if (*value >= min && *value <= max)
 		return in_steps(setting, *value, err);
-	if (take_nearest(setting, value, note)) {
-		err_prefix(note, "%s, ", range.text);
-		return true;
-	}
-	return err_set(err, range.code, "%s", range.text);
+	/* PgBouncer refuses a negative duration in seconds, too. */
+	if (!note || setting->is_exact || (is_duration && !setting->unit && *value < 0))
+		note = err;
+	field_number_text(setting, min, low, sizeof(low));
+	field_number_text(setting, max, high, sizeof(high));
+	if (!is_open)
+		err_set(note, ERR_PARAMETER, "must be from %s to %s", low, high);
+	else if (*value < min)
+		err_set(note, ERR_PARAMETER, "must be at least %s", low);
+	else
+		err_set(note, ERR_PARAMETER, "must be at most %s", high);
+	if (note == err)
+		return false;
+	err_suffix(note, ", %s is used", *value < min ? low : high);
+	*value = *value < min ? min : max;
+	return true;
 }
 
 /* ---- setting a value ---- */
@@ -525,6 +509,15 @@ bool field_judges_function(const char *text, struct err *err)
 	                          text);
 }
 
+/* One that may be a password is wiped. */
+static void free_text(union field field, const struct setting *setting)
+{
+	if ((setting->hidden_with || setting->is_of_entry) && *field.text)
+		explicit_bzero(*field.text, strlen(*field.text));
+	free(*field.text);
+	*field.text = NULL;
+}
+
 static bool put_text(union field field, const struct setting *setting, const char *text,
                      struct err *note, struct err *err)
 {
@@ -539,7 +532,7 @@ static bool put_text(union field field, const struct setting *setting, const cha
 	copy = strdup(text);
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
-	free(*field.text);
+	free_text(field, setting);
 	*field.text = copy;
 	return true;
 }
@@ -715,10 +708,6 @@ void field_free(void *owner, const struct setting *setting)
 
 	if (setting->type == SETTING_LIST)
 		free_list(field.list);
-	if (setting->type != SETTING_TEXT)
-		return;
-	if ((setting->hidden_with || setting->is_of_entry) && *field.text)
-		explicit_bzero(*field.text, strlen(*field.text));
-	free(*field.text);
-	*field.text = NULL;
+	if (setting->type == SETTING_TEXT)
+		free_text(field, setting);
 }

@@ -247,7 +247,7 @@ static void read_lines(struct load *load, char *text, size_t count, const char *
 
 static void read_file(struct load *load, const char *path)
 {
-	struct buf text = { 0 };
+	struct buf text = { .is_secret = true }; /* it may contain passwords */
 	const char *name = source_read(&load->files, path, false, &text, load->problems);
 
 	if (name) {
@@ -255,7 +255,7 @@ static void read_file(struct load *load, const char *path)
 		read_lines(load, text.at, text.count, name);
 		load->files.depth--;
 	}
-	buf_wipe(&text); /* it may contain passwords */
+	buf_free(&text);
 }
 
 /* What the environment adds: another file, and then single settings. */

@@ -79,27 +79,16 @@ bool setting_show(const struct config *config, size_t index, struct setting_show
 	return true;
 }
 
-const char *config_pool_mode_name(enum pool_mode mode) { return value_pool_modes[mode]; }
-
-const char *config_priority_name(enum priority priority) { return value_priorities[priority]; }
-
 /* ---- unknown names ---- */
 
-const char *setting_nearest(const char *name)
+bool setting_refuse(const char *name, struct err *err)
 {
 	struct nearest nearest = nearest_begin(name);
 
 	for (size_t i = 0; i < settings_count; i++)
 		nearest_offer(&nearest, settings[i].name);
-	return nearest.found;
-}
-
-bool setting_refuse(const char *name, struct err *err)
-{
-	const char *nearest = setting_nearest(name);
-
-	if (nearest)
+	if (nearest.found)
 		return err_set(err, ERR_NO_PARAMETER,
-		               "unknown setting \"%s\": did you mean \"%s\"?", name, nearest);
+		               "unknown setting \"%s\": did you mean \"%s\"?", name, nearest.found);
 	return err_set(err, ERR_NO_PARAMETER, "unknown setting \"%s\"", name);
 }

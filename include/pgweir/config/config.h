@@ -165,6 +165,16 @@ enum proxy_protocol {
 	PROXY_PROTOCOL_REQUIRE /* connections from there without a header are refused */
 };
 
+/* The words of these enums; NULL ends them, at the value that inherits if there is one. */
+extern const char *const config_pool_modes[];
+extern const char *const config_session_states[];
+extern const char *const config_session_isolations[];
+extern const char *const config_causal_reads_words[];
+extern const char *const config_route_reads_words[];
+extern const char *const config_load_balances[];
+extern const char *const config_priorities[];
+extern const char *const config_targets[];
+
 /* A setting that is a list of names. */
 struct config_list {
 	char *text;   /* as written, for SHOW CONFIG; never NULL */
@@ -244,11 +254,5 @@ bool config_list_has(const struct config_list *list, const char *name);
 
 /* Returns the query that checks an idle server: "" = an empty query, NULL = no check. */
 const char *config_check_query(const struct config *config);
-
-/* "session", "transaction", "statement"; NULL for POOL_MODE_INHERIT. */
-const char *config_pool_mode_name(enum pool_mode mode);
-
-/* "high", "normal", "low" */
-const char *config_priority_name(enum priority priority);
 
 #endif

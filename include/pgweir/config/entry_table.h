@@ -12,7 +12,7 @@ DATABASE(char *, auth_dbname, .length_max = CONFIG_DATABASE_NAME_MAX,
          .doubt = "is the console's name: auth_query cannot run for this entry", .help = auth_help)
 DATABASE(char *, auth_query, .help = auth_help)
 DATABASE(char *, auth_user, .length_max = CONFIG_USER_NAME_MAX, .help = auth_help)
-DATABASE(enum causal_reads, causal_reads, .words = value_causal_reads, .help = entry_help)
+DATABASE(enum causal_reads, causal_reads, .words = config_causal_reads_words, .help = entry_help)
 DATABASE(char *, client_encoding, .help = startup_help)
 DATABASE(char *, connect_query,
          .help = "Query that runs on each new server connection. Its errors are logged and "
@@ -39,7 +39,7 @@ DATABASE(char *, hosts_from, .judge = field_judges_source,
                  "one, host.")
 DATABASE(usec_t, idle_transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
 DATABASE(int, late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help)
-DATABASE(enum load_balance_hosts, load_balance_hosts, .words = value_load_balances,
+DATABASE(enum load_balance_hosts, load_balance_hosts, .words = config_load_balances,
          .initial = "round-robin",
          .help = "How the host of a new connection is chosen if there are several. round-robin: "
                  "each in turn; least-connections: the one with the fewest server connections of "
@@ -58,7 +58,7 @@ DATABASE(int, min_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help)
 DATABASE(char *, password, .length_max = CONFIG_PASSWORD_MAX,
          .help = "Password of user (default: the one in auth_file).")
 DATABASE(struct config_list, pin_functions, .judge = field_judges_function, .help = entry_help)
-DATABASE(enum pool_mode, pool_mode, .words = value_pool_modes, .help = entry_help)
+DATABASE(enum pool_mode, pool_mode, .words = config_pool_modes, .help = entry_help)
 DATABASE(int, pool_size, AUTO_SIZE, .low = LOW_MINUS_INHERITS,
          .help = "As default_pool_size, for this entry. 0 = no limit; auto = from min_pool_size "
                  "to max_pool_size; negative = the setting's value.")
@@ -70,13 +70,13 @@ DATABASE(usec_t, query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help
 DATABASE(int, reserve_pool_size, .low = LOW_MINUS_INHERITS,
          .help = "As the setting, for this entry; reserve_pool is an alias. Negative = the "
                  "setting's value.")
-DATABASE(enum route_reads, route_reads, .words = value_route_reads, .help = entry_help)
+DATABASE(enum route_reads, route_reads, .words = config_route_reads_words, .help = entry_help)
 DATABASE(usec_t, server_lifetime, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
-DATABASE(enum session_isolation, session_isolation, .words = value_session_isolations,
+DATABASE(enum session_isolation, session_isolation, .words = config_session_isolations,
          .help = entry_help)
-DATABASE(enum session_state_mode, session_state, .words = value_session_states, .help = entry_help)
+DATABASE(enum session_state_mode, session_state, .words = config_session_states, .help = entry_help)
 DATABASE(int, standby_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help)
-DATABASE(enum target_session_attrs, target_session_attrs, .words = value_targets, .initial = "any",
+DATABASE(enum target_session_attrs, target_session_attrs, .words = config_targets, .initial = "any",
          .help = "What the host of a server connection must be, with the words of libpq: any; "
                  "read-write or read-only, by the default of a new session; primary or standby; "
                  "prefer-standby, any host if none is a standby. Other hosts of the entry are not "
@@ -94,7 +94,7 @@ DATABASE(int, weight, .initial = "1", .min = 1, .max = CONFIG_WEIGHT_MAX, .is_ex
 #endif
 
 #ifdef USER
-USER(enum causal_reads, causal_reads, .words = value_causal_reads, .help = entry_help)
+USER(enum causal_reads, causal_reads, .words = config_causal_reads_words, .help = entry_help)
 USER(usec_t, client_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
 USER(int, fail_fast, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help)
 USER(int, guaranteed_servers, .initial = "0", .max = INT32_MAX, .is_exact = true,
@@ -108,21 +108,21 @@ USER(int, max_waiting, .initial = "0", .max = INT32_MAX,
      .help = "Maximum number of clients that wait for servers of this user, for all databases "
              "together. 0 = no limit.")
 USER(usec_t, pin_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
-USER(enum pool_mode, pool_mode, .words = value_pool_modes, .help = entry_help)
+USER(enum pool_mode, pool_mode, .words = config_pool_modes, .help = entry_help)
 USER(int, pool_size, AUTO_SIZE, .low = LOW_MINUS_INHERITS,
      .help = "As default_pool_size, for the pools of this user. 0 = no limit; auto = from "
              "min_pool_size to max_pool_size; negative = the database's value.")
-USER(enum priority, priority, .words = value_priorities, .initial = "normal",
+USER(enum priority, priority, .words = config_priorities, .initial = "normal",
      .help = "Clients of a user with high are served before others that wait in the same pool, "
              "those with low behind them. But of each class one is served in each second, if any "
              "of it wait.")
 USER(usec_t, query_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
 USER(usec_t, query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help)
 USER(int, reserve_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help)
-USER(enum route_reads, route_reads, .words = value_route_reads, .help = entry_help)
-USER(enum session_isolation, session_isolation, .words = value_session_isolations,
+USER(enum route_reads, route_reads, .words = config_route_reads_words, .help = entry_help)
+USER(enum session_isolation, session_isolation, .words = config_session_isolations,
      .help = entry_help)
-USER(enum session_state_mode, session_state, .words = value_session_states, .help = entry_help)
+USER(enum session_state_mode, session_state, .words = config_session_states, .help = entry_help)
 USER(usec_t, transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
 USER(int, weight, .initial = "1", .min = 1, .max = CONFIG_WEIGHT_MAX, .is_exact = true,
      .help = "As weight of a database. And with fair_by = user: how large a part of a pool's "
@@ -167,7 +167,7 @@ LISTENER(int, max_client_conn, .low = LOW_MINUS_IS_ZERO, .initial = "0",
 LISTENER(char *, options,
          .help = "Startup parameters of clients that do not set them, written as in PGOPTIONS: "
                  "'-c statement_timeout=5s -c search_path=app'.")
-LISTENER(enum pool_mode, pool_mode, .words = value_pool_modes,
+LISTENER(enum pool_mode, pool_mode, .words = config_pool_modes,
          .help = "Pool mode of clients of this listener, whatever their database and user have. "
                  "If not set, as for other clients.")
 LISTENER(int, port, .min = 1, .max = 65535, .is_exact = true,

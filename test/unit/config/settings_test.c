@@ -77,10 +77,10 @@ END_TEST
 
 START_TEST(settings_have_names_for_their_words)
 {
-	ck_assert_str_eq(config_pool_mode_name(POOL_MODE_SESSION), "session");
-	ck_assert_str_eq(config_pool_mode_name(POOL_MODE_TRANSACTION), "transaction");
-	ck_assert_str_eq(config_pool_mode_name(POOL_MODE_STATEMENT), "statement");
-	ck_assert_ptr_null(config_pool_mode_name(POOL_MODE_INHERIT));
+	ck_assert_str_eq(config_pool_modes[POOL_MODE_SESSION], "session");
+	ck_assert_str_eq(config_pool_modes[POOL_MODE_TRANSACTION], "transaction");
+	ck_assert_str_eq(config_pool_modes[POOL_MODE_STATEMENT], "statement");
+	ck_assert_ptr_null(config_pool_modes[POOL_MODE_INHERIT]);
 }
 END_TEST
 
