@@ -38,6 +38,14 @@ bool value_int(const char *text, int base, int64_t *value, struct err *err);
  */
 char *value_take_quoted(char **at);
 
+/* In rows that are sorted by name. NULL: none. */
+const struct setting *rows_find(const struct setting *rows, size_t count, const char *name);
+
+/* Sets the error for an unknown name of a "setting" or "key", with the nearest one. Returns false.
+ */
+bool rows_refuse(const struct setting *rows, size_t count, const char *what, const char *name,
+                 struct err *err);
+
 /* Sets the error for an unknown setting, with the nearest name. Always returns false. */
 bool setting_refuse(const char *name, struct err *err);
 

@@ -174,35 +174,11 @@ int config_host_port(struct bytes *host, int port)
 
 struct pairs {
 	char *at;    /* set it to the text, which will be modified */
-	char *key;   /* the current pair, inside the text; NULL before the first */
+	char *key;   /* the current pair, inside the text; NULL before the first and at the end */
 	char *value; /* never empty */
 };
 
-enum pairs_result {
-	PAIRS_ONE, /* key and value are valid */
-	PAIRS_END,
-	PAIRS_BAD /* *err says why; it never shows a value, nor what may be the rest of one */
-};
-
 static char *skip_blanks(char *at) { return at + strspn(at, BLANKS); }
-
-static enum pairs_result no_pair(const struct pairs *pairs, struct err *err)
-{
-	static const char hint[] = "a value that holds blanks, or has a comment behind it, needs "
-				   "single quotes";
-
-	if (pairs->key)
-		err_set(err, ERR_CONFIG, "key=value is expected after %s (%s)", pairs->key, hint);
-	else
-		err_set(err, ERR_CONFIG, "key=value is expected");
-	return PAIRS_BAD;
-}
-
-static enum pairs_result bad_value(const struct pairs *pairs, const char *reason, struct err *err)
-{
-	err_set(err, ERR_CONFIG, "%s: %s", pairs->key, reason);
-	return PAIRS_BAD;
-}
 
 char *value_take_quoted(char **at)
 {
@@ -221,16 +197,17 @@ char *value_take_quoted(char **at)
 	return value;
 }
 
-static enum pairs_result take_value(struct pairs *pairs, struct err *err)
+static bool take_value(struct pairs *pairs, struct err *err)
 {
 	char *at = pairs->at;
 
 	pairs->value = at;
 	if (*at == '\'') {
 		if (!value_take_quoted(&at))
-			return bad_value(pairs, "unterminated quote", err);
+			return err_set(err, ERR_CONFIG, "%s: unterminated quote", pairs->key);
 		if (*at && !strchr(BLANKS, *at))
-			return bad_value(pairs, "a blank must follow the quotes", err);
+			return err_set(err, ERR_CONFIG, "%s: a blank must follow the quotes",
+			               pairs->key);
 		at = skip_blanks(at);
 		if (*at == ';' || *at == '#')
 			at += strlen(at);
@@ -240,60 +217,43 @@ static enum pairs_result take_value(struct pairs *pairs, struct err *err)
 			*at++ = 0;
 	}
 	pairs->at = at;
-	if (!*pairs->value)
-		return bad_value(pairs, "the value is missing (omit the key for its default)", err);
-	return PAIRS_ONE;
+	return *pairs->value ||
+	       err_set(err, ERR_CONFIG, "%s: the value is missing (omit the key for its default)",
+	               pairs->key);
 }
 
 /*
  * Parses the next pair. An unquoted value ends at a blank. A value in single quotes may contain
- * blanks, and a doubled quote means one quote. A comment may follow a quoted value.
+ * blanks, and a doubled quote means one quote. A comment may follow a quoted value. false: *err
+ * says why not; it never shows a value, nor what may be the rest of one.
  */
-static enum pairs_result pairs_next(struct pairs *pairs, struct err *err)
+static bool pairs_next(struct pairs *pairs, struct err *err)
 {
-	char *key = skip_blanks(pairs->at);
+	static const char hint[] = "a value that holds blanks, or has a comment behind it, needs "
+				   "single quotes";
+	char *key = skip_blanks(pairs->at), *before = pairs->key;
 	char *end = key + strcspn(key, BLANKS "='");
 	char *at = skip_blanks(end);
 
+	pairs->key = *key ? key : NULL;
 	if (!*key)
-		return PAIRS_END;
+		return true;
 	if (end == key || *at != '=')
-		return no_pair(pairs, err);
+		return before ? err_set(err, ERR_CONFIG, "key=value is expected after %s (%s)",
+		                        before, hint)
+		              : err_set(err, ERR_CONFIG, "key=value is expected");
 	*end = 0;
-	pairs->key = key;
 	pairs->at = skip_blanks(at + 1);
 	return take_value(pairs, err);
 }
 
 /* ---- keys ---- */
 
-static const struct setting *find_key(const struct entry_kind *kind, const char *name)
-{
-	if (strcmp(name, "reserve_pool") == 0) /* an alias */
-		name = "reserve_pool_size";
-	for (size_t i = 0; i < kind->key_count; i++) {
-		if (strcmp(kind->keys[i].name, name) == 0)
-			return &kind->keys[i];
-	}
-	return NULL;
-}
-
-static bool refuse_key(const struct entry_kind *kind, const char *name, struct err *err)
-{
-	struct nearest nearest = nearest_begin(name);
-
-	for (size_t i = 0; i < kind->key_count; i++)
-		nearest_offer(&nearest, kind->keys[i].name);
-	if (nearest.found)
-		return err_set(err, ERR_CONFIG, "unknown key \"%s\": did you mean \"%s\"?", name,
-		               nearest.found);
-	return err_set(err, ERR_CONFIG, "unknown key \"%s\"", name);
-}
-
 /* Several ports are for as many hosts, as in libpq. The number is that of the first one. */
 static bool give_ports(struct config_database *database, const char *ports, struct err *err)
 {
-	const struct setting *key = find_key(&entry_kinds[ENTRY_DATABASE], "port");
+	const struct entry_kind *kind = &entry_kinds[ENTRY_DATABASE];
+	const struct setting *key = rows_find(kind->keys, kind->key_count, "port");
 	const char *hosts = database->host;
 	struct buf list = { 0 };
 	struct bytes host, port;
@@ -331,16 +291,22 @@ static bool give_ports(struct config_database *database, const char *ports, stru
 bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *notes,
                 struct err *err)
 {
+	const struct setting *keys = entry_kinds[kind].keys, *key;
+	size_t count = entry_kinds[kind].key_count;
 	struct pairs pairs = { .at = text };
 	const char *ports = NULL;
-	enum pairs_result result;
+	struct err note;
 
-	while ((result = pairs_next(&pairs, err)) == PAIRS_ONE) {
-		const struct setting *key = find_key(&entry_kinds[kind], pairs.key);
-		struct err note = { 0 };
-
+	for (;;) {
+		if (!pairs_next(&pairs, err))
+			return false;
+		if (!pairs.key)
+			return !ports || give_ports(entry, ports, err);
+		key = rows_find(keys, count, pairs.key);
+		if (!key && strcmp(pairs.key, "reserve_pool") == 0) /* an alias */
+			key = rows_find(keys, count, "reserve_pool_size");
 		if (!key)
-			return refuse_key(&entry_kinds[kind], pairs.key, err);
+			return rows_refuse(keys, count, "key", pairs.key, err);
 		if (kind == ENTRY_DATABASE && strcmp(key->name, "port") == 0) {
 			ports = strchr(pairs.value, ',') ? pairs.value : NULL;
 			if (ports)
@@ -352,5 +318,4 @@ bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *no
 			buf_printf(notes, "%s%s: %s", notes->count ? "; " : "", key->name,
 			           note.text);
 	}
-	return result == PAIRS_END && (!ports || give_ports(entry, ports, err));
 }

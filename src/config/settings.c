@@ -56,12 +56,36 @@ static int compare_name(const void *name, const void *setting)
 	return strcmp(name, ((const struct setting *)setting)->name);
 }
 
+const struct setting *rows_find(const struct setting *rows, size_t count, const char *name)
+{
+	return bsearch(name, rows, count, sizeof(rows[0]), compare_name);
+}
+
+bool rows_refuse(const struct setting *rows, size_t count, const char *what, const char *name,
+                 struct err *err)
+{
+	enum err_code code = rows == settings ? ERR_NO_PARAMETER : ERR_CONFIG;
+	struct nearest nearest = nearest_begin(name);
+
+	for (size_t i = 0; i < count; i++)
+		nearest_offer(&nearest, rows[i].name);
+	if (nearest.found)
+		return err_set(err, code, "unknown %s \"%s\": did you mean \"%s\"?", what, name,
+		               nearest.found);
+	return err_set(err, code, "unknown %s \"%s\"", what, name);
+}
+
 const struct setting *setting_find(const char *name)
 {
 	/* PgBouncer's name for it on Windows, found in old files. */
 	if (strcmp(name, "service_name") == 0)
 		name = "job_name";
-	return bsearch(name, settings, settings_count, sizeof(settings[0]), compare_name);
+	return rows_find(settings, settings_count, name);
+}
+
+bool setting_refuse(const char *name, struct err *err)
+{
+	return rows_refuse(settings, settings_count, "setting", name, err);
 }
 
 bool setting_show(const struct config *config, size_t index, struct setting_shown *shown)
@@ -77,18 +101,4 @@ bool setting_show(const struct config *config, size_t index, struct setting_show
 	if (setting->hidden_with && shown->value && strstr(shown->value, setting->hidden_with))
 		shown->value = "(hidden: contains a password)";
 	return true;
-}
-
-/* ---- unknown names ---- */
-
-bool setting_refuse(const char *name, struct err *err)
-{
-	struct nearest nearest = nearest_begin(name);
-
-	for (size_t i = 0; i < settings_count; i++)
-		nearest_offer(&nearest, settings[i].name);
-	if (nearest.found)
-		return err_set(err, ERR_NO_PARAMETER,
-		               "unknown setting \"%s\": did you mean \"%s\"?", name, nearest.found);
-	return err_set(err, ERR_NO_PARAMETER, "unknown setting \"%s\"", name);
 }
