@@ -667,17 +667,13 @@ static const char *text_said(const char *database, const char *setting)
 	return text && *text ? text : NULL;
 }
 
-const char *config_auth_user(const struct config *config, const struct config_database *database)
-{
-	return text_said(database ? database->auth_user : NULL, config->auth_user);
-}
+#define OF_TEXT(name)                                                             \
+	const char *config_##name(const struct config *config,                    \
+	                          const struct config_database *database)         \
+	{                                                                         \
+		return text_said(database ? database->name : NULL, config->name); \
+	}
 
-const char *config_auth_query(const struct config *config, const struct config_database *database)
-{
-	return text_said(database ? database->auth_query : NULL, config->auth_query);
-}
-
-const char *config_auth_dbname(const struct config *config, const struct config_database *database)
-{
-	return text_said(database ? database->auth_dbname : NULL, config->auth_dbname);
-}
+OF_TEXT(auth_user)
+OF_TEXT(auth_query)
+OF_TEXT(auth_dbname)

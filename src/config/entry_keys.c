@@ -176,7 +176,10 @@ struct pairs {
 	char *at;    /* set it to the text, which will be modified */
 	char *key;   /* the current pair, inside the text; NULL before the first and at the end */
 	char *value; /* never empty */
+	bool is_quoted;
 };
+
+#define QUOTES_HINT "(a value that holds blanks, or has a comment behind it, needs single quotes)"
 
 static char *skip_blanks(char *at) { return at + strspn(at, BLANKS); }
 
@@ -202,7 +205,8 @@ static bool take_value(struct pairs *pairs, struct err *err)
 	char *at = pairs->at;
 
 	pairs->value = at;
-	if (*at == '\'') {
+	pairs->is_quoted = *at == '\'';
+	if (pairs->is_quoted) {
 		if (!value_take_quoted(&at))
 			return err_set(err, ERR_CONFIG, "%s: unterminated quote", pairs->key);
 		if (*at && !strchr(BLANKS, *at))
@@ -229,8 +233,6 @@ static bool take_value(struct pairs *pairs, struct err *err)
  */
 static bool pairs_next(struct pairs *pairs, struct err *err)
 {
-	static const char hint[] = "a value that holds blanks, or has a comment behind it, needs "
-				   "single quotes";
 	char *key = skip_blanks(pairs->at), *before = pairs->key;
 	char *end = key + strcspn(key, BLANKS "='");
 	char *at = skip_blanks(end);
@@ -239,8 +241,8 @@ static bool pairs_next(struct pairs *pairs, struct err *err)
 	if (!*key)
 		return true;
 	if (end == key || *at != '=')
-		return before ? err_set(err, ERR_CONFIG, "key=value is expected after %s (%s)",
-		                        before, hint)
+		return before ? err_set(err, ERR_CONFIG,
+		                        "key=value is expected after %s " QUOTES_HINT, before)
 		              : err_set(err, ERR_CONFIG, "key=value is expected");
 	*end = 0;
 	pairs->at = skip_blanks(at + 1);
@@ -298,6 +300,9 @@ bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *no
 	struct err note;
 
 	for (;;) {
+		bool may_be_secret =
+		    pairs.key && strcmp(pairs.key, "password") == 0 && !pairs.is_quoted;
+
 		if (!pairs_next(&pairs, err))
 			return false;
 		if (!pairs.key)
@@ -305,6 +310,8 @@ bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *no
 		key = rows_find(keys, count, pairs.key);
 		if (!key && strcmp(pairs.key, "reserve_pool") == 0) /* an alias */
 			key = rows_find(keys, count, "reserve_pool_size");
+		if (!key && may_be_secret) /* as the rest of a password that holds a blank */
+			return err_set(err, ERR_CONFIG, "unknown key after password " QUOTES_HINT);
 		if (!key)
 			return rows_refuse(keys, count, "key", pairs.key, err);
 		if (kind == ENTRY_DATABASE && strcmp(key->name, "port") == 0) {

@@ -73,6 +73,8 @@ static const struct {
 	{ "HOST=a", "unknown key \"HOST\": did you mean \"host\"?" },
 	{ "client_idle_timeout=5", "unknown key \"client_idle_timeout\"" },
 	{ "password=my secret", "key=value is expected after password " HINT },
+	{ "password=my se=cret", "unknown key after password " HINT },
+	{ "password='my' se=cret", "unknown key \"se\"" },
 	{ "password=''", "password: the value is missing (omit the key for its default)" },
 };
 
