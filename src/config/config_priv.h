@@ -39,12 +39,12 @@ bool value_int(const char *text, int base, int64_t *value, struct err *err);
 char *value_take_quoted(char **at);
 
 /* In rows that are sorted by name. NULL: none. */
-const struct setting *rows_find(const struct setting *rows, size_t count, const char *name);
+const struct setting *setting_find_in(const struct setting *rows, size_t count, const char *name);
 
 /* Sets the error for an unknown name of a "setting" or "key", with the nearest one. Returns false.
  */
-bool rows_refuse(const struct setting *rows, size_t count, const char *what, const char *name,
-                 struct err *err);
+bool setting_refuse_in(const struct setting *rows, size_t count, const char *what, const char *name,
+                       struct err *err);
 
 /* Sets the error for an unknown setting, with the nearest name. Always returns false. */
 bool setting_refuse(const char *name, struct err *err);
@@ -66,8 +66,6 @@ bool field_put(void *owner, const struct setting *setting, const char *text, str
                struct err *err);
 
 /* For rows: whether a text, or each name of a list, is one. */
-bool field_judges_hosts(const char *text, struct err *err);
-bool field_judges_source(const char *text, struct err *err);   /* of hosts */
 bool field_judges_database(const char *text, struct err *err); /* other than the console */
 bool field_judges_function(const char *text, struct err *err);
 

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config_priv.h"
-
 #include "pgweir/base/text.h"
+#include "pgweir/config/hosts_from.h"
+
+#include "config_priv.h"
 
 /* clang-format off */
 #define KEY(owner, field, ...) \
@@ -33,62 +34,7 @@ static const char guaranteed_help[] =
     "others may use. The sum of all entries must not be above max_server_connections.";
 static const char startup_help[] = "Sent to the server in the startup packet.";
 
-static const struct setting database_keys[] = {
-#define DATABASE(type, field, ...) KEY(config_database, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-static const struct setting user_keys[] = {
-#define USER(type, field, ...) KEY(config_user, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-static const struct setting peer_keys[] = {
-#define PEER(type, field, ...) KEY(config_peer, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-static const struct setting listener_keys[] = {
-#define LISTENER(type, field, ...) KEY(config_listener, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-static const struct setting application_keys[] = {
-#define APPLICATION(type, field, ...) KEY(config_application, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-static const struct setting statement_keys[] = {
-#define STATEMENT(type, field, ...) KEY(config_statement, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-#define KIND(word, rows, most)                                                    \
-	{                                                                         \
-		.what = (word), .section = word "s", .keys = (rows),              \
-		.key_count = sizeof(rows) / sizeof((rows)[0]), .name_max = (most) \
-	}
-
-const struct entry_kind entry_kinds[ENTRY_KINDS] = {
-	[ENTRY_DATABASE] = KIND("database", database_keys, CONFIG_DATABASE_NAME_MAX),
-	[ENTRY_USER] = KIND("user", user_keys, CONFIG_USER_NAME_MAX),
-	[ENTRY_PEER] = KIND("peer", peer_keys, CONFIG_DATABASE_NAME_MAX),
-	[ENTRY_LISTENER] = KIND("listener", listener_keys, CONFIG_DATABASE_NAME_MAX),
-	[ENTRY_APPLICATION] = KIND("application", application_keys, CONFIG_DATABASE_NAME_MAX),
-	[ENTRY_STATEMENT] = KIND("statement", statement_keys, CONFIG_DATABASE_NAME_MAX),
-};
-
-void entry_reset(void *entry, enum entry_kind_id kind)
-{
-	for (size_t i = 0; i < entry_kinds[kind].key_count; i++)
-		field_reset(entry, &entry_kinds[kind].keys[i], NULL);
-}
-
-void entry_clear(void *entry, enum entry_kind_id kind)
-{
-	for (size_t i = 0; i < entry_kinds[kind].key_count; i++)
-		field_free(entry, &entry_kinds[kind].keys[i]);
-}
+/* ---- hosts ---- */
 
 bool config_host_next(const char **list, struct bytes *host)
 {
@@ -162,6 +108,88 @@ int config_host_port(struct bytes *host, int port)
 	return own;
 }
 
+static bool judge_hosts(const char *text, struct err *err)
+{
+	struct bytes host;
+	unsigned int count = 0;
+
+	if (strpbrk(text, " \t"))
+		return err_set(err, ERR_CONFIG, "contains a blank (separate hosts by commas only)");
+	while (config_host_next(&text, &host)) {
+		if (host.count == 0)
+			return err_set(err, ERR_CONFIG, "contains an empty name");
+		count++;
+	}
+	return count <= CONFIG_HOSTS_MAX ||
+	       err_set(err, ERR_CONFIG, "has more than %d hosts", CONFIG_HOSTS_MAX);
+}
+
+static bool judge_source(const char *text, struct err *err)
+{
+	struct hosts_source source;
+
+	return hosts_source_read(text, &source, err);
+}
+
+/* ---- rows ---- */
+
+static const struct setting database_keys[] = {
+#define DATABASE(type, field, ...) KEY(config_database, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+static const struct setting user_keys[] = {
+#define USER(type, field, ...) KEY(config_user, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+static const struct setting peer_keys[] = {
+#define PEER(type, field, ...) KEY(config_peer, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+static const struct setting listener_keys[] = {
+#define LISTENER(type, field, ...) KEY(config_listener, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+static const struct setting application_keys[] = {
+#define APPLICATION(type, field, ...) KEY(config_application, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+static const struct setting statement_keys[] = {
+#define STATEMENT(type, field, ...) KEY(config_statement, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+#define KIND(word, rows, most)                                                    \
+	{                                                                         \
+		.what = (word), .section = word "s", .keys = (rows),              \
+		.key_count = sizeof(rows) / sizeof((rows)[0]), .name_max = (most) \
+	}
+
+const struct entry_kind entry_kinds[ENTRY_KINDS] = {
+	[ENTRY_DATABASE] = KIND("database", database_keys, CONFIG_DATABASE_NAME_MAX),
+	[ENTRY_USER] = KIND("user", user_keys, CONFIG_USER_NAME_MAX),
+	[ENTRY_PEER] = KIND("peer", peer_keys, CONFIG_DATABASE_NAME_MAX),
+	[ENTRY_LISTENER] = KIND("listener", listener_keys, CONFIG_DATABASE_NAME_MAX),
+	[ENTRY_APPLICATION] = KIND("application", application_keys, CONFIG_DATABASE_NAME_MAX),
+	[ENTRY_STATEMENT] = KIND("statement", statement_keys, CONFIG_DATABASE_NAME_MAX),
+};
+
+void entry_reset(void *entry, enum entry_kind_id kind)
+{
+	for (size_t i = 0; i < entry_kinds[kind].key_count; i++)
+		field_reset(entry, &entry_kinds[kind].keys[i], NULL);
+}
+
+void entry_clear(void *entry, enum entry_kind_id kind)
+{
+	for (size_t i = 0; i < entry_kinds[kind].key_count; i++)
+		field_free(entry, &entry_kinds[kind].keys[i]);
+}
+
 /*
  * ---- pairs: the right side of a line, `key=value key='a value'` ----
  *
@@ -182,23 +210,6 @@ struct pairs {
 #define QUOTES_HINT "(a value that holds blanks, or has a comment behind it, needs single quotes)"
 
 static char *skip_blanks(char *at) { return at + strspn(at, BLANKS); }
-
-char *value_take_quoted(char **at)
-{
-	char quote = **at;
-	char *value = *at, *in = *at + 1, *out = *at;
-
-	for (;; in++) {
-		if (!*in)
-			return NULL;
-		if (*in == quote && *++in != quote)
-			break;
-		*out++ = *in;
-	}
-	*at = in;
-	*out = 0; /* never behind `in`: at least the opening quote has been removed */
-	return value;
-}
 
 static bool take_value(struct pairs *pairs, struct err *err)
 {
@@ -255,7 +266,7 @@ static bool pairs_next(struct pairs *pairs, struct err *err)
 static bool give_ports(struct config_database *database, const char *ports, struct err *err)
 {
 	const struct entry_kind *kind = &entry_kinds[ENTRY_DATABASE];
-	const struct setting *key = rows_find(kind->keys, kind->key_count, "port");
+	const struct setting *key = setting_find_in(kind->keys, kind->key_count, "port");
 	const char *hosts = database->host;
 	struct buf list = { 0 };
 	struct bytes host, port;
@@ -307,13 +318,13 @@ bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *no
 			return false;
 		if (!pairs.key)
 			return !ports || give_ports(entry, ports, err);
-		key = rows_find(keys, count, pairs.key);
+		key = setting_find_in(keys, count, pairs.key);
 		if (!key && strcmp(pairs.key, "reserve_pool") == 0) /* an alias */
-			key = rows_find(keys, count, "reserve_pool_size");
+			key = setting_find_in(keys, count, "reserve_pool_size");
 		if (!key && may_be_secret) /* as the rest of a password that holds a blank */
 			return err_set(err, ERR_CONFIG, "unknown key after password " QUOTES_HINT);
 		if (!key)
-			return rows_refuse(keys, count, "key", pairs.key, err);
+			return setting_refuse_in(keys, count, "key", pairs.key, err);
 		if (kind == ENTRY_DATABASE && strcmp(key->name, "port") == 0) {
 			ports = strchr(pairs.value, ',') ? pairs.value : NULL;
 			if (ports)

@@ -18,7 +18,6 @@
 #include <strings.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/config/hosts_from.h"
 
 /* In the order of their enums. */
 const char *const config_pool_modes[] = { "session", "transaction", "statement", NULL };
@@ -256,6 +255,23 @@ static bool read_list(const char *text, bool splits_at_blanks, struct config_lis
 	return true;
 }
 
+char *value_take_quoted(char **at)
+{
+	char quote = **at;
+	char *value = *at, *in = *at + 1, *out = *at;
+
+	for (;; in++) {
+		if (!*in)
+			return NULL;
+		if (*in == quote && *++in != quote)
+			break;
+		*out++ = *in;
+	}
+	*at = in;
+	*out = 0; /* never behind `in`: at least the opening quote has been removed */
+	return value;
+}
+
 static bool unquote(char **text, struct err *err)
 {
 	char quote = **text;
@@ -465,29 +481,6 @@ static bool put_word(union field field, const struct setting *setting, const cha
 }
 
 /* ---- what rows judge texts by ---- */
-
-bool field_judges_hosts(const char *text, struct err *err)
-{
-	struct bytes host;
-	unsigned int count = 0;
-
-	if (strpbrk(text, " \t"))
-		return err_set(err, ERR_CONFIG, "contains a blank (separate hosts by commas only)");
-	while (config_host_next(&text, &host)) {
-		if (host.count == 0)
-			return err_set(err, ERR_CONFIG, "contains an empty name");
-		count++;
-	}
-	return count <= CONFIG_HOSTS_MAX ||
-	       err_set(err, ERR_CONFIG, "has more than %d hosts", CONFIG_HOSTS_MAX);
-}
-
-bool field_judges_source(const char *text, struct err *err)
-{
-	struct hosts_source source;
-
-	return hosts_source_read(text, &source, err);
-}
 
 bool field_judges_database(const char *text, struct err *err)
 {

@@ -56,13 +56,13 @@ static int compare_name(const void *name, const void *setting)
 	return strcmp(name, ((const struct setting *)setting)->name);
 }
 
-const struct setting *rows_find(const struct setting *rows, size_t count, const char *name)
+const struct setting *setting_find_in(const struct setting *rows, size_t count, const char *name)
 {
 	return bsearch(name, rows, count, sizeof(rows[0]), compare_name);
 }
 
-bool rows_refuse(const struct setting *rows, size_t count, const char *what, const char *name,
-                 struct err *err)
+bool setting_refuse_in(const struct setting *rows, size_t count, const char *what, const char *name,
+                       struct err *err)
 {
 	enum err_code code = rows == settings ? ERR_NO_PARAMETER : ERR_CONFIG;
 	struct nearest nearest = nearest_begin(name);
@@ -80,12 +80,12 @@ const struct setting *setting_find(const char *name)
 	/* PgBouncer's name for it on Windows, found in old files. */
 	if (strcmp(name, "service_name") == 0)
 		name = "job_name";
-	return rows_find(settings, settings_count, name);
+	return setting_find_in(settings, settings_count, name);
 }
 
 bool setting_refuse(const char *name, struct err *err)
 {
-	return rows_refuse(settings, settings_count, "setting", name, err);
+	return setting_refuse_in(settings, settings_count, "setting", name, err);
 }
 
 bool setting_show(const struct config *config, size_t index, struct setting_shown *shown)

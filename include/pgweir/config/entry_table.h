@@ -23,13 +23,13 @@ DATABASE(char *, dbname, .length_max = CONFIG_DATABASE_NAME_MAX, .initial = "the
 DATABASE(int, fail_fast, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help)
 DATABASE(int, guaranteed_servers, .initial = "0", .max = INT32_MAX, .is_exact = true,
          .help = guaranteed_help)
-DATABASE(char *, host, .judge = field_judges_hosts,
+DATABASE(char *, host, .judge = judge_hosts,
          .help = "Host name, IPv4 or IPv6 address, or directory of a Unix socket (/path or "
                  "@name); or several of these, separated by commas without blanks. A host that "
                  "cannot be reached is skipped for server_login_retry as long as another one can "
                  "be reached. If not set, the Unix socket in unix_socket_dir. A host may have a "
                  "port of its own: name:5433, [::1]:5433.")
-DATABASE(char *, hosts_from, .judge = field_judges_source,
+DATABASE(char *, hosts_from, .judge = judge_source,
          .help = "Where the hosts are found, each with its port, at the start and every "
                  "hosts_from_period: srv:_postgresql._tcp.name, the SRV records of that name; or "
                  "patroni:http://a:8008,b:8008/cluster, the members that Patroni's REST interface "
