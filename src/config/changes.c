@@ -163,13 +163,9 @@ void config_compare(const struct config *old, const struct config *fresh, config
 	tell_rest(&teller);
 }
 
-/*
- * ---- origins ----
- *
- * Names of files are stored with the entries, which all snapshots of one load share.
- */
+/* ---- origins ---- */
 
-static struct source_pos *find_origin(const struct config *config, const char *name)
+static const struct source_pos *find_origin(const struct config *config, const char *name)
 {
 	const struct setting *setting = setting_find(name);
 
@@ -221,29 +217,4 @@ struct source_pos config_source_pos_of_text(const struct config *config, const c
 		count = strspn(text, letters);
 	}
 	return first;
-}
-
-bool origins_make(struct config *config, const struct config *old)
-{
-	config->origins = calloc(settings_count, sizeof(*config->origins));
-	if (config->origins && old)
-		memcpy(config->origins, old->origins, settings_count * sizeof(*config->origins));
-	return config->origins != NULL;
-}
-
-void origins_note(struct config *config, const char *name, struct source_pos pos)
-{
-	struct source_pos *origin = find_origin(config, name);
-
-	if (origin)
-		*origin = pos;
-}
-
-void origins_take(struct config *config, const struct config *from, const char *name)
-{
-	struct source_pos origin = config_origin(from, name);
-
-	if (origin.file)
-		origin.file = source_name(&config->entries->files, origin.file);
-	origins_note(config, name, origin);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Parses single values: numbers, booleans, durations, sizes, lists. Each function fills *err
- * with the reason only ("..." is not a whole number); the caller adds the source position.
+ * What the files of this room share. A function that fails fills *err with the reason only ("..."
+ * is not a whole number); the caller adds the source position.
  */
 #ifndef PGWEIR_CONFIG_CONFIG_PRIV_H
 #define PGWEIR_CONFIG_CONFIG_PRIV_H
@@ -32,75 +32,22 @@
 /* base 0 accepts 0x10 and 010 as in C; base 10 does not. */
 bool value_int(const char *text, int base, int64_t *value, struct err *err);
 
-bool value_bool(const char *text, bool *value, struct err *err);
-
-/* `4096`, `64kB`, `1 MB`. May be negative. */
-bool value_bytes(const char *text, int64_t *value, struct err *err);
-
-/* Returns the index of `text` in `words` (which ends with NULL), ignoring case; -1: not found. */
-int value_word(const char *text, const char *const *words);
-
-/* Refuses `text`: the error has the words, and the one that was probably meant. Returns false. */
-bool value_refuse_word(const char *text, const char *const *words, struct err *err);
-
-/* The words of these enums; NULL ends them, at the value that inherits if there is one. */
-extern const char *const value_pool_modes[];
-extern const char *const value_session_states[];
-extern const char *const value_session_isolations[];
-extern const char *const value_causal_reads[];
-extern const char *const value_route_reads[];
-extern const char *const value_load_balances[];
-extern const char *const value_priorities[];
-extern const char *const value_targets[];
-
-/* Splits a list at commas, and at blanks if requested. The caller frees it; {0} on failure. */
-bool value_list(const char *text, bool splits_at_blanks, struct config_list *list, struct err *err);
-void value_list_free(struct config_list *list);
-
-/* Whether each name of the list can be that of a function. */
-bool value_functions(const struct config_list *list, struct err *err);
-
-/* Removes quotes, and a comment behind them, in place: for types whose values contain none. */
-bool value_unquote(char **text, struct err *err);
-
 /*
  * Parses the quoted text at *at in place, and moves *at past it. A doubled quote means one quote.
  * NULL: the closing quote is missing.
  */
 char *value_take_quoted(char **at);
 
-/* Formats a duration exactly, in the largest unit without a fraction: `90s`, `1500ms`. */
-void value_time_text(usec_t value, char *out, size_t size);
+/* In rows that are sorted by name. NULL: none. */
+const struct setting *setting_find_in(const struct setting *rows, size_t count, const char *name);
 
-/* ---- pairs: the right side of a line, `key=value key='a value'` ---- */
-
-struct pairs {
-	char *at;    /* set it to the text, which will be modified */
-	char *key;   /* the current pair, inside the text; NULL before the first */
-	char *value; /* never empty */
-};
-
-enum pairs_result {
-	PAIRS_ONE, /* key and value are valid */
-	PAIRS_END,
-	PAIRS_BAD /* *err says why; it never shows a value, nor what may be the rest of one */
-};
-
-/*
- * Parses the next pair. An unquoted value ends at a blank. A value in single quotes may contain
- * blanks, and a doubled quote means one quote. A comment may follow a quoted value.
+/* Sets the error for an unknown name of a "setting" or "key", with the nearest one. Returns false.
  */
-enum pairs_result pairs_next(struct pairs *pairs, struct err *err);
-
-/* Adds what its values are: "one of a, b", "duration in seconds, or with us, ...". */
-void setting_kind(struct buf *out, const struct setting *setting);
-
-/* ---- suggest ---- */
+bool setting_refuse_in(const struct setting *rows, size_t count, const char *what, const char *name,
+                       struct err *err);
 
 /* Sets the error for an unknown setting, with the nearest name. Always returns false. */
 bool setting_refuse(const char *name, struct err *err);
-
-const char *setting_nearest(const char *name);
 
 /*
  * ---- field ----
@@ -110,17 +57,19 @@ const char *setting_nearest(const char *name);
  */
 
 /*
- * Sets the value from text. false: *err is the reason, the field has not changed. With a note, a
- * number out of range is replaced by the nearest valid one, and *note says so, otherwise it is
- * ERR_NONE. A few settings refuse such a number: a port, an id, permissions.
+ * Sets the value from text; that of a setting may be in quotes. false: *err is the reason, the
+ * field has not changed. With a note, a number out of range is replaced by the nearest valid one,
+ * and *note says so, otherwise it is ERR_NONE. A few settings refuse such a number: a port, an id,
+ * permissions.
  */
-bool field_put(struct config *config, const struct setting *setting, const char *text,
-               struct err *note, struct err *err);
+bool field_put(void *owner, const struct setting *setting, const char *text, struct err *note,
+               struct err *err);
 
-/* The same for a text without quotes. A note must be ERR_NONE before. */
-bool field_put_bare(void *owner, const struct setting *setting, const char *text, struct err *note,
-                    struct err *err);
+/* For rows: whether a text, or each name of a list, is one. */
+bool field_judges_database(const char *text, struct err *err); /* other than the console */
+bool field_judges_function(const char *text, struct err *err);
 
+/* To its default; without one, to what says that it is not set. */
 bool field_reset(void *owner, const struct setting *setting, struct err *err);
 
 /* Copies a field. false: no memory, `to` has not changed. */
@@ -137,47 +86,8 @@ void field_number_text(const struct setting *setting, int64_t value, char *buffe
 
 void field_free(void *owner, const struct setting *setting);
 
-/* ---- ini ---- */
-
-enum ini_section {
-	INI_SKIPPED = -1, /* invalid header, which has been reported: lines are ignored */
-	INI_OUTSIDE,      /* before the first section header */
-	INI_SETTINGS,     /* [pgbouncer], [pgweir] */
-	INI_ENTRIES       /* and enum entry_kind_id */
-};
-
-/* One `name = value`, unquoted and trimmed. Valid only during the call. */
-struct ini_pair {
-	int section;
-	struct source_pos pos;
-	const char *name;
-	char *value; /* the rest of the line; may be modified */
-};
-
-struct ini_reader {
-	void (*pair)(struct ini_reader *reader, const struct ini_pair *pair);
-	struct problems *problems;
-	bool may_include;
-	/* for the reader only; zero them at the start */
-	int section;
-	bool has_settings;         /* a section [pgbouncer] or [pgweir] was found */
-	struct source_files files; /* to be freed: source_files_done() */
-};
-
-/* Calls reader->pair for each pair; adds errors to reader->problems. */
-void ini_read_file(struct ini_reader *reader, const char *path);
-void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *name);
-
-/* ---- origin ---- */
-
-/* Of a new snapshot: all defaults, or those of `old`. false: no memory. */
-bool origins_make(struct config *config, const struct config *old);
-
-/* Of no setting: notes nothing. The file's name must live as long as the entries. */
-void origins_note(struct config *config, const char *name, struct source_pos pos);
-
-/* Copies the origin from another snapshot, whose entries may be freed later. */
-void origins_take(struct config *config, const struct config *from, const char *name);
+/* A snapshot with all settings at their defaults and no entries. NULL: no memory. */
+struct config *config_new(void);
 
 /* ---- entries of one load: filled line by line, then shared by snapshots ---- */
 
@@ -191,12 +101,9 @@ enum entry_kind_id {
 	ENTRY_KINDS
 };
 
-/* All kinds of entries begin alike. */
 union config_entry {
 	struct {
-		char *name;
-		struct source_pos pos;
-		UT_hash_handle hh;
+		CONFIG_ENTRY;
 	};
 	struct config_database database;
 	struct config_user user;
@@ -219,14 +126,14 @@ struct config_entries *entries_ref(struct config_entries *entries);
 void entries_unref(struct config_entries **entries); /* accepts NULL, sets NULL */
 
 /*
- * Parses a line of a section but [pgbouncer], and replaces an entry of the same name. `text` is
- * modified. false: *err is the reason, with the entry's name. *notes (may be NULL) gets warnings,
- * without the name.
+ * Parses a line of a section but [pgbouncer], whose name and text these are, and replaces an entry
+ * of the same name, with a warning unless it may. `text` is modified. The file's name must live as
+ * long as the entries.
  */
-bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const char *name,
-                 char *text, struct buf *notes, struct err *err);
+void entries_add(struct config_entries *entries, enum entry_kind_id kind, struct source_pos pos,
+                 const char *name, char *text, bool may_replace, struct problems *problems);
 
-/* Also finds the database `*`. NULL: no such entry. */
+/* NULL: no such entry; the database `*` is none. */
 union config_entry *entries_find(const struct config_entries *entries, enum entry_kind_id kind,
                                  const char *name);
 
@@ -241,6 +148,7 @@ void peers_sort(struct config_entries *entries);
 
 struct entry_kind {
 	const char *what;           /* "database" */
+	const char *section;        /* "databases" */
 	const struct setting *keys; /* sorted by name */
 	size_t key_count;
 	int name_max; /* bytes */
@@ -251,7 +159,7 @@ extern const struct entry_kind entry_kinds[ENTRY_KINDS];
 /* Sets all keys of an entry to their defaults; the entry must be zeroed. */
 void entry_reset(void *entry, enum entry_kind_id kind);
 
-/* Parses the pairs of a line into the entry. notes: as for entries_add(). */
+/* Parses the pairs of a line into the entry. *notes (may be NULL) gets warnings. */
 bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *notes,
                 struct err *err);
 

@@ -51,24 +51,25 @@ static bool is_automatic(enum entry_kind_id kind, const char *name)
 	return kind == ENTRY_DATABASE && strcmp(name, AUTOMATIC) == 0;
 }
 
-/* Adds an entry, or replaces the one of the same name. false: no memory. */
+/* Adds an entry in place of the one of the same name. false: no memory. */
 static bool file_entry(struct config_entries *entries, enum entry_kind_id kind,
-                       union config_entry *entry)
+                       union config_entry *entry, union config_entry *old)
 {
-	union config_entry **table = &entries->tables[kind], *old;
+	union config_entry **table = &entries->tables[kind];
 
 	if (is_automatic(kind, entry->name)) {
-		entry_free(&entries->automatic, kind);
 		entries->automatic = entry;
-		return true;
+	} else {
+		if (old)
+			HASH_DEL(*table, old);
+		HASH_ADD_KEYPTR(hh, *table, entry->name, strlen(entry->name), entry);
+		if (!entry->hh.tbl) {
+			entry_free(&old, kind);
+			return false;
+		}
 	}
-	HASH_FIND_STR(*table, entry->name, old);
-	if (old) {
-		HASH_DEL(*table, old);
-		entry_free(&old, kind);
-	}
-	HASH_ADD_KEYPTR(hh, *table, entry->name, strlen(entry->name), entry);
-	return entry->hh.tbl != NULL;
+	entry_free(&old, kind);
+	return true;
 }
 
 /* 0: it is no id. */
@@ -87,49 +88,33 @@ static uint64_t statement_digest(const char *name)
 	return strspn(name, "0123456789abcdef") == 16 && !name[16] ? strtoull(name, NULL, 16) : 0;
 }
 
-static bool judge_name(enum entry_kind_id kind, const char *name, struct err *err)
+/* Fills what the name says. false: *err is what is wrong with it. */
+static bool name_entry(union config_entry *entry, enum entry_kind_id kind, const char *name,
+                       struct err *err)
 {
-	const struct entry_kind *row = &entry_kinds[kind];
-
-	if (kind == ENTRY_PEER && !peer_id(name))
-		return err_set(err, ERR_CONFIG,
-		               "peer \"%.64s\": its id must be a number from 1 to %d", name,
-		               CONFIG_PEER_ID_MAX);
-	if (kind == ENTRY_STATEMENT && !statement_digest(name))
-		return err_set(
-		    err, ERR_CONFIG,
-		    "statement \"%.64s\": its digest must be 16 hexadecimal digits, as in "
-		    "SHOW STATEMENTS",
-		    name);
-	if (kind == ENTRY_DATABASE && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
-		return err_set(err, ERR_CONFIG,
-		               "database \"%s\": this name is reserved for the console", name);
-	if (strlen(name) > (size_t)row->name_max)
-		return err_set(err, ERR_CONFIG, "%s \"%.*s...\": its name is longer than %d bytes",
-		               row->what, row->name_max, name, row->name_max);
-	return true;
-}
-
-/* NULL: no memory. */
-static union config_entry *entry_new(enum entry_kind_id kind, const char *name)
-{
-	union config_entry *entry = calloc(1, sizeof(*entry));
 	char id[16];
 
-	if (!entry)
-		return NULL;
-	entry_reset(entry, kind);
 	if (kind == ENTRY_PEER) {
 		entry->peer.id = peer_id(name);
+		if (!entry->peer.id)
+			return err_set(err, ERR_CONFIG, "its id must be a number from 1 to %d",
+			               CONFIG_PEER_ID_MAX);
 		snprintf(id, sizeof(id), "%d", entry->peer.id);
 		name = id;
-	}
-	if (kind == ENTRY_STATEMENT)
+	} else if (kind == ENTRY_STATEMENT) {
 		entry->statement.digest = statement_digest(name);
+		if (!entry->statement.digest)
+			return err_set(err, ERR_CONFIG,
+			               "its digest must be 16 hexadecimal digits, as in "
+			               "SHOW STATEMENTS");
+	} else if (kind == ENTRY_DATABASE && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0) {
+		return err_set(err, ERR_CONFIG, "this name is reserved for the console");
+	}
+	if (strlen(name) > (size_t)entry_kinds[kind].name_max)
+		return err_set(err, ERR_CONFIG, "its name is longer than %d bytes",
+		               entry_kinds[kind].name_max);
 	entry->name = strdup(name);
-	if (!entry->name)
-		entry_free(&entry, kind);
-	return entry;
+	return entry->name || err_set(err, ERR_MEMORY, "no memory");
 }
 
 static bool judge_host(const struct config_peer *peer, struct err *err)
@@ -160,59 +145,86 @@ static bool judge_statement(const struct config_statement *statement, struct err
 	       err_set(err, ERR_CONFIG, "block, max_running and query_timeout are missing");
 }
 
-bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const char *name,
-                 char *text, struct buf *notes, struct err *err)
+static bool judge_entry(const struct config_entries *entries, enum entry_kind_id kind,
+                        const union config_entry *entry, struct err *err)
 {
-	union config_entry *entry;
-	bool ok;
-
-	if (!judge_name(kind, name, err))
-		return false;
-	entry = entry_new(kind, name);
-	ok = entry || err_set(err, ERR_MEMORY, "no memory");
-	ok = ok && entry_read(entry, kind, text, notes, err) &&
-	     (kind != ENTRY_PEER || judge_host(&entry->peer, err)) &&
-	     (kind != ENTRY_LISTENER || judge_listener(entries, &entry->listener, err)) &&
-	     (kind != ENTRY_STATEMENT || judge_statement(&entry->statement, err));
-	if (ok && !file_entry(entries, kind, entry))
-		ok = err_set(err, ERR_MEMORY, "no memory");
-	if (ok)
+	switch (kind) {
+	case ENTRY_PEER:
+		return judge_host(&entry->peer, err);
+	case ENTRY_LISTENER:
+		return judge_listener(entries, &entry->listener, err);
+	case ENTRY_STATEMENT:
+		return judge_statement(&entry->statement, err);
+	default:
 		return true;
-	entry_free(&entry, kind);
-	return err_prefix(err, "%s \"%s\": ", entry_kinds[kind].what, name);
+	}
 }
 
 union config_entry *entries_find(const struct config_entries *entries, enum entry_kind_id kind,
                                  const char *name)
 {
 	union config_entry *entry;
-	char id[16];
 
-	if (is_automatic(kind, name))
-		return entries->automatic;
-	if (kind == ENTRY_PEER) {
-		snprintf(id, sizeof(id), "%d", peer_id(name));
-		name = id;
-	}
 	HASH_FIND_STR(entries->tables[kind], name, entry);
 	return entry;
 }
 
-/* ---- databases and users ---- */
-
-static const void *find_entry(const struct config *config, enum entry_kind_id kind,
-                              const char *name)
+void entries_add(struct config_entries *entries, enum entry_kind_id kind, struct source_pos pos,
+                 const char *name, char *text, bool may_replace, struct problems *problems)
 {
-	const union config_entry *entry;
+	const struct entry_kind *row = &entry_kinds[kind];
+	const char *dots = strlen(name) > (size_t)row->name_max ? "..." : "";
+	union config_entry *entry = calloc(1, sizeof(*entry)), *old = NULL;
+	struct buf notes = { 0 };
+	struct err err;
+	bool ok = entry || err_set(&err, ERR_MEMORY, "no memory");
 
-	HASH_FIND_STR(config->entries->tables[kind], name, entry);
-	return entry;
+	if (ok) {
+		entry_reset(entry, kind);
+		entry->pos = pos;
+		ok = name_entry(entry, kind, name, &err);
+	}
+	if (ok)
+		old = is_automatic(kind, name) ? entries->automatic
+		                               : entries_find(entries, kind, entry->name);
+	if (old && old->pos.file && !may_replace)
+		problems_warn(problems, pos, "%s \"%s\" is defined twice, line %s:%d is ignored",
+		              row->what, name, old->pos.file, old->pos.line);
+	ok = ok && entry_read(entry, kind, text, &notes, &err) &&
+	     judge_entry(entries, kind, entry, &err);
+	if (ok && !file_entry(entries, kind, entry, old))
+		ok = err_set(&err, ERR_MEMORY, "no memory");
+	if (!ok) {
+		problems_add(problems, pos, "%s \"%.*s%s\": %s", row->what, row->name_max, name,
+		             dots, err.text);
+		entry_free(&entry, kind);
+	}
+	if (notes.count)
+		problems_warn(problems, pos, "%s \"%s\": %s", row->what, name, buf_text(&notes));
+	buf_free(&notes);
 }
 
-const struct config_database *config_database_find(const struct config *config, const char *name)
-{
-	return find_entry(config, ENTRY_DATABASE, name);
-}
+#define KIND_FUNCTIONS(kind, id)                                                             \
+	const struct config_##kind *config_##kind##_find(const struct config *config,        \
+	                                                 const char *name)                   \
+	{                                                                                    \
+		return (const void *)entries_find(config->entries, ENTRY_##id, name);        \
+	}                                                                                    \
+	const struct config_##kind *config_##kind##_next(const struct config *config,        \
+	                                                 const struct config_##kind *before) \
+	{                                                                                    \
+		const void *first = config->entries->tables[ENTRY_##id];                     \
+                                                                                             \
+		return before ? before->hh.next : first;                                     \
+	}                                                                                    \
+	size_t config_##kind##_count(const struct config *config)                            \
+	{                                                                                    \
+		return HASH_COUNT(config->entries->tables[ENTRY_##id]);                      \
+	}
+
+CONFIG_KINDS(KIND_FUNCTIONS)
+
+/* ---- databases ---- */
 
 const struct config_database *config_database_auto(const struct config *config)
 {
@@ -231,26 +243,11 @@ const char *config_database_dbname(const struct config_database *database, const
 	return database->dbname ? database->dbname : name;
 }
 
-const char *config_target_name(enum target_session_attrs target) { return value_targets[target]; }
-
 const char *config_load_balance_hosts(const struct config_database *database)
 {
 	return database->hosts_from || (database->host && strchr(database->host, ','))
-	           ? value_load_balances[database->load_balance_hosts]
+	           ? config_load_balances[database->load_balance_hosts]
 	           : NULL;
-}
-
-/* The entry after that one; the first one if it is NULL. */
-static const void *next_entry(const struct config *config, enum entry_kind_id kind,
-                              const UT_hash_handle *before)
-{
-	return before ? before->next : config->entries->tables[kind];
-}
-
-const struct config_database *config_database_next(const struct config *config,
-                                                   const struct config_database *before)
-{
-	return next_entry(config, ENTRY_DATABASE, before ? &before->hh : NULL);
 }
 
 const struct config_database *config_database_each(const struct config *config,
@@ -264,17 +261,6 @@ const struct config_database *config_database_each(const struct config *config,
 	return next ? next : automatic;
 }
 
-const struct config_user *config_user_next(const struct config *config,
-                                           const struct config_user *before)
-{
-	return next_entry(config, ENTRY_USER, before ? &before->hh : NULL);
-}
-
-size_t config_database_count(const struct config *config)
-{
-	return HASH_COUNT(config->entries->tables[ENTRY_DATABASE]);
-}
-
 bool config_database_same_server(const struct config_database *a, const struct config_database *b,
                                  const char *name)
 {
@@ -284,11 +270,6 @@ bool config_database_same_server(const struct config_database *a, const struct c
 	       a->target_session_attrs == b->target_session_attrs && a->port == b->port &&
 	       text_same(a->user, b->user) && text_same(a->connect_query, b->connect_query) &&
 	       text_same(a->auth_dbname, b->auth_dbname) && text_same(a->auth_query, b->auth_query);
-}
-
-const struct config_user *config_user_find(const struct config *config, const char *name)
-{
-	return find_entry(config, ENTRY_USER, name);
 }
 
 /* ---- entries together ---- */
@@ -394,7 +375,7 @@ const struct config_peer *config_peer_find(const struct config *config, int id)
 	char name[16];
 
 	snprintf(name, sizeof(name), "%d", id);
-	return find_entry(config, ENTRY_PEER, name);
+	return (const void *)entries_find(config->entries, ENTRY_PEER, name);
 }
 
 const struct config_peer *config_peer_after(const struct config *config, int id)
@@ -418,17 +399,6 @@ int config_peer_pool_size(const struct config *config, const struct config_peer 
 }
 
 /* ---- listeners ---- */
-
-const struct config_listener *config_listener_next(const struct config *config,
-                                                   const struct config_listener *before)
-{
-	return next_entry(config, ENTRY_LISTENER, before ? &before->hh : NULL);
-}
-
-const struct config_listener *config_listener_find(const struct config *config, const char *name)
-{
-	return find_entry(config, ENTRY_LISTENER, name);
-}
 
 unsigned int config_listener_modes(const struct config *config)
 {
@@ -490,12 +460,6 @@ const struct config_application *config_application_find(const struct config *co
 bool config_has_applications(const struct config *config)
 {
 	return config->entries->tables[ENTRY_APPLICATION] != NULL;
-}
-
-const struct config_statement *config_statement_next(const struct config *config,
-                                                     const struct config_statement *before)
-{
-	return next_entry(config, ENTRY_STATEMENT, before ? &before->hh : NULL);
 }
 
 /*
@@ -617,12 +581,12 @@ enum session_isolation config_session_isolation(const struct config *config,
 	return said;
 }
 
-bool config_routes_reads(const struct config *config, const struct config_database *database,
-                         const struct config_user *user)
+/* Whether reads of clients in any mode that they can have here go to standbys. */
+static bool routes_reads(const struct config *config, const struct config_database *database)
 {
 	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT; mode++) {
-		if (config_has_mode(config, database, user, mode) &&
-		    config_route_reads(config, database, user, mode) != ROUTE_READS_OFF)
+		if (config_has_mode(config, database, NULL, mode) &&
+		    config_route_reads(config, database, NULL, mode) != ROUTE_READS_OFF)
 			return true;
 	}
 	return false;
@@ -693,8 +657,7 @@ const char *config_host_check_user(const struct config *config,
 
 bool config_needs_roles(const struct config *config, const struct config_database *database)
 {
-	return database->target_session_attrs != TARGET_ANY ||
-	       config_routes_reads(config, database, NULL);
+	return database->target_session_attrs != TARGET_ANY || routes_reads(config, database);
 }
 
 static const char *text_said(const char *database, const char *setting)
@@ -704,17 +667,13 @@ static const char *text_said(const char *database, const char *setting)
 	return text && *text ? text : NULL;
 }
 
-const char *config_auth_user(const struct config *config, const struct config_database *database)
-{
-	return text_said(database ? database->auth_user : NULL, config->auth_user);
-}
+#define OF_TEXT(name)                                                             \
+	const char *config_##name(const struct config *config,                    \
+	                          const struct config_database *database)         \
+	{                                                                         \
+		return text_said(database ? database->name : NULL, config->name); \
+	}
 
-const char *config_auth_query(const struct config *config, const struct config_database *database)
-{
-	return text_said(database ? database->auth_query : NULL, config->auth_query);
-}
-
-const char *config_auth_dbname(const struct config *config, const struct config_database *database)
-{
-	return text_said(database ? database->auth_dbname : NULL, config->auth_dbname);
-}
+OF_TEXT(auth_user)
+OF_TEXT(auth_query)
+OF_TEXT(auth_dbname)

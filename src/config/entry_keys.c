@@ -8,19 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config_priv.h"
-
 #include "pgweir/base/text.h"
+#include "pgweir/config/hosts_from.h"
+
+#include "config_priv.h"
 
 /* clang-format off */
 #define KEY(owner, field, ...) \
 	{ .name = #field, .type = SETTING_TYPE(owner, field), .at = offsetof(struct owner, field), \
 	  .is_of_entry = true, __VA_ARGS__ },
-#define POOL_MODES .words = value_pool_modes, .unset = POOL_MODE_INHERIT
-#define SESSION_STATES .words = value_session_states, .unset = SESSION_STATE_INHERIT
-#define ISOLATIONS .words = value_session_isolations, .unset = SESSION_ISOLATION_INHERIT
-#define CAUSAL .words = value_causal_reads, .unset = CAUSAL_READS_INHERIT
-#define ROUTES .words = value_route_reads, .unset = ROUTE_READS_INHERIT
 /* clang-format on */
 
 static const char entry_help[] = "As the setting, for this entry.";
@@ -38,62 +34,7 @@ static const char guaranteed_help[] =
     "others may use. The sum of all entries must not be above max_server_connections.";
 static const char startup_help[] = "Sent to the server in the startup packet.";
 
-static const struct setting database_keys[] = {
-#define DATABASE(type, field, ...) KEY(config_database, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-static const struct setting user_keys[] = {
-#define USER(type, field, ...) KEY(config_user, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-static const struct setting peer_keys[] = {
-#define PEER(type, field, ...) KEY(config_peer, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-static const struct setting listener_keys[] = {
-#define LISTENER(type, field, ...) KEY(config_listener, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-static const struct setting application_keys[] = {
-#define APPLICATION(type, field, ...) KEY(config_application, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-static const struct setting statement_keys[] = {
-#define STATEMENT(type, field, ...) KEY(config_statement, field, __VA_ARGS__)
-#include "pgweir/config/entry_table.h"
-};
-
-#define KIND(word, rows, most)                                                                 \
-	{                                                                                      \
-		.what = (word), .keys = (rows), .key_count = sizeof(rows) / sizeof((rows)[0]), \
-		.name_max = (most)                                                             \
-	}
-
-const struct entry_kind entry_kinds[ENTRY_KINDS] = {
-	[ENTRY_DATABASE] = KIND("database", database_keys, CONFIG_DATABASE_NAME_MAX),
-	[ENTRY_USER] = KIND("user", user_keys, CONFIG_USER_NAME_MAX),
-	[ENTRY_PEER] = KIND("peer", peer_keys, CONFIG_DATABASE_NAME_MAX),
-	[ENTRY_LISTENER] = KIND("listener", listener_keys, CONFIG_DATABASE_NAME_MAX),
-	[ENTRY_APPLICATION] = KIND("application", application_keys, CONFIG_DATABASE_NAME_MAX),
-	[ENTRY_STATEMENT] = KIND("statement", statement_keys, CONFIG_DATABASE_NAME_MAX),
-};
-
-void entry_reset(void *entry, enum entry_kind_id kind)
-{
-	for (size_t i = 0; i < entry_kinds[kind].key_count; i++)
-		field_reset(entry, &entry_kinds[kind].keys[i], NULL);
-}
-
-void entry_clear(void *entry, enum entry_kind_id kind)
-{
-	for (size_t i = 0; i < entry_kinds[kind].key_count; i++)
-		field_free(entry, &entry_kinds[kind].keys[i]);
-}
+/* ---- hosts ---- */
 
 bool config_host_next(const char **list, struct bytes *host)
 {
@@ -167,33 +108,165 @@ int config_host_port(struct bytes *host, int port)
 	return own;
 }
 
-static const struct setting *find_key(const struct entry_kind *kind, const char *name)
+static bool judge_hosts(const char *text, struct err *err)
 {
-	if (strcmp(name, "reserve_pool") == 0) /* an alias */
-		name = "reserve_pool_size";
-	for (size_t i = 0; i < kind->key_count; i++) {
-		if (strcmp(kind->keys[i].name, name) == 0)
-			return &kind->keys[i];
+	struct bytes host;
+	unsigned int count = 0;
+
+	if (strpbrk(text, " \t"))
+		return err_set(err, ERR_CONFIG, "contains a blank (separate hosts by commas only)");
+	while (config_host_next(&text, &host)) {
+		if (host.count == 0)
+			return err_set(err, ERR_CONFIG, "contains an empty name");
+		count++;
 	}
-	return NULL;
+	return count <= CONFIG_HOSTS_MAX ||
+	       err_set(err, ERR_CONFIG, "has more than %d hosts", CONFIG_HOSTS_MAX);
 }
 
-static bool refuse_key(const struct entry_kind *kind, const char *name, struct err *err)
+static bool judge_source(const char *text, struct err *err)
 {
-	struct nearest nearest = nearest_begin(name);
+	struct hosts_source source;
 
-	for (size_t i = 0; i < kind->key_count; i++)
-		nearest_offer(&nearest, kind->keys[i].name);
-	if (nearest.found)
-		return err_set(err, ERR_CONFIG, "unknown key \"%s\": did you mean \"%s\"?", name,
-		               nearest.found);
-	return err_set(err, ERR_CONFIG, "unknown key \"%s\"", name);
+	return hosts_source_read(text, &source, err);
 }
+
+/* ---- rows ---- */
+
+static const struct setting database_keys[] = {
+#define DATABASE(type, field, ...) KEY(config_database, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+static const struct setting user_keys[] = {
+#define USER(type, field, ...) KEY(config_user, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+static const struct setting peer_keys[] = {
+#define PEER(type, field, ...) KEY(config_peer, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+static const struct setting listener_keys[] = {
+#define LISTENER(type, field, ...) KEY(config_listener, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+static const struct setting application_keys[] = {
+#define APPLICATION(type, field, ...) KEY(config_application, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+static const struct setting statement_keys[] = {
+#define STATEMENT(type, field, ...) KEY(config_statement, field, __VA_ARGS__)
+#include "pgweir/config/entry_table.h"
+};
+
+#define KIND(word, rows, most)                                                    \
+	{                                                                         \
+		.what = (word), .section = word "s", .keys = (rows),              \
+		.key_count = sizeof(rows) / sizeof((rows)[0]), .name_max = (most) \
+	}
+
+const struct entry_kind entry_kinds[ENTRY_KINDS] = {
+	[ENTRY_DATABASE] = KIND("database", database_keys, CONFIG_DATABASE_NAME_MAX),
+	[ENTRY_USER] = KIND("user", user_keys, CONFIG_USER_NAME_MAX),
+	[ENTRY_PEER] = KIND("peer", peer_keys, CONFIG_DATABASE_NAME_MAX),
+	[ENTRY_LISTENER] = KIND("listener", listener_keys, CONFIG_DATABASE_NAME_MAX),
+	[ENTRY_APPLICATION] = KIND("application", application_keys, CONFIG_DATABASE_NAME_MAX),
+	[ENTRY_STATEMENT] = KIND("statement", statement_keys, CONFIG_DATABASE_NAME_MAX),
+};
+
+void entry_reset(void *entry, enum entry_kind_id kind)
+{
+	for (size_t i = 0; i < entry_kinds[kind].key_count; i++)
+		field_reset(entry, &entry_kinds[kind].keys[i], NULL);
+}
+
+void entry_clear(void *entry, enum entry_kind_id kind)
+{
+	for (size_t i = 0; i < entry_kinds[kind].key_count; i++)
+		field_free(entry, &entry_kinds[kind].keys[i]);
+}
+
+/*
+ * ---- pairs: the right side of a line, `key=value key='a value'` ----
+ *
+ * Hard here: an unquoted value may contain any character except blanks, even quotes, ; and #
+ * (e.g. a password). So a comment can follow only a quoted value. And if a password contains a
+ * blank but was not quoted, its second half must not appear in an error text.
+ */
+
+#define BLANKS " \t"
+
+struct pairs {
+	char *at;    /* set it to the text, which will be modified */
+	char *key;   /* the current pair, inside the text; NULL before the first and at the end */
+	char *value; /* never empty */
+	bool is_quoted;
+};
+
+#define QUOTES_HINT "(a value that holds blanks, or has a comment behind it, needs single quotes)"
+
+static char *skip_blanks(char *at) { return at + strspn(at, BLANKS); }
+
+static bool take_value(struct pairs *pairs, struct err *err)
+{
+	char *at = pairs->at;
+
+	pairs->value = at;
+	pairs->is_quoted = *at == '\'';
+	if (pairs->is_quoted) {
+		if (!value_take_quoted(&at))
+			return err_set(err, ERR_CONFIG, "%s: unterminated quote", pairs->key);
+		if (*at && !strchr(BLANKS, *at))
+			return err_set(err, ERR_CONFIG, "%s: a blank must follow the quotes",
+			               pairs->key);
+		at = skip_blanks(at);
+		if (*at == ';' || *at == '#')
+			at += strlen(at);
+	} else {
+		at += strcspn(at, BLANKS);
+		if (*at)
+			*at++ = 0;
+	}
+	pairs->at = at;
+	return *pairs->value ||
+	       err_set(err, ERR_CONFIG, "%s: the value is missing (omit the key for its default)",
+	               pairs->key);
+}
+
+/*
+ * Parses the next pair. An unquoted value ends at a blank. A value in single quotes may contain
+ * blanks, and a doubled quote means one quote. A comment may follow a quoted value. false: *err
+ * says why not; it never shows a value, nor what may be the rest of one.
+ */
+static bool pairs_next(struct pairs *pairs, struct err *err)
+{
+	char *key = skip_blanks(pairs->at), *before = pairs->key;
+	char *end = key + strcspn(key, BLANKS "='");
+	char *at = skip_blanks(end);
+
+	pairs->key = *key ? key : NULL;
+	if (!*key)
+		return true;
+	if (end == key || *at != '=')
+		return before ? err_set(err, ERR_CONFIG,
+		                        "key=value is expected after %s " QUOTES_HINT, before)
+		              : err_set(err, ERR_CONFIG, "key=value is expected");
+	*end = 0;
+	pairs->at = skip_blanks(at + 1);
+	return take_value(pairs, err);
+}
+
+/* ---- keys ---- */
 
 /* Several ports are for as many hosts, as in libpq. The number is that of the first one. */
 static bool give_ports(struct config_database *database, const char *ports, struct err *err)
 {
-	const struct setting *key = find_key(&entry_kinds[ENTRY_DATABASE], "port");
+	const struct entry_kind *kind = &entry_kinds[ENTRY_DATABASE];
+	const struct setting *key = setting_find_in(kind->keys, kind->key_count, "port");
 	const char *hosts = database->host;
 	struct buf list = { 0 };
 	struct bytes host, port;
@@ -209,7 +282,7 @@ static bool give_ports(struct config_database *database, const char *ports, stru
 		is_v6 = memchr(host.at, ':', host.count) != NULL;
 		if (port.count < sizeof(text))
 			memcpy(text, port.at, port.count);
-		if (!field_put_bare(database, key, text, NULL, err)) {
+		if (!field_put(database, key, text, NULL, err)) {
 			buf_free(&list);
 			return err_prefix(err, "port: ");
 		}
@@ -231,26 +304,36 @@ static bool give_ports(struct config_database *database, const char *ports, stru
 bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *notes,
                 struct err *err)
 {
+	const struct setting *keys = entry_kinds[kind].keys, *key;
+	size_t count = entry_kinds[kind].key_count;
 	struct pairs pairs = { .at = text };
 	const char *ports = NULL;
-	enum pairs_result result;
+	struct err note;
 
-	while ((result = pairs_next(&pairs, err)) == PAIRS_ONE) {
-		const struct setting *key = find_key(&entry_kinds[kind], pairs.key);
-		struct err note = { 0 };
+	for (;;) {
+		bool may_be_secret =
+		    pairs.key && strcmp(pairs.key, "password") == 0 && !pairs.is_quoted;
 
+		if (!pairs_next(&pairs, err))
+			return false;
+		if (!pairs.key)
+			return !ports || give_ports(entry, ports, err);
+		key = setting_find_in(keys, count, pairs.key);
+		if (!key && strcmp(pairs.key, "reserve_pool") == 0) /* an alias */
+			key = setting_find_in(keys, count, "reserve_pool_size");
+		if (!key && may_be_secret) /* as the rest of a password that holds a blank */
+			return err_set(err, ERR_CONFIG, "unknown key after password " QUOTES_HINT);
 		if (!key)
-			return refuse_key(&entry_kinds[kind], pairs.key, err);
+			return setting_refuse_in(keys, count, "key", pairs.key, err);
 		if (kind == ENTRY_DATABASE && strcmp(key->name, "port") == 0) {
 			ports = strchr(pairs.value, ',') ? pairs.value : NULL;
 			if (ports)
 				continue;
 		}
-		if (!field_put_bare(entry, key, pairs.value, &note, err))
+		if (!field_put(entry, key, pairs.value, &note, err))
 			return err_prefix(err, "%s: ", key->name);
 		if (note.code != ERR_NONE && notes)
 			buf_printf(notes, "%s%s: %s", notes->count ? "; " : "", key->name,
 			           note.text);
 	}
-	return result == PAIRS_END && (!ports || give_ports(entry, ports, err));
 }

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * One field of a snapshot: set, copy, compare, show and free it, by the type of its row. Code
- * that walks all settings uses these functions. A new type needs a row in types[] here, and its
- * name in setting_types[].
+ * One field of a snapshot or of an entry: read, set, copy, compare, show and free it, by the type
+ * of its row. Code that walks a table uses these functions. A new type needs a row in types[] here,
+ * and its name in setting_types[].
+ *
+ * Hard here: what PgBouncer accepts must have the same meaning (number bases as in C, seconds
+ * with a fraction). Units and words are our extensions: PgBouncer refuses them.
  */
+#include "config_priv.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +18,293 @@
 #include <strings.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/config/hosts_from.h"
 
-#include "config_priv.h"
+/* In the order of their enums. */
+const char *const config_pool_modes[] = { "session", "transaction", "statement", NULL };
+const char *const config_session_states[] = { "follow", "refuse", "off", NULL };
+const char *const config_session_isolations[] = { "known", "strict", "off", NULL };
+const char *const config_causal_reads_words[] = { "off", "session", NULL };
+const char *const config_route_reads_words[] = { "off", "transactions", "sessions", "statements",
+	                                         NULL };
+const char *const config_load_balances[] = { "round-robin", "disable", "least-connections", NULL };
+const char *const config_priorities[] = { "high", "normal", "low", NULL };
+const char *const config_targets[] = { "any",     "read-write",     "read-only", "primary",
+	                               "standby", "prefer-standby", NULL };
+
+/* A comment after a value is a frequent mistake. */
+static const char *comment_hint(const char *text)
+{
+	const char *mark = strpbrk(text, ";#");
+
+	return mark && mark != text ? " (a comment needs a line of its own, or the value in quotes)"
+	                            : "";
+}
+
+static bool is_not(struct err *err, const char *text, const char *what)
+{
+	if (!*text)
+		return err_set(err, ERR_PARAMETER, "the value is missing: %s is needed", what);
+	return err_set(err, ERR_PARAMETER, "\"%s\" is not %s%s", text, what, comment_hint(text));
+}
+
+static bool whole_number(const char *text, int base, int64_t *value)
+{
+	char *end;
+
+	if (isspace((unsigned char)*text))
+		return false;
+	errno = 0;
+	*value = strtoll(text, &end, base);
+	return end != text && *end == 0 && errno == 0;
+}
+
+bool value_int(const char *text, int base, int64_t *value, struct err *err)
+{
+	return whole_number(text, base, value) || is_not(err, text, "a whole number");
+}
+
+static int find_word(const char *text, const char *const *words)
+{
+	for (int i = 0; words[i]; i++) {
+		if (strcasecmp(words[i], text) == 0)
+			return i;
+	}
+	return -1;
+}
+
+struct unit {
+	const char *name;
+	int64_t size;
+};
+
+static const struct unit time_units[] = {
+	{ "us", 1 },
+	{ "ms", USEC_PER_MS },
+	{ "s", USEC_PER_SEC },
+	{ "min", 60 * USEC_PER_SEC },
+	{ "h", 3600 * USEC_PER_SEC },
+	{ "d", 86400 * USEC_PER_SEC },
+	{ NULL, 0 },
+};
+
+static const struct unit byte_units[] = {
+	{ "B", 1 }, { "kB", 1 << 10 }, { "MB", 1 << 20 }, { "GB", 1 << 30 }, { NULL, 0 },
+};
+
+/* Other spellings of units, for hints. */
+static const struct {
+	const char *written, *meant;
+} other_units[] = {
+	{ "m", "min" },  { "mins", "min" }, { "minute", "min" }, { "minutes", "min" },
+	{ "sec", "s" },  { "secs", "s" },   { "second", "s" },   { "seconds", "s" },
+	{ "hour", "h" }, { "hours", "h" },  { "hr", "h" },       { "day", "d" },
+	{ "days", "d" }, { "msec", "ms" },  { "usec", "us" },    { "k", "kB" },
+	{ "kib", "kB" }, { "mib", "MB" },   { "gib", "GB" },     { "bytes", "B" },
+	{ "m", "MB" },   { "g", "GB" },
+};
+
+/* Adds `: did you mean "5min"?` if the unit meant is known. Returns false. */
+static bool hint_unit(struct err *err, const char *text, const struct unit *units)
+{
+	size_t count = strspn(text, "+-.0123456789");
+	const char *unit = text + count + strspn(text + count, " \t");
+
+	for (size_t i = 0; i < sizeof(other_units) / sizeof(other_units[0]); i++) {
+		const struct unit *known = units;
+
+		while (known->name && strcmp(known->name, other_units[i].meant) != 0)
+			known++;
+		if (count && known->name && strcasecmp(other_units[i].written, unit) == 0)
+			return err_suffix(err, ": did you mean \"%.*s%s\"?", (int)count, text,
+			                  known->name);
+	}
+	return false;
+}
+
+/* The unit after a number, with or without blanks before it; 0: no such unit. */
+static int64_t unit_size(const char *text, const struct unit *unit, int64_t bare)
+{
+	text += strspn(text, " \t");
+	if (!*text)
+		return bare;
+	for (; unit->name; unit++) {
+		if (strcasecmp(unit->name, text) == 0)
+			return unit->size;
+	}
+	return 0;
+}
+
+bool value_time(const char *text, usec_t unit, int base, usec_t *value, struct err *err)
+{
+	static const char what[] = "a duration (a number, or one with us, ms, s, min, h or d)";
+	const char *digits = text + strspn(text, "+-");
+	int64_t whole, size;
+	double number;
+	char *end;
+
+	/* strtod() would accept "inf", "nan" and hexadecimal fractions */
+	if (digits > text + 1 || !strchr("0123456789.", *digits) || !*digits)
+		return is_not(err, text, what);
+	/* PgBouncer parses such numbers like C: 010 is 8, 0x10 is 16. */
+	if (base == 0 && whole_number(text, 0, &whole)) {
+		number = (double)whole;
+		size = unit;
+	} else if (digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X')) {
+		return is_not(err, text, what);
+	} else {
+		number = strtod(text, &end);
+		size = unit_size(end, time_units, unit);
+		if (end == text || size == 0)
+			return is_not(err, text, what) || hint_unit(err, text, time_units);
+	}
+	number *= (double)size;
+	if (number > (double)VALUE_TIME_MAX || number < -(double)VALUE_TIME_MAX)
+		return err_set(err, ERR_PARAMETER, "\"%s\" is too long a time", text);
+	*value = (usec_t)(number < 0 ? number - 0.5 : number + 0.5);
+	return true;
+}
+
+static bool read_bytes(const char *text, int64_t *value, struct err *err)
+{
+	static const char what[] = "a size (a number of bytes, or one with B, kB, MB or GB)";
+	int64_t number, size;
+	char *end;
+
+	errno = 0;
+	number = strtoll(text, &end, 0);
+	size = unit_size(end, byte_units, 1);
+	if (end == text || isspace((unsigned char)*text) || size == 0)
+		return is_not(err, text, what) || hint_unit(err, text, byte_units);
+	if (errno || number > INT64_MAX / size || number < INT64_MIN / size)
+		return err_set(err, ERR_PARAMETER, "\"%s\" is too large a size", text);
+	*value = number * size;
+	return true;
+}
+
+/* The word that was probably meant: the nearest, or the only one that begins so. NULL: none. */
+static const char *near_word(const char *text, const char *const *words)
+{
+	struct nearest nearest = nearest_begin(text);
+	const char *longer = NULL;
+	size_t count = strlen(text), longer_count = 0;
+
+	for (; *words; words++) {
+		nearest_offer(&nearest, *words);
+		if (count >= 3 && strncasecmp(*words, text, count) == 0) {
+			longer = *words;
+			longer_count++;
+		}
+	}
+	if (nearest.found)
+		return nearest.found;
+	return longer_count == 1 ? longer : NULL;
+}
+
+static bool refuse_word(const char *text, const char *const *words, struct err *err)
+{
+	const char *near = near_word(text, words);
+
+	err_set(err, ERR_PARAMETER, "\"%s\" is not one of its values: ", text);
+	for (const char *const *word = words; *word; word++)
+		err_suffix(err, "%s%s", word == words ? "" : word[1] ? ", " : " or ", *word);
+	return near ? err_suffix(err, ": did you mean \"%s\"?", near) : false;
+}
+
+/* Cuts the next name off *at, in place. "" between two commas; NULL: no more names. */
+static char *next_name(char **at, const char *separators)
+{
+	char *name = *at, *end;
+
+	name += strspn(name, " \t");
+	if (!*name)
+		return NULL;
+	end = name + strcspn(name, separators);
+	*at = *end ? end + 1 : end;
+	*end = 0;
+	for (; end > name && strchr(" \t", end[-1]); end--)
+		end[-1] = 0;
+	return name;
+}
+
+static void free_list(struct config_list *list)
+{
+	free(list->names);
+	free(list->text);
+	*list = (struct config_list){ 0 };
+}
+
+/* The names are behind their pointers, in the same memory. */
+static bool read_list(const char *text, bool splits_at_blanks, struct config_list *list,
+                      struct err *err)
+{
+	const char *separators = splits_at_blanks ? ", \t" : ",";
+	size_t size = strlen(text) + 1, most = size / 2 + 1;
+	char *at, *name;
+
+	*list = (struct config_list){ .text = strdup(text),
+		                      .names = malloc(most * sizeof(char *) + size) };
+	if (!list->text || !list->names) {
+		free_list(list);
+		return err_set(err, ERR_MEMORY, "no memory");
+	}
+	at = memcpy(list->names + most, text, size);
+	while ((name = next_name(&at, separators))) {
+		if (*name)
+			list->names[list->count++] = name;
+	}
+	return true;
+}
+
+char *value_take_quoted(char **at)
+{
+	char quote = **at;
+	char *value = *at, *in = *at + 1, *out = *at;
+
+	for (;; in++) {
+		if (!*in)
+			return NULL;
+		if (*in == quote && *++in != quote)
+			break;
+		*out++ = *in;
+	}
+	*at = in;
+	*out = 0; /* never behind `in`: at least the opening quote has been removed */
+	return value;
+}
+
+static bool unquote(char **text, struct err *err)
+{
+	char quote = **text;
+	char *end, *rest;
+
+	if (quote != '\'' && quote != '"')
+		return true;
+	end = strchr(*text + 1, quote);
+	if (!end)
+		return err_set(err, ERR_PARAMETER, "unterminated quote");
+	rest = end + 1 + strspn(end + 1, " \t");
+	if (*rest && !strchr(";#", *rest))
+		return err_set(err, ERR_PARAMETER, "unexpected \"%s\" after the quotes", rest);
+	*end = 0;
+	++*text;
+	return true;
+}
+
+static void show_units(usec_t value, char *out, size_t size)
+{
+	const struct unit *unit = time_units;
+
+	for (const struct unit *larger = time_units; larger->name; larger++) {
+		if (value && value % larger->size == 0)
+			unit = larger;
+	}
+	if (value)
+		snprintf(out, size, "%lld%s", (long long)(value / unit->size), unit->name);
+	else
+		snprintf(out, size, "0");
+}
+
+/* ---- fields ---- */
 
 union field {
 	void *at;
@@ -35,7 +325,7 @@ static union field field_of(const void *owner, const struct setting *setting)
 void field_number_text(const struct setting *setting, int64_t value, char *buffer, size_t size)
 {
 	if (setting->type == SETTING_TIME)
-		value_time_text(value, buffer, size);
+		show_units(value, buffer, size);
 	else if (!setting->is_of_entry && setting->at == offsetof(struct config, unix_socket_mode))
 		snprintf(buffer, size, "%#" PRIo64, (uint64_t)value);
 	else
@@ -47,37 +337,6 @@ static int64_t max_of(const struct setting *setting)
 	if (setting->max)
 		return setting->max;
 	return setting->type == SETTING_INT ? INT32_MAX : VALUE_TIME_MAX;
-}
-
-static bool in_range(const struct setting *setting, int64_t value, struct err *err)
-{
-	char low[32], high[32];
-	int64_t max = max_of(setting);
-	bool is_open = setting->type == SETTING_TIME ? !setting->max : max >= INT32_MAX;
-
-	field_number_text(setting, setting->min, low, sizeof(low));
-	field_number_text(setting, max, high, sizeof(high));
-	if (value < setting->min && is_open)
-		return err_set(err, ERR_PARAMETER, "must be at least %s", low);
-	if (value > max && is_open)
-		return err_set(err, ERR_PARAMETER, "must be at most %s", high);
-	if (value < setting->min || value > max)
-		return err_set(err, ERR_PARAMETER, "must be from %s to %s", low, high);
-	return true;
-}
-
-/* Where that makes sense: not for a negative duration in seconds, which PgBouncer refuses too. */
-static bool take_nearest(const struct setting *setting, int64_t *value, struct err *note)
-{
-	bool is_duration = setting->type == SETTING_TIME && !setting->unit;
-	char nearest[32];
-
-	if (!note || setting->is_exact || (is_duration && *value < 0))
-		return false;
-	*value = *value < setting->min ? setting->min : max_of(setting);
-	field_number_text(setting, *value, nearest, sizeof(nearest));
-	err_set(note, ERR_PARAMETER, "%s is used", nearest);
-	return true;
 }
 
 static bool in_steps(const struct setting *setting, int64_t value, struct err *err)
@@ -99,22 +358,36 @@ static int64_t low_meaning(enum entry_low low, int64_t value)
 	return value;
 }
 
-/* Checks the range of a value; replaces or refuses it if it is out of range. */
+/* Refuses a value out of its range; with a note, takes the nearest one where that makes sense. */
 static bool fit_number(const struct setting *setting, int64_t *value, struct err *note,
                        struct err *err)
 {
-	struct err range;
+	int64_t min = setting->min, max = max_of(setting);
+	bool is_duration = setting->type == SETTING_TIME;
+	bool is_open = is_duration ? !setting->max : max >= INT32_MAX;
+	char low[32], high[32];
 
 	*value = low_meaning(setting->low, *value);
 	if (*value == CONFIG_INHERIT && setting->low)
 		return true;
-	if (in_range(setting, *value, &range))
+	if (*value >= min && *value <= max)
 		return in_steps(setting, *value, err);
-	if (take_nearest(setting, value, note)) {
-		err_prefix(note, "%s, ", range.text);
-		return true;
-	}
-	return err_set(err, range.code, "%s", range.text);
+	/* PgBouncer refuses a negative duration in seconds, too. */
+	if (!note || setting->is_exact || (is_duration && !setting->unit && *value < 0))
+		note = err;
+	field_number_text(setting, min, low, sizeof(low));
+	field_number_text(setting, max, high, sizeof(high));
+	if (!is_open)
+		err_set(note, ERR_PARAMETER, "must be from %s to %s", low, high);
+	else if (*value < min)
+		err_set(note, ERR_PARAMETER, "must be at least %s", low);
+	else
+		err_set(note, ERR_PARAMETER, "must be at most %s", high);
+	if (note == err)
+		return false;
+	err_suffix(note, ", %s is used", *value < min ? low : high);
+	*value = *value < min ? min : max;
+	return true;
 }
 
 /* ---- setting a value ---- */
@@ -122,8 +395,18 @@ static bool fit_number(const struct setting *setting, int64_t *value, struct err
 static bool put_bool(union field field, const struct setting *setting, const char *text,
                      struct err *note, struct err *err)
 {
+	static const char *const words[] = { "off", "on", "false", "true", "no", "yes", NULL };
+	int at = find_word(text, words);
+	int64_t number;
+
 	(void)setting, (void)note;
-	return value_bool(text, field.is_on, err);
+	if (at >= 0)
+		*field.is_on = at % 2 == 1;
+	else if (whole_number(text, 0, &number))
+		*field.is_on = number != 0;
+	else
+		return is_not(err, text, "a switch (1 or 0, on or off, true or false, yes or no)");
+	return true;
 }
 
 /* It is not a number, which *err says; but some words are close to what is accepted. */
@@ -162,7 +445,7 @@ static bool put_bytes(union field field, const struct setting *setting, const ch
 {
 	int64_t number;
 
-	if (!value_bytes(text, &number, err) || !fit_number(setting, &number, note, err))
+	if (!read_bytes(text, &number, err) || !fit_number(setting, &number, note, err))
 		return false;
 	*field.bytes = (size_t)number;
 	return true;
@@ -184,7 +467,7 @@ static bool put_time(union field field, const struct setting *setting, const cha
 static bool put_word(union field field, const struct setting *setting, const char *text,
                      struct err *note, struct err *err)
 {
-	int at = value_word(text, setting->words);
+	int at = find_word(text, setting->words);
 
 	(void)note;
 	if (at >= 0 && setting->missing && setting->missing[at])
@@ -194,24 +477,38 @@ static bool put_word(union field field, const struct setting *setting, const cha
 		*field.word = (unsigned int)at;
 		return true;
 	}
-	return value_refuse_word(text, setting->words, err);
+	return refuse_word(text, setting->words, err);
 }
 
-static bool judge_hosts(const char *text, struct err *err)
-{
-	struct bytes host;
-	unsigned int count = 0;
+/* ---- what rows judge texts by ---- */
 
-	if (strpbrk(text, " \t"))
-		return err_set(err, ERR_CONFIG, "contains a blank (separate hosts by commas only)");
-	while (config_host_next(&text, &host)) {
-		if (host.count == 0)
-			return err_set(err, ERR_CONFIG, "contains an empty name");
-		count++;
-	}
-	if (count > CONFIG_HOSTS_MAX)
-		return err_set(err, ERR_CONFIG, "has more than %d hosts", CONFIG_HOSTS_MAX);
-	return true;
+bool field_judges_database(const char *text, struct err *err)
+{
+	return strcmp(text, CONFIG_CONSOLE_DATABASE) != 0 ||
+	       err_set(err, ERR_PARAMETER, "\"%s\" is the console's name", text);
+}
+
+/* As SQL has the name of a function without quotes. */
+bool field_judges_function(const char *text, struct err *err)
+{
+	bool is_name = !isdigit((unsigned char)*text) && *text != '$';
+
+	for (const char *at = text; is_name && *at; at++)
+		is_name =
+		    isalnum((unsigned char)*at) || strchr("_$", *at) || (unsigned char)*at >= 0x80;
+	return is_name || err_set(err, ERR_PARAMETER,
+	                          "\"%s\" is not the name of a function (without schema, "
+	                          "quotes and arguments)",
+	                          text);
+}
+
+/* One that may be a password is wiped. */
+static void free_text(union field field, const struct setting *setting)
+{
+	if ((setting->hidden_with || setting->is_of_entry) && *field.text)
+		explicit_bzero(*field.text, strlen(*field.text));
+	free(*field.text);
+	*field.text = NULL;
 }
 
 static bool put_text(union field field, const struct setting *setting, const char *text,
@@ -219,50 +516,42 @@ static bool put_text(union field field, const struct setting *setting, const cha
 {
 	char *copy;
 
-	struct hosts_source source;
-
-	if (setting->is_hosts && !judge_hosts(text, err))
-		return false;
-	if (setting->is_source && !hosts_source_read(text, &source, err))
+	if (setting->judge && !setting->judge(text, err))
 		return false;
 	if (setting->length_max && strlen(text) > setting->length_max)
 		return err_set(err, ERR_CONFIG, "is longer than %zu bytes", setting->length_max);
 	if (note && setting->doubted && strcmp(text, setting->doubted) == 0)
 		err_set(note, ERR_CONFIG, "\"%s\" %s", text, setting->doubt);
-	if (setting->refused && strcmp(text, setting->refused) == 0)
-		return err_set(err, ERR_PARAMETER, "\"%s\" is the console's name", text);
 	copy = strdup(text);
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
-	free(*field.text);
+	free_text(field, setting);
 	*field.text = copy;
 	return true;
+}
+
+static bool judge_item(const struct setting *setting, const char *name, struct err *err)
+{
+	if (setting->judge)
+		return setting->judge(name, err);
+	return !setting->words ||
+	       find_word(name + (setting->may_negate && *name == '!'), setting->words) >= 0 ||
+	       refuse_word(name, setting->words, err);
 }
 
 static bool put_list(union field field, const struct setting *setting, const char *text,
                      struct err *note, struct err *err)
 {
 	struct config_list list;
+	bool is_good = read_list(text, setting->splits_at_blanks, &list, err);
 
 	(void)note;
-	if (!value_list(text, setting->splits_at_blanks, &list, err))
-		return false;
-	for (size_t i = 0; setting->words && i < list.count; i++) {
-		const char *name = list.names[i];
-
-		if (value_word(name + (setting->may_negate && *name == '!'), setting->words) >= 0)
-			continue;
-		value_refuse_word(name, setting->words, err);
-		value_list_free(&list);
-		return false;
-	}
-	if (setting->has_functions && !value_functions(&list, err)) {
-		value_list_free(&list);
-		return false;
-	}
-	value_list_free(field.list);
-	*field.list = list;
-	return true;
+	for (size_t i = 0; is_good && i < list.count; i++)
+		is_good = judge_item(setting, list.names[i], err);
+	free_list(is_good ? field.list : &list);
+	if (is_good)
+		*field.list = list;
+	return is_good;
 }
 
 /* ---- showing ---- */
@@ -323,27 +612,21 @@ static const struct type_row {
 	[SETTING_WORD] = { sizeof(unsigned int), put_word },
 };
 
-bool field_put_bare(void *owner, const struct setting *setting, const char *text, struct err *note,
-                    struct err *err)
+bool field_put(void *owner, const struct setting *setting, const char *text, struct err *note,
+               struct err *err)
 {
-	return types[setting->type].put(field_of(owner, setting), setting, text, note, err);
-}
-
-bool field_put(struct config *config, const struct setting *setting, const char *text,
-               struct err *note, struct err *err)
-{
+	const struct type_row *type = &types[setting->type];
 	char *copy, *bare;
 	bool ok;
 
 	if (note)
 		note->code = ERR_NONE;
-	if (!types[setting->type].size)
-		return field_put_bare(config, setting, text, note, err);
-	copy = strdup(text);
+	if (!type->size || setting->is_of_entry)
+		return type->put(field_of(owner, setting), setting, text, note, err);
+	copy = bare = strdup(text);
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
-	bare = copy;
-	ok = value_unquote(&bare, err) && field_put_bare(config, setting, bare, note, err);
+	ok = unquote(&bare, err) && type->put(field_of(owner, setting), setting, bare, note, err);
 	free(copy);
 	return ok;
 }
@@ -354,7 +637,7 @@ bool field_reset(void *owner, const struct setting *setting, struct err *err)
 
 	/* of a text of an entry it is a description, for the manual */
 	if (setting->initial && !(setting->is_of_entry && setting->type == SETTING_TEXT))
-		return field_put_bare(owner, setting, setting->initial, NULL, err);
+		return field_put(owner, setting, setting->initial, NULL, err);
 	switch (setting->type) {
 	case SETTING_INT:
 		*field.number = CONFIG_UNSET;
@@ -366,7 +649,8 @@ bool field_reset(void *owner, const struct setting *setting, struct err *err)
 		*field.bytes = (size_t)CONFIG_INHERIT;
 		break;
 	case SETTING_WORD:
-		*field.word = setting->unset;
+		for (*field.word = 0; setting->words[*field.word];)
+			++*field.word;
 		break;
 	default:
 		field_free(owner, setting);
@@ -416,11 +700,7 @@ void field_free(void *owner, const struct setting *setting)
 	union field field = field_of(owner, setting);
 
 	if (setting->type == SETTING_LIST)
-		value_list_free(field.list);
-	if (setting->type != SETTING_TEXT)
-		return;
-	if ((setting->hidden_with || setting->is_of_entry) && *field.text)
-		explicit_bzero(*field.text, strlen(*field.text));
-	free(*field.text);
-	*field.text = NULL;
+		free_list(field.list);
+	if (setting->type == SETTING_TEXT)
+		free_text(field, setting);
 }

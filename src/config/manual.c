@@ -1,13 +1,120 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Generates documentation from the tables: the lists of the manual pages, and the sample ini
- * file with every setting.
+ * Describes settings and keys from their tables: for --dump-settings, in the lists of the manual
+ * pages, and in the sample ini file with every setting.
  */
 #include "pgweir/config/settings.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "config_priv.h"
 
+#define DUMP_WIDTH 92
 #define EXAMPLE_WIDTH 90
+
+/* How one of these lists all settings, by group. */
+struct style {
+	const char *between, *before, *after; /* groups; the name of a group */
+	void (*add)(struct buf *out, const struct setting *setting);
+};
+
+static void add_settings(struct buf *out, const struct style *style)
+{
+	static const char *const groups[SETTING_GROUPS] = {
+		[GROUP_GENERIC] = "Generic",
+		[GROUP_AUTH] = "Authentication",
+		[GROUP_LOG] = "Logging",
+		[GROUP_CONSOLE] = "Console",
+		[GROUP_CHECKS] = "Connection checks",
+		[GROUP_TIMEOUTS] = "Time limits for clients",
+		[GROUP_TLS] = "TLS",
+		[GROUP_NETWORK] = "Network",
+	};
+
+	for (int group = 0; group < SETTING_GROUPS; group++) {
+		buf_printf(out, "%s%s%s%s", group ? style->between : "", style->before,
+		           groups[group], style->after);
+		for (size_t i = 0; i < settings_count; i++) {
+			if (settings[i].group == (enum setting_group)group)
+				style->add(out, &settings[i]);
+		}
+	}
+}
+
+/* Adds what its values are: "one of a, b", "duration in seconds, or with us, ...". */
+static void add_kind(struct buf *out, const struct setting *setting)
+{
+	buf_add_text(out, setting_types[setting->type].kind);
+	if (setting->type == SETTING_TIME)
+		buf_printf(out, " %s, or with us, ms, s, min, h, d",
+		           setting->unit == 1             ? "microseconds"
+		           : setting->unit == USEC_PER_MS ? "milliseconds"
+		                                          : "seconds");
+	if (setting->word)
+		buf_printf(out, " or %s", setting->word);
+	if (setting->splits_at_blanks)
+		buf_add_text(out, " or blanks");
+	for (size_t i = 0; setting->words && setting->words[i]; i++)
+		buf_printf(out, "%s%s", i ? ", " : " ", setting->words[i]);
+}
+
+static const char *default_of(const struct setting *setting)
+{
+	if (!setting->initial)
+		return "not set";
+	return *setting->initial ? setting->initial : "empty";
+}
+
+/* ---- --dump-settings ---- */
+
+static void add_range(struct buf *out, const struct setting *setting)
+{
+	char least[32], most[32];
+
+	field_number_text(setting, setting->min, least, sizeof(least));
+	field_number_text(setting, setting->max, most, sizeof(most));
+	buf_printf(out, "    range: %s %s%s\n", least, setting->max ? "to " : "or more",
+	           setting->max ? most : "");
+}
+
+static void dump_one(struct buf *out, const struct setting *setting)
+{
+	buf_printf(out, "%s\n", setting->name);
+	buf_add_wrapped(out, setting->help, DUMP_WIDTH, "    ");
+	buf_add_text(out, "    kind: ");
+	add_kind(out, setting);
+	buf_add_byte(out, '\n');
+	if (setting_types[setting->type].is_number)
+		add_range(out, setting);
+	buf_printf(out, "    default: %s\n    changes with: %s\n", default_of(setting),
+	           setting->reload == RELOAD_BOOT ? "restart" : "RELOAD or SET");
+	if (setting->since)
+		buf_printf(out, "    since: %s\n", setting->since);
+}
+
+bool dump_setting(const char *name, struct buf *out, struct err *err)
+{
+	const struct setting *setting = setting_find(name);
+
+	if (!setting)
+		return setting_refuse(name, err);
+	dump_one(out, setting);
+	return true;
+}
+
+static void dump_next(struct buf *out, const struct setting *setting)
+{
+	buf_add_byte(out, '\n');
+	dump_one(out, setting);
+}
+
+void dump_settings(struct buf *out)
+{
+	add_settings(out, &(struct style){ "\n", "# ", "\n", dump_next });
+}
+
+/* ---- manual pages ---- */
 
 /* Adds a text for roff, escaped so that no part of it is a request or an escape. */
 static void roff_text(struct buf *out, const char *text)
@@ -24,15 +131,17 @@ static void roff_text(struct buf *out, const char *text)
 	}
 }
 
-static void setting_default(struct buf *out, const char *initial)
+static void roff_head(struct buf *out, const struct setting *setting)
+{
+	buf_printf(out, ".TP\n.B %s\n", setting->name);
+	roff_text(out, setting->help);
+	buf_add_byte(out, '\n');
+}
+
+static void roff_default(struct buf *out, const struct setting *setting)
 {
 	buf_add_text(out, ".br\nDefault: ");
-	if (!initial)
-		buf_add_text(out, "not set");
-	else if (!*initial)
-		buf_add_text(out, "empty");
-	else
-		roff_text(out, initial);
+	roff_text(out, default_of(setting));
 	buf_add_text(out, ".\n");
 }
 
@@ -40,55 +149,29 @@ static void roff_setting(struct buf *out, const struct setting *setting)
 {
 	struct buf kind = { 0 };
 
-	buf_printf(out, ".TP\n.B %s\n", setting->name);
-	roff_text(out, setting->help);
-	setting_kind(&kind, setting);
-	buf_add_text(out, "\n.br\nValue: ");
+	roff_head(out, setting);
+	add_kind(&kind, setting);
+	buf_add_text(out, ".br\nValue: ");
 	roff_text(out, buf_text(&kind));
 	buf_add_text(out, ".\n");
 	buf_free(&kind);
-	setting_default(out, setting->initial);
+	roff_default(out, setting);
 	if (setting->reload == RELOAD_BOOT)
 		buf_add_text(out, "Changes take effect only after a restart.\n");
 	if (setting->since)
 		buf_printf(out, "Since pgweir %s.\n", setting->since);
 }
 
-static void roff_settings(struct buf *out)
+static void roff_keys(struct buf *out, const struct entry_kind *kind)
 {
-	for (int group = 0; group < SETTING_GROUPS; group++) {
-		buf_printf(out, ".SS %s\n", setting_group_name((enum setting_group)group));
-		for (size_t i = 0; i < settings_count; i++) {
-			if (settings[i].group == (enum setting_group)group)
-				roff_setting(out, &settings[i]);
-		}
+	for (size_t i = 0; i < kind->key_count; i++) {
+		roff_head(out, &kind->keys[i]);
+		if (kind->keys[i].initial)
+			roff_default(out, &kind->keys[i]);
 	}
 }
 
-static void roff_keys(struct buf *out, enum entry_kind_id kind)
-{
-	for (size_t i = 0; i < entry_kinds[kind].key_count; i++) {
-		const struct setting *key = &entry_kinds[kind].keys[i];
-
-		buf_printf(out, ".TP\n.B %s\n", key->name);
-		roff_text(out, key->help);
-		buf_add_byte(out, '\n');
-		if (key->initial)
-			setting_default(out, key->initial);
-	}
-}
-
-static void roff_database_keys(struct buf *out) { roff_keys(out, ENTRY_DATABASE); }
-
-static void roff_user_keys(struct buf *out) { roff_keys(out, ENTRY_USER); }
-
-static void roff_peer_keys(struct buf *out) { roff_keys(out, ENTRY_PEER); }
-
-static void roff_listener_keys(struct buf *out) { roff_keys(out, ENTRY_LISTENER); }
-
-static void roff_application_keys(struct buf *out) { roff_keys(out, ENTRY_APPLICATION); }
-
-static void roff_statement_keys(struct buf *out) { roff_keys(out, ENTRY_STATEMENT); }
+/* ---- the sample file ---- */
 
 static void example_comment(struct buf *out, const char *text)
 {
@@ -106,37 +189,44 @@ static void example_setting(struct buf *out, const struct setting *setting)
 	buf_add_text(out, "\n\n");
 }
 
-static void example_settings(struct buf *out)
+/* ---- marks ---- */
+
+/* The keys of a kind of entries: @database_keys@ and the like. */
+static bool add_keys(struct bytes mark, struct buf *out)
 {
-	for (int group = 0; group < SETTING_GROUPS; group++) {
-		buf_printf(out, ";;;\n;;; %s\n;;;\n\n",
-		           setting_group_name((enum setting_group)group));
-		for (size_t i = 0; i < settings_count; i++) {
-			if (settings[i].group == (enum setting_group)group)
-				example_setting(out, &settings[i]);
+	char keys[32];
+
+	for (int kind = 0; kind < ENTRY_KINDS; kind++) {
+		snprintf(keys, sizeof(keys), "@%s_keys@", entry_kinds[kind].what);
+		if (bytes_are(mark, keys)) {
+			roff_keys(out, &entry_kinds[kind]);
+			return true;
 		}
 	}
+	return false;
 }
 
-static const struct manual_mark marks[] = {
-	{ "@settings@", roff_settings },
-	{ "@database_keys@", roff_database_keys },
-	{ "@user_keys@", roff_user_keys },
-	{ "@peer_keys@", roff_peer_keys },
-	{ "@listener_keys@", roff_listener_keys },
-	{ "@application_keys@", roff_application_keys },
-	{ "@statement_keys@", roff_statement_keys },
-	{ "@example@", example_settings },
-};
+static bool add_own(struct bytes mark, struct buf *out)
+{
+	if (bytes_are(mark, "@settings@"))
+		add_settings(out, &(struct style){ "", ".SS ", "\n", roff_setting });
+	else if (bytes_are(mark, "@example@"))
+		add_settings(out, &(struct style){ "", ";;;\n;;; ", "\n;;;\n\n", example_setting });
+	else
+		return add_keys(mark, out);
+	return true;
+}
 
-static const struct manual_mark *find_mark(const struct manual_mark *in, size_t count,
-                                           struct bytes line)
+static bool add_more(const struct manual_mark *more, size_t count, struct bytes mark,
+                     struct buf *out)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (bytes_are(line, in[i].line))
-			return &in[i];
+		if (bytes_are(mark, more[i].line)) {
+			more[i].add(out);
+			return true;
+		}
 	}
-	return NULL;
+	return false;
 }
 
 void manual_fill(const struct manual_mark *more, size_t more_count, struct bytes text,
@@ -145,14 +235,9 @@ void manual_fill(const struct manual_mark *more, size_t more_count, struct bytes
 	while (text.count) {
 		const char *end = memchr(text.at, '\n', text.count);
 		struct bytes line = bytes_of(text.at, end ? (size_t)(end - text.at) : text.count);
-		const struct manual_mark *mark = find_mark(more, more_count, line);
 		size_t whole = line.count + (end != NULL);
 
-		if (!mark)
-			mark = find_mark(marks, sizeof(marks) / sizeof(marks[0]), line);
-		if (mark)
-			mark->add(made);
-		else
+		if (!add_more(more, more_count, line, made) && !add_own(line, made))
 			buf_add(made, line.at, whole);
 		text = bytes_skip(text, whole);
 	}

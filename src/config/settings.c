@@ -31,22 +31,6 @@ const struct setting_type_row setting_types[] = {
 	[SETTING_WORD] = { "one of", "enum", false },
 };
 
-void setting_kind(struct buf *out, const struct setting *setting)
-{
-	buf_add_text(out, setting_types[setting->type].kind);
-	if (setting->type == SETTING_TIME)
-		buf_printf(out, " %s, or with us, ms, s, min, h, d",
-		           setting->unit == 1             ? "microseconds"
-		           : setting->unit == USEC_PER_MS ? "milliseconds"
-		                                          : "seconds");
-	if (setting->word)
-		buf_printf(out, " or %s", setting->word);
-	if (setting->splits_at_blanks)
-		buf_add_text(out, " or blanks");
-	for (size_t i = 0; setting->words && setting->words[i]; i++)
-		buf_printf(out, "%s%s", i ? ", " : " ", setting->words[i]);
-}
-
 #define WORD_OF(name, word, missing) word,
 #define MISSING_OF(name, word, missing) missing,
 
@@ -67,11 +51,28 @@ const struct setting settings[] = {
 #include "pgweir/config/settings_table.h"
 };
 
-const size_t settings_count = sizeof(settings) / sizeof(settings[0]);
-
 static int compare_name(const void *name, const void *setting)
 {
 	return strcmp(name, ((const struct setting *)setting)->name);
+}
+
+const struct setting *setting_find_in(const struct setting *rows, size_t count, const char *name)
+{
+	return bsearch(name, rows, count, sizeof(rows[0]), compare_name);
+}
+
+bool setting_refuse_in(const struct setting *rows, size_t count, const char *what, const char *name,
+                       struct err *err)
+{
+	enum err_code code = rows == settings ? ERR_NO_PARAMETER : ERR_CONFIG;
+	struct nearest nearest = nearest_begin(name);
+
+	for (size_t i = 0; i < count; i++)
+		nearest_offer(&nearest, rows[i].name);
+	if (nearest.found)
+		return err_set(err, code, "unknown %s \"%s\": did you mean \"%s\"?", what, name,
+		               nearest.found);
+	return err_set(err, code, "unknown %s \"%s\"", what, name);
 }
 
 const struct setting *setting_find(const char *name)
@@ -79,23 +80,12 @@ const struct setting *setting_find(const char *name)
 	/* PgBouncer's name for it on Windows, found in old files. */
 	if (strcmp(name, "service_name") == 0)
 		name = "job_name";
-	return bsearch(name, settings, settings_count, sizeof(settings[0]), compare_name);
+	return setting_find_in(settings, settings_count, name);
 }
 
-const char *setting_group_name(enum setting_group group)
+bool setting_refuse(const char *name, struct err *err)
 {
-	static const char *const names[SETTING_GROUPS] = {
-		[GROUP_GENERIC] = "Generic",
-		[GROUP_AUTH] = "Authentication",
-		[GROUP_LOG] = "Logging",
-		[GROUP_CONSOLE] = "Console",
-		[GROUP_CHECKS] = "Connection checks",
-		[GROUP_TIMEOUTS] = "Time limits for clients",
-		[GROUP_TLS] = "TLS",
-		[GROUP_NETWORK] = "Network",
-	};
-
-	return names[group];
+	return setting_refuse_in(settings, settings_count, "setting", name, err);
 }
 
 bool setting_show(const struct config *config, size_t index, struct setting_shown *shown)
@@ -111,29 +101,4 @@ bool setting_show(const struct config *config, size_t index, struct setting_show
 	if (setting->hidden_with && shown->value && strstr(shown->value, setting->hidden_with))
 		shown->value = "(hidden: contains a password)";
 	return true;
-}
-
-const char *config_pool_mode_name(enum pool_mode mode) { return value_pool_modes[mode]; }
-
-const char *config_priority_name(enum priority priority) { return value_priorities[priority]; }
-
-/* ---- unknown names ---- */
-
-const char *setting_nearest(const char *name)
-{
-	struct nearest nearest = nearest_begin(name);
-
-	for (size_t i = 0; i < settings_count; i++)
-		nearest_offer(&nearest, settings[i].name);
-	return nearest.found;
-}
-
-bool setting_refuse(const char *name, struct err *err)
-{
-	const char *nearest = setting_nearest(name);
-
-	if (nearest)
-		return err_set(err, ERR_NO_PARAMETER,
-		               "unknown setting \"%s\": did you mean \"%s\"?", name, nearest);
-	return err_set(err, ERR_NO_PARAMETER, "unknown setting \"%s\"", name);
 }

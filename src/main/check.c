@@ -32,6 +32,7 @@ struct check {
 	struct problems problems;
 	size_t user_count, rule_count;
 	size_t change_count;
+	struct buf running; /* the names of running databases, each with its terminating zero */
 };
 
 /* ---- check one configuration ---- */
@@ -186,7 +187,7 @@ static void compare_database(struct buf *line, const char *const *values,
 		{ "server_lifetime",
 		  same_number(values[LIFETIME],
 		              config_server_lifetime(config, entry) / USEC_PER_SEC) },
-		{ "pool_mode", text_same(values[MODE], config_pool_mode_name(entry->pool_mode)) },
+		{ "pool_mode", text_same(values[MODE], config_pool_modes[entry->pool_mode]) },
 		{ "max_db_connections", same_number(values[COLUMN_MAX_SERVERS],
 		                                    config_max_db_connections(config, entry)) },
 		{ "max_db_client_connections",
@@ -200,23 +201,16 @@ static void compare_database(struct buf *line, const char *const *values,
 	}
 }
 
-/* The names of the running databases, each with its terminating zero. */
-struct running {
-	struct check *check;
-	struct buf names;
-};
-
 static void on_database(void *arg, const char *const *values, size_t count)
 {
-	struct running *running = arg;
-	struct check *check = running->check;
+	struct check *check = arg;
 	const struct config_database *entry;
 	struct buf line = { 0 };
 
 	if (count < COLUMN_COUNT || !values[NAME] ||
 	    strcmp(values[NAME], CONFIG_CONSOLE_DATABASE) == 0)
 		return;
-	buf_add_cstr(&running->names, values[NAME]);
+	buf_add_cstr(&check->running, values[NAME]);
 	entry = config_database_of(check->parts.config, values[NAME]);
 	if (entry)
 		compare_database(&line, values, check->parts.config, entry);
@@ -228,12 +222,12 @@ static void on_database(void *arg, const char *const *values, size_t count)
 	buf_free(&line);
 }
 
-static bool is_running(const struct running *running, const char *name)
+static bool is_running(const struct check *check, const char *name)
 {
-	struct bytes rest = buf_bytes(&running->names);
+	struct bytes rest = buf_bytes(&check->running);
 	const char *text;
 
-	while (rest.count && bytes_take_text(&rest, &text)) {
+	while (bytes_take_text(&rest, &text)) {
 		if (strcmp(text, name) == 0)
 			return true;
 	}
@@ -242,17 +236,16 @@ static bool is_running(const struct running *running, const char *name)
 
 static bool compare_databases(struct check *check, struct ask *ask, struct err *err)
 {
-	struct running running = { .check = check };
 	const struct config_database *at = NULL;
-	bool ok = ask_query(ask, "SHOW DATABASES", on_database, &running, err);
+	bool ok = ask_query(ask, "SHOW DATABASES", on_database, check, err);
 
 	while (ok && (at = config_database_next(check->parts.config, at))) {
-		if (is_running(&running, at->name))
+		if (is_running(check, at->name))
 			continue;
 		printf("database \"%s\": new\n", at->name);
 		check->change_count++;
 	}
-	buf_free(&running.names);
+	buf_free(&check->running);
 	return ok;
 }
 

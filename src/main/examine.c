@@ -15,7 +15,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -26,6 +25,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
 #include "pgweir/net/listener.h"
+#include "pgweir/pool/server/params.h"
 
 #include "process.h"
 
@@ -54,8 +54,9 @@ static void judge_folder(const struct config *config, struct problems *problems,
                          const char *setting, const char *folder)
 {
 	struct stat found;
+	bool is_there = stat(folder, &found) == 0;
 
-	if (stat(folder, &found) != 0 && errno == ENOENT && is_made_by_others(folder)) {
+	if (!is_there && errno == ENOENT && is_made_by_others(folder)) {
 		problems_warn(
 		    problems, config_source_pos(config, setting),
 		    "%s: directory %s does not exist: the service must create it before the "
@@ -63,14 +64,12 @@ static void judge_folder(const struct config *config, struct problems *problems,
 		    setting, folder);
 		return;
 	}
-	if (stat(folder, &found) != 0) {
-		complain(config, problems, setting, "cannot use the folder", folder);
-	} else if (!S_ISDIR(found.st_mode)) {
+	if (is_there && !S_ISDIR(found.st_mode))
 		errno = ENOTDIR;
+	if (!is_there || !S_ISDIR(found.st_mode))
 		complain(config, problems, setting, "cannot use the folder", folder);
-	} else if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0) {
+	else if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0)
 		complain(config, problems, setting, "cannot write in the folder", folder);
-	}
 }
 
 static void judge_folder_of(const struct config *config, struct problems *problems,
@@ -79,11 +78,8 @@ static void judge_folder_of(const struct config *config, struct problems *proble
 	const char *slash = strrchr(path, '/');
 	char folder[PATH_MAX];
 
-	if (!slash)
-		snprintf(folder, sizeof(folder), ".");
-	else
-		snprintf(folder, sizeof(folder), "%.*s", slash == path ? 1 : (int)(slash - path),
-		         path);
+	snprintf(folder, sizeof(folder), "%.*s", slash > path ? (int)(slash - path) : 1,
+	         slash ? path : ".");
 	judge_folder(config, problems, setting, folder);
 }
 
@@ -96,12 +92,11 @@ static void judge_log(const struct config *config, struct problems *problems)
 		return;
 	if (stat(path, &found) != 0) {
 		judge_folder_of(config, problems, "logfile", path);
-	} else if (S_ISDIR(found.st_mode)) {
-		errno = EISDIR;
-		complain(config, problems, "logfile", "cannot write", path);
-	} else if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0) {
-		complain(config, problems, "logfile", "cannot write", path);
+		return;
 	}
+	errno = EISDIR;
+	if (S_ISDIR(found.st_mode) || faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0)
+		complain(config, problems, "logfile", "cannot write", path);
 }
 
 /* The pid file may be that of a running process: this is only a check. */
@@ -163,17 +158,6 @@ void examine_files(const struct config *config, struct problems *problems)
 }
 
 /* ---- logins ---- */
-
-static void judge_forced(const struct config *config, struct problems *problems,
-                         const struct config_database *database)
-{
-	struct source_pos pos =
-	    database->pos.file ? database->pos : config_source_pos(config, "auth_type");
-
-	if (!database->user)
-		problems_add(problems, pos,
-		             "database \"%s\": auth_type = any needs user=", database->name);
-}
 
 /* Only a warning without auth_user: auth_query does not run there, so nothing fails. */
 static void judge_auth_dbname_of(const struct config *config, struct problems *problems,
@@ -298,19 +282,11 @@ struct doubt {
 	const char *says;
 };
 
-static void tell_doubts(const struct config *config, const struct doubt *doubts, size_t count,
-                        struct problems *problems)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (doubts[i].is_so)
-			problems_warn(problems, config_source_pos(config, doubts[i].setting),
-			              "%s %s", doubts[i].setting, doubts[i].says);
-	}
-}
-
-static void judge_pairs(const struct config *config, struct problems *problems)
+static void judge_settings(const struct config *config, struct problems *problems)
 {
 	bool is_by_hba = config->auth_type == AUTH_METHOD_HBA;
+	bool is_state_written = is_written(config, "session_state");
+	struct modes modes = find_modes(config);
 	const struct doubt doubts[] = {
 		{ config->reserve_pool_size > 0 && config->reserve_pool_timeout == 0,
 		  "reserve_pool_size",
@@ -348,16 +324,6 @@ static void judge_pairs(const struct config *config, struct problems *problems)
 		/* As a number it is a size, and so small a table shows next to nothing. */
 		{ config->track_statements > 0 && config->track_statements < 10, "track_statements",
 		  "is the number of statements that are kept: on means 5000" },
-	};
-
-	tell_doubts(config, doubts, sizeof(doubts) / sizeof(doubts[0]), problems);
-}
-
-static void judge_sessions(const struct config *config, struct problems *problems)
-{
-	struct modes modes = find_modes(config);
-	bool is_state_written = is_written(config, "session_state");
-	const struct doubt doubts[] = {
 		{ config->session_audit && !modes.sessions, "session_audit",
 		  "has no effect: no pool is in session mode" },
 		{ is_state_written && !modes.others, "session_state",
@@ -379,26 +345,11 @@ static void judge_sessions(const struct config *config, struct problems *problem
 		  "others wait" },
 	};
 
-	tell_doubts(config, doubts, sizeof(doubts) / sizeof(doubts[0]), problems);
-}
-
-static bool is_followed(const struct config *config, const char *name)
-{
-	static const char *const names[] = {
-		"application_name", "client_encoding",       "DateStyle",
-		"IntervalStyle",    "search_path",           "standard_conforming_strings",
-		"TimeZone",         "session_authorization", "default_transaction_read_only",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcasecmp(names[i], name) == 0)
-			return true;
+	for (size_t i = 0; i < sizeof(doubts) / sizeof(doubts[0]); i++) {
+		if (doubts[i].is_so)
+			problems_warn(problems, config_source_pos(config, doubts[i].setting),
+			              "%s %s", doubts[i].setting, doubts[i].says);
 	}
-	for (size_t i = 0; i < config->track_extra_parameters.count; i++) {
-		if (strcasecmp(config->track_extra_parameters.names[i], name) == 0)
-			return true;
-	}
-	return false;
 }
 
 static void judge_ignored(const struct config *config, struct problems *problems)
@@ -406,7 +357,7 @@ static void judge_ignored(const struct config *config, struct problems *problems
 	const struct config_list *list = &config->ignore_startup_parameters;
 
 	for (size_t i = 0; i < list->count; i++) {
-		if (is_followed(config, list->names[i]))
+		if (tracked_find(config, list->names[i]))
 			problems_warn(problems,
 			              config_source_pos(config, "ignore_startup_parameters"),
 			              "ignore_startup_parameters ignores %s, which would otherwise "
@@ -462,29 +413,24 @@ static void judge_variables(const struct config_database *database, struct probl
 	}
 }
 
-static void judge_watch(const struct config *config, const struct config_database *database,
-                        struct problems *problems)
-{
-	if (config_needs_roles(config, database) && !*config_host_check_user(config, database))
-		problems_warn(problems, database->pos,
-		              "database \"%s\": there is no host watch until a client's login has "
-		              "reached a host, as host_check_user is not set",
-		              database->name);
-}
-
 static void judge_entry(const struct config *config, const struct users *users,
                         const struct config_database *database, struct problems *problems)
 {
 	const struct auth_method_row *method = &auth_methods[config->auth_type];
 
-	if (method->takes_anybody) {
-		judge_forced(config, problems, database);
-	} else if (!method->is_outside) {
+	if (method->takes_anybody && !database->user)
+		problems_add(problems, database->pos,
+		             "database \"%s\": auth_type = any needs user=", database->name);
+	if (!method->takes_anybody && !method->is_outside) {
 		judge_auth_dbname_of(config, problems, database);
 		judge_asker(config, users, problems, database);
 	}
 	judge_size(config, database, problems);
-	judge_watch(config, database, problems);
+	if (config_needs_roles(config, database) && !*config_host_check_user(config, database))
+		problems_warn(problems, database->pos,
+		              "database \"%s\": there is no host watch until a client's login has "
+		              "reached a host, as host_check_user is not set",
+		              database->name);
 	judge_variables(database, problems);
 }
 
@@ -514,6 +460,7 @@ static bool console_has_users(const struct config *config)
 
 /* ---- files ---- */
 
+/* A file that every user can read; NULL or empty: none. */
 static void judge_secret_file(const struct config *config, const char *setting, const char *path,
                               struct problems *problems)
 {
@@ -538,21 +485,20 @@ static void find_secret(const struct user *user, void *arg)
 static void judge_secrets(const struct config *config, const struct users *users,
                           struct problems *problems)
 {
+	const struct config_list *files = &config->client_tls_name_files;
 	bool has_secrets = false;
+	bool is_client = config->client_tls_sslmode != TLS_MODE_DISABLE;
+	bool is_server = config->server_tls_sslmode != TLS_MODE_DISABLE;
 
 	if (users)
 		users_each(users, find_secret, &has_secrets);
-	if (has_secrets)
-		judge_secret_file(config, "auth_file", config->auth_file, problems);
-	if (config->client_tls_sslmode != TLS_MODE_DISABLE)
-		judge_secret_file(config, "client_tls_key_file", config->client_tls_key_file,
-		                  problems);
-	for (size_t i = 0; i < config->client_tls_name_files.count; i++)
-		judge_secret_file(config, "client_tls_name_files",
-		                  config->client_tls_name_files.names[i], problems);
-	if (config->server_tls_sslmode != TLS_MODE_DISABLE)
-		judge_secret_file(config, "server_tls_key_file", config->server_tls_key_file,
-		                  problems);
+	judge_secret_file(config, "auth_file", has_secrets ? config->auth_file : NULL, problems);
+	judge_secret_file(config, "client_tls_key_file",
+	                  is_client ? config->client_tls_key_file : NULL, problems);
+	for (size_t i = 0; i < files->count; i++)
+		judge_secret_file(config, "client_tls_name_files", files->names[i], problems);
+	judge_secret_file(config, "server_tls_key_file",
+	                  is_server ? config->server_tls_key_file : NULL, problems);
 }
 
 static void judge_descriptors(const struct config *config, struct problems *problems)
@@ -578,8 +524,7 @@ void examine(const struct config *config, const struct users *users, struct prob
 		judge_lookups(config, problems);
 	while ((at = config_database_each(config, at)))
 		judge_entry(config, users, at, problems);
-	judge_pairs(config, problems);
-	judge_sessions(config, problems);
+	judge_settings(config, problems);
 	judge_ignored(config, problems);
 	if (users && console_has_users(config)) {
 		judge_console(config, users, "admin_users", &config->admin_users, problems);

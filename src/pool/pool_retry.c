@@ -213,7 +213,7 @@ static void fill_err(const struct pool *pool, struct err *err)
 {
 	if (has_no_host(pool))
 		err_set(err, ERR_UNREACHABLE, "no host is %s (fail_fast)",
-		        config_target_name(pool->site.target));
+		        config_targets[pool->site.target]);
 	else
 		err_set(err, ERR_UNREACHABLE, "PostgreSQL cannot be reached: %.200s (fail_fast)",
 		        pool->failure.text);

@@ -229,6 +229,8 @@ CASES = {
     "what is followed is dropped": warned("ignore_startup_parameters ignores search_path",
                                           ignore_startup_parameters="extra_float_digits,search_path",
                                           login=[(GOOD, OK)]),
+    "what later versions follow, too": warned("ignore_startup_parameters ignores scram_iterations",
+                                              ignore_startup_parameters="scram_iterations"),
     "a minimum above the size": warned("min_pool_size is above default_pool_size",
                                        min_pool_size=30),
     "a minimum above the size of an entry": warned("min_pool_size 9 is above its pool_size 3",

@@ -18,6 +18,7 @@
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
+#include "config_text.h"
 
 #define TURNS 8
 

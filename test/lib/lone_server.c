@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "pgweir/pgwire/frame.h"
+#include "config_text.h"
 
 #define TURNS 4
 

@@ -4,6 +4,7 @@
 #include "pgweir/config/config.h"
 
 #include "../unit/unit.h"
+#include "config_text.h"
 
 const struct params *param_map(struct params_table *table, const struct pair *pairs)
 {

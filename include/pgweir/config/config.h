@@ -165,6 +165,16 @@ enum proxy_protocol {
 	PROXY_PROTOCOL_REQUIRE /* connections from there without a header are refused */
 };
 
+/* The words of these enums; NULL ends them, at the value that inherits if there is one. */
+extern const char *const config_pool_modes[];
+extern const char *const config_session_states[];
+extern const char *const config_session_isolations[];
+extern const char *const config_causal_reads_words[];
+extern const char *const config_route_reads_words[];
+extern const char *const config_load_balances[];
+extern const char *const config_priorities[];
+extern const char *const config_targets[];
+
 /* A setting that is a list of names. */
 struct config_list {
 	char *text;   /* as written, for SHOW CONFIG; never NULL */
@@ -179,13 +189,20 @@ struct config_list {
 #define CONFIG_TRACK_ON 5000     /* track_statements = on */
 #define CONFIG_TRACK_MAX 100000  /* greatest value of track_statements */
 
+/* How many settings there are. */
+enum {
+	settings_count = 0
+#define SETTING(type, name, ...) +1
+#include "pgweir/config/settings_table.h"
+};
+
 struct config_entries; /* of the other sections: config/entries.h */
 
 struct config {
 	struct refs refs;
 	struct config_entries *entries;
-	struct source_pos *origins; /* one for each row of settings[]: config/changes.h */
-	struct buf found;           /* hosts of entries with hosts_from: config/hosts_from.h */
+	struct source_pos origins[settings_count]; /* of each row of settings[]: config/changes.h */
+	struct buf found; /* hosts of entries with hosts_from: config/hosts_from.h */
 
 #define SETTING(type, name, ...) type name;
 #include "pgweir/config/settings_table.h"
@@ -202,9 +219,6 @@ const struct config *config_load(const char *path, struct problems *problems);
  * never to run with. NULL: no memory. config_origin() knows the position of invalid lines too.
  */
 const struct config *config_draft(const char *path, struct problems *problems);
-
-/* config_load() from memory; `name` is used as the file's. %include is refused. */
-const struct config *config_parse(struct bytes text, const char *name, struct problems *problems);
 
 const struct config *config_ref(const struct config *config);
 
@@ -240,11 +254,5 @@ bool config_list_has(const struct config_list *list, const char *name);
 
 /* Returns the query that checks an idle server: "" = an empty query, NULL = no check. */
 const char *config_check_query(const struct config *config);
-
-/* "session", "transaction", "statement"; NULL for POOL_MODE_INHERIT. */
-const char *config_pool_mode_name(enum pool_mode mode);
-
-/* "high", "normal", "low" */
-const char *config_priority_name(enum priority priority);
 
 #endif

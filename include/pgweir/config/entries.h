@@ -26,28 +26,48 @@
 #define CONFIG_INHERIT (-1) /* a number or duration that the entry does not set */
 #define CONFIG_AUTO (-2)    /* of pool_size: auto */
 
+/* All kinds of entries begin alike. pos: where it is; .file NULL: not known. */
+#define CONFIG_ENTRY           \
+	char *name;            \
+	struct source_pos pos; \
+	UT_hash_handle hh
+
 /*
  * Each row of entry_table.h is a field, of which it says what 0 and the like mean. A key that the
  * line does not have is NULL, CONFIG_INHERIT (as a size_t, too), or the last value of its enum.
  */
 struct config_database {
-	char *name;            /* "*" for the automatic database */
-	struct source_pos pos; /* source position of the entry; .file NULL: not known */
-	UT_hash_handle hh;
+	CONFIG_ENTRY; /* named "*": the automatic database */
 #define DATABASE(type, name, ...) type name;
 #include "pgweir/config/entry_table.h"
 };
 
 struct config_user {
-	char *name;
-	struct source_pos pos;
-	UT_hash_handle hh;
+	CONFIG_ENTRY;
 #define USER(type, name, ...) type name;
 #include "pgweir/config/entry_table.h"
 };
 
-/* Returns the entry of this name ("*" is never found); NULL: no such entry. */
-const struct config_database *config_database_find(const struct config *config, const char *name);
+/*
+ * For these kinds of entries: config_KIND_find(), NULL: no such entry ("*" is none);
+ * config_KIND_next(), in the order of the file, NULL starts the walk, and ends it; and how many
+ * there are, config_KIND_count().
+ */
+#define CONFIG_KINDS(KIND)       \
+	KIND(database, DATABASE) \
+	KIND(user, USER)         \
+	KIND(listener, LISTENER) \
+	KIND(statement, STATEMENT)
+
+#define CONFIG_KIND(kind, id)                                                                 \
+	struct config_##kind;                                                                 \
+	const struct config_##kind *config_##kind##_find(const struct config *config,         \
+	                                                 const char *name);                   \
+	const struct config_##kind *config_##kind##_next(const struct config *config,         \
+	                                                 const struct config_##kind *before); \
+	size_t config_##kind##_count(const struct config *config);
+
+CONFIG_KINDS(CONFIG_KIND)
 
 /* Returns the entry `*`, used for names without an entry; NULL: there is none. */
 const struct config_database *config_database_auto(const struct config *config);
@@ -80,19 +100,12 @@ int config_host_port(struct bytes *host, int port);
  */
 const char *config_hosts(const struct config *config, const struct config_database *database);
 
-/* The word of a target. */
-const char *config_target_name(enum target_session_attrs target);
-
 /* "round-robin" or "disable"; NULL: the entry has only one host. */
 const char *config_load_balance_hosts(const struct config_database *database);
 
-/* In the order of the file, without `*`. NULL starts the walk, and ends it. */
-const struct config_database *config_database_next(const struct config *config,
-                                                   const struct config_database *before);
-/* The same, and then `*`. */
+/* As config_database_next(), and then `*`. */
 const struct config_database *config_database_each(const struct config *config,
                                                    const struct config_database *before);
-size_t config_database_count(const struct config *config);
 
 /*
  * Whether servers that entry `a` connected for `name` can be used with entry `b`. Passwords,
@@ -100,11 +113,6 @@ size_t config_database_count(const struct config *config);
  */
 bool config_database_same_server(const struct config_database *a, const struct config_database *b,
                                  const char *name);
-
-/* Returns the entry of this name in [users]; NULL: none. */
-const struct config_user *config_user_find(const struct config *config, const char *name);
-const struct config_user *config_user_next(const struct config *config,
-                                           const struct config_user *before);
 
 /*
  * Effective values for one user on one database. `database` (an entry, or `*`) and `user` may be
@@ -203,9 +211,6 @@ int config_greatest_pool_size(const struct config *config, const struct config_d
 /* The size of the pool on standbys; CONFIG_AUTO. */
 int config_standby_pool_size(const struct config *config, const struct config_database *database,
                              const struct config_user *user);
-/* Whether reads of clients in any mode that they can have here go to standbys. */
-bool config_routes_reads(const struct config *config, const struct config_database *database,
-                         const struct config_user *user);
 /* Whether the roles of the entry's hosts matter, for users without a value of their own. */
 bool config_needs_roles(const struct config *config, const struct config_database *database);
 /* The user that asks the hosts of an entry for their roles. "" = one whose login has worked. */
@@ -226,9 +231,7 @@ const char *config_auth_dbname(const struct config *config, const struct config_
 #define CONFIG_PEER_HOST_MAX 255 /* bytes */
 
 struct config_peer {
-	char *name; /* its id in decimal digits */
-	struct source_pos pos;
-	UT_hash_handle hh;
+	CONFIG_ENTRY; /* named by its id, in decimal digits */
 	int id;
 #define PEER(type, name, ...) type name;
 #include "pgweir/config/entry_table.h"
@@ -255,19 +258,10 @@ int config_peer_pool_size(const struct config *config, const struct config_peer 
 #define CONFIG_LISTENERS_MAX 32
 
 struct config_listener {
-	char *name;
-	struct source_pos pos;
-	UT_hash_handle hh;
+	CONFIG_ENTRY;
 #define LISTENER(type, name, ...) type name;
 #include "pgweir/config/entry_table.h"
 };
-
-/* In the order of the file, after that one; NULL: the first one. */
-const struct config_listener *config_listener_next(const struct config *config,
-                                                   const struct config_listener *before);
-
-/* NULL: no such entry. */
-const struct config_listener *config_listener_find(const struct config *config, const char *name);
 
 /* The modes that listeners have: a bit for each. */
 unsigned int config_listener_modes(const struct config *config);
@@ -283,9 +277,7 @@ const struct config *config_of_listener(const struct config *config,
 
 /* Limits by application_name. CONFIG_INHERIT: none of its own. */
 struct config_application {
-	char *name; /* a pattern: * = any text */
-	struct source_pos pos;
-	UT_hash_handle hh;
+	CONFIG_ENTRY; /* named by a pattern: * = any text */
 #define APPLICATION(type, name, ...) type name;
 #include "pgweir/config/entry_table.h"
 };
@@ -296,16 +288,10 @@ const struct config_application *config_application_find(const struct config *co
 bool config_has_applications(const struct config *config);
 
 struct config_statement {
-	char *name; /* its digest (pgwire/sql_digest.h), 16 hexadecimal digits */
-	struct source_pos pos;
-	UT_hash_handle hh;
+	CONFIG_ENTRY; /* named by its digest (pgwire/sql_digest.h), 16 hexadecimal digits */
 	uint64_t digest;
 #define STATEMENT(type, name, ...) type name;
 #include "pgweir/config/entry_table.h"
 };
-
-/* After that one; NULL: the first one. */
-const struct config_statement *config_statement_next(const struct config *config,
-                                                     const struct config_statement *before);
 
 #endif

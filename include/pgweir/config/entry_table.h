@@ -12,7 +12,7 @@ DATABASE(char *, auth_dbname, .length_max = CONFIG_DATABASE_NAME_MAX,
          .doubt = "is the console's name: auth_query cannot run for this entry", .help = auth_help)
 DATABASE(char *, auth_query, .help = auth_help)
 DATABASE(char *, auth_user, .length_max = CONFIG_USER_NAME_MAX, .help = auth_help)
-DATABASE(enum causal_reads, causal_reads, CAUSAL, .help = entry_help)
+DATABASE(enum causal_reads, causal_reads, .words = config_causal_reads_words, .help = entry_help)
 DATABASE(char *, client_encoding, .help = startup_help)
 DATABASE(char *, connect_query,
          .help = "Query that runs on each new server connection. Its errors are logged and "
@@ -23,13 +23,13 @@ DATABASE(char *, dbname, .length_max = CONFIG_DATABASE_NAME_MAX, .initial = "the
 DATABASE(int, fail_fast, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help)
 DATABASE(int, guaranteed_servers, .initial = "0", .max = INT32_MAX, .is_exact = true,
          .help = guaranteed_help)
-DATABASE(char *, host, .is_hosts = true,
+DATABASE(char *, host, .judge = judge_hosts,
          .help = "Host name, IPv4 or IPv6 address, or directory of a Unix socket (/path or "
                  "@name); or several of these, separated by commas without blanks. A host that "
                  "cannot be reached is skipped for server_login_retry as long as another one can "
                  "be reached. If not set, the Unix socket in unix_socket_dir. A host may have a "
                  "port of its own: name:5433, [::1]:5433.")
-DATABASE(char *, hosts_from, .is_source = true,
+DATABASE(char *, hosts_from, .judge = judge_source,
          .help = "Where the hosts are found, each with its port, at the start and every "
                  "hosts_from_period: srv:_postgresql._tcp.name, the SRV records of that name; or "
                  "patroni:http://a:8008,b:8008/cluster, the members that Patroni's REST interface "
@@ -39,7 +39,7 @@ DATABASE(char *, hosts_from, .is_source = true,
                  "one, host.")
 DATABASE(usec_t, idle_transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
 DATABASE(int, late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help)
-DATABASE(enum load_balance_hosts, load_balance_hosts, .words = value_load_balances,
+DATABASE(enum load_balance_hosts, load_balance_hosts, .words = config_load_balances,
          .initial = "round-robin",
          .help = "How the host of a new connection is chosen if there are several. round-robin: "
                  "each in turn; least-connections: the one with the fewest server connections of "
@@ -57,8 +57,8 @@ DATABASE(int, max_waiting, .initial = "0", .max = INT32_MAX,
 DATABASE(int, min_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help)
 DATABASE(char *, password, .length_max = CONFIG_PASSWORD_MAX,
          .help = "Password of user (default: the one in auth_file).")
-DATABASE(struct config_list, pin_functions, .has_functions = true, .help = entry_help)
-DATABASE(enum pool_mode, pool_mode, POOL_MODES, .help = entry_help)
+DATABASE(struct config_list, pin_functions, .judge = field_judges_function, .help = entry_help)
+DATABASE(enum pool_mode, pool_mode, .words = config_pool_modes, .help = entry_help)
 DATABASE(int, pool_size, AUTO_SIZE, .low = LOW_MINUS_INHERITS,
          .help = "As default_pool_size, for this entry. 0 = no limit; auto = from min_pool_size "
                  "to max_pool_size; negative = the setting's value.")
@@ -70,12 +70,13 @@ DATABASE(usec_t, query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help
 DATABASE(int, reserve_pool_size, .low = LOW_MINUS_INHERITS,
          .help = "As the setting, for this entry; reserve_pool is an alias. Negative = the "
                  "setting's value.")
-DATABASE(enum route_reads, route_reads, ROUTES, .help = entry_help)
+DATABASE(enum route_reads, route_reads, .words = config_route_reads_words, .help = entry_help)
 DATABASE(usec_t, server_lifetime, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
-DATABASE(enum session_isolation, session_isolation, ISOLATIONS, .help = entry_help)
-DATABASE(enum session_state_mode, session_state, SESSION_STATES, .help = entry_help)
+DATABASE(enum session_isolation, session_isolation, .words = config_session_isolations,
+         .help = entry_help)
+DATABASE(enum session_state_mode, session_state, .words = config_session_states, .help = entry_help)
 DATABASE(int, standby_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help)
-DATABASE(enum target_session_attrs, target_session_attrs, .words = value_targets, .initial = "any",
+DATABASE(enum target_session_attrs, target_session_attrs, .words = config_targets, .initial = "any",
          .help = "What the host of a server connection must be, with the words of libpq: any; "
                  "read-write or read-only, by the default of a new session; primary or standby; "
                  "prefer-standby, any host if none is a standby. Other hosts of the entry are not "
@@ -93,7 +94,7 @@ DATABASE(int, weight, .initial = "1", .min = 1, .max = CONFIG_WEIGHT_MAX, .is_ex
 #endif
 
 #ifdef USER
-USER(enum causal_reads, causal_reads, CAUSAL, .help = entry_help)
+USER(enum causal_reads, causal_reads, .words = config_causal_reads_words, .help = entry_help)
 USER(usec_t, client_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
 USER(int, fail_fast, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help)
 USER(int, guaranteed_servers, .initial = "0", .max = INT32_MAX, .is_exact = true,
@@ -107,20 +108,21 @@ USER(int, max_waiting, .initial = "0", .max = INT32_MAX,
      .help = "Maximum number of clients that wait for servers of this user, for all databases "
              "together. 0 = no limit.")
 USER(usec_t, pin_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
-USER(enum pool_mode, pool_mode, POOL_MODES, .help = entry_help)
+USER(enum pool_mode, pool_mode, .words = config_pool_modes, .help = entry_help)
 USER(int, pool_size, AUTO_SIZE, .low = LOW_MINUS_INHERITS,
      .help = "As default_pool_size, for the pools of this user. 0 = no limit; auto = from "
              "min_pool_size to max_pool_size; negative = the database's value.")
-USER(enum priority, priority, .words = value_priorities, .initial = "normal",
+USER(enum priority, priority, .words = config_priorities, .initial = "normal",
      .help = "Clients of a user with high are served before others that wait in the same pool, "
              "those with low behind them. But of each class one is served in each second, if any "
              "of it wait.")
 USER(usec_t, query_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
 USER(usec_t, query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help)
 USER(int, reserve_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help)
-USER(enum route_reads, route_reads, ROUTES, .help = entry_help)
-USER(enum session_isolation, session_isolation, ISOLATIONS, .help = entry_help)
-USER(enum session_state_mode, session_state, SESSION_STATES, .help = entry_help)
+USER(enum route_reads, route_reads, .words = config_route_reads_words, .help = entry_help)
+USER(enum session_isolation, session_isolation, .words = config_session_isolations,
+     .help = entry_help)
+USER(enum session_state_mode, session_state, .words = config_session_states, .help = entry_help)
 USER(usec_t, transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help)
 USER(int, weight, .initial = "1", .min = 1, .max = CONFIG_WEIGHT_MAX, .is_exact = true,
      .help = "As weight of a database. And with fair_by = user: how large a part of a pool's "
@@ -165,7 +167,7 @@ LISTENER(int, max_client_conn, .low = LOW_MINUS_IS_ZERO, .initial = "0",
 LISTENER(char *, options,
          .help = "Startup parameters of clients that do not set them, written as in PGOPTIONS: "
                  "'-c statement_timeout=5s -c search_path=app'.")
-LISTENER(enum pool_mode, pool_mode, POOL_MODES,
+LISTENER(enum pool_mode, pool_mode, .words = config_pool_modes,
          .help = "Pool mode of clients of this listener, whatever their database and user have. "
                  "If not set, as for other clients.")
 LISTENER(int, port, .min = 1, .max = 65535, .is_exact = true,

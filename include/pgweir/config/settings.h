@@ -70,11 +70,10 @@ struct setting {
 	bool is_exact;
 	bool splits_at_blanks; /* LIST: blanks separate names too */
 	bool may_negate;       /* LIST: names may have ! in front */
-	bool has_functions;    /* LIST: of names of functions */
-	const char *refused;   /* TEXT: a value that is refused; NULL = none */
-	/*
-	 * WORD: its values, ends with NULL. LIST: the names it may contain
-	 */
+	/* TEXT: whether it may be the value; LIST: a name. Else *err says why. NULL = any */
+	bool (*judge)(const char *text, struct err *err);
+	/* WORD: its values, ends with NULL; an entry without the key has their number. LIST: the
+	 * names it may contain */
 	const char *const *words;
 	/* WORD: for each value the library that pgweir was built without; NULL: available */
 	const char *const *missing;
@@ -83,12 +82,9 @@ struct setting {
 	/* ---- only for keys of entries ---- */
 	bool is_of_entry;
 	size_t length_max;   /* TEXT: bytes; 0 = no limit */
-	bool is_hosts;       /* TEXT: a list of host names */
-	bool is_source;      /* TEXT: hosts_from */
 	const char *doubted; /* TEXT: a value that gets a warning; NULL = none */
 	const char *doubt;   /* text of the warning */
 	enum entry_low low;  /* INT, TIME, BYTES */
-	unsigned int unset;  /* WORD: the value of an entry without the key */
 	/* ---- only for settings ---- */
 	enum setting_reload reload;
 	enum setting_group group;
@@ -97,13 +93,9 @@ struct setting {
 };
 
 extern const struct setting settings[];
-extern const size_t settings_count;
 
 /* Returns the row of this name; NULL: none. */
 const struct setting *setting_find(const char *name);
-
-/* Returns the heading of a group, for the manual. */
-const char *setting_group_name(enum setting_group group);
 
 /* Describes all settings by group: help, type, unit, default, range, when a change takes effect. */
 void dump_settings(struct buf *out);

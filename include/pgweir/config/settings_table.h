@@ -10,7 +10,7 @@ SETTING(struct config_list, admin_users, .initial = "", .splits_at_blanks = true
         GROUP(CONSOLE), .help = "Users who may run every console command.")
 SETTING(bool, application_name_add_host, .initial = "0", LIVE, GROUP(GENERIC),
         .help = "Appends the client's address and port to its application_name at login.")
-SETTING(char *, auth_dbname, .refused = CONFIG_CONSOLE_DATABASE, LIVE, GROUP(AUTH),
+SETTING(char *, auth_dbname, .judge = field_judges_database, LIVE, GROUP(AUTH),
         .help = "The entry of [databases] in which auth_query runs (default: the database that "
                 "the client requests).")
 SETTING(usec_t, auth_failure_delay, .initial = "0", LIVE, GROUP(AUTH),
@@ -76,7 +76,7 @@ SETTING(usec_t, cancel_wait_timeout, .initial = "10", LIVE, GROUP(TIMEOUTS),
                 "connection to PostgreSQL. 0 = no limit. Also how long the connection of a "
                 "statement that nobody waits for is kept until PostgreSQL has ended it, 10 s at "
                 "most.")
-SETTING(enum causal_reads, causal_reads, .initial = "off", .words = value_causal_reads, LIVE,
+SETTING(enum causal_reads, causal_reads, .initial = "off", .words = config_causal_reads_words, LIVE,
         GROUP(GENERIC), .since = "0.3.0",
         .help = "With route_reads, session: a client's read on a standby shows at least what that "
                 "client has written and read before. A standby that has not replayed that much is "
@@ -349,7 +349,7 @@ SETTING(char *, peers_secret_file, .initial = "", BOOT, GROUP(GENERIC), .since =
                 "keys and requests: 16 bytes or more, the same for all.")
 SETTING(char *, pidfile, .initial = "", BOOT, GROUP(GENERIC),
         .help = "File for the process ID. Required by --daemon.")
-SETTING(struct config_list, pin_functions, .initial = "", .has_functions = true, LIVE,
+SETTING(struct config_list, pin_functions, .initial = "", .judge = field_judges_function, LIVE,
         GROUP(GENERIC), .since = "0.3.0",
         .help = "Functions that leave something in the session which pgweir cannot see (those of "
                 "extensions, for example), without schema. The server of a client that uses one "
@@ -367,7 +367,7 @@ SETTING(size_t, pkt_buf, .initial = "4096", .min = 512, .max = INT32_MAX, BOOT, 
 SETTING(usec_t, pool_idle_timeout, .initial = "0", LIVE, GROUP(CHECKS),
         .help = "A pool without clients and servers is removed after this time, together with its "
                 "statistics. 0 = never.")
-SETTING(enum pool_mode, pool_mode, .initial = "session", .words = value_pool_modes, LIVE,
+SETTING(enum pool_mode, pool_mode, .initial = "session", .words = config_pool_modes, LIVE,
         GROUP(GENERIC),
         .help = "When a server connection returns to its pool: session = when the client "
                 "disconnects; transaction = after each transaction; statement = after each "
@@ -398,7 +398,7 @@ SETTING(usec_t, queue_target, .initial = "0", LIVE, GROUP(TIMEOUTS), .since = "0
                 "queue of a pool has waited longer for a whole queue_interval, the newest are "
                 "refused (53300) until as few wait as the pool serves in this time. 0 = nobody is "
                 "refused.")
-SETTING(struct config_list, read_functions, .initial = "", .has_functions = true, LIVE,
+SETTING(struct config_list, read_functions, .initial = "", .judge = field_judges_function, LIVE,
         GROUP(GENERIC), .since = "0.3.0",
         .help = "With route_reads = statements, names of functions without a schema, in addition "
                 "to well-known ones of PostgreSQL: a SELECT that calls them may go to a standby. "
@@ -411,7 +411,7 @@ SETTING(usec_t, reserve_pool_timeout, .initial = "5", LIVE, GROUP(GENERIC),
                 "the reserve is not used.")
 SETTING(char *, resolv_conf, .initial = "", BOOT, GROUP(CHECKS),
         .help = "File to read instead of /etc/resolv.conf.")
-SETTING(enum route_reads, route_reads, .initial = "off", .words = value_route_reads, LIVE,
+SETTING(enum route_reads, route_reads, .initial = "off", .words = config_route_reads_words, LIVE,
         GROUP(GENERIC), .since = "0.3.0",
         .help = "Which reads go to standbys, if the hosts of the entry are a primary and its "
                 "standbys. transactions: those that begin READ ONLY, by BEGIN, START TRANSACTION, "
@@ -502,7 +502,7 @@ SETTING(bool, session_audit, .initial = "0", LIVE, GROUP(GENERIC), .since = "0.3
                 "them, and says what transaction mode would do with each, and how many servers "
                 "would be enough. Switching it on begins a new audit.")
 SETTING(enum session_isolation, session_isolation, .initial = "known",
-        .words = value_session_isolations, LIVE, GROUP(GENERIC), .since = "0.4.0",
+        .words = config_session_isolations, LIVE, GROUP(GENERIC), .since = "0.4.0",
         .help = "When a server connection is cleaned before another client gets it: parameters, "
                 "role, cursors, temporary objects, session locks, channels and values of "
                 "sequences, ahead of that client's first message and in the same write. known: if "
@@ -518,7 +518,7 @@ SETTING(int, session_sample, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENER
                 "session_audit, in session mode too: SHOW AUDIT has what was found. 1 = each "
                 "transaction; 0 = none: what functions do is known from the catalog (SHOW "
                 "CATALOG).")
-SETTING(enum session_state_mode, session_state, .initial = "follow", .words = value_session_states,
+SETTING(enum session_state_mode, session_state, .initial = "follow", .words = config_session_states,
         LIVE, GROUP(GENERIC), .since = "0.3.0",
         .help = "What becomes of session state in transaction mode. follow: parameters (SET), "
                 "libraries (LOAD) and notifications (LISTEN) follow the client to its next "

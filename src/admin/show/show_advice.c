@@ -16,7 +16,7 @@
 #define ADVICE_ROW(COLUMN)                                                                         \
 	COLUMN(TEXT, database, cursor->ordered.first, "Name of the database.")                     \
 	COLUMN(TEXT, user, cursor->ordered.second, "User that the server connections log in as.")  \
-	COLUMN(TEXT, pool_mode, config_pool_mode_name(sum.mode), "Pool mode of the pool.")         \
+	COLUMN(TEXT, pool_mode, config_pool_modes[sum.mode], "Pool mode of the pool.")             \
 	COLUMN(INT4, pool_size, sum.size, "Size of the pool now; 0: no limit.")                    \
 	COLUMN(INT4, servers, sum.servers, "Servers that it has.")                                 \
 	COLUMN(INT4, pinned, sum.pinned, "Servers that stay with clients (SHOW PINNED).")          \

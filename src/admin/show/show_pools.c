@@ -9,41 +9,40 @@
 
 /* ---- DATABASES ---- */
 
-#define DATABASE_ROW(COLUMN)                                                                     \
-	COLUMN(TEXT, name, cursor->ordered.first, "Name of the database as clients request it.") \
-	COLUMN(TEXT, host, entry ? host_of(config, entry) : NULL,                                \
-	       "Host of the server; NULL: Unix socket.")                                         \
-	COLUMN(INT4, port, entry ? entry->port : config->listen_port, "Port of the server.")     \
-	COLUMN(TEXT, database,                                                                   \
-	       entry ? config_database_dbname(entry, cursor->ordered.first)                      \
-	             : cursor->ordered.first,                                                    \
-	       "Name of the database on the server.")                                            \
-	COLUMN(TEXT, force_user, entry ? entry->user : cursor->ordered.first,                    \
-	       "User that all server connections log in as; NULL: the client's user.")           \
-	COLUMN(INT4, pool_size, entry ? config_greatest_pool_size(config, entry, NULL) : 2,      \
-	       "Maximum number of server connections per pool.")                                 \
-	COLUMN(INT4, min_pool_size, config_min_pool_size(config, entry),                         \
-	       "Minimum number of server connections per pool.")                                 \
-	COLUMN(INT4, reserve_pool_size, config_reserve_pool_size(config, entry, NULL),           \
-	       "Additional server connections per pool when clients have waited for "            \
-	       "reserve_pool_timeout.")                                                          \
-	COLUMN(INT4, server_lifetime, config_server_lifetime(config, entry) / USEC_PER_SEC,      \
-	       "Seconds after which a server connection is replaced.")                           \
-	COLUMN(TEXT, pool_mode,                                                                  \
-	       config_pool_mode_name(entry ? entry->pool_mode : POOL_MODE_STATEMENT),            \
-	       "pool_mode of the database entry; NULL: not set there.")                          \
-	COLUMN(TEXT, load_balance_hosts, entry ? config_load_balance_hosts(entry) : NULL,        \
-	       "How one of several hosts is chosen; NULL: the database has one host.")           \
-	COLUMN(INT4, max_connections, config_max_db_connections(config, entry),                  \
-	       "Maximum number of server connections of the database; 0: no limit.")             \
-	COLUMN(INT4, current_connections, entry ? share_servers(&database->cap.share) : 0,       \
-	       "Number of server connections of the database.")                                  \
-	COLUMN(INT4, max_client_connections, config_max_db_client_connections(config, entry),    \
-	       "Maximum number of client connections of the database; 0: no limit.")             \
-	COLUMN(INT4, current_client_connections, count_clients(cursor->source, database),        \
-	       "Number of client connections of the database.")                                  \
-	COLUMN(INT4, paused, entry && (database->is_paused || pools->is_paused),                 \
-	       "1: paused by PAUSE (of this database or of all) or KILL.")                       \
+#define DATABASE_ROW(COLUMN)                                                                       \
+	COLUMN(TEXT, name, cursor->ordered.first, "Name of the database as clients request it.")   \
+	COLUMN(TEXT, host, entry ? host_of(config, entry) : NULL,                                  \
+	       "Host of the server; NULL: Unix socket.")                                           \
+	COLUMN(INT4, port, entry ? entry->port : config->listen_port, "Port of the server.")       \
+	COLUMN(TEXT, database,                                                                     \
+	       entry ? config_database_dbname(entry, cursor->ordered.first)                        \
+	             : cursor->ordered.first,                                                      \
+	       "Name of the database on the server.")                                              \
+	COLUMN(TEXT, force_user, entry ? entry->user : cursor->ordered.first,                      \
+	       "User that all server connections log in as; NULL: the client's user.")             \
+	COLUMN(INT4, pool_size, entry ? config_greatest_pool_size(config, entry, NULL) : 2,        \
+	       "Maximum number of server connections per pool.")                                   \
+	COLUMN(INT4, min_pool_size, config_min_pool_size(config, entry),                           \
+	       "Minimum number of server connections per pool.")                                   \
+	COLUMN(INT4, reserve_pool_size, config_reserve_pool_size(config, entry, NULL),             \
+	       "Additional server connections per pool when clients have waited for "              \
+	       "reserve_pool_timeout.")                                                            \
+	COLUMN(INT4, server_lifetime, config_server_lifetime(config, entry) / USEC_PER_SEC,        \
+	       "Seconds after which a server connection is replaced.")                             \
+	COLUMN(TEXT, pool_mode, config_pool_modes[entry ? entry->pool_mode : POOL_MODE_STATEMENT], \
+	       "pool_mode of the database entry; NULL: not set there.")                            \
+	COLUMN(TEXT, load_balance_hosts, entry ? config_load_balance_hosts(entry) : NULL,          \
+	       "How one of several hosts is chosen; NULL: the database has one host.")             \
+	COLUMN(INT4, max_connections, config_max_db_connections(config, entry),                    \
+	       "Maximum number of server connections of the database; 0: no limit.")               \
+	COLUMN(INT4, current_connections, entry ? share_servers(&database->cap.share) : 0,         \
+	       "Number of server connections of the database.")                                    \
+	COLUMN(INT4, max_client_connections, config_max_db_client_connections(config, entry),      \
+	       "Maximum number of client connections of the database; 0: no limit.")               \
+	COLUMN(INT4, current_client_connections, count_clients(cursor->source, database),          \
+	       "Number of client connections of the database.")                                    \
+	COLUMN(INT4, paused, entry && (database->is_paused || pools->is_paused),                   \
+	       "1: paused by PAUSE (of this database or of all) or KILL.")                         \
 	COLUMN(INT4, disabled, entry && database->is_disabled, "1: DISABLE refuses new clients.")
 
 SHOW_ROWS(databases, "DATABASES", DATABASE_ROW, "Databases and their limits.",
@@ -131,7 +130,7 @@ static bool next_databases(struct cursor *cursor, void *row)
 	       size_text(cursor, entry ? entry->reserve_pool_size : CONFIG_INHERIT),               \
 	       "Additional server connections per pool when clients have waited for "              \
 	       "reserve_pool_timeout.")                                                            \
-	COLUMN(TEXT, pool_mode, entry ? config_pool_mode_name(entry->pool_mode) : NULL,            \
+	COLUMN(TEXT, pool_mode, entry ? config_pool_modes[entry->pool_mode] : NULL,                \
 	       "pool_mode of the user's entry; NULL: not set there.")                              \
 	COLUMN(INT4, max_user_connections, config_max_user_connections(config, entry),             \
 	       "Maximum number of server connections of the user; 0: no limit.")                   \
@@ -256,7 +255,7 @@ static void add_pool(struct pools_shown *row, struct pool *pool, usec_t *longest
 	ROW_ADD(POOL_SUMS)
 	*longest = wait > *longest ? wait : *longest;
 	*has_failed |= pool_has_failed_lately(pool);
-	row->pool_mode = config_pool_mode_name(pool_own_rules(pool)->mode);
+	row->pool_mode = config_pool_modes[pool_own_rules(pool)->mode];
 	if (pool->database->entry)
 		row->load_balance_hosts = config_load_balance_hosts(pool->database->entry);
 }
@@ -284,7 +283,7 @@ static bool next_pools(struct cursor *cursor, void *at)
 	row->user = cursor->ordered.second;
 	if (!cursor->ordered.object) {
 		row->cl_active = show_source_console_count(cursor->source);
-		row->pool_mode = config_pool_mode_name(POOL_MODE_STATEMENT);
+		row->pool_mode = config_pool_modes[POOL_MODE_STATEMENT];
 		return true;
 	}
 	for (size_t i = 0; i < PURPOSES; i++) {
@@ -305,7 +304,7 @@ static bool next_pools(struct cursor *cursor, void *at)
 	COLUMN(TEXT, user, cursor->ordered.second, "User that the server connections log in as.") \
 	COLUMN(TEXT, group, buf_text(&cursor->group) + 1,                                         \
 	       "The user, application or address that fair_by tells apart; empty: all others.")   \
-	COLUMN(TEXT, priority, config_priority_name(sum.priority), "priority of the group.")      \
+	COLUMN(TEXT, priority, config_priorities[sum.priority], "priority of the group.")         \
 	COLUMN(INT4, weight, sum.weight, "Weight of the group, as set for the user.")             \
 	COLUMN(INT4, cl_waiting, sum.waiting, "Clients of the group that wait for a server.")     \
 	COLUMN(INT4, sv_active, sum.served, "Servers that clients of the group have.")            \

@@ -407,8 +407,7 @@ static bool next_fds(struct cursor *cursor, void *row)
 	                                             : "listening",                                \
 	       "listening; paused: SUSPEND, or a take-over; resting: no file descriptor is free; " \
 	       "closed: DRAIN, or a shutdown.")                                                    \
-	COLUMN(TEXT, pool_mode,                                                                    \
-	       config_pool_mode_name(entry ? entry->pool_mode : POOL_MODE_INHERIT),                \
+	COLUMN(TEXT, pool_mode, config_pool_modes[entry ? entry->pool_mode : POOL_MODE_INHERIT],   \
 	       "Pool mode of its clients; NULL: that of their user, database or the setting. A "   \
 	       "pool has one pool_size for clients of all modes.")                                 \
 	COLUMN(TEXT, auth_type, auth_methods[config->auth_type].name, "auth_type of its clients.") \

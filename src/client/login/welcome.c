@@ -91,7 +91,7 @@ static void add_about(struct buf *out, const struct pool *pool, enum pool_mode m
 
 	snprintf(count, sizeof(count), "%d", pool->pools->config->max_prepared_statements);
 	message_parameter(out, OWN_PREFIX "version", VERSION_COMPATIBLE);
-	message_parameter(out, OWN_PREFIX "pool_mode", config_pool_mode_name(mode));
+	message_parameter(out, OWN_PREFIX "pool_mode", config_pool_modes[mode]);
 	message_parameter(out, OWN_PREFIX "max_prepared_statements", count);
 }
 

@@ -15,6 +15,7 @@
 #include "pgweir/pgwire/startup.h"
 
 #include "../unit.h"
+#include "../../lib/config_text.h"
 
 #define OWN_ID 1
 #define PEER_ID 2

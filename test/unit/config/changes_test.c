@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../unit.h"
+#include "../../lib/config_text.h"
 
 static const struct config *parse(const char *text)
 {

@@ -13,6 +13,7 @@
 #include "../unit.h"
 
 #include "pgweir/config/entries.h"
+#include "../../lib/config_text.h"
 
 static const struct config *parse(const char *text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/config.c
+ * config/manual.c: --dump-settings
  */
 #include "pgweir/config/settings.h"
 

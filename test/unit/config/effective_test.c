@@ -7,6 +7,7 @@
 #include <limits.h>
 
 #include "../unit.h"
+#include "../../lib/config_text.h"
 
 static const char text[] =
     "[pgbouncer]\n"

@@ -23,14 +23,24 @@ static void tear_down(void)
 	ck_assert_ptr_null(config.entries);
 }
 
-static void add(const char *name, const char *line)
+/* The first problem; NULL: there is none. */
+static const char *try_to_add(enum entry_kind_id kind, const char *name, const char *line)
 {
-	struct err err = { 0 };
+	static char said[300];
+	struct problems problems = { 0 };
 	char text[256];
 
 	snprintf(text, sizeof(text), "%s", line);
-	ck_assert_msg(entries_add(config.entries, ENTRY_DATABASE, name, text, NULL, &err), "%s",
-	              err.text);
+	entries_add(config.entries, kind, (struct source_pos){ "f", 1 }, name, text, true,
+	            &problems);
+	snprintf(said, sizeof(said), "%s", problems.errors.count ? problems.errors.texts[0] : "");
+	problems_done(&problems);
+	return *said ? said : NULL;
+}
+
+static void add(const char *name, const char *line)
+{
+	ck_assert_ptr_null(try_to_add(ENTRY_DATABASE, name, line));
 }
 
 START_TEST(entries_are_found)
@@ -66,7 +76,7 @@ START_TEST(entries_are_walked_in_order)
 {
 	const struct config_database *database = NULL;
 	const struct config_user *user = NULL;
-	char names[16] = "", none[] = "", also_none[] = "";
+	char names[16] = "";
 
 	ck_assert_ptr_null(config_database_next(&config, NULL));
 	ck_assert_ptr_null(config_user_next(&config, NULL));
@@ -77,8 +87,8 @@ START_TEST(entries_are_walked_in_order)
 		strncpy(names + strlen(names), database->name, 2);
 	ck_assert_str_eq(names, "ba");
 
-	ck_assert(entries_add(config.entries, ENTRY_USER, "u", none, NULL, NULL));
-	ck_assert(entries_add(config.entries, ENTRY_USER, "u", also_none, NULL, NULL));
+	ck_assert_ptr_null(try_to_add(ENTRY_USER, "u", ""));
+	ck_assert_ptr_null(try_to_add(ENTRY_USER, "u", ""));
 	user = config_user_next(&config, NULL);
 	ck_assert_str_eq(user->name, "u");
 	ck_assert_ptr_eq(config_user_find(&config, "u"), user);
@@ -173,26 +183,25 @@ END_TEST
 
 START_TEST(entries_refuse_names)
 {
-	char name[200] = "", text[] = "", bad[] = "port=0", bad_user[] = "x=1";
-	struct err err;
+	char name[200] = "", wanted[256];
 
-	ck_assert(!entries_add(config.entries, ENTRY_DATABASE, "pgbouncer", text, NULL, &err));
-	ck_assert_str_eq(err.text, "database \"pgbouncer\": this name is reserved for the console");
+	ck_assert_str_eq(try_to_add(ENTRY_DATABASE, "pgbouncer", ""),
+	                 "f:1: database \"pgbouncer\": this name is reserved for the console");
 	memset(name, 'x', CONFIG_DATABASE_NAME_MAX);
-	ck_assert(entries_add(config.entries, ENTRY_DATABASE, name, text, NULL, &err));
+	ck_assert_ptr_null(try_to_add(ENTRY_DATABASE, name, ""));
+	snprintf(wanted, sizeof(wanted),
+	         "f:1: database \"%s...\": its name is longer than 63 bytes", name);
 	memset(name, 'x', CONFIG_DATABASE_NAME_MAX + 1);
-	ck_assert(!entries_add(config.entries, ENTRY_DATABASE, name, text, NULL, &err));
-	ck_assert_ptr_nonnull(strstr(err.text, "...\": its name is longer than 63 bytes"));
+	ck_assert_str_eq(try_to_add(ENTRY_DATABASE, name, ""), wanted);
 	memset(name, 'x', CONFIG_USER_NAME_MAX);
-	ck_assert(entries_add(config.entries, ENTRY_USER, name, text, NULL, &err));
+	ck_assert_ptr_null(try_to_add(ENTRY_USER, name, ""));
 	memset(name, 'x', CONFIG_USER_NAME_MAX + 1);
-	ck_assert(!entries_add(config.entries, ENTRY_USER, name, text, NULL, &err));
-	ck_assert_ptr_nonnull(strstr(err.text, "...\": its name is longer than 127 bytes"));
+	ck_assert_ptr_nonnull(
+	    strstr(try_to_add(ENTRY_USER, name, ""), "...\": its name is longer than 127 bytes"));
 
-	ck_assert(!entries_add(config.entries, ENTRY_DATABASE, "a", bad, NULL, &err));
-	ck_assert_str_eq(err.text, "database \"a\": port: must be from 1 to 65535");
-	ck_assert(!entries_add(config.entries, ENTRY_USER, "u", bad_user, NULL, &err));
-	ck_assert_str_eq(err.text, "user \"u\": unknown key \"x\"");
+	ck_assert_str_eq(try_to_add(ENTRY_DATABASE, "a", "port=0"),
+	                 "f:1: database \"a\": port: must be from 1 to 65535");
+	ck_assert_str_eq(try_to_add(ENTRY_USER, "u", "x=1"), "f:1: user \"u\": unknown key \"x\"");
 }
 END_TEST
 

@@ -73,6 +73,8 @@ static const struct {
 	{ "HOST=a", "unknown key \"HOST\": did you mean \"host\"?" },
 	{ "client_idle_timeout=5", "unknown key \"client_idle_timeout\"" },
 	{ "password=my secret", "key=value is expected after password " HINT },
+	{ "password=my se=cret", "unknown key after password " HINT },
+	{ "password='my' se=cret", "unknown key \"se\"" },
 	{ "password=''", "password: the value is missing (omit the key for its default)" },
 };
 
@@ -87,6 +89,55 @@ START_TEST(entry_read_judges_databases)
 	ok = entry_read(&entry, ENTRY_DATABASE, text, NULL, &err);
 	ck_assert_msg(ok == !databases[_i].error, "%s: %s", databases[_i].text, err.text);
 	ck_assert_str_eq(err.text, databases[_i].error ? databases[_i].error : "");
+	entry_clear(&entry, ENTRY_DATABASE);
+	free(text);
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	const char *host; /* of the entry; its password and port */
+	const char *password;
+	int port;
+	const char *error;
+} pairs[] = {
+	{ "  ", NULL, NULL, 5432, NULL },
+	{ "host=a port=5", "a", NULL, 5, NULL },
+	{ "host = a\tport =5 ", "a", NULL, 5, NULL },
+	{ "password='it''s a secret' host=x", "x", "it's a secret", 5432, NULL },
+	{ "password=a;b#c'd", NULL, "a;b#c'd", 5432, NULL },
+	{ "host='a' ; here = there", "a", NULL, 5432, NULL },
+	{ "host='a' # here", "a", NULL, 5432, NULL },
+	{ "host=b=c", "b=c", NULL, 5432, NULL },
+	{ "host=a ; here", "a", NULL, 5432, "key=value is expected after host " HINT },
+	{ "password=my secret", NULL, "my", 5432, "key=value is expected after password " HINT },
+	{ "nonsense", NULL, NULL, 5432, "key=value is expected" },
+	{ "=a", NULL, NULL, 5432, "key=value is expected" },
+	{ "ho'st=a", NULL, NULL, 5432, "key=value is expected" },
+	{ "host", NULL, NULL, 5432, "key=value is expected" },
+	{ "host=", NULL, NULL, 5432, "host: the value is missing (omit the key for its default)" },
+	{ "host=''", NULL, NULL, 5432,
+	  "host: the value is missing (omit the key for its default)" },
+	{ "host='a", NULL, NULL, 5432, "host: unterminated quote" },
+	{ "host='a''", NULL, NULL, 5432, "host: unterminated quote" },
+	{ "host='a'port=5", NULL, NULL, 5432, "host: a blank must follow the quotes" },
+	{ "host='a';", NULL, NULL, 5432, "host: a blank must follow the quotes" },
+};
+
+static bool same(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
+
+START_TEST(entry_read_takes_pairs)
+{
+	struct config_database entry = { 0 };
+	char *text = strdup(pairs[_i].text);
+	struct err err = { 0 };
+
+	entry_reset(&entry, ENTRY_DATABASE);
+	ck_assert(entry_read(&entry, ENTRY_DATABASE, text, NULL, &err) == !pairs[_i].error);
+	ck_assert_str_eq(err.text, pairs[_i].error ? pairs[_i].error : "");
+	ck_assert_msg(same(entry.host, pairs[_i].host), "%s: %s", pairs[_i].text, entry.host);
+	ck_assert(same(entry.password, pairs[_i].password));
+	ck_assert_int_eq(entry.port, pairs[_i].port);
 	entry_clear(&entry, ENTRY_DATABASE);
 	free(text);
 }
@@ -231,6 +282,7 @@ int main(void)
 	TCase *tcase = tcase_create("entry_keys");
 
 	tcase_add_loop_test(tcase, entry_read_judges_databases, 0, COUNT_OF(databases));
+	tcase_add_loop_test(tcase, entry_read_takes_pairs, 0, COUNT_OF(pairs));
 	tcase_add_loop_test(tcase, entry_read_takes_what_is_doubtful, 0, COUNT_OF(doubts));
 	tcase_add_test(tcase, entry_read_fills_a_database);
 	tcase_add_test(tcase, entry_read_fills_a_user);

@@ -166,7 +166,7 @@ static const char *other_value(const struct setting *setting)
 		return strcmp(setting->initial, "0") == 0 ? "1" : "0";
 	if (setting->type == SETTING_BYTES)
 		return "12345";
-	if (setting->has_functions)
+	if (setting->judge == field_judges_function)
 		return "f";
 	return setting->initial && strcmp(setting->initial, "2") == 0 ? "3" : "2";
 }

@@ -2,7 +2,7 @@
 /*
  * config/ini.c: lines, sections, names, %include.
  */
-#include "../../../src/config/config_priv.h"
+#include "pgweir/config/changes.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -13,92 +13,104 @@
 #include "../unit.h"
 
 #include "pgweir/base/buf.h"
+#include "pgweir/config/entries.h"
+#include "../../lib/config_text.h"
 
-/* Records its arguments: section, line, name, value. */
-struct notes {
-	struct ini_reader reader;
-	struct buf text;
-};
-
-static void note_pair(struct ini_reader *reader, const struct ini_pair *pair)
-{
-	struct notes *notes = (struct notes *)reader;
-
-	buf_printf(&notes->text, "%d:%d %s=%s|", pair->section, pair->pos.line, pair->name,
-	           pair->value);
-}
+#define ALL "[pgbouncer]\n"
 
 static const struct {
 	const char *says;
 	const char *text;
-	const char *notes;
+	const char *notes; /* see note(); not with an error */
 	const char *error; /* the first problem */
 } cases[] = {
-	{ "nothing", "", "", NULL },
-	{ "one pair", "[pgbouncer]\na = b c \n", "1:2 a=b c|", NULL },
-	{ "our own name", "[pgweir]\na=b", "1:2 a=b|", NULL },
-	{ "sections go on", "[users]\nu=\n[databases]\nd=x\n[users]\nv=", "3:2 u=|2:4 d=x|3:6 v=|",
+	{ "nothing", "", NULL, "f: section [pgbouncer] is missing" },
+	{ "one pair", "[pgbouncer]\njob_name = b c \n", "job b c|", NULL },
+	{ "our own name", "[pgweir]\njob_name=b", "job b|", NULL },
+	{ "sections go on", ALL "[users]\nu=\n[databases]\nd=host=x\n[users]\nv=", "5 d=x|3 u|7 v|",
 	  NULL },
-	{ "comments and blank lines", "; x\n\n # y\n[peers]\n;a=b\n1=c\n", "4:6 1=c|", NULL },
-	{ "line ends of other systems", "[pgbouncer]\r\na = b\r\n", "1:2 a=b|", NULL },
-	{ "byte order mark", "\xEF\xBB\xBF[pgbouncer]\na=b", "1:2 a=b|", NULL },
-	{ "no comment behind a value", "[pgbouncer]\na = b ; c", "1:2 a=b ; c|", NULL },
-	{ "quoted names", "[databases]\n'my ''db' = x\n\"a\"\"b\"=y", "2:2 my 'db=x|2:3 a\"b=y|",
+	{ "comments and blank lines", "; x\n\n # y\n[peers]\n;a=b\n1=host=c\n" ALL, "6 1=c|",
 	  NULL },
-	{ "star", "[databases]\n* = x\na.b-c_d=y", "2:2 *=x|2:3 a.b-c_d=y|", NULL },
-	{ "no end of quote", "[databases]\n'my = x", "", "f:2: the quote of the name has no end" },
-	{ "no name", "[databases]\n = x", "", "f:2: the name before = is missing" },
-	{ "empty name", "[databases]\n'' = x", "", "f:2: the name before = is missing" },
-	{ "blank in a name", "[databases]\nmy db = x", "",
-	  "f:2: a name of other characters than letters, digits and _ . - * must stand in quotes" },
-	{ "no pair", "[databases]\nnonsense", "", "f:2: a line must read: name = value" },
-	{ "unknown section", "[nothing]\na=b\n[users]\nu=", "3:4 u=|",
-	  "f:1: unknown section [nothing]: valid sections are [pgbouncer], "
+	{ "line ends of other systems", "[pgbouncer]\r\njob_name = b\r\n", "job b|", NULL },
+	{ "byte order mark", "\xEF\xBB\xBF[pgbouncer]\njob_name=b", "job b|", NULL },
+	{ "no comment behind a value", "[pgbouncer]\njob_name = b ; c", "job b ; c|", NULL },
+	{ "quoted names", ALL "[databases]\n'my ''db' = host=x\n\"a\"\"b\"=host=y",
+	  "3 my 'db=x|4 a\"b=y|", NULL },
+	{ "star", ALL "[databases]\n* = host=x\na.b-c_d=host=y", "4 a.b-c_d=y|3 *=x|", NULL },
+	{ "no end of quote", ALL "[databases]\n'my = x", NULL,
+	  "f:3: the quote of the name has no end" },
+	{ "no name", ALL "[databases]\n = x", NULL, "f:3: the name before = is missing" },
+	{ "empty name", ALL "[databases]\n'' = x", NULL, "f:3: the name before = is missing" },
+	{ "blank in a name", ALL "[databases]\nmy db = x", NULL,
+	  "f:3: a name of other characters than letters, digits and _ . - * must stand in quotes" },
+	{ "no pair", ALL "[databases]\nnonsense", NULL, "f:3: a line must read: name = value" },
+	{ "unknown section", ALL "[nothing]\na=b\n[users]\nu=", NULL,
+	  "f:2: unknown section [nothing]: valid sections are [pgbouncer], "
 	  "[databases], [users], [peers], [listeners], [applications] and [statements]" },
-	{ "case of a section", "[Users]", "",
-	  "f:1: unknown section [Users]: did you mean [users]?" },
-	{ "section without end", "[users", "",
-	  "f:1: a section is written as [name], alone on its line" },
-	{ "section with more", "[users] x", "",
-	  "f:1: a section is written as [name], alone on its line" },
-	{ "outside", "a=b\nc=d\n[users]\nu=", "3:4 u=|",
+	{ "case of a section", ALL "[Users]", NULL,
+	  "f:2: unknown section [Users]: did you mean [users]?" },
+	{ "section without end", ALL "[users", NULL,
+	  "f:2: a section is written as [name], alone on its line" },
+	{ "section with more", ALL "[users] x", NULL,
+	  "f:2: a section is written as [name], alone on its line" },
+	{ "outside", "a=b\nc=d\n[users]\nu=\n" ALL, NULL,
 	  "f:1: a line before the first section: [pgbouncer] must come first" },
-	{ "other percent", "%insert x", "",
-	  "f:1: a line beginning with % must read: %include path" },
-	{ "include without blank", "%includex", "",
-	  "f:1: a line beginning with % must read: %include path" },
-	{ "include here", "%include x", "", "f:1: %include is not possible here" },
+	{ "other percent", ALL "%insert x", NULL,
+	  "f:2: a line beginning with % must read: %include path" },
+	{ "include without blank", ALL "%includex", NULL,
+	  "f:2: a line beginning with % must read: %include path" },
+	{ "include of nothing", ALL "%include ", NULL, "f:2: %include needs the path of a file" },
 };
 
-START_TEST(ini_read_bytes_answers)
+/* The job's name, if it is set, and of each entry its line, name and host. */
+static void note(const struct config *config, struct buf *notes)
+{
+	const struct config_database *database = NULL;
+	const struct config_peer *peer = NULL;
+	const struct config_user *user = NULL;
+
+	if (strcmp(config->job_name, "pgbouncer") != 0)
+		buf_printf(notes, "job %s|", config->job_name);
+	while ((database = config_database_each(config, database)))
+		buf_printf(notes, "%d %s=%s|", database->pos.line, database->name, database->host);
+	while ((user = config_user_next(config, user)))
+		buf_printf(notes, "%d %s|", user->pos.line, user->name);
+	while ((peer = config_peer_after(config, peer ? peer->id : 0)))
+		buf_printf(notes, "%d %s=%s|", peer->pos.line, peer->name, peer->host);
+}
+
+static void expect_one(struct problems *problems, const char *text)
+{
+	ck_assert_uint_eq(problems->errors.count, 1);
+	ck_assert_str_eq(problems->errors.texts[0], text);
+	problems_done(problems);
+}
+
+START_TEST(ini_loads_lines)
 {
 	struct problems problems = { 0 };
-	struct notes notes = { .reader = { .pair = note_pair, .problems = &problems } };
+	const struct config *config = config_parse(bytes_text(cases[_i].text), "f", &problems);
+	struct buf notes = { 0 };
 
-	ini_read_bytes(&notes.reader, bytes_text(cases[_i].text), "f");
-	ck_assert_msg(strcmp(buf_text(&notes.text), cases[_i].notes) == 0, "%s: %s", cases[_i].says,
-	              buf_text(&notes.text));
-	ck_assert_msg(problems.errors.count == (cases[_i].error ? 1 : 0), "%s", cases[_i].says);
-	if (cases[_i].error)
-		ck_assert_str_eq(problems.errors.texts[0], cases[_i].error);
-	problems_done(&problems);
-	source_files_done(&notes.reader.files);
-	buf_free(&notes.text);
+	ck_assert_msg((config != NULL) == (cases[_i].error == NULL), "%s", cases[_i].says);
+	if (config) {
+		note(config, &notes);
+		ck_assert_str_eq(buf_text(&notes), cases[_i].notes);
+	} else {
+		expect_one(&problems, cases[_i].error);
+	}
+	config_unref(&config);
+	buf_free(&notes);
 }
 END_TEST
 
 START_TEST(ini_refuses_a_zero_byte)
 {
 	struct problems problems = { 0 };
-	struct notes notes = { .reader = { .pair = note_pair, .problems = &problems } };
 
-	ini_read_bytes(&notes.reader, bytes_of("[users]\na=b\0c\nd=e", 17), "f");
-	ck_assert_str_eq(buf_text(&notes.text), "3:3 d=e|");
-	ck_assert_uint_eq(problems.errors.count, 1);
-	ck_assert_str_eq(problems.errors.texts[0], "f:2: a zero byte: this is not a text file");
-	problems_done(&problems);
-	source_files_done(&notes.reader.files);
-	buf_free(&notes.text);
+	ck_assert_ptr_null(
+	    config_parse(bytes_of("[pgbouncer]\na=b\0c\nverbose=1", 27), "f", &problems));
+	expect_one(&problems, "f:2: a zero byte: this is not a text file");
 }
 END_TEST
 
@@ -133,78 +145,60 @@ static void write_file(const char *name, const char *text)
 START_TEST(ini_includes_share_the_section)
 {
 	struct problems problems = { 0 };
-	struct notes notes = {
-		.reader = { .pair = note_pair, .problems = &problems, .may_include = true }
-	};
+	const struct config *draft;
+	struct buf notes = { 0 };
 
-	write_file("main", "[pgbouncer]\na=1\n%include part\nd=4\n%include  missing \n");
-	write_file("part", "b=2\n[users]\nc=3");
-	ini_read_file(&notes.reader, "main");
-	ck_assert_str_eq(buf_text(&notes.text), "1:2 a=1|1:1 b=2|3:3 c=3|3:4 d=4|");
-	ck_assert_uint_eq(problems.errors.count, 1);
-	ck_assert_str_eq(problems.errors.texts[0],
-	                 "missing: cannot open: No such file or directory");
-	ck_assert(notes.reader.has_settings);
-	problems_done(&problems);
-	source_files_done(&notes.reader.files);
-	buf_free(&notes.text);
+	write_file("main", "[pgbouncer]\njob_name=a\n%include part\nd=\n%include  missing \n");
+	write_file("part", "verbose=2\n[users]\nc=\n");
+	draft = config_draft("main", &problems);
+	note(draft, &notes);
+	ck_assert_str_eq(buf_text(&notes), "job a|3 c|4 d|");
+	ck_assert_int_eq(draft->verbose, 2);
+	ck_assert_str_eq(config_origin(draft, "verbose").file, "part");
+	expect_one(&problems, "missing: cannot open: No such file or directory");
+	config_unref(&draft);
+	buf_free(&notes);
 }
 END_TEST
 
 START_TEST(ini_includes_end)
 {
 	struct problems problems = { 0 };
-	struct ini_reader reader = { .pair = note_pair,
-		                     .problems = &problems,
-		                     .may_include = true };
 
-	write_file("loop", "%include loop\n");
-	ini_read_file(&reader, "loop");
-	ck_assert_uint_eq(problems.errors.count, 1);
-	ck_assert_str_eq(problems.errors.texts[0],
-	                 "loop:1: %include loop: more than 10 files within each other");
-	problems_done(&problems);
-	source_files_done(&reader.files);
+	write_file("loop", "[pgbouncer]\n%include loop\n");
+	ck_assert_ptr_null(config_load("loop", &problems));
+	expect_one(&problems, "loop:2: %include loop: more than 10 files within each other");
 
-	/* includes itself twice, ten levels deep: ended by the number of files */
-	reader =
-	    (struct ini_reader){ .pair = note_pair, .problems = &problems, .may_include = true };
-	write_file("loop", "%include loop\n%include loop\n%include loop\n");
-	ini_read_file(&reader, "loop");
-	ck_assert_uint_eq(reader.files.count, SOURCE_FILES_MAX);
+	/* includes itself three times, ten levels deep: ended by the number of files */
+	write_file("loop", "[pgbouncer]\n%include loop\n%include loop\n%include loop\n");
+	ck_assert_ptr_null(config_load("loop", &problems));
 	ck_assert_uint_gt(problems.errors.dropped_count, 0);
 	problems_done(&problems);
-	source_files_done(&reader.files);
 }
 END_TEST
 
 START_TEST(ini_says_what_cannot_be_read)
 {
 	struct problems problems = { 0 };
-	struct ini_reader reader = { .pair = note_pair, .problems = &problems };
 
-	ini_read_file(&reader, "/");
-	ck_assert_uint_eq(problems.errors.count, 1);
-	ck_assert_str_eq(problems.errors.texts[0], "/: cannot read: Is a directory");
-	problems_done(&problems);
-	source_files_done(&reader.files);
+	ck_assert_ptr_null(config_load("/", &problems));
+	expect_one(&problems, "/: cannot read: Is a directory");
 }
 END_TEST
 
 START_TEST(ini_has_a_limit_of_bytes)
 {
+	struct source_files files = { .byte_count = SOURCE_BYTES_MAX - 3 };
 	struct problems problems = { 0 };
-	struct ini_reader reader = { .pair = note_pair,
-		                     .problems = &problems,
-		                     .files.byte_count = SOURCE_BYTES_MAX - 3 };
+	struct buf text = { 0 };
 
-	ini_read_bytes(&reader, bytes_text(";23"), "f");
-	ck_assert(!problems_any(&problems));
-	ini_read_bytes(&reader, bytes_text(";"), "f");
-	ck_assert_uint_eq(problems.errors.count, 1);
-	ck_assert_str_eq(problems.errors.texts[0], "f: more than 64 MB in all files");
-	problems_done(&problems);
-	source_files_done(&reader.files);
+	write_file("main", ";23");
+	ck_assert_ptr_nonnull(source_read(&files, "main", false, &text, &problems));
+	buf_clear(&text);
+	ck_assert_ptr_null(source_read(&files, "main", false, &text, &problems));
+	expect_one(&problems, "main: more than 64 MB in all files");
+	source_files_done(&files);
+	buf_free(&text);
 }
 END_TEST
 
@@ -213,14 +207,14 @@ int main(void)
 	Suite *suite = suite_create("config/ini");
 	TCase *tcase = tcase_create("ini"), *files = tcase_create("files");
 
-	tcase_add_loop_test(tcase, ini_read_bytes_answers, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tcase, ini_loads_lines, 0, COUNT_OF(cases));
 	tcase_add_test(tcase, ini_refuses_a_zero_byte);
 	tcase_add_test(tcase, ini_says_what_cannot_be_read);
-	tcase_add_test(tcase, ini_has_a_limit_of_bytes);
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(files, enter_directory, leave_directory);
 	tcase_add_test(files, ini_includes_share_the_section);
 	tcase_add_test(files, ini_includes_end);
+	tcase_add_test(files, ini_has_a_limit_of_bytes);
 	suite_add_tcase(suite, files);
 	return unit_run(suite);
 }

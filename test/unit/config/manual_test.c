@@ -9,6 +9,7 @@
 #include "../unit.h"
 
 #include "pgweir/config/settings.h"
+#include "../../lib/config_text.h"
 
 START_TEST(manual_lists_every_setting)
 {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "../unit.h"
+#include "../../lib/config_text.h"
 
 static const struct config *parse(const char *lines, struct problems *problems)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/value.c: numbers, switches, durations, sizes, lists, quotes.
+ * config/field.c: numbers, switches, durations, sizes, lists, quotes.
  */
 #include "../../../src/config/config_priv.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../unit.h"
@@ -14,10 +13,33 @@
 #define NO_SIZE "a size (a number of bytes, or one with B, kB, MB or GB)"
 #define NO_SWITCH "a switch (1 or 0, on or off, true or false, yes or no)"
 
+/* The rows of the tests are of this. */
+union value {
+	bool is_on;
+	int number;
+	unsigned int word;
+	size_t bytes;
+	usec_t time;
+	struct config_list list;
+};
+
+/* Reads a value, which must be refused with this error, if there is one. */
+static union value read_value(const struct setting *row, const char *text, const char *error)
+{
+	union value value = { 0 };
+	struct err err = { 0 };
+	bool ok = field_put(&value, row, text, NULL, &err);
+
+	ck_assert_msg(ok == !error, "%s: %s", text, err.text);
+	if (!ok)
+		ck_assert_str_eq(err.text, error);
+	return value;
+}
+
 static const struct {
 	const char *text;
-	int base;
-	int64_t value;
+	int base; /* 10: of an entry */
+	int value;
 	const char *error;
 } ints[] = {
 	{ "20", 0, 20, NULL },
@@ -39,15 +61,9 @@ static const struct {
 
 START_TEST(value_int_answers)
 {
-	struct err err = { 0 };
-	int64_t value;
-	bool ok = value_int(ints[_i].text, ints[_i].base, &value, &err);
+	struct setting row = { .type = SETTING_INT, .min = -9, .is_of_entry = ints[_i].base == 10 };
 
-	ck_assert_msg(ok == !ints[_i].error, "%s: %s", ints[_i].text, err.text);
-	if (ok)
-		ck_assert_int_eq(value, ints[_i].value);
-	else
-		ck_assert_str_eq(err.text, ints[_i].error);
+	ck_assert_int_eq(read_value(&row, ints[_i].text, ints[_i].error).number, ints[_i].value);
 }
 END_TEST
 
@@ -72,15 +88,9 @@ static const struct {
 
 START_TEST(value_bool_answers)
 {
-	struct err err = { 0 };
-	bool value;
-	bool ok = value_bool(bools[_i].text, &value, &err);
+	struct setting row = { .type = SETTING_BOOL };
 
-	ck_assert_msg(ok == !bools[_i].error, "%s: %s", bools[_i].text, err.text);
-	if (ok)
-		ck_assert_int_eq(value, bools[_i].value);
-	else
-		ck_assert_str_eq(err.text, bools[_i].error);
+	ck_assert_int_eq(read_value(&row, bools[_i].text, bools[_i].error).is_on, bools[_i].value);
 }
 END_TEST
 
@@ -121,15 +131,12 @@ static const struct {
 
 START_TEST(value_time_answers)
 {
-	struct err err = { 0 };
-	usec_t value;
-	bool ok = value_time(times[_i].text, times[_i].unit, times[_i].base, &value, &err);
+	/* decimal only if no unit is set */
+	struct setting row = { .type = SETTING_TIME,
+		               .unit = times[_i].base == 10 ? 0 : times[_i].unit,
+		               .min = -VALUE_TIME_MAX };
 
-	ck_assert_msg(ok == !times[_i].error, "%s: %s", times[_i].text, err.text);
-	if (ok)
-		ck_assert_int_eq(value, times[_i].value);
-	else
-		ck_assert_str_eq(err.text, times[_i].error);
+	ck_assert_int_eq(read_value(&row, times[_i].text, times[_i].error).time, times[_i].value);
 }
 END_TEST
 
@@ -155,15 +162,10 @@ static const struct {
 
 START_TEST(value_bytes_answers)
 {
-	struct err err = { 0 };
-	int64_t value;
-	bool ok = value_bytes(sizes[_i].text, &value, &err);
+	struct setting row = { .type = SETTING_BYTES, .min = -9 };
 
-	ck_assert_msg(ok == !sizes[_i].error, "%s: %s", sizes[_i].text, err.text);
-	if (ok)
-		ck_assert_int_eq(value, sizes[_i].value);
-	else
-		ck_assert_str_eq(err.text, sizes[_i].error);
+	ck_assert_int_eq((int64_t)read_value(&row, sizes[_i].text, sizes[_i].error).bytes,
+	                 sizes[_i].value);
 }
 END_TEST
 
@@ -181,73 +183,72 @@ static const struct {
 
 START_TEST(value_list_answers)
 {
-	struct config_list list;
-	struct err err = { 0 };
+	struct setting row = { .type = SETTING_LIST,
+		               .splits_at_blanks = lists[_i].splits_at_blanks };
+	union value value = read_value(&row, lists[_i].text, NULL);
 	char joined[128] = "";
 
-	ck_assert(value_list(lists[_i].text, lists[_i].splits_at_blanks, &list, &err));
-	for (size_t i = 0; i < list.count; i++) {
+	for (size_t i = 0; i < value.list.count; i++) {
 		size_t used = strlen(joined);
 
-		snprintf(joined + used, sizeof(joined) - used, "%s|", list.names[i]);
+		snprintf(joined + used, sizeof(joined) - used, "%s|", value.list.names[i]);
 	}
 	ck_assert_str_eq(joined, lists[_i].joined);
-	ck_assert_str_eq(list.text, lists[_i].text);
-	value_list_free(&list);
-	ck_assert_ptr_null(list.text);
+	ck_assert_str_eq(value.list.text, lists[_i].text);
+	field_free(&value, &row);
+	ck_assert_ptr_null(value.list.text);
 }
 END_TEST
 
 static const struct {
 	const char *text;
-	const char *bare;
+	int value;
 	const char *error;
 } quotes[] = {
-	{ "20", "20", NULL },
-	{ "'20'", "20", NULL },
-	{ "\"20\"", "20", NULL },
-	{ "'20' ; twenty", "20", NULL },
-	{ "'20'# twenty", "20", NULL },
-	{ "'20", NULL, "unterminated quote" },
-	{ "'20' 30", NULL, "unexpected \"30\" after the quotes" },
+	{ "20", 20, NULL },
+	{ "'20'", 20, NULL },
+	{ "\"20\"", 20, NULL },
+	{ "'20' ; twenty", 20, NULL },
+	{ "'20'# twenty", 20, NULL },
+	{ "'20", 0, "unterminated quote" },
+	{ "'20' 30", 0, "unexpected \"30\" after the quotes" },
 };
 
-START_TEST(value_unquote_answers)
+START_TEST(value_may_be_in_quotes)
 {
-	char *copy = strdup(quotes[_i].text), *bare = copy;
-	struct err err = { 0 };
-	bool ok = value_unquote(&bare, &err);
+	struct setting row = { .type = SETTING_INT };
 
-	ck_assert_msg(ok == !quotes[_i].error, "%s", quotes[_i].text);
-	if (ok)
-		ck_assert_str_eq(bare, quotes[_i].bare);
-	else
-		ck_assert_str_eq(err.text, quotes[_i].error);
-	free(copy);
+	ck_assert_int_eq(read_value(&row, quotes[_i].text, quotes[_i].error).number,
+	                 quotes[_i].value);
 }
 END_TEST
 
 START_TEST(value_word_knows_any_case)
 {
 	static const char *const words[] = { "one", "two", NULL };
+	struct setting row = { .type = SETTING_WORD, .words = words };
 
-	ck_assert_int_eq(value_word("TWO", words), 1);
-	ck_assert_int_eq(value_word("three", words), -1);
+	ck_assert_int_eq(read_value(&row, "TWO", NULL).word, 1);
+	read_value(&row, "three", "\"three\" is not one of its values: one or two");
 }
 END_TEST
 
-START_TEST(value_time_text_takes_the_largest_unit)
+START_TEST(field_number_text_takes_the_largest_unit)
 {
+	static const struct {
+		usec_t time;
+		const char *text;
+	} rows[] = { { 0, "0" },
+		     { 90 * USEC_PER_SEC, "90s" },
+		     { 1500, "1500us" },
+		     { 86400 * USEC_PER_SEC, "1d" } };
+	struct setting row = { .type = SETTING_TIME };
 	char room[32];
 
-	value_time_text(0, room, sizeof(room));
-	ck_assert_str_eq(room, "0");
-	value_time_text(90 * USEC_PER_SEC, room, sizeof(room));
-	ck_assert_str_eq(room, "90s");
-	value_time_text(1500, room, sizeof(room));
-	ck_assert_str_eq(room, "1500us");
-	value_time_text(86400 * USEC_PER_SEC, room, sizeof(room));
-	ck_assert_str_eq(room, "1d");
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		field_number_text(&row, rows[i].time, room, sizeof(room));
+		ck_assert_str_eq(room, rows[i].text);
+	}
 }
 END_TEST
 
@@ -261,9 +262,9 @@ int main(void)
 	tcase_add_loop_test(cases, value_time_answers, 0, COUNT_OF(times));
 	tcase_add_loop_test(cases, value_bytes_answers, 0, COUNT_OF(sizes));
 	tcase_add_loop_test(cases, value_list_answers, 0, COUNT_OF(lists));
-	tcase_add_loop_test(cases, value_unquote_answers, 0, COUNT_OF(quotes));
+	tcase_add_loop_test(cases, value_may_be_in_quotes, 0, COUNT_OF(quotes));
 	tcase_add_test(cases, value_word_knows_any_case);
-	tcase_add_test(cases, value_time_text_takes_the_largest_unit);
+	tcase_add_test(cases, field_number_text_takes_the_largest_unit);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }
