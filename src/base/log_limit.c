@@ -1,92 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The events that the log keeps: the last LOG_KEPT_MAX lines that have a kind; and the limits of
- * lines and of what is an event.
+ * How many lines of one kind are logged, and the events that a limit was reached.
  */
-
 #include <ctype.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "pgweir/base/hash.h"
 
 #include "log_priv.h"
-
-/* NULL: there are too many kinds. */
-static struct log_kept_kind *kind_of(struct log_kept_ring *ring, const char *name)
-{
-	size_t i;
-
-	for (i = 0; i < ring->kind_count; i++) {
-		if (strcasecmp(ring->kinds[i].name, name) == 0)
-			return &ring->kinds[i];
-	}
-	if (i == LOG_KINDS_MAX)
-		return NULL;
-	ring->kinds[ring->kind_count++] = (struct log_kept_kind){ .name = name };
-	return &ring->kinds[i];
-}
-
-void log_kept_expect(struct log_kept_ring *ring, const char *name) { kind_of(ring, name); }
-
-void log_kept_begin(struct log_kept_ring *ring)
-{
-	static const char *const names[] = {
-		"start",   "reload",  "set",    "take-over", "shutdown",    "drain",
-		"suspend", "pause",   "resume", "host down", "host up",     "host role",
-		"limit",   "reserve", "secret", "pool size", LOG_LOST_KIND,
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		log_kept_expect(ring, names[i]);
-}
-
-static const char *text_or_nothing(const char *text) { return text ? text : ""; }
-
-void log_kept_add(struct log_kept_ring *ring, const char *kind, enum log_level level,
-                  const struct log_who *who, struct bytes text)
-{
-	size_t count = text.count < LOG_KEPT_TEXT_MAX ? text.count : LOG_KEPT_TEXT_MAX;
-	size_t size = offsetof(struct log_kept, text) + count + 1;
-	struct log_kept event = { .at = wall_now(), .kind = kind, .level = level }, *copy;
-	struct log_kept_kind *counted = kind_of(ring, kind);
-
-	if (counted)
-		counted->count++;
-	text_copy(event.database, sizeof(event.database), text_or_nothing(who->database));
-	text_copy(event.user, sizeof(event.user), text_or_nothing(who->user));
-	memcpy(event.text, text.at, count);
-	copy = malloc(size);
-	if (!copy)
-		return;
-	memcpy(copy, &event, size);
-	free(ring->events[ring->count % LOG_KEPT_MAX]);
-	ring->events[ring->count++ % LOG_KEPT_MAX] = copy;
-}
-
-bool log_kept_get(const struct log_kept_ring *ring, uint64_t *number, struct log_kept *kept)
-{
-	uint64_t first = ring->count > LOG_KEPT_MAX ? ring->count - LOG_KEPT_MAX : 0;
-	const struct log_kept *event;
-
-	if (*number < first)
-		*number = first;
-	if (*number >= ring->count)
-		return false;
-	event = ring->events[(*number)++ % LOG_KEPT_MAX];
-	memcpy(kept, event, offsetof(struct log_kept, text) + strlen(event->text) + 1);
-	return true;
-}
-
-void log_kept_free(struct log_kept_ring *ring)
-{
-	for (size_t i = 0; i < LOG_KEPT_MAX; i++)
-		free(ring->events[i]);
-}
-
-/* ---- log limit ---- */
 
 /* The size in bytes of the part of the text that decides its kind. */
 static size_t kind_size(struct bytes text)
@@ -138,7 +60,7 @@ bool log_limit_passes(struct log_limit *limit, enum log_level level, struct byte
 	return false;
 }
 
-/* ---- limits ---- */
+/* ---- limit events ---- */
 
 bool limit_event_begins(struct limit_met *met, usec_t now)
 {
@@ -164,7 +86,7 @@ void limit_event_note(struct limit_met *met, usec_t now, struct log *log,
 	strbuf_printf(&entry.line, "%s = %d is reached by %s", event->limit,
 	              event->value > 0 ? event->value : 0, event->counted);
 	if (database || user)
-		strbuf_printf(&entry.line, " of %s%s%s%s", owner, text_or_nothing(database),
-		              database && user ? "/" : "", text_or_nothing(user));
+		strbuf_printf(&entry.line, " of %s%s%s%s", owner, database ? database : "",
+		              database && user ? "/" : "", user ? user : "");
 	log_end(&logger, LOG_LEVEL_WARNING, &entry);
 }
