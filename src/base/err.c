@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pgweir/base/buf.h"
 #include "pgweir/base/close_reason.h"
 #include "pgweir/base/text.h"
 
@@ -16,6 +17,17 @@
 static const char sqlstates[ERR_CODES][6] = { ERR_CODE_LIST(SQLSTATE) };
 
 const char *err_sqlstate(enum err_code code) { return sqlstates[code]; }
+
+/* If the text ends with an incomplete UTF-8 character, removes that character. */
+static void cut(char *text)
+{
+	size_t count = strlen(text), tail = 0;
+
+	while (tail < count && tail < 3 && ((unsigned char)text[count - 1 - tail] & 0xc0) == 0x80)
+		tail++;
+	if (tail < count && (unsigned char)text[count - 1 - tail] >= 0xc0)
+		text[count - 1 - tail] = 0;
+}
 
 bool err_set(struct err *err, enum err_code code, const char *format, ...)
 {
@@ -61,10 +73,24 @@ bool err_close(struct err *err, enum close_reason reason)
 	return err_reason(err, reason);
 }
 
-bool err_detail(struct err *err, const char *text)
+bool err_detail(struct err *err, const char *format, ...)
 {
-	if (err)
-		snprintf(err->detail, sizeof(err->detail), "%s", text);
+	va_list args;
+
+	if (!err)
+		return false;
+	va_start(args, format);
+	if (vsnprintf(err->detail, sizeof(err->detail), format, args) >= ERR_DETAIL_SIZE)
+		cut(err->detail);
+	va_end(args);
+	return false;
+}
+
+bool err_detail_take(struct err *err, struct buf *text)
+{
+	if (buf_ok(text))
+		err_detail(err, "%s", buf_text(text));
+	buf_free(text);
 	return false;
 }
 
@@ -127,17 +153,6 @@ const struct close_reason_row *close_reason_row(enum close_reason reason)
 {
 	assert(reason < CLOSE_REASONS);
 	return &rows[reason];
-}
-
-/* If the text ends with an incomplete UTF-8 character, removes that character. */
-static void cut(char *text)
-{
-	size_t count = strlen(text), tail = 0;
-
-	while (tail < count && tail < 3 && ((unsigned char)text[count - 1 - tail] & 0xc0) == 0x80)
-		tail++;
-	if (tail < count && (unsigned char)text[count - 1 - tail] >= 0xc0)
-		text[count - 1 - tail] = 0;
 }
 
 static void note_message(struct close_count *count, const struct close_told *told)
