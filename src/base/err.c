@@ -18,7 +18,7 @@ static const char sqlstates[ERR_CODES][6] = { ERR_CODE_LIST(SQLSTATE) };
 
 const char *err_sqlstate(enum err_code code) { return sqlstates[code]; }
 
-/* If the text ends with an incomplete UTF-8 character, removes that character. */
+/* A text is cut: if it ends with an incomplete UTF-8 character, removes that character. */
 static void cut(char *text)
 {
 	size_t count = strlen(text), tail = 0;
@@ -27,6 +27,13 @@ static void cut(char *text)
 		tail++;
 	if (tail < count && (unsigned char)text[count - 1 - tail] >= 0xc0)
 		text[count - 1 - tail] = 0;
+}
+
+/* Writes to the rest of a text. */
+static void add(char *at, size_t size, const char *format, va_list args)
+{
+	if (vsnprintf(at, size, format, args) >= (int)size)
+		cut(at);
 }
 
 bool err_set(struct err *err, enum err_code code, const char *format, ...)
@@ -47,7 +54,7 @@ bool err_vset(struct err *err, enum err_code code, const char *format, va_list a
 	err_recode(err, code);
 	err->detail[0] = 0;
 	err->hint = NULL;
-	vsnprintf(err->text, sizeof(err->text), format, args);
+	add(err->text, sizeof(err->text), format, args);
 	return false;
 }
 
@@ -80,8 +87,7 @@ bool err_detail(struct err *err, const char *format, ...)
 	if (!err)
 		return false;
 	va_start(args, format);
-	if (vsnprintf(err->detail, sizeof(err->detail), format, args) >= ERR_DETAIL_SIZE)
-		cut(err->detail);
+	add(err->detail, sizeof(err->detail), format, args);
 	va_end(args);
 	return false;
 }
@@ -120,11 +126,9 @@ bool err_prefix(struct err *err, const char *format, ...)
 		return false;
 	memcpy(words, err->text, sizeof(words));
 	va_start(args, format);
-	vsnprintf(err->text, sizeof(err->text), format, args);
+	add(err->text, sizeof(err->text), format, args);
 	va_end(args);
-	size_t used = strlen(err->text);
-	snprintf(err->text + used, sizeof(err->text) - used, "%s", words);
-	return false;
+	return err_suffix(err, "%s", words);
 }
 
 bool err_suffix(struct err *err, const char *format, ...)
@@ -135,7 +139,7 @@ bool err_suffix(struct err *err, const char *format, ...)
 	if (!err)
 		return false;
 	va_start(args, format);
-	vsnprintf(err->text + used, sizeof(err->text) - used, format, args);
+	add(err->text + used, sizeof(err->text) - used, format, args);
 	va_end(args);
 	return false;
 }
