@@ -277,13 +277,6 @@ static void wait_idle(struct log *log)
 		pthread_cond_wait(&log->idle, &log->lock);
 }
 
-void log_flush(struct log *log)
-{
-	LOCKED(&log->lock);
-	wait_idle(log);
-	write_pending(log);
-}
-
 void log_free(struct log **logp)
 {
 	struct log *log = *logp;
@@ -461,10 +454,12 @@ static void add_who(struct strbuf *line, const struct log_who *who)
 	strbuf_add(line, " ");
 }
 
-static void begin(const struct logger *logger, struct log_entry *entry)
+bool log_begin(const struct logger *logger, enum log_level level, struct log_entry *entry)
 {
 	struct log_who *who = &entry->who;
 
+	if (!log_wants(logger->log, level))
+		return false;
 	entry->line = strbuf_begin(entry->buffer, sizeof(entry->buffer));
 	who->is_json = __atomic_load_n(&logger->log->is_json, __ATOMIC_RELAXED);
 	who->kind = who->database = who->user = NULL;
@@ -478,15 +473,7 @@ static void begin(const struct logger *logger, struct log_entry *entry)
 	if (logger->who && !who->is_json)
 		add_who(&entry->line, who);
 	entry->text_at = entry->line.count;
-}
-
-bool log_begin(const struct logger *logger, enum log_level level, struct log_entry *entry)
-{
-	bool is_wanted = log_wants(logger->log, level);
-
-	if (is_wanted)
-		begin(logger, entry);
-	return is_wanted;
+	return true;
 }
 
 uint64_t log_lost(struct log *log)

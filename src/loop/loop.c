@@ -567,21 +567,17 @@ void watch_init(struct watch *watch, struct loop *loop, int fd,
 bool watch_set(struct watch *watch, unsigned int what)
 {
 	struct loop *loop = watch->loop;
-	short events;
 
 	if (what == watch->wanted)
 		return true;
 	loop_assert_mine(loop);
-	if (events_for(watch->wanted))
+	if (watch->wanted)
 		event_del(event_of(watch));
 	watch->wanted = 0;
-	events = events_for(what);
-	if (events) {
-		if (event_assign(event_of(watch), loop->base, watch->fd, events, on_event, watch))
-			return false;
-		if (event_add(event_of(watch), NULL))
-			return false;
-	}
+	if (what && (event_assign(event_of(watch), loop->base, watch->fd, events_for(what),
+	                          on_event, watch) ||
+	             event_add(event_of(watch), NULL)))
+		return false;
 	watch->wanted = what;
 	return true;
 }

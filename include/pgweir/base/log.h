@@ -66,9 +66,6 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 /* Starts the writer. Call it once, after the last fork(). */
 bool log_start(struct log *log, struct err *err);
 
-/* Returns when everything logged before has been written. */
-void log_flush(struct log *log);
-
 /*
  * The object that a line is about. In text it is the prefix "C-0x..: db/user@address ", in JSON
  * a member for each field that is set. The texts are borrowed until the line is written.
