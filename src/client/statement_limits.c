@@ -20,10 +20,7 @@ static void sweep(struct statement_limits *limits)
 
 static struct statement_limit *find(const struct statement_limits *limits, uint64_t digest)
 {
-	struct statement_limit *limit;
-
-	HASH_FIND(hh, limits->table, &digest, sizeof(digest), limit);
-	return limit;
+	return TABLE_GET_OWN(hh, limits->table, &digest, sizeof(digest));
 }
 
 struct statement_limit *statement_limits_find(const struct statement_limits *limits,

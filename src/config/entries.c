@@ -203,10 +203,7 @@ union config_entry *entries_find(const struct config_entries *entries, enum entr
 static const void *find_entry(const struct config *config, enum entry_kind_id kind,
                               const char *name)
 {
-	const union config_entry *entry;
-
-	HASH_FIND_STR(config->entries->tables[kind], name, entry);
-	return entry;
+	return TABLE_GET_OWN(hh, config->entries->tables[kind], name, strlen(name));
 }
 
 const struct config_database *config_database_find(const struct config *config, const char *name)

@@ -348,10 +348,7 @@ struct arrived_statement {
 
 static struct arrived_statement *find_arrived(const struct pools_arrival *arrival, uint64_t number)
 {
-	struct arrived_statement *arrived;
-
-	HASH_FIND(hh, arrival->statements, &number, sizeof(number), arrived);
-	return arrived;
+	return TABLE_GET_OWN(hh, arrival->statements, &number, sizeof(number));
 }
 
 /* Stores the statement in this loop; its content is stored once for all loops. */

@@ -40,10 +40,7 @@ uint64_t pools_next_id(struct pools *pools) { return broker_next_id(pools->with.
 
 struct database *pools_find_any_database(const struct pools *pools, const char *name)
 {
-	struct database *database;
-
-	TABLE_FIND_STR(hh, &pools->secret, pools->database_table, name, database);
-	return database;
+	return TABLE_GET(hh, &pools->secret, pools->database_table, name, strlen(name));
 }
 
 struct database *pools_find_database(struct pools *pools, const char *name)
@@ -55,10 +52,7 @@ struct database *pools_find_database(struct pools *pools, const char *name)
 
 struct role *pools_find_role(const struct pools *pools, const char *name)
 {
-	struct role *role;
-
-	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, name, role);
-	return role;
+	return TABLE_GET(hh, &pools->secret, pools->role_table, name, strlen(name));
 }
 
 _Static_assert(POOL_PURPOSES <= sizeof(struct role), "each purpose has an address in the role");
