@@ -18,22 +18,12 @@ static const char sqlstates[ERR_CODES][6] = { ERR_CODE_LIST(SQLSTATE) };
 
 const char *err_sqlstate(enum err_code code) { return sqlstates[code]; }
 
-/* A text is cut: if it ends with an incomplete UTF-8 character, removes that character. */
-static void cut(char *text)
-{
-	size_t count = strlen(text), tail = 0;
-
-	while (tail < count && tail < 3 && ((unsigned char)text[count - 1 - tail] & 0xc0) == 0x80)
-		tail++;
-	if (tail < count && (unsigned char)text[count - 1 - tail] >= 0xc0)
-		text[count - 1 - tail] = 0;
-}
-
 /* Writes to the rest of a text. */
 static void add(char *at, size_t size, const char *format, va_list args)
 {
-	if (vsnprintf(at, size, format, args) >= (int)size)
-		cut(at);
+	struct strbuf text = { .at = at, .size = size };
+
+	strbuf_vprintf(&text, format, args);
 }
 
 bool err_set(struct err *err, enum err_code code, const char *format, ...)
@@ -168,8 +158,6 @@ static void note_message(struct close_count *count, const struct close_told *tol
 		strbuf_add(&message, ": ");
 		strbuf_add(&message, told->detail);
 	}
-	if (message.count + 1 == sizeof(count->message))
-		cut(count->message);
 	for (char *at = count->message; *at; at++) {
 		if ((unsigned char)*at < ' ' || *at == 0x7f)
 			*at = ' ';

@@ -94,19 +94,21 @@ static struct kept_kind *kind_of(struct log *log, const char *name)
 static void keep(struct log *log, const char *kind, enum log_level level, const struct log_who *who,
                  struct bytes text)
 {
-	size_t count = text.count < LOG_KEPT_TEXT_MAX ? text.count : LOG_KEPT_TEXT_MAX;
-	size_t size = offsetof(struct log_kept, text) + count + 1;
-	struct log_kept event = { .at = wall_now(), .kind = kind, .level = level };
-	struct log_kept **place = &log->kept[log->kept_count % KEPT_MAX], *copy = malloc(size);
+	struct log_kept event = { .at = wall_now(), .kind = kind, .level = level }, *copy;
+	struct strbuf words = strbuf_begin(event.text, sizeof(event.text));
+	struct log_kept **place = &log->kept[log->kept_count % KEPT_MAX];
 	struct kept_kind *counted = kind_of(log, kind);
+	size_t size;
 
 	if (counted)
 		counted->count++;
+	strbuf_add_bytes(&words, text.at, text.count);
+	size = offsetof(struct log_kept, text) + words.count + 1;
+	copy = malloc(size);
 	if (!copy)
 		return;
 	text_copy(event.database, sizeof(event.database), who->database ? who->database : "");
 	text_copy(event.user, sizeof(event.user), who->user ? who->user : "");
-	memcpy(event.text, text.at, count);
 	free(*place);
 	*place = memcpy(copy, &event, size);
 	log->kept_count++;

@@ -123,6 +123,12 @@ START_TEST(log_kept_cuts_texts)
 	ck_assert_uint_eq(strlen(kept.text), LOG_KEPT_TEXT_MAX);
 	ck_assert_uint_eq(strlen(kept.database), sizeof(kept.database) - 1);
 	ck_assert_uint_eq(strlen(kept.user), sizeof(kept.user) - 1);
+	memcpy(text + LOG_KEPT_TEXT_MAX - 1, "\xc3\xa4", 2);
+	memcpy(name + sizeof(kept.user) - 2, "\xc3\xa4", 2);
+	add("set", text);
+	ck_assert(log_kept_next(kept_log, &number, &kept));
+	ck_assert_uint_eq(strlen(kept.text), LOG_KEPT_TEXT_MAX - 1);
+	ck_assert_uint_eq(strlen(kept.user), sizeof(kept.user) - 2);
 }
 END_TEST
 
