@@ -2,9 +2,8 @@
 /*
  * Helper threads.
  *
- *   submit --> waiting --> token --> run() on a thread ------------------\
- *   begin  --> socket --> go_on() on a thread --> socket ... ------------ over --> letter -->
- * done()
+ *   submit --> waiting --> token --> run() on a thread -----------------\
+ *   begin  --> socket --> go_on() on a thread --> socket ... --> over --+--> letter --> done()
  *
  * All threads wait in one epoll: for sockets, and for tokens, of which each waiting job has one.
  *
