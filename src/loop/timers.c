@@ -12,7 +12,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
+#define HASH_FUNCTION HASH_FNV /* servers and clients set timers often */
+#define HASH_NONFATAL_OOM 1    /* out of memory: the element is not added and its hh.tbl is NULL */
 #include "pgweir/base/table.h"
 
 #include "loop_priv.h"

@@ -152,10 +152,9 @@ static void *work(void *arg)
 
 static void on_ended(struct letter *letter)
 {
-	struct job *job = (struct job *)letter;
+	struct job *job = container_of(letter, struct job, letter);
 	struct workers *workers = job->workers;
 
-	_Static_assert(offsetof(struct job, letter) == 0, "on_ended() counts on it");
 	pthread_mutex_lock(&workers->lock);
 	TAILQ_REMOVE(&workers->held, job, node);
 	pthread_mutex_unlock(&workers->lock);
