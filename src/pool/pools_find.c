@@ -24,7 +24,6 @@ void pools_sweep_later(struct pools *pools) { loop_defer(pools->shared.loop, &po
 
 void pools_walk_start(struct pools *pools, struct pools_walk *walk)
 {
-	walk->next_pool = TAILQ_FIRST(&pools->list);
 	walk->next_server = TAILQ_FIRST(&pools->servers);
 	TAILQ_INSERT_TAIL(&pools->walks, walk, node);
 }

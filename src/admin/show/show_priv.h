@@ -388,11 +388,10 @@ bool cursor_next(struct cursor *cursor, void *row);
 bool cursor_may_look(struct cursor *cursor);
 
 /*
- * The next client whose database is wanted, or pool, of all lanes, one lane after the other. NULL:
- * no more, or has_more.
+ * The next client whose database is wanted, of all lanes, one lane after the other. NULL: no more,
+ * or has_more.
  */
 const struct client *cursor_next_client(struct cursor *cursor);
-const struct pool *cursor_next_pool(struct cursor *cursor);
 
 bool cursor_wants(const struct cursor *cursor, const char *database);
 
