@@ -30,11 +30,8 @@ static bool may_run(const struct console_session *session, const struct request 
 
 static struct prepared *find_statement(const struct console_session *session, const char *name)
 {
-	struct prepared *statement;
-
-	TABLE_FIND_STR(hh, &console_pools(session->console)->secret, session->statements, name,
-	               statement);
-	return statement;
+	return TABLE_GET(hh, &console_pools(session->console)->secret, session->statements, name,
+	                 strlen(name));
 }
 
 static bool add_statement(struct console_session *session, const char *name,

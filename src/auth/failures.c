@@ -44,10 +44,7 @@ static bool network_of(const struct address *address, struct network *network)
 
 static struct failure *find(const struct failures *failures, const struct network *network)
 {
-	struct failure *failure;
-
-	TABLE_FIND(hh, &failures->secret, failures->table, network, sizeof(*network), failure);
-	return failure;
+	return TABLE_GET(hh, &failures->secret, failures->table, network, sizeof(*network));
 }
 
 bool failures_reach(const struct failures *failures, const struct address *address, int limit)

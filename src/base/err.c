@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pgweir/base/buf.h"
 #include "pgweir/base/close_reason.h"
 #include "pgweir/base/text.h"
 
@@ -16,6 +17,14 @@
 static const char sqlstates[ERR_CODES][6] = { ERR_CODE_LIST(SQLSTATE) };
 
 const char *err_sqlstate(enum err_code code) { return sqlstates[code]; }
+
+/* Writes to the rest of a text. */
+static void add(char *at, size_t size, const char *format, va_list args)
+{
+	struct strbuf text = { .at = at, .size = size };
+
+	strbuf_vprintf(&text, format, args);
+}
 
 bool err_set(struct err *err, enum err_code code, const char *format, ...)
 {
@@ -35,7 +44,7 @@ bool err_vset(struct err *err, enum err_code code, const char *format, va_list a
 	err_recode(err, code);
 	err->detail[0] = 0;
 	err->hint = NULL;
-	vsnprintf(err->text, sizeof(err->text), format, args);
+	add(err->text, sizeof(err->text), format, args);
 	return false;
 }
 
@@ -61,10 +70,23 @@ bool err_close(struct err *err, enum close_reason reason)
 	return err_reason(err, reason);
 }
 
-bool err_detail(struct err *err, const char *text)
+bool err_detail(struct err *err, const char *format, ...)
 {
-	if (err)
-		snprintf(err->detail, sizeof(err->detail), "%s", text);
+	va_list args;
+
+	if (!err)
+		return false;
+	va_start(args, format);
+	add(err->detail, sizeof(err->detail), format, args);
+	va_end(args);
+	return false;
+}
+
+bool err_detail_take(struct err *err, struct buf *text)
+{
+	if (buf_ok(text))
+		err_detail(err, "%s", buf_text(text));
+	buf_free(text);
 	return false;
 }
 
@@ -94,11 +116,9 @@ bool err_prefix(struct err *err, const char *format, ...)
 		return false;
 	memcpy(words, err->text, sizeof(words));
 	va_start(args, format);
-	vsnprintf(err->text, sizeof(err->text), format, args);
+	add(err->text, sizeof(err->text), format, args);
 	va_end(args);
-	size_t used = strlen(err->text);
-	snprintf(err->text + used, sizeof(err->text) - used, "%s", words);
-	return false;
+	return err_suffix(err, "%s", words);
 }
 
 bool err_suffix(struct err *err, const char *format, ...)
@@ -109,7 +129,7 @@ bool err_suffix(struct err *err, const char *format, ...)
 	if (!err)
 		return false;
 	va_start(args, format);
-	vsnprintf(err->text + used, sizeof(err->text) - used, format, args);
+	add(err->text + used, sizeof(err->text) - used, format, args);
 	va_end(args);
 	return false;
 }
@@ -129,17 +149,6 @@ const struct close_reason_row *close_reason_row(enum close_reason reason)
 	return &rows[reason];
 }
 
-/* If the text ends with an incomplete UTF-8 character, removes that character. */
-static void cut(char *text)
-{
-	size_t count = strlen(text), tail = 0;
-
-	while (tail < count && tail < 3 && ((unsigned char)text[count - 1 - tail] & 0xc0) == 0x80)
-		tail++;
-	if (tail < count && (unsigned char)text[count - 1 - tail] >= 0xc0)
-		text[count - 1 - tail] = 0;
-}
-
 static void note_message(struct close_count *count, const struct close_told *told)
 {
 	struct strbuf message = strbuf_begin(count->message, sizeof(count->message));
@@ -149,8 +158,6 @@ static void note_message(struct close_count *count, const struct close_told *tol
 		strbuf_add(&message, ": ");
 		strbuf_add(&message, told->detail);
 	}
-	if (message.count + 1 == sizeof(count->message))
-		cut(count->message);
 	for (char *at = count->message; *at; at++) {
 		if ((unsigned char)*at < ' ' || *at == 0x7f)
 			*at = ' ';

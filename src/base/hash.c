@@ -3,9 +3,11 @@
  * SipHash-1-3: one round per word and three rounds at the end, as used by the hash tables of
  * several languages. SipHash-2-4 costs twice as much for keys as short as ours.
  */
-#include "pgweir/base/hash.h"
+#include "pgweir/base/table.h"
 
 #include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,4 +46,10 @@ uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t count)
 	}
 	hash_add(&stream, load_end(at, count & 7) | (uint64_t)count << 56);
 	return hash_end(&stream);
+}
+
+void table_fatal(void)
+{
+	fputs("pgweir: no memory for a hash table\n", stderr);
+	abort();
 }

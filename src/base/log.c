@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +32,9 @@
 
 #define WRITER_PAUSE (20 * USEC_PER_MS)
 #define UNWRITTEN_SPACING (60 * USEC_PER_SEC) /* between two events of a full disk */
+#define KEPT_MAX 1000
+#define KEPT_KINDS_MAX 64
+#define LOST_KIND "lines lost"
 
 struct log {
 	struct log_gate gate; /* comes first: log_wants() */
@@ -51,7 +55,13 @@ struct log {
 	pthread_t writer;
 
 	struct log_limit limit;
-	struct log_kept_ring kept;
+	struct log_kept *kept[KEPT_MAX]; /* a ring; each no larger than its text needs */
+	uint64_t kept_count;             /* of all that there have been */
+	struct kept_kind {
+		const char *name; /* upper and lower case are equal */
+		uint64_t count;
+	} kept_kinds[KEPT_KINDS_MAX]; /* as they were expected or came */
+	size_t kept_kind_count;
 	struct outlets outlets;
 	bool is_json;
 	char *ident; /* kept here because openlog() keeps the pointer */
@@ -62,8 +72,88 @@ struct log {
 
 static const struct log_who nobody;
 
+/* ---- lines that are kept ---- */
+
+/* NULL: there are too many kinds. */
+static struct kept_kind *kind_of(struct log *log, const char *name)
+{
+	size_t i;
+
+	assert_locked(&log->lock);
+	for (i = 0; i < log->kept_kind_count; i++) {
+		if (strcasecmp(log->kept_kinds[i].name, name) == 0)
+			return &log->kept_kinds[i];
+	}
+	if (i == KEPT_KINDS_MAX)
+		return NULL;
+	log->kept_kinds[log->kept_kind_count++] = (struct kept_kind){ .name = name };
+	return &log->kept_kinds[i];
+}
+
+/* Without memory the event is lost. */
+static void keep(struct log *log, const char *kind, enum log_level level, const struct log_who *who,
+                 struct bytes text)
+{
+	struct log_kept event = { .at = wall_now(), .kind = kind, .level = level }, *copy;
+	struct strbuf words = strbuf_begin(event.text, sizeof(event.text));
+	struct log_kept **place = &log->kept[log->kept_count % KEPT_MAX];
+	struct kept_kind *counted = kind_of(log, kind);
+	size_t size;
+
+	if (counted)
+		counted->count++;
+	strbuf_add_bytes(&words, text.at, text.count);
+	size = offsetof(struct log_kept, text) + words.count + 1;
+	copy = malloc(size);
+	if (!copy)
+		return;
+	text_copy(event.database, sizeof(event.database), who->database ? who->database : "");
+	text_copy(event.user, sizeof(event.user), who->user ? who->user : "");
+	free(*place);
+	*place = memcpy(copy, &event, size);
+	log->kept_count++;
+}
+
+bool log_kept_next(struct log *log, uint64_t *number, struct log_kept *kept)
+{
+	LOCKED(&log->lock);
+	uint64_t first = log->kept_count > KEPT_MAX ? log->kept_count - KEPT_MAX : 0;
+	const struct log_kept *event;
+
+	if (*number < first)
+		*number = first;
+	if (*number >= log->kept_count)
+		return false;
+	event = log->kept[(*number)++ % KEPT_MAX];
+	memcpy(kept, event, offsetof(struct log_kept, text) + strlen(event->text) + 1);
+	return true;
+}
+
+void log_expect(struct log *log, const char *kind)
+{
+	LOCKED(&log->lock);
+	kind_of(log, kind);
+}
+
+bool log_kept_kind(struct log *log, size_t number, const char **kind, uint64_t *count)
+{
+	LOCKED(&log->lock);
+	if (number >= log->kept_kind_count)
+		return false;
+	*kind = log->kept_kinds[number].name;
+	*count = log->kept_kinds[number].count;
+	return true;
+}
+
+/* ---- writing ---- */
+
 struct log *log_new(void)
 {
+	static const char *const kinds[] = {
+		"start",   "reload",  "set",    "take-over", "shutdown", "drain",
+		"suspend", "pause",   "resume", "host down", "host up",  "host role",
+		"limit",   "reserve", "secret", "pool size", LOST_KIND,
+	};
 	struct log *log = calloc(1, sizeof(*log));
 	pthread_condattr_t monotonic;
 
@@ -78,7 +168,8 @@ struct log *log_new(void)
 	log->gate.level = LOG_LEVEL_INFO;
 	log->outlets = (struct outlets){ .fd = -1, .to_stderr = true };
 	log_outlets_look(&log->outlets);
-	log_kept_begin(&log->kept);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		log_expect(log, kinds[i]);
 	return log;
 }
 
@@ -95,7 +186,7 @@ static void note_written(struct log *log, unsigned long lost)
 	if (!lost || (log->unwritten_told_at && now - log->unwritten_told_at < UNWRITTEN_SPACING))
 		return;
 	log->unwritten_told_at = now;
-	log_kept_add(&log->kept, LOG_LOST_KIND, LOG_LEVEL_ERROR, &nobody, bytes_text(text));
+	keep(log, LOST_KIND, LOG_LEVEL_ERROR, &nobody, bytes_text(text));
 }
 
 static void clear(struct log_batch *batch)
@@ -188,13 +279,6 @@ static void wait_idle(struct log *log)
 		pthread_cond_wait(&log->idle, &log->lock);
 }
 
-void log_flush(struct log *log)
-{
-	LOCKED(&log->lock);
-	wait_idle(log);
-	write_pending(log);
-}
-
 void log_free(struct log **logp)
 {
 	struct log *log = *logp;
@@ -223,7 +307,8 @@ void log_free(struct log **logp)
 	pthread_cond_destroy(&log->wake);
 	pthread_cond_destroy(&log->idle);
 	pthread_mutex_destroy(&log->lock);
-	log_kept_free(&log->kept);
+	for (size_t i = 0; i < KEPT_MAX; i++)
+		free(log->kept[i]);
 	free(log);
 }
 
@@ -371,10 +456,12 @@ static void add_who(struct strbuf *line, const struct log_who *who)
 	strbuf_add(line, " ");
 }
 
-static void begin(const struct logger *logger, struct log_entry *entry)
+bool log_begin(const struct logger *logger, enum log_level level, struct log_entry *entry)
 {
 	struct log_who *who = &entry->who;
 
+	if (!log_wants(logger->log, level))
+		return false;
 	entry->line = strbuf_begin(entry->buffer, sizeof(entry->buffer));
 	who->is_json = __atomic_load_n(&logger->log->is_json, __ATOMIC_RELAXED);
 	who->kind = who->database = who->user = NULL;
@@ -388,39 +475,7 @@ static void begin(const struct logger *logger, struct log_entry *entry)
 	if (logger->who && !who->is_json)
 		add_who(&entry->line, who);
 	entry->text_at = entry->line.count;
-}
-
-bool log_begin(const struct logger *logger, enum log_level level, struct log_entry *entry)
-{
-	bool is_wanted = log_wants(logger->log, level);
-
-	if (is_wanted)
-		begin(logger, entry);
-	return is_wanted;
-}
-
-void log_expect(struct log *log, const char *kind)
-{
-	LOCKED(&log->lock);
-	log_kept_expect(&log->kept, kind);
-}
-
-bool log_kept_kind(struct log *log, size_t number, const char **kind, uint64_t *count)
-{
-	LOCKED(&log->lock);
-	const struct log_kept_ring *ring = &log->kept;
-
-	if (number >= ring->kind_count)
-		return false;
-	*kind = ring->kinds[number].name;
-	*count = ring->kinds[number].count;
 	return true;
-}
-
-bool log_kept_next(struct log *log, uint64_t *number, struct log_kept *kept)
-{
-	LOCKED(&log->lock);
-	return log_kept_get(&log->kept, number, kept);
 }
 
 uint64_t log_lost(struct log *log)
@@ -459,7 +514,7 @@ static bool take_entry(struct log *log, enum log_level level, const struct log_e
 	}
 	add_line(log, level, entry->who.is_json, &entry->who, line);
 	if (facts && facts->kept)
-		log_kept_add(&log->kept, facts->kept, level, &entry->who, text);
+		keep(log, facts->kept, level, &entry->who, text);
 	return true;
 }
 

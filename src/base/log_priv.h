@@ -105,36 +105,4 @@ struct log_limit {
 /* Counts a line. false: too many of its kind in this second; do not write it. */
 bool log_limit_passes(struct log_limit *limit, enum log_level level, struct bytes text);
 
-/* ---- log kept: the events of SHOW EVENTS. The caller has the log's lock ---- */
-
-#define LOG_KEPT_MAX 1000
-#define LOG_KINDS_MAX 64
-
-#define LOG_LOST_KIND "lines lost"
-
-struct log_kept_ring {
-	uint64_t count; /* of all that there have been */
-	size_t kind_count;
-	struct log_kept_kind {
-		const char *name; /* upper and lower case are equal */
-		uint64_t count;
-	} kinds[LOG_KINDS_MAX];                /* as they were expected or came */
-	struct log_kept *events[LOG_KEPT_MAX]; /* each no larger than its text needs */
-};
-
-/* kind: static. Without memory the event is lost. */
-void log_kept_add(struct log_kept_ring *ring, const char *kind, enum log_level level,
-                  const struct log_who *who, struct bytes text);
-
-/* See log_kept_next(). */
-bool log_kept_get(const struct log_kept_ring *ring, uint64_t *number, struct log_kept *kept);
-
-/* Begins to count the kinds that every process may have. */
-void log_kept_begin(struct log_kept_ring *ring);
-
-/* A kind of events that may come; it is counted from 0. The name is static. */
-void log_kept_expect(struct log_kept_ring *ring, const char *name);
-
-void log_kept_free(struct log_kept_ring *ring);
-
 #endif

@@ -32,26 +32,24 @@ static enum sqlstate_severity severity_of(const char *name)
 
 /* ---- counting ---- */
 
-int sqlstates_compare(const struct sqlstate_key *a, const struct sqlstate_key *b)
+static sqlstate_key key_of(const char *sqlstate, bool is_ours, enum sqlstate_severity severity)
 {
-	int order = strcmp(a->sqlstate, b->sqlstate);
+	sqlstate_key key = (sqlstate_key)severity | (is_ours ? 0x100 : 0);
 
-	if (order)
-		return order;
-	if (a->is_ours != b->is_ours)
-		return a->is_ours ? 1 : -1;
-	return (int)a->severity - (int)b->severity;
+	for (int i = 0; i < SQLSTATE_SIZE - 1; i++)
+		key |= (sqlstate_key)(unsigned char)sqlstate[i] << (56 - 8 * i);
+	return key;
 }
 
 /* The index of the first count whose key is not less than this one. */
-static size_t find_place(const struct sqlstates *sqlstates, const struct sqlstate_key *key)
+static size_t find_place(const struct sqlstates *sqlstates, sqlstate_key key)
 {
 	size_t low = 0, high = sqlstates->count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (sqlstates_compare(&sqlstates->counts[middle].key, key) < 0)
+		if (sqlstates->counts[middle].key < key)
 			low = middle + 1;
 		else
 			high = middle;
@@ -59,82 +57,67 @@ static size_t find_place(const struct sqlstates *sqlstates, const struct sqlstat
 	return low;
 }
 
-static bool has_key(const struct sqlstates *sqlstates, size_t at, const struct sqlstate_key *key)
-{
-	return at < sqlstates->count && sqlstates_compare(&sqlstates->counts[at].key, key) == 0;
-}
-
-const struct sqlstate_count *sqlstates_find(const struct sqlstates *sqlstates,
-                                            const struct sqlstate_key *key)
+const struct sqlstate_count *sqlstates_from(const struct sqlstates *sqlstates, sqlstate_key key)
 {
 	size_t at = find_place(sqlstates, key);
 
-	return has_key(sqlstates, at, key) ? &sqlstates->counts[at] : NULL;
-}
-
-const struct sqlstate_count *sqlstates_after(const struct sqlstates *sqlstates,
-                                             const struct sqlstate_key *key)
-{
-	size_t at = find_place(sqlstates, key);
-
-	at += has_key(sqlstates, at, key);
 	return at < sqlstates->count ? &sqlstates->counts[at] : NULL;
 }
 
-/* NULL: no memory. */
-static struct sqlstate_count *insert(struct sqlstates *sqlstates, size_t at,
-                                     const struct sqlstate_key *key)
-{
-	struct sqlstate_count *count =
-	    array_room(sqlstates->counts, sqlstates->count, &sqlstates->room, sizeof(*count));
-
-	if (!count)
-		return NULL;
-	sqlstates->counts = count;
-	count = &sqlstates->counts[at];
-	memmove(count + 1, count, (sqlstates->count - at) * sizeof(*count));
-	*count = (struct sqlstate_count){ .key = *key };
-	sqlstates->count++;
-	return count;
-}
-
 /* Whether its class is one of PostgreSQL's. */
-static bool has_known_class(const struct sqlstate_key *key)
+static bool has_known_class(const char *sqlstate)
 {
 	static const char classes[] = "000102030809202122232425262728343839404244535455575872"
 				      "0A0B0F0L0P0Z2B2D2F3B3D3FF0HVP0XX";
 	const char *at = classes;
 
-	while (*at && memcmp(at, key->sqlstate, 2) != 0)
+	while (*at && memcmp(at, sqlstate, 2) != 0)
 		at += 2;
 	return *at;
 }
 
-/* The count of this key. If there is no room for one more: that of its class, or of all others. */
-static struct sqlstate_count *count_of(struct sqlstates *sqlstates, struct sqlstate_key *key)
+/* NULL: there is none, and may be none, or no memory. */
+static struct sqlstate_count *count_of(struct sqlstates *sqlstates, const char *sqlstate,
+                                       sqlstate_key key, bool may_add)
 {
 	size_t at = find_place(sqlstates, key);
+	struct sqlstate_count *counts;
 
-	if (!key->is_ours && !has_key(sqlstates, at, key) && sqlstates->count >= SQLSTATES_MAX) {
-		if (has_known_class(key))
-			memcpy(key->sqlstate + 2, "000", 3);
-		else
-			text_copy(key->sqlstate, sizeof(key->sqlstate), SQLSTATES_OTHER);
-		at = find_place(sqlstates, key);
-	}
-	return has_key(sqlstates, at, key) ? &sqlstates->counts[at] : insert(sqlstates, at, key);
+	if (at < sqlstates->count && sqlstates->counts[at].key == key)
+		return &sqlstates->counts[at];
+	counts = may_add ? array_room(sqlstates->counts, sqlstates->count, &sqlstates->room,
+	                              sizeof(*counts))
+	                 : NULL;
+	if (!counts)
+		return NULL;
+	sqlstates->counts = counts;
+	counts += at;
+	memmove(counts + 1, counts, (sqlstates->count - at) * sizeof(*counts));
+	*counts = (struct sqlstate_count){ .key = key };
+	text_copy(counts->sqlstate, sizeof(counts->sqlstate), sqlstate);
+	sqlstates->count++;
+	return counts;
 }
 
+/* If there is no room for one more, that of its class counts it, or that of all others. */
 void sqlstates_note(struct sqlstates *sqlstates, const struct sqlstate_said *said)
 {
-	struct sqlstate_key key = { .is_ours = said->is_ours,
-		                    .severity = severity_of(said->severity) };
+	enum sqlstate_severity severity = severity_of(said->severity);
+	bool has_room = said->is_ours || sqlstates->count < SQLSTATES_MAX;
+	char sqlstate[SQLSTATE_SIZE] = SQLSTATES_OTHER;
 	struct sqlstate_count *count;
 
 	sqlstates->total++;
-	text_copy(key.sqlstate, sizeof(key.sqlstate),
-	          strlen(said->sqlstate) == SQLSTATE_SIZE - 1 ? said->sqlstate : SQLSTATES_OTHER);
-	count = count_of(sqlstates, &key);
+	if (strlen(said->sqlstate) == SQLSTATE_SIZE - 1)
+		memcpy(sqlstate, said->sqlstate, SQLSTATE_SIZE);
+	count = count_of(sqlstates, sqlstate, key_of(sqlstate, said->is_ours, severity), has_room);
+	if (!count && !has_room) {
+		if (has_known_class(sqlstate))
+			memcpy(sqlstate + 2, "000", 3);
+		else
+			memcpy(sqlstate, SQLSTATES_OTHER, SQLSTATE_SIZE);
+		count = count_of(sqlstates, sqlstate, key_of(sqlstate, false, severity), true);
+	}
 	if (!count)
 		return;
 	count->count++;

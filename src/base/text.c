@@ -16,18 +16,6 @@
 
 static const char hex_digits[] = "0123456789abcdef";
 
-bool text_copy(char *out, size_t size, const char *text)
-{
-	size_t count = strlen(text);
-	bool fits = count < size;
-
-	if (!fits)
-		count = size - 1;
-	memcpy(out, text, count);
-	out[count] = 0;
-	return fits;
-}
-
 bool text_to_i64(const char *text, int64_t *value)
 {
 	char *end;
@@ -86,6 +74,32 @@ size_t text_utf8(const char *text, size_t capacity, uint32_t *point)
 	return count;
 }
 
+/* A text is cut behind so many bytes. Returns how many of them are whole characters. */
+static size_t count_whole(const char *text, size_t count)
+{
+	size_t begin = count;
+	uint32_t point;
+
+	while (begin && count - begin < 3 && (text[begin - 1] & 0xc0) == 0x80)
+		begin--;
+	if (!begin || (unsigned char)text[begin - 1] < 0xc0)
+		return count;
+	begin--;
+	return text_utf8(text + begin, count - begin, &point) ? count : begin;
+}
+
+bool text_copy(char *out, size_t size, const char *text)
+{
+	size_t count = strlen(text);
+	bool fits = count < size;
+
+	if (!fits)
+		count = count_whole(text, size - 1);
+	memcpy(out, text, count);
+	out[count] = 0;
+	return fits;
+}
+
 /* ---- bytes ---- */
 
 bool bytes_equal_secret(struct bytes a, struct bytes b)
@@ -129,15 +143,24 @@ struct strbuf strbuf_begin(char *out, size_t size)
 	return (struct strbuf){ .at = out, .size = size };
 }
 
+/* Nothing more is added behind what was cut. */
+static void cut(struct strbuf *strbuf)
+{
+	strbuf->count = count_whole(strbuf->at, strbuf->size - 1);
+	strbuf->at[strbuf->count] = 0;
+	strbuf->size = strbuf->count + 1;
+}
+
 void strbuf_add_bytes(struct strbuf *strbuf, const char *bytes, size_t count)
 {
 	size_t capacity = strbuf->size - 1 - strbuf->count;
+	size_t fitting = count < capacity ? count : capacity;
 
-	if (count > capacity)
-		count = capacity;
-	memcpy(strbuf->at + strbuf->count, bytes, count);
-	strbuf->count += count;
+	memcpy(strbuf->at + strbuf->count, bytes, fitting);
+	strbuf->count += fitting;
 	strbuf->at[strbuf->count] = 0;
+	if (fitting < count)
+		cut(strbuf);
 }
 
 void strbuf_add(struct strbuf *strbuf, const char *text)
@@ -178,8 +201,10 @@ void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
 	size_t capacity = strbuf->size - strbuf->count;
 	int count = vsnprintf(strbuf->at + strbuf->count, capacity, format, args);
 
-	if (count > 0)
-		strbuf->count += (size_t)count < capacity ? (size_t)count : capacity - 1;
+	if (count > 0 && (size_t)count < capacity)
+		strbuf->count += (size_t)count;
+	else if (count > 0)
+		cut(strbuf);
 }
 
 void strbuf_printf(struct strbuf *strbuf, const char *format, ...)

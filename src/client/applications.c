@@ -38,10 +38,7 @@ void applications_done(struct applications *applications)
 
 static struct application *find_cut(const struct applications *applications, const char *cut)
 {
-	struct application *application;
-
-	TABLE_FIND_STR(hh, applications->key, applications->table, cut, application);
-	return application;
+	return TABLE_GET(hh, applications->key, applications->table, cut, strlen(cut));
 }
 
 const struct application *applications_find(const struct applications *applications,

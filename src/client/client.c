@@ -379,14 +379,9 @@ static void say_fatal(const struct client *client, const struct err *err, const 
 
 bool client_fatal(struct client *client, const struct err *err)
 {
-	return client_fatal_detailed(client, err, err->detail[0] ? err->detail : NULL, err->hint);
-}
-
-bool client_fatal_detailed(struct client *client, const struct err *err, const char *detail,
-                           const char *hint)
-{
 	struct buf out = { 0 };
 	struct err told = *err; /* err may point into an object that is freed below: copy it */
+	const char *detail = *told.detail ? told.detail : NULL;
 	bool is_sent;
 
 	if (client_is_over(client))
@@ -400,7 +395,7 @@ bool client_fatal_detailed(struct client *client, const struct err *err, const c
 	                                      .sqlstate = told.sqlstate,
 	                                      .text = told.text,
 	                                      .detail = detail,
-	                                      .hint = hint });
+	                                      .hint = told.hint });
 	is_sent = buf_ok(&out) && stream_send(&client->stream, buf_bytes(&out));
 	buf_free(&out);
 	if (is_sent)
@@ -466,16 +461,16 @@ bool client_refuse(struct client *client, unsigned int reason, const char *forma
 
 void client_turn_away(struct client *client, const struct err *err)
 {
+	struct err told = *err;
 	struct buf detail = { 0 };
 
-	if (err->code != ERR_UNREACHABLE) {
-		client_fatal(client, err);
-		return;
+	if (told.code == ERR_UNREACHABLE) {
+		pool_unreachable_tell(client->borrower.pool, &detail);
+		err_detail_take(&told, &detail);
+		err_hint(&told,
+		         "With fail_fast = 0 clients wait for it, up to query_wait_timeout.");
 	}
-	pool_unreachable_tell(client->borrower.pool, &detail);
-	client_fatal_detailed(client, err, buf_ok(&detail) ? buf_text(&detail) : NULL,
-	                      "With fail_fast = 0 clients wait for it, up to query_wait_timeout.");
-	buf_free(&detail);
+	client_fatal(client, &told);
 }
 
 /*
@@ -610,12 +605,11 @@ static void give_up(struct client *client, enum close_reason reason)
 {
 	struct buf detail = { 0 };
 	struct err err;
-	const char *hint;
 
 	err_close(&err, reason);
-	hint = pool_wait_tell(&client->borrower, &detail);
-	client_fatal_detailed(client, &err, buf_ok(&detail) ? buf_text(&detail) : NULL, hint);
-	buf_free(&detail);
+	err_hint(&err, pool_wait_tell(&client->borrower, &detail));
+	err_detail_take(&err, &detail);
+	client_fatal(client, &err);
 }
 
 static void on_login_due(struct timer *timer)

@@ -97,10 +97,6 @@ bool client_refuse_for(struct client *client, enum close_reason reason);
 bool client_refuse(struct client *client, unsigned int reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same with a text for DETAIL and the log, and one for HINT; both may be NULL. */
-bool client_fatal_detailed(struct client *client, const struct err *err, const char *detail,
-                           const char *hint);
-
 /* Closes the client because its pool refuses to let it wait. */
 void client_turn_away(struct client *client, const struct err *err);
 

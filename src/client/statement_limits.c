@@ -4,7 +4,6 @@
  */
 #include "pgweir/client/statement_limits.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static void sweep(struct statement_limits *limits)
@@ -21,10 +20,7 @@ static void sweep(struct statement_limits *limits)
 
 static struct statement_limit *find(const struct statement_limits *limits, uint64_t digest)
 {
-	struct statement_limit *limit;
-
-	HASH_FIND(hh, limits->table, &digest, sizeof(digest), limit);
-	return limit;
+	return TABLE_GET_OWN(hh, limits->table, &digest, sizeof(digest));
 }
 
 struct statement_limit *statement_limits_find(const struct statement_limits *limits,
@@ -84,7 +80,6 @@ void statement_limits_done(struct statement_limits *limits)
 bool statement_limit_refuse(struct statement_limit *limit, struct err *err)
 {
 	const struct config_statement *entry = limit->entry;
-	char detail[64];
 
 	atomic_fetch_add(&limit->refused_count, 1);
 	if (entry->block)
@@ -93,7 +88,6 @@ bool statement_limit_refuse(struct statement_limit *limit, struct err *err)
 		err_set(err, ERR_LIMIT, "statement %s is running %d times already", entry->name,
 		        entry->max_running);
 	/* A client does not learn where the file is. */
-	snprintf(detail, sizeof(detail), "%s in [statements], line %d.",
-	         entry->block ? "block" : "max_running", entry->pos.line);
-	return err_detail(err, detail);
+	return err_detail(err, "%s in [statements], line %d.",
+	                  entry->block ? "block" : "max_running", entry->pos.line);
 }

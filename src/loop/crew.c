@@ -18,46 +18,91 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/container_of.h"
+#include "pgweir/base/text.h"
 
 #include "loop_priv.h"
 
 /* As much as a main thread usually has. Only what is used takes memory. */
 #define LOOP_STACK_SIZE ((size_t)8 * 1024 * 1024)
 
-struct member {
-	struct crew *crew;
+/* ---- solo: a loop and its thread ---- */
+
+struct solo {
 	struct loop *loop;
-	unsigned int number;
+	char name[20]; /* at most 15 bytes are of use */
 	pthread_t thread;
+	bool is_started;
 };
+
+static void *run_solo(void *arg)
+{
+	struct solo *solo = arg;
+
+	pthread_setname_np(pthread_self(), solo->name);
+	loop_run(solo->loop);
+	return NULL;
+}
+
+struct solo *solo_new(const char *name, struct err *err)
+{
+	struct solo *solo = calloc(1, sizeof(*solo));
+
+	if (!solo) {
+		err_set(err, ERR_MEMORY, "no memory for an event loop");
+		return NULL;
+	}
+	text_copy(solo->name, sizeof(solo->name), name);
+	solo->loop = loop_new(err);
+	if (!solo->loop || !loop_take_letters(solo->loop, err))
+		solo_free(&solo);
+	return solo;
+}
+
+struct loop *solo_loop(const struct solo *solo) { return solo->loop; }
+
+bool solo_start(struct solo *solo, struct err *err)
+{
+	solo->is_started = thread_start(&solo->thread, run_solo, solo, LOOP_STACK_SIZE, err);
+	return solo->is_started;
+}
+
+void solo_stop(struct solo *solo)
+{
+	if (!solo->is_started)
+		return;
+	loop_stop(solo->loop);
+	pthread_join(solo->thread, NULL);
+	solo->is_started = false;
+}
+
+void solo_free(struct solo **solo)
+{
+	if (!*solo)
+		return;
+	loop_free(&(*solo)->loop);
+	free(*solo);
+	*solo = NULL;
+}
+
+/* ---- crew ---- */
 
 struct crew {
 	pthread_t main_thread;
 	unsigned int depth;        /* of crew_hold(): for the main thread only */
-	unsigned int thread_count; /* members with a thread: for the main thread only */
+	unsigned int thread_count; /* members with a thread; changes in crew_start() and _stop() */
 
-	pthread_mutex_t lock; /* guards all fields below */
+	pthread_mutex_t lock; /* guards the fields below */
 	pthread_cond_t all_parked;
 	pthread_cond_t go_on;
 	bool is_held;
-	unsigned int running_count; /* threads whose loop has not ended */
-	unsigned int parked_count;  /* those that are parked in this round */
-	unsigned long round;        /* counts releases */
+	unsigned int parked_count; /* threads that are parked in this round */
+	unsigned long round;       /* counts releases */
 
 	unsigned int count;
-	struct member members[]; /* the first is the main thread's */
+	struct solo members[]; /* the first is the main thread's */
 };
 
-/* ---- on the loops' threads ---- */
-
-static void signal_if_all_parked(struct crew *crew)
-{
-	if (crew->is_held && crew->parked_count == crew->running_count)
-		pthread_cond_signal(&crew->all_parked);
-}
-
-/* Called by a loop between two turns, because it was called to park. */
+/* On a loop's thread: called between two turns, because it was called to park. */
 static void crew_park(void *arg)
 {
 	struct crew *crew = arg;
@@ -66,29 +111,12 @@ static void crew_park(void *arg)
 	LOCKED(&crew->lock);
 	if (crew->is_held) {
 		round = crew->round;
-		crew->parked_count++;
-		signal_if_all_parked(crew);
+		if (++crew->parked_count == crew->thread_count)
+			pthread_cond_signal(&crew->all_parked);
 		while (crew->round == round)
 			pthread_cond_wait(&crew->go_on, &crew->lock);
 	}
 }
-
-static void *run_member(void *arg)
-{
-	struct member *member = arg;
-	struct crew *crew = member->crew;
-	char name[16];
-
-	snprintf(name, sizeof(name), "pgweir/%u", member->number);
-	pthread_setname_np(pthread_self(), name);
-	loop_run(member->loop);
-	LOCKED(&crew->lock);
-	crew->running_count--;
-	signal_if_all_parked(crew);
-	return NULL;
-}
-
-/* ---- on the main thread ---- */
 
 static bool is_main_thread(const struct crew *crew)
 {
@@ -97,7 +125,7 @@ static bool is_main_thread(const struct crew *crew)
 
 struct crew *crew_new(struct loop *const *loops, unsigned int count, struct err *err)
 {
-	struct crew *crew = calloc(1, sizeof(*crew) + count * sizeof(struct member));
+	struct crew *crew = calloc(1, sizeof(*crew) + count * sizeof(struct solo));
 
 	assert(count > 0);
 	if (!crew) {
@@ -110,7 +138,8 @@ struct crew *crew_new(struct loop *const *loops, unsigned int count, struct err 
 	pthread_cond_init(&crew->all_parked, NULL);
 	pthread_cond_init(&crew->go_on, NULL);
 	for (unsigned int i = 0; i < count; i++) {
-		crew->members[i] = (struct member){ .crew = crew, .loop = loops[i], .number = i };
+		crew->members[i].loop = loops[i];
+		snprintf(crew->members[i].name, sizeof(crew->members[i].name), "pgweir/%u", i);
 		if (count > 1 && !loop_take_letters(loops[i], err)) {
 			crew_free(&crew);
 			return NULL;
@@ -135,20 +164,11 @@ void crew_free(struct crew **crewp)
 	*crewp = NULL;
 }
 
-static bool start_member(struct crew *crew, struct member *member, struct err *err)
-{
-	LOCKED(&crew->lock);
-	bool has_started = thread_start(&member->thread, run_member, member, LOOP_STACK_SIZE, err);
-
-	crew->running_count += has_started;
-	return has_started;
-}
-
 bool crew_start(struct crew *crew, struct err *err)
 {
 	assert(is_main_thread(crew) && crew->thread_count == 0);
 	while (crew->thread_count + 1 < crew->count) {
-		if (!start_member(crew, &crew->members[crew->thread_count + 1], err)) {
+		if (!solo_start(&crew->members[crew->thread_count + 1], err)) {
 			crew_stop(crew);
 			return false;
 		}
@@ -160,10 +180,8 @@ bool crew_start(struct crew *crew, struct err *err)
 void crew_stop(struct crew *crew)
 {
 	assert(is_main_thread(crew) && crew->depth == 0);
-	crew_hold(crew);
 	for (unsigned int i = 1; i <= crew->thread_count; i++)
 		loop_stop(crew->members[i].loop);
-	crew_release(crew);
 	while (crew->thread_count > 0)
 		pthread_join(crew->members[crew->thread_count--].thread, NULL);
 }
@@ -178,7 +196,7 @@ void crew_hold(struct crew *crew)
 	crew->parked_count = 0;
 	for (unsigned int i = 1; i <= crew->thread_count; i++)
 		loop_call(crew->members[i].loop);
-	while (crew->parked_count < crew->running_count)
+	while (crew->parked_count < crew->thread_count)
 		pthread_cond_wait(&crew->all_parked, &crew->lock);
 }
 
@@ -193,77 +211,6 @@ void crew_release(struct crew *crew)
 	crew->is_held = false;
 	crew->round++;
 	pthread_cond_broadcast(&crew->go_on);
-}
-
-/* ---- solo ---- */
-
-#define SOLO_STACK_SIZE ((size_t)1024 * 1024)
-
-struct solo {
-	struct loop *loop;
-	const char *name;
-	pthread_t thread;
-	bool is_started;
-	struct letter stop;
-};
-
-static void *run_solo(void *arg)
-{
-	struct solo *solo = arg;
-
-	pthread_setname_np(pthread_self(), solo->name);
-	loop_run(solo->loop);
-	return NULL;
-}
-
-static void on_stop_letter(struct letter *letter)
-{
-	struct solo *solo = container_of(letter, struct solo, stop);
-
-	if (!letter->is_late)
-		loop_stop(solo->loop);
-}
-
-struct solo *solo_new(const char *name, struct err *err)
-{
-	struct solo *solo = calloc(1, sizeof(*solo));
-
-	if (!solo) {
-		err_set(err, ERR_MEMORY, "no memory for an event loop");
-		return NULL;
-	}
-	solo->name = name;
-	solo->stop.open = on_stop_letter;
-	solo->loop = loop_new(err);
-	if (!solo->loop || !loop_take_letters(solo->loop, err))
-		solo_free(&solo);
-	return solo;
-}
-
-struct loop *solo_loop(const struct solo *solo) { return solo->loop; }
-
-bool solo_start(struct solo *solo, struct err *err)
-{
-	solo->is_started = thread_start(&solo->thread, run_solo, solo, SOLO_STACK_SIZE, err);
-	return solo->is_started;
-}
-
-void solo_stop(struct solo *solo)
-{
-	if (!solo->is_started)
-		return;
-	loop_post(solo->loop, &solo->stop);
-	pthread_join(solo->thread, NULL);
-	solo->is_started = false;
-}
-
-void solo_free(struct solo **solo)
-{
-	if (!*solo)
-		return;
-	loop_free(&(*solo)->loop);
-	free(*solo);
-	*solo = NULL;
 }
 
 /* ---- thread ---- */

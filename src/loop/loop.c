@@ -430,9 +430,9 @@ void loop_call_off(struct loop *loop)
 void loop_run(struct loop *loop)
 {
 	loop_cpu_begin(loop);
-	while (!loop->is_stopping)
+	while (!__atomic_load_n(&loop->is_stopping, __ATOMIC_ACQUIRE))
 		turn(loop);
-	loop->is_stopping = false;
+	__atomic_store_n(&loop->is_stopping, false, __ATOMIC_RELAXED);
 	loop_cpu_end(loop);
 }
 
@@ -440,7 +440,12 @@ void loop_poll(struct loop *loop, usec_t limit) { loop->poll_limit = limit; }
 
 unsigned long loop_poll_count(const struct loop *loop) { return loop->poll_count; }
 
-void loop_stop(struct loop *loop) { loop->is_stopping = true; }
+void loop_stop(struct loop *loop)
+{
+	__atomic_store_n(&loop->is_stopping, true, __ATOMIC_RELEASE);
+	if (loop->mailbox.wake.fd >= 0)
+		loop_letters_wake(loop);
+}
 
 usec_t loop_read_clock(struct loop *loop)
 {
@@ -562,21 +567,17 @@ void watch_init(struct watch *watch, struct loop *loop, int fd,
 bool watch_set(struct watch *watch, unsigned int what)
 {
 	struct loop *loop = watch->loop;
-	short events;
 
 	if (what == watch->wanted)
 		return true;
 	loop_assert_mine(loop);
-	if (events_for(watch->wanted))
+	if (watch->wanted)
 		event_del(event_of(watch));
 	watch->wanted = 0;
-	events = events_for(what);
-	if (events) {
-		if (event_assign(event_of(watch), loop->base, watch->fd, events, on_event, watch))
-			return false;
-		if (event_add(event_of(watch), NULL))
-			return false;
-	}
+	if (what && (event_assign(event_of(watch), loop->base, watch->fd, events_for(what),
+	                          on_event, watch) ||
+	             event_add(event_of(watch), NULL)))
+		return false;
 	watch->wanted = what;
 	return true;
 }

@@ -42,7 +42,7 @@ struct loop {
 	struct event_base *base;
 	unsigned long turn_count;
 	bool is_turning;
-	bool is_stopping;
+	bool is_stopping; /* atomic */
 	usec_t poll_limit;
 	usec_t poll_until;         /* when the loop may sleep again */
 	unsigned long call_count;  /* callbacks made by libevent */

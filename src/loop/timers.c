@@ -12,10 +12,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* The default hash function of uthash has implicit fallthrough, which clang warns about. */
-#define HASH_FUNCTION HASH_FNV
-#define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
-#include <uthash.h>
+#define HASH_FUNCTION HASH_FNV /* servers and clients set timers often */
+#define HASH_NONFATAL_OOM 1    /* out of memory: the element is not added and its hh.tbl is NULL */
+#include "pgweir/base/table.h"
 
 #include "loop_priv.h"
 

@@ -2,9 +2,8 @@
 /*
  * Helper threads.
  *
- *   submit --> waiting --> token --> run() on a thread ----------------\
- *   begin  --> held --> socket --> go_on() on a thread --> socket ... --> ended --> letter -->
- * done()
+ *   submit --> waiting --> token --> run() on a thread -----------------\
+ *   begin  --> socket --> go_on() on a thread --> socket ... --> over --+--> letter --> done()
  *
  * All threads wait in one epoll: for sockets, and for tokens, of which each waiting job has one.
  *
@@ -15,13 +14,13 @@
  * threads were asked to end, when the loops may be freed.
  *
  * EPOLLONESHOT gives a socket to one thread at a time, and as soon as the socket is armed again,
- * another thread may get it. A loop cannot take such a job away from a thread. So to abandon it,
- * its loop shuts the connection down; a thread is then woken and returns the job to that loop.
+ * another thread may get it. So a socket is armed under the lock, which the other thread takes
+ * first. A loop cannot take such a job away from a thread. So to abandon it, its loop shuts the
+ * connection down; a thread is then woken and returns the job to that loop.
  */
 #include "pgweir/loop/workers.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -30,6 +29,8 @@
 #include <unistd.h>
 
 #include "loop_priv.h"
+
+#define FOREVER (INT64_MAX / 2)
 
 TAILQ_HEAD(job_list, job);
 
@@ -47,27 +48,19 @@ struct workers {
 	pthread_cond_t gone;       /* a thread has ended */
 	bool is_ending;
 	struct job_list waiting;
-	struct job_list held;  /* those with a socket */
-	struct job_list ended; /* their letters are not opened yet */
+	struct job_list held; /* those with a socket, and those that are over until done() */
 };
 
-/*
- * Another thread may be woken before this function returns. It waits in job_of_event() until
- * is_waiting is set, so two threads never use the same job or its descriptor at the same time.
- */
-static bool wait_for(const struct workers *workers, int operation, struct job *job,
-                     unsigned int what)
+static bool arm(const struct workers *workers, int operation, struct job *job, unsigned int what)
 {
 	struct epoll_event event = { .events = EPOLLONESHOT, .data.ptr = job };
 
+	assert_locked(&workers->lock);
 	if (what & WATCH_READ)
 		event.events |= EPOLLIN;
 	if (what & WATCH_WRITE)
 		event.events |= EPOLLOUT;
-	if (epoll_ctl(workers->epoll_fd, operation, job->fd, &event) != 0)
-		return false;
-	__atomic_store_n(&job->is_waiting, true, __ATOMIC_RELEASE);
-	return true;
+	return epoll_ctl(workers->epoll_fd, operation, job->fd, &event) == 0;
 }
 
 /* ---- on the helper threads ---- */
@@ -92,10 +85,9 @@ static struct job *take_job(struct workers *workers)
 
 static void end_job(struct workers *workers, struct job *job)
 {
-	LOCKED(&workers->lock);
-	if (job->go_on)
-		TAILQ_REMOVE(&workers->held, job, node);
-	TAILQ_INSERT_TAIL(&workers->ended, job, node);
+	assert_locked(&workers->lock);
+	if (!job->go_on)
+		TAILQ_INSERT_TAIL(&workers->held, job, node);
 	if (!workers->is_ending)
 		loop_post(job->loop, &job->letter);
 }
@@ -113,29 +105,24 @@ static bool run_job(struct workers *workers)
 		return false;
 	if (!is_abandoned(job))
 		job->run(job);
+	LOCKED(&workers->lock);
 	end_job(workers, job);
 	return true;
 }
 
 static void run_step(struct workers *workers, struct job *job)
 {
-	unsigned int what = is_abandoned(job) ? 0 : job->go_on(job);
+	unsigned int what;
 
-	if (what && wait_for(workers, EPOLL_CTL_MOD, job, what))
+	pthread_mutex_lock(&workers->lock); /* the thread that armed it has left the job */
+	pthread_mutex_unlock(&workers->lock);
+	what = is_abandoned(job) ? 0 : job->go_on(job);
+	LOCKED(&workers->lock);
+	if (what && arm(workers, EPOLL_CTL_MOD, job, what))
 		return;
 	/* Remove the socket first: after end_job() the loop may close it. */
 	epoll_ctl(workers->epoll_fd, EPOLL_CTL_DEL, job->fd, NULL);
 	end_job(workers, job);
-}
-
-static struct job *job_of_event(const struct epoll_event *event)
-{
-	struct job *job = event->data.ptr;
-
-	while (!__atomic_load_n(&job->is_waiting, __ATOMIC_ACQUIRE))
-		sched_yield(); /* the other thread is about to set is_waiting */
-	__atomic_store_n(&job->is_waiting, false, __ATOMIC_RELAXED);
-	return job;
 }
 
 static void *work(void *arg)
@@ -153,7 +140,7 @@ static void *work(void *arg)
 		else if (event.data.ptr == workers)
 			goes_on = run_job(workers);
 		else
-			run_step(workers, job_of_event(&event));
+			run_step(workers, event.data.ptr);
 	}
 	LOCKED(&workers->lock);
 	workers->living_count--;
@@ -165,12 +152,11 @@ static void *work(void *arg)
 
 static void on_ended(struct letter *letter)
 {
-	struct job *job = (struct job *)letter;
+	struct job *job = container_of(letter, struct job, letter);
 	struct workers *workers = job->workers;
 
-	_Static_assert(offsetof(struct job, letter) == 0, "on_ended() counts on it");
 	pthread_mutex_lock(&workers->lock);
-	TAILQ_REMOVE(&workers->ended, job, node);
+	TAILQ_REMOVE(&workers->held, job, node);
 	pthread_mutex_unlock(&workers->lock);
 	job->done(job);
 }
@@ -197,13 +183,6 @@ static void finish_jobs(struct workers *workers, struct job_list *jobs)
 	}
 }
 
-static void finish_all(struct workers *workers)
-{
-	finish_jobs(workers, &workers->ended);
-	finish_jobs(workers, &workers->held);
-	finish_jobs(workers, &workers->waiting);
-}
-
 static void close_descriptors(struct workers *workers)
 {
 	if (workers->epoll_fd >= 0)
@@ -227,15 +206,6 @@ static bool make_descriptors(struct workers *workers, struct err *err)
 	return false;
 }
 
-static void free_all(struct workers *workers)
-{
-	close_descriptors(workers);
-	pthread_cond_destroy(&workers->gone);
-	pthread_mutex_destroy(&workers->lock);
-	free(workers->threads);
-	free(workers);
-}
-
 struct workers *workers_new(unsigned int threads, unsigned int limit, struct err *err)
 {
 	struct workers *workers = calloc(1, sizeof(*workers));
@@ -249,14 +219,13 @@ struct workers *workers_new(unsigned int threads, unsigned int limit, struct err
 	workers->epoll_fd = workers->token_fd = -1;
 	workers->thread_max = threads;
 	workers->limit = limit;
-	pthread_mutex_init(&workers->lock, NULL);
+	lock_init(&workers->lock);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&workers->gone, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	TAILQ_INIT(&workers->waiting);
 	TAILQ_INIT(&workers->held);
-	TAILQ_INIT(&workers->ended);
 	return workers;
 }
 
@@ -266,20 +235,6 @@ static void tell_the_end(struct workers *workers)
 	workers->is_ending = true;
 	if (workers->token_fd >= 0)
 		eventfd_write(workers->token_fd, workers->thread_count);
-}
-
-void workers_free(struct workers **workersp)
-{
-	struct workers *workers = *workersp;
-
-	if (!workers)
-		return;
-	tell_the_end(workers);
-	for (unsigned int i = 0; i < workers->thread_count; i++)
-		pthread_join(workers->threads[i], NULL);
-	finish_all(workers);
-	free_all(workers);
-	*workersp = NULL;
 }
 
 static bool wait_for_threads(struct workers *workers, usec_t until)
@@ -296,20 +251,32 @@ static bool wait_for_threads(struct workers *workers, usec_t until)
 bool workers_leave(struct workers **workersp, usec_t limit)
 {
 	struct workers *workers = *workersp;
+	bool have_ended;
 
 	if (!workers)
 		return true;
 	tell_the_end(workers);
-	if (wait_for_threads(workers, clock_now() + limit)) {
-		workers_free(workersp);
-		return true;
+	have_ended = wait_for_threads(workers, clock_now() + limit);
+	for (unsigned int i = 0; i < workers->thread_count; i++) {
+		if (have_ended)
+			pthread_join(workers->threads[i], NULL);
+		else
+			pthread_detach(workers->threads[i]);
 	}
-	finish_all(workers);
-	for (unsigned int i = 0; i < workers->thread_count; i++)
-		pthread_detach(workers->threads[i]);
+	finish_jobs(workers, &workers->held);
+	finish_jobs(workers, &workers->waiting);
 	*workersp = NULL;
-	return false;
+	if (!have_ended)
+		return false;
+	close_descriptors(workers);
+	pthread_cond_destroy(&workers->gone);
+	pthread_mutex_destroy(&workers->lock);
+	free(workers->threads);
+	free(workers);
+	return true;
 }
+
+void workers_free(struct workers **workers) { workers_leave(workers, FOREVER); }
 
 /* The lock must be held. One thread is enough: jobs only wait longer. */
 static bool has_threads(struct workers *workers, struct err *err)
@@ -333,13 +300,16 @@ static bool prepare(struct workers *workers, struct loop *loop, struct job *job,
 	job->letter = (struct letter){ .open = on_ended };
 	job->loop = loop;
 	job->workers = workers;
-	job->is_abandoned = job->is_waiting = false;
+	job->is_abandoned = false;
 	return true;
 }
 
-/* The lock must be held. */
-static bool take_in(struct workers *workers, struct job *job, struct err *err)
+bool workers_submit(struct workers *workers, struct loop *loop, struct job *job, struct err *err)
 {
+	assert(job->run && !job->go_on);
+	if (!prepare(workers, loop, job, err))
+		return false;
+	LOCKED(&workers->lock);
 	if (workers->waiting_count >= workers->limit)
 		return err_set(err, ERR_LIMIT, "too many jobs (%u) wait for a helper thread",
 		               workers->limit);
@@ -351,37 +321,19 @@ static bool take_in(struct workers *workers, struct job *job, struct err *err)
 	return true;
 }
 
-bool workers_submit(struct workers *workers, struct loop *loop, struct job *job, struct err *err)
-{
-	assert(job->run && !job->go_on);
-	if (!prepare(workers, loop, job, err))
-		return false;
-	LOCKED(&workers->lock);
-	return take_in(workers, job, err);
-}
-
 bool workers_begin(struct workers *workers, struct loop *loop, struct job *job, unsigned int what,
                    struct err *err)
 {
-	bool is_held;
-
 	assert(job->go_on);
 	if (!prepare(workers, loop, job, err))
 		return false;
-	pthread_mutex_lock(&workers->lock);
-	is_held = has_threads(workers, err);
-	if (is_held)
-		TAILQ_INSERT_TAIL(&workers->held, job, node);
-	pthread_mutex_unlock(&workers->lock);
-	if (!is_held)
+	LOCKED(&workers->lock);
+	if (!has_threads(workers, err))
 		return false;
-	if (wait_for(workers, EPOLL_CTL_ADD, job, what))
-		return true;
-	err_set(err, ERR_FILES, "cannot watch the connection: %s", strerror(errno));
-	pthread_mutex_lock(&workers->lock);
-	TAILQ_REMOVE(&workers->held, job, node);
-	pthread_mutex_unlock(&workers->lock);
-	return false;
+	if (!arm(workers, EPOLL_CTL_ADD, job, what))
+		return err_set(err, ERR_FILES, "cannot watch the connection: %s", strerror(errno));
+	TAILQ_INSERT_TAIL(&workers->held, job, node);
+	return true;
 }
 
 void workers_abandon(struct job *job)

@@ -68,10 +68,7 @@ static void free_group(struct fair *fair, struct fair_group *group)
 
 struct fair_member *fair_find(const struct fair *fair, const struct borrower *borrower)
 {
-	struct fair_member *member;
-
-	HASH_FIND_PTR(fair->members, &borrower, member);
-	return member;
+	return TABLE_GET_OWN(hh, fair->members, &borrower, sizeof(borrower));
 }
 
 struct fair_member *fair_member(struct fair *fair, struct borrower *borrower)
@@ -123,10 +120,7 @@ void fair_free(struct fair **fairp)
 /* The name behind a byte for the class: the key. */
 static struct fair_group *find(const struct fair *fair, const char *key, size_t size)
 {
-	struct fair_group *group;
-
-	TABLE_FIND(hh, &fair->secret, fair->groups, key, size, group);
-	return group;
+	return TABLE_GET(hh, &fair->secret, fair->groups, key, size);
 }
 
 static struct fair_group *add(struct fair *fair, const struct fair_who *who, const char *key,

@@ -332,10 +332,7 @@ struct arrived_statement {
 
 static struct arrived_statement *find_arrived(const struct pools_arrival *arrival, uint64_t number)
 {
-	struct arrived_statement *arrived;
-
-	HASH_FIND(hh, arrival->statements, &number, sizeof(number), arrived);
-	return arrived;
+	return TABLE_GET_OWN(hh, arrival->statements, &number, sizeof(number));
 }
 
 /* Each loop of the other process has written it, and they may know different things of it. */

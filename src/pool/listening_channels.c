@@ -131,10 +131,7 @@ void listening_free_channel(struct listening *listening, struct listened *channe
 
 static struct listened *find_listened(const struct listening *listening, struct bytes name)
 {
-	struct listened *channel;
-
-	TABLE_FIND(hh, &listening->secret, listening->channels, name.at, name.count, channel);
-	return channel;
+	return TABLE_GET(hh, &listening->secret, listening->channels, name.at, name.count);
 }
 
 static struct listened *get_listened(struct listening *listening, struct bytes name)

@@ -182,10 +182,7 @@ static const struct config_peer *usable_peer(const struct pools *pools, int id)
 
 const struct peer_pool *peer_pool_find(const struct pools *pools, int id)
 {
-	const struct peer_pool *pool;
-
-	HASH_FIND_INT(pools->peers.table, &id, pool);
-	return pool;
+	return TABLE_GET_OWN(hh, pools->peers.table, &id, sizeof(id));
 }
 
 /* ---- a request ---- */

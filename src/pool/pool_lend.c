@@ -104,7 +104,7 @@ static bool refuse_for_failure(const struct pool *pool, struct err *err)
 	err_reason(err, CLOSE_LOGIN_FAILING);
 	if (pool->failure.code == ERR_FOREIGN)
 		memcpy(err->sqlstate, pool->failure.sqlstate, sizeof(err->sqlstate));
-	err_detail(err, pool->failure.detail);
+	err_detail(err, "%s", pool->failure.detail);
 	return false;
 }
 

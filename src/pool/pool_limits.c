@@ -150,10 +150,7 @@ static struct cap_host *add_host(struct pools *pools, struct bytes name)
 
 struct cap_host *pools_find_cap_host(const struct pools *pools, const char *name)
 {
-	struct cap_host *host;
-
-	TABLE_FIND_STR(hh, &pools->secret, pools->host_table, name, host);
-	return host;
+	return TABLE_GET(hh, &pools->secret, pools->host_table, name, strlen(name));
 }
 
 /* Where a server is or connects to, by address. NULL: it is not known yet, or no memory. */

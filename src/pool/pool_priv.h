@@ -599,16 +599,6 @@ void pools_database_expired(struct timer *timer);
 /* The task that frees databases without an entry, and pools without a user. */
 void pools_sweep(struct task *task);
 
-/* Advances all walks past an object that is being removed. */
-#define WALKS_SKIP(pools, field, object, entry)                             \
-	do {                                                                \
-		struct pools_walk *walk_;                                   \
-		TAILQ_FOREACH (walk_, &(pools)->walks, node) {              \
-			if (walk_->field == (object))                       \
-				walk_->field = TAILQ_NEXT((object), entry); \
-		}                                                           \
-	} while (0)
-
 /*
  * ---- servers that move: pool_trade.c ----
  *

@@ -22,8 +22,7 @@ static void refuse(const struct pool *pool, enum close_reason reason, const char
 	pool_tell_pins(pool, &detail);
 	buf_add_text(&detail, ".");
 	err_close(err, reason);
-	err_detail(err, buf_ok(&detail) ? buf_text(&detail) : "");
-	buf_free(&detail);
+	err_detail_take(err, &detail);
 }
 
 /* Where max_waiting applies. */

@@ -124,11 +124,15 @@ void pool_remove_server(struct server *server)
 {
 	struct pool *pool = server->pool;
 	struct pools *pools = pool->pools;
+	struct pools_walk *walk;
 
 	catalog_question_free(&server->catalog);
 	if (server->lease.vacancy)
 		vacancy_forget(server);
-	WALKS_SKIP(pools, next_server, server, place.all_node);
+	TAILQ_FOREACH (walk, &pools->walks, node) {
+		if (walk->next_server == server)
+			walk->next_server = TAILQ_NEXT(server, place.all_node);
+	}
 	pool_disown(server);
 	loop_undefer(pools->shared.loop, &server->free_task);
 	TAILQ_REMOVE(&pools->servers, server, place.all_node);

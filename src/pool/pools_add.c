@@ -22,7 +22,6 @@ static void forget_pool(struct pool *pool)
 
 	assert(pool->member_count == 0 && TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]));
 	assert(pool->server_count == 0 && pool->listening_count == 0);
-	WALKS_SKIP(pools, next_pool, pool, node);
 	pools_keep_stats(pool);
 	pool_leave_blocked(pool);
 	pool_leave_sized(pool);

@@ -24,7 +24,6 @@ void pools_sweep_later(struct pools *pools) { loop_defer(pools->shared.loop, &po
 
 void pools_walk_start(struct pools *pools, struct pools_walk *walk)
 {
-	walk->next_pool = TAILQ_FIRST(&pools->list);
 	walk->next_server = TAILQ_FIRST(&pools->servers);
 	TAILQ_INSERT_TAIL(&pools->walks, walk, node);
 }
@@ -40,10 +39,7 @@ uint64_t pools_next_id(struct pools *pools) { return broker_next_id(pools->with.
 
 struct database *pools_find_any_database(const struct pools *pools, const char *name)
 {
-	struct database *database;
-
-	TABLE_FIND_STR(hh, &pools->secret, pools->database_table, name, database);
-	return database;
+	return TABLE_GET(hh, &pools->secret, pools->database_table, name, strlen(name));
 }
 
 struct database *pools_find_database(struct pools *pools, const char *name)
@@ -55,10 +51,7 @@ struct database *pools_find_database(struct pools *pools, const char *name)
 
 struct role *pools_find_role(const struct pools *pools, const char *name)
 {
-	struct role *role;
-
-	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, name, role);
-	return role;
+	return TABLE_GET(hh, &pools->secret, pools->role_table, name, strlen(name));
 }
 
 _Static_assert(POOL_PURPOSES <= sizeof(struct role), "each purpose has an address in the role");

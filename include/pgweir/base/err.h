@@ -13,15 +13,17 @@
 
 #include "pgweir/base/close_reason.h"
 
+struct buf;
+
 #define ERR_TEXT_SIZE 512
-#define ERR_DETAIL_SIZE 384
+#define ERR_DETAIL_SIZE 1024
 
 struct err {
 	enum err_code code;
 	enum close_reason reason;     /* why it closes a connection */
 	char sqlstate[6];             /* that of the code; only ERR_FOREIGN has others */
 	char text[ERR_TEXT_SIZE];     /* longer texts are truncated */
-	char detail[ERR_DETAIL_SIZE]; /* the DETAIL field for a client; "" = none */
+	char detail[ERR_DETAIL_SIZE]; /* the DETAIL field for a client; "" = none; truncated too */
 	const char *hint;             /* the HINT field for a client; NULL = none */
 };
 
@@ -37,7 +39,10 @@ bool err_close(struct err *err, enum close_reason reason);
 /* Gives an error another code, or another close reason. Returns false. */
 bool err_recode(struct err *err, enum err_code code);
 bool err_reason(struct err *err, enum close_reason reason);
-bool err_detail(struct err *err, const char *text);
+
+/* Adds a detail to an error. Returns false. The second one frees the text; it may be broken. */
+bool err_detail(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool err_detail_take(struct err *err, struct buf *text);
 
 /* Adds a hint to an error: a static text, which is not copied. Returns false. */
 bool err_hint(struct err *err, const char *text);

@@ -66,9 +66,6 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 /* Starts the writer. Call it once, after the last fork(). */
 bool log_start(struct log *log, struct err *err);
 
-/* Returns when everything logged before has been written. */
-void log_flush(struct log *log);
-
 /*
  * The object that a line is about. In text it is the prefix "C-0x..: db/user@address ", in JSON
  * a member for each field that is set. The texts are borrowed until the line is written.
@@ -158,8 +155,8 @@ struct log_kept {
 bool log_kept_next(struct log *log, uint64_t *number, struct log_kept *kept);
 
 /*
- * Kinds of events are counted, those that were expected from 0. There are few: LOG_KINDS_MAX in
- * log_kept.c. log_kept_kind(): the kind of this number, from 0; false: there is none.
+ * Kinds of events are counted, those that were expected from 0. There are few: KEPT_KINDS_MAX in
+ * log.c. log_kept_kind(): the kind of this number, from 0; false: there is none.
  */
 void log_expect(struct log *log, const char *kind);
 bool log_kept_kind(struct log *log, size_t number, const char **kind, uint64_t *count);

@@ -23,15 +23,22 @@
 
 enum sqlstate_severity { SQLSTATE_ERROR, SQLSTATE_FATAL, SQLSTATE_PANIC };
 
-/* What is counted together. Rows are in the order of keys. */
-struct sqlstate_key {
-	char sqlstate[SQLSTATE_SIZE]; /* or SQLSTATES_OTHER; never empty */
-	bool is_ours;                 /* false: PostgreSQL said it */
-	uint8_t severity;
-};
+/*
+ * What is counted together: the SQLSTATE in the upper 40 bits, then who said it, then how severe
+ * it was. Rows are in the order of keys, none of which is 0.
+ */
+typedef uint64_t sqlstate_key;
+
+static inline bool sqlstate_is_ours(sqlstate_key key) { return key & 0x100; }
+
+static inline enum sqlstate_severity sqlstate_severity(sqlstate_key key)
+{
+	return (enum sqlstate_severity)(key & 0xff);
+}
 
 struct sqlstate_count {
-	struct sqlstate_key key;
+	sqlstate_key key;
+	char sqlstate[SQLSTATE_SIZE]; /* or SQLSTATES_OTHER */
 	uint64_t count;
 	usec_t wall_last;
 	/* of the last one */
@@ -55,13 +62,8 @@ struct sqlstate_said {
 /* Counts an error. Without memory only the total counts it. */
 void sqlstates_note(struct sqlstates *sqlstates, const struct sqlstate_said *said);
 
-/* The count with the least key that is greater than this one; the one with this key. NULL: none. */
-const struct sqlstate_count *sqlstates_after(const struct sqlstates *sqlstates,
-                                             const struct sqlstate_key *key);
-const struct sqlstate_count *sqlstates_find(const struct sqlstates *sqlstates,
-                                            const struct sqlstate_key *key);
-
-int sqlstates_compare(const struct sqlstate_key *a, const struct sqlstate_key *b);
+/* The count with the least key that is not less than this one. NULL: none. */
+const struct sqlstate_count *sqlstates_from(const struct sqlstates *sqlstates, sqlstate_key key);
 
 const char *sqlstates_severity_name(enum sqlstate_severity severity);
 

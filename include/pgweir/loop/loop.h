@@ -30,7 +30,10 @@ void loop_free(struct loop **loop);
 /* Name and version of the event library: "libevent 2.1.12-stable". Static. */
 const char *loop_library(void);
 
-/* Runs turns until loop_stop(); returns at the end of that turn. */
+/*
+ * Runs turns until loop_stop(); returns at the end of that turn. Another thread may call
+ * loop_stop() if the loop takes letters.
+ */
 void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 

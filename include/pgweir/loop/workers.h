@@ -32,7 +32,6 @@ struct job {
 	int fd; /* of go_on(): a connected, non-blocking socket, watched by nothing else */
 	void (*done)(struct job *job); /* called in its loop when the job is over */
 	bool is_abandoned;             /* the owner is closed: done() must only clean up */
-	bool is_waiting;               /* waits for its socket; for the threads only */
 };
 
 /* Threads start with the first job. `limit` is how many jobs may wait. NULL: *err says why. */

@@ -28,14 +28,10 @@ struct pools_with {
 	void *owner;
 };
 
-/*
- * A walk that survives removals. next_*: the next object to look at, or NULL. See
- * pools_walk_start().
- */
+/* A walk over all servers that survives removals. See pools_walk_start(). */
 struct pools_walk {
 	TAILQ_ENTRY(pools_walk) node;
-	struct pool *next_pool;
-	struct server *next_server;
+	struct server *next_server; /* to look at, or NULL */
 };
 TAILQ_HEAD(pools_walk_list, pools_walk);
 
@@ -242,7 +238,7 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err);
 /* How long the borrower that comes first in any wait queue has waited; the longest. */
 usec_t pools_longest_wait(const struct pools *pools, usec_t now);
 
-/* At the first pool and server. The owner reads next_*, advances, and stops it. */
+/* At the first server. The owner reads next_server, advances, and stops it. */
 void pools_walk_start(struct pools *pools, struct pools_walk *walk);
 void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
 

@@ -111,34 +111,17 @@ const struct client *cursor_next_client(struct cursor *cursor)
 	return client;
 }
 
-static void next_pools_lane(struct cursor *cursor)
-{
-	pools_walk_stop(cursor->pools_lane->pools, &cursor->pools);
-	cursor->pools_lane++;
-	pools_walk_start(cursor->pools_lane->pools, &cursor->pools);
-}
-
-const struct pool *cursor_next_pool(struct cursor *cursor)
-{
-	const struct pool *pool;
-
-	while (!cursor->pools.next_pool && !is_last(cursor, cursor->pools_lane))
-		next_pools_lane(cursor);
-	pool = cursor->pools.next_pool;
-	if (!pool || !cursor_may_look(cursor))
-		return NULL;
-	cursor->pools.next_pool = TAILQ_NEXT(pool, node);
-	return pool;
-}
-
 /* Servers that are being closed are skipped. */
 static const struct server *next_server(struct cursor *cursor)
 {
 	const struct server *server;
 
 	do {
-		while (!cursor->pools.next_server && !is_last(cursor, cursor->pools_lane))
-			next_pools_lane(cursor);
+		while (!cursor->pools.next_server && !is_last(cursor, cursor->pools_lane)) {
+			pools_walk_stop(cursor->pools_lane->pools, &cursor->pools);
+			cursor->pools_lane++;
+			pools_walk_start(cursor->pools_lane->pools, &cursor->pools);
+		}
 		server = cursor->pools.next_server;
 		if (!server || !cursor_may_look(cursor))
 			return NULL;

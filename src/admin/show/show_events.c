@@ -196,12 +196,12 @@ static bool next_closes(struct cursor *cursor, void *row)
 /* ---- SQLSTATES: errors that clients were sent, as base/sqlstates.h counts them ---- */
 
 #define SQLSTATE_ROW(COLUMN)                                                                      \
-	COLUMN(TEXT, sqlstate, cursor->sqlstate.sqlstate,                                         \
+	COLUMN(TEXT, sqlstate, last->sqlstate,                                                    \
 	       "SQLSTATE of the errors. After 500 different ones, others that PostgreSQL sends "  \
 	       "are counted for their class, such as 57000, or as other if it has none such.")    \
-	COLUMN(TEXT, side, key.is_ours ? "pgweir" : "server",                                     \
+	COLUMN(TEXT, side, sqlstate_is_ours(key) ? "pgweir" : "server",                           \
 	       "server: PostgreSQL sent the errors; pgweir: they are our own.")                   \
-	COLUMN(TEXT, severity, sqlstates_severity_name((enum sqlstate_severity)key.severity),     \
+	COLUMN(TEXT, severity, sqlstates_severity_name(sqlstate_severity(key)),                   \
 	       "ERROR, FATAL or PANIC.")                                                          \
 	COLUMN(INT8, count, (int64_t)total,                                                       \
 	       "Number of errors that clients have got since the process started, without those " \
@@ -211,53 +211,50 @@ static bool next_closes(struct cursor *cursor, void *row)
 	COLUMN(                                                                                   \
 	    TEXT, user, last->user,                                                               \
 	    "User of the last one; of errors by PostgreSQL, the user of the server connection.")  \
-	COLUMN(TEXT, class, cursor_print(cursor, "%.*s", is_other ? 5 : 2, key.sqlstate),         \
+	COLUMN(TEXT, class, cursor_print(cursor, "%.*s", is_other ? 5 : 2, last->sqlstate),       \
 	       "Class of the SQLSTATE: its first two characters; or other.")
 
 SHOW_ROWS(sqlstates, "SQLSTATES", SQLSTATE_ROW,
           "Errors that clients were sent, by SQLSTATE, and by who sent them.");
 
-/* The least key after `last` in any lane. false: there is none. */
-static bool find_next(const struct lanes *lanes, const struct sqlstate_key *last,
-                      struct sqlstate_key *next)
+/* The least key in any lane that is not less than this one. 0: there is none. */
+static sqlstate_key find_next(const struct lanes *lanes, sqlstate_key from)
 {
 	const struct sqlstate_count *found;
 	const struct lane *lane;
-	bool has_next = false;
+	sqlstate_key next = 0;
 
 	LANES_EACH(lane, lanes)
 	{
-		found = sqlstates_after(&lane->pools->sqlstates, last);
-		if (!found || (has_next && sqlstates_compare(&found->key, next) >= 0))
-			continue;
-		*next = found->key;
-		has_next = true;
+		found = sqlstates_from(&lane->pools->sqlstates, from);
+		if (found && (!next || found->key < next))
+			next = found->key;
 	}
-	return has_next;
+	return next;
 }
 
 static bool next_sqlstates(struct cursor *cursor, void *row)
 {
 	const struct lanes *lanes = cursor->lanes;
 	const struct sqlstate_count *count, *last = NULL;
-	struct sqlstate_key key;
+	sqlstate_key key = find_next(lanes, cursor->sqlstate);
 	const struct lane *lane;
 	uint64_t total = 0;
 	bool is_other;
 
-	if (!find_next(lanes, &cursor->sqlstate, &key))
+	if (!key)
 		return false;
-	cursor->sqlstate = key;
-	is_other = strcmp(key.sqlstate, SQLSTATES_OTHER) == 0;
+	cursor->sqlstate = key + 1;
 	LANES_EACH(lane, lanes)
 	{
-		count = sqlstates_find(&lane->pools->sqlstates, &key);
-		if (!count)
+		count = sqlstates_from(&lane->pools->sqlstates, key);
+		if (!count || count->key != key)
 			continue;
 		total += count->count;
 		if (!last || count->wall_last > last->wall_last)
 			last = count;
 	}
+	is_other = strcmp(last->sqlstate, SQLSTATES_OTHER) == 0;
 	ROW_FILL(row, struct sqlstates_shown, SQLSTATE_ROW);
 	return true;
 }

@@ -365,9 +365,9 @@ struct cursor {
 	bool skips_unused;            /* see show_leaves_out() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */
 	bool has_more;
-	unsigned int look_count;      /* items examined since the last row */
-	struct sqlstate_key sqlstate; /* of the last row of SHOW SQLSTATES */
-	uint64_t slot; /* the next one of SHOW HISTORY; the next row of SHOW PEER_POOLS */
+	unsigned int look_count; /* items examined since the last row */
+	sqlstate_key sqlstate;   /* of SHOW SQLSTATES: its next row has no lower one */
+	uint64_t slot;           /* the next one of SHOW HISTORY; the next row of SHOW PEER_POOLS */
 	size_t index;
 	unsigned int lane; /* whose names or rows come next: SHOW DNS_..., SHOW AUDIT */
 	unsigned long dns;
@@ -388,11 +388,10 @@ bool cursor_next(struct cursor *cursor, void *row);
 bool cursor_may_look(struct cursor *cursor);
 
 /*
- * The next client whose database is wanted, or pool, of all lanes, one lane after the other. NULL:
- * no more, or has_more.
+ * The next client whose database is wanted, of all lanes, one lane after the other. NULL: no more,
+ * or has_more.
  */
 const struct client *cursor_next_client(struct cursor *cursor);
-const struct pool *cursor_next_pool(struct cursor *cursor);
 
 bool cursor_wants(const struct cursor *cursor, const char *database);
 

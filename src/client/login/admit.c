@@ -70,26 +70,25 @@ static void say(struct clients *clients, const char *detail)
 		         "max_client_conn is reached: %s; no user is logged in", detail);
 }
 
-static void refuse_crowd(struct client *client, const char *detail)
+/* The detail is in *err. */
+static void refuse_crowd(struct client *client, struct err *err)
 {
-	struct err err;
-
-	err_close(&err, CLOSE_CLIENT_LIMIT);
-	client_fatal_detailed(client, &err, detail,
-	                      "Close clients that are idle, or raise max_client_conn.");
+	err_hint(err, "Close clients that are idle, or raise max_client_conn.");
+	client_fatal(client, err);
 }
 
 /* Refuses a client because max_client_conn is reached. */
 static void crowd_refuse(struct client *client)
 {
 	struct clients *clients = client->clients;
-	char detail[64];
+	struct err err;
 
 	clients->limit_hits++;
-	snprintf(detail, sizeof(detail), "%u of %d", broker_admitted(clients->pools->with.broker),
-	         clients->config->max_client_conn);
-	say(clients, detail);
-	refuse_crowd(client, detail);
+	err_close(&err, CLOSE_CLIENT_LIMIT);
+	err_detail(&err, "%u of %d", broker_admitted(clients->pools->with.broker),
+	           clients->config->max_client_conn);
+	say(clients, err.detail);
+	refuse_crowd(client, &err);
 }
 
 /* Refuses a client because the max_client_conn of its listener is reached. */
@@ -97,15 +96,16 @@ static void gate_refuse(struct client *client)
 {
 	struct gate *gate = client_gate(client);
 	int most = gate->rules.entry->max_client_conn;
-	char detail[CONFIG_DATABASE_NAME_MAX + 64];
+	struct err err;
 
 	limit_event_note(&gate->full_met, client_now(client), client->clients->pools->shared.log,
 	                 &(struct limit_event){ .limit = "max_client_conn of a listener",
 	                                        .value = most,
 	                                        .counted = "the clients" });
-	snprintf(detail, sizeof(detail), "Listener %s: %u of %d", gate->name,
-	         atomic_load(&gate->client_count), most);
-	refuse_crowd(client, detail);
+	err_close(&err, CLOSE_CLIENT_LIMIT);
+	err_detail(&err, "Listener %s: %u of %d", gate->name, atomic_load(&gate->client_count),
+	           most);
+	refuse_crowd(client, &err);
 }
 
 /*
@@ -191,14 +191,14 @@ static void unauthenticated_refuse(struct client *client)
 {
 	struct clients *clients = client->clients;
 	struct err err;
-	char detail[96];
 
 	clients->files_hits++;
 	report_shortage(clients);
-	snprintf(detail, sizeof(detail), "%d open files of pgweir may belong to clients.",
-	         clients->shared->files_for_clients);
 	err_close(&err, CLOSE_FILES_LIMIT);
-	client_fatal_detailed(client, &err, detail, "To the administrator: " FILES_ADVICE ".");
+	err_detail(&err, "%d open files of pgweir may belong to clients.",
+	           clients->shared->files_for_clients);
+	err_hint(&err, "To the administrator: " FILES_ADVICE ".");
+	client_fatal(client, &err);
 }
 
 /* The rights of the client's user on the console. */

@@ -79,11 +79,8 @@ static void forget_answer(struct logins *cache, struct auth_answer *answer)
 static struct auth_answer *find_answer(const struct logins *cache,
                                        const struct auth_answer *question)
 {
-	struct auth_answer *answer;
-
 	assert_locked(&cache->lock);
-	TABLE_FIND(hh, &cache->secret, cache->table, question->key, question->key_count, answer);
-	return answer;
+	return TABLE_GET(hh, &cache->secret, cache->table, question->key, question->key_count);
 }
 
 static void on_due(struct timer *timer);

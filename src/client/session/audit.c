@@ -96,10 +96,7 @@ const struct audit_row *audit_find(const struct audit *audit, uint64_t number)
 
 static struct audit_row *find_key(const struct audit *audit, struct bytes key)
 {
-	struct audit_row *row;
-
-	TABLE_FIND(hh, &audit->secret, audit->table, key.at, key.count, row);
-	return row;
+	return TABLE_GET(hh, &audit->secret, audit->table, key.at, key.count);
 }
 
 const struct audit_row *audit_like(const struct audit *audit, const struct audit_row *row)

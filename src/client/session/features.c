@@ -187,11 +187,9 @@ bool features_refuse(const struct client *client, const struct feature *feature,
 	client->borrower.pool->state_refused++;
 	err_set(&why, ERR_UNSUPPORTED, "%s is not available here (%s)", feature->error,
 	        is_statement_mode ? "pool_mode = statement" : "session_state = refuse");
-	err_detail(&why, is_statement_mode
-	                     ? "It concerns the session, and the client's next statement may run "
-	                       "on another server."
-	                     : "It concerns the session, and the client's next transaction may run "
-	                       "on another server.");
+	err_detail(&why,
+	           "It concerns the session, and the client's next %s may run on another server.",
+	           is_statement_mode ? "statement" : "transaction");
 	return refuse(client, feature, &why, err);
 }
 
@@ -199,15 +197,13 @@ bool features_refuse_pin(const struct client *client, const struct feature *feat
                          struct err *err)
 {
 	const struct pool *pool = client->borrower.pool;
-	char detail[ERR_DETAIL_SIZE];
 	struct err why;
 
 	err_set(&why, ERR_LIMIT, "%s needs a server of its own (max_pinned_servers)",
 	        feature->error);
-	snprintf(detail, sizeof(detail),
-	         "Servers of this pool that stay with clients: %u of %d. SHOW PINNED in the "
-	         "console lists them.",
-	         share_pins(&pool->share), pool->limits.max_pinned);
-	err_detail(&why, detail);
+	err_detail(&why,
+	           "Servers of this pool that stay with clients: %u of %d. SHOW PINNED in the "
+	           "console lists them.",
+	           share_pins(&pool->share), pool->limits.max_pinned);
 	return refuse(client, feature, &why, err);
 }

@@ -195,18 +195,14 @@ static void take_item(void *context, const struct sql_item *item)
 
 static bool refuse(const char *name, struct err *err)
 {
-	char detail[ERR_DETAIL_SIZE];
-
 	err_set(err, ERR_UNSUPPORTED,
 	        "a startup parameter cannot be set back together with other statements in one "
 	        "text");
-	snprintf(detail, sizeof(detail),
-	         "The statements behind it would run with the server's value of \"%.100s\", not "
-	         "with the client's.",
-	         name);
-	err_detail(err, detail);
-	err_hint(err, "Send the RESET alone.");
-	return false;
+	err_detail(err,
+	           "The statements behind it would run with the server's value of \"%.100s\", not "
+	           "with the client's.",
+	           name);
+	return err_hint(err, "Send the RESET alone.");
 }
 
 /* Whether a text may set application_name in a way that is not reported to take_item(). */

@@ -230,8 +230,7 @@ bool standby_allows(const struct client *client, unsigned int touches, struct er
 	        "an advisory lock is not available on a standby (route_reads)");
 	if (session_stays(client)) {
 		say_why_it_stays(client, &detail);
-		err_detail(err, buf_text(&detail));
-		buf_free(&detail);
+		err_detail_take(err, &detail);
 		return err_hint(err, release_hint);
 	}
 	err_detail(err, "The client's transaction began as a read and runs on a standby, whose "

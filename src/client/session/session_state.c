@@ -384,8 +384,7 @@ static void on_pin_due(struct timer *timer)
 	                      "state: ");
 	session_tell_pins(client, &detail);
 	err_close(&err, CLOSE_PIN_IDLE_TIMEOUT);
-	err_detail(&err, buf_text(&detail));
-	buf_free(&detail);
+	err_detail_take(&err, &detail);
 	client_fatal(client, &err);
 }
 

@@ -609,7 +609,7 @@ void server_close(struct server *server, const struct err *err)
 	if (!was_new && ending == ENDING_NOT)
 		server_say_goodbye(server);
 	if (borrower && reason.code == ERR_SERVER_LOST && !server_is_dedicated(server))
-		err_detail(&reason, tell_work(server));
+		err_detail(&reason, "%s", tell_work(server));
 	if (borrower)
 		PROBE_SERVER_RETURNED(borrower_client_id(borrower), server->site->database,
 		                      server->site->user, server_backend_pid(server),

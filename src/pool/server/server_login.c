@@ -149,9 +149,7 @@ static void server_blame(const struct server *server, struct err *err)
 			add_asked(auth, is_ours, &words);
 	}
 	/* Names may be too long for the DETAIL; a part of it would mislead. */
-	if (buf_ok(&words))
-		err_detail(err, buf_text(&words));
-	buf_free(&words);
+	err_detail_take(err, &words);
 }
 
 /* ---- authentication ---- */

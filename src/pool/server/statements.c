@@ -348,10 +348,7 @@ static struct server_statement *find_statement_at(struct server_statements *know
 static struct server_statement *find_typed(const struct server_statements *known,
                                            const struct statement *statement)
 {
-	struct server_statement *entry;
-
-	HASH_FIND(typed_hh, known->typed_table, &statement, sizeof(statement), entry);
-	return entry;
+	return TABLE_GET_OWN(typed_hh, known->typed_table, &statement, sizeof(statement));
 }
 
 static struct server_statement *find_any(struct server_statements *known,

@@ -46,6 +46,26 @@ START_TEST(err_cuts_long_words)
 }
 END_TEST
 
+START_TEST(err_cuts_no_character)
+{
+	struct err err;
+	char words[2 * ERR_DETAIL_SIZE];
+
+	/* the first byte makes the texts end within a character */
+	words[0] = 'x';
+	for (size_t i = 1; i + 2 < sizeof(words); i += 2)
+		memcpy(words + i, "\xc3\xa4", 2);
+	words[sizeof(words) - 1] = 0;
+	err_set(&err, ERR_LIMIT, "x%s", words);
+	ck_assert_uint_eq(strlen(err.text), ERR_TEXT_SIZE - 2);
+	err_set(&err, ERR_LIMIT, "x");
+	err_suffix(&err, "%s", words);
+	ck_assert_uint_eq(strlen(err.text), ERR_TEXT_SIZE - 2);
+	err_detail(&err, "x%s", words);
+	ck_assert_uint_eq(strlen(err.detail), ERR_DETAIL_SIZE - 2);
+}
+END_TEST
+
 START_TEST(err_codes_all_have_a_sqlstate)
 {
 	for (int code = 0; code < ERR_CODES; code++)
@@ -106,6 +126,7 @@ int main(void)
 	tcase_add_test(cases, a_detail_belongs_to_one_error);
 	tcase_add_test(cases, err_foreign_keeps_its_sqlstate);
 	tcase_add_test(cases, err_cuts_long_words);
+	tcase_add_test(cases, err_cuts_no_character);
 	tcase_add_test(cases, err_codes_all_have_a_sqlstate);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);

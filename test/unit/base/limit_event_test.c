@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/log_kept.c: limits
+ * base/log_limit.c: limits
  */
 #include "pgweir/base/log.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/log_kept.c
+ * base/log.c: the lines that are kept, and the counts of their kinds
  */
-#include "../../../src/base/log_priv.h"
+#include "pgweir/base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,25 +10,35 @@
 
 #include "../unit.h"
 
-static struct log_kept_ring *ring;
+#define KEPT 1000
+#define KINDS 64
+
+static struct log *kept_log;
 
 static void set_up(void)
 {
-	ring = calloc(1, sizeof(*ring));
-	ck_assert_ptr_nonnull(ring);
+	kept_log = log_new();
+	ck_assert_ptr_nonnull(kept_log);
+	ck_assert(log_configure(kept_log, &(struct log_options){ 0 }, NULL));
 }
 
-static void tear_down(void)
+static void tear_down(void) { log_free(&kept_log); }
+
+/* Whose lines come: one after another. */
+static const char *database, *user;
+
+static void tell_who(const struct logger *logger, struct log_who *who)
 {
-	log_kept_free(ring);
-	free(ring);
+	(void)logger;
+	who->database = database;
+	who->user = user;
 }
-
-static const struct log_who nobody;
 
 static void add(const char *kind, const char *text)
 {
-	log_kept_add(ring, kind, LOG_LEVEL_WARNING, &nobody, bytes_text(text));
+	struct logger logger = { kept_log, database ? tell_who : NULL };
+
+	log_kept(&logger, LOG_LEVEL_WARNING, kind, "%s", text);
 }
 
 static void add_number(unsigned int number)
@@ -44,7 +54,7 @@ START_TEST(log_kept_is_empty)
 	uint64_t number = 0;
 	struct log_kept kept;
 
-	ck_assert(!log_kept_get(ring, &number, &kept));
+	ck_assert(!log_kept_next(kept_log, &number, &kept));
 }
 END_TEST
 
@@ -54,21 +64,23 @@ START_TEST(log_kept_has_all_of_a_line)
 	uint64_t number = 0;
 	struct log_kept kept;
 
-	log_kept_add(ring, "limit", LOG_LEVEL_INFO,
-	             &(struct log_who){ .database = "app", .user = "alice" }, bytes_text("many"));
+	database = "app";
+	user = "alice";
+	add("limit", "many");
+	database = NULL;
 	add("limit", "all");
-	ck_assert(log_kept_get(ring, &number, &kept));
+	ck_assert(log_kept_next(kept_log, &number, &kept));
 	ck_assert_str_eq(kept.kind, "limit");
 	ck_assert_str_eq(kept.database, "app");
 	ck_assert_str_eq(kept.user, "alice");
 	ck_assert_str_eq(kept.text, "many");
-	ck_assert_int_eq(kept.level, LOG_LEVEL_INFO);
+	ck_assert_int_eq(kept.level, LOG_LEVEL_WARNING);
 	ck_assert(kept.at >= before && kept.at <= wall_now());
-	ck_assert(log_kept_get(ring, &number, &kept));
+	ck_assert(log_kept_next(kept_log, &number, &kept));
 	ck_assert_str_eq(kept.database, "");
 	ck_assert_str_eq(kept.user, "");
 	ck_assert_str_eq(kept.text, "all");
-	ck_assert(!log_kept_get(ring, &number, &kept));
+	ck_assert(!log_kept_next(kept_log, &number, &kept));
 }
 END_TEST
 
@@ -77,20 +89,20 @@ START_TEST(log_kept_has_the_last_ones)
 	uint64_t number = 0;
 	struct log_kept kept;
 
-	for (unsigned int i = 0; i < LOG_KEPT_MAX + 3; i++)
+	for (unsigned int i = 0; i < KEPT + 3; i++)
 		add_number(i);
-	for (unsigned int i = 3; i < LOG_KEPT_MAX + 3; i++) {
-		ck_assert(log_kept_get(ring, &number, &kept));
+	for (unsigned int i = 3; i < KEPT + 3; i++) {
+		ck_assert(log_kept_next(kept_log, &number, &kept));
 		ck_assert_int_eq(strtoll(kept.text, NULL, 10), i);
 		ck_assert_uint_eq(number, i + 1);
 	}
-	ck_assert(!log_kept_get(ring, &number, &kept));
+	ck_assert(!log_kept_next(kept_log, &number, &kept));
 	/* who reads slowly misses what has left, and nothing else */
-	add_number(LOG_KEPT_MAX + 3);
-	ck_assert(log_kept_get(ring, &number, &kept));
-	ck_assert_int_eq(strtoll(kept.text, NULL, 10), LOG_KEPT_MAX + 3);
+	add_number(KEPT + 3);
+	ck_assert(log_kept_next(kept_log, &number, &kept));
+	ck_assert_int_eq(strtoll(kept.text, NULL, 10), KEPT + 3);
 	number = 2;
-	ck_assert(log_kept_get(ring, &number, &kept));
+	ck_assert(log_kept_next(kept_log, &number, &kept));
 	ck_assert_int_eq(strtoll(kept.text, NULL, 10), 4);
 }
 END_TEST
@@ -104,32 +116,40 @@ START_TEST(log_kept_cuts_texts)
 	memset(text, 'x', sizeof(text));
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
-	log_kept_add(ring, "set", LOG_LEVEL_INFO,
-	             &(struct log_who){ .database = name, .user = name },
-	             bytes_of(text, sizeof(text)));
-	ck_assert(log_kept_get(ring, &number, &kept));
+	text[sizeof(text) - 1] = 0;
+	database = user = name;
+	add("set", text);
+	ck_assert(log_kept_next(kept_log, &number, &kept));
 	ck_assert_uint_eq(strlen(kept.text), LOG_KEPT_TEXT_MAX);
 	ck_assert_uint_eq(strlen(kept.database), sizeof(kept.database) - 1);
 	ck_assert_uint_eq(strlen(kept.user), sizeof(kept.user) - 1);
+	memcpy(text + LOG_KEPT_TEXT_MAX - 1, "\xc3\xa4", 2);
+	memcpy(name + sizeof(kept.user) - 2, "\xc3\xa4", 2);
+	add("set", text);
+	ck_assert(log_kept_next(kept_log, &number, &kept));
+	ck_assert_uint_eq(strlen(kept.text), LOG_KEPT_TEXT_MAX - 1);
+	ck_assert_uint_eq(strlen(kept.user), sizeof(kept.user) - 2);
 }
 END_TEST
 
 static uint64_t count_of(const char *name)
 {
-	for (size_t i = 0; i < ring->kind_count; i++) {
-		if (strcmp(ring->kinds[i].name, name) == 0)
-			return ring->kinds[i].count;
+	const char *kind;
+	uint64_t count;
+
+	for (size_t i = 0; log_kept_kind(kept_log, i, &kind, &count); i++) {
+		if (strcmp(kind, name) == 0)
+			return count;
 	}
 	return UINT64_MAX;
 }
 
 START_TEST(log_kept_counts_kinds)
 {
-	log_kept_begin(ring);
 	ck_assert_uint_eq(count_of("pause"), 0);
 	ck_assert_uint_eq(count_of("KILL"), UINT64_MAX);
-	log_kept_expect(ring, "KILL");
-	log_kept_expect(ring, "PAUSE");
+	log_expect(kept_log, "KILL");
+	log_expect(kept_log, "PAUSE");
 	ck_assert_uint_eq(count_of("KILL"), 0);
 	ck_assert_uint_eq(count_of("PAUSE"), UINT64_MAX);
 	add("PAUSE", "by command");
@@ -137,26 +157,28 @@ START_TEST(log_kept_counts_kinds)
 	add("new", "not expected");
 	ck_assert_uint_eq(count_of("pause"), 2);
 	ck_assert_uint_eq(count_of("new"), 1);
-	for (unsigned int i = 0; i < LOG_KEPT_MAX; i++)
+	for (unsigned int i = 0; i < KEPT; i++)
 		add_number(i);
 	ck_assert_uint_eq(count_of("pause"), 2);
-	ck_assert_uint_eq(count_of("set"), LOG_KEPT_MAX);
+	ck_assert_uint_eq(count_of("set"), KEPT);
 }
 END_TEST
 
 START_TEST(log_kept_bounds_kinds)
 {
-	static char names[LOG_KINDS_MAX + 1][8];
-	uint64_t number = 0;
+	static char names[KINDS + 1][8];
+	uint64_t number = 0, count;
 	struct log_kept kept;
+	const char *kind;
 
-	for (unsigned int i = 0; i <= LOG_KINDS_MAX; i++) {
+	for (unsigned int i = 0; i <= KINDS; i++) {
 		snprintf(names[i], sizeof(names[i]), "k%u", i);
 		add(names[i], "event");
 	}
-	ck_assert_uint_eq(ring->kind_count, LOG_KINDS_MAX);
-	for (unsigned int i = 0; i <= LOG_KINDS_MAX; i++) {
-		ck_assert(log_kept_get(ring, &number, &kept));
+	ck_assert(log_kept_kind(kept_log, KINDS - 1, &kind, &count));
+	ck_assert(!log_kept_kind(kept_log, KINDS, &kind, &count));
+	for (unsigned int i = 0; i <= KINDS; i++) {
+		ck_assert(log_kept_next(kept_log, &number, &kept));
 		ck_assert_str_eq(kept.kind, names[i]);
 	}
 	ck_assert_uint_eq(count_of("k0"), 1);

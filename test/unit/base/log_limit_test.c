@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/log_kept.c
+ * base/log_limit.c
  */
 #include "../../../src/base/log_priv.h"
 

@@ -87,7 +87,6 @@ START_TEST(log_spells_out_control_bytes_everywhere)
 			said[20] = 0;
 			log_info(&logger, "%s", said);
 		}
-		log_flush(log);
 		read_file(path, text, sizeof(text));
 		for (size_t i = 0; i < sizeof(bytes); i++) {
 			bool is_plain = i >= 3 && i < 8;

@@ -38,6 +38,39 @@ START_TEST(text_copies_are_bounded)
 }
 END_TEST
 
+static const struct {
+	const char *text, *copy;
+} cuts[] = {
+	{ "ab\xc3\xa4", "ab" },
+	{ "a\xc3\xa4"
+	  "b",
+	  "a\xc3\xa4" },
+	{ "\xe2\x82\xac"
+	  "b",
+	  "\xe2\x82\xac" },
+	{ "a\xe2\x82\xac", "a" },
+	{ "\xf0\x9f\x90\x98", "" },
+	{ "\x80\x80\x80\x80", "\x80\x80\x80" },
+};
+
+START_TEST(text_is_cut_between_characters)
+{
+	char out[4], more[4];
+	struct strbuf line = strbuf_begin(more, sizeof(more)), printed;
+
+	ck_assert(!text_copy(out, sizeof(out), cuts[_i].text));
+	ck_assert_str_eq(out, cuts[_i].copy);
+	strbuf_add(&line, cuts[_i].text);
+	strbuf_add(&line, "x"); /* nothing comes behind it */
+	ck_assert_str_eq(more, cuts[_i].copy);
+	printed = strbuf_begin(more, sizeof(more));
+	strbuf_printf(&printed, "%s", cuts[_i].text);
+	strbuf_add(&printed, "x");
+	ck_assert_str_eq(more, cuts[_i].copy);
+	ck_assert_uint_eq(printed.count, strlen(more));
+}
+END_TEST
+
 START_TEST(text_trims_both_sides)
 {
 	char text[] = " \t a b \r\n";
@@ -97,6 +130,7 @@ int main(void)
 	tcase_add_test(cases, text_numbers_are_whole);
 	tcase_add_test(cases, text_hex_is_lower_case);
 	tcase_add_test(cases, text_copies_are_bounded);
+	tcase_add_loop_test(cases, text_is_cut_between_characters, 0, COUNT_OF(cuts));
 	tcase_add_test(cases, text_trims_both_sides);
 	tcase_add_test(cases, bytes_take_text_needs_the_zero);
 	tcase_add_test(cases, bytes_contain_a_text_in_any_case);

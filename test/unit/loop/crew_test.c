@@ -353,29 +353,6 @@ START_TEST(one_loop_needs_no_thread)
 }
 END_TEST
 
-static void stop_itself(struct task *task)
-{
-	struct hand *hand = (struct hand *)((char *)task - offsetof(struct hand, later));
-
-	loop_stop(hand->loop);
-}
-
-START_TEST(a_loop_that_ended_is_not_waited_for)
-{
-	struct stage stage;
-
-	raise_stage(&stage, LOOPS);
-	stage.hands[2].later.run = stop_itself;
-	loop_defer(stage.loops[2], &stage.hands[2].later);
-	ck_assert(crew_start(stage.crew, NULL));
-	for (int i = 0; i < 50; i++) {
-		crew_hold(stage.crew);
-		crew_release(stage.crew);
-	}
-	strike_stage(&stage);
-}
-END_TEST
-
 START_TEST(a_crew_may_start_again)
 {
 	struct stage stage;
@@ -405,7 +382,6 @@ int main(void)
 	tcase_add_test(cases, the_clock_of_a_held_loop_goes_on);
 	tcase_add_test(cases, letters_go_round_while_loops_are_held_and_stopped);
 	tcase_add_test(cases, one_loop_needs_no_thread);
-	tcase_add_test(cases, a_loop_that_ended_is_not_waited_for);
 	tcase_add_test(cases, a_crew_may_start_again);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);

@@ -120,7 +120,6 @@ static unsigned int count_in_log(struct house *house, const char *words)
 	rlim_t before;
 	unsigned int count = 0;
 
-	log_flush(house->log);
 	before = set_limit(1024);
 	file = fopen(house->log_path, "re");
 	set_limit(before);
