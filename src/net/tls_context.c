@@ -116,10 +116,27 @@ static bool set_ciphers(SSL_CTX *library, const struct tls_options *options, str
 	return true;
 }
 
+/*
+ * For servers: PostgreSQL before 18 has prime256v1 only, and would ask for another ClientHello if
+ * it got no key of that. Since OpenSSL 3.5, which alone understands the first list, two keys are
+ * sent. A group that the library lacks makes it refuse a list, as in FIPS mode: then its default is
+ * used.
+ */
+static void set_groups_for_servers(SSL_CTX *library)
+{
+	if (SSL_CTX_set1_groups_list(library, "*X25519MLKEM768/*P-256:?X25519/?X448:?P-384:?P-521/"
+	                                      "?ffdhe2048:?ffdhe3072") != 1)
+		SSL_CTX_set1_groups_list(library, "P-256:X25519:X448:P-521:P-384:ffdhe2048:"
+		                                  "ffdhe3072:ffdhe4096:ffdhe6144:ffdhe8192");
+	ERR_clear_error();
+}
+
 static bool set_exchange(SSL_CTX *library, const struct tls_options *options, struct err *err)
 {
 	const char *curve = text_of(options->curve), *params = text_of(options->dheparams);
 
+	if (!*curve && options->role == TLS_CONNECTS)
+		set_groups_for_servers(library);
 	/* "none" means the default too: without a curve TLS 1.3 is impossible. */
 	if (*curve && strcasecmp(curve, "auto") != 0 && strcasecmp(curve, "none") != 0 &&
 	    SSL_CTX_set1_groups_list(library, curve) != 1)

@@ -312,6 +312,31 @@ START_TEST(secure_handshake_in_pieces)
 }
 END_TEST
 
+static unsigned int hello_count;
+
+static void count_hellos(const SSL *ssl, int where, int result)
+{
+	(void)result;
+	if (where == SSL_CB_ACCEPT_LOOP && SSL_get_state(ssl) == TLS_ST_SR_CLNT_HELLO)
+		hello_count++;
+}
+
+/* PostgreSQL before 18 has this group only: its key comes with the first ClientHello. */
+START_TEST(secure_servers_need_not_ask_for_another_group)
+{
+	struct stage stage;
+
+	hello_count = 0;
+	make(&stage, 65536, "tlsv1.3");
+	SSL_CTX_set1_groups_list(stage.accepts->library, "prime256v1");
+	SSL_CTX_set_info_callback(stage.accepts->library, count_hellos);
+	begin(&stage);
+	run_until(&stage, both_secured);
+	ck_assert_uint_eq(hello_count, 1);
+	done(&stage);
+}
+END_TEST
+
 static bool one_failed(struct stage *stage) { return stage->here.has_failed; }
 
 /* The wire ends after this many bytes of the ClientHello. */
@@ -872,6 +897,7 @@ static void add_tests(Suite *suite, const char *name, void (*set_roles)(void))
 	tcase_add_unchecked_fixture(tcase, set_roles, NULL);
 	/* Several runs, because the effect of a cut depends on random bytes. */
 	tcase_add_loop_test(tcase, secure_handshake_in_pieces, 0, 10 * COUNT_OF(cuts));
+	tcase_add_test(tcase, secure_servers_need_not_ask_for_another_group);
 	tcase_add_loop_test(tcase, secure_far_end_goes_amid_the_handshake, 0, 12);
 	tcase_add_test(tcase, secure_close_amid_the_handshake);
 	tcase_add_loop_test(tcase, secure_noise_is_no_handshake, 0, 2);
