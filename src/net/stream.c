@@ -105,14 +105,15 @@ bool bufpool_add(struct stream_pool *pool, struct stream_buf **buffer, const voi
 	return buf_ok(&(*buffer)->buf);
 }
 
-/* The only function that decides what the kernel watches. */
-bool stream_update(struct stream *stream)
+/* A handshake reads by itself. */
+bool stream_watch(struct stream *stream)
 {
 	unsigned int what = stream->watch.wanted & (unsigned int)WATCH_READ;
+	bool is_shaking = stream->tls && stream->tls->is_shaking;
 
-	if (stream->want != WANT_NOTHING)
+	if (stream->want != WANT_NOTHING && !is_shaking)
 		what = WATCH_READ;
-	if (!stream_may_read(stream))
+	if (!stream_may_read(stream) && !is_shaking)
 		what = 0;
 	if (stream->out)
 		what |= WATCH_WRITE;
@@ -150,13 +151,13 @@ bool stream_keep_unsent(struct stream *stream, const struct iovec *pieces, int c
 			return false;
 		}
 	}
-	return stream_update(stream);
+	return stream_watch(stream);
 }
 
 /* No callback: if there is no memory, the next read finds the connection closed. */
 static void leave_unsent(struct stream *stream, struct bytes rest)
 {
-	if (!bufpool_add(stream->pool, &stream->out, rest.at, rest.count) || !stream_update(stream))
+	if (!bufpool_add(stream->pool, &stream->out, rest.at, rest.count) || !stream_watch(stream))
 		shutdown(stream->watch.fd, SHUT_RDWR);
 }
 
@@ -373,7 +374,7 @@ static void read_ahead(struct stream *stream)
 	stream->ops->on_gone(stream);
 }
 
-static void on_ready(struct watch *watch, unsigned int what)
+void stream_on_ready(struct watch *watch, unsigned int what)
 {
 	struct stream *stream = container_of(watch, struct stream, watch);
 
@@ -384,7 +385,7 @@ static void on_ready(struct watch *watch, unsigned int what)
 			return;
 		}
 		if (!stream->out) {
-			stream_update(stream);
+			stream_watch(stream);
 			if (stream->ops->on_flushed)
 				stream->ops->on_flushed(stream);
 			/* the stream may be closed; a readable socket will be reported again */
@@ -407,7 +408,7 @@ void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *p
                  const struct stream_ops *ops)
 {
 	*stream = (struct stream){ .ops = ops, .pool = pool };
-	watch_init(&stream->watch, loop, fd, on_ready);
+	watch_init(&stream->watch, loop, fd, stream_on_ready);
 }
 
 int stream_take_socket(struct stream *stream)
@@ -432,20 +433,11 @@ int stream_take_socket(struct stream *stream)
 
 void stream_close(struct stream *stream)
 {
-	bool is_ours;
-	int fd;
-
 	if (!stream_is_open(stream))
 		return;
-	is_ours = !stream->tls || stream_secure_close(stream);
-	fd = stream_take_socket(stream);
-	if (is_ours)
-		close(fd);
-}
-
-bool stream_watch(struct stream *stream)
-{
-	return (stream->tls && stream_is_shaking(stream)) || stream_update(stream);
+	if (stream->tls)
+		stream_secure_close(stream);
+	close(stream_take_socket(stream));
 }
 
 /* Where to read: after the kept bytes, in the scratch buffer if both fit. */
@@ -608,16 +600,14 @@ void stream_halt(struct stream *stream, uint32_t allowance)
 		bulk_end(stream);
 	stream->is_halted = true;
 	stream->allowance = stream->tls ? 0 : allowance;
-	if (!stream_is_shaking(stream))
-		stream_update(stream);
+	stream_watch(stream);
 }
 
 void stream_go_on(struct stream *stream)
 {
 	stream->is_halted = false;
 	stream->flow = 0;
-	if (!stream_is_shaking(stream))
-		stream_update(stream);
+	stream_watch(stream);
 }
 
 bool stream_has_hung_up(const struct stream *stream)
@@ -642,7 +632,7 @@ bool stream_drop_unsent(struct stream *stream)
 	if (!stream->out)
 		return false;
 	bufpool_free(stream->pool, &stream->out);
-	stream_update(stream);
+	stream_watch(stream);
 	return true;
 }
 

@@ -16,8 +16,8 @@ bool stream_send_raw(struct stream *stream, struct bytes bytes);
 
 /* ---- unsent output ---- */
 
-/* Updates the watch of the socket, from `want` and unsent output. */
-bool stream_update(struct stream *stream);
+/* What the watch of a stream calls, except during a handshake. */
+void stream_on_ready(struct watch *watch, unsigned int what);
 
 /* Keeps the pieces without their first `sent` bytes. false: no memory. */
 bool stream_keep_unsent(struct stream *stream, const struct iovec *pieces, int count, size_t sent);

@@ -210,11 +210,8 @@ ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full);
 bool stream_secure_sendv(struct stream *stream, const struct iovec *pieces, int count);
 void stream_secure_goodbye(struct stream *stream);
 
-/*
- * Frees everything when the stream closes. false: a helper thread still has the handshake,
- * which will close the socket.
- */
-bool stream_secure_close(struct stream *stream);
+/* Says good-bye when the stream closes. What a helper thread still has is freed later. */
+void stream_secure_close(struct stream *stream);
 
 /* Takes the engine out of a stream that moves to another loop. Its handshake must be over. */
 struct tls *stream_secure_detach(struct stream *stream);

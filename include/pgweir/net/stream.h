@@ -121,7 +121,7 @@ int stream_take_socket(struct stream *stream);
 
 static inline bool stream_is_open(const struct stream *stream) { return stream->ops != NULL; }
 
-/* Watches the socket for what is wanted now: for stream_want(). */
+/* The only function that decides what the kernel watches, from `want` and unsent output. */
 bool stream_watch(struct stream *stream);
 
 static inline bool stream_is_halted(const struct stream *stream) { return stream->is_halted; }
@@ -229,9 +229,8 @@ void stream_go_on(struct stream *stream);
 /* ---- encryption ---- */
 
 /*
- * Begins a TLS handshake; on_secured() is called from the loop when it is over. Helper threads
- * use the socket until then: do not send or read. stream_want() takes effect afterwards, and
- * stream_close() is allowed.
+ * Begins a TLS handshake; on_secured() is called from the loop when it is over. Do not send or
+ * read until then. stream_want() takes effect afterwards, and stream_close() is allowed.
  *
  * name: of the host that we connect to, or NULL. early: bytes of the handshake that were
  * already read. There must be no kept input. false: *err says why.
