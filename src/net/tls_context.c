@@ -9,12 +9,59 @@
  * from memory. And OpenSSL must not ask the terminal for the password of an encrypted key.
  */
 #include <errno.h>
+#include <malloc.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "tls_priv.h"
+
+/* ---- tls library ---- */
+
+/* Freed objects of OpenSSL may have had secrets, not all of which it wipes itself. */
+static void wipe_and_free(void *at, const char *file, int line)
+{
+	(void)file;
+	(void)line;
+	if (at)
+		explicit_bzero(at, malloc_usable_size(at));
+	free(at);
+}
+
+static void *take_again(void *at, size_t size, const char *file, int line)
+{
+	size_t old = at ? malloc_usable_size(at) : 0;
+	void *fresh = size ? malloc(size) : NULL;
+
+	if (fresh && at)
+		memcpy(fresh, at, old < size ? old : size);
+	if (fresh || !size)
+		wipe_and_free(at, file, line);
+	return fresh;
+}
+
+void tls_library_prepare(void) { CRYPTO_set_mem_functions(NULL, take_again, wipe_and_free); }
+
+const char *tls_library(void) { return OpenSSL_version(OPENSSL_VERSION); }
+
+bool tls_err(struct err *err, enum err_code code, const char *format, ...)
+{
+	unsigned long failure = ERR_peek_last_error();
+	const char *reason = failure ? ERR_reason_error_string(failure) : NULL;
+	char words[ERR_TEXT_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(words, sizeof(words), format, args);
+	va_end(args);
+	if (failure && ERR_SYSTEM_ERROR(failure))
+		reason = strerror(ERR_GET_REASON(failure));
+	err_set(err, code, "%s: %s", words, reason ? reason : "unknown reason");
+	ERR_clear_error();
+	return false;
+}
 
 static bool is_set(const char *text) { return text && *text; }
 
@@ -451,6 +498,55 @@ static void note_options(struct making *making)
 		note(making, text_of(texts[i]), strlen(text_of(texts[i])));
 }
 
+/* ---- certificates ---- */
+
+size_t tls_binding_of(const X509 *certificate, unsigned char out[TLS_BINDING_MAX])
+{
+	const EVP_MD *hash;
+	unsigned int size = 0;
+	int nid = NID_undef;
+
+	if (!certificate ||
+	    X509_get_signature_info((X509 *)certificate, &nid, NULL, NULL, NULL) != 1)
+		return 0;
+	/*
+	 * RFC 5929: use the hash function of the signature, but SHA-256 instead of MD5 and
+	 * SHA-1.
+	 */
+	if (nid == NID_md5 || nid == NID_sha1)
+		nid = NID_sha256;
+	hash = nid == NID_undef ? NULL : EVP_get_digestbynid(nid);
+	if (!hash || EVP_MD_get_size(hash) > TLS_BINDING_MAX ||
+	    X509_digest(certificate, hash, out, &size) != 1)
+		size = 0;
+	ERR_clear_error();
+	return size;
+}
+
+/* Seconds until it expires. false: it is NULL, or has no valid time. */
+static bool seconds_left(const X509 *certificate, int64_t *seconds)
+{
+	int days = 0, rest = 0;
+	bool is_known =
+	    certificate && ASN1_TIME_diff(&days, &rest, NULL, X509_get0_notAfter(certificate)) == 1;
+
+	*seconds = (int64_t)days * 24 * 3600 + rest;
+	return is_known;
+}
+
+bool tls_time_left(const char *path, int64_t *seconds)
+{
+	FILE *file = fopen(path, "re");
+	X509 *certificate = file ? PEM_read_X509_AUX(file, NULL, NULL, NULL) : NULL;
+	bool is_known = seconds_left(certificate, seconds);
+
+	X509_free(certificate);
+	if (file)
+		fclose(file);
+	ERR_clear_error();
+	return is_known;
+}
+
 /* ---- sets ---- */
 
 static struct tls_context *make_context(const struct tls_options *options, const char *cert_setting,
@@ -571,5 +667,5 @@ bool tls_context_certificate(const struct tls_context *context, size_t number,
 	if (number)
 		of = context->named[number - 1];
 	certificate->file = of->cert_file;
-	return tls_seconds_left(SSL_CTX_get0_certificate(of->library), &certificate->seconds_left);
+	return seconds_left(SSL_CTX_get0_certificate(of->library), &certificate->seconds_left);
 }

@@ -112,7 +112,7 @@ struct tls_context {
 	uint16_t named_count;
 };
 
-/* ---- tls_facts.c ---- */
+/* ---- tls_context.c ---- */
 
 /* Fills *err with "<what>: <reason>", the reason being OpenSSL's last error on this thread. */
 bool tls_err(struct err *err, enum err_code code, const char *format, ...)
@@ -124,17 +124,11 @@ bool tls_err(struct err *err, enum err_code code, const char *format, ...)
  */
 size_t tls_binding_of(const X509 *certificate, unsigned char out[TLS_BINDING_MAX]);
 
-/* Seconds until it expires. false: it is NULL, or has no valid time. */
-bool tls_seconds_left(const X509 *certificate, int64_t *seconds);
+/* ---- tls.c ---- */
 
-/* Name of the group of the key exchange: "X25519", "ffdhe2048"; "": none. */
-void tls_read_group(SSL *ssl, char *out, size_t size);
-
-/* The same as a number, for one process; 0: it is not one of TLS 1.3. */
+/* The group of the key exchange as a number, for one process; 0: it is not one of TLS 1.3. */
 uint8_t tls_group_of(struct bytes name);
 const char *tls_group_name(unsigned int group);
-
-/* ---- tls.c ---- */
 
 /* The "socket" of OpenSSL: reads from tls->in, writes to tls->out. NULL: no memory. */
 BIO_METHOD *tls_transport_new(void);
