@@ -219,8 +219,8 @@ static void report_broken(struct stream *stream, int error)
 static void hear(struct stream *stream)
 {
 	struct handshake *handshake = stream->tls->handshake;
-	char *at = buf_reserve(&handshake->heard, HEARD_SIZE);
-	ssize_t done = at ? socket_receive(stream->watch.fd, at, HEARD_SIZE) : 0;
+	char *scratch = loop_scratch(stream->watch.loop);
+	ssize_t done = socket_receive(stream->watch.fd, scratch, HEARD_SIZE);
 	struct err err;
 
 	if (done < 0 && (errno == EAGAIN || errno == EINTR))
@@ -229,8 +229,10 @@ static void hear(struct stream *stream)
 		report_broken(stream, done < 0 ? errno : 0);
 		return;
 	}
-	handshake->heard.count += (size_t)done;
-	if (!go_on(stream, &err))
+	buf_add(&handshake->heard, scratch, (size_t)done);
+	if (!buf_ok(&handshake->heard))
+		report_broken(stream, ENOMEM);
+	else if (!go_on(stream, &err))
 		report_failed(stream, &err);
 }
 
@@ -308,7 +310,7 @@ static void on_over(struct job *job)
 	}
 	handshake->is_held = false;
 	is_sent = !handshake->said.count || stream_send_raw(stream, buf_bytes(&handshake->said));
-	buf_clear(&handshake->said);
+	buf_free(&handshake->said); /* a peer that lets us wait should cost little memory */
 	if (handshake->step == TLS_FAILED)
 		report_failed(stream, &err);
 	else if (!is_sent)
