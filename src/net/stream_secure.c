@@ -243,7 +243,7 @@ static void on_ready(struct watch *watch, unsigned int what)
 	bool is_held = stream->tls->handshake->is_held;
 
 	if ((what & WATCH_WRITE) && stream->out && !stream_flush_unsent(stream))
-		bufpool_free(stream->pool, &stream->out);
+		stream_buf_free(stream->pool, &stream->out);
 	watch_set(watch, (is_held ? 0U : WATCH_READ) | (stream->out ? WATCH_WRITE : 0U));
 	if ((what & WATCH_READ) && !is_held)
 		hear(stream);

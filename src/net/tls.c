@@ -133,8 +133,6 @@ bool tls_move(struct tls **tls, struct slab *from, struct slab *to)
 	return true;
 }
 
-size_t tls_size(void) { return sizeof(struct tls); }
-
 struct tls *tls_new(struct slab *slab, struct tls_context *context, const char *name)
 {
 	struct tls *tls = slab_take(slab);

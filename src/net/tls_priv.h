@@ -137,7 +137,6 @@ BIO_METHOD *tls_transport_new(void);
  * `name`: the host that we connect to, or NULL. A context is needed for a handshake only. Returns
  * NULL if there is no memory. The slab is that of the streams of a loop.
  */
-size_t tls_size(void);
 struct tls *tls_new(struct slab *slab, struct tls_context *context, const char *name);
 void tls_free(struct slab *slab, struct tls **tls);
 

@@ -199,12 +199,10 @@ bool stream_has_unread(const struct stream *stream);
 /* Whether the peer has disconnected or ended its side. For a halted stream too. */
 bool stream_has_hung_up(const struct stream *stream);
 
-size_t stream_unsent_count(const struct stream *stream);
-
 /* Most streams have none. */
 static inline size_t stream_unsent(const struct stream *stream)
 {
-	return stream->out ? stream_unsent_count(stream) : 0;
+	return stream->out ? stream_unsent_bytes(stream).count : 0;
 }
 
 /*
