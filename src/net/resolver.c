@@ -614,7 +614,7 @@ bool reverse_start(struct resolver *resolver, struct reverse *reverse,
                    void (*on_host)(struct reverse *reverse, const char *host), struct err *err)
 {
 	assert(!reverse->query);
-	if (dns_query_count(resolver) >= REVERSE_MAX)
+	if (resolver_query_count(resolver) >= REVERSE_MAX)
 		return err_set(err, ERR_LIMIT, "too many client host names are being looked up");
 	*reverse =
 	    (struct reverse){ .on_host = on_host, .resolver = resolver, .address = *address };
@@ -650,7 +650,7 @@ unsigned int resolver_name_count(const struct resolver *resolver)
 	return HASH_COUNT(resolver->names);
 }
 
-unsigned int dns_query_count(const struct resolver *resolver)
+unsigned int resolver_query_count(const struct resolver *resolver)
 {
 	return dns_running_count(resolver->dns);
 }
