@@ -7,6 +7,7 @@
  *                  +--> console --> RELOAD, SET (reload.c), shutdown (lifecycle.c)
  */
 
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -60,7 +61,8 @@ static bool make_threads(struct daemon *daemon, unsigned int loop_count, struct 
 	daemon->slow_workers = workers_new(SLOW_WORKER_THREADS, WORKER_JOBS, err);
 	if (!daemon->shared.workers || !daemon->server_workers || !daemon->slow_workers)
 		return false;
-	daemon->handshakes = workers_new(handshake_threads(loop_count), 0, err);
+	/* Each is of one connection, and those are limited. */
+	daemon->handshakes = workers_new(handshake_threads(loop_count), UINT_MAX, err);
 	if (!daemon->handshakes)
 		return false;
 	daemon->shared.lookups = workers_new(AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);

@@ -9,7 +9,7 @@
  * A name may have addresses that this host cannot reach (AAAA without IPv6). They are left out;
  * otherwise every second connection might fail.
  */
-#include "resolver_priv.h"
+#include "dns_priv.h"
 
 #define CARES_NO_DEPRECATED /* those that 1.18 has; what replaced them came with 1.28 */
 #include <ares.h>
@@ -474,4 +474,4 @@ bool dns_query_name(struct dns *dns, const struct address *address, struct dns_q
 
 const char *dns_library(void) { return "c-ares " ARES_VERSION_STR; }
 
-unsigned int dns_query_count(const struct resolver *resolver) { return resolver->dns->query_count; }
+unsigned int dns_running_count(const struct dns *dns) { return dns->query_count; }

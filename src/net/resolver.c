@@ -17,11 +17,64 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "resolver_priv.h"
-
 #include "pgweir/base/container_of.h"
+#define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
+#include "pgweir/base/table.h"
+
+#include "dns_priv.h"
 
 #define NAMES_MAX 16384
+
+TAILQ_HEAD(ask_list, resolver_ask);
+TAILQ_HEAD(watch_list, resolver_watch);
+TAILQ_HEAD(name_list, resolver_name);
+
+struct resolver_name {
+	struct resolver *resolver;
+	UT_hash_handle hh; /* tbl NULL: a numeric address, for one ask */
+	unsigned long serial;
+	struct timer expiry; /* set: the stored result is valid */
+	struct task task;    /* answers `asks` */
+	struct ask_list asks;
+	struct watch_list watches;
+	struct dns_query *query;    /* NULL: none is running */
+	struct resolver_zone *zone; /* NULL: none */
+	TAILQ_ENTRY(resolver_name) zone_node;
+	struct address *addresses;
+	unsigned int address_count;
+	unsigned int next;   /* index of the next address to return */
+	const char *failure; /* NULL: never looked up; why there is no address, a static text */
+	bool is_busy;        /* owners are being called */
+	char host[];
+};
+
+struct resolver {
+	struct loop *loop;
+	struct dns *dns;
+	usec_t good_ttl;
+	usec_t bad_ttl;
+	struct resolver_name *names;
+	struct resolver_name *last_row; /* for resolver_next_row() */
+	struct resolver_zone *zones;
+	usec_t zone_period;
+	unsigned long serial;
+	unsigned int rotation; /* index of the first address for the next result */
+	struct resolver *next; /* a ring of the resolvers of all loops */
+};
+
+/* A zone: what follows the first dot of a name. It ends with its last name. */
+struct resolver_zone {
+	struct resolver *resolver;
+	UT_hash_handle hh;
+	unsigned long number; /* for resolver_next_zone() */
+	struct name_list names;
+	unsigned int name_count;
+	struct timer timer; /* when to query the serial number again */
+	struct dns_query *query;
+	uint32_t serial;
+	bool has_serial;
+	char text[];
+};
 
 /* What one loop has found, for another one. */
 struct resolver_note {
@@ -32,6 +85,111 @@ struct resolver_note {
 	char host[];
 };
 
+/*
+ * ---- zones ----
+ *
+ * The serial number of each zone is queried from time to time. If it has grown, all names of the
+ * zone are looked up again, and watches whose address is gone are notified.
+ */
+
+static void on_zone_due(struct timer *timer);
+static void refresh_name(struct resolver_name *name);
+
+static void wait_period(struct resolver_zone *zone)
+{
+	struct resolver *resolver = zone->resolver;
+
+	timer_begin(&zone->timer, resolver->loop, resolver->zone_period, on_zone_due);
+}
+
+/* Each one may end, and with the last one the zone. */
+static void refresh_names(struct resolver_zone *zone)
+{
+	struct resolver_name *name, *next;
+
+	TAILQ_FOREACH_SAFE (name, &zone->names, zone_node, next)
+		refresh_name(name);
+}
+
+/* Serial number arithmetic (RFC 1982): the value after the largest is 0. */
+static bool has_grown(uint32_t before, uint32_t after) { return (int32_t)(after - before) > 0; }
+
+static void on_serial(struct dns_query **query, struct dns_answer *answer)
+{
+	struct resolver_zone *zone = container_of(query, struct resolver_zone, query);
+	bool is_news = zone->has_serial && has_grown(zone->serial, answer->serial);
+
+	wait_period(zone);
+	if (!answer->count)
+		return;
+	zone->serial = answer->serial;
+	zone->has_serial = true;
+	if (is_news)
+		refresh_names(zone);
+}
+
+static void on_zone_due(struct timer *timer)
+{
+	struct resolver_zone *zone = container_of(timer, struct resolver_zone, timer);
+	struct err err;
+
+	if (!dns_query(zone->resolver->dns, DNS_SERIAL, zone->text, &zone->query, on_serial, &err))
+		wait_period(zone);
+}
+
+static struct resolver_zone *add_zone(struct resolver *resolver, const char *text)
+{
+	size_t size = strlen(text) + 1;
+	struct resolver_zone *zone = calloc(1, sizeof(*zone) + size);
+
+	if (!zone)
+		return NULL;
+	memcpy(zone->text, text, size);
+	zone->resolver = resolver;
+	zone->number = ++resolver->serial;
+	TAILQ_INIT(&zone->names);
+	HASH_ADD_KEYPTR(hh, resolver->zones, zone->text, size - 1, zone);
+	if (zone->hh.tbl)
+		return zone;
+	free(zone);
+	return NULL;
+}
+
+static void zone_enter(struct resolver_name *name)
+{
+	struct resolver *resolver = name->resolver;
+	const char *dot = strchr(name->host, '.');
+	struct resolver_zone *zone;
+
+	if (resolver->zone_period <= 0 || !dot || !dot[1] || name->zone)
+		return;
+	HASH_FIND(hh, resolver->zones, dot + 1, strlen(dot + 1), zone);
+	if (!zone)
+		zone = add_zone(resolver, dot + 1);
+	if (!zone)
+		return; /* no memory: the name is looked up again when its time is over */
+	name->zone = zone;
+	TAILQ_INSERT_TAIL(&zone->names, name, zone_node);
+	if (zone->name_count++ == 0)
+		on_zone_due(&zone->timer);
+}
+
+static void zone_leave(struct resolver_name *name)
+{
+	struct resolver_zone *zone = name->zone;
+
+	if (!zone)
+		return;
+	name->zone = NULL;
+	TAILQ_REMOVE(&zone->names, name, zone_node);
+	if (--zone->name_count > 0)
+		return;
+	HASH_DEL(name->resolver->zones, zone);
+	timer_clear(&zone->timer);
+	dns_forget(&zone->query);
+	free(zone);
+}
+
 /* ---- names ---- */
 
 /* Removes the name from the table: the next ask for it creates a new one. */
@@ -41,7 +199,7 @@ static void unfile(struct resolver_name *name)
 
 	if (resolver->last_row == name)
 		resolver->last_row = NULL;
-	resolver_zone_leave(name);
+	zone_leave(name);
 	HASH_DEL(resolver->names, name);
 }
 
@@ -202,7 +360,7 @@ static struct resolver_name *filed_name(struct resolver *resolver, const char *h
 		return NULL;
 	HASH_ADD_KEYPTR(hh, resolver->names, name->host, strlen(name->host), name);
 	if (name->hh.tbl) {
-		resolver_zone_enter(name);
+		zone_enter(name);
 		return name;
 	}
 	name_free(name);
@@ -287,7 +445,7 @@ static bool start_query(struct resolver_name *name, struct err *err)
 	                 err);
 }
 
-void resolver_refresh_name(struct resolver_name *name)
+static void refresh_name(struct resolver_name *name)
 {
 	struct err err;
 
@@ -343,6 +501,26 @@ void resolver_set_ttl(struct resolver *resolver, usec_t good_ttl, usec_t bad_ttl
 {
 	resolver->good_ttl = good_ttl;
 	resolver->bad_ttl = bad_ttl;
+}
+
+void resolver_set_zone_period(struct resolver *resolver, usec_t period)
+{
+	struct resolver_name *name, *next_name;
+	struct resolver_zone *zone, *next;
+
+	if (period == resolver->zone_period)
+		return;
+	resolver->zone_period = period;
+	HASH_ITER (hh, resolver->zones, zone, next) {
+		if (!zone->query)
+			wait_period(zone);
+	}
+	HASH_ITER (hh, resolver->names, name, next_name) {
+		if (period > 0)
+			zone_enter(name);
+		else
+			zone_leave(name);
+	}
 }
 
 /* ---- asking ---- */
@@ -436,7 +614,7 @@ bool reverse_start(struct resolver *resolver, struct reverse *reverse,
                    void (*on_host)(struct reverse *reverse, const char *host), struct err *err)
 {
 	assert(!reverse->query);
-	if (dns_query_count(resolver) >= REVERSE_MAX)
+	if (resolver_query_count(resolver) >= REVERSE_MAX)
 		return err_set(err, ERR_LIMIT, "too many client host names are being looked up");
 	*reverse =
 	    (struct reverse){ .on_host = on_host, .resolver = resolver, .address = *address };
@@ -470,6 +648,11 @@ bool services_start(struct resolver *resolver, struct services *services, const 
 unsigned int resolver_name_count(const struct resolver *resolver)
 {
 	return HASH_COUNT(resolver->names);
+}
+
+unsigned int resolver_query_count(const struct resolver *resolver)
+{
+	return dns_running_count(resolver->dns);
 }
 
 /*
@@ -508,5 +691,24 @@ bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct 
 		row->ttl_left = name->expiry.due - now;
 	*cursor = name->serial;
 	resolver->last_row = name;
+	return true;
+}
+
+unsigned int resolver_zone_count(const struct resolver *resolver)
+{
+	return HASH_COUNT(resolver->zones);
+}
+
+bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
+                        struct resolver_zone_row *row)
+{
+	struct resolver_zone *zone = resolver->zones;
+
+	while (zone && zone->number <= *cursor)
+		zone = zone->hh.next;
+	if (!zone)
+		return false;
+	*cursor = zone->number;
+	*row = (struct resolver_zone_row){ zone->text, zone->serial, zone->name_count };
 	return true;
 }

@@ -42,6 +42,11 @@
 
 #define FREE_SIZE_MAX ((size_t)4 * 1024 * 1024) /* bytes of all free buffers that are kept */
 
+static size_t count_of(const struct stream_buf *buffer)
+{
+	return buffer ? buffer->buf.count - buffer->begin : 0;
+}
+
 /* Returns a free buffer of first_size bytes; NULL: there is none. */
 static char *take_free(struct stream_pool *pool)
 {
@@ -66,7 +71,7 @@ static bool give_free(struct stream_pool *pool, const struct buf *buf)
 	return true;
 }
 
-void bufpool_drop_free(struct stream_pool *pool)
+static void drop_free(struct stream_pool *pool)
 {
 	char *at;
 
@@ -74,7 +79,7 @@ void bufpool_drop_free(struct stream_pool *pool)
 		free(at);
 }
 
-void bufpool_free(struct stream_pool *pool, struct stream_buf **buffer)
+void stream_buf_free(struct stream_pool *pool, struct stream_buf **buffer)
 {
 	if (!*buffer)
 		return;
@@ -92,7 +97,8 @@ static void begin_small(struct stream_pool *pool, struct buf *buf)
 		buf_reserve(buf, pool->first_size);
 }
 
-bool bufpool_add(struct stream_pool *pool, struct stream_buf **buffer, const void *at, size_t count)
+/* Adds bytes to *buffer, which is created if it is NULL. false: no memory. */
+static bool add(struct stream_pool *pool, struct stream_buf **buffer, const void *at, size_t count)
 {
 	if (!*buffer) {
 		*buffer = slab_take(&pool->buffers);
@@ -105,14 +111,15 @@ bool bufpool_add(struct stream_pool *pool, struct stream_buf **buffer, const voi
 	return buf_ok(&(*buffer)->buf);
 }
 
-/* The only function that decides what the kernel watches. */
-bool stream_update(struct stream *stream)
+/* A handshake reads by itself. */
+bool stream_watch(struct stream *stream)
 {
 	unsigned int what = stream->watch.wanted & (unsigned int)WATCH_READ;
+	bool is_shaking = stream->tls && stream->tls->is_shaking;
 
-	if (stream->want != WANT_NOTHING)
+	if (stream->want != WANT_NOTHING && !is_shaking)
 		what = WATCH_READ;
-	if (!stream_may_read(stream))
+	if (!stream_may_read(stream) && !is_shaking)
 		what = 0;
 	if (stream->out)
 		what |= WATCH_WRITE;
@@ -122,7 +129,7 @@ bool stream_update(struct stream *stream)
 bool stream_flush_unsent(struct stream *stream)
 {
 	struct stream_buf *out = stream->out;
-	ssize_t done = socket_send(stream->watch.fd, out->buf.at + out->begin, bufpool_count(out));
+	ssize_t done = socket_send(stream->watch.fd, out->buf.at + out->begin, count_of(out));
 
 	if (done < 0) {
 		if (errno == EAGAIN || errno == EINTR)
@@ -131,12 +138,13 @@ bool stream_flush_unsent(struct stream *stream)
 		return false;
 	}
 	out->begin += (size_t)done;
-	if (bufpool_count(out) == 0)
-		bufpool_free(stream->pool, &stream->out);
+	if (count_of(out) == 0)
+		stream_buf_free(stream->pool, &stream->out);
 	return true;
 }
 
-bool stream_keep_unsent(struct stream *stream, const struct iovec *pieces, int count, size_t sent)
+/* Keeps the pieces without their first `sent` bytes. false: no memory. */
+static bool keep_unsent(struct stream *stream, const struct iovec *pieces, int count, size_t sent)
 {
 	for (int i = 0; i < count; i++) {
 		size_t skip = sent < pieces[i].iov_len ? sent : pieces[i].iov_len;
@@ -144,19 +152,19 @@ bool stream_keep_unsent(struct stream *stream, const struct iovec *pieces, int c
 		sent -= skip;
 		if (skip == pieces[i].iov_len)
 			continue;
-		if (!bufpool_add(stream->pool, &stream->out, (char *)pieces[i].iov_base + skip,
-		                 pieces[i].iov_len - skip)) {
+		if (!add(stream->pool, &stream->out, (char *)pieces[i].iov_base + skip,
+		         pieces[i].iov_len - skip)) {
 			stream->error = ENOMEM;
 			return false;
 		}
 	}
-	return stream_update(stream);
+	return stream_watch(stream);
 }
 
 /* No callback: if there is no memory, the next read finds the connection closed. */
 static void leave_unsent(struct stream *stream, struct bytes rest)
 {
-	if (!bufpool_add(stream->pool, &stream->out, rest.at, rest.count) || !stream_update(stream))
+	if (!add(stream->pool, &stream->out, rest.at, rest.count) || !stream_watch(stream))
 		shutdown(stream->watch.fd, SHUT_RDWR);
 }
 
@@ -164,10 +172,8 @@ struct bytes stream_unsent_bytes(const struct stream *stream)
 {
 	if (!stream->out)
 		return (struct bytes){ 0 };
-	return bytes_of(stream->out->buf.at + stream->out->begin, bufpool_count(stream->out));
+	return bytes_of(stream->out->buf.at + stream->out->begin, count_of(stream->out));
 }
-
-size_t stream_unsent_count(const struct stream *stream) { return bufpool_count(stream->out); }
 
 /*
  * What a TCP connection has not had acknowledged, if the peer ended it in order and has refused
@@ -196,9 +202,7 @@ size_t stream_undelivered(const struct stream *stream)
 }
 
 /*
- * ---- bulk ----
- *
- * Bulk reading.
+ * ---- bulk reading ----
  *
  *   much has come --> a slot, lowat = BULK_LEAST --> read, read, read ... --> pause, or we
  *                                                                          send: lowat = 1
@@ -208,11 +212,15 @@ size_t stream_undelivered(const struct stream *stream)
  * and then is delayed once per BULK_BEGIN bytes, not each time.
  */
 
-void bulk_slots_free(struct bulk_slots **slots)
-{
-	free(*slots);
-	*slots = NULL;
-}
+struct bulk {
+	struct timer pause; /* set while the slot has a stream */
+	struct stream *stream;
+};
+
+struct bulk_slots {
+	struct timer_queue *queue; /* for the pause of each slot */
+	struct bulk slots[BULK_SLOTS];
+};
 
 static bool set_least(const struct stream *stream, int least)
 {
@@ -220,7 +228,7 @@ static bool set_least(const struct stream *stream, int least)
 }
 
 /* The kernel then checks at once whether enough has arrived: nothing is missed. */
-void bulk_end(struct stream *stream)
+static void bulk_end(struct stream *stream)
 {
 	struct bulk *bulk = &stream->pool->bulk_slots->slots[stream->slot - 1];
 
@@ -243,9 +251,10 @@ static struct bulk_slots *slots_new(struct loop *loop)
 
 	if (slots)
 		slots->queue = loop_timer_queue(loop, BULK_PAUSE, on_pause);
-	if (slots && !slots->queue)
-		bulk_slots_free(&slots);
-	return slots;
+	if (slots && slots->queue)
+		return slots;
+	free(slots);
+	return NULL;
 }
 
 static void take_slot(struct bulk_slots *slots, struct stream *stream)
@@ -276,6 +285,15 @@ void bulk_go_on(struct stream *stream)
 	timer_set(&(*slots)->slots[stream->slot - 1].pause, (*slots)->queue, loop_now(loop));
 }
 
+/* To be called when we send: the bulk of data has ended. */
+static void bulk_answered(struct stream *stream)
+{
+	if (!stream_is_halted(stream))
+		stream->flow = 0;
+	if (stream->slot)
+		bulk_end(stream);
+}
+
 /* ---- the pool of a loop: its parts are created when the first stream needs them ---- */
 
 void stream_pool_init(struct stream_pool *pool, size_t first_size)
@@ -285,14 +303,14 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 		.leave_unsent = leave_unsent,
 	};
 	slab_init(&pool->buffers, "iobuf_cache", sizeof(struct stream_buf));
-	slab_init_secret(&pool->tls, "tls_cache", tls_size());
+	slab_init_secret(&pool->tls, "tls_cache", sizeof(struct tls));
 }
 
 void stream_pool_done(struct stream_pool *pool)
 {
-	bufpool_drop_free(pool);
+	drop_free(pool);
 	slab_done(&pool->buffers);
-	bulk_slots_free(&pool->bulk_slots);
+	free(pool->bulk_slots);
 	stream_secure_slots_free(&pool->tls_slots);
 	slab_done(&pool->tls);
 }
@@ -340,13 +358,13 @@ static bool keep_input(struct stream *stream, char *at, size_t count)
 	bool ok;
 
 	if (!stream->is_secret)
-		return bufpool_add(stream->pool, &stream->in, at, count);
+		return add(stream->pool, &stream->in, at, count);
 	if (!stream->in)
 		stream->in = slab_take(&stream->pool->buffers);
 	if (!stream->in)
 		return false;
 	stream->in->buf.is_secret = true;
-	ok = bufpool_add(stream->pool, &stream->in, at, count);
+	ok = add(stream->pool, &stream->in, at, count);
 	explicit_bzero(at, count);
 	return ok;
 }
@@ -358,7 +376,7 @@ static void read_ahead(struct stream *stream)
 	ssize_t done;
 	bool is_full;
 
-	if (bufpool_count(stream->in) >= STREAM_AHEAD_MAX) {
+	if (count_of(stream->in) >= STREAM_AHEAD_MAX) {
 		stop_reading(stream);
 		return;
 	}
@@ -373,7 +391,7 @@ static void read_ahead(struct stream *stream)
 	stream->ops->on_gone(stream);
 }
 
-static void on_ready(struct watch *watch, unsigned int what)
+void stream_on_ready(struct watch *watch, unsigned int what)
 {
 	struct stream *stream = container_of(watch, struct stream, watch);
 
@@ -384,7 +402,7 @@ static void on_ready(struct watch *watch, unsigned int what)
 			return;
 		}
 		if (!stream->out) {
-			stream_update(stream);
+			stream_watch(stream);
 			if (stream->ops->on_flushed)
 				stream->ops->on_flushed(stream);
 			/* the stream may be closed; a readable socket will be reported again */
@@ -407,7 +425,7 @@ void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *p
                  const struct stream_ops *ops)
 {
 	*stream = (struct stream){ .ops = ops, .pool = pool };
-	watch_init(&stream->watch, loop, fd, on_ready);
+	watch_init(&stream->watch, loop, fd, stream_on_ready);
 }
 
 int stream_take_socket(struct stream *stream)
@@ -423,8 +441,8 @@ int stream_take_socket(struct stream *stream)
 	if (stream->slot)
 		bulk_end(stream);
 	watch_done(&stream->watch);
-	bufpool_free(stream->pool, &stream->in);
-	bufpool_free(stream->pool, &stream->out);
+	stream_buf_free(stream->pool, &stream->in);
+	stream_buf_free(stream->pool, &stream->out);
 	stream->watch.fd = -1;
 	stream->ops = NULL;
 	return fd;
@@ -432,20 +450,11 @@ int stream_take_socket(struct stream *stream)
 
 void stream_close(struct stream *stream)
 {
-	bool is_ours;
-	int fd;
-
 	if (!stream_is_open(stream))
 		return;
-	is_ours = !stream->tls || stream_secure_close(stream);
-	fd = stream_take_socket(stream);
-	if (is_ours)
-		close(fd);
-}
-
-bool stream_watch(struct stream *stream)
-{
-	return (stream->tls && stream_is_shaking(stream)) || stream_update(stream);
+	if (stream->tls)
+		stream_secure_close(stream);
+	close(stream_take_socket(stream));
 }
 
 /* Where to read: after the kept bytes, in the scratch buffer if both fit. */
@@ -453,12 +462,12 @@ static char *read_position(struct stream *stream, size_t *kept)
 {
 	char *scratch = loop_scratch(stream->watch.loop);
 
-	*kept = bufpool_count(stream->in);
+	*kept = count_of(stream->in);
 	if (*kept == 0)
 		return scratch;
 	if (*kept + STREAM_READ_SIZE <= LOOP_SCRATCH_SIZE) {
 		memcpy(scratch, stream->in->buf.at + stream->in->begin, *kept);
-		bufpool_free(stream->pool, &stream->in);
+		stream_buf_free(stream->pool, &stream->in);
 		return scratch;
 	}
 	buf_drop(&stream->in->buf, stream->in->begin);
@@ -504,10 +513,10 @@ bool stream_keep_rest(struct stream *stream, struct bytes rest)
 {
 	if (stream->in) {
 		/* *in was the kept buffer itself, so the bytes are already there. */
-		assert(rest.count <= bufpool_count(stream->in));
+		assert(rest.count <= count_of(stream->in));
 		stream->in->begin = stream->in->buf.count - rest.count;
 		if (rest.count == 0)
-			bufpool_free(stream->pool, &stream->in);
+			stream_buf_free(stream->pool, &stream->in);
 		return true;
 	}
 	return keep_input(stream, (char *)rest.at, rest.count);
@@ -523,7 +532,7 @@ bool stream_put_back(struct stream *stream, struct bytes bytes)
 		return stream_keep(stream, bytes);
 	buf_add(&all, bytes.at, bytes.count);
 	buf_add(&all, kept.at, kept.count);
-	bufpool_free(stream->pool, &stream->in);
+	stream_buf_free(stream->pool, &stream->in);
 	is_kept = buf_ok(&all) && keep_input(stream, all.at, all.count);
 	if (stream->is_secret)
 		buf_wipe(&all);
@@ -533,7 +542,7 @@ bool stream_put_back(struct stream *stream, struct bytes bytes)
 
 struct bytes stream_kept_rest(const struct stream *stream)
 {
-	return bytes_of(stream->in->buf.at + stream->in->begin, bufpool_count(stream->in));
+	return bytes_of(stream->in->buf.at + stream->in->begin, count_of(stream->in));
 }
 
 void stream_push(struct stream *stream)
@@ -563,7 +572,7 @@ static bool note_sent(struct stream *stream, const struct iovec *pieces, int cou
 		stream->error = errno;
 		return false;
 	}
-	return stream_keep_unsent(stream, pieces, count, done < 0 ? 0 : (size_t)done);
+	return keep_unsent(stream, pieces, count, done < 0 ? 0 : (size_t)done);
 }
 
 bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count)
@@ -608,16 +617,14 @@ void stream_halt(struct stream *stream, uint32_t allowance)
 		bulk_end(stream);
 	stream->is_halted = true;
 	stream->allowance = stream->tls ? 0 : allowance;
-	if (!stream_is_shaking(stream))
-		stream_update(stream);
+	stream_watch(stream);
 }
 
 void stream_go_on(struct stream *stream)
 {
 	stream->is_halted = false;
 	stream->flow = 0;
-	if (!stream_is_shaking(stream))
-		stream_update(stream);
+	stream_watch(stream);
 }
 
 bool stream_has_hung_up(const struct stream *stream)
@@ -641,8 +648,8 @@ bool stream_drop_unsent(struct stream *stream)
 	stream_push(stream);
 	if (!stream->out)
 		return false;
-	bufpool_free(stream->pool, &stream->out);
-	stream_update(stream);
+	stream_buf_free(stream->pool, &stream->out);
+	stream_watch(stream);
 	return true;
 }
 

@@ -103,7 +103,7 @@ bool stream_attach(struct stream *stream, struct loop *loop, struct stream_pool 
 	stream->gathers = parcel->gathers && pool->outbox;
 	*parcel = (struct stream_parcel){ .fd = -1 };
 	/* If the kernel refuses to watch it, the next read finds the connection closed. */
-	if (!stream_update(stream))
+	if (!stream_watch(stream))
 		shutdown(stream->watch.fd, SHUT_RDWR);
 	return true;
 }

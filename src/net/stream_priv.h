@@ -9,42 +9,22 @@
 #include "pgweir/net/dial.h"
 #include "pgweir/net/stream.h"
 
-/* ---- stream.c ---- */
-
 /* Sends bytes without encryption; keeps what the socket does not accept. */
 bool stream_send_raw(struct stream *stream, struct bytes bytes);
 
-/* ---- unsent output ---- */
-
-/* Updates the watch of the socket, from `want` and unsent output. */
-bool stream_update(struct stream *stream);
-
-/* Keeps the pieces without their first `sent` bytes. false: no memory. */
-bool stream_keep_unsent(struct stream *stream, const struct iovec *pieces, int count, size_t sent);
+/* What the watch of a stream calls, except during a handshake. */
+void stream_on_ready(struct watch *watch, unsigned int what);
 
 /* Sends unsent output, as much as the socket accepts. false: the connection broke. */
 bool stream_flush_unsent(struct stream *stream);
 
-/* ---- bufpool: input that cannot be processed yet, output that the socket did not accept ---- */
-
+/* Input that cannot be processed yet, or output that the socket did not accept. */
 struct stream_buf {
 	struct buf buf;
 	size_t begin; /* offset of the first byte that is still needed */
 };
 
-static inline size_t bufpool_count(const struct stream_buf *buffer)
-{
-	return buffer ? buffer->buf.count - buffer->begin : 0;
-}
-
-void bufpool_free(struct stream_pool *pool, struct stream_buf **buffer);
-
-/* Adds bytes to *buffer, which is created if it is NULL. false: no memory. */
-bool bufpool_add(struct stream_pool *pool, struct stream_buf **buffer, const void *at,
-                 size_t count);
-
-/* Frees the free buffers of the pool. */
-void bufpool_drop_free(struct stream_pool *pool);
+void stream_buf_free(struct stream_pool *pool, struct stream_buf **buffer);
 
 /*
  * ---- bulk ----
@@ -63,38 +43,14 @@ void bufpool_drop_free(struct stream_pool *pool);
 /* The number of streams that can do this at the same time. Others are read normally. */
 #define BULK_SLOTS 15
 
-struct bulk {
-	struct timer pause; /* set while the slot has a stream */
-	struct stream *stream;
-};
-
-struct bulk_slots {
-	struct timer_queue *queue; /* for the pause of each slot */
-	struct bulk slots[BULK_SLOTS];
-};
-
-void bulk_slots_free(struct bulk_slots **slots);
-
 /* Called when BULK_BEGIN bytes or more have come since we last sent something. */
 void bulk_go_on(struct stream *stream);
-
-/* Wakes us for any data again. The stream must have a slot. */
-void bulk_end(struct stream *stream);
 
 static inline void bulk_came(struct stream *stream, size_t count)
 {
 	stream->flow += (uint32_t)count;
 	if (stream->flow >= BULK_BEGIN)
 		bulk_go_on(stream);
-}
-
-/* To be called when we send: the bulk of data has ended. */
-static inline void bulk_answered(struct stream *stream)
-{
-	if (!stream_is_halted(stream))
-		stream->flow = 0;
-	if (stream->slot)
-		bulk_end(stream);
 }
 
 #endif

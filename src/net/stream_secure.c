@@ -2,13 +2,13 @@
 /*
  * Encrypted streams: the handshake, and the path of their bytes.
  *
- *   socket --> heard --> [a helper thread: the handshake] --> said --> socket   until it is over
+ *   socket --> heard --> [a step on a helper thread] --> said --> socket    until it is over
  *   socket --> tls_slots->in --> engine --> scratch --> owner              after that
  *   owner --> gathered --> engine --> tls_slots->out --> socket
  *
- * Hard here: until the handshake is over, engine and socket belong to a helper thread, and the
- * loop does not watch the socket. If the stream is closed during that time, both are left to
- * the handshake, which frees and closes them when the thread has returned it.
+ * Hard here: during a step the engine and both buffers belong to a helper thread, and nothing is
+ * read. If the stream is closed during that time, they are left to the handshake, which frees them
+ * when the thread has returned it.
  */
 #include "tls_priv.h"
 
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/loop/workers.h"
 
 #include "stream_priv.h"
@@ -39,8 +40,7 @@ struct handshake {
 	struct buf said;    /* to be sent to the peer */
 	enum tls_step step; /* result of the last step */
 	bool has_begun;     /* there was a first step */
-	bool is_held;       /* a helper thread owns all this except the stream */
-	int error;          /* errno of the error that broke the connection, or 0 */
+	bool is_held;       /* a helper thread has all this except the stream */
 	struct err err;
 };
 
@@ -164,36 +164,17 @@ static size_t whole_records(const struct buf *heard)
 	return heard->count - rest.count;
 }
 
-static unsigned int break_off(struct handshake *handshake, int error)
+/* Whether the next step is possible without more input. */
+static bool is_due(const struct handshake *handshake)
 {
-	handshake->error = error;
-	handshake->step = TLS_FAILED;
-	err_set(&handshake->err, ERR_SERVER_CONNECT, "closed during the TLS handshake");
-	return 0;
+	return whole_records(&handshake->heard) > 0 ||
+	       (!handshake->has_begun && handshake->tls->context->role == TLS_CONNECTS);
 }
 
-static bool has_to_wait(void) { return errno == EAGAIN || errno == EINTR; }
-
-/*
- * Sends what the handshake has to send. Returns what to wait for then; 0: the handshake is
- * over.
- */
-static unsigned int speak(struct handshake *handshake)
+/* On a helper thread. */
+static void shake(struct job *job)
 {
-	struct buf *said = &handshake->said;
-	ssize_t done = said->count ? socket_send(handshake->job.fd, said->at, said->count) : 0;
-
-	if (done > 0)
-		buf_drop(said, (size_t)done);
-	if (handshake->step != TLS_MORE)
-		return 0; /* the stream will send the rest */
-	if (done < 0 && !has_to_wait())
-		return break_off(handshake, errno);
-	return said->count ? WATCH_WRITE : WATCH_READ;
-}
-
-static void shake(struct handshake *handshake)
-{
+	struct handshake *handshake = (struct handshake *)job;
 	size_t whole = whole_records(&handshake->heard);
 	struct bytes heard = bytes_of(handshake->heard.at, whole);
 
@@ -206,34 +187,66 @@ static void shake(struct handshake *handshake)
 	}
 }
 
-/* Whether the next step is possible without more input. */
-static bool is_due(const struct handshake *handshake)
+/* Begins the next step, or waits for its input. */
+static bool go_on(struct stream *stream, struct err *err)
 {
-	return whole_records(&handshake->heard) > 0 ||
-	       (!handshake->has_begun && handshake->tls->context->role == TLS_CONNECTS);
+	struct handshake *handshake = stream->tls->handshake;
+
+	if (!is_due(handshake))
+		return watch_set(&stream->watch, stream->watch.wanted | WATCH_READ) ||
+		       err_set(err, ERR_FILES, "cannot watch the connection");
+	handshake->is_held =
+	    workers_submit(stream->pool->handshakes, stream->watch.loop, &handshake->job, err);
+	return handshake->is_held;
 }
 
-static unsigned int handshake_go_on(struct job *job)
+static void report_failed(struct stream *stream, const struct err *err)
 {
-	struct handshake *handshake = (struct handshake *)job;
-	char *at;
-	ssize_t done;
+	watch_set(&stream->watch, 0);
+	stream->ops->on_secured(stream, err);
+}
 
-	if (handshake->said.count)
-		return speak(handshake);
-	if (!is_due(handshake)) {
-		at = buf_reserve(&handshake->heard, HEARD_SIZE);
-		done = at ? socket_receive(job->fd, at, HEARD_SIZE) : 0;
-		if (done < 0 && has_to_wait())
-			return WATCH_READ;
-		if (done <= 0)
-			return break_off(handshake, done < 0 ? errno : 0);
-		handshake->heard.count += (size_t)done;
-		if (!is_due(handshake))
-			return WATCH_READ;
+/* `error`: errno, or 0 if the peer has ended it. */
+static void report_broken(struct stream *stream, int error)
+{
+	struct err err;
+
+	stream->error = error;
+	err_set(&err, ERR_SERVER_CONNECT, "closed during the TLS handshake");
+	report_failed(stream, &err);
+}
+
+static void hear(struct stream *stream)
+{
+	struct handshake *handshake = stream->tls->handshake;
+	char *scratch = loop_scratch(stream->watch.loop);
+	ssize_t done = socket_receive(stream->watch.fd, scratch, HEARD_SIZE);
+	struct err err;
+
+	if (done < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (done <= 0) {
+		report_broken(stream, done < 0 ? errno : 0);
+		return;
 	}
-	shake(handshake);
-	return speak(handshake);
+	buf_add(&handshake->heard, scratch, (size_t)done);
+	if (!buf_ok(&handshake->heard))
+		report_broken(stream, ENOMEM);
+	else if (!go_on(stream, &err))
+		report_failed(stream, &err);
+}
+
+/* During a handshake. If unsent output cannot be sent, the next read finds the end. */
+static void on_ready(struct watch *watch, unsigned int what)
+{
+	struct stream *stream = container_of(watch, struct stream, watch);
+	bool is_held = stream->tls->handshake->is_held;
+
+	if ((what & WATCH_WRITE) && stream->out && !stream_flush_unsent(stream))
+		stream_buf_free(stream->pool, &stream->out);
+	watch_set(watch, (is_held ? 0U : WATCH_READ) | (stream->out ? WATCH_WRITE : 0U));
+	if ((what & WATCH_READ) && !is_held)
+		hear(stream);
 }
 
 /* Decrypts bytes that were read after the handshake: they are the first input of the owner. */
@@ -254,14 +267,6 @@ static bool keep_early(struct stream *stream, struct bytes heard)
 	return stream_keep(stream, bytes_of(scratch, count));
 }
 
-static void report_broken(struct stream *stream, const char *reason)
-{
-	struct err err;
-
-	err_set(&err, ERR_SERVER_CONNECT, "%s", reason);
-	stream->ops->on_secured(stream, &err);
-}
-
 static void finish_handshake(struct stream *stream)
 {
 	struct handshake *handshake = stream->tls->handshake;
@@ -269,16 +274,13 @@ static void finish_handshake(struct stream *stream)
 
 	stream->tls->is_shaking = false;
 	stream->tls->slot = NULL;
-	is_good =
-	    (handshake->said.count == 0 || stream_send_raw(stream, buf_bytes(&handshake->said))) &&
-	    keep_early(stream, buf_bytes(&handshake->heard)) && stream_update(stream);
+	stream->watch.on_ready = stream_on_ready;
+	is_good = keep_early(stream, buf_bytes(&handshake->heard)) && stream_watch(stream);
 	handshake_free(handshake);
-	if (is_good) {
+	if (is_good)
 		stream->ops->on_secured(stream, NULL);
-		return;
-	}
-	watch_set(&stream->watch, 0);
-	report_broken(stream, "closed during the TLS handshake");
+	else
+		report_broken(stream, stream->error);
 }
 
 /* The stream was closed, or the helper threads end before it. */
@@ -286,32 +288,37 @@ static void clean_up(struct handshake *handshake)
 {
 	struct tls *tls = handshake->tls;
 
-	if (handshake->stream)
+	if (handshake->stream) {
+		watch_set(&handshake->stream->watch, 0);
 		handshake->stream->tls = NULL;
-	else
-		close(handshake->job.fd);
+	}
 	tls_free(&handshake->pool->tls, &tls);
 	handshake_free(handshake);
 }
 
+/* A step is over: sends what the handshake says. */
 static void on_over(struct job *job)
 {
 	struct handshake *handshake = (struct handshake *)job;
 	struct stream *stream = handshake->stream;
 	struct err err = handshake->err; /* a copy: the handshake may be freed with the stream */
+	bool is_sent;
 
 	if (job->is_abandoned) {
 		clean_up(handshake);
 		return;
 	}
 	handshake->is_held = false;
-	stream->error = handshake->error;
-	if (handshake->step == TLS_DONE)
+	is_sent = !handshake->said.count || stream_send_raw(stream, buf_bytes(&handshake->said));
+	buf_free(&handshake->said); /* a peer that lets us wait should cost little memory */
+	if (handshake->step == TLS_FAILED)
+		report_failed(stream, &err);
+	else if (!is_sent)
+		report_broken(stream, stream->error);
+	else if (handshake->step == TLS_DONE)
 		finish_handshake(stream);
-	else if (handshake->step == TLS_FAILED)
-		stream->ops->on_secured(stream, &err);
-	else
-		report_broken(stream, "cannot watch the connection");
+	else if (!go_on(stream, &err))
+		report_failed(stream, &err);
 }
 
 bool stream_secure_has_slots(struct stream_pool *pool)
@@ -319,24 +326,6 @@ bool stream_secure_has_slots(struct stream_pool *pool)
 	if (!pool->tls_slots)
 		pool->tls_slots = calloc(1, sizeof(*pool->tls_slots));
 	return pool->tls_slots != NULL;
-}
-
-/* Hands the socket over to a helper thread, with unsent output. */
-static bool hand_over(struct stream *stream, struct handshake *handshake, struct err *err)
-{
-	struct bytes unsent = stream_unsent_bytes(stream);
-	bool has_work;
-
-	buf_add(&handshake->said, unsent.at, unsent.count);
-	if (!buf_ok(&handshake->said) || !buf_ok(&handshake->heard))
-		return err_set(err, ERR_MEMORY, "no memory for TLS");
-	bufpool_free(stream->pool, &stream->out);
-	watch_set(&stream->watch, 0);
-	has_work = handshake->said.count || is_due(handshake);
-	handshake->is_held =
-	    workers_begin(stream->pool->handshakes, stream->watch.loop, &handshake->job,
-	                  has_work ? (unsigned int)WATCH_WRITE : (unsigned int)WATCH_READ, err);
-	return handshake->is_held;
 }
 
 bool stream_secure(struct stream *stream, struct tls_context *context, const char *name,
@@ -353,7 +342,7 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 	}
 	stream_push(stream);
 	*handshake = (struct handshake){
-		.job = { .fd = stream->watch.fd, .go_on = handshake_go_on, .done = on_over },
+		.job = { .run = shake, .done = on_over },
 		.stream = stream,
 		.pool = stream->pool,
 		.tls = tls,
@@ -361,8 +350,11 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 	tls->handshake = handshake;
 	tls->is_shaking = true;
 	stream->tls = tls;
+	stream->watch.on_ready = on_ready;
 	buf_add(&handshake->heard, early.at, early.count);
-	return hand_over(stream, handshake, err);
+	if (!buf_ok(&handshake->heard))
+		return err_set(err, ERR_MEMORY, "no memory for TLS");
+	return go_on(stream, err);
 }
 
 bool stream_secure_like(struct stream *stream, const struct stream *other, struct err *err)
@@ -491,7 +483,7 @@ void stream_secure_goodbye(struct stream *stream)
 		stream_send_raw(stream, buf_bytes(out));
 }
 
-bool stream_secure_close(struct stream *stream)
+void stream_secure_close(struct stream *stream)
 {
 	struct tls *tls = stream->tls;
 	struct handshake *handshake = tls->is_shaking ? tls->handshake : NULL;
@@ -500,7 +492,7 @@ bool stream_secure_close(struct stream *stream)
 		handshake->stream = NULL;
 		stream->tls = NULL;
 		workers_abandon(&handshake->job);
-		return false;
+		return;
 	}
 	stream_secure_goodbye(stream);
 	if (handshake)
@@ -508,5 +500,4 @@ bool stream_secure_close(struct stream *stream)
 	else
 		leave_tls_slot(tls);
 	tls_free(&stream->pool->tls, &stream->tls);
-	return true;
 }

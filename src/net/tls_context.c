@@ -9,12 +9,59 @@
  * from memory. And OpenSSL must not ask the terminal for the password of an encrypted key.
  */
 #include <errno.h>
+#include <malloc.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "tls_priv.h"
+
+/* ---- tls library ---- */
+
+/* Freed objects of OpenSSL may have had secrets, not all of which it wipes itself. */
+static void wipe_and_free(void *at, const char *file, int line)
+{
+	(void)file;
+	(void)line;
+	if (at)
+		explicit_bzero(at, malloc_usable_size(at));
+	free(at);
+}
+
+static void *take_again(void *at, size_t size, const char *file, int line)
+{
+	size_t old = at ? malloc_usable_size(at) : 0;
+	void *fresh = size ? malloc(size) : NULL;
+
+	if (fresh && at)
+		memcpy(fresh, at, old < size ? old : size);
+	if (fresh || !size)
+		wipe_and_free(at, file, line);
+	return fresh;
+}
+
+void tls_library_prepare(void) { CRYPTO_set_mem_functions(NULL, take_again, wipe_and_free); }
+
+const char *tls_library(void) { return OpenSSL_version(OPENSSL_VERSION); }
+
+bool tls_err(struct err *err, enum err_code code, const char *format, ...)
+{
+	unsigned long failure = ERR_peek_last_error();
+	const char *reason = failure ? ERR_reason_error_string(failure) : NULL;
+	char words[ERR_TEXT_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(words, sizeof(words), format, args);
+	va_end(args);
+	if (failure && ERR_SYSTEM_ERROR(failure))
+		reason = strerror(ERR_GET_REASON(failure));
+	err_set(err, code, "%s: %s", words, reason ? reason : "unknown reason");
+	ERR_clear_error();
+	return false;
+}
 
 static bool is_set(const char *text) { return text && *text; }
 
@@ -116,10 +163,27 @@ static bool set_ciphers(SSL_CTX *library, const struct tls_options *options, str
 	return true;
 }
 
+/*
+ * For servers: PostgreSQL before 18 has prime256v1 only, and would ask for another ClientHello if
+ * it got no key of that. Since OpenSSL 3.5, which alone understands the first list, two keys are
+ * sent. A group that the library lacks makes it refuse a list, as in FIPS mode: then its default is
+ * used.
+ */
+static void set_groups_for_servers(SSL_CTX *library)
+{
+	if (SSL_CTX_set1_groups_list(library, "*X25519MLKEM768/*P-256:?X25519/?X448:?P-384:?P-521/"
+	                                      "?ffdhe2048:?ffdhe3072") != 1)
+		SSL_CTX_set1_groups_list(library, "P-256:X25519:X448:P-521:P-384:ffdhe2048:"
+		                                  "ffdhe3072:ffdhe4096:ffdhe6144:ffdhe8192");
+	ERR_clear_error();
+}
+
 static bool set_exchange(SSL_CTX *library, const struct tls_options *options, struct err *err)
 {
 	const char *curve = text_of(options->curve), *params = text_of(options->dheparams);
 
+	if (!*curve && options->role == TLS_CONNECTS)
+		set_groups_for_servers(library);
 	/* "none" means the default too: without a curve TLS 1.3 is impossible. */
 	if (*curve && strcasecmp(curve, "auto") != 0 && strcasecmp(curve, "none") != 0 &&
 	    SSL_CTX_set1_groups_list(library, curve) != 1)
@@ -434,6 +498,55 @@ static void note_options(struct making *making)
 		note(making, text_of(texts[i]), strlen(text_of(texts[i])));
 }
 
+/* ---- certificates ---- */
+
+size_t tls_binding_of(const X509 *certificate, unsigned char out[TLS_BINDING_MAX])
+{
+	const EVP_MD *hash;
+	unsigned int size = 0;
+	int nid = NID_undef;
+
+	if (!certificate ||
+	    X509_get_signature_info((X509 *)certificate, &nid, NULL, NULL, NULL) != 1)
+		return 0;
+	/*
+	 * RFC 5929: use the hash function of the signature, but SHA-256 instead of MD5 and
+	 * SHA-1.
+	 */
+	if (nid == NID_md5 || nid == NID_sha1)
+		nid = NID_sha256;
+	hash = nid == NID_undef ? NULL : EVP_get_digestbynid(nid);
+	if (!hash || EVP_MD_get_size(hash) > TLS_BINDING_MAX ||
+	    X509_digest(certificate, hash, out, &size) != 1)
+		size = 0;
+	ERR_clear_error();
+	return size;
+}
+
+/* Seconds until it expires. false: it is NULL, or has no valid time. */
+static bool seconds_left(const X509 *certificate, int64_t *seconds)
+{
+	int days = 0, rest = 0;
+	bool is_known =
+	    certificate && ASN1_TIME_diff(&days, &rest, NULL, X509_get0_notAfter(certificate)) == 1;
+
+	*seconds = (int64_t)days * 24 * 3600 + rest;
+	return is_known;
+}
+
+bool tls_time_left(const char *path, int64_t *seconds)
+{
+	FILE *file = fopen(path, "re");
+	X509 *certificate = file ? PEM_read_X509_AUX(file, NULL, NULL, NULL) : NULL;
+	bool is_known = seconds_left(certificate, seconds);
+
+	X509_free(certificate);
+	if (file)
+		fclose(file);
+	ERR_clear_error();
+	return is_known;
+}
+
 /* ---- sets ---- */
 
 static struct tls_context *make_context(const struct tls_options *options, const char *cert_setting,
@@ -554,5 +667,5 @@ bool tls_context_certificate(const struct tls_context *context, size_t number,
 	if (number)
 		of = context->named[number - 1];
 	certificate->file = of->cert_file;
-	return tls_seconds_left(SSL_CTX_get0_certificate(of->library), &certificate->seconds_left);
+	return seconds_left(SSL_CTX_get0_certificate(of->library), &certificate->seconds_left);
 }

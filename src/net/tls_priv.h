@@ -112,7 +112,7 @@ struct tls_context {
 	uint16_t named_count;
 };
 
-/* ---- tls_facts.c ---- */
+/* ---- tls_context.c ---- */
 
 /* Fills *err with "<what>: <reason>", the reason being OpenSSL's last error on this thread. */
 bool tls_err(struct err *err, enum err_code code, const char *format, ...)
@@ -124,17 +124,11 @@ bool tls_err(struct err *err, enum err_code code, const char *format, ...)
  */
 size_t tls_binding_of(const X509 *certificate, unsigned char out[TLS_BINDING_MAX]);
 
-/* Seconds until it expires. false: it is NULL, or has no valid time. */
-bool tls_seconds_left(const X509 *certificate, int64_t *seconds);
+/* ---- tls.c ---- */
 
-/* Name of the group of the key exchange: "X25519", "ffdhe2048"; "": none. */
-void tls_read_group(SSL *ssl, char *out, size_t size);
-
-/* The same as a number, for one process; 0: it is not one of TLS 1.3. */
+/* The group of the key exchange as a number, for one process; 0: it is not one of TLS 1.3. */
 uint8_t tls_group_of(struct bytes name);
 const char *tls_group_name(unsigned int group);
-
-/* ---- tls.c ---- */
 
 /* The "socket" of OpenSSL: reads from tls->in, writes to tls->out. NULL: no memory. */
 BIO_METHOD *tls_transport_new(void);
@@ -143,7 +137,6 @@ BIO_METHOD *tls_transport_new(void);
  * `name`: the host that we connect to, or NULL. A context is needed for a handshake only. Returns
  * NULL if there is no memory. The slab is that of the streams of a loop.
  */
-size_t tls_size(void);
 struct tls *tls_new(struct slab *slab, struct tls_context *context, const char *name);
 void tls_free(struct slab *slab, struct tls **tls);
 
@@ -210,11 +203,8 @@ ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full);
 bool stream_secure_sendv(struct stream *stream, const struct iovec *pieces, int count);
 void stream_secure_goodbye(struct stream *stream);
 
-/*
- * Frees everything when the stream closes. false: a helper thread still has the handshake,
- * which will close the socket.
- */
-bool stream_secure_close(struct stream *stream);
+/* Says good-bye when the stream closes. What a helper thread still has is freed later. */
+void stream_secure_close(struct stream *stream);
 
 /* Takes the engine out of a stream that moves to another loop. Its handshake must be over. */
 struct tls *stream_secure_detach(struct stream *stream);

@@ -2,9 +2,6 @@
 /*
  * Helper threads for work that would block a loop: key derivation, blocking calls, TLS handshakes.
  * Several loops may use the same threads; the result returns to the loop that submitted the job.
- *
- * A job runs once (workers_submit()), or in steps, between which the threads wait for its socket
- * themselves (workers_begin()): a handshake takes long and needs several messages of the peer.
  */
 #ifndef PGWEIR_LOOP_WORKERS_H
 #define PGWEIR_LOOP_WORKERS_H
@@ -14,22 +11,15 @@
 struct workers;
 
 /*
- * One job. Embedded in an object that holds copies of everything run() or go_on() needs: the owner
- * may be closed while the job runs.
+ * One job. Embedded in an object that holds copies of everything run() needs: the owner may be
+ * closed while the job runs.
  */
 struct job {
 	struct letter letter; /* the first four fields: for workers.c only */
 	TAILQ_ENTRY(job) node;
 	struct loop *loop;
 	struct workers *workers;
-	void (*run)(struct job *job); /* called on a helper thread; uses only the job's object */
-	/*
-	 * Of a job with a socket: called on a helper thread, one call at a time, when the socket is
-	 * ready for what was requested. May use only this object and the socket. Returns what to
-	 * wait for next (enum watch_what); 0: the job is over.
-	 */
-	unsigned int (*go_on)(struct job *job);
-	int fd; /* of go_on(): a connected, non-blocking socket, watched by nothing else */
+	void (*run)(struct job *job);  /* called on a helper thread; uses only the job's object */
 	void (*done)(struct job *job); /* called in its loop when the job is over */
 	bool is_abandoned;             /* the owner is closed: done() must only clean up */
 };
@@ -38,7 +28,7 @@ struct job {
 struct workers *workers_new(unsigned int threads, unsigned int limit, struct err *err);
 
 /*
- * Waits for running jobs and steps, then calls done() of all jobs with is_abandoned set, on the
+ * Waits for running jobs, then calls done() of all jobs with is_abandoned set, on the
  * caller's thread. Of the loops that have jobs here, none may run but the caller's.
  */
 void workers_free(struct workers **workers);
@@ -57,17 +47,8 @@ bool workers_leave(struct workers **workers, usec_t limit);
 bool workers_submit(struct workers *workers, struct loop *loop, struct job *job, struct err *err);
 
 /*
- * Begins a job with a socket: go_on() is called when it is ready for `what` (enum watch_what),
- * and done() in `loop`, whose thread this must be, at the end. Object and socket belong to the
- * threads until then. false: no thread, or epoll refused; done() will not be called.
- */
-bool workers_begin(struct workers *workers, struct loop *loop, struct job *job, unsigned int what,
-                   struct err *err);
-
-/*
  * To be called by the job's loop when the owner closes. done() is still called, with is_abandoned
- * set, when the job has ended. run() is skipped if it has not begun. A socket is shut down, which
- * ends the job; close it in done(), not earlier.
+ * set, when the job has ended. run() is skipped if it has not begun.
  */
 void workers_abandon(struct job *job);
 

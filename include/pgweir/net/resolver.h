@@ -112,8 +112,8 @@ void resolver_watch_end(struct resolver_watch *watch);
 
 /* ---- for SHOW ---- */
 
-unsigned int resolver_name_count(const struct resolver *resolver); /* names in the cache */
-unsigned int dns_query_count(const struct resolver *resolver);     /* running queries */
+unsigned int resolver_name_count(const struct resolver *resolver);  /* names in the cache */
+unsigned int resolver_query_count(const struct resolver *resolver); /* running queries */
 
 struct resolver_row {
 	const char *host;

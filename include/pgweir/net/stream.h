@@ -121,7 +121,7 @@ int stream_take_socket(struct stream *stream);
 
 static inline bool stream_is_open(const struct stream *stream) { return stream->ops != NULL; }
 
-/* Watches the socket for what is wanted now: for stream_want(). */
+/* The only function that decides what the kernel watches, from `want` and unsent output. */
 bool stream_watch(struct stream *stream);
 
 static inline bool stream_is_halted(const struct stream *stream) { return stream->is_halted; }
@@ -199,12 +199,10 @@ bool stream_has_unread(const struct stream *stream);
 /* Whether the peer has disconnected or ended its side. For a halted stream too. */
 bool stream_has_hung_up(const struct stream *stream);
 
-size_t stream_unsent_count(const struct stream *stream);
-
 /* Most streams have none. */
 static inline size_t stream_unsent(const struct stream *stream)
 {
-	return stream->out ? stream_unsent_count(stream) : 0;
+	return stream->out ? stream_unsent_bytes(stream).count : 0;
 }
 
 /*
@@ -229,9 +227,8 @@ void stream_go_on(struct stream *stream);
 /* ---- encryption ---- */
 
 /*
- * Begins a TLS handshake; on_secured() is called from the loop when it is over. Helper threads
- * use the socket until then: do not send or read. stream_want() takes effect afterwards, and
- * stream_close() is allowed.
+ * Begins a TLS handshake; on_secured() is called from the loop when it is over. Do not send or
+ * read until then. stream_want() takes effect afterwards, and stream_close() is allowed.
  *
  * name: of the host that we connect to, or NULL. early: bytes of the handshake that were
  * already read. There must be no kept input. false: *err says why.

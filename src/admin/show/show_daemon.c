@@ -118,7 +118,7 @@ static int64_t login_clients(const struct lane *lane)
 	LIST("used_servers", lane->pools->server_count)                                            \
 	LIST("dns_names", lane->number ? 0 : resolver_name_count(lane->resolver))                  \
 	LIST("dns_zones", lane->number ? 0 : resolver_zone_count(lane->resolver))                  \
-	LIST("dns_queries", dns_query_count(lane->resolver))                                       \
+	LIST("dns_queries", resolver_query_count(lane->resolver))                                       \
 	LIST("dns_pending", 0)
 
 static bool next_lists(struct cursor *cursor, void *at)

@@ -240,7 +240,7 @@ START_TEST(a_name_is_found_and_kept)
 	ck_assert_str_eq(ask_now(&scene, &asked, "one.test"), "127.0.0.1:5432");
 	ck_assert_uint_eq(scene.a_count, 1);
 	ck_assert_uint_eq(resolver_name_count(scene.resolver), 1);
-	ck_assert_uint_eq(dns_query_count(scene.resolver), 0);
+	ck_assert_uint_eq(resolver_query_count(scene.resolver), 0);
 	tear_down(&scene);
 }
 END_TEST
@@ -356,7 +356,7 @@ START_TEST(asks_in_flight_share_one_query)
 	set_up(&scene, LONG, LONG);
 	for (int i = 0; i < 5; i++)
 		start(&asked[i], &scene, "three.test");
-	ck_assert_uint_eq(dns_query_count(scene.resolver), 1);
+	ck_assert_uint_eq(resolver_query_count(scene.resolver), 1);
 	resolver_cancel(&asked[0].ask);
 	asked[1].cancels = &asked[4];
 	run_until(&scene, 3);
@@ -390,7 +390,7 @@ START_TEST(a_query_without_asks_goes_on)
 	set_up(&scene, LONG, LONG);
 	start(&asked, &scene, "one.test");
 	resolver_cancel(&asked.ask);
-	ck_assert_uint_eq(dns_query_count(scene.resolver), 1);
+	ck_assert_uint_eq(resolver_query_count(scene.resolver), 1);
 	ck_assert_str_eq(ask_now(&scene, &asked, "one.test"), "127.0.0.1:5432");
 	ck_assert_uint_eq(scene.a_count, 1);
 	tear_down(&scene);
@@ -408,7 +408,7 @@ START_TEST(the_end_may_come_with_a_query_under_way)
 	start(&other, &scene, "127.0.0.1");
 	run_until(&scene, 1);
 	resolver_cancel(&asked.ask);
-	ck_assert_uint_eq(dns_query_count(scene.resolver), 1);
+	ck_assert_uint_eq(resolver_query_count(scene.resolver), 1);
 	tear_down(&scene);
 }
 END_TEST
@@ -663,7 +663,7 @@ START_TEST(the_end_may_come_while_a_zone_is_asked)
 	ask_now(&scene, &asked, "one.test");
 	scene.is_mute = true;
 	resolver_set_zone_period(scene.resolver, LONG);
-	ck_assert_uint_eq(dns_query_count(scene.resolver), 1);
+	ck_assert_uint_eq(resolver_query_count(scene.resolver), 1);
 	tear_down(&scene);
 }
 END_TEST
