@@ -370,7 +370,8 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	struct database *database = NULL;
 	struct pool *pool = NULL;
 	struct server *server = NULL;
-	bool is_same = true, is_listening, has_permit;
+	bool is_same = true, is_listening;
+	struct permit permit = { 0 };
 
 	if (read_server(&record, values, &tail))
 		database = pools_database(pools, values->database);
@@ -379,11 +380,11 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	if (!pool)
 		return NULL;
 	is_listening = *values->mark_channel;
-	if (!source->has_permit)
-		pool_take_permit_anyway(pool, is_listening);
-	has_permit = source->has_permit;
-	source->has_permit = false; /* the server has it, or it was given back */
-	server = pool_add_server(pool, is_listening);
+	if (source->permit)
+		permit = permit_move(source->permit);
+	else
+		permit = pool_take_permit_anyway(pool, is_listening);
+	server = pool_add_server(pool, is_listening, &permit);
 	if (!server)
 		return NULL;
 	if (source->last_id == UINT64_MAX)
@@ -391,7 +392,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	else
 		keep_id(server, source, values->id);
 	fill_server(server, values);
-	pool_note_host(server, has_permit);
+	pool_note_host(server);
 	if (!source->open(source, server) || !open_tls(server, tail.tls, &is_same)) {
 		stream_close(&server->wire.stream);
 		server_forget(server);
@@ -444,7 +445,7 @@ static struct statement *find_taken(struct server_source *source, uint64_t numbe
 void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
 {
 	struct server_taken taken = {
-		{ arrival->pools, arrival->last_id, false, false, open_taken, find_taken },
+		{ arrival->pools, arrival->last_id, NULL, false, open_taken, find_taken },
 		arrival,
 		fd,
 	};

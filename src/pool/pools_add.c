@@ -90,7 +90,7 @@ void pools_forget_database(struct database *database)
 	database_forget_reads(database);
 	timer_clear(&database->rest);
 	catalog_reading_release(&database->reading);
-	pool_cap_close(&database->cap);
+	share_close(&database->cap.share);
 	HASH_DEL(pools->database_table, database);
 	TAILQ_REMOVE(&pools->databases, database, node);
 	pools->database_count--;
@@ -174,6 +174,10 @@ static struct pool *add_pool(struct database *database, struct role *role,
 		slab_put(&pools->pool_slab, pool);
 		return NULL;
 	}
+	pool->block.claim.pool = &pool->share;
+	pool->block.claim.of[OF_POOL] = pool->share.tally;
+	pool->block.claim.of[OF_DATABASE] = database->cap.share.tally;
+	pool->block.claim.of[OF_ROLE] = role->cap.share.tally;
 	pool->filed_by = pools_file_by(role, purpose);
 	pool->log = (struct logger){ pools->shared.log, tell_pool };
 	pool->baseline = pool->greeting_for = params_none(pools->shared.params);
