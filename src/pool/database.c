@@ -28,8 +28,8 @@ void role_configure(struct pools *pools, struct role *role)
 	const struct user *user = users_find(pools->users, role->name);
 
 	role->entry = config_user_find(pools->config, role->name);
-	share_set_limit(&role->cap.share, config_max_user_connections(pools->config, role->entry),
-	                role->entry ? role->entry->guaranteed_servers : 0);
+	permit_set_limit(&role->cap.share, config_max_user_connections(pools->config, role->entry),
+	                 role->entry ? role->entry->guaranteed_servers : 0);
 	if (user ? role->secret && strcmp(role->secret, user->secret.text) == 0 : !role->secret)
 		return; /* what clients authenticated with is still valid */
 	role->secret_version++;
@@ -153,8 +153,8 @@ struct database *database_add(struct pools *pools, const char *name,
 	database->is_auto = is_auto;
 	database->catalog_version = UINT_MAX;
 	database->vacated = atomic_load(&database->cap.share.tally->vacated);
-	share_set_limit(&database->cap.share, config_max_db_connections(pools->config, entry),
-	                entry ? entry->guaranteed_servers : 0);
+	permit_set_limit(&database->cap.share, config_max_db_connections(pools->config, entry),
+	                 entry ? entry->guaranteed_servers : 0);
 	TAILQ_INIT(&database->reads);
 	TABLE_ADD_STR(hh, &pools->secret, pools->database_table, database->name, database);
 	TAILQ_INSERT_TAIL(&pools->databases, database, node);

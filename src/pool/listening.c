@@ -608,7 +608,7 @@ static bool is_stuck(const struct pool *pool)
 {
 	const struct cap *cap = pool_blocked_by(pool);
 
-	return cap && share_stuck(&cap->share) >= share_most(&cap->share);
+	return cap && cap->share.tally->stuck_count >= share_most(&cap->share);
 }
 
 /* The others go on with the permit of its server. */

@@ -3,8 +3,8 @@
  * Permits for servers, and for each cap the queue of the pools that it keeps from one: see
  * broker.h.
  *
- *   broker_take --> a permit
- *               --> the queue of a cap --> the first in it is woken --> broker_take
+ *   permit_take --> a permit
+ *               --> the queue of a cap --> the first in it is woken --> permit_take
  *
  * While a cap has space and somebody is in its queue, the first has been woken: whatever gives it
  * space, or makes another one the first, wakes that one. In its turn that one takes a permit, or
@@ -119,7 +119,7 @@ static void leave(struct claimant *claimant)
 		broker_post_others(cap, here);
 }
 
-void claim_leave(struct claimant *claimant)
+void permit_leave_queue(struct claimant *claimant)
 {
 	if (!claimant->cap)
 		return;
@@ -145,7 +145,7 @@ static void wait_for(struct claimant *claimant, struct tally *cap)
 	call_first(cap, claimant->pool->member);
 }
 
-void share_set_limit(struct share *cap, int limit, int guaranteed)
+void permit_set_limit(struct share *cap, int limit, int guaranteed)
 {
 	LOCKED(&cap->member->broker->lock);
 	cap->tally->most = limit > 0 ? (unsigned int)limit : 0;
@@ -153,17 +153,7 @@ void share_set_limit(struct share *cap, int limit, int guaranteed)
 	call_first(cap->tally, cap->member);
 }
 
-bool share_first_rank(struct share *cap, uint64_t *rank)
-{
-	LOCKED(&cap->member->broker->lock);
-	const struct claimant *first = first_of(cap->tally);
-
-	if (first)
-		*rank = first->node.key;
-	return first != NULL;
-}
-
-bool share_yields(struct share *cap, const struct claimant *from, usec_t age)
+bool permit_yields(struct share *cap, const struct claimant *from, usec_t age)
 {
 	const struct tally *tally = cap->tally;
 
@@ -183,21 +173,21 @@ bool share_yields(struct share *cap, const struct claimant *from, usec_t age)
 	return true;
 }
 
-bool share_begin_eviction(struct share *cap, unsigned int more)
+bool permit_begin_eviction(struct share *cap, unsigned int more)
 {
 	LOCKED(&cap->member->broker->lock);
-	bool is_short = share_is_short(cap, more);
+	bool is_short = tally_is_short(cap->tally, more);
 
 	if (is_short)
 		atomic_fetch_add(&cap->tally->leaving_count, 1);
 	return is_short;
 }
 
-void share_end_eviction(struct share *cap)
+void permit_end_eviction(struct share *cap)
 {
 	LOCKED(&cap->member->broker->lock);
 	atomic_fetch_sub(&cap->tally->leaving_count, 1);
-	if (share_is_short(cap, 0))
+	if (tally_is_short(cap->tally, 0))
 		broker_post_others(cap->tally, cap->member);
 }
 
@@ -220,7 +210,7 @@ static void count(const struct permit *permit, int servers, int leaving)
 		add_to(permit->caps[i], servers, leaving);
 }
 
-void broker_count_leaving(const struct permit *permit, int change) { count(permit, 0, change); }
+void permit_count_leaving(const struct permit *permit, int change) { count(permit, 0, change); }
 
 /* Whether the claim of another pool comes before. */
 static bool is_passed(const struct tally *cap, const struct claimant *claimant)
@@ -266,7 +256,7 @@ static void grant(const struct permit *permit)
 	}
 }
 
-enum permit_answer broker_take(const struct permit_ask *ask, const struct broker_member *here)
+enum permit_answer permit_take(const struct permit_ask *ask, const struct broker_member *here)
 {
 	LOCKED(&here->broker->lock);
 	struct claimant *claimant = ask->claimant;
@@ -295,7 +285,7 @@ static struct broker *broker_of(const struct permit *permit)
 	return tally ? tally->broker : NULL;
 }
 
-void broker_give(struct permit *permit, const struct broker_member *here)
+void permit_give(struct permit *permit, const struct broker_member *here)
 {
 	struct permit given = permit_move(permit);
 	struct broker *broker = broker_of(&given);

@@ -78,7 +78,7 @@ static bool launch_shared(struct pool *pool, struct permit *permit)
 	struct server *server;
 
 	if (!share_begin_login(&pool->share, pool->is_failing ? 1 : POOL_LOGINS_MAX)) {
-		broker_give(permit, &pool->pools->member);
+		permit_give(permit, &pool->pools->member);
 		return false;
 	}
 	server = pool_add_server(pool, false, permit);

@@ -37,14 +37,6 @@ const char *pool_cap_setting(enum cap_kind kind) { return kinds[kind].setting; }
 
 /* ---- caps ---- */
 
-bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, const char *name)
-{
-	cap->kind = kind;
-	cap->share.on_woken = kind == CAP_DATABASE ? pool_database_woken : pool_cap_woken;
-	TAILQ_INIT(&cap->idle);
-	return share_open(&cap->share, &pools->member, TALLY_DATABASE + kind, name, "");
-}
-
 /* The cap of a pool, and of a server of it at this host. NULL: the host is not known. */
 static struct cap *cap_of(const struct pool *pool, struct cap_host *host, enum cap_kind kind)
 {
@@ -105,7 +97,7 @@ static void release_host(struct pools *pools, struct cap_host **hostp)
 
 static void set_host_limit(struct cap_host *host, int limit)
 {
-	share_set_limit(&host->cap.share, limit, 0);
+	permit_set_limit(&host->cap.share, limit, 0);
 }
 
 /* With max_host_connections = auto, the first loop that knows the host says it for all. */
@@ -201,7 +193,7 @@ void pools_set_caps(struct pools *pools, const struct config *old)
 	struct cap_host *host, *next;
 	struct server *server;
 
-	share_set_limit(&pools->cap.share, config->max_server_connections, 0);
+	permit_set_limit(&pools->cap.share, config->max_server_connections, 0);
 	HASH_ITER (hh, pools->host_table, host, next) {
 		if (!was_auto)
 			set_host_limit(host, 0);
@@ -243,10 +235,10 @@ static void evict(struct cap *cap, unsigned int more)
 {
 	struct server *server;
 
-	while (share_is_short(&cap->share, more) && (server = find_idle(cap)) &&
-	       share_begin_eviction(&cap->share, more)) {
+	while (tally_is_short(cap->share.tally, more) && (server = find_idle(cap)) &&
+	       permit_begin_eviction(&cap->share, more)) {
 		server_close_for(server, kinds[cap->kind].evicted);
-		share_end_eviction(&cap->share);
+		permit_end_eviction(&cap->share);
 	}
 }
 
@@ -269,10 +261,10 @@ static void note_met(struct pool *pool, const struct cap *cap)
 	limit_event_note(&cap->share.tally->servers_met, pool_now(pool), pool->log.log, &event);
 }
 
-void pool_leave_blocked(struct pool *pool)
+static void leave_blocked(struct pool *pool)
 {
 	pool->block.needed = 0;
-	claim_leave(&pool->block.claim);
+	permit_leave_queue(&pool->block.claim);
 }
 
 /* A permit was refused. former: by this cap, or another one, it was blocked before. */
@@ -344,7 +336,7 @@ void pool_evict(struct pool *pool)
 		return;
 	claim_count_needed(&block->claim, block->needed);
 	evict(cap, 0);
-	if (is_more && share_is_short(&cap->share, 0))
+	if (is_more && tally_is_short(cap->share.tally, 0))
 		share_wake_others(&cap->share);
 }
 
@@ -363,7 +355,7 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom
 	if (whom != FOR_MINIMUM || !block->is_refused)
 		ask.is_spare = whom == FOR_MINIMUM;
 	do {
-		answer = broker_take(&ask, &pool->pools->member);
+		answer = permit_take(&ask, &pool->pools->member);
 		if (answer == PERMIT_GRANTED) {
 			*permit = ask.permit;
 			block->needed = 0;
@@ -384,7 +376,7 @@ struct permit pool_take_permit_anyway(struct pool *pool, bool is_listening)
 
 	ask.claimant = NULL;
 	ask.waits = false;
-	broker_take(&ask, &pool->pools->member);
+	permit_take(&ask, &pool->pools->member);
 	return ask.permit;
 }
 
@@ -404,7 +396,7 @@ void pool_pass_permit(struct server *server, struct permit *permit)
 
 void pools_give_permit(struct pools *pools, struct server *server)
 {
-	broker_give(&server->place.permit, &pools->member);
+	permit_give(&server->place.permit, &pools->member);
 	release_host(pools, &server->place.cap_host);
 }
 
@@ -416,7 +408,7 @@ static void give_host(struct server *server)
 	struct permit of_host = { .caps = { [CAP_HOST] = permit->caps[CAP_HOST] } };
 
 	permit->caps[CAP_HOST] = NULL;
-	broker_give(&of_host, &server->pool->pools->member);
+	permit_give(&of_host, &server->pool->pools->member);
 	release_host(server->pool->pools, &server->place.cap_host);
 }
 
@@ -444,7 +436,7 @@ bool pool_may_connect(struct server *server)
 	}
 	give_host(server);
 	ask.permit.caps[CAP_HOST] = host->cap.share.tally;
-	if (broker_take(&ask, &pool->pools->member) == PERMIT_GRANTED) {
+	if (permit_take(&ask, &pool->pools->member) == PERMIT_GRANTED) {
 		settle_at(server, host);
 		return true;
 	}
@@ -469,7 +461,7 @@ void pool_note_host(struct server *server)
 	}
 	if (!server->place.permit.caps[CAP_HOST]) {
 		ask.permit.caps[CAP_HOST] = host->cap.share.tally;
-		broker_take(&ask, &pools->member);
+		permit_take(&ask, &pools->member);
 		if (pools->config->max_host_connections == CONFIG_CAP_AUTO)
 			atomic_fetch_add(&host->cap.share.tally->most,
 			                 !host->cap.share.tally->granted);
@@ -498,7 +490,7 @@ void pools_count_watch(struct pools *pools, struct server *server)
 	if (!host)
 		return;
 	ask.permit.caps[CAP_HOST] = host->cap.share.tally;
-	broker_take(&ask, &pools->member);
+	permit_take(&ask, &pools->member);
 	server->place.permit = ask.permit;
 	server->place.cap_host = host;
 }
@@ -508,7 +500,7 @@ void pools_count_watch(struct pools *pools, struct server *server)
 /* This loop looks for idle servers that may leave, but not before the end of this turn. */
 static void offer(struct cap *cap)
 {
-	if (cap && share_is_short(&cap->share, 0))
+	if (cap && tally_is_short(cap->share.tally, 0))
 		share_wake_own(&cap->share);
 }
 
@@ -561,9 +553,9 @@ static bool yields(struct pool *pool, struct server *server)
 		struct cap *cap = server_cap(server, (enum cap_kind)i);
 
 		if (!cap || age < CLAIM_TURN || !share_blocked(&cap->share) ||
-		    !share_yields(&cap->share, &pool->block.claim, age))
+		    !permit_yields(&cap->share, &pool->block.claim, age))
 			continue;
-		pool_leave_blocked(pool);
+		leave_blocked(pool);
 		pool->block.claim.node.order = 0; /* it is the last among equals from now on */
 		server_close_for(server, kinds[i].evicted);
 		return true;
@@ -595,20 +587,28 @@ static void hear(struct pools *pools, struct cap *cap)
 	release_host(pools, &host);
 }
 
-void pool_cap_woken(struct share *share)
+static void on_cap_woken(struct share *share)
 {
 	struct pools *pools = container_of(share->member, struct pools, member);
 
 	hear(pools, container_of(share, struct cap, share));
 }
 
-void pool_database_woken(struct share *share)
+static void on_database_woken(struct share *share)
 {
 	struct database *database = container_of(share, struct database, cap.share);
 
 	pool_catalog_look(database);
 	vacancy_hear(database);
 	hear(database->pools, &database->cap);
+}
+
+bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, const char *name)
+{
+	cap->kind = kind;
+	cap->share.on_woken = kind == CAP_DATABASE ? on_database_woken : on_cap_woken;
+	TAILQ_INIT(&cap->idle);
+	return share_open(&cap->share, &pools->member, TALLY_DATABASE + kind, name, "");
 }
 
 static bool is_blocked_at_host(const struct pool *pool)
@@ -621,7 +621,7 @@ void pool_pass_on(struct pool *pool)
 	struct pool_block *block = &pool->block;
 
 	if (!block->is_refused)
-		pool_leave_blocked(pool);
+		leave_blocked(pool);
 	if (!pool_is_blocked(pool))
 		block->claim.node.order = 0;
 	if (!is_blocked_at_host(pool))

@@ -276,19 +276,6 @@ void pool_help_others(const struct pool *pool);
 /* Whether a pool is blocked by a cap where the server counts. */
 bool pool_is_claimed(const struct server *server);
 
-/* Whether any loop wants something of the server's pool or of its caps. */
-static inline bool pool_is_wanted(const struct server *server)
-{
-	const struct pool *pool = server->pool;
-
-	return share_want_count(&pool->share) ||
-	       (broker_is_claimed(&pool->pools->member) && pool_is_claimed(server));
-}
-
-/* on_woken() of the shares of caps. */
-void pool_database_woken(struct share *share);
-void pool_cap_woken(struct share *share);
-
 /*
  * Ends each pool_serve(). A pool that was blocked, and was not refused since (its borrowers have
  * left or got a server that has moved, or another limit applies), claims nothing any more.
@@ -302,8 +289,6 @@ static inline bool pool_is_blocked(const struct pool *pool)
 
 /* The cap that blocks it; NULL: none. */
 struct cap *pool_blocked_by(const struct pool *pool);
-
-void pool_leave_blocked(struct pool *pool);
 
 /* Adds, behind something else, how many servers of the pool stay with clients, if any. */
 void pool_tell_pins(const struct pool *pool, struct buf *out);

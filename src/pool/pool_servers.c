@@ -57,7 +57,7 @@ void pool_file_server(struct server *server, enum server_state from)
 	pool->server_counts[to]++;
 	pool->pools->ending_count += (to == SERVER_ENDING) - (from == SERVER_ENDING);
 	if (server->wire.ending.how == ENDING_LEAVES)
-		broker_count_leaving(&server->place.permit, to == SERVER_ENDING ? 1 : -1);
+		permit_count_leaving(&server->place.permit, to == SERVER_ENDING ? 1 : -1);
 	if (pool_is_home(from) != pool_is_home(to)) {
 		pool->pools->home_count += pool_is_home(to) ? 1 : -1u;
 		/* in the order of their return: the first one is evicted first */
@@ -106,7 +106,7 @@ struct server *pool_add_server(struct pool *pool, bool is_listening, struct perm
 	struct server *server = slab_take(&pools->server_slab);
 
 	if (!server) {
-		broker_give(permit, &pools->member);
+		permit_give(permit, &pools->member);
 		return NULL;
 	}
 	server_init(server, &pool->site, pool, pools_next_id(pools));

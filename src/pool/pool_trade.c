@@ -66,7 +66,7 @@ struct server_parcel {
 
 static void parcel_free(struct server_parcel **parcel)
 {
-	broker_give(&(*parcel)->permit, NULL);
+	permit_give(&(*parcel)->permit, NULL);
 	for (unsigned int i = 0; i < (*parcel)->statement_count; i++)
 		statement_image_release(&(*parcel)->statements[i].image);
 	buf_free(&(*parcel)->defaults);

@@ -129,8 +129,8 @@ static void configure_database(struct database *database, const struct config *o
 	keeps_hosts =
 	    is_same_but_hosts(before, after, database, old) && is_same_tls(old, pools->config);
 	database->entry = after;
-	share_set_limit(&database->cap.share, config_max_db_connections(pools->config, after),
-	                after ? after->guaranteed_servers : 0);
+	permit_set_limit(&database->cap.share, config_max_db_connections(pools->config, after),
+	                 after ? after->guaranteed_servers : 0);
 	if (change != CLOSE_NONE)
 		outages_clear(share_outages(&database->cap.share));
 	/* If it comes back, it is a new one, also in a loop that has not forgotten it yet. */

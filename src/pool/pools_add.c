@@ -24,7 +24,8 @@ static void forget_pool(struct pool *pool)
 	assert(pool->server_count == 0 && pool->listening_count == 0);
 	WALKS_SKIP(pools, next_pool, pool, node);
 	pools_keep_stats(pool);
-	pool_leave_blocked(pool);
+	pool->block.is_refused = false;
+	pool_pass_on(pool); /* it claims nothing, and holds no host */
 	pool_leave_sized(pool);
 	timer_clear(&pool->retry);
 	timer_clear(&pool->reserve);

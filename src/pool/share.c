@@ -335,6 +335,15 @@ static struct share *settle_promise(struct tally *tally, const struct broker_mem
 	return share;
 }
 
+void share_keep_promise(struct tally *pool, struct broker_member *to)
+{
+	LOCKED(&pool->broker->lock);
+	struct share *share = settle_promise(pool, to);
+
+	if (share)
+		broker_wake(share, to);
+}
+
 /* Nobody is woken: it was tried just now. */
 void share_unpromise(struct share *share, struct broker_member *to)
 {
@@ -349,14 +358,6 @@ void share_unpromise(struct share *share, struct broker_member *to)
 	}
 }
 
-void share_wake_wanting(struct share *share)
-{
-	if (!share_want_count(share))
-		return;
-	LOCKED(&share->member->broker->lock);
-	broker_wake_wanting(share->tally, share->member);
-}
-
 /* ---- logins ---- */
 
 bool share_begin_login(struct share *share, unsigned int most)
@@ -368,11 +369,17 @@ void share_end_login(struct share *share) { atomic_fetch_sub(&share->tally->logi
 
 void share_wake_logins(struct share *share)
 {
+	const struct tally *tally = share->tally;
 	/* Without a welcome, and after a failure, one loop tries for all. */
-	if (!share->tally->has_welcome || share->tally->is_failing)
-		share_wake_others(share);
+	bool is_for_all = !tally->has_welcome || tally->is_failing;
+
+	if (!is_for_all && !share_want_count(share))
+		return;
+	LOCKED(&share->member->broker->lock);
+	if (is_for_all)
+		broker_post_others(tally, share->member);
 	else
-		share_wake_wanting(share);
+		broker_wake_wanting(tally, share->member);
 }
 
 /* ---- the welcome of a pool ---- */
@@ -505,33 +512,13 @@ struct catalog_reading *share_get_reading(const struct share *share)
 
 /* ---- sums over all loops ---- */
 
-static unsigned int sum_up(const struct share *share, size_t offset)
+unsigned int share_waiting(const struct share *share)
 {
 	const struct share *other;
 	unsigned int sum = 0;
 
 	LOCKED(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->shares, node)
-		sum += atomic_load_explicit((const atomic_uint *)((const char *)other + offset),
-		                            memory_order_relaxed);
+		sum += atomic_load_explicit(&other->waiting, memory_order_relaxed);
 	return sum;
-}
-
-unsigned int share_waiting(const struct share *share)
-{
-	return sum_up(share, offsetof(struct share, waiting));
-}
-
-unsigned int share_stuck(const struct share *share)
-{
-	return sum_up(share, offsetof(struct share, stuck));
-}
-
-void share_keep_promise(struct tally *pool, struct broker_member *to)
-{
-	LOCKED(&pool->broker->lock);
-	struct share *share = settle_promise(pool, to);
-
-	if (share)
-		broker_wake(share, to);
 }

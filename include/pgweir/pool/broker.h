@@ -73,6 +73,7 @@ struct tally {
 	atomic_uint pinned_count;    /* of a pool: servers that stay with their clients, or may */
 	atomic_uint blocked_count;   /* of a cap: claimants in its queue, */
 	atomic_uint needed_count;    /* and how many servers their borrowers need */
+	atomic_uint stuck_count;     /* permits that come back only when clients stop listening */
 	atomic_uint granted;         /* of a host: pool_note_slots(); 0: not known */
 	atomic_uint want_count;
 	atomic_uint want_number;      /* how many wants there have been so far */
@@ -139,7 +140,6 @@ struct share {
 	atomic_uint_fast64_t demand; /* share_tell_load() */
 	atomic_uint servers;
 	atomic_uint waiting; /* of a pool, database or role: borrowers that wait in this loop */
-	atomic_uint stuck;   /* of a database or role: permits that LISTEN keeps in this loop */
 	/* what its loop knows of the news */
 	unsigned int outcome_number, shown_number;
 };
@@ -221,15 +221,15 @@ struct permit_ask {
 
 /*
  * Counts one server more, if all these limits allow it; then the claimant leaves its queue, if it
- * waits there. ask->permit is the server's, until broker_give().
+ * waits there. ask->permit is the server's, until permit_give().
  */
-enum permit_answer broker_take(const struct permit_ask *ask, const struct broker_member *here);
+enum permit_answer permit_take(const struct permit_ask *ask, const struct broker_member *here);
 
 /* Counts one less, and wakes who waits for it. The permit is empty then; an empty one is none. */
-void broker_give(struct permit *permit, const struct broker_member *here);
+void permit_give(struct permit *permit, const struct broker_member *here);
 
 /* A server that counts begins to leave: its permit comes back soon. -1: it has left. */
-void broker_count_leaving(const struct permit *permit, int change);
+void permit_count_leaving(const struct permit *permit, int change);
 
 static inline struct permit permit_move(struct permit *permit)
 {
@@ -240,16 +240,13 @@ static inline struct permit permit_move(struct permit *permit)
 }
 
 /* It claims nothing more in the queue where it is. Safe if it is in none. */
-void claim_leave(struct claimant *claimant);
+void permit_leave_queue(struct claimant *claimant);
 
 /* A limit of 0: none. A raised one wakes the first in the queue. */
-void share_set_limit(struct share *cap, int limit, int guaranteed);
+void permit_set_limit(struct share *cap, int limit, int guaranteed);
 
 /* For a pool whose clients wait: whether it gives up a server of that age. It is favoured then. */
-bool share_yields(struct share *cap, const struct claimant *from, usec_t age);
-
-/* The rank of the first in the queue of a cap. false: nobody is there. */
-bool share_first_rank(struct share *cap, uint64_t *rank);
+bool permit_yields(struct share *cap, const struct claimant *from, usec_t age);
 
 /* Whether any cap blocks a pool. */
 static inline bool broker_is_claimed(const struct broker_member *member)
@@ -298,11 +295,6 @@ static inline unsigned int tally_staying(const struct tally *tally)
 	unsigned int servers = atomic_load_explicit(&tally->server_count, memory_order_relaxed);
 
 	return servers > leaving ? servers - leaving : 0;
-}
-
-static inline unsigned int share_staying(const struct share *share)
-{
-	return tally_staying(share->tally);
 }
 
 static inline unsigned int share_clients(const struct share *share)
@@ -398,9 +390,6 @@ void share_unpromise(struct share *share, struct broker_member *to);
 /* In the loop that was promised one of this pool: it has arrived. Wakes the pool. */
 void share_keep_promise(struct tally *pool, struct broker_member *to);
 
-/* Wakes the shares that want something: else one load. */
-void share_wake_wanting(struct share *share);
-
 /* on_woken() comes at the end of the turn, or in the next one; and in all other loops. */
 void share_wake_own(struct share *share);
 void share_wake_others(struct share *share);
@@ -428,18 +417,13 @@ static inline bool tally_is_short(const struct tally *cap, unsigned int more)
 	return most && tally_staying(cap) + needed + more > most;
 }
 
-static inline bool share_is_short(const struct share *cap, unsigned int more)
-{
-	return tally_is_short(cap->tally, more);
-}
-
 /*
  * Whether it is so; then an idle server is to be closed. Meanwhile it is counted as one that
  * leaves, so that no other loop closes one for the same need. When it is closed: the other loops
  * look again, if the cap is still short.
  */
-bool share_begin_eviction(struct share *cap, unsigned int more);
-void share_end_eviction(struct share *cap);
+bool permit_begin_eviction(struct share *cap, unsigned int more);
+void permit_end_eviction(struct share *cap);
 
 /* ---- logins of a pool's servers ---- */
 
@@ -470,29 +454,20 @@ static inline struct outages *share_outages(const struct share *share)
 	return &share->tally->outages;
 }
 
-/* Changes a count of a share, which only its loop writes. */
-static inline void share_change(atomic_uint *count, int change)
-{
-	unsigned int before = atomic_load_explicit(count, memory_order_relaxed);
-
-	atomic_store_explicit(count, before + (unsigned int)change, memory_order_relaxed);
-}
-
-/* Counts borrowers of this loop that wait; and those of all loops. */
+/* Counts borrowers of this loop that wait, which only this loop does; and those of all loops. */
 static inline void share_count_waiting(struct share *share, int change)
 {
-	share_change(&share->waiting, change);
+	unsigned int before = atomic_load_explicit(&share->waiting, memory_order_relaxed);
+
+	atomic_store_explicit(&share->waiting, before + (unsigned int)change, memory_order_relaxed);
 }
 
 unsigned int share_waiting(const struct share *share);
 
-/* Permits that come back only when clients stop listening; share_stuck(): in all loops. */
 static inline void share_count_stuck(struct share *share, int change)
 {
-	share_change(&share->stuck, change);
+	atomic_fetch_add(&share->tally->stuck_count, (unsigned int)change);
 }
-
-unsigned int share_stuck(const struct share *share);
 
 /* ---- news: what one loop has found out about a pool, for the others; they are woken ---- */
 

@@ -50,7 +50,7 @@ static void open_side(struct side *side, struct broker *broker, const char *data
 
 static void close_side(struct side *side)
 {
-	claim_leave(&side->claim);
+	permit_leave_queue(&side->claim);
 	share_close(&side->pool);
 	share_close(&side->database);
 	share_close(&side->role);
@@ -86,17 +86,17 @@ static enum permit_answer take_of(struct side *side, unsigned int most)
 		.waits = true,
 	};
 
-	return broker_take(&ask, &side->member);
+	return permit_take(&ask, &side->member);
 }
 
 static enum permit_answer take(struct side *side, unsigned int pool, int database, int role)
 {
 	enum permit_answer answer;
 
-	share_set_limit(&side->database, database, 0);
-	share_set_limit(&side->role, role, 0);
+	permit_set_limit(&side->database, database, 0);
+	permit_set_limit(&side->role, role, 0);
 	answer = take_of(side, pool);
-	claim_leave(&side->claim);
+	permit_leave_queue(&side->claim);
 	return answer;
 }
 
@@ -107,7 +107,7 @@ static void give(struct side *side)
 		{ [CAP_DATABASE] = side->database.tally, [CAP_ROLE] = side->role.tally }
 	};
 
-	broker_give(&permit, &side->member);
+	permit_give(&permit, &side->member);
 }
 
 START_TEST(each_limit_holds_for_both_loops_together)
@@ -163,7 +163,7 @@ START_TEST(the_pool_that_has_waited_longest_is_woken)
 
 	for (int i = 0; i < 3; i++)
 		open_side(&sides[i], broker, "db", users[i]);
-	share_set_limit(&sides[0].database, 1, 0);
+	permit_set_limit(&sides[0].database, 1, 0);
 	ck_assert_int_eq(take_of(&sides[0], 1), PERMIT_GRANTED);
 	ck_assert_int_eq(take_of(&sides[2], 1), PERMIT_CAP_FULL + CAP_DATABASE);
 	ck_assert_int_eq(take_of(&sides[1], 1), PERMIT_CAP_FULL + CAP_DATABASE);
@@ -176,10 +176,10 @@ START_TEST(the_pool_that_has_waited_longest_is_woken)
 	ck_assert_int_eq(take_of(&sides[1], 1), PERMIT_PASSED + CAP_DATABASE);
 	ck_assert_int_eq(take_of(&sides[0], 1), PERMIT_PASSED + CAP_DATABASE);
 	/* One that leaves wakes the next; its own loop at once, without a letter. */
-	claim_leave(&sides[2].claim);
+	permit_leave_queue(&sides[2].claim);
 	turn(&sides[1]);
 	ck_assert_uint_eq(sides[1].pool_woken, 1);
-	claim_leave(&sides[1].claim);
+	permit_leave_queue(&sides[1].claim);
 	ck_assert_uint_eq(sides[1].pool_woken, 1);
 	turn(&sides[0]);
 	ck_assert_uint_eq(sides[0].pool_woken, 1);
@@ -192,33 +192,35 @@ START_TEST(the_pool_that_has_waited_longest_is_woken)
 }
 END_TEST
 
+/* A server that is so young is not given up. */
+static uint64_t first_rank(struct side *side)
+{
+	ck_assert(!permit_yields(&side->database, &side->claim, 0));
+	return heap_first(&side->database.tally->queue)->key;
+}
+
 /* Whose user is owed a server comes first, as soon as it is owed one, and no longer than that. */
 START_TEST(a_queue_follows_what_is_guaranteed)
 {
 	struct broker *broker = broker_new(3, NULL);
 	struct side first, owed, same;
-	uint64_t rank;
 
 	open_side(&first, broker, "db", "alice");
 	open_side(&owed, broker, "db", "bob");
 	open_side(&same, broker, "other", "bob");
 	ck_assert_int_eq(take_of(&same, 9), PERMIT_GRANTED);
 	ck_assert_int_eq(take_of(&first, 9), PERMIT_GRANTED);
-	share_set_limit(&first.database, 1, 0);
-	share_set_limit(&owed.role, 0, 1);
+	permit_set_limit(&first.database, 1, 0);
+	permit_set_limit(&owed.role, 0, 1);
 	ck_assert_int_eq(take_of(&first, 9), PERMIT_CAP_FULL + CAP_DATABASE);
 	ck_assert_int_eq(take_of(&owed, 9), PERMIT_CAP_FULL + CAP_DATABASE);
-	ck_assert(share_first_rank(&first.database, &rank));
-	ck_assert_uint_eq(rank, (uint64_t)1 << 62); /* of a pool without any server */
+	ck_assert_uint_eq(first_rank(&first), (uint64_t)1 << 62); /* of a pool without any server */
 	give(&same);
-	ck_assert(share_first_rank(&first.database, &rank));
-	ck_assert_uint_eq(rank, 0);
+	ck_assert_uint_eq(first_rank(&first), 0);
 	ck_assert_int_eq(take_of(&same, 9), PERMIT_GRANTED);
-	ck_assert(share_first_rank(&first.database, &rank));
-	ck_assert_uint_gt(rank, 0);
-	ck_assert(share_yields(&first.database, &first.claim, CLAIM_TURN));
-	ck_assert(share_first_rank(&first.database, &rank));
-	ck_assert_uint_eq(rank, 0); /* for its turn with the only server */
+	ck_assert_uint_gt(first_rank(&first), 0);
+	ck_assert(permit_yields(&first.database, &first.claim, CLAIM_TURN));
+	ck_assert_uint_eq(first_rank(&first), 0); /* for its turn with the only server */
 	give(&same);
 	give(&first);
 	close_side(&first);
@@ -440,28 +442,28 @@ START_TEST(as_many_servers_leave_as_are_needed_in_all_loops)
 		open_side(&sides[i], broker, "db", "alice");
 	for (int i = 0; i < 3; i++)
 		take(&sides[i], 9, 3, 9);
-	ck_assert(!share_begin_eviction(&sides[1].database, 0));
+	ck_assert(!permit_begin_eviction(&sides[1].database, 0));
 	ck_assert_int_eq(take_of(&sides[0], 9), PERMIT_CAP_FULL + CAP_DATABASE);
 	claim_count_needed(&sides[0].claim, 2);
-	ck_assert(share_is_short(&sides[1].database, 0));
-	ck_assert(share_begin_eviction(&sides[1].database, 0));
-	ck_assert(share_begin_eviction(&sides[2].database, 0));
-	ck_assert(!share_begin_eviction(&sides[0].database, 0));
+	ck_assert(tally_is_short(sides[1].database.tally, 0));
+	ck_assert(permit_begin_eviction(&sides[1].database, 0));
+	ck_assert(permit_begin_eviction(&sides[2].database, 0));
+	ck_assert(!permit_begin_eviction(&sides[0].database, 0));
 	give(&sides[1]);
-	share_end_eviction(&sides[1].database);
-	ck_assert(!share_is_short(&sides[2].database, 0));
+	permit_end_eviction(&sides[1].database);
+	ck_assert(!tally_is_short(sides[2].database.tally, 0));
 	for (int i = 0; i < 3; i++) {
 		turn(&sides[i]);
 		sides[i].database_woken = 0;
 	}
 	/* It could not be closed: another loop may have one. */
-	share_end_eviction(&sides[2].database);
+	permit_end_eviction(&sides[2].database);
 	for (int i = 0; i < 3; i++) {
 		turn(&sides[i]);
 		ck_assert_uint_eq(sides[i].database_woken, i < 2);
 	}
-	claim_leave(&sides[0].claim);
-	ck_assert(!share_is_short(&sides[1].database, 0));
+	permit_leave_queue(&sides[0].claim);
+	ck_assert(!tally_is_short(sides[1].database.tally, 0));
 	give(&sides[0]);
 	give(&sides[2]);
 	for (int i = 0; i < 3; i++)

@@ -44,7 +44,7 @@ enum cap_kind {
 
 /*
  * What a server counts for, in all loops, from before it is opened until it is closed: a reference
- * to each. Zeroed: nothing. See broker_take().
+ * to each. Zeroed: nothing. See permit_take().
  */
 struct permit {
 	struct tally *pool;       /* NULL: a listening connection, or a host watch */
