@@ -88,18 +88,23 @@ void broker_post_woken(struct share *share)
 		loop_post(member->loop, &member->letter);
 }
 
-void broker_post_all(struct tally *tally)
+void broker_post_all(struct tally *tally) { broker_post_others(tally, NULL); }
+
+void broker_post_others(const struct tally *tally, const struct broker_member *except)
 {
 	struct share *share;
 
-	TAILQ_FOREACH (share, &tally->shares, node)
-		broker_post_woken(share);
+	TAILQ_FOREACH (share, &tally->shares, node) {
+		if (share->member != except)
+			broker_post_woken(share);
+	}
 }
 
 void broker_join(struct broker *broker, struct broker_member *member, struct loop *loop)
 {
 	member->broker = broker;
 	member->loop = loop;
+	member->blocked_count = &broker->blocked_count;
 	member->letter.open = on_letter;
 	member->task.run = on_task;
 	TAILQ_INIT(&member->woken);

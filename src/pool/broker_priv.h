@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* The broker, for share.c and clusters.c. */
+/* The broker, for share.c, permits.c and clusters.c. */
 #ifndef PGWEIR_POOL_BROKER_PRIV_H
 #define PGWEIR_POOL_BROKER_PRIV_H
 
@@ -47,7 +47,9 @@ struct broker {
 	struct reach reach; /* of the hosts of all pools */
 	atomic_uint_fast64_t last_id;
 	atomic_uint admitted_count;
-	atomic_uint moving_count; /* servers in letters */
+	atomic_uint moving_count;  /* servers in letters */
+	atomic_uint blocked_count; /* claimants in the queues of all caps */
+	uint64_t last_claim;       /* the last order of a claimant */
 	unsigned int loop_count, member_count;
 	struct cluster *clusters;
 	struct closed_host *closed_hosts; /* those that are drained or disabled */
@@ -61,6 +63,23 @@ struct broker {
 /* Wakes a share, or those of all loops; on_woken() comes later, without the lock. */
 void broker_post_woken(struct share *share);
 void broker_post_all(struct tally *tally);
+void broker_post_others(const struct tally *tally, const struct broker_member *except);
+
+/* Wakes the share of a pool: at once in its own loop. here NULL: not known which that is. */
+static inline void broker_wake(struct share *share, const struct broker_member *here)
+{
+	assert_locked(&share->member->broker->lock);
+	if (share->member == here)
+		share->on_woken(share);
+	else
+		broker_post_woken(share);
+}
+
+/* Wakes the shares of a pool that want something. share.c */
+void broker_wake_wanting(const struct tally *tally, const struct broker_member *here);
+
+/* One owner of the tally less: it may be freed. share.c */
+void broker_drop_tally(struct tally *tally);
 
 /* Frees the list of closed hosts. No cluster may be left. clusters.c */
 void clusters_done(struct broker *broker);
@@ -68,17 +87,6 @@ void clusters_done(struct broker *broker);
 /* The cluster of a pool, whose reference the tally takes. clusters.c; with the lock held. */
 void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cluster);
 void cluster_part(struct broker *broker, struct tally *tally);
-
-/* What a share wants, in order. */
-static inline struct claim share_claim(const struct share *share)
-{
-	return (struct claim){
-		atomic_load_explicit(&share->wanted_rank, memory_order_relaxed),
-		atomic_load_explicit(&share->wanted_since, memory_order_relaxed),
-		{ atomic_load_explicit(&share->wanted_by[0], memory_order_relaxed),
-		  atomic_load_explicit(&share->wanted_by[1], memory_order_relaxed) },
-	};
-}
 
 /* Counts one more, if there are fewer than `most`. Needs no lock. */
 static inline bool broker_count_below(atomic_uint *count, unsigned int most)

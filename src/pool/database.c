@@ -28,8 +28,8 @@ void role_configure(struct pools *pools, struct role *role)
 	const struct user *user = users_find(pools->users, role->name);
 
 	role->entry = config_user_find(pools->config, role->name);
-	role->cap.limit = config_max_user_connections(pools->config, role->entry);
-	role->cap.guaranteed = role->entry ? (unsigned int)role->entry->guaranteed_servers : 0;
+	permit_set_limit(&role->cap.share, config_max_user_connections(pools->config, role->entry),
+	                 role->entry ? role->entry->guaranteed_servers : 0);
 	if (user ? role->secret && strcmp(role->secret, user->secret.text) == 0 : !role->secret)
 		return; /* what clients authenticated with is still valid */
 	role->secret_version++;
@@ -64,7 +64,7 @@ struct role *role_of_name(struct pools *pools, const char *name)
 void role_free(struct pools *pools, struct role *role)
 {
 	HASH_DEL(pools->role_table, role);
-	pool_cap_close(&role->cap);
+	share_close(&role->cap.share);
 	TAILQ_REMOVE(&pools->roles, role, node);
 	credentials_done(&role->credentials);
 	forget_secret(role);
@@ -153,8 +153,8 @@ struct database *database_add(struct pools *pools, const char *name,
 	database->is_auto = is_auto;
 	database->catalog_version = UINT_MAX;
 	database->vacated = atomic_load(&database->cap.share.tally->vacated);
-	database->cap.limit = config_max_db_connections(pools->config, entry);
-	database->cap.guaranteed = entry ? (unsigned int)entry->guaranteed_servers : 0;
+	permit_set_limit(&database->cap.share, config_max_db_connections(pools->config, entry),
+	                 entry ? entry->guaranteed_servers : 0);
 	TAILQ_INIT(&database->reads);
 	TABLE_ADD_STR(hh, &pools->secret, pools->database_table, database->name, database);
 	TAILQ_INSERT_TAIL(&pools->databases, database, node);

@@ -123,7 +123,8 @@ struct server_source {
 	struct pools *pools;
 	/* it may keep an id up to this one; UINT64_MAX: of this process, so any */
 	uint64_t last_id;
-	bool has_permit;   /* the server is counted already; false after the server has been made */
+	/* of a server that is counted already; empty after the server has been made. NULL: none */
+	struct permit *permit;
 	bool is_for_reads; /* it belongs into a pool for reads */
 	/* Opens the stream, and fills what is not in the record. false: impossible. */
 	bool (*open)(struct server_source *source, struct server *server);

@@ -345,7 +345,8 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	struct database *database = NULL;
 	struct pool *pool = NULL;
 	struct server *server = NULL;
-	bool is_same = true, knows_all, is_listening, has_permit;
+	bool is_same = true, knows_all, is_listening;
+	struct permit permit = { 0 };
 
 	record_read(&record, &server_record_table, values);
 	if (!record.is_bad)
@@ -355,11 +356,11 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	if (!pool)
 		return NULL;
 	is_listening = *values->mark_channel;
-	if (!source->has_permit)
-		pool_take_permit_anyway(pool, is_listening);
-	has_permit = source->has_permit;
-	source->has_permit = false; /* the server has it, or it was given back */
-	server = pool_add_server(pool, is_listening);
+	if (source->permit)
+		permit = permit_move(source->permit);
+	else
+		permit = pool_take_permit_anyway(pool, is_listening);
+	server = pool_add_server(pool, is_listening, &permit);
 	if (!server)
 		return NULL;
 	if (source->last_id == UINT64_MAX)
@@ -367,7 +368,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	else
 		keep_id(server, source, values->id);
 	fill_server(server, values);
-	pool_note_host(server, has_permit);
+	pool_note_host(server);
 	knows_all = fill_known(server, source, &record);
 	if (!source->open(source, server) || !open_tls(server, &record, &is_same)) {
 		stream_close(&server->wire.stream);
@@ -421,7 +422,7 @@ void handover_server_take(struct pools *pools, struct pools_arrival *arrival, st
                           int *fd)
 {
 	struct server_taken taken = {
-		{ pools, arrival->last_id, false, false, open_taken, find_taken },
+		{ pools, arrival->last_id, NULL, false, open_taken, find_taken },
 		arrival,
 		fd,
 	};

@@ -294,13 +294,13 @@ static void ignore_server(struct server *server) { (void)server; }
 
 static bool watch_may_connect(struct server *server)
 {
-	pools_count_watch(pools_of(watch_of(server)), server, true);
+	pools_count_watch(pools_of(watch_of(server)), server);
 	return true;
 }
 
 static void on_watch_released(struct server *server)
 {
-	pools_count_watch(pools_of(watch_of(server)), server, false);
+	pools_give_permit(pools_of(watch_of(server)), server);
 }
 
 /* It has no borrower, and what it connects to is its own affair: the others do not come. */

@@ -606,9 +606,9 @@ static struct listening_link *wanted_link(struct listening *listening)
 /* Whether no permit comes back before a client stops listening. */
 static bool is_stuck(const struct pool *pool)
 {
-	const struct cap *cap = pool->block.cap;
+	const struct cap *cap = pool_blocked_by(pool);
 
-	return cap && share_stuck(&cap->share) >= (unsigned int)cap->limit;
+	return cap && cap->share.tally->stuck_count >= share_most(&cap->share);
 }
 
 /* The others go on with the permit of its server. */
@@ -625,18 +625,19 @@ static void refuse_last(struct listening *listening)
 /* false: a limit, or no memory. */
 static bool launch_link(struct pool *pool, struct listening_link *link)
 {
+	struct permit permit;
 	struct server *server;
 
 	if (!pool_may_login(pool) || !pool_may_try(pool))
 		return false;
-	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, FOR_BORROWERS)) {
+	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, FOR_BORROWERS, &permit)) {
 		if (link == link->listening->next)
 			replace_is_blocked(link->listening);
 		else if (is_stuck(pool))
 			refuse_last(link->listening);
 		return false;
 	}
-	server = pool_add_server(pool, true);
+	server = pool_add_server(pool, true, &permit);
 	if (!server)
 		return false;
 	server->lease.expected_by = &link->borrower;

@@ -245,19 +245,22 @@ void pool_configure(struct pool *pool)
 	const struct config_database *entry = pool->database->entry;
 	const struct config_user *user = pool->role->entry;
 	struct config_times times = config_times(config, entry, user, NULL);
+	unsigned int weight = (unsigned int)(entry->weight * (user ? user->weight : 1));
 	usec_t check = config->server_check_delay;
 
 	if (config->server_idle_timeout && check >= config->server_idle_timeout)
 		check = 0;
 	pool->limits = (struct pool_limits){
 		.max_pinned = config_max_pinned_servers(config, entry, user),
-		.weight = (unsigned int)(entry->weight * (user ? user->weight : 1)),
 		.reserve_size = config_reserve_pool_size(config, entry, user),
 		.min_size =
 		    pool->purpose == POOL_FOR_CLIENTS ? config_min_pool_size(config, entry) : 0,
 		.reserve_after = config->reserve_pool_timeout,
 		.lifetime = config_server_lifetime(config, entry),
 	};
+	/* Other loops read it; they stand still while it changes. */
+	if (pool->block.claim.weight != weight)
+		pool->block.claim.weight = weight;
 	pool_set_size(pool, pool->purpose == POOL_FOR_READS
 	                        ? config_standby_pool_size(config, entry, user)
 	                        : config_pool_size(config, entry, user));

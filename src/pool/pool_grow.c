@@ -56,14 +56,15 @@ static unsigned int most_now(struct pool *pool)
 	return may_use_reserve(pool) ? pool_limits_most(&pool->limits) : size;
 }
 
-static bool take_permit(struct pool *pool)
+static bool take_permit(struct pool *pool, struct permit *permit)
 {
 	unsigned int most = most_now(pool);
 
-	if (share_servers(&pool->share) < most && pool_take_permit(pool, most, FOR_BORROWERS))
+	if (share_servers(&pool->share) < most &&
+	    pool_take_permit(pool, most, FOR_BORROWERS, permit))
 		return true;
 	return pool_standby_make_space(pool) && share_servers(&pool->share) < most &&
-	       pool_take_permit(pool, most, FOR_BORROWERS);
+	       pool_take_permit(pool, most, FOR_BORROWERS, permit);
 }
 
 /* ---- growing ---- */
@@ -72,15 +73,15 @@ static bool take_permit(struct pool *pool)
  * The pool has a permit. All loops together have POOL_LOGINS_MAX logins for borrowers, and after a
  * failure one. false: another loop was faster, or no memory.
  */
-static bool launch_shared(struct pool *pool)
+static bool launch_shared(struct pool *pool, struct permit *permit)
 {
 	struct server *server;
 
 	if (!share_begin_login(&pool->share, pool->is_failing ? 1 : POOL_LOGINS_MAX)) {
-		pool_drop_permit(pool, false);
+		permit_give(permit, &pool->pools->member);
 		return false;
 	}
-	server = pool_add_server(pool, false);
+	server = pool_add_server(pool, false, permit);
 	if (!server) {
 		share_end_login(&pool->share);
 		share_wake_logins(&pool->share);
@@ -109,26 +110,30 @@ static unsigned int least_now(const struct pool *pool)
 static void grow_to_minimum(struct pool *pool)
 {
 	unsigned int least = least_now(pool);
+	struct permit permit;
 
 	if (share_servers(&pool->share) < least && pool_login_count(pool) == 0 &&
 	    share_logins(&pool->share) == 0 && pool_may_try(pool) &&
-	    pool_take_permit(pool, least, FOR_MINIMUM))
-		launch_shared(pool);
+	    pool_take_permit(pool, least, FOR_MINIMUM, &permit))
+		launch_shared(pool, &permit);
 }
 
 void pool_grow(struct pool *pool)
 {
+	struct permit permit;
+
 	while (pool_missing(pool) && pool_may_login(pool) && pool_may_try(pool) &&
-	       take_permit(pool)) {
-		if (!launch_shared(pool))
+	       take_permit(pool, &permit)) {
+		if (!launch_shared(pool, &permit))
 			return;
 	}
 	if (pool_missing(pool))
 		return;
 	if (!pool_wants_probe(pool))
 		grow_to_minimum(pool);
-	else if (pool_may_try(pool) && pool_take_permit(pool, pool_size_most(pool), FOR_PROBE))
-		launch_shared(pool);
+	else if (pool_may_try(pool) &&
+	         pool_take_permit(pool, pool_size_most(pool), FOR_PROBE, &permit))
+		launch_shared(pool, &permit);
 }
 
 /*
@@ -192,9 +197,9 @@ static bool has_space_for(struct pool *pool, const struct borrower *borrower)
 	return !pool_is_full(pool);
 }
 
-static bool launch_for(struct borrower *borrower)
+static bool launch_for(struct borrower *borrower, struct permit *permit)
 {
-	struct server *server = pool_add_server(borrower->pool, false);
+	struct server *server = pool_add_server(borrower->pool, false, permit);
 
 	if (!server)
 		return false;
@@ -209,11 +214,12 @@ static bool launch_for(struct borrower *borrower)
 void pool_dedicated_grow(struct pool *pool)
 {
 	struct borrower *borrower;
+	struct permit permit;
 
 	while ((borrower = pool_first(pool, BORROWER_WAIT_DEDICATED)) && pool_may_login(pool) &&
 	       may_try(pool) && has_space_for(pool, borrower) &&
-	       pool_take_permit(pool, pool_size_most(pool), FOR_BORROWERS)) {
-		if (!launch_for(borrower))
+	       pool_take_permit(pool, pool_size_most(pool), FOR_BORROWERS, &permit)) {
+		if (!launch_for(borrower, &permit))
 			return;
 	}
 }

@@ -105,6 +105,15 @@ static bool is_too_old(struct pool *pool, const struct server *server)
 	return true;
 }
 
+/* Whether any loop wants something of the server's pool or of its caps. */
+static bool is_wanted(const struct server *server)
+{
+	const struct pool *pool = server->pool;
+
+	return share_want_count(&pool->share) ||
+	       (broker_is_claimed(&pool->pools->member) && pool_is_claimed(server));
+}
+
 void pool_note_home(struct server *server)
 {
 	struct pool *pool = server->pool;
@@ -112,7 +121,7 @@ void pool_note_home(struct server *server)
 	                  pool->queues[BORROWER_NEWCOMER].count ||
 	                  pool->queues[BORROWER_WAIT_DEDICATED].count;
 
-	if (!is_awaited && !pool_is_wanted(server))
+	if (!is_awaited && !is_wanted(server))
 		return;
 	pool->has_come_home = true;
 	pool_wake(pool);

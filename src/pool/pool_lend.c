@@ -49,6 +49,9 @@ void pool_leave(struct borrower *borrower)
 
 	if (!pool)
 		return;
+	/* It needs fewer servers of the cap: none must be closed for the one that leaves. */
+	if (borrower_waits(borrower) && pool_is_blocked(pool))
+		pool_wake(pool);
 	pool_give_up(borrower);
 	pool_leave_place(borrower);
 	pool_drop_place(borrower);

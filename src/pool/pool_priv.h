@@ -224,20 +224,18 @@ enum permit_for {
 /*
  * Counts one more server of the pool, if there are fewer than `most`, and if its caps allow one
  * more, perhaps after an eviction: then the pool is not blocked any more. false: it waits for them.
- * pool_add_server() uses the permit, or pool_drop_permit() gives it back. PERMIT_FOR_LISTENING: the
- * server does not count for the pool.
+ * PERMIT_FOR_LISTENING: the server does not count for the pool.
  */
 #define PERMIT_FOR_LISTENING 0
-bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom);
-
-void pool_drop_permit(struct pool *pool, bool is_listening);
+bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom,
+                      struct permit *permit);
 
 /* Whatever the limits are: the server exists already. pool_note_host(): and its address. */
-void pool_take_permit_anyway(struct pool *pool, bool is_listening);
-void pool_note_host(struct server *server, bool has_permit);
+struct permit pool_take_permit_anyway(struct pool *pool, bool is_listening);
+void pool_note_host(struct server *server);
 
 /* The new server gets the permit that its pool has taken. */
-void pool_pass_permit(struct server *server);
+void pool_pass_permit(struct server *server, struct permit *permit);
 
 /* server_ops: its address is known, and counted. false: there is no space for it. */
 bool pool_may_connect(struct server *server);
@@ -245,31 +243,23 @@ bool pool_may_connect(struct server *server);
 /* server_ops: with max_host_connections = auto, the limit at this address, less a margin. */
 void pool_note_slots(struct server *server, unsigned int count);
 
-/* The server moves with its permit. */
-void pool_pack_permit(const struct server *server, struct packed_permit *packed);
-
-/* The server begins to leave: its permit comes back soon. -1: it has left. */
-void pool_count_leaving(struct server *server, int change);
-
-/* The server is closed: wakes the pools that wait for it. */
-void pool_give_permit(struct server *server);
+/* The server, or host watch, is closed: wakes the pools that wait for it. */
+void pools_give_permit(struct pools *pools, struct server *server);
 
 const char *pool_cap_setting(enum cap_kind kind);
 
 /* false: no memory. */
 bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, const char *name);
 
-void pool_cap_close(struct cap *cap);
-
-/* After a new snapshot. */
-void pools_set_caps(struct pools *pools);
+/* After a new snapshot. old: the one before, or NULL. */
+void pools_set_caps(struct pools *pools, const struct config *old);
 
 /* A server has come home; it leaves. */
 void pool_file_idle(struct server *server);
 void pool_unfile_idle(struct server *server);
 
-/* A host watch counts from when its address is known until it is closed. */
-void pools_count_watch(struct pools *pools, struct server *server, bool is_counted);
+/* A host watch counts from when its address is known. */
+void pools_count_watch(struct pools *pools, struct server *server);
 
 /*
  * Idle servers in all loops leave for a pool that is blocked. At the end of its turn, when the
@@ -283,23 +273,22 @@ void pool_yield(struct pool *pool);
 /* It has idle servers that nobody waits for: they leave for pools that its caps block. */
 void pool_help_others(const struct pool *pool);
 
-/* Whether any loop wants something of the server's pool or of its caps. */
-bool pool_is_wanted(const struct server *server);
-
-/* on_woken() of the shares of caps. */
-void pool_database_woken(struct share *share);
-void pool_cap_woken(struct share *share);
+/* Whether a pool is blocked by a cap where the server counts. */
+bool pool_is_claimed(const struct server *server);
 
 /*
- * Ends each pool_serve(). A pool that was blocked, or that may have a server now, and was not
- * refused since (its borrowers have left or got a server that has moved, or another limit applies),
- * claims nothing any more, and wakes the next one.
+ * Ends each pool_serve(). A pool that was blocked, and was not refused since (its borrowers have
+ * left or got a server that has moved, or another limit applies), claims nothing any more.
  */
 void pool_pass_on(struct pool *pool);
 
-static inline bool pool_is_blocked(const struct pool *pool) { return pool->block.cap != NULL; }
+static inline bool pool_is_blocked(const struct pool *pool)
+{
+	return pool->block.claim.cap != NULL;
+}
 
-void pool_leave_blocked(struct pool *pool);
+/* The cap that blocks it; NULL: none. */
+struct cap *pool_blocked_by(const struct pool *pool);
 
 /* Adds, behind something else, how many servers of the pool stay with clients, if any. */
 void pool_tell_pins(const struct pool *pool, struct buf *out);
@@ -398,8 +387,8 @@ void pool_configure(struct pool *pool);
 
 /* ---- its servers: pool_servers.c ---- */
 
-/* About to connect, with a permit. is_listening: not counted in the pool. NULL: no memory. */
-struct server *pool_add_server(struct pool *pool, bool is_listening);
+/* About to connect. It has the permit; NULL: no memory, and the permit is given back. */
+struct server *pool_add_server(struct pool *pool, bool is_listening, struct permit *permit);
 
 void pool_remove_server(struct server *server);
 

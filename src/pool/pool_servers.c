@@ -57,7 +57,7 @@ void pool_file_server(struct server *server, enum server_state from)
 	pool->server_counts[to]++;
 	pool->pools->ending_count += (to == SERVER_ENDING) - (from == SERVER_ENDING);
 	if (server->wire.ending.how == ENDING_LEAVES)
-		pool_count_leaving(server, to == SERVER_ENDING ? 1 : -1);
+		permit_count_leaving(&server->place.permit, to == SERVER_ENDING ? 1 : -1);
 	if (pool_is_home(from) != pool_is_home(to)) {
 		pool->pools->home_count += pool_is_home(to) ? 1 : -1u;
 		/* in the order of their return: the first one is evicted first */
@@ -85,7 +85,7 @@ void pool_release_server(struct server *server)
 	if (server->is_listening)
 		listening_count_stuck(pool);
 	pool_uncount_login(server); /* pool_login_failed() wakes the other loops */
-	pool_give_permit(server);
+	pools_give_permit(pool->pools, server);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
 		share_wake_others(&pool->share); /* clients there keep min_pool_size */
 }
@@ -100,18 +100,18 @@ void pool_count_close_needed(struct server *server)
 
 /* ---- adding and removing ---- */
 
-struct server *pool_add_server(struct pool *pool, bool is_listening)
+struct server *pool_add_server(struct pool *pool, bool is_listening, struct permit *permit)
 {
 	struct pools *pools = pool->pools;
 	struct server *server = slab_take(&pools->server_slab);
 
 	if (!server) {
-		pool_drop_permit(pool, is_listening);
+		permit_give(permit, &pools->member);
 		return NULL;
 	}
 	server_init(server, &pool->site, pool, pools_next_id(pools));
 	server->is_listening = is_listening;
-	pool_pass_permit(server);
+	pool_pass_permit(server, permit);
 	pool->listening_login_count += is_listening;
 	TAILQ_INSERT_TAIL(&pools->servers, server, place.all_node);
 	TAILQ_INSERT_TAIL(&pool->servers[SERVER_CONNECTING], server, place.node);

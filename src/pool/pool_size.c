@@ -100,8 +100,8 @@ unsigned int pool_missing(const struct pool *pool)
 
 bool pool_has_over(struct pool *pool)
 {
-	pool->is_over =
-	    pool->limits.size > 0 && share_staying(&pool->share) > pool_limits_most(&pool->limits);
+	pool->is_over = pool->limits.size > 0 &&
+	                tally_staying(pool->share.tally) > pool_limits_most(&pool->limits);
 	return pool->is_over;
 }
 

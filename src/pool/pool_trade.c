@@ -53,7 +53,8 @@ struct server_parcel {
 	struct broker_member *to;
 	struct statement_numbers numbers;
 	struct stream_parcel stream;
-	struct packed_permit permit;
+	struct broker *broker;
+	struct permit permit;
 	struct server_standby standby;
 	usec_t packed_at;
 	bool is_tls_direct, is_for_reads, has_defaults;
@@ -63,10 +64,9 @@ struct server_parcel {
 	struct packed_statement statements[];
 };
 
-/* has_permit: a server has it. */
-static void parcel_free(struct server_parcel **parcel, bool has_permit)
+static void parcel_free(struct server_parcel **parcel)
 {
-	broker_unpack_permit(&(*parcel)->permit, has_permit);
+	permit_give(&(*parcel)->permit, NULL);
 	for (unsigned int i = 0; i < (*parcel)->statement_count; i++)
 		statement_image_release(&(*parcel)->statements[i].image);
 	buf_free(&(*parcel)->defaults);
@@ -75,17 +75,15 @@ static void parcel_free(struct server_parcel **parcel, bool has_permit)
 	*parcel = NULL;
 }
 
-static void end_parcel(struct server_parcel **parcel, bool has_permit)
+void server_parcel_end(struct server_parcel **parcel)
 {
 	struct buf out = { 0 };
 
 	message_bare(&out, 'X');
 	stream_parcel_end(&(*parcel)->stream, buf_bytes(&out));
 	buf_free(&out);
-	parcel_free(parcel, has_permit);
+	parcel_free(parcel);
 }
-
-void server_parcel_end(struct server_parcel **parcel) { end_parcel(parcel, false); }
 
 /* ---- out of a pool ---- */
 
@@ -143,10 +141,10 @@ struct server_parcel *server_pack(struct server *server)
 	parcel->record.is_secret = true;
 	buf_reserve(&parcel->record, RECORD_SIZE + count * NUMBER_SIZE);
 	if (!pack_facts(server, parcel) || !stream_detach(&server->wire.stream, &parcel->stream)) {
-		parcel_free(&parcel, true);
+		parcel_free(&parcel);
 		return NULL;
 	}
-	pool_pack_permit(server, &parcel->permit);
+	parcel->permit = permit_move(&server->place.permit);
 	server->place.going = SERVER_MOVES;
 	log_debug(&server->log, "moves to another loop");
 	server_forget(server);
@@ -223,7 +221,8 @@ struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp
 	struct server_parcel *parcel = *parcelp;
 	struct logger log = { pools->shared.log, NULL };
 	struct server_arrived arrived = {
-		{ pools, UINT64_MAX, true, parcel->is_for_reads, open_arrived, find_arrived },
+		{ pools, UINT64_MAX, &parcel->permit, parcel->is_for_reads, open_arrived,
+		  find_arrived },
 		parcel,
 	};
 	struct server_record values;
@@ -234,11 +233,11 @@ struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp
 	if (!server) {
 		log_warning(&log, "closing a server connection from another loop: "
 		                  "its database was removed, or there is no memory");
-		end_parcel(parcelp, !arrived.base.has_permit);
+		server_parcel_end(parcelp);
 		return NULL;
 	}
 	server = settle_in(server, parcel->packed_at);
-	parcel_free(parcelp, true);
+	parcel_free(parcelp);
 	return server;
 }
 
@@ -248,16 +247,15 @@ static void on_arrival(struct letter *letter)
 {
 	struct server_parcel *parcel = container_of(letter, struct server_parcel, letter);
 	struct broker_member *to = parcel->to;
-	struct broker *broker = parcel->permit.broker;
 	struct pools *pools = container_of(to, struct pools, member);
 	struct server *server;
 
-	broker_count_moving(broker, -1);
+	broker_count_moving(parcel->broker, -1);
 	if (letter->is_late) {
 		server_parcel_end(&parcel);
 		return;
 	}
-	broker_keep_promise(&parcel->permit, to);
+	share_keep_promise(parcel->permit.pool, to);
 	server = server_unpack(pools, &parcel);
 	if (server) {
 		server->place.arrived_at = loop_now(pools->shared.loop);
@@ -276,6 +274,7 @@ static bool server_move(struct server *server, struct broker_member *to)
 		return false;
 	pools->moved_out++;
 	broker_count_moving(pools->with.broker, 1);
+	parcel->broker = pools->with.broker;
 	parcel->to = to;
 	parcel->letter.open = on_arrival;
 	loop_post(to->loop, &parcel->letter);

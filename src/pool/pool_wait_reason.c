@@ -96,8 +96,9 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 	if (pool_is_full(pool))
 		return pool_fair_passes(borrower) ? WAIT_SHARE : WAIT_POOL_FULL;
 	if (pool_is_blocked(pool))
-		return pool_fair_passes(borrower) ? WAIT_SHARE
-		                                  : WAIT_DATABASE_LIMIT + pool->block.cap->kind;
+		return pool_fair_passes(borrower)
+		           ? WAIT_SHARE
+		           : WAIT_DATABASE_LIMIT + pool_blocked_by(pool)->kind;
 	if (pool_is_backing_off(pool))
 		return WAIT_RETRY;
 	return coming ? WAIT_LOGIN : WAIT_TURN;
@@ -245,7 +246,7 @@ static void explain_cap(const struct pool *pool, const struct cap *cap, const st
 	if (!cap)
 		return;
 	add_servers(share_servers(&cap->share), out);
-	buf_printf(out, ", %s %d", pool_cap_setting(cap->kind), cap->limit);
+	buf_printf(out, ", %s %d", pool_cap_setting(cap->kind), share_limit(&cap->share));
 	if (cap->kind == CAP_HOST)
 		buf_printf(out, ", host %s", container_of(cap, struct cap_host, cap)->name);
 	pool_tell_pins(pool, out);
@@ -302,7 +303,7 @@ void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason,
 	case WAIT_USER_LIMIT:
 	case WAIT_HOST_LIMIT:
 	case WAIT_SERVER_LIMIT:
-		explain_cap(pool, pool->block.cap, holder, out);
+		explain_cap(pool, pool_blocked_by(pool), holder, out);
 		return;
 	default:
 		return;

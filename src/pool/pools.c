@@ -129,8 +129,8 @@ static void configure_database(struct database *database, const struct config *o
 	keeps_hosts =
 	    is_same_but_hosts(before, after, database, old) && is_same_tls(old, pools->config);
 	database->entry = after;
-	database->cap.limit = config_max_db_connections(pools->config, after);
-	database->cap.guaranteed = after ? (unsigned int)after->guaranteed_servers : 0;
+	permit_set_limit(&database->cap.share, config_max_db_connections(pools->config, after),
+	                 after ? after->guaranteed_servers : 0);
 	if (change != CLOSE_NONE)
 		outages_clear(share_outages(&database->cap.share));
 	/* If it comes back, it is a new one, also in a loop that has not forgotten it yet. */
@@ -237,7 +237,7 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 		.tcp_user_timeout = (int)(config->tcp_user_timeout / USEC_PER_MS),
 		.tcp_socket_buffer = (int)config->tcp_socket_buffer,
 	};
-	pools_set_caps(pools);
+	pools_set_caps(pools, old);
 	pools->has_priorities = has_priorities(config);
 	TAILQ_FOREACH (role, &pools->roles, node)
 		role_configure(pools, role);
@@ -304,7 +304,6 @@ struct pools *pools_new(const struct server_shared *shared, const struct pools_w
 	TAILQ_INIT(&pools->roles);
 	TAILQ_INIT(&pools->list);
 	TAILQ_INIT(&pools->queueing);
-	TAILQ_INIT(&pools->claiming);
 	TAILQ_INIT(&pools->sized);
 	TAILQ_INIT(&pools->servers);
 	TAILQ_INIT(&pools->walks);
@@ -344,7 +343,7 @@ void pools_free(struct pools **poolsp)
 	while (!TAILQ_EMPTY(&pools->roles))
 		role_free(pools, TAILQ_FIRST(&pools->roles));
 	loop_undefer(pools->shared.loop, &pools->sweep_task);
-	pool_cap_close(&pools->cap);
+	share_close(&pools->cap.share);
 	buf_free(&pools->group_text);
 	buf_free(&pools->order_text);
 	buf_free(&pools->order_message);

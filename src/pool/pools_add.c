@@ -23,7 +23,8 @@ static void forget_pool(struct pool *pool)
 	assert(pool->member_count == 0 && TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]));
 	assert(pool->server_count == 0 && pool->listening_count == 0);
 	pools_keep_stats(pool);
-	pool_leave_blocked(pool);
+	pool->block.is_refused = false;
+	pool_pass_on(pool); /* it claims nothing, and holds no host */
 	pool_leave_sized(pool);
 	timer_clear(&pool->retry);
 	timer_clear(&pool->reserve);
@@ -89,7 +90,7 @@ void pools_forget_database(struct database *database)
 	database_forget_reads(database);
 	timer_clear(&database->rest);
 	catalog_reading_release(&database->reading);
-	pool_cap_close(&database->cap);
+	share_close(&database->cap.share);
 	HASH_DEL(pools->database_table, database);
 	TAILQ_REMOVE(&pools->databases, database, node);
 	pools->database_count--;
@@ -173,6 +174,10 @@ static struct pool *add_pool(struct database *database, struct role *role,
 		slab_put(&pools->pool_slab, pool);
 		return NULL;
 	}
+	pool->block.claim.pool = &pool->share;
+	pool->block.claim.of[OF_POOL] = pool->share.tally;
+	pool->block.claim.of[OF_DATABASE] = database->cap.share.tally;
+	pool->block.claim.of[OF_ROLE] = role->cap.share.tally;
 	pool->filed_by = pools_file_by(role, purpose);
 	pool->log = (struct logger){ pools->shared.log, tell_pool };
 	pool->baseline = pool->greeting_for = params_none(pools->shared.params);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Shares, their tallies, and permits: see broker.h.
+ * Shares and their tallies: see broker.h.
  *
  * Hard here: a share belongs to a loop, and only that loop may close it, so another loop may use it
  * only while it holds the lock. on_woken() is called without the lock, in the share's own loop.
@@ -10,18 +10,6 @@
 #include <stdlib.h>
 
 #include "pgweir/base/bytes.h"
-
-/* Wakes the shares of all other loops. */
-static void post_others(const struct tally *tally, const struct broker_member *except)
-{
-	struct share *share;
-
-	assert_locked(&except->broker->lock);
-	TAILQ_FOREACH (share, &tally->shares, node) {
-		if (share->member != except)
-			broker_post_woken(share);
-	}
-}
 
 /* ---- tallies ---- */
 
@@ -33,20 +21,25 @@ static struct tally *make_tally(struct broker *broker, enum tally_kind kind, str
 	assert_locked(&broker->lock);
 	if (!tally)
 		return NULL;
+	tally->broker = broker;
 	tally->kind = kind;
 	tally->name = *name;
 	*name = (struct buf){ 0 };
 	TAILQ_INIT(&tally->shares);
 	TAILQ_INIT(&tally->wants);
+	TAILQ_INIT(&tally->claims);
 	hosts_init(&tally->hosts, &broker->reach);
 	outages_init(&tally->outages);
 	TABLE_ADD(hh, &broker->secret, broker->tallies, tally->name.at, tally->name.count, tally);
 	return tally;
 }
 
-static void free_tally(struct broker *broker, struct tally *tally)
+static void free_tally(struct tally *tally)
 {
+	struct broker *broker = tally->broker;
+
 	HASH_DEL(broker->tallies, tally);
+	heap_done(&tally->queue);
 	buf_free(&tally->name);
 	buf_free(&tally->welcome);
 	buf_free(&tally->baseline);
@@ -85,11 +78,11 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 	return tally != NULL;
 }
 
-static void drop_tally(struct broker *broker, struct tally *tally)
+void broker_drop_tally(struct tally *tally)
 {
-	assert_locked(&broker->lock);
+	assert_locked(&tally->broker->lock);
 	if (--tally->owner_count == 0)
-		free_tally(broker, tally);
+		free_tally(tally);
 }
 
 static usec_t wanted_since(const struct share *share)
@@ -97,43 +90,13 @@ static usec_t wanted_since(const struct share *share)
 	return atomic_load_explicit(&share->wanted_since, memory_order_relaxed);
 }
 
-/* Called with the lock held. There are as many wants as loops at most. NULL: there is none. */
-static struct share *longest_wanting(const struct tally *tally)
+/* All of them: one that is served in the meantime does not tell the others. */
+void broker_wake_wanting(const struct tally *tally, const struct broker_member *here)
 {
-	struct share *longest = NULL, *share;
-	struct claim first = { 0 }, claim;
+	struct share *share;
 
-	TAILQ_FOREACH (share, &tally->wants, want_node) {
-		claim = share_claim(share);
-		if (longest && !claim_is_before(&claim, &first))
-			continue;
-		longest = share;
-		first = claim;
-	}
-	return longest;
-}
-
-/*
- * What a pool may use now wakes all loops that want it: one that is
- * served in the meantime does not tell the others. Pools within a cap do, one after the
- * other: the first claim comes first. Returns the share of this loop if it is to be woken, too.
- */
-static struct share *post_waiting(const struct tally *tally, const struct broker_member *here)
-{
-	bool is_for_all = tally->kind <= TALLY_READS_POOL;
-	const struct share *first = is_for_all ? NULL : longest_wanting(tally);
-	struct share *share, *own = NULL;
-
-	assert_locked(&here->broker->lock);
-	TAILQ_FOREACH (share, &tally->wants, want_node) {
-		if (!is_for_all && share != first)
-			continue;
-		if (share->member == here)
-			own = share;
-		else
-			broker_post_woken(share);
-	}
-	return own;
+	TAILQ_FOREACH (share, &tally->wants, want_node)
+		broker_wake(share, here);
 }
 
 static void stop_wanting(struct share *share)
@@ -158,7 +121,7 @@ void share_close(struct share *share)
 		TAILQ_REMOVE(&share->member->woken, share, woken_node);
 	share->is_woken = false;
 	TAILQ_REMOVE(&tally->shares, share, node);
-	drop_tally(share->member->broker, tally);
+	broker_drop_tally(tally);
 	share->tally = NULL;
 }
 
@@ -215,10 +178,7 @@ static void set_want(struct share *share, usec_t since, unsigned int count)
 	atomic_store_explicit(&share->wanted_count, count, memory_order_relaxed);
 }
 
-bool share_is_alone(const struct share *share)
-{
-	return share->member->broker->loop_count < 2 && share->tally->kind <= TALLY_READS_POOL;
-}
+bool share_is_alone(const struct share *share) { return share->member->broker->loop_count < 2; }
 
 bool share_want(struct share *share, usec_t since, unsigned int count)
 {
@@ -238,8 +198,8 @@ bool share_want(struct share *share, usec_t since, unsigned int count)
 		stop_wanting(share);
 	} else if (!share_is_wanting(share)) {
 		start_wanting(share);
-		post_others(share->tally, share->member);
-		is_new = broker->loop_count > 1;
+		broker_post_others(share->tally, share->member);
+		is_new = true;
 	}
 	return is_new;
 }
@@ -263,7 +223,7 @@ void share_wake_own(struct share *share)
 void share_wake_others(struct share *share)
 {
 	LOCKED(&share->member->broker->lock);
-	post_others(share->tally, share->member);
+	broker_post_others(share->tally, share->member);
 }
 
 unsigned int share_vacate(struct share *share)
@@ -283,7 +243,7 @@ void share_wake_pools(struct broker_member *member)
 	LOCKED(&broker->lock);
 	for (const struct tally *tally = broker->tallies; tally; tally = tally->hh.next) {
 		if (tally->kind <= TALLY_LOOKUP_POOL)
-			post_others(tally, member);
+			broker_post_others(tally, member);
 	}
 }
 
@@ -337,27 +297,8 @@ usec_t share_asked_since(const struct share *share)
 	if (!share_is_asked(share))
 		return 0;
 	LOCKED(&share->member->broker->lock);
-	first = longest_wanting(share->tally);
+	first = first_served(share, NULL);
 	return first ? wanted_since(first) : 0;
-}
-
-bool share_first_claim(const struct share *share, struct claim *claim)
-{
-	LOCKED(&share->member->broker->lock);
-	const struct share *first = longest_wanting(share->tally);
-
-	if (first)
-		*claim = share_claim(first);
-	return first != NULL;
-}
-
-void share_favour_first(struct share *share)
-{
-	LOCKED(&share->member->broker->lock);
-	struct share *first = longest_wanting(share->tally);
-
-	if (first)
-		atomic_store_explicit(&first->wanted_rank, 0, memory_order_relaxed);
 }
 
 struct broker_member *share_promise(struct share *share, const struct share_fair *fair)
@@ -394,6 +335,15 @@ static struct share *settle_promise(struct tally *tally, const struct broker_mem
 	return share;
 }
 
+void share_keep_promise(struct tally *pool, struct broker_member *to)
+{
+	LOCKED(&pool->broker->lock);
+	struct share *share = settle_promise(pool, to);
+
+	if (share)
+		broker_wake(share, to);
+}
+
 /* Nobody is woken: it was tried just now. */
 void share_unpromise(struct share *share, struct broker_member *to)
 {
@@ -408,37 +358,6 @@ void share_unpromise(struct share *share, struct broker_member *to)
 	}
 }
 
-void share_wake_first(struct share *share)
-{
-	struct share *own;
-
-	if (!share_want_count(share))
-		return;
-	pthread_mutex_lock(&share->member->broker->lock);
-	own = post_waiting(share->tally, share->member);
-	pthread_mutex_unlock(&share->member->broker->lock);
-	if (own)
-		own->on_woken(own);
-}
-
-bool share_begin_eviction(struct share *share, unsigned int most, unsigned int more)
-{
-	LOCKED(&share->member->broker->lock);
-	bool is_short = share_is_short(share, most, more);
-
-	if (is_short)
-		atomic_fetch_add_explicit(&share->tally->leaving_count, 1, memory_order_relaxed);
-	return is_short;
-}
-
-void share_end_eviction(struct share *share, unsigned int most)
-{
-	LOCKED(&share->member->broker->lock);
-	atomic_fetch_sub_explicit(&share->tally->leaving_count, 1, memory_order_relaxed);
-	if (share_is_short(share, most, 0))
-		post_others(share->tally, share->member);
-}
-
 /* ---- logins ---- */
 
 bool share_begin_login(struct share *share, unsigned int most)
@@ -450,11 +369,17 @@ void share_end_login(struct share *share) { atomic_fetch_sub(&share->tally->logi
 
 void share_wake_logins(struct share *share)
 {
+	const struct tally *tally = share->tally;
 	/* Without a welcome, and after a failure, one loop tries for all. */
-	if (!share->tally->has_welcome || share->tally->is_failing)
-		share_wake_others(share);
+	bool is_for_all = !tally->has_welcome || tally->is_failing;
+
+	if (!is_for_all && !share_want_count(share))
+		return;
+	LOCKED(&share->member->broker->lock);
+	if (is_for_all)
+		broker_post_others(tally, share->member);
 	else
-		share_wake_first(share);
+		broker_wake_wanting(tally, share->member);
 }
 
 /* ---- the welcome of a pool ---- */
@@ -471,7 +396,7 @@ void share_put_welcome(struct share *share, struct bytes welcome, struct bytes b
 		buf_add(&tally->welcome, welcome.at, welcome.count);
 		buf_add(&tally->baseline, baseline.at, baseline.count);
 		tally->has_welcome = buf_ok(&tally->welcome) && buf_ok(&tally->baseline);
-		post_others(share->tally, share->member);
+		broker_post_others(share->tally, share->member);
 	}
 }
 
@@ -506,22 +431,20 @@ void share_forget_welcome(struct share *share)
  * Each kind has a number of its own, so that a loop takes only what it does not know.
  */
 
-static bool is_alone(const struct share *share) { return share->member->broker->loop_count < 2; }
-
 /* ---- outcomes of logins ---- */
 
 void share_put_outcome(struct share *share, const struct err *failure)
 {
 	struct tally *tally = share->tally;
 
-	if (is_alone(share) || (!failure && !tally->is_failing))
+	if (share_is_alone(share) || (!failure && !tally->is_failing))
 		return;
 	LOCKED(&share->member->broker->lock);
 	tally->is_failing = failure != NULL;
 	if (failure)
 		tally->failure = *failure;
 	share->outcome_number = ++tally->outcome_number;
-	post_others(tally, share->member);
+	broker_post_others(tally, share->member);
 }
 
 bool share_get_outcome(struct share *share, bool *is_failing, struct err *err)
@@ -543,14 +466,14 @@ void share_put_shown(struct share *share, const struct credentials *shown)
 {
 	struct tally *tally = share->tally;
 
-	if (is_alone(share))
+	if (share_is_alone(share))
 		return;
 	LOCKED(&share->member->broker->lock);
 	credentials_done(&tally->shown);
 	/* Without memory, the other loops learn it from clients of their own. */
 	if (credentials_copy(&tally->shown, shown)) {
 		share->shown_number = ++tally->shown_number;
-		post_others(tally, share->member);
+		broker_post_others(tally, share->member);
 	}
 }
 
@@ -577,8 +500,8 @@ void share_put_reading(struct share *share, struct catalog_reading *reading)
 	tally->reading = catalog_reading_hold(reading);
 	reading->id = ++share->member->broker->reading_id;
 	atomic_fetch_add_explicit(&tally->catalog_version, 1, memory_order_release);
-	if (!is_alone(share))
-		post_others(share->tally, share->member);
+	if (!share_is_alone(share))
+		broker_post_others(share->tally, share->member);
 }
 
 struct catalog_reading *share_get_reading(const struct share *share)
@@ -589,161 +512,13 @@ struct catalog_reading *share_get_reading(const struct share *share)
 
 /* ---- sums over all loops ---- */
 
-static unsigned int sum_up(const struct share *share, size_t offset)
+unsigned int share_waiting(const struct share *share)
 {
 	const struct share *other;
 	unsigned int sum = 0;
 
 	LOCKED(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->shares, node)
-		sum += atomic_load_explicit((const atomic_uint *)((const char *)other + offset),
-		                            memory_order_relaxed);
+		sum += atomic_load_explicit(&other->waiting, memory_order_relaxed);
 	return sum;
-}
-
-unsigned int share_waiting(const struct share *share)
-{
-	return sum_up(share, offsetof(struct share, waiting));
-}
-
-unsigned int share_stuck(const struct share *share)
-{
-	return sum_up(share, offsetof(struct share, stuck));
-}
-
-/* ---- permits ---- */
-
-static void add_to(const struct share *share, int servers, int leaving)
-{
-	if (!share)
-		return;
-	atomic_fetch_add_explicit(&share->tally->server_count, (unsigned int)servers,
-	                          memory_order_relaxed);
-	atomic_fetch_add_explicit(&share->tally->leaving_count, (unsigned int)leaving,
-	                          memory_order_relaxed);
-}
-
-static void count_server(const struct permit_ask *ask, int servers, int leaving)
-{
-	add_to(ask->pool, servers, leaving);
-	for (int i = 0; i < CAPS; i++)
-		add_to(ask->caps[i], servers, leaving);
-}
-
-void broker_count_leaving(const struct permit_ask *ask, int change)
-{
-	count_server(ask, 0, change);
-}
-
-static struct broker *broker_of(const struct permit_ask *ask)
-{
-	const struct share *share = ask->pool;
-
-	for (int i = 0; !share; i++)
-		share = ask->caps[i];
-	return share->member->broker;
-}
-
-/* Whether the claim of another pool comes before. */
-static bool is_passed(const struct share *share, const struct claim *claim)
-{
-	const struct share *other = longest_wanting(share->tally);
-	struct claim first;
-
-	if (!other)
-		return false;
-	first = share_claim(other);
-	return claim_is_before(&first, claim);
-}
-
-static enum permit judge(const struct permit_ask *ask)
-{
-	if (ask->pool && share_servers(ask->pool) >= ask->pool_most)
-		return PERMIT_POOL_FULL;
-	for (unsigned int i = 0; i < CAPS; i++) {
-		if (ask->caps[i] && share_servers(ask->caps[i]) >= ask->most[i])
-			return PERMIT_CAP_FULL + i;
-	}
-	for (unsigned int i = 0; i < CAPS; i++) {
-		if (ask->caps[i] && ask->most[i] != PERMIT_NO_LIMIT &&
-		    is_passed(ask->caps[i], &ask->claim))
-			return PERMIT_PASSED + i;
-	}
-	return PERMIT_GRANTED;
-}
-
-enum permit broker_take(const struct permit_ask *ask)
-{
-	LOCKED(&broker_of(ask)->lock);
-	enum permit permit = judge(ask);
-
-	if (permit == PERMIT_GRANTED)
-		count_server(ask, 1, 0);
-	return permit;
-}
-
-void broker_give(const struct permit_ask *ask)
-{
-	struct broker *broker = broker_of(ask);
-
-	pthread_mutex_lock(&broker->lock);
-	count_server(ask, -1, 0);
-	pthread_mutex_unlock(&broker->lock);
-	if (ask->pool)
-		share_wake_first(ask->pool);
-	for (int i = 0; i < CAPS; i++) {
-		if (ask->caps[i])
-			share_wake_first(ask->caps[i]);
-	}
-}
-
-/* ---- on the way from one loop to another ---- */
-
-static struct tally *pack(const struct share *share)
-{
-	if (!share)
-		return NULL;
-	share->tally->owner_count++;
-	return share->tally;
-}
-
-void broker_pack_permit(const struct permit_ask *ask, struct packed_permit *packed)
-{
-	struct broker *broker = broker_of(ask);
-
-	LOCKED(&broker->lock);
-	*packed = (struct packed_permit){ .broker = broker, .pool = pack(ask->pool) };
-	for (int i = 0; i < CAPS; i++)
-		packed->caps[i] = pack(ask->caps[i]);
-}
-
-static void unpack(const struct packed_permit *packed, struct tally *tally, bool has_server)
-{
-	if (!tally)
-		return;
-	if (!has_server) {
-		atomic_fetch_sub_explicit(&tally->server_count, 1, memory_order_relaxed);
-		broker_post_all(tally); /* who was promised the server does not want any more */
-	}
-	drop_tally(packed->broker, tally);
-}
-
-void broker_unpack_permit(struct packed_permit *packed, bool has_server)
-{
-	struct broker *broker = packed->broker;
-
-	if (!broker)
-		return;
-	pthread_mutex_lock(&broker->lock);
-	unpack(packed, packed->pool, has_server);
-	for (int i = 0; i < CAPS; i++)
-		unpack(packed, packed->caps[i], has_server);
-	pthread_mutex_unlock(&broker->lock);
-	*packed = (struct packed_permit){ 0 };
-}
-
-void broker_keep_promise(const struct packed_permit *packed, struct broker_member *to)
-{
-	LOCKED(&packed->broker->lock);
-	settle_promise(packed->pool, to);
 }

@@ -4,9 +4,11 @@
  *
  * A tally counts the servers and clients of one pool, database or role in all loops, so that each
  * limit holds for the process. A loop has a share in the tally of each pool, database and role that
- * it knows, and takes a permit before it opens a server. A loop that waits because of a limit posts
- * a want; the loops with shares in the same tally are woken, and give up what they do not need.
- * What a loop has found out about a pool is news until the other loops have heard it.
+ * it knows, and takes a permit before it opens a server. A pool that a limit of its database, role,
+ * host or of the process keeps from a server is in the queue of that limit, with pools of all
+ * loops. A pool that lacks a server in one loop posts a want; its other loops are woken, and give
+ * up what they do not need. What a loop has found out about a pool is news until the others have
+ * heard it.
  *
  *   struct pool, database, role --> share --> tally <-- shares of other loops
  *
@@ -26,6 +28,7 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
+#include "pgweir/base/heap.h"
 #include "pgweir/base/table.h"
 #include "pgweir/base/log.h"
 #include "pgweir/loop/loop.h"
@@ -39,6 +42,7 @@ struct broker;
 struct share;
 
 TAILQ_HEAD(share_list, share);
+TAILQ_HEAD(claimant_list, claimant);
 
 /* In the order of enum pool_purpose, and then of enum cap_kind. */
 enum tally_kind {
@@ -54,18 +58,23 @@ enum tally_kind {
 /* One limit's count in all loops. Everything but the atomic fields is guarded by the broker. */
 struct tally {
 	UT_hash_handle hh;
+	struct broker *broker;
 	struct share_list shares;
-	struct share_list wants;   /* of shares, in no order */
-	unsigned int owner_count;  /* shares and packed permits */
-	atomic_uint server_count;  /* all but CLOSING; of a pool: without listening connections */
-	atomic_uint leaving_count; /* of these: in ENDING_LEAVES */
-	atomic_uint client_count;  /* clients that count for a limit; of a pool: its members */
-	atomic_uint cancel_count;  /* of a pool: connections for cancel requests */
-	atomic_uint pinned_count;  /* of a pool: servers that stay with their clients, or may */
-	atomic_uint blocked_count; /* of a cap: pools that it blocks, */
-	atomic_uint needed_count;  /* and how many servers their borrowers need */
-	atomic_uint granted;       /* of a host: pool_note_slots(); 0: not known */
-	atomic_uint allowed;       /* while it is not known; 0: no loop has asked */
+	struct share_list wants;     /* of a pool: shares, in no order */
+	struct claimant_list claims; /* of this pool, or of pools of this database or role */
+	struct heap queue;           /* of a cap: the claimants that it blocks */
+	unsigned int owner_count;    /* shares and permits */
+	atomic_uint most;            /* of a cap: its limit on servers; 0: none */
+	atomic_uint guaranteed;      /* guaranteed_servers of a database or role */
+	atomic_uint server_count;    /* all but CLOSING; of a pool: without listening connections */
+	atomic_uint leaving_count;   /* of these: in ENDING_LEAVES */
+	atomic_uint client_count;    /* clients that count for a limit; of a pool: its members */
+	atomic_uint cancel_count;    /* of a pool: connections for cancel requests */
+	atomic_uint pinned_count;    /* of a pool: servers that stay with their clients, or may */
+	atomic_uint blocked_count;   /* of a cap: claimants in its queue, */
+	atomic_uint needed_count;    /* and how many servers their borrowers need */
+	atomic_uint stuck_count;     /* permits that come back only when clients stop listening */
+	atomic_uint granted;         /* of a host: pool_note_slots(); 0: not known */
 	atomic_uint want_count;
 	atomic_uint want_number;      /* how many wants there have been so far */
 	struct limit_met servers_met; /* of a cap: its limit on servers */
@@ -103,8 +112,9 @@ struct tally {
 struct broker_member {
 	struct broker *broker;
 	struct loop *loop;
-	struct letter letter; /* with several loops */
-	struct task task;     /* with one */
+	const atomic_uint *blocked_count; /* all claimants in queues of caps */
+	struct letter letter;             /* with several loops */
+	struct task task;                 /* with one */
 	bool is_posted;
 	struct share_list woken; /* shares whose on_woken() is due */
 };
@@ -116,20 +126,20 @@ struct share {
 	TAILQ_ENTRY(share) node; /* in tally->shares */
 	TAILQ_ENTRY(share) want_node;
 	TAILQ_ENTRY(share) woken_node;
-	/* In its loop: another loop wants something of this tally, or may have some for it. */
+	/*
+	 * In its loop: another loop wants something of this tally, or may have some for it. Of a
+	 * pool, it may be called with the lock held: it only wakes the pool.
+	 */
 	void (*on_woken)(struct share *share);
 	bool is_woken;
 	atomic_bool is_wanting;
 	_Atomic(usec_t) wanted_since;
-	atomic_uint_fast64_t wanted_rank;   /* of a cap: that of the first claim, */
-	_Atomic(const void *) wanted_by[2]; /* and its owners */
 	atomic_uint wanted_count;
 	unsigned int seen_number;    /* want_number, as its loop knows it */
 	atomic_uint promised_count;  /* servers that other loops have sent to this share */
 	atomic_uint_fast64_t demand; /* share_tell_load() */
 	atomic_uint servers;
 	atomic_uint waiting; /* of a pool, database or role: borrowers that wait in this loop */
-	atomic_uint stuck;   /* of a database or role: permits that LISTEN keeps in this loop */
 	/* what its loop knows of the news */
 	unsigned int outcome_number, shown_number;
 };
@@ -171,7 +181,7 @@ void share_close(struct share *share);
 
 /* ---- servers ---- */
 
-enum permit {
+enum permit_answer {
 	PERMIT_GRANTED,
 	PERMIT_POOL_FULL,
 	PERMIT_CAP_FULL,                       /* and CAPS - 1 more: plus the kind of that cap */
@@ -180,33 +190,87 @@ enum permit {
 
 #define PERMIT_NO_LIMIT UINT_MAX
 
-/* What a server counts for, itself included. NULL: no pool (listening), or host not known yet. */
-struct permit_ask {
-	struct share *pool, *caps[CAPS];
-	unsigned int pool_most, most[CAPS];
-	struct claim claim;
-};
-
-/* Counts one server more, if all these limits allow it. */
-enum permit broker_take(const struct permit_ask *ask);
-
-/* Counts one server less, and wakes the shares that wait for it. Limits in `ask` are not used. */
-void broker_give(const struct permit_ask *ask);
-
-/* A server that counts begins to leave: its permits come back soon. -1: it has left. */
-void broker_count_leaving(const struct permit_ask *ask, int change);
+enum { OF_POOL, OF_DATABASE, OF_ROLE, OWNERS };
 
 /*
- * The permit of a server that moves from one loop to another: it still counts. Zeroed:
- * empty. broker_unpack_permit() empties it; has_server: the server has arrived and has the permit;
- * else it is given back.
+ * A pool of one loop, which may be in the queue of one cap. on_woken() of its share comes when it
+ * may have a server there. Zeroed but for the first three fields: it is in no queue.
  */
-struct packed_permit {
-	struct broker *broker;
-	struct tally *pool, *caps[CAPS];
+struct claimant {
+	struct share *pool;
+	struct tally *of[OWNERS];
+	unsigned int weight; /* of its database, times that of its user */
+	/* Only its own loop writes these two. */
+	struct tally *cap;   /* the cap; NULL: it is in no queue */
+	unsigned int needed; /* so many servers are counted as needed there */
+	/* Guarded by the broker. */
+	struct heap_node node; /* its order stays when it changes the queue; 0: none yet */
+	TAILQ_ENTRY(claimant) nodes[OWNERS]; /* in their `claims` */
+	bool is_spare;                       /* nobody waits for what it claims */
+	bool is_favoured;                    /* a server was given up for it */
 };
-void broker_pack_permit(const struct permit_ask *ask, struct packed_permit *packed);
-void broker_unpack_permit(struct packed_permit *packed, bool has_server);
+
+/* What a server is to count for, itself included. */
+struct permit_ask {
+	struct permit permit;
+	unsigned int most;         /* servers of the pool */
+	struct claimant *claimant; /* NULL: it is granted, whatever the limits are */
+	bool is_spare;             /* of the claim, from now on */
+	bool waits;                /* a claimant that a cap refuses is in the queue of that cap */
+};
+
+/*
+ * Counts one server more, if all these limits allow it; then the claimant leaves its queue, if it
+ * waits there. ask->permit is the server's, until permit_give().
+ */
+enum permit_answer permit_take(const struct permit_ask *ask, const struct broker_member *here);
+
+/* Counts one less, and wakes who waits for it. The permit is empty then; an empty one is none. */
+void permit_give(struct permit *permit, const struct broker_member *here);
+
+/* A server that counts begins to leave: its permit comes back soon. -1: it has left. */
+void permit_count_leaving(const struct permit *permit, int change);
+
+static inline struct permit permit_move(struct permit *permit)
+{
+	struct permit moved = *permit;
+
+	*permit = (struct permit){ 0 };
+	return moved;
+}
+
+/* It claims nothing more in the queue where it is. Safe if it is in none. */
+void permit_leave_queue(struct claimant *claimant);
+
+/* A limit of 0: none. A raised one wakes the first in the queue. */
+void permit_set_limit(struct share *cap, int limit, int guaranteed);
+
+/* For a pool whose clients wait: whether it gives up a server of that age. It is favoured then. */
+bool permit_yields(struct share *cap, const struct claimant *from, usec_t age);
+
+/* Whether any cap blocks a pool. */
+static inline bool broker_is_claimed(const struct broker_member *member)
+{
+	return atomic_load_explicit(member->blocked_count, memory_order_relaxed) > 0;
+}
+
+/* How many pools of all loops a cap blocks. */
+static inline unsigned int share_blocked(const struct share *cap)
+{
+	return atomic_load_explicit(&cap->tally->blocked_count, memory_order_relaxed);
+}
+
+static inline int share_limit(const struct share *cap)
+{
+	return (int)atomic_load_explicit(&cap->tally->most, memory_order_relaxed);
+}
+
+static inline unsigned int share_most(const struct share *cap)
+{
+	int limit = share_limit(cap);
+
+	return limit ? (unsigned int)limit : PERMIT_NO_LIMIT;
+}
 
 /* Whether no other loop has an older share in the tally. While the loops stand still. */
 static inline bool share_is_first(const struct share *share)
@@ -225,9 +289,10 @@ static inline unsigned int share_leaving(const struct share *share)
 }
 
 /* Without those that leave. */
-static inline unsigned int share_staying(const struct share *share)
+static inline unsigned int tally_staying(const struct tally *tally)
 {
-	unsigned int leaving = share_leaving(share), servers = share_servers(share);
+	unsigned int leaving = atomic_load_explicit(&tally->leaving_count, memory_order_relaxed);
+	unsigned int servers = atomic_load_explicit(&tally->server_count, memory_order_relaxed);
 
 	return servers > leaving ? servers - leaving : 0;
 }
@@ -247,11 +312,6 @@ static inline unsigned int share_promised(const struct share *share)
 /* Counts one client more, and returns the new number. */
 unsigned int share_add_client(struct share *share);
 void share_remove_client(struct share *share);
-
-static inline unsigned int share_blocked(const struct share *share)
-{
-	return atomic_load_explicit(&share->tally->blocked_count, memory_order_relaxed);
-}
 
 static inline unsigned int share_cancels(const struct share *share)
 {
@@ -274,9 +334,9 @@ static inline unsigned int share_pins(const struct share *share)
 bool share_pin(struct share *share, unsigned int most);
 void share_unpin(struct share *share);
 
-/* ---- wants ---- */
+/* ---- wants of pools ---- */
 
-/* A share of a pool, in the only loop: there is no other that could give it a server. */
+/* The only loop: there is no other that could give it a server. */
 bool share_is_alone(const struct share *share);
 
 /*
@@ -291,12 +351,6 @@ static inline bool share_is_wanting(const struct share *share)
 	return atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
 }
 
-/* The first claim of all loops within a cap. false: there is none. */
-bool share_first_claim(const struct share *share, struct claim *claim);
-
-/* It comes before all others until its loop looks again: a server is given up for it. */
-void share_favour_first(struct share *share);
-
 /* How many shares want something, this one included. */
 static inline unsigned int share_want_count(const struct share *share)
 {
@@ -309,7 +363,7 @@ static inline bool share_is_asked(const struct share *share)
 	return share_want_count(share) > share_is_wanting(share);
 }
 
-/* Since when the longest wanting share wants something. 0: no share of another loop does. */
+/* Since when a share of another loop wants something, the longest of them. 0: none does. */
 usec_t share_asked_since(const struct share *share);
 
 /* Whether there is a want that is newer than the last call. */
@@ -333,11 +387,8 @@ struct share_fair {
 struct broker_member *share_promise(struct share *share, const struct share_fair *fair);
 void share_unpromise(struct share *share, struct broker_member *to);
 
-/* A promised server has arrived in this loop. */
-void broker_keep_promise(const struct packed_permit *packed, struct broker_member *to);
-
-/* Wakes the shares of a pool, or of a cap the one that comes first, if any wants: else one load. */
-void share_wake_first(struct share *share);
+/* In the loop that was promised one of this pool: it has arrived. Wakes the pool. */
+void share_keep_promise(struct tally *pool, struct broker_member *to);
 
 /* on_woken() comes at the end of the turn, or in the next one; and in all other loops. */
 void share_wake_own(struct share *share);
@@ -349,20 +400,21 @@ unsigned int share_vacate(struct share *share);
 /* Wakes the pools of all other loops. Takes long if there are many. */
 void share_wake_pools(struct broker_member *member);
 
-/* Counts servers that are needed within a cap that has no space for them. */
-static inline void share_count_needed(struct share *share, int change)
+/* So many servers are needed for a claimant in a queue. */
+static inline void claim_count_needed(struct claimant *claimant, unsigned int needed)
 {
-	atomic_fetch_add_explicit(&share->tally->needed_count, (unsigned int)change,
+	atomic_fetch_add_explicit(&claimant->cap->needed_count, needed - claimant->needed,
 	                          memory_order_relaxed);
+	claimant->needed = needed;
 }
 
 /* Whether more servers must leave, before the cap has space for those, and for so many more. */
-static inline bool share_is_short(const struct share *share, unsigned int most, unsigned int more)
+static inline bool tally_is_short(const struct tally *cap, unsigned int more)
 {
-	unsigned int needed =
-	    atomic_load_explicit(&share->tally->needed_count, memory_order_relaxed);
+	unsigned int most = atomic_load_explicit(&cap->most, memory_order_relaxed);
+	unsigned int needed = atomic_load_explicit(&cap->needed_count, memory_order_relaxed);
 
-	return share_staying(share) + needed + more > most;
+	return most && tally_staying(cap) + needed + more > most;
 }
 
 /*
@@ -370,8 +422,8 @@ static inline bool share_is_short(const struct share *share, unsigned int most, 
  * leaves, so that no other loop closes one for the same need. When it is closed: the other loops
  * look again, if the cap is still short.
  */
-bool share_begin_eviction(struct share *share, unsigned int most, unsigned int more);
-void share_end_eviction(struct share *share, unsigned int most);
+bool permit_begin_eviction(struct share *cap, unsigned int more);
+void permit_end_eviction(struct share *cap);
 
 /* ---- logins of a pool's servers ---- */
 
@@ -402,29 +454,20 @@ static inline struct outages *share_outages(const struct share *share)
 	return &share->tally->outages;
 }
 
-/* Changes a count of a share, which only its loop writes. */
-static inline void share_change(atomic_uint *count, int change)
-{
-	unsigned int before = atomic_load_explicit(count, memory_order_relaxed);
-
-	atomic_store_explicit(count, before + (unsigned int)change, memory_order_relaxed);
-}
-
-/* Counts borrowers of this loop that wait; and those of all loops. */
+/* Counts borrowers of this loop that wait, which only this loop does; and those of all loops. */
 static inline void share_count_waiting(struct share *share, int change)
 {
-	share_change(&share->waiting, change);
+	unsigned int before = atomic_load_explicit(&share->waiting, memory_order_relaxed);
+
+	atomic_store_explicit(&share->waiting, before + (unsigned int)change, memory_order_relaxed);
 }
 
 unsigned int share_waiting(const struct share *share);
 
-/* Permits that come back only when clients stop listening; share_stuck(): in all loops. */
 static inline void share_count_stuck(struct share *share, int change)
 {
-	share_change(&share->stuck, change);
+	atomic_fetch_add(&share->tally->stuck_count, (unsigned int)change);
 }
-
-unsigned int share_stuck(const struct share *share);
 
 /* ---- news: what one loop has found out about a pool, for the others; they are woken ---- */
 

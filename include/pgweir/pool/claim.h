@@ -35,20 +35,14 @@ struct claim_pool {
 	} owners[2];             /* its database, its user */
 };
 
-/* The claim of a pool that wants a server. Zeroed: it comes before all others. */
+/* The claim of a pool that wants a server. */
 struct claim {
-	uint64_t rank; /* claim_rank() */
-	usec_t since;
+	uint64_t rank;         /* claim_rank() */
 	const void *owners[2]; /* as in struct claim_pool; NULL: not known */
 };
 
 /* The lower, the sooner. It changes only with numbers of servers. */
 uint64_t claim_rank(const struct claim_pool *pool);
-
-static inline bool claim_is_before(const struct claim *a, const struct claim *b)
-{
-	return a->rank != b->rank ? a->rank < b->rank : a->since < b->since;
-}
 
 /* Whether a pool whose clients wait gives up a server, which it has had for so long. */
 bool claim_takes(const struct claim *claim, const struct claim_pool *from, usec_t age);

@@ -3,7 +3,6 @@
 #ifndef PGWEIR_POOL_DATABASE_H
 #define PGWEIR_POOL_DATABASE_H
 
-#include "pgweir/base/heap.h"
 #include "pgweir/base/table.h"
 
 #include "pgweir/auth/users.h"
@@ -39,12 +38,9 @@ TAILQ_HEAD(host_reads_list, host_reads);
  */
 struct cap {
 	enum cap_kind kind;
-	struct share share;      /* in the counts of all loops */
-	int limit;               /* 0 = none */
-	unsigned int guaranteed; /* guaranteed_servers of the database or user */
+	struct share share;      /* in the counts of all loops, with the limit */
 	uint64_t hits;           /* how often a pool was blocked by it */
 	uint64_t queue_hits;     /* clients refused by max_waiting of the database or user */
-	struct heap blocked;     /* these pools, by their claims */
 	struct server_list idle; /* in IDLE and USED, the longest unused first */
 };
 

@@ -57,7 +57,6 @@ struct pool_limits {
 	int max_pinned; /* INT_MAX = no limit */
 	int size;       /* now; 0 = no limit */
 	int reserve_size;
-	unsigned int weight; /* of its database, times that of its user */
 	int min_size;
 	struct sizing_bounds sizes; /* with pool_size = auto; else most is 0 */
 	usec_t reserve_after;
@@ -84,16 +83,11 @@ enum pool_purpose {
 	POOL_PURPOSES
 };
 
-/* What keeps the pool from a server that it needs: the first of its caps that is full. */
+/* What the pool asks for, while a cap keeps servers from it: the first that is full. */
 struct pool_block {
-	struct cap *cap;       /* NULL: none */
-	struct heap_node node; /* in cap->blocked */
-	usec_t since;          /* valid while it is blocked, or is_unblocked */
-	unsigned int needed;   /* servers that waiting borrowers need of the cap; */
-	unsigned int counted;  /* so many are counted in all loops */
-	bool is_spare;         /* what it claims is for min_pool_size only */
+	struct claimant claim; /* in the queue of that cap */
+	unsigned int needed;   /* servers that waiting borrowers need of the cap */
 	bool is_refused;       /* in this pool_serve() */
-	bool is_unblocked;     /* a limit may allow a server now */
 	/* the address that it asks for in advance, as it was full; NULL: none */
 	struct cap_host *wanted_host;
 };
@@ -139,7 +133,6 @@ struct pool {
 	unsigned int member_count, served_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	TAILQ_ENTRY(pool) queueing;   /* in pools->queueing, while it has waiting borrowers */
-	TAILQ_ENTRY(pool) claiming;   /* in pools->claiming, while it is blocked by a cap */
 	TAILQ_ENTRY(pool) sized;      /* in pools->sized, with pool_size = auto */
 	bool is_sized;
 	bool is_over;             /* servers above pool_size are closed when they are returned */

@@ -73,7 +73,6 @@ struct pools {
 	uint64_t moved_in, moved_out; /* servers that came from and went to other loops */
 	uint64_t last_pairing;        /* the last number given to a borrower and its server */
 	uint64_t last_line_number;    /* the last wait_number given to a borrower */
-	uint64_t last_blocked_number; /* and the last number of a pool that a cap blocks */
 	struct close_counts closes;   /* why servers were closed */
 	bool is_paused;
 	struct hold hold; /* valid while everything is paused or suspended */
@@ -103,7 +102,6 @@ struct pools {
 	/* what the pools count together, so that nobody has to walk them each second */
 	uint64_t client_bytes, server_bytes;
 	struct pool_list queueing;         /* pools that have waiting borrowers */
-	struct pool_list claiming;         /* pools that are blocked by a cap */
 	struct pool_list sized;            /* those with pool_size = auto */
 	struct host_watches *host_watches; /* of the main thread's pools; else NULL */
 	struct finders *finders;           /* the same */

@@ -207,7 +207,7 @@ static struct limit of_host(const struct cursor *cursor, const struct lane *lane
 	if (!host)
 		return (struct limit){ 0 };
 	return (struct limit){ .name = "max_host_connections",
-		               .value = host->cap.limit,
+		               .value = share_limit(&host->cap.share),
 		               CAP(&host->cap) };
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/broker.c and pool/share.c: limits hold for all loops together, and waiting loops are woken.
+ * pool/broker.c, share.c and permits.c: limits hold for all loops together, and waiting loops are
+ * woken.
  */
 #include "pgweir/pool/broker.h"
 
@@ -15,6 +16,7 @@ struct side {
 	struct loop *loop;
 	struct broker_member member;
 	struct share pool, database, role;
+	struct claimant claim;
 	unsigned int pool_woken, database_woken, role_woken;
 };
 
@@ -39,10 +41,16 @@ static void open_side(struct side *side, struct broker *broker, const char *data
 	ck_assert(share_open(&side->pool, &side->member, TALLY_POOL, database, role));
 	ck_assert(share_open(&side->database, &side->member, TALLY_DATABASE, database, ""));
 	ck_assert(share_open(&side->role, &side->member, TALLY_ROLE, role, ""));
+	side->claim = (struct claimant){
+		.pool = &side->pool,
+		.of = { side->pool.tally, side->database.tally, side->role.tally },
+		.weight = 1,
+	};
 }
 
 static void close_side(struct side *side)
 {
+	permit_leave_queue(&side->claim);
 	share_close(&side->pool);
 	share_close(&side->database);
 	share_close(&side->role);
@@ -66,32 +74,40 @@ static void turn(struct side *side)
 	loop_run(side->loop);
 }
 
-static struct permit_ask ask_of(struct side *side)
+/* It waits if a cap refuses it. */
+static enum permit_answer take_of(struct side *side, unsigned int most)
 {
-	return (struct permit_ask){
-		.pool = &side->pool,
-		.pool_most = PERMIT_NO_LIMIT,
-		.caps = { [CAP_DATABASE] = &side->database, [CAP_ROLE] = &side->role },
-		.most = { [CAP_DATABASE] = PERMIT_NO_LIMIT, [CAP_ROLE] = PERMIT_NO_LIMIT },
+	struct permit_ask ask = {
+		.permit = { side->pool.tally,
+		            { [CAP_DATABASE] = side->database.tally,
+		              [CAP_ROLE] = side->role.tally } },
+		.most = most,
+		.claimant = &side->claim,
+		.waits = true,
 	};
+
+	return permit_take(&ask, &side->member);
 }
 
-static enum permit take(struct side *side, unsigned int pool, unsigned int database,
-                        unsigned int role)
+static enum permit_answer take(struct side *side, unsigned int pool, int database, int role)
 {
-	struct permit_ask ask = ask_of(side);
+	enum permit_answer answer;
 
-	ask.pool_most = pool;
-	ask.most[CAP_DATABASE] = database;
-	ask.most[CAP_ROLE] = role;
-	return broker_take(&ask);
+	permit_set_limit(&side->database, database, 0);
+	permit_set_limit(&side->role, role, 0);
+	answer = take_of(side, pool);
+	permit_leave_queue(&side->claim);
+	return answer;
 }
 
 static void give(struct side *side)
 {
-	struct permit_ask ask = ask_of(side);
+	struct permit permit = {
+		side->pool.tally,
+		{ [CAP_DATABASE] = side->database.tally, [CAP_ROLE] = side->role.tally }
+	};
 
-	broker_give(&ask);
+	permit_give(&permit, &side->member);
 }
 
 START_TEST(each_limit_holds_for_both_loops_together)
@@ -138,31 +154,78 @@ START_TEST(pools_of_one_database_share_its_limit)
 }
 END_TEST
 
-/* The longest waiting one is woken first, whichever loop the permit was given back in. */
-START_TEST(the_loop_that_has_waited_longest_is_woken)
+/* Whichever loop the permit was given back in. */
+START_TEST(the_pool_that_has_waited_longest_is_woken)
 {
+	static const char *const users[] = { "alice", "bob", "carol" };
 	struct broker *broker = broker_new(3, NULL);
 	struct side sides[3];
 
 	for (int i = 0; i < 3; i++)
-		open_side(&sides[i], broker, "db", "alice");
-	take(&sides[0], 1, 1, 1);
-	share_want(&sides[1].database, 200, 1);
-	share_want(&sides[2].database, 100, 1);
+		open_side(&sides[i], broker, "db", users[i]);
+	permit_set_limit(&sides[0].database, 1, 0);
+	ck_assert_int_eq(take_of(&sides[0], 1), PERMIT_GRANTED);
+	ck_assert_int_eq(take_of(&sides[2], 1), PERMIT_CAP_FULL + CAP_DATABASE);
+	ck_assert_int_eq(take_of(&sides[1], 1), PERMIT_CAP_FULL + CAP_DATABASE);
+	ck_assert_uint_eq(share_blocked(&sides[0].database), 2);
+	give(&sides[0]);
 	for (int i = 0; i < 3; i++)
 		turn(&sides[i]);
-	ck_assert_uint_eq(sides[0].database_woken, 1); /* asked for what it has */
-	sides[1].database_woken = sides[2].database_woken = 0;
-	give(&sides[0]);
+	ck_assert_uint_eq(sides[1].pool_woken, 0);
+	ck_assert_uint_eq(sides[2].pool_woken, 1);
+	ck_assert_int_eq(take_of(&sides[1], 1), PERMIT_PASSED + CAP_DATABASE);
+	ck_assert_int_eq(take_of(&sides[0], 1), PERMIT_PASSED + CAP_DATABASE);
+	/* One that leaves wakes the next; its own loop at once, without a letter. */
+	permit_leave_queue(&sides[2].claim);
 	turn(&sides[1]);
-	turn(&sides[2]);
-	ck_assert_uint_eq(sides[1].database_woken, 0);
-	ck_assert_uint_eq(sides[2].database_woken, 1);
-	share_want(&sides[2].database, 0, 0);
-	share_wake_first(&sides[1].database);
-	ck_assert_uint_eq(sides[1].database_woken, 1); /* its own loop: at once, without a letter */
+	ck_assert_uint_eq(sides[1].pool_woken, 1);
+	permit_leave_queue(&sides[1].claim);
+	ck_assert_uint_eq(sides[1].pool_woken, 1);
+	turn(&sides[0]);
+	ck_assert_uint_eq(sides[0].pool_woken, 1);
+	ck_assert_int_eq(take_of(&sides[0], 1), PERMIT_GRANTED);
+	ck_assert_uint_eq(share_blocked(&sides[0].database), 0);
+	give(&sides[0]);
 	for (int i = 0; i < 3; i++)
 		close_side(&sides[i]);
+	broker_free(&broker);
+}
+END_TEST
+
+/* A server that is so young is not given up. */
+static uint64_t first_rank(struct side *side)
+{
+	ck_assert(!permit_yields(&side->database, &side->claim, 0));
+	return heap_first(&side->database.tally->queue)->key;
+}
+
+/* Whose user is owed a server comes first, as soon as it is owed one, and no longer than that. */
+START_TEST(a_queue_follows_what_is_guaranteed)
+{
+	struct broker *broker = broker_new(3, NULL);
+	struct side first, owed, same;
+
+	open_side(&first, broker, "db", "alice");
+	open_side(&owed, broker, "db", "bob");
+	open_side(&same, broker, "other", "bob");
+	ck_assert_int_eq(take_of(&same, 9), PERMIT_GRANTED);
+	ck_assert_int_eq(take_of(&first, 9), PERMIT_GRANTED);
+	permit_set_limit(&first.database, 1, 0);
+	permit_set_limit(&owed.role, 0, 1);
+	ck_assert_int_eq(take_of(&first, 9), PERMIT_CAP_FULL + CAP_DATABASE);
+	ck_assert_int_eq(take_of(&owed, 9), PERMIT_CAP_FULL + CAP_DATABASE);
+	ck_assert_uint_eq(first_rank(&first), (uint64_t)1 << 62); /* of a pool without any server */
+	give(&same);
+	ck_assert_uint_eq(first_rank(&first), 0);
+	ck_assert_int_eq(take_of(&same, 9), PERMIT_GRANTED);
+	ck_assert_uint_gt(first_rank(&first), 0);
+	ck_assert(permit_yields(&first.database, &first.claim, CLAIM_TURN));
+	ck_assert_uint_eq(first_rank(&first), 0); /* for its turn with the only server */
+	give(&same);
+	give(&first);
+	close_side(&first);
+	close_side(&owed);
+	close_side(&same);
 	broker_free(&broker);
 }
 END_TEST
@@ -275,8 +338,8 @@ START_TEST(a_want_is_new_once)
 }
 END_TEST
 
-/* With one loop there is nobody to tell, but a database's pools wake each other. */
-START_TEST(a_loop_alone_has_no_wants_of_pools)
+/* With one loop there is nobody to tell. */
+START_TEST(a_loop_alone_has_no_wants)
 {
 	struct broker *broker = broker_new(1, NULL);
 	struct side one;
@@ -284,8 +347,6 @@ START_TEST(a_loop_alone_has_no_wants_of_pools)
 	open_side(&one, broker, "db", "alice");
 	ck_assert(!share_want(&one.pool, 100, 1));
 	ck_assert(!share_is_wanting(&one.pool));
-	ck_assert(!share_want(&one.database, 100, 1));
-	ck_assert(share_is_wanting(&one.database));
 	close_side(&one);
 	broker_free(&broker);
 }
@@ -381,26 +442,28 @@ START_TEST(as_many_servers_leave_as_are_needed_in_all_loops)
 		open_side(&sides[i], broker, "db", "alice");
 	for (int i = 0; i < 3; i++)
 		take(&sides[i], 9, 3, 9);
-	ck_assert(!share_begin_eviction(&sides[1].database, 3, 0));
-	share_count_needed(&sides[0].database, 2);
-	ck_assert(share_is_short(&sides[1].database, 3, 0));
-	ck_assert(share_begin_eviction(&sides[1].database, 3, 0));
-	ck_assert(share_begin_eviction(&sides[2].database, 3, 0));
-	ck_assert(!share_begin_eviction(&sides[0].database, 3, 0));
+	ck_assert(!permit_begin_eviction(&sides[1].database, 0));
+	ck_assert_int_eq(take_of(&sides[0], 9), PERMIT_CAP_FULL + CAP_DATABASE);
+	claim_count_needed(&sides[0].claim, 2);
+	ck_assert(tally_is_short(sides[1].database.tally, 0));
+	ck_assert(permit_begin_eviction(&sides[1].database, 0));
+	ck_assert(permit_begin_eviction(&sides[2].database, 0));
+	ck_assert(!permit_begin_eviction(&sides[0].database, 0));
 	give(&sides[1]);
-	share_end_eviction(&sides[1].database, 3);
-	ck_assert(!share_is_short(&sides[2].database, 3, 0));
+	permit_end_eviction(&sides[1].database);
+	ck_assert(!tally_is_short(sides[2].database.tally, 0));
 	for (int i = 0; i < 3; i++) {
 		turn(&sides[i]);
 		sides[i].database_woken = 0;
 	}
 	/* It could not be closed: another loop may have one. */
-	share_end_eviction(&sides[2].database, 3);
+	permit_end_eviction(&sides[2].database);
 	for (int i = 0; i < 3; i++) {
 		turn(&sides[i]);
 		ck_assert_uint_eq(sides[i].database_woken, i < 2);
 	}
-	share_count_needed(&sides[0].database, -2);
+	permit_leave_queue(&sides[0].claim);
+	ck_assert(!tally_is_short(sides[1].database.tally, 0));
 	give(&sides[0]);
 	give(&sides[2]);
 	for (int i = 0; i < 3; i++)
@@ -586,7 +649,7 @@ static void *take_and_give(void *arg)
 	struct crowd *crowd = arg;
 
 	for (int i = 0; i < ROUNDS; i++) {
-		if (take(&crowd->side, LIMIT, PERMIT_NO_LIMIT, PERMIT_NO_LIMIT) != PERMIT_GRANTED) {
+		if (take_of(&crowd->side, LIMIT) != PERMIT_GRANTED) {
 			share_want(&crowd->side.pool, i, 1);
 			continue;
 		}
@@ -637,12 +700,13 @@ int main(void)
 	tcase_set_timeout(cases, 60);
 	tcase_add_test(cases, each_limit_holds_for_both_loops_together);
 	tcase_add_test(cases, pools_of_one_database_share_its_limit);
-	tcase_add_test(cases, the_loop_that_has_waited_longest_is_woken);
+	tcase_add_test(cases, the_pool_that_has_waited_longest_is_woken);
+	tcase_add_test(cases, a_queue_follows_what_is_guaranteed);
 	tcase_add_test(cases, a_want_is_promised_as_many_servers_as_it_wants);
 	tcase_add_test(cases, a_want_that_changes_wakes_nobody);
 	tcase_add_test(cases, servers_are_levelled_while_clients_wait_in_both_loops);
 	tcase_add_test(cases, a_want_is_new_once);
-	tcase_add_test(cases, a_loop_alone_has_no_wants_of_pools);
+	tcase_add_test(cases, a_loop_alone_has_no_wants);
 	tcase_add_test(cases, a_promise_that_is_not_kept_is_wanted_again);
 	tcase_add_test(cases, a_loop_without_servers_is_served_earlier);
 	tcase_add_test(cases, the_end_of_a_login_wakes_all_or_those_that_wait);

@@ -95,7 +95,7 @@ static void serve(struct town *town, struct server *server)
 static void come_home(struct town *town, struct server *server)
 {
 	struct tenant *of = server->of, *first = first_of(town);
-	struct claim claim_of_first = { .rank = first->node.key, .since = first->since };
+	struct claim claim_of_first = { .rank = first->node.key };
 
 	of->last = town->now;
 	if (!claim_takes(&claim_of_first, &of->has, town->now - server->since))

@@ -43,6 +43,15 @@ enum cap_kind {
 };
 
 /*
+ * What a server counts for, in all loops, from before it is opened until it is closed: a reference
+ * to each. Zeroed: nothing. See permit_take().
+ */
+struct permit {
+	struct tally *pool;       /* NULL: a listening connection, or a host watch */
+	struct tally *caps[CAPS]; /* NULL: its host is not known yet */
+};
+
+/*
  * ---- reach ----
  *
  * The addresses at which PostgreSQL cannot be reached, and when each may be tried again.

@@ -224,8 +224,8 @@ struct server_lease {
 	/* start of the current transaction; valid in LENT while a transaction runs */
 	usec_t xact_at;
 	const struct server_times *times; /* of the borrower, in LENT; NULL: as the site's */
-	usec_t statement_limit;    /* of the current query; 0: as for others */
-	struct server_run *runs;   /* where that counts, until it is answered */
+	usec_t statement_limit;           /* of the current query; 0: as for others */
+	struct server_run *runs;          /* where that counts, until it is answered */
 };
 
 /* A standby, as its borrowers have found out. */
@@ -247,13 +247,14 @@ struct server_place {
 	TAILQ_ENTRY(server) node;             /* in the pool's list of this state */
 	TAILQ_ENTRY(server) idle_nodes[CAPS]; /* in IDLE and USED: in the lists of its caps */
 	unsigned int idle_count;              /* in so many of them, from the first */
-	struct cap_host *cap_host;            /* where it counts; NULL: nowhere yet */
-	TAILQ_ENTRY(server) all_node;         /* in pools->servers, in order of ids */
-	unsigned int host;                    /* number of its host in the pool's list */
-	struct hosts_place counted;           /* where it is counted */
-	struct resolver_watch address_watch;  /* watches its address, if a name was looked up */
-	struct address peer;                  /* the address it is connected to */
-	char path[108];                       /* and its path, for a Unix socket */
+	struct permit permit;
+	struct cap_host *cap_host;           /* where it counts; NULL: nowhere yet */
+	TAILQ_ENTRY(server) all_node;        /* in pools->servers, in order of ids */
+	unsigned int host;                   /* number of its host in the pool's list */
+	struct hosts_place counted;          /* where it is counted */
+	struct resolver_watch address_watch; /* watches its address, if a name was looked up */
+	struct address peer;                 /* the address it is connected to */
+	char path[108];                      /* and its path, for a Unix socket */
 	uint64_t *read_count; /* of its host: database_count_read(). NULL: not looked up yet */
 	struct server_standby standby;
 	usec_t arrived_at; /* when it came from another loop; 0: it was opened in this one */

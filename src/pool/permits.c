@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Permits for servers, and for each cap the queue of the pools that it keeps from one: see
+ * broker.h.
+ *
+ *   permit_take --> a permit
+ *               --> the queue of a cap --> the first in it is woken --> permit_take
+ *
+ * While a cap has space and somebody is in its queue, the first has been woken: whatever gives it
+ * space, or makes another one the first, wakes that one. In its turn that one takes a permit, or
+ * goes into the queue of another cap, or leaves.
+ *
+ * Hard here: the order follows from numbers of servers, so each server that is opened or closed may
+ * change it for many claims. One that has become a later one is moved when it is the first. An
+ * earlier one is moved at once: claims of the pool itself, and of pools whose database or user has
+ * fewer servers now than it is guaranteed.
+ */
+#include "broker_priv.h"
+
+#include "pgweir/base/container_of.h"
+
+/* ---- the order of claims ---- */
+
+static struct claim_pool what_it_has(const struct claimant *claimant)
+{
+	const struct tally *database = claimant->of[OF_DATABASE], *role = claimant->of[OF_ROLE];
+
+	return (struct claim_pool){
+		.servers = tally_staying(claimant->of[OF_POOL]),
+		.weight = claimant->weight,
+		.is_spare = claimant->is_spare,
+		.owners = { { tally_staying(database), database->guaranteed, database },
+		            { tally_staying(role), role->guaranteed, role } },
+	};
+}
+
+static uint64_t rank_of(const struct claimant *claimant)
+{
+	const struct claim_pool has = what_it_has(claimant);
+
+	return claimant->is_favoured ? 0 : claim_rank(&has);
+}
+
+/* Its claim may have changed. */
+static void rank_again(struct claimant *claimant)
+{
+	uint64_t rank = rank_of(claimant);
+
+	if (claimant->node.key == rank)
+		return;
+	claimant->node.key = rank;
+	heap_moved(&claimant->cap->queue, &claimant->node);
+}
+
+/* NULL: nobody is in the queue. */
+static struct claimant *first_of(const struct tally *cap)
+{
+	struct claimant *first = NULL;
+	struct heap_node *node;
+
+	assert_locked(&cap->broker->lock);
+	while ((node = heap_first(&cap->queue)) && (!first || node != &first->node)) {
+		first = container_of(node, struct claimant, node);
+		rank_again(first);
+	}
+	return first;
+}
+
+static bool is_full(const struct tally *cap) { return cap->most && cap->server_count >= cap->most; }
+
+static void call_first(const struct tally *cap, const struct broker_member *here)
+{
+	struct claimant *first = is_full(cap) ? NULL : first_of(cap);
+
+	if (first)
+		broker_wake(first->pool, here);
+}
+
+/* A pool has one server less, and so have its owners. */
+static void note_fewer(const struct permit *permit)
+{
+	const struct tally *of[OWNERS] = { permit->pool, permit->caps[CAP_DATABASE],
+		                           permit->caps[CAP_ROLE] };
+	struct claimant *claimant;
+
+	for (int i = 0; i < OWNERS; i++) {
+		if (!of[i] || (i != OF_POOL && tally_staying(of[i]) >= of[i]->guaranteed))
+			continue;
+		TAILQ_FOREACH (claimant, &of[i]->claims, nodes[i])
+			rank_again(claimant);
+	}
+}
+
+/* ---- queues ---- */
+
+static void count_blocked(struct tally *cap, int change)
+{
+	atomic_fetch_add(&cap->blocked_count, (unsigned int)change);
+	atomic_fetch_add(&cap->broker->blocked_count, (unsigned int)change);
+}
+
+static void leave(struct claimant *claimant)
+{
+	const struct broker_member *here = claimant->pool->member;
+	struct tally *cap = claimant->cap;
+
+	if (!cap)
+		return;
+	claim_count_needed(claimant, 0);
+	claimant->cap = NULL;
+	claimant->is_favoured = false;
+	heap_remove(&cap->queue, &claimant->node);
+	for (int i = 0; i < OWNERS; i++)
+		TAILQ_REMOVE(&claimant->of[i]->claims, claimant, nodes[i]);
+	count_blocked(cap, -1);
+	call_first(cap, here);
+	/* Idle servers of it in other loops, which it wanted itself, may leave for others. */
+	if (tally_is_short(cap, 0))
+		broker_post_others(cap, here);
+}
+
+void permit_leave_queue(struct claimant *claimant)
+{
+	if (!claimant->cap)
+		return;
+	LOCKED(&claimant->cap->broker->lock);
+	leave(claimant);
+}
+
+/* Without memory it is in no queue. */
+static void wait_for(struct claimant *claimant, struct tally *cap)
+{
+	if (claimant->cap != cap) {
+		leave(claimant);
+		if (!claimant->node.order)
+			claimant->node.order = ++cap->broker->last_claim;
+		claimant->node.key = rank_of(claimant);
+		if (!heap_add(&cap->queue, &claimant->node))
+			return;
+		claimant->cap = cap;
+		for (int i = 0; i < OWNERS; i++)
+			TAILQ_INSERT_TAIL(&claimant->of[i]->claims, claimant, nodes[i]);
+		count_blocked(cap, 1);
+	}
+	call_first(cap, claimant->pool->member);
+}
+
+void permit_set_limit(struct share *cap, int limit, int guaranteed)
+{
+	LOCKED(&cap->member->broker->lock);
+	cap->tally->most = limit > 0 ? (unsigned int)limit : 0;
+	cap->tally->guaranteed = (unsigned int)guaranteed;
+	call_first(cap->tally, cap->member);
+}
+
+bool permit_yields(struct share *cap, const struct claimant *from, usec_t age)
+{
+	const struct tally *tally = cap->tally;
+
+	LOCKED(&cap->member->broker->lock);
+	struct claimant *first = first_of(tally);
+	const struct claim_pool has = what_it_has(from);
+	struct claim claim;
+
+	if (!first || tally->leaving_count >= tally->blocked_count)
+		return false;
+	claim = (struct claim){ first->node.key, { first->of[OF_DATABASE], first->of[OF_ROLE] } };
+	if (!claim_takes(&claim, &has, age))
+		return false;
+	/* Without this server, its owners may be owed one at once, and others not yet. */
+	first->is_favoured = true;
+	rank_again(first);
+	return true;
+}
+
+bool permit_begin_eviction(struct share *cap, unsigned int more)
+{
+	LOCKED(&cap->member->broker->lock);
+	bool is_short = tally_is_short(cap->tally, more);
+
+	if (is_short)
+		atomic_fetch_add(&cap->tally->leaving_count, 1);
+	return is_short;
+}
+
+void permit_end_eviction(struct share *cap)
+{
+	LOCKED(&cap->member->broker->lock);
+	atomic_fetch_sub(&cap->tally->leaving_count, 1);
+	if (tally_is_short(cap->tally, 0))
+		broker_post_others(cap->tally, cap->member);
+}
+
+/* ---- permits ---- */
+
+static void add_to(struct tally *tally, int servers, int leaving)
+{
+	if (!tally)
+		return;
+	atomic_fetch_add_explicit(&tally->server_count, (unsigned int)servers,
+	                          memory_order_relaxed);
+	atomic_fetch_add_explicit(&tally->leaving_count, (unsigned int)leaving,
+	                          memory_order_relaxed);
+}
+
+static void count(const struct permit *permit, int servers, int leaving)
+{
+	add_to(permit->pool, servers, leaving);
+	for (int i = 0; i < CAPS; i++)
+		add_to(permit->caps[i], servers, leaving);
+}
+
+void permit_count_leaving(const struct permit *permit, int change) { count(permit, 0, change); }
+
+/* Whether the claim of another pool comes before. */
+static bool is_passed(const struct tally *cap, const struct claimant *claimant)
+{
+	const struct claimant *first = first_of(cap);
+	uint64_t order = claimant->node.order, rank;
+
+	if (!first || first == claimant)
+		return false;
+	rank = rank_of(claimant);
+	return first->node.key != rank ? first->node.key < rank
+	                               : !order || first->node.order < order;
+}
+
+static enum permit_answer judge(const struct permit_ask *ask)
+{
+	const struct permit *permit = &ask->permit;
+
+	if (!ask->claimant)
+		return PERMIT_GRANTED;
+	if (permit->pool && permit->pool->server_count >= ask->most)
+		return PERMIT_POOL_FULL;
+	for (unsigned int i = 0; i < CAPS; i++) {
+		if (permit->caps[i] && is_full(permit->caps[i]))
+			return PERMIT_CAP_FULL + i;
+	}
+	for (unsigned int i = 0; i < CAPS; i++) {
+		if (permit->caps[i] && permit->caps[i]->most &&
+		    is_passed(permit->caps[i], ask->claimant))
+			return PERMIT_PASSED + i;
+	}
+	return PERMIT_GRANTED;
+}
+
+static void grant(const struct permit *permit)
+{
+	count(permit, 1, 0);
+	if (permit->pool)
+		permit->pool->owner_count++;
+	for (int i = 0; i < CAPS; i++) {
+		if (permit->caps[i])
+			permit->caps[i]->owner_count++;
+	}
+}
+
+enum permit_answer permit_take(const struct permit_ask *ask, const struct broker_member *here)
+{
+	LOCKED(&here->broker->lock);
+	struct claimant *claimant = ask->claimant;
+	enum permit_answer answer;
+
+	if (claimant)
+		claimant->is_spare = ask->is_spare;
+	if (claimant && claimant->cap)
+		rank_again(claimant);
+	answer = judge(ask);
+	if (answer == PERMIT_GRANTED)
+		grant(&ask->permit);
+	if (answer == PERMIT_GRANTED && ask->waits)
+		leave(claimant);
+	else if (answer >= PERMIT_CAP_FULL && ask->waits)
+		wait_for(claimant, ask->permit.caps[(answer - PERMIT_CAP_FULL) % CAPS]);
+	return answer;
+}
+
+static struct broker *broker_of(const struct permit *permit)
+{
+	const struct tally *tally = permit->pool;
+
+	for (int i = 0; !tally && i < CAPS; i++)
+		tally = permit->caps[i];
+	return tally ? tally->broker : NULL;
+}
+
+void permit_give(struct permit *permit, const struct broker_member *here)
+{
+	struct permit given = permit_move(permit);
+	struct broker *broker = broker_of(&given);
+
+	if (!broker)
+		return;
+	LOCKED(&broker->lock);
+	count(&given, -1, 0);
+	note_fewer(&given);
+	if (given.pool) {
+		broker_wake_wanting(given.pool, here);
+		broker_drop_tally(given.pool);
+	}
+	for (int i = 0; i < CAPS; i++) {
+		if (!given.caps[i])
+			continue;
+		call_first(given.caps[i], here);
+		broker_drop_tally(given.caps[i]);
+	}
+}
