@@ -312,6 +312,10 @@ def plpgsql(body, name="f", returns="int", tail="RETURN 1;"):
 HARMLESS = {
     "an update": plpgsql("-- set it\n UPDATE t SET a = 1"),
     "words in strings": plpgsql("PERFORM 'set x', 'it''s temp' /* set */"),
+    "an update of an alias": plpgsql("UPDATE ONLY public.t AS x SET a = 1"),
+    "of the transaction": plpgsql("SET CONSTRAINTS ALL DEFERRED; SET LOCAL work_mem = '9MB'"),
+    "comments": plpgsql("/* don't */ PERFORM 1; -- it's\n PERFORM 1 /* a * b */"),
+    "parameters": "CREATE FUNCTION f(int, int) RETURNS int LANGUAGE sql AS 'SELECT $1+$2'",
     "a lock of rows": plpgsql("PERFORM 1 FROM t FOR UPDATE"),
     "an upsert": plpgsql("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"),
     "a view": "CREATE VIEW v AS SELECT * FROM t",
@@ -327,6 +331,19 @@ HARMFUL = {
     "set behind for update":
         (plpgsql("FOR i IN SELECT a FROM t FOR UPDATE LOOP SET app.x = 'y'; END LOOP",
                  tail="RETURN 1;").replace("BEGIN", "DECLARE i int; BEGIN", 1), "function f"),
+    "set in a loop over update":
+        (plpgsql("FOR i IN SELECT 1 AS \"update\" LOOP SET app.x = 'y'; END LOOP",
+                 tail="RETURN 1;").replace("BEGIN", "DECLARE i int; BEGIN", 1), "function f"),
+    "set behind a condition":
+        (plpgsql("IF update THEN SET app.x = 'y'; END IF").replace(
+            "BEGIN", "DECLARE update bool := true; BEGIN", 1), "function f"),
+    "a parameter like a keyword": (plpgsql("SET transaction.x = 1"), "function f"),
+    "set behind a comment in a comment":
+        (plpgsql("/* /* */ -- */ SET app.x = 1; -- */\n PERFORM 1"), "function f"),
+    "set behind other letters":
+        (plpgsql("PERFORM $ä$'$ä$; SET app.x = 1; PERFORM $ä$'$ä$").replace("$$", "$f$"),
+         "function f"),
+    "deallocate": (plpgsql("DEALLOCATE ALL"), "function f"),
     "set_config": ("CREATE FUNCTION f() RETURNS text LANGUAGE sql AS "
                    "$$ SELECT set_config('app.x', 'y', false) $$", "function f"),
     "a quoted name": ("CREATE FUNCTION f() RETURNS text LANGUAGE sql AS "
@@ -351,6 +368,10 @@ HARMFUL = {
     "a trigger": ("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW "
                   "WHEN (set_config('app.x', 'y', false) = 'y') "
                   "EXECUTE FUNCTION suppress_redundant_updates_trigger()", "table t"),
+    "a trigger of what TRUNCATE CASCADE empties, too": (
+        "ALTER TABLE t ADD PRIMARY KEY (a); CREATE TABLE z (a int REFERENCES t);"
+        + plpgsql("SET app.x = 1", returns="trigger", tail="RETURN NULL;") +
+        "; CREATE TRIGGER g AFTER TRUNCATE ON z EXECUTE FUNCTION f()", None),
 }
 
 
@@ -366,7 +387,9 @@ def test_harmless_things_keep_the_database_quiet(known):
 def test_what_is_found(known, what):
     text, name = HARMFUL[what]
     known.make("CREATE TABLE t (a int)", text)
-    known.start().weir.wait_log(FOUND + name)
+    known.start().weir.wait_log(FOUND + (name or ""))
+    if not name:
+        wait_until(lambda: "t" in [row["name"] for row in known.weir.admin("SHOW CATALOG")])
 
 
 def test_a_quiet_database_sends_nothing(known, postgres):
