@@ -471,11 +471,17 @@ static bool names_a_parameter(const struct statement *statement, struct bytes te
 	return has_any;
 }
 
+/* Whether it names a statement itself: one of the server, which need not be the client's. */
+static bool is_by_name(const struct statement *statement)
+{
+	return (statement->touches & (SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE)) ||
+	       ((statement->touches & SQL_TOUCH_RELEASE) &&
+	        sql_kind_of(statement_query(statement)) != SQL_OTHER);
+}
+
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text)
 {
-	const unsigned int by_name = SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE;
-	/* Then what it names itself is the server's, and need not be the client's. */
-	bool is_nested = statement && (statement->touches & by_name);
+	bool is_nested = statement && is_by_name(statement);
 	struct sql_names names = { 0 };
 	unsigned int touches;
 
