@@ -87,7 +87,7 @@ static const struct keyword {
 	KEYWORD("do", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE),
 	KEYWORD_INSIDE("on", WORD_ON),
 	KEYWORD_INSIDE("for", WORD_FOR),
-	KEYWORD("set", WORD_SET, ANY_OF_SET),
+	KEYWORD("set", WORD_SET, ANY_OF_SET | SQL_TOUCH_LOCAL),
 	KEYWORD("call", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE),
 	KEYWORD("copy", WORD_WRITE, 0),
 	KEYWORD("drop", WORD_DROP, SQL_TOUCH_RELEASE),
@@ -219,8 +219,13 @@ static bool takes_transaction(struct scanner *scanner)
 static unsigned int judge_set(struct scanner after)
 {
 	unsigned int bits = has_seed(after) ? SQL_TOUCH_EXTENSION : 0;
+	struct scanner ahead = after;
+	bool is_local = sql_takes(&ahead, "local");
 
-	bits |= takes_transaction(&after) ? 0 : SQL_TOUCH_PARAMS;
+	if (!takes_transaction(&after))
+		bits |= SQL_TOUCH_PARAMS;
+	else if (is_local)
+		bits |= SQL_TOUCH_LOCAL;
 	return has_default(after) ? bits | SQL_TOUCH_DEFAULT : bits;
 }
 
@@ -276,7 +281,9 @@ static unsigned int judge_call(struct scanner scanner, const struct sql_function
 		              sql_token_is(&argument.first, is_local ? "true" : "false");
 	else
 		is_harmless = !is_local;
-	return is_harmless && argument.end ? seed : bits | seed;
+	if (!is_harmless || !argument.end)
+		return bits | seed;
+	return is_local ? seed | SQL_TOUCH_LOCAL : seed;
 }
 
 /* ---- words ---- */
@@ -443,6 +450,8 @@ static unsigned int judge_anywhere(const struct token *word, bool begins, struct
 	const struct sql_function *function = sql_function(word->text);
 	unsigned int bits = function ? function->bits : 0;
 
+	if (function && function->third == SQL_THIRD_IS_LOCAL)
+		bits |= SQL_TOUCH_LOCAL;
 	if (keyword)
 		bits |= inside[keyword->word] | (begins ? keyword->bits : 0);
 	if (after.count > 1 && after.at[0] == '&' && after.at[1] == '"' && sql_token_is(word, "u"))

@@ -41,15 +41,14 @@ static struct bytes cut(struct bytes name)
 	return bytes_of(name.at, name.count < NAME_MAX_SIZE ? name.count : NAME_MAX_SIZE);
 }
 
-/* Clients choose texts but not the names, so they cannot make chains long. */
-static uint32_t hash_of(struct bytes name)
+static uint32_t hash_of(const struct sql_touchers *set, struct bytes name)
 {
-	uint32_t hash = 2166136261u;
-	char c = 0;
+	char letters[NAME_MAX_SIZE], c = 0;
+	size_t count = 0;
 
 	for (name = cut(name); (c = next_letter(&name, c));)
-		hash = (hash ^ (unsigned char)c) * 16777619u;
-	return hash ^ hash >> 15;
+		letters[count++] = c;
+	return (uint32_t)hash_bytes(&set->key, letters, count);
 }
 
 static bool is_same(struct bytes one, struct bytes other)
@@ -70,11 +69,22 @@ static struct bytes name_at(const struct sql_touchers *set, size_t at)
 	return bytes_text(sql_touchers_name(set, at));
 }
 
+/* One that compares equal to one before is not linked: many may, which would make a long chain. */
 static void link_name(struct sql_touchers *set, size_t at)
 {
-	uint32_t *slot = &set->slots[hash_of(name_at(set, at)) & (set->slot_count - 1)];
+	uint32_t *slot = &set->slots[hash_of(set, name_at(set, at)) & (set->slot_count - 1)];
+	struct sql_toucher *toucher = &set->list[at], *other;
 
-	set->list[at].next = *slot;
+	for (uint32_t i = *slot; i; i = other->next) {
+		other = &set->list[i - 1];
+		if (other->is_called == toucher->is_called &&
+		    is_same(name_at(set, i - 1), name_at(set, at))) {
+			other->all |= toucher->bits;
+			return;
+		}
+	}
+	toucher->all = toucher->bits;
+	toucher->next = *slot;
 	*slot = (uint32_t)at + 1;
 }
 
@@ -91,6 +101,8 @@ static bool grow(struct sql_touchers *set)
 	if (!list)
 		return false;
 	set->list = list;
+	if (!set->slot_count)
+		hash_key_draw(&set->key);
 	slots = calloc(count, sizeof(*slots));
 	if (!slots)
 		return false;
@@ -145,14 +157,14 @@ struct look {
 static void look_up(struct look *look, struct bytes name, bool is_call)
 {
 	const struct sql_touchers *set = look->set;
-	uint32_t at = set->slots[hash_of(name) & (set->slot_count - 1)];
+	uint32_t at = set->slots[hash_of(set, name) & (set->slot_count - 1)];
 
 	for (; at; at = set->list[at - 1].next) {
 		const struct sql_toucher *toucher = &set->list[at - 1];
 
 		if ((toucher->is_called && !is_call) || !is_same(name_at(set, at - 1), name))
 			continue;
-		look->bits |= toucher->bits;
+		look->bits |= toucher->all;
 		look->first = look->first ? look->first : toucher;
 	}
 }

@@ -10,9 +10,9 @@
  *
  * A body in SQL or PL/pgSQL does what some words outside of strings and comments say; an UPDATE has
  * one SET, and SET LOCAL leaves nothing. What cannot be read may do anything: other languages,
- * dynamic SQL, bodies with a backslash or dollar quotes, in which the end of a string is not
- * certain. Operators, casts, types and the like have no name that a text must show: if one of them
- * leads to such a function, any text may.
+ * dynamic SQL, bodies with a backslash, dollar quotes or a comment in a comment, in which the end of
+ * a string or a comment is not certain. Operators, casts, types and the like have no name that a
+ * text must show: if one of them leads to such a function, any text may.
  *
  * Sequences: a text that does not write uses one only through a function, a view or a policy.
  * Defaults and triggers work for texts that write.
@@ -114,17 +114,19 @@ const char catalog_sql_changes[] =
  */
 #define BODIES                                                                               \
 	"s AS MATERIALIZED(SELECT name,src,"                                                 \
-	"CASE WHEN strpos(src,chr(92))=0 AND src!~'[$][A-Za-z_0-9]*[$]'THEN "                \
+	"CASE WHEN strpos(src,chr(92))=0 AND src!~'[$]([A-Za-z_0-9]|[^ -~[:cntrl:]])*[$]'"   \
+	"AND src!~'/[*]([^*]|[*]+[^*/])*/[*]'THEN "                                          \
 	"regexp_replace(regexp_replace(regexp_replace(regexp_replace(lower("                 \
 	"regexp_replace(src,"                                                                \
 	"concat('(\"[^\"]*\")|''[^'']*''|--[^',chr(10),chr(13),']*|"                         \
 	"/[*]([^*]|[*]+[^*/])*[*]+/'),concat(chr(92),'1 '),'g')),"                           \
 	"'[[:<:]](for[[:space:]]+(no[[:space:]]+key[[:space:]]+)?update[[:>:]]|"             \
 	"do[[:space:]]+(?=(nothing|update|instead|also)[[:>:]]))',' ','g'),"                 \
-	"concat('[[:<:]]update[[:>:]]([^',chr(59),']*?)[[:<:]]set[[:>:]]'),"                 \
+	"concat('[[:<:]]update[[:>:]](((?![[:<:]](loop|then|else|begin)[[:>:]])"             \
+	"[^',chr(59),'])*?)[[:<:]]set[[:>:]]'),"                                             \
 	"concat(chr(92),'1'),'g'),"                                                          \
 	"'[[:<:]]set[[:space:]]+(local[[:space:]]+(?!to[[:>:]])(?=[a-z\"])|"                 \
-	"transaction[[:>:]]|constraints[[:>:]])',' ','g'),"                                  \
+	"(transaction|constraints)[[:space:]]+(?!to[[:>:]])(?=[a-z\"]))',' ','g'),"          \
 	"concat('[[:<:]]set_config[[:space:]]*[(][^()',chr(59),"                             \
 	"']*,[[:space:]]*true[[:space:]]*[)]'),' ','g')"                                     \
 	"END AS bare FROM f WHERE NOT is_tree AND prokind<>'a'),"
@@ -135,9 +137,10 @@ const char catalog_sql_changes[] =
 	"('l','pg_(try_)?advisory_lock(_shared)?'),('c','listen'),('n','notify|pg_notify')," \
 	"('u','hold'),('x','dblink_connect(_u)?|setseed|seed|pg_backup_start|"           \
 	"pg_start_backup|pg_(create|copy)_(logical|physical)_replication_slot|"          \
-	"pg_replication_origin_session_setup|sepgsql_setcon'),('h','u&|execute|prepare|do|" \
-	"load|extension|import|ts_stat|ts_rewrite|(query|table|schema|cursor|database)"  \
-	"_to_xml[a-z_]*|crosstab[0-9a-z_]*|connectby|xpath_table|dblink[a-z_]*'))"
+	"pg_replication_origin_session_setup|sepgsql_setcon'),('h','u&|execute|prepare|" \
+	"deallocate|do|load|extension|import|ts_stat|ts_rewrite|"                        \
+	"(query|table|schema|cursor|database)_to_xml[a-z_]*|"                                   \
+	"crosstab[0-9a-z_]*|connectby|xpath_table|dblink[a-z_]*'))"
 
 /* Expressions, by the name of the relation that has them. '*': of none, so of any text. */
 #define OF_RELATION(table, column) \
@@ -212,6 +215,7 @@ const char catalog_sql_changes[] =
 	"UNION SELECT CAST(c.relname AS text)," KEY("h.relname") "FROM pg_constraint "       \
 	"JOIN pg_class AS c ON c.oid=confrelid JOIN pg_class AS h ON h.oid=conrelid "        \
 	"WHERE confdeltype=ANY('{c,n,d}')OR confupdtype=ANY('{c,n,d}')"                      \
+	"OR EXISTS(SELECT FROM pg_trigger WHERE tgtype&32<>0)" /* TRUNCATE CASCADE */        \
 	"UNION SELECT CAST(c.relname AS text)," KEY("f.name") "FROM pg_foreign_table "       \
 	"JOIN pg_class AS c ON c.oid=ftrelid JOIN pg_foreign_server AS v ON v.oid=ftserver " \
 	"JOIN pg_foreign_data_wrapper AS m ON m.oid=srvfdw JOIN f ON f.oid=fdwhandler "      \

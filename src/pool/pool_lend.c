@@ -397,6 +397,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 		pool_drop_place(borrower);
 	probe_return(pool, server, borrower);
 	pool_part(pool, borrower, server);
+	server_close_scope(server);
 	timer_clear(&server->xact);
 	server->lease.xact_at = 0;
 	server->lease.watches = 0;

@@ -51,6 +51,10 @@ MESSAGES = {
     "extended": ([], parse(CREATE) + bind() + execute() + sync()),
     "named": ([parse(CREATE, "s") + sync()], bind(name="s") + execute() + sync()),
     "of SQL": ([query(f"PREPARE s AS {LOCK}")], query("EXECUTE s")),
+    "of SQL, extended": ([query(f"PREPARE s AS {LOCK}")],
+                         parse("EXECUTE s") + bind() + execute() + sync()),
+    "of SQL, named": ([query(f"PREPARE s AS {LOCK}"), parse("EXECUTE s", "e") + sync()],
+                      bind(name="e") + execute() + sync()),
     "a cursor": ([], query("DECLARE c CURSOR WITH HOLD FOR SELECT 1")),
     "several": ([], query("SELECT 1") + query("SELECT 2") + query(CREATE)),
 }

@@ -2,6 +2,8 @@
 """A server that is not known to be clean is cleaned ahead of another client's first message."""
 
 import re
+import time
+from concurrent import futures
 
 import pytest
 
@@ -99,7 +101,7 @@ def test_nothing_is_sent_between_transactions_of_one_client(scripted):
     other = weir.wire().startup()
     other.finish_login("alice")
     other.send(wire.query("SELECT 3"))
-    assert CLEANING in server.expect("Q").body.decode()
+    assert CLEANING in server.expect("PBEQ").body.decode()
     server.expect("CPC")
     assert server.expect("Q").body == wire.cstr("SELECT 3")  # before the cleaning is answered
 
@@ -118,15 +120,22 @@ def doubtful(scripted):
     return weir, client, server, other
 
 
-# Close, Parse, Close: what is behind the cleaning is skipped if the Parse fails.
-CLEANED = (fake.complete("COMMIT"), fake.ready(), wire.message("3"), wire.message("1"), wire.message("3"))
-FAILED = (fake.error("canceling statement", "57014"), fake.ready("E"), wire.message("3"),
-          fake.error("current transaction is aborted", "25P02"))
+# BEGIN, the cleaning, and Close, Parse, Close: what is behind it is skipped if a Parse fails.
+BEGUN = (wire.message("1"), wire.message("2"), fake.complete("BEGIN"))
+CLEANED = (*BEGUN, fake.complete("COMMIT"), fake.ready(), wire.message("3"), wire.message("1"),
+           wire.message("3"))
+CANCELED = fake.error("canceling statement", "57014")
+BEHIND_FAILURE = (fake.ready("E"), wire.message("3"),
+                  fake.error("current transaction is aborted", "25P02"))
+FAILED = (*BEGUN, CANCELED, *BEHIND_FAILURE)
+FAILURES = {"the BEGIN": [CANCELED], "its Execute": [*BEGUN[:2], CANCELED],
+            "the Parse": [*CLEANED[:-2], CANCELED],
+            "the cleaning": [*FAILED, fake.answer("the secret of somebody else")]}
 
 
 def expect_cleaning(server):
-    assert server.expect("Q").body.decode().startswith("BEGIN ")
-    server.expect("CPC")
+    assert server.expect("P").body.startswith(b"\0BEGIN ")
+    server.expect("BEQCPC")
 
 
 # Some of them end a failed block, if PostgreSQL reads them.
@@ -139,7 +148,7 @@ BEHIND = {
 }
 
 
-@pytest.mark.parametrize("failure", ["the cleaning", "the Parse"])
+@pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("what", BEHIND)
 def test_a_cleaning_that_fails_answers_nothing(doubtful, what, failure):
     """What was sent behind it was skipped, and is sent to another server."""
@@ -147,10 +156,7 @@ def test_a_cleaning_that_fails_answers_nothing(doubtful, what, failure):
     other.send(*BEHIND[what])
     expect_cleaning(server)
     server.read_until("Q" if len(BEHIND[what]) == 1 else "S")
-    if failure == "the cleaning":
-        server.send(*FAILED, fake.answer("the secret of somebody else"))
-    else:
-        server.send(*CLEANED[:3], fake.error("canceling statement", "57014"))
+    server.send(*FAILURES[failure])
     server = weir.far.accept().login()
     if len(BEHIND[what]) == 1:
         assert server.expect("Q").body in BEHIND[what][0]
@@ -169,6 +175,22 @@ def test_nothing_runs_behind_a_cleaning_that_postgresql_refuses(start, postgres)
     first.ask(wire.parse("SELECT 1", "kept"), wire.sync())
     first.query("SELECT leave()")
     assert second.value("ROLLBACK; SELECT count(*) FROM pg_prepared_statements WHERE from_sql") == "0"
+
+
+def test_nothing_runs_behind_a_cleaning_that_somebody_cancels(start, postgres):
+    """Also before its first statement: PostgreSQL looks for requests to cancel ahead of that."""
+    make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
+    first, second = start(session_isolation="strict", session_state="off")
+    spam = """DO $$ DECLARE until timestamptz := clock_timestamp() + '30 ms'; BEGIN
+        WHILE clock_timestamp() < until AND pg_cancel_backend(%s) LOOP END LOOP; END $$"""
+    with postgres.connect() as other, futures.ThreadPoolExecutor() as threads:
+        for _ in range(100):
+            pid = first.query("SELECT leave(), pg_backend_pid()").rows[0][1]
+            spamming = threads.submit(other.execute, spam % pid)
+            time.sleep(0.01)
+            result = second.query("SHOW work_mem")
+            assert result.error or result.rows == [["4MB"]]
+            spamming.result()
 
 
 @pytest.mark.parametrize("size", [3, 10, 14])
@@ -220,8 +242,9 @@ def test_what_cannot_be_cleaned_is_discarded(doubtful, sqlstate, is_for_good):
     """A request to cancel, or what somebody has left, does not change how the pool works."""
     weir, _, server, other = doubtful
     other.send(wire.query("SELECT 2"))
-    server.expect("QCPCQ")
-    server.send(fake.error("no", sqlstate), *FAILED[1:])
+    expect_cleaning(server)
+    server.expect("Q")
+    server.send(*BEGUN, fake.error("no", sqlstate), *BEHIND_FAILURE)
     server = weir.far.accept().login()
     server.expect("Q")
     server.send(fake.answer("2"))
@@ -289,6 +312,10 @@ def plpgsql(body, name="f", returns="int", tail="RETURN 1;"):
 HARMLESS = {
     "an update": plpgsql("-- set it\n UPDATE t SET a = 1"),
     "words in strings": plpgsql("PERFORM 'set x', 'it''s temp' /* set */"),
+    "an update of an alias": plpgsql("UPDATE ONLY public.t AS x SET a = 1"),
+    "of the transaction": plpgsql("SET CONSTRAINTS ALL DEFERRED; SET LOCAL work_mem = '9MB'"),
+    "comments": plpgsql("/* don't */ PERFORM 1; -- it's\n PERFORM 1 /* a * b */"),
+    "parameters": "CREATE FUNCTION f(int, int) RETURNS int LANGUAGE sql AS 'SELECT $1+$2'",
     "a lock of rows": plpgsql("PERFORM 1 FROM t FOR UPDATE"),
     "an upsert": plpgsql("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"),
     "a view": "CREATE VIEW v AS SELECT * FROM t",
@@ -304,6 +331,19 @@ HARMFUL = {
     "set behind for update":
         (plpgsql("FOR i IN SELECT a FROM t FOR UPDATE LOOP SET app.x = 'y'; END LOOP",
                  tail="RETURN 1;").replace("BEGIN", "DECLARE i int; BEGIN", 1), "function f"),
+    "set in a loop over update":
+        (plpgsql("FOR i IN SELECT 1 AS \"update\" LOOP SET app.x = 'y'; END LOOP",
+                 tail="RETURN 1;").replace("BEGIN", "DECLARE i int; BEGIN", 1), "function f"),
+    "set behind a condition":
+        (plpgsql("IF update THEN SET app.x = 'y'; END IF").replace(
+            "BEGIN", "DECLARE update bool := true; BEGIN", 1), "function f"),
+    "a parameter like a keyword": (plpgsql("SET transaction.x = 1"), "function f"),
+    "set behind a comment in a comment":
+        (plpgsql("/* /* */ -- */ SET app.x = 1; -- */\n PERFORM 1"), "function f"),
+    "set behind other letters":
+        (plpgsql("PERFORM $ä$'$ä$; SET app.x = 1; PERFORM $ä$'$ä$").replace("$$", "$f$"),
+         "function f"),
+    "deallocate": (plpgsql("DEALLOCATE ALL"), "function f"),
     "set_config": ("CREATE FUNCTION f() RETURNS text LANGUAGE sql AS "
                    "$$ SELECT set_config('app.x', 'y', false) $$", "function f"),
     "a quoted name": ("CREATE FUNCTION f() RETURNS text LANGUAGE sql AS "
@@ -328,6 +368,10 @@ HARMFUL = {
     "a trigger": ("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW "
                   "WHEN (set_config('app.x', 'y', false) = 'y') "
                   "EXECUTE FUNCTION suppress_redundant_updates_trigger()", "table t"),
+    "a trigger of what TRUNCATE CASCADE empties, too": (
+        "ALTER TABLE t ADD PRIMARY KEY (a); CREATE TABLE z (a int REFERENCES t);"
+        + plpgsql("SET app.x = 1", returns="trigger", tail="RETURN NULL;") +
+        "; CREATE TRIGGER g AFTER TRUNCATE ON z EXECUTE FUNCTION f()", None),
 }
 
 
@@ -343,7 +387,9 @@ def test_harmless_things_keep_the_database_quiet(known):
 def test_what_is_found(known, what):
     text, name = HARMFUL[what]
     known.make("CREATE TABLE t (a int)", text)
-    known.start().weir.wait_log(FOUND + name)
+    known.start().weir.wait_log(FOUND + (name or ""))
+    if not name:
+        wait_until(lambda: "t" in [row["name"] for row in known.weir.admin("SHOW CATALOG")])
 
 
 def test_a_quiet_database_sends_nothing(known, postgres):

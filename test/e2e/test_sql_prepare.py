@@ -391,6 +391,24 @@ def test_what_a_nested_execute_prepares_is_not_for_others(pgweir, use, state):
     assert client.value("SELECT 1") == "1"
 
 
+@pytest.mark.parametrize("use", ("query", "unnamed", "named"))
+def test_what_a_nested_execute_deallocates_is_not_missed_by_others(pgweir, use):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, session_sample=0)
+    client, other = weir.client(), weir.client()
+    other.ask(parse("SELECT 42 AS other", "s"), sync())
+    ours = client.value("SELECT name FROM pg_prepared_statements "
+                        "WHERE statement = 'SELECT 42 AS other'")
+    client.ask(parse(f'DEALLOCATE "{ours}"', "n"), sync())
+    if use == "query":
+        result = client.query("EXECUTE n")
+    elif use == "unnamed":
+        result = client.ask(parse("EXECUTE n"), bind(), execute(), sync())
+    else:
+        result = client.ask(parse("EXECUTE n", "m"), bind((), "m"), execute(), sync())
+    assert result.tags == ["DEALLOCATE"]
+    assert other.ask(bind((), "s"), execute(), sync()).rows == [["42"]]
+
+
 def test_a_named_statement_leaves_the_unnamed_one(pgweir, direct):
     told = []
     for client in (direct, pgweir(pool_mode="transaction", default_pool_size=1).client()):

@@ -31,7 +31,8 @@ enum sql_touch {
 	SQL_TOUCH_FORGET = 1 << 16,    /* DISCARD ALL, DISCARD SEQUENCES: drops sequence values */
 	SQL_TOUCH_PREPARE = 1 << 17,   /* PREPARE */
 	SQL_TOUCH_XACT_LOCK = 1 << 18, /* advisory locks of the transaction: nothing is left */
-	SQL_TOUCH_DATABASE = 1 << 19   /* DROP DATABASE and the like: sql_block.h */
+	SQL_TOUCH_DATABASE = 1 << 19,  /* DROP DATABASE and the like: sql_block.h */
+	SQL_TOUCH_LOCAL = 1 << 20      /* SET LOCAL, set_config() of the transaction */
 };
 
 /* The server may have to stay with the client. */

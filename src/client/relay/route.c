@@ -99,7 +99,7 @@ static bool begins_with_with(struct bytes text)
 /* Whether a text that is none of the above may run on a standby, but for what is `allowed`. */
 static bool may_read(struct bytes text, unsigned int allowed)
 {
-	unsigned int touches = sql_touch(text);
+	unsigned int touches = sql_touch(text) & ~(unsigned int)SQL_TOUCH_LOCAL;
 
 	if ((touches & SQL_TOUCH_WRITE) && begins_with_with(text))
 		allowed |= SQL_TOUCH_WRITE;
@@ -157,7 +157,8 @@ static bool is_select(const struct client *client, struct bytes text)
 	struct bytes functions = buf_bytes(&client->borrower.pool->read_functions);
 
 	return sql_single(text, functions) == SQL_SINGLE_READ && !is_serializable(client) &&
-	       !(sql_touch(text) & ~(unsigned int)SQL_TOUCH_WRITE); /* WITH may write, too */
+	       /* WITH may write, too */
+	       !(sql_touch(text) & ~(unsigned int)(SQL_TOUCH_WRITE | SQL_TOUCH_LOCAL));
 }
 
 /* ---- messages ---- */

@@ -274,6 +274,20 @@ static bool take_place(struct client *client, unsigned int own, struct err *err)
 	       features_refuse_pin(client, features_first(own & PINS), err);
 }
 
+/* Until the end of the transaction, if at all. */
+static void change_scope(struct server *server, struct bytes text)
+{
+	switch (text.count ? text_scope_local(text) : SCOPE_LOCAL_UNKNOWN) {
+	case SCOPE_LOCAL_NONE:
+		return;
+	case SCOPE_LOCAL_REPORTED:
+		server_watch_scope(server);
+		return;
+	case SCOPE_LOCAL_UNKNOWN:
+		server_open_scope(server);
+	}
+}
+
 /* It is going to run. */
 static void note_run(struct client *client, unsigned int touches, unsigned int own,
                      struct bytes text)
@@ -296,6 +310,8 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 	if ((touches & SQL_TOUCH_HIDDEN) ||
 	    ((touches & SQL_TOUCH_PARAMS) && text_scope_is_named(text)))
 		server_open_scope(server);
+	else if (touches & SQL_TOUCH_LOCAL)
+		change_scope(server, text);
 	/* Others see what it defines as soon as it is committed. */
 	if ((touches & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
 		server_note_ddl(server);
@@ -470,11 +486,17 @@ static bool names_a_parameter(const struct statement *statement, struct bytes te
 	return has_any;
 }
 
+/* Whether it names a statement itself: one of the server, which need not be the client's. */
+static bool is_by_name(const struct statement *statement)
+{
+	return (statement->touches & (SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE)) ||
+	       ((statement->touches & SQL_TOUCH_RELEASE) &&
+	        sql_kind_of(statement_query(statement)) != SQL_OTHER);
+}
+
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text)
 {
-	const unsigned int by_name = SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE;
-	/* Then what it names itself is the server's, and need not be the client's. */
-	bool is_nested = statement && (statement->touches & by_name);
+	bool is_nested = statement && is_by_name(statement);
 	struct sql_names names = { 0 };
 	unsigned int touches;
 

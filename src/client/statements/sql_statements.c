@@ -433,16 +433,7 @@ enum judgement sql_bind(struct client *client, const char *portal, const char *s
                         struct batch *batch)
 {
 	struct sql_unnamed *sql = client->sql;
-	unsigned int touches = 0;
-	struct err err;
 
-	batch->is_query = false;
-	/* It does not wait for a place: its Parse may be in the batch, and would be added again. */
-	if (!*statement && sql->kind == SQL_EXECUTE && sql->statement)
-		touches = session_statement_touches(client, sql->statement);
-	if (touches &&
-	    !session_use(client, touches, statement_query(sql->statement), true, batch, &err))
-		return statements_refuse(client, 'B', &err, batch);
 	if (*portal && !*statement && sql->kind != SQL_EXECUTE && sql->kind != SQL_FORGET)
 		return refuse(client, 'B', "in a portal that has a name", batch);
 	if (!*statement && sql->kind == SQL_FORGET)

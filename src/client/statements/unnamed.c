@@ -197,40 +197,61 @@ static struct bytes unnamed_text(const struct unnamed *unnamed, const struct bat
 	return unnamed->has_text ? statement_query(names_statement(unnamed->kept)) : bytes_text("");
 }
 
-/* executed: what it EXECUTEs, if it does; NULL: not known. */
-static enum judgement use(struct client *client, char type, struct statement *executed,
+/* What it EXECUTEs. NULL: nothing, or that is not known. */
+static struct statement *executed_by(const struct client *client, const struct unnamed *unnamed)
+{
+	if (unnamed && !unnamed->is_here && unnamed->has_text)
+		return statements_executed(client, statement_query(names_statement(unnamed->kept)));
+	return client->sql && client->sql->kind == SQL_EXECUTE ? client->sql->statement : NULL;
+}
+
+/* A Bind runs it, and what it EXECUTEs. JUDGE_SEND: it may be sent. */
+static enum judgement run(struct client *client, unsigned int touches, struct bytes text,
                           struct batch *batch)
 {
-	struct unnamed *unnamed = client->unnamed;
+	struct statement *executed = executed_by(client, client->unnamed);
 	enum judgement result;
-	unsigned int touches =
-	    type == 'B' && unnamed ? session_relevant(client, unnamed->touches) : 0;
-	struct bytes text = bytes_of("", 0);
+
+	if (executed) {
+		unsigned int inside = session_statement_touches(client, executed);
+
+		result =
+		    statements_run(client, 'B', inside, statement_query(executed), true, batch);
+		if (result != JUDGE_SEND)
+			return result;
+	}
+	result = statements_run(client, 'B', touches, text, true, batch);
+	if (result == JUDGE_SEND && (touches & SQL_TOUCH_EXECUTE) &&
+	    (executed || !client->sql || client->sql->statement))
+		session_use_execute(client, executed, text);
+	return result;
+}
+
+enum judgement unnamed_use(struct client *client, char type, struct batch *batch)
+{
+	struct unnamed *unnamed = client->unnamed;
+	enum judgement result = JUDGE_SEND;
 
 	/* A Parse of an earlier Sync epoch is not answered: it may fail without this message. */
 	if (unnamed && unnamed->open_count &&
 	    unnamed->sync_epoch != client->borrower.server->wire.ledger.sync_epoch)
 		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (touches)
-		text = unnamed_text(unnamed, batch);
 	batch->is_query = false;
-	result = statements_run(client, type, touches, text, true, batch);
+	if (type == 'B' && unnamed) {
+		unsigned int touches = session_relevant(client, unnamed->touches);
+
+		if (touches)
+			result = run(client, touches, unnamed_text(unnamed, batch), batch);
+	}
 	if (result != JUDGE_SEND)
 		return result;
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
-	if ((touches & SQL_TOUCH_EXECUTE) && (!client->sql || client->sql->statement))
-		session_use_execute(client, executed, text);
 	if (unnamed && !unnamed->is_here && unnamed->has_text)
 		result = inject(client, batch);
 	else if (!unnamed || !unnamed->is_here)
 		result = empty(client, batch) ? JUDGE_SEND : JUDGE_MEMORY;
 	return type == 'D' && result == JUDGE_SEND ? note_description(client, batch) : result;
-}
-
-enum judgement unnamed_use(struct client *client, char type, struct batch *batch)
-{
-	return use(client, type, client->sql ? client->sql->statement : NULL, batch);
 }
 
 /* The text of the client's own statement is judged anew when it is prepared again. */
@@ -246,7 +267,6 @@ static void drop_sql(struct client *client, struct sql_unnamed *own, bool is_len
 enum judgement unnamed_lend(struct client *client, char type, struct statement *statement,
                             struct batch *batch)
 {
-	struct bytes text = bytes_text(statement_text(statement).at);
 	struct unnamed *unnamed = get(client);
 	struct sql_unnamed *sql = client->sql;
 	enum judgement result;
@@ -261,8 +281,7 @@ enum judgement unnamed_lend(struct client *client, char type, struct statement *
 	unnamed->is_here = false;
 	unnamed->touches = session_statement_touches(client, statement);
 	client->sql = NULL;
-	result = unnamed->kept ? use(client, type, statements_executed(client, text), batch)
-	                       : JUDGE_MEMORY;
+	result = unnamed->kept ? unnamed_use(client, type, batch) : JUDGE_MEMORY;
 	drop_sql(client, sql, result <= JUDGE_DROP);
 	names_drop(&unnamed->kept);
 	unnamed->kept = own.kept;

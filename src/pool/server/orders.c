@@ -157,15 +157,23 @@ static bool add_nothing(struct server *server, struct buf *out)
 /*
  * Adds a transaction block, and behind it a Parse that fails if the block has failed: then
  * PostgreSQL skips all that it reads before the next Sync, Queries too. The statement of the Parse
- * is never executed. The session's own modes may be others: to wait, or to be refused on a standby.
+ * is never executed. The BEGIN is no part of the Query: if that fails before its first statement,
+ * by a request to cancel or a short statement_timeout, it must fail the block, too. The session's
+ * own modes may be others: to wait, or to be refused on a standby.
  */
 static bool add_fenced(struct server *server, const char *text, struct buf *out)
 {
+	MESSAGE_STATIC(begin, 'P', "\0BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY\0\0");
+	MESSAGE_STATIC(bind, 'B', "\0\0\0\0\0\0\0");
+	MESSAGE_STATIC(execute, 'E', "\0\0\0\0");
 	MESSAGE_STATIC(close, 'C', "S" SCRATCH_NAME);
 	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0CLOSE ALL\0\0");
-	size_t at = message_begin(out, 'Q');
+	size_t at;
 
-	buf_add_text(out, "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY;");
+	buf_add(out, (const char *)&begin, sizeof(begin));
+	buf_add(out, (const char *)&bind, sizeof(bind));
+	buf_add(out, (const char *)&execute, sizeof(execute));
+	at = message_begin(out, 'Q');
 	buf_add_text(out, text);
 	buf_add_text(out, "COMMIT");
 	buf_add_byte(out, 0);
@@ -173,7 +181,9 @@ static bool add_fenced(struct server *server, const char *text, struct buf *out)
 	buf_add(out, (const char *)&close, sizeof(close));
 	buf_add(out, (const char *)&parse, sizeof(parse));
 	buf_add(out, (const char *)&close, sizeof(close));
-	return note(server, LEDGER_QUERY, NULL) && note(server, LEDGER_CLOSE, NULL) &&
+	return note(server, LEDGER_PARSE, NULL) && note(server, LEDGER_BIND, NULL) &&
+	       note(server, LEDGER_EXECUTE, NULL) && note(server, LEDGER_QUERY, NULL) &&
+	       note(server, LEDGER_CLOSE, NULL) &&
 	       note(server, LEDGER_PARSE, &server->orders.ahead_change) &&
 	       note(server, LEDGER_CLOSE, NULL);
 }

@@ -408,31 +408,79 @@ static bool is_in_scope(const char *name)
 	       is_listed(name, planner_names, sizeof(planner_names) / sizeof(planner_names[0]));
 }
 
-/* Words of statements that set parameters of the scope, or parameters that are not known. */
-static const char *const scope_words[] = {
-	"all",
-	"array_nulls",
-	"backslash_quote",
-	"client_encoding",
-	"datestyle",
-	"intervalstyle",
-	"lc_monetary",
-	"names",
-	"standard_conforming_strings",
-	"timezone",
-	"transform_null_equals",
-	"xml",
-	"zone",
-	"$1", /* set_config($1, $2, false) */
+/* Words of statements that set parameters of the scope, and whether PostgreSQL reports those. */
+static const struct {
+	const char *word;
+	bool is_reported;
+} scope_words[] = {
+	{ "array_nulls", false },
+	{ "backslash_quote", false },
+	{ "client_encoding", true },
+	{ "datestyle", true },
+	{ "intervalstyle", true },
+	{ "lc_monetary", false },
+	{ "names", true },
+	{ "standard_conforming_strings", true },
+	{ "timezone", true },
+	{ "timezone_abbreviations", false },
+	{ "transform_null_equals", false },
+	{ "xml", false },
+	{ "zone", true },
 };
 
 bool text_scope_is_named(struct bytes text)
 {
+	/* RESET ALL; set_config($1, $2, false) */
+	if (bytes_contain(text, "all") || bytes_contain(text, "$1"))
+		return true;
 	for (size_t i = 0; i < sizeof(scope_words) / sizeof(scope_words[0]); i++) {
-		if (bytes_contain(text, scope_words[i]))
+		if (bytes_contain(text, scope_words[i].word))
 			return true;
 	}
 	return false;
+}
+
+static struct bytes skip_blanks(struct bytes text)
+{
+	while (text.count && strchr(" \t\r\n\f\v", text.at[0]))
+		text = bytes_skip(text, 1);
+	return text;
+}
+
+/* Whether the call behind set_config has a constant for its first argument, which is a word. */
+static bool names_constant(struct bytes text)
+{
+	const char *end;
+
+	text = skip_blanks(text);
+	if (!text.count || text.at[0] != '(')
+		return false;
+	text = skip_blanks(bytes_skip(text, 1));
+	end = text.count && text.at[0] == '\'' ? memchr(text.at + 1, '\'', text.count - 1) : NULL;
+	if (!end)
+		return false;
+	text = skip_blanks(bytes_skip(text, (size_t)(end - text.at) + 1));
+	return text.count && (text.at[0] == ',' || text.at[0] == ':');
+}
+
+enum scope_local text_scope_local(struct bytes text)
+{
+	static const char call[] = "set_config";
+	enum scope_local found = SCOPE_LOCAL_NONE;
+
+	for (size_t i = 0; i < sizeof(scope_words) / sizeof(scope_words[0]); i++) {
+		if (!bytes_contain(text, scope_words[i].word))
+			continue;
+		if (!scope_words[i].is_reported)
+			return SCOPE_LOCAL_UNKNOWN;
+		found = SCOPE_LOCAL_REPORTED;
+	}
+	for (; text.count >= sizeof(call); text = bytes_skip(text, 1)) {
+		if (strncasecmp(text.at, call, sizeof(call) - 1) == 0 &&
+		    !names_constant(bytes_skip(text, sizeof(call) - 1)))
+			return SCOPE_LOCAL_UNKNOWN;
+	}
+	return found;
 }
 
 /* What of a text makes a parameter decide over how it is read first. */

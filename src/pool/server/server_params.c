@@ -335,7 +335,11 @@ bool server_add_library(struct server *server, const char *name)
 
 bool server_scope(struct server *server, struct bytes *scope)
 {
-	if (server->session.scope == SCOPE_OPEN) {
+	const struct ledger *ledger = &server->wire.ledger;
+	enum server_scope_state state = server->session.scope;
+
+	if (state == SCOPE_OPEN ||
+	    (state == SCOPE_REPORTED && (ledger->has_executed || !ledger_knows_status(ledger)))) {
 		server_statements_distrust_sent(&server->session.statements);
 		server->session.scope = SCOPE_OPEN_USED;
 	}

@@ -18,6 +18,8 @@
 
 #define SIXTY_THREE "a23456789012345678901234567890123456789012345678901234567890123"
 
+#define SIXTY_I "iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii"
+
 static struct sql_touchers set;
 
 static void make(void)
@@ -118,6 +120,37 @@ START_TEST(an_empty_set)
 }
 END_TEST
 
+/* What is linked in the table, which a text's words are compared with. */
+static size_t count_linked(const struct sql_touchers *names)
+{
+	size_t count = 0;
+
+	for (size_t slot = 0; slot < names->slot_count; slot++) {
+		for (uint32_t at = names->slots[slot]; at; at = names->list[at - 1].next)
+			count++;
+	}
+	return count;
+}
+
+/* Names that are spelled in many ways: a word is compared with one of them. */
+START_TEST(many_that_are_alike)
+{
+	struct sql_toucher what = { .is_called = true };
+	struct sql_touchers alike = { 0 };
+	char text[64];
+
+	for (int i = 0; i < 900; i++) {
+		what.bits = i < 450 ? FUNCTION : ODD;
+		snprintf(text, sizeof(text), "%.*sx%.*s", 1 + i % 30, SIXTY_I, 1 + i / 30, SIXTY_I);
+		ck_assert(sql_touchers_add(&alike, bytes_text(text), &what));
+	}
+	ck_assert_uint_eq(count_linked(&alike), 1);
+	ck_assert_uint_eq(sql_touchers_in(&alike, bytes_text("SELECT ixi()"), NULL),
+	                  FUNCTION | ODD);
+	sql_touchers_free(&alike);
+}
+END_TEST
+
 /* A function and a table may have one name; many names are found. */
 START_TEST(many_names)
 {
@@ -163,6 +196,7 @@ int main(void)
 	tcase_add_test(tests, tells_the_first);
 	tcase_add_test(tests, an_empty_set);
 	tcase_add_test(tests, many_names);
+	tcase_add_test(tests, many_that_are_alike);
 	tcase_add_test(tests, a_limit);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);

@@ -63,6 +63,7 @@ enum server_doubt {
 /* What is known of the scope in which statements are prepared. */
 enum server_scope_state {
 	SCOPE_KNOWN,
+	SCOPE_REPORTED, /* the borrower may change it; known if all that was sent is answered */
 	SCOPE_OPEN,     /* the borrower may have changed it since it was known */
 	SCOPE_OPEN_USED /* the same, and statements were prepared or used since */
 };
@@ -349,9 +350,17 @@ bool server_scope(struct server *server, struct bytes *scope);
 /* About to change the scope, unknown until server_close_scope(): statements are repeated. */
 static inline void server_open_scope(struct server *server)
 {
-	if (server->session.scope == SCOPE_KNOWN)
+	if (server->session.scope < SCOPE_OPEN)
 		server->session.scope = SCOPE_OPEN;
 }
+
+/* The same, but the server reports each change, and until then only what is sent is repeated. */
+static inline void server_watch_scope(struct server *server)
+{
+	if (server->session.scope == SCOPE_KNOWN)
+		server->session.scope = SCOPE_REPORTED;
+}
+
 void server_settle_scope(struct server *server);
 
 static inline void server_close_scope(struct server *server)

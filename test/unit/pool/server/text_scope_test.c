@@ -95,6 +95,35 @@ START_TEST(text_scope_is_named_says)
 END_TEST
 
 static const struct {
+	const char *text;
+	enum scope_local local;
+} locals[] = {
+	{ "", SCOPE_LOCAL_NONE },
+	{ "SET LOCAL app.tenant = '5'", SCOPE_LOCAL_NONE },
+	{ "SELECT set_config('app.tenant', $1, true)", SCOPE_LOCAL_NONE },
+	{ "SELECT set_config ( 'app.tenant'::text, $1, true)", SCOPE_LOCAL_NONE },
+	{ "SET LOCAL TimeZone = 'CET'", SCOPE_LOCAL_REPORTED },
+	{ "SET LOCAL TIME ZONE 'CET'", SCOPE_LOCAL_REPORTED },
+	{ "SELECT set_config('DateStyle', $1, true)", SCOPE_LOCAL_REPORTED },
+	{ "SET LOCAL array_nulls = off", SCOPE_LOCAL_UNKNOWN },
+	{ "SET LOCAL DateStyle = 'ISO'; SET LOCAL xmloption = document", SCOPE_LOCAL_UNKNOWN },
+	{ "SET LOCAL timezone_abbreviations = 'India'", SCOPE_LOCAL_UNKNOWN },
+	{ "SELECT set_config($1, $2, true)", SCOPE_LOCAL_UNKNOWN },
+	{ "SELECT SET_CONFIG(name, value, true) FROM t", SCOPE_LOCAL_UNKNOWN },
+	{ "SELECT set_config('Time' || 'Zone', $1, true)", SCOPE_LOCAL_UNKNOWN },
+	{ "SELECT \"set_config\"('app.tenant', $1, true)", SCOPE_LOCAL_UNKNOWN },
+	{ "SELECT set_config /* */ ('app.tenant', $1, true)", SCOPE_LOCAL_UNKNOWN },
+	{ "SELECT set_config('app.tenant", SCOPE_LOCAL_UNKNOWN },
+};
+
+START_TEST(text_scope_local_says)
+{
+	ck_assert_msg(text_scope_local(bytes_text(locals[_i].text)) == locals[_i].local, "%s",
+	              locals[_i].text);
+}
+END_TEST
+
+static const struct {
 	const char *says;
 	const char *text;
 	const char *result;
@@ -133,6 +162,7 @@ int main(void)
 
 	tcase_add_test(tcase, text_scope_of_maps);
 	tcase_add_loop_test(tcase, text_scope_is_named_says, 0, COUNT_OF(texts));
+	tcase_add_loop_test(tcase, text_scope_local_says, 0, COUNT_OF(locals));
 	tcase_add_loop_test(tcase, text_scope_merge_says, 0, COUNT_OF(merges));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
