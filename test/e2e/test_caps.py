@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from .kit.daemon import LOOPS
 from .kit.fake import answer, complete, ready
 from .kit.wait import LIMIT, wait_until
 from .kit.wire import Refused, bind, execute, parse, query, send_cancel, sync
@@ -192,7 +193,7 @@ def test_a_pool_takes_no_more_than_its_size(pgweir, fake_server):
         waiter.send(query("SELECT 1"))
     late.expect("Q")
     wait_until(lambda: leaving(weir))
-    assert limit(weir, "max_server_connections")["waiting"] == 1
+    assert 1 <= limit(weir, "max_server_connections")["waiting"] <= LOOPS  # each loop has a pool
     assert leaving(weir) == 1
 
 
