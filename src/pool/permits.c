@@ -34,11 +34,17 @@ static struct claim_pool what_it_has(const struct claimant *claimant)
 	};
 }
 
-static uint64_t rank_of(const struct claimant *claimant)
+/* Of what it has, whether it is favoured or not. */
+static uint64_t own_rank(const struct claimant *claimant)
 {
 	const struct claim_pool has = what_it_has(claimant);
 
-	return claimant->is_favoured ? 0 : claim_rank(&has);
+	return claim_rank(&has);
+}
+
+static uint64_t rank_of(const struct claimant *claimant)
+{
+	return claimant->is_favoured ? 0 : own_rank(claimant);
 }
 
 /* Its claim may have changed. */
@@ -164,7 +170,8 @@ bool permit_yields(struct share *cap, const struct claimant *from, usec_t age)
 
 	if (!first || tally->leaving_count >= tally->blocked_count)
 		return false;
-	claim = (struct claim){ first->node.key, { first->of[OF_DATABASE], first->of[OF_ROLE] } };
+	/* One that is favoured gets no further server for that, nor one of its own pool. */
+	claim = (struct claim){ own_rank(first), { first->of[OF_DATABASE], first->of[OF_ROLE] } };
 	if (!claim_takes(&claim, &has, age))
 		return false;
 	/* Without this server, its owners may be owed one at once, and others not yet. */

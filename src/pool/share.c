@@ -3,7 +3,8 @@
  * Shares and their tallies: see broker.h.
  *
  * Hard here: a share belongs to a loop, and only that loop may close it, so another loop may use it
- * only while it holds the lock. on_woken() is called without the lock, in the share's own loop.
+ * only while it holds the lock. on_woken() is called in the share's own loop: of a pool maybe with
+ * the lock, as it only wakes the pool (broker_wake()), of all others without it.
  */
 #include "broker_priv.h"
 

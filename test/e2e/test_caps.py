@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from .kit.daemon import LOOPS
 from .kit.fake import answer, complete, ready
 from .kit.wait import LIMIT, wait_until
 from .kit.wire import Refused, bind, execute, parse, query, send_cancel, sync
@@ -192,8 +193,9 @@ def test_a_pool_takes_no_more_than_its_size(pgweir, fake_server):
         waiter.send(query("SELECT 1"))
     late.expect("Q")
     wait_until(lambda: leaving(weir))
-    assert limit(weir, "max_server_connections")["waiting"] == 1
-    assert leaving(weir) == 1
+    # Each loop has a pool, and one server leaves for each.
+    assert 1 <= limit(weir, "max_server_connections")["waiting"] <= LOOPS
+    assert leaving(weir) <= LOOPS
 
 
 def test_a_session_that_does_not_end(pgweir, fake_server):

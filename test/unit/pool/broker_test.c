@@ -230,6 +230,162 @@ START_TEST(a_queue_follows_what_is_guaranteed)
 }
 END_TEST
 
+/* A pool that waits for a server that was given up for it keeps those that it has. */
+START_TEST(what_is_given_up_for_a_pool_is_not_one_of_its_own)
+{
+	struct broker *broker = broker_new(3, NULL);
+	struct side rich, poor, poorer;
+
+	open_side(&rich, broker, "db", "alice");
+	open_side(&poor, broker, "db", "bob");
+	open_side(&poorer, broker, "db", "carol");
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(take_of(&rich, 9), PERMIT_GRANTED);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(take_of(&poor, 9), PERMIT_GRANTED);
+		ck_assert_int_eq(take_of(&poorer, 9), PERMIT_GRANTED);
+	}
+	permit_set_limit(&rich.database, 9, 0);
+	ck_assert_int_eq(take_of(&poor, 9), PERMIT_CAP_FULL + CAP_DATABASE);
+	ck_assert_int_eq(take_of(&poorer, 9), PERMIT_CAP_FULL + CAP_DATABASE);
+	ck_assert(permit_yields(&rich.database, &rich.claim, CLAIM_TURN));
+	ck_assert(!permit_yields(&poor.database, &poor.claim, CLAIM_TURN));
+	ck_assert(!permit_yields(&poorer.database, &poorer.claim, CLAIM_TURN));
+	for (int i = 0; i < 5; i++)
+		give(&rich);
+	for (int i = 0; i < 2; i++) {
+		give(&poor);
+		give(&poorer);
+	}
+	close_side(&rich);
+	close_side(&poor);
+	close_side(&poorer);
+	broker_free(&broker);
+}
+END_TEST
+
+/* ---- no claim sleeps while its cap has space ---- */
+
+#define PLAYERS 12
+#define PLAYER_STEPS 4000
+
+struct player {
+	struct side side;
+	unsigned int held, wish;
+	unsigned int heard; /* of side.pool_woken */
+};
+
+/* As a pool does it in its turn. */
+static void serve(struct player *player)
+{
+	bool is_refused = false;
+
+	while (player->held < player->wish && !is_refused) {
+		is_refused = take_of(&player->side, 99) != PERMIT_GRANTED;
+		player->held += !is_refused;
+	}
+	if (!is_refused)
+		permit_leave_queue(&player->side.claim);
+	if (!player->side.claim.cap)
+		player->side.claim.node.order = 0;
+}
+
+static void give_one(struct player *player)
+{
+	player->held--;
+	give(&player->side);
+	serve(player);
+}
+
+static void play(struct player *player, unsigned int *seed)
+{
+	struct side *side = &player->side;
+	struct share *cap = rand_r(seed) % 2 ? &side->database : &side->role;
+
+	switch (rand_r(seed) % 8) {
+	case 0:
+		permit_set_limit(cap, rand_r(seed) % 8, rand_r(seed) % 3);
+		break;
+	case 1:
+	case 2:
+	case 3:
+		player->wish = (unsigned int)rand_r(seed) % 4;
+		serve(player);
+		break;
+	case 4:
+		if (!player->held || !permit_yields(cap, &side->claim, CLAIM_TURN))
+			break;
+		permit_leave_queue(&side->claim);
+		side->claim.node.order = 0;
+		give_one(player);
+		break;
+	default:
+		if (player->held)
+			give_one(player);
+	}
+}
+
+/* Until nobody is woken any more. */
+static void settle(struct player *players)
+{
+	bool is_any = true;
+
+	for (int rounds = 0; is_any; rounds++) {
+		is_any = false;
+		for (int i = 0; i < PLAYERS; i++) {
+			struct player *player = &players[i];
+
+			turn(&player->side);
+			if (player->heard == player->side.pool_woken)
+				continue;
+			player->heard = player->side.pool_woken;
+			serve(player);
+			is_any = true;
+		}
+		ck_assert_int_lt(rounds, 1000);
+	}
+}
+
+static void check_cap(const struct tally *cap)
+{
+	if (heap_first(&cap->queue))
+		ck_assert(cap->most && cap->server_count >= cap->most);
+	else
+		ck_assert_uint_eq(cap->blocked_count, 0);
+}
+
+START_TEST(no_claim_sleeps_while_its_cap_has_space)
+{
+	static const char *const databases[] = { "a", "b" };
+	static const char *const roles[] = { "alice", "bob", "carol" };
+	struct broker *broker = broker_new(PLAYERS, NULL);
+	struct player players[PLAYERS] = { 0 };
+	unsigned int seed = (unsigned int)_i;
+
+	for (int i = 0; i < PLAYERS; i++)
+		open_side(&players[i].side, broker, databases[i % 2], roles[i % 3]);
+	for (int step = 0; step < PLAYER_STEPS; step++) {
+		play(&players[rand_r(&seed) % PLAYERS], &seed);
+		settle(players);
+		for (int i = 0; i < PLAYERS; i++) {
+			check_cap(players[i].side.database.tally);
+			check_cap(players[i].side.role.tally);
+		}
+	}
+	for (int i = 0; i < PLAYERS; i++) {
+		players[i].wish = 0;
+		while (players[i].held)
+			give_one(&players[i]);
+	}
+	settle(players);
+	ck_assert_uint_eq(share_servers(&players[0].side.database), 0);
+	ck_assert_uint_eq(share_servers(&players[1].side.role), 0);
+	for (int i = 0; i < PLAYERS; i++)
+		close_side(&players[i].side);
+	broker_free(&broker);
+}
+END_TEST
+
 START_TEST(a_want_is_promised_as_many_servers_as_it_wants)
 {
 	struct broker *broker = broker_new(2, NULL);
@@ -702,6 +858,8 @@ int main(void)
 	tcase_add_test(cases, pools_of_one_database_share_its_limit);
 	tcase_add_test(cases, the_pool_that_has_waited_longest_is_woken);
 	tcase_add_test(cases, a_queue_follows_what_is_guaranteed);
+	tcase_add_test(cases, what_is_given_up_for_a_pool_is_not_one_of_its_own);
+	tcase_add_loop_test(cases, no_claim_sleeps_while_its_cap_has_space, 0, 4);
 	tcase_add_test(cases, a_want_is_promised_as_many_servers_as_it_wants);
 	tcase_add_test(cases, a_want_that_changes_wakes_nobody);
 	tcase_add_test(cases, servers_are_levelled_while_clients_wait_in_both_loops);
