@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The console's grammar: WORD [WORD] [;], SHOW WORD [WORD ...] [;], and SET key = value.
+ * What is typed at the console, as statements and their tokens.
  *
  * Hard here: drivers put comments around their statements, and quotes around names and
  * values. A `;` inside a comment or quotes does not end the statement.
@@ -9,9 +9,13 @@
 
 #include <strings.h>
 
+#include "pgweir/base/text.h"
+
 #define BLANKS " \t\r\n\f\v"
 
-void grammar_next_token(struct bytes *rest, struct token *token)
+/* Skips blanks and comments. A whole number is a word. TOKEN_OPEN: no end of quotes or a comment.
+ */
+static void next_token(struct bytes *rest, struct token *token)
 {
 	struct scanner scanner = { .rest = *rest };
 	size_t letters;
@@ -51,38 +55,64 @@ bool grammar_token_is(const struct token *token, const char *word)
 	       strncasecmp(text.at, word, text.count) == 0;
 }
 
-bool grammar_next_statement(struct bytes *rest, struct bytes *statement)
+bool grammar_read_sentence(struct bytes *rest, struct sentence *sentence)
 {
-	const char *begin = rest->at;
+	struct bytes next;
 	struct token token;
+	bool is_first = true;
 
-	if (rest->count == 0)
-		return false;
-	do {
-		grammar_next_token(rest, &token);
-		*statement = bytes_of(begin, (size_t)(rest->at - begin));
-	} while (token.kind != TOKEN_END && token.kind != TOKEN_OPEN &&
-	         !sql_token_is_sign(&token, ';'));
-	if (sql_token_is_sign(&token, ';'))
-		statement->count--;
-	return true;
+	sentence->count = 0;
+	sentence->end = rest->at + rest->count;
+	for (next_token(rest, &token); sql_token_is_sign(&token, ';'); next_token(rest, &token))
+		is_first = false;
+	for (; !sql_is_end(&token); next_token(rest, &token)) {
+		if (sentence->count < TOKENS_MAX)
+			sentence->tokens[sentence->count++] = token;
+		if (token.kind == TOKEN_OPEN)
+			break;
+	}
+	sentence->tokens[sentence->count] = token;
+	next = *rest;
+	next_token(&next, &token);
+	sentence->is_alone = is_first && token.kind == TOKEN_END;
+	return sentence->count > 0;
 }
 
-/* ---- words ---- */
+size_t grammar_match(const char *pattern, const struct sentence *sentence, struct words *words)
+{
+	const struct token *at = sentence->tokens, *end = at + sentence->count;
 
-bool grammar_ends(struct bytes rest)
+	for (; *pattern; at++) {
+		size_t length = strcspn(pattern, " ");
+		char word[64];
+
+		memcpy(word, pattern, length);
+		word[length] = 0;
+		pattern += length + strspn(pattern + length, " ");
+		if (strcmp(word, "...") == 0)
+			return sentence->count;
+		if (at == end || at->kind == TOKEN_OPEN)
+			return 0;
+		if (strcmp(word, "?") == 0) {
+			text_copy(words->argument, sizeof(words->argument), words->value);
+			if (!grammar_copy_token(at, words->value, sizeof(words->value)))
+				return 0;
+		} else if (!grammar_token_is(at, word)) {
+			return 0;
+		}
+	}
+	return (size_t)(at - sentence->tokens);
+}
+
+/* Whether at most one `;` follows, and nothing after it. */
+static bool ends(struct bytes rest)
 {
 	struct token token;
 
-	grammar_next_token(&rest, &token);
+	next_token(&rest, &token);
 	if (sql_token_is_sign(&token, ';'))
-		grammar_next_token(&rest, &token);
+		next_token(&rest, &token);
 	return token.kind == TOKEN_END;
-}
-
-static enum words_result end_of(struct bytes rest)
-{
-	return grammar_ends(rest) ? WORDS_OK : WORDS_INVALID;
 }
 
 /* A value without quotes ends at the next blank, `;` or quote. So -1 and 127.0.0.1 are values. */
@@ -93,7 +123,7 @@ static void value_next(struct bytes *rest, struct token *token)
 	while (rest->count && *rest->at && strchr(BLANKS, *rest->at))
 		*rest = bytes_skip(*rest, 1);
 	if (rest->count && (*rest->at == '\'' || *rest->at == '"')) {
-		grammar_next_token(rest, token);
+		next_token(rest, token);
 		return;
 	}
 	while (count < rest->count && !strchr(BLANKS ";'\"", rest->at[count]))
@@ -103,91 +133,19 @@ static void value_next(struct bytes *rest, struct token *token)
 	*rest = bytes_skip(*rest, count);
 }
 
-/* The value at the end of a statement. */
-static enum words_result read_value(struct bytes rest, struct words *words)
+enum words_result grammar_read_value(const struct sentence *sentence, const struct token *behind,
+                                     struct words *words)
 {
+	const char *at = behind->text.at + behind->text.count;
+	struct bytes rest = bytes_of(at, (size_t)(sentence->end - at));
 	struct token value;
 
 	value_next(&rest, &value);
-	if (value.kind != TOKEN_WORD && value.kind != TOKEN_STRING && value.kind != TOKEN_QUOTED)
+	if ((value.kind != TOKEN_WORD && value.kind != TOKEN_STRING &&
+	     value.kind != TOKEN_QUOTED) ||
+	    !ends(rest))
 		return WORDS_INVALID;
-	if (!grammar_ends(rest))
-		return WORDS_INVALID;
-	words->count = 3;
+	words->count = 2;
 	return grammar_copy_token(&value, words->value, sizeof(words->value)) ? WORDS_OK
 	                                                                      : WORDS_TOO_LONG;
-}
-
-static enum words_result read_set(struct bytes rest, struct words *words)
-{
-	struct token key, equals;
-
-	grammar_next_token(&rest, &key);
-	grammar_next_token(&rest, &equals);
-	if (!sql_is_name(&key) ||
-	    (!grammar_token_is(&equals, "=") && !grammar_token_is(&equals, "TO")))
-		return WORDS_INVALID;
-	if (!grammar_copy_token(&key, words->argument, sizeof(words->argument)))
-		return WORDS_TOO_LONG;
-	return read_value(rest, words);
-}
-
-/* The words that follow the name of a SHOW, with one space between them. */
-static enum words_result read_values(struct bytes rest, struct words *words)
-{
-	size_t size = sizeof(words->argument), used = 0;
-	struct bytes before = rest;
-	struct token token;
-	bool fits = true;
-
-	for (grammar_next_token(&rest, &token); sql_is_name(&token);
-	     grammar_next_token(&rest, &token)) {
-		if (used && used + 1 < size)
-			words->value[used++] = ' ';
-		fits = fits && used < size &&
-		       grammar_copy_token(&token, words->value + used, size - used);
-		if (fits)
-			used += strlen(words->value + used);
-		words->count++;
-		before = rest;
-	}
-	if (end_of(before) != WORDS_OK)
-		return WORDS_INVALID;
-	return fits ? WORDS_OK : WORDS_TOO_LONG;
-}
-
-static enum words_result read_host_name(struct bytes rest, struct words *words)
-{
-	return grammar_ends(rest) ? WORDS_OK /* a database */ : read_value(rest, words);
-}
-
-enum words_result grammar_read_words(struct bytes text, struct words *words)
-{
-	struct token command, argument;
-	struct bytes rest = text;
-
-	memset(words, 0, sizeof(*words));
-	grammar_next_token(&rest, &command);
-	if (!sql_is_name(&command))
-		return WORDS_INVALID;
-	if (!grammar_copy_token(&command, words->command, sizeof(words->command)))
-		return WORDS_TOO_LONG;
-	if (grammar_token_is(&command, "SET"))
-		return read_set(rest, words);
-	words->count = 1;
-	text = rest;
-	grammar_next_token(&rest, &argument);
-	if (!sql_is_name(&argument))
-		return end_of(text);
-	words->count = 2;
-	if (!grammar_copy_token(&argument, words->argument, sizeof(words->argument)))
-		return end_of(rest) == WORDS_OK ? WORDS_TOO_LONG : WORDS_INVALID;
-	if (grammar_token_is(&command, "SHOW") || grammar_token_is(&command, "SELECT"))
-		return read_values(rest, words);
-	/* DISABLE HOST name: not DISABLE of a database of that name */
-	if (grammar_token_is(&argument, "HOST") &&
-	    (grammar_token_is(&command, "DISABLE") || grammar_token_is(&command, "ENABLE") ||
-	     grammar_token_is(&command, "DRAIN")))
-		return read_host_name(rest, words);
-	return end_of(rest);
 }

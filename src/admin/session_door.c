@@ -75,7 +75,7 @@ static void log_command(struct console_session *session, const struct request *r
 
 	if (!command_is_event(command))
 		return;
-	if (command->argument == ARG_NONE || words->count < 2)
+	if (!words->count)
 		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s command issued",
 		          command->words);
 	else
@@ -210,16 +210,15 @@ static void run_statement(struct console_session *session, const struct request 
 /* Reads the statements of a Query. 0: one of them is no small talk, or they are too many. */
 static unsigned int read_talks(struct bytes text, struct request requests[TALKS_MAX])
 {
-	struct bytes statement;
+	struct sentence sentence;
 	struct request request;
 	unsigned int count = 0;
 
-	while (grammar_next_statement(&text, &statement)) {
-		if (!request_read_talk(statement, &request) || count == TALKS_MAX ||
+	while (grammar_read_sentence(&text, &sentence)) {
+		if (!request_read_talk(&sentence, &request) || count == TALKS_MAX ||
 		    (request.show && !request.talk->text))
 			return 0;
-		if (request.kind != REQUEST_EMPTY)
-			requests[count++] = request;
+		requests[count++] = request;
 	}
 	return count;
 }

@@ -14,7 +14,11 @@
 #include "pgweir/base/version.h"
 #include "pgweir/config/settings.h"
 
-static const struct show show_talk, show_names, show_changeable_names, show_type, show_values;
+static bool next_talk(struct cursor *cursor, void *row);
+static bool next_name(struct cursor *cursor, void *row);
+static bool next_changeable_name(struct cursor *cursor, void *row);
+static bool next_type(struct cursor *cursor, void *row);
+static bool next_value(struct cursor *cursor, void *row);
 
 #define VERSION_SERVER VERSION_COMPATIBLE "/bouncer"
 #define PSQL_NAMES "SELECT pg_catalog . lower ( name ) FROM pg_catalog . pg_settings "
@@ -24,15 +28,18 @@ static const struct show show_talk, show_names, show_changeable_names, show_type
 	{                                                       \
 		.words = pattern, .tag = answer, .effect = what \
 	}
-#define SAYS(pattern, answer, of, value, name)                                                     \
-	{                                                                                          \
-		.words = pattern, .tag = answer, .rows = &show_talk, .text = value, .title = name, \
-		.type = VALUE_##of                                                                 \
+#define ROWS(fill, of, name)    \
+	.show = { .item = "",   \
+		  .next = fill, \
+		  .columns = COLUMNS(((const struct column[]){ { name, of, ROW_NEXT, NULL } })) }
+#define SAYS(pattern, answer, of, value, name)                                                    \
+	{                                                                                         \
+		.words = pattern, .tag = answer, .text = value, ROWS(next_talk, VALUE_##of, name) \
 	}
 #define SHOWS(name, value) SAYS("SHOW " name, "SHOW", TEXT, value, name)
-#define LISTS(pattern, table, name)                                                \
-	{                                                                          \
-		.words = pattern, .tag = "SELECT", .rows = &(table), .title = name \
+#define LISTS(pattern, fill, name)                                              \
+	{                                                                       \
+		.words = pattern, .tag = "SELECT", ROWS(fill, VALUE_TEXT, name) \
 	}
 
 static const struct talk talks[] = {
@@ -50,6 +57,7 @@ static const struct talk talks[] = {
 	DOES("DEALLOCATE PREPARE ALL", "DEALLOCATE ALL", TALK_FORGET_ALL),
 	DOES("DEALLOCATE PREPARE ?", "DEALLOCATE", TALK_FORGET),
 	DOES("DEALLOCATE ?", "DEALLOCATE", TALK_FORGET),
+	{ .words = "RESET STATEMENTS" }, /* no small talk: a command */
 	DOES("RESET ...", "RESET", TALK_NOTHING),
 	DOES("CLOSE ALL", "CLOSE CURSOR ALL", TALK_NOTHING),
 	DOES("UNLISTEN ?", "UNLISTEN", TALK_NOTHING),
@@ -77,17 +85,17 @@ static const struct talk talks[] = {
 	SHOWS("is_superuser", "on"),
 	/* Queries of psql's tab completion, from version 15 on. */
 	LISTS(PSQL_NAMES "WHERE pg_catalog . lower ( name ) LIKE pg_catalog . lower ( ? ) ...",
-	      show_names, "lower"),
+	      next_name, "lower"),
 	LISTS(PSQL_NAMES "WHERE context IN ( ? , ? ) AND pg_catalog . lower ( name ) LIKE "
 	                 "pg_catalog . lower ( ? ) ...",
-	      show_changeable_names, "lower"),
+	      next_changeable_name, "lower"),
 	LISTS("SELECT vartype FROM pg_catalog . pg_settings WHERE pg_catalog . lower ( name ) = "
 	      "pg_catalog . lower ( ? )",
-	      show_type, "vartype"),
+	      next_type, "vartype"),
 	LISTS("SELECT val FROM ( SELECT name , pg_catalog . unnest ( enumvals ) AS val FROM "
 	      "pg_catalog . pg_settings ) ss WHERE val LIKE ? and pg_catalog . lower ( name ) = "
 	      "pg_catalog . lower ( ? ) ...",
-	      show_values, "val"),
+	      next_value, "val"),
 };
 
 /* SET of these is small talk too, unless pgweir has a setting of the same name. */
@@ -142,72 +150,30 @@ static bool is_parameter(const struct token *name)
 }
 
 /* Matches SET [SESSION | LOCAL] parameter { = | TO } value. */
-static bool is_set(struct bytes text)
+static bool is_set(const struct sentence *sentence)
 {
-	struct token token;
+	const struct token *at = sentence->tokens, *end = at + sentence->count;
 
-	grammar_next_token(&text, &token);
-	if (!grammar_token_is(&token, "SET"))
+	if (!grammar_token_is(at++, "SET"))
 		return false;
-	grammar_next_token(&text, &token);
-	if (grammar_token_is(&token, "SESSION") || grammar_token_is(&token, "LOCAL"))
-		grammar_next_token(&text, &token);
-	if (!is_parameter(&token))
-		return false;
-	grammar_next_token(&text, &token);
-	if (!grammar_token_is(&token, "=") && !grammar_token_is(&token, "TO"))
-		return false;
-	grammar_next_token(&text, &token);
-	return token.kind != TOKEN_END && token.kind != TOKEN_OPEN &&
-	       !grammar_token_is(&token, ";");
+	if (grammar_token_is(at, "SESSION") || grammar_token_is(at, "LOCAL"))
+		at++;
+	return end - at > 2 && is_parameter(&at[0]) &&
+	       (grammar_token_is(&at[1], "=") || grammar_token_is(&at[1], "TO")) &&
+	       at[2].kind != TOKEN_OPEN;
 }
 
-/* Whether `rest` is the end of one statement, with no other one after it. */
-static bool is_one(struct bytes rest)
-{
-	struct bytes statement;
-
-	grammar_next_statement(&rest, &statement);
-	return grammar_ends(rest);
-}
-
-static bool matches(const char *pattern, struct bytes text, struct words *words)
-{
-	while (*pattern) {
-		size_t length = strcspn(pattern, " ");
-		char word[64];
-		struct token token;
-
-		memcpy(word, pattern, length);
-		word[length] = 0;
-		pattern += length + strspn(pattern + length, " ");
-		if (strcmp(word, "...") == 0)
-			return is_one(text);
-		grammar_next_token(&text, &token);
-		if (token.kind == TOKEN_END || token.kind == TOKEN_OPEN)
-			return false;
-		if (strcmp(word, "?") == 0) {
-			text_copy(words->argument, sizeof(words->argument), words->value);
-			if (!grammar_copy_token(&token, words->value, sizeof(words->value)))
-				return false;
-		} else if (!grammar_token_is(&token, word)) {
-			return false;
-		}
-	}
-	return grammar_ends(text);
-}
-
-const struct talk *small_talk_find(struct bytes text, struct words *words)
+const struct talk *small_talk_find(const struct sentence *sentence, struct words *words)
 {
 	for (size_t i = 0; i < sizeof(talks) / sizeof(talks[0]); i++) {
-		if (!matches(talks[i].words, text, words))
+		if (grammar_match(talks[i].words, sentence, words) != sentence->count)
 			continue;
-		words->count = 3;
+		words->count = 2;
 		if (talks[i].text)
 			text_copy(words->value, sizeof(words->value), talks[i].text);
-		return &talks[i];
+		return talks[i].tag ? &talks[i] : NULL;
 	}
-	return is_set(text) && is_one(text) ? &set_ignored : NULL;
+	return is_set(sentence) ? &set_ignored : NULL;
 }
 
 static bool next_talk(struct cursor *cursor, void *at)
@@ -228,8 +194,6 @@ static bool next_talk(struct cursor *cursor, void *at)
 	return true;
 }
 
-static const struct show show_talk = { .item = "", .next = next_talk };
-
 /*
  * ---- what the tab completion of psql 15 asks for after SHOW or SET ----
  *
@@ -249,9 +213,8 @@ static bool is_like(const char *name, const char *pattern)
 }
 
 /* Tables first, then HELP, then settings; after SET only settings that can be changed. */
-static bool next_name(struct cursor *cursor, void *row)
+static bool find_name(struct cursor *cursor, bool is_set, void *row)
 {
-	bool is_set = cursor->asked.show == &show_changeable_names;
 	size_t tables = 0;
 
 	while (shows[tables])
@@ -271,6 +234,13 @@ static bool next_name(struct cursor *cursor, void *row)
 		return true;
 	}
 	return false;
+}
+
+static bool next_name(struct cursor *cursor, void *row) { return find_name(cursor, false, row); }
+
+static bool next_changeable_name(struct cursor *cursor, void *row)
+{
+	return find_name(cursor, true, row);
 }
 
 const struct setting *small_talk_setting(const char *name)
@@ -305,8 +275,3 @@ static bool next_value(struct cursor *cursor, void *at)
 	}
 	return false;
 }
-
-static const struct show show_names = { .item = "", .next = next_name };
-static const struct show show_changeable_names = { .item = "", .next = next_name };
-static const struct show show_type = { .item = "", .next = next_type };
-static const struct show show_values = { .item = "", .next = next_value };
