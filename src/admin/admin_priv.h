@@ -11,7 +11,6 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/sql_token.h"
 
 #include "show/show_priv.h"
 
@@ -19,27 +18,6 @@
 
 /* Copies a template to *out. Its lines @commands@, @features@ and @shows@ become these lists. */
 void admin_manual_fill(struct bytes template, struct buf *out);
-
-/* ---- what is typed at the console: grammar.c ---- */
-
-#define TOKENS_MAX 64 /* more than any sentence has that is understood */
-
-/* A statement. A whole number is a word here. */
-struct sentence {
-	struct token tokens[TOKENS_MAX + 1]; /* behind the last one is what ended it */
-	size_t count;    /* without the `;`; a last one TOKEN_OPEN: no end of quotes or a comment */
-	const char *end; /* of the whole text */
-	bool is_alone;   /* there is nothing else in the text, but for one `;` behind it */
-};
-
-/* Removes the next statement that is not empty. false: none is left. */
-bool grammar_read_sentence(struct bytes *rest, struct sentence *sentence);
-
-/* Copies the text with its zero, and doubled quotes as one. false: it has no room. */
-bool grammar_copy_token(const struct token *token, char *out, size_t size);
-
-/* Whether the token is this word; upper and lower case are equal. */
-bool grammar_token_is(const struct token *token, const char *word);
 
 /* What is behind the words of a command: [argument], or argument and value. */
 struct words {
@@ -49,25 +27,9 @@ struct words {
 	char value[256];
 };
 
-/*
- * How many tokens at its begin match the words of the pattern, of which "?" matches one token, and
- * "..." the rest. The last two tokens of "?" go to words->argument and words->value. 0: none.
- */
-size_t grammar_match(const char *pattern, const struct sentence *sentence, struct words *words);
-
-enum words_result {
-	WORDS_OK,
-	WORDS_INVALID, /* not in the console's grammar */
-	WORDS_TOO_LONG /* a word is longer than its field */
-};
-
-/* Reads a value behind this token, at the end of the text, to words->value. */
-enum words_result grammar_read_value(const struct sentence *sentence, const struct token *behind,
-                                     struct words *words);
-
 struct console_session;
 
-/* ---- small talk: small_talk.c ---- */
+/* ---- small talk: request.c ---- */
 
 enum talk_effect {
 	TALK_NOTHING,
@@ -80,20 +42,12 @@ enum talk_effect {
 
 /* A query that drivers send to any server. */
 struct talk {
-	const char *words; /* see grammar_match() */
+	const char *words; /* "?" matches any token and stores it, "..." matches the rest */
 	const char *tag;
 	enum talk_effect effect;
 	struct show show; /* its table, of one column; without next(): it returns no rows */
 	const char *text; /* the value of its single row; NULL: it has another table */
 };
-
-/* NULL: it is no small talk. words->value gets the text, if there is one. */
-const struct talk *small_talk_find(const struct sentence *sentence, struct words *words);
-
-/* ---- queries of psql's tab completion: small_talk.c ---- */
-
-/* The setting of this name; upper and lower case are equal. NULL: there is none. */
-const struct setting *small_talk_setting(const char *name);
 
 /* ---- commands: commands.c ---- */
 
@@ -162,8 +116,8 @@ bool request_read(struct bytes text, struct request *request, struct err *err);
 /* The table of this name, and behind a space its argument, without quotes. false: there is none. */
 bool request_read_table(const char *text, struct request *request, struct err *err);
 
-/* Whether it is small talk, or nothing. */
-bool request_read_talk(const struct sentence *sentence, struct request *request);
+/* Reads several statements, each of which is small talk. 0: one is not, or they are more. */
+unsigned int request_read_talks(struct bytes text, struct request *requests, unsigned int most);
 
 /* Suggests what an unknown text may have meant, as a sentence. "": no suggestion. */
 void request_suggest(struct bytes text, char *out, size_t size);

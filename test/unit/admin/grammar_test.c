@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/grammar.c, and the words that request.c reads.
+ * admin/request.c: statements and their words.
  */
 #include "../../../src/admin/admin_priv.h"
 
@@ -9,6 +9,8 @@
 #define W63 "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww"
 #define W64 W63 "w"
 #define W255 W63 W63 W63 W63 "www"
+
+enum words_result { WORDS_OK, WORDS_INVALID, WORDS_TOO_LONG };
 
 static const struct {
 	const char *says;
@@ -109,48 +111,44 @@ START_TEST(words_are_read_at_every_cut)
 }
 END_TEST
 
+#define TALKS 4
+
 START_TEST(statements_end_at_semicolons_outside_of_quotes)
 {
-	static const size_t expected[] = { 1, 3, 1 };
-	struct bytes rest = bytes_text("a; ';' \";\" /* ; */ b;; c ");
-	struct sentence sentence;
+	static const char *const expected[] = { "BEGIN", "SAVEPOINT", "RELEASE" };
+	struct request requests[TALKS];
+	unsigned int count = request_read_talks(
+	    bytes_text("begin ';' /* ; */;; SAVEPOINT \";\"; release -- ;"), requests, TALKS);
 
-	for (size_t i = 0; i < COUNT_OF(expected); i++) {
-		ck_assert(grammar_read_sentence(&rest, &sentence));
-		ck_assert_uint_eq(sentence.count, expected[i]);
-		ck_assert(!sentence.is_alone || i == 2);
-	}
-	ck_assert(grammar_token_is(&sentence.tokens[0], "C"));
-	ck_assert(!grammar_read_sentence(&rest, &sentence));
+	ck_assert_uint_eq(count, COUNT_OF(expected));
+	for (size_t i = 0; i < COUNT_OF(expected); i++)
+		ck_assert_str_eq(requests[i].tag, expected[i]);
 }
 END_TEST
 
 START_TEST(a_long_statement_is_read_to_its_end)
 {
-	char text[4 * TOKENS_MAX + 3];
-	struct bytes rest = bytes_of(text, sizeof(text));
-	struct sentence sentence;
+	char text[1000];
+	struct request requests[TALKS];
+	struct err err;
 
 	memset(text, ',', sizeof(text));
-	memcpy(text + 4 * (size_t)TOKENS_MAX, "; b", 3);
-	ck_assert(grammar_read_sentence(&rest, &sentence));
-	ck_assert_uint_eq(sentence.count, TOKENS_MAX);
-	ck_assert(!sentence.is_alone);
-	ck_assert(grammar_read_sentence(&rest, &sentence));
-	ck_assert_uint_eq(sentence.count, 1);
+	memcpy(text, "BEGIN ", 6);
+	ck_assert(request_read(bytes_of(text, sizeof(text)), &requests[0], &err));
+	memcpy(text + sizeof(text) - 5, "; END", 5);
+	ck_assert(!request_read(bytes_of(text, sizeof(text)), &requests[0], &err));
+	ck_assert_uint_eq(request_read_talks(bytes_of(text, sizeof(text)), requests, TALKS), 2);
+	ck_assert_uint_eq(request_read_talks(bytes_of(text, sizeof(text)), requests, 1), 0);
 }
 END_TEST
 
 START_TEST(a_zero_byte_is_a_sign)
 {
-	struct bytes rest = bytes_of("a\0b", 3);
-	struct sentence sentence;
+	struct request request;
+	struct err err;
 
-	ck_assert(grammar_read_sentence(&rest, &sentence));
-	ck_assert_uint_eq(sentence.count, 3);
-	ck_assert_int_eq(sentence.tokens[0].kind, TOKEN_WORD);
-	ck_assert_uint_eq(sentence.tokens[0].text.count, 1);
-	ck_assert_int_eq(sentence.tokens[1].kind, TOKEN_SIGN);
+	ck_assert(!request_read(bytes_of("PAUSE\0a", 7), &request, &err));
+	ck_assert(request_read(bytes_of("BEGIN\0a", 7), &request, &err));
 }
 END_TEST
 
