@@ -547,9 +547,10 @@ static bool is_too_long(const struct sentence *sentence)
 	const struct token *tokens = sentence->tokens;
 	char command[COMMAND_SIZE], argument[sizeof(((struct words *)NULL)->argument)];
 
-	return sql_is_name(&tokens[0]) && (!copy_token(&tokens[0], command, sizeof(command)) ||
-	                                   (sentence->count == 2 && are_names(sentence) &&
-	                                    !copy_token(&tokens[1], argument, sizeof(argument))));
+	return sql_is_name(&tokens[0]) &&
+	       (!copy_token(&tokens[0], command, sizeof(command)) ||
+	        (sentence->count == 2 && are_names(sentence) && !token_is(&tokens[0], "SET") &&
+	         !copy_token(&tokens[1], argument, sizeof(argument))));
 }
 
 /* SELECT is an alias of SHOW, where it is no small talk. */
