@@ -11,7 +11,6 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/sql_token.h"
 
 #include "show/show_priv.h"
 
@@ -20,44 +19,17 @@
 /* Copies a template to *out. Its lines @commands@, @features@ and @shows@ become these lists. */
 void admin_manual_fill(struct bytes template, struct buf *out);
 
-/* ---- what is typed at the console, as tokens and words: grammar.c ---- */
-
-/* Skips blanks and comments. A whole number is a word. TOKEN_OPEN: no end of quotes or a comment.
- */
-void grammar_next_token(struct bytes *rest, struct token *token);
-
-/* Copies the text with its zero, and doubled quotes as one. false: it has no room. */
-bool grammar_copy_token(const struct token *token, char *out, size_t size);
-
-/* Whether the token is this word; upper and lower case are equal. */
-bool grammar_token_is(const struct token *token, const char *word);
-
-/* Removes the next statement, up to its `;` or the end. false: none is left. */
-bool grammar_next_statement(struct bytes *rest, struct bytes *statement);
-
-/* Whether at most one `;` follows, and nothing after it. */
-bool grammar_ends(struct bytes rest);
-
-enum words_result {
-	WORDS_OK,
-	WORDS_INVALID, /* not in the console's grammar */
-	WORDS_TOO_LONG /* a word is longer than its field */
-};
-
-/* COMMAND [argument], SHOW argument [value ...], or SET argument = value. */
+/* What is behind the words of a command: [argument], or argument and value. */
 struct words {
-	/* 1, 2, or 3 (with value); of a SHOW also more: then `value` has spaces between words */
+	/* 0, 1, or 2 (with value); of a SHOW also more: then `value` has spaces between words */
 	unsigned int count;
-	char command[16];
-	char argument[64];
+	char argument[64]; /* of a SHOW its name */
 	char value[256];
 };
 
-enum words_result grammar_read_words(struct bytes text, struct words *words);
-
 struct console_session;
 
-/* ---- small talk: small_talk.c ---- */
+/* ---- small talk: request.c ---- */
 
 enum talk_effect {
 	TALK_NOTHING,
@@ -70,28 +42,14 @@ enum talk_effect {
 
 /* A query that drivers send to any server. */
 struct talk {
-	/* tokens; "?" matches one token and stores it, "..." matches the rest of the statement */
-	const char *words;
+	const char *words; /* "?" matches any token and stores it, "..." matches the rest */
 	const char *tag;
 	enum talk_effect effect;
-	const struct show *rows; /* its table, of one column; NULL: it returns no rows */
-	const char *text;        /* the value of its single row; NULL: it has another table */
-	const char *title;       /* of the column */
-	enum value_type type;
+	struct show show; /* its table, of one column; without next(): it returns no rows */
+	const char *text; /* the value of its single row; NULL: it has another table */
 };
 
-/*
- * NULL: it is no small talk. The last two tokens of "?" go to words->argument and words->value; the
- * latter gets the text, if there is one.
- */
-const struct talk *small_talk_find(struct bytes text, struct words *words);
-
-/* ---- queries of psql's tab completion: small_talk.c ---- */
-
-/* The setting of this name; upper and lower case are equal. NULL: there is none. */
-const struct setting *small_talk_setting(const char *name);
-
-/* ---- commands: the table is in commands.c, commands that wait in commands_wait.c ---- */
+/* ---- commands: commands.c ---- */
 
 enum command_argument {
 	ARG_NONE,
@@ -118,49 +76,15 @@ struct command {
 extern const struct command commands[];
 extern const size_t commands_count;
 
-/* The command that `words` name. NULL: none. */
-const struct command *command_find(const struct words *words);
-
 /* Whether its use is an event of SHOW EVENTS: it may change something. SET has an event of its own.
  */
 bool command_is_event(const struct command *command);
 
-/* ---- commands that wait: commands_wait.c ---- */
-
-bool command_pause(struct console_session *session, struct err *err);
-bool command_suspend(struct console_session *session, struct err *err);
-bool command_wait_close(struct console_session *session, struct err *err);
-bool command_drain(struct console_session *session, struct err *err);
-bool command_disable_host(struct console_session *session, struct err *err);
-bool command_enable_host(struct console_session *session, struct err *err);
-bool command_drain_host(struct console_session *session, struct err *err);
-
 /* Stops waiting: the watch and the tick of DRAIN. The command itself is not undone. */
 void commands_wait_stop(struct console_session *session);
 
-/* ---- what commands share: commands.c ---- */
-
-/*
- * Checks the database that the argument names: created from `*` in all lanes if needed. `verb`
- * completes the error for the console's own database: "cannot <verb> admin db". false: *err has
- * the reason.
- */
-bool command_database(struct console_session *session, const char *verb, struct err *err);
-
-/* The database of this name in the lane. NULL: the name is "", for all; or it is gone. */
-static inline struct database *command_database_in(const struct lane *lane, const char *name)
-{
-	return *name ? pools_find_database(lane->pools, name) : NULL;
-}
-
 /* Ends a PAUSE of all databases and a SUSPEND. */
 void command_resume_all(const struct console *console);
-
-/* For struct hold: "PAUSE by admin@127.0.0.1". Writes to `by` and returns it. */
-const char *command_by(const struct console_session *session, const char *command,
-                       char by[HOLD_BY_SIZE]);
-
-bool command_not_paused(struct console_session *session, struct err *err);
 
 /* ---- requests: request.c ---- */
 
@@ -174,7 +98,6 @@ struct request {
 	const struct show *show;       /* its rows; NULL: it returns none */
 	const struct command *command; /* of REQUEST_COMMAND */
 	struct words words;
-	struct column column; /* its only column; without a name: those of `show` */
 };
 
 /* Checks what is known only when it runs, such as the database. false: *err has the reason. */
@@ -193,8 +116,8 @@ bool request_read(struct bytes text, struct request *request, struct err *err);
 /* The table of this name, and behind a space its argument, without quotes. false: there is none. */
 bool request_read_table(const char *text, struct request *request, struct err *err);
 
-/* Parses `text` if it is small talk or empty. false: it is something else. */
-bool request_read_talk(struct bytes text, struct request *request);
+/* Reads several statements, each of which is small talk. 0: one is not, or they are more. */
+unsigned int request_read_talks(struct bytes text, struct request *requests, unsigned int most);
 
 /* Suggests what an unknown text may have meant, as a sentence. "": no suggestion. */
 void request_suggest(struct bytes text, char *out, size_t size);
@@ -324,11 +247,17 @@ struct console {
 static inline struct columns request_columns(const struct request *request,
                                              const struct console *console)
 {
+	struct columns columns;
+
 	if (!request->show)
 		return (struct columns){ 0 };
-	if (request->column.name)
-		return (struct columns){ .at = &request->column, .count = 1 };
-	return rows_columns(request->show, show_source_config(&console->source)->console_version);
+	columns =
+	    rows_columns(request->show, show_source_config(&console->source)->console_version);
+	if (request->show == &show_setting) {
+		columns.renamed = columns.at->name;
+		columns.renamed_to = request->words.value;
+	}
+	return columns;
 }
 
 /*

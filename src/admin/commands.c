@@ -1,38 +1,61 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The commands: one row of a table for each.
+ * The commands: one row of a table for each. Some are answered when a condition is met: PAUSE,
+ * SUSPEND, WAIT_CLOSE, DRAIN, DRAIN HOST.
  */
 #include "admin_priv.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/config/settings.h"
+#include "pgweir/pool/pools.h"
+
+#define TICK_PERIOD USEC_PER_SEC
+#define DRAIN_SECONDS_MAX 10000000
 
 /* ---- what several commands use ---- */
 
-bool command_not_paused(struct console_session *session, struct err *err)
+/* The words of the running command. */
+static const struct words *words_of(const struct console_session *session)
+{
+	return &session->portal.request.words;
+}
+
+static bool check_not_held(struct console_session *session, struct err *err)
 {
 	return !pools_are_held(console_pools(session->console)) ||
 	       err_set(err, ERR_STATE, "already suspended/paused");
 }
 
-bool command_database(struct console_session *session, const char *verb, struct err *err)
+/*
+ * Checks the database that the argument names: created from `*` in all lanes if needed. `verb`
+ * completes the error for the console's own database: "cannot <verb> admin db". false: *err has
+ * the reason.
+ */
+static bool check_database(struct console_session *session, const char *verb, struct err *err)
 {
-	const struct words *words = &session->portal.request.words;
+	const struct words *words = words_of(session);
 	const struct lanes *lanes = session->console->with.lanes;
 	const struct lane *lane;
 	bool is_there = *words->argument; /* false: no such database, or no memory */
 
-	if (words->count < 2)
+	if (!words->count)
 		return true;
 	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
 		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
 	LANES_HELD(lane, lanes)
 	is_there = is_there && pools_database(lane->pools, words->argument);
 	return is_there || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
+}
+
+/* The database of this name in the lane. NULL: the name is "", for all; or it is gone. */
+static struct database *database_in(const struct lane *lane, const char *name)
+{
+	return *name ? pools_find_database(lane->pools, name) : NULL;
 }
 
 void command_resume_all(const struct console *console)
@@ -44,8 +67,9 @@ void command_resume_all(const struct console *console)
 	pools_resume(lane->pools, NULL);
 }
 
-const char *command_by(const struct console_session *session, const char *command,
-                       char by[HOLD_BY_SIZE])
+/* For struct hold: "PAUSE by admin@127.0.0.1". Writes to `by` and returns it. */
+static const char *held_by(const struct console_session *session, const char *command,
+                           char by[HOLD_BY_SIZE])
 {
 	const struct client *client = session->client;
 	char buffer[ADDRESS_TEXT_SIZE];
@@ -53,12 +77,6 @@ const char *command_by(const struct console_session *session, const char *comman
 	snprintf(by, HOLD_BY_SIZE, "%s by %.63s@%s", command, client_user(client),
 	         address_format_host(&client->peer, buffer, sizeof(buffer)));
 	return by;
-}
-
-/* The words of the running command. */
-static const struct words *words_of(const struct console_session *session)
-{
-	return &session->portal.request.words;
 }
 
 /* ---- databases ---- */
@@ -100,16 +118,16 @@ static bool run_resume(struct console_session *session, struct err *err)
 	const struct database *database;
 	bool is_paused;
 
-	if (!is_console && !command_database(session, "resume", err))
+	if (!is_console && !check_database(session, "resume", err))
 		return false;
-	if (words->count < 2 && with->is_shutting_down(with->daemon))
+	if (!words->count && with->is_shutting_down(with->daemon))
 		return err_set(err, ERR_STATE, "pooler is shutting down");
-	database = command_database_in(first, words->argument);
+	database = database_in(first, words->argument);
 	is_paused =
 	    database ? database->is_paused
 		     : !is_console && (pools_are_held(first->pools) || first->clients->drain.is_on);
 	if (!is_paused) {
-		if (words->count > 1)
+		if (words->count)
 			err_set(err, ERR_STATE, "database %s is not paused", words->argument);
 		else
 			refuse_resume(session, err);
@@ -117,7 +135,7 @@ static bool run_resume(struct console_session *session, struct err *err)
 	}
 	if (database) {
 		LANES_HELD(lane, with->lanes)
-		pools_resume(lane->pools, command_database_in(lane, words->argument));
+		pools_resume(lane->pools, database_in(lane, words->argument));
 		return true;
 	}
 	command_resume_all(session->console);
@@ -129,15 +147,15 @@ static bool run_resume(struct console_session *session, struct err *err)
 static bool run_disable(struct console_session *session, struct err *err)
 {
 	const struct words *words = words_of(session);
-	bool disables = strcasecmp(words->command, "DISABLE") == 0;
+	bool disables = strcmp(session->portal.request.command->words, "DISABLE") == 0;
 	const struct lane *lane;
 
-	if (words->count < 2)
+	if (!words->count)
 		return err_set(err, ERR_SYNTAX, "a database is required");
-	if (!command_database(session, disables ? "disable" : "enable", err))
+	if (!check_database(session, disables ? "disable" : "enable", err))
 		return false;
 	LANES_HELD(lane, session->console->with.lanes)
-	command_database_in(lane, words->argument)->is_disabled = disables;
+	database_in(lane, words->argument)->is_disabled = disables;
 	return true;
 }
 
@@ -145,10 +163,10 @@ static bool run_reconnect(struct console_session *session, struct err *err)
 {
 	const struct lane *lane;
 
-	if (!command_database(session, "reconnect", err))
+	if (!check_database(session, "reconnect", err))
 		return false;
 	LANES_HELD(lane, session->console->with.lanes)
-	pools_reconnect(lane->pools, command_database_in(lane, words_of(session)->argument));
+	pools_reconnect(lane->pools, database_in(lane, words_of(session)->argument));
 	return true;
 }
 
@@ -161,9 +179,9 @@ static bool run_kill(struct console_session *session, struct err *err)
 	struct database *held;
 	char by[HOLD_BY_SIZE];
 
-	if (!command_not_paused(session, err) || !command_database(session, "kill", err))
+	if (!check_not_held(session, err) || !check_database(session, "kill", err))
 		return false;
-	command_by(session, "KILL", by);
+	held_by(session, "KILL", by);
 	lanes_hold(lanes);
 	/* KILL of all pauses those that have a pool, in all lanes, also where they have none. */
 	LANES_EACH(lane, lanes)
@@ -177,7 +195,7 @@ static bool run_kill(struct console_session *session, struct err *err)
 		}
 	}
 	LANES_EACH(lane, lanes)
-	pools_kill(lane->pools, command_database_in(lane, name), by);
+	pools_kill(lane->pools, database_in(lane, name), by);
 	lanes_release(lanes);
 	return true;
 }
@@ -304,14 +322,13 @@ static bool run_reload(struct console_session *session, struct err *err)
 static bool run_shutdown(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
-	const struct words *words = words_of(session);
-	bool is_now = words->count < 2;
+	const char *how = session->portal.request.command->words + strlen("SHUTDOWN");
 
 	(void)err;
-	if (is_now)
+	if (!*how)
 		session->state = SESSION_MUTE;
-	with->shutdown(with->daemon, is_now ? SHUTDOWN_NOW
-	                             : strcasecmp(words->argument, "WAIT_FOR_SERVERS") == 0
+	with->shutdown(with->daemon, !*how ? SHUTDOWN_NOW
+	                             : strcmp(how, " WAIT_FOR_SERVERS") == 0
 	                                 ? SHUTDOWN_WAIT_FOR_SERVERS
 	                                 : SHUTDOWN_WAIT_FOR_CLIENTS);
 	return true;
@@ -333,6 +350,336 @@ static bool run_takeover(struct console_session *session, struct err *err)
 	if (!with->may_hand_over(with->daemon, version, err))
 		return false;
 	with->hand_over(with->daemon, client_console_detach(session->client));
+	return true;
+}
+
+/*
+ * ---- commands that wait ----
+ *
+ * Each session has its own watch and checks its own condition. It finds the database by
+ * name each time, because a reload may remove the database while the session waits.
+ */
+
+static struct console_session *session_of(const struct pools_watch *watch)
+{
+	return container_of(watch, struct console_session, waiting.watch);
+}
+
+static struct broker *broker_of(const struct console_session *session)
+{
+	return console_pools(session->console)->with.broker;
+}
+
+/* Whether it is still to be waited for. false: another command ended that, for example RESUME. */
+static bool is_wanted(const struct console_session *session)
+{
+	const struct lane *first = &session->console->with.lanes->at[0];
+	const struct waiting *waiting = &session->waiting;
+	const struct database *database = database_in(first, waiting->name);
+
+	switch (waiting->kind) {
+	case WAITING_PAUSE:
+		return *waiting->name ? database && database->is_paused : first->pools->is_paused;
+	case WAITING_SUSPEND:
+		return first->pools->suspend != SUSPEND_NONE;
+	case WAITING_DRAIN:
+		return first->clients->drain.is_on;
+	case WAITING_HOST:
+		return clusters_admin(broker_of(session), waiting->name) != HOST_ENABLED;
+	case WAITING_CLOSE:
+		break;
+	}
+	return true;
+}
+
+/* How many connections of a lane are waited for. */
+static unsigned int left_in_lane(const struct waiting *waiting, const struct lane *lane)
+{
+	const struct database *database = database_in(lane, waiting->name);
+	const struct pools *pools = lane->pools;
+
+	if (waiting->kind == WAITING_SUSPEND)
+		return pools->suspend == SUSPEND_QUIESCING;
+	if (waiting->kind == WAITING_HOST)
+		return pools_busy_at(lane->pools, waiting->name);
+	if (*waiting->name && !database)
+		return 0;
+	if (waiting->kind == WAITING_CLOSE)
+		return database ? database->close_needed_count : pools->close_needed_count;
+	return database ? database->busy_count : pools->busy_count;
+}
+
+static void note_asked(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
+{
+	bool *is_asked = arg;
+
+	(void)standby;
+	(void)missing;
+	*is_asked |= copy == ROSTER_COPY_ASKED;
+}
+
+static bool is_done(struct console_session *session)
+{
+	const struct lanes *lanes = session->console->with.lanes;
+	struct waiting *waiting = &session->waiting;
+	struct drain_progress sum;
+	const struct lane *lane;
+	unsigned int left = 0;
+	bool is_asked = false;
+
+	if (!is_wanted(session))
+		return true;
+	if (waiting->kind == WAITING_DRAIN) {
+		lanes_drain(lanes, &sum);
+		return sum.left == 0;
+	}
+	lanes_hold(lanes);
+	LANES_EACH(lane, lanes)
+	left += left_in_lane(waiting, lane);
+	/* what a server in a letter becomes is known when it has arrived */
+	left += broker_is_moving(broker_of(session));
+	lanes_release(lanes);
+	if (waiting->kind != WAITING_HOST)
+		return !left;
+	/* nothing runs there, and the host watches of the standbys have asked, or are lost */
+	waiting->idle_at = left ? 0 : waiting->idle_at ? waiting->idle_at : clock_now();
+	if (!left)
+		clusters_copies(broker_of(session), waiting->name, waiting->idle_at, note_asked,
+		                &is_asked);
+	return !left && !is_asked;
+}
+
+/* The error if another command ended the wait. A WAIT_CLOSE cannot be ended like this. */
+static const char *const endings[] = {
+	[WAITING_PAUSE] = "PAUSE was ended before all servers were free",
+	[WAITING_SUSPEND] = "SUSPEND was ended before all connections were at rest",
+	[WAITING_HOST] = "DRAIN HOST was ended before all transactions there had ended",
+	[WAITING_DRAIN] = "DRAIN was ended before all clients had left",
+};
+
+static bool watch_is_done(struct pools_watch *watch) { return is_done(session_of(watch)); }
+
+void commands_wait_stop(struct console_session *session)
+{
+	struct waiting *waiting = &session->waiting;
+
+	timer_clear(&waiting->tick);
+	if (waiting->is_on)
+		watches_stop(session->console->with.watches, &waiting->watch);
+	waiting->is_on = false;
+}
+
+/* Which standbys can be promoted in its place without a loss. */
+static void tell_copy(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
+{
+	struct console_session *session = arg;
+	const char *host = session->waiting.name;
+	struct buf text = { 0 };
+
+	if (copy == ROSTER_COPY_WHOLE) {
+		buf_printf(&text, "standby %s has replayed all WAL of %s", standby, host);
+		session_notice(session, buf_text(&text), NULL);
+	} else if (copy == ROSTER_COPY_BEHIND) {
+		buf_printf(&text, "standby %s has not replayed %" PRIu64 " bytes of the WAL of %s",
+		           standby, missing, host);
+		session_notice(session, buf_text(&text),
+		               "What it has not received either is lost if it is promoted now.");
+	} else {
+		buf_printf(&text, "whether standby %s has replayed all WAL of %s is not known",
+		           standby, host);
+		session_notice(session, buf_text(&text), "SHOW HOSTS has its state.");
+	}
+	buf_free(&text);
+}
+
+static void on_done(struct pools_watch *watch)
+{
+	struct console_session *session = session_of(watch);
+	struct waiting *waiting = &session->waiting;
+	struct err err;
+
+	waiting->is_on = false;
+	timer_clear(&waiting->tick);
+	if (is_wanted(session)) {
+		if (waiting->kind == WAITING_HOST)
+			clusters_copies(broker_of(session), waiting->name, waiting->idle_at,
+			                tell_copy, session);
+		session_complete(session);
+	} else {
+		err_set(&err, ERR_QUERY_CANCELED, "%s", endings[waiting->kind]);
+		session_fail(session, &err);
+	}
+	session_later(session);
+}
+
+/* name: of a database; "": all. WAITING_HOST: of a host. Returns true. */
+static bool begin_waiting(struct console_session *session, const char *name, enum waiting_kind kind)
+{
+	struct waiting *waiting = &session->waiting;
+
+	*waiting = (struct waiting){
+		.watch = { .is_done = watch_is_done, .on_done = on_done },
+		.kind = kind,
+	};
+	text_copy(waiting->name, sizeof(waiting->name), name);
+	waiting->is_on = !is_done(session);
+	if (waiting->is_on)
+		watches_start(session->console->with.watches, &waiting->watch);
+	return true;
+}
+
+static bool run_pause(struct console_session *session, struct err *err)
+{
+	const char *name = words_of(session)->argument;
+	const struct lane *lane;
+	char by[HOLD_BY_SIZE];
+
+	if (!check_not_held(session, err) || !check_database(session, "pause", err))
+		return false;
+	held_by(session, "PAUSE", by);
+	LANES_HELD(lane, session->console->with.lanes)
+	pools_pause(lane->pools, database_in(lane, name), by);
+	return begin_waiting(session, name, WAITING_PAUSE);
+}
+
+static bool run_suspend(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	const struct database *database;
+	char by[HOLD_BY_SIZE];
+
+	if (!check_not_held(session, err))
+		return false;
+	TAILQ_FOREACH (database, &console_pools(session->console)->databases, node) {
+		if (database->is_paused)
+			return err_set(err, ERR_STATE, "cannot suspend with paused databases");
+	}
+	with->suspend(with->daemon, held_by(session, "SUSPEND", by));
+	return begin_waiting(session, "", WAITING_SUSPEND);
+}
+
+static bool run_wait_close(struct console_session *session, struct err *err)
+{
+	if (!check_database(session, "wait in", err))
+		return false;
+	return begin_waiting(session, words_of(session)->argument, WAITING_CLOSE);
+}
+
+/* ---- DRAIN ---- */
+
+/* Sends a NOTICE with the progress, but not while the client has unread output. */
+static void on_drain_tick(struct timer *timer)
+{
+	struct console_session *session = container_of(timer, struct console_session, waiting.tick);
+	struct loop *loop = session->console->with.loop;
+	struct drain_progress sum;
+	char text[256];
+
+	timer_begin(timer, loop, TICK_PERIOD, on_drain_tick);
+	if (stream_unsent(&session->client->stream))
+		return;
+	lanes_drain(session->console->with.lanes, &sum);
+	drain_describe(&sum, text, sizeof(text));
+	session_notice(session, text, NULL);
+	session_later(session);
+}
+
+static bool take_seconds(const struct words *words, usec_t *limit, struct err *err)
+{
+	int64_t seconds;
+
+	*limit = DRAIN_NO_LIMIT;
+	if (!words->count)
+		return true;
+	if (!text_to_i64(words->argument, &seconds) || seconds < 0 || seconds > DRAIN_SECONDS_MAX)
+		return err_set(err, ERR_PARAMETER, "DRAIN takes seconds, from 0 to %d, not \"%s\"",
+		               DRAIN_SECONDS_MAX, words->argument);
+	*limit = seconds * USEC_PER_SEC;
+	return true;
+}
+
+static bool run_drain(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	usec_t limit;
+
+	if (!take_seconds(words_of(session), &limit, err) || !check_not_held(session, err))
+		return false;
+	with->drain(with->daemon, limit);
+	begin_waiting(session, "", WAITING_DRAIN);
+	if (session->waiting.is_on)
+		on_drain_tick(&session->waiting.tick);
+	return true;
+}
+
+/* ---- hosts ---- */
+
+/* Whether the entry, or none, has this host. */
+static bool has_host(const struct config *config, const struct config_database *entry,
+                     const char *name)
+{
+	const char *list = config_hosts(config, entry);
+	struct bytes host;
+
+	while (config_host_next(&list, &host)) {
+		if (bytes_are(host, name))
+			return true;
+	}
+	return false;
+}
+
+/* Whether an entry has this host. */
+static bool is_host(const struct config *config, const char *name)
+{
+	const struct config_database *entry = NULL;
+
+	while ((entry = config_database_each(config, entry))) {
+		if (has_host(config, entry, name))
+			return true;
+	}
+	return false;
+}
+
+static bool set_host(struct console_session *session, enum host_admin admin, struct err *err)
+{
+	const struct lanes *lanes = session->console->with.lanes;
+	const char *host = words_of(session)->value;
+	const struct pools *pools = console_pools(session->console);
+	const struct lane *lane;
+	bool is_set;
+
+	if (!is_host(pools->config, host))
+		return err_set(err, ERR_PARAMETER,
+		               "no entry has the host \"%s\" (SHOW HOSTS has their names)", host);
+	lanes_hold(lanes);
+	is_set = clusters_set_admin(broker_of(session), host, admin, false,
+	                            loop_now(session->console->with.loop));
+	LANES_EACH(lane, lanes)
+	pools_leave_hosts(lane->pools);
+	lanes_release(lanes);
+	return is_set || err_set(err, ERR_STATE,
+	                         "no memory, or too many hosts are drained or disabled: "
+	                         "ENABLE HOST for some of them first");
+}
+
+static bool run_disable_host(struct console_session *session, struct err *err)
+{
+	return set_host(session, HOST_DISABLED, err);
+}
+
+static bool run_enable_host(struct console_session *session, struct err *err)
+{
+	return set_host(session, HOST_ENABLED, err);
+}
+
+static bool run_drain_host(struct console_session *session, struct err *err)
+{
+	if (!set_host(session, HOST_DRAINING, err))
+		return false;
+	begin_waiting(session, words_of(session)->value, WAITING_HOST);
+	if (!session->waiting.is_on)
+		clusters_copies(broker_of(session), session->waiting.name, session->waiting.idle_at,
+		                tell_copy, session);
 	return true;
 }
 
@@ -401,7 +748,7 @@ const struct command commands[] = {
 	  "Change a setting until the next RELOAD or restart." },
 	{ "RELOAD", "RELOAD", ARG_NONE, "", CONSOLE_ADMIN, run_reload,
 	  "Read the configuration files again." },
-	{ "PAUSE", "PAUSE", ARG_NAME, " [db]", CONSOLE_ADMIN, command_pause,
+	{ "PAUSE", "PAUSE", ARG_NAME, " [db]", CONSOLE_ADMIN, run_pause,
 	  "Queue new work, wait for running work to finish, and close server "
 	  "connections." },
 	{ "RESUME", "RESUME", ARG_NAME, " [db]", CONSOLE_ADMIN, run_resume,
@@ -410,17 +757,17 @@ const struct command commands[] = {
 	{ "DISABLE", "DISABLE", ARG_NAME, " db", CONSOLE_ADMIN, run_disable,
 	  "Refuse new clients of a database." },
 	{ "ENABLE", "ENABLE", ARG_NAME, " db", CONSOLE_ADMIN, run_disable, "Undo DISABLE." },
-	{ "DISABLE HOST", "DISABLE", ARG_HOST, " name", CONSOLE_ADMIN, command_disable_host,
+	{ "DISABLE HOST", "DISABLE", ARG_HOST, " name", CONSOLE_ADMIN, run_disable_host,
 	  "Close all server connections to a host at once, and open none until ENABLE HOST." },
-	{ "DRAIN HOST", "DRAIN", ARG_HOST, " name", CONSOLE_ADMIN, command_drain_host,
+	{ "DRAIN HOST", "DRAIN", ARG_HOST, " name", CONSOLE_ADMIN, run_drain_host,
 	  "Begin no transaction on a host any more, wait until those that run there have ended, "
 	  "and say which standbys have all of its WAL." },
-	{ "ENABLE HOST", "ENABLE", ARG_HOST, " name", CONSOLE_ADMIN, command_enable_host,
+	{ "ENABLE HOST", "ENABLE", ARG_HOST, " name", CONSOLE_ADMIN, run_enable_host,
 	  "Undo DISABLE HOST and DRAIN HOST; accept the timeline and the system identifier that "
 	  "the hosts have." },
 	{ "RECONNECT", "RECONNECT", ARG_NAME, " [db]", CONSOLE_ADMIN, run_reconnect,
 	  "Replace each server connection as soon as it is free." },
-	{ "WAIT_CLOSE", "WAIT_CLOSE", ARG_NAME, " [db]", CONSOLE_ADMIN, command_wait_close,
+	{ "WAIT_CLOSE", "WAIT_CLOSE", ARG_NAME, " [db]", CONSOLE_ADMIN, run_wait_close,
 	  "Wait until RECONNECT has replaced all server connections." },
 	{ "KILL", "KILL", ARG_NAME, " [db]", CONSOLE_ADMIN, run_kill,
 	  "Close all clients and servers at once, and pause the database." },
@@ -428,11 +775,11 @@ const struct command commands[] = {
 	  "Disconnect one client, by its id in SHOW CLIENTS." },
 	{ "RESET STATEMENTS", "RESET", ARG_NONE, "", CONSOLE_ADMIN, run_reset_statements,
 	  "Count statements and applications from 0 again." },
-	{ "SUSPEND", "SUSPEND", ARG_NONE, "", CONSOLE_ADMIN, command_suspend,
+	{ "SUSPEND", "SUSPEND", ARG_NONE, "", CONSOLE_ADMIN, run_suspend,
 	  "Stop every connection between two messages, until RESUME." },
 	{ "TAKEOVER", "TAKEOVER", ARG_NAME, " version", CONSOLE_ADMIN, run_takeover,
 	  "Used by pgweir -R to take over from a running process." },
-	{ "DRAIN", "DRAIN", ARG_NAME, " [seconds]", CONSOLE_ADMIN, command_drain,
+	{ "DRAIN", "DRAIN", ARG_NAME, " [seconds]", CONSOLE_ADMIN, run_drain,
 	  "Disconnect clients between transactions, all within the given seconds." },
 	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, "", CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process at once." },
@@ -447,37 +794,4 @@ bool command_is_event(const struct command *command)
 {
 	/* SET is logged when it is done, with the old and the new value. */
 	return command->role == CONSOLE_ADMIN && command->argument != ARG_SETTING;
-}
-
-/* Whether `words` name this command, with a number of arguments that it accepts. */
-static bool is_meant(const struct command *command, const struct words *words)
-{
-	bool has_two = strchr(command->words, ' ');
-	unsigned int more = words->count - 1 - has_two; /* behind the command's words */
-	char named[sizeof(words->command) + sizeof(words->argument) + 1];
-
-	snprintf(named, sizeof(named), "%s%s%s", words->command, has_two ? " " : "",
-	         has_two ? words->argument : "");
-	if (strcasecmp(command->words, named) != 0)
-		return false;
-	switch (command->argument) {
-	case ARG_NONE:
-		break;
-	case ARG_NAME:
-		return more <= 1;
-	case ARG_HOST:
-		return more == 1;
-	case ARG_SETTING:
-		return more == 2;
-	}
-	return more == 0;
-}
-
-const struct command *command_find(const struct words *words)
-{
-	for (size_t i = 0; i < commands_count; i++) {
-		if (is_meant(&commands[i], words))
-			return &commands[i];
-	}
-	return NULL;
 }

@@ -90,7 +90,7 @@ struct console *console_new(const struct console_with *with, struct err *err)
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	console->source.history = (struct history){ .older_at = now, .newer_at = now };
+	console->source.history.older_at = console->source.history.newer_at = now;
 	console->source.timeline.rings[TIMELINE_MINUTES].began_at = now;
 	console->with = *with;
 	console->source.with = &console->with;

@@ -75,7 +75,7 @@ static void log_command(struct console_session *session, const struct request *r
 
 	if (!command_is_event(command))
 		return;
-	if (command->argument == ARG_NONE || words->count < 2)
+	if (!words->count)
 		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s command issued",
 		          command->words);
 	else
@@ -207,23 +207,6 @@ static void run_statement(struct console_session *session, const struct request 
 	execute(session, 0);
 }
 
-/* Reads the statements of a Query. 0: one of them is no small talk, or they are too many. */
-static unsigned int read_talks(struct bytes text, struct request requests[TALKS_MAX])
-{
-	struct bytes statement;
-	struct request request;
-	unsigned int count = 0;
-
-	while (grammar_next_statement(&text, &statement)) {
-		if (!request_read_talk(statement, &request) || count == TALKS_MAX ||
-		    (request.show && !request.talk->text))
-			return 0;
-		if (request.kind != REQUEST_EMPTY)
-			requests[count++] = request;
-	}
-	return count;
-}
-
 /* Says with the error what may have been meant, and hides passwords from the log. */
 static void explain_unknown(struct console_session *session, struct bytes text)
 {
@@ -247,7 +230,7 @@ static void on_query(struct console_session *session, struct bytes body)
 		return;
 	}
 	if (!request_read(bytes_text(query), &requests[0], &err))
-		count = read_talks(bytes_text(query), requests);
+		count = request_read_talks(bytes_text(query), requests, TALKS_MAX);
 	for (unsigned int i = 0; i < count; i++)
 		run_statement(session, &requests[i], i + 1 == count);
 	if (!count) {

@@ -21,44 +21,11 @@ struct table {
 	struct cursor cursor;
 };
 
-static void list(const struct show *show, struct table_listed *listed)
-{
-	const char *argument = show_argument_name(show->argument);
-
-	*listed = (struct table_listed){
-		.name = show->item,
-		.argument = *argument == ' ' ? argument + 1 : argument,
-		.help = show->help,
-		.is_for_admins = show->role > CONSOLE_STATS,
-		.column_count = show->columns.count,
-	};
-	for (size_t i = 0; i < show->columns.count; i++) {
-		const struct column *column = &show->columns.at[i];
-
-		listed->columns[i] = (struct table_column){
-			.name = column->name,
-			.type = rows_type_name(column->type),
-			.help = column->help,
-			.is_number = rows_is_number(column->type),
-		};
-	}
-}
-
-bool tables_list(size_t index, struct table_listed *listed)
-{
-	if (shows[index])
-		list(shows[index], listed);
-	return shows[index];
-}
-
-bool tables_find(const char *words, struct table_listed *listed)
+const struct show *tables_find(const char *words)
 {
 	struct request request;
 
-	if (!request_read_table(words, &request, NULL))
-		return false;
-	list(request.show, listed);
-	return true;
+	return request_read_table(words, &request, NULL) ? request.show : NULL;
 }
 
 static bool read_request(struct table *table, const char *words, struct err *err)

@@ -156,7 +156,7 @@ static void on_setting(void *arg, const char *const *values, size_t count)
 }
 
 /* The columns of SHOW DATABASES that come from the entry, by their position. */
-enum column { NAME, HOST, PORT, DBNAME, FORCED, SIZE, MINIMUM, RESERVE, LIFETIME, MODE };
+enum { NAME, HOST, PORT, DBNAME, FORCED, SIZE, MINIMUM, RESERVE, LIFETIME, MODE };
 #define COLUMN_MAX_SERVERS 11
 #define COLUMN_MAX_CLIENTS 13
 #define COLUMN_COUNT 17

@@ -17,22 +17,22 @@
 struct api_answer {
 	struct answer answer;
 	bool has_row;
-	struct table_listed table;
+	const struct show *table;
 };
 
 /* ---- JSON ---- */
 
-static void add_columns(const struct table_listed *table, struct buf *out)
+static void add_columns(const struct show *table, struct buf *out)
 {
 	char now[TEXT_UTC_SIZE];
 
 	buf_add_text(out, "{\"name\":");
-	json_add_text(out, bytes_text(table->name));
+	json_add_text(out, bytes_text(table->item));
 	buf_printf(out, ",\"at\":\"%s\",\"columns\":[", text_utc(wall_now(), now));
-	for (size_t i = 0; i < table->column_count; i++) {
+	for (size_t i = 0; i < table->columns.count; i++) {
 		buf_add_text(out, i ? ",{\"name\":" : "{\"name\":");
-		json_add_text(out, bytes_text(table->columns[i].name));
-		buf_printf(out, ",\"type\":\"%s\"}", table->columns[i].type);
+		json_add_text(out, bytes_text(table->columns.at[i].name));
+		buf_printf(out, ",\"type\":\"%s\"}", rows_type_name(table->columns.at[i].type));
 	}
 	buf_add_text(out, "],\"rows\":[");
 }
@@ -41,12 +41,12 @@ static void add_row(struct api_answer *answer, const struct bytes *values, struc
 {
 	buf_add_text(out, answer->has_row ? ",\n[" : "\n[");
 	answer->has_row = true;
-	for (size_t i = 0; i < answer->table.column_count; i++) {
+	for (size_t i = 0; i < answer->table->columns.count; i++) {
 		if (i)
 			buf_add_byte(out, ',');
 		if (!values[i].at)
 			buf_add_text(out, "null");
-		else if (answer->table.columns[i].is_number)
+		else if (rows_is_number(answer->table->columns.at[i].type))
 			buf_add(out, values[i].at, values[i].count);
 		else
 			json_add_text(out, values[i]);
@@ -59,10 +59,10 @@ static void add_row(struct api_answer *answer, const struct bytes *values, struc
 static enum answer_result next_part(struct answer *answer, struct buf *out)
 {
 	struct api_answer *api = container_of(answer, struct api_answer, answer);
-	struct bytes values[TABLE_COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
+	struct bytes values[COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
 
 	if (!answer->connection->is_begun)
-		add_columns(&api->table, out);
+		add_columns(api->table, out);
 	while (reader_take(&piece, values))
 		add_row(api, values, out);
 	if (answer->reader->result == READER_MORE)
@@ -97,7 +97,7 @@ void api_show(struct connection *connection, const struct http_head *head)
 		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
 	} else if ((api =
 	                connection_begin_answer(connection, sizeof(*api), JSON_TYPE, next_part))) {
-		tables_find(buf_text(&words), &api->table);
+		api->table = tables_find(buf_text(&words));
 		if (!connection_read_table(&api->answer, buf_text(&words)))
 			connection_close(connection);
 	}
@@ -108,21 +108,23 @@ void api_show(struct connection *connection, const struct http_head *head)
 
 void api_list(struct connection *connection, const struct http_head *head)
 {
-	struct table_listed listed;
+	const struct show *table;
+	const char *argument;
 	struct buf out = { 0 };
 	size_t count = 0;
 
 	(void)head;
 	buf_add_text(&out, "{\"tables\":[");
-	for (size_t i = 0; tables_list(i, &listed); i++) {
-		if (listed.is_for_admins)
+	for (size_t i = 0; (table = shows[i]); i++) {
+		if (table->role > CONSOLE_STATS)
 			continue;
+		argument = show_argument_name(table->argument);
 		buf_add_text(&out, count++ ? ",\n{\"name\":" : "\n{\"name\":");
-		json_add_text(&out, bytes_text(listed.name));
+		json_add_text(&out, bytes_text(table->item));
 		buf_add_text(&out, ",\"argument\":");
-		json_add_text(&out, bytes_text(listed.argument));
+		json_add_text(&out, bytes_text(argument + (*argument == ' ')));
 		buf_add_text(&out, ",\"help\":");
-		json_add_text(&out, bytes_text(listed.help));
+		json_add_text(&out, bytes_text(table->help));
 		buf_add_byte(&out, '}');
 	}
 	buf_add_text(&out, "\n]}\n");

@@ -9,7 +9,7 @@
 
 static enum answer_result add_health(struct answer *answer, bool is_about_work, struct buf *out)
 {
-	struct bytes values[TABLE_COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
+	struct bytes values[COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
 	struct bytes reason = bytes_text("ok");
 
 	if (answer->reader->state == READER_AWAY) {

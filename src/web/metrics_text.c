@@ -60,14 +60,14 @@ static void add_seconds(struct buf *out, int64_t microseconds)
 
 /* ---- the rows ---- */
 
-/* The number of a column. TABLE_COLUMNS_MAX: the table has none of this name. */
+/* The number of a column. COLUMNS_MAX: the table has none of this name. */
 static size_t find_column(const struct metrics_text *text, const char *name)
 {
-	for (size_t i = 0; name && i < text->table.column_count; i++) {
-		if (strcmp(text->table.columns[i].name, name) == 0)
+	for (size_t i = 0; name && i < text->columns.count; i++) {
+		if (strcmp(text->columns.at[i].name, name) == 0)
 			return i;
 	}
-	return TABLE_COLUMNS_MAX;
+	return COLUMNS_MAX;
 }
 
 static struct bytes value_of(const struct metrics_text *text, const char *name)
@@ -204,7 +204,7 @@ static bool take_buckets(struct metrics_text *text)
 	if (!row)
 		return false;
 	row->metric = metric;
-	for (size_t i = 0; i < text->table.column_count; i++)
+	for (size_t i = 0; i < text->columns.count; i++)
 		row->values[i] = number_of(text->values[i]);
 	return true;
 }
@@ -267,8 +267,8 @@ static void add_buckets(const struct metrics_text *text, const struct metrics_ro
 	int64_t count = row->values[find_column(text, "count")];
 	char bound[BOUND_SIZE];
 
-	for (size_t i = 0; i < text->table.column_count; i++) {
-		if (read_bound(text->table.columns[i].name, bound))
+	for (size_t i = 0; i < text->columns.count; i++) {
+		if (read_bound(text->columns.at[i].name, bound))
 			add_bucket(name, row, bound, row->values[i], out);
 	}
 	add_bucket(name, row, "+Inf", count, out);
@@ -283,7 +283,7 @@ void metrics_begin(struct metrics_text *text, const struct metrics_source *sourc
 {
 	struct metrics_row *row, *next;
 
-	assert(!source || source->count <= TABLE_COLUMNS_MAX);
+	assert(!source || source->count <= COLUMNS_MAX);
 	HASH_CLEAR(hh, text->groups);
 	for (row = STAILQ_FIRST(&text->rows); row; row = next) {
 		next = STAILQ_NEXT(row, node);
@@ -292,7 +292,7 @@ void metrics_begin(struct metrics_text *text, const struct metrics_source *sourc
 	*text = (struct metrics_text){ .is_openmetrics = text->is_openmetrics, .source = source };
 	STAILQ_INIT(&text->rows);
 	if (source)
-		tables_find(source->words, &text->table);
+		text->columns = tables_find(source->words)->columns;
 	if (source && source->kind == METRICS_GROUPED)
 		hash_key_draw(&text->secret);
 }
@@ -313,9 +313,8 @@ bool metrics_write(struct metrics_text *text, struct buf *out)
 	                 is_histogram                     ? "histogram"
 	                 : metric->type == METRIC_COUNTER ? "counter"
 	                                                  : "gauge",
-	                 metric->help || column == TABLE_COLUMNS_MAX
-	                     ? metric->help
-	                     : text->table.columns[column].help,
+	                 metric->help || column == COLUMNS_MAX ? metric->help
+	                                                       : text->columns.at[column].help,
 	                 out);
 	STAILQ_FOREACH (row, &text->rows, node) {
 		if (!is_histogram)

@@ -192,7 +192,7 @@ void reader_end(struct reader **readerp)
 
 /* ---- pieces ---- */
 
-bool reader_take(struct bytes *piece, struct bytes values[TABLE_COLUMNS_MAX])
+bool reader_take(struct bytes *piece, struct bytes values[COLUMNS_MAX])
 {
 	struct frame frame;
 	struct row_walk walk;

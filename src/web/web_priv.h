@@ -154,7 +154,7 @@ void reader_next(struct reader *reader);
 void reader_end(struct reader **reader);
 
 /* Takes the next row off the piece: texts; .at NULL: SQL's NULL. false: none is left. */
-bool reader_take(struct bytes *piece, struct bytes values[TABLE_COLUMNS_MAX]);
+bool reader_take(struct bytes *piece, struct bytes values[COLUMNS_MAX]);
 
 /* ---- connections: connection.c. One request after the other, each with one answer ---- */
 
@@ -353,9 +353,9 @@ extern const struct metrics_source metrics_sources[], metrics_histograms[];
 /* What a row of the SHOW, or all rows with the same labels, have for the metrics. */
 struct metrics_row {
 	STAILQ_ENTRY(metrics_row) node;
-	UT_hash_handle hh;                     /* METRICS_GROUPED */
-	size_t metric;                         /* METRICS_BUCKETS: the only one, and */
-	int64_t values[TABLE_COLUMNS_MAX + 1]; /* those of the columns; else of each metric */
+	UT_hash_handle hh;               /* METRICS_GROUPED */
+	size_t metric;                   /* METRICS_BUCKETS: the only one, and */
+	int64_t values[COLUMNS_MAX + 1]; /* those of the columns; else of each metric */
 	size_t size;
 	char labels[]; /* "{...}", or "" */
 };
@@ -364,9 +364,9 @@ struct metrics_row {
 struct metrics_text {
 	bool is_openmetrics;
 	const struct metrics_source *source;
-	struct table_listed table;
+	struct columns columns; /* of its table */
 	/* of the row that is read; the last one stands for columns that the table has not */
-	struct bytes values[TABLE_COLUMNS_MAX + 1];
+	struct bytes values[COLUMNS_MAX + 1];
 	size_t row_count, size; /* read; bytes of those that are kept */
 	STAILQ_HEAD(, metrics_row) rows;
 	struct hash_key secret;

@@ -107,28 +107,84 @@ void console_free(struct console **console);
  * rights of stats_users.
  */
 
-#define TABLE_COLUMNS_MAX 32
-
-/* What SHOW HELP and SHOW COLUMNS know of a table. Static texts. */
-struct table_listed {
-	const char *name;
-	const char *argument; /* what may follow the name: "", "[db]" */
-	const char *help;
-	bool is_for_admins; /* table_begin() refuses it */
-	size_t column_count;
-	struct table_column {
-		const char *name;
-		const char *type; /* PostgreSQL's name: "text", "int4", ... */
-		const char *help;
-		bool is_number;
-	} columns[TABLE_COLUMNS_MAX];
+enum value_type {
+	VALUE_TEXT, /* const char *; NULL = SQL's NULL */
+	VALUE_VOID, /* const char *, too; sent as PostgreSQL's type void */
+	/* int64_t, as all numbers; cut to the type's range; ROWS_NULL = SQL's NULL */
+	VALUE_INT4,
+	VALUE_INT8,
+	VALUE_NUMERIC,
+	VALUE_BYTEA, /* struct bytes; .at NULL = SQL's NULL */
+	/* sent as texts: */
+	VALUE_POINTER, /* const void *; NULL = empty */
+	VALUE_TIME,    /* usec_t of the wall clock, shown in local time; 0 = SQL's NULL */
+	VALUE_HOST,    /* const struct address *: its host or "unix"; NULL = SQL's NULL */
+	VALUE_TYPES
 };
 
-/* The table at this place of SHOW HELP. Any thread may call it. false: no more tables. */
-bool tables_list(size_t index, struct table_listed *listed);
+struct column {
+	const char *name;
+	enum value_type type;
+	size_t at; /* offset of the value in the row's struct; ROW_NEXT: behind the last one */
+	const char *help;
+};
 
-/* The table that table_begin() would read. Any thread may call it. false: there is none. */
-bool tables_find(const char *words, struct table_listed *listed);
+/* Maximum number of columns of a SHOW: their formats are bits of a uint32_t. */
+#define COLUMNS_MAX 32
+
+struct columns {
+	const struct column *at;
+	size_t count;
+	uint32_t hidden;     /* bit n: column n is not shown */
+	const char *renamed; /* name of a column that is shown as `renamed_to`; or NULL */
+	const char *renamed_to;
+};
+
+/* PostgreSQL's name of the type: "text", "int4", ... */
+const char *rows_type_name(enum value_type type);
+
+static inline bool rows_is_number(enum value_type type)
+{
+	return type == VALUE_INT4 || type == VALUE_INT8 || type == VALUE_NUMERIC;
+}
+
+/* What may follow the name of a SHOW. */
+enum show_argument {
+	SHOW_ALONE,
+	SHOW_OF_DATABASE,  /* [db]: only rows of this database */
+	SHOW_OF_TABLE,     /* [table]: only rows about this SHOW */
+	SHOW_HIT,          /* [HIT]: only limits that were hit or are reached */
+	SHOW_OF_STATEMENTS /* [n] [BY number]: how many, in which order */
+};
+
+/* Text for help: "", " [db]" ... */
+const char *show_argument_name(enum show_argument argument);
+
+struct cursor; /* the console's */
+
+struct show {
+	const char *item; /* upper case */
+	/* Fills the next row. false: no more rows, or cursor->has_more. */
+	bool (*next)(struct cursor *cursor, void *row);
+	/*
+	 * Not NULL: next() fills the next row of one of the items that this function offers, which
+	 * `ordered` has, and counts with cursor->index from 0. false: the item has no more rows.
+	 */
+	void (*collect)(struct cursor *cursor);
+	/* next() fills the row of cursor->client or of cursor->server. false: it is not shown. */
+	bool is_of_clients, is_of_servers;
+	bool (*before)(struct cursor *cursor, void *row); /* rows before those; or NULL */
+	struct columns columns;
+	const char *help;
+	enum console_role role; /* the role that may see it; 0: every user of the console */
+	enum show_argument argument;
+};
+
+/* All SHOW tables in the order of SHOW HELP, which are constant. Ends with NULL. */
+extern const struct show *const shows[];
+
+/* The table that table_begin() would read. Any thread may call it. NULL: there is none. */
+const struct show *tables_find(const char *words);
 
 struct table;
 

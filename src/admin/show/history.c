@@ -1,45 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The history of the statistics.
- */
-#include "show_priv.h"
-
-#include "pgweir/base/text.h"
-
-void history_turn(struct history *history, usec_t now)
-{
-	history->older_at = history->newer_at;
-	history->newer_at = now;
-}
-
-void history_note(struct stats_past *past, const struct stats *counted)
-{
-	past->older = past->newer;
-	past->newer = *counted;
-}
-
-static uint64_t grown(uint64_t before, uint64_t after)
-{
-	return after > before ? after - before : 0;
-}
-
-#define GROWN(field) grown(older->field, counted->field)
-#define AVERAGE_COUNT(field, ...) \
-	average->field =          \
-	    time > 0 ? (uint64_t)((double)GROWN(field) * (double)USEC_PER_SEC / (double)time) : 0;
-#define AVERAGE_TIME(field, letter, name, count) \
-	average->field = GROWN(count) ? GROWN(field) / GROWN(count) : 0;
-
-void history_average(const struct history *history, const struct stats *older,
-                     const struct stats *counted, usec_t now, struct stats *average)
-{
-	usec_t time = now - history->older_at;
-
-	STATS_COUNTERS(AVERAGE_COUNT, AVERAGE_TIME)
-}
-
-/*
- * ---- timeline ----
+ * The timeline, and SHOW HISTORY, which has it.
  *
  *   lanes: histograms, counters --+--> second --> ring of 300 seconds
  *                                 +--> minute --> ring of 60 minutes
@@ -47,6 +8,9 @@ void history_average(const struct history *history, const struct stats *older,
  * Each second costs a few sums for each lane, however many pools there are, and a look at each pool
  * that has a wait queue.
  */
+#include "show_priv.h"
+
+#include "pgweir/base/text.h"
 
 static const struct {
 	uint64_t size; /* slots of the ring */
@@ -160,7 +124,8 @@ const struct timeline_slot *timeline_find(const struct timeline *timeline,
 #define HISTORY_ROW(COLUMN)                                                                        \
 	COLUMN(TEXT, resolution, names[cursor->index],                                             \
 	       "second or minute: how long the time is that the row is about.")                    \
-	COLUMN(TEXT, at, row->at_buffer, "End of that time, in UTC.")                              \
+	COLUMN(TEXT, at, cursor_print(cursor, "%s", text_utc(slot->wall_at, at)),                  \
+	       "End of that time, in UTC.")                                                        \
 	COLUMN(INT4, age_s, (now - slot->at) / USEC_PER_SEC, "Seconds since then.")                \
 	COLUMN(INT8, xacts, slot->xacts, "Transactions that ended in that time, in all pools.")    \
 	COLUMN(INT8, queries, slot->queries,                                                       \
@@ -190,17 +155,19 @@ const struct timeline_slot *timeline_find(const struct timeline *timeline,
 	       "end; of a minute: the longest of its seconds.")                                    \
 	COLUMN(INT8, logins, slot->logins, "Client logins that ended in that time.")
 
-ROW_DECLARE(struct history_row, history_columns, HISTORY_ROW, char at_buffer[TEXT_UTC_SIZE];);
+SHOW_ROWS(history, "HISTORY", HISTORY_ROW,
+          "What all pools together did in each second of the last five minutes, and in each minute "
+          "of the last hour.");
 
 /* The timeline moves on while the reader reads, so the position is a number. */
-static bool next_history(struct cursor *cursor, void *to)
+static bool next_history(struct cursor *cursor, void *row)
 {
 	static const char *const names[] = {
 		[TIMELINE_SECONDS] = "second", [TIMELINE_MINUTES] = "minute"
 	};
 	usec_t now = loop_now(cursor->source->with->loop);
 	const struct timeline_slot *slot;
-	struct history_row *row = to;
+	char at[TEXT_UTC_SIZE];
 
 	for (; cursor->index < TIMELINE_RESOLUTIONS; cursor->index++, cursor->slot = 0) {
 		slot = timeline_find(&cursor->source->timeline,
@@ -208,13 +175,8 @@ static bool next_history(struct cursor *cursor, void *to)
 		if (!slot)
 			continue;
 		cursor->slot++;
-		ROW_FILL(row, struct history_row, HISTORY_ROW);
-		text_utc(slot->wall_at, row->at_buffer);
+		ROW_FILL(row, struct history_shown, HISTORY_ROW);
 		return true;
 	}
 	return false;
 }
-
-SHOW(history, "HISTORY", next_history, history_columns,
-     "What all pools together did in each second of the last five minutes, and in each minute of "
-     "the last hour.");

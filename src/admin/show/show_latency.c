@@ -55,7 +55,10 @@ static const char *const windows[] = {
 	COLUMN(INT8, p999_us, (int64_t)values[4], "99.9th percentile in microseconds.")            \
 	COLUMN(INT8, max_us, (int64_t)sum->max, "The longest one in microseconds, exact.")
 
-ROW_DECLARE(struct latency_row, latency_columns, LATENCY_ROW);
+SHOW_ITEMS(latency, "LATENCY", LATENCY_ROW,
+           "Percentiles of waits, statements, transactions and logins, for all, each database and "
+           "each pool.",
+           .argument = SHOW_OF_DATABASE);
 
 /* ---- the scopes, in the order of names: all is first, and a database comes before its pools ----
  */
@@ -76,7 +79,7 @@ static void offer_pools(struct cursor *cursor, const struct database *database)
 }
 
 /* No database has an empty name: such an item is all of them. */
-static void offer_scopes(struct cursor *cursor)
+static void collect_latency(struct cursor *cursor)
 {
 	const struct database *database;
 	const struct lane *lane;
@@ -247,16 +250,11 @@ static bool next_latency(struct cursor *cursor, void *row)
 		                            sizeof(values) / sizeof(values[0]));
 		if (!count)
 			continue;
-		ROW_FILL(row, struct latency_row, LATENCY_ROW);
+		ROW_FILL(row, struct latency_shown, LATENCY_ROW);
 		return true;
 	}
 	return false;
 }
-
-SHOW(latency, "LATENCY", next_latency, latency_columns,
-     "Percentiles of waits, statements, transactions and logins, for all, each database and each "
-     "pool.",
-     .collect = offer_scopes, .argument = SHOW_OF_DATABASE);
 
 /* ---- HISTOGRAMS and POOL_HISTOGRAMS, for programs that add up several processes ---- */
 
@@ -280,11 +278,9 @@ SHOW(latency, "LATENCY", next_latency, latency_columns,
 	BOUND(10s, 10000000)   \
 	BOUND(30s, 30000000)
 
-static const uint64_t bounds[] = {
 #define BOUND(name, microseconds) microseconds,
-	BOUNDS(BOUND)
+static const uint64_t bounds[] = { BOUNDS(BOUND) };
 #undef BOUND
-};
 
 #define BOUND_COUNT (sizeof(bounds) / sizeof(bounds[0]))
 
@@ -357,7 +353,7 @@ static bool next_histogram(struct cursor *cursor, void *to)
 SHOW(
     histograms, "HISTOGRAMS", next_histogram, histogram_columns,
     "How many waits, statements, transactions and logins took how long, for all and each database.",
-    .collect = offer_scopes, .argument = SHOW_OF_DATABASE);
+    .collect = collect_latency, .argument = SHOW_OF_DATABASE);
 
 SHOW(pool_histograms, "POOL_HISTOGRAMS", next_histogram, pool_columns, "The same for each pool.",
-     .collect = offer_scopes, .argument = SHOW_OF_DATABASE);
+     .collect = collect_latency, .argument = SHOW_OF_DATABASE);

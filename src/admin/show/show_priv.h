@@ -19,29 +19,7 @@
  * RowDescription, the rows and the manual are all generated from the columns.
  */
 
-enum value_type {
-	VALUE_TEXT, /* const char *; NULL = SQL's NULL */
-	VALUE_VOID, /* const char *, too; sent as PostgreSQL's type void */
-	/* int64_t, as all numbers; cut to the type's range; ROWS_NULL = SQL's NULL */
-	VALUE_INT4,
-	VALUE_INT8,
-	VALUE_NUMERIC,
-	VALUE_BYTEA, /* struct bytes; .at NULL = SQL's NULL */
-	/* sent as texts: */
-	VALUE_POINTER, /* const void *; NULL = empty */
-	VALUE_TIME,    /* usec_t of the wall clock, shown in local time; 0 = SQL's NULL */
-	VALUE_HOST,    /* const struct address *: its host or "unix"; NULL = SQL's NULL */
-	VALUE_TYPES
-};
-
 #define ROWS_NULL INT64_MIN
-
-struct column {
-	const char *name;
-	enum value_type type;
-	size_t at; /* offset of the value in the row's struct; ROW_NEXT: behind the last one */
-	const char *help;
-};
 
 #define ROW_SIZE_MAX 512
 #define ROW_NEXT SIZE_MAX
@@ -49,12 +27,12 @@ struct column {
 /*
  * A row is declared once, as a list: COLUMN(type, name, from, help) for each column.
  *
- * ROW_DECLARE() makes of it the struct, with further fields, and its table of columns. ROW_FILL()
+ * ROW_DECLARE() makes of it the struct and its table of columns. ROW_FILL()
  * sets a row to the values `from`, where the names in them are known; 0 stands for what is set
  * afterwards. ROW_ADD() adds the numbers of a list to those of the struct that `row` points at.
  */
-#define ROW_DECLARE(row, table, list, ...)                                 \
-	row{ list(ROW_FIELD) __VA_ARGS__ };                                \
+#define ROW_DECLARE(row, table, list)                                      \
+	row{ list(ROW_FIELD) };                                            \
 	_Static_assert(sizeof(row) <= ROW_SIZE_MAX, "a row is too large"); \
 	static const struct column table[] = { list(ROW_COLUMN) }
 #define ROW_FILL(to, row, list) (*(row *)(to) = (row){ list(ROW_VALUE) })
@@ -78,17 +56,6 @@ struct column {
 #define ROW_TIME usec_t
 #define ROW_HOST const struct address *
 
-/* Maximum number of columns of a SHOW: their formats are bits of a uint32_t. */
-#define COLUMNS_MAX TABLE_COLUMNS_MAX
-
-struct columns {
-	const struct column *at;
-	size_t count;
-	uint32_t hidden;     /* bit n: column n is not shown */
-	const char *renamed; /* name of a column that is shown as `renamed_to`; or NULL */
-	const char *renamed_to;
-};
-
 #define COLUMNS(table) \
 	((struct columns){ .at = (table), .count = sizeof(table) / sizeof((table)[0]) })
 
@@ -97,14 +64,6 @@ const char *rows_column_name(struct columns columns, const struct column *column
 
 /* How many columns are shown: those that the formats of a Bind are for. */
 size_t rows_columns_shown(struct columns columns);
-
-/* PostgreSQL's name of the type: "text", "int4", ... */
-const char *rows_type_name(enum value_type type);
-
-static inline bool rows_is_number(enum value_type type)
-{
-	return type == VALUE_INT4 || type == VALUE_INT8 || type == VALUE_NUMERIC;
-}
 
 /* Adds a RowDescription. Bit n of `binary`: column n of those shown is sent in binary. */
 void rows_describe(struct buf *out, struct columns columns, uint32_t binary);
@@ -120,8 +79,6 @@ void rows_add(struct buf *out, struct columns columns, uint32_t binary, const vo
  * Between two turns of the loop, any object that a cursor has reached may be freed. So a
  * cursor keeps names, ids and walks, and no other pointer. Within a turn, all lanes are held.
  */
-
-struct cursor;
 
 /* ---- rows in the order of names: cursor.c ---- */
 
@@ -169,33 +126,7 @@ bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *c
 	                                  (cursor)->ordered.second, purpose)))
 
 /*
- * ---- averages: history.c ----
- *
- * Counters are kept as they were at the last tick and at the one before. An average covers the
- * time since the older one, which is one to two stats_periods.
- */
-
-struct history {
-	usec_t older_at, newer_at;
-	struct stats_past own, all; /* of the console, and of everything */
-};
-
-/* Begins a tick: what was newer is the older one now. */
-void history_turn(struct history *history, usec_t now);
-
-/* The same for each that has counters, which are these now. */
-void history_note(struct stats_past *past, const struct stats *counted);
-
-/*
- * Averages over the window until `now`: counts and bytes per second; times per query, per
- * transaction and per assignment of a server. A difference below zero counts as zero: counters
- * decrease when pools are freed.
- */
-void history_average(const struct history *history, const struct stats *older,
-                     const struct stats *counted, usec_t now, struct stats *average);
-
-/*
- * ---- the timeline ----
+ * ---- the timeline: history.c ----
  *
  * What all pools together did in each second of the last five minutes, and in each minute of the
  * last hour.
@@ -245,7 +176,10 @@ const struct timeline_slot *timeline_find(const struct timeline *timeline,
 struct show_source {
 	const struct console_with *with;
 	struct stats own; /* counters of the console itself */
-	struct history history;
+	struct {
+		usec_t older_at, newer_at;
+		struct stats_past own, all; /* of the console, and of everything */
+	} history;                          /* the last two ticks */
 	struct timeline timeline;
 	struct latency latency; /* of all pools, as far as the timer has emptied the lanes' */
 	struct ordered_batch batch;
@@ -255,33 +189,6 @@ const struct config *show_source_config(const struct show_source *source);
 
 /* Clients that are connected to the console. All belong to the first lane. */
 unsigned int show_source_console_count(const struct show_source *source);
-
-/* What may follow the name of a SHOW. */
-enum show_argument {
-	SHOW_ALONE,
-	SHOW_OF_DATABASE,  /* [db]: only rows of this database */
-	SHOW_OF_TABLE,     /* [table]: only rows about this SHOW */
-	SHOW_HIT,          /* [HIT]: only limits that were hit or are reached */
-	SHOW_OF_STATEMENTS /* [n] [BY number]: how many, in which order */
-};
-
-struct show {
-	const char *item; /* upper case */
-	/* Fills the next row. false: no more rows, or cursor->has_more. */
-	bool (*next)(struct cursor *cursor, void *row);
-	/*
-	 * Not NULL: next() fills the next row of one of the items that this function offers, which
-	 * `ordered` has, and counts with cursor->index from 0. false: the item has no more rows.
-	 */
-	void (*collect)(struct cursor *cursor);
-	/* next() fills the row of cursor->client or of cursor->server. false: it is not shown. */
-	bool is_of_clients, is_of_servers;
-	bool (*before)(struct cursor *cursor, void *row); /* rows before those; or NULL */
-	struct columns columns;
-	const char *help;
-	enum console_role role; /* the role that may see it; 0: every user of the console */
-	enum show_argument argument;
-};
 
 /* ---- cursors: cursor.c ---- */
 
@@ -406,7 +313,7 @@ const char *cursor_lower(struct cursor *cursor, const char *text); /* in small l
 /* Call at the end of a turn: drops the pointers that are valid within one turn only. */
 void cursor_suspend(struct cursor *cursor);
 
-/* All tables in the order of SHOW HELP. SHOW NAME is a `const struct show show_name`. */
+/* What shows[] has. SHOW NAME is a `const struct show show_name`. */
 #define SHOW_TABLES(X)     \
 	X(version)         \
 	X(state)           \
@@ -466,7 +373,6 @@ void cursor_suspend(struct cursor *cursor);
 SHOW_TABLES(SHOW_EXTERN)
 #undef SHOW_EXTERN
 
-extern const struct show *const shows[];        /* ends with NULL */
 const struct show *show_find(const char *item); /* upper and lower case are equal; NULL: none */
 
 /* The columns as PgBouncer had them in this version. */
@@ -503,9 +409,6 @@ const struct release *rows_release(const struct show_source *source);
 #define SHOW_ITEMS(name, words, list, text, ...)           \
 	static void collect_##name(struct cursor *cursor); \
 	SHOW_ROWS(name, words, list, text, .collect = collect_##name, __VA_ARGS__)
-
-/* Text for help: "", " [db]" ... */
-const char *show_argument_name(enum show_argument argument);
 
 /* SHOW of one setting, whose name is the cursor's argument. The column has the setting's name. */
 extern const struct show show_setting;

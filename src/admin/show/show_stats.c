@@ -72,6 +72,44 @@ _Static_assert(COLUMN_COUNT(stats_columns) == 1 + 2 * STATS_FIELDS, "a counter h
 _Static_assert(COLUMN_COUNT(total_columns) == 1 + STATS_FIELDS, "a counter has no column");
 _Static_assert(COLUMN_COUNT(average_columns) == 1 + STATS_FIELDS, "a counter has no column");
 
+/*
+ * ---- averages ----
+ *
+ * Counters are kept as they were at the last tick and at the one before. An average covers the
+ * time since the older one, which is one to two stats_periods.
+ */
+
+static void note(struct stats_past *past, const struct stats *counted)
+{
+	past->older = past->newer;
+	past->newer = *counted;
+}
+
+static uint64_t grown(uint64_t before, uint64_t after)
+{
+	return after > before ? after - before : 0;
+}
+
+#define GROWN(field) grown(older->field, counted->field)
+#define AVERAGE_COUNT(field, ...) \
+	average->field =          \
+	    time > 0 ? (uint64_t)((double)GROWN(field) * (double)USEC_PER_SEC / (double)time) : 0;
+#define AVERAGE_TIME(field, letter, name, count) \
+	average->field = GROWN(count) ? GROWN(field) / GROWN(count) : 0;
+
+/*
+ * Averages over the window until `now`: counts and bytes per second; times per query, per
+ * transaction and per assignment of a server. A difference below zero counts as zero: counters
+ * decrease when pools are freed.
+ */
+static void average_of(const struct show_source *source, const struct stats *older,
+                       const struct stats *counted, usec_t now, struct stats *average)
+{
+	usec_t time = now - source->history.older_at;
+
+	STATS_COUNTERS(AVERAGE_COUNT, AVERAGE_TIME)
+}
+
 /* ---- counting ---- */
 
 /* A database that never had a pool has no counters to show. */
@@ -126,7 +164,7 @@ void show_stats_average_all(const struct show_source *source, usec_t now, struct
 	struct stats counted;
 
 	count_all(source, &counted);
-	history_average(&source->history, &source->history.all.older, &counted, now, average);
+	average_of(source, &source->history.all.older, &counted, now, average);
 }
 
 void show_stats_tick(struct show_source *source, usec_t now)
@@ -135,16 +173,17 @@ void show_stats_tick(struct show_source *source, usec_t now)
 	const struct lane *lane;
 	struct stats counted;
 
-	history_turn(&source->history, now);
+	source->history.older_at = source->history.newer_at;
+	source->history.newer_at = now;
 	LANES_EACH(lane, source->with->lanes)
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
 		counted = (struct stats){ 0 };
 		add_database(database, &counted);
-		history_note(&database->past, &counted);
+		note(&database->past, &counted);
 	}
-	history_note(&source->history.own, &source->own);
+	note(&source->history.own, &source->own);
 	count_all(source, &counted);
-	history_note(&source->history.all, &counted);
+	note(&source->history.all, &counted);
 }
 
 /* ---- one row per database ---- */
@@ -170,8 +209,7 @@ static bool next_stats(struct cursor *cursor, void *at)
 		row->total = source->own;
 		older = source->history.own.older;
 	}
-	history_average(&source->history, &older, &row->total, loop_now(source->with->loop),
-	                &row->average);
+	average_of(source, &older, &row->total, loop_now(source->with->loop), &row->average);
 	return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/grammar.c.
+ * admin/request.c: statements and their words.
  */
 #include "../../../src/admin/admin_priv.h"
 
@@ -10,76 +10,86 @@
 #define W64 W63 "w"
 #define W255 W63 W63 W63 W63 "www"
 
+enum words_result { WORDS_OK, WORDS_INVALID, WORDS_TOO_LONG };
+
 static const struct {
 	const char *says;
 	const char *text;
 	enum words_result result;
 	unsigned int count;
-	const char *command, *argument, *value;
+	const char *argument, *value;
 } cases[] = {
-	{ "one word", "RELOAD", WORDS_OK, 1, "RELOAD", "", "" },
-	{ "two words", "SHOW pools", WORDS_OK, 2, "SHOW", "pools", "" },
-	{ "blanks anywhere", " \t\nSHOW\n\tpools \r\n; \n", WORDS_OK, 2, "SHOW", "pools", "" },
-	{ "comments are blanks", "/* a; /* b */ */SHOW -- ;\n pools;-- x", WORDS_OK, 2, "SHOW",
-	  "pools", "" },
-	{ "one semicolon", "RELOAD;", WORDS_OK, 1, "RELOAD", "", "" },
-	{ "two semicolons", "RELOAD;;", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "two statements", "RELOAD; RELOAD", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "nothing", "", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "three words", "PAUSE a b", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "a host", "DRAIN host 127.0.0.1;", WORDS_OK, 3, "DRAIN", "host", "127.0.0.1" },
-	{ "a quoted host", "enable HOST '/tmp/a b'", WORDS_OK, 3, "enable", "HOST", "/tmp/a b" },
-	{ "a database named host", "DISABLE host;", WORDS_OK, 2, "DISABLE", "host", "" },
-	{ "two hosts", "DISABLE HOST a b", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "a host for another command", "PAUSE HOST a", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "three of a SHOW", "show pools \"My-Db\" ;", WORDS_OK, 3, "show", "pools", "My-Db" },
-	{ "four of them", "SHOW pools a b", WORDS_OK, 4, "SHOW", "pools", "a b" },
-	{ "five", "SHOW statements 5\tBY \"calls\";", WORDS_OK, 5, "SHOW", "statements",
-	  "5 BY calls" },
-	{ "two third ones of 63", "SHOW a bb " W63, WORDS_TOO_LONG, 0, NULL, NULL, NULL },
-	{ "too many", "SHOW a " W63 " b c d", WORDS_TOO_LONG, 0, NULL, NULL, NULL },
-	{ "words and a sign", "SHOW a b c +", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "a third one of 63", "SHOW a " W63, WORDS_OK, 3, "SHOW", "a", W63 },
-	{ "a third one of 64", "SHOW a " W64, WORDS_TOO_LONG, 0, NULL, NULL, NULL },
-	{ "a third one behind a long one", "SHOW " W64 " a", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "a quoted name", "PAUSE \"My-Db\"", WORDS_OK, 2, "PAUSE", "My-Db", "" },
-	{ "a quote in quotes", "PAUSE \"a\"\"b\"", WORDS_OK, 2, "PAUSE", "a\"b", "" },
-	{ "quotes that do not end", "PAUSE \"a", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "a comment that does not end", "PAUSE /* a", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "a name that needs quotes", "PAUSE my-db", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "a string is no name", "PAUSE 'a'", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "a sign", "SELECT 1 + 1", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "set", "SET a = b", WORDS_OK, 3, "SET", "a", "b" },
-	{ "set without blanks", "set a=b;", WORDS_OK, 3, "set", "a", "b" },
-	{ "set to", "SET a TO b", WORDS_OK, 3, "SET", "a", "b" },
-	{ "a string", "SET a = 'b '' c;'", WORDS_OK, 3, "SET", "a", "b ' c;" },
-	{ "an empty string", "SET a = ''", WORDS_OK, 3, "SET", "a", "" },
-	{ "a number below zero", "SET a = -1", WORDS_OK, 3, "SET", "a", "-1" },
-	{ "a fraction", "SET a TO 1.5;", WORDS_OK, 3, "SET", "a", "1.5" },
-	{ "no value", "SET a =", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "no key", "SET = b", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "no sign", "SET a b", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "two values", "SET a = b c", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "a string that does not end", "SET a = 'b", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "set alone", "SET", WORDS_INVALID, 0, NULL, NULL, NULL },
-	{ "a command of 15", "ccccccccccccccc", WORDS_OK, 1, "ccccccccccccccc", "", "" },
-	{ "a command of 16", "cccccccccccccccc", WORDS_TOO_LONG, 0, NULL, NULL, NULL },
-	{ "an argument of 63", "PAUSE " W63, WORDS_OK, 2, "PAUSE", W63, "" },
-	{ "an argument of 64", "PAUSE " W64, WORDS_TOO_LONG, 0, NULL, NULL, NULL },
-	{ "a value of 255", "SET a = " W255, WORDS_OK, 3, "SET", "a", W255 },
-	{ "a value of 256", "SET a = '" W255 "w'", WORDS_TOO_LONG, 0, NULL, NULL, NULL },
+	{ "one word", "RELOAD", WORDS_OK, 0, "", "" },
+	{ "two words", "SHOW pools", WORDS_OK, 1, "pools", "" },
+	{ "blanks anywhere", " \t\nSHOW\n\tpools \r\n; \n", WORDS_OK, 1, "pools", "" },
+	{ "comments are blanks", "/* a; /* b */ */SHOW -- ;\n pools;-- x", WORDS_OK, 1, "pools",
+	  "" },
+	{ "one semicolon", "RELOAD;", WORDS_OK, 0, "", "" },
+	{ "two semicolons", "RELOAD;;", WORDS_INVALID, 0, NULL, NULL },
+	{ "two statements", "RELOAD; RELOAD", WORDS_INVALID, 0, NULL, NULL },
+	{ "three words", "PAUSE a b", WORDS_INVALID, 0, NULL, NULL },
+	{ "a host", "DRAIN host 127.0.0.1;", WORDS_OK, 2, "", "127.0.0.1" },
+	{ "a quoted host", "enable HOST '/tmp/a b'", WORDS_OK, 2, "", "/tmp/a b" },
+	{ "a database named host", "DISABLE host;", WORDS_OK, 1, "host", "" },
+	{ "two hosts", "DISABLE HOST a b", WORDS_INVALID, 0, NULL, NULL },
+	{ "a host for another command", "PAUSE HOST a", WORDS_INVALID, 0, NULL, NULL },
+	{ "three of a SHOW", "show pools \"My-Db\" ;", WORDS_OK, 2, "pools", "My-Db" },
+	{ "four of them", "SHOW pools a b", WORDS_INVALID, 0, NULL, NULL },
+	{ "two third ones of 63", "SHOW a bb " W63, WORDS_TOO_LONG, 0, NULL, NULL },
+	{ "too many", "SHOW a " W63 " b c d", WORDS_TOO_LONG, 0, NULL, NULL },
+	{ "words and a sign", "SHOW a b c +", WORDS_INVALID, 0, NULL, NULL },
+	{ "a third one of 63", "SHOW pools " W63, WORDS_OK, 2, "pools", W63 },
+	{ "a third one of 64", "SHOW a " W64, WORDS_TOO_LONG, 0, NULL, NULL },
+	{ "a third one behind a long one", "SHOW " W64 " a", WORDS_INVALID, 0, NULL, NULL },
+	{ "a quoted name", "PAUSE \"My-Db\"", WORDS_OK, 1, "My-Db", "" },
+	{ "a quote in quotes", "PAUSE \"a\"\"b\"", WORDS_OK, 1, "a\"b", "" },
+	{ "quotes that do not end", "PAUSE \"a", WORDS_INVALID, 0, NULL, NULL },
+	{ "a comment that does not end", "PAUSE /* a", WORDS_INVALID, 0, NULL, NULL },
+	{ "a name that needs quotes", "PAUSE my-db", WORDS_INVALID, 0, NULL, NULL },
+	{ "a string is no name", "PAUSE 'a'", WORDS_INVALID, 0, NULL, NULL },
+	{ "a sign", "SELECT 1 + 1", WORDS_INVALID, 0, NULL, NULL },
+	{ "set", "SET a = b", WORDS_OK, 2, "a", "b" },
+	{ "set without blanks", "set a=b;", WORDS_OK, 2, "a", "b" },
+	{ "set to", "SET a TO b", WORDS_OK, 2, "a", "b" },
+	{ "a string", "SET a = 'b '' c;'", WORDS_OK, 2, "a", "b ' c;" },
+	{ "an empty string", "SET a = ''", WORDS_OK, 2, "a", "" },
+	{ "a number below zero", "SET a = -1", WORDS_OK, 2, "a", "-1" },
+	{ "a fraction", "SET a TO 1.5;", WORDS_OK, 2, "a", "1.5" },
+	{ "no value", "SET a =", WORDS_INVALID, 0, NULL, NULL },
+	{ "no key", "SET = b", WORDS_INVALID, 0, NULL, NULL },
+	{ "no sign", "SET a b", WORDS_INVALID, 0, NULL, NULL },
+	{ "two values", "SET a = b c", WORDS_INVALID, 0, NULL, NULL },
+	{ "a string that does not end", "SET a = 'b", WORDS_INVALID, 0, NULL, NULL },
+	{ "set alone", "SET", WORDS_INVALID, 0, NULL, NULL },
+	{ "a command of 15", "ccccccccccccccc", WORDS_INVALID, 0, NULL, NULL },
+	{ "a command of 16", "cccccccccccccccc", WORDS_TOO_LONG, 0, NULL, NULL },
+	{ "an argument of 63", "PAUSE " W63, WORDS_OK, 1, W63, "" },
+	{ "an argument of 64", "PAUSE " W64, WORDS_TOO_LONG, 0, NULL, NULL },
+	{ "a value of 255", "SET a = " W255, WORDS_OK, 2, "a", W255 },
+	{ "a value of 256", "SET a = '" W255 "w'", WORDS_TOO_LONG, 0, NULL, NULL },
 };
+
+static enum words_result read_words(struct bytes text, struct words *words)
+{
+	struct request request;
+	struct err err;
+	bool is_read = request_read(text, &request, &err);
+
+	*words = request.words;
+	return is_read                                  ? WORDS_OK
+	       : strcmp(err.text, "bad arguments") == 0 ? WORDS_TOO_LONG
+	                                                : WORDS_INVALID;
+}
 
 START_TEST(words_are_read)
 {
 	struct words words;
 
-	ck_assert_msg(grammar_read_words(bytes_text(cases[_i].text), &words) == cases[_i].result,
-	              "%s", cases[_i].says);
+	ck_assert_msg(read_words(bytes_text(cases[_i].text), &words) == cases[_i].result, "%s",
+	              cases[_i].says);
 	if (cases[_i].result != WORDS_OK)
 		return;
 	ck_assert_uint_eq(words.count, cases[_i].count);
-	ck_assert_str_eq(words.command, cases[_i].command);
 	ck_assert_str_eq(words.argument, cases[_i].argument);
 	ck_assert_str_eq(words.value, cases[_i].value);
 }
@@ -95,36 +105,50 @@ START_TEST(words_are_read_at_every_cut)
 		struct words words;
 
 		memcpy(text, cases[_i].text, count);
-		ck_assert_int_le(grammar_read_words(bytes_of(text, count), &words), WORDS_TOO_LONG);
+		ck_assert_int_le(read_words(bytes_of(text, count), &words), WORDS_TOO_LONG);
 		free(text);
 	}
 }
 END_TEST
 
+#define TALKS 4
+
 START_TEST(statements_end_at_semicolons_outside_of_quotes)
 {
-	static const char *const expected[] = { "a", " ';' \";\" /* ; */ b", "", " c " };
-	struct bytes rest = bytes_text("a; ';' \";\" /* ; */ b;; c "), statement;
+	static const char *const expected[] = { "BEGIN", "SAVEPOINT", "RELEASE" };
+	struct request requests[TALKS];
+	unsigned int count = request_read_talks(
+	    bytes_text("begin ';' /* ; */;; SAVEPOINT \";\"; release -- ;"), requests, TALKS);
 
-	for (size_t i = 0; i < COUNT_OF(expected); i++) {
-		ck_assert(grammar_next_statement(&rest, &statement));
-		ck_assert_msg(bytes_are(statement, expected[i]), "%zu: %.*s", i,
-		              (int)statement.count, statement.at);
-	}
-	ck_assert(!grammar_next_statement(&rest, &statement));
+	ck_assert_uint_eq(count, COUNT_OF(expected));
+	for (size_t i = 0; i < COUNT_OF(expected); i++)
+		ck_assert_str_eq(requests[i].tag, expected[i]);
+}
+END_TEST
+
+START_TEST(a_long_statement_is_read_to_its_end)
+{
+	char text[1000];
+	struct request requests[TALKS];
+	struct err err;
+
+	memset(text, ',', sizeof(text));
+	memcpy(text, "BEGIN ", 6);
+	ck_assert(request_read(bytes_of(text, sizeof(text)), &requests[0], &err));
+	memcpy(text + sizeof(text) - 5, "; END", 5);
+	ck_assert(!request_read(bytes_of(text, sizeof(text)), &requests[0], &err));
+	ck_assert_uint_eq(request_read_talks(bytes_of(text, sizeof(text)), requests, TALKS), 2);
+	ck_assert_uint_eq(request_read_talks(bytes_of(text, sizeof(text)), requests, 1), 0);
 }
 END_TEST
 
 START_TEST(a_zero_byte_is_a_sign)
 {
-	struct bytes rest = bytes_of("a\0b", 3);
-	struct token token;
+	struct request request;
+	struct err err;
 
-	grammar_next_token(&rest, &token);
-	ck_assert_int_eq(token.kind, TOKEN_WORD);
-	ck_assert_uint_eq(token.text.count, 1);
-	grammar_next_token(&rest, &token);
-	ck_assert_int_eq(token.kind, TOKEN_SIGN);
+	ck_assert(!request_read(bytes_of("PAUSE\0a", 7), &request, &err));
+	ck_assert(request_read(bytes_of("BEGIN\0a", 7), &request, &err));
 }
 END_TEST
 
@@ -136,6 +160,7 @@ int main(void)
 	tcase_add_loop_test(tests, words_are_read, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, words_are_read_at_every_cut, 0, COUNT_OF(cases));
 	tcase_add_test(tests, statements_end_at_semicolons_outside_of_quotes);
+	tcase_add_test(tests, a_long_statement_is_read_to_its_end);
 	tcase_add_test(tests, a_zero_byte_is_a_sign);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);

@@ -12,7 +12,7 @@
 #include "../unit.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define COLUMNS_MAX 4
+#define NAMES_MAX 4
 
 static struct metrics_text text;
 static struct buf out;
@@ -25,14 +25,14 @@ static void tear_down(void)
 }
 
 /* A source, with columns of the test's own; NULL ends them. */
-static void begin(const struct metrics_source *source, const char *const names[COLUMNS_MAX])
+static void begin(const struct metrics_source *source, const char *const names[NAMES_MAX])
 {
-	size_t count = 0;
+	static struct column columns[NAMES_MAX];
 
 	metrics_begin(&text, source);
-	for (; count < COLUMNS_MAX && names[count]; count++)
-		text.table.columns[count].name = names[count];
-	text.table.column_count = count;
+	text.columns = (struct columns){ .at = columns };
+	for (; text.columns.count < NAMES_MAX && names[text.columns.count]; text.columns.count++)
+		columns[text.columns.count].name = names[text.columns.count];
 }
 
 static void add_row(struct buf *piece, const char *const *values, size_t count)
@@ -81,7 +81,7 @@ static void read_pools(bool is_openmetrics)
 	struct buf piece = { 0 };
 
 	text.is_openmetrics = is_openmetrics;
-	begin(&pools, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
+	begin(&pools, (const char *const[NAMES_MAX]){ "user", "database", "us", "cl" });
 	ROW(&piece, "alice", "app", "1500000", "3");
 	take(&piece);
 	ROW(&piece, NULL, "b\"\\\n\xff\xc3\xa4", "7", NULL);
@@ -112,7 +112,7 @@ END_TEST
 
 START_TEST(metrics_of_no_rows)
 {
-	begin(&pools, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
+	begin(&pools, (const char *const[NAMES_MAX]){ "user", "database", "us", "cl" });
 	expect("# HELP clients Clients.\n# TYPE clients gauge\n"
 	       "# HELP time_seconds_total Time.\n# TYPE time_seconds_total counter\n");
 }
@@ -126,7 +126,7 @@ START_TEST(metrics_of_many_rows)
 	size_t lines = 0;
 	bool is_written;
 
-	begin(&pools, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
+	begin(&pools, (const char *const[NAMES_MAX]){ "user", "database", "us", "cl" });
 	for (int i = 0; i < 5000; i++) {
 		snprintf(number, sizeof(number), "%d", i);
 		ROW(&piece, number, "app", "1", "1");
@@ -160,7 +160,7 @@ START_TEST(metrics_of_keys)
 {
 	struct buf piece = { 0 };
 
-	begin(&config, (const char *const[COLUMNS_MAX]){ "key", "value" });
+	begin(&config, (const char *const[NAMES_MAX]){ "key", "value" });
 	ROW(&piece, "max_client", "7");
 	ROW(&piece, "max_client_conn", "100");
 	ROW(&piece, "max_user_connections", "none");
@@ -188,7 +188,7 @@ START_TEST(metrics_of_groups)
 {
 	struct buf piece = { 0 };
 
-	begin(&clients, (const char *const[COLUMNS_MAX]){ "age", "name" });
+	begin(&clients, (const char *const[NAMES_MAX]){ "age", "name" });
 	ROW(&piece, "1", "psql");
 	ROW(&piece, "2", "web");
 	ROW(&piece, "7", "psql");
@@ -208,7 +208,7 @@ START_TEST(metrics_of_too_many_groups)
 	const char *found;
 	char name[16];
 
-	begin(&clients, (const char *const[COLUMNS_MAX]){ "id", "name" });
+	begin(&clients, (const char *const[NAMES_MAX]){ "id", "name" });
 	for (int i = 0; i < 10010; i++) {
 		snprintf(name, sizeof(name), "n%d", i);
 		ROW(&piece, "1", name);
@@ -255,7 +255,7 @@ START_TEST(metrics_of_buckets)
 	source.kind = METRICS_BUCKETS;
 	source.metrics = of_times;
 	source.count = 1;
-	begin(&source, (const char *const[COLUMNS_MAX]){ "database", "user", "kind", "count" });
+	begin(&source, (const char *const[NAMES_MAX]){ "database", "user", "kind", "count" });
 	ROW(&piece, NULL, NULL, "wait", "5");
 	ROW(&piece, "app", NULL, "wait", "4");
 	ROW(&piece, "app", "bob", "wait", "3");

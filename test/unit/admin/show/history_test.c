@@ -1,20 +1,41 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/show/history.c: averages, with a clock controlled by the test.
+ * admin/show/show_stats.c: averages, with a clock controlled by the test, and without lanes: only
+ * the console itself has counted something.
  */
 #include "../../../../src/admin/show/show_priv.h"
+
+#include <stdlib.h>
 
 #include "../../unit.h"
 
 #define SECOND USEC_PER_SEC
 
-static struct history history;
-static struct stats_past past;
+static struct lanes lanes;
+static struct console_with with = { .lanes = &lanes };
+static struct show_source *source;
 
-static void tick(usec_t now, uint64_t count)
+static void set_up(void)
 {
-	history_turn(&history, now);
-	history_note(&past, &(struct stats){ .query_count = count });
+	source = calloc(1, sizeof(*source));
+	source->with = &with;
+}
+
+static void tear_down(void) { free(source); }
+
+static void tick(usec_t now, struct stats counted)
+{
+	source->own = counted;
+	show_stats_tick(source, now);
+}
+
+static struct stats average_at(usec_t now, struct stats counted)
+{
+	struct stats average;
+
+	source->own = counted;
+	show_stats_average_all(source, now, &average);
+	return average;
 }
 
 START_TEST(counts_are_per_second_and_times_per_one)
@@ -30,7 +51,9 @@ START_TEST(counts_are_per_second_and_times_per_one)
 		               .client_login_count = 7 };
 	struct stats average;
 
-	history_average(&history, &before, &after, 10 * SECOND, &average);
+	tick(0, before);
+	tick(5 * SECOND, before);
+	average = average_at(10 * SECOND, after);
 	ck_assert_uint_eq(average.xact_count, 2);
 	ck_assert_uint_eq(average.query_count, 4);
 	ck_assert_uint_eq(average.client_bytes, 10000);
@@ -43,37 +66,40 @@ END_TEST
 
 START_TEST(nothing_is_less_than_nothing)
 {
-	struct stats before = { .xact_count = 10, .xact_time = 10 }, after = { 0 }, average;
+	struct stats counted = { .xact_count = 10, .xact_time = 10 }, none = { 0 }, average;
 
-	history_average(&history, &before, &after, SECOND, &average);
+	tick(0, counted);
+	tick(0, counted);
+	average = average_at(SECOND, none);
 	ck_assert_uint_eq(average.xact_count, 0);
 	ck_assert_uint_eq(average.xact_time, 0);
-	history_average(&history, &after, &before, 0, &average);
+	tick(0, none);
+	tick(0, none);
+	average = average_at(0, counted);
 	ck_assert_uint_eq(average.xact_count, 0);
 	ck_assert_uint_eq(average.xact_time, 1);
 }
 END_TEST
 
-static uint64_t average_at(usec_t now, uint64_t count)
-{
-	struct stats counted = { .query_count = count }, average;
+#define QUERIES(number) ((struct stats){ .query_count = (number) })
 
-	history_average(&history, &past.older, &counted, now, &average);
-	return average.query_count;
+static uint64_t queries_at(usec_t now, uint64_t count)
+{
+	return average_at(now, QUERIES(count)).query_count;
 }
 
 START_TEST(the_window_begins_at_the_tick_before_last)
 {
 	/* Ten per second from 0 to 10, then a hundred per second. */
-	ck_assert_uint_eq(average_at(5 * SECOND, 50), 10);
-	tick(10 * SECOND, 100);
-	ck_assert_uint_eq(average_at(10 * SECOND, 100), 10);
-	ck_assert_uint_eq(average_at(20 * SECOND, 1100), 55);
-	tick(20 * SECOND, 1100);
-	ck_assert_uint_eq(average_at(20 * SECOND, 1100), 100);
-	ck_assert_uint_eq(average_at(30 * SECOND, 1100), 50);
-	tick(30 * SECOND, 1100);
-	ck_assert_uint_eq(average_at(30 * SECOND, 1100), 0);
+	ck_assert_uint_eq(queries_at(5 * SECOND, 50), 10);
+	tick(10 * SECOND, QUERIES(100));
+	ck_assert_uint_eq(queries_at(10 * SECOND, 100), 10);
+	ck_assert_uint_eq(queries_at(20 * SECOND, 1100), 55);
+	tick(20 * SECOND, QUERIES(1100));
+	ck_assert_uint_eq(queries_at(20 * SECOND, 1100), 100);
+	ck_assert_uint_eq(queries_at(30 * SECOND, 1100), 50);
+	tick(30 * SECOND, QUERIES(1100));
+	ck_assert_uint_eq(queries_at(30 * SECOND, 1100), 0);
 }
 END_TEST
 
@@ -82,6 +108,7 @@ int main(void)
 	Suite *suite = suite_create("admin/show/history");
 	TCase *tests = tcase_create("stats");
 
+	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, counts_are_per_second_and_times_per_one);
 	tcase_add_test(tests, nothing_is_less_than_nothing);
 	tcase_add_test(tests, the_window_begins_at_the_tick_before_last);
