@@ -534,9 +534,8 @@ static inline void end_run(struct server *server, const char **run, const char *
 }
 
 /*
- * At the begin of a frame, after those that are plain: decides what becomes of it. MORE: nothing
- * yet. BAD: the server is closing, or its batch must run on another host, as this one refuses to
- * write.
+ * Decides what becomes of the next frame that is not plain. MORE: nothing yet. BAD: the server is
+ * closing, or its batch must run on another host, as this one refuses to write.
  */
 static inline enum wire_result begin_frame(struct server *server, struct bytes *in,
                                            const char **run, enum frame_fate *fate)
