@@ -68,23 +68,27 @@ static void name_destination(const struct pool *pool, char *out, size_t size)
 	         entry ? config_database_dbname(entry, pool->database->name) : "");
 }
 
-struct known_out {
-	struct statement_numbers *numbers;
-	struct buf *record;
-	bool ok, is_plain;
-};
-
-static void write_known(void *arg, struct statement *statement, struct statement_image *image,
-                        const struct server_statement_state *state)
+/* false: no number. */
+static bool write_known(const struct server *server, struct statement_numbers *numbers,
+                        struct buf *out)
 {
-	struct known_out *out = arg;
-	struct on_server_record record = { 0 };
+	const struct server_statement *entry;
+	bool is_given = true;
 
-	if (!out->is_plain)
-		record.state = *state;
-	out->ok = out->ok && out->numbers->give(out->numbers, statement, image, &record.number);
-	record_write(out->record, state->is_stale ? &stale_record_table : &on_server_record_table,
-	             &record);
+	TAILQ_FOREACH (entry, &server->session.statements.list, node) {
+		struct on_server_record record = { 0 };
+
+		if (!entry->is_confirmed)
+			continue;
+		if (!server->pool->pools->is_handover_plain)
+			record.state = entry->state;
+		is_given = is_given &&
+		           numbers->give(numbers, entry->statement, entry->image, &record.number);
+		record_write(out,
+		             entry->state.is_stale ? &stale_record_table : &on_server_record_table,
+		             &record);
+	}
+	return is_given;
 }
 
 static void note_names(const struct server *server, struct server_record *record)
@@ -133,11 +137,9 @@ bool handover_server_record(const struct server *server, struct statement_number
                             struct buf *record)
 {
 	struct server_record values = record_of(server);
-	struct known_out out = { numbers, record, true, server->pool->pools->is_handover_plain };
 
 	record_write(record, &server_record_table, &values);
-	server_statements_each(&server->session.statements, write_known, &out);
-	return out.ok && buf_ok(record);
+	return write_known(server, numbers, record) && buf_ok(record);
 }
 
 /* Numbers for another process, which gets the statements in records of their own. */

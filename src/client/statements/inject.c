@@ -35,11 +35,10 @@ static bool inject_close(struct client *client, struct batch *batch, struct stat
 {
 	struct server *server = client->borrower.server;
 	struct server_statements *known = &server->session.statements;
-	struct ledger_change *change;
 
 	inject_named(batch, 'C', server_statements_name(known, statement));
-	change = server_statements_forget(known, statement);
-	return change && server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, change);
+	return server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED,
+	                          server_statements_forget(known, statement));
 }
 
 /* Closes the statements that were not used longest until there is space for one more. */
@@ -73,7 +72,7 @@ bool inject_make_way(struct client *client, struct batch *batch, struct statemen
                      struct ledger_change **parse)
 {
 	struct server_statements *known = &client->borrower.server->session.statements;
-	bool is_done = server_statements_has(known, statement)
+	bool is_done = server_statements_find(known, statement, true)
 	                   ? inject_close(client, batch, statement)
 	                   : evict(client, batch);
 

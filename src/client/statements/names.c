@@ -282,10 +282,11 @@ struct ledger_change *names_mention(struct client *client, const char *name,
 /* What a server has parsed before that time does not count, but for the client's own Parse. */
 static usec_t answer_time(const struct name_change *change)
 {
-	usec_t done_at =
-	    change->server_change ? server_statements_done_at(change->known, change->statement) : 0;
+	const struct server_statement *there = NULL;
 
-	return done_at ? done_at : clock_now();
+	if (change->server_change)
+		there = server_statements_find(change->known, change->statement, true);
+	return there && there->state.done_at ? there->state.done_at : clock_now();
 }
 
 static void settle_come(struct ledger_change *base, bool is_done)
@@ -430,6 +431,7 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
 {
 	struct server_statements *known = &client->borrower.server->session.statements;
 	const struct statement *statement;
+	struct server_statement *there;
 	struct bytes name;
 	struct err err;
 	bool can_parse;
@@ -438,8 +440,9 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
 		return JUDGE_MEMORY;
 	statement = names_statement(entry);
 	can_parse = names_can_parse(client, entry);
-	if (can_parse && !server_statements_is_since(known, statement, entry->parsed_at))
-		server_statements_mark_stale(known, statement);
+	there = server_statements_find(known, statement, false);
+	if (can_parse && there && !server_statement_is_since(there, entry->parsed_at))
+		there->state.is_stale = true;
 	if (!server_statements_is_sure(known, statement))
 		return batch_wait(batch, LEDGER_WAIT_READY);
 	/* an EXECUTE needs it under its own name */
@@ -458,9 +461,11 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
 static void on_columns(struct description *base, uint32_t columns)
 {
 	struct name_change *change = change_of(&base->base);
+	struct server_statement *there =
+	    server_statements_find(change->known, change->statement, false);
 
-	server_statements_described(change->known, change->statement, columns,
-	                            change->parse_number);
+	if (there && there->parse_number == change->parse_number)
+		there->state.columns = columns;
 	if (change->is_told)
 		change->entry->columns = columns;
 }
@@ -490,10 +495,12 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 {
 	struct statement *statement = names_statement(entry);
 	struct name_change *change = make_change(client, entry->name, statement, entry);
+	const struct server_statement *there;
 
 	if (!change)
 		return NULL;
-	change->parse_number = server_statements_parse_number(change->known, statement);
+	there = server_statements_find(change->known, statement, false);
+	change->parse_number = there ? there->parse_number : 0;
 	change->base.on_types = on_types;
 	change->base.on_columns = *entry->name ? on_columns : NULL;
 	change->is_told = is_told;

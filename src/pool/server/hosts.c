@@ -167,18 +167,6 @@ static struct host_addr *find_addr(struct host *host, const struct address *addr
 	return &host->self;
 }
 
-static bool is_same_list(const struct host *host, const struct address *addresses,
-                         unsigned int count)
-{
-	if (count != host->count)
-		return false;
-	for (unsigned int i = 0; i < count; i++) {
-		if (!address_equal_host(&host->list[i].address, &addresses[i]))
-			return false;
-	}
-	return true;
-}
-
 static void release_list(const struct hosts *hosts, struct host *host)
 {
 	for (unsigned int i = 0; i < host->count; i++)
@@ -190,11 +178,8 @@ static void release_list(const struct hosts *hosts, struct host *host)
 static bool learn(const struct hosts *hosts, struct host *host, const struct address *addresses,
                   unsigned int count)
 {
-	struct host_addr *list;
+	struct host_addr *list = calloc(count, sizeof(*list));
 
-	if (is_same_list(host, addresses, count))
-		return true;
-	list = calloc(count, sizeof(*list));
 	if (!list)
 		return false;
 	for (unsigned int i = 0; i < count; i++) {

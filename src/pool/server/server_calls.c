@@ -93,16 +93,6 @@ static inline void settle(struct server *server, bool is_skipped, uint64_t posit
 		server_unwatch(server, SERVER_WATCHES_CALLS);
 }
 
-void server_calls_plain(struct server *server, struct bytes in, size_t length)
-{
-	struct server_calls *calls = &server->wire.calls;
-
-	if (in.at[0] == 'C')
-		calls->rows +=
-		    rows_of(bytes_of(in.at + FRAME_HEADER_SIZE, length - FRAME_HEADER_SIZE));
-	settle(server, false, calls->received - in.count + length);
-}
-
 void server_calls_follow(struct server *server, const struct frame *frame, struct bytes in,
                          enum frame_fate fate)
 {

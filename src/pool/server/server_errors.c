@@ -480,8 +480,12 @@ static bool tries_again(struct server *server)
 static bool is_belief_wrong(struct server *server, struct bytes body, const char *sqlstate,
                             const struct statement *statement)
 {
+	struct server_statement *entry;
+
 	if (strcmp(sqlstate, "0A000") == 0) {
-		server_statements_mark_stale(&server->session.statements, statement);
+		entry = server_statements_find(&server->session.statements, statement, false);
+		if (entry)
+			entry->state.is_stale = true;
 		return true;
 	}
 	if (strcmp(sqlstate, "26000") != 0 || find_ours(server, body, statement).count == 0)

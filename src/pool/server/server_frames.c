@@ -321,19 +321,12 @@ static enum frame_fate watched_ready(struct server *server)
 static enum frame_fate reply_frame(struct server *server, const struct frame *frame,
                                    struct bytes in)
 {
+	bool has_calls = server->lease.watches & SERVER_WATCHES_CALLS;
 	enum frame_fate fate = answer_frame(server, frame->type, body_of(in, frame));
 
-	return fate == FRAME_READY && (server->lease.watches & ~SERVER_WATCHES_CALLS)
-	           ? watched_ready(server)
-	           : fate;
-}
-
-static enum frame_fate reply_to_call(struct server *server, const struct frame *frame,
-                                     struct bytes in)
-{
-	enum frame_fate fate = reply_frame(server, frame, in);
-
-	if (fate != FRAME_STOP && server->state == SERVER_LENT)
+	if (fate == FRAME_READY && (server->lease.watches & ~SERVER_WATCHES_CALLS))
+		fate = watched_ready(server);
+	if (has_calls && fate != FRAME_STOP && server->state == SERVER_LENT)
 		server_calls_follow(server, frame, in, fate);
 	return fate;
 }
@@ -358,9 +351,7 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 	default:
 		if (server->state == SERVER_ENDING)
 			return server_ending_frame(server, frame->type, frame_received(in, frame));
-		return server->lease.watches & SERVER_WATCHES_CALLS
-		           ? reply_to_call(server, frame, in)
-		           : reply_frame(server, frame, in);
+		return reply_frame(server, frame, in);
 	}
 }
 
@@ -499,7 +490,7 @@ static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 	    !ledger_passes_plain(&server->wire.ledger, type))
 		return false;
 	if ((server->lease.watches & SERVER_WATCHES_CALLS) && (type == 'C' || type == '1'))
-		server_calls_plain(server, in, length + 1);
+		server_calls_follow(server, &(struct frame){ type, length + 1 }, in, FRAME_PASS);
 	return true;
 }
 
@@ -542,17 +533,44 @@ static inline void end_run(struct server *server, const char **run, const char *
 	*run = here;
 }
 
-/* OK: a kept batch must run on another host, as its reply refuses to write; MORE: too short. */
-static inline enum wire_result look_for_refusal(struct server *server, struct bytes in,
-                                                const char *run)
+/*
+ * Decides what becomes of the next frame that is not plain. MORE: nothing yet. BAD: the server is
+ * closing, or its batch must run on another host, as this one refuses to write.
+ */
+static inline enum wire_result begin_frame(struct server *server, struct bytes *in,
+                                           const char **run, enum frame_fate *fate)
 {
-	enum wire_result result = server_sees_refusal(server, in);
+	enum wire_result result = WIRE_BAD;
+	struct frame frame;
 
+	if (server->lease.replay.count)
+		result = server_sees_refusal(server, *in);
 	if (result == WIRE_OK) {
-		pass_run(server, run, in.at, false);
+		pass_run(server, *run, in->at, false);
 		server_refuse_write(server);
+		return WIRE_BAD;
 	}
-	return result;
+	if (result == WIRE_MORE)
+		return WIRE_MORE;
+	*in = skip_plain(server, *in);
+	if (in->count == 0)
+		return WIRE_MORE;
+	result = next_frame(server, *in, &frame);
+	if (result == WIRE_BAD)
+		server_close_as(server, ERR_PROTOCOL, CLOSE_BAD_HEADER);
+	if (result != WIRE_OK)
+		return result;
+	*fate = judge_frame(server, &frame, *in);
+	if (*fate == FRAME_STOP || is_closed(server))
+		return WIRE_BAD;
+	if (*fate == FRAME_STAY)
+		return WIRE_MORE;
+	if (*fate == FRAME_READY && server->wire.replacement.count) {
+		end_run(server, run, in->at, false);
+		say_instead(server);
+	}
+	server->wire.frame_left = frame.length;
+	return WIRE_OK;
 }
 
 /* What follows from a frame, or from the part of it that has been received: up to `here`. */
@@ -586,38 +604,16 @@ static bool consume_input(struct server *server, struct bytes in)
 	if (server->state == SERVER_ENDING && server->wire.ending.how < ENDING_KEEPS)
 		in = bytes_skip(in, in.count); /* nothing matters but the end */
 	while (in.count) {
-		enum wire_result result = WIRE_BAD;
-		struct frame frame;
+		enum wire_result result = WIRE_OK;
 		enum frame_fate fate;
 		size_t count;
 
 		if (server->wire.frame_left == 0) {
-			if (server->lease.replay.count)
-				result = look_for_refusal(server, in, run);
-			if (result == WIRE_OK)
+			result = begin_frame(server, &in, &run, &fate);
+			if (result == WIRE_BAD)
 				return false;
 			if (result == WIRE_MORE)
 				break;
-			in = skip_plain(server, in);
-			if (in.count == 0)
-				break;
-			result = next_frame(server, in, &frame);
-			if (result == WIRE_MORE)
-				break;
-			if (result == WIRE_BAD) {
-				server_close_as(server, ERR_PROTOCOL, CLOSE_BAD_HEADER);
-				return false;
-			}
-			fate = judge_frame(server, &frame, in);
-			if (fate == FRAME_STOP || is_closed(server))
-				return false;
-			if (fate == FRAME_STAY)
-				break;
-			if (fate == FRAME_READY && server->wire.replacement.count) {
-				end_run(server, &run, in.at, false);
-				say_instead(server);
-			}
-			server->wire.frame_left = frame.length;
 			forwards = fate == FRAME_PASS || fate == FRAME_READY;
 		} else {
 			fate = forwards ? FRAME_PASS : FRAME_DROP;

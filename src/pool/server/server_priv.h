@@ -190,9 +190,6 @@ void server_refuse_write(struct server *server);
 void server_calls_follow(struct server *server, const struct frame *frame, struct bytes in,
                          enum frame_fate fate);
 
-/* The same for a CommandComplete or a ParseComplete that is forwarded, of `length` bytes. */
-void server_calls_plain(struct server *server, struct bytes in, size_t length);
-
 void server_login_free(struct server *server);
 
 /* The server is unusable: it is closed at the end of the turn, after its input has been read. */

@@ -310,38 +310,10 @@ bool statements_init(struct statements *statements, struct statement_names *name
  * If the server has deallocated all statements since (DEALLOCATE ALL), there is nothing to restore.
  */
 
-struct server_statement {
-	UT_hash_handle hh;       /* by the statement's address */
-	UT_hash_handle typed_hh; /* by that of `typed` */
-	TAILQ_ENTRY(server_statement) node;
-	struct statement *statement;   /* one reference */
-	struct statement_image *image; /* with its name there; one reference */
-	/* with the types that the server has resolved; one reference, or NULL */
-	struct statement *typed;
-	const void *change; /* the change whose confirmation is pending */
-	uint32_t parse_number;
-	struct server_statement_state state;
-	bool is_confirmed;
-};
-
 void server_statements_init(struct server_statements *known, const struct ledger *ledger)
 {
 	*known = (struct server_statements){ .ledger = ledger };
 	TAILQ_INIT(&known->list);
-}
-
-/* One message of a client looks for the same statement several times. */
-static struct server_statement *find_statement_at(struct server_statements *known,
-                                                  const struct statement *statement)
-{
-	struct server_statement *entry = known->found;
-
-	if (entry && entry->statement == statement)
-		return entry;
-	HASH_FIND_PTR(known->table, &statement, entry);
-	if (entry)
-		known->found = entry;
-	return entry;
 }
 
 /* A statement that is known under another name than its own. */
@@ -351,12 +323,17 @@ static struct server_statement *find_typed(const struct server_statements *known
 	return TABLE_GET_OWN(typed_hh, known->typed_table, &statement, sizeof(statement));
 }
 
-static struct server_statement *find_any(struct server_statements *known,
-                                         const struct statement *statement)
+/* One message of a client looks for the same statement several times. */
+struct server_statement *server_statements_find(struct server_statements *known,
+                                                const struct statement *statement, bool is_own)
 {
-	struct server_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = known->found;
 
-	return entry ? entry : find_typed(known, statement);
+	if (!entry || entry->statement != statement)
+		HASH_FIND_PTR(known->table, &statement, entry);
+	if (entry)
+		known->found = entry;
+	return entry || is_own ? entry : find_typed(known, statement);
 }
 
 static void link_entry(struct server_statements *known, struct server_statement *entry)
@@ -378,8 +355,6 @@ static void unlink_entry(struct server_statements *known, struct server_statemen
 
 static void free_entry(struct server_statement *entry)
 {
-	if (!entry)
-		return;
 	statement_image_release(&entry->image);
 	statement_release(&entry->statement);
 	free(entry);
@@ -387,8 +362,7 @@ static void free_entry(struct server_statement *entry)
 
 static void forget(struct server_statements *known, struct server_statement *entry)
 {
-	if (entry)
-		unlink_entry(known, entry);
+	unlink_entry(known, entry);
 	free_entry(entry);
 }
 
@@ -405,6 +379,7 @@ static struct server_statement *learn(struct server_statements *known, struct st
 
 	if (!entry)
 		return NULL;
+	entry->known = known;
 	entry->statement = statement_hold(statement);
 	entry->image = statement_image_hold(image);
 	entry->parse_number = ++known->parse_count;
@@ -420,16 +395,10 @@ static void use(struct server_statements *known, struct server_statement *entry)
 	}
 }
 
-bool server_statements_has(struct server_statements *known, const struct statement *statement)
-{
-	return find_statement_at(known, statement);
-}
-
 bool server_statements_use(struct server_statements *known, const struct statement *statement,
                            bool is_own, struct bytes *name)
 {
-	struct server_statement *entry =
-	    is_own ? find_statement_at(known, statement) : find_any(known, statement);
+	struct server_statement *entry = server_statements_find(known, statement, is_own);
 
 	if (!entry)
 		return false;
@@ -441,55 +410,23 @@ bool server_statements_use(struct server_statements *known, const struct stateme
 struct bytes server_statements_name(struct server_statements *known,
                                     const struct statement *statement)
 {
-	const struct server_statement *entry = find_any(known, statement);
+	const struct server_statement *entry = server_statements_find(known, statement, false);
 
 	return statement_image_name(entry ? entry->image : statement->image);
-}
-
-uint32_t server_statements_parse_number(struct server_statements *known,
-                                        const struct statement *statement)
-{
-	const struct server_statement *entry = find_any(known, statement);
-
-	return entry ? entry->parse_number : 0;
-}
-
-usec_t server_statements_done_at(struct server_statements *known, const struct statement *statement)
-{
-	const struct server_statement *entry = find_statement_at(known, statement);
-
-	return entry ? entry->state.done_at : 0;
-}
-
-bool server_statements_is_since(struct server_statements *known, const struct statement *statement,
-                                usec_t since)
-{
-	const struct server_statement *entry = find_any(known, statement);
-
-	return !entry || entry->state.sent_at >= since || entry->state.done_at == since;
 }
 
 uint32_t server_statements_columns(struct server_statements *known,
                                    const struct statement *statement)
 {
-	const struct server_statement *entry = find_any(known, statement);
+	const struct server_statement *entry = server_statements_find(known, statement, false);
 
 	return entry && !entry->state.is_stale ? entry->state.columns : 0;
-}
-
-void server_statements_described(struct server_statements *known, const struct statement *statement,
-                                 uint32_t columns, uint32_t parse_number)
-{
-	struct server_statement *entry = find_any(known, statement);
-
-	if (entry && entry->parse_number == parse_number)
-		entry->state.columns = columns;
 }
 
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
                              struct statement *typed, uint32_t parse_number)
 {
-	struct server_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = server_statements_find(known, statement, true);
 
 	if (!entry || entry->parse_number != parse_number || entry->typed || typed == statement ||
 	    find_typed(known, typed))
@@ -500,19 +437,10 @@ void server_statements_typed(struct server_statements *known, const struct state
 
 bool server_statements_is_sure(struct server_statements *known, const struct statement *statement)
 {
-	const struct server_statement *entry = find_any(known, statement);
+	const struct server_statement *entry = server_statements_find(known, statement, false);
 
 	return (entry && entry->is_confirmed) ||
 	       !ledger_open_is_unsure(&known->open, known->ledger);
-}
-
-void server_statements_mark_stale(struct server_statements *known,
-                                  const struct statement *statement)
-{
-	struct server_statement *entry = find_any(known, statement);
-
-	if (entry)
-		entry->state.is_stale = true;
 }
 
 void server_statements_distrust(struct server_statements *known)
@@ -536,25 +464,11 @@ unsigned int server_statements_count(const struct server_statements *known)
 	return HASH_COUNT(known->table);
 }
 
-void server_statements_each(const struct server_statements *known,
-                            void (*see)(void *arg, struct statement *statement,
-                                        struct statement_image *image,
-                                        const struct server_statement_state *state),
-                            void *arg)
-{
-	const struct server_statement *entry;
-
-	TAILQ_FOREACH (entry, &known->list, node) {
-		if (entry->is_confirmed)
-			see(arg, entry->statement, entry->image, &entry->state);
-	}
-}
-
 bool server_statements_restore(struct server_statements *known, struct statement *statement,
                                struct statement_image *image,
                                const struct server_statement_state *state)
 {
-	struct server_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = server_statements_find(known, statement, true);
 
 	if (entry)
 		return bytes_equal(statement_image_name(entry->image), statement_image_name(image));
@@ -587,96 +501,55 @@ void server_statements_forget_confirmed(struct server_statements *known)
 
 /* ---- changes ---- */
 
-struct server_statements_change {
-	struct ledger_change base;
-	struct server_statements *known;
-	struct statement *statement;        /* one reference */
-	uint32_t loss_count;                /* known->loss_count at that time */
-	struct server_statement *forgotten; /* owned; NULL: there was none */
-};
-
-static struct ledger_change *make_change(struct server_statements *known,
-                                         struct statement *statement,
-                                         void (*settle)(struct ledger_change *, bool))
+static void settle_parse(struct ledger_change *change, bool is_done)
 {
-	struct server_statements_change *change = calloc(1, sizeof(*change));
+	struct server_statement *entry = container_of(change, struct server_statement, parse);
 
-	if (!change)
-		return NULL;
-	change->base.settle = settle;
-	change->known = known;
-	change->statement = statement_hold(statement);
-	change->loss_count = known->loss_count;
-	ledger_open_begin(&known->open, known->ledger);
-	return &change->base;
-}
-
-static void free_change(struct server_statements_change *change)
-{
-	ledger_open_end(&change->known->open);
-	free_entry(change->forgotten);
-	statement_release(&change->statement);
-	free(change);
-}
-
-/* A later change may have replaced the entry. */
-static void settle_learn(struct ledger_change *base, bool is_done)
-{
-	struct server_statements_change *change = (struct server_statements_change *)base;
-	struct server_statement *entry = find_statement_at(change->known, change->statement);
-	bool is_own = entry && entry->change == change;
-
-	if (is_own && is_done) {
+	ledger_open_end(&entry->known->open);
+	if (is_done) {
 		entry->is_confirmed = true;
 		entry->state.done_at = clock_now();
-	} else if (is_own) {
-		forget(change->known, entry);
+	} else {
+		forget(entry->known, entry);
 	}
-	free_change(change);
 }
 
 struct ledger_change *server_statements_learn(struct server_statements *known,
                                               struct statement *statement)
 {
-	struct ledger_change *change = make_change(known, statement, settle_learn);
-	struct server_statement *entry = change ? learn(known, statement, statement->image) : NULL;
+	struct server_statement *entry = learn(known, statement, statement->image);
 
-	if (change && !entry) {
-		free_change((struct server_statements_change *)change);
+	if (!entry)
 		return NULL;
-	}
-	if (entry) {
-		entry->change = change;
-		entry->state.sent_at = clock_now();
-	}
-	return change;
+	entry->parse.settle = settle_parse;
+	entry->state.sent_at = clock_now();
+	ledger_open_begin(&known->open, known->ledger);
+	return &entry->parse;
 }
 
-/* There is an entry if the statement is to be prepared again, and that is not undone yet. */
-static void settle_forget(struct ledger_change *base, bool is_done)
+/*
+ * What was sent behind it is undone before, so there is no other entry of the statement. If the
+ * Parse of this one is not answered, that is undone next.
+ */
+static void settle_close(struct ledger_change *change, bool is_done)
 {
-	struct server_statements_change *change = (struct server_statements_change *)base;
-	struct server_statements *known = change->known;
+	struct server_statement *entry = container_of(change, struct server_statement, close);
 
-	if (!is_done && change->forgotten && change->loss_count == known->loss_count) {
-		forget(known, find_statement_at(known, change->statement));
-		link_entry(known, change->forgotten);
-		change->forgotten->is_confirmed = true;
-		change->forgotten = NULL;
-	}
-	free_change(change);
+	ledger_open_end(&entry->known->open);
+	if (is_done || (entry->is_confirmed && entry->loss_count != entry->known->loss_count))
+		free_entry(entry);
+	else
+		link_entry(entry->known, entry);
 }
 
 struct ledger_change *server_statements_forget(struct server_statements *known,
                                                struct statement *statement)
 {
-	struct ledger_change *base = make_change(known, statement, settle_forget);
-	struct server_statements_change *change = (struct server_statements_change *)base;
-	struct server_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = server_statements_find(known, statement, true);
 
-	if (change && entry) {
-		unlink_entry(known, entry);
-		change->forgotten = entry;
-	}
-	return base;
+	unlink_entry(known, entry);
+	entry->close.settle = settle_close;
+	entry->loss_count = known->loss_count;
+	ledger_open_begin(&known->open, known->ledger);
+	return &entry->close;
 }

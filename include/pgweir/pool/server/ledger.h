@@ -110,9 +110,9 @@ enum ledger_wait {
 struct ledger_call {
 	uint64_t tag; /* the borrower's */
 	usec_t sent_at;
-	uint32_t wait;      /* microseconds before that, for a server */
-	uint32_t row_limit; /* of an Execute; 0: none */
-	bool is_parse;      /* only an error is of interest */
+	uint32_t wait;           /* microseconds before that, for a server */
+	uint32_t row_limit : 31; /* of an Execute; 0: none */
+	uint32_t is_parse : 1;   /* only an error is of interest */
 };
 
 struct ledger_entry {

@@ -171,7 +171,31 @@ static inline unsigned long long statement_number(const struct statement *statem
  * One that another process or loop has prepared there has the name that it gave it.
  */
 
-struct server_statement;
+/* What is known of a statement besides its image, for another process or loop. */
+struct server_statement_state {
+	bool is_stale; /* it must be parsed again before it runs there */
+	/* result columns: fields_columns(); 0: not known */
+	uint32_t columns;
+	usec_t sent_at, done_at; /* of the last Parse; 0: not known */
+};
+
+/* A statement that the server knows, or that a Close takes away which is not answered yet. */
+struct server_statement {
+	UT_hash_handle hh;       /* by the statement's address */
+	UT_hash_handle typed_hh; /* by that of `typed` */
+	TAILQ_ENTRY(server_statement) node;
+	struct server_statements *known;
+	struct ledger_change parse, close; /* of what was sent for it */
+	struct statement *statement;       /* one reference */
+	struct statement_image *image;     /* with its name there; one reference */
+	/* with the types that the server has resolved; one reference, or NULL */
+	struct statement *typed;
+	uint32_t parse_number; /* of the Parse of this entry, among those of the server */
+	uint32_t loss_count;   /* known->loss_count when the Close was sent */
+	struct server_statement_state state;
+	bool is_confirmed;
+};
+
 TAILQ_HEAD(server_statements_list, server_statement);
 
 /* Part of a server. */
@@ -200,46 +224,36 @@ void server_statements_done(struct server_statements *known);
 bool server_statements_use(struct server_statements *known, const struct statement *statement,
                            bool is_own, struct bytes *name);
 
-/* Whether the server knows it by some name; without those with its types. */
-bool server_statements_has(struct server_statements *known, const struct statement *statement);
+/*
+ * The entry of a statement, valid until something is sent or read. is_own: without those with its
+ * types. NULL: the server does not know it.
+ */
+struct server_statement *server_statements_find(struct server_statements *known,
+                                                const struct statement *statement, bool is_own);
 
 /* Its name there; if it is not known, its own. */
 struct bytes server_statements_name(struct server_statements *known,
                                     const struct statement *statement);
 
-/*
- * Before a Describe of the statement under its own name is sent: the number of the Parse that its
- * reply is about. With the reply: `typed` is the same statement with the types that it has.
- */
-uint32_t server_statements_parse_number(struct server_statements *known,
-                                        const struct statement *statement);
+/* `typed` is the same statement with the types that it has, says a reply about that Parse. */
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
                              struct statement *typed, uint32_t parse_number);
 
-/* When the server has answered the last Parse of the statement. 0: not known. */
-usec_t server_statements_done_at(struct server_statements *known,
-                                 const struct statement *statement);
-
 /*
  * A client uses the statement; its own Parse was answered at `since`. Whether this server has
- * analyzed the text for that Parse, or later, or does not know the statement. What was analyzed
- * before may mean something else.
+ * analyzed the text for that Parse, or later. What was analyzed before may mean something else.
  */
-bool server_statements_is_since(struct server_statements *known, const struct statement *statement,
-                                usec_t since);
+static inline bool server_statement_is_since(const struct server_statement *entry, usec_t since)
+{
+	return entry->state.sent_at >= since || entry->state.done_at == since;
+}
 
-/* Its result columns: fields_columns(), of the Parse of this number. 0: not known. */
+/* Its result columns. 0: not known. */
 uint32_t server_statements_columns(struct server_statements *known,
                                    const struct statement *statement);
-void server_statements_described(struct server_statements *known, const struct statement *statement,
-                                 uint32_t columns, uint32_t parse_number);
 
 /* Whether server_statements_use() is certain. If not, wait for the reply to a Sync sent before. */
 bool server_statements_is_sure(struct server_statements *known, const struct statement *statement);
-
-/* It cannot run there ("cached plan must not change result type") before it is parsed again. */
-void server_statements_mark_stale(struct server_statements *known,
-                                  const struct statement *statement);
 
 /* Something unseen may have replaced statements: each is parsed again before its next use. */
 void server_statements_distrust(struct server_statements *known);
@@ -248,20 +262,6 @@ void server_statements_distrust(struct server_statements *known);
 void server_statements_distrust_sent(struct server_statements *known);
 
 unsigned int server_statements_count(const struct server_statements *known);
-
-/* What is known of a statement besides its image, for another process or loop. */
-struct server_statement_state {
-	bool is_stale;
-	uint32_t columns;
-	usec_t sent_at, done_at; /* of the last Parse */
-};
-
-/* Calls see() for each statement that is known and confirmed, the longest unused first. */
-void server_statements_each(const struct server_statements *known,
-                            void (*see)(void *arg, struct statement *statement,
-                                        struct statement_image *image,
-                                        const struct server_statement_state *state),
-                            void *arg);
 
 /*
  * What another process or loop has prepared there, in the order of last use. false: no memory, or
@@ -277,7 +277,10 @@ struct statement *server_statements_oldest(struct server_statements *known, unsi
 /* The server has deallocated all statements (DISCARD ALL): the confirmed ones are gone. */
 void server_statements_forget_confirmed(struct server_statements *known);
 
-/* The changes for a Parse and for a Close that are sent now, in force at once. NULL: no memory. */
+/*
+ * The changes for a Parse, and for a Close of a statement that is known, that are sent now: in
+ * force at once. NULL: no memory.
+ */
 struct ledger_change *server_statements_learn(struct server_statements *known,
                                               struct statement *statement);
 struct ledger_change *server_statements_forget(struct server_statements *known,
