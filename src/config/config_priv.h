@@ -41,7 +41,7 @@ char *value_take_quoted(char **at);
 /* In rows that are sorted by name. NULL: none. */
 const struct setting *setting_find_in(const struct setting *rows, size_t count, const char *name);
 
-/* Sets the error for an unknown name of a "setting" or "key", with the nearest one. Returns false.
+/* The error for a name that is not there, with the nearest one. what: "unknown key". Returns false.
  */
 bool setting_refuse_in(const struct setting *rows, size_t count, const char *what, const char *name,
                        struct err *err);

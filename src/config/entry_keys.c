@@ -324,7 +324,7 @@ bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *no
 		if (!key && may_be_secret) /* as the rest of a password that holds a blank */
 			return err_set(err, ERR_CONFIG, "unknown key after password " QUOTES_HINT);
 		if (!key)
-			return setting_refuse_in(keys, count, "key", pairs.key, err);
+			return setting_refuse_in(keys, count, "unknown key", pairs.key, err);
 		if (kind == ENTRY_DATABASE && strcmp(key->name, "port") == 0) {
 			ports = strchr(pairs.value, ',') ? pairs.value : NULL;
 			if (ports)

@@ -70,9 +70,9 @@ bool setting_refuse_in(const struct setting *rows, size_t count, const char *wha
 	for (size_t i = 0; i < count; i++)
 		nearest_offer(&nearest, rows[i].name);
 	if (nearest.found)
-		return err_set(err, code, "unknown %s \"%s\": did you mean \"%s\"?", what, name,
+		return err_set(err, code, "%s \"%s\": did you mean \"%s\"?", what, name,
 		               nearest.found);
-	return err_set(err, code, "unknown %s \"%s\"", what, name);
+	return err_set(err, code, "%s \"%s\"", what, name);
 }
 
 const struct setting *setting_find(const char *name)
@@ -85,7 +85,7 @@ const struct setting *setting_find(const char *name)
 
 bool setting_refuse(const char *name, struct err *err)
 {
-	return setting_refuse_in(settings, settings_count, "setting", name, err);
+	return setting_refuse_in(settings, settings_count, "unknown setting", name, err);
 }
 
 bool setting_show(const struct config *config, size_t index, struct setting_shown *shown)
