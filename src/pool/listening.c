@@ -358,7 +358,8 @@ static struct listening *listening_new(struct pool *pool, const char *encoding)
 
 void listening_enter(struct listening *listening, struct listener *listener)
 {
-	TAILQ_INIT(&listener->subscriptions);
+	for (int state = 0; state < SUBSCRIPTION_STATES; state++)
+		TAILQ_INIT(&listener->subscriptions[state]);
 	listener->listening = listening;
 	TAILQ_INSERT_TAIL(&listening->listeners, listener, node);
 	listening->listener_count++;

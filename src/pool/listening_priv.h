@@ -18,7 +18,6 @@
 struct listened {
 	UT_hash_handle hh;
 	struct subscription_list subscriptions;
-	unsigned int count; /* of those */
 	TAILQ_ENTRY(listened) stale_node;
 	bool is_stale; /* LISTEN, UNLISTEN or neither is due: in `stale` */
 	bool is_on;    /* the connection listens to it, or has been asked to */
@@ -27,13 +26,16 @@ struct listened {
 };
 TAILQ_HEAD(listened_list, listened);
 
-/* One listener on one channel. */
+/* One listener on one channel: found by both, as either may have many of the other. */
 struct subscription {
-	TAILQ_ENTRY(subscription) node;  /* in its channel */
-	TAILQ_ENTRY(subscription) other; /* in its listener */
-	struct listener *listener;
-	struct listened *channel;
+	UT_hash_handle hh; /* by `of` */
+	struct subscription_of {
+		struct listener *listener;
+		struct listened *channel;
+	} of;
 	enum subscription_state state;
+	TAILQ_ENTRY(subscription) node;  /* in its channel */
+	TAILQ_ENTRY(subscription) other; /* in its listener, in the list of its state */
 };
 
 /* One server connection of a listening connection, or its place. */
@@ -81,6 +83,7 @@ struct listening {
 	/* for the query in progress, and [filling] for the next one */
 	struct listener_list asking[2];
 	unsigned int filling;
+	struct subscription *subscriptions;
 	struct listened *channels;
 	struct listened_list stale;
 	struct hash_key secret;

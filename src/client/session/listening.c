@@ -103,7 +103,7 @@ static uint32_t pid_of_server(const struct server *server)
 	return pid_of(bytes_of(server->key.bytes, server->key.size));
 }
 
-static bool has_channel(const struct client_listening *listening, const char *name)
+static bool has_channel(struct client_listening *listening, const char *name)
 {
 	return listening_state(&listening->listener, bytes_text(name)) != SUBSCRIPTION_NONE;
 }
@@ -141,8 +141,7 @@ static void leave_unless_needed(struct client_listening *listening)
 }
 
 /* Not of a channel that it has no more, nor its own one of a channel that it leaves. */
-static bool is_wanted(const struct client_listening *listening,
-                      const struct notification *notification)
+static bool is_wanted(struct client_listening *listening, const struct notification *notification)
 {
 	enum subscription_state state =
 	    listening_state(&listening->listener, bytes_text(notification->channel));
@@ -634,8 +633,9 @@ bool listening_waits(struct client *client)
 	struct client_listening *listening = client->listening;
 
 	server_unwatch(client->borrower.server, SERVER_WATCHES_READY);
-	if (!listening_has_any(client) || (listening->ready != READY_WITHHELD &&
-	                                   !listening->listener.counts[SUBSCRIPTION_LEAVING])) {
+	if (!listening_has_any(client) ||
+	    (listening->ready != READY_WITHHELD &&
+	     TAILQ_EMPTY(&listening->listener.subscriptions[SUBSCRIPTION_LEAVING]))) {
 		leave_unless_needed(listening);
 		return false;
 	}
