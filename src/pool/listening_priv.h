@@ -80,11 +80,10 @@ struct listening {
 	unsigned int look;       /* the number of the last look of a take-over */
 	enum listener_rest rest; /* the worst of theirs, at that look */
 	uint64_t number; /* after a take-over: what the other process has called it; 0: none */
-	/* for the query in progress, and [filling] for the next one */
-	struct listener_list asking[2];
-	unsigned int filling;
-	struct subscription *subscriptions;
+	struct listener_list asking; /* in the order of the numbers that they await */
+	uint64_t query_number;       /* of the last query that was sent */
 	struct listened *channels;
+	struct subscription *subscriptions;
 	struct listened_list stale;
 	struct hash_key secret;
 	struct buf kept; /* notifications that a successor got after its mark */

@@ -70,7 +70,7 @@ struct listener {
 	TAILQ_ENTRY(listener) node;
 	struct subscription_list subscriptions[SUBSCRIPTION_STATES]; /* those of each state */
 	unsigned int count;                                          /* of all */
-	struct listener_list *asks; /* the queue of the connection that it is in; or NULL */
+	uint64_t awaits; /* the number of the query that answers it; 0: it has not asked */
 	TAILQ_ENTRY(listener) ask_node;
 };
 
