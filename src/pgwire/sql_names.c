@@ -264,6 +264,14 @@ static void read_loosely(struct sql_names *names, struct bytes text)
 	}
 }
 
+/* Whether the name behind this word is that of a channel: no parameter, and no function. */
+static bool has_channel(const struct reader *reader, const struct token *word)
+{
+	return reader->is_first && !reader->depth &&
+	       (sql_token_is(word, "listen") || sql_token_is(word, "unlisten") ||
+	        sql_token_is(word, "notify"));
+}
+
 static void see_word(struct reader *reader, const struct token *token, bool is_part)
 {
 	struct scanner ahead = reader->scanner;
@@ -280,6 +288,8 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 		reader->is_do = true;
 	else if (reader->is_data && !is_part)
 		see_chain(reader, token);
+	else if (has_channel(reader, token))
+		sql_token(&reader->scanner);
 	/* Which name it is, is not looked for. */
 	reader->names->is_unknown |= sql_is_unicode(token);
 	if (reader->depth && token->kind == TOKEN_QUOTED) /* a string in other languages */

@@ -513,8 +513,7 @@ static bool is_at_rest(const struct listening *listening)
 
 	return now->borrower.server && !listening->is_lost && !next->borrower.server &&
 	       !next->wish.expected && TAILQ_EMPTY(&listening->stale) &&
-	       TAILQ_EMPTY(&listening->asking[listening->filling]) &&
-	       handover_server_may_leave(now->borrower.server);
+	       TAILQ_EMPTY(&listening->asking) && handover_server_may_leave(now->borrower.server);
 }
 
 enum listener_rest listening_rest(const struct listener *listener)

@@ -48,7 +48,6 @@ static void link_open(struct listening_link *link, struct server *server)
 	struct pool *pool = server->pool;
 
 	server->lease.borrower = &link->borrower;
-	link->borrower.pool = pool;
 	link->borrower.server = server;
 	link->borrower.state = BORROWER_SERVED;
 	pool_count_served(pool, 1);
@@ -208,17 +207,6 @@ static bool is_mark(const struct listening *listening, const struct notification
 	       strcmp(notification->payload, listening->replace.mark) == 0;
 }
 
-static void replace_answered(struct listening_link *link)
-{
-	struct listening *listening = link->listening;
-
-	if (link != listening->now || listening->replace.state != REPLACE_PROVING)
-		return;
-	listening->replace.state = REPLACE_MARK;
-	if (!link->is_mark_here)
-		fail_for(listening, "its successor is connected to another server or database");
-}
-
 /* What has come behind the mark. */
 static void spread_kept(struct listening *listening)
 {
@@ -234,15 +222,15 @@ static void switch_links(struct listening *listening)
 {
 	struct listening_link *old = listening->now;
 	const struct server *server = old->borrower.server;
-	struct listener *asked;
+	struct listener *listener;
 
 	listening->now = listening->next;
 	listening->next = old;
 	listening_end_replacing(listening);
 	link_close(old, ERR_ADMIN_SHUTDOWN, server ? server->close_reason : CLOSE_LISTENING_OVER);
 	log_info(&listening->pool->log, "the listening connection was replaced");
-	while ((asked = TAILQ_FIRST(&listening->asking[!listening->filling])))
-		listening_ask(asked); /* the answer of the old one did not count */
+	TAILQ_FOREACH (listener, &listening->asking, ask_node)
+		listener->awaits = listening->query_number + 1; /* not the answer of the old one */
 	spread_kept(listening);
 }
 
@@ -329,8 +317,7 @@ static struct listening *listening_new(struct pool *pool, const char *encoding)
 	listening->pool = pool;
 	listening->task.run = run_task;
 	TAILQ_INIT(&listening->listeners);
-	TAILQ_INIT(&listening->asking[0]);
-	TAILQ_INIT(&listening->asking[1]);
+	TAILQ_INIT(&listening->asking);
 	TAILQ_INIT(&listening->stale);
 	hash_key_draw(&listening->secret);
 	hash_key_draw(&name);
@@ -348,6 +335,7 @@ static struct listening *listening_new(struct pool *pool, const char *encoding)
 
 		link->listening = listening;
 		link->borrower.ops = &listening_borrower_ops;
+		link->borrower.pool = pool;
 		link->borrower.wish = &link->wish;
 		link->wish = (struct server_wish){ .params = listening->params };
 	}
@@ -358,7 +346,8 @@ static struct listening *listening_new(struct pool *pool, const char *encoding)
 
 void listening_enter(struct listening *listening, struct listener *listener)
 {
-	TAILQ_INIT(&listener->subscriptions);
+	for (int state = 0; state < SUBSCRIPTION_STATES; state++)
+		TAILQ_INIT(&listener->subscriptions[state]);
 	listener->listening = listening;
 	TAILQ_INSERT_TAIL(&listening->listeners, listener, node);
 	listening->listener_count++;
@@ -387,9 +376,9 @@ bool listening_join(struct listener *listener, struct pool *pool, const char *en
 
 static void stop_asking(struct listener *listener)
 {
-	if (listener->asks)
-		TAILQ_REMOVE(listener->asks, listener, ask_node);
-	listener->asks = NULL;
+	if (listener->awaits)
+		TAILQ_REMOVE(&listener->listening->asking, listener, ask_node);
+	listener->awaits = 0;
 }
 
 void listening_leave(struct listener *listener)
@@ -415,8 +404,8 @@ void listening_ask(struct listener *listener)
 	struct listening *listening = listener->listening;
 
 	stop_asking(listener);
-	listener->asks = &listening->asking[listening->filling];
-	TAILQ_INSERT_TAIL(listener->asks, listener, ask_node);
+	listener->awaits = listening->query_number + 1;
+	TAILQ_INSERT_TAIL(&listening->asking, listener, ask_node);
 	listening_wake(listening);
 }
 
@@ -427,19 +416,19 @@ static void send_query(struct listening *listening, bool is_first)
 	if (is_first)
 		listening_write_all(listening, out);
 	listening_write_query(listening, out);
-	if (!out->count && TAILQ_EMPTY(&listening->asking[listening->filling]))
+	if (!out->count && TAILQ_EMPTY(&listening->asking))
 		return; /* what was due was taken back */
+	listening->query_number++;
 	link_send(listening->now);
-	listening->filling ^= 1;
 }
 
-/* All that waits for the query that is done. A callback may ask again, or leave. */
+/* The last query is done. A callback may ask again, or leave. */
 static void answer_asked(struct listening *listening)
 {
-	struct listener_list *asked = &listening->asking[!listening->filling];
 	struct listener *listener;
 
-	while ((listener = TAILQ_FIRST(asked))) {
+	while ((listener = TAILQ_FIRST(&listening->asking)) &&
+	       listener->awaits <= listening->query_number) {
 		stop_asking(listener);
 		listener->ops->on_answer(listener);
 	}
@@ -462,8 +451,7 @@ static bool is_query_due(const struct listening *listening)
 	const struct server *server = listening->now->borrower.server;
 
 	return server && server->wire.is_ready && listening->replace.state < REPLACE_MARK &&
-	       (!TAILQ_EMPTY(&listening->stale) ||
-	        !TAILQ_EMPTY(&listening->asking[listening->filling]));
+	       (!TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking));
 }
 
 static void run_task(struct task *task)
@@ -551,9 +539,11 @@ static void on_listening_ready(struct borrower *borrower, char status, bool is_s
 		return;
 	listening_wake(listening);
 	/* Behind the mark of a replacement, it says nothing about what the successor delivers. */
-	if (link == listening->now && !link->is_mark_here)
-		answer_asked(listening);
-	replace_answered(link);
+	if (link != listening->now || link->is_mark_here)
+		return;
+	answer_asked(listening);
+	if (listening->replace.state == REPLACE_PROVING)
+		fail_for(listening, "its successor is connected to another server or database");
 }
 
 static void on_listening_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
@@ -626,7 +616,6 @@ static void refuse_last(struct listening *listening)
 static bool launch_link(struct pool *pool, struct listening_link *link)
 {
 	struct permit permit;
-	struct server *server;
 
 	if (!pool_may_login(pool) || !pool_may_try(pool))
 		return false;
@@ -637,12 +626,7 @@ static bool launch_link(struct pool *pool, struct listening_link *link)
 			refuse_last(link->listening);
 		return false;
 	}
-	server = pool_add_server(pool, true, &permit);
-	if (!server)
-		return false;
-	server->lease.expected_by = &link->borrower;
-	link->wish.expected = server;
-	return server_launch(server);
+	return pool_launch_for(&link->borrower, &permit);
 }
 
 void listening_grow(struct pool *pool)
@@ -662,21 +646,10 @@ void listening_grow(struct pool *pool)
 	}
 }
 
-/* Unlinks both. NULL: nobody listens any more. */
-static struct listening_link *take_expected(struct server *server)
+void listening_login_done(struct borrower *borrower, struct server *server)
 {
-	struct borrower *borrower = pool_wait_again(server);
+	struct listening_link *link = link_of(borrower);
 
-	return borrower ? link_of(borrower) : NULL;
-}
-
-void listening_login_done(struct server *server)
-{
-	struct listening_link *link = take_expected(server);
-
-	assert(link); /* else the server would have been closed */
-	pool_note_success(server);
-	server_login_free(server);
 	server_enter(server, SERVER_LENT);
 	link_open(link, server);
 	if (link == link->listening->next)
@@ -685,24 +658,13 @@ void listening_login_done(struct server *server)
 		send_query(link->listening, true);
 }
 
-void listening_login_failed(struct server *server, const struct err *err)
+void listening_login_failed(struct borrower *borrower, const struct err *err, bool is_again)
 {
-	struct pool *pool = server->pool;
-	struct listening_link *link = take_expected(server);
-	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN || pool_is_unfit(err);
-	bool is_again = is_ours;
+	struct listening_link *link = link_of(borrower);
 
-	if (!is_ours && pool_is_worth_waiting(err)) {
-		pool_note_failure(server, err);
-		is_again = pool_has_host(pool);
-	}
-	if (!link)
-		return;
 	if (link == link->listening->next)
 		replace_failed(link->listening, err);
-	else if (is_again && pool->database->entry)
-		pool_wake(pool);
-	else
+	else if (!is_again || !borrower->pool->database->entry)
 		fail(link->listening, err);
 }
 

@@ -151,43 +151,29 @@ static struct listened *get_listened(struct listening *listening, struct bytes n
 	return channel;
 }
 
-/* Walks the shorter list: a client may have many channels, and a channel many clients. */
-static struct subscription *find_subscription(const struct listener *listener, struct bytes name)
+static struct subscription *find_subscription(struct listener *listener, struct bytes name)
 {
-	const struct listened *channel =
-	    listener->listening ? find_listened(listener->listening, name) : NULL;
-	struct subscription *subscription;
+	const struct listening *listening = listener->listening;
+	struct subscription_of of = { listener, listening ? find_listened(listening, name) : NULL };
 
-	if (channel && channel->count < listener->count) {
-		TAILQ_FOREACH (subscription, &channel->subscriptions, node) {
-			if (subscription->listener == listener)
-				return subscription;
-		}
-	} else if (channel) {
-		TAILQ_FOREACH (subscription, &listener->subscriptions, other) {
-			if (subscription->channel == channel)
-				return subscription;
-		}
-	}
-	return NULL;
+	return of.channel ? TABLE_GET_OWN(hh, listening->subscriptions, &of, sizeof(of)) : NULL;
 }
 
 static void drop_subscription(struct subscription *subscription)
 {
-	struct listener *listener = subscription->listener;
-	struct listened *channel = subscription->channel;
+	struct listener *listener = subscription->of.listener;
+	struct listened *channel = subscription->of.channel;
 
+	HASH_DEL(listener->listening->subscriptions, subscription);
 	TAILQ_REMOVE(&channel->subscriptions, subscription, node);
-	TAILQ_REMOVE(&listener->subscriptions, subscription, other);
+	TAILQ_REMOVE(&listener->subscriptions[subscription->state], subscription, other);
 	listener->count--;
-	listener->counts[subscription->state]--;
-	channel->count--;
 	free(subscription);
 	if (TAILQ_EMPTY(&channel->subscriptions))
 		set_stale(listener->listening, channel);
 }
 
-enum subscription_state listening_state(const struct listener *listener, struct bytes name)
+enum subscription_state listening_state(struct listener *listener, struct bytes name)
 {
 	const struct subscription *subscription = find_subscription(listener, name);
 
@@ -196,41 +182,44 @@ enum subscription_state listening_state(const struct listener *listener, struct 
 
 bool listening_add(struct listener *listener, struct bytes name, enum subscription_state state)
 {
-	struct listened *channel = get_listened(listener->listening, name);
+	struct listening *listening = listener->listening;
+	struct listened *channel = get_listened(listening, name);
 	struct subscription *subscription = channel ? calloc(1, sizeof(*subscription)) : NULL;
 
 	if (!subscription)
 		return false;
-	subscription->listener = listener;
-	subscription->channel = channel;
+	subscription->of = (struct subscription_of){ listener, channel };
 	subscription->state = state;
+	HASH_ADD(hh, listening->subscriptions, of, sizeof(subscription->of), subscription);
 	TAILQ_INSERT_TAIL(&channel->subscriptions, subscription, node);
-	TAILQ_INSERT_TAIL(&listener->subscriptions, subscription, other);
+	TAILQ_INSERT_TAIL(&listener->subscriptions[state], subscription, other);
 	listener->count++;
-	listener->counts[state]++;
-	channel->count++;
 	channel->is_on |= state == SUBSCRIPTION_ON;
 	if (!channel->is_on)
-		set_stale(listener->listening, channel);
+		set_stale(listening, channel);
 	return true;
+}
+
+/* The LISTEN of a new one has not counted yet, so an UNLISTEN ends nothing. */
+static bool may_become(enum subscription_state from, enum subscription_state to)
+{
+	return from != to && !(from == SUBSCRIPTION_NEW && to == SUBSCRIPTION_LEAVING);
 }
 
 static void set_state(struct subscription *subscription, enum subscription_state state)
 {
-	struct listener *listener = subscription->listener;
+	struct subscription_list *lists = subscription->of.listener->subscriptions;
 
-	if (subscription->state == SUBSCRIPTION_NEW && state == SUBSCRIPTION_LEAVING)
-		return; /* its LISTEN has not counted yet */
-	listener->counts[subscription->state]--;
+	TAILQ_REMOVE(&lists[subscription->state], subscription, other);
 	subscription->state = state;
-	listener->counts[state]++;
+	TAILQ_INSERT_TAIL(&lists[state], subscription, other);
 }
 
 void listening_set(struct listener *listener, struct bytes name, enum subscription_state state)
 {
 	struct subscription *subscription = find_subscription(listener, name);
 
-	if (subscription)
+	if (subscription && may_become(subscription->state, state))
 		set_state(subscription, state);
 }
 
@@ -238,33 +227,29 @@ void listening_set_all(struct listener *listener, enum subscription_state state)
 {
 	struct subscription *subscription;
 
-	if (listener->counts[state] + listener->counts[SUBSCRIPTION_NEW] == listener->count &&
-	    state == SUBSCRIPTION_LEAVING)
-		return;
-	TAILQ_FOREACH (subscription, &listener->subscriptions, other)
-		set_state(subscription, state);
+	for (unsigned int from = SUBSCRIPTION_NEW; from < SUBSCRIPTION_STATES; from++) {
+		while ((subscription = TAILQ_FIRST(&listener->subscriptions[from])) &&
+		       may_become(from, state))
+			set_state(subscription, state);
+	}
 }
 
-/* From the end: new ones are there, and a client may have many others. */
 void listening_remove(struct listener *listener, enum subscription_state state)
 {
-	struct subscription *at, *before;
+	struct subscription *subscription;
 
-	if (!listener->counts[state])
-		return;
-	at = TAILQ_LAST(&listener->subscriptions, subscription_list);
-	while (listener->counts[state]) {
-		before = TAILQ_PREV(at, subscription_list, other);
-		if (at->state == state)
-			drop_subscription(at);
-		at = before;
-	}
+	while ((subscription = TAILQ_FIRST(&listener->subscriptions[state])))
+		drop_subscription(subscription);
 }
 
 const char *listening_next(const struct listener *listener, const struct subscription **at)
 {
-	*at = *at ? TAILQ_NEXT(*at, other) : TAILQ_FIRST(&listener->subscriptions);
-	return *at ? (*at)->channel->name : NULL;
+	unsigned int state = *at ? (*at)->state : SUBSCRIPTION_NONE;
+
+	*at = *at ? TAILQ_NEXT(*at, other) : NULL;
+	while (!*at && ++state < SUBSCRIPTION_STATES)
+		*at = TAILQ_FIRST(&listener->subscriptions[state]);
+	return *at ? (*at)->of.channel->name : NULL;
 }
 
 void listening_spread(struct listening *listening, const struct notification *notification)
@@ -276,7 +261,8 @@ void listening_spread(struct listening *listening, const struct notification *no
 	if (!channel)
 		return;
 	TAILQ_FOREACH_SAFE (subscription, &channel->subscriptions, node, next)
-		subscription->listener->ops->on_notification(subscription->listener, notification);
+		subscription->of.listener->ops->on_notification(subscription->of.listener,
+		                                                notification);
 }
 
 /* ---- LISTEN and UNLISTEN ---- */

@@ -18,7 +18,6 @@
 struct listened {
 	UT_hash_handle hh;
 	struct subscription_list subscriptions;
-	unsigned int count; /* of those */
 	TAILQ_ENTRY(listened) stale_node;
 	bool is_stale; /* LISTEN, UNLISTEN or neither is due: in `stale` */
 	bool is_on;    /* the connection listens to it, or has been asked to */
@@ -27,13 +26,16 @@ struct listened {
 };
 TAILQ_HEAD(listened_list, listened);
 
-/* One listener on one channel. */
+/* One listener on one channel: found by both, as either may have many of the other. */
 struct subscription {
-	TAILQ_ENTRY(subscription) node;  /* in its channel */
-	TAILQ_ENTRY(subscription) other; /* in its listener */
-	struct listener *listener;
-	struct listened *channel;
+	UT_hash_handle hh; /* by `of` */
+	struct subscription_of {
+		struct listener *listener;
+		struct listened *channel;
+	} of;
 	enum subscription_state state;
+	TAILQ_ENTRY(subscription) node;  /* in its channel */
+	TAILQ_ENTRY(subscription) other; /* in its listener, in the list of its state */
 };
 
 /* One server connection of a listening connection, or its place. */
@@ -78,10 +80,10 @@ struct listening {
 	unsigned int look;       /* the number of the last look of a take-over */
 	enum listener_rest rest; /* the worst of theirs, at that look */
 	uint64_t number; /* after a take-over: what the other process has called it; 0: none */
-	/* for the query in progress, and [filling] for the next one */
-	struct listener_list asking[2];
-	unsigned int filling;
+	struct listener_list asking; /* in the order of the numbers that they await */
+	uint64_t query_number;       /* of the last query that was sent */
 	struct listened *channels;
+	struct subscription *subscriptions;
 	struct listened_list stale;
 	struct hash_key secret;
 	struct buf kept; /* notifications that a successor got after its mark */

@@ -197,17 +197,21 @@ static bool has_space_for(struct pool *pool, const struct borrower *borrower)
 	return !pool_is_full(pool);
 }
 
-static bool launch_for(struct borrower *borrower, struct permit *permit)
+bool pool_launch_for(struct borrower *borrower, struct permit *permit)
 {
-	struct server *server = pool_add_server(borrower->pool, false, permit);
+	enum replication replication = borrower->wish->replication;
+	bool is_listening = replication == REPLICATION_NONE;
+	struct server *server = pool_add_server(borrower->pool, is_listening, permit);
 
 	if (!server)
 		return false;
-	server->replication = borrower->wish->replication;
-	server->pool->dedicated_count++;
+	server->replication = replication;
 	server->lease.expected_by = borrower;
 	borrower->wish->expected = server;
-	pool_wait_move(borrower, BORROWER_CONNECT_DEDICATED, false);
+	if (!is_listening) {
+		server->pool->dedicated_count++;
+		pool_wait_move(borrower, BORROWER_CONNECT_DEDICATED, false);
+	}
 	return server_launch(server);
 }
 
@@ -219,7 +223,7 @@ void pool_dedicated_grow(struct pool *pool)
 	while ((borrower = pool_first(pool, BORROWER_WAIT_DEDICATED)) && pool_may_login(pool) &&
 	       may_try(pool) && has_space_for(pool, borrower) &&
 	       pool_take_permit(pool, pool_size_most(pool), FOR_BORROWERS, &permit)) {
-		if (!launch_for(borrower, &permit))
+		if (!pool_launch_for(borrower, &permit))
 			return;
 	}
 }
@@ -230,9 +234,13 @@ static void dedicated_login_done(struct server *server)
 	struct borrower *borrower = pool_wait_again(server);
 
 	assert(borrower); /* else the server would have been closed */
-	if (!pool->is_failing || pool_is_unreachable(pool))
+	if (server->is_listening || !pool->is_failing || pool_is_unreachable(pool))
 		pool_note_success(server);
 	server_login_free(server);
+	if (server->is_listening) {
+		listening_login_done(borrower, server);
+		return;
+	}
 	pool_give_up(borrower);
 	pool_lend(server, borrower);
 	server->lease.request_at = 0;
@@ -243,11 +251,16 @@ static void dedicated_login_done(struct server *server)
 static void dedicated_login_failed(struct server *server, const struct err *err, bool is_ours)
 {
 	struct borrower *borrower = pool_wait_again(server);
+	bool is_again = is_ours;
 
 	pool_wake(server->pool);
 	if (!is_ours && pool_is_worth_waiting(err)) {
 		pool_note_failure(server, err);
-	} else if (!is_ours && borrower) {
+		is_again = !server->is_listening || pool_has_host(server->pool);
+	}
+	if (borrower && server->is_listening) {
+		listening_login_failed(borrower, err, is_again);
+	} else if (borrower && !is_again) {
 		pool_give_up(borrower);
 		borrower->ops->on_refused(borrower, err);
 	}
@@ -361,12 +374,8 @@ void pool_login_done(struct server *server)
 	outage_of_server_over(server);
 	latency_note(&pool->latency, &pool->pools->latency, LATENCY_SERVER_LOGIN,
 	             now - server->connected_at, now);
-	if (server->replication) {
+	if (server_is_dedicated(server)) {
 		dedicated_login_done(server);
-		return;
-	}
-	if (server->is_listening) {
-		listening_login_done(server);
 		return;
 	}
 	if (pool->site.roster && pool->pools->config->host_check_borrow)
@@ -395,12 +404,8 @@ void pool_login_failed(struct server *server, const struct err *err)
 		pool->failed_at = pool_now(pool);
 		outage_of_server(server, err);
 	}
-	if (server->replication) {
+	if (server_is_dedicated(server)) {
 		dedicated_login_failed(server, err, is_ours);
-		return;
-	}
-	if (server->is_listening) {
-		listening_login_failed(server, err);
 		return;
 	}
 	if (!is_ours) {

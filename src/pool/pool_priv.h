@@ -492,7 +492,7 @@ void pool_trade_first(struct pool *pool);
 /* Gives away idle servers that nobody here waits for, and asks other loops for theirs. */
 void pool_trade(struct pool *pool);
 
-/* ---- growing: pool_grow.c, pool_size.c, pool_dedicated.c ---- */
+/* ---- growing: pool_grow.c, pool_size.c ---- */
 
 /* How many more servers the waiting borrowers need. */
 unsigned int pool_missing(const struct pool *pool);
@@ -502,14 +502,18 @@ void pool_grow(struct pool *pool);
 
 void pool_dedicated_grow(struct pool *pool);
 
+/* Launches a server that serves only this borrower. false: it is not launched, or no memory. */
+bool pool_launch_for(struct borrower *borrower, struct permit *permit);
+
 void pool_login_done(struct server *server);
 void pool_login_failed(struct server *server, const struct err *err);
 
 /* ---- listening connections: listening*.c ---- */
 
 void listening_grow(struct pool *pool);
-void listening_login_done(struct server *server);
-void listening_login_failed(struct server *server, const struct err *err);
+/* Its server has logged in, or it gets none; is_again: not now. */
+void listening_login_done(struct borrower *borrower, struct server *server);
+void listening_login_failed(struct borrower *borrower, const struct err *err, bool is_again);
 
 /* A server that listens must be closed: it is replaced, so that its clients lose nothing. */
 void listening_replace(struct server *server);

@@ -68,10 +68,9 @@ struct listener {
 	const struct listener_ops *ops;
 	struct listening *listening; /* NULL: it has not joined */
 	TAILQ_ENTRY(listener) node;
-	struct subscription_list subscriptions;
-	unsigned int count; /* of subscriptions */
-	unsigned int counts[SUBSCRIPTION_STATES];
-	struct listener_list *asks; /* the queue of the connection that it is in; or NULL */
+	struct subscription_list subscriptions[SUBSCRIPTION_STATES]; /* those of each state */
+	unsigned int count;                                          /* of all */
+	uint64_t awaits; /* the number of the query that answers it; 0: it has not asked */
 	TAILQ_ENTRY(listener) ask_node;
 };
 
@@ -82,7 +81,7 @@ bool listening_join(struct listener *listener, struct pool *pool, const char *en
 void listening_leave(struct listener *listener);
 
 /* SUBSCRIPTION_NONE: it does not have this channel. */
-enum subscription_state listening_state(const struct listener *listener, struct bytes name);
+enum subscription_state listening_state(struct listener *listener, struct bytes name);
 
 /*
  * Adds a channel that it does not have, as new, or as SUBSCRIPTION_ON if the connection is known to

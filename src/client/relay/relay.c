@@ -259,11 +259,7 @@ static bool give_back(struct client *client)
 		return true;
 	if (client->touched)
 		return false;
-	if (client->listening && listening_waits(client)) {
-		client_enter(client, CLIENT_SETTLING);
-		return true;
-	}
-	if (client->listening && !listening_release(client))
+	if (client->listening && (listening_waits(client) || !listening_release(client)))
 		return true;
 	if (session_stays(client)) {
 		session_idle_begin(client);

@@ -103,7 +103,7 @@ static uint32_t pid_of_server(const struct server *server)
 	return pid_of(bytes_of(server->key.bytes, server->key.size));
 }
 
-static bool has_channel(const struct client_listening *listening, const char *name)
+static bool has_channel(struct client_listening *listening, const char *name)
 {
 	return listening_state(&listening->listener, bytes_text(name)) != SUBSCRIPTION_NONE;
 }
@@ -141,8 +141,7 @@ static void leave_unless_needed(struct client_listening *listening)
 }
 
 /* Not of a channel that it has no more, nor its own one of a channel that it leaves. */
-static bool is_wanted(const struct client_listening *listening,
-                      const struct notification *notification)
+static bool is_wanted(struct client_listening *listening, const struct notification *notification)
 {
 	enum subscription_state state =
 	    listening_state(&listening->listener, bytes_text(notification->channel));
@@ -441,15 +440,9 @@ static bool may_roll_back(const struct server *server, struct bytes text)
 
 #define MAY_CHANGE (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN)
 
-struct reading {
-	struct client *client;
-	bool is_short; /* of memory */
-};
-
 /* The connection must listen to it when the text runs. */
-static void take_listen(struct reading *reading, struct bytes name)
+static void take_listen(struct client *client, struct bytes name)
 {
-	struct client *client = reading->client;
 	struct client_listening *listening = client->listening;
 	struct listener *listener = &listening->listener;
 
@@ -457,20 +450,20 @@ static void take_listen(struct reading *reading, struct bytes name)
 	if (session_listens(client) || listener->count >= LISTENING_CHANNELS_MAX ||
 	    listening_state(listener, name) != SUBSCRIPTION_NONE)
 		return;
-	reading->is_short |=
-	    !listening_join(listener, client->borrower.pool, encoding_of(client->params)) ||
-	    !listening_add(listener, name, SUBSCRIPTION_NEW);
+	if (!listening_join(listener, client->borrower.pool, encoding_of(client->params)) ||
+	    !listening_add(listener, name, SUBSCRIPTION_NEW))
+		listening->unlisten.named.is_broken = true;
 	listening->has_new = true;
 }
 
 static void take_item(void *context, const struct sql_item *item)
 {
-	struct reading *reading = context;
-	struct unlisten *unlisten = &reading->client->listening->unlisten;
+	struct client *client = context;
+	struct unlisten *unlisten = &client->listening->unlisten;
 
 	switch (item->kind) {
 	case SQL_ITEM_LISTEN:
-		take_listen(reading, bytes_text(item->name));
+		take_listen(client, bytes_text(item->name));
 		break;
 	case SQL_ITEM_UNLISTEN:
 	case SQL_ITEM_UNLISTEN_ALL:
@@ -491,7 +484,6 @@ static bool note_text(struct client *client, unsigned int touches, struct bytes 
 {
 	struct client_listening *listening = client->listening;
 	struct server *server = client->borrower.server;
-	struct reading reading = { .client = client };
 
 	if (listening->is_noted)
 		return true; /* it has waited */
@@ -502,8 +494,8 @@ static bool note_text(struct client *client, unsigned int touches, struct bytes 
 	if ((touches & SQL_TOUCH_HIDDEN) && may_roll_back(server, text))
 		listening->unlisten.is_doubtful = true;
 	if (sql_is_alike(text))
-		sql_items(text, take_item, &reading);
-	return !reading.is_short && buf_ok(&listening->unlisten.named);
+		sql_items(text, take_item, client);
+	return buf_ok(&listening->unlisten.named);
 }
 
 /* ---- before a message ---- */
@@ -634,14 +626,16 @@ bool listening_waits(struct client *client)
 	struct client_listening *listening = client->listening;
 
 	server_unwatch(client->borrower.server, SERVER_WATCHES_READY);
-	if (!listening_has_any(client) || (listening->ready != READY_WITHHELD &&
-	                                   !listening->listener.counts[SUBSCRIPTION_LEAVING])) {
+	if (!listening_has_any(client) ||
+	    (listening->ready != READY_WITHHELD &&
+	     TAILQ_EMPTY(&listening->listener.subscriptions[SUBSCRIPTION_LEAVING]))) {
 		leave_unless_needed(listening);
 		return false;
 	}
 	if (listening->ready == READY_WITHHELD)
 		listening->ready = READY_DUE;
 	ask(client, STEP_AFTER);
+	client_enter(client, CLIENT_SETTLING);
 	return true;
 }
 

@@ -34,6 +34,9 @@ static const struct names_case plain[] = {
 	{ "SET u&\"app!002etenant\" UESCAPE '!' = 'a'", "?" },
 	{ "SET U&\"d\\0061t\\+000061\".x = 'a'", "?" },
 	{ "SET U&\"d\\00e4.x\" = 'a'", "?" },
+	{ "LISTEN U&\"n\\0065ws\"", "" },
+	{ "UNLISTEN U&\"n\\0065ws\"; NOTIFY U&\"n\\0065ws\", 'x'", "" },
+	{ "SELECT listen, U&\"n\\0065ws\"", "?" },
 	{ "SET a.b.c = 5", "a.b.c " },
 	{ "SET \"a b\".c = 5", "" }, /* PostgreSQL refuses it */
 	{ "SET work_mem = '1MB'; SET TIME ZONE 'a.b'; RESET ALL", "" },

@@ -435,6 +435,59 @@ START_TEST(one_that_leaves_during_the_login)
 }
 END_TEST
 
+static const char *channel_name(unsigned int number)
+{
+	static char name[16];
+
+	snprintf(name, sizeof(name), "c%u", number);
+	return name;
+}
+
+#define MANY 20000U
+
+/*
+ * A channel with many listeners, one of which has many channels. The work is linear: each of these
+ * would take minutes if it were a walk over one of both.
+ */
+START_TEST(many_listeners_and_many_channels)
+{
+	struct ear *crowd = calloc(MANY, sizeof(*crowd));
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+	size_t found = 0;
+
+	talk_open(&talk, "");
+	for (unsigned int i = 0; i < MANY; i++) {
+		crowd[i].listener.ops = &ops;
+		unit_expect(listening_join(&crowd[i].listener, talk.pool, ""));
+		unit_expect(listening_add(&crowd[i].listener, bytes_text(channel_name(0)),
+		                          SUBSCRIPTION_ON));
+	}
+	ck_assert(listening_join(&a->listener, talk.pool, ""));
+	for (unsigned int i = 1; i < MANY; i++)
+		unit_expect(
+		    listening_add(&a->listener, bytes_text(channel_name(i)), SUBSCRIPTION_ON));
+	ck_assert(listening_add(&a->listener, bytes_text(channel_name(0)), SUBSCRIPTION_ON));
+	for (unsigned int i = 0; i < 25 * MANY; i++)
+		found +=
+		    listening_state(&a->listener, bytes_text(channel_name(0))) == SUBSCRIPTION_ON;
+	ck_assert_uint_eq(found, (size_t)25 * MANY);
+	for (unsigned int i = 0; i < 10 * MANY; i++) {
+		const char *name = channel_name(i % MANY);
+
+		listening_set(&a->listener, bytes_text(name), SUBSCRIPTION_LEAVING);
+		listening_remove(&a->listener, SUBSCRIPTION_LEAVING);
+		unit_expect(listening_add(&a->listener, bytes_text(name), SUBSCRIPTION_ON));
+	}
+	ck_assert_uint_eq(a->listener.count, MANY);
+	listening_leave(&a->listener);
+	for (unsigned int i = 0; i < MANY; i++)
+		listening_leave(&crowd[i].listener);
+	free(crowd);
+	talk_close(&talk);
+}
+END_TEST
+
 /* Each client_encoding has a connection of its own. */
 START_TEST(encodings_are_kept_apart)
 {
@@ -720,6 +773,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_broken_notification_ends_the_connection, 0, COUNT_OF(broken));
 	tcase_add_test(tcase, a_refused_login_ends_the_listeners);
 	tcase_add_test(tcase, one_that_leaves_during_the_login);
+	tcase_add_test(tcase, many_listeners_and_many_channels);
 	tcase_add_test(tcase, encodings_are_kept_apart);
 	tcase_add_test(tcase, what_no_permit_is_left_for_is_refused);
 	tcase_add_loop_test(tcase, a_successor_begins_at_the_mark, 0, COUNT_OF(replacements));
