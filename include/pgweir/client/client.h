@@ -103,7 +103,6 @@ struct late_begin;
 struct system_user;
 struct names;
 struct session;
-struct sql_unnamed;
 struct track;
 
 /* The first text of a batch, while log_min_duration is set. client/relay/track.c */
@@ -231,11 +230,6 @@ struct client {
 	/* a BEGIN that was not sent yet, or NULL. client/relay/late_begin.c */
 	struct late_begin *late;
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/statements/unnamed.c */
-	/*
-	 * its PREPARE, EXECUTE or DEALLOCATE as unnamed statement, or NULL.
-	 * client/statements/sql_statements.c
-	 */
-	struct sql_unnamed *sql;
 	/*
 	 * The first query text of its batch, or of the last batch of its transaction; or NULL.
 	 * client/relay/track.c

@@ -138,16 +138,6 @@ static inline bool session_keeps_server(const struct client *client)
 	                               !(client->touched & LISTENING_HOLDS));
 }
 
-/* A text of this size is awaited in full, so that it is known what it touches. */
-#define SESSION_WHOLE_MAX ((uint32_t)64 * 1024)
-
-/* Whether a frame that has been received only in part must be complete before it is judged. */
-static inline bool session_needs_more(const struct client *client, const struct frame *frame)
-{
-	return (frame->type == 'Q' || frame->type == 'P') && frame->length <= SESSION_WHOLE_MAX &&
-	       (session_is_watched(client) || session_is_in_session_mode(client));
-}
-
 /* ---- before a text runs: session_use.c ---- */
 
 /* Whether it has to wait, before its client gets a server, for a place. */

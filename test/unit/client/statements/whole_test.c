@@ -25,6 +25,7 @@ static const struct {
 	enum whole result;
 } cases[] = {
 	{ "a query tells by its first word", 'Q', TEXT("SELECT"), 0, 0, 1000000, WHOLE_ENOUGH },
+	{ "a short one", 'Q', TEXT("SELECT"), 0, 0, WHOLE_TEXT_MAX, WHOLE_MORE },
 	{ "one of ours is waited for", 'Q', TEXT("PREPARE s"), 0, 0, 99999, WHOLE_MORE },
 	{ "the longest", 'Q', TEXT("EXECUTE s"), 0, 0, 100000, WHOLE_MORE },
 	{ "one too long", 'Q', TEXT("EXECUTE s"), 0, 0, 100001, WHOLE_TOO_LONG },
@@ -35,8 +36,8 @@ static const struct {
 	{ "a Parse whose name is not there", 'P', TEXT(""), 0, 0, 1000000, WHOLE_MORE },
 	{ "with a name", 'P', TEXT("s"), 0, 0, 100000, WHOLE_MORE },
 	{ "with a name, too long", 'P', TEXT("s"), 0, 0, 100001, WHOLE_TOO_LONG },
-	{ "without, short", 'P', TEXT("\0SELECT"), 0, 0, UNNAMED_KEPT_MAX, WHOLE_MORE },
-	{ "without, long", 'P', TEXT("\0SELECT"), 0, 0, UNNAMED_KEPT_MAX + 1, WHOLE_ENOUGH },
+	{ "without, short", 'P', TEXT("\0SELECT"), 0, 0, WHOLE_TEXT_MAX, WHOLE_MORE },
+	{ "without, long", 'P', TEXT("\0SELECT"), 0, 0, WHOLE_TEXT_MAX + 1, WHOLE_ENOUGH },
 	{ "without, of ours", 'P', TEXT("\0PREPARE s"), 0, 0, 100000, WHOLE_MORE },
 	{ "without, of ours, too long", 'P', TEXT("\0PREPARE s"), 0, 0, 100001, WHOLE_TOO_LONG },
 	{ "without, a comment", 'P', TEXT("\0/*"), 'x', 100000, 1000000, WHOLE_ENOUGH },
