@@ -80,7 +80,7 @@ enum session_pin {
 	SESSION_PIN_LISTEN = 1 << 8 /* it listens to a channel that no text of the client names */
 };
 
-/* How the wait for a place of max_pinned_servers has ended: place.c. */
+/* How the wait for a place of max_pinned_servers has ended: session_use.c. */
 enum session_place {
 	PLACE_OPEN, /* it has not, or there is one */
 	PLACE_TIMED_OUT,
@@ -313,7 +313,7 @@ struct session *session_get(struct client *client);
 /* Notes what the server has answered of it. */
 void held_take(struct session *session, const struct facts *facts);
 
-/* ---- hand-over: session_handover.c ---- */
+/* ---- hand-over ---- */
 
 /* Whether the client has session state that a process must know which takes it over. */
 bool session_has_record(const struct client *client);
