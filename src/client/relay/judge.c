@@ -331,8 +331,10 @@ static bool needs_more(struct client *client, const struct frame *frame, struct 
 	bool has_text = frame->type == 'Q' || frame->type == 'P';
 	bool is_tracked = features & CLIENT_IS_TRACKED;
 
-	if (has_text &&
-	    (frame->length <= WHOLE_TEXT_MAX || (is_tracked && in.count < TRACK_ENOUGH)))
+	if (has_text && frame->length <= WHOLE_TEXT_MAX &&
+	    (session_is_watched(client) || session_is_in_session_mode(client)))
+		return true;
+	if (has_text && is_tracked && in.count < TRACK_ENOUGH)
 		return true;
 	return ((is_tracked && !has_text) ||
 	        ((features & CLIENT_FOLLOWS_STATEMENTS) && statements_follow(client))) &&

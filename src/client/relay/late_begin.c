@@ -178,6 +178,8 @@ enum judgement late_begin_judge(struct client *client, const struct frame *frame
 	if (frame->length <= FRAME_HEADER_SIZE ||
 	    frame->length > FRAME_HEADER_SIZE + REPLAY_OPENING_MAX)
 		return JUDGE_SEND;
+	if (in.count < frame->length)
+		return JUDGE_MORE;
 	body = frame_body(in, frame);
 	/*
 	 * A client that does not read gets no reply here: its BEGIN is sent, which has

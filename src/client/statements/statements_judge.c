@@ -14,8 +14,8 @@
  * ---- frames that must be complete ----
  *
  *   Parse with a name                        all of it
- *   Parse without, Query                     all, if short or if its text may begin with
- *                                            PREPARE, EXECUTE or DEALLOCATE
+ *   Parse without, Query                     all, if short (only a Parse) or if its text may
+ *                                            begin with PREPARE, EXECUTE or DEALLOCATE
  *   Bind, Describe, Close, Execute           the names at the front
  *
  * Hard here: a text may begin with comments, and only what follows them shows what it is.
@@ -43,6 +43,8 @@ static enum whole judge_name_and_text(const struct frame *frame, struct bytes ha
 		return WHOLE_MORE;
 	if (have.at[0])
 		return frame->length > most ? WHOLE_TOO_LONG : WHOLE_MORE;
+	if (frame->length <= WHOLE_TEXT_MAX)
+		return WHOLE_MORE;
 	return judge_text(frame, bytes_skip(have, 1), most);
 }
 
@@ -53,8 +55,6 @@ enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most)
 
 	if (in.count >= frame->length)
 		return WHOLE_ENOUGH;
-	if ((frame->type == 'Q' || frame->type == 'P') && frame->length <= WHOLE_TEXT_MAX)
-		return WHOLE_MORE;
 	if (frame->type == 'Q')
 		return judge_text(frame, have, most);
 	if (frame->type == 'P')

@@ -267,7 +267,10 @@ struct client_statement *names_restore(struct client *client, struct bytes name,
 
 /* ---- frames that must be complete ---- */
 
-/* A Query or Parse of this length is always awaited in full. A longer one may pass in pieces. */
+/*
+ * A text of this size is awaited in full, where it is to be known what it touches, and in a Parse,
+ * where it may be kept. A longer one may be forwarded in pieces.
+ */
 #define WHOLE_TEXT_MAX ((uint32_t)64 * 1024)
 
 /* Maximum bytes of the names at the front of a message. PostgreSQL cuts a name after 63 bytes. */

@@ -25,7 +25,6 @@ static const struct {
 	enum whole result;
 } cases[] = {
 	{ "a query tells by its first word", 'Q', TEXT("SELECT"), 0, 0, 1000000, WHOLE_ENOUGH },
-	{ "a short one", 'Q', TEXT("SELECT"), 0, 0, WHOLE_TEXT_MAX, WHOLE_MORE },
 	{ "one of ours is waited for", 'Q', TEXT("PREPARE s"), 0, 0, 99999, WHOLE_MORE },
 	{ "the longest", 'Q', TEXT("EXECUTE s"), 0, 0, 100000, WHOLE_MORE },
 	{ "one too long", 'Q', TEXT("EXECUTE s"), 0, 0, 100001, WHOLE_TOO_LONG },
