@@ -240,15 +240,15 @@ static void detach(struct client *client)
 	client_release_admission(client);
 	gate_part(client_gate(client));
 	client->borrower.gate = 0;
-	if (client->is_counted) {
-		client->clients->guest_count -= client->is_guest;
+	if (client->count) {
+		clients->guest_count -= client->count == CLIENT_COUNTED_AS_GUEST;
 		if (client->database)
 			database_count_client(client->database, -1);
 		client->database = NULL;
-		role_leave(clients->pools, &client->role, client->is_exempt);
-		client->is_guest = client->is_exempt = false;
+		role_leave(clients->pools, &client->role,
+		           client->count == CLIENT_COUNTED_AS_EXEMPT);
 	}
-	client->is_counted = false;
+	client->count = CLIENT_NOT_COUNTED;
 }
 
 static void retire(struct client *client)

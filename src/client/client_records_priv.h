@@ -20,7 +20,7 @@ struct client_record {
 	bool is_lent, was_notified, is_skipping;
 	char gate[CONFIG_DATABASE_NAME_MAX + 1]; /* its listener, if that has an entry */
 	uint32_t rules, patience;                /* of its borrower */
-	/* session state, if has_session: client/session/session_handover.c */
+	/* session state, if has_session: client/session/session_state.c */
 	uint32_t touched, pins, pinning;
 	bool has_session, has_slot, was_discarded, was_told, asks_sequences;
 	usec_t pinned_at;

@@ -248,7 +248,7 @@ static const struct client_ops client_states = {
 /* ---- all clients ---- */
 
 /* Thousands of clients are idle. What few of them have belongs behind a pointer. */
-_Static_assert(sizeof(struct client) <= 592, "a client has grown");
+_Static_assert(sizeof(struct client) <= 584, "a client has grown");
 
 static void tell_client(const struct logger *logger, struct log_who *who)
 {

@@ -336,7 +336,7 @@ static bool enter_house(struct client *client, const struct client_record *recor
 		return false;
 	database_count_client(client->database, 1);
 	role_enter(client->role, false);
-	client->is_counted = true;
+	client->count = CLIENT_COUNTED;
 	pool_join(pool, &client->borrower);
 	homes_note(&clients->shared->homes, client->database->name, pool->role->name,
 	           clients->keys.loop_number);

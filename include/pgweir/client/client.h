@@ -92,6 +92,14 @@ enum client_state {
 	CLIENT_STATES
 };
 
+/* How a client counts for its database and role. */
+enum client_count {
+	CLIENT_NOT_COUNTED,
+	CLIENT_COUNTED,
+	CLIENT_COUNTED_AS_GUEST, /* at the console: for the limits of that database, too */
+	CLIENT_COUNTED_AS_EXEMPT /* an administrator at the console: for no limit */
+};
+
 struct audit_client;
 struct causal;
 struct delayed_login;
@@ -103,13 +111,13 @@ struct late_begin;
 struct system_user;
 struct names;
 struct session;
-struct sql_unnamed;
 struct track;
 
 /* The first text of a batch, while log_min_duration is set. client/relay/track.c */
 struct slow {
 	char traceparent[SQL_TRACEPARENT_SIZE + 1]; /* in a comment of the text; "": none */
 	bool is_whole;                              /* nothing of the text is missing */
+	bool is_over;                               /* its batch has ended */
 	char text[];
 };
 
@@ -186,11 +194,8 @@ struct client {
 	uint32_t seen;
 	enum client_state state : 8;
 	bool forwards_rest : 1; /* the rest of the current frame is forwarded to the server */
-	bool is_counted : 1;    /* in client_count of its database and role */
 	bool is_admitted : 1;   /* counts for max_client_conn */
-	bool is_exempt : 1;     /* an administrator at the console: counts for no limit */
-	/* another user of the console: counts for the limits of that database */
-	bool is_guest : 1;
+	enum client_count count : 2;
 	bool is_busy : 1;      /* the console is executing: no message is read */
 	bool was_notified : 1; /* query_wait_notify was sent for this wait */
 	bool is_leaving : 1;   /* being disconnected by DRAIN */
@@ -199,7 +204,6 @@ struct client {
 	bool is_arriving : 1; /* taken over, but not started yet */
 	/* an error of ours was sent: messages up to its Sync are ignored */
 	bool is_skipping : 1;
-	bool is_slow_over : 1;    /* the batch that `slow` belongs to has ended */
 	bool is_position_due : 1; /* its server will be asked for its position in the WAL */
 	/* it has used currval() or lastval(): client/session/sequences.c */
 	bool asks_sequences : 1;
@@ -231,11 +235,6 @@ struct client {
 	/* a BEGIN that was not sent yet, or NULL. client/relay/late_begin.c */
 	struct late_begin *late;
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/statements/unnamed.c */
-	/*
-	 * its PREPARE, EXECUTE or DEALLOCATE as unnamed statement, or NULL.
-	 * client/statements/sql_statements.c
-	 */
-	struct sql_unnamed *sql;
 	/*
 	 * The first query text of its batch, or of the last batch of its transaction; or NULL.
 	 * client/relay/track.c

@@ -269,7 +269,6 @@ static bool count_guest(struct client *client)
 	struct clients *clients = client->clients;
 	int limit = config_max_db_client_connections(clients->config, NULL);
 
-	client->is_guest = true;
 	if (++clients->guest_count <= (unsigned int)limit || limit <= 0)
 		return true;
 	clients->guest_limit_hits++;
@@ -296,6 +295,8 @@ static bool exceeds(const struct clients *clients, const struct share *share, ui
  */
 static bool count_in(struct client *client)
 {
+	static const enum client_count counts[] = { CLIENT_COUNTED, CLIENT_COUNTED_AS_GUEST,
+		                                    CLIENT_COUNTED_AS_EXEMPT };
 	const struct clients *clients = client->clients;
 	const struct config *config = clients->config;
 	struct database *database = client->database;
@@ -303,12 +304,11 @@ static bool count_in(struct client *client)
 
 	if (database)
 		database_count_client(client->database, 1);
-	client->is_exempt = client->login->console_role == CONSOLE_ADMIN;
-	role_enter(client->role, client->is_exempt);
-	client->is_counted = true;
-	if (client->is_exempt)
+	client->count = counts[client->login->console_role];
+	role_enter(client->role, client->count == CLIENT_COUNTED_AS_EXEMPT);
+	if (client->count == CLIENT_COUNTED_AS_EXEMPT)
 		return true;
-	if (client->login->console_role != CONSOLE_NOBODY && !count_guest(client))
+	if (client->count == CLIENT_COUNTED_AS_GUEST && !count_guest(client))
 		return false;
 	if (database && exceeds(clients, &database->cap.share, &database->client_limit_hits,
 	                        &(struct limit_event){

@@ -322,24 +322,23 @@ static void begin_query(struct client *client, struct server *server, const stru
 #define TRACK_ENOUGH (SQL_DIGEST_MAX + 1024)
 
 /*
- * Whether more of a partly received frame must arrive: the digest must not depend on how a text was
- * cut by the network. Needs no server.
+ * Whether more of a frame must be received before it is judged: what it touches, its digest and its
+ * names must not depend on how it was cut by the network. Needs no server.
  */
-static bool track_needs_more(const struct frame *frame, struct bytes in)
-{
-	if (frame->type == 'B' || frame->type == 'E')
-		return whole_judge(frame, in, 0) == WHOLE_MORE;
-	return (frame->type == 'Q' || frame->type == 'P') && in.count < TRACK_ENOUGH;
-}
-
-/* Whether more of a frame must be received before it is judged. */
 static bool needs_more(struct client *client, const struct frame *frame, struct bytes in,
                        unsigned int features)
 {
-	return session_needs_more(client, frame) ||
-	       ((features & CLIENT_IS_TRACKED) && track_needs_more(frame, in)) ||
-	       ((features & CLIENT_FOLLOWS_STATEMENTS) && statements_follow(client) &&
-	        statements_need_more(client, frame, in));
+	bool has_text = frame->type == 'Q' || frame->type == 'P';
+	bool is_tracked = features & CLIENT_IS_TRACKED;
+
+	if (has_text && frame->length <= WHOLE_TEXT_MAX &&
+	    (session_is_watched(client) || session_is_in_session_mode(client)))
+		return true;
+	if (has_text && is_tracked && in.count < TRACK_ENOUGH)
+		return true;
+	return ((is_tracked && !has_text) ||
+	        ((features & CLIENT_FOLLOWS_STATEMENTS) && statements_follow(client))) &&
+	       statements_need_more(client, frame, in);
 }
 
 static bool note(struct server *server, enum ledger_kind kind, struct batch *batch)
@@ -432,7 +431,7 @@ static enum judgement judge_before(struct client *client, const struct request *
 			return judgement;
 	}
 	if (frame->type == 'Q' && client->unnamed)
-		unnamed_drop(client, batch);
+		statements_forget_unnamed(client, batch);
 	if (request->may_touch && (client_features(client) & CLIENT_HAS_SQL_NAMES))
 		return exposed_before(client, frame, in, batch);
 	return JUDGE_SEND;

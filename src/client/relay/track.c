@@ -521,7 +521,7 @@ void slow_note(struct client *client, const struct frame *frame, struct bytes in
 	struct bytes text, value;
 	struct slow *slow;
 
-	if (client->slow && !client->is_slow_over)
+	if (client->slow && !client->slow->is_over)
 		return;
 	slow_forget(client);
 	said = said_read(client, frame, in);
@@ -533,6 +533,7 @@ void slow_note(struct client *client, const struct frame *frame, struct bytes in
 	client->slow = slow = malloc(sizeof(*slow) + text.count + 1);
 	if (!slow)
 		return;
+	slow->is_over = false;
 	slow->is_whole = (said.prepared || said.is_whole) && text.count == said.text.count;
 	memcpy(slow->text, text.at, text.count);
 	slow->text[text.count] = 0;
@@ -609,15 +610,14 @@ void slow_end(struct client *client, usec_t duration, bool is_kept)
 
 	if (limit && duration >= limit)
 		log_slow(client, duration, client->borrower.waited);
-	if (is_kept)
-		client->is_slow_over = true;
-	else
+	if (!is_kept)
 		slow_forget(client);
+	else if (client->slow)
+		client->slow->is_over = true;
 }
 
 void slow_forget(struct client *client)
 {
 	free(client->slow);
 	client->slow = NULL;
-	client->is_slow_over = false;
 }

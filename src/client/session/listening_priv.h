@@ -119,7 +119,7 @@ static inline bool listening_is_followed(const struct client *client)
 	return client->touched & LISTENING_HOLDS;
 }
 
-/* ---- place.c: waiting for a place of max_pinned_servers, with a server ---- */
+/* ---- session_use.c: waiting for a place of max_pinned_servers, with a server ---- */
 
 /*
  * As listening_before(), for a statement that is about to run: first, it may have to wait for a

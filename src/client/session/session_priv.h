@@ -80,7 +80,7 @@ enum session_pin {
 	SESSION_PIN_LISTEN = 1 << 8 /* it listens to a channel that no text of the client names */
 };
 
-/* How the wait for a place of max_pinned_servers has ended: place.c. */
+/* How the wait for a place of max_pinned_servers has ended: session_use.c. */
 enum session_place {
 	PLACE_OPEN, /* it has not, or there is one */
 	PLACE_TIMED_OUT,
@@ -136,16 +136,6 @@ static inline bool session_keeps_server(const struct client *client)
 {
 	return client->replication || (client_rules(client)->mode == POOL_MODE_SESSION &&
 	                               !(client->touched & LISTENING_HOLDS));
-}
-
-/* A text of this size is awaited in full, so that it is known what it touches. */
-#define SESSION_WHOLE_MAX ((uint32_t)64 * 1024)
-
-/* Whether a frame that has been received only in part must be complete before it is judged. */
-static inline bool session_needs_more(const struct client *client, const struct frame *frame)
-{
-	return (frame->type == 'Q' || frame->type == 'P') && frame->length <= SESSION_WHOLE_MAX &&
-	       (session_is_watched(client) || session_is_in_session_mode(client));
 }
 
 /* ---- before a text runs: session_use.c ---- */
@@ -323,7 +313,7 @@ struct session *session_get(struct client *client);
 /* Notes what the server has answered of it. */
 void held_take(struct session *session, const struct facts *facts);
 
-/* ---- hand-over: session_handover.c ---- */
+/* ---- hand-over ---- */
 
 /* Whether the client has session state that a process must know which takes it over. */
 bool session_has_record(const struct client *client);

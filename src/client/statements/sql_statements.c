@@ -25,13 +25,13 @@
 
 #include "../session/listening_priv.h"
 
-void sql_forget(struct client *client)
+void sql_drop(struct sql_unnamed **sqlp)
 {
-	struct sql_unnamed *sql = client->sql;
+	struct sql_unnamed *sql = *sqlp;
 
+	*sqlp = NULL;
 	if (!sql)
 		return;
-	client->sql = NULL;
 	statement_release(&sql->statement);
 	free(sql);
 }
@@ -223,7 +223,7 @@ static enum judgement send_renamed(const struct lone *lone, struct bytes name,
 	renaming.is_known = count_characters(client, before, &renaming.before) &&
 	                    count_characters(client, token, &renaming.theirs);
 	if (lone->type == 'P')
-		client->sql->renaming = renaming;
+		client->unnamed->own.sql->renaming = renaming;
 	else if (!(change = server_renamed(change, &renaming)) ||
 	         !server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT, change))
 		return JUDGE_MEMORY;
@@ -393,7 +393,6 @@ enum judgement sql_query(struct client *client, const struct frame *frame, struc
 	struct bytes have = frame_received(in, frame);
 	const char *text;
 
-	sql_forget(client);
 	if (client->borrower.server->wire.ledger.copy)
 		return JUDGE_SEND; /* in COPY mode a Query only makes the COPY fail */
 	if (sql_is_other(have) || in.count < frame->length || fields_text(have, &text) != WIRE_OK)
@@ -406,7 +405,7 @@ enum judgement sql_parse(struct client *client, struct bytes body, size_t length
 {
 	struct parse_fields parse;
 
-	sql_forget(client);
+	sql_drop(&client->unnamed->own.sql);
 	if (body.count < length || sql_glance(bytes_skip(body, 1)) != WIRE_OK ||
 	    fields_parse(body, &parse) != WIRE_OK)
 		return JUDGE_SEND;
@@ -425,14 +424,14 @@ bool sql_remember(struct client *client, enum sql_kind kind, const char *name,
 	sql->kind = kind;
 	sql->statement = statement ? statement_hold(statement) : NULL;
 	memcpy(sql->name, name, strlen(name) + 1);
-	client->sql = sql;
+	client->unnamed->own.sql = sql;
 	return true;
 }
 
 enum judgement sql_bind(struct client *client, const char *portal, const char *statement,
                         struct batch *batch)
 {
-	struct sql_unnamed *sql = client->sql;
+	struct sql_unnamed *sql = unnamed_sql(client);
 
 	if (*portal && !*statement && sql->kind != SQL_EXECUTE && sql->kind != SQL_FORGET)
 		return refuse(client, 'B', "in a portal that has a name", batch);
@@ -446,7 +445,7 @@ enum judgement sql_bind(struct client *client, const char *portal, const char *s
 enum judgement sql_execute(struct client *client, const char *portal, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
-	struct sql_unnamed *sql = client->sql;
+	struct sql_unnamed *sql = unnamed_sql(client);
 	struct ledger_change *change;
 
 	if (*portal || !sql->is_bound || sql->kind == SQL_FORGET)

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#include "pgweir/base/text.h"
-
 #include "../client_priv.h"
 #include "../client_records_priv.h"
 
@@ -45,7 +43,7 @@ static enum whole judge_name_and_text(const struct frame *frame, struct bytes ha
 		return WHOLE_MORE;
 	if (have.at[0])
 		return frame->length > most ? WHOLE_TOO_LONG : WHOLE_MORE;
-	if (frame->length <= UNNAMED_KEPT_MAX)
+	if (frame->length <= WHOLE_TEXT_MAX)
 		return WHOLE_MORE;
 	return judge_text(frame, bytes_skip(have, 1), most);
 }
@@ -66,11 +64,11 @@ enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most)
 	return have.count > WHOLE_NAMES_MAX ? WHOLE_TOO_LONG : WHOLE_MORE;
 }
 
-/* Whether a frame of this type names a statement, or may name one in its text. */
-static bool has_names(const struct client *client, char type)
+/* Whether a frame of this type names a statement or a portal, or may name one in its text. */
+static bool has_names(char type)
 {
 	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q' ||
-	       (type == 'E' && client->sql);
+	       type == 'E';
 }
 
 static enum whole whole_of(const struct client *client, const struct frame *frame, struct bytes in)
@@ -80,7 +78,7 @@ static enum whole whole_of(const struct client *client, const struct frame *fram
 
 bool statements_need_more(const struct client *client, const struct frame *frame, struct bytes in)
 {
-	return has_names(client, frame->type) && whole_of(client, frame, in) == WHOLE_MORE;
+	return has_names(frame->type) && whole_of(client, frame, in) == WHOLE_MORE;
 }
 
 /* The frame must be complete, but is longer than allowed: the client gets an error. */
@@ -355,7 +353,7 @@ static enum judgement use_unnamed(struct client *client, const struct frame *fra
 	bool is_bind = frame->type == 'B';
 	enum judgement result = unnamed_lend(client, frame->type, names_statement(entry), batch);
 
-	if (result == JUDGE_SEND && is_bind && client->sql)
+	if (result == JUDGE_SEND && is_bind && unnamed_sql(client))
 		result = sql_bind(client, names->portal, "", batch);
 	if (result > JUDGE_HEAD)
 		return result;
@@ -487,7 +485,7 @@ static enum judgement judge_use(struct client *client, const struct frame *frame
 		batch->bound = NULL;
 	if (is_unnamed)
 		result = unnamed_use(client, frame->type, batch);
-	if (result == JUDGE_SEND && frame->type == 'B' && client->sql)
+	if (result == JUDGE_SEND && frame->type == 'B' && unnamed_sql(client))
 		result = sql_bind(client, names->portal, names->statement, batch);
 	return result == JUDGE_SEND && !is_unnamed
 	           ? named_use(client, frame, in, names, batch, head)
@@ -524,7 +522,7 @@ static enum judgement judge_names(struct client *client, const struct frame *fra
 		break;
 	}
 	if (frame->type == 'E')
-		return client->sql ? sql_execute(client, names.portal, batch) : JUDGE_SEND;
+		return unnamed_sql(client) ? sql_execute(client, names.portal, batch) : JUDGE_SEND;
 	if (frame->type == 'C')
 		return names.statement
 		           ? judge_close(client, names.statement, names.count == length, batch)
@@ -541,7 +539,7 @@ enum judgement statements_judge(struct client *client, const struct frame *frame
 {
 	*head = 0;
 	watch_for_replan(client, frame, in, batch);
-	if (!has_names(client, frame->type))
+	if (!has_names(frame->type))
 		return JUDGE_SEND;
 	if (in.count < frame->length && whole_of(client, frame, in) == WHOLE_TOO_LONG)
 		return refuse_long(client, frame, batch);
@@ -554,7 +552,6 @@ enum judgement statements_judge(struct client *client, const struct frame *frame
 
 void statements_free(struct client *client)
 {
-	sql_forget(client);
 	names_free(client); /* the ledger has reverted what was open */
 	unnamed_free(client);
 }
@@ -568,10 +565,10 @@ struct statement *statements_find(const struct client *client, const char *name)
 
 unsigned int statements_touches(const struct client *client, const char *name, struct bytes *text)
 {
-	struct statement *statement = statements_find(client, name);
+	const struct statement *statement = statements_find(client, name);
 
 	if (!*name)
-		return unnamed_touches(client);
+		return client->unnamed ? client->unnamed->own.touches : 0;
 	if (!statement)
 		return 0;
 	*text = statement_query(statement);
@@ -594,46 +591,14 @@ static bool write_name(const struct client_statement *entry, bool is_plain, stru
 	return handover_write_statement(statement, statement->image, channel);
 }
 
-static bool write_sql(const struct sql_unnamed *sql, struct buf *record, struct channel *channel)
-{
-	struct statement *statement = sql->statement;
-	struct sql_record values = {
-		.kind = sql->kind,
-		.is_bound = sql->is_bound,
-		.number = statement ? statement_number(statement) : 0,
-	};
-
-	text_copy(values.name, sizeof(values.name), sql->name);
-	record_write(record, &sql_record_table, &values);
-	return !statement || handover_write_statement(statement, statement->image, channel);
-}
-
 bool statements_write(const struct client *client, struct buf *record, struct channel *channel)
 {
 	bool is_plain = client->clients->pools->is_handover_plain;
 	bool ok = !client->unnamed || unnamed_write(client, record, channel);
 
-	if (ok && client->sql)
-		ok = write_sql(client->sql, record, channel);
 	for (uint32_t i = 0; ok && i < client_statement_count(client); i++)
 		ok = write_name(client->names->at[i], is_plain, record, channel);
 	return ok;
-}
-
-static void read_sql(struct client *client, struct record *record,
-                     const struct pools_arrival *arrival)
-{
-	struct statement *statement;
-	struct sql_record values;
-
-	record_read(record, &sql_record_table, &values);
-	if (!client || record->is_bad)
-		return;
-	statement =
-	    handover_arrival_statement(arrival, client->clients->pools, values.number, NULL);
-	if (sql_remember(client, (enum sql_kind)values.kind, values.name, statement))
-		client->sql->is_bound = values.is_bound && client->borrower.server;
-	statement_release(&statement);
 }
 
 static void read_name(struct client *client, struct record *record,
@@ -659,10 +624,7 @@ static void read_name(struct client *client, struct record *record,
 void statements_read(struct client *client, struct record *record,
                      const struct pools_arrival *arrival)
 {
-	if (record_has_table(record, &unnamed_record_table))
-		unnamed_read(client, record, arrival);
-	if (record_has_table(record, &sql_record_table))
-		read_sql(client, record, arrival);
+	unnamed_read(client, record, arrival);
 	while (record_has_table(record, &name_record_table))
 		read_name(client, record, arrival);
 }

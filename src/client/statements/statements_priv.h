@@ -47,6 +47,36 @@ static inline bool statements_can_wait(uint32_t seen, size_t count, uint32_t len
 enum judgement statements_judge(struct client *client, const struct frame *frame, struct bytes in,
                                 struct batch *batch, size_t *head);
 
+/* The client's unnamed statement is a PREPARE, EXECUTE, DEALLOCATE or similar. sql_statements.c */
+struct sql_unnamed {
+	enum sql_kind kind;
+	bool is_bound;               /* the unnamed portal is bound to it */
+	struct statement *statement; /* holds one reference; NULL: without one */
+	char name[SQL_NAME_MAX + 1]; /* the client's name for the statement */
+	struct server_renaming renaming;
+};
+
+/* The unnamed statement of a client that has prepared one. unnamed.c */
+struct unnamed {
+	struct ledger_change change; /* of each open Parse of the client */
+	struct ledger_change repeat; /* of each open Parse that was injected */
+	uint32_t open_count;         /* number of open changes, both kinds */
+	uint32_t sync_epoch;         /* Sync epoch of the last Parse */
+	struct unnamed_own {
+		struct client_statement *kept; /* the text that was kept; NULL: none */
+		struct sql_unnamed *sql;       /* or NULL */
+		unsigned int touches;          /* of the last Parse: enum sql_touch */
+		bool has_text;                 /* `kept` is the client's current one */
+		/* the server has the client's statement, or will report why not */
+		bool is_here;
+	} own;
+};
+
+static inline struct sql_unnamed *unnamed_sql(const struct client *client)
+{
+	return client->unnamed ? client->unnamed->own.sql : NULL;
+}
+
 /*
  * Whether statements_judge() could do more with a frame than pass it. false for a frame that names
  * no statement and cannot begin with PREPARE, EXECUTE or DEALLOCATE, if nothing is kept that the
@@ -64,18 +94,18 @@ static inline bool statements_concern(const struct client *client, const struct 
 	case 'C':
 		return true;
 	case 'E':
-		return client->sql;
+		return unnamed_sql(client);
 	case 'Q':
-		return client->sql || !sql_is_other(frame_received(in, frame));
+		return !sql_is_other(frame_received(in, frame));
 	default:
 		return false;
 	}
 }
 
-/* A Query was answered by pgweir. PostgreSQL would have dropped the unnamed statement. */
+/* A Query is sent, or was answered here. PostgreSQL drops the unnamed statement. */
 void statements_forget_unnamed(struct client *client, struct batch *batch);
 
-/* The client's server is returned. */
+/* The client's server is returned, and client->unnamed exists. */
 void statements_leave(struct client *client);
 
 /*
@@ -86,7 +116,7 @@ bool statements_spare_unnamed(struct client *client);
 
 static inline void statements_leave_server(struct client *client)
 {
-	if (client->unnamed || client->sql)
+	if (client->unnamed)
 		statements_leave(client);
 }
 
@@ -237,6 +267,12 @@ struct client_statement *names_restore(struct client *client, struct bytes name,
 
 /* ---- frames that must be complete ---- */
 
+/*
+ * A text of this size is awaited in full, where it is to be known what it touches, and in a Parse,
+ * where it may be kept. A longer one may be forwarded in pieces.
+ */
+#define WHOLE_TEXT_MAX ((uint32_t)64 * 1024)
+
 /* Maximum bytes of the names at the front of a message. PostgreSQL cuts a name after 63 bytes. */
 #define WHOLE_NAMES_MAX ((size_t)16 * 1024)
 
@@ -331,9 +367,6 @@ enum judgement statements_refuse(struct client *client, char type, const struct 
 
 /* ---- unnamed.c: the unnamed statement ---- */
 
-/* Maximum length of a Parse that is kept. A longer one is forwarded in pieces. */
-#define UNNAMED_KEPT_MAX ((uint32_t)64 * 1024)
-
 /* Handles a Parse. The text points into `in` until unnamed_keep(). */
 enum judgement unnamed_parse(struct client *client, const struct frame *frame, struct bytes in,
                              struct batch *batch);
@@ -348,7 +381,7 @@ enum judgement unnamed_use(struct client *client, char type, struct batch *batch
 enum judgement unnamed_lend(struct client *client, char type, struct statement *statement,
                             struct batch *batch);
 
-/* Handles a Close or a Query: there is no unnamed statement any more. */
+/* Handles a Close: there is no unnamed statement any more. */
 void unnamed_drop(struct client *client, struct batch *batch);
 
 /*
@@ -360,9 +393,6 @@ void unnamed_keep(struct client *client, struct batch *batch);
 /* Its text, if it was kept; else "". */
 struct bytes unnamed_known(const struct client *client);
 
-/* What it touches, if it is executed. */
-unsigned int unnamed_touches(const struct client *client);
-
 /* The ledger must have settled the open changes. */
 void unnamed_free(struct client *client);
 
@@ -373,16 +403,10 @@ void unnamed_read(struct client *client, struct record *record,
 
 /* ---- sql_statements.c: SQL's own PREPARE, EXECUTE and DEALLOCATE ---- */
 
-/* The client's unnamed statement is a PREPARE, EXECUTE, DEALLOCATE or similar. */
-struct sql_unnamed {
-	enum sql_kind kind;
-	bool is_bound;               /* the unnamed portal is bound to it */
-	struct statement *statement; /* holds one reference; NULL: without one */
-	char name[SQL_NAME_MAX + 1]; /* the client's name for the statement */
-	struct server_renaming renaming;
-};
-
-/* Stores that the unnamed statement is of this kind. statement: may be NULL. false: no memory. */
+/*
+ * Stores that the unnamed statement, which client->unnamed is of, is of this kind. statement: may
+ * be NULL. false: no memory.
+ */
 bool sql_remember(struct client *client, enum sql_kind kind, const char *name,
                   struct statement *statement);
 
@@ -408,6 +432,6 @@ enum judgement sql_execute(struct client *client, const char *portal, struct bat
 bool sql_is_lone(const struct statement *statement);
 
 /* Drops what is stored: the unnamed statement is gone or replaced. */
-void sql_forget(struct client *client);
+void sql_drop(struct sql_unnamed **sql);
 
 #endif

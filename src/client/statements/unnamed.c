@@ -15,22 +15,11 @@
 
 #include <stdlib.h>
 
+#include "pgweir/base/text.h"
 #include "pgweir/pgwire/message.h"
 
 #include "../client_records_priv.h"
 #include "../session/listening_priv.h"
-
-struct unnamed {
-	struct ledger_change change;   /* of each open Parse of the client */
-	struct ledger_change repeat;   /* of each open Parse that was injected */
-	uint32_t open_count;           /* number of open changes, both kinds */
-	uint32_t sync_epoch;           /* Sync epoch of the last Parse */
-	struct client_statement *kept; /* the text that was kept; NULL: none */
-	unsigned int touches;          /* of the last Parse: enum sql_touch */
-	bool has_text;                 /* `kept` is the client's current one */
-	/* the server has the client's statement, or will report why not */
-	bool is_here;
-};
 
 static void settle(struct ledger_change *change, bool is_done)
 {
@@ -40,8 +29,8 @@ static void settle(struct ledger_change *change, bool is_done)
 	/* A later Parse that is still open replaces this one: its result counts. */
 	if (is_done || unnamed->open_count)
 		return;
-	unnamed->has_text = false;
-	unnamed->is_here = false;
+	unnamed->own.has_text = false;
+	unnamed->own.is_here = false;
 }
 
 /*
@@ -54,9 +43,10 @@ static void settle_repeat(struct ledger_change *change, bool is_done)
 
 	unnamed->open_count--;
 	if (!is_done && unnamed->open_count == 0)
-		unnamed->is_here = false;
+		unnamed->own.is_here = false;
 }
 
+/* NULL: no memory. */
 static struct unnamed *get(struct client *client)
 {
 	if (client->unnamed)
@@ -76,11 +66,11 @@ static bool note_parse(struct client *client, enum ledger_fate fate, bool is_ren
 	struct unnamed *unnamed = client->unnamed;
 	struct ledger_change *change = fate == LEDGER_DROPPED ? &unnamed->repeat : &unnamed->change;
 
-	unnamed->is_here = true;
+	unnamed->own.is_here = true;
 	unnamed->open_count++;
 	unnamed->sync_epoch = server->wire.ledger.sync_epoch;
 	if (is_renamed)
-		change = server_renamed(change, &client->sql->renaming);
+		change = server_renamed(change, &unnamed->own.sql->renaming);
 	return change && server_note_change(server, LEDGER_PARSE, fate, change);
 }
 
@@ -92,8 +82,6 @@ enum judgement unnamed_parse(struct client *client, const struct frame *frame, s
 	struct parse_fields parse;
 	enum judgement result;
 
-	if (body.count < length && frame->length <= UNNAMED_KEPT_MAX)
-		return JUDGE_MORE;
 	if (!get(client))
 		return JUDGE_MEMORY;
 	result = sql_parse(client, body, length, batch);
@@ -102,10 +90,10 @@ enum judgement unnamed_parse(struct client *client, const struct frame *frame, s
 	unnamed_drop(client, batch);
 	if (result == JUDGE_DROP)
 		return result;
-	client->unnamed->touches = batch->touches;
+	client->unnamed->own.touches = batch->touches;
 	if (!note_parse(client, LEDGER_CLIENT, result == JUDGE_HEAD))
 		return JUDGE_MEMORY;
-	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
+	if (client->unnamed->own.is_here && frame->length <= WHOLE_TEXT_MAX &&
 	    fields_parse(body, &parse) == WIRE_OK)
 		batch->unnamed = bytes_skip(body, 1);
 	/*
@@ -122,7 +110,7 @@ enum judgement unnamed_parse(struct client *client, const struct frame *frame, s
  */
 static enum judgement inject(struct client *client, struct batch *batch)
 {
-	const struct statement *statement = names_statement(client->unnamed->kept);
+	const struct statement *statement = names_statement(client->unnamed->own.kept);
 	/* keep the zero of the empty name */
 	struct bytes body = bytes_skip(statement_message(statement),
 	                               FRAME_HEADER_SIZE + statement_name(statement).count);
@@ -157,14 +145,14 @@ static bool empty(struct client *client, struct batch *batch)
 
 void unnamed_keep(struct client *client, struct batch *batch)
 {
-	struct unnamed *unnamed = client->unnamed;
+	struct unnamed_own *own = &client->unnamed->own;
 	struct statement *statement =
 	    statement_of(names_store(client), batch->unnamed, bytes_of("", 0));
 
 	batch->unnamed = bytes_of(NULL, 0);
-	names_drop(&unnamed->kept);
-	unnamed->kept = statement ? names_make(bytes_text(""), statement) : NULL;
-	unnamed->has_text = unnamed->kept;
+	names_drop(&own->kept);
+	own->kept = statement ? names_make(bytes_text(""), statement) : NULL;
+	own->has_text = own->kept;
 	statement_release(&statement);
 }
 
@@ -183,33 +171,38 @@ static enum judgement note_description(struct client *client, struct batch *batc
 	struct unnamed *unnamed = client->unnamed;
 
 	keep_now(client, batch);
-	if (!unnamed || !unnamed->has_text || names_statement(unnamed->kept)->is_typed)
+	if (!unnamed || !unnamed->own.has_text || names_statement(unnamed->own.kept)->is_typed)
 		return JUDGE_SEND;
 	return statements_note(client, LEDGER_TYPES, LEDGER_CLIENT,
-	                       names_describe(client, unnamed->kept, true), JUDGE_HEAD);
+	                       names_describe(client, unnamed->own.kept, true), JUDGE_HEAD);
 }
 
-/* The text of the last Parse: from this batch, or if it is kept; else empty. */
-static struct bytes unnamed_text(const struct unnamed *unnamed, const struct batch *batch)
+struct bytes unnamed_known(const struct client *client)
 {
-	if (batch->unnamed.count)
-		return bytes_text(batch->unnamed.at);
-	return unnamed->has_text ? statement_query(names_statement(unnamed->kept)) : bytes_text("");
+	const struct unnamed *unnamed = client->unnamed;
+
+	return unnamed && unnamed->own.has_text
+	           ? statement_query(names_statement(unnamed->own.kept))
+	           : bytes_text("");
 }
 
 /* What it EXECUTEs. NULL: nothing, or that is not known. */
-static struct statement *executed_by(const struct client *client, const struct unnamed *unnamed)
+static struct statement *executed_by(const struct client *client)
 {
-	if (unnamed && !unnamed->is_here && unnamed->has_text)
-		return statements_executed(client, statement_query(names_statement(unnamed->kept)));
-	return client->sql && client->sql->kind == SQL_EXECUTE ? client->sql->statement : NULL;
+	const struct unnamed *unnamed = client->unnamed;
+	const struct sql_unnamed *sql = unnamed_sql(client);
+
+	if (!unnamed->own.is_here && unnamed->own.has_text)
+		return statements_executed(client, unnamed_known(client));
+	return sql && sql->kind == SQL_EXECUTE ? sql->statement : NULL;
 }
 
 /* A Bind runs it, and what it EXECUTEs. JUDGE_SEND: it may be sent. */
 static enum judgement run(struct client *client, unsigned int touches, struct bytes text,
                           struct batch *batch)
 {
-	struct statement *executed = executed_by(client, client->unnamed);
+	struct statement *executed = executed_by(client);
+	const struct sql_unnamed *sql = unnamed_sql(client);
 	enum judgement result;
 
 	if (executed) {
@@ -222,7 +215,7 @@ static enum judgement run(struct client *client, unsigned int touches, struct by
 	}
 	result = statements_run(client, 'B', touches, text, true, batch);
 	if (result == JUDGE_SEND && (touches & SQL_TOUCH_EXECUTE) &&
-	    (executed || !client->sql || client->sql->statement))
+	    (executed || !sql || sql->statement))
 		session_use_execute(client, executed, text);
 	return result;
 }
@@ -238,56 +231,49 @@ enum judgement unnamed_use(struct client *client, char type, struct batch *batch
 		return batch_wait(batch, LEDGER_WAIT_READY);
 	batch->is_query = false;
 	if (type == 'B' && unnamed) {
-		unsigned int touches = session_relevant(client, unnamed->touches);
+		unsigned int touches = session_relevant(client, unnamed->own.touches);
 
 		if (touches)
-			result = run(client, touches, unnamed_text(unnamed, batch), batch);
+			result = run(client, touches,
+			             batch->unnamed.count ? bytes_text(batch->unnamed.at)
+			                                  : unnamed_known(client),
+			             batch);
 	}
 	if (result != JUDGE_SEND)
 		return result;
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
-	if (unnamed && !unnamed->is_here && unnamed->has_text)
+	if (unnamed && !unnamed->own.is_here && unnamed->own.has_text)
 		result = inject(client, batch);
-	else if (!unnamed || !unnamed->is_here)
+	else if (!unnamed || !unnamed->own.is_here)
 		result = empty(client, batch) ? JUDGE_SEND : JUDGE_MEMORY;
 	return type == 'D' && result == JUDGE_SEND ? note_description(client, batch) : result;
-}
-
-/* The text of the client's own statement is judged anew when it is prepared again. */
-static void drop_sql(struct client *client, struct sql_unnamed *own, bool is_lent)
-{
-	struct sql_unnamed *kept = is_lent ? client->sql : own;
-
-	client->sql = is_lent ? own : client->sql;
-	sql_forget(client);
-	client->sql = kept;
 }
 
 enum judgement unnamed_lend(struct client *client, char type, struct statement *statement,
                             struct batch *batch)
 {
 	struct unnamed *unnamed = get(client);
-	struct sql_unnamed *sql = client->sql;
+	struct unnamed_own lent = { .touches = session_statement_touches(client, statement) }, own;
 	enum judgement result;
-	struct unnamed own;
+	bool is_lent;
 
 	if (!unnamed)
 		return JUDGE_MEMORY;
 	keep_now(client, batch);
-	own = *unnamed;
-	unnamed->kept = names_make(bytes_text(""), statement);
-	unnamed->has_text = unnamed->kept;
-	unnamed->is_here = false;
-	unnamed->touches = session_statement_touches(client, statement);
-	client->sql = NULL;
-	result = unnamed->kept ? unnamed_use(client, type, batch) : JUDGE_MEMORY;
-	drop_sql(client, sql, result <= JUDGE_DROP);
-	names_drop(&unnamed->kept);
-	unnamed->kept = own.kept;
-	unnamed->has_text = own.has_text;
-	unnamed->is_here = own.is_here && result > JUDGE_DROP;
-	unnamed->touches = own.touches;
+	own = unnamed->own;
+	lent.kept = names_make(bytes_text(""), statement);
+	lent.has_text = lent.kept;
+	unnamed->own = lent;
+	result = lent.kept ? unnamed_use(client, type, batch) : JUDGE_MEMORY;
+	is_lent = result <= JUDGE_DROP;
+	/* The text of the client's own is judged again when it is prepared again. */
+	sql_drop(is_lent ? &own.sql : &unnamed->own.sql);
+	if (is_lent)
+		own.sql = unnamed->own.sql;
+	own.is_here &= !is_lent;
+	names_drop(&unnamed->own.kept);
+	unnamed->own = own;
 	return result;
 }
 
@@ -296,84 +282,128 @@ void unnamed_drop(struct client *client, struct batch *batch)
 	batch->unnamed = bytes_of(NULL, 0);
 	if (!client->unnamed)
 		return;
-	client->unnamed->has_text = false;
-	client->unnamed->is_here = false;
+	client->unnamed->own.has_text = false;
+	client->unnamed->own.is_here = false;
 }
 
 void statements_forget_unnamed(struct client *client, struct batch *batch)
 {
 	unnamed_drop(client, batch);
-	sql_forget(client);
+	if (client->unnamed)
+		sql_drop(&client->unnamed->own.sql);
 }
 
 void statements_leave(struct client *client)
 {
-	if (client->unnamed)
-		client->unnamed->is_here = false;
-	if (client->sql)
-		client->sql->is_bound = false; /* its portals are gone */
+	struct unnamed_own *own = &client->unnamed->own;
+
+	own->is_here = false;
+	if (own->sql)
+		own->sql->is_bound = false; /* its portals are gone */
 }
 
 bool statements_spare_unnamed(struct client *client)
 {
 	const struct unnamed *unnamed = client->unnamed;
 
-	if (!statements_follow(client) || (unnamed && unnamed->is_here && !unnamed->has_text))
+	if (!statements_follow(client) ||
+	    (unnamed && unnamed->own.is_here && !unnamed->own.has_text))
 		return false;
-	statements_leave(client);
+	statements_leave_server(client);
 	return true;
 }
 
-struct bytes unnamed_known(const struct client *client)
-{
-	const struct unnamed *unnamed = client->unnamed;
+/* ---- hand-over to another process ---- */
 
-	return unnamed && unnamed->has_text ? statement_query(names_statement(unnamed->kept))
-	                                    : bytes_text("");
+static uint64_t number_of(const struct statement *statement)
+{
+	return statement ? statement_number(statement) : 0;
 }
 
-unsigned int unnamed_touches(const struct client *client)
+static bool write_statement(struct statement *statement, struct channel *channel)
 {
-	return client->unnamed ? client->unnamed->touches : 0;
+	return !statement || handover_write_statement(statement, statement->image, channel);
+}
+
+static bool write_sql(const struct sql_unnamed *sql, struct buf *record, struct channel *channel)
+{
+	struct sql_record values = {
+		.kind = sql->kind,
+		.is_bound = sql->is_bound,
+		.number = number_of(sql->statement),
+	};
+
+	text_copy(values.name, sizeof(values.name), sql->name);
+	record_write(record, &sql_record_table, &values);
+	return write_statement(sql->statement, channel);
 }
 
 bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
 {
-	const struct unnamed *unnamed = client->unnamed;
-	struct statement *statement = unnamed->kept ? names_statement(unnamed->kept) : NULL;
+	const struct unnamed_own *own = &client->unnamed->own;
+	struct statement *statement = own->kept ? names_statement(own->kept) : NULL;
 	struct unnamed_record values = {
-		.has_text = unnamed->has_text,
-		.is_here = unnamed->is_here,
-		.number = statement ? statement_number(statement) : 0,
+		.has_text = own->has_text,
+		.is_here = own->is_here,
+		.number = number_of(statement),
 	};
+
 	record_write(record, &unnamed_record_table, &values);
-	return !statement || handover_write_statement(statement, statement->image, channel);
+	return write_statement(statement, channel) &&
+	       (!own->sql || write_sql(own->sql, record, channel));
 }
 
-void unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival)
+static void read_sql(struct client *client, struct record *record,
+                     const struct pools_arrival *arrival)
+{
+	struct statement *statement;
+	struct sql_record values;
+
+	record_read(record, &sql_record_table, &values);
+	if (!client || record->is_bad || !get(client))
+		return;
+	statement =
+	    handover_arrival_statement(arrival, client->clients->pools, values.number, NULL);
+	if (sql_remember(client, (enum sql_kind)values.kind, values.name, statement))
+		client->unnamed->own.sql->is_bound = values.is_bound && client->borrower.server;
+	statement_release(&statement);
+}
+
+static void read_own(struct client *client, struct record *record,
+                     const struct pools_arrival *arrival)
 {
 	struct statement *statement;
 	struct unnamed_record values;
+	struct unnamed_own *own;
 
 	record_read(record, &unnamed_record_table, &values);
 	if (!client || !get(client))
 		return;
+	own = &client->unnamed->own;
 	statement =
 	    handover_arrival_statement(arrival, client->clients->pools, values.number, NULL);
-	client->unnamed->kept = statement ? names_make(bytes_text(""), statement) : NULL;
+	own->kept = statement ? names_make(bytes_text(""), statement) : NULL;
 	/* a text that is not kept may touch anything */
-	client->unnamed->touches =
-	    statement ? session_statement_touches(client, statement) : SQL_TOUCH_HIDDEN;
-	client->unnamed->has_text = values.has_text && client->unnamed->kept;
-	client->unnamed->is_here = values.is_here && client->borrower.server;
+	own->touches = statement ? session_statement_touches(client, statement) : SQL_TOUCH_HIDDEN;
+	own->has_text = values.has_text && own->kept;
+	own->is_here = values.is_here && client->borrower.server;
 	statement_release(&statement);
+}
+
+void unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival)
+{
+	if (record_has_table(record, &unnamed_record_table))
+		read_own(client, record, arrival);
+	if (record_has_table(record, &sql_record_table))
+		read_sql(client, record, arrival);
 }
 
 void unnamed_free(struct client *client)
 {
 	if (!client->unnamed)
 		return;
-	names_drop(&client->unnamed->kept);
+	sql_drop(&client->unnamed->own.sql);
+	names_drop(&client->unnamed->own.kept);
 	free(client->unnamed);
 	client->unnamed = NULL;
 }
