@@ -203,7 +203,7 @@ void entry_clear(void *entry, enum entry_kind_id kind)
 struct pairs {
 	char *at;    /* set it to the text, which will be modified */
 	char *key;   /* the current pair, inside the text; NULL before the first and at the end */
-	char *value; /* never empty */
+	char *value; /* of the key, by take_value(); never empty */
 	bool is_quoted;
 };
 
@@ -211,6 +211,29 @@ struct pairs {
 
 static char *skip_blanks(char *at) { return at + strspn(at, BLANKS); }
 
+/* Parses the next key. false: *err does not show what may be the rest of a value. */
+static bool take_key(struct pairs *pairs, struct err *err)
+{
+	char *key = skip_blanks(pairs->at), *before = pairs->key;
+	char *end = key + strcspn(key, BLANKS "='");
+	char *at = skip_blanks(end);
+
+	pairs->key = *key ? key : NULL;
+	if (!*key)
+		return true;
+	if (end == key || *at != '=')
+		return before ? err_set(err, ERR_CONFIG,
+		                        "key=value is expected after %s " QUOTES_HINT, before)
+		              : err_set(err, ERR_CONFIG, "key=value is expected");
+	*end = 0;
+	pairs->at = skip_blanks(at + 1);
+	return true;
+}
+
+/*
+ * Parses the value of the key. Without quotes it ends at a blank. In single quotes it may contain
+ * blanks, and a doubled quote means one quote; a comment may follow. false: *err does not show it.
+ */
 static bool take_value(struct pairs *pairs, struct err *err)
 {
 	char *at = pairs->at;
@@ -235,29 +258,6 @@ static bool take_value(struct pairs *pairs, struct err *err)
 	return *pairs->value ||
 	       err_set(err, ERR_CONFIG, "%s: the value is missing (omit the key for its default)",
 	               pairs->key);
-}
-
-/*
- * Parses the next pair. An unquoted value ends at a blank. A value in single quotes may contain
- * blanks, and a doubled quote means one quote. A comment may follow a quoted value. false: *err
- * says why not; it never shows a value, nor what may be the rest of one.
- */
-static bool pairs_next(struct pairs *pairs, struct err *err)
-{
-	char *key = skip_blanks(pairs->at), *before = pairs->key;
-	char *end = key + strcspn(key, BLANKS "='");
-	char *at = skip_blanks(end);
-
-	pairs->key = *key ? key : NULL;
-	if (!*key)
-		return true;
-	if (end == key || *at != '=')
-		return before ? err_set(err, ERR_CONFIG,
-		                        "key=value is expected after %s " QUOTES_HINT, before)
-		              : err_set(err, ERR_CONFIG, "key=value is expected");
-	*end = 0;
-	pairs->at = skip_blanks(at + 1);
-	return take_value(pairs, err);
 }
 
 /* ---- keys ---- */
@@ -314,7 +314,7 @@ bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *no
 		bool may_be_secret =
 		    pairs.key && strcmp(pairs.key, "password") == 0 && !pairs.is_quoted;
 
-		if (!pairs_next(&pairs, err))
+		if (!take_key(&pairs, err))
 			return false;
 		if (!pairs.key)
 			return !ports || give_ports(entry, ports, err);
@@ -325,6 +325,8 @@ bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *no
 			return err_set(err, ERR_CONFIG, "unknown key after password " QUOTES_HINT);
 		if (!key)
 			return setting_refuse_in(keys, count, "unknown key", pairs.key, err);
+		if (!take_value(&pairs, err))
+			return false;
 		if (kind == ENTRY_DATABASE && strcmp(key->name, "port") == 0) {
 			ports = strchr(pairs.value, ',') ? pairs.value : NULL;
 			if (ports)

@@ -297,26 +297,40 @@ static void read_deallocate(struct scanner *scanner, struct sql_statement *state
 		finish(scanner, statement, SQL_DEALLOCATE, sql_token(scanner));
 }
 
-/*
- * EXPLAIN [options] EXECUTE and CREATE TABLE ... AS EXECUTE, where EXECUTE is behind these only. As
- * a name it is not followed by a name and the end of the statement.
- */
-static void read_inside(struct scanner *scanner, struct sql_statement *statement)
+/* Parses CREATE ... TABLE ... AS EXECUTE. Elsewhere EXECUTE may be the name of a column. */
+static void read_create(struct scanner *scanner, struct sql_statement *statement)
 {
-	static const char *const before[] = { "as", "analyze", "analyse", "verbose" };
+	static const char *const kinds[] = { "global", "local", "temp", "temporary", "unlogged" };
 	struct token token = sql_token(scanner);
-	bool may_execute = true;
 
-	for (; !sql_is_end(&token); token = sql_token(scanner)) {
-		bool is_list = sql_token_is_sign(&token, '(');
+	while (sql_token_is_one(&token, kinds, sizeof(kinds) / sizeof(kinds[0])))
+		token = sql_token(scanner);
+	if (!sql_token_is(&token, "table"))
+		return;
+	for (; !sql_token_is(&token, "as"); token = sql_token(scanner)) {
+		if (sql_is_end(&token) ||
+		    (sql_token_is_sign(&token, '(') && !skip_parentheses(scanner)))
+			return;
+	}
+	if (sql_takes(scanner, "execute"))
+		read_execute(scanner, statement);
+}
 
-		if (may_execute && sql_token_is(&token, "execute")) {
+static void read_explain(struct scanner *scanner, struct sql_statement *statement)
+{
+	static const char *const options[] = { "analyze", "analyse", "verbose" };
+
+	if (sql_takes_sign(scanner, '(') && !skip_parentheses(scanner))
+		return;
+	for (;;) {
+		struct token token = sql_token(scanner);
+
+		if (sql_token_is(&token, "execute"))
 			read_execute(scanner, statement);
+		if (sql_token_is(&token, "create"))
+			read_create(scanner, statement);
+		if (!sql_token_is_one(&token, options, 3))
 			return;
-		}
-		if (is_list && !skip_parentheses(scanner))
-			return;
-		may_execute = is_list || sql_token_is_one(&token, before, 4);
 	}
 }
 
@@ -327,7 +341,7 @@ static const struct reader {
 	void (*read)(struct scanner *scanner, struct sql_statement *statement);
 } readers[] = {
 	{ "prepare", read_prepare }, { "execute", read_execute }, { "deallocate", read_deallocate },
-	{ "discard", read_discard }, { "explain", read_inside },  { "create", read_inside },
+	{ "discard", read_discard }, { "explain", read_explain }, { "create", read_create },
 };
 
 /* By the first word of a statement. NULL: it is SQL_OTHER. */

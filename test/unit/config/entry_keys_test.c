@@ -74,6 +74,9 @@ static const struct {
 	{ "client_idle_timeout=5", "unknown key \"client_idle_timeout\"" },
 	{ "password=my secret", "key=value is expected after password " HINT },
 	{ "password=my se=cret", "unknown key after password " HINT },
+	{ "password=my se=", "unknown key after password " HINT },
+	{ "password=my se='cret", "unknown key after password " HINT },
+	{ "password=my se='c'ret", "unknown key after password " HINT },
 	{ "password='my' se=cret", "unknown key \"se\"" },
 	{ "password=''", "password: the value is missing (omit the key for its default)" },
 };
