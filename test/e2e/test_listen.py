@@ -347,6 +347,17 @@ def test_unlisten_behind_an_end_in_one_batch(start, postgres, begin, sqls, left)
     silent(client)
 
 
+# It executes nothing, also if any text counts as one that may call a procedure.
+def test_unlisten_and_an_empty_text_in_one_batch(start, postgres):
+    client = start(session_sample=1).client()
+    client.query("LISTEN a")
+    client.send(*(wire.parse(sql) + wire.bind() + wire.execute() for sql in ["UNLISTEN *", "", "NOTIFY a"]),
+                wire.sync())
+    assert client.read_result().types == "12C12I12CZ"
+    postgres.query("NOTIFY a")
+    silent(client)
+
+
 @pytest.mark.parametrize("begin", [[], ["BEGIN"]])
 def test_unlisten_that_is_not_executed(start, postgres, begin):
     client = start().client()

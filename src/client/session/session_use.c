@@ -47,6 +47,8 @@ unsigned int session_add_names(const struct client *client, unsigned int touches
 {
 	unsigned int named = 0;
 
+	if (!text.count)
+		return touches; /* it runs nothing, and is not taken for a text that is not known */
 	if (client->touched & SESSION_TOUCH_SAMPLE)
 		touches |= SQL_TOUCH_HIDDEN | SESSION_TOUCH_NAMED;
 	if (pool_has_names(client->borrower.pool, client->borrower.server))
