@@ -234,6 +234,9 @@ static inline unsigned int session_relevant(const struct client *client, unsigne
 bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
                  struct batch *batch, struct err *err);
 
+/* A text is going to run that may set parameters for its transaction only. */
+void session_change_scope(struct server *server, struct bytes text);
+
 /* A Bind or FunctionCall: notes values that may be names. `in`: its received bytes. */
 void session_bind(struct client *client, const struct frame *frame, struct bytes in);
 

@@ -274,8 +274,7 @@ static bool take_place(struct client *client, unsigned int own, struct err *err)
 	       features_refuse_pin(client, features_first(own & PINS), err);
 }
 
-/* Until the end of the transaction, if at all. */
-static void change_scope(struct server *server, struct bytes text)
+void session_change_scope(struct server *server, struct bytes text)
 {
 	switch (text.count ? text_scope_local(text) : SCOPE_LOCAL_UNKNOWN) {
 	case SCOPE_LOCAL_NONE:
@@ -311,7 +310,7 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 	    ((touches & SQL_TOUCH_PARAMS) && text_scope_is_named(text)))
 		server_open_scope(server);
 	else if (touches & SQL_TOUCH_LOCAL)
-		change_scope(server, text);
+		session_change_scope(server, text);
 	/* Others see what it defines as soon as it is committed. */
 	if ((touches & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
 		server_note_ddl(server);
