@@ -318,6 +318,8 @@ HARMLESS = {
     "parameters": "CREATE FUNCTION f(int, int) RETURNS int LANGUAGE sql AS 'SELECT $1+$2'",
     "a lock of rows": plpgsql("PERFORM 1 FROM t FOR UPDATE"),
     "an upsert": plpgsql("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"),
+    "statements in SQL": "CREATE FUNCTION f() RETURNS void LANGUAGE sql AS "
+                         "$$ /* a */ UPDATE t SET a = 1; (SELECT 1); INSERT INTO t SELECT 1; $$",
     "a view": "CREATE VIEW v AS SELECT * FROM t",
     "a default": "ALTER TABLE t ADD b int DEFAULT random()",
     "a body that was parsed": "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; END",
@@ -351,6 +353,10 @@ HARMFUL = {
     "a body that was parsed": ("CREATE FUNCTION f() RETURNS text BEGIN ATOMIC "
                                "SELECT set_config('app.x', 'y', false); END", "function f"),
     "dynamic SQL": (plpgsql("EXECUTE 'S' || 'ET app.x = 1'"), "function f"),
+    "a table in pg_temp": ("CREATE FUNCTION f() RETURNS void LANGUAGE sql SET search_path = pg_temp "
+                           "AS 'SELECT 1 AS a INTO left_there'", "function f"),
+    "a statement that is not known": ("CREATE FUNCTION f() RETURNS void LANGUAGE sql AS 'CHECKPOINT'",
+                                      "function f"),
     "a backslash": (plpgsql("PERFORM E'\\\\'; PERFORM '; SET app.x = 1; --'"), "function f"),
     "another language": ("CREATE FUNCTION f() RETURNS text LANGUAGE internal AS 'current_user'",
                          "function f"),
@@ -368,6 +374,8 @@ HARMFUL = {
     "a trigger": ("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW "
                   "WHEN (set_config('app.x', 'y', false) = 'y') "
                   "EXECUTE FUNCTION suppress_redundant_updates_trigger()", "table t"),
+    "an index": (plpgsql("PERFORM pg_advisory_lock(815)").replace("plpgsql", "plpgsql IMMUTABLE")
+                 + "; CREATE INDEX i ON t ((a + f()))", "index analyze"),
     "a trigger of what TRUNCATE CASCADE empties, too": (
         "ALTER TABLE t ADD PRIMARY KEY (a); CREATE TABLE z (a int REFERENCES t);"
         + plpgsql("SET app.x = 1", returns="trigger", tail="RETURN NULL;") +

@@ -64,7 +64,7 @@ _Static_assert((uint64_t)LISTENING_HOLDS + RESETS_WAIT + RESETS_DUE + SESSION_TO
                        SESSION_TOUCH_EXPOSED + SESSION_TOUCH_EARLY + SESSION_TOUCH_SAMPLE ==
                    UINT64_C(0x3f400000),
                "a bit has two meanings");
-_Static_assert(SQL_TOUCH_LOCAL < LISTENING_HOLDS, "a bit has two meanings");
+_Static_assert(SQL_TOUCH_SCOPE < LISTENING_HOLDS, "a bit has two meanings");
 
 /* Why a server stays with its client. */
 enum session_pin {
