@@ -54,10 +54,12 @@ def test_what_a_transaction_sets_changes_no_statement_of_others(two, what, is_pi
 def test_nobody_looks_with_off(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state="off")
     client, other = weir.client(), weir.client()
+    other.ask(parse(NULLS, "s"), sync())
+    assert other.ask(run()).rows == [["0"]]
     client.query("BEGIN; SET LOCAL transform_null_equals = on")
-    client.ask(parse(NULLS, "s"), sync())
+    client.ask(parse(NULLS, "s") + run())
     client.query("COMMIT")
-    assert other.ask(parse(NULLS, "s") + run()).rows == [["1"]]
+    assert other.ask(run()).rows == [["1"]]
 
 
 def test_nor_what_is_prepared_behind_its_end(two):
@@ -122,14 +124,14 @@ INSIDE = {
 @pytest.fixture
 def two_of(pgweir, postgres):
     """Two clients of a database of its own, in which the texts were run."""
-    def make(*texts, **settings):
+    def make(*texts):
         postgres.query("DROP DATABASE IF EXISTS scopes WITH (FORCE)")
         postgres.query("CREATE DATABASE scopes OWNER alice")
         for text in texts:
             postgres.query(text, dbname="scopes")
         postgres.query("GRANT ALL ON ALL TABLES IN SCHEMA public TO alice", dbname="scopes")
-        weir = pgweir(pool_mode="transaction", default_pool_size=1,
-                      databases={"app": "dbname=scopes"}, **settings)
+        weir = pgweir(pool_mode="transaction", default_pool_size=1, session_isolation="known",
+                      databases={"app": "dbname=scopes"})
         clients = [weir.client(timezone="UTC") for _ in range(2)]
         clients[0].query("SELECT 'the catalog is read'")
         return clients
