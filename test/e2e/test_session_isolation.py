@@ -436,8 +436,10 @@ def test_indexes_of_any_table_are_worked_on(known, text):
                "$$ BEGIN PERFORM pg_advisory_lock_shared(815); RETURN a; END $$",
                "CREATE INDEX i ON t (f(a))")
     known.start(default_pool_size=2)
+    known.weir.wait_log("can touch")
     known.first.query(text)
-    assert known.second.value(LEFT["a lock"][1]) == "0"
+    assert known.first.value(LEFT["a lock"][1]) == "1"
+    assert len(known.weir.admin("SHOW PINNED")) == 1
 
 
 def test_a_function_made_by_a_client_is_known_at_once(known):
