@@ -9,7 +9,8 @@
  * so this may find too much.
  *
  * A body in SQL or PL/pgSQL does what some words outside of strings and comments say; an UPDATE has
- * one SET, and SET LOCAL leaves nothing. What cannot be read may do anything: other languages,
+ * one SET. SET LOCAL leaves nothing, but until then it may change how statements are read. In SQL
+ * each statement begins with a known word. What cannot be read may do anything: other languages,
  * dynamic SQL, bodies with a backslash, dollar quotes or a comment in a comment, in which the end of
  * a string or a comment is not certain. Operators, casts, types and the like have no name that a
  * text must show: if one of them leads to such a function, any text may.
