@@ -22,6 +22,7 @@ static const char *const kinds[CATALOG_KINDS] = {
 	[CATALOG_MATERIALIZED_VIEW] = "materialized view",
 	[CATALOG_FOREIGN_TABLE] = "foreign table",
 	[CATALOG_DEFINITION] = "event trigger",
+	[CATALOG_INDEX] = "index",
 };
 
 static const struct {
@@ -30,13 +31,16 @@ static const struct {
 } letters[] = {
 	{ 'p', SQL_TOUCH_PARAMS },    { 't', SQL_TOUCH_TEMP },   { 'l', SQL_TOUCH_LOCK },
 	{ 'c', SQL_TOUCH_LISTEN },    { 'n', SQL_TOUCH_NOTIFY }, { 'u', SQL_TOUCH_CURSOR },
-	{ 'x', SQL_TOUCH_EXTENSION }, { 'h', SQL_TOUCH_HIDDEN },
+	{ 'x', SQL_TOUCH_EXTENSION }, { 's', SQL_TOUCH_SCOPE },  { 'h', SQL_TOUCH_HIDDEN },
 };
 
 /* A statement that may start an event trigger has one of these. */
 static const char *const definitions[] = { "alter",   "analyze", "cluster", "comment", "create",
 	                                   "drop",    "grant",   "import",  "into",    "reassign",
 	                                   "refresh", "reindex", "revoke",  "security" };
+
+/* One that works on indexes, of all tables if it names none. */
+static const char *const maintenance[] = { "analyze", "cluster", "reindex", "vacuum" };
 
 const char *catalog_kind_name(enum catalog_kind kind) { return kinds[kind]; }
 
@@ -153,7 +157,8 @@ static void add_toucher(struct catalog_reading *reading, struct bytes name, enum
 		                    .kind = (unsigned char)kind,
 		                    .is_called = kind <= CATALOG_AGGREGATE };
 
-	if (bits & ~(unsigned int)SQL_TOUCH_NOTIFY && reading->state == CATALOG_QUIET)
+	if (bits & ~(unsigned int)(SQL_TOUCH_NOTIFY | SQL_TOUCH_SCOPE) &&
+	    reading->state == CATALOG_QUIET)
 		reading->state = CATALOG_TOUCHES;
 	if (reading->names.count == CATALOG_NAMES_MAX)
 		set_any(reading, bytes_text("too many names"));
@@ -174,6 +179,13 @@ static enum catalog_sequences sequences_of(struct bytes name)
 	if (bytes_are(name, "none"))
 		return CATALOG_SEQUENCES_NONE;
 	return bytes_are(name, "written") ? CATALOG_SEQUENCES_WRITTEN : CATALOG_SEQUENCES_CALLED;
+}
+
+static void add_words(struct catalog_reading *reading, const char *const *words, size_t count,
+                      enum catalog_kind kind, unsigned int bits)
+{
+	for (size_t i = 0; i < count; i++)
+		add_toucher(reading, bytes_text(words[i]), kind, bits);
 }
 
 /* kind, name, letters */
@@ -203,8 +215,12 @@ static void take_name(struct catalog_reading *reading, const struct bytes *value
 			return;
 		}
 	}
-	for (size_t i = 0; i < sizeof(definitions) / sizeof(definitions[0]); i++)
-		add_toucher(reading, bytes_text(definitions[i]), CATALOG_DEFINITION, bits);
+	if (bytes_are(values[0], kinds[CATALOG_INDEX]))
+		add_words(reading, maintenance, sizeof(maintenance) / sizeof(maintenance[0]),
+		          CATALOG_INDEX, bits);
+	else
+		add_words(reading, definitions, sizeof(definitions) / sizeof(definitions[0]),
+		          CATALOG_DEFINITION, bits);
 }
 
 /* Rows come in no certain order, so what is added to the digest has none. */

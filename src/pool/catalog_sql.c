@@ -9,7 +9,8 @@
  * so this may find too much.
  *
  * A body in SQL or PL/pgSQL does what some words outside of strings and comments say; an UPDATE has
- * one SET, and SET LOCAL leaves nothing. What cannot be read may do anything: other languages,
+ * one SET. SET LOCAL leaves nothing, but until then it may change how statements are read. In SQL
+ * each statement begins with a known word. What cannot be read may do anything: other languages,
  * dynamic SQL, bodies with a backslash, dollar quotes or a comment in a comment, in which the end of
  * a string or a comment is not certain. Operators, casts, types and the like have no name that a
  * text must show: if one of them leads to such a function, any text may.
@@ -25,7 +26,7 @@
 
 /* PostgreSQL's own functions that touch the session, by what they touch: catalog.c. */
 #define OWN                                                                                    \
-	"('p','{set_config}'),('n','{pg_notify}'),('l','{pg_advisory_lock,"                    \
+	"('p','{set_config}'),('s','{set_config}'),('n','{pg_notify}'),('l','{pg_advisory_lock,"                    \
 	"pg_advisory_lock_shared,pg_try_advisory_lock,pg_try_advisory_lock_shared}'),"         \
 	"('x','{setseed,pg_backup_start,pg_start_backup,pg_create_physical_replication_slot,"  \
 	"pg_create_logical_replication_slot,pg_copy_physical_replication_slot,"                \
@@ -90,7 +91,7 @@ const char catalog_sql_changes[] =
 	"ON proname=ANY(CAST(names AS text[]))WHERE oid<16384),"                     \
 	"b(letter,re)AS MATERIALIZED("                                               \
 	"SELECT letter,concat(':(funcid|opfuncid|aggfnoid|winfnoid) ('"              \
-	",string_agg(CAST(oid AS text),'|'),')[[:>:]]',CASE WHEN letter='p'"         \
+	",string_agg(CAST(oid AS text),'|'),')[[:>:]]',CASE WHEN letter=ANY('{p,s}')"         \
 	"THEN concat('|:relid ',CAST(CAST('pg_settings'AS regclass)AS oid),'[[:>:]]')" \
 	"WHEN letter='n'THEN'|NOTIFY'END)FROM own GROUP BY letter),"
 
@@ -99,7 +100,7 @@ const char catalog_sql_changes[] =
 	"f AS MATERIALIZED(SELECT p.oid,CAST(proname AS text)AS name,prokind,"             \
 	"CASE WHEN lanname=ANY('{sql,plpgsql}')THEN prosrc COLLATE\"C\"END AS src,"        \
 	"concat(CAST(prosqlbody AS text),CAST(proargdefaults AS text))AS tree,"            \
-	"prosqlbody IS NOT NULL AS is_tree FROM pg_proc AS p "                             \
+	"prosqlbody IS NOT NULL AS is_tree,lanname='sql'AS is_sql FROM pg_proc AS p "      \
 	"JOIN pg_language AS l ON l.oid=prolang WHERE p.oid>=16384 "                       \
 	"AND(SELECT COALESCE(sum(octet_length(prosrc)),0)FROM pg_proc WHERE oid>=16384)<=" \
 	BODIES_MAX " AND NOT EXISTS(SELECT FROM pg_depend AS d "                           \
@@ -109,38 +110,70 @@ const char catalog_sql_changes[] =
 	"AND e.extname=ANY('{" EXTENSIONS "}'))),"
 
 /*
- * A body without strings and comments, FOR UPDATE, ON CONFLICT DO, the SET of each UPDATE, and what
- * ends with the transaction. NULL: it cannot be read.
+ * Parameters of which PostgreSQL reads no statement in another way: those with a dot, and these. It
+ * follows search_path and roles itself. What is not here may change what a Parse means.
+ */
+#define PLAIN_NAMES                                                                     \
+	"[a-z_]+_(timeout|mem|cost|limit)|(enable|log|track|jit|geqo|max|min|effective|" \
+	"default_transaction|transaction)_[a-z_]+|transaction|search_path|schema|role|"  \
+	"authorization|application_name|client_min_messages|row_security|"               \
+	"synchronous_commit|session_replication_role|constraint_exclusion|"              \
+	"plan_cache_mode|check_function_bodies|default_tablespace|temp_tablespaces|jit"
+#define PLAIN "(?=\"?[a-z_0-9]+[\" ]*[.]|\"?(" PLAIN_NAMES ")[[:>:]])"
+#define PLAIN_CONSTANT "''([a-z_0-9]+[.][a-z_0-9.]+|" PLAIN_NAMES ")''"
+#define SET_CONFIG "[[:<:]]set_config[[:space:]]*[(][[:space:]]*"
+
+/*
+ * A body without strings and comments, FOR UPDATE, ON CONFLICT DO, and the SET of each UPDATE. What
+ * ends with the transaction is 0local, or 0scope if it may change how statements are read; what sets
+ * a plain parameter is 0set. Until that is found, the name that set_config() gets is not taken away.
+ * NULL: the body cannot be read.
  */
 #define BODIES                                                                               \
-	"s AS MATERIALIZED(SELECT name,src,"                                                 \
+	"s AS MATERIALIZED(SELECT name,src,is_sql,"                                          \
 	"CASE WHEN strpos(src,chr(92))=0 AND src!~'[$]([A-Za-z_0-9]|[^ -~[:cntrl:]])*[$]'"   \
 	"AND src!~'/[*]([^*]|[*]+[^*/])*/[*]'THEN "                                          \
+	"regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace("        \
 	"regexp_replace(regexp_replace(regexp_replace(regexp_replace(lower("                 \
 	"regexp_replace(src,"                                                                \
-	"concat('(\"[^\"]*\")|''[^'']*''|--[^',chr(10),chr(13),']*|"                         \
-	"/[*]([^*]|[*]+[^*/])*[*]+/'),concat(chr(92),'1 '),'g')),"                           \
+	"concat('(" SET_CONFIG "''[a-z_0-9.]+'')(?=[[:space:]]*,)|"                          \
+	"(\"[^\"]*\")|''[^'']*''|--[^',chr(10),chr(13),']*|"                                 \
+	"/[*]([^*]|[*]+[^*/])*[*]+/'),concat(chr(92),'1',chr(92),'2 '),'gi')),"              \
 	"'[[:<:]](for[[:space:]]+(no[[:space:]]+key[[:space:]]+)?update[[:>:]]|"             \
 	"do[[:space:]]+(?=(nothing|update|instead|also)[[:>:]]))',' ','g'),"                 \
 	"concat('[[:<:]]update[[:>:]](((?![[:<:]](loop|then|else|begin)[[:>:]])"             \
 	"[^',chr(59),'])*?)[[:<:]]set[[:>:]]'),"                                             \
-	"concat(chr(92),'1'),'g'),"                                                          \
-	"'[[:<:]]set[[:space:]]+(local[[:space:]]+(?!to[[:>:]])(?=[a-z\"])|"                 \
-	"(transaction|constraints)[[:space:]]+(?!to[[:>:]])(?=[a-z\"]))',' ','g'),"          \
-	"concat('[[:<:]]set_config[[:space:]]*[(][^()',chr(59),"                             \
-	"']*,[[:space:]]*true[[:space:]]*[)]'),' ','g')"                                     \
+	"concat('update',chr(92),'1'),'g'),"                                                 \
+	"'[[:<:]]set[[:space:]]+(local[[:space:]]+" PLAIN                                    \
+	"|(transaction|constraints)[[:space:]]+(?!to[[:>:]])(?=[a-z\"]))',' 0local ','g'),"  \
+	"'[[:<:]]set[[:space:]]+local[[:space:]]+(?!to[[:>:]])(?=[a-z\"])',' 0scope ','g')," \
+	"'[[:<:]]set[[:space:]]+(session[[:space:]]+)?" PLAIN "',' 0set ','g'),"             \
+	"concat('" SET_CONFIG PLAIN_CONSTANT "[[:space:]]*,[^()',chr(59),"                   \
+	"''']*,[[:space:]]*true[[:space:]]*[)]'),' 0local ','g'),"                           \
+	"'" SET_CONFIG PLAIN_CONSTANT "',' 0set ','g'),"                                     \
+	"'(" SET_CONFIG ")''([a-z_0-9.]+)''',concat(chr(92),'1',chr(92),'2'),'g'),"          \
+	"concat('[[:<:]]set_config[[:space:]]*[(]([^()',chr(59),"                            \
+	"''']*),[[:space:]]*true[[:space:]]*[)]'),concat(' 0scope ',chr(92),'1'),'g')"       \
 	"END AS bare FROM f WHERE NOT is_tree AND prokind<>'a'),"
 
-#define WORDS                                                                            \
-	"(VALUES('p','set|reset|discard|set_config|set_limit|pg_settings'),"             \
-	"('t','temp|temporary|pg_temp|pg_temp_[0-9]+|create'),"                          \
+#define WORDS                                                                                \
+	"(VALUES('p','set|0set|reset|discard|set_config|set_limit|pg_settings'),"            \
+	"('s','set|0scope|reset|discard|set_config|pg_settings'),"                           \
+	"('t','temp|temporary|pg_temp|pg_temp_[0-9]+|create'),"                              \
 	"('l','pg_(try_)?advisory_lock(_shared)?'),('c','listen'),('n','notify|pg_notify')," \
-	"('u','hold'),('x','dblink_connect(_u)?|setseed|seed|pg_backup_start|"           \
-	"pg_start_backup|pg_(create|copy)_(logical|physical)_replication_slot|"          \
-	"pg_replication_origin_session_setup|sepgsql_setcon'),('h','u&|execute|prepare|" \
-	"deallocate|do|load|extension|import|ts_stat|ts_rewrite|"                        \
-	"(query|table|schema|cursor|database)_to_xml[a-z_]*|"                                   \
+	"('u','hold'),('x','dblink_connect(_u)?|setseed|seed|pg_backup_start|"               \
+	"pg_start_backup|pg_(create|copy)_(logical|physical)_replication_slot|"              \
+	"pg_replication_origin_session_setup|sepgsql_setcon'),('h','u&|execute|prepare|"     \
+	"deallocate|do|load|extension|import|ts_stat|ts_rewrite|"                            \
+	"(query|table|schema|cursor|database)_to_xml[a-z_]*|"                                \
 	"crosstab[0-9a-z_]*|connectby|xpath_table|dblink[a-z_]*'))"
+
+/* With what a statement of a body in SQL may begin: it leaves nothing, or what a word above says. */
+#define STATEMENTS                                                                           \
+	"0local|0scope|0set|alter|analyze|call|close|comment|create|deallocate|declare|"     \
+	"delete|discard|do|drop|execute|explain|fetch|grant|import|insert|listen|load|lock|" \
+	"merge|move|notify|prepare|refresh|reindex|reset|revoke|security|select|set|show|"   \
+	"table|truncate|unlisten|update|values|with"
 
 /* Expressions, by the name of the relation that has them. '*': of none, so of any text. */
 #define OF_RELATION(table, column) \
@@ -161,7 +194,10 @@ const char catalog_sql_changes[] =
 /* What each does by itself. */
 #define DIRECT                                                                       \
 	"d(name,letter)AS MATERIALIZED("                                             \
-	"SELECT name,'h'FROM s WHERE bare IS NULL OR bare~''''"                      \
+	"SELECT name,'h'FROM s WHERE bare IS NULL OR bare~''''OR is_sql AND bare~concat("  \
+	"'(^|',chr(59),')[[:space:](]*(?!(" STATEMENTS ")[[:>:]])[^[:space:](',chr(59),']')" \
+	"UNION SELECT name,'t'FROM s WHERE is_sql AND regexp_replace(bare,"                \
+	"'[[:<:]](insert|merge)[[:space:]]+into[[:>:]]','','g')~'[[:<:]]into[[:>:]]'"      \
 	"UNION SELECT name,k.letter FROM s," WORDS "AS k(letter,re)"                 \
 	"WHERE bare~concat('[[:<:]](',k.re,')[[:>:]]')"                              \
 	"UNION SELECT CAST(x.name AS text),b.letter FROM b,(" EXPRESSIONS            \
@@ -182,7 +218,7 @@ const char catalog_sql_changes[] =
 
 /*
  * What belongs to a function or a relation, by its catalog and oid, and how that one is called.
- * '0event': the event triggers, which any definition may start.
+ * '0event': the event triggers, which any definition may start. '0index': all indexes.
  */
 #define NODE(catalog, column)                                                           \
 	"UNION ALL SELECT r.oid,'" catalog "',COALESCE(CAST(relname AS text),'*')FROM " \
@@ -193,6 +229,8 @@ const char catalog_sql_changes[] =
 	"WHERE oid>=16384 AND relkind=ANY('{r,v,m,p,f,S}')"                          \
 	"UNION ALL SELECT indexrelid,'pg_class',CAST(relname AS text)FROM pg_index " \
 	"JOIN pg_class AS c ON c.oid=indrelid WHERE indexrelid>=16384 "              \
+	"UNION ALL SELECT indexrelid,'pg_class','0index'FROM pg_index "              \
+	"WHERE indexrelid>=16384 "                                                   \
 	NODE("pg_rewrite", "ev_class") NODE("pg_attrdef", "adrelid")                 \
 	NODE("pg_constraint", "conrelid") NODE("pg_policy", "polrelid")              \
 	NODE("pg_trigger", "tgrelid")                                                \
@@ -259,7 +297,7 @@ const char catalog_sql_names[] =
     "k(kind,name)AS(SELECT CASE prokind WHEN'p'THEN'procedure'WHEN'a'THEN'aggregate'"
     "ELSE'function'END,name FROM f UNION SELECT " RELATION_KINDS ",CAST(relname AS text)"
     "FROM pg_class WHERE oid>=16384 AND relkind=ANY('{r,v,m,p,f}')"
-    "UNION VALUES('any text','*'),('event trigger','0event'))"
+    "UNION VALUES('any text','*'),('event trigger','0event'),('index','0index'))"
     "SELECT*,''FROM((SELECT kind,regexp_replace(name,'[^ -~]','?','g'),string_agg(letter,'')"
     "FROM t JOIN k USING(name)GROUP BY kind,name ORDER BY kind,name LIMIT 1001)"
     "UNION ALL " PARAMETERS

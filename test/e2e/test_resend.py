@@ -525,6 +525,31 @@ def test_a_transaction_that_is_only_opened_begins_again(scene, said, texts, word
     assert one.client.read_result().status == "I"
 
 
+def test_what_an_opening_sets_again_changes_no_statement_of_others(scene):
+    """Theirs of the same text is prepared again, as it may have another meaning."""
+    one = scene()
+    local = "SET LOCAL transform_null_equals = on"
+    use = parse("SELECT 1", "s") + bind(name="s") + execute() + sync()
+    say(one, query("BEGIN"), ["BEGIN"])
+    say(one, query(local), ["SET"])
+    one.server.close()
+    one.weir.wait_log(BEGUN_AGAIN)
+    one.client.send(use)
+    other = one.next()
+    other.expect("PBEPBECC" + "PBES")
+    other.send(done("BEGIN", "SET"), 2 * message("3"), done("SELECT 1"), fake.ready("T"))
+    assert one.client.read_result().status == "T"
+    one.client.send(query("COMMIT"))
+    other.expect("Q")
+    other.send(fake.complete("COMMIT"), fake.ready())
+    assert one.client.read_result().status == "I"
+    second = one.weir.wire().startup()
+    second.finish_login("alice")
+    second.send(use)
+    assert other.expect("C").body.startswith(b"S")
+    other.expect("PBES")
+
+
 @pytest.mark.parametrize("sql", [
     "SET statement_timeout = '5s'", "SELECT 1", "SAVEPOINT a", "SET LOCAL a.b = 1; SELECT 1",
     "SET LOCAL TRANSACTION SNAPSHOT '1'", SET_LOCAL + 300 * " ",

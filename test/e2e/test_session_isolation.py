@@ -318,6 +318,8 @@ HARMLESS = {
     "parameters": "CREATE FUNCTION f(int, int) RETURNS int LANGUAGE sql AS 'SELECT $1+$2'",
     "a lock of rows": plpgsql("PERFORM 1 FROM t FOR UPDATE"),
     "an upsert": plpgsql("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"),
+    "statements in SQL": "CREATE FUNCTION f() RETURNS void LANGUAGE sql AS "
+                         "$$ /* a */ UPDATE t SET a = 1; (SELECT 1); INSERT INTO t SELECT 1; $$",
     "a view": "CREATE VIEW v AS SELECT * FROM t",
     "a default": "ALTER TABLE t ADD b int DEFAULT random()",
     "a body that was parsed": "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; END",
@@ -351,6 +353,10 @@ HARMFUL = {
     "a body that was parsed": ("CREATE FUNCTION f() RETURNS text BEGIN ATOMIC "
                                "SELECT set_config('app.x', 'y', false); END", "function f"),
     "dynamic SQL": (plpgsql("EXECUTE 'S' || 'ET app.x = 1'"), "function f"),
+    "a table in pg_temp": ("CREATE FUNCTION f() RETURNS void LANGUAGE sql SET search_path = pg_temp "
+                           "AS 'SELECT 1 AS a INTO left_there'", "function f"),
+    "a statement that is not known": ("CREATE FUNCTION f() RETURNS void LANGUAGE sql AS 'CHECKPOINT'",
+                                      "function f"),
     "a backslash": (plpgsql("PERFORM E'\\\\'; PERFORM '; SET app.x = 1; --'"), "function f"),
     "another language": ("CREATE FUNCTION f() RETURNS text LANGUAGE internal AS 'current_user'",
                          "function f"),
@@ -421,6 +427,19 @@ def test_known_leaves_nothing(known, what):
                 lambda: known.first.ask(wire.extended("SELECT leave()"))):
         run()
         assert known.second.value(look) == clean
+
+
+@pytest.mark.parametrize("text", ("ANALYZE", "VACUUM ANALYZE", "REINDEX TABLE t"))
+def test_indexes_of_any_table_are_worked_on(known, text):
+    known.make("CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)", "ALTER TABLE t OWNER TO alice",
+               "CREATE FUNCTION f(a int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS "
+               "$$ BEGIN PERFORM pg_advisory_lock_shared(815); RETURN a; END $$",
+               "CREATE INDEX i ON t (f(a))")
+    known.start(default_pool_size=2)
+    known.weir.wait_log("can touch")
+    known.first.query(text)
+    assert known.first.value(LEFT["a lock"][1]) == "1"
+    assert len(known.weir.admin("SHOW PINNED")) == 1
 
 
 def test_a_function_made_by_a_client_is_known_at_once(known):

@@ -25,7 +25,7 @@ struct feature {
 	const char *way_out;
 };
 
-#define FEATURES 14
+#define FEATURES 15
 
 extern const struct feature session_features[FEATURES];
 

@@ -32,7 +32,8 @@ enum sql_touch {
 	SQL_TOUCH_PREPARE = 1 << 17,   /* PREPARE */
 	SQL_TOUCH_XACT_LOCK = 1 << 18, /* advisory locks of the transaction: nothing is left */
 	SQL_TOUCH_DATABASE = 1 << 19,  /* DROP DATABASE and the like: sql_block.h */
-	SQL_TOUCH_LOCAL = 1 << 20      /* SET LOCAL, set_config() of the transaction */
+	SQL_TOUCH_LOCAL = 1 << 20,     /* SET LOCAL, set_config() of the transaction */
+	SQL_TOUCH_SCOPE = 1 << 21      /* what it calls may change how statements are read */
 };
 
 /* The server may have to stay with the client. */

@@ -44,6 +44,7 @@ enum catalog_kind {
 	CATALOG_MATERIALIZED_VIEW,
 	CATALOG_FOREIGN_TABLE,
 	CATALOG_DEFINITION, /* a word of statements that start event triggers */
+	CATALOG_INDEX,      /* a word of statements that work on any index */
 	CATALOG_KINDS
 };
 

@@ -126,12 +126,12 @@ static bool next_session_state(struct cursor *cursor, void *row)
 	COLUMN(TEXT, kind, 0,                                                                     \
 	       "Kind of the name: function, procedure, aggregate, table, view, materialized "     \
 	       "view, foreign table; parameter: functions may set it; event trigger: a word of "  \
-	       "the statements that start one.")                                                  \
+	       "the statements that start one; index: one of those that work on all indexes.")    \
 	COLUMN(TEXT, name, 0,                                                                     \
 	       "A name that can touch session state, or leads to what can, without schema.")      \
 	COLUMN(TEXT, touches, 0,                                                                  \
 	       "What it can touch: parameters, temporary objects, session locks, channels, held " \
-	       "cursors, notifications; what cannot be asked for; anything.")
+	       "cursors, notifications, meaning of statements; what cannot be asked for; anything.")
 
 SHOW_ITEMS(
     catalog, "CATALOG", CATALOG_ROW,

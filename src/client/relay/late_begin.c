@@ -18,6 +18,8 @@
  */
 #include "relay_priv.h"
 
+#include "../session/session_priv.h"
+
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
@@ -242,8 +244,11 @@ bool late_begin_send(struct client *client, char type, struct batch *batch)
 	const char *text;
 
 	batch->server = server;
-	while (is_good && bytes_take_text(&rest, &text))
+	while (is_good && bytes_take_text(&rest, &text)) {
+		if (text != texts.at)
+			session_change_scope(server, bytes_text(text));
 		is_good = send_text(batch, text, rest.count == 0);
+	}
 	late_begin_forget(client);
 	if (!is_good)
 		return false;

@@ -106,6 +106,7 @@ const struct feature session_features[FEATURES] = {
 	  .fate = "the server is asked what it did" },
 	/* It may be temporary, by a search_path of its own. */
 	{ .touch = SQL_TOUCH_CREATE, .parts = QUESTION_TEMP },
+	{ .touch = SQL_TOUCH_SCOPE, .state = "meaning of statements" },
 };
 
 unsigned int feature_count(const struct feature *feature, const struct facts *facts)

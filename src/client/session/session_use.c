@@ -31,6 +31,9 @@
 	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | PINS | SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN | \
 	 SQL_TOUCH_CREATE | SESSION_TOUCH_NAMED | SESSION_TOUCH_EARLY)
 
+/* Parameters of the statements' scope may be set which the text does not name. */
+#define SCOPE_IS_HIDDEN (SQL_TOUCH_HIDDEN | SQL_TOUCH_SCOPE | SESSION_TOUCH_EARLY)
+
 /* ---- what texts touch ---- */
 
 /* Placeholders may be set. */
@@ -45,7 +48,7 @@ static bool may_define(struct bytes text, unsigned int named)
 
 unsigned int session_add_names(const struct client *client, unsigned int touches, struct bytes text)
 {
-	unsigned int named = 0;
+	unsigned int named = 0, scope;
 
 	if (!text.count)
 		return touches; /* it runs nothing, and is not taken for a text that is not known */
@@ -59,7 +62,10 @@ unsigned int session_add_names(const struct client *client, unsigned int touches
 	/* Who does not listen gets no notifications. */
 	if (!client->listening)
 		named &= ~(unsigned int)SQL_TOUCH_NOTIFY;
-	return named ? touches | named | SESSION_TOUCH_NAMED : touches;
+	/* It ends with the transaction: nothing is left by it. */
+	scope = named & SQL_TOUCH_SCOPE;
+	named &= ~scope;
+	return scope | (named ? touches | named | SESSION_TOUCH_NAMED : touches);
 }
 
 /* ---- a statement is used ---- */
@@ -276,8 +282,7 @@ static bool take_place(struct client *client, unsigned int own, struct err *err)
 	       features_refuse_pin(client, features_first(own & PINS), err);
 }
 
-/* Until the end of the transaction, if at all. */
-static void change_scope(struct server *server, struct bytes text)
+void session_change_scope(struct server *server, struct bytes text)
 {
 	switch (text.count ? text_scope_local(text) : SCOPE_LOCAL_UNKNOWN) {
 	case SCOPE_LOCAL_NONE:
@@ -309,11 +314,11 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 	if (touches & SQL_TOUCH_DATABASE)
 		vacancy_begin(server, text, VACANCY_BOUND);
 	/* A parameter of the statements' scope may get another value. */
-	if ((touches & SQL_TOUCH_HIDDEN) ||
+	if ((touches & SCOPE_IS_HIDDEN) ||
 	    ((touches & SQL_TOUCH_PARAMS) && text_scope_is_named(text)))
 		server_open_scope(server);
 	else if (touches & SQL_TOUCH_LOCAL)
-		change_scope(server, text);
+		session_change_scope(server, text);
 	/* Others see what it defines as soon as it is committed. */
 	if ((touches & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
 		server_note_ddl(server);
@@ -551,6 +556,7 @@ void session_run_unknown(struct client *client)
 	if (pool_sequences(&client->borrower) != CATALOG_SEQUENCES_NONE)
 		pool_own_sequences(&client->borrower);
 	client->touched |= SQL_TOUCH_HIDDEN;
+	server_open_scope(client->borrower.server);
 	server_set_dirty(client->borrower.server, true);
 }
 

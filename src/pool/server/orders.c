@@ -48,7 +48,11 @@ static void end_cleaning(struct server *server, bool is_done)
 {
 	if (!server_is_cleaning(server))
 		return;
-	server->session.doubt = is_done ? DOUBT_NONE : DOUBT_FOREIGN;
+	if (!is_done)
+		server->session.doubt = DOUBT_FOREIGN;
+	else
+		server->session.doubt =
+		    server->session.doubt == DOUBT_CLEANING_OWN ? DOUBT_OWN : DOUBT_NONE;
 	/* More may be sent now, which is kept only where there are other hosts. */
 	if (is_done && server->site->hosts->count == 1)
 		replay_end_resend(&server->lease.replay);

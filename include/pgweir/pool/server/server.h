@@ -54,10 +54,11 @@ enum server_discard {
 
 /* Session state that nobody knows of: cleaned ahead of another borrower's first message. */
 enum server_doubt {
-	DOUBT_NONE,    /* PostgreSQL has said what is there, or that nothing can be */
-	DOUBT_OWN,     /* it would be of the current or last borrower, since it got the server */
-	DOUBT_FOREIGN, /* it may be of another: to be cleaned */
-	DOUBT_CLEANING /* the cleaning goes ahead, or was sent, and is not confirmed */
+	DOUBT_NONE,     /* PostgreSQL has said what is there, or that nothing can be */
+	DOUBT_OWN,      /* it would be of the current or last borrower, since it got the server */
+	DOUBT_FOREIGN,  /* it may be of another: to be cleaned */
+	DOUBT_CLEANING, /* the cleaning goes ahead, or was sent, and is not confirmed */
+	DOUBT_CLEANING_OWN /* the same, and what the borrower runs behind it may leave some */
 };
 
 /* What is known of the scope in which statements are prepared. */
@@ -463,6 +464,8 @@ static inline void server_set_doubt(struct server *server)
 {
 	if (server->session.doubt == DOUBT_NONE)
 		server->session.doubt = DOUBT_OWN;
+	else if (server->session.doubt == DOUBT_CLEANING)
+		server->session.doubt = DOUBT_CLEANING_OWN;
 }
 
 /* It gets another borrower: what is not known is of another now. */
@@ -566,7 +569,7 @@ static inline void server_settle_rest(struct server *server)
 /* Whether what former borrowers may have left is being removed. */
 static inline bool server_is_cleaning(const struct server *server)
 {
-	return server->session.doubt == DOUBT_CLEANING;
+	return server->session.doubt >= DOUBT_CLEANING;
 }
 
 /* Whether it was closed: it has no borrower and gets none, and nothing that it sends matters. */

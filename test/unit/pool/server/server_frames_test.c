@@ -357,6 +357,34 @@ static void say_cleaned(struct lone_server *lone, bool by_bytes)
 	buf_free(&out);
 }
 
+/* It is known only then that what the borrower has sent behind it may leave something. */
+START_TEST(server_may_be_in_doubt_again_while_it_is_cleaned)
+{
+	struct lone_server lone;
+	struct buf out = { 0 };
+
+	lone_server_open(&lone, "");
+	server_begin_cleaning(&lone.server);
+	ck_assert(server_order(
+	    &lone.server,
+	    &(struct order){ .kind = ORDER_REPLAY, .where = SENT_AHEAD, .text = "RESET ALL;" }));
+	server_set_doubt(&lone.server);
+	ck_assert(server_is_cleaning(&lone.server));
+	add_plain(&out, '1');
+	add_plain(&out, '2');
+	message_complete(&out, "BEGIN");
+	message_complete(&out, "COMMIT");
+	message_ready(&out, 'I');
+	add_plain(&out, '3');
+	add_plain(&out, '1');
+	add_plain(&out, '3');
+	say_all(&lone, &out, false);
+	buf_free(&out);
+	ck_assert_int_eq(lone.server.session.doubt, DOUBT_OWN);
+	lone_server_close(&lone);
+}
+END_TEST
+
 /* What was read with the last reply that the borrower got is not lost, nor read again. */
 START_TEST(server_is_cleaned_in_any_pieces)
 {
@@ -398,6 +426,7 @@ int main(void)
 	tcase_add_test(tests, server_reports_become_its_parameters);
 	tcase_add_test(tests, server_bytes_are_counted_for_its_pool);
 	tcase_add_test(tests, server_frames_have_a_longest);
+	tcase_add_test(tests, server_may_be_in_doubt_again_while_it_is_cleaned);
 	tcase_add_loop_test(tests, server_is_cleaned_in_any_pieces, 0, 2);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
