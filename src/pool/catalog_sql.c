@@ -44,7 +44,7 @@
 	"array_sample|array_shuffle|bernoulli|binary_upgrade_.*|brin_.*|clock_timestamp|"      \
 	"current_query|currtid2|currval|cursor_to_xmlschema|gen_random_uuid|"                  \
 	"gin_clean_pending_list|lastval|lo_.*|loread|lowrite|nextval|query_to_xml.*|random|"   \
-	"random_normal|set_config|setseed|setval|system|timeofday|ts_rewrite|ts_stat|"         \
+	"random_normal|set_config|setseed|setval|system|timeofday|timezone|ts_rewrite|ts_stat|"         \
 	"txid_status|uuidv4|uuidv7|cursor_to_xml|amvalidate|plpgsql_validator|pg_(advisory_|backup_|clear_|control_|copy_|" \
 	"create_|current_|database_|drop_|get_|import_|is_|isolation_|last_|log_|logical_|"    \
 	"ls_|numa_|partition_|read_|replication_|restore_|rotate_|safe_snapshot_|set_|sleep|"  \
