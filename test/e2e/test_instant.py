@@ -37,8 +37,8 @@ class Instant:
         self.port = free_port()
         self.process = account.popen([copy, "-t", str(THREADS), *words, str(self.port)],
                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        os.unlink(copy)
         wait_until(self.accepts, what="the stand-in to listen")
+        os.unlink(copy)
 
     def accepts(self):
         assert self.process.poll() is None, self.process.stdout.read()
