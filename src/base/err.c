@@ -19,7 +19,8 @@ static const char sqlstates[ERR_CODES][6] = { ERR_CODE_LIST(SQLSTATE) };
 const char *err_sqlstate(enum err_code code) { return sqlstates[code]; }
 
 /* Writes to the rest of a text. */
-static void add(char *at, size_t size, const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void add(char *at, size_t size, const char *format,
+                                                      va_list args)
 {
 	struct strbuf text = { .at = at, .size = size };
 
