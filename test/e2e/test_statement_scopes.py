@@ -18,6 +18,8 @@ LOCAL = {
     "one that is reported": ("BEGIN; SET LOCAL timezone = 'Asia/Tokyo'", TIME),
     "that by set_config()": ("BEGIN; SELECT set_config('TimeZone', 'Asia/Tokyo', true)", TIME),
     "of the session": ("BEGIN; SET transform_null_equals = on", NULLS),
+    "by pg_settings": ("BEGIN; UPDATE pg_settings SET setting = 'on' "
+                       "WHERE name = 'transform_null_' || 'equals'", NULLS),
 }
 
 

@@ -420,6 +420,7 @@ static const struct {
 	{ "intervalstyle", true },
 	{ "lc_monetary", false },
 	{ "names", true },
+	{ "pg_settings", false }, /* an UPDATE of it sets any of them */
 	{ "standard_conforming_strings", true },
 	{ "timezone", true },
 	{ "timezone_abbreviations", false },
@@ -427,18 +428,6 @@ static const struct {
 	{ "xml", false },
 	{ "zone", true },
 };
-
-bool text_scope_is_named(struct bytes text)
-{
-	/* RESET ALL; set_config($1, $2, false) */
-	if (bytes_contain(text, "all") || bytes_contain(text, "$1"))
-		return true;
-	for (size_t i = 0; i < sizeof(scope_words) / sizeof(scope_words[0]); i++) {
-		if (bytes_contain(text, scope_words[i].word))
-			return true;
-	}
-	return false;
-}
 
 static struct bytes skip_blanks(struct bytes text)
 {
@@ -481,6 +470,13 @@ enum scope_local text_scope_local(struct bytes text)
 			return SCOPE_LOCAL_UNKNOWN;
 	}
 	return found;
+}
+
+bool text_scope_is_named(struct bytes text)
+{
+	/* RESET ALL; a value that may be a name */
+	return bytes_contain(text, "all") || bytes_contain(text, "$1") ||
+	       text_scope_local(text) != SCOPE_LOCAL_NONE;
 }
 
 /* What of a text makes a parameter decide over how it is read first. */

@@ -114,6 +114,7 @@ static const struct {
 	{ "SELECT \"set_config\"('app.tenant', $1, true)", SCOPE_LOCAL_UNKNOWN },
 	{ "SELECT set_config /* */ ('app.tenant', $1, true)", SCOPE_LOCAL_UNKNOWN },
 	{ "SELECT set_config('app.tenant", SCOPE_LOCAL_UNKNOWN },
+	{ "UPDATE pg_settings SET setting = 'on' WHERE name = 'a' || 'b'", SCOPE_LOCAL_UNKNOWN },
 };
 
 START_TEST(text_scope_local_says)
