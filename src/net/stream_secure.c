@@ -40,7 +40,7 @@ struct handshake {
 	struct buf said;    /* to be sent to the peer */
 	enum tls_step step; /* result of the last step */
 	bool has_begun;     /* there was a first step */
-	bool is_held;       /* a helper thread has all this except the stream */
+	bool is_held;       /* by a helper thread, except the stream */
 	struct err err;
 };
 

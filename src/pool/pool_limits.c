@@ -574,7 +574,7 @@ void pool_yield(struct pool *pool)
 	}
 }
 
-/* Another loop needs space: the last server of a host must not take its cap away meanwhile. */
+/* Another loop needs space. The last server of a host does not take away the cap that is used. */
 static void hear(struct pools *pools, struct cap *cap)
 {
 	struct cap_host *host =

@@ -225,7 +225,7 @@ struct permit_ask {
  */
 enum permit_answer permit_take(const struct permit_ask *ask, const struct broker_member *here);
 
-/* Counts one less, and wakes who waits for it. The permit is empty then; an empty one is none. */
+/* Counts one less, and wakes those that wait for it. Empties the permit; an empty one is none. */
 void permit_give(struct permit *permit, const struct broker_member *here);
 
 /* A server that counts begins to leave: its permit comes back soon. -1: it has left. */

@@ -413,9 +413,9 @@ void session_refuse_place(const struct client *client, unsigned int touches, str
  * ---- a place ----
  *
  * A statement that may make the server stay, while max_pinned_servers others do. The first one of a
- * transaction waits without a server (judge.c); a later one waits here, with its server, which
- * answers nothing meanwhile. When the wait has ended in whatever way, the statement is judged
- * again: session_use() takes the place, or refuses with what is noted in session->place.
+ * transaction waits without a server (judge.c); a later one waits here, with its server, which then
+ * answers nothing. However the wait has ended, the statement is judged again: session_use() takes
+ * the place, or refuses with what is noted in session->place.
  */
 
 /* A statement that fails anyway needs no place. */
