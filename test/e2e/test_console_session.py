@@ -326,7 +326,7 @@ def test_an_idle_client_that_keeps_its_server_is_closed(start):
 @pytest.mark.parametrize("loops", (1, 2))
 def test_one_of_several_idle_clients_is_closed(start, loops):
     """Its server is enough for those who wait. Each loop closes one."""
-    weir = start(servers=3, max_pinned_servers=3, pin_idle_timeout="1", loops=loops)
+    weir = start(servers=3, max_pinned_servers=3, pin_idle_timeout="4", loops=loops)
     clients = [weir.client() for _ in range(3)]
     for client in clients:
         client.query(TABLE)
