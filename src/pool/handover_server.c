@@ -76,6 +76,9 @@ static bool write_known(const struct server *server, struct statement_numbers *n
 	bool is_given = true;
 
 	TAILQ_FOREACH (entry, &server->session.statements.list, node) {
+		bool is_stale =
+		    entry->state.is_stale ||
+		    (server->session.scope == SCOPE_OPEN_USED && server_statement_is_marked(entry));
 		struct on_server_record record = { 0 };
 
 		if (!entry->is_confirmed)
@@ -84,8 +87,7 @@ static bool write_known(const struct server *server, struct statement_numbers *n
 			record.state = entry->state;
 		is_given = is_given &&
 		           numbers->give(numbers, entry->statement, entry->image, &record.number);
-		record_write(out,
-		             entry->state.is_stale ? &stale_record_table : &on_server_record_table,
+		record_write(out, is_stale ? &stale_record_table : &on_server_record_table,
 		             &record);
 	}
 	return is_given;
@@ -282,6 +284,7 @@ static void enter_state(struct server *server, const struct server_record *recor
 	server_enter(server, SERVER_LOGIN);
 	if (record->is_lent) {
 		server_enter(server, SERVER_LENT);
+		server_open_scope(server); /* the record does not say what its client has set */
 	} else {
 		server_enter(server, SERVER_IDLE);
 		if (record->is_used)

@@ -123,7 +123,9 @@ static void settle_pins(struct client *client, unsigned int pins)
 	else
 		pool_drop_place(&client->borrower);
 	server_set_dirty(server, pins != 0);
-	server_close_scope(server);
+	/* What made it stay may decide how statements are read: a temporary table. */
+	if (!pins)
+		server_close_scope(server);
 	/* This cannot be removed, or is not known: nobody else may get this server. */
 	if (pins & LASTING)
 		server_need_close(server, CLOSE_SESSION_STATE);

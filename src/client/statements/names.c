@@ -319,6 +319,7 @@ struct ledger_change *names_come(struct client *client, const char *name,
 		names_drop(&entry);
 		return NULL;
 	}
+	entry->is_loose = client->borrower.server->session.scope == SCOPE_OPEN_USED;
 	change->server_change = server_change;
 	return open_change(client, change, settle_come);
 }
@@ -429,7 +430,8 @@ bool names_can_parse(struct client *client, const struct client_statement *entry
 enum judgement names_enter(struct client *client, struct client_statement *entry, char type,
                            struct batch *batch)
 {
-	struct server_statements *known = &client->borrower.server->session.statements;
+	struct server *server = client->borrower.server;
+	struct server_statements *known = &server->session.statements;
 	const struct statement *statement;
 	struct server_statement *there;
 	struct bytes name;
@@ -441,7 +443,10 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
 	statement = names_statement(entry);
 	can_parse = names_can_parse(client, entry);
 	there = server_statements_find(known, statement, false);
-	if (can_parse && there && !server_statement_is_since(there, entry->parsed_at))
+	if (can_parse && there &&
+	    (!server_statement_is_since(there, entry->parsed_at) ||
+	     (entry->is_loose && server->session.scope == SCOPE_OPEN_USED &&
+	      !server_statement_is_marked(there))))
 		there->state.is_stale = true;
 	if (!server_statements_is_sure(known, statement))
 		return batch_wait(batch, LEDGER_WAIT_READY);
@@ -517,6 +522,7 @@ struct client_statement *names_restore(struct client *client, struct bytes name,
 	if (!entry)
 		return NULL;
 	entry->is_confirmed = true;
+	entry->is_loose = true; /* the record does not say */
 	if (names_find(client, entry->name) || !add_entry(client->names, entry))
 		names_drop(&entry);
 	names_watch_texts(client); /* the record does not say how it was made */

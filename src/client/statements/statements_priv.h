@@ -152,6 +152,8 @@ struct client_statement {
 	uint32_t is_going : 1;     /* it is removed if the server agrees */
 	/* the client's server has the statement under this name, too: exposed.c */
 	uint32_t is_exposed : 1;
+	/* it was parsed while the scope was open: then no server has it before the mark */
+	uint32_t is_loose : 1;
 	/* the result columns that the client was told: fields_columns(). 0: it was not */
 	uint32_t columns;
 	usec_t parsed_at; /* when the client's Parse was answered; 0: not yet */

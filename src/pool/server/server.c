@@ -674,7 +674,7 @@ void server_close_as(struct server *server, enum err_code code, enum close_reaso
 void server_settle_scope(struct server *server)
 {
 	if (server->session.scope == SCOPE_OPEN_USED)
-		server_statements_distrust_sent(&server->session.statements);
+		server_statements_distrust_marked(&server->session.statements);
 	server->session.scope = SCOPE_KNOWN;
 }
 

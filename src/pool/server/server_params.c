@@ -340,7 +340,7 @@ bool server_scope(struct server *server, struct bytes *scope)
 
 	if (state == SCOPE_OPEN ||
 	    (state == SCOPE_REPORTED && (ledger->has_executed || !ledger_knows_status(ledger)))) {
-		server_statements_distrust_sent(&server->session.statements);
+		server_statements_mark(&server->session.statements);
 		server->session.scope = SCOPE_OPEN_USED;
 	}
 	if (server->session.reports.list.count)

@@ -451,12 +451,12 @@ void server_statements_distrust(struct server_statements *known)
 		entry->state.is_stale |= entry->is_confirmed;
 }
 
-void server_statements_distrust_sent(struct server_statements *known)
+void server_statements_distrust_marked(struct server_statements *known)
 {
 	struct server_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node)
-		entry->state.is_stale = true;
+		entry->state.is_stale |= server_statement_is_marked(entry);
 }
 
 unsigned int server_statements_count(const struct server_statements *known)

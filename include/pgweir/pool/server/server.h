@@ -66,7 +66,7 @@ enum server_scope_state {
 	SCOPE_KNOWN,
 	SCOPE_REPORTED, /* the borrower may change it; known if all that was sent is answered */
 	SCOPE_OPEN,     /* the borrower may have changed it since it was known */
-	SCOPE_OPEN_USED /* the same, and statements were prepared or used since */
+	SCOPE_OPEN_USED /* the same; what is parsed behind the mark may be read in another way */
 };
 
 /* What is not known of the parameters there. */
@@ -348,7 +348,7 @@ struct description {
 /* Where statements are prepared now, valid until parameters change. false: no memory. */
 bool server_scope(struct server *server, struct bytes *scope);
 
-/* About to change the scope, unknown until server_close_scope(): statements are repeated. */
+/* About to change the scope: what is parsed until server_close_scope() is for this borrower. */
 static inline void server_open_scope(struct server *server)
 {
 	if (server->session.scope < SCOPE_OPEN)

@@ -209,6 +209,7 @@ struct server_statements {
 	struct server_statement *typed_table;
 	struct server_statements_list list; /* the longest unused first */
 	uint32_t parse_count;
+	uint32_t mark; /* parse_count at server_statements_mark() */
 };
 
 void server_statements_init(struct server_statements *known, const struct ledger *ledger);
@@ -258,8 +259,21 @@ bool server_statements_is_sure(struct server_statements *known, const struct sta
 /* Something unseen may have replaced statements: each is parsed again before its next use. */
 void server_statements_distrust(struct server_statements *known);
 
-/* A deallocation is being sent: nothing sent before is relied on after it, confirmed or not. */
-void server_statements_distrust_sent(struct server_statements *known);
+/*
+ * What is parsed from now on, confirmed or not, may mean something that it means to nobody else:
+ * whether it was; and what was is parsed again.
+ */
+static inline void server_statements_mark(struct server_statements *known)
+{
+	known->mark = known->parse_count;
+}
+
+static inline bool server_statement_is_marked(const struct server_statement *entry)
+{
+	return (int32_t)(entry->parse_number - entry->known->mark) > 0;
+}
+
+void server_statements_distrust_marked(struct server_statements *known);
 
 unsigned int server_statements_count(const struct server_statements *known);
 

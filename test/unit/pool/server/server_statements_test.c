@@ -21,7 +21,7 @@ static const struct bytes none = { "", 0 }; /* scope */
  *   D   a Describe of a is sent  tb  it has found the types of b
  *   @a  the Parse that was sent last is noted as a client's   &a  a serves that client   ^a  not
  *   Ca  a has columns, by the last Describe   ca  they are known   ka  they are not
- *   X   none is believed any more   Y   nor what is sent behind this
+ *   X   none is believed any more   |   a mark   Y   nor what was sent behind the mark
  *   bba b is called as a        bb-  b is not known
  */
 static const struct {
@@ -63,6 +63,7 @@ static const struct {
 	{ "what a message that is sent takes away", "+a <1 +b Y %a %b <1 %b *b ! =b <3 <1 =b" },
 	{ "and does not, if it is skipped", "+a <1 +b +c Y <1 *a <E =ba %a %b" },
 	{ "none is believed any more", "+a +b <1 X %a <1 *a =ba" },
+	{ "but for what was sent before the mark", "+a +b <1 <1 | *b +c <3 <1 <1 Y .a %b %c" },
 	{ "a statement with the types that another was found to have",
 	  "+a <1 bb- D tb bba aaa =a" },
 	{ "it is used there", "+a +c <1 <1 D tb bba =ca" },
@@ -193,7 +194,10 @@ static void step(struct stage *stage, const char *word, const char *says)
 		server_statements_distrust(known);
 		break;
 	case 'Y':
-		server_statements_distrust_sent(known);
+		server_statements_distrust_marked(known);
+		break;
+	case '|':
+		server_statements_mark(known);
 		break;
 	case '~':
 		entry->state.is_stale = true;
