@@ -24,6 +24,7 @@
  */
 #include "pgweir/pgwire/sql_touch.h"
 
+#include <fnmatch.h>
 #include <strings.h>
 
 #include "sql_priv.h"
@@ -53,6 +54,7 @@ enum word {
 	WORD_PG_TEMP,
 	WORD_PREPARE,
 	WORD_REPLACE,
+	WORD_RESET,
 	WORD_SET,
 	WORD_TEMP,
 	WORD_UPDATE,
@@ -63,9 +65,9 @@ enum word {
 
 #define ANY_OF_DISCARD                                                                   \
 	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE | \
-	 SQL_TOUCH_FORGET)
+	 SQL_TOUCH_FORGET | SQL_TOUCH_SCOPE)
 
-#define ANY_OF_SET (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT)
+#define ANY_OF_SET (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_SCOPE | SQL_TOUCH_REPORTED)
 
 #define KEYWORD(text, word, bits)                \
 	{                                        \
@@ -90,17 +92,17 @@ static const struct keyword {
 	KEYWORD("set", WORD_SET, ANY_OF_SET | SQL_TOUCH_LOCAL),
 	KEYWORD("call", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE),
 	KEYWORD("copy", WORD_WRITE, 0),
-	KEYWORD("drop", WORD_DROP, SQL_TOUCH_RELEASE),
+	KEYWORD("drop", WORD_DROP, SQL_TOUCH_RELEASE | SQL_TOUCH_SCOPE),
 	KEYWORD_INSIDE("hold", WORD_HOLD),
 	KEYWORD_INSIDE("into", WORD_INTO),
 	KEYWORD("load", WORD_STATEMENT, SQL_TOUCH_LIBRARY),
 	KEYWORD_INSIDE("temp", WORD_TEMP),
 	KEYWORD("with", WORD_WITH, SQL_TOUCH_WRITE),
-	KEYWORD("alter", WORD_ALTER, SQL_TOUCH_WRITE),
+	KEYWORD("alter", WORD_ALTER, SQL_TOUCH_WRITE | SQL_TOUCH_SCOPE),
 	KEYWORD("close", WORD_STATEMENT, SQL_TOUCH_RELEASE),
 	KEYWORD_INSIDE("local", WORD_LOCAL),
 	KEYWORD("merge", WORD_INSERT, 0),
-	KEYWORD("reset", WORD_STATEMENT, ANY_OF_SET),
+	KEYWORD("reset", WORD_RESET, ANY_OF_SET),
 	KEYWORD("commit", WORD_COMMIT, 0),
 	KEYWORD("create", WORD_CREATE, SQL_TOUCH_WRITE),
 	KEYWORD("delete", WORD_WRITE, 0),
@@ -173,7 +175,65 @@ static const struct keyword *find_keyword(struct bytes text)
 	return NULL;
 }
 
-/* ---- SET and DISCARD ---- */
+/* ---- which parameter ---- */
+
+unsigned int sql_parameter_touches(const char *name)
+{
+#define END(text) "*_" text,
+#define BEGINNING(text) text "_*",
+#define NAME(text) text,
+	/* clang-format off */
+	static const char *const plain[] = {
+		SQL_PLAIN_ENDS(END) SQL_PLAIN_BEGINNINGS(BEGINNING) SQL_PLAIN_NAMES(NAME) "*.*"
+	};
+	static const char *const reported[] = {
+		"client_encoding", "datestyle", "intervalstyle", "session_authorization",
+		"standard_conforming_strings", "timezone"
+	};
+	/* clang-format on */
+
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+		if (fnmatch(plain[i], name, FNM_CASEFOLD) == 0)
+			return 0;
+	}
+	for (size_t i = 0; i < sizeof(reported) / sizeof(reported[0]); i++) {
+		if (strcasecmp(name, reported[i]) == 0)
+			return SQL_TOUCH_REPORTED;
+	}
+	return SQL_TOUCH_SCOPE;
+}
+
+/* Of the parameter of a SET or RESET. */
+static unsigned int touches_of_parameter(struct scanner scanner)
+{
+	struct chain chain;
+	const char *name;
+
+	sql_takes_scope(&scanner, "local");
+	name = sql_read_parameter(&scanner, &chain);
+	return name ? sql_parameter_touches(name) : SQL_TOUCH_SCOPE;
+}
+
+/* Of that of a set_config(), from after its parenthesis: 'a' or 'a'::text, else it may be any. */
+static unsigned int touches_of_setting(struct scanner scanner)
+{
+	struct argument argument;
+	char name[SQL_SET_NAME_MAX + 1];
+
+	if (!sql_find_argument(scanner, 1, "setting_name", &argument) ||
+	    !sql_is_plain_string(&argument.first) || sql_has_backslash(argument.first.text) ||
+	    !sql_unquote_text(&argument.first, name, sizeof(name)))
+		return SQL_TOUCH_SCOPE;
+	scanner = argument.value;
+	sql_token(&scanner);
+	if (argument.count == 1 ||
+	    (argument.count == strlen("a::b") && sql_takes_sign(&scanner, ':') &&
+	     sql_takes_sign(&scanner, ':') && sql_takes(&scanner, "text")))
+		return sql_parameter_touches(name);
+	return SQL_TOUCH_SCOPE;
+}
+
+/* ---- SET, RESET and DISCARD ---- */
 
 /* SET x TO DEFAULT, SET TIME ZONE LOCAL, SET ROLE NONE, SET NAMES: a parameter's default. */
 static bool has_default(struct scanner scanner)
@@ -220,12 +280,12 @@ static unsigned int judge_set(struct scanner after)
 {
 	unsigned int bits = has_seed(after) ? SQL_TOUCH_EXTENSION : 0;
 	struct scanner ahead = after;
-	bool is_local = sql_takes(&ahead, "local");
+	bool is_local = sql_takes_scope(&ahead, "local");
 
 	if (!takes_transaction(&after))
-		bits |= SQL_TOUCH_PARAMS;
+		bits |= SQL_TOUCH_PARAMS | touches_of_parameter(ahead);
 	else if (is_local)
-		bits |= SQL_TOUCH_LOCAL;
+		bits |= SQL_TOUCH_LOCAL | touches_of_parameter(ahead);
 	return has_default(after) ? bits | SQL_TOUCH_DEFAULT : bits;
 }
 
@@ -233,7 +293,8 @@ static unsigned int judge_discard(struct scanner after)
 {
 	if (sql_takes(&after, "all"))
 		return ANY_OF_DISCARD;
-	return SQL_TOUCH_RELEASE | (sql_takes(&after, "sequences") ? SQL_TOUCH_FORGET : 0);
+	return SQL_TOUCH_RELEASE |
+	       (sql_takes(&after, "sequences") ? SQL_TOUCH_FORGET : SQL_TOUCH_SCOPE);
 }
 
 /* ---- calls ---- */
@@ -265,14 +326,16 @@ static bool may_be_seed(const struct argument *argument)
 static unsigned int judge_call(struct scanner scanner, const struct sql_function *function)
 {
 	bool is_local = function->third == SQL_THIRD_IS_LOCAL, is_harmless;
-	unsigned int bits = function->bits, seed = 0;
+	unsigned int bits = function->bits, always = 0;
 	struct argument argument;
 
 	if (function->third == SQL_THIRD_ANY)
 		return bits;
+	if (is_local)
+		always = touches_of_setting(scanner);
 	if (is_local && sql_find_argument(scanner, 1, "setting_name", &argument) &&
 	    may_be_seed(&argument))
-		seed = SQL_TOUCH_EXTENSION;
+		always |= SQL_TOUCH_EXTENSION;
 	if (is_local && sql_find_argument(scanner, 2, "new_value", &argument) &&
 	    is_string(&argument))
 		bits &= ~(unsigned int)SQL_TOUCH_DEFAULT; /* NULL would be the default */
@@ -282,8 +345,8 @@ static unsigned int judge_call(struct scanner scanner, const struct sql_function
 	else
 		is_harmless = !is_local;
 	if (!is_harmless || !argument.end)
-		return bits | seed;
-	return is_local ? seed | SQL_TOUCH_LOCAL : seed;
+		return bits | always;
+	return is_local ? always | SQL_TOUCH_LOCAL : always;
 }
 
 /* ---- words ---- */
@@ -312,6 +375,9 @@ static void judge_first(struct pass *pass, const struct token *token, const stru
 	pass->is_new = keyword->word == WORD_IMPORT;
 	if (keyword->word == WORD_SET)
 		pass->statement |= judge_set(pass->scanner);
+	else if (keyword->word == WORD_RESET)
+		pass->statement |=
+		    SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | touches_of_parameter(pass->scanner);
 	else if (keyword->word == WORD_DISCARD)
 		pass->statement |= judge_discard(pass->scanner);
 	else
@@ -451,7 +517,7 @@ static unsigned int judge_anywhere(const struct token *word, bool begins, struct
 	unsigned int bits = function ? function->bits : 0;
 
 	if (function && function->third == SQL_THIRD_IS_LOCAL)
-		bits |= SQL_TOUCH_LOCAL;
+		bits |= SQL_TOUCH_LOCAL | SQL_TOUCH_SCOPE | SQL_TOUCH_REPORTED;
 	if (keyword)
 		bits |= inside[keyword->word] | (begins ? keyword->bits : 0);
 	if (after.count > 1 && after.at[0] == '&' && after.at[1] == '"' && sql_token_is(word, "u"))

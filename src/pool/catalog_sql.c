@@ -24,6 +24,8 @@
  */
 #include "catalog_sql_priv.h"
 
+#include "pgweir/pgwire/sql_touch.h"
+
 /* PostgreSQL's own functions that touch the session, by what they touch: catalog.c. */
 #define OWN                                                                                    \
 	"('p','{set_config}'),('s','{set_config}'),('n','{pg_notify}'),('l','{pg_advisory_lock,"                    \
@@ -109,16 +111,10 @@ const char catalog_sql_changes[] =
 	"AND d.refclassid=CAST('pg_extension'AS regclass)AND d.deptype='e'"                \
 	"AND e.extname=ANY('{" EXTENSIONS "}'))),"
 
-/*
- * Parameters of which PostgreSQL reads no statement in another way: those with a dot, and these. It
- * follows search_path and roles itself. What is not here may change what a Parse means.
- */
+/* sql_touch.h has them; '-' is in no name. */
+#define OR(text) text "|"
 #define PLAIN_NAMES                                                                     \
-	"[a-z_]+_(timeout|mem|cost|limit)|(enable|log|track|jit|geqo|max|min|effective|" \
-	"default_transaction|transaction)_[a-z_]+|transaction|search_path|schema|role|"  \
-	"authorization|application_name|client_min_messages|row_security|"               \
-	"synchronous_commit|session_replication_role|constraint_exclusion|"              \
-	"plan_cache_mode|check_function_bodies|default_tablespace|temp_tablespaces|jit"
+	"[a-z_]+_(" SQL_PLAIN_ENDS(OR) "-)|(" SQL_PLAIN_BEGINNINGS(OR) "-)_[a-z_]+|" SQL_PLAIN_NAMES(OR) "-"
 #define PLAIN "(?=\"?[a-z_0-9]+[\" ]*[.]|\"?(" PLAIN_NAMES ")[[:>:]])"
 #define PLAIN_CONSTANT "''([a-z_0-9]+[.][a-z_0-9.]+|" PLAIN_NAMES ")''"
 #define SET_CONFIG "[[:<:]]set_config[[:space:]]*[(][[:space:]]*"

@@ -33,8 +33,28 @@ enum sql_touch {
 	SQL_TOUCH_XACT_LOCK = 1 << 18, /* advisory locks of the transaction: nothing is left */
 	SQL_TOUCH_DATABASE = 1 << 19,  /* DROP DATABASE and the like: sql_block.h */
 	SQL_TOUCH_LOCAL = 1 << 20,     /* SET LOCAL, set_config() of the transaction */
-	SQL_TOUCH_SCOPE = 1 << 21      /* what it calls may change how statements are read */
+	SQL_TOUCH_SCOPE = 1 << 21,     /* it may change how statements are read */
+	SQL_TOUCH_REPORTED = 1 << 23   /* the same, by a parameter that PostgreSQL reports */
 };
+
+/*
+ * Parameters of which PostgreSQL reads no statement in another way: those with a dot, and these, by
+ * the end, by the beginning, or by all of their names. Any other may change what a Parse means.
+ */
+/* clang-format off */
+#define SQL_PLAIN_ENDS(X) X("cost") X("limit") X("mem") X("timeout")
+#define SQL_PLAIN_BEGINNINGS(X) \
+	X("default_transaction") X("effective") X("enable") X("geqo") X("jit") X("log") X("max") \
+	X("min") X("track") X("transaction")
+#define SQL_PLAIN_NAMES(X) \
+	X("application_name") X("check_function_bodies") X("client_min_messages") \
+	X("constraint_exclusion") X("default_tablespace") X("jit") X("plan_cache_mode") \
+	X("row_security") X("session_replication_role") X("synchronous_commit") \
+	X("temp_tablespaces") X("transaction")
+/* clang-format on */
+
+/* SQL_TOUCH_SCOPE or SQL_TOUCH_REPORTED of a parameter, in whatever letters; 0: none. */
+unsigned int sql_parameter_touches(const char *name);
 
 /* The server may have to stay with the client. */
 #define SQL_TOUCH_PINS (SQL_TOUCH_CURSOR | SQL_TOUCH_TEMP | SQL_TOUCH_LOCK | SQL_TOUCH_EXTENSION)

@@ -246,7 +246,7 @@ bool late_begin_send(struct client *client, char type, struct batch *batch)
 	batch->server = server;
 	while (is_good && bytes_take_text(&rest, &text)) {
 		if (text != texts.at)
-			session_change_scope(server, bytes_text(text));
+			session_change_scope(server, sql_touch(bytes_text(text)));
 		is_good = send_text(batch, text, rest.count == 0);
 	}
 	late_begin_forget(client);

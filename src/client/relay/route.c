@@ -28,6 +28,9 @@
 /* A longer text is not awaited: it is no read. */
 #define TEXT_MAX ((uint32_t)64 * 1024)
 
+/* What ends with the transaction. */
+#define OF_TRANSACTION ((unsigned int)(SQL_TOUCH_LOCAL | SQL_TOUCH_SCOPE | SQL_TOUCH_REPORTED))
+
 /* What a read may touch: these are made and followed on a standby as on a primary. */
 #define HARMLESS (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_EXECUTE | SQL_TOUCH_RELEASE)
 
@@ -99,7 +102,7 @@ static bool begins_with_with(struct bytes text)
 /* Whether a text that is none of the above may run on a standby, but for what is `allowed`. */
 static bool may_read(struct bytes text, unsigned int allowed)
 {
-	unsigned int touches = sql_touch(text) & ~(unsigned int)SQL_TOUCH_LOCAL;
+	unsigned int touches = sql_touch(text) & ~OF_TRANSACTION;
 
 	if ((touches & SQL_TOUCH_WRITE) && begins_with_with(text))
 		allowed |= SQL_TOUCH_WRITE;
@@ -158,7 +161,7 @@ static bool is_select(const struct client *client, struct bytes text)
 
 	return sql_single(text, functions) == SQL_SINGLE_READ && !is_serializable(client) &&
 	       /* WITH may write, too */
-	       !(sql_touch(text) & ~(unsigned int)(SQL_TOUCH_WRITE | SQL_TOUCH_LOCAL));
+	       !(sql_touch(text) & ~(SQL_TOUCH_WRITE | OF_TRANSACTION));
 }
 
 /* ---- messages ---- */

@@ -64,7 +64,8 @@ _Static_assert((uint64_t)LISTENING_HOLDS + RESETS_WAIT + RESETS_DUE + SESSION_TO
                        SESSION_TOUCH_EXPOSED + SESSION_TOUCH_EARLY + SESSION_TOUCH_SAMPLE ==
                    UINT64_C(0x3f400000),
                "a bit has two meanings");
-_Static_assert(SQL_TOUCH_SCOPE < LISTENING_HOLDS, "a bit has two meanings");
+_Static_assert(SQL_TOUCH_SCOPE < LISTENING_HOLDS && SQL_TOUCH_REPORTED == 1 << 23,
+               "a bit has two meanings");
 
 /* Why a server stays with its client. */
 enum session_pin {
@@ -224,8 +225,8 @@ static inline unsigned int session_relevant(const struct client *client, unsigne
 bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
                  struct batch *batch, struct err *err);
 
-/* A text is going to run that may set parameters for its transaction only. */
-void session_change_scope(struct server *server, struct bytes text);
+/* What touches these is going to run: it may change how statements are read. */
+void session_change_scope(struct server *server, unsigned int touches);
 
 /* A Bind or FunctionCall: notes values that may be names. `in`: its received bytes. */
 void session_bind(struct client *client, const struct frame *frame, struct bytes in);

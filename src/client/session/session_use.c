@@ -31,8 +31,13 @@
 	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | PINS | SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN | \
 	 SQL_TOUCH_CREATE | SESSION_TOUCH_NAMED | SESSION_TOUCH_EARLY)
 
-/* Parameters of the statements' scope may be set which the text does not name. */
-#define SCOPE_IS_HIDDEN (SQL_TOUCH_HIDDEN | SQL_TOUCH_SCOPE | SESSION_TOUCH_EARLY)
+/* What changes nothing in how statements are read: all else may, and SQL_TOUCH_SCOPE says so. */
+#define READS_ALIKE                                                                       \
+	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN |   \
+	 SQL_TOUCH_NOTIFY | SQL_TOUCH_CURSOR | SQL_TOUCH_LOCK | SQL_TOUCH_SEQUENCE |      \
+	 SQL_TOUCH_EXECUTE | SQL_TOUCH_RELEASE | SQL_TOUCH_WRITE | SQL_TOUCH_FORGET |     \
+	 SQL_TOUCH_PREPARE | SQL_TOUCH_XACT_LOCK | SQL_TOUCH_DATABASE | SQL_TOUCH_LOCAL | \
+	 SQL_TOUCH_REPORTED | SESSION_TOUCH_NAMED)
 
 /* ---- what texts touch ---- */
 
@@ -282,17 +287,12 @@ static bool take_place(struct client *client, unsigned int own, struct err *err)
 	       features_refuse_pin(client, features_first(own & PINS), err);
 }
 
-void session_change_scope(struct server *server, struct bytes text)
+void session_change_scope(struct server *server, unsigned int touches)
 {
-	switch (text.count ? text_scope_local(text) : SCOPE_LOCAL_UNKNOWN) {
-	case SCOPE_LOCAL_NONE:
-		return;
-	case SCOPE_LOCAL_REPORTED:
-		server_watch_scope(server);
-		return;
-	case SCOPE_LOCAL_UNKNOWN:
+	if (touches & ~(unsigned int)READS_ALIKE)
 		server_open_scope(server);
-	}
+	else if (touches & SQL_TOUCH_REPORTED)
+		server_watch_scope(server);
 }
 
 /* It is going to run. */
@@ -313,12 +313,7 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 		session->pinning |= SESSION_PIN_LIBRARY;
 	if (touches & SQL_TOUCH_DATABASE)
 		vacancy_begin(server, text, VACANCY_BOUND);
-	/* A parameter of the statements' scope may get another value. */
-	if ((touches & SCOPE_IS_HIDDEN) ||
-	    ((touches & SQL_TOUCH_PARAMS) && text_scope_is_named(text)))
-		server_open_scope(server);
-	else if (touches & SQL_TOUCH_LOCAL)
-		session_change_scope(server, text);
+	session_change_scope(server, touches);
 	/* Others see what it defines as soon as it is committed. */
 	if ((touches & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
 		server_note_ddl(server);

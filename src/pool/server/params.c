@@ -13,12 +13,14 @@
 #include "pgweir/pool/server/params.h"
 
 #include <assert.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/table.h"
+#include "pgweir/pgwire/sql_touch.h"
 
 /* Bytes of buffers that are kept for the next change. */
 #define SCRATCH_SIZE ((size_t)4096)
@@ -336,147 +338,29 @@ const char *tracked_find(const struct config *config, const char *name)
  * differ in other parameters share it.
  */
 
-static const char *const scope_names[] = {
-	"array_nulls",
-	"backslash_quote",
-	"client_encoding",
-	"DateStyle",
-	"IntervalStyle",
-	"lc_monetary",
-	"role",
-	"search_path",
-	"session_authorization",
-	"standard_conforming_strings",
-	"TimeZone",
-	"timezone_abbreviations",
-	"transform_null_equals",
-	"xmloption",
-};
-
-/* The manual's "Query Planning", without enable_: a plan is kept with the statement. */
+/* The manual's "Query Planning": a plan is kept with the statement. */
 static const char *const planner_names[] = {
+	"*_collapse_limit",
+	"*_cost",
 	"constraint_exclusion",
-	"cpu_index_tuple_cost",
-	"cpu_operator_cost",
-	"cpu_tuple_cost",
-	"cursor_tuple_fraction",
-	"debug_parallel_query",
 	"effective_cache_size",
-	"force_parallel_mode",
-	"from_collapse_limit",
-	"geqo",
-	"geqo_effort",
-	"geqo_generations",
-	"geqo_pool_size",
-	"geqo_seed",
-	"geqo_selection_bias",
-	"geqo_threshold",
-	"hash_mem_multiplier",
+	"enable_*",
+	"geqo_*",
 	"jit",
-	"jit_above_cost",
-	"jit_expressions",
-	"jit_inline_above_cost",
-	"jit_optimize_above_cost",
-	"jit_tuple_deforming",
-	"join_collapse_limit",
-	"max_parallel_workers_per_gather",
-	"min_parallel_index_scan_size",
-	"min_parallel_table_scan_size",
-	"parallel_leader_participation",
-	"parallel_setup_cost",
-	"parallel_tuple_cost",
+	"jit_*",
+	"max_parallel_*",
+	"min_parallel_*",
 	"plan_cache_mode",
-	"random_page_cost",
-	"recursive_worktable_factor",
-	"seq_page_cost",
 	"work_mem",
 };
 
-static bool is_listed(const char *name, const char *const *list, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (strcasecmp(list[i], name) == 0)
-			return true;
-	}
-	return false;
-}
-
 static bool is_in_scope(const char *name)
 {
-	return is_listed(name, scope_names, sizeof(scope_names) / sizeof(scope_names[0])) ||
-	       strncasecmp(name, "enable_", strlen("enable_")) == 0 ||
-	       is_listed(name, planner_names, sizeof(planner_names) / sizeof(planner_names[0]));
-}
-
-/* Words of statements that set parameters of the scope, and whether PostgreSQL reports those. */
-static const struct {
-	const char *word;
-	bool is_reported;
-} scope_words[] = {
-	{ "array_nulls", false },
-	{ "backslash_quote", false },
-	{ "client_encoding", true },
-	{ "datestyle", true },
-	{ "intervalstyle", true },
-	{ "lc_monetary", false },
-	{ "names", true },
-	{ "pg_settings", false }, /* an UPDATE of it sets any of them */
-	{ "standard_conforming_strings", true },
-	{ "timezone", true },
-	{ "timezone_abbreviations", false },
-	{ "transform_null_equals", false },
-	{ "xml", false },
-	{ "zone", true },
-};
-
-static struct bytes skip_blanks(struct bytes text)
-{
-	while (text.count && strchr(" \t\r\n\f\v", text.at[0]))
-		text = bytes_skip(text, 1);
-	return text;
-}
-
-/* Whether the call behind set_config has a constant for its first argument, which is a word. */
-static bool names_constant(struct bytes text)
-{
-	const char *end;
-
-	text = skip_blanks(text);
-	if (!text.count || text.at[0] != '(')
-		return false;
-	text = skip_blanks(bytes_skip(text, 1));
-	end = text.count && text.at[0] == '\'' ? memchr(text.at + 1, '\'', text.count - 1) : NULL;
-	if (!end)
-		return false;
-	text = skip_blanks(bytes_skip(text, (size_t)(end - text.at) + 1));
-	return text.count && (text.at[0] == ',' || text.at[0] == ':');
-}
-
-enum scope_local text_scope_local(struct bytes text)
-{
-	static const char call[] = "set_config";
-	enum scope_local found = SCOPE_LOCAL_NONE;
-
-	for (size_t i = 0; i < sizeof(scope_words) / sizeof(scope_words[0]); i++) {
-		if (!bytes_contain(text, scope_words[i].word))
-			continue;
-		if (!scope_words[i].is_reported)
-			return SCOPE_LOCAL_UNKNOWN;
-		found = SCOPE_LOCAL_REPORTED;
+	for (size_t i = 0; i < sizeof(planner_names) / sizeof(planner_names[0]); i++) {
+		if (fnmatch(planner_names[i], name, FNM_CASEFOLD) == 0)
+			return true;
 	}
-	for (; text.count >= sizeof(call); text = bytes_skip(text, 1)) {
-		if (strncasecmp(text.at, call, sizeof(call) - 1) == 0 &&
-		    !names_constant(bytes_skip(text, sizeof(call) - 1)))
-			return SCOPE_LOCAL_UNKNOWN;
-	}
-	return found;
-}
-
-bool text_scope_is_named(struct bytes text)
-{
-	/* RESET ALL; a value that may be a name */
-	return bytes_contain(text, "all") || bytes_contain(text, "$1") ||
-	       text_scope_local(text) != SCOPE_LOCAL_NONE;
+	return sql_parameter_touches(name) != 0;
 }
 
 /* What of a text makes a parameter decide over how it is read first. */

@@ -117,16 +117,4 @@ bool params_scope(struct params_table *table, const struct params *params, struc
  */
 bool text_scope_merge(struct bytes text, struct bytes first, struct bytes now, struct buf *out);
 
-/* Whether a text may set one of the scope; PostgreSQL itself follows search_path and role. */
-bool text_scope_is_named(struct bytes text);
-
-enum scope_local {
-	SCOPE_LOCAL_NONE,
-	SCOPE_LOCAL_REPORTED, /* PostgreSQL reports it */
-	SCOPE_LOCAL_UNKNOWN
-};
-
-/* Whether a text may set one of the scope until the end of the transaction (SQL_TOUCH_LOCAL). */
-enum scope_local text_scope_local(struct bytes text);
-
 #endif

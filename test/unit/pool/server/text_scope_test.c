@@ -22,6 +22,10 @@ static const struct {
 	{ "where names are looked up", { "search_path", "a, b" }, "search_path=a, b;" },
 	{ "in whatever letters", { "timezone", "UTC" }, "timezone=UTC;" },
 	{ "as whom", { "role", "r", "application_name", "x" }, "role=r;" },
+	{ "what is of an application", { "app.tenant", "x", "lock_timeout", "1" }, "" },
+	{ "what nobody knows",
+	  { "bytea_output", "escape", "new_one", "1" },
+	  "bytea_output=escape;new_one=1;" },
 	{ "in one order",
 	  { "TimeZone", "UTC", "DateStyle", "ISO" },
 	  "DateStyle=ISO;TimeZone=UTC;" },
@@ -70,61 +74,6 @@ START_TEST(text_scope_of_maps)
 END_TEST
 
 static const struct {
-	const char *text;
-	bool is_named;
-} texts[] = {
-	{ "SET DateStyle = 'ISO, DMY'", true },
-	{ "set time  zone 'CET'", true },
-	{ "SET NAMES 'LATIN1'", true },
-	{ "RESET ALL", true },
-	{ "SELECT set_config($1, $2, false)", true },
-	{ "SET XML OPTION document", true },
-	{ "x", false },
-	{ "", false },
-	{ "SET search_path = a", false },
-	{ "SET ROLE app", false },
-	{ "SELECT set_config('app.tenant', '5', false)", false },
-	{ "SET work_mem = '1MB'", false },
-};
-
-START_TEST(text_scope_is_named_says)
-{
-	ck_assert_msg(text_scope_is_named(bytes_text(texts[_i].text)) == texts[_i].is_named, "%s",
-	              texts[_i].text);
-}
-END_TEST
-
-static const struct {
-	const char *text;
-	enum scope_local local;
-} locals[] = {
-	{ "", SCOPE_LOCAL_NONE },
-	{ "SET LOCAL app.tenant = '5'", SCOPE_LOCAL_NONE },
-	{ "SELECT set_config('app.tenant', $1, true)", SCOPE_LOCAL_NONE },
-	{ "SELECT set_config ( 'app.tenant'::text, $1, true)", SCOPE_LOCAL_NONE },
-	{ "SET LOCAL TimeZone = 'CET'", SCOPE_LOCAL_REPORTED },
-	{ "SET LOCAL TIME ZONE 'CET'", SCOPE_LOCAL_REPORTED },
-	{ "SELECT set_config('DateStyle', $1, true)", SCOPE_LOCAL_REPORTED },
-	{ "SET LOCAL array_nulls = off", SCOPE_LOCAL_UNKNOWN },
-	{ "SET LOCAL DateStyle = 'ISO'; SET LOCAL xmloption = document", SCOPE_LOCAL_UNKNOWN },
-	{ "SET LOCAL timezone_abbreviations = 'India'", SCOPE_LOCAL_UNKNOWN },
-	{ "SELECT set_config($1, $2, true)", SCOPE_LOCAL_UNKNOWN },
-	{ "SELECT SET_CONFIG(name, value, true) FROM t", SCOPE_LOCAL_UNKNOWN },
-	{ "SELECT set_config('Time' || 'Zone', $1, true)", SCOPE_LOCAL_UNKNOWN },
-	{ "SELECT \"set_config\"('app.tenant', $1, true)", SCOPE_LOCAL_UNKNOWN },
-	{ "SELECT set_config /* */ ('app.tenant', $1, true)", SCOPE_LOCAL_UNKNOWN },
-	{ "SELECT set_config('app.tenant", SCOPE_LOCAL_UNKNOWN },
-	{ "UPDATE pg_settings SET setting = 'on' WHERE name = 'a' || 'b'", SCOPE_LOCAL_UNKNOWN },
-};
-
-START_TEST(text_scope_local_says)
-{
-	ck_assert_msg(text_scope_local(bytes_text(locals[_i].text)) == locals[_i].local, "%s",
-	              locals[_i].text);
-}
-END_TEST
-
-static const struct {
 	const char *says;
 	const char *text;
 	const char *result;
@@ -162,8 +111,6 @@ int main(void)
 	TCase *tcase = tcase_create("text_scope");
 
 	tcase_add_test(tcase, text_scope_of_maps);
-	tcase_add_loop_test(tcase, text_scope_is_named_says, 0, COUNT_OF(texts));
-	tcase_add_loop_test(tcase, text_scope_local_says, 0, COUNT_OF(locals));
 	tcase_add_loop_test(tcase, text_scope_merge_says, 0, COUNT_OF(merges));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
