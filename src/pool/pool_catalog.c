@@ -157,10 +157,10 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 		return SQL_TOUCH_HIDDEN;
 	touches = sql_touchers_in(&reading->names, text, &first);
 	*by = name_of(&reading->names, first);
-	if ((!is_current || reading->state > CATALOG_TOUCHES ||
-	     (server && (server->session.left & LEFT_DDL))) &&
-	    sql_calls_unknown(text))
-		touches |= SQL_TOUCH_HIDDEN;
+	/* Any text may start a trigger that nobody has read. */
+	if (!is_current || reading->state > CATALOG_TOUCHES ||
+	    (server && (server->session.left & LEFT_DDL)))
+		touches |= SQL_TOUCH_SCOPE | (sql_calls_unknown(text) ? SQL_TOUCH_HIDDEN : 0u);
 	return touches;
 }
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: ISC
-"""A parameter that holds for a transaction may decide how PostgreSQL reads a statement that is
-prepared in it. Another client's statement of the same text does not get that meaning."""
+"""What holds for a transaction, a parameter or a table, may decide how PostgreSQL reads a statement
+that is prepared in it. Another client's statement of the same text does not get that meaning."""
+
+import struct
 
 import pytest
 
-from .kit.wire import bind, execute, parse, query, sync
+from .kit.wire import bind, close, execute, parse, query, sync
 
 NULLS = "SELECT count(*) FROM (VALUES (NULL::int)) AS v(a) WHERE a = NULL"
 TIME = "SELECT '2020-01-01 00:00'::timestamptz AT TIME ZONE 'UTC'"
@@ -147,17 +149,148 @@ def test_nor_does_what_a_function_sets(two_of, what, is_piped):
     changes_none_of_others(*two_of(*texts), "BEGIN; " + call, text, is_piped)
 
 
-@pytest.mark.parametrize("body", ("PERFORM set_config('app.tenant', 'x', true)",
-                                  "SET LOCAL app.tenant = 'x'; SET LOCAL search_path = public"))
-def test_a_plain_parameter_costs_no_other_parse(two_of, body):
-    client, _ = two_of(function(body))
-    parses = []
-    for _ in range(4):
-        client.query("BEGIN; SELECT inside()")
-        if not parses:
+def parses(client, begin, before=()):
+    """When the server has parsed what the client prepares in its first transaction, or before."""
+    times = set()
+    if before:
+        client.ask(*before)
+    for at in range(4):
+        client.query(begin)
+        if at == 0 and not before:
             client.ask(parse(TIME, "s"), sync())
         client.ask(run())
-        parses.append(client.value("SELECT min(prepare_time) FROM pg_prepared_statements "
-                                   "WHERE statement LIKE '%2020-01-01%' AND NOT from_sql"))
+        times.add(client.value("SELECT min(prepare_time) FROM pg_prepared_statements "
+                               "WHERE statement LIKE '%2020-01-01%' AND NOT from_sql"))
         client.query("COMMIT")
-    assert len(set(parses)) == 1
+    return len(times)
+
+
+@pytest.mark.parametrize("body", ("PERFORM set_config('app.tenant', 'x', true)",
+                                  "SET LOCAL app.tenant = 'x'; SET LOCAL statement_timeout = '5s'"))
+def test_a_plain_parameter_costs_no_other_parse(two_of, body):
+    client, _ = two_of(function(body))
+    assert parses(client, "BEGIN; SELECT inside()") == 1
+
+
+@pytest.mark.parametrize("text", (
+    "SET LOCAL app.tenant = 'x'", "SET LOCAL work_mem = '1MB'; SET LOCAL lock_timeout = '1s'",
+    "SELECT set_config('app.tenant'::text, 'x', true), set_config('jit', 'off', true)",
+    "SELECT set_config('TimeZone', 'UTC', true)"))
+def test_nor_does_one_of_a_text(two, text):
+    assert parses(two[0], f"BEGIN; {text}") == 1
+
+
+@pytest.mark.parametrize("text", ("SELECT inside()", "SET LOCAL search_path = public",
+                                  "CREATE TEMP TABLE tt (v int) ON COMMIT DROP"))
+def test_what_was_prepared_before_is_not_parsed_again(two_of, text):
+    client, _ = two_of(*INSIDE["a parsed body"][0])
+    assert parses(client, f"BEGIN; {text}", (parse(TIME, "s"), sync())) == 1
+
+
+def test_what_was_prepared_in_it_keeps_its_meaning(two):
+    """Whatever others have prepared since."""
+    client, other = two
+    begin = "BEGIN; SET LOCAL transform_null_equals = on"
+    client.query(begin)
+    client.ask(parse(NULLS, "s"), sync())
+    client.query("COMMIT")
+    for _ in range(2):
+        assert other.ask(parse(NULLS, "t") + run("t")).rows == [["0"]]
+        client.query(begin)
+        assert client.ask(run()).rows == [["1"]]
+        client.query("COMMIT")
+        assert other.ask(run("t")).rows == [["0"]]
+        other.ask(close("S", "t"), sync())
+
+
+@pytest.mark.parametrize("is_made", (False, True), ids=("known", "just made"))
+def test_a_trigger_sets_it(two_of, is_made):
+    """Between its making and the next reading of the catalog any text may start it."""
+    body = [text.format("SET LOCAL transform_null_equals = on") for text in ON_ROW]
+    client, other = two_of(*([] if is_made else body))
+    other.ask(parse(NULLS, "s"), sync())
+    for text in body if is_made else ():
+        assert not other.query(text).error
+    client.query("BEGIN; INSERT INTO t VALUES (1)")
+    assert client.ask(parse(NULLS, "s") + run()).rows == [["1"]]
+    client.query("COMMIT")
+    assert other.ask(run()).rows == [["0"]]
+
+
+# -- which table a text means, and of which types its columns are ----------------------------------
+
+# PostgreSQL looks up names again for each client, but keeps the types of the parameters.
+WHERE = "SELECT count(*) FROM tt WHERE v = $1"
+
+TABLES = {
+    "search_path": "SET LOCAL search_path = s5",
+    "by set_config()": "SELECT set_config('search_path', 's5', true)",
+    "SCHEMA": "SET LOCAL SCHEMA 's5'",
+    "a role": "SET LOCAL ROLE s5",
+    "a temporary table": "CREATE TEMP TABLE tt ON COMMIT DROP AS SELECT * FROM s5.tt",
+    "a table made again": "DROP TABLE s4.tt; SELECT * INTO s4.tt FROM s5.tt",
+    "a column altered": "ALTER TABLE s4.tt ALTER v TYPE float8",
+    "other names": "ALTER TABLE s4.tt RENAME TO other; ALTER TABLE s5.tt SET SCHEMA s4",
+}
+
+
+@pytest.fixture
+def two_at(pgweir, postgres):
+    """tt of s4 has integers, that of s5 floats."""
+    postgres.query("CREATE ROLE s5")
+    postgres.query("GRANT s5 TO alice")
+    for schema, kind in (("s4", "int8"), ("s5", "float8")):
+        postgres.query(f"CREATE SCHEMA {schema} AUTHORIZATION alice CREATE TABLE tt (v {kind})")
+        postgres.query(f"INSERT INTO {schema}.tt VALUES (5)")
+        postgres.query(f"ALTER TABLE {schema}.tt OWNER TO alice")
+        postgres.query(f"GRANT ALL ON SCHEMA {schema} TO PUBLIC")
+        postgres.query(f"GRANT ALL ON {schema}.tt TO PUBLIC")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    yield weir, *[weir.client(search_path='"$user", s4') for _ in range(2)]
+    weir.stop()
+    postgres.query("DROP SCHEMA s4, s5 CASCADE")
+    postgres.query("DROP ROLE s5")
+
+
+def count(kind, value):
+    return bind((struct.pack(kind, value),), "s", is_binary=True) + execute() + sync()
+
+
+@pytest.mark.parametrize("is_piped", (False, True), ids=("in turn", "in one write"))
+@pytest.mark.parametrize("what", TABLES)
+def test_another_table_in_a_transaction(two_at, what, is_piped):
+    _, client, other = two_at
+    assert other.ask(parse(WHERE, "s") + count("!q", 5)).rows == [["1"]]
+    messages = query("BEGIN; " + TABLES[what]), parse(WHERE, "s") + count("!d", 5), query("ROLLBACK")
+    if is_piped:
+        client.send(*messages)
+    results = [client.read_result() if is_piped else client.ask(one) for one in messages]
+    assert not [result.error for result in results if result.error]
+    assert results[1].rows == [["1"]]
+    assert other.ask(count("!q", 5)).rows == [["1"]]
+
+
+def test_a_temporary_table_of_a_stay(two_at):
+    _, client, other = two_at
+    assert other.ask(parse(WHERE, "s") + count("!q", 5)).rows == [["1"]]
+    for text in ("CREATE TEMP TABLE tt AS SELECT * FROM s5.tt", "SELECT 'stays'"):
+        assert not client.query(text).error
+    for _ in range(2):
+        assert client.ask(parse(WHERE, "s") + count("!d", 5)).rows == [["1"]]
+        client.ask(close("S", "s"), sync())
+    client.query("DROP TABLE pg_temp.tt")
+    assert other.ask(count("!q", 5)).rows == [["1"]]
+
+
+@pytest.mark.parametrize("when", ("before", "behind"))
+def test_over_a_take_over(two_at, when):
+    weir, client, other = two_at
+    assert other.ask(parse(WHERE, "s") + count("!q", 5)).rows == [["1"]]
+    client.query("BEGIN; SET LOCAL search_path = s5")
+    for now in ("before", "behind"):
+        if now == when:
+            assert client.ask(parse(WHERE, "s") + count("!d", 5)).rows == [["1"]]
+        if now == "before":
+            assert weir.take_over().wait(15) == 0
+    client.query("COMMIT")
+    assert other.ask(count("!q", 5)).rows == [["1"]]

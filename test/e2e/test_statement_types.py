@@ -280,6 +280,9 @@ def test_other_columns_in_another_search_path(tables, pgweir):
     ("DateStyle", ("ISO, MDY", "ISO, DMY"), "SELECT date '01/02/2024'::text",
      ("2024-01-02", "2024-02-01")),
     ("standard_conforming_strings", ("on", "off"), r"SELECT length('\\')", ("2", "1")),
+    ("bytea_output", ("hex", "escape"), "SELECT 'a'::bytea::text", (r"\x61", "a")),
+    ("extra_float_digits", ("0", "-10"), "SELECT (1::float8 / 3)::text",
+     ("0.333333333333333", "0.33333")),
     ("client_encoding", ("UTF8", "LATIN1"), "SELECT length('é')", ("1", "2")),
 ))
 def test_constants(pgweir, name, settings, text, expected):
