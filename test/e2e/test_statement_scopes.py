@@ -128,13 +128,13 @@ INSIDE = {
 @pytest.fixture
 def two_of(pgweir, postgres):
     """Two clients of a database of its own, in which the texts were run."""
-    def make(*texts):
+    def make(*texts, isolation="known"):
         postgres.query("DROP DATABASE IF EXISTS scopes WITH (FORCE)")
         postgres.query("CREATE DATABASE scopes OWNER alice")
         for text in texts:
             postgres.query(text, dbname="scopes")
         postgres.query("GRANT ALL ON ALL TABLES IN SCHEMA public TO alice", dbname="scopes")
-        weir = pgweir(pool_mode="transaction", default_pool_size=1, session_isolation="known",
+        weir = pgweir(pool_mode="transaction", default_pool_size=1, session_isolation=isolation,
                       databases={"app": "dbname=scopes"})
         clients = [weir.client(timezone="UTC") for _ in range(2)]
         clients[0].query("SELECT 'the catalog is read'")
@@ -143,10 +143,11 @@ def two_of(pgweir, postgres):
 
 
 @pytest.mark.parametrize("is_piped", (False, True), ids=("in turn", "in one write"))
+@pytest.mark.parametrize("isolation", ("known", "strict"))
 @pytest.mark.parametrize("what", INSIDE)
-def test_nor_does_what_a_function_sets(two_of, what, is_piped):
+def test_nor_does_what_a_function_sets(two_of, what, isolation, is_piped):
     texts, call, text = INSIDE[what]
-    changes_none_of_others(*two_of(*texts), "BEGIN; " + call, text, is_piped)
+    changes_none_of_others(*two_of(*texts, isolation=isolation), "BEGIN; " + call, text, is_piped)
 
 
 def parses(client, begin, before=()):
