@@ -343,6 +343,10 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 		if (may_move(server))
 			return server;
 		look_again(pool, pool_now(pool)); /* the rest of a message will come */
+		if (server->close_reason) {       /* nobody would get it here, either */
+			pool_close_server(server, server->close_reason);
+			return NULL;
+		}
 	}
 	return NULL;
 }
@@ -364,6 +368,7 @@ static bool move_one(struct pool *pool, const struct share_fair *fair)
 	if (server_move(server, to))
 		return true;
 	share_unpromise(&pool->share, to);
+	look_again(pool, pool_now(pool));
 	return false;
 }
 
