@@ -159,7 +159,10 @@ bool share_pin(struct share *share, unsigned int most)
 	return broker_count_below(&share->tally->pinned_count, most);
 }
 
-void share_unpin(struct share *share) { atomic_fetch_sub(&share->tally->pinned_count, 1); }
+unsigned int share_unpin(struct share *share)
+{
+	return atomic_fetch_sub(&share->tally->pinned_count, 1);
+}
 
 /* ---- wants ---- */
 

@@ -86,7 +86,6 @@ enum pool_purpose {
 /* What the pool asks for, while a cap keeps servers from it: the first that is full. */
 struct pool_block {
 	struct claimant claim; /* in the queue of that cap */
-	unsigned int needed;   /* servers that waiting borrowers need of the cap */
 	bool is_refused;       /* in this pool_serve() */
 	/* the address that it asks for in advance, as it was full; NULL: none */
 	struct cap_host *wanted_host;
