@@ -592,32 +592,6 @@ void pools_database_expired(struct timer *timer);
 /* The task that frees databases without an entry, and pools without a user. */
 void pools_sweep(struct task *task);
 
-/*
- * ---- servers that move: pool_trade.c ----
- *
- * A server parcel: an idle server between the pools of one loop and those of another, maybe in
- * another thread. It has the records by which servers go from one process to another
- * (pool/handover.h), and the connection itself (net/stream_parcel.h). PostgreSQL notices nothing.
- *
- * The server keeps its id, its times, its parameters and its prepared statements. Between the two
- * loops it counts for no pool: the caller keeps what it counts for (its permits).
- */
-
-struct server_parcel;
-
-/* Out of its pool, freed at the end of the turn. NULL: it cannot, or no memory; nothing changed. */
-struct server_parcel *server_pack(struct server *server);
-
-/*
- * Puts the server into the pool of the same database and role, which is made if necessary, and
- * frees the parcel. To be called in the thread of the pools. No limit is checked. A pool without a
- * welcome gets that of the old pool. NULL: the server cannot be used here, and was closed.
- */
-struct server *server_unpack(struct pools *pools, struct server_parcel **parcel);
-
-/* Closes a server that no pool takes: the loop it was for has ended. */
-void server_parcel_end(struct server_parcel **parcel);
-
 /* ---- hosts_from: finders.c ---- */
 
 /* Makes pools->finders, or changes them. New ones ask when the loop runs. */
