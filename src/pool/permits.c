@@ -212,6 +212,7 @@ void permit_set_limit(struct share *cap, int limit, int guaranteed)
 	LOCKED(&cap->member->broker->lock);
 	cap->tally->most = limit > 0 ? (unsigned int)limit : 0;
 	cap->tally->guaranteed = (unsigned int)guaranteed;
+	cap->tally->is_auto = false;
 	call_first(cap->tally, cap->member);
 }
 
@@ -220,7 +221,7 @@ void permit_set_limit(struct share *cap, int limit, int guaranteed)
 #define MARGIN_LEAST 3
 #define UNKNOWN_MORE 4
 
-static void set_auto(struct share *host, bool is_first)
+static void set_auto(struct share *host)
 {
 	struct tally *tally = host->tally;
 	unsigned int granted = tally->granted, margin = granted / MARGIN_PART;
@@ -229,34 +230,27 @@ static void set_auto(struct share *host, bool is_first)
 		margin = MARGIN_LEAST;
 	if (granted)
 		tally->most = granted > margin ? granted - margin : 1;
-	else if (is_first || !tally->most)
+	else if (!tally->is_auto)
 		tally->most = tally->server_count + UNKNOWN_MORE;
+	tally->is_auto = true;
 	call_first(tally, host->member);
 }
 
-void permit_set_auto(struct share *host, bool is_first)
+void permit_set_auto(struct share *host)
 {
 	LOCKED(&host->member->broker->lock);
-	set_auto(host, is_first);
+	set_auto(host);
 }
 
 bool permit_note_granted(struct share *host, unsigned int granted)
 {
 	LOCKED(&host->member->broker->lock);
 
-	if (host->tally->granted == granted)
+	if (!host->tally->is_auto || host->tally->granted == granted)
 		return false;
 	host->tally->granted = granted;
-	set_auto(host, false);
+	set_auto(host);
 	return true;
-}
-
-void permit_note_existing(struct share *host)
-{
-	LOCKED(&host->member->broker->lock);
-
-	if (!host->tally->granted)
-		host->tally->most++;
 }
 
 bool permit_yields(struct share *cap, const struct claimant *from, usec_t age)
@@ -336,8 +330,6 @@ static enum permit_answer judge(const struct permit_ask *ask)
 {
 	const struct permit *permit = &ask->permit;
 
-	if (!ask->claimant)
-		return PERMIT_GRANTED;
 	if (permit->pool && permit->pool->server_count >= ask->most)
 		return PERMIT_POOL_FULL;
 	for (unsigned int i = 0; i < CAPS; i++) {
@@ -371,9 +363,8 @@ enum permit_answer permit_take(const struct permit_ask *ask, const struct broker
 	struct claimant *claimant = ask->claimant;
 	enum permit_answer answer;
 
-	if (claimant)
-		claimant->is_spare = ask->is_spare;
-	if (claimant && claimant->cap)
+	claimant->is_spare = ask->is_spare;
+	if (claimant->cap)
 		rank_again(claimant);
 	answer = judge(ask);
 	if (answer == PERMIT_GRANTED)
@@ -383,6 +374,16 @@ enum permit_answer permit_take(const struct permit_ask *ask, const struct broker
 	else if (answer >= PERMIT_CAP_FULL && ask->waits)
 		wait_for(ask, ask->permit.caps[(answer - PERMIT_CAP_FULL) % CAPS]);
 	return answer;
+}
+
+void permit_add(const struct permit *permit, const struct broker_member *here)
+{
+	struct tally *host = permit->caps[CAP_HOST];
+
+	LOCKED(&here->broker->lock);
+	grant(permit);
+	if (host && host->is_auto && !host->granted)
+		host->most++;
 }
 
 static struct broker *broker_of(const struct permit *permit)

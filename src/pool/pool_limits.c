@@ -90,13 +90,12 @@ static void release_host(struct pools *pools, struct cap_host **hostp)
 	free(host);
 }
 
-/* is_first: the setting has become auto. */
-static void limit_host(struct pools *pools, struct cap_host *host, bool is_first)
+static void limit_host(struct pools *pools, struct cap_host *host)
 {
 	int limit = pools->config->max_host_connections;
 
 	if (limit == CONFIG_CAP_AUTO)
-		permit_set_auto(&host->cap.share, is_first);
+		permit_set_auto(&host->cap.share);
 	else
 		permit_set_limit(&host->cap.share, limit, 0);
 }
@@ -113,7 +112,7 @@ static struct cap_host *add_host(struct pools *pools, struct bytes name)
 		free(host);
 		return NULL;
 	}
-	limit_host(pools, host, false);
+	limit_host(pools, host);
 	TABLE_ADD(hh, &pools->secret, pools->host_table, host->name, name.count, host);
 	return host;
 }
@@ -165,17 +164,16 @@ void pool_unfile_idle(struct server *server)
 	}
 }
 
-void pools_set_caps(struct pools *pools, const struct config *old)
+void pools_set_caps(struct pools *pools)
 {
 	const struct config *config = pools->config;
 	bool was_capped = pools->is_capped;
-	bool was_auto = old && old->max_host_connections == CONFIG_CAP_AUTO;
 	struct cap_host *host, *next;
 	struct server *server;
 
 	permit_set_limit(&pools->cap.share, config->max_server_connections, 0);
 	HASH_ITER (hh, pools->host_table, host, next)
-		limit_host(pools, host, !was_auto);
+		limit_host(pools, host);
 	pools->is_capped = config->max_server_connections || config->max_host_connections;
 	if (pools->is_capped == was_capped)
 		return;
@@ -336,9 +334,7 @@ struct permit pool_take_permit_anyway(struct pool *pool, bool is_listening)
 	struct permit_ask ask =
 	    ask_for(pool, NULL, is_listening ? PERMIT_FOR_LISTENING : PERMIT_NO_LIMIT);
 
-	ask.claimant = NULL;
-	ask.waits = false;
-	permit_take(&ask, &pool->pools->member);
+	permit_add(&ask.permit, &pool->pools->member);
 	return ask.permit;
 }
 
@@ -415,18 +411,15 @@ void pool_note_host(struct server *server)
 {
 	struct pools *pools = server->pool->pools;
 	struct cap_host *host = host_of(pools, server);
-	struct permit_ask ask = { 0 };
+	struct permit there = { 0 };
 
 	if (!host || host == server->place.cap_host) {
 		release_host(pools, &host);
 		return;
 	}
-	if (!server->place.permit.caps[CAP_HOST]) {
-		ask.permit.caps[CAP_HOST] = host->cap.share.tally;
-		permit_take(&ask, &pools->member);
-		if (pools->config->max_host_connections == CONFIG_CAP_AUTO)
-			permit_note_existing(&host->cap.share);
-	}
+	there.caps[CAP_HOST] = host->cap.share.tally;
+	if (!server->place.permit.caps[CAP_HOST])
+		permit_add(&there, &pools->member);
 	settle_at(server, host);
 }
 
@@ -434,8 +427,7 @@ void pool_note_slots(struct server *server, unsigned int count)
 {
 	struct cap_host *host = server->place.cap_host;
 
-	if (!host || server->pool->pools->config->max_host_connections != CONFIG_CAP_AUTO ||
-	    !permit_note_granted(&host->cap.share, count))
+	if (!host || !permit_note_granted(&host->cap.share, count))
 		return;
 	log_info(&server->log, "PostgreSQL grants %u sessions: max_host_connections is %d for %s",
 	         count, share_limit(&host->cap.share), host->name);
@@ -446,13 +438,13 @@ void pool_note_slots(struct server *server, unsigned int count)
 void pools_count_watch(struct pools *pools, struct server *server)
 {
 	struct cap_host *host = host_of(pools, server);
-	struct permit_ask ask = { .permit.caps[CAP_ALL] = pools->cap.share.tally };
+	struct permit permit = { .caps[CAP_ALL] = pools->cap.share.tally };
 
 	if (!host)
 		return;
-	ask.permit.caps[CAP_HOST] = host->cap.share.tally;
-	permit_take(&ask, &pools->member);
-	server->place.permit = ask.permit;
+	permit.caps[CAP_HOST] = host->cap.share.tally;
+	permit_add(&permit, &pools->member);
+	server->place.permit = permit;
 	server->place.cap_host = host;
 }
 

@@ -251,8 +251,8 @@ const char *pool_cap_setting(enum cap_kind kind);
 /* false: no memory. */
 bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, const char *name);
 
-/* After a new snapshot. old: the one before, or NULL. */
-void pools_set_caps(struct pools *pools, const struct config *old);
+/* After a new snapshot. */
+void pools_set_caps(struct pools *pools);
 
 /* A server has come home; it leaves. */
 void pool_file_idle(struct server *server);

@@ -80,12 +80,15 @@ static bool server_move(struct server *server, struct broker_member *to)
 #define LOAD_TIME (20 * USEC_PER_MS)
 #define LOAD_UNIT 65536 /* one borrower; fine enough for changes within microseconds */
 
-static void on_stay_over(struct timer *timer) { pool_wake(container_of(timer, struct pool, stay)); }
+static void on_stay_over(struct timer *timer)
+{
+	pool_wake(container_of(timer, struct pool, trade.stay));
+}
 
 static void look_again(struct pool *pool, usec_t since)
 {
-	if (!timer_is_set(&pool->stay))
-		timer_set(&pool->stay, loop_timer_queue(pool_loop(pool), STAY, on_stay_over),
+	if (!timer_is_set(&pool->trade.stay))
+		timer_set(&pool->trade.stay, loop_timer_queue(pool_loop(pool), STAY, on_stay_over),
 		          since);
 }
 
@@ -93,9 +96,9 @@ static void look_again(struct pool *pool, usec_t since)
 static bool may_look(struct pool *pool)
 {
 	if (!share_is_asked(&pool->share) ||
-	    (!share_has_new_want(&pool->share) && pool_now(pool) - pool->looked_at < STAY))
+	    (!share_has_new_want(&pool->share) && pool_now(pool) - pool->trade.looked_at < STAY))
 		return false;
-	pool->looked_at = pool_now(pool);
+	pool->trade.looked_at = pool_now(pool);
 	return true;
 }
 
@@ -158,13 +161,13 @@ static void tell_load(struct pool *pool)
 {
 	int64_t load =
 	    (int64_t)(pool->queues[BORROWER_WAITING].count + pool->served_count) * LOAD_UNIT;
-	usec_t past = pool_now(pool) - pool->load_at;
+	usec_t past = pool_now(pool) - pool->trade.load_at;
 
 	if (past > LOAD_TIME)
 		past = LOAD_TIME;
-	pool->load += (load - pool->load) * past / LOAD_TIME;
-	pool->load_at = pool_now(pool);
-	share_tell_load(&pool->share, (uint64_t)pool->load, pool_shared_count(pool));
+	pool->trade.load += (load - pool->trade.load) * past / LOAD_TIME;
+	pool->trade.load_at = pool_now(pool);
+	share_tell_load(&pool->share, (uint64_t)pool->trade.load, pool_shared_count(pool));
 }
 
 void pool_trade_first(struct pool *pool)
@@ -189,7 +192,7 @@ static void give_idle(struct pool *pool)
 			continue;
 	} else if (share_is_asked(&pool->share) &&
 	           (pool->server_counts[SERVER_IDLE] || pool->server_counts[SERVER_USED])) {
-		look_again(pool, pool->looked_at);
+		look_again(pool, pool->trade.looked_at);
 	}
 }
 

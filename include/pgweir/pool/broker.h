@@ -74,7 +74,8 @@ struct tally {
 	atomic_uint blocked_count;   /* of a cap: pools in its queue, each once for all loops, */
 	atomic_uint needed_count;    /* and how many servers their borrowers need */
 	atomic_uint stuck_count;     /* permits that come back only when clients stop listening */
-	unsigned int granted;        /* of a host: permit_note_granted(); 0: not known */
+	bool is_auto;                /* of a host: its limit is permit_set_auto() */
+	unsigned int granted;        /* permit_note_granted(); 0: not known */
 	atomic_uint want_count;
 	atomic_uint want_number;      /* how many wants there have been so far */
 	struct limit_met servers_met; /* of a cap: its limit on servers */
@@ -140,6 +141,7 @@ struct share {
 	atomic_uint_fast64_t demand; /* share_tell_load() */
 	atomic_uint servers;
 	atomic_uint waiting; /* of a pool, database or role: borrowers that wait in this loop */
+	_Atomic(usec_t) place_since; /* of a pool: share_await_place() */
 	/* what its loop knows of the news */
 	unsigned int outcome_number, shown_number;
 };
@@ -217,11 +219,11 @@ struct claimant {
 /* What a server is to count for, itself included. */
 struct permit_ask {
 	struct permit permit;
-	unsigned int most;         /* servers of the pool */
-	unsigned int needed;       /* if it waits: servers that its borrowers need */
-	struct claimant *claimant; /* NULL: it is granted, whatever the limits are */
-	bool is_spare;             /* of the claim, from now on */
-	bool waits;                /* a claimant that a cap refuses is in the queue of that cap */
+	unsigned int most;   /* servers of the pool */
+	unsigned int needed; /* if it waits: servers that its borrowers need */
+	struct claimant *claimant;
+	bool is_spare; /* of the claim, from now on */
+	bool waits;    /* a claimant that a cap refuses is in the queue of that cap */
 };
 
 /*
@@ -229,6 +231,9 @@ struct permit_ask {
  * waits there. ask->permit is the server's, until permit_give().
  */
 enum permit_answer permit_take(const struct permit_ask *ask, const struct broker_member *here);
+
+/* Counts one more, whatever the limits are. */
+void permit_add(const struct permit *permit, const struct broker_member *here);
 
 /* Counts one less, and wakes those that wait for it. Empties the permit; an empty one is none. */
 void permit_give(struct permit *permit, const struct broker_member *here);
@@ -252,13 +257,11 @@ void permit_set_limit(struct share *cap, int limit, int guaranteed);
 
 /*
  * With max_host_connections = auto: the limit of a host follows from what PostgreSQL grants. Until
- * one of its servers has asked, the limit is a few servers more than there were at first.
+ * one of its servers has asked, the limit is a few servers more than there were at first, or came
+ * by permit_add(). permit_note_granted(): false: nothing new, or the limit is not auto.
  */
-void permit_set_auto(struct share *host, bool is_first);
-/* false: nothing new. */
+void permit_set_auto(struct share *host);
 bool permit_note_granted(struct share *host, unsigned int granted);
-/* A server has come there that exists already, so it takes none of those few. */
-void permit_note_existing(struct share *host);
 
 /* For a pool whose clients wait: whether it gives up a server of that age. It is favoured then. */
 bool permit_yields(struct share *cap, const struct claimant *from, usec_t age);
@@ -349,6 +352,15 @@ static inline unsigned int share_pins(const struct share *share)
 bool share_pin(struct share *share, unsigned int most);
 /* One less. Returns how many there were. */
 unsigned int share_unpin(struct share *share);
+
+/* Since when borrowers of this loop wait until they may pin a server; 0: none does. */
+static inline void share_await_place(struct share *share, usec_t since)
+{
+	atomic_store_explicit(&share->place_since, since, memory_order_relaxed);
+}
+
+/* Since when those of another loop do, the longest of them. 0: none does. */
+usec_t share_place_since(const struct share *share);
 
 /* ---- wants of pools ---- */
 

@@ -166,13 +166,15 @@ struct pool {
 	usec_t probes_until;
 	/* no recent attempt: clients with fail_fast wait for the current one */
 	bool is_hopeful;
-	struct timer retry;   /* until a host may be tried again */
-	struct timer reserve; /* reserve_pool_timeout of the head of the wait queue */
-	struct timer rest;    /* pool_idle_timeout */
-	struct timer stay;    /* until servers and wants may go to other loops: pool_trade.c */
-	usec_t looked_at;     /* when the wants of other loops were looked at */
-	usec_t load_at;       /* when load was computed */
-	int64_t load;         /* the mean number of borrowers that wait or have a server */
+	struct timer retry;        /* until a host may be tried again */
+	struct timer reserve;      /* reserve_pool_timeout of the head of the wait queue */
+	struct timer rest;         /* pool_idle_timeout */
+	struct {                   /* with other loops: pool_trade.c */
+		struct timer stay; /* until servers and wants may go there */
+		usec_t looked_at;  /* when their wants were looked at */
+		usec_t load_at;    /* when load was computed */
+		int64_t load;      /* the mean number of borrowers that wait or have a server */
+	} trade;
 
 	struct pool_block block;
 	usec_t yield_at;           /* when it last looked whether to give up a server */

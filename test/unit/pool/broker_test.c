@@ -718,28 +718,39 @@ END_TEST
 START_TEST(the_limit_of_a_host_follows_what_postgresql_grants)
 {
 	struct broker *broker = broker_new(2, NULL);
-	struct side one, other;
+	struct permit there[2] = { 0 };
+	struct share one, other;
+	struct side sides[2];
 
-	open_side(&one, broker, "10.0.0.1", "alice");
-	open_side(&other, broker, "10.0.0.1", "alice");
-	ck_assert_int_eq(take_of(&one, 9), PERMIT_GRANTED);
-	permit_set_auto(&one.database, false);
-	permit_set_auto(&other.database, false);
-	ck_assert_int_eq(share_limit(&one.database), 5);
-	permit_note_existing(&other.database);
-	ck_assert_int_eq(share_limit(&one.database), 6);
-	ck_assert(permit_note_granted(&one.database, 97));
-	ck_assert(!permit_note_granted(&other.database, 97));
-	permit_note_existing(&other.database);
-	ck_assert_int_eq(share_limit(&one.database), 88);
-	permit_set_limit(&one.database, 7, 0);
-	permit_set_auto(&one.database, true);
-	ck_assert_int_eq(share_limit(&one.database), 88);
-	ck_assert(permit_note_granted(&one.database, 2));
-	ck_assert_int_eq(share_limit(&one.database), 1);
-	give(&one);
-	close_side(&one);
-	close_side(&other);
+	for (int i = 0; i < 2; i++)
+		open_side(&sides[i], broker, "db", "alice");
+	ck_assert(share_open(&one, &sides[0].member, TALLY_HOST, "10.0.0.1", ""));
+	ck_assert(share_open(&other, &sides[1].member, TALLY_HOST, "10.0.0.1", ""));
+	for (int i = 0; i < 2; i++)
+		there[i].caps[CAP_HOST] = one.tally;
+	permit_set_auto(&one);
+	permit_set_auto(&other);
+	ck_assert_int_eq(share_limit(&one), 4);
+	permit_add(&there[0], &sides[0].member);
+	permit_set_auto(&other); /* a RELOAD changes nothing */
+	ck_assert_int_eq(share_limit(&one), 5);
+	ck_assert(permit_note_granted(&one, 97));
+	ck_assert(!permit_note_granted(&other, 97));
+	permit_add(&there[1], &sides[1].member);
+	ck_assert_int_eq(share_limit(&one), 88);
+	permit_set_limit(&one, 7, 0);
+	ck_assert(!permit_note_granted(&one, 2));
+	ck_assert_int_eq(share_limit(&one), 7);
+	permit_set_auto(&other);
+	ck_assert_int_eq(share_limit(&one), 88);
+	ck_assert(permit_note_granted(&one, 2));
+	ck_assert_int_eq(share_limit(&one), 1);
+	for (int i = 0; i < 2; i++)
+		permit_give(&there[i], &sides[i].member);
+	share_close(&one);
+	share_close(&other);
+	for (int i = 0; i < 2; i++)
+		close_side(&sides[i]);
 	broker_free(&broker);
 }
 END_TEST
