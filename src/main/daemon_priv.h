@@ -54,6 +54,8 @@ struct door {
 
 TAILQ_HEAD(door_list, door);
 
+enum shortage { SHORTAGE_NONE, SHORTAGE_HERE, SHORTAGE_ENDS };
+
 struct handover;  /* handover_give.c */
 struct successor; /* takeover.c */
 
@@ -74,6 +76,14 @@ struct daemon {
 	struct statement_names statement_names; /* of all lanes */
 	struct peers peers;
 	struct door_list doors; /* the main listener is the first */
+	/*
+	 * No descriptor is left: the next client that leaves in another lane posts the letter, and
+	 * the listeners try again. SHORTAGE_ENDS: it was posted.
+	 */
+	struct {
+		atomic_int state; /* enum shortage */
+		struct letter letter;
+	} shortage;
 	/* gives a client that was accepted to a loop: lane_deal() */
 	void (*deal)(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate);
 	struct console *console;
@@ -146,6 +156,9 @@ void doors_free(struct daemon *daemon);
 /* ---- all of them ---- */
 
 void doors_do(struct daemon *daemon, void (*act)(struct listener *listener));
+
+/* A client of another lane has left its descriptor: for listeners that have none. In any thread. */
+void doors_note_room(struct daemon *daemon);
 
 /* A take-over: whether clients are accepted here, and the files of Unix sockets are ours. */
 void doors_serve(struct daemon *daemon, bool are_ours);

@@ -321,14 +321,13 @@ static unsigned int pick_home(const struct clients *clients, unsigned int first,
 
 /* ---- callbacks of the clients ---- */
 
-/*
- * A client was freed: its descriptor can be used by another one. Of another lane: a listener that
- * rests for want of one tries again by itself.
- */
+/* A client was freed: its descriptor can be used by another one. */
 static void on_free(struct clients *clients)
 {
 	if (clients->keys.loop_number == 0)
 		doors_do(daemon_of(clients), listener_retry);
+	else
+		doors_note_room(daemon_of(clients));
 }
 
 /* After a take-over, the key may be of a client that the old process still serves. */

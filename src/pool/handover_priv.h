@@ -105,40 +105,49 @@ extern const struct record_table global_record_table, database_record_table, rol
 
 /* ---- servers: handover_server.c ---- */
 
-/* Whether the server is at rest, so that its record can describe it. */
-bool handover_server_is_at_rest(const struct server *server);
-
-/* The numbers of statements in the record of a server. */
-struct statement_numbers {
-	/* false: no memory, or the other side is gone */
-	bool (*give)(struct statement_numbers *numbers, struct statement *statement,
-	             struct statement_image *image, uint64_t *number);
+/*
+ * A server parcel: an idle server between the pools of one loop and those of another, maybe in
+ * another thread. It has the records by which servers go from one process to another, and the
+ * connection itself (net/stream_parcel.h). PostgreSQL notices nothing.
+ *
+ * The server keeps its id, its times, its parameters and its prepared statements. Between the two
+ * loops it counts for no pool, but keeps its permit.
+ */
+struct packed_statement {
+	struct statement_image *image; /* one reference */
+	bool is_typed;
 };
 
-bool handover_server_record(const struct server *server, struct statement_numbers *numbers,
-                            struct buf *record);
-
-/* Where a server comes from whose record is read. */
-struct server_source {
-	struct pools *pools;
-	/* it may keep an id up to this one; UINT64_MAX: of this process, so any */
-	uint64_t last_id;
-	/* of a server that is counted already; empty after the server has been made. NULL: none */
-	struct permit *permit;
-	bool is_for_reads; /* it belongs into a pool for reads */
-	/* Opens the stream, and fills what is not in the record. false: impossible. */
-	bool (*open)(struct server_source *source, struct server *server);
-	/*
-	 * The statement with this number; the caller gets a reference. *image: the same with the
-	 * name that the server has it by. NULL: there is none.
-	 */
-	struct statement *(*statement)(struct server_source *source, uint64_t number,
-	                               struct statement_image **image);
+struct server_parcel {
+	struct letter letter;     /* of pool_trade.c, */
+	struct broker_member *to; /* as this one */
+	struct stream_parcel stream;
+	struct permit permit;
+	struct server_standby standby;
+	usec_t packed_at;
+	bool is_tls_direct, is_for_reads, has_defaults;
+	struct buf defaults; /* what its connect_query had set */
+	struct buf record;
+	/* in the order of the record */
+	unsigned int statement_count, read_count;
+	struct packed_statement statements[];
 };
 
-/* *values: its record. NULL: bad, no such database, no memory, or open() failed. */
-struct server *handover_server_make(struct server_source *source, struct bytes body,
-                                    struct server_record *values);
+/* It is idle or used, nothing is pending, no cancel is under way, and it stays open. */
+bool server_may_move(struct server *server);
+
+/* Out of its pool, freed at the end of the turn. NULL: it cannot, or no memory; nothing changed. */
+struct server_parcel *server_pack(struct server *server);
+
+/*
+ * Puts the server into the pool of the same database and role, which is made if necessary, and
+ * frees the parcel. To be called in the thread of the pools. No limit is checked. A pool without a
+ * welcome gets that of the old pool. NULL: the server cannot be used here, and was closed.
+ */
+struct server *server_unpack(struct pools *pools, struct server_parcel **parcel);
+
+/* Closes a server that no pool takes: the loop it was for has ended. */
+void server_parcel_end(struct server_parcel **parcel);
 
 /* Reads what follows the table of a server, to see whether it is good. */
 void handover_server_check_rest(struct record *record);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Hand-over of servers, those that listen included.
+ * Hand-over of servers, those that listen included: to another process, and to another loop.
  *
  * Only a server at rest is handed over: PostgreSQL has answered all requests, nothing is half sent
  * or half read, and no cancel for the server is in progress. The state of the session (such as an
  * open transaction) remains in PostgreSQL.
  */
+#include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/net/stream_parcel.h"
+#include "pgweir/pgwire/message.h"
 #include "pgweir/pool/handover.h"
 
 #include "handover_priv.h"
@@ -40,7 +43,7 @@ bool handover_server_can_move(const struct server *server)
 	return stream_can_move(stream) && !(stream->tls && server->pool->pools->is_handover_plain);
 }
 
-bool handover_server_is_at_rest(const struct server *server)
+static bool is_at_rest(const struct server *server)
 {
 	return stream_is_open(&server->wire.stream) && !server->wire.stream.error &&
 	       server->replication == REPLICATION_NONE && !server->login &&
@@ -55,7 +58,7 @@ bool handover_server_may_leave(const struct server *server)
 	/* The format has no pools for reads: the other process opens servers of its own. */
 	return is_there && handover_server_can_move(server) && is_plain_enough(server) &&
 	       server->pool->purpose != POOL_FOR_READS &&
-	       !server->pool->cancels.counts[CANCEL_WAITING] && handover_server_is_at_rest(server);
+	       !server->pool->cancels.counts[CANCEL_WAITING] && is_at_rest(server);
 }
 
 /* The destination of the pool's servers as a text, to be compared with the other process's. */
@@ -68,29 +71,28 @@ static void name_destination(const struct pool *pool, char *out, size_t size)
 	         entry ? config_database_dbname(entry, pool->database->name) : "");
 }
 
-/* false: no number. */
-static bool write_known(const struct server *server, struct statement_numbers *numbers,
-                        struct buf *out)
+/* channel: of another process, which gets the statements in records of their own. */
+static bool write_known(const struct server *server, struct channel *channel, struct buf *out)
 {
+	bool is_plain = channel && server->pool->pools->is_handover_plain;
 	const struct server_statement *entry;
-	bool is_given = true;
 
 	TAILQ_FOREACH (entry, &server->session.statements.list, node) {
 		bool is_stale =
 		    entry->state.is_stale ||
 		    (server->session.scope == SCOPE_OPEN_USED && server_statement_is_marked(entry));
-		struct on_server_record record = { 0 };
+		struct on_server_record record = { .number = statement_image_number(entry->image) };
 
 		if (!entry->is_confirmed)
 			continue;
-		if (!server->pool->pools->is_handover_plain)
+		if (!is_plain)
 			record.state = entry->state;
-		is_given = is_given &&
-		           numbers->give(numbers, entry->statement, entry->image, &record.number);
+		if (channel && !handover_write_statement(entry->statement, entry->image, channel))
+			return false;
 		record_write(out, is_stale ? &stale_record_table : &on_server_record_table,
 		             &record);
 	}
-	return is_given;
+	return true;
 }
 
 static void note_names(const struct server *server, struct server_record *record)
@@ -135,36 +137,19 @@ static struct server_record record_of(const struct server *server)
 	return record;
 }
 
-bool handover_server_record(const struct server *server, struct statement_numbers *numbers,
-                            struct buf *record)
+static bool write_record(const struct server *server, struct channel *channel, struct buf *record)
 {
 	struct server_record values = record_of(server);
 
 	record_write(record, &server_record_table, &values);
-	return write_known(server, numbers, record) && buf_ok(record);
-}
-
-/* Numbers for another process, which gets the statements in records of their own. */
-struct numbers_sent {
-	struct statement_numbers base;
-	struct channel *channel;
-};
-
-static bool send_statement(struct statement_numbers *numbers, struct statement *statement,
-                           struct statement_image *image, uint64_t *number)
-{
-	*number = statement_image_number(image);
-	return handover_write_statement(statement, image,
-	                                ((struct numbers_sent *)numbers)->channel);
+	return write_known(server, channel, record) && buf_ok(record);
 }
 
 bool handover_server_write(struct server *server, struct channel *channel)
 {
-	struct numbers_sent numbers = { { send_statement }, channel };
 	struct buf record = { .is_secret = true };
-	bool is_written;
+	bool is_written = write_record(server, channel, &record);
 
-	is_written = handover_server_record(server, &numbers.base, &record);
 	stream_write_tls(&server->wire.stream, &record);
 	is_written = is_written && channel_send_record(channel, HANDOVER_SERVER, &record,
 	                                               server->wire.stream.watch.fd);
@@ -191,7 +176,15 @@ void handover_server_let_go(struct server *server)
 	server_forget(server);
 }
 
-/* ---- the process that takes over ---- */
+/* ---- the process or the loop that takes over ---- */
+
+/* Where a server comes from whose record is read. */
+struct server_source {
+	struct pools *pools;
+	struct server_parcel *parcel;  /* another loop; NULL: another process */
+	struct pools_arrival *arrival; /* of that */
+	int *fd;                       /* -1 when the server has it */
+};
 
 /* Reads the next statement of the list at the end of a record. false: no more. */
 static bool next_known(struct record *record, struct on_server_record *next)
@@ -237,15 +230,34 @@ static void fill_server(struct server *server, const struct server_record *recor
 	server->lease.lent_at = record->xact_at ? record->xact_at : record->used_at;
 }
 
+/* The statement that is next in a parcel. The caller gets a reference. NULL: no memory. */
+static struct statement *next_packed(struct server_parcel *parcel, struct pools *pools,
+                                     struct statement_image **image)
+{
+	const struct packed_statement *packed = &parcel->statements[parcel->read_count++];
+	struct statement *statement;
+
+	assert(parcel->read_count <= parcel->statement_count);
+	statement = statement_of_image(&pools->statements, packed->image);
+	*image = packed->image;
+	if (statement)
+		statement->is_typed |= packed->is_typed;
+	return statement;
+}
+
 /* false: at least one of them is not known here. */
-static bool fill_known(struct server *server, struct server_source *source, struct record *record)
+static bool fill_known(struct server *server, const struct server_source *source,
+                       struct record *record)
 {
 	struct on_server_record next;
 	bool is_whole = true;
 
 	while (next_known(record, &next)) {
 		struct statement_image *image;
-		struct statement *statement = source->statement(source, next.number, &image);
+		struct statement *statement =
+		    source->parcel ? next_packed(source->parcel, source->pools, &image)
+				   : handover_arrival_statement(source->arrival, source->pools,
+		                                                next.number, &image);
 
 		is_whole &= statement && server_statements_restore(&server->session.statements,
 		                                                   statement, image, &next.state);
@@ -255,12 +267,12 @@ static bool fill_known(struct server *server, struct server_source *source, stru
 }
 
 /* The server keeps its id if no client or server of this process can have it. */
-static void keep_id(struct server *server, const struct server_source *source, uint64_t id)
+static void keep_id(struct server *server, uint64_t last_id, uint64_t id)
 {
 	struct pools *pools = server->pool->pools;
 	struct server *before;
 
-	if (id == 0 || id > source->last_id)
+	if (id == 0 || id > last_id)
 		return;
 	server->id = id;
 	TAILQ_REMOVE(&pools->servers, server, place.all_node);
@@ -326,7 +338,7 @@ static void take_listening(struct server *server, const struct server_record *re
 static enum pool_purpose purpose_of(const struct server_source *source,
                                     const struct server_record *record)
 {
-	if (source->is_for_reads)
+	if (source->parcel && source->parcel->is_for_reads)
 		return POOL_FOR_READS;
 	return record->is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS;
 }
@@ -342,8 +354,30 @@ static bool open_tls(struct server *server, struct record *record, bool *is_same
 	return stream_read_tls(&server->wire.stream, record, false, pools->shared.tls, is_same);
 }
 
-struct server *handover_server_make(struct server_source *source, struct bytes body,
-                                    struct server_record *values)
+/* Opens the stream, and fills what is not in the record. false: no memory. */
+static bool open_stream(struct server *server, const struct server_source *source)
+{
+	const struct server_shared *shared = &source->pools->shared;
+	struct server_parcel *parcel = source->parcel;
+
+	if (!parcel) {
+		stream_open(&server->wire.stream, shared->loop, shared->streams, *source->fd,
+		            &server_stream_ops);
+		stream_defer(&server->wire.stream);
+		*source->fd = -1;
+		return true;
+	}
+	server->is_tls_direct = parcel->is_tls_direct;
+	server->place.standby = parcel->standby;
+	server->session.has_defaults = parcel->has_defaults;
+	params_add_text(shared->params, &server->session.unreported, buf_bytes(&parcel->defaults));
+	return stream_attach(&server->wire.stream, shared->loop, shared->streams, &parcel->stream,
+	                     &server_stream_ops);
+}
+
+/* *values: its record. NULL: bad, no such database, or no memory. */
+static struct server *make(const struct server_source *source, struct bytes body,
+                           struct server_record *values)
 {
 	struct record record = { .rest = body };
 	struct pools *pools = source->pools;
@@ -361,21 +395,21 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	if (!pool)
 		return NULL;
 	is_listening = *values->mark_channel;
-	if (source->permit)
-		permit = permit_move(source->permit);
+	if (source->parcel)
+		permit = permit_move(&source->parcel->permit);
 	else
 		permit = pool_take_permit_anyway(pool, is_listening);
 	server = pool_add_server(pool, is_listening, &permit);
 	if (!server)
 		return NULL;
-	if (source->last_id == UINT64_MAX)
+	if (source->parcel)
 		server->id = values->id;
 	else
-		keep_id(server, source, values->id);
+		keep_id(server, source->arrival->last_id, values->id);
 	fill_server(server, values);
 	pool_note_host(server);
 	knows_all = fill_known(server, source, &record);
-	if (!source->open(source, server) || !open_tls(server, &record, &is_same)) {
+	if (!open_stream(server, source) || !open_tls(server, &record, &is_same)) {
 		stream_close(&server->wire.stream);
 		server_forget(server);
 		return NULL;
@@ -398,44 +432,15 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	return server;
 }
 
-struct server_taken {
-	struct server_source base;
-	struct pools_arrival *arrival;
-	int *fd;
-};
-
-static bool open_taken(struct server_source *source, struct server *server)
-{
-	const struct server_shared *shared = &source->pools->shared;
-	int *fd = ((struct server_taken *)source)->fd;
-
-	stream_open(&server->wire.stream, shared->loop, shared->streams, *fd, &server_stream_ops);
-	stream_defer(&server->wire.stream);
-	*fd = -1;
-	return true;
-}
-
-static struct statement *find_taken(struct server_source *source, uint64_t number,
-                                    struct statement_image **image)
-{
-	const struct pools_arrival *arrival = ((struct server_taken *)source)->arrival;
-
-	return handover_arrival_statement(arrival, source->pools, number, image);
-}
-
 void handover_server_take(struct pools *pools, struct pools_arrival *arrival, struct bytes body,
                           int *fd)
 {
-	struct server_taken taken = {
-		{ pools, arrival->last_id, NULL, false, open_taken, find_taken },
-		arrival,
-		fd,
-	};
+	const struct server_source source = { .pools = pools, .arrival = arrival, .fd = fd };
 	struct server_record values;
 	struct server *server;
 
 	close_lent(arrival);
-	server = *fd >= 0 ? handover_server_make(&taken.base, body, &values) : NULL;
+	server = *fd >= 0 ? make(&source, body, &values) : NULL;
 	if (!server)
 		return;
 	pool_keep_size(server->pool);
@@ -492,6 +497,150 @@ void pools_take_end(struct pools *pools, struct pools_arrival *arrival)
 }
 
 /*
+ * ---- to another loop ----
+ *
+ *   server_pack() --> [server record | its statements] + stream + images
+ *                 --> server_unpack()
+ *
+ * Hard here: a reload or a command of the administrator closes or replaces the servers of all
+ * pools, but does not find those between two loops. So a server that was packed before the last
+ * such event of the pools it comes to (pools->changed_at) is closed there.
+ */
+
+#define RECORD_SIZE ((size_t)2048)  /* bytes of most records, so that the buffer does not grow */
+#define STATEMENT_SIZE ((size_t)16) /* bytes of the record of a statement */
+
+static void parcel_free(struct server_parcel **parcel)
+{
+	permit_give(&(*parcel)->permit, NULL);
+	for (unsigned int i = 0; i < (*parcel)->statement_count; i++)
+		statement_image_release(&(*parcel)->statements[i].image);
+	buf_free(&(*parcel)->defaults);
+	buf_wipe(&(*parcel)->record); /* it has the cancel key */
+	free(*parcel);
+	*parcel = NULL;
+}
+
+void server_parcel_end(struct server_parcel **parcel)
+{
+	struct buf out = { 0 };
+
+	message_bare(&out, 'X');
+	stream_parcel_end(&(*parcel)->stream, buf_bytes(&out));
+	buf_free(&out);
+	parcel_free(parcel);
+}
+
+bool server_may_move(struct server *server)
+{
+	if (!pool_is_home(server->state) || server->is_listening ||
+	    server->place.going != SERVER_STAYS || server->wire.has_flooded ||
+	    (server->session.left & LEFT_STATE) || !is_at_rest(server))
+		return false;
+	if (server->session.reports.list.count)
+		server_settle_reports(server); /* it may report too much: then it must be closed */
+	return !server->close_reason;
+}
+
+static void pack_statements(const struct server *server, struct server_parcel *parcel)
+{
+	const struct server_statement *entry;
+
+	TAILQ_FOREACH (entry, &server->session.statements.list, node) {
+		if (entry->is_confirmed)
+			parcel->statements[parcel->statement_count++] = (struct packed_statement){
+				.image = statement_image_hold(entry->image),
+				.is_typed = entry->statement->is_typed,
+			};
+	}
+}
+
+static bool pack_facts(const struct server *server, struct server_parcel *parcel)
+{
+	struct bytes pairs = params_text(server->session.unreported);
+
+	parcel->standby = server->place.standby;
+	parcel->packed_at = pool_now(server->pool);
+	parcel->is_tls_direct = server->is_tls_direct;
+	parcel->is_for_reads = server->pool->purpose == POOL_FOR_READS;
+	parcel->has_defaults = server->session.has_defaults;
+	buf_add(&parcel->defaults, pairs.at, pairs.count);
+	return buf_ok(&parcel->defaults) && write_record(server, NULL, &parcel->record);
+}
+
+struct server_parcel *server_pack(struct server *server)
+{
+	struct server_parcel *parcel;
+	unsigned int count;
+
+	if (!server_may_move(server))
+		return NULL;
+	count = server_statements_count(&server->session.statements);
+	parcel = calloc(1, sizeof(*parcel) + count * sizeof(parcel->statements[0]));
+	if (!parcel)
+		return NULL;
+	parcel->record.is_secret = true;
+	buf_reserve(&parcel->record, RECORD_SIZE + count * STATEMENT_SIZE);
+	pack_statements(server, parcel);
+	if (!pack_facts(server, parcel) || !stream_detach(&server->wire.stream, &parcel->stream)) {
+		parcel_free(&parcel);
+		return NULL;
+	}
+	parcel->permit = permit_move(&server->place.permit);
+	server->place.going = SERVER_MOVES;
+	log_debug(&server->log, "moves to another loop");
+	server_forget(server);
+	return parcel;
+}
+
+/* Why the server must not be used here; CLOSE_NONE: it may. */
+static enum close_reason why_not(const struct server *server, usec_t packed_at)
+{
+	if (packed_at <= server->pool->pools->changed_at)
+		return CLOSE_RECONNECT;
+	if (server->close_reason)
+		return server->close_reason;
+	return pool_is_paused(server->pool) ? CLOSE_PAUSED : pool_host_reason(server);
+}
+
+/* The same as for a server that comes home, in pool_home(). */
+static struct server *settle_in(struct server *server, usec_t packed_at)
+{
+	struct pool *pool = server->pool;
+	enum close_reason reason = why_not(server, packed_at);
+
+	if (reason != CLOSE_NONE) {
+		pool_close_server(server, reason);
+		return NULL;
+	}
+	if (pool->pools->suspend != SUSPEND_NONE)
+		stream_halt(&server->wire.stream, 0);
+	pool_note_home(server);
+	return server;
+}
+
+struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp)
+{
+	struct server_parcel *parcel = *parcelp;
+	const struct server_source source = { .pools = pools, .parcel = parcel };
+	struct logger log = { pools->shared.log, NULL };
+	struct server_record values;
+	struct server *server = NULL;
+
+	if (!pools->is_closing)
+		server = make(&source, buf_bytes(&parcel->record), &values);
+	if (!server) {
+		log_warning(&log, "closing a server connection from another loop: "
+		                  "its database was removed, or there is no memory");
+		server_parcel_end(parcelp);
+		return NULL;
+	}
+	server = settle_in(server, parcel->packed_at);
+	parcel_free(parcelp);
+	return server;
+}
+
+/*
  * ---- listening connections ----
  *
  * The records of the listeners are their owner's.
@@ -510,7 +659,7 @@ void listening_look_note(const struct listener *listener, unsigned int look,
 }
 
 /* Whether the connection does nothing but listen. */
-static bool is_at_rest(const struct listening *listening)
+static bool listening_is_at_rest(const struct listening *listening)
 {
 	const struct listening_link *now = listening->now, *next = listening->next;
 
@@ -527,7 +676,7 @@ enum listener_rest listening_rest(const struct listener *listener)
 	if (listening->pool->pools->is_handover_plain ||
 	    (server && !handover_server_can_move(server)))
 		return LISTENER_STAYS;
-	if (listening->rest == LISTENER_AT_REST && !is_at_rest(listening))
+	if (listening->rest == LISTENER_AT_REST && !listening_is_at_rest(listening))
 		return LISTENER_ENDS; /* what the connection does besides listening ends */
 	return listening->rest;
 }

@@ -97,13 +97,60 @@ static void note_fewer(const struct permit *permit)
 	}
 }
 
-/* ---- queues ---- */
+/*
+ * ---- what is needed ----
+ *
+ * A pool may be in the queue of a cap once for each loop. It counts there once, and needs no more
+ * servers than it may have.
+ */
 
-static void count_blocked(struct tally *cap, int change)
+static void count_blocked(const struct claimant *claimant, int change)
 {
+	const struct tally *pool = claimant->of[OF_POOL];
+	struct tally *cap = claimant->cap;
+	const struct claimant *other;
+
+	TAILQ_FOREACH (other, &pool->claims, nodes[OF_POOL]) {
+		if (other != claimant && other->cap == cap)
+			return;
+	}
 	atomic_fetch_add(&cap->blocked_count, (unsigned int)change);
 	atomic_fetch_add(&cap->broker->blocked_count, (unsigned int)change);
 }
+
+static void set_counted(struct claimant *claimant, unsigned int counted)
+{
+	atomic_fetch_add_explicit(&claimant->cap->needed_count, counted - claimant->counted,
+	                          memory_order_relaxed);
+	claimant->counted = counted;
+}
+
+/* Of a pool: what is needed of the cap, what it may have or what it has is another than before. */
+static void count_needed(const struct tally *pool, const struct tally *cap)
+{
+	unsigned int has = pool->server_count;
+	struct claimant *claimant;
+
+	TAILQ_FOREACH (claimant, &pool->claims, nodes[OF_POOL]) {
+		unsigned int space = claimant->most > has ? claimant->most - has : 0;
+
+		if (claimant->cap != cap)
+			continue;
+		set_counted(claimant, claimant->needed < space ? claimant->needed : space);
+		has += claimant->counted;
+	}
+}
+
+/* The pool has one server more or less. */
+static void count_needed_again(const struct tally *pool)
+{
+	const struct claimant *claimant;
+
+	TAILQ_FOREACH (claimant, &pool->claims, nodes[OF_POOL])
+		count_needed(pool, claimant->cap);
+}
+
+/* ---- queues ---- */
 
 static void leave(struct claimant *claimant)
 {
@@ -112,17 +159,19 @@ static void leave(struct claimant *claimant)
 
 	if (!cap)
 		return;
-	claim_count_needed(claimant, 0);
+	set_counted(claimant, 0);
+	count_blocked(claimant, -1);
 	claimant->cap = NULL;
-	claimant->is_favoured = false;
+	claimant->needed = claimant->told = 0;
+	claimant->needs_more = claimant->is_favoured = false;
 	heap_remove(&cap->queue, &claimant->node);
 	for (int i = 0; i < OWNERS; i++)
 		TAILQ_REMOVE(&claimant->of[i]->claims, claimant, nodes[i]);
-	count_blocked(cap, -1);
+	count_needed(claimant->of[OF_POOL], cap);
 	call_first(cap, here);
-	/* Idle servers of it in other loops, which it wanted itself, may leave for others. */
-	if (tally_is_short(cap, 0))
-		broker_post_others(cap, here);
+	/* Idle servers of it, which it wanted itself, may leave for others. */
+	if (tally_is_short(cap))
+		broker_post_all(cap);
 }
 
 void permit_leave_queue(struct claimant *claimant)
@@ -134,8 +183,10 @@ void permit_leave_queue(struct claimant *claimant)
 }
 
 /* Without memory it is in no queue. */
-static void wait_for(struct claimant *claimant, struct tally *cap)
+static void wait_for(const struct permit_ask *ask, struct tally *cap)
 {
+	struct claimant *claimant = ask->claimant;
+
 	if (claimant->cap != cap) {
 		leave(claimant);
 		if (!claimant->node.order)
@@ -146,8 +197,13 @@ static void wait_for(struct claimant *claimant, struct tally *cap)
 		claimant->cap = cap;
 		for (int i = 0; i < OWNERS; i++)
 			TAILQ_INSERT_TAIL(&claimant->of[i]->claims, claimant, nodes[i]);
-		count_blocked(cap, 1);
+		count_blocked(claimant, 1);
 	}
+	claimant->needed = ask->needed;
+	claimant->most = ask->most;
+	count_needed(claimant->of[OF_POOL], cap);
+	claimant->needs_more |= claimant->counted > claimant->told;
+	claimant->told = claimant->counted;
 	call_first(cap, claimant->pool->member);
 }
 
@@ -156,7 +212,45 @@ void permit_set_limit(struct share *cap, int limit, int guaranteed)
 	LOCKED(&cap->member->broker->lock);
 	cap->tally->most = limit > 0 ? (unsigned int)limit : 0;
 	cap->tally->guaranteed = (unsigned int)guaranteed;
+	cap->tally->is_auto = false;
 	call_first(cap->tally, cap->member);
+}
+
+#define MARGIN_PART \
+	10 /* of what PostgreSQL grants: for sessions that are not over yet, and others */
+#define MARGIN_LEAST 3
+#define UNKNOWN_MORE 4
+
+static void set_auto(struct share *host)
+{
+	struct tally *tally = host->tally;
+	unsigned int granted = tally->granted, margin = granted / MARGIN_PART;
+
+	if (margin < MARGIN_LEAST)
+		margin = MARGIN_LEAST;
+	if (granted)
+		tally->most = granted > margin ? granted - margin : 1;
+	else if (!tally->is_auto)
+		tally->most = tally->server_count + UNKNOWN_MORE;
+	tally->is_auto = true;
+	call_first(tally, host->member);
+}
+
+void permit_set_auto(struct share *host)
+{
+	LOCKED(&host->member->broker->lock);
+	set_auto(host);
+}
+
+bool permit_note_granted(struct share *host, unsigned int granted)
+{
+	LOCKED(&host->member->broker->lock);
+
+	if (!host->tally->is_auto || host->tally->granted == granted)
+		return false;
+	host->tally->granted = granted;
+	set_auto(host);
+	return true;
 }
 
 bool permit_yields(struct share *cap, const struct claimant *from, usec_t age)
@@ -180,10 +274,10 @@ bool permit_yields(struct share *cap, const struct claimant *from, usec_t age)
 	return true;
 }
 
-bool permit_begin_eviction(struct share *cap, unsigned int more)
+bool permit_begin_eviction(struct share *cap)
 {
 	LOCKED(&cap->member->broker->lock);
-	bool is_short = tally_is_short(cap->tally, more);
+	bool is_short = tally_is_short(cap->tally);
 
 	if (is_short)
 		atomic_fetch_add(&cap->tally->leaving_count, 1);
@@ -194,7 +288,7 @@ void permit_end_eviction(struct share *cap)
 {
 	LOCKED(&cap->member->broker->lock);
 	atomic_fetch_sub(&cap->tally->leaving_count, 1);
-	if (tally_is_short(cap->tally, 0))
+	if (tally_is_short(cap->tally))
 		broker_post_others(cap->tally, cap->member);
 }
 
@@ -236,8 +330,6 @@ static enum permit_answer judge(const struct permit_ask *ask)
 {
 	const struct permit *permit = &ask->permit;
 
-	if (!ask->claimant)
-		return PERMIT_GRANTED;
 	if (permit->pool && permit->pool->server_count >= ask->most)
 		return PERMIT_POOL_FULL;
 	for (unsigned int i = 0; i < CAPS; i++) {
@@ -255,8 +347,10 @@ static enum permit_answer judge(const struct permit_ask *ask)
 static void grant(const struct permit *permit)
 {
 	count(permit, 1, 0);
-	if (permit->pool)
+	if (permit->pool) {
 		permit->pool->owner_count++;
+		count_needed_again(permit->pool);
+	}
 	for (int i = 0; i < CAPS; i++) {
 		if (permit->caps[i])
 			permit->caps[i]->owner_count++;
@@ -269,9 +363,8 @@ enum permit_answer permit_take(const struct permit_ask *ask, const struct broker
 	struct claimant *claimant = ask->claimant;
 	enum permit_answer answer;
 
-	if (claimant)
-		claimant->is_spare = ask->is_spare;
-	if (claimant && claimant->cap)
+	claimant->is_spare = ask->is_spare;
+	if (claimant->cap)
 		rank_again(claimant);
 	answer = judge(ask);
 	if (answer == PERMIT_GRANTED)
@@ -279,8 +372,18 @@ enum permit_answer permit_take(const struct permit_ask *ask, const struct broker
 	if (answer == PERMIT_GRANTED && ask->waits)
 		leave(claimant);
 	else if (answer >= PERMIT_CAP_FULL && ask->waits)
-		wait_for(claimant, ask->permit.caps[(answer - PERMIT_CAP_FULL) % CAPS]);
+		wait_for(ask, ask->permit.caps[(answer - PERMIT_CAP_FULL) % CAPS]);
 	return answer;
+}
+
+void permit_add(const struct permit *permit, const struct broker_member *here)
+{
+	struct tally *host = permit->caps[CAP_HOST];
+
+	LOCKED(&here->broker->lock);
+	grant(permit);
+	if (host && host->is_auto && !host->granted)
+		host->most++;
 }
 
 static struct broker *broker_of(const struct permit *permit)
@@ -303,6 +406,7 @@ void permit_give(struct permit *permit, const struct broker_member *here)
 	count(&given, -1, 0);
 	note_fewer(&given);
 	if (given.pool) {
+		count_needed_again(given.pool);
 		broker_wake_wanting(given.pool, here);
 		broker_drop_tally(given.pool);
 	}

@@ -80,7 +80,10 @@ void pool_take_place_anyway(struct borrower *borrower)
 	borrower->has_place = true;
 }
 
-/* Wakes borrowers that wait for a place: only if there was none. */
+/*
+ * Wakes borrowers that wait for a place: only if there was none. Who has found none since then
+ * looks again when it has begun to wait.
+ */
 void pool_drop_place(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
@@ -90,8 +93,7 @@ void pool_drop_place(struct borrower *borrower)
 	if (!borrower->has_place)
 		return;
 	borrower->has_place = false;
-	was_full = (int)share_pins(&pool->share) >= pool->limits.max_pinned;
-	share_unpin(&pool->share);
+	was_full = (int)share_unpin(&pool->share) >= pool->limits.max_pinned;
 	if (pool_awaits_place(pool))
 		pool_wake(pool);
 	if (was_full && !share_is_alone(&pool->share))

@@ -90,32 +90,14 @@ static void release_host(struct pools *pools, struct cap_host **hostp)
 	free(host);
 }
 
-#define MARGIN_PART \
-	10 /* of what PostgreSQL grants: for sessions that are not over yet, and others */
-#define MARGIN_LEAST 3
-#define UNKNOWN_MORE 4 /* servers more than there are, until one has logged in and asked */
-
-static void set_host_limit(struct cap_host *host, int limit)
-{
-	permit_set_limit(&host->cap.share, limit, 0);
-}
-
-/* With max_host_connections = auto, the first loop that knows the host says it for all. */
 static void limit_host(struct pools *pools, struct cap_host *host)
 {
-	struct share *share = &host->cap.share;
-	unsigned int granted = atomic_load(&share->tally->granted);
-	unsigned int margin = granted / MARGIN_PART, none = 0;
+	int limit = pools->config->max_host_connections;
 
-	if (margin < MARGIN_LEAST)
-		margin = MARGIN_LEAST;
-	if (pools->config->max_host_connections != CONFIG_CAP_AUTO)
-		set_host_limit(host, pools->config->max_host_connections);
-	else if (granted)
-		set_host_limit(host, granted > margin ? (int)(granted - margin) : 1);
+	if (limit == CONFIG_CAP_AUTO)
+		permit_set_auto(&host->cap.share);
 	else
-		atomic_compare_exchange_strong(&share->tally->most, &none,
-		                               share_servers(share) + UNKNOWN_MORE);
+		permit_set_limit(&host->cap.share, limit, 0);
 }
 
 /* NULL: no memory. */
@@ -182,20 +164,16 @@ void pool_unfile_idle(struct server *server)
 	}
 }
 
-void pools_set_caps(struct pools *pools, const struct config *old)
+void pools_set_caps(struct pools *pools)
 {
 	const struct config *config = pools->config;
 	bool was_capped = pools->is_capped;
-	bool was_auto = old && old->max_host_connections == CONFIG_CAP_AUTO;
 	struct cap_host *host, *next;
 	struct server *server;
 
 	permit_set_limit(&pools->cap.share, config->max_server_connections, 0);
-	HASH_ITER (hh, pools->host_table, host, next) {
-		if (!was_auto)
-			set_host_limit(host, 0);
+	HASH_ITER (hh, pools->host_table, host, next)
 		limit_host(pools, host);
-	}
 	pools->is_capped = config->max_server_connections || config->max_host_connections;
 	if (pools->is_capped == was_capped)
 		return;
@@ -226,14 +204,14 @@ static bool is_full(const struct cap *cap)
 
 /*
  * Idle servers of this loop leave side by side, until the cap has space for what the pools need
- * that it blocks, in any loop, and for so many more: PostgreSQL may end each session late.
+ * that it blocks, in any loop: PostgreSQL may end each session late.
  */
-static void evict(struct cap *cap, unsigned int more)
+static void evict(struct cap *cap)
 {
 	struct server *server;
 
-	while (tally_is_short(cap->share.tally, more) && (server = find_idle(cap)) &&
-	       permit_begin_eviction(&cap->share, more)) {
+	while (tally_is_short(cap->share.tally) && (server = find_idle(cap)) &&
+	       permit_begin_eviction(&cap->share)) {
 		server_close_for(server, kinds[cap->kind].evicted);
 		permit_end_eviction(&cap->share);
 	}
@@ -258,22 +236,13 @@ static void note_met(struct pool *pool, const struct cap *cap)
 	limit_event_note(&cap->share.tally->servers_met, pool_now(pool), pool->log.log, &event);
 }
 
-static void leave_blocked(struct pool *pool)
-{
-	pool->block.needed = 0;
-	permit_leave_queue(&pool->block.claim);
-}
-
 /* A permit was refused. former: by this cap, or another one, it was blocked before. */
 static void note_refusal(struct pool *pool, struct cap *cap, const struct tally *former,
-                         bool is_new, unsigned int needed)
+                         bool is_new)
 {
 	struct pool_block *block = &pool->block;
-	bool is_again = block->is_refused; /* in this turn, for another kind of borrower */
 
 	block->is_refused = true;
-	if (block->claim.cap != former || !is_again || needed > block->needed)
-		block->needed = needed;
 	if (!block->claim.cap)
 		log_error(&pool->log, "no memory to wait for %s", pool_cap_setting(cap->kind));
 	if (block->claim.cap == former)
@@ -288,7 +257,7 @@ static struct permit_ask ask_for(struct pool *pool, struct cap_host *host, unsig
 {
 	struct permit_ask ask = {
 		.permit.pool = most ? pool->share.tally : NULL,
-		.most = most,
+		.most = most ? most : PERMIT_NO_LIMIT,
 		.claimant = &pool->block.claim,
 		.is_spare = pool->block.claim.is_spare,
 		.waits = true,
@@ -302,39 +271,31 @@ static struct permit_ask ask_for(struct pool *pool, struct cap_host *host, unsig
 	return ask;
 }
 
-/* How many servers its waiting borrowers need, of those that it may have. */
-static unsigned int needed_by(const struct pool *pool, unsigned int most, enum permit_for whom)
+/* How many servers its waiting borrowers need. */
+static unsigned int needed_by(const struct pool *pool, unsigned int most)
 {
-	unsigned int servers = share_servers(&pool->share), missing = pool_missing(pool);
-	unsigned int space = most > servers ? most - servers : 1;
+	unsigned int missing = most == PERMIT_FOR_LISTENING ? 1 : pool_missing(pool);
 
-	if (whom != FOR_BORROWERS)
-		return 0;
-	return missing > space ? space : missing ? missing : 1;
-}
-
-/* Idle servers of this loop leave for it; those of others: pool_evict(). */
-static bool makes_space(const struct pool *pool, struct cap *cap, unsigned int needed)
-{
-	unsigned int counted = pool->block.claim.needed;
-
-	if (needed > counted)
-		evict(cap, needed - counted);
-	return needed && !is_full(cap);
+	return missing ? missing : 1;
 }
 
 void pool_evict(struct pool *pool)
 {
-	struct pool_block *block = &pool->block;
 	struct cap *cap = pool_blocked_by(pool);
-	bool is_more = block->needed > block->claim.needed;
 
-	if (!cap || block->needed == block->claim.needed)
+	if (!cap || !pool->block.claim.needs_more)
 		return;
-	claim_count_needed(&block->claim, block->needed);
-	evict(cap, 0);
-	if (is_more && tally_is_short(cap->share.tally, 0))
+	pool->block.claim.needs_more = false;
+	evict(cap);
+	if (tally_is_short(cap->share.tally))
 		share_wake_others(&cap->share);
+}
+
+/* Idle servers of this loop leave for it; those of others: pool_evict(). */
+static bool makes_space(struct cap *cap)
+{
+	evict(cap);
+	return !is_full(cap);
 }
 
 bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom,
@@ -344,25 +305,27 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom
 	const struct tally *former = block->claim.cap;
 	bool is_new = former || !block->claim.node.order;
 	struct permit_ask ask = ask_for(pool, block->wanted_host, most);
-	unsigned int needed = needed_by(pool, most, whom);
 	enum permit_answer answer;
 	struct cap *cap;
 
-	/* Somebody may wait for what it was refused before. */
+	if (whom == FOR_BORROWERS)
+		ask.needed = needed_by(pool, most);
+	/* Somebody may wait for what it was refused before, in this turn. */
 	if (whom != FOR_MINIMUM || !block->is_refused)
 		ask.is_spare = whom == FOR_MINIMUM;
+	if (block->is_refused && ask.needed < block->claim.needed)
+		ask.needed = block->claim.needed;
 	do {
 		answer = permit_take(&ask, &pool->pools->member);
 		if (answer == PERMIT_GRANTED) {
 			*permit = ask.permit;
-			block->needed = 0;
 			return true;
 		}
 		if (answer == PERMIT_POOL_FULL)
 			return false;
 		cap = pool_cap(pool, (answer - PERMIT_CAP_FULL) % CAPS);
-	} while (answer < PERMIT_PASSED && makes_space(pool, cap, needed));
-	note_refusal(pool, cap, former, is_new, needed);
+	} while (answer < PERMIT_PASSED && whom == FOR_BORROWERS && makes_space(cap));
+	note_refusal(pool, cap, former, is_new);
 	return false;
 }
 
@@ -371,9 +334,7 @@ struct permit pool_take_permit_anyway(struct pool *pool, bool is_listening)
 	struct permit_ask ask =
 	    ask_for(pool, NULL, is_listening ? PERMIT_FOR_LISTENING : PERMIT_NO_LIMIT);
 
-	ask.claimant = NULL;
-	ask.waits = false;
-	permit_take(&ask, &pool->pools->member);
+	permit_add(&ask.permit, &pool->pools->member);
 	return ask.permit;
 }
 
@@ -441,7 +402,7 @@ bool pool_may_connect(struct server *server)
 	if (!block->wanted_host)
 		block->wanted_host = hold_host(host);
 	if (ask.waits)
-		note_refusal(pool, &host->cap, NULL, true, 0);
+		note_refusal(pool, &host->cap, NULL, true);
 	release_host(pool->pools, &host);
 	return false;
 }
@@ -450,19 +411,15 @@ void pool_note_host(struct server *server)
 {
 	struct pools *pools = server->pool->pools;
 	struct cap_host *host = host_of(pools, server);
-	struct permit_ask ask = { 0 };
+	struct permit there = { 0 };
 
 	if (!host || host == server->place.cap_host) {
 		release_host(pools, &host);
 		return;
 	}
-	if (!server->place.permit.caps[CAP_HOST]) {
-		ask.permit.caps[CAP_HOST] = host->cap.share.tally;
-		permit_take(&ask, &pools->member);
-		if (pools->config->max_host_connections == CONFIG_CAP_AUTO)
-			atomic_fetch_add(&host->cap.share.tally->most,
-			                 !host->cap.share.tally->granted);
-	}
+	there.caps[CAP_HOST] = host->cap.share.tally;
+	if (!server->place.permit.caps[CAP_HOST])
+		permit_add(&there, &pools->member);
 	settle_at(server, host);
 }
 
@@ -470,9 +427,8 @@ void pool_note_slots(struct server *server, unsigned int count)
 {
 	struct cap_host *host = server->place.cap_host;
 
-	if (!host || atomic_exchange(&host->cap.share.tally->granted, count) == count)
+	if (!host || !permit_note_granted(&host->cap.share, count))
 		return;
-	limit_host(server->pool->pools, host);
 	log_info(&server->log, "PostgreSQL grants %u sessions: max_host_connections is %d for %s",
 	         count, share_limit(&host->cap.share), host->name);
 }
@@ -482,13 +438,13 @@ void pool_note_slots(struct server *server, unsigned int count)
 void pools_count_watch(struct pools *pools, struct server *server)
 {
 	struct cap_host *host = host_of(pools, server);
-	struct permit_ask ask = { .permit.caps[CAP_ALL] = pools->cap.share.tally };
+	struct permit permit = { .caps[CAP_ALL] = pools->cap.share.tally };
 
 	if (!host)
 		return;
-	ask.permit.caps[CAP_HOST] = host->cap.share.tally;
-	permit_take(&ask, &pools->member);
-	server->place.permit = ask.permit;
+	permit.caps[CAP_HOST] = host->cap.share.tally;
+	permit_add(&permit, &pools->member);
+	server->place.permit = permit;
 	server->place.cap_host = host;
 }
 
@@ -497,7 +453,7 @@ void pools_count_watch(struct pools *pools, struct server *server)
 /* This loop looks for idle servers that may leave, but not before the end of this turn. */
 static void offer(struct cap *cap)
 {
-	if (cap && tally_is_short(cap->share.tally, 0))
+	if (cap && tally_is_short(cap->share.tally))
 		share_wake_own(&cap->share);
 }
 
@@ -552,7 +508,7 @@ static bool yields(struct pool *pool, struct server *server)
 		if (!cap || age < CLAIM_TURN || !share_blocked(&cap->share) ||
 		    !permit_yields(&cap->share, &pool->block.claim, age))
 			continue;
-		leave_blocked(pool);
+		permit_leave_queue(&pool->block.claim);
 		pool->block.claim.node.order = 0; /* it is the last among equals from now on */
 		server_close_for(server, kinds[i].evicted);
 		return true;
@@ -580,7 +536,7 @@ static void hear(struct pools *pools, struct cap *cap)
 	struct cap_host *host =
 	    cap->kind == CAP_HOST ? hold_host(container_of(cap, struct cap_host, cap)) : NULL;
 
-	evict(cap, 0);
+	evict(cap);
 	release_host(pools, &host);
 }
 
@@ -618,7 +574,7 @@ void pool_pass_on(struct pool *pool)
 	struct pool_block *block = &pool->block;
 
 	if (!block->is_refused)
-		leave_blocked(pool);
+		permit_leave_queue(&block->claim);
 	if (!pool_is_blocked(pool))
 		block->claim.node.order = 0;
 	if (!is_blocked_at_host(pool))

@@ -251,8 +251,8 @@ const char *pool_cap_setting(enum cap_kind kind);
 /* false: no memory. */
 bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, const char *name);
 
-/* After a new snapshot. old: the one before, or NULL. */
-void pools_set_caps(struct pools *pools, const struct config *old);
+/* After a new snapshot. */
+void pools_set_caps(struct pools *pools);
 
 /* A server has come home; it leaves. */
 void pool_file_idle(struct server *server);
@@ -591,32 +591,6 @@ void pools_database_expired(struct timer *timer);
 
 /* The task that frees databases without an entry, and pools without a user. */
 void pools_sweep(struct task *task);
-
-/*
- * ---- servers that move: pool_trade.c ----
- *
- * A server parcel: an idle server between the pools of one loop and those of another, maybe in
- * another thread. It has the records by which servers go from one process to another
- * (pool/handover.h), and the connection itself (net/stream_parcel.h). PostgreSQL notices nothing.
- *
- * The server keeps its id, its times, its parameters and its prepared statements. Between the two
- * loops it counts for no pool: the caller keeps what it counts for (its permits).
- */
-
-struct server_parcel;
-
-/* Out of its pool, freed at the end of the turn. NULL: it cannot, or no memory; nothing changed. */
-struct server_parcel *server_pack(struct server *server);
-
-/*
- * Puts the server into the pool of the same database and role, which is made if necessary, and
- * frees the parcel. To be called in the thread of the pools. No limit is checked. A pool without a
- * welcome gets that of the old pool. NULL: the server cannot be used here, and was closed.
- */
-struct server *server_unpack(struct pools *pools, struct server_parcel **parcel);
-
-/* Closes a server that no pool takes: the loop it was for has ended. */
-void server_parcel_end(struct server_parcel **parcel);
 
 /* ---- hosts_from: finders.c ---- */
 

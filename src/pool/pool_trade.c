@@ -19,227 +19,10 @@
  */
 #include "pool_priv.h"
 
-#include <stdlib.h>
-
 #include "pgweir/base/container_of.h"
-#include "pgweir/net/stream_parcel.h"
-#include "pgweir/pgwire/message.h"
 
 #include "handover_priv.h"
 #include "server/server_priv.h"
-
-/*
- * ---- parcels ----
- *
- *   server_pack() --> [server record | numbers of statements] + stream + images
- *                 --> server_unpack()
- *
- * Hard here: a reload or a command of the administrator closes or replaces the servers of all
- * pools, but does not find those between two loops. So a server that was packed before the last
- * such event of the pools it comes to (pools->changed_at) is closed there.
- */
-
-#define RECORD_SIZE ((size_t)2048) /* bytes of most records, so that the buffer does not grow */
-#define NUMBER_SIZE ((size_t)16)   /* bytes of the record of a statement */
-
-/* Its place in the parcel is its number in the record. */
-struct packed_statement {
-	struct statement_image *image; /* one reference */
-	bool is_typed;
-};
-
-struct server_parcel {
-	struct letter letter; /* of server_move() */
-	struct broker_member *to;
-	struct statement_numbers numbers;
-	struct stream_parcel stream;
-	struct broker *broker;
-	struct permit permit;
-	struct server_standby standby;
-	usec_t packed_at;
-	bool is_tls_direct, is_for_reads, has_defaults;
-	struct buf defaults; /* what its connect_query had set */
-	struct buf record;
-	unsigned int statement_count;
-	struct packed_statement statements[];
-};
-
-static void parcel_free(struct server_parcel **parcel)
-{
-	permit_give(&(*parcel)->permit, NULL);
-	for (unsigned int i = 0; i < (*parcel)->statement_count; i++)
-		statement_image_release(&(*parcel)->statements[i].image);
-	buf_free(&(*parcel)->defaults);
-	buf_wipe(&(*parcel)->record); /* it has the cancel key */
-	free(*parcel);
-	*parcel = NULL;
-}
-
-void server_parcel_end(struct server_parcel **parcel)
-{
-	struct buf out = { 0 };
-
-	message_bare(&out, 'X');
-	stream_parcel_end(&(*parcel)->stream, buf_bytes(&out));
-	buf_free(&out);
-	parcel_free(parcel);
-}
-
-/* ---- out of a pool ---- */
-
-/* It is idle or used, nothing is pending, no cancel is under way, and it stays open. */
-static bool may_move(struct server *server)
-{
-	if (!pool_is_home(server->state) || server->is_listening ||
-	    server->place.going != SERVER_STAYS || server->wire.has_flooded ||
-	    (server->session.left & LEFT_STATE) || !handover_server_is_at_rest(server))
-		return false;
-	if (server->session.reports.list.count)
-		server_settle_reports(server); /* it may report too much: then it must be closed */
-	return !server->close_reason;
-}
-
-static bool pack_statement(struct statement_numbers *numbers, struct statement *statement,
-                           struct statement_image *image, uint64_t *number)
-{
-	struct server_parcel *parcel = container_of(numbers, struct server_parcel, numbers);
-
-	*number = parcel->statement_count;
-	parcel->statements[parcel->statement_count++] = (struct packed_statement){
-		.image = statement_image_hold(image),
-		.is_typed = statement->is_typed,
-	};
-	return true;
-}
-
-static bool pack_facts(struct server *server, struct server_parcel *parcel)
-{
-	struct bytes pairs = params_text(server->session.unreported);
-
-	parcel->standby = server->place.standby;
-	parcel->packed_at = pool_now(server->pool);
-	parcel->is_tls_direct = server->is_tls_direct;
-	parcel->is_for_reads = server->pool->purpose == POOL_FOR_READS;
-	parcel->has_defaults = server->session.has_defaults;
-	buf_add(&parcel->defaults, pairs.at, pairs.count);
-	return buf_ok(&parcel->defaults) &&
-	       handover_server_record(server, &parcel->numbers, &parcel->record);
-}
-
-struct server_parcel *server_pack(struct server *server)
-{
-	struct server_parcel *parcel;
-	unsigned int count;
-
-	if (!may_move(server))
-		return NULL;
-	count = server_statements_count(&server->session.statements);
-	parcel = calloc(1, sizeof(*parcel) + count * sizeof(parcel->statements[0]));
-	if (!parcel)
-		return NULL;
-	parcel->numbers.give = pack_statement;
-	parcel->record.is_secret = true;
-	buf_reserve(&parcel->record, RECORD_SIZE + count * NUMBER_SIZE);
-	if (!pack_facts(server, parcel) || !stream_detach(&server->wire.stream, &parcel->stream)) {
-		parcel_free(&parcel);
-		return NULL;
-	}
-	parcel->permit = permit_move(&server->place.permit);
-	server->place.going = SERVER_MOVES;
-	log_debug(&server->log, "moves to another loop");
-	server_forget(server);
-	return parcel;
-}
-
-/* ---- into a pool ---- */
-
-struct server_arrived {
-	struct server_source base;
-	struct server_parcel *parcel;
-};
-
-static bool open_arrived(struct server_source *source, struct server *server)
-{
-	struct server_parcel *parcel = ((struct server_arrived *)source)->parcel;
-	struct pools *pools = source->pools;
-
-	server->is_tls_direct = parcel->is_tls_direct;
-	server->place.standby = parcel->standby;
-	server->session.has_defaults = parcel->has_defaults;
-	params_add_text(pools->shared.params, &server->session.unreported,
-	                buf_bytes(&parcel->defaults));
-	return stream_attach(&server->wire.stream, pools->shared.loop, pools->shared.streams,
-	                     &parcel->stream, &server_stream_ops);
-}
-
-static struct statement *find_arrived(struct server_source *source, uint64_t number,
-                                      struct statement_image **image)
-{
-	const struct server_parcel *parcel = ((struct server_arrived *)source)->parcel;
-	const struct packed_statement *packed;
-	struct statement *statement;
-
-	if (number >= parcel->statement_count)
-		return NULL;
-	packed = &parcel->statements[number];
-	*image = packed->image;
-	statement = statement_of_image(&source->pools->statements, packed->image);
-	if (!statement)
-		return NULL;
-	statement->is_typed |= packed->is_typed;
-	return statement;
-}
-
-/* Why the server must not be used here; CLOSE_NONE: it may. */
-static enum close_reason why_not(const struct server *server, usec_t packed_at)
-{
-	if (packed_at <= server->pool->pools->changed_at)
-		return CLOSE_RECONNECT;
-	if (server->close_reason)
-		return server->close_reason;
-	return pool_is_paused(server->pool) ? CLOSE_PAUSED : pool_host_reason(server);
-}
-
-/* The same as for a server that comes home, in pool_home(). */
-static struct server *settle_in(struct server *server, usec_t packed_at)
-{
-	struct pool *pool = server->pool;
-	enum close_reason reason = why_not(server, packed_at);
-
-	if (reason != CLOSE_NONE) {
-		pool_close_server(server, reason);
-		return NULL;
-	}
-	if (pool->pools->suspend != SUSPEND_NONE)
-		stream_halt(&server->wire.stream, 0);
-	pool_note_home(server);
-	return server;
-}
-
-struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp)
-{
-	struct server_parcel *parcel = *parcelp;
-	struct logger log = { pools->shared.log, NULL };
-	struct server_arrived arrived = {
-		{ pools, UINT64_MAX, &parcel->permit, parcel->is_for_reads, open_arrived,
-		  find_arrived },
-		parcel,
-	};
-	struct server_record values;
-	struct server *server = NULL;
-
-	if (!pools->is_closing)
-		server = handover_server_make(&arrived.base, buf_bytes(&parcel->record), &values);
-	if (!server) {
-		log_warning(&log, "closing a server connection from another loop: "
-		                  "its database was removed, or there is no memory");
-		server_parcel_end(parcelp);
-		return NULL;
-	}
-	server = settle_in(server, parcel->packed_at);
-	parcel_free(parcelp);
-	return server;
-}
 
 /* ---- from loop to loop ---- */
 
@@ -250,7 +33,7 @@ static void on_arrival(struct letter *letter)
 	struct pools *pools = container_of(to, struct pools, member);
 	struct server *server;
 
-	broker_count_moving(parcel->broker, -1);
+	broker_count_moving(parcel->permit.pool->broker, -1);
 	if (letter->is_late) {
 		server_parcel_end(&parcel);
 		return;
@@ -274,7 +57,6 @@ static bool server_move(struct server *server, struct broker_member *to)
 		return false;
 	pools->moved_out++;
 	broker_count_moving(pools->with.broker, 1);
-	parcel->broker = pools->with.broker;
 	parcel->to = to;
 	parcel->letter.open = on_arrival;
 	loop_post(to->loop, &parcel->letter);
@@ -298,12 +80,15 @@ static bool server_move(struct server *server, struct broker_member *to)
 #define LOAD_TIME (20 * USEC_PER_MS)
 #define LOAD_UNIT 65536 /* one borrower; fine enough for changes within microseconds */
 
-static void on_stay_over(struct timer *timer) { pool_wake(container_of(timer, struct pool, stay)); }
+static void on_stay_over(struct timer *timer)
+{
+	pool_wake(container_of(timer, struct pool, trade.stay));
+}
 
 static void look_again(struct pool *pool, usec_t since)
 {
-	if (!timer_is_set(&pool->stay))
-		timer_set(&pool->stay, loop_timer_queue(pool_loop(pool), STAY, on_stay_over),
+	if (!timer_is_set(&pool->trade.stay))
+		timer_set(&pool->trade.stay, loop_timer_queue(pool_loop(pool), STAY, on_stay_over),
 		          since);
 }
 
@@ -311,9 +96,9 @@ static void look_again(struct pool *pool, usec_t since)
 static bool may_look(struct pool *pool)
 {
 	if (!share_is_asked(&pool->share) ||
-	    (!share_has_new_want(&pool->share) && pool_now(pool) - pool->looked_at < STAY))
+	    (!share_has_new_want(&pool->share) && pool_now(pool) - pool->trade.looked_at < STAY))
 		return false;
-	pool->looked_at = pool_now(pool);
+	pool->trade.looked_at = pool_now(pool);
 	return true;
 }
 
@@ -340,9 +125,13 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 		}
 		if (pool->limits.has_lag_limit && pool_is_behind(server))
 			continue;
-		if (may_move(server))
+		if (server_may_move(server))
 			return server;
 		look_again(pool, pool_now(pool)); /* the rest of a message will come */
+		if (server->close_reason) {       /* nobody would get it here, either */
+			pool_close_server(server, server->close_reason);
+			return NULL;
+		}
 	}
 	return NULL;
 }
@@ -364,6 +153,7 @@ static bool move_one(struct pool *pool, const struct share_fair *fair)
 	if (server_move(server, to))
 		return true;
 	share_unpromise(&pool->share, to);
+	look_again(pool, pool_now(pool));
 	return false;
 }
 
@@ -371,13 +161,13 @@ static void tell_load(struct pool *pool)
 {
 	int64_t load =
 	    (int64_t)(pool->queues[BORROWER_WAITING].count + pool->served_count) * LOAD_UNIT;
-	usec_t past = pool_now(pool) - pool->load_at;
+	usec_t past = pool_now(pool) - pool->trade.load_at;
 
 	if (past > LOAD_TIME)
 		past = LOAD_TIME;
-	pool->load += (load - pool->load) * past / LOAD_TIME;
-	pool->load_at = pool_now(pool);
-	share_tell_load(&pool->share, (uint64_t)pool->load, pool_shared_count(pool));
+	pool->trade.load += (load - pool->trade.load) * past / LOAD_TIME;
+	pool->trade.load_at = pool_now(pool);
+	share_tell_load(&pool->share, (uint64_t)pool->trade.load, pool_shared_count(pool));
 }
 
 void pool_trade_first(struct pool *pool)
@@ -402,7 +192,7 @@ static void give_idle(struct pool *pool)
 			continue;
 	} else if (share_is_asked(&pool->share) &&
 	           (pool->server_counts[SERVER_IDLE] || pool->server_counts[SERVER_USED])) {
-		look_again(pool, pool->looked_at);
+		look_again(pool, pool->trade.looked_at);
 	}
 }
 

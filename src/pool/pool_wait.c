@@ -234,6 +234,17 @@ static void count_in_shares(struct pool *pool, int change)
 	share_count_waiting(&pool->role->cap.share, change);
 }
 
+/* A queue of borrowers that wait for a place has changed: for other loops. */
+static void tell_places(struct pool *pool, enum borrower_state state)
+{
+	const struct borrower *next;
+
+	if (state != BORROWER_WAIT_PLACE && state != BORROWER_SERVED)
+		return;
+	next = next_for_place(pool);
+	share_await_place(&pool->share, next ? next->waiting_since : 0);
+}
+
 static void begin_wait(struct borrower *borrower, enum borrower_state state)
 {
 	struct pool *pool = borrower->pool;
@@ -248,6 +259,7 @@ static void begin_wait(struct borrower *borrower, enum borrower_state state)
 	TAILQ_INSERT_TAIL(&queue->list, borrower, wait_node);
 	join_group(borrower, state, false);
 	queue->count++;
+	tell_places(pool, state);
 	pool_wake(pool);
 }
 
@@ -310,6 +322,7 @@ void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is
 		pool->hasty_count--;
 	else if (borrower->is_hasty && borrower->state == BORROWER_CONNECT_DEDICATED)
 		pool->hasty_count++;
+	tell_places(pool, borrower->state);
 	borrower->state = next;
 }
 
@@ -336,6 +349,7 @@ static void end_wait(struct borrower *borrower, enum borrower_state state)
 	TAILQ_REMOVE(&queue->list, borrower, wait_node);
 	leave_group(borrower, state);
 	queue->count--;
+	tell_places(pool, state);
 	if (pool_waiting_count(pool) == 0)
 		TAILQ_REMOVE(&pool->pools->queueing, pool, queueing);
 	now = pool_now(pool);

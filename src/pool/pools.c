@@ -237,7 +237,7 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 		.tcp_user_timeout = (int)(config->tcp_user_timeout / USEC_PER_MS),
 		.tcp_socket_buffer = (int)config->tcp_socket_buffer,
 	};
-	pools_set_caps(pools, old);
+	pools_set_caps(pools);
 	pools->has_priorities = has_priorities(config);
 	TAILQ_FOREACH (role, &pools->roles, node)
 		role_configure(pools, role);

@@ -29,7 +29,7 @@ static void forget_pool(struct pool *pool)
 	timer_clear(&pool->retry);
 	timer_clear(&pool->reserve);
 	timer_clear(&pool->rest);
-	timer_clear(&pool->stay);
+	timer_clear(&pool->trade.stay);
 	timer_clear(&pool->look);
 	loop_undefer(pools->shared.loop, &pool->serve_task);
 	listening_forget_all(pool);

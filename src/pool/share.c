@@ -159,7 +159,24 @@ bool share_pin(struct share *share, unsigned int most)
 	return broker_count_below(&share->tally->pinned_count, most);
 }
 
-void share_unpin(struct share *share) { atomic_fetch_sub(&share->tally->pinned_count, 1); }
+unsigned int share_unpin(struct share *share)
+{
+	return atomic_fetch_sub(&share->tally->pinned_count, 1);
+}
+
+usec_t share_place_since(const struct share *share)
+{
+	const struct share *other;
+	usec_t first = 0, since;
+
+	LOCKED(&share->member->broker->lock);
+	TAILQ_FOREACH (other, &share->tally->shares, node) {
+		since = atomic_load_explicit(&other->place_since, memory_order_relaxed);
+		if (other != share && since && (!first || since < first))
+			first = since;
+	}
+	return first;
+}
 
 /* ---- wants ---- */
 

@@ -340,8 +340,10 @@ def test_one_of_several_idle_clients_is_closed(start, loops):
     wait_until(lambda: len(weir.admin("SHOW PINNED")) == 3 - row["count"])
 
 
-def test_who_waits_for_a_place_ends_an_idle_stay(start):
-    weir = start(servers=3, max_pinned_servers=1, pin_idle_timeout="0.2")
+@pytest.mark.parametrize("loops", (1, 3))
+def test_who_waits_for_a_place_ends_an_idle_stay(start, loops):
+    """Also in another loop."""
+    weir = start(servers=3, max_pinned_servers=1, pin_idle_timeout="0.2", loops=loops)
     client, without, within = (weir.client() for _ in range(3))
     client.query(TABLE)
     without.send(query(TABLE))

@@ -128,6 +128,7 @@ def test_without_any_place_it_is_refused_at_once(pgweir):
     assert client.value("SELECT 1") == "1"
 
 
+@pytest.mark.one_loop("each loop has a queue of its own")
 def test_those_who_came_first_are_served_first(start):
     """With and without a server."""
     weir, first = start(servers=5)

@@ -71,10 +71,11 @@ struct tally {
 	atomic_uint client_count;    /* clients that count for a limit; of a pool: its members */
 	atomic_uint cancel_count;    /* of a pool: connections for cancel requests */
 	atomic_uint pinned_count;    /* of a pool: servers that stay with their clients, or may */
-	atomic_uint blocked_count;   /* of a cap: claimants in its queue, */
+	atomic_uint blocked_count;   /* of a cap: pools in its queue, each once for all loops, */
 	atomic_uint needed_count;    /* and how many servers their borrowers need */
 	atomic_uint stuck_count;     /* permits that come back only when clients stop listening */
-	atomic_uint granted;         /* of a host: pool_note_slots(); 0: not known */
+	bool is_auto;                /* of a host: its limit is permit_set_auto() */
+	unsigned int granted;        /* permit_note_granted(); 0: not known */
 	atomic_uint want_count;
 	atomic_uint want_number;      /* how many wants there have been so far */
 	struct limit_met servers_met; /* of a cap: its limit on servers */
@@ -112,7 +113,7 @@ struct tally {
 struct broker_member {
 	struct broker *broker;
 	struct loop *loop;
-	const atomic_uint *blocked_count; /* all claimants in queues of caps */
+	const atomic_uint *blocked_count; /* pools in queues of caps */
 	struct letter letter;             /* with several loops */
 	struct task task;                 /* with one */
 	bool is_posted;
@@ -140,6 +141,7 @@ struct share {
 	atomic_uint_fast64_t demand; /* share_tell_load() */
 	atomic_uint servers;
 	atomic_uint waiting; /* of a pool, database or role: borrowers that wait in this loop */
+	_Atomic(usec_t) place_since; /* of a pool: share_await_place() */
 	/* what its loop knows of the news */
 	unsigned int outcome_number, shown_number;
 };
@@ -200,10 +202,14 @@ struct claimant {
 	struct share *pool;
 	struct tally *of[OWNERS];
 	unsigned int weight; /* of its database, times that of its user */
-	/* Only its own loop writes these two. */
+	/* Only its own loop writes these three. */
 	struct tally *cap;   /* the cap; NULL: it is in no queue */
-	unsigned int needed; /* so many servers are counted as needed there */
+	unsigned int needed; /* servers that its borrowers need there, */
+	bool needs_more;     /* and more than idle ones were asked to leave for */
 	/* Guarded by the broker. */
+	unsigned int most;     /* servers that its pool may have, as it was when it asked */
+	unsigned int counted;  /* of `needed`: the others of its pool at that cap count the rest; */
+	unsigned int told;     /* and as it was when it last asked */
 	struct heap_node node; /* its order stays when it changes the queue; 0: none yet */
 	TAILQ_ENTRY(claimant) nodes[OWNERS]; /* in their `claims` */
 	bool is_spare;                       /* nobody waits for what it claims */
@@ -213,10 +219,11 @@ struct claimant {
 /* What a server is to count for, itself included. */
 struct permit_ask {
 	struct permit permit;
-	unsigned int most;         /* servers of the pool */
-	struct claimant *claimant; /* NULL: it is granted, whatever the limits are */
-	bool is_spare;             /* of the claim, from now on */
-	bool waits;                /* a claimant that a cap refuses is in the queue of that cap */
+	unsigned int most;   /* servers of the pool */
+	unsigned int needed; /* if it waits: servers that its borrowers need */
+	struct claimant *claimant;
+	bool is_spare; /* of the claim, from now on */
+	bool waits;    /* a claimant that a cap refuses is in the queue of that cap */
 };
 
 /*
@@ -224,6 +231,9 @@ struct permit_ask {
  * waits there. ask->permit is the server's, until permit_give().
  */
 enum permit_answer permit_take(const struct permit_ask *ask, const struct broker_member *here);
+
+/* Counts one more, whatever the limits are. */
+void permit_add(const struct permit *permit, const struct broker_member *here);
 
 /* Counts one less, and wakes those that wait for it. Empties the permit; an empty one is none. */
 void permit_give(struct permit *permit, const struct broker_member *here);
@@ -244,6 +254,14 @@ void permit_leave_queue(struct claimant *claimant);
 
 /* A limit of 0: none. A raised one wakes the first in the queue. */
 void permit_set_limit(struct share *cap, int limit, int guaranteed);
+
+/*
+ * With max_host_connections = auto: the limit of a host follows from what PostgreSQL grants. Until
+ * one of its servers has asked, the limit is a few servers more than there were at first, or came
+ * by permit_add(). permit_note_granted(): false: nothing new, or the limit is not auto.
+ */
+void permit_set_auto(struct share *host);
+bool permit_note_granted(struct share *host, unsigned int granted);
 
 /* For a pool whose clients wait: whether it gives up a server of that age. It is favoured then. */
 bool permit_yields(struct share *cap, const struct claimant *from, usec_t age);
@@ -332,7 +350,17 @@ static inline unsigned int share_pins(const struct share *share)
 
 /* Counts one pinned server more, if there are fewer than `most`. */
 bool share_pin(struct share *share, unsigned int most);
-void share_unpin(struct share *share);
+/* One less. Returns how many there were. */
+unsigned int share_unpin(struct share *share);
+
+/* Since when borrowers of this loop wait until they may pin a server; 0: none does. */
+static inline void share_await_place(struct share *share, usec_t since)
+{
+	atomic_store_explicit(&share->place_since, since, memory_order_relaxed);
+}
+
+/* Since when those of another loop do, the longest of them. 0: none does. */
+usec_t share_place_since(const struct share *share);
 
 /* ---- wants of pools ---- */
 
@@ -400,21 +428,13 @@ unsigned int share_vacate(struct share *share);
 /* Wakes the pools of all other loops. Takes long if there are many. */
 void share_wake_pools(struct broker_member *member);
 
-/* So many servers are needed for a claimant in a queue. */
-static inline void claim_count_needed(struct claimant *claimant, unsigned int needed)
-{
-	atomic_fetch_add_explicit(&claimant->cap->needed_count, needed - claimant->needed,
-	                          memory_order_relaxed);
-	claimant->needed = needed;
-}
-
-/* Whether more servers must leave, before the cap has space for those, and for so many more. */
-static inline bool tally_is_short(const struct tally *cap, unsigned int more)
+/* Whether more servers must leave, before the cap has space for those that are needed. */
+static inline bool tally_is_short(const struct tally *cap)
 {
 	unsigned int most = atomic_load_explicit(&cap->most, memory_order_relaxed);
 	unsigned int needed = atomic_load_explicit(&cap->needed_count, memory_order_relaxed);
 
-	return most && tally_staying(cap) + needed + more > most;
+	return most && tally_staying(cap) + needed > most;
 }
 
 /*
@@ -422,7 +442,7 @@ static inline bool tally_is_short(const struct tally *cap, unsigned int more)
  * leaves, so that no other loop closes one for the same need. When it is closed: the other loops
  * look again, if the cap is still short.
  */
-bool permit_begin_eviction(struct share *cap, unsigned int more);
+bool permit_begin_eviction(struct share *cap);
 void permit_end_eviction(struct share *cap);
 
 /* ---- logins of a pool's servers ---- */

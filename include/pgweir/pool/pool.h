@@ -86,7 +86,6 @@ enum pool_purpose {
 /* What the pool asks for, while a cap keeps servers from it: the first that is full. */
 struct pool_block {
 	struct claimant claim; /* in the queue of that cap */
-	unsigned int needed;   /* servers that waiting borrowers need of the cap */
 	bool is_refused;       /* in this pool_serve() */
 	/* the address that it asks for in advance, as it was full; NULL: none */
 	struct cap_host *wanted_host;
@@ -167,13 +166,15 @@ struct pool {
 	usec_t probes_until;
 	/* no recent attempt: clients with fail_fast wait for the current one */
 	bool is_hopeful;
-	struct timer retry;   /* until a host may be tried again */
-	struct timer reserve; /* reserve_pool_timeout of the head of the wait queue */
-	struct timer rest;    /* pool_idle_timeout */
-	struct timer stay;    /* until servers and wants may go to other loops: pool_trade.c */
-	usec_t looked_at;     /* when the wants of other loops were looked at */
-	usec_t load_at;       /* when load was computed */
-	int64_t load;         /* the mean number of borrowers that wait or have a server */
+	struct timer retry;        /* until a host may be tried again */
+	struct timer reserve;      /* reserve_pool_timeout of the head of the wait queue */
+	struct timer rest;         /* pool_idle_timeout */
+	struct {                   /* with other loops: pool_trade.c */
+		struct timer stay; /* until servers and wants may go there */
+		usec_t looked_at;  /* when their wants were looked at */
+		usec_t load_at;    /* when load was computed */
+		int64_t load;      /* the mean number of borrowers that wait or have a server */
+	} trade;
 
 	struct pool_block block;
 	usec_t yield_at;           /* when it last looked whether to give up a server */

@@ -74,19 +74,25 @@ static void turn(struct side *side)
 	loop_run(side->loop);
 }
 
-/* It waits if a cap refuses it. */
-static enum permit_answer take_of(struct side *side, unsigned int most)
+/* It waits if a cap refuses it, for so many servers. */
+static enum permit_answer take_needed(struct side *side, unsigned int most, unsigned int needed)
 {
 	struct permit_ask ask = {
 		.permit = { side->pool.tally,
 		            { [CAP_DATABASE] = side->database.tally,
 		              [CAP_ROLE] = side->role.tally } },
 		.most = most,
+		.needed = needed,
 		.claimant = &side->claim,
 		.waits = true,
 	};
 
 	return permit_take(&ask, &side->member);
+}
+
+static enum permit_answer take_of(struct side *side, unsigned int most)
+{
+	return take_needed(side, most, 1);
 }
 
 static enum permit_answer take(struct side *side, unsigned int pool, int database, int role)
@@ -268,6 +274,7 @@ END_TEST
 
 #define PLAYERS 12
 #define PLAYER_STEPS 4000
+#define PLAYER_MOST 5 /* servers of a pool: the players have six pools, in two loops each */
 
 struct player {
 	struct side side;
@@ -278,16 +285,17 @@ struct player {
 /* As a pool does it in its turn. */
 static void serve(struct player *player)
 {
-	bool is_refused = false;
+	struct claimant *claim = &player->side.claim;
+	enum permit_answer answer = PERMIT_GRANTED;
 
-	while (player->held < player->wish && !is_refused) {
-		is_refused = take_of(&player->side, 99) != PERMIT_GRANTED;
-		player->held += !is_refused;
+	while (player->held < player->wish && answer == PERMIT_GRANTED) {
+		answer = take_needed(&player->side, PLAYER_MOST, player->wish - player->held);
+		player->held += answer == PERMIT_GRANTED;
 	}
-	if (!is_refused)
-		permit_leave_queue(&player->side.claim);
-	if (!player->side.claim.cap)
-		player->side.claim.node.order = 0;
+	if (answer < PERMIT_CAP_FULL)
+		permit_leave_queue(claim);
+	if (!claim->cap)
+		claim->node.order = 0;
 }
 
 static void give_one(struct player *player)
@@ -346,6 +354,36 @@ static void settle(struct player *players)
 	}
 }
 
+/* What the two loops of a pool need of the cap: together no more than it may have. */
+static unsigned int needed_of(const struct player *player, const struct tally *cap)
+{
+	unsigned int space, needed = 0;
+
+	for (int i = 0; i <= PLAYERS / 2; i += PLAYERS / 2) {
+		if (player[i].side.claim.cap == cap)
+			needed += player[i].side.claim.needed;
+	}
+	space = PLAYER_MOST - share_servers(&player->side.pool);
+	return needed < space ? needed : space;
+}
+
+static bool waits_for(const struct player *player, const struct tally *cap)
+{
+	return player[0].side.claim.cap == cap || player[PLAYERS / 2].side.claim.cap == cap;
+}
+
+static void check_counts(const struct player *players, const struct tally *cap)
+{
+	unsigned int needed = 0, blocked = 0;
+
+	for (int i = 0; i < PLAYERS / 2; i++) {
+		needed += needed_of(&players[i], cap);
+		blocked += waits_for(&players[i], cap);
+	}
+	ck_assert_uint_eq(cap->needed_count, needed);
+	ck_assert_uint_eq(cap->blocked_count, blocked);
+}
+
 static void check_cap(const struct tally *cap)
 {
 	if (heap_first(&cap->queue))
@@ -370,6 +408,8 @@ START_TEST(no_claim_sleeps_while_its_cap_has_space)
 		for (int i = 0; i < PLAYERS; i++) {
 			check_cap(players[i].side.database.tally);
 			check_cap(players[i].side.role.tally);
+			check_counts(players, players[i].side.database.tally);
+			check_counts(players, players[i].side.role.tally);
 		}
 	}
 	for (int i = 0; i < PLAYERS; i++) {
@@ -598,16 +638,15 @@ START_TEST(as_many_servers_leave_as_are_needed_in_all_loops)
 		open_side(&sides[i], broker, "db", "alice");
 	for (int i = 0; i < 3; i++)
 		take(&sides[i], 9, 3, 9);
-	ck_assert(!permit_begin_eviction(&sides[1].database, 0));
-	ck_assert_int_eq(take_of(&sides[0], 9), PERMIT_CAP_FULL + CAP_DATABASE);
-	claim_count_needed(&sides[0].claim, 2);
-	ck_assert(tally_is_short(sides[1].database.tally, 0));
-	ck_assert(permit_begin_eviction(&sides[1].database, 0));
-	ck_assert(permit_begin_eviction(&sides[2].database, 0));
-	ck_assert(!permit_begin_eviction(&sides[0].database, 0));
+	ck_assert(!permit_begin_eviction(&sides[1].database));
+	ck_assert_int_eq(take_needed(&sides[0], 9, 2), PERMIT_CAP_FULL + CAP_DATABASE);
+	ck_assert(tally_is_short(sides[1].database.tally));
+	ck_assert(permit_begin_eviction(&sides[1].database));
+	ck_assert(permit_begin_eviction(&sides[2].database));
+	ck_assert(!permit_begin_eviction(&sides[0].database));
 	give(&sides[1]);
 	permit_end_eviction(&sides[1].database);
-	ck_assert(!tally_is_short(sides[2].database.tally, 0));
+	ck_assert(!tally_is_short(sides[2].database.tally));
 	for (int i = 0; i < 3; i++) {
 		turn(&sides[i]);
 		sides[i].database_woken = 0;
@@ -619,10 +658,98 @@ START_TEST(as_many_servers_leave_as_are_needed_in_all_loops)
 		ck_assert_uint_eq(sides[i].database_woken, i < 2);
 	}
 	permit_leave_queue(&sides[0].claim);
-	ck_assert(!tally_is_short(sides[1].database.tally, 0));
+	ck_assert(!tally_is_short(sides[1].database.tally));
 	give(&sides[0]);
 	give(&sides[2]);
 	for (int i = 0; i < 3; i++)
+		close_side(&sides[i]);
+	broker_free(&broker);
+}
+END_TEST
+
+static unsigned int needed_there(const struct side *side)
+{
+	return side->database.tally->needed_count;
+}
+
+/* Not once for each loop; and another of its loops counts what one does not need any more. */
+START_TEST(a_pool_needs_no_more_than_it_may_have)
+{
+	struct broker *broker = broker_new(4, NULL);
+	struct side sides[3], other;
+
+	open_side(&other, broker, "db", "bob");
+	for (int i = 0; i < 3; i++)
+		open_side(&sides[i], broker, "db", "alice");
+	permit_set_limit(&other.database, 3, 0);
+	ck_assert_int_eq(take_of(&sides[0], 3), PERMIT_GRANTED);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(take_of(&other, 9), PERMIT_GRANTED);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(take_needed(&sides[i], 3, 1), PERMIT_CAP_FULL + CAP_DATABASE);
+		ck_assert_uint_eq(needed_there(&other), i ? 2 : 1);
+		ck_assert_uint_eq(sides[i].claim.needs_more, i < 2);
+		ck_assert_uint_eq(share_blocked(&other.database), 1);
+	}
+	permit_leave_queue(&sides[0].claim);
+	ck_assert_uint_eq(needed_there(&other), 2);
+	/* It has lost one: the loop that counts nothing yet looks for idle servers, too. */
+	ck_assert_int_eq(take_needed(&sides[1], 3, 2), PERMIT_CAP_FULL + CAP_DATABASE);
+	ck_assert_uint_eq(sides[2].claim.counted, 0);
+	give(&sides[0]);
+	ck_assert_uint_eq(needed_there(&other), 3);
+	ck_assert_int_eq(take_needed(&sides[2], 3, 1), PERMIT_PASSED + CAP_DATABASE);
+	ck_assert(sides[2].claim.needs_more);
+	ck_assert_int_eq(take_of(&sides[1], 3), PERMIT_GRANTED);
+	ck_assert_uint_eq(needed_there(&other), 1);
+	permit_leave_queue(&sides[2].claim);
+	ck_assert_uint_eq(needed_there(&other), 0);
+	ck_assert_uint_eq(share_blocked(&other.database), 0);
+	give(&sides[1]);
+	give(&other);
+	give(&other);
+	for (int i = 0; i < 3; i++)
+		close_side(&sides[i]);
+	close_side(&other);
+	broker_free(&broker);
+}
+END_TEST
+
+START_TEST(the_limit_of_a_host_follows_what_postgresql_grants)
+{
+	struct broker *broker = broker_new(2, NULL);
+	struct permit there[2] = { 0 };
+	struct share one, other;
+	struct side sides[2];
+
+	for (int i = 0; i < 2; i++)
+		open_side(&sides[i], broker, "db", "alice");
+	ck_assert(share_open(&one, &sides[0].member, TALLY_HOST, "10.0.0.1", ""));
+	ck_assert(share_open(&other, &sides[1].member, TALLY_HOST, "10.0.0.1", ""));
+	for (int i = 0; i < 2; i++)
+		there[i].caps[CAP_HOST] = one.tally;
+	permit_set_auto(&one);
+	permit_set_auto(&other);
+	ck_assert_int_eq(share_limit(&one), 4);
+	permit_add(&there[0], &sides[0].member);
+	permit_set_auto(&other); /* a RELOAD changes nothing */
+	ck_assert_int_eq(share_limit(&one), 5);
+	ck_assert(permit_note_granted(&one, 97));
+	ck_assert(!permit_note_granted(&other, 97));
+	permit_add(&there[1], &sides[1].member);
+	ck_assert_int_eq(share_limit(&one), 88);
+	permit_set_limit(&one, 7, 0);
+	ck_assert(!permit_note_granted(&one, 2));
+	ck_assert_int_eq(share_limit(&one), 7);
+	permit_set_auto(&other);
+	ck_assert_int_eq(share_limit(&one), 88);
+	ck_assert(permit_note_granted(&one, 2));
+	ck_assert_int_eq(share_limit(&one), 1);
+	for (int i = 0; i < 2; i++)
+		permit_give(&there[i], &sides[i].member);
+	share_close(&one);
+	share_close(&other);
+	for (int i = 0; i < 2; i++)
 		close_side(&sides[i]);
 	broker_free(&broker);
 }
@@ -757,7 +884,7 @@ START_TEST(pins_and_clients_are_counted_together)
 	ck_assert(share_pin(&one.pool, 2));
 	ck_assert(share_pin(&other.pool, 2));
 	ck_assert(!share_pin(&one.pool, 2));
-	share_unpin(&other.pool);
+	ck_assert_uint_eq(share_unpin(&other.pool), 2);
 	ck_assert(share_pin(&one.pool, 2));
 	ck_assert_uint_eq(share_add_client(&one.database), 1);
 	ck_assert_uint_eq(share_add_client(&other.database), 2);
@@ -869,6 +996,8 @@ int main(void)
 	tcase_add_test(cases, a_loop_without_servers_is_served_earlier);
 	tcase_add_test(cases, the_end_of_a_login_wakes_all_or_those_that_wait);
 	tcase_add_test(cases, as_many_servers_leave_as_are_needed_in_all_loops);
+	tcase_add_test(cases, a_pool_needs_no_more_than_it_may_have);
+	tcase_add_test(cases, the_limit_of_a_host_follows_what_postgresql_grants);
 	tcase_add_test(cases, a_welcome_is_known_in_all_loops_and_later_ones);
 	tcase_add_test(cases, news_are_heard_once_by_each_other_loop);
 	tcase_add_test(cases, a_reading_is_shared);

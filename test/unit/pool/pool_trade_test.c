@@ -6,7 +6,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../lib/engine.h"
 
@@ -92,7 +94,7 @@ static void let_look(struct hall *hall)
 
 	for (int i = 0; i < LOOPS; i++) {
 		TAILQ_FOREACH (pool, &hall->loops[i].pools->list, node)
-			pool->looked_at = 0;
+			pool->trade.looked_at = 0;
 	}
 }
 
@@ -305,7 +307,7 @@ START_TEST(a_server_that_has_just_come_stays_for_a_while)
 	server_in(&hall, 0)->place.arrived_at = clock_now() + LONG;
 	ask(&hall, &there);
 	ck_assert_int_eq(asked_server(&hall), -1);
-	ck_assert(timer_is_set(&common_pool(&hall, 0)->stay));
+	ck_assert(timer_is_set(&common_pool(&hall, 0)->trade.stay));
 	/* Its own clients have it. */
 	ask(&hall, &here);
 	ck_assert_int_eq(asked_server(&hall), 0);
@@ -334,7 +336,7 @@ START_TEST(a_server_that_was_just_used_stays_for_a_while)
 	server_in(&hall, 0)->used_at = clock_now() + LONG;
 	ask(&hall, &there);
 	ck_assert_int_eq(asked_server(&hall), -1);
-	ck_assert(timer_is_set(&common_pool(&hall, 0)->stay));
+	ck_assert(timer_is_set(&common_pool(&hall, 0)->trade.stay));
 	server_in(&hall, 0)->used_at = clock_now();
 	pool_wake(common_pool(&hall, 0));
 	play(&hall);
@@ -362,7 +364,7 @@ START_TEST(a_client_waits_a_while_for_the_servers_of_its_own_loop)
 	engine_turn(&hall.loops[0]); /* asks and looks in one turn, so at one time */
 	expect_waiting(&hall, 0, 1);
 	ck_assert(!share_is_wanting(share));
-	ck_assert(timer_is_set(&common_pool(&hall, 0)->stay));
+	ck_assert(timer_is_set(&common_pool(&hall, 0)->trade.stay));
 	age(&hall, 0, USEC_PER_SEC);
 	ck_assert(share_is_wanting(share));
 	answer(&hall, 0);
@@ -463,6 +465,26 @@ START_TEST(a_client_that_leaves_wants_no_server)
 END_TEST
 
 /* A server that was not used for server_check_delay is checked where it comes to. */
+/* Else it would stay in the way until a client of its own loop wants it. */
+START_TEST(an_idle_server_that_cannot_be_used_any_more_is_closed_for_others)
+{
+	struct peer here, there;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	server_need_close(server_in(&hall, 0), CLOSE_BAD_SERVER_PARAMETER);
+	ask(&hall, &there);
+	ck_assert_int_eq(hall.servers[0].fd, -1);
+	ck_assert_uint_eq(hall.server_count, 2);
+	expect_waiting(&hall, 1, 0);
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
 START_TEST(a_used_server_moves)
 {
 	struct peer here, there;
@@ -1266,6 +1288,182 @@ START_TEST(two_blocked_loops_leave_each_other_alone)
 }
 END_TEST
 
+/*
+ * ---- nobody waits for a server that is idle ----
+ *
+ * Clients of two users come, ask and leave, and servers answer and end, in any order. Whenever all
+ * has come to rest by itself, nobody waits for what is there.
+ */
+
+#define CROWD 9
+#define CROWD_STEPS 150
+
+struct crowd {
+	struct hall hall;
+	struct peer clients[CROWD];
+	bool asks[CROWD];
+	bool is_busy[SERVERS_MAX];
+	unsigned int seed;
+};
+
+static unsigned int draw(struct crowd *crowd, unsigned int below)
+{
+	return (unsigned int)rand_r(&crowd->seed) % below;
+}
+
+static const char *user_of(int client) { return client % 2 ? "u1" : "u0"; }
+
+static void crowd_enter(struct crowd *crowd, int client)
+{
+	crowd->clients[client] = engine_client(&crowd->hall.loops[client % LOOPS]);
+	crowd->asks[client] = true; /* until it is in */
+	peer_start(&crowd->clients[client], user_of(client), "d0");
+}
+
+static void end_server(struct crowd *crowd, unsigned int number)
+{
+	close_server(&crowd->hall, number);
+	crowd->is_busy[number] = false;
+}
+
+/* New ones take the places of those that have ended. */
+static void accept_in_places(struct hall *hall)
+{
+	struct peer server;
+	unsigned int place;
+
+	while ((server = engine_server(&hall->loops[0])).fd >= 0) {
+		for (place = 0; place < hall->server_count; place++) {
+			if (hall->servers[place].fd < 0)
+				break;
+		}
+		ck_assert_uint_lt(place, SERVERS_MAX);
+		hall->server_count += place == hall->server_count;
+		hall->servers[place] = server;
+		hall->open_count++;
+	}
+}
+
+static bool hear_server(struct crowd *crowd, unsigned int number)
+{
+	struct peer *server = &crowd->hall.servers[number];
+	const char *heard = server->fd < 0 ? "" : peer_hear(&crowd->hall.loops[0], server);
+
+	if (strchr(heard, '^'))
+		peer_say(server, "RSKZ");
+	crowd->is_busy[number] |= strchr(heard, 'Q') != NULL;
+	if (strchr(heard, '.'))
+		end_server(crowd, number);
+	return *heard;
+}
+
+static bool hear_client(struct crowd *crowd, int number)
+{
+	struct peer *client = &crowd->clients[number];
+	const char *heard = peer_hear(&crowd->hall.loops[number % LOOPS], client);
+
+	if (strchr(heard, 'Z'))
+		crowd->asks[number] = false;
+	if (strchr(heard, '.')) {
+		peer_close(client);
+		crowd_enter(crowd, number);
+	}
+	return *heard;
+}
+
+/* Until nothing has happened for a few times as long as a server stays in its loop. */
+static void settle(struct crowd *crowd)
+{
+	struct hall *hall = &crowd->hall;
+
+	for (int still = 0; still < 4; still++) {
+		bool has_moved = false;
+
+		turn_all(hall);
+		accept_in_places(hall);
+		for (unsigned int i = 0; i < hall->server_count; i++)
+			has_moved |= hear_server(crowd, i);
+		for (int i = 0; i < CROWD; i++)
+			has_moved |= hear_client(crowd, i);
+		if (has_moved)
+			still = -1;
+		else
+			usleep(1000);
+	}
+}
+
+static unsigned int count_in(struct hall *hall, const char *user, bool waiting)
+{
+	unsigned int count = 0;
+
+	for (int i = 0; i < LOOPS; i++) {
+		const struct pool *pool = pools_find_pool(hall->loops[i].pools, "d0", user);
+
+		if (pool)
+			count += waiting ? pool->queues[BORROWER_WAITING].count
+			                 : pool->server_counts[SERVER_IDLE];
+	}
+	return count;
+}
+
+static void check_crowd(struct hall *hall)
+{
+	for (int user = 0; user < 2; user++) {
+		const struct share *cap = &common_pool(hall, 0)->database->cap.share;
+		const struct pool *pool = pool_in(hall, user, user_of(user), "d0");
+		const char *other = user_of(!user);
+
+		if (!count_in(hall, user_of(user), true))
+			continue;
+		ck_assert_uint_eq(count_in(hall, user_of(user), false), 0);
+		if (share_servers(&pool->share) >= (unsigned int)pool->limits.size)
+			continue;
+		ck_assert_uint_ge(share_servers(cap), share_most(cap));
+		ck_assert(!count_in(hall, other, false) || count_in(hall, other, true));
+	}
+}
+
+static void step(struct crowd *crowd)
+{
+	struct hall *hall = &crowd->hall;
+	unsigned int server = draw(crowd, hall->server_count + 1);
+	int client = (int)draw(crowd, CROWD);
+
+	if (draw(crowd, 3) == 0 && !crowd->asks[client]) {
+		crowd->asks[client] = peer_say(&crowd->clients[client], "Q");
+	} else if (draw(crowd, 3) && server < hall->server_count && crowd->is_busy[server]) {
+		crowd->is_busy[server] = false;
+		peer_say(&hall->servers[server], "CZ");
+	} else if (draw(crowd, 20) == 0) {
+		peer_close(&crowd->clients[client]);
+		crowd_enter(crowd, client);
+	} else if (draw(crowd, 20) == 0 && server < hall->server_count &&
+	           hall->servers[server].fd >= 0) {
+		end_server(crowd, server);
+	}
+}
+
+START_TEST(nobody_waits_for_a_server_that_is_idle)
+{
+	struct crowd crowd = { .seed = (unsigned int)_i };
+
+	hall_open(&crowd.hall, "pool_mode = transaction\ndefault_pool_size = 3\n"
+	                       "max_db_connections = 4\nserver_login_retry = 0");
+	for (int i = 0; i < CROWD; i++)
+		crowd_enter(&crowd, i);
+	settle(&crowd);
+	for (int i = 0; i < CROWD_STEPS; i++) {
+		for (unsigned int more = draw(&crowd, 8); more; more--)
+			step(&crowd);
+		settle(&crowd);
+		check_crowd(&crowd.hall);
+	}
+	for (int i = 0; i < CROWD; i++)
+		peer_close(&crowd.clients[i]);
+	hall_close(&crowd.hall);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/pool_trade");
@@ -1281,6 +1479,7 @@ int main(void)
 	                    COUNT_OF(turns));
 	tcase_add_test(tests, the_loop_that_has_waited_longest_gets_it);
 	tcase_add_test(tests, a_client_that_leaves_wants_no_server);
+	tcase_add_test(tests, an_idle_server_that_cannot_be_used_any_more_is_closed_for_others);
 	tcase_add_test(tests, a_used_server_moves);
 	tcase_add_loop_test(tests, a_promise_that_cannot_be_kept_costs_nobody_a_server, 0,
 	                    COUNT_OF(events));
@@ -1310,5 +1509,6 @@ int main(void)
 	tcase_add_test(tests, a_permit_that_the_first_does_not_need_is_for_the_next);
 	tcase_add_test(tests, two_permits_are_for_two_blocked_loops);
 	tcase_add_test(tests, two_blocked_loops_leave_each_other_alone);
+	tcase_add_loop_test(tests, nobody_waits_for_a_server_that_is_idle, 0, 4);
 	return unit_run(suite);
 }

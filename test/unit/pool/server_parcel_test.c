@@ -3,6 +3,7 @@
  * pool/pool_trade.c: two engines as two loops of one process. A server moves from one to the
  * other, and PostgreSQL notices nothing.
  */
+#include "../../../src/pool/handover_priv.h"
 #include "../../../src/pool/pool_priv.h"
 
 #include <pthread.h>
