@@ -16,6 +16,7 @@
 #include "pgweir/auth/auth_server.h"
 
 #include <assert.h>
+#include <pwd.h>
 #include <stdlib.h>
 
 #include "pgweir/auth/digest.h"
@@ -49,6 +50,7 @@ struct auth_server {
 	char *password;          /* cleartext password sent by the client */
 	struct derived *derived; /* from: */
 	const char *derived_from;
+	char *system_user; /* by who.uid; NULL: no such user */
 	struct outside_question question;
 	enum outside_answer answer;
 };
@@ -417,6 +419,7 @@ static void free_object(struct auth_work *work)
 
 	derived_release(&auth->derived);
 	secret_free(&auth->password);
+	free(auth->system_user);
 	scram_done(&auth->scram);
 	buf_wipe(&auth->texts);
 	secret_wipe(auth, sizeof(*auth));
@@ -511,11 +514,37 @@ static enum auth_server_result judge_unasked(struct auth_server *auth, struct er
 	return admit(auth);
 }
 
+#define PASSWD_SIZE 65536 /* buffer for one entry of the user database */
+
+/* Called on a helper thread: the user database may be on another machine. */
+static void run_find_name(struct job *job)
+{
+	struct auth_server *auth = (struct auth_server *)job;
+	struct passwd entry, *found = NULL;
+	char *buffer = malloc(PASSWD_SIZE);
+
+	if (buffer && getpwuid_r(auth->who.uid, &entry, buffer, PASSWD_SIZE, &found) == 0 && found)
+		auth->system_user = strdup(entry.pw_name);
+	free(buffer);
+}
+
+static enum auth_server_result check_name(struct auth_server *auth, struct bytes body,
+                                          struct buf *out, struct err *err)
+{
+	(void)body;
+	(void)out;
+	auth->who.is_proven =
+	    auth->system_user && auth->who.is_named(auth->who.runner.arg, auth->system_user);
+	return judge_unasked(auth, err);
+}
+
 enum auth_server_result auth_server_start(struct auth_server *auth, struct buf *out,
                                           struct err *err)
 {
 	switch (row_of(auth->who.method)->question) {
 	case AUTH_ASKS_NOTHING:
+		if (row_of(auth->who.method)->voucher == AUTH_BY_SYSTEM_USER)
+			return begin_work(auth, run_find_name, check_name);
 		return judge_unasked(auth, err);
 	case AUTH_ASKS_PASSWORD:
 		message_auth(out, AUTH_CLEARTEXT, bytes_of("", 0));
