@@ -183,7 +183,8 @@ struct users *users_none(void) { return calloc(1, sizeof(struct users)); }
 
 static const struct source_pos nowhere;
 
-struct users *users_parse(struct bytes text, const char *file, struct problems *problems)
+/* `file` is its name in the problems. */
+static struct users *parse(struct bytes text, const char *file, struct problems *problems)
 {
 	struct reader reader = { .pos.file = file,
 		                 .problems = problems,
@@ -216,7 +217,7 @@ struct users *users_load(const char *path, struct problems *problems)
 	/* unbuffered: a buffer of the C library could not be wiped */
 	setvbuf(file, NULL, _IONBF, 0);
 	if (buf_read_file(&text, file))
-		users = users_parse(buf_bytes(&text), path, problems);
+		users = parse(buf_bytes(&text), path, problems);
 	else if (!buf_ok(&text))
 		problems_add(problems, nowhere, "%s is too long", path);
 	else

@@ -105,17 +105,6 @@ static const char *add_file(struct source_files *files, const char *path, size_t
 	return name;
 }
 
-const char *source_copy(struct source_files *files, const char *name, struct bytes from,
-                        struct buf *text, struct problems *problems)
-{
-	buf_add(text, from.at, from.count);
-	buf_text(text);
-	if (buf_ok(text))
-		return add_file(files, name, from.count, problems);
-	problems_add(problems, (struct source_pos){ name, 0 }, "no memory");
-	return NULL;
-}
-
 const char *source_read(struct source_files *files, const char *path, bool may_be_missing,
                         struct buf *text, struct problems *problems)
 {

@@ -45,9 +45,6 @@ struct users;
  */
 struct users *users_load(const char *path, struct problems *problems);
 
-/* The same from text; `file` is its name in the problems. */
-struct users *users_parse(struct bytes text, const char *file, struct problems *problems);
-
 /* No users, for when auth_file is not set. NULL: no memory. */
 struct users *users_none(void);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "../../lib/auth_text.h"
 #include "../unit.h"
 
 #define MD5 "md5900150983cd24fb0d6963f7d28e17f72"
