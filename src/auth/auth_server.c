@@ -585,31 +585,18 @@ bool auth_server_is_by(const struct auth_server *auth, const struct secret *secr
 	return bytes_equal_secret(bytes_text(auth->secret.text), bytes_text(text));
 }
 
-/* Takes over the keys that the client's proof has revealed. */
-static bool take_keys(const struct auth_server *auth, struct credentials *credentials)
-{
-	credentials->scram = malloc(sizeof(*credentials->scram));
-	if (!credentials->scram)
-		return false;
-	*credentials->scram = auth->verifier;
-	credentials->kind = CREDENTIALS_KEYS;
-	return true;
-}
-
-bool auth_server_credentials(const struct auth_server *auth, struct credentials *credentials)
+const struct credentials *auth_server_credentials(const struct auth_server *auth)
 {
 	struct secret sent = { SECRET_PLAIN, auth->password };
 
-	credentials->is_shown = true;
 	if (row_of(auth->who.method)->is_outside && auth->password)
-		return credentials_from_secret(credentials, &sent);
+		return credentials_of_secret(&sent, true);
 	/* logged in without a secret of its own; the mock secret must not be used */
 	if (auth->late_failure)
-		return true;
+		return NULL;
 	if (auth->secret.kind != SECRET_PLAIN && auth->password)
-		return credentials_from_secret(credentials, &sent);
+		return credentials_of_secret(&sent, true);
 	if (auth->secret.kind == SECRET_SCRAM && auth->who.method == AUTH_METHOD_SCRAM)
-		return take_keys(auth, credentials);
-	credentials->is_shown = false;
-	return credentials_from_secret(credentials, &auth->secret);
+		return credentials_of_keys(&auth->verifier);
+	return credentials_of_secret(&auth->secret, false);
 }

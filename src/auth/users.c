@@ -255,54 +255,58 @@ void users_each(const struct users *users, void (*each)(const struct user *user,
 
 /* ---- credentials ---- */
 
-bool credentials_from_secret(struct credentials *credentials, const struct secret *secret)
+/* The value is behind the struct. */
+static struct credentials *make_credentials(enum credentials_kind kind, bool is_shown,
+                                            struct bytes value)
 {
-	if (secret->kind != SECRET_PLAIN && secret->kind != SECRET_MD5)
-		return true;
-	credentials->text = strdup(secret->text);
-	if (!credentials->text)
-		return false;
-	credentials->kind = secret->kind == SECRET_PLAIN ? CREDENTIALS_PLAIN : CREDENTIALS_MD5;
-	return true;
+	struct credentials *credentials = calloc(1, sizeof(*credentials) + value.count);
+
+	if (!credentials)
+		return NULL;
+	credentials->kind = kind;
+	credentials->is_shown = is_shown;
+	memcpy(credentials + 1, value.at, value.count);
+	if (kind == CREDENTIALS_KEYS)
+		credentials->scram = (const void *)(credentials + 1);
+	else
+		credentials->text = (const char *)(credentials + 1);
+	return credentials;
 }
 
-bool credentials_copy(struct credentials *to, const struct credentials *from)
+const struct credentials *credentials_of_secret(const struct secret *secret, bool is_shown)
 {
-	*to = *from;
-	if (from->text)
-		to->text = strdup(from->text);
-	if (from->scram) {
-		to->scram = malloc(sizeof(*to->scram));
-		if (to->scram)
-			*to->scram = *from->scram;
-	}
-	if (!to->text == !from->text && !to->scram == !from->scram)
-		return true;
-	credentials_done(to);
-	return false;
+	bool is_plain = secret->kind == SECRET_PLAIN;
+
+	if (!is_plain && secret->kind != SECRET_MD5)
+		return NULL;
+	return make_credentials(is_plain ? CREDENTIALS_PLAIN : CREDENTIALS_MD5, is_shown,
+	                        bytes_of(secret->text, strlen(secret->text) + 1));
 }
+
+const struct credentials *credentials_of_keys(const struct scram_verifier *scram)
+{
+	return make_credentials(CREDENTIALS_KEYS, true, bytes_of(scram, sizeof(*scram)));
+}
+
+static void free_credentials(const struct credentials *credentials)
+{
+	void *value = (void *)(credentials + 1);
+
+	secret_wipe(value,
+	            credentials->text ? strlen(credentials->text) : sizeof(*credentials->scram));
+	free((void *)credentials);
+}
+
+REFS_FUNCTIONS(credentials_hold, credentials_release, const struct credentials, free_credentials)
 
 bool credentials_equal(const struct credentials *a, const struct credentials *b)
 {
-	if (a->kind != b->kind)
+	if (credentials_kind(a) != credentials_kind(b))
 		return false;
-	switch (a->kind) {
-	case CREDENTIALS_PLAIN:
-	case CREDENTIALS_MD5:
-		return bytes_equal_secret(bytes_text(a->text), bytes_text(b->text));
-	case CREDENTIALS_KEYS:
+	if (!a || a == b)
+		return true;
+	if (a->kind == CREDENTIALS_KEYS)
 		return bytes_equal_secret(bytes_of(&a->scram->keys, sizeof(a->scram->keys)),
 		                          bytes_of(&b->scram->keys, sizeof(b->scram->keys)));
-	default:
-		return true;
-	}
-}
-
-void credentials_done(struct credentials *credentials)
-{
-	secret_free(&credentials->text);
-	if (credentials->scram)
-		secret_wipe(credentials->scram, sizeof(*credentials->scram));
-	free(credentials->scram);
-	*credentials = (struct credentials){ 0 };
+	return bytes_equal_secret(bytes_text(a->text), bytes_text(b->text));
 }

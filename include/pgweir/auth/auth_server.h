@@ -86,10 +86,10 @@ const char *auth_server_options(const struct auth_server *auth);
 bool auth_server_is_by(const struct auth_server *auth, const struct secret *secret);
 
 /*
- * After AUTH_SERVER_OK: gets credentials to log in to a server as this user: the password
- * (stored, or sent by the client), else the SCRAM keys, else the md5 secret. *credentials must
- * be empty. false: no memory.
+ * After AUTH_SERVER_OK: credentials to log in to a server as this user: the password (stored, or
+ * sent by the client), else the SCRAM keys, else the md5 secret. The caller owns one reference.
+ * NULL: none of these, or no memory.
  */
-bool auth_server_credentials(const struct auth_server *auth, struct credentials *credentials);
+const struct credentials *auth_server_credentials(const struct auth_server *auth);
 
 #endif
