@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Files that a test has as texts: in a folder of their own, which is the current one meanwhile.
+ * Files that a test has as texts, in a folder of their own: the current one until they end.
  */
 #ifndef PGWEIR_TEST_TEXT_FILES_H
 #define PGWEIR_TEST_TEXT_FILES_H
