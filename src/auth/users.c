@@ -12,7 +12,6 @@
 #include "pgweir/auth/users.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/base/refs.h"
@@ -181,8 +180,6 @@ static bool list_secrets(struct users *users)
 
 struct users *users_none(void) { return calloc(1, sizeof(struct users)); }
 
-static const struct source_pos nowhere;
-
 /* `file` is its name in the problems. */
 static struct users *parse(struct bytes text, const char *file, struct problems *problems)
 {
@@ -198,32 +195,24 @@ static struct users *parse(struct bytes text, const char *file, struct problems 
 	if (users && !list_secrets(users))
 		users_release(&users);
 	if (!users)
-		problems_add(problems, nowhere, "out of memory");
+		problems_add(problems, (struct source_pos){ 0 }, "out of memory");
 	buf_free(&reader.name);
 	buf_wipe(&reader.secret);
 	return users;
 }
 
-struct users *users_load(const char *path, struct problems *problems)
+struct users *users_load(const char *path, struct source_pos pos, struct problems *problems)
 {
 	struct buf text = { .limit = USERS_FILE_MAX, .is_secret = true };
+	const char *failed = buf_read_file(&text, path);
 	struct users *users = NULL;
-	FILE *file = fopen(path, "re");
 
-	if (!file) {
-		problems_add(problems, nowhere, "cannot open %s: %s", path, strerror(errno));
-		return NULL;
-	}
-	/* unbuffered: a buffer of the C library could not be wiped */
-	setvbuf(file, NULL, _IONBF, 0);
-	if (buf_read_file(&text, file))
-		users = parse(buf_bytes(&text), path, problems);
-	else if (!buf_ok(&text))
-		problems_add(problems, nowhere, "%s is too long", path);
+	if (failed)
+		problems_add(problems, pos, "auth_file: cannot %s %s: %s", failed, path,
+		             strerror(errno));
 	else
-		problems_add(problems, nowhere, "cannot read %s: %s", path, strerror(errno));
-	fclose(file);
-	buf_wipe(&text);
+		users = parse(buf_bytes(&text), path, problems);
+	buf_free(&text);
 	return users;
 }
 

@@ -19,7 +19,7 @@ static inline struct users *users_parse(struct bytes text, const char *name,
 
 	text_files_begin(&files);
 	text_files_add(&files, name, text);
-	users = users_load(name, problems);
+	users = users_load(name, (struct source_pos){ 0 }, problems);
 	text_files_end(&files);
 	return users;
 }

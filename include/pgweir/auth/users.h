@@ -41,10 +41,11 @@ struct user {
 struct users;
 
 /*
- * Loads an auth_file; the caller owns one reference. A problem is added for each invalid line; the
- * users of the other lines are only for judging. NULL: it cannot be read, a problem was added.
+ * Loads an auth_file, named at `pos`; the caller owns one reference. A problem is added for each
+ * invalid line; the users of the other lines are only for judging. NULL: it cannot be read, a
+ * problem was added.
  */
-struct users *users_load(const char *path, struct problems *problems);
+struct users *users_load(const char *path, struct source_pos pos, struct problems *problems);
 
 /* No users, for when auth_file is not set. NULL: no memory. */
 struct users *users_none(void);
