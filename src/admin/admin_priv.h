@@ -88,25 +88,17 @@ void command_resume_all(const struct console *console);
 
 /* ---- requests: request.c ---- */
 
-enum request_kind { REQUEST_EMPTY, REQUEST_TALK, REQUEST_SHOW, REQUEST_COMMAND };
-
 /* A statement that was recognised. A plain value: it owns nothing and may be copied. */
 struct request {
-	enum request_kind kind;
-	const char *tag;               /* of CommandComplete, unless session->tag has one */
-	const struct talk *talk;       /* of REQUEST_TALK */
-	const struct show *show;       /* its rows; NULL: it returns none */
-	const struct command *command; /* of REQUEST_COMMAND */
+	const char *tag;         /* of CommandComplete, unless session->tag has one; "": empty */
+	const struct talk *talk; /* NULL: a SHOW, a command, or empty */
+	const struct show *show; /* its rows; NULL: it returns none */
+	const struct command *command; /* or NULL */
 	struct words words;
 };
 
 /* Checks what is known only when it runs, such as the database. false: *err has the reason. */
-bool request_check(const struct request *request, const struct console_session *session,
-                   struct err *err);
-
-/* The same for what does not depend on the session: for a reader that has none. */
-bool request_check_rows(const struct request *request, const struct console *console,
-                        struct err *err);
+bool request_check(const struct request *request, const struct console *console, struct err *err);
 
 /* What a cursor needs to return its rows. Valid as long as the request. */
 struct show_asked request_asked(const struct request *request);

@@ -228,41 +228,38 @@ static bool run_kill_client(struct console_session *session, struct err *err)
 
 /* ---- configuration ---- */
 
-/* The value as SHOW CONFIG shows it, with secrets hidden. "": there is no such setting. */
-static const char *value_of(const struct console_session *session, struct setting_shown *shown)
+/* With secrets hidden. */
+static const char *value_of(const struct console_session *session, const struct setting *setting,
+                            char buffer[SETTING_VALUE_SIZE])
 {
-	const struct setting *setting = setting_find(words_of(session)->argument);
-	const struct console_with *with = &session->console->with;
+	const char *value = setting_value(*session->console->with.config, setting, buffer);
 
-	if (!setting)
-		return "";
-	setting_show(*with->config, (size_t)(setting - settings), shown);
-	return shown->value ? shown->value : "(unset)";
+	return value ? value : "(unset)";
 }
 
 /* was: the value before. Empty values are as in a RELOAD. */
-static void log_set(const struct console_session *session, const char *was)
+static void log_set(const struct console_session *session, const struct setting *setting,
+                    const char *was)
 {
-	struct setting_shown shown;
-	const char *is = value_of(session, &shown);
+	char buffer[SETTING_VALUE_SIZE];
+	const char *is = value_of(session, setting, buffer);
 
 	log_event(&session->client->log, LOG_LEVEL_INFO,
 	          &(struct log_facts){ .kept = "set",
 	                               .event = "command",
 	                               .command = "SET",
-	                               .setting = shown.name,
+	                               .setting = setting->name,
 	                               .value = is,
 	                               .was = was },
-	          "SET %s = %s (was %s)", shown.name, *is ? is : "empty", *was ? was : "empty");
+	          "SET %s = %s (was %s)", setting->name, *is ? is : "empty", *was ? was : "empty");
 }
 
-/* The reason may quote a part of the value, which may be a password. */
-static void note_refusal(struct console_session *session, const struct err *why)
+/* The reason may quote a part of the value, which may be a password. setting NULL: no such one. */
+static void note_refusal(struct console_session *session, const struct setting *setting,
+                         const struct err *why)
 {
-	const char *name = words_of(session)->argument;
-	const struct setting *setting = setting_find(name);
-
-	snprintf(session->logged, sizeof(session->logged), "SET %s failed: %s", name,
+	snprintf(session->logged, sizeof(session->logged), "SET %s failed: %s",
+	         words_of(session)->argument,
 	         setting && setting->hidden_with && strstr(why->text, setting->hidden_with)
 	             ? "(hidden: the reason contains a password)"
 	             : why->text);
@@ -272,15 +269,16 @@ static bool run_set(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	const struct words *words = words_of(session);
-	struct setting_shown shown;
-	char was[sizeof(words->value)];
+	const struct setting *setting = setting_find(words->argument);
+	char buffer[SETTING_VALUE_SIZE], was[sizeof(words->value)] = "";
 	struct err why;
 
-	snprintf(was, sizeof(was), "%s", value_of(session, &shown));
+	if (setting)
+		text_copy(was, sizeof(was), value_of(session, setting, buffer));
 	switch (with->set(with->daemon, words->argument, words->value, &why)) {
 	case CONFIG_REFUSED:
 		session_notice(session, why.text, NULL);
-		note_refusal(session, &why);
+		note_refusal(session, setting, &why);
 		return err_set(err, ERR_PARAMETER, "SET failed");
 	case CONFIG_AT_RESTART:
 		log_info(&session->client->log,
@@ -293,7 +291,7 @@ static bool run_set(struct console_session *session, struct err *err)
 		    NULL);
 		break;
 	case CONFIG_CHANGED:
-		log_set(session, was);
+		log_set(session, setting, was);
 		break;
 	}
 	snprintf(session->tag, sizeof(session->tag), "SET %s=%s", words->argument, words->value);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pgweir/client/login.h"
+
 #include "admin_priv.h"
 
 static void on_second(struct timer *timer);
@@ -76,6 +78,7 @@ static void on_second(struct timer *timer)
 	LANES_EACH(lane, console->with.lanes)
 	pools_resize(lane->pools, now);
 	lanes_release(console->with.lanes);
+	logins_sweep(console->with.lanes->at->clients->shared->logins, now);
 	arm_second(console, now);
 }
 

@@ -11,7 +11,7 @@
 int main(void)
 {
 	struct buf text = { 0 }, made = { 0 };
-	bool ok = buf_read_file(&text, stdin);
+	bool ok = !buf_read_file(&text, "/dev/stdin");
 
 	if (ok)
 		admin_manual_fill(buf_bytes(&text), &made);

@@ -355,13 +355,12 @@ static bool read_talk(const struct sentence *sentence, struct request *request)
 {
 	const struct talk *talk;
 
-	*request = (struct request){ .kind = REQUEST_EMPTY, .tag = "" };
+	*request = (struct request){ .tag = "" };
 	if (!sentence->count)
 		return true;
 	talk = find_talk(sentence, &request->words);
 	if (!talk)
 		return false;
-	request->kind = REQUEST_TALK;
 	request->talk = talk;
 	request->tag = talk->tag;
 	request->show = talk->show.next ? &talk->show : NULL;
@@ -465,7 +464,7 @@ static enum words_result read_show(const struct sentence *sentence, struct reque
 	struct words *words = &request->words;
 	const struct setting *setting;
 
-	*request = (struct request){ .kind = REQUEST_SHOW, .tag = "SHOW" };
+	*request = (struct request){ .tag = "SHOW" };
 	if (!are_names(sentence) || sentence->count < 2 ||
 	    !token_is(&sentence->tokens[0], "SHOW") ||
 	    !copy_token(&sentence->tokens[1], words->argument, sizeof(words->argument)))
@@ -490,7 +489,7 @@ bool request_read_table(const char *text, struct request *request, struct err *e
 	bool has_argument = text[count];
 	struct words *words = &request->words;
 
-	*request = (struct request){ .kind = REQUEST_SHOW, .words.count = has_argument ? 2 : 1 };
+	*request = (struct request){ .tag = "SHOW", .words.count = has_argument ? 2 : 1 };
 	if (count < sizeof(words->argument) &&
 	    text_copy(words->value, sizeof(words->value), text + count + has_argument)) {
 		memcpy(words->argument, text, count);
@@ -529,7 +528,7 @@ static enum words_result read_command(const struct sentence *sentence, struct re
 	enum words_result result = WORDS_INVALID;
 	size_t i, count;
 
-	*request = (struct request){ .kind = REQUEST_COMMAND };
+	*request = (struct request){ 0 };
 	for (i = 0; i < commands_count && result == WORDS_INVALID; i++) {
 		count = match(commands[i].words, sentence, &request->words);
 		if (count)
@@ -692,30 +691,16 @@ void request_hide(struct bytes text, char *out, size_t size)
 
 /* ---- what a request returns ---- */
 
-bool request_check_rows(const struct request *request, const struct console *console,
-                        struct err *err)
+bool request_check(const struct request *request, const struct console *console, struct err *err)
 {
 	const char *name = request->words.value;
 	struct pools *pools = console_pools(console);
 
-	if (request->kind != REQUEST_SHOW || request->show->argument != SHOW_OF_DATABASE ||
+	if (!request->show || request->show->argument != SHOW_OF_DATABASE ||
 	    request->words.count < 2 || strcmp(name, CONFIG_CONSOLE_DATABASE) == 0 ||
 	    pools_find_database(pools, name) || config_database_auto(pools->config))
 		return true;
 	return err_set(err, ERR_NO_DATABASE, "no such database: %s", name);
-}
-
-bool request_check(const struct request *request, const struct console_session *session,
-                   struct err *err)
-{
-	/*
-	 * If SELECT 1 fails with PgBouncer's error, pgcli recognises a console and sends no queries
-	 * on PostgreSQL's catalogs. So the error is the same here.
-	 */
-	if (request->kind == REQUEST_TALK && strcmp(request->talk->words, "SELECT 1") == 0 &&
-	    strcmp(show_application(session->client), "pgcli") == 0)
-		return err_set(err, ERR_PROTOCOL, "invalid command 'SELECT 1', use SHOW HELP;");
-	return request_check_rows(request, session->console, err);
 }
 
 struct show_asked request_asked(const struct request *request)

@@ -88,7 +88,7 @@ void session_complete(struct console_session *session)
 {
 	const char *tag = *session->tag ? session->tag : session->portal.request.tag;
 
-	if (session->portal.request.kind == REQUEST_EMPTY)
+	if (!*tag)
 		message_bare(&session->out, 'I');
 	else
 		message_complete(&session->out, tag);
@@ -166,7 +166,7 @@ static bool add_piece(struct console_session *session)
 void session_add_rows(struct console_session *session)
 {
 	const struct lanes *lanes = session->console->with.lanes;
-	bool is_show = session->portal.request.kind == REQUEST_SHOW;
+	bool is_show = !session->portal.request.talk;
 	size_t count = 0;
 
 	if (is_show)

@@ -17,13 +17,20 @@
 static bool may_run(const struct console_session *session, const struct request *request,
                     struct err *err)
 {
-	enum console_role role = request->command                ? request->command->role
-	                         : request->kind == REQUEST_SHOW ? request->show->role
-	                                                         : 0;
+	enum console_role role = request->command ? request->command->role
+	                         : request->show  ? request->show->role
+	                                          : 0;
 
 	if (session->role < role)
 		return err_set(err, ERR_RIGHTS, "admin access needed");
-	return request_check(request, session, err);
+	/*
+	 * If SELECT 1 fails with PgBouncer's error, pgcli recognises a console and sends no queries
+	 * on PostgreSQL's catalogs. So the error is the same here.
+	 */
+	if (request->talk && strcmp(request->talk->words, "SELECT 1") == 0 &&
+	    strcmp(show_application(session->client), "pgcli") == 0)
+		return err_set(err, ERR_PROTOCOL, "invalid command 'SELECT 1', use SHOW HELP;");
+	return request_check(request, session->console, err);
 }
 
 /* ---- prepared statements ---- */
@@ -111,7 +118,7 @@ static bool run(struct console_session *session, struct err *err)
 {
 	const struct request *request = &session->portal.request;
 
-	if (request->kind == REQUEST_TALK)
+	if (request->talk)
 		run_talk(session, request);
 	if (!request->command)
 		return true;

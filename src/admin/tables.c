@@ -34,7 +34,7 @@ static bool read_request(struct table *table, const char *words, struct err *err
 		return false;
 	if (table->request.show->role > CONSOLE_STATS)
 		return err_set(err, ERR_RIGHTS, "admin access needed");
-	return request_check_rows(&table->request, table->console, err);
+	return request_check(&table->request, table->console, err);
 }
 
 struct table *table_begin(struct console *console, const char *words, bool skips_unused,

@@ -28,7 +28,7 @@
 struct auth_client {
 	struct auth_work work; /* must be first */
 	struct verifiers *verifiers;
-	struct credentials credentials;
+	const struct credentials *credentials;
 	struct scram scram;
 	struct derived *derived;      /* CREDENTIALS_PLAIN with SCRAM */
 	const char *asked, *mismatch; /* static texts, or NULL */
@@ -95,7 +95,7 @@ static void free_object(struct auth_work *work)
 	struct auth_client *auth = (struct auth_client *)work;
 
 	derived_release(&auth->derived);
-	credentials_done(&auth->credentials);
+	credentials_release(&auth->credentials);
 	scram_done(&auth->scram);
 	free(auth);
 }
@@ -107,10 +107,7 @@ struct auth_client *auth_client_new(const struct auth_client_who *who)
 
 	if (!auth)
 		return NULL;
-	if (!credentials_copy(&auth->credentials, who->credentials)) {
-		free(auth);
-		return NULL;
-	}
+	auth->credentials = credentials_hold(who->credentials);
 	auth->work.runner = who->runner;
 	auth->work.free_object = free_object;
 	auth->allowed = allowed_by(who->require);
@@ -133,21 +130,21 @@ void auth_client_free(struct auth_client **auth)
 static enum auth_client_result send_cleartext(struct auth_client *auth, struct buf *out,
                                               struct err *err)
 {
-	if (auth->credentials.kind != CREDENTIALS_PLAIN)
+	if (credentials_kind(auth->credentials) != CREDENTIALS_PLAIN)
 		return wrong_type(auth, err);
-	message_password(out, auth->credentials.text);
+	message_password(out, auth->credentials->text);
 	return expect(auth, AUTH_OK);
 }
 
 static enum auth_client_result send_md5(struct auth_client *auth, struct bytes salt,
                                         struct buf *out, struct err *err)
 {
-	bool is_plain = auth->credentials.kind == CREDENTIALS_PLAIN;
+	bool is_plain = credentials_kind(auth->credentials) == CREDENTIALS_PLAIN;
 	char answer[MD5_TEXT_SIZE];
 
-	if (!is_plain && auth->credentials.kind != CREDENTIALS_MD5)
+	if (!is_plain && credentials_kind(auth->credentials) != CREDENTIALS_MD5)
 		return wrong_type(auth, err);
-	if (!digest_md5_answer(auth->credentials.text, is_plain ? auth->user : NULL, salt, answer))
+	if (!digest_md5_answer(auth->credentials->text, is_plain ? auth->user : NULL, salt, answer))
 		return auth_client_fail(auth, err, "the crypto library has no MD5");
 	message_password(out, answer);
 	secret_wipe(answer, sizeof(answer));
@@ -178,8 +175,8 @@ static enum auth_client_result send_first(struct auth_client *auth, struct bytes
 	if (!auth->scram.is_plus && !offers(names, SCRAM_MECHANISM))
 		return auth_client_fail(
 		    auth, err, "none of the server's SASL authentication mechanisms are supported");
-	if (auth->credentials.kind != CREDENTIALS_PLAIN &&
-	    auth->credentials.kind != CREDENTIALS_KEYS)
+	if (credentials_kind(auth->credentials) != CREDENTIALS_PLAIN &&
+	    credentials_kind(auth->credentials) != CREDENTIALS_KEYS)
 		return wrong_type(auth, err);
 	/* PostgreSQL uses the name in the startup packet and ignores this one. */
 	ok = scram_client_first(&auth->scram, "", &first, &why);
@@ -194,8 +191,8 @@ static enum auth_client_result send_first(struct auth_client *auth, struct bytes
 /* Returns NULL if they have not been derived, or if that failed. */
 static const struct scram_keys *keys_of(const struct auth_client *auth)
 {
-	if (auth->credentials.kind == CREDENTIALS_KEYS)
-		return &auth->credentials.scram->keys;
+	if (credentials_kind(auth->credentials) == CREDENTIALS_KEYS)
+		return &auth->credentials->scram->keys;
 	return derived_keys(auth->derived);
 }
 
@@ -221,7 +218,7 @@ static void run_derive(struct job *job)
 {
 	const struct auth_client *auth = (struct auth_client *)job;
 
-	derived_run(auth->derived, auth->credentials.text);
+	derived_run(auth->derived, auth->credentials->text);
 }
 
 /* Gets the keys for this challenge: from the cache, or by deriving them. */
@@ -231,7 +228,7 @@ static enum auth_client_result derive(struct auth_client *auth,
 {
 	/* Private: a server that sends another salt each time must not fill the cache. */
 	auth->derived =
-	    verifiers_ask(auth->verifiers, auth->credentials.text, scram_salt(challenge),
+	    verifiers_ask(auth->verifiers, auth->credentials->text, scram_salt(challenge),
 	                  challenge->iterations, DERIVED_PRIVATE);
 	if (!auth->derived)
 		return auth_client_fail(auth, err, "out of memory");
@@ -263,9 +260,9 @@ static enum auth_client_result read_challenge(struct auth_client *auth, struct b
 
 	if (!scram_client_read(&auth->scram, data, &challenge, &why))
 		return auth_client_fail(auth, err, why.text);
-	if (auth->credentials.kind != CREDENTIALS_KEYS)
+	if (credentials_kind(auth->credentials) != CREDENTIALS_KEYS)
 		return derive(auth, &challenge, out, err);
-	auth->mismatch = compare(&auth->credentials.scram->made_for, &challenge);
+	auth->mismatch = compare(&auth->credentials->scram->made_for, &challenge);
 	return send_final(auth, out, err);
 }
 

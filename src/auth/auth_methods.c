@@ -51,6 +51,7 @@ const struct auth_method_row auth_methods[AUTH_METHODS] = {
 	                       .hba_name = "peer",
 	                       .hba_only = "local",
 	                       .voucher = AUTH_BY_SYSTEM_USER,
+	                       .threads = 2,
 	                       .refusal = CLOSE_AUTH_PEER },
 	[AUTH_METHOD_REJECT] = { .name = "reject", .hba_name = "reject" },
 };

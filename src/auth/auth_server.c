@@ -16,6 +16,7 @@
 #include "pgweir/auth/auth_server.h"
 
 #include <assert.h>
+#include <pwd.h>
 #include <stdlib.h>
 
 #include "pgweir/auth/digest.h"
@@ -49,6 +50,7 @@ struct auth_server {
 	char *password;          /* cleartext password sent by the client */
 	struct derived *derived; /* from: */
 	const char *derived_from;
+	char *system_user; /* by who.uid; NULL: no such user */
 	struct outside_question question;
 	enum outside_answer answer;
 };
@@ -417,6 +419,7 @@ static void free_object(struct auth_work *work)
 
 	derived_release(&auth->derived);
 	secret_free(&auth->password);
+	free(auth->system_user);
 	scram_done(&auth->scram);
 	buf_wipe(&auth->texts);
 	secret_wipe(auth, sizeof(*auth));
@@ -511,11 +514,37 @@ static enum auth_server_result judge_unasked(struct auth_server *auth, struct er
 	return admit(auth);
 }
 
+#define PASSWD_SIZE 65536 /* buffer for one entry of the user database */
+
+/* Called on a helper thread: the user database may be on another machine. */
+static void run_find_name(struct job *job)
+{
+	struct auth_server *auth = (struct auth_server *)job;
+	struct passwd entry, *found = NULL;
+	char *buffer = malloc(PASSWD_SIZE);
+
+	if (buffer && getpwuid_r(auth->who.uid, &entry, buffer, PASSWD_SIZE, &found) == 0 && found)
+		auth->system_user = strdup(entry.pw_name);
+	free(buffer);
+}
+
+static enum auth_server_result check_name(struct auth_server *auth, struct bytes body,
+                                          struct buf *out, struct err *err)
+{
+	(void)body;
+	(void)out;
+	auth->who.is_proven =
+	    auth->system_user && auth->who.is_named(auth->who.runner.arg, auth->system_user);
+	return judge_unasked(auth, err);
+}
+
 enum auth_server_result auth_server_start(struct auth_server *auth, struct buf *out,
                                           struct err *err)
 {
 	switch (row_of(auth->who.method)->question) {
 	case AUTH_ASKS_NOTHING:
+		if (row_of(auth->who.method)->voucher == AUTH_BY_SYSTEM_USER)
+			return begin_work(auth, run_find_name, check_name);
 		return judge_unasked(auth, err);
 	case AUTH_ASKS_PASSWORD:
 		message_auth(out, AUTH_CLEARTEXT, bytes_of("", 0));
@@ -556,31 +585,18 @@ bool auth_server_is_by(const struct auth_server *auth, const struct secret *secr
 	return bytes_equal_secret(bytes_text(auth->secret.text), bytes_text(text));
 }
 
-/* Takes over the keys that the client's proof has revealed. */
-static bool take_keys(const struct auth_server *auth, struct credentials *credentials)
-{
-	credentials->scram = malloc(sizeof(*credentials->scram));
-	if (!credentials->scram)
-		return false;
-	*credentials->scram = auth->verifier;
-	credentials->kind = CREDENTIALS_KEYS;
-	return true;
-}
-
-bool auth_server_credentials(const struct auth_server *auth, struct credentials *credentials)
+const struct credentials *auth_server_credentials(const struct auth_server *auth)
 {
 	struct secret sent = { SECRET_PLAIN, auth->password };
 
-	credentials->is_shown = true;
 	if (row_of(auth->who.method)->is_outside && auth->password)
-		return credentials_from_secret(credentials, &sent);
+		return credentials_of_secret(&sent, true);
 	/* logged in without a secret of its own; the mock secret must not be used */
 	if (auth->late_failure)
-		return true;
+		return NULL;
 	if (auth->secret.kind != SECRET_PLAIN && auth->password)
-		return credentials_from_secret(credentials, &sent);
+		return credentials_of_secret(&sent, true);
 	if (auth->secret.kind == SECRET_SCRAM && auth->who.method == AUTH_METHOD_SCRAM)
-		return take_keys(auth, credentials);
-	credentials->is_shown = false;
-	return credentials_from_secret(credentials, &auth->secret);
+		return credentials_of_keys(&auth->verifier);
+	return credentials_of_secret(&auth->secret, false);
 }

@@ -58,26 +58,12 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 	}
 }
 
-/* path NULL: parses `text`, which is called `name` in errors. */
-static void load_part(struct rule_reader *reader,
-                      void (*line)(struct rule_reader *reader, const struct rule_line *line),
-                      const char *path, struct bytes text, const char *name)
-{
-	reader->line = line;
-	if (path)
-		rulefile_read(reader, path);
-	else
-		rulefile_read_bytes(reader, text, name);
-}
-
 static void load_mapping(struct rule_reader *reader, const struct rule_line *line);
 
-/* Paths are NULL: parses the texts. */
-static struct hba *load(const char *path, struct bytes text, const char *ident_path,
-                        struct bytes ident, struct problems *problems)
+struct hba *hba_load(const char *path, const char *ident_path, struct problems *problems)
 {
-	struct source_pos pos = { path ? path : "hba", 0 };
-	struct rule_reader reader = { .problems = problems };
+	struct source_pos pos = { path, 0 };
+	struct rule_reader reader = { .problems = problems, .line = load_mapping };
 	size_t count = problems_count(problems);
 	struct hba *hba = calloc(1, sizeof(*hba));
 
@@ -86,27 +72,17 @@ static struct hba *load(const char *path, struct bytes text, const char *ident_p
 		return NULL;
 	}
 	reader.arg = hba;
-	load_part(&reader, load_mapping, ident_path, ident, "ident");
+	if (ident_path && *ident_path)
+		rulefile_read(&reader, ident_path);
 	hba->has_bad_maps = problems_count(problems) != count;
-	load_part(&reader, load_line, path, text, "hba");
+	reader.line = load_line;
+	rulefile_read(&reader, path);
 	hba->files = reader.files;
 	if (hba->count == 0 && !problems_any(problems))
 		problems_add(problems, pos, "it contains no rule, so no login would be possible");
 	if (problems_any(problems))
 		hba_release(&hba);
 	return hba;
-}
-
-struct hba *hba_load(const char *path, const char *ident_path, struct problems *problems)
-{
-	if (ident_path && !*ident_path)
-		ident_path = NULL;
-	return load(path, bytes_of(NULL, 0), ident_path, bytes_of("", 0), problems);
-}
-
-struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *problems)
-{
-	return load(NULL, text, NULL, ident, problems);
 }
 
 /* ---- showing ---- */

@@ -35,13 +35,11 @@ struct rule_reader {
 	void (*line)(struct rule_reader *reader, const struct rule_line *line);
 	void *arg; /* for line() */
 	struct problems *problems;
-	bool may_include;          /* set by rulefile_read() */
 	struct source_files files; /* to be freed: source_files_done() */
 };
 
 /* Calls reader->line for each line; adds errors to reader->problems. */
 void rulefile_read(struct rule_reader *reader, const char *path);
-void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const char *name);
 
 /*
  * Adds the word at *at, up to one of `ends`, and moves *at past it. Within quotes a doubled quote

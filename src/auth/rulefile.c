@@ -99,11 +99,7 @@ static void path_of(struct buf *out, const char *from, const char *name)
 
 static bool may_include(struct words *words)
 {
-	struct rule_reader *reader = words->reader;
-
-	if (!reader->may_include)
-		complain(words, "other files are not possible here");
-	else if (reader->files.depth >= SOURCE_DEPTH_MAX)
+	if (words->reader->files.depth >= SOURCE_DEPTH_MAX)
 		complain(words, "too many files within each other");
 	return !words->is_bad;
 }
@@ -299,23 +295,9 @@ static void read_text(struct rule_reader *reader, char *text, size_t count, cons
 	}
 }
 
-/* ---- public functions ---- */
-
 void rulefile_read(struct rule_reader *reader, const char *path)
 {
-	reader->may_include = true;
 	read_file(reader, path, NULL, false);
-}
-
-void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const char *name)
-{
-	struct buf copy = { 0 };
-	const char *kept = source_copy(&reader->files, name, text, &copy, reader->problems);
-
-	reader->may_include = false;
-	if (kept)
-		read_text(reader, copy.at, copy.count, kept, NULL);
-	buf_free(&copy);
 }
 
 /*

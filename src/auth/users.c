@@ -12,7 +12,6 @@
 #include "pgweir/auth/users.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/base/refs.h"
@@ -181,9 +180,8 @@ static bool list_secrets(struct users *users)
 
 struct users *users_none(void) { return calloc(1, sizeof(struct users)); }
 
-static const struct source_pos nowhere;
-
-struct users *users_parse(struct bytes text, const char *file, struct problems *problems)
+/* `file` is its name in the problems. */
+static struct users *parse(struct bytes text, const char *file, struct problems *problems)
 {
 	struct reader reader = { .pos.file = file,
 		                 .problems = problems,
@@ -197,32 +195,24 @@ struct users *users_parse(struct bytes text, const char *file, struct problems *
 	if (users && !list_secrets(users))
 		users_release(&users);
 	if (!users)
-		problems_add(problems, nowhere, "out of memory");
+		problems_add(problems, (struct source_pos){ 0 }, "out of memory");
 	buf_free(&reader.name);
 	buf_wipe(&reader.secret);
 	return users;
 }
 
-struct users *users_load(const char *path, struct problems *problems)
+struct users *users_load(const char *path, struct source_pos pos, struct problems *problems)
 {
 	struct buf text = { .limit = USERS_FILE_MAX, .is_secret = true };
+	const char *failed = buf_read_file(&text, path);
 	struct users *users = NULL;
-	FILE *file = fopen(path, "re");
 
-	if (!file) {
-		problems_add(problems, nowhere, "cannot open %s: %s", path, strerror(errno));
-		return NULL;
-	}
-	/* unbuffered: a buffer of the C library could not be wiped */
-	setvbuf(file, NULL, _IONBF, 0);
-	if (buf_read_file(&text, file))
-		users = users_parse(buf_bytes(&text), path, problems);
-	else if (!buf_ok(&text))
-		problems_add(problems, nowhere, "%s is too long", path);
+	if (failed)
+		problems_add(problems, pos, "auth_file: cannot %s %s: %s", failed, path,
+		             strerror(errno));
 	else
-		problems_add(problems, nowhere, "cannot read %s: %s", path, strerror(errno));
-	fclose(file);
-	buf_wipe(&text);
+		users = parse(buf_bytes(&text), path, problems);
+	buf_free(&text);
 	return users;
 }
 
@@ -254,54 +244,58 @@ void users_each(const struct users *users, void (*each)(const struct user *user,
 
 /* ---- credentials ---- */
 
-bool credentials_from_secret(struct credentials *credentials, const struct secret *secret)
+/* The value is behind the struct. */
+static struct credentials *make_credentials(enum credentials_kind kind, bool is_shown,
+                                            struct bytes value)
 {
-	if (secret->kind != SECRET_PLAIN && secret->kind != SECRET_MD5)
-		return true;
-	credentials->text = strdup(secret->text);
-	if (!credentials->text)
-		return false;
-	credentials->kind = secret->kind == SECRET_PLAIN ? CREDENTIALS_PLAIN : CREDENTIALS_MD5;
-	return true;
+	struct credentials *credentials = calloc(1, sizeof(*credentials) + value.count);
+
+	if (!credentials)
+		return NULL;
+	credentials->kind = kind;
+	credentials->is_shown = is_shown;
+	memcpy(credentials + 1, value.at, value.count);
+	if (kind == CREDENTIALS_KEYS)
+		credentials->scram = (const void *)(credentials + 1);
+	else
+		credentials->text = (const char *)(credentials + 1);
+	return credentials;
 }
 
-bool credentials_copy(struct credentials *to, const struct credentials *from)
+const struct credentials *credentials_of_secret(const struct secret *secret, bool is_shown)
 {
-	*to = *from;
-	if (from->text)
-		to->text = strdup(from->text);
-	if (from->scram) {
-		to->scram = malloc(sizeof(*to->scram));
-		if (to->scram)
-			*to->scram = *from->scram;
-	}
-	if (!to->text == !from->text && !to->scram == !from->scram)
-		return true;
-	credentials_done(to);
-	return false;
+	bool is_plain = secret->kind == SECRET_PLAIN;
+
+	if (!is_plain && secret->kind != SECRET_MD5)
+		return NULL;
+	return make_credentials(is_plain ? CREDENTIALS_PLAIN : CREDENTIALS_MD5, is_shown,
+	                        bytes_of(secret->text, strlen(secret->text) + 1));
 }
+
+const struct credentials *credentials_of_keys(const struct scram_verifier *scram)
+{
+	return make_credentials(CREDENTIALS_KEYS, true, bytes_of(scram, sizeof(*scram)));
+}
+
+static void free_credentials(const struct credentials *credentials)
+{
+	void *value = (void *)(credentials + 1);
+
+	secret_wipe(value,
+	            credentials->text ? strlen(credentials->text) : sizeof(*credentials->scram));
+	free((void *)credentials);
+}
+
+REFS_FUNCTIONS(credentials_hold, credentials_release, const struct credentials, free_credentials)
 
 bool credentials_equal(const struct credentials *a, const struct credentials *b)
 {
-	if (a->kind != b->kind)
+	if (credentials_kind(a) != credentials_kind(b))
 		return false;
-	switch (a->kind) {
-	case CREDENTIALS_PLAIN:
-	case CREDENTIALS_MD5:
-		return bytes_equal_secret(bytes_text(a->text), bytes_text(b->text));
-	case CREDENTIALS_KEYS:
+	if (!a || a == b)
+		return true;
+	if (a->kind == CREDENTIALS_KEYS)
 		return bytes_equal_secret(bytes_of(&a->scram->keys, sizeof(a->scram->keys)),
 		                          bytes_of(&b->scram->keys, sizeof(b->scram->keys)));
-	default:
-		return true;
-	}
-}
-
-void credentials_done(struct credentials *credentials)
-{
-	secret_free(&credentials->text);
-	if (credentials->scram)
-		secret_wipe(credentials->scram, sizeof(*credentials->scram));
-	free(credentials->scram);
-	*credentials = (struct credentials){ 0 };
+	return bytes_equal_secret(bytes_text(a->text), bytes_text(b->text));
 }

@@ -5,7 +5,9 @@
 #include "pgweir/base/buf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define FIRST_CAPACITY 64
 
@@ -134,21 +136,23 @@ void buf_printf(struct buf *buf, const char *format, ...)
 	va_end(args);
 }
 
-bool buf_read_file(struct buf *buf, FILE *file)
+const char *buf_read_file(struct buf *buf, const char *path)
 {
-	size_t count = 1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), error = EFBIG;
+	ssize_t count = 1;
 
-	while (count) {
+	if (fd < 0)
+		return "open";
+	while (count > 0) {
 		char *at = buf_reserve(buf, BUF_PIECE);
 
-		if (!at) {
-			errno = EFBIG;
-			return false;
-		}
-		count = fread(at, 1, BUF_PIECE, file);
-		buf->count += count;
+		count = at ? read(fd, at, BUF_PIECE) : -1;
+		error = at ? errno : error;
+		buf->count += count > 0 ? (size_t)count : 0;
 	}
-	return !ferror(file);
+	close(fd);
+	errno = error;
+	return count < 0 ? "read" : NULL;
 }
 
 void buf_add_wrapped(struct buf *buf, const char *text, size_t width, const char *beginning)

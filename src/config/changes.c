@@ -73,25 +73,17 @@ static void tell_setting(struct teller *teller, const struct setting *setting, c
 	tell_change(teller, setting->name, &line);
 }
 
-/* The value as SHOW CONFIG shows it: hidden if it contains a password. */
-static const char *shown_value(const struct config *config, const struct setting *setting,
-                               struct setting_shown *shown)
-{
-	setting_show(config, (size_t)(setting - settings), shown);
-	return shown->value;
-}
-
 void config_compare_shown(const char *name, const char *shown, const struct config *fresh,
                           config_tell *tell_one, void *arg)
 {
 	const struct setting *setting = setting_find(name);
 	struct teller teller = { tell_one, arg, 0 };
-	struct setting_shown buffer;
+	char buffer[SETTING_VALUE_SIZE];
 	const char *to;
 
 	if (!setting)
 		return;
-	to = shown_value(fresh, setting, &buffer);
+	to = setting_value(fresh, setting, buffer);
 	if (!text_same(shown, to))
 		tell_setting(&teller, setting, shown, to);
 }
@@ -99,12 +91,12 @@ void config_compare_shown(const char *name, const char *shown, const struct conf
 static void compare_settings(struct teller *teller, const struct config *old,
                              const struct config *fresh)
 {
-	for (size_t i = 0; i < settings_count; i++) {
-		struct setting_shown from, to;
+	char from[SETTING_VALUE_SIZE], to[SETTING_VALUE_SIZE];
 
+	for (size_t i = 0; i < settings_count; i++) {
 		if (!field_equal(old, fresh, &settings[i]))
-			tell_setting(teller, &settings[i], shown_value(old, &settings[i], &from),
-			             shown_value(fresh, &settings[i], &to));
+			tell_setting(teller, &settings[i], setting_value(old, &settings[i], from),
+			             setting_value(fresh, &settings[i], to));
 	}
 }
 

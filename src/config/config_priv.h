@@ -77,10 +77,6 @@ bool field_copy(struct config *to, const struct config *from, const struct setti
 
 bool field_equal(const void *a, const void *b, const struct setting *setting);
 
-/* Returns the value as SHOW CONFIG shows it, in `buffer` if it has to be built; NULL = unset. */
-const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
-                       size_t size);
-
 /* Formats a number as it is usually written for this setting. */
 void field_number_text(const struct setting *setting, int64_t value, char *buffer, size_t size);
 

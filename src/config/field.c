@@ -564,8 +564,16 @@ static void show_time(usec_t value, usec_t unit, char *buffer, size_t size)
 		snprintf(buffer, size, "%g", (double)value / (double)(unit ? unit : USEC_PER_SEC));
 }
 
-const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
-                       size_t size)
+/* One that contains a password is not shown. */
+static const char *show_text(const struct setting *setting, const char *text)
+{
+	bool is_secret = setting->hidden_with && text && strstr(text, setting->hidden_with);
+
+	return is_secret ? "(hidden: contains a password)" : text;
+}
+
+const char *setting_value(const struct config *config, const struct setting *setting,
+                          char buffer[SETTING_VALUE_SIZE])
 {
 	union field field = field_of(config, setting);
 
@@ -577,12 +585,12 @@ const char *field_text(const struct config *config, const struct setting *settin
 	case SETTING_LIST:
 		return field.list->text;
 	case SETTING_TEXT:
-		return *field.text;
+		return show_text(setting, *field.text);
 	case SETTING_BYTES:
-		snprintf(buffer, size, "%zu", *field.bytes);
+		snprintf(buffer, SETTING_VALUE_SIZE, "%zu", *field.bytes);
 		return buffer;
 	case SETTING_TIME:
-		show_time(*field.time, setting->unit, buffer, size);
+		show_time(*field.time, setting->unit, buffer, SETTING_VALUE_SIZE);
 		return buffer;
 	case SETTING_INT:
 		break;
@@ -591,7 +599,7 @@ const char *field_text(const struct config *config, const struct setting *settin
 		return NULL;
 	if (setting->word && *field.number == setting->word_is)
 		return setting->word;
-	snprintf(buffer, size, "%d", *field.number);
+	snprintf(buffer, SETTING_VALUE_SIZE, "%d", *field.number);
 	return buffer;
 }
 

@@ -105,35 +105,18 @@ static const char *add_file(struct source_files *files, const char *path, size_t
 	return name;
 }
 
-const char *source_copy(struct source_files *files, const char *name, struct bytes from,
-                        struct buf *text, struct problems *problems)
-{
-	buf_add(text, from.at, from.count);
-	buf_text(text);
-	if (buf_ok(text))
-		return add_file(files, name, from.count, problems);
-	problems_add(problems, (struct source_pos){ name, 0 }, "no memory");
-	return NULL;
-}
-
 const char *source_read(struct source_files *files, const char *path, bool may_be_missing,
                         struct buf *text, struct problems *problems)
 {
-	struct source_pos pos = { path, 0 };
-	FILE *file = fopen(path, "re");
-	bool is_read;
+	const char *failed;
 
 	text->limit = SOURCE_BYTES_MAX + BUF_PIECE + 1;
-	if (!file && !(errno == ENOENT && may_be_missing))
-		problems_add(problems, pos, "cannot open: %s", strerror(errno));
-	if (!file)
-		return NULL;
-	is_read = buf_read_file(text, file);
-	if (!is_read)
-		problems_add(problems, pos, "cannot read: %s", strerror(errno));
-	fclose(file);
+	failed = buf_read_file(text, path);
+	if (failed && !(errno == ENOENT && may_be_missing))
+		problems_add(problems, (struct source_pos){ path, 0 }, "cannot %s: %s", failed,
+		             strerror(errno));
 	buf_text(text);
-	return is_read ? add_file(files, path, text->count, problems) : NULL;
+	return failed ? NULL : add_file(files, path, text->count, problems);
 }
 
 void source_files_done(struct source_files *files)

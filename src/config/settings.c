@@ -87,18 +87,3 @@ bool setting_refuse(const char *name, struct err *err)
 {
 	return setting_refuse_in(settings, settings_count, "unknown setting", name, err);
 }
-
-bool setting_show(const struct config *config, size_t index, struct setting_shown *shown)
-{
-	const struct setting *setting = &settings[index];
-
-	if (index >= settings_count)
-		return false;
-	shown->name = setting->name;
-	shown->initial = setting->initial;
-	shown->is_changeable = setting->reload == RELOAD_LIVE;
-	shown->value = field_text(config, setting, shown->buffer, sizeof(shown->buffer));
-	if (setting->hidden_with && shown->value && strstr(shown->value, setting->hidden_with))
-		shown->value = "(hidden: contains a password)";
-	return true;
-}

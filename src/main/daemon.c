@@ -17,11 +17,9 @@
 
 #define WORKER_THREADS 2
 #define SLOW_WORKER_THREADS 1
-#define WORKER_JOBS 4096 /* maximum of key derivations that wait */
+#define WORKER_JOBS 4096 /* maximum of key derivations, or of names of users, that wait */
 #define HANDSHAKE_THREADS_MAX 4
-#define AUTH_LOOKUP_THREADS 2
-#define AUTH_LOOKUP_JOBS 4096
-#define OUTSIDE_JOBS 1024            /* maximum of logins that wait for the threads of a method */
+#define OUTSIDE_JOBS 1024            /* maximum of logins that wait for PAM, or for LDAP */
 #define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long daemon_free() waits for these threads */
 #define VERIFIERS_MAX 100000         /* maximum of derived keys in the cache */
 
@@ -43,11 +41,12 @@ static bool make_outside(struct daemon *daemon, struct err *err)
 {
 	ldap_prepare();
 	for (int method = 0; method < AUTH_METHODS; method++) {
-		unsigned int threads = auth_methods[method].threads;
+		const struct auth_method_row *row = &auth_methods[method];
 
-		if (!threads)
+		if (!row->threads)
 			continue;
-		daemon->shared.outside[method] = workers_new(threads, OUTSIDE_JOBS, err);
+		daemon->shared.outside[method] =
+		    workers_new(row->threads, row->is_outside ? OUTSIDE_JOBS : WORKER_JOBS, err);
 		if (!daemon->shared.outside[method])
 			return false;
 	}
@@ -63,10 +62,7 @@ static bool make_threads(struct daemon *daemon, unsigned int loop_count, struct 
 		return false;
 	/* Each is of one connection, and those are limited. */
 	daemon->handshakes = workers_new(handshake_threads(loop_count), UINT_MAX, err);
-	if (!daemon->handshakes)
-		return false;
-	daemon->shared.lookups = workers_new(AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);
-	return daemon->shared.lookups && make_outside(daemon, err);
+	return daemon->handshakes && make_outside(daemon, err);
 }
 
 /* More loops than processors are allowed, as they cost little, but nobody should want them. */
@@ -207,7 +203,7 @@ void daemon_run(struct daemon *daemon)
 	loop_run(daemon->loop);
 }
 
-/* false: a thread of PAM or LDAP still runs. */
+/* false: a thread still runs that waits for PAM, LDAP or the user database. */
 static bool free_threads(struct daemon *daemon)
 {
 	bool have_ended = true;
@@ -216,7 +212,6 @@ static bool free_threads(struct daemon *daemon)
 	workers_free(&daemon->shared.workers);
 	workers_free(&daemon->server_workers);
 	workers_free(&daemon->slow_workers);
-	workers_free(&daemon->shared.lookups);
 	for (int method = 0; method < AUTH_METHODS; method++)
 		have_ended &= workers_leave(&daemon->shared.outside[method], OUTSIDE_LIMIT);
 	return have_ended;

@@ -5,8 +5,6 @@
  */
 #include "load.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -122,28 +120,16 @@ static bool needs_any_users(const struct config *config)
 	return !auth_methods[config->auth_type].needs_no_file;
 }
 
-static bool can_be_read(const struct config *config, struct problems *problems)
-{
-	FILE *file = fopen(config->auth_file, "re");
-
-	if (!file)
-		return problems_add(problems, config_source_pos(config, "auth_file"),
-		                    "auth_file: cannot open %s: %s", config->auth_file,
-		                    strerror(errno));
-	fclose(file);
-	return true;
-}
-
 /* An empty set if auth_type does not need the file; NULL if it cannot be read. */
 static bool load_users(const struct config *config, struct users **users, struct problems *problems)
 {
 	size_t count = problems_count(problems);
 
-	*users = NULL;
 	if (!needs_any_users(config) || !config->auth_file || !*config->auth_file)
 		*users = users_none();
-	else if (can_be_read(config, problems))
-		*users = users_load(config->auth_file, problems);
+	else
+		*users =
+		    users_load(config->auth_file, config_source_pos(config, "auth_file"), problems);
 	return *users && problems_count(problems) == count;
 }
 

@@ -240,23 +240,21 @@ static void note(struct making *making, const void *at, size_t count)
 static bool load(struct making *making, const char *what, const char *path,
                  bool (*take)(struct making *making, BIO *bio))
 {
-	struct buf content = { .limit = FILE_MAX + BUF_PIECE };
-	FILE *file = fopen(path, "re");
+	/* a key may be in it */
+	struct buf content = { .limit = FILE_MAX + BUF_PIECE, .is_secret = true };
 	BIO *bio = NULL;
 	bool is_good;
 
-	if (file && buf_read_file(&content, file)) {
+	if (!buf_read_file(&content, path)) {
 		note(making, content.at, content.count);
 		bio = BIO_new_mem_buf(content.count ? content.at : "", (int)content.count);
 	}
 	if (!bio)
 		err_set(making->err, ERR_CONFIG, "%s_%s: cannot read %s: %s",
 		        making->options->prefix, what, path, strerror(errno));
-	if (file)
-		fclose(file);
 	is_good = bio && take(making, bio);
 	BIO_free(bio);
-	buf_wipe(&content); /* a key may be in it */
+	buf_free(&content);
 	return is_good;
 }
 

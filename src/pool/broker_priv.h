@@ -26,7 +26,7 @@ struct cluster {
 	struct buf name;          /* the hosts, port and user of its watches, each with a zero */
 	/* if the key has no user: one that a pool has logged in as; NULL: none yet */
 	char *lent_user;
-	struct credentials lent;
+	const struct credentials *lent;
 	TAILQ_HEAD(, tally) tallies;
 	struct roster roster;
 	struct watched_cluster *watched; /* of the main thread; NULL: its hosts have no watches */

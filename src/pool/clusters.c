@@ -37,7 +37,7 @@ static void drop_login(struct cluster *cluster)
 {
 	free(cluster->lent_user);
 	cluster->lent_user = NULL;
-	credentials_done(&cluster->lent);
+	credentials_release(&cluster->lent);
 }
 
 static void free_cluster(struct cluster *cluster)
@@ -286,8 +286,8 @@ void cluster_lend_login(struct broker *broker, struct cluster *cluster, const ch
 	LOCKED(&broker->lock);
 	if (!cluster->lent_user) {
 		cluster->lent_user = strdup(user);
-		if (cluster->lent_user && !credentials_copy(&cluster->lent, credentials))
-			drop_login(cluster);
+		if (cluster->lent_user)
+			cluster->lent = credentials_hold(credentials);
 		tell_listener(broker);
 	}
 }
@@ -304,20 +304,17 @@ bool cluster_has_login(struct broker *broker, const struct cluster *cluster)
 }
 
 void cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
-                   struct credentials *credentials)
+                   const struct credentials **credentials)
 {
 	LOCKED(&broker->lock);
 	char *lent_user = cluster->lent_user ? strdup(cluster->lent_user) : NULL;
-	struct credentials lent = { 0 };
 
-	if (!lent_user || !credentials_copy(&lent, &cluster->lent)) {
-		free(lent_user);
+	if (!lent_user)
 		return;
-	}
 	free(*user);
 	*user = lent_user;
-	credentials_done(credentials);
-	*credentials = lent;
+	credentials_release(credentials);
+	*credentials = credentials_hold(cluster->lent);
 }
 
 void cluster_refuse_login(struct broker *broker, struct cluster *cluster)

@@ -33,11 +33,11 @@ void role_configure(struct pools *pools, struct role *role)
 	if (user ? role->secret && strcmp(role->secret, user->secret.text) == 0 : !role->secret)
 		return; /* what clients authenticated with is still valid */
 	role->secret_version++;
-	credentials_done(&role->credentials);
+	credentials_release(&role->credentials);
 	forget_secret(role);
 	role->secret = user ? strdup(user->secret.text) : NULL;
 	if (user)
-		credentials_from_secret(&role->credentials, &user->secret);
+		role->credentials = credentials_of_secret(&user->secret, false);
 }
 
 struct role *role_of_name(struct pools *pools, const char *name)
@@ -66,7 +66,7 @@ void role_free(struct pools *pools, struct role *role)
 	HASH_DEL(pools->role_table, role);
 	share_close(&role->cap.share);
 	TAILQ_REMOVE(&pools->roles, role, node);
-	credentials_done(&role->credentials);
+	credentials_release(&role->credentials);
 	forget_secret(role);
 	slab_put(&pools->role_slab, role);
 }

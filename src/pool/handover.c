@@ -79,17 +79,17 @@ static struct bytes bytes_or_none(const char *text) { return bytes_text(text ? t
 
 static void note_learnt(const struct pool *pool, struct pool_record *record)
 {
-	const struct credentials *learnt = &pool->learnt;
+	const struct credentials *learnt = pool->learnt;
 
-	record->learnt_kind = learnt->kind;
-	record->learnt_text = bytes_or_none(learnt->text);
-	record->is_shown = learnt->is_shown;
-	if (learnt->scram) {
+	record->learnt_kind = credentials_kind(learnt);
+	record->learnt_text = bytes_or_none(learnt ? learnt->text : NULL);
+	record->is_shown = learnt && learnt->is_shown;
+	if (learnt && learnt->scram) {
 		record->learnt_keys = bytes_of(&learnt->scram->keys, sizeof(learnt->scram->keys));
 		record->iterations = learnt->scram->made_for.iterations;
 		record->salt = scram_salt(&learnt->scram->made_for);
 	}
-	record->secret = bytes_or_none(learnt->kind ? pool->role->secret : NULL);
+	record->secret = bytes_or_none(learnt ? pool->role->secret : NULL);
 }
 
 static bool write_pool(const struct pool *pool, struct channel *channel)
@@ -353,25 +353,28 @@ static void take_role(struct pools *pools, struct pools_arrival *arrival, const 
 /* If auth_file has the same secret, and no client of this process has authenticated yet. */
 static void take_learnt(struct pool *pool, const struct pool_record *record)
 {
-	bool has_keys = record->learnt_kind == CREDENTIALS_KEYS;
 	struct scram_verifier scram = { .made_for = { (unsigned int)record->iterations,
 		                                      record->salt.count, "" } };
-	struct credentials shown = { .kind = (enum credentials_kind)record->learnt_kind,
-		                     .is_shown = record->is_shown };
-	char *text = NULL;
+	struct secret secret = { .kind = record->learnt_kind == CREDENTIALS_PLAIN ? SECRET_PLAIN
+		                                                                  : SECRET_MD5 };
+	const struct credentials *shown = NULL;
+	char *text;
 
-	if (shown.kind == CREDENTIALS_NONE || pool->learnt.kind != CREDENTIALS_NONE ||
+	if (record->learnt_kind == CREDENTIALS_NONE || pool->learnt ||
 	    !bytes_equal(bytes_or_none(pool->role->secret), record->secret))
 		return;
-	memcpy(scram.made_for.salt, record->salt.at, record->salt.count);
-	if (has_keys)
+	text = strndup(record->learnt_text.at, record->learnt_text.count);
+	if (record->learnt_kind == CREDENTIALS_KEYS) {
+		memcpy(scram.made_for.salt, record->salt.at, record->salt.count);
 		memcpy(&scram.keys, record->learnt_keys.at, sizeof(scram.keys));
-	else
-		text = strndup(record->learnt_text.at, record->learnt_text.count);
-	shown.text = text;
-	shown.scram = has_keys ? &scram : NULL;
-	if (text || has_keys)
-		pool_learn(pool, &shown); /* copies it */
+		shown = credentials_of_keys(&scram);
+	} else if (text) {
+		secret.text = text;
+		shown = credentials_of_secret(&secret, record->is_shown);
+	}
+	if (shown)
+		pool_learn(pool, shown);
+	credentials_release(&shown);
 	secret_wipe(&scram, sizeof(scram));
 	secret_free(&text);
 }

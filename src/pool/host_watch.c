@@ -279,12 +279,12 @@ static void on_watch_removed(struct server *server)
 
 static const struct credentials *watch_credentials(const struct server *server)
 {
-	return &watch_of(server)->cluster->credentials;
+	return watch_of(server)->cluster->credentials;
 }
 
 static void watch_tell_secret(const struct server *server, struct buf *out)
 {
-	if (watch_credentials(server)->kind == CREDENTIALS_NONE)
+	if (!watch_credentials(server))
 		buf_add_text(out, ", without a secret: auth_file has none for this user");
 	else
 		buf_add_text(out, ", with the secret in auth_file or in the entry");

@@ -55,7 +55,7 @@ struct watched_cluster {
 	/* what the startup packet is made of; its texts are of the snapshot in force */
 	struct config_database entry;
 	char *user;
-	struct credentials credentials;
+	const struct credentials *credentials;
 	bool borrows_login; /* user and credentials are those of a pool */
 	bool is_wanted;     /* by the configuration that is being applied */
 	struct host_watch_list list;

@@ -24,13 +24,13 @@ static void set_credentials(struct watched_cluster *watched, const struct config
 	const struct user *user = users_find(watched->watches->pools->users, watched->user);
 	struct secret secret;
 
-	credentials_done(&watched->credentials);
+	credentials_release(&watched->credentials);
 	if (entry->user && strcmp(entry->user, watched->user) == 0 && entry->password &&
 	    *entry->password) {
 		secret = users_secret_of(entry->password);
-		credentials_from_secret(&watched->credentials, &secret);
+		watched->credentials = credentials_of_secret(&secret, false);
 	} else if (user) {
-		credentials_from_secret(&watched->credentials, &user->secret);
+		watched->credentials = credentials_of_secret(&user->secret, false);
 	}
 }
 
@@ -63,7 +63,7 @@ static void forget_cluster(struct watched_cluster *watched)
 	TAILQ_REMOVE(&watched->watches->list, watched, node);
 	watched->cluster->watched = NULL;
 	clusters_release(watched->watches->pools->with.broker, &watched->cluster);
-	credentials_done(&watched->credentials);
+	credentials_release(&watched->credentials);
 	free(watched->user);
 	free(watched);
 }

@@ -119,21 +119,15 @@ bool peer_pool_unwrap_key(const struct peers *peers, struct bytes *key)
 
 static bool read_secret(struct peers *peers, const char *path, struct err *err)
 {
-	FILE *file = fopen(path, "re");
-	struct buf text = { .limit = SECRET_MAX + BUF_PIECE + 1 };
-	struct bytes secret;
-	bool is_read;
+	struct buf text = { .limit = SECRET_MAX + BUF_PIECE + 1, .is_secret = true };
+	const char *failed = buf_read_file(&text, path);
+	struct bytes secret = buf_bytes(&text);
 
-	if (!file)
-		return err_set(err, ERR_CONFIG, "peers_secret_file: cannot open %s: %s", path,
-		               strerror(errno));
-	is_read = buf_read_file(&text, file);
-	fclose(file);
-	secret = buf_bytes(&text);
 	while (secret.count && strchr("\r\n", secret.at[secret.count - 1]))
 		secret.count--;
-	if (!is_read)
-		err_set(err, ERR_CONFIG, "peers_secret_file: cannot read %s", path);
+	if (failed)
+		err_set(err, ERR_CONFIG, "peers_secret_file: cannot %s %s: %s", failed, path,
+		        strerror(errno));
 	else if (secret.count < SECRET_MIN)
 		err_set(err, ERR_CONFIG, "peers_secret_file: %s has less than %d bytes", path,
 		        SECRET_MIN);
@@ -141,7 +135,7 @@ static bool read_secret(struct peers *peers, const char *path, struct err *err)
 		err_set(err, ERR_CONFIG, "peers_secret_file: SHA-256 is not available");
 	else
 		peers->is_on = true;
-	buf_wipe(&text);
+	buf_free(&text);
 	return peers->is_on;
 }
 

@@ -65,12 +65,12 @@ static void configure_credentials(struct pool *pool)
 	/* Keys that clients used with a former secret are not valid any more. */
 	if (pool->learnt_version != pool->role->secret_version)
 		pool_forget_shown(pool);
-	credentials_done(&pool->credentials);
+	credentials_release(&pool->credentials);
 	if (!entry->password || !*entry->password || !entry->user ||
 	    pool->purpose == POOL_FOR_LOOKUPS)
 		return;
 	secret = users_secret_of(entry->password);
-	credentials_from_secret(&pool->credentials, &secret);
+	pool->credentials = credentials_of_secret(&secret, false);
 }
 
 static enum target_session_attrs target_of(const struct pool *pool)

@@ -11,22 +11,19 @@ static const struct credentials *shown_to(const struct pool *pool)
 {
 	const struct pool *twin;
 
-	if (pool->purpose == POOL_FOR_CLIENTS || pool->learnt.kind != CREDENTIALS_NONE)
-		return &pool->learnt;
+	if (pool->purpose == POOL_FOR_CLIENTS || pool->learnt)
+		return pool->learnt;
 	twin = pools_find_twin(pool, POOL_FOR_CLIENTS);
-	return twin ? &twin->learnt : &pool->learnt;
+	return twin ? twin->learnt : NULL;
 }
 
 const struct credentials *pool_credentials(const struct pool *pool)
 {
-	const struct credentials *file = &pool->role->credentials;
-	const struct credentials *shown = shown_to(pool);
+	const struct credentials *file = pool->role->credentials, *shown = shown_to(pool);
 
-	if (pool->credentials.kind != CREDENTIALS_NONE)
-		return &pool->credentials;
-	if (file->kind == CREDENTIALS_PLAIN || shown->kind == CREDENTIALS_NONE)
-		return file;
-	return shown;
+	if (pool->credentials)
+		return pool->credentials;
+	return credentials_kind(file) == CREDENTIALS_PLAIN || !shown ? file : shown;
 }
 
 const struct credentials *pool_server_credentials(const struct server *server)
@@ -34,13 +31,13 @@ const struct credentials *pool_server_credentials(const struct server *server)
 	return pool_credentials(server->pool);
 }
 
-/* Takes a copy. Where logins failed with the old credentials, the new ones are tried. */
+/* Where logins failed with the old credentials, the new ones are tried. */
 static void set_learnt(struct pool *pool, const struct credentials *shown)
 {
 	struct pool *twin;
 
-	credentials_done(&pool->learnt);
-	credentials_copy(&pool->learnt, shown);
+	credentials_release(&pool->learnt);
+	pool->learnt = credentials_hold(shown);
 	pool->learnt_version = pool->role->secret_version;
 	for (int i = 0; i < POOL_PURPOSES; i++) {
 		twin = pools_find_twin(pool, (enum pool_purpose)i);
@@ -53,9 +50,9 @@ static void set_learnt(struct pool *pool, const struct credentials *shown)
 
 void pool_learn(struct pool *pool, const struct credentials *shown)
 {
-	if (pool->role->credentials.kind == CREDENTIALS_PLAIN)
+	if (credentials_kind(pool->role->credentials) == CREDENTIALS_PLAIN)
 		return; /* auth_file has the password itself */
-	if (credentials_equal(&pool->learnt, shown))
+	if (credentials_equal(pool->learnt, shown))
 		return;
 	set_learnt(pool, shown);
 	share_put_shown(&pool->share, shown);
@@ -63,12 +60,10 @@ void pool_learn(struct pool *pool, const struct credentials *shown)
 
 void pool_forget_shown(struct pool *pool)
 {
-	static const struct credentials none = { .kind = CREDENTIALS_NONE };
-
-	if (pool->learnt.kind == CREDENTIALS_NONE)
+	if (!pool->learnt)
 		return;
-	credentials_done(&pool->learnt);
-	share_put_shown(&pool->share, &none);
+	credentials_release(&pool->learnt);
+	share_put_shown(&pool->share, NULL);
 }
 
 /* ---- description in errors ---- */
@@ -105,13 +100,13 @@ void pool_tell_secret(const struct server *server, struct buf *out)
 	const struct user *user = users_find(pool->pools->users, pool->role->name);
 	const char *words = ", with what a client's login has shown of the SCRAM secret of ";
 
-	if (credentials->kind == CREDENTIALS_PLAIN)
+	if (credentials_kind(credentials) == CREDENTIALS_PLAIN)
 		words = ", with the password of ";
-	else if (credentials->kind == CREDENTIALS_MD5)
+	else if (credentials_kind(credentials) == CREDENTIALS_MD5)
 		words = ", with the md5 secret of ";
-	if (credentials->kind == CREDENTIALS_NONE) {
+	if (!credentials) {
 		add_lack(user, out);
-	} else if (credentials == &pool->credentials) {
+	} else if (credentials == pool->credentials) {
 		buf_add_text(out, ", with password= of the entry");
 	} else if (credentials->kind == CREDENTIALS_PLAIN && credentials->is_shown) {
 		buf_add_text(out, ", with the password that a client sent");
@@ -125,12 +120,12 @@ void pool_tell_secret(const struct server *server, struct buf *out)
 
 void pool_hear_news(struct pool *pool)
 {
-	struct credentials shown;
+	const struct credentials *shown;
 
 	if (!share_has_news(&pool->share))
 		return;
-	if (share_get_shown(&pool->share, &shown) && !credentials_equal(&pool->learnt, &shown))
-		set_learnt(pool, &shown);
-	credentials_done(&shown);
+	if (share_get_shown(&pool->share, &shown) && !credentials_equal(pool->learnt, shown))
+		set_learnt(pool, shown);
+	credentials_release(&shown);
 	pool_learn_outcome(pool);
 }

@@ -39,8 +39,8 @@ static void forget_pool(struct pool *pool)
 	sql_touchers_free(&pool->pin_functions);
 	buf_free(&pool->read_functions);
 	pool_forget_greeting(pool);
-	credentials_done(&pool->credentials);
-	credentials_done(&pool->learnt);
+	credentials_release(&pool->credentials);
+	credentials_release(&pool->learnt);
 	fair_free(&pool->fair);
 	share_close(&pool->share);
 	HASH_DEL(pool->database->pool_table, pool);

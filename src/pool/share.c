@@ -47,7 +47,7 @@ static void free_tally(struct tally *tally)
 	cluster_part(broker, tally);
 	hosts_done(&tally->hosts);
 	outages_done(&tally->outages);
-	credentials_done(&tally->shown);
+	credentials_release(&tally->shown);
 	catalog_reading_release(&tally->reading);
 	free(tally->sizing);
 	free(tally);
@@ -487,22 +487,18 @@ void share_put_shown(struct share *share, const struct credentials *shown)
 	if (share_is_alone(share))
 		return;
 	LOCKED(&share->member->broker->lock);
-	credentials_done(&tally->shown);
-	/* Without memory, the other loops learn it from clients of their own. */
-	if (credentials_copy(&tally->shown, shown)) {
-		share->shown_number = ++tally->shown_number;
-		broker_post_others(tally, share->member);
-	}
+	credentials_release(&tally->shown);
+	tally->shown = credentials_hold(shown);
+	share->shown_number = ++tally->shown_number;
+	broker_post_others(tally, share->member);
 }
 
-bool share_get_shown(struct share *share, struct credentials *shown)
+bool share_get_shown(struct share *share, const struct credentials **shown)
 {
-	bool is_new;
-
-	*shown = (struct credentials){ 0 };
 	LOCKED(&share->member->broker->lock);
-	is_new = share->shown_number != share->tally->shown_number &&
-	         credentials_copy(shown, &share->tally->shown);
+	bool is_new = share->shown_number != share->tally->shown_number;
+
+	*shown = is_new ? credentials_hold(share->tally->shown) : NULL;
 	share->shown_number = share->tally->shown_number;
 	return is_new;
 }

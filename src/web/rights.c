@@ -70,20 +70,17 @@ static bool add_line(struct secrets *secrets, struct bytes line, struct err *err
 bool rights_read_secrets(struct secrets *secrets, const char *path, struct err *err)
 {
 	struct buf text = { .limit = FILE_MAX + BUF_PIECE, .is_secret = true };
-	FILE *file = fopen(path, "re");
-	bool is_good = file && buf_read_file(&text, file);
+	const char *failed = buf_read_file(&text, path);
 	struct bytes rest = buf_bytes(&text), line;
+	bool is_good =
+	    !failed || err_set(err, ERR_CONFIG, "cannot %s %s: %s", failed, path, strerror(errno));
 
-	if (!is_good)
-		err_set(err, ERR_CONFIG, "cannot open %s: %s", path, strerror(errno));
-	if (file)
-		fclose(file);
 	for (unsigned int number = 1; is_good && rest.count; number++) {
 		line = http_trim(bytes_take_until(&rest, '\n'));
 		if (line.count && *line.at != '#' && !add_line(secrets, line, err))
 			is_good = err_prefix(err, "%s:%u ", path, number);
 	}
-	buf_wipe(&text);
+	buf_free(&text);
 	/* An empty file must not open the door that it should lock. */
 	if (is_good && !secrets->count)
 		is_good = err_set(err, ERR_CONFIG, "%s has no secret", path);

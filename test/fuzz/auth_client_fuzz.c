@@ -43,6 +43,12 @@ struct bench {
 
 static void on_work(void *arg) { ((struct bench *)arg)->is_done = true; }
 
+static bool is_named(void *arg, const char *name)
+{
+	(void)arg;
+	return strcmp(name, "somebody") == 0;
+}
+
 static bool submit(void *arg, struct job *job, bool is_slow)
 {
 	(void)is_slow;
@@ -121,11 +127,16 @@ static void enter(struct bytes in, unsigned int choice, struct verifiers *verifi
 	    .user = "somebody",
 	    .secret = secret < SECRET_COUNT ? &secrets[secret] : NULL,
 	    .iterations = 2,
+	    .is_named = is_named,
 	    .verifiers = verifiers,
 	    .runner = { submit, on_work, &bench },
 	});
 
 	result = auth_server_start(auth, &out, &err);
+	if (result == AUTH_SERVER_WORK) {
+		run_job(&bench);
+		result = auth_server_resume(auth, &out, &err);
+	}
 	while (result == AUTH_SERVER_MORE && next_message(&in, buf_bytes(&out), &message)) {
 		buf_clear(&out);
 		result = auth_server_answer(auth, buf_bytes(&message), &out, &err);
@@ -151,8 +162,8 @@ static void log_in(struct bytes in, unsigned int choice, struct verifiers *verif
 	struct scram_verifier scram = { .keys = { { 1 }, { 2 }, { 3 } } };
 	struct credentials credentials[] = {
 		{ .kind = CREDENTIALS_NONE },
-		{ .kind = CREDENTIALS_PLAIN, .text = (char *)secrets[0].text },
-		{ .kind = CREDENTIALS_MD5, .text = (char *)secrets[1].text },
+		{ .kind = CREDENTIALS_PLAIN, .text = secrets[0].text },
+		{ .kind = CREDENTIALS_MD5, .text = secrets[1].text },
 		{ .kind = CREDENTIALS_KEYS, .scram = &scram },
 	};
 	bool is_scram = false;

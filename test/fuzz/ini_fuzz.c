@@ -16,10 +16,10 @@ static void walk(const struct config *config)
 {
 	const struct config_database *database = NULL;
 	const struct config_user *user = NULL;
-	struct setting_shown shown;
+	char buffer[SETTING_VALUE_SIZE];
 
-	for (size_t i = 0; setting_show(config, i, &shown); i++)
-		assert(shown.value || !shown.initial);
+	for (size_t i = 0; i < settings_count; i++)
+		assert(setting_value(config, &settings[i], buffer) || !settings[i].initial);
 	while ((database = config_database_next(config, database))) {
 		assert(config_database_find(config, database->name) == database);
 		assert(config_database_same_server(database, database, database->name));

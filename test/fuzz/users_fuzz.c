@@ -10,6 +10,8 @@
 #include "pgweir/auth/digest.h"
 #include "pgweir/auth/scram.h"
 
+#include "../lib/auth_text.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void use(const struct user *user, void *arg)

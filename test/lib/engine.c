@@ -12,12 +12,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "pgweir/auth/users.h"
 #include "pgweir/net/outbox.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
+#include "auth_text.h"
 #include "config_text.h"
 
 #define TURNS 8

@@ -35,7 +35,7 @@ struct auth_client;
 /* Whether server_require_auth allows a server that requests no authentication. */
 bool auth_client_may_enter_unasked(const struct config_list *require);
 
-/* Copies everything it needs. NULL: no memory. */
+/* Copies or holds everything it needs. NULL: no memory. */
 struct auth_client *auth_client_new(const struct auth_client_who *who);
 
 /* Wipes and frees it. Call it as soon as the exchange has ended; it may be called earlier. */

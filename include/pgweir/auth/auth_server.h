@@ -9,8 +9,8 @@
  *                          --> OK | REFUSED | BUSY: then auth_server_free
  *
  * The caller sends AuthenticationOk after AUTH_SERVER_OK. An unknown user goes through the same
- * exchange with a mock secret, and fails at its end. The work of AUTH_METHOD_PAM and
- * AUTH_METHOD_LDAP may take long, so it has threads of its own.
+ * exchange with a mock secret, and fails at its end. The work of AUTH_METHOD_PAM, AUTH_METHOD_LDAP
+ * and AUTH_METHOD_PEER may take long, so it has threads of its own.
  */
 #ifndef PGWEIR_AUTH_AUTH_SERVER_H
 #define PGWEIR_AUTH_AUTH_SERVER_H
@@ -34,8 +34,14 @@ struct auth_server_who {
 	/* for an unknown user: what to imitate; NULL: one of `users`, or nobody. Not kept */
 	const struct mock_form *like;
 	const struct users *users;
-	/* PEER, CERT: the caller has verified the name. The user must still be known */
+	/* CERT: the caller has verified the name. The user must still be known */
 	bool is_proven;
+	/*
+	 * PEER: the system user at the other end, and whether one of that name is this user. Called
+	 * with the runner's arg, when the name has been found.
+	 */
+	uid_t uid;
+	bool (*is_named)(void *arg, const char *name);
 	const char *options; /* PAM, LDAP: see outside.h */
 	const char *host;    /* PAM: the client's host */
 	/* PAM, LDAP: when the client's login times out, by clock_now(); 0 = never */
@@ -80,10 +86,10 @@ const char *auth_server_options(const struct auth_server *auth);
 bool auth_server_is_by(const struct auth_server *auth, const struct secret *secret);
 
 /*
- * After AUTH_SERVER_OK: gets credentials to log in to a server as this user: the password
- * (stored, or sent by the client), else the SCRAM keys, else the md5 secret. *credentials must
- * be empty. false: no memory.
+ * After AUTH_SERVER_OK: credentials to log in to a server as this user: the password (stored, or
+ * sent by the client), else the SCRAM keys, else the md5 secret. The caller owns one reference.
+ * NULL: none of these, or no memory.
  */
-bool auth_server_credentials(const struct auth_server *auth, struct credentials *credentials);
+const struct credentials *auth_server_credentials(const struct auth_server *auth);
 
 #endif

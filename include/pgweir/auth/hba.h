@@ -117,9 +117,6 @@ enum hba_answer {
 /* Loads the files. ident_path NULL or "": no maps. NULL: *problems lists all errors. */
 struct hba *hba_load(const char *path, const char *ident_path, struct problems *problems);
 
-/* The same from text; includes are refused. */
-struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *problems);
-
 struct hba *hba_hold(struct hba *hba);
 void hba_release(struct hba **hba);
 

@@ -9,6 +9,7 @@
 #include "pgweir/auth/scram.h"
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/err.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/config/problems.h"
 
 #define USER_NAME_MAX 127                  /* bytes of a name, without terminating zero */
@@ -40,13 +41,11 @@ struct user {
 struct users;
 
 /*
- * Loads an auth_file; the caller owns one reference. A problem is added for each invalid line; the
- * users of the other lines are only for judging. NULL: it cannot be read, a problem was added.
+ * Loads an auth_file, named at `pos`; the caller owns one reference. A problem is added for each
+ * invalid line; the users of the other lines are only for judging. NULL: it cannot be read, a
+ * problem was added.
  */
-struct users *users_load(const char *path, struct problems *problems);
-
-/* The same from text; `file` is its name in the problems. */
-struct users *users_parse(struct bytes text, const char *file, struct problems *problems);
+struct users *users_load(const char *path, struct source_pos pos, struct problems *problems);
 
 /* No users, for when auth_file is not set. NULL: no memory. */
 struct users *users_none(void);
@@ -67,7 +66,7 @@ size_t users_count(const struct users *users);
 void users_each(const struct users *users, void (*each)(const struct user *user, void *arg),
                 void *arg);
 
-/* ---- credentials: for logging in to a server as a user; they own their texts ---- */
+/* ---- credentials: for logging in to a server as a user ---- */
 
 enum credentials_kind {
 	CREDENTIALS_NONE,  /* usable only if the server requests no authentication */
@@ -76,24 +75,32 @@ enum credentials_kind {
 	CREDENTIALS_KEYS   /* SCRAM keys of a client that has logged in: usable only for SCRAM */
 };
 
-/* Zero it before first use. */
+/* They never change, and count their references. NULL stands for CREDENTIALS_NONE. */
 struct credentials {
+	struct refs refs;
 	enum credentials_kind kind;
-	char *text;                   /* for PLAIN and MD5 */
-	struct scram_verifier *scram; /* for KEYS */
 	/* sent by a client, or revealed by its proof; not from a file or query */
 	bool is_shown;
+	const char *text;                   /* for PLAIN and MD5 */
+	const struct scram_verifier *scram; /* for KEYS */
 };
 
-/* Makes credentials from a stored secret: plain or md5; none from others. false: no memory. */
-bool credentials_from_secret(struct credentials *credentials, const struct secret *secret);
+static inline enum credentials_kind credentials_kind(const struct credentials *credentials)
+{
+	return credentials ? credentials->kind : CREDENTIALS_NONE;
+}
 
-/* Copies credentials to *to, which must be empty. false: no memory, *to is empty. */
-bool credentials_copy(struct credentials *to, const struct credentials *from);
+/* Of a stored secret, if it is plain or md5. NULL: of another kind, or no memory. */
+const struct credentials *credentials_of_secret(const struct secret *secret, bool is_shown);
+
+/* Those that a client's proof has revealed. NULL: no memory. */
+const struct credentials *credentials_of_keys(const struct scram_verifier *scram);
+
+/* Both accept NULL. The last release wipes and frees. */
+const struct credentials *credentials_hold(const struct credentials *credentials);
+void credentials_release(const struct credentials **credentials);
 
 /* Whether both give the same result in an authentication exchange. */
 bool credentials_equal(const struct credentials *a, const struct credentials *b);
-
-void credentials_done(struct credentials *credentials);
 
 #endif

@@ -53,10 +53,11 @@ void buf_vprintf(struct buf *buf, const char *format, va_list args)
 void buf_add_wrapped(struct buf *buf, const char *text, size_t width, const char *beginning);
 
 /*
- * Adds all of a file. false: errno; EFBIG if the buffer is broken. Its limit must allow for
- * BUF_PIECE bytes behind the file.
+ * Adds all of a file; no copy of it stays elsewhere. NULL: that is done; else "open" or "read",
+ * what failed with errno: EFBIG if the buffer is broken. Its limit must allow for BUF_PIECE bytes
+ * behind the file.
  */
-bool buf_read_file(struct buf *buf, FILE *file);
+const char *buf_read_file(struct buf *buf, const char *path);
 #define BUF_PIECE ((size_t)65536)
 
 void buf_drop(struct buf *buf, size_t count);

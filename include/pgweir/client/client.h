@@ -108,7 +108,6 @@ struct auth_lookup;
 struct auth_server;
 struct client_listening;
 struct late_begin;
-struct system_user;
 struct names;
 struct session;
 struct track;
@@ -124,9 +123,8 @@ struct slow {
 /* What auth_type hba found out about a client. client/login/authentication.c */
 struct hba_check {
 	struct reverse reverse;
-	struct system_user *system_user;          /* NULL: was not looked up */
-	char *host;                               /* NULL: it has no name */
-	bool is_host_known, is_system_user_known; /* the lookup has ended */
+	char *host;         /* NULL: it has no name */
+	bool is_host_known; /* the lookup has ended */
 };
 
 /* The use of auth_query for a client. client/login/auth_query.c */

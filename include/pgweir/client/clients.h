@@ -40,8 +40,7 @@ struct clients_told {
 struct clients_shared {
 	struct cancel_keys_shared keys; /* with the number of loops; 0 or 1: there is one */
 	struct workers *workers;
-	struct workers *lookups; /* for lookups that may block: names of system users */
-	/* for methods whose servers outside may be slow or down; NULL: a method has none */
+	/* for methods that wait for others, which may be slow or down; NULL: a method has none */
 	struct workers *outside[AUTH_METHODS];
 	struct logins *logins;
 	struct clients_told told;

@@ -22,6 +22,9 @@ struct logins;
 /* NULL: *err says why. */
 struct logins *logins_new(struct err *err);
 
+/* To be called each second: wipes the answers of auth_query whose time is over. */
+void logins_sweep(struct logins *logins, usec_t now);
+
 /* No client may be left. */
 void logins_free(struct logins **logins);
 

@@ -86,10 +86,6 @@ struct source_files {
 const char *source_read(struct source_files *files, const char *path, bool may_be_missing,
                         struct buf *text, struct problems *problems);
 
-/* The same with a text from memory. */
-const char *source_copy(struct source_files *files, const char *name, struct bytes from,
-                        struct buf *text, struct problems *problems);
-
 /* Adds a name that is none of a file that was read. NULL: there are too many, or no memory. */
 const char *source_name(struct source_files *files, const char *name);
 

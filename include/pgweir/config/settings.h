@@ -103,17 +103,14 @@ void dump_settings(struct buf *out);
 /* Describes one setting. false: *err says that there is none, and which was probably meant. */
 bool dump_setting(const char *name, struct buf *out, struct err *err);
 
-/* One row of SHOW CONFIG. The texts are valid as long as this struct and the snapshot. */
-struct setting_shown {
-	const char *name;
-	const char *value;   /* NULL = unset */
-	const char *initial; /* NULL = unset */
-	bool is_changeable;
-	char buffer[32];
-};
+#define SETTING_VALUE_SIZE 32
 
-/* Row `index` of SHOW CONFIG, in the order of names. false: past the last one. */
-bool setting_show(const struct config *config, size_t index, struct setting_shown *shown);
+/*
+ * A value as SHOW CONFIG shows it, without passwords; NULL = unset. It is in `buffer` if it has to
+ * be built, else it lives as long as the snapshot.
+ */
+const char *setting_value(const struct config *config, const struct setting *setting,
+                          char buffer[SETTING_VALUE_SIZE]);
 
 /* ---- documentation from the tables ---- */
 

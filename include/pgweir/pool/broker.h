@@ -104,7 +104,7 @@ struct tally {
 	atomic_uint outcome_number, shown_number;
 	atomic_bool is_failing;
 	struct err failure; /* valid while is_failing */
-	struct credentials shown;
+	const struct credentials *shown;
 	enum tally_kind kind;
 	struct buf name;
 };
@@ -504,11 +504,11 @@ void share_put_outcome(struct share *share, const struct err *failure);
 /* false: nothing new. *is_failing: *err has the failure. */
 bool share_get_outcome(struct share *share, bool *is_failing, struct err *err);
 
-/* What a client has authenticated with; copied. CREDENTIALS_NONE: it is not valid any more. */
+/* What a client has authenticated with. NULL: it is not valid any more. */
 void share_put_shown(struct share *share, const struct credentials *shown);
 
-/* false: nothing new. The copy in *shown belongs to the caller. */
-bool share_get_shown(struct share *share, struct credentials *shown);
+/* false: nothing new, *shown is NULL. The caller gets a reference. */
+bool share_get_shown(struct share *share, const struct credentials **shown);
 
 /* The last reading; the caller keeps its reference, or gets one. NULL: none. Wakes other loops. */
 void share_put_reading(struct share *share, struct catalog_reading *reading);

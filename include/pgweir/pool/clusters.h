@@ -98,7 +98,7 @@ void cluster_lend_login(struct broker *broker, struct cluster *cluster, const ch
                         const struct credentials *credentials);
 bool cluster_has_login(struct broker *broker, const struct cluster *cluster);
 void cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
-                   struct credentials *credentials);
+                   const struct credentials **credentials);
 void cluster_refuse_login(struct broker *broker, struct cluster *cluster);
 
 /* Why a host is not watched, for people. */

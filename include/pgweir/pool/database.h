@@ -94,10 +94,10 @@ struct role {
 	struct cap cap;                  /* max_user_connections */
 	const struct config_user *entry; /* its entry of [users]; NULL: none */
 	unsigned int server_count;
-	unsigned int pool_count;        /* pools that log in as this role */
-	unsigned int client_count;      /* clients logged in under this name: role_enter() */
-	uint64_t client_limit_hits;     /* clients refused by max_user_client_connections */
-	struct credentials credentials; /* derived from `secret` */
+	unsigned int pool_count;               /* pools that log in as this role */
+	unsigned int client_count;             /* clients logged in under this name: role_enter() */
+	uint64_t client_limit_hits;            /* clients refused by max_user_client_connections */
+	const struct credentials *credentials; /* derived from `secret`; NULL: of no use */
 	/* as in auth_file; NULL: not in auth_file */
 	char *secret;
 	unsigned int secret_version; /* changes with each change of the secret */

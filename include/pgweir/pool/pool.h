@@ -110,9 +110,11 @@ struct pool {
 	struct sql_touchers pin_functions; /* mostly empty */
 	struct buf read_functions;         /* in lower case: name\0name\0 */
 	struct server_site site;           /* what its servers share */
-	struct credentials credentials; /* from the entry's password; empty: the role's are used */
-	struct credentials learnt;      /* obtained from a client's authentication: pool_learn() */
-	unsigned int learnt_version;    /* the role's secret_version when that was */
+	/* from the entry's password; NULL: the role's are used */
+	const struct credentials *credentials;
+	/* obtained from a client's authentication, or NULL: pool_learn() */
+	const struct credentials *learnt;
+	unsigned int learnt_version; /* the role's secret_version when that was */
 
 	struct server_list servers[SERVER_STATES];
 	unsigned int server_counts[SERVER_STATES];
@@ -273,7 +275,7 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err);
 /*
  * Notes what a client of this pool authenticated with: servers of this pool log in with it, unless
  * auth_file has the password itself. Only this pool uses it, and the pool for lookups of the same
- * user on the same database. Copied.
+ * user on the same database.
  */
 void pool_learn(struct pool *pool, const struct credentials *shown);
 

@@ -273,6 +273,7 @@ struct cursor {
 	/* `next` returned false, but has not examined all items: call it again in a later turn */
 	bool has_more;
 	unsigned int look_count; /* items examined since the last row */
+	struct stats totals[2];  /* of SHOW TOTALS: totals and averages, since its first row */
 	sqlstate_key sqlstate;   /* of SHOW SQLSTATES: its next row has no lower one */
 	uint64_t slot;           /* the next one of SHOW HISTORY; the next row of SHOW PEER_POOLS */
 	size_t index;

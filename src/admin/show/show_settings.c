@@ -427,7 +427,7 @@ static bool next_limits(struct cursor *cursor, void *at)
 
 struct config_row {
 	const char *key, *value, *initial, *changeable, *source, *description;
-	struct setting_shown shown;
+	char buffer[SETTING_VALUE_SIZE];
 };
 
 #define CONFIG_COLUMN(name, field, help)                                   \
@@ -459,15 +459,16 @@ static const struct column setting_columns[] = {
 static bool fill_setting(struct cursor *cursor, struct config_row *row, size_t index)
 {
 	const struct config *config = show_source_config(cursor->source);
+	const struct setting *setting = &settings[index];
 
-	if (!setting_show(config, index, &row->shown))
+	if (index >= settings_count)
 		return false;
-	row->key = row->shown.name;
-	row->value = row->shown.value;
-	row->initial = row->shown.initial;
-	row->changeable = row->shown.is_changeable ? "yes" : "no";
+	row->key = setting->name;
+	row->value = setting_value(config, setting, row->buffer);
+	row->initial = setting->initial;
+	row->changeable = setting->reload == RELOAD_LIVE ? "yes" : "no";
 	row->source = pos_text(cursor, config_origin(config, row->key));
-	row->description = settings[index].help;
+	row->description = setting->help;
 	return true;
 }
 

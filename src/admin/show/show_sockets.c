@@ -289,8 +289,8 @@ static void fill_params(struct fds_shown *row, const struct params *own, const s
 
 static void fill_secrets(struct fds_shown *row, const struct credentials *credentials)
 {
-	row->password = credentials->text;
-	if (!credentials->scram)
+	row->password = credentials ? credentials->text : NULL;
+	if (credentials_kind(credentials) != CREDENTIALS_KEYS)
 		return;
 	row->scram_client_key = bytes_of(credentials->scram->keys.client_key, SCRAM_KEY_SIZE);
 	row->scram_server_key = bytes_of(credentials->scram->keys.server_key, SCRAM_KEY_SIZE);
@@ -411,7 +411,8 @@ static bool next_fds(struct cursor *cursor, void *row)
 	       "Pool mode of its clients; NULL: that of their user, database or the setting. A "   \
 	       "pool has one pool_size for clients of all modes.")                                 \
 	COLUMN(TEXT, auth_type, auth_methods[config->auth_type].name, "auth_type of its clients.") \
-	COLUMN(TEXT, client_tls_sslmode, shown_setting(config, "client_tls_sslmode", &setting),    \
+	COLUMN(TEXT, client_tls_sslmode,                                                           \
+	       setting_value(config, setting_find("client_tls_sslmode"), sslmode),                 \
 	       "client_tls_sslmode of its clients.")                                               \
 	COLUMN(TEXT, databases, entry ? entry->databases.text : NULL,                              \
 	       "Databases that its clients may use; NULL: all.")                                   \
@@ -425,13 +426,6 @@ static bool next_fds(struct cursor *cursor, void *row)
 
 SHOW_ROWS(listeners, "LISTENERS", LISTENER_ROW,
           "Where clients connect, and what holds for those that came by each listener.");
-
-static const char *shown_setting(const struct config *config, const char *name,
-                                 struct setting_shown *shown)
-{
-	setting_show(config, (size_t)(setting_find(name) - settings), shown);
-	return shown->value;
-}
 
 /* Those of a gate; NULL: of the main listener, which are all that have no gate. */
 static int64_t clients_of(struct cursor *cursor, const struct gate *gate)
@@ -453,7 +447,7 @@ static bool next_listeners(struct cursor *cursor, void *row)
 	const struct console_with *with = cursor->source->with;
 	const struct config *main = show_source_config(cursor->source), *config = main;
 	const struct config_listener *entry = NULL;
-	struct setting_shown setting;
+	char sslmode[SETTING_VALUE_SIZE];
 	struct listener_shown shown;
 	const struct gate *gate;
 	int64_t clients;

@@ -169,21 +169,24 @@ void show_stats_average_all(const struct show_source *source, usec_t now, struct
 
 void show_stats_tick(struct show_source *source, usec_t now)
 {
+	struct stats all = source->own, counted;
 	struct database *database;
 	const struct lane *lane;
-	struct stats counted;
 
 	source->history.older_at = source->history.newer_at;
 	source->history.newer_at = now;
 	LANES_EACH(lane, source->with->lanes)
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		counted = (struct stats){ 0 };
-		add_database(database, &counted);
-		note(&database->past, &counted);
+	{
+		stats_add(&all, &lane->pools->gone);
+		TAILQ_FOREACH (database, &lane->pools->databases, node) {
+			counted = (struct stats){ 0 };
+			add_database(database, &counted);
+			note(&database->past, &counted);
+			stats_add(&all, &counted);
+		}
 	}
 	note(&source->history.own, &source->own);
-	count_all(source, &counted);
-	note(&source->history.all, &counted);
+	note(&source->history.all, &all);
 }
 
 /* ---- one row per database ---- */
@@ -222,9 +225,9 @@ SHOW(stats_averages, "STATS_AVERAGES", next_stats, average_columns,
 
 /* ---- one row per counter ---- */
 
-#define TOTAL_ROW(COLUMN)                                                \
-	COLUMN(TEXT, name, counters[index], "Name of the counter.")      \
-	COLUMN(NUMERIC, value, (int64_t)((const uint64_t *)both)[index], \
+#define TOTAL_ROW(COLUMN)                                                          \
+	COLUMN(TEXT, name, counters[index], "Name of the counter.")                \
+	COLUMN(NUMERIC, value, (int64_t)((const uint64_t *)cursor->totals)[index], \
 	       "Statistics for all databases together.")
 
 SHOW_ROWS(totals, "TOTALS", TOTAL_ROW, "Statistics for all databases together.");
@@ -241,19 +244,22 @@ static const char *const counters[] = {
 _Static_assert(sizeof(counters) / sizeof(counters[0]) == 2 * STATS_FIELDS,
                "each counter has two rows");
 
+/* All rows are of one moment. To count for each of them would take many walks of all pools. */
 static bool next_totals(struct cursor *cursor, void *row)
 {
 	const struct show_source *source = cursor->source;
 	enum console_version version = show_source_config(source)->console_version;
 	size_t index = cursor->index++;
-	struct stats both[2]; /* totals and averages */
 
+	if (index == 0) {
+		count_all(source, &cursor->totals[0]);
+		average_of(source, &source->history.all.older, &cursor->totals[0],
+		           loop_now(source->with->loop), &cursor->totals[1]);
+	}
 	while (index < 2 * STATS_FIELDS && !rows_have("STATS", counters[index], version))
 		index = cursor->index++;
 	if (index >= 2 * STATS_FIELDS)
 		return false;
-	count_all(source, &both[0]);
-	show_stats_average_all(source, loop_now(source->with->loop), &both[1]);
 	ROW_FILL(row, struct totals_shown, TOTAL_ROW);
 	return true;
 }

@@ -2,9 +2,8 @@
 /*
  * Answers of auth_query, and the cache of them, which all loops share.
  *
- * An answer's secret is wiped in time even if no client asks for it again: each loop that adds an
- * answer sets its timer, until the cache is empty. When the cache is full, the oldest answers are
- * dropped.
+ * An answer's secret is wiped in time even if no client asks for it again. When the cache is full,
+ * the oldest answers are dropped.
  */
 #include "auth_cache_priv.h"
 
@@ -16,7 +15,6 @@
 #include "pgweir/auth/scram.h"
 #include "pgweir/auth/digest.h"
 #include "pgweir/auth/users.h"
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/lock.h"
 #include "pgweir/pgwire/fields.h"
 
@@ -66,105 +64,68 @@ static size_t size_of(const struct auth_answer *answer)
 	       (answer->secret ? strlen(answer->secret) : 0);
 }
 
-static void forget_answer(struct logins *cache, struct auth_answer *answer)
+static void forget_answer(struct logins *logins, struct auth_answer *answer)
 {
-	assert_locked(&cache->lock);
-	HASH_DEL(cache->table, answer);
-	TAILQ_REMOVE(&cache->list, answer, node);
-	cache->size -= size_of(answer);
-	answer->is_kept = false;
+	assert_locked(&logins->lock);
+	HASH_DEL(logins->table, answer);
+	logins->size -= size_of(answer);
+	answer->until = 0;
 	auth_answer_release(&answer);
 }
 
-static struct auth_answer *find_answer(const struct logins *cache,
+static struct auth_answer *find_answer(const struct logins *logins,
                                        const struct auth_answer *question)
 {
-	assert_locked(&cache->lock);
-	return TABLE_GET(hh, &cache->secret, cache->table, question->key, question->key_count);
+	assert_locked(&logins->lock);
+	return TABLE_GET(hh, &logins->secret, logins->table, question->key, question->key_count);
 }
 
-static void on_due(struct timer *timer);
-
-static void set_timer(struct auth_cache_access *access, usec_t since)
+void logins_sweep(struct logins *logins, usec_t now)
 {
-	timer_set(&access->timer, loop_timer_queue(access->loop, access->limit, on_due), since);
+	LOCKED(&logins->lock);
+	while (logins->table && logins->table->until <= now)
+		forget_answer(logins, logins->table);
 }
 
-/* When the oldest answer's time is over; 0: there is none. Drops those whose time is over. */
-static usec_t drop_due(struct logins *cache, usec_t now)
+void auth_cache_keep(struct logins *logins, struct auth_answer *answer, usec_t until)
 {
-	LOCKED(&cache->lock);
-	struct auth_answer *oldest;
+	LOCKED(&logins->lock);
+	struct auth_answer *same = find_answer(logins, answer);
 
-	while ((oldest = TAILQ_FIRST(&cache->list)) && oldest->until <= now)
-		forget_answer(cache, oldest);
-	return oldest ? oldest->until : 0;
-}
-
-static void on_due(struct timer *timer)
-{
-	struct auth_cache_access *access = container_of(timer, struct auth_cache_access, timer);
-	usec_t until = drop_due(access->logins, loop_now(access->loop));
-
-	if (until)
-		set_timer(access, until - access->limit);
-}
-
-static void add_answer(struct logins *cache, struct auth_answer *answer, usec_t until)
-{
-	assert_locked(&cache->lock);
-	auth_answer_hold(answer);
-	answer->is_kept = true;
-	answer->until = until;
-	TABLE_ADD(hh, &cache->secret, cache->table, answer->key, answer->key_count, answer);
-	TAILQ_INSERT_TAIL(&cache->list, answer, node);
-	cache->size += size_of(answer);
-	while (HASH_COUNT(cache->table) > AUTH_CACHE_MAX || cache->size > AUTH_CACHE_SIZE_MAX)
-		forget_answer(cache, TAILQ_FIRST(&cache->list));
-}
-
-void auth_cache_keep(struct auth_cache_access *access, struct auth_answer *answer, usec_t limit)
-{
-	struct logins *cache = access->logins;
-	usec_t now = loop_now(access->loop);
-	struct auth_answer *same;
-
-	LOCKED(&cache->lock);
-	same = find_answer(cache, answer);
 	if (same)
-		forget_answer(cache, same);
-	if (limit > 0)
-		add_answer(cache, answer, now + limit);
-	if (limit <= 0 || (timer_is_set(&access->timer) && access->limit == limit))
+		forget_answer(logins, same);
+	if (!until)
 		return;
-	access->limit = limit;
-	set_timer(access, now);
+	auth_answer_hold(answer);
+	answer->until = until;
+	TABLE_ADD(hh, &logins->secret, logins->table, answer->key, answer->key_count, answer);
+	logins->size += size_of(answer);
+	while (HASH_COUNT(logins->table) > AUTH_CACHE_MAX || logins->size > AUTH_CACHE_SIZE_MAX)
+		forget_answer(logins, logins->table);
 }
 
-struct auth_answer *auth_cache_find(struct auth_cache_access *access,
-                                    const struct auth_answer *question)
+struct auth_answer *auth_cache_find(struct logins *logins, const struct auth_answer *question,
+                                    usec_t now)
 {
-	LOCKED(&access->logins->lock);
-	struct auth_answer *answer = find_answer(access->logins, question);
+	LOCKED(&logins->lock);
+	struct auth_answer *answer = find_answer(logins, question);
 
-	return answer && answer->until > loop_now(access->loop) ? auth_answer_hold(answer) : NULL;
+	return answer && answer->until > now ? auth_answer_hold(answer) : NULL;
 }
 
-void auth_cache_forget(struct auth_cache_access *access, struct auth_answer *answer)
+void auth_cache_forget(struct logins *logins, struct auth_answer *answer)
 {
-	LOCKED(&access->logins->lock);
-	if (answer->is_kept)
-		forget_answer(access->logins, answer);
+	LOCKED(&logins->lock);
+	if (answer->until)
+		forget_answer(logins, answer);
 }
 
-void auth_cache_forget_all(struct logins *cache)
+void auth_cache_forget_all(struct logins *logins)
 {
-	LOCKED(&cache->lock);
-	struct auth_answer *answer;
-
-	cache->is_learnt = false;
-	while ((answer = TAILQ_FIRST(&cache->list)))
-		forget_answer(cache, answer);
+	LOCKED(&logins->lock);
+	logins->is_learnt = false;
+	while (logins->table)
+		forget_answer(logins, logins->table);
 }
 
 void auth_cache_learn(struct logins *logins, const char *text)
@@ -198,7 +159,6 @@ struct logins *logins_new(struct err *err)
 	lock_init(&logins->lock);
 	failures_init(&logins->failures);
 	hash_key_draw(&logins->secret);
-	TAILQ_INIT(&logins->list);
 	logins->likeness = (struct mock_form){ SECRET_SCRAM, USUAL_ITERATIONS, SCRAM_SALT_SIZE };
 	return logins;
 }

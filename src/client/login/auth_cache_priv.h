@@ -25,9 +25,7 @@
  */
 struct auth_answer {
 	UT_hash_handle hh; /* in the table, while it is cached */
-	TAILQ_ENTRY(auth_answer) node;
-	bool is_kept; /* in the cache */
-	usec_t until; /* valid if is_kept: when it is dropped */
+	usec_t until;      /* when it is dropped from the cache; 0: it is not there */
 	struct refs refs;
 	char *name;                           /* NULL: there is no such user */
 	char *secret;                         /* NULL: the user has none */
@@ -51,17 +49,14 @@ bool auth_answer_set(struct auth_answer *answer, const char *name, const char *s
 /* Whether both are of the same question. */
 bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_answer *question);
 
-TAILQ_HEAD(auth_answer_list, auth_answer);
-
 /* What the logins of all loops share. */
 struct logins {
-	pthread_mutex_t lock; /* guards all of this, and is_kept of answers */
+	pthread_mutex_t lock; /* guards all of this, and `until` of answers */
 	/* failed logins, while their answers are delayed: admit.c */
 	struct failures failures;
-	struct auth_answer *table;    /* the cache, by key */
-	struct hash_key secret;       /* of the table */
-	struct auth_answer_list list; /* oldest first */
-	size_t size;                  /* bytes of all answers */
+	struct auth_answer *table; /* the cache, by key; walked from the oldest on */
+	struct hash_key secret;    /* of the table */
+	size_t size;               /* bytes of all answers */
 	/*
 	 * What unknown users imitate where auth_query decides about users: the first answer, so
 	 * that they get the same kind of exchange each time.
@@ -70,26 +65,18 @@ struct logins {
 	bool is_learnt; /* the likeness is that of an answer */
 };
 
-/* A loop's access to the cache. Its timer drops answers whose time is over: to be cleared. */
-struct auth_cache_access {
-	struct logins *logins;
-	struct loop *loop;
-	struct timer timer;
-	usec_t limit; /* how long answers are kept, when the timer was set */
-};
-
 /*
- * Adds an answer and holds a reference to it. Replaces an answer with the same key. limit:
- * how long it is kept; 0: it is not kept.
+ * Adds an answer and holds a reference to it. Replaces an answer with the same key. until 0: it is
+ * not kept.
  */
-void auth_cache_keep(struct auth_cache_access *access, struct auth_answer *answer, usec_t limit);
+void auth_cache_keep(struct logins *logins, struct auth_answer *answer, usec_t until);
 
 /* Returns one reference, which the caller owns. NULL: no such answer. */
-struct auth_answer *auth_cache_find(struct auth_cache_access *access,
-                                    const struct auth_answer *question);
+struct auth_answer *auth_cache_find(struct logins *logins, const struct auth_answer *question,
+                                    usec_t now);
 
 /* Drops the answer if it is in the cache. */
-void auth_cache_forget(struct auth_cache_access *access, struct auth_answer *answer);
+void auth_cache_forget(struct logins *logins, struct auth_answer *answer);
 
 /* auth_query may be another query now: drops all answers, and learns from the next one. */
 void auth_cache_forget_all(struct logins *logins);

@@ -72,12 +72,14 @@ struct auth_lookup {
 
 struct auth_lookups {
 	struct clients *clients;
-	struct auth_lookup_list list;     /* all lookups */
-	struct auth_lookup *under_way;    /* those that may be joined, by key */
-	struct auth_cache_access answers; /* of all loops */
+	struct auth_lookup_list list;  /* all lookups */
+	struct auth_lookup *under_way; /* those that may be joined, by key */
 };
 
 static struct loop *loop_of(const struct auth_lookups *lookups) { return lookups->clients->loop; }
+
+/* The cached answers of all loops. */
+static struct logins *logins_of(const struct clients *clients) { return clients->shared->logins; }
 
 /* ---- end ---- */
 
@@ -159,19 +161,20 @@ static void judge(struct auth_lookup *lookup)
 	struct auth_reply *replies = &lookup->replies;
 	enum auth_reply_verdict verdict = auth_reply_end(replies);
 	const char *name = verdict == AUTH_REPLY_USER ? replies->name : NULL;
+	usec_t limit = lookups->clients->config->auth_query_cache;
 
 	if (verdict == AUTH_REPLY_BAD) {
 		fail_lookup(lookup, ERR_CONFIG, replies->why.text);
 		return;
 	}
 	if (name)
-		auth_cache_learn(lookups->answers.logins, replies->secret);
+		auth_cache_learn(logins_of(lookups->clients), replies->secret);
 	lookup->is_answered = auth_answer_set(lookup->answer, name, name ? replies->secret : NULL);
 	if (!lookup->is_answered)
 		err_set(&lookup->err, ERR_MEMORY, "out of memory");
 	else if (lookup->may_be_joined && name) /* else a RELOAD made it outdated */
-		auth_cache_keep(&lookups->answers, lookup->answer,
-		                lookups->clients->config->auth_query_cache);
+		auth_cache_keep(logins_of(lookups->clients), lookup->answer,
+		                limit > 0 ? loop_now(loop_of(lookups)) + limit : 0);
 	end_lookup(lookup);
 }
 
@@ -464,8 +467,6 @@ struct auth_lookups *auth_lookups_new(struct clients *clients)
 		return NULL;
 	lookups->clients = clients;
 	TAILQ_INIT(&lookups->list);
-	lookups->answers.logins = clients->shared->logins;
-	lookups->answers.loop = clients->loop;
 	return lookups;
 }
 
@@ -474,7 +475,7 @@ void auth_lookups_configure(struct auth_lookups *lookups)
 	struct auth_lookup *lookup, *next;
 
 	/* auth_query may be another query now, with secrets of another kind */
-	auth_cache_forget_all(lookups->answers.logins);
+	auth_cache_forget_all(logins_of(lookups->clients));
 	HASH_ITER (hh, lookups->under_way, lookup, next)
 		leave_table(lookup);
 }
@@ -485,7 +486,6 @@ void auth_lookups_free(struct auth_lookups **lookups)
 		return;
 	while (!TAILQ_EMPTY(&(*lookups)->list)) /* those that are DONE and wait for their task */
 		auth_lookup_free(TAILQ_FIRST(&(*lookups)->list));
-	timer_clear(&(*lookups)->answers.timer);
 	free(*lookups);
 	*lookups = NULL;
 }
@@ -502,7 +502,7 @@ const char *auth_query_claimed(const struct client *client)
 bool auth_query_likeness(const struct client *client, struct mock_form *like)
 {
 	if (client->login->auth_query.answer)
-		*like = auth_cache_likeness(client->clients->shared->logins);
+		*like = auth_cache_likeness(logins_of(client->clients));
 	return client->login->auth_query.answer;
 }
 
@@ -660,7 +660,8 @@ static enum auth_query_result ask_for(struct client *client, struct database *da
 	}
 	auth_answer_release(&auth_query->answer);
 	auth_query->is_refused = false;
-	auth_query->answer = auth_cache_find(&client->clients->lookups->answers, question);
+	auth_query->answer =
+	    auth_cache_find(logins_of(client->clients), question, client_now(client));
 	auth_query->is_kept = auth_query->answer != NULL;
 	if (auth_query->is_kept)
 		return adopt(client) ? AUTH_QUERY_RENAMED : AUTH_QUERY_OVER;
@@ -726,5 +727,5 @@ void auth_query_failed(struct client *client)
 	const struct auth_query *auth_query = &client->login->auth_query;
 
 	if (auth_query->answer && auth_query->is_kept)
-		auth_cache_forget(&client->clients->lookups->answers, auth_query->answer);
+		auth_cache_forget(logins_of(client->clients), auth_query->answer);
 }

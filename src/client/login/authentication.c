@@ -8,12 +8,10 @@
  */
 #include "pgweir/auth/digest.h"
 
-#include <pwd.h>
 #include <stdlib.h>
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/base/container_of.h"
-#include "pgweir/loop/workers.h"
 #include "pgweir/net/resolver.h"
 
 #include "login_priv.h"
@@ -25,8 +23,8 @@
  *
  *   find the rule --> how to authenticate
  *     ^       |
- *     |       +--> look up the name of the host or of the system user --+
- *     +-----------------------------------------------------------------+
+ *     |       +--> look up the name of the host --+
+ *     +-------------------------------------------+
  *
  * Hard here: lookups of names take time, and a reload may change the rules in that time. So
  * no rule is kept: after a lookup, the search begins again with the first rule in force.
@@ -35,8 +33,7 @@
 enum way_verdict {
 	WAY_FOUND,
 	WAY_NEEDS_HOST, /* a lookup first, and then find the way again */
-	WAY_NEEDS_SYSTEM_USER,
-	WAY_REJECTED, /* by the rule, or because it has a flaw */
+	WAY_REJECTED,   /* by the rule, or because it has a flaw */
 	WAY_LACKS_CERTIFICATE,
 	WAY_LACKS_RULE
 };
@@ -44,15 +41,8 @@ enum way_verdict {
 struct way {
 	const struct hba_rule *rule; /* NULL: auth_type itself is the method */
 	enum auth_method method;
-	bool is_proven;      /* the method's voucher (auth_methods.h) confirms the user */
+	bool is_proven;      /* the client's certificate confirms the user */
 	const char *options; /* options of a method that is_outside (auth/outside.h); else NULL */
-};
-
-/* The system user at the other end of a Unix socket. A helper thread finds the name. */
-struct system_user {
-	struct auth_work work; /* must be first */
-	uid_t uid;
-	char *name; /* NULL: no such user */
 };
 
 static struct hba_facts facts_of(const struct client *client)
@@ -92,21 +82,6 @@ static bool has_certificate(const struct client *client, const struct hba_rule *
 	return false;
 }
 
-static bool is_proven(const struct client *client, const struct hba_rule *rule)
-{
-	const struct client_login *login = client->login;
-
-	switch (auth_methods[rule->method].voucher) {
-	case AUTH_BY_SYSTEM_USER:
-		return is_named(client, rule, login->hba_check.system_user->name);
-	case AUTH_BY_CERTIFICATE:
-		return is_named(client, rule, login->shown.certificate_name);
-	case AUTH_NO_VOUCHER:
-		break;
-	}
-	return false;
-}
-
 static enum way_verdict find_way_by_rules(const struct client *client, struct way *way)
 {
 	const struct hba_facts facts = facts_of(client);
@@ -123,12 +98,10 @@ static enum way_verdict find_way_by_rules(const struct client *client, struct wa
 	*way = (struct way){ .rule = rule, .method = rule->method };
 	if (rule->method == AUTH_METHOD_REJECT || rule->flaw.count)
 		return WAY_REJECTED;
-	if (auth_methods[rule->method].voucher == AUTH_BY_SYSTEM_USER &&
-	    !client->login->hba_check.is_system_user_known)
-		return WAY_NEEDS_SYSTEM_USER;
 	if (!has_certificate(client, rule))
 		return WAY_LACKS_CERTIFICATE;
-	way->is_proven = is_proven(client, rule);
+	way->is_proven = auth_methods[rule->method].voucher == AUTH_BY_CERTIFICATE &&
+	                 is_named(client, rule, client->login->shown.certificate_name);
 	way->options = rule->options.count
 	                   ? rule->options.at
 	                   : auth_methods_options(rule->method, login_config(client));
@@ -155,15 +128,6 @@ static enum way_verdict find_way(const struct client *client, struct way *way)
 
 /* ---- names that take time ---- */
 
-#define PASSWD_SIZE 65536 /* buffer for one entry of the user database */
-
-static void hba_check_done(struct hba_check *hba_check)
-{
-	reverse_cancel(&hba_check->reverse);
-	auth_work_drop((struct auth_work *)hba_check->system_user);
-	free(hba_check->host);
-}
-
 static void on_host(struct reverse *reverse, const char *host)
 {
 	struct client_login *login = container_of(reverse, struct client_login, hba_check.reverse);
@@ -185,66 +149,6 @@ static void look_host_up(struct client *client)
 		wait_for_lookup(client);
 	else
 		client_fatal(client, &err);
-}
-
-static void find_name(struct job *job)
-{
-	struct system_user *user = (struct system_user *)job;
-	struct passwd entry, *found = NULL;
-	char *buffer = malloc(PASSWD_SIZE);
-
-	if (buffer && getpwuid_r(user->uid, &entry, buffer, PASSWD_SIZE, &found) == 0 && found)
-		user->name = strdup(entry.pw_name);
-	free(buffer);
-}
-
-static void on_name(void *arg)
-{
-	struct client *client = arg;
-
-	client->login->hba_check.is_system_user_known = true;
-	authentication_go_on(client);
-}
-
-static void system_user_free(struct auth_work *work)
-{
-	struct system_user *user = (struct system_user *)work;
-
-	_Static_assert(offsetof(struct system_user, work) == 0, "it is found by it");
-	free(user->name);
-	free(user);
-}
-
-static bool submit_lookup(void *arg, struct job *job, bool is_slow)
-{
-	const struct clients *clients = ((struct client *)arg)->clients;
-	struct err err;
-
-	(void)is_slow;
-	return workers_submit(clients->shared->lookups, clients->loop, job, &err);
-}
-
-static void refuse_busy(struct client *client)
-{
-	client_refuse(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
-}
-
-static void look_system_user_up(struct client *client)
-{
-	struct system_user *user = calloc(1, sizeof(*user));
-
-	if (!user) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return;
-	}
-	user->work.runner = (struct auth_runner){ submit_lookup, on_name, client };
-	user->work.free_object = system_user_free;
-	user->uid = client->peer.un.uid;
-	client->login->hba_check.system_user = user;
-	if (auth_work_begin(&user->work, find_name, false))
-		wait_for_lookup(client);
-	else
-		refuse_busy(client);
 }
 
 /* Maximum length of a message during authentication: a password may have more than 65530 bytes. */
@@ -315,6 +219,15 @@ static bool submit(void *arg, struct job *job, bool is_slow)
 	return workers_submit(own ? own : clients->shared->workers, clients->loop, job, &err);
 }
 
+/* Whether the rule in force lets the system user of this name log in as the client's user. */
+static bool is_system_user(void *arg, const char *name)
+{
+	const struct client *client = arg;
+	struct way way;
+
+	return find_way(client, &way) == WAY_FOUND && way.rule && is_named(client, way.rule, name);
+}
+
 /* A reload during the exchange may have changed how this client must authenticate. */
 static bool is_still_asked(const struct client *client)
 {
@@ -368,7 +281,7 @@ static void act_on(struct client *client, enum auth_server_result result, struct
 		client_enter(client, CLIENT_LOOKING);
 		return;
 	case AUTH_SERVER_BUSY:
-		refuse_busy(client);
+		client_refuse(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
 		return;
 	case AUTH_SERVER_REFUSED:
 		if (client->login->is_unknown)
@@ -456,6 +369,8 @@ static void ask_for(struct client *client, const struct way *way)
 	    .users = clients->users,
 	    .like = auth_query_likeness(client, &like) ? &like : NULL,
 	    .is_proven = way->is_proven,
+	    .uid = client->peer.un.uid,
+	    .is_named = is_system_user,
 	    .options = way->options,
 	    .host = is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
 	    .deadline = client_login_due(client),
@@ -518,9 +433,6 @@ static void choose_method(struct client *client)
 		return;
 	case WAY_NEEDS_HOST:
 		look_host_up(client);
-		return;
-	case WAY_NEEDS_SYSTEM_USER:
-		look_system_user_up(client);
 		return;
 	case WAY_REJECTED:
 		refuse_rejected(client, way.rule);
@@ -644,7 +556,8 @@ void login_free(struct client *client)
 	throttle_drop(client);
 	client->login = NULL;
 	auth_server_free(&login->auth);
-	hba_check_done(&login->hba_check);
+	reverse_cancel(&login->hba_check.reverse);
+	free(login->hba_check.host);
 	auth_query_done(&login->auth_query);
 	buf_free(&login->unknown);
 	buf_free(&login->parameters);

@@ -318,13 +318,14 @@ static void ask_own(struct client *client)
 static void learn_secret(struct client *client)
 {
 	const struct auth_server *entry = client->login->auth;
-	struct credentials shown = { 0 };
+	const struct credentials *shown;
 
 	if (client->database->entry->user)
 		return;
-	if (auth_server_credentials(entry, &shown) && shown.kind != CREDENTIALS_NONE)
-		pool_learn(client->borrower.pool, &shown);
-	credentials_done(&shown);
+	shown = auth_server_credentials(entry);
+	if (shown)
+		pool_learn(client->borrower.pool, shown);
+	credentials_release(&shown);
 }
 
 void welcome_begin(struct client *client)

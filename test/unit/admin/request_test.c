@@ -6,6 +6,17 @@
 
 #include "../unit.h"
 
+enum request_kind { REQUEST_EMPTY, REQUEST_TALK, REQUEST_SHOW, REQUEST_COMMAND };
+
+static enum request_kind kind_of(const struct request *request)
+{
+	if (request->talk)
+		return REQUEST_TALK;
+	if (request->command)
+		return REQUEST_COMMAND;
+	return request->show ? REQUEST_SHOW : REQUEST_EMPTY;
+}
+
 static const struct {
 	const char *text;
 	enum request_kind kind;
@@ -71,7 +82,7 @@ START_TEST(requests_are_understood)
 
 	ck_assert_msg(request_read(bytes_text(understood[_i].text), &request, &err), "%s: %s",
 	              understood[_i].text, err.text);
-	ck_assert_msg(request.kind == understood[_i].kind, "%s", understood[_i].text);
+	ck_assert_msg(kind_of(&request) == understood[_i].kind, "%s", understood[_i].text);
 	ck_assert_str_eq(request.tag, understood[_i].tag);
 }
 END_TEST

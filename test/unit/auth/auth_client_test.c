@@ -75,10 +75,9 @@ static struct bytes sent(const struct stage *stage)
 
 static char md5_secret[] = "md54ff2ee6ce2a4d4b8b2f4a4d8e7d2d0a1";
 
-static struct credentials plain = { .kind = CREDENTIALS_PLAIN, .text = (char[]){ "secret" } };
-static struct credentials wrong = { .kind = CREDENTIALS_PLAIN, .text = (char[]){ "wrong" } };
+static struct credentials plain = { .kind = CREDENTIALS_PLAIN, .text = "secret" };
+static struct credentials wrong = { .kind = CREDENTIALS_PLAIN, .text = "wrong" };
 static struct credentials md5 = { .kind = CREDENTIALS_MD5, .text = md5_secret };
-static struct credentials none;
 
 static const struct {
 	const char *says;
@@ -88,10 +87,10 @@ static const struct {
 } firsts[] = {
 	{ "cleartext, plain", &plain, { "\0\0\0\3", 4 }, NULL },
 	{ "cleartext, md5", &md5, { "\0\0\0\3", 4 }, FAILED("wrong password type") },
-	{ "cleartext, nothing", &none, { "\0\0\0\3", 4 }, FAILED("wrong password type") },
+	{ "cleartext, nothing", NULL, { "\0\0\0\3", 4 }, FAILED("wrong password type") },
 	{ "md5, plain", &plain, { "\0\0\0\5salt", 8 }, NULL },
 	{ "md5, md5", &md5, { "\0\0\0\5salt", 8 }, NULL },
-	{ "md5, nothing", &none, { "\0\0\0\5salt", 8 }, FAILED("wrong password type") },
+	{ "md5, nothing", NULL, { "\0\0\0\5salt", 8 }, FAILED("wrong password type") },
 	{ "SCRAM, plain", &plain, { "\0\0\0\12SCRAM-SHA-256\0", 19 }, NULL },
 	{ "SCRAM, md5", &md5, { "\0\0\0\12SCRAM-SHA-256\0", 19 }, FAILED("wrong password type") },
 	{ "no mechanism of ours",
@@ -138,7 +137,7 @@ START_TEST(auth_client_without_any_proof)
 {
 	struct stage stage = { 0 };
 
-	stage_open(&stage, &none);
+	stage_open(&stage, NULL);
 	ck_assert_int_eq(say(&stage, OK_BODY), AUTH_CLIENT_OK);
 	ck_assert_uint_eq(stage.out.count, 0);
 	ck_assert_int_eq(say(&stage, OK_BODY), AUTH_CLIENT_FAILED);

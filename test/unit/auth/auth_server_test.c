@@ -260,15 +260,14 @@ static const struct {
 static void check_credentials(struct stage *stage, const struct client *client,
                               enum credentials_kind kind)
 {
-	struct credentials credentials = { 0 };
+	const struct credentials *credentials = auth_server_credentials(stage->auth);
 
-	ck_assert(auth_server_credentials(stage->auth, &credentials));
-	ck_assert_int_eq(credentials.kind, kind);
+	ck_assert_int_eq(credentials_kind(credentials), kind);
 	if (kind == CREDENTIALS_PLAIN)
-		ck_assert_str_eq(credentials.text, "secret");
+		ck_assert_str_eq(credentials->text, "secret");
 	if (kind == CREDENTIALS_KEYS)
-		ck_assert_mem_eq(&credentials.scram->keys, &client->made, sizeof(client->made));
-	credentials_done(&credentials);
+		ck_assert_mem_eq(&credentials->scram->keys, &client->made, sizeof(client->made));
+	credentials_release(&credentials);
 }
 
 START_TEST(auth_server_methods_and_secrets)
@@ -303,6 +302,15 @@ END_TEST
 #define PEER_FAILED "unix socket login rejected"
 #define CERT_FAILED "certificate authentication failed"
 
+/* The name of the system user with the id 0. */
+static bool is_root(void *arg, const char *name)
+{
+	(void)arg;
+	return strcmp(name, "root") == 0;
+}
+
+#define NO_UID ((uid_t)-2) /* that no user has */
+
 /* Externally authenticated names: accepted only for existing users. */
 static const struct {
 	enum auth_method method;
@@ -322,20 +330,27 @@ static const struct {
 START_TEST(auth_server_proven_elsewhere)
 {
 	struct secret secret = users_secret_of("");
-	struct auth_server *auth = auth_server_new(&(struct auth_server_who){
+	struct stage stage = { 0 };
+	bool is_peer = proven[_i].method == AUTH_METHOD_PEER;
+	enum auth_server_result result;
+
+	stage.auth = auth_server_new(&(struct auth_server_who){
 	    .method = proven[_i].method,
 	    .user = "alice",
 	    .secret = proven[_i].is_known ? &secret : NULL,
-	    .is_proven = proven[_i].is_proven,
+	    .is_proven = !is_peer && proven[_i].is_proven,
+	    .uid = proven[_i].is_proven ? 0 : NO_UID,
+	    .is_named = is_root,
+	    .runner = { submit, count_call, &stage },
 	});
-	struct buf out = { 0 };
-	struct err err = { 0 };
-
-	ck_assert_int_eq(auth_server_start(auth, &out, &err),
-	                 proven[_i].refused ? AUTH_SERVER_REFUSED : AUTH_SERVER_OK);
-	ck_assert_str_eq(err.text, proven[_i].refused ? proven[_i].refused : "");
-	ck_assert_uint_eq(out.count, 0);
-	auth_server_free(&auth);
+	result = auth_server_start(stage.auth, &stage.out, &stage.err);
+	ck_assert_int_eq(result == AUTH_SERVER_WORK, is_peer);
+	if (is_peer)
+		result = work(&stage);
+	ck_assert_int_eq(result, proven[_i].refused ? AUTH_SERVER_REFUSED : AUTH_SERVER_OK);
+	ck_assert_str_eq(stage.err.text, proven[_i].refused ? proven[_i].refused : "");
+	ck_assert_uint_eq(stage.out.count, 0);
+	stage_close(&stage);
 }
 END_TEST
 

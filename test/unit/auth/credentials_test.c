@@ -20,37 +20,43 @@ static const struct {
 	  CREDENTIALS_NONE },
 };
 
-START_TEST(credentials_of_a_secret)
+START_TEST(credentials_of_a_text)
 {
-	struct secret secret = users_secret_of(cases[_i].text);
-	struct credentials a = { 0 }, b = { 0 };
+	struct secret secret = users_secret_of(cases[_i].text), other = { secret.kind, "another" };
+	const struct credentials *a = credentials_of_secret(&secret, false), *held;
+	const struct credentials *same = credentials_of_secret(&secret, true);
+	const struct credentials *b = credentials_of_secret(&other, false);
 
-	ck_assert(credentials_from_secret(&a, &secret));
-	ck_assert_int_eq(a.kind, cases[_i].kind);
-	ck_assert(credentials_copy(&b, &a));
-	ck_assert(credentials_equal(&a, &b));
-	if (a.text)
-		b.text[0]++;
-	ck_assert_int_eq(credentials_equal(&a, &b), a.text == NULL);
-	credentials_done(&a);
-	credentials_done(&b);
-	ck_assert_int_eq(a.kind, CREDENTIALS_NONE);
-	ck_assert_ptr_null(a.text);
+	ck_assert_int_eq(credentials_kind(a), cases[_i].kind);
+	ck_assert(credentials_equal(a, same));
+	ck_assert_int_eq(credentials_equal(a, b), a == NULL);
+	held = credentials_hold(a);
+	ck_assert_ptr_eq(held, a);
+	credentials_release(&a);
+	ck_assert_ptr_null(a);
+	if (held)
+		ck_assert_str_eq(held->text, cases[_i].text);
+	ck_assert(credentials_equal(held, same));
+	credentials_release(&held);
+	credentials_release(&same);
+	credentials_release(&b);
 }
 END_TEST
 
-START_TEST(credentials_of_keys)
+START_TEST(credentials_of_a_proof)
 {
 	struct scram_verifier scram = { .keys.client_key = { 1, 2, 3 } };
-	struct credentials a = { .kind = CREDENTIALS_KEYS, .scram = &scram }, b = { 0 };
+	const struct credentials *a = credentials_of_keys(&scram), *b = credentials_of_keys(&scram);
 
-	ck_assert(credentials_copy(&b, &a));
-	ck_assert_ptr_ne(b.scram, a.scram);
-	ck_assert(credentials_equal(&a, &b));
-	b.scram->keys.client_key[0]++;
-	ck_assert(!credentials_equal(&a, &b));
-	credentials_done(&b);
-	ck_assert(!credentials_equal(&a, &b));
+	ck_assert(a->is_shown);
+	ck_assert(credentials_equal(a, b));
+	credentials_release(&b);
+	scram.keys.client_key[0]++;
+	b = credentials_of_keys(&scram);
+	ck_assert(!credentials_equal(a, b));
+	credentials_release(&b);
+	ck_assert(!credentials_equal(a, b));
+	credentials_release(&a);
 }
 END_TEST
 
@@ -59,8 +65,8 @@ int main(void)
 	Suite *suite = suite_create("auth/credentials");
 	TCase *tests = tcase_create("credentials");
 
-	tcase_add_loop_test(tests, credentials_of_a_secret, 0, COUNT_OF(cases));
-	tcase_add_test(tests, credentials_of_keys);
+	tcase_add_loop_test(tests, credentials_of_a_text, 0, COUNT_OF(cases));
+	tcase_add_test(tests, credentials_of_a_proof);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

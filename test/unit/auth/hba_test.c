@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "../../lib/auth_text.h"
 #include "../unit.h"
 
 static const char ident[] = "m root alice\nn /^(.*)$ \\1\n";

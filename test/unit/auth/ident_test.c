@@ -4,6 +4,7 @@
  */
 #include "../../../src/auth/hba_priv.h"
 
+#include "../../lib/auth_text.h"
 #include "../unit.h"
 
 static const char maps[] = "# a map is all its lines\n"

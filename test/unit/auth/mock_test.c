@@ -4,6 +4,7 @@
  */
 #include "pgweir/auth/derived.h"
 
+#include "../../lib/auth_text.h"
 #include "../unit.h"
 
 #define SCRAM "SCRAM-SHA-256$5000:c2FsdHNhbHRzYWx0c2FsdHNhbHQ=$" KEY ":" KEY

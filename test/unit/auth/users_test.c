@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "../../lib/auth_text.h"
 #include "../unit.h"
 
 #define MD5 "md5900150983cd24fb0d6963f7d28e17f72"
@@ -189,6 +190,8 @@ START_TEST(users_are_found_and_held)
 }
 END_TEST
 
+static const struct source_pos at = { "main.ini", 7 };
+
 START_TEST(users_from_a_file)
 {
 	char path[] = "/tmp/pgweir-users-XXXXXX";
@@ -197,15 +200,17 @@ START_TEST(users_from_a_file)
 	struct users *users;
 
 	ck_assert_int_eq(write(fd, "\"a\" \"b\"\n", 8), 8);
-	users = users_load(path, &problems);
+	users = users_load(path, at, &problems);
 	ck_assert(!problems_any(&problems));
 	ck_assert_str_eq(users_find(users, "a")->secret.text, "b");
 	users_release(&users);
 	close(fd);
 	unlink(path);
-	ck_assert_ptr_null(users_load(path, &problems));
+	ck_assert_ptr_null(users_load(path, at, &problems));
 	ck_assert_ptr_nonnull(strstr(problems.errors.texts[0], path));
-	ck_assert_ptr_null(users_load("/", &problems));
+	ck_assert_ptr_nonnull(
+	    strstr(problems.errors.texts[0], "main.ini:7: auth_file: cannot open"));
+	ck_assert_ptr_null(users_load("/", at, &problems));
 	ck_assert_uint_eq(problems.errors.count, 2);
 	problems_done(&problems);
 }
@@ -220,7 +225,7 @@ START_TEST(users_load_says_all_that_is_wrong)
 	struct users *users;
 
 	ck_assert_int_eq(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
-	users = users_load(path, &problems);
+	users = users_load(path, at, &problems);
 	ck_assert_uint_eq(users_count(users), 2);
 	ck_assert_uint_eq(problems.errors.count, 3);
 	ck_assert_ptr_nonnull(strstr(problems.errors.texts[0], ":2: "));
@@ -230,7 +235,7 @@ START_TEST(users_load_says_all_that_is_wrong)
 	problems_done(&problems);
 	close(fd);
 	unlink(path);
-	ck_assert_ptr_null(users_load(path, &problems));
+	ck_assert_ptr_null(users_load(path, at, &problems));
 	ck_assert_uint_eq(problems.errors.count, 1);
 	problems_done(&problems);
 }

@@ -104,7 +104,7 @@ START_TEST(field_put_answers)
 	ck_assert_msg(ok == !cases[_i].error, "%s=%s: %s", cases[_i].name, cases[_i].text,
 	              err.text);
 	if (ok)
-		ck_assert_str_eq(field_text(&config, setting, room, sizeof(room)), cases[_i].shown);
+		ck_assert_str_eq(setting_value(&config, setting, room), cases[_i].shown);
 	else
 		ck_assert_str_eq(err.text, cases[_i].error);
 	field_free(&config, setting);
@@ -151,7 +151,7 @@ START_TEST(field_takes_the_nearest)
 	ck_assert_str_eq(ok ? note.text : err.text, near[_i].note);
 	ck_assert(ok ? (note.code == ERR_NONE) == !*near[_i].note : note.code == ERR_NONE);
 	if (ok)
-		ck_assert_str_eq(field_text(&config, setting, room, sizeof(room)), near[_i].shown);
+		ck_assert_str_eq(setting_value(&config, setting, room), near[_i].shown);
 }
 END_TEST
 
@@ -209,8 +209,8 @@ START_TEST(field_may_be_unset)
 
 	ck_assert(field_reset(&config, setting_find("verbose"), NULL));
 	ck_assert_int_eq(config.verbose, CONFIG_UNSET);
-	ck_assert_ptr_null(field_text(&config, setting_find("verbose"), room, sizeof(room)));
-	ck_assert_ptr_null(field_text(&config, setting_find("auth_file"), room, sizeof(room)));
+	ck_assert_ptr_null(setting_value(&config, setting_find("verbose"), room));
+	ck_assert_ptr_null(setting_value(&config, setting_find("auth_file"), room));
 }
 END_TEST
 

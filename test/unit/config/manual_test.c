@@ -68,7 +68,7 @@ START_TEST(manual_example_is_the_defaults)
 	struct problems problems = { 0 };
 	struct buf example = { 0 }, all = { 0 }, wanted = { 0 };
 	const struct config *config;
-	struct setting_shown shown, initial;
+	char shown[SETTING_VALUE_SIZE], initial[SETTING_VALUE_SIZE];
 	const struct config *plain = config_parse(bytes_text("[pgbouncer]\n"), "f", &problems);
 
 	manual_fill(NULL, 0, bytes_text("@example@"), &example);
@@ -81,11 +81,9 @@ START_TEST(manual_example_is_the_defaults)
 	uncomment(buf_text(&example), &all);
 	config = config_parse(bytes_text(buf_text(&all)), "f", &problems);
 	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "");
-	for (size_t i = 0; setting_show(config, i, &shown); i++) {
-		setting_show(plain, i, &initial);
-		if (shown.value)
-			ck_assert_str_eq(shown.value, initial.value);
-	}
+	for (size_t i = 0; i < settings_count; i++)
+		ck_assert_pstr_eq(setting_value(config, &settings[i], shown),
+		                  setting_value(plain, &settings[i], initial));
 	config_unref(&config);
 	config_unref(&plain);
 	buf_free(&wanted);

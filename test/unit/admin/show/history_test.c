@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "../../../lib/config_text.h"
 #include "../../unit.h"
 
 #define SECOND USEC_PER_SEC
@@ -64,6 +65,35 @@ START_TEST(counts_are_per_second_and_times_per_one)
 }
 END_TEST
 
+/* Whatever is counted between two rows of SHOW TOTALS. */
+START_TEST(totals_are_of_one_moment)
+{
+	struct problems problems = { 0 };
+	const struct config *config = config_parse(bytes_text("[pgbouncer]\n"), "f", &problems);
+	struct cursor cursor = { .asked.show = &show_totals, .source = source, .lanes = &lanes };
+	union {
+		struct {
+			const char *name;
+			int64_t value;
+		};
+		char room[ROW_SIZE_MAX];
+	} row;
+	int64_t wanted[] = { 3, 10, 20 };
+
+	with.config = &config;
+	with.loop = loop_new(NULL);
+	source->own = (struct stats){ .assignment_count = 3, .xact_count = 10, .query_count = 20 };
+	for (size_t i = 0; i < COUNT_OF(wanted); i++) {
+		ck_assert(cursor_next(&cursor, &row));
+		ck_assert_int_eq(row.value, wanted[i]);
+		source->own.xact_count = source->own.query_count = 1000;
+	}
+	ck_assert_str_eq(row.name, "total_query_count");
+	loop_free(&with.loop);
+	config_unref(&config);
+}
+END_TEST
+
 START_TEST(nothing_is_less_than_nothing)
 {
 	struct stats counted = { .xact_count = 10, .xact_time = 10 }, none = { 0 }, average;
@@ -110,6 +140,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, counts_are_per_second_and_times_per_one);
+	tcase_add_test(tests, totals_are_of_one_moment);
 	tcase_add_test(tests, nothing_is_less_than_nothing);
 	tcase_add_test(tests, the_window_begins_at_the_tick_before_last);
 	suite_add_tcase(suite, tests);

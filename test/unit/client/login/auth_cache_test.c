@@ -1,43 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/login/auth_cache.c: two loops share the answers of auth_query.
+ * client/login/auth_cache.c: the answers of auth_query.
  */
 #include "../../../../src/client/login/auth_cache_priv.h"
 
 #include <stdio.h>
 
-#include "pgweir/base/container_of.h"
-
 #include "../../unit.h"
 
 #define LONG (3600 * USEC_PER_SEC)
-
-/* Two loops of a process. */
-struct scene {
-	struct logins *logins;
-	struct loop *loops[2];
-	struct auth_cache_access one, other;
-};
-
-static void open_scene(struct scene *scene)
-{
-	scene->logins = logins_new(NULL);
-	ck_assert_ptr_nonnull(scene->logins);
-	for (int i = 0; i < 2; i++)
-		scene->loops[i] = loop_new(NULL);
-	scene->one = (struct auth_cache_access){ .logins = scene->logins, .loop = scene->loops[0] };
-	scene->other =
-	    (struct auth_cache_access){ .logins = scene->logins, .loop = scene->loops[1] };
-}
-
-static void close_scene(struct scene *scene)
-{
-	timer_clear(&scene->one.timer);
-	timer_clear(&scene->other.timer);
-	logins_free(&scene->logins);
-	for (int i = 0; i < 2; i++)
-		loop_free(&scene->loops[i]);
-}
 
 static struct auth_answer *make_question(const char *user)
 {
@@ -47,112 +18,99 @@ static struct auth_answer *make_question(const char *user)
 	return question;
 }
 
-static void keep(struct auth_cache_access *access, const char *user, const char *secret,
-                 usec_t limit)
+static void keep(struct logins *logins, const char *user, const char *secret, usec_t until)
 {
 	struct auth_answer *answer = make_question(user);
 
 	ck_assert(auth_answer_set(answer, user, secret));
-	auth_cache_keep(access, answer, limit);
+	auth_cache_keep(logins, answer, until);
 	auth_answer_release(&answer);
 }
 
-static struct auth_answer *find(struct auth_cache_access *access, const char *user)
+static struct auth_answer *find(struct logins *logins, const char *user, usec_t now)
 {
 	struct auth_answer *question = make_question(user);
-	struct auth_answer *answer = auth_cache_find(access, question);
+	struct auth_answer *answer = auth_cache_find(logins, question, now);
 
 	auth_answer_release(&question);
 	return answer;
 }
 
-static bool has(struct auth_cache_access *access, const char *user, const char *secret)
+static bool has(struct logins *logins, const char *user, const char *secret)
 {
-	struct auth_answer *answer = find(access, user);
+	struct auth_answer *answer = find(logins, user, 1);
 	bool is_same = answer && strcmp(answer->secret, secret) == 0;
 
 	auth_answer_release(&answer);
 	return is_same;
 }
 
-START_TEST(an_answer_is_found_in_all_loops)
+START_TEST(an_answer_is_found)
 {
-	struct scene scene;
+	struct logins *logins = logins_new(NULL);
 
-	open_scene(&scene);
-	keep(&scene.one, "alice", "secret", LONG);
-	keep(&scene.one, "bob", "not kept", 0);
-	ck_assert(has(&scene.one, "alice", "secret"));
-	ck_assert(has(&scene.other, "alice", "secret"));
-	ck_assert_ptr_null(find(&scene.other, "bob"));
-	keep(&scene.other, "alice", "new secret", LONG);
-	ck_assert(has(&scene.one, "alice", "new secret"));
-	close_scene(&scene);
+	keep(logins, "alice", "secret", LONG);
+	keep(logins, "bob", "not kept", 0);
+	ck_assert(has(logins, "alice", "secret"));
+	ck_assert_ptr_null(find(logins, "bob", 1));
+	keep(logins, "alice", "new secret", LONG);
+	ck_assert(has(logins, "alice", "new secret"));
+	logins_free(&logins);
 }
 END_TEST
 
-START_TEST(it_is_dropped_for_all_loops)
+START_TEST(it_is_dropped)
 {
+	struct logins *logins = logins_new(NULL);
 	struct auth_answer *answer;
-	struct scene scene;
 
-	open_scene(&scene);
-	keep(&scene.one, "alice", "secret", LONG);
-	answer = find(&scene.other, "alice");
-	auth_cache_forget(&scene.other, answer);
-	auth_cache_forget(&scene.other, answer); /* it is not there any more */
-	ck_assert_ptr_null(find(&scene.one, "alice"));
+	keep(logins, "alice", "secret", LONG);
+	answer = find(logins, "alice", 1);
+	auth_cache_forget(logins, answer);
+	auth_cache_forget(logins, answer); /* it is not there any more */
+	ck_assert_ptr_null(find(logins, "alice", 1));
 	ck_assert_str_eq(answer->secret, "secret"); /* the login still has it */
-	keep(&scene.one, "alice", "new secret", LONG);
-	auth_cache_forget(&scene.other, answer); /* the new one is another answer */
-	ck_assert(has(&scene.one, "alice", "new secret"));
+	keep(logins, "alice", "new secret", LONG);
+	auth_cache_forget(logins, answer); /* the new one is another answer */
+	ck_assert(has(logins, "alice", "new secret"));
 	auth_answer_release(&answer);
-	auth_cache_forget_all(scene.logins);
-	ck_assert_ptr_null(find(&scene.one, "alice"));
-	close_scene(&scene);
+	auth_cache_forget_all(logins);
+	ck_assert_ptr_null(find(logins, "alice", 1));
+	logins_free(&logins);
 }
 END_TEST
-
-struct end {
-	struct timer timer;
-	struct loop *loop;
-};
-
-static void stop(struct timer *timer) { loop_stop(container_of(timer, struct end, timer)->loop); }
 
 START_TEST(its_time_ends)
 {
-	struct end end = { .loop = NULL };
-	struct scene scene;
+	struct logins *logins = logins_new(NULL);
 
-	open_scene(&scene);
-	keep(&scene.one, "alice", "secret", USEC_PER_MS);
-	keep(&scene.one, "bob", "secret", USEC_PER_MS);
-	end.loop = scene.loops[0];
-	timer_set(&end.timer, loop_timer_queue(end.loop, 20 * USEC_PER_MS, stop),
-	          loop_now(end.loop));
-	loop_run(end.loop);
-	ck_assert(!timer_is_set(&scene.one.timer)); /* it was due, and the cache is empty */
-	ck_assert_ptr_null(find(&scene.one, "alice"));
-	ck_assert_ptr_null(find(&scene.one, "bob"));
-	close_scene(&scene);
+	keep(logins, "alice", "secret", 1000);
+	keep(logins, "bob", "secret", 2000);
+	ck_assert_ptr_null(find(logins, "alice", 1000));
+	logins_sweep(logins, 999);
+	ck_assert(has(logins, "alice", "secret"));
+	logins_sweep(logins, 1000);
+	ck_assert(!has(logins, "alice", "secret"));
+	ck_assert(has(logins, "bob", "secret"));
+	logins_sweep(logins, 2000);
+	ck_assert(!has(logins, "bob", "secret"));
+	logins_free(&logins);
 }
 END_TEST
 
 START_TEST(the_oldest_makes_room)
 {
-	struct scene scene;
+	struct logins *logins = logins_new(NULL);
 	char name[16];
 
-	open_scene(&scene);
 	for (int i = 0; i <= AUTH_CACHE_MAX; i++) {
 		snprintf(name, sizeof(name), "u%d", i);
-		keep(i % 2 ? &scene.one : &scene.other, name, "secret", LONG);
+		keep(logins, name, "secret", LONG);
 	}
-	ck_assert_ptr_null(find(&scene.one, "u0"));
-	ck_assert(has(&scene.one, "u1", "secret"));
-	ck_assert(has(&scene.other, name, "secret"));
-	close_scene(&scene);
+	ck_assert_ptr_null(find(logins, "u0", 1));
+	ck_assert(has(logins, "u1", "secret"));
+	ck_assert(has(logins, name, "secret"));
+	logins_free(&logins);
 }
 END_TEST
 
@@ -161,8 +119,8 @@ int main(void)
 	Suite *suite = suite_create("client/login/auth_cache");
 	TCase *tests = tcase_create("auth_cache");
 
-	tcase_add_test(tests, an_answer_is_found_in_all_loops);
-	tcase_add_test(tests, it_is_dropped_for_all_loops);
+	tcase_add_test(tests, an_answer_is_found);
+	tcase_add_test(tests, it_is_dropped);
 	tcase_add_test(tests, its_time_ends);
 	tcase_add_test(tests, the_oldest_makes_room);
 	suite_add_tcase(suite, tests);
