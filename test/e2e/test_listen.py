@@ -331,8 +331,11 @@ def test_unlisten_behind_prepare_transaction(pgweir, private_postgres):
     (["ROLLBACK", "UNLISTEN *"], ""), (["ROLLBACK", "UNLISTEN a"], "b"), (["UNLISTEN *"], "ab"),
     (["ROLLBACK", "UNLISTEN a", "SELECT 1/0"], "ab"), (["ROLLBACK", "BEGIN", "UNLISTEN *"], "ab"),
     (["ROLLBACK", "BEGIN", "UNLISTEN a", "COMMIT", "BEGIN", "UNLISTEN b"], "b"),
+    (["ROLLBACK", "UNLISTEN a", "CALL roll_back()"], "ab"),
+    (["ROLLBACK", "CALL roll_back()", "UNLISTEN a"], "b"),
 ])
 def test_unlisten_behind_an_end_in_one_batch(start, postgres, begin, sqls, left):
+    postgres.query("CREATE OR REPLACE PROCEDURE roll_back() LANGUAGE plpgsql AS 'BEGIN ROLLBACK; END'")
     client = start().client()
     for sql in ["LISTEN a", "LISTEN b", *begin]:
         client.query(sql)
