@@ -227,7 +227,7 @@ struct client {
 	struct audit_client *audit;
 	/* which statements it is executing; NULL: not tracked. client/relay/track.c */
 	struct track *track;
-	/* its channels; NULL: it has never listened. client/session/listening.c */
+	/* its channels; NULL: it does not listen. client/session/listening.c */
 	struct client_listening *listening;
 	/* its prepared statements; NULL: none so far. client/statements/names.c */
 	struct names *names;

@@ -213,10 +213,16 @@ static void deliver_now(struct client *client)
 
 void listening_deliver(struct client *client)
 {
-	if (!client->listening)
+	struct client_listening *listening = client->listening;
+
+	if (!listening)
 		return;
+	if (client->state == CLIENT_IDLE && !listening->listener.listening) {
+		listening_free(client);
+		return;
+	}
 	if (client->state == CLIENT_IDLE) /* its next server is another one */
-		client->listening->own_pid = 0;
+		listening->own_pid = 0;
 	deliver_now(client);
 }
 
