@@ -599,6 +599,18 @@ def test_hidden_listen(start, postgres, sql):
     silent(client)
 
 
+@pytest.mark.parametrize("name", [b'""', b'"\xff"', b'"a\xc3"', b'"\xed\xa0\x80"', b'"\xf8\x88\x80\x80\x80"'])
+def test_a_name_that_postgresql_refuses_ends_no_other_listener(start, postgres, name):
+    weir = start(servers=2)
+    other, client = weir.client(), weir.client()
+    other.query("LISTEN news")
+    client.send(wire.message("Q", b"LISTEN " + name + b"\0"))
+    assert client.read_result().error["C"] in ("42601", "22021")
+    client.query("LISTEN news")
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(other, 1) == heard(client, 1) == [("news", "x")]
+
+
 def test_nobody_else_hears(start, postgres):
     weir = start()
     first, second = weir.client(), weir.client()

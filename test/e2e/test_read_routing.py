@@ -522,6 +522,17 @@ def test_a_client_that_listens_no_more_may_leave_the_primary(routed):
     assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
 
 
+@pytest.mark.parametrize("sql", ("LISTEN news", "NOTIFY news"))
+def test_a_transaction_that_reads_cannot_listen(routed, sql):
+    weir = routed()
+    client = weir.client()
+    client.query("BEGIN READ ONLY")
+    assert client.value(WHERE) == STANDBY
+    assert client.query(sql).error["C"] == "25006"
+    assert client.query("ROLLBACK").tags == ["ROLLBACK"]
+    assert client.value(WHERE) == PRIMARY
+
+
 def test_a_client_that_needs_its_password_at_the_standby(routed):
     weir = routed(auth_type="scram-sha-256", warm=False)
     secret = "scram secret"

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/text.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_items.h"
@@ -444,6 +445,30 @@ static void forget_unlisten(struct unlisten *unlisten)
 
 #define MAY_CHANGE (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN)
 
+static bool is_utf8(struct bytes text)
+{
+	uint32_t point;
+	size_t count;
+
+	while (text.count && (count = text_utf8(text.at, text.count, &point)))
+		text = bytes_skip(text, count);
+	return text.count == 0;
+}
+
+/*
+ * Whether PostgreSQL executes LISTEN with this name: what it refuses would end the listening
+ * connection, and with that all its listeners.
+ */
+static bool can_listen(const struct client *client, struct bytes name)
+{
+	const struct params *baseline = client->borrower.server->session.baseline;
+	const char *standby = params_find(baseline, "in_hot_standby");
+
+	return client->borrower.pool->purpose != POOL_FOR_READS &&
+	       !(standby && strcmp(standby, "on") == 0) &&
+	       (bytes_are_ascii(name) || (session_is_utf8(client) && is_utf8(name)));
+}
+
 /* The connection must listen to it when the text runs. */
 static void take_listen(struct client *client, struct bytes name)
 {
@@ -451,7 +476,8 @@ static void take_listen(struct client *client, struct bytes name)
 	struct listener *listener = &listening->listener;
 
 	/* If its own server listens, that has all new ones. */
-	if (session_listens(client) || listener->count >= LISTENING_CHANNELS_MAX ||
+	if (session_listens(client) || !can_listen(client, name) ||
+	    listener->count >= LISTENING_CHANNELS_MAX ||
 	    listening_state(listener, name) != SUBSCRIPTION_NONE)
 		return;
 	if (!listening_join(listener, client->borrower.pool, encoding_of(client->params)) ||
