@@ -10,7 +10,7 @@
  * Hard here: any client may send such a text. PostgreSQL refuses at once if a right is missing, and
  * the 100 ms are there for that answer: only a statement that PostgreSQL has begun closes anything.
  * So it must be certain that it is this statement that is not answered yet: the vacancy is a change
- * in the ledger.
+ * in the ledger, with nothing before it that takes time.
  */
 #include "pgweir/pool/vacancy.h"
 
@@ -30,6 +30,7 @@ struct vacancy {
 	struct ledger_change change; /* of its Query or Execute */
 	struct server *server;
 	enum vacancy_state state;
+	unsigned int bind_count; /* that the statement needs */
 	struct timer timer;
 	char name[SQL_DATABASE_SIZE];
 };
@@ -97,11 +98,21 @@ static void vacate(struct pools *pools, const char *name)
 
 static void look_later(struct vacancy *vacancy);
 
+/* The statement runs, if its turn has come. Its Parse and Bind may have no answer before it has. */
+static void note_turn(struct vacancy *vacancy)
+{
+	if (ledger_is_turn(&vacancy->server->wire.ledger, &vacancy->change, vacancy->bind_count))
+		vacancy->state = VACANCY_RUNS;
+}
+
 static void on_unanswered(struct timer *timer)
 {
 	struct vacancy *vacancy = container_of(timer, struct vacancy, timer);
 
-	vacate(vacancy->server->pool->pools, vacancy->name);
+	if (vacancy->state == VACANCY_RUNS)
+		vacate(vacancy->server->pool->pools, vacancy->name);
+	else
+		note_turn(vacancy);
 	look_later(vacancy);
 }
 
@@ -132,7 +143,7 @@ void vacancy_begin(struct server *server, struct bytes text, enum vacancy_state 
 
 void vacancy_forget(struct server *server)
 {
-	if (server->lease.vacancy->state != VACANCY_SENT)
+	if (server->lease.vacancy->state < VACANCY_SENT)
 		end(server->lease.vacancy);
 }
 
@@ -155,7 +166,7 @@ struct ledger_change *vacancy_follow(struct server *server, char type, struct by
 {
 	struct vacancy *vacancy = server->lease.vacancy;
 
-	if (vacancy->state == VACANCY_SENT)
+	if (vacancy->state >= VACANCY_SENT)
 		return NULL;
 	if ((type == 'B' && !is_unnamed(vacancy, body)) ||
 	    (type == 'P' && (!body.count || body.at[0]))) {
@@ -168,6 +179,8 @@ struct ledger_change *vacancy_follow(struct server *server, char type, struct by
 	    (type != 'E' || vacancy->state != VACANCY_BOUND || !body.count || body.at[0]))
 		return NULL;
 	vacancy->state = VACANCY_SENT;
+	vacancy->bind_count = type == 'E';
+	note_turn(vacancy);
 	look_later(vacancy);
 	return &vacancy->change;
 }

@@ -331,8 +331,11 @@ def test_unlisten_behind_prepare_transaction(pgweir, private_postgres):
     (["ROLLBACK", "UNLISTEN *"], ""), (["ROLLBACK", "UNLISTEN a"], "b"), (["UNLISTEN *"], "ab"),
     (["ROLLBACK", "UNLISTEN a", "SELECT 1/0"], "ab"), (["ROLLBACK", "BEGIN", "UNLISTEN *"], "ab"),
     (["ROLLBACK", "BEGIN", "UNLISTEN a", "COMMIT", "BEGIN", "UNLISTEN b"], "b"),
+    (["ROLLBACK", "UNLISTEN a", "CALL roll_back()"], "ab"),
+    (["ROLLBACK", "CALL roll_back()", "UNLISTEN a"], "b"),
 ])
 def test_unlisten_behind_an_end_in_one_batch(start, postgres, begin, sqls, left):
+    postgres.query("CREATE OR REPLACE PROCEDURE roll_back() LANGUAGE plpgsql AS 'BEGIN ROLLBACK; END'")
     client = start().client()
     for sql in ["LISTEN a", "LISTEN b", *begin]:
         client.query(sql)
@@ -594,6 +597,18 @@ def test_hidden_listen(start, postgres, sql):
     assert not weir.admin("SHOW PINNED") and not listeners_of(weir)
     other.query("NOTIFY news; NOTIFY more; NOTIFY old")
     silent(client)
+
+
+@pytest.mark.parametrize("name", [b'""', b'"\xff"', b'"a\xc3"', b'"\xed\xa0\x80"', b'"\xf8\x88\x80\x80\x80"'])
+def test_a_name_that_postgresql_refuses_ends_no_other_listener(start, postgres, name):
+    weir = start(servers=2)
+    other, client = weir.client(), weir.client()
+    other.query("LISTEN news")
+    client.send(wire.message("Q", b"LISTEN " + name + b"\0"))
+    assert client.read_result().error["C"] in ("42601", "22021")
+    client.query("LISTEN news")
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(other, 1) == heard(client, 1) == [("news", "x")]
 
 
 def test_nobody_else_hears(start, postgres):

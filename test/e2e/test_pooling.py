@@ -751,3 +751,27 @@ def test_who_may_not_drop_it_closes_nothing(vacating, after):
     assert client.read_result().error["C"] == "42501"
     assert not client.read_result().errors
     assert set(cluster.backends(dbname="app2")) == before
+
+
+DROP = parse("DROP DATABASE app2") + bind() + execute() + sync()
+
+
+@pytest.mark.parametrize("sent", (
+    query("SELECT pg_sleep(0.5)") + query("DROP DATABASE app2"),
+    query("SELECT pg_sleep(0.5)") + DROP,
+    parse("SELECT pg_sleep(0.5)") + bind() + execute() + DROP,
+    parse("SELECT pg_sleep(0.5)") + bind() + execute() + query("DROP DATABASE app2"),
+    parse("SELECT sleep()") + bind() + DROP,
+    parse("SELECT sleep()") + bind() + query("DROP DATABASE app2"),
+), ids=range(6))
+def test_what_runs_ahead_of_it_gives_it_no_time(vacating, sent):
+    weir, cluster, _ = vacating
+    cluster.query("CREATE OR REPLACE FUNCTION sleep() RETURNS text LANGUAGE plpgsql IMMUTABLE "
+                  "AS 'BEGIN PERFORM pg_sleep(0.5); RETURN 1; END'", dbname="template1")
+    before = set(cluster.backends(dbname="app2"))
+    client = weir.client("carol", "template1")
+    client.query("SELECT 1")
+    client.send(sent + query("SELECT 1"))
+    while (result := client.read_result()).tags != ["SELECT 1"] or result.error:
+        pass
+    assert set(cluster.backends(dbname="app2")) == before

@@ -502,7 +502,7 @@ def test_a_question_for_the_value_of_a_sequence_does_not_keep_the_standby(routed
     assert "not yet defined" in got.error["M"]
 
 
-def test_a_client_that_has_listened_stays_on_the_primary(routed):
+def test_a_client_that_listens_stays_on_the_primary(routed):
     weir = routed()
     with weir.connect(autocommit=True) as listener:
         listener.execute("LISTEN news")
@@ -512,6 +512,25 @@ def test_a_client_that_has_listened_stays_on_the_primary(routed):
         with weir.connect(autocommit=True) as other:
             other.execute("NOTIFY news, 'x'")
         assert next(listener.notifies()).payload == "x"
+
+
+def test_a_client_that_listens_no_more_may_leave_the_primary(routed):
+    client = routed().client()
+    client.query("LISTEN news")
+    assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY
+    client.query("UNLISTEN news")
+    assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
+
+
+@pytest.mark.parametrize("sql", ("LISTEN news", "NOTIFY news"))
+def test_a_transaction_that_reads_cannot_listen(routed, sql):
+    weir = routed()
+    client = weir.client()
+    client.query("BEGIN READ ONLY")
+    assert client.value(WHERE) == STANDBY
+    assert client.query(sql).error["C"] == "25006"
+    assert client.query("ROLLBACK").tags == ["ROLLBACK"]
+    assert client.value(WHERE) == PRIMARY
 
 
 def test_a_client_that_needs_its_password_at_the_standby(routed):

@@ -4,7 +4,7 @@
 import pytest
 
 from .kit.wait import wait_until
-from .kit.wire import bind, execute, parse, query, sync
+from .kit.wire import bind, execute, flush, parse, query, sync
 
 PID = "SELECT pg_backend_pid()"
 LIBRARY = "auto_explain"
@@ -275,6 +275,21 @@ def test_a_value_that_is_not_kept(one, way):
     first.query("SET work_mem = '99kB'" if way == "DISCARD ALL" else "SELECT 1")
     first.query(LOST[way])
     alternate(first, second, "SHOW work_mem", normal, normal)
+
+
+@pytest.mark.parametrize("opened", (flush(), b""))
+def test_a_value_in_a_block_that_no_sync_has_shown(one, opened):
+    """The block is rolled back with what seems to be the only statement of its transaction."""
+    weir = one()
+    first, second = weir.client(), weir.client()
+    second.query("SET work_mem = '77kB'")
+    first.send(parse("BEGIN"), bind(), execute(), opened)
+    if opened:
+        assert first.read_until("C")
+    first.query("SET work_mem = '77kB'")
+    assert first.query("ROLLBACK").tags == ["ROLLBACK"]
+    assert second.value("SHOW work_mem") == "77kB"
+    assert first.value("SHOW work_mem") == "4MB"
 
 
 def test_letters_in_a_value(one):

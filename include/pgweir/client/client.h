@@ -194,7 +194,6 @@ struct client {
 	bool forwards_rest : 1; /* the rest of the current frame is forwarded to the server */
 	bool is_admitted : 1;   /* counts for max_client_conn */
 	enum client_count count : 2;
-	bool is_busy : 1;      /* the console is executing: no message is read */
 	bool was_notified : 1; /* query_wait_notify was sent for this wait */
 	bool is_leaving : 1;   /* being disconnected by DRAIN */
 	bool is_gone : 1; /* it has left while its server was asked: closed when that is answered */
@@ -213,7 +212,7 @@ struct client {
 	uint16_t wrote;   /* its last statement that may have called nextval(); 0: none is known */
 	struct clients *clients;
 	struct logger log;
-	usec_t request_at; /* start of the current batch; 0 = none */
+	usec_t request_at; /* start of the current batch, or of the console's command; 0 = none */
 	struct borrower borrower;
 
 	usec_t xact_at;              /* start of the current transaction; 0 = none */
@@ -226,7 +225,7 @@ struct client {
 	struct audit_client *audit;
 	/* which statements it is executing; NULL: not tracked. client/relay/track.c */
 	struct track *track;
-	/* its channels; NULL: it has never listened. client/session/listening.c */
+	/* its channels; NULL: it does not listen. client/session/listening.c */
 	struct client_listening *listening;
 	/* its prepared statements; NULL: none so far. client/statements/names.c */
 	struct names *names;

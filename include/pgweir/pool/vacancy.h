@@ -19,7 +19,8 @@ struct vacancy;
 enum vacancy_state {
 	VACANCY_PARSED, /* by the unnamed statement, which is to be bound */
 	VACANCY_BOUND,  /* to the unnamed portal, which is to be executed; a Query: to be sent */
-	VACANCY_SENT
+	VACANCY_SENT,  /* what was sent before it may still run */
+	VACANCY_RUNS
 };
 
 /* A text is about to be sent: if it is such a statement, the server has a vacancy. */

@@ -388,7 +388,7 @@ bool console_input(struct client *client, struct bytes in)
 {
 	const struct console_door *door = client->clients->shared->door;
 
-	while (in.count && !client->is_busy) {
+	while (in.count && !client->request_at) {
 		struct frame frame;
 		enum wire_result result = frame_peek(in, CONSOLE_MESSAGE_MAX, &frame);
 
@@ -397,19 +397,16 @@ bool console_input(struct client *client, struct bytes in)
 		if (result == WIRE_MORE || in.count < frame.length)
 			break;
 		client->request_at = client_now(client);
-		client->is_busy = true;
-		if (door->message(client->console, frame.type, frame_body(in, &frame))) {
-			client->is_busy = false;
+		if (door->message(client->console, frame.type, frame_body(in, &frame)))
 			client->request_at = 0;
-		}
 		if (client->state != CLIENT_CONSOLE)
 			return false;
 		in = bytes_skip(in, frame.length);
 	}
 	if (!stream_keep(&client->stream, in))
 		return client_close(client, CLOSE_MEMORY);
-	return stream_want(&client->stream, client->is_busy ? WANT_END : WANT_INPUT) &&
-	       !client->is_busy;
+	return stream_want(&client->stream, client->request_at ? WANT_END : WANT_INPUT) &&
+	       !client->request_at;
 }
 
 bool client_console_send(struct client *client, struct bytes bytes)
@@ -424,7 +421,6 @@ bool client_console_send(struct client *client, struct bytes bytes)
 
 void client_console_next(struct client *client)
 {
-	client->is_busy = false;
 	client->request_at = 0;
 	if (client->state == CLIENT_CONSOLE && stream_want(&client->stream, WANT_INPUT))
 		client_judge_kept(client);

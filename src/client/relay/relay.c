@@ -242,7 +242,7 @@ static bool give_back(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (client->frame_left || server_rest(server) != REST_FULL)
+	if (session_keeps_server(client) || client->frame_left || server_rest(server) != REST_FULL)
 		return false;
 	/* After a failed COPY a Sync may still be answered: the next client must not get that. */
 	if (!ledger_is_certain(&server->wire.ledger)) {
@@ -536,7 +536,7 @@ bool relay_input(struct client *client, struct bytes in)
 		return (client->state == CLIENT_IDLE || client->state == CLIENT_LATE) &&
 		       may_read_without(client);
 	if (stream_unsent(&server->wire.stream) == 0 && judgement != JUDGE_WAIT) {
-		if (server->wire.is_ready && !session_keeps_server(client))
+		if (server->wire.is_ready)
 			give_back(client); /* only the rest of a frame was missing */
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
@@ -647,7 +647,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 		client_enter(client, CLIENT_SETTLING);
 		return;
 	}
-	if (!session_keeps_server(client) && give_back(client))
+	if (give_back(client))
 		return;
 	if (session_keeps_server(client) && status == 'I' && !end_in_session(client))
 		return;
@@ -699,7 +699,7 @@ void relay_settled(struct client *client)
 	if (exposed_withdraw(client))
 		return;
 	client_enter(client, CLIENT_ACTIVE);
-	if (!session_keeps_server(client) && give_back(client))
+	if (give_back(client))
 		return;
 	if (client->is_gone) {
 		client_close(client, CLOSE_CLIENT_EOF);
@@ -719,7 +719,7 @@ void relay_writable(struct borrower *borrower)
 
 	if (client->state != CLIENT_ACTIVE)
 		return;
-	if (borrower->server->wire.is_ready && !session_keeps_server(client) && give_back(client))
+	if (borrower->server->wire.is_ready && give_back(client))
 		return;
 	/* If the wait is not over, there will be another call. */
 	if (stream_unsent(&borrower->server->wire.stream) == 0 &&

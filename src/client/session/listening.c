@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/text.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_items.h"
@@ -41,17 +42,21 @@ enum ready {
 	READY_DUE /* the same, and the listening connection was asked to deliver what comes first */
 };
 
-/* Of a tag that says what has become of an UNLISTEN. */
-enum tag_kind { TAG_NONE, TAG_UNLISTEN, TAG_COMMIT, TAG_ROLLBACK };
+/* How many names a transaction may unlisten, in doubt beyond: as many as a client can have. */
+#define UNLISTENED_MAX LISTENING_CHANNELS_MAX
 
-/* What the transaction unlistens. Of all names: name\0, "" is UNLISTEN * or DISCARD ALL. */
+/* What has become of an UNLISTEN, by the tags; behind CALLED, it is not known. */
+enum outcome { NOTHING, EXECUTED, COMMITTED, UNDONE, CALLED };
+
+/* What the transaction unlistens. */
 struct unlisten {
-	struct buf named;    /* in texts that are not answered, or were not looked at */
-	struct buf tags;     /* enum tag_kind, those that have come for them */
-	struct buf executed; /* before that; it counts if it is committed */
-	unsigned int count;  /* of the names, since the transaction began */
+	struct buf names; /* name\0, in the order of the texts; "" is UNLISTEN * or DISCARD ALL */
+	struct buf outcomes; /* of those that were executed: enum outcome, in the same order */
+	size_t open_count;   /* those that were EXECUTED before the batch */
+	size_t name_count;
+	unsigned int count;  /* of names, since the transaction began */
 	unsigned int errors; /* error_count of the server before them */
-	bool is_doubtful;    /* they may be undone without a tag */
+	bool is_doubtful;    /* they may be undone without a tag, or are too many */
 };
 
 struct client_listening {
@@ -71,9 +76,6 @@ struct client_listening {
 	/* notifications to be sent, in order; its own ones have the process id of its cancel key */
 	struct buf unread;
 };
-
-/* How many names a transaction may unlisten, in doubt beyond: as many as a client can have. */
-#define UNLISTENED_MAX LISTENING_CHANNELS_MAX
 
 bool listening_has_any(const struct client *client)
 {
@@ -212,10 +214,16 @@ static void deliver_now(struct client *client)
 
 void listening_deliver(struct client *client)
 {
-	if (!client->listening)
+	struct client_listening *listening = client->listening;
+
+	if (!listening)
 		return;
+	if (client->state == CLIENT_IDLE && !listening->listener.listening) {
+		listening_free(client);
+		return;
+	}
 	if (client->state == CLIENT_IDLE) /* its next server is another one */
-		client->listening->own_pid = 0;
+		listening->own_pid = 0;
 	deliver_now(client);
 }
 
@@ -333,112 +341,133 @@ static struct client_listening *get_listening(struct client *client)
 
 /* ---- UNLISTEN: texts name the channels, tags say what has become of it ---- */
 
-static enum tag_kind kind_of(struct bytes tag)
+static enum outcome outcome_of(struct bytes tag)
 {
 	static const struct {
 		const char *text;
-		enum tag_kind kind;
-	} kinds[] = {
-		{ "UNLISTEN", TAG_UNLISTEN },
-		{ "DISCARD ALL", TAG_UNLISTEN },
-		{ "COMMIT", TAG_COMMIT },
-		{ "ROLLBACK", TAG_ROLLBACK }, /* ROLLBACK TO, too */
-		{ "PREPARE TRANSACTION", TAG_ROLLBACK },
+		enum outcome outcome;
+	} outcomes[] = {
+		{ "UNLISTEN", EXECUTED },
+		{ "DISCARD ALL", EXECUTED },
+		{ "COMMIT", COMMITTED },
+		{ "ROLLBACK", UNDONE }, /* ROLLBACK TO, too */
+		{ "PREPARE TRANSACTION", UNDONE },
+		{ "CALL", CALLED },
+		{ "DO", CALLED },
 	};
 
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (bytes_equal(tag, bytes_of(kinds[i].text, strlen(kinds[i].text) + 1)))
-			return kinds[i].kind;
+	for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+		if (bytes_equal(tag, bytes_of(outcomes[i].text, strlen(outcomes[i].text) + 1)))
+			return outcomes[i].outcome;
 	}
-	return TAG_NONE;
+	return NOTHING;
 }
 
+/* In a batch, but not in a Query, a procedure may roll back what was executed before it. */
 void listening_see_tag(struct borrower *borrower, struct bytes tag)
 {
 	struct client_listening *listening = client_of(borrower)->listening;
-	enum tag_kind kind = kind_of(tag);
-	struct buf *tags;
+	enum outcome outcome = outcome_of(tag);
+	struct unlisten *unlisten;
+	struct buf *outcomes;
 
-	if (!listening || kind == TAG_NONE)
+	if (!listening)
 		return;
-	tags = &listening->unlisten.tags;
-	/* of those that end a transaction, only the first behind an UNLISTEN matters */
-	if (tags->count <= (size_t)2 * UNLISTENED_MAX &&
-	    (kind == TAG_UNLISTEN || !tags->count || tags->at[tags->count - 1] == TAG_UNLISTEN))
-		buf_add_byte(tags, (char)kind);
-}
-
-static void leave_channels(struct client_listening *listening)
-{
-	struct bytes names = buf_bytes(&listening->unlisten.executed);
-	const char *name;
-
-	while (bytes_take_text(&names, &name)) {
-		if (*name)
-			listening_set(&listening->listener, bytes_text(name), SUBSCRIPTION_LEAVING);
-		else
-			listening_set_all(&listening->listener, SUBSCRIPTION_LEAVING);
+	unlisten = &listening->unlisten;
+	outcomes = &unlisten->outcomes;
+	switch (outcome) {
+	case EXECUTED:
+		if (outcomes->count <= UNLISTENED_MAX)
+			buf_add_byte(outcomes, EXECUTED);
+		break;
+	case COMMITTED:
+	case UNDONE:
+		/* of those of earlier transactions it is known */
+		for (size_t i = outcomes->count; i && outcomes->at[i - 1] == EXECUTED; i--)
+			outcomes->at[i - 1] = (char)outcome;
+		break;
+	case CALLED:
+		unlisten->is_doubtful |= outcomes->count > unlisten->open_count &&
+		                         !borrower->server->wire.ledger.has_result;
+		break;
+	case NOTHING:
+		break;
 	}
-	buf_free(&listening->unlisten.executed);
 }
 
-static size_t count_of(const struct buf *buf, char byte)
+static void leave_channel(struct client_listening *listening, const char *name)
 {
-	size_t count = 0;
-
-	for (size_t i = 0; i < buf->count; i++)
-		count += buf->at[i] == byte;
-	return count;
+	if (*name)
+		listening_set(&listening->listener, bytes_text(name), SUBSCRIPTION_LEAVING);
+	else
+		listening_set_all(&listening->listener, SUBSCRIPTION_LEAVING);
 }
 
 /*
  * All texts with UNLISTEN so far are answered, or the transaction has ended. In doubt nothing is
  * unlistened: after an error, and if an UNLISTEN has no tag, or a tag no text.
  */
-static void look_at_tags(struct client_listening *listening)
+static void look_at_outcomes(struct client_listening *listening, bool has_ended)
 {
 	struct unlisten *unlisten = &listening->unlisten;
-	const struct server *server = listening->client->borrower.server;
-	struct bytes named = buf_bytes(&unlisten->named);
-	bool is_certain = !unlisten->is_doubtful && buf_ok(&unlisten->tags) &&
-	                  server->lease.error_count == unlisten->errors &&
-	                  count_of(&unlisten->tags, TAG_UNLISTEN) == count_of(&unlisten->named, 0);
+	struct buf *outcomes = &unlisten->outcomes;
+	unsigned int errors = listening->client->borrower.server->lease.error_count;
+	struct bytes names;
 	const char *name;
+	size_t count = 0;
 
-	for (size_t i = 0; is_certain && i < unlisten->tags.count; i++) {
-		if (unlisten->tags.at[i] == TAG_UNLISTEN && bytes_take_text(&named, &name))
-			buf_add_cstr(&unlisten->executed, name);
-		else if (unlisten->tags.at[i] == TAG_COMMIT)
-			leave_channels(listening);
-		else
-			buf_free(&unlisten->executed);
+	if (unlisten->is_doubtful || !buf_ok(outcomes) || errors != unlisten->errors ||
+	    outcomes->count != unlisten->name_count) {
+		buf_clear(&unlisten->names);
+		buf_clear(outcomes);
 	}
-	if (!is_certain)
-		buf_free(&unlisten->executed);
-	buf_free(&unlisten->named);
-	buf_free(&unlisten->tags);
-	unlisten->errors = server->lease.error_count;
+	names = buf_bytes(&unlisten->names);
+	while (count < outcomes->count && (has_ended || outcomes->at[count] != EXECUTED) &&
+	       bytes_take_text(&names, &name)) {
+		if (outcomes->at[count++] != UNDONE)
+			leave_channel(listening, name);
+	}
+	buf_drop(&unlisten->names, unlisten->names.count - names.count);
+	buf_drop(outcomes, count);
+	unlisten->open_count = unlisten->name_count = outcomes->count;
+	unlisten->errors = errors;
 	unlisten->is_doubtful = false;
 }
 
 static void forget_unlisten(struct unlisten *unlisten)
 {
-	buf_free(&unlisten->named);
-	buf_free(&unlisten->tags);
-	buf_free(&unlisten->executed);
+	buf_free(&unlisten->names);
+	buf_free(&unlisten->outcomes);
 	*unlisten = (struct unlisten){ 0 };
-}
-
-/* A procedure may roll back what an open batch has executed before it. */
-static bool may_roll_back(const struct server *server, struct bytes text)
-{
-	return server->wire.ledger.is_open && server->wire.status == 'I' &&
-	       (!text.count || bytes_contain(text, "call") || bytes_contain(text, "rollback"));
 }
 
 /* ---- the channels of a text ---- */
 
 #define MAY_CHANGE (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN)
+
+static bool is_utf8(struct bytes text)
+{
+	uint32_t point;
+	size_t count;
+
+	while (text.count && (count = text_utf8(text.at, text.count, &point)))
+		text = bytes_skip(text, count);
+	return text.count == 0;
+}
+
+/*
+ * Whether PostgreSQL executes LISTEN with this name: what it refuses would end the listening
+ * connection, and with that all its listeners.
+ */
+static bool can_listen(const struct client *client, struct bytes name)
+{
+	const struct params *baseline = client->borrower.server->session.baseline;
+	const char *standby = params_find(baseline, "in_hot_standby");
+
+	return client->borrower.pool->purpose != POOL_FOR_READS &&
+	       !(standby && strcmp(standby, "on") == 0) &&
+	       (bytes_are_ascii(name) || (session_is_utf8(client) && is_utf8(name)));
+}
 
 /* The connection must listen to it when the text runs. */
 static void take_listen(struct client *client, struct bytes name)
@@ -447,12 +476,13 @@ static void take_listen(struct client *client, struct bytes name)
 	struct listener *listener = &listening->listener;
 
 	/* If its own server listens, that has all new ones. */
-	if (session_listens(client) || listener->count >= LISTENING_CHANNELS_MAX ||
+	if (session_listens(client) || !can_listen(client, name) ||
+	    listener->count >= LISTENING_CHANNELS_MAX ||
 	    listening_state(listener, name) != SUBSCRIPTION_NONE)
 		return;
 	if (!listening_join(listener, client->borrower.pool, encoding_of(client->params)) ||
 	    !listening_add(listener, name, SUBSCRIPTION_NEW))
-		listening->unlisten.named.is_broken = true;
+		listening->unlisten.names.is_broken = true;
 	listening->has_new = true;
 }
 
@@ -472,7 +502,8 @@ static void take_item(void *context, const struct sql_item *item)
 		if (unlisten->is_doubtful)
 			break;
 		unlisten->count++;
-		buf_add_cstr(&unlisten->named, item->name);
+		unlisten->name_count++;
+		buf_add_cstr(&unlisten->names, item->name);
 		break;
 	default:
 		break;
@@ -483,19 +514,14 @@ static void take_item(void *context, const struct sql_item *item)
 static bool note_text(struct client *client, unsigned int touches, struct bytes text)
 {
 	struct client_listening *listening = client->listening;
-	struct server *server = client->borrower.server;
 
 	if (listening->is_noted)
 		return true; /* it has waited */
 	listening->is_noted = true;
 	client->touched |= touches & MAY_CHANGE; /* also if a Parse fails, and it is not sent */
-	if (!server->wire.ledger.is_open || !listening->unlisten.named.count)
-		look_at_tags(listening);
-	if ((touches & SQL_TOUCH_HIDDEN) && may_roll_back(server, text))
-		listening->unlisten.is_doubtful = true;
 	if (sql_is_alike(text))
 		sql_items(text, take_item, client);
-	return buf_ok(&listening->unlisten.named);
+	return buf_ok(&listening->unlisten.names);
 }
 
 /* ---- before a message ---- */
@@ -523,10 +549,14 @@ static enum judgement hold_ready(struct client *client, struct batch *batch)
 
 enum judgement listening_follow(struct client *client, struct batch *batch)
 {
+	const struct ledger *ledger = &client->borrower.server->wire.ledger;
+
 	/* This message would be answered before the ReadyForQuery that is withheld. */
-	return ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY)
-	           ? JUDGE_SEND
-	           : batch_wait(batch, LEDGER_WAIT_READY);
+	if (!ledger_ends_wait(ledger, LEDGER_WAIT_READY))
+		return batch_wait(batch, LEDGER_WAIT_READY);
+	if (!ledger->is_open && !client->listening->is_noted)
+		look_at_outcomes(client->listening, false);
+	return JUDGE_SEND;
 }
 
 enum judgement listening_before(struct client *client, unsigned int touches, struct bytes text,
@@ -567,8 +597,8 @@ static void settle_channels(struct client_listening *listening, const struct fac
 	struct bytes channels = buf_bytes(&facts->channels);
 	const char *name;
 
-	look_at_tags(listening);
-	leave_channels(listening);
+	look_at_outcomes(listening, true);
+	forget_unlisten(&listening->unlisten);
 	if (facts->too_long & QUESTION_CHANNELS) /* the server stays: there may be all */
 		listening_set_all(listener, SUBSCRIPTION_ON);
 	while (bytes_take_text(&channels, &name))

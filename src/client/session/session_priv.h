@@ -18,6 +18,8 @@
 #ifndef PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
 #define PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
 
+#include <strings.h>
+
 #include "../batch_priv.h"
 #include "../client_priv.h"
 
@@ -244,7 +246,24 @@ void session_run_unknown(struct client *client);
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text);
 
 /* The client's encoding; NULL: not known. */
-const char *session_encoding(const struct client *client);
+static inline const char *session_encoding(const struct client *client)
+{
+	const char *encoding = params_find(client->params, "client_encoding");
+
+	return encoding ? encoding
+	                : params_find(client->borrower.server->session.baseline, "client_encoding");
+}
+
+/* Whether that and the encoding of the database are UTF8. */
+static inline bool session_is_utf8(const struct client *client)
+{
+	const char *encoding = session_encoding(client);
+	const char *stored =
+	    params_find(client->borrower.server->session.baseline, "server_encoding");
+
+	return encoding && strcasecmp(encoding, "UTF8") == 0 && stored &&
+	       strcasecmp(stored, "UTF8") == 0;
+}
 
 /* Whether it has characters with a byte that looks like a quote or a backslash. */
 bool session_encoding_is_unclear(const struct client *client);

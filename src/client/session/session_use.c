@@ -154,14 +154,6 @@ static bool is_followed(const struct client *client, struct bytes text, enum sql
  * the database's functions (session_state.c).
  */
 
-const char *session_encoding(const struct client *client)
-{
-	const char *encoding = params_find(client->params, "client_encoding");
-
-	return encoding ? encoding
-	                : params_find(client->borrower.server->session.baseline, "client_encoding");
-}
-
 bool session_encoding_is_unclear(const struct client *client)
 {
 	static const char *const unclear[] = { "SJIS",    "BIG5",  "GBK",           "UHC",

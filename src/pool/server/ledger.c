@@ -256,6 +256,22 @@ const struct ledger_call *ledger_first_call(const struct ledger *ledger)
 	return NULL;
 }
 
+bool ledger_is_turn(const struct ledger *ledger, const struct ledger_change *change,
+                    unsigned int bind_count)
+{
+	for (uint32_t i = 0; i < ledger->count; i++) {
+		const struct ledger_entry *entry = entry_at(ledger, i);
+		bool is_bind = entry->kind == LEDGER_BIND;
+
+		if (entry->change == change)
+			break;
+		if ((is_bind && !bind_count) || !((1u << entry->kind) & EXTENDED & ~K(EXECUTE)))
+			return false;
+		bind_count -= is_bind;
+	}
+	return true;
+}
+
 static void remove_behind_head(struct ledger *ledger, uint32_t count)
 {
 	/* These are Syncs and ends of a COPY, which are no calls. */

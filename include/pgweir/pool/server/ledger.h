@@ -310,6 +310,13 @@ static inline void ledger_shrink(struct ledger *ledger)
 	ledger->capacity = ledger->head = 0;
 }
 
+/*
+ * Whether the server executes the request with this change, or one that is noted now, as soon as it
+ * reads that: nothing is executed before, and no more portals are bound, which may run functions.
+ */
+bool ledger_is_turn(const struct ledger *ledger, const struct ledger_change *change,
+                    unsigned int bind_count);
+
 /* The reply to a Sync is dropped, as the batch is sent again. false: it is not the only debt. */
 bool ledger_drop_sync(struct ledger *ledger);
 
