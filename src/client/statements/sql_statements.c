@@ -13,9 +13,11 @@
  *
  * Hard here: a message that is injected before a Query may fail. Then the server skips
  * everything up to a Sync, also the Query, and the client does not send a Sync after a
- * Query. So a Sync of ours follows: see LEDGER_DROPPED. In the extended protocol nothing
- * takes effect before the Execute, so what the unnamed statement contains is kept until
- * then.
+ * Query. So a Sync of ours follows: see LEDGER_DROPPED.
+ *
+ * In the extended protocol a Parse is sent as it is. What its text means by a name is found with
+ * each use: ahead of a Bind, the text with our name is parsed as the unnamed statement. Nothing
+ * takes effect before the Execute, so what is bound to the unnamed portal is kept until then.
  */
 #include "statements_priv.h"
 
@@ -25,15 +27,23 @@
 
 #include "../session/listening_priv.h"
 
-void sql_drop(struct sql_unnamed **sqlp)
-{
-	struct sql_unnamed *sql = *sqlp;
+/* What the unnamed portal executes. */
+struct sql_portal {
+	enum sql_kind kind;          /* PREPARE, EXECUTE or DEALLOCATE */
+	struct statement *statement; /* holds one reference; NULL: without one */
+	struct server_renaming renaming;
+	char name[SQL_NAME_MAX + 1]; /* the client's name for the statement */
+};
 
-	*sqlp = NULL;
-	if (!sql)
+void sql_drop_portal(struct client *client)
+{
+	struct sql_portal *portal = client->unnamed ? client->unnamed->portal : NULL;
+
+	if (!portal)
 		return;
-	statement_release(&sql->statement);
-	free(sql);
+	client->unnamed->portal = NULL;
+	statement_release(&portal->statement);
+	free(portal);
 }
 
 /* Refuses what cannot be tracked. type: of the frame. */
@@ -176,15 +186,20 @@ static struct ledger_change *set_stage(struct client *client, enum sql_kind kind
 
 /* ---- texts ---- */
 
-/* A text that is one of these statements alone: of a Query, or of a Parse without a name. */
+/* A text that is one of these statements alone. */
 struct lone {
 	struct client *client;
 	struct batch *batch;
-	char type;
-	struct bytes body;
+	char type;            /* 'Q': of a Query; 'P': of a statement that is bound or described */
+	const char *portal;   /* to which it is bound; NULL: it is described */
+	unsigned int touches; /* of such a text */
+	struct bytes body;    /* of a Query, or of its Parse without a name */
 	const char *text;
 	const struct sql_statement *sql;
 };
+
+/* Whether it is going to be executed. */
+static bool is_run(const struct lone *lone) { return lone->type == 'Q' || lone->portal; }
 
 /*
  * Whether something may be put before the text. JUDGE_SEND: it may. If it is unknown whether the
@@ -202,18 +217,44 @@ static enum judgement judge_room(const struct lone *lone)
 	return ledger_is_empty(ledger) ? JUDGE_SEND : batch_wait(lone->batch, LEDGER_WAIT_EMPTY);
 }
 
-/* A Parse: what it prepares takes effect when it is executed. false: no memory. */
-static bool remember(const struct lone *lone, struct statement *statement)
+/* It is bound: it takes effect when it is executed. false: no memory. */
+static bool remember(const struct lone *lone, struct statement *statement,
+                     const struct server_renaming *renaming)
 {
-	return sql_remember(lone->client, lone->sql->kind, lone->sql->name, statement);
+	struct sql_portal *portal = calloc(1, sizeof(*portal));
+
+	if (!portal)
+		return false;
+	portal->kind = lone->sql->kind;
+	portal->statement = statement ? statement_hold(statement) : NULL;
+	portal->renaming = *renaming;
+	memcpy(portal->name, lone->sql->name, sizeof(portal->name));
+	lone->client->unnamed->portal = portal;
+	return true;
+}
+
+/* Adds a Parse of the text without a name. JUDGE_HEAD: done. */
+static enum judgement parse_renamed(const struct lone *lone, struct bytes name,
+                                    struct statement *statement,
+                                    const struct server_renaming *renaming)
+{
+	if (!unnamed_lend(lone->client, lone->batch) ||
+	    (lone->portal && !*lone->portal && !remember(lone, statement, renaming)))
+		return JUDGE_MEMORY;
+	batch_renamed(lone->batch, 'P', lone->body, lone->sql->token, name);
+	lone->batch->is_borrowed = true;
+	return server_note_change(lone->client->borrower.server, LEDGER_PARSE, LEDGER_DROPPED, NULL)
+	           ? JUDGE_HEAD
+	           : JUDGE_MEMORY;
 }
 
 /*
- * Adds the text with `name` in place of the client's. change: of a Query. is_guarded: something was
- * put before it.
+ * Adds the text with `name`, that of the statement, in place of the client's. change: of a Query.
+ * is_guarded: something was put before it.
  */
 static enum judgement send_renamed(const struct lone *lone, struct bytes name,
-                                   struct ledger_change *change, bool is_guarded)
+                                   struct statement *statement, struct ledger_change *change,
+                                   bool is_guarded)
 {
 	struct client *client = lone->client;
 	struct bytes token = lone->sql->token;
@@ -223,13 +264,11 @@ static enum judgement send_renamed(const struct lone *lone, struct bytes name,
 	renaming.is_known = count_characters(client, before, &renaming.before) &&
 	                    count_characters(client, token, &renaming.theirs);
 	if (lone->type == 'P')
-		client->unnamed->own.sql->renaming = renaming;
-	else if (!(change = server_renamed(change, &renaming)) ||
-	         !server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT, change))
+		return parse_renamed(lone, name, statement, &renaming);
+	if (!(change = server_renamed(change, &renaming)) ||
+	    !server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT, change))
 		return JUDGE_MEMORY;
-	batch_renamed(lone->batch, lone->type, lone->body, token, name);
-	if (lone->type == 'P')
-		return JUDGE_HEAD;
+	batch_renamed(lone->batch, 'Q', lone->body, token, name);
 	return !is_guarded || guard(client, lone->batch) ? JUDGE_DROP : JUDGE_MEMORY;
 }
 
@@ -242,36 +281,40 @@ static enum judgement on_stage(const struct lone *lone)
 	struct ledger_change *change = NULL;
 	struct statement *statement = NULL;
 	struct err err;
-	bool is_good;
 
+	if (judgement == JUDGE_SEND && lone->portal && *lone->portal && sql->kind != SQL_EXECUTE)
+		judgement = refuse(client, 'P', "in a portal that has a name", lone->batch);
+	if (judgement == JUDGE_SEND)
+		judgement = statements_run(client, 'P', lone->touches, bytes_text(lone->text), true,
+		                           lone->batch);
 	if (judgement != JUDGE_SEND)
 		return judgement;
-	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
+	if (sql->kind == SQL_PREPARE && is_run(lone) && !(statement = make_statement(client, sql)))
 		return JUDGE_MEMORY;
-	if (statement && !names_have_room(client, statement, &err)) {
-		statement_release(&statement);
-		return statements_refuse(client, lone->type, &err, lone->batch);
-	}
-	if (lone->type == 'Q') {
-		change = set_stage(client, sql->kind, sql->name, statement, lone->batch);
-		is_good = change;
-	} else {
-		is_good = remember(lone, statement);
-	}
+	if (statement && !names_have_room(client, statement, &err))
+		judgement = statements_refuse(client, lone->type, &err, lone->batch);
+	else if (lone->type == 'Q' &&
+	         !(change = set_stage(client, sql->kind, sql->name, statement, lone->batch)))
+		judgement = JUDGE_MEMORY;
+	else
+		judgement = send_renamed(lone, bytes_text(SCRATCH_NAME), statement, change, true);
 	statement_release(&statement);
-	return is_good ? send_renamed(lone, bytes_text(SCRATCH_NAME), change, true) : JUDGE_MEMORY;
+	return judgement;
 }
 
-/* An EXECUTE as a Query is executed now, that of a Parse with its Bind. JUDGE_SEND: go on. */
+/* An EXECUTE is executed by its Query, or with its Bind. JUDGE_SEND: go on. */
 static enum judgement use_now(const struct lone *lone, struct statement *statement)
 {
 	struct client *client = lone->client;
+	struct bytes text = bytes_text(lone->text);
 	unsigned int touches = session_statement_touches(client, statement);
-	enum judgement judgement =
-	    statements_run(client, 'Q', touches, statement_query(statement), true, lone->batch);
+	enum judgement judgement = statements_run(client, lone->type, touches,
+	                                          statement_query(statement), true, lone->batch);
 
+	if (judgement == JUDGE_SEND)
+		judgement = statements_run(client, 'P', lone->touches, text, true, lone->batch);
 	if (touches && judgement == JUDGE_SEND)
-		session_use_execute(client, statement, bytes_text(lone->text));
+		session_use_execute(client, statement, text);
 	return judgement;
 }
 
@@ -286,7 +329,7 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 	/* PostgreSQL runs its text as it is, whose name need not be the client's. */
 	if (judgement == JUDGE_SEND && !session_is_followed(client) && sql_is_lone(statement))
 		judgement = refuse(client, lone->type, "within an EXECUTE", lone->batch);
-	if (judgement == JUDGE_SEND && lone->type == 'Q')
+	if (judgement == JUDGE_SEND && is_run(lone))
 		judgement = use_now(lone, statement);
 	is_there = statements_has(client, statement);
 	if (judgement == JUDGE_SEND && !is_there)
@@ -295,14 +338,11 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 		return judgement;
 	if (!inject_statement(client, lone->batch, statement, NULL))
 		return JUDGE_MEMORY;
-	if (lone->type == 'P') {
-		if (!remember(lone, statement))
-			return JUDGE_MEMORY;
-	} else {
+	if (lone->type == 'Q') {
 		entry->use_count++;
 		change = &entry->use;
 	}
-	return send_renamed(lone, statement_name(statement), change, !is_there);
+	return send_renamed(lone, statement_name(statement), statement, change, !is_there);
 }
 
 /* What all statements are dropped by was sent. When the server has done it, names_forget() comes.
@@ -334,12 +374,12 @@ static enum judgement leave_to_server(const struct lone *lone, const struct clie
 {
 	struct client *client = lone->client;
 
+	if (!is_run(lone))
+		return JUDGE_SEND;
 	if (entry || lone->sql->kind == SQL_PREPARE)
 		session_run_unknown(client);
-	if (lone->type == 'P')
-		return JUDGE_SEND;
 	session_use_execute(client, NULL, bytes_text(lone->text));
-	if (!entry || lone->sql->kind != SQL_DEALLOCATE)
+	if (lone->type == 'P' || !entry || lone->sql->kind != SQL_DEALLOCATE)
 		return JUDGE_SEND;
 	return statements_note(client, LEDGER_QUERY, LEDGER_CLIENT,
 	                       names_go(client, lone->sql->name), JUDGE_HEAD);
@@ -360,10 +400,9 @@ static enum judgement judge(const struct lone *lone)
 		session_run_unknown(client);
 		return JUDGE_SEND;
 	}
-	if (sql->kind == SQL_FORGET && lone->type == 'P')
-		return remember(lone, NULL) ? JUDGE_SEND : JUDGE_MEMORY;
 	if (sql->kind == SQL_FORGET) {
-		expect_loss(client);
+		if (is_run(lone))
+			expect_loss(client);
 		return JUDGE_SEND;
 	}
 	entry = names_find(client, sql->name);
@@ -378,90 +417,73 @@ static enum judgement judge(const struct lone *lone)
  * The text is complete if it may contain one of these statements: statements_judge.c has kept it
  * until it was.
  */
-static enum judgement judge_text(struct client *client, char type, struct bytes body,
-                                 const char *text, struct batch *batch)
-{
-	struct sql_statement sql;
-
-	read_text(client, text, &sql);
-	return judge(&(struct lone){ client, batch, type, body, text, &sql });
-}
-
 enum judgement sql_query(struct client *client, const struct frame *frame, struct bytes in,
                          struct batch *batch)
 {
-	struct bytes have = frame_received(in, frame);
-	const char *text;
+	struct lone lone = { .client = client, .batch = batch, .type = 'Q' };
+	struct sql_statement sql;
 
+	lone.body = frame_received(in, frame);
+	lone.sql = &sql;
 	if (client->borrower.server->wire.ledger.copy)
 		return JUDGE_SEND; /* in COPY mode a Query only makes the COPY fail */
-	if (sql_is_other(have) || in.count < frame->length || fields_text(have, &text) != WIRE_OK)
+	if (sql_is_other(lone.body) || in.count < frame->length ||
+	    fields_text(lone.body, &lone.text) != WIRE_OK)
 		return JUDGE_SEND;
-	return judge_text(client, 'Q', have, text, batch);
-}
-
-enum judgement sql_parse(struct client *client, struct bytes body, size_t length,
-                         struct batch *batch)
-{
-	struct parse_fields parse;
-
-	sql_drop(&client->unnamed->own.sql);
-	if (body.count < length || sql_glance(bytes_skip(body, 1)) != WIRE_OK ||
-	    fields_parse(body, &parse) != WIRE_OK)
-		return JUDGE_SEND;
-	return judge_text(client, 'P', body, parse.query, batch);
+	read_text(client, lone.text, &sql);
+	return judge(&lone);
 }
 
 /* ---- the extended protocol ---- */
 
-bool sql_remember(struct client *client, enum sql_kind kind, const char *name,
-                  struct statement *statement)
+enum judgement sql_parse(struct client *client, struct bytes body, size_t length,
+                         struct batch *batch)
 {
-	struct sql_unnamed *sql = calloc(1, sizeof(*sql));
+	struct sql_statement sql;
+	struct parse_fields parse;
 
-	if (!sql)
-		return false;
-	sql->kind = kind;
-	sql->statement = statement ? statement_hold(statement) : NULL;
-	memcpy(sql->name, name, strlen(name) + 1);
-	client->unnamed->own.sql = sql;
-	return true;
+	if (body.count < length || sql_glance(bytes_skip(body, 1)) != WIRE_OK ||
+	    fields_parse(body, &parse) != WIRE_OK)
+		return JUDGE_SEND;
+	read_text(client, parse.query, &sql);
+	if (sql.kind == SQL_UNSURE && !server_is_in_failed_block(client->borrower.server))
+		return refuse(client, 'P', sql.reason, batch);
+	return sql.kind == SQL_OTHER ? JUDGE_SEND : JUDGE_HEAD;
 }
 
-enum judgement sql_bind(struct client *client, const char *portal, const char *statement,
-                        struct batch *batch)
+enum judgement sql_use(struct client *client, const char *portal, struct statement *statement,
+                       unsigned int touches, struct batch *batch)
 {
-	struct sql_unnamed *sql = unnamed_sql(client);
+	/* keep the zero of the empty name */
+	struct bytes body = bytes_skip(statement_message(statement),
+	                               FRAME_HEADER_SIZE + statement_name(statement).count);
+	struct sql_statement sql;
 
-	if (*portal && !*statement && sql->kind != SQL_EXECUTE && sql->kind != SQL_FORGET)
-		return refuse(client, 'B', "in a portal that has a name", batch);
-	if (!*statement && sql->kind == SQL_FORGET)
-		expect_loss(client);
-	if (!*portal)
-		sql->is_bound = !*statement;
-	return JUDGE_SEND;
+	read_text(client, body.at + 1, &sql);
+	return judge(
+	    &(struct lone){ client, batch, 'P', portal, touches, body, body.at + 1, &sql });
 }
 
-enum judgement sql_execute(struct client *client, const char *portal, struct batch *batch)
+enum judgement sql_execute(struct client *client, const char *name, struct batch *batch)
 {
+	const struct sql_portal *portal = client->unnamed->portal;
 	struct server *server = client->borrower.server;
-	struct sql_unnamed *sql = unnamed_sql(client);
 	struct ledger_change *change;
 
-	if (*portal || !sql->is_bound || sql->kind == SQL_FORGET)
+	if (*name)
 		return JUDGE_SEND;
-	if (names_are_unsure(client, names_find(client, sql->name), batch))
+	if (names_are_unsure(client, names_find(client, portal->name), batch))
 		return JUDGE_WAIT;
-	if (sql->kind == SQL_EXECUTE && sql->statement) {
-		if (!server_statements_is_sure(&server->session.statements, sql->statement))
+	if (portal->kind == SQL_EXECUTE && portal->statement) {
+		if (!server_statements_is_sure(&server->session.statements, portal->statement))
 			return batch_wait(batch, LEDGER_WAIT_READY);
-		if (!inject_statement(client, batch, sql->statement, NULL))
+		if (!inject_statement(client, batch, portal->statement, NULL))
 			return JUDGE_MEMORY;
-		change = names_mention(client, sql->name, sql->statement);
+		change = names_mention(client, portal->name, portal->statement);
 	} else {
-		change = set_stage(client, sql->kind, sql->name, sql->statement, batch);
+		change = set_stage(client, portal->kind, portal->name, portal->statement, batch);
 	}
 	if (change)
-		change = server_renamed(change, &sql->renaming);
+		change = server_renamed(change, &portal->renaming);
 	return statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_HEAD);
 }

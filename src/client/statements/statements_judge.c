@@ -342,27 +342,23 @@ static enum judgement note_use(struct client *client, char type, struct client_s
 }
 
 /*
- * The statement is a PREPARE, EXECUTE or the like itself. What it means by a name is found anew
- * with each use, so its text is used as the unnamed statement.
+ * The statement is a PREPARE, EXECUTE or the like itself. What it means by a name is found with
+ * each use, so its text is used as the unnamed statement. JUDGE_SEND: it is used as any other.
  */
 static enum judgement use_unnamed(struct client *client, const struct frame *frame,
-                                  const struct object_names *names,
-                                  const struct client_statement *entry, struct batch *batch,
-                                  size_t *head)
+                                  const struct object_names *names, struct statement *statement,
+                                  unsigned int touches, struct batch *batch, size_t *head)
 {
 	bool is_bind = frame->type == 'B';
-	enum judgement result = unnamed_lend(client, frame->type, names_statement(entry), batch);
+	enum judgement result = sql_use(client, names->portal, statement, touches, batch);
 
-	if (result == JUDGE_SEND && is_bind && unnamed_sql(client))
-		result = sql_bind(client, names->portal, "", batch);
-	if (result > JUDGE_HEAD)
+	if (result != JUDGE_HEAD)
 		return result;
 	client->borrower.pool->stats.bind_count += is_bind;
 	replace_head(frame, names, bytes_text(""), batch, head);
-	if (result == JUDGE_SEND &&
-	    !server_note(client->borrower.server, is_bind ? LEDGER_BIND : LEDGER_DESCRIBE))
-		return JUDGE_MEMORY;
-	return JUDGE_HEAD;
+	return server_note(client->borrower.server, is_bind ? LEDGER_BIND : LEDGER_DESCRIBE)
+	           ? JUDGE_HEAD
+	           : JUDGE_MEMORY;
 }
 
 /* Has the statement described to us, before the client's Bind of it is sent. */
@@ -421,19 +417,21 @@ static enum judgement named_use(struct client *client, const struct frame *frame
 		client->borrower.pool->stats.bind_count += frame->type == 'B';
 		return judge_unknown(client, frame, names, batch, head);
 	}
+	batch->is_query = false;
+	if (frame->type == 'B')
+		touches = session_relevant(
+		    client, session_statement_touches(client, names_statement(entry)));
+	result = JUDGE_SEND;
 	if (sql_is_lone(names_statement(entry)))
-		return use_unnamed(client, frame, names, entry, batch, head);
-	result = names_enter(client, entry, frame->type, batch);
+		result =
+		    use_unnamed(client, frame, names, names_statement(entry), touches, batch, head);
+	if (result == JUDGE_SEND)
+		result = names_enter(client, entry, frame->type, batch);
 	if (result == JUDGE_SEND && frame->type == 'B')
 		result = check_columns(client, frame, in, names, entry, batch);
 	if (result != JUDGE_SEND)
 		return result;
-	if (frame->type == 'B') {
-		client->borrower.pool->stats.bind_count++;
-		touches = session_relevant(
-		    client, session_statement_touches(client, names_statement(entry)));
-	}
-	batch->is_query = false;
+	client->borrower.pool->stats.bind_count += frame->type == 'B';
 	result = statements_run(client, frame->type, touches,
 	                        statement_query(names_statement(entry)), true, batch);
 	if (result != JUDGE_SEND)
@@ -478,18 +476,13 @@ static enum judgement judge_parse(struct client *client, const struct frame *fra
 static enum judgement judge_use(struct client *client, const struct frame *frame, struct bytes in,
                                 const struct object_names *names, struct batch *batch, size_t *head)
 {
-	bool is_unnamed = !*names->statement;
-	enum judgement result = JUDGE_SEND;
-
-	if (frame->type == 'B')
+	if (frame->type == 'B') {
 		batch->bound = NULL;
-	if (is_unnamed)
-		result = unnamed_use(client, frame->type, batch);
-	if (result == JUDGE_SEND && frame->type == 'B' && unnamed_sql(client))
-		result = sql_bind(client, names->portal, names->statement, batch);
-	return result == JUDGE_SEND && !is_unnamed
-	           ? named_use(client, frame, in, names, batch, head)
-	           : result;
+		if (!*names->portal)
+			sql_drop_portal(client);
+	}
+	return *names->statement ? named_use(client, frame, in, names, batch, head)
+	                         : unnamed_use(client, frame->type, names->portal, batch);
 }
 
 /* A Close of a statement. */
@@ -522,7 +515,8 @@ static enum judgement judge_names(struct client *client, const struct frame *fra
 		break;
 	}
 	if (frame->type == 'E')
-		return unnamed_sql(client) ? sql_execute(client, names.portal, batch) : JUDGE_SEND;
+		return sql_has_portal(client) ? sql_execute(client, names.portal, batch)
+		                              : JUDGE_SEND;
 	if (frame->type == 'C')
 		return names.statement
 		           ? judge_close(client, names.statement, names.count == length, batch)
@@ -568,7 +562,7 @@ unsigned int statements_touches(const struct client *client, const char *name, s
 	const struct statement *statement = statements_find(client, name);
 
 	if (!*name)
-		return client->unnamed ? client->unnamed->own.touches : 0;
+		return client->unnamed ? client->unnamed->touches : 0;
 	if (!statement)
 		return 0;
 	*text = statement_query(statement);

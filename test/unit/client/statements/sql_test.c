@@ -42,7 +42,7 @@ static const struct script cases[] = {
 	{ "a Query ends one that was parsed without a name",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aP(:deallocate_s)S "
-	  "1<<P(:deallocate_\"#2\")S 11Z a<1Z aQ 1<Q 1CZ a<CZ aB()ES 1<<C(S:)B()ES" },
+	  "1<<P(:deallocate_s)S 11Z a<1Z aQ 1<Q 1CZ a<CZ aB()ES 1<<C(S:)B()ES" },
 	{ "EXECUTE behind another statement",
 	  "pool_mode=transaction\nmax_prepared_statements=100\nsession_state=refuse",
 	  "a^ 1^ a<RSKZ aQ(prepare_s_as_select_1) 1<CQS 13C(PREPARE)ZZ a<CZ "
