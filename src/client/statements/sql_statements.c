@@ -29,8 +29,8 @@
 
 /* What the unnamed portal executes. */
 struct sql_portal {
-	enum sql_kind kind;          /* PREPARE, EXECUTE or DEALLOCATE */
-	struct statement *statement; /* holds one reference; NULL: without one */
+	bool is_execute;             /* else PREPARE, or DEALLOCATE, which has no statement */
+	struct statement *statement; /* holds one reference; or NULL */
 	struct server_renaming renaming;
 	char name[SQL_NAME_MAX + 1]; /* the client's name for the statement */
 };
@@ -159,21 +159,21 @@ static bool guard(struct client *client, struct batch *batch)
 }
 
 /*
- * Prepares the server so that a PREPARE (of `statement`) or DEALLOCATE of the scratch name
- * succeeds or fails as it would with the client's name. Returns the change to note with it.
- * NULL: no memory.
+ * Prepares the server so that a PREPARE of the scratch name, or a DEALLOCATE (statement NULL),
+ * succeeds or fails as it would with the client's name. Returns the change to note with it. NULL:
+ * no memory.
  */
-static struct ledger_change *set_stage(struct client *client, enum sql_kind kind, const char *name,
+static struct ledger_change *set_stage(struct client *client, const char *name,
                                        struct statement *statement, struct batch *batch)
 {
-	bool is_there = names_find(client, name);
+	struct client_statement *entry = names_find(client, name);
 	struct ledger_change *change;
 
-	if (!inject_scratch(client, batch, is_there))
+	if (!inject_scratch(client, batch, entry))
 		return NULL;
-	if (kind == SQL_DEALLOCATE)
-		return names_go(client, name);
-	if (is_there || kind != SQL_PREPARE)
+	if (entry && !statement)
+		return names_go(client, entry);
+	if (entry || !statement)
 		return names_mention(client, name, NULL);
 	change = names_come(client, name, statement, NULL);
 	if (!change)
@@ -225,7 +225,7 @@ static bool remember(const struct lone *lone, struct statement *statement,
 
 	if (!portal)
 		return false;
-	portal->kind = lone->sql->kind;
+	portal->is_execute = lone->sql->kind == SQL_EXECUTE;
 	portal->statement = statement ? statement_hold(statement) : NULL;
 	portal->renaming = *renaming;
 	memcpy(portal->name, lone->sql->name, sizeof(portal->name));
@@ -272,7 +272,7 @@ static enum judgement send_renamed(const struct lone *lone, struct bytes name,
 	return !is_guarded || guard(client, lone->batch) ? JUDGE_DROP : JUDGE_MEMORY;
 }
 
-/* A PREPARE or DEALLOCATE, or an EXECUTE of a reserved name that the client does not have. */
+/* A PREPARE, or a DEALLOCATE of a name that the client has. */
 static enum judgement on_stage(const struct lone *lone)
 {
 	struct client *client = lone->client;
@@ -282,7 +282,7 @@ static enum judgement on_stage(const struct lone *lone)
 	struct statement *statement = NULL;
 	struct err err;
 
-	if (judgement == JUDGE_SEND && lone->portal && *lone->portal && sql->kind != SQL_EXECUTE)
+	if (judgement == JUDGE_SEND && lone->portal && *lone->portal)
 		judgement = refuse(client, 'P', "in a portal that has a name", lone->batch);
 	if (judgement == JUDGE_SEND)
 		judgement = statements_run(client, 'P', lone->touches, bytes_text(lone->text), true,
@@ -294,7 +294,7 @@ static enum judgement on_stage(const struct lone *lone)
 	if (statement && !names_have_room(client, statement, &err))
 		judgement = statements_refuse(client, lone->type, &err, lone->batch);
 	else if (lone->type == 'Q' &&
-	         !(change = set_stage(client, sql->kind, sql->name, statement, lone->batch)))
+	         !(change = set_stage(client, sql->name, statement, lone->batch)))
 		judgement = JUDGE_MEMORY;
 	else
 		judgement = send_renamed(lone, bytes_text(SCRATCH_NAME), statement, change, true);
@@ -370,7 +370,7 @@ static bool is_for_server(const struct client *client, const struct sql_statemen
 }
 
 /* The text is sent as it is. */
-static enum judgement leave_to_server(const struct lone *lone, const struct client_statement *entry)
+static enum judgement leave_to_server(const struct lone *lone, struct client_statement *entry)
 {
 	struct client *client = lone->client;
 
@@ -381,8 +381,8 @@ static enum judgement leave_to_server(const struct lone *lone, const struct clie
 	session_use_execute(client, NULL, bytes_text(lone->text));
 	if (lone->type == 'P' || !entry || lone->sql->kind != SQL_DEALLOCATE)
 		return JUDGE_SEND;
-	return statements_note(client, LEDGER_QUERY, LEDGER_CLIENT,
-	                       names_go(client, lone->sql->name), JUDGE_HEAD);
+	return statements_note(client, LEDGER_QUERY, LEDGER_CLIENT, names_go(client, entry),
+	                       JUDGE_HEAD);
 }
 
 static enum judgement judge(const struct lone *lone)
@@ -410,7 +410,9 @@ static enum judgement judge(const struct lone *lone)
 		return JUDGE_WAIT;
 	if (is_for_server(client, sql, entry))
 		return leave_to_server(lone, entry);
-	return sql->kind == SQL_EXECUTE && entry ? execute(lone, entry) : on_stage(lone);
+	if (!entry && sql->kind != SQL_PREPARE)
+		return statements_refuse_name(client, lone->type, sql->name, lone->batch);
+	return sql->kind == SQL_EXECUTE ? execute(lone, entry) : on_stage(lone);
 }
 
 /*
@@ -474,14 +476,14 @@ enum judgement sql_execute(struct client *client, const char *name, struct batch
 		return JUDGE_SEND;
 	if (names_are_unsure(client, names_find(client, portal->name), batch))
 		return JUDGE_WAIT;
-	if (portal->kind == SQL_EXECUTE && portal->statement) {
+	if (portal->is_execute) {
 		if (!server_statements_is_sure(&server->session.statements, portal->statement))
 			return batch_wait(batch, LEDGER_WAIT_READY);
 		if (!inject_statement(client, batch, portal->statement, NULL))
 			return JUDGE_MEMORY;
 		change = names_mention(client, portal->name, portal->statement);
 	} else {
-		change = set_stage(client, portal->kind, portal->name, portal->statement, batch);
+		change = set_stage(client, portal->name, portal->statement, batch);
 	}
 	if (change)
 		change = server_renamed(change, &portal->renaming);

@@ -304,24 +304,6 @@ static void replace_head(const struct frame *frame, const struct object_names *n
 	batch_copy(batch, bytes_of(name.at, name.count + 1));
 }
 
-/*
- * The client has no such name. SQL's PREPARE may have made it on the server. But a name of
- * ours must not reach the server: it would be another client's statement.
- */
-static enum judgement judge_unknown(struct client *client, const struct frame *frame,
-                                    const struct object_names *names, struct batch *batch,
-                                    size_t *head)
-{
-	if (!statement_name_is_reserved(names->statement))
-		return JUDGE_SEND; /* PostgreSQL reports that there is no such statement */
-	if (!inject_scratch(client, batch, false))
-		return JUDGE_MEMORY;
-	replace_head(frame, names, bytes_text(SCRATCH_NAME), batch, head);
-	return statements_note(client, frame->type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE,
-	                       LEDGER_CLIENT, names_mention(client, names->statement, NULL),
-	                       JUDGE_HEAD);
-}
-
 /* Whether the client was told the result columns that the statement has on its server. */
 static bool knows_columns(struct client *client, const struct client_statement *entry)
 {
@@ -415,7 +397,9 @@ static enum judgement named_use(struct client *client, const struct frame *frame
 		return JUDGE_WAIT;
 	if (!entry) {
 		client->borrower.pool->stats.bind_count += frame->type == 'B';
-		return judge_unknown(client, frame, names, batch, head);
+		return statement_name_is_reserved(names->statement)
+		           ? statements_refuse_name(client, frame->type, names->statement, batch)
+		           : JUDGE_SEND; /* PostgreSQL knows whether SQL has made it */
 	}
 	batch->is_query = false;
 	if (frame->type == 'B')
@@ -448,16 +432,19 @@ static enum judgement named_use(struct client *client, const struct frame *frame
 
 static enum judgement named_close(struct client *client, const char *name, struct batch *batch)
 {
-	const struct client_statement *entry = names_find(client, name);
-	bool is_exposed;
+	struct client_statement *entry = names_find(client, name);
+	bool is_here; /* the server has no such name of the client */
 
 	if (names_are_unsure(client, entry, batch))
 		return JUDGE_WAIT;
-	if (!entry && !statement_name_is_reserved(name))
-		return JUDGE_SEND;               /* it may be a name of SQL's PREPARE */
-	is_exposed = entry && entry->is_exposed; /* then the server has it, too */
-	return statements_note(client, is_exposed ? LEDGER_CLOSE : LEDGER_CLOSE_HERE, LEDGER_CLIENT,
-	                       names_go(client, name), is_exposed ? JUDGE_HEAD : JUDGE_DROP);
+	is_here = entry ? !entry->is_exposed : statement_name_is_reserved(name);
+	if (!entry && !is_here)
+		return JUDGE_SEND; /* it may be a name of SQL's PREPARE */
+	if (!entry)
+		return server_note(client->borrower.server, LEDGER_CLOSE_HERE) ? JUDGE_DROP
+		                                                               : JUDGE_MEMORY;
+	return statements_note(client, is_here ? LEDGER_CLOSE_HERE : LEDGER_CLOSE, LEDGER_CLIENT,
+	                       names_go(client, entry), is_here ? JUDGE_DROP : JUDGE_HEAD);
 }
 
 /* ---- judge frames ---- */

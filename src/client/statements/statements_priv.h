@@ -194,8 +194,8 @@ bool names_have_room(const struct client *client, const struct statement *statem
 struct ledger_change *names_come(struct client *client, const char *name,
                                  struct statement *statement, struct ledger_change *server_change);
 
-/* Removes a name, if it exists, when the server has agreed. */
-struct ledger_change *names_go(struct client *client, const char *name);
+/* Removes a name when the server has agreed. */
+struct ledger_change *names_go(struct client *client, struct client_statement *entry);
 
 /*
  * Changes nothing, but errors get the client's name in place of the statement's; statement NULL: of
@@ -230,10 +230,11 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
                            struct batch *batch);
 
 /*
- * Whether the client's server would read the statement's text as the server did that parsed it
- * first: text_scope_merge().
+ * The name means the statement in the current scope of the client's server, as for names_enter().
+ * *can_parse: the server would read the text as the server did that parsed it first:
+ * text_scope_merge(). false: no memory.
  */
-bool names_can_parse(struct client *client, const struct client_statement *entry);
+bool names_enter_scope(struct client *client, struct client_statement *entry, bool *can_parse);
 
 /* The statement is or is no more on the client's server under its name. */
 void names_set_exposed(struct names *names, struct client_statement *entry, bool is_exposed);
@@ -353,6 +354,13 @@ enum judgement statements_run(struct client *client, char type, unsigned int tou
 /* Sends a message that always fails in place of a frame of this type; the client gets `err`. */
 enum judgement statements_refuse(struct client *client, char type, const struct err *err,
                                  struct batch *batch);
+
+/*
+ * The same for a name of ours that the client does not have: it must not reach the server, where it
+ * would be another client's statement.
+ */
+enum judgement statements_refuse_name(struct client *client, char type, const char *name,
+                                      struct batch *batch);
 
 /* ---- unnamed.c: the unnamed statement ---- */
 

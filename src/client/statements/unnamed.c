@@ -112,9 +112,11 @@ enum judgement unnamed_parse(struct client *client, const struct frame *frame, s
 	if (client->unnamed->is_here && (result == JUDGE_HEAD || frame->length <= WHOLE_TEXT_MAX) &&
 	    fields_parse(body, &parse) == WIRE_OK)
 		batch->unnamed = bytes_skip(body, 1);
-	/* It is read again with each use. */
-	if (result == JUDGE_HEAD)
+	/* It is read again with each use; without memory there is none. */
+	if (result == JUDGE_HEAD) {
 		keep_now(client, batch);
+		client->unnamed->is_here &= client->unnamed->has_text;
+	}
 	return JUDGE_HEAD; /* it is noted, and sent as it is */
 }
 
