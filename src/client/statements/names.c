@@ -213,7 +213,8 @@ bool names_have_room(const struct client *client, const struct statement *statem
 enum name_change_kind {
 	NAME_MENTION, /* changes nothing */
 	NAME_COMES,
-	NAME_GOES
+	NAME_GOES,
+	NAME_AWAITS_TYPES /* and goes without them */
 };
 
 struct name_change {
@@ -226,6 +227,7 @@ struct name_change {
 	struct client_statement *entry;      /* counted in its use_count; or NULL */
 	uint32_t parse_number;               /* of a description */
 	bool is_told;                        /* the client gets the description */
+	bool has_types;                      /* they have come */
 	char name[];
 };
 
@@ -259,7 +261,9 @@ static void settle(struct ledger_change *base, bool is_done)
 	struct name_change *change = change_of(base);
 	struct client_statement *entry = change->entry;
 	enum name_change_kind kind = change->kind;
-	bool ends = kind == NAME_COMES ? !is_done : kind == NAME_GOES && is_done;
+	bool ends = kind == NAME_COMES          ? !is_done
+	            : kind == NAME_AWAITS_TYPES ? !change->has_types
+	                                        : kind == NAME_GOES && is_done;
 
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
@@ -267,8 +271,8 @@ static void settle(struct ledger_change *base, bool is_done)
 		entry->is_confirmed = true;
 		entry->parsed_at = answer_time(change);
 	}
-	if (kind == NAME_GOES)
-		entry->is_going = false;
+	if (kind == NAME_GOES || kind == NAME_AWAITS_TYPES)
+		entry->is_changing = false;
 	if (ends && find_entry(change->names, entry->name) == entry)
 		lose(change->names, entry);
 	free_change(change);
@@ -334,7 +338,7 @@ struct ledger_change *names_go(struct client *client, struct client_statement *e
 
 	if (!change)
 		return NULL;
-	entry->is_going = true;
+	entry->is_changing = true;
 	return open_change(client, change, NAME_GOES);
 }
 
@@ -347,7 +351,7 @@ bool names_are_unsure(struct client *client, const struct client_statement *entr
 
 	if (!names)
 		return false;
-	if ((names->is_forgetting || (entry && entry->is_going)) &&
+	if ((names->is_forgetting || (entry && entry->is_changing)) &&
 	    !ledger_ends_wait(ledger, LEDGER_WAIT_EMPTY)) {
 		batch->waits_for = LEDGER_WAIT_EMPTY;
 		return true;
@@ -453,11 +457,12 @@ static bool on_types(struct description *base, struct bytes types)
 		server_statements_typed(change->known, change->statement, typed,
 		                        change->parse_number);
 	statement_release(&typed);
-	if (names_statement(entry)->is_typed)
+	if (names_statement(entry)->is_typed && change->kind != NAME_AWAITS_TYPES)
 		return true; /* the first description is kept */
 	typed = statement_typed(names_statement(entry), types);
 	if (typed)
 		set_statement(entry, typed);
+	change->has_types = typed;
 	return typed != NULL;
 }
 
@@ -476,6 +481,19 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 	change->base.on_columns = *entry->name ? on_columns : NULL;
 	change->is_told = is_told;
 	return &change->base.base;
+}
+
+struct ledger_change *names_await_types(struct client *client, struct client_statement *entry)
+{
+	struct name_change *change =
+	    make_change(client, entry->name, names_statement(entry), entry);
+
+	if (!change)
+		return NULL;
+	change->base.base.statement = NULL; /* it is of the scratch name */
+	change->base.on_types = on_types;
+	entry->is_changing = true;
+	return open_change(client, change, NAME_AWAITS_TYPES);
 }
 
 /* ---- hand-over from another process ---- */

@@ -9,7 +9,8 @@
  * These statements share their names with the protocol's prepared statements: a statement
  * of PREPARE can be bound, and a statement of a driver can be EXECUTEd. PostgreSQL itself
  * checks a PREPARE, under a scratch name that is closed again. If PostgreSQL accepts the
- * PREPARE, the text becomes a statement like any other.
+ * PREPARE, the text becomes a statement like any other, with the types that a Describe of the
+ * scratch name tells.
  *
  * Hard here: a message that is injected before a Query may fail. Then the server skips
  * everything up to a Sync, also the Query, and the client does not send a Sync after a
@@ -93,8 +94,8 @@ struct statement *statements_executed(const struct client *client, struct bytes 
 }
 
 /*
- * The statement that a PREPARE makes, as a Parse would make it. The caller owns the result.
- * NULL: no memory.
+ * The statement that a PREPARE makes, as a Parse would make it, but without its types: see
+ * ask_types(). The caller owns the result. NULL: no memory.
  */
 static struct statement *make_statement(const struct client *client,
                                         const struct sql_statement *sql)
@@ -105,9 +106,7 @@ static struct statement *make_statement(const struct client *client,
 
 	buf_add(&text, sql->body.at, sql->body.count);
 	buf_add_byte(&text, 0);
-	buf_add_be16(&text, sql->type_count);
-	for (size_t i = 0; i < sql->type_count; i++)
-		buf_add_be32(&text, sql->types[i]);
+	buf_add_be16(&text, 0);
 	if (buf_ok(&text) && server_scope(client->borrower.server, &scope))
 		statement = statement_of(names_store(client), buf_bytes(&text), scope);
 	buf_free(&text);
@@ -150,25 +149,40 @@ static bool count_characters(const struct client *client, struct bytes text, uin
 	return true;
 }
 
-static bool guard(struct client *client, struct batch *batch)
+static bool guard(struct client *client, struct batch *batch, enum ledger_fate fate)
 {
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
 
 	batch_run(batch, bytes_of(sync, sizeof(sync)));
-	return server_note_change(client->borrower.server, LEDGER_SYNC, LEDGER_DROPPED, NULL);
+	return server_note_change(client->borrower.server, LEDGER_SYNC, fate, NULL);
+}
+
+/*
+ * Has the scratch name described to us, behind the PREPARE that has made it: only PostgreSQL knows
+ * which types the text names, and which it has found. false: no memory.
+ */
+static bool ask_types(struct client *client, struct client_statement *entry, struct batch *batch,
+                      enum ledger_fate fate)
+{
+	struct ledger_change *change = names_await_types(client, entry);
+
+	inject_named(batch, 'D', bytes_text(SCRATCH_NAME));
+	return change && server_note_change(client->borrower.server, LEDGER_TYPES, fate, change);
 }
 
 /*
  * Prepares the server so that a PREPARE of the scratch name, or a DEALLOCATE (statement NULL),
  * succeeds or fails as it would with the client's name. Returns the change to note with it. NULL:
- * no memory.
+ * no memory. *made: the name that the PREPARE makes; else NULL.
  */
 static struct ledger_change *set_stage(struct client *client, const char *name,
-                                       struct statement *statement, struct batch *batch)
+                                       struct statement *statement, struct batch *batch,
+                                       struct client_statement **made)
 {
 	struct client_statement *entry = names_find(client, name);
 	struct ledger_change *change;
 
+	*made = NULL;
 	if (!inject_scratch(client, batch, entry))
 		return NULL;
 	if (entry && !statement)
@@ -179,7 +193,8 @@ static struct ledger_change *set_stage(struct client *client, const char *name,
 	if (!change)
 		return NULL;
 	change->statement = NULL; /* the server uses the scratch name */
-	names_find(client, name)->is_sql = true;
+	*made = names_find(client, name);
+	(*made)->is_sql = true;
 	names_watch_texts(client);
 	return change;
 }
@@ -217,9 +232,20 @@ static enum judgement judge_room(const struct lone *lone)
 	return ledger_is_empty(ledger) ? JUDGE_SEND : batch_wait(lone->batch, LEDGER_WAIT_EMPTY);
 }
 
+/* Where `name` is in the text, in place of the client's. */
+static struct server_renaming renaming_of(const struct lone *lone, struct bytes name)
+{
+	struct bytes token = lone->sql->token;
+	struct bytes before = bytes_of(lone->text, (size_t)(token.at - lone->text));
+	struct server_renaming renaming = { .ours = (uint32_t)name.count + 2 };
+
+	renaming.is_known = count_characters(lone->client, before, &renaming.before) &&
+	                    count_characters(lone->client, token, &renaming.theirs);
+	return renaming;
+}
+
 /* It is bound: it takes effect when it is executed. false: no memory. */
-static bool remember(const struct lone *lone, struct statement *statement,
-                     const struct server_renaming *renaming)
+static bool remember(const struct lone *lone, struct bytes name, struct statement *statement)
 {
 	struct sql_portal *portal = calloc(1, sizeof(*portal));
 
@@ -227,19 +253,21 @@ static bool remember(const struct lone *lone, struct statement *statement,
 		return false;
 	portal->is_execute = lone->sql->kind == SQL_EXECUTE;
 	portal->statement = statement ? statement_hold(statement) : NULL;
-	portal->renaming = *renaming;
+	portal->renaming = renaming_of(lone, name);
 	memcpy(portal->name, lone->sql->name, sizeof(portal->name));
 	lone->client->unnamed->portal = portal;
 	return true;
 }
 
-/* Adds a Parse of the text without a name. JUDGE_HEAD: done. */
+/*
+ * Adds a Parse without a name of the text with `name`, that of the statement, in place of the
+ * client's. JUDGE_HEAD: done.
+ */
 static enum judgement parse_renamed(const struct lone *lone, struct bytes name,
-                                    struct statement *statement,
-                                    const struct server_renaming *renaming)
+                                    struct statement *statement)
 {
 	if (!unnamed_lend(lone->client, lone->batch) ||
-	    (lone->portal && !*lone->portal && !remember(lone, statement, renaming)))
+	    (lone->portal && !*lone->portal && !remember(lone, name, statement)))
 		return JUDGE_MEMORY;
 	batch_renamed(lone->batch, 'P', lone->body, lone->sql->token, name);
 	lone->batch->is_borrowed = true;
@@ -248,28 +276,32 @@ static enum judgement parse_renamed(const struct lone *lone, struct bytes name,
 	           : JUDGE_MEMORY;
 }
 
-/*
- * Adds the text with `name`, that of the statement, in place of the client's. change: of a Query.
- * is_guarded: something was put before it.
- */
-static enum judgement send_renamed(const struct lone *lone, struct bytes name,
-                                   struct statement *statement, struct ledger_change *change,
-                                   bool is_guarded)
+/* Adds a Query with `name` in place of the client's. Owns the change. false: no memory. */
+static bool query_renamed(const struct lone *lone, struct bytes name, struct ledger_change *change)
+{
+	struct server_renaming renaming = renaming_of(lone, name);
+
+	batch_renamed(lone->batch, 'Q', lone->body, lone->sql->token, name);
+	change = change ? server_renamed(change, &renaming) : NULL;
+	return change && server_note_change(lone->client->borrower.server, LEDGER_QUERY,
+	                                    LEDGER_CLIENT, change);
+}
+
+/* A Query that is a PREPARE, or a DEALLOCATE. false: no memory. */
+static bool query_on_stage(const struct lone *lone, struct statement *statement)
 {
 	struct client *client = lone->client;
-	struct bytes token = lone->sql->token;
-	struct bytes before = bytes_of(lone->text, (size_t)(token.at - lone->text));
-	struct server_renaming renaming = { .ours = (uint32_t)name.count + 2 };
+	struct client_statement *made;
+	struct ledger_change *change =
+	    set_stage(client, lone->sql->name, statement, lone->batch, &made);
 
-	renaming.is_known = count_characters(client, before, &renaming.before) &&
-	                    count_characters(client, token, &renaming.theirs);
-	if (lone->type == 'P')
-		return parse_renamed(lone, name, statement, &renaming);
-	if (!(change = server_renamed(change, &renaming)) ||
-	    !server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT, change))
-		return JUDGE_MEMORY;
-	batch_renamed(lone->batch, 'Q', lone->body, token, name);
-	return !is_guarded || guard(client, lone->batch) ? JUDGE_DROP : JUDGE_MEMORY;
+	if (!query_renamed(lone, bytes_text(SCRATCH_NAME), change))
+		return false;
+	if (!made)
+		return guard(client, lone->batch, LEDGER_DROPPED);
+	/* If the PREPARE has failed, so does this, which is nobody's. */
+	return ask_types(client, made, lone->batch, LEDGER_OURS) &&
+	       guard(client, lone->batch, LEDGER_OURS);
 }
 
 /* A PREPARE, or a DEALLOCATE of a name that the client has. */
@@ -278,7 +310,6 @@ static enum judgement on_stage(const struct lone *lone)
 	struct client *client = lone->client;
 	const struct sql_statement *sql = lone->sql;
 	enum judgement judgement = judge_room(lone);
-	struct ledger_change *change = NULL;
 	struct statement *statement = NULL;
 	struct err err;
 
@@ -293,11 +324,10 @@ static enum judgement on_stage(const struct lone *lone)
 		return JUDGE_MEMORY;
 	if (statement && !names_have_room(client, statement, &err))
 		judgement = statements_refuse(client, lone->type, &err, lone->batch);
-	else if (lone->type == 'Q' &&
-	         !(change = set_stage(client, sql->name, statement, lone->batch)))
-		judgement = JUDGE_MEMORY;
+	else if (lone->type == 'Q')
+		judgement = query_on_stage(lone, statement) ? JUDGE_DROP : JUDGE_MEMORY;
 	else
-		judgement = send_renamed(lone, bytes_text(SCRATCH_NAME), statement, change, true);
+		judgement = parse_renamed(lone, bytes_text(SCRATCH_NAME), statement);
 	statement_release(&statement);
 	return judgement;
 }
@@ -323,7 +353,6 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 	struct client *client = lone->client;
 	enum judgement judgement = names_enter(client, entry, lone->type, lone->batch);
 	struct statement *statement = names_statement(entry);
-	struct ledger_change *change = NULL;
 	bool is_there;
 
 	/* PostgreSQL runs its text as it is, whose name need not be the client's. */
@@ -338,11 +367,13 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 		return judgement;
 	if (!inject_statement(client, lone->batch, statement, NULL))
 		return JUDGE_MEMORY;
-	if (lone->type == 'Q') {
-		entry->use_count++;
-		change = &entry->use;
-	}
-	return send_renamed(lone, statement_name(statement), statement, change, !is_there);
+	if (lone->type == 'P')
+		return parse_renamed(lone, statement_name(statement), statement);
+	entry->use_count++;
+	return query_renamed(lone, statement_name(statement), &entry->use) &&
+	               (is_there || guard(client, lone->batch, LEDGER_DROPPED))
+	           ? JUDGE_DROP
+	           : JUDGE_MEMORY;
 }
 
 /* What all statements are dropped by was sent. When the server has done it, names_forget() comes.
@@ -466,26 +497,42 @@ enum judgement sql_use(struct client *client, const char *portal, struct stateme
 	    &(struct lone){ client, batch, 'P', portal, touches, body, body.at + 1, &sql });
 }
 
-enum judgement sql_execute(struct client *client, const char *name, struct batch *batch)
+static enum judgement execute_portal(struct client *client, struct batch *batch)
 {
 	const struct sql_portal *portal = client->unnamed->portal;
-	struct server *server = client->borrower.server;
 	struct ledger_change *change;
 
-	if (*name)
-		return JUDGE_SEND;
-	if (names_are_unsure(client, names_find(client, portal->name), batch))
-		return JUDGE_WAIT;
-	if (portal->is_execute) {
-		if (!server_statements_is_sure(&server->session.statements, portal->statement))
-			return batch_wait(batch, LEDGER_WAIT_READY);
-		if (!inject_statement(client, batch, portal->statement, NULL))
-			return JUDGE_MEMORY;
-		change = names_mention(client, portal->name, portal->statement);
-	} else {
-		change = set_stage(client, portal->name, portal->statement, batch);
-	}
+	if (!server_statements_is_sure(&client->borrower.server->session.statements,
+	                               portal->statement))
+		return batch_wait(batch, LEDGER_WAIT_READY);
+	if (!inject_statement(client, batch, portal->statement, NULL))
+		return JUDGE_MEMORY;
+	change = names_mention(client, portal->name, portal->statement);
 	if (change)
 		change = server_renamed(change, &portal->renaming);
 	return statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_HEAD);
+}
+
+enum judgement sql_execute(struct client *client, const struct frame *frame, struct bytes in,
+                           struct batch *batch)
+{
+	const struct sql_portal *portal = client->unnamed->portal;
+	struct client_statement *made;
+	struct ledger_change *change;
+
+	if (in.count < frame->length)
+		return JUDGE_MORE;
+	if (names_are_unsure(client, names_find(client, portal->name), batch))
+		return JUDGE_WAIT;
+	if (portal->is_execute)
+		return execute_portal(client, batch);
+	change = set_stage(client, portal->name, portal->statement, batch, &made);
+	if (change)
+		change = server_renamed(change, &portal->renaming);
+	batch_run(batch, bytes_of(in.at, frame->length));
+	if (statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_DROP) ==
+	        JUDGE_DROP &&
+	    (!made || ask_types(client, made, batch, LEDGER_DROPPED)))
+		return JUDGE_DROP;
+	return JUDGE_MEMORY;
 }

@@ -502,8 +502,9 @@ static enum judgement judge_names(struct client *client, const struct frame *fra
 		break;
 	}
 	if (frame->type == 'E')
-		return sql_has_portal(client) ? sql_execute(client, names.portal, batch)
-		                              : JUDGE_SEND;
+		return sql_has_portal(client) && !*names.portal
+		           ? sql_execute(client, frame, in, batch)
+		           : JUDGE_SEND;
 	if (frame->type == 'C')
 		return names.statement
 		           ? judge_close(client, names.statement, names.count == length, batch)

@@ -138,7 +138,8 @@ struct client_statement {
 	uint32_t is_sql : 1;       /* SQL's PREPARE has made it */
 	uint32_t is_gone : 1;      /* removed; freed after the last use */
 	uint32_t is_confirmed : 1; /* the server has accepted the name */
-	uint32_t is_going : 1;     /* it is removed if the server agrees */
+	/* it is removed if the server agrees, or gets types: messages that use it wait */
+	uint32_t is_changing : 1;
 	/* the client's server has the statement under this name, too: exposed.c */
 	uint32_t is_exposed : 1;
 	/* the result columns that the client was told: fields_columns(). 0: it was not */
@@ -213,8 +214,14 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
                                      bool is_told);
 
 /*
+ * For a Describe of what SQL's PREPARE has made: the name means the statement with the types that
+ * it is told to have, and is lost without them. Messages that use it wait.
+ */
+struct ledger_change *names_await_types(struct client *client, struct client_statement *entry);
+
+/*
  * Whether it is not certain what this entry is, or that a name has none (NULL): changes of an
- * earlier Sync epoch are not settled yet, or it is being removed, or all are. Then the message must
+ * earlier Sync epoch are not settled yet, or it is changing, or all go. Then the message must
  * wait (JUDGE_WAIT).
  */
 bool names_are_unsure(struct client *client, const struct client_statement *entry,
@@ -422,8 +429,9 @@ enum judgement sql_parse(struct client *client, struct bytes body, size_t length
 enum judgement sql_use(struct client *client, const char *portal, struct statement *statement,
                        unsigned int touches, struct batch *batch);
 
-/* Handles an Execute, if sql_has_portal(). JUDGE_HEAD: it has been noted. */
-enum judgement sql_execute(struct client *client, const char *portal, struct batch *batch);
+/* Handles an Execute, if sql_has_portal(). JUDGE_HEAD, JUDGE_DROP: it has been noted. */
+enum judgement sql_execute(struct client *client, const struct frame *frame, struct bytes in,
+                           struct batch *batch);
 
 /* Whether a statement is itself a PREPARE, EXECUTE or DEALLOCATE. */
 bool sql_is_lone(const struct statement *statement);

@@ -233,7 +233,7 @@ struct ledger_call *ledger_mark_call(struct ledger *ledger, enum ledger_kind kin
 	uint32_t last = ledger->count;
 	struct ledger_entry *entry;
 
-	if (last > 1 && entry_at(ledger, last - 1)->fate == LEDGER_DROPPED)
+	while (last > 1 && entry_at(ledger, last - 1)->fate != LEDGER_CLIENT)
 		last--;
 	if (!last)
 		return NULL;
