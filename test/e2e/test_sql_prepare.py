@@ -131,6 +131,11 @@ DIALOGUES = {
         [parse("SELECT 'x' AS c", "s"), sync()], [parse("EXECUTE s", "m"), bind((), "m"), describe(), execute(), sync()],
         [parse("EXPLAIN (COSTS off) EXECUTE s", "e"), sync()], [bind((), "e"), execute(), sync()],
         "DEALLOCATE t", [bind((), "m"), execute(), sync()]],
+    "a name that changes under what executes it": [
+        [parse("SELECT 1 AS a", "s"), parse("EXECUTE s"), sync()],
+        [close("S", "s"), parse("SELECT 2 AS b", "s"), bind(), describe(), execute(), sync()],
+        [close("S", "s"), bind(), execute(), sync()], [parse("DEALLOCATE t"), sync()],
+        [parse("SELECT 3", "t"), bind(), execute(), bind(), execute(), sync()]],
     "by the extended protocol": [
         [extended("PREPARE s (int) AS SELECT $1 + 1")], [extended("EXECUTE s(1)")],
         [extended("PREPARE s AS SELECT 1")], [extended("EXECUTE s")], [extended("DEALLOCATE s")],
@@ -608,6 +613,21 @@ def test_exposed_names_in_pieces_and_pipelines(pgweir):
     assert not client.query("PREPARE s AS SELECT 1").errors
     client.send_slowly(query("SELECT 6; EXECUTE s"))
     assert client.read_result().rows == [["6"], ["1"]]
+
+
+def test_what_is_parsed_or_bound_without_a_name_is_taken_over(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    parsed, bound = weir.client(), weir.client()
+    assert not parsed.ask(extended("PREPARE s AS SELECT 1 AS a"), parse("EXECUTE s"), sync()).errors
+    parsed.read_result()
+    assert not bound.query("BEGIN").errors
+    assert not bound.ask(parse("PREPARE s AS SELECT 2"), bind(), sync()).errors
+    new = weir.take_over()
+    assert bound.ask(execute(), sync()).tags == ["PREPARE"]
+    assert bound.query("COMMIT").tags == ["COMMIT"]
+    assert new.wait(15) == 0
+    assert parsed.ask(bind(), describe(), execute(), sync()).rows == [["1"]]
+    assert bound.query("EXECUTE s").rows == [["2"]]
 
 
 def test_a_name_that_is_exposed_waits_for_its_take_over(pgweir):

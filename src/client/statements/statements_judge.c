@@ -465,7 +465,7 @@ static enum judgement judge_use(struct client *client, const struct frame *frame
 {
 	if (frame->type == 'B') {
 		batch->bound = NULL;
-		if (!*names->portal)
+		if (!*names->portal && sql_has_portal(client))
 			sql_drop_portal(client);
 	}
 	return *names->statement ? named_use(client, frame, in, names, batch, head)
