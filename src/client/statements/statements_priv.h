@@ -50,14 +50,13 @@ enum judgement statements_judge(struct client *client, const struct frame *frame
 /* The unnamed statement of a client that has prepared one. unnamed.c */
 struct unnamed {
 	struct ledger_change change;   /* of each open Parse of the client */
-	struct ledger_change repeat;   /* of each open Parse that was injected */
-	uint32_t open_count;           /* number of open changes, both kinds */
+	uint32_t open_count;           /* number of these */
 	uint32_t sync_epoch;           /* Sync epoch of the last Parse */
 	struct client_statement *kept; /* the text that was kept; NULL: none */
 	struct sql_portal *portal;     /* what the unnamed portal executes: sql_statements.c */
 	unsigned int touches;          /* of the last Parse: enum sql_touch */
 	bool has_text;                 /* `kept` is the client's current one */
-	bool is_here; /* the server has the client's statement, or will report why not */
+	bool is_here; /* the server has what the client's Parse has made, or will report why not */
 };
 
 /* Whether its unnamed portal is a PREPARE, EXECUTE or DEALLOCATE. */

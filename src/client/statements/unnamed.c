@@ -32,43 +32,27 @@ static void settle(struct ledger_change *change, bool is_done)
 	unnamed->is_here = false;
 }
 
-/*
- * An injected Parse was answered. The client's own Parse succeeded earlier, so its text
- * stays valid.
- */
-static void settle_repeat(struct ledger_change *change, bool is_done)
-{
-	struct unnamed *unnamed = container_of(change, struct unnamed, repeat);
-
-	unnamed->open_count--;
-	if (!is_done && unnamed->open_count == 0)
-		unnamed->is_here = false;
-}
-
 /* NULL: no memory. */
 static struct unnamed *get(struct client *client)
 {
 	if (client->unnamed)
 		return client->unnamed;
 	client->unnamed = calloc(1, sizeof(*client->unnamed));
-	if (client->unnamed) {
+	if (client->unnamed)
 		client->unnamed->change.settle = settle;
-		client->unnamed->repeat.settle = settle_repeat;
-	}
 	return client->unnamed;
 }
 
-/* Adds a Parse to the ledger. */
-static bool note_parse(struct client *client, enum ledger_fate fate)
+/* The client's Parse is sent. false: no memory. */
+static bool note_parse(struct client *client)
 {
 	struct server *server = client->borrower.server;
 	struct unnamed *unnamed = client->unnamed;
-	struct ledger_change *change = fate == LEDGER_DROPPED ? &unnamed->repeat : &unnamed->change;
 
 	unnamed->is_here = true;
 	unnamed->open_count++;
 	unnamed->sync_epoch = server->wire.ledger.sync_epoch;
-	return server_note_change(server, LEDGER_PARSE, fate, change);
+	return server_note_change(server, LEDGER_PARSE, LEDGER_CLIENT, &unnamed->change);
 }
 
 void unnamed_keep(struct client *client, struct batch *batch)
@@ -107,7 +91,7 @@ enum judgement unnamed_parse(struct client *client, const struct frame *frame, s
 	if (result > JUDGE_HEAD)
 		return result;
 	client->unnamed->touches = batch->touches;
-	if (!note_parse(client, LEDGER_CLIENT))
+	if (!note_parse(client))
 		return JUDGE_MEMORY;
 	if (client->unnamed->is_here && (result == JUDGE_HEAD || frame->length <= WHOLE_TEXT_MAX) &&
 	    fields_parse(body, &parse) == WIRE_OK)
@@ -120,7 +104,10 @@ enum judgement unnamed_parse(struct client *client, const struct frame *frame, s
 	return JUDGE_HEAD; /* it is noted, and sent as it is */
 }
 
-/* Injects a Parse of the kept text before the message that needs it. false: no memory. */
+/*
+ * Injects a Parse of the kept text before the message that needs it, and before each further one:
+ * it may be skipped behind an error. false: no memory.
+ */
 static bool inject(struct client *client, struct batch *batch)
 {
 	const struct statement *statement = names_statement(client->unnamed->kept);
@@ -133,7 +120,7 @@ static bool inject(struct client *client, struct batch *batch)
 	batch_copy(batch, bytes_of(front, sizeof(front)));
 	batch_run(batch, body);
 	batch->is_borrowed = true;
-	return note_parse(client, LEDGER_DROPPED);
+	return server_note_change(client->borrower.server, LEDGER_PARSE, LEDGER_DROPPED, NULL);
 }
 
 /*
