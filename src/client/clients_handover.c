@@ -57,7 +57,7 @@ static bool is_undecided(const struct client *client)
 	return client->state == CLIENT_ACTIVE &&
 	       ((client->touched & NOT_NOW) || client->borrower.server->session.load_count ||
 	        client->borrower.server->pool->purpose == POOL_FOR_READS || exposed_any(client) ||
-	        !listening_is_at_rest(client));
+	        sql_has_portal(client) || !listening_is_at_rest(client));
 }
 
 static bool is_at_rest(const struct client *client)

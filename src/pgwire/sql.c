@@ -9,9 +9,6 @@
 #include "pgweir/pgwire/sql.h"
 
 #include <string.h>
-#include <strings.h>
-
-#include "pgweir/base/text.h"
 
 #include "sql_priv.h"
 
@@ -82,145 +79,21 @@ static void finish(struct scanner *scanner, struct sql_statement *statement, enu
 		unsure(statement, "together with other statements in one text");
 }
 
-/*
- * ---- types ----
- *
- * Only these names can be translated: the meaning of any other name depends on the database and
- * its search_path. The OIDs in this table are the same in every version of PostgreSQL.
- */
-
-#define TYPE_NAME_SIZE 64
-
-static const struct {
-	const char *name;
-	uint16_t type;
-	uint16_t array;
-} known[] = {
-	{ "bigint", 20, 1016 },
-	{ "bit", 1560, 1561 },
-	{ "bit varying", 1562, 1563 },
-	{ "bool", 16, 1000 },
-	{ "boolean", 16, 1000 },
-	{ "bpchar", 1042, 1014 },
-	{ "bytea", 17, 1001 },
-	{ "char", 1042, 1014 },
-	{ "char varying", 1043, 1015 },
-	{ "character", 1042, 1014 },
-	{ "character varying", 1043, 1015 },
-	{ "cidr", 650, 651 },
-	{ "date", 1082, 1182 },
-	{ "dec", 1700, 1231 },
-	{ "decimal", 1700, 1231 },
-	{ "double precision", 701, 1022 },
-	{ "float4", 700, 1021 },
-	{ "float8", 701, 1022 },
-	{ "inet", 869, 1041 },
-	{ "int", 23, 1007 },
-	{ "int2", 21, 1005 },
-	{ "int4", 23, 1007 },
-	{ "int8", 20, 1016 },
-	{ "integer", 23, 1007 },
-	{ "interval", 1186, 1187 },
-	{ "json", 114, 199 },
-	{ "jsonb", 3802, 3807 },
-	{ "macaddr", 829, 1040 },
-	{ "name", 19, 1003 },
-	{ "numeric", 1700, 1231 },
-	{ "oid", 26, 1028 },
-	{ "real", 700, 1021 },
-	{ "regclass", 2205, 2210 },
-	{ "smallint", 21, 1005 },
-	{ "text", 25, 1009 },
-	{ "time", 1083, 1183 },
-	{ "time with time zone", 1266, 1270 },
-	{ "time without time zone", 1083, 1183 },
-	{ "timestamp", 1114, 1115 },
-	{ "timestamp with time zone", 1184, 1185 },
-	{ "timestamp without time zone", 1114, 1115 },
-	{ "timestamptz", 1184, 1185 },
-	{ "timetz", 1266, 1270 },
-	{ "uuid", 2950, 2951 },
-	{ "varbit", 1562, 1563 },
-	{ "varchar", 1043, 1015 },
-	{ "xml", 142, 143 },
-};
-
-/*
- * Parses one type. Returns 0 if it is none of these. *end: the token that ended it, ',' or ')'; any
- * other is an error that PostgreSQL will report.
- */
-static uint32_t read_type(struct scanner *scanner, struct token *end)
-{
-	bool is_array = false, is_odd = false;
-	char name[TYPE_NAME_SIZE];
-	struct strbuf words = strbuf_begin(name, sizeof(name));
-	size_t depth = 0;
-
-	for (;;) {
-		bool is_comma, is_close;
-
-		*end = sql_token(scanner);
-		is_comma = sql_token_is_sign(end, ',');
-		is_close = sql_token_is_sign(end, ')') || sql_token_is_sign(end, ']');
-		if (end->kind == TOKEN_END || (!depth && (is_close || is_comma)))
-			break;
-		if (sql_token_is_sign(end, '[') || sql_token_is(end, "array")) {
-			is_array = true;
-		} else if (end->kind == TOKEN_WORD && !depth && !is_array) {
-			strbuf_add(&words, words.count ? " " : "");
-			strbuf_add_bytes(&words, end->text.at, end->text.count);
-		} else if (!depth && !sql_token_is_sign(end, '(')) {
-			is_odd = true;
-		}
-		depth += sql_token_is_sign(end, '(') || sql_token_is_sign(end, '[');
-		depth -= is_close;
-	}
-	for (size_t i = 0; !is_odd && i < sizeof(known) / sizeof(known[0]); i++) {
-		if (strcasecmp(known[i].name, name) == 0)
-			return is_array ? known[i].array : known[i].type;
-	}
-	return 0;
-}
-
-/*
- * Parses a list of types, from after its opening parenthesis to after the closing one. NULL:
- * done. "": PostgreSQL will report an error. Any other text is the reason why the types cannot
- * be determined.
- */
-static const char *read_types(struct scanner *scanner, struct sql_statement *statement)
-{
-	const char *reason = NULL;
-	struct token end;
-
-	do {
-		struct token first = sql_peek(*scanner);
-		uint32_t type = read_type(scanner, &end);
-
-		if (end.kind == TOKEN_END || first.text.at == end.text.at)
-			return "";
-		if (!type || statement->type_count == SQL_TYPES_MAX)
-			reason = "of a parameter type that is not one of PostgreSQL's own";
-		else
-			statement->types[statement->type_count++] = type;
-	} while (!sql_token_is_sign(&end, ')'));
-	return reason;
-}
-
 /* ---- statements ---- */
 
 static void read_prepare(struct scanner *scanner, struct sql_statement *statement)
 {
 	struct token token = sql_token(scanner), last;
-	const char *wrong = NULL;
 
 	if (!take_name(statement, &token))
 		return;
 	token = sql_token(scanner);
-	if (sql_token_is_sign(&token, '(')) {
-		wrong = read_types(scanner, statement);
+	if (sql_token_is_sign(&token, '(')) { /* types */
+		if (!skip_parentheses(scanner))
+			return;
 		token = sql_token(scanner);
 	}
-	if (!sql_token_is(&token, "as") || (wrong && !*wrong))
+	if (!sql_token_is(&token, "as"))
 		return;
 	last = token = sql_token(scanner);
 	if (sql_is_end(&token))
@@ -230,8 +103,6 @@ static void read_prepare(struct scanner *scanner, struct sql_statement *statemen
 		last = token;
 	statement->body.count = (size_t)(last.text.at + last.text.count - statement->body.at);
 	finish(scanner, statement, SQL_PREPARE, token);
-	if (wrong && statement->kind == SQL_PREPARE)
-		unsure(statement, wrong);
 }
 
 static void read_execute(struct scanner *scanner, struct sql_statement *statement)
@@ -388,7 +259,6 @@ static void read_one(struct scanner scanner, struct sql_statement *statement)
 	statement->reason = NULL;
 	statement->token = statement->body = bytes_of(NULL, 0);
 	statement->name[0] = 0;
-	statement->type_count = 0;
 	/* PostgreSQL ignores empty statements in front. */
 	while (sql_token_is_sign(&token, ';'))
 		token = sql_token(&scanner);

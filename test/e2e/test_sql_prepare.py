@@ -131,6 +131,11 @@ DIALOGUES = {
         [parse("SELECT 'x' AS c", "s"), sync()], [parse("EXECUTE s", "m"), bind((), "m"), describe(), execute(), sync()],
         [parse("EXPLAIN (COSTS off) EXECUTE s", "e"), sync()], [bind((), "e"), execute(), sync()],
         "DEALLOCATE t", [bind((), "m"), execute(), sync()]],
+    "a name that changes under what executes it": [
+        [parse("SELECT 1 AS a", "s"), parse("EXECUTE s"), sync()],
+        [close("S", "s"), parse("SELECT 2 AS b", "s"), bind(), describe(), execute(), sync()],
+        [close("S", "s"), bind(), execute(), sync()], [parse("DEALLOCATE t"), sync()],
+        [parse("SELECT 3", "t"), bind(), execute(), bind(), execute(), sync()]],
     "by the extended protocol": [
         [extended("PREPARE s (int) AS SELECT $1 + 1")], [extended("EXECUTE s(1)")],
         [extended("PREPARE s AS SELECT 1")], [extended("EXECUTE s")], [extended("DEALLOCATE s")],
@@ -271,7 +276,7 @@ def test_in_pieces(pgweir, postgres):
 
 REFUSED = (
     "PREPARE s AS SELECT 1; EXECUTE s", "EXECUTE s; SELECT 1", "DEALLOCATE s; SELECT 1",
-    "PREPARE s (mood) AS SELECT $1", 'PREPARE U&"s" AS SELECT 1', f"PREPARE {'x' * 64} AS SELECT 1")
+    'PREPARE U&"s" AS SELECT 1', f"PREPARE {'x' * 64} AS SELECT 1")
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -288,6 +293,50 @@ def test_what_is_not_certain_is_refused(pgweir, text, state):
     assert client.query("SELECT 1").error["C"] == "25P02"
     client.query("ROLLBACK")
     assert client.value("SELECT 1") == "1"
+
+
+@pytest.fixture
+def mood(postgres):
+    postgres.query("DROP TYPE IF EXISTS mood")
+    postgres.query("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+    yield
+    postgres.query("DROP TYPE mood")
+
+
+ANY_TYPE = {
+    "of the database": ("PREPARE s (mood, mood[]) AS SELECT $1 > $2[1]", "EXECUTE s ('ok', '{sad}')", ["t"]),
+    "not used in the text": ("PREPARE s (int, mood) AS SELECT 1", "EXECUTE s (2, 'ok')", ["1"]),
+    "with a modifier": ("PREPARE s (numeric(3, 1), bit varying(4)[]) AS SELECT $1, $2",
+                        "EXECUTE s (1.25, '{1,01}')", ["1.25", "{1,01}"]),
+    "of a schema": ('PREPARE s (pg_catalog."char") AS SELECT $1', "EXECUTE s ('abc')", ["a"]),
+    "beside a cast to unknown": ("PREPARE s (mood, text) AS SELECT $1, $2, $3::unknown",
+                                 "EXECUTE s ('ok', 'a', 'b')", ["ok", "a", "b"]),
+}
+
+
+@pytest.mark.parametrize("state", ("follow", "off"))
+@pytest.mark.parametrize("way", (query, extended), ids=("query", "extended"))
+@pytest.mark.parametrize("prepares, executes, row", ANY_TYPE.values(), ids=ANY_TYPE)
+def test_parameters_of_any_type(pgweir, mood, prepares, executes, row, way, state):
+    """PostgreSQL says which types a PREPARE has named, and so the statement follows its client."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1,
+                  session_state=state)
+    client, other = weir.client(), weir.client()
+    for text in ("BEGIN", "SELECT 1"):
+        assert not other.query(text).errors
+    client.send(way(prepares), way(executes))
+    assert client.read_result().tags == ["PREPARE"]
+    pids = set()
+    for at in range(4):
+        assert (client.read_result() if at == 0 else client.ask(way(executes))).rows == [row]
+        if at == 0:
+            assert not other.query("COMMIT").errors
+        pids.add(client.value("SELECT pg_backend_pid()"))
+        assert other.value("SELECT 1") == "1"
+    assert len(pids) == 2
+    assert weir.console().query("SHOW PINNED").rows == []
+    assert client.ask(way("DEALLOCATE s")).tags == ["DEALLOCATE"]
+    assert client.ask(way(executes)).error["C"] == "26000"
 
 
 def test_a_named_statement_means_its_own_clients(pgweir):
@@ -566,6 +615,21 @@ def test_exposed_names_in_pieces_and_pipelines(pgweir):
     assert client.read_result().rows == [["6"], ["1"]]
 
 
+def test_what_is_parsed_or_bound_without_a_name_is_taken_over(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    parsed, bound = weir.client(), weir.client()
+    assert not parsed.ask(extended("PREPARE s AS SELECT 1 AS a"), parse("EXECUTE s"), sync()).errors
+    parsed.read_result()
+    assert not bound.query("BEGIN").errors
+    assert not bound.ask(parse("PREPARE s AS SELECT 2"), bind(), sync()).errors
+    new = weir.take_over()
+    assert bound.ask(execute(), sync()).tags == ["PREPARE"]
+    assert bound.query("COMMIT").tags == ["COMMIT"]
+    assert new.wait(15) == 0
+    assert parsed.ask(bind(), describe(), execute(), sync()).rows == [["1"]]
+    assert bound.query("EXECUTE s").rows == [["2"]]
+
+
 def test_a_name_that_is_exposed_waits_for_its_take_over(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     client = weir.client()
@@ -727,6 +791,9 @@ def test_first_on_a_server_with_another_name(pgweir, sends, types, adds_host, be
     assert weir.pool()["sv_active"] == 0
 
 
+NO_TYPES = message("t", bytes(2)), message("n")
+
+
 def test_who_waits_for_our_own_query_keeps_the_server(scripted):
     """The answer to our SET is no end of a batch: what waits for it goes on on that server."""
     weir, first, server = scripted(default_pool_size=1)
@@ -739,8 +806,9 @@ def test_who_waits_for_our_own_query_keeps_the_server(scripted):
     server.send(fake.complete("SET"), fake.parameter("application_name", "second"), fake.ready())
     server.expect("C")
     assert server.expect("Q").body == b'PREPARE "PGBOUNCER_0" AS SELECT 1\0'
+    assert server.expect("D").body == b"SPGBOUNCER_0\0"
     server.expect("S")
-    server.send(message("3"), fake.complete("PREPARE"), fake.ready(), fake.ready())
+    server.send(message("3"), fake.complete("PREPARE"), fake.ready(), *NO_TYPES, fake.ready())
     assert second.read_result().types == "CZ"
     assert weir.admin("SHOW STATS")[0]["total_query_count"] == 2
 
@@ -750,9 +818,9 @@ def test_names_are_withdrawn_within_a_limit(scripted, is_reloaded):
     """The server has said that the name is still there, and does not answer to its Close."""
     weir, client, server = scripted(default_pool_size=1, server_connect_timeout=1)
     client.send(query("PREPARE s AS SELECT 5"))
-    for kind in "CQS":
+    for kind in "CQDS":
         server.expect(kind)
-    server.send(message("3"), fake.complete("PREPARE"), fake.ready(), fake.ready())
+    server.send(message("3"), fake.complete("PREPARE"), fake.ready(), *NO_TYPES, fake.ready())
     assert client.read_until("Z")
     client.send(query("SELECT 1; EXECUTE s"))
     assert server.expect("P").body.startswith(b"s\0")

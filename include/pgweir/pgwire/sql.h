@@ -14,7 +14,6 @@
 #include "pgweir/pgwire/frame.h"
 
 #define SQL_NAME_MAX 63 /* bytes of an identifier; PostgreSQL truncates longer ones */
-#define SQL_TYPES_MAX 100
 
 enum sql_kind {
 	SQL_OTHER,      /* none of these, or PostgreSQL will report an error */
@@ -31,8 +30,6 @@ struct sql_statement {
 	struct bytes token;          /* the name as written in the text */
 	char name[SQL_NAME_MAX + 1]; /* the name as PostgreSQL reads it */
 	struct bytes body;           /* PREPARE: the text of the prepared statement */
-	uint16_t type_count;         /* PREPARE: the types of its parameters, as OIDs */
-	uint32_t types[SQL_TYPES_MAX];
 };
 
 /*

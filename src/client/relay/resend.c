@@ -47,7 +47,7 @@ static bool is_plain(const struct client *client)
 {
 	return !session_keeps_server(client) && !(client_features(client) & CLIENT_HAS_SQL_NAMES) &&
 	       !(client->touched & ~(unsigned int)SQL_TOUCH_CREATE) && !client->listening &&
-	       !unnamed_sql(client) && !session_stays(client);
+	       !unnamed_is_sql(client) && !session_stays(client);
 }
 
 /*

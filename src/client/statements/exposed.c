@@ -80,10 +80,12 @@ static bool is_plain_name(const char *name)
 	return size <= SQL_NAME_MAX && !statement_name_is_reserved(name);
 }
 
-static bool can_expose(struct client *client, const struct client_statement *entry)
+static bool can_expose(struct client *client, struct client_statement *entry)
 {
+	bool can_parse;
+
 	return client->names->exposed_count < NAMES_MAX && is_plain_name(entry->name) &&
-	       names_can_parse(client, entry);
+	       names_enter_scope(client, entry, &can_parse) && can_parse;
 }
 
 static void expose(struct exposing *exposing, struct client_statement *entry)

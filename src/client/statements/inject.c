@@ -156,3 +156,12 @@ enum judgement statements_refuse(struct client *client, char type, const struct 
 	return statements_note(client, type == 'Q' ? LEDGER_REFUSED_QUERY : LEDGER_REFUSED_PARSE,
 	                       LEDGER_CLIENT, &refusal->base, JUDGE_DROP);
 }
+
+enum judgement statements_refuse_name(struct client *client, char type, const char *name,
+                                      struct batch *batch)
+{
+	struct err err;
+
+	err_set(&err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist", name);
+	return statements_refuse(client, type, &err, batch);
+}

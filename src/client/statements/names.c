@@ -152,21 +152,22 @@ struct client_statement *names_make(struct bytes name, struct statement *stateme
 	return entry;
 }
 
+static void lose(struct names *names, struct client_statement *entry)
+{
+	remove_entry(names, entry);
+	names_drop(&entry);
+}
+
 void names_lose(struct client *client, struct client_statement *entry)
 {
-	remove_entry(client->names, entry);
-	names_drop(&entry);
+	lose(client->names, entry);
 }
 
 static void forget_names(struct names *names, bool is_all)
 {
 	for (uint32_t i = names->count; i-- > 0;) {
-		struct client_statement *entry = names->at[i];
-
-		if (!is_all && !entry->is_confirmed)
-			continue;
-		remove_entry(names, entry);
-		names_drop(&entry);
+		if (is_all || names->at[i]->is_confirmed)
+			lose(names, names->at[i]);
 	}
 }
 
@@ -209,15 +210,24 @@ bool names_have_room(const struct client *client, const struct statement *statem
 
 /* ---- changes ---- */
 
+enum name_change_kind {
+	NAME_MENTION, /* changes nothing */
+	NAME_COMES,
+	NAME_GOES,
+	NAME_AWAITS_TYPES /* and goes without them */
+};
+
 struct name_change {
 	struct description base;
+	enum name_change_kind kind;
 	struct ledger_change *server_change; /* settled together with this one; or NULL */
-	struct names *names;                 /* counts it as open; NULL: it is not counted */
+	struct names *names;                 /* of the client; not of a mention */
 	struct server_statements *known;     /* of the server */
 	struct statement *statement;         /* holds one reference; or NULL */
 	struct client_statement *entry;      /* counted in its use_count; or NULL */
 	uint32_t parse_number;               /* of a description */
 	bool is_told;                        /* the client gets the description */
+	bool has_types;                      /* they have come */
 	char name[];
 };
 
@@ -236,10 +246,36 @@ static void free_change(struct name_change *change)
 	free(change);
 }
 
-static void settle_nothing(struct ledger_change *change, bool is_done)
+/* What a server has parsed before that time does not count, but for the client's own Parse. */
+static usec_t answer_time(const struct name_change *change)
 {
-	(void)is_done;
-	free_change(change_of(change));
+	const struct server_statement *there = NULL;
+
+	if (change->server_change)
+		there = server_statements_find(change->known, change->statement, true);
+	return there && there->state.done_at ? there->state.done_at : clock_now();
+}
+
+static void settle(struct ledger_change *base, bool is_done)
+{
+	struct name_change *change = change_of(base);
+	struct client_statement *entry = change->entry;
+	enum name_change_kind kind = change->kind;
+	bool ends = kind == NAME_COMES          ? !is_done
+	            : kind == NAME_AWAITS_TYPES ? !change->has_types
+	                                        : kind == NAME_GOES && is_done;
+
+	if (change->server_change)
+		change->server_change->settle(change->server_change, is_done);
+	if (kind == NAME_COMES && is_done) {
+		entry->is_confirmed = true;
+		entry->parsed_at = answer_time(change);
+	}
+	if (kind == NAME_GOES || kind == NAME_AWAITS_TYPES)
+		entry->is_changing = false;
+	if (ends && find_entry(change->names, entry->name) == entry)
+		lose(change->names, entry);
+	free_change(change);
 }
 
 /* statement, entry: may be NULL. NULL: no memory. */
@@ -252,7 +288,7 @@ static struct name_change *make_change(struct client *client, const char *name,
 	if (!change)
 		return NULL;
 	change->base.base =
-	    (struct ledger_change){ settle_nothing, statement, memcpy(change->name, name, size) };
+	    (struct ledger_change){ settle, statement, memcpy(change->name, name, size) };
 	change->known = &client->borrower.server->session.statements;
 	change->statement = statement ? statement_hold(statement) : NULL;
 	change->entry = entry;
@@ -263,9 +299,9 @@ static struct name_change *make_change(struct client *client, const char *name,
 
 /* It changes the client's names until it is settled. */
 static struct ledger_change *open_change(struct client *client, struct name_change *change,
-                                         void (*settle)(struct ledger_change *, bool))
+                                         enum name_change_kind kind)
 {
-	change->base.base.settle = settle;
+	change->kind = kind;
 	change->names = client->names;
 	ledger_open_begin(&client->names->open, &client->borrower.server->wire.ledger);
 	return &change->base.base;
@@ -277,33 +313,6 @@ struct ledger_change *names_mention(struct client *client, const char *name,
 	struct name_change *change = make_change(client, name, statement, NULL);
 
 	return change ? &change->base.base : NULL;
-}
-
-/* What a server has parsed before that time does not count, but for the client's own Parse. */
-static usec_t answer_time(const struct name_change *change)
-{
-	const struct server_statement *there = NULL;
-
-	if (change->server_change)
-		there = server_statements_find(change->known, change->statement, true);
-	return there && there->state.done_at ? there->state.done_at : clock_now();
-}
-
-static void settle_come(struct ledger_change *base, bool is_done)
-{
-	struct name_change *change = change_of(base);
-	struct client_statement *entry = change->entry;
-
-	if (change->server_change)
-		change->server_change->settle(change->server_change, is_done);
-	if (is_done) {
-		entry->is_confirmed = true;
-		entry->parsed_at = answer_time(change);
-	} else if (find_entry(change->names, entry->name) == entry) {
-		remove_entry(change->names, entry);
-		names_drop(&entry);
-	}
-	free_change(change);
 }
 
 struct ledger_change *names_come(struct client *client, const char *name,
@@ -321,33 +330,17 @@ struct ledger_change *names_come(struct client *client, const char *name,
 	}
 	entry->is_loose = client->borrower.server->session.scope == SCOPE_OPEN_USED;
 	change->server_change = server_change;
-	return open_change(client, change, settle_come);
+	return open_change(client, change, NAME_COMES);
 }
 
-static void settle_go(struct ledger_change *base, bool is_done)
+struct ledger_change *names_go(struct client *client, struct client_statement *entry)
 {
-	struct name_change *change = change_of(base);
-	struct client_statement *entry = change->entry;
-
-	if (entry)
-		entry->is_going = false;
-	if (entry && is_done && find_entry(change->names, entry->name) == entry) {
-		remove_entry(change->names, entry);
-		names_drop(&entry);
-	}
-	free_change(change);
-}
-
-struct ledger_change *names_go(struct client *client, const char *name)
-{
-	struct client_statement *entry = names_find(client, name);
-	struct name_change *change = get(client) ? make_change(client, name, NULL, entry) : NULL;
+	struct name_change *change = make_change(client, entry->name, NULL, entry);
 
 	if (!change)
 		return NULL;
-	if (entry)
-		entry->is_going = true;
-	return open_change(client, change, settle_go);
+	entry->is_changing = true;
+	return open_change(client, change, NAME_GOES);
 }
 
 bool names_are_unsure(struct client *client, const struct client_statement *entry,
@@ -359,7 +352,7 @@ bool names_are_unsure(struct client *client, const struct client_statement *entr
 
 	if (!names)
 		return false;
-	if ((names->is_forgetting || (entry && entry->is_going)) &&
+	if ((names->is_forgetting || (entry && entry->is_changing)) &&
 	    !ledger_ends_wait(ledger, LEDGER_WAIT_EMPTY)) {
 		batch->waits_for = LEDGER_WAIT_EMPTY;
 		return true;
@@ -395,48 +388,31 @@ bool names_scope(const struct client *client, struct bytes *scope)
 	return server_scope(server, scope);
 }
 
-static bool enter_scope(struct client *client, struct client_statement *entry)
+bool names_enter_scope(struct client *client, struct client_statement *entry, bool *can_parse)
 {
 	struct server *server = client->borrower.server;
 	struct statement *statement = names_statement(entry);
 	struct buf merged = { 0 };
 	struct bytes scope, name;
+	bool is_good;
 
 	if (!names_scope(client, &scope))
 		return false;
+	*can_parse = true;
 	if (bytes_equal(scope, statement_scope(statement)))
 		return true;
-	if (statement->is_typed &&
-	    server_statements_use(&server->session.statements, statement, false, &name))
-		return true;
-	if (text_scope_merge(statement_query(statement), statement_scope(statement), scope,
-	                     &merged))
+	is_good = text_scope_merge(statement_query(statement), statement_scope(statement), scope,
+	                           &merged);
+	*can_parse = is_good && bytes_equal(scope, buf_bytes(&merged));
+	if (is_good && !(statement->is_typed && server_statements_use(&server->session.statements,
+	                                                              statement, false, &name))) {
 		statement = statement_scoped(statement, buf_bytes(&merged));
-	else
-		statement = NULL;
+		is_good = statement;
+		if (is_good)
+			set_statement(entry, statement);
+	}
 	buf_free(&merged);
-	if (!statement)
-		return false;
-	set_statement(entry, statement);
-	return true;
-}
-
-bool names_can_parse(struct client *client, const struct client_statement *entry)
-{
-	struct statement *statement = names_statement(entry);
-	struct buf merged = { 0 };
-	struct bytes scope;
-	bool is_same;
-
-	if (!names_scope(client, &scope))
-		return false;
-	if (bytes_equal(scope, statement_scope(statement)))
-		return true;
-	is_same = text_scope_merge(statement_query(statement), statement_scope(statement), scope,
-	                           &merged) &&
-	          bytes_equal(scope, buf_bytes(&merged));
-	buf_free(&merged);
-	return is_same;
+	return is_good;
 }
 
 enum judgement names_enter(struct client *client, struct client_statement *entry, char type,
@@ -450,10 +426,9 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
 	struct err err;
 	bool can_parse;
 
-	if (!enter_scope(client, entry))
+	if (!names_enter_scope(client, entry, &can_parse))
 		return JUDGE_MEMORY;
 	statement = names_statement(entry);
-	can_parse = names_can_parse(client, entry);
 	there = server_statements_find(known, statement, false);
 	if (can_parse && there &&
 	    (!server_statement_is_since(there, entry->parsed_at) ||
@@ -499,11 +474,12 @@ static bool on_types(struct description *base, struct bytes types)
 		server_statements_typed(change->known, change->statement, typed,
 		                        change->parse_number);
 	statement_release(&typed);
-	if (names_statement(entry)->is_typed)
+	if (names_statement(entry)->is_typed && change->kind != NAME_AWAITS_TYPES)
 		return true; /* the first description is kept */
 	typed = statement_typed(names_statement(entry), types);
 	if (typed)
 		set_statement(entry, typed);
+	change->has_types = typed;
 	return typed != NULL;
 }
 
@@ -522,6 +498,19 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 	change->base.on_columns = *entry->name ? on_columns : NULL;
 	change->is_told = is_told;
 	return &change->base.base;
+}
+
+struct ledger_change *names_await_types(struct client *client, struct client_statement *entry)
+{
+	struct name_change *change =
+	    make_change(client, entry->name, names_statement(entry), entry);
+
+	if (!change)
+		return NULL;
+	change->base.base.statement = NULL; /* it is of the scratch name */
+	change->base.on_types = on_types;
+	entry->is_changing = true;
+	return open_change(client, change, NAME_AWAITS_TYPES);
 }
 
 /* ---- hand-over from another process ---- */

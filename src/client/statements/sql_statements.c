@@ -9,13 +9,16 @@
  * These statements share their names with the protocol's prepared statements: a statement
  * of PREPARE can be bound, and a statement of a driver can be EXECUTEd. PostgreSQL itself
  * checks a PREPARE, under a scratch name that is closed again. If PostgreSQL accepts the
- * PREPARE, the text becomes a statement like any other.
+ * PREPARE, the text becomes a statement like any other, with the types that a Describe of the
+ * scratch name tells.
  *
  * Hard here: a message that is injected before a Query may fail. Then the server skips
  * everything up to a Sync, also the Query, and the client does not send a Sync after a
- * Query. So a Sync of ours follows: see LEDGER_DROPPED. In the extended protocol nothing
- * takes effect before the Execute, so what the unnamed statement contains is kept until
- * then.
+ * Query. So a Sync of ours follows: see LEDGER_DROPPED.
+ *
+ * In the extended protocol a Parse is sent as it is. What its text means by a name is found with
+ * each use: ahead of a Bind, the text with our name is parsed as the unnamed statement. Nothing
+ * takes effect before the Execute, so what is bound to the unnamed portal is kept until then.
  */
 #include "statements_priv.h"
 
@@ -25,15 +28,23 @@
 
 #include "../session/listening_priv.h"
 
-void sql_drop(struct sql_unnamed **sqlp)
-{
-	struct sql_unnamed *sql = *sqlp;
+/* What the unnamed portal executes. */
+struct sql_portal {
+	bool is_execute;             /* else PREPARE, or DEALLOCATE, which has no statement */
+	struct statement *statement; /* holds one reference; or NULL */
+	struct server_renaming renaming;
+	char name[SQL_NAME_MAX + 1]; /* the client's name for the statement */
+};
 
-	*sqlp = NULL;
-	if (!sql)
+void sql_drop_portal(struct client *client)
+{
+	struct sql_portal *portal = client->unnamed ? client->unnamed->portal : NULL;
+
+	if (!portal)
 		return;
-	statement_release(&sql->statement);
-	free(sql);
+	client->unnamed->portal = NULL;
+	statement_release(&portal->statement);
+	free(portal);
 }
 
 /* Refuses what cannot be tracked. type: of the frame. */
@@ -83,8 +94,8 @@ struct statement *statements_executed(const struct client *client, struct bytes 
 }
 
 /*
- * The statement that a PREPARE makes, as a Parse would make it. The caller owns the result.
- * NULL: no memory.
+ * The statement that a PREPARE makes, as a Parse would make it, but without its types: see
+ * ask_types(). The caller owns the result. NULL: no memory.
  */
 static struct statement *make_statement(const struct client *client,
                                         const struct sql_statement *sql)
@@ -95,9 +106,7 @@ static struct statement *make_statement(const struct client *client,
 
 	buf_add(&text, sql->body.at, sql->body.count);
 	buf_add_byte(&text, 0);
-	buf_add_be16(&text, sql->type_count);
-	for (size_t i = 0; i < sql->type_count; i++)
-		buf_add_be32(&text, sql->types[i]);
+	buf_add_be16(&text, 0);
 	if (buf_ok(&text) && names_scope(client, &scope))
 		statement = statement_of(names_store(client), buf_bytes(&text), scope);
 	buf_free(&text);
@@ -136,51 +145,72 @@ static bool count_characters(const struct client *client, struct bytes text, uin
 	return true;
 }
 
-static bool guard(struct client *client, struct batch *batch)
+static bool guard(struct client *client, struct batch *batch, enum ledger_fate fate)
 {
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
 
 	batch_run(batch, bytes_of(sync, sizeof(sync)));
-	return server_note_change(client->borrower.server, LEDGER_SYNC, LEDGER_DROPPED, NULL);
+	return server_note_change(client->borrower.server, LEDGER_SYNC, fate, NULL);
 }
 
 /*
- * Prepares the server so that a PREPARE (of `statement`) or DEALLOCATE of the scratch name
- * succeeds or fails as it would with the client's name. Returns the change to note with it.
- * NULL: no memory.
+ * Has the scratch name described to us, behind the PREPARE that has made it: only PostgreSQL knows
+ * which types the text names, and which it has found. false: no memory.
  */
-static struct ledger_change *set_stage(struct client *client, enum sql_kind kind, const char *name,
-                                       struct statement *statement, struct batch *batch)
+static bool ask_types(struct client *client, struct client_statement *entry, struct batch *batch,
+                      enum ledger_fate fate)
 {
-	bool is_there = names_find(client, name);
+	struct ledger_change *change = names_await_types(client, entry);
+
+	inject_named(batch, 'D', bytes_text(SCRATCH_NAME));
+	return change && server_note_change(client->borrower.server, LEDGER_TYPES, fate, change);
+}
+
+/*
+ * Prepares the server so that a PREPARE of the scratch name, or a DEALLOCATE (statement NULL),
+ * succeeds or fails as it would with the client's name. Returns the change to note with it. NULL:
+ * no memory. *made: the name that the PREPARE makes; else NULL.
+ */
+static struct ledger_change *set_stage(struct client *client, const char *name,
+                                       struct statement *statement, struct batch *batch,
+                                       struct client_statement **made)
+{
+	struct client_statement *entry = names_find(client, name);
 	struct ledger_change *change;
 
-	if (!inject_scratch(client, batch, is_there))
+	*made = NULL;
+	if (!inject_scratch(client, batch, entry))
 		return NULL;
-	if (kind == SQL_DEALLOCATE)
-		return names_go(client, name);
-	if (is_there || kind != SQL_PREPARE)
+	if (entry && !statement)
+		return names_go(client, entry);
+	if (entry || !statement)
 		return names_mention(client, name, NULL);
 	change = names_come(client, name, statement, NULL);
 	if (!change)
 		return NULL;
 	change->statement = NULL; /* the server uses the scratch name */
-	names_find(client, name)->is_sql = true;
+	*made = names_find(client, name);
+	(*made)->is_sql = true;
 	names_watch_texts(client);
 	return change;
 }
 
 /* ---- texts ---- */
 
-/* A text that is one of these statements alone: of a Query, or of a Parse without a name. */
+/* A text that is one of these statements alone. */
 struct lone {
 	struct client *client;
 	struct batch *batch;
-	char type;
-	struct bytes body;
+	char type;            /* 'Q': of a Query; 'P': of a statement that is bound or described */
+	const char *portal;   /* to which it is bound; NULL: it is described */
+	unsigned int touches; /* of such a text */
+	struct bytes body;    /* of a Query, or of its Parse without a name */
 	const char *text;
 	const struct sql_statement *sql;
 };
+
+/* Whether it is going to be executed. */
+static bool is_run(const struct lone *lone) { return lone->type == 'Q' || lone->portal; }
 
 /*
  * Whether something may be put before the text. JUDGE_SEND: it may. If it is unknown whether the
@@ -198,76 +228,119 @@ static enum judgement judge_room(const struct lone *lone)
 	return ledger_is_empty(ledger) ? JUDGE_SEND : batch_wait(lone->batch, LEDGER_WAIT_EMPTY);
 }
 
-/* A Parse: what it prepares takes effect when it is executed. false: no memory. */
-static bool remember(const struct lone *lone, struct statement *statement)
+/* Where `name` is in the text, in place of the client's. */
+static struct server_renaming renaming_of(const struct lone *lone, struct bytes name)
 {
-	return sql_remember(lone->client, lone->sql->kind, lone->sql->name, statement);
-}
-
-/*
- * Adds the text with `name` in place of the client's. change: of a Query. is_guarded: something was
- * put before it.
- */
-static enum judgement send_renamed(const struct lone *lone, struct bytes name,
-                                   struct ledger_change *change, bool is_guarded)
-{
-	struct client *client = lone->client;
 	struct bytes token = lone->sql->token;
 	struct bytes before = bytes_of(lone->text, (size_t)(token.at - lone->text));
 	struct server_renaming renaming = { .ours = (uint32_t)name.count + 2 };
 
-	renaming.is_known = count_characters(client, before, &renaming.before) &&
-	                    count_characters(client, token, &renaming.theirs);
-	if (lone->type == 'P')
-		client->unnamed->own.sql->renaming = renaming;
-	else if (!(change = server_renamed(change, &renaming)) ||
-	         !server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT, change))
-		return JUDGE_MEMORY;
-	batch_renamed(lone->batch, lone->type, lone->body, token, name);
-	if (lone->type == 'P')
-		return JUDGE_HEAD;
-	return !is_guarded || guard(client, lone->batch) ? JUDGE_DROP : JUDGE_MEMORY;
+	renaming.is_known = count_characters(lone->client, before, &renaming.before) &&
+	                    count_characters(lone->client, token, &renaming.theirs);
+	return renaming;
 }
 
-/* A PREPARE or DEALLOCATE, or an EXECUTE of a reserved name that the client does not have. */
+/* It is bound: it takes effect when it is executed. false: no memory. */
+static bool remember(const struct lone *lone, struct bytes name, struct statement *statement)
+{
+	struct sql_portal *portal = calloc(1, sizeof(*portal));
+
+	if (!portal)
+		return false;
+	portal->is_execute = lone->sql->kind == SQL_EXECUTE;
+	portal->statement = statement ? statement_hold(statement) : NULL;
+	portal->renaming = renaming_of(lone, name);
+	memcpy(portal->name, lone->sql->name, sizeof(portal->name));
+	lone->client->unnamed->portal = portal;
+	return true;
+}
+
+/*
+ * Adds a Parse without a name of the text with `name`, that of the statement, in place of the
+ * client's. JUDGE_HEAD: done.
+ */
+static enum judgement parse_renamed(const struct lone *lone, struct bytes name,
+                                    struct statement *statement)
+{
+	if (!unnamed_lend(lone->client, lone->batch) ||
+	    (lone->portal && !*lone->portal && !remember(lone, name, statement)))
+		return JUDGE_MEMORY;
+	batch_renamed(lone->batch, 'P', lone->body, lone->sql->token, name);
+	lone->batch->is_borrowed = true;
+	return server_note_change(lone->client->borrower.server, LEDGER_PARSE, LEDGER_DROPPED, NULL)
+	           ? JUDGE_HEAD
+	           : JUDGE_MEMORY;
+}
+
+/* Adds a Query with `name` in place of the client's. Owns the change. false: no memory. */
+static bool query_renamed(const struct lone *lone, struct bytes name, struct ledger_change *change)
+{
+	struct server_renaming renaming = renaming_of(lone, name);
+
+	batch_renamed(lone->batch, 'Q', lone->body, lone->sql->token, name);
+	change = change ? server_renamed(change, &renaming) : NULL;
+	return change && server_note_change(lone->client->borrower.server, LEDGER_QUERY,
+	                                    LEDGER_CLIENT, change);
+}
+
+/* A Query that is a PREPARE, or a DEALLOCATE. false: no memory. */
+static bool query_on_stage(const struct lone *lone, struct statement *statement)
+{
+	struct client *client = lone->client;
+	struct client_statement *made;
+	struct ledger_change *change =
+	    set_stage(client, lone->sql->name, statement, lone->batch, &made);
+
+	if (!query_renamed(lone, bytes_text(SCRATCH_NAME), change))
+		return false;
+	if (!made)
+		return guard(client, lone->batch, LEDGER_DROPPED);
+	/* If the PREPARE has failed, so does this, which is nobody's. */
+	return ask_types(client, made, lone->batch, LEDGER_OURS) &&
+	       guard(client, lone->batch, LEDGER_OURS);
+}
+
+/* A PREPARE, or a DEALLOCATE of a name that the client has. */
 static enum judgement on_stage(const struct lone *lone)
 {
 	struct client *client = lone->client;
 	const struct sql_statement *sql = lone->sql;
 	enum judgement judgement = judge_room(lone);
-	struct ledger_change *change = NULL;
 	struct statement *statement = NULL;
 	struct err err;
-	bool is_good;
 
+	if (judgement == JUDGE_SEND && lone->portal && *lone->portal)
+		judgement = refuse(client, 'P', "in a portal that has a name", lone->batch);
+	if (judgement == JUDGE_SEND)
+		judgement = statements_run(client, 'P', lone->touches, bytes_text(lone->text), true,
+		                           lone->batch);
 	if (judgement != JUDGE_SEND)
 		return judgement;
-	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
+	if (sql->kind == SQL_PREPARE && is_run(lone) && !(statement = make_statement(client, sql)))
 		return JUDGE_MEMORY;
-	if (statement && !names_have_room(client, statement, &err)) {
-		statement_release(&statement);
-		return statements_refuse(client, lone->type, &err, lone->batch);
-	}
-	if (lone->type == 'Q') {
-		change = set_stage(client, sql->kind, sql->name, statement, lone->batch);
-		is_good = change;
-	} else {
-		is_good = remember(lone, statement);
-	}
+	if (statement && !names_have_room(client, statement, &err))
+		judgement = statements_refuse(client, lone->type, &err, lone->batch);
+	else if (lone->type == 'Q')
+		judgement = query_on_stage(lone, statement) ? JUDGE_DROP : JUDGE_MEMORY;
+	else
+		judgement = parse_renamed(lone, bytes_text(SCRATCH_NAME), statement);
 	statement_release(&statement);
-	return is_good ? send_renamed(lone, bytes_text(SCRATCH_NAME), change, true) : JUDGE_MEMORY;
+	return judgement;
 }
 
-/* An EXECUTE as a Query is executed now, that of a Parse with its Bind. JUDGE_SEND: go on. */
+/* An EXECUTE is executed by its Query, or with its Bind. JUDGE_SEND: go on. */
 static enum judgement use_now(const struct lone *lone, struct statement *statement)
 {
 	struct client *client = lone->client;
+	struct bytes text = bytes_text(lone->text);
 	unsigned int touches = session_statement_touches(client, statement);
-	enum judgement judgement =
-	    statements_run(client, 'Q', touches, statement_query(statement), true, lone->batch);
+	enum judgement judgement = statements_run(client, lone->type, touches,
+	                                          statement_query(statement), true, lone->batch);
 
+	if (judgement == JUDGE_SEND)
+		judgement = statements_run(client, 'P', lone->touches, text, true, lone->batch);
 	if (touches && judgement == JUDGE_SEND)
-		session_use_execute(client, statement, bytes_text(lone->text));
+		session_use_execute(client, statement, text);
 	return judgement;
 }
 
@@ -276,13 +349,12 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 	struct client *client = lone->client;
 	enum judgement judgement = names_enter(client, entry, lone->type, lone->batch);
 	struct statement *statement = names_statement(entry);
-	struct ledger_change *change = NULL;
 	bool is_there;
 
 	/* PostgreSQL runs its text as it is, whose name need not be the client's. */
 	if (judgement == JUDGE_SEND && !session_is_followed(client) && sql_is_lone(statement))
 		judgement = refuse(client, lone->type, "within an EXECUTE", lone->batch);
-	if (judgement == JUDGE_SEND && lone->type == 'Q')
+	if (judgement == JUDGE_SEND && is_run(lone))
 		judgement = use_now(lone, statement);
 	is_there = statements_has(client, statement);
 	if (judgement == JUDGE_SEND && !is_there)
@@ -291,14 +363,13 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 		return judgement;
 	if (!inject_statement(client, lone->batch, statement, NULL))
 		return JUDGE_MEMORY;
-	if (lone->type == 'P') {
-		if (!remember(lone, statement))
-			return JUDGE_MEMORY;
-	} else {
-		entry->use_count++;
-		change = &entry->use;
-	}
-	return send_renamed(lone, statement_name(statement), change, !is_there);
+	if (lone->type == 'P')
+		return parse_renamed(lone, statement_name(statement), statement);
+	entry->use_count++;
+	return query_renamed(lone, statement_name(statement), &entry->use) &&
+	               (is_there || guard(client, lone->batch, LEDGER_DROPPED))
+	           ? JUDGE_DROP
+	           : JUDGE_MEMORY;
 }
 
 /* What all statements are dropped by was sent. When the server has done it, names_forget() comes.
@@ -326,19 +397,19 @@ static bool is_for_server(const struct client *client, const struct sql_statemen
 }
 
 /* The text is sent as it is. */
-static enum judgement leave_to_server(const struct lone *lone, const struct client_statement *entry)
+static enum judgement leave_to_server(const struct lone *lone, struct client_statement *entry)
 {
 	struct client *client = lone->client;
 
+	if (!is_run(lone))
+		return JUDGE_SEND;
 	if (entry || lone->sql->kind == SQL_PREPARE)
 		session_run_unknown(client);
-	if (lone->type == 'P')
-		return JUDGE_SEND;
 	session_use_execute(client, NULL, bytes_text(lone->text));
-	if (!entry || lone->sql->kind != SQL_DEALLOCATE)
+	if (lone->type == 'P' || !entry || lone->sql->kind != SQL_DEALLOCATE)
 		return JUDGE_SEND;
-	return statements_note(client, LEDGER_QUERY, LEDGER_CLIENT,
-	                       names_go(client, lone->sql->name), JUDGE_HEAD);
+	return statements_note(client, LEDGER_QUERY, LEDGER_CLIENT, names_go(client, entry),
+	                       JUDGE_HEAD);
 }
 
 static enum judgement judge(const struct lone *lone)
@@ -356,10 +427,9 @@ static enum judgement judge(const struct lone *lone)
 		session_run_unknown(client);
 		return JUDGE_SEND;
 	}
-	if (sql->kind == SQL_FORGET && lone->type == 'P')
-		return remember(lone, NULL) ? JUDGE_SEND : JUDGE_MEMORY;
 	if (sql->kind == SQL_FORGET) {
-		expect_loss(client);
+		if (is_run(lone))
+			expect_loss(client);
 		return JUDGE_SEND;
 	}
 	entry = names_find(client, sql->name);
@@ -367,97 +437,98 @@ static enum judgement judge(const struct lone *lone)
 		return JUDGE_WAIT;
 	if (is_for_server(client, sql, entry))
 		return leave_to_server(lone, entry);
-	return sql->kind == SQL_EXECUTE && entry ? execute(lone, entry) : on_stage(lone);
+	if (!entry && sql->kind != SQL_PREPARE)
+		return statements_refuse_name(client, lone->type, sql->name, lone->batch);
+	return sql->kind == SQL_EXECUTE ? execute(lone, entry) : on_stage(lone);
 }
 
 /*
  * The text is complete if it may contain one of these statements: statements_judge.c has kept it
  * until it was.
  */
-static enum judgement judge_text(struct client *client, char type, struct bytes body,
-                                 const char *text, struct batch *batch)
-{
-	struct sql_statement sql;
-
-	read_text(client, text, &sql);
-	return judge(&(struct lone){ client, batch, type, body, text, &sql });
-}
-
 enum judgement sql_query(struct client *client, const struct frame *frame, struct bytes in,
                          struct batch *batch)
 {
-	struct bytes have = frame_received(in, frame);
-	const char *text;
+	struct lone lone = { .client = client, .batch = batch, .type = 'Q' };
+	struct sql_statement sql;
 
+	lone.body = frame_received(in, frame);
+	lone.sql = &sql;
 	if (client->borrower.server->wire.ledger.copy)
 		return JUDGE_SEND; /* in COPY mode a Query only makes the COPY fail */
-	if (sql_is_other(have) || in.count < frame->length || fields_text(have, &text) != WIRE_OK)
+	if (sql_is_other(lone.body) || in.count < frame->length ||
+	    fields_text(lone.body, &lone.text) != WIRE_OK)
 		return JUDGE_SEND;
-	return judge_text(client, 'Q', have, text, batch);
-}
-
-enum judgement sql_parse(struct client *client, struct bytes body, size_t length,
-                         struct batch *batch)
-{
-	struct parse_fields parse;
-
-	sql_drop(&client->unnamed->own.sql);
-	if (body.count < length || sql_glance(bytes_skip(body, 1)) != WIRE_OK ||
-	    fields_parse(body, &parse) != WIRE_OK)
-		return JUDGE_SEND;
-	return judge_text(client, 'P', body, parse.query, batch);
+	read_text(client, lone.text, &sql);
+	return judge(&lone);
 }
 
 /* ---- the extended protocol ---- */
 
-bool sql_remember(struct client *client, enum sql_kind kind, const char *name,
-                  struct statement *statement)
+enum judgement sql_parse(struct client *client, struct bytes body, size_t length,
+                         struct batch *batch)
 {
-	struct sql_unnamed *sql = calloc(1, sizeof(*sql));
+	struct sql_statement sql;
+	struct parse_fields parse;
 
-	if (!sql)
-		return false;
-	sql->kind = kind;
-	sql->statement = statement ? statement_hold(statement) : NULL;
-	memcpy(sql->name, name, strlen(name) + 1);
-	client->unnamed->own.sql = sql;
-	return true;
+	if (body.count < length || sql_glance(bytes_skip(body, 1)) != WIRE_OK ||
+	    fields_parse(body, &parse) != WIRE_OK)
+		return JUDGE_SEND;
+	read_text(client, parse.query, &sql);
+	if (sql.kind == SQL_UNSURE && !server_is_in_failed_block(client->borrower.server))
+		return refuse(client, 'P', sql.reason, batch);
+	return sql.kind == SQL_OTHER ? JUDGE_SEND : JUDGE_HEAD;
 }
 
-enum judgement sql_bind(struct client *client, const char *portal, const char *statement,
-                        struct batch *batch)
+enum judgement sql_use(struct client *client, const char *portal, struct statement *statement,
+                       unsigned int touches, struct batch *batch)
 {
-	struct sql_unnamed *sql = unnamed_sql(client);
+	/* keep the zero of the empty name */
+	struct bytes body = bytes_skip(statement_message(statement),
+	                               FRAME_HEADER_SIZE + statement_name(statement).count);
+	struct sql_statement sql;
 
-	if (*portal && !*statement && sql->kind != SQL_EXECUTE && sql->kind != SQL_FORGET)
-		return refuse(client, 'B', "in a portal that has a name", batch);
-	if (!*statement && sql->kind == SQL_FORGET)
-		expect_loss(client);
-	if (!*portal)
-		sql->is_bound = !*statement;
-	return JUDGE_SEND;
+	read_text(client, body.at + 1, &sql);
+	return judge(
+	    &(struct lone){ client, batch, 'P', portal, touches, body, body.at + 1, &sql });
 }
 
-enum judgement sql_execute(struct client *client, const char *portal, struct batch *batch)
+static enum judgement execute_portal(struct client *client, struct batch *batch)
 {
-	struct server *server = client->borrower.server;
-	struct sql_unnamed *sql = unnamed_sql(client);
+	const struct sql_portal *portal = client->unnamed->portal;
 	struct ledger_change *change;
 
-	if (*portal || !sql->is_bound || sql->kind == SQL_FORGET)
-		return JUDGE_SEND;
-	if (names_are_unsure(client, names_find(client, sql->name), batch))
-		return JUDGE_WAIT;
-	if (sql->kind == SQL_EXECUTE && sql->statement) {
-		if (!server_statements_is_sure(&server->session.statements, sql->statement))
-			return batch_wait(batch, LEDGER_WAIT_READY);
-		if (!inject_statement(client, batch, sql->statement, NULL))
-			return JUDGE_MEMORY;
-		change = names_mention(client, sql->name, sql->statement);
-	} else {
-		change = set_stage(client, sql->kind, sql->name, sql->statement, batch);
-	}
+	if (!server_statements_is_sure(&client->borrower.server->session.statements,
+	                               portal->statement))
+		return batch_wait(batch, LEDGER_WAIT_READY);
+	if (!inject_statement(client, batch, portal->statement, NULL))
+		return JUDGE_MEMORY;
+	change = names_mention(client, portal->name, portal->statement);
 	if (change)
-		change = server_renamed(change, &sql->renaming);
+		change = server_renamed(change, &portal->renaming);
 	return statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_HEAD);
+}
+
+enum judgement sql_execute(struct client *client, const struct frame *frame, struct bytes in,
+                           struct batch *batch)
+{
+	const struct sql_portal *portal = client->unnamed->portal;
+	struct client_statement *made;
+	struct ledger_change *change;
+
+	if (in.count < frame->length)
+		return JUDGE_MORE;
+	if (names_are_unsure(client, names_find(client, portal->name), batch))
+		return JUDGE_WAIT;
+	if (portal->is_execute)
+		return execute_portal(client, batch);
+	change = set_stage(client, portal->name, portal->statement, batch, &made);
+	if (change)
+		change = server_renamed(change, &portal->renaming);
+	batch_run(batch, bytes_of(in.at, frame->length));
+	if (statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_DROP) ==
+	        JUDGE_DROP &&
+	    (!made || ask_types(client, made, batch, LEDGER_DROPPED)))
+		return JUDGE_DROP;
+	return JUDGE_MEMORY;
 }

@@ -304,24 +304,6 @@ static void replace_head(const struct frame *frame, const struct object_names *n
 	batch_copy(batch, bytes_of(name.at, name.count + 1));
 }
 
-/*
- * The client has no such name. SQL's PREPARE may have made it on the server. But a name of
- * ours must not reach the server: it would be another client's statement.
- */
-static enum judgement judge_unknown(struct client *client, const struct frame *frame,
-                                    const struct object_names *names, struct batch *batch,
-                                    size_t *head)
-{
-	if (!statement_name_is_reserved(names->statement))
-		return JUDGE_SEND; /* PostgreSQL reports that there is no such statement */
-	if (!inject_scratch(client, batch, false))
-		return JUDGE_MEMORY;
-	replace_head(frame, names, bytes_text(SCRATCH_NAME), batch, head);
-	return statements_note(client, frame->type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE,
-	                       LEDGER_CLIENT, names_mention(client, names->statement, NULL),
-	                       JUDGE_HEAD);
-}
-
 /* Whether the client was told the result columns that the statement has on its server. */
 static bool knows_columns(struct client *client, const struct client_statement *entry)
 {
@@ -342,27 +324,23 @@ static enum judgement note_use(struct client *client, char type, struct client_s
 }
 
 /*
- * The statement is a PREPARE, EXECUTE or the like itself. What it means by a name is found anew
- * with each use, so its text is used as the unnamed statement.
+ * The statement is a PREPARE, EXECUTE or the like itself. What it means by a name is found with
+ * each use, so its text is used as the unnamed statement. JUDGE_SEND: it is used as any other.
  */
 static enum judgement use_unnamed(struct client *client, const struct frame *frame,
-                                  const struct object_names *names,
-                                  const struct client_statement *entry, struct batch *batch,
-                                  size_t *head)
+                                  const struct object_names *names, struct statement *statement,
+                                  unsigned int touches, struct batch *batch, size_t *head)
 {
 	bool is_bind = frame->type == 'B';
-	enum judgement result = unnamed_lend(client, frame->type, names_statement(entry), batch);
+	enum judgement result = sql_use(client, names->portal, statement, touches, batch);
 
-	if (result == JUDGE_SEND && is_bind && unnamed_sql(client))
-		result = sql_bind(client, names->portal, "", batch);
-	if (result > JUDGE_HEAD)
+	if (result != JUDGE_HEAD)
 		return result;
 	client->borrower.pool->stats.bind_count += is_bind;
 	replace_head(frame, names, bytes_text(""), batch, head);
-	if (result == JUDGE_SEND &&
-	    !server_note(client->borrower.server, is_bind ? LEDGER_BIND : LEDGER_DESCRIBE))
-		return JUDGE_MEMORY;
-	return JUDGE_HEAD;
+	return server_note(client->borrower.server, is_bind ? LEDGER_BIND : LEDGER_DESCRIBE)
+	           ? JUDGE_HEAD
+	           : JUDGE_MEMORY;
 }
 
 /* Has the statement described to us, before the client's Bind of it is sent. */
@@ -419,21 +397,25 @@ static enum judgement named_use(struct client *client, const struct frame *frame
 		return JUDGE_WAIT;
 	if (!entry) {
 		client->borrower.pool->stats.bind_count += frame->type == 'B';
-		return judge_unknown(client, frame, names, batch, head);
+		return statement_name_is_reserved(names->statement)
+		           ? statements_refuse_name(client, frame->type, names->statement, batch)
+		           : JUDGE_SEND; /* PostgreSQL knows whether SQL has made it */
 	}
+	batch->is_query = false;
+	if (frame->type == 'B')
+		touches = session_relevant(
+		    client, session_statement_touches(client, names_statement(entry)));
+	result = JUDGE_SEND;
 	if (sql_is_lone(names_statement(entry)))
-		return use_unnamed(client, frame, names, entry, batch, head);
-	result = names_enter(client, entry, frame->type, batch);
+		result =
+		    use_unnamed(client, frame, names, names_statement(entry), touches, batch, head);
+	if (result == JUDGE_SEND)
+		result = names_enter(client, entry, frame->type, batch);
 	if (result == JUDGE_SEND && frame->type == 'B')
 		result = check_columns(client, frame, in, names, entry, batch);
 	if (result != JUDGE_SEND)
 		return result;
-	if (frame->type == 'B') {
-		client->borrower.pool->stats.bind_count++;
-		touches = session_relevant(
-		    client, session_statement_touches(client, names_statement(entry)));
-	}
-	batch->is_query = false;
+	client->borrower.pool->stats.bind_count += frame->type == 'B';
 	result = statements_run(client, frame->type, touches,
 	                        statement_query(names_statement(entry)), true, batch);
 	if (result != JUDGE_SEND)
@@ -450,16 +432,19 @@ static enum judgement named_use(struct client *client, const struct frame *frame
 
 static enum judgement named_close(struct client *client, const char *name, struct batch *batch)
 {
-	const struct client_statement *entry = names_find(client, name);
-	bool is_exposed;
+	struct client_statement *entry = names_find(client, name);
+	bool is_here; /* the server has no such name of the client */
 
 	if (names_are_unsure(client, entry, batch))
 		return JUDGE_WAIT;
-	if (!entry && !statement_name_is_reserved(name))
-		return JUDGE_SEND;               /* it may be a name of SQL's PREPARE */
-	is_exposed = entry && entry->is_exposed; /* then the server has it, too */
-	return statements_note(client, is_exposed ? LEDGER_CLOSE : LEDGER_CLOSE_HERE, LEDGER_CLIENT,
-	                       names_go(client, name), is_exposed ? JUDGE_HEAD : JUDGE_DROP);
+	is_here = entry ? !entry->is_exposed : statement_name_is_reserved(name);
+	if (!entry && !is_here)
+		return JUDGE_SEND; /* it may be a name of SQL's PREPARE */
+	if (!entry)
+		return server_note(client->borrower.server, LEDGER_CLOSE_HERE) ? JUDGE_DROP
+		                                                               : JUDGE_MEMORY;
+	return statements_note(client, is_here ? LEDGER_CLOSE_HERE : LEDGER_CLOSE, LEDGER_CLIENT,
+	                       names_go(client, entry), is_here ? JUDGE_DROP : JUDGE_HEAD);
 }
 
 /* ---- judge frames ---- */
@@ -478,18 +463,13 @@ static enum judgement judge_parse(struct client *client, const struct frame *fra
 static enum judgement judge_use(struct client *client, const struct frame *frame, struct bytes in,
                                 const struct object_names *names, struct batch *batch, size_t *head)
 {
-	bool is_unnamed = !*names->statement;
-	enum judgement result = JUDGE_SEND;
-
-	if (frame->type == 'B')
+	if (frame->type == 'B') {
 		batch->bound = NULL;
-	if (is_unnamed)
-		result = unnamed_use(client, frame->type, batch);
-	if (result == JUDGE_SEND && frame->type == 'B' && unnamed_sql(client))
-		result = sql_bind(client, names->portal, names->statement, batch);
-	return result == JUDGE_SEND && !is_unnamed
-	           ? named_use(client, frame, in, names, batch, head)
-	           : result;
+		if (!*names->portal && sql_has_portal(client))
+			sql_drop_portal(client);
+	}
+	return *names->statement ? named_use(client, frame, in, names, batch, head)
+	                         : unnamed_use(client, frame->type, names->portal, batch);
 }
 
 /* A Close of a statement. */
@@ -522,7 +502,9 @@ static enum judgement judge_names(struct client *client, const struct frame *fra
 		break;
 	}
 	if (frame->type == 'E')
-		return unnamed_sql(client) ? sql_execute(client, names.portal, batch) : JUDGE_SEND;
+		return sql_has_portal(client) && !*names.portal
+		           ? sql_execute(client, frame, in, batch)
+		           : JUDGE_SEND;
 	if (frame->type == 'C')
 		return names.statement
 		           ? judge_close(client, names.statement, names.count == length, batch)
@@ -568,7 +550,7 @@ unsigned int statements_touches(const struct client *client, const char *name, s
 	const struct statement *statement = statements_find(client, name);
 
 	if (!*name)
-		return client->unnamed ? client->unnamed->own.touches : 0;
+		return client->unnamed ? client->unnamed->touches : 0;
 	if (!statement)
 		return 0;
 	*text = statement_query(statement);

@@ -47,34 +47,22 @@ static inline bool statements_can_wait(uint32_t seen, size_t count, uint32_t len
 enum judgement statements_judge(struct client *client, const struct frame *frame, struct bytes in,
                                 struct batch *batch, size_t *head);
 
-/* The client's unnamed statement is a PREPARE, EXECUTE, DEALLOCATE or similar. sql_statements.c */
-struct sql_unnamed {
-	enum sql_kind kind;
-	bool is_bound;               /* the unnamed portal is bound to it */
-	struct statement *statement; /* holds one reference; NULL: without one */
-	char name[SQL_NAME_MAX + 1]; /* the client's name for the statement */
-	struct server_renaming renaming;
-};
-
 /* The unnamed statement of a client that has prepared one. unnamed.c */
 struct unnamed {
-	struct ledger_change change; /* of each open Parse of the client */
-	struct ledger_change repeat; /* of each open Parse that was injected */
-	uint32_t open_count;         /* number of open changes, both kinds */
-	uint32_t sync_epoch;         /* Sync epoch of the last Parse */
-	struct unnamed_own {
-		struct client_statement *kept; /* the text that was kept; NULL: none */
-		struct sql_unnamed *sql;       /* or NULL */
-		unsigned int touches;          /* of the last Parse: enum sql_touch */
-		bool has_text;                 /* `kept` is the client's current one */
-		/* the server has the client's statement, or will report why not */
-		bool is_here;
-	} own;
+	struct ledger_change change;   /* of each open Parse of the client */
+	uint32_t open_count;           /* number of these */
+	uint32_t sync_epoch;           /* Sync epoch of the last Parse */
+	struct client_statement *kept; /* the text that was kept; NULL: none */
+	struct sql_portal *portal;     /* what the unnamed portal executes: sql_statements.c */
+	unsigned int touches;          /* of the last Parse: enum sql_touch */
+	bool has_text;                 /* `kept` is the client's current one */
+	bool is_here; /* the server has what the client's Parse has made, or will report why not */
 };
 
-static inline struct sql_unnamed *unnamed_sql(const struct client *client)
+/* Whether its unnamed portal is a PREPARE, EXECUTE or DEALLOCATE. */
+static inline bool sql_has_portal(const struct client *client)
 {
-	return client->unnamed ? client->unnamed->own.sql : NULL;
+	return client->unnamed && client->unnamed->portal;
 }
 
 /*
@@ -94,7 +82,7 @@ static inline bool statements_concern(const struct client *client, const struct 
 	case 'C':
 		return true;
 	case 'E':
-		return unnamed_sql(client);
+		return sql_has_portal(client);
 	case 'Q':
 		return !sql_is_other(frame_received(in, frame));
 	default:
@@ -149,7 +137,8 @@ struct client_statement {
 	uint32_t is_sql : 1;       /* SQL's PREPARE has made it */
 	uint32_t is_gone : 1;      /* removed; freed after the last use */
 	uint32_t is_confirmed : 1; /* the server has accepted the name */
-	uint32_t is_going : 1;     /* it is removed if the server agrees */
+	/* it is removed if the server agrees, or gets types: messages that use it wait */
+	uint32_t is_changing : 1;
 	/* the client's server has the statement under this name, too: exposed.c */
 	uint32_t is_exposed : 1;
 	/* it was parsed while the scope was open: then no server has it before the mark */
@@ -210,8 +199,8 @@ bool names_have_room(const struct client *client, const struct statement *statem
 struct ledger_change *names_come(struct client *client, const char *name,
                                  struct statement *statement, struct ledger_change *server_change);
 
-/* Removes a name, if it exists, when the server has agreed. */
-struct ledger_change *names_go(struct client *client, const char *name);
+/* Removes a name when the server has agreed. */
+struct ledger_change *names_go(struct client *client, struct client_statement *entry);
 
 /*
  * Changes nothing, but errors get the client's name in place of the statement's; statement NULL: of
@@ -229,8 +218,14 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
                                      bool is_told);
 
 /*
+ * For a Describe of what SQL's PREPARE has made: the name means the statement with the types that
+ * it is told to have, and is lost without them. Messages that use it wait.
+ */
+struct ledger_change *names_await_types(struct client *client, struct client_statement *entry);
+
+/*
  * Whether it is not certain what this entry is, or that a name has none (NULL): changes of an
- * earlier Sync epoch are not settled yet, or it is being removed, or all are. Then the message must
+ * earlier Sync epoch are not settled yet, or it is changing, or all go. Then the message must
  * wait (JUDGE_WAIT).
  */
 bool names_are_unsure(struct client *client, const struct client_statement *entry,
@@ -246,10 +241,11 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
                            struct batch *batch);
 
 /*
- * Whether the client's server would read the statement's text as the server did that parsed it
- * first: text_scope_merge().
+ * The name means the statement in the current scope of the client's server, as for names_enter().
+ * *can_parse: the server would read the text as the server did that parsed it first:
+ * text_scope_merge(). false: no memory.
  */
-bool names_can_parse(struct client *client, const struct client_statement *entry);
+bool names_enter_scope(struct client *client, struct client_statement *entry, bool *can_parse);
 
 /* The statement is or is no more on the client's server under its name. */
 void names_set_exposed(struct names *names, struct client_statement *entry, bool is_exposed);
@@ -370,21 +366,28 @@ enum judgement statements_run(struct client *client, char type, unsigned int tou
 enum judgement statements_refuse(struct client *client, char type, const struct err *err,
                                  struct batch *batch);
 
+/*
+ * The same for a name of ours that the client does not have: it must not reach the server, where it
+ * would be another client's statement.
+ */
+enum judgement statements_refuse_name(struct client *client, char type, const char *name,
+                                      struct batch *batch);
+
 /* ---- unnamed.c: the unnamed statement ---- */
 
 /* Handles a Parse. The text points into `in` until unnamed_keep(). */
 enum judgement unnamed_parse(struct client *client, const struct frame *frame, struct bytes in,
                              struct batch *batch);
 
-/* Handles a Bind or Describe. JUDGE_SEND: what it needs was added before it. */
-enum judgement unnamed_use(struct client *client, char type, struct batch *batch);
+/* Handles a Bind to this portal, or a Describe. JUDGE_SEND: what it needs was added before it. */
+enum judgement unnamed_use(struct client *client, char type, const char *portal,
+                           struct batch *batch);
 
 /*
- * The same for a statement with a name that is prepared without it. Then the client's own must be
- * prepared again, which is kept unless it was bound.
+ * A text is prepared without a name in place of the client's own statement, which is kept unless it
+ * was bound, and prepared again when it is used. false: no memory.
  */
-enum judgement unnamed_lend(struct client *client, char type, struct statement *statement,
-                            struct batch *batch);
+bool unnamed_lend(struct client *client, struct batch *batch);
 
 /* Handles a Close: there is no unnamed statement any more. */
 void unnamed_drop(struct client *client, struct batch *batch);
@@ -398,6 +401,9 @@ void unnamed_keep(struct client *client, struct batch *batch);
 /* Its text, if it was kept; else "". */
 struct bytes unnamed_known(const struct client *client);
 
+/* Whether that is a PREPARE, EXECUTE or the like. */
+bool unnamed_is_sql(const struct client *client);
+
 /* The ledger must have settled the open changes. */
 void unnamed_free(struct client *client);
 
@@ -408,35 +414,33 @@ void unnamed_read(struct client *client, struct record *record,
 
 /* ---- sql_statements.c: SQL's own PREPARE, EXECUTE and DEALLOCATE ---- */
 
-/*
- * Stores that the unnamed statement, which client->unnamed is of, is of this kind. statement: may
- * be NULL. false: no memory.
- */
-bool sql_remember(struct client *client, enum sql_kind kind, const char *name,
-                  struct statement *statement);
-
 enum judgement sql_query(struct client *client, const struct frame *frame, struct bytes in,
                          struct batch *batch);
 
 /*
- * Handles a Parse of the unnamed statement. `body`: what has been received of `length`
- * bytes, at least its name. JUDGE_HEAD: the Parse is in `batch` with another name in
- * its text, and the caller notes it. JUDGE_DROP: it is refused.
+ * Handles a Parse of the unnamed statement. `body`: what has been received of `length` bytes, at
+ * least its name. JUDGE_SEND: a text of another kind. JUDGE_HEAD: one of these; what it means is
+ * found when it is used. JUDGE_DROP: it is refused.
  */
 enum judgement sql_parse(struct client *client, struct bytes body, size_t length,
                          struct batch *batch);
 
-/* Handles a Bind that concerns the unnamed portal or the unnamed statement. */
-enum judgement sql_bind(struct client *client, const char *portal, const char *statement,
-                        struct batch *batch);
+/*
+ * Handles a Bind or Describe of a statement of which sql_is_lone() is true; portal: of a Bind.
+ * touches: what the text itself touches, of a Bind. JUDGE_HEAD: its text was prepared without a
+ * name, with our name of the statement that it means. JUDGE_SEND: the text is used as it is.
+ */
+enum judgement sql_use(struct client *client, const char *portal, struct statement *statement,
+                       unsigned int touches, struct batch *batch);
 
-/* Handles an Execute. JUDGE_HEAD: it has been noted. */
-enum judgement sql_execute(struct client *client, const char *portal, struct batch *batch);
+/* Handles an Execute, if sql_has_portal(). JUDGE_HEAD, JUDGE_DROP: it has been noted. */
+enum judgement sql_execute(struct client *client, const struct frame *frame, struct bytes in,
+                           struct batch *batch);
 
 /* Whether a statement is itself a PREPARE, EXECUTE or DEALLOCATE. */
 bool sql_is_lone(const struct statement *statement);
 
-/* Drops what is stored: the unnamed statement is gone or replaced. */
-void sql_drop(struct sql_unnamed **sql);
+/* Nothing of these is bound to the unnamed portal any more. */
+void sql_drop_portal(struct client *client);
 
 #endif

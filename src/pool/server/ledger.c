@@ -233,11 +233,12 @@ struct ledger_call *ledger_mark_call(struct ledger *ledger, enum ledger_kind kin
 	uint32_t last = ledger->count;
 	struct ledger_entry *entry;
 
-	if (last > 1 && entry_at(ledger, last - 1)->fate == LEDGER_DROPPED)
-		last--;
-	if (!last)
-		return NULL;
-	entry = entry_at(ledger, last - 1);
+	do {
+		if (!last)
+			return NULL;
+		entry = entry_at(ledger, --last);
+	} while (entry->fate != LEDGER_CLIENT &&
+	         (entry->kind == LEDGER_SYNC || entry->kind == LEDGER_TYPES));
 	if (entry->kind != kind || entry->fate != LEDGER_CLIENT || entry->is_call)
 		return NULL;
 	entry->is_call = true;

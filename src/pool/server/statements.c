@@ -16,6 +16,7 @@
 #include "pgweir/pgwire/sql_touch.h"
 
 #define NAME_MAX_SIZE 64
+#define TYPE_TEXT 25
 #define TYPE_UNKNOWN 705
 #define STEM_SIZE 12 /* letters of 5 bits each */
 #define TEXT_MAX ((size_t)1 << 29)
@@ -194,19 +195,7 @@ struct statement *statement_of_image(struct statements *statements, struct state
 	return statement ? statement : store(statements, statement_image_hold(image));
 }
 
-/* As a Parse may have them: not "unknown", which PostgreSQL refuses there. */
-static bool declare_types(struct bytes types, struct buf *out)
-{
-	buf_add(out, types.at, 2);
-	for (size_t i = 2; i + 4 <= types.count; i += 4) {
-		uint32_t type = load_be32(types.at + i);
-
-		buf_add_be32(out, type == TYPE_UNKNOWN ? 0 : type);
-	}
-	return buf_ok(out);
-}
-
-/* PostgreSQL finds text for such a parameter, but does not accept that type in a Parse. */
+/* Whether a parameter may be cast to unknown. */
 static bool casts_to_unknown(struct bytes query)
 {
 	static const char word[] = "unknown";
@@ -224,19 +213,37 @@ static bool casts_to_unknown(struct bytes query)
 	return false;
 }
 
+/*
+ * Types as a Parse may have them: not "unknown", which PostgreSQL refuses there. For a parameter
+ * that is cast to unknown it finds text, but refuses that in a Parse: then text counts only if it
+ * was among the declared ones, which are what follows the query.
+ */
+static bool declare_types(struct bytes types, struct bytes declared, bool has_cast, struct buf *out)
+{
+	buf_add(out, types.at, 2);
+	for (size_t i = 2; i + 4 <= types.count; i += 4) {
+		uint32_t type = load_be32(types.at + i);
+		bool is_declared = i + 4 <= declared.count && load_be32(declared.at + i) == type;
+
+		if (type == TYPE_UNKNOWN || (has_cast && type == TYPE_TEXT && !is_declared))
+			type = 0;
+		buf_add_be32(out, type);
+	}
+	return buf_ok(out);
+}
+
 struct statement *statement_typed(struct statement *statement, struct bytes types)
 {
-	struct bytes query = statement_text(statement);
+	struct bytes query = statement_text(statement), declared;
 	struct statement *typed = NULL;
-	struct buf declared = { 0 };
+	struct buf text = { 0 };
 
-	query.count = strnlen(query.at, query.count - 1) + 1;
-	if (casts_to_unknown(query))
-		typed = statement_hold(statement);
-	else if (declare_types(types, &declared))
-		typed = find_joined(statement->statements, query, buf_bytes(&declared),
+	declared = bytes_skip(query, strnlen(query.at, query.count - 1) + 1);
+	query.count -= declared.count;
+	if (declare_types(types, declared, casts_to_unknown(query), &text))
+		typed = find_joined(statement->statements, query, buf_bytes(&text),
 		                    statement_scope(statement));
-	buf_free(&declared);
+	buf_free(&text);
 	if (typed)
 		typed->is_typed = true;
 	return typed;

@@ -280,7 +280,7 @@ bool ledger_add_change(struct ledger *ledger, enum ledger_kind kind, enum ledger
                        struct ledger_change *change);
 
 /*
- * Marks the newest entry, which must be of this kind, for the borrower; a Sync of ours behind it
+ * Marks the newest entry, which must be of this kind, for the borrower; what we have added behind it
  * does not count. It counts in call_count until it is answered or skipped. Returns where to
  * describe it, before anything else is noted. NULL: there is no such entry, because the server
  * skips the request, or it is not sent as it is.

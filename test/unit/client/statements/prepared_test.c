@@ -64,10 +64,10 @@ static const struct script cases[] = {
 	{ "nobody uses the names that we made",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aB(#1)ES "
-	  "1<<C(S:#2)B(#2)ES 13E(26000:no)Z a<<E(26000)Z" },
+	  "1<<P(#2:EXECUTE_\"\")ES 1E(42601:no)Z a<<E(26000)Z" },
 	{ "nor describes them", "pool_mode=transaction\nmax_prepared_statements=100",
-	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aD(S:#1)S 1<<C(S:#2)D(S:#2)S "
-	  "13E(26000:no)Z a<<E(26000)Z" },
+	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aD(S:#1)S "
+	  "1<<P(#2:EXECUTE_\"\")S 1E(42601:no)Z a<<E(26000)Z" },
 	{ "a name that is taken", "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aP(s:select_2)S "
 	  "1<<C(S:#2)P(#2:)P(#2:select_2)S 131E(42P05:no)Z a<<E(42P05)Z aB(s)S "
