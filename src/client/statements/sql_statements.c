@@ -248,7 +248,7 @@ static enum judgement on_stage(const struct lone *lone)
 		return judgement;
 	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
 		return JUDGE_MEMORY;
-	if (statement && !names_have_room(client, statement, &err)) {
+	if (statement && !names_have_room(client, sql->name, statement, &err)) {
 		statement_release(&statement);
 		return statements_refuse(client, lone->type, &err, lone->batch);
 	}
