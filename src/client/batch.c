@@ -15,6 +15,7 @@ bool batch_send(struct batch *batch)
 	batch->used = 0;
 	if (count == 0 || !batch->server)
 		return true;
+	batch->write_count++;
 	if (count == 1)
 		return server_send(batch->server,
 		                   bytes_of(batch->pieces[0].iov_base, batch->pieces[0].iov_len));

@@ -27,6 +27,7 @@ struct batch {
 	struct server *server; /* the destination; NULL: the bytes are dropped */
 	struct iovec pieces[BATCH_PIECES];
 	int count;
+	int write_count;      /* of the bytes before these */
 	size_t used;          /* of `buffer` */
 	struct bytes unnamed; /* the text of a Parse message that may be kept. unnamed.c */
 	const char *rest;     /* the input behind what was answered here: Syncs, BEGIN; or NULL */
@@ -49,7 +50,7 @@ struct batch {
 static inline void batch_begin(struct batch *batch)
 {
 	batch->server = NULL;
-	batch->count = 0;
+	batch->count = batch->write_count = 0;
 	batch->used = 0;
 	batch->change = NULL;
 	batch->touches = 0;

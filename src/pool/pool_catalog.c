@@ -47,14 +47,15 @@ static void set_due(struct database *database, usec_t at)
 		atomic_store(&tally_of(database)->catalog_due_at, at);
 }
 
-/* A transaction has changed definitions of the database, or may have: what is known is old. */
+/*
+ * A transaction has changed definitions of the database, or may have: what is known is old. Also
+ * that of a session, whose own pool need not know.
+ */
 void pool_definition_seen(struct server *server)
 {
 	struct database *database = server->pool->database;
 	usec_t rest = database->catalog_rest;
 
-	if (!server->pool->limits.reads_catalog)
-		return;
 	note_change(database);
 	set_due(database, pool_now(server->pool) + (rest > GAP ? rest : GAP));
 }

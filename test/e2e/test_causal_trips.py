@@ -357,6 +357,36 @@ def test_what_was_flushed_counts(scene):
     assert one.client.read_result().status == "T"
 
 
+def test_no_question_is_behind_a_query_that_is_skipped(scene):
+    one = scene()
+    one.client.send(parse("SELEC"), flush())
+    one.server.expect("PH")
+    one.server.send(fake.error("syntax error", "42601"))
+    one.client.expect("E")
+    one.client.send(query("COMMIT"))
+    assert one.text() == "COMMIT" and not one.server.buffer
+    one.client.send(sync())
+    one.server.expect("S")
+    one.server.send(fake.ready())
+    assert one.client.read_result().status == "I"
+    one.is_idle_with()
+
+
+def test_no_question_is_behind_a_query_that_may_be_skipped(scene):
+    """The COMMIT fails; the Sync comes later."""
+    one = scene()
+    one.client.send(parse("COMMIT"), bind(), execute(), query(INSERT))
+    one.server.expect("PBE")
+    assert one.text() == INSERT and not one.server.buffer
+    one.server.send(message("1"), message("2"), fake.error("deferred", "23503"))
+    one.client.expect("12E")
+    one.client.send(sync())
+    one.server.expect("S")
+    one.server.send(fake.ready())
+    assert one.client.read_result().status == "I"
+    one.is_idle_with()
+
+
 def test_nothing_of_the_client_is_behind_the_question(scene):
     one = scene()
     one.client.send(query(INSERT))

@@ -49,8 +49,9 @@ import struct
 import pytest
 
 from .kit import fake
-from .kit.wire import (Scram, bind, close, cstr, execute, extended, md5_secret, message, parse, query,
-                       refusal, sasl_initial, scram_secret, send_cancel, startup, sync)
+from .kit.wire import (Scram, bind, close, cstr, execute, flush, extended, md5_secret, message,
+                       parse, query, refusal, sasl_initial, scram_secret, send_cancel, startup,
+                       sync)
 
 LONG = b"x" * 60000
 SECRET = "correct horse"
@@ -524,6 +525,39 @@ def test_close_of_a_statement_whose_parse_failed(one):
     assert client.read_result().types == "3Z"
     client.send(parse("SELECT 's'", "s"), named("s"), sync())
     assert client.read_result().rows == [["s"]]
+
+
+TENANT = "SELECT current_setting('app.tenant')"
+
+
+@pytest.fixture
+def two_tenants(one):
+    """Two clients whose only server has the value of the first, as it is known to have."""
+    weir = one()
+    first, second = weir.client(), weir.client()
+    for client, name in ((second, "second"), (first, "first")):
+        client.query(f"SET app.tenant = '{name}'")
+        assert client.value(TENANT) == name
+    return first, second
+
+
+def test_a_set_that_is_skipped_is_not_believed(two_tenants):
+    first, second = two_tenants
+    first.send(parse("SELEC"), flush())
+    first.expect("E")
+    first.send(query("SET app.tenant = 'second'"), sync())
+    assert first.read().type == "Z"
+    assert (second.value(TENANT), first.value(TENANT)) == ("second", "first")
+
+
+@pytest.mark.parametrize("end, now", (("ROLLBACK", "first"), ("COMMIT", "second")))
+def test_a_set_in_a_block_that_no_sync_shows_is_not_believed(two_tenants, end, now):
+    first, second = two_tenants
+    first.send(parse("BEGIN"), bind(), execute(), flush())
+    first.expect("12C")
+    assert first.query("SET app.tenant = 'second'").status == "T"
+    first.query(end)
+    assert (second.value(TENANT), first.value(TENANT)) == ("second", now)
 
 
 def test_two_texts_with_one_short_hash(one):

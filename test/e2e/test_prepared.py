@@ -11,7 +11,7 @@ import pytest
 
 from .kit.daemon import LOOPS
 from .kit.fake import error, ready
-from .kit.wire import Wire, bind, close, describe, execute, message, parse, sync
+from .kit.wire import Wire, bind, close, describe, execute, message, parse, query, sync
 
 LIMITS = pytest.mark.parametrize("limit_of_statements", (200, 2))
 
@@ -374,3 +374,50 @@ def test_texts_have_a_limit(pgweir):
     assert got.error["C"] == "53300" and "64 MB" in got.error["M"]
     client.ask(close("S", "s0"), sync())
     assert client.ask(parse(texts[4], "s4"), sync()).types == "1Z"
+
+
+def test_names_count_as_texts_do(pgweir):
+    client = pgweir(pool_mode="transaction", default_pool_size=1).client()
+    for first in range(0, 4100, 100):
+        got = client.ask(*(parse("SELECT 1", f"{at:016}" * 1000) for at in range(first, first + 100)), sync())
+        assert got.types == "1" * 100 + "Z"
+    got = client.ask(*(parse("SELECT 1", f"{at:016}" * 1000) for at in range(4100, 4200)), sync())
+    assert got.error["C"] == "53300" and "64 MB" in got.error["M"]
+    assert client.ask(bind((), f"{1:016}" * 1000), execute(), sync()).rows == [["1"]]
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_name_has_a_limit(pgweir, is_cut):
+    """Whether or not the network cuts its message."""
+    client = pgweir(pool_mode="transaction", default_pool_size=1).client()
+    sent = parse("SELECT 1", 16385 * "x")
+    client.send(sent[:10])
+    if is_cut:
+        client.send_slowly(sent[10:100])
+        client.send(sent[100:])
+    else:
+        client.send(sent[10:])
+    got = client.ask(sync())
+    assert got.error["C"] == "54000" and "16384 bytes" in got.error["M"]
+    assert client.ask(parse("SELECT 1", 16384 * "x"), sync()).types == "1Z"
+
+
+def test_what_has_no_answer_yet_is_small(pgweir, fake_server):
+    """A name in it is not kept once more, or only its start."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    name = 16000 * "x"
+    client.send(parse("SELECT 1", name), sync())
+    server.expect("PS")
+    server.send(message("1"), ready())
+    assert client.read_result().types == "1Z"
+    before = weir.rss()
+    client.send(query("SELECT pg_sleep(1)"))
+    server.expect("Q")
+    for _ in range(50):
+        client.send(*(100 * [parse("SELECT 1", name) + close("S", "PGBOUNCER_" + name)]))
+        server.expect("CPP" * 100)
+    assert weir.rss() - before < 40 * 1024 * 1024

@@ -3,13 +3,15 @@
 
 import os
 import signal
+import ssl
 
 import pytest
 
 from .kit import fake
 from .kit.account import free_port
 from .kit.wait import wait_until
-from .kit.wire import bind, close, describe, execute, message, parse, query, sync
+from .kit.wire import (SSL_REQUEST, bind, close, describe, execute, message, parse, query, special,
+                       sync)
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 IDLE_OVER = fake.error("terminating connection due to idle-session timeout", "57P05", "FATAL")
@@ -30,18 +32,26 @@ BEGAN = message("1") + message("2") + fake.complete("BEGIN") + message("3")
 class Scene:
     """A client, and the server that it has had. `next()` is the server after that."""
 
-    def __init__(self, pgweir, fake_server, **settings):
+    def __init__(self, pgweir, fake_server, certificate=None, **settings):
+        self.certificate = certificate  # TLS to the servers, if there is one
         self.port = port = free_port()
         self.hosts = [fake_server(host, port) for host in HOSTS]
         self.weir = pgweir(databases={"app": f"host={','.join(HOSTS)} port={port}"},
                            **{"pool_mode": "transaction", "default_pool_size": 1, **settings})
         self.client = self.weir.wire().startup()
-        self.server = self.hosts[0].accept().login()
+        self.server = self.next(0)
         self.client.finish_login("alice")
         self.weir.wait_pool(sv_idle=1)
 
     def next(self, number=1):
-        return self.hosts[number].accept().login()
+        if not self.certificate:
+            return self.hosts[number].accept().login()
+        server, context = self.hosts[number].accept_raw(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        assert server.take(8) == special(SSL_REQUEST)
+        server.send(b"S")
+        context.load_cert_chain(self.certificate.cert, self.certificate.key)
+        server.sock = context.wrap_socket(server.sock, server_side=True)
+        return server.login()
 
     def while_stopped(self, *steps):
         """The daemon finds all of it done when it continues."""
@@ -662,6 +672,24 @@ def test_the_server_was_gone_before_the_statement_left(scene, words):
     other = one.next()
     other.expect("Q")
     one.is_answered(other)
+
+
+@pytest.mark.parametrize("is_secure", (False, True), ids=("plain", "TLS"))
+def test_what_came_without_its_sync_may_have_run(scene, server_certificate, is_secure):
+    """The Sync has not arrived: with TLS that is more bytes than a Sync has."""
+    one = scene(certificate=server_certificate if is_secure else None,
+                server_tls_sslmode="require" if is_secure else "disable")
+    one.client.send(parse("SELECT 1"), bind(), execute())
+    one.server.expect("PBE")
+    one.while_stopped(lambda: one.client.send(sync()), one.server.close)
+    assert one.client.read_refusal().sqlstate == "08006"
+
+
+@pytest.mark.parametrize("sent", ((query("SELECT 1"),), PREPARED), ids=("simple", "extended"))
+def test_the_server_was_gone_before_the_statement_left_by_tls(scene, server_certificate, sent):
+    one = scene(certificate=server_certificate, server_tls_sslmode="require")
+    one.while_stopped(lambda: one.client.send(*sent), one.server.close)
+    one.next().expect("Q" if len(sent) == 1 else "PBES")
 
 
 def test_a_server_that_is_lost_while_it_is_prepared(scene):

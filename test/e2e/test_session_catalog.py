@@ -196,10 +196,12 @@ def test_a_function_that_another_connection_replaces(made, loops):
 
 
 @LOOPS
-def test_a_function_that_a_client_makes_counts_at_once(made, loops):
-    weir = made.start(loops=loops)
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_a_function_that_a_client_makes_counts_at_once(made, postgres, loops, mode):
+    weir = made.start(loops=loops, users={"bob": f"pool_mode={mode}"})
+    postgres.query("GRANT CREATE ON SCHEMA public TO bob", dbname="known")
     made.wait("quiet")
-    maker = weir.client()
+    maker = weir.client("bob")
     assert not maker.query(BASE).error
     two_tenants(weir, "SELECT set_tenant('{}')")
     made.wait("touches", "set_tenant")

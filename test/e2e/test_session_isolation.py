@@ -168,6 +168,18 @@ def test_a_cleaning_that_fails_answers_nothing(doubtful, what, failure):
     assert "my own" in str(other.read_result())
 
 
+def test_what_the_cleaning_says_is_not_for_the_next_client(doubtful):
+    """With client_min_messages = debug2 it has the names of what it drops."""
+    weir, _, server, other = doubtful
+    other.send(wire.query("SELECT 3"))
+    expect_cleaning(server)
+    server.expect("Q")
+    server.send(*BEGUN, fake.notice("drop of somebody's table"), *CLEANED[len(BEGUN):], fake.notice("mine"),
+                fake.answer("3"))
+    result = other.read_result()
+    assert ([notice["M"] for notice in result.notices], result.rows) == (["mine"], [["3"]])
+
+
 def test_nothing_runs_behind_a_cleaning_that_postgresql_refuses(start, postgres):
     """What a function has prepared makes it fail. The text would end the block that is left."""
     make(postgres, "EXECUTE 'PREPARE planted AS SELECT 1'")

@@ -325,11 +325,14 @@ void causal_note(struct client *client, const struct frame *frame, struct bytes 
 	            said.is_whole ? said.text : bytes_of(NULL, 0));
 }
 
+/* Behind messages without a Sync, a Query may be skipped, and then so would be the question. */
 bool causal_ends(const struct client *client, const struct frame *frame, struct bytes in)
 {
+	const struct server *server = client->borrower.server;
+
 	return (frame->type == 'Q' || frame->type == 'S') && in.count == frame->length &&
 	       client->causal->course.block == COURSE_CLOSED && !is_followed(client) &&
-	       !client->borrower.server->lease.cancel_count && is_plain(client);
+	       !server->wire.ledger.is_open && !server->lease.cancel_count && is_plain(client);
 }
 
 void causal_ask_behind(struct client *client, struct batch *batch)

@@ -245,8 +245,8 @@ static enum judgement judge_with_hosts(const struct client *client, struct batch
 }
 
 /*
- * Whether the next message begins a transaction of its own, if it opens none. What a Flush has had
- * answered may have opened one, which no ReadyForQuery has shown.
+ * Whether the next message begins a transaction of its own, if it opens none. Behind messages that
+ * have no Sync yet, it may be skipped, or be part of a block that they have opened.
  */
 static bool is_first(const struct client *client)
 {

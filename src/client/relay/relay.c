@@ -521,10 +521,10 @@ bool relay_input(struct client *client, struct bytes in)
 	/* now, as the input may be in the buffer of the stream */
 	if ((has_hosts || is_cleaning) && client->state == CLIENT_ACTIVE) {
 		start = batch.rest ? batch.rest : start;
-		resend_keep(
-		    client, bytes_of(start, (size_t)(in.at - start)),
-		    may_keep && !batch.is_answered &&
-			(judgement == JUDGE_SEND || judgement == JUDGE_MORE || is_cleaning));
+		resend_keep(client, bytes_of(start, (size_t)(in.at - start)),
+		            may_keep && !batch.is_answered &&
+		                (judgement == JUDGE_SEND || judgement == JUDGE_MORE || is_cleaning),
+		            batch.write_count == 1);
 	}
 	if (judgement == JUDGE_LEAVE) {
 		client->borrower.has_quit = true;

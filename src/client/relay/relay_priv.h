@@ -135,7 +135,7 @@ bool resend_open(const struct client *client, struct bytes texts);
  * keeps it, if it can be sent again. It is empty if nothing of it was handled, because more must be
  * received.
  */
-void resend_keep(struct client *client, struct bytes input, bool may_keep);
+void resend_keep(struct client *client, struct bytes input, bool may_keep, bool is_one_write);
 
 /* on_unrun() of the borrower. */
 void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun);

@@ -272,19 +272,23 @@ static bool read_kept(const struct client *client, const struct replay *kept,
 	return read_batches(reading, bytes_of(kept->at, kept->count));
 }
 
-/* See struct replay. A question behind it is not the client's. */
+/*
+ * See struct replay. A question behind it is not the client's. With TLS a write is a record, with
+ * more bytes than are in it: another one behind that would seem to begin before its end.
+ */
 static uint32_t measure_unsent(const struct reading *reading, const struct server *server,
-                               size_t count)
+                               size_t count, bool is_one_write)
 {
 	if (!reading->has_effect)
 		return 0;
 	/* what is sent behind it may have more bytes than what the client has sent */
-	if (reading->sync_size < count)
+	if (reading->sync_size < count ||
+	    (!is_one_write && stream_is_encrypted(&server->wire.stream)))
 		return REPLAY_UNKNOWN;
 	return (uint32_t)(count - reading->effect_size) + 1 + server->orders.behind_size;
 }
 
-void resend_keep(struct client *client, struct bytes input, bool may_keep)
+void resend_keep(struct client *client, struct bytes input, bool may_keep, bool is_one_write)
 {
 	struct server *server = client->borrower.server;
 	struct replay *replay = &server->lease.replay;
@@ -301,7 +305,8 @@ void resend_keep(struct client *client, struct bytes input, bool may_keep)
 		return;
 	}
 	replay->may_resend = true;
-	replay->unsent_least = measure_unsent(&reading, server, replay->count);
+	replay->unsent_least = measure_unsent(&reading, server, replay->count,
+	                                      is_one_write && replay->count == input.count);
 	replay->is_whole = reading.is_whole;
 	replay->is_opening = reading.is_opening;
 	replay->batches = reading.batches;

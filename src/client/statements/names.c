@@ -15,7 +15,9 @@
 
 /* What one client may have. Drivers keep some hundreds, object mappers some thousands. */
 #define NAMES_MAX 10000
-#define TEXTS_MAX ((size_t)64 * 1024 * 1024)
+#define TEXTS_MAX ((size_t)64 * 1024 * 1024) /* with their names */
+
+#define MENTIONED_MAX 255 /* bytes of a name that the client does not have, for an error */
 
 #define CAPACITY_MIN 4 /* names for which there is space at first */
 
@@ -147,7 +149,7 @@ struct client_statement *names_make(struct bytes name, struct statement *stateme
 	if (!entry)
 		return NULL;
 	memcpy(entry->name, name.at, name.count);
-	entry->size = (uint32_t)statement_text(statement).count;
+	entry->size = (uint32_t)(statement_text(statement).count + name.count);
 	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
 	return entry;
 }
@@ -194,16 +196,17 @@ void names_set_exposed(struct names *names, struct client_statement *entry, bool
 	entry->is_exposed = is_exposed;
 }
 
-bool names_have_room(const struct client *client, const struct statement *statement,
-                     struct err *err)
+bool names_have_room(const struct client *client, const char *name,
+                     const struct statement *statement, struct err *err)
 {
 	const struct names *names = client->names;
+	size_t size = statement_text(statement).count + strlen(name);
 
-	if (!names || (names->count < NAMES_MAX &&
-	               names->size + statement_text(statement).count <= TEXTS_MAX))
+	if (!names || (names->count < NAMES_MAX && names->size + size <= TEXTS_MAX))
 		return true;
 	err_set(err, ERR_LIMIT,
-	        "too many prepared statements: a client may have %d, and %zu MB of their texts",
+	        "too many prepared statements: a client may have %d, and %zu MB of their names "
+	        "and texts",
 	        NAMES_MAX, TEXTS_MAX / 1024 / 1024);
 	return err_hint(err, "Close or DEALLOCATE those that are not needed any more.");
 }
@@ -228,7 +231,7 @@ struct name_change {
 	uint32_t parse_number;               /* of a description */
 	bool is_told;                        /* the client gets the description */
 	bool has_types;                      /* they have come */
-	char name[];
+	char name[];                         /* without an entry: its start */
 };
 
 static struct name_change *change_of(struct ledger_change *change)
@@ -282,13 +285,14 @@ static void settle(struct ledger_change *base, bool is_done)
 static struct name_change *make_change(struct client *client, const char *name,
                                        struct statement *statement, struct client_statement *entry)
 {
-	size_t size = strlen(name) + 1;
-	struct name_change *change = calloc(1, sizeof(*change) + size);
+	size_t size = entry ? 0 : strnlen(name, MENTIONED_MAX);
+	struct name_change *change = calloc(1, sizeof(*change) + size + 1);
 
 	if (!change)
 		return NULL;
+	memcpy(change->name, name, size);
 	change->base.base =
-	    (struct ledger_change){ settle, statement, memcpy(change->name, name, size) };
+	    (struct ledger_change){ settle, statement, entry ? entry->name : change->name };
 	change->known = &client->borrower.server->session.statements;
 	change->statement = statement ? statement_hold(statement) : NULL;
 	change->entry = entry;
@@ -310,7 +314,7 @@ static struct ledger_change *open_change(struct client *client, struct name_chan
 struct ledger_change *names_mention(struct client *client, const char *name,
                                     struct statement *statement)
 {
-	struct name_change *change = make_change(client, name, statement, NULL);
+	struct name_change *change = make_change(client, name, statement, names_find(client, name));
 
 	return change ? &change->base.base : NULL;
 }

@@ -318,7 +318,7 @@ static enum judgement on_stage(const struct lone *lone)
 		return judgement;
 	if (sql->kind == SQL_PREPARE && is_run(lone) && !(statement = make_statement(client, sql)))
 		return JUDGE_MEMORY;
-	if (statement && !names_have_room(client, statement, &err))
+	if (statement && !names_have_room(client, sql->name, statement, &err))
 		judgement = statements_refuse(client, lone->type, &err, lone->batch);
 	else if (lone->type == 'Q')
 		judgement = query_on_stage(lone, statement) ? JUDGE_DROP : JUDGE_MEMORY;

@@ -81,6 +81,13 @@ bool statements_need_more(const struct client *client, const struct frame *frame
 	return has_names(frame->type) && whole_of(client, frame, in) == WHOLE_MORE;
 }
 
+static bool err_long_name(struct err *err)
+{
+	return err_set(err, ERR_TOO_LONG,
+	               "the name of a statement or a portal is longer than %zu bytes",
+	               WHOLE_NAMES_MAX);
+}
+
 /* The frame must be complete, but is longer than allowed: the client gets an error. */
 static enum judgement refuse_long(struct client *client, const struct frame *frame,
                                   struct batch *batch)
@@ -99,9 +106,7 @@ static enum judgement refuse_long(struct client *client, const struct frame *fra
 		        "max_statement_size (%zu): raise the setting",
 		        frame->length, most);
 	else
-		err_set(&err, ERR_TOO_LONG,
-		        "the name of a statement or a portal is longer than %zu bytes",
-		        WHOLE_NAMES_MAX);
+		err_long_name(&err);
 	return statements_refuse(client, frame->type, &err, batch);
 }
 
@@ -274,7 +279,8 @@ static enum judgement named_parse(struct client *client, const struct frame *fra
 		statement_release(&statement);
 		return refuse_twice(client, parse.statement, text, batch);
 	}
-	if (!names_have_room(client, statement, &err)) {
+	if ((strlen(parse.statement) > WHOLE_NAMES_MAX && !err_long_name(&err)) ||
+	    !names_have_room(client, parse.statement, statement, &err)) {
 		statement_release(&statement);
 		return statements_refuse(client, frame->type, &err, batch);
 	}

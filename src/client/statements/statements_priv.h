@@ -133,7 +133,7 @@ struct client_statement {
 	/* change of each open Bind and Describe; `statement` holds a reference */
 	struct ledger_change use;
 	uint32_t use_count;        /* open changes that refer to this name */
-	uint32_t size;             /* of the text when the name was added */
+	uint32_t size;             /* of the name, and of the text when it was added */
 	uint32_t is_sql : 1;       /* SQL's PREPARE has made it */
 	uint32_t is_gone : 1;      /* removed; freed after the last use */
 	uint32_t is_confirmed : 1; /* the server has accepted the name */
@@ -158,7 +158,7 @@ struct names {
 	struct client_statement **at;
 	uint32_t count, capacity;
 	uint32_t exposed_count;
-	size_t size;             /* of their texts */
+	size_t size;             /* of them and of their texts */
 	struct ledger_open open; /* changes that are not settled yet */
 	/* DEALLOCATE ALL or DISCARD ALL was sent, or a portal may execute it */
 	bool is_forgetting;
@@ -185,8 +185,8 @@ void names_drop(struct client_statement **entry);
 struct client_statement *names_find(const struct client *client, const char *name);
 
 /* Whether the client may have one more. false: refuse it with *err. */
-bool names_have_room(const struct client *client, const struct statement *statement,
-                     struct err *err);
+bool names_have_room(const struct client *client, const char *name,
+                     const struct statement *statement, struct err *err);
 
 /*
  * Changes. Each is to be noted with its request, and is undone if that fails. NULL: no memory.

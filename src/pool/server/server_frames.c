@@ -126,14 +126,17 @@ static bool is_last_notice(struct bytes body)
 	       (strcmp(report.sqlstate, "57P01") == 0 || strcmp(report.sqlstate, "57P02") == 0);
 }
 
-/* A Parse that is repeated elsewhere, and a corrected SET LOCAL: the client has had those. */
+/*
+ * A Parse that is repeated elsewhere, and a corrected SET LOCAL: the client has had those. What the
+ * cleaning says is about who had the server before.
+ */
 static enum frame_fate notice_fate(struct server *server, struct bytes body)
 {
 	if (server_has_no_effect(server) && is_last_notice(body))
 		return FRAME_DROP;               /* the client continues on another server */
 	server->lease.replay.may_resend = false; /* the client would get it twice */
 	return server->state == SERVER_LENT && server->orders.running == ORDER_NONE &&
-	               !ledger_owes_injected(&server->wire.ledger)
+	               !server_is_cleaning(server) && !ledger_owes_injected(&server->wire.ledger)
 	           ? FRAME_PASS
 	           : FRAME_DROP;
 }
@@ -152,10 +155,22 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 
 /* ---- replies ---- */
 
-/* Whether a tag with this first letter may be one that complete_frame() examines. */
-static inline bool may_be_examined(char first)
+/* Whether a tag with these first letters may be one that complete_frame() examines. */
+static inline bool may_be_examined(const char *tag)
 {
-	return first == 'D' || first == 'L' || first == 'R';
+	switch (tag[0]) {
+	case 'A':
+	case 'D':
+	case 'L':
+	case 'R':
+		return true;
+	case 'C':
+		return tag[1] == 'R';
+	case 'I':
+		return tag[1] == 'M';
+	default:
+		return false;
+	}
 }
 
 /* CREATE TABLE, which may be temporary, DO and CALL are known by their texts; DROP ends only. */
@@ -177,12 +192,12 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 {
 	bool is_discard;
 
+	if (body.count < 2 || !may_be_examined(body.at))
+		return;
 	if (server->state == SERVER_LENT && is_ddl(body)) {
 		server_note_ddl(server);
 		server->site->ops->on_definition(server);
 	}
-	if (!may_be_examined(body.count ? body.at[0] : 0))
-		return;
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
 	if (is_discard || bytes_equal(body, bytes_of("DEALLOCATE ALL", 15))) {
 		server_statements_forget_confirmed(&server->session.statements);
@@ -483,7 +498,7 @@ static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 {
 	char type = in.at[0];
 
-	if (type == 'C' && (length <= 4 || may_be_examined(in.at[FRAME_HEADER_SIZE]) ||
+	if (type == 'C' && (length <= 5 || may_be_examined(in.at + FRAME_HEADER_SIZE) ||
 	                    (server->lease.watches & SERVER_WATCHES_READY)))
 		return false;
 	if (ledger_plain_kind(type) == LEDGER_NONE ||
