@@ -48,7 +48,7 @@ struct broker {
 	atomic_uint_fast64_t last_id;
 	atomic_uint admitted_count;
 	atomic_uint moving_count;  /* servers in letters */
-	atomic_uint blocked_count; /* claimants in the queues of all caps */
+	atomic_uint blocked_count; /* pools in the queues of all caps */
 	uint64_t last_claim;       /* the last order of a claimant */
 	unsigned int loop_count, member_count;
 	struct cluster *clusters;
