@@ -37,7 +37,10 @@ struct unnamed_record {
 	uint64_t number; /* 0: no statement */
 };
 
-/* The content of the unnamed statement, if that is a PREPARE, EXECUTE or DEALLOCATE. */
+/*
+ * Not written any more: older releases say by it that the unnamed statement is a PREPARE, EXECUTE
+ * or DEALLOCATE, with another name on the server.
+ */
 struct sql_record {
 	uint64_t kind; /* enum sql_kind */
 	bool is_bound;

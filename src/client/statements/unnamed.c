@@ -254,7 +254,8 @@ bool unnamed_write(const struct client *client, struct buf *record, struct chann
 	struct statement *statement = unnamed->kept ? names_statement(unnamed->kept) : NULL;
 	struct unnamed_record values = {
 		.has_text = unnamed->has_text,
-		.is_here = unnamed->is_here,
+		/* older releases have another name in such a text there */
+		.is_here = unnamed->is_here && !unnamed_is_sql(client),
 		.number = statement ? statement_number(statement) : 0,
 	};
 
