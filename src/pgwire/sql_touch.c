@@ -100,6 +100,7 @@ static const struct keyword {
 	KEYWORD("with", WORD_WITH, SQL_TOUCH_WRITE),
 	KEYWORD("alter", WORD_ALTER, SQL_TOUCH_WRITE | SQL_TOUCH_SCOPE),
 	KEYWORD("close", WORD_STATEMENT, SQL_TOUCH_RELEASE),
+	KEYWORD("grant", WORD_STATEMENT, SQL_TOUCH_SCOPE),
 	KEYWORD_INSIDE("local", WORD_LOCAL),
 	KEYWORD("merge", WORD_INSERT, 0),
 	KEYWORD("reset", WORD_RESET, ANY_OF_SET),
@@ -111,6 +112,7 @@ static const struct keyword {
 	KEYWORD("insert", WORD_INSERT, 0),
 	KEYWORD("listen", WORD_STATEMENT, SQL_TOUCH_LISTEN),
 	KEYWORD("notify", WORD_STATEMENT, SQL_TOUCH_NOTIFY),
+	KEYWORD("revoke", WORD_STATEMENT, SQL_TOUCH_SCOPE),
 	KEYWORD("update", WORD_UPDATE, 0),
 	KEYWORD("declare", WORD_DECLARE, 0),
 	KEYWORD("discard", WORD_DISCARD, ANY_OF_DISCARD),
@@ -120,6 +122,7 @@ static const struct keyword {
 	KEYWORD("refresh", WORD_STATEMENT, SQL_TOUCH_WRITE),
 	KEYWORD_INSIDE("replace", WORD_REPLACE),
 	KEYWORD_INSIDE("database", WORD_DATABASE),
+	KEYWORD("reassign", WORD_STATEMENT, SQL_TOUCH_SCOPE),
 	KEYWORD("unlisten", WORD_STATEMENT, SQL_TOUCH_UNLISTEN),
 	KEYWORD_INSIDE("extension", WORD_EXTENSION),
 	KEYWORD_INSIDE("temporary", WORD_TEMP),
@@ -128,12 +131,11 @@ static const struct keyword {
 };
 
 /* Other statements that have no bits by their first words. */
-static const char *const others[] = { "end",        "lock",     "move",     "show",     "abort",
-	                              "begin",      "fetch",    "grant",    "start",    "table",
-	                              "revoke",     "select",   "vacuum",   "values",   "analyse",
-	                              "analyze",    "cluster",  "comment",  "reindex",  "release",
-	                              "reassign",   "rollback", "security", "truncate", "savepoint",
-	                              "checkpoint", "repack",   "wait" };
+static const char *const others[] = { "end",      "lock",      "move",       "show",     "abort",
+	                              "begin",    "fetch",     "start",      "table",    "select",
+	                              "vacuum",   "values",    "analyse",    "analyze",  "cluster",
+	                              "comment",  "reindex",   "release",    "rollback", "security",
+	                              "truncate", "savepoint", "checkpoint", "repack",   "wait" };
 
 /* What a word means at most where no statement begins. */
 static const unsigned int inside[WORD_COUNT] = {

@@ -231,6 +231,7 @@ TABLES = {
     "a temporary table": "CREATE TEMP TABLE tt ON COMMIT DROP AS SELECT * FROM s5.tt",
     "a table made again": "DROP TABLE s4.tt; SELECT * INTO s4.tt FROM s5.tt",
     "a column altered": "ALTER TABLE s4.tt ALTER v TYPE float8",
+    "a right": "REVOKE USAGE ON SCHEMA s4 FROM alice, PUBLIC",
     "other names": "ALTER TABLE s4.tt RENAME TO other; ALTER TABLE s5.tt SET SCHEMA s4",
 }
 
@@ -247,7 +248,7 @@ def two_at(pgweir, postgres):
         postgres.query(f"GRANT ALL ON SCHEMA {schema} TO PUBLIC")
         postgres.query(f"GRANT ALL ON {schema}.tt TO PUBLIC")
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
-    yield weir, *[weir.client(search_path='"$user", s4') for _ in range(2)]
+    yield weir, *[weir.client(search_path='"$user", s4, s5') for _ in range(2)]
     weir.stop()
     postgres.query("DROP SCHEMA s4, s5 CASCADE")
     postgres.query("DROP ROLE s5")
@@ -268,6 +269,18 @@ def test_another_table_in_a_transaction(two_at, what, is_piped):
     results = [client.read_result() if is_piped else client.ask(one) for one in messages]
     assert not [result.error for result in results if result.error]
     assert results[1].rows == [["1"]]
+    assert other.ask(count("!q", 5)).rows == [["1"]]
+
+
+def test_a_path_that_a_function_sets(two_of):
+    client, other = two_of("CREATE TABLE tt AS SELECT 5::int8 AS v", "CREATE SCHEMA s5",
+                           "CREATE TABLE s5.tt AS SELECT 5::float8 AS v",
+                           "GRANT USAGE ON SCHEMA s5 TO PUBLIC", "GRANT SELECT ON s5.tt TO PUBLIC",
+                           function("SET LOCAL search_path = s5"))
+    assert other.ask(parse(WHERE, "s") + count("!q", 5)).rows == [["1"]]
+    client.query("BEGIN; SELECT inside()")
+    assert client.ask(parse(WHERE, "s") + count("!d", 5)).rows == [["1"]]
+    client.query("COMMIT")
     assert other.ask(count("!q", 5)).rows == [["1"]]
 
 
