@@ -314,11 +314,8 @@ struct server_call_end {
  */
 struct ledger_call *server_note_call(struct server *server, enum ledger_kind kind);
 
-/* Of LEDGER_REFUSED_PARSE or _QUERY: the error that the client gets. settle() frees it. */
-struct refusal {
-	struct ledger_change base;
-	struct err err;
-};
+/* The change of a LEDGER_REFUSED_PARSE or _QUERY: the client gets this error. NULL: no memory. */
+struct ledger_change *server_refusal(const struct err *err);
 
 /* Our name of a statement in place of the client's: where. Errors count characters from 1. */
 struct server_renaming {
