@@ -383,18 +383,6 @@ static void set_statement(struct client_statement *entry, struct statement *stat
 	statement_release(&old);
 }
 
-bool names_scope(const struct client *client, struct bytes *scope)
-{
-	struct server *server = client->borrower.server;
-	const struct ledger *ledger = &server->wire.ledger;
-
-	/* Of what a transaction has run, strict isolation believes no text. */
-	if ((server->wire.status != 'I' || ledger->has_executed || !ledger_knows_status(ledger)) &&
-	    client_rules(client)->isolation == SESSION_ISOLATION_STRICT)
-		server_open_scope(server);
-	return server_scope(server, scope);
-}
-
 static bool enter_scope(struct client *client, struct client_statement *entry)
 {
 	struct server *server = client->borrower.server;
@@ -402,7 +390,7 @@ static bool enter_scope(struct client *client, struct client_statement *entry)
 	struct buf merged = { 0 };
 	struct bytes scope, name;
 
-	if (!names_scope(client, &scope))
+	if (!server_scope(server, &scope))
 		return false;
 	if (bytes_equal(scope, statement_scope(statement)))
 		return true;
@@ -428,7 +416,7 @@ bool names_can_parse(struct client *client, const struct client_statement *entry
 	struct bytes scope;
 	bool is_same;
 
-	if (!names_scope(client, &scope))
+	if (!server_scope(client->borrower.server, &scope))
 		return false;
 	if (bytes_equal(scope, statement_scope(statement)))
 		return true;

@@ -98,7 +98,7 @@ static struct statement *make_statement(const struct client *client,
 	buf_add_be16(&text, sql->type_count);
 	for (size_t i = 0; i < sql->type_count; i++)
 		buf_add_be32(&text, sql->types[i]);
-	if (buf_ok(&text) && names_scope(client, &scope))
+	if (buf_ok(&text) && server_scope(client->borrower.server, &scope))
 		statement = statement_of(names_store(client), buf_bytes(&text), scope);
 	buf_free(&text);
 	return statement;
