@@ -494,6 +494,38 @@ def test_discard_fails(start):
             second = weir.client()
 
 
+@pytest.mark.parametrize("fails", ["SELECT 1/0", "SELECT nothing"])
+def test_discard_is_skipped(start, fails):
+    """Behind an error in its batch: what asks behind the Sync, in the same write, waits."""
+    weir = start()
+    first, second = weir.client(), weir.client()
+    make_aware(second)
+    for run in (wire.query, wire.extended):
+        first.value(INSERT)
+        second.send(wire.parse(fails) + wire.bind() + wire.execute()
+                    + wire.parse(INSERT) + wire.bind() + wire.execute() + wire.sync()
+                    + run("SELECT lastval()"))
+        assert second.read_result().error["C"] in ("22012", "42703")
+        assert second.read_result().error["C"] == UNKNOWN
+        assert second.value(INSERT) == ask(second)
+
+
+def test_a_question_behind_another_message_in_a_failed_transaction(start):
+    """In the same write: there, nothing can be discarded, and nothing is answered."""
+    weir = start()
+    first, second = weir.client(), weir.client()
+    make_aware(second)
+    for run in (wire.query, wire.extended):
+        first.value(INSERT)
+        second.query("BEGIN")
+        second.query("SELECT 1/0")
+        second.send(wire.query("SELECT 1") + run("SELECT lastval()"))
+        assert second.read_result().error["C"] == "25P02"
+        assert second.read_result().error["C"] == "25P02"
+        second.query("ROLLBACK")
+        assert ask(second) == UNKNOWN
+
+
 def test_session_state_off(start):
     """The behaviour is that of PgBouncer."""
     weir = start(session_state="off")
