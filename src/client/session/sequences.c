@@ -49,9 +49,11 @@ static bool discard(struct client *client, struct batch *batch)
 bool sequences_must_wait(const struct client *client, unsigned int touches)
 {
 	const struct server *server = client->borrower.server;
+	bool may_ask = (touches & SQL_TOUCH_SEQUENCE) ||
+	               ((touches & SQL_TOUCH_HIDDEN) &&
+	                pool_sequences(&client->borrower) == CATALOG_SEQUENCES_CALLED);
 
-	if (!(touches & (SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN)) ||
-	    ledger_ends_wait(&server->wire.ledger, LEDGER_WAIT_READY))
+	if (!may_ask || ledger_ends_wait(&server->wire.ledger, LEDGER_WAIT_READY))
 		return false;
 	return server->lease.sequences.discard == DISCARD_IN_BATCH ||
 	       ((touches & SQL_TOUCH_SEQUENCE) && server->wire.status != 'I' &&
