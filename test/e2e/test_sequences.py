@@ -118,7 +118,7 @@ def test_first_question_on_a_used_server(start):
 
 
 def test_reads_of_others_leave_the_value(start):
-    weir = start()
+    weir = start(loops=1)
     first, second = weir.client(), weir.client()
     number = first.value(INSERT)
     for run in (wire.run_simple, wire.run_unnamed, wire.run_named):
@@ -680,7 +680,7 @@ def test_deallocate_is_no_statement(start):
 
 def test_a_client_that_has_not_asked_yet(start):
     """The pool has learnt that a question follows this statement."""
-    weir = start(servers=2, server_round_robin=1)
+    weir = start(servers=2, server_round_robin=1, loops=1)
     client, other = weir.client(), weir.client()
     client.query("BEGIN")
     other.query("SELECT 1")  # both servers are there: a client that waits would end the stay
