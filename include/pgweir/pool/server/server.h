@@ -47,9 +47,10 @@ enum server_values {
 
 /* DISCARD SEQUENCES ahead of a borrower's message. */
 enum server_discard {
-	DISCARD_NONE,  /* none was sent, or it is answered */
-	DISCARD_SENT,  /* it was or will be sent, and `state` is its result */
-	DISCARD_NEEDED /* the same, and a statement behind it asks for values of sequences */
+	DISCARD_NONE,    /* none was sent, or it is answered */
+	DISCARD_SENT,    /* it was or will be sent, and `state` is its result */
+	DISCARD_NEEDED,  /* the same, and a statement behind it asks for values of sequences */
+	DISCARD_IN_BATCH /* the same as SENT; if it is skipped, so is all up to the next Sync */
 };
 
 /* Session state that nobody knows of: cleaned ahead of another borrower's first message. */
