@@ -249,7 +249,8 @@ bool daemon_free(struct daemon **daemonp)
 	web_stop(daemon->web);
 	lifecycle_end(daemon);
 	takeover_stop(daemon->takeover, SHUTDOWN_NOW);
-	takeover_free(&daemon->takeover);
+	if (daemon->takeover)
+		takeover_end(daemon->takeover);
 	handover_free(&daemon->handover);
 	LANES_EACH(lane, &daemon->lanes)
 	lane_close(lane);

@@ -56,8 +56,7 @@ TAILQ_HEAD(door_list, door);
 
 enum shortage { SHORTAGE_NONE, SHORTAGE_HERE, SHORTAGE_ENDS };
 
-struct handover;  /* handover_give.c */
-struct successor; /* takeover.c */
+struct handover; /* handover_give.c */
 
 struct daemon {
 	struct log *log;
@@ -106,7 +105,7 @@ struct daemon {
 	usec_t suspended_at;
 	struct handover *handover; /* another process takes over from this one; else NULL */
 	/* this process takes over from an old one that has not finished; else NULL */
-	struct successor *takeover;
+	struct takeover *takeover;
 	atomic_bool has_old_process; /* the same, for other threads */
 };
 
@@ -119,9 +118,8 @@ void handover_start(struct daemon *daemon, int fd);
 void handover_free(struct handover **handover);
 
 /* takeover.c: messages to the process that this one took over from. No effect if there is none. */
-bool takeover_pass_key(struct successor *successor, struct bytes key, struct farewell *farewell);
-void takeover_stop(struct successor *successor, enum shutdown_kind kind);
-void takeover_free(struct successor **successor);
+bool takeover_pass_key(struct takeover *takeover, struct bytes key, struct farewell *farewell);
+void takeover_stop(struct takeover *takeover, enum shutdown_kind kind);
 
 /*
  * ---- doors.c: a change ----
@@ -196,11 +194,14 @@ void lifecycle_end(struct daemon *daemon);
 
 /* ---- daemon.c ---- */
 
-/* Takes what is loaded, and the sockets; takeover with fd -1: there is none. NULL: see *err. */
+/* Takes what is loaded, and the sockets. NULL: see *err. */
 struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err);
 
-/* Before any client is accepted. false: see *err; the other process still has everything. */
+/*
+ * Before any client is accepted. false: see *err; the other process still has everything. The
+ * daemon uses *takeover until it is freed.
+ */
 bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err);
 
 /* Tells the service manager that the daemon is ready, and runs until the loop is stopped. */

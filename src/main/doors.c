@@ -180,7 +180,7 @@ static void follow_main(const struct doors_change *change, struct listener *list
 {
 	const struct daemon *daemon = change->daemon;
 
-	if (change->takeover ? change->takeover->fd >= 0
+	if (change->takeover ? change->takeover->channel.fd >= 0
 	                     : listener_is_paused(TAILQ_FIRST(&daemon->doors)->listener))
 		listener_pause(listener);
 	if (daemon->lanes.at[0].clients->drain.is_on)
