@@ -164,7 +164,7 @@ static bool apply_at_start(struct daemon *daemon, struct handed_sockets *given,
 	reload_apply(daemon);
 	if (!doors_prepare(&doors, &daemon->now.gates, err))
 		return false;
-	doors_commit(&doors);
+	doors_commit(&doors, &daemon->now.gates);
 	return true;
 }
 

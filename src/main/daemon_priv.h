@@ -48,7 +48,8 @@ struct door {
 	TAILQ_ENTRY(door) node;
 	struct daemon *daemon;
 	struct listener *listener;
-	struct gate *gate; /* NULL: the main listener */
+	struct listener *opened; /* within a change: takes the place of `listener` */
+	struct gate *gate;       /* NULL: the main listener */
 	uint64_t accepted_count;
 };
 
@@ -128,25 +129,19 @@ void takeover_stop(struct takeover *takeover, enum shutdown_kind kind);
  * too; doors_commit() cannot fail. A listener whose addresses are the same keeps its sockets.
  */
 
-struct door_plan {
-	struct door *door;
-	bool is_new;
-	struct gate_rules rules;
-	struct listener *opened; /* NULL: the door keeps its listener */
-};
-
 struct doors_change {
 	struct daemon *daemon;
 	/* at the start; else NULL: what the service manager has opened, and another process */
 	struct handed_sockets *given;
 	struct takeover *takeover;
-	unsigned int count;
-	struct door_plan plans[1 + CONFIG_LISTENERS_MAX];
+	struct door_list fresh; /* those that are new */
 };
 
-/* Takes the gates, and what it can use of the sockets. false: *err has the reason. */
+/* Takes what it can use of the sockets. false: nothing was opened, *err has the reason. */
 bool doors_prepare(struct doors_change *change, struct gates *gates, struct err *err);
-void doors_commit(struct doors_change *change);
+
+/* One of these follows. The gates are the same, and commit takes what is in them. */
+void doors_commit(struct doors_change *change, struct gates *gates);
 void doors_abandon(struct doors_change *change);
 
 void doors_free(struct daemon *daemon);
