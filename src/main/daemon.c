@@ -185,6 +185,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 	*loaded = (struct parts){ 0 };
 	TAILQ_INIT(&daemon->doors);
 	daemon->deal = lane_deal;
+	daemon->is_served_elsewhere = takeover->channel.fd >= 0;
 	if (!notify_open(&daemon->notify, err))
 		log_warning(&daemon->logger, "%s", err->text);
 	if (!make_ground(daemon, err) || !make_engine(daemon, err) ||

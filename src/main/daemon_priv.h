@@ -108,6 +108,8 @@ struct daemon {
 	/* this process takes over from an old one that has not finished; else NULL */
 	struct takeover *takeover;
 	atomic_bool has_old_process; /* the same, for other threads */
+	/* another process accepts the clients: it takes over, or has not handed over yet */
+	bool is_served_elsewhere;
 };
 
 /*
@@ -152,6 +154,9 @@ void doors_do(struct daemon *daemon, void (*act)(struct listener *listener));
 
 /* A client of another lane has left its descriptor: for listeners that have none. In any thread. */
 void doors_note_room(struct daemon *daemon);
+
+/* A SUSPEND or DRAIN has begun or ended. */
+void doors_accept(struct daemon *daemon);
 
 /* A take-over: whether clients are accepted here, and the files of Unix sockets are ours. */
 void doors_serve(struct daemon *daemon, bool are_ours);

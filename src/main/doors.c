@@ -167,19 +167,19 @@ static unsigned int copy_sockets(const struct daemon *daemon, int *copies)
 	return count;
 }
 
-/*
- * Another state than that of the main listener would be a surprise. At the start of a take-over
- * nobody is accepted until the hand-over is complete.
- */
-static void follow_main(const struct doors_change *change, struct listener *listener)
+/* Clients wait if a SUSPEND is complete, or if another process serves them. */
+static void set_accepting(const struct daemon *daemon, struct listener *listener)
 {
-	const struct daemon *daemon = change->daemon;
+	const struct lane *lane = daemon->lanes.at;
 
-	if (change->takeover ? change->takeover->channel.fd >= 0
-	                     : listener_is_paused(TAILQ_FIRST(&daemon->doors)->listener))
+	if (daemon->is_served_elsewhere || lane->pools->suspend == SUSPEND_DONE)
 		listener_pause(listener);
-	if (daemon->lanes.at[0].clients->drain.is_on)
+	else
+		listener_resume(listener);
+	if (lane->clients->drain.is_on)
 		listener_unlisten(listener);
+	else if (!daemon->is_served_elsewhere)
+		listener_relisten(listener);
 }
 
 /* entry NULL: the main listener. */
@@ -226,7 +226,7 @@ static bool open_listener(const struct doors_change *change, struct door *door,
 			close(fds[i]);
 	}
 	if (door->opened)
-		follow_main(change, door->opened);
+		set_accepting(daemon, door->opened);
 	else if (entry)
 		err_prefix(err, "listener \"%s\": ", entry->name);
 	return door->opened != NULL;
@@ -357,11 +357,20 @@ void doors_do(struct daemon *daemon, void (*act)(struct listener *listener))
 		act(door->listener);
 }
 
+void doors_accept(struct daemon *daemon)
+{
+	struct door *door;
+
+	TAILQ_FOREACH (door, &daemon->doors, node)
+		set_accepting(daemon, door->listener);
+}
+
 void doors_serve(struct daemon *daemon, bool are_ours)
 {
 	struct door *door;
 
-	doors_do(daemon, are_ours ? listener_resume : listener_pause);
+	daemon->is_served_elsewhere = !are_ours;
+	doors_accept(daemon);
 	TAILQ_FOREACH (door, &daemon->doors, node)
 		listener_own_file(door->listener, are_ours);
 }

@@ -27,10 +27,10 @@ static void finish_suspend(struct daemon *daemon)
 {
 	struct lane *lane;
 
-	doors_do(daemon, listener_pause);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "suspended");
 	LANES_EACH(lane, &daemon->lanes)
 	pools_suspended(lane->pools);
+	doors_accept(daemon);
 }
 
 static bool is_late(const struct daemon *daemon)
@@ -97,12 +97,12 @@ static void suspend_end(struct daemon *daemon)
 	if (daemon->lanes.at[0].pools->suspend == SUSPEND_NONE)
 		return;
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "SUSPEND ended");
-	doors_do(daemon, listener_resume);
 	LANES_HELD(lane, &daemon->lanes)
 	{
 		pools_go_on(lane->pools);
 		clients_go_on(lane->clients);
 	}
+	doors_accept(daemon);
 }
 
 /*
@@ -212,7 +212,7 @@ static void drain_clients(struct daemon *daemon, usec_t limit)
 static void begin_drain(struct daemon *daemon, usec_t limit)
 {
 	drain_clients(daemon, limit);
-	doors_do(daemon, listener_unlisten);
+	doors_accept(daemon);
 	notify_send(&daemon->notify, "STATUS=draining");
 }
 
@@ -228,7 +228,7 @@ static void end_drain(struct daemon *daemon)
 	stop_drain(daemon);
 	LANES_HELD(lane, &daemon->lanes)
 	drain_end(lane->clients);
-	doors_do(daemon, listener_relisten);
+	doors_accept(daemon);
 	notify_send(&daemon->notify, "STATUS=ready");
 }
 
