@@ -36,6 +36,20 @@ void text_hex(char *out, const void *bytes, size_t count)
 	*out = 0;
 }
 
+static int digit_of(char c)
+{
+	const char *found = c ? strchr(hex_digits, tolower((unsigned char)c)) : NULL;
+
+	return found ? (int)(found - hex_digits) : -1;
+}
+
+int text_unhex(const char digits[2])
+{
+	int high = digit_of(digits[0]), low = digit_of(digits[1]);
+
+	return high < 0 || low < 0 ? -1 : high << 4 | low;
+}
+
 char *text_trim(char *text)
 {
 	size_t count;

@@ -472,7 +472,23 @@ static void clients_begin_login(struct client *client)
 		client_close(client, CLOSE_NOT_WATCHED);
 }
 
-void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate)
+/* Inserts the client in the order of ids, and counts it. */
+static void file_by_id(struct clients *clients, struct client *client)
+{
+	struct client *before = TAILQ_LAST(&clients->list, client_list);
+
+	clients->count++;
+	clients->state_counts[CLIENT_STARTUP]++;
+	while (before && before->id > client->id)
+		before = TAILQ_PREV(before, client_list, node);
+	if (before)
+		TAILQ_INSERT_AFTER(&clients->list, before, client, node);
+	else
+		TAILQ_INSERT_HEAD(&clients->list, client, node);
+}
+
+void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate,
+                    uint64_t id)
 {
 	struct client *client = make(clients, peer);
 
@@ -481,31 +497,13 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer,
 		return;
 	}
 	client_enter_by(client, gate);
-	client->id = pools_next_id(clients->pools);
+	client->id = id;
 	open_stream(client, fd);
-	TAILQ_INSERT_TAIL(&clients->list, client, node);
-	clients->count++;
-	clients->state_counts[CLIENT_STARTUP]++;
+	file_by_id(clients, client);
 	clients_begin_login(client);
 	if (client->state == CLIENT_STARTUP && clients->config->tcp_defer_accept > 0 &&
 	    !address_is_unix(peer))
 		client_stream_ops.on_input(&client->stream); /* its first packet has arrived */
-}
-
-/* Inserts the client in the order of ids, and counts it. */
-static void file_by_id(struct clients *clients, struct client *client)
-{
-	struct client *before = TAILQ_LAST(&clients->list, client_list);
-
-	clients->count++;
-	clients->state_counts[CLIENT_STARTUP]++;
-
-	while (before && before->id > client->id)
-		before = TAILQ_PREV(before, client_list, node);
-	if (before)
-		TAILQ_INSERT_AFTER(&clients->list, before, client, node);
-	else
-		TAILQ_INSERT_HEAD(&clients->list, client, node);
 }
 
 struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,

@@ -74,21 +74,20 @@ static void judge_reload(struct check *check, const char *user)
 static void judge_start(struct check *check, const char *user)
 {
 	const struct config *config = check->parts.config;
-	struct privileges own;
 	struct err err;
 
 	if (!user)
 		user = config->user;
-	if (!privileges_borrow(&own, user, &err)) {
+	if (!privileges_borrow(user, &err)) {
 		problems_add(&check->problems, config_source_pos(config, "user"), "user: %s",
 		             err.text);
 		return;
 	}
 	load_make(&check->parts, &check->problems);
 	examine_files(config, &check->problems);
-	if (own.is_borrowed)
+	if (privileges_are_borrowed())
 		judge_reload(check, user);
-	privileges_return(&own);
+	privileges_return();
 }
 
 static void judge(struct check *check, const char *user)

@@ -164,7 +164,7 @@ static bool apply_at_start(struct daemon *daemon, struct handed_sockets *given,
 	reload_apply(daemon);
 	if (!doors_prepare(&doors, &daemon->now.gates, err))
 		return false;
-	doors_commit(&doors);
+	doors_commit(&doors, &daemon->now.gates);
 	return true;
 }
 
@@ -185,6 +185,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 	*loaded = (struct parts){ 0 };
 	TAILQ_INIT(&daemon->doors);
 	daemon->deal = lane_deal;
+	daemon->is_served_elsewhere = takeover->channel.fd >= 0;
 	if (!notify_open(&daemon->notify, err))
 		log_warning(&daemon->logger, "%s", err->text);
 	if (!make_ground(daemon, err) || !make_engine(daemon, err) ||
@@ -249,7 +250,8 @@ bool daemon_free(struct daemon **daemonp)
 	web_stop(daemon->web);
 	lifecycle_end(daemon);
 	takeover_stop(daemon->takeover, SHUTDOWN_NOW);
-	takeover_free(&daemon->takeover);
+	if (daemon->takeover)
+		takeover_end(daemon->takeover);
 	handover_free(&daemon->handover);
 	LANES_EACH(lane, &daemon->lanes)
 	lane_close(lane);

@@ -48,7 +48,8 @@ struct door {
 	TAILQ_ENTRY(door) node;
 	struct daemon *daemon;
 	struct listener *listener;
-	struct gate *gate; /* NULL: the main listener */
+	struct listener *opened; /* within a change: takes the place of `listener` */
+	struct gate *gate;       /* NULL: the main listener */
 	uint64_t accepted_count;
 };
 
@@ -56,8 +57,7 @@ TAILQ_HEAD(door_list, door);
 
 enum shortage { SHORTAGE_NONE, SHORTAGE_HERE, SHORTAGE_ENDS };
 
-struct handover;  /* handover_give.c */
-struct successor; /* takeover.c */
+struct handover; /* handover_give.c */
 
 struct daemon {
 	struct log *log;
@@ -106,8 +106,10 @@ struct daemon {
 	usec_t suspended_at;
 	struct handover *handover; /* another process takes over from this one; else NULL */
 	/* this process takes over from an old one that has not finished; else NULL */
-	struct successor *takeover;
+	struct takeover *takeover;
 	atomic_bool has_old_process; /* the same, for other threads */
+	/* another process accepts the clients: it takes over, or has not handed over yet */
+	bool is_served_elsewhere;
 };
 
 /*
@@ -119,9 +121,8 @@ void handover_start(struct daemon *daemon, int fd);
 void handover_free(struct handover **handover);
 
 /* takeover.c: messages to the process that this one took over from. No effect if there is none. */
-bool takeover_pass_key(struct successor *successor, struct bytes key, struct farewell *farewell);
-void takeover_stop(struct successor *successor, enum shutdown_kind kind);
-void takeover_free(struct successor **successor);
+bool takeover_pass_key(struct takeover *takeover, struct bytes key, struct farewell *farewell);
+void takeover_stop(struct takeover *takeover, enum shutdown_kind kind);
 
 /*
  * ---- doors.c: a change ----
@@ -130,25 +131,19 @@ void takeover_free(struct successor **successor);
  * too; doors_commit() cannot fail. A listener whose addresses are the same keeps its sockets.
  */
 
-struct door_plan {
-	struct door *door;
-	bool is_new;
-	struct gate_rules rules;
-	struct listener *opened; /* NULL: the door keeps its listener */
-};
-
 struct doors_change {
 	struct daemon *daemon;
 	/* at the start; else NULL: what the service manager has opened, and another process */
 	struct handed_sockets *given;
 	struct takeover *takeover;
-	unsigned int count;
-	struct door_plan plans[1 + CONFIG_LISTENERS_MAX];
+	struct door_list fresh; /* those that are new */
 };
 
-/* Takes the gates, and what it can use of the sockets. false: *err has the reason. */
+/* Takes what it can use of the sockets. false: nothing was opened, *err has the reason. */
 bool doors_prepare(struct doors_change *change, struct gates *gates, struct err *err);
-void doors_commit(struct doors_change *change);
+
+/* One of these follows. The gates are the same, and commit takes what is in them. */
+void doors_commit(struct doors_change *change, struct gates *gates);
 void doors_abandon(struct doors_change *change);
 
 void doors_free(struct daemon *daemon);
@@ -159,6 +154,9 @@ void doors_do(struct daemon *daemon, void (*act)(struct listener *listener));
 
 /* A client of another lane has left its descriptor: for listeners that have none. In any thread. */
 void doors_note_room(struct daemon *daemon);
+
+/* A SUSPEND or DRAIN has begun or ended. */
+void doors_accept(struct daemon *daemon);
 
 /* A take-over: whether clients are accepted here, and the files of Unix sockets are ours. */
 void doors_serve(struct daemon *daemon, bool are_ours);
@@ -196,11 +194,14 @@ void lifecycle_end(struct daemon *daemon);
 
 /* ---- daemon.c ---- */
 
-/* Takes what is loaded, and the sockets; takeover with fd -1: there is none. NULL: see *err. */
+/* Takes what is loaded, and the sockets. NULL: see *err. */
 struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err);
 
-/* Before any client is accepted. false: see *err; the other process still has everything. */
+/*
+ * Before any client is accepted. false: see *err; the other process still has everything. The
+ * daemon uses *takeover until it is freed.
+ */
 bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err);
 
 /* Tells the service manager that the daemon is ready, and runs until the loop is stopped. */

@@ -102,25 +102,20 @@ static void close_listener(struct daemon *daemon, struct listener **listener)
 	listener_free(listener);
 }
 
-static void door_free(struct door **door)
-{
-	if (!*door)
-		return;
-	close_listener((*door)->daemon, &(*door)->listener);
-	gate_close(&(*door)->daemon->shared.gates, &(*door)->gate);
-	free(*door);
-	*door = NULL;
-}
-
-void doors_free(struct daemon *daemon)
+static void free_doors(struct door_list *doors)
 {
 	struct door *door;
 
-	while ((door = TAILQ_FIRST(&daemon->doors))) {
-		TAILQ_REMOVE(&daemon->doors, door, node);
-		door_free(&door);
+	while ((door = TAILQ_FIRST(doors))) {
+		TAILQ_REMOVE(doors, door, node);
+		listener_free(&door->opened);
+		close_listener(door->daemon, &door->listener);
+		gate_close(&door->daemon->shared.gates, &door->gate);
+		free(door);
 	}
 }
+
+void doors_free(struct daemon *daemon) { free_doors(&daemon->doors); }
 
 static struct door *find(const struct daemon *daemon, const char *name)
 {
@@ -172,27 +167,27 @@ static unsigned int copy_sockets(const struct daemon *daemon, int *copies)
 	return count;
 }
 
-/*
- * Another state than that of the main listener would be a surprise. At the start of a take-over
- * nobody is accepted until the hand-over is complete.
- */
-static void follow_main(const struct doors_change *change, struct listener *listener)
+/* Clients wait if a SUSPEND is complete, or if another process serves them. */
+static void set_accepting(const struct daemon *daemon, struct listener *listener)
 {
-	const struct daemon *daemon = change->daemon;
+	const struct lane *lane = daemon->lanes.at;
 
-	if (change->takeover ? change->takeover->fd >= 0
-	                     : listener_is_paused(TAILQ_FIRST(&daemon->doors)->listener))
+	if (daemon->is_served_elsewhere || lane->pools->suspend == SUSPEND_DONE)
 		listener_pause(listener);
-	if (daemon->lanes.at[0].clients->drain.is_on)
+	else
+		listener_resume(listener);
+	if (lane->clients->drain.is_on)
 		listener_unlisten(listener);
+	else if (!daemon->is_served_elsewhere)
+		listener_relisten(listener);
 }
 
-static bool open_listener(const struct doors_change *change, struct door_plan *plan,
-                          struct err *err)
+/* entry NULL: the main listener. */
+static bool open_listener(const struct doors_change *change, struct door *door,
+                          const struct config_listener *entry, struct err *err)
 {
 	const struct daemon *daemon = change->daemon;
 	const struct config *config = daemon->now.config;
-	const struct config_listener *entry = plan->rules.entry;
 	struct takeover *takeover = change->takeover;
 	int fds[HANDED_SOCKETS_MAX];
 	char path[ADDRESS_UNIX_PATH_SIZE];
@@ -210,7 +205,7 @@ static bool open_listener(const struct doors_change *change, struct door_plan *p
 		.socket = daemon->lanes.at[0].pools->server_sockets,
 		.on_accept = on_accept,
 		.on_shortage = on_shortage,
-		.arg = plan->door,
+		.arg = door,
 		.log = daemon->logger,
 	};
 
@@ -225,16 +220,16 @@ static bool open_listener(const struct doors_change *change, struct door_plan *p
 		options.inherited = takeover->sockets.fds;
 		options.inherited_count = takeover->sockets.count;
 	}
-	plan->opened = listener_open(daemon->loop, &options, err);
+	door->opened = listener_open(daemon->loop, &options, err);
 	for (unsigned int i = 0; !takeover && i < options.inherited_count; i++) {
 		if (fds[i] >= 0)
 			close(fds[i]);
 	}
-	if (plan->opened)
-		follow_main(change, plan->opened);
+	if (door->opened)
+		set_accepting(daemon, door->opened);
 	else if (entry)
 		err_prefix(err, "listener \"%s\": ", entry->name);
-	return plan->opened != NULL;
+	return door->opened != NULL;
 }
 
 /* ---- a change: at the start, and by a RELOAD ---- */
@@ -245,36 +240,36 @@ static bool is_same_place(const struct config_listener *a, const struct config_l
 	       text_same(a->unix_socket_dir, b->unix_socket_dir);
 }
 
-/* Takes the rules. NULL: the main listener. */
+/* rules NULL: the main listener. */
 static bool prepare_one(struct doors_change *change, struct gate_rules *rules, struct err *err)
 {
 	struct daemon *daemon = change->daemon;
-	struct door_plan *plan = &change->plans[change->count++];
 	const struct config_listener *entry = rules ? rules->entry : NULL;
-	struct door *old = rules ? find(daemon, entry->name) : NULL;
+	struct door *door = rules ? find(daemon, entry->name) : NULL;
 
-	*plan = (struct door_plan){ .door = old, .is_new = !old };
-	if (rules) {
-		plan->rules = *rules;
-		*rules = (struct gate_rules){ 0 };
+	if (door) {
+		load_keep_same(&rules->tls, door->gate->rules.tls);
+		if (is_same_place(door->gate->rules.entry, entry) ||
+		    listener_is_given(door->listener))
+			return true;
+	} else {
+		door = door_new(daemon, entry, err);
+		if (!door)
+			return false;
+		TAILQ_INSERT_TAIL(&change->fresh, door, node);
 	}
-	if (!old && !(plan->door = door_new(daemon, entry, err)))
-		return false;
-	if (old)
-		load_keep_same(&plan->rules.tls, old->gate->rules.tls);
-	if (old &&
-	    (is_same_place(old->gate->rules.entry, entry) || listener_is_given(old->listener)))
-		return true;
 	if (daemon->handover || daemon->takeover || daemon->lanes.at[0].clients->is_shutting_down)
 		return err_set(err, ERR_STATE,
 		               "no listener is opened during a take-over or a shutdown");
-	return open_listener(change, plan, err);
+	return open_listener(change, door, entry, err);
 }
 
 bool doors_prepare(struct doors_change *change, struct gates *gates, struct err *err)
 {
-	bool is_good = !change->takeover || prepare_one(change, NULL, err);
+	bool is_good;
 
+	TAILQ_INIT(&change->fresh);
+	is_good = !change->takeover || prepare_one(change, NULL, err);
 	for (size_t i = 0; is_good && i < gates->count; i++)
 		is_good = prepare_one(change, &gates->at[i], err);
 	if (!is_good)
@@ -284,15 +279,11 @@ bool doors_prepare(struct doors_change *change, struct gates *gates, struct err 
 
 void doors_abandon(struct doors_change *change)
 {
-	for (unsigned int i = 0; i < change->count; i++) {
-		struct door_plan *plan = &change->plans[i];
+	struct door *door;
 
-		listener_free(&plan->opened);
-		gate_rules_done(&plan->rules);
-		if (plan->is_new)
-			door_free(&plan->door);
-	}
-	change->count = 0;
+	TAILQ_FOREACH (door, &change->daemon->doors, node)
+		listener_free(&door->opened);
+	free_doors(&change->fresh);
 }
 
 /* Those who wait in the backlog are accepted first. */
@@ -304,50 +295,55 @@ static void shut(struct door *door)
 	listener_close_tcp(door->listener);
 }
 
-static bool is_planned(const struct doors_change *change, const struct door *door)
+/* Its former listener, if there is another one, is in `opened` then. */
+static void switch_listener(const struct doors_change *change, struct door *door)
 {
-	for (unsigned int i = 0; i < change->count; i++) {
-		if (change->plans[i].door == door)
+	struct listener *former = door->listener;
+
+	if (!door->opened)
+		return;
+	shut(door);
+	door->listener = door->opened;
+	door->opened = former;
+	if (!change->takeover)
+		listener_own_file(door->listener, true);
+}
+
+static bool has_entry(const struct gates *gates, const char *name)
+{
+	for (size_t i = 0; i < gates->count; i++) {
+		if (strcmp(gates->at[i].entry->name, name) == 0)
 			return true;
 	}
 	return false;
 }
 
-void doors_commit(struct doors_change *change)
+void doors_commit(struct doors_change *change, struct gates *gates)
 {
 	struct daemon *daemon = change->daemon;
+	struct door_list gone = TAILQ_HEAD_INITIALIZER(gone);
 	struct door *door, *next;
 
 	lanes_hold(&daemon->lanes);
-	for (unsigned int i = 0; i < change->count; i++) {
-		struct door_plan *plan = &change->plans[i];
-		struct listener *former = plan->door->listener;
-
-		if (plan->door->gate)
-			gate_set(plan->door->gate, &plan->rules);
-		if (plan->is_new)
-			TAILQ_INSERT_TAIL(&daemon->doors, plan->door, node);
-		if (!plan->opened)
-			continue;
-		if (former)
-			shut(plan->door);
-		plan->door->listener = plan->opened;
-		plan->opened = former;
-		if (!change->takeover)
-			listener_own_file(plan->door->listener, true);
-	}
-	/* Only now: each may have the Unix socket that another one had. */
-	for (unsigned int i = 0; i < change->count; i++)
-		close_listener(daemon, &change->plans[i].opened);
 	TAILQ_FOREACH_SAFE (door, &daemon->doors, node, next) {
-		if (!door->gate || is_planned(change, door))
+		if (!door->gate || has_entry(gates, door->gate->name))
 			continue;
-		shut(door);
 		TAILQ_REMOVE(&daemon->doors, door, node);
-		door_free(&door);
+		TAILQ_INSERT_TAIL(&gone, door, node);
 	}
+	TAILQ_CONCAT(&daemon->doors, &change->fresh, node);
+	for (size_t i = 0; i < gates->count; i++)
+		gate_set(find(daemon, gates->at[i].entry->name)->gate, &gates->at[i]);
+	gates->count = 0;
+	TAILQ_FOREACH (door, &daemon->doors, node)
+		switch_listener(change, door);
+	/* Only now: each may have the Unix socket that another one had. */
+	TAILQ_FOREACH (door, &daemon->doors, node)
+		close_listener(daemon, &door->opened);
+	TAILQ_FOREACH (door, &gone, node)
+		shut(door);
+	free_doors(&gone);
 	lanes_release(&daemon->lanes);
-	change->count = 0;
 	doors_set_options(daemon);
 }
 
@@ -361,11 +357,20 @@ void doors_do(struct daemon *daemon, void (*act)(struct listener *listener))
 		act(door->listener);
 }
 
+void doors_accept(struct daemon *daemon)
+{
+	struct door *door;
+
+	TAILQ_FOREACH (door, &daemon->doors, node)
+		set_accepting(daemon, door->listener);
+}
+
 void doors_serve(struct daemon *daemon, bool are_ours)
 {
 	struct door *door;
 
-	doors_do(daemon, are_ours ? listener_resume : listener_pause);
+	daemon->is_served_elsewhere = !are_ours;
+	doors_accept(daemon);
 	TAILQ_FOREACH (door, &daemon->doors, node)
 		listener_own_file(door->listener, are_ours);
 }

@@ -189,6 +189,7 @@ struct delivery {
 	struct client_parcel *parcel; /* NULL: it has only been accepted */
 	struct address peer;
 	struct gate *gate;
+	uint64_t id;
 	int fd;
 };
 
@@ -207,7 +208,8 @@ static void on_delivery(struct letter *letter)
 	else if (letter->is_late)
 		close(delivery->fd);
 	else
-		clients_accept(lane->clients, delivery->fd, &delivery->peer, delivery->gate);
+		clients_accept(lane->clients, delivery->fd, &delivery->peer, delivery->gate,
+		               delivery->id);
 	gate_part(delivery->gate);
 	free(delivery);
 }
@@ -247,10 +249,11 @@ static struct lane *least_busy(const struct lanes *lanes, unsigned int first, un
 void lane_deal(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate)
 {
 	struct lane *lane = least_busy(&daemon->lanes, 0, daemon->lanes.count, NULL);
+	uint64_t id = broker_next_id(daemon->broker);
 	struct delivery *delivery;
 
 	if (lane == daemon->lanes.at) {
-		clients_accept(lane->clients, fd, peer, gate);
+		clients_accept(lane->clients, fd, peer, gate, id);
 		return;
 	}
 	delivery = calloc(1, sizeof(*delivery));
@@ -260,6 +263,7 @@ void lane_deal(struct daemon *daemon, int fd, const struct address *peer, struct
 	}
 	delivery->peer = *peer;
 	delivery->fd = fd;
+	delivery->id = id;
 	delivery->gate = gate_join(gate);
 	post_delivery(lane, delivery);
 }

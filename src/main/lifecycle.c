@@ -27,10 +27,10 @@ static void finish_suspend(struct daemon *daemon)
 {
 	struct lane *lane;
 
-	doors_do(daemon, listener_pause);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "suspended");
 	LANES_EACH(lane, &daemon->lanes)
 	pools_suspended(lane->pools);
+	doors_accept(daemon);
 }
 
 static bool is_late(const struct daemon *daemon)
@@ -97,12 +97,12 @@ static void suspend_end(struct daemon *daemon)
 	if (daemon->lanes.at[0].pools->suspend == SUSPEND_NONE)
 		return;
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "SUSPEND ended");
-	doors_do(daemon, listener_resume);
 	LANES_HELD(lane, &daemon->lanes)
 	{
 		pools_go_on(lane->pools);
 		clients_go_on(lane->clients);
 	}
+	doors_accept(daemon);
 }
 
 /*
@@ -212,7 +212,7 @@ static void drain_clients(struct daemon *daemon, usec_t limit)
 static void begin_drain(struct daemon *daemon, usec_t limit)
 {
 	drain_clients(daemon, limit);
-	doors_do(daemon, listener_unlisten);
+	doors_accept(daemon);
 	notify_send(&daemon->notify, "STATUS=draining");
 }
 
@@ -228,7 +228,7 @@ static void end_drain(struct daemon *daemon)
 	stop_drain(daemon);
 	LANES_HELD(lane, &daemon->lanes)
 	drain_end(lane->clients);
-	doors_do(daemon, listener_relisten);
+	doors_accept(daemon);
 	notify_send(&daemon->notify, "STATUS=ready");
 }
 
@@ -245,25 +245,6 @@ static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lan
 	       (daemon->is_draining_to_end && drain_is_done(lane->clients));
 }
 
-/*
- * From here on new clients are refused. Connections in letters to a lane have no id yet, and
- * count as clients that have connected before: they are waited for.
- */
-static void stop_admitting(struct daemon *daemon)
-{
-	bool is_anyone_arriving = false;
-	struct lane *lane;
-	uint64_t id;
-
-	LANES_EACH(lane, &daemon->lanes)
-	is_anyone_arriving |= lane->arriving_count > 0;
-	if (is_anyone_arriving || daemon->lanes.at[0].clients->shutdown_id != UINT64_MAX)
-		return;
-	id = broker_next_id(daemon->broker);
-	LANES_EACH(lane, &daemon->lanes)
-	lane->clients->shutdown_id = id;
-}
-
 static bool stop_is_due(struct pools_watch *watch)
 {
 	struct daemon *daemon = container_of(watch, struct daemon, watch);
@@ -272,11 +253,8 @@ static bool stop_is_due(struct pools_watch *watch)
 
 	if (daemon->awaits == SHUTDOWN_WAIT_FOR_SERVERS && broker_is_moving(daemon->broker))
 		return false;
-	lanes_hold(&daemon->lanes);
-	stop_admitting(daemon);
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_HELD(lane, &daemon->lanes)
 	is_due &= lane_stop_is_due(daemon, lane);
-	lanes_release(&daemon->lanes);
 	return is_due;
 }
 
@@ -300,12 +278,18 @@ static void stop_waiting(struct daemon *daemon)
 	daemon->awaits = SHUTDOWN_NOW;
 }
 
-/* Clients that have connected before are waited for, those in the backlog too. */
+/*
+ * New clients are refused. Those that have connected before are waited for, those in the backlog
+ * too: they are accepted first, and get lower ids.
+ */
 static void stop_accepting(struct daemon *daemon)
 {
 	bool is_first = !daemon->lanes.at[0].clients->is_shutting_down;
 	struct lane *lane;
+	uint64_t id;
 
+	doors_do(daemon, listener_close_tcp);
+	id = broker_next_id(daemon->broker);
 	LANES_EACH(lane, &daemon->lanes)
 	{
 		struct clients *clients = lane->clients;
@@ -314,10 +298,8 @@ static void stop_accepting(struct daemon *daemon)
 		if (daemon->awaits == SHUTDOWN_WAIT_FOR_SERVERS)
 			clients->shutdown_id = 0;
 		else if (is_first)
-			clients->shutdown_id = UINT64_MAX;
+			clients->shutdown_id = id;
 	}
-	doors_do(daemon, listener_close_tcp);
-	stop_admitting(daemon);
 }
 
 static void refuse_work(struct daemon *daemon)

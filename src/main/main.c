@@ -53,7 +53,7 @@ static bool enter_background(const struct options *options, const struct config 
 	if (options->reboot && !takeover_begin(takeover, config, err))
 		return false;
 	if (has_pidfile(config) &&
-	    !(takeover->fd >= 0 && pidfile_read(config->pidfile, err) == takeover->pid))
+	    !(takeover->channel.fd >= 0 && pidfile_read(config->pidfile, err) == takeover->pid))
 		is_free = pidfile_check(config->pidfile, logger, err);
 	return is_free && (!options->daemon || daemonize(err));
 }
@@ -90,7 +90,7 @@ static bool run(struct log *log, const struct options *options, struct parts *lo
 	const struct config *config = loaded->config;
 	struct logger logger = { log, NULL };
 	char *pidfile = has_pidfile(config) ? strdup(config->pidfile) : NULL;
-	bool takes_over = takeover->fd >= 0;
+	bool takes_over = takeover->channel.fd >= 0;
 	unsigned long expected = load_expected_files(config);
 	struct limits limits;
 	struct daemon *daemon;
@@ -104,7 +104,6 @@ static bool run(struct log *log, const struct options *options, struct parts *lo
 	        log_start(log, err);
 	if (is_up && takes_over)
 		is_up = take_over(daemon, takeover, pidfile, &logger, err);
-	takeover_end(takeover);
 	if (is_up) {
 		log_kept(&logger, LOG_LEVEL_INFO, "start", "process up: %s, %s", VERSION_OWN,
 		         loop_library());
@@ -122,7 +121,7 @@ static int start(const struct options *options)
 	struct logger logger = { log, NULL };
 	struct parts loaded = { 0 };
 	struct handed_sockets given;
-	struct takeover takeover = { .fd = -1 };
+	struct takeover takeover = { .channel.fd = -1 };
 	struct problems problems = { 0 };
 	struct err err = { .code = ERR_NONE }; /* unless it is in the list of problems */
 	bool is_good, may_exit = true;

@@ -139,11 +139,10 @@ bool privileges_drop(const char *user, struct err *err)
 	                               "configuration, or use -u");
 }
 
-bool privileges_borrow(struct privileges *own, const char *user, struct err *err)
+bool privileges_borrow(const char *user, struct err *err)
 {
 	const struct passwd *entry = user && *user ? find_user(user, err) : NULL;
 
-	*own = (struct privileges){ .group = getegid() };
 	if (!user || !*user)
 		return true;
 	if (!entry)
@@ -152,20 +151,18 @@ bool privileges_borrow(struct privileges *own, const char *user, struct err *err
 		return refuse_root(user, err);
 	if (geteuid() != 0)
 		return true;
-	own->group_count =
-	    getgroups((int)(sizeof(own->groups) / sizeof(own->groups[0])), own->groups);
-	if (own->group_count < 0 || initgroups(entry->pw_name, entry->pw_gid) != 0 ||
-	    setegid(entry->pw_gid) != 0 || seteuid(entry->pw_uid) != 0)
+	if (initgroups(entry->pw_name, entry->pw_gid) != 0 || setegid(entry->pw_gid) != 0 ||
+	    seteuid(entry->pw_uid) != 0)
 		return err_set(err, ERR_SYSTEM, "cannot switch to user %s: %s", user,
 		               strerror(errno));
-	own->is_borrowed = true;
 	return true;
 }
 
-void privileges_return(const struct privileges *own)
+bool privileges_are_borrowed(void) { return geteuid() != getuid(); }
+
+void privileges_return(void)
 {
-	if (own->is_borrowed && (seteuid(0) != 0 || setegid(own->group) != 0 ||
-	                         setgroups((size_t)own->group_count, own->groups) != 0))
+	if (privileges_are_borrowed() && (seteuid(getuid()) != 0 || setegid(getgid()) != 0))
 		abort(); /* cannot fail: the process can become root again */
 }
 

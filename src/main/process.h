@@ -43,16 +43,11 @@ bool privileges_drop(const char *user, struct err *err);
 /*
  * Becomes `user` for a while, to check the rights of that user. Only root changes the user;
  * any other process keeps its own and gets no error for it. false: the user does not exist,
- * or is root.
+ * or is root. After privileges_return() root has its rights again, but for further groups.
  */
-struct privileges {
-	bool is_borrowed;
-	gid_t group;
-	gid_t groups[64];
-	int group_count;
-};
-bool privileges_borrow(struct privileges *own, const char *user, struct err *err);
-void privileges_return(const struct privileges *own);
+bool privileges_borrow(const char *user, struct err *err);
+bool privileges_are_borrowed(void);
+void privileges_return(void);
 
 /* ---- daemonize ---- */
 

@@ -116,7 +116,7 @@ static bool change_config(struct daemon *daemon, struct parts *parts, struct pro
 		return problems_add(problems, (struct source_pos){ 0 }, "%s", err.text);
 	}
 	put_in_force(daemon, parts);
-	doors_commit(&doors);
+	doors_commit(&doors, &daemon->now.gates);
 	return true;
 }
 

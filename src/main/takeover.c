@@ -5,7 +5,6 @@
 #include "takeover.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -95,13 +94,14 @@ static bool take_answer(struct takeover *takeover, struct channel_message *messa
 
 static bool take_answers(struct takeover *takeover, struct err *err)
 {
-	struct channel channel = { .fd = takeover->fd, .deadline = clock_now() + ANSWER_LIMIT };
+	struct channel *channel = &takeover->channel;
 	struct channel_message message;
 	bool is_good = true, is_over = false;
 
+	channel->deadline = clock_now() + ANSWER_LIMIT;
 	while (is_good && !is_over) {
-		if (!channel_receive(&channel, &message)) {
-			*err = channel.err;
+		if (!channel_receive(channel, &message)) {
+			*err = channel->err;
 			return false;
 		}
 		is_over = message.kind == HANDOVER_END;
@@ -129,7 +129,7 @@ static bool ask_for_it(struct takeover *takeover, const char *path, const char *
 		ask_close(&ask);
 		return false;
 	}
-	takeover->fd = ask.fd;
+	takeover->channel.fd = ask.fd;
 	ask.fd = -1;
 	ask_close(&ask);
 	return take_answers(takeover, err);
@@ -145,7 +145,7 @@ static bool ask_for_either(struct takeover *takeover, const char *path, struct e
 	if (!takeover->is_other_version)
 		return false;
 	takeover_end(takeover);
-	takeover->is_plain = true;
+	takeover->arrival.is_plain = true;
 	return ask_for_it(takeover, path, HANDOVER_VERSION_PLAIN, &ignored);
 }
 
@@ -153,7 +153,7 @@ bool takeover_begin(struct takeover *takeover, const struct config *config, stru
 {
 	char path[ADDRESS_UNIX_PATH_SIZE];
 
-	*takeover = (struct takeover){ .fd = -1 };
+	*takeover = (struct takeover){ .channel.fd = -1 };
 	if (!*address_unix_path(path, config->unix_socket_dir, config->listen_port))
 		return err_set(
 		    err, ERR_CONFIG,
@@ -166,16 +166,37 @@ bool takeover_begin(struct takeover *takeover, const struct config *config, stru
 	return false;
 }
 
+static void close_sockets(struct handed_sockets *sockets)
+{
+	for (unsigned int i = 0; i < sockets->count; i++) {
+		if (sockets->fds[i] >= 0)
+			close(sockets->fds[i]);
+	}
+	sockets->count = 0;
+}
+
+static void leave_daemon(struct takeover *takeover)
+{
+	struct daemon *daemon = takeover->daemon;
+
+	timer_clear(&takeover->look);
+	watch_done(&takeover->watch);
+	atomic_store(&daemon->has_old_process, false);
+	lanes_hold(&daemon->lanes);
+	pools_arrival_done(&takeover->arrival);
+	lanes_release(&daemon->lanes);
+	daemon->takeover = NULL;
+	takeover->daemon = NULL;
+}
+
 void takeover_end(struct takeover *takeover)
 {
-	for (unsigned int i = 0; i < takeover->sockets.count; i++) {
-		if (takeover->sockets.fds[i] >= 0)
-			close(takeover->sockets.fds[i]);
-	}
-	takeover->sockets.count = 0;
-	if (takeover->fd >= 0)
-		close(takeover->fd);
-	takeover->fd = -1;
+	if (takeover->daemon)
+		leave_daemon(takeover);
+	close_sockets(&takeover->sockets);
+	if (takeover->channel.fd >= 0)
+		close(takeover->channel.fd);
+	takeover->channel = (struct channel){ .fd = -1 };
 }
 
 /*
@@ -283,16 +304,6 @@ static void deal(const struct lanes *lanes, struct pools_arrival *arrival,
 /* How often a process that hands nothing over any more is looked at. */
 #define LOOK_PERIOD (100 * USEC_PER_MS)
 
-/* The channel to the old process, while the daemon runs. */
-struct successor {
-	struct daemon *daemon;
-	struct channel channel;
-	struct watch watch;
-	struct timer look; /* set: no more rounds, the old process serves its last clients */
-	struct pools_arrival arrival;
-	bool has_begun; /* the first round was completed */
-};
-
 static bool judge(const struct daemon *daemon, const struct channel_message *message,
                   struct err *err)
 {
@@ -313,9 +324,9 @@ static bool judge(const struct daemon *daemon, const struct channel_message *mes
  * Up to END or DONE, which is returned; REFUSED: a record cannot be used, and those behind it were
  * only read.
  */
-static char receive(struct successor *successor, struct channel_messages *round, struct err *err)
+static char receive(struct takeover *takeover, struct channel_messages *round, struct err *err)
 {
-	struct channel *channel = &successor->channel;
+	struct channel *channel = &takeover->channel;
 	struct channel_message message;
 	bool is_good = true, is_last;
 	char kind;
@@ -329,7 +340,7 @@ static char receive(struct successor *successor, struct channel_messages *round,
 		kind = message.kind;
 		is_last = kind == HANDOVER_END || kind == HANDOVER_DONE;
 		if (!is_last)
-			is_good = is_good && judge(successor->daemon, &message, err) &&
+			is_good = is_good && judge(takeover->daemon, &message, err) &&
 			          channel_messages_add(round, &message);
 		if (is_last || !is_good)
 			channel_message_done(&message);
@@ -338,9 +349,9 @@ static char receive(struct successor *successor, struct channel_messages *round,
 }
 
 /* Tells the old process that all records can be used, and waits for its decision. */
-static char accept_it(struct successor *successor, struct err *err)
+static char accept_it(struct takeover *takeover, struct err *err)
 {
-	struct channel *channel = &successor->channel;
+	struct channel *channel = &takeover->channel;
 	struct channel_message message;
 	char kind;
 
@@ -358,22 +369,22 @@ static char accept_it(struct successor *successor, struct err *err)
 	return HANDOVER_NONE;
 }
 
-static void use(struct successor *successor, struct channel_messages *round)
+static void use(struct takeover *takeover, struct channel_messages *round)
 {
-	const struct lanes *lanes = &successor->daemon->lanes;
+	const struct lanes *lanes = &takeover->daemon->lanes;
 
 	lanes_hold(lanes);
-	deal(lanes, &successor->arrival, round);
+	deal(lanes, &takeover->arrival, round);
 	lanes_release(lanes);
-	successor->has_begun = true;
+	takeover->has_begun = true;
 }
 
 /* Says what to do about a record that was refused. After the first round there is less to do. */
-static void suggest(const struct successor *successor, struct err *err)
+static void suggest(const struct takeover *takeover, struct err *err)
 {
 	if (err->code == ERR_FILES)
 		err_suffix(err, ": raise the limit on open files of the new process");
-	else if (err->code == ERR_CONFIG && !successor->has_begun)
+	else if (err->code == ERR_CONFIG && !takeover->has_begun)
 		err_suffix(err, ": RELOAD the running process with it first");
 	else if (err->code == ERR_CONFIG)
 		err_suffix(err, ": a RELOAD has removed it during the take-over");
@@ -383,115 +394,96 @@ static void suggest(const struct successor *successor, struct err *err)
  * How it ends: YOURS, and it is used; KEPT: the old process keeps what it has written, and another
  * round follows; DONE: there is nothing more to hand over; else see *err.
  */
-static char make_round(struct successor *successor, struct err *err)
+static char make_round(struct takeover *takeover, struct err *err)
 {
 	struct channel_messages round = { 0 };
 	char end;
 
 	err_set(err, ERR_MEMORY, "out of memory");
-	end = receive(successor, &round, err);
+	end = receive(takeover, &round, err);
 	if (end == HANDOVER_REFUSED)
-		suggest(successor, err);
+		suggest(takeover, err);
 	if (end == HANDOVER_END)
-		end = accept_it(successor, err);
+		end = accept_it(takeover, err);
 	if (end == HANDOVER_YOURS)
-		use(successor, &round);
+		use(takeover, &round);
 	channel_messages_done(&round);
 	return end;
 }
 
 /* ---- while the daemon runs ---- */
 
-void takeover_free(struct successor **successorp)
-{
-	struct successor *successor = *successorp;
-	struct daemon *daemon;
-
-	if (!successor)
-		return;
-	*successorp = NULL;
-	daemon = successor->daemon;
-	timer_clear(&successor->look);
-	watch_done(&successor->watch);
-	close(successor->channel.fd);
-	atomic_store(&daemon->has_old_process, false);
-	lanes_hold(&daemon->lanes);
-	pools_arrival_done(&successor->arrival);
-	lanes_release(&daemon->lanes);
-	free(successor);
-}
-
 static void look_for_end(struct timer *timer)
 {
-	struct successor *successor = container_of(timer, struct successor, look);
-	struct daemon *daemon = successor->daemon;
+	struct takeover *takeover = container_of(timer, struct takeover, look);
+	struct daemon *daemon = takeover->daemon;
 
-	if (channel_is_gone(&successor->channel)) {
+	if (channel_is_gone(&takeover->channel)) {
 		log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "the old process has ended");
-		takeover_free(&daemon->takeover);
+		takeover_end(takeover);
 		return;
 	}
 	timer_begin(timer, daemon->loop, LOOK_PERIOD, look_for_end);
 }
 
 /* No more rounds. Cancel keys and a STOP can still be sent. */
-static void give_up(struct successor *successor, const struct err *err)
+static void give_up(struct takeover *takeover, const struct err *err)
 {
-	struct daemon *daemon = successor->daemon;
+	struct daemon *daemon = takeover->daemon;
 
-	if (channel_is_gone(&successor->channel)) {
+	if (channel_is_gone(&takeover->channel)) {
 		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "take-over",
 		         "lost the connection to the old process: %s", err->text);
-		takeover_free(&daemon->takeover);
+		takeover_end(takeover);
 		return;
 	}
 	log_kept(&daemon->logger, LOG_LEVEL_WARNING, "take-over",
 	         "the old process keeps its last clients until they disconnect: %s", err->text);
-	channel_send(&successor->channel, HANDOVER_REFUSED, bytes_of("", 0), -1);
-	watch_set(&successor->watch, 0);
-	look_for_end(&successor->look);
+	channel_send(&takeover->channel, HANDOVER_REFUSED, bytes_of("", 0), -1);
+	watch_set(&takeover->watch, 0);
+	look_for_end(&takeover->look);
 }
 
 static void on_round(struct watch *watch, unsigned int what)
 {
-	struct successor *successor = container_of(watch, struct successor, watch);
-	struct daemon *daemon = successor->daemon;
+	struct takeover *takeover = container_of(watch, struct takeover, watch);
+	struct daemon *daemon = takeover->daemon;
 	struct err err;
 	char end;
 
 	(void)what;
-	end = make_round(successor, &err);
+	end = make_round(takeover, &err);
 	if (end == HANDOVER_DONE) {
 		log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "the take-over is complete");
-		takeover_free(&daemon->takeover);
+		takeover_end(takeover);
 	} else if (end != HANDOVER_YOURS && end != HANDOVER_KEPT) {
-		give_up(successor, &err);
+		give_up(takeover, &err);
 	}
 }
 
-bool takeover_pass_key(struct successor *successor, struct bytes key, struct farewell *farewell)
+bool takeover_pass_key(struct takeover *takeover, struct bytes key, struct farewell *farewell)
 {
 	struct cancel_record cancel = { .key = key, .last = buf_bytes(&farewell->last) };
 
-	if (!successor)
+	if (!takeover)
 		return false;
-	successor->channel.deadline = clock_now() + USEC_PER_SEC;
-	if (successor->arrival.is_plain)
-		return channel_send(&successor->channel, HANDOVER_CANCEL, key, -1);
-	if (channel_send_table(&successor->channel, HANDOVER_CANCEL, &cancel_record_table, &cancel,
+	takeover->channel.deadline = clock_now() + USEC_PER_SEC;
+	if (takeover->arrival.is_plain)
+		return channel_send(&takeover->channel, HANDOVER_CANCEL, key, -1);
+	if (channel_send_table(&takeover->channel, HANDOVER_CANCEL, &cancel_record_table, &cancel,
 	                       farewell->fd))
 		farewell_leave(farewell);
-	return !successor->channel.is_broken;
+	return !takeover->channel.is_broken;
 }
 
-void takeover_stop(struct successor *successor, enum shutdown_kind kind)
+void takeover_stop(struct takeover *takeover, enum shutdown_kind kind)
 {
 	char byte = (char)kind;
 
-	if (!successor || !successor->has_begun)
+	if (!takeover || !takeover->has_begun)
 		return; /* the old process continues to serve */
-	successor->channel.deadline = clock_now() + USEC_PER_SEC;
-	channel_send(&successor->channel, HANDOVER_STOP, bytes_of(&byte, 1), -1);
+	takeover->channel.deadline = clock_now() + USEC_PER_SEC;
+	channel_send(&takeover->channel, HANDOVER_STOP, bytes_of(&byte, 1), -1);
 }
 
 static void tell_taken(const struct daemon *daemon, const struct takeover *takeover)
@@ -511,31 +503,23 @@ static void tell_taken(const struct daemon *daemon, const struct takeover *takeo
 
 bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err)
 {
-	struct successor *successor = calloc(1, sizeof(*successor));
-
-	if (!successor)
-		return err_set(err, ERR_MEMORY, "out of memory");
-	daemon->takeover = successor;
-	successor->daemon = daemon;
-	successor->channel.fd = takeover->fd;
-	takeover->fd = -1;
-	successor->arrival = (struct pools_arrival){
-		.first = daemon->lanes.at->pools,
-		.is_plain = takeover->is_plain,
-	};
-	watch_init(&successor->watch, daemon->loop, successor->channel.fd, on_round);
-	successor->channel.deadline = clock_now() + ROUND_LIMIT;
-	if (!channel_send(&successor->channel, HANDOVER_GO, bytes_of("", 0), -1)) {
-		*err = successor->channel.err;
+	close_sockets(&takeover->sockets);
+	daemon->takeover = takeover;
+	takeover->daemon = daemon;
+	takeover->arrival.first = daemon->lanes.at->pools;
+	watch_init(&takeover->watch, daemon->loop, takeover->channel.fd, on_round);
+	takeover->channel.deadline = clock_now() + ROUND_LIMIT;
+	if (!channel_send(&takeover->channel, HANDOVER_GO, bytes_of("", 0), -1)) {
+		*err = takeover->channel.err;
 		return false;
 	}
-	if (make_round(successor, err) != HANDOVER_YOURS)
+	if (make_round(takeover, err) != HANDOVER_YOURS)
 		return err_prefix(err, "cannot take over: ");
 	atomic_store(&daemon->has_old_process, true);
 	tell_taken(daemon, takeover);
 	console_begin_at(daemon->console);
 	doors_serve(daemon, true);
-	if (!watch_set(&successor->watch, WATCH_READ))
+	if (!watch_set(&takeover->watch, WATCH_READ))
 		log_warning(&daemon->logger, "cannot watch the old process");
 	return true;
 }

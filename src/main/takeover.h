@@ -10,24 +10,34 @@
 
 #include "pgweir/base/record.h"
 #include "pgweir/config/config.h"
+#include "pgweir/net/channel.h"
+#include "pgweir/pool/handover.h"
 
 #include "ask.h"
 #include "notify.h"
 
 struct takeover {
-	int fd;                        /* -1: there is no process to take over from */
+	struct channel channel;        /* fd -1: there is no process to take over from */
 	pid_t pid;                     /* of that process */
 	struct handed_sockets sockets; /* -1: a listener owns it now */
 	bool is_given;                 /* a service manager opened those of the main listener */
 	bool is_nobody;                /* nothing listens on the socket */
 	bool is_other_version;         /* the process refuses our version */
-	bool is_plain;                 /* it hands over in the plain format */
+	/* takeover_run(): */
+	struct daemon *daemon; /* NULL: no round was asked for yet */
+	struct watch watch;
+	struct timer look; /* set: no more rounds, the old process serves its last clients */
+	struct pools_arrival arrival;
+	bool has_begun; /* the first round was completed */
 };
 
 /* That process goes on to serve. false: *err says why it refuses. true with fd -1: none runs. */
 bool takeover_begin(struct takeover *takeover, const struct config *config, struct err *err);
 
-/* Closes what was not used. The old process continues, unless it has stopped already. */
+/*
+ * Closes the channel, and the sockets that were not used; again: no effect. The old process
+ * continues, unless it has stopped already.
+ */
 void takeover_end(struct takeover *takeover);
 
 /*

@@ -210,7 +210,7 @@ static void free_closed(struct listener *listener)
 	}
 }
 
-/* All in the backlog: closing the socket would reset it. Given sockets stay open elsewhere. */
+/* All in the backlog: closing the socket would reset it. Sockets of others stay open there. */
 static void accept_all(struct listener *listener)
 {
 	struct listen_socket *listen_socket;
@@ -231,7 +231,7 @@ static bool close_tcp(struct listener *listener)
 	if (listener->is_closing)
 		return false;
 	listener->is_closing = true;
-	if (!listener->options.given_count)
+	if (!listener->options.given_count && !listener->is_paused)
 		accept_all(listener);
 	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
 		if (is_tcp(listen_socket))

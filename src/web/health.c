@@ -7,8 +7,14 @@
 
 #define HEALTH_LIMIT (5 * USEC_PER_SEC) /* a loop that turns answers within milliseconds */
 
-static enum answer_result add_health(struct answer *answer, bool is_about_work, struct buf *out)
+struct health {
+	struct answer answer;
+	bool is_about_work;
+};
+
+static enum answer_result next_of_health(struct answer *answer, struct buf *out)
 {
+	bool is_about_work = container_of(answer, struct health, answer)->is_about_work;
 	struct bytes values[COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
 	struct bytes reason = bytes_text("ok");
 
@@ -28,28 +34,17 @@ static enum answer_result add_health(struct answer *answer, bool is_about_work, 
 	return ANSWER_END;
 }
 
-static enum answer_result next_of_health(struct answer *answer, struct buf *out)
-{
-	return add_health(answer, false, out);
-}
-
-static enum answer_result next_of_ready(struct answer *answer, struct buf *out)
-{
-	return add_health(answer, true, out);
-}
-
 void health_answer(struct connection *connection, const struct http_head *head)
 {
-	bool is_about_work = bytes_are(head->path, "/readyz");
-	struct answer *answer =
-	    connection_begin_answer(connection, sizeof(*answer), "text/plain; charset=utf-8",
-	                            is_about_work ? next_of_ready : next_of_health);
+	struct health *health = connection_begin_answer(
+	    connection, sizeof(*health), "text/plain; charset=utf-8", next_of_health);
 
-	if (!answer)
+	if (!health)
 		return;
-	answer->limit = HEALTH_LIMIT;
-	if (connection_read_table(answer, "READY"))
-		answer->reader->budget = &connection->all->readers.probes;
+	health->is_about_work = bytes_are(head->path, "/readyz");
+	health->answer.limit = HEALTH_LIMIT;
+	if (connection_read_table(&health->answer, "READY"))
+		health->answer.reader->budget = &connection->all->readers.probes;
 	else
 		connection_close(connection);
 }

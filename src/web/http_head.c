@@ -11,6 +11,8 @@
 
 #include <strings.h>
 
+#include "pgweir/base/text.h"
+
 bool http_is(struct bytes a, const char *text)
 {
 	return a.count == strlen(text) && strncasecmp(a.at, text, a.count) == 0;
@@ -204,27 +206,17 @@ enum http_result http_head_read(struct bytes in, size_t *seen, struct http_head 
 
 /* ---- parts of it ---- */
 
-static int hex_value(char digit)
-{
-	if (digit >= '0' && digit <= '9')
-		return digit - '0';
-	if (digit >= 'a' && digit <= 'f')
-		return digit - 'a' + 10;
-	return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
-}
-
 bool http_decode(struct bytes text, bool is_form, struct buf *out)
 {
 	for (size_t i = 0; i < text.count; i++) {
 		char byte = text.at[i];
 
 		if (byte == '%') {
-			int high = i + 2 < text.count ? hex_value(text.at[i + 1]) : -1;
-			int low = i + 2 < text.count ? hex_value(text.at[i + 2]) : -1;
+			int value = i + 2 < text.count ? text_unhex(text.at + i + 1) : -1;
 
-			if (high < 0 || low < 0 || high + low == 0)
+			if (value <= 0)
 				return false;
-			byte = (char)(high * 16 + low);
+			byte = (char)value;
 			i += 2;
 		} else if (byte == '+' && is_form) {
 			byte = ' ';

@@ -1139,6 +1139,47 @@ def test_a_shutdown_is_for_both(secure_weir):
     assert old.wait(15) == 0
 
 
+@pytest.mark.parametrize("reuse_port", (0, 1))
+@pytest.mark.parametrize("command", ("SUSPEND", "DRAIN"))
+def test_only_the_new_process_accepts_clients(pgweir, postgres, reuse_port, command):
+    """Whatever an administrator begins in the old one, and ends."""
+    weir = pgweir(pool_mode="transaction", so_reuseport=reuse_port, suspend_timeout=0)
+    client, console = weir.client(), weir.client("admin", "pgbouncer")
+    client.send(query(SLEEP))
+    wait_asleep(postgres)
+    old = weir.take_over()
+    weir.wait_log("accepting no new clients")
+    console.send(query(command))
+    weir.wait_log(f"{command} command issued")
+    old.send_signal(signal.SIGUSR2)
+    weir.wait_log("got SIGUSR2, continuing from PAUSE")
+    since = len(weir.log)
+    for number in range(40):
+        with contextlib.closing(weir.client()) as other:
+            assert other.value(f"SELECT {number}") == str(number)
+    assert f"[{old.pid}] LOG C-" not in weir.log[since:]
+    send_cancel(weir.address, client.key)
+    assert client.read_result().error["C"] == "57014"
+    assert old.wait(15) == 0
+
+
+def test_a_drain_is_for_clients_that_arrive_later_too(weir, postgres):
+    client = weir.client()
+    client.send(query(SLEEP))
+    wait_asleep(postgres)
+    old = weir.take_over()
+    weir.wait_log("accepting no new clients")
+    with contextlib.closing(weir.client("admin", "pgbouncer")) as console:
+        console.send(query("DRAIN 600"))
+        weir.wait_log("drained: no client is left")
+        send_cancel(weir.address, client.key)
+        assert client.read_result().error["C"] == "57014"
+        assert old.wait(15) == 0
+        kind, body = client.read()
+        assert kind == "E" and error_fields(body)["C"] == "57P01"
+        client.wait_closed()
+
+
 @pytest.mark.parametrize("kind", (b"\0", b"\1", b"\2"))
 def test_a_stop_as_the_last_word(secure_weir, kind):
     """In the middle of a round, instead of a response, as if both processes ended at the same time.

@@ -189,7 +189,8 @@ struct peer engine_client(struct engine *engine)
 	int pair[2];
 
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0, "no socket pair");
-	clients_accept(engine->clients, pair[0], &address, NULL);
+	clients_accept(engine->clients, pair[0], &address, NULL,
+	               pools_next_id(engine->clients->pools));
 	return (struct peer){ .fd = pair[1] };
 }
 

@@ -28,6 +28,9 @@ bool text_to_i64(const char *text, int64_t *value);
 /* In lower-case hexadecimal, with a zero: out needs 2 * count + 1 bytes. */
 void text_hex(char *out, const void *bytes, size_t count);
 
+/* The byte that two hexadecimal digits stand for. -1: they are none. */
+int text_unhex(const char digits[2]);
+
 /*
  * Returns the size of the UTF-8 character at `text`, of which `capacity` (at least 1) bytes
  * exist. 0: not valid UTF-8. *point is its code point.

@@ -169,7 +169,8 @@ void clients_set_parts(struct clients *clients, struct hba *hba, struct tls_cont
                        struct ranges *proxies);
 
 /* A connection was accepted. Takes ownership of the socket. gate NULL: the main listener. */
-void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate);
+void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate,
+                    uint64_t id);
 
 /* Open files have run out: closes the oldest that is not authenticated. false: none. */
 bool clients_evict_oldest(struct clients *clients);

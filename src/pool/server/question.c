@@ -208,24 +208,17 @@ void question_text(unsigned int parts, struct bytes names, unsigned int major,
 #define COUNT_DIGITS_MAX 9
 #define COLUMNS_MAX 9
 
-static int digit_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Adds the bytes that the digits stand for, and a zero. false: the question has no such value. */
 static bool add_decoded(struct buf *out, struct bytes hex)
 {
 	if (!hex.at || hex.count % 2)
 		return false;
 	for (size_t i = 0; i < hex.count; i += 2) {
-		int high = digit_of(hex.at[i]), low = digit_of(hex.at[i + 1]);
+		int value = text_unhex(hex.at + i);
 
-		if (high < 0 || low < 0 || high + low == 0)
+		if (value <= 0)
 			return false;
-		buf_add_byte(out, (char)(high << 4 | low));
+		buf_add_byte(out, (char)value);
 	}
 	buf_add_byte(out, 0);
 	return true;

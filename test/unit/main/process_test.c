@@ -91,19 +91,20 @@ END_TEST
 
 START_TEST(a_user_is_borrowed_and_given_back)
 {
-	struct privileges own;
 	struct err err;
 
-	ck_assert(privileges_borrow(&own, NULL, NULL));
-	privileges_return(&own);
-	ck_assert(!privileges_borrow(&own, "no-such-user", &err));
+	ck_assert(privileges_borrow(NULL, NULL));
+	privileges_return();
+	ck_assert(!privileges_borrow("no-such-user", &err));
 	ck_assert_str_eq(err.text, "cannot switch to user no-such-user: no such user");
-	ck_assert(!privileges_borrow(&own, "root", &err));
+	ck_assert(!privileges_borrow("root", &err));
 	ck_assert_ptr_nonnull(strstr(err.text, "user is root"));
-	ck_assert(privileges_borrow(&own, "nobody", &err));
+	ck_assert(privileges_borrow("nobody", &err));
+	ck_assert(privileges_are_borrowed() == (getuid() == 0));
 	if (getuid() == 0)
 		ck_assert_uint_eq(geteuid(), getpwnam("nobody")->pw_uid);
-	privileges_return(&own);
+	privileges_return();
+	ck_assert(!privileges_are_borrowed());
 	ck_assert_uint_eq(geteuid(), getuid());
 	ck_assert_uint_eq(getegid(), getgid());
 }

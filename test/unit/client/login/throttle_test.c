@@ -43,7 +43,8 @@ static struct peer refused(struct engine *engine, unsigned char host)
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
 	address.in.sin_addr.s_addr = htonl(0xc0000200U + host);
-	clients_accept(engine->clients, pair[0], &address, NULL);
+	clients_accept(engine->clients, pair[0], &address, NULL,
+	               pools_next_id(engine->clients->pools));
 	peer = (struct peer){ .fd = pair[1] };
 	peer_start(&peer, "nobody", "d0");
 	engine_turn(engine);
