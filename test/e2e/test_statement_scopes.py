@@ -222,6 +222,7 @@ def test_a_trigger_sets_it(two_of, is_made):
 
 # PostgreSQL looks up names again for each client, but keeps the types of the parameters.
 WHERE = "SELECT count(*) FROM tt WHERE v = $1"
+PATH = '"$user", s4, s5'
 
 TABLES = {
     "search_path": "SET LOCAL search_path = s5",
@@ -237,7 +238,7 @@ TABLES = {
 
 
 @pytest.fixture
-def two_at(pgweir, postgres):
+def tables(postgres):
     """tt of s4 has integers, that of s5 floats."""
     postgres.query("CREATE ROLE s5")
     postgres.query("GRANT s5 TO alice")
@@ -247,11 +248,16 @@ def two_at(pgweir, postgres):
         postgres.query(f"ALTER TABLE {schema}.tt OWNER TO alice")
         postgres.query(f"GRANT ALL ON SCHEMA {schema} TO PUBLIC")
         postgres.query(f"GRANT ALL ON {schema}.tt TO PUBLIC")
-    weir = pgweir(pool_mode="transaction", default_pool_size=1)
-    yield weir, *[weir.client(search_path='"$user", s4, s5') for _ in range(2)]
-    weir.stop()
+    yield postgres
     postgres.query("DROP SCHEMA s4, s5 CASCADE")
     postgres.query("DROP ROLE s5")
+
+
+@pytest.fixture
+def two_at(pgweir, tables):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    yield weir, *[weir.client(search_path=PATH) for _ in range(2)]
+    weir.stop()
 
 
 def count(kind, value):
@@ -308,3 +314,18 @@ def test_over_a_take_over(two_at, when):
             assert weir.take_over().wait(15) == 0
     client.query("COMMIT")
     assert other.ask(count("!q", 5)).rows == [["1"]]
+
+
+def test_another_session_authorization_ends_a_role(pgweir, tables):
+    """What PostgreSQL does not report: the role is none then."""
+    tables.query("GRANT s5 TO bob")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, databases={"app": "user=postgres"})
+    client, other = (weir.client(search_path=PATH) for _ in range(2))
+    for text in ("SET SESSION AUTHORIZATION bob", "SET ROLE s5"):
+        assert not other.query(text).error
+    assert other.ask(parse(WHERE, "s") + count("!d", 5)).rows == [["1"]]
+    assert not client.query("SET ROLE s5").error
+    assert not client.query("BEGIN; SET LOCAL SESSION AUTHORIZATION bob").error
+    assert client.ask(parse(WHERE, "s") + count("!q", 5)).rows == [["1"]]
+    client.query("COMMIT")
+    assert other.ask(count("!d", 5)).rows == [["1"]]
