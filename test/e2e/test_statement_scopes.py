@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from .kit.wire import bind, close, execute, parse, query, sync
+from .kit.wire import bind, close, describe, execute, parse, query, sync
 
 NULLS = "SELECT count(*) FROM (VALUES (NULL::int)) AS v(a) WHERE a = NULL"
 TIME = "SELECT '2020-01-01 00:00'::timestamptz AT TIME ZONE 'UTC'"
@@ -148,6 +148,21 @@ def two_of(pgweir, postgres):
 def test_nor_does_what_a_function_sets(two_of, what, isolation, is_piped):
     texts, call, text = INSIDE[what]
     changes_none_of_others(*two_of(*texts, isolation=isolation), "BEGIN; " + call, text, is_piped)
+
+
+def test_what_is_prepared_again_is_of_the_scope_of_now(pgweir):
+    """A server has the statement from before the client's Parse, so it is parsed there again, but
+    the client has another TimeZone by now."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    client, other, holder = (weir.client(timezone="UTC") for _ in range(3))
+    assert not other.ask(parse(TIME, "s"), describe("S", "s"), sync()).error
+    before = other.ask(run()).rows
+    holder.query("BEGIN")  # the server that was used last
+    assert not client.ask(parse(TIME, "s"), describe("S", "s"), sync()).error
+    holder.query("COMMIT")
+    client.query("SET timezone = 'Asia/Tokyo'")
+    assert not client.ask(run()).error
+    assert other.ask(run()).rows == before
 
 
 def parses(client, begin, before=()):

@@ -496,11 +496,18 @@ enum judgement sql_use(struct client *client, const char *portal, struct stateme
 static enum judgement execute_portal(struct client *client, struct batch *batch)
 {
 	const struct sql_portal *portal = client->unnamed->portal;
+	struct server *server = client->borrower.server;
 	struct ledger_change *change;
+	struct bytes scope;
 
-	if (!server_statements_is_sure(&client->borrower.server->session.statements,
-	                               portal->statement))
+	if (!server_statements_is_sure(&server->session.statements, portal->statement))
 		return batch_wait(batch, LEDGER_WAIT_READY);
+	/* It has made way for others since the Bind, and may be parsed in another scope now. */
+	if (!statements_has(client, portal->statement)) {
+		server_open_scope(server);
+		if (!server_scope(server, &scope))
+			return JUDGE_MEMORY;
+	}
 	if (!inject_statement(client, batch, portal->statement, NULL))
 		return JUDGE_MEMORY;
 	change = names_mention(client, portal->name, portal->statement);
