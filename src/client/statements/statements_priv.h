@@ -59,7 +59,7 @@ struct unnamed {
 	bool is_here; /* the server has what the client's Parse has made, or will report why not */
 };
 
-/* Whether its unnamed portal is a PREPARE, EXECUTE or DEALLOCATE. */
+/* Whether its unnamed portal is a PREPARE, EXECUTE or DEALLOCATE that was not executed yet. */
 static inline bool sql_has_portal(const struct client *client)
 {
 	return client->unnamed && client->unnamed->portal;
