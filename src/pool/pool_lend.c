@@ -329,7 +329,7 @@ static bool write_preparation(struct server *server, const struct params *params
 	} else {
 		buf_add_text(text, DISCARD_SEQUENCES);
 	}
-	pool_discard_sequences(server);
+	pool_discard_sequences(server, DISCARD_SENT);
 	return is_ahead;
 }
 

@@ -108,10 +108,10 @@ static void settle_discard(struct ledger_change *change, bool is_done)
 	server_discard_end(container_of(change, struct server, lease.sequences.change), is_done);
 }
 
-struct ledger_change *pool_discard_sequences(struct server *server)
+struct ledger_change *pool_discard_sequences(struct server *server, enum server_discard how)
 {
 	pool_disown(server);
-	server_discard_begin(server);
+	server_discard_begin(server, how);
 	server->lease.sequences.change = (struct ledger_change){ .settle = settle_discard };
 	return &server->lease.sequences.change;
 }

@@ -169,27 +169,27 @@ static void tell(const struct pool *pool, const struct sizing *sizing, enum sizi
 		snprintf(why, sizeof(why),
 		         "they did hardly more: a statement took %.1f ms of a server, before "
 		         "%.1f ms",
-		         MS(sizing->former_response), MS(sizing->vain_response));
+		         MS(sizing->trial.other_response), MS(sizing->trial.former_response));
 	else if (reason == SIZING_SLOW)
 		snprintf(why, sizeof(why),
 		         "fewer may do as much: a statement takes %.1f ms of a server",
-		         MS(sizing->former_response));
+		         MS(sizing->trial.former_response));
 	else if (reason == SIZING_LESS_DONE)
 		snprintf(why, sizeof(why), "fewer have done less");
 	log_kept(&pool->log, LOG_LEVEL_INFO, "pool size", "pool_size = auto: %u -> %u servers: %s",
-	         before, sizing->size, why);
+	         before, sizing_aim(sizing), why);
 }
 
 static void look(struct pool *pool, struct pool_sizing *all, usec_t now)
 {
 	struct sizing *sizing = &all->sizing;
-	unsigned int before = sizing->size;
+	unsigned int before = sizing_aim(sizing);
 	enum sizing_reason reason = SIZING_KEEPS;
 
 	if (all->looked_at == now)
 		return;
 	all->sample.span = now - all->looked_at;
-	all->sample.is_full = share_servers(&pool->share) >= before;
+	all->sample.is_full = share_servers(&pool->share) >= sizing->size;
 	if (all->is_unable || !all->looked_at) /* or it was made just now */
 		sizing_forget(sizing);
 	else

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 #include "pgweir/pool/sizing.h"
 
-#define DONE_MIN 50    /* statements that say something about the response time */
-#define DONE_CLEAR 100 /* and those that do so where more is at stake */
-#define DONE_ENOUGH 1000
-#define SAMPLES_MIN 2  /* for one size */
-#define SAMPLES_MAX 4  /* then older ones count less */
-#define SAMPLES_SURE 6 /* tell a small gain from none */
-#define SAMPLES_LATE 8 /* what does not show by then will not */
-#define GAIN_LEAST 1.04
-#define MORE_PAUSE_MIN 4
-#define MORE_PAUSE_MAX 64
-#define LESS_PAUSE_MIN 16
-#define GAIN_PAUSE 24
-#define LESS_PAUSE_MAX 256
+#define DONE_MIN 50  /* statements that say something about the response time */
+#define TURN_MAX 2   /* samples, then a turn is over without them */
+#define WORTH 0.06   /* of what would be gained if each server did as much: chance gains less */
+#define CLEAR 2.25   /* the square of 1.5 standard deviations */
+#define PAIRS_MAX 96 /* for twice as many servers a third of it: where less is at stake, fewer */
+#define NOISE_GUESS 0.006 /* of a restless machine, until it is known */
+#define NOISE_GUESS_WEIGHT 4
+#define NOISE_WEIGHT_MAX 32
+#define FACTOR_MAX 32 /* the pause after a trial in vain, as a multiple of the trial */
+#define PAUSE_MAX 256
+#define GAIN_PAUSE 24 /* until what has gained is put to the test */
 
 static double response_of(const struct sizing_sample *sample)
 {
@@ -25,265 +23,237 @@ static double busy_of(const struct sizing_sample *sample)
 	return sample->span > 0 ? (double)sample->busy / (double)sample->span : 0;
 }
 
-static void restart_sum(struct sizing *sizing)
-{
-	sizing->sum = (struct sizing_sample){ 0 };
-	sizing->samples = 0;
-}
-
-void sizing_forget(struct sizing *sizing)
-{
-	restart_sum(sizing);
-	sizing->phase = SIZING_RESTS;
-	sizing->best_response = 0;
-}
-
 /* Most servers were idle: that says nothing about their number. */
 static bool is_quiet(const struct sizing *sizing, const struct sizing_sample *sample)
 {
 	return !sample->waiting && busy_of(sample) < sizing->size / 2.0;
 }
 
-static void add_sample(struct sizing *sizing, const struct sizing_sample *sample)
+static void end_trial(struct sizing *sizing, unsigned int size)
 {
-	struct sizing_sample *sum = &sizing->sum;
+	sizing->size = size;
+	sizing->trial.other = 0;
+}
 
+void sizing_forget(struct sizing *sizing)
+{
+	end_trial(sizing, sizing->size);
+	sizing->turn = sizing->turn_before = (struct sizing_turn){ 0 };
+	sizing->best_response = 0;
+}
+
+/* Of a throughput, or a size: from -1 to 1, and the other way round as much. */
+static double difference(double a, double b) { return (a - b) / (a + b); }
+
+/* ---- turns ---- */
+
+/* Whether the turn is over. */
+static bool add_sample(struct sizing *sizing, const struct sizing_sample *sample)
+{
+	struct sizing_turn *turn = &sizing->turn;
+	struct sizing_sample *sum = &turn->sum;
+
+	if (turn->samples == TURN_MAX || response_of(sum) > 0) {
+		sizing->turn_before = *turn;
+		*turn = (struct sizing_turn){ 0 };
+	}
+	turn->size = sizing->size;
 	sum->waiting = sample->waiting;
 	sum->is_full = sample->is_full;
-	if (is_quiet(sizing, sample))
-		return;
-	if (sizing->phase == SIZING_RESTS && sizing->samples >= SAMPLES_MAX) {
-		sum->span /= 2;
-		sum->busy /= 2;
-		sum->done /= 2;
-	}
-	sizing->samples++;
 	sum->span += sample->span;
 	sum->busy += sample->busy;
 	sum->done += sample->done;
+	sizing->trial.samples++;
+	return ++turn->samples == TURN_MAX || response_of(sum) > 0;
 }
 
-static void set_size(struct sizing *sizing, unsigned int size, enum sizing_phase phase)
+/* Servers that are idle while nobody waits would not have done more. */
+static void note_throughput(struct sizing *sizing)
 {
-	sizing->phase = phase;
-	if (size == sizing->size)
+	struct sizing_turn *turn = &sizing->turn;
+	double response = response_of(&turn->sum);
+	double wanted = busy_of(&turn->sum) + turn->sum.waiting;
+
+	if (response > 0)
+		turn->throughput = (wanted < turn->size ? wanted : turn->size) / response;
+}
+
+static bool is_pair_known(const struct sizing *sizing)
+{
+	return sizing->turn.throughput > 0 && sizing->turn_before.throughput > 0;
+}
+
+static void note_noise(struct sizing *sizing)
+{
+	double differs;
+
+	if (!is_pair_known(sizing) || sizing->turn.size != sizing->turn_before.size)
 		return;
-	sizing->former_size = sizing->size;
-	sizing->former_response = response_of(&sizing->sum);
-	sizing->former_busy = busy_of(&sizing->sum);
-	sizing->size = size;
-	restart_sum(sizing);
+	differs = difference(sizing->turn.throughput, sizing->turn_before.throughput);
+	if (sizing->noise_count < NOISE_WEIGHT_MAX)
+		sizing->noise_count++;
+	sizing->noise += (differs * differs - sizing->noise) / sizing->noise_count;
 }
-
-static void pause_longer(struct sizing_pause *pause, unsigned int least, unsigned int most)
-{
-	pause->left = pause->length ? pause->length : least;
-	pause->length = pause->left < most ? 2 * pause->left : most;
-}
-
-static void end_pause(struct sizing_pause *pause) { *pause = (struct sizing_pause){ 0 }; }
-
-/* Where more servers bring nothing, and where fewer do as well, even fewer may: a trial is due. */
-static void suspect(struct sizing *sizing, double response)
-{
-	sizing->best_response = response / 3;
-}
-
-/* ---- more ---- */
-
-/* Whether more servers may bring now what they did not bring then. */
-static bool has_changed(const struct sizing *sizing)
-{
-	double response = response_of(&sizing->sum);
-
-	return sizing->sum.waiting > sizing->vain_waiting + sizing->vain_waiting / 2 + 2 ||
-	       (sizing->sum.done >= DONE_CLEAR && response < 0.7 * sizing->vain_response);
-}
-
-static bool wants_more(struct sizing *sizing, const struct sizing_bounds *bounds)
-{
-	const struct sizing_sample *sum = &sizing->sum;
-
-	if (sizing->more.left && has_changed(sizing))
-		end_pause(&sizing->more);
-	return !sizing->more.left && sum->waiting && sum->is_full && sizing->size < bounds->most;
-}
-
-static void try_more(struct sizing *sizing, const struct sizing_bounds *bounds)
-{
-	unsigned int more = sizing->size > 4 ? sizing->size / 2 : 2;
-
-	if (more > sizing->sum.waiting)
-		more = sizing->sum.waiting;
-	if (more > bounds->most - sizing->size)
-		more = bounds->most - sizing->size;
-	set_size(sizing, sizing->size + more, SIZING_TRIES_MORE);
-}
-
-/* More servers have just done more, so for some time fewer are not worth a trial. */
-static void note_gain(struct sizing *sizing)
-{
-	if (sizing->less.left < GAIN_PAUSE)
-		sizing->less.left = GAIN_PAUSE;
-}
-
-static enum sizing_reason keep_more(struct sizing *sizing)
-{
-	sizing->phase = SIZING_RESTS;
-	note_gain(sizing);
-	return SIZING_KEEPS;
-}
-
-/* throughput: now, as a multiple of that with the former size. */
-static enum sizing_reason give_back(struct sizing *sizing, double throughput)
-{
-	sizing->vain_response = sizing->former_response;
-	sizing->vain_waiting = sizing->sum.waiting + sizing->size - sizing->former_size;
-	pause_longer(&sizing->more, MORE_PAUSE_MIN, MORE_PAUSE_MAX);
-	if (throughput < 1.03)
-		suspect(sizing, sizing->former_response);
-	set_size(sizing, sizing->former_size, SIZING_RESTS);
-	return SIZING_NO_GAIN;
-}
-
-/*
- * A size stays if it has brought little, too: where other processes want the processors as well,
- * each server gets somewhat more of them, and twenty get much more than ten. But so little may be
- * chance: the next trial in vain is followed by a longer pause all the same.
- */
-static enum sizing_reason judge_more(struct sizing *sizing)
-{
-	double response = response_of(&sizing->sum);
-	double growth = (double)sizing->size / sizing->former_size;
-	double throughput, gain;
-	bool is_certain;
-
-	if (!sizing->sum.waiting)
-		return keep_more(sizing);
-	/* Statements so long that few have ended are not asked for long. */
-	if (response <= 0 || sizing->former_response <= 0)
-		return sizing->samples < SAMPLES_MIN ? SIZING_KEEPS : keep_more(sizing);
-	throughput = growth * sizing->former_response / response;
-	gain = (throughput - 1) / (growth - 1);
-	is_certain = sizing->samples >= SAMPLES_LATE ||
-	             (sizing->samples >= SAMPLES_MIN && sizing->sum.done >= DONE_ENOUGH);
-	if (gain >= 0.75 || (gain >= 0.5 && is_certain)) {
-		end_pause(&sizing->more);
-		return keep_more(sizing);
-	}
-	/* Chance would rather hold it back for long than let it grow in vain. */
-	if (!is_certain || (throughput > 1 && sizing->samples < SAMPLES_SURE))
-		return SIZING_KEEPS;
-	return throughput > GAIN_LEAST ? keep_more(sizing) : give_back(sizing, throughput);
-}
-
-/* ---- less ---- */
-
-/* The size that would have the best response time, if that depends on the size; not far below. */
-static unsigned int lesser(const struct sizing *sizing, const struct sizing_bounds *bounds)
-{
-	double busy = busy_of(&sizing->sum);
-	double best = busy * sizing->best_response / response_of(&sizing->sum);
-	unsigned int size = 2 + (unsigned int)best, two_thirds = 1 + (unsigned int)(busy * 2 / 3);
-
-	size = size > two_thirds ? size : two_thirds;
-	return size > bounds->least ? size : bounds->least;
-}
-
-static bool wants_less(const struct sizing *sizing, const struct sizing_bounds *bounds)
-{
-	const struct sizing_sample *sum = &sizing->sum;
-
-	return !sizing->less.left && sum->done >= DONE_CLEAR &&
-	       response_of(sum) > 2 * sizing->best_response &&
-	       lesser(sizing, bounds) < busy_of(sum) && lesser(sizing, bounds) < sizing->size;
-}
-
-static enum sizing_reason take_back(struct sizing *sizing)
-{
-	double response = sizing->former_response;
-
-	pause_longer(&sizing->less, LESS_PAUSE_MIN, LESS_PAUSE_MAX);
-	set_size(sizing, sizing->former_size, SIZING_RESTS);
-	sizing->best_response = response; /* it is not the size that makes it longer */
-	return SIZING_LESS_DONE;
-}
-
-static enum sizing_reason judge_less(struct sizing *sizing)
-{
-	double response = response_of(&sizing->sum), busy = busy_of(&sizing->sum);
-	double throughput;
-
-	if (sizing->sum.waiting && busy > sizing->size * 1.1 + 0.5)
-		return sizing->samples < SAMPLES_LATE ? SIZING_KEEPS : take_back(sizing);
-	if (sizing->sum.waiting && response <= 0)
-		return sizing->samples < SAMPLES_MAX ? SIZING_KEEPS : take_back(sizing);
-	throughput =
-	    response > 0 ? busy * sizing->former_response / (sizing->former_busy * response) : 1;
-	if (sizing->sum.waiting && sizing->samples < SAMPLES_MAX && throughput < 1.02 &&
-	    throughput > 0.85)
-		return SIZING_KEEPS;
-	sizing->more.left = sizing->more.left > MORE_PAUSE_MIN ? sizing->more.left : MORE_PAUSE_MIN;
-	if (sizing->sum.waiting && throughput < 0.97)
-		return take_back(sizing);
-	sizing->phase = SIZING_RESTS;
-	end_pause(&sizing->less);
-	if (sizing->sum.waiting && response > 0)
-		suspect(sizing, response);
-	return SIZING_KEEPS;
-}
-
-/* ---- each sample ---- */
 
 /* When most servers are idle, it is as good as it may be. */
 static void note_response(struct sizing *sizing, const struct sizing_sample *sample)
 {
-	double response = response_of(is_quiet(sizing, sample) ? sample : &sizing->sum);
+	double response = response_of(sample);
 
 	if (response > 0 && (sizing->best_response <= 0 || response < sizing->best_response))
 		sizing->best_response = response;
 }
 
-static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds *bounds,
-                               const struct sizing_sample *sample)
+/* ---- the next trial ---- */
+
+static unsigned int more_than(unsigned int size, const struct sizing_bounds *bounds,
+                              unsigned int waiting)
 {
-	note_response(sizing, sample);
-	if (is_quiet(sizing, sample))
+	unsigned int more = size > 2 ? size : 2;
+
+	if (more > waiting)
+		more = waiting;
+	return more < bounds->most - size ? size + more : bounds->most;
+}
+
+static unsigned int less_than(unsigned int size, const struct sizing_bounds *bounds)
+{
+	unsigned int less = size > 6 ? size - size / 3 : size > 3 ? size - 2 : 1;
+
+	return less > bounds->least ? less : bounds->least;
+}
+
+static void try(struct sizing *sizing, unsigned int size)
+{
+	sizing->trial = (struct sizing_trial){
+		.former = sizing->size,
+		.other = size,
+		.former_response = response_of(&sizing->turn.sum),
+	};
+	sizing->size = size;
+}
+
+static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds *bounds)
+{
+	const struct sizing_sample *sum = &sizing->turn.sum;
+	unsigned int size = sizing->size, more = size, less = size;
+	bool is_less;
+
+	if (sum->waiting > sizing->waiting_then + sizing->waiting_then / 2 + 2) {
+		sizing->pause = sizing->pause_factor = 0;
+		sizing->is_less_next = false;
+	}
+	if (sum->waiting && sum->is_full)
+		more = more_than(size, bounds, sum->waiting);
+	if (sum->waiting || response_of(sum) > 2 * sizing->best_response)
+		less = sizing->turn.throughput > 0 ? less_than(size, bounds) : size;
+	is_less = less < size && (sizing->is_less_next || more == size);
+	sizing->pause -= sizing->pause > 0;
+	if (sizing->pause && !(sizing->has_won && is_less == sizing->is_less_next))
 		return SIZING_KEEPS;
-	sizing->more.left -= sizing->more.left > 0;
-	sizing->less.left -= sizing->less.left > 0;
-	if (wants_less(sizing, bounds)) {
-		set_size(sizing, lesser(sizing, bounds), SIZING_TRIES_LESS);
-		return SIZING_SLOW;
-	}
-	if (wants_more(sizing, bounds)) {
-		try_more(sizing, bounds);
-		return SIZING_WAITING;
-	}
+	if (!is_less && more == size)
+		return SIZING_KEEPS;
+	try(sizing, is_less ? less : more);
+	return is_less ? SIZING_SLOW : SIZING_WAITING;
+}
+
+/* ---- its end ---- */
+
+static enum sizing_reason win(struct sizing *sizing)
+{
+	sizing->is_less_next = sizing->trial.other < sizing->trial.former;
+	sizing->has_won = true;
+	sizing->pause = GAIN_PAUSE;
+	sizing->pause_factor = 0;
+	sizing->waiting_then = sizing->turn.sum.waiting;
+	end_trial(sizing, sizing->trial.other);
 	return SIZING_KEEPS;
 }
 
-static bool fit(struct sizing *sizing, const struct sizing_bounds *bounds)
+/* The longer a trial in vain has taken, and the more there were, the later the next one. */
+static enum sizing_reason lose(struct sizing *sizing)
 {
-	unsigned int size = sizing_within(bounds, sizing->size);
+	unsigned int wanted = sizing->turn.sum.waiting + sizing->turn.size;
+	unsigned int former = sizing->trial.former;
 
-	if (size == sizing->size)
-		return false;
-	set_size(sizing, size, SIZING_RESTS);
-	return true;
+	sizing->is_less_next = sizing->trial.other > former;
+	sizing->has_won = false;
+	sizing->pause_factor = sizing->pause_factor ? 2 * sizing->pause_factor : 1;
+	if (sizing->pause_factor > FACTOR_MAX)
+		sizing->pause_factor = FACTOR_MAX;
+	sizing->pause = sizing->pause_factor * sizing->trial.samples;
+	if (sizing->pause > PAUSE_MAX)
+		sizing->pause = PAUSE_MAX;
+	sizing->waiting_then = wanted > former ? wanted - former : 0;
+	end_trial(sizing, former);
+	return sizing->is_less_next ? SIZING_NO_GAIN : SIZING_LESS_DONE;
+}
+
+static void add_pair(struct sizing_trial *trial, const struct sizing_turn *former,
+                     const struct sizing_turn *other)
+{
+	double gain = difference(other->throughput, former->throughput);
+
+	trial->pairs++;
+	trial->gain += trial->other > trial->former ? gain : -gain;
+	trial->former_response +=
+	    (response_of(&former->sum) - trial->former_response) / trial->pairs;
+	trial->other_response += (response_of(&other->sum) - trial->other_response) / trial->pairs;
+}
+
+static enum sizing_reason judge(struct sizing *sizing)
+{
+	struct sizing_trial *trial = &sizing->trial;
+	bool is_more = trial->other > trial->former, is_other = sizing->turn.size == trial->other;
+	double growth = difference(trial->other, trial->former), above;
+
+	growth = is_more ? growth : -growth;
+	/* Nobody waits any more, or statements are so long that few end: they may have more. */
+	if (is_more && is_other && (!sizing->turn.sum.waiting || !is_pair_known(sizing)))
+		return win(sizing);
+	if (!is_pair_known(sizing))
+		return is_other ? lose(sizing) : SIZING_KEEPS;
+	add_pair(trial, is_other ? &sizing->turn_before : &sizing->turn,
+	         is_other ? &sizing->turn : &sizing->turn_before);
+	above = trial->gain - trial->pairs * WORTH * growth;
+	if (above * above < CLEAR * sizing->noise * trial->pairs &&
+	    trial->pairs < PAIRS_MAX * growth)
+		return SIZING_KEEPS;
+	return (above > 0) == is_more ? win(sizing) : lose(sizing);
+}
+
+static enum sizing_reason take_turns(struct sizing *sizing)
+{
+	if (sizing->turn_before.size && sizing->turn_before.size != sizing->turn.size)
+		return judge(sizing);
+	sizing->size = sizing->trial.other + sizing->trial.former - sizing->size;
+	return SIZING_KEEPS;
 }
 
 enum sizing_reason sizing_look(struct sizing *sizing, const struct sizing_bounds *bounds,
                                const struct sizing_sample *sample)
 {
-	if (fit(sizing, bounds))
+	enum sizing_reason reason = SIZING_KEEPS;
+
+	if (sizing_within(bounds, sizing_aim(sizing)) != sizing_aim(sizing)) {
+		sizing->size = sizing_within(bounds, sizing_aim(sizing));
+		sizing_forget(sizing);
 		return SIZING_BOUNDED;
-	add_sample(sizing, sample);
-	if (sizing->phase == SIZING_RESTS)
-		return rest(sizing, bounds, sample);
-	if (is_quiet(sizing, sample))
+	}
+	if (is_quiet(sizing, sample)) {
+		note_response(sizing, sample);
 		return SIZING_KEEPS;
-	if (sizing->phase == SIZING_TRIES_MORE)
-		return judge_more(sizing);
-	return judge_less(sizing);
+	}
+	if (!add_sample(sizing, sample))
+		return SIZING_KEEPS;
+	if (!sizing->noise_count) {
+		sizing->noise = NOISE_GUESS;
+		sizing->noise_count = NOISE_GUESS_WEIGHT;
+	}
+	note_throughput(sizing);
+	note_noise(sizing);
+	note_response(sizing, &sizing->turn.sum);
+	if (sizing->trial.other)
+		reason = take_turns(sizing);
+	return sizing->trial.other || reason != SIZING_KEEPS ? reason : rest(sizing, bounds);
 }

@@ -421,3 +421,18 @@ def test_what_has_no_answer_yet_is_small(pgweir, fake_server):
         client.send(*(100 * [parse("SELECT 1", name) + close("S", "PGBOUNCER_" + name)]))
         server.expect("CPP" * 100)
     assert weir.rss() - before < 40 * 1024 * 1024
+
+
+def test_what_is_refused_behind_others_is_small(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    client.send(parse("SELECT pg_sleep(1)"))
+    server.expect("P")
+    before = weir.rss()
+    for _ in range(60):
+        client.send(1000 * query("PREPARE s AS SELECT 1"))
+        server.expect("Q" * 1000)
+    assert weir.rss() - before < 60 * 1024 * 1024

@@ -118,7 +118,7 @@ def test_first_question_on_a_used_server(start):
 
 
 def test_reads_of_others_leave_the_value(start):
-    weir = start()
+    weir = start(loops=1)
     first, second = weir.client(), weir.client()
     number = first.value(INSERT)
     for run in (wire.run_simple, wire.run_unnamed, wire.run_named):
@@ -494,6 +494,38 @@ def test_discard_fails(start):
             second = weir.client()
 
 
+@pytest.mark.parametrize("fails", ["SELECT 1/0", "SELECT nothing"])
+def test_discard_is_skipped(start, fails):
+    """Behind an error in its batch: what asks behind the Sync, in the same write, waits."""
+    weir = start()
+    first, second = weir.client(), weir.client()
+    make_aware(second)
+    for run in (wire.query, wire.extended):
+        first.value(INSERT)
+        second.send(wire.parse(fails) + wire.bind() + wire.execute()
+                    + wire.parse(INSERT) + wire.bind() + wire.execute() + wire.sync()
+                    + run("SELECT lastval()"))
+        assert second.read_result().error["C"] in ("22012", "42703")
+        assert second.read_result().error["C"] == UNKNOWN
+        assert second.value(INSERT) == ask(second)
+
+
+def test_a_question_behind_another_message_in_a_failed_transaction(start):
+    """In the same write: there, nothing can be discarded, and nothing is answered."""
+    weir = start()
+    first, second = weir.client(), weir.client()
+    make_aware(second)
+    for run in (wire.query, wire.extended):
+        first.value(INSERT)
+        second.query("BEGIN")
+        second.query("SELECT 1/0")
+        second.send(wire.query("SELECT 1") + run("SELECT lastval()"))
+        assert second.read_result().error["C"] == "25P02"
+        assert second.read_result().error["C"] == "25P02"
+        second.query("ROLLBACK")
+        assert ask(second) == UNKNOWN
+
+
 def test_session_state_off(start):
     """The behaviour is that of PgBouncer."""
     weir = start(session_state="off")
@@ -648,7 +680,7 @@ def test_deallocate_is_no_statement(start):
 
 def test_a_client_that_has_not_asked_yet(start):
     """The pool has learnt that a question follows this statement."""
-    weir = start(servers=2, server_round_robin=1)
+    weir = start(servers=2, server_round_robin=1, loops=1)
     client, other = weir.client(), weir.client()
     client.query("BEGIN")
     other.query("SELECT 1")  # both servers are there: a client that waits would end the stay

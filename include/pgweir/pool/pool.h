@@ -406,10 +406,11 @@ bool pool_has_foreign_values(const struct server *server);
 void pool_own_sequences(struct borrower *borrower);
 
 /*
- * DISCARD SEQUENCES goes ahead of the next message to the server: then it has no values. Returns
- * the change of the request, if that is not a query of the pool.
+ * DISCARD SEQUENCES goes ahead of the next message to the server: then it has no values. `how`:
+ * DISCARD_SENT, as a Query, or DISCARD_IN_BATCH. Returns the change of the request, if that is not
+ * a query of the pool.
  */
-struct ledger_change *pool_discard_sequences(struct server *server);
+struct ledger_change *pool_discard_sequences(struct server *server, enum server_discard how);
 
 /* A client is about to ask for values. */
 void pool_ask_sequences(struct pool *pool);

@@ -2,16 +2,12 @@
 /*
  * pool_size = auto: how many servers a pool may have, from what it has done with those it had.
  *
- * While clients wait, half as many servers more are tried, or two: one more would gain too
- * little to differ from chance. While most servers are idle, nothing is tried. What a trial has brought
- * follows from the response time before and after, as in TCP Vegas (Brakmo, Peterson: TCP Vegas:
- * End to End Congestion Avoidance on a Global Internet, 1995): with all servers at work, throughput
- * is servers / response time. If it has not grown, the size is the former one again. And when the
- * response time is twice the best that was seen, a third less is tried, and kept if as much is
- * done.
- *
- * Unlike Vegas, nothing follows from the best response time alone: a pool's statements change, and
- * long ones are no congestion. Only what a change of size brings tells.
+ * While clients wait, half as many servers more are tried, or two; later a third less. Throughput
+ * is servers / response time, as in TCP Vegas (Brakmo, Peterson: TCP Vegas: End to End Congestion
+ * Avoidance on a Global Internet, 1995). But what the machine does changes it from second to second
+ * by far more than a size does. So both sizes take turns, and only neighbouring turns are compared,
+ * until the sum of the differences is clear beside the noise (Wald: Sequential Tests of Statistical
+ * Hypotheses, 1945), which is known from neighbouring turns of one size. In doubt fewer servers do.
  *
  * No clock: the caller passes samples, about one a second. Zeroed: sizing_look() begins with the
  * least size.
@@ -43,40 +39,50 @@ static inline unsigned int sizing_within(const struct sizing_bounds *bounds, uns
 	return size > bounds->most ? bounds->most : size;
 }
 
-enum sizing_phase {
-	SIZING_RESTS,
-	SIZING_TRIES_MORE,
-	SIZING_TRIES_LESS,
+/* What was done in one or two samples, with one size. */
+struct sizing_turn {
+	unsigned int size;
+	struct sizing_sample sum;
+	unsigned int samples;
+	double throughput; /* 0: not known */
 };
 
-/* When a trial in vain may be repeated: twice as late each time. In samples. */
-struct sizing_pause {
-	unsigned int left, length;
+/* Sizes take turns: one of the first, two of the other, two of the first ... */
+struct sizing_trial {
+	unsigned int former, other; /* other: 0 without a trial */
+	unsigned int samples, pairs;
+	double gain; /* of the larger size, over all pairs */
+	/* microseconds for a statement, on average */
+	double former_response, other_response;
 };
 
 struct sizing {
 	unsigned int size;
-	enum sizing_phase phase;
-	/* what was done with this size lately, and in how many samples */
-	struct sizing_sample sum;
-	unsigned int samples;
-	/* before the trial: microseconds for a statement (0: not known), servers at work */
-	unsigned int former_size;
-	double former_response, former_busy;
+	struct sizing_turn turn, turn_before;
+	struct sizing_trial trial;
+	double noise; /* the square of what two turns of one size differ by, on average */
+	unsigned int noise_count;
 	double best_response; /* 0: not known */
-	struct sizing_pause more, less;
-	/* when more servers were last tried in vain */
-	double vain_response;
-	unsigned int vain_waiting;
+	/* the next trial: in so many samples, unless the last one was won and it has its direction
+	 */
+	unsigned int pause, pause_factor;
+	bool has_won, is_less_next;
+	unsigned int waiting_then; /* at the end of the last trial */
 };
+
+/* The size, or the one that is tried. */
+static inline unsigned int sizing_aim(const struct sizing *sizing)
+{
+	return sizing->trial.other ? sizing->trial.other : sizing->size;
+}
 
 /* Why the size has changed. */
 enum sizing_reason {
-	SIZING_KEEPS,   /* it has not */
-	SIZING_BOUNDED, /* by its bounds */
-	SIZING_WAITING, /* clients wait: a trial */
-	SIZING_NO_GAIN, /* and the end of one: PostgreSQL took longer for each statement */
-	SIZING_SLOW, /* PostgreSQL takes longer than it did with fewer servers at work: a trial */
+	SIZING_KEEPS,    /* it has not */
+	SIZING_BOUNDED,  /* by its bounds */
+	SIZING_WAITING,  /* clients wait: a trial */
+	SIZING_NO_GAIN,  /* and the end of one: PostgreSQL took longer for each statement */
+	SIZING_SLOW,     /* fewer may do as much: a trial */
 	SIZING_LESS_DONE /* and the end of one */
 };
 

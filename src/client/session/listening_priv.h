@@ -122,8 +122,8 @@ static inline bool listening_is_followed(const struct client *client)
 /* ---- session_use.c: waiting for a place of max_pinned_servers, with a server ---- */
 
 /*
- * As listening_before(), for a statement that is about to run: first, it may have to wait for a
- * place. Then batch->waits_for is LEDGER_WAIT_PLACE.
+ * As listening_before(), for a statement that is about to run: first, it may have to wait before it
+ * asks for values of sequences, or for a place. Then batch->waits_for is LEDGER_WAIT_PLACE.
  */
 enum judgement place_before(struct client *client, unsigned int touches, struct bytes text,
                             struct batch *batch);

@@ -25,7 +25,8 @@
 /*
  * Ahead of the next message, in its protocol. A Query of ours would end what messages without a
  * Sync have begun, and makes PostgreSQL forget the unnamed statement; without a Sync, a CREATE
- * DATABASE could not follow. false: no memory.
+ * DATABASE could not follow. One that is not answered yet, within the same batch, is enough. false:
+ * no memory.
  */
 static bool discard(struct client *client, struct batch *batch)
 {
@@ -33,11 +34,30 @@ static bool discard(struct client *client, struct batch *batch)
 	struct server *server = client->borrower.server;
 	bool is_open = server->wire.ledger.is_open, is_query;
 
-	if (is_open && batch->is_query)
+	if ((is_open && batch->is_query) || server->lease.sequences.discard == DISCARD_IN_BATCH)
 		return true; /* then they stay foreign */
 	is_query = batch->is_query || (!is_open && client->clients->ops->spare_unnamed(client));
-	return batch_add_statements(batch, server, is_query, bytes_of(text, sizeof(text)),
-	                            pool_discard_sequences(server));
+	return batch_add_statements(
+	    batch, server, is_query, bytes_of(text, sizeof(text)),
+	    pool_discard_sequences(server, is_query ? DISCARD_SENT : DISCARD_IN_BATCH));
+}
+
+/*
+ * What asks, behind the Sync of a batch in which they are discarded: that may be skipped. Or in a
+ * block that may have failed, where it could not be done.
+ */
+bool sequences_must_wait(const struct client *client, unsigned int touches)
+{
+	const struct server *server = client->borrower.server;
+	bool may_ask = (touches & SQL_TOUCH_SEQUENCE) ||
+	               ((touches & SQL_TOUCH_HIDDEN) &&
+	                pool_sequences(&client->borrower) == CATALOG_SEQUENCES_CALLED);
+
+	if (!may_ask || ledger_ends_wait(&server->wire.ledger, LEDGER_WAIT_READY))
+		return false;
+	return server->lease.sequences.discard == DISCARD_IN_BATCH ||
+	       ((touches & SQL_TOUCH_SEQUENCE) && server->wire.status != 'I' &&
+	        pool_has_foreign_values(server));
 }
 
 static void note_question(struct client *client, unsigned int touches)

@@ -424,6 +424,9 @@ const char *standby_explains(struct borrower *borrower, struct buf *detail);
 bool sequences_use(struct client *client, unsigned int touches, struct bytes text,
                    struct batch *batch);
 
+/* Such a statement has to wait for the replies that are owed (LEDGER_WAIT_READY). */
+bool sequences_must_wait(const struct client *client, unsigned int touches);
+
 /* The client's transaction has ended: SESSION_PIN_SEQUENCE, or 0 if it need not keep its server. */
 unsigned int sequences_pin(const struct client *client);
 

@@ -418,6 +418,8 @@ static bool must_wait(const struct client *client, unsigned int touches, struct 
 enum judgement place_before(struct client *client, unsigned int touches, struct bytes text,
                             struct batch *batch)
 {
+	if (sequences_must_wait(client, touches))
+		return batch_wait(batch, LEDGER_WAIT_READY);
 	if (!must_wait(client, touches, text))
 		return listening_before(client, touches, text, batch);
 	if (!session_get(client))

@@ -5,8 +5,6 @@
  */
 #include "statements_priv.h"
 
-#include <stdlib.h>
-
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_priv.h"
@@ -130,12 +128,6 @@ enum judgement statements_run(struct client *client, char type, unsigned int tou
 
 /* ---- refusals ---- */
 
-static void settle_refusal(struct ledger_change *change, bool is_done)
-{
-	(void)is_done;
-	free(change);
-}
-
 /*
  * Sends a Query or a Parse that fails in every state of the server: EXECUTE of an empty name is a
  * syntax error. The error is then replaced by *err, so the transaction fails as PostgreSQL
@@ -146,15 +138,10 @@ enum judgement statements_refuse(struct client *client, char type, const struct 
 {
 	MESSAGE_STATIC(query, 'Q', "EXECUTE \"\"");
 	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0EXECUTE \"\"\0\0");
-	struct refusal *refusal = calloc(1, sizeof(*refusal));
 
-	if (!refusal)
-		return JUDGE_MEMORY;
-	refusal->base.settle = settle_refusal;
-	refusal->err = *err;
 	batch_run(batch, type == 'Q' ? MESSAGE_BYTES(query) : MESSAGE_BYTES(parse));
 	return statements_note(client, type == 'Q' ? LEDGER_REFUSED_QUERY : LEDGER_REFUSED_PARSE,
-	                       LEDGER_CLIENT, &refusal->base, JUDGE_DROP);
+	                       LEDGER_CLIENT, server_refusal(err), JUDGE_DROP);
 }
 
 enum judgement statements_refuse_name(struct client *client, char type, const char *name,

@@ -380,18 +380,6 @@ static void set_statement(struct client_statement *entry, struct statement *stat
 	statement_release(&old);
 }
 
-bool names_scope(const struct client *client, struct bytes *scope)
-{
-	struct server *server = client->borrower.server;
-	const struct ledger *ledger = &server->wire.ledger;
-
-	/* Of what a transaction has run, strict isolation believes no text. */
-	if ((server->wire.status != 'I' || ledger->has_executed || !ledger_knows_status(ledger)) &&
-	    client_rules(client)->isolation == SESSION_ISOLATION_STRICT)
-		server_open_scope(server);
-	return server_scope(server, scope);
-}
-
 /* Whether what the server has was analyzed for the name's own Parse, or later. */
 static bool is_recent(const struct server *server, const struct client_statement *entry,
                       const struct server_statement *there)
@@ -426,7 +414,7 @@ bool names_enter_scope(struct client *client, struct client_statement *entry, bo
 	struct bytes scope;
 	bool is_good;
 
-	if (!names_scope(client, &scope))
+	if (!server_scope(server, &scope))
 		return false;
 	*can_parse = true;
 	if (bytes_equal(scope, statement_scope(statement)))

@@ -107,7 +107,7 @@ static struct statement *make_statement(const struct client *client,
 	buf_add(&text, sql->body.at, sql->body.count);
 	buf_add_byte(&text, 0);
 	buf_add_be16(&text, 0);
-	if (buf_ok(&text) && names_scope(client, &scope))
+	if (buf_ok(&text) && server_scope(client->borrower.server, &scope))
 		statement = statement_of(names_store(client), buf_bytes(&text), scope);
 	buf_free(&text);
 	return statement;

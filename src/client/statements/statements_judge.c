@@ -265,7 +265,7 @@ static enum judgement named_parse(struct client *client, const struct frame *fra
 	if (names_are_unsure(client, entry, batch))
 		return JUDGE_WAIT;
 	text = bytes_skip(body, strlen(parse.statement) + 1);
-	if (!names_scope(client, &scope))
+	if (!server_scope(client->borrower.server, &scope))
 		return JUDGE_MEMORY;
 	statement = statement_of(names_store(client), text, scope);
 	if (!statement)

@@ -170,9 +170,6 @@ static inline struct statement *names_statement(const struct client_statement *e
 	return (struct statement *)entry->use.statement;
 }
 
-/* Where the client's server prepares statements now. false: no memory. */
-bool names_scope(const struct client *client, struct bytes *scope);
-
 /* Where the texts of all clients' statements are kept. */
 struct statements *names_store(const struct client *client);
 

@@ -22,12 +22,14 @@
  * DISCARD SEQUENCES goes ahead of a message that asks for their values or calls nextval().
  *
  * Hard here: it may fail, because a request to cancel the borrower's statement may come while it
- * runs. Nothing that relies on it may be answered then: the server is closed before.
+ * runs. Nothing that relies on it may be answered then: the server is closed before. Within a batch
+ * of the borrower, PostgreSQL skips it behind an error, and what is behind it up to the Sync. What
+ * asks behind that Sync waits until it is answered.
  */
 
-void server_discard_begin(struct server *server)
+void server_discard_begin(struct server *server, enum server_discard how)
 {
-	server->lease.sequences.discard = DISCARD_SENT;
+	server->lease.sequences.discard = how;
 	server->lease.sequences.state = SEQUENCES_OWN;
 }
 

@@ -192,21 +192,53 @@ static void order_error(struct server *server, const struct report *report)
 
 /* ---- errors in another form for the client ---- */
 
-/* The server was made to refuse a request: the client gets our error. */
+/* The server was made to refuse a request. There may be thousands: so it has no space of an err. */
+struct refusal {
+	struct ledger_change base;
+	const char *hint; /* NULL: none */
+	enum err_code code;
+	char sqlstate[SQLSTATE_SIZE];
+	char text[]; /* and DETAIL behind its zero; "": none */
+};
+
+static void settle_refusal(struct ledger_change *change, bool is_done)
+{
+	(void)is_done;
+	free(change);
+}
+
+struct ledger_change *server_refusal(const struct err *err)
+{
+	size_t text_size = strlen(err->text) + 1, detail_size = strlen(err->detail) + 1;
+	struct refusal *refusal = calloc(1, sizeof(*refusal) + text_size + detail_size);
+
+	if (!refusal)
+		return NULL;
+	refusal->base.settle = settle_refusal;
+	refusal->hint = err->hint;
+	refusal->code = err->code;
+	memcpy(refusal->sqlstate, err->sqlstate, sizeof(refusal->sqlstate));
+	memcpy(refusal->text, err->text, text_size);
+	memcpy(refusal->text + text_size, err->detail, detail_size);
+	return &refusal->base;
+}
+
+/* The client gets our error. */
 static void say_refusal(struct server *server, const struct ledger_change *change)
 {
-	const struct err *err = &((const struct refusal *)change)->err;
+	const struct refusal *refusal = (const struct refusal *)change;
+	const char *detail = refusal->text + strlen(refusal->text) + 1;
 
-	note_said(server, err->sqlstate, "ERROR", true);
+	note_said(server, refusal->sqlstate, "ERROR", true);
 	/* pgjdbc and asyncpg prepare again if the routine is this one. */
 	message_error(&server->wire.replacement,
 	              &(struct report){ .severity = "ERROR",
 	                                .verbatim = "ERROR",
-	                                .sqlstate = err->sqlstate,
-	                                .text = err->text,
-	                                .detail = *err->detail ? err->detail : NULL,
-	                                .hint = err->hint,
-	                                .routine = err->code == ERR_PLAN_CHANGED
+	                                .sqlstate = refusal->sqlstate,
+	                                .text = refusal->text,
+	                                .detail = *detail ? detail : NULL,
+	                                .hint = refusal->hint,
+	                                .routine = refusal->code == ERR_PLAN_CHANGED
 	                                               ? "RevalidateCachedQuery"
 	                                               : NULL });
 }

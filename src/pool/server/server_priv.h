@@ -212,7 +212,7 @@ void server_begin_behind(struct server *server);
 void server_order_done(struct server *server);
 
 /* It is part of a query of ours that is about to be sent; its reply has arrived. */
-void server_discard_begin(struct server *server);
+void server_discard_begin(struct server *server, enum server_discard how);
 void server_discard_end(struct server *server, bool is_done);
 
 /* ---- parameters: server_params.c ---- */

@@ -85,11 +85,24 @@ async function cancel (client) {
       (error) => error ? reject(error) : resolve())
     client.query(query)
   })
-  const canceller = setInterval(() => new pg.Client().cancel(client, query), 100)
+  let isOver = false
+  // The first ones may come too early. Each ends before the next one, and before another statement.
+  async function sendCancels () {
+    while (!isOver) {
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      const canceller = new pg.Client()
+      const ended = new Promise((resolve) => canceller.connection.once('end', resolve))
+      if (isOver) break
+      canceller.cancel(client, query)
+      await ended
+    }
+  }
+  const canceled = sendCancels()
   try {
     await mustFail('57014', asleep)
   } finally {
-    clearInterval(canceller)
+    isOver = true
+    await canceled
   }
   same(await divide(client, 5), 2)
 }

@@ -47,9 +47,10 @@ enum server_values {
 
 /* DISCARD SEQUENCES ahead of a borrower's message. */
 enum server_discard {
-	DISCARD_NONE,  /* none was sent, or it is answered */
-	DISCARD_SENT,  /* it was or will be sent, and `state` is its result */
-	DISCARD_NEEDED /* the same, and a statement behind it asks for values of sequences */
+	DISCARD_NONE,    /* none was sent, or it is answered */
+	DISCARD_SENT,    /* it was or will be sent, and `state` is its result */
+	DISCARD_NEEDED,  /* the same, and a statement behind it asks for values of sequences */
+	DISCARD_IN_BATCH /* the same as SENT; if it is skipped, so is all up to the next Sync */
 };
 
 /* Session state that nobody knows of: cleaned ahead of another borrower's first message. */
@@ -314,11 +315,8 @@ struct server_call_end {
  */
 struct ledger_call *server_note_call(struct server *server, enum ledger_kind kind);
 
-/* Of LEDGER_REFUSED_PARSE or _QUERY: the error that the client gets. settle() frees it. */
-struct refusal {
-	struct ledger_change base;
-	struct err err;
-};
+/* The change of a LEDGER_REFUSED_PARSE or _QUERY: the client gets this error. NULL: no memory. */
+struct ledger_change *server_refusal(const struct err *err);
 
 /* Our name of a statement in place of the client's: where. Errors count characters from 1. */
 struct server_renaming {

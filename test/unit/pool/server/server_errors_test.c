@@ -160,22 +160,15 @@ START_TEST(server_error_of_a_request_takes_its_change_back)
 }
 END_TEST
 
-static void settle_refusal(struct ledger_change *change, bool is_done)
-{
-	(void)is_done;
-	free(change);
-}
-
 /* It was sent so that it fails: the borrower gets our words in place of PostgreSQL's. */
 START_TEST(server_error_is_replaced_by_a_refusal)
 {
-	struct refusal *refusal = calloc(1, sizeof(*refusal));
 	struct lone_server lone;
+	struct err err;
 
 	lone_server_open(&lone, "");
-	refusal->base.settle = settle_refusal;
-	err_set(&refusal->err, ERR_UNSUPPORTED, "words of ours");
-	note(&lone, LEDGER_REFUSED_PARSE, LEDGER_CLIENT, &refusal->base);
+	err_set(&err, ERR_UNSUPPORTED, "words of ours");
+	note(&lone, LEDGER_REFUSED_PARSE, LEDGER_CLIENT, server_refusal(&err));
 	server_note(&lone.server, LEDGER_SYNC);
 	say_error(&lone, "42601", "words of PostgreSQL's");
 	say_ready(&lone);
