@@ -138,7 +138,7 @@ void buf_printf(struct buf *buf, const char *format, ...)
 
 const char *buf_read_file(struct buf *buf, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), error = EFBIG;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), error = 0;
 	ssize_t count = 1;
 
 	if (fd < 0)
@@ -147,7 +147,7 @@ const char *buf_read_file(struct buf *buf, const char *path)
 		char *at = buf_reserve(buf, BUF_PIECE);
 
 		count = at ? read(fd, at, BUF_PIECE) : -1;
-		error = at ? errno : error;
+		error = at ? errno : EFBIG;
 		buf->count += count > 0 ? (size_t)count : 0;
 	}
 	close(fd);

@@ -611,6 +611,20 @@ def test_a_name_that_postgresql_refuses_ends_no_other_listener(start, postgres, 
     assert heard(other, 1) == heard(client, 1) == [("news", "x")]
 
 
+def test_a_name_that_the_listening_connection_would_read_otherwise(start, postgres):
+    """It keeps the client_encoding that the client had when it began to listen."""
+    weir = start(servers=2)
+    other, client = (weir.client(client_encoding="EUC_JP") for _ in range(2))
+    for listener in (other, client):
+        assert not listener.query("LISTEN news").error
+    client.query("SET client_encoding = 'UTF8'")
+    assert not client.query('LISTEN "\u65e5"').error
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(other, 1) == heard(client, 1) == [("news", "x")]
+    postgres.query('NOTIFY "\u65e5"')
+    assert heard(client, 1) == [("\u65e5", "")]
+
+
 def test_nobody_else_hears(start, postgres):
     weir = start()
     first, second = weir.client(), weir.client()

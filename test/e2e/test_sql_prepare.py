@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from .kit import fake
-from .kit.wire import (Closed, Wire, bind, close, describe, execute, extended, message, parse,
+from .kit.wire import (Closed, Wire, bind, close, describe, execute, extended, flush, message, parse,
                        query, sync)
 
 LIMITS = pytest.mark.parametrize("limit_of_statements", (200, 2))
@@ -136,6 +136,24 @@ DIALOGUES = {
         [close("S", "s"), parse("SELECT 2 AS b", "s"), bind(), describe(), execute(), sync()],
         [close("S", "s"), bind(), execute(), sync()], [parse("DEALLOCATE t"), sync()],
         [parse("SELECT 3", "t"), bind(), execute(), bind(), execute(), sync()]],
+    "a portal that is executed twice, or later": [
+        [parse("PREPARE s AS SELECT generate_series(1, 3)"), bind(), execute(), execute(), sync()],
+        [parse("EXECUTE s"), bind(), execute(limit=1), execute(limit=1), execute(), execute(), sync()],
+        "BEGIN", [parse("EXECUTE s"), bind(), sync()], [execute(limit=2), sync()],
+        [close("S", "s"), execute(), sync()], [bind(), sync()], "ROLLBACK",
+        "BEGIN", "PREPARE s AS SELECT 1", [parse("EXECUTE s"), bind(), sync()],
+        [close("S", "s"), execute(), sync()], "ROLLBACK",
+        "BEGIN", "PREPARE s AS SELECT 1", [parse("DEALLOCATE s"), bind(), sync()],
+        [execute(), sync()], [execute(), sync()], "COMMIT", "EXECUTE s",
+        "BEGIN", [parse("PREPARE s AS SELECT 2"), bind(), sync()], [execute(), sync()], "COMMIT",
+        "EXECUTE s", [execute(), sync()]],
+    "answers that a Flush asks for": [
+        [parse("PREPARE s (int) AS SELECT $1"), bind(), flush(), execute(), flush(), parse("EXECUTE s(1)"),
+         flush(), describe("S"), flush(), bind(), flush(), describe(), flush(), execute(), flush(),
+         close("S", "s"), flush(), bind(), flush(), execute(), sync()],
+        [parse("PREPARE s AS SELEC"), flush(), bind(), execute(), flush(), parse("EXECUTE s"), sync()],
+        [parse("PREPARE s AS SELECT nowhere"), bind(), flush(), execute(), flush(), parse("EXECUTE s"), sync()],
+        "EXECUTE s"],
     "by the extended protocol": [
         [extended("PREPARE s (int) AS SELECT $1 + 1")], [extended("EXECUTE s(1)")],
         [extended("PREPARE s AS SELECT 1")], [extended("EXECUTE s")], [extended("DEALLOCATE s")],

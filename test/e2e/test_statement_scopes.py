@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from .kit.wire import bind, close, execute, parse, query, sync
+from .kit.wire import bind, close, describe, execute, parse, query, sync
 
 NULLS = "SELECT count(*) FROM (VALUES (NULL::int)) AS v(a) WHERE a = NULL"
 TIME = "SELECT '2020-01-01 00:00'::timestamptz AT TIME ZONE 'UTC'"
@@ -150,6 +150,21 @@ def test_nor_does_what_a_function_sets(two_of, what, isolation, is_piped):
     changes_none_of_others(*two_of(*texts, isolation=isolation), "BEGIN; " + call, text, is_piped)
 
 
+def test_what_is_prepared_again_is_of_the_scope_of_now(pgweir):
+    """A server has the statement from before the client's Parse, so it is parsed there again, but
+    the client has another TimeZone by now."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    client, other, holder = (weir.client(timezone="UTC") for _ in range(3))
+    assert not other.ask(parse(TIME, "s"), describe("S", "s"), sync()).error
+    before = other.ask(run()).rows
+    holder.query("BEGIN")  # the server that was used last
+    assert not client.ask(parse(TIME, "s"), describe("S", "s"), sync()).error
+    holder.query("COMMIT")
+    client.query("SET timezone = 'Asia/Tokyo'")
+    assert not client.ask(run()).error
+    assert other.ask(run()).rows == before
+
+
 def parses(client, begin, before=()):
     """When the server has parsed what the client prepares in its first transaction, or before."""
     times = set()
@@ -222,6 +237,7 @@ def test_a_trigger_sets_it(two_of, is_made):
 
 # PostgreSQL looks up names again for each client, but keeps the types of the parameters.
 WHERE = "SELECT count(*) FROM tt WHERE v = $1"
+PATH = '"$user", s4, s5'
 
 TABLES = {
     "search_path": "SET LOCAL search_path = s5",
@@ -237,7 +253,7 @@ TABLES = {
 
 
 @pytest.fixture
-def two_at(pgweir, postgres):
+def tables(postgres):
     """tt of s4 has integers, that of s5 floats."""
     postgres.query("CREATE ROLE s5")
     postgres.query("GRANT s5 TO alice")
@@ -247,11 +263,16 @@ def two_at(pgweir, postgres):
         postgres.query(f"ALTER TABLE {schema}.tt OWNER TO alice")
         postgres.query(f"GRANT ALL ON SCHEMA {schema} TO PUBLIC")
         postgres.query(f"GRANT ALL ON {schema}.tt TO PUBLIC")
-    weir = pgweir(pool_mode="transaction", default_pool_size=1)
-    yield weir, *[weir.client(search_path='"$user", s4, s5') for _ in range(2)]
-    weir.stop()
+    yield postgres
     postgres.query("DROP SCHEMA s4, s5 CASCADE")
     postgres.query("DROP ROLE s5")
+
+
+@pytest.fixture
+def two_at(pgweir, tables):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    yield weir, *[weir.client(search_path=PATH) for _ in range(2)]
+    weir.stop()
 
 
 def count(kind, value):
@@ -308,3 +329,18 @@ def test_over_a_take_over(two_at, when):
             assert weir.take_over().wait(15) == 0
     client.query("COMMIT")
     assert other.ask(count("!q", 5)).rows == [["1"]]
+
+
+def test_another_session_authorization_ends_a_role(pgweir, tables):
+    """What PostgreSQL does not report: the role is none then."""
+    tables.query("GRANT s5 TO bob")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, databases={"app": "user=postgres"})
+    client, other = (weir.client(search_path=PATH) for _ in range(2))
+    for text in ("SET SESSION AUTHORIZATION bob", "SET ROLE s5"):
+        assert not other.query(text).error
+    assert other.ask(parse(WHERE, "s") + count("!d", 5)).rows == [["1"]]
+    assert not client.query("SET ROLE s5").error
+    assert not client.query("BEGIN; SET LOCAL SESSION AUTHORIZATION bob").error
+    assert client.ask(parse(WHERE, "s") + count("!q", 5)).rows == [["1"]]
+    client.query("COMMIT")
+    assert other.ask(count("!d", 5)).rows == [["1"]]

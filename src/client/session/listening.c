@@ -455,6 +455,27 @@ static bool is_utf8(struct bytes text)
 	return text.count == 0;
 }
 
+/* The encoding in which the listening connection reads texts. NULL: not known. */
+static const char *encoding_there(const struct client *client)
+{
+	const struct listener *listener = listening_listener(client);
+	const char *encoding =
+	    listener ? listening_encoding(listener) : encoding_of(client->params);
+
+	return *encoding
+	           ? encoding
+	           : params_find(client->borrower.server->session.baseline, "client_encoding");
+}
+
+/* Whether the listening connection reads the name as the client's own server does. */
+static bool is_read_alike(const struct client *client, struct bytes name)
+{
+	const char *encoding = encoding_there(client);
+
+	return bytes_are_ascii(name) || (session_is_utf8(client) && is_utf8(name) && encoding &&
+	                                 strcasecmp(encoding, "UTF8") == 0);
+}
+
 /*
  * Whether PostgreSQL executes LISTEN with this name: what it refuses would end the listening
  * connection, and with that all its listeners.
@@ -465,8 +486,7 @@ static bool can_listen(const struct client *client, struct bytes name)
 	const char *standby = params_find(baseline, "in_hot_standby");
 
 	return client->borrower.pool->purpose != POOL_FOR_READS &&
-	       !(standby && strcmp(standby, "on") == 0) &&
-	       (bytes_are_ascii(name) || (session_is_utf8(client) && is_utf8(name)));
+	       !(standby && strcmp(standby, "on") == 0) && is_read_alike(client, name);
 }
 
 /* The connection must listen to it when the text runs. */

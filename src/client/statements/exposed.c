@@ -85,7 +85,7 @@ static bool can_expose(struct client *client, struct client_statement *entry)
 	bool can_parse;
 
 	return client->names->exposed_count < NAMES_MAX && is_plain_name(entry->name) &&
-	       names_enter_scope(client, entry, &can_parse) && can_parse;
+	       names_enter_scope(client, entry, false, &can_parse) && can_parse;
 }
 
 static void expose(struct exposing *exposing, struct client_statement *entry)

@@ -332,7 +332,7 @@ struct ledger_change *names_come(struct client *client, const char *name,
 		names_drop(&entry);
 		return NULL;
 	}
-	entry->is_loose = client->borrower.server->session.scope == SCOPE_OPEN_USED;
+	entry->is_loose = client->borrower.server->session.scope >= SCOPE_OPEN;
 	change->server_change = server_change;
 	return open_change(client, change, NAME_COMES);
 }
@@ -380,12 +380,38 @@ static void set_statement(struct client_statement *entry, struct statement *stat
 	statement_release(&old);
 }
 
-bool names_enter_scope(struct client *client, struct client_statement *entry, bool *can_parse)
+/* Whether what the server has was analyzed for the name's own Parse, or later. */
+static bool is_recent(const struct server *server, const struct client_statement *entry,
+                      const struct server_statement *there)
+{
+	return server_statement_is_since(there, entry->parsed_at) &&
+	       !(entry->is_loose && server->session.scope == SCOPE_OPEN_USED &&
+	         !server_statement_is_marked(there));
+}
+
+/*
+ * Whether the name goes on to mean what the server has, with the types that were described. Else
+ * that would be parsed again, in the scope that is there now.
+ */
+static bool stays(struct server *server, const struct client_statement *entry, bool is_own,
+                  bool can_parse)
+{
+	struct server_statements *known = &server->session.statements;
+	const struct statement *statement = names_statement(entry);
+	struct bytes name;
+
+	return statement->is_typed && server_statements_use(known, statement, is_own, &name) &&
+	       (!can_parse ||
+	        is_recent(server, entry, server_statements_find(known, statement, is_own)));
+}
+
+bool names_enter_scope(struct client *client, struct client_statement *entry, bool is_own,
+                       bool *can_parse)
 {
 	struct server *server = client->borrower.server;
 	struct statement *statement = names_statement(entry);
 	struct buf merged = { 0 };
-	struct bytes scope, name;
+	struct bytes scope;
 	bool is_good;
 
 	if (!server_scope(server, &scope))
@@ -396,8 +422,7 @@ bool names_enter_scope(struct client *client, struct client_statement *entry, bo
 	is_good = text_scope_merge(statement_query(statement), statement_scope(statement), scope,
 	                           &merged);
 	*can_parse = is_good && bytes_equal(scope, buf_bytes(&merged));
-	if (is_good && !(statement->is_typed && server_statements_use(&server->session.statements,
-	                                                              statement, false, &name))) {
+	if (is_good && !stays(server, entry, is_own, *can_parse)) {
 		statement = statement_scoped(statement, buf_bytes(&merged));
 		is_good = statement;
 		if (is_good)
@@ -413,24 +438,21 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
 	struct server *server = client->borrower.server;
 	struct server_statements *known = &server->session.statements;
 	const struct statement *statement;
+	bool is_own = type == 'Q' || type == 'P'; /* an EXECUTE needs it under its own name */
 	struct server_statement *there;
 	struct bytes name;
 	struct err err;
 	bool can_parse;
 
-	if (!names_enter_scope(client, entry, &can_parse))
+	if (!names_enter_scope(client, entry, is_own, &can_parse))
 		return JUDGE_MEMORY;
 	statement = names_statement(entry);
 	there = server_statements_find(known, statement, false);
-	if (can_parse && there &&
-	    (!server_statement_is_since(there, entry->parsed_at) ||
-	     (entry->is_loose && server->session.scope == SCOPE_OPEN_USED &&
-	      !server_statement_is_marked(there))))
+	if (can_parse && there && !is_recent(server, entry, there))
 		there->state.is_stale = true;
 	if (!server_statements_is_sure(known, statement))
 		return batch_wait(batch, LEDGER_WAIT_READY);
-	/* an EXECUTE needs it under its own name */
-	if (can_parse || server_statements_use(known, statement, type == 'Q' || type == 'P', &name))
+	if (can_parse || server_statements_use(known, statement, is_own, &name))
 		return JUDGE_SEND;
 	err_set(&err, ERR_UNSUPPORTED,
 	        "prepared statement \"%s\" was parsed with another client_encoding, "

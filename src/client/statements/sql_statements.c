@@ -28,7 +28,7 @@
 
 #include "../session/listening_priv.h"
 
-/* What the unnamed portal executes. */
+/* What the unnamed portal is going to execute. */
 struct sql_portal {
 	bool is_execute;             /* else PREPARE, or DEALLOCATE, which has no statement */
 	struct statement *statement; /* holds one reference; or NULL */
@@ -496,11 +496,18 @@ enum judgement sql_use(struct client *client, const char *portal, struct stateme
 static enum judgement execute_portal(struct client *client, struct batch *batch)
 {
 	const struct sql_portal *portal = client->unnamed->portal;
+	struct server *server = client->borrower.server;
 	struct ledger_change *change;
+	struct bytes scope;
 
-	if (!server_statements_is_sure(&client->borrower.server->session.statements,
-	                               portal->statement))
+	if (!server_statements_is_sure(&server->session.statements, portal->statement))
 		return batch_wait(batch, LEDGER_WAIT_READY);
+	/* It has made way for others since the Bind, and may be parsed in another scope now. */
+	if (!statements_has(client, portal->statement)) {
+		server_open_scope(server);
+		if (!server_scope(server, &scope))
+			return JUDGE_MEMORY;
+	}
 	if (!inject_statement(client, batch, portal->statement, NULL))
 		return JUDGE_MEMORY;
 	change = names_mention(client, portal->name, portal->statement);
@@ -509,26 +516,44 @@ static enum judgement execute_portal(struct client *client, struct batch *batch)
 	return statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_HEAD);
 }
 
-enum judgement sql_execute(struct client *client, const struct frame *frame, struct bytes in,
-                           struct batch *batch)
+/* A PREPARE or DEALLOCATE. */
+static enum judgement execute_on_stage(struct client *client, struct bytes frame,
+                                       struct batch *batch)
 {
 	const struct sql_portal *portal = client->unnamed->portal;
 	struct client_statement *made;
-	struct ledger_change *change;
+	struct ledger_change *change =
+	    set_stage(client, portal->name, portal->statement, batch, &made);
 
-	if (in.count < frame->length)
-		return JUDGE_MORE;
-	if (names_are_unsure(client, names_find(client, portal->name), batch))
-		return JUDGE_WAIT;
-	if (portal->is_execute)
-		return execute_portal(client, batch);
-	change = set_stage(client, portal->name, portal->statement, batch, &made);
 	if (change)
 		change = server_renamed(change, &portal->renaming);
-	batch_run(batch, bytes_of(in.at, frame->length));
+	batch_run(batch, frame);
 	if (statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_DROP) ==
 	        JUDGE_DROP &&
 	    (!made || ask_types(client, made, batch, LEDGER_DROPPED)))
 		return JUDGE_DROP;
 	return JUDGE_MEMORY;
+}
+
+enum judgement sql_execute(struct client *client, const struct frame *frame, struct bytes in,
+                           struct batch *batch)
+{
+	const struct sql_portal *portal = client->unnamed->portal;
+	const struct client_statement *entry = names_find(client, portal->name);
+	enum judgement result;
+
+	if (in.count < frame->length)
+		return JUDGE_MORE;
+	if (names_are_unsure(client, entry, batch))
+		return JUDGE_WAIT;
+	if (!portal->is_execute)
+		result = execute_on_stage(client, bytes_of(in.at, frame->length), batch);
+	else if (entry)
+		result = execute_portal(client, batch);
+	else
+		result = statements_refuse_name(client, frame->type, portal->name, batch);
+	/* PostgreSQL runs it once: a further Execute gets the rest of its rows. */
+	if (result <= JUDGE_DROP)
+		sql_drop_portal(client);
+	return result;
 }

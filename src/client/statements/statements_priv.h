@@ -59,7 +59,7 @@ struct unnamed {
 	bool is_here; /* the server has what the client's Parse has made, or will report why not */
 };
 
-/* Whether its unnamed portal is a PREPARE, EXECUTE or DEALLOCATE. */
+/* Whether its unnamed portal is a PREPARE, EXECUTE or DEALLOCATE that was not executed yet. */
 static inline bool sql_has_portal(const struct client *client)
 {
 	return client->unnamed && client->unnamed->portal;
@@ -239,10 +239,11 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
 
 /*
  * The name means the statement in the current scope of the client's server, as for names_enter().
- * *can_parse: the server would read the text as the server did that parsed it first:
- * text_scope_merge(). false: no memory.
+ * is_own: the server must have it under its own name. *can_parse: the server would read the text as
+ * the server did that parsed it first: text_scope_merge(). false: no memory.
  */
-bool names_enter_scope(struct client *client, struct client_statement *entry, bool *can_parse);
+bool names_enter_scope(struct client *client, struct client_statement *entry, bool is_own,
+                       bool *can_parse);
 
 /* The statement is or is no more on the client's server under its name. */
 void names_set_exposed(struct names *names, struct client_statement *entry, bool is_exposed);

@@ -4,6 +4,8 @@
  */
 #include "pgweir/base/buf.h"
 
+#include <errno.h>
+
 #include "../unit.h"
 
 START_TEST(buf_grows_and_keeps)
@@ -106,6 +108,22 @@ START_TEST(buf_wraps_between_words)
 }
 END_TEST
 
+START_TEST(buf_says_why_a_file_cannot_be_read)
+{
+	struct buf buf = { .limit = 2 * BUF_PIECE };
+
+	ck_assert_str_eq(buf_read_file(&buf, "/dev/zero"), "read");
+	ck_assert_int_eq(errno, EFBIG);
+	buf_free(&buf);
+	ck_assert_str_eq(buf_read_file(&buf, "/"), "read");
+	ck_assert_int_eq(errno, EISDIR);
+	ck_assert_str_eq(buf_read_file(&buf, "/nowhere"), "open");
+	ck_assert_int_eq(errno, ENOENT);
+	ck_assert_ptr_null(buf_read_file(&buf, "/dev/null"));
+	buf_free(&buf);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base/buf");
@@ -117,6 +135,7 @@ int main(void)
 	tcase_add_test(cases, buf_prints);
 	tcase_add_test(cases, buf_is_used_again);
 	tcase_add_test(cases, buf_wraps_between_words);
+	tcase_add_test(cases, buf_says_why_a_file_cannot_be_read);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }
