@@ -109,11 +109,14 @@ static usec_t stays_since(const struct server *server, const struct share_fair *
 	                                                          : server->used_at;
 }
 
-/* The longest unused server of a state that may leave. NULL: there is none now. */
+/*
+ * The longest unused server of a state that may leave, one with new values of sequences last: here
+ * its owner may still ask for them. NULL: there is none now.
+ */
 static struct server *spare_server(struct pool *pool, enum server_state state,
                                    const struct share_fair *fair)
 {
-	struct server *server;
+	struct server *server, *kept = NULL;
 
 	TAILQ_FOREACH_REVERSE(server, &pool->servers[state], server_list, place.node)
 	{
@@ -125,15 +128,19 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 		}
 		if (pool->limits.has_lag_limit && pool_is_behind(server))
 			continue;
-		if (server_may_move(server))
-			return server;
+		if (server_may_move(server)) {
+			if (!pool_is_kept(server, NULL))
+				return server;
+			kept = kept ? kept : server;
+			continue;
+		}
 		look_again(pool, pool_now(pool)); /* the rest of a message will come */
 		if (server->close_reason) {       /* nobody would get it here, either */
 			pool_close_server(server, server->close_reason);
 			return NULL;
 		}
 	}
-	return NULL;
+	return kept;
 }
 
 /* fair: clients wait here too. */

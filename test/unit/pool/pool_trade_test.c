@@ -349,6 +349,43 @@ START_TEST(a_server_that_was_just_used_stays_for_a_while)
 END_TEST
 
 /* It may be served by its own loop soon, and a want wakes the others. */
+START_TEST(a_server_with_new_values_of_sequences_goes_last)
+{
+	struct peer owner, other, there, next;
+	struct hall hall;
+	struct borrower *borrower;
+
+	hall_open(&hall, "pool_mode = transaction\ndefault_pool_size = 2\nserver_lifetime = 3600");
+	owner = client_in(&hall, 0, "u0", "d0");
+	other = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	next = client_in(&hall, 1, "u0", "d0");
+	ask(&hall, &owner);
+	ck_assert_int_eq(asked_server(&hall), 0);
+	borrower = server_in(&hall, 0)->lease.borrower;
+	pool_own_sequences(borrower);
+	ask(&hall, &other);
+	ck_assert_int_eq(asked_server(&hall), 1);
+	answer(&hall, 0); /* it is the longest unused one */
+	answer(&hall, 1);
+	ck_assert_ptr_nonnull(borrower->owned);
+	borrower->owned->lease.sequences.used_at = clock_now() + LONG;
+	ask(&hall, &there);
+	ck_assert_int_eq(asked_server(&hall), 1);
+	ck_assert_ptr_nonnull(borrower->owned);
+	/* There is no other one. */
+	ask(&hall, &next);
+	age(&hall, 1, USEC_PER_SEC);
+	ck_assert_int_eq(asked_server(&hall), 0);
+	ck_assert_ptr_null(borrower->owned);
+	peer_close(&owner);
+	peer_close(&other);
+	peer_close(&there);
+	peer_close(&next);
+	hall_close(&hall);
+}
+END_TEST
+
 START_TEST(a_client_waits_a_while_for_the_servers_of_its_own_loop)
 {
 	struct peer busy, here;
@@ -1474,6 +1511,7 @@ int main(void)
 	tcase_add_test(tests, an_idle_server_goes_where_a_client_waits);
 	tcase_add_test(tests, a_server_that_has_just_come_stays_for_a_while);
 	tcase_add_test(tests, a_server_that_was_just_used_stays_for_a_while);
+	tcase_add_test(tests, a_server_with_new_values_of_sequences_goes_last);
 	tcase_add_test(tests, a_client_waits_a_while_for_the_servers_of_its_own_loop);
 	tcase_add_loop_test(tests, own_clients_come_first_unless_others_have_waited_far_longer, 0,
 	                    COUNT_OF(turns));
