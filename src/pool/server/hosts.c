@@ -271,23 +271,6 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 	return addr->target && reach_worked(hosts->reach, addr->target);
 }
 
-void hosts_learn_protocol(struct hosts *hosts, unsigned int index, const struct address *address,
-                          enum host_protocol protocol)
-{
-	if (index >= hosts->count)
-		return;
-	LOCKED(&hosts->lock);
-	find_addr(&hosts->list[index], address)->protocol = protocol;
-}
-
-enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int index,
-                                  const struct address *address)
-{
-	LOCKED(&hosts->lock);
-	return index < hosts->count ? find_addr(&hosts->list[index], address)->protocol
-	                            : HOST_UNTRIED;
-}
-
 void hosts_reset(struct hosts *hosts)
 {
 	LOCKED(&hosts->lock);
@@ -296,7 +279,8 @@ void hosts_reset(struct hosts *hosts)
 
 		for (unsigned int at = 0; (addr = addr_at(&hosts->list[i], at)); at++) {
 			addr->gap = 0;
-			addr->protocol = HOST_UNTRIED;
+			if (addr->target)
+				addr->target->protocol = HOST_UNTRIED;
 		}
 	}
 }
@@ -463,37 +447,40 @@ static struct merit judge(const struct hosts *hosts, unsigned int index,
 	return merit;
 }
 
+/* but: an address of it that is left out; NULL: none. */
 static struct merit judge_host(const struct hosts *hosts, unsigned int index,
-                               const struct hosts_when *when)
+                               const struct host_addr *but, const struct hosts_when *when)
 {
 	const struct host *host = &hosts->list[index];
 	usec_t least = failed_due(&host->self);
 	struct merit best = no_merit;
 
 	if (host->count == 0)
-		return judge(hosts, index, &host->self, 0, when);
+		return but ? no_merit : judge(hosts, index, &host->self, 0, when);
 	for (unsigned int i = 0; i < host->count; i++) {
 		struct merit one = judge(hosts, index, &host->list[i], least, when);
 
-		if (is_better(&one, &best))
+		if (&host->list[i] != but && is_better(&one, &best))
 			best = one;
 	}
 	best.load = load_of(hosts, &host->self, when);
 	return best;
 }
 
-static usec_t host_due(const struct hosts *hosts, unsigned int index)
+static usec_t host_due(const struct hosts *hosts, unsigned int index, const struct host_addr *but)
 {
-	return judge_host(hosts, index, &(struct hosts_when){ 0 }).due;
+	return judge_host(hosts, index, but, &(struct hosts_when){ 0 }).due;
 }
 
-usec_t hosts_due(struct hosts *hosts)
+usec_t hosts_due(struct hosts *hosts, const struct roster_at *but)
 {
 	usec_t first = INT64_MAX;
 
 	LOCKED(&hosts->lock);
 	for (unsigned int i = 0; i < hosts->count && first > 0; i++) {
-		usec_t due = host_due(hosts, i);
+		bool is_there = but && but->host == i;
+		usec_t due =
+		    host_due(hosts, i, is_there ? find_addr(&hosts->list[i], but->address) : NULL);
 
 		first = due < first ? due : first;
 	}
@@ -511,24 +498,6 @@ bool hosts_are_unreachable(struct hosts *hosts, struct err *err)
 		for (unsigned int at = 0; (addr = addr_at(&hosts->list[i], at)); at++) {
 			if (addr->target &&
 			    reach_failure(hosts->reach, addr->target, err ? err : &unused))
-				return true;
-		}
-	}
-	return false;
-}
-
-bool hosts_has_other(struct hosts *hosts, unsigned int index, const struct address *address)
-{
-	LOCKED(&hosts->lock);
-	for (unsigned int i = 0; i < hosts->count; i++) {
-		struct host *host = &hosts->list[i];
-		const struct host_addr *own = find_addr(host, address);
-
-		if (i != index && host_due(hosts, i) == 0)
-			return true;
-		for (unsigned int at = 0; i == index && at < host->count; at++) {
-			if (&host->list[at] != own &&
-			    judge(hosts, i, &host->list[at], 0, &(struct hosts_when){ 0 }).due == 0)
 				return true;
 		}
 	}
@@ -560,7 +529,7 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *caller, 
 	when.may_test &= takes_turns;
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		unsigned int at = (hosts->next + i) % hosts->count;
-		struct merit one = judge_host(hosts, at, &when);
+		struct merit one = judge_host(hosts, at, NULL, &when);
 
 		if (is_better(&one, &best)) {
 			best = one;
@@ -569,7 +538,7 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *caller, 
 	}
 	if (chosen < hosts->count) {
 		hosts->next = takes_turns ? (chosen + 1) % hosts->count : chosen;
-		*is_test = host_due(hosts, chosen) &&
+		*is_test = host_due(hosts, chosen, NULL) &&
 		           begin_reach_test(hosts, &hosts->list[chosen], when.now);
 	}
 	return chosen;
@@ -626,9 +595,9 @@ static struct host_addr *best_of(const struct hosts *hosts, unsigned int index,
 	return found;
 }
 
-enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
-                             const struct address *addresses, unsigned int count,
-                             const struct hosts_when *when, struct address *address, bool *is_test)
+bool hosts_pick(struct hosts *hosts, unsigned int index, const struct address *addresses,
+                unsigned int count, const struct hosts_when *when, struct address *address,
+                bool *is_test, struct err *err)
 {
 	LOCKED(&hosts->lock);
 	struct host *host = &hosts->list[index];
@@ -636,10 +605,10 @@ enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
 
 	if (count == 0) {
 		*is_test |= begin_try(hosts, index, &host->self, when->now);
-		return HOSTS_PICKED;
+		return true;
 	}
 	if (!learn(hosts, host, addresses, count))
-		return HOSTS_NO_MEMORY;
+		return err_set(err, ERR_MEMORY, "out of memory");
 	host->self.gap = 0; /* its name was found */
 	if (host->self.target)
 		reach_worked(hosts->reach, host->self.target);
@@ -647,8 +616,9 @@ enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
 	if (!addr)
 		addr = best_of(hosts, index, address, when);
 	if (!addr)
-		return HOSTS_NONE_FITS;
+		return err_close(err, CLOSE_HOST_ROLE);
 	*is_test = begin_try(hosts, index, addr, when->now);
 	*address = addr->address;
-	return HOSTS_PICKED;
+	address_set_port(address, host->port);
+	return true;
 }
