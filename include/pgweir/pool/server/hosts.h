@@ -100,24 +100,6 @@ void reach_init(struct reach *reach);
 /* No target may be held. */
 void reach_done(struct reach *reach);
 
-/* The target of an address (NULL: a name) and port, until reach_release(). NULL: no memory. */
-struct reach_target *reach_hold(struct reach *reach, const char *name,
-                                const struct address *address, uint16_t port);
-void reach_release(struct reach *reach, struct reach_target **target);
-
-/* If it has failed and is due, and nobody else tries it: only the caller tries it now. */
-bool reach_begin_test(struct reach *reach, struct reach_target *target, usec_t now);
-
-/* A connection attempt has failed. most: the longest gap. */
-void reach_failed(struct reach *reach, struct reach_target *target, usec_t now, usec_t most,
-                  const struct err *err);
-
-/* It has answered. true: it had failed. */
-bool reach_worked(struct reach *reach, struct reach_target *target);
-
-/* Copies the last failure. false: it has not failed. */
-bool reach_failure(struct reach *reach, const struct reach_target *target, struct err *err);
-
 /* ---- the hosts of a pool ---- */
 
 struct host_addr {

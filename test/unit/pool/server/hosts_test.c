@@ -5,6 +5,7 @@
 #include "pgweir/pool/server/hosts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../unit.h"
@@ -426,11 +427,114 @@ END_TEST
 
 /* ---- addresses that cannot be reached ---- */
 
+/*
+ * When an address that cannot be reached is tried again. A script, a word each, at a clock in
+ * milliseconds:
+ *   f  an attempt fails     w, W  one succeeds: it had not failed, it had
+ *   t, T  a test may not begin, it begins     +N  the clock goes on     =N  due in N
+ */
+static const struct {
+	const char *says;
+	int most;
+	const char *script;
+} paces[] = {
+	{ "one that has not failed needs no test", 9999, "=0 t w" },
+	{ "one that fails is tried again soon", 9999, "f =50 t +49 t +1 T" },
+	{ "then less often, but never rarely", 9999,
+	  "f =50 +50 T f =100 +100 T f =200 +200 T f =400 +400 T f =500 +500 T f =500" },
+	{ "server_login_retry may be shorter", 80, "f =50 +50 T f =80 +80 T f =80" },
+	{ "one connection tries it", 9999, "f +50 T t +100 t t" },
+	{ "one without a result does not hold up the others for long", 9999,
+	  "f +50 T +999 t +1 T t" },
+	{ "a success ends it", 9999, "f +50 T W =0 t w f =50" },
+	{ "a success without a test, too", 9999, "f W =0" },
+	{ "many that fail at once", 9999, "f f f =200 t" },
+};
+
+static void play_pace(struct scene *scene, const char *word, int most, const char *says)
+{
+	const struct roster_at at = { .host = 0 };
+	struct hosts_when when = { .now = scene->now, .gap = most * USEC_PER_MS };
+	usec_t due = hosts_due(&scene->hosts, NULL);
+	bool is_test = false;
+	struct err err;
+
+	err_set(&err, ERR_SERVER_CONNECT, "refused");
+	switch (*word) {
+	case '+':
+		scene->now += strtol(word + 1, NULL, 10) * USEC_PER_MS;
+		return;
+	case '=':
+		ck_assert_msg((due ? due - scene->now : 0) ==
+		                  strtol(word + 1, NULL, 10) * USEC_PER_MS,
+		              "%s: %s, but it is %lld", says, word, (long long)(due - scene->now));
+		return;
+	case 'f':
+		hosts_note(&scene->hosts, &at, HOST_UNREACHABLE, &when, &err);
+		return;
+	case 'w':
+	case 'W':
+		ck_assert_msg(hosts_note(&scene->hosts, &at, HOST_WORKED, &when, NULL) ==
+		                  (*word == 'W'),
+		              "%s: %s", says, word);
+		return;
+	default:
+		hosts_choose(&scene->hosts, &when, &is_test);
+		ck_assert_msg(is_test == (*word == 'T'), "%s: %s", says, word);
+	}
+}
+
+START_TEST(the_pace)
+{
+	struct scene scene = { .now = 1000 * USEC_PER_SEC };
+	char script[128];
+
+	open_hosts(&scene, "/a", LOAD_BALANCE_ROUND_ROBIN);
+	snprintf(script, sizeof(script), "%s", paces[_i].script);
+	for (char *rest = NULL, *word = strtok_r(script, " ", &rest); word;
+	     word = strtok_r(NULL, " ", &rest))
+		play_pace(&scene, word, paces[_i].most, paces[_i].says);
+	hosts_done(&scene.hosts);
+	ck_assert(scene.reach.failing_count == 0);
+	reach_done(&scene.reach);
+}
+END_TEST
+
+START_TEST(a_target_is_an_address_and_a_port)
+{
+	static const struct {
+		unsigned int host;
+		const char *address;
+	} servers[] = { { 0, "10.0.0.1" }, { 1, "10.0.0.1" }, { 0, "10.0.0.2" },
+		        { 2, "10.0.0.1" }, { 3, NULL },       { 3, NULL } };
+	const struct reach_target *targets[COUNT_OF(servers)];
+	struct hosts_place places[COUNT_OF(servers)] = { 0 };
+	struct scene scene = { .now = 1 };
+
+	open_hosts(&scene, "db.test,other.test,db.test:5433,10.0.0.1", LOAD_BALANCE_ROUND_ROBIN);
+	for (size_t i = 0; i < COUNT_OF(servers); i++) {
+		const char *text = servers[i].address;
+
+		hosts_enter(&scene.hosts, &places[i], servers[i].host, text ? parse(text) : NULL);
+		targets[i] = hosts_target(&places[i]);
+	}
+	ck_assert_ptr_eq(targets[0], targets[1]);
+	ck_assert_ptr_eq(targets[4], targets[5]);
+	for (int i = 1; i < 4; i++)
+		ck_assert_ptr_ne(targets[i], targets[i + 1]);
+	ck_assert_uint_eq(targets[0]->server_count, 2);
+	for (size_t i = 0; i < COUNT_OF(places); i++)
+		hosts_leave(&scene.hosts, &places[i]);
+	close_hosts(&scene);
+}
+END_TEST
+
 /* What one pool finds out holds for others with the same host and port. */
 START_TEST(pools_share_what_can_be_reached)
 {
 	struct scene scene = { .now = 1000 };
 	struct hosts other, elsewhere;
+	struct err failure;
 	bool is_test;
 
 	open_hosts(&scene, "/a,/b", LOAD_BALANCE_ROUND_ROBIN);
@@ -443,6 +547,8 @@ START_TEST(pools_share_what_can_be_reached)
 	note(&scene, 1, NULL, HOST_UNREACHABLE);
 	ck_assert(scene.reach.failing_count > 0 && hosts_due(&other, NULL) > 0);
 	ck_assert(hosts_are_unreachable(&other, NULL));
+	ck_assert(hosts_are_unreachable(&other, &failure));
+	ck_assert_str_eq(failure.text, "refused");
 	ck_assert(hosts_due(&elsewhere, NULL) == 0 && hosts_due(&scene.hosts, NULL) == 0);
 	ck_assert_int_eq(hosts_due(&other, NULL), scene.now + GAP);
 
@@ -560,6 +666,8 @@ int main(void)
 	tcase_add_test(tcase, another_one_is_one_that_has_not_failed);
 	tcase_add_test(tcase, the_same_list_keeps_its_turn);
 	tcase_add_test(tcase, hosts_remember_protocols);
+	tcase_add_loop_test(tcase, the_pace, 0, COUNT_OF(paces));
+	tcase_add_test(tcase, a_target_is_an_address_and_a_port);
 	tcase_add_test(tcase, pools_share_what_can_be_reached);
 	tcase_add_test(tcase, the_tested_address_is_picked);
 	tcase_add_loop_test(tcase, a_standby_that_is_behind, 0, COUNT_OF(behind));
