@@ -180,8 +180,12 @@ bool server_find_host(struct server *server, struct err *err)
 	if (!is_unix(host->at))
 		return resolver_start(site->shared->resolver, &server->login->ask, host->at,
 		                      host->port, on_server_address, err);
-	snprintf(server->place.path, sizeof(server->place.path), "%s/.s.PGSQL.%d", host->at,
-	         host->port);
+	if (snprintf(server->place.path, sizeof(server->place.path), "%s/.s.PGSQL.%d", host->at,
+	             host->port) >= (int)sizeof(server->place.path)) {
+		*server->place.path = 0; /* a part of it could be the path of another one */
+		return err_set(err, ERR_SERVER_CONNECT, "connect failed: %s",
+		               strerror(ENAMETOOLONG));
+	}
 	local.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, host->port };
 	return go_to(server, NULL, 0, local, err);
 }
