@@ -134,9 +134,13 @@ static void tell(struct task *task)
 	query_free(query);
 }
 
+/* Nothing of what was asked for is a failure, too. */
 static void finish(struct dns_query *query, int status)
 {
-	query->answer.failure = ares_strerror(status);
+	bool is_empty = !query->answer.count && !query->answer.name;
+
+	query->answer.failure =
+	    ares_strerror(status == ARES_SUCCESS && is_empty ? ARES_ENODATA : status);
 	query->dns->query_count--;
 	loop_defer(query->dns->loop, &query->task);
 }
@@ -148,8 +152,6 @@ static void on_info(void *arg, int status, int timeouts, struct ares_addrinfo *i
 	(void)timeouts;
 	if (status == ARES_SUCCESS)
 		take_addresses(&query->answer, info);
-	if (status == ARES_SUCCESS && query->answer.count == 0)
-		status = ARES_ENODATA;
 	if (info)
 		ares_freeaddrinfo(info);
 	finish(query, status);
@@ -214,8 +216,6 @@ static void on_srv(void *arg, int status, int timeouts, unsigned char *packet, i
 		status = ares_parse_srv_reply(packet, size, &first);
 	if (status == ARES_SUCCESS)
 		take_services(&query->answer, first);
-	if (status == ARES_SUCCESS && query->answer.count == 0)
-		status = ARES_ENODATA;
 	if (first)
 		ares_free_data(first);
 	finish(query, status);

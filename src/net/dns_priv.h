@@ -18,22 +18,6 @@ enum dns_kind {
 	DNS_SERVICES   /* the hosts of a service (SRV) */
 };
 
-/* What a query has found: of the fields between, only those that it asks for. */
-struct dns_answer {
-	struct address *addresses; /* port 0, without duplicates; who takes them leaves NULL */
-	struct service_host *services;
-	char *name; /* NULL: none */
-	uint32_t serial;
-	unsigned int count;  /* of addresses, services or serials; 0: there are none */
-	const char *failure; /* why there are none; a static text */
-};
-
-/*
- * Called once, at the end of a turn, never by dns_query*(). `query` is where the owner had it. The
- * answer is valid during the call.
- */
-typedef void dns_on_answer(struct dns_query **query, struct dns_answer *answer);
-
 /* Copies the options it needs. NULL: *err says why. */
 struct dns *dns_new(struct loop *loop, const struct resolver_options *options, struct err *err);
 void dns_free(struct dns **dns);

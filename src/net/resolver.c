@@ -628,19 +628,11 @@ void reverse_cancel(struct reverse *reverse)
 	reverse->host = NULL;
 }
 
-static void on_services(struct dns_query **query, struct dns_answer *answer)
+bool resolver_find_services(struct resolver *resolver, const char *name, struct dns_query **query,
+                            dns_on_answer *on_answer, struct err *err)
 {
-	struct services *services = container_of(query, struct services, query);
-
-	services->on_found(services, answer->services, answer->count, answer->failure);
-}
-
-bool services_start(struct resolver *resolver, struct services *services, const char *name,
-                    services_on_found *on_found, struct err *err)
-{
-	assert(!services->query);
-	services->on_found = on_found;
-	return dns_query(resolver->dns, DNS_SERVICES, name, &services->query, on_services, err);
+	assert(!*query);
+	return dns_query(resolver->dns, DNS_SERVICES, name, query, on_answer, err);
 }
 
 /* ---- for SHOW ---- */

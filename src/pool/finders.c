@@ -39,7 +39,7 @@ struct finder {
 	struct hosts_source source; /* borrows from it */
 	struct timer timer;         /* when to ask next */
 	struct task task;           /* tells `found` */
-	struct services services;
+	struct dns_query *query;    /* for SRV records */
 	struct fetch fetch;
 	unsigned int rest;             /* number of the REST interface that is asked */
 	unsigned int failed_count;     /* of those that were tried one after the other */
@@ -177,23 +177,24 @@ static void tell_found(struct task *task)
 
 /* ---- SRV records ---- */
 
-static void on_services(struct services *services, const struct service_host *list,
-                        unsigned int count, const char *failure)
+static void on_services(struct dns_query **query, struct dns_answer *answer)
 {
-	struct finder *finder = container_of(services, struct finder, services);
+	struct finder *finder = container_of(query, struct finder, query);
 	struct buf hosts = { 0 };
 
-	for (unsigned int i = 0; i < count; i++) {
-		if (hosts_source_names_host(bytes_text(list[i].name)))
-			buf_printf(&hosts, "%s%s:%u", hosts.count ? "," : "", list[i].name,
-			           list[i].port);
+	for (unsigned int i = 0; i < answer->count; i++) {
+		const struct service_host *host = &answer->services[i];
+
+		if (hosts_source_names_host(bytes_text(host->name)))
+			buf_printf(&hosts, "%s%s:%u", hosts.count ? "," : "", host->name,
+			           host->port);
 	}
 	if (hosts.count && buf_ok(&hosts))
 		note_hosts(finder, buf_text(&hosts));
 	else if (!buf_ok(&hosts))
 		note_failure(finder, "out of memory");
 	else
-		note_failure(finder, count ? "its records name no hosts" : failure);
+		note_failure(finder, answer->count ? "its records name no hosts" : answer->failure);
 	buf_free(&hosts);
 	ask_later(finder);
 }
@@ -297,8 +298,8 @@ static void on_due(struct timer *timer)
 
 	if (finder->source.kind == HOSTS_FROM_PATRONI
 	        ? begin_fetch(finder, &err)
-	        : services_start(finder->finders->pools->shared.resolver, &finder->services,
-	                         finder->source.path.at, on_services, &err))
+	        : resolver_find_services(finder->finders->pools->shared.resolver,
+	                                 finder->source.path.at, &finder->query, on_services, &err))
 		return;
 	note_failure(finder, err.text);
 	ask_later(finder);
@@ -340,7 +341,7 @@ static void free_finder(struct finder *finder)
 	end_leave(finder);
 	timer_clear(&finder->timer);
 	loop_undefer(loop_of(finder), &finder->task);
-	dns_forget(&finder->services.query);
+	dns_forget(&finder->query);
 	fetch_cancel(&finder->fetch);
 	free(finder->found);
 	explicit_bzero(finder->text, strlen(finder->text));

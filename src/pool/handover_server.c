@@ -16,7 +16,6 @@
 #include "pgweir/pool/handover.h"
 
 #include "handover_priv.h"
-#include "host_watch_priv.h"
 #include "listening_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"

@@ -592,6 +592,17 @@ void pools_database_expired(struct timer *timer);
 /* The task that frees databases without an entry, and pools without a user. */
 void pools_sweep(struct task *task);
 
+/* ---- host watches: host_watches.c ---- */
+
+/* Makes pools->host_watches, or changes them. New ones begin when the loop runs. */
+void host_watches_configure(struct pools *pools);
+
+/* Databases were paused or resumed. Nothing if there are no host_watches. */
+void host_watches_update(struct pools *pools);
+
+/* Closes all connections at once. Accepts NULL, sets NULL. */
+void host_watches_free(struct host_watches **watches);
+
 /* ---- hosts_from: finders.c ---- */
 
 /* Makes pools->finders, or changes them. New ones ask when the loop runs. */

@@ -95,7 +95,7 @@ void pool_hear_roster(struct pool *pool)
 
 /* ---- is there a host? ---- */
 
-usec_t pool_due(const struct pool *pool) { return hosts_due(pool->site.hosts); }
+usec_t pool_due(const struct pool *pool) { return hosts_due(pool->site.hosts, NULL); }
 
 bool pool_has_host(const struct pool *pool) { return pool_due(pool) == 0; }
 

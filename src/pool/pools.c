@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "host_watch_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
 

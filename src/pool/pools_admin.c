@@ -6,7 +6,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "host_watch_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
 

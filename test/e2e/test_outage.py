@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: ISC
 """A database that is down: which clients wait, how long, and which errors they get."""
 
+import os
 import re
+import shutil
 import signal
+import socket
+import tempfile
 
 import pytest
 
@@ -366,6 +370,23 @@ def test_names_and_sockets_are_named(make_pgweir):
     weir.wait_log(rf"two: PostgreSQL at nowhere\.invalid:{port} cannot be reached: .*DNS")
     weir.wait_log(rf"three: PostgreSQL at /nonexistent/\.s\.PGSQL\.{port} cannot be reached: No")
     assert len(waiting) == 3
+
+
+def test_a_socket_whose_path_is_too_long_is_no_other(pgweir):
+    """Cut to what fits into a socket's name, it is the path of another server."""
+    place = tempfile.mkdtemp(dir="/tmp")
+    os.chmod(place, 0o755)
+    directory = place + "/" + "d" * (93 - len(place))
+    os.mkdir(directory)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(f"{directory}/.s.PGSQL.543")
+        os.chmod(f"{directory}/.s.PGSQL.543", 0o777)
+        other.listen()
+        weir = pgweir(databases={"app": f"host={directory} port=5432"}, **QUIET)
+        waiting = weir.wire().startup(database="app")
+        weir.wait_log(f"app: PostgreSQL at {directory}:5432 cannot be reached: File name too long")
+    assert waiting
+    shutil.rmtree(place)
 
 
 def test_a_refusal_is_an_answer(pgweir, fake_server):

@@ -180,25 +180,25 @@ struct service_host {
 	uint16_t port;
 };
 
-struct services;
-
-/*
- * Called once, from the loop, never by services_start(). The hosts come in order of their
- * priority, then of their names; valid during the call. count 0: `failure` is the reason, a static
- * text.
- */
-typedef void services_on_found(struct services *services, const struct service_host *list,
-                               unsigned int count, const char *failure);
-
-/* One lookup. Embedded in its owner; zero it before first use. */
-struct services {
-	services_on_found *on_found;
-	struct dns_query *query; /* NULL: not in use; ended by dns_forget() */
+/* What a query has found: of the fields between, only those that it asks for. */
+struct dns_answer {
+	struct address *addresses;     /* port 0, without duplicates; who takes them leaves NULL */
+	struct service_host *services; /* in order of their priority, then of their names */
+	char *name;                    /* NULL: none */
+	uint32_t serial;
+	unsigned int count;  /* of addresses, services or serials; 0: there are none */
+	const char *failure; /* why there are none; a static text */
 };
 
-/* Starts a lookup. false: *err; on_found() will not be called. */
-bool services_start(struct resolver *resolver, struct services *services, const char *name,
-                    services_on_found *on_found, struct err *err);
+/*
+ * Called once, at the end of a turn, never by the function that begins the query. `query` is where
+ * the owner had it. The answer is valid during the call.
+ */
+typedef void dns_on_answer(struct dns_query **query, struct dns_answer *answer);
+
+/* Leaves the query in *query, which must be NULL. false: *err; on_answer() will not be called. */
+bool resolver_find_services(struct resolver *resolver, const char *name, struct dns_query **query,
+                            dns_on_answer *on_answer, struct err *err);
 
 /* Cancels a query: its owner will not be called. Safe if there is none. */
 void dns_forget(struct dns_query **query);

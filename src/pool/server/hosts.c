@@ -39,40 +39,31 @@ void reach_done(struct reach *reach)
 	pthread_mutex_destroy(&reach->lock);
 }
 
-static struct reach_target *hold_target(struct reach *reach, struct bytes key)
+/* The target of an address (NULL: a name) and port, until release(). NULL: no memory. */
+static struct reach_target *hold(struct reach *reach, const char *name,
+                                 const struct address *address, uint16_t port)
 {
 	LOCKED(&reach->lock);
-	struct reach_target *target;
-
-	TABLE_FIND(hh, &reach->secret, reach->targets, key.at, key.count, target);
-	if (!target) {
-		target = calloc(1, sizeof(*target) + key.count);
-		if (!target)
-			return NULL;
-		memcpy(target->key, key.at, key.count);
-		TABLE_ADD(hh, &reach->secret, reach->targets, target->key, key.count, target);
-	}
-	target->holder_count++;
-	return target;
-}
-
-struct reach_target *reach_hold(struct reach *reach, const char *name,
-                                const struct address *address, uint16_t port)
-{
-	struct reach_target *target = NULL;
 	char text[ADDRESS_TEXT_SIZE];
+	struct reach_target *target = NULL;
 	struct buf key = { 0 };
 
 	/* a name is no address: they are not equal */
 	buf_printf(&key, "%c%s %u", address ? 'a' : 'n',
 	           address ? address_format_host(address, text, sizeof(text)) : name, port);
 	if (buf_ok(&key))
-		target = hold_target(reach, buf_bytes(&key));
+		TABLE_FIND(hh, &reach->secret, reach->targets, key.at, key.count, target);
+	if (buf_ok(&key) && !target && (target = calloc(1, sizeof(*target) + key.count))) {
+		memcpy(target->key, key.at, key.count);
+		TABLE_ADD(hh, &reach->secret, reach->targets, target->key, key.count, target);
+	}
+	if (target)
+		target->holder_count++;
 	buf_free(&key);
 	return target;
 }
 
-/* Called with the lock held. */
+/* Called with the reach's lock held. */
 static void forget_failure(struct reach *reach, struct reach_target *target)
 {
 	if (target->gap)
@@ -82,7 +73,7 @@ static void forget_failure(struct reach *reach, struct reach_target *target)
 	target->due = 0;
 }
 
-void reach_release(struct reach *reach, struct reach_target **held)
+static void release(struct reach *reach, struct reach_target **held)
 {
 	struct reach_target *target = *held;
 
@@ -97,7 +88,8 @@ void reach_release(struct reach *reach, struct reach_target **held)
 	}
 }
 
-bool reach_begin_test(struct reach *reach, struct reach_target *target, usec_t now)
+/* If it has failed and is due, and nobody else tries it: only the caller tries it now. */
+static bool begin_test(struct reach *reach, struct reach_target *target, usec_t now)
 {
 	LOCKED(&reach->lock);
 	if (!target->gap || now < target->due)
@@ -107,25 +99,33 @@ bool reach_begin_test(struct reach *reach, struct reach_target *target, usec_t n
 	return true;
 }
 
-static usec_t next_gap(usec_t gap, usec_t most)
+/* A connection attempt has failed. */
+static void note_failure(struct reach *reach, struct reach_target *target,
+                         const struct hosts_when *when, const struct err *err)
 {
-	gap = gap ? 2 * gap : REACH_GAP_MIN;
-	return gap < most ? gap : most;
-}
-
-void reach_failed(struct reach *reach, struct reach_target *target, usec_t now, usec_t most,
-                  const struct err *err)
-{
+	usec_t most = when->gap < REACH_GAP_MAX ? when->gap : REACH_GAP_MAX;
 	LOCKED(&reach->lock);
+	usec_t next = target->gap ? 2 * target->gap : REACH_GAP_MIN;
+
 	if (!target->gap)
 		reach->failing_count++;
-	target->gap = next_gap(target->gap, most < REACH_GAP_MAX ? most : REACH_GAP_MAX);
+	target->gap = next < most ? next : most;
 	target->failure = *err;
 	target->is_tested = false;
-	target->due = now + target->gap;
+	target->due = when->now + target->gap;
 }
 
-bool reach_worked(struct reach *reach, struct reach_target *target)
+/* Copies the last failure, if err is not NULL. false: it has not failed. */
+static bool has_failed(struct reach *reach, const struct reach_target *target, struct err *err)
+{
+	LOCKED(&reach->lock);
+	if (target->gap && err)
+		*err = target->failure;
+	return target->gap;
+}
+
+/* It has answered. true: it had failed. */
+static bool note_answer(struct reach *reach, struct reach_target *target)
 {
 	bool had_failed;
 
@@ -135,14 +135,6 @@ bool reach_worked(struct reach *reach, struct reach_target *target)
 	had_failed = target->gap > 0;
 	forget_failure(reach, target);
 	return had_failed;
-}
-
-bool reach_failure(struct reach *reach, const struct reach_target *target, struct err *err)
-{
-	LOCKED(&reach->lock);
-	if (target->gap > 0)
-		*err = target->failure;
-	return target->gap > 0;
 }
 
 /* ---- the hosts of a pool ---- */
@@ -170,7 +162,7 @@ static struct host_addr *find_addr(struct host *host, const struct address *addr
 static void release_list(const struct hosts *hosts, struct host *host)
 {
 	for (unsigned int i = 0; i < host->count; i++)
-		reach_release(hosts->reach, &host->list[i].target);
+		release(hosts->reach, &host->list[i].target);
 	free(host->list);
 }
 
@@ -188,7 +180,7 @@ static bool learn(const struct hosts *hosts, struct host *host, const struct add
 		if (known != &host->self)
 			list[i] = *known;
 		list[i].address = addresses[i];
-		list[i].target = reach_hold(hosts->reach, host->at, &addresses[i], host->port);
+		list[i].target = hold(hosts->reach, host->at, &addresses[i], host->port);
 	}
 	release_list(hosts, host);
 	host->list = list;
@@ -202,7 +194,7 @@ static void leave_target(const struct hosts *hosts, struct reach_target **target
 {
 	if (*target)
 		(*target)->server_count--;
-	reach_release(hosts->reach, target);
+	release(hosts->reach, target);
 }
 
 void hosts_leave(struct hosts *hosts, struct hosts_place *place)
@@ -215,7 +207,7 @@ static struct reach_target *enter_target(const struct hosts *hosts, unsigned int
                                          const struct address *address)
 {
 	const struct host *host = &hosts->list[index];
-	struct reach_target *target = reach_hold(hosts->reach, host->at, address, host->port);
+	struct reach_target *target = hold(hosts->reach, host->at, address, host->port);
 
 	if (target)
 		target->server_count++;
@@ -257,7 +249,7 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 	if (at->address && addr == &host->self && host->count > 0)
 		return false;
 	if (outcome == HOST_UNREACHABLE && addr->target) {
-		reach_failed(hosts->reach, addr->target, when->now, when->gap, err);
+		note_failure(hosts->reach, addr->target, when, err);
 		return false;
 	}
 	if (outcome == HOST_UNFIT) {
@@ -268,24 +260,7 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 		addr->gap = 0;
 	else if (outcome != HOST_ANSWERED) /* or no memory for the target */
 		leave_out(addr, when->now, when->gap, false);
-	return addr->target && reach_worked(hosts->reach, addr->target);
-}
-
-void hosts_learn_protocol(struct hosts *hosts, unsigned int index, const struct address *address,
-                          enum host_protocol protocol)
-{
-	if (index >= hosts->count)
-		return;
-	LOCKED(&hosts->lock);
-	find_addr(&hosts->list[index], address)->protocol = protocol;
-}
-
-enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int index,
-                                  const struct address *address)
-{
-	LOCKED(&hosts->lock);
-	return index < hosts->count ? find_addr(&hosts->list[index], address)->protocol
-	                            : HOST_UNTRIED;
+	return addr->target && note_answer(hosts->reach, addr->target);
 }
 
 void hosts_reset(struct hosts *hosts)
@@ -296,7 +271,8 @@ void hosts_reset(struct hosts *hosts)
 
 		for (unsigned int at = 0; (addr = addr_at(&hosts->list[i], at)); at++) {
 			addr->gap = 0;
-			addr->protocol = HOST_UNTRIED;
+			if (addr->target)
+				addr->target->protocol = HOST_UNTRIED;
 		}
 	}
 }
@@ -320,7 +296,7 @@ static void clear(struct hosts *hosts)
 {
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		release_list(hosts, &hosts->list[i]);
-		reach_release(hosts->reach, &hosts->list[i].self.target);
+		release(hosts->reach, &hosts->list[i].self.target);
 	}
 	free(hosts->list);
 	free(hosts->text);
@@ -369,7 +345,7 @@ static bool set_list(struct hosts *hosts, const char *text, uint16_t port)
 		host->name = part_of(hosts, texts + size, part);
 		host->port = (uint16_t)config_host_port(&part, port);
 		host->at = part_of(hosts, texts + 2 * size, part);
-		host->self.target = reach_hold(hosts->reach, host->at, NULL, host->port);
+		host->self.target = hold(hosts->reach, host->at, NULL, host->port);
 	}
 	return true;
 }
@@ -463,37 +439,40 @@ static struct merit judge(const struct hosts *hosts, unsigned int index,
 	return merit;
 }
 
+/* but: an address of it that is left out; NULL: none. */
 static struct merit judge_host(const struct hosts *hosts, unsigned int index,
-                               const struct hosts_when *when)
+                               const struct host_addr *but, const struct hosts_when *when)
 {
 	const struct host *host = &hosts->list[index];
 	usec_t least = failed_due(&host->self);
 	struct merit best = no_merit;
 
 	if (host->count == 0)
-		return judge(hosts, index, &host->self, 0, when);
+		return but ? no_merit : judge(hosts, index, &host->self, 0, when);
 	for (unsigned int i = 0; i < host->count; i++) {
 		struct merit one = judge(hosts, index, &host->list[i], least, when);
 
-		if (is_better(&one, &best))
+		if (&host->list[i] != but && is_better(&one, &best))
 			best = one;
 	}
 	best.load = load_of(hosts, &host->self, when);
 	return best;
 }
 
-static usec_t host_due(const struct hosts *hosts, unsigned int index)
+static usec_t host_due(const struct hosts *hosts, unsigned int index, const struct host_addr *but)
 {
-	return judge_host(hosts, index, &(struct hosts_when){ 0 }).due;
+	return judge_host(hosts, index, but, &(struct hosts_when){ 0 }).due;
 }
 
-usec_t hosts_due(struct hosts *hosts)
+usec_t hosts_due(struct hosts *hosts, const struct roster_at *but)
 {
 	usec_t first = INT64_MAX;
 
 	LOCKED(&hosts->lock);
 	for (unsigned int i = 0; i < hosts->count && first > 0; i++) {
-		usec_t due = host_due(hosts, i);
+		bool is_there = but && but->host == i;
+		usec_t due =
+		    host_due(hosts, i, is_there ? find_addr(&hosts->list[i], but->address) : NULL);
 
 		first = due < first ? due : first;
 	}
@@ -502,33 +481,12 @@ usec_t hosts_due(struct hosts *hosts)
 
 bool hosts_are_unreachable(struct hosts *hosts, struct err *err)
 {
-	struct err unused;
-
 	LOCKED(&hosts->lock);
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		const struct host_addr *addr;
 
 		for (unsigned int at = 0; (addr = addr_at(&hosts->list[i], at)); at++) {
-			if (addr->target &&
-			    reach_failure(hosts->reach, addr->target, err ? err : &unused))
-				return true;
-		}
-	}
-	return false;
-}
-
-bool hosts_has_other(struct hosts *hosts, unsigned int index, const struct address *address)
-{
-	LOCKED(&hosts->lock);
-	for (unsigned int i = 0; i < hosts->count; i++) {
-		struct host *host = &hosts->list[i];
-		const struct host_addr *own = find_addr(host, address);
-
-		if (i != index && host_due(hosts, i) == 0)
-			return true;
-		for (unsigned int at = 0; i == index && at < host->count; at++) {
-			if (&host->list[at] != own &&
-			    judge(hosts, i, &host->list[at], 0, &(struct hosts_when){ 0 }).due == 0)
+			if (addr->target && has_failed(hosts->reach, addr->target, err))
 				return true;
 		}
 	}
@@ -543,7 +501,7 @@ static bool begin_reach_test(const struct hosts *hosts, struct host *host, usec_
 	const struct host_addr *addr;
 
 	for (unsigned int i = 0; (addr = addr_at(host, i)); i++) {
-		if (addr->target && reach_begin_test(hosts->reach, addr->target, now))
+		if (addr->target && begin_test(hosts->reach, addr->target, now))
 			return true;
 	}
 	return false;
@@ -560,7 +518,7 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *caller, 
 	when.may_test &= takes_turns;
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		unsigned int at = (hosts->next + i) % hosts->count;
-		struct merit one = judge_host(hosts, at, &when);
+		struct merit one = judge_host(hosts, at, NULL, &when);
 
 		if (is_better(&one, &best)) {
 			best = one;
@@ -569,7 +527,7 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *caller, 
 	}
 	if (chosen < hosts->count) {
 		hosts->next = takes_turns ? (chosen + 1) % hosts->count : chosen;
-		*is_test = host_due(hosts, chosen) &&
+		*is_test = host_due(hosts, chosen, NULL) &&
 		           begin_reach_test(hosts, &hosts->list[chosen], when.now);
 	}
 	return chosen;
@@ -588,7 +546,7 @@ static bool begin_try(const struct hosts *hosts, unsigned int index, struct host
 		roster_try(hosts->roster, &at, now);
 	if (!addr->target || !addr->target->due)
 		return addr->gap && !addr->is_unfit;
-	reach_begin_test(hosts->reach, addr->target, now);
+	begin_test(hosts->reach, addr->target, now);
 	return true;
 }
 
@@ -626,9 +584,9 @@ static struct host_addr *best_of(const struct hosts *hosts, unsigned int index,
 	return found;
 }
 
-enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
-                             const struct address *addresses, unsigned int count,
-                             const struct hosts_when *when, struct address *address, bool *is_test)
+bool hosts_pick(struct hosts *hosts, unsigned int index, const struct address *addresses,
+                unsigned int count, const struct hosts_when *when, struct address *address,
+                bool *is_test, struct err *err)
 {
 	LOCKED(&hosts->lock);
 	struct host *host = &hosts->list[index];
@@ -636,19 +594,20 @@ enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
 
 	if (count == 0) {
 		*is_test |= begin_try(hosts, index, &host->self, when->now);
-		return HOSTS_PICKED;
+		return true;
 	}
 	if (!learn(hosts, host, addresses, count))
-		return HOSTS_NO_MEMORY;
+		return err_set(err, ERR_MEMORY, "out of memory");
 	host->self.gap = 0; /* its name was found */
 	if (host->self.target)
-		reach_worked(hosts->reach, host->self.target);
+		note_answer(hosts->reach, host->self.target);
 	addr = *is_test ? tested(host) : NULL;
 	if (!addr)
 		addr = best_of(hosts, index, address, when);
 	if (!addr)
-		return HOSTS_NONE_FITS;
+		return err_close(err, CLOSE_HOST_ROLE);
 	*is_test = begin_try(hosts, index, addr, when->now);
 	*address = addr->address;
-	return HOSTS_PICKED;
+	address_set_port(address, host->port);
+	return true;
 }

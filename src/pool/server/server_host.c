@@ -40,9 +40,8 @@ static const struct address *address_of(const struct server *server)
 /* It counts where it will be from the choice on, as others may choose before it is there. */
 static void count_at_host(struct server *server)
 {
-	if (!server->site->is_watch)
-		hosts_enter(server->site->hosts, &server->place.counted, server->place.host,
-		            address_of(server));
+	hosts_enter(server->site->hosts, &server->place.counted, server->place.host,
+	            address_of(server));
 }
 
 /* No borrower relies on a retry, so there must be space for another server beside it. */
@@ -73,8 +72,9 @@ static void on_patience(struct timer *timer)
 {
 	struct server_login *login = container_of(timer, struct server_login, patience);
 	struct server *server = login->server;
+	struct roster_at at = server_roster_at(server);
 
-	if (hosts_has_other(server->site->hosts, server->place.host, address_of(server)))
+	if (hosts_due(server->site->hosts, &at) == 0)
 		server_close_for(server, CLOSE_ANOTHER_HOST);
 	else if (login->is_test && login->dial.is_active)
 		server_close_with(server, ERR_SERVER_CONNECT,
@@ -101,6 +101,15 @@ static void on_server_address_removed(struct resolver_watch *watch)
 	server->site->ops->on_address_removed(server);
 }
 
+static void watch_address(struct server *server)
+{
+	const struct host *host = &server->site->hosts->list[server->place.host];
+
+	if (!is_unix(host->at))
+		resolver_watch_begin(server->site->shared->resolver, &server->place.address_watch,
+		                     host->at, &server->place.peer, on_server_address_removed);
+}
+
 /* ---- connecting ---- */
 
 void server_dial_again(struct server *server)
@@ -112,56 +121,44 @@ void server_dial_again(struct server *server)
 	           server->site->shared->sockets, login->on_connected);
 }
 
-static void begin(struct server *server)
+/* To one of these addresses, in turn from `address`; count 0: to that one, a Unix socket. */
+static bool go_to(struct server *server, const struct address *addresses, unsigned int count,
+                  struct address address, struct err *err)
 {
-	set_probe(server, server->login->is_test);
+	const struct hosts_when when = when_of(server);
+	struct server_login *login = server->login;
+
+	if (!hosts_pick(server->site->hosts, server->place.host, addresses, count, &when, &address,
+	                &login->is_test, err))
+		return false;
+	server->place.peer = address;
+	if (!server->site->ops->may_connect(server))
+		return err_close(err, CLOSE_HOST_FULL);
+	count_at_host(server);
+	watch_address(server);
+	set_probe(server, login->is_test);
 	set_patience(server);
 	server_dial_again(server);
+	return true;
 }
 
 static void on_server_address(struct resolver_ask *ask, const struct address *address,
                               const struct err *err)
 {
-	struct server_login *login = container_of(ask, struct server_login, ask);
-	struct server *server = login->server;
-	const struct server_shared *shared = server->site->shared;
-	struct hosts *hosts = server->site->hosts;
-	struct hosts_when when = when_of(server);
-	struct address picked;
-	enum hosts_picked result;
+	struct server *server = container_of(ask, struct server_login, ask)->server;
+	struct err failure;
 
-	if (!address) {
+	if (!address)
 		server_close(server, err);
-		return;
-	}
-	picked = *address;
-	result = hosts_pick(hosts, server->place.host, ask->addresses, ask->address_count, &when,
-	                    &picked, &login->is_test);
-	if (result == HOSTS_NONE_FITS) {
-		server_close_for(server, CLOSE_HOST_ROLE);
-		return;
-	}
-	if (result == HOSTS_NO_MEMORY) {
-		server_close_with(server, ERR_MEMORY, "out of memory");
-		return;
-	}
-	server->place.peer = picked;
-	address_set_port(&server->place.peer, ask->port);
-	if (!server->site->ops->may_connect(server)) {
-		server_close_for(server, CLOSE_HOST_FULL);
-		return;
-	}
-	count_at_host(server);
-	resolver_watch_begin(shared->resolver, &server->place.address_watch,
-	                     hosts->list[server->place.host].at, &server->place.peer,
-	                     on_server_address_removed);
-	begin(server);
+	else if (!go_to(server, ask->addresses, ask->address_count, *address, &failure))
+		server_close(server, &failure);
 }
 
 bool server_find_host(struct server *server, struct err *err)
 {
 	struct server_site *site = server->site;
 	const struct hosts_when when = when_of(server);
+	struct address local = { 0 };
 	const struct host *host;
 
 	if (site->hosts->count == 0 || !site->roster)
@@ -183,33 +180,28 @@ bool server_find_host(struct server *server, struct err *err)
 	if (!is_unix(host->at))
 		return resolver_start(site->shared->resolver, &server->login->ask, host->at,
 		                      host->port, on_server_address, err);
-	snprintf(server->place.path, sizeof(server->place.path), "%s/.s.PGSQL.%d", host->at,
-	         host->port);
-	server->place.peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, host->port };
-	if (!site->ops->may_connect(server))
-		return err_close(err, CLOSE_HOST_FULL);
-	hosts_pick(site->hosts, server->place.host, NULL, 0, &when, NULL, &server->login->is_test);
-	begin(server);
-	return true;
+	if (snprintf(server->place.path, sizeof(server->place.path), "%s/.s.PGSQL.%d", host->at,
+	             host->port) >= (int)sizeof(server->place.path)) {
+		*server->place.path = 0; /* a part of it could be the path of another one */
+		return err_set(err, ERR_SERVER_CONNECT, "connect failed: %s",
+		               strerror(ENAMETOOLONG));
+	}
+	local.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, host->port };
+	return go_to(server, NULL, 0, local, err);
 }
 
 bool server_find_again(struct server *server, const char *host)
 {
 	const struct hosts *hosts = server->site->hosts;
 
-	for (server->place.host = 0; server->place.host < hosts->count; server->place.host++) {
-		const struct host *found = &hosts->list[server->place.host];
-
-		if (strcmp(found->name, host) != 0)
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		if (strcmp(hosts->list[i].name, host) != 0)
 			continue;
-		if (!is_unix(found->at))
-			resolver_watch_begin(server->site->shared->resolver,
-			                     &server->place.address_watch, found->at,
-			                     &server->place.peer, on_server_address_removed);
+		server->place.host = i;
+		watch_address(server);
 		count_at_host(server);
 		return true;
 	}
-	server->place.host = 0;
 	return false;
 }
 
@@ -234,16 +226,6 @@ void server_role_doubted(struct server *server)
 		return;
 	report.role = row.known.role;
 	server->site->ops->on_report(server, &report);
-}
-
-enum host_protocol server_protocol(const struct server *server)
-{
-	return hosts_protocol(server->site->hosts, server->place.host, address_of(server));
-}
-
-void server_learn_protocol(struct server *server, enum host_protocol protocol)
-{
-	hosts_learn_protocol(server->site->hosts, server->place.host, address_of(server), protocol);
 }
 
 void server_heard(struct server *server) { timer_clear(&server->login->patience); }

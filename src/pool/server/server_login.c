@@ -198,18 +198,28 @@ static enum frame_fate auth_frame(struct server *server, struct bytes body)
 
 /* ---- the protocol version ---- */
 
+static enum host_protocol protocol_of(const struct server *server)
+{
+	const struct reach_target *target = hosts_target(&server->place.counted);
+
+	return target ? target->protocol : HOST_UNTRIED;
+}
+
 /* The first message has arrived, and was no error about the protocol. */
 static void learn_protocol(struct server *server, bool is_error)
 {
+	struct reach_target *target = hosts_target(&server->place.counted);
 	struct server_login *login = server->login;
 
 	if (login->has_spoken)
 		return;
 	login->has_spoken = true;
+	if (!target)
+		return;
 	if (login->asked != PROTOCOL_3_0)
-		server_learn_protocol(server, HOST_NEGOTIATES);
+		target->protocol = HOST_NEGOTIATES;
 	else if (login->is_again && !is_error)
-		server_learn_protocol(server, HOST_OLD);
+		target->protocol = HOST_OLD;
 }
 
 static void ask_again(struct server *server)
@@ -229,7 +239,7 @@ bool server_asks_again(struct server *server)
 	const struct server_login *login = server->login;
 
 	if (!login || login->has_spoken || login->asked == PROTOCOL_3_0 ||
-	    server_protocol(server) != HOST_UNTRIED)
+	    protocol_of(server) != HOST_UNTRIED)
 		return false;
 	ask_again(server);
 	return true;
@@ -243,7 +253,7 @@ static bool is_misunderstanding(const struct server *server, const struct report
 	if (login->has_spoken || login->asked == PROTOCOL_3_0)
 		return false;
 	return strncmp(report->sqlstate, "0A", 2) == 0 ||
-	       (strncmp(report->sqlstate, "08", 2) == 0 && server_protocol(server) == HOST_UNTRIED);
+	       (strncmp(report->sqlstate, "08", 2) == 0 && protocol_of(server) == HOST_UNTRIED);
 }
 
 static enum frame_fate negotiation_frame(struct server *server, struct bytes body)
@@ -446,7 +456,7 @@ static void send_startup(struct server *server)
 
 	server->wire.stream.ops = &server_stream_ops;
 	login->asked =
-	    login->is_again || server_protocol(server) == HOST_OLD ? PROTOCOL_3_0 : PROTOCOL_3_2;
+	    login->is_again || protocol_of(server) == HOST_OLD ? PROTOCOL_3_0 : PROTOCOL_3_2;
 	add_startup(&out, server, login->asked);
 	login->auth = auth_client_new(&(struct auth_client_who){
 	    .user = server->site->user,

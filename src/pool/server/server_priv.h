@@ -88,10 +88,6 @@ bool server_find_host(struct server *server, struct err *err);
 
 void server_heard(struct server *server);
 
-/* What is known about newer protocols at its address; and what the login has shown. */
-enum host_protocol server_protocol(const struct server *server);
-void server_learn_protocol(struct server *server, enum host_protocol protocol);
-
 void server_dial_again(struct server *server);
 
 /*

@@ -67,6 +67,13 @@ struct permit {
 /* an attempt that has no result after this time does not hold up the next one */
 #define REACH_TEST_MAX USEC_PER_SEC
 
+/* What is known about an address and protocols newer than 3.0. */
+enum host_protocol {
+	HOST_UNTRIED,
+	HOST_NEGOTIATES, /* it answers a newer version, if only to ask for an older one */
+	HOST_OLD         /* it rejects a newer version: gets 3.0 */
+};
+
 /* An address and a port; or the name of a host that has no address, and a port. */
 struct reach_target {
 	UT_hash_handle hh;
@@ -75,9 +82,10 @@ struct reach_target {
 	_Atomic(usec_t) due;      /* when it may be tried again; 0: it has not failed */
 	atomic_bool is_tested;    /* it has failed, and a connection tries it */
 	atomic_uint server_count; /* of any pool, that are or will be there */
-	usec_t gap;               /* after the last failure; 0: it has not failed */
-	struct err failure;       /* valid if it has failed */
-	char key[];               /* host and port */
+	_Atomic(enum host_protocol) protocol;
+	usec_t gap;         /* after the last failure; 0: it has not failed */
+	struct err failure; /* valid if it has failed */
+	char key[];         /* host and port */
 };
 
 struct reach {
@@ -92,32 +100,7 @@ void reach_init(struct reach *reach);
 /* No target may be held. */
 void reach_done(struct reach *reach);
 
-/* The target of an address (NULL: a name) and port, until reach_release(). NULL: no memory. */
-struct reach_target *reach_hold(struct reach *reach, const char *name,
-                                const struct address *address, uint16_t port);
-void reach_release(struct reach *reach, struct reach_target **target);
-
-/* If it has failed and is due, and nobody else tries it: only the caller tries it now. */
-bool reach_begin_test(struct reach *reach, struct reach_target *target, usec_t now);
-
-/* A connection attempt has failed. most: the longest gap. */
-void reach_failed(struct reach *reach, struct reach_target *target, usec_t now, usec_t most,
-                  const struct err *err);
-
-/* It has answered. true: it had failed. */
-bool reach_worked(struct reach *reach, struct reach_target *target);
-
-/* Copies the last failure. false: it has not failed. */
-bool reach_failure(struct reach *reach, const struct reach_target *target, struct err *err);
-
 /* ---- the hosts of a pool ---- */
-
-/* What is known about an address and protocols newer than 3.0. */
-enum host_protocol {
-	HOST_UNTRIED,
-	HOST_NEGOTIATES, /* it answers a newer version, if only to ask for an older one */
-	HOST_OLD         /* it rejects a newer version: gets 3.0 */
-};
 
 struct host_addr {
 	struct address address;      /* port 0 */
@@ -126,7 +109,6 @@ struct host_addr {
 	usec_t gap;       /* 0: there was none, or one has succeeded since */
 	usec_t failed_at; /* or when the last retry began */
 	bool is_unfit;    /* that was no failure: borrowers rely on a retry */
-	enum host_protocol protocol;
 };
 
 /* How a connection attempt ended. */
@@ -181,7 +163,8 @@ bool hosts_configure(struct hosts *hosts, const char *text, uint16_t port,
 /* What a host must be, and its roster. If that is another one, all other loops must be held. */
 void hosts_set_roles(struct hosts *hosts, struct roster *roster, const struct roster_want *want);
 
-/* Forgets refused logins and protocols: all reachable addresses may be tried at once. */
+/* Forgets refused logins and, for all pools, protocols: what can be reached may be tried at once.
+ */
 void hosts_reset(struct hosts *hosts);
 
 /* The next connection's host; count: none fits. *is_test: only the caller tries it now. */
@@ -189,18 +172,24 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bo
 
 /*
  * Sets the addresses of the host, and picks one of them for a connection; count 0: the host itself.
- * *address: takes turns from this one; then the one that was picked. *is_test: as hosts_choose()
- * has set it; then whether what was picked is in retry.
+ * *address: takes turns from this one; then the one that was picked, with its port. *is_test: as
+ * hosts_choose() has set it; then whether what was picked is in retry. false: none fits, or no
+ * memory.
  */
-enum hosts_picked { HOSTS_PICKED, HOSTS_NO_MEMORY, HOSTS_NONE_FITS };
-enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int host,
-                             const struct address *addresses, unsigned int count,
-                             const struct hosts_when *when, struct address *address, bool *is_test);
+bool hosts_pick(struct hosts *hosts, unsigned int host, const struct address *addresses,
+                unsigned int count, const struct hosts_when *when, struct address *address,
+                bool *is_test, struct err *err);
 
 /* Where a server is counted. Zeroed: nowhere. */
 struct hosts_place {
 	struct reach_target *host, *address;
 };
+
+/* Its address or, if it has none, its host. NULL: nowhere, or no memory. */
+static inline struct reach_target *hosts_target(const struct hosts_place *place)
+{
+	return place->address ? place->address : place->host;
+}
 
 /* A server is there from now on, not where it was. address NULL: not known, or none. */
 void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int host,
@@ -214,17 +203,11 @@ void hosts_leave(struct hosts *hosts, struct hosts_place *place);
 bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outcome outcome,
                 const struct hosts_when *when, const struct err *err);
 
-/* Notes and returns the protocol of an address; HOST_UNTRIED: it is not in the list any more. */
-void hosts_learn_protocol(struct hosts *hosts, unsigned int host, const struct address *address,
-                          enum host_protocol protocol);
-enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int host,
-                                  const struct address *address);
-
-/* Whether an address besides this one has not failed. */
-bool hosts_has_other(struct hosts *hosts, unsigned int host, const struct address *address);
-
-/* The earliest next attempt. 0: one of them is up and fits; INT64_MAX: not a matter of time. */
-usec_t hosts_due(struct hosts *hosts);
+/*
+ * The earliest next attempt, elsewhere than there; NULL: anywhere. 0: one of them is up and fits;
+ * INT64_MAX: not a matter of time.
+ */
+usec_t hosts_due(struct hosts *hosts, const struct roster_at *but);
 
 /* Whether one of them cannot be reached, of any host. If so, *err (or NULL) has the reason. */
 bool hosts_are_unreachable(struct hosts *hosts, struct err *err);

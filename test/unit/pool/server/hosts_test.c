@@ -5,6 +5,7 @@
 #include "pgweir/pool/server/hosts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../unit.h"
@@ -99,7 +100,7 @@ static bool pick_self(struct scene *scene, unsigned int host)
 	struct hosts_when when = when_of(scene);
 	bool is_test = false;
 
-	hosts_pick(&scene->hosts, host, NULL, 0, &when, NULL, &is_test);
+	hosts_pick(&scene->hosts, host, NULL, 0, &when, NULL, &is_test, NULL);
 	return is_test;
 }
 
@@ -172,7 +173,7 @@ START_TEST(hosts_are_chosen)
 		else if (*word == '-')
 			leave(&scene, (unsigned int)(word[1] - 'a'));
 		else if (*word == '.')
-			ck_assert_msg(hosts_due(&scene.hosts) > 0, "%s", cases[_i].says);
+			ck_assert_msg(hosts_due(&scene.hosts, NULL) > 0, "%s", cases[_i].says);
 		else if (*word == 't' || *word == 'n')
 			scene.may_test = *word == 't';
 		else
@@ -193,8 +194,7 @@ static struct address pick(struct scene *scene, unsigned int host, unsigned int 
 	struct address address = *parse(next);
 
 	*is_test = false;
-	ck_assert_int_eq(hosts_pick(&scene->hosts, host, list, count, &when, &address, is_test),
-	                 HOSTS_PICKED);
+	ck_assert(hosts_pick(&scene->hosts, host, list, count, &when, &address, is_test, NULL));
 	return address;
 }
 
@@ -216,7 +216,7 @@ START_TEST(addresses_are_left_out_when_they_fail)
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.2");
 	ck_assert(!is_test);
 	refuse(&scene, 0, parse("10.0.0.2"));
-	ck_assert(hosts_due(&scene.hosts) == 0);
+	ck_assert(hosts_due(&scene.hosts, NULL) == 0);
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.3");
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.3", &is_test), "10.0.0.3");
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.1", &is_test), "10.0.0.1");
@@ -281,14 +281,14 @@ START_TEST(a_name_fails_when_all_its_addresses_have)
 	ck_assert_uint_eq(choose(&scene), 1);
 	scene.now++;
 	refuse(&scene, 1, NULL);
-	ck_assert(hosts_due(&scene.hosts) > 0);
-	ck_assert_int_eq(hosts_due(&scene.hosts), scene.now - 2 + GAP);
+	ck_assert(hosts_due(&scene.hosts, NULL) > 0);
+	ck_assert_int_eq(hosts_due(&scene.hosts, NULL), scene.now - 2 + GAP);
 	/* The oldest failure first, although neither retry interval is over. */
 	ck_assert_uint_eq(choose(&scene), 0);
 	/* A new address of the name has no failure. */
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
-	ck_assert(hosts_due(&scene.hosts) == 0);
-	ck_assert_int_eq(hosts_due(&scene.hosts), 0);
+	ck_assert(hosts_due(&scene.hosts, NULL) == 0);
+	ck_assert_int_eq(hosts_due(&scene.hosts, NULL), 0);
 	hosts_reset(&scene.hosts);
 	ck_assert_uint_eq(choose(&scene), 1);
 	ck_assert_uint_eq(choose(&scene), 0);
@@ -321,13 +321,13 @@ START_TEST(a_name_that_is_not_found_fails_as_a_whole)
 	open_hosts(&scene, "name", LOAD_BALANCE_ROUND_ROBIN);
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
 	refuse(&scene, 0, NULL);
-	ck_assert(hosts_due(&scene.hosts) > 0);
+	ck_assert(hosts_due(&scene.hosts, NULL) > 0);
 	pick(&scene, 0, 3, "10.0.0.1", &is_test); /* it was found again */
-	ck_assert(hosts_due(&scene.hosts) == 0);
+	ck_assert(hosts_due(&scene.hosts, NULL) == 0);
 	/* Removed addresses do not affect the remaining ones. */
 	pick(&scene, 0, 1, "10.0.0.1", &is_test);
 	refuse(&scene, 0, parse("10.0.0.3"));
-	ck_assert(hosts_due(&scene.hosts) == 0);
+	ck_assert(hosts_due(&scene.hosts, NULL) == 0);
 	refuse(&scene, 7, NULL); /* of a list that was longer */
 	note(&scene, 7, NULL, HOST_WORKED);
 	close_hosts(&scene);
@@ -340,10 +340,10 @@ START_TEST(a_host_that_does_not_fit_has_not_failed)
 
 	open_hosts(&scene, "/a", LOAD_BALANCE_ROUND_ROBIN);
 	note(&scene, 0, NULL, HOST_UNFIT);
-	ck_assert_int_eq(hosts_due(&scene.hosts), scene.now + ROSTER_GAP);
+	ck_assert_int_eq(hosts_due(&scene.hosts, NULL), scene.now + ROSTER_GAP);
 	scene.now += ROSTER_GAP;
 	ck_assert(!pick_self(&scene, 0));
-	ck_assert_int_eq(hosts_due(&scene.hosts), scene.now + ROSTER_GAP);
+	ck_assert_int_eq(hosts_due(&scene.hosts, NULL), scene.now + ROSTER_GAP);
 	refuse(&scene, 0, NULL);
 	ck_assert(pick_self(&scene, 0));
 	close_hosts(&scene);
@@ -353,16 +353,17 @@ END_TEST
 START_TEST(another_one_is_one_that_has_not_failed)
 {
 	struct scene scene = { .now = 1000 };
+	const struct roster_at first = { 0, parse("10.0.0.1") }, other = { .host = 1 };
 	bool is_test;
 
 	open_hosts(&scene, "name,/other", LOAD_BALANCE_ROUND_ROBIN);
 	pick(&scene, 0, 2, "10.0.0.1", &is_test);
-	ck_assert(hosts_has_other(&scene.hosts, 0, parse("10.0.0.1")));
+	ck_assert(hosts_due(&scene.hosts, &first) == 0);
 	refuse(&scene, 1, NULL);
-	ck_assert(hosts_has_other(&scene.hosts, 0, parse("10.0.0.1")));
+	ck_assert(hosts_due(&scene.hosts, &first) == 0);
 	refuse(&scene, 0, parse("10.0.0.2"));
-	ck_assert(!hosts_has_other(&scene.hosts, 0, parse("10.0.0.1")));
-	ck_assert(hosts_has_other(&scene.hosts, 1, NULL));
+	ck_assert(hosts_due(&scene.hosts, &first) > 0);
+	ck_assert(hosts_due(&scene.hosts, &other) == 0);
 	close_hosts(&scene);
 }
 END_TEST
@@ -387,49 +388,153 @@ START_TEST(the_same_list_keeps_its_turn)
 }
 END_TEST
 
-/* The protocol version learned belongs to the host address, until the list changes or is reset. */
+/* The protocol version learned belongs to the address, for all pools, until one of them is reset.
+ */
 START_TEST(hosts_remember_protocols)
 {
-	struct reach reach;
-	struct hosts hosts;
+	struct scene scene = { .now = 1 };
+	struct hosts other;
 	const struct address *first = parse("10.0.0.1"), *second = parse("10.0.0.2");
-	struct address both[] = { *first, *second }, other[] = { *second, *parse("10.0.0.3") };
-	const struct hosts_when when = { .now = 1, .gap = GAP };
-	struct address picked = *first;
-	bool is_test = false;
+	struct hosts_place unix_at = { 0 }, name = { 0 }, at = { 0 }, there = { 0 };
+	bool is_test;
 
-	reach_init(&reach);
-	hosts_init(&hosts, &reach);
-	ck_assert(hosts_configure(&hosts, "/a,b", 5432, LOAD_BALANCE_ROUND_ROBIN));
-	ck_assert_int_eq(hosts_pick(&hosts, 1, both, 2, &when, &picked, &is_test), HOSTS_PICKED);
-	ck_assert_int_eq(hosts_protocol(&hosts, 0, NULL), HOST_UNTRIED);
-	hosts_learn_protocol(&hosts, 0, NULL, HOST_OLD);
-	hosts_learn_protocol(&hosts, 1, second, HOST_NEGOTIATES);
-	hosts_learn_protocol(&hosts, 2, NULL, HOST_OLD); /* there is none */
-	ck_assert_int_eq(hosts_protocol(&hosts, 0, NULL), HOST_OLD);
-	ck_assert_int_eq(hosts_protocol(&hosts, 1, first), HOST_UNTRIED);
-	ck_assert_int_eq(hosts_protocol(&hosts, 1, second), HOST_NEGOTIATES);
-	ck_assert_int_eq(hosts_protocol(&hosts, 2, NULL), HOST_UNTRIED);
+	open_hosts(&scene, "/a,b", LOAD_BALANCE_ROUND_ROBIN);
+	hosts_init(&other, &scene.reach);
+	ck_assert(hosts_configure(&other, "c", 5432, LOAD_BALANCE_ROUND_ROBIN));
+	pick(&scene, 1, 2, "10.0.0.1", &is_test);
+	ck_assert_ptr_null(hosts_target(&at));
+	hosts_enter(&scene.hosts, &unix_at, 0, NULL);
+	hosts_enter(&scene.hosts, &name, 1, first);
+	hosts_enter(&scene.hosts, &at, 1, second);
+	hosts_target(&unix_at)->protocol = HOST_OLD;
+	hosts_target(&at)->protocol = HOST_NEGOTIATES;
+	ck_assert_int_eq(hosts_target(&name)->protocol, HOST_UNTRIED);
 
-	picked = *first;
-	ck_assert_int_eq(hosts_pick(&hosts, 1, other, 2, &when, &picked, &is_test), HOSTS_PICKED);
-	ck_assert_int_eq(hosts_protocol(&hosts, 1, second), HOST_NEGOTIATES);
+	hosts_leave(&scene.hosts, &at);
+	hosts_enter(&other, &there, 0, second);
+	ck_assert_int_eq(hosts_target(&there)->protocol, HOST_NEGOTIATES);
 
-	hosts_reset(&hosts);
-	ck_assert_int_eq(hosts_protocol(&hosts, 0, NULL), HOST_UNTRIED);
-	ck_assert_int_eq(hosts_protocol(&hosts, 1, second), HOST_UNTRIED);
-	hosts_done(&hosts);
-	reach_done(&reach);
+	hosts_reset(&scene.hosts);
+	ck_assert_int_eq(hosts_target(&unix_at)->protocol, HOST_UNTRIED);
+	ck_assert_int_eq(hosts_target(&there)->protocol, HOST_UNTRIED);
+	hosts_leave(&other, &there);
+	hosts_leave(&scene.hosts, &name);
+	hosts_leave(&scene.hosts, &unix_at);
+	hosts_done(&other);
+	close_hosts(&scene);
 }
 END_TEST
 
 /* ---- addresses that cannot be reached ---- */
+
+/*
+ * When an address that cannot be reached is tried again. A script, a word each, at a clock in
+ * milliseconds:
+ *   f  an attempt fails     w, W  one succeeds: it had not failed, it had
+ *   t, T  a test may not begin, it begins     +N  the clock goes on     =N  due in N
+ */
+static const struct {
+	const char *says;
+	int most;
+	const char *script;
+} paces[] = {
+	{ "one that has not failed needs no test", 9999, "=0 t w" },
+	{ "one that fails is tried again soon", 9999, "f =50 t +49 t +1 T" },
+	{ "then less often, but never rarely", 9999,
+	  "f =50 +50 T f =100 +100 T f =200 +200 T f =400 +400 T f =500 +500 T f =500" },
+	{ "server_login_retry may be shorter", 80, "f =50 +50 T f =80 +80 T f =80" },
+	{ "one connection tries it", 9999, "f +50 T t +100 t t" },
+	{ "one without a result does not hold up the others for long", 9999,
+	  "f +50 T +999 t +1 T t" },
+	{ "a success ends it", 9999, "f +50 T W =0 t w f =50" },
+	{ "a success without a test, too", 9999, "f W =0" },
+	{ "many that fail at once", 9999, "f f f =200 t" },
+};
+
+static void play_pace(struct scene *scene, const char *word, int most, const char *says)
+{
+	const struct roster_at at = { .host = 0 };
+	struct hosts_when when = { .now = scene->now, .gap = most * USEC_PER_MS };
+	usec_t due = hosts_due(&scene->hosts, NULL);
+	bool is_test = false;
+	struct err err;
+
+	err_set(&err, ERR_SERVER_CONNECT, "refused");
+	switch (*word) {
+	case '+':
+		scene->now += strtol(word + 1, NULL, 10) * USEC_PER_MS;
+		return;
+	case '=':
+		ck_assert_msg((due ? due - scene->now : 0) ==
+		                  strtol(word + 1, NULL, 10) * USEC_PER_MS,
+		              "%s: %s, but it is %lld", says, word, (long long)(due - scene->now));
+		return;
+	case 'f':
+		hosts_note(&scene->hosts, &at, HOST_UNREACHABLE, &when, &err);
+		return;
+	case 'w':
+	case 'W':
+		ck_assert_msg(hosts_note(&scene->hosts, &at, HOST_WORKED, &when, NULL) ==
+		                  (*word == 'W'),
+		              "%s: %s", says, word);
+		return;
+	default:
+		hosts_choose(&scene->hosts, &when, &is_test);
+		ck_assert_msg(is_test == (*word == 'T'), "%s: %s", says, word);
+	}
+}
+
+START_TEST(the_pace)
+{
+	struct scene scene = { .now = 1000 * USEC_PER_SEC };
+	char script[128];
+
+	open_hosts(&scene, "/a", LOAD_BALANCE_ROUND_ROBIN);
+	snprintf(script, sizeof(script), "%s", paces[_i].script);
+	for (char *rest = NULL, *word = strtok_r(script, " ", &rest); word;
+	     word = strtok_r(NULL, " ", &rest))
+		play_pace(&scene, word, paces[_i].most, paces[_i].says);
+	hosts_done(&scene.hosts);
+	ck_assert(scene.reach.failing_count == 0);
+	reach_done(&scene.reach);
+}
+END_TEST
+
+START_TEST(a_target_is_an_address_and_a_port)
+{
+	static const struct {
+		unsigned int host;
+		const char *address;
+	} servers[] = { { 0, "10.0.0.1" }, { 1, "10.0.0.1" }, { 0, "10.0.0.2" },
+		        { 2, "10.0.0.1" }, { 3, NULL },       { 3, NULL } };
+	const struct reach_target *targets[COUNT_OF(servers)];
+	struct hosts_place places[COUNT_OF(servers)] = { 0 };
+	struct scene scene = { .now = 1 };
+
+	open_hosts(&scene, "db.test,other.test,db.test:5433,10.0.0.1", LOAD_BALANCE_ROUND_ROBIN);
+	for (size_t i = 0; i < COUNT_OF(servers); i++) {
+		const char *text = servers[i].address;
+
+		hosts_enter(&scene.hosts, &places[i], servers[i].host, text ? parse(text) : NULL);
+		targets[i] = hosts_target(&places[i]);
+	}
+	ck_assert_ptr_eq(targets[0], targets[1]);
+	ck_assert_ptr_eq(targets[4], targets[5]);
+	for (int i = 1; i < 4; i++)
+		ck_assert_ptr_ne(targets[i], targets[i + 1]);
+	ck_assert_uint_eq(targets[0]->server_count, 2);
+	for (size_t i = 0; i < COUNT_OF(places); i++)
+		hosts_leave(&scene.hosts, &places[i]);
+	close_hosts(&scene);
+}
+END_TEST
 
 /* What one pool finds out holds for others with the same host and port. */
 START_TEST(pools_share_what_can_be_reached)
 {
 	struct scene scene = { .now = 1000 };
 	struct hosts other, elsewhere;
+	struct err failure;
 	bool is_test;
 
 	open_hosts(&scene, "/a,/b", LOAD_BALANCE_ROUND_ROBIN);
@@ -440,23 +545,25 @@ START_TEST(pools_share_what_can_be_reached)
 	ck_assert(scene.reach.failing_count == 0);
 
 	note(&scene, 1, NULL, HOST_UNREACHABLE);
-	ck_assert(scene.reach.failing_count > 0 && hosts_due(&other) > 0);
+	ck_assert(scene.reach.failing_count > 0 && hosts_due(&other, NULL) > 0);
 	ck_assert(hosts_are_unreachable(&other, NULL));
-	ck_assert(hosts_due(&elsewhere) == 0 && hosts_due(&scene.hosts) == 0);
-	ck_assert_int_eq(hosts_due(&other), scene.now + GAP);
+	ck_assert(hosts_are_unreachable(&other, &failure));
+	ck_assert_str_eq(failure.text, "refused");
+	ck_assert(hosts_due(&elsewhere, NULL) == 0 && hosts_due(&scene.hosts, NULL) == 0);
+	ck_assert_int_eq(hosts_due(&other, NULL), scene.now + GAP);
 
 	/* Only one of them tries it. */
 	scene.now += GAP;
 	hosts_choose(&other, &(struct hosts_when){ .now = scene.now, .gap = GAP }, &is_test);
 	ck_assert(is_test);
-	ck_assert_int_eq(hosts_due(&other), scene.now + REACH_TEST_MAX);
+	ck_assert_int_eq(hosts_due(&other, NULL), scene.now + REACH_TEST_MAX);
 	scene.may_test = true;
 	for (int i = 0; i < 3; i++)
 		ck_assert_uint_eq(choose(&scene), 0);
 
 	/* A refusal is an answer, and the pool's own. */
 	ck_assert(note(&scene, 1, NULL, HOST_REFUSED));
-	ck_assert(hosts_due(&other) == 0 && scene.reach.failing_count == 0);
+	ck_assert(hosts_due(&other, NULL) == 0 && scene.reach.failing_count == 0);
 	ck_assert(!note(&scene, 1, NULL, HOST_REFUSED));
 	hosts_done(&elsewhere);
 	hosts_done(&other);
@@ -483,8 +590,7 @@ START_TEST(the_tested_address_is_picked)
 	when = when_of(&scene);
 	hosts_choose(&scene.hosts, &when, &is_test);
 	ck_assert(is_test);
-	ck_assert_int_eq(hosts_pick(&scene.hosts, 0, list, 2, &when, &address, &is_test),
-	                 HOSTS_PICKED);
+	ck_assert(hosts_pick(&scene.hosts, 0, list, 2, &when, &address, &is_test, NULL));
 	ck_assert(is_test && address_equal_host(&address, &list[1]));
 	close_hosts(&scene);
 }
@@ -534,12 +640,12 @@ START_TEST(a_standby_that_is_behind)
 	say(&roster, 2, HOST_STANDBY, 150);
 	if (behind[_i].c_is_down)
 		roster_lose(&roster, &(struct roster_at){ .host = 2 }, "", 1, NULL);
-	ck_assert_msg((hosts_due(&scene.hosts) == 0) == (behind[_i].chosen < 3), "%s",
+	ck_assert_msg((hosts_due(&scene.hosts, NULL) == 0) == (behind[_i].chosen < 3), "%s",
 	              behind[_i].says);
 	ck_assert_msg(choose(&scene) == behind[_i].chosen, "%s", behind[_i].says);
 	ck_assert_msg(choose(&scene) == behind[_i].then, "%s: then", behind[_i].says);
 	if (behind[_i].chosen == 3)
-		ck_assert_int_eq(hosts_due(&scene.hosts), INT64_MAX);
+		ck_assert_int_eq(hosts_due(&scene.hosts, NULL), INT64_MAX);
 	close_hosts(&scene);
 	roster_done(&roster);
 }
@@ -560,6 +666,8 @@ int main(void)
 	tcase_add_test(tcase, another_one_is_one_that_has_not_failed);
 	tcase_add_test(tcase, the_same_list_keeps_its_turn);
 	tcase_add_test(tcase, hosts_remember_protocols);
+	tcase_add_loop_test(tcase, the_pace, 0, COUNT_OF(paces));
+	tcase_add_test(tcase, a_target_is_an_address_and_a_port);
 	tcase_add_test(tcase, pools_share_what_can_be_reached);
 	tcase_add_test(tcase, the_tested_address_is_picked);
 	tcase_add_loop_test(tcase, a_standby_that_is_behind, 0, COUNT_OF(behind));
