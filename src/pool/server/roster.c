@@ -97,22 +97,23 @@ static struct roster_row *row_of(struct roster *roster, const struct roster_at *
 	return insert_row(roster, at);
 }
 
-bool roster_find(struct roster *roster, const struct roster_at *at, struct roster_row *row)
+static bool copy_row(const struct roster_row *found, struct roster_row *row)
 {
-	LOCKED(&roster->lock);
-	const struct roster_row *found = find_row(roster, at);
-
 	if (found)
 		*row = *found;
 	return found != NULL;
 }
 
+bool roster_find(struct roster *roster, const struct roster_at *at, struct roster_row *row)
+{
+	LOCKED(&roster->lock);
+	return copy_row(find_row(roster, at), row);
+}
+
 bool roster_row_at(struct roster *roster, unsigned int number, struct roster_row *row)
 {
 	LOCKED(&roster->lock);
-	if (number < roster->count)
-		*row = roster->rows[number];
-	return number < roster->count;
+	return copy_row(number < roster->count ? &roster->rows[number] : NULL, row);
 }
 
 void roster_keep(struct roster *roster, unsigned int host, const struct address *addresses,
@@ -639,11 +640,7 @@ usec_t roster_without_since(struct roster *roster)
 bool roster_primary(struct roster *roster, struct roster_row *row)
 {
 	LOCKED(&roster->lock);
-	const struct roster_row *found = find_primary(roster);
-
-	if (found)
-		*row = *found;
-	return found != NULL;
+	return copy_row(find_primary(roster), row);
 }
 
 /* ---- reports ---- */
