@@ -497,7 +497,11 @@ static enum judgement execute_portal(struct client *client, struct batch *batch)
 {
 	const struct sql_portal *portal = client->unnamed->portal;
 	struct ledger_change *change;
+	struct bytes scope;
 
+	/* It may have been opened behind the Bind. */
+	if (!server_scope(client->borrower.server, &scope))
+		return JUDGE_MEMORY;
 	if (!server_statements_is_sure(&client->borrower.server->session.statements,
 	                               portal->statement))
 		return batch_wait(batch, LEDGER_WAIT_READY);
