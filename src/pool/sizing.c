@@ -230,12 +230,21 @@ static enum sizing_reason take_turns(struct sizing *sizing)
 	return SIZING_KEEPS;
 }
 
+/* Both sizes of a trial, as either may last. */
+static bool is_within(const struct sizing *sizing, const struct sizing_bounds *bounds)
+{
+	unsigned int aim = sizing_aim(sizing),
+		     former = sizing->trial.other ? sizing->trial.former : aim;
+
+	return sizing_within(bounds, aim) == aim && sizing_within(bounds, former) == former;
+}
+
 enum sizing_reason sizing_look(struct sizing *sizing, const struct sizing_bounds *bounds,
                                const struct sizing_sample *sample)
 {
 	enum sizing_reason reason = SIZING_KEEPS;
 
-	if (sizing_within(bounds, sizing_aim(sizing)) != sizing_aim(sizing)) {
+	if (!is_within(sizing, bounds)) {
 		sizing->size = sizing_within(bounds, sizing_aim(sizing));
 		sizing_forget(sizing);
 		return SIZING_BOUNDED;

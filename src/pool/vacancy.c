@@ -10,7 +10,8 @@
  * Hard here: any client may send such a text. PostgreSQL refuses at once if a right is missing, and
  * the 100 ms are there for that answer: only a statement that PostgreSQL has begun closes anything.
  * So it must be certain that it is this statement that is not answered yet: the vacancy is a change
- * in the ledger, with nothing before it that takes time.
+ * in the ledger, with nothing before it that takes time. A Parse and a Describe of something else
+ * may wait for a lock.
  */
 #include "pgweir/pool/vacancy.h"
 
@@ -127,7 +128,10 @@ static void look_later(struct vacancy *vacancy)
 
 void vacancy_begin(struct server *server, struct bytes text, enum vacancy_state state)
 {
-	struct vacancy *vacancy = server->lease.vacancy ? NULL : calloc(1, sizeof(*vacancy));
+	const struct ledger *ledger = &server->wire.ledger;
+	bool is_alone = !ledger->is_open || ledger_is_empty(ledger);
+	struct vacancy *vacancy =
+	    is_alone && !server->lease.vacancy ? calloc(1, sizeof(*vacancy)) : NULL;
 
 	if (!vacancy)
 		return;
@@ -162,6 +166,12 @@ static bool is_unnamed(const struct vacancy *vacancy, struct bytes body)
 	return body.count >= names && body.at[0] == 0 && body.at[names - 1] == 0;
 }
 
+/* The body of a Describe: not of a portal, nor of the unnamed statement. */
+static bool is_other_statement(struct bytes description)
+{
+	return description.count < 2 || (description.at[0] == 'S' && description.at[1]);
+}
+
 struct ledger_change *vacancy_follow(struct server *server, char type, struct bytes body)
 {
 	struct vacancy *vacancy = server->lease.vacancy;
@@ -169,7 +179,8 @@ struct ledger_change *vacancy_follow(struct server *server, char type, struct by
 	if (vacancy->state >= VACANCY_SENT)
 		return NULL;
 	if ((type == 'B' && !is_unnamed(vacancy, body)) ||
-	    (type == 'P' && (!body.count || body.at[0]))) {
+	    (type == 'P' && (!body.count || body.at[0])) ||
+	    (type == 'D' && is_other_statement(body))) {
 		vacancy_forget(server);
 		return NULL;
 	}

@@ -6,7 +6,7 @@ import pytest
 from .kit import fake
 from .kit.daemon import USERS
 from .kit.wait import wait_until
-from .kit.wire import Wire, bind, execute, parse, query, refusal, sync
+from .kit.wire import Wire, bind, describe, execute, parse, query, refusal, sync
 
 PID = "SELECT pg_backend_pid()"
 
@@ -754,6 +754,28 @@ def test_who_may_not_drop_it_closes_nothing(vacating, after):
 
 
 DROP = parse("DROP DATABASE app2") + bind() + execute() + sync()
+
+
+@pytest.mark.parametrize("sent", (
+    parse("SELECT * FROM locked", "s") + DROP,
+    parse("SELECT * FROM locked", "s") + query("DROP DATABASE app2"),
+    parse("SELECT * FROM locked", "s") + bind(name="drop") + execute() + sync(),
+    parse("DROP DATABASE app2") + describe("S", "known") + bind() + execute() + sync(),
+    parse("DROP DATABASE app2") + bind() + describe("S", "known") + execute() + sync(),
+), ids=range(5))
+def test_what_waits_for_a_lock_ahead_of_it_gives_it_no_time(vacating, sent):
+    weir, cluster, _ = vacating
+    cluster.query("CREATE TABLE locked (); GRANT ALL ON locked TO PUBLIC", dbname="template1")
+    before = set(cluster.backends(dbname="app2"))
+    client, other = weir.client("carol", "template1"), weir.client("postgres", "template1")
+    client.ask(parse("SELECT * FROM locked", "known"), parse("DROP DATABASE app2", "drop"), sync())
+    other.query("BEGIN; LOCK TABLE locked")
+    client.send(sent + query("SELECT 1"))
+    other.query("SELECT pg_sleep(0.5)")
+    assert set(cluster.backends(dbname="app2")) == before
+    other.query("COMMIT")
+    assert client.read_result().error["C"] == "42501"
+    assert not client.read_result().errors
 
 
 @pytest.mark.parametrize("sent", (

@@ -526,6 +526,34 @@ def test_a_question_behind_another_message_in_a_failed_transaction(start):
         assert ask(second) == UNKNOWN
 
 
+@pytest.mark.parametrize("ahead", [wire.parse("SELECT 1"),
+                                   wire.parse("SELECT 1") + wire.bind() + wire.execute()],
+                         ids=("Parse", "Execute"))
+def test_a_question_behind_messages_without_a_sync(start, ahead):
+    weir = start()
+    first, second = weir.client(), weir.client()
+    make_aware(second)
+    first.value(INSERT)
+    second.send(ahead + wire.query("SELECT lastval()"))
+    result = second.read_result()
+    assert result.error and result.error["C"] == UNKNOWN
+    second.ask(wire.sync())
+    assert second.value(INSERT) == ask(second)
+
+
+def test_a_question_behind_messages_that_fail(start):
+    """PostgreSQL skips the question, and what is put ahead of it."""
+    weir = start()
+    first, second = weir.client(), weir.client()
+    make_aware(second)
+    first.value(INSERT)
+    for _ in range(2):
+        result = second.ask(wire.parse("SELECT nothing"), wire.query("SELECT lastval()"),
+                            wire.sync())
+        assert result.error["C"] == "42703" and not result.rows
+        assert ask(second) == UNKNOWN
+
+
 def test_session_state_off(start):
     """The behaviour is that of PgBouncer."""
     weir = start(session_state="off")

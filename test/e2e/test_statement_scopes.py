@@ -317,6 +317,22 @@ def test_a_temporary_table_of_a_stay(two_at):
     assert other.ask(count("!q", 5)).rows == [["1"]]
 
 
+def test_what_an_execute_prepares_again_in_it(pgweir):
+    """SQL's EXECUTE is bound, its statement gives way to another one, and then the scope is opened."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_prepared_statements=1)
+    client, other = weir.client(), weir.client()
+    other.ask(parse(NULLS, "s"), sync())
+    before = other.ask(run()).rows
+    client.ask(parse(NULLS, "s"), sync())
+    client.query("BEGIN")
+    result = client.ask(parse("EXECUTE s") + bind() + parse("SELECT 1", "t")
+                        + parse("SET LOCAL transform_null_equals = on") + bind(portal="p")
+                        + execute("p") + execute() + sync())
+    assert not result.error and result.rows != before
+    client.query("COMMIT")
+    assert other.ask(run()).rows == before
+
+
 @pytest.mark.parametrize("when", ("before", "behind"))
 def test_over_a_take_over(two_at, when):
     weir, client, other = two_at

@@ -2,7 +2,7 @@
 /*
  * pool_size = auto: how many servers a pool may have, from what it has done with those it had.
  *
- * While clients wait, half as many servers more are tried, or two; later a third less. Throughput
+ * While clients wait, twice as many servers are tried, or two more; later a third less. Throughput
  * is servers / response time, as in TCP Vegas (Brakmo, Peterson: TCP Vegas: End to End Congestion
  * Avoidance on a Global Internet, 1995). But what the machine does changes it from second to second
  * by far more than a size does. So both sizes take turns, and only neighbouring turns are compared,
@@ -63,8 +63,7 @@ struct sizing {
 	double noise; /* the square of what two turns of one size differ by, on average */
 	unsigned int noise_count;
 	double best_response; /* 0: not known */
-	/* the next trial: in so many samples, unless the last one was won and it has its direction
-	 */
+	/* the next trial: in so many turns, unless the last one was won and it has its direction */
 	unsigned int pause, pause_factor;
 	bool has_won, is_less_next;
 	unsigned int waiting_then; /* at the end of the last trial */

@@ -23,7 +23,10 @@ enum vacancy_state {
 	VACANCY_RUNS
 };
 
-/* A text is about to be sent: if it is such a statement, the server has a vacancy. */
+/*
+ * A text is about to be sent: if it is such a statement, the server has a vacancy. But not behind
+ * messages that are not answered and have no Sync.
+ */
 void vacancy_begin(struct server *server, struct bytes text, enum vacancy_state state);
 
 /* Before a message is judged; and when it is sent: returns the change to note with it, or NULL. */

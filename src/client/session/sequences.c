@@ -22,21 +22,29 @@
 
 #include "../batch_priv.h"
 
+static bool may_ask(const struct client *client, unsigned int touches)
+{
+	return (touches & SQL_TOUCH_SEQUENCE) ||
+	       ((touches & SQL_TOUCH_HIDDEN) &&
+	        pool_sequences(&client->borrower) == CATALOG_SEQUENCES_CALLED);
+}
+
 /*
- * Ahead of the next message, in its protocol. A Query of ours would end what messages without a
+ * Ahead of the next message, in its protocol. But a Query of ours would end what messages without a
  * Sync have begun, and makes PostgreSQL forget the unnamed statement; without a Sync, a CREATE
  * DATABASE could not follow. One that is not answered yet, within the same batch, is enough. false:
  * no memory.
  */
-static bool discard(struct client *client, struct batch *batch)
+static bool discard(struct client *client, unsigned int touches, struct batch *batch)
 {
 	static const char text[] = "DISCARD SEQUENCES";
 	struct server *server = client->borrower.server;
 	bool is_open = server->wire.ledger.is_open, is_query;
 
-	if ((is_open && batch->is_query) || server->lease.sequences.discard == DISCARD_IN_BATCH)
+	if ((is_open && batch->is_query && !may_ask(client, touches)) ||
+	    server->lease.sequences.discard == DISCARD_IN_BATCH)
 		return true; /* then they stay foreign */
-	is_query = batch->is_query || (!is_open && client->clients->ops->spare_unnamed(client));
+	is_query = !is_open && (batch->is_query || client->clients->ops->spare_unnamed(client));
 	return batch_add_statements(
 	    batch, server, is_query, bytes_of(text, sizeof(text)),
 	    pool_discard_sequences(server, is_query ? DISCARD_SENT : DISCARD_IN_BATCH));
@@ -49,11 +57,8 @@ static bool discard(struct client *client, struct batch *batch)
 bool sequences_must_wait(const struct client *client, unsigned int touches)
 {
 	const struct server *server = client->borrower.server;
-	bool may_ask = (touches & SQL_TOUCH_SEQUENCE) ||
-	               ((touches & SQL_TOUCH_HIDDEN) &&
-	                pool_sequences(&client->borrower) == CATALOG_SEQUENCES_CALLED);
 
-	if (!may_ask || ledger_ends_wait(&server->wire.ledger, LEDGER_WAIT_READY))
+	if (!may_ask(client, touches) || ledger_ends_wait(&server->wire.ledger, LEDGER_WAIT_READY))
 		return false;
 	return server->lease.sequences.discard == DISCARD_IN_BATCH ||
 	       ((touches & SQL_TOUCH_SEQUENCE) && server->wire.status != 'I' &&
@@ -106,7 +111,7 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 	    (server_is_in_failed_block(borrower->server)
 	         ? (touches & SQL_TOUCH_SEQUENCE) && may_be_several(text)
 	         : may_change || (touches & SQL_TOUCH_SEQUENCE)) &&
-	    !discard(client, batch))
+	    !discard(client, touches, batch))
 		return false;
 	if (is_used && may_change)
 		pool_own_sequences(borrower);

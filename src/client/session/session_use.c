@@ -415,11 +415,20 @@ static bool must_wait(const struct client *client, unsigned int touches, struct 
 	       !(client->session && client->session->place != PLACE_OPEN);
 }
 
+/* Only one that is alone can have a vacancy: what is ahead of it might take time instead. */
+static bool wants_to_be_alone(const struct client *client, unsigned int touches)
+{
+	return (touches & SQL_TOUCH_DATABASE) &&
+	       !ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_EMPTY);
+}
+
 enum judgement place_before(struct client *client, unsigned int touches, struct bytes text,
                             struct batch *batch)
 {
 	if (sequences_must_wait(client, touches))
 		return batch_wait(batch, LEDGER_WAIT_READY);
+	if (wants_to_be_alone(client, touches))
+		return batch_wait(batch, LEDGER_WAIT_EMPTY);
 	if (!must_wait(client, touches, text))
 		return listening_before(client, touches, text, batch);
 	if (!session_get(client))

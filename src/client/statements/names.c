@@ -228,7 +228,7 @@ struct name_change {
 	struct server_statements *known;     /* of the server */
 	struct statement *statement;         /* holds one reference; or NULL */
 	struct client_statement *entry;      /* counted in its use_count; or NULL */
-	uint32_t parse_number;               /* of a description */
+	uint64_t parse_number;               /* of a description */
 	bool is_told;                        /* the client gets the description */
 	bool has_types;                      /* they have come */
 	char name[];                         /* without an entry: its start */

@@ -502,12 +502,11 @@ static enum judgement execute_portal(struct client *client, struct batch *batch)
 
 	if (!server_statements_is_sure(&server->session.statements, portal->statement))
 		return batch_wait(batch, LEDGER_WAIT_READY);
-	/* It has made way for others since the Bind, and may be parsed in another scope now. */
-	if (!statements_has(client, portal->statement)) {
+	/* It may have made way for others since the Bind, and is parsed in another scope now. */
+	if (!statements_has(client, portal->statement))
 		server_open_scope(server);
-		if (!server_scope(server, &scope))
-			return JUDGE_MEMORY;
-	}
+	if (!server_scope(server, &scope))
+		return JUDGE_MEMORY;
 	if (!inject_statement(client, batch, portal->statement, NULL))
 		return JUDGE_MEMORY;
 	change = names_mention(client, portal->name, portal->statement);

@@ -431,7 +431,7 @@ uint32_t server_statements_columns(struct server_statements *known,
 }
 
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
-                             struct statement *typed, uint32_t parse_number)
+                             struct statement *typed, uint64_t parse_number)
 {
 	struct server_statement *entry = server_statements_find(known, statement, true);
 

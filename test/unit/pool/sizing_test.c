@@ -369,6 +369,32 @@ START_TEST(it_stays_within_its_bounds)
 }
 END_TEST
 
+/* A RELOAD changes them: no turn of a trial has a size beyond them. */
+START_TEST(bounds_end_a_trial_that_had_others)
+{
+	static const struct sizing_bounds narrow[] = { { 1, 10 }, { 6, 40 } };
+	struct sizing less = { .size = 12, .is_less_next = true, .waiting_then = 20 };
+	struct sizing more = { .size = 4 };
+
+	ck_assert_int_eq(look_within(&less, &(struct sizing_bounds){ 1, 40 }, 5000, 20),
+	                 SIZING_SLOW);
+	ck_assert_uint_eq(less.size, 8);
+	ck_assert_int_eq(look_within(&less, &narrow[0], 5000, 20), SIZING_BOUNDED);
+	ck_assert_uint_eq(less.size, 8);
+	ck_assert_int_eq(look_within(&more, &(struct sizing_bounds){ 1, 40 }, 500, 20),
+	                 SIZING_WAITING);
+	ck_assert_uint_eq(more.size, 8);
+	ck_assert_int_eq(look_within(&more, &narrow[1], 500, 20), SIZING_BOUNDED);
+	ck_assert_uint_eq(more.size, 8);
+	for (int i = 0; i < 100; i++) {
+		look_within(&less, &narrow[0], 5000, 20);
+		ck_assert_uint_le(less.size, 10);
+		look_within(&more, &narrow[1], 500, 20);
+		ck_assert_uint_ge(more.size, 6);
+	}
+}
+END_TEST
+
 START_TEST(it_grows_only_for_those_that_wait)
 {
 	struct sizing sizing = { .size = 4 };
@@ -447,6 +473,7 @@ int main(void)
 	tcase_add_test(tcase, it_follows_a_load_that_doubles_within_ten_seconds);
 	tcase_add_test(tcase, it_learns_in_short_turns);
 	tcase_add_test(tcase, it_stays_within_its_bounds);
+	tcase_add_test(tcase, bounds_end_a_trial_that_had_others);
 	tcase_add_test(tcase, it_grows_only_for_those_that_wait);
 	tcase_add_test(tcase, what_brings_nothing_is_given_back);
 	tcase_add_test(tcase, those_who_wait_again_are_no_reason_for_a_trial);

@@ -190,10 +190,10 @@ struct server_statement {
 	struct statement_image *image;     /* with its name there; one reference */
 	/* with the types that the server has resolved; one reference, or NULL */
 	struct statement *typed;
-	uint32_t parse_number; /* of the Parse of this entry, among those of the server */
+	uint64_t parse_number; /* of the Parse of this entry, among those of the server */
 	uint32_t loss_count;   /* known->loss_count when the Close was sent */
-	struct server_statement_state state;
 	bool is_confirmed;
+	struct server_statement_state state;
 };
 
 TAILQ_HEAD(server_statements_list, server_statement);
@@ -208,8 +208,8 @@ struct server_statements {
 	/* entries with the types found by server_statements_typed(), by that statement */
 	struct server_statement *typed_table;
 	struct server_statements_list list; /* the longest unused first */
-	uint32_t parse_count;
-	uint32_t mark; /* parse_count at server_statements_mark() */
+	uint64_t parse_count;
+	uint64_t mark; /* parse_count at server_statements_mark() */
 };
 
 void server_statements_init(struct server_statements *known, const struct ledger *ledger);
@@ -238,7 +238,7 @@ struct bytes server_statements_name(struct server_statements *known,
 
 /* `typed` is the same statement with the types that it has, says a reply about that Parse. */
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
-                             struct statement *typed, uint32_t parse_number);
+                             struct statement *typed, uint64_t parse_number);
 
 /*
  * A client uses the statement; its own Parse was answered at `since`. Whether this server has
@@ -270,7 +270,7 @@ static inline void server_statements_mark(struct server_statements *known)
 
 static inline bool server_statement_is_marked(const struct server_statement *entry)
 {
-	return (int32_t)(entry->parse_number - entry->known->mark) > 0;
+	return entry->parse_number > entry->known->mark;
 }
 
 void server_statements_distrust_marked(struct server_statements *known);

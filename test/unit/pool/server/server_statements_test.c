@@ -95,7 +95,7 @@ struct stage {
 	struct ledger ledger;
 	struct server_statements known;
 	struct statement *all[3];
-	uint32_t parse_number; /* of the last Describe */
+	uint64_t parse_number; /* of the last Describe */
 	usec_t since;          /* of the client */
 };
 
