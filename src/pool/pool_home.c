@@ -2,7 +2,12 @@
 /* A server without a borrower becomes idle or used, or is closed; and the limits of unused ones. */
 #include "pool_priv.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/hash.h"
+#include "pgweir/pgwire/fields.h"
 
 #include "server/server_priv.h"
 
@@ -127,12 +132,60 @@ void pool_note_home(struct server *server)
 	pool_wake(pool);
 }
 
+/* ---- the proof: see enum server_hearing ---- */
+
+static void on_proof_row(struct server *server, struct bytes row)
+{
+	char text[17];
+	struct row_walk walk;
+	struct bytes value;
+
+	snprintf(text, sizeof(text), "%016" PRIx64, server->lease.proof);
+	if (fields_row(row, &walk) == WIRE_OK && fields_value(&walk, &value) == WALK_ITEM &&
+	    bytes_are(value, text))
+		server->lease.hearing = HEARS_NOTHING;
+}
+
+static void on_proof_done(struct server *server)
+{
+	if (server->lease.hearing != HEARS_NOTHING)
+		server_close_with(server, ERR_PROTOCOL,
+		                  "unexpected message from server: out of step");
+}
+
+/* Nobody can have foreseen the answer. false: none is needed. */
+static bool begin_proof(struct server *server)
+{
+	bool is_needed = server->lease.hearing == HEARING_DOUBTED && !server->close_reason &&
+	                 !server_got_fatal(server) && ledger_is_certain(&server->wire.ledger);
+	struct hash_key key;
+	char text[32];
+
+	if (!is_needed) {
+		server->lease.hearing = HEARS_NOTHING;
+		return false;
+	}
+	hash_key_draw(&key);
+	server->lease.proof = key.half[0];
+	snprintf(text, sizeof(text), "SELECT '%016" PRIx64 "'", key.half[0]);
+	if (server->state != SERVER_RESETTING)
+		server_enter(server, SERVER_RESETTING);
+	server_order(server, &(struct order){ .kind = ORDER_RESET,
+	                                      .where = SENT_AT_REST,
+	                                      .text = text,
+	                                      .on_row = on_proof_row,
+	                                      .on_done = on_proof_done });
+	return true;
+}
+
 void pool_home(struct server *server)
 {
 	struct pool *pool = server->pool;
 	const struct config *config = pool->pools->config;
 	bool is_new = server->state == SERVER_LOGIN;
 
+	if (server->lease.hearing && begin_proof(server))
+		return;
 	server->used_at = pool_now(pool);
 	if (server->close_reason) {
 		pool_close_server(server, server->close_reason);

@@ -334,3 +334,17 @@ def test_who_is_refused_for_pinned_servers_is_told_so(pgweir):
     second.send(query("SELECT 1"))
     assert second.read_result().error["D"].endswith(
         " s; 1 of 1 servers stay with clients: SHOW PINNED.")
+
+
+def test_behind_the_end_of_a_failed_block(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=3, max_pinned_servers=1, query_wait_timeout=1)
+    clients = [weir.client(), weir.client()]
+    for client in clients:
+        client.query("BEGIN")
+        client.query("SELECT 1/0")
+    text = "ROLLBACK; CREATE TEMP TABLE mine (a int)"
+    assert clients[0].query(text).tags == ["ROLLBACK", "CREATE TABLE"]
+    assert clients[1].query("CREATE TEMP TABLE mine (a int)").error["C"] == "25P02"
+    assert clients[1].query(text).error["C"] == "53300"
+    assert clients[1].query("ROLLBACK").tags == ["ROLLBACK"]
+    assert len(weir.admin("SHOW PINNED")) == 1

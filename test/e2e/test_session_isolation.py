@@ -503,3 +503,52 @@ def test_what_no_text_shows_clearly_is_seen_by_nobody_else(known, what):
             known.first.query(text)
         assert known.second.value(look) == clean
         known.first.query("DEALLOCATE ALL")
+
+
+# -- an error of an idle session: PostgreSQL up to 18.0 cannot convert a notification ----------------
+
+
+def stray(client, server, text):
+    """The server has not read the text yet: what it says is no reply to it."""
+    client.send(wire.query(text))
+    server.expect("Q")
+    server.send(fake.error("no equivalent in encoding", "22P05"), fake.ready())
+    assert client.read_result().error["C"] == "22P05"
+
+
+@pytest.mark.parametrize("reset", ["DISCARD ALL", ""])
+def test_replies_out_of_step_behind_a_session(scripted, reset):
+    weir, client, server = scripted(pool_mode="session", default_pool_size=1, server_reset_query=reset)
+    stray(client, server, "SELECT 1")
+    client.close()
+    late = [fake.answer("secret")] + [fake.complete("DISCARD ALL") + fake.ready()] * bool(reset)
+    server.expect("Q")
+    other = weir.client()
+    other.send(wire.query("SELECT 2"))
+    for number, reply in enumerate(late, 1):
+        server.send(reply)
+        server.expect("Q" if number < len(late) else "X")
+    successor = weir.far.accept().login()
+    successor.expect("Q")
+    successor.send(fake.answer("2"))
+    assert other.read_result().rows == [["2"]]
+
+
+def test_an_error_in_a_session_costs_a_question(scripted):
+    weir, client, server = scripted(pool_mode="session", default_pool_size=1)
+    client.send(wire.query("SELECT"))
+    server.expect("Q")
+    server.send(fake.error("wrong", "42601"), fake.ready())
+    assert client.read_result().error["C"] == "42601"
+    client.close()
+    server.expect("Q")
+    server.send(fake.complete("DISCARD ALL"), fake.ready())
+    asked = server.expect("Q").body.decode()
+    assert asked.startswith("SELECT '")
+    server.send(fake.answer(asked.split("'")[1]))
+    weir.wait_pool(sv_idle=1)
+    other = weir.client()
+    other.send(wire.query("SELECT 2"))
+    server.expect("Q")
+    server.send(fake.answer("2"))
+    assert other.read_result().rows == [["2"]]

@@ -857,3 +857,36 @@ def test_names_are_withdrawn_within_a_limit(scripted, is_reloaded):
     weir.wait_log("server parameters timeout")
     with pytest.raises(Closed):
         client.read_until("Z")
+
+
+@pytest.mark.parametrize("status, failed", [("I", "I"), ("T", "E")])
+def test_a_cancel_that_hits_our_describe_is_told(scripted, status, failed):
+    """Else a COMMIT would roll back, and no error would have said so."""
+    _, client, server = scripted(default_pool_size=1)
+    if status == "T":
+        client.send(query("BEGIN"))
+        server.expect("Q")
+        server.send(fake.complete("BEGIN"), fake.ready("T"))
+        client.read_until("Z")
+    client.send(query("PREPARE s AS SELECT 1"))
+    for kind in "CQDS":
+        server.expect(kind)
+    server.send(message("3"), fake.complete("PREPARE"), fake.ready(status),
+                fake.error("canceling statement due to user request", "57014"), fake.ready(failed))
+    got = client.read_result()
+    assert got.types == "CEZ" and got.error["C"] == "57014"
+    assert got.messages[-1].body == failed.encode()
+
+
+def test_a_prepare_that_fails_is_told_once(scripted):
+    _, client, server = scripted(default_pool_size=1)
+    client.send(query("PREPARE s AS SELECT a"))
+    for kind in "CQDS":
+        server.expect(kind)
+    server.send(message("3"), fake.error("no column", "42703"), fake.ready(),
+                fake.error("no statement", "26000"), fake.ready())
+    assert client.read_result().types == "EZ"
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    server.send(fake.answer("1"))
+    assert client.read_result().rows == [["1"]]

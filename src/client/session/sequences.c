@@ -77,15 +77,6 @@ static void note_question(struct client *client, unsigned int touches)
 	client->wrote = 0;
 }
 
-/*
- * In a block that has failed nothing can be discarded, and a single statement is no question: what
- * is written stays foreign. Of several the first may end the block: they are not answered.
- */
-static bool may_be_several(struct bytes text)
-{
-	return text.count && memchr(text.at, ';', text.count - 1);
-}
-
 /* The text of a Parse is one statement. This one has no value to show, and allows no pipeline. */
 static bool is_discard(struct bytes text)
 {
@@ -107,9 +98,11 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 	if (touches & SQL_TOUCH_SEQUENCE)
 		note_question(client, touches);
 	is_used = pool_sequences(borrower) != CATALOG_SEQUENCES_NONE;
+	/* In a block that has failed nothing can be discarded. Behind its end nothing is answered.
+	 */
 	if (is_used && pool_has_foreign_values(borrower->server) &&
 	    (server_is_in_failed_block(borrower->server)
-	         ? (touches & SQL_TOUCH_SEQUENCE) && may_be_several(text)
+	         ? (touches & SQL_TOUCH_SEQUENCE) && session_may_be_several(text)
 	         : may_change || (touches & SQL_TOUCH_SEQUENCE)) &&
 	    !discard(client, touches, batch))
 		return false;

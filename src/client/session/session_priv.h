@@ -18,6 +18,7 @@
 #ifndef PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
 #define PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
 
+#include <string.h>
 #include <strings.h>
 
 #include "../batch_priv.h"
@@ -263,6 +264,13 @@ static inline bool session_is_utf8(const struct client *client)
 
 	return encoding && strcasecmp(encoding, "UTF8") == 0 && stored &&
 	       strcasecmp(stored, "UTF8") == 0;
+}
+
+/* Whether a text may have several statements, of which the first may end a block that has failed.
+ */
+static inline bool session_may_be_several(struct bytes text)
+{
+	return text.count && memchr(text.at, ';', text.count - 1);
 }
 
 /* Whether it has characters with a byte that looks like a quote or a backslash. */

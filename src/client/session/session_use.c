@@ -263,8 +263,15 @@ static bool follow_resets(struct client *client, unsigned int *touches, struct b
 	return resets_use(client, text, batch->is_query, true, err);
 }
 
-/* The server may have to stay. In a failed transaction it fails anyway, in PostgreSQL's words. */
-static bool take_place(struct client *client, unsigned int own, struct err *err)
+/* In a failed transaction, in PostgreSQL's words; but of several statements the first may end it.
+ */
+static bool fails_anyway(const struct client *client, struct bytes text)
+{
+	return server_is_in_failed_block(client->borrower.server) && !session_may_be_several(text);
+}
+
+/* The server may have to stay. */
+static bool take_place(struct client *client, unsigned int own, struct bytes text, struct err *err)
 {
 	struct session *session = client->session;
 	enum session_place place = own & PINS ? session->place : PLACE_OPEN;
@@ -275,7 +282,7 @@ static bool take_place(struct client *client, unsigned int own, struct err *err)
 	if (place == PLACE_CANCELED)
 		return err_set(err, ERR_QUERY_CANCELED, "canceling statement due to user request");
 	return (place == PLACE_OPEN && pool_take_place(&client->borrower)) || !(own & PINS) ||
-	       server_is_in_failed_block(client->borrower.server) ||
+	       fails_anyway(client, text) ||
 	       features_refuse_pin(client, features_first(own & PINS), err);
 }
 
@@ -321,7 +328,7 @@ static bool begin(struct client *client, unsigned int *touches, unsigned int own
 	if (*touches & NAMES)
 		note_text(client, *touches, own, text);
 	if (((*touches & SQL_TOUCH_DEFAULT) && !follow_resets(client, touches, text, batch, err)) ||
-	    ((*touches & PINS) && !take_place(client, own, err)))
+	    ((*touches & PINS) && !take_place(client, own, text, err)))
 		return false;
 	note_run(client, *touches, own, text);
 	return true;
@@ -411,7 +418,7 @@ static bool must_wait(const struct client *client, unsigned int touches, struct 
 	const struct server *server = client->borrower.server;
 
 	return session_awaits_place(client, touches, text) && !server->wire.ledger.is_skipping &&
-	       !server_is_in_failed_block(server) &&
+	       !fails_anyway(client, text) &&
 	       !(client->session && client->session->place != PLACE_OPEN);
 }
 

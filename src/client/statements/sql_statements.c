@@ -295,7 +295,7 @@ static bool query_on_stage(const struct lone *lone, struct statement *statement)
 		return false;
 	if (!made)
 		return guard(client, lone->batch, LEDGER_DROPPED);
-	/* If the PREPARE has failed, so does this, which is nobody's. */
+	/* If the PREPARE has failed, so does this, which is nobody's; else see ledger_reply(). */
 	return ask_types(client, made, lone->batch, LEDGER_OURS) &&
 	       guard(client, lone->batch, LEDGER_OURS);
 }

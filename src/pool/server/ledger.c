@@ -443,6 +443,26 @@ static void follow_copy(struct ledger *ledger, char type)
 		end_copy(ledger);
 }
 
+/*
+ * A Query has succeeded behind which a Describe of ours was sent. A request to cancel the Query may
+ * hit that, and then the client's transaction fails: so the client gets its error, and the
+ * ReadyForQuery behind it in place of this one. (If the Query has failed, so does the Describe.)
+ */
+static bool passes_ready_on(struct ledger *ledger, char type)
+{
+	struct ledger_entry *describe, *sync;
+
+	if (type != 'Z' || ledger->count < 3 || !first_of(ledger)->change)
+		return false;
+	describe = entry_at(ledger, 1);
+	sync = entry_at(ledger, 2);
+	if (describe->kind != LEDGER_TYPES || describe->fate != LEDGER_OURS)
+		return false;
+	describe->fate = LEDGER_DROPPED;
+	sync->fate = LEDGER_CLIENT;
+	return true;
+}
+
 enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 {
 	enum ledger_kind kind;
@@ -470,6 +490,8 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 	follow_copy(ledger, type);
 	if (replies[(unsigned char)type].ends & (1u << kind)) {
 		*is_end = true;
+		if (passes_ready_on(ledger, type))
+			fate = LEDGER_DROPPED;
 		settle(first_of(ledger), true);
 		pop(ledger);
 		pop_ignored(ledger);

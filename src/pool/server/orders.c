@@ -422,6 +422,9 @@ static void answer(struct server *server, enum order_kind kind)
 
 	server->orders.question = NULL;
 	timer_clear(&server->timer);
+	if (question && !server->lease.hearing &&
+	    (question->facts.channels.count || (question->facts.too_long & QUESTION_CHANNELS)))
+		server->lease.hearing = HEARS_MAYBE;
 	if (question && question->facts.is_broken)
 		server_close_for(server, CLOSE_QUESTION_FAILED);
 	else
@@ -436,7 +439,7 @@ static void go_on_after(struct server *server, enum order_kind kind)
 
 	if (server->orders.on_done)
 		server->orders.on_done(server);
-	if (is_all)
+	if (is_all || server_is_over(server))
 		return;
 	switch (kind) {
 	case ORDER_CONNECT:

@@ -211,6 +211,17 @@ struct server_sequences {
 	usec_t used_at; /* when that one may have called nextval() last; 0: it is not known */
 };
 
+/*
+ * Before the releases of November 2025, PostgreSQL reports a notification that it cannot convert to
+ * client_encoding as an error of an idle session, with a ReadyForQuery: to a request that it has
+ * not read yet, it looks like the reply, and all replies behind it are those of the request before.
+ */
+enum server_hearing {
+	HEARS_NOTHING,
+	HEARS_MAYBE,    /* it listens, or has listened; in session mode, nobody knows */
+	HEARING_DOUBTED /* the same, and there was an error: pool_home() wants a proof */
+};
+
 /* Who has it, for what, and since when. */
 struct server_lease {
 	struct borrower *borrower;
@@ -218,6 +229,8 @@ struct server_lease {
 	struct replay replay;         /* what the borrower sent and may send again */
 	struct ledger_change begin;   /* server_note_begin() */
 	uint8_t watches;              /* enum server_watch, by its borrower */
+	uint8_t hearing;              /* enum server_hearing */
+	uint64_t proof;               /* what it must answer, if that is doubted */
 	struct server_sequences sequences;
 	unsigned int error_count;  /* of errors that borrowers have got */
 	unsigned int cancel_count; /* cancels for it in progress */

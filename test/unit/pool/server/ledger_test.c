@@ -487,6 +487,42 @@ START_TEST(ledger_guards_a_query)
 }
 END_TEST
 
+static void settle_nothing(struct ledger_change *change, bool is_done)
+{
+	(void)change;
+	(void)is_done;
+}
+
+/* A Query, and a Describe of ours, whose error the client gets if the Query has succeeded. */
+static struct ledger described(struct ledger_change *change)
+{
+	struct ledger ledger = { 0 };
+
+	change->settle = settle_nothing;
+	ledger_add_change(&ledger, LEDGER_QUERY, LEDGER_CLIENT, change);
+	ledger_add(&ledger, LEDGER_TYPES, LEDGER_OURS);
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_OURS);
+	return ledger;
+}
+
+START_TEST(ledger_passes_a_ready_on)
+{
+	struct ledger_change change = { 0 };
+	struct ledger ledger = described(&change);
+
+	replies_are(&ledger, "CZtnZ",
+	            (enum ledger_verdict[]){ LEDGER_PASS, LEDGER_DROP, LEDGER_DROP, LEDGER_DROP,
+	                                     LEDGER_PASS });
+	ledger = described(&change);
+	replies_are(&ledger, "CZEZ",
+	            (enum ledger_verdict[]){ LEDGER_PASS, LEDGER_DROP, LEDGER_PASS, LEDGER_PASS });
+	ledger = described(&change);
+	replies_are(
+	    &ledger, "EZEZ",
+	    (enum ledger_verdict[]){ LEDGER_PASS, LEDGER_PASS, LEDGER_ANSWERED, LEDGER_ANSWERED });
+}
+END_TEST
+
 /* A late BEGIN: the messages after it are certainly processed, or the server is lost. */
 static struct ledger begun(void)
 {
@@ -1254,6 +1290,7 @@ int main(void)
 	tcase_add_test(cases, ledger_knows_of_an_execute);
 	tcase_add_test(cases, ledger_knows_of_the_execute_of_a_copy);
 	tcase_add_test(cases, ledger_guards_a_query);
+	tcase_add_test(cases, ledger_passes_a_ready_on);
 	tcase_add_test(cases, ledger_begins_late);
 	tcase_add_test(cases, ledger_ignores_a_query);
 	tcase_add_test(cases, ledger_replaces_a_query);
