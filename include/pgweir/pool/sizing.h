@@ -2,7 +2,7 @@
 /*
  * pool_size = auto: how many servers a pool may have, from what it has done with those it had.
  *
- * While clients wait, half as many servers more are tried, or two; later a third less. Throughput
+ * While clients wait, twice as many servers are tried, or two more; later a third less. Throughput
  * is servers / response time, as in TCP Vegas (Brakmo, Peterson: TCP Vegas: End to End Congestion
  * Avoidance on a Global Internet, 1995). But what the machine does changes it from second to second
  * by far more than a size does. So both sizes take turns, and only neighbouring turns are compared,
@@ -74,6 +74,14 @@ struct sizing {
 static inline unsigned int sizing_aim(const struct sizing *sizing)
 {
 	return sizing->trial.other ? sizing->trial.other : sizing->size;
+}
+
+/* The larger one of those that take turns. */
+static inline unsigned int sizing_most(const struct sizing *sizing)
+{
+	unsigned int aim = sizing_aim(sizing);
+
+	return sizing->trial.other && sizing->trial.former > aim ? sizing->trial.former : aim;
 }
 
 /* Why the size has changed. */
