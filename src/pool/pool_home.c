@@ -178,10 +178,21 @@ static bool begin_proof(struct server *server)
 	return true;
 }
 
+/* Then it is to be checked before it is lent, or not lent for now. */
+static bool is_used(const struct pool *pool, enum server_state from)
+{
+	const struct config *config = pool->pools->config;
+
+	if (from == SERVER_CHECKING)
+		return false;
+	return (pool->is_over && pool_holds_back(pool)) ||
+	       (config->server_check_delay == 0 && from != SERVER_LOGIN &&
+	        config_check_query(config));
+}
+
 void pool_home(struct server *server)
 {
 	struct pool *pool = server->pool;
-	const struct config *config = pool->pools->config;
 	bool is_new = server->state == SERVER_LOGIN;
 
 	if (server->lease.hearing && begin_proof(server))
@@ -205,8 +216,7 @@ void pool_home(struct server *server)
 		pool_close_server(server, CLOSE_SERVER_LIFETIME);
 	} else if (pool->is_over && pool_has_over(pool)) {
 		pool_close_server(server, CLOSE_POOL_SHRUNK);
-	} else if (config->server_check_delay == 0 && config_check_query(config) && !is_new &&
-	           server->state != SERVER_CHECKING) {
+	} else if (is_used(pool, server->state)) {
 		server_enter(server, SERVER_IDLE);
 		server_enter(server, SERVER_USED);
 	} else {

@@ -381,6 +381,18 @@ void pool_shrink(struct pool *pool);
 /* Whether a server that comes home is above pool_size. Only if pool->is_over. */
 bool pool_has_over(struct pool *pool);
 
+/* Or whether it must not be lent for now. */
+static inline bool pool_holds_back(const struct pool *pool)
+{
+	return pool->server_counts[SERVER_USED] < pool->held_back;
+}
+
+/* Whether one of those that are used may be checked, and lent. */
+static inline bool pool_may_check(const struct pool *pool)
+{
+	return pool->server_counts[SERVER_USED] > pool->held_back;
+}
+
 /* ---- settings in force for a pool: pool_configure.c ---- */
 
 void pool_configure(struct pool *pool);

@@ -131,14 +131,31 @@ static void pool_reads_serve(struct pool *reads)
  * call.
  */
 
-/* The next one to be checked. */
-static struct server *used_server(const struct pool *pool)
+static struct borrower *next_to_serve(struct pool *pool)
 {
-	const struct borrower *head = pool_first(pool, BORROWER_WAITING);
+	struct borrower *head = pool_first(pool, BORROWER_WAITING);
 
-	return head && pool_waits_for_own(head) && head->owned->state == SERVER_USED
-	           ? head->owned
-	           : TAILQ_LAST(&pool->servers[SERVER_USED], server_list);
+	if (head && pool_is_choosy(pool))
+		return pool_standby_next(pool);
+	if (head && pool->fair) {
+		const struct fair_member *next = fair_next(pool->fair, pool_now(pool));
+
+		return next ? next->borrower : head;
+	}
+	return head;
+}
+
+/* The next one to be checked. What a borrower waits for is not held back from it. */
+static struct server *used_server(struct pool *pool)
+{
+	const struct borrower *next;
+
+	if (!pool->server_counts[SERVER_USED])
+		return NULL;
+	next = next_to_serve(pool);
+	if (next && pool_waits_for_own(next) && next->owned->state == SERVER_USED)
+		return next->owned;
+	return pool_may_check(pool) ? TAILQ_LAST(&pool->servers[SERVER_USED], server_list) : NULL;
 }
 
 static void check_used(struct pool *pool)
@@ -168,20 +185,6 @@ static void welcome_newcomers(struct pool *pool)
 		pool_give_up(borrower);
 		borrower->ops->on_welcome(borrower);
 	}
-}
-
-static struct borrower *next_to_serve(struct pool *pool)
-{
-	struct borrower *head = pool_first(pool, BORROWER_WAITING);
-
-	if (head && pool_is_choosy(pool))
-		return pool_standby_next(pool);
-	if (head && pool->fair) {
-		const struct fair_member *next = fair_next(pool->fair, pool_now(pool));
-
-		return next ? next->borrower : head;
-	}
-	return head;
 }
 
 void pool_serve(struct task *task)

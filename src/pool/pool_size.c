@@ -6,6 +6,9 @@
  *                                  pools_resize()   of the first  -->  sizing_look(): the size
  *                                                   of each loop  -->  limits.size
  *
+ * In a trial two sizes take turns. In those of the smaller one the servers above it stay open, or
+ * each turn would begin with logins: they are held back, in USED, each loop's part of them.
+ *
  * Hard here: a pool has a part in each loop, and one size. So what decides about it belongs to the
  * tally, and is touched only by the main thread while the loops are held; but a pool that is made
  * meanwhile reads the size.
@@ -20,6 +23,8 @@ struct pool_sizing {
 	struct sizing sizing;
 	struct sizing_sample sample;
 	usec_t looked_at;
+	/* in all loops: servers, those to be held back, and of both what loops have got so far */
+	unsigned int servers, held_back, servers_so_far, held_so_far;
 	bool is_unable; /* for a part of the time no client could get a server */
 };
 
@@ -61,6 +66,7 @@ void pool_set_size(struct pool *pool, int size)
 			.lent_before = pool->stats.assignment_count,
 		};
 	pool->limits.size = size;
+	pool->held_back = 0;
 	if (size != CONFIG_AUTO) {
 		pool_leave_sized(pool);
 		return;
@@ -100,9 +106,11 @@ unsigned int pool_missing(const struct pool *pool)
 
 bool pool_has_over(struct pool *pool)
 {
-	pool->is_over = pool->limits.size > 0 &&
+	bool has_over = pool->limits.size > 0 &&
 	                tally_staying(pool->share.tally) > pool_limits_most(&pool->limits);
-	return pool->is_over;
+
+	pool->is_over = has_over || pool->held_back;
+	return has_over;
 }
 
 void pool_shrink(struct pool *pool)
@@ -115,6 +123,17 @@ void pool_shrink(struct pool *pool)
 	       ((server = TAILQ_FIRST(&pool->servers[SERVER_USED])) ||
 	        (server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list))))
 		server_close(server, &err);
+}
+
+/* Idle ones at once, others when they come home. */
+static void hold_back(struct pool *pool, unsigned int count)
+{
+	struct server *server;
+
+	pool->held_back = count;
+	while (pool_holds_back(pool) &&
+	       (server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list)))
+		server_enter(server, SERVER_USED);
 }
 
 /* ---- samples ---- */
@@ -180,6 +199,36 @@ static void tell(const struct pool *pool, const struct sizing *sizing, enum sizi
 	         before, sizing_aim(sizing), why);
 }
 
+/* What exists for the larger size of a trial stays, and is not lent. Nothing is opened for it. */
+static void keep_for_trial(struct pool *pool, struct pool_sizing *all)
+{
+	unsigned int size = all->sizing.size, most = sizing_most(&all->sizing);
+	unsigned int servers = tally_staying(pool->share.tally), open = servers;
+
+	if (open > most)
+		open = most;
+	if (open < size)
+		open = size;
+	set_auto_size(pool, open);
+	all->servers = servers;
+	all->held_back = open - size;
+	all->servers_so_far = all->held_so_far = 0;
+}
+
+/* How many are held back in this loop, of those of all loops as many as it has of the servers. */
+static unsigned int held_here(const struct pool *pool, struct pool_sizing *all)
+{
+	unsigned int before = all->held_so_far;
+
+	all->servers_so_far += pool->server_count;
+	if (all->servers_so_far > all->servers)
+		all->servers_so_far = all->servers;
+	if (all->held_back)
+		all->held_so_far =
+		    (unsigned int)((uint64_t)all->held_back * all->servers_so_far / all->servers);
+	return all->held_so_far - before;
+}
+
 static void look(struct pool *pool, struct pool_sizing *all, usec_t now)
 {
 	struct sizing *sizing = &all->sizing;
@@ -196,7 +245,7 @@ static void look(struct pool *pool, struct pool_sizing *all, usec_t now)
 		reason = sizing_look(sizing, &pool->limits.sizes, &all->sample);
 	if (reason != SIZING_KEEPS)
 		tell(pool, sizing, reason, before, all->sample.waiting);
-	set_auto_size(pool, sizing->size);
+	keep_for_trial(pool, all);
 	all->sample = (struct sizing_sample){ 0 };
 	all->is_unable = false;
 	all->looked_at = now;
@@ -205,14 +254,17 @@ static void look(struct pool *pool, struct pool_sizing *all, usec_t now)
 void pools_resize(struct pools *pools, usec_t now)
 {
 	struct pool *pool;
+	unsigned int held;
 
 	TAILQ_FOREACH (pool, &pools->sized, sized) {
 		if (!pool->share.tally->sizing)
 			continue;
 		look(pool, pool->share.tally->sizing, now);
-		if (pool->limits.size == (int)auto_size(pool))
+		held = held_here(pool, pool->share.tally->sizing);
+		if (pool->limits.size == (int)auto_size(pool) && pool->held_back == held)
 			continue;
 		pool->limits.size = (int)auto_size(pool);
+		hold_back(pool, held);
 		pool_shrink(pool);
 		pool_wake(pool);
 	}

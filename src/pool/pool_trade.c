@@ -152,7 +152,7 @@ static bool move_one(struct pool *pool, const struct share_fair *fair)
 	if (!share_is_asked(&pool->share))
 		return false;
 	server = spare_server(pool, SERVER_IDLE, fair);
-	if (!server)
+	if (!server && pool_may_check(pool))
 		server = spare_server(pool, SERVER_USED, fair);
 	to = server ? share_promise(&pool->share, fair) : NULL;
 	if (!to)
@@ -198,7 +198,7 @@ static void give_idle(struct pool *pool)
 		while (move_one(pool, NULL))
 			continue;
 	} else if (share_is_asked(&pool->share) &&
-	           (pool->server_counts[SERVER_IDLE] || pool->server_counts[SERVER_USED])) {
+	           (pool->server_counts[SERVER_IDLE] || pool_may_check(pool))) {
 		look_again(pool, pool->trade.looked_at);
 	}
 }

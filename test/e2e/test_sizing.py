@@ -67,6 +67,10 @@ def load(weir, statement, clients=16):
     assert not failures, failures[:3]
 
 
+def logins(weir):
+    return len(re.findall(r"app/alice\S* .*new connection to server", weir.log))
+
+
 def grow(weir, to=8):
     def is_grown():
         assert servers(weir) <= to
@@ -86,6 +90,8 @@ def test_it_grows_while_clients_wait_and_no_further_than_its_bound(sized, loops)
     for (_, after, _), (before, _, _) in zip(told, told[1:]):
         assert after == before
     assert told[0][0] == 3 and told[-1][1] == 8
+    # Two sizes took turns, and no turn began with logins.
+    assert logins(weir) <= 3 + sum(max(0, after - before) for before, after, _ in told)
 
 
 @pytest.mark.limit(200)  # what has gained is not tried again for 24 seconds

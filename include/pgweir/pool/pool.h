@@ -136,7 +136,9 @@ struct pool {
 	TAILQ_ENTRY(pool) queueing;   /* in pools->queueing, while it has waiting borrowers */
 	TAILQ_ENTRY(pool) sized;      /* in pools->sized, with pool_size = auto */
 	bool is_sized;
-	bool is_over;             /* servers above pool_size are closed when they are returned */
+	bool is_over; /* when they are returned, some servers are closed or held back */
+	/* of its USED servers: those for the larger size of a trial, in turns of the other one */
+	unsigned int held_back;
 	unsigned int hasty_count; /* hasty borrowers in all queues: pool_retry.c */
 	usec_t relieved_at;       /* pool_note_relief() */
 	uint64_t pins_refused;    /* how often max_pinned_servers refused a statement */

@@ -75,6 +75,14 @@ static inline unsigned int sizing_aim(const struct sizing *sizing)
 	return sizing->trial.other ? sizing->trial.other : sizing->size;
 }
 
+/* The larger one of those that take turns. */
+static inline unsigned int sizing_most(const struct sizing *sizing)
+{
+	unsigned int aim = sizing_aim(sizing);
+
+	return sizing->trial.other && sizing->trial.former > aim ? sizing->trial.former : aim;
+}
+
 /* Why the size has changed. */
 enum sizing_reason {
 	SIZING_KEEPS,    /* it has not */

@@ -19,9 +19,13 @@
 #define SETTLED 20 /* seconds until throughput counts */
 #define AT_REST 60 /* and until changes of the size do */
 #define CHANGES_MAX 8
+#define WARMING 5 /* seconds that a fixed size runs before throughput counts */
+#define SEEDS 2
+#define MEAN 0.95  /* of the best fixed size, over all seeds */
+#define LEAST 0.85 /* and of one run */
 #define UNREST 0.4
 #define UNREST_SETTLED 60
-#define UNREST_LEAST 0.85 /* of one run of a minute; on average it is more than 0.95 */
+#define UNREST_SEEDS 4
 
 struct load {
 	const char *name;
@@ -37,7 +41,6 @@ struct load {
 	double slower;            /* in the second half, work is multiplied by this; 0: it is not */
 	unsigned int settled;     /* 0: SETTLED */
 	unsigned int start;       /* the size at first; 0: the least */
-	unsigned int chance;      /* other random numbers */
 };
 
 /* clang-format off */
@@ -45,7 +48,6 @@ static const struct load loads[] = {
 	{ "short", 40, .work = 4 },
 	{ "long", 24, .work = 900 },
 	{ "mixed", 40, 0, 20, 5, .long_part = 0.05, .long_work = 200 },
-	{ "mixed, with few long ones at first", 40, 0, 20, 5, .long_part = 0.05, .long_work = 200, .chance = 3 },
 	{ "bursts", 60, 0, 20, 10, .processors = 16, .burst = 4, .settled = 40 },
 	{ "locks", 40, 0, 0, 20, .serial = 0.9, .crosstalk = 0.01 },
 	{ "one row", 40, 0, 0, 20, .serial = 1 },
@@ -137,11 +139,17 @@ static unsigned int clients_of(const struct simulation *sim)
 	return load->clients_later && is_later(sim) ? load->clients_later : load->clients;
 }
 
+static unsigned int most_clients(const struct load *load)
+{
+	return load->clients_later > load->clients ? load->clients_later : load->clients;
+}
+
 static void serve(struct simulation *sim)
 {
-	for (unsigned int i = 0; i < CLIENTS_MAX && sim->waiting && sim->running < size_of(sim);
-	     i++) {
-		unsigned int at = sim->next++ % CLIENTS_MAX;
+	unsigned int count = most_clients(sim->load);
+
+	for (unsigned int i = 0; i < count && sim->waiting && sim->running < size_of(sim); i++) {
+		unsigned int at = sim->next++ % count;
 
 		if (sim->clients[at].state != WAITS)
 			continue;
@@ -152,17 +160,14 @@ static void serve(struct simulation *sim)
 	}
 }
 
-static void step(struct simulation *sim)
+/* By far the most of the time is spent here: with the sanitizers' checks three times as much. */
+__attribute__((no_sanitize("address", "undefined"))) static void step(struct simulation *sim)
 {
-	unsigned int clients = clients_of(sim);
-	double done;
-
-	if (sim->unrest > 0 && sim->now >= sim->machine_until)
-		change_machine(sim);
-	done = speed(sim);
+	unsigned int clients = clients_of(sim), count = most_clients(sim->load);
+	double done = speed(sim);
 
 	sim->sample.busy += sim->running * USEC_PER_MS;
-	for (unsigned int i = 0; i < CLIENTS_MAX; i++) {
+	for (unsigned int i = 0; i < count; i++) {
 		if (sim->clients[i].state == RUNS && (sim->clients[i].left -= done) <= 0) {
 			sim->clients[i].state = THINKS;
 			sim->clients[i].left += about(sim, sim->load->think);
@@ -177,7 +182,6 @@ static void step(struct simulation *sim)
 		}
 	}
 	serve(sim);
-	sim->now++;
 }
 
 /* The size that stays for now: in a trial another one takes turns with it. */
@@ -199,21 +203,27 @@ static void look(struct simulation *sim)
 	sim->changes += sim->now > AT_REST * 1000 && kept(&sim->sizing) != before;
 }
 
-static struct simulation run(const struct load *load, unsigned int size, double unrest)
+/* What a fixed size does before `from`, less WARMING, does not matter. */
+static struct simulation run(const struct load *load, unsigned int size, double unrest,
+                             unsigned int seed, int from)
 {
 	struct simulation sim = {
 		.load = load,
 		.size = size,
 		.bounds = { 2, 48 },
 		.sizing.size = load->start ? load->start : 2,
-		.random = 1 + size + load->chance * 1000,
-		.weather = 1 + load->chance * 7919,
+		.random = 1 + size + seed * 1000,
+		.weather = 1 + seed * 7919,
 		.unrest = unrest,
 		.machine = 1,
 	};
 
 	while (sim.now < SECONDS * 1000) {
-		step(&sim);
+		if (unrest > 0 && sim.now >= sim.machine_until)
+			change_machine(&sim);
+		if (!size || sim.now >= (from - WARMING) * 1000)
+			step(&sim);
+		sim.now++;
 		if (!size && sim.now % 1000 == 0)
 			look(&sim);
 	}
@@ -229,14 +239,14 @@ static uint64_t done_between(const struct simulation *sim, int from, int to)
 	return done;
 }
 
-static uint64_t best_between(const struct load *load, double unrest, int from, int to)
+static uint64_t best_from(const struct load *load, double unrest, unsigned int seed, int from)
 {
 	static const unsigned int sizes[] = { 2, 4, 6, 8, 16, 32, 48 };
 	uint64_t best = 0;
 
 	for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-		struct simulation sim = run(load, sizes[i], unrest);
-		uint64_t done = done_between(&sim, from, to);
+		struct simulation sim = run(load, sizes[i], unrest, seed, from);
+		uint64_t done = done_between(&sim, from, SECONDS);
 
 		best = done > best ? done : best;
 	}
@@ -252,45 +262,53 @@ static void tell(const struct simulation *sim, double part)
 	fprintf(stderr, "\n");
 }
 
-static double part_of_best(const struct load *load, double unrest, int from)
+static double part_of_best(const struct load *load, double unrest, unsigned int seed, int from)
 {
-	struct simulation sim = run(load, 0, unrest);
-	double part = (double)done_between(&sim, from, SECONDS) /
-	              (double)best_between(load, unrest, from, SECONDS);
+	struct simulation sim = run(load, 0, unrest, seed, from);
+	double part =
+	    (double)done_between(&sim, from, SECONDS) / (double)best_from(load, unrest, seed, from);
 
-	if (part < UNREST_LEAST || sim.changes > CHANGES_MAX)
+	if (part < LEAST || sim.changes > CHANGES_MAX)
 		tell(&sim, part);
+	ck_assert_msg(part >= LEAST, "%s: %.1f %% of the best", load->name, 100 * part);
 	ck_assert_msg(sim.changes <= CHANGES_MAX, "%s: %u changes", load->name, sim.changes);
 	return part;
+}
+
+static void expect_near_the_best(const struct load *load, double unrest, unsigned int seeds,
+                                 int from)
+{
+	double mean = 0;
+
+	for (unsigned int seed = 1; seed <= seeds; seed++)
+		mean += part_of_best(load, unrest, seed, from) / seeds;
+	ck_assert_msg(mean >= MEAN, "%s: %.1f %% of the best on average", load->name, 100 * mean);
 }
 
 START_TEST(it_is_near_the_best_size_and_rests)
 {
 	const struct load *load = &loads[_i];
-	double part = part_of_best(load, 0, load->settled ? (int)load->settled : SETTLED);
 
-	ck_assert_msg(part >= 0.95, "%s: %.1f %% of the best", load->name, 100 * part);
+	expect_near_the_best(load, 0, SEEDS, load->settled ? (int)load->settled : SETTLED);
 }
 END_TEST
 
 START_TEST(so_it_is_on_a_restless_machine)
 {
-	double part = part_of_best(&loads[_i], UNREST, UNREST_SETTLED);
-
-	ck_assert_msg(part >= UNREST_LEAST, "%s: %.1f %% of the best", loads[_i].name, 100 * part);
+	expect_near_the_best(&loads[_i], UNREST, UNREST_SEEDS, UNREST_SETTLED);
 }
 END_TEST
 
 START_TEST(it_follows_a_load_that_doubles_within_ten_seconds)
 {
 	static const struct load load = { "doubling", 16, 32, 0, 10, .processors = 40 };
-	struct simulation sim = run(&load, 0, 0);
+	struct simulation sim = run(&load, 0, 0, 0, 0);
 	int from = SECONDS / 2 + 10;
 
 	ck_assert_uint_lt(sim.sizes[SECONDS / 2], 24);
 	ck_assert_uint_ge(sim.sizes[from], 32);
 	ck_assert_uint_ge(done_between(&sim, from, SECONDS),
-	                  95 * best_between(&load, 0, from, SECONDS) / 100);
+	                  95 * best_from(&load, 0, 0, from) / 100);
 }
 END_TEST
 

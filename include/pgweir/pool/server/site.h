@@ -30,7 +30,7 @@ enum server_state {
 	SERVER_CONNECTING, /* its host name is looked up, or its socket is connecting */
 	SERVER_LOGIN,      /* from the startup packet to the end of connect_query */
 	SERVER_IDLE,       /* in its pool, can be lent */
-	SERVER_USED,       /* idle so long that it must be checked before use */
+	SERVER_USED,       /* it must be checked before use, or is held back (pool_size.c) */
 	SERVER_CHECKING,   /* the check query is running */
 	SERVER_LENT,       /* lent to a borrower */
 	SERVER_RESETTING,  /* returned; the reset query is running */
