@@ -335,6 +335,7 @@ ANY_TYPE = {
 @pytest.mark.parametrize("state", ("follow", "off"))
 @pytest.mark.parametrize("way", (query, extended), ids=("query", "extended"))
 @pytest.mark.parametrize("prepares, executes, row", ANY_TYPE.values(), ids=ANY_TYPE)
+@pytest.mark.one_loop("the two take turns on both servers")
 def test_parameters_of_any_type(pgweir, mood, prepares, executes, row, way, state):
     """PostgreSQL says which types a PREPARE has named, and so the statement follows its client."""
     weir = pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1,
