@@ -441,6 +441,7 @@ static void start(struct client *client)
 	if (client->state == CLIENT_CLOSED)
 		return;
 	client_judge_kept(client);
+	drain_look(client); /* a DRAIN may have begun before it arrived */
 	if (client->state != CLIENT_WAITING || !waiting_since)
 		return;
 	client->borrower.waiting_since = waiting_since;

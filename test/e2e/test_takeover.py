@@ -1163,6 +1163,23 @@ def test_only_the_new_process_accepts_clients(pgweir, postgres, reuse_port, comm
     assert old.wait(15) == 0
 
 
+def test_a_drain_is_for_clients_that_arrive_later_too(weir, postgres):
+    client = weir.client()
+    client.send(query(SLEEP))
+    wait_asleep(postgres)
+    old = weir.take_over()
+    weir.wait_log("accepting no new clients")
+    with contextlib.closing(weir.client("admin", "pgbouncer")) as console:
+        console.send(query("DRAIN 600"))
+        weir.wait_log("drained: no client is left")
+        send_cancel(weir.address, client.key)
+        assert client.read_result().error["C"] == "57014"
+        assert old.wait(15) == 0
+        kind, body = client.read()
+        assert kind == "E" and error_fields(body)["C"] == "57P01"
+        client.wait_closed()
+
+
 @pytest.mark.parametrize("kind", (b"\0", b"\1", b"\2"))
 def test_a_stop_as_the_last_word(secure_weir, kind):
     """In the middle of a round, instead of a response, as if both processes ended at the same time.
