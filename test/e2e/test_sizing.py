@@ -100,8 +100,16 @@ def test_it_shrinks_where_fewer_do_more(sized, loops):
     """Eight at once take more than twice as long as four: by sleeping, whatever else is running."""
     weir = sized(loops=loops, min_pool_size=1)
     grow(weir)
+    held_back = set()
+
+    def is_small():
+        held_back.add(sum(row["sv_used"] for row in weir.admin("SHOW POOLS")
+                          if row["user"] == "alice"))
+        return size(weir) <= 4 and servers(weir) <= 4
+
     with load(weir, CROWD):
-        wait_until(lambda: size(weir) <= 4 and servers(weir) <= 4, 120, "fewer servers")
+        wait_until(is_small, 120, "fewer servers")
+    assert held_back > {0}
     assert [change for change in changes(weir)
             if change[1] < change[0] and "fewer may do as much" in change[2]]
     weir.wait_log("closing because: too many servers in the pool")
