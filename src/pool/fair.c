@@ -138,6 +138,26 @@ static struct fair_group *add(struct fair *fair, const struct fair_who *who, con
 	return group;
 }
 
+/*
+ * A group that nobody is in, and that has not used more than others, is as good as a new one. What
+ * it has used above that is kept, so that nobody gets rid of it by leaving.
+ */
+static void forget_unused(struct fair *fair, struct fair_group *group)
+{
+	if (!group->waiting_count && !group->served_count &&
+	    group->turn.key <= line_of(fair, group)->floor)
+		free_group(fair, group);
+}
+
+/* Since they were left, the others may have used as much. */
+static void forget_all_unused(struct fair *fair)
+{
+	struct fair_group *group, *next;
+
+	HASH_ITER (hh, fair->groups, group, next)
+		forget_unused(fair, group);
+}
+
 #define NAME_MAX_SIZE 128
 
 /* NULL: no memory. */
@@ -151,6 +171,8 @@ static struct fair_group *group_of(struct fair *fair, const struct fair_who *who
 	if (count)
 		memcpy(key + 1, who->name.at, count);
 	group = find(fair, key, count + 1);
+	if (!group && HASH_COUNT(fair->groups) >= FAIR_GROUPS_MAX)
+		forget_all_unused(fair);
 	if (!group && HASH_COUNT(fair->groups) >= FAIR_GROUPS_MAX) {
 		count = 0;
 		group = find(fair, key, 1);
@@ -160,17 +182,6 @@ static struct fair_group *group_of(struct fair *fair, const struct fair_who *who
 	if (group)
 		group->weight = who->weight;
 	return group;
-}
-
-/*
- * A group that nobody is in, and that has not used more than others, is as good as a new one. What
- * it has used above that is kept, so that nobody gets rid of it by leaving.
- */
-static void forget_unused(struct fair *fair, struct fair_group *group)
-{
-	if (!group->waiting_count && !group->served_count &&
-	    group->turn.key <= line_of(fair, group)->floor)
-		free_group(fair, group);
 }
 
 static uint64_t charge_of(const struct fair_group *group, usec_t time)

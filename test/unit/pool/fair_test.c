@@ -200,6 +200,42 @@ START_TEST(a_stranger_cannot_make_many_groups)
 }
 END_TEST
 
+/* It waits alone, is served and leaves. */
+static void visit(struct fair *fair, const char *name, struct fair_sum *sum)
+{
+	struct fair_who who = { bytes_text(name), 1, PRIORITY_NORMAL };
+	struct fair_member member = { 0 };
+	char key[32];
+
+	snprintf(key, sizeof(key), "%c%s", '0' + PRIORITY_NORMAL, name);
+	ck_assert(fair_wait(fair, &member, &who, false));
+	*sum = (struct fair_sum){ 0 };
+	fair_add_up(fair, key, sum);
+	fair_leave(fair, &member);
+	fair_lend(fair, &member, &who, USEC_PER_SEC);
+	fair_return(fair, &member, 1000);
+}
+
+START_TEST(groups_that_were_left_make_way)
+{
+	struct fair *fair = fair_new();
+	struct fair_sum sum;
+	char name[16];
+
+	for (unsigned int i = 0; i < FAIR_GROUPS_MAX; i++) {
+		snprintf(name, sizeof(name), "u%u", i);
+		visit(fair, name, &sum);
+		ck_assert_uint_eq(sum.waiting, 1);
+	}
+	visit(fair, "none has used as much as they", &sum);
+	ck_assert_uint_eq(sum.waiting, 0); /* it shares a group */
+	visit(fair, "u0", &sum);
+	visit(fair, "new", &sum);
+	ck_assert_uint_eq(sum.waiting, 1);
+	fair_free(&fair);
+}
+END_TEST
+
 START_TEST(priorities)
 {
 	struct shop shop = shop_new(30, 2);
@@ -265,6 +301,7 @@ int main(void)
 	tcase_add_test(tcase, weights);
 	tcase_add_test(tcase, thousands);
 	tcase_add_test(tcase, a_stranger_cannot_make_many_groups);
+	tcase_add_test(tcase, groups_that_were_left_make_way);
 	tcase_add_test(tcase, priorities);
 	tcase_add_test(tcase, nobody_saves_up_or_gets_rid);
 	tcase_add_test(tcase, in_a_group_the_first_is_served_first);
