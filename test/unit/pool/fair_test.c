@@ -301,6 +301,7 @@ int main(void)
 	tcase_add_test(tcase, weights);
 	tcase_add_test(tcase, thousands);
 	tcase_add_test(tcase, a_stranger_cannot_make_many_groups);
+	tcase_add_test(tcase, groups_that_were_left_make_way);
 	tcase_add_test(tcase, priorities);
 	tcase_add_test(tcase, nobody_saves_up_or_gets_rid);
 	tcase_add_test(tcase, in_a_group_the_first_is_served_first);
