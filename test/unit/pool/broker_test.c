@@ -719,7 +719,7 @@ START_TEST(the_limit_of_a_host_follows_what_postgresql_grants)
 {
 	struct broker *broker = broker_new(2, NULL);
 	struct permit there[2] = { 0 };
-	struct share one, other;
+	struct share one = { 0 }, other = { 0 };
 	struct side sides[2];
 
 	for (int i = 0; i < 2; i++)
