@@ -151,7 +151,11 @@ struct database *database_add(struct pools *pools, const char *name,
 	database->pools = pools;
 	database->entry = entry;
 	database->is_auto = is_auto;
-	database->catalog_version = UINT_MAX;
+	if (!pool_catalog_join(database)) {
+		share_close(&database->cap.share);
+		slab_put(&pools->database_slab, database);
+		return NULL;
+	}
 	database->vacated = atomic_load(&database->cap.share.tally->vacated);
 	permit_set_limit(&database->cap.share, config_max_db_connections(pools->config, entry),
 	                 entry ? entry->guaranteed_servers : 0);

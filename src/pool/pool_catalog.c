@@ -2,15 +2,15 @@
 /*
  * When a server is asked about the catalog of its database, and what follows from the answer.
  *
- *   a definition is seen --> tally.ddl_count, catalog_version --> every loop: it is not current
- *   a reading            --> tally.reading,   catalog_version --> every loop: pool_catalog_hear()
+ *   a definition is seen --> ddl_count, version --> every loop: it is not current
+ *   a reading            --> reading,   version --> every loop: pool_catalog_hear()
  *
- * One server of one loop is asked, on a connection that no client waits for, or that a client has
- * just used without anything being known. In between, once a second if the database is used, a
- * short question asks whether PostgreSQL has counted changes.
+ * Loops, and entries with the same hosts, port and dbname, have one tally for both. One server is
+ * asked, on a connection that no client waits for, or that a client has just used without anything
+ * being known; others who need the answer wait for it. In between, once a second if the database is
+ * used, a short question asks whether PostgreSQL has counted changes.
  *
- * Hard here: other loops change the tally at any time. catalog_version is changed last, and read
- * first.
+ * Hard here: other loops change the tally at any time. `version` is changed last, and read first.
  */
 #include "pool_priv.h"
 
@@ -21,30 +21,59 @@
 #include "pgweir/pgwire/sql_touch.h"
 
 #define CHECK USEC_PER_SEC             /* between two looks for changes */
-#define GAP (USEC_PER_SEC / 5)         /* after a definition, if definitions go on */
 #define PATIENCE (10 * USEC_PER_SEC)   /* after a question whose server was lost */
 #define READ_AGAIN (60 * USEC_PER_SEC) /* what could not be read, or has other counts */
-#define OVERDUE USEC_PER_SEC           /* then clients that wait are no reason to wait */
+#define OVERDUE USEC_PER_SEC           /* then clients are not asked to wait any longer */
 #define REST 10                        /* times as long as a question took, none is asked */
 
-static struct tally *tally_of(const struct database *database) { return database->cap.share.tally; }
+static struct catalog_news *news_of(const struct database *database)
+{
+	return &database->catalog.tally->catalog;
+}
 
 static unsigned int ddl_count(const struct database *database)
 {
-	return atomic_load_explicit(&tally_of(database)->ddl_count, memory_order_acquire);
+	return atomic_load_explicit(&news_of(database)->ddl_count, memory_order_acquire);
 }
 
 static void note_change(struct database *database)
 {
-	atomic_fetch_add(&tally_of(database)->ddl_count, 1);
-	atomic_fetch_add(&tally_of(database)->catalog_version, 1);
+	atomic_fetch_add(&news_of(database)->ddl_count, 1);
+	atomic_fetch_add(&news_of(database)->version, 1);
 }
 
 /* A question is due at this time at the latest. */
 static void set_due(struct database *database, usec_t at)
 {
-	if (atomic_load(&tally_of(database)->catalog_due_at) > at)
-		atomic_store(&tally_of(database)->catalog_due_at, at);
+	if (atomic_load(&news_of(database)->due_at) > at)
+		atomic_store(&news_of(database)->due_at, at);
+}
+
+static void on_woken(struct share *share)
+{
+	pool_catalog_look(container_of(share, struct database, catalog));
+}
+
+bool pool_catalog_join(struct database *database)
+{
+	const struct config_database *entry = database->entry;
+	struct pools *pools = database->pools;
+	const char *dbname = database->name;
+	struct buf place = { 0 };
+	bool is_done;
+
+	if (entry) {
+		dbname = config_database_dbname(entry, dbname);
+		buf_printf(&place, "%s %d", config_hosts(pools->config, entry), entry->port);
+	}
+	buf_add_byte(&place, 0);
+	database->catalog.on_woken = on_woken;
+	is_done = buf_ok(&place) &&
+	          share_move(&database->catalog, &pools->member, TALLY_CATALOG, place.at, dbname);
+	buf_free(&place);
+	if (is_done) /* it is heard with the next text */
+		database->catalog_version = atomic_load(&news_of(database)->version) - 1;
+	return is_done;
 }
 
 /*
@@ -54,10 +83,9 @@ static void set_due(struct database *database, usec_t at)
 void pool_definition_seen(struct server *server)
 {
 	struct database *database = server->pool->database;
-	usec_t rest = database->catalog_rest;
 
 	note_change(database);
-	set_due(database, pool_now(server->pool) + (rest > GAP ? rest : GAP));
+	set_due(database, atomic_load(&news_of(database)->rest_until));
 }
 
 /* ---- what is known ---- */
@@ -108,8 +136,8 @@ void pool_catalog_settle(struct pool *pool)
 void pool_catalog_hear(struct database *database)
 {
 	unsigned int version =
-	    atomic_load_explicit(&tally_of(database)->catalog_version, memory_order_acquire);
-	struct catalog_reading *reading = share_get_reading(&database->cap.share);
+	    atomic_load_explicit(&news_of(database)->version, memory_order_acquire);
+	struct catalog_reading *reading = share_get_reading(&database->catalog);
 	struct pool *pool, *next;
 
 	if (reading && database->reading && reading->digest != database->reading->digest)
@@ -141,7 +169,17 @@ static const char *name_of(const struct sql_touchers *set, const struct sql_touc
 	return toucher ? set->names.at + toucher->name : NULL;
 }
 
-/* Until the first reading all texts count but BEGIN and the like: a client may be early. */
+/*
+ * What a text touches of which the catalog says nothing: any but BEGIN and the like may start a
+ * trigger, or read a view, that nobody has read.
+ */
+static unsigned int touches_unread(struct bytes text)
+{
+	if (sql_calls_unknown(text))
+		return SQL_TOUCH_HIDDEN;
+	return sql_block_read(text).kind == SQL_BLOCK_OTHER ? POOL_TOUCH_EARLY : 0;
+}
+
 static unsigned int touches_by_catalog(struct pool *pool, const struct server *server,
                                        struct bytes text, const char **by)
 {
@@ -151,16 +189,14 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 	unsigned int touches;
 
 	if (!reading)
-		return sql_calls_unknown(text)                        ? SQL_TOUCH_HIDDEN
-		       : sql_block_read(text).kind == SQL_BLOCK_OTHER ? POOL_TOUCH_EARLY
-		                                                      : 0;
+		return touches_unread(text);
 	if (is_current && reading->state == CATALOG_ANY)
 		return SQL_TOUCH_HIDDEN;
 	touches = sql_touchers_in(&reading->names, text, &first);
 	*by = name_of(&reading->names, first);
-	/* Any text may start a trigger that nobody has read. */
-	if (!is_current || reading->state > CATALOG_TOUCHES ||
-	    (server && (server->session.left & LEFT_DDL)))
+	if (!is_current || (server && (server->session.left & LEFT_DDL)))
+		touches |= SQL_TOUCH_SCOPE | touches_unread(text);
+	else if (reading->state > CATALOG_TOUCHES)
 		touches |= SQL_TOUCH_SCOPE | (sql_calls_unknown(text) ? SQL_TOUCH_HIDDEN : 0u);
 	return touches;
 }
@@ -184,7 +220,7 @@ unsigned int pool_touches(struct pool *pool, const struct server *server, struct
 /* Whether clients that wait are no reason to wait. */
 static bool goes_first(const struct pool *pool)
 {
-	_Atomic(usec_t) *due_at = &tally_of(pool->database)->catalog_due_at;
+	_Atomic(usec_t) *due_at = &news_of(pool->database)->due_at;
 	usec_t now = pool_now(pool);
 	usec_t due = atomic_load_explicit(due_at, memory_order_relaxed);
 
@@ -231,9 +267,9 @@ static void tell(const struct server *server, const struct catalog_reading *read
 static void publish(struct server *server, struct catalog_reading *reading)
 {
 	struct database *database = server->pool->database;
-	struct catalog_reading *before = share_get_reading(&database->cap.share);
+	struct catalog_reading *before = share_get_reading(&database->catalog);
 
-	share_put_reading(&database->cap.share, reading);
+	share_put_reading(&database->catalog, reading);
 	if (!before || before->state != reading->state)
 		tell(server, reading);
 	catalog_reading_release(&before);
@@ -253,25 +289,41 @@ static void look_for_changes(struct server *server, const struct catalog_questio
 	set_due(database, 0);
 }
 
+/* The question ends: those who wait for a reading go on. */
+void pool_end_catalog(struct server *server)
+{
+	struct catalog_question *question = server->catalog;
+	usec_t since = question ? question->asked_at : 0;
+
+	if (question && question->reading)
+		atomic_compare_exchange_strong(&news_of(server->pool->database)->read_at, &since,
+		                               0);
+	catalog_question_free(&server->catalog);
+}
+
 static void on_done(struct server *server)
 {
 	struct database *database = server->pool->database;
 	struct catalog_question *question = server->catalog;
-	usec_t now = pool_now(server->pool);
+	struct catalog_news *news = news_of(database);
+	const struct catalog_reading *reading = question->reading;
+	usec_t now = pool_now(server->pool), rest = REST * (now - question->asked_at), due = rest;
 	bool is_answer = catalog_end(question, server->orders.has_failed);
-	usec_t due;
 
-	server->catalog = NULL;
-	database->catalog_rest = REST * (now - question->asked_at);
-	due = database->catalog_rest > CHECK ? database->catalog_rest : CHECK;
 	if (!is_answer)
 		due = READ_AGAIN;
-	atomic_store(&tally_of(database)->catalog_due_at, now + due);
-	if (question->reading)
+	else if (due < CHECK && !(reading && reading->ddl_count != ddl_count(database)))
+		due = CHECK;
+	atomic_store(&news->rest_until, now + rest);
+	atomic_store(&news->due_at, now + due);
+	/* If its entry leads to another database now, this says nothing about that. */
+	if (server->close_reason == CLOSE_ENTRY_CHANGED)
+		note_change(database);
+	else if (reading)
 		publish(server, question->reading);
 	else if (is_answer)
 		look_for_changes(server, question);
-	catalog_question_free(&question);
+	pool_end_catalog(server);
 }
 
 /* false: no memory. */
@@ -279,6 +331,7 @@ static bool ask_server(struct server *server, bool reads_all)
 {
 	struct pool *pool = server->pool;
 	struct database *database = pool->database;
+	struct catalog_news *news = news_of(database);
 	struct buf *text = &pool->pools->order_text;
 	usec_t now = pool_now(pool);
 
@@ -286,7 +339,12 @@ static bool ask_server(struct server *server, bool reads_all)
 	server->catalog = catalog_ask(reads_all, ddl_count(database), now);
 	if (!server->catalog)
 		return false;
-	atomic_store(&tally_of(database)->catalog_due_at, now + PATIENCE);
+	atomic_store(&news->due_at, now + PATIENCE);
+	if (reads_all) {
+		atomic_store(&news->rest_until, now + PATIENCE);
+		atomic_store(&news->read_count, server->catalog->reading->ddl_count);
+		atomic_store(&news->read_at, now);
+	}
 	buf_clear(text);
 	catalog_text(server->catalog, text);
 	if (buf_ok(text))
@@ -314,11 +372,28 @@ void pool_read_catalog(struct server *server)
 		server->site->ops->on_home(server);
 }
 
-bool pool_read_catalog_now(struct borrower *borrower)
+/* Whether a server was asked for a reading that will be current; it may have been lost since. */
+static bool is_being_read(const struct database *database, usec_t now, usec_t patience)
 {
+	const struct catalog_news *news = news_of(database);
+	usec_t since = atomic_load(&news->read_at);
+
+	return since && now < since + patience &&
+	       atomic_load(&news->read_count) == ddl_count(database);
+}
+
+enum pool_reading pool_read_catalog_now(struct borrower *borrower, bool is_needed)
+{
+	const struct pool *pool = borrower->pool;
+	usec_t now = pool_now(pool);
 	bool is_current;
 
-	pool_catalog(borrower->pool, &is_current);
-	return borrower->pool->limits.reads_catalog && !is_current &&
-	       borrower->pool->purpose == POOL_FOR_CLIENTS && ask_server(borrower->server, true);
+	is_needed |= !pool_catalog(pool, &is_current);
+	if (is_current || !pool->limits.reads_catalog || pool->purpose != POOL_FOR_CLIENTS)
+		return POOL_READING_NONE;
+	if (is_being_read(pool->database, now, is_needed ? PATIENCE : OVERDUE))
+		return POOL_READING_ELSEWHERE;
+	if (!is_needed && now < atomic_load(&news_of(pool->database)->rest_until))
+		return POOL_READING_NONE;
+	return ask_server(borrower->server, true) ? POOL_READING_ASKED : POOL_READING_NONE;
 }

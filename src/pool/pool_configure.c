@@ -264,6 +264,8 @@ void pool_configure(struct pool *pool)
 	pool_set_size(pool, pool->purpose == POOL_FOR_READS
 	                        ? config_standby_pool_size(config, entry, user)
 	                        : config_pool_size(config, entry, user));
+	if (!pool_catalog_join(pool->database))
+		log_error(&pool->log, "no memory for what is known of the catalog");
 	configure_rules(pool);
 	configure_queue(pool);
 	pool_fair_configure(pool);

@@ -439,6 +439,8 @@ void pool_return(struct borrower *borrower)
 	const struct pool_rules *rules = pool_rules(borrower);
 
 	part_from_server(borrower, server);
+	/* What was defined while it was lent may have left something. */
+	pool_catalog_look(server->pool->database);
 	if (rules->leaves_doubt)
 		server_set_doubt(server);
 	/* A library that is in no map stays until the server is closed. */

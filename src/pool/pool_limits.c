@@ -551,7 +551,6 @@ static void on_database_woken(struct share *share)
 {
 	struct database *database = container_of(share, struct database, cap.share);
 
-	pool_catalog_look(database);
 	vacancy_hear(database);
 	hear(database->pools, &database->cap);
 }

@@ -427,6 +427,12 @@ void pool_expel(struct pool *pool, const struct err *err);
 
 /* ---- what the catalog says: pool_catalog.c, and its header ---- */
 
+/*
+ * The database has an entry, perhaps another one: what is known of a catalog counts for all entries
+ * with the same hosts, port and dbname. false: no memory.
+ */
+bool pool_catalog_join(struct database *database);
+
 /* Its rules, or what they depend on, have changed. */
 void pool_catalog_settle(struct pool *pool);
 
@@ -434,12 +440,15 @@ void pool_catalog_settle(struct pool *pool);
 static inline bool pool_catalog_is_due(const struct pool *pool, usec_t now)
 {
 	return pool->limits.reads_catalog &&
-	       now >= atomic_load_explicit(&pool->database->cap.share.tally->catalog_due_at,
+	       now >= atomic_load_explicit(&pool->database->catalog.tally->catalog.due_at,
 	                                   memory_order_relaxed);
 }
 
 /* Asks an idle server about it, unless clients wait. */
 void pool_read_catalog(struct server *server);
+
+/* What the server is asked about it is answered, or it is lost. */
+void pool_end_catalog(struct server *server);
 
 /* For struct server_ops. */
 void pool_definition_seen(struct server *server);

@@ -126,7 +126,7 @@ void pool_remove_server(struct server *server)
 	struct pools *pools = pool->pools;
 	struct pools_walk *walk;
 
-	catalog_question_free(&server->catalog);
+	pool_end_catalog(server);
 	if (server->lease.vacancy)
 		vacancy_forget(server);
 	TAILQ_FOREACH (walk, &pools->walks, node) {

@@ -90,6 +90,7 @@ void pools_forget_database(struct database *database)
 	database_forget_reads(database);
 	timer_clear(&database->rest);
 	catalog_reading_release(&database->reading);
+	share_close(&database->catalog);
 	share_close(&database->cap.share);
 	HASH_DEL(pools->database_table, database);
 	TAILQ_REMOVE(&pools->databases, database, node);

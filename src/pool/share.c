@@ -48,19 +48,19 @@ static void free_tally(struct tally *tally)
 	hosts_done(&tally->hosts);
 	outages_done(&tally->outages);
 	credentials_release(&tally->shown);
-	catalog_reading_release(&tally->reading);
+	catalog_reading_release(&tally->catalog.reading);
 	free(tally->sizing);
 	free(tally);
 }
 
-bool share_open(struct share *share, struct broker_member *member, enum tally_kind kind,
-                const char *first, const char *second)
+/* The one of this name, which is made if there is none. NULL: no memory. */
+static struct tally *get_tally(struct broker *broker, enum tally_kind kind, const char *first,
+                               const char *second)
 {
-	struct broker *broker = member->broker;
-	LOCKED(&broker->lock);
-	struct buf name = { 0 };
 	struct tally *tally = NULL;
+	struct buf name = { 0 };
 
+	assert_locked(&broker->lock);
 	buf_add_byte(&name, (char)kind);
 	buf_add_cstr(&name, first);
 	buf_add_text(&name, second);
@@ -69,13 +69,26 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 		if (!tally)
 			tally = make_tally(broker, kind, &name);
 	}
-	if (tally) {
-		share->tally = tally;
-		share->member = member;
-		TAILQ_INSERT_TAIL(&tally->shares, share, node);
-		tally->owner_count++;
-	}
 	buf_free(&name);
+	return tally;
+}
+
+static void join(struct share *share, struct broker_member *member, struct tally *tally)
+{
+	share->tally = tally;
+	share->member = member;
+	TAILQ_INSERT_TAIL(&tally->shares, share, node);
+	tally->owner_count++;
+}
+
+bool share_open(struct share *share, struct broker_member *member, enum tally_kind kind,
+                const char *first, const char *second)
+{
+	LOCKED(&member->broker->lock);
+	struct tally *tally = get_tally(member->broker, kind, first, second);
+
+	if (tally)
+		join(share, member, tally);
 	return tally != NULL;
 }
 
@@ -110,20 +123,38 @@ static void stop_wanting(struct share *share)
 	atomic_fetch_sub_explicit(&share->tally->want_count, 1, memory_order_relaxed);
 }
 
-void share_close(struct share *share)
+static void leave(struct share *share)
 {
-	struct tally *tally = share->tally;
-
-	if (!tally)
-		return;
-	LOCKED(&share->member->broker->lock);
+	assert_locked(&share->member->broker->lock);
 	stop_wanting(share);
 	if (share->is_woken)
 		TAILQ_REMOVE(&share->member->woken, share, woken_node);
 	share->is_woken = false;
-	TAILQ_REMOVE(&tally->shares, share, node);
-	broker_drop_tally(tally);
+	TAILQ_REMOVE(&share->tally->shares, share, node);
+	broker_drop_tally(share->tally);
 	share->tally = NULL;
+}
+
+void share_close(struct share *share)
+{
+	if (!share->tally)
+		return;
+	LOCKED(&share->member->broker->lock);
+	leave(share);
+}
+
+bool share_move(struct share *share, struct broker_member *member, enum tally_kind kind,
+                const char *first, const char *second)
+{
+	LOCKED(&member->broker->lock);
+	struct tally *tally = get_tally(member->broker, kind, first, second);
+
+	if (!tally || tally == share->tally)
+		return tally != NULL;
+	if (share->tally)
+		leave(share);
+	join(share, member, tally);
+	return true;
 }
 
 void share_set_cluster(struct share *share, struct cluster *cluster)
@@ -510,18 +541,19 @@ void share_put_reading(struct share *share, struct catalog_reading *reading)
 	struct tally *tally = share->tally;
 
 	LOCKED(&share->member->broker->lock);
-	catalog_reading_release(&tally->reading);
-	tally->reading = catalog_reading_hold(reading);
+	catalog_reading_release(&tally->catalog.reading);
+	tally->catalog.reading = catalog_reading_hold(reading);
 	reading->id = ++share->member->broker->reading_id;
-	atomic_fetch_add_explicit(&tally->catalog_version, 1, memory_order_release);
-	if (!share_is_alone(share))
-		broker_post_others(share->tally, share->member);
+	atomic_fetch_add_explicit(&tally->catalog.version, 1, memory_order_release);
+	broker_post_all(tally); /* this loop may have other entries that lead there */
 }
 
 struct catalog_reading *share_get_reading(const struct share *share)
 {
 	LOCKED(&share->member->broker->lock);
-	return share->tally->reading ? catalog_reading_hold(share->tally->reading) : NULL;
+	struct catalog_reading *reading = share->tally->catalog.reading;
+
+	return reading ? catalog_reading_hold(reading) : NULL;
 }
 
 /* ---- sums over all loops ---- */

@@ -207,6 +207,80 @@ def test_a_function_that_a_client_makes_counts_at_once(made, postgres, loops, mo
     made.wait("touches", "set_tenant")
 
 
+@LOOPS
+def test_what_a_client_of_another_entry_makes_counts_at_once(made, loops):
+    """Both lead to the same database."""
+    weir = made.start(loops=loops, databases={"app": "dbname=known", "other": "dbname=known"})
+    made.wait("quiet")
+    assert not weir.client(database="other").query(BASE).error
+    two_tenants(weir, "SELECT set_tenant('{}')")
+    made.wait("touches", "set_tenant")
+    assert {row["database"] for row in weir.admin("SHOW CATALOG")} == {"app", "other"}
+
+
+def test_an_entry_that_leads_elsewhere_from_now_on(made, postgres):
+    weir = made.start(databases={"app": "dbname=app", "other": "dbname=known"})
+    made.wait("quiet")
+    weir.reload(databases={"app": "dbname=known", "other": "dbname=known"})
+    assert not weir.client(database="other").query(BASE).error
+    two_tenants(weir, "SELECT set_tenant('{}')")
+
+
+# What is made, and a text that sets the tenant by it without an unknown name.
+JUST_MADE = {
+    "a trigger": ([TRIGGER, "CREATE TABLE t (a text)"],
+                  "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION on_row()",
+                  "INSERT INTO t VALUES ('{}')"),
+    "a default": (["CREATE TABLE t (b int, a text)"],
+                  "ALTER TABLE t ALTER a SET DEFAULT set_tenant(current_setting('application_name'))",
+                  "SET LOCAL application_name = '{}'; INSERT INTO t VALUES (1)"),
+    "a view": (["CREATE TABLE t (a text)", "INSERT INTO t VALUES ('one'), ('two')"],
+               "CREATE VIEW v AS SELECT a, set_tenant(a) FROM t", "SELECT * FROM v WHERE a = '{}'"),
+    "a known name": ([], sql("SELECT " + SET.format("$1 #>> '{}'"), "upper", "t json"),
+                     "SELECT upper('\"{}\"'::json)"),
+}
+
+
+@LOOPS
+@pytest.mark.parametrize("what", JUST_MADE)
+def test_what_has_just_been_made_needs_no_unknown_name(made, postgres, what, loops):
+    texts, text, use = JUST_MADE[what]
+    made.make(BASE, *texts)
+    for table in ("t",) if texts else ():
+        postgres.query(f"ALTER TABLE {table} OWNER TO alice", dbname="known")
+    weir = made.start(loops=loops)
+    made.wait("touches", "set_tenant")
+    made_by = weir.client().query(text)
+    assert not made_by.error, made_by.error
+    two_tenants(weir, use)
+
+
+def test_one_reading_for_all_who_need_it(made, postgres):
+    weir = made.start(loops=2, default_pool_size=20)
+    made.wait("quiet")
+    clients = [weir.client() for _ in range(8)]
+    for client in clients:
+        client.query("BEGIN")
+    postgres.query("ALTER SYSTEM SET log_statement = 'all'")
+    postgres.query("SELECT pg_reload_conf()")
+    try:
+        wait_until(lambda: clients[0].value("SHOW log_statement") == "all")
+        since = len(postgres.log)
+        for number, client in enumerate(clients):
+            client.query(f"SAVEPOINT s{number}")
+        assert not weir.client().query(BASE).error
+        for number, client in enumerate(clients):
+            client.send(wire.query(f"SELECT set_tenant('{number}'); COMMIT"))
+        for client in clients:
+            assert not client.read_result().error
+        for number, client in enumerate(clients):
+            assert client.value(TENANT) == str(number)
+        assert postgres.log[since:].count("more than 4 MB of functions") <= 2
+    finally:
+        postgres.query("ALTER SYSTEM RESET log_statement")
+        postgres.query("SELECT pg_reload_conf()")
+
+
 def test_a_function_that_is_made_in_the_same_transaction(made):
     weir = made.start()
     made.wait("quiet")

@@ -52,7 +52,19 @@ enum tally_kind {
 	TALLY_DATABASE,
 	TALLY_ROLE,
 	TALLY_HOST, /* one address of PostgreSQL */
-	TALLY_ALL
+	TALLY_ALL,
+	TALLY_CATALOG /* a database of PostgreSQL, for all entries that lead there */
+};
+
+/* What is known of a catalog: pool_catalog.c. A time of 0: none yet. */
+struct catalog_news {
+	atomic_uint ddl_count;      /* changed definitions */
+	atomic_uint version;        /* changes with any news */
+	_Atomic(usec_t) due_at;     /* the next question */
+	_Atomic(usec_t) rest_until; /* then it may be read again, as the last time took so long */
+	_Atomic(usec_t) read_at;    /* a server is asked for a reading since then; 0: none is, */
+	atomic_uint read_count;     /* which had this ddl_count */
+	struct catalog_reading *reading; /* the last one; NULL: none yet */
 };
 
 /* One limit's count in all loops. Everything but the atomic fields is guarded by the broker. */
@@ -93,12 +105,9 @@ struct tally {
 	/* of a pool: what is known about the roles of its hosts; read without the lock */
 	struct cluster *_Atomic cluster;
 	TAILQ_ENTRY(tally) cluster_node;
-	bool needs_roles;       /* of the cluster */
-	struct outages outages; /* of a database */
-	/* of a database: changed definitions, news for loops (pool_catalog.c), next question */
-	atomic_uint ddl_count, catalog_version;
-	_Atomic(usec_t) catalog_due_at;
-	struct catalog_reading *reading; /* the last one; NULL: none yet */
+	bool needs_roles;            /* of the cluster */
+	struct outages outages;      /* of a database */
+	struct catalog_news catalog; /* of a catalog */
 	atomic_uint vacated; /* of a database: how often its idle servers were to be closed */
 	/* of a pool, what its loops have found out: share.c; and how often that has changed */
 	atomic_uint outcome_number, shown_number;
@@ -176,6 +185,10 @@ unsigned int broker_admitted(const struct broker *broker);
 
 /* Opens a share in this tally; second may be "", on_woken must be set. false: no memory. */
 bool share_open(struct share *share, struct broker_member *member, enum tally_kind kind,
+                const char *first, const char *second);
+
+/* Leaves its tally for this one; a zeroed share is opened. false: no memory, nothing changes. */
+bool share_move(struct share *share, struct broker_member *member, enum tally_kind kind,
                 const char *first, const char *second);
 
 /* Safe if it is not open. */

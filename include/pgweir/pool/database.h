@@ -71,12 +71,12 @@ struct database {
 	bool is_paused;
 	bool is_disabled;
 	struct hold hold; /* valid while is_paused */
-	/* what this loop knows of the catalog: pool_catalog.c; NULL: nothing yet */
+	struct share catalog; /* with other entries and loops: pool_catalog.c */
+	/* what this loop knows of it; NULL: nothing yet */
 	struct catalog_reading *reading;
-	unsigned int catalog_version; /* tally->catalog_version when it was looked at, */
+	unsigned int catalog_version; /* its version when it was looked at, */
 	bool is_current;              /* whether nothing had changed since the reading, */
 	bool is_quiet;                /* and no name matters */
-	usec_t catalog_rest;          /* between two readings, as the last one took so long */
 	unsigned int vacated;   /* tally->vacated when its idle servers were closed: vacancy.c */
 	struct timer rest;      /* autodb_idle_timeout */
 	struct stats gone;      /* the counters of freed pools, so that totals never decrease */

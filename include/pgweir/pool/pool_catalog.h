@@ -5,14 +5,14 @@
 
 #include "pgweir/pool/pool.h"
 
-/* Another loop has a reading, or has seen a definition. */
+/* Another loop or entry has a reading, or has seen a definition. */
 void pool_catalog_hear(struct database *database);
 
-/* What other loops have found out counts from now on. */
+/* What others have found out counts from now on. */
 static inline void pool_catalog_look(struct database *database)
 {
-	if (atomic_load_explicit(&database->cap.share.tally->catalog_version,
-	                         memory_order_acquire) != database->catalog_version)
+	if (atomic_load_explicit(&database->catalog.tally->catalog.version, memory_order_acquire) !=
+	    database->catalog_version)
 		pool_catalog_hear(database);
 }
 
@@ -42,7 +42,16 @@ unsigned int pool_touches(struct pool *pool, const struct server *server, struct
 /* The last reading, and whether nothing has changed since. NULL: there is none, or no need. */
 const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current);
 
-/* Asks the lent server, at rest: on_answer() comes. false: there is no need, or no memory. */
-bool pool_read_catalog_now(struct borrower *borrower);
+/* What a question about the session waits for: which parameters may be set is in the catalog. */
+enum pool_reading {
+	POOL_READING_NONE,     /* nothing */
+	POOL_READING_ASKED,    /* the lent server, at rest, was asked: on_answer() comes */
+	POOL_READING_ELSEWHERE /* another server was: look again after POOL_READING_PAUSE */
+};
+
+#define POOL_READING_PAUSE (5 * USEC_PER_MS)
+
+/* is_needed: a function was called that is not known. Else it is read only if it is time. */
+enum pool_reading pool_read_catalog_now(struct borrower *borrower, bool is_needed);
 
 #endif

@@ -258,6 +258,30 @@ static void take_libraries(struct client *client)
 	buf_free(&session->libraries);
 }
 
+static void on_pause_over(struct timer *timer);
+
+/* What may have set parameters is asked for those that the catalog has. */
+static void ask_everything(struct client *client)
+{
+	bool is_needed = client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE);
+
+	switch (pool_read_catalog_now(&client->borrower, is_needed)) {
+	case POOL_READING_NONE:
+		ask_server(client, parts_of(client));
+		return;
+	case POOL_READING_ELSEWHERE:
+		client_arm(client, POOL_READING_PAUSE, on_pause_over, client_now(client));
+		return;
+	case POOL_READING_ASKED:
+		return;
+	}
+}
+
+static void on_pause_over(struct timer *timer)
+{
+	ask_everything(container_of(timer, struct client, timer));
+}
+
 bool session_ask(struct client *client)
 {
 	unsigned int parts = parts_of(client), pins;
@@ -274,7 +298,9 @@ bool session_ask(struct client *client)
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
-	if (!(client->touched & ANYTHING) || !pool_read_catalog_now(&client->borrower))
+	if (client->touched & ANYTHING)
+		ask_everything(client);
+	else
 		ask_server(client, parts);
 	return true;
 }

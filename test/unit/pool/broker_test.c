@@ -719,7 +719,7 @@ START_TEST(the_limit_of_a_host_follows_what_postgresql_grants)
 {
 	struct broker *broker = broker_new(2, NULL);
 	struct permit there[2] = { 0 };
-	struct share one, other;
+	struct share one = { 0 }, other = { 0 };
 	struct side sides[2];
 
 	for (int i = 0; i < 2; i++)
@@ -813,6 +813,30 @@ START_TEST(a_reading_is_shared)
 	catalog_reading_release(&reading);
 	turn(&other);
 	close_side(&other);
+	close_side(&one);
+	broker_free(&broker);
+}
+END_TEST
+
+START_TEST(a_share_moves_to_another_tally)
+{
+	struct broker *broker = broker_new(2, NULL);
+	struct side one, left, other;
+	struct tally *tally;
+
+	open_side(&one, broker, "app", "alice");
+	open_side(&left, broker, "app", "alice");
+	open_side(&other, broker, "other", "alice");
+	tally = other.database.tally;
+	share_vacate(&left.database); /* which it does not hear of any more */
+	ck_assert(share_move(&one.database, &one.member, TALLY_DATABASE, "other", ""));
+	ck_assert_ptr_eq(one.database.tally, tally);
+	ck_assert(share_move(&one.database, &one.member, TALLY_DATABASE, "other", ""));
+	ck_assert_uint_eq(tally->owner_count, 2);
+	turn(&one);
+	ck_assert_uint_eq(one.database_woken, 0);
+	close_side(&other);
+	close_side(&left);
 	close_side(&one);
 	broker_free(&broker);
 }
@@ -1002,6 +1026,7 @@ int main(void)
 	tcase_add_test(cases, a_welcome_is_known_in_all_loops_and_later_ones);
 	tcase_add_test(cases, news_are_heard_once_by_each_other_loop);
 	tcase_add_test(cases, a_reading_is_shared);
+	tcase_add_test(cases, a_share_moves_to_another_tally);
 	tcase_add_test(cases, clients_that_wait_are_summed);
 	tcase_add_test(cases, pins_and_clients_are_counted_together);
 	tcase_add_test(cases, ids_are_never_given_twice);
