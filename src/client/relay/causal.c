@@ -332,7 +332,8 @@ bool causal_ends(const struct client *client, const struct frame *frame, struct 
 
 	return (frame->type == 'Q' || frame->type == 'S') && in.count == frame->length &&
 	       client->causal->course.block == COURSE_CLOSED && !is_followed(client) &&
-	       !server->wire.ledger.is_open && !server->lease.cancel_count && is_plain(client);
+	       !ledger_may_skip(&server->wire.ledger) && !server->lease.cancel_count &&
+	       is_plain(client);
 }
 
 void causal_ask_behind(struct client *client, struct batch *batch)

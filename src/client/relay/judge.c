@@ -244,16 +244,10 @@ static enum judgement judge_with_hosts(const struct client *client, struct batch
 	return JUDGE_SEND;
 }
 
-/*
- * Whether the next message begins a transaction of its own, if it opens none. Behind messages that
- * have no Sync yet, it may be skipped, or be part of a block that they have opened.
- */
+/* Whether the next message begins a transaction, as no BEGIN is sent ahead of it, either. */
 static bool is_first(const struct client *client)
 {
-	const struct server *server = client->borrower.server;
-
-	return ledger_is_at_rest(&server->wire.ledger) && server->wire.status == 'I' &&
-	       !client->late;
+	return server_is_between(client->borrower.server) && !client->late;
 }
 
 /* Adds what must run between the last text, with UNLISTEN or RESET, and this frame. */

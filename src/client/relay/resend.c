@@ -57,7 +57,7 @@ static bool is_plain(const struct client *client)
 static bool is_between_transactions(const struct server *server)
 {
 	return server->wire.status == 'I' && !ledger_owes_borrower(&server->wire.ledger) &&
-	       !server->wire.ledger.is_open && ledger_is_certain(&server->wire.ledger);
+	       !ledger_may_skip(&server->wire.ledger);
 }
 
 /*

@@ -184,7 +184,7 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
 	if ((!may_name && !may_hide) || (text.at && is_lone(text)))
 		return JUDGE_SEND;
 	/* Nothing can be put before a text that the server may skip, or in a COPY. */
-	if (ledger->is_open || ledger->copy || ledger->is_skipping || !ledger_is_certain(ledger))
+	if (ledger_may_skip(ledger))
 		return JUDGE_SEND;
 	if (!ledger_is_empty(ledger))
 		return batch_wait(batch, LEDGER_WAIT_EMPTY);

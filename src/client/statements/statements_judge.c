@@ -158,9 +158,7 @@ static bool may_replan(const struct server *server, const struct frame *frame, s
 {
 	struct object_names names;
 
-	return frame->type == 'B' && !batch->is_again && server->wire.status == 'I' &&
-	       ledger_is_empty(&server->wire.ledger) && ledger_is_certain(&server->wire.ledger) &&
-	       !server->wire.ledger.is_open && !server->wire.ledger.is_skipping &&
+	return frame->type == 'B' && !batch->is_again && server_is_between(server) &&
 	       read_names(frame, in, &names) && *names.statement && fits_any_columns(frame, in) &&
 	       is_described_next(frame, in, names.portal);
 }

@@ -160,11 +160,20 @@ static inline bool ledger_is_certain(const struct ledger *ledger)
 	return ledger->unsure_count == 0;
 }
 
+/*
+ * Whether PostgreSQL may skip what is sent next, or take it for a part of something else: there is
+ * no Sync behind an error or a request, a COPY goes on, or it is not known what is owed.
+ */
+static inline bool ledger_may_skip(const struct ledger *ledger)
+{
+	return ledger->is_open || ledger->is_skipping || ledger->copy || ledger->unsure_count ||
+	       ledger->is_doubtful;
+}
+
 /* Whether nothing is owed, and no request is incomplete. */
 static inline bool ledger_is_at_rest(const struct ledger *ledger)
 {
-	return ledger->count == 0 && ledger->unsure_count == 0 && !ledger->copy &&
-	       !ledger->is_skipping && !ledger->is_open && !ledger->is_doubtful;
+	return ledger->count == 0 && !ledger_may_skip(ledger);
 }
 
 /* Whether the client must send more before the server can send all that it owes. */
@@ -280,8 +289,8 @@ bool ledger_add_change(struct ledger *ledger, enum ledger_kind kind, enum ledger
                        struct ledger_change *change);
 
 /*
- * Marks the newest entry, which must be of this kind, for the borrower; what we have added behind it
- * does not count. It counts in call_count until it is answered or skipped. Returns where to
+ * Marks the newest entry, which must be of this kind, for the borrower; what we have added behind
+ * it does not count. It counts in call_count until it is answered or skipped. Returns where to
  * describe it, before anything else is noted. NULL: there is no such entry, because the server
  * skips the request, or it is not sent as it is.
  */

@@ -405,6 +405,12 @@ static inline enum server_rest server_rest(const struct server *server)
 	return server->wire.is_mid_response ? REST_MID_RESPONSE : REST_FULL;
 }
 
+/* Whether what is sent next is executed, and begins a transaction. */
+static inline bool server_is_between(const struct server *server)
+{
+	return server->wire.status == 'I' && ledger_is_at_rest(&server->wire.ledger);
+}
+
 /* PostgreSQL refuses all but the end of the block, and nothing sent since may have been that. */
 static inline bool server_is_in_failed_block(const struct server *server)
 {
