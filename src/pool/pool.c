@@ -81,7 +81,7 @@ void pool_take_place_anyway(struct borrower *borrower)
 }
 
 /*
- * Wakes borrowers that wait for a place: only if there was none. Who has found none since then
+ * Wakes borrowers that wait for a place: only if there was none. One that has found none since then
  * looks again when it has begun to wait.
  */
 void pool_drop_place(struct borrower *borrower)

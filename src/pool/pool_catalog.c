@@ -289,7 +289,7 @@ static void look_for_changes(struct server *server, const struct catalog_questio
 	set_due(database, 0);
 }
 
-/* The question ends: those who wait for a reading go on. */
+/* The question ends: clients that wait for a reading go on. */
 void pool_end_catalog(struct server *server)
 {
 	struct catalog_question *question = server->catalog;

@@ -70,7 +70,7 @@ struct database {
 	bool is_auto;               /* made by `*` */
 	bool is_paused;
 	bool is_disabled;
-	struct hold hold; /* valid while is_paused */
+	struct hold hold;     /* valid while is_paused */
 	struct share catalog; /* with other entries and loops: pool_catalog.c */
 	/* what this loop knows of it; NULL: nothing yet */
 	struct catalog_reading *reading;

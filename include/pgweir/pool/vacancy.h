@@ -19,7 +19,7 @@ struct vacancy;
 enum vacancy_state {
 	VACANCY_PARSED, /* by the unnamed statement, which is to be bound */
 	VACANCY_BOUND,  /* to the unnamed portal, which is to be executed; a Query: to be sent */
-	VACANCY_SENT,  /* what was sent before it may still run */
+	VACANCY_SENT,   /* what was sent before it may still run */
 	VACANCY_RUNS
 };
 

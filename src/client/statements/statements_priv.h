@@ -216,7 +216,7 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 
 /*
  * For a Describe of what SQL's PREPARE has made: the name means the statement with the types that
- * it is told to have, and is lost without them. Messages that use it wait.
+ * PostgreSQL reports, and is lost without them. Messages that use it wait.
  */
 struct ledger_change *names_await_types(struct client *client, struct client_statement *entry);
 
