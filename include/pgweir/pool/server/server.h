@@ -212,7 +212,7 @@ struct server_sequences {
 };
 
 /*
- * Before the releases of November 2025, PostgreSQL reports a notification that it cannot convert to
+ * Older releases of PostgreSQL report a notification that they cannot convert to
  * client_encoding as an error of an idle session, with a ReadyForQuery: to a request that it has
  * not read yet, it looks like the reply, and all replies behind it are those of the request before.
  */
