@@ -170,7 +170,7 @@ static bool begin_proof(struct server *server)
 	snprintf(text, sizeof(text), "SELECT '%016" PRIx64 "'", key.half[0]);
 	if (server->state != SERVER_RESETTING)
 		server_enter(server, SERVER_RESETTING);
-	server_order(server, &(struct order){ .kind = ORDER_RESET,
+	server_order(server, &(struct order){ .kind = ORDER_PROOF,
 	                                      .where = SENT_AT_REST,
 	                                      .text = text,
 	                                      .on_row = on_proof_row,

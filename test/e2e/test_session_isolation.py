@@ -552,3 +552,15 @@ def test_an_error_in_a_session_costs_a_question(scripted):
     server.expect("Q")
     server.send(fake.answer("2"))
     assert other.read_result().rows == [["2"]]
+
+
+def test_the_question_after_an_error_cleans_nothing(start, postgres):
+    """In transaction mode it is asked of a server that has listened."""
+    postgres.query("CREATE OR REPLACE FUNCTION leave(what text) RETURNS void LANGUAGE plpgsql AS "
+                   "$$ BEGIN EXECUTE what; END $$")
+    first, second = start()
+    first.query("SELECT leave('LISTEN left_there')")
+    assert first.query("SELECT 1 / 0").error["C"] == "22012"
+    first.query("SELECT leave('SELECT set_config(''app.'' || ''tenant'', ''left'', false)')")
+    first.query("SELECT leave('UNLISTEN *')")
+    assert second.value("SELECT coalesce(current_setting('app.tenant', true), '')") == ""

@@ -356,6 +356,7 @@ static const struct {
 	[ORDER_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
 	[ORDER_CHANNELS] = { "UNLISTEN", CLOSE_QUESTION_FAILED },
 	[ORDER_CLOSES] = { "Close", CLOSE_QUESTION_FAILED },
+	[ORDER_PROOF] = { "the proof that replies are in step", CLOSE_QUESTION_FAILED },
 	[ORDER_ASK] = { "the question about session state", CLOSE_QUESTION_FAILED },
 	[ORDER_CATALOG] = { "the question about the catalog", CLOSE_NONE },
 	[ORDER_ROLE] = { "the role question", CLOSE_NONE },

@@ -32,6 +32,7 @@ enum order_kind {
 	ORDER_CLOSES,   /* closes the statements of `names` */
 	ORDER_CERTAIN,  /* its ReadyForQuery makes it certain what the server owes */
 	/* their answers have rows */
+	ORDER_PROOF,   /* shows that its replies are in step: enum server_hearing */
 	ORDER_ASK,     /* asks which session state there is: question.h */
 	ORDER_CATALOG, /* asks what the functions of the database may do: pool/catalog.h */
 	ORDER_ROLE,    /* asks for the role of the host: question.h */
