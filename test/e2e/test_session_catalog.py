@@ -219,7 +219,7 @@ def test_what_a_client_of_another_entry_makes_counts_at_once(made, loops):
 
 
 def test_an_entry_that_leads_elsewhere_from_now_on(made, postgres):
-    weir = made.start(databases={"app": "dbname=app", "other": "dbname=known"})
+    weir = made.start(databases={"app": "dbname=postgres", "other": "dbname=known"})
     made.wait("quiet")
     weir.reload(databases={"app": "dbname=known", "other": "dbname=known"})
     assert not weir.client(database="other").query(BASE).error
