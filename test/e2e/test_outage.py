@@ -106,6 +106,7 @@ def test_who_got_in_in_time_is_not_ended_later(pgweir, fake_server):
 
 FAST = "PostgreSQL cannot be reached: connect failed: Connection refused (fail_fast)"
 CLOSED = "PostgreSQL cannot be reached: server closed the connection during login (fail_fast)"
+RESET = "PostgreSQL cannot be reached: connect failed: Connection reset by peer (fail_fast)"
 TIMED_OUT = "PostgreSQL cannot be reached: connect failed: Connection timed out (fail_fast)"
 AGAIN = r'database "app", host \S+ port \d+: (next try in \d+ s|it is being tried again)'
 
@@ -187,7 +188,7 @@ def test_a_server_that_lives_is_waited_for(pgweir, fake_server):
                          key=lambda refused: refused.sqlstate != "08006")
     assert lost.sqlstate == "08006"
     # Another loop may have connected just before the listener was closed.
-    turned_away(other, CLOSED if other.text == CLOSED else FAST)
+    turned_away(other, other.text if other.text in (CLOSED, RESET) else FAST)
 
 
 def test_another_host_is_not_given_up(pgweir, fake_server):

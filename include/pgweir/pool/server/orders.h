@@ -84,8 +84,8 @@ struct server_orders {
 	/* of `running` */
 	void (*on_row)(struct server *server, struct bytes row);
 	void (*on_done)(struct server *server);
-	bool cannot_wait;        /* WAIT FOR was refused */
-	uint32_t behind_size;    /* bytes of the one that is SENT_BEHIND; 0: there is none */
+	bool cannot_wait;     /* WAIT FOR was refused */
+	uint32_t behind_size; /* bytes of the one that is SENT_BEHIND; 0: there is none */
 	struct server_question *question; /* of ORDER_ASK, while that runs or is behind; or NULL */
 	struct err *refusal; /* of ORDER_REPLAY: why the server refused the parameters; or NULL */
 	struct buf ahead;    /* not sent yet */
