@@ -853,7 +853,7 @@ def cleaned_at_work(scripted, **settings):
     weir, server, caller = left_at_work(scripted, default_pool_size=1, **settings)
     caller.close()
     server.expect("fQSQQ")
-    mark = server.read().body[len("SELECT '"):-len("'\0")].decode()
+    mark = server.read().body.split(b"'")[1].decode()
     return weir, server, mark
 
 

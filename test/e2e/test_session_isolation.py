@@ -77,6 +77,29 @@ def test_values_of_sequences_are_forgotten(start, postgres):
     assert second.query("SELECT lastval()").error["C"] == "55000"
 
 
+# DISCARD ALL leaves the seed of random(): how a client parts from its server.
+PARTINGS = {
+    "by a temporary table": ({}, ["CREATE TEMP TABLE t ()", "SELECT leave()"]),
+    "server_reset_query_always": ({"server_reset_query_always": 1}, ["SELECT leave()"]),
+    "within a transaction": ({}, ["BEGIN", "SELECT leave()"]),
+}
+
+
+@pytest.mark.parametrize("how", PARTINGS)
+def test_nobody_gets_the_seed_of_another(start, postgres, how):
+    settings, texts = PARTINGS[how]
+    make(postgres, "EXECUTE 'SELECT set' || 'seed(0.5)'")
+    with postgres.connect() as connection:
+        connection.execute("SELECT setseed(0.5)")
+        known = connection.execute("SELECT random()::text").fetchone()[0]
+    first, second = start(session_isolation="strict", **settings)
+    for text in texts:
+        pid = first.query(text.replace("()", "(), pg_backend_pid()", text[:6] == "SELECT")).rows
+    first.close()
+    value, server = second.query("SELECT random(), pg_backend_pid()").rows[0]
+    assert server == pid[0][1] and value != known
+
+
 def test_the_client_keeps_what_is_its_own(start, postgres):
     """Its carried parameters are set again behind the cleaning."""
     make(postgres, "PERFORM set_config('work_mem', '77MB', false)")

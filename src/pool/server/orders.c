@@ -468,8 +468,10 @@ static void go_on_after(struct server *server, enum order_kind kind)
 		server->site->ops->on_login_done(server);
 		return;
 	case ORDER_RESET:
+		/* DISCARD ALL leaves the seed of random() as it is. */
+		if ((server->session.left & LEFT_SESSION) || server->site->cannot_clean)
+			server->session.doubt = DOUBT_NONE;
 		server->session.left &= (uint8_t) ~(LEFT_SESSION | LEFT_STATE);
-		server->session.doubt = DOUBT_NONE;
 		break;
 	default:
 		break;

@@ -18,6 +18,7 @@
  */
 #include "server_priv.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,11 +110,15 @@ enum ending_how server_ending(const struct server *server, enum close_reason rea
 
 /* ---- the cleaning ---- */
 
-/* ROLLBACK before the Sync, which would commit; and again, if that was skipped after an error. */
+/*
+ * ROLLBACK before the Sync, which would commit; and again, if that was skipped after an error.
+ * DISCARD ALL leaves the seed of random() as it is.
+ */
 static void send_cleaning(struct server *server)
 {
 	unsigned char random[ENDING_MARK_SIZE / 2];
-	char text[sizeof("SELECT ''") + ENDING_MARK_SIZE];
+	char text[sizeof("SELECT ''FROM pg_catalog.setseed(0.0123456789)") + ENDING_MARK_SIZE];
+	uint32_t seed;
 	struct buf out = { 0 };
 	size_t at;
 
@@ -124,7 +129,9 @@ static void send_cleaning(struct server *server)
 		return;
 	}
 	text_hex(server->wire.ending.mark, random, sizeof(random));
-	snprintf(text, sizeof(text), "SELECT '%s'", server->wire.ending.mark);
+	memcpy(&seed, random, sizeof(seed));
+	snprintf(text, sizeof(text), "SELECT '%s'FROM pg_catalog.setseed(0.%010" PRIu32 ")",
+	         server->wire.ending.mark, seed);
 	at = message_begin(&out, 'f'); /* CopyFail */
 	buf_add_cstr(&out, "canceled");
 	message_end(&out, at);
