@@ -163,7 +163,7 @@ bool broker_is_moving(const struct broker *broker)
 
 bool broker_admit(struct broker *broker, unsigned int most)
 {
-	return broker_count_below(&broker->admitted_count, most);
+	return count_below(&broker->admitted_count, most);
 }
 
 void broker_release_admission(struct broker *broker)

@@ -88,16 +88,4 @@ void clusters_done(struct broker *broker);
 void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cluster);
 void cluster_part(struct broker *broker, struct tally *tally);
 
-/* Counts one more, if there are fewer than `most`. Needs no lock. */
-static inline bool broker_count_below(atomic_uint *count, unsigned int most)
-{
-	unsigned int before = atomic_load_explicit(count, memory_order_relaxed);
-
-	do {
-		if (before >= most)
-			return false;
-	} while (!atomic_compare_exchange_weak(count, &before, before + 1));
-	return true;
-}
-
 #endif

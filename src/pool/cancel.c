@@ -262,7 +262,7 @@ static struct pool *pool_of(const struct cancel *cancel)
  */
 static bool has_space_for_cancel(const struct pool *pool)
 {
-	unsigned int cancels = share_cancels(&pool->share);
+	unsigned int cancels = pool->share.tally->cancel_count;
 	unsigned int used = share_servers(&pool->share) + cancels;
 
 	return pool->limits.size == 0 || cancels == 0 || used < 2 * (unsigned int)pool->limits.size;
@@ -272,7 +272,7 @@ static void count_connection(struct pool *pool, int change)
 {
 	bool was_full = !has_space_for_cancel(pool);
 
-	share_count_cancel(&pool->share, change);
+	pool->share.tally->cancel_count += (unsigned int)change;
 	if (change < 0 && was_full)
 		share_wake_others(&pool->share); /* cancel requests may wait there */
 }

@@ -81,7 +81,7 @@ void role_enter(struct role *role, bool is_exempt)
 {
 	role->client_count++;
 	if (!is_exempt)
-		share_add_client(&role->cap.share);
+		role->cap.share.tally->client_count++;
 }
 
 void role_leave(struct pools *pools, struct role **rolep, bool was_exempt)
@@ -91,7 +91,7 @@ void role_leave(struct pools *pools, struct role **rolep, bool was_exempt)
 	*rolep = NULL;
 	role->client_count--;
 	if (!was_exempt)
-		share_remove_client(&role->cap.share);
+		role->cap.share.tally->client_count--;
 	role_forget_unused(pools, role);
 }
 
@@ -128,10 +128,10 @@ void database_count_client(struct database *database, int change)
 {
 	database->client_count += (unsigned int)change;
 	if (change > 0) {
-		share_add_client(&database->cap.share);
+		database->cap.share.tally->client_count++;
 		timer_clear(&database->rest);
 	} else {
-		share_remove_client(&database->cap.share);
+		database->cap.share.tally->client_count--;
 		database_arm_expiry(database);
 	}
 }

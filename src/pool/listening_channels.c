@@ -66,9 +66,9 @@ void listening_count_stuck(struct pool *pool)
 	}
 	change = (int)(count - pool->stuck_count);
 	pool->stuck_count = count;
-	share_count_stuck(&pool->database->cap.share, change);
-	share_count_stuck(&pool->role->cap.share, change);
-	share_count_stuck(&pool->pools->cap.share, change);
+	pool->database->cap.share.tally->stuck_count += (unsigned int)change;
+	pool->role->cap.share.tally->stuck_count += (unsigned int)change;
+	pool->pools->cap.share.tally->stuck_count += (unsigned int)change;
 }
 
 void listening_end_replacing(struct listening *listening)

@@ -66,8 +66,8 @@ bool pool_take_place(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 
 	if (!borrower->has_place)
-		borrower->has_place =
-		    share_pin(&pool->share, (unsigned int)pool->limits.max_pinned);
+		borrower->has_place = count_below(&pool->share.tally->pinned_count,
+		                                  (unsigned int)pool->limits.max_pinned);
 	if (!borrower->has_place)
 		pool_note_pins_met(pool);
 	return borrower->has_place;
@@ -76,7 +76,7 @@ bool pool_take_place(struct borrower *borrower)
 void pool_take_place_anyway(struct borrower *borrower)
 {
 	if (!borrower->has_place)
-		share_pin(&borrower->pool->share, PERMIT_NO_LIMIT);
+		count_below(&borrower->pool->share.tally->pinned_count, PERMIT_NO_LIMIT);
 	borrower->has_place = true;
 }
 
@@ -93,7 +93,7 @@ void pool_drop_place(struct borrower *borrower)
 	if (!borrower->has_place)
 		return;
 	borrower->has_place = false;
-	was_full = (int)share_unpin(&pool->share) >= pool->limits.max_pinned;
+	was_full = (int)pool->share.tally->pinned_count-- >= pool->limits.max_pinned;
 	if (pool_awaits_place(pool))
 		pool_wake(pool);
 	if (was_full && !share_is_alone(&pool->share))
@@ -102,9 +102,9 @@ void pool_drop_place(struct borrower *borrower)
 
 void pool_tell_pins(const struct pool *pool, struct buf *out)
 {
-	if (share_pins(&pool->share))
+	if (pool->share.tally->pinned_count)
 		buf_printf(out, "; %u of %u servers stay with clients: SHOW PINNED",
-		           share_pins(&pool->share), share_servers(&pool->share));
+		           pool->share.tally->pinned_count, share_servers(&pool->share));
 }
 
 void pool_note_relief(struct pool *pool) { pool->relieved_at = pool_now(pool); }

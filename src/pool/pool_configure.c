@@ -90,7 +90,7 @@ static void configure_cluster(struct pool *pool)
 	const struct config *config = pool->pools->config;
 	struct broker *broker = pool->pools->with.broker;
 	struct cluster_key key = cluster_key_of(config, entry);
-	struct cluster *former = share_cluster(&pool->share);
+	struct cluster *former = pool->share.tally->cluster;
 	struct cluster *cluster = clusters_hold(broker, &key, pool_now(pool));
 	struct roster_want want = {
 		.target = target_of(pool),

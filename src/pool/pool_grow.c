@@ -51,7 +51,7 @@ static unsigned int most_now(struct pool *pool)
 		return size;
 	/* No client could log in while all servers are busy and the pool has no welcome. */
 	if (!pool->has_welcome && pool->queues[BORROWER_NEWCOMER].count &&
-	    pool_login_count(pool) == 0 && share_logins(&pool->share) == 0)
+	    pool_login_count(pool) == 0 && pool->share.tally->login_count == 0)
 		return size + 1;
 	return may_use_reserve(pool) ? pool_limits_most(&pool->limits) : size;
 }
@@ -77,13 +77,13 @@ static bool launch_shared(struct pool *pool, struct permit *permit)
 {
 	struct server *server;
 
-	if (!share_begin_login(&pool->share, pool->is_failing ? 1 : POOL_LOGINS_MAX)) {
+	if (!count_below(&pool->share.tally->login_count, pool->is_failing ? 1 : POOL_LOGINS_MAX)) {
 		permit_give(permit, &pool->pools->member);
 		return false;
 	}
 	server = pool_add_server(pool, false, permit);
 	if (!server) {
-		share_end_login(&pool->share);
+		pool->share.tally->login_count--;
 		share_wake_logins(&pool->share);
 		return false;
 	}
@@ -113,7 +113,7 @@ static void grow_to_minimum(struct pool *pool)
 	struct permit permit;
 
 	if (share_servers(&pool->share) < least && pool_login_count(pool) == 0 &&
-	    share_logins(&pool->share) == 0 && pool_may_try(pool) &&
+	    pool->share.tally->login_count == 0 && pool_may_try(pool) &&
 	    pool_take_permit(pool, least, FOR_MINIMUM, &permit))
 		launch_shared(pool, &permit);
 }
@@ -186,7 +186,7 @@ static bool has_space_for(struct pool *pool, const struct borrower *borrower)
 
 	if (!pool_is_full(pool))
 		return is_eldest(pool, borrower) || pool_missing(pool) == 0;
-	if (!is_eldest(pool, borrower) || share_leaving(&pool->share))
+	if (!is_eldest(pool, borrower) || pool->share.tally->leaving_count)
 		return false;
 	server = TAILQ_FIRST(&pool->servers[SERVER_USED]);
 	if (!server)
@@ -277,7 +277,7 @@ static void dedicated_login_failed(struct server *server, const struct err *err,
 
 static struct outages *outages_of(const struct server *server)
 {
-	return share_outages(&server->pool->database->cap.share);
+	return &server->pool->database->cap.share.tally->outages;
 }
 
 /* The target of a server: its host as in the entry, and the address if that is different. */
@@ -379,7 +379,7 @@ void pool_login_done(struct server *server)
 		return;
 	}
 	if (pool->site.roster && pool->pools->config->host_check_borrow)
-		cluster_lend_login(pool->pools->with.broker, share_cluster(&pool->share),
+		cluster_lend_login(pool->pools->with.broker, pool->share.tally->cluster,
 		                   pool->site.user, pool_credentials(pool));
 	if (!pool->has_welcome)
 		pool_set_welcome(pool, buf_bytes(&server->login->parameters),

@@ -235,8 +235,8 @@ void pool_idle_due(struct timer *timer)
 {
 	struct server *server = container_of(timer, struct server, timer);
 	const struct pool *pool = server->pool;
-	bool is_used =
-	    share_clients(&pool->share) || (pool->database->entry && pool->database->entry->user);
+	bool is_used = pool->share.tally->client_count ||
+	               (pool->database->entry && pool->database->entry->user);
 
 	if (is_used && share_servers(&pool->share) <= (unsigned int)pool->limits.min_size) {
 		timer_set(timer, pool->site.limits.idle, pool_now(pool));

@@ -25,7 +25,7 @@ void pool_join(struct pool *pool, struct borrower *borrower)
 	borrower->state = BORROWER_RESTING;
 	TAILQ_INSERT_TAIL(&pool->members, borrower, node);
 	pool->member_count++;
-	share_add_client(&pool->share);
+	pool->share.tally->client_count++;
 	timer_clear(&pool->rest);
 	if (pool->limits.min_size)
 		pool_wake(pool);
@@ -78,7 +78,7 @@ void pool_leave(struct borrower *borrower)
 	pool_disown(borrower->owned);
 	TAILQ_REMOVE(&pool->members, borrower, node);
 	pool->member_count--;
-	share_remove_client(&pool->share);
+	pool->share.tally->client_count--;
 	borrower->pool = NULL;
 	pool_arm_expiry(pool);
 }

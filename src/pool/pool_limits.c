@@ -224,7 +224,7 @@ static void note_met(struct pool *pool, const struct cap *cap)
 	char counted[sizeof("the servers of host ") + CAP_HOST_NAME_MAX] = "the servers";
 	const struct limit_event event = {
 		.limit = pool_cap_setting(cap->kind),
-		.value = share_limit(&cap->share),
+		.value = (int)cap->share.tally->most,
 		.counted = counted,
 		.database = cap->kind == CAP_DATABASE ? pool->database->name : NULL,
 		.user = cap->kind == CAP_ROLE ? pool->role->name : NULL,
@@ -430,7 +430,7 @@ void pool_note_slots(struct server *server, unsigned int count)
 	if (!host || !permit_note_granted(&host->cap.share, count))
 		return;
 	log_info(&server->log, "PostgreSQL grants %u sessions: max_host_connections is %d for %s",
-	         count, share_limit(&host->cap.share), host->name);
+	         count, (int)host->cap.share.tally->most, host->name);
 }
 
 /* ---- host watches: they count, and no limit keeps them from their host ---- */
@@ -484,7 +484,7 @@ bool pool_is_claimed(const struct server *server)
 	for (int i = 0; i < CAPS; i++) {
 		const struct cap *cap = server_cap(server, (enum cap_kind)i);
 
-		if (cap && share_blocked(&cap->share))
+		if (cap && cap->share.tally->blocked_count)
 			return true;
 	}
 	return false;
@@ -505,7 +505,7 @@ static bool yields(struct pool *pool, struct server *server)
 	for (int i = CAPS - 1; i >= 0; i--) {
 		struct cap *cap = server_cap(server, (enum cap_kind)i);
 
-		if (!cap || age < CLAIM_TURN || !share_blocked(&cap->share) ||
+		if (!cap || age < CLAIM_TURN || !cap->share.tally->blocked_count ||
 		    !permit_yields(&cap->share, &pool->block.claim, age))
 			continue;
 		permit_leave_queue(&pool->block.claim);

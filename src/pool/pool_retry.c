@@ -148,7 +148,7 @@ bool pool_may_try(struct pool *pool)
 		return true;
 	if (!pool_is_backing_off(pool))
 		/* one attempt at a time until one succeeds */
-		return pool_login_count(pool) == 0 && share_logins(&pool->share) == 0;
+		return pool_login_count(pool) == 0 && pool->share.tally->login_count == 0;
 	wake_when_due(pool, pool_due(pool),
 	              pool_is_unreachable(pool) ? REACH_GAP_MAX : pool->site.limits.retry_gap);
 	return false;
@@ -162,7 +162,7 @@ void pool_uncount_login(struct server *server)
 		return;
 	server->place.is_login_counted = false;
 	pool->counted_login_count--;
-	share_end_login(&pool->share);
+	pool->share.tally->login_count--;
 }
 
 void pool_end_login(struct server *server)
@@ -174,7 +174,7 @@ void pool_end_login(struct server *server)
 bool pool_may_login(const struct pool *pool)
 {
 	return pool_login_count(pool) < POOL_LOGINS_MAX &&
-	       share_logins(&pool->share) < POOL_LOGINS_MAX;
+	       pool->share.tally->login_count < POOL_LOGINS_MAX;
 }
 
 /*

@@ -19,7 +19,7 @@ void pool_note_report(struct server *server, const struct host_report *report)
 	struct roster_changes changes = { 0 };
 
 	roster_note(server->site->roster, &at, report, pool_now(pool), &changes);
-	clusters_changed(pool->pools->with.broker, share_cluster(&pool->share), &changes,
+	clusters_changed(pool->pools->with.broker, pool->share.tally->cluster, &changes,
 	                 pool->pools->shared.log);
 }
 

@@ -93,14 +93,14 @@ void pool_keep_size(struct pool *pool)
 unsigned int pool_missing(const struct pool *pool)
 {
 	unsigned int sure = pool_shared_login_count(pool) - pool->probe_count;
-	unsigned int coming = sure + share_promised(&pool->share) +
+	unsigned int coming = sure + pool->share.promised_count +
 	                      pool->server_counts[SERVER_CHECKING] +
 	                      pool->server_counts[SERVER_RESETTING];
 	unsigned int wanted = pool->queues[BORROWER_WAITING].count;
 
 	/* One login, in any loop, gives the welcome to all. */
 	if (pool->queues[BORROWER_NEWCOMER].count && !pool->has_welcome && wanted == 0)
-		return share_logins(&pool->share) ? 0 : 1;
+		return pool->share.tally->login_count ? 0 : 1;
 	return wanted > coming ? wanted - coming : 0;
 }
 

@@ -23,7 +23,7 @@ bool pool_standby_make_space(struct pool *reads)
 {
 	struct server *server;
 
-	if (!reads->limits.has_lag_limit || share_leaving(&reads->share))
+	if (!reads->limits.has_lag_limit || reads->share.tally->leaving_count)
 		return false;
 	TAILQ_FOREACH_REVERSE(server, &reads->servers[SERVER_IDLE], server_list, place.node)
 	{

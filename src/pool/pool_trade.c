@@ -206,7 +206,7 @@ static void give_idle(struct pool *pool)
 /* How many would be of use here. Logins do not count: what exists is there sooner. */
 static unsigned int wanted(const struct pool *pool)
 {
-	unsigned int coming = share_promised(&pool->share) + pool->server_counts[SERVER_CHECKING] +
+	unsigned int coming = pool->share.promised_count + pool->server_counts[SERVER_CHECKING] +
 	                      pool->server_counts[SERVER_RESETTING];
 	unsigned int count = pool->queues[BORROWER_WAITING].count;
 

@@ -179,7 +179,7 @@ void pool_give_places(struct pool *pool)
 
 	while ((borrower = next_for_place(pool))) {
 		most = pool->limits.max_pinned > 0 ? (unsigned int)pool->limits.max_pinned : 0;
-		borrower->has_place = most && share_pin(&pool->share, most);
+		borrower->has_place = most && count_below(&pool->share.tally->pinned_count, most);
 		/* with a limit of 0, the statement is refused when it runs */
 		if (most && !borrower->has_place)
 			return;

@@ -250,7 +250,7 @@ static void explain_cap(const struct pool *pool, const struct cap *cap, const st
 	if (!cap)
 		return;
 	add_servers(share_servers(&cap->share), out);
-	buf_printf(out, ", %s %d", pool_cap_setting(cap->kind), share_limit(&cap->share));
+	buf_printf(out, ", %s %d", pool_cap_setting(cap->kind), (int)cap->share.tally->most);
 	if (cap->kind == CAP_HOST)
 		buf_printf(out, ", host %s", container_of(cap, struct cap_host, cap)->name);
 	pool_tell_pins(pool, out);
@@ -345,7 +345,8 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 		buf_printf(out, "; the last login failed: %s", pool->failure.text);
 	buf_free(&more);
 	/* Of the servers that could become free, more are kept by pins than by transactions. */
-	if (reason == WAIT_POOL_FULL && 2 * share_pins(&pool->share) > share_servers(&pool->share))
+	if (reason == WAIT_POOL_FULL &&
+	    2 * pool->share.tally->pinned_count > share_servers(&pool->share))
 		return PINNED_HINT;
 	return reasons[reason].hint;
 }

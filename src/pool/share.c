@@ -173,27 +173,7 @@ void share_set_cluster(struct share *share, struct cluster *cluster)
 	clusters_release(broker, &cluster);
 }
 
-/* ---- clients and pins ---- */
-
-unsigned int share_add_client(struct share *share)
-{
-	return atomic_fetch_add_explicit(&share->tally->client_count, 1, memory_order_relaxed) + 1;
-}
-
-void share_remove_client(struct share *share)
-{
-	atomic_fetch_sub_explicit(&share->tally->client_count, 1, memory_order_relaxed);
-}
-
-bool share_pin(struct share *share, unsigned int most)
-{
-	return broker_count_below(&share->tally->pinned_count, most);
-}
-
-unsigned int share_unpin(struct share *share)
-{
-	return atomic_fetch_sub(&share->tally->pinned_count, 1);
-}
+/* ---- pins ---- */
 
 usec_t share_place_since(const struct share *share)
 {
@@ -310,7 +290,7 @@ static bool has_less(const struct share *other, const struct share *share)
 	uint64_t own = atomic_load_explicit(&share->servers, memory_order_relaxed);
 
 	return own > 1 &&
-	       demand * (own - 1) >= (servers + share_promised(other) + 1) *
+	       demand * (own - 1) >= (servers + other->promised_count + 1) *
 	                                 atomic_load_explicit(&share->demand, memory_order_relaxed);
 }
 
@@ -318,7 +298,7 @@ static bool is_served(const struct share *other, const struct share *share,
                       const struct share_fair *fair)
 {
 	bool has_any =
-	    atomic_load_explicit(&other->servers, memory_order_relaxed) || share_promised(other);
+	    atomic_load_explicit(&other->servers, memory_order_relaxed) || other->promised_count;
 
 	return other != share &&
 	       (!fair || wanted_since(other) < (has_any ? fair->before : fair->before_any) ||
@@ -379,7 +359,7 @@ static struct share *settle_promise(struct tally *tally, const struct broker_mem
 			break;
 	}
 	/* A share opened after the promise was promised nothing. */
-	if (share && share_promised(share))
+	if (share && share->promised_count)
 		atomic_fetch_sub_explicit(&share->promised_count, 1, memory_order_relaxed);
 	return share;
 }
@@ -408,13 +388,6 @@ void share_unpromise(struct share *share, struct broker_member *to)
 }
 
 /* ---- logins ---- */
-
-bool share_begin_login(struct share *share, unsigned int most)
-{
-	return broker_count_below(&share->tally->login_count, most);
-}
-
-void share_end_login(struct share *share) { atomic_fetch_sub(&share->tally->login_count, 1); }
 
 void share_wake_logins(struct share *share)
 {

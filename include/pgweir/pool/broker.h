@@ -97,11 +97,15 @@ struct tally {
 	struct limit_met shed_met;    /* of a pool: queue_target */
 	atomic_bool has_welcome;
 	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
-	atomic_uint login_count;      /* of a pool: logins in progress that borrowers rely on */
+	/*
+	 * Of a pool: logins in progress that borrowers rely on. One less before its server is
+	 * counted no more.
+	 */
+	atomic_uint login_count;
 	/* of a pool with pool_size = auto: pool_size.c; and its size, 0: none yet */
 	struct pool_sizing *sizing;
 	atomic_uint auto_size;
-	struct hosts hosts; /* of a pool */
+	struct hosts hosts; /* of a pool; it has its own lock */
 	/* of a pool: what is known about the roles of its hosts; read without the lock */
 	struct cluster *_Atomic cluster;
 	TAILQ_ENTRY(tally) cluster_node;
@@ -154,6 +158,18 @@ struct share {
 	/* what its loop knows of the news */
 	unsigned int outcome_number, shown_number;
 };
+
+/* Counts one more, if there are fewer than `most`. Needs no lock. */
+static inline bool count_below(atomic_uint *count, unsigned int most)
+{
+	unsigned int before = atomic_load_explicit(count, memory_order_relaxed);
+
+	do {
+		if (before >= most)
+			return false;
+	} while (!atomic_compare_exchange_weak(count, &before, before + 1));
+	return true;
+}
 
 /* loops: how many will join. NULL: *err has the reason. */
 struct broker *broker_new(unsigned int loops, struct err *err);
@@ -285,22 +301,11 @@ static inline bool broker_is_claimed(const struct broker_member *member)
 	return atomic_load_explicit(member->blocked_count, memory_order_relaxed) > 0;
 }
 
-/* How many pools of all loops a cap blocks. */
-static inline unsigned int share_blocked(const struct share *cap)
-{
-	return atomic_load_explicit(&cap->tally->blocked_count, memory_order_relaxed);
-}
-
-static inline int share_limit(const struct share *cap)
-{
-	return (int)atomic_load_explicit(&cap->tally->most, memory_order_relaxed);
-}
-
 static inline unsigned int share_most(const struct share *cap)
 {
-	int limit = share_limit(cap);
+	unsigned int most = cap->tally->most;
 
-	return limit ? (unsigned int)limit : PERMIT_NO_LIMIT;
+	return most ? most : PERMIT_NO_LIMIT;
 }
 
 /* Whether no other loop has an older share in the tally. While the loops stand still. */
@@ -314,11 +319,6 @@ static inline unsigned int share_servers(const struct share *share)
 	return atomic_load_explicit(&share->tally->server_count, memory_order_acquire);
 }
 
-static inline unsigned int share_leaving(const struct share *share)
-{
-	return atomic_load_explicit(&share->tally->leaving_count, memory_order_relaxed);
-}
-
 /* Without those that leave. */
 static inline unsigned int tally_staying(const struct tally *tally)
 {
@@ -328,43 +328,7 @@ static inline unsigned int tally_staying(const struct tally *tally)
 	return servers > leaving ? servers - leaving : 0;
 }
 
-static inline unsigned int share_clients(const struct share *share)
-{
-	return atomic_load_explicit(&share->tally->client_count, memory_order_relaxed);
-}
-
-static inline unsigned int share_promised(const struct share *share)
-{
-	return atomic_load_explicit(&share->promised_count, memory_order_relaxed);
-}
-
-/* ---- clients and pins: no lock ---- */
-
-/* Counts one client more, and returns the new number. */
-unsigned int share_add_client(struct share *share);
-void share_remove_client(struct share *share);
-
-static inline unsigned int share_cancels(const struct share *share)
-{
-	return atomic_load_explicit(&share->tally->cancel_count, memory_order_relaxed);
-}
-
-/* Counts a connection for a cancel request, or one less. */
-static inline void share_count_cancel(struct share *share, int change)
-{
-	atomic_fetch_add_explicit(&share->tally->cancel_count, (unsigned int)change,
-	                          memory_order_relaxed);
-}
-
-static inline unsigned int share_pins(const struct share *share)
-{
-	return atomic_load_explicit(&share->tally->pinned_count, memory_order_relaxed);
-}
-
-/* Counts one pinned server more, if there are fewer than `most`. */
-bool share_pin(struct share *share, unsigned int most);
-/* One less. Returns how many there were. */
-unsigned int share_unpin(struct share *share);
+/* ---- pins ---- */
 
 /* Since when borrowers of this loop wait until they may pin a server; 0: none does. */
 static inline void share_await_place(struct share *share, usec_t since)
@@ -460,32 +424,11 @@ void permit_end_eviction(struct share *cap);
 
 /* ---- logins of a pool's servers ---- */
 
-static inline unsigned int share_logins(const struct share *share)
-{
-	return atomic_load(&share->tally->login_count);
-}
-
-/* Counts one login more, if there are fewer than `most` in all loops. */
-bool share_begin_login(struct share *share, unsigned int most);
-
-/* One less, before its server is counted no more. share_wake_logins(): other loops may go on. */
-void share_end_login(struct share *share);
+/* A login has ended: other loops may go on. */
 void share_wake_logins(struct share *share);
-
-/* The hosts of a pool, and the outages of a database: one object for all loops. */
-static inline struct hosts *share_hosts(const struct share *share) { return &share->tally->hosts; }
 
 /* share_set_cluster() takes over a reference. If the cluster changes, all other loops are held. */
 void share_set_cluster(struct share *share, struct cluster *cluster);
-static inline struct cluster *share_cluster(const struct share *share)
-{
-	return share->tally->cluster;
-}
-
-static inline struct outages *share_outages(const struct share *share)
-{
-	return &share->tally->outages;
-}
 
 /* Counts borrowers of this loop that wait, which only this loop does; and those of all loops. */
 static inline void share_count_waiting(struct share *share, int change)
@@ -496,11 +439,6 @@ static inline void share_count_waiting(struct share *share, int change)
 }
 
 unsigned int share_waiting(const struct share *share);
-
-static inline void share_count_stuck(struct share *share, int change)
-{
-	atomic_fetch_add(&share->tally->stuck_count, (unsigned int)change);
-}
 
 /* ---- news: what one loop has found out about a pool, for the others; they are woken ---- */
 

@@ -123,8 +123,8 @@ struct pool {
 	struct listening_list listenings;
 	/* listening connections, and those of them that are logging in */
 	unsigned int listening_count, listening_login_count;
-	unsigned int stuck_count;         /* what it counts by share_count_stuck() */
-	unsigned int counted_login_count; /* share_begin_login() */
+	unsigned int stuck_count;         /* what it counts in stuck_count of its caps */
+	unsigned int counted_login_count; /* in tally->login_count */
 	/* logins at a host that had failed: no borrower relies on them */
 	unsigned int probe_count;
 
@@ -388,9 +388,9 @@ static inline unsigned int pool_live_count(const struct pool *pool)
 	 * any more. So with the lower of two readings, before and after that of the servers, the
 	 * result is never too low: a client that could wait is not refused.
 	 */
-	unsigned int before = share_logins(&pool->share);
+	unsigned int before = pool->share.tally->login_count;
 	unsigned int elsewhere = pool_elsewhere_count(pool);
-	unsigned int logins = share_logins(&pool->share);
+	unsigned int logins = pool->share.tally->login_count;
 
 	if (logins > before)
 		logins = before;
@@ -514,7 +514,7 @@ static inline bool pool_lacks_place(const struct borrower *borrower)
 
 	return !borrower->has_place && pool->limits.max_pinned > 0 &&
 	       (pool_awaits_place(pool) ||
-	        (int)share_pins(&pool->share) >= pool->limits.max_pinned);
+	        (int)pool->share.tally->pinned_count >= pool->limits.max_pinned);
 }
 
 /*

@@ -155,7 +155,7 @@ static bool add_up(const struct cursor *cursor, struct sum *sum)
 		sum->sizes = pool->limits.sizes;
 		sum->size = (unsigned int)pool->limits.size;
 		sum->servers = share_servers(&pool->share);
-		sum->pinned = share_pins(&pool->share);
+		sum->pinned = pool->share.tally->pinned_count;
 		sum->target = pool->limits.shed.target ? pool->limits.shed.target : TARGET;
 		find_idle(sum, pool, now);
 		add_wanted(&wanted, &pool->demand, &sum->requests);

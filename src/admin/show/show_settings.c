@@ -83,7 +83,7 @@ struct limit {
 /* Of a limit on servers that pools share. */
 #define CAP(cap)                                                   \
 	.used = share_servers(&(cap)->share), .hits = (cap)->hits, \
-	.blocked = share_blocked(&(cap)->share)
+	.blocked = (cap)->share.tally->blocked_count
 
 static const char *source_of(struct cursor *cursor, const struct config *config,
                              const struct limit *limit)
@@ -142,7 +142,7 @@ static struct limit of_database(const struct cursor *cursor, const struct lane *
 		return (struct limit){ .name = "max_db_client_connections",
 			               .by = { BY_DATABASE(max_db_client_connections) },
 			               .value = config_max_db_client_connections(config, entry),
-			               .used = share_clients(&database->cap.share),
+			               .used = database->cap.share.tally->client_count,
 			               .hits = database->client_limit_hits };
 	default:
 		if (!entry || entry->max_waiting <= 0)
@@ -181,12 +181,12 @@ static struct limit of_user(const struct cursor *cursor, const struct lane *lane
 			               .value = config_max_user_connections(config, user),
 			               .used = cap ? share_servers(&cap->share) : 0,
 			               .hits = cap ? cap->hits : 0,
-			               .blocked = cap ? share_blocked(&cap->share) : 0 };
+			               .blocked = cap ? cap->share.tally->blocked_count : 0 };
 	case 1:
 		return (struct limit){ .name = "max_user_client_connections",
 			               .by = { BY_USER(max_user_client_connections) },
 			               .value = config_max_user_client_connections(config, user),
-			               .used = cap ? share_clients(&cap->share) : 0,
+			               .used = cap ? cap->share.tally->client_count : 0,
 			               .hits = role ? role->client_limit_hits : 0 };
 	default:
 		if (!user || user->max_waiting <= 0)
@@ -207,7 +207,7 @@ static struct limit of_host(const struct cursor *cursor, const struct lane *lane
 	if (!host)
 		return (struct limit){ 0 };
 	return (struct limit){ .name = "max_host_connections",
-		               .value = share_limit(&host->cap.share),
+		               .value = (int)host->cap.share.tally->most,
 		               CAP(&host->cap) };
 }
 
@@ -289,7 +289,7 @@ static struct limit of_pool(const struct cursor *cursor, const struct lane *lane
 		return (struct limit){ .name = "max_pinned_servers",
 			               .by = { BY_DATABASE(max_pinned_servers) },
 			               .value = most_pinned(pool),
-			               .used = share_pins(&pool->share),
+			               .used = pool->share.tally->pinned_count,
 			               .hits = pool->pins_refused };
 	case 5: /* what is refused because it concerns the session */
 		if (pool_own_rules(pool)->session_state == SESSION_STATE_REFUSE)

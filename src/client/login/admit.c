@@ -44,8 +44,8 @@ static const struct role *largest(const struct clients *clients)
 	unsigned int left = ROLES_MAX;
 
 	TAILQ_FOREACH (role, &clients->pools->roles, node) {
-		if (role->client_count &&
-		    (!found || share_clients(&role->cap.share) > share_clients(&found->cap.share)))
+		if (role->client_count && (!found || role->cap.share.tally->client_count >
+		                                         found->cap.share.tally->client_count))
 			found = role;
 		if (--left == 0)
 			break;
@@ -64,7 +64,7 @@ static void say(struct clients *clients, const char *detail)
 	if (role)
 		log_kept(&log, LOG_LEVEL_WARNING, LIMIT_EVENT_KIND,
 		         "max_client_conn is reached: %s; user %s has most of them: %u", detail,
-		         role->name, share_clients(&role->cap.share));
+		         role->name, role->cap.share.tally->client_count);
 	else
 		log_kept(&log, LOG_LEVEL_WARNING, LIMIT_EVENT_KIND,
 		         "max_client_conn is reached: %s; no user is logged in", detail);
@@ -282,7 +282,7 @@ static bool count_guest(struct client *client)
 static bool exceeds(const struct clients *clients, const struct share *share, uint64_t *hits,
                     const struct limit_event *event)
 {
-	if (event->value <= 0 || share_clients(share) <= (unsigned int)event->value)
+	if (event->value <= 0 || share->tally->client_count <= (unsigned int)event->value)
 		return false;
 	++*hits;
 	note_limit(clients, &share->tally->clients_met, event);

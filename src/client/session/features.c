@@ -205,6 +205,6 @@ bool features_refuse_pin(const struct client *client, const struct feature *feat
 	err_detail(&why,
 	           "Servers of this pool that stay with clients: %u of %d. SHOW PINNED in the "
 	           "console lists them.",
-	           share_pins(&pool->share), pool->limits.max_pinned);
+	           pool->share.tally->pinned_count, pool->limits.max_pinned);
 	return refuse(client, feature, &why, err);
 }

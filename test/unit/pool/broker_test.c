@@ -173,7 +173,7 @@ START_TEST(the_pool_that_has_waited_longest_is_woken)
 	ck_assert_int_eq(take_of(&sides[0], 1), PERMIT_GRANTED);
 	ck_assert_int_eq(take_of(&sides[2], 1), PERMIT_CAP_FULL + CAP_DATABASE);
 	ck_assert_int_eq(take_of(&sides[1], 1), PERMIT_CAP_FULL + CAP_DATABASE);
-	ck_assert_uint_eq(share_blocked(&sides[0].database), 2);
+	ck_assert_uint_eq(sides[0].database.tally->blocked_count, 2);
 	give(&sides[0]);
 	for (int i = 0; i < 3; i++)
 		turn(&sides[i]);
@@ -190,7 +190,7 @@ START_TEST(the_pool_that_has_waited_longest_is_woken)
 	turn(&sides[0]);
 	ck_assert_uint_eq(sides[0].pool_woken, 1);
 	ck_assert_int_eq(take_of(&sides[0], 1), PERMIT_GRANTED);
-	ck_assert_uint_eq(share_blocked(&sides[0].database), 0);
+	ck_assert_uint_eq(sides[0].database.tally->blocked_count, 0);
 	give(&sides[0]);
 	for (int i = 0; i < 3; i++)
 		close_side(&sides[i]);
@@ -445,11 +445,11 @@ START_TEST(a_want_is_promised_as_many_servers_as_it_wants)
 	ck_assert_ptr_eq(share_promise(&one.pool, &(struct share_fair){ 101, 101 }), &other.member);
 	ck_assert_ptr_eq(share_promise(&one.pool, &(struct share_fair){ 101, 101 }), &other.member);
 	ck_assert_ptr_null(share_promise(&one.pool, &(struct share_fair){ 101, 101 }));
-	ck_assert_uint_eq(share_promised(&other.pool), 2);
+	ck_assert_uint_eq(other.pool.promised_count, 2);
 	share_unpromise(&one.pool, &other.member);
 	share_unpromise(&one.pool, &other.member);
 	share_unpromise(&one.pool, &other.member);
-	ck_assert_uint_eq(share_promised(&other.pool), 0);
+	ck_assert_uint_eq(other.pool.promised_count, 0);
 	close_side(&one);
 	close_side(&other);
 	broker_free(&broker);
@@ -563,8 +563,8 @@ START_TEST(a_promise_that_is_not_kept_is_wanted_again)
 	ck_assert_ptr_eq(share_promise(&sides[0].pool, NULL), &sides[2].member);
 	for (int i = 0; i < 2; i++)
 		share_unpromise(&sides[0].pool, &sides[1].member);
-	ck_assert_uint_eq(share_promised(&sides[1].pool), 0);
-	ck_assert_uint_eq(share_promised(&sides[2].pool), 1);
+	ck_assert_uint_eq(sides[1].pool.promised_count, 0);
+	ck_assert_uint_eq(sides[2].pool.promised_count, 1);
 	ck_assert(share_is_wanting(&sides[1].pool));
 	ck_assert(!share_is_wanting(&sides[2].pool));
 	for (int i = 0; i < 2; i++)
@@ -689,7 +689,7 @@ START_TEST(a_pool_needs_no_more_than_it_may_have)
 		ck_assert_int_eq(take_needed(&sides[i], 3, 1), PERMIT_CAP_FULL + CAP_DATABASE);
 		ck_assert_uint_eq(needed_there(&other), i ? 2 : 1);
 		ck_assert_uint_eq(sides[i].claim.needs_more, i < 2);
-		ck_assert_uint_eq(share_blocked(&other.database), 1);
+		ck_assert_uint_eq(other.database.tally->blocked_count, 1);
 	}
 	permit_leave_queue(&sides[0].claim);
 	ck_assert_uint_eq(needed_there(&other), 2);
@@ -704,7 +704,7 @@ START_TEST(a_pool_needs_no_more_than_it_may_have)
 	ck_assert_uint_eq(needed_there(&other), 1);
 	permit_leave_queue(&sides[2].claim);
 	ck_assert_uint_eq(needed_there(&other), 0);
-	ck_assert_uint_eq(share_blocked(&other.database), 0);
+	ck_assert_uint_eq(other.database.tally->blocked_count, 0);
 	give(&sides[1]);
 	give(&other);
 	give(&other);
@@ -730,21 +730,21 @@ START_TEST(the_limit_of_a_host_follows_what_postgresql_grants)
 		there[i].caps[CAP_HOST] = one.tally;
 	permit_set_auto(&one);
 	permit_set_auto(&other);
-	ck_assert_int_eq(share_limit(&one), 4);
+	ck_assert_uint_eq(one.tally->most, 4);
 	permit_add(&there[0], &sides[0].member);
 	permit_set_auto(&other); /* a RELOAD changes nothing */
-	ck_assert_int_eq(share_limit(&one), 5);
+	ck_assert_uint_eq(one.tally->most, 5);
 	ck_assert(permit_note_granted(&one, 97));
 	ck_assert(!permit_note_granted(&other, 97));
 	permit_add(&there[1], &sides[1].member);
-	ck_assert_int_eq(share_limit(&one), 88);
+	ck_assert_uint_eq(one.tally->most, 88);
 	permit_set_limit(&one, 7, 0);
 	ck_assert(!permit_note_granted(&one, 2));
-	ck_assert_int_eq(share_limit(&one), 7);
+	ck_assert_uint_eq(one.tally->most, 7);
 	permit_set_auto(&other);
-	ck_assert_int_eq(share_limit(&one), 88);
+	ck_assert_uint_eq(one.tally->most, 88);
 	ck_assert(permit_note_granted(&one, 2));
-	ck_assert_int_eq(share_limit(&one), 1);
+	ck_assert_uint_eq(one.tally->most, 1);
 	for (int i = 0; i < 2; i++)
 		permit_give(&there[i], &sides[i].member);
 	share_close(&one);
@@ -891,8 +891,8 @@ START_TEST(clients_that_wait_are_summed)
 	ck_assert_uint_eq(share_waiting(&other.database), 3);
 	share_count_waiting(&one.database, -1);
 	ck_assert_uint_eq(share_waiting(&one.database), 2);
-	ck_assert_ptr_eq(share_hosts(&one.pool), share_hosts(&other.pool));
-	ck_assert_ptr_eq(share_outages(&one.database), share_outages(&other.database));
+	ck_assert_ptr_eq(&one.pool.tally->hosts, &other.pool.tally->hosts);
+	ck_assert_ptr_eq(&one.database.tally->outages, &other.database.tally->outages);
 	close_side(&other);
 	close_side(&one);
 	broker_free(&broker);
@@ -906,15 +906,13 @@ START_TEST(pins_and_clients_are_counted_together)
 
 	open_side(&one, broker, "db", "alice");
 	open_side(&other, broker, "db", "alice");
-	ck_assert(share_pin(&one.pool, 2));
-	ck_assert(share_pin(&other.pool, 2));
-	ck_assert(!share_pin(&one.pool, 2));
-	ck_assert_uint_eq(share_unpin(&other.pool), 2);
-	ck_assert(share_pin(&one.pool, 2));
-	ck_assert_uint_eq(share_add_client(&one.database), 1);
-	ck_assert_uint_eq(share_add_client(&other.database), 2);
-	share_remove_client(&one.database);
-	ck_assert_uint_eq(share_clients(&other.database), 1);
+	ck_assert(count_below(&one.pool.tally->pinned_count, 2));
+	ck_assert(count_below(&other.pool.tally->pinned_count, 2));
+	ck_assert(!count_below(&one.pool.tally->pinned_count, 2));
+	ck_assert_uint_eq(other.pool.tally->pinned_count--, 2);
+	ck_assert(count_below(&one.pool.tally->pinned_count, 2));
+	one.database.tally->client_count++;
+	ck_assert_uint_eq(other.database.tally->client_count, 1);
 	ck_assert(broker_admit(broker, 1));
 	ck_assert(!broker_admit(broker, 1));
 	broker_release_admission(broker);

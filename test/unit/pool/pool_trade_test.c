@@ -598,7 +598,7 @@ START_TEST(a_promise_that_cannot_be_kept_costs_nobody_a_server)
 	ck_assert(!broker_is_moving(hall.loops[0].broker));
 	ck_assert_msg(asked_server(&hall) == 1, "%s", events[_i].says);
 	ck_assert_int_eq(hall.servers[0].fd, -1);
-	ck_assert_uint_eq(share_promised(&common_pool(&hall, 1)->share), 0);
+	ck_assert_uint_eq(common_pool(&hall, 1)->share.promised_count, 0);
 	ck_assert_uint_eq(share_servers(&common_pool(&hall, 1)->share), 1);
 	answer(&hall, 1);
 	peer_close(&here);
@@ -886,10 +886,10 @@ START_TEST(who_has_left_claims_nothing)
 		peer_start(&left, "u1", "d0");
 	play(&hall);
 	cap = &common_pool(&hall, 0)->database->cap;
-	ck_assert_uint_eq(share_blocked(&cap->share), 1);
+	ck_assert_uint_eq(cap->share.tally->blocked_count, 1);
 	peer_close(&left);
 	play(&hall);
-	ck_assert_uint_eq(share_blocked(&cap->share), 0);
+	ck_assert_uint_eq(cap->share.tally->blocked_count, 0);
 	let_servers_be_old(&hall);
 	answer(&hall, 0);
 	ck_assert_int_eq(asked_server(&hall), 0);

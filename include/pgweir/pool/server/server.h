@@ -275,7 +275,7 @@ struct server_place {
 	struct server_standby standby;
 	usec_t arrived_at; /* when it came from another loop; 0: it was opened in this one */
 	enum server_going going;
-	bool is_login_counted; /* share_begin_login() */
+	bool is_login_counted; /* in tally->login_count */
 };
 
 struct server {
