@@ -19,27 +19,72 @@
 
 #include "pgweir/base/container_of.h"
 
-/* ---- the order of claims ---- */
+/*
+ * ---- the order of claims: weight, guaranteed_servers ----
+ *
+ * Of the pools that want a server within a limit, first come those whose database or user has fewer
+ * than it is guaranteed; then those without any server; then the one that would have the fewest for
+ * its weight; last those that want one for min_pool_size, which take none from others. Among
+ * equals: first come, first served.
+ *
+ * A pool whose own clients wait gives up a server, too, for one that is so far behind. It has kept
+ * that server for a CLAIM_TURN then, since each change costs a login. With fewer servers than pools
+ * they take turns, which are longer for a greater weight.
+ */
 
-static struct claim_pool what_it_has(const struct claimant *claimant)
+/* The classes of a rank, in its upper bits; below is what the pool would have for its weight. */
+#define FIRST_ONE ((uint64_t)1 << 62)
+#define ONE_MORE ((uint64_t)2 << 62)
+#define SPARE_ONE ((uint64_t)3 << 62)
+
+#define WEIGHT_MAX 1000
+#define TURNS_MAX 10 /* of a pool with the only server that it has */
+
+static uint64_t for_weight(uint64_t servers, const struct claimant *claimant)
 {
-	const struct tally *database = claimant->of[OF_DATABASE], *role = claimant->of[OF_ROLE];
-
-	return (struct claim_pool){
-		.servers = tally_staying(claimant->of[OF_POOL]),
-		.weight = claimant->weight,
-		.is_spare = claimant->is_spare,
-		.owners = { { tally_staying(database), database->guaranteed, database },
-		            { tally_staying(role), role->guaranteed, role } },
-	};
+	return servers * (WEIGHT_MAX * (uint64_t)WEIGHT_MAX) / claimant->weight;
 }
 
-/* Of what it has, whether it is favoured or not. */
+static bool is_owed(const struct tally *owner) { return tally_staying(owner) < owner->guaranteed; }
+
+/* Of what it has, whether it is favoured or not. The lower, the sooner. */
 static uint64_t own_rank(const struct claimant *claimant)
 {
-	const struct claim_pool has = what_it_has(claimant);
+	unsigned int servers = tally_staying(claimant->of[OF_POOL]);
 
-	return claim_rank(&has);
+	if (claimant->is_spare)
+		return SPARE_ONE;
+	if (is_owed(claimant->of[OF_DATABASE]) || is_owed(claimant->of[OF_ROLE]))
+		return 0;
+	return servers ? ONE_MORE + for_weight(servers + 1, claimant) : FIRST_ONE;
+}
+
+/* Whether its owners keep what they are guaranteed. A move within an owner is no loss for it. */
+static bool can_spare(const struct claimant *from, const struct claimant *first)
+{
+	for (int i = OF_DATABASE; i <= OF_ROLE; i++) {
+		const struct tally *owner = from->of[i];
+
+		if (tally_staying(owner) + (owner == first->of[i]) <= owner->guaranteed)
+			return false;
+	}
+	return true;
+}
+
+/* One that is favoured gets no further server for that, nor one of its own pool. */
+static bool takes_from(const struct claimant *first, const struct claimant *from, usec_t age)
+{
+	unsigned int servers = tally_staying(from->of[OF_POOL]);
+	usec_t turns = from->weight < TURNS_MAX ? from->weight : TURNS_MAX;
+	uint64_t rank = own_rank(first);
+
+	if (age < CLAIM_TURN || !can_spare(from, first))
+		return false;
+	if (rank < FIRST_ONE)
+		return true;
+	if (rank < ONE_MORE)
+		return servers > 1 || age >= turns * CLAIM_TURN;
+	return servers > 1 && rank <= ONE_MORE + for_weight(servers - 1, from);
 }
 
 static uint64_t rank_of(const struct claimant *claimant)
@@ -259,14 +304,8 @@ bool permit_yields(struct share *cap, const struct claimant *from, usec_t age)
 
 	LOCKED(&cap->member->broker->lock);
 	struct claimant *first = first_of(tally);
-	const struct claim_pool has = what_it_has(from);
-	struct claim claim;
 
-	if (!first || tally->leaving_count >= tally->blocked_count)
-		return false;
-	/* One that is favoured gets no further server for that, nor one of its own pool. */
-	claim = (struct claim){ own_rank(first), { first->of[OF_DATABASE], first->of[OF_ROLE] } };
-	if (!claim_takes(&claim, &has, age))
+	if (!first || tally->leaving_count >= tally->blocked_count || !takes_from(first, from, age))
 		return false;
 	/* Without this server, its owners may be owed one at once, and others not yet. */
 	first->is_favoured = true;

@@ -6,8 +6,8 @@
  * If such a limit is reached, the longest unused idle servers of other pools are evicted, side by
  * side, in this loop or else in others: as many as the blocked pools need. A pool is blocked until
  * PostgreSQL has ended such a session; or, without an idle server, until one that counts there is
- * returned or closed. Blocked pools are served in the order of their claims (claim.h), in all
- * loops; and nobody passes them: a permit is refused while another claim comes before (permits.c).
+ * returned or closed. Blocked pools are served in the order of their claims, in all loops;
+ * and nobody passes them: a permit is refused while another claim comes before (permits.c).
  *
  * Hard here: the address is known only when the host was chosen and its name looked up, and the
  * server has its other permits by then. If the address is full, the server is closed, and the pool

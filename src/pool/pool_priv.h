@@ -267,7 +267,7 @@ void pools_count_watch(struct pools *pools, struct server *server);
  */
 void pool_evict(struct pool *pool);
 
-/* At home, while clients wait in any loop: closed if a blocked pool comes before (claim.h). */
+/* At home, while clients wait in any loop: closed if a blocked pool comes before (permits.c). */
 void pool_yield(struct pool *pool);
 
 /* It has idle servers that nobody waits for: they leave for pools that its caps block. */

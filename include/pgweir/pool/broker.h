@@ -32,7 +32,6 @@
 #include "pgweir/base/table.h"
 #include "pgweir/base/log.h"
 #include "pgweir/loop/loop.h"
-#include "pgweir/pool/claim.h"
 #include "pgweir/pool/clusters.h"
 #include "pgweir/pool/catalog.h"
 #include "pgweir/pool/outages.h"
@@ -292,7 +291,11 @@ void permit_set_limit(struct share *cap, int limit, int guaranteed);
 void permit_set_auto(struct share *host);
 bool permit_note_granted(struct share *host, unsigned int granted);
 
-/* For a pool whose clients wait: whether it gives up a server of that age. It is favoured then. */
+/*
+ * For a pool whose clients wait: whether it gives up a server of that age to the first in the
+ * queue, which is favoured then.
+ */
+#define CLAIM_TURN USEC_PER_SEC /* so long it keeps each */
 bool permit_yields(struct share *cap, const struct claimant *from, usec_t age);
 
 /* Whether any cap blocks a pool. */
