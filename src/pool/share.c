@@ -271,7 +271,7 @@ void share_wake_pools(struct broker_member *member)
 		return;
 	LOCKED(&broker->lock);
 	for (const struct tally *tally = broker->tallies; tally; tally = tally->hh.next) {
-		if (tally->kind <= TALLY_LOOKUP_POOL)
+		if (tally->kind < TALLY_DATABASE)
 			broker_post_others(tally, member);
 	}
 }

@@ -755,6 +755,30 @@ START_TEST(the_limit_of_a_host_follows_what_postgresql_grants)
 }
 END_TEST
 
+/* Whatever it is for; and nothing but pools. */
+START_TEST(pools_of_other_loops_are_woken)
+{
+	static const enum tally_kind kinds[] = { TALLY_POOL, TALLY_LOOKUP_POOL, TALLY_READS_POOL };
+	struct broker *broker = broker_new(2, NULL);
+	struct side one, other;
+
+	open_side(&one, broker, "db", "alice");
+	open_side(&other, broker, "db", "alice");
+	for (unsigned int i = 0; i < COUNT_OF(kinds); i++) {
+		ck_assert(share_move(&other.pool, &other.member, kinds[i], "db", "alice"));
+		share_wake_pools(&one.member);
+		turn(&other);
+		ck_assert_uint_eq(other.pool_woken, i + 1);
+	}
+	turn(&one);
+	ck_assert_uint_eq(one.pool_woken, 0);
+	ck_assert_uint_eq(other.database_woken + other.role_woken, 0);
+	close_side(&one);
+	close_side(&other);
+	broker_free(&broker);
+}
+END_TEST
+
 START_TEST(a_welcome_is_known_in_all_loops_and_later_ones)
 {
 	struct broker *broker = broker_new(3, NULL);
@@ -1021,6 +1045,7 @@ int main(void)
 	tcase_add_test(cases, as_many_servers_leave_as_are_needed_in_all_loops);
 	tcase_add_test(cases, a_pool_needs_no_more_than_it_may_have);
 	tcase_add_test(cases, the_limit_of_a_host_follows_what_postgresql_grants);
+	tcase_add_test(cases, pools_of_other_loops_are_woken);
 	tcase_add_test(cases, a_welcome_is_known_in_all_loops_and_later_ones);
 	tcase_add_test(cases, news_are_heard_once_by_each_other_loop);
 	tcase_add_test(cases, a_reading_is_shared);
