@@ -243,6 +243,21 @@ START_TEST(parts_of_a_limit)
 }
 END_TEST
 
+/* 40 servers for three: who has one more keeps it, or it would be moved for ever. */
+START_TEST(the_odd_one_stays)
+{
+	struct town town;
+
+	town_open(&town, 3, 40);
+	all_claim(&town);
+	live(&town, 6 * USEC_PER_SEC);
+	for (unsigned int i = 0; i < town.count; i++)
+		ck_assert_uint_ge(share_servers(&town.tenants[i].pool), 13);
+	ck_assert_uint_eq(town.logins, 40);
+	town_close(&town);
+}
+END_TEST
+
 /* One had all; then come the others. */
 START_TEST(who_had_all_gives_it_up)
 {
@@ -415,6 +430,7 @@ int main(void)
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, parts_of_a_limit);
+	tcase_add_test(tcase, the_odd_one_stays);
 	tcase_add_test(tcase, who_had_all_gives_it_up);
 	tcase_add_test(tcase, turns);
 	tcase_add_test(tcase, guarantees);
