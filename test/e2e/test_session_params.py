@@ -843,6 +843,25 @@ def test_what_outlives_discard_all_is_left_to_nobody(pgweir, origin, mode, run):
     assert second.value(PID) != pid
 
 
+# What it has done when its client leaves within the transaction.
+UNFINISHED = {
+    "an origin": (None, HAS_ORIGIN, "f"),
+    "a library": ("DO $$ BEGIN EXECUTE 'LOAD ''auto_explain'''; END $$",
+                  "SELECT count(*) FROM pg_settings WHERE name LIKE 'auto_explain%'", "0"),
+}
+
+
+@pytest.mark.parametrize("what", UNFINISHED)
+def test_nor_by_who_leaves_in_the_transaction(pgweir, origin, what):
+    text, look, clean = UNFINISHED[what]
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, databases={"app": "user=postgres"})
+    first = weir.client()
+    first.query("BEGIN")
+    assert not first.query(text or origin).error
+    first.close()
+    assert weir.client().value(look) == clean
+
+
 def test_an_origin_keeps_its_server_after_discard_all(pgweir, origin):
     weir = pgweir(pool_mode="transaction", default_pool_size=2,
                   databases={"app": "user=postgres"})

@@ -310,6 +310,9 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 	/* The server does not say what a DO block loads. */
 	if ((touches & SQL_TOUCH_LIBRARY) && (own & SQL_TOUCH_HIDDEN))
 		session->pinning |= SESSION_PIN_LIBRARY;
+	/* DISCARD ALL leaves it, also if the client goes before the transaction ends. */
+	if (session && session->pinning)
+		server_need_close(server, CLOSE_SESSION_STATE);
 	if (touches & SQL_TOUCH_DATABASE)
 		vacancy_begin(server, text, VACANCY_BOUND);
 	session_change_scope(server, touches);
