@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: ISC
 """Parameters, roles and libraries of a session follow their client, whatever sets them."""
 
+import struct
+
 import pytest
 
 from .kit.wait import wait_until
-from .kit.wire import bind, execute, flush, parse, query, sync
+from .kit.wire import bind, execute, flush, message, parse, query, sync
 
 PID = "SELECT pg_backend_pid()"
 LIBRARY = "auto_explain"
@@ -841,6 +843,19 @@ def test_what_outlives_discard_all_is_left_to_nobody(pgweir, origin, mode, run):
     second = weir.client()
     assert second.value(HAS_ORIGIN) == "f"
     assert second.value(PID) != pid
+
+
+@pytest.mark.parametrize("mode", ("transaction", "session"))
+def test_nor_by_a_function_call(pgweir, postgres, origin, mode):
+    number = int(postgres.value("SELECT 'pg_replication_origin_session_setup'::regproc::oid::bigint"))
+    name = origin.split("'")[1].encode()
+    weir = pgweir(pool_mode=mode, default_pool_size=1, databases={"app": "user=postgres"})
+    first = weir.client()
+    first.send(message("F", struct.pack("!IHHi", number, 0, 1, len(name)) + name + struct.pack("!H", 0)))
+    assert not first.read_result().error
+    assert first.value(HAS_ORIGIN) == "t"
+    first.close()
+    assert weir.client().value(HAS_ORIGIN) == "f"
 
 
 # What it has done when its client leaves within the transaction.
