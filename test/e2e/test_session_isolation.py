@@ -82,6 +82,7 @@ PARTINGS = {
     "by a temporary table": ({}, ["CREATE TEMP TABLE t ()", "SELECT leave()"]),
     "server_reset_query_always": ({"server_reset_query_always": 1}, ["SELECT leave()"]),
     "within a transaction": ({}, ["BEGIN", "SELECT leave()"]),
+    "in session mode": ({"pool_mode": "session"}, ["SELECT leave()"]),
 }
 
 
@@ -98,6 +99,15 @@ def test_nobody_gets_the_seed_of_another(start, postgres, how):
     first.close()
     value, server = second.query("SELECT random(), pg_backend_pid()").rows[0]
     assert server == pid[0][1] and value != known
+
+
+def test_another_reset_query_is_not_trusted(start, postgres):
+    make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
+    first, second = start(session_isolation="strict", pool_mode="session",
+                          server_reset_query="DEALLOCATE ALL")
+    first.query("SELECT leave()")
+    first.close()
+    assert second.value("SHOW work_mem") == "4MB"
 
 
 def test_the_client_keeps_what_is_its_own(start, postgres):
