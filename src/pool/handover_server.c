@@ -307,7 +307,7 @@ static void enter_state(struct server *server, const struct server_record *recor
 		server_begin_session(server);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_need_close(server, CLOSE_TAKEN_OVER);
-	else if (pool->site.is_followed && pool->site.entry && pool->site.entry->connect_query &&
+	else if (pool->site.knows_defaults && pool->site.entry && pool->site.entry->connect_query &&
 	         !server->session.has_defaults && !server->is_listening)
 		server_need_close(server, CLOSE_TAKEN_OVER); /* what it has set is not known */
 	else if (!record->is_lent && pool_is_left_over(server))

@@ -202,7 +202,7 @@ static void configure_rules(struct pool *pool)
 	struct pool_limits *limits = &pool->limits;
 
 	limits->is_mixed = modes & 1u << POOL_MODE_SESSION && modes != 1u << POOL_MODE_SESSION;
-	pool->site.is_followed = false;
+	pool->site.knows_defaults = false;
 	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT; mode++) {
 		struct pool_rules rules = rules_for(pool, mode);
 
@@ -213,8 +213,10 @@ static void configure_rules(struct pool *pool)
 		limits->isolates_known |= rules.isolation == SESSION_ISOLATION_KNOWN;
 		limits->routes_reads |= rules.route_reads != ROUTE_READS_OFF;
 		limits->is_causal |= rules.is_causal;
-		pool->site.is_followed |= rules.session_state == SESSION_STATE_FOLLOW;
+		limits->isolates |= rules.isolation != SESSION_ISOLATION_OFF;
+		pool->site.knows_defaults |= rules.session_state == SESSION_STATE_FOLLOW;
 	}
+	pool->site.knows_defaults |= limits->isolates;
 	limits->rules[0] = limits->rules[pool_rules_number(own)];
 	pool_catalog_settle(pool);
 }

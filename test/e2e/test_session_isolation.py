@@ -110,6 +110,15 @@ def test_another_reset_query_is_not_trusted(start, postgres):
     assert second.value("SHOW work_mem") == "4MB"
 
 
+@pytest.mark.parametrize("state", ("off", "refuse", "follow"))
+def test_what_connect_query_sets_stays(start, postgres, state):
+    make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
+    first, second = start(session_isolation="strict", session_state=state,
+                          databases={"app": "connect_query='SET work_mem = ''9MB'''"})
+    first.query("SELECT leave()")
+    assert second.value("SHOW work_mem") == "9MB"
+
+
 def test_the_client_keeps_what_is_its_own(start, postgres):
     """Its carried parameters are set again behind the cleaning."""
     make(postgres, "PERFORM set_config('work_mem', '77MB', false)")

@@ -444,7 +444,7 @@ static void go_on_after(struct server *server, enum order_kind kind)
 		return;
 	switch (kind) {
 	case ORDER_CONNECT:
-		if (server->site->is_followed && !server_is_dedicated(server))
+		if (server->site->knows_defaults && !server_is_dedicated(server))
 			ask_defaults(server);
 		else
 			server->site->ops->on_login_done(server);
