@@ -119,6 +119,27 @@ def test_what_connect_query_sets_stays(start, postgres, state):
     assert second.value("SHOW work_mem") == "9MB"
 
 
+def test_connect_query_of_before_it_is_set(pgweir, postgres):
+    make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state="off",
+                  databases={"app": "connect_query='SET work_mem = ''9MB'''"})
+    first, second = weir.client(), weir.client()
+    first.query("SELECT leave()")
+    weir.reload(session_isolation="strict")
+    assert second.value("SHOW work_mem") == "9MB"
+
+
+@pytest.mark.parametrize("to", ("known", "strict"))
+def test_what_was_left_before_it_is_set(pgweir, postgres, to):
+    make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state="off")
+    first, second = weir.client(), weir.client()
+    first.query("SELECT leave()")
+    weir.reload(session_isolation=to, session_state="follow")
+    assert second.value("SHOW work_mem") == "4MB"
+    assert first.value("SHOW work_mem") == "4MB"
+
+
 def test_the_client_keeps_what_is_its_own(start, postgres):
     """Its carried parameters are set again behind the cleaning."""
     make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
