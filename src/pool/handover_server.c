@@ -417,10 +417,11 @@ static struct server *make(const struct server_source *source, struct bytes body
 	if (!knows_all)
 		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
 	server_set_dirty(server, values->is_dirty && values->is_lent);
-	if (values->is_dirty && !values->is_lent) {
+	/* Another process may have isolated clients less, or not have noticed a function. */
+	if (values->is_dirty || (!source->parcel && !is_listening && pool->limits.isolates))
 		server_set_doubt(server);
+	if (!values->is_lent)
 		server_pass_doubt(server);
-	}
 	enter_state(server, values);
 	if (!is_same)
 		server_need_close(server, CLOSE_TAKEN_OVER);

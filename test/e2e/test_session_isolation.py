@@ -129,13 +129,18 @@ def test_connect_query_of_before_it_is_set(pgweir, postgres):
     assert second.value("SHOW work_mem") == "9MB"
 
 
+@pytest.mark.parametrize("way", ("RELOAD", "-R"))
 @pytest.mark.parametrize("to", ("known", "strict"))
-def test_what_was_left_before_it_is_set(pgweir, postgres, to):
+def test_what_was_left_before_it_is_set(pgweir, postgres, to, way):
     make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
     weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state="off")
     first, second = weir.client(), weir.client()
     first.query("SELECT leave()")
-    weir.reload(session_isolation=to, session_state="follow")
+    weir.configure(session_isolation=to, session_state="follow")
+    if way == "RELOAD":
+        weir.admin("RELOAD")
+    else:
+        assert weir.take_over().wait(15) == 0
     assert second.value("SHOW work_mem") == "4MB"
     assert first.value("SHOW work_mem") == "4MB"
 
