@@ -307,7 +307,7 @@ static void enter_state(struct server *server, const struct server_record *recor
 		server_begin_session(server);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_need_close(server, CLOSE_TAKEN_OVER);
-	else if (pool->site.is_followed && pool->site.entry && pool->site.entry->connect_query &&
+	else if (pool->site.knows_defaults && pool->site.entry && pool->site.entry->connect_query &&
 	         !server->session.has_defaults && !server->is_listening)
 		server_need_close(server, CLOSE_TAKEN_OVER); /* what it has set is not known */
 	else if (!record->is_lent && pool_is_left_over(server))
@@ -417,10 +417,11 @@ static struct server *make(const struct server_source *source, struct bytes body
 	if (!knows_all)
 		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
 	server_set_dirty(server, values->is_dirty && values->is_lent);
-	if (values->is_dirty && !values->is_lent) {
+	/* Another process may have isolated clients less, or not have noticed a function. */
+	if (values->is_dirty || (!source->parcel && !is_listening && pool->limits.isolates))
 		server_set_doubt(server);
+	if (!values->is_lent)
 		server_pass_doubt(server);
-	}
 	enter_state(server, values);
 	if (!is_same)
 		server_need_close(server, CLOSE_TAKEN_OVER);

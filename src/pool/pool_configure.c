@@ -202,7 +202,7 @@ static void configure_rules(struct pool *pool)
 	struct pool_limits *limits = &pool->limits;
 
 	limits->is_mixed = modes & 1u << POOL_MODE_SESSION && modes != 1u << POOL_MODE_SESSION;
-	pool->site.is_followed = false;
+	pool->site.knows_defaults = false;
 	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT; mode++) {
 		struct pool_rules rules = rules_for(pool, mode);
 
@@ -213,8 +213,10 @@ static void configure_rules(struct pool *pool)
 		limits->isolates_known |= rules.isolation == SESSION_ISOLATION_KNOWN;
 		limits->routes_reads |= rules.route_reads != ROUTE_READS_OFF;
 		limits->is_causal |= rules.is_causal;
-		pool->site.is_followed |= rules.session_state == SESSION_STATE_FOLLOW;
+		limits->isolates |= rules.isolation != SESSION_ISOLATION_OFF;
+		pool->site.knows_defaults |= rules.session_state == SESSION_STATE_FOLLOW;
 	}
+	pool->site.knows_defaults |= limits->isolates;
 	limits->rules[0] = limits->rules[pool_rules_number(own)];
 	pool_catalog_settle(pool);
 }
@@ -239,8 +241,45 @@ static void configure_queue(struct pool *pool)
 		pool->shed = (struct shed){ 0 };
 }
 
+/* Whether what was left before is looked for only now, or not as well as now. */
+static bool isolates_more(const struct pool_limits *limits, const struct pool_limits *before)
+{
+	for (size_t i = 0; i < sizeof(limits->rules) / sizeof(limits->rules[0]); i++) {
+		enum session_isolation was = before->rules[i].isolation;
+
+		if (limits->rules[i].isolation != was &&
+		    limits->rules[i].isolation != SESSION_ISOLATION_OFF &&
+		    was != SESSION_ISOLATION_STRICT)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whoever gets one of them next gets it cleaned, its last borrower too. What connect_query has set
+ * there can be set again only if it was asked for.
+ */
+static void doubt_servers(struct pool *pool)
+{
+	const char *connect_query = pool->database->entry->connect_query;
+
+	for (size_t state = SERVER_IDLE; state < SERVER_ENDING; state++) {
+		struct server *server;
+
+		TAILQ_FOREACH (server, &pool->servers[state], place.node) {
+			if (server_is_dedicated(server))
+				continue;
+			server_set_doubt(server);
+			server->lease.sequences.pairing = 0;
+			if (connect_query && !server->session.has_defaults)
+				server_need_close(server, CLOSE_ENTRY_CHANGED);
+		}
+	}
+}
+
 void pool_configure(struct pool *pool)
 {
+	const struct pool_limits before = pool->limits;
 	const struct config *config = pool->pools->config;
 	const struct config_database *entry = pool->database->entry;
 	const struct config_user *user = pool->role->entry;
@@ -267,6 +306,8 @@ void pool_configure(struct pool *pool)
 	if (!pool_catalog_join(pool->database))
 		log_error(&pool->log, "no memory for what is known of the catalog");
 	configure_rules(pool);
+	if (isolates_more(&pool->limits, &before))
+		doubt_servers(pool);
 	configure_queue(pool);
 	pool_fair_configure(pool);
 	pool->site.entry = entry;

@@ -82,6 +82,7 @@ PARTINGS = {
     "by a temporary table": ({}, ["CREATE TEMP TABLE t ()", "SELECT leave()"]),
     "server_reset_query_always": ({"server_reset_query_always": 1}, ["SELECT leave()"]),
     "within a transaction": ({}, ["BEGIN", "SELECT leave()"]),
+    "in session mode": ({"pool_mode": "session"}, ["SELECT leave()"]),
 }
 
 
@@ -98,6 +99,50 @@ def test_nobody_gets_the_seed_of_another(start, postgres, how):
     first.close()
     value, server = second.query("SELECT random(), pg_backend_pid()").rows[0]
     assert server == pid[0][1] and value != known
+
+
+def test_another_reset_query_is_not_trusted(start, postgres):
+    make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
+    first, second = start(session_isolation="strict", pool_mode="session",
+                          server_reset_query="DEALLOCATE ALL")
+    first.query("SELECT leave()")
+    first.close()
+    assert second.value("SHOW work_mem") == "4MB"
+
+
+@pytest.mark.parametrize("state", ("off", "refuse", "follow"))
+def test_what_connect_query_sets_stays(start, postgres, state):
+    make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
+    first, second = start(session_isolation="strict", session_state=state,
+                          databases={"app": "connect_query='SET work_mem = ''9MB'''"})
+    first.query("SELECT leave()")
+    assert second.value("SHOW work_mem") == "9MB"
+
+
+def test_connect_query_of_before_it_is_set(pgweir, postgres):
+    make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state="off",
+                  databases={"app": "connect_query='SET work_mem = ''9MB'''"})
+    first, second = weir.client(), weir.client()
+    first.query("SELECT leave()")
+    weir.reload(session_isolation="strict")
+    assert second.value("SHOW work_mem") == "9MB"
+
+
+@pytest.mark.parametrize("way", ("RELOAD", "-R"))
+@pytest.mark.parametrize("to", ("known", "strict"))
+def test_what_was_left_before_it_is_set(pgweir, postgres, to, way):
+    make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state="off")
+    first, second = weir.client(), weir.client()
+    first.query("SELECT leave()")
+    weir.configure(session_isolation=to, session_state="follow")
+    if way == "RELOAD":
+        weir.admin("RELOAD")
+    else:
+        assert weir.take_over().wait(15) == 0
+    assert second.value("SHOW work_mem") == "4MB"
+    assert first.value("SHOW work_mem") == "4MB"
 
 
 def test_the_client_keeps_what_is_its_own(start, postgres):

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: ISC
 """Parameters, roles and libraries of a session follow their client, whatever sets them."""
 
+import struct
+
 import pytest
 
 from .kit.wait import wait_until
-from .kit.wire import bind, execute, flush, parse, query, sync
+from .kit.wire import bind, execute, flush, message, parse, query, sync
 
 PID = "SELECT pg_backend_pid()"
 LIBRARY = "auto_explain"
@@ -841,6 +843,38 @@ def test_what_outlives_discard_all_is_left_to_nobody(pgweir, origin, mode, run):
     second = weir.client()
     assert second.value(HAS_ORIGIN) == "f"
     assert second.value(PID) != pid
+
+
+@pytest.mark.parametrize("mode", ("transaction", "session"))
+def test_nor_by_a_function_call(pgweir, postgres, origin, mode):
+    number = int(postgres.value("SELECT 'pg_replication_origin_session_setup'::regproc::oid::bigint"))
+    name = origin.split("'")[1].encode()
+    weir = pgweir(pool_mode=mode, default_pool_size=1, databases={"app": "user=postgres"})
+    first = weir.client()
+    first.send(message("F", struct.pack("!IHHi", number, 0, 1, len(name)) + name + struct.pack("!H", 0)))
+    assert not first.read_result().error
+    assert first.value(HAS_ORIGIN) == "t"
+    first.close()
+    assert weir.client().value(HAS_ORIGIN) == "f"
+
+
+# What it has done when its client leaves within the transaction.
+UNFINISHED = {
+    "an origin": (None, HAS_ORIGIN, "f"),
+    "a library": ("DO $$ BEGIN EXECUTE 'LOAD ''auto_explain'''; END $$",
+                  "SELECT count(*) FROM pg_settings WHERE name LIKE 'auto_explain%'", "0"),
+}
+
+
+@pytest.mark.parametrize("what", UNFINISHED)
+def test_nor_by_who_leaves_in_the_transaction(pgweir, origin, what):
+    text, look, clean = UNFINISHED[what]
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, databases={"app": "user=postgres"})
+    first = weir.client()
+    first.query("BEGIN")
+    assert not first.query(text or origin).error
+    first.close()
+    assert weir.client().value(look) == clean
 
 
 def test_an_origin_keeps_its_server_after_discard_all(pgweir, origin):

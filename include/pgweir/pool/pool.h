@@ -53,7 +53,7 @@ struct pool_limits {
 	struct pool_rules rules[1 + POOL_MODE_INHERIT];
 	bool is_mixed; /* some borrowers are in session mode, and others are not */
 	/* whether one of the modes that clients can have here wants that */
-	bool reads_catalog, isolates_known, routes_reads, is_causal;
+	bool reads_catalog, isolates, isolates_known, routes_reads, is_causal;
 	int max_pinned; /* INT_MAX = no limit */
 	int size;       /* now; 0 = no limit */
 	int reserve_size;

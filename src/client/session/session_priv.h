@@ -162,6 +162,9 @@ static inline bool session_looks_for_names(const struct client *client)
 unsigned int session_add_names(const struct client *client, unsigned int touches,
                                struct bytes text);
 
+/* The same for a FunctionCall. `in`: its received bytes. */
+unsigned int session_call_touches(const struct frame *frame, struct bytes in);
+
 /*
  * What a Query, Parse or FunctionCall may touch. `in`: its received bytes; *text: its text, as far
  * as it has been received.
@@ -174,7 +177,7 @@ static inline unsigned int session_touches(const struct client *client, const st
 
 	*text = bytes_of("", 0);
 	if (frame->type == 'F')
-		return SQL_TOUCH_HIDDEN;
+		return session_call_touches(frame, in);
 	if (in.count < frame->length)
 		return SQL_TOUCH_HIDDEN | SQL_TOUCH_RELEASE; /* nobody knows what follows */
 	if (!fields_sql(frame, in, &name, text))

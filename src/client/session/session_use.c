@@ -73,6 +73,33 @@ unsigned int session_add_names(const struct client *client, unsigned int touches
 	return scope | (named ? touches | named | SESSION_TOUCH_NAMED : touches);
 }
 
+/* PostgreSQL's own functions have lower numbers, the same in all versions. */
+#define FIRST_FOREIGN_FUNCTION 16384
+
+/*
+ * A FunctionCall has a number, by which nobody here knows a function of an extension: it may be
+ * dblink_connect(). Those of large objects are PostgreSQL's own.
+ */
+unsigned int session_call_touches(const struct frame *frame, struct bytes in)
+{
+	static const uint32_t keepers[] = {
+		1599,            /* setseed() */
+		2172,            /* pg_backup_start() */
+		6006,            /* pg_replication_origin_session_setup() */
+		3779,            /* pg_create_physical_replication_slot() */
+		3786,            /* pg_create_logical_replication_slot() */
+		4220, 4221,      /* pg_copy_physical_replication_slot() */
+		4222, 4223, 4224 /* pg_copy_logical_replication_slot() */
+	};
+	struct bytes body = frame_received(in, frame);
+	uint32_t number = body.count < 4 ? FIRST_FOREIGN_FUNCTION : load_be32(body.at);
+	bool keeps = number >= FIRST_FOREIGN_FUNCTION;
+
+	for (size_t i = 0; i < sizeof(keepers) / sizeof(keepers[0]); i++)
+		keeps |= number == keepers[i];
+	return keeps ? SQL_TOUCH_HIDDEN | SQL_TOUCH_EXTENSION : SQL_TOUCH_HIDDEN;
+}
+
 /* ---- a statement is used ---- */
 
 /* Whether a text is one RESET or DISCARD. */
@@ -310,6 +337,9 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 	/* The server does not say what a DO block loads. */
 	if ((touches & SQL_TOUCH_LIBRARY) && (own & SQL_TOUCH_HIDDEN))
 		session->pinning |= SESSION_PIN_LIBRARY;
+	/* DISCARD ALL leaves it, also if the client goes before the transaction ends. */
+	if (session && session->pinning)
+		server_need_close(server, CLOSE_SESSION_STATE);
 	if (touches & SQL_TOUCH_DATABASE)
 		vacancy_begin(server, text, VACANCY_BOUND);
 	session_change_scope(server, touches);

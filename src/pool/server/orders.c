@@ -444,7 +444,7 @@ static void go_on_after(struct server *server, enum order_kind kind)
 		return;
 	switch (kind) {
 	case ORDER_CONNECT:
-		if (server->site->is_followed && !server_is_dedicated(server))
+		if (server->site->knows_defaults && !server_is_dedicated(server))
 			ask_defaults(server);
 		else
 			server->site->ops->on_login_done(server);
@@ -468,8 +468,8 @@ static void go_on_after(struct server *server, enum order_kind kind)
 		server->site->ops->on_login_done(server);
 		return;
 	case ORDER_RESET:
-		/* DISCARD ALL leaves the seed of random() as it is. */
-		if ((server->session.left & LEFT_SESSION) || server->site->cannot_clean)
+		/* DISCARD ALL leaves the seed of random(), and another query may leave more. */
+		if (server->site->cannot_clean)
 			server->session.doubt = DOUBT_NONE;
 		server->session.left &= (uint8_t) ~(LEFT_SESSION | LEFT_STATE);
 		break;
