@@ -233,6 +233,7 @@ struct console {
 	struct timer tick; /* stats_period */
 	usec_t ticked_at;
 	struct timer second;
+	unsigned int quarters; /* of this second, if pools measure that often */
 };
 
 /* The columns of its rows; count 0: it returns none. Valid as long as the request. */

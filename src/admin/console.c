@@ -54,11 +54,22 @@ static void on_tick(struct timer *timer)
 
 /* ---- each second ---- */
 
-static void arm_second(struct console *console, usec_t now)
+static void arm_second(struct console *console, usec_t now, usec_t period)
 {
-	struct loop *loop = console->with.loop;
+	timer_set(&console->second, loop_timer_queue(console->with.loop, period, on_second), now);
+}
 
-	timer_set(&console->second, loop_timer_queue(loop, USEC_PER_SEC, on_second), now);
+/* Whether a pool wants to be measured again in a quarter of a second. */
+static bool measure_pools(const struct console *console, usec_t now)
+{
+	const struct lane *lane;
+	bool is_sized = false;
+
+	LANES_EACH(lane, console->with.lanes)
+	is_sized |= pools_measure(lane->pools, now);
+	LANES_EACH(lane, console->with.lanes)
+	pools_resize(lane->pools, now);
+	return is_sized;
 }
 
 /* Few sums for each lane, however many pools there are. */
@@ -67,19 +78,20 @@ static void on_second(struct timer *timer)
 	struct console *console = container_of(timer, struct console, second);
 	usec_t now = loop_now(console->with.loop);
 	const struct lane *lane;
+	bool is_second = console->quarters == 0, is_sized;
 
 	lanes_hold(console->with.lanes);
-	timeline_tick(&console->source.timeline, console->with.lanes, now);
-	LANES_EACH(lane, console->with.lanes)
-	{
+	if (is_second) {
+		timeline_tick(&console->source.timeline, console->with.lanes, now);
+		LANES_EACH(lane, console->with.lanes)
 		latency_drain(&console->source.latency, &lane->pools->latency, now);
-		pools_measure(lane->pools, now);
 	}
-	LANES_EACH(lane, console->with.lanes)
-	pools_resize(lane->pools, now);
+	is_sized = measure_pools(console, now);
 	lanes_release(console->with.lanes);
-	logins_sweep(console->with.lanes->at->clients->shared->logins, now);
-	arm_second(console, now);
+	if (is_second)
+		logins_sweep(console->with.lanes->at->clients->shared->logins, now);
+	console->quarters = is_sized ? (console->quarters + 1) % 4 : 0;
+	arm_second(console, now, is_sized ? USEC_PER_SEC / 4 : USEC_PER_SEC);
 }
 
 /* ---- the console ---- */
@@ -101,7 +113,7 @@ struct console *console_new(const struct console_with *with, struct err *err)
 	console->door.arg = console;
 	console->ticked_at = now;
 	console_configure(console);
-	arm_second(console, now);
+	arm_second(console, now, USEC_PER_SEC);
 	for (size_t i = 0; i < commands_count; i++) {
 		if (command_is_event(&commands[i]))
 			log_expect(with->log, commands[i].words); /* see log_command() */

@@ -2,7 +2,7 @@
 /*
  * pool_size: as it is set, or auto.
  *
- *   each second, all loops held:   pools_measure()  of each loop  -->  one sample of the pool
+ *   each quarter, all loops held:  pools_measure()  of each loop  -->  one sample of the pool
  *                                  pools_resize()   of the first  -->  sizing_look(): the size
  *                                                   of each loop  -->  limits.size
  *
@@ -157,7 +157,7 @@ static void measure(struct pool *pool, struct pool_sizing *all, usec_t now)
 	all->sample.done += pool->measured.done - before.done;
 }
 
-void pools_measure(struct pools *pools, usec_t now)
+bool pools_measure(struct pools *pools, usec_t now)
 {
 	struct pool *pool;
 
@@ -171,6 +171,7 @@ void pools_measure(struct pools *pools, usec_t now)
 		if (*sizing)
 			measure(pool, *sizing, now);
 	}
+	return !TAILQ_EMPTY(&pools->sized);
 }
 
 /* ---- the size ---- */
@@ -178,12 +179,13 @@ void pools_measure(struct pools *pools, usec_t now)
 #define MS(time) ((double)(time) / USEC_PER_MS)
 
 static void tell(const struct pool *pool, const struct sizing *sizing, enum sizing_reason reason,
-                 unsigned int before, unsigned int waiting)
+                 unsigned int before)
 {
 	char why[160] = "min_pool_size and max_pool_size are its bounds";
 
 	if (reason == SIZING_WAITING)
-		snprintf(why, sizeof(why), "%u clients wait", waiting);
+		snprintf(why, sizeof(why), "%u clients wait",
+		         sizing_waiting(sizing->wanted, before));
 	else if (reason == SIZING_NO_GAIN)
 		snprintf(why, sizeof(why),
 		         "they did hardly more: a statement took %.1f ms of a server, before "
@@ -244,7 +246,7 @@ static void look(struct pool *pool, struct pool_sizing *all, usec_t now)
 	else
 		reason = sizing_look(sizing, &pool->limits.sizes, &all->sample);
 	if (reason != SIZING_KEEPS)
-		tell(pool, sizing, reason, before, all->sample.waiting);
+		tell(pool, sizing, reason, before);
 	keep_for_trial(pool, all);
 	all->sample = (struct sizing_sample){ 0 };
 	all->is_unable = false;

@@ -2,16 +2,17 @@
 #include "pgweir/pool/sizing.h"
 
 #define DONE_MIN 50  /* statements that say something about the response time */
-#define TURN_MAX 2   /* samples, then a turn is over without them */
-#define WORTH 0.06   /* of what would be gained if each server did as much: chance gains less */
-#define CLEAR 2.25   /* the square of 1.5 standard deviations */
-#define PAIRS_MAX 96 /* for twice as many servers a third of it: where less is at stake, fewer */
-#define NOISE_GUESS 0.006 /* of a restless machine, until it is known */
+#define PER_SERVER 4 /* and for each server, of which the one that a switch cuts is a part */
+#define TURN_MAX (2 * USEC_PER_SEC) /* then a turn is over without them */
+#define WORTH 0.05 /* of what would be gained if each server did as much: chance gains less */
+#define CLEAR 4.7  /* 3 would be odds of 20 to 1; 1.57 mean squares are one of mean differences */
+#define TRIAL_MAX (90 * USEC_PER_SEC) /* a third of it for twice as many: less is at stake */
+#define NOISE_GUESS 0.05              /* of a restless machine, until it is known */
 #define NOISE_GUESS_WEIGHT 4
-#define NOISE_WEIGHT_MAX 32
-#define FACTOR_MAX 32 /* the pause after a trial in vain, as a multiple of the trial */
-#define PAUSE_MAX 256
-#define GAIN_PAUSE 24 /* until what has gained is put to the test */
+#define NOISE_WEIGHT_MAX 64
+#define WANTED_WEIGHT 8
+#define FACTOR_MAX 32 /* the pause after a trial, as a multiple of the trial */
+#define PAUSE_MAX (256 * USEC_PER_SEC)
 
 static double response_of(const struct sizing_sample *sample)
 {
@@ -39,13 +40,21 @@ void sizing_forget(struct sizing *sizing)
 {
 	end_trial(sizing, sizing->size);
 	sizing->turn = sizing->turn_before = (struct sizing_turn){ 0 };
-	sizing->best_response = 0;
+	sizing->best_response = sizing->wanted = 0;
 }
 
 /* Of a throughput, or a size: from -1 to 1, and the other way round as much. */
 static double difference(double a, double b) { return (a - b) / (a + b); }
 
+static double positive(double number) { return number < 0 ? -number : number; }
+
 /* ---- turns ---- */
+
+static bool is_over(const struct sizing_turn *turn)
+{
+	return turn->sum.span >= TURN_MAX ||
+	       (turn->sum.done >= DONE_MIN && turn->sum.done >= PER_SERVER * turn->size);
+}
 
 /* Whether the turn is over. */
 static bool add_sample(struct sizing *sizing, const struct sizing_sample *sample)
@@ -53,7 +62,7 @@ static bool add_sample(struct sizing *sizing, const struct sizing_sample *sample
 	struct sizing_turn *turn = &sizing->turn;
 	struct sizing_sample *sum = &turn->sum;
 
-	if (turn->samples == TURN_MAX || response_of(sum) > 0) {
+	if (is_over(turn)) {
 		sizing->turn_before = *turn;
 		*turn = (struct sizing_turn){ 0 };
 	}
@@ -63,8 +72,8 @@ static bool add_sample(struct sizing *sizing, const struct sizing_sample *sample
 	sum->span += sample->span;
 	sum->busy += sample->busy;
 	sum->done += sample->done;
-	sizing->trial.samples++;
-	return ++turn->samples == TURN_MAX || response_of(sum) > 0;
+	sizing->trial.lasted += sample->span;
+	return is_over(turn);
 }
 
 /* Servers that are idle while nobody waits would not have done more. */
@@ -92,7 +101,15 @@ static void note_noise(struct sizing *sizing)
 	differs = difference(sizing->turn.throughput, sizing->turn_before.throughput);
 	if (sizing->noise_count < NOISE_WEIGHT_MAX)
 		sizing->noise_count++;
-	sizing->noise += (differs * differs - sizing->noise) / sizing->noise_count;
+	sizing->noise += (positive(differs) - sizing->noise) / sizing->noise_count;
+}
+
+/* One sample is too short: those that wait at its end do not wait on average. */
+static void note_wanted(struct sizing *sizing, const struct sizing_sample *sample)
+{
+	double wanted = busy_of(sample) + sample->waiting;
+
+	sizing->wanted += (wanted - sizing->wanted) / (sizing->wanted > 0 ? WANTED_WEIGHT : 1);
 }
 
 /* When most servers are idle, it is as good as it may be. */
@@ -118,7 +135,7 @@ static unsigned int more_than(unsigned int size, const struct sizing_bounds *bou
 
 static unsigned int less_than(unsigned int size, const struct sizing_bounds *bounds)
 {
-	unsigned int less = size > 6 ? size - size / 3 : size > 3 ? size - 2 : 1;
+	unsigned int less = size > 2 ? size - size * 2 / 5 : 1;
 
 	return less > bounds->least ? less : bounds->least;
 }
@@ -137,18 +154,19 @@ static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds
 {
 	const struct sizing_sample *sum = &sizing->turn.sum;
 	unsigned int size = sizing->size, more = size, less = size;
+	unsigned int waiting = sizing_waiting(sizing->wanted, size);
 	bool is_less;
 
-	if (sum->waiting > sizing->waiting_then + sizing->waiting_then / 2 + 2) {
+	if (waiting > 1.5 * sizing_waiting(sizing->wanted_then, size) + 2) {
 		sizing->pause = sizing->pause_factor = 0;
 		sizing->is_less_next = false;
 	}
-	if (sum->waiting && sum->is_full)
-		more = more_than(size, bounds, sum->waiting);
-	if (sum->waiting || response_of(sum) > 2 * sizing->best_response)
+	if (waiting && sum->is_full)
+		more = more_than(size, bounds, waiting);
+	if (waiting || response_of(sum) > 2 * sizing->best_response)
 		less = sizing->turn.throughput > 0 ? less_than(size, bounds) : size;
 	is_less = less < size && (sizing->is_less_next || more == size);
-	sizing->pause -= sizing->pause > 0;
+	sizing->pause -= sizing->pause < sum->span ? sizing->pause : sum->span;
 	if (sizing->pause && !(sizing->has_won && is_less == sizing->is_less_next))
 		return SIZING_KEEPS;
 	if (!is_less && more == size)
@@ -159,33 +177,34 @@ static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds
 
 /* ---- its end ---- */
 
+/* The longer a trial has taken, and the more were in vain, the later the next one. */
+static void end_with(struct sizing *sizing, unsigned int size)
+{
+	sizing->pause = sizing->pause_factor * sizing->trial.lasted;
+	if (sizing->pause > PAUSE_MAX)
+		sizing->pause = PAUSE_MAX;
+	sizing->wanted_then = sizing->wanted;
+	end_trial(sizing, size);
+}
+
 static enum sizing_reason win(struct sizing *sizing)
 {
 	sizing->is_less_next = sizing->trial.other < sizing->trial.former;
 	sizing->has_won = true;
-	sizing->pause = GAIN_PAUSE;
-	sizing->pause_factor = 0;
-	sizing->waiting_then = sizing->turn.sum.waiting;
-	end_trial(sizing, sizing->trial.other);
+	if (!sizing->pause_factor)
+		sizing->pause_factor = 1;
+	end_with(sizing, sizing->trial.other);
 	return SIZING_KEEPS;
 }
 
-/* The longer a trial in vain has taken, and the more there were, the later the next one. */
 static enum sizing_reason lose(struct sizing *sizing)
 {
-	unsigned int wanted = sizing->turn.sum.waiting + sizing->turn.size;
-	unsigned int former = sizing->trial.former;
-
-	sizing->is_less_next = sizing->trial.other > former;
+	sizing->is_less_next = sizing->trial.other > sizing->trial.former;
 	sizing->has_won = false;
 	sizing->pause_factor = sizing->pause_factor ? 2 * sizing->pause_factor : 1;
 	if (sizing->pause_factor > FACTOR_MAX)
 		sizing->pause_factor = FACTOR_MAX;
-	sizing->pause = sizing->pause_factor * sizing->trial.samples;
-	if (sizing->pause > PAUSE_MAX)
-		sizing->pause = PAUSE_MAX;
-	sizing->waiting_then = wanted > former ? wanted - former : 0;
-	end_trial(sizing, former);
+	end_with(sizing, sizing->trial.former);
 	return sizing->is_less_next ? SIZING_NO_GAIN : SIZING_LESS_DONE;
 }
 
@@ -201,25 +220,38 @@ static void add_pair(struct sizing_trial *trial, const struct sizing_turn *forme
 	trial->other_response += (response_of(&other->sum) - trial->other_response) / trial->pairs;
 }
 
+/*
+ * The logarithm of how much likelier a gain is than a loss of the same size: the one that is seen,
+ * or the least that matters. So a trial is short in which one size is far worse.
+ */
+static bool is_clear(const struct sizing *sizing, double above, double least)
+{
+	double size = positive(above), mean = size / sizing->trial.pairs;
+
+	return size * (mean > 2 * least ? mean : 2 * least) > CLEAR * sizing->noise * sizing->noise;
+}
+
 static enum sizing_reason judge(struct sizing *sizing)
 {
 	struct sizing_trial *trial = &sizing->trial;
 	bool is_more = trial->other > trial->former, is_other = sizing->turn.size == trial->other;
-	double growth = difference(trial->other, trial->former), above;
+	double growth = positive(difference(trial->other, trial->former));
+	double least = WORTH * growth, above;
+	bool is_enough = 2 * sizing->wanted < trial->former + trial->other;
 
-	growth = is_more ? growth : -growth;
-	/* Nobody waits any more, or statements are so long that few end: they may have more. */
-	if (is_more && is_other && (!sizing->turn.sum.waiting || !is_pair_known(sizing)))
+	/* Few wait any more, or statements are so long that few end: they may have more. */
+	if (is_more && is_other && (is_enough || !is_pair_known(sizing)))
 		return win(sizing);
 	if (!is_pair_known(sizing))
 		return is_other ? lose(sizing) : SIZING_KEEPS;
 	add_pair(trial, is_other ? &sizing->turn_before : &sizing->turn,
 	         is_other ? &sizing->turn : &sizing->turn_before);
-	above = trial->gain - trial->pairs * WORTH * growth;
-	if (above * above < CLEAR * sizing->noise * trial->pairs &&
-	    trial->pairs < PAIRS_MAX * growth)
+	above = trial->gain - trial->pairs * least;
+	if (is_clear(sizing, above, least))
+		return (above > 0) == is_more ? win(sizing) : lose(sizing);
+	if ((double)trial->lasted < TRIAL_MAX * growth)
 		return SIZING_KEEPS;
-	return (above > 0) == is_more ? win(sizing) : lose(sizing);
+	return is_more || above > 0 ? lose(sizing) : win(sizing);
 }
 
 static enum sizing_reason take_turns(struct sizing *sizing)
@@ -253,6 +285,7 @@ enum sizing_reason sizing_look(struct sizing *sizing, const struct sizing_bounds
 		note_response(sizing, sample);
 		return SIZING_KEEPS;
 	}
+	note_wanted(sizing, sample);
 	if (!add_sample(sizing, sample))
 		return SIZING_KEEPS;
 	if (!sizing->noise_count) {

@@ -94,7 +94,7 @@ def test_it_grows_while_clients_wait_and_no_further_than_its_bound(sized, loops)
     assert logins(weir) <= 3 + sum(max(0, after - before) for before, after, _ in told)
 
 
-@pytest.mark.limit(200)  # what has gained is not tried again for 24 seconds
+@pytest.mark.limit(200)  # it grows, and then two fifths less are tried again and again
 @pytest.mark.parametrize("loops", (1, 3))
 def test_it_shrinks_where_fewer_do_more(sized, loops):
     """Eight at once take more than twice as long as four: by sleeping, whatever else is running."""

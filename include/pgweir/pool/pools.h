@@ -127,8 +127,11 @@ void pools_free(struct pools **pools);
 /* Applies a new snapshot. Takes its own references. */
 void pools_configure(struct pools *pools, const struct config *config, struct users *users);
 
-/* Each second, with pool_size = auto, all loops held: the first for each loop, then the other. */
-void pools_measure(struct pools *pools, usec_t now);
+/*
+ * Four times a second, with pool_size = auto, all loops held: the first for each loop, then the
+ * other. false: no pool of the loop has it, and a second is early enough.
+ */
+bool pools_measure(struct pools *pools, usec_t now);
 void pools_resize(struct pools *pools, usec_t now);
 
 /* A client has come that is in this mode, whatever the settings say. */

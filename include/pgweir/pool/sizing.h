@@ -2,14 +2,16 @@
 /*
  * pool_size = auto: how many servers a pool may have, from what it has done with those it had.
  *
- * While clients wait, twice as many servers are tried, or two more; later a third less. Throughput
- * is servers / response time, as in TCP Vegas (Brakmo, Peterson: TCP Vegas: End to End Congestion
- * Avoidance on a Global Internet, 1995). But what the machine does changes it from second to second
- * by far more than a size does. So both sizes take turns, and only neighbouring turns are compared,
- * until the sum of the differences is clear beside the noise (Wald: Sequential Tests of Statistical
- * Hypotheses, 1945), which is known from neighbouring turns of one size. In doubt fewer servers do.
+ * While clients wait, twice as many servers are tried, or two more; later two fifths less.
+ * Throughput is servers / response time, as in TCP Vegas (Brakmo, Peterson: TCP Vegas: End to End
+ * Congestion Avoidance on a Global Internet, 1995). But what the machine does changes it from
+ * second to second by far more than a size does. So both sizes take turns, and only neighbouring
+ * turns are compared, until the sum of the differences is clear beside the noise (Wald: Sequential
+ * Tests of Statistical Hypotheses, 1945), which is known from neighbouring turns of one size. In
+ * doubt fewer servers do. The shorter the turns, the less the machine does between two: a far worse
+ * size is seen in one.
  *
- * No clock: the caller passes samples, about one a second. Zeroed: sizing_look() begins with the
+ * No clock: the caller passes samples, about four a second. Zeroed: sizing_look() begins with the
  * least size.
  */
 #ifndef PGWEIR_POOL_SIZING_H
@@ -39,18 +41,18 @@ static inline unsigned int sizing_within(const struct sizing_bounds *bounds, uns
 	return size > bounds->most ? bounds->most : size;
 }
 
-/* What was done in one or two samples, with one size. */
+/* What was done in a few samples, with one size. */
 struct sizing_turn {
 	unsigned int size;
 	struct sizing_sample sum;
-	unsigned int samples;
 	double throughput; /* 0: not known */
 };
 
 /* Sizes take turns: one of the first, two of the other, two of the first ... */
 struct sizing_trial {
 	unsigned int former, other; /* other: 0 without a trial */
-	unsigned int samples, pairs;
+	unsigned int pairs;
+	usec_t lasted;
 	double gain; /* of the larger size, over all pairs */
 	/* microseconds for a statement, on average */
 	double former_response, other_response;
@@ -60,19 +62,28 @@ struct sizing {
 	unsigned int size;
 	struct sizing_turn turn, turn_before;
 	struct sizing_trial trial;
-	double noise; /* the square of what two turns of one size differ by, on average */
+	double noise; /* what two turns of one size differ by, on average */
 	unsigned int noise_count;
 	double best_response; /* 0: not known */
-	/* the next trial: in so many turns, unless the last one was won and it has its direction */
-	unsigned int pause, pause_factor;
+	/* until the next trial, unless the last one was won and it has its direction */
+	usec_t pause;
+	unsigned int pause_factor;
 	bool has_won, is_less_next;
-	unsigned int waiting_then; /* at the end of the last trial */
+	double wanted, wanted_then; /* servers, lately and at the end of the last trial */
 };
 
 /* The size, or the one that is tried. */
 static inline unsigned int sizing_aim(const struct sizing *sizing)
 {
 	return sizing->trial.other ? sizing->trial.other : sizing->size;
+}
+
+/* Clients that wait, on average, if there are so many servers. */
+static inline unsigned int sizing_waiting(double wanted, unsigned int size)
+{
+	unsigned int whole = wanted > size ? (unsigned int)(wanted - size) : 0;
+
+	return whole + (wanted > size + whole);
 }
 
 /* The larger one of those that take turns. */
