@@ -408,14 +408,6 @@ struct server_statement *server_statements_use(struct server_statements *known,
 	return entry;
 }
 
-struct bytes server_statements_name(struct server_statements *known,
-                                    const struct statement *statement)
-{
-	const struct server_statement *entry = server_statements_find(known, statement, false);
-
-	return statement_image_name(entry ? entry->image : statement->image);
-}
-
 uint32_t server_statements_columns(struct server_statements *known,
                                    const struct statement *statement)
 {

@@ -232,10 +232,6 @@ struct server_statement *server_statements_use(struct server_statements *known,
 struct server_statement *server_statements_find(struct server_statements *known,
                                                 const struct statement *statement, bool is_own);
 
-/* Its name there; if it is not known, its own. */
-struct bytes server_statements_name(struct server_statements *known,
-                                    const struct statement *statement);
-
 /* `typed` is the same statement with the types that it has, says a reply about that Parse. */
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
                              struct statement *typed, uint64_t parse_number);
