@@ -154,8 +154,9 @@ static void calm(struct client *client, bool is_still)
 		stream_go_on(stream);
 }
 
-bool clients_look(struct clients *clients, bool calms)
+bool clients_look(struct clients *clients)
 {
+	bool is_suspended = clients->pools->suspend != SUSPEND_NONE;
 	bool have_leavers = false;
 	struct client *client;
 
@@ -164,7 +165,7 @@ bool clients_look(struct clients *clients, bool calms)
 		enum listener_rest rest = rest_of(client), others = rest_of_others(client);
 
 		have_leavers |= rest == LISTENER_AT_REST && others == LISTENER_AT_REST;
-		if (calms)
+		if (!is_suspended)
 			calm(client, shall_be_still(client, rest, others));
 	}
 	return have_leavers;

@@ -289,6 +289,9 @@ void clients_go_on(struct clients *clients)
 	struct clients_walk walk;
 	struct client *client;
 
+	/* A take-over may end during a SUSPEND. */
+	if (clients->pools->suspend != SUSPEND_NONE)
+		return;
 	clients_walk_start(clients, &walk);
 	while ((client = walk.next)) {
 		walk.next = TAILQ_NEXT(client, node);

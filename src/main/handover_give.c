@@ -166,7 +166,7 @@ static void let_clients_in(struct daemon *daemon)
 	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
 }
 
-/* Serves all connections that were not handed over. */
+/* Serves all connections that were not handed over, if nothing else has stopped them. */
 static void keep_all(const struct handover *handover, bool is_gone)
 {
 	const struct lanes *lanes = &handover->daemon->lanes;
@@ -307,7 +307,7 @@ static bool have_leavers(struct daemon *daemon)
 	bool have = false;
 
 	LANES_HELD(lane, &daemon->lanes)
-	have |= clients_look(lane->clients, lane->pools->suspend == SUSPEND_NONE);
+	have |= clients_look(lane->clients);
 	return have;
 }
 

@@ -451,6 +451,27 @@ def test_one_that_ends_when_it_had_begun(weir, postgres):
     lost.wait_closed()
 
 
+def test_one_that_ends_during_a_suspend(weir, postgres):
+    """What is suspended stays so, to the RESUME."""
+    client, console = weir.client(), weir.console()
+    client.query("BEGIN")
+    client.query("NOTIFY news")
+    with Successor(weir) as successor:
+        cut_behind_the_round(successor)
+        successor.say("A")
+        assert successor.read() == ("Y", b"")
+        console.query("SUSPEND")
+    weir.wait_log("take-over failed, this process continues")
+    client.send(query("SELECT 'later'"))
+    for _ in range(5):
+        console.query("SHOW CLIENTS")
+    assert postgres.value("SELECT count(*) FROM pg_stat_activity "
+                          "WHERE query = %s", "SELECT 'later'") == 0
+    console.query("RESUME")
+    assert client.read_result().rows == [["later"]]
+    assert client.query("COMMIT").status == "I"
+
+
 # ---- one that is slow, or refuses the rest -----------------------------------------------------
 
 

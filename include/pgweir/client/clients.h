@@ -199,7 +199,7 @@ void clients_kill(struct client *client);
 /*
  * SUSPEND for clients; for servers see pools.h. clients_quiesce() stops each client that can be
  * stopped now. true: all clients are stopped, between two messages, and so are their servers.
- * clients_drop_busy() closes the others. clients_go_on() ends a SUSPEND.
+ * clients_drop_busy() closes the others. clients_go_on(), after pools_go_on(), ends a SUSPEND.
  */
 bool clients_quiesce(struct clients *clients);
 void clients_drop_busy(struct clients *clients, const struct err *err);

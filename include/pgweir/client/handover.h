@@ -28,11 +28,11 @@ unsigned int clients_let_go(struct clients *clients);
 void clients_keep(struct clients *clients);
 
 /*
- * Whether a client can be handed over now. calms: also stops reading from busy clients whose
- * current batch can end without more input, so that they can be handed over after it. To be called
- * repeatedly; clients_go_on() ends it.
+ * Whether a client can be handed over now. Also stops reading from busy clients whose current batch
+ * can end without more input, so that they can be handed over after it; a SUSPEND has stopped all.
+ * To be called repeatedly; clients_go_on() ends it.
  */
-bool clients_look(struct clients *clients, bool calms);
+bool clients_look(struct clients *clients);
 
 /* How many clients this process still serves, without those of the console. */
 unsigned int clients_served_count(const struct clients *clients);

@@ -29,14 +29,11 @@ void inject_parse(struct client *client, struct batch *batch, const struct state
 }
 
 /* Adds a Close of a statement that the server knows. false: no memory. */
-static bool inject_close(struct client *client, struct batch *batch, struct statement *statement)
+static bool inject_close(struct client *client, struct batch *batch, struct server_statement *there)
 {
-	struct server *server = client->borrower.server;
-	struct server_statements *known = &server->session.statements;
-
-	inject_named(batch, 'C', server_statements_name(known, statement));
-	return server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED,
-	                          server_statements_forget(known, statement));
+	inject_named(batch, 'C', statement_image_name(there->image));
+	return server_note_change(client->borrower.server, LEDGER_CLOSE, LEDGER_DROPPED,
+	                          server_statements_forget(there));
 }
 
 /* Closes the statements that were not used longest until there is space for one more. */
@@ -44,7 +41,7 @@ static bool evict(struct client *client, struct batch *batch)
 {
 	struct server_statements *known = &client->borrower.server->session.statements;
 	int limit = client->clients->config->max_prepared_statements;
-	struct statement *oldest;
+	struct server_statement *oldest;
 	bool is_done = true;
 
 	while (is_done &&
@@ -70,9 +67,8 @@ bool inject_make_way(struct client *client, struct batch *batch, struct statemen
                      struct ledger_change **parse)
 {
 	struct server_statements *known = &client->borrower.server->session.statements;
-	bool is_done = server_statements_find(known, statement, true)
-	                   ? inject_close(client, batch, statement)
-	                   : evict(client, batch);
+	struct server_statement *there = server_statements_find(known, statement, true);
+	bool is_done = there ? inject_close(client, batch, there) : evict(client, batch);
 
 	*parse = is_done ? server_statements_learn(known, statement) : NULL;
 	return *parse;
@@ -83,14 +79,14 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 {
 	struct server *server = client->borrower.server;
 	struct ledger_change *change;
-	struct bytes own;
 	bool is_sql = !name;
+	const struct server_statement *there =
+	    server_statements_use(&server->session.statements, statement, is_sql);
 
-	if (server_statements_use(&server->session.statements, statement, is_sql,
-	                          is_sql ? &own : name))
-		return true;
 	if (name)
-		*name = statement_name(statement);
+		*name = statement_image_name(there ? there->image : statement->image);
+	if (there)
+		return true;
 	if (!inject_make_way(client, batch, statement, &change))
 		return false;
 	inject_parse(client, batch, statement);

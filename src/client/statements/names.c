@@ -398,11 +398,10 @@ static bool stays(struct server *server, const struct client_statement *entry, b
 {
 	struct server_statements *known = &server->session.statements;
 	const struct statement *statement = names_statement(entry);
-	struct bytes name;
+	const struct server_statement *there =
+	    statement->is_typed ? server_statements_use(known, statement, is_own) : NULL;
 
-	return statement->is_typed && server_statements_use(known, statement, is_own, &name) &&
-	       (!can_parse ||
-	        is_recent(server, entry, server_statements_find(known, statement, is_own)));
+	return there && (!can_parse || is_recent(server, entry, there));
 }
 
 bool names_enter_scope(struct client *client, struct client_statement *entry, bool is_own,
@@ -440,7 +439,6 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
 	const struct statement *statement;
 	bool is_own = type == 'Q' || type == 'P'; /* an EXECUTE needs it under its own name */
 	struct server_statement *there;
-	struct bytes name;
 	struct err err;
 	bool can_parse;
 
@@ -452,7 +450,7 @@ enum judgement names_enter(struct client *client, struct client_statement *entry
 		there->state.is_stale = true;
 	if (!server_statements_is_sure(known, statement))
 		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (can_parse || server_statements_use(known, statement, is_own, &name))
+	if (can_parse || server_statements_use(known, statement, is_own))
 		return JUDGE_SEND;
 	err_set(&err, ERR_UNSUPPORTED,
 	        "prepared statement \"%s\" was parsed with another client_encoding, "

@@ -356,7 +356,8 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 		judgement = refuse(client, lone->type, "within an EXECUTE", lone->batch);
 	if (judgement == JUDGE_SEND && is_run(lone))
 		judgement = use_now(lone, statement);
-	is_there = statements_has(client, statement);
+	is_there =
+	    server_statements_use(&client->borrower.server->session.statements, statement, true);
 	if (judgement == JUDGE_SEND && !is_there)
 		judgement = judge_room(lone);
 	if (judgement != JUDGE_SEND)
@@ -503,7 +504,7 @@ static enum judgement execute_portal(struct client *client, struct batch *batch)
 	if (!server_statements_is_sure(&server->session.statements, portal->statement))
 		return batch_wait(batch, LEDGER_WAIT_READY);
 	/* It may have made way for others since the Bind, and is parsed in another scope now. */
-	if (!statements_has(client, portal->statement))
+	if (!server_statements_use(&server->session.statements, portal->statement, true))
 		server_open_scope(server);
 	if (!server_scope(server, &scope))
 		return JUDGE_MEMORY;

@@ -320,15 +320,6 @@ static inline enum judgement statements_note(struct client *client, enum ledger_
 	           : JUDGE_MEMORY;
 }
 
-/* Whether the client's server has the statement under its own name, and can run it. Uses it. */
-static inline bool statements_has(const struct client *client, const struct statement *statement)
-{
-	struct bytes name;
-
-	return server_statements_use(&client->borrower.server->session.statements, statement, true,
-	                             &name);
-}
-
 /* Adds a Close or Describe of the name on servers, which a zero follows; nothing to the ledger. */
 void inject_named(struct batch *batch, char type, struct bytes name);
 

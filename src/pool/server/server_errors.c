@@ -257,10 +257,13 @@ static struct bytes find_ours(struct server *server, struct bytes body,
                               const struct statement *statement)
 {
 	struct bytes name = statement ? statement_name(statement) : bytes_text(SCRATCH_NAME);
+	const struct server_statement *there = NULL;
 	const char *at = find_name(body, name);
 
-	if (!at && statement) {
-		name = server_statements_name(&server->session.statements, statement);
+	if (!at && statement)
+		there = server_statements_find(&server->session.statements, statement, false);
+	if (there) {
+		name = statement_image_name(there->image);
 		at = find_name(body, name);
 	}
 	return at ? bytes_of(at, name.count) : bytes_of("", 0);

@@ -394,32 +394,18 @@ static struct server_statement *learn(struct server_statements *known, struct st
 	return entry;
 }
 
-static void use(struct server_statements *known, struct server_statement *entry)
+struct server_statement *server_statements_use(struct server_statements *known,
+                                               const struct statement *statement, bool is_own)
 {
+	struct server_statement *entry = server_statements_find(known, statement, is_own);
+
+	if (!entry || entry->state.is_stale || (is_own && entry->image != statement->image))
+		return NULL;
 	if (TAILQ_NEXT(entry, node)) {
 		TAILQ_REMOVE(&known->list, entry, node);
 		TAILQ_INSERT_TAIL(&known->list, entry, node);
 	}
-}
-
-bool server_statements_use(struct server_statements *known, const struct statement *statement,
-                           bool is_own, struct bytes *name)
-{
-	struct server_statement *entry = server_statements_find(known, statement, is_own);
-
-	if (!entry)
-		return false;
-	use(known, entry);
-	*name = statement_image_name(entry->image);
-	return !entry->state.is_stale && (!is_own || entry->image == statement->image);
-}
-
-struct bytes server_statements_name(struct server_statements *known,
-                                    const struct statement *statement)
-{
-	const struct server_statement *entry = server_statements_find(known, statement, false);
-
-	return statement_image_name(entry ? entry->image : statement->image);
+	return entry;
 }
 
 uint32_t server_statements_columns(struct server_statements *known,
@@ -490,9 +476,10 @@ bool server_statements_restore(struct server_statements *known, struct statement
 	return true;
 }
 
-struct statement *server_statements_oldest(struct server_statements *known, unsigned int limit)
+struct server_statement *server_statements_oldest(struct server_statements *known,
+                                                  unsigned int limit)
 {
-	return server_statements_count(known) < limit ? NULL : TAILQ_FIRST(&known->list)->statement;
+	return server_statements_count(known) < limit ? NULL : TAILQ_FIRST(&known->list);
 }
 
 void server_statements_forget_confirmed(struct server_statements *known)
@@ -549,10 +536,9 @@ static void settle_close(struct ledger_change *change, bool is_done)
 		link_entry(entry->known, entry);
 }
 
-struct ledger_change *server_statements_forget(struct server_statements *known,
-                                               struct statement *statement)
+struct ledger_change *server_statements_forget(struct server_statement *entry)
 {
-	struct server_statement *entry = server_statements_find(known, statement, true);
+	struct server_statements *known = entry->known;
 
 	unlink_entry(known, entry);
 	entry->close.settle = settle_close;

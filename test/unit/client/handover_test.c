@@ -190,14 +190,14 @@ START_TEST(who_is_at_work_stays)
 	move(&stage);
 	ck_assert_uint_eq(stage.old.clients->count, 1);
 	ck_assert_uint_eq(stage.fresh.clients->count, 1);
-	clients_look(stage.old.clients, true);
+	clients_look(stage.old.clients);
 	/* It is not read any more, so that it becomes idle. */
 	peer_say(&stage.client, "Q");
 	ck_assert_str_eq(peer_hear(&stage.old, &stage.server), "");
-	ck_assert(!clients_look(stage.old.clients, false));
+	ck_assert(!clients_look(stage.old.clients));
 	peer_say(&stage.server, "CZ");
 	ck_assert_str_eq(peer_hear(&stage.old, &stage.client), "CZ");
-	ck_assert(clients_look(stage.old.clients, false));
+	ck_assert(clients_look(stage.old.clients));
 	stage_close(&stage);
 }
 END_TEST
@@ -209,7 +209,7 @@ START_TEST(who_must_say_more_is_read_on)
 	stage_open(&stage);
 	peer_say(&stage.client, "PB");
 	ck_assert_str_eq(peer_hear(&stage.old, &stage.server), "PB");
-	clients_look(stage.old.clients, true);
+	clients_look(stage.old.clients);
 	peer_say(&stage.client, "ES");
 	ck_assert_str_eq(peer_hear(&stage.old, &stage.server), "ES");
 	peer_say(&stage.server, "12CZ");

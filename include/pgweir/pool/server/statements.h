@@ -218,12 +218,12 @@ void server_statements_init(struct server_statements *known, const struct ledger
 void server_statements_done(struct server_statements *known);
 
 /*
- * Whether the server can run it, or will when it has read what was sent. *name: its name there.
- * Then it is used now. It may also have been prepared there with unspecified types, which the
- * server resolved to the types of this one; is_own: that does not count, nor another name.
+ * The entry that the server can run for it, or will when it has read what was sent: it is used now.
+ * It may also have been prepared there with unspecified types, which the server resolved to the
+ * types of this one; is_own: that does not count, nor another name. NULL: it must be parsed.
  */
-bool server_statements_use(struct server_statements *known, const struct statement *statement,
-                           bool is_own, struct bytes *name);
+struct server_statement *server_statements_use(struct server_statements *known,
+                                               const struct statement *statement, bool is_own);
 
 /*
  * The entry of a statement, valid until something is sent or read. is_own: without those with its
@@ -231,10 +231,6 @@ bool server_statements_use(struct server_statements *known, const struct stateme
  */
 struct server_statement *server_statements_find(struct server_statements *known,
                                                 const struct statement *statement, bool is_own);
-
-/* Its name there; if it is not known, its own. */
-struct bytes server_statements_name(struct server_statements *known,
-                                    const struct statement *statement);
 
 /* `typed` is the same statement with the types that it has, says a reply about that Parse. */
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
@@ -286,7 +282,8 @@ bool server_statements_restore(struct server_statements *known, struct statement
                                const struct server_statement_state *state);
 
 /* The statement to close to make space for another one. NULL: fewer than `limit` are known. */
-struct statement *server_statements_oldest(struct server_statements *known, unsigned int limit);
+struct server_statement *server_statements_oldest(struct server_statements *known,
+                                                  unsigned int limit);
 
 /* The server has deallocated all statements (DISCARD ALL): the confirmed ones are gone. */
 void server_statements_forget_confirmed(struct server_statements *known);
@@ -297,7 +294,6 @@ void server_statements_forget_confirmed(struct server_statements *known);
  */
 struct ledger_change *server_statements_learn(struct server_statements *known,
                                               struct statement *statement);
-struct ledger_change *server_statements_forget(struct server_statements *known,
-                                               struct statement *statement);
+struct ledger_change *server_statements_forget(struct server_statement *entry);
 
 #endif

@@ -103,19 +103,19 @@ static void expect(struct stage *stage, const char *names, const char *says)
 {
 	struct server_statements_list *list = &stage->known.list;
 	unsigned int count = server_statements_count(&stage->known);
-	struct bytes name;
 	char have[8] = "";
 
 	ck_assert_uint_lt(count, sizeof(have));
 	for (unsigned int i = 0; i < count; i++) {
-		const struct statement *oldest = server_statements_oldest(&stage->known, 0);
+		struct server_statement *oldest = server_statements_oldest(&stage->known, 0);
 
 		ck_assert(!TAILQ_EMPTY(list));
 		for (int which = 0; which < 3; which++)
-			if (stage->all[which] == oldest)
+			if (stage->all[which] == oldest->statement)
 				have[i] = (char)('a' + which);
 		/* goes round once */
-		server_statements_use(&stage->known, oldest, true, &name);
+		TAILQ_REMOVE(list, oldest, node);
+		TAILQ_INSERT_TAIL(list, oldest, node);
 	}
 	ck_assert_msg(strcmp(have, names) == 0, "%s: \"%s\" instead of \"%s\"", says, have, names);
 }
@@ -139,10 +139,17 @@ static void reply(struct stage *stage, char type, const char *says)
 	}
 }
 
+static void forget(struct stage *stage, struct statement *statement)
+{
+	struct server_statement *entry = server_statements_find(&stage->known, statement, true);
+
+	ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_CLIENT,
+	                  server_statements_forget(entry));
+}
+
 static void send_repeat(struct stage *stage, struct statement *statement)
 {
-	ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_CLIENT,
-	                  server_statements_forget(&stage->known, statement));
+	forget(stage, statement);
 	ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_CLIENT,
 	                  server_statements_learn(&stage->known, statement));
 }
@@ -150,17 +157,16 @@ static void send_repeat(struct stage *stage, struct statement *statement)
 /* "ba": b is called a there. */
 static void expect_name(struct stage *stage, const char *word, const char *says)
 {
-	struct bytes name, other;
-	bool is_known =
-	    server_statements_use(&stage->known, stage->all[word[1] - 'a'], false, &name);
+	const struct server_statement *entry =
+	    server_statements_use(&stage->known, stage->all[word[1] - 'a'], false);
+	struct bytes name;
 
-	ck_assert_msg(is_known == (word[2] != '-'), "%s: %s", says, word);
-	if (!is_known)
+	ck_assert_msg((entry != NULL) == (word[2] != '-'), "%s: %s", says, word);
+	if (!entry)
 		return;
+	name = statement_image_name(entry->image);
 	ck_assert_msg(bytes_equal(name, statement_name(stage->all[word[2] - 'a'])), "%s: %s", says,
 	              word);
-	other = server_statements_name(&stage->known, stage->all[word[1] - 'a']);
-	ck_assert(bytes_equal(other, name));
 }
 
 static void step(struct stage *stage, const char *word, const char *says)
@@ -170,7 +176,6 @@ static void step(struct stage *stage, const char *word, const char *says)
 	    strchr("abc", word[1]) && word[1] ? stage->all[word[1] - 'a'] : NULL;
 	struct server_statement *entry =
 	    statement ? server_statements_find(known, statement, false) : NULL;
-	struct bytes name;
 
 	switch (word[0]) {
 	case '+':
@@ -178,8 +183,7 @@ static void step(struct stage *stage, const char *word, const char *says)
 		                  server_statements_learn(known, statement));
 		break;
 	case '-':
-		ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_CLIENT,
-		                  server_statements_forget(known, statement));
+		forget(stage, statement);
 		break;
 	case '*':
 		send_repeat(stage, statement);
@@ -234,7 +238,7 @@ static void step(struct stage *stage, const char *word, const char *says)
 		expect_name(stage, word, says);
 		break;
 	case '.':
-		ck_assert(server_statements_use(known, statement, true, &name));
+		ck_assert(server_statements_use(known, statement, true));
 		break;
 	case '<':
 		reply(stage, word[1], says);
@@ -249,7 +253,7 @@ static void step(struct stage *stage, const char *word, const char *says)
 		break;
 	case '%':
 		ck_assert_msg(server_statements_find(known, statement, true) &&
-		                  !server_statements_use(known, statement, true, &name),
+		                  !server_statements_use(known, statement, true),
 		              "%s: %s", says, word);
 	}
 }
@@ -283,7 +287,7 @@ START_TEST(server_statements_lets_the_oldest_go)
 	stage.all[0] = statement_of(&stage.statements, bytes_of("a\0\0\0", 4), none);
 	ck_assert_ptr_null(server_statements_oldest(&stage.known, 1));
 	step(&stage, "+a", "");
-	ck_assert_ptr_eq(server_statements_oldest(&stage.known, 1), stage.all[0]);
+	ck_assert_ptr_eq(server_statements_oldest(&stage.known, 1)->statement, stage.all[0]);
 	ck_assert_ptr_null(server_statements_oldest(&stage.known, 2));
 	ledger_done(&stage.ledger);
 	server_statements_done(&stage.known);
@@ -325,18 +329,18 @@ START_TEST(server_statements_have_the_name_that_they_got)
 	statement_image_release(&image);
 	for (size_t i = 0; i < COUNT_OF(steps); i++) {
 		const char *says = steps[i].script;
-		struct bytes own;
+		const struct server_statement *entry;
 
 		snprintf(script, sizeof(script), "%s", steps[i].script);
 		rest = NULL;
 		for (word = strtok_r(script, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
 			step(&stage, word, says);
-		ck_assert_msg(server_statements_use(&stage.known, stage.all[0], false, &name), "%s",
-		              says);
+		entry = server_statements_use(&stage.known, stage.all[0], false);
+		ck_assert_msg(entry, "%s", says);
+		name = statement_image_name(entry->image);
 		ck_assert_msg(bytes_are(name, "PGBOUNCER_abc_9") == steps[i].is_other, "%s", says);
-		ck_assert(bytes_equal(server_statements_name(&stage.known, stage.all[0]), name));
 		ck_assert(server_statements_find(&stage.known, stage.all[0], true));
-		ck_assert_msg(server_statements_use(&stage.known, stage.all[0], true, &own) !=
+		ck_assert_msg(!server_statements_use(&stage.known, stage.all[0], true) ==
 		                  steps[i].is_other,
 		              "%s", says);
 		ck_assert_uint_eq(server_statements_columns(&stage.known, stage.all[0]),
@@ -350,7 +354,7 @@ START_TEST(server_statements_have_the_name_that_they_got)
 	stage.all[0] = statement_of(&stage.statements, bytes_of("a\0\0\0", 4), none);
 	ck_assert_ptr_ne(stage.all[0]->image, image);
 	ck_assert(server_statements_restore(&stage.known, stage.all[0], image, &state));
-	ck_assert(server_statements_use(&stage.known, stage.all[0], true, &name));
+	ck_assert(server_statements_use(&stage.known, stage.all[0], true));
 	server_statements_done(&stage.known);
 	statement_image_release(&image);
 	for (int i = 0; i < 2; i++)
