@@ -71,6 +71,13 @@ static void lose_trial(struct client *client, const struct err *err)
 	go_on(client);
 }
 
+static bool needs_no_server(const struct borrower *borrower)
+{
+	const struct client *client = client_of_borrower(borrower);
+
+	return causal_needs_no_server(client) || session_needs_no_server(client);
+}
+
 static void on_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
 {
 	struct client *client = client_of(borrower);
@@ -79,10 +86,10 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 		lose_trial(client, err);
 	else if (client->state == CLIENT_CATCHING_UP)
 		causal_lost(client);
-	else if (causal_ends_without(client) || session_ends_without(client))
-		relay_go_on_without(client);
 	else if (got_fatal)
 		client_leave(client, err);
+	else if (causal_ends_without(client) || session_ends_without(client))
+		relay_go_on_without(client);
 	else
 		client_fatal(client, err);
 }
@@ -177,6 +184,7 @@ static const struct borrower_ops client_borrower_ops = {
 	.holds_ready = listening_holds,
 	.on_tag = listening_see_tag,
 	.on_writable = relay_writable,
+	.needs_no_server = needs_no_server,
 	.on_lost = on_lost,
 	.on_unrun = on_unrun,
 	.wants_writer = resend_wants_writer,

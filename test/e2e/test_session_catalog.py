@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from .kit import wire
+from .kit import fake, wire
 from .kit.wait import wait_until
 
 LOOPS = pytest.mark.parametrize("loops", [1, 3])
@@ -436,3 +436,31 @@ def test_one_reading_for_all_loops_and_users(made, postgres):
         client.query(f"SELECT set_tenant('{number}')")
     for number, client in enumerate(clients):
         assert client.value(TENANT) == str(number)
+
+
+def test_a_server_that_ends_while_another_one_reads_it(pgweir, fake_server):
+    """The client that waits there has its answer: it does not get the last words, and goes on."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", default_pool_size=2)
+    clients = [weir.wire().startup() for _ in range(2)]
+    servers = [far.accept().login()]
+    for client in clients:
+        client.finish_login("alice")
+        client.send(wire.query("UPDATE t SET n = 1"))
+    servers += [far.accept().login()]
+    for server in servers:
+        server.expect("Q")
+    for client, server in zip(clients, servers):
+        server.send(fake.complete("UPDATE 1"), fake.ready())
+        assert client.read_result().tags == ["UPDATE 1"]
+        if server is servers[0]:
+            assert any(b"pg_proc" in got.body for got in server.read_until("S"))
+    servers[1].send(fake.error("terminating connection", "57P01", "FATAL", "ProcessInterrupts"))
+    servers[1].close()
+    weir.wait_log("S-.* closing because: server ")
+    clients[1].send(wire.query("SELECT 2"))
+    server = far.accept().login()
+    server.expect("Q")
+    server.send(fake.answer("2"))
+    got = clients[1].read_result()
+    assert (got.rows, got.errors) == ([["2"]], [])

@@ -348,10 +348,15 @@ void causal_ask_behind(struct client *client, struct batch *batch)
 	buf_free(&out);
 }
 
+bool causal_needs_no_server(const struct client *client)
+{
+	return client->state == CLIENT_SETTLING && client->is_position_due && client->causal &&
+	       is_plain(client);
+}
+
 bool causal_ends_without(struct client *client)
 {
-	if (client->state != CLIENT_SETTLING || !client->is_position_due || !client->causal ||
-	    !is_plain(client))
+	if (!causal_needs_no_server(client))
 		return false;
 	client->is_position_due = false;
 	client->causal->seen_on = 0;

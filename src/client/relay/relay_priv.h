@@ -264,7 +264,8 @@ void causal_lost(struct client *client);
 bool causal_ends_unasked(struct client *client);
 void causal_ask(struct client *client);
 
-/* The client's server was lost: whether it owed nothing but its position. */
+/* Whether the client's server owes nothing but its position; and the same when that was lost. */
+bool causal_needs_no_server(const struct client *client);
 bool causal_ends_without(struct client *client);
 
 /* client->is_position_due, and a frame is about to be noted in the ledger. */

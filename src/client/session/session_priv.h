@@ -298,9 +298,10 @@ void session_deallocated(struct client *client);
 bool session_ask(struct client *client);
 
 /*
- * The server was lost that was asked only because nothing was known of the catalog. true: the
- * client has lost nothing, and goes on.
+ * Whether the server is or would be asked only because nothing is known of the catalog. If it is
+ * lost then, the client has lost nothing, and goes on: session_ends_without().
  */
+bool session_needs_no_server(const struct client *client);
 bool session_ends_without(struct client *client);
 
 /* session_ask() has read the catalog first: asks now. */

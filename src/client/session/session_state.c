@@ -305,13 +305,18 @@ bool session_ask(struct client *client)
 	return true;
 }
 
-bool session_ends_without(struct client *client)
+bool session_needs_no_server(const struct client *client)
 {
 	const uint32_t harmless = SESSION_TOUCH_EARLY | SESSION_TOUCH_NAMED | SQL_TOUCH_WRITE;
 
-	if (client->state != CLIENT_SETTLING || !(client->touched & SESSION_TOUCH_EARLY) ||
-	    (client->touched & ~harmless) || client->listening || client->is_position_due ||
-	    session_stays(client) || client_rules(client)->mode == POOL_MODE_SESSION)
+	return client->state == CLIENT_SETTLING && (client->touched & SESSION_TOUCH_EARLY) &&
+	       !(client->touched & ~harmless) && !client->listening && !client->is_position_due &&
+	       !session_stays(client) && client_rules(client)->mode != POOL_MODE_SESSION;
+}
+
+bool session_ends_without(struct client *client)
+{
+	if (!session_needs_no_server(client))
 		return false;
 	client->touched = 0;
 	session_free(client);

@@ -144,15 +144,25 @@ void server_out_of_step(struct server *server, enum ledger_verdict verdict)
 		                  "unexpected message from server: out of step");
 }
 
+/* A client that waits with its server until the catalog was read by another one goes on. */
+static bool is_needed(const struct server *server)
+{
+	const struct borrower *borrower = server->lease.borrower;
+
+	return !borrower || !borrower->ops->needs_no_server ||
+	       !borrower->ops->needs_no_server(borrower);
+}
+
 /*
  * It answers no request, or one of a listening connection, which ends. FATAL is forwarded, as the
- * last message, unless the batch is sent to another server: then the borrower does not get it. With
- * others the server is out of step.
+ * last message, unless the batch is sent to another server, or the borrower goes on without this
+ * one: then it does not get it. With others the server is out of step.
  */
 static enum frame_fate unasked_error(struct server *server, const struct server_error *error)
 {
 	bool is_for_borrower = server->state == SERVER_LENT && !server->is_listening &&
-	                       server->orders.running == ORDER_NONE && error->is_fatal;
+	                       server->orders.running == ORDER_NONE && error->is_fatal &&
+	                       is_needed(server);
 	bool is_again = is_for_borrower && server_got_fatal(server);
 	struct err err;
 

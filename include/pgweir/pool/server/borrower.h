@@ -63,6 +63,8 @@ struct borrower_ops {
 	 * and the server may be returned.
 	 */
 	void (*on_writable)(struct borrower *borrower);
+	/* Whether a FATAL message is not forwarded, as it goes on on_lost(). NULL: it is. */
+	bool (*needs_no_server)(const struct borrower *borrower);
 	/* borrower->server, now NULL, is closed. got_fatal: its FATAL message was forwarded. */
 	void (*on_lost)(struct borrower *borrower, const struct err *err, bool got_fatal);
 	/*
