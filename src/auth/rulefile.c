@@ -336,28 +336,36 @@ static bool refuse_groups(const struct rule_word *word, unsigned int keywords, s
 
 /* ---- regular expressions ---- */
 
-/* Returns the maximum of the {..} at `at`. */
-static unsigned long repeats_at(const char *at)
+/* Whether the sign at `at` repeats something that may contain repetitions. */
+static bool is_nested(const char *text, const char *at)
 {
+	return at > text && strchr(")+*?}", at[-1]);
+}
+
+/* Returns the maximum of the {..} at `at`. The C library expands {1,} as it does a +. */
+static unsigned long repeats_at(const char *text, const char *at)
+{
+	const char *end = at + strcspn(at, "}");
 	unsigned long most = 1;
 
-	for (at++; *at && *at != '}'; at++) {
-		unsigned long number = strtoul(at, NULL, 10);
+	for (const char *in = at + 1; in < end; in++) {
+		unsigned long number = strtoul(in, NULL, 10);
 
-		if (isdigit((unsigned char)*at) && number > most)
+		if (isdigit((unsigned char)*in) && number > most)
 			most = number;
 	}
-	return most > PATTERN_REPEATS_MAX ? PATTERN_REPEATS_MAX + 1 : most;
+	if (most > PATTERN_REPEATS_MAX)
+		return PATTERN_REPEATS_MAX + 1;
+	return end[-1] == ',' && is_nested(text, at) ? most + 1 : most;
 }
 
 /*
- * Whether the sign at `at` repeats something that may contain repetitions. The C library expands a
- * + to twice its size, and follows a * or ? twice as often: its time for a long row of * would be
- * exponential.
+ * The C library expands a + to twice its size, and follows a * or ? twice as often: its time for a
+ * long row of * would be exponential.
  */
 static bool doubles_at(const char *text, const char *at)
 {
-	return strchr("+*?", *at) && at > text && strchr(")+*?}", at[-1]);
+	return strchr("+*?", *at) && is_nested(text, at);
 }
 
 static bool check_regex(const char *text, struct err *err)
@@ -371,7 +379,7 @@ static bool check_regex(const char *text, struct err *err)
 		               PATTERN_REGEX_MAX);
 	for (const char *at = text; *at; at++) {
 		if (*at == '{')
-			repeats *= repeats_at(at);
+			repeats *= repeats_at(text, at);
 		if (doubles_at(text, at))
 			repeats *= 2;
 		if (repeats > PATTERN_REPEATS_MAX)

@@ -612,72 +612,28 @@ size_t tls_agreed_protocol(const struct stream *stream, const char **name)
 	return is_agreed ? tls->context->protocol_size - 1 : 0;
 }
 
-/* ---- names in a certificate ---- */
+/* ---- the name in a certificate ---- */
 
-static void add_name(struct buf *out, const char *kind, const void *at, size_t count)
+static int next_common_name(const X509_NAME *subject, int at)
 {
-	if (memchr(at, 0, count)) /* a zero byte in it: "good.example\0.evil.example" */
-		return;
-	buf_add_cstr(out, kind);
-	buf_add(out, at, count);
-	buf_add_byte(out, 0);
+	return X509_NAME_get_index_by_NID(subject, NID_commonName, at);
 }
 
-static void add_address(struct buf *out, const ASN1_OCTET_STRING *address)
+/* The CN of a subject. NULL: it has none, or several, or a zero byte in it. */
+static char *common_name(const X509_NAME *subject)
 {
-	int count = ASN1_STRING_length(address);
-	char text[INET6_ADDRSTRLEN];
+	int at = next_common_name(subject, -1), count;
+	unsigned char *text = NULL;
+	char *name = NULL;
 
-	if ((count == 4 || count == 16) &&
-	    inet_ntop(count == 4 ? AF_INET : AF_INET6, ASN1_STRING_get0_data(address), text,
-	              sizeof(text)))
-		add_name(out, "IP", text, strlen(text));
-}
-
-static void add_alternatives(struct buf *out, const X509 *certificate)
-{
-	GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-
-	for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
-		const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-		const ASN1_STRING *text = name->d.ia5;
-
-		if (name->type == GEN_IPADD)
-			add_address(out, name->d.iPAddress);
-		else if (name->type == GEN_DNS || name->type == GEN_EMAIL)
-			add_name(out, name->type == GEN_DNS ? "DNS" : "EMAIL",
-			         ASN1_STRING_get0_data(text), (size_t)ASN1_STRING_length(text));
-	}
-	GENERAL_NAMES_free(names);
-}
-
-static void add_common_names(struct buf *out, const X509_NAME *subject)
-{
-	int at = -1;
-
-	while ((at = X509_NAME_get_index_by_NID(subject, NID_commonName, at)) >= 0) {
-		unsigned char *text = NULL;
-		int count = ASN1_STRING_to_UTF8(
-		    &text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
-
-		if (count >= 0)
-			add_name(out, "CN", text, (size_t)count);
-		OPENSSL_free(text);
-	}
-}
-
-static void add_subject(struct buf *out, const X509_NAME *subject)
-{
-	BIO *bio = BIO_new(BIO_s_mem());
-	char *text = NULL;
-	long count;
-
-	if (bio &&
-	    X509_NAME_print_ex(bio, subject, 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB) >= 0) {
-		count = BIO_get_mem_data(bio, &text);
-		add_name(out, "DN", text ? text : "", (size_t)count);
-	}
-	BIO_free(bio);
+	if (at < 0 || next_common_name(subject, at) >= 0)
+		return NULL;
+	count =
+	    ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+	if (count >= 0 && !memchr(text, 0, (size_t)count)) /* "good.example\0.evil.example" */
+		name = strndup((char *)text, (size_t)count);
+	OPENSSL_free(text);
+	return name;
 }
 
 static const X509 *certificate_of(const struct tls *tls)
@@ -685,18 +641,15 @@ static const X509 *certificate_of(const struct tls *tls)
 	return tls_is_own(tls) ? tls->peer : SSL_get0_peer_certificate(tls->engine->ssl);
 }
 
-bool tls_peer_names(const struct stream *stream, struct buf *out)
+bool tls_peer_name(const struct stream *stream, char **name)
 {
 	const struct tls *tls = tls_of(stream);
 	const X509 *certificate = tls ? certificate_of(tls) : NULL;
+	bool is_known = certificate && tls->is_peer_verified;
 
-	if (!certificate || !tls->is_peer_verified)
-		return false;
-	add_common_names(out, X509_get_subject_name(certificate));
-	add_alternatives(out, certificate);
-	add_subject(out, X509_get_subject_name(certificate));
+	*name = is_known ? common_name(X509_get_subject_name(certificate)) : NULL;
 	ERR_clear_error();
-	return buf_ok(out);
+	return is_known;
 }
 
 /* ---- channel binding ---- */

@@ -117,8 +117,9 @@ def test_a_name_elsewhere_is_not_the_user(weir, ca):
     assert refusal_of(weir(), ca.issue("host", "bob", names=("alice",))) == ("28000", FAILED)
 
 
-def test_two_names(weir, ca):
-    assert refusal_of(weir(), ca.issue("two", ("alice", "bob"))) == ("28000", FAILED)
+@pytest.mark.parametrize("names", (("alice", "bob"), ("alice", "bob\0"), ("alice\0",)))
+def test_two_names_or_half_of_one(weir, ca, names):
+    assert refusal_of(weir(), ca.issue("two", names)) == ("28000", FAILED)
 
 
 def test_no_certificate(weir):

@@ -110,12 +110,10 @@ const char *tls_records_text(const struct stream *stream);
 size_t tls_agreed_protocol(const struct stream *stream, const char **name);
 
 /*
- * Lists the names in the peer's certificate, which has been verified: kind, zero, name, zero,
- * and so on. Kinds: "CN" (of the subject), "DNS", "IP" (as text), "EMAIL", "DN" (the whole
- * subject as in RFC 2253). A name that contains a zero is left out. false: the peer has shown
- * no certificate.
+ * Whether the peer has shown a certificate that was verified. *name: the CN of its subject, which
+ * the caller frees; NULL if it has not exactly one, or one with a zero byte.
  */
-bool tls_peer_names(const struct stream *stream, struct buf *out);
+bool tls_peer_name(const struct stream *stream, char **name);
 
 /*
  * Computes tls-server-end-point (RFC 5929): the hash of the server's certificate, which is ours

@@ -235,31 +235,10 @@ static bool tls_is_missing(const struct client *client)
 	       !stream_is_encrypted(&client->stream) && !address_is_unix(&client->peer);
 }
 
-/* Stores whether the client has a certificate, and its CN if there is exactly one. */
-static void note_certificate(struct client *client)
-{
-	struct client_login *login = client->login;
-	const char *kind, *name, *found = NULL;
-	struct buf names = { 0 };
-	struct bytes list;
-	unsigned int count = 0;
-
-	login->shown.has_certificate = tls_peer_names(&client->stream, &names);
-	tls_forget_peer(&client->stream);
-	list = login->shown.has_certificate ? buf_bytes(&names) : (struct bytes){ 0 };
-	while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
-		if (strcmp(kind, "CN") != 0)
-			continue;
-		found = name;
-		count++;
-	}
-	if (count == 1)
-		login->shown.certificate_name = strdup(found);
-	buf_free(&names);
-}
-
 void startup_secured(struct client *client, const struct err *err)
 {
+	struct client_shown *shown = &client->login->shown;
+
 	if (err) {
 		struct err failure = *err;
 
@@ -267,7 +246,8 @@ void startup_secured(struct client *client, const struct err *err)
 		client_close_err(client, &failure);
 		return;
 	}
-	note_certificate(client);
+	shown->has_certificate = tls_peer_name(&client->stream, &shown->certificate_name);
+	tls_forget_peer(&client->stream);
 	log_debug(&client->log, "TLS records: %s", tls_records_text(&client->stream));
 	if (!stream_want(&client->stream, WANT_INPUT))
 		client_close(client, CLOSE_NOT_WATCHED);
