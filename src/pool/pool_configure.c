@@ -192,13 +192,18 @@ static struct pool_rules rules_for(const struct pool *pool, enum pool_mode mode)
 	return rules;
 }
 
+/* Those that clients can have here, and without a listener that says another. */
+static unsigned int modes_of(const struct pool *pool, enum pool_mode *own)
+{
+	*own = config_pool_mode(pool->pools->config, pool->database->entry, pool->role->entry);
+	return pool->pools->door_modes | 1u << *own;
+}
+
 static void configure_rules(struct pool *pool)
 {
 	const struct config *config = pool->pools->config;
-	const struct config_database *entry = pool->database->entry;
-	const struct config_user *user = pool->role->entry;
-	enum pool_mode own = config_pool_mode(config, entry, user);
-	unsigned int modes = pool->pools->door_modes | 1u << own;
+	enum pool_mode own;
+	unsigned int modes = modes_of(pool, &own);
 	struct pool_limits *limits = &pool->limits;
 
 	limits->is_mixed = modes & 1u << POOL_MODE_SESSION && modes != 1u << POOL_MODE_SESSION;
@@ -241,18 +246,26 @@ static void configure_queue(struct pool *pool)
 		pool->shed = (struct shed){ 0 };
 }
 
-/* Whether what was left before is looked for only now, or not as well as now. */
-static bool isolates_more(const struct pool_limits *limits, const struct pool_limits *before)
+static bool is_more(enum session_isolation now, enum session_isolation was)
 {
-	for (size_t i = 0; i < sizeof(limits->rules) / sizeof(limits->rules[0]); i++) {
-		enum session_isolation was = before->rules[i].isolation;
+	return now != was && now != SESSION_ISOLATION_OFF && was != SESSION_ISOLATION_STRICT;
+}
 
-		if (limits->rules[i].isolation != was &&
-		    limits->rules[i].isolation != SESSION_ISOLATION_OFF &&
-		    was != SESSION_ISOLATION_STRICT)
-			return true;
+/* Whether what was left before is looked for only now, or not as well as now. */
+static bool isolates_more(const struct pool *pool, const struct pool_limits *before)
+{
+	const struct pool_rules *now = pool->limits.rules, *was = before->rules;
+	enum pool_mode own;
+	unsigned int modes = modes_of(pool, &own);
+	bool more = is_more(now->isolation, was->isolation);
+
+	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT; mode++) {
+		size_t number = pool_rules_number(mode);
+
+		more |=
+		    (modes & 1u << mode) && is_more(now[number].isolation, was[number].isolation);
 	}
-	return false;
+	return more;
 }
 
 /*
@@ -306,7 +319,7 @@ void pool_configure(struct pool *pool)
 	if (!pool_catalog_join(pool->database))
 		log_error(&pool->log, "no memory for what is known of the catalog");
 	configure_rules(pool);
-	if (isolates_more(&pool->limits, &before))
+	if (isolates_more(pool, &before))
 		doubt_servers(pool);
 	configure_queue(pool);
 	pool_fair_configure(pool);
