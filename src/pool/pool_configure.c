@@ -269,8 +269,8 @@ static bool isolates_more(const struct pool *pool, const struct pool_limits *bef
 }
 
 /*
- * Whoever gets one of them next gets it cleaned, its last borrower too. What connect_query has set
- * there can be set again only if it was asked for.
+ * Each is cleaned ahead of its next borrower, even if that is its last one. What connect_query has
+ * set there can be set again only if it was asked for.
  */
 static void doubt_servers(struct pool *pool)
 {

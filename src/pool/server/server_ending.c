@@ -18,8 +18,6 @@
  */
 #include "server_priv.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "pgweir/auth/digest.h"
@@ -110,16 +108,11 @@ enum ending_how server_ending(const struct server *server, enum close_reason rea
 
 /* ---- the cleaning ---- */
 
-/*
- * ROLLBACK before the Sync, which would commit; and again, if that was skipped after an error.
- * DISCARD ALL leaves the seed of random() as it is.
- */
+/* ROLLBACK before the Sync, which would commit; and again, if that was skipped after an error. */
 static void send_cleaning(struct server *server)
 {
 	unsigned char random[ENDING_MARK_SIZE / 2];
-	char text[sizeof("SELECT ''FROM pg_catalog.setseed(0.0123456789)") + ENDING_MARK_SIZE];
-	uint32_t seed;
-	struct buf out = { 0 };
+	struct buf text = { 0 }, out = { 0 };
 	size_t at;
 
 	server->wire.ending.how = ENDING_CLEANS;
@@ -129,9 +122,8 @@ static void send_cleaning(struct server *server)
 		return;
 	}
 	text_hex(server->wire.ending.mark, random, sizeof(random));
-	memcpy(&seed, random, sizeof(seed));
-	snprintf(text, sizeof(text), "SELECT '%s'FROM pg_catalog.setseed(0.%010" PRIu32 ")",
-	         server->wire.ending.mark, seed);
+	buf_printf(&text, "SELECT '%s'FROM ", server->wire.ending.mark);
+	server_add_seed(&text);
 	at = message_begin(&out, 'f'); /* CopyFail */
 	buf_add_cstr(&out, "canceled");
 	message_end(&out, at);
@@ -139,9 +131,10 @@ static void send_cleaning(struct server *server)
 	message_bare(&out, 'S');
 	message_query(&out, "ROLLBACK");
 	message_query(&out, "DISCARD ALL");
-	message_query(&out, text);
-	if (!buf_ok(&out) || !stream_send(&server->wire.stream, buf_bytes(&out)))
+	message_query(&out, buf_text(&text));
+	if (!buf_ok(&text) || !buf_ok(&out) || !stream_send(&server->wire.stream, buf_bytes(&out)))
 		server_give_up(server);
+	buf_free(&text);
 	buf_free(&out);
 }
 

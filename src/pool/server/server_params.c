@@ -844,15 +844,12 @@ static void add_defaults_again(struct buf *text, const struct server *server)
 static const char cleaning[] =
     "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;DISCARD SEQUENCES;";
 
-/* Nothing takes setseed() back, so who has called it must not know what follows. */
-static void add_unlock_and_seed(struct buf *text)
+void server_add_seed(struct buf *text)
 {
 	uint32_t seed = 0;
 
 	text->is_broken |= !digest_random(&seed, sizeof(seed));
-	buf_printf(
-	    text, "SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.%09" PRIu32 ");",
-	    seed % 1000000000);
+	buf_printf(text, "pg_catalog.setseed(0.%09" PRIu32 ")", seed % 1000000000);
 }
 
 /*
@@ -875,7 +872,9 @@ void server_clean_text(const struct server *server, const struct params *want, s
 {
 	buf_clear(text);
 	buf_add_text(text, cleaning);
-	add_unlock_and_seed(text);
+	buf_add_text(text, "SELECT pg_catalog.pg_advisory_unlock_all(),");
+	server_add_seed(text);
+	buf_add_text(text, ";");
 	add_statements(text, server);
 	add_defaults_again(text, server);
 	add_changes(server, params_none(server->site->shared->params), want, text);

@@ -216,6 +216,12 @@ void server_discard_end(struct server *server, bool is_done);
 /* Adds the SQL that sets `want`; empty: nothing to do. true: its failure would do no harm. */
 bool server_replay_text(const struct server *server, const struct params *want, struct buf *text);
 
+/*
+ * Adds a call of setseed() with a random value. Nothing takes setseed() back, DISCARD ALL neither,
+ * so a client that has called it must not know what follows.
+ */
+void server_add_seed(struct buf *text);
+
 /* Adds the SQL that removes all state, known or not, and sets `want`. It may be broken then. */
 void server_clean_text(const struct server *server, const struct params *want, struct buf *text);
 

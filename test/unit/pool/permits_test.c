@@ -159,7 +159,7 @@ static void serve(struct town *town)
 	}
 }
 
-/* A server comes home: whoever is before its tenant gets it. */
+/* A server comes home: a tenant that comes before its own gets it. */
 static void come_home(struct town *town, struct server *server)
 {
 	struct tenant *of = server->of;
@@ -243,7 +243,7 @@ START_TEST(parts_of_a_limit)
 }
 END_TEST
 
-/* 40 servers for three: who has one more keeps it, or it would be moved for ever. */
+/* 40 servers for three: the one with one more keeps it, or it would be moved for ever. */
 START_TEST(the_odd_one_stays)
 {
 	struct town town;
