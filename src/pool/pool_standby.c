@@ -38,12 +38,11 @@ bool pool_standby_make_space(struct pool *reads)
 /* ---- causal_reads ---- */
 
 /* After a failover, a standby that does not follow the new primary has other WAL than that. */
-static bool follows(const struct server *server, const struct roster_row *row)
+static bool follows(const struct server *server, const struct roster_row *row,
+                    struct roster_row *primary)
 {
-	struct roster_row primary;
-
-	return !roster_primary(server->site->roster, &primary) || !row->known.timeline ||
-	       row->known.timeline >= primary.known.timeline;
+	return !roster_primary(server->site->roster, primary) || !row->known.timeline ||
+	       row->known.timeline >= primary->known.timeline;
 }
 
 /*
@@ -58,9 +57,34 @@ bool pool_standby_shows(const struct server *server, uint64_t started, usec_t si
 
 bool pool_standby_follows_primary(const struct server *server)
 {
-	struct roster_row row;
+	struct roster_row row, primary;
 
-	return !server_roster_row(server, &row) || follows(server, &row);
+	return !server_roster_row(server, &row) || follows(server, &row, &primary);
+}
+
+#define FORMER_SPACING (60 * USEC_PER_SEC)
+
+/*
+ * PostgreSQL shows the timeline of what a standby receives only to pg_read_all_stats. Its control
+ * file, which everybody may see, has the new one when a page is written: that may take minutes.
+ */
+void pool_standby_tell_former(const struct server *server)
+{
+	struct pool *pool = server->pool;
+	usec_t now = pool_now(pool);
+	struct roster_row row, primary;
+	char where[ROSTER_WHERE_SIZE];
+
+	if (now < pool->reads.former_told_until || !server_roster_row(server, &row) ||
+	    follows(server, &row, &primary) || now - primary.since < ROSTER_DIVERGED_LAG)
+		return;
+	pool->reads.former_told_until = now + FORMER_SPACING;
+	log_kept(&pool->log, LOG_LEVEL_WARNING, "host role",
+	         "host %s gets no reads by causal_reads: the timeline of this standby is seen as "
+	         "%u, that of the primary as %u (if the user of its host watch has "
+	         "pg_read_all_stats, a new one is seen at once)",
+	         roster_where(server->site->roster, &row, where), row.known.timeline,
+	         primary.known.timeline);
 }
 
 uint32_t pool_standby_timeline(const struct server *server)
@@ -111,13 +135,13 @@ static void learn_replayed(struct server *server, const struct roster_row *row)
 
 bool pool_standby_has_replayed(struct server *server, uint64_t position)
 {
-	struct roster_row row;
+	struct roster_row row, primary;
 
 	if (!server_roster_row(server, &row))
 		return server->place.standby.replayed >= position;
 	if (server->place.standby.replayed < position)
 		learn_replayed(server, &row);
-	return server->place.standby.replayed >= position && follows(server, &row);
+	return server->place.standby.replayed >= position && follows(server, &row, &primary);
 }
 
 /* ---- borrowers that prefer a standby ---- */

@@ -4,6 +4,8 @@
 A server's address says where a statement ran, as each host of a cluster has an address of its own.
 """
 
+import signal
+
 import psycopg
 import pytest
 
@@ -955,6 +957,27 @@ def test_a_client_of_another_process_reads_on_the_primary_first(causal, paused):
     weir.take_over()
     wait_until(lambda: read(weir.client(), "SELECT 1")[1] == STANDBY, what="a standby that serves")
     assert read(client, "SELECT count(*) FROM handed") == ("1", PRIMARY)
+
+
+def test_who_may_see_what_a_standby_receives_sees_that_it_follows(causal, make_cluster):
+    """For everybody else its control file has a new timeline minutes later, or sooner by chance."""
+    weir = causal(cluster=make_cluster(standbys=1), host_check_user="carol")
+    client, old = weir.client(), weir.cluster.primary
+    written(client, "former")
+    old.stop(signal.SIGINT)
+    new = weir.cluster.fail_over()
+    old.follow(new).start()
+    weir.cluster.wait_streaming(old)
+
+    def has_word():
+        _, host = read(client, "SELECT count(*) FROM former")
+        return host == old.host or ("gets no reads by causal_reads: the timeline of this standby is"
+                                    " seen as 1, that of the primary as 2") in weir.log
+
+    wait_until(has_word, what="a word in the log")
+    new.query("GRANT pg_read_all_stats TO carol")
+    wait_until(lambda: read(client, "SELECT count(*) FROM former")[1] == old.host,
+               what="a read on the standby")
 
 
 def test_nothing_is_stale_behind_a_delay(causal, pair):

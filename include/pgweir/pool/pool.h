@@ -199,6 +199,7 @@ struct pool {
 		uint64_t wait_count, wait_time; /* for causal_reads */
 		uint64_t head;       /* the number in the wait queue of the last head of it, */
 		unsigned int passed; /* and how often another one was served before that */
+		usec_t former_told_until; /* the log has it that a standby is not seen to follow */
 	} reads;
 	struct stats stats;
 	/* how long servers were lent, in microseconds, less served_count times the present time */
@@ -339,6 +340,9 @@ bool pool_standby_shows(const struct server *server, uint64_t started, usec_t si
 
 /* Whether a server's host, a standby, is known to follow the primary, or nothing else is known. */
 bool pool_standby_follows_primary(const struct server *server);
+
+/* The primary serves a read instead: logs it, at times, if that is because it does not. */
+void pool_standby_tell_former(const struct server *server);
 
 /* The newest timeline that the host or the primary is known to be on; 0: none. */
 uint32_t pool_standby_timeline(const struct server *server);

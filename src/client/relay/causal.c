@@ -271,8 +271,10 @@ static bool catch_up(struct client *client)
 	client->causal->began_at = client_now(client);
 	pool->reads.wait_count++;
 	pool->reads.wait_time += (uint64_t)waited;
-	if (!is_there)
+	if (!is_there) {
+		pool_standby_tell_former(server);
 		give_up(client);
+	}
 	return is_there;
 }
 
