@@ -20,6 +20,7 @@ struct closed_host {
 
 struct cluster {
 	UT_hash_handle hh;
+	struct broker *broker;
 	unsigned int ref_count;
 	int port;
 	unsigned int roles_count; /* pools that need them */
@@ -81,11 +82,10 @@ void broker_wake_wanting(const struct tally *tally, const struct broker_member *
 /* One owner of the tally less: it may be freed. share.c */
 void broker_drop_tally(struct tally *tally);
 
+/* The pool uses its cluster no more. clusters.c */
+void cluster_part(struct tally *tally);
+
 /* Frees the list of closed hosts. No cluster may be left. clusters.c */
 void clusters_done(struct broker *broker);
-
-/* The cluster of a pool, whose reference the tally takes. clusters.c; with the lock held. */
-void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cluster);
-void cluster_part(struct broker *broker, struct tally *tally);
 
 #endif

@@ -63,6 +63,7 @@ static struct cluster *make_cluster(struct broker *broker, const struct cluster_
 	}
 	cluster->name = *name;
 	*name = (struct buf){ 0 };
+	cluster->broker = broker;
 	cluster->port = key->port;
 	TAILQ_INIT(&cluster->tallies);
 	TABLE_ADD(hh, &broker->secret, broker->clusters, cluster->name.at, cluster->name.count,
@@ -226,29 +227,31 @@ void clusters_done(struct broker *broker)
 	}
 }
 
-static void drop_reference(struct broker *broker, struct cluster **cluster)
+static void drop_reference(struct cluster *cluster)
 {
-	struct cluster *old = *cluster;
-
-	assert_locked(&broker->lock);
-	*cluster = NULL;
-	if (!old || --old->ref_count > 0)
+	assert_locked(&cluster->broker->lock);
+	if (--cluster->ref_count > 0)
 		return;
-	HASH_DEL(broker->clusters, old);
-	free_cluster(old);
+	HASH_DEL(cluster->broker->clusters, cluster);
+	free_cluster(cluster);
 }
 
-struct cluster *clusters_ref(struct broker *broker, struct cluster *cluster)
+struct cluster *cluster_ref(struct cluster *cluster)
 {
-	LOCKED(&broker->lock);
+	LOCKED(&cluster->broker->lock);
 	cluster->ref_count++;
 	return cluster;
 }
 
-void clusters_release(struct broker *broker, struct cluster **cluster)
+void cluster_release(struct cluster **clusterp)
 {
-	LOCKED(&broker->lock);
-	drop_reference(broker, cluster);
+	struct cluster *cluster = *clusterp;
+
+	*clusterp = NULL;
+	if (!cluster)
+		return;
+	LOCKED(&cluster->broker->lock);
+	drop_reference(cluster);
 }
 
 /* ---- what pools need ---- */
@@ -278,17 +281,17 @@ void clusters_listen_end(struct share *listener)
 
 /* ---- logins for watches ---- */
 
-void cluster_lend_login(struct broker *broker, struct cluster *cluster, const char *user,
+void cluster_lend_login(struct cluster *cluster, const char *user,
                         const struct credentials *credentials)
 {
 	if (*cluster_user(cluster))
 		return;
-	LOCKED(&broker->lock);
+	LOCKED(&cluster->broker->lock);
 	if (!cluster->lent_user) {
 		cluster->lent_user = strdup(user);
 		if (cluster->lent_user)
 			cluster->lent = credentials_hold(credentials);
-		tell_listener(broker);
+		tell_listener(cluster->broker);
 	}
 }
 
@@ -297,16 +300,16 @@ static bool has_login(const struct cluster *cluster)
 	return *cluster_user(cluster) || cluster->lent_user;
 }
 
-bool cluster_has_login(struct broker *broker, const struct cluster *cluster)
+bool cluster_has_login(const struct cluster *cluster)
 {
-	LOCKED(&broker->lock);
+	LOCKED(&cluster->broker->lock);
 	return has_login(cluster);
 }
 
-void cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
+void cluster_login(const struct cluster *cluster, char **user,
                    const struct credentials **credentials)
 {
-	LOCKED(&broker->lock);
+	LOCKED(&cluster->broker->lock);
 	char *lent_user = cluster->lent_user ? strdup(cluster->lent_user) : NULL;
 
 	if (!lent_user)
@@ -317,15 +320,15 @@ void cluster_login(struct broker *broker, const struct cluster *cluster, char **
 	*credentials = credentials_hold(cluster->lent);
 }
 
-void cluster_refuse_login(struct broker *broker, struct cluster *cluster)
+void cluster_refuse_login(struct cluster *cluster)
 {
-	LOCKED(&broker->lock);
+	LOCKED(&cluster->broker->lock);
 	drop_login(cluster);
 }
 
-const char *cluster_watch_lack(struct broker *broker, const struct cluster *cluster)
+const char *cluster_watch_lack(const struct cluster *cluster)
 {
-	LOCKED(&broker->lock);
+	LOCKED(&cluster->broker->lock);
 	if (!cluster->roles_count)
 		return "no: no pool needs its role";
 	if (!has_login(cluster))
@@ -336,49 +339,44 @@ const char *cluster_watch_lack(struct broker *broker, const struct cluster *clus
 /* ---- needs of pools ---- */
 
 /* Only the first need and the end of the last one make a difference. */
-static void count_need(const struct broker *broker, struct cluster *cluster, unsigned int change)
+static void set_needs(struct tally *tally, bool roles)
 {
+	struct cluster *cluster = tally->cluster;
 	bool had_roles = cluster->roles_count > 0;
 
-	assert_locked(&broker->lock);
-	cluster->roles_count += change;
+	assert_locked(&cluster->broker->lock);
+	cluster->roles_count += (unsigned int)roles - tally->needs_roles;
+	tally->needs_roles = roles;
 	if (had_roles != (cluster->roles_count > 0))
-		tell_listener(broker);
+		tell_listener(cluster->broker);
 }
 
-void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cluster)
-{
-	assert_locked(&broker->lock);
-	tally->cluster = cluster;
-	TAILQ_INSERT_TAIL(&cluster->tallies, tally, cluster_node);
-	if (tally->needs_roles)
-		count_need(broker, cluster, 1);
-}
-
-void cluster_part(struct broker *broker, struct tally *tally)
+void cluster_part(struct tally *tally)
 {
 	struct cluster *cluster = tally->cluster;
 
-	assert_locked(&broker->lock);
 	if (!cluster)
 		return;
-	if (tally->needs_roles)
-		count_need(broker, cluster, -1U);
+	set_needs(tally, false);
 	TAILQ_REMOVE(&cluster->tallies, tally, cluster_node);
 	tally->cluster = NULL;
-	drop_reference(broker, &cluster);
+	drop_reference(cluster);
 }
 
-void clusters_set_needs(struct share *pool, bool roles)
+void clusters_join(struct share *pool, struct cluster *cluster, bool needs_roles)
 {
-	struct broker *broker = pool->member->broker;
 	struct tally *tally = pool->tally;
 
-	LOCKED(&broker->lock);
-	if (tally->cluster && tally->needs_roles != roles) {
-		tally->needs_roles = roles;
-		count_need(broker, tally->cluster, roles ? 1 : -1U);
+	LOCKED(&cluster->broker->lock);
+	if (tally->cluster == cluster) {
+		/* perhaps as another loop has made the same pool just now */
+		drop_reference(cluster);
+	} else {
+		cluster_part(tally);
+		tally->cluster = cluster;
+		TAILQ_INSERT_TAIL(&cluster->tallies, tally, cluster_node);
 	}
+	set_needs(tally, needs_roles);
 }
 
 struct cluster *clusters_next_needed(struct broker *broker, struct cluster *after)
@@ -386,22 +384,23 @@ struct cluster *clusters_next_needed(struct broker *broker, struct cluster *afte
 	LOCKED(&broker->lock);
 	struct cluster *next = after ? after->hh.next : broker->clusters;
 
-	while (next && (!next->roles_count || !has_login(next)))
+	while (next && !next->roles_count)
 		next = next->hh.next;
 	if (next)
 		next->ref_count++;
-	drop_reference(broker, &after);
+	if (after)
+		drop_reference(after);
 	return next;
 }
 
 /* Behind the kind. */
 static const char *database_of(const struct tally *tally) { return tally->name.at + 1; }
 
-bool cluster_database(struct broker *broker, const struct cluster *cluster,
+bool cluster_database(const struct cluster *cluster,
                       bool (*accepts)(void *arg, const char *database), void *arg,
                       struct buf *database)
 {
-	LOCKED(&broker->lock);
+	LOCKED(&cluster->broker->lock);
 	const struct tally *tally, *found = NULL;
 	bool has_servers = false;
 
@@ -421,31 +420,19 @@ bool cluster_database(struct broker *broker, const struct cluster *cluster,
 
 struct roster *cluster_roster(struct cluster *cluster) { return &cluster->roster; }
 
-void clusters_copies(struct broker *broker, const char *host, usec_t since, clusters_copy *found,
+void clusters_copies(struct broker *broker, const char *host, usec_t since, roster_copied *found,
                      void *arg)
 {
-	char text[ROSTER_WHERE_SIZE];
 	struct cluster *cluster;
-	struct roster_row row;
-	enum roster_copy copy;
-	uint64_t missing = 0;
 
 	LOCKED(&broker->lock);
-	for (cluster = broker->clusters; cluster; cluster = cluster->hh.next) {
-		struct roster *roster = &cluster->roster;
-
-		for (unsigned int i = 0;
-		     roster_copy_at(roster, i, host, since, &row, &copy, &missing); i++) {
-			if (copy != ROSTER_COPY_NONE)
-				found(arg, roster_where(roster, &row, text), copy, missing);
-		}
-	}
+	for (cluster = broker->clusters; cluster; cluster = cluster->hh.next)
+		roster_copies(&cluster->roster, host, since, found, arg);
 }
 
 /* ---- changes ---- */
 
-void clusters_changed(struct broker *broker, struct cluster *cluster,
-                      const struct roster_changes *changes, struct log *log)
+void cluster_changed(struct cluster *cluster, const struct roster_changes *changes, struct log *log)
 {
 	const struct logger logger = { log, NULL };
 
@@ -453,7 +440,7 @@ void clusters_changed(struct broker *broker, struct cluster *cluster,
 		log_kept(&logger, changes->lines[i].level, "host role", "%s",
 		         changes->lines[i].text);
 	if (changes->has_news) {
-		LOCKED(&broker->lock);
+		LOCKED(&cluster->broker->lock);
 		wake_all(cluster);
 	}
 }

@@ -494,8 +494,7 @@ struct pool *handover_arrival_pool(struct pools *pools, const char *database_nam
 void pools_arrival_done(struct pools_arrival *arrival)
 {
 	while (arrival->cluster_count)
-		clusters_release(arrival->first->with.broker,
-		                 &arrival->clusters[--arrival->cluster_count]);
+		cluster_release(&arrival->clusters[--arrival->cluster_count]);
 	free(arrival->clusters);
 	arrival->clusters = NULL;
 	handover_statements_done(arrival);

@@ -115,7 +115,7 @@ static void tell_changes(const struct host_watch *watch, const struct roster_cha
 {
 	struct pools *pools = pools_of(watch);
 
-	clusters_changed(pools->with.broker, watch->cluster->cluster, changes, pools->shared.log);
+	cluster_changed(watch->cluster->cluster, changes, pools->shared.log);
 	pools_changed(pools); /* DRAIN HOST waits for answers */
 }
 
@@ -135,7 +135,7 @@ static bool accepts(void *arg, const char *database) { return !is_held(arg, data
 static bool needing_database(struct pools *pools, const struct cluster *cluster,
                              struct buf *database)
 {
-	return cluster_database(pools->with.broker, cluster, accepts, pools, database);
+	return cluster_database(cluster, accepts, pools, database);
 }
 
 /* Of entry `*`, the database of one of its pools. NULL: no memory. */
@@ -176,7 +176,7 @@ static void on_launch_due(struct timer *timer)
 	const struct watched_cluster *watched = watch->cluster;
 
 	if (watch->is_refused && watched->borrows_login)
-		cluster_refuse_login(pools_of(watch)->with.broker, watched->cluster);
+		cluster_refuse_login(watched->cluster);
 	launch(watch);
 }
 
@@ -241,7 +241,7 @@ static void on_watch_report(struct server *server, const struct host_report *rep
 	struct host_report measured = *report;
 
 	measured.latency = clock_now() - watch->asked_at;
-	roster_watch(roster_of(watch), &watch->at, true);
+	roster_watch(roster_of(watch), &watch->at);
 	roster_note(roster_of(watch), &watch->at, &measured, watch_now(watch), &changes);
 	tell_changes(watch, &changes);
 }
@@ -446,12 +446,11 @@ static void add_watch(struct watched_host *host, const struct address *address)
 	launch(watch);
 }
 
-/* Not within a callback of its server. */
+/* Not within a callback of its server. Its row in the roster is left to the caller. */
 static void end_watch(struct host_watch *watch)
 {
 	struct server *server = &watch->server;
 
-	roster_watch(roster_of(watch), &watch->at, false);
 	TAILQ_REMOVE(&watch->cluster->list, watch, node);
 	if (watch->is_open && server->state != SERVER_CLOSING)
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
@@ -589,8 +588,7 @@ static void set_entry(struct watched_cluster *watched, const struct config_datab
 		.application_name = (char *)"pgweir host watch",
 	};
 	if (watched->borrows_login)
-		cluster_login(watched->watches->pools->with.broker, watched->cluster,
-		              &watched->user, &watched->credentials);
+		cluster_login(watched->cluster, &watched->user, &watched->credentials);
 	else
 		set_credentials(watched, entry);
 }
@@ -609,7 +607,7 @@ static void forget_cluster(struct watched_cluster *watched)
 	roster_unwatch(cluster_roster(watched->cluster));
 	TAILQ_REMOVE(&watched->watches->list, watched, node);
 	watched->cluster->watched = NULL;
-	clusters_release(watched->watches->pools->with.broker, &watched->cluster);
+	cluster_release(&watched->cluster);
 	credentials_release(&watched->credentials);
 	free(watched->user);
 	free(watched);
@@ -627,7 +625,7 @@ static struct watched_cluster *add_cluster(struct host_watches *watches, struct 
 	if (!watched)
 		return NULL;
 	watched->watches = watches;
-	watched->cluster = clusters_ref(watches->pools->with.broker, cluster);
+	watched->cluster = cluster_ref(cluster);
 	cluster->watched = watched;
 	watched->user = strdup(cluster_user(cluster));
 	watched->borrows_login = !*cluster_user(cluster);
@@ -675,13 +673,21 @@ static void remember_former(const struct watched_cluster *watched, const char *e
 	}
 }
 
-/* The first entry of a cluster gives the database of its watches. */
+/* The first entry of a cluster gives the database of its watches. tells: the start, or a reload. */
 static void want(struct host_watches *watches, struct cluster *cluster,
-                 const struct config_database *entry)
+                 const struct config_database *entry, bool tells)
 {
 	const struct logger log = { watches->pools->shared.log, NULL };
 	struct watched_cluster *watched = cluster->watched;
+	bool has_login = cluster_has_login(cluster);
 
+	if (!has_login && tells)
+		log_info(&log,
+		         "database \"%s\": no host watch until a login to a host has worked, as "
+		         "host_check_user is not set",
+		         entry->name);
+	if (!has_login || is_held(watches->pools, entry->name))
+		return;
 	if (!watched)
 		watched = add_cluster(watches, cluster);
 	if (!watched) {
@@ -697,28 +703,19 @@ static void want(struct host_watches *watches, struct cluster *cluster,
 	watched->is_wanted = true;
 }
 
-/* tells: the start, or a reload. */
 static void want_entry(struct host_watches *watches, const struct config_database *entry,
                        bool tells)
 {
 	struct pools *pools = watches->pools;
-	const struct logger log = { pools->shared.log, NULL };
 	struct cluster_key key = cluster_key_of(pools->config, entry);
 	struct cluster *cluster;
-	bool has_login;
 
 	if (!config_needs_roles(pools->config, entry))
 		return;
 	cluster = clusters_hold(pools->with.broker, &key, loop_now(pools->shared.loop));
-	has_login = cluster && cluster_has_login(pools->with.broker, cluster);
-	if (has_login && !is_held(pools, entry->name))
-		want(watches, cluster, entry);
-	if (cluster && !has_login && tells)
-		log_info(&log,
-		         "database \"%s\": no host watch until a login to a host has worked, as "
-		         "host_check_user is not set",
-		         entry->name);
-	clusters_release(pools->with.broker, &cluster);
+	if (cluster)
+		want(watches, cluster, entry, tells);
+	cluster_release(&cluster);
 }
 
 /* ---- what pools need: those of entry `*`, and of users with a value of their own ---- */
@@ -734,7 +731,7 @@ static void want_needs(struct host_watches *watches)
 
 		if (needing_database(pools, cluster, &database) &&
 		    (entry = config_database_of(pools->config, database.at)))
-			want(watches, cluster, entry);
+			want(watches, cluster, entry, false);
 		buf_free(&database);
 	}
 }

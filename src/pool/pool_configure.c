@@ -103,12 +103,11 @@ static void configure_cluster(struct pool *pool)
 	if (cluster && former)
 		cluster_remember(cluster, former, pool_now(pool));
 	if (cluster)
-		share_set_cluster(&pool->share, cluster);
+		clusters_join(&pool->share, cluster, want.target != TARGET_ANY);
 	else
 		log_error(&pool->log, "no memory for the roles of hosts");
 	pool->site.roster = cluster ? cluster_roster(cluster) : NULL;
 	hosts_set_roles(pool->site.hosts, pool->site.roster, &want);
-	clusters_set_needs(&pool->share, pool->site.target != TARGET_ANY);
 	pool->limits.lag_limit = want.limit; /* that of `hosts` is for all loops, behind a lock */
 	pool->limits.has_lag_limit =
 	    want.is_strict && pool->site.roster && roster_has_limit(&want.limit);

@@ -379,8 +379,8 @@ void pool_login_done(struct server *server)
 		return;
 	}
 	if (pool->site.roster && pool->pools->config->host_check_borrow)
-		cluster_lend_login(pool->pools->with.broker, pool->share.tally->cluster,
-		                   pool->site.user, pool_credentials(pool));
+		cluster_lend_login(pool->share.tally->cluster, pool->site.user,
+		                   pool_credentials(pool));
 	if (!pool->has_welcome)
 		pool_set_welcome(pool, buf_bytes(&server->login->parameters),
 		                 params_text(server->session.baseline));

@@ -19,8 +19,7 @@ void pool_note_report(struct server *server, const struct host_report *report)
 	struct roster_changes changes = { 0 };
 
 	roster_note(server->site->roster, &at, report, pool_now(pool), &changes);
-	clusters_changed(pool->pools->with.broker, pool->share.tally->cluster, &changes,
-	                 pool->pools->shared.log);
+	cluster_changed(pool->share.tally->cluster, &changes, pool->pools->shared.log);
 }
 
 /* ---- servers whose host does not fit any more ---- */

@@ -44,7 +44,7 @@ static void free_tally(struct tally *tally)
 	buf_free(&tally->name);
 	buf_free(&tally->welcome);
 	buf_free(&tally->baseline);
-	cluster_part(broker, tally);
+	cluster_part(tally);
 	hosts_done(&tally->hosts);
 	outages_done(&tally->outages);
 	credentials_release(&tally->shown);
@@ -155,22 +155,6 @@ bool share_move(struct share *share, struct broker_member *member, enum tally_ki
 		leave(share);
 	join(share, member, tally);
 	return true;
-}
-
-void share_set_cluster(struct share *share, struct cluster *cluster)
-{
-	struct broker *broker = share->member->broker;
-	struct tally *tally = share->tally;
-
-	pthread_mutex_lock(&broker->lock);
-	/* Another loop may have made the same pool just now, and uses its cluster already. */
-	if (tally->cluster != cluster) {
-		cluster_part(broker, tally);
-		cluster_join(broker, tally, cluster);
-		cluster = NULL;
-	}
-	pthread_mutex_unlock(&broker->lock);
-	clusters_release(broker, &cluster);
 }
 
 /* ---- pins ---- */

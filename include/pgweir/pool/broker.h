@@ -430,9 +430,6 @@ void permit_end_eviction(struct share *cap);
 /* A login has ended: other loops may go on. */
 void share_wake_logins(struct share *share);
 
-/* share_set_cluster() takes over a reference. If the cluster changes, all other loops are held. */
-void share_set_cluster(struct share *share, struct cluster *cluster);
-
 /* Counts borrowers of this loop that wait, which only this loop does; and those of all loops. */
 static inline void share_count_waiting(struct share *share, int change)
 {

@@ -56,15 +56,17 @@ bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin
 /* The state that was set. */
 enum host_admin clusters_admin(struct broker *broker, const char *host);
 
-/* For each standby of a primary at this host: roster_copy_at(). Called with the broker's lock. */
-typedef void clusters_copy(void *arg, const char *standby, enum roster_copy copy, uint64_t missing);
-void clusters_copies(struct broker *broker, const char *host, usec_t since, clusters_copy *found,
+/* roster_copies() of all clusters. Called with the broker's lock. */
+void clusters_copies(struct broker *broker, const char *host, usec_t since, roster_copied *found,
                      void *arg);
 
 /* ---- what pools need ---- */
 
-/* A pool is used with the roles of its hosts. */
-void clusters_set_needs(struct share *pool, bool roles);
+/*
+ * The pool uses the cluster, whose reference is taken over, from now on, and needs_roles: with the
+ * roles of its hosts. If the cluster changes, all other loops are held.
+ */
+void clusters_join(struct share *pool, struct cluster *cluster, bool needs_roles);
 
 /*
  * Who watches hosts is woken when clusters_next_needed() may have another answer. Zeroed, but for
@@ -74,8 +76,8 @@ void clusters_listen(struct share *listener);
 void clusters_listen_end(struct share *listener);
 
 /*
- * The next cluster of which pools need the roles, and that has a login, with a reference; NULL: no
- * more. Drops that of `after`; NULL: the first one.
+ * The next cluster of which pools need the roles, with a reference; NULL: no more. Drops that of
+ * `after`; NULL: the first one.
  */
 struct cluster *clusters_next_needed(struct broker *broker, struct cluster *after);
 
@@ -84,7 +86,7 @@ struct cluster *clusters_next_needed(struct broker *broker, struct cluster *afte
  * servers. Only databases that accepts() accepts; it is called with the broker's lock. false:
  * there is none, or no memory.
  */
-bool cluster_database(struct broker *broker, const struct cluster *cluster,
+bool cluster_database(const struct cluster *cluster,
                       bool (*accepts)(void *arg, const char *database), void *arg,
                       struct buf *database);
 
@@ -94,25 +96,25 @@ bool cluster_database(struct broker *broker, const struct cluster *cluster,
  * next one is. cluster_has_login(): or a user of its own. cluster_login() puts it in the place of
  * what the caller has, if there is one, and memory.
  */
-void cluster_lend_login(struct broker *broker, struct cluster *cluster, const char *user,
+void cluster_lend_login(struct cluster *cluster, const char *user,
                         const struct credentials *credentials);
-bool cluster_has_login(struct broker *broker, const struct cluster *cluster);
-void cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
+bool cluster_has_login(const struct cluster *cluster);
+void cluster_login(const struct cluster *cluster, char **user,
                    const struct credentials **credentials);
-void cluster_refuse_login(struct broker *broker, struct cluster *cluster);
+void cluster_refuse_login(struct cluster *cluster);
 
 /* Why a host is not watched, for people. */
-const char *cluster_watch_lack(struct broker *broker, const struct cluster *cluster);
+const char *cluster_watch_lack(const struct cluster *cluster);
 
-/* One reference more. clusters_release() accepts NULL, sets NULL; the last one frees the cluster.
+/* One reference more. cluster_release() accepts NULL, sets NULL; the last one frees the cluster.
  */
-struct cluster *clusters_ref(struct broker *broker, struct cluster *cluster);
-void clusters_release(struct broker *broker, struct cluster **cluster);
+struct cluster *cluster_ref(struct cluster *cluster);
+void cluster_release(struct cluster **cluster);
 
 struct roster *cluster_roster(struct cluster *cluster);
 
 /* What was found out has changed the roster: logs that, and wakes the pools if they must look. */
-void clusters_changed(struct broker *broker, struct cluster *cluster,
-                      const struct roster_changes *changes, struct log *log);
+void cluster_changed(struct cluster *cluster, const struct roster_changes *changes,
+                     struct log *log);
 
 #endif

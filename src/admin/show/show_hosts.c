@@ -34,7 +34,7 @@
 	COLUMN(INT8, latency_us, known->known.latency,                                             \
 	       "How many microseconds its last answer about its role took; 0: it was not asked "   \
 	       "by a host watch.")                                                                 \
-	COLUMN(TEXT, watch, watch_of(cursor->source, shown),                                       \
+	COLUMN(TEXT, watch, watch_of(shown),                                                       \
 	       "Whether a host watch asks it: yes, or no and why. Without one, a host that hangs " \
 	       "is not noticed.")                                                                  \
 	COLUMN(INT8, lost_bytes, (int64_t)known->lost_bytes,                                       \
@@ -62,6 +62,7 @@ static void collect_hosts(struct cursor *cursor) { cursor_offer_databases(cursor
 /* What a row is about. */
 struct shown_host {
 	const struct config_database *entry;
+	struct cluster *cluster; /* NULL: it has no pool, and needs no roles */
 	struct roster_row row;
 	struct bytes name;
 };
@@ -69,14 +70,16 @@ struct shown_host {
 /* The row of this position: the rows of each host, or one if it has none. */
 static bool find_host(const struct pools *pools, size_t position, struct shown_host *shown)
 {
-	struct cluster *cluster = clusters_find(pools->with.broker, pools->config, shown->entry);
 	const char *list = config_hosts(pools->config, shown->entry);
 
+	shown->cluster = clusters_find(pools->with.broker, pools->config, shown->entry);
 	for (unsigned int host = 0; config_host_next(&list, &shown->name); host++) {
 		bool has_any = false;
 
 		for (unsigned int i = 0;
-		     cluster && roster_row_at(cluster_roster(cluster), i, &shown->row); i++) {
+		     shown->cluster &&
+		     roster_row_at(cluster_roster(shown->cluster), i, &shown->row);
+		     i++) {
 			if (shown->row.host != host)
 				continue;
 			has_any = true;
@@ -128,15 +131,11 @@ static const char *shown_state(const struct show_source *source, const struct ho
 	return known->seen_at ? "up" : "unknown";
 }
 
-static const char *watch_of(const struct show_source *source, const struct shown_host *shown)
+static const char *watch_of(const struct shown_host *shown)
 {
-	const struct pools *pools = source->with->lanes->at->pools;
-	const struct cluster *cluster =
-	    clusters_find(pools->with.broker, pools->config, shown->entry);
-
 	if (shown->row.is_watched)
 		return "yes";
-	return cluster ? cluster_watch_lack(pools->with.broker, cluster) : "no: it has no pool yet";
+	return shown->cluster ? cluster_watch_lack(shown->cluster) : "no: it has no pool yet";
 }
 
 static const char *address_text(struct cursor *cursor, const struct shown_host *shown)

@@ -397,57 +397,6 @@ static void set_lag(const struct roster *roster, struct roster_row *row, usec_t 
 		row->lag = row->known.replay_age; /* it was behind before the first sample */
 }
 
-/* ---- copies ---- */
-
-/* Whether its last answer is to a question that was asked at that time or later. */
-static bool is_asked_since(const struct roster_row *row, usec_t at)
-{
-	return row->asked_at && row->asked_at - row->known.latency >= at;
-}
-
-static bool can_be_asked(const struct roster_row *row)
-{
-	return row->is_watched && !row->is_lost && row->known.position;
-}
-
-/* A primary that is lost now may have answered before. */
-static enum roster_copy compare(const struct roster_row *primary, const struct roster_row *standby,
-                                usec_t since)
-{
-	if (!is_asked_since(primary, since))
-		return can_be_asked(primary) ? ROSTER_COPY_ASKED : ROSTER_COPY_UNKNOWN;
-	if (!can_be_asked(standby) || standby->is_foreign ||
-	    standby->known.timeline != primary->known.timeline)
-		return ROSTER_COPY_UNKNOWN;
-	if (standby->known.position >= primary->known.position)
-		return ROSTER_COPY_WHOLE;
-	return is_asked_since(standby, since + ROSTER_COPY_WAIT) ? ROSTER_COPY_BEHIND
-	                                                         : ROSTER_COPY_ASKED;
-}
-
-bool roster_copy_at(struct roster *roster, unsigned int number, const char *host, usec_t since,
-                    struct roster_row *row, enum roster_copy *copy, uint64_t *missing)
-{
-	LOCKED(&roster->lock);
-	const struct roster_row *primary = NULL;
-	struct bytes name;
-
-	if (number >= roster->count)
-		return false;
-	for (unsigned int i = 0; i < roster->count; i++) {
-		if (roster->rows[i].is_elected &&
-		    config_host_at(roster->text, roster->rows[i].host, &name) &&
-		    bytes_are(name, host))
-			primary = &roster->rows[i];
-	}
-	*row = roster->rows[number];
-	*copy = primary && row->known.role == HOST_STANDBY ? compare(primary, row, since)
-	                                                   : ROSTER_COPY_NONE;
-	if (*copy == ROSTER_COPY_BEHIND)
-		*missing = primary->known.position - row->known.position;
-	return true;
-}
-
 /* ---- limits ---- */
 
 bool roster_row_is_behind(const struct roster_row *row, const struct roster_limit *limit)
@@ -643,6 +592,52 @@ bool roster_primary(struct roster *roster, struct roster_row *row)
 	return copy_row(find_primary(roster), row);
 }
 
+/* ---- copies ---- */
+
+/* Whether its last answer is to a question that was asked at that time or later. */
+static bool is_asked_since(const struct roster_row *row, usec_t at)
+{
+	return row->asked_at && row->asked_at - row->known.latency >= at;
+}
+
+static bool can_be_asked(const struct roster_row *row)
+{
+	return row->is_watched && !row->is_lost && row->known.position;
+}
+
+/* A primary that is lost now may have answered before. */
+static enum roster_copy compare(const struct roster_row *primary, const struct roster_row *standby,
+                                usec_t since)
+{
+	if (!is_asked_since(primary, since))
+		return can_be_asked(primary) ? ROSTER_COPY_ASKED : ROSTER_COPY_UNKNOWN;
+	if (!can_be_asked(standby) || standby->is_foreign ||
+	    standby->known.timeline != primary->known.timeline)
+		return ROSTER_COPY_UNKNOWN;
+	if (standby->known.position >= primary->known.position)
+		return ROSTER_COPY_WHOLE;
+	return is_asked_since(standby, since + ROSTER_COPY_WAIT) ? ROSTER_COPY_BEHIND
+	                                                         : ROSTER_COPY_ASKED;
+}
+
+void roster_copies(struct roster *roster, const char *host, usec_t since, roster_copied *found,
+                   void *arg)
+{
+	LOCKED(&roster->lock);
+	const struct roster_row *primary = find_primary(roster), *row;
+	char text[ROSTER_WHERE_SIZE];
+	struct bytes name;
+
+	if (!primary || !config_host_at(roster->text, primary->host, &name) ||
+	    !bytes_are(name, host))
+		return;
+	for (row = roster->rows; row < roster->rows + roster->count; row++) {
+		if (row->known.role == HOST_STANDBY)
+			found(arg, roster_where(roster, row, text), compare(primary, row, since),
+			      primary->known.position - row->known.position);
+	}
+}
+
 /* ---- reports ---- */
 
 /* What a partial report lacks stays, unless the role has changed; is_read_only, as watched. */
@@ -801,11 +796,10 @@ static void set_error(struct roster_row *row, const char *error, usec_t now)
 	row->error_at = now;
 }
 
-static void set_watched(struct roster_row *row, bool is_watched)
+static void unwatch_row(struct roster_row *row)
 {
-	row->is_watched = is_watched;
-	if (!is_watched)
-		row->lag = ROSTER_LAG_UNKNOWN;
+	row->is_watched = false;
+	row->lag = ROSTER_LAG_UNKNOWN;
 }
 
 void roster_lose(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
@@ -839,7 +833,7 @@ void roster_refuse(struct roster *roster, const struct roster_at *at, const char
 	if (!row)
 		return;
 	set_error(row, error, now);
-	set_watched(row, false);
+	unwatch_row(row);
 	if (row->is_lost) {
 		row->is_lost = false;
 		tell_back(roster, row, now, changes);
@@ -859,13 +853,13 @@ void roster_note_error(struct roster *roster, const struct roster_at *at, const 
 		set_error(row, error, now);
 }
 
-void roster_watch(struct roster *roster, const struct roster_at *at, bool is_watched)
+void roster_watch(struct roster *roster, const struct roster_at *at)
 {
 	LOCKED(&roster->lock);
 	struct roster_row *row = row_of(roster, at);
 
 	if (row)
-		set_watched(row, is_watched);
+		row->is_watched = true;
 }
 
 void roster_unwatch(struct roster *roster)
@@ -873,7 +867,7 @@ void roster_unwatch(struct roster *roster)
 	LOCKED(&roster->lock);
 	for (unsigned int i = 0; i < roster->count; i++) {
 		roster->rows[i].is_lost = roster->rows[i].is_sure = false;
-		set_watched(&roster->rows[i], false);
+		unwatch_row(&roster->rows[i]);
 	}
 	roster->sample_count = 0;
 	bump(roster, NULL);

@@ -45,7 +45,7 @@ static void note(struct roster *roster, unsigned int host, const struct host_rep
 {
 	struct roster_at at = { .host = host };
 
-	roster_watch(roster, &at, true);
+	roster_watch(roster, &at);
 	roster_note(roster, &at, report, now, NULL);
 }
 
@@ -161,7 +161,8 @@ START_TEST(a_standby_that_is_behind)
 {
 	struct host_report report = { .role = HOST_PRIMARY, .is_full = true, .position = 150 };
 	struct pool pool = { .limits.lag_limit = { 0, 50 } };
-	struct hosts hosts = { .want.limit = { 0, 1 } }; /* of another loop, which is first to reload */
+	struct hosts hosts = { .want.limit = {
+				   0, 1 } }; /* of another loop, which is first to reload */
 	struct server_site site = { .hosts = &hosts };
 	struct server server = { .site = &site, .pool = &pool, .place.host = 1 };
 	struct roster roster;

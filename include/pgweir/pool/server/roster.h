@@ -171,8 +171,8 @@ void roster_refuse(struct roster *roster, const struct roster_at *at, const char
 void roster_note_error(struct roster *roster, const struct roster_at *at, const char *error,
                        usec_t now);
 
-/* A watch asks the host from now on, or cannot ask it any more. */
-void roster_watch(struct roster *roster, const struct roster_at *at, bool is_watched);
+/* A watch asks the host from now on. */
+void roster_watch(struct roster *roster, const struct roster_at *at);
 
 /*
  * What another roster knew of this host: a copy of one of its rows, with the number that the host
@@ -210,7 +210,6 @@ static inline bool roster_has_limit(const struct roster_limit *limit)
 /* How long a standby is asked for what the primary had written before it counts as behind. */
 #define ROSTER_COPY_WAIT USEC_PER_SEC
 enum roster_copy {
-	ROSTER_COPY_NONE,    /* it is no standby, or the primary is another host */
 	ROSTER_COPY_ASKED,   /* its next answer, or the primary's, will tell */
 	ROSTER_COPY_UNKNOWN, /* one of the two is lost, not watched, or of another timeline */
 	ROSTER_COPY_BEHIND,
@@ -218,12 +217,12 @@ enum roster_copy {
 };
 
 /*
- * Compares the row of this number with the primary, if that is `host`. since: clock_now(), nothing
- * was written since then that counts. *missing: bytes, of ROSTER_COPY_BEHIND; *row: a copy. false:
- * there are not as many rows.
+ * Compares each standby with the primary, if that is `host`. since: clock_now(), nothing was
+ * written since then that counts. missing: bytes, of ROSTER_COPY_BEHIND. Called with the lock.
  */
-bool roster_copy_at(struct roster *roster, unsigned int number, const char *host, usec_t since,
-                    struct roster_row *row, enum roster_copy *copy, uint64_t *missing);
+typedef void roster_copied(void *arg, const char *standby, enum roster_copy copy, uint64_t missing);
+void roster_copies(struct roster *roster, const char *host, usec_t since, roster_copied *found,
+                   void *arg);
 
 /*
  * Why a server that is there must not stay there. CLOSE_NONE: it may; _HOST_LOST: the host does not

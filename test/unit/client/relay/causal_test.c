@@ -115,7 +115,7 @@ static void note_host(struct roster *roster, unsigned int host, enum host_role r
 	struct host_report report = { .role = role, .is_full = true, .timeline = timeline };
 	struct roster_at at = { .host = host };
 
-	roster_watch(roster, &at, true);
+	roster_watch(roster, &at);
 	roster_note(roster, &at, &report, 1, NULL);
 }
 

@@ -620,7 +620,7 @@ static void say(struct roster *roster, unsigned int host, enum host_role role, u
 	struct host_report report = { .role = role, .is_full = true, .position = position };
 
 	roster_note(roster, &at, &(struct host_report){ .role = role }, 1, NULL);
-	roster_watch(roster, &at, true);
+	roster_watch(roster, &at);
 	roster_note(roster, &at, &report, 1, NULL);
 }
 

@@ -249,7 +249,7 @@ static void play(struct scene *scene, const char *says, const char *word)
 	else if (word[1] == '>')
 		check_stay(scene, says, word, &at);
 	else if (word[1] == 'w')
-		roster_watch(&scene->roster, &at, true);
+		roster_watch(&scene->roster, &at);
 	else if (strchr("dne", word[1]))
 		roster_set_admin(&scene->roster, at.host, admin_of(word[1]), scene->now);
 	else
@@ -275,7 +275,7 @@ static void note_position(struct scene *scene, unsigned int host, enum host_role
 	struct roster_at at = { .host = host };
 	struct host_report report = { .role = role, .is_full = true, .position = position };
 
-	roster_watch(&scene->roster, &at, true);
+	roster_watch(&scene->roster, &at);
 	roster_note(&scene->roster, &at, &report, scene->now, NULL);
 }
 
@@ -289,7 +289,7 @@ static char note_history(struct scene *scene, unsigned int host, enum host_role 
 		.role = role, .is_full = true, .timeline = timeline, .position = position
 	};
 
-	roster_watch(&scene->roster, &at, true);
+	roster_watch(&scene->roster, &at);
 	roster_note(&scene->roster, &at, &report, scene->now, &changes);
 	return changes.count ? event_of(changes.lines[changes.count - 1].text) : 0;
 }
@@ -331,10 +331,10 @@ START_TEST(lag_is_the_age_of_what_a_standby_has)
 	ck_assert_int_eq(row_at(&scene, 1).lag, ROSTER_LAG_UNKNOWN);
 	note_position(&scene, 1, HOST_STANDBY, 120);
 	ck_assert_int_eq(row_at(&scene, 1).lag, 0);
-	roster_watch(&scene.roster, &(struct roster_at){ .host = 1 }, false);
+	roster_refuse(&scene.roster, &(struct roster_at){ .host = 1 }, "", scene.now, NULL);
 	ck_assert_int_eq(row_at(&scene, 1).lag, ROSTER_LAG_UNKNOWN);
 	/* What the primary has written is not known without a watch, unless it is dead. */
-	roster_watch(&scene.roster, &(struct roster_at){ .host = 0 }, false);
+	roster_refuse(&scene.roster, &(struct roster_at){ .host = 0 }, "", scene.now, NULL);
 	note_position(&scene, 1, HOST_STANDBY, 120);
 	ck_assert_int_eq(row_at(&scene, 1).lag, ROSTER_LAG_UNKNOWN);
 	roster_lose(&scene.roster, &(struct roster_at){ .host = 0 }, "", scene.now, NULL);
@@ -460,9 +460,9 @@ START_TEST(a_host_is_behind_with_all_its_addresses)
 	other.address = &addresses[1];
 	note_position(&scene, 1, HOST_PRIMARY, 120);
 	roster_note(&scene.roster, &one, &report, scene.now, NULL);
-	roster_watch(&scene.roster, &one, true);
+	roster_watch(&scene.roster, &one);
 	roster_note(&scene.roster, &other, &report, scene.now, NULL);
-	roster_watch(&scene.roster, &other, true);
+	roster_watch(&scene.roster, &other);
 	/* not known */
 	ck_assert_int_eq(roster_fit(&scene.roster, &one, &want, &due), ROSTER_BEHIND);
 	roster_note(&scene.roster, &one, &report, scene.now, NULL);
@@ -554,7 +554,7 @@ START_TEST(another_roster_remembers)
 	ck_assert_int_eq(row_at(&scene, 0).lost_at, former.now);
 	ck_assert_int_eq(fit_of(&scene, &at, TARGET_PRIMARY, &due), ROSTER_NO);
 	ck_assert_int_eq(due, scene.now + ROSTER_GAP);
-	roster_watch(&scene.roster, &at, true);
+	roster_watch(&scene.roster, &at);
 	ck_assert_int_eq(fit_of(&scene, &at, TARGET_PRIMARY, &due), ROSTER_NO);
 	ck_assert_int_eq(due, INT64_MAX);
 	row = row_at(&scene, 0);
@@ -656,46 +656,60 @@ START_TEST(a_standby_of_the_same_timeline_only_lags)
 }
 END_TEST
 
-static enum roster_copy copy_of(struct scene *scene, unsigned int number, const char *host,
+#define NO_COPY ((enum roster_copy) - 1)
+
+struct found_copy {
+	const char *name;
+	enum roster_copy copy;
+	uint64_t missing;
+};
+
+static void note_copy(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
+{
+	struct found_copy *found = arg;
+
+	if (strcmp(standby, found->name) != 0)
+		return;
+	found->copy = copy;
+	found->missing = missing;
+}
+
+static enum roster_copy copy_of(struct scene *scene, const char *name, const char *host,
                                 usec_t since, uint64_t *missing)
 {
-	struct roster_row row;
-	enum roster_copy copy;
+	struct found_copy found = { .name = name, .copy = NO_COPY };
 
-	ck_assert(roster_copy_at(&scene->roster, number, host, since, &row, &copy, missing));
-	ck_assert_uint_eq(row.host, number);
-	return copy;
+	roster_copies(&scene->roster, host, since, note_copy, &found);
+	*missing = found.missing;
+	return found.copy;
 }
 
 START_TEST(a_copy_is_compared_with_what_was_asked_since)
 {
 	struct scene scene;
-	struct roster_row row;
-	enum roster_copy copy;
 	uint64_t missing = 0;
 	usec_t since;
 
 	open_roster(&scene, "a,b,c");
 	note_history(&scene, 0, HOST_PRIMARY, 1, 1000);
 	note_history(&scene, 1, HOST_STANDBY, 1, 1000);
-	ck_assert_int_eq(copy_of(&scene, 1, "a", scene.now, &missing), ROSTER_COPY_WHOLE);
+	ck_assert_int_eq(copy_of(&scene, "b", "a", scene.now, &missing), ROSTER_COPY_WHOLE);
 	since = ++scene.now; /* what was known before does not count */
-	ck_assert_int_eq(copy_of(&scene, 1, "a", since, &missing), ROSTER_COPY_ASKED);
+	ck_assert_int_eq(copy_of(&scene, "b", "a", since, &missing), ROSTER_COPY_ASKED);
 	note_history(&scene, 0, HOST_PRIMARY, 1, 1100);
 	note_history(&scene, 1, HOST_STANDBY, 1, 1060);
-	ck_assert_int_eq(copy_of(&scene, 1, "a", since, &missing), ROSTER_COPY_ASKED);
+	ck_assert_int_eq(copy_of(&scene, "b", "a", since, &missing), ROSTER_COPY_ASKED);
 	scene.now = since + ROSTER_COPY_WAIT;
 	note_history(&scene, 1, HOST_STANDBY, 1, 1060);
-	ck_assert_int_eq(copy_of(&scene, 1, "a", since, &missing), ROSTER_COPY_BEHIND);
+	ck_assert_int_eq(copy_of(&scene, "b", "a", since, &missing), ROSTER_COPY_BEHIND);
 	ck_assert_uint_eq(missing, 40);
 	note_history(&scene, 1, HOST_STANDBY, 1, 1100);
-	ck_assert_int_eq(copy_of(&scene, 1, "a", since, &missing), ROSTER_COPY_WHOLE);
+	ck_assert_int_eq(copy_of(&scene, "b", "a", since, &missing), ROSTER_COPY_WHOLE);
 	/* the primary, and what is compared with another host */
-	ck_assert_int_eq(copy_of(&scene, 0, "a", since, &missing), ROSTER_COPY_NONE);
-	ck_assert_int_eq(copy_of(&scene, 1, "b", since, &missing), ROSTER_COPY_NONE);
+	ck_assert_int_eq(copy_of(&scene, "a", "a", since, &missing), NO_COPY);
+	ck_assert_int_eq(copy_of(&scene, "b", "b", since, &missing), NO_COPY);
 	note_history(&scene, 2, HOST_STANDBY, 2, 1200);
-	ck_assert_int_eq(copy_of(&scene, 2, "a", since, &missing), ROSTER_COPY_UNKNOWN);
-	ck_assert(!roster_copy_at(&scene.roster, 3, "a", since, &row, &copy, &missing));
+	ck_assert_int_eq(copy_of(&scene, "c", "a", since, &missing), ROSTER_COPY_UNKNOWN);
 	roster_done(&scene.roster);
 }
 END_TEST
