@@ -2,13 +2,13 @@
 /*
  * Encrypted streams: the handshake, and the path of their bytes.
  *
- *   socket --> heard --> [a step on a helper thread] --> said --> socket    until it is over
+ *   socket --> heard --> [a step] --> said --> socket                      until it is over
  *   socket --> tls_slots->in --> engine --> scratch --> owner              after that
  *   owner --> gathered --> engine --> tls_slots->out --> socket
  *
- * Hard here: during a step the engine and both buffers belong to a helper thread, and nothing is
- * read. If the stream is closed during that time, they are left to the handshake, which frees them
- * when the thread has returned it.
+ * Hard here: during a step on a helper thread the engine and both buffers belong to that thread,
+ * and nothing is read. If the stream is closed during that time, they are left to the handshake,
+ * which frees them when the thread has returned it.
  */
 #include "tls_priv.h"
 
@@ -26,7 +26,6 @@
 #define OUT_KEPT_MAX ((size_t)256 * 1024) /* bytes; a larger shared buffer is freed */
 
 /* A TLS record: a header of type, version and length, then `length` bytes. */
-#define RECORD_HEADER_SIZE 5
 #define RECORD_BODY_MAX (TLS_RECORD_MAX + 2048)
 #define RECORD_TYPE_LEAST 20
 #define RECORD_TYPE_MOST 24
@@ -39,7 +38,6 @@ struct handshake {
 	struct buf heard;   /* received and not used yet */
 	struct buf said;    /* to be sent to the peer */
 	enum tls_step step; /* result of the last step */
-	bool has_begun;     /* there was a first step */
 	bool is_held;       /* by a helper thread, except the stream */
 	struct err err;
 };
@@ -152,14 +150,14 @@ static size_t whole_records(const struct buf *heard)
 
 		if (type < RECORD_TYPE_LEAST || type > RECORD_TYPE_MOST)
 			return heard->count;
-		if (rest.count < RECORD_HEADER_SIZE)
+		if (rest.count < TLS_HEADER_SIZE)
 			break;
 		size = load_be16(rest.at + 3);
 		if (size > RECORD_BODY_MAX)
 			return heard->count;
-		if (rest.count < RECORD_HEADER_SIZE + size)
+		if (rest.count < TLS_HEADER_SIZE + size)
 			break;
-		rest = bytes_skip(rest, RECORD_HEADER_SIZE + size);
+		rest = bytes_skip(rest, TLS_HEADER_SIZE + size);
 	}
 	return heard->count - rest.count;
 }
@@ -168,17 +166,16 @@ static size_t whole_records(const struct buf *heard)
 static bool is_due(const struct handshake *handshake)
 {
 	return whole_records(&handshake->heard) > 0 ||
-	       (!handshake->has_begun && handshake->tls->context->role == TLS_CONNECTS);
+	       (!handshake->tls->engine && handshake->tls->context->role == TLS_CONNECTS);
 }
 
-/* On a helper thread. */
+/* On a helper thread, but for the last step of some: hear(). */
 static void shake(struct job *job)
 {
 	struct handshake *handshake = (struct handshake *)job;
 	size_t whole = whole_records(&handshake->heard);
 	struct bytes heard = bytes_of(handshake->heard.at, whole);
 
-	handshake->has_begun = true;
 	handshake->step = tls_shake(handshake->tls, &heard, &handshake->said, &handshake->err);
 	buf_drop(&handshake->heard, whole - heard.count);
 	if (handshake->step != TLS_FAILED && !buf_ok(&handshake->said)) {
@@ -214,39 +211,6 @@ static void report_broken(struct stream *stream, int error)
 	stream->error = error;
 	err_set(&err, ERR_SERVER_CONNECT, "closed during the TLS handshake");
 	report_failed(stream, &err);
-}
-
-static void hear(struct stream *stream)
-{
-	struct handshake *handshake = stream->tls->handshake;
-	char *scratch = loop_scratch(stream->watch.loop);
-	ssize_t done = socket_receive(stream->watch.fd, scratch, HEARD_SIZE);
-	struct err err;
-
-	if (done < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (done <= 0) {
-		report_broken(stream, done < 0 ? errno : 0);
-		return;
-	}
-	buf_add(&handshake->heard, scratch, (size_t)done);
-	if (!buf_ok(&handshake->heard))
-		report_broken(stream, ENOMEM);
-	else if (!go_on(stream, &err))
-		report_failed(stream, &err);
-}
-
-/* During a handshake. If unsent output cannot be sent, the next read finds the end. */
-static void on_ready(struct watch *watch, unsigned int what)
-{
-	struct stream *stream = container_of(watch, struct stream, watch);
-	bool is_held = stream->tls->handshake->is_held;
-
-	if ((what & WATCH_WRITE) && stream->out && !stream_flush_unsent(stream))
-		stream_buf_free(stream->pool, &stream->out);
-	watch_set(watch, (is_held ? 0U : WATCH_READ) | (stream->out ? WATCH_WRITE : 0U));
-	if ((what & WATCH_READ) && !is_held)
-		hear(stream);
 }
 
 /* Decrypts bytes that were read after the handshake: they are the first input of the owner. */
@@ -319,6 +283,44 @@ static void on_over(struct job *job)
 		finish_handshake(stream);
 	else if (!go_on(stream, &err))
 		report_failed(stream, &err);
+}
+
+static void hear(struct stream *stream)
+{
+	struct handshake *handshake = stream->tls->handshake;
+	char *scratch = loop_scratch(stream->watch.loop);
+	ssize_t done = socket_receive(stream->watch.fd, scratch, HEARD_SIZE);
+	struct err err;
+
+	if (done < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (done <= 0) {
+		report_broken(stream, done < 0 ? errno : 0);
+		return;
+	}
+	buf_add(&handshake->heard, scratch, (size_t)done);
+	if (!buf_ok(&handshake->heard)) {
+		report_broken(stream, ENOMEM);
+	} else if (is_due(handshake) && tls_is_finishing(stream->tls)) {
+		/* A helper thread would cost more than the step itself. */
+		shake(&handshake->job);
+		on_over(&handshake->job);
+	} else if (!go_on(stream, &err)) {
+		report_failed(stream, &err);
+	}
+}
+
+/* During a handshake. If unsent output cannot be sent, the next read finds the end. */
+static void on_ready(struct watch *watch, unsigned int what)
+{
+	struct stream *stream = container_of(watch, struct stream, watch);
+	bool is_held = stream->tls->handshake->is_held;
+
+	if ((what & WATCH_WRITE) && stream->out && !stream_flush_unsent(stream))
+		stream_buf_free(stream->pool, &stream->out);
+	watch_set(watch, (is_held ? 0U : WATCH_READ) | (stream->out ? WATCH_WRITE : 0U));
+	if ((what & WATCH_READ) && !is_held)
+		hear(stream);
 }
 
 bool stream_secure_has_slots(struct stream_pool *pool)

@@ -363,6 +363,18 @@ static void take_over(struct tls *tls)
 	engine_free(&engine);
 }
 
+/*
+ * By what OpenSSL has done, not by what comes: it has sent our Finished. After a request for
+ * another ClientHello it has not.
+ */
+bool tls_is_finishing(const struct tls *tls)
+{
+	unsigned char part;
+
+	return tls->engine && SSL_get_finished(tls->engine->ssl, &part, sizeof(part)) &&
+	       SSL_get_verify_mode(tls->engine->ssl) == SSL_VERIFY_NONE;
+}
+
 enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, struct err *err)
 {
 	const unsigned char *protocol;

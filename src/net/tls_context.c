@@ -199,13 +199,6 @@ static bool set_exchange(SSL_CTX *library, const struct tls_options *options, st
 	return true;
 }
 
-/* Sets versions, ciphers and curves. false: *err names the setting. */
-static bool tls_rules_apply(SSL_CTX *library, const struct tls_options *options, struct err *err)
-{
-	return set_protocols(library, options, err) && set_ciphers(library, options, err) &&
-	       set_exchange(library, options, err);
-}
-
 /* ---- contexts ---- */
 
 #define FILE_MAX ((size_t)4 * 1024 * 1024) /* a bundle of all public authorities has 200 KB */
@@ -375,15 +368,6 @@ static bool load_authorities(struct making *making)
 
 /* ---- rules ---- */
 
-/* Stores the protocol's name for ALPN as the library wants it, with its length in front. */
-static void note_protocol(struct tls_context *context, const char *protocol)
-{
-	int size = snprintf(context->protocol, sizeof(context->protocol), "%c%s",
-	                    (int)strlen(protocol), protocol);
-
-	context->protocol_size = (unsigned int)size;
-}
-
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_size,
                            const unsigned char *offered, unsigned int offered_size, void *arg)
 {
@@ -460,9 +444,12 @@ static void set_ground(struct making *making)
 {
 	static const unsigned char name[] = "pgweir";
 	SSL_CTX *library = making->library;
-	const char *protocol = making->options->protocol;
+	const char *protocol = making->options->protocol ? making->options->protocol : "postgresql";
 
-	note_protocol(making->context, protocol ? protocol : "postgresql");
+	/* As the library wants it, with its length in front. */
+	making->context->protocol_size =
+	    (unsigned int)snprintf(making->context->protocol, sizeof(making->context->protocol),
+	                           "%c%s", (int)strlen(protocol), protocol);
 	making->context->has_own_records = making->options->has_own_records;
 	if (making->context->has_own_records)
 		SSL_CTX_set_keylog_callback(library, tls_note_secret);
@@ -595,7 +582,9 @@ static bool fill_context(struct making *making, struct tls_context *context)
 	note_options(making);
 	set_ground(making);
 	set_check(making);
-	if (!tls_rules_apply(making->library, options, making->err) || !load_own(making) ||
+	if (!set_protocols(making->library, options, making->err) ||
+	    !set_ciphers(making->library, options, making->err) ||
+	    !set_exchange(making->library, options, making->err) || !load_own(making) ||
 	    !load_authorities(making) || !make_named(making, context))
 		return false;
 	context->binding_count =

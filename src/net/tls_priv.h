@@ -152,6 +152,12 @@ bool tls_move(struct tls **tls, struct slab *from, struct slab *to);
  */
 enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, struct err *err);
 
+/*
+ * Whether only the peer's Finished is missing, so that the next step costs little: key exchange and
+ * signature are behind us, and there is no certificate of the peer's to verify.
+ */
+bool tls_is_finishing(const struct tls *tls);
+
 static inline bool tls_is_own(const struct tls *tls) { return tls_records_are_on(&tls->records); }
 
 /* For the context of OpenSSL: the connection that an SSL is of. */

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -332,6 +333,64 @@ START_TEST(secure_servers_need_not_ask_for_another_group)
 	begin(&stage);
 	run_until(&stage, both_secured);
 	ck_assert_uint_eq(hello_count, 1);
+	done(&stage);
+}
+END_TEST
+
+/*
+ * Where each step ran: helper threads do what may need much time, even if the peer's certificate is
+ * asked for, but does not come. The last step, with its Finished alone, is the loop's.
+ */
+static pthread_t loop_thread;
+static unsigned int hellos_of[2], finished_of[2], keys_of[2]; /* on a helper thread; on the loop */
+
+static void count_steps(const SSL *ssl, int where, int result)
+{
+	bool is_loop = pthread_equal(pthread_self(), loop_thread);
+	OSSL_HANDSHAKE_STATE state = SSL_get_state(ssl);
+
+	(void)result;
+	if (where != SSL_CB_ACCEPT_LOOP)
+		return;
+	hellos_of[is_loop] += state == TLS_ST_SR_CLNT_HELLO;
+	keys_of[is_loop] += state == TLS_ST_SR_KEY_EXCH;
+	finished_of[is_loop] += state == TLS_ST_SR_FINISHED;
+}
+
+static const struct {
+	const char *protocols, *group;
+	int verify;
+	unsigned int hellos, keys;
+	bool is_last_cheap;
+} steps[] = {
+	{ "tlsv1.3", "prime256v1", SSL_VERIFY_NONE, 1, 0, true },
+	/* another ClientHello is asked for */
+	{ "tlsv1.3", "P-384", SSL_VERIFY_NONE, 2, 0, true },
+	{ "tlsv1.3", "prime256v1", SSL_VERIFY_PEER, 1, 0, false },
+	{ "tlsv1.3", "P-384", SSL_VERIFY_PEER, 2, 0, false },
+	{ "tlsv1.2", "prime256v1", SSL_VERIFY_NONE, 1, 1, false },
+};
+
+START_TEST(secure_only_the_cheap_step_is_for_the_loop)
+{
+	struct stage stage;
+
+	loop_thread = pthread_self();
+	memset(hellos_of, 0, sizeof(hellos_of));
+	memset(finished_of, 0, sizeof(finished_of));
+	memset(keys_of, 0, sizeof(keys_of));
+	make(&stage, 65536, steps[_i].protocols);
+	SSL_CTX_set1_groups_list(stage.accepts->library, steps[_i].group);
+	SSL_CTX_set_verify(stage.accepts->library, steps[_i].verify, NULL);
+	SSL_CTX_set_info_callback(stage.accepts->library, count_steps);
+	begin(&stage);
+	run_until(&stage, both_secured);
+	ck_assert_uint_eq(hellos_of[false], steps[_i].hellos);
+	ck_assert_uint_eq(hellos_of[true], 0);
+	ck_assert_uint_eq(keys_of[false], steps[_i].keys);
+	ck_assert_uint_eq(keys_of[true], 0);
+	ck_assert_uint_eq(finished_of[steps[_i].is_last_cheap], 1);
+	ck_assert_uint_eq(finished_of[!steps[_i].is_last_cheap], 0);
 	done(&stage);
 }
 END_TEST
@@ -907,6 +966,7 @@ static void add_tests(Suite *suite, const char *name, void (*set_roles)(void))
 	/* Several runs, because the effect of a cut depends on random bytes. */
 	tcase_add_loop_test(tcase, secure_handshake_in_pieces, 0, 10 * COUNT_OF(cuts));
 	tcase_add_test(tcase, secure_servers_need_not_ask_for_another_group);
+	tcase_add_loop_test(tcase, secure_only_the_cheap_step_is_for_the_loop, 0, COUNT_OF(steps));
 	tcase_add_loop_test(tcase, secure_far_end_goes_amid_the_handshake, 0, 12);
 	tcase_add_test(tcase, secure_close_amid_the_handshake);
 	tcase_add_loop_test(tcase, secure_noise_is_no_handshake, 0, 2);
