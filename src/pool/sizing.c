@@ -4,14 +4,15 @@
 #define DONE_MIN 50  /* statements that say something about the response time */
 #define PER_SERVER 4 /* and for each server, of which the one that a switch cuts is a part */
 #define TURN_MAX (2 * USEC_PER_SEC) /* then a turn is over without them */
-#define WORTH 0.05 /* of what would be gained if each server did as much: chance gains less */
-#define CLEAR 4.7  /* 3 would be odds of 20 to 1; 1.57 mean squares are one of mean differences */
-#define TRIAL_MAX (90 * USEC_PER_SEC) /* a third of it for twice as many: less is at stake */
+#define LEAST 0.01                  /* that matters, as a difference: 2 % of the throughput */
+#define CLEAR 4.7 /* 3 would be odds of 20 to 1; 1.57 mean squares are one of mean differences */
+#define TRIAL_MAX (90 * USEC_PER_SEC) /* a half of it for three times as many: less is at stake */
 #define NOISE_GUESS 0.05              /* of a restless machine, until it is known */
 #define NOISE_GUESS_WEIGHT 4
 #define NOISE_WEIGHT_MAX 64
-#define WANTED_WEIGHT 8
-#define FACTOR_MAX 32 /* the pause after a trial, as a multiple of the trial */
+#define WANTED_WEIGHT 4
+#define FACTOR_MIN 4 /* the pause after a trial, as a multiple of the trial */
+#define FACTOR_MAX 32
 #define PAUSE_MAX (256 * USEC_PER_SEC)
 
 static double response_of(const struct sizing_sample *sample)
@@ -56,15 +57,21 @@ static bool is_over(const struct sizing_turn *turn)
 	       (turn->sum.done >= DONE_MIN && turn->sum.done >= PER_SERVER * turn->size);
 }
 
-/* Whether the turn is over. */
+/*
+ * Whether the turn is over. The first sample of another size is left out: what the larger size has
+ * begun ends in the turn of the smaller one, and the kernel has yet to spread the processes.
+ */
 static bool add_sample(struct sizing *sizing, const struct sizing_sample *sample)
 {
 	struct sizing_turn *turn = &sizing->turn;
 	struct sizing_sample *sum = &turn->sum;
 
+	sizing->trial.lasted += sample->span;
 	if (is_over(turn)) {
 		sizing->turn_before = *turn;
-		*turn = (struct sizing_turn){ 0 };
+		*turn = (struct sizing_turn){ .size = sizing->size };
+		if (turn->size != sizing->turn_before.size)
+			return false;
 	}
 	turn->size = sizing->size;
 	sum->waiting = sample->waiting;
@@ -72,7 +79,6 @@ static bool add_sample(struct sizing *sizing, const struct sizing_sample *sample
 	sum->span += sample->span;
 	sum->busy += sample->busy;
 	sum->done += sample->done;
-	sizing->trial.lasted += sample->span;
 	return is_over(turn);
 }
 
@@ -123,20 +129,27 @@ static void note_response(struct sizing *sizing, const struct sizing_sample *sam
 
 /* ---- the next trial ---- */
 
-static unsigned int more_than(unsigned int size, const struct sizing_bounds *bounds,
+/* Trials in both directions were in vain, or several: the best size may lie in between. */
+static bool is_fine(const struct sizing *sizing) { return sizing->pause_factor > 2 * FACTOR_MIN; }
+
+static unsigned int more_than(const struct sizing *sizing, const struct sizing_bounds *bounds,
                               unsigned int waiting)
 {
-	unsigned int more = size > 2 ? size : 2;
+	unsigned int size = sizing->size, more = is_fine(sizing) ? size / 2 : 2 * size;
 
+	if (more < 2)
+		more = 2;
 	if (more > waiting)
 		more = waiting;
 	return more < bounds->most - size ? size + more : bounds->most;
 }
 
-static unsigned int less_than(unsigned int size, const struct sizing_bounds *bounds)
+static unsigned int less_than(const struct sizing *sizing, const struct sizing_bounds *bounds)
 {
-	unsigned int less = size > 2 ? size - size * 2 / 5 : 1;
+	unsigned int size = sizing->size, less = size - size / (is_fine(sizing) ? 4 : 2);
 
+	if (less == size)
+		less--;
 	return less > bounds->least ? less : bounds->least;
 }
 
@@ -162,9 +175,9 @@ static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds
 		sizing->is_less_next = false;
 	}
 	if (waiting && sum->is_full)
-		more = more_than(size, bounds, waiting);
+		more = more_than(sizing, bounds, waiting);
 	if (waiting || response_of(sum) > 2 * sizing->best_response)
-		less = sizing->turn.throughput > 0 ? less_than(size, bounds) : size;
+		less = sizing->turn.throughput > 0 ? less_than(sizing, bounds) : size;
 	is_less = less < size && (sizing->is_less_next || more == size);
 	sizing->pause -= sizing->pause < sum->span ? sizing->pause : sum->span;
 	if (sizing->pause && !(sizing->has_won && is_less == sizing->is_less_next))
@@ -192,7 +205,7 @@ static enum sizing_reason win(struct sizing *sizing)
 	sizing->is_less_next = sizing->trial.other < sizing->trial.former;
 	sizing->has_won = true;
 	if (!sizing->pause_factor)
-		sizing->pause_factor = 1;
+		sizing->pause_factor = FACTOR_MIN;
 	end_with(sizing, sizing->trial.other);
 	return SIZING_KEEPS;
 }
@@ -201,7 +214,7 @@ static enum sizing_reason lose(struct sizing *sizing)
 {
 	sizing->is_less_next = sizing->trial.other > sizing->trial.former;
 	sizing->has_won = false;
-	sizing->pause_factor = sizing->pause_factor ? 2 * sizing->pause_factor : 1;
+	sizing->pause_factor = sizing->pause_factor ? 2 * sizing->pause_factor : FACTOR_MIN;
 	if (sizing->pause_factor > FACTOR_MAX)
 		sizing->pause_factor = FACTOR_MAX;
 	end_with(sizing, sizing->trial.former);
@@ -224,19 +237,18 @@ static void add_pair(struct sizing_trial *trial, const struct sizing_turn *forme
  * The logarithm of how much likelier a gain is than a loss of the same size: the one that is seen,
  * or the least that matters. So a trial is short in which one size is far worse.
  */
-static bool is_clear(const struct sizing *sizing, double above, double least)
+static bool is_clear(const struct sizing *sizing, double above)
 {
 	double size = positive(above), mean = size / sizing->trial.pairs;
 
-	return size * (mean > 2 * least ? mean : 2 * least) > CLEAR * sizing->noise * sizing->noise;
+	return size * (mean > 2 * LEAST ? mean : 2 * LEAST) > CLEAR * sizing->noise * sizing->noise;
 }
 
 static enum sizing_reason judge(struct sizing *sizing)
 {
 	struct sizing_trial *trial = &sizing->trial;
 	bool is_more = trial->other > trial->former, is_other = sizing->turn.size == trial->other;
-	double growth = positive(difference(trial->other, trial->former));
-	double least = WORTH * growth, above;
+	double growth = positive(difference(trial->other, trial->former)), above;
 	bool is_enough = 2 * sizing->wanted < trial->former + trial->other;
 
 	/* Few wait any more, or statements are so long that few end: they may have more. */
@@ -246,12 +258,10 @@ static enum sizing_reason judge(struct sizing *sizing)
 		return is_other ? lose(sizing) : SIZING_KEEPS;
 	add_pair(trial, is_other ? &sizing->turn_before : &sizing->turn,
 	         is_other ? &sizing->turn : &sizing->turn_before);
-	above = trial->gain - trial->pairs * least;
-	if (is_clear(sizing, above, least))
+	above = trial->gain - trial->pairs * LEAST;
+	if (is_clear(sizing, above))
 		return (above > 0) == is_more ? win(sizing) : lose(sizing);
-	if ((double)trial->lasted < TRIAL_MAX * growth)
-		return SIZING_KEEPS;
-	return is_more || above > 0 ? lose(sizing) : win(sizing);
+	return (double)trial->lasted < TRIAL_MAX * growth ? SIZING_KEEPS : lose(sizing);
 }
 
 static enum sizing_reason take_turns(struct sizing *sizing)

@@ -110,8 +110,9 @@ def test_it_shrinks_where_fewer_do_more(sized, loops):
     with load(weir, CROWD):
         wait_until(is_small, 120, "fewer servers")
     assert held_back > {0}
-    assert [change for change in changes(weir)
-            if change[1] < change[0] and "fewer may do as much" in change[2]]
+    # In a trial of fewer, or at the end of the one of eight that goes on when the load changes.
+    assert [change for change in changes(weir) if change[1] < change[0]
+            and re.search("fewer may do as much|they did hardly more", change[2])]
     weir.wait_log("closing because: too many servers in the pool")
 
 

@@ -2,14 +2,15 @@
 /*
  * pool_size = auto: how many servers a pool may have, from what it has done with those it had.
  *
- * While clients wait, twice as many servers are tried, or two more; later two fifths less.
+ * While clients wait, three times as many servers are tried; later a half; then smaller steps.
  * Throughput is servers / response time, as in TCP Vegas (Brakmo, Peterson: TCP Vegas: End to End
  * Congestion Avoidance on a Global Internet, 1995). But what the machine does changes it from
  * second to second by far more than a size does. So both sizes take turns, and only neighbouring
  * turns are compared, until the sum of the differences is clear beside the noise (Wald: Sequential
  * Tests of Statistical Hypotheses, 1945), which is known from neighbouring turns of one size. In
- * doubt fewer servers do. The shorter the turns, the less the machine does between two: a far worse
- * size is seen in one.
+ * doubt the size stays. The shorter the turns, the less the machine does between two: a far worse
+ * size is seen in one. But the first sample of a turn is left out, as in it the larger of two sizes
+ * did 2 to 5 % too little beside the smaller one, and in the next ones no longer.
  *
  * No clock: the caller passes samples, about four a second. Zeroed: sizing_look() begins with the
  * least size.
