@@ -3,6 +3,7 @@
 
 import collections
 import functools
+import gc
 import itertools
 import os
 import re
@@ -346,6 +347,15 @@ def major_version():
 def pytest_runtest_setup(item):
     if OLD_STRINGS.search(item.nodeid) and major_version() >= 19:
         pytest.skip("PostgreSQL 19 has no strings with backslashes")
+
+
+# Seven thousand items stay to the end: to look at them again and again takes a quarter of the collection.
+gc.disable()
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items):

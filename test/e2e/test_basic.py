@@ -186,8 +186,8 @@ BENCHES = [
     (mode, protocol, args)
     for mode in MODES
     for protocol in ("simple", "extended", "prepared")
-    for args in (("-c", "100", "-t", "20", "-S"), ("-C", "-c", "8", "-t", "20", "-S"),
-                 ("-c", "20", "-t", "20"))
+    for args in (("-c", "100", "-t", "5", "-S"), ("-C", "-c", "8", "-t", "5", "-S"),
+                 ("-c", "20", "-t", "5"))
     if (mode, protocol) in (("session", "prepared"),) or protocol != "prepared"
     if mode != "statement" or "-S" in args  # TPC-B works in transactions
     if mode != "session" or "100" not in args or protocol == "simple"

@@ -1381,14 +1381,24 @@ def fill_in(texts, **words):
     return {name: text and text.format(**words) for name, text in texts.items()}
 
 
+@pytest.fixture(scope="session")
+def other(ca, own):
+    return ca.issue("reload_other", "other.example", key=own)
+
+
+@pytest.fixture(scope="session")
+def rsa(ca):
+    """Made once: an RSA key takes longer than a test."""
+    return ca.issue("reload_rsa", "rsa.example", key="rsa")
+
+
 @pytest.fixture
 def write_certificates(request):
     """Puts the certificates that rows name into a daemon's folder."""
 
     def write(weir):
-        ca, wrong_ca, own = (request.getfixturevalue(name) for name in ("ca", "wrong_ca", "own"))
-        other = ca.issue("reload_other", "other.example", key=own)
-        rsa = ca.issue("reload_rsa", "rsa.example", key="rsa")
+        ca, wrong_ca, own, other, rsa = (request.getfixturevalue(name)
+                                         for name in ("ca", "wrong_ca", "own", "other", "rsa"))
         for name, path in (("ca.crt", ca.cert), ("wrong_ca.crt", wrong_ca.cert),
                            ("own.crt", own.cert), ("own.key", own.key), ("moved.key", own.key),
                            ("other.crt", other.cert), ("rsa.crt", rsa.cert), ("rsa.key", rsa.key)):

@@ -15,17 +15,18 @@
 
 static struct log *kept_log;
 
+/* Whose lines come: one after another. */
+static const char *database, *user;
+
 static void set_up(void)
 {
+	database = user = NULL;
 	kept_log = log_new();
 	ck_assert_ptr_nonnull(kept_log);
 	ck_assert(log_configure(kept_log, &(struct log_options){ 0 }, NULL));
 }
 
 static void tear_down(void) { log_free(&kept_log); }
-
-/* Whose lines come: one after another. */
-static const char *database, *user;
 
 static void tell_who(const struct logger *logger, struct log_who *who)
 {

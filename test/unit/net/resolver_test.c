@@ -442,6 +442,7 @@ START_TEST(the_hosts_file_is_asked_first)
 	ck_assert_str_eq(ask_now(&scene, &asked, "filed.test"), "127.0.0.9:5432");
 	ck_assert_uint_eq(scene.a_count, 0);
 	unlink(path);
+	unsetenv("CARES_HOSTS");
 	tear_down(&scene);
 }
 END_TEST
