@@ -78,13 +78,18 @@ const char catalog_sql_begin[] =
     "SET LOCAL search_path=pg_catalog,pg_temp;SET LOCAL statement_timeout=5000;"
     "SET LOCAL jit=off;SET LOCAL max_parallel_workers_per_gather=0;";
 
-/* Which server it is, and how often rows of these catalogs were written there. */
+/*
+ * Which server it is, and how often rows of these catalogs were written there. A new name of a table
+ * or view changes a row of pg_type. Temporary tables only come and go there, and in pg_class.
+ */
 const char catalog_sql_changes[] =
     "SELECT concat(date_part('epoch',pg_postmaster_start_time()),' ',"
-    "(SELECT sum(pg_stat_get_tuples_inserted(oid)+pg_stat_get_tuples_updated(oid)"
-    "+pg_stat_get_tuples_deleted(oid))FROM pg_class WHERE relnamespace=11 AND relname=ANY("
+    "(SELECT sum(pg_stat_get_tuples_updated(oid)+CASE WHEN relname='pg_type'THEN 0 ELSE "
+    "pg_stat_get_tuples_inserted(oid)+pg_stat_get_tuples_deleted(oid)END)"
+    "FROM pg_class WHERE relnamespace=11 AND relname=ANY("
     "'{pg_proc,pg_rewrite,pg_attrdef,pg_constraint,pg_policy,pg_trigger,pg_extension,pg_operator,"
-    "pg_cast,pg_event_trigger,pg_sequence}')))";
+    "pg_cast,pg_event_trigger,pg_sequence,pg_inherits,pg_amproc,pg_statistic_ext,pg_foreign_table,"
+    "pg_type}')))";
 
 /* How expressions call PostgreSQL's own functions: as pg_node_tree has them. */
 #define NODES                                                                        \

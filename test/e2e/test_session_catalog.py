@@ -3,6 +3,7 @@
 execution on, and no other client meets it; SHOW CATALOG."""
 
 import os
+import time
 
 import pytest
 
@@ -104,6 +105,9 @@ def made(pgweir, postgres):
             return (states[0] if states else None,
                     {row["name"]: (row["kind"], row["touches"]) for row in rows if not row["state"]})
 
+        def since(self):
+            return next(row["since"] for row in self.weir.admin("SHOW CATALOG") if row["state"])
+
         def wait(self, state, *names):
             """The catalog is looked at again when the database is used."""
             client = self.weir.client()
@@ -193,6 +197,43 @@ def test_a_function_that_another_connection_replaces(made, loops):
     made.make(BASE.replace("CREATE", "CREATE OR REPLACE"))
     made.wait("touches", "set_tenant", "app.tenant")
     two_tenants(weir, "SELECT set_tenant('{}')")
+
+
+# What another connection changes without a new function or trigger.
+ELSEWHERE = {
+    "a new name": ("CREATE TABLE old (a text)", "ALTER TABLE old RENAME TO t"),
+    "a name for another": ("CREATE TABLE t (a text); CREATE TABLE old (a text)",
+                           "ALTER TABLE t RENAME TO other; ALTER TABLE old RENAME TO t"),
+    "a partition": ("CREATE TABLE t (a text) PARTITION BY LIST (a); CREATE TABLE old (a text)",
+                    "ALTER TABLE t ATTACH PARTITION old DEFAULT"),
+}
+
+
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_what_another_connection_changes(made, what):
+    before, change = ELSEWHERE[what]
+    made.make(BASE, TRIGGER, before,
+              "CREATE TRIGGER g BEFORE INSERT ON old FOR EACH ROW EXECUTE FUNCTION on_row()")
+    weir = made.start()
+    made.wait("touches", "old")
+    made.make(change)
+    made.wait("touches", "t")
+    two_tenants(weir, "INSERT INTO t VALUES ('{}')")
+
+
+def test_temporary_tables_of_others_are_no_change(made, postgres):
+    made.make(BASE)
+    weir = made.start()
+    made.wait("touches", "set_tenant")
+    client = weir.client()
+    since = made.since()
+    for number in range(3):
+        with postgres.connect(dbname="known") as connection:
+            connection.execute("CREATE TEMP TABLE x (a text PRIMARY KEY, b text[])")
+            connection.execute("INSERT INTO x VALUES ('1')")
+        time.sleep(1.2)
+        client.query("SELECT 1")
+    assert made.since() == since
 
 
 @LOOPS
