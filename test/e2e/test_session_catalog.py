@@ -142,6 +142,66 @@ def test_tenants(made, what, loops):
     two_tenants(made.start(loops=loops), text)
 
 
+# What leads to it without a word that PostgreSQL has noted.
+UNNOTED = {
+    "a cascade of refint":
+        (["CREATE EXTENSION refint", BASE,
+          plpgsql("PERFORM set_tenant(OLD.b)", "on_row", "", "trigger", "RETURN OLD;"),
+          "CREATE TABLE p (a text)", "INSERT INTO p VALUES ('one'), ('two')",
+          "CREATE TABLE c (a text, b text)", "INSERT INTO c SELECT a, a FROM p",
+          "CREATE TRIGGER g BEFORE DELETE ON c FOR EACH ROW EXECUTE FUNCTION on_row()",
+          "CREATE TRIGGER g BEFORE DELETE ON p FOR EACH ROW EXECUTE FUNCTION "
+          "check_foreign_key(1, 'cascade', 'a', 'c', 'a')"],
+         "DELETE FROM p WHERE a = '{}'"),
+    "another set_config":
+        ([plpgsql("EXECUTE format('SET app.tenant = %L', b)", "set_config", "a text, b text, c bool"),
+          sql("SELECT public.set_config('app.tenant', $1, true)")], "SELECT set_tenant('{}')"),
+}
+
+
+@pytest.mark.parametrize("what", UNNOTED)
+def test_what_postgresql_has_not_noted(made, what):
+    texts, text = UNNOTED[what]
+    made.make(*texts)
+    weir = made.start()
+    made.wait("touches")
+    two_tenants(weir, text)
+
+
+@pytest.mark.parametrize("text", ["ANALYSE", "SELECT brin_summarize_new_values('i')"])
+def test_the_index_of_a_table_that_is_not_named(made, postgres, text):
+    made.make("CREATE FUNCTION take_lock(a int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS "
+              "$$ BEGIN PERFORM pg_advisory_lock(1); RETURN a; END $$",
+              "CREATE TABLE t (a int)", "CREATE INDEX i ON t USING brin (take_lock(a))",
+              "INSERT INTO t SELECT generate_series(1, 40000)", "ALTER TABLE t OWNER TO alice")
+    weir = made.start()
+    made.wait("touches", "t")
+    client = weir.client()
+    assert not client.query(text).error
+    wait_until(lambda: [row["why"] for row in weir.admin("SHOW PINNED")] == ["session lock"])
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+@pytest.mark.parametrize("text", ["SELECT isn_weak(true)", "SELECT * FROM v", "SELECT f()"])
+def test_a_variable_of_an_extension(made, text, mode):
+    """DISCARD ALL leaves it. In session mode only texts count."""
+    made.make("CREATE EXTENSION isn", "CREATE VIEW v AS SELECT isn_weak(true)",
+              "CREATE FUNCTION f() RETURNS bool LANGUAGE plpgsql AS 'BEGIN RETURN isn_weak(true); END'")
+    weir = made.start(pool_mode=mode, default_pool_size=2)
+    if mode == "transaction":
+        made.wait("touches", "v", "f")
+    first, second = weir.client(), weir.client()
+    second.query("SELECT 1")
+    assert first.value(text) == "t"
+    if mode == "transaction":
+        wait_until(lambda: [row["why"] for row in weir.admin("SHOW PINNED")] == ["function of an extension"])
+    first.close()
+    second.close()
+    if mode == "transaction" or "isn_weak" in text:
+        others = [weir.client(), weir.client()]
+        assert [client.value("SELECT isn_weak()") for client in others] == ["f", "f"]
+
+
 @pytest.mark.parametrize("language", ["plperl", "plpython3u"])
 def test_a_language_that_cannot_be_read(made, postgres, language):
     """Where PostgreSQL has it. The name of the parameter is in the text of the client."""
