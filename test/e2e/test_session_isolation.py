@@ -101,6 +101,33 @@ def test_nobody_gets_the_seed_of_another(start, postgres, how):
     assert server == pid[0][1] and value != known
 
 
+# How a client makes its transactions wait for a safe snapshot, and what another one has set.
+WAITS = {
+    "a function": ("SELECT leave()", "SELECT 1"),
+    "a function, parameters": ("SELECT leave()", "SET work_mem = '3MB'"),
+    "a statement, a list": ("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, "
+                            "DEFERRABLE", "SET search_path = pg_catalog, public"),
+}
+
+
+@pytest.mark.parametrize("what", WAITS)
+@pytest.mark.parametrize("isolation", ["known", "strict"])
+def test_nothing_of_ours_waits_for_a_snapshot(start, postgres, isolation, what):
+    make(postgres, "; ".join(f"PERFORM set_config('default_transaction_{name}', '{value}', false)"
+                             for name, value in (("isolation", "serializable"), ("read_only", "on"),
+                                                 ("deferrable", "on"))))
+    text, before = WAITS[what]
+    first, second = start(session_isolation=isolation, server_connect_timeout=120)
+    second.query(before)
+    with postgres.connect() as holder:
+        holder.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+        holder.execute("BEGIN")
+        holder.execute("CREATE TABLE of_holder ()")
+        first.query(text)
+        assert second.value("SELECT 1") == "1"
+        holder.execute("ROLLBACK")
+
+
 def test_a_refused_parameter_is_no_refused_cleaning(pgweir, postgres):
     """Then DISCARD ALL would come in its place from then on, which leaves the seed."""
     make(postgres, "EXECUTE 'SELECT set' || 'seed(0.5)'")

@@ -840,8 +840,12 @@ static void add_defaults_again(struct buf *text, const struct server *server)
 	}
 }
 
-/* Whatever a session can have, but libraries, prepared statements and values of sequences. */
+/*
+ * Whatever a session can have, but libraries, prepared statements and values of sequences. A
+ * transaction of the session's own modes might wait, or be refused on a standby.
+ */
 static const char cleaning[] =
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED,READ ONLY;"
     "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;";
 
 void server_add_seed(struct buf *text)

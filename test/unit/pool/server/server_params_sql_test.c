@@ -312,7 +312,9 @@ static const struct {
 };
 
 /* What each cleaning begins with. */
-#define CLEANS "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;"
+#define CLEANS                                                                \
+	"SET TRANSACTION ISOLATION LEVEL READ COMMITTED,READ ONLY;RESET ALL;" \
+	"RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;"
 #define CLEANS_MORE \
 	"SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.?);DEALLOCATE ALL;"
 
