@@ -27,6 +27,7 @@ static const struct sql_function functions[] = {
 	FUNCTION("setseed", SQL_TOUCH_EXTENSION),
 	FUNCTION("ts_stat", SQL_TOUCH_HIDDEN), /* this and others run a text as a query */
 	FUNCTION("crosstab", SQL_TOUCH_HIDDEN),
+	FUNCTION("isn_weak", SQL_TOUCH_EXTENSION),
 	FUNCTION("connectby", SQL_TOUCH_HIDDEN),
 	FUNCTION("crosstab2", SQL_TOUCH_HIDDEN),
 	FUNCTION("crosstab3", SQL_TOUCH_HIDDEN),

@@ -119,6 +119,7 @@ static inline bool may_begin(char first, char second)
 	static const unsigned int seconds[32] = {
 		['c' & 31] = LETTER('u') | LETTER('r') | LETTER('o'),
 		['d' & 31] = LETTER('b'),
+		['i' & 31] = LETTER('s'),
 		['l' & 31] = LETTER('a'),
 		['n' & 31] = LETTER('e'),
 		['p' & 31] = LETTER('g'),
@@ -142,7 +143,7 @@ static inline bool may_end(char before, char last)
 		['d' & 31] = LETTER('e'),
 		['e' & 31] = LETTER('t') | LETTER('l'),
 		['g' & 31] = LETTER('i'),
-		['k' & 31] = LETTER('c'),
+		['k' & 31] = LETTER('c') | LETTER('a'),
 		['l' & 31] = LETTER('a') | LETTER('m') | LETTER('l'),
 		['n' & 31] = LETTER('o'),
 		['p' & 31] = LETTER('u') | LETTER('o'),

@@ -39,8 +39,17 @@ static const char *const definitions[] = { "alter",   "analyze", "cluster", "com
 	                                   "drop",    "grant",   "import",  "into",    "reassign",
 	                                   "refresh", "reindex", "revoke",  "security" };
 
-/* One that works on indexes, of all tables if it names none. */
-static const char *const maintenance[] = { "analyze", "cluster", "reindex", "vacuum" };
+/* One that works on indexes, of all tables if it names none, or whose name is in a string. */
+static const char *const maintenance[] = { "analyze",
+	                                   "analyse",
+	                                   "cluster",
+	                                   "reindex",
+	                                   "repack",
+	                                   "vacuum",
+	                                   "brin_summarize_new_values",
+	                                   "brin_summarize_range",
+	                                   "bt_index_check",
+	                                   "bt_index_parent_check" };
 
 const char *catalog_kind_name(enum catalog_kind kind) { return kinds[kind]; }
 

@@ -39,8 +39,8 @@
 	"database_to_xml_and_xmlschema}')"
 
 /*
- * Those that are VOLATILE and leave nothing, or are known to the scan of texts. One that is not
- * here, of a newer PostgreSQL, may do anything.
+ * Those that are VOLATILE and leave nothing, or are known to the scan of texts, or, as they work on
+ * indexes, in catalog.c. One that is not here, of a newer PostgreSQL, may do anything.
  */
 #define HARMLESS                                                                               \
 	"array_sample|array_shuffle|bernoulli|binary_upgrade_.*|brin_.*|clock_timestamp|"      \
@@ -61,15 +61,23 @@
 
 /*
  * Of PostgreSQL's manual, "Additional Supplied Modules", and some that many use. Those that run
- * texts are not in it. What set_limit() of pg_trgm does is known by its name.
+ * texts, as triggers of refint do, are not in it. What set_limit() of pg_trgm does is known by its
+ * name.
  */
 #define EXTENSIONS                                                                                 \
 	"amcheck,autoinc,bloom,btree_gin,btree_gist,citext,cube,dict_int,dict_xsyn,"               \
 	"earthdistance,file_fdw,fuzzystrmatch,h3,hll,hstore,insert_username,intarray,ip4r,isn,lo," \
 	"ltree,moddatetime,pageinspect,pg_bigm,pg_buffercache,pg_freespacemap,pg_prewarm,"         \
 	"pg_stat_statements,pg_trgm,pg_visibility,pg_walinspect,pgcrypto,pgrowlocks,pgstattuple,"  \
-	"plpgsql,postgis,postgis_raster,postgis_sfcgal,postgres_fdw,prefix,refint,rum,seg,semver," \
+	"plpgsql,postgis,postgis_raster,postgis_sfcgal,postgres_fdw,prefix,rum,seg,semver,"        \
 	"sslinfo,tcn,tsm_system_rows,tsm_system_time,unaccent,uuid-ossp,vector"
+
+/* Functions of extensions that keep something which nobody can ask for. */
+#define KEEPERS                                                                             \
+	"dblink_connect(_u)?|hll_set_(defaults|max_sparse|output_version)|isn_weak|sepgsql_setcon"
+
+/* Of the functions of EXTENSIONS, those that leave something; one a temporary table. */
+#define EXCEPTIONS "addauth|" KEEPERS
 
 #define BODIES_MAX "4194304"
 
@@ -78,13 +86,18 @@ const char catalog_sql_begin[] =
     "SET LOCAL search_path=pg_catalog,pg_temp;SET LOCAL statement_timeout=5000;"
     "SET LOCAL jit=off;SET LOCAL max_parallel_workers_per_gather=0;";
 
-/* Which server it is, and how often rows of these catalogs were written there. */
+/*
+ * Which server it is, and how often rows of these catalogs were written there. A new name of a table
+ * or view changes a row of pg_type. Temporary tables only come and go there, and in pg_class.
+ */
 const char catalog_sql_changes[] =
     "SELECT concat(date_part('epoch',pg_postmaster_start_time()),' ',"
-    "(SELECT sum(pg_stat_get_tuples_inserted(oid)+pg_stat_get_tuples_updated(oid)"
-    "+pg_stat_get_tuples_deleted(oid))FROM pg_class WHERE relnamespace=11 AND relname=ANY("
+    "(SELECT sum(pg_stat_get_tuples_updated(oid)+CASE WHEN relname='pg_type'THEN 0 ELSE "
+    "pg_stat_get_tuples_inserted(oid)+pg_stat_get_tuples_deleted(oid)END)"
+    "FROM pg_class WHERE relnamespace=11 AND relname=ANY("
     "'{pg_proc,pg_rewrite,pg_attrdef,pg_constraint,pg_policy,pg_trigger,pg_extension,pg_operator,"
-    "pg_cast,pg_event_trigger,pg_sequence}')))";
+    "pg_cast,pg_event_trigger,pg_sequence,pg_inherits,pg_amproc,pg_statistic_ext,pg_foreign_table,"
+    "pg_type}')))";
 
 /* How expressions call PostgreSQL's own functions: as pg_node_tree has them. */
 #define NODES                                                                        \
@@ -109,7 +122,7 @@ const char catalog_sql_changes[] =
 	"JOIN pg_extension AS e ON e.oid=d.refobjid "                                      \
 	"WHERE d.classid=CAST('pg_proc'AS regclass)AND d.objid=p.oid "                     \
 	"AND d.refclassid=CAST('pg_extension'AS regclass)AND d.deptype='e'"                \
-	"AND e.extname=ANY('{" EXTENSIONS "}'))),"
+	"AND e.extname=ANY('{" EXTENSIONS "}')AND p.proname!~'^(" EXCEPTIONS ")$')),"
 
 /* sql_touch.h has them; '-' is in no name. */
 #define OR(text) text "|"
@@ -157,9 +170,9 @@ const char catalog_sql_changes[] =
 	"('s','set|0scope|reset|discard|set_config|pg_settings'),"                           \
 	"('t','temp|temporary|pg_temp|pg_temp_[0-9]+|create'),"                              \
 	"('l','pg_(try_)?advisory_lock(_shared)?'),('c','listen'),('n','notify|pg_notify')," \
-	"('u','hold'),('x','dblink_connect(_u)?|setseed|seed|pg_backup_start|"               \
+	"('u','hold'),('x','" KEEPERS "|setseed|seed|pg_backup_start|"                       \
 	"pg_start_backup|pg_(create|copy)_(logical|physical)_replication_slot|"              \
-	"pg_replication_origin_session_setup|sepgsql_setcon'),('h','u&|execute|prepare|"     \
+	"pg_replication_origin_session_setup'),('h','u&|execute|prepare|"                    \
 	"deallocate|do|load|extension|import|ts_stat|ts_rewrite|"                            \
 	"(query|table|schema|cursor|database)_to_xml[a-z_]*|"                                \
 	"crosstab[0-9a-z_]*|connectby|xpath_table|dblink[a-z_]*'))"
@@ -187,7 +200,7 @@ const char catalog_sql_changes[] =
 	"UNION ALL SELECT relname,CAST(tgqual AS text)FROM "                                \
 	OF_RELATION("pg_trigger", "tgrelid") "AND tgqual IS NOT NULL"
 
-/* What each does by itself. */
+/* What each does by itself: also by its own name, and where set_config() is not PostgreSQL's. */
 #define DIRECT                                                                       \
 	"d(name,letter)AS MATERIALIZED("                                             \
 	"SELECT name,'h'FROM s WHERE bare IS NULL OR bare~''''OR is_sql AND bare~concat("  \
@@ -196,6 +209,9 @@ const char catalog_sql_changes[] =
 	"'[[:<:]](insert|merge)[[:space:]]+into[[:>:]]','','g')~'[[:<:]]into[[:>:]]'"      \
 	"UNION SELECT name,k.letter FROM s," WORDS "AS k(letter,re)"                 \
 	"WHERE bare~concat('[[:<:]](',k.re,')[[:>:]]')"                              \
+	"UNION SELECT name,'x'FROM f WHERE name~'^(" KEEPERS ")$'"                   \
+	"UNION SELECT name,'h'FROM s WHERE strpos(lower(src),'set_config')>0 "       \
+	"AND EXISTS(SELECT FROM f WHERE name='set_config')"                          \
 	"UNION SELECT CAST(x.name AS text),b.letter FROM b,(" EXPRESSIONS            \
 	")AS x(name,tree)WHERE x.tree~b.re "                                         \
 	"UNION SELECT'*','h'FROM own WHERE oid=ANY(ARRAY("                           \

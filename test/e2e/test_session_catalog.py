@@ -3,6 +3,7 @@
 execution on, and no other client meets it; SHOW CATALOG."""
 
 import os
+import time
 
 import pytest
 
@@ -104,6 +105,9 @@ def made(pgweir, postgres):
             return (states[0] if states else None,
                     {row["name"]: (row["kind"], row["touches"]) for row in rows if not row["state"]})
 
+        def since(self):
+            return next(row["since"] for row in self.weir.admin("SHOW CATALOG") if row["state"])
+
         def wait(self, state, *names):
             """The catalog is looked at again when the database is used."""
             client = self.weir.client()
@@ -136,6 +140,66 @@ def test_tenants(made, what, loops):
     texts, text = WAYS[what]
     made.make(*texts)
     two_tenants(made.start(loops=loops), text)
+
+
+# What leads to it without a word that PostgreSQL has noted.
+UNNOTED = {
+    "a cascade of refint":
+        (["CREATE EXTENSION refint", BASE,
+          plpgsql("PERFORM set_tenant(OLD.b)", "on_row", "", "trigger", "RETURN OLD;"),
+          "CREATE TABLE p (a text)", "INSERT INTO p VALUES ('one'), ('two')",
+          "CREATE TABLE c (a text, b text)", "INSERT INTO c SELECT a, a FROM p",
+          "CREATE TRIGGER g BEFORE DELETE ON c FOR EACH ROW EXECUTE FUNCTION on_row()",
+          "CREATE TRIGGER g BEFORE DELETE ON p FOR EACH ROW EXECUTE FUNCTION "
+          "check_foreign_key(1, 'cascade', 'a', 'c', 'a')"],
+         "DELETE FROM p WHERE a = '{}'"),
+    "another set_config":
+        ([plpgsql("EXECUTE format('SET app.tenant = %L', b)", "set_config", "a text, b text, c bool"),
+          sql("SELECT public.set_config('app.tenant', $1, true)")], "SELECT set_tenant('{}')"),
+}
+
+
+@pytest.mark.parametrize("what", UNNOTED)
+def test_what_postgresql_has_not_noted(made, what):
+    texts, text = UNNOTED[what]
+    made.make(*texts)
+    weir = made.start()
+    made.wait("touches")
+    two_tenants(weir, text)
+
+
+@pytest.mark.parametrize("text", ["ANALYSE", "SELECT brin_summarize_new_values('i')"])
+def test_the_index_of_a_table_that_is_not_named(made, postgres, text):
+    made.make("CREATE FUNCTION take_lock(a int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS "
+              "$$ BEGIN PERFORM pg_advisory_lock(1); RETURN a; END $$",
+              "CREATE TABLE t (a int)", "CREATE INDEX i ON t USING brin (take_lock(a))",
+              "INSERT INTO t SELECT generate_series(1, 40000)", "ALTER TABLE t OWNER TO alice")
+    weir = made.start()
+    made.wait("touches", "t")
+    client = weir.client()
+    assert not client.query(text).error
+    wait_until(lambda: [row["why"] for row in weir.admin("SHOW PINNED")] == ["session lock"])
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+@pytest.mark.parametrize("text", ["SELECT isn_weak(true)", "SELECT * FROM v", "SELECT f()"])
+def test_a_variable_of_an_extension(made, text, mode):
+    """DISCARD ALL leaves it. In session mode only texts count."""
+    made.make("CREATE EXTENSION isn", "CREATE VIEW v AS SELECT isn_weak(true)",
+              "CREATE FUNCTION f() RETURNS bool LANGUAGE plpgsql AS 'BEGIN RETURN isn_weak(true); END'")
+    weir = made.start(pool_mode=mode, default_pool_size=2)
+    if mode == "transaction":
+        made.wait("touches", "v", "f")
+    first, second = weir.client(), weir.client()
+    second.query("SELECT 1")
+    assert first.value(text) == "t"
+    if mode == "transaction":
+        wait_until(lambda: [row["why"] for row in weir.admin("SHOW PINNED")] == ["function of an extension"])
+    first.close()
+    second.close()
+    if mode == "transaction" or "isn_weak" in text:
+        others = [weir.client(), weir.client()]
+        assert [client.value("SELECT isn_weak()") for client in others] == ["f", "f"]
 
 
 @pytest.mark.parametrize("language", ["plperl", "plpython3u"])
@@ -193,6 +257,43 @@ def test_a_function_that_another_connection_replaces(made, loops):
     made.make(BASE.replace("CREATE", "CREATE OR REPLACE"))
     made.wait("touches", "set_tenant", "app.tenant")
     two_tenants(weir, "SELECT set_tenant('{}')")
+
+
+# What another connection changes without a new function or trigger.
+ELSEWHERE = {
+    "a new name": ("CREATE TABLE old (a text)", "ALTER TABLE old RENAME TO t"),
+    "a name for another": ("CREATE TABLE t (a text); CREATE TABLE old (a text)",
+                           "ALTER TABLE t RENAME TO other; ALTER TABLE old RENAME TO t"),
+    "a partition": ("CREATE TABLE t (a text) PARTITION BY LIST (a); CREATE TABLE old (a text)",
+                    "ALTER TABLE t ATTACH PARTITION old DEFAULT"),
+}
+
+
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_what_another_connection_changes(made, what):
+    before, change = ELSEWHERE[what]
+    made.make(BASE, TRIGGER, before,
+              "CREATE TRIGGER g BEFORE INSERT ON old FOR EACH ROW EXECUTE FUNCTION on_row()")
+    weir = made.start()
+    made.wait("touches", "old")
+    made.make(change)
+    made.wait("touches", "t")
+    two_tenants(weir, "INSERT INTO t VALUES ('{}')")
+
+
+def test_temporary_tables_of_others_are_no_change(made, postgres):
+    made.make(BASE)
+    weir = made.start()
+    made.wait("touches", "set_tenant")
+    client = weir.client()
+    since = made.since()
+    for number in range(3):
+        with postgres.connect(dbname="known") as connection:
+            connection.execute("CREATE TEMP TABLE x (a text PRIMARY KEY, b text[])")
+            connection.execute("INSERT INTO x VALUES ('1')")
+        time.sleep(1.2)
+        client.query("SELECT 1")
+    assert made.since() == since
 
 
 @LOOPS

@@ -101,6 +101,51 @@ def test_nobody_gets_the_seed_of_another(start, postgres, how):
     assert server == pid[0][1] and value != known
 
 
+# How a client makes its transactions wait for a safe snapshot, and what another one has set.
+WAITS = {
+    "a function": ("SELECT leave()", "SELECT 1"),
+    "a function, parameters": ("SELECT leave()", "SET work_mem = '3MB'"),
+    "a statement, a list": ("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, "
+                            "DEFERRABLE", "SET search_path = pg_catalog, public"),
+}
+
+
+@pytest.mark.parametrize("what", WAITS)
+@pytest.mark.parametrize("isolation", ["known", "strict"])
+def test_nothing_of_ours_waits_for_a_snapshot(start, postgres, isolation, what):
+    make(postgres, "; ".join(f"PERFORM set_config('default_transaction_{name}', '{value}', false)"
+                             for name, value in (("isolation", "serializable"), ("read_only", "on"),
+                                                 ("deferrable", "on"))))
+    text, before = WAITS[what]
+    first, second = start(session_isolation=isolation, server_connect_timeout=120)
+    second.query(before)
+    with postgres.connect() as holder:
+        holder.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+        holder.execute("BEGIN")
+        holder.execute("CREATE TABLE of_holder ()")
+        first.query(text)
+        assert second.value("SELECT 1") == "1"
+        holder.execute("ROLLBACK")
+
+
+def test_a_refused_parameter_is_no_refused_cleaning(pgweir, postgres):
+    """Then DISCARD ALL would come in its place from then on, which leaves the seed."""
+    make(postgres, "EXECUTE 'SELECT set' || 'seed(0.5)'")
+    with postgres.connect() as connection:
+        connection.execute("SELECT setseed(0.5)")
+        known = connection.execute("SELECT random()::text").fetchone()[0]
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, session_isolation="strict")
+    first, second = weir.client(), weir.client()
+    first.query("SELECT leave()")
+    weir.wait_pool(sv_idle=1)
+    with pytest.raises(wire.Refused) as refused:
+        weir.client(options="-c log_statement=all")
+    assert refused.value.sqlstate == "42501"
+    first.query("SELECT leave()")
+    assert second.value("SELECT random()") != known
+    assert "cleaning failed" not in weir.log
+
+
 def test_another_reset_query_is_not_trusted(start, postgres):
     make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
     first, second = start(session_isolation="strict", pool_mode="session",

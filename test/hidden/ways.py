@@ -73,6 +73,7 @@ TEXTS = {
     "trigger behind a view": "INSERT INTO h_viewed VALUES ({q})",
     "trigger of a view": "INSERT INTO h_instead VALUES ({q})",
     "trigger of a partition": "INSERT INTO h_parted VALUES (1, {q})",
+    "deferred trigger": "INSERT INTO h_deferred VALUES ({q})",
     "MERGE": "MERGE INTO h_triggered t USING (SELECT {q} AS sql) s ON false"
              " WHEN NOT MATCHED THEN INSERT VALUES (s.sql)",
     "rule INSTEAD": "INSERT INTO h_ruled VALUES ({q})",
@@ -95,11 +96,12 @@ TEXTS = {
     "DO": "DO LANGUAGE plpgsql {do}",
     "DO that calls": "DO LANGUAGE plpgsql {do_calls}",
     "query_to_xml": "SELECT query_to_xml({called}, false, false, '')",
+    "ts_stat": "SELECT word FROM ts_stat({vector})",
     "cursor": "BEGIN; DECLARE h CURSOR FOR SELECT h_true({q}); FETCH h; COMMIT",
     "several in one text": "SELECT 1; SELECT h_exec({q}); SELECT 2",
 }
 # Where a transaction block cannot be, or is part of the text.
-NOT_IN_BLOCKS = {"CALL with COMMIT", "cursor"}
+NOT_IN_BLOCKS = {"CALL with COMMIT", "cursor", "deferred trigger"}
 # Where a text shows setseed(), the server stays until the client disconnects.
 SEEDED = ("name in hex", "operator", "trigger", "C", "PL/Perl")
 BOUND = ("SELECT", "INSERT", "MERGE", "CALL", "WITH")
@@ -148,7 +150,7 @@ class Step(namedtuple("Step", "sent acts in_block")):
 
 def choose(client, act, missing):
     """A way for this act, and its steps."""
-    candidates = [*TEXTS, "view", "foreign key", "PREPARE", "directly", "own function"]
+    candidates = [*TEXTS, "view", "foreign key", "PREPARE", "directly", "own function", "COPY", "function call"]
     if act.select:
         candidates += [*SELECTS]
     if act.name and act.name != "role":
@@ -180,6 +182,11 @@ def steps_of(client, way, act):
         name = "e" + client.mark().replace(".", "_")
         return [Step(query(f"PREPARE {name} AS SELECT h_exec($1)"), False, True),
                 Step(query(f"EXECUTE {name}({q})"), True, True), Step(query(f"DEALLOCATE {name}"), False, True)]
+    if way == "COPY":
+        data = message("d", act.sql.encode() + b"\n") + message("c")
+        return [Step(query("COPY h_triggered FROM STDIN") + data, True, True)]
+    if way == "function call":
+        return [Step(function_call(client.scene.exec_oid, act.sql), True, True)]
     if way == "function call of the protocol":
         return [Step(function_call(client.scene.set_oid, act.name, act.value), True, True)]
     if way in SETTERS:
@@ -223,7 +230,8 @@ def text_step(client, way, text, sql):
     else:
         q = quote(sql)
         text = text.format(q=q, hex=quote(sql.encode().hex()), do=quote(f"BEGIN EXECUTE {q}; END"),
-                           do_calls=quote(f"BEGIN PERFORM h_exec({q}); END"), called=quote(f"SELECT h_exec({q})"))
+                           do_calls=quote(f"BEGIN PERFORM h_exec({q}); END"), called=quote(f"SELECT h_exec({q})"),
+                           vector=quote(f"SELECT to_tsvector(h_true({q})::text)"))
         sent = query(text) if ";" in text else client.either(text)
     return Step(sent, True, way not in NOT_IN_BLOCKS)
 

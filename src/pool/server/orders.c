@@ -256,7 +256,7 @@ static void begin(struct server *server, const struct order *order)
 {
 	assert(server->orders.running == ORDER_NONE);
 	server->orders.running = order->kind;
-	server->orders.has_failed = false;
+	server->orders.has_failed = server->orders.has_cleaned = false;
 	server->orders.on_row = order->kind == ORDER_ASK ? question_row : order->on_row;
 	server->orders.on_done = order->on_done;
 	if (server->state == SERVER_LENT) /* the other states have this limit anyway */

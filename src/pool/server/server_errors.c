@@ -103,12 +103,15 @@ static bool is_before_batch(const struct server *server, const struct report *re
 	                                     (is_end && report->routine && owes_opening));
 }
 
-/* A request of ours was refused. If that is the cleaning, for good, DISCARD ALL comes instead. */
+/*
+ * A request of ours was refused. If that is the cleaning, for good, DISCARD ALL comes instead; but
+ * not if a parameter was refused that the borrower wants.
+ */
 static void ours_refused(struct server *server, const struct report *report)
 {
 	struct ledger_change *change = ledger_take_failed(&server->wire.ledger);
 
-	if (server_is_cleaning(server) &&
+	if (server_is_cleaning(server) && !server->orders.has_cleaned &&
 	    strcmp(report->sqlstate, "25P02") != 0) { /* else it came before */
 		log_warning(&server->log, "cleaning failed: %s %s: %s", report->severity,
 		            report->sqlstate, report->text);

@@ -246,6 +246,8 @@ static enum frame_fate order_frame(struct server *server, char type, struct byte
 	if (type == 'C' && server->orders.running != ORDER_REPLAY &&
 	    server->orders.running != ORDER_SET_BACK)
 		complete_frame(server, body, false);
+	else if (type == 'C' && bytes_equal(body, bytes_of("DISCARD SEQUENCES", 18)))
+		server->orders.has_cleaned = true; /* server_clean_text() */
 	if (is_end) {
 		server_order_done(server);
 		return is_closed(server) ? FRAME_STOP : FRAME_DROP;

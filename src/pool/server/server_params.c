@@ -840,9 +840,13 @@ static void add_defaults_again(struct buf *text, const struct server *server)
 	}
 }
 
-/* Whatever a session can have, but libraries and prepared statements. */
+/*
+ * Whatever a session can have, but libraries, prepared statements and values of sequences. A
+ * transaction of the session's own modes might wait, or be refused on a standby.
+ */
 static const char cleaning[] =
-    "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;DISCARD SEQUENCES;";
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED,READ ONLY;"
+    "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;";
 
 void server_add_seed(struct buf *text)
 {
@@ -877,6 +881,7 @@ void server_clean_text(const struct server *server, const struct params *want, s
 	buf_add_text(text, ";");
 	add_statements(text, server);
 	add_defaults_again(text, server);
+	buf_add_text(text, "DISCARD SEQUENCES;"); /* its tag says that all has been cleaned */
 	add_changes(server, params_none(server->site->shared->params), want, text);
 	add_roles(server, want, text);
 }

@@ -387,6 +387,7 @@ static const struct {
 	{ "SELECT * FROM pg_backup_stop()", "R" },
 	{ "SELECT * FROM pg_stop_backup(false)", "R" },
 	{ "SELECT sepgsql_setcon('a')", "X" },
+	{ "SELECT isn_weak(true)", "X" },
 	{ "SELECT pg_create_logical_replication_slot('a', 'b')", "" },
 	{ "SELECT pg_create_logical_replication_slot('a', 'b', false)", "" },
 	{ "SELECT pg_create_logical_replication_slot('a', 'b', true)", "X" },

@@ -81,6 +81,7 @@ struct order {
 struct server_orders {
 	enum order_kind running; /* the server is busy with it; ORDER_NONE: with no order */
 	bool has_failed;         /* `running`, or the last one */
+	bool has_cleaned;        /* the same: what follows in it are the borrower's parameters */
 	/* of `running` */
 	void (*on_row)(struct server *server, struct bytes row);
 	void (*on_done)(struct server *server);

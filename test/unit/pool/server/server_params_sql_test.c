@@ -278,6 +278,8 @@ START_TEST(server_replay_text_says)
 }
 END_TEST
 
+#define CLEANED "DISCARD SEQUENCES;"
+
 static const struct {
 	const char *says;
 	struct pair baseline[MAP_MAX];
@@ -285,31 +287,36 @@ static const struct {
 	const char *connect_query;
 	const char *text;
 } cleanings[] = {
-	{ "nothing is wanted", { { "TimeZone", "UTC" } }, { { 0 } }, NULL, "" },
+	{ "nothing is wanted", { { "TimeZone", "UTC" } }, { { 0 } }, NULL, CLEANED },
 	{ "what is wanted is set again, what is the default is not",
 	  { { "TimeZone", "UTC" }, { "DateStyle", "ISO" } },
 	  { { "a.b", "1" }, { "DateStyle", "iso" }, { "TimeZone", "CET" } },
 	  NULL,
-	  "SET \"a\".\"b\"='1';SET \"TimeZone\"='CET';" },
-	{ "what is not known stays as it is by default", { { 0 } }, { { "a", "\001" } }, NULL, "" },
+	  CLEANED "SET \"a\".\"b\"='1';SET \"TimeZone\"='CET';" },
+	{ "what is not known stays as it is by default",
+	  { { 0 } },
+	  { { "a", "\001" } },
+	  NULL,
+	  CLEANED },
 	{ "the user and the role come last",
 	  { { "session_authorization", "app" } },
 	  { { "a", "1" }, { "role", "r" }, { "session_authorization", "bob" } },
 	  NULL,
-	  "SET \"a\"='1';SET \"session_authorization\"='bob';SET \"role\"='r';" },
-	{ "a library", { { 0 } }, { { "load:x", "x" } }, NULL, "LOAD 'x';" },
+	  CLEANED "SET \"a\"='1';SET \"session_authorization\"='bob';SET \"role\"='r';" },
+	{ "a library", { { 0 } }, { { "load:x", "x" } }, NULL, CLEANED "LOAD 'x';" },
 	{ "connect_query has set defaults",
 	  { { "DateStyle", "ISO" }, { "TimeZone", "CET" } },
 	  { { "DateStyle", "SQL" } },
 	  "SET TimeZone = 'CET'",
-	  "SET \"DateStyle\"='ISO';SET \"TimeZone\"='CET';SET \"DateStyle\"='SQL';" },
+	  "SET \"DateStyle\"='ISO';SET \"TimeZone\"='CET';" CLEANED "SET \"DateStyle\"='SQL';" },
 };
 
 /* What each cleaning begins with. */
-#define CLEANS "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;"
-#define CLEANS_MORE                                                                             \
-	"DISCARD SEQUENCES;SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.?);" \
-	"DEALLOCATE ALL;"
+#define CLEANS                                                                \
+	"SET TRANSACTION ISOLATION LEVEL READ COMMITTED,READ ONLY;RESET ALL;" \
+	"RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;"
+#define CLEANS_MORE \
+	"SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.?);DEALLOCATE ALL;"
 
 /* Puts a sign in place of the digits of the seed. */
 static void hide_seed(struct buf *text)
