@@ -47,7 +47,7 @@ static bool check_database(struct console_session *session, const char *verb, st
 		return true;
 	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
 		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
-	LANES_HELD(lane, lanes)
+	LANES_EACH(lane, lanes)
 	is_there = is_there && pools_database(lane->pools, words->argument);
 	return is_there || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
 }
@@ -134,7 +134,7 @@ static bool run_resume(struct console_session *session, struct err *err)
 		return false;
 	}
 	if (database) {
-		LANES_HELD(lane, with->lanes)
+		LANES_EACH(lane, with->lanes)
 		pools_resume(lane->pools, database_in(lane, words->argument));
 		return true;
 	}
@@ -154,7 +154,7 @@ static bool run_disable(struct console_session *session, struct err *err)
 		return err_set(err, ERR_SYNTAX, "a database is required");
 	if (!check_database(session, disables ? "disable" : "enable", err))
 		return false;
-	LANES_HELD(lane, session->console->with.lanes)
+	LANES_EACH(lane, session->console->with.lanes)
 	database_in(lane, words->argument)->is_disabled = disables;
 	return true;
 }
@@ -165,7 +165,7 @@ static bool run_reconnect(struct console_session *session, struct err *err)
 
 	if (!check_database(session, "reconnect", err))
 		return false;
-	LANES_HELD(lane, session->console->with.lanes)
+	LANES_EACH(lane, session->console->with.lanes)
 	pools_reconnect(lane->pools, database_in(lane, words_of(session)->argument));
 	return true;
 }
@@ -182,7 +182,6 @@ static bool run_kill(struct console_session *session, struct err *err)
 	if (!check_not_held(session, err) || !check_database(session, "kill", err))
 		return false;
 	held_by(session, "KILL", by);
-	lanes_hold(lanes);
 	/* KILL of all pauses those that have a pool, in all lanes, also where they have none. */
 	LANES_EACH(lane, lanes)
 	for (pool = *name ? NULL : TAILQ_FIRST(&lane->pools->list); pool;
@@ -196,7 +195,6 @@ static bool run_kill(struct console_session *session, struct err *err)
 	}
 	LANES_EACH(lane, lanes)
 	pools_kill(lane->pools, database_in(lane, name), by);
-	lanes_release(lanes);
 	return true;
 }
 
@@ -213,7 +211,6 @@ static bool run_kill_client(struct console_session *session, struct err *err)
 
 	if (end == text)
 		return err_set(err, ERR_PARAMETER, "invalid client pointer supplied");
-	lanes_hold(lanes);
 	LANES_EACH(lane, lanes)
 	{
 		client = clients_find(lane->clients, id);
@@ -222,7 +219,6 @@ static bool run_kill_client(struct console_session *session, struct err *err)
 	}
 	if (client)
 		clients_kill(client);
-	lanes_release(lanes);
 	return client || err_set(err, ERR_PARAMETER, "client not found");
 }
 
@@ -535,7 +531,7 @@ static bool run_pause(struct console_session *session, struct err *err)
 	if (!check_not_held(session, err) || !check_database(session, "pause", err))
 		return false;
 	held_by(session, "PAUSE", by);
-	LANES_HELD(lane, session->console->with.lanes)
+	LANES_EACH(lane, session->console->with.lanes)
 	pools_pause(lane->pools, database_in(lane, name), by);
 	return begin_waiting(session, name, WAITING_PAUSE);
 }
@@ -649,12 +645,10 @@ static bool set_host(struct console_session *session, enum host_admin admin, str
 	if (!is_host(pools->config, host))
 		return err_set(err, ERR_PARAMETER,
 		               "no entry has the host \"%s\" (SHOW HOSTS has their names)", host);
-	lanes_hold(lanes);
 	is_set = clusters_set_admin(broker_of(session), host, admin, false,
 	                            loop_now(session->console->with.loop));
 	LANES_EACH(lane, lanes)
 	pools_leave_hosts(lane->pools);
-	lanes_release(lanes);
 	return is_set || err_set(err, ERR_STATE,
 	                         "no memory, or too many hosts are drained or disabled: "
 	                         "ENABLE HOST for some of them first");
@@ -789,6 +783,12 @@ const struct command commands[] = {
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
 
 bool command_is_event(const struct command *command)
+/* RELOAD reads files, and SET may: without a hold. */
+bool command_is_on_lanes(const struct command *command)
+{
+	return command->argument == ARG_NAME || command->argument == ARG_HOST;
+}
+
 {
 	/* SET is logged when it is done, with the old and the new value. */
 	return command->role == CONSOLE_ADMIN && command->argument != ARG_SETTING;
