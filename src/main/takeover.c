@@ -284,6 +284,11 @@ static void deal(const struct lanes *lanes, struct pools_arrival *arrival,
 	{
 		pools_take_end(lane->pools, arrival);
 		clients_start(lane->clients);
+		if (lane->pools->suspend == SUSPEND_NONE)
+			continue;
+		/* it has begun before these arrived */
+		pools_quiesce(lane->pools);
+		clients_quiesce(lane->clients);
 	}
 }
 

@@ -473,6 +473,25 @@ def test_one_that_ends_during_a_suspend(weir, postgres):
 
 
 # ---- one that is slow, or refuses the rest -----------------------------------------------------
+@pytest.mark.parametrize("begins", ("SELECT 1", "BEGIN"))
+def test_what_arrives_during_a_suspend_is_suspended(weir, postgres, begins):
+    client = weir.client()
+    client.query(begins)
+    client.send(query(SLEEP))
+    wait_asleep(postgres)
+    old = weir.take_over()
+    console = weir.console()
+    assert console.query("SUSPEND").tags == ["SUSPEND"]
+    end_statement(client, weir, postgres)
+    assert old.wait(15) == 0
+    client.send(query("ROLLBACK"))
+    for _ in range(5):
+        console.query("SHOW CLIENTS")
+    assert not select.select([client.sock], [], [], 0.2)[0]
+    console.query("RESUME")
+    assert client.read_result().tags == ["ROLLBACK"]
+
+
 
 
 def busy_client(weir, postgres):
