@@ -470,7 +470,8 @@ bool takeover_pass_key(struct takeover *takeover, struct bytes key, struct farew
 {
 	struct cancel_record cancel = { .key = key, .last = buf_bytes(&farewell->last) };
 
-	if (!takeover)
+	/* Strangers send keys, too: they must not make this process wait for the old one. */
+	if (!takeover || !channel_has_room(&takeover->channel))
 		return false;
 	takeover->channel.deadline = clock_now() + USEC_PER_SEC;
 	if (takeover->arrival.is_plain)

@@ -12,6 +12,7 @@ import ssl
 import struct
 import tempfile
 import threading
+import time
 
 import psycopg
 import pytest

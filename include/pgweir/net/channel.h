@@ -98,6 +98,9 @@ struct channel_message {
 bool channel_is_gone(const struct channel *channel);
 
 /* The next message, freed by channel_message_done(). false: is_deaf, or none has begun in time. */
+/* Whether a small message can be sent without waiting for the other process. */
+bool channel_has_room(const struct channel *channel);
+
 bool channel_receive(struct channel *channel, struct channel_message *message);
 
 /* Frees the body, and closes the descriptor unless the caller has set it to -1. */
