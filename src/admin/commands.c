@@ -136,10 +136,11 @@ static bool run_resume(struct console_session *session, struct err *err)
 	if (database) {
 		LANES_EACH(lane, with->lanes)
 		pools_resume(lane->pools, database_in(lane, words->argument));
-		return true;
+	} else {
+		command_resume_all(session->console);
+		with->drain_end(with->daemon);
 	}
-	command_resume_all(session->console);
-	with->drain_end(with->daemon);
+	with->resumed(with->daemon, words->argument);
 	return true;
 }
 
@@ -782,13 +783,13 @@ const struct command commands[] = {
 };
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
 
-bool command_is_event(const struct command *command)
 /* RELOAD reads files, and SET may: without a hold. */
 bool command_is_on_lanes(const struct command *command)
 {
 	return command->argument == ARG_NAME || command->argument == ARG_HOST;
 }
 
+bool command_is_event(const struct command *command)
 {
 	/* SET is logged when it is done, with the old and the new value. */
 	return command->role == CONSOLE_ADMIN && command->argument != ARG_SETTING;

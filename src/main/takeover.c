@@ -482,14 +482,26 @@ bool takeover_pass_key(struct takeover *takeover, struct bytes key, struct farew
 	return !takeover->channel.is_broken;
 }
 
+/* A command, to an old process that has handed over its first round. */
+static void pass_command(struct takeover *takeover, enum handover_kind kind, struct bytes body)
+{
+	if (!takeover || !takeover->has_begun)
+		return; /* the old process continues to serve */
+	takeover->channel.deadline = clock_now() + USEC_PER_SEC;
+	channel_send(&takeover->channel, kind, body, -1);
+}
+
 void takeover_stop(struct takeover *takeover, enum shutdown_kind kind)
 {
 	char byte = (char)kind;
 
-	if (!takeover || !takeover->has_begun)
-		return; /* the old process continues to serve */
-	takeover->channel.deadline = clock_now() + USEC_PER_SEC;
-	channel_send(&takeover->channel, HANDOVER_STOP, bytes_of(&byte, 1), -1);
+	pass_command(takeover, HANDOVER_STOP, bytes_of(&byte, 1));
+}
+
+void takeover_resume(struct takeover *takeover, const char *database)
+{
+	if (takeover && !takeover->arrival.is_plain) /* releases before 0.4.0 do not know it */
+		pass_command(takeover, HANDOVER_RESUME, bytes_text(database));
 }
 
 static void tell_taken(const struct daemon *daemon, const struct takeover *takeover)

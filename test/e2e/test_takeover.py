@@ -473,7 +473,6 @@ def test_one_that_ends_during_a_suspend(weir, postgres):
     assert client.query("COMMIT").status == "I"
 
 
-# ---- one that is slow, or refuses the rest -----------------------------------------------------
 @pytest.mark.parametrize("begins", ("SELECT 1", "BEGIN"))
 def test_what_arrives_during_a_suspend_is_suspended(weir, postgres, begins):
     client = weir.client()
@@ -493,6 +492,7 @@ def test_what_arrives_during_a_suspend_is_suspended(weir, postgres, begins):
     assert client.read_result().tags == ["ROLLBACK"]
 
 
+# ---- one that is slow, or refuses the rest -----------------------------------------------------
 
 
 def busy_client(weir, postgres):
@@ -1121,6 +1121,52 @@ def test_a_cancel_request_for_the_old_process_ends_when_it_is_delivered(secure_w
     assert client.read_result().error["C"] == "57014"
     for number in range(20):
         assert client.value(f"SELECT {number}") == str(number)
+    assert old.wait(15) == 0
+
+
+def test_wrong_cancel_keys_hold_up_nobody(weir, postgres):
+    """Strangers send more of them than the old process reads."""
+    client, idle = busy_client(weir, postgres), weir.client()
+    old = weir.take_over()
+    weir.wait_log("accepting no new clients")
+    askers, times = [], []
+    os.kill(old.pid, signal.SIGSTOP)
+    try:
+        for _ in range(500):
+            askers.append(cancel_request(weir, os.urandom(8), False))
+            since = time.monotonic()
+            assert idle.value("SELECT 1") == "1"
+            times.append(time.monotonic() - since)
+    finally:
+        os.kill(old.pid, signal.SIGCONT)
+        for asker in askers:
+            asker.close()
+    assert max(times) < 0.9
+    end_statement(client, weir, postgres)
+    assert old.wait(15) == 0
+    assert client.value("SELECT 2") == "2"
+
+
+def test_resume_reaches_those_who_stay(secure_weir):
+    """They were paused before the take-over, and only the new process has a console."""
+    weir = secure_weir()
+    one, other = (weir.connect(dbname, sslmode="require") for dbname in ("app", "app2"))
+    weir.admin("PAUSE")
+    weir.disconnect_console()
+    weir.take_over()
+    weir.wait_log("accepting no new clients")
+    weir.admin("RESUME")
+    assert one.execute("SELECT 1").fetchone() == (1,)
+    stays = weir.connect("app2", sslmode="require")
+    weir.admin("PAUSE app2")
+    weir.disconnect_console()
+    old = weir.take_over()
+    weir.wait_log("accepting no new clients", since=weir.log.index("accepting no new clients") + 9)
+    weir.admin("RESUME app2")
+    assert stays.execute("SELECT 2").fetchone() == (2,)
+    assert other.execute("SELECT 3").fetchone() == (3,)
+    for connection in (one, other, stays):
+        connection.close()
     assert old.wait(15) == 0
 
 
