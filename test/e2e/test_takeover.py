@@ -492,6 +492,26 @@ def test_what_arrives_during_a_suspend_is_suspended(weir, postgres, begins):
     assert client.read_result().tags == ["ROLLBACK"]
 
 
+@pytest.mark.parametrize("command", ("PAUSE", "PAUSE app", "DISABLE HOST 127.0.0.1",
+                                     "DRAIN HOST 127.0.0.1"))
+def test_a_server_that_arrives_later_does_not_escape(pgweir, postgres, command):
+    """One that was busy for a client that has left, and is idle when it arrives."""
+    weir = pgweir(pool_mode="transaction", cancel_abandoned=60)
+    client, lock = weir.client(), postgres.connect()
+    lock.execute("SELECT pg_advisory_lock(4712)")
+    client.send(query("SELECT pg_advisory_xact_lock(4712)"))
+    wait_until(lambda: postgres.value("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+    client.close()
+    weir.wait_pool(sv_active=0)
+    weir.disconnect_console()
+    old = weir.take_over()
+    assert weir.ask_admin(command).error is None
+    assert weir.admin("SHOW SERVERS") == [] and old.poll() is None
+    lock.close()
+    assert old.wait(15) == 0
+    wait_until(lambda: weir.admin("SHOW SERVERS") == [])
+
+
 # ---- one that is slow, or refuses the rest -----------------------------------------------------
 
 
