@@ -161,6 +161,7 @@ struct waiting {
 	char name[256]; /* of a host or database; "": all */
 	usec_t idle_at; /* since when nothing runs there (clock_now()); 0: something does */
 	bool is_on;
+	bool is_leaving; /* another process had taken over before it began */
 	enum waiting_kind kind;
 	struct timer tick; /* DRAIN: reports the progress */
 };

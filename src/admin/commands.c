@@ -372,6 +372,8 @@ static bool is_wanted(const struct console_session *session)
 	const struct waiting *waiting = &session->waiting;
 	const struct database *database = database_in(first, waiting->name);
 
+	if (first->pools->is_leaving != waiting->is_leaving)
+		return false; /* what it waits for may be in the new process of a take-over */
 	switch (waiting->kind) {
 	case WAITING_PAUSE:
 		return *waiting->name ? database && database->is_paused : first->pools->is_paused;
@@ -444,8 +446,9 @@ static bool is_done(struct console_session *session)
 	return !left && !is_asked;
 }
 
-/* The error if another command ended the wait. A WAIT_CLOSE cannot be ended like this. */
+/* The error if another command ended the wait, or a take-over. */
 static const char *const endings[] = {
+	[WAITING_CLOSE] = "WAIT_CLOSE was ended before all servers were replaced",
 	[WAITING_PAUSE] = "PAUSE was ended before all servers were free",
 	[WAITING_SUSPEND] = "SUSPEND was ended before all connections were at rest",
 	[WAITING_HOST] = "DRAIN HOST was ended before all transactions there had ended",
@@ -502,6 +505,11 @@ static void on_done(struct pools_watch *watch)
 		session_complete(session);
 	} else {
 		err_set(&err, ERR_QUERY_CANCELED, "%s", endings[waiting->kind]);
+		if (console_pools(session->console)->is_leaving)
+			text_copy(
+			    session->hint, sizeof(session->hint),
+			    "Another process has taken over: whether it is complete there is not "
+			    "known.");
 		session_fail(session, &err);
 	}
 	session_later(session);
@@ -515,6 +523,7 @@ static bool begin_waiting(struct console_session *session, const char *name, enu
 	*waiting = (struct waiting){
 		.watch = { .is_done = watch_is_done, .on_done = on_done },
 		.kind = kind,
+		.is_leaving = console_pools(session->console)->is_leaving,
 	};
 	text_copy(waiting->name, sizeof(waiting->name), name);
 	waiting->is_on = !is_done(session);

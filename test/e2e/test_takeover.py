@@ -1190,6 +1190,25 @@ def test_resume_reaches_those_who_stay(secure_weir):
     assert old.wait(15) == 0
 
 
+@pytest.mark.parametrize("command", ("PAUSE", "PAUSE app", "WAIT_CLOSE app", "DRAIN HOST 127.0.0.1"))
+def test_a_command_that_waits_does_not_succeed(secure_weir, command):
+    """The transaction that it waits for goes on in the new process."""
+    weir = secure_weir()
+    stays, client, console = weir.connect("app2", sslmode="require"), weir.client(), weir.console()
+    client.query("BEGIN")
+    client.query("SELECT 1")
+    console.query("RECONNECT app")
+    console.send(query(command))
+    weir.wait_log(f"{command.split()[0]}.* command issued")
+    old = weir.take_over()
+    error = console.read_result().error
+    assert (error["C"], "was ended before all" in error["M"]) == ("57014", True)
+    assert "Another process has taken over" in error["H"]
+    assert client.query("SELECT 2").status == "T"
+    stays.close()
+    assert old.wait(15) == 0
+
+
 def test_their_time_is_limited(secure_weir):
     weir = secure_weir(takeover_timeout="0.2")
     secure = weir.connect(sslmode="require")
