@@ -76,6 +76,9 @@ struct command {
 extern const struct command commands[];
 extern const size_t commands_count;
 
+/* Whether it acts on what the lanes have: they are held as long as it runs. */
+bool command_is_on_lanes(const struct command *command);
+
 /* Whether its use is an event of SHOW EVENTS: it may change something. SET has an event of its own.
  */
 bool command_is_event(const struct command *command);
@@ -158,6 +161,7 @@ struct waiting {
 	char name[256]; /* of a host or database; "": all */
 	usec_t idle_at; /* since when nothing runs there (clock_now()); 0: something does */
 	bool is_on;
+	bool is_leaving; /* another process had taken over before it began */
 	enum waiting_kind kind;
 	struct timer tick; /* DRAIN: reports the progress */
 };

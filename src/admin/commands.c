@@ -47,7 +47,7 @@ static bool check_database(struct console_session *session, const char *verb, st
 		return true;
 	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
 		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
-	LANES_HELD(lane, lanes)
+	LANES_EACH(lane, lanes)
 	is_there = is_there && pools_database(lane->pools, words->argument);
 	return is_there || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
 }
@@ -134,12 +134,13 @@ static bool run_resume(struct console_session *session, struct err *err)
 		return false;
 	}
 	if (database) {
-		LANES_HELD(lane, with->lanes)
+		LANES_EACH(lane, with->lanes)
 		pools_resume(lane->pools, database_in(lane, words->argument));
-		return true;
+	} else {
+		command_resume_all(session->console);
+		with->drain_end(with->daemon);
 	}
-	command_resume_all(session->console);
-	with->drain_end(with->daemon);
+	with->resumed(with->daemon, words->argument);
 	return true;
 }
 
@@ -154,7 +155,7 @@ static bool run_disable(struct console_session *session, struct err *err)
 		return err_set(err, ERR_SYNTAX, "a database is required");
 	if (!check_database(session, disables ? "disable" : "enable", err))
 		return false;
-	LANES_HELD(lane, session->console->with.lanes)
+	LANES_EACH(lane, session->console->with.lanes)
 	database_in(lane, words->argument)->is_disabled = disables;
 	return true;
 }
@@ -165,7 +166,7 @@ static bool run_reconnect(struct console_session *session, struct err *err)
 
 	if (!check_database(session, "reconnect", err))
 		return false;
-	LANES_HELD(lane, session->console->with.lanes)
+	LANES_EACH(lane, session->console->with.lanes)
 	pools_reconnect(lane->pools, database_in(lane, words_of(session)->argument));
 	return true;
 }
@@ -182,7 +183,6 @@ static bool run_kill(struct console_session *session, struct err *err)
 	if (!check_not_held(session, err) || !check_database(session, "kill", err))
 		return false;
 	held_by(session, "KILL", by);
-	lanes_hold(lanes);
 	/* KILL of all pauses those that have a pool, in all lanes, also where they have none. */
 	LANES_EACH(lane, lanes)
 	for (pool = *name ? NULL : TAILQ_FIRST(&lane->pools->list); pool;
@@ -196,7 +196,6 @@ static bool run_kill(struct console_session *session, struct err *err)
 	}
 	LANES_EACH(lane, lanes)
 	pools_kill(lane->pools, database_in(lane, name), by);
-	lanes_release(lanes);
 	return true;
 }
 
@@ -213,7 +212,6 @@ static bool run_kill_client(struct console_session *session, struct err *err)
 
 	if (end == text)
 		return err_set(err, ERR_PARAMETER, "invalid client pointer supplied");
-	lanes_hold(lanes);
 	LANES_EACH(lane, lanes)
 	{
 		client = clients_find(lane->clients, id);
@@ -222,7 +220,6 @@ static bool run_kill_client(struct console_session *session, struct err *err)
 	}
 	if (client)
 		clients_kill(client);
-	lanes_release(lanes);
 	return client || err_set(err, ERR_PARAMETER, "client not found");
 }
 
@@ -375,6 +372,8 @@ static bool is_wanted(const struct console_session *session)
 	const struct waiting *waiting = &session->waiting;
 	const struct database *database = database_in(first, waiting->name);
 
+	if (first->pools->is_leaving != waiting->is_leaving)
+		return false; /* what it waits for may be in the new process of a take-over */
 	switch (waiting->kind) {
 	case WAITING_PAUSE:
 		return *waiting->name ? database && database->is_paused : first->pools->is_paused;
@@ -447,8 +446,9 @@ static bool is_done(struct console_session *session)
 	return !left && !is_asked;
 }
 
-/* The error if another command ended the wait. A WAIT_CLOSE cannot be ended like this. */
+/* The error if another command ended the wait, or a take-over. */
 static const char *const endings[] = {
+	[WAITING_CLOSE] = "WAIT_CLOSE was ended before all servers were replaced",
 	[WAITING_PAUSE] = "PAUSE was ended before all servers were free",
 	[WAITING_SUSPEND] = "SUSPEND was ended before all connections were at rest",
 	[WAITING_HOST] = "DRAIN HOST was ended before all transactions there had ended",
@@ -505,6 +505,11 @@ static void on_done(struct pools_watch *watch)
 		session_complete(session);
 	} else {
 		err_set(&err, ERR_QUERY_CANCELED, "%s", endings[waiting->kind]);
+		if (console_pools(session->console)->is_leaving)
+			text_copy(
+			    session->hint, sizeof(session->hint),
+			    "Another process has taken over: whether it is complete there is not "
+			    "known.");
 		session_fail(session, &err);
 	}
 	session_later(session);
@@ -518,6 +523,7 @@ static bool begin_waiting(struct console_session *session, const char *name, enu
 	*waiting = (struct waiting){
 		.watch = { .is_done = watch_is_done, .on_done = on_done },
 		.kind = kind,
+		.is_leaving = console_pools(session->console)->is_leaving,
 	};
 	text_copy(waiting->name, sizeof(waiting->name), name);
 	waiting->is_on = !is_done(session);
@@ -535,7 +541,7 @@ static bool run_pause(struct console_session *session, struct err *err)
 	if (!check_not_held(session, err) || !check_database(session, "pause", err))
 		return false;
 	held_by(session, "PAUSE", by);
-	LANES_HELD(lane, session->console->with.lanes)
+	LANES_EACH(lane, session->console->with.lanes)
 	pools_pause(lane->pools, database_in(lane, name), by);
 	return begin_waiting(session, name, WAITING_PAUSE);
 }
@@ -649,12 +655,10 @@ static bool set_host(struct console_session *session, enum host_admin admin, str
 	if (!is_host(pools->config, host))
 		return err_set(err, ERR_PARAMETER,
 		               "no entry has the host \"%s\" (SHOW HOSTS has their names)", host);
-	lanes_hold(lanes);
 	is_set = clusters_set_admin(broker_of(session), host, admin, false,
 	                            loop_now(session->console->with.loop));
 	LANES_EACH(lane, lanes)
 	pools_leave_hosts(lane->pools);
-	lanes_release(lanes);
 	return is_set || err_set(err, ERR_STATE,
 	                         "no memory, or too many hosts are drained or disabled: "
 	                         "ENABLE HOST for some of them first");
@@ -787,6 +791,12 @@ const struct command commands[] = {
 	  "Stop the process when the last client has disconnected." },
 };
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
+
+/* RELOAD reads files, and SET may: without a hold. */
+bool command_is_on_lanes(const struct command *command)
+{
+	return command->argument == ARG_NAME || command->argument == ARG_HOST;
+}
 
 bool command_is_event(const struct command *command)
 {

@@ -114,16 +114,27 @@ static void run_talk(struct console_session *session, const struct request *requ
 	}
 }
 
+/*
+ * Without a hold around all of a command a database of `*` could expire in one lane, between the
+ * check and what is done to it: that would be done to all databases there, as if none was named.
+ */
 static bool run(struct console_session *session, struct err *err)
 {
 	const struct request *request = &session->portal.request;
+	const struct lanes *lanes = session->console->with.lanes;
+	bool is_done;
 
 	if (request->talk)
 		run_talk(session, request);
 	if (!request->command)
 		return true;
 	log_command(session, request);
-	return request->command->run(session, err);
+	if (!command_is_on_lanes(request->command))
+		return request->command->run(session, err);
+	lanes_hold(lanes);
+	is_done = request->command->run(session, err);
+	lanes_release(lanes);
+	return is_done;
 }
 
 static void set_portal(struct console_session *session, const char *name,

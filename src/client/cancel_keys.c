@@ -104,7 +104,7 @@ struct client *cancel_keys_find(const struct cancel_keys *keys, struct bytes key
 	if (key.count < CANCEL_KEY_SIZE)
 		return NULL;
 	client = *chain_of(keys, key);
-	while (client && !bytes_equal(client_key(client), key))
+	while (client && !bytes_equal_secret(client_key(client), key))
 		client = client->key_next;
 	return client;
 }

@@ -55,22 +55,25 @@ static bool is_for_peer(const struct clients *clients, struct bytes key)
 	       cancel_key_peer(key) != own;
 }
 
-/* Whether the client goes to another loop, which may know the key, or has the peers. */
+/*
+ * Whether the client goes to another loop, which may know the key, or has the peers. Loops come
+ * first: a key from before this instance had a peer_id may seem to be a peer's.
+ */
 static bool goes_to_loop(struct client *client, struct bytes key)
 {
 	struct clients *clients = client->clients;
 	const struct clients_shared *shared = clients->shared;
 	unsigned int own = clients->keys.loop_number, loop;
 
-	if (!shared->send_elsewhere || client->login->shown.is_for_old_process)
+	if (!shared->send_elsewhere || client->login->shown.is_for_others)
 		return false;
-	if (is_for_peer(clients, key))
-		return own != 0 && shared->send_elsewhere(client, CLIENT_GOES_TO_PEER, 0);
 	loop = cancel_keys_next_loop(&clients->keys, key, client->login->shown.has_moved);
 	if (loop != own)
 		return shared->send_elsewhere(client, CLIENT_GOES_TO_CANCEL, loop);
-	client->login->shown.is_for_old_process = true;
-	return shared->send_elsewhere(client, CLIENT_GOES_TO_OLD_PROCESS, 0);
+	client->login->shown.is_for_others = true;
+	return shared->send_elsewhere(
+	    client, is_for_peer(clients, key) ? CLIENT_GOES_TO_PEER : CLIENT_GOES_TO_OLD_PROCESS,
+	    0);
 }
 
 /* Wipes the key. */

@@ -267,6 +267,8 @@ static void retire(struct client *client)
 			walk->next = TAILQ_NEXT(client, node);
 	}
 	TAILQ_REMOVE(&clients->list, client, node);
+	if (clients->filed == client)
+		clients->filed = NULL;
 	TAILQ_INSERT_TAIL(&clients->closed, client, node);
 	clients->count--;
 	clients->ops->on_closed(client);

@@ -480,15 +480,23 @@ static void clients_begin_login(struct client *client)
 		client_close(client, CLOSE_NOT_WATCHED);
 }
 
-/* Inserts the client in the order of ids, and counts it. */
+/*
+ * Inserts the client in the order of ids, and counts it. Mostly it is the last one. A take-over
+ * brings those of one loop after those of another: then the next is behind the one before it.
+ */
 static void file_by_id(struct clients *clients, struct client *client)
 {
-	struct client *before = TAILQ_LAST(&clients->list, client_list);
+	struct client *before = TAILQ_LAST(&clients->list, client_list), *next;
 
 	clients->count++;
 	clients->state_counts[CLIENT_STARTUP]++;
+	if (before && before->id > client->id && clients->filed)
+		before = clients->filed;
 	while (before && before->id > client->id)
 		before = TAILQ_PREV(before, client_list, node);
+	while (before && (next = TAILQ_NEXT(before, node)) && next->id < client->id)
+		before = next;
+	clients->filed = client;
 	if (before)
 		TAILQ_INSERT_AFTER(&clients->list, before, client, node);
 	else

@@ -419,7 +419,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	}
 	client->is_arriving = true;
 	if (client->state == CLIENT_IDLE)
-		client_idle_resume(client, values.idle_since);
+		client->timer.due = values.idle_since; /* not set yet: see resume_idle() */
 	if (!stream_keep(&client->stream, values.kept) ||
 	    !stream_send_unsent(&client->stream, values.unsent))
 		client_close(client, CLOSE_CLIENT_EOF);
@@ -463,6 +463,23 @@ static int by_line(const void *one, const void *other)
 	return order(a->borrower.wait_number, b->borrower.wait_number);
 }
 
+static int by_idle_time(const void *one, const void *other)
+{
+	const struct client *a = *(struct client *const *)one, *b = *(struct client *const *)other;
+
+	return order((uint64_t)a->timer.due, (uint64_t)b->timer.due);
+}
+
+/* A timer is inserted among those that are due earlier: in this order nothing is passed over. */
+static void resume_idle(struct client **arrived, size_t count)
+{
+	qsort(arrived, count, sizeof(*arrived), by_idle_time);
+	for (size_t i = 0; i < count; i++) {
+		if (arrived[i]->state == CLIENT_IDLE)
+			client_idle_resume(arrived[i], arrived[i]->timer.due);
+	}
+}
+
 void clients_start(struct clients *clients)
 {
 	struct client **arrived = calloc(clients->count + 1, sizeof(*arrived));
@@ -473,9 +490,11 @@ void clients_start(struct clients *clients)
 		if (arrived && client->is_arriving)
 			arrived[count++] = client;
 	}
-	/* Clients from a wait queue enter one again, in the same order, after all others. */
-	if (arrived)
+	if (arrived) {
+		resume_idle(arrived, count);
+		/* Those from a wait queue enter one again, in the same order, after all others. */
 		qsort(arrived, count, sizeof(*arrived), by_line);
+	}
 	for (size_t i = 0; i < count; i++) {
 		if (arrived[i]->state != CLIENT_CLOSED)
 			start(arrived[i]);

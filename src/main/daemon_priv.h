@@ -123,6 +123,7 @@ void handover_free(struct handover **handover);
 /* takeover.c: messages to the process that this one took over from. No effect if there is none. */
 bool takeover_pass_key(struct takeover *takeover, struct bytes key, struct farewell *farewell);
 void takeover_stop(struct takeover *takeover, enum shutdown_kind kind);
+void takeover_resume(struct takeover *takeover, const char *database);
 
 /*
  * ---- doors.c: a change ----

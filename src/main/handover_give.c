@@ -15,6 +15,7 @@
  * the last of these clients has disconnected, this process stops.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -109,6 +110,25 @@ static void obey_cancel(struct daemon *daemon, struct channel_message *message)
 	cancel_in_lane(daemon, cancel.key, &farewell);
 }
 
+/* Clients that stay here are paused like those that have left. Consoles are in the new process. */
+static void obey_resume(struct daemon *daemon, struct bytes name)
+{
+	char text[CONFIG_DATABASE_NAME_MAX + 1];
+	struct database *database;
+	struct lane *lane;
+
+	if (daemon->lanes.at[0].clients->is_shutting_down)
+		return;
+	snprintf(text, sizeof(text), "%.*s", (int)name.count, name.count ? name.at : "");
+	LANES_HELD(lane, &daemon->lanes)
+	{
+		database = pools_find_database(lane->pools, text);
+		if (database || !*text)
+			pools_resume(lane->pools, database);
+	}
+	takeover_resume(daemon->takeover, text);
+}
+
 static void obey(struct handover *handover, struct channel_message *message)
 {
 	struct daemon *daemon = handover->daemon;
@@ -118,6 +138,8 @@ static void obey(struct handover *handover, struct channel_message *message)
 		return; /* requests count only after the first round */
 	if (message->kind == HANDOVER_CANCEL)
 		obey_cancel(daemon, message);
+	if (message->kind == HANDOVER_RESUME)
+		obey_resume(daemon, body);
 	if (message->kind == HANDOVER_STOP && body.count == 1) {
 		handover->is_to_stop = true;
 		lifecycle_stop(daemon, (enum shutdown_kind)body.at[0]);

@@ -535,6 +535,11 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 
 /* ---- the console ---- */
 
+static void on_resumed(struct daemon *daemon, const char *database)
+{
+	takeover_resume(daemon->takeover, database);
+}
+
 static void on_period(struct daemon *daemon, const char *text)
 {
 	notify_send(&daemon->notify, "STATUS=%s", text);
@@ -556,6 +561,7 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.shutdown = lifecycle_stop,
 		.suspend = suspend_begin,
 		.go_on = suspend_end,
+		.resumed = on_resumed,
 		.may_hand_over = handover_may_start,
 		.hand_over = handover_start,
 		.drain = begin_drain,

@@ -284,6 +284,11 @@ static void deal(const struct lanes *lanes, struct pools_arrival *arrival,
 	{
 		pools_take_end(lane->pools, arrival);
 		clients_start(lane->clients);
+		if (lane->pools->suspend == SUSPEND_NONE)
+			continue;
+		/* it has begun before these arrived */
+		pools_quiesce(lane->pools);
+		clients_quiesce(lane->clients);
 	}
 }
 
@@ -465,7 +470,8 @@ bool takeover_pass_key(struct takeover *takeover, struct bytes key, struct farew
 {
 	struct cancel_record cancel = { .key = key, .last = buf_bytes(&farewell->last) };
 
-	if (!takeover)
+	/* Strangers send keys, too: they must not make this process wait for the old one. */
+	if (!takeover || !channel_has_room(&takeover->channel))
 		return false;
 	takeover->channel.deadline = clock_now() + USEC_PER_SEC;
 	if (takeover->arrival.is_plain)
@@ -476,14 +482,26 @@ bool takeover_pass_key(struct takeover *takeover, struct bytes key, struct farew
 	return !takeover->channel.is_broken;
 }
 
+/* A command, to an old process that has handed over its first round. */
+static void pass_command(struct takeover *takeover, enum handover_kind kind, struct bytes body)
+{
+	if (!takeover || !takeover->has_begun)
+		return; /* the old process continues to serve */
+	takeover->channel.deadline = clock_now() + USEC_PER_SEC;
+	channel_send(&takeover->channel, kind, body, -1);
+}
+
 void takeover_stop(struct takeover *takeover, enum shutdown_kind kind)
 {
 	char byte = (char)kind;
 
-	if (!takeover || !takeover->has_begun)
-		return; /* the old process continues to serve */
-	takeover->channel.deadline = clock_now() + USEC_PER_SEC;
-	channel_send(&takeover->channel, HANDOVER_STOP, bytes_of(&byte, 1), -1);
+	pass_command(takeover, HANDOVER_STOP, bytes_of(&byte, 1));
+}
+
+void takeover_resume(struct takeover *takeover, const char *database)
+{
+	if (takeover && !takeover->arrival.is_plain) /* releases before 0.4.0 do not know it */
+		pass_command(takeover, HANDOVER_RESUME, bytes_text(database));
 }
 
 static void tell_taken(const struct daemon *daemon, const struct takeover *takeover)

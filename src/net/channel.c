@@ -63,6 +63,14 @@ bool channel_is_gone(const struct channel *channel)
 	return poll(&pollfd, 1, 0) > 0;
 }
 
+/* The kernel says so as long as at most a quarter of the socket's buffer is in use. */
+bool channel_has_room(const struct channel *channel)
+{
+	struct pollfd pollfd = { .fd = channel->fd, .events = POLLOUT };
+
+	return poll(&pollfd, 1, 0) > 0;
+}
+
 static bool is_passing(int failure) { return failure == EAGAIN || failure == EINTR; }
 
 /* ---- sending ---- */

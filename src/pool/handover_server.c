@@ -447,8 +447,11 @@ void handover_server_take(struct pools *pools, struct pools_arrival *arrival, st
 	if (arrival->is_plain && pool_own_rules(server->pool)->mode != POOL_MODE_SESSION &&
 	    pool_own_rules(server->pool)->session_state != SESSION_STATE_OFF)
 		server_need_close(server, CLOSE_TAKEN_OVER);
+	server->pool->roster_number = 0; /* its host may have been disabled here before */
 	if (values.is_lent && !server->is_listening)
 		arrival->lent = server;
+	else if (!values.is_lent && pool_is_paused(server->pool))
+		pool_close_server(server, CLOSE_PAUSED);
 }
 
 bool handover_server_is_lent(struct bytes body)

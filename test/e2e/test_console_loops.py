@@ -259,6 +259,17 @@ def test_a_database_made_by_the_star_is_paused_and_disabled_everywhere(pgweir, p
     crowd(weir, database="never")
 
 
+def test_a_database_of_the_star_expires_while_commands_name_it(pgweir):
+    """Each acts on that one only, in all loops: the other clients are served on."""
+    weir = pgweir(databases={"app": "dbname=app", "*": "dbname=app"}, pool_mode="transaction", loops=LOOPS,
+                  autodb_idle_timeout="0.001")
+    clients = crowd(weir)
+    for number in range(20):
+        for command in ("PAUSE", "RESUME", "DISABLE", "ENABLE", "KILL", "RESUME"):
+            assert weir.ask_admin(f"{command} d{number}").tags == [command]
+        assert all(client.value("SELECT 1") == "1" for client in clients)
+
+
 def test_kill_pauses_the_database_for_all_loops(weir):
     """Only one loop has a pool when it comes."""
     clients = crowd(weir, 1)

@@ -418,6 +418,19 @@ def test_a_peer_that_never_answers(make_pgweir, fake_server):
 # -- the limit ------------------------------------------------------------------------------------
 
 
+def test_keys_from_before_the_peer_id(make_pgweir):
+    """Each may seem to be of another peer, and its client is in any loop."""
+    weir = make_pgweir(loops=4, pool_mode="transaction", servers_per_loop=1)
+    set_peers(weir, {2: by_tcp(weir)})
+    weir.start()
+    clients = [running(weir) for _ in range(8)]
+    weir.reload(peer_id=1)
+    for client in clients:
+        for _ in range(4):
+            send_cancel(weir.address, client.key)
+        assert client.read_result().error["C"] == "57014"
+
+
 @pytest.mark.parametrize("loops", (1, 4))
 def test_pool_size_limits_what_is_on_its_way(make_pgweir, fake_server, loops):
     far = fake_server()

@@ -12,6 +12,7 @@ import ssl
 import struct
 import tempfile
 import threading
+import time
 
 import psycopg
 import pytest
@@ -470,6 +471,45 @@ def test_one_that_ends_during_a_suspend(weir, postgres):
     console.query("RESUME")
     assert client.read_result().rows == [["later"]]
     assert client.query("COMMIT").status == "I"
+
+
+@pytest.mark.parametrize("begins", ("SELECT 1", "BEGIN"))
+def test_what_arrives_during_a_suspend_is_suspended(weir, postgres, begins):
+    client = weir.client()
+    client.query(begins)
+    client.send(query(SLEEP))
+    wait_asleep(postgres)
+    old = weir.take_over()
+    console = weir.console()
+    assert console.query("SUSPEND").tags == ["SUSPEND"]
+    end_statement(client, weir, postgres)
+    assert old.wait(15) == 0
+    client.send(query("ROLLBACK"))
+    for _ in range(5):
+        console.query("SHOW CLIENTS")
+    assert not select.select([client.sock], [], [], 0.2)[0]
+    console.query("RESUME")
+    assert client.read_result().tags == ["ROLLBACK"]
+
+
+@pytest.mark.parametrize("command", ("PAUSE", "PAUSE app", "DISABLE HOST 127.0.0.1",
+                                     "DRAIN HOST 127.0.0.1"))
+def test_a_server_that_arrives_later_does_not_escape(pgweir, postgres, command):
+    """One that was busy for a client that has left, and is idle when it arrives."""
+    weir = pgweir(pool_mode="transaction", cancel_abandoned=60)
+    client, lock = weir.client(), postgres.connect()
+    lock.execute("SELECT pg_advisory_lock(4712)")
+    client.send(query("SELECT pg_advisory_xact_lock(4712)"))
+    wait_until(lambda: postgres.value("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+    client.close()
+    weir.wait_pool(sv_active=0)
+    weir.disconnect_console()
+    old = weir.take_over()
+    assert weir.ask_admin(command).error is None
+    assert weir.admin("SHOW SERVERS") == [] and old.poll() is None
+    lock.close()
+    assert old.wait(15) == 0
+    wait_until(lambda: weir.admin("SHOW SERVERS") == [])
 
 
 # ---- one that is slow, or refuses the rest -----------------------------------------------------
@@ -1101,6 +1141,71 @@ def test_a_cancel_request_for_the_old_process_ends_when_it_is_delivered(secure_w
     assert client.read_result().error["C"] == "57014"
     for number in range(20):
         assert client.value(f"SELECT {number}") == str(number)
+    assert old.wait(15) == 0
+
+
+def test_wrong_cancel_keys_hold_up_nobody(weir, postgres):
+    """Strangers send more of them than the old process reads."""
+    client, idle = busy_client(weir, postgres), weir.client()
+    old = weir.take_over()
+    weir.wait_log("accepting no new clients")
+    askers, times = [], []
+    os.kill(old.pid, signal.SIGSTOP)
+    try:
+        for _ in range(500):
+            askers.append(cancel_request(weir, os.urandom(8), False))
+            since = time.monotonic()
+            assert idle.value("SELECT 1") == "1"
+            times.append(time.monotonic() - since)
+    finally:
+        os.kill(old.pid, signal.SIGCONT)
+        for asker in askers:
+            asker.close()
+    assert max(times) < 0.9
+    end_statement(client, weir, postgres)
+    assert old.wait(15) == 0
+    assert client.value("SELECT 2") == "2"
+
+
+def test_resume_reaches_those_who_stay(secure_weir):
+    """They were paused before the take-over, and only the new process has a console."""
+    weir = secure_weir()
+    one, other = (weir.connect(dbname, sslmode="require") for dbname in ("app", "app2"))
+    weir.admin("PAUSE")
+    weir.disconnect_console()
+    weir.take_over()
+    weir.wait_log("accepting no new clients")
+    weir.admin("RESUME")
+    assert one.execute("SELECT 1").fetchone() == (1,)
+    stays = weir.connect("app2", sslmode="require")
+    weir.admin("PAUSE app2")
+    weir.disconnect_console()
+    old = weir.take_over()
+    weir.wait_log("accepting no new clients", since=weir.log.index("accepting no new clients") + 9)
+    weir.admin("RESUME app2")
+    assert stays.execute("SELECT 2").fetchone() == (2,)
+    assert other.execute("SELECT 3").fetchone() == (3,)
+    for connection in (one, other, stays):
+        connection.close()
+    assert old.wait(15) == 0
+
+
+@pytest.mark.parametrize("command", ("PAUSE", "PAUSE app", "WAIT_CLOSE app", "DRAIN HOST 127.0.0.1"))
+def test_a_command_that_waits_does_not_succeed(secure_weir, command):
+    """The transaction that it waits for goes on in the new process."""
+    weir = secure_weir()
+    stays, client, console = weir.connect("app2", sslmode="require"), weir.client(), weir.console()
+    client.query("BEGIN")
+    client.query("SELECT 1")
+    console.query("RECONNECT app")
+    console.send(query(command))
+    weir.wait_log(f"{command.split()[0]}.* command issued")
+    old = weir.take_over()
+    error = console.read_result().error
+    assert (error["C"], "was ended before all" in error["M"]) == ("57014", True)
+    assert "Another process has taken over" in error["H"]
+    assert client.query("SELECT 2").status == "T"
+    stays.close()
     assert old.wait(15) == 0
 
 

@@ -63,6 +63,8 @@ struct console_with {
 	void (*suspend)(struct daemon *daemon, const char *by);
 	/* Ends a SUSPEND. */
 	void (*go_on)(struct daemon *daemon);
+	/* A RESUME has ended what the database with this name was held by; "": all databases. */
+	void (*resumed)(struct daemon *daemon, const char *database);
 	/*
 	 * Take-over by another process. may_hand_over() checks `version`, the argument of TAKEOVER;
 	 * on false it has filled *err, and hand_over() is not called. hand_over() gets the socket

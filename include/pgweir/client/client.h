@@ -143,9 +143,9 @@ struct client_shown {
 	bool has_certificate;      /* the client presented a certificate, and it was verified */
 	bool is_proxy_header_done; /* no PROXY header can follow */
 	bool was_gss_refused;
-	bool has_moved;          /* it came from another loop */
-	bool is_for_old_process; /* its cancel request: no loop knows the key */
-	char *certificate_name;  /* from its certificate, or NULL */
+	bool has_moved;         /* it came from another loop */
+	bool is_for_others;     /* its cancel request: no loop knows the key */
+	char *certificate_name; /* from its certificate, or NULL */
 };
 
 /* State that exists only during a client login. */

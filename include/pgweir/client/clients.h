@@ -120,6 +120,7 @@ struct clients {
 	struct ranges *proxies;       /* addresses that may send PROXY headers; NULL: none */
 	unsigned int generation;      /* number of clients_configure() calls */
 	struct client_list list;      /* in order of ids */
+	struct client *filed;         /* the last one that was inserted there; or NULL */
 	struct client_list closed;    /* freed at the end of the turn */
 	struct cancel_keys keys;
 	struct delayed_logins delayed;

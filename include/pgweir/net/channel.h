@@ -62,6 +62,7 @@ enum handover_kind {
 	HANDOVER_KEPT = 'N',    /* old to new: instead of YOURS */
 	HANDOVER_CANCEL = 'K',  /* new to old: a cancel key that the new one does not know */
 	HANDOVER_STOP = 'S',    /* new to old: end, as the new one is ending */
+	HANDOVER_RESUME = 'U',  /* new to old: RESUME of the database with this name; "": of all */
 	HANDOVER_DONE = 'D'
 };
 
@@ -96,6 +97,9 @@ struct channel_message {
 
 /* Whether the other process has closed its descriptor, or ended. */
 bool channel_is_gone(const struct channel *channel);
+
+/* Whether a small message can be sent without waiting for the other process. */
+bool channel_has_room(const struct channel *channel);
 
 /* The next message, freed by channel_message_done(). false: is_deaf, or none has begun in time. */
 bool channel_receive(struct channel *channel, struct channel_message *message);
