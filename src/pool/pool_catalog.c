@@ -97,7 +97,7 @@ static void doubt_all(struct database *database)
 
 	TAILQ_FOREACH (server, &database->pools->servers, place.all_node) {
 		if (server->pool->database == database && server->pool->limits.isolates_known)
-			server_set_doubt(server);
+			server_distrust(server);
 	}
 }
 
@@ -194,7 +194,7 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 		return SQL_TOUCH_HIDDEN;
 	touches = sql_touchers_in(&reading->names, text, &first);
 	*by = name_of(&reading->names, first);
-	if (!is_current || (server && (server->session.left & LEFT_DDL)))
+	if (!is_current || (server && server_holds(server, HELD_DDL)))
 		touches |= SQL_TOUCH_SCOPE | touches_unread(text);
 	else if (reading->state > CATALOG_TOUCHES)
 		touches |= SQL_TOUCH_SCOPE | (sql_calls_unknown(text) ? SQL_TOUCH_HIDDEN : 0u);

@@ -282,8 +282,7 @@ static void doubt_servers(struct pool *pool)
 		TAILQ_FOREACH (server, &pool->servers[state], place.node) {
 			if (server_is_dedicated(server))
 				continue;
-			server_set_doubt(server);
-			server->lease.sequences.pairing = 0;
+			server_distrust(server);
 			if (connect_query && !server->session.has_defaults)
 				server_need_close(server, CLOSE_ENTRY_CHANGED);
 		}

@@ -253,7 +253,7 @@ static bool give_back(struct client *client)
 	 * pool_mode was session until now: the server may have anything of the client. Or a value
 	 * is not known in the encoding of the database.
 	 */
-	if ((server->session.left & LEFT_SESSION) || (server->session.unsure & UNSURE_REPORT))
+	if (server_holds(server, HELD_SESSION) || (server->session.unsure & UNSURE_REPORT))
 		session_run_unknown(client);
 	if (client->touched && ask(client))
 		return true;

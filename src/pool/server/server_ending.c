@@ -73,8 +73,8 @@ static bool can_be_cleaned(const struct server *server)
 
 	return config->cancel_grace && server->state == SERVER_LENT && !server->close_reason &&
 	       !server->site->cannot_clean && !server->site->entry->connect_query &&
-	       !(server->session.left & LEFT_LIBRARY) && !server->session.load_count &&
-	       !server->wire.is_mid_request && !stream_unsent(&server->wire.stream) &&
+	       !held_after(server->session.held, HELD_KEPT) && !server->wire.is_mid_request &&
+	       !stream_unsent(&server->wire.stream) &&
 	       !(server->wire.ledger.copy >= LEDGER_BOTH_OPEN) &&
 	       (!*reset || strcasecmp(reset, "DISCARD ALL") == 0);
 }

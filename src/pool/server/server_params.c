@@ -299,10 +299,10 @@ void server_find_libraries(struct server *server)
 {
 	const struct params *none = params_none(server->site->shared->params);
 
-	if ((server->session.left & LEFT_LIBRARY) ||
+	if (server_holds(server, HELD_LIBRARY) ||
 	    server_libraries_are_in(server->session.params, none))
 		return;
-	server->session.left |= LEFT_LIBRARY;
+	server_hold(server, HELD_LIBRARY);
 	server->site->library_count++;
 }
 
