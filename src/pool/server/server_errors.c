@@ -103,7 +103,10 @@ static bool is_before_batch(const struct server *server, const struct report *re
 	                                     (is_end && report->routine && owes_opening));
 }
 
-/* A request of ours was refused. If that is the cleaning, for good, DISCARD ALL comes instead. */
+/*
+ * A request of ours was refused. If that is the cleaning, for good, DISCARD ALL comes instead; but
+ * it may be a parameter of the borrower, which is set behind it.
+ */
 static void ours_refused(struct server *server, const struct report *report)
 {
 	struct ledger_change *change = ledger_take_failed(&server->wire.ledger);
@@ -113,8 +116,9 @@ static void ours_refused(struct server *server, const struct report *report)
 		log_warning(&server->log, "cleaning failed: %s %s: %s", report->severity,
 		            report->sqlstate, report->text);
 		/* a right is missing, or this PostgreSQL does not have a statement: for good */
-		server->site->cannot_clean |= strncmp(report->sqlstate, "42", 2) == 0 ||
-		                              strncmp(report->sqlstate, "0A", 2) == 0;
+		server->site->cannot_clean |=
+		    !server_sets_more(server) && (strncmp(report->sqlstate, "42", 2) == 0 ||
+		                                  strncmp(report->sqlstate, "0A", 2) == 0);
 	}
 	/* At once: behind it, no Query is answered. */
 	if (change)

@@ -764,6 +764,17 @@ static bool add_changes(const struct server *server, const struct params *have,
 	return all_harmless;
 }
 
+bool server_sets_more(const struct server *server)
+{
+	const char *at = NULL, *name, *value;
+
+	while (params_next(server->session.params, &at, &name, &value)) {
+		if (has_own_place(name) || !is_reported(server, name))
+			return true;
+	}
+	return false;
+}
+
 /* The role that a map means: its own or the server's default, which usually is "none". */
 static const char *role_of(const struct server *server, const struct params *params)
 {

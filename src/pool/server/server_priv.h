@@ -248,6 +248,10 @@ void server_settle_reports(struct server *server);
 /* Parameters were reset. is_all: to defaults; else those not reported may have any value. */
 void server_forget_rest(struct server *server, bool is_all);
 
+/* Whether what is set there is more than PostgreSQL reports, so that it may be refused elsewhere.
+ */
+bool server_sets_more(const struct server *server);
+
 /* Whether all libraries of a map are in another one, too. */
 bool server_libraries_are_in(const struct params *params, const struct params *others);
 
