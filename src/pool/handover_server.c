@@ -114,7 +114,7 @@ static struct server_record record_of(const struct server *server)
 		.status = (unsigned char)server->wire.status,
 		.is_close_needed = server->close_reason,
 		.has_session = server_holds(server, HELD_SESSION),
-		.is_rest_unknown = server->session.unsure & UNSURE_REST,
+		.is_rest_unknown = server_holds(server, HELD_REST),
 		.params = params_text(server->session.params),
 		.baseline = params_text(server->session.baseline),
 		.key = bytes_of(server->key.bytes, server->key.size),
@@ -209,7 +209,6 @@ static void fill_server(struct server *server, const struct server_record *recor
 	server->place.peer = record->peer;
 	memcpy(server->place.path, record->path, sizeof(server->place.path));
 	server->wire.status = (char)record->status;
-	server->session.unsure = record->is_rest_unknown ? UNSURE_REST : 0;
 	server->wire.is_ready = true;
 	params_add_text(table, &server->session.params, record->params);
 	params_add_text(table, &server->session.baseline, record->baseline);
@@ -329,8 +328,8 @@ static void take_held(struct server *server, const struct server_source *source,
 
 	/* Its libraries are in its map. */
 	server_hold(server, held & ~(unsigned int)HELD_LIBRARY);
-	if (record->has_session)
-		server_hold(server, HELD_SESSION);
+	server_hold(server, (record->has_session ? HELD_SESSION : 0) |
+	                        (record->is_rest_unknown ? HELD_REST : 0));
 	if (held != record->held) /* of a newer release: nobody here knows what ends it */
 		server_hold(server, HELD_LASTING);
 	if (was_trusted_more(server, source))

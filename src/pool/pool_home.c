@@ -2,12 +2,9 @@
 /* A server without a borrower becomes idle or used, or is closed; and the limits of unused ones. */
 #include "pool_priv.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/base/hash.h"
-#include "pgweir/pgwire/fields.h"
 
 #include "server/server_priv.h"
 
@@ -136,13 +133,7 @@ void pool_note_home(struct server *server)
 
 static void on_proof_row(struct server *server, struct bytes row)
 {
-	char text[17];
-	struct row_walk walk;
-	struct bytes value;
-
-	snprintf(text, sizeof(text), "%016" PRIx64, server->lease.proof);
-	if (fields_row(row, &walk) == WIRE_OK && fields_value(&walk, &value) == WALK_ITEM &&
-	    bytes_are(value, text))
+	if (server_is_mark(server, row))
 		server_held_after(server, HELD_PROVEN);
 }
 
@@ -153,21 +144,22 @@ static void on_proof_done(struct server *server)
 		                  "unexpected message from server: out of step");
 }
 
-/* Nobody can have foreseen the answer. false: none is needed. */
+/* false: none is needed. */
 static bool begin_proof(struct server *server)
 {
 	bool is_needed = server_holds(server, HELD_STEP) && !server->close_reason &&
 	                 !server_got_fatal(server) && ledger_is_certain(&server->wire.ledger);
-	struct hash_key key;
-	char text[32];
+	char text[sizeof("SELECT ''") + ENDING_MARK_SIZE];
 
 	if (!is_needed) {
 		server_held_after(server, HELD_PROVEN);
 		return false;
 	}
-	hash_key_draw(&key);
-	server->lease.proof = key.half[0];
-	snprintf(text, sizeof(text), "SELECT '%016" PRIx64 "'", key.half[0]);
+	if (!server_draw_mark(server)) {
+		server_need_close(server, CLOSE_MEMORY);
+		return false;
+	}
+	snprintf(text, sizeof(text), "SELECT '%s'", server->wire.ending.mark);
 	if (server->state != SERVER_RESETTING)
 		server_enter(server, SERVER_RESETTING);
 	server_order(server, &(struct order){ .kind = ORDER_PROOF,

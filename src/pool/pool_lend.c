@@ -181,7 +181,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	borrower->waits_for = LEDGER_WAIT_NOT;
 	replay_forget_opening(&server->lease.replay);
 	/* a reset query of ours does not matter to this borrower */
-	server_settle_rest(server);
+	server_held_after(server, HELD_RESTARTED);
 	server_close_scope(server);
 	if (pool_rules(borrower)->mode == POOL_MODE_SESSION)
 		server_hold(server, HELD_SESSION);

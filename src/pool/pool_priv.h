@@ -359,6 +359,9 @@ static inline enum held_need pool_need(const struct server *server)
 	                 !server->site->cannot_clean);
 }
 
+/* server_distrust() of all its servers. */
+void pool_distrust(struct pool *pool, bool is_of_others);
+
 /* Why a server at rest must not be lent any more: a session's, after a change of the mode. */
 enum close_reason pool_unfit(const struct server *server);
 

@@ -337,9 +337,6 @@ void session_idle_end(struct client *client, const struct frame *frame, struct b
 /* The limits have changed: of the time it may be idle, and of the time until the log has a line. */
 void session_rearm(struct client *client);
 
-/* The server has begun to stay: after log_pin_duration the log has a line. */
-void session_watch_stay(struct client *client);
-
 /* Allocates client->session unless it exists. NULL: no memory. */
 struct session *session_get(struct client *client);
 

@@ -95,7 +95,8 @@ static void on_stay_due(struct timer *timer)
 	buf_free(&why);
 }
 
-void session_watch_stay(struct client *client)
+/* The server has begun to stay: after log_pin_duration the log has a line. */
+static void watch_stay(struct client *client)
 {
 	usec_t limit = client->clients->config->log_pin_duration;
 	struct session *session = client->session;
@@ -139,7 +140,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 		session->pinned_at = client_now(client);
 		pool_take_place_anyway(&client->borrower);
 		session->was_told = false;
-		session_watch_stay(client);
+		watch_stay(client);
 	}
 	if (!pins)
 		timer_clear(&session->told);
@@ -389,7 +390,7 @@ void session_facts(struct client *client, const struct facts *facts)
 	if (pins)
 		held_take(client->session, facts);
 	settle_pins(client, pins);
-	server_end_session(client->borrower.server);
+	server_held_after(client->borrower.server, HELD_ASKED);
 }
 
 /* ---- idle ---- */
@@ -541,7 +542,7 @@ static void restore_pins(struct client *client, const struct client_record *valu
 	if (values->has_slot)
 		pool_take_place_anyway(&client->borrower);
 	if (session_is_pinned(client) && !session->was_told)
-		session_watch_stay(client);
+		watch_stay(client);
 	if (session->pins == SESSION_PIN_SEQUENCE)
 		sequences_idle_begin(client);
 }

@@ -23,6 +23,9 @@ static const struct held_row {
 	/* CHANNELS */ { AT(PROVEN) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
 	/* STEP */ { AT(PROVEN) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
 	/* DDL */ { AT(COMMITTED) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
+	/* REST */ { AT(READ) | AT(RESTARTED) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
+	/* STARTUP */ { AT(READ) | AT(RESTARTED) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
+	/* REPORT */ { AT(READ) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
 };
 
 /* What a kind becomes that such an event ends; 0: nothing. */

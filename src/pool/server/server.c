@@ -678,10 +678,11 @@ void server_hold(struct server *server, unsigned int kinds)
 		server_need_close(server, CLOSE_SESSION_STATE);
 }
 
-void server_distrust(struct server *server)
+void server_distrust(struct server *server, bool is_of_others)
 {
 	server_hold(server, HELD_UNKNOWN);
-	server->lease.sequences.pairing = 0;
+	if (is_of_others)
+		server->lease.sequences.pairing = 0;
 }
 
 void server_settle_scope(struct server *server)

@@ -237,8 +237,7 @@ START_TEST(parameters_come_along)
 	params_add_text(stage.here.params, &server->session.params, set);
 	server->session.has_defaults = true;
 	params_add_text(stage.here.params, &server->session.unreported, set);
-	server->session.unsure = UNSURE_REST;
-	server_hold(server, HELD_UNKNOWN);
+	server_hold(server, HELD_UNKNOWN | HELD_REST);
 	ck_assert(move(&stage.here, &stage.there));
 	server = server_of(&stage.there);
 	ck_assert_str_eq(params_find(server->session.params, "application_name"), "mine");
@@ -246,8 +245,7 @@ START_TEST(parameters_come_along)
 	ck_assert(server->session.has_defaults);
 	ck_assert(params_find(server->session.baseline, "server_version") != NULL ||
 	          params_count(server->session.baseline) > 0);
-	ck_assert_int_eq(server->session.unsure, UNSURE_REST);
-	ck_assert_uint_eq(server->session.held, HELD_FOREIGN);
+	ck_assert_uint_eq(server->session.held, HELD_FOREIGN | HELD_REST);
 	stage_close(&stage);
 }
 END_TEST

@@ -8,7 +8,7 @@
  *
  * One table (held.c) has a row for each kind: which events end it, and what another client needs.
  * A new kind is a new row. Values of sequences are not among them, as they have an owner
- * (pool/pool_sequences.c), nor are parameters and statements, which are in maps and lists.
+ * (pool/pool_sequences.c), nor are known parameters and statements, which are in maps and lists.
  */
 #ifndef PGWEIR_POOL_SERVER_HELD_H
 #define PGWEIR_POOL_SERVER_HELD_H
@@ -34,10 +34,14 @@ enum held_kind {
 	 * it looks like the reply, and all replies behind it are those of the request before.
 	 */
 	HELD_STEP = 1 << 10,
-	HELD_DDL = 1 << 11 /* the transaction may have changed what functions do */
+	HELD_DDL = 1 << 11,     /* the transaction may have changed what functions do */
+	HELD_REST = 1 << 12,    /* any value of parameters that are not reported: a RESET ran */
+	HELD_STARTUP = 1 << 13, /* facts: some that its client gave at the startup were set back */
+	/* a value was reported in another encoding than that of the database, which maps have */
+	HELD_REPORT = 1 << 14
 };
 
-#define HELD_KINDS 12
+#define HELD_KINDS 15
 
 /* What nobody knows of. */
 #define HELD_DOUBT ((unsigned int)(HELD_UNKNOWN | HELD_FOREIGN | HELD_CLEANING))
@@ -52,7 +56,9 @@ enum held_event {
 	HELD_BEGUN,     /* the cleaning */
 	HELD_CLEANED,
 	HELD_NOT_CLEANED,
-	HELD_PROVEN, /* its replies are in step */
+	HELD_PROVEN,    /* its replies are in step */
+	HELD_READ,      /* facts: its parameters are known */
+	HELD_RESTARTED, /* its client gets all its parameters again, or it gets another client */
 	HELD_KEPT, /* after a cancel: it was rolled back, discarded, got a new seed, and is in step
 	            */
 	HELD_EVENTS

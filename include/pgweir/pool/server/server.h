@@ -62,14 +62,6 @@ enum server_scope_state {
 	SCOPE_OPEN_USED /* the same; what is parsed behind the mark may be read in another way */
 };
 
-/* What is not known of the parameters there. */
-enum server_unsure {
-	UNSURE_REST = 1 << 0,    /* a RESET ran: those that are not reported may have any value */
-	UNSURE_STARTUP = 1 << 1, /* facts: some that its client gave at the startup were set back */
-	/* a value was reported in another encoding than that of the database, which maps have */
-	UNSURE_REPORT = 1 << 2
-};
-
 /* Who has said that nothing more comes. */
 enum server_farewell {
 	FAREWELL_NONE,
@@ -129,7 +121,7 @@ enum ending_cleaned {
 struct server_ending {
 	enum ending_how how;
 	enum ending_cleaned cleaned;
-	char mark[ENDING_MARK_SIZE + 1]; /* what the last row of the cleaning says */
+	char mark[ENDING_MARK_SIZE + 1]; /* server_draw_mark() */
 };
 
 #define SQLSTATE_SIZE 6
@@ -179,7 +171,6 @@ struct server_session {
 	struct server_reports reports;
 	struct server_statements statements; /* the prepared statements it has */
 	enum server_scope_state scope;
-	uint8_t unsure;          /* enum server_unsure */
 	uint16_t held;           /* enum held_kind; written by server_hold(), server_held_after() */
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
 };
@@ -201,7 +192,6 @@ struct server_lease {
 	struct replay replay;         /* what the borrower sent and may send again */
 	struct ledger_change begin;   /* server_note_begin() */
 	uint8_t watches;              /* enum server_watch, by its borrower */
-	uint64_t proof;               /* what it must answer, with HELD_STEP */
 	struct server_sequences sequences;
 	unsigned int error_count;  /* of errors that borrowers have got */
 	unsigned int cancel_count; /* cancels for it in progress */
@@ -454,15 +444,8 @@ static inline void server_held_after(struct server *server, enum held_event even
 		server->session.held = (uint16_t)held_after(server->session.held, event);
 }
 
-/* It may hold what nobody knows of, of anybody: even its last borrower gets it cleaned. */
-void server_distrust(struct server *server);
-
-/* A client in session mode has gone on in another one, and the server was asked for everything. */
-static inline void server_end_session(struct server *server)
-{
-	server_held_after(server, HELD_ASKED);
-	server->session.unsure &= (uint8_t)~UNSURE_REPORT;
-}
+/* It may hold what nobody knows of. is_of_others: even its last borrower gets it cleaned. */
+void server_distrust(struct server *server, bool is_of_others);
 
 /* Adds SET or SET LOCAL for this value. It takes no snapshot, unless that is an empty list. */
 void server_set_text(const char *name, const char *value, bool is_local, struct buf *text);
@@ -528,13 +511,7 @@ static inline void server_settle_loads(struct server *server)
 /* Whether the borrower must look for parameters of its startup. */
 static inline bool server_has_reset(const struct server *server)
 {
-	return server->session.unsure & (UNSURE_REST | UNSURE_STARTUP);
-}
-
-/* The borrower has handled the parameters that were set back. */
-static inline void server_settle_rest(struct server *server)
-{
-	server->session.unsure &= UNSURE_REPORT;
+	return server_holds(server, HELD_REST | HELD_STARTUP);
 }
 
 /* Whether what former borrowers may have left is being removed. */

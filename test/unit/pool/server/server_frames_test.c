@@ -393,7 +393,7 @@ START_TEST(server_may_hold_state_of_anybody)
 
 	lone_server_open(&lone, "");
 	lone.server.lease.sequences.pairing = 1;
-	server_distrust(&lone.server);
+	server_distrust(&lone.server, true);
 	ck_assert_uint_eq(lone.server.session.held, HELD_UNKNOWN);
 	ck_assert_uint_eq(lone.server.lease.sequences.pairing, 0);
 	lone_server_close(&lone);

@@ -246,7 +246,7 @@ START_TEST(server_forgets_the_rest)
 
 	mapped_make(&mapped, resets[_i].baseline, resets[_i].have);
 	server_forget_rest(&mapped.server, resets[_i].is_all);
-	ck_assert(mapped.server.session.unsure & UNSURE_REST);
+	ck_assert(server_holds(&mapped.server, HELD_REST));
 	mapped_check(&mapped, resets[_i].says, resets[_i].baseline, resets[_i].after);
 	mapped_done(&mapped);
 }
