@@ -55,7 +55,7 @@ static bool can_ever_leave(const struct client *client)
 static bool is_undecided(const struct client *client)
 {
 	return client->state == CLIENT_ACTIVE &&
-	       ((client->touched & NOT_NOW) || client->borrower.server->session.load_count ||
+	       ((client->touched & NOT_NOW) || server_holds(client->borrower.server, HELD_LOADS) ||
 	        client->borrower.server->pool->purpose == POOL_FOR_READS || exposed_any(client) ||
 	        sql_has_portal(client) || !listening_is_at_rest(client));
 }

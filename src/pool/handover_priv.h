@@ -87,7 +87,7 @@ struct server_record {
 	struct bytes params, baseline, key;
 	usec_t connected_at, used_at, request_at, xact_at;
 	int64_t connect_wall, request_wall; /* of older releases; not used */
-	bool is_dirty;                      /* it has session state, or may have */
+	uint64_t held;                      /* what its session may hold: enum held_kind */
 	/* of a listening connection, else empty; its listeners follow as clients */
 	char mark_channel[LISTENING_MARK_CHANNEL_SIZE];
 	char encoding[LISTENING_ENCODING_SIZE];
@@ -125,6 +125,7 @@ struct server_parcel {
 	struct permit permit;
 	struct server_standby standby;
 	usec_t packed_at;
+	unsigned int catalog_version; /* of its database, when it was packed */
 	bool is_tls_direct, is_for_reads, has_defaults;
 	struct buf defaults; /* what its connect_query had set */
 	struct buf record;

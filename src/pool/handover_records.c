@@ -242,7 +242,7 @@ static const struct record_field server_fields[] = {
 	RECORD_FIELD('x', struct server_record, xact_at),
 	RECORD_FIELD('w', struct server_record, connect_wall),
 	RECORD_FIELD('W', struct server_record, request_wall),
-	RECORD_FIELD('Y', struct server_record, is_dirty, RECORD_OPTIONAL),
+	RECORD_FIELD('Y', struct server_record, held, RECORD_OPTIONAL),
 	RECORD_FIELD('M', struct server_record, mark_channel, RECORD_OPTIONAL),
 	RECORD_FIELD('e', struct server_record, encoding, RECORD_OPTIONAL),
 };

@@ -22,17 +22,12 @@
 
 /* ---- the process that hands over ---- */
 
-/* Whether the server must be reset or cleaned before anybody else gets it. */
-static bool needs_reset(const struct server *server)
-{
-	return (server->session.left & LEFT_STATE) || server->session.doubt != DOUBT_NONE;
-}
-
-/* Whether the plain format can describe the server. */
+/* Whether the plain format can describe the server. Of what it holds, that has sessions only. */
 static bool is_plain_enough(const struct server *server)
 {
 	return !server->pool->pools->is_handover_plain ||
-	       (!needs_reset(server) && handover_params_are_plain(server->session.params));
+	       (!server_holds(server, HELD_DOUBT | HELD_STATE | HELD_FORMER) &&
+	        handover_params_are_plain(server->session.params));
 }
 
 bool handover_server_can_move(const struct server *server)
@@ -118,8 +113,8 @@ static struct server_record record_of(const struct server *server)
 		.peer = server->place.peer,
 		.status = (unsigned char)server->wire.status,
 		.is_close_needed = server->close_reason,
-		.has_session = server->session.left & LEFT_SESSION,
-		.is_rest_unknown = server->session.unsure & UNSURE_REST,
+		.has_session = server_holds(server, HELD_SESSION),
+		.is_rest_unknown = server_holds(server, HELD_REST),
 		.params = params_text(server->session.params),
 		.baseline = params_text(server->session.baseline),
 		.key = bytes_of(server->key.bytes, server->key.size),
@@ -127,7 +122,7 @@ static struct server_record record_of(const struct server *server)
 		.used_at = server->used_at,
 		.request_at = server->lease.request_at,
 		.xact_at = server->lease.xact_at,
-		.is_dirty = needs_reset(server),
+		.held = server->session.held,
 	};
 
 	note_names(server, &record);
@@ -214,7 +209,6 @@ static void fill_server(struct server *server, const struct server_record *recor
 	server->place.peer = record->peer;
 	memcpy(server->place.path, record->path, sizeof(server->place.path));
 	server->wire.status = (char)record->status;
-	server->session.unsure = record->is_rest_unknown ? UNSURE_REST : 0;
 	server->wire.is_ready = true;
 	params_add_text(table, &server->session.params, record->params);
 	params_add_text(table, &server->session.baseline, record->baseline);
@@ -302,17 +296,46 @@ static void enter_state(struct server *server, const struct server_record *recor
 			server_enter(server, SERVER_USED);
 	}
 	/* This process may have another pool_mode. */
-	if (record->has_session ||
-	    (record->is_lent && pool_own_rules(pool)->mode == POOL_MODE_SESSION))
-		server_begin_session(server);
+	if (record->is_lent && pool_own_rules(pool)->mode == POOL_MODE_SESSION)
+		server_hold(server, HELD_SESSION);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_need_close(server, CLOSE_TAKEN_OVER);
 	else if (pool->site.knows_defaults && pool->site.entry && pool->site.entry->connect_query &&
 	         !server->session.has_defaults && !server->is_listening)
 		server_need_close(server, CLOSE_TAKEN_OVER); /* what it has set is not known */
-	else if (!record->is_lent && pool_is_left_over(server))
-		server_need_close(server, CLOSE_POOL_MODE_CHANGED);
+	else if (!record->is_lent && pool_unfit(server))
+		server_need_close(server, pool_unfit(server));
 	timer_set(&server->life, pool->site.limits.life, server->connected_at);
+}
+
+/* Whether its session was judged by less than what is known here. */
+static bool was_trusted_more(struct server *server, const struct server_source *source)
+{
+	struct pool *pool = server->pool;
+
+	/* Another process may have isolated clients less, or not have noticed a function. */
+	if (!source->parcel)
+		return pool->limits.isolates && !server->is_listening;
+	pool_catalog_look(pool->database);
+	return pool->limits.isolates_known &&
+	       source->parcel->catalog_version != pool->database->catalog_version;
+}
+
+static void take_held(struct server *server, const struct server_source *source,
+                      const struct server_record *record)
+{
+	unsigned int held = (unsigned int)record->held & ((1u << HELD_KINDS) - 1);
+
+	/* Its libraries are in its map. */
+	server_hold(server, held & ~(unsigned int)HELD_LIBRARY);
+	server_hold(server, (record->has_session ? HELD_SESSION : 0) |
+	                        (record->is_rest_unknown ? HELD_REST : 0));
+	if (held != record->held) /* of a newer release: nobody here knows what ends it */
+		server_hold(server, HELD_LASTING);
+	if (was_trusted_more(server, source))
+		server_hold(server, HELD_UNKNOWN);
+	if (!record->is_lent)
+		server_held_after(server, HELD_LENT);
 }
 
 static void close_lent(struct pools_arrival *arrival)
@@ -416,12 +439,7 @@ static struct server *make(const struct server_source *source, struct bytes body
 	/* A statement that is there and not known could not be prepared there. */
 	if (!knows_all)
 		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
-	server_set_dirty(server, values->is_dirty && values->is_lent);
-	/* Another process may have isolated clients less, or not have noticed a function. */
-	if (values->is_dirty || (!source->parcel && !is_listening && pool->limits.isolates))
-		server_set_doubt(server);
-	if (!values->is_lent)
-		server_pass_doubt(server);
+	take_held(server, source, values);
 	enter_state(server, values);
 	if (!is_same)
 		server_need_close(server, CLOSE_TAKEN_OVER);
@@ -481,7 +499,7 @@ void handover_server_rejoin(struct server *server, struct borrower *borrower)
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
 	if (pool_rules(borrower)->mode == POOL_MODE_SESSION)
-		server_begin_session(server);
+		server_hold(server, HELD_SESSION);
 	pool_count_served(server->pool, 1);
 	if (server->pool->fair)
 		pool_fair_lend(borrower);
@@ -537,8 +555,8 @@ void server_parcel_end(struct server_parcel **parcel)
 bool server_may_move(struct server *server)
 {
 	if (!pool_is_home(server->state) || server->is_listening ||
-	    server->place.going != SERVER_STAYS || server->wire.has_flooded ||
-	    (server->session.left & LEFT_STATE) || !is_at_rest(server))
+	    server->place.going != SERVER_STAYS || server->wire.has_flooded || pool_unfit(server) ||
+	    !is_at_rest(server))
 		return false;
 	if (server->session.reports.list.count)
 		server_settle_reports(server); /* it may report too much: then it must be closed */
@@ -564,6 +582,7 @@ static bool pack_facts(const struct server *server, struct server_parcel *parcel
 
 	parcel->standby = server->place.standby;
 	parcel->packed_at = pool_now(server->pool);
+	parcel->catalog_version = server->pool->database->catalog_version;
 	parcel->is_tls_direct = server->is_tls_direct;
 	parcel->is_for_reads = server->pool->purpose == POOL_FOR_READS;
 	parcel->has_defaults = server->session.has_defaults;

@@ -90,17 +90,6 @@ void pool_definition_seen(struct server *server)
 
 /* ---- what is known ---- */
 
-/* Something that nobody knew of may have left state on any server of the database. */
-static void doubt_all(struct database *database)
-{
-	struct server *server;
-
-	TAILQ_FOREACH (server, &database->pools->servers, place.all_node) {
-		if (server->pool->database == database && server->pool->limits.isolates_known)
-			server_set_doubt(server);
-	}
-}
-
 /* What follows from the rules for a mode, and from the reading if it is current. */
 static void settle(const struct pool *pool, struct pool_rules *rules)
 {
@@ -138,18 +127,21 @@ void pool_catalog_hear(struct database *database)
 	unsigned int version =
 	    atomic_load_explicit(&news_of(database)->version, memory_order_acquire);
 	struct catalog_reading *reading = share_get_reading(&database->catalog);
+	bool is_news = reading && database->reading && reading->digest != database->reading->digest;
 	struct pool *pool, *next;
 
-	if (reading && database->reading && reading->digest != database->reading->digest)
-		doubt_all(database);
 	catalog_reading_release(&database->reading);
 	database->reading = reading;
 	database->catalog_version = version;
 	database->is_current = reading && reading->ddl_count == ddl_count(database);
 	database->is_quiet =
 	    database->is_current && reading->state == CATALOG_QUIET && !reading->names.count;
-	HASH_ITER (hh, database->pool_table, pool, next)
+	HASH_ITER (hh, database->pool_table, pool, next) {
 		pool_catalog_settle(pool);
+		/* What nobody knew of may have left state on any server. */
+		if (is_news && pool->limits.isolates_known)
+			pool_distrust(pool, reading->state != CATALOG_QUIET);
+	}
 }
 
 const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current)
@@ -194,7 +186,7 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 		return SQL_TOUCH_HIDDEN;
 	touches = sql_touchers_in(&reading->names, text, &first);
 	*by = name_of(&reading->names, first);
-	if (!is_current || (server && (server->session.left & LEFT_DDL)))
+	if (!is_current || (server && server_holds(server, HELD_DDL)))
 		touches |= SQL_TOUCH_SCOPE | touches_unread(text);
 	else if (reading->state > CATALOG_TOUCHES)
 		touches |= SQL_TOUCH_SCOPE | (sql_calls_unknown(text) ? SQL_TOUCH_HIDDEN : 0u);

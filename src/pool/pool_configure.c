@@ -267,13 +267,10 @@ static bool isolates_more(const struct pool *pool, const struct pool_limits *bef
 	return more;
 }
 
-/*
- * Each is cleaned ahead of its next borrower, even if that is its last one. What connect_query has
- * set there can be set again only if it was asked for.
- */
-static void doubt_servers(struct pool *pool)
+/* What connect_query has set there can be set again only if it was asked for. */
+void pool_distrust(struct pool *pool, bool is_of_others)
 {
-	const char *connect_query = pool->database->entry->connect_query;
+	const struct config_database *entry = pool->database->entry;
 
 	for (size_t state = SERVER_IDLE; state < SERVER_ENDING; state++) {
 		struct server *server;
@@ -281,9 +278,8 @@ static void doubt_servers(struct pool *pool)
 		TAILQ_FOREACH (server, &pool->servers[state], place.node) {
 			if (server_is_dedicated(server))
 				continue;
-			server_set_doubt(server);
-			server->lease.sequences.pairing = 0;
-			if (connect_query && !server->session.has_defaults)
+			server_distrust(server, is_of_others);
+			if (entry && entry->connect_query && !server->session.has_defaults)
 				server_need_close(server, CLOSE_ENTRY_CHANGED);
 		}
 	}
@@ -319,7 +315,7 @@ void pool_configure(struct pool *pool)
 		log_error(&pool->log, "no memory for what is known of the catalog");
 	configure_rules(pool);
 	if (isolates_more(pool, &before))
-		doubt_servers(pool);
+		pool_distrust(pool, true);
 	configure_queue(pool);
 	pool_fair_configure(pool);
 	pool->site.entry = entry;

@@ -2,12 +2,9 @@
 /* A server without a borrower becomes idle or used, or is closed; and the limits of unused ones. */
 #include "pool_priv.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/base/hash.h"
-#include "pgweir/pgwire/fields.h"
 
 #include "server/server_priv.h"
 
@@ -80,11 +77,11 @@ void pool_close_server(struct server *server, enum close_reason reason)
 	server_close_as(server, ERR_SERVER_LOST, reason);
 }
 
-bool pool_is_left_over(const struct server *server)
+enum close_reason pool_unfit(const struct server *server)
 {
-	return (server->session.left & LEFT_SESSION) &&
-	       (pool_own_rules(server->pool)->mode != POOL_MODE_SESSION ||
-	        server->pool->limits.is_mixed);
+	if (pool_need(server) <= NEEDS_RESET)
+		return CLOSE_NONE;
+	return server_holds(server, HELD_SESSION) ? CLOSE_POOL_MODE_CHANGED : CLOSE_SESSION_STATE;
 }
 
 /* The minimum interval between two servers of a pool that are closed for server_lifetime. */
@@ -132,42 +129,37 @@ void pool_note_home(struct server *server)
 	pool_wake(pool);
 }
 
-/* ---- the proof: see enum server_hearing ---- */
+/* ---- the proof: HELD_STEP ---- */
 
 static void on_proof_row(struct server *server, struct bytes row)
 {
-	char text[17];
-	struct row_walk walk;
-	struct bytes value;
-
-	snprintf(text, sizeof(text), "%016" PRIx64, server->lease.proof);
-	if (fields_row(row, &walk) == WIRE_OK && fields_value(&walk, &value) == WALK_ITEM &&
-	    bytes_are(value, text))
-		server->lease.hearing = HEARS_NOTHING;
+	if (server_is_mark(server, row))
+		server_held_after(server, HELD_PROVEN);
 }
 
 static void on_proof_done(struct server *server)
 {
-	if (server->lease.hearing != HEARS_NOTHING)
+	if (server_holds(server, HELD_STEP))
 		server_close_with(server, ERR_PROTOCOL,
 		                  "unexpected message from server: out of step");
 }
 
-/* Nobody can have foreseen the answer. false: none is needed. */
+/* false: none is needed. */
 static bool begin_proof(struct server *server)
 {
-	bool is_needed = server->lease.hearing == HEARING_DOUBTED && !server->close_reason &&
+	bool is_needed = server_holds(server, HELD_STEP) && !server->close_reason &&
 	                 !server_got_fatal(server) && ledger_is_certain(&server->wire.ledger);
-	struct hash_key key;
-	char text[32];
+	char text[sizeof("SELECT ''") + ENDING_MARK_SIZE];
 
 	if (!is_needed) {
-		server->lease.hearing = HEARS_NOTHING;
+		server_held_after(server, HELD_PROVEN);
 		return false;
 	}
-	hash_key_draw(&key);
-	server->lease.proof = key.half[0];
-	snprintf(text, sizeof(text), "SELECT '%016" PRIx64 "'", key.half[0]);
+	if (!server_draw_mark(server)) {
+		server_need_close(server, CLOSE_MEMORY);
+		return false;
+	}
+	snprintf(text, sizeof(text), "SELECT '%s'", server->wire.ending.mark);
 	if (server->state != SERVER_RESETTING)
 		server_enter(server, SERVER_RESETTING);
 	server_order(server, &(struct order){ .kind = ORDER_PROOF,
@@ -195,7 +187,7 @@ void pool_home(struct server *server)
 	struct pool *pool = server->pool;
 	bool is_new = server->state == SERVER_LOGIN;
 
-	if (server->lease.hearing && begin_proof(server))
+	if (server_holds(server, HELD_CHANNELS | HELD_STEP) && begin_proof(server))
 		return;
 	server->used_at = pool_now(pool);
 	if (server->close_reason) {
@@ -204,10 +196,8 @@ void pool_home(struct server *server)
 		pool_close_server(server, CLOSE_SERVER_ENDED);
 	} else if (!ledger_is_certain(&server->wire.ledger)) {
 		pool_close_server(server, CLOSE_COPY_OUT_OF_STEP);
-	} else if (pool_is_left_over(server)) {
-		pool_close_server(server, CLOSE_POOL_MODE_CHANGED);
-	} else if (server->session.left & LEFT_STATE) {
-		pool_close_server(server, CLOSE_SESSION_STATE);
+	} else if (pool_unfit(server)) {
+		pool_close_server(server, pool_unfit(server));
 	} else if (server->lease.cancel_count) {
 		server_enter(server, SERVER_CANCELED);
 	} else if (pool_is_paused(pool)) {

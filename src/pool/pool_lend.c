@@ -181,10 +181,10 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	borrower->waits_for = LEDGER_WAIT_NOT;
 	replay_forget_opening(&server->lease.replay);
 	/* a reset query of ours does not matter to this borrower */
-	server_settle_rest(server);
+	server_held_after(server, HELD_RESTARTED);
 	server_close_scope(server);
 	if (pool_rules(borrower)->mode == POOL_MODE_SESSION)
-		server_begin_session(server);
+		server_hold(server, HELD_SESSION);
 	if (!borrower->pairing || server->lease.sequences.pairing != borrower->pairing)
 		pool_sequences_lend(server, borrower);
 	if (pool->purpose == POOL_FOR_READS)
@@ -307,7 +307,7 @@ static inline bool forgets_values(const struct borrower *borrower)
 
 static inline enum preparation preparation_of(const struct server *server)
 {
-	if (server->session.doubt == DOUBT_FOREIGN)
+	if (server_holds(server, HELD_FOREIGN))
 		return PREPARES_CLEANING;
 	return server->lease.sequences.state != SEQUENCES_NONE &&
 	               forgets_values(server->lease.borrower) && pool_has_foreign_values(server)
@@ -325,7 +325,7 @@ static bool write_preparation(struct server *server, const struct params *params
 		return is_ahead;
 	if (preparation == PREPARES_CLEANING) {
 		server_clean_text(server, params, text);
-		server_begin_cleaning(server);
+		server_held_after(server, HELD_BEGUN);
 	} else {
 		buf_add_text(text, DISCARD_SEQUENCES);
 	}
@@ -383,7 +383,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 
 	assert(server_is_between_transactions(server) && ledger_is_empty(&server->wire.ledger));
 	if (pool_sequences(borrower) == CATALOG_SEQUENCES_CALLED ||
-	    server->session.doubt != DOUBT_NONE)
+	    server_holds(server, HELD_DOUBT))
 		pool_sequences_return(server, borrower);
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
@@ -406,51 +406,65 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	server_drop_rest(server);
 }
 
+static void on_discarded(struct server *server)
+{
+	server_held_after(server, HELD_DISCARDED);
+	server_held_after(server, HELD_CLEANED);
+}
+
 /*
- * Starts the reset query if necessary: left state is always reset, and in session mode an
+ * Starts the reset query if necessary: what must be discarded always is, and in session mode an
  * administrator decides. false: it is not.
  */
 static bool begin_reset(struct server *server)
 {
 	const struct config *config = server->pool->pools->config;
+	enum held_need need = pool_need(server);
 	const char *query = "";
 
-	/* Then what is left cannot wait for the next borrower's cleaning. */
-	if (server->session.doubt != DOUBT_NONE && server->site->cannot_clean)
-		server_set_dirty(server, true);
-	if (server->session.left & LEFT_STATE) {
+	if (need == NEEDS_CLOSING) /* of what is lasting, that is known */
+		server_need_close(server, CLOSE_LIBRARY);
+	if (need == NEEDS_DISCARD)
 		query = "DISCARD ALL";
-		/* It resets what connect_query has set, too. */
-		if (params_count(server->session.unreported))
-			server_need_close(server, CLOSE_SESSION_STATE);
-	} else if ((server->session.left & LEFT_SESSION) || config->server_reset_query_always) {
+	else if (need == NEEDS_RESET || config->server_reset_query_always)
 		query = config->server_reset_query;
-	}
+	/* It resets what connect_query has set, too. */
+	if (need == NEEDS_DISCARD && params_count(server->session.unreported))
+		server_need_close(server, CLOSE_SESSION_STATE);
 	if (!*query || server->close_reason || !ledger_is_certain(&server->wire.ledger))
 		return false;
+	/* Where the cleaning is refused, there is nothing better. */
+	if (need == NEEDS_DISCARD && server->site->cannot_clean)
+		server_held_after(server, HELD_BEGUN);
 	server_enter(server, SERVER_RESETTING);
-	give(server, ORDER_RESET, SENT_AT_REST, query);
+	server_order(
+	    server,
+	    &(struct order){ .kind = ORDER_RESET,
+	                     .text = query,
+	                     .on_done = strcasecmp(query, "DISCARD ALL") ? NULL : on_discarded });
 	return true;
 }
 
-void pool_return(struct borrower *borrower)
+/* What the borrower may have left is noted. */
+static void take_back(struct server *server, struct borrower *borrower)
 {
-	struct server *server = borrower->server;
 	const struct pool_rules *rules = pool_rules(borrower);
 
 	part_from_server(borrower, server);
 	/* What was defined while it was lent may have left something. */
 	pool_catalog_look(server->pool->database);
 	if (rules->leaves_doubt)
-		server_set_doubt(server);
-	/* A library that is in no map stays until the server is closed. */
-	if (server->session.load_count &&
-	    (rules->mode == POOL_MODE_SESSION || rules->session_state != SESSION_STATE_OFF))
-		server_need_close(server, CLOSE_LIBRARY);
-	server_settle_loads(server);
-	/* The next borrower may be in another mode, for which server_reset_query is not meant. */
-	if (server->pool->limits.is_mixed && (server->session.left & LEFT_SESSION))
-		server_end_session(server);
+		server_hold(server, HELD_UNKNOWN);
+	/* Then libraries are left to others. */
+	if (rules->mode != POOL_MODE_SESSION && rules->session_state == SESSION_STATE_OFF)
+		server_settle_loads(server);
+}
+
+void pool_return(struct borrower *borrower)
+{
+	struct server *server = borrower->server;
+
+	take_back(server, borrower);
 	if (!begin_reset(server))
 		pool_home(server);
 }
@@ -462,7 +476,7 @@ static bool begin_set_back(struct server *server)
 	struct buf *text = &pools->order_text;
 	bool is_due = false;
 
-	if (server->session.left & LEFT_LIBRARY)
+	if (server_holds(server, HELD_LIBRARY))
 		server_need_close(server, CLOSE_LIBRARY);
 	server_set_back_text(server, text);
 	if (!buf_ok(text))
@@ -485,7 +499,7 @@ void pool_refuse_params(struct server *server)
 
 	err_close(&err, CLOSE_BAD_SERVER_PARAMETER);
 	server_refuse_params(server, &err);
-	part_from_server(borrower, server);
+	take_back(server, borrower);
 	if (!begin_reset(server) && !begin_set_back(server))
 		pool_home(server);
 	borrower->ops->on_lost(borrower, &err, false);

@@ -347,8 +347,23 @@ void pool_begin_ending(struct server *server, enum ending_how how);
 struct timer_queue *pool_ending_limit(const struct pool *pool);
 struct timer_queue *pool_grace_limit(const struct pool *pool);
 
-/* It has served a session without a reset, and the mode is another now: it must not be lent. */
-bool pool_is_left_over(const struct server *server);
+/* What must be done with a server before another borrower gets it. */
+static inline enum held_need pool_need(const struct server *server)
+{
+	const struct pool *pool = server->pool;
+
+	if (!server->session.held)
+		return NEEDS_NOTHING;
+	return held_need(server->session.held,
+	                 pool_own_rules(pool)->mode == POOL_MODE_SESSION && !pool->limits.is_mixed,
+	                 !server->site->cannot_clean);
+}
+
+/* server_distrust() of all its servers. */
+void pool_distrust(struct pool *pool, bool is_of_others);
+
+/* Why a server at rest must not be lent any more: a session's, after a change of the mode. */
+enum close_reason pool_unfit(const struct server *server);
 
 /* server_idle_timeout and server_lifetime. */
 void pool_idle_due(struct timer *timer);

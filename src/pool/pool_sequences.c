@@ -18,7 +18,7 @@
  *
  * Both get a new number, their *pairing*, when a server goes to another borrower than before. So
  * it is the same in both until one of them has had another. Session state of which nobody knows
- * (enum server_doubt) belongs to a pairing, too, and a server in doubt gets its last borrower as
+ * (HELD_UNKNOWN) belongs to a pairing, too, and a server in doubt gets its last borrower as
  * owner, as that needs no cleaning there.
  *
  * A question comes directly behind the statement that called nextval(), or not at all. Which of the
@@ -124,7 +124,7 @@ void pool_keep_sequences(struct borrower *borrower)
 
 void pool_sequences_lend(struct server *server, struct borrower *borrower)
 {
-	server_pass_doubt(server);
+	server_held_after(server, HELD_LENT);
 	server->lease.sequences.pairing = borrower->pairing = ++server->pool->pools->last_pairing;
 	if (server->lease.sequences.owner && pool_sequences(borrower) == CATALOG_SEQUENCES_NONE)
 		pool_disown(server);
@@ -141,7 +141,7 @@ void pool_sequences_return(struct server *server, struct borrower *borrower)
 	if (pool_sequences(borrower) == CATALOG_SEQUENCES_CALLED)
 		own_values(server, borrower);
 	/* Back to its last server, a borrower needs no cleaning. */
-	else if (server->session.doubt != DOUBT_NONE && !pool->pools->config->server_round_robin &&
+	else if (server_holds(server, HELD_DOUBT) && !pool->pools->config->server_round_robin &&
 	         (!borrower->owned || borrower->owned->pool == pool))
 		own(server, borrower);
 }

@@ -71,7 +71,7 @@ void pool_file_server(struct server *server, enum server_state from)
 		return;
 	count_server(server, -1);
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
-	pool->site.library_count -= (server->session.left & LEFT_LIBRARY) != 0;
+	pool->site.library_count -= server_holds(server, HELD_LIBRARY);
 	server_need_close(server, CLOSE_NONE);
 	cancel_forget_server(server);
 	pool_wake(pool);

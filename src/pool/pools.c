@@ -33,17 +33,15 @@ static void judge_sessions(struct pool *pool)
 {
 	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED };
 	struct server *server, *next;
-	struct err err;
 
 	TAILQ_FOREACH (server, &pool->servers[SERVER_LENT], place.node) {
 		if (pool_rules_at(server)->mode == POOL_MODE_SESSION)
-			server_begin_session(server);
+			server_hold(server, HELD_SESSION);
 	}
-	err_close(&err, CLOSE_POOL_MODE_CHANGED);
 	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++) {
 		TAILQ_FOREACH_SAFE (server, &pool->servers[resting[i]], place.node, next) {
-			if (pool_is_left_over(server))
-				server_close(server, &err);
+			if (pool_unfit(server))
+				server_close_for(server, pool_unfit(server));
 		}
 	}
 }

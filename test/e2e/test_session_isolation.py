@@ -9,6 +9,7 @@ import pytest
 
 from .kit import fake, wire
 from .kit.wait import wait_until
+from .test_listeners import client as client_at, listeners
 
 CLEANING = "DISCARD TEMP"
 
@@ -146,6 +147,34 @@ def test_a_refused_parameter_is_no_refused_cleaning(pgweir, postgres):
     assert "cleaning failed" not in weir.log
 
 
+def test_a_session_whose_parameters_are_refused_is_cleaned(pgweir, postgres):
+    """RESET gives it the role of its startup again, which is gone."""
+    make(postgres, LEFT["a custom parameter"][0])
+    postgres.query("DROP ROLE IF EXISTS short_lived")
+    postgres.query("CREATE ROLE short_lived")
+    postgres.query("GRANT short_lived TO alice")
+    weir = pgweir(session_isolation="strict", pool_mode="session", server_reset_query="",
+                  default_pool_size=1)
+    weir.client(role="short_lived").close()  # the role was tried for it
+    first = weir.client(role="short_lived")
+    assert first.query("SELECT leave()").tags
+    postgres.query("DROP ROLE short_lived")
+    first.send(wire.query("RESET ROLE"))
+    first.read_to_end()
+    assert weir.client().value(TENANT) == ""
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_no_library_of_a_canceled_statement_stays(pgweir, postgres, mode):
+    """Its tag had not come when the client left."""
+    weir = pgweir(pool_mode=mode, default_pool_size=1, databases={"app": "user=postgres"})
+    client = weir.client()
+    client.send(wire.query("LOAD 'auto_explain'; SELECT pg_sleep(60)"))
+    wait_until(lambda: postgres.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
+    client.close()
+    assert weir.client().query("SHOW auto_explain.log_min_duration").error["C"] == "42704"
+
+
 def test_another_reset_query_is_not_trusted(start, postgres):
     make(postgres, "PERFORM set_config('work_mem', '77MB', false)")
     first, second = start(session_isolation="strict", pool_mode="session",
@@ -153,6 +182,17 @@ def test_another_reset_query_is_not_trusted(start, postgres):
     first.query("SELECT leave()")
     first.close()
     assert second.value("SHOW work_mem") == "4MB"
+
+
+def test_a_listener_for_transactions_gets_no_server_of_sessions(make_pgweir):
+    """They were reset by a query that is not DISCARD ALL."""
+    weir = make_pgweir(pool_mode="session", server_reset_query="DEALLOCATE ALL", default_pool_size=1).start()
+    first = weir.client()
+    first.query("SET app.tenant = 'left'")
+    first.close()
+    weir.wait_pool(sv_idle=1)
+    listeners(weir, transactions="pool_mode=transaction").reload()
+    assert client_at(weir, "transactions").value(TENANT) == ""
 
 
 @pytest.mark.parametrize("state", ("off", "refuse", "follow"))
@@ -645,6 +685,14 @@ def test_replies_out_of_step_behind_a_session(scripted, reset):
     successor.expect("Q")
     successor.send(fake.answer("2"))
     assert other.read_result().rows == [["2"]]
+
+
+def test_replies_are_proven_behind_a_take_over_too(scripted):
+    weir, client, server = scripted(pool_mode="session", default_pool_size=1, server_reset_query="")
+    stray(client, server, "SELECT 1")
+    assert weir.take_over().wait(15) == 0
+    client.close()
+    assert server.expect("Q").body.startswith(b"SELECT '")
 
 
 def test_an_error_in_a_session_costs_a_question(scripted):

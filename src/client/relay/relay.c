@@ -110,7 +110,7 @@ void relay_end_batch(struct client *client, char status)
  */
 __attribute__((noinline)) static void restore_startup_params(struct client *client)
 {
-	bool is_exact = !(client->borrower.server->session.unsure & UNSURE_REST);
+	bool is_exact = !server_holds(client->borrower.server, HELD_REST);
 	struct params_pair again[PARAMS_NAMES_MAX];
 	const char *at = NULL, *name, *value;
 	size_t count = 0;
@@ -253,7 +253,7 @@ static bool give_back(struct client *client)
 	 * pool_mode was session until now: the server may have anything of the client. Or a value
 	 * is not known in the encoding of the database.
 	 */
-	if ((server->session.left & LEFT_SESSION) || (server->session.unsure & UNSURE_REPORT))
+	if (server_holds(server, HELD_SESSION | HELD_REPORT))
 		session_run_unknown(client);
 	if (client->touched && ask(client))
 		return true;
@@ -607,7 +607,7 @@ static bool restart_session(struct client *client)
 	struct borrower *borrower = &client->borrower;
 
 	take_params(client);
-	server_settle_rest(borrower->server);
+	server_held_after(borrower->server, HELD_RESTARTED);
 	if (pool_prepare(borrower, client->params, false))
 		return true;
 	client_enter(client, CLIENT_PREPARING);

@@ -650,14 +650,15 @@ bool listening_settle(struct client *client, const struct facts *facts)
 	settle_channels(client->listening, facts);
 	if (!facts->channels.count || session_listens(client))
 		return true;
-	server_set_dirty(server, true);
+	server_hold(server, HELD_STATE);
 	server_order(server, &(struct order){ .kind = ORDER_CHANNELS, .text = "UNLISTEN *" });
 	return false;
 }
 
 void listening_order_done(struct client *client)
 {
-	server_set_dirty(client->borrower.server, session_is_pinned(client));
+	if (!session_is_pinned(client))
+		server_held_after(client->borrower.server, HELD_SETTLED);
 	client->clients->ops->on_settled(client);
 }
 

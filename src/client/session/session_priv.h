@@ -10,10 +10,10 @@
  * temporary objects and session locks the server stays with the client: the client is pinned. A
  * text says only what it may touch; PostgreSQL says what is there.
  *
- * A text touches session state if one of its statements may change it. A server is dirty while it
- * may have state that is not known yet. A placeholder is a parameter with a dot in its name that no
- * extension defines. A mark is a notification of ours that separates those of two connections. A
- * statement is exposed while a server has it under the client's own name.
+ * A text touches session state if one of its statements may change it. A placeholder is a parameter
+ * with a dot in its name that no extension defines. A mark is a notification of ours that separates
+ * those of two connections. A statement is exposed while a server has it under the client's own
+ * name.
  */
 #ifndef PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
 #define PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
@@ -336,9 +336,6 @@ void session_idle_end(struct client *client, const struct frame *frame, struct b
 
 /* The limits have changed: of the time it may be idle, and of the time until the log has a line. */
 void session_rearm(struct client *client);
-
-/* The server has begun to stay: after log_pin_duration the log has a line. */
-void session_watch_stay(struct client *client);
 
 /* Allocates client->session unless it exists. NULL: no memory. */
 struct session *session_get(struct client *client);

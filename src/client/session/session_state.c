@@ -4,7 +4,8 @@
  * of the transaction touch.
  *
  * Hard here: from the moment when session state may exist until it is known that none is left, the
- * server is dirty: however the client ends, the server is reset before anybody else gets it.
+ * server holds it (HELD_STATE): however the client ends, the server is reset before anybody else
+ * gets it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +95,8 @@ static void on_stay_due(struct timer *timer)
 	buf_free(&why);
 }
 
-void session_watch_stay(struct client *client)
+/* The server has begun to stay: after log_pin_duration the log has a line. */
+static void watch_stay(struct client *client)
 {
 	usec_t limit = client->clients->config->log_pin_duration;
 	struct session *session = client->session;
@@ -113,22 +115,19 @@ static void settle_pins(struct client *client, unsigned int pins)
 	/* It is still there if nothing was executed since. */
 	held |= client->session ? client->session->pins & SESSION_PIN_SEQUENCE : 0;
 	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
-	/* What is not temporary may be a function. A server that was asked for parameters is in
-	 * doubt already: ask_server(). */
-	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
-		server_set_doubt(server);
 	client->touched = 0;
 	if (pins)
 		pool_keep_sequences(&client->borrower);
 	else
 		pool_drop_place(&client->borrower);
-	server_set_dirty(server, pins != 0);
-	/* What made it stay may decide how statements are read: a temporary table. */
-	if (!pins)
+	if (pins) {
+		/* What lasts cannot be removed, or is not known: nobody else gets this server. */
+		server_hold(server, pins & LASTING ? HELD_STATE | HELD_LASTING : HELD_STATE);
+	} else {
+		server_held_after(server, HELD_SETTLED);
+		/* What made it stay may decide how statements are read: a temporary table. */
 		server_close_scope(server);
-	/* This cannot be removed, or is not known: nobody else may get this server. */
-	if (pins & LASTING)
-		server_need_close(server, CLOSE_SESSION_STATE);
+	}
 	session = held ? session_get(client) : client->session;
 	if (!session)
 		return;
@@ -141,7 +140,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 		session->pinned_at = client_now(client);
 		pool_take_place_anyway(&client->borrower);
 		session->was_told = false;
-		session_watch_stay(client);
+		watch_stay(client);
 	}
 	if (!pins)
 		timer_clear(&session->told);
@@ -206,7 +205,7 @@ static void ask_server(struct client *client, unsigned int parts)
 
 	/* A parameter may have been named in a way that nobody has seen. */
 	if ((parts & QUESTION_PARAMS) && !session_keeps_server(client))
-		server_set_doubt(server);
+		server_hold(server, HELD_UNKNOWN);
 	if (session && (parts & QUESTION_PARAMS)) {
 		note_map(session, server->session.params);
 		note_map(session, client->startup);
@@ -242,11 +241,11 @@ static void take_libraries(struct client *client)
 	const char *name;
 	bool is_known;
 
-	if (!server->session.load_count && !(client->touched & SQL_TOUCH_LIBRARY))
+	if (!server_holds(server, HELD_LOADS))
 		return;
 	session = session_get(client);
 	if (!session)
-		return; /* the load_count that is left closes the server */
+		return; /* HELD_LOADS closes the server */
 	names = buf_bytes(&session->libraries);
 	is_known = buf_ok(&session->libraries) && count_names(names) == server->session.load_count;
 	while (is_known && bytes_take_text(&names, &name))
@@ -391,7 +390,7 @@ void session_facts(struct client *client, const struct facts *facts)
 	if (pins)
 		held_take(client->session, facts);
 	settle_pins(client, pins);
-	server_end_session(client->borrower.server);
+	server_held_after(client->borrower.server, HELD_ASKED);
 }
 
 /* ---- idle ---- */
@@ -543,7 +542,7 @@ static void restore_pins(struct client *client, const struct client_record *valu
 	if (values->has_slot)
 		pool_take_place_anyway(&client->borrower);
 	if (session_is_pinned(client) && !session->was_told)
-		session_watch_stay(client);
+		watch_stay(client);
 	if (session->pins == SESSION_PIN_SEQUENCE)
 		sequences_idle_begin(client);
 }

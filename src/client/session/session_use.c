@@ -332,20 +332,25 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 		keep_text(session, text);
 	if (touches & SQL_TOUCH_EXTENSION)
 		session->pinning |= SESSION_PIN_EXTENSION;
-	if ((touches & SQL_TOUCH_LIBRARY) && !sql_items(text, note_library, session))
-		session->libraries.is_broken = true;
+	if (touches & SQL_TOUCH_LIBRARY) {
+		server_hold(server, HELD_LOADS);
+		session->libraries.is_broken |= !sql_items(text, note_library, session);
+	}
 	/* The server does not say what a DO block loads. */
 	if ((touches & SQL_TOUCH_LIBRARY) && (own & SQL_TOUCH_HIDDEN))
 		session->pinning |= SESSION_PIN_LIBRARY;
 	/* DISCARD ALL leaves it, also if the client goes before the transaction ends. */
 	if (session && session->pinning)
-		server_need_close(server, CLOSE_SESSION_STATE);
+		server_hold(server, HELD_LASTING);
 	if (touches & SQL_TOUCH_DATABASE)
 		vacancy_begin(server, text, VACANCY_BOUND);
 	session_change_scope(server, touches);
-	/* Others see what it defines as soon as it is committed. */
+	/*
+	 * Others see what it defines as soon as it is committed. It may be a function; or it is
+	 * temporary, by a search_path that no text has shown.
+	 */
 	if ((touches & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
-		server_note_ddl(server);
+		server_hold(server, HELD_DDL | HELD_UNKNOWN);
 }
 
 /* own: what the text itself touches. false: refuse with *err. */
@@ -373,7 +378,7 @@ static void note_touched(struct client *client, unsigned int touches)
 	}
 	client->touched |= touches;
 	if (touches & ~(unsigned int)(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_CREATE))
-		server_set_dirty(client->borrower.server, true);
+		server_hold(client->borrower.server, HELD_STATE);
 }
 
 /* What a text touches, with what is known of this client. */
@@ -592,7 +597,7 @@ void session_run_unknown(struct client *client)
 		pool_own_sequences(&client->borrower);
 	client->touched |= SQL_TOUCH_HIDDEN;
 	server_open_scope(client->borrower.server);
-	server_set_dirty(client->borrower.server, true);
+	server_hold(client->borrower.server, HELD_STATE);
 }
 
 /*
@@ -680,7 +685,9 @@ bool session_mode_note(struct client *client, const struct frame *frame, struct 
 	unsigned int touches = session_touches(client, frame, in, &text);
 
 	if (touches & SQL_TOUCH_EXTENSION)
-		server_need_close(client->borrower.server, CLOSE_SESSION_STATE);
+		server_hold(client->borrower.server, HELD_LASTING);
+	if (touches & SQL_TOUCH_LIBRARY)
+		server_hold(client->borrower.server, HELD_LOADS);
 	if (touches & SQL_TOUCH_DATABASE)
 		vacancy_begin(client->borrower.server, text,
 		              frame->type == 'P' ? VACANCY_PARSED : VACANCY_BOUND);

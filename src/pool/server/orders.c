@@ -50,11 +50,7 @@ static void end_cleaning(struct server *server, bool is_done)
 {
 	if (!server_is_cleaning(server))
 		return;
-	if (!is_done)
-		server->session.doubt = DOUBT_FOREIGN;
-	else
-		server->session.doubt =
-		    server->session.doubt == DOUBT_CLEANING_OWN ? DOUBT_OWN : DOUBT_NONE;
+	server_held_after(server, is_done ? HELD_CLEANED : HELD_NOT_CLEANED);
 	/* More may be sent now, which is kept only where there are other hosts. */
 	if (is_done && server->site->hosts->count == 1)
 		replay_end_resend(&server->lease.replay);
@@ -423,9 +419,9 @@ static void answer(struct server *server, enum order_kind kind)
 
 	server->orders.question = NULL;
 	timer_clear(&server->timer);
-	if (question && !server->lease.hearing &&
+	if (question &&
 	    (question->facts.channels.count || (question->facts.too_long & QUESTION_CHANNELS)))
-		server->lease.hearing = HEARS_MAYBE;
+		server_hold(server, HELD_CHANNELS);
 	if (question && question->facts.is_broken)
 		server_close_for(server, CLOSE_QUESTION_FAILED);
 	else
@@ -467,12 +463,6 @@ static void go_on_after(struct server *server, enum order_kind kind)
 		server_question_free(&server->orders.question);
 		server->site->ops->on_login_done(server);
 		return;
-	case ORDER_RESET:
-		/* DISCARD ALL leaves the seed of random(), and another query may leave more. */
-		if (server->site->cannot_clean)
-			server->session.doubt = DOUBT_NONE;
-		server->session.left &= (uint8_t) ~(LEFT_SESSION | LEFT_STATE);
-		break;
 	default:
 		break;
 	}

@@ -671,6 +671,20 @@ void server_close_as(struct server *server, enum err_code code, enum close_reaso
 	server_close(server, &err);
 }
 
+void server_hold(struct server *server, unsigned int kinds)
+{
+	server->session.held |= (uint16_t)kinds;
+	if (kinds & HELD_LASTING)
+		server_need_close(server, CLOSE_SESSION_STATE);
+}
+
+void server_distrust(struct server *server, bool is_of_others)
+{
+	server_hold(server, HELD_UNKNOWN);
+	if (is_of_others)
+		server->lease.sequences.pairing = 0;
+}
+
 void server_settle_scope(struct server *server)
 {
 	if (server->session.scope == SCOPE_OPEN_USED)
@@ -763,7 +777,7 @@ static inline void count_sent(const struct server *server, size_t count)
 
 bool server_send(struct server *server, struct bytes bytes)
 {
-	assert(server->session.doubt != DOUBT_FOREIGN); /* pool_prepare() */
+	assert(!server_holds(server, HELD_FOREIGN)); /* pool_prepare() */
 	if (server->orders.ahead.count)
 		return server_sendv(server, &(struct iovec){ (void *)bytes.at, bytes.count }, 1);
 	count_sent(server, bytes.count);

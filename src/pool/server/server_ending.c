@@ -73,8 +73,8 @@ static bool can_be_cleaned(const struct server *server)
 
 	return config->cancel_grace && server->state == SERVER_LENT && !server->close_reason &&
 	       !server->site->cannot_clean && !server->site->entry->connect_query &&
-	       !(server->session.left & LEFT_LIBRARY) && !server->session.load_count &&
-	       !server->wire.is_mid_request && !stream_unsent(&server->wire.stream) &&
+	       !held_after(server->session.held, HELD_KEPT) && !server->wire.is_mid_request &&
+	       !stream_unsent(&server->wire.stream) &&
 	       !(server->wire.ledger.copy >= LEDGER_BOTH_OPEN) &&
 	       (!*reset || strcasecmp(reset, "DISCARD ALL") == 0);
 }
@@ -106,22 +106,41 @@ enum ending_how server_ending(const struct server *server, enum close_reason rea
 	return must_leave(server) ? ENDING_LEAVES : ENDING_NOT;
 }
 
+/* ---- the mark ---- */
+
+bool server_draw_mark(struct server *server)
+{
+	unsigned char random[ENDING_MARK_SIZE / 2];
+
+	if (!digest_random(random, sizeof(random)))
+		return false;
+	text_hex(server->wire.ending.mark, random, sizeof(random));
+	return true;
+}
+
+bool server_is_mark(const struct server *server, struct bytes row)
+{
+	static const char head[] = { 0, 1, 0, 0, 0, ENDING_MARK_SIZE };
+
+	return row.count == sizeof(head) + ENDING_MARK_SIZE &&
+	       memcmp(row.at, head, sizeof(head)) == 0 &&
+	       memcmp(row.at + sizeof(head), server->wire.ending.mark, ENDING_MARK_SIZE) == 0;
+}
+
 /* ---- the cleaning ---- */
 
 /* ROLLBACK before the Sync, which would commit; and again, if that was skipped after an error. */
 static void send_cleaning(struct server *server)
 {
-	unsigned char random[ENDING_MARK_SIZE / 2];
 	struct buf text = { 0 }, out = { 0 };
 	size_t at;
 
 	server->wire.ending.how = ENDING_CLEANS;
 	server->wire.ending.cleaned = CLEANED_NOT;
-	if (!digest_random(random, sizeof(random))) {
+	if (!server_draw_mark(server)) {
 		server_give_up(server);
 		return;
 	}
-	text_hex(server->wire.ending.mark, random, sizeof(random));
 	buf_printf(&text, "SELECT '%s'FROM ", server->wire.ending.mark);
 	server_add_seed(&text);
 	at = message_begin(&out, 'f'); /* CopyFail */
@@ -163,16 +182,6 @@ static void keep(struct server *server)
 
 /* ---- what arrives ---- */
 
-/* Whether a row has one column, with this text. */
-static bool is_mark(const struct server *server, struct bytes body)
-{
-	static const char head[] = { 0, 1, 0, 0, 0, ENDING_MARK_SIZE };
-
-	return body.count == sizeof(head) + ENDING_MARK_SIZE &&
-	       memcmp(body.at, head, sizeof(head)) == 0 &&
-	       memcmp(body.at + sizeof(head), server->wire.ending.mark, ENDING_MARK_SIZE) == 0;
-}
-
 enum frame_fate server_ending_frame(struct server *server, char type, struct bytes body)
 {
 	enum ending_cleaned *cleaned = &server->wire.ending.cleaned;
@@ -187,7 +196,7 @@ enum frame_fate server_ending_frame(struct server *server, char type, struct byt
 		                                                          : CLEANED_NOT;
 		return FRAME_DROP;
 	case 'D':
-		if (!is_mark(server, body))
+		if (!server_is_mark(server, body))
 			return FRAME_DROP;
 		if (*cleaned != CLEANED_DONE)
 			break; /* the request may have canceled the cleaning */

@@ -611,8 +611,8 @@ enum frame_fate server_error_frame(struct server *server, struct bytes body)
 	server_read_error(&error, body);
 	if (ledger_is_empty(&server->wire.ledger) || error.is_fatal)
 		return unasked_error(server, &error);
-	if (server->lease.hearing || (server->session.left & LEFT_SESSION))
-		server->lease.hearing = HEARING_DOUBTED;
+	if (server_holds(server, HELD_CHANNELS | HELD_SESSION))
+		server_hold(server, HELD_STEP);
 	verdict = ledger_reply(&server->wire.ledger, 'E', &is_end);
 	if (server_is_cleaning(server) || verdict == LEDGER_ANSWERED)
 		ours_refused(server, &error.report);

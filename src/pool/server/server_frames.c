@@ -32,7 +32,7 @@
 static bool watches_notifications(const struct server *server)
 {
 	return (server->lease.watches & SERVER_WATCHES_NOTIFICATIONS) ||
-	       ((server->session.left & LEFT_SESSION) && server->lease.borrower &&
+	       (server_holds(server, HELD_SESSION) && server->lease.borrower &&
 	        server->lease.borrower->ops->takes_notification);
 }
 
@@ -195,7 +195,7 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 	if (body.count < 2 || !may_be_examined(body.at))
 		return;
 	if (server->state == SERVER_LENT && is_ddl(body)) {
-		server_note_ddl(server);
+		server_hold(server, HELD_DDL);
 		server->site->ops->on_definition(server);
 	}
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
@@ -207,8 +207,10 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 	/* In a text of several statements, the DEALLOCATE may be of any statement. */
 	if (!is_followed && bytes_equal(body, bytes_of("DEALLOCATE", 11)))
 		server_statements_distrust(&server->session.statements);
-	if (bytes_equal(body, bytes_of("LOAD", 5)))
+	if (bytes_equal(body, bytes_of("LOAD", 5))) {
 		server->session.load_count++;
+		server_hold(server, HELD_LOADS);
+	}
 	if (is_discard)
 		server_forget_rest(server, true);
 	else if (bytes_equal(body, bytes_of("RESET", 6)))
@@ -416,9 +418,9 @@ static void pass_ready(struct server *server)
 		server_begin_behind(server);
 	if (server->wire.status == 'I')
 		server_end_transaction(server, is_settled);
-	if (server->wire.status == 'I' && (server->session.left & LEFT_DDL)) {
+	if (server->wire.status == 'I' && server_holds(server, HELD_DDL)) {
 		/* others could not see it before the commit */
-		server->session.left &= (uint8_t)~LEFT_DDL;
+		server_held_after(server, HELD_COMMITTED);
 		server->site->ops->on_definition(server);
 	}
 	if (server->lease.replay.withheld.count)

@@ -254,7 +254,7 @@ void server_settle_reports(struct server *server)
 	check_map(server, params_change_all(table, &server->session.baseline, (void *)rest.at,
 	                                    rest.count / sizeof(pair)));
 	if (is_any_unclear(server, (void *)session.at, session.count / sizeof(pair)))
-		server->session.unsure |= UNSURE_REPORT;
+		server_hold(server, HELD_REPORT);
 	buf_free(&session);
 	buf_free(&rest);
 	buf_reuse(&server->session.reports.list, REPORTS_KEPT);
@@ -268,7 +268,7 @@ void server_forget_rest(struct server *server, bool is_all)
 	size_t count = 0;
 
 	server_settle_reports(server);
-	server->session.unsure |= UNSURE_REST;
+	server_hold(server, HELD_REST);
 	if (!is_all && server->session.reports.forgotten == server->session.params)
 		return; /* one of many RESETs, and nothing was set since the last one */
 	/* A role is not reported, though its default may be known. */
@@ -299,10 +299,10 @@ void server_find_libraries(struct server *server)
 {
 	const struct params *none = params_none(server->site->shared->params);
 
-	if ((server->session.left & LEFT_LIBRARY) ||
+	if (server_holds(server, HELD_LIBRARY) ||
 	    server_libraries_are_in(server->session.params, none))
 		return;
-	server->session.left |= LEFT_LIBRARY;
+	server_hold(server, HELD_LIBRARY);
 	server->site->library_count++;
 }
 
@@ -530,8 +530,8 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 
 		server->session.params = params;
 		params = old;
-		server->session.unsure &= UNSURE_REPORT;
-		server->session.unsure |= is_unset ? UNSURE_STARTUP : 0;
+		server_held_after(server, HELD_READ);
+		server_hold(server, is_unset ? HELD_STARTUP : 0);
 	}
 	params_release(table, &params);
 	params_release(table, &set);

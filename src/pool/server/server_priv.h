@@ -67,6 +67,10 @@ void server_renew_session(struct server *server);
 
 /* ---- what runs for nobody: server_ending.c ---- */
 
+/* Draws a text that nobody can foresee. A row with it shows that all before that was answered. */
+bool server_draw_mark(struct server *server);
+bool server_is_mark(const struct server *server, struct bytes row);
+
 /* How a server that is being closed for this reason ends: how_it_ends(). */
 enum ending_how server_ending(const struct server *server, enum close_reason reason);
 

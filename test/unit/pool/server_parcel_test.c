@@ -237,8 +237,7 @@ START_TEST(parameters_come_along)
 	params_add_text(stage.here.params, &server->session.params, set);
 	server->session.has_defaults = true;
 	params_add_text(stage.here.params, &server->session.unreported, set);
-	server->session.unsure = UNSURE_REST;
-	server->session.doubt = DOUBT_OWN;
+	server_hold(server, HELD_UNKNOWN | HELD_REST);
 	ck_assert(move(&stage.here, &stage.there));
 	server = server_of(&stage.there);
 	ck_assert_str_eq(params_find(server->session.params, "application_name"), "mine");
@@ -246,9 +245,7 @@ START_TEST(parameters_come_along)
 	ck_assert(server->session.has_defaults);
 	ck_assert(params_find(server->session.baseline, "server_version") != NULL ||
 	          params_count(server->session.baseline) > 0);
-	ck_assert_int_eq(server->session.unsure, UNSURE_REST);
-	ck_assert_int_eq(server->session.doubt, DOUBT_FOREIGN);
-	ck_assert(!(server->session.left & LEFT_STATE));
+	ck_assert_uint_eq(server->session.held, HELD_FOREIGN | HELD_REST);
 	stage_close(&stage);
 }
 END_TEST
@@ -267,7 +264,7 @@ static const char *unsettle(struct server *server, size_t number)
 		server->wire.has_flooded = true;
 		return "it reports too much";
 	case 3:
-		server->session.left = LEFT_STATE;
+		server_hold(server, HELD_STATE);
 		return "it has state of a client";
 	case 4:
 		server->wire.frame_left = 1;
@@ -284,7 +281,7 @@ static void settle_again(struct server *server)
 {
 	server->place.going = SERVER_STAYS;
 	server->is_listening = server->wire.has_flooded = false;
-	server->session.left = 0;
+	server_held_after(server, HELD_SETTLED);
 	server->wire.frame_left = 0;
 	server->wire.farewell = FAREWELL_NONE;
 }

@@ -28,6 +28,7 @@
 #include "pgweir/base/close_reason.h"
 #include "pgweir/net/dial.h"
 #include "pgweir/pool/server/borrower.h"
+#include "pgweir/pool/server/held.h"
 #include "pgweir/pool/server/ledger.h"
 #include "pgweir/pool/server/orders.h"
 #include "pgweir/pool/server/question.h"
@@ -53,37 +54,12 @@ enum server_discard {
 	DISCARD_IN_BATCH /* the same as SENT; if it is skipped, so is all up to the next Sync */
 };
 
-/* Session state that nobody knows of: cleaned ahead of another borrower's first message. */
-enum server_doubt {
-	DOUBT_NONE,     /* PostgreSQL has said what is there, or that nothing can be */
-	DOUBT_OWN,      /* it would be of the current or last borrower, since it got the server */
-	DOUBT_FOREIGN,  /* it may be of another: to be cleaned */
-	DOUBT_CLEANING, /* the cleaning goes ahead, or was sent, and is not confirmed */
-	DOUBT_CLEANING_OWN /* the same, and what the borrower runs behind it may leave some */
-};
-
 /* What is known of the scope in which statements are prepared. */
 enum server_scope_state {
 	SCOPE_KNOWN,
 	SCOPE_REPORTED, /* the borrower may change it; known if all that was sent is answered */
 	SCOPE_OPEN,     /* the borrower may have changed it since it was known */
 	SCOPE_OPEN_USED /* the same; what is parsed behind the mark may be read in another way */
-};
-
-/* What is not known of the parameters there. */
-enum server_unsure {
-	UNSURE_REST = 1 << 0,    /* a RESET ran: those that are not reported may have any value */
-	UNSURE_STARTUP = 1 << 1, /* facts: some that its client gave at the startup were set back */
-	/* a value was reported in another encoding than that of the database, which maps have */
-	UNSURE_REPORT = 1 << 2
-};
-
-/* What borrowers may have left there. */
-enum server_left {
-	LEFT_SESSION = 1 << 0, /* it was lent in session mode, and not reset since */
-	LEFT_STATE = 1 << 1,   /* session state of its borrower that nobody else may see */
-	LEFT_LIBRARY = 1 << 2, /* a library, which cannot be removed */
-	LEFT_DDL = 1 << 3      /* the transaction may have changed what functions do */
 };
 
 /* Who has said that nothing more comes. */
@@ -145,7 +121,7 @@ enum ending_cleaned {
 struct server_ending {
 	enum ending_how how;
 	enum ending_cleaned cleaned;
-	char mark[ENDING_MARK_SIZE + 1]; /* what the last row of the cleaning says */
+	char mark[ENDING_MARK_SIZE + 1]; /* server_draw_mark() */
 };
 
 #define SQLSTATE_SIZE 6
@@ -195,10 +171,8 @@ struct server_session {
 	struct server_reports reports;
 	struct server_statements statements; /* the prepared statements it has */
 	enum server_scope_state scope;
-	uint8_t unsure;          /* enum server_unsure */
-	uint8_t left;            /* enum server_left */
+	uint16_t held;           /* enum held_kind; written by server_hold(), server_held_after() */
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
-	enum server_doubt doubt;
 };
 
 /* Whose values of sequences are there: pool/pool_sequences.c. */
@@ -211,17 +185,6 @@ struct server_sequences {
 	usec_t used_at; /* when that one may have called nextval() last; 0: it is not known */
 };
 
-/*
- * Older releases of PostgreSQL report a notification that they cannot convert to
- * client_encoding as an error of an idle session, with a ReadyForQuery: to a request that it has
- * not read yet, it looks like the reply, and all replies behind it are those of the request before.
- */
-enum server_hearing {
-	HEARS_NOTHING,
-	HEARS_MAYBE,    /* it listens, or has listened; in session mode, nobody knows */
-	HEARING_DOUBTED /* the same, and there was an error: pool_home() wants a proof */
-};
-
 /* Who has it, for what, and since when. */
 struct server_lease {
 	struct borrower *borrower;
@@ -229,8 +192,6 @@ struct server_lease {
 	struct replay replay;         /* what the borrower sent and may send again */
 	struct ledger_change begin;   /* server_note_begin() */
 	uint8_t watches;              /* enum server_watch, by its borrower */
-	uint8_t hearing;              /* enum server_hearing */
-	uint64_t proof;               /* what it must answer, if that is doubted */
 	struct server_sequences sequences;
 	unsigned int error_count;  /* of errors that borrowers have got */
 	unsigned int cancel_count; /* cancels for it in progress */
@@ -469,48 +430,22 @@ static inline void server_set_mid_request(struct server *server, bool is_mid_req
  */
 bool server_note_begin(struct server *server);
 
-/* The borrower may have left state: the server is reset before anybody else gets it. */
-static inline void server_set_dirty(struct server *server, bool is_dirty)
+/* Its session may hold these (enum held_kind). With HELD_LASTING it is closed when returned. */
+void server_hold(struct server *server, unsigned int kinds);
+
+static inline bool server_holds(const struct server *server, unsigned int kinds)
 {
-	server->session.left &= (uint8_t)~LEFT_STATE;
-	server->session.left |= is_dirty ? LEFT_STATE : 0;
+	return server->session.held & kinds;
 }
 
-/* The borrower may have left unknown state: another borrower gets the server cleaned. */
-static inline void server_set_doubt(struct server *server)
+static inline void server_held_after(struct server *server, enum held_event event)
 {
-	if (server->session.doubt == DOUBT_NONE)
-		server->session.doubt = DOUBT_OWN;
-	else if (server->session.doubt == DOUBT_CLEANING)
-		server->session.doubt = DOUBT_CLEANING_OWN;
+	if (server->session.held)
+		server->session.held = (uint16_t)held_after(server->session.held, event);
 }
 
-/* It gets another borrower: what is not known is of another now. */
-static inline void server_pass_doubt(struct server *server)
-{
-	if (server->session.doubt != DOUBT_NONE)
-		server->session.doubt = DOUBT_FOREIGN;
-}
-
-static inline void server_begin_cleaning(struct server *server)
-{
-	server->session.doubt = DOUBT_CLEANING;
-}
-
-/* It serves a client in session mode. */
-static inline void server_begin_session(struct server *server)
-{
-	server->session.left |= LEFT_SESSION;
-}
-
-/* It was asked. Lent in session mode, but its borrower is in another: reset when returned. */
-static inline void server_end_session(struct server *server)
-{
-	if (server->session.left & LEFT_SESSION)
-		server->session.left |= LEFT_STATE;
-	server->session.left &= (uint8_t)~LEFT_SESSION;
-	server->session.unsure &= (uint8_t)~UNSURE_REPORT;
-}
+/* It may hold what nobody knows of. is_of_others: even its last borrower gets it cleaned. */
+void server_distrust(struct server *server, bool is_of_others);
 
 /* Adds SET or SET LOCAL for this value. It takes no snapshot, unless that is an empty list. */
 void server_set_text(const char *name, const char *value, bool is_local, struct buf *text);
@@ -559,8 +494,6 @@ static inline void server_unwatch(struct server *server, enum server_watch watch
 	server->lease.watches &= (uint8_t)~watch;
 }
 
-static inline void server_note_ddl(struct server *server) { server->session.left |= LEFT_DDL; }
-
 /* What is sent now asks for values of sequences: a DISCARD SEQUENCES before it must succeed. */
 static inline void server_rely_on_discard(struct server *server)
 {
@@ -569,24 +502,22 @@ static inline void server_rely_on_discard(struct server *server)
 }
 
 /* The borrower has handled all LOADs. */
-static inline void server_settle_loads(struct server *server) { server->session.load_count = 0; }
+static inline void server_settle_loads(struct server *server)
+{
+	server->session.load_count = 0;
+	server_held_after(server, HELD_LOADED);
+}
 
 /* Whether the borrower must look for parameters of its startup. */
 static inline bool server_has_reset(const struct server *server)
 {
-	return server->session.unsure & (UNSURE_REST | UNSURE_STARTUP);
-}
-
-/* The borrower has handled the parameters that were set back. */
-static inline void server_settle_rest(struct server *server)
-{
-	server->session.unsure &= UNSURE_REPORT;
+	return server_holds(server, HELD_REST | HELD_STARTUP);
 }
 
 /* Whether what former borrowers may have left is being removed. */
 static inline bool server_is_cleaning(const struct server *server)
 {
-	return server->session.doubt >= DOUBT_CLEANING;
+	return server_holds(server, HELD_CLEANING);
 }
 
 /* Whether it was closed: it has no borrower and gets none, and nothing that it sends matters. */

@@ -87,7 +87,7 @@ struct server_site {
 	struct server_limits limits;
 	bool cannot_clean;          /* PostgreSQL has refused the cleaning for good */
 	uint64_t warnings;          /* of logins that are in the log: a bit for each text */
-	unsigned int library_count; /* servers with LEFT_LIBRARY: see pool_idle_server() */
+	unsigned int library_count; /* servers with HELD_LIBRARY: see pool_idle_server() */
 	bool knows_defaults;        /* what connect_query has set is set again: it is asked for */
 	struct hosts *hosts;        /* where they are; of the pool in all loops */
 	/* the roles of the hosts, and what a host must be; NULL: not known, and any */

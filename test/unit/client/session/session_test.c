@@ -94,6 +94,9 @@ static const struct script cases[] = {
 	{ "the same while a request to cancel is on its way, so that it cannot be asked", FOLLOW,
 	  LOGIN HOLD "1<Q a* 2* 1C(DECLARE_CURSOR)Z a<CZ 1< aX 1<<Q(DISCARD_ALL) 1xZ "
 	             "bQ(select_2) 1< 2. 1<<Q(select_2) 1CZ b<CZ" },
+	{ "the same behind a CREATE: a default may make what it creates temporary", FOLLOW,
+	  LOGIN "aQ(create_table_t_as_select_1) 1<Q a* 2* 1C(CREATE_TABLE)Z a<CZ 1< aX "
+	        "2. " B_IS_CLEANED },
 	{ "with what cannot be removed it is closed", FOLLOW,
 	  LOGIN
 	  "aQ(set_seed=0.5) 1<Q 1C(SET)Z a<CZ 1<Q 1CZ aX 1<X. bQ(select_2) 2^ 2<<Q(select_2)" },
@@ -109,6 +112,9 @@ static const struct script cases[] = {
 	{ "a server that was asked for parameters is in doubt", FOLLOW,
 	  LOGIN "aQ(set_app.x='y')Q(set_app.x='z') 1<QQ 1C(SET)Z a<CZ 1C(SET)Z a<CZ 1<Q "
 	        "1CZ " B_IS_CLEANED },
+	{ "one that is refused behind the cleaning is no reason to clean less from then on", FOLLOW,
+	  LOGIN "aQ(set_app.x='y') 1<Q 1C(SET)Z a<CZ bQ(do_x) 1<Q 1CZ 1<Q 1C(DO)Z b<CZ 1<Q 1CZ "
+	        "aQ(select_1) 1<Q 1C(DISCARD_SEQUENCES)E(42602:no)Z a<E. 1< " B_IS_CLEANED },
 	{ "the client's name of a parameter cannot be asked for: the server stays", FOLLOW,
 	  LOGIN "aQ(set_app.\303\274=1) 1<Q 1C(SET)Z a<CZ 1<Q 1CZ " B_WAITS
 	        "aQ(select_1) 1<Q 1CZ a<CZ 1< aQ(discard_all) 1<Q 1C(DISCARD_ALL)Z a<CZ 1<Q 1CZ "

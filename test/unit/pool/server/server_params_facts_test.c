@@ -171,16 +171,15 @@ START_TEST(server_take_facts_takes)
 	startup = param_map(mapped.shared.params, takes[_i].startup);
 	before = param_map(mapped.shared.params, takes[_i].before);
 	make_facts(&facts, takes[_i].facts, takes[_i].role);
-	mapped.server.session.unsure = UNSURE_REST;
+	server_hold(&mapped.server, HELD_REST);
 	back = params_none(mapped.shared.params);
 	if (takes[_i].back)
 		ck_assert(params_change(mapped.shared.params, &back, takes[_i].back, ""));
 	ck_assert_msg(server_take_facts(&mapped.server, &facts, startup,
 	                                takes[_i].has_before ? before : NULL, back),
 	              "%s", takes[_i].says);
-	ck_assert(!(mapped.server.session.unsure & UNSURE_REST));
-	ck_assert_msg((mapped.server.session.unsure == UNSURE_STARTUP) ==
-	                  takes[_i].is_startup_unset,
+	ck_assert(!server_holds(&mapped.server, HELD_REST));
+	ck_assert_msg((mapped.server.session.held == HELD_STARTUP) == takes[_i].is_startup_unset,
 	              "%s", takes[_i].says);
 	mapped_check(&mapped, takes[_i].says, takes[_i].baseline_after, takes[_i].have_after);
 	facts_done(&facts);

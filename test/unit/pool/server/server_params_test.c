@@ -246,7 +246,7 @@ START_TEST(server_forgets_the_rest)
 
 	mapped_make(&mapped, resets[_i].baseline, resets[_i].have);
 	server_forget_rest(&mapped.server, resets[_i].is_all);
-	ck_assert(mapped.server.session.unsure & UNSURE_REST);
+	ck_assert(server_holds(&mapped.server, HELD_REST));
 	mapped_check(&mapped, resets[_i].says, resets[_i].baseline, resets[_i].after);
 	mapped_done(&mapped);
 }
@@ -292,7 +292,7 @@ START_TEST(server_add_library_adds)
 
 	mapped_make(&mapped, none, none);
 	ck_assert(server_add_library(&mapped.server, "foo"));
-	ck_assert(mapped.server.session.left & LEFT_LIBRARY);
+	ck_assert(server_holds(&mapped.server, HELD_LIBRARY));
 	ck_assert(server_add_library(&mapped.server, "Foo"));
 	ck_assert(server_add_library(&mapped.server, "foo"));
 	ck_assert_str_eq(params_find(mapped.server.session.params, "load:^Foo"), "Foo");
