@@ -80,10 +80,12 @@ enum server_unsure {
 
 /* What borrowers may have left there. */
 enum server_left {
-	LEFT_SESSION = 1 << 0, /* it was lent in session mode, and not reset since */
-	LEFT_STATE = 1 << 1,   /* session state of its borrower that nobody else may see */
-	LEFT_LIBRARY = 1 << 2, /* a library, which cannot be removed */
-	LEFT_DDL = 1 << 3      /* the transaction may have changed what functions do */
+	LEFT_SESSION = 1 << 0,  /* it was lent in session mode, and not reset since */
+	LEFT_STATE = 1 << 1,    /* session state of its borrower that nobody else may see */
+	LEFT_LIBRARY = 1 << 2,  /* a library, which cannot be removed */
+	LEFT_DDL = 1 << 3,      /* the transaction may have changed what functions do */
+	LEFT_RELATION = 1 << 4, /* or others will see relations that lease.definitions defines */
+	LEFT_TEXTS = 1 << 5     /* lease.definitions is in use */
 };
 
 /* Who has said that nothing more comes. */
@@ -242,6 +244,11 @@ struct server_lease {
 	const struct server_times *times; /* of the borrower, in LENT; NULL: as the site's */
 	usec_t statement_limit;           /* of the current query; 0: as for others */
 	struct server_run *runs;          /* where that counts, until it is answered */
+	/* LEFT_TEXTS: those of the transaction that may define something; broken: not all of them
+	 */
+	struct buf definitions;
+	bool are_judged; /* these texts; by the news of the catalog with this version */
+	unsigned int judged_version;
 };
 
 /* A standby, as its borrowers have found out. */
@@ -559,7 +566,21 @@ static inline void server_unwatch(struct server *server, enum server_watch watch
 	server->lease.watches &= (uint8_t)~watch;
 }
 
-static inline void server_note_ddl(struct server *server) { server->session.left |= LEFT_DDL; }
+/* Bytes of texts that are kept until it is certain that what they define matters to nobody. */
+#define DEFINITIONS_MAX ((size_t)16 * 1024)
+
+/*
+ * A text that may define something is about to be sent. Without bytes: nobody knows what. is_seen:
+ * others see that as soon as it is committed.
+ */
+void server_note_definition(struct server *server, struct bytes text, bool is_seen);
+
+/* Whether a text that is sent now may find definitions that nobody has judged. */
+static inline bool server_may_have_defined(const struct server *server)
+{
+	return (server->session.left & LEFT_DDL) ||
+	       ((server->session.left & LEFT_RELATION) && !ledger_is_empty(&server->wire.ledger));
+}
 
 /* What is sent now asks for values of sequences: a DISCARD SEQUENCES before it must succeed. */
 static inline void server_rely_on_discard(struct server *server)
