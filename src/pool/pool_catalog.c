@@ -426,7 +426,7 @@ static bool ask_server(struct server *server, bool reads_all)
 	struct buf *text = &pool->pools->order_text;
 	usec_t now = pool_now(pool);
 
-	catalog_question_free(&server->catalog);
+	pool_end_catalog(server);
 	server->catalog = catalog_ask(reads_all, ddl_count(database), now);
 	if (!server->catalog)
 		return false;

@@ -293,6 +293,21 @@ def test_a_relation_that_leads_to_what_is_known(made, postgres, what, run, block
     two_tenants(weir, use)
 
 
+@LOOPS
+@pytest.mark.parametrize("what", ["a default", "a default of PostgreSQL's own", "an index"])
+def test_a_relation_that_a_client_in_session_mode_makes(made, postgres, what, loops):
+    texts, makes, use = JUST_RELATED[what]
+    made.make(IMMUTABLE, *texts)
+    weir = made.start(loops=loops, users={"bob": "pool_mode=session"})
+    postgres.query("GRANT CREATE ON SCHEMA public TO bob", dbname="known")
+    postgres.query("ALTER TABLE IF EXISTS t OWNER TO bob", dbname="known")
+    made.wait("touches", "set_tenant")
+    maker = weir.client("bob")
+    for text in makes + ["GRANT ALL ON t TO alice"]:
+        assert not maker.query(text).error
+    two_tenants(weir, use)
+
+
 def test_a_relation_that_is_committed_after_the_next_reading(made, postgres):
     """Its text calls what could touch nothing when it was sent."""
     deep = sql("SELECT $1", "deep")
