@@ -87,6 +87,21 @@ static struct catalog_reading *reading_new(unsigned int ddl_count)
 	return reading;
 }
 
+bool catalog_knows(const struct catalog_reading *reading, struct bytes texts)
+{
+	const char *text;
+
+	if (reading->state == CATALOG_UNREAD)
+		return false;
+	while (bytes_take_text(&texts, &text)) {
+		/* With CATALOG_ANY no name is needed: it may be anything already. */
+		if (reading->state != CATALOG_ANY &&
+		    sql_touchers_in(&reading->names, bytes_text(text), NULL))
+			return false;
+	}
+	return true;
+}
+
 /* ---- the question ---- */
 
 struct catalog_question *catalog_ask(bool reads_all, unsigned int ddl_count, usec_t now)
@@ -183,11 +198,12 @@ static void add_parameter(struct catalog_reading *reading, struct bytes name)
 	}
 }
 
-static enum catalog_sequences sequences_of(struct bytes name)
+static void take_sequences(struct catalog_reading *reading, struct bytes use, struct bytes none)
 {
-	if (bytes_are(name, "none"))
-		return CATALOG_SEQUENCES_NONE;
-	return bytes_are(name, "written") ? CATALOG_SEQUENCES_WRITTEN : CATALOG_SEQUENCES_CALLED;
+	reading->sequences_if_any =
+	    bytes_are(use, "written") ? CATALOG_SEQUENCES_WRITTEN : CATALOG_SEQUENCES_CALLED;
+	reading->sequences =
+	    bytes_are(none, "none") ? CATALOG_SEQUENCES_NONE : reading->sequences_if_any;
 }
 
 static void add_words(struct catalog_reading *reading, const char *const *words, size_t count,
@@ -207,7 +223,7 @@ static void take_name(struct catalog_reading *reading, const struct bytes *value
 		return;
 	}
 	if (bytes_are(values[0], "sequences")) {
-		reading->sequences = sequences_of(values[1]);
+		take_sequences(reading, values[1], values[2]);
 		return;
 	}
 	bits = bits_of(values[2]);

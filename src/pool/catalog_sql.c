@@ -285,11 +285,9 @@ const char catalog_sql_changes[] =
 /* nextval(), currval(), setval(), lastval(), by their oids. */
 #define SEQUENCE_CALLS ":funcid (1574|1575|1576|1765|2559) "
 
-/* The names of enum catalog_sequences. */
+/* How they are used, or would be if there were some; and whether there are none. */
 #define SEQUENCES                                                                            \
-	"SELECT'sequences',CASE WHEN NOT EXISTS(SELECT FROM pg_class WHERE relkind='S'"      \
-	"AND relpersistence<>'t')THEN'none'"                                                 \
-	"WHEN(SELECT sum(octet_length(prosrc))FROM pg_proc WHERE oid>=16384)>" BODIES_MAX    \
+	"SELECT'sequences',CASE WHEN(SELECT sum(octet_length(prosrc))FROM pg_proc WHERE oid>=16384)>" BODIES_MAX    \
 	" OR EXISTS(SELECT FROM f JOIN pg_proc AS p USING(oid)WHERE f.prokind<>'p'"          \
 	"AND prorettype<>ALL('{trigger,event_trigger}'::regtype[])AND("                      \
 	"f.tree~'" SEQUENCE_CALLS "|:commandType [2356] 'OR NOT is_tree AND("                \
@@ -298,7 +296,8 @@ const char catalog_sql_changes[] =
 	"OR EXISTS(SELECT FROM pg_rewrite WHERE oid>=16384 "                                 \
 	"AND concat(ev_action,ev_qual)~'" SEQUENCE_CALLS "')"                                \
 	"OR EXISTS(SELECT FROM pg_policy WHERE concat(polqual,polwithcheck)~'" SEQUENCE_CALLS \
-	"')THEN'called'ELSE'written'END,''"
+	"')THEN'called'ELSE'written'END,CASE WHEN NOT EXISTS(SELECT FROM pg_class "           \
+	"WHERE relkind='S'AND relpersistence<>'t')THEN'none'ELSE''END "
 
 #define RELATION_KINDS                                           \
 	"CASE relkind WHEN'v'THEN'view'WHEN'm'THEN'materialized view'" \

@@ -3,7 +3,8 @@
  * The texts of the question about a database's catalog: begin; changes; and, for a reading, names.
  *
  * changes: one row. names: rows of four columns: kind, name, letters of what it may touch, "". Of
- * kind "parameter": a name that a body may set. "any text": texts need not show a name; its name is
+ * kind "parameter": a name that a body may set. "sequences": how they are used, or would be. "any
+ * text": texts need not show a name; its name is
  * "*" or the reason. "event trigger": definitions.
  */
 #ifndef PGWEIR_POOL_CATALOG_SQL_PRIV_H

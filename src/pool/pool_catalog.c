@@ -49,6 +49,17 @@ static void set_due(struct database *database, usec_t at)
 		atomic_store(&news_of(database)->due_at, at);
 }
 
+/* The questions in progress are about the database where the entry led before. */
+static void forget_questions(const struct database *database)
+{
+	struct server *server;
+
+	TAILQ_FOREACH (server, &database->pools->servers, place.all_node) {
+		if (server->pool->database == database && server->catalog)
+			server->catalog->is_counted = false;
+	}
+}
+
 static void on_woken(struct share *share)
 {
 	pool_catalog_look(container_of(share, struct database, catalog));
@@ -57,6 +68,7 @@ static void on_woken(struct share *share)
 bool pool_catalog_join(struct database *database)
 {
 	const struct config_database *entry = database->entry;
+	const struct tally *before = database->catalog.tally;
 	struct pools *pools = database->pools;
 	const char *dbname = database->name;
 	struct buf place = { 0 };
@@ -73,22 +85,96 @@ bool pool_catalog_join(struct database *database)
 	buf_free(&place);
 	if (is_done) /* it is heard with the next text */
 		database->catalog_version = atomic_load(&news_of(database)->version) - 1;
+	if (before && database->catalog.tally != before)
+		forget_questions(database);
 	return is_done;
 }
 
+/* ---- definitions ---- */
+
+/* A database that has no sequences may have some from now on. Later, it is read again. */
+static void note_relation(struct database *database, bool may_be_temporary)
+{
+	struct catalog_news *news = news_of(database);
+	const struct catalog_reading *reading;
+	unsigned int count;
+
+	pool_catalog_look(database);
+	reading = database->reading;
+	if (may_be_temporary && database->is_current &&
+	    reading->sequences != CATALOG_SEQUENCES_NONE && !atomic_load(&news->asked_count))
+		return;
+	count = atomic_fetch_add(&news->relation_count, 1);
+	if (reading && reading->sequences == CATALOG_SEQUENCES_NONE &&
+	    reading->relation_count == count)
+		atomic_fetch_add(&news->version, 1);
+}
+
 /*
- * A transaction has changed definitions of the database, or may have: what is known is old. Also
- * that of a session, whose own pool need not know.
+ * Whether the texts of the transaction explain what PostgreSQL says it has defined, and the reading
+ * shows that nothing of that matters. A relation has code only by what its text names: a function,
+ * or a relation that it is made like. What is without a name there (an operator, a type) is without
+ * one in other texts, too: CATALOG_ANY.
  */
-void pool_definition_seen(struct server *server)
+static bool is_explained(struct server *server)
 {
 	struct database *database = server->pool->database;
+	const struct buf *texts = &server->lease.definitions;
 
+	server->lease.are_judged = true;
+	server->lease.judged_version =
+	    atomic_load_explicit(&news_of(database)->version, memory_order_acquire);
+	return texts->count && buf_ok(texts) &&
+	       share_add_definitions(&database->catalog, buf_bytes(texts));
+}
+
+/* Whether others may have heard of something since then, or see it from now on. */
+static bool must_be_judged(const struct server *server, enum server_definition what)
+{
+	const struct catalog_news *news = news_of(server->pool->database);
+
+	return server_holds(server, HELD_RELATION) &&
+	       (what == DEFINES_NO_MORE || !server->lease.are_judged ||
+	        server->lease.judged_version != atomic_load(&news->version));
+}
+
+/*
+ * A transaction has changed definitions of the database, or may have: then what is known is old.
+ * Also that of a session, whose own pool need not know.
+ */
+void pool_definition_seen(struct server *server, enum server_definition what)
+{
+	struct database *database = server->pool->database;
+	bool is_relation = what == DEFINES_RELATION || what == DEFINES_TABLE;
+	bool is_over = what == DEFINES_NO_MORE, is_news;
+
+	if (is_relation)
+		server_hold(server, HELD_RELATION);
+	if (is_relation || (is_over && server_holds(server, HELD_RELATION)))
+		note_relation(database, what != DEFINES_RELATION);
+	is_news =
+	    what == DEFINES_ANYTHING || (must_be_judged(server, what) && !is_explained(server));
+	if (is_news)
+		server_hold(server, HELD_DDL);
+	if (!is_news && !((is_over || is_relation) && server_holds(server, HELD_DDL)))
+		return;
 	note_change(database);
 	set_due(database, atomic_load(&news_of(database)->rest_until));
 }
 
 /* ---- what is known ---- */
+
+static bool has_new_relations(const struct database *database)
+{
+	return database->reading->relation_count != atomic_load(&news_of(database)->relation_count);
+}
+
+static enum catalog_sequences sequences_of(const struct database *database)
+{
+	const struct catalog_reading *reading = database->reading;
+
+	return has_new_relations(database) ? reading->sequences_if_any : reading->sequences;
+}
 
 /* What follows from the rules for a mode, and from the reading if it is current. */
 static void settle(const struct pool *pool, struct pool_rules *rules)
@@ -99,7 +185,8 @@ static void settle(const struct pool *pool, struct pool_rules *rules)
 
 	switch (rules->isolation) {
 	case SESSION_ISOLATION_KNOWN:
-		rules->sequences = reading ? reading->sequences : CATALOG_SEQUENCES_CALLED;
+		rules->sequences =
+		    reading ? sequences_of(pool->database) : CATALOG_SEQUENCES_CALLED;
 		rules->leaves_doubt = !reading || reading->state > CATALOG_TOUCHES;
 		break;
 	case SESSION_ISOLATION_STRICT:
@@ -186,7 +273,7 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 		return SQL_TOUCH_HIDDEN;
 	touches = sql_touchers_in(&reading->names, text, &first);
 	*by = name_of(&reading->names, first);
-	if (!is_current || (server && server_holds(server, HELD_DDL)))
+	if (!is_current || (server && server_may_have_defined(server)))
 		touches |= SQL_TOUCH_SCOPE | touches_unread(text);
 	else if (reading->state > CATALOG_TOUCHES)
 		touches |= SQL_TOUCH_SCOPE | (sql_calls_unknown(text) ? SQL_TOUCH_HIDDEN : 0u);
@@ -287,9 +374,13 @@ void pool_end_catalog(struct server *server)
 	struct catalog_question *question = server->catalog;
 	usec_t since = question ? question->asked_at : 0;
 
-	if (question && question->reading)
-		atomic_compare_exchange_strong(&news_of(server->pool->database)->read_at, &since,
-		                               0);
+	if (question && question->reading) {
+		struct catalog_news *news = news_of(server->pool->database);
+
+		atomic_compare_exchange_strong(&news->read_at, &since, 0);
+		if (question->is_counted)
+			atomic_fetch_sub(&news->asked_count, 1);
+	}
 	catalog_question_free(&server->catalog);
 }
 
@@ -327,7 +418,7 @@ static bool ask_server(struct server *server, bool reads_all)
 	struct buf *text = &pool->pools->order_text;
 	usec_t now = pool_now(pool);
 
-	catalog_question_free(&server->catalog);
+	pool_end_catalog(server);
 	server->catalog = catalog_ask(reads_all, ddl_count(database), now);
 	if (!server->catalog)
 		return false;
@@ -336,6 +427,9 @@ static bool ask_server(struct server *server, bool reads_all)
 		atomic_store(&news->rest_until, now + PATIENCE);
 		atomic_store(&news->read_count, server->catalog->reading->ddl_count);
 		atomic_store(&news->read_at, now);
+		atomic_fetch_add(&news->asked_count, 1);
+		server->catalog->is_counted = true;
+		server->catalog->reading->relation_count = atomic_load(&news->relation_count);
 	}
 	buf_clear(text);
 	catalog_text(server->catalog, text);
@@ -360,7 +454,8 @@ void pool_read_catalog(struct server *server)
 		return;
 	reading = pool_catalog(server->pool, &is_current);
 	server_enter(server, SERVER_CHECKING);
-	if (!ask_server(server, !is_current || reading->state == CATALOG_UNREAD))
+	if (!ask_server(server, !is_current || reading->state == CATALOG_UNREAD ||
+	                            has_new_relations(server->pool->database)))
 		server->site->ops->on_home(server);
 }
 

@@ -478,7 +478,7 @@ void pool_read_catalog(struct server *server);
 void pool_end_catalog(struct server *server);
 
 /* For struct server_ops. */
-void pool_definition_seen(struct server *server);
+void pool_definition_seen(struct server *server, enum server_definition what);
 
 /* ---- the welcome: pool_configure.c ---- */
 

@@ -9,6 +9,7 @@
 #include "broker_priv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/bytes.h"
 
@@ -49,6 +50,7 @@ static void free_tally(struct tally *tally)
 	outages_done(&tally->outages);
 	credentials_release(&tally->shown);
 	catalog_reading_release(&tally->catalog.reading);
+	buf_free(&tally->catalog.definitions);
 	free(tally->sizing);
 	free(tally);
 }
@@ -493,6 +495,48 @@ bool share_get_shown(struct share *share, const struct credentials **shown)
 
 /* ---- what the catalog of a database says ---- */
 
+/*
+ * A reading says what there was when PostgreSQL was asked. What is committed until it is published
+ * must be such that it would say the same, or it counts as old.
+ */
+static void judge_definitions(struct catalog_news *news)
+{
+	const struct catalog_reading *reading = news->reading;
+
+	if (reading->ddl_count != atomic_load(&news->ddl_count))
+		return; /* the next one */
+	if (!buf_ok(&news->definitions) ||
+	    (news->definitions.count && !catalog_knows(reading, buf_bytes(&news->definitions))))
+		atomic_fetch_add(&news->ddl_count, 1);
+	buf_clear(&news->definitions);
+}
+
+/* Programs repeat themselves. */
+static bool has_texts(struct bytes kept, struct bytes texts)
+{
+	const char *end = kept.at + kept.count, *at = kept.at;
+
+	while (kept.count && (at = memmem(at, (size_t)(end - at), texts.at, texts.count))) {
+		if (at == kept.at || !at[-1])
+			return true;
+		at++;
+	}
+	return false;
+}
+
+bool share_add_definitions(struct share *share, struct bytes texts)
+{
+	struct catalog_news *news = &share->tally->catalog;
+	struct buf *kept = &news->definitions;
+
+	LOCKED(&share->member->broker->lock);
+	kept->limit = CATALOG_SIZE_MAX;
+	if (atomic_load(&news->asked_count) && !has_texts(buf_bytes(kept), texts))
+		buf_add(kept, texts.at, texts.count);
+	return !news->reading || news->reading->ddl_count != atomic_load(&news->ddl_count) ||
+	       catalog_knows(news->reading, texts);
+}
+
 void share_put_reading(struct share *share, struct catalog_reading *reading)
 {
 	struct tally *tally = share->tally;
@@ -501,6 +545,7 @@ void share_put_reading(struct share *share, struct catalog_reading *reading)
 	catalog_reading_release(&tally->catalog.reading);
 	tally->catalog.reading = catalog_reading_hold(reading);
 	reading->id = ++share->member->broker->reading_id;
+	judge_definitions(&tally->catalog);
 	atomic_fetch_add_explicit(&tally->catalog.version, 1, memory_order_release);
 	broker_post_all(tally); /* this loop may have other entries that lead there */
 }

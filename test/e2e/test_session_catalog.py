@@ -342,6 +342,161 @@ JUST_MADE = {
 }
 
 
+# Relations that lead to it, by what their own texts name.
+IMMUTABLE = BASE.replace("LANGUAGE", "IMMUTABLE LANGUAGE")
+BY_DEFAULT = "SET LOCAL application_name = '{}'; INSERT INTO t (b) VALUES (1)"
+DEFAULT = "set_tenant(current_setting('application_name'))"
+OWN = SET.format("current_setting('application_name')")
+JUST_RELATED = {
+    "an index": (["CREATE TABLE t (a text)"], ["CREATE INDEX ON t (set_tenant(a))"],
+                 "INSERT INTO t VALUES ('{}')"),
+    "an index, spelled oddly": (["CREATE TABLE t (a text)"], ['CREATE INDEX ON t (U&"set\\005ftenant"(a))'],
+                                "INSERT INTO t VALUES ('{}')"),
+    "a default": ([], [f"CREATE TABLE t (b int, a text DEFAULT {DEFAULT})"], BY_DEFAULT),
+    "a default of PostgreSQL's own": ([], [f"CREATE TABLE t (b int, a text DEFAULT {OWN})"], BY_DEFAULT),
+    "a new default": (["CREATE TABLE t (b int)"], [f"ALTER TABLE t ADD a text DEFAULT {DEFAULT}"],
+                      BY_DEFAULT),
+    "a check": (["CREATE TABLE t (a text)"], ["ALTER TABLE t ADD CHECK (set_tenant(a) = a)"],
+                "INSERT INTO t VALUES ('{}')"),
+    "a copy": ([f"CREATE TABLE o (b int, a text DEFAULT {DEFAULT})"],
+               ["CREATE TABLE t (LIKE o INCLUDING ALL)"], BY_DEFAULT),
+    "a copy of a copy": ([f"CREATE TABLE o (b int, a text DEFAULT {DEFAULT})"],
+                         ["CREATE TABLE c (LIKE o INCLUDING ALL)", "CREATE TABLE t (LIKE c INCLUDING ALL)"],
+                         BY_DEFAULT),
+    "a copy in one text": ([f"CREATE TABLE o (b int, a text DEFAULT {DEFAULT})"],
+                           ["CREATE TEMP TABLE x (a int) ON COMMIT DROP; CREATE TABLE t (LIKE o INCLUDING ALL)"],
+                           BY_DEFAULT),
+    "a child": (["CREATE TABLE o (a text CHECK (set_tenant(a) = a))"], ["CREATE TABLE t () INHERITS (o)"],
+                "INSERT INTO t VALUES ('{}')"),
+    "another name": (["CREATE TABLE o (a text CHECK (set_tenant(a) = a))"], ["ALTER TABLE o RENAME TO t"],
+                     "INSERT INTO t VALUES ('{}')"),
+    "a partition": ([TRIGGER, "CREATE TABLE o (a text) PARTITION BY LIST (a)",
+                     "CREATE TRIGGER g BEFORE INSERT ON o FOR EACH ROW EXECUTE FUNCTION on_row()"],
+                    ["CREATE TABLE t PARTITION OF o DEFAULT"], "INSERT INTO t VALUES ('{}')"),
+}
+
+
+@pytest.mark.parametrize("block", [False, True])
+@pytest.mark.parametrize("run", [wire.run_simple, wire.run_named])
+@pytest.mark.parametrize("what", JUST_RELATED)
+def test_a_relation_that_leads_to_what_is_known(made, postgres, what, run, block):
+    texts, makes, use = JUST_RELATED[what]
+    if run is wire.run_named and ";" in makes[0]:
+        pytest.skip("one statement")
+    made.make(IMMUTABLE, *texts)
+    for table in ("t", "o"):
+        postgres.query(f"ALTER TABLE IF EXISTS {table} OWNER TO alice", dbname="known")
+    weir = made.start()
+    made.wait("touches", "set_tenant")
+    maker = weir.client()
+    for text in ["BEGIN"] * block + makes + ["COMMIT"] * block:
+        run(maker, text)
+    two_tenants(weir, use)
+
+
+@LOOPS
+@pytest.mark.parametrize("what", ["a default", "a default of PostgreSQL's own", "an index"])
+def test_a_relation_that_a_client_in_session_mode_makes(made, postgres, what, loops):
+    texts, makes, use = JUST_RELATED[what]
+    made.make(IMMUTABLE, *texts)
+    weir = made.start(loops=loops, users={"bob": "pool_mode=session"})
+    postgres.query("GRANT CREATE ON SCHEMA public TO bob", dbname="known")
+    postgres.query("ALTER TABLE IF EXISTS t OWNER TO bob", dbname="known")
+    made.wait("touches", "set_tenant")
+    maker = weir.client("bob")
+    for text in makes + ["GRANT ALL ON t TO alice"]:
+        assert not maker.query(text).error
+    two_tenants(weir, use)
+
+
+def test_a_relation_that_is_committed_after_the_next_reading(made, postgres):
+    """Its text calls what could touch nothing when it was sent."""
+    deep = sql("SELECT $1", "deep")
+    made.make(deep, sql("SELECT deep($1)", "mid").replace("LANGUAGE", "IMMUTABLE LANGUAGE"),
+              "CREATE TABLE t (a text)", "ALTER TABLE t OWNER TO alice", "ALTER FUNCTION deep OWNER TO alice")
+    weir = made.start(default_pool_size=4)
+    made.wait("quiet")
+    maker, other = weir.client(), weir.client()
+    for text in ("BEGIN", "CREATE INDEX ON t (mid(a))"):
+        assert not maker.query(text).error
+    new = deep.replace("CREATE", "CREATE OR REPLACE").replace("$1", SET.format("$1"))
+    assert not other.query(new).error
+    made.wait("touches", "deep", "mid")
+    assert not maker.query("COMMIT").error
+    two_tenants(weir, "INSERT INTO t VALUES ('{}')")
+
+
+MADE_AGAIN = {
+    "temporary": ["CREATE TEMP TABLE x (a text)", "CREATE INDEX ON x (lower(a))", "DROP TABLE x"],
+    "ordinary": ["CREATE TABLE x (a text)", "CREATE INDEX ON x (a)", "ALTER TABLE x ADD b int",
+                 "ALTER TABLE x RENAME TO y", "DROP TABLE y"],
+    "in a block": ["BEGIN", "CREATE TABLE x (a text)", "INSERT INTO x (a) VALUES ('b')",
+                   "CREATE INDEX ON x (a)", "COMMIT", "DROP TABLE x"],
+    "rolled back": ["BEGIN", "CREATE TABLE x (a text)", "CREATE INDEX ON x (a)", "ROLLBACK"],
+}
+
+
+@pytest.mark.parametrize("run", [wire.run_simple, wire.run_unnamed, wire.run_named])
+@pytest.mark.parametrize("what", MADE_AGAIN)
+def test_relations_that_lead_nowhere_are_no_news(made, postgres, what, run):
+    """Nobody is asked for everything because of them."""
+    made.make(BASE)
+    weir = made.start()
+    made.wait("touches", "set_tenant")
+    maker, other = weir.client(), weir.client()
+    for client in (maker, other):
+        client.query("SELECT 'what was in doubt before is cleaned'")
+    postgres.query("ALTER SYSTEM SET log_statement = 'all'")
+    postgres.query("SELECT pg_reload_conf()")
+    try:
+        wait_until(lambda: other.value("SHOW log_statement") == "all")
+        since = len(postgres.log)
+        for _ in range(5):
+            for text in MADE_AGAIN[what]:
+                run(maker, text)
+                assert other.value("SELECT 'in between'") == "in between"
+        wait_until(lambda: postgres.log[since:].count("in between") >= 5 * len(MADE_AGAIN[what]))
+        assert "pg_show_all_settings" not in postgres.log[since:]
+    finally:
+        postgres.query("ALTER SYSTEM RESET log_statement")
+        postgres.query("SELECT pg_reload_conf()")
+
+
+def test_what_is_made_without_a_pause_does_not_hide_the_rest(made):
+    """A reading counts although relations are made while PostgreSQL answers."""
+    weir = made.start()
+    made.wait("quiet")
+    maker, other = weir.client(), weir.client()
+    assert not other.query(BASE).error
+    seen = 0
+    for _ in range(2000):
+        for text in MADE_AGAIN["temporary"]:
+            maker.query(text)
+        seen = seen + 1 if made.catalog() == ("touches", {"set_tenant": ("function", "parameters"),
+                                                          "app.tenant": ("parameter", None)}) else 0
+        if seen == 10:
+            break
+    assert seen == 10
+
+
+@pytest.mark.parametrize("text", ["CREATE TABLE x (id serial)", "CREATE TABLE x (LIKE o INCLUDING ALL)",
+                                  "CREATE TEMP TABLE t () ON COMMIT DROP; CREATE TABLE x (id serial)"])
+@pytest.mark.parametrize("block", [False, True])
+def test_the_first_sequence(made, text, block):
+    """There was none that another client could use."""
+    made.make("CREATE TABLE o (id int)")
+    weir = made.start(default_pool_size=1)
+    made.wait("quiet")
+    maker, other = weir.client(), weir.client()
+    for statement in ["BEGIN"] * block + [text] + ["COMMIT"] * block:
+        assert not maker.query(statement).error
+    if "LIKE" in text:
+        assert not maker.query("ALTER TABLE x ALTER id SET NOT NULL, ALTER id "
+                               "ADD GENERATED ALWAYS AS IDENTITY").error
+    assert not maker.query("INSERT INTO x DEFAULT VALUES").error
+    assert other.query("SELECT lastval()").error
+
+
 @LOOPS
 @pytest.mark.parametrize("what", JUST_MADE)
 def test_what_has_just_been_made_needs_no_unknown_name(made, postgres, what, loops):

@@ -58,6 +58,9 @@ enum tally_kind {
 /* What is known of a catalog: pool_catalog.c. A time of 0: none yet. */
 struct catalog_news {
 	atomic_uint ddl_count;      /* changed definitions */
+	atomic_uint relation_count; /* new relations, of which the reading need not know */
+	atomic_uint asked_count;    /* servers that are being asked for a reading */
+	struct buf definitions;     /* texts that the next reading must judge; under the lock */
 	atomic_uint version;        /* changes with any news */
 	_Atomic(usec_t) due_at;     /* the next question */
 	_Atomic(usec_t) rest_until; /* then it may be read again, as the last time took so long */
@@ -464,6 +467,12 @@ bool share_get_shown(struct share *share, const struct credentials **shown);
 /* The last reading; the caller keeps its reference, or gets one. NULL: none. Wakes other loops. */
 void share_put_reading(struct share *share, struct catalog_reading *reading);
 struct catalog_reading *share_get_reading(const struct share *share);
+
+/*
+ * What these texts (text\0text\0) have defined can be seen by all from now on. false: a reading
+ * that was asked for before says too little.
+ */
+bool share_add_definitions(struct share *share, struct bytes texts);
 
 /* ---- the welcome of a pool ---- */
 

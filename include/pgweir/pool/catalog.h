@@ -53,11 +53,12 @@ const char *catalog_kind_name(enum catalog_kind kind);
 struct catalog_reading {
 	atomic_uint holder_count;
 	enum catalog_state state;
-	enum catalog_sequences sequences;
-	uint64_t id; /* of this process; never used again */
+	enum catalog_sequences sequences, sequences_if_any; /* the latter: when some are made */
+	uint64_t id;                                        /* of this process; never used again */
 	/* how often definitions were known to have changed when it was asked: tally.ddl_count */
 	unsigned int ddl_count;
-	uint64_t digest; /* of all rows */
+	unsigned int relation_count; /* and tally.relation_count */
+	uint64_t digest;             /* of all rows */
 	int64_t since_wall;
 	struct sql_touchers names;
 	struct buf parameters;              /* placeholders that they may set: name\0name\0 */
@@ -71,6 +72,7 @@ void catalog_reading_release(struct catalog_reading **reading);
 /* A question that a server is asked. The server owns it. */
 struct catalog_question {
 	struct catalog_reading *reading; /* being made; NULL: only whether something has changed */
+	bool is_counted;                 /* in tally.asked_count */
 	bool has_row;
 	usec_t asked_at;
 	char answer[CATALOG_CHANGES_SIZE]; /* how much PostgreSQL has counted */
@@ -79,6 +81,12 @@ struct catalog_question {
 /* reads_all: it is a reading. NULL: no memory. */
 struct catalog_question *catalog_ask(bool reads_all, unsigned int ddl_count, usec_t now);
 void catalog_question_free(struct catalog_question **question);
+
+/*
+ * Whether it says enough of what these texts (text\0text\0), which defined nothing but relations,
+ * have defined: that can touch something only if it calls, or is made like, what has a name.
+ */
+bool catalog_knows(const struct catalog_reading *reading, struct bytes texts);
 
 /* Writes its text, with a zero. */
 void catalog_text(const struct catalog_question *question, struct buf *out);

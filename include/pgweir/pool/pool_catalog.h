@@ -29,7 +29,7 @@ static inline bool pool_has_names(const struct pool *pool, const struct server *
 	if (pool->pin_functions.count || !pool->limits.reads_catalog)
 		return pool->pin_functions.count;
 	pool_catalog_look(pool->database);
-	return !pool->database->is_quiet || (server && server_holds(server, HELD_DDL));
+	return !pool->database->is_quiet || (server && server_may_have_defined(server));
 }
 
 /* Beside those of enum sql_touch: nothing is known of names yet. */

@@ -559,8 +559,11 @@ bool session_read(struct client *client, const struct client_record *values)
 	if (!values->has_session)
 		return true;
 	/* What its only statement is (session->set) is not handed over: the server is asked. */
-	if (is_lent && values->touched)
+	if (is_lent && values->touched) {
 		client->touched = values->touched | SQL_TOUCH_HIDDEN;
+		/* Nor are the texts that may have defined something. */
+		server_note_definition(client->borrower.server, bytes_of(NULL, 0), true);
+	}
 	if (!session_get(client))
 		return false;
 	client->session->was_discarded = values->was_discarded;

@@ -321,6 +321,25 @@ void session_change_scope(struct server *server, unsigned int touches)
 		server_watch_scope(server);
 }
 
+/* What a text that defines relations touches at most, if nothing that it calls matters. */
+#define DEFINES \
+	(SQL_TOUCH_CREATE | SQL_TOUCH_TEMP | SQL_TOUCH_WRITE | SQL_TOUCH_RELEASE | SQL_TOUCH_SCOPE)
+
+/* What an ALTER does, beside other texts. */
+#define ALTERS ((unsigned int)(SQL_TOUCH_WRITE | SQL_TOUCH_SCOPE))
+
+/* Others see what it defines as soon as it is committed. */
+static void note_definition(struct client *client, unsigned int touches, unsigned int own,
+                            struct bytes text)
+{
+	bool creates = touches & SQL_TOUCH_CREATE;
+
+	if (creates || (own & SQL_TOUCH_HIDDEN) || (own & ALTERS) == ALTERS)
+		server_note_definition(client->borrower.server,
+		                       own & ~(unsigned int)DEFINES ? bytes_of(NULL, 0) : text,
+		                       creates);
+}
+
 /* It is going to run. */
 static void note_run(struct client *client, unsigned int touches, unsigned int own,
                      struct bytes text)
@@ -345,12 +364,10 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 	if (touches & SQL_TOUCH_DATABASE)
 		vacancy_begin(server, text, VACANCY_BOUND);
 	session_change_scope(server, touches);
-	/*
-	 * Others see what it defines as soon as it is committed. It may be a function; or it is
-	 * temporary, by a search_path that no text has shown.
-	 */
+	note_definition(client, touches, own, text);
+	/* It may be a function; or it is temporary, by a search_path that no text has shown. */
 	if ((touches & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
-		server_hold(server, HELD_DDL | HELD_UNKNOWN);
+		server_hold(server, HELD_UNKNOWN);
 }
 
 /* own: what the text itself touches. false: refuse with *err. */
@@ -688,6 +705,7 @@ bool session_mode_note(struct client *client, const struct frame *frame, struct 
 		server_hold(client->borrower.server, HELD_LASTING);
 	if (touches & SQL_TOUCH_LIBRARY)
 		server_hold(client->borrower.server, HELD_LOADS);
+	note_definition(client, touches, own_touches(touches, text), text);
 	if (touches & SQL_TOUCH_DATABASE)
 		vacancy_begin(client->borrower.server, text,
 		              frame->type == 'P' ? VACANCY_PARSED : VACANCY_BOUND);

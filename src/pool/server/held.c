@@ -26,6 +26,8 @@ static const struct held_row {
 	/* REST */ { AT(READ) | AT(RESTARTED) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
 	/* STARTUP */ { AT(READ) | AT(RESTARTED) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
 	/* REPORT */ { AT(READ) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
+	/* RELATION */ { AT(COMMITTED) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
+	/* TEXTS */ { AT(COMMITTED) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
 };
 
 /* What a kind becomes that such an event ends; 0: nothing. */

@@ -352,6 +352,23 @@ void server_login_free(struct server *server)
 	free(login);
 }
 
+void server_note_definition(struct server *server, struct bytes text, bool is_seen)
+{
+	struct buf *texts = &server->lease.definitions;
+
+	texts->limit = DEFINITIONS_MAX;
+	server_hold(server, HELD_TEXTS);
+	server->lease.are_judged = false;
+	if (text.count) {
+		buf_add(texts, text.at, text.count);
+		buf_add_byte(texts, 0);
+	} else {
+		texts->is_broken = true;
+	}
+	if (is_seen)
+		server_hold(server, buf_ok(texts) ? HELD_RELATION : HELD_DDL);
+}
+
 static void free_server(struct task *task)
 {
 	struct server *server = container_of(task, struct server, free_task);
@@ -377,6 +394,7 @@ void server_release_work(struct server *server)
 	ledger_done(&server->wire.ledger);
 	server_statements_done(&server->session.statements);
 	replay_done(&server->lease.replay);
+	buf_free(&server->lease.definitions);
 	buf_free(&server->wire.replacement);
 	buf_free(&server->orders.ahead);
 	buf_free(&server->session.reports.list);
@@ -673,7 +691,7 @@ void server_close_as(struct server *server, enum err_code code, enum close_reaso
 
 void server_hold(struct server *server, unsigned int kinds)
 {
-	server->session.held |= (uint16_t)kinds;
+	server->session.held |= kinds;
 	if (kinds & HELD_LASTING)
 		server_need_close(server, CLOSE_SESSION_STATE);
 }

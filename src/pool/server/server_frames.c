@@ -173,31 +173,44 @@ static inline bool may_be_examined(const char *tag)
 	}
 }
 
-/* CREATE TABLE, which may be temporary, DO and CALL are known by their texts; DROP ends only. */
-static bool is_ddl(struct bytes tag)
+/* DO and CALL are known by their texts; DROP ends only. */
+static enum server_definition definition_of(struct bytes tag)
 {
-	static const char *const words[] = { "ALTER ", "CREATE ", "IMPORT " };
+	static const struct {
+		const char *words;
+		enum server_definition what;
+	} tags[] = {
+		{ "CREATE TABLE", DEFINES_TABLE },       { "CREATE INDEX", DEFINES_RELATION },
+		{ "ALTER TABLE", DEFINES_RELATION },     { "ALTER INDEX", DEFINES_RELATION },
+		{ "CREATE SEQUENCE", DEFINES_RELATION }, { "ALTER SEQUENCE", DEFINES_RELATION },
+		{ "CREATE TABLE AS", DEFINES_TABLE },    { NULL, DEFINES_NOTHING },
+	};
+	static const char *const others[] = { "ALTER ", "CREATE ", "IMPORT " };
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		size_t size = strlen(words[i]);
-
-		if (tag.count >= size && memcmp(tag.at, words[i], size) == 0)
-			return !bytes_equal(tag, bytes_of("CREATE TABLE", 13));
+	for (size_t i = 0; tags[i].words; i++) {
+		if (bytes_equal(tag, bytes_of(tags[i].words, strlen(tags[i].words) + 1)))
+			return tags[i].what;
 	}
-	return false;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		size_t size = strlen(others[i]);
+
+		if (tag.count >= size && memcmp(tag.at, others[i], size) == 0)
+			return DEFINES_ANYTHING;
+	}
+	return DEFINES_NOTHING;
 }
 
 /* A tag: parameters may have been reset, statements deallocated, a library loaded. */
 static void complete_frame(struct server *server, struct bytes body, bool is_followed)
 {
-	bool is_discard;
+	bool has_relation = server_holds(server, HELD_RELATION), is_discard;
+	enum server_definition what;
 
-	if (body.count < 2 || !may_be_examined(body.at))
+	if (body.count < 2 || !(has_relation || may_be_examined(body.at)))
 		return;
-	if (server->state == SERVER_LENT && is_ddl(body)) {
-		server_hold(server, HELD_DDL);
-		server->site->ops->on_definition(server);
-	}
+	what = definition_of(body);
+	if (server->state == SERVER_LENT && (what != DEFINES_NOTHING || has_relation))
+		server->site->ops->on_definition(server, what);
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
 	if (is_discard || bytes_equal(body, bytes_of("DEALLOCATE ALL", 15))) {
 		server_statements_forget_confirmed(&server->session.statements);
@@ -388,6 +401,19 @@ static void pass_run(struct server *server, const char *from, const char *to, bo
 		stream_want(&server->wire.stream, WANT_NOTHING);
 }
 
+#define ANY_DEFINITION (HELD_DDL | HELD_RELATION | HELD_TEXTS)
+
+/* The transaction has ended: what it defined can be seen by others. */
+static void end_definitions(struct server *server, bool is_settled)
+{
+	if (server_holds(server, HELD_DDL | HELD_RELATION))
+		server->site->ops->on_definition(server, DEFINES_NO_MORE);
+	if (!is_settled)
+		return; /* some of it may be of the next transaction */
+	server_held_after(server, HELD_COMMITTED);
+	buf_free(&server->lease.definitions);
+}
+
 static void pass_ready(struct server *server)
 {
 	struct borrower *borrower = server->lease.borrower;
@@ -418,11 +444,8 @@ static void pass_ready(struct server *server)
 		server_begin_behind(server);
 	if (server->wire.status == 'I')
 		server_end_transaction(server, is_settled);
-	if (server->wire.status == 'I' && server_holds(server, HELD_DDL)) {
-		/* others could not see it before the commit */
-		server_held_after(server, HELD_COMMITTED);
-		server->site->ops->on_definition(server);
-	}
+	if (server->wire.status == 'I' && server_holds(server, ANY_DEFINITION))
+		end_definitions(server, is_settled);
 	if (server->lease.replay.withheld.count)
 		buf_free(&server->lease.replay.withheld);
 	borrower->ops->on_ready(borrower, server->wire.status, is_settled);

@@ -842,6 +842,49 @@ START_TEST(a_reading_is_shared)
 }
 END_TEST
 
+/* What is committed while PostgreSQL is being asked, or later: texts that no reading has judged. */
+START_TEST(definitions_are_judged_by_the_next_reading)
+{
+	static const struct {
+		bool is_asked, has_text;
+		unsigned int state, ddl_count;
+		bool is_explained;
+		unsigned int news;
+	} cases[] = {
+		{ true, true, CATALOG_QUIET, 0, true, 0 },
+		{ true, true, CATALOG_UNREAD, 0, true, 1 },
+		{ false, true, CATALOG_UNREAD, 0, true, 0 },
+		{ true, false, CATALOG_UNREAD, 0, true, 0 },
+		{ true, true, CATALOG_UNREAD, 1, true, 0 }, /* it is old: the next one */
+	};
+
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct broker *broker = broker_new(2, NULL);
+		struct catalog_question *question = catalog_ask(true, cases[i].ddl_count, 0);
+		struct catalog_news *news;
+		struct side one;
+
+		open_side(&one, broker, "app", "alice");
+		news = &one.database.tally->catalog;
+		atomic_store(&news->asked_count, cases[i].is_asked);
+		for (int n = 0; cases[i].has_text && n < 2; n++) /* it is kept once */
+			ck_assert_int_eq(
+			    share_add_definitions(&one.database, bytes_of("CREATE TABLE x ()", 18)),
+			    cases[i].is_explained);
+		ck_assert_uint_eq(news->definitions.count,
+		                  cases[i].is_asked && cases[i].has_text ? 18 : 0);
+		question->reading->state = cases[i].state;
+		share_put_reading(&one.database, question->reading);
+		ck_assert_uint_eq(atomic_load(&news->ddl_count), cases[i].news);
+		if (!cases[i].ddl_count)
+			ck_assert_uint_eq(news->definitions.count, 0);
+		catalog_question_free(&question);
+		close_side(&one);
+		broker_free(&broker);
+	}
+}
+END_TEST
+
 START_TEST(a_share_moves_to_another_tally)
 {
 	struct broker *broker = broker_new(2, NULL);
@@ -1049,6 +1092,7 @@ int main(void)
 	tcase_add_test(cases, a_welcome_is_known_in_all_loops_and_later_ones);
 	tcase_add_test(cases, news_are_heard_once_by_each_other_loop);
 	tcase_add_test(cases, a_reading_is_shared);
+	tcase_add_test(cases, definitions_are_judged_by_the_next_reading);
 	tcase_add_test(cases, a_share_moves_to_another_tally);
 	tcase_add_test(cases, clients_that_wait_are_summed);
 	tcase_add_test(cases, pins_and_clients_are_counted_together);

@@ -81,22 +81,62 @@ END_TEST
 
 /* What is not known counts as any text. */
 static const struct {
-	const char *name;
-	enum catalog_sequences sequences;
+	const char *use, *none;
+	enum catalog_sequences sequences, if_any;
 } sequences[] = {
-	{ "none", CATALOG_SEQUENCES_NONE },     { "written", CATALOG_SEQUENCES_WRITTEN },
-	{ "called", CATALOG_SEQUENCES_CALLED }, { "", CATALOG_SEQUENCES_CALLED },
-	{ NULL, CATALOG_SEQUENCES_CALLED },
+	{ "written", "none", CATALOG_SEQUENCES_NONE, CATALOG_SEQUENCES_WRITTEN },
+	{ "called", "none", CATALOG_SEQUENCES_NONE, CATALOG_SEQUENCES_CALLED },
+	{ "written", "", CATALOG_SEQUENCES_WRITTEN, CATALOG_SEQUENCES_WRITTEN },
+	{ "called", "", CATALOG_SEQUENCES_CALLED, CATALOG_SEQUENCES_CALLED },
+	{ "", "", CATALOG_SEQUENCES_CALLED, CATALOG_SEQUENCES_CALLED },
+	{ NULL, NULL, CATALOG_SEQUENCES_CALLED, CATALOG_SEQUENCES_CALLED },
 };
 
 START_TEST(use_of_sequences)
 {
 	answer_changes("1 1");
-	if (sequences[_i].name)
-		answer_name("sequences", sequences[_i].name, "");
+	if (sequences[_i].use)
+		answer_name("sequences", sequences[_i].use, sequences[_i].none);
 	ck_assert(catalog_end(question, false));
 	ck_assert_int_eq(question->reading->sequences, sequences[_i].sequences);
+	ck_assert_int_eq(question->reading->sequences_if_any, sequences[_i].if_any);
 	ck_assert_int_eq(question->reading->state, CATALOG_QUIET);
+}
+END_TEST
+
+/* Texts of relations: what they call or are made like. */
+static const struct {
+	const char *texts;
+	size_t size;
+	bool is_known;
+} definitions[] = {
+	{ "CREATE TABLE x (a int)", 23, true },
+	{ "CREATE TABLE x (a int DEFAULT f(1))", 36, false },
+	{ "CREATE TABLE x (f int)", 23, true },
+	{ "CREATE TABLE x (LIKE v)", 24, false },
+	{ "CREATE TABLE x ()\0ALTER TABLE v RENAME TO w", 44, false },
+	{ "CREATE TABLE x (a text DEFAULT 'v')\0CREATE INDEX ON x (a)", 58, true },
+	{ "", 0, true },
+};
+
+START_TEST(definitions_that_a_reading_knows)
+{
+	answer_changes("1 1");
+	answer_name("function", "f", "p");
+	answer_name("view", "v", "n");
+	ck_assert(catalog_end(question, false));
+	ck_assert_int_eq(
+	    catalog_knows(question->reading, bytes_of(definitions[_i].texts, definitions[_i].size)),
+	    definitions[_i].is_known);
+}
+END_TEST
+
+START_TEST(a_reading_that_knows_nothing)
+{
+	catalog_end(question, true);
+	ck_assert(!catalog_knows(question->reading, bytes_of("CREATE TABLE x ()", 18)));
+	question->reading->state = CATALOG_ANY; /* any text counts anyway */
+	ck_assert(catalog_knows(question->reading, bytes_of("CREATE TABLE x (LIKE v)", 24)));
 }
 END_TEST
 
@@ -258,6 +298,8 @@ int main(void)
 	tcase_add_test(tcase, texts);
 	tcase_add_test(tcase, quiet);
 	tcase_add_loop_test(tcase, use_of_sequences, 0, COUNT_OF(sequences));
+	tcase_add_loop_test(tcase, definitions_that_a_reading_knows, 0, COUNT_OF(definitions));
+	tcase_add_test(tcase, a_reading_that_knows_nothing);
 	tcase_add_loop_test(tcase, a_name, 0, COUNT_OF(letters));
 	tcase_add_test(tcase, kinds);
 	tcase_add_test(tcase, any_text);

@@ -38,10 +38,12 @@ enum held_kind {
 	HELD_REST = 1 << 12,    /* any value of parameters that are not reported: a RESET ran */
 	HELD_STARTUP = 1 << 13, /* facts: some that its client gave at the startup were set back */
 	/* a value was reported in another encoding than that of the database, which maps have */
-	HELD_REPORT = 1 << 14
+	HELD_REPORT = 1 << 14,
+	HELD_RELATION = 1 << 15, /* others will see relations that lease.definitions defines */
+	HELD_TEXTS = 1 << 16     /* lease.definitions is in use */
 };
 
-#define HELD_KINDS 15
+#define HELD_KINDS 17
 
 /* What nobody knows of. */
 #define HELD_DOUBT ((unsigned int)(HELD_UNKNOWN | HELD_FOREIGN | HELD_CLEANING))

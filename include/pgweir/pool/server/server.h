@@ -171,7 +171,7 @@ struct server_session {
 	struct server_reports reports;
 	struct server_statements statements; /* the prepared statements it has */
 	enum server_scope_state scope;
-	uint16_t held;           /* enum held_kind; written by server_hold(), server_held_after() */
+	unsigned int held;       /* enum held_kind; written by server_hold(), server_held_after() */
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
 };
 
@@ -203,6 +203,11 @@ struct server_lease {
 	const struct server_times *times; /* of the borrower, in LENT; NULL: as the site's */
 	usec_t statement_limit;           /* of the current query; 0: as for others */
 	struct server_run *runs;          /* where that counts, until it is answered */
+	/* HELD_TEXTS: those of the transaction that may define something; broken: not all of them
+	 */
+	struct buf definitions;
+	bool are_judged; /* these texts; by the news of the catalog with this version */
+	unsigned int judged_version;
 };
 
 /* A standby, as its borrowers have found out. */
@@ -441,7 +446,7 @@ static inline bool server_holds(const struct server *server, unsigned int kinds)
 static inline void server_held_after(struct server *server, enum held_event event)
 {
 	if (server->session.held)
-		server->session.held = (uint16_t)held_after(server->session.held, event);
+		server->session.held = held_after(server->session.held, event);
 }
 
 /* It may hold what nobody knows of. is_of_others: even its last borrower gets it cleaned. */
@@ -492,6 +497,22 @@ static inline void server_watch(struct server *server, enum server_watch watch)
 static inline void server_unwatch(struct server *server, enum server_watch watch)
 {
 	server->lease.watches &= (uint8_t)~watch;
+}
+
+/* Bytes of texts that are kept until it is certain that what they define matters to nobody. */
+#define DEFINITIONS_MAX ((size_t)16 * 1024)
+
+/*
+ * A text that may define something is about to be sent. Without bytes: nobody knows what. is_seen:
+ * others see that as soon as it is committed.
+ */
+void server_note_definition(struct server *server, struct bytes text, bool is_seen);
+
+/* Whether a text that is sent now may find definitions that nobody has judged. */
+static inline bool server_may_have_defined(const struct server *server)
+{
+	return server_holds(server, HELD_DDL) ||
+	       (server_holds(server, HELD_RELATION) && !ledger_is_empty(&server->wire.ledger));
 }
 
 /* What is sent now asks for values of sequences: a DISCARD SEQUENCES before it must succeed. */

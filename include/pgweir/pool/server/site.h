@@ -103,6 +103,15 @@ struct server_site {
 	struct sparse_sum *closes; /* why servers of the database were closed; NULL: not counted */
 };
 
+/* What has been defined, as far as PostgreSQL says. */
+enum server_definition {
+	DEFINES_NOTHING,  /* by this command; by one before it HELD_RELATION */
+	DEFINES_TABLE,    /* which may be temporary: its text says more */
+	DEFINES_RELATION, /* a table, an index or a sequence */
+	DEFINES_ANYTHING,
+	DEFINES_NO_MORE /* the transaction has ended; HELD_DDL or HELD_RELATION is still there */
+};
+
 /* What a server calls in its pool: on_free() from the loop, others within any of its functions. */
 struct server_ops {
 	/* The state has changed; it was `from`. CLOSING is the last state. */
@@ -138,8 +147,8 @@ struct server_ops {
 	const struct credentials *(*credentials)(const struct server *server);
 	/* Adds to a text which secret that is, and where it comes from. */
 	void (*tell_secret)(const struct server *server, struct buf *out);
-	/* A command has changed definitions; and again when its transaction has ended. */
-	void (*on_definition)(struct server *server);
+	/* A command of its borrower's, or the transaction, has ended. */
+	void (*on_definition)(struct server *server, enum server_definition what);
 	/* The turn in which the server was closed has ended: free it. */
 	void (*on_free)(struct server *server);
 };
