@@ -267,24 +267,6 @@ static bool isolates_more(const struct pool *pool, const struct pool_limits *bef
 	return more;
 }
 
-/* What connect_query has set there can be set again only if it was asked for. */
-void pool_distrust(struct pool *pool, bool is_of_others)
-{
-	const struct config_database *entry = pool->database->entry;
-
-	for (size_t state = SERVER_IDLE; state < SERVER_ENDING; state++) {
-		struct server *server;
-
-		TAILQ_FOREACH (server, &pool->servers[state], place.node) {
-			if (server_is_dedicated(server))
-				continue;
-			server_distrust(server, is_of_others);
-			if (entry && entry->connect_query && !server->session.has_defaults)
-				server_need_close(server, CLOSE_ENTRY_CHANGED);
-		}
-	}
-}
-
 void pool_configure(struct pool *pool)
 {
 	const struct pool_limits before = pool->limits;
