@@ -3,7 +3,6 @@
 execution on, and no other client meets it; SHOW CATALOG."""
 
 import os
-import time
 
 import pytest
 
@@ -282,17 +281,32 @@ def test_what_another_connection_changes(made, what):
 
 
 def test_temporary_tables_of_others_are_no_change(made, postgres):
+    def are_gone():
+        """Then PostgreSQL has counted what they changed."""
+        return not postgres.backends("postgres", "known")
+
+    def look(client):
+        since = postgres.value("SELECT now()")
+
+        def has_looked():
+            client.query("SELECT 1")
+            return postgres.value("SELECT count(*) FROM pg_stat_activity WHERE datname = 'known' "
+                                  "AND strpos(query, 'tuples_updated') > 0 AND query_start > %s", since)
+        wait_until(has_looked)
+
     made.make(BASE)
+    wait_until(are_gone)
     weir = made.start()
     made.wait("touches", "set_tenant")
     client = weir.client()
     since = made.since()
-    for number in range(3):
+    for _ in range(3):
         with postgres.connect(dbname="known") as connection:
             connection.execute("CREATE TEMP TABLE x (a text PRIMARY KEY, b text[])")
             connection.execute("INSERT INTO x VALUES ('1')")
-        time.sleep(1.2)
-        client.query("SELECT 1")
+        wait_until(are_gone)
+        look(client)
+    look(client)  # the reading that a look brings about has ended
     assert made.since() == since
 
 
