@@ -331,21 +331,17 @@ static bool run_shutdown(struct console_session *session, struct err *err)
 
 /* ---- take-over ---- */
 
-/* The socket leaves this session and belongs to the hand-over from here on. */
+/* The socket leaves this session, which may be gone then. */
 static bool run_takeover(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
-	const char *version = words_of(session)->argument;
 
 	if (!session_is_owner(session))
 		return err_set(
 		    err, ERR_RIGHTS,
 		    "only a process of the same system user may take over, through the Unix "
 		    "socket");
-	if (!with->may_hand_over(with->daemon, version, err))
-		return false;
-	with->hand_over(with->daemon, client_console_detach(session->client));
-	return true;
+	return with->hand_over(with->daemon, session->client, words_of(session)->argument, err);
 }
 
 /*

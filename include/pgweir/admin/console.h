@@ -66,12 +66,11 @@ struct console_with {
 	/* A RESUME has ended what the database with this name was held by; "": all databases. */
 	void (*resumed)(struct daemon *daemon, const char *database);
 	/*
-	 * Take-over by another process. may_hand_over() checks `version`, the argument of TAKEOVER;
-	 * on false it has filled *err, and hand_over() is not called. hand_over() gets the socket
-	 * of the other process: it owns the socket, which is in no event loop.
+	 * Take-over by another process, which speaks this version of hand-overs. It takes the
+	 * socket of the client and ends the session. false: the client stays, *err has the reason.
 	 */
-	bool (*may_hand_over)(struct daemon *daemon, const char *version, struct err *err);
-	void (*hand_over)(struct daemon *daemon, int fd);
+	bool (*hand_over)(struct daemon *daemon, struct client *client, const char *version,
+	                  struct err *err);
 	/* See drain_begin(). drain_end() does nothing if there is no DRAIN. */
 	void (*drain)(struct daemon *daemon, usec_t limit);
 	void (*drain_end)(struct daemon *daemon);
