@@ -78,7 +78,7 @@ struct console_with {
 	bool (*listener)(struct daemon *daemon, size_t index, struct listener_shown *shown);
 	/* The certificates of ours that are in use, by number from 0. false: no more. */
 	bool (*certificate)(struct daemon *daemon, size_t number, struct certificate_shown *shown);
-	/* Each stats_period, with the averages as a text. NULL: not wanted. */
+	/* Each stats_period, with the averages as a text. */
 	void (*on_period)(struct daemon *daemon, const char *text);
 	/* Whether a shutdown of any kind has begun. RESUME of all databases is then refused. */
 	bool (*is_shutting_down)(struct daemon *daemon);
