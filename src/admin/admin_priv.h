@@ -76,9 +76,6 @@ struct command {
 extern const struct command commands[];
 extern const size_t commands_count;
 
-/* Whether it acts on what the lanes have: they are held as long as it runs. */
-bool command_is_on_lanes(const struct command *command);
-
 /* Whether its use is an event of SHOW EVENTS: it may change something. SET has an event of its own.
  */
 bool command_is_event(const struct command *command);
@@ -100,19 +97,25 @@ struct request {
 	struct words words;
 };
 
-/* Checks what is known only when it runs, such as the database. false: *err has the reason. */
-bool request_check(const struct request *request, const struct console *console, struct err *err);
+/*
+ * Checks what is known only when it runs: the rights of the role, and the database. false: *err has
+ * the reason.
+ */
+bool request_check(const struct request *request, const struct console *console,
+                   enum console_role role, struct err *err);
 
 /* What a cursor needs to return its rows. Valid as long as the request. */
 struct show_asked request_asked(const struct request *request);
 
-bool request_read(struct bytes text, struct request *request, struct err *err);
+/*
+ * Reads one statement; or several, `most` of them at most, if each is small talk. Returns how many
+ * they are. 0: *err has the reason.
+ */
+unsigned int request_read(struct bytes text, struct request *requests, unsigned int most,
+                          struct err *err);
 
 /* The table of this name, and behind a space its argument, without quotes. false: there is none. */
 bool request_read_table(const char *text, struct request *request, struct err *err);
-
-/* Reads several statements, each of which is small talk. 0: one is not, or they are more. */
-unsigned int request_read_talks(struct bytes text, struct request *requests, unsigned int most);
 
 /* Suggests what an unknown text may have meant, as a sentence. "": no suggestion. */
 void request_suggest(struct bytes text, char *out, size_t size);

@@ -148,7 +148,7 @@ static bool run_resume(struct console_session *session, struct err *err)
 static bool run_disable(struct console_session *session, struct err *err)
 {
 	const struct words *words = words_of(session);
-	bool disables = strcmp(session->portal.request.command->words, "DISABLE") == 0;
+	bool disables = strcmp(session->portal.request.tag, "DISABLE") == 0;
 	const struct lane *lane;
 
 	if (!words->count)
@@ -331,21 +331,17 @@ static bool run_shutdown(struct console_session *session, struct err *err)
 
 /* ---- take-over ---- */
 
-/* The socket leaves this session and belongs to the hand-over from here on. */
+/* The socket leaves this session, which may be gone then. */
 static bool run_takeover(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
-	const char *version = words_of(session)->argument;
 
 	if (!session_is_owner(session))
 		return err_set(
 		    err, ERR_RIGHTS,
 		    "only a process of the same system user may take over, through the Unix "
 		    "socket");
-	if (!with->may_hand_over(with->daemon, version, err))
-		return false;
-	with->hand_over(with->daemon, client_console_detach(session->client));
-	return true;
+	return with->hand_over(with->daemon, session->client, words_of(session)->argument, err);
 }
 
 /*
@@ -618,67 +614,49 @@ static bool run_drain(struct console_session *session, struct err *err)
 
 /* ---- hosts ---- */
 
-/* Whether the entry, or none, has this host. */
-static bool has_host(const struct config *config, const struct config_database *entry,
-                     const char *name)
-{
-	const char *list = config_hosts(config, entry);
-	struct bytes host;
-
-	while (config_host_next(&list, &host)) {
-		if (bytes_are(host, name))
-			return true;
-	}
-	return false;
-}
-
 /* Whether an entry has this host. */
 static bool is_host(const struct config *config, const char *name)
 {
 	const struct config_database *entry = NULL;
 
 	while ((entry = config_database_each(config, entry))) {
-		if (has_host(config, entry, name))
-			return true;
+		const char *list = config_hosts(config, entry);
+		struct bytes host;
+
+		while (config_host_next(&list, &host)) {
+			if (bytes_are(host, name))
+				return true;
+		}
 	}
 	return false;
 }
 
-static bool set_host(struct console_session *session, enum host_admin admin, struct err *err)
+/* DISABLE HOST, DRAIN HOST and ENABLE HOST */
+static bool run_host(struct console_session *session, struct err *err)
 {
 	const struct lanes *lanes = session->console->with.lanes;
-	const char *host = words_of(session)->value;
-	const struct pools *pools = console_pools(session->console);
+	const char *host = words_of(session)->value, *verb = session->portal.request.tag;
+	bool drains = strcmp(verb, "DRAIN") == 0;
+	enum host_admin admin = drains                         ? HOST_DRAINING
+	                        : strcmp(verb, "DISABLE") == 0 ? HOST_DISABLED
+	                                                       : HOST_ENABLED;
 	const struct lane *lane;
 	bool is_set;
 
-	if (!is_host(pools->config, host))
+	if (!is_host(console_pools(session->console)->config, host))
 		return err_set(err, ERR_PARAMETER,
 		               "no entry has the host \"%s\" (SHOW HOSTS has their names)", host);
 	is_set = clusters_set_admin(broker_of(session), host, admin, false,
 	                            loop_now(session->console->with.loop));
 	LANES_EACH(lane, lanes)
 	pools_leave_hosts(lane->pools);
-	return is_set || err_set(err, ERR_STATE,
-	                         "no memory, or too many hosts are drained or disabled: "
-	                         "ENABLE HOST for some of them first");
-}
-
-static bool run_disable_host(struct console_session *session, struct err *err)
-{
-	return set_host(session, HOST_DISABLED, err);
-}
-
-static bool run_enable_host(struct console_session *session, struct err *err)
-{
-	return set_host(session, HOST_ENABLED, err);
-}
-
-static bool run_drain_host(struct console_session *session, struct err *err)
-{
-	if (!set_host(session, HOST_DRAINING, err))
-		return false;
-	begin_waiting(session, words_of(session)->value, WAITING_HOST);
+	if (!is_set)
+		return err_set(err, ERR_STATE,
+		               "no memory, or too many hosts are drained or disabled: "
+		               "ENABLE HOST for some of them first");
+	if (!drains)
+		return true;
+	begin_waiting(session, host, WAITING_HOST);
 	if (!session->waiting.is_on)
 		clusters_copies(broker_of(session), session->waiting.name, session->waiting.idle_at,
 		                tell_copy, session);
@@ -759,12 +737,12 @@ const struct command commands[] = {
 	{ "DISABLE", "DISABLE", ARG_NAME, " db", CONSOLE_ADMIN, run_disable,
 	  "Refuse new clients of a database." },
 	{ "ENABLE", "ENABLE", ARG_NAME, " db", CONSOLE_ADMIN, run_disable, "Undo DISABLE." },
-	{ "DISABLE HOST", "DISABLE", ARG_HOST, " name", CONSOLE_ADMIN, run_disable_host,
+	{ "DISABLE HOST", "DISABLE", ARG_HOST, " name", CONSOLE_ADMIN, run_host,
 	  "Close all server connections to a host at once, and open none until ENABLE HOST." },
-	{ "DRAIN HOST", "DRAIN", ARG_HOST, " name", CONSOLE_ADMIN, run_drain_host,
+	{ "DRAIN HOST", "DRAIN", ARG_HOST, " name", CONSOLE_ADMIN, run_host,
 	  "Begin no transaction on a host any more, wait until those that run there have ended, "
 	  "and say which standbys have all of its WAL." },
-	{ "ENABLE HOST", "ENABLE", ARG_HOST, " name", CONSOLE_ADMIN, run_enable_host,
+	{ "ENABLE HOST", "ENABLE", ARG_HOST, " name", CONSOLE_ADMIN, run_host,
 	  "Undo DISABLE HOST and DRAIN HOST; accept the timeline and the system identifier that "
 	  "the hosts have." },
 	{ "RECONNECT", "RECONNECT", ARG_NAME, " [db]", CONSOLE_ADMIN, run_reconnect,
@@ -791,12 +769,6 @@ const struct command commands[] = {
 	  "Stop the process when the last client has disconnected." },
 };
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
-
-/* RELOAD reads files, and SET may: without a hold. */
-bool command_is_on_lanes(const struct command *command)
-{
-	return command->argument == ARG_NAME || command->argument == ARG_HOST;
-}
 
 bool command_is_event(const struct command *command)
 {

@@ -367,19 +367,10 @@ static bool read_talk(const struct sentence *sentence, struct request *request)
 	return true;
 }
 
-unsigned int request_read_talks(struct bytes text, struct request *requests, unsigned int most)
+/* Whether its answer fits into one piece with those of others. */
+static bool is_brief(const struct request *request)
 {
-	struct sentence sentence;
-	struct request request;
-	unsigned int count = 0;
-
-	while (read_sentence(&text, &sentence)) {
-		if (!read_talk(&sentence, &request) || count == most ||
-		    (request.show && !request.talk->text))
-			return 0;
-		requests[count++] = request;
-	}
-	return count;
+	return !request->show || request->talk->text;
 }
 
 /* ---- SHOW and commands ---- */
@@ -559,20 +550,27 @@ static void rename_select(struct sentence *sentence)
 		sentence->tokens[0] = (struct token){ TOKEN_WORD, bytes_text("SHOW") };
 }
 
-bool request_read(struct bytes text, struct request *request, struct err *err)
+unsigned int request_read(struct bytes text, struct request *requests, unsigned int most,
+                          struct err *err)
 {
-	struct sentence sentence, second;
+	struct sentence first, next;
 	struct bytes rest = text;
 	enum words_result result;
+	unsigned int count = 1;
+	bool is_talk;
 
-	read_sentence(&rest, &sentence);
-	if (read_talk(&sentence, request) && !read_sentence(&rest, &second))
-		return true;
-	rename_select(&sentence);
-	result = read_command(&sentence, request);
+	read_sentence(&rest, &first);
+	is_talk = read_talk(&first, requests);
+	for (; is_talk && read_sentence(&rest, &next); count++)
+		is_talk = count < most && is_brief(&requests[count - 1]) &&
+		          read_talk(&next, &requests[count]) && is_brief(&requests[count]);
+	if (is_talk)
+		return count;
+	rename_select(&first);
+	result = read_command(&first, requests);
 	if (result == WORDS_INVALID)
-		result = read_show(&sentence, request);
-	if (result == WORDS_TOO_LONG || (result == WORDS_INVALID && is_too_long(&sentence)))
+		result = read_show(&first, requests);
+	if (result == WORDS_TOO_LONG || (result == WORDS_INVALID && is_too_long(&first)))
 		return err_set(err, ERR_SYNTAX, "bad arguments");
 	return result == WORDS_OK || invalid(text, err);
 }
@@ -691,11 +689,15 @@ void request_hide(struct bytes text, char *out, size_t size)
 
 /* ---- what a request returns ---- */
 
-bool request_check(const struct request *request, const struct console *console, struct err *err)
+bool request_check(const struct request *request, const struct console *console,
+                   enum console_role role, struct err *err)
 {
 	const char *name = request->words.value;
 	struct pools *pools = console_pools(console);
 
+	if ((request->command && role < request->command->role) ||
+	    (request->show && role < request->show->role))
+		return err_set(err, ERR_RIGHTS, "admin access needed");
 	if (!request->show || request->show->argument != SHOW_OF_DATABASE ||
 	    request->words.count < 2 || strcmp(name, CONFIG_CONSOLE_DATABASE) == 0 ||
 	    pools_find_database(pools, name) || config_database_auto(pools->config))

@@ -17,12 +17,6 @@
 static bool may_run(const struct console_session *session, const struct request *request,
                     struct err *err)
 {
-	enum console_role role = request->command ? request->command->role
-	                         : request->show  ? request->show->role
-	                                          : 0;
-
-	if (session->role < role)
-		return err_set(err, ERR_RIGHTS, "admin access needed");
 	/*
 	 * If SELECT 1 fails with PgBouncer's error, pgcli recognises a console and sends no queries
 	 * on PostgreSQL's catalogs. So the error is the same here.
@@ -30,7 +24,7 @@ static bool may_run(const struct console_session *session, const struct request 
 	if (request->talk && strcmp(request->talk->words, "SELECT 1") == 0 &&
 	    strcmp(show_application(session->client), "pgcli") == 0)
 		return err_set(err, ERR_PROTOCOL, "invalid command 'SELECT 1', use SHOW HELP;");
-	return request_check(request, session->console, err);
+	return request_check(request, session->console, session->role, err);
 }
 
 /* ---- prepared statements ---- */
@@ -79,16 +73,15 @@ static void log_command(struct console_session *session, const struct request *r
 	const struct log_facts facts = { .kept = command->words,
 		                         .event = "command",
 		                         .command = command->words };
+	char name[sizeof(words->value) + sizeof(" ''")] = "";
 
 	if (!command_is_event(command))
 		return;
-	if (!words->count)
-		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s command issued",
-		          command->words);
-	else
-		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s '%s' command issued",
-		          command->words,
-		          command->argument == ARG_HOST ? words->value : words->argument);
+	if (words->count)
+		snprintf(name, sizeof(name), " '%s'",
+		         command->argument == ARG_HOST ? words->value : words->argument);
+	log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s%s command issued",
+	          command->words, name);
 }
 
 static void run_talk(struct console_session *session, const struct request *request)
@@ -129,7 +122,8 @@ static bool run(struct console_session *session, struct err *err)
 	if (!request->command)
 		return true;
 	log_command(session, request);
-	if (!command_is_on_lanes(request->command))
+	/* RELOAD reads files, and SET may: without a hold. */
+	if (request->command->argument != ARG_NAME && request->command->argument != ARG_HOST)
 		return request->command->run(session, err);
 	lanes_hold(lanes);
 	is_done = request->command->run(session, err);
@@ -235,7 +229,7 @@ static void explain_unknown(struct console_session *session, struct bytes text)
 static void on_query(struct console_session *session, struct bytes body)
 {
 	struct request requests[TALKS_MAX];
-	unsigned int count = 1;
+	unsigned int count;
 	const char *query;
 	struct err err;
 
@@ -247,8 +241,7 @@ static void on_query(struct console_session *session, struct bytes body)
 		session_fail(session, &err);
 		return;
 	}
-	if (!request_read(bytes_text(query), &requests[0], &err))
-		count = request_read_talks(bytes_text(query), requests, TALKS_MAX);
+	count = request_read(bytes_text(query), requests, TALKS_MAX, &err);
 	for (unsigned int i = 0; i < count; i++)
 		run_statement(session, &requests[i], i + 1 == count);
 	if (!count) {
@@ -286,7 +279,7 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 		return broken(err);
 	if (fields.type_count)
 		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
-	if (!request_read(bytes_text(fields.query), &request, err)) {
+	if (!request_read(bytes_text(fields.query), &request, 1, err)) {
 		explain_unknown(session, bytes_text(fields.query));
 		return false;
 	}

@@ -14,6 +14,7 @@
 #include "daemon_priv.h"
 
 #include "pgweir/auth/outside.h"
+#include "pgweir/base/container_of.h"
 
 #define WORKER_THREADS 2
 #define SLOW_WORKER_THREADS 1
@@ -22,6 +23,169 @@
 #define OUTSIDE_JOBS 1024            /* maximum of logins that wait for PAM, or for LDAP */
 #define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long daemon_free() waits for these threads */
 #define VERIFIERS_MAX 100000         /* maximum of derived keys in the cache */
+
+/* ---- lanes: a lane's callbacks run in its thread, the listener in the main thread ---- */
+
+/* A connection, or a client, on its way to a lane. */
+struct delivery {
+	struct letter letter;
+	struct lane *lane;
+	struct client_parcel *parcel; /* NULL: it has only been accepted */
+	struct address peer;
+	struct gate *gate;
+	uint64_t id;
+	int fd;
+};
+
+static void on_delivery(struct letter *letter)
+{
+	struct delivery *delivery = container_of(letter, struct delivery, letter);
+	struct lane *lane = delivery->lane;
+
+	/* A client was in a letter to this lane. It may fail to become one of its clients. */
+	atomic_fetch_sub_explicit(&lane->arriving_count, 1, memory_order_relaxed);
+	pools_changed(lane->pools);
+	if (delivery->parcel && letter->is_late)
+		client_parcel_end(&delivery->parcel);
+	else if (delivery->parcel)
+		client_unpack(lane->clients, &delivery->parcel);
+	else if (letter->is_late)
+		close(delivery->fd);
+	else
+		clients_accept(lane->clients, delivery->fd, &delivery->peer, delivery->gate,
+		               delivery->id);
+	gate_part(delivery->gate);
+	free(delivery);
+}
+
+static void post_delivery(struct lane *lane, struct delivery *delivery)
+{
+	atomic_fetch_add_explicit(&lane->arriving_count, 1, memory_order_relaxed);
+	delivery->letter.open = on_delivery;
+	delivery->lane = lane;
+	loop_post(lane->loop, &delivery->letter);
+}
+
+static unsigned int connections(const struct lane *lane)
+{
+	return atomic_load_explicit(&lane->clients->count, memory_order_relaxed) +
+	       atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
+}
+
+/* Of `count` lanes from `first` on. `own` has the connection that is dealt; or NULL. */
+static struct lane *least_busy(const struct lanes *lanes, unsigned int first, unsigned int count,
+                               const struct lane *own)
+{
+	struct lane *lane, *found = NULL;
+	unsigned int have, least = UINT_MAX;
+
+	for (unsigned int i = 0; i < count; i++) {
+		lane = &lanes->at[(first + i) % lanes->count];
+		have = connections(lane) - (lane == own);
+		if (have < least || (have == least && lane == own)) {
+			least = have;
+			found = lane;
+		}
+	}
+	return found;
+}
+
+static void deal(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate)
+{
+	struct lane *lane = least_busy(&daemon->lanes, 0, daemon->lanes.count, NULL);
+	uint64_t id = broker_next_id(daemon->broker);
+	struct delivery *delivery;
+
+	if (lane == daemon->lanes.at) {
+		clients_accept(lane->clients, fd, peer, gate, id);
+		return;
+	}
+	delivery = calloc(1, sizeof(*delivery));
+	if (!delivery) {
+		close(fd);
+		return;
+	}
+	delivery->peer = *peer;
+	delivery->fd = fd;
+	delivery->id = id;
+	delivery->gate = gate_join(gate);
+	post_delivery(lane, delivery);
+}
+
+/* ---- clients for another lane ---- */
+
+static struct daemon *daemon_of(const struct clients *clients)
+{
+	return container_of(clients->shared, struct daemon, shared);
+}
+
+static struct lane *lane_of(const struct clients *clients)
+{
+	return &daemon_of(clients)->lanes.at[clients->keys.loop_number];
+}
+
+/* See send_elsewhere in struct clients_shared. */
+static bool send_elsewhere(struct client *client, enum client_goes why, unsigned int number)
+{
+	struct daemon *daemon = daemon_of(client->clients);
+	bool is_numbered = why == CLIENT_GOES_TO_CANCEL || why == CLIENT_GOES_HOME;
+	struct lane *to = &daemon->lanes.at[is_numbered ? number : 0];
+	struct delivery *delivery;
+
+	if (to == lane_of(client->clients) ||
+	    (why == CLIENT_GOES_TO_OLD_PROCESS && !daemon->takeover))
+		return false;
+	delivery = calloc(1, sizeof(*delivery));
+	if (!delivery)
+		return false;
+	delivery->parcel = client_pack(client);
+	if (delivery->parcel)
+		post_delivery(to, delivery);
+	else
+		free(delivery); /* it was closed */
+	return true;
+}
+
+/* See lane_load_busy(). */
+static usec_t lane_cpu(const void *lanes, unsigned int number)
+{
+	return loop_cpu(((const struct lanes *)lanes)->at[number].loop);
+}
+
+static uint64_t busy_lanes(struct daemon *daemon)
+{
+	return lane_load_busy(&daemon->load, daemon->lanes.count, lane_cpu, &daemon->lanes,
+	                      clock_now());
+}
+
+/* See pick_home in struct clients_shared. */
+static unsigned int pick_home(const struct clients *clients, unsigned int first, unsigned int count)
+{
+	struct daemon *daemon = daemon_of(clients);
+
+	count = homes_widen(&daemon->shared.homes, first, count, busy_lanes(daemon));
+	return least_busy(&daemon->lanes, first, count, lane_of(clients))->number;
+}
+
+/* ---- callbacks of the clients ---- */
+
+/* A client was freed: its descriptor can be used by another one. */
+static void on_free(struct clients *clients)
+{
+	if (clients->keys.loop_number == 0)
+		doors_do(daemon_of(clients), listener_retry);
+	else
+		doors_note_room(daemon_of(clients));
+}
+
+/* After a take-over, the key may be of a client that the old process still serves. */
+static bool on_unknown_cancel_key(struct clients *clients, struct bytes key,
+                                  struct farewell *farewell)
+{
+	struct daemon *daemon = daemon_of(clients);
+
+	return clients->keys.loop_number == 0 && takeover_pass_key(daemon, key, farewell);
+}
 
 /* ---- create the modules ---- */
 
@@ -80,13 +244,31 @@ static unsigned int loops_wanted(const struct daemon *daemon)
 	return count;
 }
 
+static bool make_lane_ground(struct daemon *daemon, struct lane *lane, struct err *err)
+{
+	struct resolver_options options = { .resolv_conf = daemon->now.config->resolv_conf,
+		                            .other = daemon->lanes.at->resolver };
+
+	lane->loop = loop_new(err);
+	if (!lane->loop)
+		return false;
+	stream_pool_init(&lane->streams, daemon->now.config->pkt_buf);
+	lane->streams.handshakes = daemon->handshakes;
+	lane->streams.outbox = outbox_new(lane->loop, &daemon->logger);
+	lane->params = params_table_new();
+	if (!lane->streams.outbox || !lane->params)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	lane->resolver = resolver_new(lane->loop, &options, err);
+	return lane->resolver != NULL;
+}
+
 static bool make_ground(struct daemon *daemon, struct err *err)
 {
 	unsigned int count = loops_wanted(daemon);
 	struct loop *loops[LANES_MAX];
 
 	homes_init(&daemon->shared.homes, count);
-	lane_load_init(&daemon->load, clock_now());
+	daemon->load.looked_at = clock_now();
 	daemon->broker = broker_new(count, err);
 	daemon->verifiers = verifiers_new(VERIFIERS_MAX, err);
 	daemon->shared.logins = logins_new(err);
@@ -105,7 +287,7 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	for (unsigned int i = 0; i < count; i++) {
 		daemon->lanes.at[i].number = i;
 		daemon->lanes.count = i + 1;
-		if (!lane_make_ground(daemon, &daemon->lanes.at[i], err))
+		if (!make_lane_ground(daemon, &daemon->lanes.at[i], err))
 			return false;
 		loops[i] = daemon->lanes.at[i].loop;
 	}
@@ -115,21 +297,62 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	return daemon->lanes.crew != NULL;
 }
 
+static bool make_pools(struct daemon *daemon, struct lane *lane, struct err *err)
+{
+	lane->pools = pools_new(
+	    &(struct server_shared){
+		.loop = lane->loop,
+		.log = daemon->log,
+		.streams = &lane->streams,
+		.resolver = lane->resolver,
+		.workers = daemon->server_workers,
+		.slow_workers = daemon->slow_workers,
+		.verifiers = daemon->verifiers,
+		.params = lane->params,
+		.tls = daemon->now.tls.server,
+	    },
+	    &(struct pools_with){
+		.broker = daemon->broker,
+		.watches = &daemon->watches,
+		.statement_names = &daemon->statement_names,
+		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
+		.on_hosts_found = reload_hosts,
+		.owner = daemon,
+	    },
+	    daemon->now.config, daemon->now.users, err);
+	return lane->pools != NULL;
+}
+
+/* What all clients share and call. */
+static void make_shared(struct daemon *daemon)
+{
+	struct clients_shared *shared = &daemon->shared;
+
+	shared->door = console_door(daemon->console);
+	shared->on_free = on_free;
+	shared->on_unknown_cancel_key = on_unknown_cancel_key;
+	shared->send_elsewhere = daemon->lanes.count > 1 ? send_elsewhere : NULL;
+	shared->pick_home = pick_home;
+	shared->files_for_clients = limits_for_clients();
+}
+
 static bool make_engine(struct daemon *daemon, struct err *err)
 {
 	struct lane *lane;
 
 	LANES_EACH(lane, &daemon->lanes)
 	{
-		if (!lane_make_pools(daemon, lane, err))
+		if (!make_pools(daemon, lane, err))
 			return false;
 	}
 	if (!lifecycle_make_console(daemon, err))
 		return false;
-	lanes_make_shared(daemon);
+	make_shared(daemon);
 	LANES_EACH(lane, &daemon->lanes)
 	{
-		if (!lane_make_clients(daemon, lane, err))
+		lane->clients = clients_new(&daemon->shared, lane->number, lane->pools,
+		                            daemon->now.config, daemon->now.users, err);
+		if (!lane->clients)
 			return false;
 	}
 	return true;
@@ -184,7 +407,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 	daemon->now = *loaded;
 	*loaded = (struct parts){ 0 };
 	TAILQ_INIT(&daemon->doors);
-	daemon->deal = lane_deal;
+	daemon->deal = deal;
 	daemon->is_served_elsewhere = takeover->channel.fd >= 0;
 	if (!notify_open(&daemon->notify, err))
 		log_warning(&daemon->logger, "%s", err->text);
@@ -196,12 +419,6 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 		daemon_free(&daemon);
 	}
 	return daemon;
-}
-
-void daemon_run(struct daemon *daemon)
-{
-	lifecycle_ready(daemon);
-	loop_run(daemon->loop);
 }
 
 /* false: a thread still runs that waits for PAM, LDAP or the user database. */
@@ -218,12 +435,26 @@ static bool free_threads(struct daemon *daemon)
 	return have_ended;
 }
 
+/* All but its loop and its clients. The helper threads have ended. */
+static void free_lane(struct lane *lane)
+{
+	if (lane->loop)
+		loop_open_late(lane->loop);
+	pools_free(&lane->pools);
+	resolver_free(&lane->resolver);
+	params_table_free(&lane->params);
+	if (lane->loop) {
+		outbox_free(&lane->streams.outbox);
+		stream_pool_done(&lane->streams);
+	}
+}
+
 static void free_lanes(struct daemon *daemon)
 {
 	struct lane *lane;
 
 	LANES_EACH(lane, &daemon->lanes)
-	lane_free(lane);
+	free_lane(lane);
 	watches_done(&daemon->watches);
 	crew_free(&daemon->lanes.crew);
 	LANES_EACH(lane, &daemon->lanes)
@@ -249,12 +480,16 @@ bool daemon_free(struct daemon **daemonp)
 		crew_stop(daemon->lanes.crew);
 	web_stop(daemon->web);
 	lifecycle_end(daemon);
-	takeover_stop(daemon->takeover, SHUTDOWN_NOW);
+	takeover_stop(daemon, SHUTDOWN_NOW);
 	if (daemon->takeover)
 		takeover_end(daemon->takeover);
 	handover_free(&daemon->handover);
 	LANES_EACH(lane, &daemon->lanes)
-	lane_close(lane);
+	{
+		if (lane->pools)
+			lane->pools->suspend = SUSPEND_NONE; /* nothing is resumed at the end */
+		clients_free(&lane->clients);
+	}
 	console_free(&daemon->console);
 	doors_free(daemon);
 	have_threads_ended = free_threads(daemon);

@@ -16,20 +16,21 @@
 #include "pgweir/pool/homes.h"
 #include "pgweir/web/web.h"
 
-#include "notify.h"
 #include "load.h"
 #include "options.h"
+#include "process.h"
 #include "takeover.h"
 
 /*
- * ---- lane_load ----
+ * ---- lane_load: lane.c ----
  *
  * Which lanes are busy: those that have used most of a processor since the last look. Any lane may
  * ask; the clocks of the threads are read a few times in a second at most.
  */
 
+/* Zeroed but for looked_at: the lanes have used no processor time yet. */
 struct lane_load {
-	atomic_flag is_looking; /* guards looked_at and cpu */
+	atomic_bool is_looking; /* guards looked_at and cpu */
 	usec_t looked_at;
 	usec_t cpu[LANES_MAX]; /* at that time */
 	_Atomic uint64_t busy; /* a bit for each lane, from the lowest */
@@ -84,7 +85,7 @@ struct daemon {
 		atomic_int state; /* enum shortage */
 		struct letter letter;
 	} shortage;
-	/* gives a client that was accepted to a loop: lane_deal() */
+	/* gives a connection that was accepted, and is owned then, to the lane that has fewest */
 	void (*deal)(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate);
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */
@@ -105,25 +106,21 @@ struct daemon {
 	struct timer suspend;     /* runs while a SUSPEND quiesces connections */
 	usec_t suspended_at;
 	struct handover *handover; /* another process takes over from this one; else NULL */
-	/* this process takes over from an old one that has not finished; else NULL */
-	struct takeover *takeover;
-	atomic_bool has_old_process; /* the same, for other threads */
+	/* from an old one that has not finished; else NULL. Other threads may ask whether it is */
+	struct takeover *_Atomic takeover;
 	/* another process accepts the clients: it takes over, or has not handed over yet */
 	bool is_served_elsewhere;
 };
 
-/*
- * handover_give.c: handover_may_start() checks whether another process may take over with this
- * version of hand-overs. handover_start() begins the hand-over on the socket fd, which it owns.
- */
-bool handover_may_start(struct daemon *daemon, const char *version, struct err *err);
-void handover_start(struct daemon *daemon, int fd);
+/* handover_give.c. See struct console_with, hand_over. */
+bool handover_start(struct daemon *daemon, struct client *client, const char *version,
+                    struct err *err);
 void handover_free(struct handover **handover);
 
 /* takeover.c: messages to the process that this one took over from. No effect if there is none. */
-bool takeover_pass_key(struct takeover *takeover, struct bytes key, struct farewell *farewell);
-void takeover_stop(struct takeover *takeover, enum shutdown_kind kind);
-void takeover_resume(struct takeover *takeover, const char *database);
+bool takeover_pass_key(struct daemon *daemon, struct bytes key, struct farewell *farewell);
+void takeover_stop(struct daemon *daemon, enum shutdown_kind kind);
+void takeover_resume(struct daemon *daemon, const char *database);
 
 /*
  * ---- doors.c: a change ----
@@ -159,7 +156,10 @@ void doors_note_room(struct daemon *daemon);
 /* A SUSPEND or DRAIN has begun or ended. */
 void doors_accept(struct daemon *daemon);
 
-/* A take-over: whether clients are accepted here, and the files of Unix sockets are ours. */
+/*
+ * A take-over: whether clients are accepted here, and the files of Unix sockets are ours. Then the
+ * pid file becomes ours, too.
+ */
 void doors_serve(struct daemon *daemon, bool are_ours);
 
 void doors_set_options(struct daemon *daemon);
@@ -205,35 +205,8 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
  */
 bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err);
 
-/* Tells the service manager that the daemon is ready, and runs until the loop is stopped. */
-void daemon_run(struct daemon *daemon);
-
 /* Accepts NULL. false: a thread still waits for PAM or LDAP, so the process must end by _exit(). */
 bool daemon_free(struct daemon **daemon);
-
-/* ---- lane.c: makes lanes, see pgweir/client/lanes.h ---- */
-
-/* Makes lane->loop and what needs nothing but the loop. false: *err has the reason. */
-bool lane_make_ground(struct daemon *daemon, struct lane *lane, struct err *err);
-
-bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err);
-
-/* What all clients share and call; before the first of lane_make_clients(). The console exists. */
-void lanes_make_shared(struct daemon *daemon);
-bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err);
-
-/* Closes all clients. */
-void lane_close(struct lane *lane);
-
-/* Frees everything else but the loop. The helper threads must have ended. */
-void lane_free(struct lane *lane);
-
-/* A connection was accepted: gives it to the lane that has fewest. Takes ownership of the socket.
- */
-void lane_deal(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate);
-
-/* The lanes have used no processor time yet. */
-void lane_load_init(struct lane_load *load, usec_t now);
 
 /*
  * A bit for each busy lane of so many. cpu(): processor time that a lane has used so far; from any

@@ -367,12 +367,16 @@ void doors_accept(struct daemon *daemon)
 
 void doors_serve(struct daemon *daemon, bool are_ours)
 {
+	const char *pidfile = daemon->now.config->pidfile;
 	struct door *door;
+	struct err err;
 
 	daemon->is_served_elsewhere = !are_ours;
 	doors_accept(daemon);
 	TAILQ_FOREACH (door, &daemon->doors, node)
 		listener_own_file(door->listener, are_ours);
+	if (are_ours && *pidfile && !pidfile_replace(pidfile, &err))
+		log_error(&daemon->logger, "%s", err.text);
 }
 
 void doors_set_options(struct daemon *daemon)

@@ -23,10 +23,10 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/version.h"
+#include "pgweir/client/client.h"
 #include "pgweir/client/handover.h"
 
 #include "daemon_priv.h"
-#include "process.h"
 
 /* How long the new process may be silent within a round. No client is served in that time. */
 #define ROUND_LIMIT (5 * USEC_PER_SEC)
@@ -126,7 +126,7 @@ static void obey_resume(struct daemon *daemon, struct bytes name)
 		if (database || !*text)
 			pools_resume(lane->pools, database);
 	}
-	takeover_resume(daemon->takeover, text);
+	takeover_resume(daemon, text);
 }
 
 static void obey(struct handover *handover, struct channel_message *message)
@@ -146,7 +146,7 @@ static void obey(struct handover *handover, struct channel_message *message)
 	}
 }
 
-/* Stores a message that came within a round until the round is over, or ends it. */
+/* Stores a message until the round is over in which it may have come, or drops it. */
 static void note_request(struct handover *handover, struct channel_message *message)
 {
 	if (message->body.count > REQUEST_SIZE_MAX || handover->requests.count == REQUESTS_MAX ||
@@ -179,12 +179,8 @@ static void hear_last_words(struct handover *handover)
 
 static void let_clients_in(struct daemon *daemon)
 {
-	struct err err;
-
 	doors_serve(daemon, true);
 	web_relisten(daemon->web);
-	if (*daemon->now.config->pidfile && !pidfile_replace(daemon->now.config->pidfile, &err))
-		log_error(&daemon->logger, "%s", err.text);
 	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
 }
 
@@ -233,12 +229,9 @@ static char await_answer(struct handover *handover)
 	while (channel_receive(&handover->channel, &message)) {
 		char kind = message.kind;
 
-		if (!is_answer(kind)) {
-			note_request(handover, &message);
-			continue;
-		}
-		channel_message_done(&message);
-		return kind;
+		note_request(handover, &message);
+		if (is_answer(kind))
+			return kind;
 	}
 	return HANDOVER_NONE;
 }
@@ -473,10 +466,7 @@ static void on_message(struct watch *watch, unsigned int what)
 		return;
 	}
 	kind = message.kind;
-	if (kind != HANDOVER_GO)
-		note_request(handover, &message);
-	else
-		channel_message_done(&message);
+	note_request(handover, &message);
 	answer_late(handover, kind);
 	if (kind == HANDOVER_GO && handover->state == HANDOVER_GREETED)
 		move(handover);
@@ -506,29 +496,8 @@ static bool send_hello(struct handover *handover)
 	return channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
 }
 
-void handover_start(struct daemon *daemon, int fd)
+static bool may_start(struct daemon *daemon, bool is_plain, const char *version, struct err *err)
 {
-	struct handover *handover = calloc(1, sizeof(*handover));
-
-	if (!handover) {
-		loop_close_later(daemon->loop, fd);
-		return;
-	}
-	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "another process is taking over");
-	daemon->handover = handover;
-	handover->daemon = daemon;
-	handover->channel.fd = fd;
-	watch_init(&handover->watch, daemon->loop, fd, on_message);
-	set_limit(handover, MESSAGE_LIMIT);
-	if (!send_hello(handover) || !watch_set(&handover->watch, WATCH_READ))
-		serve_on(handover);
-}
-
-bool handover_may_start(struct daemon *daemon, const char *version, struct err *err)
-{
-	bool is_plain = strcmp(version, HANDOVER_VERSION_PLAIN) == 0;
-	struct lane *lane;
-
 	if (!is_plain && strcmp(version, HANDOVER_VERSION) != 0)
 		return err_set(
 		    err, ERR_UNSUPPORTED,
@@ -541,7 +510,30 @@ bool handover_may_start(struct daemon *daemon, const char *version, struct err *
 		return err_set(err, ERR_STATE, "pooler is shutting down");
 	if (daemon->lanes.at[0].pools->suspend != SUSPEND_NONE)
 		return err_set(err, ERR_STATE, "everything is suspended: RESUME first");
+	return true;
+}
+
+bool handover_start(struct daemon *daemon, struct client *client, const char *version,
+                    struct err *err)
+{
+	bool is_plain = strcmp(version, HANDOVER_VERSION_PLAIN) == 0;
+	struct handover *handover;
+	struct lane *lane;
+
+	if (!may_start(daemon, is_plain, version, err))
+		return false;
+	handover = calloc(1, sizeof(*handover));
+	if (!handover)
+		return err_set(err, ERR_MEMORY, "out of memory");
 	LANES_HELD(lane, &daemon->lanes)
 	lane->pools->is_handover_plain = is_plain;
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "another process is taking over");
+	daemon->handover = handover;
+	handover->daemon = daemon;
+	handover->channel.fd = client_console_detach(client);
+	watch_init(&handover->watch, daemon->loop, handover->channel.fd, on_message);
+	set_limit(handover, MESSAGE_LIMIT);
+	if (!send_hello(handover) || !watch_set(&handover->watch, WATCH_READ))
+		serve_on(handover);
 	return true;
 }

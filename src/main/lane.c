@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The lanes of the daemon: how many, which are busy, made and freed.
+ * Which lanes are busy, and how many there can be: as many as processors.
  */
 
 #include <limits.h>
@@ -11,21 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pgweir/base/container_of.h"
-
-#include "process.h"
-
 #include "daemon_priv.h"
 
 /* ---- busy lanes ---- */
 
 #define LOOK_PERIOD (200 * USEC_PER_MS)
 #define BUSY_PERCENT 70
-
-void lane_load_init(struct lane_load *load, usec_t now)
-{
-	*load = (struct lane_load){ .is_looking = ATOMIC_FLAG_INIT, .looked_at = now };
-}
 
 /* Another lane may have looked since the caller has read its clock: `now` may be before that. */
 uint64_t lane_load_busy(struct lane_load *load, unsigned int count,
@@ -34,7 +25,7 @@ uint64_t lane_load_busy(struct lane_load *load, unsigned int count,
 {
 	uint64_t busy = 0;
 
-	if (!atomic_flag_test_and_set(&load->is_looking)) {
+	if (!atomic_exchange(&load->is_looking, true)) {
 		usec_t time = now - load->looked_at;
 
 		for (unsigned int i = 0; time >= LOOK_PERIOD && i < count; i++) {
@@ -48,7 +39,7 @@ uint64_t lane_load_busy(struct lane_load *load, unsigned int count,
 			atomic_store(&load->busy, busy);
 			load->looked_at = now;
 		}
-		atomic_flag_clear(&load->is_looking);
+		atomic_store(&load->is_looking, false);
 	}
 	return atomic_load(&load->busy);
 }
@@ -178,252 +169,4 @@ unsigned int processors_count(const char *root)
 	if (file)
 		fclose(file);
 	return least == UINT_MAX || least == 0 ? 1 : least;
-}
-
-/* ---- connections: a lane's callbacks run in its thread, the listener in the main thread ---- */
-
-/* A connection, or a client, on its way to a lane. */
-struct delivery {
-	struct letter letter;
-	struct lane *lane;
-	struct client_parcel *parcel; /* NULL: it has only been accepted */
-	struct address peer;
-	struct gate *gate;
-	uint64_t id;
-	int fd;
-};
-
-static void on_delivery(struct letter *letter)
-{
-	struct delivery *delivery = container_of(letter, struct delivery, letter);
-	struct lane *lane = delivery->lane;
-
-	/* A client was in a letter to this lane. It may fail to become one of its clients. */
-	atomic_fetch_sub_explicit(&lane->arriving_count, 1, memory_order_relaxed);
-	pools_changed(lane->pools);
-	if (delivery->parcel && letter->is_late)
-		client_parcel_end(&delivery->parcel);
-	else if (delivery->parcel)
-		client_unpack(lane->clients, &delivery->parcel);
-	else if (letter->is_late)
-		close(delivery->fd);
-	else
-		clients_accept(lane->clients, delivery->fd, &delivery->peer, delivery->gate,
-		               delivery->id);
-	gate_part(delivery->gate);
-	free(delivery);
-}
-
-static void post_delivery(struct lane *lane, struct delivery *delivery)
-{
-	atomic_fetch_add_explicit(&lane->arriving_count, 1, memory_order_relaxed);
-	delivery->letter.open = on_delivery;
-	delivery->lane = lane;
-	loop_post(lane->loop, &delivery->letter);
-}
-
-static unsigned int connections(const struct lane *lane)
-{
-	return atomic_load_explicit(&lane->clients->count, memory_order_relaxed) +
-	       atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
-}
-
-/* Of `count` lanes from `first` on. `own` has the connection that is dealt; or NULL. */
-static struct lane *least_busy(const struct lanes *lanes, unsigned int first, unsigned int count,
-                               const struct lane *own)
-{
-	struct lane *lane, *found = NULL;
-	unsigned int have, least = UINT_MAX;
-
-	for (unsigned int i = 0; i < count; i++) {
-		lane = &lanes->at[(first + i) % lanes->count];
-		have = connections(lane) - (lane == own);
-		if (have < least || (have == least && lane == own)) {
-			least = have;
-			found = lane;
-		}
-	}
-	return found;
-}
-
-void lane_deal(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate)
-{
-	struct lane *lane = least_busy(&daemon->lanes, 0, daemon->lanes.count, NULL);
-	uint64_t id = broker_next_id(daemon->broker);
-	struct delivery *delivery;
-
-	if (lane == daemon->lanes.at) {
-		clients_accept(lane->clients, fd, peer, gate, id);
-		return;
-	}
-	delivery = calloc(1, sizeof(*delivery));
-	if (!delivery) {
-		close(fd);
-		return;
-	}
-	delivery->peer = *peer;
-	delivery->fd = fd;
-	delivery->id = id;
-	delivery->gate = gate_join(gate);
-	post_delivery(lane, delivery);
-}
-
-/* ---- clients for another lane ---- */
-
-static struct daemon *daemon_of(const struct clients *clients)
-{
-	return container_of(clients->shared, struct daemon, shared);
-}
-
-static struct lane *lane_of(const struct clients *clients)
-{
-	return &daemon_of(clients)->lanes.at[clients->keys.loop_number];
-}
-
-/* See send_elsewhere in struct clients_shared. */
-static bool send_elsewhere(struct client *client, enum client_goes why, unsigned int number)
-{
-	struct daemon *daemon = daemon_of(client->clients);
-	bool is_numbered = why == CLIENT_GOES_TO_CANCEL || why == CLIENT_GOES_HOME;
-	struct lane *to = &daemon->lanes.at[is_numbered ? number : 0];
-	struct delivery *delivery;
-
-	if (to == lane_of(client->clients) ||
-	    (why == CLIENT_GOES_TO_OLD_PROCESS && !atomic_load(&daemon->has_old_process)))
-		return false;
-	delivery = calloc(1, sizeof(*delivery));
-	if (!delivery)
-		return false;
-	delivery->parcel = client_pack(client);
-	if (delivery->parcel)
-		post_delivery(to, delivery);
-	else
-		free(delivery); /* it was closed */
-	return true;
-}
-
-/* See lane_load_busy(). */
-static usec_t lane_cpu(const void *lanes, unsigned int number)
-{
-	return loop_cpu(((const struct lanes *)lanes)->at[number].loop);
-}
-
-static uint64_t busy_lanes(struct daemon *daemon)
-{
-	return lane_load_busy(&daemon->load, daemon->lanes.count, lane_cpu, &daemon->lanes,
-	                      clock_now());
-}
-
-/* See pick_home in struct clients_shared. */
-static unsigned int pick_home(const struct clients *clients, unsigned int first, unsigned int count)
-{
-	struct daemon *daemon = daemon_of(clients);
-
-	count = homes_widen(&daemon->shared.homes, first, count, busy_lanes(daemon));
-	return least_busy(&daemon->lanes, first, count, lane_of(clients))->number;
-}
-
-/* ---- callbacks of the clients ---- */
-
-/* A client was freed: its descriptor can be used by another one. */
-static void on_free(struct clients *clients)
-{
-	if (clients->keys.loop_number == 0)
-		doors_do(daemon_of(clients), listener_retry);
-	else
-		doors_note_room(daemon_of(clients));
-}
-
-/* After a take-over, the key may be of a client that the old process still serves. */
-static bool on_unknown_cancel_key(struct clients *clients, struct bytes key,
-                                  struct farewell *farewell)
-{
-	const struct daemon *daemon = daemon_of(clients);
-
-	return clients->keys.loop_number == 0 && takeover_pass_key(daemon->takeover, key, farewell);
-}
-
-/* ---- made and freed ---- */
-
-bool lane_make_ground(struct daemon *daemon, struct lane *lane, struct err *err)
-{
-	struct resolver_options options = { .resolv_conf = daemon->now.config->resolv_conf,
-		                            .other = daemon->lanes.at->resolver };
-
-	lane->loop = loop_new(err);
-	if (!lane->loop)
-		return false;
-	stream_pool_init(&lane->streams, daemon->now.config->pkt_buf);
-	lane->streams.handshakes = daemon->handshakes;
-	lane->streams.outbox = outbox_new(lane->loop, &daemon->logger);
-	lane->params = params_table_new();
-	if (!lane->streams.outbox || !lane->params)
-		return err_set(err, ERR_MEMORY, "out of memory");
-	lane->resolver = resolver_new(lane->loop, &options, err);
-	return lane->resolver != NULL;
-}
-
-bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err)
-{
-	lane->pools = pools_new(
-	    &(struct server_shared){
-		.loop = lane->loop,
-		.log = daemon->log,
-		.streams = &lane->streams,
-		.resolver = lane->resolver,
-		.workers = daemon->server_workers,
-		.slow_workers = daemon->slow_workers,
-		.verifiers = daemon->verifiers,
-		.params = lane->params,
-		.tls = daemon->now.tls.server,
-	    },
-	    &(struct pools_with){
-		.broker = daemon->broker,
-		.watches = &daemon->watches,
-		.statement_names = &daemon->statement_names,
-		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
-		.on_hosts_found = reload_hosts,
-		.owner = daemon,
-	    },
-	    daemon->now.config, daemon->now.users, err);
-	return lane->pools != NULL;
-}
-
-void lanes_make_shared(struct daemon *daemon)
-{
-	struct clients_shared *shared = &daemon->shared;
-
-	shared->door = console_door(daemon->console);
-	shared->on_free = on_free;
-	shared->on_unknown_cancel_key = on_unknown_cancel_key;
-	shared->send_elsewhere = daemon->lanes.count > 1 ? send_elsewhere : NULL;
-	shared->pick_home = pick_home;
-	shared->files_for_clients = limits_for_clients();
-}
-
-bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err)
-{
-	lane->clients = clients_new(&daemon->shared, lane->number, lane->pools, daemon->now.config,
-	                            daemon->now.users, err);
-	return lane->clients != NULL;
-}
-
-void lane_close(struct lane *lane)
-{
-	if (lane->pools)
-		lane->pools->suspend = SUSPEND_NONE; /* nothing is resumed at the end */
-	clients_free(&lane->clients);
-}
-
-void lane_free(struct lane *lane)
-{
-	if (lane->loop)
-		loop_open_late(lane->loop);
-	pools_free(&lane->pools);
-	resolver_free(&lane->resolver);
-	params_table_free(&lane->params);
-	if (lane->loop) {
-		outbox_free(&lane->streams.outbox);
-		stream_pool_done(&lane->streams);
-	}
 }

@@ -326,7 +326,7 @@ void lifecycle_stop(struct daemon *daemon, enum shutdown_kind kind)
 	suspend_end(daemon); /* a suspended client could never disconnect */
 	daemon->awaits = kind;
 	stop_accepting(daemon);
-	takeover_stop(daemon->takeover, kind);
+	takeover_stop(daemon, kind);
 	if (kind == SHUTDOWN_WAIT_FOR_SERVERS)
 		refuse_work(daemon);
 	daemon->watch = (struct pools_watch){ .is_done = stop_is_due, .on_done = on_stop_due };
@@ -535,11 +535,6 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 
 /* ---- the console ---- */
 
-static void on_resumed(struct daemon *daemon, const char *database)
-{
-	takeover_resume(daemon->takeover, database);
-}
-
 static void on_period(struct daemon *daemon, const char *text)
 {
 	notify_send(&daemon->notify, "STATUS=%s", text);
@@ -561,8 +556,7 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.shutdown = lifecycle_stop,
 		.suspend = suspend_begin,
 		.go_on = suspend_end,
-		.resumed = on_resumed,
-		.may_hand_over = handover_may_start,
+		.resumed = takeover_resume,
 		.hand_over = handover_start,
 		.drain = begin_drain,
 		.drain_end = end_drain,

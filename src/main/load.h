@@ -92,14 +92,6 @@ void load_say_where(const struct config *config, struct err *err);
 /* --check and --against. false: there is a problem, or that daemon does not answer. */
 bool check_file(const struct options *options);
 
-/* ---- examine.c: what is wrong with it. No file is created, no socket is opened ---- */
-
-/* With the rights of the daemon's user: privileges_borrow(). */
-void examine_files(const struct config *config, struct problems *problems);
-
-/* Of a draft that is whole. users: those of auth_file; NULL: they could not be read. */
-void examine(const struct config *config, const struct users *users, struct problems *problems);
-
 /* ---- recount.c: what a reload changes of rules and users ---- */
 
 #define RECOUNT_RULE_COLUMNS                                                   \

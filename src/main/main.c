@@ -16,7 +16,6 @@
 #include "pgweir/loop/loop.h"
 
 #include "daemon_priv.h"
-#include "process.h"
 #include "ask.h"
 
 /* Handles --dump-settings. */
@@ -38,8 +37,6 @@ static int print_settings(const char *name)
 	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static bool has_pidfile(const struct config *config) { return config->pidfile && *config->pidfile; }
-
 static bool enter_background(const struct options *options, const struct config *config,
                              const struct logger *logger, struct takeover *takeover,
                              struct err *err)
@@ -48,11 +45,11 @@ static bool enter_background(const struct options *options, const struct config 
 
 	if (!privileges_drop(options->user ? options->user : config->user, err))
 		return false;
-	if (options->daemon && !has_pidfile(config))
+	if (options->daemon && !*config->pidfile)
 		return err_set(err, ERR_CONFIG, "daemon needs pidfile configured");
 	if (options->reboot && !takeover_begin(takeover, config, err))
 		return false;
-	if (has_pidfile(config) &&
+	if (*config->pidfile &&
 	    !(takeover->channel.fd >= 0 && pidfile_read(config->pidfile, err) == takeover->pid))
 		is_free = pidfile_check(config->pidfile, logger, err);
 	return is_free && (!options->daemon || daemonize(err));
@@ -69,19 +66,6 @@ static void close_memory(const struct config *config)
 #endif
 }
 
-/* The last step that can fail. After it the old process has nothing left to continue with. */
-static bool take_over(struct daemon *daemon, struct takeover *takeover, const char *pidfile,
-                      const struct logger *logger, struct err *err)
-{
-	struct err failure;
-
-	if (!takeover_run(daemon, takeover, err))
-		return false;
-	if (pidfile && !pidfile_replace(pidfile, &failure))
-		log_error(logger, "%s", failure.text);
-	return true;
-}
-
 /* *may_exit: false if the process must end by _exit(). */
 static bool run(struct log *log, const struct options *options, struct parts *loaded,
                 struct handed_sockets *given, struct takeover *takeover, bool *may_exit,
@@ -89,7 +73,6 @@ static bool run(struct log *log, const struct options *options, struct parts *lo
 {
 	const struct config *config = loaded->config;
 	struct logger logger = { log, NULL };
-	char *pidfile = has_pidfile(config) ? strdup(config->pidfile) : NULL;
 	bool takes_over = takeover->channel.fd >= 0;
 	unsigned long expected = load_expected_files(config);
 	struct limits limits;
@@ -100,18 +83,21 @@ static bool run(struct log *log, const struct options *options, struct parts *lo
 	if (limits_raise(&limits, err))
 		limits_report(&limits, expected, &logger);
 	daemon = daemon_new(log, options, loaded, given, takeover, err);
-	is_up = daemon && (!pidfile || takes_over || pidfile_write(pidfile, err)) &&
+	config = daemon ? daemon->now.config : NULL;
+	is_up = daemon &&
+	        (!*config->pidfile || takes_over || pidfile_write(config->pidfile, err)) &&
 	        log_start(log, err);
+	/* the last step that can fail: the old process has nothing left to continue with then */
 	if (is_up && takes_over)
-		is_up = take_over(daemon, takeover, pidfile, &logger, err);
+		is_up = takeover_run(daemon, takeover, err);
 	if (is_up) {
 		log_kept(&logger, LOG_LEVEL_INFO, "start", "process up: %s, %s", VERSION_OWN,
 		         loop_library());
-		daemon_run(daemon);
-		pidfile_remove(pidfile);
+		lifecycle_ready(daemon);
+		loop_run(daemon->loop);
+		pidfile_remove(daemon->now.config->pidfile);
 	}
 	*may_exit = daemon_free(&daemon);
-	free(pidfile);
 	return is_up;
 }
 

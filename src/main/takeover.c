@@ -111,7 +111,10 @@ static bool take_answers(struct takeover *takeover, struct err *err)
 	return is_good;
 }
 
-/* The answering process hands over sockets and secrets, so it must run as our own system user. */
+/*
+ * The answering process hands over sockets and secrets, so it must run as our own system user. Also
+ * true, without a channel, if nothing listens there.
+ */
 static bool ask_for_it(struct takeover *takeover, const char *path, const char *version,
                        struct err *err)
 {
@@ -120,10 +123,8 @@ static bool ask_for_it(struct takeover *takeover, const char *path, const char *
 	struct ask ask;
 
 	snprintf(whom.path, sizeof(whom.path), "%s", path);
-	if (!ask_open(&ask, &whom, err)) {
-		takeover->is_nobody = ask.is_nobody;
-		return false;
-	}
+	if (!ask_open(&ask, &whom, err))
+		return ask.is_nobody;
 	snprintf(command, sizeof(command), "TAKEOVER %s", version);
 	if (!ask_say(&ask, command, err)) {
 		ask_close(&ask);
@@ -159,7 +160,7 @@ bool takeover_begin(struct takeover *takeover, const struct config *config, stru
 		    err, ERR_CONFIG,
 		    "-R needs unix_socket_dir, to reach the running process through its Unix "
 		    "socket");
-	if (ask_for_either(takeover, path, err) || takeover->is_nobody)
+	if (ask_for_either(takeover, path, err))
 		return true;
 	err_prefix(err, "cannot take over: ");
 	takeover_end(takeover);
@@ -181,7 +182,6 @@ static void leave_daemon(struct takeover *takeover)
 
 	timer_clear(&takeover->look);
 	watch_done(&takeover->watch);
-	atomic_store(&daemon->has_old_process, false);
 	lanes_hold(&daemon->lanes);
 	pools_arrival_done(&takeover->arrival);
 	lanes_release(&daemon->lanes);
@@ -381,7 +381,6 @@ static void use(struct takeover *takeover, struct channel_messages *round)
 	lanes_hold(lanes);
 	deal(lanes, &takeover->arrival, round);
 	lanes_release(lanes);
-	takeover->has_begun = true;
 }
 
 /* Says what to do about a record that was refused. After the first round there is less to do. */
@@ -389,7 +388,7 @@ static void suggest(const struct takeover *takeover, struct err *err)
 {
 	if (err->code == ERR_FILES)
 		err_suffix(err, ": raise the limit on open files of the new process");
-	else if (err->code == ERR_CONFIG && !takeover->has_begun)
+	else if (err->code == ERR_CONFIG && !takeover->arrival.is_later)
 		err_suffix(err, ": RELOAD the running process with it first");
 	else if (err->code == ERR_CONFIG)
 		err_suffix(err, ": a RELOAD has removed it during the take-over");
@@ -466,8 +465,9 @@ static void on_round(struct watch *watch, unsigned int what)
 	}
 }
 
-bool takeover_pass_key(struct takeover *takeover, struct bytes key, struct farewell *farewell)
+bool takeover_pass_key(struct daemon *daemon, struct bytes key, struct farewell *farewell)
 {
+	struct takeover *takeover = daemon->takeover;
 	struct cancel_record cancel = { .key = key, .last = buf_bytes(&farewell->last) };
 
 	/* Strangers send keys, too: they must not make this process wait for the old one. */
@@ -483,25 +483,29 @@ bool takeover_pass_key(struct takeover *takeover, struct bytes key, struct farew
 }
 
 /* A command, to an old process that has handed over its first round. */
-static void pass_command(struct takeover *takeover, enum handover_kind kind, struct bytes body)
+static void pass_command(struct daemon *daemon, enum handover_kind kind, struct bytes body)
 {
-	if (!takeover || !takeover->has_begun)
+	struct takeover *takeover = daemon->takeover;
+
+	if (!takeover || !takeover->arrival.is_later)
 		return; /* the old process continues to serve */
 	takeover->channel.deadline = clock_now() + USEC_PER_SEC;
 	channel_send(&takeover->channel, kind, body, -1);
 }
 
-void takeover_stop(struct takeover *takeover, enum shutdown_kind kind)
+void takeover_stop(struct daemon *daemon, enum shutdown_kind kind)
 {
 	char byte = (char)kind;
 
-	pass_command(takeover, HANDOVER_STOP, bytes_of(&byte, 1));
+	pass_command(daemon, HANDOVER_STOP, bytes_of(&byte, 1));
 }
 
-void takeover_resume(struct takeover *takeover, const char *database)
+void takeover_resume(struct daemon *daemon, const char *database)
 {
+	const struct takeover *takeover = daemon->takeover;
+
 	if (takeover && !takeover->arrival.is_plain) /* releases before 0.4.0 do not know it */
-		pass_command(takeover, HANDOVER_RESUME, bytes_text(database));
+		pass_command(daemon, HANDOVER_RESUME, bytes_text(database));
 }
 
 static void tell_taken(const struct daemon *daemon, const struct takeover *takeover)
@@ -533,7 +537,6 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	}
 	if (make_round(takeover, err) != HANDOVER_YOURS)
 		return err_prefix(err, "cannot take over: ");
-	atomic_store(&daemon->has_old_process, true);
 	tell_taken(daemon, takeover);
 	console_begin_at(daemon->console);
 	doors_serve(daemon, true);

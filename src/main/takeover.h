@@ -14,21 +14,19 @@
 #include "pgweir/pool/handover.h"
 
 #include "ask.h"
-#include "notify.h"
+#include "process.h"
 
 struct takeover {
 	struct channel channel;        /* fd -1: there is no process to take over from */
 	pid_t pid;                     /* of that process */
 	struct handed_sockets sockets; /* -1: a listener owns it now */
 	bool is_given;                 /* a service manager opened those of the main listener */
-	bool is_nobody;                /* nothing listens on the socket */
 	bool is_other_version;         /* the process refuses our version */
 	/* takeover_run(): */
 	struct daemon *daemon; /* NULL: no round was asked for yet */
 	struct watch watch;
 	struct timer look; /* set: no more rounds, the old process serves its last clients */
 	struct pools_arrival arrival;
-	bool has_begun; /* the first round was completed */
 };
 
 /* That process goes on to serve. false: *err says why it refuses. true with fd -1: none runs. */

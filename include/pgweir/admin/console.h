@@ -66,12 +66,11 @@ struct console_with {
 	/* A RESUME has ended what the database with this name was held by; "": all databases. */
 	void (*resumed)(struct daemon *daemon, const char *database);
 	/*
-	 * Take-over by another process. may_hand_over() checks `version`, the argument of TAKEOVER;
-	 * on false it has filled *err, and hand_over() is not called. hand_over() gets the socket
-	 * of the other process: it owns the socket, which is in no event loop.
+	 * Take-over by another process, which speaks this version of hand-overs. It takes the
+	 * socket of the client and ends the session. false: the client stays, *err has the reason.
 	 */
-	bool (*may_hand_over)(struct daemon *daemon, const char *version, struct err *err);
-	void (*hand_over)(struct daemon *daemon, int fd);
+	bool (*hand_over)(struct daemon *daemon, struct client *client, const char *version,
+	                  struct err *err);
 	/* See drain_begin(). drain_end() does nothing if there is no DRAIN. */
 	void (*drain)(struct daemon *daemon, usec_t limit);
 	void (*drain_end)(struct daemon *daemon);
@@ -79,7 +78,7 @@ struct console_with {
 	bool (*listener)(struct daemon *daemon, size_t index, struct listener_shown *shown);
 	/* The certificates of ours that are in use, by number from 0. false: no more. */
 	bool (*certificate)(struct daemon *daemon, size_t number, struct certificate_shown *shown);
-	/* Each stats_period, with the averages as a text. NULL: not wanted. */
+	/* Each stats_period, with the averages as a text. */
 	void (*on_period)(struct daemon *daemon, const char *text);
 	/* Whether a shutdown of any kind has begun. RESUME of all databases is then refused. */
 	bool (*is_shutting_down)(struct daemon *daemon);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * main/notify.c: sockets from the service manager
+ * main/process.c: sockets from the service manager
  */
-#include "../../../src/main/notify.h"
+#include "../../../src/main/process.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * main/notify.c
+ * main/process.c
  */
-#include "../../../src/main/notify.h"
+#include "../../../src/main/process.h"
 
 #include <stdio.h>
 #include <stdlib.h>
