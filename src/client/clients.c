@@ -322,9 +322,9 @@ struct clients *clients_new(struct clients_shared *shared, unsigned int loop_num
 	TAILQ_INIT(&clients->delayed.list);
 	TAILQ_INIT(&clients->unauthenticated);
 	TAILQ_INIT(&clients->walks);
-	clients->lookups = auth_lookups_new(clients);
+	TAILQ_INIT(&clients->lookups.list);
 	clients_configure(clients, config, users);
-	if (!clients->lookups || !has_keys) {
+	if (!has_keys) {
 		err_set(err, ERR_MEMORY, "out of memory");
 		clients_free(&clients);
 	}
@@ -354,7 +354,7 @@ void clients_free(struct clients **clientsp)
 	clients_visits_stop(&clients->rearming);
 	clients_visits_stop(&clients->drain.looks);
 	dismiss_all(clients);
-	auth_lookups_free(&clients->lookups);
+	auth_lookups_free(clients);
 	loop_undefer(clients->loop, &clients->free_task);
 	free_closed(&clients->free_task);
 	audit_done(&clients->audit);
@@ -421,8 +421,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	resize_calls(clients, (uint32_t)config->track_statements);
 	clients->users = users_hold(users);
 	clients->generation++;
-	if (clients->lookups)
-		auth_lookups_configure(clients->lookups);
+	auth_lookups_configure(clients);
 	clients_visits_start(&clients->rearming, clients, rearm);
 	config_unref(&old);
 	users_release(&old_users);
