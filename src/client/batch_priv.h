@@ -25,12 +25,11 @@ enum judgement {
 
 struct batch {
 	struct server *server; /* the destination; NULL: the bytes are dropped */
-	struct iovec pieces[BATCH_PIECES];
-	int count;
-	int write_count;      /* of the bytes before these */
-	size_t used;          /* of `buffer` */
-	struct bytes unnamed; /* the text of a Parse message that may be kept. unnamed.c */
-	const char *rest;     /* the input behind what was answered here: Syncs, BEGIN; or NULL */
+	int count;             /* of the pieces */
+	int write_count;       /* of the bytes before these */
+	size_t used;           /* of `buffer` */
+	struct bytes unnamed;  /* the text of a Parse message that may be kept. unnamed.c */
+	const char *rest;      /* the input behind what was answered here: Syncs, BEGIN; or NULL */
 	struct ledger_change *change; /* of the next frame; NULL: it changes nothing */
 	unsigned int touches;         /* of the last Parse message: enum sql_touch */
 	/* the named statement of the last Bind and its portal, in what was received; or NULL */
@@ -44,23 +43,14 @@ struct batch {
 	bool ends;          /* its last message ends the transaction: causal.c */
 	/* JUDGE_WAIT: what the client waits for before it sends more */
 	enum ledger_wait waits_for;
+	/* from here on large, and written before it is read */
+	struct iovec pieces[BATCH_PIECES];
 	char buffer[BATCH_SIZE];
 };
 
 static inline void batch_begin(struct batch *batch)
 {
-	batch->server = NULL;
-	batch->count = batch->write_count = 0;
-	batch->used = 0;
-	batch->change = NULL;
-	batch->touches = 0;
-	batch->replay = NULL;
-	batch->bound = NULL;
-	batch->is_again = batch->is_answered = batch->ends = false;
-	batch->is_query = batch->is_borrowed = false;
-	batch->waits_for = LEDGER_WAIT_NOT;
-	batch->unnamed = bytes_of(NULL, 0);
-	batch->rest = NULL;
+	memset(batch, 0, offsetof(struct batch, pieces));
 }
 
 static inline enum judgement batch_wait(struct batch *batch, enum ledger_wait what)
@@ -75,10 +65,16 @@ void batch_run(struct batch *batch, struct bytes bytes);
 /* Adds a copy of bytes. Of more than BATCH_SIZE, a part is sent at once. */
 void batch_copy(struct batch *batch, struct bytes bytes);
 
+/* Adds the header of a message, whose body has `size` bytes. */
+void batch_header(struct batch *batch, char type, size_t size);
+
 /* Sends all pieces. false: the connection is broken; on_lost() comes. */
 bool batch_send(struct batch *batch);
 
-/* ---- statements of our own ---- */
+/* ---- messages of our own ---- */
+
+/* Adds a Sync. false: no memory. */
+bool batch_sync(struct batch *batch, struct server *server, enum ledger_fate fate);
 
 /*
  * Adds statements (text;\0), as one Query, or as messages that end with the client's Sync. The

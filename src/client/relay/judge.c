@@ -117,7 +117,14 @@ static unsigned int first_touches(const struct client *client, const struct fram
 		return executed ? touches | executed->touches : touches;
 	}
 	said = said_read(client, frame, in);
-	return said.type == 'B' && said.name ? statements_touches(client, said.name, text) : 0;
+	if (said.type != 'B' || !said.name)
+		return 0;
+	if (!*said.name)
+		return client->unnamed ? client->unnamed->touches : 0;
+	if (!said.prepared)
+		return 0;
+	*text = said.text;
+	return said.prepared->touches;
 }
 
 /*
