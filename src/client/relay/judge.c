@@ -166,20 +166,13 @@ void relay_lacks_place(const struct client *client, const struct frame *frame, s
 	session_refuse_place(client, touches, text, err);
 }
 
-/* A frame of a client without a server is refused, which is answered here. */
-static enum judgement refuse_alone(struct client *client, const struct frame *frame,
-                                   struct bytes in, const struct err *err, struct batch *batch)
-{
-	return relay_fail(client, frame, in, err, batch) ? JUDGE_DROP : JUDGE_END;
-}
-
 /* It gets no server, and does not wait for one. */
 static enum judgement refuse_unserved(struct client *client, const struct frame *frame,
                                       struct bytes in, const struct err *err, struct batch *batch)
 {
 	pool_drop_place(&client->borrower);
 	if (relay_fails_alone(client, frame, in, err))
-		return refuse_alone(client, frame, in, err, batch);
+		return relay_fail(client, frame, in, err, batch);
 	client_turn_away(client, err);
 	return JUDGE_END;
 }
@@ -255,19 +248,6 @@ static enum judgement judge_with_hosts(const struct client *client, struct batch
 static bool is_first(const struct client *client)
 {
 	return server_is_between(client->borrower.server) && !client->late;
-}
-
-/* Adds what must run between the last text, with UNLISTEN or RESET, and this frame. */
-static enum judgement judge_follow(struct client *client, const struct frame *frame,
-                                   struct batch *batch)
-{
-	if (client->touched & RESETS_FOLLOWED) {
-		enum judgement judgement = resets_follow(client, frame->type, batch);
-
-		if (judgement != JUDGE_SEND || !listening_is_followed(client))
-			return judgement;
-	}
-	return listening_follow(client, batch);
 }
 
 /* Handles a frame with a text that may touch session state. JUDGE_SEND: no objection. */
@@ -425,16 +405,18 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 	return JUDGE_SEND;
 }
 
-/* Adds what must come before the frame. */
+/* Adds what must come before the frame: at first, behind the last text with RESET or UNLISTEN. */
 static enum judgement judge_before(struct client *client, const struct request *request,
                                    const struct frame *frame, struct bytes in, struct batch *batch)
 {
-	if (client->touched & (LISTENING_HOLDS | RESETS_FOLLOWED)) {
-		enum judgement judgement = judge_follow(client, frame, batch);
+	enum judgement judgement = JUDGE_SEND;
 
-		if (judgement != JUDGE_SEND)
-			return judgement;
-	}
+	if (client->touched & RESETS_FOLLOWED)
+		judgement = resets_follow(client, frame->type, batch);
+	if (judgement == JUDGE_SEND && listening_is_followed(client))
+		judgement = listening_follow(client, batch);
+	if (judgement != JUDGE_SEND)
+		return judgement;
 	if (frame->type == 'Q' && client->unnamed)
 		statements_forget_unnamed(client, batch);
 	if (request->may_touch && (client_features(client) & CLIENT_HAS_SQL_NAMES))
@@ -492,7 +474,7 @@ __attribute__((noinline)) static enum judgement judge_limits(struct client *clie
 	if (track_allows(client, frame, in, digest, &err))
 		return JUDGE_SEND;
 	return client->state == CLIENT_ACTIVE ? statements_refuse(client, frame->type, &err, batch)
-	                                      : refuse_alone(client, frame, in, &err, batch);
+	                                      : relay_fail(client, frame, in, &err, batch);
 }
 
 static inline enum judgement judge(struct client *client, const struct frame *frame,
