@@ -69,13 +69,10 @@ static void add_parse(struct batch *batch, const struct client_statement *entry)
  */
 static bool is_plain_name(const char *name)
 {
-	size_t size = 0;
+	struct bytes text = bytes_text(name);
 
-	for (; name[size]; size++) {
-		if (name[size] & 0x80)
-			return false;
-	}
-	return size <= SQL_NAME_MAX && !statement_name_is_reserved(name);
+	return text.count <= SQL_NAME_MAX && bytes_are_ascii(text) &&
+	       !statement_name_is_reserved(name);
 }
 
 static bool can_expose(struct client *client, struct client_statement *entry)
