@@ -231,19 +231,6 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 	return JUDGE_SEND;
 }
 
-/*
- * Handles a frame of a client that has a server, where there may be standbys. JUDGE_SEND: it is for
- * this server.
- */
-static enum judgement judge_with_hosts(const struct client *client, struct batch *batch)
-{
-	/* It may begin the next transaction, which need not be a read. */
-	if (!ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY) &&
-	    route_is_for_now(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
-	return JUDGE_SEND;
-}
-
 /* Whether the next message begins a transaction, as no BEGIN is sent ahead of it, either. */
 static bool is_first(const struct client *client)
 {
@@ -496,8 +483,12 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 			judgement = judge_limits(client, frame, in, batch, &digest);
 		if (judgement == JUDGE_SEND)
 			judgement = judge_without(client, frame, in, batch);
-	} else if (features & CLIENT_HAS_HOSTS)
-		judgement = judge_with_hosts(client, batch);
+	} else if ((features & CLIENT_HAS_HOSTS) &&
+	           !ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY) &&
+	           route_is_for_now(client)) {
+		/* It may begin the next transaction, which need not be a read. */
+		judgement = batch_wait(batch, LEDGER_WAIT_READY);
+	}
 	if (judgement == JUDGE_SEND)
 		judgement = judge_turn(client, batch);
 	if (judgement != JUDGE_SEND)
