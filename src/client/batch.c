@@ -51,7 +51,21 @@ void batch_copy(struct batch *batch, struct bytes bytes)
 	}
 }
 
-/* ---- statements of our own ---- */
+void batch_header(struct batch *batch, char type, size_t size)
+{
+	char header[FRAME_HEADER_SIZE] = { type };
+
+	store_be32(header + 1, (uint32_t)(4 + size));
+	batch_copy(batch, bytes_of(header, sizeof(header)));
+}
+
+/* ---- messages of our own ---- */
+
+bool batch_sync(struct batch *batch, struct server *server, enum ledger_fate fate)
+{
+	batch_header(batch, 'S', 0);
+	return server_note_change(server, LEDGER_SYNC, fate, NULL);
+}
 
 /* As one Query. */
 static bool write_query(struct server *server, struct buf *out, struct bytes statements,

@@ -75,10 +75,16 @@ void batch_run(struct batch *batch, struct bytes bytes);
 /* Adds a copy of bytes. Of more than BATCH_SIZE, a part is sent at once. */
 void batch_copy(struct batch *batch, struct bytes bytes);
 
+/* Adds the header of a message, whose body has `size` bytes. */
+void batch_header(struct batch *batch, char type, size_t size);
+
 /* Sends all pieces. false: the connection is broken; on_lost() comes. */
 bool batch_send(struct batch *batch);
 
-/* ---- statements of our own ---- */
+/* ---- messages of our own ---- */
+
+/* Adds a Sync. false: no memory. */
+bool batch_sync(struct batch *batch, struct server *server, enum ledger_fate fate);
 
 /*
  * Adds statements (text;\0), as one Query, or as messages that end with the client's Sync. The

@@ -797,14 +797,11 @@ void client_newcomer_begin(struct client *client)
 		client_login_begin(client);
 }
 
-void client_newcomer_rearm(struct client *client)
-{
-	client_hurry(client);
-	client_newcomer_begin(client);
-}
-
 void client_wait_rearm(struct client *client)
 {
 	client_hurry(client);
-	client_wait_begin(client);
+	if (client->state == CLIENT_NEWCOMER)
+		client_newcomer_begin(client);
+	else
+		client_wait_begin(client);
 }

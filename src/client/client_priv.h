@@ -199,8 +199,7 @@ void client_wait_begin(struct client *client);
 /* Applies the current fail_fast to a client that waits or is about to wait for a server. */
 void client_hurry(struct client *client);
 
-/* Apply changed limits to a newcomer, and to a client that waits for a server. */
-void client_newcomer_rearm(struct client *client);
+/* Applies changed limits to a newcomer, or to a client that waits for a server. */
 void client_wait_rearm(struct client *client);
 
 /* ---- clients_stop.c ---- */

@@ -51,11 +51,6 @@ static void on_lent(struct borrower *borrower)
 	go_on(client);
 }
 
-static void on_refused(struct borrower *borrower, const struct err *err)
-{
-	relay_refused(client_of(borrower), err);
-}
-
 static void on_welcome(struct borrower *borrower)
 {
 	struct client *client = client_of(borrower);
@@ -88,7 +83,7 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 		causal_lost(client);
 	else if (got_fatal)
 		client_leave(client, err);
-	else if (causal_ends_without(client) || session_ends_without(client))
+	else if (needs_no_server(borrower))
 		relay_go_on_without(client);
 	else
 		client_fatal(client, err);
@@ -169,7 +164,7 @@ static void on_preparing_flushed(struct client *client) { server_read_on(client-
 
 static const struct borrower_ops client_borrower_ops = {
 	.on_lent = on_lent,
-	.on_refused = on_refused,
+	.on_refused = relay_refused,
 	.on_welcome = on_welcome,
 	.on_place = place_given,
 	.on_bytes = relay_bytes,
@@ -189,7 +184,7 @@ static const struct borrower_ops client_borrower_ops = {
 	.on_unrun = on_unrun,
 	.wants_writer = resend_wants_writer,
 	.explains_refusal = standby_explains,
-	.on_expelled = on_refused,
+	.on_expelled = relay_refused,
 	.params = wanted_params,
 	.suits = causal_suits,
 	.tell_who = tell_who,
@@ -229,7 +224,7 @@ static const struct client_ops client_states = {
 		[CLIENT_AUTHENTICATION] = { .on_input = authentication_input,
 		                            .rearm = client_login_begin },
 		[CLIENT_LOOKING] = { .rearm = client_login_begin },
-		[CLIENT_NEWCOMER] = { .rearm = client_newcomer_rearm },
+		[CLIENT_NEWCOMER] = { .rearm = client_wait_rearm },
 		[CLIENT_IDLE] = { .on_input = relay_input,
 		                  .on_flushed = relay_idle_flushed,
 		                  .rearm = client_idle_rearm },
@@ -322,9 +317,9 @@ struct clients *clients_new(struct clients_shared *shared, unsigned int loop_num
 	TAILQ_INIT(&clients->delayed.list);
 	TAILQ_INIT(&clients->unauthenticated);
 	TAILQ_INIT(&clients->walks);
-	clients->lookups = auth_lookups_new(clients);
+	TAILQ_INIT(&clients->lookups.list);
 	clients_configure(clients, config, users);
-	if (!clients->lookups || !has_keys) {
+	if (!has_keys) {
 		err_set(err, ERR_MEMORY, "out of memory");
 		clients_free(&clients);
 	}
@@ -354,7 +349,7 @@ void clients_free(struct clients **clientsp)
 	clients_visits_stop(&clients->rearming);
 	clients_visits_stop(&clients->drain.looks);
 	dismiss_all(clients);
-	auth_lookups_free(&clients->lookups);
+	auth_lookups_free(clients);
 	loop_undefer(clients->loop, &clients->free_task);
 	free_closed(&clients->free_task);
 	audit_done(&clients->audit);
@@ -421,8 +416,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	resize_calls(clients, (uint32_t)config->track_statements);
 	clients->users = users_hold(users);
 	clients->generation++;
-	if (clients->lookups)
-		auth_lookups_configure(clients->lookups);
+	auth_lookups_configure(clients);
 	clients_visits_start(&clients->rearming, clients, rearm);
 	config_unref(&old);
 	users_release(&old_users);

@@ -26,9 +26,6 @@ bool sql_read_chain(struct scanner *scanner, struct token token, struct chain *c
 /* Takes SESSION or LOCAL in front of a parameter's name; it may be the first part of a name. */
 bool sql_takes_scope(struct scanner *scanner, const char *word);
 
-/* Goes back to before this token. */
-void sql_put_back(struct scanner *scanner, struct token token);
-
 /*
  * Reads the parameter of a SET or RESET, which may be words that mean one, such as TIME ZONE.
  * Returns its name in lower case, with at most SQL_SET_NAME_MAX bytes; NULL: it is not known.

@@ -503,13 +503,6 @@ bool sql_takes_scope(struct scanner *scanner, const char *word)
 	return sql_is_name(&next);
 }
 
-void sql_put_back(struct scanner *scanner, struct token token)
-{
-	const char *end = scanner->rest.at + scanner->rest.count;
-
-	scanner->rest = bytes_of(token.text.at, (size_t)(end - token.text.at));
-}
-
 const char *sql_read_parameter(struct scanner *scanner, struct chain *chain)
 {
 	static const struct {
@@ -521,6 +514,7 @@ const char *sql_read_parameter(struct scanner *scanner, struct chain *chain)
 		{ { "names" }, "client_encoding" },
 		{ { "transaction", "isolation" }, "transaction_isolation" },
 	};
+	const char *end = scanner->rest.at + scanner->rest.count, *next;
 	bool is_name;
 
 	sql_takes_scope(scanner, "session");
@@ -529,7 +523,8 @@ const char *sql_read_parameter(struct scanner *scanner, struct chain *chain)
 			return forms[i].name;
 	}
 	is_name = sql_read_chain(scanner, sql_token(scanner), chain);
-	sql_put_back(scanner, chain->next);
+	next = chain->next.text.at;
+	scanner->rest = bytes_of(next, (size_t)(end - next)); /* it is put back */
 	if (!is_name || chain->is_cut || chain->count > SQL_SET_NAME_MAX)
 		return NULL;
 	for (size_t i = 0; i < chain->count; i++)

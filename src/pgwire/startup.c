@@ -107,14 +107,17 @@ static bool begins(const char *word, const char *value, size_t least)
 	return count >= least && strncasecmp(word, value, count) == 0;
 }
 
+bool startup_is_true(const char *value)
+{
+	return begins("true", value, 1) || begins("yes", value, 1) || begins("on", value, 2) ||
+	       begins("1", value, 1);
+}
+
 enum replication startup_replication(const char *value)
 {
 	if (strcmp(value, "database") == 0)
 		return REPLICATION_LOGICAL;
-	return begins("true", value, 1) || begins("yes", value, 1) || begins("on", value, 2) ||
-	               begins("1", value, 1)
-	           ? REPLICATION_PHYSICAL
-	           : REPLICATION_NONE;
+	return startup_is_true(value) ? REPLICATION_PHYSICAL : REPLICATION_NONE;
 }
 
 static bool is_blank(char byte) { return isspace((unsigned char)byte); }

@@ -20,6 +20,7 @@
 #include "pgweir/base/histogram.h"
 #include "pgweir/base/table.h"
 #include "pgweir/base/text.h"
+#include "pgweir/pool/server/server.h"
 
 #define CALLS_TEXT_MAX 1000       /* bytes of a statement's text that are kept */
 #define CALLS_APPLICATION_SIZE 64 /* as NAMEDATALEN in PostgreSQL */
@@ -91,14 +92,6 @@ bool calls_explain(struct calls_statement *statement, struct bytes text);
 /* The statement was sent once more. */
 void calls_sent(struct calls *calls, struct calls_statement *statement);
 
-/* What a call took. */
-struct calls_result {
-	usec_t now; /* when it ended */
-	usec_t running, wait;
-	uint64_t rows, bytes;
-	const char *sqlstate; /* NULL: it has succeeded */
-};
-
 /* An error before its execution: in a Parse. It is no call. */
 void calls_failed(struct calls_statement *statement, const char *sqlstate);
 
@@ -129,23 +122,24 @@ static inline void calls_by(struct calls_statement *statement, uint64_t hash,
 	text_copy(statement->application, sizeof(statement->application), application);
 }
 
-/* A call has ended. */
-static inline void calls_ended(struct calls_statement *statement, const struct calls_result *result)
+/* A call has ended. wait: for a server, before it was sent. */
+static inline void calls_ended(struct calls_statement *statement, const struct server_call_end *end,
+                               usec_t wait)
 {
-	uint64_t running = result->running > 0 ? (uint64_t)result->running : 0;
+	uint64_t running = end->running > 0 ? (uint64_t)end->running : 0;
 
 	statement->call_count++;
-	statement->last_at = result->now;
+	statement->last_at = end->now;
 	statement->running_time += running;
 	if (running > statement->longest)
 		statement->longest = running;
-	statement->wait_time += (uint64_t)result->wait;
-	statement->row_count += result->rows;
-	statement->byte_count += result->bytes;
+	statement->wait_time += (uint64_t)wait;
+	statement->row_count += end->rows;
+	statement->byte_count += end->bytes;
 	sketch_add(&statement->running, running);
-	sketch_add(&statement->waiting, (uint64_t)result->wait);
-	if (result->sqlstate)
-		calls_failed(statement, result->sqlstate);
+	sketch_add(&statement->waiting, (uint64_t)wait);
+	if (end->sqlstate)
+		calls_failed(statement, end->sqlstate);
 }
 
 static inline const char *calls_database(const struct calls_statement *statement)

@@ -114,7 +114,7 @@ struct clients {
 	const struct config *config;  /* one reference */
 	unsigned int features;        /* enum client_feature that `config` sets for all clients */
 	struct users *users;          /* one reference */
-	struct auth_lookups *lookups; /* lookups of users who are not in auth_file */
+	struct auth_lookups lookups;  /* of users who are not in auth_file */
 	struct tls_context *tls;      /* one reference; NULL: no TLS */
 	struct hba *hba;              /* one reference; NULL unless auth_type is hba */
 	struct ranges *proxies;       /* addresses that may send PROXY headers; NULL: none */

@@ -17,6 +17,12 @@ struct delayed_logins {
 	bool is_cut; /* more logins failed than can be delayed, and that was logged */
 };
 
+/* The lookups of auth_query of one loop. client/login/auth_query.c */
+struct auth_lookups {
+	TAILQ_HEAD(, auth_lookup) list; /* all */
+	struct auth_lookup *under_way;  /* those that may be joined, by key */
+};
+
 struct logins;
 
 /* NULL: *err says why. */

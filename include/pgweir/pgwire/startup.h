@@ -70,6 +70,9 @@ enum replication {
 	REPLICATION_LOGICAL   /* of one database, where SQL is possible too */
 };
 
+/* Whether PostgreSQL reads the value of a parameter as a Boolean that is true. */
+bool startup_is_true(const char *value);
+
 /* REPLICATION_NONE: also for a value that PostgreSQL does not accept. */
 enum replication startup_replication(const char *value);
 

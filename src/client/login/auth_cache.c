@@ -43,11 +43,11 @@ static void answer_free(struct auth_answer *answer)
 
 REFS_FUNCTIONS(auth_answer_hold, auth_answer_release, struct auth_answer, answer_free)
 
-bool auth_answer_set(struct auth_answer *answer, const char *name, const char *secret)
+void auth_answer_take(struct auth_answer *answer, struct auth_reply *replies)
 {
-	answer->name = name ? strdup(name) : NULL;
-	answer->secret = secret ? strdup(secret) : NULL;
-	return !answer->name == !name && !answer->secret == !secret;
+	answer->name = replies->name;
+	answer->secret = replies->secret;
+	replies->name = replies->secret = NULL;
 }
 
 bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_answer *question)

@@ -42,10 +42,6 @@ struct auth_answer *auth_answer_hold(struct auth_answer *answer);
 /* The last one wipes and frees it. Sets *answer to NULL; it may be NULL. */
 void auth_answer_release(struct auth_answer **answer);
 
-/* Answers it. name NULL: there is no such user. secret NULL: the user has none. false: no memory.
- */
-bool auth_answer_set(struct auth_answer *answer, const char *name, const char *secret);
-
 /* Whether both are of the same question. */
 bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_answer *question);
 
@@ -113,6 +109,9 @@ void auth_reply_take(struct auth_reply *replies, struct bytes bytes);
 
 /* Call at ReadyForQuery. Returns the final verdict. */
 enum auth_reply_verdict auth_reply_end(struct auth_reply *replies);
+
+/* AUTH_REPLY_USER: takes over name and secret. */
+void auth_answer_take(struct auth_answer *answer, struct auth_reply *replies);
 
 /* Wipes and frees; leaves it unused. */
 void auth_reply_done(struct auth_reply *replies);

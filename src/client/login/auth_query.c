@@ -45,13 +45,10 @@ enum auth_lookup_state {
 	AUTH_LOOKUP_DONE     /* the answer is given to the logins at the end of the turn */
 };
 
-TAILQ_HEAD(auth_query_list, auth_query);
-TAILQ_HEAD(auth_lookup_list, auth_lookup);
-
 struct auth_lookup {
-	UT_hash_handle hh;             /* in lookups->under_way, while others may join */
-	TAILQ_ENTRY(auth_lookup) node; /* in lookups->list */
-	struct auth_lookups *lookups;
+	UT_hash_handle hh;             /* in lookups.under_way, while others may join */
+	TAILQ_ENTRY(auth_lookup) node; /* in lookups.list */
+	struct clients *clients;
 	struct borrower borrower;
 	/*
 	 * Ends at client_login_timeout, so that no login joins a query that hangs. While the lookup
@@ -60,7 +57,7 @@ struct auth_lookup {
 	struct timer timer;
 	usec_t begun_at;
 	struct task task;
-	struct auth_query_list waits;
+	TAILQ_HEAD(, auth_query) waits;
 	struct auth_reply replies;
 	struct auth_answer *answer; /* the question; state DONE and is_answered: its answer, too */
 	struct err err;             /* state DONE and not is_answered: what the clients get */
@@ -70,14 +67,6 @@ struct auth_lookup {
 	bool was_lost;
 };
 
-struct auth_lookups {
-	struct clients *clients;
-	struct auth_lookup_list list;  /* all lookups */
-	struct auth_lookup *under_way; /* those that may be joined, by key */
-};
-
-static struct loop *loop_of(const struct auth_lookups *lookups) { return lookups->clients->loop; }
-
 /* The cached answers of all loops. */
 static struct logins *logins_of(const struct clients *clients) { return clients->shared->logins; }
 
@@ -86,16 +75,16 @@ static struct logins *logins_of(const struct clients *clients) { return clients-
 static void leave_table(struct auth_lookup *lookup)
 {
 	if (lookup->may_be_joined)
-		HASH_DEL(lookup->lookups->under_way, lookup);
+		HASH_DEL(lookup->clients->lookups.under_way, lookup);
 	lookup->may_be_joined = false;
 }
 
 static void auth_lookup_free(struct auth_lookup *lookup)
 {
 	leave_table(lookup);
-	TAILQ_REMOVE(&lookup->lookups->list, lookup, node);
+	TAILQ_REMOVE(&lookup->clients->lookups.list, lookup, node);
 	timer_clear(&lookup->timer);
-	loop_undefer(loop_of(lookup->lookups), &lookup->task);
+	loop_undefer(lookup->clients->loop, &lookup->task);
 	pool_leave(&lookup->borrower);
 	auth_reply_done(&lookup->replies);
 	auth_answer_release(&lookup->answer);
@@ -132,12 +121,12 @@ static void end_lookup(struct auth_lookup *lookup)
 	timer_clear(&lookup->timer);
 	pool_leave(&lookup->borrower);
 	lookup->task.run = answer_waits;
-	loop_defer(loop_of(lookup->lookups), &lookup->task);
+	loop_defer(lookup->clients->loop, &lookup->task);
 }
 
 static void log_failure(const struct auth_lookup *lookup, const char *reason)
 {
-	const struct logger log = { lookup->lookups->clients->pools->shared.log, NULL };
+	const struct logger log = { lookup->clients->pools->shared.log, NULL };
 	const struct pool *pool = lookup->borrower.pool;
 
 	log_error(&log, "auth_query failed, on %s by %s, for %s: %s", pool->database->name,
@@ -157,24 +146,23 @@ static void fail_lookup(struct auth_lookup *lookup, enum err_code code, const ch
 
 static void judge(struct auth_lookup *lookup)
 {
-	struct auth_lookups *lookups = lookup->lookups;
 	struct auth_reply *replies = &lookup->replies;
 	enum auth_reply_verdict verdict = auth_reply_end(replies);
-	const char *name = verdict == AUTH_REPLY_USER ? replies->name : NULL;
-	usec_t limit = lookups->clients->config->auth_query_cache;
+	struct logins *logins = logins_of(lookup->clients);
+	usec_t limit = lookup->clients->config->auth_query_cache;
 
 	if (verdict == AUTH_REPLY_BAD) {
 		fail_lookup(lookup, ERR_CONFIG, replies->why.text);
 		return;
 	}
-	if (name)
-		auth_cache_learn(logins_of(lookups->clients), replies->secret);
-	lookup->is_answered = auth_answer_set(lookup->answer, name, name ? replies->secret : NULL);
-	if (!lookup->is_answered)
-		err_set(&lookup->err, ERR_MEMORY, "out of memory");
-	else if (lookup->may_be_joined && name) /* else a RELOAD made it outdated */
-		auth_cache_keep(logins_of(lookups->clients), lookup->answer,
-		                limit > 0 ? loop_now(loop_of(lookups)) + limit : 0);
+	if (verdict == AUTH_REPLY_USER) {
+		auth_answer_take(lookup->answer, replies);
+		auth_cache_learn(logins, lookup->answer->secret);
+	}
+	lookup->is_answered = true;
+	if (lookup->may_be_joined && lookup->answer->name) /* else a RELOAD made it outdated */
+		auth_cache_keep(logins, lookup->answer,
+		                limit > 0 ? loop_now(lookup->clients->loop) + limit : 0);
 	end_lookup(lookup);
 }
 
@@ -239,9 +227,9 @@ static void on_wait_due(struct timer *timer)
 
 static void arm(struct auth_lookup *lookup)
 {
-	const struct config *config = lookup->lookups->clients->config;
+	const struct config *config = lookup->clients->config;
 	const struct pool *pool = lookup->borrower.pool;
-	struct loop *loop = loop_of(lookup->lookups);
+	struct loop *loop = lookup->clients->loop;
 	usec_t login = config->client_login_timeout, since = lookup->borrower.waiting_since;
 	usec_t wait = config_query_wait_timeout(config, pool->database->entry, pool->role->entry);
 
@@ -257,15 +245,14 @@ static void arm(struct auth_lookup *lookup)
 static void ask(struct auth_lookup *lookup)
 {
 	struct borrower *borrower = &lookup->borrower;
-	struct auth_lookups *lookups = lookup->lookups;
-	usec_t now = loop_now(loop_of(lookups));
+	usec_t now = loop_now(lookup->clients->loop);
 	struct buf out = { 0 };
 
 	arm(lookup);
 	/*
 	 * The server never had a client's parameters, but an earlier auth_query may have set some.
 	 */
-	if (!pool_prepare(borrower, params_none(lookups->clients->pools->shared.params), true))
+	if (!pool_prepare(borrower, params_none(lookup->clients->pools->shared.params), true))
 		return;
 	lookup->state = AUTH_LOOKUP_ASKING;
 	add_query(&out, lookup->answer);
@@ -372,19 +359,18 @@ static const struct borrower_ops auth_lookup_borrower_ops = {
 
 /* ---- begin a lookup ---- */
 
-static struct auth_lookup *auth_lookup_new(struct auth_lookups *lookups,
-                                           struct auth_answer *question)
+static struct auth_lookup *auth_lookup_new(struct clients *clients, struct auth_answer *question)
 {
 	struct auth_lookup *lookup = calloc(1, sizeof(*lookup));
 
 	if (!lookup)
 		return NULL;
-	lookup->lookups = lookups;
+	lookup->clients = clients;
 	lookup->answer = auth_answer_hold(question);
 	lookup->borrower.ops = &auth_lookup_borrower_ops;
 	TAILQ_INIT(&lookup->waits);
-	TAILQ_INSERT_TAIL(&lookups->list, lookup, node);
-	TABLE_ADD(hh, &lookups->clients->pools->secret, lookups->under_way, question->key,
+	TAILQ_INSERT_TAIL(&clients->lookups.list, lookup, node);
+	TABLE_ADD(hh, &clients->pools->secret, clients->lookups.under_way, question->key,
 	          question->key_count, lookup);
 	lookup->may_be_joined = true;
 	return lookup;
@@ -393,16 +379,16 @@ static struct auth_lookup *auth_lookup_new(struct auth_lookups *lookups,
 /* Waits for a server, or runs the query at once. false: *err is the error for the client. */
 static bool begin_lookup(struct auth_lookup *lookup, struct database *database, struct err *err)
 {
-	struct auth_lookups *lookups = lookup->lookups;
+	struct clients *clients = lookup->clients;
 	struct pool *pool = pools_lookup_pool(database, lookup->answer->auth_user);
 	struct err why;
 
 	if (!pool)
 		return err_set(err, ERR_MEMORY, "no memory for pool");
 	pool_join(pool, &lookup->borrower);
-	lookup->begun_at = loop_now(loop_of(lookups));
-	pool_hurry(&lookup->borrower, config_fail_fast(lookups->clients->config,
-	                                               pool->database->entry, pool->role->entry));
+	lookup->begun_at = loop_now(clients->loop);
+	pool_hurry(&lookup->borrower,
+	           config_fail_fast(clients->config, pool->database->entry, pool->role->entry));
 	if (pool_take(&lookup->borrower)) {
 		ask(lookup);
 		return true;
@@ -423,14 +409,14 @@ static bool begin_lookup(struct auth_lookup *lookup, struct database *database, 
 static bool await_answer(struct client *client, struct database *database,
                          struct auth_answer *question, struct err *err)
 {
-	struct auth_lookups *lookups = client->clients->lookups;
+	struct clients *clients = client->clients;
 	struct auth_query *auth_query = &client->login->auth_query;
 	struct auth_lookup *lookup;
 
-	TABLE_FIND(hh, &lookups->clients->pools->secret, lookups->under_way, question->key,
+	TABLE_FIND(hh, &clients->pools->secret, clients->lookups.under_way, question->key,
 	           question->key_count, lookup);
 	if (!lookup) {
-		lookup = auth_lookup_new(lookups, question);
+		lookup = auth_lookup_new(clients, question);
 		if (!lookup)
 			return err_set(err, ERR_MEMORY, "out of memory");
 		if (!begin_lookup(lookup, database, err)) {
@@ -459,35 +445,21 @@ static void give_up(struct auth_query *wait)
 
 /* ---- the set of lookups ---- */
 
-struct auth_lookups *auth_lookups_new(struct clients *clients)
-{
-	struct auth_lookups *lookups = calloc(1, sizeof(*lookups));
-
-	if (!lookups)
-		return NULL;
-	lookups->clients = clients;
-	TAILQ_INIT(&lookups->list);
-	return lookups;
-}
-
-void auth_lookups_configure(struct auth_lookups *lookups)
+void auth_lookups_configure(struct clients *clients)
 {
 	struct auth_lookup *lookup, *next;
 
 	/* auth_query may be another query now, with secrets of another kind */
-	auth_cache_forget_all(logins_of(lookups->clients));
-	HASH_ITER (hh, lookups->under_way, lookup, next)
+	auth_cache_forget_all(logins_of(clients));
+	HASH_ITER (hh, clients->lookups.under_way, lookup, next)
 		leave_table(lookup);
 }
 
-void auth_lookups_free(struct auth_lookups **lookups)
+void auth_lookups_free(struct clients *clients)
 {
-	if (!*lookups)
-		return;
-	while (!TAILQ_EMPTY(&(*lookups)->list)) /* those that are DONE and wait for their task */
-		auth_lookup_free(TAILQ_FIRST(&(*lookups)->list));
-	free(*lookups);
-	*lookups = NULL;
+	while (
+	    !TAILQ_EMPTY(&clients->lookups.list)) /* those that are DONE and wait for their task */
+		auth_lookup_free(TAILQ_FIRST(&clients->lookups.list));
 }
 
 /* ---- one client ---- */

@@ -61,12 +61,15 @@ static struct hba_facts facts_of(const struct client *client)
 }
 
 /*
- * Whether `name`, from the certificate or of the system user, is the client's user or is
- * mapped to it.
+ * Whether `name`, from the certificate or of the system user, is the client's user, or is mapped to
+ * it: auth_type itself (rule NULL) has no maps.
  */
 static bool is_named(const struct client *client, const struct hba_rule *rule, const char *name)
 {
-	return name && hba_rule_admits(login_hba(client), rule, name, client->login->user);
+	const char *user = client->login->user;
+
+	return name && (rule ? hba_rule_admits(login_hba(client), rule, name, user)
+	                     : strcmp(name, user) == 0);
 }
 
 static bool has_certificate(const struct client *client, const struct hba_rule *rule)
@@ -82,12 +85,12 @@ static bool has_certificate(const struct client *client, const struct hba_rule *
 	return false;
 }
 
-static enum way_verdict find_way_by_rules(const struct client *client, struct way *way)
+/* *rule: the one that applies; NULL: there is none, or it is not known. */
+static enum way_verdict find_rule(const struct client *client, const struct hba_rule **rule)
 {
 	const struct hba_facts facts = facts_of(client);
-	const struct hba_rule *rule;
 
-	switch (hba_find(login_hba(client), &facts, &rule)) {
+	switch (hba_find(login_hba(client), &facts, rule)) {
 	case HBA_NEEDS_HOST:
 		return WAY_NEEDS_HOST;
 	case HBA_NO_RULE:
@@ -95,35 +98,28 @@ static enum way_verdict find_way_by_rules(const struct client *client, struct wa
 	case HBA_RULE:
 		break;
 	}
-	*way = (struct way){ .rule = rule, .method = rule->method };
-	if (rule->method == AUTH_METHOD_REJECT || rule->flaw.count)
+	if ((*rule)->method == AUTH_METHOD_REJECT || (*rule)->flaw.count)
 		return WAY_REJECTED;
-	if (!has_certificate(client, rule))
-		return WAY_LACKS_CERTIFICATE;
-	way->is_proven = auth_methods[rule->method].voucher == AUTH_BY_CERTIFICATE &&
-	                 is_named(client, rule, client->login->shown.certificate_name);
-	way->options = rule->options.count
-	                   ? rule->options.at
-	                   : auth_methods_options(rule->method, login_config(client));
-	return WAY_FOUND;
+	return has_certificate(client, *rule) ? WAY_FOUND : WAY_LACKS_CERTIFICATE;
 }
 
 /* Decides by what is known now; does nothing. */
 static enum way_verdict find_way(const struct client *client, struct way *way)
 {
 	const struct config *config = login_config(client);
-	const char *name = client->login->shown.certificate_name; /* auth_type cert has no maps */
-	enum auth_method type = config->auth_type;
+	enum way_verdict verdict = WAY_FOUND;
 
-	if (type == AUTH_METHOD_HBA)
-		return find_way_by_rules(client, way);
-	*way = (struct way){
-		.method = type,
-		.is_proven = auth_methods[type].voucher == AUTH_BY_CERTIFICATE && name &&
-		             strcmp(name, client->login->user) == 0,
-		.options = auth_methods_options(type, config),
-	};
-	return WAY_FOUND;
+	*way = (struct way){ .method = config->auth_type };
+	if (way->method == AUTH_METHOD_HBA)
+		verdict = find_rule(client, &way->rule);
+	if (way->rule)
+		way->method = way->rule->method;
+	way->is_proven = auth_methods[way->method].voucher == AUTH_BY_CERTIFICATE &&
+	                 is_named(client, way->rule, client->login->shown.certificate_name);
+	way->options = way->rule && way->rule->options.count
+	                   ? way->rule->options.at
+	                   : auth_methods_options(way->method, config);
+	return verdict;
 }
 
 /* ---- names that take time ---- */
@@ -137,16 +133,14 @@ static void on_host(struct reverse *reverse, const char *host)
 	authentication_go_on(login->client);
 }
 
-/* Waits for a lookup. At its end authentication_go_on() is called. */
-static void wait_for_lookup(struct client *client) { client_enter(client, CLIENT_LOOKING); }
-
+/* At the end of the lookup authentication_go_on() is called. */
 static void look_host_up(struct client *client)
 {
 	struct err err;
 
 	if (reverse_start(client->clients->pools->shared.resolver,
 	                  &client->login->hba_check.reverse, &client->peer, on_host, &err))
-		wait_for_lookup(client);
+		client_enter(client, CLIENT_LOOKING);
 	else
 		client_fatal(client, &err);
 }
@@ -330,7 +324,7 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 		choose_method(client);
 		break;
 	case AUTH_QUERY_LOOKING:
-		wait_for_lookup(client);
+		client_enter(client, CLIENT_LOOKING);
 		break;
 	case AUTH_QUERY_OVER:
 		break;

@@ -144,13 +144,10 @@ void auth_query_failed(struct client *client);
 
 void auth_query_done(struct auth_query *auth_query);
 
-/* Those of these clients. NULL: no memory. */
-struct auth_lookups *auth_lookups_new(struct clients *clients);
-
-/* No login may be waiting. */
-void auth_lookups_free(struct auth_lookups **lookups);
+/* Frees all lookups. No login may be waiting. */
+void auth_lookups_free(struct clients *clients);
 
 /* Applies a new snapshot: drops all cached answers. New logins do not join running queries. */
-void auth_lookups_configure(struct auth_lookups *lookups);
+void auth_lookups_configure(struct clients *clients);
 
 #endif

@@ -194,20 +194,22 @@ static bool secure(struct client *client, struct bytes early)
 }
 
 /*
- * Answers an SSLRequest. has_more: unencrypted bytes follow it. false: stop parsing; TLS
- * begins or the client was closed.
+ * Answers a request for encryption: an SSLRequest, or is_gss, for which the answer is no. has_more:
+ * unencrypted bytes follow it. false: stop parsing; TLS begins or the client was closed.
  */
-static bool tls_asked(struct client *client, bool has_more)
+static bool encryption_asked(struct client *client, bool is_gss, bool has_more)
 {
-	struct client_login *login = client->login;
+	struct client_shown *shown = &client->login->shown;
+	bool *was_answered = is_gss ? &shown->was_gss_refused : &shown->was_tls_answered;
 
 	if (has_more)
 		return client_refuse(client, CLOSE_EARLY_DATA,
-		                     "received unencrypted data after SSL request");
-	if (login->shown.was_tls_answered || stream_is_encrypted(&client->stream))
+		                     "received unencrypted data after %s request",
+		                     is_gss ? "GSSAPI encryption" : "SSL");
+	if (*was_answered || (!is_gss && stream_is_encrypted(&client->stream)))
 		return client_close(client, CLOSE_ENCRYPTION_TWICE);
-	login->shown.was_tls_answered = true;
-	if (!may_encrypt(client))
+	*was_answered = true;
+	if (is_gss || !may_encrypt(client))
 		return client_send(client, bytes_of("N", 1));
 	if (!stream_keep(&client->stream, (struct bytes){ 0 }) ||
 	    !client_send(client, bytes_of("S", 1)))
@@ -467,18 +469,6 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 	return !client_is_over(client);
 }
 
-/* Refuses GSSAPI encryption: answers 'N'. */
-static bool refuse_gss(struct client *client, bool has_more)
-{
-	if (has_more)
-		return client_refuse(client, CLOSE_EARLY_DATA,
-		                     "received unencrypted data after GSSAPI encryption request");
-	if (client->login->shown.was_gss_refused)
-		return client_close(client, CLOSE_ENCRYPTION_TWICE);
-	client->login->shown.was_gss_refused = true;
-	return client_send(client, bytes_of("N", 1));
-}
-
 static bool refuse_packet(struct client *client, const struct startup *startup, struct bytes in)
 {
 	static const char terminate[] = { 'X', 0, 0, 0, 4 };
@@ -505,9 +495,8 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 
 	switch (startup->kind) {
 	case STARTUP_TLS_REQUEST:
-		return tls_asked(client, has_more);
 	case STARTUP_GSS_REQUEST:
-		return refuse_gss(client, has_more);
+		return encryption_asked(client, startup->kind == STARTUP_GSS_REQUEST, has_more);
 	case STARTUP_CANCEL:
 		cancel_request_begin(client, startup_body(packet));
 		return false;

@@ -196,13 +196,6 @@ void causal_lost(struct client *client)
 	client_read_on(client);
 }
 
-/* The primary serves the read instead. */
-static void give_up(struct client *client)
-{
-	pool_return(&client->borrower);
-	causal_lost(client);
-}
-
 static void on_pause_over(struct timer *timer)
 {
 	ask_position(container_of(timer, struct client, timer));
@@ -273,7 +266,8 @@ static bool catch_up(struct client *client)
 	pool->reads.wait_time += (uint64_t)waited;
 	if (!is_there) {
 		pool_standby_tell_former(server);
-		give_up(client);
+		pool_return(&client->borrower);
+		causal_lost(client); /* the primary serves the read */
 	}
 	return is_there;
 }
@@ -356,14 +350,13 @@ bool causal_needs_no_server(const struct client *client)
 	       is_plain(client);
 }
 
-bool causal_ends_without(struct client *client)
+void causal_ends_without(struct client *client)
 {
-	if (!causal_needs_no_server(client))
-		return false;
+	if (!client->is_position_due)
+		return;
 	client->is_position_due = false;
 	client->causal->seen_on = 0;
 	client->causal->position = CAUSAL_NOT_KNOWN;
-	return true;
 }
 
 static void settle(struct client *client, uint64_t position)

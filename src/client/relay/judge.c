@@ -117,7 +117,14 @@ static unsigned int first_touches(const struct client *client, const struct fram
 		return executed ? touches | executed->touches : touches;
 	}
 	said = said_read(client, frame, in);
-	return said.type == 'B' && said.name ? statements_touches(client, said.name, text) : 0;
+	if (said.type != 'B' || !said.name)
+		return 0;
+	if (!*said.name)
+		return client->unnamed ? client->unnamed->touches : 0;
+	if (!said.prepared)
+		return 0;
+	*text = said.text;
+	return said.prepared->touches;
 }
 
 /*
@@ -159,20 +166,13 @@ void relay_lacks_place(const struct client *client, const struct frame *frame, s
 	session_refuse_place(client, touches, text, err);
 }
 
-/* A frame of a client without a server is refused, which is answered here. */
-static enum judgement refuse_alone(struct client *client, const struct frame *frame,
-                                   struct bytes in, const struct err *err, struct batch *batch)
-{
-	return relay_fail(client, frame, in, err, batch) ? JUDGE_DROP : JUDGE_END;
-}
-
 /* It gets no server, and does not wait for one. */
 static enum judgement refuse_unserved(struct client *client, const struct frame *frame,
                                       struct bytes in, const struct err *err, struct batch *batch)
 {
 	pool_drop_place(&client->borrower);
 	if (relay_fails_alone(client, frame, in, err))
-		return refuse_alone(client, frame, in, err, batch);
+		return relay_fail(client, frame, in, err, batch);
 	client_turn_away(client, err);
 	return JUDGE_END;
 }
@@ -231,36 +231,10 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 	return JUDGE_SEND;
 }
 
-/*
- * Handles a frame of a client that has a server, where there may be standbys. JUDGE_SEND: it is for
- * this server.
- */
-static enum judgement judge_with_hosts(const struct client *client, struct batch *batch)
-{
-	/* It may begin the next transaction, which need not be a read. */
-	if (!ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY) &&
-	    route_is_for_now(client))
-		return batch_wait(batch, LEDGER_WAIT_READY);
-	return JUDGE_SEND;
-}
-
 /* Whether the next message begins a transaction, as no BEGIN is sent ahead of it, either. */
 static bool is_first(const struct client *client)
 {
 	return server_is_between(client->borrower.server) && !client->late;
-}
-
-/* Adds what must run between the last text, with UNLISTEN or RESET, and this frame. */
-static enum judgement judge_follow(struct client *client, const struct frame *frame,
-                                   struct batch *batch)
-{
-	if (client->touched & RESETS_FOLLOWED) {
-		enum judgement judgement = resets_follow(client, frame->type, batch);
-
-		if (judgement != JUDGE_SEND || !listening_is_followed(client))
-			return judgement;
-	}
-	return listening_follow(client, batch);
 }
 
 /* Handles a frame with a text that may touch session state. JUDGE_SEND: no objection. */
@@ -418,16 +392,18 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 	return JUDGE_SEND;
 }
 
-/* Adds what must come before the frame. */
+/* Adds what must come before the frame: at first, behind the last text with RESET or UNLISTEN. */
 static enum judgement judge_before(struct client *client, const struct request *request,
                                    const struct frame *frame, struct bytes in, struct batch *batch)
 {
-	if (client->touched & (LISTENING_HOLDS | RESETS_FOLLOWED)) {
-		enum judgement judgement = judge_follow(client, frame, batch);
+	enum judgement judgement = JUDGE_SEND;
 
-		if (judgement != JUDGE_SEND)
-			return judgement;
-	}
+	if (client->touched & RESETS_FOLLOWED)
+		judgement = resets_follow(client, frame->type, batch);
+	if (judgement == JUDGE_SEND && listening_is_followed(client))
+		judgement = listening_follow(client, batch);
+	if (judgement != JUDGE_SEND)
+		return judgement;
 	if (frame->type == 'Q' && client->unnamed)
 		statements_forget_unnamed(client, batch);
 	if (request->may_touch && (client_features(client) & CLIENT_HAS_SQL_NAMES))
@@ -485,7 +461,7 @@ __attribute__((noinline)) static enum judgement judge_limits(struct client *clie
 	if (track_allows(client, frame, in, digest, &err))
 		return JUDGE_SEND;
 	return client->state == CLIENT_ACTIVE ? statements_refuse(client, frame->type, &err, batch)
-	                                      : refuse_alone(client, frame, in, &err, batch);
+	                                      : relay_fail(client, frame, in, &err, batch);
 }
 
 static inline enum judgement judge(struct client *client, const struct frame *frame,
@@ -507,8 +483,12 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 			judgement = judge_limits(client, frame, in, batch, &digest);
 		if (judgement == JUDGE_SEND)
 			judgement = judge_without(client, frame, in, batch);
-	} else if (features & CLIENT_HAS_HOSTS)
-		judgement = judge_with_hosts(client, batch);
+	} else if ((features & CLIENT_HAS_HOSTS) &&
+	           !ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY) &&
+	           route_is_for_now(client)) {
+		/* It may begin the next transaction, which need not be a read. */
+		judgement = batch_wait(batch, LEDGER_WAIT_READY);
+	}
 	if (judgement == JUDGE_SEND)
 		judgement = judge_turn(client, batch);
 	if (judgement != JUDGE_SEND)

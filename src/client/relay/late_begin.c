@@ -65,11 +65,6 @@ static const struct bytes answers[] = {
 	[SQL_BLOCK_ROLLBACK] = ANSWER("ROLLBACK", 'I'),
 };
 
-static bool answer(struct client *client, enum sql_block_kind kind)
-{
-	return client_send(client, answers[kind]);
-}
-
 /* ---- time limits ---- */
 
 static void on_idle_due(struct timer *timer)
@@ -130,7 +125,7 @@ static enum judgement begin_late(struct client *client, const struct sql_block *
 	if (!client_rules(client)->late_begin || client->replication || pool->pools->is_ending ||
 	    (block->is_for_primary && !has_primary(pool)) || !late_begin_again(client, text))
 		return JUDGE_SEND;
-	if (!answer(client, block->kind))
+	if (!client_send(client, answers[block->kind]))
 		return JUDGE_END;
 	client_enter(client, CLIENT_LATE);
 	return JUDGE_DROP;
@@ -164,7 +159,7 @@ bool late_begin_in_vain(struct client *client, struct bytes text)
 
 static enum judgement end_late(struct client *client, enum sql_block_kind kind)
 {
-	if (!answer(client, client->late->has_failed ? SQL_BLOCK_ROLLBACK : kind))
+	if (!client_send(client, answers[client->late->has_failed ? SQL_BLOCK_ROLLBACK : kind]))
 		return JUDGE_END;
 	late_begin_forget(client);
 	client_enter(client, CLIENT_IDLE);
@@ -223,10 +218,9 @@ static bool send_text(struct batch *batch, const char *text, bool is_last)
 {
 	struct server *server = batch->server;
 	struct bytes whole = bytes_of(text, strlen(text) + 1);
-	char front[FRAME_HEADER_SIZE + 1] = { 'P' }; /* and an empty name */
 
-	store_be32(front + 1, (uint32_t)(4 + 1 + whole.count + sizeof(behind.no_types)));
-	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_header(batch, 'P', 1 + whole.count + sizeof(behind.no_types));
+	batch_copy(batch, bytes_of("", 1)); /* no name */
 	batch_copy(batch, whole);
 	batch_run(batch, bytes_of((const char *)&behind, sizeof(behind)));
 	return note(server, LEDGER_PARSE) && note(server, LEDGER_BIND) &&

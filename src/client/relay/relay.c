@@ -214,6 +214,9 @@ static inline void go_idle(struct client *client)
 
 void relay_go_on_without(struct client *client)
 {
+	causal_ends_without(client);
+	client->touched = 0;
+	session_free(client);
 	statements_leave_server(client);
 	go_idle(client);
 }
@@ -339,8 +342,8 @@ static bool can_fail(struct client *client, const struct frame *frame, struct by
 	       !said.is_whole || sql_is_no_block(said.text);
 }
 
-bool relay_fail(struct client *client, const struct frame *frame, struct bytes in,
-                const struct err *err, struct batch *batch)
+enum judgement relay_fail(struct client *client, const struct frame *frame, struct bytes in,
+                          const struct err *err, struct batch *batch)
 {
 	struct bytes body = frame_received(in, frame);
 	struct buf out = { 0 };
@@ -365,7 +368,7 @@ bool relay_fail(struct client *client, const struct frame *frame, struct bytes i
 		late_begin_fail(client);
 	else if (is_sent && client->state == CLIENT_IDLE)
 		client_idle_begin(client);
-	return is_sent;
+	return is_sent ? JUDGE_DROP : JUDGE_END;
 }
 
 /*
@@ -386,7 +389,7 @@ static bool fail_waiting(struct client *client, const struct err *err)
 	batch_begin(&batch);
 	pool_give_up(&client->borrower);
 	pool_drop_place(&client->borrower);
-	if (!relay_fail(client, &frame, in, err ? err : &lacks, &batch))
+	if (relay_fail(client, &frame, in, err ? err : &lacks, &batch) == JUDGE_END)
 		return true;
 	if (!client->is_skipping) {
 		client->frame_left = frame.length;
@@ -415,8 +418,9 @@ bool relay_fails_alone(struct client *client, const struct frame *frame, struct 
 	       in.count >= frame->length && can_fail(client, frame, in);
 }
 
-void relay_refused(struct client *client, const struct err *err)
+void relay_refused(struct borrower *borrower, const struct err *err)
 {
+	struct client *client = client_of(borrower);
 	struct bytes in = stream_kept(&client->stream);
 	struct frame frame;
 

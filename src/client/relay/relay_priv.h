@@ -54,7 +54,7 @@ bool relay_fails_alone(struct client *client, const struct frame *frame, struct 
                        const struct err *err);
 
 /* A client that waits for a server gets none. */
-void relay_refused(struct client *client, const struct err *err);
+void relay_refused(struct borrower *borrower, const struct err *err);
 
 /* judge.c: the error of a statement that has waited for a place for too long. */
 void relay_lacks_place(const struct client *client, const struct frame *frame, struct bytes in,
@@ -66,9 +66,12 @@ bool relay_refuse_place(struct client *client);
 /* The client's server was lost when it owed nothing of the session: it continues without one. */
 void relay_go_on_without(struct client *client);
 
-/* A message that no server has got fails, which is answered here. false: the client was closed. */
-bool relay_fail(struct client *client, const struct frame *frame, struct bytes in,
-                const struct err *err, struct batch *batch);
+/*
+ * A message that no server has got fails, which is answered here (JUDGE_DROP). JUDGE_END: the
+ * client was closed.
+ */
+enum judgement relay_fail(struct client *client, const struct frame *frame, struct bytes in,
+                          const struct err *err, struct batch *batch);
 
 /* Cancels in CLIENT_WAITING: the request is answered with an error here. */
 bool relay_cancel_waiting(struct client *client);
@@ -264,9 +267,11 @@ void causal_lost(struct client *client);
 bool causal_ends_unasked(struct client *client);
 void causal_ask(struct client *client);
 
-/* Whether the client's server owes nothing but its position; and the same when that was lost. */
+/* Whether the client's server owes nothing but its position. */
 bool causal_needs_no_server(const struct client *client);
-bool causal_ends_without(struct client *client);
+
+/* That was lost: it is not known. No effect if it is not due. */
+void causal_ends_without(struct client *client);
 
 /* client->is_position_due, and a frame is about to be noted in the ledger. */
 void causal_note(struct client *client, const struct frame *frame, struct bytes in);

@@ -22,6 +22,7 @@
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_token.h"
+#include "pgweir/pgwire/startup.h"
 
 #include "../session/session_priv.h"
 
@@ -35,21 +36,6 @@
 #define HARMLESS (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_EXECUTE | SQL_TOUCH_RELEASE)
 
 /* ---- parameters ---- */
-
-/* As PostgreSQL reads a Boolean that is true. */
-static bool is_true(const char *value)
-{
-	static const char *const words[] = { "on", "true", "yes", "1" };
-	size_t count = strlen(value);
-
-	if (count == 0 || strcasecmp(value, "o") == 0)
-		return false;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strncasecmp(value, words[i], count) == 0)
-			return true;
-	}
-	return false;
-}
 
 /* The value in the client's session. NULL: not known. */
 static const char *value_of(const struct client *client, const char *name)
@@ -72,14 +58,14 @@ static bool is_read_by_default(const struct client *client)
 {
 	const char *value = value_of(client, "default_transaction_read_only");
 
-	return value && is_true(value) && !is_serializable(client);
+	return value && startup_is_true(value) && !is_serializable(client);
 }
 
 static bool is_read_only_session(const struct client *client)
 {
 	const char *value = params_find(client->startup, "default_transaction_read_only");
 
-	return value && is_true(value);
+	return value && startup_is_true(value);
 }
 
 /* ---- texts ---- */

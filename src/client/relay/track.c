@@ -306,12 +306,7 @@ void track_call(struct borrower *borrower, const struct ledger_call *call,
 	if (call->is_parse)
 		calls_failed(statement, end->sqlstate);
 	else
-		calls_ended(statement, &(struct calls_result){ .now = end->now,
-		                                               .running = end->running,
-		                                               .wait = call->wait,
-		                                               .rows = end->rows,
-		                                               .bytes = end->bytes,
-		                                               .sqlstate = end->sqlstate });
+		calls_ended(statement, end, call->wait);
 }
 
 /* ---- frames ---- */
@@ -499,7 +494,7 @@ void track_answered(struct client *client, const struct frame *frame, struct byt
 	if (client->track->application)
 		calls_by(statement, client->track->application->hash,
 		         client->track->application->name);
-	calls_ended(statement, &(struct calls_result){ .now = client_now(client) });
+	calls_ended(statement, &(struct server_call_end){ .now = client_now(client) }, 0);
 }
 
 /*

@@ -164,47 +164,42 @@ unsigned int features_pins(unsigned int before, const struct facts *facts)
 
 /* ---- refusing ---- */
 
-/* One text for the client and for the log. Returns false. */
-static bool refuse(const struct client *client, const struct feature *feature,
-                   const struct err *why, struct err *err)
+/* One text for the client and for the log: *err. Returns false. */
+static bool refuse(const struct client *client, const struct feature *feature, struct err *err)
 {
 	struct log_facts facts = { .event = "error",
-		                   .sqlstate = why->sqlstate,
-		                   .reason = why->text };
+		                   .sqlstate = err->sqlstate,
+		                   .reason = err->text };
 
-	*err = *why;
-	err_hint(err, feature->way_out);
 	if (client->clients->config->log_pooler_errors)
 		log_event(&client->log, LOG_LEVEL_WARNING, &facts, "pooler error: %s: %s",
-		          why->text, why->detail);
-	return false;
+		          err->text, err->detail);
+	return err_hint(err, feature->way_out);
 }
 
 bool features_refuse(const struct client *client, const struct feature *feature, struct err *err)
 {
 	bool is_statement_mode = client_rules(client)->mode == POOL_MODE_STATEMENT;
-	struct err why;
 
 	client->borrower.pool->state_refused++;
-	err_set(&why, ERR_UNSUPPORTED, "%s is not available here (%s)", feature->error,
+	err_set(err, ERR_UNSUPPORTED, "%s is not available here (%s)", feature->error,
 	        is_statement_mode ? "pool_mode = statement" : "session_state = refuse");
-	err_detail(&why,
+	err_detail(err,
 	           "It concerns the session, and the client's next %s may run on another server.",
 	           is_statement_mode ? "statement" : "transaction");
-	return refuse(client, feature, &why, err);
+	return refuse(client, feature, err);
 }
 
 bool features_refuse_pin(const struct client *client, const struct feature *feature,
                          struct err *err)
 {
 	const struct pool *pool = client->borrower.pool;
-	struct err why;
 
-	err_set(&why, ERR_LIMIT, "%s needs a server of its own (max_pinned_servers)",
+	err_set(err, ERR_LIMIT, "%s needs a server of its own (max_pinned_servers)",
 	        feature->error);
-	err_detail(&why,
+	err_detail(err,
 	           "Servers of this pool that stay with clients: %u of %d. SHOW PINNED in the "
 	           "console lists them.",
 	           pool->share.tally->pinned_count, pool->limits.max_pinned);
-	return refuse(client, feature, &why, err);
+	return refuse(client, feature, err);
 }

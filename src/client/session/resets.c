@@ -267,7 +267,6 @@ static void make_statements(const struct client *client, struct buf *out)
  */
 static enum judgement follow_discard(struct client *client, char type, struct batch *batch)
 {
-	static const char sync[] = { 'S', 0, 0, 0, 4 };
 	struct server *server = client->borrower.server;
 
 	if (type == 'S')
@@ -277,10 +276,8 @@ static enum judgement follow_discard(struct client *client, char type, struct ba
 	client->touched &= ~RESETS_DUE;
 	if (!server->wire.ledger.is_open || server->wire.ledger.is_skipping)
 		return JUDGE_SEND;
-	batch_copy(batch, bytes_of(sync, sizeof(sync)));
-	return server_note_change(server, LEDGER_SYNC, LEDGER_DROPPED, NULL)
-	           ? batch_wait(batch, LEDGER_WAIT_READY)
-	           : JUDGE_MEMORY;
+	return batch_sync(batch, server, LEDGER_DROPPED) ? batch_wait(batch, LEDGER_WAIT_READY)
+	                                                 : JUDGE_MEMORY;
 }
 
 enum judgement resets_follow(struct client *client, char type, struct batch *batch)

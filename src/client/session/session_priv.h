@@ -299,10 +299,9 @@ bool session_ask(struct client *client);
 
 /*
  * Whether the server is or would be asked only because nothing is known of the catalog. If it is
- * lost then, the client has lost nothing, and goes on: session_ends_without().
+ * lost then, the client has lost nothing, and goes on.
  */
 bool session_needs_no_server(const struct client *client);
-bool session_ends_without(struct client *client);
 
 /* session_ask() has read the catalog first: asks now. */
 void session_go_on(struct client *client);

@@ -313,15 +313,6 @@ bool session_needs_no_server(const struct client *client)
 	       !session_stays(client) && client_rules(client)->mode != POOL_MODE_SESSION;
 }
 
-bool session_ends_without(struct client *client)
-{
-	if (!session_needs_no_server(client))
-		return false;
-	client->touched = 0;
-	session_free(client);
-	return true;
-}
-
 void session_go_on(struct client *client) { ask_server(client, parts_of(client)); }
 
 /* The answer about parameters. false: they are not all known. */

@@ -54,12 +54,10 @@ static void add_ignored(struct exposing *exposing, enum ledger_kind kind, struct
 static void add_parse(struct batch *batch, const struct client_statement *entry)
 {
 	struct bytes text = statement_text(names_statement(entry));
-	char front[FRAME_HEADER_SIZE + SQL_NAME_MAX + 1] = { 'P' };
 	size_t name_size = strlen(entry->name) + 1;
 
-	store_be32(front + 1, (uint32_t)(4 + name_size + text.count));
-	memcpy(front + FRAME_HEADER_SIZE, entry->name, name_size);
-	batch_copy(batch, bytes_of(front, FRAME_HEADER_SIZE + name_size));
+	batch_header(batch, 'P', name_size + text.count);
+	batch_copy(batch, bytes_of(entry->name, name_size));
 	batch_run(batch, text);
 }
 
@@ -71,13 +69,10 @@ static void add_parse(struct batch *batch, const struct client_statement *entry)
  */
 static bool is_plain_name(const char *name)
 {
-	size_t size = 0;
+	struct bytes text = bytes_text(name);
 
-	for (; name[size]; size++) {
-		if (name[size] & 0x80)
-			return false;
-	}
-	return size <= SQL_NAME_MAX && !statement_name_is_reserved(name);
+	return text.count <= SQL_NAME_MAX && bytes_are_ascii(text) &&
+	       !statement_name_is_reserved(name);
 }
 
 static bool can_expose(struct client *client, struct client_statement *entry)
@@ -92,7 +87,6 @@ static void expose(struct exposing *exposing, struct client_statement *entry)
 {
 	MESSAGE_STATIC(begin, 'Q', "SAVEPOINT \"" SCRATCH_NAME "\"");
 	MESSAGE_STATIC(back, 'Q', "ROLLBACK TO \"" SCRATCH_NAME "\"");
-	static const char sync[] = { 'S', 0, 0, 0, 4 };
 	size_t size = statement_text(names_statement(entry)).count;
 
 	if (entry->is_exposed || exposing->size + size > TEXTS_MAX ||
@@ -104,7 +98,8 @@ static void expose(struct exposing *exposing, struct client_statement *entry)
 	names_set_exposed(exposing->client->names, entry, true);
 	add_parse(exposing->batch, entry);
 	add_ignored(exposing, LEDGER_PARSE, bytes_of("", 0));
-	add_ignored(exposing, LEDGER_SYNC, bytes_of(sync, sizeof(sync)));
+	exposing->is_failed |=
+	    !batch_sync(exposing->batch, exposing->client->borrower.server, LEDGER_OURS);
 	if (exposing->is_block)
 		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(back));
 }
@@ -227,7 +222,7 @@ void exposed_settle(struct client *client, const struct facts *facts)
 		struct client_statement *entry = client->names->at[i];
 
 		if (entry->is_exposed && !is_among(buf_bytes(&facts->exposed), entry->name))
-			names_lose(client, entry);
+			names_lose(client->names, entry);
 	}
 }
 

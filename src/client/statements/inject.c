@@ -11,10 +11,8 @@
 
 void inject_named(struct batch *batch, char type, struct bytes name)
 {
-	char front[FRAME_HEADER_SIZE + 1] = { type, 0, 0, 0, 0, 'S' };
-
-	store_be32(front + 1, (uint32_t)(4 + 1 + name.count + 1));
-	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_header(batch, type, 1 + name.count + 1);
+	batch_copy(batch, bytes_of("S", 1));
 	batch_copy(batch, bytes_of(name.at, name.count + 1));
 }
 

@@ -21,11 +21,6 @@
 
 #define CAPACITY_MIN 4 /* names for which there is space at first */
 
-struct statements *names_store(const struct client *client)
-{
-	return &client->clients->pools->statements;
-}
-
 unsigned int client_statement_count(const struct client *client)
 {
 	return client->names ? client->names->count : 0;
@@ -48,8 +43,6 @@ static struct names *get(struct client *client)
 		client->features |= CLIENT_FOLLOWS_STATEMENTS;
 	return client->names;
 }
-
-void names_watch_texts(struct client *client) { client->features |= CLIENT_HAS_SQL_NAMES; }
 
 /* ---- names ---- */
 
@@ -154,22 +147,17 @@ struct client_statement *names_make(struct bytes name, struct statement *stateme
 	return entry;
 }
 
-static void lose(struct names *names, struct client_statement *entry)
+void names_lose(struct names *names, struct client_statement *entry)
 {
 	remove_entry(names, entry);
 	names_drop(&entry);
-}
-
-void names_lose(struct client *client, struct client_statement *entry)
-{
-	lose(client->names, entry);
 }
 
 static void forget_names(struct names *names, bool is_all)
 {
 	for (uint32_t i = names->count; i-- > 0;) {
 		if (is_all || names->at[i]->is_confirmed)
-			lose(names, names->at[i]);
+			names_lose(names, names->at[i]);
 	}
 }
 
@@ -277,7 +265,7 @@ static void settle(struct ledger_change *base, bool is_done)
 	if (kind == NAME_GOES || kind == NAME_AWAITS_TYPES)
 		entry->is_changing = false;
 	if (ends && find_entry(change->names, entry->name) == entry)
-		lose(change->names, entry);
+		names_lose(change->names, entry);
 	free_change(change);
 }
 
@@ -538,6 +526,6 @@ struct client_statement *names_restore(struct client *client, struct bytes name,
 	entry->is_loose = true; /* the record does not say */
 	if (names_find(client, entry->name) || !add_entry(client->names, entry))
 		names_drop(&entry);
-	names_watch_texts(client); /* the record does not say how it was made */
+	client->features |= CLIENT_HAS_SQL_NAMES; /* the record does not say how it was made */
 	return entry;
 }

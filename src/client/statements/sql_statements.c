@@ -108,7 +108,8 @@ static struct statement *make_statement(const struct client *client,
 	buf_add_byte(&text, 0);
 	buf_add_be16(&text, 0);
 	if (buf_ok(&text) && server_scope(client->borrower.server, &scope))
-		statement = statement_of(names_store(client), buf_bytes(&text), scope);
+		statement =
+		    statement_of(&client->clients->pools->statements, buf_bytes(&text), scope);
 	buf_free(&text);
 	return statement;
 }
@@ -120,10 +121,8 @@ static void batch_renamed(struct batch *batch, char type, struct bytes body, str
                           struct bytes name)
 {
 	const char *behind = token.at + token.count, *end = body.at + body.count;
-	char front[FRAME_HEADER_SIZE] = { type };
 
-	store_be32(front + 1, (uint32_t)(4 + body.count - token.count + name.count + 2));
-	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_header(batch, type, body.count - token.count + name.count + 2);
 	batch_run(batch, bytes_of(body.at, (size_t)(token.at - body.at)));
 	batch_copy(batch, bytes_of("\"", 1));
 	batch_copy(batch, name);
@@ -143,14 +142,6 @@ static bool count_characters(const struct client *client, struct bytes text, uin
 		*count += (text.at[i] & 0xc0) != 0x80;
 	}
 	return true;
-}
-
-static bool guard(struct client *client, struct batch *batch, enum ledger_fate fate)
-{
-	static const char sync[] = { 'S', 0, 0, 0, 4 };
-
-	batch_run(batch, bytes_of(sync, sizeof(sync)));
-	return server_note_change(client->borrower.server, LEDGER_SYNC, fate, NULL);
 }
 
 /*
@@ -191,7 +182,7 @@ static struct ledger_change *set_stage(struct client *client, const char *name,
 	change->statement = NULL; /* the server uses the scratch name */
 	*made = names_find(client, name);
 	(*made)->is_sql = true;
-	names_watch_texts(client);
+	client->features |= CLIENT_HAS_SQL_NAMES;
 	return change;
 }
 
@@ -294,10 +285,10 @@ static bool query_on_stage(const struct lone *lone, struct statement *statement)
 	if (!query_renamed(lone, bytes_text(SCRATCH_NAME), change))
 		return false;
 	if (!made)
-		return guard(client, lone->batch, LEDGER_DROPPED);
+		return batch_sync(lone->batch, client->borrower.server, LEDGER_DROPPED);
 	/* If the PREPARE has failed, so does this, which is nobody's; else see ledger_reply(). */
 	return ask_types(client, made, lone->batch, LEDGER_OURS) &&
-	       guard(client, lone->batch, LEDGER_OURS);
+	       batch_sync(lone->batch, client->borrower.server, LEDGER_OURS);
 }
 
 /* A PREPARE, or a DEALLOCATE of a name that the client has. */
@@ -368,7 +359,8 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 		return parse_renamed(lone, statement_name(statement), statement);
 	entry->use_count++;
 	return query_renamed(lone, statement_name(statement), &entry->use) &&
-	               (is_there || guard(client, lone->batch, LEDGER_DROPPED))
+	               (is_there ||
+	                batch_sync(lone->batch, client->borrower.server, LEDGER_DROPPED))
 	           ? JUDGE_DROP
 	           : JUDGE_MEMORY;
 }

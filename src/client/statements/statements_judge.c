@@ -65,11 +65,7 @@ enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most)
 }
 
 /* Whether a frame of this type names a statement or a portal, or may name one in its text. */
-static bool has_names(char type)
-{
-	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q' ||
-	       type == 'E';
-}
+static bool has_names(char type) { return type == 'Q' || frame_is_extended(type); }
 
 static enum whole whole_of(const struct client *client, const struct frame *frame, struct bytes in)
 {
@@ -212,12 +208,10 @@ static enum judgement refuse_twice(struct client *client, const char *name, stru
                                    struct batch *batch)
 {
 	static const char scratch[] = SCRATCH_NAME;
-	char front[FRAME_HEADER_SIZE] = { 'P' };
 
 	if (!inject_scratch(client, batch, true))
 		return JUDGE_MEMORY;
-	store_be32(front + 1, (uint32_t)(4 + sizeof(scratch) + text.count));
-	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_header(batch, 'P', sizeof(scratch) + text.count);
 	batch_run(batch, bytes_of(scratch, sizeof(scratch)));
 	batch_run(batch, text);
 	return statements_note(client, LEDGER_PARSE, LEDGER_CLIENT,
@@ -265,7 +259,7 @@ static enum judgement named_parse(struct client *client, const struct frame *fra
 	text = bytes_skip(body, strlen(parse.statement) + 1);
 	if (!server_scope(client->borrower.server, &scope))
 		return JUDGE_MEMORY;
-	statement = statement_of(names_store(client), text, scope);
+	statement = statement_of(&client->clients->pools->statements, text, scope);
 	if (!statement)
 		return JUDGE_MEMORY;
 	if (!server_statements_is_sure(&client->borrower.server->session.statements, statement)) {
@@ -547,18 +541,6 @@ struct statement *statements_find(const struct client *client, const char *name)
 	const struct client_statement *entry = names_find(client, name);
 
 	return entry ? names_statement(entry) : NULL;
-}
-
-unsigned int statements_touches(const struct client *client, const char *name, struct bytes *text)
-{
-	const struct statement *statement = statements_find(client, name);
-
-	if (!*name)
-		return client->unnamed ? client->unnamed->touches : 0;
-	if (!statement)
-		return 0;
-	*text = statement_query(statement);
-	return statement->touches;
 }
 
 /* ---- hand-over to another process ---- */

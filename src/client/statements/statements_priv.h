@@ -120,9 +120,6 @@ void statements_read(struct client *client, struct record *record,
 /* The client's statement with this name. NULL: none. */
 struct statement *statements_find(const struct client *client, const char *name);
 
-/* What a statement touches, "" is the unnamed one, and its text. 0: also if it is not known. */
-unsigned int statements_touches(const struct client *client, const char *name, struct bytes *text);
-
 /* The statement that a text EXECUTEs, which does nothing else. NULL: not known, or it does not. */
 struct statement *statements_executed(const struct client *client, struct bytes text);
 
@@ -169,9 +166,6 @@ static inline struct statement *names_statement(const struct client_statement *e
 {
 	return (struct statement *)entry->use.statement;
 }
-
-/* Where the texts of all clients' statements are kept. */
-struct statements *names_store(const struct client *client);
 
 /* Makes one that is not among the client's names yet. NULL: no memory. */
 struct client_statement *names_make(struct bytes name, struct statement *statement);
@@ -248,11 +242,8 @@ bool names_enter_scope(struct client *client, struct client_statement *entry, bo
 /* The statement is or is no more on the client's server under its name. */
 void names_set_exposed(struct names *names, struct client_statement *entry, bool is_exposed);
 
-/* The client has names of SQL's PREPARE: its texts may use them. */
-void names_watch_texts(struct client *client);
-
 /* Removes a name. */
-void names_lose(struct client *client, struct client_statement *entry);
+void names_lose(struct names *names, struct client_statement *entry);
 
 /* Removes all names that the server had accepted. */
 void names_forget(struct client *client);

@@ -59,7 +59,7 @@ void unnamed_keep(struct client *client, struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
 	struct statement *statement =
-	    statement_of(names_store(client), batch->unnamed, bytes_of("", 0));
+	    statement_of(&client->clients->pools->statements, batch->unnamed, bytes_of("", 0));
 
 	batch->unnamed = bytes_of(NULL, 0);
 	names_drop(&unnamed->kept);
@@ -114,10 +114,8 @@ static bool inject(struct client *client, struct batch *batch)
 	/* keep the zero of the empty name */
 	struct bytes body = bytes_skip(statement_message(statement),
 	                               FRAME_HEADER_SIZE + statement_name(statement).count);
-	char front[FRAME_HEADER_SIZE] = { 'P' };
 
-	store_be32(front + 1, (uint32_t)(4 + body.count));
-	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_header(batch, 'P', body.count);
 	batch_run(batch, body);
 	batch->is_borrowed = true;
 	return server_note_change(client->borrower.server, LEDGER_PARSE, LEDGER_DROPPED, NULL);

@@ -43,7 +43,7 @@ static struct calls_statement *call(uint64_t number)
 		statement = enter(number);
 	unit_expect(statement);
 	calls_sent(&calls, statement);
-	calls_ended(statement, &(struct calls_result){ .running = 3, .rows = 1, .bytes = 2 });
+	calls_ended(statement, &(struct server_call_end){ .running = 3, .rows = 1, .bytes = 2 }, 0);
 	return statement;
 }
 
@@ -59,12 +59,10 @@ START_TEST(calls_are_counted)
 	struct calls_statement *statement = call(1);
 
 	call(1);
-	calls_ended(statement, &(struct calls_result){ .now = 9,
-	                                               .running = 100,
-	                                               .wait = 7,
-	                                               .rows = 10,
-	                                               .bytes = 20,
-	                                               .sqlstate = "22012" });
+	calls_ended(statement,
+	            &(struct server_call_end){
+			.now = 9, .running = 100, .rows = 10, .bytes = 20, .sqlstate = "22012" },
+	            7);
 	ck_assert_uint_eq(statement->call_count, 3);
 	ck_assert_uint_eq(statement->running_time, 106);
 	ck_assert_uint_eq(statement->longest, 100);
@@ -82,7 +80,7 @@ START_TEST(calls_are_counted)
 	ck_assert_uint_eq(statement->call_count, 3);
 	ck_assert_uint_eq(statement->error_count, 2);
 	/* a clock that went back */
-	calls_ended(statement, &(struct calls_result){ .running = -5 });
+	calls_ended(statement, &(struct server_call_end){ .running = -5 }, 0);
 	ck_assert_uint_eq(statement->running_time, 106);
 }
 END_TEST

@@ -22,7 +22,8 @@ static void keep(struct logins *logins, const char *user, const char *secret, us
 {
 	struct auth_answer *answer = make_question(user);
 
-	ck_assert(auth_answer_set(answer, user, secret));
+	auth_answer_take(answer,
+	                 &(struct auth_reply){ .name = strdup(user), .secret = strdup(secret) });
 	auth_cache_keep(logins, answer, until);
 	auth_answer_release(&answer);
 }
