@@ -63,13 +63,7 @@ static void loop_cpu_end(struct loop *loop)
 	                   __ATOMIC_RELAXED);
 }
 
-/* Between these two, processor time does not count. */
-static void loop_cpu_begin_waste(struct loop *loop)
-{
-	__atomic_store_n(&loop->wasted_since, read_clock(CLOCK_THREAD_CPUTIME_ID),
-	                 __ATOMIC_RELEASE);
-}
-
+/* Processor time since wasted_since does not count. */
 void loop_cpu_end_waste(struct loop *loop)
 {
 	usec_t wasted = read_clock(CLOCK_THREAD_CPUTIME_ID) - loop->wasted_since;
@@ -99,13 +93,6 @@ usec_t loop_cpu(const struct loop *loop)
  * letter after a wake was read writes the eventfd. What arrives while letters are being opened
  * causes another wake, so a loop that gets letters all the time still sees its descriptors.
  */
-
-static void loop_letters_init(struct mailbox *mailbox)
-{
-	pthread_mutex_init(&mailbox->lock, NULL);
-	TAILQ_INIT(&mailbox->letters);
-	mailbox->wake.fd = -1;
-}
 
 static void loop_letters_done(struct loop *loop)
 {
@@ -253,7 +240,9 @@ struct loop *loop_new(struct err *err)
 		return NULL;
 	}
 	TAILQ_INIT(&loop->tasks);
-	loop_letters_init(&loop->mailbox);
+	pthread_mutex_init(&loop->mailbox.lock, NULL);
+	TAILQ_INIT(&loop->mailbox.letters);
+	loop->mailbox.wake.fd = -1;
 	loop->base = base_new();
 	if (timers_init(loop))
 		return loop;
@@ -345,7 +334,8 @@ static bool poll_for_a_while(struct loop *loop)
 	bool has_run = look_for_events(loop);
 
 	if (!has_run) {
-		loop_cpu_begin_waste(loop);
+		__atomic_store_n(&loop->wasted_since, read_clock(CLOCK_THREAD_CPUTIME_ID),
+		                 __ATOMIC_RELEASE);
 		while (!has_run && clock_now() < loop->poll_until)
 			has_run = look_for_events(loop);
 		if (!has_run)
@@ -353,18 +343,6 @@ static bool poll_for_a_while(struct loop *loop)
 	}
 	loop->poll_count += has_run;
 	return has_run;
-}
-
-/* Only ready descriptors prolong polling: with timers the loop would never sleep. */
-static void look_on(struct loop *loop, unsigned long ready_before)
-{
-	if (loop->poll_limit && loop->ready_count != ready_before)
-		loop->poll_until = clock_now() + loop->poll_limit;
-}
-
-static bool may_poll(const struct loop *loop)
-{
-	return loop->poll_limit && clock_now() < loop->poll_until;
 }
 
 /* The holder may have deferred tasks or written something: the next turn must not sleep. */
@@ -381,10 +359,11 @@ static void turn(struct loop *loop)
 	size_t leaving = loop->leaving_count;
 	unsigned long ready_before = loop->ready_count;
 	bool may_sleep = TAILQ_EMPTY(&loop->tasks) && !loop->was_parked && !leaving;
+	bool may_poll = may_sleep && loop->poll_limit && clock_now() < loop->poll_until;
 
 	loop->was_parked = false;
 	loop->is_turning = true;
-	if (!may_sleep || !may_poll(loop) || !poll_for_a_while(loop))
+	if (!may_poll || !poll_for_a_while(loop))
 		event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY |
 		                                (may_sleep ? 0 : EVLOOP_NONBLOCK));
 	/* event_base_loop() has sent the changes to epoll: the kernel watches these no longer. */
@@ -395,7 +374,9 @@ static void turn(struct loop *loop)
 	run_tasks(loop);
 	if (loop->at_turn_end)
 		loop->at_turn_end(loop->at_turn_end_arg);
-	look_on(loop, ready_before);
+	/* Only ready descriptors prolong polling: with timers the loop would never sleep. */
+	if (loop->poll_limit && loop->ready_count != ready_before)
+		loop->poll_until = clock_now() + loop->poll_limit;
 	loop->is_turning = false;
 	loop->clock.now = 0;
 	loop->turn_count++;

@@ -38,11 +38,6 @@ struct workers {
 
 /* ---- on the helper threads ---- */
 
-static bool is_abandoned(const struct job *job)
-{
-	return __atomic_load_n(&job->is_abandoned, __ATOMIC_RELAXED);
-}
-
 /* Waits for a job. NULL: the threads must end. */
 static struct job *take_job(struct workers *workers)
 {
@@ -59,23 +54,18 @@ static struct job *take_job(struct workers *workers)
 	return job;
 }
 
-static void end_job(struct workers *workers, struct job *job)
-{
-	LOCKED(&workers->lock);
-	TAILQ_INSERT_TAIL(&workers->ended, job, node);
-	if (!workers->is_ending)
-		loop_post(job->loop, &job->letter);
-}
-
 static void *work(void *arg)
 {
 	struct workers *workers = arg;
 	struct job *job;
 
 	while ((job = take_job(workers))) {
-		if (!is_abandoned(job))
+		if (!__atomic_load_n(&job->is_abandoned, __ATOMIC_RELAXED))
 			job->run(job);
-		end_job(workers, job);
+		LOCKED(&workers->lock);
+		TAILQ_INSERT_TAIL(&workers->ended, job, node);
+		if (!workers->is_ending)
+			loop_post(job->loop, &job->letter);
 	}
 	LOCKED(&workers->lock);
 	workers->living_count--;
