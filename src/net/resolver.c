@@ -93,7 +93,8 @@ struct resolver_note {
  */
 
 static void on_zone_due(struct timer *timer);
-static void refresh_name(struct resolver_name *name);
+static bool start_query(struct resolver_name *name, struct err *err);
+static void tidy(struct resolver_name *name);
 
 static void wait_period(struct resolver_zone *zone)
 {
@@ -108,6 +109,7 @@ static void on_serial(struct dns_query **query, struct dns_answer *answer)
 	/* Serial number arithmetic (RFC 1982): the value after the largest is 0. */
 	bool is_news = zone->has_serial && (int32_t)(answer->serial - zone->serial) > 0;
 	struct resolver_name *name, *next;
+	struct err err;
 
 	wait_period(zone);
 	if (!answer->count)
@@ -117,8 +119,10 @@ static void on_serial(struct dns_query **query, struct dns_answer *answer)
 	if (!is_news)
 		return;
 	/* Each one may end, and with the last one the zone. */
-	TAILQ_FOREACH_SAFE (name, &zone->names, zone_node, next)
-		refresh_name(name);
+	TAILQ_FOREACH_SAFE (name, &zone->names, zone_node, next) {
+		if (!start_query(name, &err))
+			tidy(name);
+	}
 }
 
 static void on_zone_due(struct timer *timer)
@@ -436,14 +440,6 @@ static bool start_query(struct resolver_name *name, struct err *err)
 	timer_clear(&name->expiry);
 	return dns_query(name->resolver->dns, DNS_ADDRESSES, name->host, &name->query, on_looked_up,
 	                 err);
-}
-
-static void refresh_name(struct resolver_name *name)
-{
-	struct err err;
-
-	if (!start_query(name, &err))
-		tidy(name);
 }
 
 /* ---- creation and end ---- */

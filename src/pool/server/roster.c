@@ -218,18 +218,13 @@ static bool is_open(const struct roster *roster, unsigned int host)
 	return host >= roster->host_count || roster->admins[host] == HOST_ENABLED;
 }
 
-static enum roster_fit no_fit(usec_t when, usec_t *due)
-{
-	*due = when;
-	return ROSTER_NO;
-}
-
 /* If no watch finds out that the row fits, logins do. */
-static enum roster_fit no_fit_now(const struct roster_row *row, usec_t *due)
+static enum roster_fit no_fit(const struct roster_row *row, usec_t *due)
 {
 	usec_t last = row->seen_at > row->tried_at ? row->seen_at : row->tried_at;
 
-	return no_fit(row->is_watched ? INT64_MAX : last + ROSTER_GAP, due);
+	*due = row->is_watched ? INT64_MAX : last + ROSTER_GAP;
+	return ROSTER_NO;
 }
 
 static enum roster_fit fit_of(const struct roster_row *row, const struct roster_want *want,
@@ -239,15 +234,17 @@ static enum roster_fit fit_of(const struct roster_row *row, const struct roster_
 
 	*due = 0;
 	if (row->is_fenced || (row->is_lost && want->target != TARGET_ANY))
-		return no_fit_now(row, due);
+		return no_fit(row, due);
 	if (want->target != TARGET_ANY)
 		fit = fit_of_role(row, want->target);
 	if (fit == ROSTER_NO)
-		return no_fit_now(row, due);
+		return no_fit(row, due);
 	if (!roster_row_is_behind(row, &want->limit))
 		return fit;
-	/* its watch finds out when it has caught up */
-	return want->is_strict ? no_fit(INT64_MAX, due) : ROSTER_BEHIND;
+	if (!want->is_strict)
+		return ROSTER_BEHIND;
+	*due = INT64_MAX; /* its watch finds out when it has caught up */
+	return ROSTER_NO;
 }
 
 enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
