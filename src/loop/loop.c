@@ -141,31 +141,27 @@ static void on_wake(struct watch *watch, unsigned int what)
 	mailbox->is_woken = false;
 	count = mailbox->count;
 	pthread_mutex_unlock(&mailbox->lock);
+	if (!count)
+		watch->loop->ready_count--; /* called to park, or to stop: no reason to poll on */
 	while (count-- > 0 && (letter = take_first(mailbox)))
 		letter->open(letter);
 }
 
-bool loop_take_letters(struct loop *loop, struct err *err)
+static bool loop_letters_init(struct loop *loop)
 {
-	struct watch *watch = &loop->mailbox.wake;
+	struct mailbox *mailbox = &loop->mailbox;
 
-	if (watch->fd >= 0)
-		return true;
-	watch_init(watch, loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_wake);
-	if (watch->fd >= 0 && watch_set(watch, WATCH_READ))
-		return true;
-	err_set(err, ERR_FILES, "cannot prepare to wake the event loop: %s", strerror(errno));
-	if (watch->fd >= 0)
-		close(watch->fd);
-	watch->fd = -1;
-	return false;
+	pthread_mutex_init(&mailbox->lock, NULL);
+	TAILQ_INIT(&mailbox->letters);
+	watch_init(&mailbox->wake, loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_wake);
+	return loop->base && mailbox->wake.fd >= 0 && watch_set(&mailbox->wake, WATCH_READ);
 }
 
 void loop_post(struct loop *to, struct letter *letter)
 {
 	struct mailbox *mailbox = &to->mailbox;
 
-	assert(mailbox->wake.fd >= 0 && !letter->is_posted);
+	assert(!letter->is_posted);
 	letter->is_late = false;
 	LOCKED(&mailbox->lock);
 	TAILQ_INSERT_TAIL(&mailbox->letters, letter, node);
@@ -234,17 +230,16 @@ static struct event_base *base_new(void)
 struct loop *loop_new(struct err *err)
 {
 	struct loop *loop = calloc(1, sizeof(*loop));
+	bool has_letters;
 
 	if (!loop) {
 		err_set(err, ERR_MEMORY, "no memory for the event loop");
 		return NULL;
 	}
 	TAILQ_INIT(&loop->tasks);
-	pthread_mutex_init(&loop->mailbox.lock, NULL);
-	TAILQ_INIT(&loop->mailbox.letters);
-	loop->mailbox.wake.fd = -1;
 	loop->base = base_new();
-	if (timers_init(loop))
+	has_letters = loop_letters_init(loop);
+	if (timers_init(loop) && has_letters)
 		return loop;
 	err_set(err, ERR_SYSTEM, "cannot start the event loop: %s", strerror(errno));
 	loop_free(&loop);
@@ -424,8 +419,7 @@ unsigned long loop_poll_count(const struct loop *loop) { return loop->poll_count
 void loop_stop(struct loop *loop)
 {
 	__atomic_store_n(&loop->is_stopping, true, __ATOMIC_RELEASE);
-	if (loop->mailbox.wake.fd >= 0)
-		loop_letters_wake(loop);
+	loop_letters_wake(loop);
 }
 
 usec_t loop_read_clock(struct loop *loop)
