@@ -53,7 +53,7 @@ struct solo *solo_new(const char *name, struct err *err)
 	}
 	text_copy(solo->name, sizeof(solo->name), name);
 	solo->loop = loop_new(err);
-	if (!solo->loop || !loop_take_letters(solo->loop, err))
+	if (!solo->loop)
 		solo_free(&solo);
 	return solo;
 }
@@ -140,10 +140,6 @@ struct crew *crew_new(struct loop *const *loops, unsigned int count, struct err 
 	for (unsigned int i = 0; i < count; i++) {
 		crew->members[i].loop = loops[i];
 		snprintf(crew->members[i].name, sizeof(crew->members[i].name), "pgweir/%u", i);
-		if (count > 1 && !loop_take_letters(loops[i], err)) {
-			crew_free(&crew);
-			return NULL;
-		}
 		if (i > 0)
 			loop_parks_by(loops[i], crew_park, crew);
 	}

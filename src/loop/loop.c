@@ -63,13 +63,7 @@ static void loop_cpu_end(struct loop *loop)
 	                   __ATOMIC_RELAXED);
 }
 
-/* Between these two, processor time does not count. */
-static void loop_cpu_begin_waste(struct loop *loop)
-{
-	__atomic_store_n(&loop->wasted_since, read_clock(CLOCK_THREAD_CPUTIME_ID),
-	                 __ATOMIC_RELEASE);
-}
-
+/* Processor time since wasted_since does not count. */
 void loop_cpu_end_waste(struct loop *loop)
 {
 	usec_t wasted = read_clock(CLOCK_THREAD_CPUTIME_ID) - loop->wasted_since;
@@ -99,13 +93,6 @@ usec_t loop_cpu(const struct loop *loop)
  * letter after a wake was read writes the eventfd. What arrives while letters are being opened
  * causes another wake, so a loop that gets letters all the time still sees its descriptors.
  */
-
-static void loop_letters_init(struct mailbox *mailbox)
-{
-	pthread_mutex_init(&mailbox->lock, NULL);
-	TAILQ_INIT(&mailbox->letters);
-	mailbox->wake.fd = -1;
-}
 
 static void loop_letters_done(struct loop *loop)
 {
@@ -154,31 +141,27 @@ static void on_wake(struct watch *watch, unsigned int what)
 	mailbox->is_woken = false;
 	count = mailbox->count;
 	pthread_mutex_unlock(&mailbox->lock);
+	if (!count)
+		watch->loop->ready_count--; /* called to park, or to stop: no reason to poll on */
 	while (count-- > 0 && (letter = take_first(mailbox)))
 		letter->open(letter);
 }
 
-bool loop_take_letters(struct loop *loop, struct err *err)
+static bool loop_letters_init(struct loop *loop)
 {
-	struct watch *watch = &loop->mailbox.wake;
+	struct mailbox *mailbox = &loop->mailbox;
 
-	if (watch->fd >= 0)
-		return true;
-	watch_init(watch, loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_wake);
-	if (watch->fd >= 0 && watch_set(watch, WATCH_READ))
-		return true;
-	err_set(err, ERR_FILES, "cannot prepare to wake the event loop: %s", strerror(errno));
-	if (watch->fd >= 0)
-		close(watch->fd);
-	watch->fd = -1;
-	return false;
+	pthread_mutex_init(&mailbox->lock, NULL);
+	TAILQ_INIT(&mailbox->letters);
+	watch_init(&mailbox->wake, loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_wake);
+	return loop->base && mailbox->wake.fd >= 0 && watch_set(&mailbox->wake, WATCH_READ);
 }
 
 void loop_post(struct loop *to, struct letter *letter)
 {
 	struct mailbox *mailbox = &to->mailbox;
 
-	assert(mailbox->wake.fd >= 0 && !letter->is_posted);
+	assert(!letter->is_posted);
 	letter->is_late = false;
 	LOCKED(&mailbox->lock);
 	TAILQ_INSERT_TAIL(&mailbox->letters, letter, node);
@@ -247,15 +230,16 @@ static struct event_base *base_new(void)
 struct loop *loop_new(struct err *err)
 {
 	struct loop *loop = calloc(1, sizeof(*loop));
+	bool has_letters;
 
 	if (!loop) {
 		err_set(err, ERR_MEMORY, "no memory for the event loop");
 		return NULL;
 	}
 	TAILQ_INIT(&loop->tasks);
-	loop_letters_init(&loop->mailbox);
 	loop->base = base_new();
-	if (timers_init(loop))
+	has_letters = loop_letters_init(loop);
+	if (timers_init(loop) && has_letters)
 		return loop;
 	err_set(err, ERR_SYSTEM, "cannot start the event loop: %s", strerror(errno));
 	loop_free(&loop);
@@ -345,7 +329,8 @@ static bool poll_for_a_while(struct loop *loop)
 	bool has_run = look_for_events(loop);
 
 	if (!has_run) {
-		loop_cpu_begin_waste(loop);
+		__atomic_store_n(&loop->wasted_since, read_clock(CLOCK_THREAD_CPUTIME_ID),
+		                 __ATOMIC_RELEASE);
 		while (!has_run && clock_now() < loop->poll_until)
 			has_run = look_for_events(loop);
 		if (!has_run)
@@ -353,18 +338,6 @@ static bool poll_for_a_while(struct loop *loop)
 	}
 	loop->poll_count += has_run;
 	return has_run;
-}
-
-/* Only ready descriptors prolong polling: with timers the loop would never sleep. */
-static void look_on(struct loop *loop, unsigned long ready_before)
-{
-	if (loop->poll_limit && loop->ready_count != ready_before)
-		loop->poll_until = clock_now() + loop->poll_limit;
-}
-
-static bool may_poll(const struct loop *loop)
-{
-	return loop->poll_limit && clock_now() < loop->poll_until;
 }
 
 /* The holder may have deferred tasks or written something: the next turn must not sleep. */
@@ -381,10 +354,11 @@ static void turn(struct loop *loop)
 	size_t leaving = loop->leaving_count;
 	unsigned long ready_before = loop->ready_count;
 	bool may_sleep = TAILQ_EMPTY(&loop->tasks) && !loop->was_parked && !leaving;
+	bool may_poll = may_sleep && loop->poll_limit && clock_now() < loop->poll_until;
 
 	loop->was_parked = false;
 	loop->is_turning = true;
-	if (!may_sleep || !may_poll(loop) || !poll_for_a_while(loop))
+	if (!may_poll || !poll_for_a_while(loop))
 		event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY |
 		                                (may_sleep ? 0 : EVLOOP_NONBLOCK));
 	/* event_base_loop() has sent the changes to epoll: the kernel watches these no longer. */
@@ -395,7 +369,9 @@ static void turn(struct loop *loop)
 	run_tasks(loop);
 	if (loop->at_turn_end)
 		loop->at_turn_end(loop->at_turn_end_arg);
-	look_on(loop, ready_before);
+	/* Only ready descriptors prolong polling: with timers the loop would never sleep. */
+	if (loop->poll_limit && loop->ready_count != ready_before)
+		loop->poll_until = clock_now() + loop->poll_limit;
 	loop->is_turning = false;
 	loop->clock.now = 0;
 	loop->turn_count++;
@@ -443,8 +419,7 @@ unsigned long loop_poll_count(const struct loop *loop) { return loop->poll_count
 void loop_stop(struct loop *loop)
 {
 	__atomic_store_n(&loop->is_stopping, true, __ATOMIC_RELEASE);
-	if (loop->mailbox.wake.fd >= 0)
-		loop_letters_wake(loop);
+	loop_letters_wake(loop);
 }
 
 usec_t loop_read_clock(struct loop *loop)

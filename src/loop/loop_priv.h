@@ -23,7 +23,7 @@ TAILQ_HEAD(task_list, task);
 TAILQ_HEAD(letter_list, letter);
 
 struct mailbox {
-	struct watch wake;    /* on an eventfd; -1 before loop_take_letters() */
+	struct watch wake;    /* on an eventfd */
 	pthread_mutex_t lock; /* guards all fields below */
 	struct letter_list letters;
 	size_t count;
@@ -83,7 +83,7 @@ void loop_parks_by(struct loop *loop, void (*park)(void *arg), void *arg);
 
 /*
  * Calls the loop to park between two turns, until it is called off. Wakes it if it sleeps.
- * From any thread, after loop_parks_by() and loop_take_letters().
+ * From any thread, after loop_parks_by().
  */
 void loop_call(struct loop *loop);
 void loop_call_off(struct loop *loop);
@@ -97,7 +97,7 @@ static inline void loop_called(struct loop *loop)
 		loop_cpu_end_waste(loop);
 }
 
-/* Makes the loop begin a turn if it sleeps. From any thread, after loop_take_letters(). */
+/* Makes the loop begin a turn if it sleeps. From any thread. */
 void loop_letters_wake(struct loop *loop);
 
 /* ---- timers.c ---- */

@@ -38,11 +38,6 @@ struct workers {
 
 /* ---- on the helper threads ---- */
 
-static bool is_abandoned(const struct job *job)
-{
-	return __atomic_load_n(&job->is_abandoned, __ATOMIC_RELAXED);
-}
-
 /* Waits for a job. NULL: the threads must end. */
 static struct job *take_job(struct workers *workers)
 {
@@ -59,23 +54,18 @@ static struct job *take_job(struct workers *workers)
 	return job;
 }
 
-static void end_job(struct workers *workers, struct job *job)
-{
-	LOCKED(&workers->lock);
-	TAILQ_INSERT_TAIL(&workers->ended, job, node);
-	if (!workers->is_ending)
-		loop_post(job->loop, &job->letter);
-}
-
 static void *work(void *arg)
 {
 	struct workers *workers = arg;
 	struct job *job;
 
 	while ((job = take_job(workers))) {
-		if (!is_abandoned(job))
+		if (!__atomic_load_n(&job->is_abandoned, __ATOMIC_RELAXED))
 			job->run(job);
-		end_job(workers, job);
+		LOCKED(&workers->lock);
+		TAILQ_INSERT_TAIL(&workers->ended, job, node);
+		if (!workers->is_ending)
+			loop_post(job->loop, &job->letter);
 	}
 	LOCKED(&workers->lock);
 	workers->living_count--;
@@ -141,18 +131,14 @@ struct workers *workers_new(unsigned int threads, unsigned int limit, struct err
 	return workers;
 }
 
-static void tell_the_end(struct workers *workers)
-{
-	LOCKED(&workers->lock);
-	workers->is_ending = true;
-	pthread_cond_broadcast(&workers->due);
-}
-
-static bool wait_for_threads(struct workers *workers, usec_t until)
+/* Tells them to end, and waits for that. false: some have not. */
+static bool end_threads(struct workers *workers, usec_t until)
 {
 	struct timespec due = { until / USEC_PER_SEC, until % USEC_PER_SEC * 1000 };
 
 	LOCKED(&workers->lock);
+	workers->is_ending = true;
+	pthread_cond_broadcast(&workers->due);
 	while (workers->living_count > 0 &&
 	       pthread_cond_timedwait(&workers->gone, &workers->lock, &due) == 0)
 		continue;
@@ -166,8 +152,7 @@ bool workers_leave(struct workers **workersp, usec_t limit)
 
 	if (!workers)
 		return true;
-	tell_the_end(workers);
-	have_ended = wait_for_threads(workers, clock_now() + limit);
+	have_ended = end_threads(workers, clock_now() + limit);
 	for (unsigned int i = 0; i < workers->thread_count; i++) {
 		if (have_ended)
 			pthread_join(workers->threads[i], NULL);
@@ -204,8 +189,6 @@ static bool has_threads(struct workers *workers, struct err *err)
 
 bool workers_submit(struct workers *workers, struct loop *loop, struct job *job, struct err *err)
 {
-	if (!loop_take_letters(loop, err))
-		return false;
 	job->letter = (struct letter){ .open = on_ended };
 	job->loop = loop;
 	job->workers = workers;

@@ -41,12 +41,11 @@ static void fill_err(struct err *err, int failure)
 /* Ends an attempt. on_done() may free the dial. */
 static void end_dial(struct dial *dial, int failure)
 {
-	int fd = dial->fd;
+	int fd = dial->watch.fd;
 	struct err err = { .code = ERR_NONE };
 
 	watch_done(&dial->watch);
 	dial->is_active = false;
-	dial->fd = -1;
 	if (failure == 0) {
 		dial->on_done(dial, fd, NULL);
 		return;
@@ -71,7 +70,7 @@ static void on_writable(struct watch *watch, unsigned int what)
 	socklen_t size = sizeof(failure);
 
 	(void)what;
-	if (getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
+	if (getsockopt(watch->fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
 		failure = errno;
 	end_dial(dial, failure);
 }
@@ -79,7 +78,7 @@ static void on_writable(struct watch *watch, unsigned int what)
 static void end_later(struct dial *dial, int failure)
 {
 	dial->failure = failure;
-	loop_defer(dial->loop, &dial->task);
+	loop_defer(dial->watch.loop, &dial->task);
 }
 
 void dial_start(struct dial *dial, struct loop *loop, const struct address *address,
@@ -90,9 +89,8 @@ void dial_start(struct dial *dial, struct loop *loop, const struct address *addr
 	const struct sockaddr *name = (struct sockaddr *)&local;
 	socklen_t size;
 
-	*dial = (struct dial){
-		.on_done = on_done, .loop = loop, .task.run = run_task, .fd = -1, .is_active = true
-	};
+	*dial = (struct dial){ .on_done = on_done, .task.run = run_task, .is_active = true };
+	watch_init(&dial->watch, loop, -1, on_writable);
 	if (!path) {
 		name = address_sockaddr(address);
 		size = address_sockaddr_size(address);
@@ -100,15 +98,14 @@ void dial_start(struct dial *dial, struct loop *loop, const struct address *addr
 		end_later(dial, ENAMETOOLONG);
 		return;
 	}
-	dial->fd = socket_open(name->sa_family);
-	if (dial->fd < 0) {
+	dial->watch.fd = socket_open(name->sa_family);
+	if (dial->watch.fd < 0) {
 		end_later(dial, errno);
 		return;
 	}
 	if (!path && options)
-		socket_options_apply(dial->fd, options);
-	watch_init(&dial->watch, loop, dial->fd, on_writable);
-	if (connect(dial->fd, name, size) == 0)
+		socket_options_apply(dial->watch.fd, options);
+	if (connect(dial->watch.fd, name, size) == 0)
 		end_later(dial, 0);
 	else if (errno != EINPROGRESS)
 		end_later(dial, errno);
@@ -120,11 +117,10 @@ void dial_cancel(struct dial *dial)
 {
 	if (!dial->is_active)
 		return;
-	loop_undefer(dial->loop, &dial->task);
+	loop_undefer(dial->watch.loop, &dial->task);
 	watch_done(&dial->watch);
-	if (dial->fd >= 0)
-		close(dial->fd);
-	dial->fd = -1;
+	if (dial->watch.fd >= 0)
+		close(dial->watch.fd);
 	dial->is_active = false;
 }
 

@@ -16,7 +16,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <netdb.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -244,7 +243,7 @@ static void on_tick(struct timer *timer)
 
 static void on_socket(struct watch *watch, unsigned int what)
 {
-	struct dns *dns = ((struct channel_socket *)watch)->dns;
+	struct dns *dns = container_of(watch, struct channel_socket, watch)->dns;
 	int fd = watch->fd;
 
 	/* This may close the socket and free `watch`. */
@@ -269,7 +268,6 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
 	struct dns *dns = arg;
 	struct channel_socket *socket = find_socket(dns, fd);
 
-	_Static_assert(offsetof(struct channel_socket, watch) == 0, "on_socket() counts on it");
 	if (!readable && !writable) {
 		if (!socket)
 			return;

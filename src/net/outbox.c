@@ -411,10 +411,6 @@ unsigned int ring_send(struct ring *ring, struct ring_send *sends, unsigned int 
 
 #else
 
-struct ring {
-	int fd;
-};
-
 struct ring *ring_new(unsigned int most)
 {
 	(void)most;

@@ -93,7 +93,8 @@ struct resolver_note {
  */
 
 static void on_zone_due(struct timer *timer);
-static void refresh_name(struct resolver_name *name);
+static bool start_query(struct resolver_name *name, struct err *err);
+static void tidy(struct resolver_name *name);
 
 static void wait_period(struct resolver_zone *zone)
 {
@@ -102,30 +103,26 @@ static void wait_period(struct resolver_zone *zone)
 	timer_begin(&zone->timer, resolver->loop, resolver->zone_period, on_zone_due);
 }
 
-/* Each one may end, and with the last one the zone. */
-static void refresh_names(struct resolver_zone *zone)
-{
-	struct resolver_name *name, *next;
-
-	TAILQ_FOREACH_SAFE (name, &zone->names, zone_node, next)
-		refresh_name(name);
-}
-
-/* Serial number arithmetic (RFC 1982): the value after the largest is 0. */
-static bool has_grown(uint32_t before, uint32_t after) { return (int32_t)(after - before) > 0; }
-
 static void on_serial(struct dns_query **query, struct dns_answer *answer)
 {
 	struct resolver_zone *zone = container_of(query, struct resolver_zone, query);
-	bool is_news = zone->has_serial && has_grown(zone->serial, answer->serial);
+	/* Serial number arithmetic (RFC 1982): the value after the largest is 0. */
+	bool is_news = zone->has_serial && (int32_t)(answer->serial - zone->serial) > 0;
+	struct resolver_name *name, *next;
+	struct err err;
 
 	wait_period(zone);
 	if (!answer->count)
 		return;
 	zone->serial = answer->serial;
 	zone->has_serial = true;
-	if (is_news)
-		refresh_names(zone);
+	if (!is_news)
+		return;
+	/* Each one may end, and with the last one the zone. */
+	TAILQ_FOREACH_SAFE (name, &zone->names, zone_node, next) {
+		if (!start_query(name, &err))
+			tidy(name);
+	}
 }
 
 static void on_zone_due(struct timer *timer)
@@ -445,14 +442,6 @@ static bool start_query(struct resolver_name *name, struct err *err)
 	                 err);
 }
 
-static void refresh_name(struct resolver_name *name)
-{
-	struct err err;
-
-	if (!start_query(name, &err))
-		tidy(name);
-}
-
 /* ---- creation and end ---- */
 
 struct resolver *resolver_new(struct loop *loop, const struct resolver_options *options,
@@ -661,18 +650,13 @@ static struct resolver_name *name_after(const struct resolver *resolver, unsigne
 	return name;
 }
 
-/* A name may be kept only because a connection still uses one of its old addresses. */
-static bool is_row(const struct resolver_name *name)
-{
-	return name->addresses || name->failure || name->query;
-}
-
 bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct resolver_row *row)
 {
 	struct resolver_name *name = name_after(resolver, *cursor);
 	usec_t now = loop_now(resolver->loop);
 
-	while (name && !is_row(name))
+	/* A name may be kept only because a connection still uses one of its old addresses. */
+	while (name && !name->addresses && !name->failure && !name->query)
 		name = name->hh.next;
 	if (!name)
 		return false;

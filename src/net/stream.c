@@ -71,14 +71,6 @@ static bool give_free(struct stream_pool *pool, const struct buf *buf)
 	return true;
 }
 
-static void drop_free(struct stream_pool *pool)
-{
-	char *at;
-
-	while ((at = take_free(pool)))
-		free(at);
-}
-
 void stream_buf_free(struct stream_pool *pool, struct stream_buf **buffer)
 {
 	if (!*buffer)
@@ -212,16 +204,6 @@ size_t stream_undelivered(const struct stream *stream)
  * and then is delayed once per BULK_BEGIN bytes, not each time.
  */
 
-struct bulk {
-	struct timer pause; /* set while the slot has a stream */
-	struct stream *stream;
-};
-
-struct bulk_slots {
-	struct timer_queue *queue; /* for the pause of each slot */
-	struct bulk slots[BULK_SLOTS];
-};
-
 static bool set_least(const struct stream *stream, int least)
 {
 	return setsockopt(stream->watch.fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least)) == 0;
@@ -230,7 +212,7 @@ static bool set_least(const struct stream *stream, int least)
 /* The kernel then checks at once whether enough has arrived: nothing is missed. */
 static void bulk_end(struct stream *stream)
 {
-	struct bulk *bulk = &stream->pool->bulk_slots->slots[stream->slot - 1];
+	struct bulk *bulk = &stream->pool->bulk[stream->slot - 1];
 
 	timer_clear(&bulk->pause);
 	bulk->stream = NULL;
@@ -244,45 +226,33 @@ static void on_pause(struct timer *timer)
 	bulk_end(container_of(timer, struct bulk, pause)->stream);
 }
 
-/* Returns NULL if there is no memory. */
-static struct bulk_slots *slots_new(struct loop *loop)
+static void take_slot(struct stream *stream)
 {
-	struct bulk_slots *slots = calloc(1, sizeof(*slots));
-
-	if (slots)
-		slots->queue = loop_timer_queue(loop, BULK_PAUSE, on_pause);
-	if (slots && slots->queue)
-		return slots;
-	free(slots);
-	return NULL;
-}
-
-static void take_slot(struct bulk_slots *slots, struct stream *stream)
-{
+	struct bulk *bulk = stream->pool->bulk;
 	unsigned int i = 0;
 
-	while (i < BULK_SLOTS && slots->slots[i].stream)
+	while (i < BULK_SLOTS && bulk[i].stream)
 		i++;
 	if (i == BULK_SLOTS || !set_least(stream, BULK_LEAST))
 		return;
-	slots->slots[i].stream = stream;
+	bulk[i].stream = stream;
 	stream->slot = i + 1;
 }
 
 void bulk_go_on(struct stream *stream)
 {
-	struct loop *loop = stream->watch.loop;
-	struct bulk_slots **slots = &stream->pool->bulk_slots;
+	struct timer *pause;
 
 	stream->flow = 0; /* without a slot it tries again after another BULK_BEGIN bytes */
-	if (!*slots)
-		*slots = slots_new(loop);
-	if (*slots && !stream->slot)
-		take_slot(*slots, stream);
+	if (!stream->slot)
+		take_slot(stream);
 	if (!stream->slot)
 		return;
 	stream->flow = BULK_BEGIN;
-	timer_set(&(*slots)->slots[stream->slot - 1].pause, (*slots)->queue, loop_now(loop));
+	pause = &stream->pool->bulk[stream->slot - 1].pause;
+	timer_begin(pause, stream->watch.loop, BULK_PAUSE, on_pause);
+	if (!timer_is_set(pause))
+		bulk_end(stream); /* no memory */
 }
 
 /* To be called when we send: the bulk of data has ended. */
@@ -294,7 +264,7 @@ static void bulk_answered(struct stream *stream)
 		bulk_end(stream);
 }
 
-/* ---- the pool of a loop: its parts are created when the first stream needs them ---- */
+/* ---- the pool of a loop ---- */
 
 void stream_pool_init(struct stream_pool *pool, size_t first_size)
 {
@@ -308,9 +278,11 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 
 void stream_pool_done(struct stream_pool *pool)
 {
-	drop_free(pool);
+	char *at;
+
+	while ((at = take_free(pool)))
+		free(at);
 	slab_done(&pool->buffers);
-	free(pool->bulk_slots);
 	stream_secure_slots_free(&pool->tls_slots);
 	slab_done(&pool->tls);
 }

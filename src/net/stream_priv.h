@@ -40,9 +40,6 @@ void stream_buf_free(struct stream_pool *pool, struct stream_buf **buffer);
 #define BULK_LEAST (48 * 1024) /* bytes; less than one stream_read() can read */
 #define BULK_PAUSE ((usec_t)1000)
 
-/* The number of streams that can do this at the same time. Others are read normally. */
-#define BULK_SLOTS 15
-
 /* Called when BULK_BEGIN bytes or more have come since we last sent something. */
 void bulk_go_on(struct stream *stream);
 

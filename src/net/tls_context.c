@@ -141,13 +141,12 @@ static bool set_protocols(SSL_CTX *library, const struct tls_options *options, s
 /* Words for the default ciphers of OpenSSL or of the system. */
 static bool is_default(const char *ciphers)
 {
-	static const char *const words[] = { "", "default", "secure", "normal", "fast" };
+	static const char *const words[] = { "", "default", "secure", "normal", "fast", NULL };
+	const char *const *word = words;
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strcasecmp(ciphers, words[i]) == 0)
-			return true;
-	}
-	return false;
+	while (*word && strcasecmp(ciphers, *word) != 0)
+		word++;
+	return *word;
 }
 
 static bool set_ciphers(SSL_CTX *library, const struct tls_options *options, struct err *err)

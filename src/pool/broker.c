@@ -83,7 +83,7 @@ void broker_post_woken(struct share *share)
 		return;
 	member->is_posted = true;
 	if (member->broker->loop_count < 2)
-		loop_defer(member->loop, &member->task); /* the only loop may have no mailbox */
+		loop_defer(member->loop, &member->task); /* sooner than a letter */
 	else
 		loop_post(member->loop, &member->letter);
 }

@@ -129,14 +129,8 @@ static bool is_held(const struct pools *pools, const char *database)
 	return pools->is_paused || (found && found->is_paused);
 }
 
+/* For cluster_database(). */
 static bool accepts(void *arg, const char *database) { return !is_held(arg, database); }
-
-/* cluster_database(), of those that are not held. */
-static bool needing_database(struct pools *pools, const struct cluster *cluster,
-                             struct buf *database)
-{
-	return cluster_database(cluster, accepts, pools, database);
-}
 
 /* Of entry `*`, the database of one of its pools. NULL: no memory. */
 static char *find_database(const struct host_watch *watch)
@@ -145,7 +139,7 @@ static char *find_database(const struct host_watch *watch)
 	struct buf database = { 0 };
 
 	if (strcmp(entry, "*") == 0 &&
-	    needing_database(pools_of(watch), watch->cluster->cluster, &database))
+	    cluster_database(watch->cluster->cluster, accepts, pools_of(watch), &database))
 		return database.at;
 	buf_free(&database);
 	return strdup(entry);
@@ -261,13 +255,19 @@ static void on_watch_home(struct server *server)
 
 /* ---- connecting ---- */
 
-static void lose(struct host_watch *watch, const char *error)
+/* Whether other hosts may fit now. */
+static bool fail(struct host_watch *watch, enum roster_failure how, const char *error)
 {
 	struct roster_changes changes = { 0 };
 
-	roster_lose(roster_of(watch), &watch->at, error, watch_now(watch), &changes);
+	roster_fail(roster_of(watch), &watch->at, how, error, watch_now(watch), &changes);
 	tell_changes(watch, &changes);
-	if (changes.has_news && is_in_haste(watch))
+	return changes.has_news;
+}
+
+static void lose(struct host_watch *watch, const char *error)
+{
+	if (fail(watch, ROSTER_LOST, error) && is_in_haste(watch))
 		hurry(watch->cluster);
 }
 
@@ -281,13 +281,11 @@ static void note_answer(struct host_watch *watch)
 static void be_refused(struct host_watch *watch, const char *error)
 {
 	const struct logger log = { pools_of(watch)->shared.log, NULL };
-	struct roster_changes changes = { 0 };
 
 	if (!watch->is_refused) /* once, however often it is refused then */
 		log_warning(&log, "host %s is not watched: %s", watch->hosts.list[0].name, error);
 	watch->is_refused = true;
-	roster_refuse(roster_of(watch), &watch->at, error, watch_now(watch), &changes);
-	tell_changes(watch, &changes);
+	fail(watch, ROSTER_REFUSED, error);
 }
 
 static void on_watch_login_failed(struct server *server, const struct err *err)
@@ -509,8 +507,8 @@ static void on_host_addresses(struct resolver_ask *ask, const struct address *ad
 
 	look_up_later(host, LOOKUP_PERIOD);
 	if (!address) {
-		roster_note_error(cluster_roster(host->cluster->cluster), &at, err->text,
-		                  loop_now(host->cluster->watches->pools->shared.loop));
+		roster_fail(cluster_roster(host->cluster->cluster), &at, ROSTER_FAILED, err->text,
+		            loop_now(host->cluster->watches->pools->shared.loop), NULL);
 		return;
 	}
 	/* The list of the ask is valid only until the resolver is called again. */
@@ -538,20 +536,16 @@ static void on_lookup_due(struct timer *timer)
 
 /* ---- another configuration ---- */
 
-/* A paused database may be renamed or dropped: the watch goes to that of another one. */
-static void leave_held(struct host_watch *watch)
-{
-	if (watch->is_open && watch->server.state != SERVER_CLOSING &&
-	    is_held(pools_of(watch), watch->database))
-		server_close_as(&watch->server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
-}
-
 /* What the next connection is made with may have changed. */
 static void update_watch(struct host_watch *watch)
 {
+	bool is_live = watch->is_open && watch->server.state != SERVER_CLOSING;
+
 	set_site(watch); /* the user of before is no more */
-	leave_held(watch);
-	if (watch->is_open && watch->server.state != SERVER_CLOSING)
+	/* A paused database may be renamed or dropped: the watch goes to that of another one. */
+	if (is_live && is_held(pools_of(watch), watch->database))
+		server_close_as(&watch->server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
+	else if (is_live)
 		server_rearm(&watch->server);
 	if (watch->is_open && watch->server.state == SERVER_IDLE)
 		ask_later(watch);
@@ -729,7 +723,7 @@ static void want_needs(struct host_watches *watches)
 		const struct config_database *entry;
 		struct buf database = { 0 };
 
-		if (needing_database(pools, cluster, &database) &&
+		if (cluster_database(cluster, accepts, pools, &database) &&
 		    (entry = config_database_of(pools->config, database.at)))
 			want(watches, cluster, entry, false);
 		buf_free(&database);

@@ -380,7 +380,7 @@ static bool prepare(struct web *web, struct err *err)
 	web->connections.streams.handshakes = with->handshakes;
 	web->connections.on_request = on_request;
 	readers_init(&web->connections.readers, with->console, with->main_loop, web->loop);
-	return page_init(&web->page_fields, err) && loop_take_letters(with->main_loop, err);
+	return page_init(&web->page_fields, err);
 }
 
 bool web_new(struct web **webp, const struct web_with *with, struct err *err)

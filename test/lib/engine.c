@@ -128,7 +128,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	engine->broker = first ? first->broker : broker_new(ENGINES_MAX, &err);
 	engine->shared.logins = first ? first->shared.logins : logins_new(&err);
 	engine->is_first = !first;
-	must(engine->broker != NULL && loop_take_letters(engine->loop, &err), "no broker");
+	must(engine->broker != NULL, "no broker");
 	watches_init(&engine->watches, engine->loop, false);
 	engine->pools = pools_new(
 	    &(struct server_shared){

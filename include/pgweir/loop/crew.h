@@ -14,8 +14,8 @@
 struct crew;
 
 /*
- * Makes a crew of `count` loops, which the caller owns and frees after it. Prepares them for
- * letters if there are several. To be called by the main thread. NULL: *err says why.
+ * Makes a crew of `count` loops, which the caller owns and frees after it. To be called by
+ * the main thread. NULL: *err says why.
  */
 struct crew *crew_new(struct loop *const *loops, unsigned int count, struct err *err);
 
@@ -55,7 +55,7 @@ struct solo;
 /* `name` is that of the thread, at most 15 bytes; static. NULL: *err says why. */
 struct solo *solo_new(const char *name, struct err *err);
 
-/* Its loop takes letters. Until solo_start() and after solo_stop() it belongs to the caller. */
+/* Until solo_start() and after solo_stop() its loop belongs to the caller. */
 struct loop *solo_loop(const struct solo *solo);
 
 /* false: no thread runs, *err says why. */

@@ -30,10 +30,7 @@ void loop_free(struct loop **loop);
 /* Name and version of the event library: "libevent 2.1.12-stable". Static. */
 const char *loop_library(void);
 
-/*
- * Runs turns until loop_stop(); returns at the end of that turn. Another thread may call
- * loop_stop() if the loop takes letters.
- */
+/* Runs turns until loop_stop(), by any thread; returns at the end of that turn. */
 void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
@@ -213,12 +210,6 @@ struct letter {
 	bool is_late;   /* the loop has ended: open() must only clean up */
 	bool is_posted; /* for the loop only */
 };
-
-/*
- * Makes a mailbox, without which the loop has no descriptor for letters. By the loop's thread,
- * or before it runs and others know it. Again: no effect.
- */
-bool loop_take_letters(struct loop *loop, struct err *err);
 
 /*
  * Any thread may send a letter, except while the loop is being freed. They are opened in the

@@ -70,11 +70,9 @@ struct dial {
 	 * connected; the callee owns it. -1: *err (ERR_SERVER_CONNECT, ERR_FILES) says why.
 	 */
 	void (*on_done)(struct dial *dial, int fd, const struct err *err);
-	struct loop *loop;
-	struct watch watch;
-	struct task task; /* reports a result that was known at once */
-	int fd;           /* -1 if it failed at once */
-	int failure;      /* errno of that failure */
+	struct watch watch; /* its descriptor is -1 if it failed at once */
+	struct task task;   /* reports a result that was known at once */
+	int failure;        /* errno of that failure */
 	bool is_active;
 };
 

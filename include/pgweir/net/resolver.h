@@ -35,7 +35,7 @@ struct resolver_options {
 	usec_t try_limit;
 	const char *servers; /* for tests: "ip:port,..." instead of the system's servers; or NULL */
 	/*
-	 * One of the resolvers of other loops, all of which take letters; or NULL. To be made
+	 * One of the resolvers of other loops, or NULL. To be made
 	 * before any of them is used; freed while no loop runs, but before all loops.
 	 */
 	struct resolver *other;

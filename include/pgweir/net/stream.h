@@ -28,7 +28,6 @@
 #define STREAM_AHEAD_MAX ((size_t)64 * 1024)
 
 struct stream;
-struct bulk_slots;
 struct workers;
 struct stream_buf;
 struct outbox;
@@ -64,6 +63,9 @@ enum stream_result {
 	STREAM_END      /* the peer has closed, or the connection broke: stream->error, or 0 */
 };
 
+/* The number of streams of a loop that can read in bulk at the same time: stream.c. */
+#define BULK_SLOTS 15
+
 /* What the streams of one loop share. Its buffers are rows of SHOW MEM. */
 struct stream_pool {
 	struct slab buffers; /* of stream_buf */
@@ -76,8 +78,10 @@ struct stream_pool {
 	/* its rest that the socket does not accept: becomes unsent output, or ends the connection
 	 */
 	void (*leave_unsent)(struct stream *stream, struct bytes rest);
-	/* for bulk reading; created for the first stream that needs it */
-	struct bulk_slots *bulk_slots;
+	struct bulk {
+		struct timer pause;    /* set while there is a stream */
+		struct stream *stream; /* NULL: the slot is free */
+	} bulk[BULK_SLOTS];
 	struct tls_slots *tls_slots; /* for encrypted streams; created for the first of them */
 	struct slab tls;             /* with their keys */
 };

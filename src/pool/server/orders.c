@@ -272,9 +272,8 @@ static bool give(struct server *server, const struct order *order)
 		return is_sent;
 	case SENT_AHEAD:
 		server->orders.ahead_change = (struct ledger_change){ .settle = settle_ahead };
-		is_sent = add_order(server, order, &server->orders.ahead) &&
-		          buf_ok(&server->orders.ahead);
-		break;
+		return add_order(server, order, &server->orders.ahead) &&
+		       buf_ok(&server->orders.ahead);
 	case SENT_AT_REST:
 		begin(server, order);
 		__attribute__((fallthrough));
@@ -282,10 +281,8 @@ static bool give(struct server *server, const struct order *order)
 		is_sent = add_order(server, order, out) && buf_ok(out) &&
 		          stream_send(&server->wire.stream, buf_bytes(out));
 		buf_reuse(out, ORDER_KEEP_MAX);
+		return is_sent;
 	}
-	if (!is_sent)
-		server_break(server);
-	return is_sent;
 }
 
 static bool begin_question(struct server *server, const struct order *order)
@@ -305,18 +302,14 @@ static bool begin_question(struct server *server, const struct order *order)
 
 bool server_order(struct server *server, const struct order *order)
 {
-	bool is_behind = order->where == SENT_BEHIND;
+	bool is_given =
+	    (order->kind != ORDER_ASK || begin_question(server, order)) && give(server, order);
 
-	if (order->kind == ORDER_ASK && !begin_question(server, order)) {
-		if (!is_behind)
-			server_break(server);
-		return false;
-	}
-	if (give(server, order))
-		return true;
-	if (is_behind)
+	if (!is_given && order->where == SENT_BEHIND)
 		server_question_free(&server->orders.question);
-	return false;
+	else if (!is_given)
+		server_break(server);
+	return is_given;
 }
 
 void server_begin_behind(struct server *server)
@@ -368,14 +361,14 @@ static const struct {
 static bool ask_again(struct server *server)
 {
 	struct server_question *question = server->orders.question;
-	unsigned int parts = question->facts.parts;
-	unsigned int unknown = question->facts.unknown;
-	bool lacks_names = question->facts.lacks_names;
+	struct facts next = { .parts = question->facts.parts,
+		              .unknown = question->facts.unknown,
+		              .lacks_names = question->facts.lacks_names };
 
 	if (server->wire.status != 'I' || question->try_count >= QUESTION_TRIES)
 		return false;
 	facts_done(&question->facts);
-	question->facts.parts = parts;
+	question->facts = next;
 	if (question->was_canceled) {
 		/* the same again */
 	} else if (question->wait.position) {
@@ -383,20 +376,19 @@ static bool ask_again(struct server *server)
 		question->wait.position = 0;
 	} else if (question->names.count) {
 		buf_free(&question->names);
-		lacks_names = true;
-	} else if (question->lacks_rights && (parts & NOT_VITAL)) {
-		unknown |= parts & NOT_VITAL;
-		parts &= ~NOT_VITAL;
+		next.lacks_names = true;
+	} else if (question->lacks_rights && (next.parts & NOT_VITAL)) {
+		next.unknown |= next.parts & NOT_VITAL;
+		next.parts &= ~NOT_VITAL;
 	} else {
 		return false;
 	}
 	question->was_canceled = false;
-	question->facts.parts = parts;
-	question->facts.unknown = unknown;
-	question->facts.lacks_names = lacks_names;
-	if (parts)
-		give(server, &(struct order){ .kind = ORDER_ASK, .is_apart = question->is_apart });
-	return parts;
+	question->facts = next;
+	if (next.parts &&
+	    !give(server, &(struct order){ .kind = ORDER_ASK, .is_apart = question->is_apart }))
+		server_break(server);
+	return next.parts;
 }
 
 /* Asks what connect_query has set, since a client must get that, too. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* The text of the question about session state, and the facts in its answer. */
+/* The texts of the questions about session state and about roles, and what their answers say. */
 #include "pgweir/pool/server/question.h"
 
 #include <assert.h>
-#include <stdio.h>
+#include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,67 @@
 #include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/server/statements.h"
+
+/* ---- values of rows ---- */
+
+size_t question_values(struct bytes row, struct bytes *columns, size_t most)
+{
+	struct row_walk walk;
+	size_t count = 0;
+
+	if (fields_row(row, &walk) != WIRE_OK || walk.left > most)
+		return 0;
+	while (walk.left) {
+		if (fields_value(&walk, &columns[count++]) != WALK_ITEM)
+			return 0;
+	}
+	return walk.rest.count ? 0 : count;
+}
+
+bool question_number(struct bytes text, int base, uint64_t max, uint64_t *value)
+{
+	char copy[24], *end;
+
+	if (text.count == 0 || text.count >= sizeof(copy) || !isxdigit((unsigned char)*text.at))
+		return false;
+	memcpy(copy, text.at, text.count);
+	copy[text.count] = '\0';
+	errno = 0;
+	*value = strtoull(copy, &end, base);
+	return !*end && errno == 0 && *value <= max;
+}
+
+/* Two hexadecimal numbers: 16/B374D848. */
+static bool read_position(struct bytes text, uint64_t *position)
+{
+	struct bytes first = bytes_take_until(&text, '/');
+	uint64_t high, low;
+
+	if (!question_number(first, 16, UINT32_MAX, &high) ||
+	    !question_number(text, 16, UINT32_MAX, &low))
+		return false;
+	*position = high << 32 | low;
+	return true;
+}
+
+#define DIGITS_MAX 32
+
+/* A time in seconds as PostgreSQL writes a double, in microseconds. Negative ones are 0. */
+static bool read_seconds(struct bytes text, uint64_t *value)
+{
+	char digits[DIGITS_MAX + 1], *end;
+	double seconds;
+
+	if (!text.at || text.count == 0 || text.count > DIGITS_MAX)
+		return false;
+	memcpy(digits, text.at, text.count);
+	digits[text.count] = '\0';
+	seconds = strtod(digits, &end);
+	if (*end || !(seconds < 1e11))
+		return false;
+	*value = seconds > 0 ? (uint64_t)(seconds * (double)USEC_PER_SEC + 0.5) : 0;
+	return true;
+}
 
 /*
  * ---- the question ----
@@ -205,7 +267,7 @@ void question_text(unsigned int parts, struct bytes names, unsigned int major,
 
 #define ANSWER_MAX PARAMS_SIZE_MAX /* bytes kept of one part */
 #define HELD_SIZE_MAX 2048         /* bytes kept of the names of what keeps a server */
-#define COUNT_DIGITS_MAX 9
+#define COUNT_MAX 999999999
 #define COLUMNS_MAX 9
 
 /* Adds the bytes that the digits stand for, and a zero. false: the question has no such value. */
@@ -305,14 +367,11 @@ static bool take_roles(struct facts *facts, const struct bytes *columns)
 static bool read_count(unsigned int *count, struct bytes hex)
 {
 	struct buf digits = { 0 };
-	bool is_good = add_decoded(&digits, hex) && buf_ok(&digits) && digits.count > 1 &&
-	               digits.count <= COUNT_DIGITS_MAX + 1;
+	uint64_t number = 0;
+	bool is_good = add_decoded(&digits, hex) && buf_ok(&digits) &&
+	               question_number(bytes_text(digits.at), 10, COUNT_MAX, &number);
 
-	*count = 0;
-	for (size_t i = 0; is_good && i < digits.count - 1; i++) {
-		is_good = digits.at[i] >= '0' && digits.at[i] <= '9';
-		*count = *count * 10 + (unsigned int)(digits.at[i] - '0');
-	}
+	*count = (unsigned int)number;
 	buf_free(&digits);
 	return is_good;
 }
@@ -331,24 +390,6 @@ static bool add_held(struct facts *facts, char kind, struct bytes name)
 static bool take_held(struct facts *facts, unsigned int *count, const struct bytes *columns)
 {
 	return add_held(facts, columns[0].at[0], columns[1]) && read_count(count, columns[2]);
-}
-
-#define DIGITS_MAX 32
-
-bool question_seconds(struct bytes text, uint64_t *value)
-{
-	char digits[DIGITS_MAX + 1], *end;
-	double seconds;
-
-	if (!text.at || text.count == 0 || text.count > DIGITS_MAX)
-		return false;
-	memcpy(digits, text.at, text.count);
-	digits[text.count] = '\0';
-	seconds = strtod(digits, &end);
-	if (*end || !(seconds < 1e11))
-		return false;
-	*value = seconds > 0 ? (uint64_t)(seconds * (double)USEC_PER_SEC + 0.5) : 0;
-	return true;
 }
 
 /* Bytes of the header of a page of the WAL, and of the first page of a segment. */
@@ -370,16 +411,16 @@ static uint64_t without_header(uint64_t position, uint64_t page)
 static bool take_position(struct facts *facts, const struct bytes *columns)
 {
 	struct buf text = { 0 };
-	unsigned int page = 0, high, low;
-	int size = 0;
+	unsigned int page = 0;
 	bool is_good = read_count(&page, columns[1]) && page >= 512 &&
-	               add_decoded(&text, columns[2]) && buf_ok(&text) &&
-	               sscanf(text.at, "%8X/%8X %n", &high, &low, &size) == 2 && size;
+	               add_decoded(&text, columns[2]) && buf_ok(&text);
+	struct bytes started = is_good ? bytes_text(text.at) : bytes_of("", 0);
+	struct bytes position = bytes_take_until(&started, ' ');
 
-	if (is_good) {
-		facts->position = without_header((uint64_t)high << 32 | low, page);
-		is_good = question_seconds(bytes_text(text.at + size), &facts->started);
-	}
+	is_good = is_good && read_position(position, &facts->position) &&
+	          read_seconds(started, &facts->started);
+	if (is_good)
+		facts->position = without_header(facts->position, page);
 	buf_free(&text);
 	return is_good;
 }
@@ -415,24 +456,103 @@ static bool take_row(struct facts *facts, const struct bytes *columns)
 void facts_row(struct facts *facts, struct bytes row)
 {
 	struct bytes columns[COLUMNS_MAX];
-	struct row_walk walk;
-	size_t count = 0;
+	size_t count = question_values(row, columns, COLUMNS_MAX);
+	bool is_good = count == 1;
 
 	if (facts->is_broken)
 		return;
-	facts->is_broken = true;
-	if (fields_row(row, &walk) != WIRE_OK || walk.left == 0 || walk.left > COLUMNS_MAX)
-		return;
-	while (walk.left) {
-		if (fields_value(&walk, &columns[count++]) != WALK_ITEM)
-			return;
-	}
-	if (walk.rest.count || (count != 1 && columns[0].count != 1))
-		return;
-	if (count == 1)
-		facts->is_broken = false;
-	else if (count == COLUMNS_MAX)
-		facts->is_broken = columns[0].at[0] != 'r' || !take_roles(facts, columns);
+	if (count > 1 && columns[0].count == 1)
+		is_good = count == COLUMNS_MAX
+		              ? columns[0].at[0] == 'r' && take_roles(facts, columns)
+		              : count == 3 && take_row(facts, columns);
+	facts->is_broken = !is_good;
+}
+
+/*
+ * ---- the role question ----
+ *
+ * Hard here: the timeline of a primary is that of the WAL which it writes. What
+ * pg_control_checkpoint says is that of the last checkpoint, which is one too low for minutes after
+ * a promotion. A standby has no such function, so the greatest value that any view shows is taken.
+ * And the position of a primary is what it has flushed: behind the header of a page, the insert
+ * position is one that a standby reaches only when more is written.
+ *
+ * All names are qualified: search_path of the user may lead elsewhere. Numbers are computed here
+ * and not by the query, as operators have schemas too.
+ */
+
+static const char short_text[] = "SELECT pg_catalog.pg_is_in_recovery(), "
+				 "pg_catalog.current_setting('default_transaction_read_only')";
+
+static const char full_text[] =
+    "SELECT pg_catalog.pg_is_in_recovery(), "
+    "pg_catalog.current_setting('default_transaction_read_only'), "
+    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN "
+    "(SELECT GREATEST((SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() c), "
+    "(SELECT r.min_recovery_end_timeline FROM pg_catalog.pg_control_recovery() r), "
+    "(SELECT w.received_tli FROM pg_catalog.pg_stat_wal_receiver w)))::pg_catalog.text "
+    "ELSE pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END, "
+    "(SELECT s.system_identifier FROM pg_catalog.pg_control_system() s), "
+    "pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()), "
+    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() "
+    "ELSE pg_catalog.pg_current_wal_flush_lsn() END, "
+    "pg_catalog.date_part('epoch', pg_catalog.timestamptz_mi(pg_catalog.clock_timestamp(), "
+    "pg_catalog.pg_last_xact_replay_timestamp()))";
+
+const char *role_question_text(bool is_short) { return is_short ? short_text : full_text; }
+
+#define TIMELINE_DIGITS 8
+
+/* Of a standby a number, of a primary the name of a WAL file, which begins with it. */
+static bool read_timeline(struct bytes text, enum host_role role, uint32_t *timeline)
+{
+	uint64_t value = 0;
+	bool is_good;
+
+	if (role == HOST_STANDBY)
+		is_good = question_number(text, 10, UINT32_MAX, &value);
 	else
-		facts->is_broken = count != 3 || !take_row(facts, columns);
+		is_good =
+		    text.count > TIMELINE_DIGITS &&
+		    question_number(bytes_of(text.at, TIMELINE_DIGITS), 16, UINT32_MAX, &value);
+	*timeline = (uint32_t)value;
+	return is_good;
+}
+
+static bool read_short(const struct bytes *columns, struct host_report *report)
+{
+	bool is_standby = bytes_are(columns[0], "t");
+
+	report->role = is_standby ? HOST_STANDBY : HOST_PRIMARY;
+	report->is_read_only = bytes_are(columns[1], "on");
+	return (is_standby || bytes_are(columns[0], "f")) &&
+	       (report->is_read_only || bytes_are(columns[1], "off"));
+}
+
+/* A value that is NULL stays 0. */
+static bool read_full(const struct bytes *columns, struct host_report *report)
+{
+	uint64_t age = 0;
+	bool is_good =
+	    (!columns[2].at || read_timeline(columns[2], report->role, &report->timeline)) &&
+	    (!columns[3].at || question_number(columns[3], 10, UINT64_MAX, &report->system)) &&
+	    (!columns[4].at || read_seconds(columns[4], &report->started)) &&
+	    (!columns[5].at || read_position(columns[5], &report->position)) &&
+	    (!columns[6].at || read_seconds(columns[6], &age));
+
+	report->is_full = true;
+	report->replay_age = (usec_t)age;
+	return is_good;
+}
+
+bool role_question_answer(struct bytes body, struct host_report *report)
+{
+	struct bytes columns[ROLE_QUESTION_COLUMNS];
+	size_t count = question_values(body, columns, ROLE_QUESTION_COLUMNS);
+
+	*report = (struct host_report){ 0 };
+	if (count != ROLE_QUESTION_COLUMNS && count != ROLE_QUESTION_SHORT_COLUMNS)
+		return false;
+	return read_short(columns, report) &&
+	       (count == ROLE_QUESTION_SHORT_COLUMNS || read_full(columns, report));
 }

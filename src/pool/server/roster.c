@@ -3,7 +3,7 @@
  * The roster of a cluster: what is reported about its hosts, which primary counts, which hosts fit,
  * and how far the standbys are behind.
  *
- *   roster_note(), roster_lose() --> a row --> elect(): which primary counts, who is fenced
+ *   roster_note(), roster_fail() --> a row --> elect(): which primary counts, who is fenced
  *                                          --> what has changed, for the log and the pools
  *
  * Hard here: more than one host may say that it is primary. Its timeline decides, as a promotion
@@ -218,18 +218,13 @@ static bool is_open(const struct roster *roster, unsigned int host)
 	return host >= roster->host_count || roster->admins[host] == HOST_ENABLED;
 }
 
-static enum roster_fit no_fit(usec_t when, usec_t *due)
-{
-	*due = when;
-	return ROSTER_NO;
-}
-
 /* If no watch finds out that the row fits, logins do. */
-static enum roster_fit no_fit_now(const struct roster_row *row, usec_t *due)
+static enum roster_fit no_fit(const struct roster_row *row, usec_t *due)
 {
 	usec_t last = row->seen_at > row->tried_at ? row->seen_at : row->tried_at;
 
-	return no_fit(row->is_watched ? INT64_MAX : last + ROSTER_GAP, due);
+	*due = row->is_watched ? INT64_MAX : last + ROSTER_GAP;
+	return ROSTER_NO;
 }
 
 static enum roster_fit fit_of(const struct roster_row *row, const struct roster_want *want,
@@ -239,15 +234,17 @@ static enum roster_fit fit_of(const struct roster_row *row, const struct roster_
 
 	*due = 0;
 	if (row->is_fenced || (row->is_lost && want->target != TARGET_ANY))
-		return no_fit_now(row, due);
+		return no_fit(row, due);
 	if (want->target != TARGET_ANY)
 		fit = fit_of_role(row, want->target);
 	if (fit == ROSTER_NO)
-		return no_fit_now(row, due);
+		return no_fit(row, due);
 	if (!roster_row_is_behind(row, &want->limit))
 		return fit;
-	/* its watch finds out when it has caught up */
-	return want->is_strict ? no_fit(INT64_MAX, due) : ROSTER_BEHIND;
+	if (!want->is_strict)
+		return ROSTER_BEHIND;
+	*due = INT64_MAX; /* its watch finds out when it has caught up */
+	return ROSTER_NO;
 }
 
 enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
@@ -485,11 +482,6 @@ static bool is_outdated(const struct roster *roster, const struct roster_row *ro
 	return row->known.timeline && row->known.timeline < roster->timeline;
 }
 
-static bool may_count(const struct roster *roster, const struct roster_row *row)
-{
-	return is_primary(row) && !is_foreign(roster, row) && !is_outdated(roster, row);
-}
-
 /* Whether `a` counts before `b`; both may count. */
 static bool is_before(const struct roster_row *a, const struct roster_row *b)
 {
@@ -511,7 +503,8 @@ static struct roster_row *find_primary(const struct roster *roster)
 	for (unsigned int i = 0; i < roster->count; i++) {
 		struct roster_row *row = &roster->rows[i];
 
-		if (may_count(roster, row) && (!best || is_before(row, best)))
+		if (is_primary(row) && !is_foreign(roster, row) && !is_outdated(roster, row) &&
+		    (!best || is_before(row, best)))
 			best = row;
 	}
 	return best;
@@ -790,67 +783,37 @@ void roster_note(struct roster *roster, const struct roster_at *at,
 	look_at_limits(roster, row, &before, changes);
 }
 
-static void set_error(struct roster_row *row, const char *error, usec_t now)
-{
-	text_copy(row->error, sizeof(row->error), error);
-	row->error_at = now;
-}
-
-static void unwatch_row(struct roster_row *row)
-{
-	row->is_watched = false;
-	row->lag = ROSTER_LAG_UNKNOWN;
-}
-
-void roster_lose(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
-                 struct roster_changes *changes)
+void roster_fail(struct roster *roster, const struct roster_at *at, enum roster_failure how,
+                 const char *error, usec_t now, struct roster_changes *changes)
 {
 	LOCKED(&roster->lock);
 	struct roster_row *row = row_of(roster, at);
-
-	if (row) {
-		set_error(row, error, now);
-		row->is_watched = true; /* it will be noticed when it is back */
-		row->lag = ROSTER_LAG_UNKNOWN;
-		row->is_sure = row->is_told = false;
-		if (!row->is_lost) {
-			row->is_lost = true;
-			row->lost_at = now;
-			tell(changes, LOG_LEVEL_WARNING, roster, row, " (%s) is lost: %s",
-			     roster_role_name(row->known.role), row->error);
-			bump(roster, changes);
-		}
-		elect(roster, now, changes);
-	}
-}
-
-void roster_refuse(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
-                   struct roster_changes *changes)
-{
-	LOCKED(&roster->lock);
-	struct roster_row *row = row_of(roster, at);
+	bool was_lost;
 
 	if (!row)
 		return;
-	set_error(row, error, now);
-	unwatch_row(row);
-	if (row->is_lost) {
-		row->is_lost = false;
+	text_copy(row->error, sizeof(row->error), error);
+	row->error_at = now;
+	if (how == ROSTER_FAILED)
+		return;
+	was_lost = row->is_lost;
+	/* a lost one will be noticed when it is back */
+	row->is_lost = row->is_watched = how == ROSTER_LOST;
+	row->lag = ROSTER_LAG_UNKNOWN;
+	if (row->is_lost)
+		row->is_sure = row->is_told = false;
+	if (row->is_lost && !was_lost) {
+		row->lost_at = now;
+		tell(changes, LOG_LEVEL_WARNING, roster, row, " (%s) is lost: %s",
+		     roster_role_name(row->known.role), row->error);
+	} else if (was_lost && !row->is_lost) {
 		tell_back(roster, row, now, changes);
-		bump(roster, changes);
-		elect(roster, now, changes);
-		tell_without(row, HOST_ROLE_UNKNOWN, changes);
 	}
-}
-
-void roster_note_error(struct roster *roster, const struct roster_at *at, const char *error,
-                       usec_t now)
-{
-	LOCKED(&roster->lock);
-	struct roster_row *row = row_of(roster, at);
-
-	if (row)
-		set_error(row, error, now);
+	if (row->is_lost != was_lost)
+		bump(roster, changes);
+	elect(roster, now, changes);
+	if (was_lost && !row->is_lost)
+		tell_without(row, HOST_ROLE_UNKNOWN, changes);
 }
 
 void roster_watch(struct roster *roster, const struct roster_at *at)
@@ -866,8 +829,10 @@ void roster_unwatch(struct roster *roster)
 {
 	LOCKED(&roster->lock);
 	for (unsigned int i = 0; i < roster->count; i++) {
-		roster->rows[i].is_lost = roster->rows[i].is_sure = false;
-		unwatch_row(&roster->rows[i]);
+		struct roster_row *row = &roster->rows[i];
+
+		row->is_lost = row->is_sure = row->is_watched = false;
+		row->lag = ROSTER_LAG_UNKNOWN;
 	}
 	roster->sample_count = 0;
 	bump(roster, NULL);

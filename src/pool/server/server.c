@@ -571,18 +571,6 @@ static const char *tell_work(const struct server *server)
 	                  : "The transaction was not committed.";
 }
 
-/* Takes what must be sent again from a server that is being closed. */
-static struct replay take_unrun(struct server *server)
-{
-	struct replay unrun = { 0 };
-
-	if (!server->lease.replay.is_unrun)
-		return unrun;
-	unrun = server->lease.replay;
-	server->lease.replay = (struct replay){ 0 };
-	return unrun;
-}
-
 /* The borrower's parameters are being set: it has not sent anything yet. */
 static bool is_before_all(const struct server *server)
 {
@@ -613,7 +601,7 @@ void server_close(struct server *server, const struct err *err)
 	bool got_fatal = server_got_fatal(server);
 	bool is_unsent = is_before_all(server);
 	enum ending_how ending = ENDING_NOT;
-	struct replay unrun;
+	struct replay unrun = { 0 }; /* what must be sent again */
 
 	if (server->state == SERVER_ENDING)
 		server_keep_not(server);
@@ -621,7 +609,10 @@ void server_close(struct server *server, const struct err *err)
 		return;
 	if (ops->how_it_ends)
 		ending = ops->how_it_ends(server, err->reason);
-	unrun = take_unrun(server);
+	if (server->lease.replay.is_unrun) {
+		unrun = server->lease.replay;
+		server->lease.replay = (struct replay){ 0 };
+	}
 	if (ending <= ENDING_CLOSES)
 		tell_end(server, &reason);
 	if (!was_new && ending == ENDING_NOT)

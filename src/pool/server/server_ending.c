@@ -34,36 +34,18 @@ static bool works(const struct server *server)
 	return server_rest(server) == REST_WORKING && !ledger_is_empty(&server->wire.ledger);
 }
 
-/* Whether what runs there must not go on, if the server is closed for this reason. */
-static bool may_cancel(enum close_reason reason)
-{
-	switch (reason) {
-	case CLOSE_QUERY_TIMEOUT:
-	case CLOSE_TRANSACTION_TIMEOUT:
-	case CLOSE_CLIENT_LEFT:
-	case CLOSE_DATABASE_REMOVED:
-	case CLOSE_SUSPEND_TIMEOUT:
-	case CLOSE_RESET_TIMEOUT:
-		return true;
-	default:
-		return false;
-	}
-}
+/* By the reason why the server is closed. */
+enum ending_rule {
+	STOPS = 1, /* what runs there must not go on */
+	SPARES = 2 /* it is only the borrower, or its time, that has ended */
+};
 
-/* Whether it is only the borrower, or its time, that has ended. */
-static bool may_keep(enum close_reason reason)
-{
-	switch (reason) {
-	case CLOSE_QUERY_TIMEOUT:
-	case CLOSE_TRANSACTION_TIMEOUT:
-	case CLOSE_IDLE_TRANSACTION:
-	case CLOSE_CLIENT_LEFT:
-	case CLOSE_CLIENT_QUIT_EARLY:
-		return true;
-	default:
-		return false;
-	}
-}
+static const unsigned char rules[CLOSE_REASONS] = {
+	[CLOSE_QUERY_TIMEOUT] = STOPS | SPARES, [CLOSE_TRANSACTION_TIMEOUT] = STOPS | SPARES,
+	[CLOSE_CLIENT_LEFT] = STOPS | SPARES,   [CLOSE_DATABASE_REMOVED] = STOPS,
+	[CLOSE_SUSPEND_TIMEOUT] = STOPS,        [CLOSE_RESET_TIMEOUT] = STOPS,
+	[CLOSE_IDLE_TRANSACTION] = SPARES,      [CLOSE_CLIENT_QUIT_EARLY] = SPARES,
+};
 
 /* Whether DISCARD ALL restores what its login left, and the administrator wants no other reset. */
 static bool can_be_cleaned(const struct server *server)
@@ -97,8 +79,8 @@ enum ending_how server_ending(const struct server *server, enum close_reason rea
 
 	if (server_got_fatal(server) || server->wire.stream.error || server_is_dedicated(server))
 		return ENDING_NOT;
-	if (is_at_work && (!is_running || (server->key.size && may_cancel(reason)))) {
-		if (may_keep(reason) && can_be_cleaned(server))
+	if (is_at_work && (!is_running || (server->key.size && (rules[reason] & STOPS)))) {
+		if ((rules[reason] & SPARES) && can_be_cleaned(server))
 			return ENDING_KEEPS;
 		if (is_running)
 			return ENDING_CLOSES;

@@ -43,13 +43,6 @@ void server_read_error(struct server_error *error, struct bytes body)
 	error->is_fatal = strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
 }
 
-/* Logs the server's FATAL error, whether or not it has a client. */
-static void log_end_of(const struct server *server, const struct report *report)
-{
-	log_warning(&server->log, "server said: %s %s: %s", report->severity, report->sqlstate,
-	            report->text);
-}
-
 /* Counts an error that the client gets. */
 static void note_said(const struct server *server, const char *sqlstate, const char *severity,
                       bool is_ours)
@@ -71,12 +64,6 @@ static void note_error(const struct server *server, const struct report *report)
 {
 	note_said(server, report->sqlstate, report->verbatim ? report->verbatim : report->severity,
 	          false);
-}
-
-static void err_said(struct err *err, const struct report *report)
-{
-	err_set_foreign(err, report->sqlstate, report->text);
-	err_prefix(err, "server said: %s ", report->severity);
 }
 
 /*
@@ -167,17 +154,20 @@ static enum frame_fate unasked_error(struct server *server, const struct server_
 	                       server->orders.running == ORDER_NONE && error->is_fatal &&
 	                       is_needed(server);
 	bool is_again = is_for_borrower && server_got_fatal(server);
+	const struct report *report = &error->report;
 	struct err err;
 
 	if (!is_again)
-		log_end_of(server, &error->report);
-	err_said(&err, &error->report);
+		log_warning(&server->log, "server said: %s %s: %s", report->severity,
+		            report->sqlstate, report->text);
+	err_set_foreign(&err, report->sqlstate, report->text);
+	err_prefix(&err, "server said: %s ", report->severity);
 	if (!is_for_borrower)
 		return server_close(server, &err), FRAME_STOP;
-	if (!is_again && is_before_batch(server, &error->report))
+	if (!is_again && is_before_batch(server, report))
 		return server_close_unrun(server, &err), FRAME_STOP;
 	server->wire.farewell = FAREWELL_FATAL;
-	note_error(server, &error->report);
+	note_error(server, report);
 	return FRAME_PASS;
 }
 

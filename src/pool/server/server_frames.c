@@ -42,12 +42,6 @@ static inline bool is_closed(const struct server *server)
 	return server->state == SERVER_CLOSING;
 }
 
-/* Whether a row may be the mark of the cleaning: server_ending.c. */
-static bool is_cleaned(const struct server *server, const struct frame *frame)
-{
-	return server->wire.ending.how == ENDING_CLEANS && frame->length <= TAG_MAX;
-}
-
 /* Bytes needed: severity and text of an error, all of a ParameterStatus, a row's header. */
 static uint32_t wanted_of_frame(const struct server *server, const struct frame *frame)
 {
@@ -66,8 +60,11 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'D':
-		return server->orders.on_row || is_cleaned(server, frame) ? frame->length
-		                                                          : FRAME_HEADER_SIZE;
+		/* a short one may be the mark of the cleaning: server_ending.c */
+		return server->orders.on_row || (server->wire.ending.how == ENDING_CLEANS &&
+		                                 frame->length <= TAG_MAX)
+		           ? frame->length
+		           : FRAME_HEADER_SIZE;
 	case 'A':
 		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':

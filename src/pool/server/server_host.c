@@ -8,14 +8,11 @@
  * the whole server_connect_timeout. If another host is not known to be down, the first message must
  * arrive within a part of that time.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pool/server/question.h"
 
 #include "server_priv.h"
@@ -55,15 +52,6 @@ static struct hosts_when when_of(const struct server *server)
 		.most = most > 0 ? (unsigned int)most : 0,
 		.may_test = server->site->is_watch || server->site->ops->may_probe(server),
 	};
-}
-
-static void set_probe(struct server *server, bool is_probe)
-{
-	/* a dedicated server is launched for one borrower, so no other one relies on it */
-	if (!is_probe || server_is_dedicated(server) || server->site->is_watch)
-		return;
-	server->login->is_probe = true;
-	server->site->ops->on_probe(server, 1);
 }
 
 /* ---- patience ---- */
@@ -136,7 +124,11 @@ static bool go_to(struct server *server, const struct address *addresses, unsign
 		return err_close(err, CLOSE_HOST_FULL);
 	count_at_host(server);
 	watch_address(server);
-	set_probe(server, login->is_test);
+	/* a dedicated server is launched for one borrower, so no other one relies on it */
+	if (login->is_test && !server_is_dedicated(server) && !server->site->is_watch) {
+		login->is_probe = true;
+		server->site->ops->on_probe(server, 1);
+	}
 	set_patience(server);
 	server_dial_again(server);
 	return true;
@@ -239,129 +231,6 @@ bool server_host_done(struct server *server, enum host_outcome outcome, const st
 }
 
 /*
- * ---- the role question ----
- *
- * Hard here: the timeline of a primary is that of the WAL which it writes. What
- * pg_control_checkpoint says is that of the last checkpoint, which is one too low for minutes after
- * a promotion. A standby has no such function, so the greatest value that any view shows is taken.
- * And the position of a primary is what it has flushed: behind the header of a page, the insert
- * position is one that a standby reaches only when more is written.
- *
- * All names are qualified: search_path of the user may lead elsewhere. Numbers are computed here
- * and not by the query, as operators have schemas too.
- */
-
-static const char short_text[] = "SELECT pg_catalog.pg_is_in_recovery(), "
-				 "pg_catalog.current_setting('default_transaction_read_only')";
-
-static const char full_text[] =
-    "SELECT pg_catalog.pg_is_in_recovery(), "
-    "pg_catalog.current_setting('default_transaction_read_only'), "
-    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN "
-    "(SELECT GREATEST((SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() c), "
-    "(SELECT r.min_recovery_end_timeline FROM pg_catalog.pg_control_recovery() r), "
-    "(SELECT w.received_tli FROM pg_catalog.pg_stat_wal_receiver w)))::pg_catalog.text "
-    "ELSE pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END, "
-    "(SELECT s.system_identifier FROM pg_catalog.pg_control_system() s), "
-    "pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()), "
-    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() "
-    "ELSE pg_catalog.pg_current_wal_flush_lsn() END, "
-    "pg_catalog.date_part('epoch', pg_catalog.timestamptz_mi(pg_catalog.clock_timestamp(), "
-    "pg_catalog.pg_last_xact_replay_timestamp()))";
-
-const char *role_question_text(bool is_short) { return is_short ? short_text : full_text; }
-
-/* Only digits. false: there are none, or the number is too great. */
-static bool read_number(struct bytes text, int base, uint64_t max, uint64_t *value)
-{
-	char copy[24], *end;
-
-	if (text.count == 0 || text.count >= sizeof(copy) || !isxdigit((unsigned char)*text.at))
-		return false;
-	memcpy(copy, text.at, text.count);
-	copy[text.count] = '\0';
-	errno = 0;
-	*value = strtoull(copy, &end, base);
-	return !*end && errno == 0 && *value <= max;
-}
-
-/* Two hexadecimal numbers: 16/B374D848. */
-static bool read_position(struct bytes text, uint64_t *position)
-{
-	struct bytes first = bytes_take_until(&text, '/');
-	uint64_t high, low;
-
-	if (!read_number(first, 16, UINT32_MAX, &high) || !read_number(text, 16, UINT32_MAX, &low))
-		return false;
-	*position = high << 32 | low;
-	return true;
-}
-
-#define TIMELINE_DIGITS 8
-
-/* Of a standby a number, of a primary the name of a WAL file, which begins with it. */
-static bool read_timeline(struct bytes text, enum host_role role, uint32_t *timeline)
-{
-	uint64_t value = 0;
-	bool is_good;
-
-	if (role == HOST_STANDBY)
-		is_good = read_number(text, 10, UINT32_MAX, &value);
-	else
-		is_good = text.count > TIMELINE_DIGITS &&
-		          read_number(bytes_of(text.at, TIMELINE_DIGITS), 16, UINT32_MAX, &value);
-	*timeline = (uint32_t)value;
-	return is_good;
-}
-
-static bool read_short(const struct bytes *columns, struct host_report *report)
-{
-	bool is_standby = bytes_are(columns[0], "t");
-
-	report->role = is_standby ? HOST_STANDBY : HOST_PRIMARY;
-	report->is_read_only = bytes_are(columns[1], "on");
-	return (is_standby || bytes_are(columns[0], "f")) &&
-	       (report->is_read_only || bytes_are(columns[1], "off"));
-}
-
-/* A value that is NULL stays 0. */
-static bool read_full(const struct bytes *columns, struct host_report *report)
-{
-	uint64_t age = 0;
-	bool is_good =
-	    (!columns[2].at || read_timeline(columns[2], report->role, &report->timeline)) &&
-	    (!columns[3].at || read_number(columns[3], 10, UINT64_MAX, &report->system)) &&
-	    (!columns[4].at || question_seconds(columns[4], &report->started)) &&
-	    (!columns[5].at || read_position(columns[5], &report->position)) &&
-	    (!columns[6].at || question_seconds(columns[6], &age));
-
-	report->is_full = true;
-	report->replay_age = (usec_t)age;
-	return is_good;
-}
-
-bool role_question_answer(struct bytes body, struct host_report *report)
-{
-	struct bytes columns[ROLE_QUESTION_COLUMNS];
-	struct row_walk walk;
-	size_t count = 0;
-
-	*report = (struct host_report){ 0 };
-	if (fields_row(body, &walk) != WIRE_OK || walk.left > ROLE_QUESTION_COLUMNS)
-		return false;
-	while (walk.left) {
-		if (fields_value(&walk, &columns[count++]) != WALK_ITEM)
-			return false;
-	}
-	if (walk.rest.count)
-		return false;
-	if (count == ROLE_QUESTION_SHORT_COLUMNS)
-		return read_short(columns, report);
-	return count == ROLE_QUESTION_COLUMNS && read_short(columns, report) &&
-	       read_full(columns, report);
-}
-
-/*
  * ---- the role of the host ----
  *
  * The role of a server's host: at its login, and when it changes.
@@ -400,19 +269,15 @@ static void slots_done(struct server *server)
 
 static void slots_row(struct server *server, struct bytes row)
 {
-	struct bytes column;
-	struct row_walk walk;
-	uint64_t number;
+	struct bytes columns[3];
+	size_t column_count = question_values(row, columns, 3);
 	unsigned int count = 0;
+	uint64_t number;
 
-	if (fields_row(row, &walk) != WIRE_OK)
-		return;
-	for (bool is_first = true; walk.left; is_first = false) {
-		if (fields_value(&walk, &column) != WALK_ITEM)
-			return;
-		if (!column.at || !read_number(column, 10, INT32_MAX, &number))
+	for (size_t i = 0; i < column_count; i++) {
+		if (!columns[i].at || !question_number(columns[i], 10, INT32_MAX, &number))
 			continue;
-		count = is_first         ? (unsigned int)number
+		count = i == 0           ? (unsigned int)number
 		        : number < count ? count - (unsigned int)number
 		                         : 1;
 	}
@@ -435,13 +300,13 @@ static void go_on_with_login(struct server *server)
 }
 
 /* What is known fits, or the server is closed. */
-static void judge_role(struct server *server, enum host_role role, bool is_read_only)
+static void judge_role(struct server *server, const struct host_report *report)
 {
 	const struct server_site *site = server->site;
 	struct roster_at at = server_roster_at(server);
 	enum close_reason stay;
 
-	if (!roster_is_target(site->target, role, is_read_only)) {
+	if (!roster_is_target(site->target, report->role, report->is_read_only)) {
 		close_unfit(server, CLOSE_HOST_ROLE);
 		return;
 	}
@@ -462,10 +327,8 @@ static void role_row(struct server *server, struct bytes row)
 
 	if (!role_question_answer(row, &report))
 		return;
-	if (server->login) {
-		server->login->role = report.role;
-		server->login->is_read_only = report.is_read_only;
-	}
+	if (server->login)
+		server->login->report = report;
 	server->site->ops->on_report(server, &report);
 }
 
@@ -481,8 +344,8 @@ static void role_done(struct server *server)
 {
 	struct server_login *login = server->login;
 
-	if (login->role != HOST_ROLE_UNKNOWN) {
-		judge_role(server, login->role, login->is_read_only);
+	if (login->report.role != HOST_ROLE_UNKNOWN) {
+		judge_role(server, &login->report);
 	} else if (login->is_role_short) {
 		close_unfit(server, CLOSE_ROLE_UNKNOWN);
 	} else {
@@ -522,7 +385,7 @@ void server_check_role(struct server *server)
 		go_on_with_login(server);
 	} else {
 		server->site->ops->on_report(server, &report);
-		judge_role(server, report.role, report.is_read_only);
+		judge_role(server, &report);
 	}
 }
 

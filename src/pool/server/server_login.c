@@ -110,15 +110,6 @@ void securing_answer(struct stream *stream, const struct securing_how *how)
  * The secret itself is never included.
  */
 
-static void add_address(const struct server *server, struct buf *out)
-{
-	char text[ADDRESS_TEXT_SIZE];
-
-	buf_add_text(out, address_is_unix(&server->place.peer)
-	                      ? server->place.path
-	                      : address_format(&server->place.peer, text, sizeof(text)));
-}
-
 /* PostgreSQL asks for a kind of secret that we do not have. */
 static void add_asked(const struct auth_client *auth, bool is_wrong_type, struct buf *out)
 {
@@ -139,10 +130,13 @@ static void server_blame(const struct server *server, struct err *err)
 	/* not with ERR_FILES: no thread had time for our secret, which may be right */
 	bool is_ours = err->code != ERR_FOREIGN && err->code != ERR_FILES;
 	struct buf words = { .limit = ERR_DETAIL_SIZE - 1 };
+	char text[ADDRESS_TEXT_SIZE];
 
-	buf_printf(&words, "pgweir's own login as \"%s\" at ", site->user);
-	add_address(server, &words);
-	buf_printf(&words, ", for the entry \"%s\"", site->database);
+	buf_printf(&words, "pgweir's own login as \"%s\" at %s, for the entry \"%s\"", site->user,
+	           address_is_unix(&server->place.peer)
+	               ? server->place.path
+	               : address_format(&server->place.peer, text, sizeof(text)),
+	           site->database);
 	if (is_ours || strncmp(err->sqlstate, "28", 2) == 0) {
 		site->ops->tell_secret(server, &words);
 		if (auth)
@@ -527,19 +521,9 @@ static void on_server_secured(struct stream *stream, const struct err *failure)
 	send_startup(server);
 }
 
-static const struct stream_ops ops = { .on_input = on_securing_input,
-	                               .on_gone = on_securing_input,
-	                               .on_secured = on_server_secured };
-
-/* Establishes TLS if configured; then the startup packet is sent. */
-static void server_secure(struct server *server)
-{
-	struct securing_how how = server_securing(server);
-
-	server->wire.stream.ops = &ops;
-	server->is_tls_direct = how.is_direct;
-	securing_begin(&server->wire.stream, &how);
-}
+static const struct stream_ops securing_ops = { .on_input = on_securing_input,
+	                                        .on_gone = on_securing_input,
+	                                        .on_secured = on_server_secured };
 
 /* ---- launch ---- */
 
@@ -565,16 +549,19 @@ static void on_server_connected(struct dial *dial, int fd, const struct err *err
 	struct server_login *login = container_of(dial, struct server_login, dial);
 	struct server *server = login->server;
 	const struct server_shared *shared = server->site->shared;
+	struct securing_how how;
 
 	if (fd < 0) {
 		server_close(server, err);
 		return;
 	}
-	stream_open(&server->wire.stream, shared->loop, shared->streams, fd, &server_stream_ops);
+	stream_open(&server->wire.stream, shared->loop, shared->streams, fd, &securing_ops);
 	if (address_is_unix(&server->place.peer))
 		address_of_peer(&server->place.peer, fd, address_port(&server->place.peer));
 	log_connected(server);
-	server_secure(server);
+	how = server_securing(server);
+	server->is_tls_direct = how.is_direct;
+	securing_begin(&server->wire.stream, &how);
 }
 
 bool server_launch(struct server *server)

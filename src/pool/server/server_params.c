@@ -25,20 +25,24 @@
 /* A value that is not known: no client asks for a control character. */
 #define PARAM_UNKNOWN "\001"
 
+/* Whether it is one of these, whatever its case. NULL ends them. */
+static bool is_one_of(const char *const *names, const char *name)
+{
+	while (*names && strcasecmp(*names, name) != 0)
+		names++;
+	return *names;
+}
+
 /* PostgreSQL compares their values without regard to case, and has its own spelling. */
-static const char *const caseless[] = { "client_encoding", "DateStyle", "IntervalStyle",
-	                                "standard_conforming_strings", "TimeZone" };
+static const char *const caseless[] = { "client_encoding", "DateStyle",
+	                                "IntervalStyle",   "standard_conforming_strings",
+	                                "TimeZone",        NULL };
 
 /* Whether a value need not be set. "Foo" and "foo" are two schemas in a search_path. */
 static bool is_same_value(const char *name, const char *have, const char *want)
 {
-	if (strcmp(have, want) == 0)
-		return true;
-	for (size_t i = 0; i < sizeof(caseless) / sizeof(caseless[0]); i++) {
-		if (strcasecmp(caseless[i], name) == 0)
-			return strcasecmp(have, want) == 0;
-	}
-	return false;
+	return strcmp(have, want) == 0 ||
+	       (is_one_of(caseless, name) && strcasecmp(have, want) == 0);
 }
 
 const char *server_value(const struct server *server, const struct params *params, const char *name)
@@ -71,6 +75,23 @@ static void check_map(struct server *server, bool is_done)
 {
 	if (!is_done)
 		server_need_close(server, CLOSE_TOO_MANY_PARAMETERS);
+}
+
+/* ---- changes of a map ---- */
+
+static void add_change(struct buf *changes, const char *name, const char *value)
+{
+	buf_add(changes, &(struct params_pair){ name, value }, sizeof(struct params_pair));
+}
+
+static bool change_by(struct server *server, const struct params **params, struct buf *changes)
+{
+	bool is_done = buf_ok(changes) &&
+	               params_change_all(server->site->shared->params, params, (void *)changes->at,
+	                                 changes->count / sizeof(struct params_pair));
+
+	buf_free(changes);
+	return is_done;
 }
 
 /* ---- reports ---- */
@@ -225,38 +246,28 @@ void server_expect_reports(struct server *server)
 	}
 }
 
-/* Whether a value of these came in another encoding than that of the database. */
-static bool is_any_unclear(const struct server *server, const struct params_pair *pairs,
-                           size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (pairs[i].value && !is_native(server, server->session.params, pairs[i].value))
-			return true;
-	}
-	return false;
-}
-
 void server_settle_reports(struct server *server)
 {
-	struct params_table *table = server->site->shared->params;
 	struct bytes list = buf_bytes(&server->session.reports.list);
 	struct buf session = { 0 }, rest = { 0 };
+	const char *unclear = NULL; /* a value that encodings differ in */
 	struct params_pair pair;
 
 	if (!list.count && buf_ok(&server->session.reports.list))
 		return;
-	while (bytes_take_text(&list, &pair.name) && bytes_take_text(&list, &pair.value))
-		buf_add(is_of_session(server, &pair) ? &session : &rest, &pair, sizeof(pair));
-	check_map(server,
-	          buf_ok(&server->session.reports.list) && buf_ok(&session) && buf_ok(&rest));
-	check_map(server, params_change_all(table, &server->session.params, (void *)session.at,
-	                                    session.count / sizeof(pair)));
-	check_map(server, params_change_all(table, &server->session.baseline, (void *)rest.at,
-	                                    rest.count / sizeof(pair)));
-	if (is_any_unclear(server, (void *)session.at, session.count / sizeof(pair)))
+	while (bytes_take_text(&list, &pair.name) && bytes_take_text(&list, &pair.value)) {
+		bool is_session = is_of_session(server, &pair);
+
+		add_change(is_session ? &session : &rest, pair.name, pair.value);
+		if (is_session && pair.value && !bytes_are_ascii(bytes_text(pair.value)))
+			unclear = pair.value;
+	}
+	check_map(server, buf_ok(&server->session.reports.list));
+	check_map(server, change_by(server, &server->session.params, &session));
+	check_map(server, change_by(server, &server->session.baseline, &rest));
+	/* It came in another encoding than that of the database. */
+	if (unclear && !is_native(server, server->session.params, unclear))
 		server_hold(server, HELD_REPORT);
-	buf_free(&session);
-	buf_free(&rest);
 	buf_reuse(&server->session.reports.list, REPORTS_KEPT);
 }
 
@@ -368,21 +379,6 @@ static bool is_reported(const struct server *server, const char *name)
 static bool can_carry(const char *name, const char *value)
 {
 	return bytes_are_ascii(bytes_text(name)) && strcmp(value, PARAM_UNKNOWN) != 0;
-}
-
-static void add_change(struct buf *changes, const char *name, const char *value)
-{
-	buf_add(changes, &(struct params_pair){ name, value }, sizeof(struct params_pair));
-}
-
-static bool change_by(struct server *server, const struct params **params, struct buf *changes)
-{
-	bool is_done = buf_ok(changes) &&
-	               params_change_all(server->site->shared->params, params, (void *)changes->at,
-	                                 changes->count / sizeof(struct params_pair));
-
-	buf_free(changes);
-	return is_done;
 }
 
 /* The next parameter of a map that is not set there any more. */
@@ -576,16 +572,10 @@ void server_take_defaults(struct server *server, const struct facts *facts)
 
 /* Parameters that are lists of quoted names: SET would read the whole text as one name. */
 static const char *const name_lists[] = { "search_path", "temp_tablespaces",
-	                                  "local_preload_libraries", "session_preload_libraries" };
+	                                  "local_preload_libraries", "session_preload_libraries",
+	                                  NULL };
 
-static bool is_name_list(const char *name)
-{
-	for (size_t i = 0; i < sizeof(name_lists) / sizeof(name_lists[0]); i++) {
-		if (strcasecmp(name_lists[i], name) == 0)
-			return true;
-	}
-	return false;
-}
+static bool is_name_list(const char *name) { return is_one_of(name_lists, name); }
 
 /*
  * Adds an SQL literal that is safe with any standard_conforming_strings and client_encoding. The

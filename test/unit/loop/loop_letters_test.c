@@ -4,7 +4,6 @@
  */
 #include "pgweir/loop/loop.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -52,7 +51,6 @@ static struct reader make_reader(unsigned int stop_at)
 		                 .stop_at = stop_at };
 
 	ck_assert_ptr_nonnull(reader.loop);
-	ck_assert(loop_take_letters(reader.loop, NULL));
 	return reader;
 }
 
@@ -184,30 +182,6 @@ START_TEST(letters_left_at_the_end_are_late)
 }
 END_TEST
 
-static int count_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
-
-START_TEST(a_loop_that_gets_no_letters_has_no_descriptor_for_them)
-{
-	struct loop *loop = loop_new(NULL);
-	int before = count_descriptors();
-
-	ck_assert(loop_take_letters(loop, NULL));
-	ck_assert(loop_take_letters(loop, NULL));
-	ck_assert_int_eq(count_descriptors(), before + 1);
-	loop_free(&loop);
-}
-END_TEST
-
 struct spender {
 	struct task task;
 	struct loop *loop;
@@ -252,7 +226,6 @@ int main(void)
 	tcase_add_test(cases, a_letter_may_be_posted_again);
 	tcase_add_test(cases, a_letter_taken_back_is_not_opened);
 	tcase_add_test(cases, letters_left_at_the_end_are_late);
-	tcase_add_test(cases, a_loop_that_gets_no_letters_has_no_descriptor_for_them);
 	tcase_add_test(cases, processor_time_is_that_of_the_runs);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);

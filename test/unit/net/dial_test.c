@@ -33,7 +33,7 @@ static void on_done(struct dial *dial, int fd, const struct err *err)
 	dialled->fd = fd;
 	if (err)
 		dialled->err = *err;
-	loop_stop(dial->loop);
+	loop_stop(dial->watch.loop);
 }
 
 /* Listens on loopback, at *address. */
@@ -166,7 +166,7 @@ static void stop(struct task *task)
 {
 	struct dialled *dialled = (struct dialled *)((char *)task - sizeof(struct dialled));
 
-	loop_stop(dialled->dial.loop);
+	loop_stop(dialled->dial.watch.loop);
 }
 
 START_TEST(dial_cancelled_stays_silent)

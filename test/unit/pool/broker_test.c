@@ -36,7 +36,6 @@ static void open_side(struct side *side, struct broker *broker, const char *data
 		               .pool.on_woken = on_pool,
 		               .database.on_woken = on_database,
 		               .role.on_woken = on_role };
-	ck_assert(loop_take_letters(side->loop, NULL));
 	broker_join(broker, &side->member, side->loop);
 	ck_assert(share_open(&side->pool, &side->member, TALLY_POOL, database, role));
 	ck_assert(share_open(&side->database, &side->member, TALLY_DATABASE, database, ""));

@@ -113,7 +113,6 @@ START_TEST(a_probe_waits_for_no_table)
 	struct reader *table, *probe;
 	struct readers readers = { 0 };
 
-	ck_assert(loop_take_letters(loop, NULL));
 	readers_init(&readers, NULL, loop, loop);
 	budget_spend(&readers.tables, loop_now(loop), 3600 * USEC_PER_SEC);
 	table = reader_new(&readers, "NOTHING", on_no_piece, NULL);
@@ -135,7 +134,6 @@ START_TEST(readers_have_a_number)
 	struct readers readers = { 0 };
 	struct reader *reader;
 
-	ck_assert(loop_take_letters(loop, NULL));
 	readers_init(&readers, NULL, loop, loop);
 	for (int i = 0; i < READERS_MAX; i++) {
 		reader = reader_new(&readers, "NOTHING", on_no_piece, NULL);

@@ -65,8 +65,13 @@ void question_text(unsigned int parts, struct bytes names, unsigned int major,
 
 const char *role_question_text(bool is_short);
 
-/* A time in seconds as PostgreSQL writes a double, in microseconds. Negative ones are 0. */
-bool question_seconds(struct bytes text, uint64_t *value);
+/*
+ * The values of a DataRow, of which there are `most` at most: returns how many. 0: it is broken.
+ */
+size_t question_values(struct bytes row, struct bytes *columns, size_t most);
+
+/* Only digits. false: there are none, or the number is too great. */
+bool question_number(struct bytes text, int base, uint64_t max, uint64_t *value);
 
 /* Reads the body of the DataRow. false: it is not an answer. report->is_full: not a short one. */
 bool role_question_answer(struct bytes body, struct host_report *report);

@@ -159,17 +159,14 @@ void roster_done(struct roster *roster);
 void roster_note(struct roster *roster, const struct roster_at *at,
                  const struct host_report *report, usec_t now, struct roster_changes *changes);
 
-/* Its watch, which goes on, has found out that the host cannot be reached, or does not answer. */
-void roster_lose(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
-                 struct roster_changes *changes);
+enum roster_failure {
+	ROSTER_FAILED,  /* that says nothing about the host's role */
+	ROSTER_REFUSED, /* it answers, but not what it is: its watch cannot ask it any more */
+	ROSTER_LOST     /* its watch, which goes on, cannot reach it, or gets no answer */
+};
 
-/* The host answers, but not what it is: its watch cannot ask it any more. */
-void roster_refuse(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
-                   struct roster_changes *changes);
-
-/* Notes an error that says nothing about the host's role. */
-void roster_note_error(struct roster *roster, const struct roster_at *at, const char *error,
-                       usec_t now);
+void roster_fail(struct roster *roster, const struct roster_at *at, enum roster_failure how,
+                 const char *error, usec_t now, struct roster_changes *changes);
 
 /* A watch asks the host from now on. */
 void roster_watch(struct roster *roster, const struct roster_at *at);

@@ -103,9 +103,8 @@ struct server_login {
 	bool is_again;         /* it rejected a newer protocol version: second attempt, with 3.0 */
 	uint32_t asked;        /* the protocol version that was requested */
 	struct buf parameters; /* ParameterStatus so far: name\0value\0 */
-	enum host_role role;   /* the answer to the role question */
-	bool is_read_only;
-	bool is_role_short; /* the short role question is asked */
+	struct host_report report; /* the answer to the role question */
+	bool is_role_short;        /* the short one is asked */
 };
 
 /* How far the cleaning is; back to NOT after any other reply. */

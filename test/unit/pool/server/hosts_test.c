@@ -639,7 +639,7 @@ START_TEST(a_standby_that_is_behind)
 	say(&roster, 1, HOST_STANDBY, 100);
 	say(&roster, 2, HOST_STANDBY, 150);
 	if (behind[_i].c_is_down)
-		roster_lose(&roster, &(struct roster_at){ .host = 2 }, "", 1, NULL);
+		roster_fail(&roster, &(struct roster_at){ .host = 2 }, ROSTER_LOST, "", 1, NULL);
 	ck_assert_msg((hosts_due(&scene.hosts, NULL) == 0) == (behind[_i].chosen < 3), "%s",
 	              behind[_i].says);
 	ck_assert_msg(choose(&scene) == behind[_i].chosen, "%s", behind[_i].says);

@@ -226,7 +226,7 @@ static void note(struct scene *scene, const char *word, const struct roster_at *
 	if (word[1] == '=')
 		report = answer_of(&word[2]);
 	if (word[1] == '!')
-		roster_lose(&scene->roster, at, "no answer", scene->now, &changes);
+		roster_fail(&scene->roster, at, ROSTER_LOST, "no answer", scene->now, &changes);
 	else
 		roster_note(&scene->roster, at, &report, scene->now, &changes);
 	note_events(scene, &changes);
@@ -327,17 +327,21 @@ START_TEST(lag_is_the_age_of_what_a_standby_has)
 	ck_assert_int_eq(row_at(&scene, 1).lag, 15);
 	note_position(&scene, 1, HOST_STANDBY, 99);
 	ck_assert_int_eq(row_at(&scene, 1).lag, 15);
-	roster_lose(&scene.roster, &(struct roster_at){ .host = 1 }, "", scene.now, NULL);
+	roster_fail(&scene.roster, &(struct roster_at){ .host = 1 }, ROSTER_LOST, "", scene.now,
+	            NULL);
 	ck_assert_int_eq(row_at(&scene, 1).lag, ROSTER_LAG_UNKNOWN);
 	note_position(&scene, 1, HOST_STANDBY, 120);
 	ck_assert_int_eq(row_at(&scene, 1).lag, 0);
-	roster_refuse(&scene.roster, &(struct roster_at){ .host = 1 }, "", scene.now, NULL);
+	roster_fail(&scene.roster, &(struct roster_at){ .host = 1 }, ROSTER_REFUSED, "", scene.now,
+	            NULL);
 	ck_assert_int_eq(row_at(&scene, 1).lag, ROSTER_LAG_UNKNOWN);
 	/* What the primary has written is not known without a watch, unless it is dead. */
-	roster_refuse(&scene.roster, &(struct roster_at){ .host = 0 }, "", scene.now, NULL);
+	roster_fail(&scene.roster, &(struct roster_at){ .host = 0 }, ROSTER_REFUSED, "", scene.now,
+	            NULL);
 	note_position(&scene, 1, HOST_STANDBY, 120);
 	ck_assert_int_eq(row_at(&scene, 1).lag, ROSTER_LAG_UNKNOWN);
-	roster_lose(&scene.roster, &(struct roster_at){ .host = 0 }, "", scene.now, NULL);
+	roster_fail(&scene.roster, &(struct roster_at){ .host = 0 }, ROSTER_LOST, "", scene.now,
+	            NULL);
 	note_position(&scene, 1, HOST_STANDBY, 120);
 	ck_assert_int_eq(row_at(&scene, 1).lag, 0);
 	roster_done(&scene.roster);
@@ -432,7 +436,7 @@ START_TEST(limits_of_the_lag)
 		if (report.position)
 			roster_note(&scene.roster, &at, &report, scene.now, &changes);
 		else
-			roster_lose(&scene.roster, &at, "", scene.now, &changes);
+			roster_fail(&scene.roster, &at, ROSTER_LOST, "", scene.now, &changes);
 		check_changes(&changes, i);
 		check_limit(&scene, i, &limits[0], steps[i].is_late);
 		check_limit(&scene, i, &limits[1], steps[i].is_far);
@@ -610,7 +614,7 @@ START_TEST(the_number_changes_with_what_pools_must_know)
 	ck_assert_uint_eq(roster_number(&scene.roster), before);
 	ck_assert(roster_set_admin(&scene.roster, 0, HOST_DRAINING, scene.now));
 	ck_assert_uint_ne(roster_number(&scene.roster), before);
-	roster_lose(&scene.roster, &at, "no answer", scene.now, NULL);
+	roster_fail(&scene.roster, &at, ROSTER_LOST, "no answer", scene.now, NULL);
 	ck_assert(!row_at(&scene, 0).is_sure);
 	ck_assert_int_eq(roster_without_since(&scene.roster), scene.now);
 	roster_done(&scene.roster);
