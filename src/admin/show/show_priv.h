@@ -310,6 +310,7 @@ struct buf *cursor_text(struct cursor *cursor);
 const char *cursor_print(struct cursor *cursor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 const char *cursor_lower(struct cursor *cursor, const char *text); /* in small letters */
+const char *cursor_host(struct cursor *cursor, const struct address *address);
 
 /* Call at the end of a turn: drops the pointers that are valid within one turn only. */
 void cursor_suspend(struct cursor *cursor);
@@ -419,9 +420,13 @@ bool show_statements_takes(const char *argument);
 
 /* ---- used by several of them ---- */
 
-/* They call cursor_offer() for all users that are known from anywhere, and all databases. */
+/*
+ * They call cursor_offer() for all users that are known from anywhere, all databases, and all pools
+ * of clients whose database has an entry.
+ */
 void show_collect_users(struct cursor *cursor);
 void show_collect_databases(struct cursor *cursor);
+void show_collect_own_pools(struct cursor *cursor);
 
 /* Whether the cursor skips this database, as it was never used and there are many. */
 bool show_leaves_out(const struct cursor *cursor, const struct database *database);
