@@ -16,7 +16,7 @@
 	       "Kind of the event: start, reload, set, take-over, shutdown, drain, suspend, host " \
 	       "down, host up, host role, limit, reserve, secret, pool size (auto), or a command " \
 	       "of the console in small letters: pause, resume, kill and so on.")                  \
-	COLUMN(TEXT, level, levels[kept.level], "Level of its line in the log.")                   \
+	COLUMN(TEXT, level, log_level_name(kept.level), "Level of its line in the log.")           \
 	COLUMN(TEXT, database, *kept.database ? cursor_print(cursor, "%s", kept.database) : NULL,  \
 	       "Name of the database; NULL: the event concerns no single one.")                    \
 	COLUMN(TEXT, user, *kept.user ? cursor_print(cursor, "%s", kept.user) : NULL,              \
@@ -26,11 +26,6 @@
 
 SHOW_ROWS(events, "EVENTS", EVENT_ROW,
           "The last 1000 events of the process: reloads, commands, take-overs, hosts, limits.");
-
-static const char *const levels[LOG_LEVELS] = {
-	[LOG_LEVEL_FATAL] = "FATAL", [LOG_LEVEL_ERROR] = "ERROR", [LOG_LEVEL_WARNING] = "WARNING",
-	[LOG_LEVEL_INFO] = "LOG",    [LOG_LEVEL_DEBUG] = "DEBUG", [LOG_LEVEL_NOISE] = "NOISE",
-};
 
 static bool next_events(struct cursor *cursor, void *row)
 {
