@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "pgweir/base/text.h"
-
 #define DEFAULT_COUNT 50
 
 #define STATEMENT_ROW(COLUMN)                                                                     \
