@@ -182,7 +182,7 @@ static void let_clients_in(struct daemon *daemon)
 	struct err err;
 
 	doors_serve(daemon, true);
-	web_relisten(daemon->web);
+	web_listen(daemon->web, true);
 	if (*daemon->now.config->pidfile && !pidfile_replace(daemon->now.config->pidfile, &err))
 		log_error(&daemon->logger, "%s", err.text);
 	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
@@ -445,7 +445,7 @@ static void move(struct handover *handover)
 	}
 	handover->state = HANDOVER_MOVING;
 	doors_serve(daemon, false);
-	web_unlisten(daemon->web);
+	web_listen(daemon->web, false);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over",
 	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",
 	         handover->moved, (long long)((clock_now() - since) / USEC_PER_MS),

@@ -16,7 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 
 #define FIRST_LIMIT (10 * USEC_PER_SEC)  /* for a handshake, and for a whole head */
@@ -546,5 +545,3 @@ void connections_close(struct connections *all)
 		free_connection(connection);
 	}
 }
-
-void connections_done(struct connections *all) { stream_pool_done(&all->streams); }
