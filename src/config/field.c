@@ -413,48 +413,36 @@ static bool explain_word(const struct setting *setting, const char *text, struct
 	               setting->word);
 }
 
-static bool put_int(union field field, const struct setting *setting, const char *text,
-                    struct err *note, struct err *err)
+static bool read_number(const struct setting *setting, const char *text, int64_t *number,
+                        struct err *err)
 {
-	int64_t number;
-
-	if (setting->word && strcasecmp(text, setting->word) == 0) {
-		*field.number = setting->word_is;
-		return true;
-	}
-	if (setting->on && (strcasecmp(text, "on") == 0 || strcasecmp(text, "off") == 0)) {
-		*field.number = strcasecmp(text, "on") == 0 ? setting->on : 0;
-		return true;
-	}
-	if (!value_int(text, setting->is_of_entry ? 10 : 0, &number, err))
-		return explain_word(setting, text, err);
-	if (!fit_number(setting, &number, note, err))
-		return false;
-	*field.number = (int)number;
-	return true;
+	if (setting->type == SETTING_BYTES)
+		return read_bytes(text, number, err);
+	if (setting->type == SETTING_TIME)
+		return value_time(text, setting->unit ? setting->unit : USEC_PER_SEC,
+		                  setting->unit ? 0 : 10, number, err);
+	return value_int(text, setting->is_of_entry ? 10 : 0, number, err) ||
+	       explain_word(setting, text, err);
 }
 
-static bool put_bytes(union field field, const struct setting *setting, const char *text,
-                      struct err *note, struct err *err)
+static bool put_number(union field field, const struct setting *setting, const char *text,
+                       struct err *note, struct err *err)
 {
 	int64_t number;
 
-	if (!read_bytes(text, &number, err) || !fit_number(setting, &number, note, err))
+	if (setting->word && strcasecmp(text, setting->word) == 0)
+		number = setting->word_is;
+	else if (setting->on && (strcasecmp(text, "on") == 0 || strcasecmp(text, "off") == 0))
+		number = strcasecmp(text, "on") == 0 ? setting->on : 0;
+	else if (!read_number(setting, text, &number, err) ||
+	         !fit_number(setting, &number, note, err))
 		return false;
-	*field.bytes = (size_t)number;
-	return true;
-}
-
-static bool put_time(union field field, const struct setting *setting, const char *text,
-                     struct err *note, struct err *err)
-{
-	usec_t unit = setting->unit ? setting->unit : USEC_PER_SEC;
-	int64_t number;
-
-	if (!value_time(text, unit, setting->unit ? 0 : 10, &number, err) ||
-	    !fit_number(setting, &number, note, err))
-		return false;
-	*field.time = number;
+	if (setting->type == SETTING_INT)
+		*field.number = (int)number;
+	else if (setting->type == SETTING_TIME)
+		*field.time = number;
+	else
+		*field.bytes = (size_t)number;
 	return true;
 }
 
@@ -601,10 +589,10 @@ const char *setting_value(const struct config *config, const struct setting *set
 
 const struct setting_type_row setting_types[] = {
 	[SETTING_BOOL] = { "boolean (0 or 1, off or on)", "bool", false, sizeof(bool), put_bool },
-	[SETTING_INT] = { "integer", "integer", true, sizeof(int), put_int },
+	[SETTING_INT] = { "integer", "integer", true, sizeof(int), put_number },
 	[SETTING_BYTES] = { "size in bytes, or with kB, MB, GB", "string", true, sizeof(size_t),
-	                    put_bytes },
-	[SETTING_TIME] = { "duration in", "string", true, sizeof(usec_t), put_time },
+	                    put_number },
+	[SETTING_TIME] = { "duration in", "string", true, sizeof(usec_t), put_number },
 	[SETTING_TEXT] = { "string", "string", false, 0, put_text },
 	[SETTING_LIST] = { "list, separated by commas", "string", false, 0, put_list },
 	[SETTING_WORD] = { "one of", "enum", false, sizeof(unsigned int), put_word },
