@@ -167,8 +167,6 @@ static int64_t find_value(const struct metrics_text *text, const struct metric *
 	struct bytes value = *at;
 	size_t digits = 0;
 
-	if (metric->value == METRIC_ONE)
-		return 1;
 	while (digits < value.count && value.at[digits] >= '0' && value.at[digits] <= '9')
 		digits++;
 	if (!value.at || (metric->key && (!bytes_are(text->values[0], metric->key) || !digits ||
@@ -189,8 +187,7 @@ static bool take_row(struct metrics_text *text)
 
 	for (size_t i = 0; row && i < source->count; i++) {
 		const struct metric *metric = &source->metrics[i];
-		int64_t value =
-		    is_grouped && !metric->column ? row->values[i] + 1 : find_value(text, metric);
+		int64_t value = metric->column ? find_value(text, metric) : row->values[i] + 1;
 
 		if (!is_grouped || value > row->values[i])
 			row->values[i] = value;

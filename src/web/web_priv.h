@@ -308,14 +308,13 @@ enum metric_value {
 	METRIC_NUMBER,
 	METRIC_MICROSECONDS, /* written in seconds */
 	METRIC_YES,          /* "yes" is 1, everything else 0 */
-	METRIC_ONE,          /* always 1: the labels are what is of interest */
 	METRIC_SUM_OF_TIME   /* seconds in this column, microseconds in the next one */
 };
 
 struct metric {
 	const char *name;   /* a counter's name ends with _total */
 	const char *help;   /* NULL: that of the column */
-	const char *column; /* METRICS_GROUPED, NULL: the number of rows */
+	const char *column; /* NULL: the number of rows, which is 1 unless METRICS_GROUPED */
 	const char *key; /* of a table of names and values: the row, by its first column; or NULL */
 	enum metric_type type;
 	enum metric_value value;
