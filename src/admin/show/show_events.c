@@ -212,43 +212,30 @@ static bool next_closes(struct cursor *cursor, void *row)
 SHOW_ROWS(sqlstates, "SQLSTATES", SQLSTATE_ROW,
           "Errors that clients were sent, by SQLSTATE, and by who sent them.");
 
-/* The least key in any lane that is not less than this one. 0: there is none. */
-static sqlstate_key find_next(const struct lanes *lanes, sqlstate_key from)
-{
-	const struct sqlstate_count *found;
-	const struct lane *lane;
-	sqlstate_key next = 0;
-
-	LANES_EACH(lane, lanes)
-	{
-		found = sqlstates_from(&lane->pools->sqlstates, from);
-		if (found && (!next || found->key < next))
-			next = found->key;
-	}
-	return next;
-}
-
+/* The next row is about the least of the keys that are next in the lanes. */
 static bool next_sqlstates(struct cursor *cursor, void *row)
 {
-	const struct lanes *lanes = cursor->lanes;
 	const struct sqlstate_count *count, *last = NULL;
-	sqlstate_key key = find_next(lanes, cursor->sqlstate);
 	const struct lane *lane;
 	uint64_t total = 0;
+	sqlstate_key key;
 	bool is_other;
 
-	if (!key)
-		return false;
-	cursor->sqlstate = key + 1;
-	LANES_EACH(lane, lanes)
+	LANES_EACH(lane, cursor->lanes)
 	{
-		count = sqlstates_from(&lane->pools->sqlstates, key);
-		if (!count || count->key != key)
+		count = sqlstates_from(&lane->pools->sqlstates, cursor->slot);
+		if (!count || (last && count->key > last->key))
 			continue;
-		total += count->count;
+		if (last && count->key < last->key)
+			last = NULL;
+		total = count->count + (last ? total : 0);
 		if (!last || count->wall_last > last->wall_last)
 			last = count;
 	}
+	if (!last)
+		return false;
+	key = last->key;
+	cursor->slot = key + 1;
 	is_other = strcmp(last->sqlstate, SQLSTATES_OTHER) == 0;
 	ROW_FILL(row, struct sqlstates_shown, SQLSTATE_ROW);
 	return true;

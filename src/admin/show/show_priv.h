@@ -9,7 +9,6 @@
 
 #include "pgweir/admin/console.h"
 #include "pgweir/base/buf.h"
-#include "pgweir/base/sqlstates.h"
 #include "pgweir/pool/latency.h"
 
 /*
@@ -263,7 +262,6 @@ struct cursor {
 	struct waiting_walk waiting;
 	struct limits_walk limits;
 	struct catalog_reading *reading; /* held by SHOW CATALOG, between two databases NULL */
-	size_t parameters_at;            /* the next one of its parameters */
 	struct statements_walk statements;
 	struct applications_walk applications;
 	struct latency_walk *latency; /* owned; NULL: not begun */
@@ -274,8 +272,11 @@ struct cursor {
 	bool has_more;
 	unsigned int look_count; /* items examined since the last row */
 	struct stats totals[2];  /* of SHOW TOTALS: totals and averages, since its first row */
-	sqlstate_key sqlstate;   /* of SHOW SQLSTATES: its next row has no lower one */
-	uint64_t slot;           /* the next one of SHOW HISTORY; the next row of SHOW PEER_POOLS */
+	/*
+	 * The next slot of SHOW HISTORY, row of SHOW PEER_POOLS, or byte of a catalog's parameters;
+	 * of SHOW SQLSTATES, the next row has no lower key.
+	 */
+	uint64_t slot;
 	size_t index;
 	unsigned int lane; /* whose names or rows come next: SHOW DNS_..., SHOW AUDIT */
 	unsigned long dns;

@@ -177,8 +177,7 @@ static void fill_state(struct cursor *cursor, struct catalog_shown *row,
 static bool fill_name(struct cursor *cursor, struct catalog_shown *row, size_t index)
 {
 	const struct sql_touchers *names = &cursor->reading->names;
-	struct bytes left =
-	    bytes_skip(buf_bytes(&cursor->reading->parameters), cursor->parameters_at);
+	struct bytes left = bytes_skip(buf_bytes(&cursor->reading->parameters), cursor->slot);
 	const char *parameter;
 
 	if (index < names->count) {
@@ -191,7 +190,7 @@ static bool fill_name(struct cursor *cursor, struct catalog_shown *row, size_t i
 	}
 	if (!bytes_take_text(&left, &parameter))
 		return false;
-	cursor->parameters_at += strlen(parameter) + 1;
+	cursor->slot += strlen(parameter) + 1;
 	row->kind = "parameter";
 	row->name = parameter;
 	return true;
@@ -207,7 +206,7 @@ static bool next_catalog(struct cursor *cursor, void *at)
 		return fill_name(cursor, row, cursor->index - 2);
 	catalog_reading_release(&cursor->reading);
 	cursor->reading = catalog_reading_hold(database->reading);
-	cursor->parameters_at = 0;
+	cursor->slot = 0;
 	fill_state(cursor, row, database);
 	return true;
 }
