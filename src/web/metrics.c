@@ -413,7 +413,6 @@ struct scrape {
 	const struct metrics_source *source; /* the one that is read or written */
 	struct buf argument;                 /* of each SHOW; empty: none */
 	struct metrics_text text;
-	bool wants_process; /* the process comes first */
 };
 
 static void on_scrape_over(struct answer *answer)
@@ -470,9 +469,8 @@ static enum answer_result next_part(struct answer *answer, struct buf *out)
 
 	if (answer->reader)
 		return take_piece(scrape, out);
-	if (scrape->wants_process)
+	if (scrape->source == metrics_sources && scrape->text.metric == 0) /* it comes first */
 		add_process(WEB_OF(answer->connection), scrape->text.is_openmetrics, out);
-	scrape->wants_process = false;
 	if (!metrics_write(&scrape->text, out))
 		return ANSWER_MORE;
 	scrape->source++;
@@ -502,7 +500,6 @@ static void begin_scrape(struct connection *connection, const struct http_head *
 	scrape->answer.on_over = on_scrape_over;
 	scrape->source = sources;
 	scrape->argument = argument;
-	scrape->wants_process = sources == metrics_sources;
 	scrape->text.is_openmetrics = is_openmetrics;
 	if (begin_source(scrape, &none) != ANSWER_MORE)
 		connection_close(connection);

@@ -213,9 +213,8 @@ struct limits_walk {
 
 /* The position of SHOW STATEMENTS: which statements are chosen, and how far they are shown. */
 struct statements_walk {
-	bool is_picked;
 	unsigned int order;
-	unsigned int lane;             /* whose table is read, */
+	unsigned int lane;             /* whose table is read (the number of lanes: all were), */
 	uint32_t slot;                 /* and the next statement there */
 	size_t limit;                  /* how many are wanted */
 	struct statements_pick *picks; /* room for twice as many; owned. NULL: not begun */

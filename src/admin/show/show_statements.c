@@ -184,7 +184,6 @@ static bool pick_all(struct cursor *cursor)
 		walk->slot = 0;
 	}
 	sort_picks(walk);
-	walk->is_picked = true;
 	return true;
 }
 
@@ -261,7 +260,7 @@ static bool next_statements(struct cursor *cursor, void *row)
 		read_asked(cursor->asked.argument, &walk->limit, &walk->order);
 		walk->picks = calloc(2 * walk->limit, sizeof(*walk->picks));
 	}
-	if (!walk->picks || (!walk->is_picked && !pick_all(cursor)))
+	if (!walk->picks || (walk->lane < cursor->lanes->count && !pick_all(cursor)))
 		return false;
 	while (walk->shown < walk->count) {
 		if (!cursor_may_look(cursor))
