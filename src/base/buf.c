@@ -201,3 +201,18 @@ void *array_room(void *at, size_t count, size_t *capacity, size_t size)
 		*capacity = more;
 	return at;
 }
+
+size_t array_find(const void *at, size_t count, size_t size, uint64_t key)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (*(const uint64_t *)(const void *)((const char *)at + middle * size) < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}

@@ -5,7 +5,8 @@
 #include "pgweir/base/histogram.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "pgweir/base/buf.h"
 
 /* The least value of a bucket, of 1 << `bits` for each power of two. */
 static uint64_t least_of(unsigned int bucket, unsigned int bits)
@@ -141,17 +142,7 @@ bool sparse_sum_note(struct sparse_sum *sum, unsigned int place)
 
 size_t sparse_sum_find(const struct sparse_sum *sum, unsigned int place)
 {
-	size_t low = 0, high = sum->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (sparse_place(sum->items[middle]) < place)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_find(sum->items, sum->count, sizeof(*sum->items), sparse_item_of(place, 0));
 }
 
 void sparse_sum_free(struct sparse_sum *sum)

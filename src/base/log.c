@@ -322,13 +322,6 @@ static void switch_syslog(struct log *log, const struct log_options *options)
 		openlog(log->ident, LOG_PID, log_facility(options->facility));
 }
 
-static enum log_level level_of(const struct log_options *options)
-{
-	if (options->verbosity <= 0)
-		return LOG_LEVEL_INFO;
-	return options->verbosity == 1 ? LOG_LEVEL_DEBUG : LOG_LEVEL_NOISE;
-}
-
 bool log_configure(struct log *log, const struct log_options *options, struct err *err)
 {
 	int fd = -1;
@@ -351,7 +344,9 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 	log_outlets_look(&log->outlets);
 	__atomic_store_n(&log->is_json, options->is_json, __ATOMIC_RELAXED);
 	log->limit.per_second = options->rate;
-	__atomic_store_n(&log->gate.level, level_of(options), __ATOMIC_RELAXED);
+	__atomic_store_n(&log->gate.level,
+	                 options->verbosity > 0 ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO,
+	                 __ATOMIC_RELAXED);
 	return true;
 }
 

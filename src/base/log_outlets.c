@@ -24,7 +24,6 @@ static const struct {
 	[LOG_LEVEL_WARNING] = { "WARNING", LOG_WARNING, LOG_WARNING },
 	[LOG_LEVEL_INFO] = { "LOG", LOG_INFO, LOG_INFO },
 	[LOG_LEVEL_DEBUG] = { "DEBUG", -1, LOG_DEBUG },
-	[LOG_LEVEL_NOISE] = { "NOISE", -1, LOG_DEBUG },
 };
 
 const char *log_level_name(enum log_level level) { return levels[level].name; }

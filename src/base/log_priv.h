@@ -60,9 +60,6 @@ void log_outlets_took(struct outlets *outlets, usec_t now, usec_t took);
 #define LOG_DIRECT_AHEAD (2 * USEC_PER_SEC)
 #define LOG_DIRECT_BYTES 4096 /* a pipe that is writable accepts this much */
 
-/* "LOG" */
-const char *log_level_name(enum log_level level);
-
 /* The syslog facility of this name; an unknown name is "daemon". */
 int log_facility(const char *name);
 

@@ -41,20 +41,9 @@ static sqlstate_key key_of(const char *sqlstate, bool is_ours, enum sqlstate_sev
 	return key;
 }
 
-/* The index of the first count whose key is not less than this one. */
 static size_t find_place(const struct sqlstates *sqlstates, sqlstate_key key)
 {
-	size_t low = 0, high = sqlstates->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (sqlstates->counts[middle].key < key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_find(sqlstates->counts, sqlstates->count, sizeof(*sqlstates->counts), key);
 }
 
 const struct sqlstate_count *sqlstates_from(const struct sqlstates *sqlstates, sqlstate_key key)

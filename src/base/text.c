@@ -183,31 +183,24 @@ void strbuf_add(struct strbuf *strbuf, const char *text)
 }
 
 /* The base is a constant, so the compiler needs no division. */
-void strbuf_add_number(struct strbuf *strbuf, uint64_t number)
+static inline void add_digits(struct strbuf *strbuf, uint64_t number, unsigned int base)
 {
 	char digits[20];
 	size_t at = sizeof(digits);
 
 	do {
-		digits[--at] = (char)('0' + number % 10);
-		number /= 10;
+		digits[--at] = hex_digits[number % base];
+		number /= base;
 	} while (number);
 	strbuf_add_bytes(strbuf, digits + at, sizeof(digits) - at);
 }
 
+void strbuf_add_number(struct strbuf *strbuf, uint64_t number) { add_digits(strbuf, number, 10); }
+
 void strbuf_add_pointer(struct strbuf *strbuf, const void *pointer)
 {
-	uintptr_t number = (uintptr_t)pointer;
-	char digits[2 + 2 * sizeof(number)];
-	size_t at = sizeof(digits);
-
-	do {
-		digits[--at] = hex_digits[number % 16];
-		number /= 16;
-	} while (number);
-	digits[--at] = 'x';
-	digits[--at] = '0';
-	strbuf_add_bytes(strbuf, digits + at, sizeof(digits) - at);
+	strbuf_add_bytes(strbuf, "0x", 2);
+	add_digits(strbuf, (uintptr_t)pointer, 16);
 }
 
 void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)

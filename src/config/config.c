@@ -15,14 +15,15 @@
 
 #include "config_priv.h"
 
-/* Frees everything that is not shared with other snapshots. */
-static void config_free(struct config *config)
+/* Frees everything that is not shared with other snapshots. Returns NULL. */
+static struct config *config_free(struct config *config)
 {
 	for (size_t i = 0; i < settings_count; i++)
 		field_free(config, &settings[i]);
 	entries_unref(&config->entries);
 	buf_free(&config->found);
 	free(config);
+	return NULL;
 }
 
 static void free_snapshot(const struct config *config) { config_free((struct config *)config); }
@@ -40,10 +41,7 @@ struct config *config_new(void)
 	ok = config->entries != NULL;
 	for (size_t i = 0; i < settings_count; i++)
 		ok = ok && field_reset(config, &settings[i], NULL);
-	if (ok)
-		return config;
-	config_free(config);
-	return NULL;
+	return ok ? config : config_free(config);
 }
 
 /*
@@ -122,10 +120,7 @@ static struct config *config_copy(const struct config *old, const struct config 
 	memcpy(config->origins, old->origins, sizeof(config->origins));
 	for (size_t i = 0; i < settings_count; i++)
 		ok = ok && field_copy(config, old, &settings[i]);
-	if (ok && copy_found(config, running, but))
-		return config;
-	config_free(config);
-	return NULL;
+	return ok && copy_found(config, running, but) ? config : config_free(config);
 }
 
 const struct config *config_keep_boot_only(const struct config *fresh, const struct config *running,
@@ -141,10 +136,8 @@ const struct config *config_keep_boot_only(const struct config *fresh, const str
 			continue;
 		buf_printf(differ, "%s%s", comma, settings[i].name);
 		comma = ", ";
-		if (!field_copy(config, running, &settings[i])) {
-			config_free(config);
-			return NULL;
-		}
+		if (!field_copy(config, running, &settings[i]))
+			return config_free(config);
 		*origin = running->origins[i];
 		/* The entries that own this name may be freed before. */
 		if (origin->file)
@@ -162,10 +155,7 @@ const struct config *config_with_found(const struct config *old, const char *sou
 		return NULL;
 	buf_add_cstr(&config->found, source);
 	buf_add_cstr(&config->found, list);
-	if (buf_ok(&config->found))
-		return config;
-	config_free(config);
-	return NULL;
+	return buf_ok(&config->found) ? config : config_free(config);
 }
 
 enum config_change config_with(const struct config *old, const char *name, const char *value,
@@ -209,8 +199,7 @@ const struct config *config_of_listener(const struct config *config,
 		if (!text || field_put(made, setting, text, NULL, err))
 			continue;
 		err_prefix(err, "%s: ", key->name);
-		config_free(made);
-		made = NULL;
+		made = config_free(made);
 	}
 	return made;
 }

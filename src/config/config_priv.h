@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
 #include "pgweir/base/refs.h"

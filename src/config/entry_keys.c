@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/text.h"
 #include "pgweir/config/hosts_from.h"
 
 #include "config_priv.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * One field of a snapshot or of an entry: read, set, copy, compare, show and free it, by the type
- * of its row. Code that walks a table uses these functions. A new type needs a row in types[] here,
- * and its name in setting_types[].
+ * of its row. Code that walks a table uses these functions. A new type needs a row in
+ * setting_types[].
  *
  * Hard here: what PgBouncer accepts must have the same meaning (number bases as in C, seconds
  * with a fraction). Units and words are our extensions: PgBouncer refuses them.
@@ -272,22 +272,16 @@ char *value_take_quoted(char **at)
 	return value;
 }
 
-static bool unquote(char **text, struct err *err)
+/* In place. */
+static bool unquote(char *text, struct err *err)
 {
-	char quote = **text;
-	char *end, *rest;
-
-	if (quote != '\'' && quote != '"')
+	if (*text != '\'' && *text != '"')
 		return true;
-	end = strchr(*text + 1, quote);
-	if (!end)
+	if (!value_take_quoted(&text))
 		return err_set(err, ERR_PARAMETER, "unterminated quote");
-	rest = end + 1 + strspn(end + 1, " \t");
-	if (*rest && !strchr(";#", *rest))
-		return err_set(err, ERR_PARAMETER, "unexpected \"%s\" after the quotes", rest);
-	*end = 0;
-	++*text;
-	return true;
+	text += strspn(text, " \t");
+	return !*text || strchr(";#", *text) ||
+	       err_set(err, ERR_PARAMETER, "unexpected \"%s\" after the quotes", text);
 }
 
 static void show_units(usec_t value, char *out, size_t size)
@@ -419,48 +413,36 @@ static bool explain_word(const struct setting *setting, const char *text, struct
 	               setting->word);
 }
 
-static bool put_int(union field field, const struct setting *setting, const char *text,
-                    struct err *note, struct err *err)
+static bool read_number(const struct setting *setting, const char *text, int64_t *number,
+                        struct err *err)
 {
-	int64_t number;
-
-	if (setting->word && strcasecmp(text, setting->word) == 0) {
-		*field.number = setting->word_is;
-		return true;
-	}
-	if (setting->on && (strcasecmp(text, "on") == 0 || strcasecmp(text, "off") == 0)) {
-		*field.number = strcasecmp(text, "on") == 0 ? setting->on : 0;
-		return true;
-	}
-	if (!value_int(text, setting->is_of_entry ? 10 : 0, &number, err))
-		return explain_word(setting, text, err);
-	if (!fit_number(setting, &number, note, err))
-		return false;
-	*field.number = (int)number;
-	return true;
+	if (setting->type == SETTING_BYTES)
+		return read_bytes(text, number, err);
+	if (setting->type == SETTING_TIME)
+		return value_time(text, setting->unit ? setting->unit : USEC_PER_SEC,
+		                  setting->unit ? 0 : 10, number, err);
+	return value_int(text, setting->is_of_entry ? 10 : 0, number, err) ||
+	       explain_word(setting, text, err);
 }
 
-static bool put_bytes(union field field, const struct setting *setting, const char *text,
-                      struct err *note, struct err *err)
+static bool put_number(union field field, const struct setting *setting, const char *text,
+                       struct err *note, struct err *err)
 {
 	int64_t number;
 
-	if (!read_bytes(text, &number, err) || !fit_number(setting, &number, note, err))
+	if (setting->word && strcasecmp(text, setting->word) == 0)
+		number = setting->word_is;
+	else if (setting->on && (strcasecmp(text, "on") == 0 || strcasecmp(text, "off") == 0))
+		number = strcasecmp(text, "on") == 0 ? setting->on : 0;
+	else if (!read_number(setting, text, &number, err) ||
+	         !fit_number(setting, &number, note, err))
 		return false;
-	*field.bytes = (size_t)number;
-	return true;
-}
-
-static bool put_time(union field field, const struct setting *setting, const char *text,
-                     struct err *note, struct err *err)
-{
-	usec_t unit = setting->unit ? setting->unit : USEC_PER_SEC;
-	int64_t number;
-
-	if (!value_time(text, unit, setting->unit ? 0 : 10, &number, err) ||
-	    !fit_number(setting, &number, note, err))
-		return false;
-	*field.time = number;
+	if (setting->type == SETTING_INT)
+		*field.number = (int)number;
+	else if (setting->type == SETTING_TIME)
+		*field.time = number;
+	else
+		*field.bytes = (size_t)number;
 	return true;
 }
 
@@ -605,36 +587,32 @@ const char *setting_value(const struct config *config, const struct setting *set
 
 /* ---- all types ---- */
 
-static const struct type_row {
-	size_t size; /* of the field in bytes; 0: it owns memory, and a value may contain quotes */
-	/* note NULL: a number out of range is refused. */
-	bool (*put)(union field field, const struct setting *setting, const char *text,
-	            struct err *note, struct err *err);
-} types[] = {
-	[SETTING_BOOL] = { sizeof(bool), put_bool },
-	[SETTING_INT] = { sizeof(int), put_int },
-	[SETTING_BYTES] = { sizeof(size_t), put_bytes },
-	[SETTING_TIME] = { sizeof(usec_t), put_time },
-	[SETTING_TEXT] = { 0, put_text },
-	[SETTING_LIST] = { 0, put_list },
-	[SETTING_WORD] = { sizeof(unsigned int), put_word },
+const struct setting_type_row setting_types[] = {
+	[SETTING_BOOL] = { "boolean (0 or 1, off or on)", "bool", false, sizeof(bool), put_bool },
+	[SETTING_INT] = { "integer", "integer", true, sizeof(int), put_number },
+	[SETTING_BYTES] = { "size in bytes, or with kB, MB, GB", "string", true, sizeof(size_t),
+	                    put_number },
+	[SETTING_TIME] = { "duration in", "string", true, sizeof(usec_t), put_number },
+	[SETTING_TEXT] = { "string", "string", false, 0, put_text },
+	[SETTING_LIST] = { "list, separated by commas", "string", false, 0, put_list },
+	[SETTING_WORD] = { "one of", "enum", false, sizeof(unsigned int), put_word },
 };
 
 bool field_put(void *owner, const struct setting *setting, const char *text, struct err *note,
                struct err *err)
 {
-	const struct type_row *type = &types[setting->type];
-	char *copy, *bare;
+	const struct setting_type_row *type = &setting_types[setting->type];
+	char *copy;
 	bool ok;
 
 	if (note)
 		note->code = ERR_NONE;
 	if (!type->size || setting->is_of_entry)
 		return type->put(field_of(owner, setting), setting, text, note, err);
-	copy = bare = strdup(text);
+	copy = strdup(text);
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
-	ok = unquote(&bare, err) && type->put(field_of(owner, setting), setting, bare, note, err);
+	ok = unquote(copy, err) && type->put(field_of(owner, setting), setting, copy, note, err);
 	free(copy);
 	return ok;
 }
@@ -646,23 +624,14 @@ bool field_reset(void *owner, const struct setting *setting, struct err *err)
 	/* of a text of an entry it is a description, for the manual */
 	if (setting->initial && !(setting->is_of_entry && setting->type == SETTING_TEXT))
 		return field_put(owner, setting, setting->initial, NULL, err);
-	switch (setting->type) {
-	case SETTING_INT:
-		*field.number = CONFIG_UNSET;
-		break;
-	case SETTING_TIME:
-		*field.time = CONFIG_INHERIT;
-		break;
-	case SETTING_BYTES:
-		*field.bytes = (size_t)CONFIG_INHERIT;
-		break;
-	case SETTING_WORD:
+	if (setting->type == SETTING_WORD) {
 		for (*field.word = 0; setting->words[*field.word];)
 			++*field.word;
-		break;
-	default:
+	} else if (setting_types[setting->type].is_number) {
+		/* CONFIG_UNSET, CONFIG_INHERIT: -1 in any size */
+		memset(field.at, 0xff, setting_types[setting->type].size);
+	} else {
 		field_free(owner, setting);
-		break;
 	}
 	return true;
 }
@@ -671,8 +640,8 @@ bool field_copy(struct config *to, const struct config *from, const struct setti
 {
 	union field in = field_of(from, setting), out = field_of(to, setting);
 
-	if (types[setting->type].size)
-		memcpy(out.at, in.at, types[setting->type].size);
+	if (setting_types[setting->type].size)
+		memcpy(out.at, in.at, setting_types[setting->type].size);
 	else if (setting->type == SETTING_LIST)
 		return put_list(out, setting, in.list->text, NULL, NULL);
 	else if (*in.text)
@@ -697,8 +666,8 @@ bool field_equal(const void *a, const void *b, const struct setting *setting)
 {
 	union field one = field_of(a, setting), other = field_of(b, setting);
 
-	if (types[setting->type].size)
-		return memcmp(one.at, other.at, types[setting->type].size) == 0;
+	if (setting_types[setting->type].size)
+		return memcmp(one.at, other.at, setting_types[setting->type].size) == 0;
 	return setting->type == SETTING_LIST ? equal_lists(one.list, other.list)
 	                                     : text_same(*one.text, *other.text);
 }

@@ -65,7 +65,7 @@ unsigned int hosts_source_count(const struct hosts_source *source)
 bool hosts_source_read(const char *text, struct hosts_source *source, struct err *err)
 {
 	struct bytes rest = bytes_text(text);
-	bool is_good = strlen(text) < HOSTS_SOURCE_MAX && bytes_are_ascii(rest);
+	bool is_good = rest.count < HOSTS_SOURCE_MAX;
 
 	*source = (struct hosts_source){ .kind = HOSTS_FROM_SRV };
 	for (const char *at = text; is_good && *at; at++)

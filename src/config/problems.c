@@ -21,36 +21,24 @@ const char *source_pos_text(struct source_pos pos, char out[SOURCE_POS_SIZE])
 	return out;
 }
 
-/* Returns `file:line: ` and the text; NULL: no memory. The caller frees it. */
-__attribute__((format(printf, 2, 0))) static char *make_text(struct source_pos pos,
-                                                             const char *format, va_list args)
+bool problem_list_add(struct problem_list *list, struct source_pos pos, const char *format, ...)
 {
 	struct buf text = { .limit = PROBLEM_TEXT_MAX };
 	char where[SOURCE_POS_SIZE];
+	va_list args;
 
 	if (pos.file)
 		buf_printf(&text, "%s: ", source_pos_text(pos, where));
-	buf_vprintf(&text, format, args);
-	buf_text(&text);
-	if (buf_ok(&text))
-		return text.at;
-	buf_free(&text);
-	return NULL;
-}
-
-bool problem_list_add(struct problem_list *list, struct source_pos pos, const char *format, ...)
-{
-	char *text = NULL;
-	va_list args;
-
 	va_start(args, format);
-	if (list->count < CONFIG_PROBLEMS_MAX)
-		text = make_text(pos, format, args);
+	buf_vprintf(&text, format, args);
 	va_end(args);
-	if (text)
-		list->texts[list->count++] = text;
-	else
+	buf_text(&text);
+	if (buf_ok(&text) && list->count < CONFIG_PROBLEMS_MAX) {
+		list->texts[list->count++] = text.at;
+	} else {
 		list->dropped_count++;
+		buf_free(&text);
+	}
 	return false;
 }
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/config/entries.h"
 
 #include "config_priv.h"
 
@@ -20,16 +19,6 @@
 #define BOOT .reload = RELOAD_BOOT
 #define GROUP(name) .group = GROUP_##name
 /* clang-format on */
-
-const struct setting_type_row setting_types[] = {
-	[SETTING_BOOL] = { "boolean (0 or 1, off or on)", "bool", false },
-	[SETTING_INT] = { "integer", "integer", true },
-	[SETTING_BYTES] = { "size in bytes, or with kB, MB, GB", "string", true },
-	[SETTING_TIME] = { "duration in", "string", true },
-	[SETTING_TEXT] = { "string", "string", false },
-	[SETTING_LIST] = { "list, separated by commas", "string", false },
-	[SETTING_WORD] = { "one of", "enum", false },
-};
 
 #define WORD_OF(name, word, missing) word,
 #define MISSING_OF(name, word, missing) missing,

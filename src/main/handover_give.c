@@ -180,7 +180,7 @@ static void hear_last_words(struct handover *handover)
 static void let_clients_in(struct daemon *daemon)
 {
 	doors_serve(daemon, true);
-	web_relisten(daemon->web);
+	web_listen(daemon->web, true);
 	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
 }
 
@@ -438,7 +438,7 @@ static void move(struct handover *handover)
 	}
 	handover->state = HANDOVER_MOVING;
 	doors_serve(daemon, false);
-	web_unlisten(daemon->web);
+	web_listen(daemon->web, false);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over",
 	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",
 	         handover->moved, (long long)((clock_now() - since) / USEC_PER_MS),

@@ -16,7 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 
 #define FIRST_LIMIT (10 * USEC_PER_SEC)  /* for a handshake, and for a whole head */
@@ -166,13 +165,6 @@ static void add_head(struct connection *connection, const struct answer_head *he
 		buf_add_text(out, "Connection: close\r\n");
 }
 
-static void send_buf(struct connection *connection, struct buf *out)
-{
-	if (!buf_ok(out) || (out->count && !stream_send(&connection->stream, buf_bytes(out))))
-		connection_close(connection);
-	buf_free(out);
-}
-
 /* The answer is complete: the next request may be read, in a later turn. */
 static void end_answer(struct connection *connection)
 {
@@ -219,7 +211,9 @@ static void send_part(struct connection *connection, const struct answer_head *h
 	}
 	if (is_last && is_chunked && !connection->is_head)
 		buf_add_text(&out, "0\r\n\r\n");
-	send_buf(connection, &out);
+	if (!buf_ok(&out) || (out.count && !stream_send(&connection->stream, buf_bytes(&out))))
+		connection_close(connection);
+	buf_free(&out);
 	if (is_last || connection->is_head)
 		end_answer(connection);
 }
@@ -546,5 +540,3 @@ void connections_close(struct connections *all)
 		free_connection(connection);
 	}
 }
-
-void connections_done(struct connections *all) { stream_pool_done(&all->streams); }

@@ -1,20 +1,339 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * /metrics and /metrics/histograms: reads one SHOW after the other, and writes its metrics.
+ * /metrics and /metrics/histograms: reads one SHOW after the other, and writes its metrics in
+ * Prometheus' text format 0.0.4, or as OpenMetrics 1.0.
  *
  *   for each source:  pieces of rows --> kept --> complete: samples --> client
  *
  * The answer begins with the first metric: until then, a SHOW that fails is an error.
+ *
+ * Hard here: all samples of a metric must follow each other, but a row has values for many metrics.
+ * So what the rows have is kept as numbers, and nothing is written before the last row.
  */
 #include "web_priv.h"
 
+#include <assert.h>
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "pgweir/base/text.h"
 #include "pgweir/base/version.h"
+
+#define ROWS_SIZE_MAX ((size_t)128 * 1024 * 1024) /* bytes of one source */
+#define GROUPS_MAX 10000
+
+#define NO_VALUE INT64_MIN
+
+/* ---- parts of the format ---- */
+
+static void add_label_value(struct buf *out, struct bytes value)
+{
+	buf_add_byte(out, '"');
+	while (value.count) {
+		uint32_t point;
+		size_t size = text_utf8(value.at, value.count, &point);
+
+		if (!size)
+			buf_add_text(out, "\xef\xbf\xbd");
+		else if (*value.at == '\n')
+			buf_add_text(out, "\\n");
+		else if (*value.at == '"' || *value.at == '\\')
+			buf_printf(out, "\\%c", *value.at);
+		else
+			buf_add(out, value.at, size);
+		value = bytes_skip(value, size ? size : 1);
+	}
+	buf_add_byte(out, '"');
+}
+
+/*
+ * HELP and TYPE of a metric. In OpenMetrics, the name of a counter is without _total here, and with
+ * it in its samples.
+ */
+static void add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
+                     struct buf *out)
+{
+	int size = (int)strlen(name);
+
+	if (is_openmetrics && strcmp(type, "counter") == 0)
+		size -= (int)strlen("_total");
+	buf_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", size, name, help, size, name, type);
+}
+
+static void add_seconds(struct buf *out, int64_t microseconds)
+{
+	buf_printf(out, "%" PRId64 ".%06d", microseconds / USEC_PER_SEC,
+	           (int)(microseconds % USEC_PER_SEC));
+}
+
+/* ---- the rows ---- */
+
+/* The number of a column. COLUMNS_MAX: the table has none of this name. */
+static size_t find_column(const struct metrics_text *text, const char *name)
+{
+	for (size_t i = 0; name && i < text->columns.count; i++) {
+		if (strcmp(text->columns.at[i].name, name) == 0)
+			return i;
+	}
+	return COLUMNS_MAX;
+}
+
+static struct bytes value_of(const struct metrics_text *text, const char *name)
+{
+	return text->values[find_column(text, name)];
+}
+
+static int64_t number_of(struct bytes value)
+{
+	char text[32];
+	int64_t number = 0;
+
+	if (!value.count || value.count >= sizeof(text))
+		return 0;
+	memcpy(text, value.at, value.count);
+	text[value.count] = 0;
+	text_to_i64(text, &number);
+	return number;
+}
+
+/* Adds {name="value",...}. An absent value is an empty one, as in the exporter. */
+static void add_labels(const struct metrics_text *text, struct buf *out)
+{
+	const char *const *labels = text->source->labels;
+
+	for (size_t i = 0; i < METRICS_LABELS_MAX && labels[i]; i++) {
+		buf_printf(out, "%c%s=", i ? ',' : '{', labels[i]);
+		add_label_value(out, value_of(text, labels[i]));
+	}
+	buf_add_text(out, labels[0] ? "}" : "");
+}
+
+static struct metrics_row *add_row(struct metrics_text *text, const struct buf *labels)
+{
+	struct metrics_row *row =
+	    buf_ok(labels) ? calloc(1, sizeof(*row) + labels->count + 1) : NULL;
+
+	if (!row)
+		return NULL;
+	row->size = labels->count;
+	if (labels->count)
+		memcpy(row->labels, labels->at, labels->count);
+	text->size += sizeof(*row) + row->size;
+	STAILQ_INSERT_TAIL(&text->rows, row, node);
+	return row;
+}
+
+/* Of more than GROUPS_MAX, one more takes all others: sums and maxima stay right. */
+static struct metrics_row *add_group(struct metrics_text *text, struct buf *labels)
+{
+	bool is_full = HASH_COUNT(text->groups) >= GROUPS_MAX;
+	struct metrics_row *row;
+
+	TABLE_FIND(hh, &text->secret, text->groups, labels->at, labels->count, row);
+	if (!row && is_full) {
+		buf_clear(labels);
+		buf_add_text(labels, "{}");
+		TABLE_FIND(hh, &text->secret, text->groups, labels->at, labels->count, row);
+	}
+	if (row || !(row = add_row(text, labels)))
+		return row;
+	TABLE_ADD(hh, &text->secret, text->groups, row->labels, row->size, row);
+	return row;
+}
+
+/* A new one, or the one of its group. NULL: no memory. */
+static struct metrics_row *keep_row(struct metrics_text *text)
+{
+	struct metrics_row *row;
+	struct buf labels = { 0 };
+
+	add_labels(text, &labels);
+	row = text->source->kind == METRICS_GROUPED ? add_group(text, &labels)
+	                                            : add_row(text, &labels);
+	buf_free(&labels);
+	return row;
+}
+
+/* ---- what rows have for metrics ---- */
+
+/* Nothing for NULL, and for a metric with a key only the row of that name, if it has a number. */
+static int64_t find_value(const struct metrics_text *text, const struct metric *metric)
+{
+	const struct bytes *at = &text->values[find_column(text, metric->column)];
+	struct bytes value = *at;
+	size_t digits = 0;
+
+	while (digits < value.count && value.at[digits] >= '0' && value.at[digits] <= '9')
+		digits++;
+	if (!value.at || (metric->key && (!bytes_are(text->values[0], metric->key) || !digits ||
+	                                  digits < value.count)))
+		return NO_VALUE;
+	if (metric->value == METRIC_YES)
+		return bytes_are(value, "yes");
+	if (metric->value == METRIC_SUM_OF_TIME)
+		return number_of(value) * USEC_PER_SEC + number_of(at[1]);
+	return number_of(value);
+}
+
+static bool take_row(struct metrics_text *text)
+{
+	const struct metrics_source *source = text->source;
+	bool is_grouped = source->kind == METRICS_GROUPED;
+	struct metrics_row *row = keep_row(text);
+
+	for (size_t i = 0; row && i < source->count; i++) {
+		const struct metric *metric = &source->metrics[i];
+		int64_t value = metric->column ? find_value(text, metric) : row->values[i] + 1;
+
+		if (!is_grouped || value > row->values[i])
+			row->values[i] = value;
+	}
+	return row;
+}
+
+/* All pools together, a database and a pool are rows of the same tables, each of one metric. */
+static bool take_buckets(struct metrics_text *text)
+{
+	const struct metrics_source *source = text->source;
+	struct bytes kind = value_of(text, "kind");
+	struct metrics_row *row;
+	size_t metric = 0;
+
+	while (metric < source->count && !bytes_are(kind, source->metrics[metric].key))
+		metric++;
+	if (metric == source->count ||
+	    !value_of(text, "database").at == (source->labels[0] != NULL) ||
+	    !value_of(text, "user").at == (source->labels[0] && source->labels[1]))
+		return true;
+	row = keep_row(text);
+	if (!row)
+		return false;
+	row->metric = metric;
+	for (size_t i = 0; i < text->columns.count; i++)
+		row->values[i] = number_of(text->values[i]);
+	return true;
+}
+
+bool metrics_take(struct metrics_text *text, struct bytes piece)
+{
+	bool ok = true;
+
+	for (; ok && reader_take(&piece, text->values); text->row_count++)
+		ok = text->source->kind == METRICS_BUCKETS ? take_buckets(text) : take_row(text);
+	return ok && text->size <= ROWS_SIZE_MAX;
+}
+
+/* ---- samples ---- */
+
+static void add_sample(const struct metrics_text *text, const struct metrics_row *row,
+                       struct buf *out)
+{
+	const struct metric *metric = &text->source->metrics[text->metric];
+	int64_t value = row->values[text->metric];
+
+	if (value == NO_VALUE)
+		return;
+	buf_printf(out, "%s%s ", metric->name, row->labels);
+	if (metric->value == METRIC_MICROSECONDS || metric->value == METRIC_SUM_OF_TIME)
+		add_seconds(out, value);
+	else
+		buf_printf(out, "%" PRId64, value);
+	buf_add_byte(out, '\n');
+}
+
+#define BOUND_SIZE 32
+
+/* The upper bound of a bucket in seconds, by its column: "le_2500us" is 0.0025. */
+static bool read_bound(const char *column, char bound[BOUND_SIZE])
+{
+	double value;
+	char *unit;
+
+	if (strncmp(column, "le_", 3) != 0)
+		return false;
+	value = strtod(column + 3, &unit);
+	value /= *unit == 'u' ? 1e6 : *unit == 'm' ? 1e3 : 1;
+	snprintf(bound, BOUND_SIZE, value < 1 ? "%g" : "%.1f", value);
+	return true;
+}
+
+static void add_bucket(const char *name, const struct metrics_row *row, const char *bound,
+                       int64_t count, struct buf *out)
+{
+	int size = row->size ? (int)row->size - 1 : 0; /* without the bracket at the end */
+
+	buf_printf(out, "%s_bucket%.*s%sle=\"%s\"} %" PRId64 "\n", name, size, row->labels,
+	           size ? "," : "{", bound, count);
+}
+
+static void add_buckets(const struct metrics_text *text, const struct metrics_row *row,
+                        const char *name, struct buf *out)
+{
+	int64_t count = row->values[find_column(text, "count")];
+	char bound[BOUND_SIZE];
+
+	for (size_t i = 0; i < text->columns.count; i++) {
+		if (read_bound(text->columns.at[i].name, bound))
+			add_bucket(name, row, bound, row->values[i], out);
+	}
+	add_bucket(name, row, "+Inf", count, out);
+	buf_printf(out, "%s_sum%s ", name, row->labels);
+	add_seconds(out, row->values[find_column(text, "sum_us")]);
+	buf_printf(out, "\n%s_count%s %" PRId64 "\n", name, row->labels, count);
+}
+
+/* ---- begun and freed ---- */
+
+void metrics_begin(struct metrics_text *text, const struct metrics_source *source)
+{
+	struct metrics_row *row, *next;
+
+	assert(!source || source->count <= COLUMNS_MAX);
+	HASH_CLEAR(hh, text->groups);
+	for (row = STAILQ_FIRST(&text->rows); row; row = next) {
+		next = STAILQ_NEXT(row, node);
+		free(row);
+	}
+	*text = (struct metrics_text){ .is_openmetrics = text->is_openmetrics, .source = source };
+	STAILQ_INIT(&text->rows);
+	if (source)
+		text->columns = tables_find(source->words)->columns;
+	if (source && source->kind == METRICS_GROUPED)
+		hash_key_draw(&text->secret);
+}
+
+/* ---- writing ---- */
+
+bool metrics_write(struct metrics_text *text, struct buf *out)
+{
+	const struct metrics_source *source = text->source;
+	const struct metric *metric = &source->metrics[text->metric];
+	bool is_histogram = source->kind == METRICS_BUCKETS;
+	size_t column = find_column(text, metric->column);
+	const struct metrics_row *row;
+	struct buf name = { 0 };
+
+	buf_printf(&name, "%s%s", source->prefix ? source->prefix : "", metric->name);
+	add_head(text->is_openmetrics, buf_text(&name),
+	         is_histogram                     ? "histogram"
+	         : metric->type == METRIC_COUNTER ? "counter"
+	                                          : "gauge",
+	         metric->help || column == COLUMNS_MAX ? metric->help
+	                                               : text->columns.at[column].help,
+	         out);
+	STAILQ_FOREACH (row, &text->rows, node) {
+		if (!is_histogram)
+			add_sample(text, row, out);
+		else if (row->metric == text->metric)
+			add_buckets(text, row, buf_text(&name), out);
+	}
+	buf_free(&name);
+	return ++text->metric == source->count;
+}
 
 #define SCRAPES_MAX 4 /* at one time: each keeps the rows of one SHOW */
 
@@ -28,7 +347,7 @@ static void add(bool is_openmetrics, const char *name, const char *help, double 
 {
 	bool is_counter = strstr(name, "_total") != NULL;
 
-	metrics_add_head(is_openmetrics, name, is_counter ? "counter" : "gauge", help, out);
+	add_head(is_openmetrics, name, is_counter ? "counter" : "gauge", help, out);
 	buf_printf(out, "%s %.15g\n", name, value);
 }
 
@@ -72,7 +391,7 @@ static void add_process(const struct web *web, bool is_openmetrics, struct buf *
 
 	add(is_openmetrics, "pgbouncer_up", "1: these metrics could be read.", 1, out);
 	getrusage(RUSAGE_SELF, &usage);
-	metrics_add_head(is_openmetrics, "pgweir_build_info", "gauge", "Version of pgweir.", out);
+	add_head(is_openmetrics, "pgweir_build_info", "gauge", "Version of pgweir.", out);
 	buf_printf(out, "pgweir_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);
 	add(is_openmetrics, "process_cpu_seconds_total", "Processor time of the process.",
 	    (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
@@ -94,7 +413,6 @@ struct scrape {
 	const struct metrics_source *source; /* the one that is read or written */
 	struct buf argument;                 /* of each SHOW; empty: none */
 	struct metrics_text text;
-	bool wants_process; /* the process comes first */
 };
 
 static void on_scrape_over(struct answer *answer)
@@ -151,9 +469,8 @@ static enum answer_result next_part(struct answer *answer, struct buf *out)
 
 	if (answer->reader)
 		return take_piece(scrape, out);
-	if (scrape->wants_process)
+	if (scrape->source == metrics_sources && scrape->text.metric == 0) /* it comes first */
 		add_process(WEB_OF(answer->connection), scrape->text.is_openmetrics, out);
-	scrape->wants_process = false;
 	if (!metrics_write(&scrape->text, out))
 		return ANSWER_MORE;
 	scrape->source++;
@@ -183,7 +500,6 @@ static void begin_scrape(struct connection *connection, const struct http_head *
 	scrape->answer.on_over = on_scrape_over;
 	scrape->source = sources;
 	scrape->argument = argument;
-	scrape->wants_process = sources == metrics_sources;
 	scrape->text.is_openmetrics = is_openmetrics;
 	if (begin_source(scrape, &none) != ANSWER_MORE)
 		connection_close(connection);

@@ -15,7 +15,6 @@
 #define COUNTER(name, column, help) METRIC(name, help, column, NULL, COUNTER, NUMBER)
 #define SECONDS(name, column, help) METRIC(name, help, column, NULL, COUNTER, MICROSECONDS)
 #define KEYED(name, column, key, help) METRIC(name, help, column, key, GAUGE, NUMBER)
-#define ONE(name, help) METRIC(name, help, NULL, NULL, GAUGE, ONE)
 
 /* Two generations of the exporter's names: of SHOW STATS_TOTALS, and of SHOW STATS before. */
 #define STATS_METRICS(prefix)                                                            \
@@ -66,7 +65,7 @@ static const struct metric of_histograms[] = {
 
 const struct metrics_source metrics_sources[] = {
 	SOURCE("VERSION", ROWS, LABELS("version"),
-	       ONE("pgbouncer_version_info", "Version, as SHOW VERSION has it.")),
+	       GAUGE("pgbouncer_version_info", NULL, "Version, as SHOW VERSION has it.")),
 	SOURCE("READY", ROWS, LABELS(NULL),
 	       { "pgweir_ready", "1: new work is accepted, as /readyz says.", "ready", NULL,
 	         METRIC_GAUGE, METRIC_YES }),
@@ -158,7 +157,7 @@ const struct metrics_source metrics_sources[] = {
 	       COUNTER("pgweir_loop_servers_in_total", "servers_in", NULL),
 	       COUNTER("pgweir_loop_servers_out_total", "servers_out", NULL)),
 	SOURCE("HOSTS", ROWS, LABELS("entry", "host", "address", "role", "state"),
-	       ONE("pgweir_host_info", "A host of an entry, with its role and state."),
+	       GAUGE("pgweir_host_info", NULL, "A host of an entry, with its role and state."),
 	       GAUGE("pgweir_host_servers", "servers", NULL),
 	       GAUGE("pgweir_host_timeline", "timeline", NULL),
 	       GAUGE("pgweir_host_lag_bytes", "lag_bytes", NULL),

@@ -12,7 +12,6 @@
 
 #include <stdlib.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/fields.h"
 
 #define PIECE_MAX ((size_t)1024 * 1024) /* a row more than a piece of the console has */

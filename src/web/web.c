@@ -76,6 +76,55 @@ static void page_answer(struct connection *connection, const struct http_head *h
 	    bytes_of(page_html, page_html_size));
 }
 
+/*
+ * ---- /healthz: whether all loops turn, as they must for any SHOW; /readyz: whether new work is
+ * accepted, as SHOW READY says ----
+ */
+
+#define HEALTH_LIMIT (5 * USEC_PER_SEC) /* a loop that turns answers within milliseconds */
+
+struct health {
+	struct answer answer;
+	bool is_about_work;
+};
+
+static enum answer_result next_of_health(struct answer *answer, struct buf *out)
+{
+	bool is_about_work = container_of(answer, struct health, answer)->is_about_work;
+	struct bytes values[COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
+	struct bytes reason = bytes_text("ok");
+
+	if (answer->reader->state == READER_AWAY) {
+		answer->head.status = 503;
+		reason = bytes_text("an event loop does not answer");
+	} else if (is_about_work) {
+		bool is_known = reader_take(&piece, values);
+
+		reason = bytes_text("ready");
+		if (!is_known || !bytes_are(values[0], "yes")) {
+			answer->head.status = 503;
+			reason = is_known ? values[1] : bytes_text("not known");
+		}
+	}
+	buf_printf(out, "%.*s\n", (int)reason.count, reason.at);
+	return ANSWER_END;
+}
+
+static void health_answer(struct connection *connection, const struct http_head *head)
+{
+	struct health *health = connection_begin_answer(
+	    connection, sizeof(*health), "text/plain; charset=utf-8", next_of_health);
+
+	if (!health)
+		return;
+	health->is_about_work = bytes_are(head->path, "/readyz");
+	health->answer.limit = HEALTH_LIMIT;
+	if (connection_read_table(&health->answer, "READY"))
+		health->answer.reader->budget = &connection->all->readers.probes;
+	else
+		connection_close(connection);
+}
+
 /* ---- what is at which path ---- */
 
 static void answer_nothing(struct connection *connection, const struct http_head *head)
@@ -261,7 +310,7 @@ static void on_listening(struct letter *letter)
 		close_places(web);
 }
 
-static void set_listening(struct web *web, bool may_listen)
+void web_listen(struct web *web, bool may_listen)
 {
 	if (!web)
 		return;
@@ -269,10 +318,6 @@ static void set_listening(struct web *web, bool may_listen)
 	if (!atomic_exchange(&web->is_listening_posted, true))
 		loop_post(web->loop, &web->listening);
 }
-
-void web_unlisten(struct web *web) { set_listening(web, false); }
-
-void web_relisten(struct web *web) { set_listening(web, true); }
 
 /* ---- rights ---- */
 
@@ -427,7 +472,7 @@ void web_free(struct web **webp)
 	*webp = NULL;
 	web_stop(web);
 	if (web->loop)
-		connections_done(&web->connections);
+		stream_pool_done(&web->connections.streams);
 	free(web->places);
 	buf_free(&web->page_fields);
 	solo_free(&web->solo);

@@ -236,9 +236,6 @@ void connections_init(struct connections *all, struct loop *loop);
 /* Closes all connections. The loop must not run. */
 void connections_close(struct connections *all);
 
-/* No handshake of them may be running any more. */
-void connections_done(struct connections *all);
-
 /* Owns the socket. tls: NULL, or begins with a handshake. Refuses one too many. */
 void connection_open(struct connections *all, int fd, const struct address *peer,
                      struct tls_context *tls);
@@ -311,14 +308,13 @@ enum metric_value {
 	METRIC_NUMBER,
 	METRIC_MICROSECONDS, /* written in seconds */
 	METRIC_YES,          /* "yes" is 1, everything else 0 */
-	METRIC_ONE,          /* always 1: the labels are what is of interest */
 	METRIC_SUM_OF_TIME   /* seconds in this column, microseconds in the next one */
 };
 
 struct metric {
 	const char *name;   /* a counter's name ends with _total */
 	const char *help;   /* NULL: that of the column */
-	const char *column; /* METRICS_GROUPED, NULL: the number of rows */
+	const char *column; /* NULL: the number of rows, which is 1 unless METRICS_GROUPED */
 	const char *key; /* of a table of names and values: the row, by its first column; or NULL */
 	enum metric_type type;
 	enum metric_value value;
@@ -348,7 +344,7 @@ struct metrics_source {
 /* End with NULL words. */
 extern const struct metrics_source metrics_sources[], metrics_histograms[];
 
-/* ---- writing: metrics_text.c ---- */
+/* ---- writing ---- */
 
 /* What a row of the SHOW, or all rows with the same labels, have for the metrics. */
 struct metrics_row {
@@ -382,10 +378,6 @@ bool metrics_write(struct metrics_text *text, struct buf *out);
 
 /* Begins the next source, or frees everything (NULL). */
 void metrics_begin(struct metrics_text *text, const struct metrics_source *source);
-
-/* HELP and TYPE of a metric. type: "gauge", "counter" or "histogram". */
-void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
-                      struct buf *out);
 
 /* ---- the web server ---- */
 
@@ -428,9 +420,6 @@ void api_show(struct connection *connection, const struct http_head *head);
 bool api_read_arguments(struct bytes query, const char *wanted, struct buf *words);
 
 #define API_BAD_ADDRESS "the address is not well encoded"
-
-/* /healthz, /readyz: health.c */
-void health_answer(struct connection *connection, const struct http_head *head);
 
 /* /metrics: metrics.c */
 void metrics_answer(struct connection *connection, const struct http_head *head);

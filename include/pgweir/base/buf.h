@@ -87,4 +87,10 @@ const char *buf_text(struct buf *buf);
  */
 void *array_room(void *at, size_t count, size_t *capacity, size_t size);
 
+/*
+ * In an array of `count` elements of this size, each of which begins with its key, in rising order:
+ * the index of the first one whose key is not less than this one.
+ */
+size_t array_find(const void *at, size_t count, size_t size, uint64_t key);
+
 #endif

@@ -31,9 +31,11 @@ enum log_level {
 	LOG_LEVEL_WARNING, /* someone may want to act */
 	LOG_LEVEL_INFO,    /* events of connections; written as "LOG" */
 	LOG_LEVEL_DEBUG,   /* states */
-	LOG_LEVEL_NOISE,   /* more detail than DEBUG */
 	LOG_LEVELS
 };
+
+/* "LOG" */
+const char *log_level_name(enum log_level level);
 
 #define LOG_TEXT_MAX 2048             /* bytes of one line's text; longer texts are truncated */
 #define LOG_PENDING_MAX (1024 * 1024) /* bytes that may be queued for the writer */
@@ -48,7 +50,7 @@ struct log_options {
 	const char *facility; /* name of the facility for syslog; an unknown name = daemon */
 	bool is_json;         /* one JSON object per line instead of PgBouncer's text format */
 	unsigned int rate;    /* lines of one kind per second; 0 = no limit */
-	int verbosity;        /* 0 = up to INFO, 1 = DEBUG, 2 and more = NOISE */
+	int verbosity;        /* 0 = up to INFO, 1 and more = DEBUG */
 };
 
 /* Returns a log that writes to stderr, up to INFO. NULL: no memory. */
@@ -180,7 +182,6 @@ void log_end(const struct logger *logger, enum log_level level, struct log_entry
 #define log_warning(logger, ...) log_at(logger, LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_info(logger, ...) log_at(logger, LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(logger, ...) log_at(logger, LOG_LEVEL_DEBUG, __VA_ARGS__)
-#define log_noise(logger, ...) log_at(logger, LOG_LEVEL_NOISE, __VA_ARGS__)
 
 /*
  * ---- limits ----

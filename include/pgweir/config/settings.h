@@ -18,11 +18,17 @@ enum setting_type {
 	SETTING_WORD   /* an enum */
 };
 
-/* The names of a type, and whether it has a range; all else about it is in field.c. */
+struct setting;
+union field;
+
 struct setting_type_row {
 	const char *kind;    /* for people; TIME: followed by the unit */
 	const char *vartype; /* name in pg_settings; types with units are strings there */
-	bool is_number;
+	bool is_number;      /* it has a range */
+	size_t size; /* of the field in bytes; 0: it owns memory, and a value may contain quotes */
+	/* For field_put(). note NULL: a number out of range is refused. */
+	bool (*put)(union field field, const struct setting *setting, const char *text,
+	            struct err *note, struct err *err);
 };
 
 extern const struct setting_type_row setting_types[];

@@ -61,9 +61,8 @@ void web_allow(struct web *web, struct web_rights *rights);
 /* The certificates that it shows; NULL: none, or there is no web server. For the main thread. */
 const struct tls_context *web_tls(const struct web *web);
 
-/* For another process that takes over: closes its sockets; opens them. Accept NULL. */
-void web_unlisten(struct web *web);
-void web_relisten(struct web *web);
+/* For another process that takes over: closes its sockets, or opens them. Accepts NULL. */
+void web_listen(struct web *web, bool may_listen);
 
 /*
  * Ends the thread and closes all connections. To be called by the main thread while no other loop

@@ -336,3 +336,10 @@ const char *cursor_lower(struct cursor *cursor, const char *text)
 		buf_add_byte(lower, (char)tolower((unsigned char)*text));
 	return buf_text(lower);
 }
+
+const char *cursor_host(struct cursor *cursor, const struct address *address)
+{
+	char text[ADDRESS_TEXT_SIZE];
+
+	return cursor_print(cursor, "%s", address_format_host(address, text, sizeof(text)));
+}

@@ -62,13 +62,6 @@ void rows_describe(struct buf *out, struct columns columns, uint32_t binary)
 	message_end(out, at);
 }
 
-static int64_t as_int4(int64_t number)
-{
-	if (number > INT32_MAX)
-		return INT32_MAX;
-	return number < INT32_MIN ? INT32_MIN : number;
-}
-
 /* ---- binary ---- */
 
 /* Digits in base 10000, the highest first, without trailing zeros. */
@@ -102,8 +95,8 @@ static void add_number(struct buf *out, enum value_type type, bool is_binary, in
 		message_row_null(out);
 		return;
 	}
-	if (type == VALUE_INT4)
-		number = as_int4(number);
+	if (type == VALUE_INT4 && number != (int32_t)number)
+		number = number > 0 ? INT32_MAX : INT32_MIN;
 	if (!is_binary) {
 		snprintf(text, sizeof(text), "%lld", (long long)number);
 		message_row_text(out, text);

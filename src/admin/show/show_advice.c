@@ -49,9 +49,9 @@
 	COLUMN(TEXT, setting, value ? cursor_print(cursor, "%s = %u", name, value) : NULL,         \
 	       "The setting to write; NULL: none need be changed.")
 
-SHOW_ITEMS(advice, "ADVICE", ADVICE_ROW,
-           "How many servers each pool would need for short waits, and why.",
-           .argument = SHOW_OF_DATABASE);
+SHOW_ROWS(advice, "ADVICE", ADVICE_ROW,
+          "How many servers each pool would need for short waits, and why.",
+          .collect = show_collect_own_pools, .argument = SHOW_OF_DATABASE);
 
 struct sum {
 	enum pool_mode mode;
@@ -214,13 +214,6 @@ static const char *advise(struct cursor *cursor, const struct sum *sum, unsigned
 	return cursor_print(cursor, "%s: never more than %u servers were wanted at once",
 	                    sum->size ? "too large" : "no limit", sum->wanted[2]);
 }
-
-static bool is_advised(const struct pool *pool)
-{
-	return pool->database->entry && pool->purpose == POOL_FOR_CLIENTS;
-}
-
-static void collect_advice(struct cursor *cursor) { cursor_offer_pools(cursor, is_advised); }
 
 static bool next_advice(struct cursor *cursor, void *row)
 {

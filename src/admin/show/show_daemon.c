@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW of the daemon itself: VERSION, STATE, CONFIG, LISTS, MEM, CERTIFICATES, DNS_HOSTS,
- * DNS_ZONES.
+ * SHOW of the daemon itself: VERSION, STATE, LISTS, MEM, CERTIFICATES, DNS_HOSTS, DNS_ZONES and the
+ * like; and the list of all SHOW tables, with COLUMNS.
  */
 #include "show_priv.h"
 
+#include <strings.h>
+
 #include "pgweir/config/entries.h"
-#include "pgweir/config/settings.h"
-#include "pgweir/net/tls.h"
 
 /* ---- VERSION ---- */
 
@@ -118,7 +118,7 @@ static int64_t login_clients(const struct lane *lane)
 	LIST("used_servers", lane->pools->server_count)                                            \
 	LIST("dns_names", lane->number ? 0 : resolver_name_count(lane->resolver))                  \
 	LIST("dns_zones", lane->number ? 0 : resolver_zone_count(lane->resolver))                  \
-	LIST("dns_queries", resolver_query_count(lane->resolver))                                       \
+	LIST("dns_queries", resolver_query_count(lane->resolver))                                  \
 	LIST("dns_pending", 0)
 
 static bool next_lists(struct cursor *cursor, void *at)
@@ -415,4 +415,71 @@ static bool next_loops(struct cursor *cursor, void *row)
 	lane = &lanes->at[cursor->index++];
 	ROW_FILL(row, struct loops_shown, LOOP_ROW);
 	return true;
+}
+
+/* ---- all tables ---- */
+
+#define SHOW_ADDRESS(name) &show_##name,
+
+/* clang-format off */
+const struct show *const shows[] = {
+	SHOW_TABLES(SHOW_ADDRESS)
+	NULL,
+};
+/* clang-format on */
+
+const struct show *show_find(const char *item)
+{
+	for (size_t i = 0; shows[i]; i++) {
+		if (strcasecmp(shows[i]->item, item) == 0)
+			return shows[i];
+	}
+	return NULL;
+}
+
+const char *show_argument_name(enum show_argument argument)
+{
+	static const char *const names[] = {
+		[SHOW_ALONE] = "",
+		[SHOW_OF_DATABASE] = " [db]",
+		[SHOW_OF_TABLE] = " [table]",
+		[SHOW_HIT] = " [HIT]",
+		[SHOW_OF_STATEMENTS] = " [n] [BY time|calls|wait|rows|errors]",
+	};
+
+	return names[argument];
+}
+
+/* ---- COLUMNS ---- */
+
+#define COLUMN_ROW(COLUMN)                                                                  \
+	COLUMN(TEXT, item, shows[i]->item, "Name of the SHOW command that has the column.") \
+	COLUMN(TEXT, column, rows_column_name(columns, column), "Name of the column.")      \
+	COLUMN(TEXT, type, rows_type_name(column->type), "Type of the column.")             \
+	COLUMN(TEXT, meaning, column->help, "Meaning of the column.")
+
+SHOW_ROWS(columns, "COLUMNS", COLUMN_ROW,
+          "Describes the columns of all SHOW commands, or of one table.",
+          .argument = SHOW_OF_TABLE);
+
+static bool next_columns(struct cursor *cursor, void *row)
+{
+	enum console_version version = show_source_config(cursor->source)->console_version;
+	const char *wanted = cursor->asked.argument;
+	size_t left = cursor->index++;
+
+	for (size_t i = 0; shows[i]; i++) {
+		struct columns columns = rows_columns(shows[i], version);
+		const struct column *column = columns.at, *end = column + columns.count;
+
+		if (wanted && strcasecmp(wanted, shows[i]->item) != 0)
+			continue;
+		for (; column < end; column++) {
+			if ((columns.hidden >> (column - columns.at)) & 1 || left-- > 0)
+				continue;
+			ROW_FILL(row, struct columns_shown, COLUMN_ROW);
+			return true;
+		}
+	}
+	return false;
 }

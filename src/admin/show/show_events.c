@@ -16,7 +16,7 @@
 	       "Kind of the event: start, reload, set, take-over, shutdown, drain, suspend, host " \
 	       "down, host up, host role, limit, reserve, secret, pool size (auto), or a command " \
 	       "of the console in small letters: pause, resume, kill and so on.")                  \
-	COLUMN(TEXT, level, levels[kept.level], "Level of its line in the log.")                   \
+	COLUMN(TEXT, level, log_level_name(kept.level), "Level of its line in the log.")           \
 	COLUMN(TEXT, database, *kept.database ? cursor_print(cursor, "%s", kept.database) : NULL,  \
 	       "Name of the database; NULL: the event concerns no single one.")                    \
 	COLUMN(TEXT, user, *kept.user ? cursor_print(cursor, "%s", kept.user) : NULL,              \
@@ -26,11 +26,6 @@
 
 SHOW_ROWS(events, "EVENTS", EVENT_ROW,
           "The last 1000 events of the process: reloads, commands, take-overs, hosts, limits.");
-
-static const char *const levels[LOG_LEVELS] = {
-	[LOG_LEVEL_FATAL] = "FATAL", [LOG_LEVEL_ERROR] = "ERROR", [LOG_LEVEL_WARNING] = "WARNING",
-	[LOG_LEVEL_INFO] = "LOG",    [LOG_LEVEL_DEBUG] = "DEBUG", [LOG_LEVEL_NOISE] = "NOISE",
-};
 
 static bool next_events(struct cursor *cursor, void *row)
 {
@@ -217,43 +212,30 @@ static bool next_closes(struct cursor *cursor, void *row)
 SHOW_ROWS(sqlstates, "SQLSTATES", SQLSTATE_ROW,
           "Errors that clients were sent, by SQLSTATE, and by who sent them.");
 
-/* The least key in any lane that is not less than this one. 0: there is none. */
-static sqlstate_key find_next(const struct lanes *lanes, sqlstate_key from)
-{
-	const struct sqlstate_count *found;
-	const struct lane *lane;
-	sqlstate_key next = 0;
-
-	LANES_EACH(lane, lanes)
-	{
-		found = sqlstates_from(&lane->pools->sqlstates, from);
-		if (found && (!next || found->key < next))
-			next = found->key;
-	}
-	return next;
-}
-
+/* The next row is about the least of the keys that are next in the lanes. */
 static bool next_sqlstates(struct cursor *cursor, void *row)
 {
-	const struct lanes *lanes = cursor->lanes;
 	const struct sqlstate_count *count, *last = NULL;
-	sqlstate_key key = find_next(lanes, cursor->sqlstate);
 	const struct lane *lane;
 	uint64_t total = 0;
+	sqlstate_key key;
 	bool is_other;
 
-	if (!key)
-		return false;
-	cursor->sqlstate = key + 1;
-	LANES_EACH(lane, lanes)
+	LANES_EACH(lane, cursor->lanes)
 	{
-		count = sqlstates_from(&lane->pools->sqlstates, key);
-		if (!count || count->key != key)
+		count = sqlstates_from(&lane->pools->sqlstates, cursor->slot);
+		if (!count || (last && count->key > last->key))
 			continue;
-		total += count->count;
+		if (last && count->key < last->key)
+			last = NULL;
+		total = count->count + (last ? total : 0);
 		if (!last || count->wall_last > last->wall_last)
 			last = count;
 	}
+	if (!last)
+		return false;
+	key = last->key;
+	cursor->slot = key + 1;
 	is_other = strcmp(last->sqlstate, SQLSTATES_OTHER) == 0;
 	ROW_FILL(row, struct sqlstates_shown, SQLSTATE_ROW);
 	return true;

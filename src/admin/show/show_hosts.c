@@ -10,7 +10,7 @@
 	COLUMN(TEXT, entry, cursor->ordered.first, "Name of the entry in [databases].")            \
 	COLUMN(TEXT, host, cursor_print(cursor, "%.*s", (int)shown->name.count, shown->name.at),   \
 	       "The host as in the entry.")                                                        \
-	COLUMN(TEXT, address, address_text(cursor, shown),                                         \
+	COLUMN(TEXT, address, address ? cursor_host(cursor, address) : NULL,                       \
 	       "One of its addresses; NULL: a Unix socket, or not looked up yet.")                 \
 	COLUMN(TEXT, role, roster_role_name(known->known.role), "primary, standby, or unknown.")   \
 	COLUMN(INT8, timeline, known->known.timeline, "Timeline of its WAL; 0: not known.")        \
@@ -94,11 +94,6 @@ static bool find_host(const struct pools *pools, size_t position, struct shown_h
 	return false;
 }
 
-static const struct address *address_of(const struct shown_host *shown)
-{
-	return shown->row.address.family == AF_UNSPEC ? NULL : &shown->row.address;
-}
-
 static const char *shown_state(const struct show_source *source, const struct hosts_shown *row,
                                const struct shown_host *shown)
 {
@@ -138,16 +133,6 @@ static const char *watch_of(const struct shown_host *shown)
 	return shown->cluster ? cluster_watch_lack(shown->cluster) : "no: it has no pool yet";
 }
 
-static const char *address_text(struct cursor *cursor, const struct shown_host *shown)
-{
-	const struct address *address = address_of(shown);
-	char text[ADDRESS_TEXT_SIZE];
-
-	if (!address)
-		return NULL;
-	return cursor_print(cursor, "%s", address_format_host(address, text, sizeof(text)));
-}
-
 static const char *position_text(struct cursor *cursor, uint64_t position)
 {
 	if (!position)
@@ -170,6 +155,7 @@ static void fill_host(struct cursor *cursor, struct hosts_shown *row,
 {
 	const struct roster_row *known = &shown->row;
 	usec_t now = loop_now(cursor->source->with->loop);
+	const struct address *address = known->address.family == AF_UNSPEC ? NULL : &known->address;
 	bool is_known = known->lag != ROSTER_LAG_UNKNOWN;
 	const struct lane *lane;
 
@@ -177,8 +163,7 @@ static void fill_host(struct cursor *cursor, struct hosts_shown *row,
 	row->state = shown_state(cursor->source, row, shown);
 	LANES_EACH(lane, cursor->lanes)
 	{
-		row->servers +=
-		    pools_servers_at(lane->pools, row->entry, shown->row.host, address_of(shown));
+		row->servers += pools_servers_at(lane->pools, row->entry, known->host, address);
 		row->reads += (int64_t)pools_reads_at(lane->pools, row->entry, row->host);
 	}
 }

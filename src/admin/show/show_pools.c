@@ -5,8 +5,6 @@
  */
 #include "show_priv.h"
 
-#include <stdio.h>
-
 /* ---- DATABASES ---- */
 
 #define DATABASE_ROW(COLUMN)                                                                       \
@@ -244,6 +242,13 @@ static void collect_pools(struct cursor *cursor)
 	if (cursor_wants(cursor, CONFIG_CONSOLE_DATABASE))
 		cursor_offer(cursor, CONFIG_CONSOLE_DATABASE, CONFIG_CONSOLE_DATABASE, NULL);
 }
+
+static bool is_own(const struct pool *pool)
+{
+	return pool->database->entry && pool->purpose == POOL_FOR_CLIENTS;
+}
+
+void show_collect_own_pools(struct cursor *cursor) { cursor_offer_pools(cursor, is_own); }
 
 /* *longest: their longest wait. *has_failed: a login of one of them has failed lately. */
 static void add_pool(struct pools_shown *row, struct pool *pool, usec_t *longest, bool *has_failed)

@@ -9,7 +9,6 @@
 
 #include "pgweir/admin/console.h"
 #include "pgweir/base/buf.h"
-#include "pgweir/base/sqlstates.h"
 #include "pgweir/pool/latency.h"
 
 /*
@@ -214,9 +213,8 @@ struct limits_walk {
 
 /* The position of SHOW STATEMENTS: which statements are chosen, and how far they are shown. */
 struct statements_walk {
-	bool is_picked;
 	unsigned int order;
-	unsigned int lane;             /* whose table is read, */
+	unsigned int lane;             /* whose table is read (the number of lanes: all were), */
 	uint32_t slot;                 /* and the next statement there */
 	size_t limit;                  /* how many are wanted */
 	struct statements_pick *picks; /* room for twice as many; owned. NULL: not begun */
@@ -263,7 +261,6 @@ struct cursor {
 	struct waiting_walk waiting;
 	struct limits_walk limits;
 	struct catalog_reading *reading; /* held by SHOW CATALOG, between two databases NULL */
-	size_t parameters_at;            /* the next one of its parameters */
 	struct statements_walk statements;
 	struct applications_walk applications;
 	struct latency_walk *latency; /* owned; NULL: not begun */
@@ -274,8 +271,11 @@ struct cursor {
 	bool has_more;
 	unsigned int look_count; /* items examined since the last row */
 	struct stats totals[2];  /* of SHOW TOTALS: totals and averages, since its first row */
-	sqlstate_key sqlstate;   /* of SHOW SQLSTATES: its next row has no lower one */
-	uint64_t slot;           /* the next one of SHOW HISTORY; the next row of SHOW PEER_POOLS */
+	/*
+	 * The next slot of SHOW HISTORY, row of SHOW PEER_POOLS, or byte of a catalog's parameters;
+	 * of SHOW SQLSTATES, the next row has no lower key.
+	 */
+	uint64_t slot;
 	size_t index;
 	unsigned int lane; /* whose names or rows come next: SHOW DNS_..., SHOW AUDIT */
 	unsigned long dns;
@@ -310,6 +310,7 @@ struct buf *cursor_text(struct cursor *cursor);
 const char *cursor_print(struct cursor *cursor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 const char *cursor_lower(struct cursor *cursor, const char *text); /* in small letters */
+const char *cursor_host(struct cursor *cursor, const struct address *address);
 
 /* Call at the end of a turn: drops the pointers that are valid within one turn only. */
 void cursor_suspend(struct cursor *cursor);
@@ -419,9 +420,13 @@ bool show_statements_takes(const char *argument);
 
 /* ---- used by several of them ---- */
 
-/* They call cursor_offer() for all users that are known from anywhere, and all databases. */
+/*
+ * They call cursor_offer() for all users that are known from anywhere, all databases, and all pools
+ * of clients whose database has an entry.
+ */
 void show_collect_users(struct cursor *cursor);
 void show_collect_databases(struct cursor *cursor);
+void show_collect_own_pools(struct cursor *cursor);
 
 /* Whether the cursor skips this database, as it was never used and there are many. */
 bool show_leaves_out(const struct cursor *cursor, const struct database *database);

@@ -8,8 +8,6 @@
  */
 #include "show_priv.h"
 
-#include <stdio.h>
-
 #include "pgweir/client/audit.h"
 #include "pgweir/client/session.h"
 #include "pgweir/pool/catalog.h"
@@ -114,24 +112,25 @@ static bool next_session_state(struct cursor *cursor, void *row)
 
 /* ---- CATALOG: for each database a row with the state, and one for each name ---- */
 
-#define CATALOG_ROW(COLUMN)                                                                       \
-	COLUMN(TEXT, database, 0, "Name of the database.")                                        \
-	COLUMN(TEXT, state, 0,                                                                    \
-	       "quiet: nothing in it can touch session state. touches: only the names in the "    \
-	       "next rows can. any text: any statement can, so the server is asked after each. "  \
-	       "unread: not known, as definitions have just changed, or the catalog cannot be "   \
-	       "read. NULL: a row about a name.")                                                 \
-	COLUMN(TIME, since, 0, "Time when the catalog was read.")                                 \
-	COLUMN(TEXT, why, 0, "Why any text can touch session state, or why it is not known.")     \
-	COLUMN(TEXT, kind, 0,                                                                     \
-	       "Kind of the name: function, procedure, aggregate, table, view, materialized "     \
-	       "view, foreign table; parameter: functions may set it; event trigger: a word of "  \
-	       "the statements that start one; index: one of those that work on all indexes.")    \
-	COLUMN(TEXT, name, 0,                                                                     \
-	       "A name that can touch session state, or leads to what can, without schema.")      \
-	COLUMN(TEXT, touches, 0,                                                                  \
-	       "What it can touch: parameters, temporary objects, session locks, channels, held " \
-	       "cursors, notifications, meaning of statements; what cannot be asked for; anything.")
+#define CATALOG_ROW(COLUMN)                                                                      \
+	COLUMN(TEXT, database, 0, "Name of the database.")                                       \
+	COLUMN(TEXT, state, 0,                                                                   \
+	       "quiet: nothing in it can touch session state. touches: only the names in the "   \
+	       "next rows can. any text: any statement can, so the server is asked after each. " \
+	       "unread: not known, as definitions have just changed, or the catalog cannot be "  \
+	       "read. NULL: a row about a name.")                                                \
+	COLUMN(TIME, since, 0, "Time when the catalog was read.")                                \
+	COLUMN(TEXT, why, 0, "Why any text can touch session state, or why it is not known.")    \
+	COLUMN(TEXT, kind, 0,                                                                    \
+	       "Kind of the name: function, procedure, aggregate, table, view, materialized "    \
+	       "view, foreign table; parameter: functions may set it; event trigger: a word of " \
+	       "the statements that start one; index: one of those that work on all indexes.")   \
+	COLUMN(TEXT, name, 0,                                                                    \
+	       "A name that can touch session state, or leads to what can, without schema.")     \
+	COLUMN(                                                                                  \
+	    TEXT, touches, 0,                                                                    \
+	    "What it can touch: parameters, temporary objects, session locks, channels, held "   \
+	    "cursors, notifications, meaning of statements; what cannot be asked for; anything.")
 
 SHOW_ITEMS(
     catalog, "CATALOG", CATALOG_ROW,
@@ -178,8 +177,7 @@ static void fill_state(struct cursor *cursor, struct catalog_shown *row,
 static bool fill_name(struct cursor *cursor, struct catalog_shown *row, size_t index)
 {
 	const struct sql_touchers *names = &cursor->reading->names;
-	struct bytes left =
-	    bytes_skip(buf_bytes(&cursor->reading->parameters), cursor->parameters_at);
+	struct bytes left = bytes_skip(buf_bytes(&cursor->reading->parameters), cursor->slot);
 	const char *parameter;
 
 	if (index < names->count) {
@@ -192,7 +190,7 @@ static bool fill_name(struct cursor *cursor, struct catalog_shown *row, size_t i
 	}
 	if (!bytes_take_text(&left, &parameter))
 		return false;
-	cursor->parameters_at += strlen(parameter) + 1;
+	cursor->slot += strlen(parameter) + 1;
 	row->kind = "parameter";
 	row->name = parameter;
 	return true;
@@ -208,7 +206,7 @@ static bool next_catalog(struct cursor *cursor, void *at)
 		return fill_name(cursor, row, cursor->index - 2);
 	catalog_reading_release(&cursor->reading);
 	cursor->reading = catalog_reading_hold(database->reading);
-	cursor->parameters_at = 0;
+	cursor->slot = 0;
 	fill_state(cursor, row, database);
 	return true;
 }

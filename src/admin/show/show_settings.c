@@ -9,7 +9,6 @@
 #include "show_priv.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/config/changes.h"
@@ -51,7 +50,7 @@ static const char *pos_text(struct cursor *cursor, struct source_pos pos)
 }
 
 /*
- * ---- the limits: each function has one of an object, as one lane knows it ----
+ * ---- the limits: each function has those of an object, as one lane knows it ----
  *
  * The broker counts what is used in all lanes; what each lane counts by itself is added up.
  */
@@ -69,6 +68,8 @@ struct said {
 #define BY_STATE(of, entry) \
 	SAID(of, entry, (entry) && (entry)->session_state != SESSION_STATE_INHERIT)
 #define BY_DATABASE(field) SAID("database", entry, entry && entry->field != CONFIG_INHERIT)
+
+#define LIMITS_MAX 6 /* of an object */
 
 struct limit {
 	const char *name;    /* NULL: the object, or the lane, does not have it */
@@ -100,213 +101,164 @@ static const char *source_of(struct cursor *cursor, const struct config *config,
 	                    by->name);
 }
 
-static struct limit of_process(const struct cursor *cursor, const struct lane *lane, size_t at)
+static void of_process(const struct cursor *cursor, const struct lane *lane, struct limit *limits)
 {
 	const struct clients *clients = lane->clients;
 	const struct pools *pools = lane->pools;
 
 	(void)cursor;
-	switch (at) {
-	case 0:
-		return (struct limit){ .name = "max_client_conn",
-			               .value = pools->config->max_client_conn,
-			               .used = broker_admitted(pools->with.broker),
-			               .hits = clients->limit_hits };
-	case 1:
-		return (struct limit){ .name = "max_server_connections",
-			               .value = pools->config->max_server_connections,
-			               CAP(&pools->cap) };
-	default: /* what is kept for servers and consoles is not part of it */
-		return (struct limit){ .name = "open_files",
-			               .value = clients->shared->files_for_clients,
-			               .used = clients_files_used(),
-			               .hits = clients->files_hits };
-	}
+	limits[0] = (struct limit){ .name = "max_client_conn",
+		                    .value = pools->config->max_client_conn,
+		                    .used = broker_admitted(pools->with.broker),
+		                    .hits = clients->limit_hits };
+	limits[1] = (struct limit){ .name = "max_server_connections",
+		                    .value = pools->config->max_server_connections,
+		                    CAP(&pools->cap) };
+	/* what is kept for servers and consoles is not part of it */
+	limits[2] = (struct limit){ .name = "open_files",
+		                    .value = clients->shared->files_for_clients,
+		                    .used = clients_files_used(),
+		                    .hits = clients->files_hits };
 }
 
-static struct limit of_database(const struct cursor *cursor, const struct lane *lane, size_t at)
+static void of_database(const struct cursor *cursor, const struct lane *lane, struct limit *limits)
 {
 	const struct database *database = pools_find_database(lane->pools, cursor->ordered.first);
 	const struct config_database *entry = database ? database->entry : NULL;
 	const struct config *config = lane->pools->config;
 
+	/* The console's: it applies to users that are not in admin_users. */
+	if (strcmp(cursor->ordered.first, CONFIG_CONSOLE_DATABASE) == 0)
+		limits[0] = (struct limit){ .name = "max_db_client_connections",
+			                    .value = config_max_db_client_connections(config, NULL),
+			                    .used = lane->clients->guest_count,
+			                    .hits = lane->clients->guest_limit_hits };
 	if (!database)
-		return (struct limit){ 0 };
-	switch (at) {
-	case 0:
-		return (struct limit){ .name = "max_db_connections",
-			               .by = { BY_DATABASE(max_db_connections) },
-			               .value = config_max_db_connections(config, entry),
-			               CAP(&database->cap) };
-	case 1:
-		return (struct limit){ .name = "max_db_client_connections",
-			               .by = { BY_DATABASE(max_db_client_connections) },
-			               .value = config_max_db_client_connections(config, entry),
-			               .used = database->cap.share.tally->client_count,
-			               .hits = database->client_limit_hits };
-	default:
-		if (!entry || entry->max_waiting <= 0)
-			return (struct limit){ 0 };
-		return (struct limit){ .name = "max_waiting",
-			               .by = { BY_DATABASE(max_waiting) },
-			               .value = entry->max_waiting,
-			               .used = share_waiting(&database->cap.share),
-			               .hits = database->cap.queue_hits };
-	}
-}
-
-/* The limit of the console's database, which applies to users that are not in admin_users. */
-static struct limit of_console(const struct cursor *cursor, const struct lane *lane, size_t at)
-{
-	(void)cursor;
-	(void)at;
-	return (struct limit){ .name = "max_db_client_connections",
-		               .value = config_max_db_client_connections(lane->pools->config, NULL),
-		               .used = lane->clients->guest_count,
-		               .hits = lane->clients->guest_limit_hits };
+		return;
+	limits[0] = (struct limit){ .name = "max_db_connections",
+		                    .by = { BY_DATABASE(max_db_connections) },
+		                    .value = config_max_db_connections(config, entry),
+		                    CAP(&database->cap) };
+	limits[1] = (struct limit){ .name = "max_db_client_connections",
+		                    .by = { BY_DATABASE(max_db_client_connections) },
+		                    .value = config_max_db_client_connections(config, entry),
+		                    .used = database->cap.share.tally->client_count,
+		                    .hits = database->client_limit_hits };
+	if (entry && entry->max_waiting > 0)
+		limits[2] = (struct limit){ .name = "max_waiting",
+			                    .by = { BY_DATABASE(max_waiting) },
+			                    .value = entry->max_waiting,
+			                    .used = share_waiting(&database->cap.share),
+			                    .hits = database->cap.queue_hits };
 }
 
 /* Not every lane knows the user. */
-static struct limit of_user(const struct cursor *cursor, const struct lane *lane, size_t at)
+static void of_user(const struct cursor *cursor, const struct lane *lane, struct limit *limits)
 {
 	const struct config *config = lane->pools->config;
 	const struct config_user *user = config_user_find(config, cursor->ordered.first);
 	const struct role *role = pools_find_role(lane->pools, cursor->ordered.first);
 	const struct cap *cap = role ? &role->cap : NULL;
 
-	switch (at) {
-	case 0:
-		return (struct limit){ .name = "max_user_connections",
-			               .by = { BY_USER(max_user_connections) },
-			               .value = config_max_user_connections(config, user),
-			               .used = cap ? share_servers(&cap->share) : 0,
-			               .hits = cap ? cap->hits : 0,
-			               .blocked = cap ? cap->share.tally->blocked_count : 0 };
-	case 1:
-		return (struct limit){ .name = "max_user_client_connections",
-			               .by = { BY_USER(max_user_client_connections) },
-			               .value = config_max_user_client_connections(config, user),
-			               .used = cap ? cap->share.tally->client_count : 0,
-			               .hits = role ? role->client_limit_hits : 0 };
-	default:
-		if (!user || user->max_waiting <= 0)
-			return (struct limit){ 0 };
-		return (struct limit){ .name = "max_waiting",
-			               .by = { BY_USER(max_waiting) },
-			               .value = user->max_waiting,
-			               .used = cap ? share_waiting(&cap->share) : 0,
-			               .hits = cap ? cap->queue_hits : 0 };
-	}
+	limits[0] = (struct limit){ .name = "max_user_connections",
+		                    .by = { BY_USER(max_user_connections) },
+		                    .value = config_max_user_connections(config, user),
+		                    .used = cap ? share_servers(&cap->share) : 0,
+		                    .hits = cap ? cap->hits : 0,
+		                    .blocked = cap ? cap->share.tally->blocked_count : 0 };
+	limits[1] = (struct limit){ .name = "max_user_client_connections",
+		                    .by = { BY_USER(max_user_client_connections) },
+		                    .value = config_max_user_client_connections(config, user),
+		                    .used = cap ? cap->share.tally->client_count : 0,
+		                    .hits = role ? role->client_limit_hits : 0 };
+	if (user && user->max_waiting > 0)
+		limits[2] = (struct limit){ .name = "max_waiting",
+			                    .by = { BY_USER(max_waiting) },
+			                    .value = user->max_waiting,
+			                    .used = cap ? share_waiting(&cap->share) : 0,
+			                    .hits = cap ? cap->queue_hits : 0 };
 }
 
-static struct limit of_host(const struct cursor *cursor, const struct lane *lane, size_t at)
+static void of_host(const struct cursor *cursor, const struct lane *lane, struct limit *limits)
 {
 	const struct cap_host *host = pools_find_cap_host(lane->pools, cursor->ordered.first);
 
-	(void)at;
-	if (!host)
-		return (struct limit){ 0 };
-	return (struct limit){ .name = "max_host_connections",
-		               .value = (int)host->cap.share.tally->most,
-		               CAP(&host->cap) };
+	if (host)
+		limits[0] = (struct limit){ .name = "max_host_connections",
+			                    .value = (int)host->cap.share.tally->most,
+			                    CAP(&host->cap) };
 }
 
 /* Of the process: it is counted once. */
-static struct limit of_statement(const struct cursor *cursor, const struct lane *lane, size_t at)
+static void of_statement(const struct cursor *cursor, const struct lane *lane, struct limit *limits)
 {
 	const struct statement_limit *limit = statement_limits_find(
 	    &lane->clients->shared->limits, strtoull(cursor->ordered.first, NULL, 16));
 
-	(void)at;
-	if (!limit || lane->number)
-		return (struct limit){ 0 };
-	return (struct limit){ .name = limit->entry->block ? "block" : "max_running",
-		               .by = { SAID("statement", limit->entry, true) },
-		               .value = limit->entry->max_running,
-		               .used = (int64_t)atomic_load(&limit->running),
-		               .hits = atomic_load(&limit->refused_count) };
+	if (limit && !lane->number)
+		limits[0] = (struct limit){ .name = limit->entry->block ? "block" : "max_running",
+			                    .by = { SAID("statement", limit->entry, true) },
+			                    .value = limit->entry->max_running,
+			                    .used = (int64_t)atomic_load(&limit->running),
+			                    .hits = atomic_load(&limit->refused_count) };
 }
 
-static int64_t above_size(const struct pool *pool)
-{
-	int64_t above = (int64_t)share_servers(&pool->share) - pool->limits.size;
-
-	return pool->limits.size > 0 && above > 0 ? above : 0;
-}
-
-static int64_t most_pinned(const struct pool *pool)
-{
-	return pool->limits.max_pinned == INT_MAX ? -1 : pool->limits.max_pinned;
-}
-
-static struct limit of_pool(const struct cursor *cursor, const struct lane *lane, size_t at)
+static void of_pool(const struct cursor *cursor, const struct lane *lane, struct limit *limits)
 {
 	const struct pool *pool =
 	    pools_find_pool(lane->pools, cursor->ordered.first, cursor->ordered.second);
 	const struct config_database *entry = pool ? pool->database->entry : NULL;
 	const struct config_user *user = pool ? pool->role->entry : NULL;
-	bool is_full;
+	int64_t size, servers;
 
 	if (!entry)
-		return (struct limit){ 0 };
-	is_full =
-	    pool->limits.size && share_servers(&pool->share) >= (unsigned int)pool->limits.size;
-	switch (at) {
-	case 0:
-		return (struct limit){ .name = "pool_size",
-			               .setting = "default_pool_size",
-			               .by = { BY_USER(pool_size), BY_DATABASE(pool_size) },
-			               .value = pool->limits.size,
-			               .used = share_servers(&pool->share),
-			               .hits = pool->size_hits,
-			               .waiting =
-			                   is_full ? pool->queues[BORROWER_WAITING].count : 0 };
-	case 1:
-		return (struct limit){ .name = "reserve_pool_size",
-			               .by = { BY_USER(reserve_pool_size),
-			                       BY_DATABASE(reserve_pool_size) },
-			               .value = pool->limits.reserve_size,
-			               .used = above_size(pool),
-			               .hits = pool->reserve_hits };
-	case 2:
-		if (!pool->limits.guards_queue)
-			break;
-		return (struct limit){ .name = "max_waiting",
-			               .value = pool->limits.max_waiting,
-			               .used = share_waiting(&pool->share),
-			               .hits = pool->queue_hits };
-	case 3: /* in milliseconds; what is used is how long the first has waited */
-		if (pool->limits.shed.target <= 0)
-			break;
-		return (struct limit){ .name = "queue_target",
-			               .value = pool->limits.shed.target / USEC_PER_MS,
-			               .used = pool_longest_wait(pool, loop_now(lane->loop)) /
-			                       USEC_PER_MS,
-			               .hits = pool->shed_count };
-	case 4:
-		if (pool_own_rules(pool)->session_state != SESSION_STATE_FOLLOW)
-			break;
-		return (struct limit){ .name = "max_pinned_servers",
-			               .by = { BY_DATABASE(max_pinned_servers) },
-			               .value = most_pinned(pool),
-			               .used = pool->share.tally->pinned_count,
-			               .hits = pool->pins_refused };
-	case 5: /* what is refused because it concerns the session */
-		if (pool_own_rules(pool)->session_state == SESSION_STATE_REFUSE)
-			return (struct limit){ .name = "session_state",
-				               .by = { BY_STATE("user", user),
-				                       BY_STATE("database", entry) },
-				               .hits = pool->state_refused };
-	}
-	return (struct limit){ 0 };
+		return;
+	size = pool->limits.size;
+	servers = share_servers(&pool->share);
+	limits[0] = (struct limit){ .name = "pool_size",
+		                    .setting = "default_pool_size",
+		                    .by = { BY_USER(pool_size), BY_DATABASE(pool_size) },
+		                    .value = size,
+		                    .used = servers,
+		                    .hits = pool->size_hits,
+		                    .waiting = size && servers >= size
+		                                   ? pool->queues[BORROWER_WAITING].count
+		                                   : 0 };
+	limits[1] =
+	    (struct limit){ .name = "reserve_pool_size",
+		            .by = { BY_USER(reserve_pool_size), BY_DATABASE(reserve_pool_size) },
+		            .value = pool->limits.reserve_size,
+		            .used = size && servers > size ? servers - size : 0,
+		            .hits = pool->reserve_hits };
+	if (pool->limits.guards_queue)
+		limits[2] = (struct limit){ .name = "max_waiting",
+			                    .value = pool->limits.max_waiting,
+			                    .used = share_waiting(&pool->share),
+			                    .hits = pool->queue_hits };
+	/* in milliseconds; what is used is how long the first has waited */
+	if (pool->limits.shed.target > 0)
+		limits[3] = (struct limit){ .name = "queue_target",
+			                    .value = pool->limits.shed.target / USEC_PER_MS,
+			                    .used = pool_longest_wait(pool, loop_now(lane->loop)) /
+			                            USEC_PER_MS,
+			                    .hits = pool->shed_count };
+	if (pool_own_rules(pool)->session_state == SESSION_STATE_FOLLOW)
+		limits[4] = (struct limit){ .name = "max_pinned_servers",
+			                    .by = { BY_DATABASE(max_pinned_servers) },
+			                    .value = pool->limits.max_pinned == INT_MAX
+			                                 ? -1
+			                                 : pool->limits.max_pinned,
+			                    .used = pool->share.tally->pinned_count,
+			                    .hits = pool->pins_refused };
+	/* what is refused because it concerns the session */
+	if (pool_own_rules(pool)->session_state == SESSION_STATE_REFUSE)
+		limits[5] =
+		    (struct limit){ .name = "session_state",
+			            .by = { BY_STATE("user", user), BY_STATE("database", entry) },
+			            .hits = pool->state_refused };
 }
 
 /* ---- the objects ---- */
-
-static void collect_console(struct cursor *cursor)
-{
-	cursor_offer(cursor, CONFIG_CONSOLE_DATABASE, "", NULL);
-}
 
 static void collect_hosts(struct cursor *cursor)
 {
@@ -328,28 +280,20 @@ static void collect_statements(struct cursor *cursor)
 	}
 }
 
-static bool is_limited(const struct pool *pool)
-{
-	return pool->database->entry && pool->purpose == POOL_FOR_CLIENTS;
-}
-
-static void collect_pools(struct cursor *cursor) { cursor_offer_pools(cursor, is_limited); }
-
 #define COLUMN_OF(name) offsetof(struct limits_shown, name)
 
 static const struct scope {
 	void (*collect)(struct cursor *cursor); /* NULL: there is one object, without a name */
-	struct limit (*limit_of)(const struct cursor *cursor, const struct lane *lane, size_t at);
-	size_t count;
+	void (*fill)(const struct cursor *cursor, const struct lane *lane, struct limit *limits);
+	size_t count;         /* of the limits that it fills */
 	size_t first, second; /* the columns that its names go to; 0: it has no such name */
 } scopes[] = {
 	{ NULL, of_process, 3, 0, 0 },
 	{ show_collect_databases, of_database, 3, COLUMN_OF(database), 0 },
-	{ collect_console, of_console, 1, COLUMN_OF(database), 0 },
 	{ show_collect_users, of_user, 3, COLUMN_OF(user), 0 },
 	{ collect_hosts, of_host, 1, COLUMN_OF(host), 0 },
 	{ collect_statements, of_statement, 1, COLUMN_OF(statement), 0 },
-	{ collect_pools, of_pool, 6, COLUMN_OF(database), COLUMN_OF(user) },
+	{ show_collect_own_pools, of_pool, 6, COLUMN_OF(database), COLUMN_OF(user) },
 };
 
 #define SCOPE_COUNT (sizeof(scopes) / sizeof(scopes[0]))
@@ -394,17 +338,18 @@ static bool fill_limit(struct cursor *cursor, struct limits_shown *row, const st
 	set_name(row, scope->second, cursor->ordered.second);
 	LANES_EACH(lane, cursor->lanes)
 	{
-		struct limit limit = scope->limit_of(cursor, lane, at);
+		struct limit limits[LIMITS_MAX] = { 0 }, *limit = &limits[at];
 
-		if (!limit.name)
+		scope->fill(cursor, lane, limits);
+		if (!limit->name)
 			continue;
 		if (!row->limit)
-			row->source = source_of(cursor, lane->pools->config, &limit);
-		row->limit = limit.name;
-		row->value = limit.value;
-		row->used = limit.used > row->used ? limit.used : row->used;
-		row->hits += (int64_t)limit.hits;
-		row->waiting = limit.waiting + (limit.blocked ? limit.blocked : row->waiting);
+			row->source = source_of(cursor, lane->pools->config, limit);
+		row->limit = limit->name;
+		row->value = limit->value;
+		row->used = limit->used > row->used ? limit->used : row->used;
+		row->hits += (int64_t)limit->hits;
+		row->waiting = limit->waiting + (limit->blocked ? limit->blocked : row->waiting);
 	}
 	return row->limit;
 }

@@ -73,7 +73,7 @@ static void fill_stream(struct cursor *cursor, struct socket_row *row, const str
                         const struct address *peer)
 {
 	const struct config *config = show_source_config(cursor->source);
-	char text[TLS_TEXT_SIZE], host[ADDRESS_TEXT_SIZE];
+	char text[TLS_TEXT_SIZE];
 	struct address self;
 
 	row->addr = peer;
@@ -81,8 +81,7 @@ static void fill_stream(struct cursor *cursor, struct socket_row *row, const str
 	row->local_addr = "";
 	if (stream_is_open(stream) &&
 	    address_of_self(&self, stream->watch.fd, (uint16_t)config->listen_port)) {
-		row->local_addr =
-		    cursor_print(cursor, "%s", address_format_host(&self, host, sizeof(host)));
+		row->local_addr = cursor_host(cursor, &self);
 		row->local_port = address_port(&self);
 	}
 	row->recv_pos = row->pkt_avail = (int64_t)stream_kept(stream).count;
@@ -299,14 +298,10 @@ static void fill_secrets(struct fds_shown *row, const struct credentials *creden
 static void fill_address(struct cursor *cursor, struct fds_shown *row,
                          const struct address *address, const char *task, int fd)
 {
-	char text[ADDRESS_TEXT_SIZE] = "unix";
-
 	row->task = task;
 	row->fd = fd;
 	row->port = address->family ? address_port(address) : 0;
-	if (address->family)
-		address_format_host(address, text, sizeof(text));
-	row->addr = cursor_print(cursor, "%s", text);
+	row->addr = address->family ? cursor_host(cursor, address) : "unix";
 }
 
 /* ---- one row each ---- */

@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "pgweir/base/text.h"
-
 #define DEFAULT_COUNT 50
 
 #define STATEMENT_ROW(COLUMN)                                                                     \
@@ -186,7 +184,6 @@ static bool pick_all(struct cursor *cursor)
 		walk->slot = 0;
 	}
 	sort_picks(walk);
-	walk->is_picked = true;
 	return true;
 }
 
@@ -263,7 +260,7 @@ static bool next_statements(struct cursor *cursor, void *row)
 		read_asked(cursor->asked.argument, &walk->limit, &walk->order);
 		walk->picks = calloc(2 * walk->limit, sizeof(*walk->picks));
 	}
-	if (!walk->picks || (!walk->is_picked && !pick_all(cursor)))
+	if (!walk->picks || (walk->lane < cursor->lanes->count && !pick_all(cursor)))
 		return false;
 	while (walk->shown < walk->count) {
 		if (!cursor_may_look(cursor))

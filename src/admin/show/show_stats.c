@@ -169,24 +169,21 @@ void show_stats_average_all(const struct show_source *source, usec_t now, struct
 
 void show_stats_tick(struct show_source *source, usec_t now)
 {
-	struct stats all = source->own, counted;
+	struct stats counted;
 	struct database *database;
 	const struct lane *lane;
 
 	source->history.older_at = source->history.newer_at;
 	source->history.newer_at = now;
 	LANES_EACH(lane, source->with->lanes)
-	{
-		stats_add(&all, &lane->pools->gone);
-		TAILQ_FOREACH (database, &lane->pools->databases, node) {
-			counted = (struct stats){ 0 };
-			add_database(database, &counted);
-			note(&database->past, &counted);
-			stats_add(&all, &counted);
-		}
+	TAILQ_FOREACH (database, &lane->pools->databases, node) {
+		counted = (struct stats){ 0 };
+		add_database(database, &counted);
+		note(&database->past, &counted);
 	}
 	note(&source->history.own, &source->own);
-	note(&source->history.all, &all);
+	count_all(source, &counted);
+	note(&source->history.all, &counted);
 }
 
 /* ---- one row per database ---- */

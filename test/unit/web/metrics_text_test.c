@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * web/metrics_text.c: rows of a SHOW become metrics.
+ * web/metrics.c: rows of a SHOW become metrics.
  */
 #include "../../../src/web/web_priv.h"
 
