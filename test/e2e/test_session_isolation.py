@@ -535,6 +535,10 @@ HARMFUL = {
                 "table t"),
     "a domain": ("CREATE DOMAIN d AS int CONSTRAINT c CHECK (set_config('app.x', 'y', false) = 'y')",
                  "an operator, cast, type or domain"),
+    "a domain's default": ("CREATE DOMAIN d AS text DEFAULT set_config('app.x', 'y', false)",
+                           "an operator, cast, type or domain"),
+    "a statistic": ("CREATE STATISTICS s ON (pg_try_advisory_lock(a)), a FROM t",
+                    "an operator, cast, type or domain"),
     "a policy": ("CREATE POLICY p ON t USING (set_config('app.x', 'y', false) = 'y')", "table t"),
     "a trigger": ("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW "
                   "WHEN (set_config('app.x', 'y', false) = 'y') "
