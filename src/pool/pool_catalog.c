@@ -148,6 +148,11 @@ void pool_definition_seen(struct server *server, enum server_definition what)
 	bool is_relation = what == DEFINES_RELATION || what == DEFINES_TABLE;
 	bool is_over = what == DEFINES_NO_MORE, is_news;
 
+	if (what == DEFINES_LATER)
+		atomic_store(&news_of(database)->has_prepared, true);
+	if (what == DEFINES_PREPARED && atomic_load(&news_of(database)->has_prepared))
+		what = DEFINES_ANYTHING;
+
 	if (is_relation)
 		server_hold(server, HELD_RELATION);
 	if (is_relation || (is_over && server_holds(server, HELD_RELATION)))

@@ -426,6 +426,47 @@ def test_a_relation_that_is_committed_after_the_next_reading(made, postgres):
     two_tenants(weir, "INSERT INTO t VALUES ('{}')")
 
 
+# How what was made in a block comes to be seen without a ReadyForQuery of its transaction's own.
+COMMITS = {
+    "a chain": lambda client: client.query("COMMIT AND CHAIN"),
+    "a client that leaves": lambda client: (client.send(wire.query("COMMIT"), wire.terminate()), client.close()),
+    "a client that is gone": lambda client: (client.send(wire.query("COMMIT")), client.close()),
+}
+
+
+@LOOPS
+@pytest.mark.parametrize("how", COMMITS)
+@pytest.mark.parametrize("what", ["a function", "an index"])
+def test_what_is_committed_in_another_way(made, postgres, what, how, loops):
+    """The catalog was read while it could not be seen."""
+    made.make(*[IMMUTABLE, "CREATE TABLE t (a text)", "ALTER TABLE t OWNER TO alice"][what == "a function":],
+              *[sql("SELECT $1"), "ALTER FUNCTION set_tenant OWNER TO alice"][:2 * (what == "a function")])
+    weir = made.start(loops=loops, default_pool_size=4)
+    made.wait("quiet" if what == "a function" else "touches")
+    maker = weir.client()
+    for text in ("BEGIN", BASE.replace("CREATE", "CREATE OR REPLACE") if what == "a function"
+                 else "CREATE INDEX ON t (set_tenant(a))"):
+        assert not maker.query(text).error
+    made.wait("quiet" if what == "a function" else "touches")
+    COMMITS[how](maker)
+    time.sleep(0.05)
+    two_tenants(weir, "SELECT set_tenant('{}')" if what == "a function" else "INSERT INTO t VALUES ('{}')")
+
+
+def test_what_was_prepared_to_be_committed(made, private_postgres):
+    postgres = private_postgres(max_prepared_transactions=4)
+    postgres.query("CREATE FUNCTION set_tenant(t text) RETURNS text LANGUAGE sql AS 'SELECT $1'", dbname="app")
+    postgres.query("ALTER FUNCTION set_tenant OWNER TO alice", dbname="app")
+    weir = made.start(postgres=postgres, databases={"app": ""})
+    made.wait("quiet")
+    maker = weir.client()
+    for text in ("BEGIN", BASE.replace("CREATE", "CREATE OR REPLACE"), "PREPARE TRANSACTION 'x'"):
+        assert not maker.query(text).error
+    made.wait("quiet")
+    assert not maker.query("COMMIT PREPARED 'x'").error
+    two_tenants(weir, "SELECT set_tenant('{}')")
+
+
 MADE_AGAIN = {
     "temporary": ["CREATE TEMP TABLE x (a text)", "CREATE INDEX ON x (lower(a))", "DROP TABLE x"],
     "ordinary": ["CREATE TABLE x (a text)", "CREATE INDEX ON x (a)", "ALTER TABLE x ADD b int",
