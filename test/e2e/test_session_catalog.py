@@ -467,6 +467,25 @@ def test_what_was_prepared_to_be_committed(made, private_postgres):
     two_tenants(weir, "SELECT set_tenant('{}')")
 
 
+def test_a_relation_whose_text_was_judged_before_is_used_in_its_transaction(made, postgres):
+    """Its client keeps what it has set by that."""
+    deep = sql("SELECT $1", "deep")
+    made.make(deep, sql("SELECT deep($1)", "mid"), "CREATE TABLE t (a text)", "ALTER TABLE t OWNER TO alice",
+              "ALTER FUNCTION deep OWNER TO alice")
+    weir = made.start(default_pool_size=4)
+    made.wait("quiet")
+    maker, other = weir.client(), weir.client()
+    for text in ("BEGIN", "ALTER TABLE t ADD CHECK (mid(a) = a)"):
+        assert not maker.query(text).error
+    new = deep.replace("CREATE", "CREATE OR REPLACE").replace("$1", SET.format("$1"))
+    assert not other.query(new).error
+    made.wait("touches", "deep", "mid")
+    for text in ("INSERT INTO t VALUES ('one')", "COMMIT"):
+        assert not maker.query(text).error
+    for _ in range(4):
+        assert (maker.value(TENANT), other.value(TENANT)) == ("one", "")
+
+
 MADE_AGAIN = {
     "temporary": ["CREATE TEMP TABLE x (a text)", "CREATE INDEX ON x (lower(a))", "DROP TABLE x"],
     "ordinary": ["CREATE TABLE x (a text)", "CREATE INDEX ON x (a)", "ALTER TABLE x ADD b int",
