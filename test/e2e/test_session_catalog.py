@@ -754,6 +754,28 @@ def test_one_reading_for_all_loops_and_users(made, postgres):
         assert client.value(TENANT) == str(number)
 
 
+def test_a_standby_that_has_not_replayed_a_definition(made, make_cluster):
+    """An entry that leads there, too, is no source of what has just been defined."""
+    cluster = make_cluster(standbys=1)
+    primary, standby = cluster.hosts
+    primary.query("CREATE FUNCTION set_tenant(t text) RETURNS text LANGUAGE sql AS 'SELECT $1'", dbname="app")
+    primary.query("ALTER FUNCTION set_tenant OWNER TO alice", dbname="app")
+    cluster.wait_replayed(standby)
+    weir = made.start(default_pool_size=4, host_check_user="alice", databases={
+        name: f"host={cluster.host_list} port={cluster.port} dbname=app target_session_attrs={target}"
+        for name, target in (("app", "primary"), ("app2", "standby"))})
+    made.wait("quiet")
+    maker, reader = weir.client(), weir.client(database="app2")
+    standby.pause_replay()
+    for text in ("BEGIN", BASE.replace("CREATE", "CREATE OR REPLACE"), "COMMIT AND CHAIN"):
+        assert not maker.query(text).error
+    for _ in range(20):
+        reader.query("SELECT 1")
+        time.sleep(0.1)
+    two_tenants(weir, "SELECT set_tenant('{}')")
+    standby.resume_replay()
+
+
 def test_a_server_that_ends_while_another_one_reads_it(pgweir, fake_server):
     """The client that waits there has its answer: it does not get the last words, and goes on."""
     far = fake_server()
