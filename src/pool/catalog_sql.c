@@ -201,6 +201,10 @@ const char catalog_sql_changes[] =
 	OF_RELATION("pg_attrdef", "adrelid")                                                \
 	"UNION ALL SELECT COALESCE(relname,'*'),CAST(conbin AS text)FROM "                  \
 	OF_RELATION("pg_constraint", "conrelid") "AND conbin IS NOT NULL "                  \
+	"UNION ALL SELECT'*',CAST(typdefaultbin AS text)FROM pg_type "                      \
+	"WHERE oid>=16384 AND typdefaultbin IS NOT NULL "                                   \
+	"UNION ALL SELECT'*',CAST(stxexprs AS text)FROM pg_statistic_ext "                  \
+	"WHERE stxexprs IS NOT NULL "                                                       \
 	"UNION ALL SELECT relname,concat(CAST(polqual AS text),CAST(polwithcheck AS text))" \
 	"FROM " OF_RELATION("pg_policy", "polrelid")                                        \
 	"UNION ALL SELECT relname,CAST(tgqual AS text)FROM "                                \

@@ -148,6 +148,11 @@ void pool_definition_seen(struct server *server, enum server_definition what)
 	bool is_relation = what == DEFINES_RELATION || what == DEFINES_TABLE;
 	bool is_over = what == DEFINES_NO_MORE, is_news;
 
+	if (what == DEFINES_LATER)
+		atomic_store(&news_of(database)->has_prepared, true);
+	if (what == DEFINES_PREPARED && atomic_load(&news_of(database)->has_prepared))
+		what = DEFINES_ANYTHING;
+
 	if (is_relation)
 		server_hold(server, HELD_RELATION);
 	if (is_relation || (is_over && server_holds(server, HELD_RELATION)))
@@ -227,6 +232,17 @@ void pool_distrust(struct pool *pool, bool is_of_others)
 	}
 }
 
+/* An entry that leads to the primary does not rely on what a standby says. */
+static bool is_relied_on(const struct database *database, const struct catalog_reading *reading)
+{
+	enum target_session_attrs target =
+	    database->entry ? database->entry->target_session_attrs : TARGET_ANY;
+
+	return reading && reading->ddl_count == ddl_count(database) &&
+	       !(reading->is_of_standby &&
+	         (target == TARGET_PRIMARY || target == TARGET_READ_WRITE));
+}
+
 void pool_catalog_hear(struct database *database)
 {
 	unsigned int version =
@@ -238,7 +254,7 @@ void pool_catalog_hear(struct database *database)
 	catalog_reading_release(&database->reading);
 	database->reading = reading;
 	database->catalog_version = version;
-	database->is_current = reading && reading->ddl_count == ddl_count(database);
+	database->is_current = is_relied_on(database, reading);
 	database->is_quiet =
 	    database->is_current && reading->state == CATALOG_QUIET && !reading->names.count;
 	HASH_ITER (hh, database->pool_table, pool, next) {
@@ -291,7 +307,8 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 		return SQL_TOUCH_HIDDEN;
 	touches = sql_touchers_in(&reading->names, text, &first);
 	*by = name_of(&reading->names, first);
-	if (!is_current || (server && server_may_have_defined(server)))
+	if (!is_current || (server && (server_may_have_defined(server) ||
+	                               must_be_judged(server, DEFINES_NOTHING))))
 		touches |= SQL_TOUCH_SCOPE | touches_unread(text);
 	else if (reading->state > CATALOG_TOUCHES)
 		touches |= SQL_TOUCH_SCOPE | (sql_calls_unknown(text) ? SQL_TOUCH_HIDDEN : 0u);
@@ -435,6 +452,7 @@ static bool ask_server(struct server *server, bool reads_all)
 	struct catalog_news *news = news_of(database);
 	struct buf *text = &pool->pools->order_text;
 	usec_t now = pool_now(pool);
+	const char *standby;
 
 	pool_end_catalog(server);
 	server->catalog = catalog_ask(reads_all, ddl_count(database), now);
@@ -448,6 +466,8 @@ static bool ask_server(struct server *server, bool reads_all)
 		atomic_fetch_add(&news->asked_count, 1);
 		server->catalog->is_counted = true;
 		server->catalog->reading->relation_count = atomic_load(&news->relation_count);
+		standby = params_find(server->session.baseline, "in_hot_standby");
+		server->catalog->reading->is_of_standby = standby && strcmp(standby, "on") == 0;
 	}
 	buf_clear(text);
 	catalog_text(server->catalog, text);

@@ -511,17 +511,12 @@ static void judge_definitions(struct catalog_news *news)
 	buf_clear(&news->definitions);
 }
 
-/* Programs repeat themselves. */
+/* Programs repeat themselves. One look only: texts can be made that begin to match everywhere. */
 static bool has_texts(struct bytes kept, struct bytes texts)
 {
-	const char *end = kept.at + kept.count, *at = kept.at;
+	const char *at = kept.count ? memmem(kept.at, kept.count, texts.at, texts.count) : NULL;
 
-	while (kept.count && (at = memmem(at, (size_t)(end - at), texts.at, texts.count))) {
-		if (at == kept.at || !at[-1])
-			return true;
-		at++;
-	}
-	return false;
+	return at && (at == kept.at || !at[-1]);
 }
 
 bool share_add_definitions(struct share *share, struct bytes texts)

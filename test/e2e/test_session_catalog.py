@@ -440,6 +440,66 @@ def test_a_relation_that_is_committed_after_the_next_reading(made, postgres):
     two_tenants(weir, "INSERT INTO t VALUES ('{}')")
 
 
+# How what was made in a block comes to be seen without a ReadyForQuery of its transaction's own.
+COMMITS = {
+    "a chain": lambda client: client.query("COMMIT AND CHAIN"),
+    "a client that leaves": lambda client: (client.send(wire.query("COMMIT"), wire.terminate()), client.close()),
+    "a client that is gone": lambda client: (client.send(wire.query("COMMIT")), client.close()),
+}
+
+
+@LOOPS
+@pytest.mark.parametrize("how", COMMITS)
+@pytest.mark.parametrize("what", ["a function", "an index"])
+def test_what_is_committed_in_another_way(made, postgres, what, how, loops):
+    """The catalog was read while it could not be seen."""
+    made.make(*[IMMUTABLE, "CREATE TABLE t (a text)", "ALTER TABLE t OWNER TO alice"][what == "a function":],
+              *[sql("SELECT $1"), "ALTER FUNCTION set_tenant OWNER TO alice"][:2 * (what == "a function")])
+    weir = made.start(loops=loops, default_pool_size=4)
+    made.wait("quiet" if what == "a function" else "touches")
+    maker = weir.client()
+    for text in ("BEGIN", BASE.replace("CREATE", "CREATE OR REPLACE") if what == "a function"
+                 else "CREATE INDEX ON t (set_tenant(a))"):
+        assert not maker.query(text).error
+    made.wait("quiet" if what == "a function" else "touches")
+    COMMITS[how](maker)
+    time.sleep(0.05)
+    two_tenants(weir, "SELECT set_tenant('{}')" if what == "a function" else "INSERT INTO t VALUES ('{}')")
+
+
+def test_what_was_prepared_to_be_committed(made, private_postgres):
+    postgres = private_postgres(max_prepared_transactions=4)
+    postgres.query("CREATE FUNCTION set_tenant(t text) RETURNS text LANGUAGE sql AS 'SELECT $1'", dbname="app")
+    postgres.query("ALTER FUNCTION set_tenant OWNER TO alice", dbname="app")
+    weir = made.start(postgres=postgres, databases={"app": ""})
+    made.wait("quiet")
+    maker = weir.client()
+    for text in ("BEGIN", BASE.replace("CREATE", "CREATE OR REPLACE"), "PREPARE TRANSACTION 'x'"):
+        assert not maker.query(text).error
+    made.wait("quiet")
+    assert not maker.query("COMMIT PREPARED 'x'").error
+    two_tenants(weir, "SELECT set_tenant('{}')")
+
+
+def test_a_relation_whose_text_was_judged_before_is_used_in_its_transaction(made, postgres):
+    """Its client keeps what it has set by that."""
+    deep = sql("SELECT $1", "deep")
+    made.make(deep, sql("SELECT deep($1)", "mid"), "CREATE TABLE t (a text)", "ALTER TABLE t OWNER TO alice",
+              "ALTER FUNCTION deep OWNER TO alice")
+    weir = made.start(default_pool_size=4)
+    made.wait("quiet")
+    maker, other = weir.client(), weir.client()
+    for text in ("BEGIN", "ALTER TABLE t ADD CHECK (mid(a) = a)"):
+        assert not maker.query(text).error
+    new = deep.replace("CREATE", "CREATE OR REPLACE").replace("$1", SET.format("$1"))
+    assert not other.query(new).error
+    made.wait("touches", "deep", "mid")
+    for text in ("INSERT INTO t VALUES ('one')", "COMMIT"):
+        assert not maker.query(text).error
+    for _ in range(4):
+        assert (maker.value(TENANT), other.value(TENANT)) == ("one", "")
+
+
 MADE_AGAIN = {
     "temporary": ["CREATE TEMP TABLE x (a text)", "CREATE INDEX ON x (lower(a))", "DROP TABLE x"],
     "ordinary": ["CREATE TABLE x (a text)", "CREATE INDEX ON x (a)", "ALTER TABLE x ADD b int",
@@ -706,6 +766,28 @@ def test_one_reading_for_all_loops_and_users(made, postgres):
         client.query(f"SELECT set_tenant('{number}')")
     for number, client in enumerate(clients):
         assert client.value(TENANT) == str(number)
+
+
+def test_a_standby_that_has_not_replayed_a_definition(made, make_cluster):
+    """An entry that leads there, too, is no source of what has just been defined."""
+    cluster = make_cluster(standbys=1)
+    primary, standby = cluster.hosts
+    primary.query("CREATE FUNCTION set_tenant(t text) RETURNS text LANGUAGE sql AS 'SELECT $1'", dbname="app")
+    primary.query("ALTER FUNCTION set_tenant OWNER TO alice", dbname="app")
+    cluster.wait_replayed(standby)
+    weir = made.start(default_pool_size=4, host_check_user="alice", databases={
+        name: f"host={cluster.host_list} port={cluster.port} dbname=app target_session_attrs={target}"
+        for name, target in (("app", "primary"), ("app2", "standby"))})
+    made.wait("quiet")
+    maker, reader = weir.client(), weir.client(database="app2")
+    standby.pause_replay()
+    for text in ("BEGIN", BASE.replace("CREATE", "CREATE OR REPLACE"), "COMMIT AND CHAIN"):
+        assert not maker.query(text).error
+    for _ in range(20):
+        reader.query("SELECT 1")
+        time.sleep(0.1)
+    two_tenants(weir, "SELECT set_tenant('{}')")
+    standby.resume_replay()
 
 
 def test_a_server_that_ends_while_another_one_reads_it(pgweir, fake_server):

@@ -333,6 +333,21 @@ def test_what_the_cleaning_says_is_not_for_the_next_client(doubtful):
     assert ([notice["M"] for notice in result.notices], result.rows) == (["mine"], [["3"]])
 
 
+def test_a_cleaning_at_rest_that_fails(pgweir, postgres):
+    """It goes there alone, as what the next client has set changes how its statement is sent."""
+    make(postgres, "IF NOT EXISTS (SELECT FROM pg_prepared_statements WHERE name = 'planted') THEN "
+                   "EXECUTE 'PREPARE planted AS SELECT 1'; END IF")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, session_isolation="strict",
+                  session_state="off")
+    first, second = weir.client(), weir.client()
+    second.query("SET client_encoding = 'LATIN1'")
+    first.ask(wire.parse("SELECT 1", "s"), wire.sync())
+    first.ask(wire.bind(name="s"), wire.execute(), wire.sync())
+    first.query("SELECT leave()")
+    assert second.value("SELECT 'my own'") == "my own"
+    assert second.value("SHOW client_encoding") == "LATIN1"
+
+
 def test_nothing_runs_behind_a_cleaning_that_postgresql_refuses(start, postgres):
     """What a function has prepared makes it fail. The text would end the block that is left."""
     make(postgres, "EXECUTE 'PREPARE planted AS SELECT 1'")
@@ -535,6 +550,10 @@ HARMFUL = {
                 "table t"),
     "a domain": ("CREATE DOMAIN d AS int CONSTRAINT c CHECK (set_config('app.x', 'y', false) = 'y')",
                  "an operator, cast, type or domain"),
+    "a domain's default": ("CREATE DOMAIN d AS text DEFAULT set_config('app.x', 'y', false)",
+                           "an operator, cast, type or domain"),
+    "a statistic": ("CREATE STATISTICS s ON (pg_try_advisory_lock(a)), a FROM t",
+                    "an operator, cast, type or domain"),
     "a policy": ("CREATE POLICY p ON t USING (set_config('app.x', 'y', false) = 'y')", "table t"),
     "a trigger": ("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW "
                   "WHEN (set_config('app.x', 'y', false) = 'y') "

@@ -61,6 +61,7 @@ struct catalog_news {
 	atomic_uint relation_count; /* new relations, of which the reading need not know */
 	atomic_uint asked_count;    /* servers that are being asked for a reading */
 	struct buf definitions;     /* texts that the next reading must judge; under the lock */
+	atomic_bool has_prepared;   /* a transaction with definitions was prepared */
 	atomic_uint version;        /* changes with any news */
 	_Atomic(usec_t) due_at;     /* the next question */
 	_Atomic(usec_t) rest_until; /* then it may be read again, as the last time took so long */

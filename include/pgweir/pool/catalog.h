@@ -53,6 +53,7 @@ const char *catalog_kind_name(enum catalog_kind kind);
 struct catalog_reading {
 	atomic_uint holder_count;
 	enum catalog_state state;
+	bool is_of_standby; /* which may not have replayed a definition that was seen */
 	enum catalog_sequences sequences, sequences_if_any; /* the latter: when some are made */
 	uint64_t id;                                        /* of this process; never used again */
 	/* how often definitions were known to have changed when it was asked: tally.ddl_count */

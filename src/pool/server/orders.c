@@ -468,6 +468,12 @@ void server_order_done(struct server *server)
 {
 	enum order_kind kind = server->orders.running;
 
+	/* The borrower has not sent anything: it gets another server. */
+	if (kind == ORDER_REPLAY && server->orders.has_failed && !server->orders.has_cleaned &&
+	    server_is_cleaning(server)) {
+		server_close_for(server, CLOSE_CLEANING_FAILED);
+		return;
+	}
 	server->orders.running = ORDER_NONE;
 	server->orders.on_row = NULL;
 	if (server->orders.has_failed && kind != ORDER_ROLE)

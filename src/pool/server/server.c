@@ -369,6 +369,12 @@ void server_note_definition(struct server *server, struct bytes text, bool is_se
 		server_hold(server, buf_ok(texts) ? HELD_RELATION : HELD_DDL);
 }
 
+void server_leave_definitions(struct server *server)
+{
+	if (server_holds(server, HELD_DEFINITIONS))
+		server->site->ops->on_definition(server, DEFINES_ANYTHING);
+}
+
 static void free_server(struct task *task)
 {
 	struct server *server = container_of(task, struct server, free_task);
@@ -473,7 +479,9 @@ void server_forget(struct server *server)
 	bool was_ending = server->state == SERVER_ENDING;
 
 	server_enter(server, SERVER_CLOSING);
-	if (!was_ending)
+	if (was_ending)
+		server_leave_definitions(server);
+	else
 		server_release_work(server);
 	server_end_runs(server);
 	release_connection(server);
@@ -613,6 +621,9 @@ void server_close(struct server *server, const struct err *err)
 		unrun = server->lease.replay;
 		server->lease.replay = (struct replay){ 0 };
 	}
+	if (ledger_is_empty(&server->wire.ledger))
+		server_held_after(server, HELD_COMMITTED); /* it is rolled back */
+	server_leave_definitions(server);
 	if (ending <= ENDING_CLOSES)
 		tell_end(server, &reason);
 	if (!was_new && ending == ENDING_NOT)

@@ -145,6 +145,7 @@ static void keep(struct server *server)
 	const struct server_shared *shared = server->site->shared;
 
 	log_debug(&server->log, "canceled and cleaned: the server is kept");
+	server_leave_definitions(server);
 	params_release(shared->params, &server->session.params);
 	server_renew_session(server);
 	server->wire.ending = (struct server_ending){ 0 };

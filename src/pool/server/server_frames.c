@@ -153,18 +153,19 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 /* ---- replies ---- */
 
 /* Whether a tag with these first letters may be one that complete_frame() examines. */
-static inline bool may_be_examined(const char *tag)
+static inline bool may_be_examined(struct bytes tag)
 {
-	switch (tag[0]) {
+	switch (tag.at[0]) {
 	case 'A':
 	case 'D':
 	case 'L':
 	case 'R':
 		return true;
 	case 'C':
-		return tag[1] == 'R';
+		return tag.at[1] == 'R' ||
+		       (tag.at[1] == 'O' && tag.count == sizeof("COMMIT PREPARED"));
 	case 'I':
-		return tag[1] == 'M';
+		return tag.at[1] == 'M';
 	default:
 		return false;
 	}
@@ -177,10 +178,17 @@ static enum server_definition definition_of(struct bytes tag)
 		const char *words;
 		enum server_definition what;
 	} tags[] = {
-		{ "CREATE TABLE", DEFINES_TABLE },       { "CREATE INDEX", DEFINES_RELATION },
-		{ "ALTER TABLE", DEFINES_RELATION },     { "ALTER INDEX", DEFINES_RELATION },
-		{ "CREATE SEQUENCE", DEFINES_RELATION }, { "ALTER SEQUENCE", DEFINES_RELATION },
-		{ "CREATE TABLE AS", DEFINES_TABLE },    { NULL, DEFINES_NOTHING },
+		{ "CREATE TABLE", DEFINES_TABLE },
+		{ "CREATE INDEX", DEFINES_RELATION },
+		{ "ALTER TABLE", DEFINES_RELATION },
+		{ "ALTER INDEX", DEFINES_RELATION },
+		{ "CREATE SEQUENCE", DEFINES_RELATION },
+		{ "ALTER SEQUENCE", DEFINES_RELATION },
+		{ "CREATE TABLE AS", DEFINES_TABLE },
+		{ "PREPARE TRANSACTION", DEFINES_LATER },
+		{ "COMMIT", DEFINES_NO_MORE },
+		{ "COMMIT PREPARED", DEFINES_PREPARED },
+		{ NULL, DEFINES_NOTHING },
 	};
 	static const char *const others[] = { "ALTER ", "CREATE ", "IMPORT " };
 
@@ -200,13 +208,13 @@ static enum server_definition definition_of(struct bytes tag)
 /* A tag: parameters may have been reset, statements deallocated, a library loaded. */
 static void complete_frame(struct server *server, struct bytes body, bool is_followed)
 {
-	bool has_relation = server_holds(server, HELD_RELATION), is_discard;
+	bool has_defined = server_holds(server, HELD_DDL | HELD_RELATION), is_discard;
 	enum server_definition what;
 
-	if (body.count < 2 || !(has_relation || may_be_examined(body.at)))
+	if (body.count < 2 || !(has_defined || may_be_examined(body)))
 		return;
 	what = definition_of(body);
-	if (server->state == SERVER_LENT && (what != DEFINES_NOTHING || has_relation))
+	if (server->state == SERVER_LENT && (what != DEFINES_NOTHING || has_defined))
 		server->site->ops->on_definition(server, what);
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
 	if (is_discard || bytes_equal(body, bytes_of("DEALLOCATE ALL", 15))) {
@@ -398,8 +406,6 @@ static void pass_run(struct server *server, const char *from, const char *to, bo
 		stream_want(&server->wire.stream, WANT_NOTHING);
 }
 
-#define ANY_DEFINITION (HELD_DDL | HELD_RELATION | HELD_TEXTS)
-
 /* The transaction has ended: what it defined can be seen by others. */
 static void end_definitions(struct server *server, bool is_settled)
 {
@@ -441,7 +447,7 @@ static void pass_ready(struct server *server)
 		server_begin_behind(server);
 	if (server->wire.status == 'I')
 		server_end_transaction(server, is_settled);
-	if (server->wire.status == 'I' && server_holds(server, ANY_DEFINITION))
+	if (server->wire.status == 'I' && server_holds(server, HELD_DEFINITIONS))
 		end_definitions(server, is_settled);
 	if (server->lease.replay.withheld.count)
 		buf_free(&server->lease.replay.withheld);
@@ -522,8 +528,10 @@ static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 {
 	char type = in.at[0];
 
-	if (type == 'C' && (length <= 5 || may_be_examined(in.at + FRAME_HEADER_SIZE) ||
-	                    (server->lease.watches & SERVER_WATCHES_READY)))
+	if (type == 'C' &&
+	    (length <= 5 || may_be_examined(bytes_of(in.at + FRAME_HEADER_SIZE, length - 4)) ||
+	     server_holds(server, HELD_DDL | HELD_RELATION) ||
+	     (server->lease.watches & SERVER_WATCHES_READY)))
 		return false;
 	if (ledger_plain_kind(type) == LEDGER_NONE ||
 	    !ledger_passes_plain(&server->wire.ledger, type))

@@ -45,6 +45,9 @@ enum held_kind {
 
 #define HELD_KINDS 17
 
+/* What the transaction may have defined. */
+#define HELD_DEFINITIONS ((unsigned int)(HELD_DDL | HELD_RELATION | HELD_TEXTS))
+
 /* What nobody knows of. */
 #define HELD_DOUBT ((unsigned int)(HELD_UNKNOWN | HELD_FOREIGN | HELD_CLEANING))
 

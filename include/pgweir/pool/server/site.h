@@ -109,7 +109,9 @@ enum server_definition {
 	DEFINES_TABLE,    /* which may be temporary: its text says more */
 	DEFINES_RELATION, /* a table, an index or a sequence */
 	DEFINES_ANYTHING,
-	DEFINES_NO_MORE /* the transaction has ended; HELD_DDL or HELD_RELATION is still there */
+	DEFINES_NO_MORE, /* all was committed, or has ended; HELD_DDL or HELD_RELATION is there */
+	DEFINES_LATER,   /* it was prepared, and may be committed on any server */
+	DEFINES_PREPARED /* what was prepared is committed */
 };
 
 /* What a server calls in its pool: on_free() from the loop, others within any of its functions. */
