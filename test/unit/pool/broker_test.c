@@ -821,18 +821,18 @@ static bool hears_failure(struct side *side)
 START_TEST(a_reading_is_shared)
 {
 	struct broker *broker = broker_new(2, NULL);
-	struct catalog_question *question = catalog_ask(true, 0, 0);
+	struct catalog_reading *question = catalog_ask(true, 0, 0);
 	struct catalog_reading *reading;
 	struct side one, other;
 
 	open_side(&one, broker, "app", "alice");
 	open_side(&other, broker, "app", "alice");
 	ck_assert_ptr_null(share_get_reading(&other.database));
-	share_put_reading(&one.database, question->reading);
-	ck_assert_uint_eq(question->reading->id, 1);
+	share_put_reading(&one.database, question);
+	ck_assert_uint_eq(question->id, 1);
 	reading = share_get_reading(&other.database);
-	ck_assert_ptr_eq(reading, question->reading);
-	catalog_question_free(&question);
+	ck_assert_ptr_eq(reading, question);
+	catalog_reading_release(&question);
 	ck_assert_uint_eq(reading->id, 1); /* the tally and we have it */
 	catalog_reading_release(&reading);
 	turn(&other);
@@ -860,7 +860,7 @@ START_TEST(definitions_are_judged_by_the_next_reading)
 
 	for (size_t i = 0; i < COUNT_OF(cases); i++) {
 		struct broker *broker = broker_new(2, NULL);
-		struct catalog_question *question = catalog_ask(true, cases[i].ddl_count, 0);
+		struct catalog_reading *question = catalog_ask(true, cases[i].ddl_count, 0);
 		struct catalog_news *news;
 		struct side one;
 
@@ -873,12 +873,12 @@ START_TEST(definitions_are_judged_by_the_next_reading)
 			    cases[i].is_explained);
 		ck_assert_uint_eq(news->definitions.count,
 		                  cases[i].is_asked && cases[i].has_text ? 18 : 0);
-		question->reading->state = cases[i].state;
-		share_put_reading(&one.database, question->reading);
+		question->state = cases[i].state;
+		share_put_reading(&one.database, question);
 		ck_assert_uint_eq(atomic_load(&news->ddl_count), cases[i].news);
 		if (!cases[i].ddl_count)
 			ck_assert_uint_eq(news->definitions.count, 0);
-		catalog_question_free(&question);
+		catalog_reading_release(&question);
 		close_side(&one);
 		broker_free(&broker);
 	}
