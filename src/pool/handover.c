@@ -40,7 +40,7 @@ static bool is_nothing(const struct stats *stats)
 static bool write_global(const struct pools *pools, struct channel *channel)
 {
 	struct global_record record = {
-		.last_id = broker_last_id(pools->with.broker),
+		.last_id = pools->with.broker->last_id,
 		.last_number = pools->statements.last_number,
 		.is_paused = pools->is_paused,
 		.stats = pools->gone,

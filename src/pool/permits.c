@@ -216,7 +216,7 @@ static void leave(struct claimant *claimant)
 	call_first(cap, here);
 	/* Idle servers of it, which it wanted itself, may leave for others. */
 	if (tally_is_short(cap))
-		broker_post_all(cap);
+		broker_post_others(cap, NULL);
 }
 
 void permit_leave_queue(struct claimant *claimant)

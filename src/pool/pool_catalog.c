@@ -81,7 +81,7 @@ bool pool_catalog_join(struct database *database)
 	buf_add_byte(&place, 0);
 	database->catalog.on_woken = on_woken;
 	is_done = buf_ok(&place) &&
-	          share_move(&database->catalog, &pools->member, TALLY_CATALOG, place.at, dbname);
+	          share_open(&database->catalog, &pools->member, TALLY_CATALOG, place.at, dbname);
 	buf_free(&place);
 	if (is_done) /* it is heard with the next text */
 		database->catalog_version = atomic_load(&news_of(database)->version) - 1;

@@ -467,7 +467,7 @@ static void offer_hosts(const struct server_list *resting)
 
 void pool_help_others(const struct pool *pool)
 {
-	if (!broker_is_claimed(&pool->pools->member))
+	if (!pool->pools->with.broker->blocked_count)
 		return;
 	offer(&pool->database->cap);
 	offer(&pool->role->cap);
@@ -521,7 +521,7 @@ void pool_yield(struct pool *pool)
 	usec_t now = pool_now(pool);
 	struct server *server;
 
-	if (now - pool->yield_at < YIELD_AFTER || !broker_is_claimed(&pool->pools->member))
+	if (now - pool->yield_at < YIELD_AFTER || !pool->pools->with.broker->blocked_count)
 		return;
 	pool->yield_at = now;
 	TAILQ_FOREACH (server, &pool->servers[SERVER_IDLE], place.node) {

@@ -242,7 +242,7 @@ static void tell_places(struct pool *pool, enum borrower_state state)
 	if (state != BORROWER_WAIT_PLACE && state != BORROWER_SERVED)
 		return;
 	next = next_for_place(pool);
-	share_await_place(&pool->share, next ? next->waiting_since : 0);
+	pool->share.place_since = next ? next->waiting_since : 0;
 }
 
 static void begin_wait(struct borrower *borrower, enum borrower_state state)
@@ -387,7 +387,7 @@ void pool_give_up(struct borrower *borrower)
 	was_last = !pool->queues[borrower->state].count;
 	borrower->state = BORROWER_RESTING;
 	/* others must not give up a server that nobody waits for */
-	if (was_last && (share_is_wanting(&pool->share) || pool_is_blocked(pool)))
+	if (was_last && (pool->share.is_wanting || pool_is_blocked(pool)))
 		pool_wake(pool);
 }
 
