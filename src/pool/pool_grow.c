@@ -210,7 +210,7 @@ bool pool_launch_for(struct borrower *borrower, struct permit *permit)
 	borrower->wish->expected = server;
 	if (!is_listening) {
 		server->pool->dedicated_count++;
-		pool_wait_move(borrower, BORROWER_CONNECT_DEDICATED, false);
+		pool_wait_move(borrower, BORROWER_CONNECT_DEDICATED);
 	}
 	return server_launch(server);
 }

@@ -115,11 +115,14 @@ void pool_give_places(struct pool *pool);
 /* Puts an idle borrower into the wait queue of this state. */
 void pool_stand(struct borrower *borrower, enum borrower_state state);
 
-/* Moves a waiting borrower to the front of its wait queue. It has waited since then at least. */
+/*
+ * Moves a waiting borrower to the front of its wait queue, behind those that have a place: others
+ * wait for that. It has waited since then at least.
+ */
 void pool_wait_first(struct borrower *borrower, usec_t since);
 
 /* Moves a waiting borrower to another wait queue. Its waiting time continues. */
-void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first);
+void pool_wait_move(struct borrower *borrower, enum borrower_state next);
 
 /* A server that was launched for it is lost or ready: it is the first again. NULL: none. */
 struct borrower *pool_wait_again(struct server *server);
