@@ -407,18 +407,19 @@ bool pool_may_connect(struct server *server)
 	return false;
 }
 
-void pool_note_host(struct server *server)
+void pools_note_host(struct pools *pools, struct server *server)
 {
-	struct pools *pools = server->pool->pools;
 	struct cap_host *host = host_of(pools, server);
-	struct permit there = { 0 };
+	struct permit *permit = &server->place.permit, there = { 0 };
 
 	if (!host || host == server->place.cap_host) {
 		release_host(pools, &host);
 		return;
 	}
 	there.caps[CAP_HOST] = host->cap.share.tally;
-	if (!server->place.permit.caps[CAP_HOST])
+	if (server->site->is_watch) /* no limit keeps it from its host */
+		permit->caps[CAP_ALL] = there.caps[CAP_ALL] = pools->cap.share.tally;
+	if (!permit->caps[CAP_HOST])
 		permit_add(&there, &pools->member);
 	settle_at(server, host);
 }
@@ -431,21 +432,6 @@ void pool_note_slots(struct server *server, unsigned int count)
 		return;
 	log_info(&server->log, "PostgreSQL grants %u sessions: max_host_connections is %d for %s",
 	         count, (int)host->cap.share.tally->most, host->name);
-}
-
-/* ---- host watches: they count, and no limit keeps them from their host ---- */
-
-void pools_count_watch(struct pools *pools, struct server *server)
-{
-	struct cap_host *host = host_of(pools, server);
-	struct permit permit = { .caps[CAP_ALL] = pools->cap.share.tally };
-
-	if (!host)
-		return;
-	permit.caps[CAP_HOST] = host->cap.share.tally;
-	permit_add(&permit, &pools->member);
-	server->place.permit = permit;
-	server->place.cap_host = host;
 }
 
 /* ---- what others may use ---- */

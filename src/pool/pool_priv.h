@@ -169,9 +169,8 @@ void pool_uncount_login(struct server *server);
 
 /* How a login ended, also for other loops. A success lets all pools try that wait for a host. */
 void pool_note_failure(struct server *server, const struct err *err);
-/* A login has succeeded at a host that does not fit. */
-void pool_note_answer(struct server *server);
 void pool_note_success(struct server *server);
+void pool_note_outcome(struct server *server, enum host_outcome outcome, const struct err *err);
 void pool_learn_outcome(struct pool *pool);
 
 /* Refuses waiting borrowers, if the failure of the pool is one that waiting does not end. */
@@ -233,9 +232,12 @@ enum permit_for {
 bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom,
                       struct permit *permit);
 
-/* Whatever the limits are: the server exists already. pool_note_host(): and its address. */
+/*
+ * Whatever the limits are: the server exists already. pools_note_host(): at its address; a host
+ * watch counts from then on.
+ */
 struct permit pool_take_permit_anyway(struct pool *pool, bool is_listening);
-void pool_note_host(struct server *server);
+void pools_note_host(struct pools *pools, struct server *server);
 
 /* The new server gets the permit that its pool has taken. */
 void pool_pass_permit(struct server *server, struct permit *permit);
@@ -260,9 +262,6 @@ void pools_set_caps(struct pools *pools);
 /* A server has come home; it leaves. */
 void pool_file_idle(struct server *server);
 void pool_unfile_idle(struct server *server);
-
-/* A host watch counts from when its address is known. */
-void pools_count_watch(struct pools *pools, struct server *server);
 
 /*
  * Idle servers in all loops leave for a pool that is blocked. At the end of its turn, when the
@@ -347,8 +346,8 @@ void pool_note_home(struct server *server);
 /* on_ending() of servers. */
 void pool_begin_ending(struct server *server, enum ending_how how);
 
-struct timer_queue *pool_ending_limit(const struct pool *pool);
-struct timer_queue *pool_grace_limit(const struct pool *pool);
+void pool_ending_due(struct timer *timer);
+void pool_grace_due(struct timer *timer);
 
 /* What must be done with a server before another borrower gets it. */
 static inline enum held_need pool_need(const struct server *server)
