@@ -52,17 +52,11 @@ static struct cap *cap_of(const struct pool *pool, struct cap_host *host, enum c
 	}
 }
 
-/* The cap that applies to a pool. NULL: no host that it waits for. */
-static struct cap *pool_cap(const struct pool *pool, enum cap_kind kind)
-{
-	return cap_of(pool, pool->block.wanted_host, kind);
-}
-
 struct cap *pool_blocked_by(const struct pool *pool)
 {
 	const struct tally *cap = pool->block.claim.cap;
 
-	return cap ? pool_cap(pool, cap->kind - TALLY_DATABASE) : NULL;
+	return cap ? cap_of(pool, pool->block.wanted_host, cap->kind - TALLY_DATABASE) : NULL;
 }
 
 static struct cap *server_cap(const struct server *server, enum cap_kind kind)
@@ -197,11 +191,6 @@ static struct server *find_idle(const struct cap *cap)
 	return server;
 }
 
-static bool is_full(const struct cap *cap)
-{
-	return share_servers(&cap->share) >= share_most(&cap->share);
-}
-
 /*
  * Idle servers of this loop leave side by side, until the cap has space for what the pools need
  * that it blocks, in any loop: PostgreSQL may end each session late.
@@ -295,7 +284,7 @@ void pool_evict(struct pool *pool)
 static bool makes_space(struct cap *cap)
 {
 	evict(cap);
-	return !is_full(cap);
+	return share_servers(&cap->share) < share_most(&cap->share);
 }
 
 bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom,
@@ -323,7 +312,7 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom
 		}
 		if (answer == PERMIT_POOL_FULL)
 			return false;
-		cap = pool_cap(pool, (answer - PERMIT_CAP_FULL) % CAPS);
+		cap = cap_of(pool, block->wanted_host, (answer - PERMIT_CAP_FULL) % CAPS);
 	} while (answer < PERMIT_PASSED && whom == FOR_BORROWERS && makes_space(cap));
 	note_refusal(pool, cap, former, is_new);
 	return false;
