@@ -430,7 +430,7 @@ static bool is_done(struct console_session *session)
 	LANES_EACH(lane, lanes)
 	left += left_in_lane(waiting, lane);
 	/* what a server in a letter becomes is known when it has arrived */
-	left += broker_is_moving(broker_of(session));
+	left += broker_of(session)->moving_count > 0;
 	lanes_release(lanes);
 	if (waiting->kind != WAITING_HOST)
 		return !left;

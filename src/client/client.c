@@ -218,7 +218,7 @@ static void note_end(const struct client *client, enum close_reason reason, cons
 void client_release_admission(struct client *client)
 {
 	if (client->is_admitted)
-		broker_release_admission(client->clients->pools->with.broker);
+		client->clients->pools->with.broker->admitted_count--;
 	if (client->is_admitted && client->borrower.gate)
 		gate_leave(client_gate(client));
 	client->is_admitted = false;

@@ -527,7 +527,7 @@ struct client *clients_revive(struct clients *clients, int fd, const struct addr
 	open_stream(client, fd);
 	file_by_id(clients, client);
 	client->is_admitted = true;
-	broker_admit(clients->pools->with.broker, PERMIT_NO_LIMIT);
+	clients->pools->with.broker->admitted_count++;
 	client_enter(client, CLIENT_AUTHENTICATION);
 	client_login_free(client);
 	client_enter(client, CLIENT_IDLE);

@@ -329,7 +329,8 @@ static bool enter_house(struct client *client, const struct client_record *recor
 {
 	struct clients *clients = client->clients;
 	struct pools *pools = clients->pools;
-	struct pool *pool = handover_arrival_pool(pools, record->database, record->pool);
+	struct pool *pool =
+	    handover_arrival_pool(pools, record->database, record->pool, POOL_FOR_CLIENTS);
 
 	client->database = pools_database(pools, record->database);
 	client->role = role_of_name(pools, record->role);

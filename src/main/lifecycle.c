@@ -65,7 +65,7 @@ static void look(struct timer *timer)
 		is_done &= pools_quiesce(lane->pools);
 		is_done &= clients_quiesce(lane->clients);
 	}
-	is_done &= !broker_is_moving(daemon->broker);
+	is_done &= !daemon->broker->moving_count;
 	if (!is_done && is_late(daemon)) {
 		drop_undrained(daemon);
 		is_done = true;
@@ -251,7 +251,7 @@ static bool stop_is_due(struct pools_watch *watch)
 	const struct lane *lane;
 	bool is_due = true;
 
-	if (daemon->awaits == SHUTDOWN_WAIT_FOR_SERVERS && broker_is_moving(daemon->broker))
+	if (daemon->awaits == SHUTDOWN_WAIT_FOR_SERVERS && daemon->broker->moving_count)
 		return false;
 	LANES_HELD(lane, &daemon->lanes)
 	is_due &= lane_stop_is_due(daemon, lane);

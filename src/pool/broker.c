@@ -88,8 +88,6 @@ void broker_post_woken(struct share *share)
 		loop_post(member->loop, &member->letter);
 }
 
-void broker_post_all(struct tally *tally) { broker_post_others(tally, NULL); }
-
 void broker_post_others(const struct tally *tally, const struct broker_member *except)
 {
 	struct share *share;
@@ -104,7 +102,6 @@ void broker_join(struct broker *broker, struct broker_member *member, struct loo
 {
 	member->broker = broker;
 	member->loop = loop;
-	member->blocked_count = &broker->blocked_count;
 	member->letter.open = on_letter;
 	member->task.run = on_task;
 	TAILQ_INIT(&member->woken);
@@ -129,49 +126,10 @@ void broker_leave(struct broker_member *member)
 
 /* ---- ids ---- */
 
-uint64_t broker_next_id(struct broker *broker)
-{
-	return atomic_fetch_add_explicit(&broker->last_id, 1, memory_order_relaxed) + 1;
-}
-
 void broker_skip_ids(struct broker *broker, uint64_t last)
 {
 	uint_fast64_t before = atomic_load(&broker->last_id);
 
 	while (before < last && !atomic_compare_exchange_weak(&broker->last_id, &before, last))
 		continue;
-}
-
-uint64_t broker_last_id(const struct broker *broker)
-{
-	return atomic_load_explicit(&broker->last_id, memory_order_relaxed);
-}
-
-/* ---- servers in letters ---- */
-
-void broker_count_moving(struct broker *broker, int change)
-{
-	atomic_fetch_add(&broker->moving_count, (unsigned int)change);
-}
-
-bool broker_is_moving(const struct broker *broker)
-{
-	return atomic_load(&broker->moving_count) > 0;
-}
-
-/* ---- max_client_conn ---- */
-
-bool broker_admit(struct broker *broker, unsigned int most)
-{
-	return count_below(&broker->admitted_count, most);
-}
-
-void broker_release_admission(struct broker *broker)
-{
-	atomic_fetch_sub_explicit(&broker->admitted_count, 1, memory_order_relaxed);
-}
-
-unsigned int broker_admitted(const struct broker *broker)
-{
-	return atomic_load_explicit(&broker->admitted_count, memory_order_relaxed);
 }

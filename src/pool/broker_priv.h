@@ -41,29 +41,11 @@ static inline const char *cluster_user(const struct cluster *cluster)
 	return port + strlen(port) + 1;
 }
 
-struct broker {
-	pthread_mutex_t lock; /* guards all shares and tallies, but for their atomic fields */
-	uint64_t reading_id;  /* of the last catalog_reading */
-	struct hash_key secret;
-	struct reach reach; /* of the hosts of all pools */
-	atomic_uint_fast64_t last_id;
-	atomic_uint admitted_count;
-	atomic_uint moving_count;  /* servers in letters */
-	atomic_uint blocked_count; /* pools in the queues of all caps */
-	uint64_t last_claim;       /* the last order of a claimant */
-	unsigned int loop_count, member_count;
-	struct cluster *clusters;
-	struct closed_host *closed_hosts; /* those that are drained or disabled */
-	unsigned int closed_count;
-	struct share *listener; /* clusters_listen() */
-	struct tally *tallies;
-};
-
 /* ---- called with the lock held ---- */
 
-/* Wakes a share, or those of all loops; on_woken() comes later, without the lock. */
+/* Wakes a share, or those of all loops but one, or all; on_woken() comes later, without the lock.
+ */
 void broker_post_woken(struct share *share);
-void broker_post_all(struct tally *tally);
 void broker_post_others(const struct tally *tally, const struct broker_member *except);
 
 /* Wakes the share of a pool: at once in its own loop. here NULL: not known which that is. */

@@ -504,7 +504,6 @@ void cancels_done(struct pools *pools)
  */
 
 #define AGAIN_AFTER USEC_PER_SEC
-#define MOST (10 * USEC_PER_SEC) /* what happens without cancel_wait_timeout, too */
 
 static void cancel_statement(struct server *server)
 {
@@ -578,7 +577,7 @@ static void pool_ending_told(struct server *server, bool is_delivered)
 	timer_begin(&server->xact, loop, AGAIN_AFTER, on_again);
 }
 
-static void on_ending_over(struct timer *timer)
+void pool_ending_due(struct timer *timer)
 {
 	struct server *server = container_of(timer, struct server, timer);
 
@@ -588,20 +587,7 @@ static void on_ending_over(struct timer *timer)
 	server_forget(server);
 }
 
-static void on_grace_over(struct timer *timer)
+void pool_grace_due(struct timer *timer)
 {
 	server_keep_not(container_of(timer, struct server, timer));
-}
-
-struct timer_queue *pool_grace_limit(const struct pool *pool)
-{
-	return loop_timer_queue(pool_loop(pool), pool->pools->config->cancel_grace, on_grace_over);
-}
-
-struct timer_queue *pool_ending_limit(const struct pool *pool)
-{
-	usec_t limit = pool->pools->config->cancel_wait_timeout;
-
-	return loop_timer_queue(pool_loop(pool), limit && limit < MOST ? limit : MOST,
-	                        on_ending_over);
 }

@@ -9,8 +9,6 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql_touch.h"
 
-#include "catalog_sql_priv.h"
-
 #define COLUMNS_OF_NAME 4
 
 static const char *const kinds[CATALOG_KINDS] = {
@@ -55,6 +53,21 @@ const char *catalog_kind_name(enum catalog_kind kind) { return kinds[kind]; }
 
 /* ---- readings ---- */
 
+struct catalog_reading *catalog_ask(bool reads_all, unsigned int ddl_count, usec_t now)
+{
+	struct catalog_reading *reading = calloc(1, sizeof(*reading));
+
+	if (!reading)
+		return NULL;
+	atomic_init(&reading->holder_count, 1);
+	reading->is_look = !reads_all;
+	reading->asked_at = now;
+	reading->ddl_count = ddl_count;
+	reading->since_wall = wall_now();
+	reading->names.names.limit = reading->parameters.limit = CATALOG_SIZE_MAX;
+	return reading;
+}
+
 struct catalog_reading *catalog_reading_hold(struct catalog_reading *reading)
 {
 	atomic_fetch_add_explicit(&reading->holder_count, 1, memory_order_relaxed);
@@ -74,19 +87,6 @@ void catalog_reading_release(struct catalog_reading **readingp)
 	free(reading);
 }
 
-static struct catalog_reading *reading_new(unsigned int ddl_count)
-{
-	struct catalog_reading *reading = calloc(1, sizeof(*reading));
-
-	if (!reading)
-		return NULL;
-	atomic_init(&reading->holder_count, 1);
-	reading->ddl_count = ddl_count;
-	reading->since_wall = wall_now();
-	reading->names.names.limit = reading->parameters.limit = CATALOG_SIZE_MAX;
-	return reading;
-}
-
 bool catalog_knows(const struct catalog_reading *reading, struct bytes texts)
 {
 	const char *text;
@@ -104,35 +104,11 @@ bool catalog_knows(const struct catalog_reading *reading, struct bytes texts)
 
 /* ---- the question ---- */
 
-struct catalog_question *catalog_ask(bool reads_all, unsigned int ddl_count, usec_t now)
-{
-	struct catalog_question *question = calloc(1, sizeof(*question));
-
-	if (!question)
-		return NULL;
-	question->asked_at = now;
-	if (reads_all) {
-		question->reading = reading_new(ddl_count);
-		if (!question->reading)
-			catalog_question_free(&question);
-	}
-	return question;
-}
-
-void catalog_question_free(struct catalog_question **question)
-{
-	if (!*question)
-		return;
-	catalog_reading_release(&(*question)->reading);
-	free(*question);
-	*question = NULL;
-}
-
-void catalog_text(const struct catalog_question *question, struct buf *out)
+void catalog_text(const struct catalog_reading *reading, struct buf *out)
 {
 	buf_add_text(out, catalog_sql_begin);
 	buf_add_text(out, catalog_sql_changes);
-	if (question->reading) {
+	if (!reading->is_look) {
 		buf_add_byte(out, ';');
 		buf_add_text(out, catalog_sql_names);
 	}
@@ -256,7 +232,7 @@ static void digest(struct catalog_reading *reading, struct bytes body)
 	reading->digest += hash_bytes(&plain, body.at, body.count);
 }
 
-void catalog_row(struct catalog_question *question, struct bytes body)
+void catalog_row(struct catalog_reading *reading, struct bytes body)
 {
 	struct bytes values[COLUMNS_OF_NAME] = { { 0 } };
 	struct row_walk walk;
@@ -266,23 +242,19 @@ void catalog_row(struct catalog_question *question, struct bytes body)
 		return;
 	while (count < COLUMNS_OF_NAME && fields_value(&walk, &values[count]) == WALK_ITEM)
 		count++;
-	if (question->reading && count == COLUMNS_OF_NAME) {
-		digest(question->reading, body);
-		take_name(question->reading, values);
+	if (!reading->is_look && count == COLUMNS_OF_NAME) {
+		digest(reading, body);
+		take_name(reading, values);
 	} else {
-		question->has_row = count > 0 && values[0].at;
-		keep(question->answer, sizeof(question->answer), values[0]);
+		reading->has_row = count > 0 && values[0].at;
+		keep(reading->changes, sizeof(reading->changes), values[0]);
 	}
 }
 
-bool catalog_end(struct catalog_question *question, bool has_failed)
+bool catalog_end(struct catalog_reading *reading, bool has_failed)
 {
-	struct catalog_reading *reading = question->reading;
-	bool is_answer = !has_failed && question->has_row;
+	bool is_answer = !has_failed && reading->has_row;
 
-	if (!reading)
-		return is_answer;
-	keep(reading->changes, sizeof(reading->changes), bytes_text(question->answer));
 	if (!is_answer) {
 		reading->state = CATALOG_UNREAD;
 		keep(reading->why, sizeof(reading->why), bytes_text("it could not be read"));
@@ -298,9 +270,9 @@ static bool is_same_server(const char *one, const char *other)
 	return strcspn(other, " ") == count && strncmp(one, other, count) == 0;
 }
 
-bool catalog_has_changed(const struct catalog_question *question,
-                         const struct catalog_reading *reading, bool *is_other_server)
+bool catalog_has_changed(const struct catalog_reading *look, const struct catalog_reading *reading,
+                         bool *is_other_server)
 {
-	*is_other_server = !is_same_server(question->answer, reading->changes);
-	return strcmp(question->answer, reading->changes) != 0;
+	*is_other_server = !is_same_server(look->changes, reading->changes);
+	return strcmp(look->changes, reading->changes) != 0;
 }

@@ -22,7 +22,7 @@
  * Brackets and chr() instead of backslashes: those mean other things with other values of
  * standard_conforming_strings. No semicolon is within a statement: order.is_apart.
  */
-#include "catalog_sql_priv.h"
+#include "pgweir/pool/catalog.h"
 
 #include "pgweir/pgwire/sql_touch.h"
 

@@ -14,7 +14,7 @@ static void wake_all(struct cluster *cluster)
 	struct tally *tally;
 
 	TAILQ_FOREACH (tally, &cluster->tallies, cluster_node)
-		broker_post_all(tally);
+		broker_post_others(tally, NULL);
 }
 
 /* ---- clusters ---- */

@@ -194,7 +194,7 @@ static uint64_t charge_of(const struct fair_group *group, usec_t time)
 bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_who *who,
                bool is_first)
 {
-	struct fair_group *group = group_of(fair, who);
+	struct fair_group *group = member ? group_of(fair, who) : NULL;
 	struct line *line;
 
 	if (!group)
@@ -219,7 +219,7 @@ bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_
 
 void fair_leave(struct fair *fair, struct fair_member *member)
 {
-	struct fair_group *group = member->group;
+	struct fair_group *group = member ? member->group : NULL;
 
 	if (!group)
 		return;
@@ -262,7 +262,7 @@ struct fair_member *fair_next(struct fair *fair, usec_t now)
 void fair_lend(struct fair *fair, struct fair_member *member, const struct fair_who *who,
                usec_t now)
 {
-	struct fair_group *group = group_of(fair, who);
+	struct fair_group *group = member ? group_of(fair, who) : NULL;
 	struct line *line;
 
 	if (!group)
@@ -283,7 +283,7 @@ void fair_lend(struct fair *fair, struct fair_member *member, const struct fair_
 
 void fair_return(struct fair *fair, struct fair_member *member, usec_t used)
 {
-	struct fair_group *group = member->group;
+	struct fair_group *group = member ? member->group : NULL;
 
 	if (!group)
 		return;

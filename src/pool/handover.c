@@ -40,7 +40,7 @@ static bool is_nothing(const struct stats *stats)
 static bool write_global(const struct pools *pools, struct channel *channel)
 {
 	struct global_record record = {
-		.last_id = broker_last_id(pools->with.broker),
+		.last_id = pools->with.broker->last_id,
 		.last_number = pools->statements.last_number,
 		.is_paused = pools->is_paused,
 		.stats = pools->gone,
@@ -389,14 +389,11 @@ static void count_pool(struct pool *pool, const struct pool_record *record)
 static void take_pool(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
 	const struct pool_record *record = values;
-	struct database *database = pools_database(pools, record->database);
-	struct pool *pool = NULL;
+	struct pool *pool =
+	    handover_arrival_pool(pools, record->database, record->role,
+	                          record->is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS);
 
 	(void)arrival;
-	if (database)
-		pool =
-		    pools_exact_pool(database, record->role,
-		                     record->is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS);
 	if (!pool)
 		return;
 	count_pool(pool, record);
@@ -482,13 +479,6 @@ void pools_take(struct pools *pools, struct pools_arrival *arrival, char letter,
 	record_read(&record, kind->table, &any);
 	if (record_is_whole(&record))
 		kind->take(pools, arrival, &any);
-}
-
-struct pool *handover_arrival_pool(struct pools *pools, const char *database_name, const char *role)
-{
-	struct database *database = pools_database(pools, database_name);
-
-	return database ? pools_exact_pool(database, role, POOL_FOR_CLIENTS) : NULL;
 }
 
 void pools_arrival_done(struct pools_arrival *arrival)

@@ -397,23 +397,28 @@ static bool open_stream(struct server *server, const struct server_source *sourc
 	                     &server_stream_ops);
 }
 
+struct pool *handover_arrival_pool(struct pools *pools, const char *database, const char *role,
+                                   enum pool_purpose purpose)
+{
+	struct database *found = pools_database(pools, database);
+
+	return found ? pools_exact_pool(found, role, purpose) : NULL;
+}
+
 /* *values: its record. NULL: bad, no such database, or no memory. */
 static struct server *make(const struct server_source *source, struct bytes body,
                            struct server_record *values)
 {
 	struct record record = { .rest = body };
-	struct pools *pools = source->pools;
-	struct database *database = NULL;
 	struct pool *pool = NULL;
-	struct server *server = NULL;
+	struct server *server;
 	bool is_same = true, knows_all, is_listening;
 	struct permit permit = { 0 };
 
 	record_read(&record, &server_record_table, values);
 	if (!record.is_bad)
-		database = pools_database(pools, values->database);
-	if (database)
-		pool = pools_exact_pool(database, values->role, purpose_of(source, values));
+		pool = handover_arrival_pool(source->pools, values->database, values->role,
+		                             purpose_of(source, values));
 	if (!pool)
 		return NULL;
 	is_listening = *values->mark_channel;
@@ -429,7 +434,7 @@ static struct server *make(const struct server_source *source, struct bytes body
 	else
 		keep_id(server, source->arrival->last_id, values->id);
 	fill_server(server, values);
-	pool_note_host(server);
+	pools_note_host(source->pools, server);
 	knows_all = fill_known(server, source, &record);
 	if (!open_stream(server, source) || !open_tls(server, &record, &is_same)) {
 		stream_close(&server->wire.stream);

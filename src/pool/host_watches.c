@@ -358,7 +358,7 @@ static void ignore_server(struct server *server) { (void)server; }
 
 static bool watch_may_connect(struct server *server)
 {
-	pools_count_watch(pools_of(watch_of(server)), server);
+	pools_note_host(pools_of(watch_of(server)), server);
 	return true;
 }
 

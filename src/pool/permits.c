@@ -165,8 +165,7 @@ static void count_blocked(const struct claimant *claimant, int change)
 
 static void set_counted(struct claimant *claimant, unsigned int counted)
 {
-	atomic_fetch_add_explicit(&claimant->cap->needed_count, counted - claimant->counted,
-	                          memory_order_relaxed);
+	claimant->cap->needed_count += counted - claimant->counted;
 	claimant->counted = counted;
 }
 
@@ -216,7 +215,7 @@ static void leave(struct claimant *claimant)
 	call_first(cap, here);
 	/* Idle servers of it, which it wanted itself, may leave for others. */
 	if (tally_is_short(cap))
-		broker_post_all(cap);
+		broker_post_others(cap, NULL);
 }
 
 void permit_leave_queue(struct claimant *claimant)
@@ -337,10 +336,8 @@ static void add_to(struct tally *tally, int servers, int leaving)
 {
 	if (!tally)
 		return;
-	atomic_fetch_add_explicit(&tally->server_count, (unsigned int)servers,
-	                          memory_order_relaxed);
-	atomic_fetch_add_explicit(&tally->leaving_count, (unsigned int)leaving,
-	                          memory_order_relaxed);
+	tally->server_count += (unsigned int)servers;
+	tally->leaving_count += (unsigned int)leaving;
 }
 
 static void count(const struct permit *permit, int servers, int leaving)

@@ -81,7 +81,7 @@ bool pool_catalog_join(struct database *database)
 	buf_add_byte(&place, 0);
 	database->catalog.on_woken = on_woken;
 	is_done = buf_ok(&place) &&
-	          share_move(&database->catalog, &pools->member, TALLY_CATALOG, place.at, dbname);
+	          share_open(&database->catalog, &pools->member, TALLY_CATALOG, place.at, dbname);
 	buf_free(&place);
 	if (is_done) /* it is heard with the next text */
 		database->catalog_version = atomic_load(&news_of(database)->version) - 1;
@@ -391,12 +391,12 @@ static void publish(struct server *server, struct catalog_reading *reading)
 }
 
 /* The answer of the short question. */
-static void look_for_changes(struct server *server, const struct catalog_question *question)
+static void look_for_changes(struct server *server, const struct catalog_reading *look)
 {
 	struct database *database = server->pool->database;
 	bool is_other;
 
-	if (!database->reading || !catalog_has_changed(question, database->reading, &is_other) ||
+	if (!database->reading || !catalog_has_changed(look, database->reading, &is_other) ||
 	    (is_other && wall_now() - database->reading->since_wall < (int64_t)READ_AGAIN))
 		return;
 	note_change(database);
@@ -406,41 +406,40 @@ static void look_for_changes(struct server *server, const struct catalog_questio
 /* The question ends: clients that wait for a reading go on. */
 void pool_end_catalog(struct server *server)
 {
-	struct catalog_question *question = server->catalog;
-	usec_t since = question ? question->asked_at : 0;
+	const struct catalog_reading *reading = server->catalog;
+	usec_t since = reading ? reading->asked_at : 0;
 
-	if (question && question->reading) {
+	if (reading && !reading->is_look) {
 		struct catalog_news *news = news_of(server->pool->database);
 
 		atomic_compare_exchange_strong(&news->read_at, &since, 0);
-		if (question->is_counted)
+		if (reading->is_counted)
 			atomic_fetch_sub(&news->asked_count, 1);
 	}
-	catalog_question_free(&server->catalog);
+	catalog_reading_release(&server->catalog);
 }
 
 static void on_done(struct server *server)
 {
 	struct database *database = server->pool->database;
-	struct catalog_question *question = server->catalog;
 	struct catalog_news *news = news_of(database);
-	const struct catalog_reading *reading = question->reading;
-	usec_t now = pool_now(server->pool), rest = REST * (now - question->asked_at), due = rest;
-	bool is_answer = catalog_end(question, server->orders.has_failed);
+	struct catalog_reading *reading = server->catalog;
+	usec_t now = pool_now(server->pool), rest = REST * (now - reading->asked_at), due = rest;
+	bool is_answer = catalog_end(reading, server->orders.has_failed);
 
 	if (!is_answer)
 		due = READ_AGAIN;
-	else if (due < CHECK && !(reading && reading->ddl_count != ddl_count(database)))
+	else if (due < CHECK && (reading->is_look || reading->ddl_count == ddl_count(database)))
 		due = CHECK;
 	atomic_store(&news->rest_until, now + rest);
 	atomic_store(&news->due_at, now + due);
 	/* If its entry leads to another database now, this says nothing about that. */
 	if (server->close_reason == CLOSE_ENTRY_CHANGED)
 		note_change(database);
-	else if (reading)
-		publish(server, question->reading);
+	else if (!reading->is_look)
+		publish(server, reading);
 	else if (is_answer)
-		look_for_changes(server, question);
+		look_for_changes(server, reading);
 	pool_end_catalog(server);
 }
 
@@ -461,13 +460,13 @@ static bool ask_server(struct server *server, bool reads_all)
 	atomic_store(&news->due_at, now + PATIENCE);
 	if (reads_all) {
 		atomic_store(&news->rest_until, now + PATIENCE);
-		atomic_store(&news->read_count, server->catalog->reading->ddl_count);
+		atomic_store(&news->read_count, server->catalog->ddl_count);
 		atomic_store(&news->read_at, now);
 		atomic_fetch_add(&news->asked_count, 1);
 		server->catalog->is_counted = true;
-		server->catalog->reading->relation_count = atomic_load(&news->relation_count);
+		server->catalog->relation_count = atomic_load(&news->relation_count);
 		standby = params_find(server->session.baseline, "in_hot_standby");
-		server->catalog->reading->is_of_standby = standby && strcmp(standby, "on") == 0;
+		server->catalog->is_of_standby = standby && strcmp(standby, "on") == 0;
 	}
 	buf_clear(text);
 	catalog_text(server->catalog, text);

@@ -50,6 +50,8 @@ void pool_forget_welcome(struct pool *pool)
 /* Even with server_login_retry = 0: nothing can have changed before that after a refused login. */
 #define RETRY_GAP_MIN (50 * USEC_PER_SEC / 1000)
 
+#define ENDING_MOST (10 * USEC_PER_SEC) /* also without cancel_wait_timeout */
+
 static struct timer_queue *limit_queue(const struct pool *pool, usec_t limit,
                                        void (*on_due)(struct timer *timer))
 {
@@ -275,8 +277,10 @@ void pool_configure(struct pool *pool)
 	const struct config_user *user = pool->role->entry;
 	struct config_times times = config_times(config, entry, user, NULL);
 	unsigned int weight = (unsigned int)(entry->weight * (user ? user->weight : 1));
-	usec_t check = config->server_check_delay;
+	usec_t check = config->server_check_delay, ending = config->cancel_wait_timeout;
 
+	if (!ending || ending > ENDING_MOST)
+		ending = ENDING_MOST;
 	if (config->server_idle_timeout && check >= config->server_idle_timeout)
 		check = 0;
 	pool->limits = (struct pool_limits){
@@ -308,8 +312,8 @@ void pool_configure(struct pool *pool)
 		    config_check_query(config) ? limit_queue(pool, check, server_check_due) : NULL,
 		.life = limit_queue(pool, pool->limits.lifetime, pool_life_due),
 		.times = server_times_of(pool->pools->shared.loop, &times),
-		.ending = pool_ending_limit(pool),
-		.grace = pool_grace_limit(pool),
+		.ending = limit_queue(pool, ending, pool_ending_due),
+		.grace = limit_queue(pool, config->cancel_grace, pool_grace_due),
 		.retry_gap = config->server_login_retry > RETRY_GAP_MIN ? config->server_login_retry
 		                                                        : RETRY_GAP_MIN,
 	};

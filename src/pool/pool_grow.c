@@ -210,7 +210,7 @@ bool pool_launch_for(struct borrower *borrower, struct permit *permit)
 	borrower->wish->expected = server;
 	if (!is_listening) {
 		server->pool->dedicated_count++;
-		pool_wait_move(borrower, BORROWER_CONNECT_DEDICATED, false);
+		pool_wait_move(borrower, BORROWER_CONNECT_DEDICATED);
 	}
 	return server_launch(server);
 }
@@ -412,8 +412,8 @@ void pool_login_failed(struct server *server, const struct err *err)
 		pool_note_failure(server, err);
 		pool_refuse_for_failure(pool);
 	}
-	if (pool_is_unfit(err))
-		pool_note_answer(server);
+	if (pool_is_unfit(err) && server->wire.is_ready) /* at a host that does not fit */
+		pool_note_outcome(server, HOST_ANSWERED, NULL);
 	pool_wake(pool);
 	pool_end_login(server);
 }

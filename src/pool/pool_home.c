@@ -112,8 +112,8 @@ static bool is_wanted(const struct server *server)
 {
 	const struct pool *pool = server->pool;
 
-	return share_want_count(&pool->share) ||
-	       (broker_is_claimed(&pool->pools->member) && pool_is_claimed(server));
+	return pool->share.tally->want_count ||
+	       (pool->pools->with.broker->blocked_count && pool_is_claimed(server));
 }
 
 void pool_note_home(struct server *server)

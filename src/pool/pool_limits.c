@@ -52,17 +52,11 @@ static struct cap *cap_of(const struct pool *pool, struct cap_host *host, enum c
 	}
 }
 
-/* The cap that applies to a pool. NULL: no host that it waits for. */
-static struct cap *pool_cap(const struct pool *pool, enum cap_kind kind)
-{
-	return cap_of(pool, pool->block.wanted_host, kind);
-}
-
 struct cap *pool_blocked_by(const struct pool *pool)
 {
 	const struct tally *cap = pool->block.claim.cap;
 
-	return cap ? pool_cap(pool, cap->kind - TALLY_DATABASE) : NULL;
+	return cap ? cap_of(pool, pool->block.wanted_host, cap->kind - TALLY_DATABASE) : NULL;
 }
 
 static struct cap *server_cap(const struct server *server, enum cap_kind kind)
@@ -197,11 +191,6 @@ static struct server *find_idle(const struct cap *cap)
 	return server;
 }
 
-static bool is_full(const struct cap *cap)
-{
-	return share_servers(&cap->share) >= share_most(&cap->share);
-}
-
 /*
  * Idle servers of this loop leave side by side, until the cap has space for what the pools need
  * that it blocks, in any loop: PostgreSQL may end each session late.
@@ -295,7 +284,7 @@ void pool_evict(struct pool *pool)
 static bool makes_space(struct cap *cap)
 {
 	evict(cap);
-	return !is_full(cap);
+	return share_servers(&cap->share) < share_most(&cap->share);
 }
 
 bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom,
@@ -323,7 +312,7 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom
 		}
 		if (answer == PERMIT_POOL_FULL)
 			return false;
-		cap = pool_cap(pool, (answer - PERMIT_CAP_FULL) % CAPS);
+		cap = cap_of(pool, block->wanted_host, (answer - PERMIT_CAP_FULL) % CAPS);
 	} while (answer < PERMIT_PASSED && whom == FOR_BORROWERS && makes_space(cap));
 	note_refusal(pool, cap, former, is_new);
 	return false;
@@ -407,18 +396,19 @@ bool pool_may_connect(struct server *server)
 	return false;
 }
 
-void pool_note_host(struct server *server)
+void pools_note_host(struct pools *pools, struct server *server)
 {
-	struct pools *pools = server->pool->pools;
 	struct cap_host *host = host_of(pools, server);
-	struct permit there = { 0 };
+	struct permit *permit = &server->place.permit, there = { 0 };
 
 	if (!host || host == server->place.cap_host) {
 		release_host(pools, &host);
 		return;
 	}
 	there.caps[CAP_HOST] = host->cap.share.tally;
-	if (!server->place.permit.caps[CAP_HOST])
+	if (server->site->is_watch) /* no limit keeps it from its host */
+		permit->caps[CAP_ALL] = there.caps[CAP_ALL] = pools->cap.share.tally;
+	if (!permit->caps[CAP_HOST])
 		permit_add(&there, &pools->member);
 	settle_at(server, host);
 }
@@ -431,21 +421,6 @@ void pool_note_slots(struct server *server, unsigned int count)
 		return;
 	log_info(&server->log, "PostgreSQL grants %u sessions: max_host_connections is %d for %s",
 	         count, (int)host->cap.share.tally->most, host->name);
-}
-
-/* ---- host watches: they count, and no limit keeps them from their host ---- */
-
-void pools_count_watch(struct pools *pools, struct server *server)
-{
-	struct cap_host *host = host_of(pools, server);
-	struct permit permit = { .caps[CAP_ALL] = pools->cap.share.tally };
-
-	if (!host)
-		return;
-	permit.caps[CAP_HOST] = host->cap.share.tally;
-	permit_add(&permit, &pools->member);
-	server->place.permit = permit;
-	server->place.cap_host = host;
 }
 
 /* ---- what others may use ---- */
@@ -467,7 +442,7 @@ static void offer_hosts(const struct server_list *resting)
 
 void pool_help_others(const struct pool *pool)
 {
-	if (!broker_is_claimed(&pool->pools->member))
+	if (!pool->pools->with.broker->blocked_count)
 		return;
 	offer(&pool->database->cap);
 	offer(&pool->role->cap);
@@ -521,7 +496,7 @@ void pool_yield(struct pool *pool)
 	usec_t now = pool_now(pool);
 	struct server *server;
 
-	if (now - pool->yield_at < YIELD_AFTER || !broker_is_claimed(&pool->pools->member))
+	if (now - pool->yield_at < YIELD_AFTER || !pool->pools->with.broker->blocked_count)
 		return;
 	pool->yield_at = now;
 	TAILQ_FOREACH (server, &pool->servers[SERVER_IDLE], place.node) {

@@ -115,11 +115,14 @@ void pool_give_places(struct pool *pool);
 /* Puts an idle borrower into the wait queue of this state. */
 void pool_stand(struct borrower *borrower, enum borrower_state state);
 
-/* Moves a waiting borrower to the front of its wait queue. It has waited since then at least. */
+/*
+ * Moves a waiting borrower to the front of its wait queue, behind those that have a place: others
+ * wait for that. It has waited since then at least.
+ */
 void pool_wait_first(struct borrower *borrower, usec_t since);
 
 /* Moves a waiting borrower to another wait queue. Its waiting time continues. */
-void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first);
+void pool_wait_move(struct borrower *borrower, enum borrower_state next);
 
 /* A server that was launched for it is lost or ready: it is the first again. NULL: none. */
 struct borrower *pool_wait_again(struct server *server);
@@ -166,9 +169,8 @@ void pool_uncount_login(struct server *server);
 
 /* How a login ended, also for other loops. A success lets all pools try that wait for a host. */
 void pool_note_failure(struct server *server, const struct err *err);
-/* A login has succeeded at a host that does not fit. */
-void pool_note_answer(struct server *server);
 void pool_note_success(struct server *server);
+void pool_note_outcome(struct server *server, enum host_outcome outcome, const struct err *err);
 void pool_learn_outcome(struct pool *pool);
 
 /* Refuses waiting borrowers, if the failure of the pool is one that waiting does not end. */
@@ -230,9 +232,12 @@ enum permit_for {
 bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom,
                       struct permit *permit);
 
-/* Whatever the limits are: the server exists already. pool_note_host(): and its address. */
+/*
+ * Whatever the limits are: the server exists already. pools_note_host(): at its address; a host
+ * watch counts from then on.
+ */
 struct permit pool_take_permit_anyway(struct pool *pool, bool is_listening);
-void pool_note_host(struct server *server);
+void pools_note_host(struct pools *pools, struct server *server);
 
 /* The new server gets the permit that its pool has taken. */
 void pool_pass_permit(struct server *server, struct permit *permit);
@@ -257,9 +262,6 @@ void pools_set_caps(struct pools *pools);
 /* A server has come home; it leaves. */
 void pool_file_idle(struct server *server);
 void pool_unfile_idle(struct server *server);
-
-/* A host watch counts from when its address is known. */
-void pools_count_watch(struct pools *pools, struct server *server);
 
 /*
  * Idle servers in all loops leave for a pool that is blocked. At the end of its turn, when the
@@ -344,8 +346,8 @@ void pool_note_home(struct server *server);
 /* on_ending() of servers. */
 void pool_begin_ending(struct server *server, enum ending_how how);
 
-struct timer_queue *pool_ending_limit(const struct pool *pool);
-struct timer_queue *pool_grace_limit(const struct pool *pool);
+void pool_ending_due(struct timer *timer);
+void pool_grace_due(struct timer *timer);
 
 /* What must be done with a server before another borrower gets it. */
 static inline enum held_need pool_need(const struct server *server)

@@ -32,7 +32,7 @@ static void look_at_hosts(struct pool *pool)
 		pool->failed_at = pool_now(pool);
 }
 
-static void note_outcome(struct server *server, enum host_outcome outcome, const struct err *err)
+void pool_note_outcome(struct server *server, enum host_outcome outcome, const struct err *err)
 {
 	if (server_host_done(server, outcome, err))
 		pools_wake_failing(server->pool->pools);
@@ -42,7 +42,8 @@ void pool_note_failure(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
 
-	note_outcome(server, pool_is_worth_waiting(err) ? HOST_UNREACHABLE : HOST_REFUSED, err);
+	pool_note_outcome(server, pool_is_worth_waiting(err) ? HOST_UNREACHABLE : HOST_REFUSED,
+	                  err);
 	pool->is_failing = !pool_has_host(pool);
 	pool->is_hopeful = false;
 	pool->failure = *err;
@@ -54,7 +55,7 @@ void pool_note_success(struct server *server)
 {
 	struct pool *pool = server->pool;
 
-	note_outcome(server, HOST_WORKED, NULL);
+	pool_note_outcome(server, HOST_WORKED, NULL);
 	pool->is_failing = pool->is_hopeful = false;
 	share_put_outcome(&pool->share, NULL);
 }
@@ -131,12 +132,6 @@ bool pool_seek_host(struct pool *pool)
 		return true;
 	wake_when_due(pool, due, ROSTER_GAP);
 	return false;
-}
-
-void pool_note_answer(struct server *server)
-{
-	if (server->wire.is_ready)
-		note_outcome(server, HOST_ANSWERED, NULL);
 }
 
 bool pool_may_try(struct pool *pool)

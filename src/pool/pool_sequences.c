@@ -160,7 +160,7 @@ void pool_await_no_more(struct borrower *borrower)
 {
 	if (borrower->state != BORROWER_WAIT_OWN)
 		return;
-	pool_wait_move(borrower, BORROWER_WAITING, true);
+	pool_wait_move(borrower, BORROWER_WAITING);
 	pool_wait_first(borrower, borrower->waiting_since);
 	pool_wake(borrower->pool);
 }

@@ -211,7 +211,7 @@ void pool_serve(struct task *task)
 		pool_dedicated_grow(pool);
 	/* First: the pool's loops could pass the server on among them, and no other pool get it. */
 	if (pool->has_come_home &&
-	    (pool->queues[BORROWER_WAITING].count || share_want_count(&pool->share)))
+	    (pool->queues[BORROWER_WAITING].count || pool->share.tally->want_count))
 		pool_yield(pool);
 	if (!pool_is_held(pool))
 		pool_trade_first(pool);

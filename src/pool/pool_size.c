@@ -28,16 +28,6 @@ struct pool_sizing {
 	bool is_unable; /* for a part of the time no client could get a server */
 };
 
-static unsigned int auto_size(const struct pool *pool)
-{
-	return atomic_load_explicit(&pool->share.tally->auto_size, memory_order_relaxed);
-}
-
-static void set_auto_size(struct pool *pool, unsigned int size)
-{
-	atomic_store_explicit(&pool->share.tally->auto_size, size, memory_order_relaxed);
-}
-
 /* ---- settings ---- */
 
 void pool_leave_sized(struct pool *pool)
@@ -75,16 +65,16 @@ void pool_set_size(struct pool *pool, int size)
 		TAILQ_INSERT_TAIL(&pool->pools->sized, pool, sized);
 	pool->is_sized = true;
 	pool->limits.sizes = bounds_of(pool);
-	pool->limits.size = (int)sizing_within(&pool->limits.sizes, auto_size(pool));
+	pool->limits.size = (int)sizing_within(&pool->limits.sizes, pool->share.tally->auto_size);
 }
 
 void pool_keep_size(struct pool *pool)
 {
 	unsigned int count = share_servers(&pool->share);
 
-	if (!pool->is_sized || count <= auto_size(pool))
+	if (!pool->is_sized || count <= pool->share.tally->auto_size)
 		return;
-	set_auto_size(pool, count);
+	pool->share.tally->auto_size = count;
 	pool->limits.size = (int)sizing_within(&pool->limits.sizes, count);
 }
 
@@ -166,7 +156,7 @@ bool pools_measure(struct pools *pools, usec_t now)
 
 		if (!*sizing && (*sizing = calloc(1, sizeof(**sizing)))) {
 			(*sizing)->sizing.size = (unsigned int)pool->limits.size;
-			set_auto_size(pool, (*sizing)->sizing.size);
+			pool->share.tally->auto_size = (*sizing)->sizing.size;
 		}
 		if (*sizing)
 			measure(pool, *sizing, now);
@@ -211,7 +201,7 @@ static void keep_for_trial(struct pool *pool, struct pool_sizing *all)
 		open = most;
 	if (open < size)
 		open = size;
-	set_auto_size(pool, open);
+	pool->share.tally->auto_size = open;
 	all->servers = servers;
 	all->held_back = open - size;
 	all->servers_so_far = all->held_so_far = 0;
@@ -263,9 +253,10 @@ void pools_resize(struct pools *pools, usec_t now)
 			continue;
 		look(pool, pool->share.tally->sizing, now);
 		held = held_here(pool, pool->share.tally->sizing);
-		if (pool->limits.size == (int)auto_size(pool) && pool->held_back == held)
+		if (pool->limits.size == (int)pool->share.tally->auto_size &&
+		    pool->held_back == held)
 			continue;
-		pool->limits.size = (int)auto_size(pool);
+		pool->limits.size = (int)pool->share.tally->auto_size;
 		hold_back(pool, held);
 		pool_shrink(pool);
 		pool_wake(pool);

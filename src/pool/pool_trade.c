@@ -33,7 +33,7 @@ static void on_arrival(struct letter *letter)
 	struct pools *pools = container_of(to, struct pools, member);
 	struct server *server;
 
-	broker_count_moving(parcel->permit.pool->broker, -1);
+	parcel->permit.pool->broker->moving_count--;
 	if (letter->is_late) {
 		server_parcel_end(&parcel);
 		return;
@@ -56,7 +56,7 @@ static bool server_move(struct server *server, struct broker_member *to)
 	if (!parcel)
 		return false;
 	pools->moved_out++;
-	broker_count_moving(pools->with.broker, 1);
+	pools->with.broker->moving_count++;
 	parcel->to = to;
 	parcel->letter.open = on_arrival;
 	loop_post(to->loop, &parcel->letter);
@@ -219,7 +219,7 @@ static unsigned int wanted(const struct pool *pool)
 /* Whether the first that waits may soon get a server that works for this loop. */
 static bool is_patient(struct pool *pool, const struct borrower *head)
 {
-	if (share_is_wanting(&pool->share) || pool->served_count == 0 ||
+	if (pool->share.is_wanting || pool->served_count == 0 ||
 	    pool->queues[BORROWER_WAIT_DEDICATED].count ||
 	    pool_now(pool) - head->waiting_since >= STAY)
 		return false;

@@ -30,44 +30,34 @@ static struct fair_who who_of(const struct borrower *borrower, struct buf *name)
 static void join_group(struct borrower *borrower, enum borrower_state state, bool is_first)
 {
 	struct pool *pool = borrower->pool;
-	struct fair_member *member;
 	struct fair_who who;
 
 	if (!pool->fair || state != BORROWER_WAITING)
 		return;
 	who = who_of(borrower, &pool->pools->group_text);
-	member = fair_member(pool->fair, borrower);
-	if (member)
-		fair_wait(pool->fair, member, &who, is_first);
+	fair_wait(pool->fair, fair_member(pool->fair, borrower), &who, is_first);
 }
 
 static void leave_group(struct borrower *borrower, enum borrower_state state)
 {
-	struct pool *pool = borrower->pool;
-	struct fair_member *member = NULL;
+	struct fair *fair = borrower->pool->fair;
 
-	if (pool->fair && state == BORROWER_WAITING)
-		member = fair_find(pool->fair, borrower);
-	if (member)
-		fair_leave(pool->fair, member);
+	if (fair && state == BORROWER_WAITING)
+		fair_leave(fair, fair_find(fair, borrower));
 }
 
 void pool_fair_lend(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
 	struct fair_who who = who_of(borrower, &pool->pools->group_text);
-	struct fair_member *member = fair_member(pool->fair, borrower);
 
-	if (member)
-		fair_lend(pool->fair, member, &who, pool_now(pool));
+	fair_lend(pool->fair, fair_member(pool->fair, borrower), &who, pool_now(pool));
 }
 
 void pool_fair_part(struct pool *pool, const struct borrower *borrower, const struct server *server)
 {
-	struct fair_member *member = fair_find(pool->fair, borrower);
-
-	if (member)
-		fair_return(pool->fair, member, pool_now(pool) - server->lease.lent_at);
+	fair_return(pool->fair, fair_find(pool->fair, borrower),
+	            pool_now(pool) - server->lease.lent_at);
 }
 
 bool pool_fair_passes(const struct borrower *borrower)
@@ -128,35 +118,13 @@ void pool_fair_configure(struct pool *pool)
 
 /* ---- waiting for a place ---- */
 
-/* A borrower with a place is served first, since others wait for that place. */
-static void move_to_front(struct borrower *borrower)
-{
-	struct borrower_list *line = &borrower->pool->queues[BORROWER_WAITING].list;
-	struct borrower *before;
-
-	leave_group(borrower, BORROWER_WAITING);
-	join_group(borrower, BORROWER_WAITING, true);
-	TAILQ_REMOVE(line, borrower, wait_node);
-	TAILQ_FOREACH (before, line, wait_node) {
-		if (!before->has_place)
-			break;
-	}
-	if (!before) {
-		TAILQ_INSERT_TAIL(line, borrower, wait_node);
-		return;
-	}
-	TAILQ_INSERT_BEFORE(before, borrower, wait_node);
-	if (borrower->wait_number > before->wait_number)
-		borrower->wait_number = before->wait_number;
-}
-
 /* It waits no longer for a place, but for a server. */
 static void leave_places(struct borrower *borrower)
 {
 	borrower->wants_place = false;
-	pool_wait_move(borrower, BORROWER_WAITING, false);
+	pool_wait_move(borrower, BORROWER_WAITING);
 	if (borrower->has_place)
-		move_to_front(borrower);
+		pool_wait_first(borrower, borrower->waiting_since);
 	pool_wake(borrower->pool);
 }
 
@@ -242,7 +210,7 @@ static void tell_places(struct pool *pool, enum borrower_state state)
 	if (state != BORROWER_WAIT_PLACE && state != BORROWER_SERVED)
 		return;
 	next = next_for_place(pool);
-	share_await_place(&pool->share, next ? next->waiting_since : 0);
+	pool->share.place_since = next ? next->waiting_since : 0;
 }
 
 static void begin_wait(struct borrower *borrower, enum borrower_state state)
@@ -292,30 +260,35 @@ void pool_await_place(struct borrower *borrower)
 void pool_wait_first(struct borrower *borrower, usec_t since)
 {
 	struct borrower_list *line = &borrower->pool->queues[borrower->state].list;
+	struct borrower *before;
 
 	leave_group(borrower, borrower->state);
 	join_group(borrower, borrower->state, true);
 	TAILQ_REMOVE(line, borrower, wait_node);
-	if (!TAILQ_EMPTY(line))
-		borrower->wait_number = TAILQ_FIRST(line)->wait_number - 1;
-	TAILQ_INSERT_HEAD(line, borrower, wait_node);
+	TAILQ_FOREACH (before, line, wait_node) {
+		if (!before->has_place)
+			break;
+	}
+	if (before) {
+		borrower->wait_number = before->wait_number - 1;
+		TAILQ_INSERT_BEFORE(before, borrower, wait_node);
+	} else {
+		TAILQ_INSERT_TAIL(line, borrower, wait_node);
+	}
 	if (since < borrower->waiting_since)
 		borrower->waiting_since = since;
 }
 
-void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first)
+void pool_wait_move(struct borrower *borrower, enum borrower_state next)
 {
 	struct pool *pool = borrower->pool;
 	struct wait_queue *from = &pool->queues[borrower->state], *to = &pool->queues[next];
 
 	TAILQ_REMOVE(&from->list, borrower, wait_node);
 	leave_group(borrower, borrower->state);
-	join_group(borrower, next, is_first);
+	join_group(borrower, next, false);
 	from->count--;
-	if (is_first)
-		TAILQ_INSERT_HEAD(&to->list, borrower, wait_node);
-	else
-		TAILQ_INSERT_TAIL(&to->list, borrower, wait_node);
+	TAILQ_INSERT_TAIL(&to->list, borrower, wait_node);
 	to->count++;
 	/* a borrower whose dedicated server is being launched is not refused */
 	if (borrower->is_hasty && next == BORROWER_CONNECT_DEDICATED)
@@ -335,8 +308,10 @@ struct borrower *pool_wait_again(struct server *server)
 	server->lease.expected_by = NULL;
 	borrower->wish->expected = NULL;
 	/* else it is that of a listening connection, in no queue */
-	if (borrower->state == BORROWER_CONNECT_DEDICATED)
-		pool_wait_move(borrower, BORROWER_WAIT_DEDICATED, true);
+	if (borrower->state == BORROWER_CONNECT_DEDICATED) {
+		pool_wait_move(borrower, BORROWER_WAIT_DEDICATED);
+		pool_wait_first(borrower, borrower->waiting_since);
+	}
 	return borrower;
 }
 
@@ -387,7 +362,7 @@ void pool_give_up(struct borrower *borrower)
 	was_last = !pool->queues[borrower->state].count;
 	borrower->state = BORROWER_RESTING;
 	/* others must not give up a server that nobody waits for */
-	if (was_last && (share_is_wanting(&pool->share) || pool_is_blocked(pool)))
+	if (was_last && (pool->share.is_wanting || pool_is_blocked(pool)))
 		pool_wake(pool);
 }
 

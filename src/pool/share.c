@@ -75,35 +75,11 @@ static struct tally *get_tally(struct broker *broker, enum tally_kind kind, cons
 	return tally;
 }
 
-static void join(struct share *share, struct broker_member *member, struct tally *tally)
-{
-	share->tally = tally;
-	share->member = member;
-	TAILQ_INSERT_TAIL(&tally->shares, share, node);
-	tally->owner_count++;
-}
-
-bool share_open(struct share *share, struct broker_member *member, enum tally_kind kind,
-                const char *first, const char *second)
-{
-	LOCKED(&member->broker->lock);
-	struct tally *tally = get_tally(member->broker, kind, first, second);
-
-	if (tally)
-		join(share, member, tally);
-	return tally != NULL;
-}
-
 void broker_drop_tally(struct tally *tally)
 {
 	assert_locked(&tally->broker->lock);
 	if (--tally->owner_count == 0)
 		free_tally(tally);
-}
-
-static usec_t wanted_since(const struct share *share)
-{
-	return atomic_load_explicit(&share->wanted_since, memory_order_relaxed);
 }
 
 /* All of them: one that is served in the meantime does not tell the others. */
@@ -118,11 +94,11 @@ void broker_wake_wanting(const struct tally *tally, const struct broker_member *
 static void stop_wanting(struct share *share)
 {
 	assert_locked(&share->member->broker->lock);
-	if (!share_is_wanting(share))
+	if (!share->is_wanting)
 		return;
 	TAILQ_REMOVE(&share->tally->wants, share, want_node);
-	atomic_store_explicit(&share->is_wanting, false, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&share->tally->want_count, 1, memory_order_relaxed);
+	share->is_wanting = false;
+	share->tally->want_count--;
 }
 
 static void leave(struct share *share)
@@ -145,7 +121,7 @@ void share_close(struct share *share)
 	leave(share);
 }
 
-bool share_move(struct share *share, struct broker_member *member, enum tally_kind kind,
+bool share_open(struct share *share, struct broker_member *member, enum tally_kind kind,
                 const char *first, const char *second)
 {
 	LOCKED(&member->broker->lock);
@@ -155,7 +131,10 @@ bool share_move(struct share *share, struct broker_member *member, enum tally_ki
 		return tally != NULL;
 	if (share->tally)
 		leave(share);
-	join(share, member, tally);
+	share->tally = tally;
+	share->member = member;
+	TAILQ_INSERT_TAIL(&tally->shares, share, node);
+	tally->owner_count++;
 	return true;
 }
 
@@ -168,7 +147,7 @@ usec_t share_place_since(const struct share *share)
 
 	LOCKED(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->shares, node) {
-		since = atomic_load_explicit(&other->place_since, memory_order_relaxed);
+		since = other->place_since;
 		if (other != share && since && (!first || since < first))
 			first = since;
 	}
@@ -182,9 +161,9 @@ static void start_wanting(struct share *share)
 {
 	assert_locked(&share->member->broker->lock);
 	TAILQ_INSERT_TAIL(&share->tally->wants, share, want_node);
-	atomic_store_explicit(&share->is_wanting, true, memory_order_relaxed);
-	atomic_fetch_add(&share->tally->want_count, 1);
-	atomic_fetch_add_explicit(&share->tally->want_number, 1, memory_order_relaxed);
+	share->is_wanting = true;
+	share->tally->want_count++;
+	share->tally->want_number++;
 }
 
 static void set_want(struct share *share, usec_t since, unsigned int count)
@@ -193,16 +172,14 @@ static void set_want(struct share *share, usec_t since, unsigned int count)
 	atomic_store_explicit(&share->wanted_count, count, memory_order_relaxed);
 }
 
-bool share_is_alone(const struct share *share) { return share->member->broker->loop_count < 2; }
-
 bool share_want(struct share *share, usec_t since, unsigned int count)
 {
 	struct broker *broker = share->member->broker;
 	bool is_new = false;
 
-	if (share_is_alone(share) || (!count && !share_is_wanting(share)))
+	if (share_is_alone(share) || (!count && !share->is_wanting))
 		return false;
-	if (count && share_is_wanting(share)) {
+	if (count && share->is_wanting) {
 		/* No lock: a promise may end the want; this is posted when that server comes. */
 		set_want(share, since, count);
 		return false;
@@ -211,7 +188,7 @@ bool share_want(struct share *share, usec_t since, unsigned int count)
 	set_want(share, since, count);
 	if (!count) {
 		stop_wanting(share);
-	} else if (!share_is_wanting(share)) {
+	} else if (!share->is_wanting) {
 		start_wanting(share);
 		broker_post_others(share->tally, share->member);
 		is_new = true;
@@ -221,8 +198,7 @@ bool share_want(struct share *share, usec_t since, unsigned int count)
 
 bool share_has_new_want(struct share *share)
 {
-	unsigned int number =
-	    atomic_load_explicit(&share->tally->want_number, memory_order_relaxed);
+	unsigned int number = share->tally->want_number;
 	bool is_new = number != share->seen_number;
 
 	share->seen_number = number;
@@ -271,23 +247,19 @@ void share_tell_load(struct share *share, uint64_t demand, unsigned int servers)
 /* Whether `other` would still not have more than its part of the servers with one of `share`. */
 static bool has_less(const struct share *other, const struct share *share)
 {
-	uint64_t demand = atomic_load_explicit(&other->demand, memory_order_relaxed);
-	uint64_t servers = atomic_load_explicit(&other->servers, memory_order_relaxed);
-	uint64_t own = atomic_load_explicit(&share->servers, memory_order_relaxed);
+	uint64_t servers = other->servers, own = share->servers;
 
 	return own > 1 &&
-	       demand * (own - 1) >= (servers + other->promised_count + 1) *
-	                                 atomic_load_explicit(&share->demand, memory_order_relaxed);
+	       other->demand * (own - 1) >= (servers + other->promised_count + 1) * share->demand;
 }
 
 static bool is_served(const struct share *other, const struct share *share,
                       const struct share_fair *fair)
 {
-	bool has_any =
-	    atomic_load_explicit(&other->servers, memory_order_relaxed) || other->promised_count;
+	bool has_any = other->servers || other->promised_count;
 
 	return other != share &&
-	       (!fair || wanted_since(other) < (has_any ? fair->before : fair->before_any) ||
+	       (!fair || other->wanted_since < (has_any ? fair->before : fair->before_any) ||
 	        has_less(other, share));
 }
 
@@ -298,7 +270,7 @@ static struct share *first_served(const struct share *share, const struct share_
 
 	assert_locked(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
-		if ((!first || wanted_since(other) < wanted_since(first)) &&
+		if ((!first || other->wanted_since < first->wanted_since) &&
 		    is_served(other, share, fair))
 			first = other;
 	}
@@ -313,7 +285,7 @@ usec_t share_asked_since(const struct share *share)
 		return 0;
 	LOCKED(&share->member->broker->lock);
 	first = first_served(share, NULL);
-	return first ? wanted_since(first) : 0;
+	return first ? first->wanted_since : 0;
 }
 
 struct broker_member *share_promise(struct share *share, const struct share_fair *fair)
@@ -327,8 +299,8 @@ struct broker_member *share_promise(struct share *share, const struct share_fair
 	first = first_served(share, fair);
 	if (first) {
 		to = first->member;
-		atomic_fetch_add_explicit(&first->promised_count, 1, memory_order_relaxed);
-		if (atomic_fetch_sub_explicit(&first->wanted_count, 1, memory_order_relaxed) == 1)
+		first->promised_count++;
+		if (--first->wanted_count == 0)
 			stop_wanting(first);
 	}
 	return to;
@@ -346,7 +318,7 @@ static struct share *settle_promise(struct tally *tally, const struct broker_mem
 	}
 	/* A share opened after the promise was promised nothing. */
 	if (share && share->promised_count)
-		atomic_fetch_sub_explicit(&share->promised_count, 1, memory_order_relaxed);
+		share->promised_count--;
 	return share;
 }
 
@@ -365,10 +337,10 @@ void share_unpromise(struct share *share, struct broker_member *to)
 	LOCKED(&share->member->broker->lock);
 	struct share *other = settle_promise(share->tally, to);
 
-	if (other && share_is_wanting(other)) {
-		atomic_fetch_add_explicit(&other->wanted_count, 1, memory_order_relaxed);
+	if (other && other->is_wanting) {
+		other->wanted_count++;
 	} else if (other) {
-		atomic_store_explicit(&other->wanted_count, 1, memory_order_relaxed);
+		other->wanted_count = 1;
 		start_wanting(other);
 	}
 }
@@ -381,7 +353,7 @@ void share_wake_logins(struct share *share)
 	/* Without a welcome, and after a failure, one loop tries for all. */
 	bool is_for_all = !tally->has_welcome || tally->is_failing;
 
-	if (!is_for_all && !share_want_count(share))
+	if (!is_for_all && !tally->want_count)
 		return;
 	LOCKED(&share->member->broker->lock);
 	if (is_for_all)
@@ -542,7 +514,7 @@ void share_put_reading(struct share *share, struct catalog_reading *reading)
 	reading->id = ++share->member->broker->reading_id;
 	judge_definitions(&tally->catalog);
 	atomic_fetch_add_explicit(&tally->catalog.version, 1, memory_order_release);
-	broker_post_all(tally); /* this loop may have other entries that lead there */
+	broker_post_others(tally, NULL); /* this loop may have other entries that lead there */
 }
 
 struct catalog_reading *share_get_reading(const struct share *share)
@@ -562,6 +534,6 @@ unsigned int share_waiting(const struct share *share)
 
 	LOCKED(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->shares, node)
-		sum += atomic_load_explicit(&other->waiting, memory_order_relaxed);
+		sum += other->waiting;
 	return sum;
 }

@@ -23,6 +23,7 @@
 #define PGWEIR_POOL_BROKER_H
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "pgweir/auth/users.h"
@@ -37,11 +38,31 @@
 #include "pgweir/pool/outages.h"
 #include "pgweir/pool/server/hosts.h"
 
-struct broker;
 struct share;
+struct tally;
 
 TAILQ_HEAD(share_list, share);
 TAILQ_HEAD(claimant_list, claimant);
+
+/* The atomic fields are for all; the others for the files of the broker. */
+struct broker {
+	pthread_mutex_t lock; /* guards all shares and tallies, but for their atomic fields */
+	uint64_t reading_id;  /* of the last catalog_reading */
+	struct hash_key secret;
+	struct reach reach;           /* of the hosts of all pools */
+	atomic_uint_fast64_t last_id; /* given to a client or server */
+	atomic_uint admitted_count;   /* see broker_admitted() */
+	/* servers in letters: what waits for servers to close or rest waits for them, too */
+	atomic_uint moving_count;
+	atomic_uint blocked_count; /* pools in the queues of all caps */
+	uint64_t last_claim;       /* the last order of a claimant */
+	unsigned int loop_count, member_count;
+	struct cluster *clusters;
+	struct closed_host *closed_hosts; /* those that are drained or disabled */
+	unsigned int closed_count;
+	struct share *listener; /* clusters_listen() */
+	struct tally *tallies;
+};
 
 /* In the order of enum pool_purpose, and then of enum cap_kind. */
 enum tally_kind {
@@ -91,8 +112,8 @@ struct tally {
 	atomic_uint stuck_count;     /* permits that come back only when clients stop listening */
 	bool is_auto;                /* of a host: its limit is permit_set_auto() */
 	unsigned int granted;        /* permit_note_granted(); 0: not known */
-	atomic_uint want_count;
-	atomic_uint want_number;      /* how many wants there have been so far */
+	atomic_uint want_count;      /* shares that want something; in order with login_count */
+	atomic_uint want_number;     /* how many wants there have been so far */
 	struct limit_met servers_met; /* of a cap: its limit on servers */
 	struct limit_met clients_met; /* and on clients */
 	struct limit_met pins_met;    /* of a pool: max_pinned_servers */
@@ -129,9 +150,8 @@ struct tally {
 struct broker_member {
 	struct broker *broker;
 	struct loop *loop;
-	const atomic_uint *blocked_count; /* pools in queues of caps */
-	struct letter letter;             /* with several loops */
-	struct task task;                 /* with one */
+	struct letter letter; /* with several loops */
+	struct task task;     /* with one */
 	bool is_posted;
 	struct share_list woken; /* shares whose on_woken() is due */
 };
@@ -157,7 +177,9 @@ struct share {
 	atomic_uint_fast64_t demand; /* share_tell_load() */
 	atomic_uint servers;
 	atomic_uint waiting; /* of a pool, database or role: borrowers that wait in this loop */
-	_Atomic(usec_t) place_since; /* of a pool: share_await_place() */
+	/* of a pool: since when borrowers of this loop wait until they may pin a server; 0: none
+	 * does */
+	_Atomic(usec_t) place_since;
 	/* what its loop knows of the news */
 	unsigned int outcome_number, shown_number;
 };
@@ -185,29 +207,22 @@ void broker_join(struct broker *broker, struct broker_member *member, struct loo
 void broker_leave(struct broker_member *member);
 
 /* An id for a client or server; higher than all before. */
-uint64_t broker_next_id(struct broker *broker);
+static inline uint64_t broker_next_id(struct broker *broker) { return ++broker->last_id; }
+
+/* Clients that count for max_client_conn. */
+static inline unsigned int broker_admitted(const struct broker *broker)
+{
+	return broker->admitted_count;
+}
 
 /* Ids up to this one are in use already. */
 void broker_skip_ids(struct broker *broker, uint64_t last);
-uint64_t broker_last_id(const struct broker *broker);
 
-/* Counts a server that is in a letter from one loop to another, or one less. */
-void broker_count_moving(struct broker *broker, int change);
-
-/* Such servers count in no loop: what waits for servers to close or rest waits for them, too. */
-bool broker_is_moving(const struct broker *broker);
-
-/* Counts one client for max_client_conn, if there are fewer than `most`. */
-bool broker_admit(struct broker *broker, unsigned int most);
-void broker_release_admission(struct broker *broker);
-unsigned int broker_admitted(const struct broker *broker);
-
-/* Opens a share in this tally; second may be "", on_woken must be set. false: no memory. */
+/*
+ * Opens a zeroed share in this tally; one that is open leaves its tally for this one. second may be
+ * "", on_woken must be set. false: no memory, nothing changes.
+ */
 bool share_open(struct share *share, struct broker_member *member, enum tally_kind kind,
-                const char *first, const char *second);
-
-/* Leaves its tally for this one; a zeroed share is opened. false: no memory, nothing changes. */
-bool share_move(struct share *share, struct broker_member *member, enum tally_kind kind,
                 const char *first, const char *second);
 
 /* Safe if it is not open. */
@@ -302,12 +317,6 @@ bool permit_note_granted(struct share *host, unsigned int granted);
 #define CLAIM_TURN USEC_PER_SEC /* so long it keeps each */
 bool permit_yields(struct share *cap, const struct claimant *from, usec_t age);
 
-/* Whether any cap blocks a pool. */
-static inline bool broker_is_claimed(const struct broker_member *member)
-{
-	return atomic_load_explicit(member->blocked_count, memory_order_relaxed) > 0;
-}
-
 static inline unsigned int share_most(const struct share *cap)
 {
 	unsigned int most = cap->tally->most;
@@ -329,27 +338,23 @@ static inline unsigned int share_servers(const struct share *share)
 /* Without those that leave. */
 static inline unsigned int tally_staying(const struct tally *tally)
 {
-	unsigned int leaving = atomic_load_explicit(&tally->leaving_count, memory_order_relaxed);
-	unsigned int servers = atomic_load_explicit(&tally->server_count, memory_order_relaxed);
+	unsigned int leaving = tally->leaving_count, servers = tally->server_count;
 
 	return servers > leaving ? servers - leaving : 0;
 }
 
 /* ---- pins ---- */
 
-/* Since when borrowers of this loop wait until they may pin a server; 0: none does. */
-static inline void share_await_place(struct share *share, usec_t since)
-{
-	atomic_store_explicit(&share->place_since, since, memory_order_relaxed);
-}
-
-/* Since when those of another loop do, the longest of them. 0: none does. */
+/* place_since of the other loops, the longest of them. 0: none. */
 usec_t share_place_since(const struct share *share);
 
 /* ---- wants of pools ---- */
 
 /* The only loop: there is no other that could give it a server. */
-bool share_is_alone(const struct share *share);
+static inline bool share_is_alone(const struct share *share)
+{
+	return share->member->broker->loop_count < 2;
+}
 
 /*
  * The share waits since then for so many servers. The first call wakes the other shares. count 0:
@@ -358,21 +363,10 @@ bool share_is_alone(const struct share *share);
  */
 bool share_want(struct share *share, usec_t since, unsigned int count);
 
-static inline bool share_is_wanting(const struct share *share)
-{
-	return atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
-}
-
-/* How many shares want something, this one included. */
-static inline unsigned int share_want_count(const struct share *share)
-{
-	return atomic_load(&share->tally->want_count); /* in order with login_count */
-}
-
 /* Whether shares of other loops want something. */
 static inline bool share_is_asked(const struct share *share)
 {
-	return share_want_count(share) > share_is_wanting(share);
+	return share->tally->want_count > share->is_wanting;
 }
 
 /* Since when a share of another loop wants something, the longest of them. 0: none does. */
@@ -415,10 +409,7 @@ void share_wake_pools(struct broker_member *member);
 /* Whether more servers must leave, before the cap has space for those that are needed. */
 static inline bool tally_is_short(const struct tally *cap)
 {
-	unsigned int most = atomic_load_explicit(&cap->most, memory_order_relaxed);
-	unsigned int needed = atomic_load_explicit(&cap->needed_count, memory_order_relaxed);
-
-	return most && tally_staying(cap) + needed > most;
+	return cap->most && tally_staying(cap) + cap->needed_count > cap->most;
 }
 
 /*

@@ -50,8 +50,13 @@ enum catalog_kind {
 
 const char *catalog_kind_name(enum catalog_kind kind);
 
+/* A server that is asked has one that is being made. */
 struct catalog_reading {
 	atomic_uint holder_count;
+	bool is_look;    /* no reading: only how much PostgreSQL has counted is asked */
+	bool is_counted; /* in tally.asked_count */
+	bool has_row;
+	usec_t asked_at;
 	enum catalog_state state;
 	bool is_of_standby; /* which may not have replayed a definition that was seen */
 	enum catalog_sequences sequences, sequences_if_any; /* the latter: when some are made */
@@ -67,21 +72,11 @@ struct catalog_reading {
 	char why[CATALOG_WHY_SIZE];         /* for CATALOG_ANY and CATALOG_UNREAD */
 };
 
+/* NULL: no memory. */
+struct catalog_reading *catalog_ask(bool reads_all, unsigned int ddl_count, usec_t now);
+
 struct catalog_reading *catalog_reading_hold(struct catalog_reading *reading);
 void catalog_reading_release(struct catalog_reading **reading);
-
-/* A question that a server is asked. The server owns it. */
-struct catalog_question {
-	struct catalog_reading *reading; /* being made; NULL: only whether something has changed */
-	bool is_counted;                 /* in tally.asked_count */
-	bool has_row;
-	usec_t asked_at;
-	char answer[CATALOG_CHANGES_SIZE]; /* how much PostgreSQL has counted */
-};
-
-/* reads_all: it is a reading. NULL: no memory. */
-struct catalog_question *catalog_ask(bool reads_all, unsigned int ddl_count, usec_t now);
-void catalog_question_free(struct catalog_question **question);
 
 /*
  * Whether it says enough of what these texts (text\0text\0), which defined nothing but relations,
@@ -89,20 +84,29 @@ void catalog_question_free(struct catalog_question **question);
  */
 bool catalog_knows(const struct catalog_reading *reading, struct bytes texts);
 
-/* Writes its text, with a zero. */
-void catalog_text(const struct catalog_question *question, struct buf *out);
+/*
+ * The texts of the question: begin; changes; and, for a reading, names.
+ *
+ * changes: one row. names: rows of four columns: kind, name, letters of what it may touch, "". Of
+ * kind "parameter": a name that a body may set. "sequences": how they are used, or would be. "any
+ * text": texts need not show a name; its name is "*" or the reason. "event trigger": definitions.
+ */
+extern const char catalog_sql_begin[], catalog_sql_changes[], catalog_sql_names[];
+
+/* Writes the question, with a zero. */
+void catalog_text(const struct catalog_reading *reading, struct buf *out);
 
 /* A row of the answer: the body of a DataRow. */
-void catalog_row(struct catalog_question *question, struct bytes body);
+void catalog_row(struct catalog_reading *reading, struct bytes body);
 
 /* The answer is complete: settles the state of the reading. Returns whether it is an answer. */
-bool catalog_end(struct catalog_question *question, bool has_failed);
+bool catalog_end(struct catalog_reading *reading, bool has_failed);
 
 /*
- * Whether the answer says that something has changed since a reading. One of another server, after
- * a failover, or with several hosts, has other counts.
+ * Whether a look says that something has changed since a reading. One of another server, after a
+ * failover, or with several hosts, has other counts.
  */
-bool catalog_has_changed(const struct catalog_question *question,
-                         const struct catalog_reading *reading, bool *is_other_server);
+bool catalog_has_changed(const struct catalog_reading *look, const struct catalog_reading *reading,
+                         bool *is_other_server);
 
 #endif

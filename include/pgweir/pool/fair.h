@@ -57,6 +57,8 @@ struct fair_member *fair_member(struct fair *fair, struct borrower *borrower);
 struct fair_member *fair_find(const struct fair *fair, const struct borrower *borrower);
 void fair_forget(struct fair *fair, const struct borrower *borrower);
 
+/* For the next four, member NULL is one without memory: it is in no group. */
+
 /* A borrower begins to wait. false: no memory; it is in no group, and fair_next() misses it. */
 bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_who *who,
                bool is_first);

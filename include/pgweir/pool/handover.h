@@ -91,7 +91,8 @@ unsigned long handover_server_need(struct pools *pools, struct bytes body);
 void handover_server_rejoin(struct server *server, struct borrower *borrower);
 
 /* The role is the one its servers log in as. NULL: no memory, or no such database. */
-struct pool *handover_arrival_pool(struct pools *pools, const char *database, const char *role);
+struct pool *handover_arrival_pool(struct pools *pools, const char *database, const char *role,
+                                   enum pool_purpose purpose);
 
 /* Closes the last server if no client record followed it. For each loop. */
 void pools_take_end(struct pools *pools, struct pools_arrival *arrival);

@@ -243,12 +243,12 @@ bool admit_hold(struct client *client)
 
 	if (client->is_admitted || admit_is_console(client))
 		return true;
-	if (!broker_admit(clients->pools->with.broker, most)) {
+	if (!count_below(&clients->pools->with.broker->admitted_count, most)) {
 		crowd_refuse(client);
 		return false;
 	}
 	if (client->borrower.gate && !gate_admit(client_gate(client))) {
-		broker_release_admission(clients->pools->with.broker);
+		clients->pools->with.broker->admitted_count--;
 		gate_refuse(client);
 		return false;
 	}

@@ -13,11 +13,11 @@
 
 #include "../unit.h"
 
-static struct catalog_question *question;
+static struct catalog_reading *question;
 
 static void ask(void) { question = catalog_ask(true, 7, 1); }
 
-static void forget(void) { catalog_question_free(&question); }
+static void forget(void) { catalog_reading_release(&question); }
 
 /* A row of these values. */
 static void answer(const char *const *values, uint16_t count)
@@ -48,12 +48,12 @@ static void answer_name(const char *kind, const char *name, const char *letters)
 
 static unsigned int touched(const char *text)
 {
-	return sql_touchers_in(&question->reading->names, bytes_text(text), NULL);
+	return sql_touchers_in(&question->names, bytes_text(text), NULL);
 }
 
 START_TEST(texts)
 {
-	struct catalog_question *small = catalog_ask(false, 0, 0);
+	struct catalog_reading *small = catalog_ask(false, 0, 0);
 	struct buf out = { 0 };
 
 	catalog_text(question, &out);
@@ -65,7 +65,7 @@ START_TEST(texts)
 	catalog_text(small, &out);
 	ck_assert_ptr_null(strstr(out.at, "WITH RECURSIVE"));
 	buf_free(&out);
-	catalog_question_free(&small);
+	catalog_reading_release(&small);
 }
 END_TEST
 
@@ -73,9 +73,9 @@ START_TEST(quiet)
 {
 	answer_changes("1.5 10");
 	ck_assert(catalog_end(question, false));
-	ck_assert_int_eq(question->reading->state, CATALOG_QUIET);
-	ck_assert_uint_eq(question->reading->ddl_count, 7);
-	ck_assert_str_eq(question->reading->changes, "1.5 10");
+	ck_assert_int_eq(question->state, CATALOG_QUIET);
+	ck_assert_uint_eq(question->ddl_count, 7);
+	ck_assert_str_eq(question->changes, "1.5 10");
 }
 END_TEST
 
@@ -98,9 +98,9 @@ START_TEST(use_of_sequences)
 	if (sequences[_i].use)
 		answer_name("sequences", sequences[_i].use, sequences[_i].none);
 	ck_assert(catalog_end(question, false));
-	ck_assert_int_eq(question->reading->sequences, sequences[_i].sequences);
-	ck_assert_int_eq(question->reading->sequences_if_any, sequences[_i].if_any);
-	ck_assert_int_eq(question->reading->state, CATALOG_QUIET);
+	ck_assert_int_eq(question->sequences, sequences[_i].sequences);
+	ck_assert_int_eq(question->sequences_if_any, sequences[_i].if_any);
+	ck_assert_int_eq(question->state, CATALOG_QUIET);
 }
 END_TEST
 
@@ -126,7 +126,7 @@ START_TEST(definitions_that_a_reading_knows)
 	answer_name("view", "v", "n");
 	ck_assert(catalog_end(question, false));
 	ck_assert_int_eq(
-	    catalog_knows(question->reading, bytes_of(definitions[_i].texts, definitions[_i].size)),
+	    catalog_knows(question, bytes_of(definitions[_i].texts, definitions[_i].size)),
 	    definitions[_i].is_known);
 }
 END_TEST
@@ -134,9 +134,9 @@ END_TEST
 START_TEST(a_reading_that_knows_nothing)
 {
 	catalog_end(question, true);
-	ck_assert(!catalog_knows(question->reading, bytes_of("CREATE TABLE x ()", 18)));
-	question->reading->state = CATALOG_ANY; /* any text counts anyway */
-	ck_assert(catalog_knows(question->reading, bytes_of("CREATE TABLE x (LIKE v)", 24)));
+	ck_assert(!catalog_knows(question, bytes_of("CREATE TABLE x ()", 18)));
+	question->state = CATALOG_ANY; /* any text counts anyway */
+	ck_assert(catalog_knows(question, bytes_of("CREATE TABLE x (LIKE v)", 24)));
 }
 END_TEST
 
@@ -167,7 +167,7 @@ START_TEST(a_name)
 	ck_assert(catalog_end(question, false));
 	ck_assert_uint_eq(touched("SELECT f(1)"), letters[_i].bits);
 	ck_assert_uint_eq(touched("SELECT f"), 0);
-	ck_assert_int_eq(question->reading->state, letters[_i].state);
+	ck_assert_int_eq(question->state, letters[_i].state);
 }
 END_TEST
 
@@ -181,9 +181,9 @@ START_TEST(kinds)
 	ck_assert_uint_eq(touched("TABLE v"), SQL_TOUCH_PARAMS);
 	ck_assert_uint_eq(touched("CREATE VIEW x AS SELECT 1"), SQL_TOUCH_LOCK);
 	ck_assert_uint_eq(touched("SELECT 1"), 0);
-	ck_assert_str_eq(question->reading->parameters.at, "app.x");
-	ck_assert_str_eq(
-	    catalog_kind_name((enum catalog_kind)question->reading->names.list[0].kind), "view");
+	ck_assert_str_eq(question->parameters.at, "app.x");
+	ck_assert_str_eq(catalog_kind_name((enum catalog_kind)question->names.list[0].kind),
+	                 "view");
 }
 END_TEST
 
@@ -194,8 +194,8 @@ START_TEST(any_text)
 	answer_name("any text", "*", "p");
 	answer_name("any text", "the second reason", "h");
 	ck_assert(catalog_end(question, false));
-	ck_assert_int_eq(question->reading->state, CATALOG_ANY);
-	ck_assert_ptr_nonnull(strstr(question->reading->why, "operator"));
+	ck_assert_int_eq(question->state, CATALOG_ANY);
+	ck_assert_ptr_nonnull(strstr(question->why, "operator"));
 }
 END_TEST
 
@@ -209,10 +209,10 @@ START_TEST(limits)
 		snprintf(name, sizeof(name), "f%d", i);
 		answer_name("function", name, "p");
 	}
-	ck_assert_int_eq(question->reading->state, CATALOG_TOUCHES);
+	ck_assert_int_eq(question->state, CATALOG_TOUCHES);
 	answer_name("function", "one_more", "p");
-	ck_assert_int_eq(question->reading->state, CATALOG_ANY);
-	ck_assert_uint_eq(question->reading->names.count, CATALOG_NAMES_MAX);
+	ck_assert_int_eq(question->state, CATALOG_ANY);
+	ck_assert_uint_eq(question->names.count, CATALOG_NAMES_MAX);
 }
 END_TEST
 
@@ -225,15 +225,15 @@ START_TEST(limit_of_bytes)
 	answer_changes("1 1");
 	for (size_t i = 0; i < CATALOG_SIZE_MAX / 1024; i++)
 		answer_name("function", name, "p");
-	ck_assert_int_eq(question->reading->state, CATALOG_ANY);
-	ck_assert_uint_le(question->reading->names.names.count, CATALOG_SIZE_MAX);
+	ck_assert_int_eq(question->state, CATALOG_ANY);
+	ck_assert_uint_le(question->names.names.count, CATALOG_SIZE_MAX);
 }
 END_TEST
 
 START_TEST(no_answer)
 {
 	ck_assert(!catalog_end(question, false));
-	ck_assert_int_eq(question->reading->state, CATALOG_UNREAD);
+	ck_assert_int_eq(question->state, CATALOG_UNREAD);
 }
 END_TEST
 
@@ -242,8 +242,8 @@ START_TEST(a_failure)
 	answer_changes("1 1");
 	answer_name("function", "f", "p");
 	ck_assert(!catalog_end(question, true));
-	ck_assert_int_eq(question->reading->state, CATALOG_UNREAD);
-	ck_assert_str_eq(question->reading->why, "it could not be read");
+	ck_assert_int_eq(question->state, CATALOG_UNREAD);
+	ck_assert_str_eq(question->why, "it could not be read");
 }
 END_TEST
 
@@ -254,13 +254,13 @@ START_TEST(digests)
 
 	answer_name("function", "f", "p");
 	answer_name("function", "g", "l");
-	digest = question->reading->digest;
+	digest = question->digest;
 	forget();
 	ask();
 	answer_name("function", "g", "l");
-	ck_assert_uint_ne(question->reading->digest, digest);
+	ck_assert_uint_ne(question->digest, digest);
 	answer_name("function", "f", "p");
-	ck_assert_uint_eq(question->reading->digest, digest);
+	ck_assert_uint_eq(question->digest, digest);
 }
 END_TEST
 
@@ -276,16 +276,15 @@ static const struct {
 
 START_TEST(changes_are_noticed)
 {
-	struct catalog_question *next = catalog_ask(false, 0, 0);
+	struct catalog_reading *next = catalog_ask(false, 0, 0);
 	bool is_other;
 
 	answer_changes(changes[_i].before);
 	catalog_end(question, false);
-	snprintf(next->answer, sizeof(next->answer), "%s", changes[_i].now);
-	ck_assert_int_eq(catalog_has_changed(next, question->reading, &is_other),
-	                 changes[_i].has_changed);
+	snprintf(next->changes, sizeof(next->changes), "%s", changes[_i].now);
+	ck_assert_int_eq(catalog_has_changed(next, question, &is_other), changes[_i].has_changed);
 	ck_assert_int_eq(is_other, changes[_i].is_other);
-	catalog_question_free(&next);
+	catalog_reading_release(&next);
 }
 END_TEST
 

@@ -340,7 +340,7 @@ END_TEST
 static void move_to(struct tenant *tenant, struct share *share, enum tally_kind kind, int owner,
                     const char *name)
 {
-	ck_assert(share_move(share, &tenant->town->member, kind, name, ""));
+	ck_assert(share_open(share, &tenant->town->member, kind, name, ""));
 	tenant->claim.of[owner] = share->tally;
 }
 

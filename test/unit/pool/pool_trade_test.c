@@ -400,12 +400,12 @@ START_TEST(a_client_waits_a_while_for_the_servers_of_its_own_loop)
 	ck_assert(peer_say(&here, "Q"));
 	engine_turn(&hall.loops[0]); /* asks and looks in one turn, so at one time */
 	expect_waiting(&hall, 0, 1);
-	ck_assert(!share_is_wanting(share));
+	ck_assert(!share->is_wanting);
 	ck_assert(timer_is_set(&common_pool(&hall, 0)->trade.stay));
 	age(&hall, 0, USEC_PER_SEC);
-	ck_assert(share_is_wanting(share));
+	ck_assert(share->is_wanting);
 	answer(&hall, 0);
-	ck_assert(!share_is_wanting(share));
+	ck_assert(!share->is_wanting);
 	peer_close(&busy);
 	peer_close(&here);
 	hall_close(&hall);
@@ -554,7 +554,7 @@ static void send_server(struct hall *hall, struct peer *client)
 	engine_turn(&hall->loops[0]);
 	ck_assert_uint_eq(hall->loops[0].pools->moved_out, 1);
 	ck_assert_uint_eq(hall->loops[1].pools->moved_in, 0);
-	ck_assert(broker_is_moving(hall->loops[0].broker));
+	ck_assert(hall->loops[0].broker->moving_count);
 }
 
 static void reconnect_all(struct hall *hall)
@@ -595,7 +595,7 @@ START_TEST(a_promise_that_cannot_be_kept_costs_nobody_a_server)
 	ck_assert_uint_eq(share_servers(&common_pool(&hall, 0)->share), 1);
 	events[_i].happens(&hall);
 	play(&hall);
-	ck_assert(!broker_is_moving(hall.loops[0].broker));
+	ck_assert(!hall.loops[0].broker->moving_count);
 	ck_assert_msg(asked_server(&hall) == 1, "%s", events[_i].says);
 	ck_assert_int_eq(hall.servers[0].fd, -1);
 	ck_assert_uint_eq(common_pool(&hall, 1)->share.promised_count, 0);

@@ -85,7 +85,7 @@ enum server_watch {
 TAILQ_HEAD(server_list, server);
 
 struct server_question;
-struct catalog_question;
+struct catalog_reading;
 
 /* State that exists only until the server has logged in. */
 struct server_login {
@@ -254,9 +254,9 @@ struct server {
 	struct pool *pool; /* the owner, which implements site->ops */
 	uint64_t id;
 	enum server_state state;
-	enum replication replication;     /* NONE: not dedicated */
-	bool is_listening;                /* a listening connection: pool/listening.h */
-	struct catalog_question *catalog; /* during ORDER_CATALOG */
+	enum replication replication;    /* NONE: not dedicated */
+	bool is_listening;               /* a listening connection: pool/listening.h */
+	struct catalog_reading *catalog; /* during ORDER_CATALOG */
 	/* why it is to be closed when it is returned, or in ENDING; NONE: it is not */
 	enum close_reason close_reason;
 	struct server_login *login; /* until it has logged in, then NULL */
