@@ -4,9 +4,8 @@
 #define DONE_MIN 50  /* statements that say something about the response time */
 #define PER_SERVER 4 /* and for each server, of which the one that a switch cuts is a part */
 #define TURN_MAX (2 * USEC_PER_SEC) /* then a turn is over without them */
-#define LEAST \
-	0.01      /* that matters: as a difference, 2 % of the throughput; of the work, as a loss */
-#define CLEAR 4.7 /* 3 would be odds of 20 to 1; 1.57 mean squares are one of mean differences */
+#define LEAST 0.01 /* that matters: 2 % of the throughput, as a difference; a part of the work */
+#define CLEAR 4.7  /* 3 would be odds of 20 to 1; 1.57 mean squares are one of mean differences */
 #define TRIAL_MAX (90 * USEC_PER_SEC) /* a half of it for three times as many: less is at stake */
 #define NOISE_GUESS 0.05              /* of a restless machine, until it is known */
 #define NOISE_GUESS_WEIGHT 4
@@ -81,7 +80,10 @@ static bool add_sample(struct sizing *sizing, const struct sizing_sample *sample
 	return is_over(turn);
 }
 
-/* Servers that are idle while nobody waits would not have done more. */
+/*
+ * Servers that are idle while nobody waits would not have done more; but when the load ends for a
+ * moment, that says nothing about their number.
+ */
 static void note_throughput(struct sizing *sizing)
 {
 	struct sizing_turn *turn = &sizing->turn;
@@ -171,15 +173,29 @@ static void forget_vain(struct sizing *sizing)
 	sizing->vain_more = sizing->vain_less = (struct sizing_vain){ 0 };
 }
 
+/* Many more clients, or statements three times as long or short: that is another load. */
+static bool has_changed(const struct sizing *sizing, unsigned int waiting)
+{
+	double now = response_of(&sizing->turn.sum), before = response_of(&sizing->turn_before.sum);
+	double then = sizing->response_then;
+
+	if (waiting > 1.5 * sizing_waiting(sizing->wanted_then, sizing->size) + 2)
+		return true;
+	if (now <= 0 || before <= 0 || then <= 0)
+		return false;
+	return (now > 3 * then && before > 3 * then) || (3 * now < then && 3 * before < then);
+}
+
 static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds *bounds)
 {
 	const struct sizing_sample *sum = &sizing->turn.sum;
 	unsigned int size = sizing->size, more = size, less = size;
 	unsigned int waiting = sizing_waiting(sizing->wanted, size);
 
-	/* Many more clients: what was shown about fewer says nothing. */
-	if (waiting > 1.5 * sizing_waiting(sizing->wanted_then, size) + 2)
+	if (has_changed(sizing, waiting)) {
 		forget_vain(sizing);
+		sizing->response_then = response_of(sum);
+	}
 	if (waiting && sum->is_full && !sizing->vain_more.pause)
 		more = more_than(sizing, bounds, waiting);
 	if ((waiting || response_of(sum) > 2 * sizing->best_response) && !sizing->vain_less.pause &&
@@ -197,50 +213,44 @@ static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds
 
 /* ---- its end ---- */
 
-/*
- * The worse size is not tried again soon: what it has lost, in half of the trial, is to be little
- * beside what is done until then.
- */
-static void avoid(struct sizing *sizing, struct sizing_vain *vain, double gain)
-{
-	double loss = gain < 0 ? -gain / sizing->trial.pairs : 0;
-	double pause = (double)sizing->trial.lasted * loss / (1 + loss) / LEAST;
-
-	vain->pause = PAUSE_MIN << vain->count;
-	if (pause > (double)vain->pause)
-		vain->pause = (usec_t)pause;
-}
-
 /* What was in vain beside the former size says little about this one. */
 static enum sizing_reason win(struct sizing *sizing)
 {
 	const struct sizing_trial *trial = &sizing->trial;
 
 	forget_vain(sizing);
-	if (trial->other > trial->former) {
-		avoid(sizing, &sizing->vain_less, -trial->gain);
-	} else {
-		avoid(sizing, &sizing->vain_more, trial->gain);
-		sizing->vain_more.is_near = true; /* less than the former size */
-	}
+	if (trial->other > trial->former)
+		sizing->vain_less.pause = PAUSE_MIN;
+	else /* not as many as before at once */
+		sizing->vain_more = (struct sizing_vain){ .pause = PAUSE_MIN, .is_near = true };
+	sizing->response_then = trial->other_response;
 	end_trial(sizing, trial->other);
 	return SIZING_KEEPS;
 }
 
+/*
+ * The worse size is not tried again soon: what it has lost, in half of the trial, is to be little
+ * beside what is done until then.
+ */
 static enum sizing_reason lose(struct sizing *sizing, bool is_clear)
 {
 	const struct sizing_trial *trial = &sizing->trial;
 	bool is_less = trial->other < trial->former;
 	struct sizing_vain *vain = is_less ? &sizing->vain_less : &sizing->vain_more;
+	double loss = trial->pairs ? (is_less ? trial->gain : -trial->gain) / trial->pairs : 0;
+	double pause = (double)trial->lasted * loss / (1 + loss) / LEAST;
 
 	/* Nothing lies in between. */
 	if (is_clear && (trial->other + 1 == trial->former || trial->other == trial->former + 1))
 		vain->count = DOUBLINGS;
-	avoid(sizing, vain, is_less ? -trial->gain : trial->gain);
+	vain->pause = PAUSE_MIN << vain->count;
+	if (pause > (double)vain->pause)
+		vain->pause = (usec_t)pause;
 	vain->count += is_clear ? 2 : 1;
 	if (vain->count > DOUBLINGS)
 		vain->count = DOUBLINGS;
 	vain->is_near = !vain->is_near;
+	sizing->response_then = trial->former_response;
 	end_trial(sizing, trial->former);
 	return is_less ? SIZING_LESS_DONE : SIZING_NO_GAIN;
 }

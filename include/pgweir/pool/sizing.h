@@ -76,6 +76,7 @@ struct sizing {
 	double best_response; /* 0: not known */
 	struct sizing_vain vain_more, vain_less;
 	double wanted, wanted_then; /* servers, lately and at most in the last trial */
+	double response_then;       /* with this size in the last trial; 0: not known */
 };
 
 /* The size, or the one that is tried. */

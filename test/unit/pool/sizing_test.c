@@ -26,7 +26,7 @@
 #define LEAST_OF_MANY 0.8 /* and of 180 runs */
 #define SETTLING 45       /* seconds that test/bench/sizes lets auto work before it measures */
 #define FIRST 90 /* seconds, and how often a trial begins or ends in vain in them at most */
-#define FIRST_CHANGES_MAX 20
+#define FIRST_CHANGES_MAX 22
 #define BENCH_CHANGES_MAX 15 /* where the load rests at times */
 #define UNREST 0.4
 #define UNREST_SETTLED 60
@@ -392,10 +392,10 @@ static double load_now(const struct simulation *sim, bool is_bench)
 }
 
 static void work_as(const struct shape *shape, struct simulation *sim, unsigned int before,
-                    double load)
+                    double load, double second)
 {
 	unsigned int size = sim->sizing.size;
-	double most = shape->rate / 4 * sim->machine * load;
+	double most = shape->rate / 4 * sim->machine * second * load;
 
 	sim->sample = (struct sizing_sample){
 		.span = USEC_PER_SEC / 4,
@@ -430,12 +430,9 @@ static struct simulation run_as(const struct shape *shape, unsigned int start, b
 			sim.could_do = sim.did = 0;
 		if (is_restless)
 			change_weather(&sim);
-		if (sim.now % 1000 == 0) {
-			sim.machine /= second;
+		if (sim.now % 1000 == 0)
 			second = 1 + shape->unrest * (2 * chance(&sim) - 1);
-			sim.machine *= second;
-		}
-		work_as(shape, &sim, before, load_now(&sim, is_bench));
+		work_as(shape, &sim, before, load_now(&sim, is_bench), second);
 		before = size;
 		reason = sizing_look(&sim.sizing, &bounds, &sim.sample);
 		sim.changes += reason != SIZING_KEEPS && sim.now < FIRST * 1000;
