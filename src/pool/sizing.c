@@ -232,7 +232,7 @@ static enum sizing_reason win(struct sizing *sizing)
  * The worse size is not tried again soon: what it has lost, in half of the trial, is to be little
  * beside what is done until then.
  */
-static enum sizing_reason lose(struct sizing *sizing, bool is_clear)
+static enum sizing_reason lose(struct sizing *sizing)
 {
 	const struct sizing_trial *trial = &sizing->trial;
 	bool is_less = trial->other < trial->former;
@@ -240,15 +240,10 @@ static enum sizing_reason lose(struct sizing *sizing, bool is_clear)
 	double loss = trial->pairs ? (is_less ? trial->gain : -trial->gain) / trial->pairs : 0;
 	double pause = (double)trial->lasted * loss / (1 + loss) / LEAST;
 
-	/* Nothing lies in between. */
-	if (is_clear && (trial->other + 1 == trial->former || trial->other == trial->former + 1))
-		vain->count = DOUBLINGS;
 	vain->pause = PAUSE_MIN << vain->count;
 	if (pause > (double)vain->pause)
 		vain->pause = (usec_t)pause;
-	vain->count += is_clear ? 2 : 1;
-	if (vain->count > DOUBLINGS)
-		vain->count = DOUBLINGS;
+	vain->count += vain->count < DOUBLINGS;
 	vain->is_near = !vain->is_near;
 	sizing->response_then = trial->former_response;
 	end_trial(sizing, trial->former);
@@ -291,13 +286,13 @@ static enum sizing_reason judge(struct sizing *sizing)
 	if (is_more && is_other && (is_enough || !is_pair_known(sizing)))
 		return win(sizing);
 	if (!is_pair_known(sizing))
-		return is_other ? lose(sizing, false) : SIZING_KEEPS;
+		return is_other ? lose(sizing) : SIZING_KEEPS;
 	add_pair(trial, is_other ? &sizing->turn_before : &sizing->turn,
 	         is_other ? &sizing->turn : &sizing->turn_before);
 	above = trial->gain - trial->pairs * LEAST;
 	if (is_clear(sizing, above))
-		return (above > 0) == is_more ? win(sizing) : lose(sizing, true);
-	return (double)trial->lasted < TRIAL_MAX * growth ? SIZING_KEEPS : lose(sizing, false);
+		return (above > 0) == is_more ? win(sizing) : lose(sizing);
+	return (double)trial->lasted < TRIAL_MAX * growth ? SIZING_KEEPS : lose(sizing);
 }
 
 static enum sizing_reason take_turns(struct sizing *sizing)

@@ -26,8 +26,8 @@
 #define LEAST_OF_MANY 0.8 /* and of 180 runs */
 #define SETTLING 45       /* seconds that test/bench/sizes lets auto work before it measures */
 #define FIRST 90 /* seconds, and how often a trial begins or ends in vain in them at most */
-#define FIRST_CHANGES_MAX 22
-#define BENCH_CHANGES_MAX 15 /* where the load rests at times */
+#define FIRST_CHANGES_MAX 24
+#define BENCH_CHANGES_MAX 16 /* where the load rests at times */
 #define UNREST 0.4
 #define UNREST_SETTLED 60
 #define UNREST_SEEDS 4
