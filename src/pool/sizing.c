@@ -4,16 +4,15 @@
 #define DONE_MIN 50  /* statements that say something about the response time */
 #define PER_SERVER 4 /* and for each server, of which the one that a switch cuts is a part */
 #define TURN_MAX (2 * USEC_PER_SEC) /* then a turn is over without them */
-#define LEAST 0.01                  /* that matters, as a difference: 2 % of the throughput */
-#define CLEAR 4.7 /* 3 would be odds of 20 to 1; 1.57 mean squares are one of mean differences */
+#define LEAST 0.01 /* that matters: 2 % of the throughput, as a difference; a part of the work */
+#define CLEAR 4.7  /* 3 would be odds of 20 to 1; 1.57 mean squares are one of mean differences */
 #define TRIAL_MAX (90 * USEC_PER_SEC) /* a half of it for three times as many: less is at stake */
 #define NOISE_GUESS 0.05              /* of a restless machine, until it is known */
 #define NOISE_GUESS_WEIGHT 4
 #define NOISE_WEIGHT_MAX 64
 #define WANTED_WEIGHT 4
-#define FACTOR_MIN 4 /* the pause after a trial, as a multiple of the trial */
-#define FACTOR_MAX 32
-#define PAUSE_MAX (256 * USEC_PER_SEC)
+#define PAUSE_MIN (20 * USEC_PER_SEC) /* in one direction, after a trial in vain */
+#define DOUBLINGS 3                   /* of it, after more of them */
 
 static double response_of(const struct sizing_sample *sample)
 {
@@ -74,7 +73,6 @@ static bool add_sample(struct sizing *sizing, const struct sizing_sample *sample
 			return false;
 	}
 	turn->size = sizing->size;
-	sum->waiting = sample->waiting;
 	sum->is_full = sample->is_full;
 	sum->span += sample->span;
 	sum->busy += sample->busy;
@@ -82,15 +80,18 @@ static bool add_sample(struct sizing *sizing, const struct sizing_sample *sample
 	return is_over(turn);
 }
 
-/* Servers that are idle while nobody waits would not have done more. */
+/*
+ * Servers that are idle while nobody waits would not have done more; but when the load ends for a
+ * moment, that says nothing about their number.
+ */
 static void note_throughput(struct sizing *sizing)
 {
 	struct sizing_turn *turn = &sizing->turn;
 	double response = response_of(&turn->sum);
-	double wanted = busy_of(&turn->sum) + turn->sum.waiting;
 
 	if (response > 0)
-		turn->throughput = (wanted < turn->size ? wanted : turn->size) / response;
+		turn->throughput =
+		    (sizing->wanted < turn->size ? sizing->wanted : turn->size) / response;
 }
 
 static bool is_pair_known(const struct sizing *sizing)
@@ -129,16 +130,13 @@ static void note_response(struct sizing *sizing, const struct sizing_sample *sam
 
 /* ---- the next trial ---- */
 
-/* Trials in both directions were in vain, or several: the best size may lie in between. */
-static bool is_fine(const struct sizing *sizing) { return sizing->pause_factor > 2 * FACTOR_MIN; }
-
 static unsigned int more_than(const struct sizing *sizing, const struct sizing_bounds *bounds,
                               unsigned int waiting)
 {
-	unsigned int size = sizing->size, more = is_fine(sizing) ? size / 2 : 2 * size;
+	unsigned int size = sizing->size, more = sizing->vain_more.is_near ? size / 2 : 2 * size;
 
-	if (more < 2)
-		more = 2;
+	if (more < 1)
+		more = 1;
 	if (more > waiting)
 		more = waiting;
 	return more < bounds->most - size ? size + more : bounds->most;
@@ -146,11 +144,17 @@ static unsigned int more_than(const struct sizing *sizing, const struct sizing_b
 
 static unsigned int less_than(const struct sizing *sizing, const struct sizing_bounds *bounds)
 {
-	unsigned int size = sizing->size, less = size - size / (is_fine(sizing) ? 4 : 2);
+	unsigned int size = sizing->size, less = size / (sizing->vain_less.is_near ? 4 : 2);
 
-	if (less == size)
-		less--;
-	return less > bounds->least ? less : bounds->least;
+	if (less < 1)
+		less = 1;
+	return size > bounds->least + less ? size - less : bounds->least;
+}
+
+/* In a trial in the other direction, too. */
+static void pass(struct sizing_vain *vain, usec_t span)
+{
+	vain->pause -= vain->pause < span ? vain->pause : span;
 }
 
 static void try(struct sizing *sizing, unsigned int size)
@@ -161,6 +165,25 @@ static void try(struct sizing *sizing, unsigned int size)
 		.former_response = response_of(&sizing->turn.sum),
 	};
 	sizing->size = size;
+	sizing->wanted_then = sizing->wanted;
+}
+
+static void forget_vain(struct sizing *sizing)
+{
+	sizing->vain_more = sizing->vain_less = (struct sizing_vain){ 0 };
+}
+
+/* Many more clients, or statements three times as long or short: that is another load. */
+static bool has_changed(const struct sizing *sizing, unsigned int waiting)
+{
+	double now = response_of(&sizing->turn.sum), before = response_of(&sizing->turn_before.sum);
+	double then = sizing->response_then;
+
+	if (waiting > 1.5 * sizing_waiting(sizing->wanted_then, sizing->size) + 2)
+		return true;
+	if (now <= 0 || before <= 0 || then <= 0)
+		return false;
+	return (now > 3 * then && before > 3 * then) || (3 * now < then && 3 * before < then);
 }
 
 static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds *bounds)
@@ -168,57 +191,63 @@ static enum sizing_reason rest(struct sizing *sizing, const struct sizing_bounds
 	const struct sizing_sample *sum = &sizing->turn.sum;
 	unsigned int size = sizing->size, more = size, less = size;
 	unsigned int waiting = sizing_waiting(sizing->wanted, size);
-	bool is_less;
 
-	if (waiting > 1.5 * sizing_waiting(sizing->wanted_then, size) + 2) {
-		sizing->pause = sizing->pause_factor = 0;
-		sizing->is_less_next = false;
+	if (has_changed(sizing, waiting)) {
+		forget_vain(sizing);
+		sizing->response_then = response_of(sum);
 	}
-	if (waiting && sum->is_full)
+	if (waiting && sum->is_full && !sizing->vain_more.pause)
 		more = more_than(sizing, bounds, waiting);
-	if (waiting || response_of(sum) > 2 * sizing->best_response)
-		less = sizing->turn.throughput > 0 ? less_than(sizing, bounds) : size;
-	is_less = less < size && (sizing->is_less_next || more == size);
-	sizing->pause -= sizing->pause < sum->span ? sizing->pause : sum->span;
-	if (sizing->pause && !(sizing->has_won && is_less == sizing->is_less_next))
+	if ((waiting || response_of(sum) > 2 * sizing->best_response) && !sizing->vain_less.pause &&
+	    sizing->turn.throughput > 0)
+		less = less_than(sizing, bounds);
+	if (less < size && (more == size || sizing->vain_less.count < sizing->vain_more.count)) {
+		try(sizing, less);
+		return SIZING_SLOW;
+	}
+	if (more == size)
 		return SIZING_KEEPS;
-	if (!is_less && more == size)
-		return SIZING_KEEPS;
-	try(sizing, is_less ? less : more);
-	return is_less ? SIZING_SLOW : SIZING_WAITING;
+	try(sizing, more);
+	return SIZING_WAITING;
 }
 
 /* ---- its end ---- */
 
-/* The longer a trial has taken, and the more were in vain, the later the next one. */
-static void end_with(struct sizing *sizing, unsigned int size)
-{
-	sizing->pause = sizing->pause_factor * sizing->trial.lasted;
-	if (sizing->pause > PAUSE_MAX)
-		sizing->pause = PAUSE_MAX;
-	sizing->wanted_then = sizing->wanted;
-	end_trial(sizing, size);
-}
-
+/* What was in vain beside the former size says little about this one. */
 static enum sizing_reason win(struct sizing *sizing)
 {
-	sizing->is_less_next = sizing->trial.other < sizing->trial.former;
-	sizing->has_won = true;
-	if (!sizing->pause_factor)
-		sizing->pause_factor = FACTOR_MIN;
-	end_with(sizing, sizing->trial.other);
+	const struct sizing_trial *trial = &sizing->trial;
+
+	forget_vain(sizing);
+	if (trial->other > trial->former)
+		sizing->vain_less.pause = PAUSE_MIN;
+	else /* not as many as before at once */
+		sizing->vain_more = (struct sizing_vain){ .pause = PAUSE_MIN, .is_near = true };
+	sizing->response_then = trial->other_response;
+	end_trial(sizing, trial->other);
 	return SIZING_KEEPS;
 }
 
+/*
+ * The worse size is not tried again soon: what it has lost, in half of the trial, is to be little
+ * beside what is done until then.
+ */
 static enum sizing_reason lose(struct sizing *sizing)
 {
-	sizing->is_less_next = sizing->trial.other > sizing->trial.former;
-	sizing->has_won = false;
-	sizing->pause_factor = sizing->pause_factor ? 2 * sizing->pause_factor : FACTOR_MIN;
-	if (sizing->pause_factor > FACTOR_MAX)
-		sizing->pause_factor = FACTOR_MAX;
-	end_with(sizing, sizing->trial.former);
-	return sizing->is_less_next ? SIZING_NO_GAIN : SIZING_LESS_DONE;
+	const struct sizing_trial *trial = &sizing->trial;
+	bool is_less = trial->other < trial->former;
+	struct sizing_vain *vain = is_less ? &sizing->vain_less : &sizing->vain_more;
+	double loss = trial->pairs ? (is_less ? trial->gain : -trial->gain) / trial->pairs : 0;
+	double pause = (double)trial->lasted * loss / (1 + loss) / LEAST;
+
+	vain->pause = PAUSE_MIN << vain->count;
+	if (pause > (double)vain->pause)
+		vain->pause = (usec_t)pause;
+	vain->count += vain->count < DOUBLINGS;
+	vain->is_near = !vain->is_near;
+	sizing->response_then = trial->former_response;
+	end_trial(sizing, trial->former);
+	return is_less ? SIZING_LESS_DONE : SIZING_NO_GAIN;
 }
 
 static void add_pair(struct sizing_trial *trial, const struct sizing_turn *former,
@@ -251,6 +280,8 @@ static enum sizing_reason judge(struct sizing *sizing)
 	double growth = positive(difference(trial->other, trial->former)), above;
 	bool is_enough = 2 * sizing->wanted < trial->former + trial->other;
 
+	if (sizing->wanted > sizing->wanted_then)
+		sizing->wanted_then = sizing->wanted;
 	/* Few wait any more, or statements are so long that few end: they may have more. */
 	if (is_more && is_other && (is_enough || !is_pair_known(sizing)))
 		return win(sizing);
@@ -305,6 +336,8 @@ enum sizing_reason sizing_look(struct sizing *sizing, const struct sizing_bounds
 	note_throughput(sizing);
 	note_noise(sizing);
 	note_response(sizing, &sizing->turn.sum);
+	pass(&sizing->vain_more, sizing->turn.sum.span);
+	pass(&sizing->vain_less, sizing->turn.sum.span);
 	if (sizing->trial.other)
 		reason = take_turns(sizing);
 	return sizing->trial.other || reason != SIZING_KEEPS ? reason : rest(sizing, bounds);

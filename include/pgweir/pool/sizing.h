@@ -2,7 +2,8 @@
 /*
  * pool_size = auto: how many servers a pool may have, from what it has done with those it had.
  *
- * While clients wait, three times as many servers are tried; later a half; then smaller steps.
+ * While clients wait, three times as many servers are tried; later a half; then smaller steps. In
+ * a direction that was in vain the next trial comes the later the more this one has lost.
  * Throughput is servers / response time, as in TCP Vegas (Brakmo, Peterson: TCP Vegas: End to End
  * Congestion Avoidance on a Global Internet, 1995). But what the machine does changes it from
  * second to second by far more than a size does. So both sizes take turns, and only neighbouring
@@ -59,6 +60,13 @@ struct sizing_trial {
 	double former_response, other_response;
 };
 
+/* Trials in one direction that were in vain, until the load changes. */
+struct sizing_vain {
+	usec_t pause; /* until the next one */
+	unsigned int count;
+	bool is_near; /* the next one takes a smaller step: the best size may lie in between */
+};
+
 struct sizing {
 	unsigned int size;
 	struct sizing_turn turn, turn_before;
@@ -66,11 +74,9 @@ struct sizing {
 	double noise; /* what two turns of one size differ by, on average */
 	unsigned int noise_count;
 	double best_response; /* 0: not known */
-	/* until the next trial, unless the last one was won and it has its direction */
-	usec_t pause;
-	unsigned int pause_factor;
-	bool has_won, is_less_next;
-	double wanted, wanted_then; /* servers, lately and at the end of the last trial */
+	struct sizing_vain vain_more, vain_less;
+	double wanted, wanted_then; /* servers, lately and at most in the last trial */
+	double response_then;       /* with this size in the last trial; 0: not known */
 };
 
 /* The size, or the one that is tried. */

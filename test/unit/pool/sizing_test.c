@@ -24,6 +24,10 @@
 #define MEAN 0.95         /* of the best fixed size, over all seeds */
 #define LEAST 0.85        /* and of one run */
 #define LEAST_OF_MANY 0.8 /* and of 180 runs */
+#define SETTLING 45       /* seconds that test/bench/sizes lets auto work before it measures */
+#define FIRST 90 /* seconds, and how often a trial begins or ends in vain in them at most */
+#define FIRST_CHANGES_MAX 24
+#define BENCH_CHANGES_MAX 16 /* where the load rests at times */
 #define UNREST 0.4
 #define UNREST_SETTLED 60
 #define UNREST_SEEDS 4
@@ -85,6 +89,7 @@ struct simulation {
 	struct sizing_sample sample;
 	uint64_t done[SECONDS + 1];
 	unsigned int sizes[SECONDS + 1], changes;
+	double did, could_do; /* statements: with the sizes it had, and with the best one */
 };
 
 static double next_of(uint64_t *random)
@@ -322,14 +327,18 @@ END_TEST
 static const struct shape {
 	const char *name;
 	double parts[6], rate; /* statements per second */
+	double unrest;         /* of each second, on a quiet machine, too */
 } shapes[] = {
-	{ "computing, two processors", { 0.47, 1, 0.95, 0.95, 0.92, 0.88 }, 1500 },
-	{ "computing, four processors", { 0.25, 0.5, 1, 1, 0.97, 0.93 }, 3000 },
-	{ "one server more gains little", { 0.6, 0.93, 0.98, 1, 1, 1 }, 800 },
-	{ "locks", { 0.8, 1, 0.9, 0.7, 0.5, 0.3 }, 1000 },
-	{ "two do as much as four, eight do more", { 0.5, 0.9, 0.9, 1, 0.92, 0.87 }, 2000 },
-	{ "pauses in transactions", { 0.05, 0.1, 0.2, 0.4, 0.76, 1 }, 6000 },
-	{ "disk", { 0.4, 0.7, 1, 1, 1, 1 }, 1000 },
+	{ "computing, two processors", { 0.47, 1, 0.95, 0.95, 0.92, 0.88 }, 1500, 0 },
+	{ "computing, four processors", { 0.25, 0.5, 1, 1, 0.97, 0.93 }, 3000, 0 },
+	{ "one server more gains little", { 0.6, 0.93, 0.98, 1, 1, 1 }, 800, 0 },
+	{ "locks", { 0.8, 1, 0.9, 0.7, 0.5, 0.3 }, 1000, 0 },
+	{ "two do as much as four, eight do more", { 0.5, 0.9, 0.9, 1, 0.92, 0.87 }, 2000, 0 },
+	{ "pauses in transactions", { 0.05, 0.1, 0.2, 0.4, 0.76, 1 }, 6000, 0 },
+	{ "disk", { 0.4, 0.7, 1, 1, 1, 1 }, 1000, 0 },
+	{ "disk, and two are enough", { 0.5, 1, 1, 1, 1, 1 }, 7000, 0.15 },
+	{ "disk, and eight are a little better", { 0.45, 0.85, 0.88, 1, 0.97, 0.96 }, 7000, 0.15 },
+	{ "computing, and two are best", { 0.55, 1, 0.88, 0.95, 0.95, 0.95 }, 1850, 0.05 },
 };
 
 static double part_of(const struct shape *shape, unsigned int size)
@@ -365,49 +374,70 @@ static void change_weather(struct simulation *sim)
 	sim->machine = (1 + sim->unrest) * (1 + 0.1 * sin(sim->now / 6000.0));
 }
 
-/* A turn of test/bench/sizes in 21 seconds, after the first 45; else the load never ends. */
-static bool is_load_on(const struct simulation *sim, bool is_bench)
+/*
+ * How much of the sample has a load: as in test/bench/sizes, which runs for two seconds again and
+ * again, and after 45 seconds for three in each 21. Where one ends nobody waits any more.
+ */
+static double load_now(const struct simulation *sim, bool is_bench)
 {
-	return !is_bench || sim->now < 45000 || (sim->now - 45000) % 21000 < 3000;
+	bool is_settling = sim->now < SETTLING * 1000;
+	int lasts = is_settling ? 2000 : 3000, now = sim->now;
+
+	if (!is_bench)
+		return 1;
+	now = is_settling ? now % 2500 : (now - SETTLING * 1000) % 21000;
+	if (now == lasts)
+		return 0.6;
+	return now < lasts;
 }
 
-static double part_from(const struct shape *shape, unsigned int start, bool is_bench,
-                        bool is_restless, unsigned int seed)
+static void work_as(const struct shape *shape, struct simulation *sim, unsigned int before,
+                    double load, double second)
+{
+	unsigned int size = sim->sizing.size;
+	double most = shape->rate / 4 * sim->machine * second * load;
+
+	sim->sample = (struct sizing_sample){
+		.span = USEC_PER_SEC / 4,
+		.is_full = true,
+		.busy = (usec_t)(load * size * USEC_PER_SEC / 4),
+		.waiting = load < 1 ? 0 : 32 - size,
+		.done = (uint64_t)(most * part_of(shape, size) * carry_over(before, size) *
+		                   (0.95 + 0.1 * chance(sim))),
+	};
+	sim->could_do += most;
+	sim->did += most * part_of(shape, size);
+}
+
+static struct simulation run_as(const struct shape *shape, unsigned int start, bool is_bench,
+                                bool is_restless, unsigned int seed)
 {
 	struct simulation sim = {
 		.random = 1 + seed * 1000,
 		.weather = 1 + seed * 7919,
 		.machine = 1,
+		.sizing.size = start,
 	};
 	struct sizing_bounds bounds = { 1, 32 };
 	unsigned int before = start;
-	double done = 0, best = 0;
-	int counts = is_bench ? 45000 : 0;
+	double second = 1;
 
-	sim.sizing.size = start;
-	for (; sim.now < (is_bench ? 45000 + 14 * 21000 : SECONDS * 1000); sim.now += 250) {
+	for (; sim.now < (is_bench ? SETTLING + 14 * 21 : SECONDS) * 1000; sim.now += 250) {
 		unsigned int size = sim.sizing.size;
+		enum sizing_reason reason;
 
+		if (is_bench && sim.now == SETTLING * 1000)
+			sim.could_do = sim.did = 0;
 		if (is_restless)
 			change_weather(&sim);
-		sim.sample = (struct sizing_sample){ .span = USEC_PER_SEC / 4, .is_full = true };
-		if (is_load_on(&sim, is_bench)) {
-			double most = shape->rate / 4 * sim.machine;
-
-			sim.sample.busy = size * sim.sample.span;
-			sim.sample.waiting = 32 - size;
-			sim.sample.done =
-			    (uint64_t)(most * part_of(shape, size) * carry_over(before, size) *
-			               (0.95 + 0.1 * chance(&sim)));
-			if (sim.now >= counts) {
-				done += most * part_of(shape, size);
-				best += most;
-			}
-		}
+		if (sim.now % 1000 == 0)
+			second = 1 + shape->unrest * (2 * chance(&sim) - 1);
+		work_as(shape, &sim, before, load_now(&sim, is_bench), second);
 		before = size;
-		sizing_look(&sim.sizing, &bounds, &sim.sample);
+		reason = sizing_look(&sim.sizing, &bounds, &sim.sample);
+		sim.changes += reason != SIZING_KEEPS && sim.now < FIRST * 1000;
 	}
-	return done / best;
+	return sim;
 }
 
 START_TEST(it_finds_what_was_measured_from_any_size)
@@ -416,16 +446,22 @@ START_TEST(it_finds_what_was_measured_from_any_size)
 	const struct shape *shape = &shapes[_i / 4];
 	bool is_bench = _i % 2, is_restless = _i / 2 % 2;
 	double mean = 0, worst = 1;
+	unsigned int changes = 0;
 
 	for (size_t i = 0; i < COUNT_OF(starts); i++)
 		for (unsigned int seed = 0; seed < 30; seed++) {
-			double part = part_from(shape, starts[i], is_bench, is_restless, seed);
+			struct simulation sim =
+			    run_as(shape, starts[i], is_bench, is_restless, seed);
+			double part = sim.did / sim.could_do;
 
 			mean += part / 30 / COUNT_OF(starts);
 			worst = part < worst ? part : worst;
+			changes = sim.changes > changes ? sim.changes : changes;
 		}
 	ck_assert_msg(mean >= MEAN && worst >= LEAST_OF_MANY, "%s: %.3f, at worst %.3f",
 	              shape->name, mean, worst);
+	ck_assert_msg(changes <= (is_bench ? BENCH_CHANGES_MAX : FIRST_CHANGES_MAX),
+	              "%s: %u changes", shape->name, changes);
 }
 END_TEST
 
@@ -455,7 +491,9 @@ static enum sizing_reason look_at(struct sizing *sizing, uint64_t done, unsigned
 /* One server in place of two is seen at once to do half as much. */
 START_TEST(a_far_worse_size_is_left_within_two_samples)
 {
-	struct sizing sizing = { .size = 2, .is_less_next = true, .wanted_then = 22 };
+	struct sizing sizing = { .size = 2,
+		                 .vain_more = { .pause = USEC_PER_SEC * 60 },
+		                 .wanted_then = 22 };
 	const struct sizing_bounds bounds = { 1, 32 };
 	int worse = 0;
 
@@ -490,7 +528,9 @@ END_TEST
 START_TEST(bounds_end_a_trial_that_had_others)
 {
 	static const struct sizing_bounds narrow[] = { { 1, 10 }, { 6, 40 } };
-	struct sizing less = { .size = 12, .is_less_next = true, .wanted_then = 32 };
+	struct sizing less = { .size = 12,
+		               .vain_more = { .pause = USEC_PER_SEC * 60 },
+		               .wanted_then = 32 };
 	struct sizing more = { .size = 4 };
 
 	ck_assert_int_eq(look_within(&less, &(struct sizing_bounds){ 1, 40 }, 5000, 20),
