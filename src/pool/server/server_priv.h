@@ -58,7 +58,8 @@ void server_forget(struct server *server);
 
 /*
  * What its borrower has sent may have been committed, or may be yet, and its replies are not looked
- * at any more: then anything may have been defined. Once when that begins, and once when it is over.
+ * at any more: then anything may have been defined. Once when that begins, and once when it is
+ * over.
  */
 void server_leave_definitions(struct server *server);
 
