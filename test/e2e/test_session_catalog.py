@@ -448,6 +448,12 @@ COMMITS = {
 }
 
 
+IS_COMMITTED = {
+    "a function": "SELECT strpos(prosrc, 'set_config') > 0 FROM pg_proc WHERE proname = 'set_tenant'",
+    "an index": "SELECT count(*) > 0 FROM pg_index WHERE indrelid = 't'::regclass",
+}
+
+
 @LOOPS
 @pytest.mark.parametrize("how", COMMITS)
 @pytest.mark.parametrize("what", ["a function", "an index"])
@@ -463,7 +469,9 @@ def test_what_is_committed_in_another_way(made, postgres, what, how, loops):
         assert not maker.query(text).error
     made.wait("quiet" if what == "a function" else "touches")
     COMMITS[how](maker)
-    time.sleep(0.05)
+    wait_until(lambda: postgres.value(IS_COMMITTED[what], dbname="known"))
+    if how != "a chain":  # nobody waits for the reply, but it has come
+        wait_until(lambda: {row["state"] for row in weir.admin("SHOW SERVERS")} <= {"idle"})
     two_tenants(weir, "SELECT set_tenant('{}')" if what == "a function" else "INSERT INTO t VALUES ('{}')")
 
 
@@ -781,11 +789,14 @@ def test_a_standby_that_has_not_replayed_a_definition(made, make_cluster):
     made.wait("quiet")
     maker, reader = weir.client(), weir.client(database="app2")
     standby.pause_replay()
+    standby.query("ALTER SYSTEM SET log_statement = 'all'")
+    standby.query("SELECT pg_reload_conf()")
+    wait_until(lambda: reader.value("SHOW log_statement") == "all")
+    since = len(standby.log)
     for text in ("BEGIN", BASE.replace("CREATE", "CREATE OR REPLACE"), "COMMIT AND CHAIN"):
         assert not maker.query(text).error
-    for _ in range(20):
-        reader.query("SELECT 1")
-        time.sleep(0.1)
+    wait_until(lambda: reader.query("SELECT 1").tags and "pg_rewrite" in standby.log[since:])
+    wait_until(lambda: {row["state"] for row in weir.admin("SHOW SERVERS") if row["database"] == "app2"} == {"idle"})
     two_tenants(weir, "SELECT set_tenant('{}')")
     standby.resume_replay()
 

@@ -203,9 +203,10 @@ static bool encryption_asked(struct client *client, bool is_gss, bool has_more)
 	bool *was_answered = is_gss ? &shown->was_gss_refused : &shown->was_tls_answered;
 
 	if (has_more)
-		return client_refuse(client, CLOSE_EARLY_DATA,
-		                     "received unencrypted data after %s request",
-		                     is_gss ? "GSSAPI encryption" : "SSL");
+		return client_refuse(
+		    client, CLOSE_EARLY_DATA,
+		    is_gss ? "received unencrypted data after GSSAPI encryption request"
+			   : "received unencrypted data after SSL request");
 	if (*was_answered || (!is_gss && stream_is_encrypted(&client->stream)))
 		return client_close(client, CLOSE_ENCRYPTION_TWICE);
 	*was_answered = true;
