@@ -26,7 +26,7 @@
 
 /* ---- lanes: a lane's callbacks run in its thread, the listener in the main thread ---- */
 
-/* A connection, or a client, on its way to a lane. */
+/* A connection, or a client, that goes to a lane. */
 struct delivery {
 	struct letter letter;
 	struct lane *lane;

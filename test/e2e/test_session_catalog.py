@@ -2,6 +2,7 @@
 """What the catalog says about functions and relations: their state follows its client from the first
 execution on, and no other client meets it; SHOW CATALOG."""
 
+import contextlib
 import os
 
 import pytest
@@ -119,6 +120,19 @@ def made(pgweir, postgres):
             client.close()
 
     return Made()
+
+
+@contextlib.contextmanager
+def logged_statements(postgres, client):
+    """PostgreSQL's log has all statements, from the position that it gives on."""
+    postgres.query("ALTER SYSTEM SET log_statement = 'all'")
+    postgres.query("SELECT pg_reload_conf()")
+    try:
+        wait_until(lambda: client.value("SHOW log_statement") == "all")
+        yield len(postgres.log)
+    finally:
+        postgres.query("ALTER SYSTEM RESET log_statement")
+        postgres.query("SELECT pg_reload_conf()")
 
 
 def two_tenants(weir, text):
@@ -528,20 +542,13 @@ def test_relations_that_lead_nowhere_are_no_news(made, postgres, what, run):
     maker, other = weir.client(), weir.client()
     for client in (maker, other):
         client.query("SELECT 'what was in doubt before is cleaned'")
-    postgres.query("ALTER SYSTEM SET log_statement = 'all'")
-    postgres.query("SELECT pg_reload_conf()")
-    try:
-        wait_until(lambda: other.value("SHOW log_statement") == "all")
-        since = len(postgres.log)
+    with logged_statements(postgres, other) as since:
         for _ in range(5):
             for text in MADE_AGAIN[what]:
                 run(maker, text)
                 assert other.value("SELECT 'in between'") == "in between"
         wait_until(lambda: postgres.log[since:].count("in between") >= 5 * len(MADE_AGAIN[what]))
         assert "pg_show_all_settings" not in postgres.log[since:]
-    finally:
-        postgres.query("ALTER SYSTEM RESET log_statement")
-        postgres.query("SELECT pg_reload_conf()")
 
 
 def test_what_is_made_without_a_pause_does_not_hide_the_rest(made):
@@ -599,11 +606,7 @@ def test_one_reading_for_all_who_need_it(made, postgres):
     clients = [weir.client() for _ in range(8)]
     for client in clients:
         client.query("BEGIN")
-    postgres.query("ALTER SYSTEM SET log_statement = 'all'")
-    postgres.query("SELECT pg_reload_conf()")
-    try:
-        wait_until(lambda: clients[0].value("SHOW log_statement") == "all")
-        since = len(postgres.log)
+    with logged_statements(postgres, clients[0]) as since:
         for number, client in enumerate(clients):
             client.query(f"SAVEPOINT s{number}")
         assert not weir.client().query(BASE).error
@@ -614,9 +617,6 @@ def test_one_reading_for_all_who_need_it(made, postgres):
         for number, client in enumerate(clients):
             assert client.value(TENANT) == str(number)
         assert postgres.log[since:].count("more than 4 MB of functions") <= 2
-    finally:
-        postgres.query("ALTER SYSTEM RESET log_statement")
-        postgres.query("SELECT pg_reload_conf()")
 
 
 def test_a_function_that_is_made_in_the_same_transaction(made):
@@ -672,11 +672,7 @@ def test_only_what_a_name_may_touch_is_asked_for(made, postgres):
     first, second = weir.client(), weir.client()
     for client in (first, second, first):
         client.query("SELECT 'what was in doubt before is cleaned'")
-    postgres.query("ALTER SYSTEM SET log_statement = 'all'")
-    postgres.query("SELECT pg_reload_conf()")
-    try:
-        wait_until(lambda: first.value("SHOW log_statement") == "all")
-        since = len(postgres.log)
+    with logged_statements(postgres, first) as since:
         for text in ("SELECT tenant FROM (VALUES (1)) AS v (tenant)", "INSERT INTO t VALUES (1)",
                      "SELECT 'set_tenant()'"):
             first.query(text)
@@ -687,9 +683,6 @@ def test_only_what_a_name_may_touch_is_asked_for(made, postgres):
         log = postgres.log[since:]
         assert "DISCARD" not in log and "pg_show_all_settings" not in log
         assert log.count("pg_lock_status()AS l") >= 1
-    finally:
-        postgres.query("ALTER SYSTEM RESET log_statement")
-        postgres.query("SELECT pg_reload_conf()")
 
 
 def test_locks_and_temporary_tables_stay(made):
@@ -789,13 +782,10 @@ def test_a_standby_that_has_not_replayed_a_definition(made, make_cluster):
     made.wait("quiet")
     maker, reader = weir.client(), weir.client(database="app2")
     standby.pause_replay()
-    standby.query("ALTER SYSTEM SET log_statement = 'all'")
-    standby.query("SELECT pg_reload_conf()")
-    wait_until(lambda: reader.value("SHOW log_statement") == "all")
-    since = len(standby.log)
-    for text in ("BEGIN", BASE.replace("CREATE", "CREATE OR REPLACE"), "COMMIT AND CHAIN"):
-        assert not maker.query(text).error
-    wait_until(lambda: reader.query("SELECT 1").tags and "pg_rewrite" in standby.log[since:])
+    with logged_statements(standby, reader) as since:
+        for text in ("BEGIN", BASE.replace("CREATE", "CREATE OR REPLACE"), "COMMIT AND CHAIN"):
+            assert not maker.query(text).error
+        wait_until(lambda: reader.query("SELECT 1").tags and "pg_rewrite" in standby.log[since:])
     wait_until(lambda: {row["state"] for row in weir.admin("SHOW SERVERS") if row["database"] == "app2"} == {"idle"})
     two_tenants(weir, "SELECT set_tenant('{}')")
     standby.resume_replay()

@@ -17,7 +17,7 @@ static const struct held_row {
 	/* CLEANING */
 	{ AT(LENT) | AT(CLEANED) | AT(NOT_CLEANED) | AT(KEPT), NEEDS_CLEANING, NEEDS_CLEANING },
 	/* LOADS */ { AT(LOADED), NEEDS_CLOSING, NEEDS_CLOSING },
-	/* LIBRARY: who has it in its map, too, may have the server: fitting_server() */
+	/* LIBRARY: a client with the same in its map may get the server: fitting_server() */
 	{ 0, NEEDS_NOTHING, NEEDS_NOTHING },
 	/* LASTING */ { 0, NEEDS_CLOSING, NEEDS_CLOSING },
 	/* CHANNELS */ { AT(PROVEN) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },

@@ -243,7 +243,7 @@ START_TEST(parts_of_a_limit)
 }
 END_TEST
 
-/* 40 servers for three: the one with one more keeps it, or it would be moved for ever. */
+/* 40 servers for three: the one with one more keeps it, or it would be moved without end. */
 START_TEST(the_odd_one_stays)
 {
 	struct town town;
