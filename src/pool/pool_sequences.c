@@ -138,6 +138,7 @@ void pool_sequences_return(struct server *server, struct borrower *borrower)
 {
 	const struct pool *pool = server->pool;
 
+	server_held_after(server, HELD_RETURNED);
 	if (pool_sequences(borrower) == CATALOG_SEQUENCES_CALLED)
 		own_values(server, borrower);
 	/* Back to its last server, a borrower needs no cleaning. */

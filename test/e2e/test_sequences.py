@@ -689,6 +689,22 @@ def test_statement_prepared_in_a_batch_of_its_own(start):
         client.ask(wire.close("S", "s"), wire.sync())
 
 
+@pytest.mark.parametrize("isolation", ["known", "strict"])
+def test_isolation_that_begins_while_a_server_is_lent(start, isolation):
+    """It may have state of others. Until it is returned, its values are those of who has it."""
+    weir = start(session_isolation="off", make=FUNCTION)
+    client = weir.client()
+    client.query("CREATE TEMP TABLE mine (a int)")
+    client.query("SELECT set_config('app.mine', 'one', false)")
+    weir.reload(session_isolation=isolation)
+    for _ in range(2):
+        number = client.value(INSERT)
+        assert ask(client) == number
+        assert not client.query("PREPARE p AS SELECT 1").error
+        assert not client.query("DEALLOCATE p").error
+    assert client.query("SELECT count(*) FROM mine").rows == [["0"]]
+
+
 def test_deallocate_is_no_statement(start):
     """PHP's PDO deallocates its statement before it asks for the value."""
     weir = start(servers=2, server_round_robin=1)

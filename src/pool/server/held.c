@@ -28,14 +28,13 @@ static const struct held_row {
 	/* REPORT */ { AT(READ) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
 	/* RELATION */ { AT(COMMITTED) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
 	/* TEXTS */ { AT(COMMITTED) | AT(KEPT), NEEDS_NOTHING, NEEDS_NOTHING },
+	/* LATE */ { AT(RETURNED) | AT(KEPT), NEEDS_CLEANING, NEEDS_CLEANING },
 };
 
 /* What a kind becomes that such an event ends; 0: nothing. */
 static const unsigned int becomes[HELD_EVENTS] = {
-	[HELD_LENT] = HELD_FOREIGN,
-	[HELD_ASKED] = HELD_FORMER,
-	[HELD_BEGUN] = HELD_CLEANING,
-	[HELD_NOT_CLEANED] = HELD_FOREIGN,
+	[HELD_LENT] = HELD_FOREIGN,   [HELD_RETURNED] = HELD_FOREIGN,    [HELD_ASKED] = HELD_FORMER,
+	[HELD_BEGUN] = HELD_CLEANING, [HELD_NOT_CLEANED] = HELD_FOREIGN,
 };
 
 unsigned int held_after(unsigned int kinds, enum held_event event)

@@ -700,9 +700,10 @@ void server_hold(struct server *server, unsigned int kinds)
 
 void server_distrust(struct server *server, bool is_of_others)
 {
-	server_hold(server, HELD_UNKNOWN);
-	if (is_of_others)
-		server->lease.sequences.pairing = 0;
+	if (!is_of_others)
+		server_hold(server, HELD_UNKNOWN);
+	else
+		server_hold(server, server->state == SERVER_LENT ? HELD_LATE : HELD_FOREIGN);
 }
 
 void server_settle_scope(struct server *server)

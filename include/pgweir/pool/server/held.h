@@ -40,16 +40,17 @@ enum held_kind {
 	/* a value was reported in another encoding than that of the database, which maps have */
 	HELD_REPORT = 1 << 14,
 	HELD_RELATION = 1 << 15, /* others will see relations that lease.definitions defines */
-	HELD_TEXTS = 1 << 16     /* lease.definitions is in use */
+	HELD_TEXTS = 1 << 16,    /* lease.definitions is in use */
+	HELD_LATE = 1 << 17      /* FOREIGN, found while it is lent */
 };
 
-#define HELD_KINDS 17
+#define HELD_KINDS 18
 
 /* What the transaction may have defined. */
 #define HELD_DEFINITIONS ((unsigned int)(HELD_DDL | HELD_RELATION | HELD_TEXTS))
 
 /* What nobody knows of. */
-#define HELD_DOUBT ((unsigned int)(HELD_UNKNOWN | HELD_FOREIGN | HELD_CLEANING))
+#define HELD_DOUBT ((unsigned int)(HELD_UNKNOWN | HELD_FOREIGN | HELD_CLEANING | HELD_LATE))
 
 enum held_event {
 	HELD_LENT,      /* to another borrower than before */
@@ -66,6 +67,7 @@ enum held_event {
 	HELD_RESTARTED, /* its client gets all its parameters again, or it gets another client */
 	HELD_KEPT, /* after a cancel: it was rolled back, discarded, got a new seed, and is in step
 	            */
+	HELD_RETURNED, /* by its borrower, which may be the next one, too */
 	HELD_EVENTS
 };
 
