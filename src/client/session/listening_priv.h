@@ -18,9 +18,8 @@
  * in a function or a DO block) stays on that server, and so the server stays with the client.
  *
  * UNLISTEN changes nothing on the lent server that could be asked for. So it is followed as far as
- * texts and tags show what has become of it: it counts if it was executed, nothing has failed
- * since, and the first COMMIT or ROLLBACK behind it is a COMMIT, or there is none and the
- * transaction has ended. In doubt the client goes on to get the notifications.
+ * texts and tags show what has become of it: it counts if it was executed, and nothing has failed
+ * or was rolled back since. In doubt the client goes on to get the notifications.
  *
  * ReadyForQuery. It is not forwarded after a transaction that may have executed LISTEN, nor after
  * one of a client that listens, if it may have executed UNLISTEN or NOTIFY, by a trigger too. The

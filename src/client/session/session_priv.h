@@ -258,17 +258,6 @@ static inline const char *session_encoding(const struct client *client)
 	                : params_find(client->borrower.server->session.baseline, "client_encoding");
 }
 
-/* Whether that and the encoding of the database are UTF8. */
-static inline bool session_is_utf8(const struct client *client)
-{
-	const char *encoding = session_encoding(client);
-	const char *stored =
-	    params_find(client->borrower.server->session.baseline, "server_encoding");
-
-	return encoding && strcasecmp(encoding, "UTF8") == 0 && stored &&
-	       strcasecmp(stored, "UTF8") == 0;
-}
-
 /* Whether a text may have several statements, of which the first may end a block that has failed.
  */
 static inline bool session_may_be_several(struct bytes text)
