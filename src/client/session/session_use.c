@@ -134,31 +134,6 @@ static void keep_text(struct session *session, struct bytes text)
 		    strndup(text.at, text.count < SESSION_TEXT_MAX ? text.count : SESSION_TEXT_MAX);
 }
 
-/* Whether pg_temp, or pg_temp_3, is a name of the list. */
-static bool has_pg_temp(const char *path)
-{
-	static const char name[] = "pg_temp";
-
-	for (const char *at = path; (at = strstr(at, name)); at += sizeof(name) - 1) {
-		char next = at[sizeof(name) - 1];
-
-		if ((at == path || strchr(", \"", at[-1])) && (!next || strchr(", \"_", next)))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Whether what a CREATE makes is temporary, or may be, because search_path says so. If only a
- * SET LOCAL or a default says so, that is known when the server is asked.
- */
-static bool creates_temporary(const struct client *client, unsigned int touches)
-{
-	const char *path = params_find(client->borrower.server->session.params, "search_path");
-
-	return (path && has_pg_temp(path)) || ((client->touched | touches) & SQL_TOUCH_PARAMS);
-}
-
 /* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere:
  * sql_statements.c. */
 static bool is_followed(const struct client *client, struct bytes text, enum sql_kind kind)
@@ -404,9 +379,6 @@ static unsigned int touches_here(const struct client *client, unsigned int touch
 {
 	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
-	if ((touches & SQL_TOUCH_CREATE) && client->borrower.server &&
-	    creates_temporary(client, touches))
-		touches |= SQL_TOUCH_TEMP;
 	return touches;
 }
 
@@ -617,25 +589,6 @@ void session_run_unknown(struct client *client)
 	server_hold(client->borrower.server, HELD_STATE);
 }
 
-/*
- * Whether an EXECUTE may say which parameter is set. Its arguments are not read: rare as that is,
- * the server stays.
- */
-static bool names_a_parameter(const struct statement *statement, struct bytes text)
-{
-	struct sql_names names = { 0 };
-	bool has_any;
-
-	if (!statement)
-		return bytes_contain(text, "(");
-	if (!(statement->touches & SQL_TOUCH_PARAMS))
-		return false;
-	sql_names_read(&names, statement_query(statement), false);
-	has_any = names.parameters != 0;
-	sql_names_free(&names);
-	return has_any;
-}
-
 /* Whether it names a statement itself: one of the server, which need not be the client's. */
 static bool is_by_name(const struct statement *statement)
 {
@@ -663,9 +616,11 @@ void session_use_execute(struct client *client, struct statement *statement, str
 		sql_names_read(&names, text, true);
 	if ((touches & SESSION_TOUCH_NAMED) && !(statement->touches & NAMES))
 		names.is_unknown = false;
-	names.is_unknown |= (is_nested && (statement->touches & SQL_TOUCH_EXECUTE)) ||
-	                    names_a_parameter(statement, text) ||
-	                    (names.is_unclear && session_encoding_is_unclear(client));
+	/* An argument may say which parameter is set: rare as that is, the server stays. */
+	names.is_unknown |=
+	    (is_nested && (statement->touches & SQL_TOUCH_EXECUTE)) ||
+	    ((!statement || (statement->touches & SQL_TOUCH_PARAMS)) && bytes_contain(text, "(")) ||
+	    (names.is_unclear && session_encoding_is_unclear(client));
 	if (session_get(client)) {
 		sql_names_merge(&client->session->names, &names);
 		client->session->names.parameters = 0;
