@@ -234,7 +234,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 /* What touches these is going to run: it may change how statements are read. */
 void session_change_scope(struct server *server, unsigned int touches);
 
-/* A Bind or FunctionCall: notes values that may be names. `in`: its received bytes. */
+/* A Bind: notes values that may be names. `in`: its received bytes. */
 void session_bind(struct client *client, const struct frame *frame, struct bytes in);
 
 /* Notes a name, if it is one that can be asked for. */

@@ -75,6 +75,7 @@ unsigned int session_add_names(const struct client *client, unsigned int touches
 
 /* PostgreSQL's own functions have lower numbers, the same in all versions. */
 #define FIRST_FOREIGN_FUNCTION 16384
+#define SET_CONFIG 2078
 
 /*
  * A FunctionCall has a number, by which nobody here knows a function of an extension: it may be
@@ -95,6 +96,8 @@ unsigned int session_call_touches(const struct frame *frame, struct bytes in)
 	uint32_t number = body.count < 4 ? FIRST_FOREIGN_FUNCTION : load_be32(body.at);
 	bool keeps = number >= FIRST_FOREIGN_FUNCTION;
 
+	if (number == SET_CONFIG) /* of which parameter is not looked for */
+		return SQL_TOUCH_HIDDEN | SQL_TOUCH_PARAMS;
 	for (size_t i = 0; i < sizeof(keepers) / sizeof(keepers[0]); i++)
 		keeps |= number == keepers[i];
 	return keeps ? SQL_TOUCH_HIDDEN | SQL_TOUCH_EXTENSION : SQL_TOUCH_HIDDEN;
@@ -190,7 +193,7 @@ static void note_text(struct client *client, unsigned int touches, unsigned int 
 	names.is_unknown |= names.is_unclear && session_encoding_is_unclear(client);
 	if ((touches & SESSION_TOUCH_NAMED) && !(touches & SQL_TOUCH_EXECUTE) && !(own & NAMES))
 		names.is_unknown = false;
-	/* It was long, and is gone. */
+	/* It was long, and is gone; or there was none. */
 	names.is_unknown |= !text.count && (touches & SQL_TOUCH_PARAMS);
 	sql_names_merge(&client->session->names, &names);
 	sql_names_free(&names);
@@ -539,31 +542,16 @@ static void note_values(struct session *session, struct row_walk values)
 	}
 }
 
-/* The values of a Bind or a FunctionCall. */
-static enum wire_result values_of(const struct frame *frame, struct bytes in,
-                                  struct row_walk *values)
-{
-	struct bytes body = frame_body(in, frame);
-	struct bind_fields bind;
-	enum wire_result result;
-
-	if (frame->type == 'F')
-		return fields_call(body, values);
-	result = fields_bind(body, &bind);
-	*values = bind.parameters;
-	return result;
-}
-
 void session_bind(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct session *session = client->session;
-	struct row_walk values;
+	struct bind_fields bind;
 
 	/* If it is not whole, a name may be in what follows. */
 	if (in.count < frame->length)
 		session->names.is_unknown |= (session->names.parameters & ~SQL_PARAMETERS_ALL) != 0;
-	else if (values_of(frame, in, &values) == WIRE_OK)
-		note_values(session, values);
+	else if (fields_bind(frame_body(in, frame), &bind) == WIRE_OK)
+		note_values(session, bind.parameters);
 }
 
 void session_note_alone(struct client *client, struct bytes text)
