@@ -1,13 +1,39 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a client's messages do because of LISTEN, UNLISTEN and NOTIFY, and what it is sent of the
- * notifications: see listening_priv.h.
+ * LISTEN, UNLISTEN and NOTIFY of a client in transaction mode.
+ *
+ * The client's statements run on the server lent to it, with all their rules: an error, a ROLLBACK
+ * and a ROLLBACK TO undo them. The order of calls:
+ *
+ *   listening_before()     a message that may touch LISTEN, UNLISTEN or NOTIFY is about to be sent
+ *   listening_follow()     the next messages are
+ *   listening_takes(), listening_holds()      notifications and ReadyForQuery of the lent server
+ *   listening_settle()     the transaction has ended, and the server has answered the question
+ *   listening_waits()      the listening connection must deliver first
+ *   listening_deliver()    the client is between two transactions
+ *
+ * LISTEN. Before a text is sent, the pool's listening connection (pool/listening.h) listens to the
+ * channels that it names. When the transaction has ended, the lent server says to which it listens:
+ * those remain the client's, and the server forgets them. A channel that no text has named (LISTEN
+ * in a function or a DO block) stays on that server, and so the server stays with the client.
+ *
+ * UNLISTEN changes nothing on the lent server that could be asked for. So it is followed as far as
+ * texts and tags show what has become of it: it counts if it was executed, and nothing has failed
+ * or was rolled back since. In doubt the client goes on to get the notifications.
+ *
+ * ReadyForQuery. It is not forwarded after a transaction that may have executed LISTEN, nor after
+ * one of a client that listens, if it may have executed UNLISTEN or NOTIFY, by a trigger too. The
+ * client gets it when all is settled, and the listening connection has delivered what was committed
+ * before. So its own notifications come first, as with PostgreSQL. They have the process id of its
+ * cancel key.
+ *
+ * That a function in a SELECT notifies is known from the catalog.
  *
  * Hard here: three connections take part, and each may end at any time. The client's own state is
  * one step that it waits for; its server and the listening connection call back from the loop. A
  * client may be closed whenever something is sent to it, and its `listening` is freed with that.
  */
-#include "listening_priv.h"
+#include "session_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +47,6 @@
 #include "pgweir/pool/server/question.h"
 
 #include "../client_records_priv.h"
-#include "session_priv.h"
 
 /*
  * What the client waits for.

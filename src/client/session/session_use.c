@@ -17,7 +17,7 @@
 #include "pgweir/pool/vacancy.h"
 
 #include "../client_records_priv.h"
-#include "listening_priv.h"
+#include "session_priv.h"
 
 /* What a DISCARD ALL touches. */
 #define DISCARDS (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE)
