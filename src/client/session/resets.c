@@ -28,6 +28,7 @@ struct session_resets {
 	const struct params *told; /* those that PostgreSQL reports, as the client knows them */
 	const struct params *back; /* set back in this transaction, and not set since */
 	bool is_discard;           /* the statement that was sent is DISCARD ALL */
+	bool is_unread;            /* the text that was sent was not read */
 	unsigned int errors;       /* error_count of the server before it */
 };
 
@@ -99,8 +100,8 @@ enum rest {
 	REST_NOTHING,  /* nothing is set back */
 	REST_HARMLESS, /* it does not depend on parameters */
 	REST_USES,     /* it may depend on them */
-	/* ROLLBACK or the like, or standard_conforming_strings: it is not known what is set back */
-	REST_UNSURE
+	REST_UNDOES,   /* ROLLBACK or the like: it is not known what is set back */
+	REST_UNSURE    /* it may depend on standard_conforming_strings */
 };
 
 struct reading {
@@ -177,7 +178,7 @@ static void take_item(void *context, const struct sql_item *item)
 		break;
 	case SQL_ITEM_ROLLBACK:
 		if (reading->rest != REST_NOTHING)
-			reading->rest = REST_UNSURE;
+			reading->rest = REST_UNDOES;
 		break;
 	case SQL_ITEM_LIBRARY:
 	case SQL_ITEM_UNSURE:
@@ -220,13 +221,17 @@ bool resets_use(struct client *client, struct bytes text, bool is_query, bool ma
 
 	if (!resets)
 		return err_close(err, CLOSE_MEMORY);
+	resets->is_unread = !text.count;
 	resets->errors = client->borrower.server->lease.error_count;
+	if (resets->is_unread)
+		return true;
 	if (!sql_items(text, take_item, &reading) && reading.rest != REST_NOTHING)
 		reading.rest = REST_UNSURE;
 	if (reading.is_broken)
 		return err_close(err, CLOSE_MEMORY);
 	if (may_refuse && reading.relevant && reading.rest != REST_HARMLESS)
 		return refuse(reading.relevant, err);
+	resets->is_unread = reading.rest == REST_UNSURE;
 	is_last = reading.rest == REST_HARMLESS ||
 	          (reading.rest == REST_USES && !reading.relevant && !may_set_name_inside(text));
 	resets->is_discard = reading.is_discard;
@@ -316,8 +321,11 @@ bool resets_take_report(struct borrower *borrower, const char *name)
 	return resets && params_find(resets->told, name);
 }
 
-/* Whether the text that has run has set it back, so that the client's value follows. */
-static bool is_back(const struct client *client, const char *name)
+/*
+ * Whether the text that has run has set it back, so that the client's value follows. If the text
+ * was not read, it may have done so, and if no block is open, its transaction has ended with it.
+ */
+static bool is_back(const struct client *client, const char *name, const char *now)
 {
 	const struct session_resets *resets = resets_of(client);
 	const struct server *server = client->borrower.server;
@@ -325,6 +333,8 @@ static bool is_back(const struct client *client, const char *name)
 
 	if (server->wire.status == 'E' || server->lease.error_count != resets->errors)
 		return false;
+	if (resets->is_unread)
+		return server->wire.status == 'I' && !is_other(client, name, now);
 	return local && !(*local && server->wire.status == 'I');
 }
 
@@ -357,7 +367,7 @@ void resets_tell(struct borrower *borrower, struct buf *ahead)
 	while (resets && params_next(client->startup, &at, &name, &value)) {
 		now = reported(borrower->server, name);
 		if (now)
-			tell(client, &resets->told, name, is_back(client, name) ? value : now,
+			tell(client, &resets->told, name, is_back(client, name, now) ? value : now,
 			     ahead);
 	}
 }
@@ -367,6 +377,14 @@ const struct params *resets_back(const struct client *client)
 	const struct session_resets *resets = resets_of(client);
 
 	return resets ? resets->back : params_none(table_of(client));
+}
+
+const struct params *resets_before(const struct client *client)
+{
+	const struct session_resets *resets = resets_of(client);
+
+	return session_keeps_server(client) || (resets && resets->is_unread) ? NULL
+	                                                                     : client->params;
 }
 
 void resets_settle(struct client *client, const struct params *before)

@@ -473,6 +473,9 @@ void resets_tell(struct borrower *borrower, struct buf *ahead);
  */
 const struct params *resets_back(const struct client *client);
 
+/* The client's map before the transaction; NULL: a text was not read, and may have set any back. */
+const struct params *resets_before(const struct client *client);
+
 /*
  * The server's parameters are known: corrects what the client was told. before: the server's map
  * before they were asked for, with the reports that were forwarded.

@@ -324,8 +324,7 @@ static bool take_params(struct client *client, const struct facts *facts)
 
 	if (facts->parts & QUESTION_PARAMS)
 		is_known = !facts->lacks_names &&
-		           server_take_facts(server, facts, client->startup,
-		                             session_keeps_server(client) ? NULL : client->params,
+		           server_take_facts(server, facts, client->startup, resets_before(client),
 		                             resets_back(client));
 	resets_settle(client, had);
 	params_release(client->clients->pools->shared.params, &had);
