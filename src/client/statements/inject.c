@@ -46,6 +46,19 @@ static bool evict(struct client *client, struct batch *batch)
 	return is_done;
 }
 
+/*
+ * Adds a Parse to the ledger. is_sql: for an EXECUTE, in whose text the position of an error means
+ * nothing.
+ */
+static bool note_parse(struct server *server, struct ledger_change *change, bool is_sql)
+{
+	static const struct server_renaming unknown = { 0 };
+
+	if (is_sql)
+		change = server_renamed(change, &unknown);
+	return change && server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, change);
+}
+
 bool inject_make_way(struct client *client, struct batch *batch, struct statement *statement,
                      struct ledger_change **parse)
 {
@@ -73,10 +86,7 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 	if (!inject_make_way(client, batch, statement, &change))
 		return false;
 	inject_parse(client, batch, statement);
-	/* the position of an error in its text is none in that of an EXECUTE */
-	if (is_sql)
-		change = server_renamed(change);
-	return change && server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, change);
+	return note_parse(server, change, is_sql);
 }
 
 bool inject_scratch(struct client *client, struct batch *batch, bool is_there)

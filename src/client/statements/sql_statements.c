@@ -30,6 +30,7 @@
 struct sql_portal {
 	bool is_execute;             /* else PREPARE, or DEALLOCATE, which has no statement */
 	struct statement *statement; /* holds one reference; or NULL */
+	struct server_renaming renaming;
 	char name[SQL_NAME_MAX + 1]; /* the client's name for the statement */
 };
 
@@ -127,6 +128,20 @@ static void batch_renamed(struct batch *batch, char type, struct bytes body, str
 	batch_run(batch, bytes_of(behind, (size_t)(end - behind)));
 }
 
+/* Counts the characters of a text. false: they cannot be counted. */
+static bool count_characters(const struct client *client, struct bytes text, uint32_t *count)
+{
+	bool is_utf8 = session_is_utf8(client);
+
+	*count = 0;
+	for (size_t i = 0; i < text.count; i++) {
+		if ((text.at[i] & 0x80) && !is_utf8)
+			return false;
+		*count += (text.at[i] & 0xc0) != 0x80;
+	}
+	return true;
+}
+
 /*
  * Has the scratch name described to us, behind the PREPARE that has made it: only PostgreSQL knows
  * which types the text names, and which it has found. false: no memory.
@@ -202,8 +217,20 @@ static enum judgement judge_room(const struct lone *lone)
 	return ledger_is_empty(ledger) ? JUDGE_SEND : batch_wait(lone->batch, LEDGER_WAIT_EMPTY);
 }
 
+/* Where `name` is in the text, in place of the client's. */
+static struct server_renaming renaming_of(const struct lone *lone, struct bytes name)
+{
+	struct bytes token = lone->sql->token;
+	struct bytes before = bytes_of(lone->text, (size_t)(token.at - lone->text));
+	struct server_renaming renaming = { .ours = (uint32_t)name.count + 2 };
+
+	renaming.is_known = count_characters(lone->client, before, &renaming.before) &&
+	                    count_characters(lone->client, token, &renaming.theirs);
+	return renaming;
+}
+
 /* It is bound: it takes effect when it is executed. false: no memory. */
-static bool remember(const struct lone *lone, struct statement *statement)
+static bool remember(const struct lone *lone, struct bytes name, struct statement *statement)
 {
 	struct sql_portal *portal = calloc(1, sizeof(*portal));
 
@@ -211,6 +238,7 @@ static bool remember(const struct lone *lone, struct statement *statement)
 		return false;
 	portal->is_execute = lone->sql->kind == SQL_EXECUTE;
 	portal->statement = statement ? statement_hold(statement) : NULL;
+	portal->renaming = renaming_of(lone, name);
 	memcpy(portal->name, lone->sql->name, sizeof(portal->name));
 	lone->client->unnamed->portal = portal;
 	return true;
@@ -224,7 +252,7 @@ static enum judgement parse_renamed(const struct lone *lone, struct bytes name,
                                     struct statement *statement)
 {
 	if (!unnamed_lend(lone->client, lone->batch) ||
-	    (lone->portal && !*lone->portal && !remember(lone, statement)))
+	    (lone->portal && !*lone->portal && !remember(lone, name, statement)))
 		return JUDGE_MEMORY;
 	batch_renamed(lone->batch, 'P', lone->body, lone->sql->token, name);
 	lone->batch->is_borrowed = true;
@@ -236,8 +264,10 @@ static enum judgement parse_renamed(const struct lone *lone, struct bytes name,
 /* Adds a Query with `name` in place of the client's. Owns the change. false: no memory. */
 static bool query_renamed(const struct lone *lone, struct bytes name, struct ledger_change *change)
 {
+	struct server_renaming renaming = renaming_of(lone, name);
+
 	batch_renamed(lone->batch, 'Q', lone->body, lone->sql->token, name);
-	change = change ? server_renamed(change) : NULL;
+	change = change ? server_renamed(change, &renaming) : NULL;
 	return change && server_note_change(lone->client->borrower.server, LEDGER_QUERY,
 	                                    LEDGER_CLIENT, change);
 }
@@ -472,7 +502,7 @@ static enum judgement execute_portal(struct client *client, struct batch *batch)
 		return JUDGE_MEMORY;
 	change = names_mention(client, portal->name, portal->statement);
 	if (change)
-		change = server_renamed(change);
+		change = server_renamed(change, &portal->renaming);
 	return statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_HEAD);
 }
 
@@ -486,7 +516,7 @@ static enum judgement execute_on_stage(struct client *client, struct bytes frame
 	    set_stage(client, portal->name, portal->statement, batch, &made);
 
 	if (change)
-		change = server_renamed(change);
+		change = server_renamed(change, &portal->renaming);
 	batch_run(batch, frame);
 	if (statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_DROP) ==
 	        JUDGE_DROP &&

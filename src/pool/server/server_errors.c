@@ -277,6 +277,7 @@ static struct bytes find_ours(struct server *server, struct bytes body,
 struct renamed {
 	struct ledger_change base;
 	struct ledger_change *change;
+	struct server_renaming renaming;
 };
 
 static void settle_renamed(struct ledger_change *change, bool is_done)
@@ -287,7 +288,8 @@ static void settle_renamed(struct ledger_change *change, bool is_done)
 	free(renamed);
 }
 
-struct ledger_change *server_renamed(struct ledger_change *change)
+struct ledger_change *server_renamed(struct ledger_change *change,
+                                     const struct server_renaming *renaming)
 {
 	struct renamed *renamed = calloc(1, sizeof(*renamed));
 
@@ -295,32 +297,62 @@ struct ledger_change *server_renamed(struct ledger_change *change)
 		change->settle(change, false);
 		return NULL;
 	}
-	renamed->base = (struct ledger_change){ settle_renamed, change->statement, change->name };
-	renamed->change = change;
+	*renamed = (struct renamed){
+		.base = { settle_renamed, change->statement, change->name },
+		.change = change,
+		.renaming = *renaming,
+	};
 	return &renamed->base;
 }
 
-/* Adds the fields of an error, without its position. */
-static void add_fields(struct buf *out, struct bytes body)
+/*
+ * The position of an error in the client's text. 0: none. In an EXECUTE, it may be a position in
+ * the text of the prepared statement, which PostgreSQL has analyzed again; but then the error is
+ * not about a value.
+ */
+static unsigned long position_of(const struct renamed *renamed, const char *position,
+                                 const char *sqlstate)
+{
+	const struct server_renaming *renaming = &renamed->renaming;
+	unsigned long at = strtoul(position, NULL, 10);
+	bool is_behind = at > (unsigned long)renaming->before + renaming->ours;
+
+	if (!renaming->is_known ||
+	    (renamed->base.statement && !(is_behind && strncmp(sqlstate, "22", 2) == 0)))
+		return 0;
+	if (is_behind)
+		return at - renaming->ours + renaming->theirs;
+	return at <= renaming->before ? at : (unsigned long)renaming->before + 1;
+}
+
+/* Adds the fields of an error, without those that must be left out. */
+static void add_fields(struct buf *out, struct bytes body, const struct renamed *renamed,
+                       const char *sqlstate)
 {
 	const char *text;
 
 	while (body.count && body.at[0]) {
-		char type = body.at[0];
+		char type = body.at[0], digits[24];
 
 		body = bytes_skip(body, 1);
 		if (!bytes_take_text(&body, &text))
 			return;
-		if (type == 'P')
-			continue;
+		if (type == 'P') {
+			unsigned long at = position_of(renamed, text, sqlstate);
+
+			if (!at)
+				continue;
+			snprintf(digits, sizeof(digits), "%lu", at);
+			text = digits;
+		}
 		buf_add_byte(out, type);
 		buf_add_cstr(out, text);
 	}
 	buf_add_byte(out, 0);
 }
 
-/* With the client's name of the statement. false: no change is needed. */
-static bool say_renamed(struct server *server, struct bytes body,
+/* With the client's name of the statement and its position. false: no change is needed. */
+static bool say_renamed(struct server *server, struct bytes body, const char *sqlstate,
                         const struct ledger_change *change)
 {
 	bool is_text = change->settle == settle_renamed;
@@ -341,7 +373,8 @@ static bool say_renamed(struct server *server, struct bytes body,
 	}
 	frame = message_begin(&server->wire.replacement, 'E');
 	if (is_text)
-		add_fields(&server->wire.replacement, body);
+		add_fields(&server->wire.replacement, body, (const struct renamed *)change,
+		           sqlstate);
 	else
 		buf_add(&server->wire.replacement, body.at, body.count);
 	message_end(&server->wire.replacement, frame);
@@ -540,7 +573,7 @@ static enum frame_fate request_failed(struct server *server, const struct server
 			server->wire.replacement = server->lease.replay.withheld;
 			server->lease.replay.withheld = (struct buf){ 0 };
 			fate = FRAME_REPLACE;
-		} else if ((change && say_renamed(server, error->body, change)) ||
+		} else if ((change && say_renamed(server, error->body, report->sqlstate, change)) ||
 		           say_explained(server, error->body, report)) {
 			fate = FRAME_REPLACE;
 		}
