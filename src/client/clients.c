@@ -17,7 +17,6 @@
 #include "client_priv.h"
 #include "login/login_priv.h"
 #include "relay/relay_priv.h"
-#include "session/listening_priv.h"
 #include "session/session_priv.h"
 #include "statements/statements_priv.h"
 

@@ -23,7 +23,7 @@
 
 #include "client_records_priv.h"
 #include "relay/relay_priv.h"
-#include "session/listening_priv.h"
+#include "session/session_priv.h"
 #include "statements/statements_priv.h"
 
 /* What these do is known when their transaction has ended, and not to another process. */

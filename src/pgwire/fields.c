@@ -289,16 +289,6 @@ enum wire_result fields_bind(struct bytes body, struct bind_fields *bind)
 	    body.count == 0);
 }
 
-enum wire_result fields_call(struct bytes body, struct row_walk *arguments)
-{
-	struct bytes formats;
-	uint32_t function;
-	uint16_t count;
-
-	return answer(take_be32(&body, &function) && take_array(&body, 2, &count, &formats) &&
-	              take_parameters(&body, arguments) && body.count == 2);
-}
-
 bool fields_is_binary(const struct bind_fields *bind, size_t column)
 {
 	if (bind->result_format_count == 1)

@@ -845,6 +845,21 @@ def test_what_outlives_discard_all_is_left_to_nobody(pgweir, origin, mode, run):
     assert second.value(PID) != pid
 
 
+def test_set_config_by_a_function_call(pgweir, postgres):
+    """The server stays with its client: which parameter it is is not looked for."""
+    number = int(postgres.value("SELECT 'set_config'::regproc::oid::bigint"))
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    first, second = weir.client(), weir.client()
+    values = b"".join(struct.pack("!i", len(value)) + value for value in (b"app.tenant", b"mine", b"f"))
+    first.send(message("F", struct.pack("!IHH", number, 0, 3) + values + struct.pack("!H", 0)))
+    assert not first.read_result().error
+    asked = "SELECT coalesce(current_setting('app.tenant', true), '')"
+    for _ in range(3):
+        assert first.value(asked) == "mine"
+        assert second.value(asked) == ""
+    assert "parameters" in str(weir.admin("SHOW PINNED"))
+
+
 @pytest.mark.parametrize("mode", ("transaction", "session"))
 def test_nor_by_a_function_call(pgweir, postgres, origin, mode):
     number = int(postgres.value("SELECT 'pg_replication_origin_session_setup'::regproc::oid::bigint"))

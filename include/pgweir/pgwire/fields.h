@@ -143,9 +143,6 @@ enum wire_result fields_bind(struct bytes body, struct bind_fields *bind);
 /* Whether result column `column` (0 is the first) is requested in binary format. */
 bool fields_is_binary(const struct bind_fields *bind, size_t column);
 
-/* FunctionCall: the values of its arguments. */
-enum wire_result fields_call(struct bytes body, struct row_walk *arguments);
-
 /* *row_limit is 0 if all rows are requested. */
 enum wire_result fields_execute(struct bytes body, const char **portal, uint32_t *row_limit);
 

@@ -427,8 +427,8 @@ static enum judgement judge_content(struct client *client, const struct request 
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS) &&
 	    statements_concern(client, frame, in, batch) && statements_follow(client))
 		judgement = statements_judge(client, frame, in, batch, head);
-	if ((frame->type == 'B' || frame->type == 'F') && client->session &&
-	    client->session->names.parameters && judgement <= JUDGE_HEAD) {
+	if (frame->type == 'B' && client->session && client->session->names.parameters &&
+	    judgement <= JUDGE_HEAD) {
 		session_bind(client, frame, in);
 		/* What the next one binds is noted by itself, if its statement is known. */
 		if (statements_follow(client))

@@ -17,7 +17,7 @@
 
 #include "../batch_priv.h"
 #include "../client_priv.h"
-#include "../session/listening_priv.h"
+#include "../session/session_priv.h"
 
 /* ---- relay.c: see struct client_state_ops and struct borrower_ops ---- */
 

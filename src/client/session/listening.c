@@ -1,19 +1,44 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a client's messages do because of LISTEN, UNLISTEN and NOTIFY, and what it is sent of the
- * notifications: see listening_priv.h.
+ * LISTEN, UNLISTEN and NOTIFY of a client in transaction mode.
+ *
+ * The client's statements run on the server lent to it, with all their rules: an error, a ROLLBACK
+ * and a ROLLBACK TO undo them. The order of calls:
+ *
+ *   listening_before()     a message that may touch LISTEN, UNLISTEN or NOTIFY is about to be sent
+ *   listening_follow()     the next messages are
+ *   listening_takes(), listening_holds()      notifications and ReadyForQuery of the lent server
+ *   listening_settle()     the transaction has ended, and the server has answered the question
+ *   listening_waits()      the listening connection must deliver first
+ *   listening_deliver()    the client is between two transactions
+ *
+ * LISTEN. Before a text is sent, the pool's listening connection (pool/listening.h) listens to the
+ * channels that it names. When the transaction has ended, the lent server says to which it listens:
+ * those remain the client's, and the server forgets them. A channel that no text has named (LISTEN
+ * in a function or a DO block) stays on that server, and so the server stays with the client.
+ *
+ * UNLISTEN changes nothing on the lent server that could be asked for. So it is followed as far as
+ * texts and tags show what has become of it: it counts if it was executed, and nothing has failed
+ * or was rolled back since. In doubt the client goes on to get the notifications.
+ *
+ * ReadyForQuery. It is not forwarded after a transaction that may have executed LISTEN, nor after
+ * one of a client that listens, if it may have executed UNLISTEN or NOTIFY, by a trigger too. The
+ * client gets it when all is settled, and the listening connection has delivered what was committed
+ * before. So its own notifications come first, as with PostgreSQL. They have the process id of its
+ * cancel key.
+ *
+ * That a function in a SELECT notifies is known from the catalog.
  *
  * Hard here: three connections take part, and each may end at any time. The client's own state is
  * one step that it waits for; its server and the listening connection call back from the loop. A
  * client may be closed whenever something is sent to it, and its `listening` is freed with that.
  */
-#include "listening_priv.h"
+#include "session_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/base/text.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_items.h"
@@ -22,7 +47,6 @@
 #include "pgweir/pool/server/question.h"
 
 #include "../client_records_priv.h"
-#include "session_priv.h"
 
 /*
  * What the client waits for.
@@ -45,18 +69,14 @@ enum ready {
 /* How many names a transaction may unlisten, in doubt beyond: as many as a client can have. */
 #define UNLISTENED_MAX LISTENING_CHANNELS_MAX
 
-/* What has become of an UNLISTEN, by the tags; behind CALLED, it is not known. */
-enum outcome { NOTHING, EXECUTED, COMMITTED, UNDONE, CALLED };
-
 /* What the transaction unlistens. */
 struct unlisten {
 	struct buf names; /* name\0, in the order of the texts; "" is UNLISTEN * or DISCARD ALL */
-	struct buf outcomes; /* of those that were executed: enum outcome, in the same order */
-	size_t open_count;   /* those that were EXECUTED before the batch */
-	size_t name_count;
-	unsigned int count;  /* of names, since the transaction began */
-	unsigned int errors; /* error_count of the server before them */
-	bool is_doubtful;    /* they may be undone without a tag, or are too many */
+	unsigned int name_count;
+	unsigned int tag_count; /* of those that were executed */
+	unsigned int before;    /* of these, ahead of the batch */
+	unsigned int errors;    /* error_count of the server before the first name */
+	bool is_doubtful;       /* they may be undone, or are too many */
 };
 
 struct client_listening {
@@ -341,58 +361,27 @@ static struct client_listening *get_listening(struct client *client)
 
 /* ---- UNLISTEN: texts name the channels, tags say what has become of it ---- */
 
-static enum outcome outcome_of(struct bytes tag)
+static bool is_one_of(struct bytes tag, const char *first, const char *second)
 {
-	static const struct {
-		const char *text;
-		enum outcome outcome;
-	} outcomes[] = {
-		{ "UNLISTEN", EXECUTED },
-		{ "DISCARD ALL", EXECUTED },
-		{ "COMMIT", COMMITTED },
-		{ "ROLLBACK", UNDONE }, /* ROLLBACK TO, too */
-		{ "PREPARE TRANSACTION", UNDONE },
-		{ "CALL", CALLED },
-		{ "DO", CALLED },
-	};
-
-	for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
-		if (bytes_equal(tag, bytes_of(outcomes[i].text, strlen(outcomes[i].text) + 1)))
-			return outcomes[i].outcome;
-	}
-	return NOTHING;
+	return bytes_equal(tag, bytes_of(first, strlen(first) + 1)) ||
+	       bytes_equal(tag, bytes_of(second, strlen(second) + 1));
 }
 
-/* In a batch, but not in a Query, a procedure may roll back what was executed before it. */
 void listening_see_tag(struct borrower *borrower, struct bytes tag)
 {
 	struct client_listening *listening = client_of(borrower)->listening;
-	enum outcome outcome = outcome_of(tag);
-	struct unlisten *unlisten;
-	struct buf *outcomes;
+	struct unlisten *unlisten = listening ? &listening->unlisten : NULL;
 
-	if (!listening)
+	if (!unlisten)
 		return;
-	unlisten = &listening->unlisten;
-	outcomes = &unlisten->outcomes;
-	switch (outcome) {
-	case EXECUTED:
-		if (outcomes->count <= UNLISTENED_MAX)
-			buf_add_byte(outcomes, EXECUTED);
-		break;
-	case COMMITTED:
-	case UNDONE:
-		/* of those of earlier transactions it is known */
-		for (size_t i = outcomes->count; i && outcomes->at[i - 1] == EXECUTED; i--)
-			outcomes->at[i - 1] = (char)outcome;
-		break;
-	case CALLED:
-		unlisten->is_doubtful |= outcomes->count > unlisten->open_count &&
+	if (is_one_of(tag, "UNLISTEN", "DISCARD ALL"))
+		unlisten->tag_count++;
+	else if (is_one_of(tag, "ROLLBACK", "PREPARE TRANSACTION")) /* ROLLBACK TO, too */
+		unlisten->is_doubtful |= unlisten->tag_count > 0;
+	/* In a batch, but not in a Query, a procedure may roll back what was executed before it. */
+	else if (is_one_of(tag, "CALL", "DO"))
+		unlisten->is_doubtful |= unlisten->tag_count > unlisten->before &&
 		                         !borrower->server->wire.ledger.has_result;
-		break;
-	case NOTHING:
-		break;
-	}
 }
 
 static void leave_channel(struct client_listening *listening, const char *name)
@@ -403,82 +392,37 @@ static void leave_channel(struct client_listening *listening, const char *name)
 		listening_set_all(&listening->listener, SUBSCRIPTION_LEAVING);
 }
 
-/*
- * All texts with UNLISTEN so far are answered, or the transaction has ended. In doubt nothing is
- * unlistened: after an error, and if an UNLISTEN has no tag, or a tag no text.
- */
-static void look_at_outcomes(struct client_listening *listening, bool has_ended)
-{
-	struct unlisten *unlisten = &listening->unlisten;
-	struct buf *outcomes = &unlisten->outcomes;
-	unsigned int errors = listening->client->borrower.server->lease.error_count;
-	struct bytes names;
-	const char *name;
-	size_t count = 0;
-
-	if (unlisten->is_doubtful || !buf_ok(outcomes) || errors != unlisten->errors ||
-	    outcomes->count != unlisten->name_count) {
-		buf_clear(&unlisten->names);
-		buf_clear(outcomes);
-	}
-	names = buf_bytes(&unlisten->names);
-	while (count < outcomes->count && (has_ended || outcomes->at[count] != EXECUTED) &&
-	       bytes_take_text(&names, &name)) {
-		if (outcomes->at[count++] != UNDONE)
-			leave_channel(listening, name);
-	}
-	buf_drop(&unlisten->names, unlisten->names.count - names.count);
-	buf_drop(outcomes, count);
-	unlisten->open_count = unlisten->name_count = outcomes->count;
-	unlisten->errors = errors;
-	unlisten->is_doubtful = false;
-}
-
 static void forget_unlisten(struct unlisten *unlisten)
 {
 	buf_free(&unlisten->names);
-	buf_free(&unlisten->outcomes);
 	*unlisten = (struct unlisten){ 0 };
+}
+
+/*
+ * The transaction has ended. In doubt nothing is unlistened: behind an error or a ROLLBACK, and if
+ * an UNLISTEN has no tag, or a tag no text.
+ */
+static void settle_unlisten(struct client_listening *listening)
+{
+	struct unlisten *unlisten = &listening->unlisten;
+	struct bytes names = buf_bytes(&unlisten->names);
+	bool is_certain = !unlisten->is_doubtful && unlisten->tag_count == unlisten->name_count &&
+	                  unlisten->errors == listening->client->borrower.server->lease.error_count;
+	const char *name;
+
+	while (is_certain && bytes_take_text(&names, &name))
+		leave_channel(listening, name);
+	forget_unlisten(unlisten);
 }
 
 /* ---- the channels of a text ---- */
 
 #define MAY_CHANGE (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN)
 
-static bool is_utf8(struct bytes text)
-{
-	uint32_t point;
-	size_t count;
-
-	while (text.count && (count = text_utf8(text.at, text.count, &point)))
-		text = bytes_skip(text, count);
-	return text.count == 0;
-}
-
-/* The encoding in which the listening connection reads texts. NULL: not known. */
-static const char *encoding_there(const struct client *client)
-{
-	const struct listener *listener = listening_listener(client);
-	const char *encoding =
-	    listener ? listening_encoding(listener) : encoding_of(client->params);
-
-	return *encoding
-	           ? encoding
-	           : params_find(client->borrower.server->session.baseline, "client_encoding");
-}
-
-/* Whether the listening connection reads the name as the client's own server does. */
-static bool is_read_alike(const struct client *client, struct bytes name)
-{
-	const char *encoding = encoding_there(client);
-
-	return bytes_are_ascii(name) || (session_is_utf8(client) && is_utf8(name) && encoding &&
-	                                 strcasecmp(encoding, "UTF8") == 0);
-}
-
 /*
  * Whether PostgreSQL executes LISTEN with this name: what it refuses would end the listening
- * connection, and with that all its listeners.
+ * connection, and with that all its listeners. A name outside of ASCII it may refuse there, or read
+ * otherwise than the client's own server does.
  */
 static bool can_listen(const struct client *client, struct bytes name)
 {
@@ -486,7 +430,7 @@ static bool can_listen(const struct client *client, struct bytes name)
 	const char *standby = params_find(baseline, "in_hot_standby");
 
 	return client->borrower.pool->purpose != POOL_FOR_READS &&
-	       !(standby && strcmp(standby, "on") == 0) && is_read_alike(client, name);
+	       !(standby && strcmp(standby, "on") == 0) && bytes_are_ascii(name);
 }
 
 /* The connection must listen to it when the text runs. */
@@ -518,10 +462,11 @@ static void take_item(void *context, const struct sql_item *item)
 	case SQL_ITEM_UNLISTEN:
 	case SQL_ITEM_UNLISTEN_ALL:
 	case SQL_ITEM_DISCARD:
-		unlisten->is_doubtful |= unlisten->count >= UNLISTENED_MAX;
+		if (!unlisten->name_count)
+			unlisten->errors = client->borrower.server->lease.error_count;
+		unlisten->is_doubtful |= unlisten->name_count >= UNLISTENED_MAX;
 		if (unlisten->is_doubtful)
 			break;
-		unlisten->count++;
 		unlisten->name_count++;
 		buf_add_cstr(&unlisten->names, item->name);
 		break;
@@ -562,7 +507,6 @@ static enum judgement hold_ready(struct client *client, struct batch *batch)
 		return JUDGE_MEMORY;
 	client->touched |= LISTENING_HOLDS;
 	forget_unlisten(&client->listening->unlisten);
-	client->listening->unlisten.errors = server->lease.error_count;
 	server_watch(server, SERVER_WATCHES_READY);
 	return JUDGE_SEND;
 }
@@ -574,8 +518,8 @@ enum judgement listening_follow(struct client *client, struct batch *batch)
 	/* This message would be answered before the ReadyForQuery that is withheld. */
 	if (!ledger_ends_wait(ledger, LEDGER_WAIT_READY))
 		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (!ledger->is_open && !client->listening->is_noted)
-		look_at_outcomes(client->listening, false);
+	if (!ledger->is_open)
+		client->listening->unlisten.before = client->listening->unlisten.tag_count;
 	return JUDGE_SEND;
 }
 
@@ -617,8 +561,7 @@ static void settle_channels(struct client_listening *listening, const struct fac
 	struct bytes channels = buf_bytes(&facts->channels);
 	const char *name;
 
-	look_at_outcomes(listening, true);
-	forget_unlisten(&listening->unlisten);
+	settle_unlisten(listening);
 	if (facts->too_long & QUESTION_CHANNELS) /* the server stays: there may be all */
 		listening_set_all(listener, SUBSCRIPTION_ON);
 	while (bytes_take_text(&channels, &name))

@@ -35,6 +35,8 @@
 #include "pgweir/pool/server/server.h"
 
 struct client_record;
+struct facts;
+struct listener;
 
 /*
  * ---- client->touched ----
@@ -234,7 +236,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 /* What touches these is going to run: it may change how statements are read. */
 void session_change_scope(struct server *server, unsigned int touches);
 
-/* A Bind or FunctionCall: notes values that may be names. `in`: its received bytes. */
+/* A Bind: notes values that may be names. `in`: its received bytes. */
 void session_bind(struct client *client, const struct frame *frame, struct bytes in);
 
 /* Notes a name, if it is one that can be asked for. */
@@ -256,17 +258,6 @@ static inline const char *session_encoding(const struct client *client)
 
 	return encoding ? encoding
 	                : params_find(client->borrower.server->session.baseline, "client_encoding");
-}
-
-/* Whether that and the encoding of the database are UTF8. */
-static inline bool session_is_utf8(const struct client *client)
-{
-	const char *encoding = session_encoding(client);
-	const char *stored =
-	    params_find(client->borrower.server->session.baseline, "server_encoding");
-
-	return encoding && strcasecmp(encoding, "UTF8") == 0 && stored &&
-	       strcasecmp(stored, "UTF8") == 0;
 }
 
 /* Whether a text may have several statements, of which the first may end a block that has failed.
@@ -492,5 +483,106 @@ const struct params *resets_before(const struct client *client);
 void resets_settle(struct client *client, const struct params *before);
 
 void resets_free(struct client *client);
+
+/* ---- listening.c: LISTEN, UNLISTEN and NOTIFY ---- */
+
+/* How many channels a client may have there. With more, its server stays. */
+#define LISTENING_CHANNELS_MAX 10000
+
+/* How many bytes of notifications may wait for a client, with their share of memory. */
+#define LISTENING_UNREAD_MAX ((size_t)8 * 1024 * 1024)
+
+/*
+ * A message is about to be sent whose statement is executed and may touch these (enum sql_touch).
+ * text: "" if it is not known. To be called again after JUDGE_WAIT.
+ */
+enum judgement listening_before(struct client *client, unsigned int touches, struct bytes text,
+                                struct batch *batch);
+
+/* Another message, while listening_is_followed(): waits for ReadyForQuery if it may be withheld. */
+enum judgement listening_follow(struct client *client, struct batch *batch);
+
+/* The message was sent, or is not to be sent. */
+void listening_sent(struct client *client);
+
+/* Whether the client has channels, or is getting some. */
+bool listening_has_any(const struct client *client);
+
+/*
+ * A notification of the lent server. false: forward it. true: it is not forwarded; what was added
+ * to `instead` is.
+ */
+bool listening_takes(struct borrower *borrower, struct bytes frame, struct buf *instead);
+
+/* A statement of the lent server is done. */
+void listening_see_tag(struct borrower *borrower, struct bytes tag);
+
+/* Whether the ReadyForQuery of the lent server is not forwarded: listening_release() sends it. */
+bool listening_holds(struct borrower *borrower);
+
+/*
+ * The transaction is settled but for notifications, and its server is at rest. true: the client
+ * waits for the listening connection in CLIENT_SETTLING.
+ */
+bool listening_waits(struct client *client);
+
+/* Sends the notifications that wait, and a ReadyForQuery that was withheld. false: closed. */
+bool listening_release(struct client *client);
+
+/* Whether the lent server listens to a channel that no text of the client has named. */
+bool listening_is_hidden(const struct client *client, const struct facts *facts);
+
+/*
+ * The lent server has answered the question about channels. true: done. false: the client stays in
+ * CLIENT_SETTLING; on_settled() comes.
+ */
+bool listening_settle(struct client *client, const struct facts *facts);
+
+/* The order of listening_settle() is over. */
+void listening_order_done(struct client *client);
+
+/* Sends the notifications that wait, if the client is between two transactions. */
+void listening_deliver(struct client *client);
+
+/* The connection that it listens with. NULL: none. */
+const struct listener *listening_listener(const struct client *client);
+
+/* Whether channels and notifications that wait are all that there is to be handed over. */
+bool listening_is_at_rest(const struct client *client);
+
+/* Fills that part of the client's record, if it listens; it borrows the channels from a buffer. */
+void listening_write_channels(const struct client *client, struct client_record *values,
+                              struct buf *channels);
+
+/* Makes it from the record. CLOSE_NONE: done. */
+enum close_reason listening_read(struct client *client, const struct client_record *values);
+
+void listening_free(struct client *client);
+
+static inline bool listening_is_followed(const struct client *client)
+{
+	return client->touched & LISTENING_HOLDS;
+}
+
+/* ---- session_use.c: waiting for a place of max_pinned_servers, with a server ---- */
+
+/*
+ * As listening_before(), for a statement that is about to run: first, it may have to wait before it
+ * asks for values of sequences, or for a place. Then batch->waits_for is LEDGER_WAIT_PLACE.
+ */
+enum judgement place_before(struct client *client, unsigned int touches, struct bytes text,
+                            struct batch *batch);
+
+/* The client waits for it: its statement is judged again, with a place or without. */
+void place_await(struct client *client);
+
+/* on_place() of the borrower. */
+void place_given(struct borrower *borrower);
+
+/* A cancel request ends the wait. false: the client does not wait. */
+bool place_cancel(struct client *client);
+
+/* As session_rearm(), and for the limit of the wait. */
+void place_rearm(struct client *client);
 
 #endif

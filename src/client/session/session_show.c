@@ -9,7 +9,6 @@
 
 #include "../client_records_priv.h"
 #include "session_priv.h"
-#include "listening_priv.h"
 
 /*
  * ---- names of what keeps a server ----

@@ -16,7 +16,7 @@
 #include "pgweir/pgwire/sql.h"
 
 #include "../client_records_priv.h"
-#include "listening_priv.h"
+#include "session_priv.h"
 
 /* A function may have set placeholders, whose names need not be in any text of the client. */
 #define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_NAMED)

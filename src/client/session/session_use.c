@@ -17,7 +17,7 @@
 #include "pgweir/pool/vacancy.h"
 
 #include "../client_records_priv.h"
-#include "listening_priv.h"
+#include "session_priv.h"
 
 /* What a DISCARD ALL touches. */
 #define DISCARDS (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE)
@@ -75,6 +75,7 @@ unsigned int session_add_names(const struct client *client, unsigned int touches
 
 /* PostgreSQL's own functions have lower numbers, the same in all versions. */
 #define FIRST_FOREIGN_FUNCTION 16384
+#define SET_CONFIG 2078
 
 /*
  * A FunctionCall has a number, by which nobody here knows a function of an extension: it may be
@@ -95,6 +96,8 @@ unsigned int session_call_touches(const struct frame *frame, struct bytes in)
 	uint32_t number = body.count < 4 ? FIRST_FOREIGN_FUNCTION : load_be32(body.at);
 	bool keeps = number >= FIRST_FOREIGN_FUNCTION;
 
+	if (number == SET_CONFIG) /* of which parameter is not looked for */
+		return SQL_TOUCH_HIDDEN | SQL_TOUCH_PARAMS;
 	for (size_t i = 0; i < sizeof(keepers) / sizeof(keepers[0]); i++)
 		keeps |= number == keepers[i];
 	return keeps ? SQL_TOUCH_HIDDEN | SQL_TOUCH_EXTENSION : SQL_TOUCH_HIDDEN;
@@ -132,31 +135,6 @@ static void keep_text(struct session *session, struct bytes text)
 	if (text.count)
 		session->text =
 		    strndup(text.at, text.count < SESSION_TEXT_MAX ? text.count : SESSION_TEXT_MAX);
-}
-
-/* Whether pg_temp, or pg_temp_3, is a name of the list. */
-static bool has_pg_temp(const char *path)
-{
-	static const char name[] = "pg_temp";
-
-	for (const char *at = path; (at = strstr(at, name)); at += sizeof(name) - 1) {
-		char next = at[sizeof(name) - 1];
-
-		if ((at == path || strchr(", \"", at[-1])) && (!next || strchr(", \"_", next)))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Whether what a CREATE makes is temporary, or may be, because search_path says so. If only a
- * SET LOCAL or a default says so, that is known when the server is asked.
- */
-static bool creates_temporary(const struct client *client, unsigned int touches)
-{
-	const char *path = params_find(client->borrower.server->session.params, "search_path");
-
-	return (path && has_pg_temp(path)) || ((client->touched | touches) & SQL_TOUCH_PARAMS);
 }
 
 /* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere:
@@ -215,7 +193,7 @@ static void note_text(struct client *client, unsigned int touches, unsigned int 
 	names.is_unknown |= names.is_unclear && session_encoding_is_unclear(client);
 	if ((touches & SESSION_TOUCH_NAMED) && !(touches & SQL_TOUCH_EXECUTE) && !(own & NAMES))
 		names.is_unknown = false;
-	/* It was long, and is gone. */
+	/* It was long, and is gone; or there was none. */
 	names.is_unknown |= !text.count && (touches & SQL_TOUCH_PARAMS);
 	sql_names_merge(&client->session->names, &names);
 	sql_names_free(&names);
@@ -404,9 +382,6 @@ static unsigned int touches_here(const struct client *client, unsigned int touch
 {
 	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
-	if ((touches & SQL_TOUCH_CREATE) && client->borrower.server &&
-	    creates_temporary(client, touches))
-		touches |= SQL_TOUCH_TEMP;
 	return touches;
 }
 
@@ -567,31 +542,16 @@ static void note_values(struct session *session, struct row_walk values)
 	}
 }
 
-/* The values of a Bind or a FunctionCall. */
-static enum wire_result values_of(const struct frame *frame, struct bytes in,
-                                  struct row_walk *values)
-{
-	struct bytes body = frame_body(in, frame);
-	struct bind_fields bind;
-	enum wire_result result;
-
-	if (frame->type == 'F')
-		return fields_call(body, values);
-	result = fields_bind(body, &bind);
-	*values = bind.parameters;
-	return result;
-}
-
 void session_bind(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct session *session = client->session;
-	struct row_walk values;
+	struct bind_fields bind;
 
 	/* If it is not whole, a name may be in what follows. */
 	if (in.count < frame->length)
 		session->names.is_unknown |= (session->names.parameters & ~SQL_PARAMETERS_ALL) != 0;
-	else if (values_of(frame, in, &values) == WIRE_OK)
-		note_values(session, values);
+	else if (fields_bind(frame_body(in, frame), &bind) == WIRE_OK)
+		note_values(session, bind.parameters);
 }
 
 void session_note_alone(struct client *client, struct bytes text)
@@ -615,25 +575,6 @@ void session_run_unknown(struct client *client)
 	client->touched |= SQL_TOUCH_HIDDEN;
 	server_open_scope(client->borrower.server);
 	server_hold(client->borrower.server, HELD_STATE);
-}
-
-/*
- * Whether an EXECUTE may say which parameter is set. Its arguments are not read: rare as that is,
- * the server stays.
- */
-static bool names_a_parameter(const struct statement *statement, struct bytes text)
-{
-	struct sql_names names = { 0 };
-	bool has_any;
-
-	if (!statement)
-		return bytes_contain(text, "(");
-	if (!(statement->touches & SQL_TOUCH_PARAMS))
-		return false;
-	sql_names_read(&names, statement_query(statement), false);
-	has_any = names.parameters != 0;
-	sql_names_free(&names);
-	return has_any;
 }
 
 /* Whether it names a statement itself: one of the server, which need not be the client's. */
@@ -663,9 +604,11 @@ void session_use_execute(struct client *client, struct statement *statement, str
 		sql_names_read(&names, text, true);
 	if ((touches & SESSION_TOUCH_NAMED) && !(statement->touches & NAMES))
 		names.is_unknown = false;
-	names.is_unknown |= (is_nested && (statement->touches & SQL_TOUCH_EXECUTE)) ||
-	                    names_a_parameter(statement, text) ||
-	                    (names.is_unclear && session_encoding_is_unclear(client));
+	/* An argument may say which parameter is set: rare as that is, the server stays. */
+	names.is_unknown |=
+	    (is_nested && (statement->touches & SQL_TOUCH_EXECUTE)) ||
+	    ((!statement || (statement->touches & SQL_TOUCH_PARAMS)) && bytes_contain(text, "(")) ||
+	    (names.is_unclear && session_encoding_is_unclear(client));
 	if (session_get(client)) {
 		sql_names_merge(&client->session->names, &names);
 		client->session->names.parameters = 0;

@@ -7,8 +7,6 @@
 
 #include "pgweir/pgwire/message.h"
 
-#include "../session/listening_priv.h"
-
 void inject_named(struct batch *batch, char type, struct bytes name)
 {
 	batch_header(batch, type, 1 + name.count + 1);

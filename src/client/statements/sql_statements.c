@@ -26,8 +26,6 @@
 
 #include "pgweir/pgwire/message.h"
 
-#include "../session/listening_priv.h"
-
 /* What the unnamed portal is going to execute. */
 struct sql_portal {
 	bool is_execute;             /* else PREPARE, or DEALLOCATE, which has no statement */

@@ -24,57 +24,59 @@
  */
 
 /* Judges a text of which the bytes in `have` have been received. */
-static enum whole judge_text(const struct frame *frame, struct bytes have, size_t most)
+static enum wire_result judge_text(const struct frame *frame, struct bytes have, size_t most)
 {
 	switch (sql_glance(have)) {
 	case WIRE_OK:
-		return frame->length > most ? WHOLE_TOO_LONG : WHOLE_MORE;
+		return frame->length > most ? WIRE_BAD : WIRE_MORE;
 	case WIRE_MORE:
-		return have.count >= most ? WHOLE_ENOUGH : WHOLE_MORE;
+		return have.count >= most ? WIRE_OK : WIRE_MORE;
 	case WIRE_BAD:
 		break;
 	}
-	return WHOLE_ENOUGH;
+	return WIRE_OK;
 }
 
-static enum whole judge_name_and_text(const struct frame *frame, struct bytes have, size_t most)
+static enum wire_result judge_name_and_text(const struct frame *frame, struct bytes have,
+                                            size_t most)
 {
 	if (have.count == 0)
-		return WHOLE_MORE;
+		return WIRE_MORE;
 	if (have.at[0])
-		return frame->length > most ? WHOLE_TOO_LONG : WHOLE_MORE;
+		return frame->length > most ? WIRE_BAD : WIRE_MORE;
 	if (frame->length <= WHOLE_TEXT_MAX)
-		return WHOLE_MORE;
+		return WIRE_MORE;
 	return judge_text(frame, bytes_skip(have, 1), most);
 }
 
-enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most)
+enum wire_result whole_judge(const struct frame *frame, struct bytes in, size_t most)
 {
 	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
 	struct object_names names;
 
 	if (in.count >= frame->length)
-		return WHOLE_ENOUGH;
+		return WIRE_OK;
 	if (frame->type == 'Q')
 		return judge_text(frame, have, most);
 	if (frame->type == 'P')
 		return judge_name_and_text(frame, have, most);
 	if (fields_names(frame->type, have, frame->length - FRAME_HEADER_SIZE, &names) != WIRE_MORE)
-		return WHOLE_ENOUGH;
-	return have.count > WHOLE_NAMES_MAX ? WHOLE_TOO_LONG : WHOLE_MORE;
+		return WIRE_OK;
+	return have.count > WHOLE_NAMES_MAX ? WIRE_BAD : WIRE_MORE;
 }
 
 /* Whether a frame of this type names a statement or a portal, or may name one in its text. */
 static bool has_names(char type) { return type == 'Q' || frame_is_extended(type); }
 
-static enum whole whole_of(const struct client *client, const struct frame *frame, struct bytes in)
+static enum wire_result whole_of(const struct client *client, const struct frame *frame,
+                                 struct bytes in)
 {
 	return whole_judge(frame, in, client->clients->config->max_statement_size);
 }
 
 bool statements_need_more(const struct client *client, const struct frame *frame, struct bytes in)
 {
-	return has_names(frame->type) && whole_of(client, frame, in) == WHOLE_MORE;
+	return has_names(frame->type) && whole_of(client, frame, in) == WIRE_MORE;
 }
 
 static bool err_long_name(struct err *err)
@@ -521,7 +523,7 @@ enum judgement statements_judge(struct client *client, const struct frame *frame
 	watch_for_replan(client, frame, in, batch);
 	if (!has_names(frame->type))
 		return JUDGE_SEND;
-	if (in.count < frame->length && whole_of(client, frame, in) == WHOLE_TOO_LONG)
+	if (in.count < frame->length && whole_of(client, frame, in) == WIRE_BAD)
 		return refuse_long(client, frame, batch);
 	if (client->borrower.server->wire.ledger.is_skipping)
 		return JUDGE_SEND; /* an error occurred: the server skips the frame */

@@ -266,14 +266,11 @@ struct client_statement *names_restore(struct client *client, struct bytes name,
 /* Maximum bytes of the names at the front of a message. PostgreSQL cuts a name after 63 bytes. */
 #define WHOLE_NAMES_MAX ((size_t)16 * 1024)
 
-enum whole {
-	WHOLE_ENOUGH,  /* the received bytes are enough, or the message is complete */
-	WHOLE_MORE,    /* more bytes must be received */
-	WHOLE_TOO_LONG /* longer than allowed: refuse it */
-};
-
-/* Needs no server. most: max_statement_size. */
-enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most);
+/*
+ * WIRE_OK: the received bytes are enough, or the message is complete. WIRE_BAD: it is longer than
+ * allowed. Needs no server. most: max_statement_size.
+ */
+enum wire_result whole_judge(const struct frame *frame, struct bytes in, size_t most);
 
 /* ---- exposed.c: statements under the client's own names ---- */
 

@@ -18,7 +18,6 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../client_records_priv.h"
-#include "../session/listening_priv.h"
 
 static void settle(struct ledger_change *change, bool is_done)
 {
