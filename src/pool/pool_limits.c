@@ -245,7 +245,7 @@ static void note_refusal(struct pool *pool, struct cap *cap, const struct tally 
 static struct permit_ask ask_for(struct pool *pool, struct cap_host *host, unsigned int most)
 {
 	struct permit_ask ask = {
-		.permit.pool = most ? pool->share.tally : NULL,
+		.permit.of[OF_POOL] = most ? pool->share.tally : NULL,
 		.most = most ? most : PERMIT_NO_LIMIT,
 		.claimant = &pool->block.claim,
 		.is_spare = pool->block.claim.is_spare,
@@ -255,7 +255,7 @@ static struct permit_ask ask_for(struct pool *pool, struct cap_host *host, unsig
 	for (int i = 0; i < CAPS; i++) {
 		const struct cap *cap = cap_of(pool, host, (enum cap_kind)i);
 
-		ask.permit.caps[i] = cap ? cap->share.tally : NULL;
+		ask.permit.of[OF_CAPS + i] = cap ? cap->share.tally : NULL;
 	}
 	return ask;
 }
@@ -334,7 +334,7 @@ void pool_pass_permit(struct server *server, struct permit *permit)
 
 	server->place.permit = permit_move(permit);
 	/* While the pool waits for it, the permit is that of a server from another loop. */
-	if (!host || host->cap.share.tally != server->place.permit.caps[CAP_HOST] ||
+	if (!host || host->cap.share.tally != server->place.permit.of[OF_HOST] ||
 	    block->claim.cap == host->cap.share.tally)
 		return;
 	server->place.cap_host = host; /* and holds it */
@@ -352,9 +352,9 @@ void pools_give_permit(struct pools *pools, struct server *server)
 static void give_host(struct server *server)
 {
 	struct permit *permit = &server->place.permit;
-	struct permit of_host = { .caps = { [CAP_HOST] = permit->caps[CAP_HOST] } };
+	struct permit of_host = { .of[OF_HOST] = permit->of[OF_HOST] };
 
-	permit->caps[CAP_HOST] = NULL;
+	permit->of[OF_HOST] = NULL;
 	permit_give(&of_host, &server->pool->pools->member);
 	release_host(server->pool->pools, &server->place.cap_host);
 }
@@ -362,7 +362,7 @@ static void give_host(struct server *server)
 /* The server counts there from now on, and holds the host. */
 static void settle_at(struct server *server, struct cap_host *host)
 {
-	server->place.permit.caps[CAP_HOST] = host->cap.share.tally;
+	server->place.permit.of[OF_HOST] = host->cap.share.tally;
 	server->place.cap_host = host;
 }
 
@@ -382,7 +382,7 @@ bool pool_may_connect(struct server *server)
 		return true;
 	}
 	give_host(server);
-	ask.permit.caps[CAP_HOST] = host->cap.share.tally;
+	ask.permit.of[OF_HOST] = host->cap.share.tally;
 	if (permit_take(&ask, &pool->pools->member) == PERMIT_GRANTED) {
 		settle_at(server, host);
 		return true;
@@ -405,10 +405,10 @@ void pools_note_host(struct pools *pools, struct server *server)
 		release_host(pools, &host);
 		return;
 	}
-	there.caps[CAP_HOST] = host->cap.share.tally;
+	there.of[OF_HOST] = host->cap.share.tally;
 	if (server->site->is_watch) /* no limit keeps it from its host */
-		permit->caps[CAP_ALL] = there.caps[CAP_ALL] = pools->cap.share.tally;
-	if (!permit->caps[CAP_HOST])
+		permit->of[OF_ALL] = there.of[OF_ALL] = pools->cap.share.tally;
+	if (!permit->of[OF_HOST])
 		permit_add(&there, &pools->member);
 	settle_at(server, host);
 }

@@ -33,12 +33,12 @@ static void on_arrival(struct letter *letter)
 	struct pools *pools = container_of(to, struct pools, member);
 	struct server *server;
 
-	parcel->permit.pool->broker->moving_count--;
+	parcel->permit.of[OF_POOL]->broker->moving_count--;
 	if (letter->is_late) {
 		server_parcel_end(&parcel);
 		return;
 	}
-	share_keep_promise(parcel->permit.pool, to);
+	share_keep_promise(parcel->permit.of[OF_POOL], to);
 	server = server_unpack(pools, &parcel);
 	if (server) {
 		server->place.arrived_at = loop_now(pools->shared.loop);

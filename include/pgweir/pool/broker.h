@@ -239,7 +239,7 @@ enum permit_answer {
 
 #define PERMIT_NO_LIMIT UINT_MAX
 
-enum { OF_POOL, OF_DATABASE, OF_ROLE, OWNERS };
+#define OWNERS (OF_ROLE + 1) /* its pool, database and role */
 
 /*
  * A pool of one loop, which may be in the queue of one cap. on_woken() of its share comes when it
