@@ -18,6 +18,14 @@ bool pool_is_current(const struct pool *pool)
 
 void pool_wake(struct pool *pool) { loop_defer(pool_loop(pool), &pool->serve_task); }
 
+static void on_look(struct timer *timer) { pool_wake(container_of(timer, struct pool, look)); }
+
+void pool_wake_after(struct pool *pool, usec_t since, usec_t limit)
+{
+	if (!timer_is_set(&pool->look) || since + limit < pool->look.due)
+		timer_set(&pool->look, loop_timer_queue(pool_loop(pool), limit, on_look), since);
+}
+
 /* Of one pool: the first borrowers of its wait queues have waited longest. */
 usec_t pool_longest_wait(const struct pool *pool, usec_t now)
 {

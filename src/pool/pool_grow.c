@@ -18,11 +18,6 @@
 
 /* ---- pool_size and the reserve ---- */
 
-static void on_reserve(struct timer *timer)
-{
-	pool_wake(container_of(timer, struct pool, reserve));
-}
-
 static bool may_use_reserve(struct pool *pool)
 {
 	const struct pool_limits *limits = &pool->limits;
@@ -34,9 +29,7 @@ static bool may_use_reserve(struct pool *pool)
 	if (share_servers(&pool->share) >= pool_limits_most(limits))
 		return false;
 	if (now - head->waiting_since < limits->reserve_after) {
-		timer_set(&pool->reserve,
-		          loop_timer_queue(pool_loop(pool), limits->reserve_after, on_reserve),
-		          head->waiting_since);
+		pool_wake_after(pool, head->waiting_since, limits->reserve_after);
 		return false;
 	}
 	log_kept(&pool->log, LOG_LEVEL_WARNING, "reserve", "taking connection from reserve_pool");

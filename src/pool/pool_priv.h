@@ -108,6 +108,9 @@ static inline bool pool_may_lend(const struct server *server)
 /* For SHOW LIMITS and the log: max_pinned_servers refuses, or lets wait. */
 void pool_note_pins_met(struct pool *pool);
 
+/* pool_wake() at since + limit; of several such times the first counts, and then all are due. */
+void pool_wake_after(struct pool *pool, usec_t since, usec_t limit);
+
 /* ---- wait queues: pool_wait.c ---- */
 
 void pool_give_places(struct pool *pool);

@@ -31,15 +31,14 @@ static void rearm_servers(struct pool *pool)
  */
 static void judge_sessions(struct pool *pool)
 {
-	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED };
 	struct server *server, *next;
 
 	TAILQ_FOREACH (server, &pool->servers[SERVER_LENT], place.node) {
 		if (pool_rules_at(server)->mode == POOL_MODE_SESSION)
 			server_hold(server, HELD_SESSION);
 	}
-	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++) {
-		TAILQ_FOREACH_SAFE (server, &pool->servers[resting[i]], place.node, next) {
+	for (int state = SERVER_IDLE; state <= SERVER_USED; state++) {
+		TAILQ_FOREACH_SAFE (server, &pool->servers[state], place.node, next) {
 			if (pool_unfit(server))
 				server_close_for(server, pool_unfit(server));
 		}

@@ -26,11 +26,8 @@ static void forget_pool(struct pool *pool)
 	pool->block.is_refused = false;
 	pool_pass_on(pool); /* it claims nothing, and holds no host */
 	pool_leave_sized(pool);
-	timer_clear(&pool->retry);
-	timer_clear(&pool->reserve);
-	timer_clear(&pool->rest);
-	timer_clear(&pool->trade.stay);
 	timer_clear(&pool->look);
+	timer_clear(&pool->rest);
 	loop_undefer(pools->shared.loop, &pool->serve_task);
 	listening_forget_all(pool);
 	params_release(pools->shared.params, &pool->baseline);
