@@ -16,8 +16,8 @@
  *   pool_retry  finders                  after failed logins; the hosts of hosts_from
  *   pool_queue  pool_roles               wait queues that are too long; which hosts fit
  *   pool_sequences  pool_catalog
- *   pool_wait  pools_find                wait queues; one of the pools
- *   pool                                 what all of these ask a pool
+ *   pool_wait                            wait queues
+ *   pool                                 what all of these ask a pool; one of the pools
  */
 #ifndef PGWEIR_POOL_POOL_PRIV_H
 #define PGWEIR_POOL_POOL_PRIV_H
@@ -549,7 +549,7 @@ bool pool_launch_for(struct borrower *borrower, struct permit *permit);
 void pool_login_done(struct server *server);
 void pool_login_failed(struct server *server, const struct err *err);
 
-/* ---- listening connections: listening*.c ---- */
+/* ---- listening connections: listening.c ---- */
 
 void listening_grow(struct pool *pool);
 /* Its server has logged in, or it gets none; is_again: not now. */

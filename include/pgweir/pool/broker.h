@@ -137,7 +137,7 @@ struct tally {
 	struct outages outages;      /* of a database */
 	struct catalog_news catalog; /* of a catalog */
 	atomic_uint vacated; /* of a database: how often its idle servers were to be closed */
-	/* of a pool, what its loops have found out: share.c; and how often that has changed */
+	/* of a pool, what its loops have found out, and how often that has changed */
 	atomic_uint outcome_number, shown_number;
 	atomic_bool is_failing;
 	struct err failure; /* valid while is_failing */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/broker.c, share.c and permits.c: limits hold for all loops together, and waiting loops are
+ * pool/broker.c and permits.c: limits hold for all loops together, and waiting loops are
  * woken.
  */
 #include "pgweir/pool/broker.h"
