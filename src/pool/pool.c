@@ -141,6 +141,25 @@ void pools_changed(struct pools *pools)
 
 void pools_sweep_later(struct pools *pools) { loop_defer(pools->shared.loop, &pools->sweep_task); }
 
+static void on_sweep_due(struct timer *timer)
+{
+	pools_sweep_later(container_of(timer, struct pools, sweep_timer));
+}
+
+/* A sweep looks at all of them, so there are few in the shorter of the two times. */
+#define SWEEPS 8
+
+void pools_sweep_in_time(struct pools *pools)
+{
+	usec_t pool = pools->config->pool_idle_timeout, limit = pools->config->autodb_idle_timeout;
+
+	if (pool && (!limit || pool < limit))
+		limit = pool;
+	if (limit && !timer_is_set(&pools->sweep_timer))
+		timer_begin(&pools->sweep_timer, pools->shared.loop, limit / SWEEPS + 1,
+		            on_sweep_due);
+}
+
 void pools_walk_start(struct pools *pools, struct pools_walk *walk)
 {
 	walk->next_server = TAILQ_FIRST(&pools->servers);

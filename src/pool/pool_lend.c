@@ -26,7 +26,6 @@ void pool_join(struct pool *pool, struct borrower *borrower)
 	TAILQ_INSERT_TAIL(&pool->members, borrower, node);
 	pool->member_count++;
 	pool->share.tally->client_count++;
-	timer_clear(&pool->rest);
 	if (pool->limits.min_size)
 		pool_wake(pool);
 }

@@ -327,11 +327,8 @@ bool pool_wants_probe(const struct pool *pool);
 
 bool pool_is_empty(const struct pool *pool);
 
-/* If the pool is empty, starts the timer of pool_idle_timeout. */
+/* If the pool is empty, pool_idle_timeout begins. */
 void pool_arm_expiry(struct pool *pool);
-
-/* Applies a changed pool_idle_timeout. */
-void pool_rearm(struct pool *pool);
 
 /* ---- returned servers: pool_home.c ---- */
 
@@ -597,11 +594,8 @@ void role_forget_unused(struct pools *pools, struct role *role);
 struct database *database_add(struct pools *pools, const char *name,
                               const struct config_database *entry, bool is_auto);
 
-/* If `*` made the database and it is unused: starts the timer of autodb_idle_timeout. */
+/* If `*` made the database and it is unused, autodb_idle_timeout begins. */
 void database_arm_expiry(struct database *database);
-
-/* Applies a changed autodb_idle_timeout, or that is_auto has changed. */
-void database_rearm(struct database *database);
 
 /* Counts that a server was lent for a read, at its host. */
 void database_count_read(struct database *database, struct server *server);
@@ -619,18 +613,17 @@ struct pool *pools_find_of(const struct database *database, const struct role *r
 struct pool *pools_exact_pool(struct database *database, const char *user,
                               enum pool_purpose purpose);
 
-/* Frees databases and pools without an entry at the end of the turn. */
+/* Frees databases and pools that have expired, or have no entry: at the end of the turn, */
 void pools_sweep_later(struct pools *pools);
+
+/* and when those that are unused now may have expired. */
+void pools_sweep_in_time(struct pools *pools);
 
 /* Adds the pool's counters to those of its database, and sets them to zero. pools_add.c */
 void pools_keep_stats(struct pool *pool);
 
 /* The pools must have neither members nor servers. pools_add.c */
 void pools_forget_database(struct database *database);
-void pools_pool_expired(struct timer *timer);
-void pools_database_expired(struct timer *timer);
-
-/* The task that frees databases without an entry, and pools without a user. */
 void pools_sweep(struct task *task);
 
 /* ---- host watches: host_watches.c ---- */

@@ -78,7 +78,7 @@ struct database {
 	bool is_current;              /* whether nothing had changed since the reading, */
 	bool is_quiet;                /* and no name matters */
 	unsigned int vacated;   /* tally->vacated when its idle servers were closed: vacancy.c */
-	struct timer rest;      /* autodb_idle_timeout */
+	usec_t unused_since;    /* since then or later: autodb_idle_timeout */
 	struct stats gone;      /* the counters of freed pools, so that totals never decrease */
 	struct stats_past past; /* of all its pools; for the console */
 	struct latency gone_latency;

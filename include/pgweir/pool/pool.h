@@ -171,7 +171,7 @@ struct pool {
 	/* no recent attempt: clients with fail_fast wait for the current one */
 	bool is_hopeful;
 	struct timer look;        /* pool_wake_after() */
-	struct timer rest;        /* pool_idle_timeout */
+	usec_t unused_since;      /* when it was last empty: pool_idle_timeout */
 	struct {                  /* with other loops: pool_trade.c */
 		usec_t looked_at; /* when their wants were looked at */
 		usec_t load_at;   /* when load was computed */
