@@ -251,15 +251,6 @@ static void wait_for(const struct permit_ask *ask, struct tally *cap)
 	call_first(cap, claimant->pool->member);
 }
 
-void permit_set_limit(struct share *cap, int limit, int guaranteed)
-{
-	LOCKED(&cap->member->broker->lock);
-	cap->tally->most = limit > 0 ? (unsigned int)limit : 0;
-	cap->tally->guaranteed = (unsigned int)guaranteed;
-	cap->tally->is_auto = false;
-	call_first(cap->tally, cap->member);
-}
-
 #define MARGIN_PART \
 	10 /* of what PostgreSQL grants: for sessions that are not over yet, and others */
 #define MARGIN_LEAST 3
@@ -280,10 +271,17 @@ static void set_auto(struct share *host)
 	call_first(tally, host->member);
 }
 
-void permit_set_auto(struct share *host)
+void permit_set_limit(struct share *cap, int limit, int guaranteed)
 {
-	LOCKED(&host->member->broker->lock);
-	set_auto(host);
+	LOCKED(&cap->member->broker->lock);
+	cap->tally->guaranteed = (unsigned int)guaranteed;
+	if (limit == CONFIG_CAP_AUTO) {
+		set_auto(cap);
+		return;
+	}
+	cap->tally->most = limit > 0 ? (unsigned int)limit : 0;
+	cap->tally->is_auto = false;
+	call_first(cap->tally, cap->member);
 }
 
 bool permit_note_granted(struct share *host, unsigned int granted)

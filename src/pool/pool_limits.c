@@ -84,16 +84,6 @@ static void release_host(struct pools *pools, struct cap_host **hostp)
 	free(host);
 }
 
-static void limit_host(struct pools *pools, struct cap_host *host)
-{
-	int limit = pools->config->max_host_connections;
-
-	if (limit == CONFIG_CAP_AUTO)
-		permit_set_auto(&host->cap.share);
-	else
-		permit_set_limit(&host->cap.share, limit, 0);
-}
-
 /* NULL: no memory. */
 static struct cap_host *add_host(struct pools *pools, struct bytes name)
 {
@@ -106,7 +96,7 @@ static struct cap_host *add_host(struct pools *pools, struct bytes name)
 		free(host);
 		return NULL;
 	}
-	limit_host(pools, host);
+	permit_set_limit(&host->cap.share, pools->config->max_host_connections, 0);
 	TABLE_ADD(hh, &pools->secret, pools->host_table, host->name, name.count, host);
 	return host;
 }
@@ -167,7 +157,7 @@ void pools_set_caps(struct pools *pools)
 
 	permit_set_limit(&pools->cap.share, config->max_server_connections, 0);
 	HASH_ITER (hh, pools->host_table, host, next)
-		limit_host(pools, host);
+		permit_set_limit(&host->cap.share, config->max_host_connections, 0);
 	pools->is_capped = config->max_server_connections || config->max_host_connections;
 	if (pools->is_capped == was_capped)
 		return;
@@ -428,30 +418,21 @@ void pool_note_slots(struct server *server, unsigned int count)
 /* This loop looks for idle servers that may leave, but not before the end of this turn. */
 static void offer(struct cap *cap)
 {
-	if (cap && tally_is_short(cap->share.tally))
+	if (tally_is_short(cap->share.tally))
 		share_wake_own(&cap->share);
-}
-
-static void offer_hosts(const struct server_list *resting)
-{
-	const struct server *server;
-
-	TAILQ_FOREACH (server, resting, place.node)
-		offer(server_cap(server, CAP_HOST));
 }
 
 void pool_help_others(const struct pool *pool)
 {
+	struct cap_host *host, *next;
+
 	if (!pool->pools->with.broker->blocked_count)
 		return;
 	offer(&pool->database->cap);
 	offer(&pool->role->cap);
 	offer(&pool->pools->cap);
-	/* A walk over all idle servers, at each return of one. */
-	if (pool->pools->config->max_host_connections) {
-		offer_hosts(&pool->servers[SERVER_IDLE]);
-		offer_hosts(&pool->servers[SERVER_USED]);
-	}
+	HASH_ITER (hh, pool->pools->host_table, host, next)
+		offer(&host->cap);
 }
 
 bool pool_is_claimed(const struct server *server)

@@ -137,9 +137,11 @@ void pool_fair_lend(struct borrower *borrower);
 void pool_fair_part(struct pool *pool, const struct borrower *borrower,
                     const struct server *server);
 
-static inline void pool_part(struct pool *pool, const struct borrower *borrower,
-                             const struct server *server)
+static inline void pool_part(struct pool *pool, struct borrower *borrower, struct server *server)
 {
+	borrower->server = NULL;
+	borrower->state = BORROWER_RESTING;
+	server->lease.borrower = NULL;
 	pool_count_served(pool, -1);
 	if (pool->fair)
 		pool_fair_part(pool, borrower, server);

@@ -723,11 +723,11 @@ START_TEST(the_limit_of_a_host_follows_what_postgresql_grants)
 	ck_assert(share_open(&other, &sides[1].member, TALLY_HOST, "10.0.0.1", ""));
 	for (int i = 0; i < 2; i++)
 		there[i].of[OF_HOST] = one.tally;
-	permit_set_auto(&one);
-	permit_set_auto(&other);
+	permit_set_limit(&one, CONFIG_CAP_AUTO, 0);
+	permit_set_limit(&other, CONFIG_CAP_AUTO, 0);
 	ck_assert_uint_eq(one.tally->most, 4);
 	permit_add(&there[0], &sides[0].member);
-	permit_set_auto(&other); /* a RELOAD changes nothing */
+	permit_set_limit(&other, CONFIG_CAP_AUTO, 0); /* a RELOAD changes nothing */
 	ck_assert_uint_eq(one.tally->most, 5);
 	ck_assert(permit_note_granted(&one, 97));
 	ck_assert(!permit_note_granted(&other, 97));
@@ -736,7 +736,7 @@ START_TEST(the_limit_of_a_host_follows_what_postgresql_grants)
 	permit_set_limit(&one, 7, 0);
 	ck_assert(!permit_note_granted(&one, 2));
 	ck_assert_uint_eq(one.tally->most, 7);
-	permit_set_auto(&other);
+	permit_set_limit(&other, CONFIG_CAP_AUTO, 0);
 	ck_assert_uint_eq(one.tally->most, 88);
 	ck_assert(permit_note_granted(&one, 2));
 	ck_assert_uint_eq(one.tally->most, 1);
