@@ -490,7 +490,10 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out);
 struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line);
 
 /* Borrowers in all of them. */
-unsigned int pool_waiting_count(const struct pool *pool);
+static inline unsigned int pool_waiting_count(const struct pool *pool)
+{
+	return atomic_load_explicit(&pool->share.waiting, memory_order_relaxed);
+}
 
 /*
  * The borrower gets a place of max_pinned_servers, unless it has one. false: the limit is reached.
