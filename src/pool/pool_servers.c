@@ -37,7 +37,6 @@ static void count_server(const struct server *server, int change)
 	    (unsigned int)change;
 	pool->pools->listening_count += server->is_listening ? (unsigned int)change : 0;
 	pool->database->server_count += (unsigned int)change;
-	pool->role->server_count += (unsigned int)change;
 	pool->pools->server_count += (unsigned int)change;
 }
 

@@ -91,9 +91,8 @@ struct database {
 struct role {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(role) node;
-	struct cap cap;                  /* max_user_connections */
-	const struct config_user *entry; /* its entry of [users]; NULL: none */
-	unsigned int server_count;
+	struct cap cap;                        /* max_user_connections */
+	const struct config_user *entry;       /* its entry of [users]; NULL: none */
 	unsigned int pool_count;               /* pools that log in as this role */
 	unsigned int client_count;             /* clients logged in under this name: role_enter() */
 	uint64_t client_limit_hits;            /* clients refused by max_user_client_connections */
