@@ -258,19 +258,7 @@ static unsigned int needed_by(const struct pool *pool, unsigned int most)
 	return missing ? missing : 1;
 }
 
-void pool_evict(struct pool *pool)
-{
-	struct cap *cap = pool_blocked_by(pool);
-
-	if (!cap || !pool->block.claim.needs_more)
-		return;
-	pool->block.claim.needs_more = false;
-	evict(cap);
-	if (tally_is_short(cap->share.tally))
-		share_wake_others(&cap->share);
-}
-
-/* Idle servers of this loop leave for it; those of others: pool_evict(). */
+/* Idle servers of this loop leave for it; those of others: pool_make_way(). */
 static bool makes_space(struct cap *cap)
 {
 	evict(cap);
@@ -422,12 +410,31 @@ static void offer(struct cap *cap)
 		share_wake_own(&cap->share);
 }
 
-void pool_help_others(const struct pool *pool)
+/*
+ * Idle servers of all loops leave for what a cap keeps from the pool. When the other loops know
+ * what it wants: an idle server of the same pool rather moves.
+ */
+static void evict_for(struct pool *pool)
+{
+	struct cap *cap = pool_blocked_by(pool);
+
+	if (!cap || !pool->block.claim.needs_more)
+		return;
+	pool->block.claim.needs_more = false;
+	evict(cap);
+	if (tally_is_short(cap->share.tally))
+		share_wake_others(&cap->share);
+}
+
+void pool_make_way(struct pool *pool)
 {
 	struct cap_host *host, *next;
 
-	if (!pool->pools->with.broker->blocked_count)
+	evict_for(pool);
+	if (pool->queues[BORROWER_WAITING].count || !pool->pools->with.broker->blocked_count ||
+	    !(pool->has_come_home || pool->server_counts[SERVER_IDLE]))
 		return;
+	/* Its borrowers have left, or got another: another pool may use the slot. */
 	offer(&pool->database->cap);
 	offer(&pool->role->cap);
 	offer(&pool->pools->cap);

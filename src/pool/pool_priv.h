@@ -268,17 +268,11 @@ void pools_set_caps(struct pools *pools);
 void pool_file_idle(struct server *server);
 void pool_unfile_idle(struct server *server);
 
-/*
- * Idle servers in all loops leave for a pool that is blocked. At the end of its turn, when the
- * other loops know what it wants: an idle server of the same pool rather moves.
- */
-void pool_evict(struct pool *pool);
+/* At the end of its turn: idle servers leave for it, or its own for pools that its caps block. */
+void pool_make_way(struct pool *pool);
 
 /* At home, while clients wait in any loop: closed if a blocked pool comes before (permits.c). */
 void pool_yield(struct pool *pool);
-
-/* It has idle servers that nobody waits for: they leave for pools that its caps block. */
-void pool_help_others(const struct pool *pool);
 
 /* Whether a pool is blocked by a cap where the server counts. */
 bool pool_is_claimed(const struct server *server);
