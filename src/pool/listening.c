@@ -405,16 +405,6 @@ static bool replace_is_wanted(const struct listening *listening)
 	       !next->wish.expected && listening->replace.state == REPLACE_NONE;
 }
 
-static void replace_is_blocked(struct listening *listening)
-{
-	if (!listening->replace.is_told)
-		log_warning(&listening->pool->log,
-		            "the listening connection cannot be replaced yet: max_db_connections "
-		            "or max_user_connections is reached; it stays in use until there is "
-		            "space for a second one");
-	listening->replace.is_told = true;
-}
-
 /* ---- time limits ---- */
 
 static void wait_at_most(struct listening *listening, usec_t limit,
@@ -859,10 +849,9 @@ static const struct borrower_ops listening_borrower_ops = {
 	.tell_who = tell_listening,
 };
 
-/* ---- launching ---- */
+/* ---- launching: see pool_grow.c ---- */
 
-/* The link that must be opened now. NULL: none. */
-static struct listening_link *wanted_link(struct listening *listening)
+struct listening_link *listening_wanted_link(struct listening *listening)
 {
 	struct listening_link *now = listening->now;
 
@@ -871,59 +860,6 @@ static struct listening_link *wanted_link(struct listening *listening)
 	if (!now->borrower.server)
 		return now->wish.expected ? NULL : now;
 	return replace_is_wanted(listening) ? listening->next : NULL;
-}
-
-/* Whether no permit comes back before a client stops listening. */
-static bool is_stuck(const struct pool *pool)
-{
-	const struct cap *cap = pool_blocked_by(pool);
-
-	return cap && cap->share.tally->stuck_count >= share_most(&cap->share);
-}
-
-/* The others go on with the permit of its server. */
-static void refuse_last(struct listening *listening)
-{
-	struct listener *listener = TAILQ_LAST(&listening->listeners, listener_list);
-	struct err err;
-
-	err_close(&err, CLOSE_LISTENING_FULL);
-	listening_leave(listener);
-	listener->ops->on_lost(listener, &err);
-}
-
-/* false: a limit, or no memory. */
-static bool launch_link(struct pool *pool, struct listening_link *link)
-{
-	struct permit permit;
-
-	if (!pool_may_login(pool) || !pool_may_try(pool))
-		return false;
-	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, FOR_BORROWERS, &permit)) {
-		if (link == link->listening->next)
-			replace_is_blocked(link->listening);
-		else if (is_stuck(pool))
-			refuse_last(link->listening);
-		return false;
-	}
-	return pool_launch_for(&link->borrower, &permit);
-}
-
-void listening_grow(struct pool *pool)
-{
-	struct listening *listening;
-
-	/* Clients in the middle of their work wait for it, so a PAUSE does not hold it back. */
-	if (TAILQ_EMPTY(&pool->listenings) || pool->pools->suspend != SUSPEND_NONE ||
-	    !pool->database->entry)
-		return;
-	listening_count_stuck(pool);
-	TAILQ_FOREACH (listening, &pool->listenings, node) {
-		struct listening_link *link = wanted_link(listening);
-
-		if (link && !launch_link(pool, link))
-			return;
-	}
 }
 
 void listening_login_done(struct borrower *borrower, struct server *server)

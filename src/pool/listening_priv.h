@@ -93,6 +93,9 @@ struct listening {
 	char encoding[LISTENING_ENCODING_SIZE];
 };
 
+/* The link that must be opened now. NULL: none. */
+struct listening_link *listening_wanted_link(struct listening *listening);
+
 /* Adds a listener that has not joined. */
 void listening_enter(struct listening *listening, struct listener *listener);
 

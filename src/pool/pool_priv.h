@@ -8,13 +8,15 @@
  *   pool_trade                           servers that move from loop to loop
  *   handover_server
  *   pools_add  pool_lend                 pools, and their borrowers
- *   listening
  *   pool_servers                         their servers
- *   pool_configure  cancel  pool_standby
- *   pool_home  host_watches  database  pool_wait_reason
- *   pool_limits  pool_secret  pool_size
- *   pool_retry  finders                  after failed logins; the hosts of hosts_from
- *   pool_queue  pool_roles               wait queues that are too long; which hosts fit
+ *   pool_configure  cancel  pool_standby  pool_wait_reason
+ *   pool_secret
+ *   pool_retry                           after failed logins
+ *   pool_roles                           which hosts fit
+ *   listening
+ *   pool_home  host_watches  database
+ *   pool_limits  pool_size
+ *   pool_queue  finders                  wait queues that are too long; the hosts of hosts_from
  *   pool_sequences  pool_catalog
  *   pool_wait                            wait queues
  *   pool                                 what all of these ask a pool; one of the pools
@@ -536,6 +538,9 @@ void pool_grow(struct pool *pool);
 
 void pool_dedicated_grow(struct pool *pool);
 
+/* Launches listening connections that clients wait for, or successors. */
+void pool_grow_listening(struct pool *pool);
+
 /* Launches a server that serves only this borrower. false: it is not launched, or no memory. */
 bool pool_launch_for(struct borrower *borrower, struct permit *permit);
 
@@ -544,7 +549,6 @@ void pool_login_failed(struct server *server, const struct err *err);
 
 /* ---- listening connections: listening.c ---- */
 
-void listening_grow(struct pool *pool);
 /* Its server has logged in, or it gets none; is_again: not now. */
 void listening_login_done(struct borrower *borrower, struct server *server);
 void listening_login_failed(struct borrower *borrower, const struct err *err, bool is_again);

@@ -206,7 +206,7 @@ void pool_serve(struct task *task)
 	pool_give_places(pool);
 	if (pool->hasty_count)
 		pool_turn_hasty_away(pool);
-	listening_grow(pool);
+	pool_grow_listening(pool);
 	if (!pool_is_held(pool))
 		pool_dedicated_grow(pool);
 	/* First: the pool's loops could pass the server on among them, and no other pool get it. */
