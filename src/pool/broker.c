@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: ISC */
-/* The broker itself: see broker.h. */
+/*
+ * The broker, its shares and their tallies: see broker.h.
+ *
+ * Hard here: a share belongs to a loop, and only that loop may close it, so another loop may use it
+ * only while it holds the lock. on_woken() is called in the share's own loop: of a pool maybe with
+ * the lock, as it only wakes the pool (broker_wake()), of all others without it.
+ */
 #include "broker_priv.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "pgweir/base/bytes.h"
 #include "pgweir/base/container_of.h"
 
 /* ---- members ---- */
@@ -132,4 +140,529 @@ void broker_skip_ids(struct broker *broker, uint64_t last)
 
 	while (before < last && !atomic_compare_exchange_weak(&broker->last_id, &before, last))
 		continue;
+}
+
+/* ---- tallies ---- */
+
+/* Takes the name. */
+static struct tally *make_tally(struct broker *broker, enum tally_kind kind, struct buf *name)
+{
+	struct tally *tally = calloc(1, sizeof(*tally));
+
+	assert_locked(&broker->lock);
+	if (!tally)
+		return NULL;
+	tally->broker = broker;
+	tally->kind = kind;
+	tally->name = *name;
+	*name = (struct buf){ 0 };
+	TAILQ_INIT(&tally->shares);
+	TAILQ_INIT(&tally->wants);
+	TAILQ_INIT(&tally->claims);
+	hosts_init(&tally->hosts, &broker->reach);
+	outages_init(&tally->outages);
+	TABLE_ADD(hh, &broker->secret, broker->tallies, tally->name.at, tally->name.count, tally);
+	return tally;
+}
+
+static void free_tally(struct tally *tally)
+{
+	struct broker *broker = tally->broker;
+
+	HASH_DEL(broker->tallies, tally);
+	heap_done(&tally->queue);
+	buf_free(&tally->name);
+	buf_free(&tally->welcome);
+	buf_free(&tally->baseline);
+	cluster_part(tally);
+	hosts_done(&tally->hosts);
+	outages_done(&tally->outages);
+	credentials_release(&tally->shown);
+	catalog_reading_release(&tally->catalog.reading);
+	buf_free(&tally->catalog.definitions);
+	free(tally->sizing);
+	free(tally);
+}
+
+/* The one of this name, which is made if there is none. NULL: no memory. */
+static struct tally *get_tally(struct broker *broker, enum tally_kind kind, const char *first,
+                               const char *second)
+{
+	struct tally *tally = NULL;
+	struct buf name = { 0 };
+
+	assert_locked(&broker->lock);
+	buf_add_byte(&name, (char)kind);
+	buf_add_cstr(&name, first);
+	buf_add_text(&name, second);
+	if (buf_ok(&name)) {
+		TABLE_FIND(hh, &broker->secret, broker->tallies, name.at, name.count, tally);
+		if (!tally)
+			tally = make_tally(broker, kind, &name);
+	}
+	buf_free(&name);
+	return tally;
+}
+
+void broker_drop_tally(struct tally *tally)
+{
+	assert_locked(&tally->broker->lock);
+	if (--tally->owner_count == 0)
+		free_tally(tally);
+}
+
+/* All of them: one that is served in the meantime does not tell the others. */
+void broker_wake_wanting(const struct tally *tally, const struct broker_member *here)
+{
+	struct share *share;
+
+	TAILQ_FOREACH (share, &tally->wants, want_node)
+		broker_wake(share, here);
+}
+
+static void stop_wanting(struct share *share)
+{
+	assert_locked(&share->member->broker->lock);
+	if (!share->is_wanting)
+		return;
+	TAILQ_REMOVE(&share->tally->wants, share, want_node);
+	share->is_wanting = false;
+	share->tally->want_count--;
+}
+
+static void leave(struct share *share)
+{
+	assert_locked(&share->member->broker->lock);
+	stop_wanting(share);
+	if (share->is_woken)
+		TAILQ_REMOVE(&share->member->woken, share, woken_node);
+	share->is_woken = false;
+	TAILQ_REMOVE(&share->tally->shares, share, node);
+	broker_drop_tally(share->tally);
+	share->tally = NULL;
+}
+
+void share_close(struct share *share)
+{
+	if (!share->tally)
+		return;
+	LOCKED(&share->member->broker->lock);
+	leave(share);
+}
+
+bool share_open(struct share *share, struct broker_member *member, enum tally_kind kind,
+                const char *first, const char *second)
+{
+	LOCKED(&member->broker->lock);
+	struct tally *tally = get_tally(member->broker, kind, first, second);
+
+	if (!tally || tally == share->tally)
+		return tally != NULL;
+	if (share->tally)
+		leave(share);
+	share->tally = tally;
+	share->member = member;
+	TAILQ_INSERT_TAIL(&tally->shares, share, node);
+	tally->owner_count++;
+	return true;
+}
+
+/* ---- pins ---- */
+
+usec_t share_place_since(const struct share *share)
+{
+	const struct share *other;
+	usec_t first = 0, since;
+
+	LOCKED(&share->member->broker->lock);
+	TAILQ_FOREACH (other, &share->tally->shares, node) {
+		since = other->place_since;
+		if (other != share && since && (!first || since < first))
+			first = since;
+	}
+	return first;
+}
+
+/* ---- wants ---- */
+
+/* It must not want anything yet. */
+static void start_wanting(struct share *share)
+{
+	assert_locked(&share->member->broker->lock);
+	TAILQ_INSERT_TAIL(&share->tally->wants, share, want_node);
+	share->is_wanting = true;
+	share->tally->want_count++;
+	share->tally->want_number++;
+}
+
+static void set_want(struct share *share, usec_t since, unsigned int count)
+{
+	atomic_store_explicit(&share->wanted_since, since, memory_order_relaxed);
+	atomic_store_explicit(&share->wanted_count, count, memory_order_relaxed);
+}
+
+bool share_want(struct share *share, usec_t since, unsigned int count)
+{
+	struct broker *broker = share->member->broker;
+	bool is_new = false;
+
+	if (share_is_alone(share) || (!count && !share->is_wanting))
+		return false;
+	if (count && share->is_wanting) {
+		/* No lock: a promise may end the want; this is posted when that server comes. */
+		set_want(share, since, count);
+		return false;
+	}
+	LOCKED(&broker->lock);
+	set_want(share, since, count);
+	if (!count) {
+		stop_wanting(share);
+	} else if (!share->is_wanting) {
+		start_wanting(share);
+		broker_post_others(share->tally, share->member);
+		is_new = true;
+	}
+	return is_new;
+}
+
+bool share_has_new_want(struct share *share)
+{
+	unsigned int number = share->tally->want_number;
+	bool is_new = number != share->seen_number;
+
+	share->seen_number = number;
+	return is_new;
+}
+
+void share_wake_own(struct share *share)
+{
+	LOCKED(&share->member->broker->lock);
+	broker_post_woken(share);
+}
+
+void share_wake_others(struct share *share)
+{
+	LOCKED(&share->member->broker->lock);
+	broker_post_others(share->tally, share->member);
+}
+
+unsigned int share_vacate(struct share *share)
+{
+	unsigned int count = atomic_fetch_add(&share->tally->vacated, 1) + 1;
+
+	share_wake_others(share);
+	return count;
+}
+
+void share_wake_pools(struct broker_member *member)
+{
+	struct broker *broker = member->broker;
+
+	if (broker->loop_count < 2)
+		return;
+	LOCKED(&broker->lock);
+	for (const struct tally *tally = broker->tallies; tally; tally = tally->hh.next) {
+		if (tally->kind < TALLY_DATABASE)
+			broker_post_others(tally, member);
+	}
+}
+
+void share_tell_load(struct share *share, uint64_t demand, unsigned int servers)
+{
+	atomic_store_explicit(&share->demand, demand, memory_order_relaxed);
+	atomic_store_explicit(&share->servers, servers, memory_order_relaxed);
+}
+
+/* Whether `other` would still not have more than its part of the servers with one of `share`. */
+static bool has_less(const struct share *other, const struct share *share)
+{
+	uint64_t servers = other->servers, own = share->servers;
+
+	return own > 1 &&
+	       other->demand * (own - 1) >= (servers + other->promised_count + 1) * share->demand;
+}
+
+static bool is_served(const struct share *other, const struct share *share,
+                      const struct share_fair *fair)
+{
+	bool has_any = other->servers || other->promised_count;
+
+	return other != share &&
+	       (!fair || other->wanted_since < (has_any ? fair->before : fair->before_any) ||
+	        has_less(other, share));
+}
+
+/* The longest waiting one of those that are served. NULL: there is none. */
+static struct share *first_served(const struct share *share, const struct share_fair *fair)
+{
+	struct share *first = NULL, *other;
+
+	assert_locked(&share->member->broker->lock);
+	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
+		if ((!first || other->wanted_since < first->wanted_since) &&
+		    is_served(other, share, fair))
+			first = other;
+	}
+	return first;
+}
+
+usec_t share_asked_since(const struct share *share)
+{
+	const struct share *first;
+
+	if (!share_is_asked(share))
+		return 0;
+	LOCKED(&share->member->broker->lock);
+	first = first_served(share, NULL);
+	return first ? first->wanted_since : 0;
+}
+
+struct broker_member *share_promise(struct share *share, const struct share_fair *fair)
+{
+	struct broker_member *to = NULL;
+	struct share *first;
+
+	if (!share_is_asked(share))
+		return NULL;
+	LOCKED(&share->member->broker->lock);
+	first = first_served(share, fair);
+	if (first) {
+		to = first->member;
+		first->promised_count++;
+		if (--first->wanted_count == 0)
+			stop_wanting(first);
+	}
+	return to;
+}
+
+/* The share of the loop that was promised one. NULL: it was closed. */
+static struct share *settle_promise(struct tally *tally, const struct broker_member *to)
+{
+	struct share *share;
+
+	assert_locked(&to->broker->lock);
+	TAILQ_FOREACH (share, &tally->shares, node) {
+		if (share->member == to)
+			break;
+	}
+	/* A share opened after the promise was promised nothing. */
+	if (share && share->promised_count)
+		share->promised_count--;
+	return share;
+}
+
+void share_keep_promise(struct tally *pool, struct broker_member *to)
+{
+	LOCKED(&pool->broker->lock);
+	struct share *share = settle_promise(pool, to);
+
+	if (share)
+		broker_wake(share, to);
+}
+
+/* Nobody is woken: it was tried just now. */
+void share_unpromise(struct share *share, struct broker_member *to)
+{
+	LOCKED(&share->member->broker->lock);
+	struct share *other = settle_promise(share->tally, to);
+
+	if (other && other->is_wanting) {
+		other->wanted_count++;
+	} else if (other) {
+		other->wanted_count = 1;
+		start_wanting(other);
+	}
+}
+
+/* ---- logins ---- */
+
+void share_wake_logins(struct share *share)
+{
+	const struct tally *tally = share->tally;
+	/* Without a welcome, and after a failure, one loop tries for all. */
+	bool is_for_all = !tally->has_welcome || tally->is_failing;
+
+	if (!is_for_all && !tally->want_count)
+		return;
+	LOCKED(&share->member->broker->lock);
+	if (is_for_all)
+		broker_post_others(tally, share->member);
+	else
+		broker_wake_wanting(tally, share->member);
+}
+
+/* ---- the welcome of a pool ---- */
+
+void share_put_welcome(struct share *share, struct bytes welcome, struct bytes baseline)
+{
+	struct broker *broker = share->member->broker;
+	struct tally *tally = share->tally;
+
+	LOCKED(&broker->lock);
+	if (broker->loop_count > 1 && !tally->has_welcome) {
+		buf_clear(&tally->welcome);
+		buf_clear(&tally->baseline);
+		buf_add(&tally->welcome, welcome.at, welcome.count);
+		buf_add(&tally->baseline, baseline.at, baseline.count);
+		tally->has_welcome = buf_ok(&tally->welcome) && buf_ok(&tally->baseline);
+		broker_post_others(share->tally, share->member);
+	}
+}
+
+bool share_get_welcome(struct share *share, struct buf *welcome, struct buf *baseline)
+{
+	const struct tally *tally = share->tally;
+
+	if (!tally->has_welcome)
+		return false;
+	LOCKED(&share->member->broker->lock);
+	if (!tally->has_welcome)
+		return false;
+	buf_add(welcome, tally->welcome.at, tally->welcome.count);
+	buf_add(baseline, tally->baseline.at, tally->baseline.count);
+	return buf_ok(welcome) && buf_ok(baseline);
+}
+
+void share_forget_welcome(struct share *share)
+{
+	LOCKED(&share->member->broker->lock);
+	share->tally->has_welcome = false;
+}
+
+/*
+ * ---- news ----
+ *
+ * What one loop has found out about a pool, for the other loops; and counts of each loop, summed.
+ *
+ *   share_put_...()  -->  the tally, a number  -->  on_woken() in other loops
+ *                                              -->  share_has_news(), share_get_...()
+ *
+ * Each kind has a number of its own, so that a loop takes only what it does not know.
+ */
+
+/* ---- outcomes of logins ---- */
+
+void share_put_outcome(struct share *share, const struct err *failure)
+{
+	struct tally *tally = share->tally;
+
+	if (share_is_alone(share) || (!failure && !tally->is_failing))
+		return;
+	LOCKED(&share->member->broker->lock);
+	tally->is_failing = failure != NULL;
+	if (failure)
+		tally->failure = *failure;
+	share->outcome_number = ++tally->outcome_number;
+	broker_post_others(tally, share->member);
+}
+
+bool share_get_outcome(struct share *share, bool *is_failing, struct err *err)
+{
+	LOCKED(&share->member->broker->lock);
+	const struct tally *tally = share->tally;
+	bool is_new = share->outcome_number != tally->outcome_number;
+
+	share->outcome_number = tally->outcome_number;
+	*is_failing = tally->is_failing;
+	if (is_new && *is_failing)
+		*err = tally->failure;
+	return is_new;
+}
+
+/* ---- what clients have authenticated with ---- */
+
+void share_put_shown(struct share *share, const struct credentials *shown)
+{
+	struct tally *tally = share->tally;
+
+	if (share_is_alone(share))
+		return;
+	LOCKED(&share->member->broker->lock);
+	credentials_release(&tally->shown);
+	tally->shown = credentials_hold(shown);
+	share->shown_number = ++tally->shown_number;
+	broker_post_others(tally, share->member);
+}
+
+bool share_get_shown(struct share *share, const struct credentials **shown)
+{
+	LOCKED(&share->member->broker->lock);
+	bool is_new = share->shown_number != share->tally->shown_number;
+
+	*shown = is_new ? credentials_hold(share->tally->shown) : NULL;
+	share->shown_number = share->tally->shown_number;
+	return is_new;
+}
+
+/* ---- what the catalog of a database says ---- */
+
+/*
+ * A reading says what there was when PostgreSQL was asked. What is committed until it is published
+ * must be such that it would say the same, or it counts as old.
+ */
+static void judge_definitions(struct catalog_news *news)
+{
+	const struct catalog_reading *reading = news->reading;
+
+	if (reading->ddl_count != atomic_load(&news->ddl_count))
+		return; /* the next one */
+	if (!buf_ok(&news->definitions) ||
+	    (news->definitions.count && !catalog_knows(reading, buf_bytes(&news->definitions))))
+		atomic_fetch_add(&news->ddl_count, 1);
+	buf_clear(&news->definitions);
+}
+
+/* Programs repeat themselves. One look only: texts can be made that begin to match everywhere. */
+static bool has_texts(struct bytes kept, struct bytes texts)
+{
+	const char *at = kept.count ? memmem(kept.at, kept.count, texts.at, texts.count) : NULL;
+
+	return at && (at == kept.at || !at[-1]);
+}
+
+bool share_add_definitions(struct share *share, struct bytes texts)
+{
+	struct catalog_news *news = &share->tally->catalog;
+	struct buf *kept = &news->definitions;
+
+	LOCKED(&share->member->broker->lock);
+	kept->limit = CATALOG_SIZE_MAX;
+	if (atomic_load(&news->asked_count) && !has_texts(buf_bytes(kept), texts))
+		buf_add(kept, texts.at, texts.count);
+	return !news->reading || news->reading->ddl_count != atomic_load(&news->ddl_count) ||
+	       catalog_knows(news->reading, texts);
+}
+
+void share_put_reading(struct share *share, struct catalog_reading *reading)
+{
+	struct tally *tally = share->tally;
+
+	LOCKED(&share->member->broker->lock);
+	catalog_reading_release(&tally->catalog.reading);
+	tally->catalog.reading = catalog_reading_hold(reading);
+	reading->id = ++share->member->broker->reading_id;
+	judge_definitions(&tally->catalog);
+	atomic_fetch_add_explicit(&tally->catalog.version, 1, memory_order_release);
+	broker_post_others(tally, NULL); /* this loop may have other entries that lead there */
+}
+
+struct catalog_reading *share_get_reading(const struct share *share)
+{
+	LOCKED(&share->member->broker->lock);
+	struct catalog_reading *reading = share->tally->catalog.reading;
+
+	return reading ? catalog_reading_hold(reading) : NULL;
+}
+
+/* ---- sums over all loops ---- */
+
+unsigned int share_waiting(const struct share *share)
+{
+	const struct share *other;
+	unsigned int sum = 0;
+
+	LOCKED(&share->member->broker->lock);
+	TAILQ_FOREACH (other, &share->tally->shares, node)
+		sum += other->waiting;
+	return sum;
 }

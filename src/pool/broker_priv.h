@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* The broker, for share.c, permits.c and clusters.c. */
+/* The broker, for permits.c and clusters.c. */
 #ifndef PGWEIR_POOL_BROKER_PRIV_H
 #define PGWEIR_POOL_BROKER_PRIV_H
 
@@ -58,10 +58,10 @@ static inline void broker_wake(struct share *share, const struct broker_member *
 		broker_post_woken(share);
 }
 
-/* Wakes the shares of a pool that want something. share.c */
+/* Wakes the shares of a pool that want something. */
 void broker_wake_wanting(const struct tally *tally, const struct broker_member *here);
 
-/* One owner of the tally less: it may be freed. share.c */
+/* One owner of the tally less: it may be freed. */
 void broker_drop_tally(struct tally *tally);
 
 /* The pool uses its cluster no more. clusters.c */

@@ -102,38 +102,18 @@ void role_leave(struct pools *pools, struct role **rolep, bool was_exempt)
  * and they are unused.
  */
 
-static struct timer_queue *database_expiry_queue(const struct database *database)
-{
-	const struct pools *pools = database->pools;
-
-	if (!database->is_auto || database->client_count || database->server_count)
-		return NULL;
-	return pools->database_expiry;
-}
-
 void database_arm_expiry(struct database *database)
 {
-	struct timer_queue *line = database_expiry_queue(database);
-
-	if (line)
-		timer_set(&database->rest, line, loop_now(database->pools->shared.loop));
-}
-
-void database_rearm(struct database *database)
-{
-	timer_change(&database->rest, database_expiry_queue(database));
+	database->unused_since = loop_now(database->pools->shared.loop);
+	pools_sweep_in_time(database->pools);
 }
 
 void database_count_client(struct database *database, int change)
 {
 	database->client_count += (unsigned int)change;
-	if (change > 0) {
-		database->cap.share.tally->client_count++;
-		timer_clear(&database->rest);
-	} else {
-		database->cap.share.tally->client_count--;
+	database->cap.share.tally->client_count += (unsigned int)change;
+	if (change < 0)
 		database_arm_expiry(database);
-	}
 }
 
 struct database *database_add(struct pools *pools, const char *name,

@@ -64,17 +64,6 @@ static bool write_database(const struct database *database, struct channel *chan
 	return channel_send_table(channel, HANDOVER_DATABASE, &database_record_table, &record, -1);
 }
 
-static bool write_role(const struct role *role, struct channel *channel)
-{
-	struct role_record record = {
-		.server_hits = role->cap.hits,
-		.client_hits = role->client_limit_hits,
-	};
-
-	text_copy(record.role, sizeof(record.role), role->name);
-	return channel_send_table(channel, HANDOVER_ROLE, &role_record_table, &record, -1);
-}
-
 static struct bytes bytes_or_none(const char *text) { return bytes_text(text ? text : ""); }
 
 static void note_learnt(const struct pool *pool, struct pool_record *record)
@@ -179,7 +168,8 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 	}
 	TAILQ_FOREACH (role, &pools->roles, node) {
 		if (ok && (is_first || role->client_count))
-			ok = write_role(role, channel);
+			ok = channel_send_table(channel, HANDOVER_ROLE, &role_record_table, role,
+			                        -1);
 	}
 	TAILQ_FOREACH (pool, &pools->list, node) {
 		if (ok && pool->database->entry && (is_first || pool_has_news(pool)))
@@ -251,7 +241,7 @@ union any_record {
 	struct closed_host_record closed_host;
 	struct cluster_record cluster;
 	struct database_record database;
-	struct role_record role;
+	struct role role;
 	struct pool_record pool;
 	struct statement_record statement;
 	struct server_record server;
@@ -340,14 +330,14 @@ static void take_database(struct pools *pools, struct pools_arrival *arrival, co
 
 static void take_role(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	const struct role_record *record = values;
-	struct role *role = role_of_name(pools, record->role);
+	const struct role *record = values;
+	struct role *role = role_of_name(pools, record->name);
 
 	(void)arrival;
 	if (!role)
 		return;
-	role->cap.hits += record->server_hits;
-	role->client_limit_hits += record->client_hits;
+	role->cap.hits += record->cap.hits;
+	role->client_limit_hits += record->client_limit_hits;
 }
 
 /* If auth_file has the same secret, and no client of this process has authenticated yet. */

@@ -48,11 +48,6 @@ struct cluster_record {
 	struct roster_row row;
 };
 
-struct role_record {
-	char role[CONFIG_USER_NAME_MAX + 1];
-	uint64_t server_hits, client_hits;
-};
-
 struct pool_record {
 	char database[CONFIG_DATABASE_NAME_MAX + 1];
 	char role[CONFIG_USER_NAME_MAX + 1];
@@ -99,6 +94,7 @@ struct on_server_record {
 	struct server_statement_state state;
 };
 
+/* That of a role is about a struct role. */
 extern const struct record_table global_record_table, database_record_table, role_record_table,
     pool_record_table, statement_record_table, server_record_table, on_server_record_table,
     stale_record_table, closed_host_record_table, cluster_record_table;

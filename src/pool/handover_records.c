@@ -88,9 +88,9 @@ const struct record_table database_record_table = RECORD_TABLE("database", datab
 /* ---- a role ---- */
 
 static const struct record_field role_fields[] = {
-	RECORD_FIELD('u', struct role_record, role),
-	RECORD_FIELD('s', struct role_record, server_hits),
-	RECORD_FIELD('c', struct role_record, client_hits),
+	RECORD_FIELD('u', struct role, name),
+	RECORD_FIELD('s', struct role, cap.hits),
+	RECORD_FIELD('c', struct role, client_limit_hits),
 };
 
 const struct record_table role_record_table = RECORD_TABLE("role", role_fields, NULL);

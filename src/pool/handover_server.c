@@ -161,12 +161,8 @@ void handover_server_let_go(struct server *server)
 	log_debug(&server->log, "handed over");
 	server->place.going = SERVER_STAYS;
 	loop_close_later(loop, stream_take_socket(&server->wire.stream));
-	if (borrower) {
-		borrower->server = NULL;
-		borrower->state = BORROWER_RESTING;
-		server->lease.borrower = NULL;
+	if (borrower)
 		pool_part(pool, borrower, server);
-	}
 	server_forget(server);
 }
 

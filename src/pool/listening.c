@@ -13,9 +13,9 @@
  * A client that executes LISTEN keeps its server until the listening connection has the channels.
  * If such clients hold all permits, the last one is refused: else each would wait for the others.
  *
- * Hard here: callbacks close clients, which leave from within a walk over listeners. Channels and
- * connections are therefore freed at the end of the turn only, and a loss is reported from the
- * loop.
+ * Hard here: callbacks close clients, which leave from within a walk over listeners. Channels are
+ * therefore freed only when the next text is written, connections at the end of the turn, and a
+ * loss is reported from the loop.
  */
 #include "pgweir/pool/listening.h"
 
@@ -23,9 +23,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
+#include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/message.h"
 
 #include "handover_priv.h"
 #include "listening_priv.h"
@@ -34,6 +37,283 @@
 
 #define APPLICATION_NAME "pgweir LISTEN"
 #define KEPT_MAX ((size_t)8 * 1024 * 1024) /* bytes of what waits of a successor */
+
+/* ---- notifications ---- */
+
+#define TEXT_AT (FRAME_HEADER_SIZE + 4) /* after the process id */
+
+bool notification_take(struct bytes *in, struct notification *notification)
+{
+	const char *channel, *payload;
+	struct bytes frame, rest;
+	struct frame header;
+
+	if (frame_peek(*in, UINT32_MAX, &header) != WIRE_OK || header.length < TEXT_AT ||
+	    in->count < header.length)
+		return false;
+	frame = bytes_of(in->at, header.length);
+	rest = bytes_skip(frame, TEXT_AT);
+	if (!bytes_take_text(&rest, &channel) || !bytes_take_text(&rest, &payload) || rest.count)
+		return false;
+	*notification = (struct notification){
+		.frame = frame,
+		.pid = load_be32(frame.at + FRAME_HEADER_SIZE),
+		.is_ascii = bytes_are_ascii(bytes_skip(frame, TEXT_AT)),
+		.channel = channel,
+		.payload = payload,
+	};
+	*in = bytes_skip(*in, header.length);
+	return true;
+}
+
+/* ---- the connection ---- */
+
+static void wake(struct listening *listening)
+{
+	loop_defer(listening->pool->pools->shared.loop, &listening->task);
+}
+
+void listening_count_stuck(struct pool *pool)
+{
+	unsigned int count = pool->listening_count - pool->listening_login_count;
+	const struct listening *listening;
+	int change;
+
+	TAILQ_FOREACH (listening, &pool->listenings, node) {
+		if (!listening->now->borrower.server)
+			count += listening->listener_count;
+	}
+	change = (int)(count - pool->stuck_count);
+	pool->stuck_count = count;
+	pool->database->cap.share.tally->stuck_count += (unsigned int)change;
+	pool->role->cap.share.tally->stuck_count += (unsigned int)change;
+	pool->pools->cap.share.tally->stuck_count += (unsigned int)change;
+}
+
+static void end_replacing(struct listening *listening)
+{
+	timer_clear(&listening->replace.timer);
+	listening->replace.state = REPLACE_NONE;
+	listening->now->is_mark_here = false;
+}
+
+void listening_replace(struct server *server)
+{
+	struct listening *listening;
+
+	if (!server->lease.borrower)
+		return; /* it is being closed */
+	if (!pool_is_current(server->pool)) {
+		server_close_as(server, ERR_ADMIN_SHUTDOWN, server->close_reason);
+		return;
+	}
+	listening =
+	    container_of(server->lease.borrower, struct listening_link, borrower)->listening;
+	if (listening->replace.state == REPLACE_LATER)
+		end_replacing(listening);
+	listening->replace.is_told = false;
+	wake(listening);
+}
+
+/* ---- text ---- */
+
+static void add_statement(struct buf *out, const char *verb, struct bytes name)
+{
+	buf_add_text(out, verb);
+	buf_add_byte(out, '"');
+	for (size_t i = 0; i < name.count; i++) {
+		if (name.at[i] == '"')
+			buf_add_byte(out, '"');
+		buf_add_byte(out, name.at[i]);
+	}
+	buf_add_text(out, "\";");
+}
+
+/* ---- channels and subscriptions ---- */
+
+static void set_stale(struct listening *listening, struct listened *channel)
+{
+	if (channel->is_stale)
+		return;
+	channel->is_stale = true;
+	TAILQ_INSERT_TAIL(&listening->stale, channel, stale_node);
+	wake(listening);
+}
+
+static void free_channel(struct listening *listening, struct listened *channel)
+{
+	HASH_DEL(listening->channels, channel);
+	if (channel->is_stale)
+		TAILQ_REMOVE(&listening->stale, channel, stale_node);
+	free(channel);
+}
+
+static struct listened *find_listened(const struct listening *listening, struct bytes name)
+{
+	return TABLE_GET(hh, &listening->secret, listening->channels, name.at, name.count);
+}
+
+static struct listened *get_listened(struct listening *listening, struct bytes name)
+{
+	struct listened *channel = find_listened(listening, name);
+
+	if (channel)
+		return channel;
+	channel = calloc(1, sizeof(*channel) + name.count + 1);
+	if (!channel)
+		return NULL;
+	TAILQ_INIT(&channel->subscriptions);
+	channel->size = (uint32_t)name.count;
+	memcpy(channel->name, name.at, name.count);
+	TABLE_ADD(hh, &listening->secret, listening->channels, channel->name, name.count, channel);
+	set_stale(listening, channel);
+	return channel;
+}
+
+static struct subscription *find_subscription(struct listener *listener, struct bytes name)
+{
+	const struct listening *listening = listener->listening;
+	struct subscription_of of = { listener, listening ? find_listened(listening, name) : NULL };
+
+	return of.channel ? TABLE_GET_OWN(hh, listening->subscriptions, &of, sizeof(of)) : NULL;
+}
+
+static void drop_subscription(struct subscription *subscription)
+{
+	struct listener *listener = subscription->of.listener;
+	struct listened *channel = subscription->of.channel;
+
+	HASH_DEL(listener->listening->subscriptions, subscription);
+	TAILQ_REMOVE(&channel->subscriptions, subscription, node);
+	TAILQ_REMOVE(&listener->subscriptions[subscription->state], subscription, other);
+	listener->count--;
+	free(subscription);
+	if (TAILQ_EMPTY(&channel->subscriptions))
+		set_stale(listener->listening, channel);
+}
+
+enum subscription_state listening_state(struct listener *listener, struct bytes name)
+{
+	const struct subscription *subscription = find_subscription(listener, name);
+
+	return subscription ? subscription->state : SUBSCRIPTION_NONE;
+}
+
+bool listening_add(struct listener *listener, struct bytes name, enum subscription_state state)
+{
+	struct listening *listening = listener->listening;
+	struct listened *channel = get_listened(listening, name);
+	struct subscription *subscription = channel ? calloc(1, sizeof(*subscription)) : NULL;
+
+	if (!subscription)
+		return false;
+	subscription->of = (struct subscription_of){ listener, channel };
+	subscription->state = state;
+	HASH_ADD(hh, listening->subscriptions, of, sizeof(subscription->of), subscription);
+	TAILQ_INSERT_TAIL(&channel->subscriptions, subscription, node);
+	TAILQ_INSERT_TAIL(&listener->subscriptions[state], subscription, other);
+	listener->count++;
+	channel->is_on |= state == SUBSCRIPTION_ON;
+	if (!channel->is_on)
+		set_stale(listening, channel);
+	return true;
+}
+
+/* The LISTEN of a new one has not counted yet, so an UNLISTEN ends nothing. */
+static bool may_become(enum subscription_state from, enum subscription_state to)
+{
+	return from != to && !(from == SUBSCRIPTION_NEW && to == SUBSCRIPTION_LEAVING);
+}
+
+static void set_state(struct subscription *subscription, enum subscription_state state)
+{
+	struct subscription_list *lists = subscription->of.listener->subscriptions;
+
+	TAILQ_REMOVE(&lists[subscription->state], subscription, other);
+	subscription->state = state;
+	TAILQ_INSERT_TAIL(&lists[state], subscription, other);
+}
+
+void listening_set(struct listener *listener, struct bytes name, enum subscription_state state)
+{
+	struct subscription *subscription = find_subscription(listener, name);
+
+	if (subscription && may_become(subscription->state, state))
+		set_state(subscription, state);
+}
+
+void listening_set_all(struct listener *listener, enum subscription_state state)
+{
+	struct subscription *subscription;
+
+	for (unsigned int from = SUBSCRIPTION_NEW; from < SUBSCRIPTION_STATES; from++) {
+		while ((subscription = TAILQ_FIRST(&listener->subscriptions[from])) &&
+		       may_become(from, state))
+			set_state(subscription, state);
+	}
+}
+
+void listening_remove(struct listener *listener, enum subscription_state state)
+{
+	struct subscription *subscription;
+
+	while ((subscription = TAILQ_FIRST(&listener->subscriptions[state])))
+		drop_subscription(subscription);
+}
+
+const char *listening_next(const struct listener *listener, const struct subscription **at)
+{
+	unsigned int state = *at ? (*at)->state : SUBSCRIPTION_NONE;
+
+	*at = *at ? TAILQ_NEXT(*at, other) : NULL;
+	while (!*at && ++state < SUBSCRIPTION_STATES)
+		*at = TAILQ_FIRST(&listener->subscriptions[state]);
+	return *at ? (*at)->of.channel->name : NULL;
+}
+
+static void spread(struct listening *listening, const struct notification *notification)
+{
+	struct listened *channel = find_listened(listening, bytes_text(notification->channel));
+	struct subscription *subscription, *next;
+
+	/* A callback may end its own subscription; the channel stays until the end of the turn. */
+	if (!channel)
+		return;
+	TAILQ_FOREACH_SAFE (subscription, &channel->subscriptions, node, next)
+		subscription->of.listener->ops->on_notification(subscription->of.listener,
+		                                                notification);
+}
+
+/* ---- LISTEN and UNLISTEN ---- */
+
+static void write_query(struct listening *listening, struct buf *out)
+{
+	struct listened *channel;
+
+	while ((channel = TAILQ_FIRST(&listening->stale))) {
+		struct bytes name = bytes_of(channel->name, channel->size);
+		bool is_wanted = !TAILQ_EMPTY(&channel->subscriptions);
+
+		TAILQ_REMOVE(&listening->stale, channel, stale_node);
+		channel->is_stale = false;
+		if (is_wanted != channel->is_on)
+			add_statement(out, is_wanted ? "LISTEN " : "UNLISTEN ", name);
+		channel->is_on = is_wanted;
+		if (!is_wanted)
+			free_channel(listening, channel);
+	}
+}
+
+static void write_all(const struct listening *listening, struct buf *out)
+{
+	struct listened *channel, *next;
+
+	add_statement(out, "LISTEN ", bytes_text(listening->mark_channel));
+	HASH_ITER (hh, listening->channels, channel, next) {
+		if (channel->is_on)
+			add_statement(out, "LISTEN ", bytes_of(channel->name, channel->size));
+	}
+}
 
 /* ---- a link: opened, asked, closed ---- */
 
@@ -53,7 +333,7 @@ static void link_open(struct listening_link *link, struct server *server)
 	pool_count_served(pool, 1);
 	server->lease.request_at = 0;
 	server_watch(server, SERVER_WATCHES_NOTIFICATIONS);
-	listening_wake(link->listening);
+	wake(link->listening);
 }
 
 /* Where the next query is written. */
@@ -105,7 +385,7 @@ static void fail(struct listening *listening, const struct err *err)
 	listening->is_lost = true;
 	err_close(&listening->err, CLOSE_LISTENING_LOST);
 	err_suffix(&listening->err, ": %s", err->text);
-	listening_wake(listening);
+	wake(listening);
 }
 
 /*
@@ -125,16 +405,6 @@ static bool replace_is_wanted(const struct listening *listening)
 	       !next->wish.expected && listening->replace.state == REPLACE_NONE;
 }
 
-static void replace_is_blocked(struct listening *listening)
-{
-	if (!listening->replace.is_told)
-		log_warning(&listening->pool->log,
-		            "the listening connection cannot be replaced yet: max_db_connections "
-		            "or max_user_connections is reached; it stays in use until there is "
-		            "space for a second one");
-	listening->replace.is_told = true;
-}
-
 /* ---- time limits ---- */
 
 static void wait_at_most(struct listening *listening, usec_t limit,
@@ -149,8 +419,8 @@ static void on_next_attempt(struct timer *timer)
 {
 	struct listening *listening = container_of(timer, struct listening, replace.timer);
 
-	listening_end_replacing(listening);
-	listening_wake(listening);
+	end_replacing(listening);
+	wake(listening);
 }
 
 static void fail_for(struct listening *listening, const char *text)
@@ -187,7 +457,7 @@ static void replace_open(struct listening *listening)
 	listening->replace.state = REPLACE_MARK;
 	snprintf(listening->replace.mark, sizeof(listening->replace.mark), "%016" PRIx64,
 	         key.half[0]);
-	listening_write_all(listening, out);
+	write_all(listening, out);
 	buf_printf(out, "NOTIFY %s,'%s'", listening->mark_channel, listening->replace.mark);
 	wait_at_most(listening, listening->pool->pools->config->server_connect_timeout, on_limit);
 	link_send(listening->next);
@@ -214,7 +484,7 @@ static void spread_kept(struct listening *listening)
 	struct notification notification;
 
 	while (notification_take(&kept, &notification))
-		listening_spread(listening, &notification);
+		spread(listening, &notification);
 	buf_free(&listening->kept);
 }
 
@@ -226,7 +496,7 @@ static void switch_links(struct listening *listening)
 
 	listening->now = listening->next;
 	listening->next = old;
-	listening_end_replacing(listening);
+	end_replacing(listening);
 	link_close(old, ERR_ADMIN_SHUTDOWN, server ? server->close_reason : CLOSE_LISTENING_OVER);
 	log_info(&listening->pool->log, "the listening connection was replaced");
 	TAILQ_FOREACH (listener, &listening->asking, ask_node)
@@ -250,10 +520,10 @@ static void replace_failed(struct listening *listening, const struct err *err)
 		fail(listening, err); /* what came after the mark was dropped */
 		return;
 	}
-	listening_end_replacing(listening);
+	end_replacing(listening);
 	listening->next->is_mark_here = false;
 	buf_free(&listening->kept);
-	listening_wake(listening);
+	wake(listening);
 	if (err->code == ERR_ADMIN_SHUTDOWN || listening->is_lost)
 		return; /* we closed it */
 	log_warning(&listening->pool->log,
@@ -298,7 +568,7 @@ static void free_listening(struct listening *listening)
 	assert(TAILQ_EMPTY(&listening->listeners));
 	loop_undefer(pool_loop(listening->pool), &listening->task);
 	HASH_ITER (hh, listening->channels, channel, next)
-		listening_free_channel(listening, channel);
+		free_channel(listening, channel);
 	TAILQ_REMOVE(&listening->pool->listenings, listening, node);
 	params_release(listening->pool->pools->shared.params, &listening->params);
 	timer_clear(&listening->replace.timer);
@@ -351,7 +621,7 @@ void listening_enter(struct listening *listening, struct listener *listener)
 	listener->listening = listening;
 	TAILQ_INSERT_TAIL(&listening->listeners, listener, node);
 	listening->listener_count++;
-	listening_wake(listening);
+	wake(listening);
 }
 
 const char *listening_encoding(const struct listener *listener)
@@ -394,7 +664,7 @@ void listening_leave(struct listener *listener)
 	listening->listener_count--;
 	listener->listening = NULL;
 	listening_count_stuck(listening->pool);
-	listening_wake(listening);
+	wake(listening);
 }
 
 /* ---- the query ---- */
@@ -406,7 +676,7 @@ void listening_ask(struct listener *listener)
 	stop_asking(listener);
 	listener->awaits = listening->query_number + 1;
 	TAILQ_INSERT_TAIL(&listening->asking, listener, ask_node);
-	listening_wake(listening);
+	wake(listening);
 }
 
 static void send_query(struct listening *listening, bool is_first)
@@ -414,8 +684,8 @@ static void send_query(struct listening *listening, bool is_first)
 	struct buf *out = text_of(listening);
 
 	if (is_first)
-		listening_write_all(listening, out);
-	listening_write_query(listening, out);
+		write_all(listening, out);
+	write_query(listening, out);
 	if (!out->count && TAILQ_EMPTY(&listening->asking))
 		return; /* what was due was taken back */
 	listening->query_number++;
@@ -512,9 +782,9 @@ static bool on_listening_notification(struct borrower *borrower, struct bytes fr
 		server_close_for(borrower->server, CLOSE_BAD_HEADER);
 	} else if (is_mark(listening, &notification)) {
 		link->is_mark_here = true;
-		listening_wake(listening);
+		wake(listening);
 	} else if (link == listening->now && !link->is_mark_here) {
-		listening_spread(listening, &notification);
+		spread(listening, &notification);
 	} else if (link == listening->next && link->is_mark_here) {
 		keep(listening, notification.frame);
 	} /* else the other one has it, too */
@@ -537,7 +807,7 @@ static void on_listening_ready(struct borrower *borrower, char status, bool is_s
 	(void)status;
 	if (!is_settled || listening->is_lost)
 		return;
-	listening_wake(listening);
+	wake(listening);
 	/* Behind the mark of a replacement, it says nothing about what the successor delivers. */
 	if (link != listening->now || link->is_mark_here)
 		return;
@@ -555,7 +825,7 @@ static void on_listening_lost(struct borrower *borrower, const struct err *err, 
 	if (link == listening->next)
 		replace_failed(listening, err);
 	else if (listening->now->is_mark_here && listening->next->is_mark_here)
-		listening_wake(listening);
+		wake(listening);
 	else
 		fail(listening, err);
 }
@@ -579,10 +849,9 @@ static const struct borrower_ops listening_borrower_ops = {
 	.tell_who = tell_listening,
 };
 
-/* ---- launching ---- */
+/* ---- launching: see pool_grow.c ---- */
 
-/* The link that must be opened now. NULL: none. */
-static struct listening_link *wanted_link(struct listening *listening)
+struct listening_link *listening_wanted_link(struct listening *listening)
 {
 	struct listening_link *now = listening->now;
 
@@ -591,59 +860,6 @@ static struct listening_link *wanted_link(struct listening *listening)
 	if (!now->borrower.server)
 		return now->wish.expected ? NULL : now;
 	return replace_is_wanted(listening) ? listening->next : NULL;
-}
-
-/* Whether no permit comes back before a client stops listening. */
-static bool is_stuck(const struct pool *pool)
-{
-	const struct cap *cap = pool_blocked_by(pool);
-
-	return cap && cap->share.tally->stuck_count >= share_most(&cap->share);
-}
-
-/* The others go on with the permit of its server. */
-static void refuse_last(struct listening *listening)
-{
-	struct listener *listener = TAILQ_LAST(&listening->listeners, listener_list);
-	struct err err;
-
-	err_close(&err, CLOSE_LISTENING_FULL);
-	listening_leave(listener);
-	listener->ops->on_lost(listener, &err);
-}
-
-/* false: a limit, or no memory. */
-static bool launch_link(struct pool *pool, struct listening_link *link)
-{
-	struct permit permit;
-
-	if (!pool_may_login(pool) || !pool_may_try(pool))
-		return false;
-	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, FOR_BORROWERS, &permit)) {
-		if (link == link->listening->next)
-			replace_is_blocked(link->listening);
-		else if (is_stuck(pool))
-			refuse_last(link->listening);
-		return false;
-	}
-	return pool_launch_for(&link->borrower, &permit);
-}
-
-void listening_grow(struct pool *pool)
-{
-	struct listening *listening;
-
-	/* Clients in the middle of their work wait for it, so a PAUSE does not hold it back. */
-	if (TAILQ_EMPTY(&pool->listenings) || pool->pools->suspend != SUSPEND_NONE ||
-	    !pool->database->entry)
-		return;
-	listening_count_stuck(pool);
-	TAILQ_FOREACH (listening, &pool->listenings, node) {
-		struct listening_link *link = wanted_link(listening);
-
-		if (link && !launch_link(pool, link))
-			return;
-	}
 }
 
 void listening_login_done(struct borrower *borrower, struct server *server)

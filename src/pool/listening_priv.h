@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* The listening connections of a pool, internal to the module: listening*.c. */
+/* The listening connections of a pool: listening.c, and their hand-over. */
 #ifndef PGWEIR_POOL_LISTENING_PRIV_H
 #define PGWEIR_POOL_LISTENING_PRIV_H
 
@@ -93,26 +93,8 @@ struct listening {
 	char encoding[LISTENING_ENCODING_SIZE];
 };
 
-/* ---- listening_channels.c ---- */
-
-/* At the end of the turn it does what is due. */
-void listening_wake(struct listening *listening);
-
-/* None is under way, or tried again later. */
-void listening_end_replacing(struct listening *listening);
-
-void listening_free_channel(struct listening *listening, struct listened *channel);
-
-/* Hands a notification to all that listen to its channel. */
-void listening_spread(struct listening *listening, const struct notification *notification);
-
-/* Writes LISTEN and UNLISTEN that are due, and frees the channels that nobody has any more. */
-void listening_write_query(struct listening *listening, struct buf *out);
-
-/* On a new connection: writes LISTEN for the channel of marks and for all that the old one has. */
-void listening_write_all(const struct listening *listening, struct buf *out);
-
-/* ---- listening.c ---- */
+/* The link that must be opened now. NULL: none. */
+struct listening_link *listening_wanted_link(struct listening *listening);
 
 /* Adds a listener that has not joined. */
 void listening_enter(struct listening *listening, struct listener *listener);

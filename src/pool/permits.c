@@ -130,14 +130,14 @@ static void call_first(const struct tally *cap, const struct broker_member *here
 /* A pool has one server less, and so have its owners. */
 static void note_fewer(const struct permit *permit)
 {
-	const struct tally *of[OWNERS] = { permit->pool, permit->caps[CAP_DATABASE],
-		                           permit->caps[CAP_ROLE] };
 	struct claimant *claimant;
 
 	for (int i = 0; i < OWNERS; i++) {
-		if (!of[i] || (i != OF_POOL && tally_staying(of[i]) >= of[i]->guaranteed))
+		const struct tally *of = permit->of[i];
+
+		if (!of || (i != OF_POOL && tally_staying(of) >= of->guaranteed))
 			continue;
-		TAILQ_FOREACH (claimant, &of[i]->claims, nodes[i])
+		TAILQ_FOREACH (claimant, &of->claims, nodes[i])
 			rank_again(claimant);
 	}
 }
@@ -251,15 +251,6 @@ static void wait_for(const struct permit_ask *ask, struct tally *cap)
 	call_first(cap, claimant->pool->member);
 }
 
-void permit_set_limit(struct share *cap, int limit, int guaranteed)
-{
-	LOCKED(&cap->member->broker->lock);
-	cap->tally->most = limit > 0 ? (unsigned int)limit : 0;
-	cap->tally->guaranteed = (unsigned int)guaranteed;
-	cap->tally->is_auto = false;
-	call_first(cap->tally, cap->member);
-}
-
 #define MARGIN_PART \
 	10 /* of what PostgreSQL grants: for sessions that are not over yet, and others */
 #define MARGIN_LEAST 3
@@ -280,10 +271,17 @@ static void set_auto(struct share *host)
 	call_first(tally, host->member);
 }
 
-void permit_set_auto(struct share *host)
+void permit_set_limit(struct share *cap, int limit, int guaranteed)
 {
-	LOCKED(&host->member->broker->lock);
-	set_auto(host);
+	LOCKED(&cap->member->broker->lock);
+	cap->tally->guaranteed = (unsigned int)guaranteed;
+	if (limit == CONFIG_CAP_AUTO) {
+		set_auto(cap);
+		return;
+	}
+	cap->tally->most = limit > 0 ? (unsigned int)limit : 0;
+	cap->tally->is_auto = false;
+	call_first(cap->tally, cap->member);
 }
 
 bool permit_note_granted(struct share *host, unsigned int granted)
@@ -332,19 +330,16 @@ void permit_end_eviction(struct share *cap)
 
 /* ---- permits ---- */
 
-static void add_to(struct tally *tally, int servers, int leaving)
-{
-	if (!tally)
-		return;
-	tally->server_count += (unsigned int)servers;
-	tally->leaving_count += (unsigned int)leaving;
-}
-
 static void count(const struct permit *permit, int servers, int leaving)
 {
-	add_to(permit->pool, servers, leaving);
-	for (int i = 0; i < CAPS; i++)
-		add_to(permit->caps[i], servers, leaving);
+	for (int i = 0; i < PERMIT_TALLIES; i++) {
+		struct tally *tally = permit->of[i];
+
+		if (!tally)
+			continue;
+		tally->server_count += (unsigned int)servers;
+		tally->leaving_count += (unsigned int)leaving;
+	}
 }
 
 void permit_count_leaving(const struct permit *permit, int change) { count(permit, 0, change); }
@@ -364,18 +359,17 @@ static bool is_passed(const struct tally *cap, const struct claimant *claimant)
 
 static enum permit_answer judge(const struct permit_ask *ask)
 {
-	const struct permit *permit = &ask->permit;
+	struct tally *const *of = ask->permit.of;
 
-	if (permit->pool && permit->pool->server_count >= ask->most)
+	if (of[OF_POOL] && of[OF_POOL]->server_count >= ask->most)
 		return PERMIT_POOL_FULL;
-	for (unsigned int i = 0; i < CAPS; i++) {
-		if (permit->caps[i] && is_full(permit->caps[i]))
-			return PERMIT_CAP_FULL + i;
+	for (unsigned int i = OF_CAPS; i < PERMIT_TALLIES; i++) {
+		if (of[i] && is_full(of[i]))
+			return PERMIT_CAP_FULL + i - OF_CAPS;
 	}
-	for (unsigned int i = 0; i < CAPS; i++) {
-		if (permit->caps[i] && permit->caps[i]->most &&
-		    is_passed(permit->caps[i], ask->claimant))
-			return PERMIT_PASSED + i;
+	for (unsigned int i = OF_CAPS; i < PERMIT_TALLIES; i++) {
+		if (of[i] && of[i]->most && is_passed(of[i], ask->claimant))
+			return PERMIT_PASSED + i - OF_CAPS;
 	}
 	return PERMIT_GRANTED;
 }
@@ -383,13 +377,11 @@ static enum permit_answer judge(const struct permit_ask *ask)
 static void grant(const struct permit *permit)
 {
 	count(permit, 1, 0);
-	if (permit->pool) {
-		permit->pool->owner_count++;
-		count_needed_again(permit->pool);
-	}
-	for (int i = 0; i < CAPS; i++) {
-		if (permit->caps[i])
-			permit->caps[i]->owner_count++;
+	if (permit->of[OF_POOL])
+		count_needed_again(permit->of[OF_POOL]);
+	for (int i = 0; i < PERMIT_TALLIES; i++) {
+		if (permit->of[i])
+			permit->of[i]->owner_count++;
 	}
 }
 
@@ -408,13 +400,13 @@ enum permit_answer permit_take(const struct permit_ask *ask, const struct broker
 	if (answer == PERMIT_GRANTED && ask->waits)
 		leave(claimant);
 	else if (answer >= PERMIT_CAP_FULL && ask->waits)
-		wait_for(ask, ask->permit.caps[(answer - PERMIT_CAP_FULL) % CAPS]);
+		wait_for(ask, ask->permit.of[OF_CAPS + (answer - PERMIT_CAP_FULL) % CAPS]);
 	return answer;
 }
 
 void permit_add(const struct permit *permit, const struct broker_member *here)
 {
-	struct tally *host = permit->caps[CAP_HOST];
+	struct tally *host = permit->of[OF_HOST];
 
 	LOCKED(&here->broker->lock);
 	grant(permit);
@@ -424,11 +416,11 @@ void permit_add(const struct permit *permit, const struct broker_member *here)
 
 static struct broker *broker_of(const struct permit *permit)
 {
-	const struct tally *tally = permit->pool;
-
-	for (int i = 0; !tally && i < CAPS; i++)
-		tally = permit->caps[i];
-	return tally ? tally->broker : NULL;
+	for (int i = 0; i < PERMIT_TALLIES; i++) {
+		if (permit->of[i])
+			return permit->of[i]->broker;
+	}
+	return NULL;
 }
 
 void permit_give(struct permit *permit, const struct broker_member *here)
@@ -441,15 +433,14 @@ void permit_give(struct permit *permit, const struct broker_member *here)
 	LOCKED(&broker->lock);
 	count(&given, -1, 0);
 	note_fewer(&given);
-	if (given.pool) {
-		count_needed_again(given.pool);
-		broker_wake_wanting(given.pool, here);
-		broker_drop_tally(given.pool);
+	if (given.of[OF_POOL]) {
+		count_needed_again(given.of[OF_POOL]);
+		broker_wake_wanting(given.of[OF_POOL], here);
 	}
-	for (int i = 0; i < CAPS; i++) {
-		if (!given.caps[i])
+	for (int i = 0; i < PERMIT_TALLIES; i++) {
+		if (!given.of[i])
 			continue;
-		call_first(given.caps[i], here);
-		broker_drop_tally(given.caps[i]);
+		call_first(given.of[i], here); /* of a pool: nobody is in its queue */
+		broker_drop_tally(given.of[i]);
 	}
 }

@@ -193,18 +193,12 @@ static struct pool_rules rules_for(const struct pool *pool, enum pool_mode mode)
 	return rules;
 }
 
-/* Those that clients can have here, and without a listener that says another. */
-static unsigned int modes_of(const struct pool *pool, enum pool_mode *own)
-{
-	*own = config_pool_mode(pool->pools->config, pool->database->entry, pool->role->entry);
-	return pool->pools->door_modes | 1u << *own;
-}
-
 static void configure_rules(struct pool *pool)
 {
 	const struct config *config = pool->pools->config;
-	enum pool_mode own;
-	unsigned int modes = modes_of(pool, &own);
+	enum pool_mode own = config_pool_mode(config, pool->database->entry, pool->role->entry);
+	/* those that clients can have here, and without a listener that says another */
+	unsigned int modes = pool->pools->door_modes | 1u << own;
 	struct pool_limits *limits = &pool->limits;
 
 	limits->is_mixed = modes & 1u << POOL_MODE_SESSION && modes != 1u << POOL_MODE_SESSION;
@@ -247,26 +241,15 @@ static void configure_queue(struct pool *pool)
 		pool->shed = (struct shed){ 0 };
 }
 
-static bool is_more(enum session_isolation now, enum session_isolation was)
+/* Whether what was left before is looked for only now, or perhaps not as well as now. */
+static bool isolates_otherwise(const struct pool_limits *now, const struct pool_limits *before)
 {
-	return now != was && now != SESSION_ISOLATION_OFF && was != SESSION_ISOLATION_STRICT;
-}
-
-/* Whether what was left before is looked for only now, or not as well as now. */
-static bool isolates_more(const struct pool *pool, const struct pool_limits *before)
-{
-	const struct pool_rules *now = pool->limits.rules, *was = before->rules;
-	enum pool_mode own;
-	unsigned int modes = modes_of(pool, &own);
-	bool more = is_more(now->isolation, was->isolation);
-
-	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT; mode++) {
-		size_t number = pool_rules_number(mode);
-
-		more |=
-		    (modes & 1u << mode) && is_more(now[number].isolation, was[number].isolation);
+	for (size_t i = 0; i < sizeof(now->rules) / sizeof(now->rules[0]); i++) {
+		if (now->rules[i].isolation != before->rules[i].isolation &&
+		    now->rules[i].isolation != SESSION_ISOLATION_OFF)
+			return true;
 	}
-	return more;
+	return false;
 }
 
 void pool_configure(struct pool *pool)
@@ -300,7 +283,7 @@ void pool_configure(struct pool *pool)
 	if (!pool_catalog_join(pool->database))
 		log_error(&pool->log, "no memory for what is known of the catalog");
 	configure_rules(pool);
-	if (isolates_more(pool, &before))
+	if (isolates_otherwise(&pool->limits, &before))
 		pool_distrust(pool, true);
 	configure_queue(pool);
 	pool_fair_configure(pool);

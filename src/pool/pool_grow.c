@@ -14,14 +14,10 @@
 
 #include "pgweir/base/container_of.h"
 
+#include "listening_priv.h"
 #include "server/server_priv.h"
 
 /* ---- pool_size and the reserve ---- */
-
-static void on_reserve(struct timer *timer)
-{
-	pool_wake(container_of(timer, struct pool, reserve));
-}
 
 static bool may_use_reserve(struct pool *pool)
 {
@@ -34,9 +30,7 @@ static bool may_use_reserve(struct pool *pool)
 	if (share_servers(&pool->share) >= pool_limits_most(limits))
 		return false;
 	if (now - head->waiting_since < limits->reserve_after) {
-		timer_set(&pool->reserve,
-		          loop_timer_queue(pool_loop(pool), limits->reserve_after, on_reserve),
-		          head->waiting_since);
+		pool_wake_after(pool, head->waiting_since, limits->reserve_after);
 		return false;
 	}
 	log_kept(&pool->log, LOG_LEVEL_WARNING, "reserve", "taking connection from reserve_pool");
@@ -227,6 +221,73 @@ void pool_dedicated_grow(struct pool *pool)
 			return;
 	}
 }
+
+/* ---- listening connections ---- */
+
+static void tell_blocked(struct listening *listening)
+{
+	if (!listening->replace.is_told)
+		log_warning(&listening->pool->log,
+		            "the listening connection cannot be replaced yet: max_db_connections "
+		            "or max_user_connections is reached; it stays in use until there is "
+		            "space for a second one");
+	listening->replace.is_told = true;
+}
+
+/* Whether no permit comes back before a client stops listening. */
+static bool is_stuck(const struct pool *pool)
+{
+	const struct cap *cap = pool_blocked_by(pool);
+
+	return cap && cap->share.tally->stuck_count >= share_most(&cap->share);
+}
+
+/* The others go on with the permit of its server. */
+static void refuse_last(struct listening *listening)
+{
+	struct listener *listener = TAILQ_LAST(&listening->listeners, listener_list);
+	struct err err;
+
+	err_close(&err, CLOSE_LISTENING_FULL);
+	listening_leave(listener);
+	listener->ops->on_lost(listener, &err);
+}
+
+/* false: a limit, or no memory. */
+static bool launch_link(struct pool *pool, struct listening_link *link)
+{
+	struct permit permit;
+
+	if (!pool_may_login(pool) || !pool_may_try(pool))
+		return false;
+	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, FOR_BORROWERS, &permit)) {
+		if (link == link->listening->next)
+			tell_blocked(link->listening);
+		else if (is_stuck(pool))
+			refuse_last(link->listening);
+		return false;
+	}
+	return pool_launch_for(&link->borrower, &permit);
+}
+
+void pool_grow_listening(struct pool *pool)
+{
+	struct listening *listening;
+
+	/* Clients in the middle of their work wait for it, so a PAUSE does not hold it back. */
+	if (TAILQ_EMPTY(&pool->listenings) || pool->pools->suspend != SUSPEND_NONE ||
+	    !pool->database->entry)
+		return;
+	listening_count_stuck(pool);
+	TAILQ_FOREACH (listening, &pool->listenings, node) {
+		struct listening_link *link = listening_wanted_link(listening);
+
+		if (link && !launch_link(pool, link))
+			return;
+	}
+}
+
+/* ---- how logins of these end ---- */
 
 static void dedicated_login_done(struct server *server)
 {

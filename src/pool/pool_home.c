@@ -27,35 +27,13 @@ bool pool_is_empty(const struct pool *pool)
 	       pool->cancels.count == 0 && !has_readers(pool);
 }
 
-static struct timer_queue *pool_expiry_queue(const struct pool *pool)
-{
-	const struct config_database *entry = pool->database->entry;
-
-	if (entry && entry->user && pool->limits.min_size)
-		return NULL; /* min_pool_size keeps its servers without clients */
-	return pool->pools->pool_expiry;
-}
-
-void pool_rearm(struct pool *pool)
-{
-	if (pool_is_empty(pool))
-		timer_change(&pool->rest, pool_expiry_queue(pool));
-}
-
 static void arm(struct pool *pool)
 {
-	struct pools *pools = pool->pools;
-	const struct config_database *entry = pool->database->entry;
-
-	if (pools->is_closing || !pool_is_empty(pool))
+	if (pool->pools->is_closing || !pool_is_empty(pool))
 		return;
-	if (!entry && pool->database->client_count == 0 && pool->database->server_count == 0) {
-		pools_sweep_later(pools); /* the entry was removed from the configuration */
-		return;
-	}
-	if (entry && !pool_is_current(pool))
-		pools_sweep_later(pools); /* the pool gets no more clients */
-	timer_set(&pool->rest, pool_expiry_queue(pool), loop_now(pools->shared.loop));
+	if (!pool_is_current(pool)) /* it gets no more clients */
+		pools_sweep_later(pool->pools);
+	pool->unused_since = pool_now(pool);
 	database_arm_expiry(pool->database);
 }
 

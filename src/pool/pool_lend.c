@@ -26,20 +26,18 @@ void pool_join(struct pool *pool, struct borrower *borrower)
 	TAILQ_INSERT_TAIL(&pool->members, borrower, node);
 	pool->member_count++;
 	pool->share.tally->client_count++;
-	timer_clear(&pool->rest);
 	if (pool->limits.min_size)
 		pool_wake(pool);
 }
 
-/* The borrower parts from its server. */
-static inline void probe_return(const struct pool *pool, const struct server *server,
-                                const struct borrower *borrower)
+/* The borrower parts from its server, whatever that is fit for. */
+static void part(struct server *server, struct borrower *borrower)
 {
-	(void)pool;
-	(void)server;
-	(void)borrower;
+	struct pool *pool = server->pool;
+
 	PROBE_SERVER_RETURNED(borrower_client_id(borrower), pool->database->name, pool->role->name,
 	                      server_backend_pid(server), pool_now(pool) - server->lease.lent_at);
+	pool_part(pool, borrower, server);
 }
 
 void pool_leave(struct borrower *borrower)
@@ -62,11 +60,7 @@ void pool_leave(struct borrower *borrower)
 		if (is_whole && server->replication == REPLICATION_NONE) {
 			pool_return(borrower);
 		} else {
-			probe_return(pool, server, borrower);
-			borrower->server = NULL;
-			borrower->state = BORROWER_RESTING;
-			server->lease.borrower = NULL;
-			pool_part(pool, borrower, server);
+			part(server, borrower);
 			cancel_forget_target(borrower, pool);
 			server_close_for(server, server->replication ? CLOSE_REPLICATION_CLIENT_LEFT
 			                         : borrower->has_quit ? CLOSE_CLIENT_QUIT_EARLY
@@ -385,9 +379,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	if (pool_sequences(borrower) == CATALOG_SEQUENCES_CALLED ||
 	    server_holds(server, HELD_DOUBT))
 		pool_sequences_return(server, borrower);
-	borrower->server = NULL;
-	borrower->state = BORROWER_RESTING;
-	server->lease.borrower = NULL;
+	part(server, borrower);
 	server->lease.request_at = 0;
 	if (server->lease.vacancy)
 		vacancy_forget(server);
@@ -395,8 +387,6 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 		pool_leave_place(borrower);
 	if (borrower->has_place)
 		pool_drop_place(borrower);
-	probe_return(pool, server, borrower);
-	pool_part(pool, borrower, server);
 	server_close_scope(server);
 	timer_clear(&server->xact);
 	server->lease.xact_at = 0;

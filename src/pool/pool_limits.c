@@ -84,16 +84,6 @@ static void release_host(struct pools *pools, struct cap_host **hostp)
 	free(host);
 }
 
-static void limit_host(struct pools *pools, struct cap_host *host)
-{
-	int limit = pools->config->max_host_connections;
-
-	if (limit == CONFIG_CAP_AUTO)
-		permit_set_auto(&host->cap.share);
-	else
-		permit_set_limit(&host->cap.share, limit, 0);
-}
-
 /* NULL: no memory. */
 static struct cap_host *add_host(struct pools *pools, struct bytes name)
 {
@@ -106,7 +96,7 @@ static struct cap_host *add_host(struct pools *pools, struct bytes name)
 		free(host);
 		return NULL;
 	}
-	limit_host(pools, host);
+	permit_set_limit(&host->cap.share, pools->config->max_host_connections, 0);
 	TABLE_ADD(hh, &pools->secret, pools->host_table, host->name, name.count, host);
 	return host;
 }
@@ -167,7 +157,7 @@ void pools_set_caps(struct pools *pools)
 
 	permit_set_limit(&pools->cap.share, config->max_server_connections, 0);
 	HASH_ITER (hh, pools->host_table, host, next)
-		limit_host(pools, host);
+		permit_set_limit(&host->cap.share, config->max_host_connections, 0);
 	pools->is_capped = config->max_server_connections || config->max_host_connections;
 	if (pools->is_capped == was_capped)
 		return;
@@ -245,7 +235,7 @@ static void note_refusal(struct pool *pool, struct cap *cap, const struct tally 
 static struct permit_ask ask_for(struct pool *pool, struct cap_host *host, unsigned int most)
 {
 	struct permit_ask ask = {
-		.permit.pool = most ? pool->share.tally : NULL,
+		.permit.of[OF_POOL] = most ? pool->share.tally : NULL,
 		.most = most ? most : PERMIT_NO_LIMIT,
 		.claimant = &pool->block.claim,
 		.is_spare = pool->block.claim.is_spare,
@@ -255,7 +245,7 @@ static struct permit_ask ask_for(struct pool *pool, struct cap_host *host, unsig
 	for (int i = 0; i < CAPS; i++) {
 		const struct cap *cap = cap_of(pool, host, (enum cap_kind)i);
 
-		ask.permit.caps[i] = cap ? cap->share.tally : NULL;
+		ask.permit.of[OF_CAPS + i] = cap ? cap->share.tally : NULL;
 	}
 	return ask;
 }
@@ -268,19 +258,7 @@ static unsigned int needed_by(const struct pool *pool, unsigned int most)
 	return missing ? missing : 1;
 }
 
-void pool_evict(struct pool *pool)
-{
-	struct cap *cap = pool_blocked_by(pool);
-
-	if (!cap || !pool->block.claim.needs_more)
-		return;
-	pool->block.claim.needs_more = false;
-	evict(cap);
-	if (tally_is_short(cap->share.tally))
-		share_wake_others(&cap->share);
-}
-
-/* Idle servers of this loop leave for it; those of others: pool_evict(). */
+/* Idle servers of this loop leave for it; those of others: pool_make_way(). */
 static bool makes_space(struct cap *cap)
 {
 	evict(cap);
@@ -334,7 +312,7 @@ void pool_pass_permit(struct server *server, struct permit *permit)
 
 	server->place.permit = permit_move(permit);
 	/* While the pool waits for it, the permit is that of a server from another loop. */
-	if (!host || host->cap.share.tally != server->place.permit.caps[CAP_HOST] ||
+	if (!host || host->cap.share.tally != server->place.permit.of[OF_HOST] ||
 	    block->claim.cap == host->cap.share.tally)
 		return;
 	server->place.cap_host = host; /* and holds it */
@@ -352,9 +330,9 @@ void pools_give_permit(struct pools *pools, struct server *server)
 static void give_host(struct server *server)
 {
 	struct permit *permit = &server->place.permit;
-	struct permit of_host = { .caps = { [CAP_HOST] = permit->caps[CAP_HOST] } };
+	struct permit of_host = { .of[OF_HOST] = permit->of[OF_HOST] };
 
-	permit->caps[CAP_HOST] = NULL;
+	permit->of[OF_HOST] = NULL;
 	permit_give(&of_host, &server->pool->pools->member);
 	release_host(server->pool->pools, &server->place.cap_host);
 }
@@ -362,7 +340,7 @@ static void give_host(struct server *server)
 /* The server counts there from now on, and holds the host. */
 static void settle_at(struct server *server, struct cap_host *host)
 {
-	server->place.permit.caps[CAP_HOST] = host->cap.share.tally;
+	server->place.permit.of[OF_HOST] = host->cap.share.tally;
 	server->place.cap_host = host;
 }
 
@@ -382,7 +360,7 @@ bool pool_may_connect(struct server *server)
 		return true;
 	}
 	give_host(server);
-	ask.permit.caps[CAP_HOST] = host->cap.share.tally;
+	ask.permit.of[OF_HOST] = host->cap.share.tally;
 	if (permit_take(&ask, &pool->pools->member) == PERMIT_GRANTED) {
 		settle_at(server, host);
 		return true;
@@ -405,10 +383,10 @@ void pools_note_host(struct pools *pools, struct server *server)
 		release_host(pools, &host);
 		return;
 	}
-	there.caps[CAP_HOST] = host->cap.share.tally;
+	there.of[OF_HOST] = host->cap.share.tally;
 	if (server->site->is_watch) /* no limit keeps it from its host */
-		permit->caps[CAP_ALL] = there.caps[CAP_ALL] = pools->cap.share.tally;
-	if (!permit->caps[CAP_HOST])
+		permit->of[OF_ALL] = there.of[OF_ALL] = pools->cap.share.tally;
+	if (!permit->of[OF_HOST])
 		permit_add(&there, &pools->member);
 	settle_at(server, host);
 }
@@ -428,30 +406,40 @@ void pool_note_slots(struct server *server, unsigned int count)
 /* This loop looks for idle servers that may leave, but not before the end of this turn. */
 static void offer(struct cap *cap)
 {
-	if (cap && tally_is_short(cap->share.tally))
+	if (tally_is_short(cap->share.tally))
 		share_wake_own(&cap->share);
 }
 
-static void offer_hosts(const struct server_list *resting)
+/*
+ * Idle servers of all loops leave for what a cap keeps from the pool. When the other loops know
+ * what it wants: an idle server of the same pool rather moves.
+ */
+static void evict_for(struct pool *pool)
 {
-	const struct server *server;
+	struct cap *cap = pool_blocked_by(pool);
 
-	TAILQ_FOREACH (server, resting, place.node)
-		offer(server_cap(server, CAP_HOST));
+	if (!cap || !pool->block.claim.needs_more)
+		return;
+	pool->block.claim.needs_more = false;
+	evict(cap);
+	if (tally_is_short(cap->share.tally))
+		share_wake_others(&cap->share);
 }
 
-void pool_help_others(const struct pool *pool)
+void pool_make_way(struct pool *pool)
 {
-	if (!pool->pools->with.broker->blocked_count)
+	struct cap_host *host, *next;
+
+	evict_for(pool);
+	if (pool->queues[BORROWER_WAITING].count || !pool->pools->with.broker->blocked_count ||
+	    !(pool->has_come_home || pool->server_counts[SERVER_IDLE]))
 		return;
+	/* Its borrowers have left, or got another: another pool may use the slot. */
 	offer(&pool->database->cap);
 	offer(&pool->role->cap);
 	offer(&pool->pools->cap);
-	/* A walk over all idle servers, at each return of one. */
-	if (pool->pools->config->max_host_connections) {
-		offer_hosts(&pool->servers[SERVER_IDLE]);
-		offer_hosts(&pool->servers[SERVER_USED]);
-	}
+	HASH_ITER (hh, pool->pools->host_table, host, next)
+		offer(&host->cap);
 }
 
 bool pool_is_claimed(const struct server *server)

@@ -8,16 +8,18 @@
  *   pool_trade                           servers that move from loop to loop
  *   handover_server
  *   pools_add  pool_lend                 pools, and their borrowers
- *   listening
  *   pool_servers                         their servers
- *   pool_configure  cancel  pool_standby
- *   pool_home  host_watches  database  pool_wait_reason
- *   pool_limits  pool_secret  pool_size
- *   pool_retry  finders                  after failed logins; the hosts of hosts_from
- *   pool_queue  pool_roles               wait queues that are too long; which hosts fit
+ *   pool_configure  cancel  pool_standby  pool_wait_reason
+ *   pool_secret
+ *   pool_retry                           after failed logins
+ *   pool_roles                           which hosts fit
+ *   listening
+ *   pool_home  host_watches  database
+ *   pool_limits  pool_size
+ *   pool_queue  finders                  wait queues that are too long; the hosts of hosts_from
  *   pool_sequences  pool_catalog
- *   pool_wait  pools_find                wait queues; one of the pools
- *   pool                                 what all of these ask a pool
+ *   pool_wait                            wait queues
+ *   pool                                 what all of these ask a pool; one of the pools
  */
 #ifndef PGWEIR_POOL_POOL_PRIV_H
 #define PGWEIR_POOL_POOL_PRIV_H
@@ -108,6 +110,9 @@ static inline bool pool_may_lend(const struct server *server)
 /* For SHOW LIMITS and the log: max_pinned_servers refuses, or lets wait. */
 void pool_note_pins_met(struct pool *pool);
 
+/* pool_wake() at since + limit; of several such times the first counts, and then all are due. */
+void pool_wake_after(struct pool *pool, usec_t since, usec_t limit);
+
 /* ---- wait queues: pool_wait.c ---- */
 
 void pool_give_places(struct pool *pool);
@@ -134,9 +139,11 @@ void pool_fair_lend(struct borrower *borrower);
 void pool_fair_part(struct pool *pool, const struct borrower *borrower,
                     const struct server *server);
 
-static inline void pool_part(struct pool *pool, const struct borrower *borrower,
-                             const struct server *server)
+static inline void pool_part(struct pool *pool, struct borrower *borrower, struct server *server)
 {
+	borrower->server = NULL;
+	borrower->state = BORROWER_RESTING;
+	server->lease.borrower = NULL;
 	pool_count_served(pool, -1);
 	if (pool->fair)
 		pool_fair_part(pool, borrower, server);
@@ -263,17 +270,11 @@ void pools_set_caps(struct pools *pools);
 void pool_file_idle(struct server *server);
 void pool_unfile_idle(struct server *server);
 
-/*
- * Idle servers in all loops leave for a pool that is blocked. At the end of its turn, when the
- * other loops know what it wants: an idle server of the same pool rather moves.
- */
-void pool_evict(struct pool *pool);
+/* At the end of its turn: idle servers leave for it, or its own for pools that its caps block. */
+void pool_make_way(struct pool *pool);
 
 /* At home, while clients wait in any loop: closed if a blocked pool comes before (permits.c). */
 void pool_yield(struct pool *pool);
-
-/* It has idle servers that nobody waits for: they leave for pools that its caps block. */
-void pool_help_others(const struct pool *pool);
 
 /* Whether a pool is blocked by a cap where the server counts. */
 bool pool_is_claimed(const struct server *server);
@@ -324,11 +325,8 @@ bool pool_wants_probe(const struct pool *pool);
 
 bool pool_is_empty(const struct pool *pool);
 
-/* If the pool is empty, starts the timer of pool_idle_timeout. */
+/* If the pool is empty, pool_idle_timeout begins. */
 void pool_arm_expiry(struct pool *pool);
-
-/* Applies a changed pool_idle_timeout. */
-void pool_rearm(struct pool *pool);
 
 /* ---- returned servers: pool_home.c ---- */
 
@@ -540,15 +538,17 @@ void pool_grow(struct pool *pool);
 
 void pool_dedicated_grow(struct pool *pool);
 
+/* Launches listening connections that clients wait for, or successors. */
+void pool_grow_listening(struct pool *pool);
+
 /* Launches a server that serves only this borrower. false: it is not launched, or no memory. */
 bool pool_launch_for(struct borrower *borrower, struct permit *permit);
 
 void pool_login_done(struct server *server);
 void pool_login_failed(struct server *server, const struct err *err);
 
-/* ---- listening connections: listening*.c ---- */
+/* ---- listening connections: listening.c ---- */
 
-void listening_grow(struct pool *pool);
 /* Its server has logged in, or it gets none; is_again: not now. */
 void listening_login_done(struct borrower *borrower, struct server *server);
 void listening_login_failed(struct borrower *borrower, const struct err *err, bool is_again);
@@ -594,11 +594,8 @@ void role_forget_unused(struct pools *pools, struct role *role);
 struct database *database_add(struct pools *pools, const char *name,
                               const struct config_database *entry, bool is_auto);
 
-/* If `*` made the database and it is unused: starts the timer of autodb_idle_timeout. */
+/* If `*` made the database and it is unused, autodb_idle_timeout begins. */
 void database_arm_expiry(struct database *database);
-
-/* Applies a changed autodb_idle_timeout, or that is_auto has changed. */
-void database_rearm(struct database *database);
 
 /* Counts that a server was lent for a read, at its host. */
 void database_count_read(struct database *database, struct server *server);
@@ -616,18 +613,17 @@ struct pool *pools_find_of(const struct database *database, const struct role *r
 struct pool *pools_exact_pool(struct database *database, const char *user,
                               enum pool_purpose purpose);
 
-/* Frees databases and pools without an entry at the end of the turn. */
+/* Frees databases and pools that have expired, or have no entry: at the end of the turn, */
 void pools_sweep_later(struct pools *pools);
+
+/* and when those that are unused now may have expired. */
+void pools_sweep_in_time(struct pools *pools);
 
 /* Adds the pool's counters to those of its database, and sets them to zero. pools_add.c */
 void pools_keep_stats(struct pool *pool);
 
 /* The pools must have neither members nor servers. pools_add.c */
 void pools_forget_database(struct database *database);
-void pools_pool_expired(struct timer *timer);
-void pools_database_expired(struct timer *timer);
-
-/* The task that frees databases without an entry, and pools without a user. */
 void pools_sweep(struct task *task);
 
 /* ---- host watches: host_watches.c ---- */

@@ -8,8 +8,6 @@
  */
 #include "pool_priv.h"
 
-#include "pgweir/base/container_of.h"
-
 /* How long the queue is, and how long the first of it has waited. */
 static void refuse(const struct pool *pool, enum close_reason reason, const char *counted,
                    unsigned int waiting, struct err *err)
@@ -131,8 +129,6 @@ bool pool_admits(struct pool *pool, struct err *err)
 	return false;
 }
 
-static void on_look(struct timer *timer) { pool_wake(container_of(timer, struct pool, look)); }
-
 static void refuse_waiting(struct pool *pool, struct borrower *borrower)
 {
 	struct err err;
@@ -176,11 +172,7 @@ void pool_shed(struct pool *pool)
 		refuse_waiting(pool,
 		               last ? last->borrower : TAILQ_LAST(&waiting->list, borrower_list));
 	}
-	if ((waiting->count || pool->shed.phase == SHED_REFUSES) && !timer_is_set(&pool->look))
-		timer_set(
-		    &pool->look,
-		    loop_timer_queue(pool_loop(pool),
-		                     rule->target < rule->interval ? rule->target : rule->interval,
-		                     on_look),
-		    now);
+	if (waiting->count || pool->shed.phase == SHED_REFUSES)
+		pool_wake_after(pool, now,
+		                rule->target < rule->interval ? rule->target : rule->interval);
 }

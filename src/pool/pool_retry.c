@@ -2,8 +2,6 @@
 /* After failed logins: when a pool may try again, and whether waiting for that makes sense. */
 #include "pool_priv.h"
 
-#include "pgweir/base/container_of.h"
-
 #include "server/server_priv.h"
 
 /* How long SHOW POOLS has a failed login: monitoring scrapes at least once a minute. */
@@ -114,14 +112,6 @@ bool pool_is_unreachable(const struct pool *pool)
 	return pool->is_failing && pool_is_worth_waiting(&pool->failure);
 }
 
-static void on_retry(struct timer *timer) { pool_wake(container_of(timer, struct pool, retry)); }
-
-/* Each gap has its own queue, in which timers are set in order. */
-static void wake_when_due(struct pool *pool, usec_t due, usec_t gap)
-{
-	timer_set(&pool->retry, loop_timer_queue(pool_loop(pool), gap, on_retry), due - gap);
-}
-
 bool pool_seek_host(struct pool *pool)
 {
 	usec_t due = pool_due(pool);
@@ -130,12 +120,14 @@ bool pool_seek_host(struct pool *pool)
 		return false; /* the roster will change */
 	if (pool->is_failing || due <= pool_now(pool))
 		return true;
-	wake_when_due(pool, due, ROSTER_GAP);
+	pool_wake_after(pool, due - ROSTER_GAP, ROSTER_GAP);
 	return false;
 }
 
 bool pool_may_try(struct pool *pool)
 {
+	usec_t gap;
+
 	look_at_hosts(pool);
 	if (!pool_seek_host(pool))
 		return false;
@@ -144,8 +136,9 @@ bool pool_may_try(struct pool *pool)
 	if (!pool_is_backing_off(pool))
 		/* one attempt at a time until one succeeds */
 		return pool_login_count(pool) == 0 && pool->share.tally->login_count == 0;
-	wake_when_due(pool, pool_due(pool),
-	              pool_is_unreachable(pool) ? REACH_GAP_MAX : pool->site.limits.retry_gap);
+	/* Each gap has its own queue, in which timers are set in order. */
+	gap = pool_is_unreachable(pool) ? REACH_GAP_MAX : pool->site.limits.retry_gap;
+	pool_wake_after(pool, pool_due(pool) - gap, gap);
 	return false;
 }
 

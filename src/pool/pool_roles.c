@@ -24,12 +24,6 @@ void pool_note_report(struct server *server, const struct host_report *report)
 
 /* ---- servers whose host does not fit any more ---- */
 
-static bool is_free(const struct server *server)
-{
-	return server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN ||
-	       server->state == SERVER_IDLE || server->state == SERVER_USED;
-}
-
 /* In session mode the session would be lost. */
 static bool is_unnoticed(const struct server *server)
 {
@@ -59,7 +53,7 @@ static void leave(struct server *server, enum close_reason reason)
 			server_forget(server);
 		return;
 	}
-	if (is_free(server) || is_unnoticed(server) || reason == CLOSE_HOST_FENCED ||
+	if (server->state <= SERVER_USED || is_unnoticed(server) || reason == CLOSE_HOST_FENCED ||
 	    reason == CLOSE_HOST_DISABLED) {
 		server_leave_host(server, reason);
 		return;

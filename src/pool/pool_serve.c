@@ -206,7 +206,7 @@ void pool_serve(struct task *task)
 	pool_give_places(pool);
 	if (pool->hasty_count)
 		pool_turn_hasty_away(pool);
-	listening_grow(pool);
+	pool_grow_listening(pool);
 	if (!pool_is_held(pool))
 		pool_dedicated_grow(pool);
 	/* First: the pool's loops could pass the server on among them, and no other pool get it. */
@@ -234,11 +234,7 @@ void pool_serve(struct task *task)
 	}
 	pool_trade(pool);
 	pool_pass_on(pool);
-	pool_evict(pool);
-	/* Its borrowers have left, or got another: another pool may use the slot. */
-	if (!pool->queues[BORROWER_WAITING].count &&
-	    (pool->has_come_home || pool->server_counts[SERVER_IDLE]))
-		pool_help_others(pool);
+	pool_make_way(pool);
 	pool->has_come_home = false;
 }
 

@@ -37,7 +37,6 @@ static void count_server(const struct server *server, int change)
 	    (unsigned int)change;
 	pool->pools->listening_count += server->is_listening ? (unsigned int)change : 0;
 	pool->database->server_count += (unsigned int)change;
-	pool->role->server_count += (unsigned int)change;
 	pool->pools->server_count += (unsigned int)change;
 }
 
@@ -157,15 +156,17 @@ void pool_count_probe(struct server *server, int change)
 
 /* ---- for administrators ---- */
 
-/* Calls `act` for each server in a state; it may close the server. */
-static void each_in(struct pool *pool, enum server_state state,
+/* Calls `act` for each server from this state to that one; it may close the server. */
+static void each_in(struct pool *pool, enum server_state from, enum server_state to,
                     void (*act)(struct server *server, enum close_reason reason),
                     enum close_reason reason)
 {
 	struct server *server, *next;
 
-	TAILQ_FOREACH_SAFE (server, &pool->servers[state], place.node, next)
-		act(server, reason);
+	for (enum server_state state = from; state <= to; state++) {
+		TAILQ_FOREACH_SAFE (server, &pool->servers[state], place.node, next)
+			act(server, reason);
+	}
 }
 
 static void close_by_admin(struct server *server, enum close_reason reason)
@@ -185,11 +186,7 @@ static void need_close(struct server *server, enum close_reason reason)
 
 void pool_close_idle(struct pool *pool, enum close_reason reason)
 {
-	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED, SERVER_CONNECTING,
-		                                     SERVER_LOGIN };
-
-	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++)
-		each_in(pool, resting[i], close_by_admin, reason);
+	each_in(pool, SERVER_CONNECTING, SERVER_USED, close_by_admin, reason);
 }
 
 /* With server_fast_close, a session between two transactions loses its server, too. */
@@ -202,14 +199,10 @@ static void fast_close(struct server *server, enum close_reason reason)
 
 void pool_recycle(struct pool *pool, enum close_reason reason)
 {
-	static const enum server_state working[] = { SERVER_LENT, SERVER_CHECKING, SERVER_RESETTING,
-		                                     SERVER_CANCELED, SERVER_ENDING };
-
 	pool_close_idle(pool, reason);
-	for (size_t i = 0; i < sizeof(working) / sizeof(working[0]); i++)
-		each_in(pool, working[i], need_close, reason);
+	each_in(pool, SERVER_CHECKING, SERVER_ENDING, need_close, reason);
 	if (pool->pools->config->server_fast_close)
-		each_in(pool, SERVER_LENT, fast_close, reason);
+		each_in(pool, SERVER_LENT, SERVER_LENT, fast_close, reason);
 	pool_forget_welcome(pool);
 	pool_reset_retry(pool);
 	pool_wake(pool);
@@ -217,8 +210,7 @@ void pool_recycle(struct pool *pool, enum close_reason reason)
 
 void pool_close_all(struct pool *pool, enum close_reason reason)
 {
-	for (int state = 0; state < SERVER_CLOSING; state++)
-		each_in(pool, (enum server_state)state, close_by_admin, reason);
+	each_in(pool, SERVER_CONNECTING, SERVER_ENDING, close_by_admin, reason);
 }
 
 /* ---- hosts and addresses ---- */

@@ -33,12 +33,12 @@ static void on_arrival(struct letter *letter)
 	struct pools *pools = container_of(to, struct pools, member);
 	struct server *server;
 
-	parcel->permit.pool->broker->moving_count--;
+	parcel->permit.of[OF_POOL]->broker->moving_count--;
 	if (letter->is_late) {
 		server_parcel_end(&parcel);
 		return;
 	}
-	share_keep_promise(parcel->permit.pool, to);
+	share_keep_promise(parcel->permit.of[OF_POOL], to);
 	server = server_unpack(pools, &parcel);
 	if (server) {
 		server->place.arrived_at = loop_now(pools->shared.loop);
@@ -80,18 +80,6 @@ static bool server_move(struct server *server, struct broker_member *to)
 #define LOAD_TIME (20 * USEC_PER_MS)
 #define LOAD_UNIT 65536 /* one borrower; fine enough for changes within microseconds */
 
-static void on_stay_over(struct timer *timer)
-{
-	pool_wake(container_of(timer, struct pool, trade.stay));
-}
-
-static void look_again(struct pool *pool, usec_t since)
-{
-	if (!timer_is_set(&pool->trade.stay))
-		timer_set(&pool->trade.stay, loop_timer_queue(pool_loop(pool), STAY, on_stay_over),
-		          since);
-}
-
 /* While two loops wait for long, a look each time would take the lock and mostly find nothing. */
 static bool may_look(struct pool *pool)
 {
@@ -123,7 +111,7 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 		usec_t since = stays_since(server, fair);
 
 		if (pool_now(pool) - since < STAY) {
-			look_again(pool, since);
+			pool_wake_after(pool, since, STAY);
 			continue;
 		}
 		if (pool->limits.has_lag_limit && pool_is_behind(server))
@@ -134,8 +122,8 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 			kept = kept ? kept : server;
 			continue;
 		}
-		look_again(pool, pool_now(pool)); /* the rest of a message will come */
-		if (server->close_reason) {       /* nobody would get it here, either */
+		pool_wake_after(pool, pool_now(pool), STAY); /* the rest of a message will come */
+		if (server->close_reason) {                  /* nobody would get it here, either */
 			pool_close_server(server, server->close_reason);
 			return NULL;
 		}
@@ -160,7 +148,7 @@ static bool move_one(struct pool *pool, const struct share_fair *fair)
 	if (server_move(server, to))
 		return true;
 	share_unpromise(&pool->share, to);
-	look_again(pool, pool_now(pool));
+	pool_wake_after(pool, pool_now(pool), STAY);
 	return false;
 }
 
@@ -199,7 +187,7 @@ static void give_idle(struct pool *pool)
 			continue;
 	} else if (share_is_asked(&pool->share) &&
 	           (pool->server_counts[SERVER_IDLE] || pool_may_check(pool))) {
-		look_again(pool, pool->trade.looked_at);
+		pool_wake_after(pool, pool->trade.looked_at, STAY);
 	}
 }
 
@@ -223,7 +211,7 @@ static bool is_patient(struct pool *pool, const struct borrower *head)
 	    pool->queues[BORROWER_WAIT_DEDICATED].count ||
 	    pool_now(pool) - head->waiting_since >= STAY)
 		return false;
-	look_again(pool, head->waiting_since);
+	pool_wake_after(pool, head->waiting_since, STAY);
 	return true;
 }
 

@@ -186,15 +186,6 @@ static void count_hits(struct pool *pool)
 		pool->reserve_hits++;
 }
 
-unsigned int pool_waiting_count(const struct pool *pool)
-{
-	unsigned int count = 0;
-
-	for (int state = 0; state <= BORROWER_SERVED; state++)
-		count += pool->queues[state].count;
-	return count;
-}
-
 static void count_in_shares(struct pool *pool, int change)
 {
 	share_count_waiting(&pool->share, change);
@@ -221,9 +212,9 @@ static void begin_wait(struct borrower *borrower, enum borrower_state state)
 	borrower->waiting_since = pool_now(pool);
 	borrower->wait_number = ++pool->pools->last_line_number;
 	pool->hasty_count += borrower->is_hasty;
-	count_in_shares(pool, 1);
 	if (pool_waiting_count(pool) == 0)
 		TAILQ_INSERT_TAIL(&pool->pools->queueing, pool, queueing);
+	count_in_shares(pool, 1);
 	TAILQ_INSERT_TAIL(&queue->list, borrower, wait_node);
 	join_group(borrower, state, false);
 	queue->count++;
@@ -325,6 +316,7 @@ static void end_wait(struct borrower *borrower, enum borrower_state state)
 	leave_group(borrower, state);
 	queue->count--;
 	tell_places(pool, state);
+	count_in_shares(pool, -1);
 	if (pool_waiting_count(pool) == 0)
 		TAILQ_REMOVE(&pool->pools->queueing, pool, queueing);
 	now = pool_now(pool);
@@ -334,7 +326,6 @@ static void end_wait(struct borrower *borrower, enum borrower_state state)
 	PROBE_WAIT(borrower_client_id(borrower), pool->database->name, pool->role->name, wait);
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;
-	count_in_shares(pool, -1);
 }
 
 void pool_leave_place(struct borrower *borrower)

@@ -11,46 +11,6 @@
 
 #include "pool_priv.h"
 
-#define PINNED_HINT                                                                  \
-	"SHOW PINNED in the console lists the clients with which servers stay, and " \
-	"why."
-
-static const struct {
-	const char *name, *hint;
-} reasons[WAIT_REASONS] = {
-	[WAIT_SUSPENDED] = { "suspended", "RESUME in the console ends it." },
-	[WAIT_PAUSED] = { "paused", "RESUME in the console ends it." },
-	[WAIT_DATABASE_PAUSED] = { "database paused",
-	                           "RESUME of this database in the console ends it." },
-	[WAIT_NO_PRIMARY] = { "no primary", "Promote a standby, or see SHOW HOSTS for why a "
-	                                    "primary is not used." },
-	[WAIT_NO_STANDBY] = { "no standby", "See SHOW HOSTS for why no standby is used." },
-	[WAIT_NO_HOST] = { "no host", "ENABLE HOST in the console ends it." },
-	[WAIT_RETRY] = { "retry after failure", NULL },
-	[WAIT_LOGIN] = { "server login", NULL },
-	[WAIT_CHECK] = { "server check", NULL },
-	[WAIT_PINNED] = { "pinned", PINNED_HINT },
-	[WAIT_SEQUENCE] = { "sequence",
-	                    "Use INSERT ... RETURNING, or call currval() and lastval() in the "
-	                    "transaction that called nextval()." },
-	[WAIT_SHARE] = { "share",
-	                 "Shorten what holds the servers, or see fair_by, weight and priority." },
-	[WAIT_POOL_FULL] = { "pool full",
-	                     "Shorten what holds the servers, or raise default_pool_size, or "
-	                     "pool_size of the entry." },
-	[WAIT_DATABASE_LIMIT] = { "database limit",
-	                          "Shorten what holds the servers, or raise max_db_connections." },
-	[WAIT_USER_LIMIT] = { "user limit",
-	                      "Shorten what holds the servers, or raise max_user_connections." },
-	[WAIT_HOST_LIMIT] = { "host limit",
-	                      "Shorten what holds the servers, or raise max_host_connections." },
-	[WAIT_SERVER_LIMIT] = { "server limit", "Shorten what holds the servers, or raise "
-	                                        "max_server_connections." },
-	[WAIT_TURN] = { "served next", NULL },
-};
-
-const char *pool_wait_reason_name(enum wait_reason reason) { return reasons[reason].name; }
-
 static enum wait_reason reason_of_target(enum target_session_attrs target)
 {
 	if (target == TARGET_READ_WRITE || target == TARGET_PRIMARY)
@@ -234,19 +194,23 @@ static void explain_full(const struct pool *pool, const struct server *holder, s
 	add_holder(holder, out);
 }
 
-static void explain_failure(const struct pool *pool, struct buf *out)
+static void explain_failure(const struct pool *pool, const struct server *holder, struct buf *out)
 {
 	usec_t now = pool_now(pool), due = pool_due(pool);
 
+	(void)holder;
+	if (!pool->is_failing)
+		return;
 	buf_add_text(out, pool->failure.text);
 	if (due > now && due < INT64_MAX)
 		buf_printf(out, "; next try in %lld s",
 		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
 }
 
-static void explain_cap(const struct pool *pool, const struct cap *cap, const struct server *holder,
-                        struct buf *out)
+static void explain_cap(const struct pool *pool, const struct server *holder, struct buf *out)
 {
+	const struct cap *cap = pool_blocked_by(pool);
+
 	if (!cap)
 		return;
 	add_servers(share_servers(&cap->share), out);
@@ -257,61 +221,90 @@ static void explain_cap(const struct pool *pool, const struct cap *cap, const st
 	add_holder(holder, out);
 }
 
-/* PAUSE and SUSPEND. */
-static void add_hold(const struct pools *pools, const struct hold *hold, struct buf *out)
+/* PAUSE and SUSPEND, of all databases or of this one. */
+static void explain_hold(const struct pool *pool, const struct server *holder, struct buf *out)
 {
-	time_t wall =
-	    (time_t)((wall_now() - (loop_now(pools->shared.loop) - hold->since)) / USEC_PER_SEC);
+	bool is_of_all = pools_are_held(pool->pools);
+	const struct hold *hold = is_of_all ? &pool->pools->hold : &pool->database->hold;
+	time_t wall = (time_t)((wall_now() - (pool_now(pool) - hold->since)) / USEC_PER_SEC);
 	char text[64];
 	struct tm parts;
 
+	(void)holder;
 	if (!*hold->by || !localtime_r(&wall, &parts) ||
 	    !strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %Z", &parts))
 		return;
 	buf_printf(out, "%s since %s", hold->by, text);
 }
 
+static void explain_hosts(const struct pool *pool, const struct server *holder, struct buf *out)
+{
+	(void)holder;
+	pool_tell_hosts(pool, out);
+}
+
+static void explain_pins(const struct pool *pool, const struct server *holder, struct buf *out)
+{
+	(void)holder;
+	buf_printf(out, "max_pinned_servers %d", pool->limits.max_pinned);
+	pool_tell_pins(pool, out);
+}
+
+static void explain_share(const struct pool *pool, const struct server *holder, struct buf *out)
+{
+	(void)holder;
+	pool_fair_tell(pool, out);
+	pool_tell_pins(pool, out);
+}
+
+/* ---- all reasons ---- */
+
+#define PINNED_HINT "SHOW PINNED in the console lists the clients with which servers stay, and why."
+#define SHORTEN "Shorten what holds the servers, or "
+
+static const struct {
+	const char *name, *hint;
+	void (*explain)(const struct pool *pool, const struct server *holder, struct buf *out);
+} reasons[WAIT_REASONS] = {
+	[WAIT_SUSPENDED] = { "suspended", "RESUME in the console ends it.", explain_hold },
+	[WAIT_PAUSED] = { "paused", "RESUME in the console ends it.", explain_hold },
+	[WAIT_DATABASE_PAUSED] = { "database paused",
+	                           "RESUME of this database in the console ends it.",
+	                           explain_hold },
+	[WAIT_NO_PRIMARY] = { "no primary",
+	                      "Promote a standby, or see SHOW HOSTS for why a primary is not used.",
+	                      explain_hosts },
+	[WAIT_NO_STANDBY] = { "no standby", "See SHOW HOSTS for why no standby is used.",
+	                      explain_hosts },
+	[WAIT_NO_HOST] = { "no host", "ENABLE HOST in the console ends it.", explain_hosts },
+	[WAIT_RETRY] = { "retry after failure", NULL, explain_failure },
+	[WAIT_LOGIN] = { "server login", NULL, explain_failure },
+	[WAIT_CHECK] = { "server check", NULL, NULL },
+	[WAIT_PINNED] = { "pinned", PINNED_HINT, explain_pins },
+	[WAIT_SEQUENCE] = { "sequence",
+	                    "Use INSERT ... RETURNING, or call currval() and lastval() in the "
+	                    "transaction that called nextval().",
+	                    NULL },
+	[WAIT_SHARE] = { "share", SHORTEN "see fair_by, weight and priority.", explain_share },
+	[WAIT_POOL_FULL] = { "pool full",
+	                     SHORTEN "raise default_pool_size, or pool_size of the entry.",
+	                     explain_full },
+	[WAIT_DATABASE_LIMIT] = { "database limit", SHORTEN "raise max_db_connections.",
+	                          explain_cap },
+	[WAIT_USER_LIMIT] = { "user limit", SHORTEN "raise max_user_connections.", explain_cap },
+	[WAIT_HOST_LIMIT] = { "host limit", SHORTEN "raise max_host_connections.", explain_cap },
+	[WAIT_SERVER_LIMIT] = { "server limit", SHORTEN "raise max_server_connections.",
+	                        explain_cap },
+	[WAIT_TURN] = { "served next", NULL, NULL },
+};
+
+const char *pool_wait_reason_name(enum wait_reason reason) { return reasons[reason].name; }
+
 void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason,
                            const struct server *holder, struct buf *out)
 {
-	switch (reason) {
-	case WAIT_SUSPENDED:
-	case WAIT_PAUSED:
-		add_hold(pool->pools, &pool->pools->hold, out);
-		return;
-	case WAIT_DATABASE_PAUSED:
-		add_hold(pool->pools, &pool->database->hold, out);
-		return;
-	case WAIT_RETRY:
-	case WAIT_LOGIN:
-		if (pool->is_failing)
-			explain_failure(pool, out);
-		return;
-	case WAIT_NO_PRIMARY:
-	case WAIT_NO_STANDBY:
-	case WAIT_NO_HOST:
-		pool_tell_hosts(pool, out);
-		return;
-	case WAIT_PINNED:
-		buf_printf(out, "max_pinned_servers %d", pool->limits.max_pinned);
-		pool_tell_pins(pool, out);
-		return;
-	case WAIT_SHARE:
-		pool_fair_tell(pool, out);
-		pool_tell_pins(pool, out);
-		return;
-	case WAIT_POOL_FULL:
-		explain_full(pool, holder, out);
-		return;
-	case WAIT_DATABASE_LIMIT:
-	case WAIT_USER_LIMIT:
-	case WAIT_HOST_LIMIT:
-	case WAIT_SERVER_LIMIT:
-		explain_cap(pool, pool_blocked_by(pool), holder, out);
-		return;
-	default:
-		return;
-	}
+	if (reasons[reason].explain)
+		reasons[reason].explain(pool, holder, out);
 }
 
 /* From 1. Beyond what servers can serve it does not matter: a long queue is not walked. */

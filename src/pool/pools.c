@@ -31,15 +31,14 @@ static void rearm_servers(struct pool *pool)
  */
 static void judge_sessions(struct pool *pool)
 {
-	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED };
 	struct server *server, *next;
 
 	TAILQ_FOREACH (server, &pool->servers[SERVER_LENT], place.node) {
 		if (pool_rules_at(server)->mode == POOL_MODE_SESSION)
 			server_hold(server, HELD_SESSION);
 	}
-	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++) {
-		TAILQ_FOREACH_SAFE (server, &pool->servers[resting[i]], place.node, next) {
+	for (int state = SERVER_IDLE; state <= SERVER_USED; state++) {
+		TAILQ_FOREACH_SAFE (server, &pool->servers[state], place.node, next) {
 			if (pool_unfit(server))
 				server_close_for(server, pool_unfit(server));
 		}
@@ -147,19 +146,12 @@ static void configure_database(struct database *database, const struct config *o
 		rearm_servers(pool);
 		judge_sessions(pool);
 		cancel_queue_rearm(&pool->cancels);
-		pool_rearm(pool);
 		if (keeps_hosts)
 			keep_hosts(pool, config_hosts(old, before));
 		else if (change != CLOSE_NONE)
 			pool_recycle(pool, change);
 		pool_shrink(pool);
-		if (!pool_is_current(pool))
-			pools_sweep_later(pools);
 	}
-	if (!after)
-		pools_sweep_later(pools);
-	else
-		database_rearm(database);
 }
 
 /* A pool of a forced user with min_pool_size exists without any client. */
@@ -222,10 +214,6 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	pools->users = users_hold(users);
 	pools->shared.config = pools->config;
 	pools->changed_at = clock_now();
-	pools->pool_expiry =
-	    loop_timer_queue(pools->shared.loop, config->pool_idle_timeout, pools_pool_expired);
-	pools->database_expiry = loop_timer_queue(pools->shared.loop, config->autodb_idle_timeout,
-	                                          pools_database_expired);
 	pools->server_sockets = (struct socket_options){
 		.tcp_keepalive = config->tcp_keepalive,
 		.tcp_keepcnt = config->tcp_keepcnt,
@@ -246,6 +234,7 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 		finders_configure(pools);
 	}
 	peer_pools_configure(pools);
+	pools_sweep_later(pools);
 	config_unref(&old);
 	users_release(&old_users);
 }
@@ -340,6 +329,7 @@ void pools_free(struct pools **poolsp)
 	while (!TAILQ_EMPTY(&pools->roles))
 		role_free(pools, TAILQ_FIRST(&pools->roles));
 	loop_undefer(pools->shared.loop, &pools->sweep_task);
+	timer_clear(&pools->sweep_timer);
 	share_close(&pools->cap.share);
 	buf_free(&pools->group_text);
 	buf_free(&pools->order_text);

@@ -26,10 +26,6 @@ static void forget_pool(struct pool *pool)
 	pool->block.is_refused = false;
 	pool_pass_on(pool); /* it claims nothing, and holds no host */
 	pool_leave_sized(pool);
-	timer_clear(&pool->retry);
-	timer_clear(&pool->reserve);
-	timer_clear(&pool->rest);
-	timer_clear(&pool->trade.stay);
 	timer_clear(&pool->look);
 	loop_undefer(pools->shared.loop, &pool->serve_task);
 	listening_forget_all(pool);
@@ -50,16 +46,6 @@ static void forget_pool(struct pool *pool)
 	pool->role->pool_count--;
 	role_forget_unused(pools, pool->role);
 	slab_put(&pools->pool_slab, pool);
-}
-
-void pools_pool_expired(struct timer *timer)
-{
-	struct pool *pool = container_of(timer, struct pool, rest);
-
-	if (!pool_is_empty(pool))
-		return;
-	log_info(&pool->log, "cleaning up idle pool %s/%s", pool->database->name, pool->role->name);
-	forget_pool(pool);
 }
 
 /* Whether the database has no clients, no servers, and only empty pools. */
@@ -88,7 +74,6 @@ void pools_forget_database(struct database *database)
 	sparse_sum_free(&database->client_closes);
 	sparse_sum_free(&database->server_closes);
 	database_forget_reads(database);
-	timer_clear(&database->rest);
 	catalog_reading_release(&database->reading);
 	share_close(&database->catalog);
 	share_close(&database->cap.share);
@@ -98,32 +83,61 @@ void pools_forget_database(struct database *database)
 	slab_put(&pools->database_slab, database);
 }
 
-void pools_database_expired(struct timer *timer)
+/* When the pool is to be freed. 0: it is not current; INT64_MAX: not a matter of time. */
+static usec_t pool_ends_at(const struct pool *pool)
 {
-	struct database *database = container_of(timer, struct database, rest);
+	const struct config_database *entry = pool->database->entry;
+	usec_t limit = pool->pools->config->pool_idle_timeout;
 
-	if (!database->is_paused && !database->is_disabled && is_unused(database))
-		pools_forget_database(database);
-	else
-		database_arm_expiry(database);
+	if (!entry || !pool_is_empty(pool))
+		return INT64_MAX;
+	if (!pool_is_current(pool))
+		return 0;
+	/* min_pool_size keeps its servers without clients */
+	return limit && !(entry->user && pool->limits.min_size) ? pool->unused_since + limit
+	                                                        : INT64_MAX;
 }
 
-/* ---- after a reload ---- */
+/* The same for a database, which goes with its pools. */
+static usec_t database_ends_at(const struct database *database, usec_t now)
+{
+	usec_t limit = database->pools->config->autodb_idle_timeout;
+
+	if ((database->entry && (!database->is_auto || !limit)) || !is_unused(database))
+		return INT64_MAX;
+	if (!database->entry)
+		return 0;
+	return (database->is_paused || database->is_disabled ? now : database->unused_since) +
+	       limit;
+}
 
 void pools_sweep(struct task *task)
 {
 	struct pools *pools = container_of(task, struct pools, sweep_task);
+	usec_t now = loop_now(pools->shared.loop), end;
 	struct database *database, *next_database;
 	struct pool *pool, *next;
+	bool is_due = false;
 
+	timer_clear(&pools->sweep_timer);
 	TAILQ_FOREACH_SAFE (pool, &pools->list, node, next) {
-		if (pool->database->entry && !pool_is_current(pool) && pool_is_empty(pool))
-			forget_pool(pool);
+		end = pool_ends_at(pool);
+		is_due |= end > now && end < INT64_MAX;
+		if (end > now)
+			continue;
+		if (end)
+			log_info(&pool->log, "cleaning up idle pool %s/%s", pool->database->name,
+			         pool->role->name);
+		forget_pool(pool);
 	}
 	TAILQ_FOREACH_SAFE (database, &pools->databases, node, next_database) {
-		if (!database->entry && is_unused(database))
+		end = database_ends_at(database, now);
+		is_due |= end > now && end < INT64_MAX;
+		if (end <= now)
 			pools_forget_database(database);
 	}
+	if (is_due)
+		pools_sweep_in_time(pools);
 }
 
 /* ---- adding ---- */
@@ -169,6 +183,7 @@ static struct pool *add_pool(struct database *database, struct role *role,
 	pool->database = database;
 	pool->role = role;
 	pool->purpose = purpose;
+	pool->unused_since = pool_now(pool);
 	pool->share.on_woken = on_woken;
 	if (!share_open(&pool->share, &pools->member, TALLY_POOL + purpose, database->name,
 	                role->name)) {

@@ -110,7 +110,7 @@ struct tally {
 	atomic_uint blocked_count;   /* of a cap: pools in its queue, each once for all loops, */
 	atomic_uint needed_count;    /* and how many servers their borrowers need */
 	atomic_uint stuck_count;     /* permits that come back only when clients stop listening */
-	bool is_auto;                /* of a host: its limit is permit_set_auto() */
+	bool is_auto;                /* of a host: its limit is CONFIG_CAP_AUTO */
 	unsigned int granted;        /* permit_note_granted(); 0: not known */
 	atomic_uint want_count;      /* shares that want something; in order with login_count */
 	atomic_uint want_number;     /* how many wants there have been so far */
@@ -137,7 +137,7 @@ struct tally {
 	struct outages outages;      /* of a database */
 	struct catalog_news catalog; /* of a catalog */
 	atomic_uint vacated; /* of a database: how often its idle servers were to be closed */
-	/* of a pool, what its loops have found out: share.c; and how often that has changed */
+	/* of a pool, what its loops have found out, and how often that has changed */
 	atomic_uint outcome_number, shown_number;
 	atomic_bool is_failing;
 	struct err failure; /* valid while is_failing */
@@ -239,7 +239,7 @@ enum permit_answer {
 
 #define PERMIT_NO_LIMIT UINT_MAX
 
-enum { OF_POOL, OF_DATABASE, OF_ROLE, OWNERS };
+#define OWNERS (OF_ROLE + 1) /* its pool, database and role */
 
 /*
  * A pool of one loop, which may be in the queue of one cap. on_woken() of its share comes when it
@@ -299,15 +299,13 @@ static inline struct permit permit_move(struct permit *permit)
 /* It claims nothing more in the queue where it is. Safe if it is in none. */
 void permit_leave_queue(struct claimant *claimant);
 
-/* A limit of 0: none. A raised one wakes the first in the queue. */
-void permit_set_limit(struct share *cap, int limit, int guaranteed);
-
 /*
- * With max_host_connections = auto: the limit of a host follows from what PostgreSQL grants. Until
- * one of its servers has asked, the limit is a few servers more than there were at first, or came
- * by permit_add(). permit_note_granted(): false: nothing new, or the limit is not auto.
+ * A limit of 0: none. A raised one wakes the first in the queue. CONFIG_CAP_AUTO, of a host: it
+ * follows from what PostgreSQL grants. Until one of its servers has asked, the limit is a few
+ * servers more than there were at first, or came by permit_add(). permit_note_granted(): false:
+ * nothing new, or the limit is not auto.
  */
-void permit_set_auto(struct share *host);
+void permit_set_limit(struct share *cap, int limit, int guaranteed);
 bool permit_note_granted(struct share *host, unsigned int granted);
 
 /*

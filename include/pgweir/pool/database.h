@@ -78,7 +78,7 @@ struct database {
 	bool is_current;              /* whether nothing had changed since the reading, */
 	bool is_quiet;                /* and no name matters */
 	unsigned int vacated;   /* tally->vacated when its idle servers were closed: vacancy.c */
-	struct timer rest;      /* autodb_idle_timeout */
+	usec_t unused_since;    /* since then or later: autodb_idle_timeout */
 	struct stats gone;      /* the counters of freed pools, so that totals never decrease */
 	struct stats_past past; /* of all its pools; for the console */
 	struct latency gone_latency;
@@ -91,9 +91,8 @@ struct database {
 struct role {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(role) node;
-	struct cap cap;                  /* max_user_connections */
-	const struct config_user *entry; /* its entry of [users]; NULL: none */
-	unsigned int server_count;
+	struct cap cap;                        /* max_user_connections */
+	const struct config_user *entry;       /* its entry of [users]; NULL: none */
 	unsigned int pool_count;               /* pools that log in as this role */
 	unsigned int client_count;             /* clients logged in under this name: role_enter() */
 	uint64_t client_limit_hits;            /* clients refused by max_user_client_connections */

@@ -170,14 +170,12 @@ struct pool {
 	usec_t probes_until;
 	/* no recent attempt: clients with fail_fast wait for the current one */
 	bool is_hopeful;
-	struct timer retry;        /* until a host may be tried again */
-	struct timer reserve;      /* reserve_pool_timeout of the head of the wait queue */
-	struct timer rest;         /* pool_idle_timeout */
-	struct {                   /* with other loops: pool_trade.c */
-		struct timer stay; /* until servers and wants may go there */
-		usec_t looked_at;  /* when their wants were looked at */
-		usec_t load_at;    /* when load was computed */
-		int64_t load;      /* the mean number of borrowers that wait or have a server */
+	struct timer look;        /* pool_wake_after() */
+	usec_t unused_since;      /* when it was last empty: pool_idle_timeout */
+	struct {                  /* with other loops: pool_trade.c */
+		usec_t looked_at; /* when their wants were looked at */
+		usec_t load_at;   /* when load was computed */
+		int64_t load;     /* the mean number of borrowers that wait or have a server */
 	} trade;
 
 	struct pool_block block;
@@ -197,8 +195,8 @@ struct pool {
 		uint64_t elsewhere; /* the primary served them, as no standby could be used */
 		uint64_t behind; /* of `routed`: the primary served them, as causal_reads wants */
 		uint64_t wait_count, wait_time; /* for causal_reads */
-		uint64_t head;       /* the number in the wait queue of the last head of it, */
-		unsigned int passed; /* and how often another one was served before that */
+		uint64_t head;            /* the number in the wait queue of the last head of it, */
+		unsigned int passed;      /* and how often another one was served before that */
 		usec_t former_told_until; /* the log has it that a standby is not seen to follow */
 	} reads;
 	struct stats stats;
@@ -221,7 +219,6 @@ struct pool {
 	struct fair *fair; /* NULL: first come, first served */
 	enum fair_by fair_by;
 	struct shed shed;
-	struct timer look;     /* until the wait queue is looked at again: pool_queue.c */
 	uint64_t queue_hits;   /* clients refused by its max_waiting, */
 	uint64_t shed_count;   /* and by queue_target */
 	uint64_t size_hits;    /* how often a wait began because pool_size was reached */
@@ -493,7 +490,10 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out);
 struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line);
 
 /* Borrowers in all of them. */
-unsigned int pool_waiting_count(const struct pool *pool);
+static inline unsigned int pool_waiting_count(const struct pool *pool)
+{
+	return atomic_load_explicit(&pool->share.waiting, memory_order_relaxed);
+}
 
 /*
  * The borrower gets a place of max_pinned_servers, unless it has one. false: the limit is reached.

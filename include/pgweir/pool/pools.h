@@ -88,11 +88,10 @@ struct pools {
 	void (*serve)(struct task *task); /* the function of each pool's serve_task, */
 	/* and the functions servers call: both are in files above pools.c */
 	const struct server_ops *server_ops;
-	struct timer_queue *pool_expiry;     /* pool_idle_timeout, of unused pools */
-	struct timer_queue *database_expiry; /* autodb_idle_timeout, of databases */
 	struct slab server_slab, pool_slab, database_slab, role_slab, cancel_slab;
 	struct pools_walk_list walks;
 	struct task sweep_task;
+	struct timer sweep_timer;         /* while pools or databases may expire */
 	struct cancel_list cancels_ended; /* freed by cancel_task */
 	struct task cancel_task;
 	struct peer_pools peers;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/broker.c, share.c and permits.c: limits hold for all loops together, and waiting loops are
+ * pool/broker.c and permits.c: limits hold for all loops together, and waiting loops are
  * woken.
  */
 #include "pgweir/pool/broker.h"
@@ -77,9 +77,7 @@ static void turn(struct side *side)
 static enum permit_answer take_needed(struct side *side, unsigned int most, unsigned int needed)
 {
 	struct permit_ask ask = {
-		.permit = { side->pool.tally,
-		            { [CAP_DATABASE] = side->database.tally,
-		              [CAP_ROLE] = side->role.tally } },
+		.permit.of = { side->pool.tally, side->database.tally, side->role.tally },
 		.most = most,
 		.needed = needed,
 		.claimant = &side->claim,
@@ -107,10 +105,8 @@ static enum permit_answer take(struct side *side, unsigned int pool, int databas
 
 static void give(struct side *side)
 {
-	struct permit permit = {
-		side->pool.tally,
-		{ [CAP_DATABASE] = side->database.tally, [CAP_ROLE] = side->role.tally }
-	};
+	struct permit permit = { .of = { side->pool.tally, side->database.tally,
+		                         side->role.tally } };
 
 	permit_give(&permit, &side->member);
 }
@@ -726,12 +722,12 @@ START_TEST(the_limit_of_a_host_follows_what_postgresql_grants)
 	ck_assert(share_open(&one, &sides[0].member, TALLY_HOST, "10.0.0.1", ""));
 	ck_assert(share_open(&other, &sides[1].member, TALLY_HOST, "10.0.0.1", ""));
 	for (int i = 0; i < 2; i++)
-		there[i].caps[CAP_HOST] = one.tally;
-	permit_set_auto(&one);
-	permit_set_auto(&other);
+		there[i].of[OF_HOST] = one.tally;
+	permit_set_limit(&one, CONFIG_CAP_AUTO, 0);
+	permit_set_limit(&other, CONFIG_CAP_AUTO, 0);
 	ck_assert_uint_eq(one.tally->most, 4);
 	permit_add(&there[0], &sides[0].member);
-	permit_set_auto(&other); /* a RELOAD changes nothing */
+	permit_set_limit(&other, CONFIG_CAP_AUTO, 0); /* a RELOAD changes nothing */
 	ck_assert_uint_eq(one.tally->most, 5);
 	ck_assert(permit_note_granted(&one, 97));
 	ck_assert(!permit_note_granted(&other, 97));
@@ -740,7 +736,7 @@ START_TEST(the_limit_of_a_host_follows_what_postgresql_grants)
 	permit_set_limit(&one, 7, 0);
 	ck_assert(!permit_note_granted(&one, 2));
 	ck_assert_uint_eq(one.tally->most, 7);
-	permit_set_auto(&other);
+	permit_set_limit(&other, CONFIG_CAP_AUTO, 0);
 	ck_assert_uint_eq(one.tally->most, 88);
 	ck_assert(permit_note_granted(&one, 2));
 	ck_assert_uint_eq(one.tally->most, 1);

@@ -169,7 +169,7 @@ START_TEST(one_connection_for_all)
 	ck_assert_uint_eq(talk.pool->server_count, 0);
 	ck_assert_uint_eq(talk.pool->listening_count, 1);
 	ck_assert_uint_eq(talk.pool->database->server_count, 1);
-	ck_assert_uint_eq(talk.pool->role->server_count, 1);
+	ck_assert_uint_eq(share_servers(&talk.pool->role->cap.share), 1);
 	ck_assert_uint_eq(talk.engine.pools->busy_count, 0);
 	ck_assert_str_eq(a->heard, "");
 	peer_say(&talk.server, "CCCZ");

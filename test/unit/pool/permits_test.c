@@ -89,10 +89,10 @@ static void town_open(struct town *town, unsigned int count, unsigned int limit)
 
 static struct permit permit_of(const struct tenant *tenant)
 {
-	return (struct permit){ tenant->pool.tally,
-		                { [CAP_DATABASE] = tenant->database.tally,
-		                  [CAP_ROLE] = tenant->role.tally,
-		                  [CAP_ALL] = tenant->town->all.tally } };
+	return (struct permit){ .of = { [OF_POOL] = tenant->pool.tally,
+		                        [OF_DATABASE] = tenant->database.tally,
+		                        [OF_ROLE] = tenant->role.tally,
+		                        [OF_ALL] = tenant->town->all.tally } };
 }
 
 static void give(const struct tenant *tenant)
@@ -197,7 +197,7 @@ static void live(struct town *town, usec_t until)
 /* All claim before there is any server. */
 static void all_claim(struct town *town)
 {
-	const struct permit other = { .caps[CAP_ALL] = town->all.tally };
+	const struct permit other = { .of[OF_ALL] = town->all.tally };
 	struct permit given = other;
 
 	town->now = STEP;

@@ -307,7 +307,7 @@ START_TEST(a_server_that_has_just_come_stays_for_a_while)
 	server_in(&hall, 0)->place.arrived_at = clock_now() + LONG;
 	ask(&hall, &there);
 	ck_assert_int_eq(asked_server(&hall), -1);
-	ck_assert(timer_is_set(&common_pool(&hall, 0)->trade.stay));
+	ck_assert(timer_is_set(&common_pool(&hall, 0)->look));
 	/* Its own clients have it. */
 	ask(&hall, &here);
 	ck_assert_int_eq(asked_server(&hall), 0);
@@ -336,7 +336,7 @@ START_TEST(a_server_that_was_just_used_stays_for_a_while)
 	server_in(&hall, 0)->used_at = clock_now() + LONG;
 	ask(&hall, &there);
 	ck_assert_int_eq(asked_server(&hall), -1);
-	ck_assert(timer_is_set(&common_pool(&hall, 0)->trade.stay));
+	ck_assert(timer_is_set(&common_pool(&hall, 0)->look));
 	server_in(&hall, 0)->used_at = clock_now();
 	pool_wake(common_pool(&hall, 0));
 	play(&hall);
@@ -401,7 +401,7 @@ START_TEST(a_client_waits_a_while_for_the_servers_of_its_own_loop)
 	engine_turn(&hall.loops[0]); /* asks and looks in one turn, so at one time */
 	expect_waiting(&hall, 0, 1);
 	ck_assert(!share->is_wanting);
-	ck_assert(timer_is_set(&common_pool(&hall, 0)->trade.stay));
+	ck_assert(timer_is_set(&common_pool(&hall, 0)->look));
 	age(&hall, 0, USEC_PER_SEC);
 	ck_assert(share->is_wanting);
 	answer(&hall, 0);

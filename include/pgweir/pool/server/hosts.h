@@ -42,13 +42,15 @@ enum cap_kind {
 	CAPS
 };
 
+/* Its pool, which a listening connection and a host watch do not count for, and each cap. */
+enum { OF_POOL, OF_CAPS, OF_DATABASE = OF_CAPS, OF_ROLE, OF_HOST, OF_ALL, PERMIT_TALLIES };
+
 /*
  * What a server counts for, in all loops, from before it is opened until it is closed: a reference
- * to each. Zeroed: nothing. See permit_take().
+ * to each. Zeroed: nothing. NULL: its host is not known yet. See permit_take().
  */
 struct permit {
-	struct tally *pool;       /* NULL: a listening connection, or a host watch */
-	struct tally *caps[CAPS]; /* NULL: its host is not known yet */
+	struct tally *of[PERMIT_TALLIES];
 };
 
 /*
