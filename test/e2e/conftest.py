@@ -377,6 +377,8 @@ def pytest_runtestloop(session):
         share.run(session, path)
     elif worst not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         pytest.exit(f"one of the processes ended with {worst}", returncode=pytest.ExitCode.INTERNAL_ERROR)
+    else:  # it would say that no test ran
+        session.config.pluginmanager.unregister(name="terminalreporter")
     return True
 
 
