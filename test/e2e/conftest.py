@@ -43,12 +43,7 @@ def place(account):
 
 @pytest.fixture(scope="session")
 def template(account, place):
-    """Several runs side by side share one, since to make it takes seconds of processor time."""
-    path = os.environ.get("PGWEIR_TEST_SHARE")
-    if not path:
-        return make_template(account, place)
-    return share.once(path, "template",
-                      lambda folder: make_template(account, account.mkdir(folder)))
+    return make_template(account, place)
 
 
 @pytest.fixture(scope="session")

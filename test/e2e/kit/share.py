@@ -38,9 +38,8 @@ def items_taken(items, path):
         yield from piece(files.get(name, []), *which)
 
 
-def once(path, name, make):
-    """What one of the runs has made, by make(folder), for all of them; beside their list."""
-    folder = os.path.join(os.path.dirname(path), name)
+def once(folder, make):
+    """What one of several processes has made, by make(folder), for all of them."""
     done = f"{folder}.done"
     with open(f"{folder}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
