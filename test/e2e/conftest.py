@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from .kit import share
-from .kit.account import drop_place, find_account, make_place
+from .kit.account import drop_place, find_account, has_taken_ports, make_place
 from .kit.certificates import Store
 from .kit.cluster import Cluster
 from .kit.daemon import Pgweir, place_binary
@@ -43,12 +43,7 @@ def place(account):
 
 @pytest.fixture(scope="session")
 def template(account, place):
-    """Several runs side by side share one, since to make it takes seconds of processor time."""
-    path = os.environ.get("PGWEIR_TEST_SHARE")
-    if not path:
-        return make_template(account, place)
-    return share.once(path, "template",
-                      lambda folder: make_template(account, account.mkdir(folder)))
+    return make_template(account, place)
 
 
 @pytest.fixture(scope="session")
@@ -354,6 +349,8 @@ gc.disable()
 
 
 def pytest_collection_finish():
+    if has_taken_ports():
+        raise pytest.UsageError("a file takes a free port when it is collected")
     gc.freeze()
     gc.enable()
 
@@ -369,7 +366,14 @@ def pytest_runtestloop(session):
     path = os.environ.get("PGWEIR_TEST_SHARE")
     if not path or session.testsfailed or session.config.option.collectonly:
         return None  # pytest reports it
-    share.run(session, path)
+    worst = share.divide(session.config, path, int(os.environ["PGWEIR_TEST_WORKERS"]))
+    if worst is None:
+        session.config.pluginmanager.getplugin("tally").forget()
+        share.run(session, path)
+    elif worst not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        pytest.exit(f"one of the processes ended with {worst}", returncode=pytest.ExitCode.INTERNAL_ERROR)
+    else:  # it would say that no test ran
+        session.config.pluginmanager.unregister(name="terminalreporter")
     return True
 
 
@@ -392,10 +396,13 @@ class Tally:
     def pytest_collectreport(self, report):
         if report.failed:
             self.outcomes[report.nodeid] = "failed"
-        elif report.skipped and share.is_first(os.environ.get("PGWEIR_TEST_SHARE"), report.nodeid):
-            # A file that lacks a module: every run finds that, and one counts it.
+        elif report.skipped:
             self.outcomes[report.nodeid] = "skipped"
             self.reasons[report.nodeid] = why_skipped(report)
+
+    def forget(self):
+        """What was found before the process divided is counted by the first one."""
+        self.outcomes, self.reasons = {}, {}
 
     def pytest_sessionfinish(self):
         path = os.environ.get("PGWEIR_TEST_TALLY")
@@ -419,4 +426,4 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): this test may take so long")
     config.addinivalue_line("markers", "one_loop(reason): the daemon has one event loop, also in"
                             " `test/run loops`")
-    config.pluginmanager.register(Tally())
+    config.pluginmanager.register(Tally(), "tally")

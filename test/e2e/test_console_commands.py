@@ -34,7 +34,8 @@ def tags(weir, command):
 @pytest.mark.parametrize("text", ("NONSENSE", "SHOW", "SHOW NONSENSE", "SHOW VERSION NOW", "SHOW POOLS;;",
                                   "SHOW POOLS; SHOW POOLS", "PAUSE a b", "SELECT 1 + 1", "RELOAD app",
                                   "SET", "SET x", "KILL_CLIENT"))
-def test_what_is_no_command(weir, text):
+def test_what_is_no_command(same_pgweir, text):
+    weir = same_pgweir()
     said = fails(weir, text)
     assert said == f"invalid command '{text}', use SHOW HELP;" or "argument" in said \
         or "SET failed" in said or "pointer" in said
@@ -483,7 +484,8 @@ def test_stats_users_may_look(weir):
 @pytest.mark.parametrize("command", ("RELOAD", "PAUSE", "RESUME", "KILL app", "SHUTDOWN",
                                      "SET default_pool_size = 1", "DISABLE app", "ENABLE app",
                                      "RECONNECT", "WAIT_CLOSE", "KILL_CLIENT 1"))
-def test_stats_users_may_not_act(weir, command):
+def test_stats_users_may_not_act(same_pgweir, command):
+    weir = same_pgweir()
     console = weir.console("stats")
     result = console.query(command)
     assert result.error["M"] == "admin access needed"

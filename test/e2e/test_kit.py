@@ -6,7 +6,6 @@ import types
 import pytest
 
 from .conftest import Tally
-from .kit import share
 from .kit.daemon import with_loops
 
 ADDED = "[pgbouncer]\nloops = 3\nservers_per_loop = 0\n"
@@ -61,7 +60,6 @@ def report(name, outcome, why=None):
 
 def test_what_is_skipped_is_counted_with_its_reason(tmp_path, monkeypatch):
     monkeypatch.setenv("PGWEIR_TEST_TALLY", str(tmp_path / "tally"))
-    monkeypatch.delenv("PGWEIR_TEST_SHARE", raising=False)
     tally = Tally()
     for one in (report("a", "passed"), report("b", "skipped", "no gdb"), report("b", "passed"),
                 report("c", "skipped", "no gdb"), report("d", "passed"), report("d", "failed"),
@@ -71,9 +69,3 @@ def test_what_is_skipped_is_counted_with_its_reason(tmp_path, monkeypatch):
     tally.pytest_sessionfinish()
     assert (tmp_path / "tally").read_text() == ("e2e 1 2 0\ne2e 0 0 2 no gdb\n"
                                                 "e2e 0 0 1 could not import 'x'\n")
-
-
-def test_what_all_runs_find_is_counted_by_one(tmp_path):
-    path = str(tmp_path / "share")
-    assert [share.is_first(path, "test/e2e/test_x.py") for _ in range(3)] == [True, False, False]
-    assert share.is_first(None, "x") and share.is_first(None, "x")

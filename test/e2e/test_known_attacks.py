@@ -72,8 +72,8 @@ def long_first(field):
 
 @pytest.mark.parametrize("field", ("nonce", "name", "authzid", "binding", "extension"))
 @pytest.mark.parametrize("user", ("alice", "mallory"))
-def test_long_scram_beginnings(pgweir, user, field):
-    weir = pgweir(auth_type="scram-sha-256")
+def test_long_scram_beginnings(same_pgweir, user, field):
+    weir = same_pgweir(auth_type="scram-sha-256")
     client = weir.wire().startup(user)
     client.expect("R")
     client.send(sasl_initial(long_first(field)))
@@ -90,9 +90,9 @@ def test_long_scram_beginnings(pgweir, user, field):
 ), ids=("binding", "nonce", "extension", "proof", "end"))
 @pytest.mark.parametrize("secret", ("alice secret", scram_secret("alice secret")),
                          ids=("plain", "scram"))
-def test_long_scram_proofs(pgweir, secret, bend):
-    weir = pgweir(auth_type="scram-sha-256", databases={"app": "user=alice password=x"},
-                  userlist={"alice": secret, "admin": "admin secret"})
+def test_long_scram_proofs(same_pgweir, secret, bend):
+    weir = same_pgweir(auth_type="scram-sha-256", databases={"app": "user=alice password=x"},
+                       userlist={"alice": secret, "admin": "admin secret"})
     client = weir.wire().startup()
     client.expect("R")
     scram = Scram("alice secret")
@@ -155,8 +155,8 @@ FINALS = {
 
 @pytest.mark.parametrize("bend", FINALS.values(), ids=FINALS)
 @pytest.mark.parametrize("user", ("alice", "mallory"))
-def test_proofs_without_a_nonce(pgweir, user, bend):
-    weir = pgweir(auth_type="scram-sha-256")
+def test_proofs_without_a_nonce(same_pgweir, user, bend):
+    weir = same_pgweir(auth_type="scram-sha-256")
     client = weir.wire().startup(user)
     client.expect("R")
     scram = Scram("alice secret")
@@ -373,8 +373,8 @@ def test_nobody_else_at_the_console(pgweir, user):
 @pytest.mark.parametrize("command", (
     "KILL_CLIENT 1", "RELOAD", "SHUTDOWN", "PAUSE", "PAUSE app", "RESUME", "KILL app", "DISABLE app", "RECONNECT",
     "SET auth_type = 'trust'", "SUSPEND", "show version; SHUTDOWN", "  ;RELOAD"))
-def test_stats_users_may_not_run_commands(pgweir, command):
-    weir = pgweir()
+def test_stats_users_may_not_run_commands(same_pgweir, command):
+    weir = same_pgweir()
     with weir.console("stats") as console:
         assert console.query(command).errors
     assert weir.client().value("SELECT 1") == "1"

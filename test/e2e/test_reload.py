@@ -321,8 +321,7 @@ def a_proxy_introduces(s):
     assert ask() == "R"
 
 
-WEB_PORT = free_port()
-WEB = dict(metrics_listen=f"127.0.0.1:{WEB_PORT}")
+WEB = dict(metrics_listen="127.0.0.1:{web}")
 
 
 ROLES = {"app": "target_session_attrs=primary"}
@@ -367,7 +366,7 @@ def hosts_are_watched_by_a_login(s):
 
 def the_web_server_answers(s):
     def ask():
-        return Web(WEB_PORT).ask("/readyz", Host="weir.example").status
+        return Web(s.weir.web_port).ask("/readyz", Host="weir.example").status
     assert ask() == 403
     yield
     assert ask() == 200
@@ -375,16 +374,16 @@ def the_web_server_answers(s):
 
 def the_web_server_asks_for_a_secret(s):
     s.weir.account.write(f"{s.weir.dir}/secrets", "bearer token\n")
-    assert Web(WEB_PORT).ask("/metrics").status == 200
+    assert Web(s.weir.web_port).ask("/metrics").status == 200
     yield
-    assert Web(WEB_PORT).ask("/metrics").status == 401
-    assert Web(WEB_PORT).ask("/metrics", Authorization="Bearer token").status == 200
+    assert Web(s.weir.web_port).ask("/metrics").status == 401
+    assert Web(s.weir.web_port).ask("/metrics", Authorization="Bearer token").status == 200
 
 
 def the_web_server_has_tls(s):
-    assert Web(WEB_PORT).ask("/readyz").status == 200
+    assert Web(s.weir.web_port).ask("/readyz").status == 200
     yield
-    assert Web(WEB_PORT, context=trusting(alpn=("http/1.1",))).ask("/readyz").status == 200
+    assert Web(s.weir.web_port, context=trusting(alpn=("http/1.1",))).ask("/readyz").status == 200
 
 
 def guess(s):
@@ -1427,7 +1426,8 @@ def play(request, make_pgweir, fake_server, tools, write_certificates):
             weir.console_address = weir.socket_path
         for name, text in FILES.items():
             weir.account.write(f"{weir.dir}/{name}", text)
-        weir.configure(**{name: text.format(dir=weir.dir) if isinstance(text, str) else text
+        weir.web_port = free_port()
+        weir.configure(**{name: text.format(dir=weir.dir, web=weir.web_port) if isinstance(text, str) else text
                           for name, text in row.before.items()})
         entries = {"app": "", "other": "dbname=app2", "resting": "dbname=app3",
                    "working": "dbname=app2", **dict(row.databases), **dict(databases)}

@@ -67,8 +67,10 @@ def seen(weir):
 
 
 @pytest.fixture
-def weir(pgweir):
-    return pgweir(pool_mode="transaction", default_pool_size=5, query_wait_timeout=77)
+def weir(same_pgweir):
+    weir = same_pgweir(pool_mode="transaction", default_pool_size=5, query_wait_timeout=77)
+    yield weir
+    weir.reload()
 
 
 def break_and_look(weir, pattern):
@@ -103,8 +105,6 @@ def test_a_broken_line(weir, account, kind):
     weir.configure(ini=good + more.format(**names) + "\n")
     break_and_look(weir, pattern.format(**names))
     assert seen(weir) == before
-    weir.configure()
-    weir.admin("RELOAD")
 
 
 @pytest.mark.parametrize("kind", WHOLE)

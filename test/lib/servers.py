@@ -151,7 +151,8 @@ class Process:
         self.name = name
         self.port = port
         self.command = [str(word) for word in command]
-        self.environment = {**os.environ, "LC_ALL": "C", **(environment or {})}
+        # An illegal instruction is what UBSan has found: configure.ac.
+        self.environment = {"ASAN_OPTIONS": "handle_sigill=1", **os.environ, "LC_ALL": "C", **(environment or {})}
         self.output = workplace.directory / f"{name}.out"
         self.directory = workplace.directory
         self.process = None

@@ -166,8 +166,14 @@ def _ports():
 
 
 def free_port():
-    """A port that is free now and that no other test run uses. A later test may get it, too."""
+    """A port that is free now and that no other process takes. A later test may get it, too. Not when
+    tests are collected: all processes that share them would have it.
+    """
     return _ports().take()
+
+
+def has_taken_ports():
+    return _ports.cache_info().currsize > 0
 
 
 _dead_ports = itertools.cycle(Ports.DEAD)

@@ -11,6 +11,7 @@ import subprocess
 
 import psycopg
 
+from . import share
 from .account import free_port
 from .wait import LIMIT, wait_exit, wait_until
 
@@ -90,7 +91,18 @@ def find_bin():
 
 
 def make_template(account, place):
-    """Creates a data directory with roles and databases. It is never started, only copied."""
+    """Creates a data directory with roles and databases. It is never started, only copied. All that
+    `test/run` starts shares one, since to make it takes seconds of processor time.
+    """
+    shared = os.environ.get("PGWEIR_TEST_TEMPLATES")
+    if not shared:
+        return _make_template(account, place)
+    name = find_bin().strip("/").replace("/", "-")  # each version has its own
+    return share.once(os.path.join(shared, name),
+                      lambda folder: _make_template(account, account.mkdir(folder)))
+
+
+def _make_template(account, place):
     bin_folder, data = find_bin(), os.path.join(place, "template")
     made = account.run([f"{bin_folder}/initdb", "-D", data, "-U", "postgres", "-A", "trust",
                         "-E", "UTF8", "--locale=C", "-N", "--wal-segsize=4"], cwd="/")

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: ISC
-"""Several runs of pytest share the files of one list: each takes the next piece when it has done one.
+"""Several processes share the files of one list: each takes the next piece when it has done one.
 
 The list is a text file. A line of it names a file, or a piece of one: "test_x.py 2 3" is the second
-of three. Its lock is the file's own. Every run collects all tests, so that each of them can run
-whichever comes next.
+of three. Its lock is the file's own. pytest collects all tests, which takes seconds, and then becomes
+these processes, so that each of them can run whichever comes next.
 """
 
 import fcntl
 import os
+import random
 
 
 def take(path):
@@ -37,9 +38,8 @@ def items_taken(items, path):
         yield from piece(files.get(name, []), *which)
 
 
-def once(path, name, make):
-    """What one of the runs has made, by make(folder), for all of them; beside their list."""
-    folder = os.path.join(os.path.dirname(path), name)
+def once(folder, make):
+    """What one of several processes has made, by make(folder), for all of them."""
     done = f"{folder}.done"
     with open(f"{folder}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -51,16 +51,32 @@ def once(path, name, make):
         return file.read()
 
 
-def is_first(path, name):
-    """Whether none of the other runs has asked for this name."""
-    if not path:
-        return True
-    mine = os.path.join(os.path.dirname(path), name.replace("/", "-") + ".first")
-    try:
-        os.close(os.open(mine, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return False
-    return True
+def divide(config, path, count):
+    """Becomes `count` processes, of which each prints into a file beside the list. Returns None in them,
+    and in the first process their worst exit status, at their end.
+    """
+    children = []
+    for number in range(1, count + 1):
+        child = os.fork()
+        if child == 0:
+            random.seed()
+            print_into(config, os.path.join(os.path.dirname(path), str(number)))
+            return None
+        children.append(child)
+    # Killed by a signal: a negative number.
+    ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    return max(ends, key=abs)
+
+
+def print_into(config, path):
+    """Also what pytest prints from now on, and with a file of its own for what a test prints."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    capture.stop_global_capturing()
+    with open(path, "wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    capture.start_global_capturing()
+    capture.suspend_global_capture()
 
 
 def run(session, path):
