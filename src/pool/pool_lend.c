@@ -469,29 +469,7 @@ void pool_return(struct borrower *borrower)
 		pool_home(server);
 }
 
-/* Sets parameters of former borrowers back. false: nothing to do, or it failed. */
-static bool begin_set_back(struct server *server)
-{
-	struct pools *pools = server->pool->pools;
-	struct buf *text = &pools->order_text;
-	bool is_due = false;
-
-	if (server_holds(server, HELD_LIBRARY))
-		server_need_close(server, CLOSE_LIBRARY);
-	server_set_back_text(server, text);
-	if (!buf_ok(text))
-		server_need_close(server, CLOSE_MEMORY);
-	else
-		is_due = text->count > 0 && !server->close_reason;
-	if (is_due) {
-		server_enter(server, SERVER_RESETTING);
-		give(server, ORDER_SET_BACK, SENT_AT_REST, buf_text(text));
-	}
-	buf_reuse(text, ORDER_KEEP_MAX);
-	return is_due;
-}
-
-/* All was rolled back. If nothing is accepted any more, setting it back to its own shows that. */
+/* All was rolled back. Whether the server accepts anything at all, DISCARD ALL shows. */
 void pool_refuse_params(struct server *server)
 {
 	struct borrower *borrower = server->lease.borrower;
@@ -500,7 +478,8 @@ void pool_refuse_params(struct server *server)
 	err_close(&err, CLOSE_BAD_SERVER_PARAMETER);
 	server_refuse_params(server, &err);
 	take_back(server, borrower);
-	if (!begin_reset(server) && !begin_set_back(server))
+	server_hold(server, HELD_FORMER);
+	if (!begin_reset(server))
 		pool_home(server);
 	borrower->ops->on_lost(borrower, &err, false);
 }

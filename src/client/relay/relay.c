@@ -247,9 +247,15 @@ static bool give_back(struct client *client)
 
 	if (session_keeps_server(client) || client->frame_left || server_rest(server) != REST_FULL)
 		return false;
-	/* After a failed COPY a Sync may still be answered: the next client must not get that. */
+	/*
+	 * After a failed COPY a Sync may still be answered: the next client must not get that. The
+	 * answer to a Close behind it, of a name that nobody uses, makes it certain.
+	 */
 	if (!ledger_is_certain(&server->wire.ledger)) {
-		server_order(server, &(struct order){ .kind = ORDER_CERTAIN, .where = SENT_NOW });
+		server_order(server, &(struct order){
+					 .kind = ORDER_CLOSES,
+					 .where = SENT_NOW,
+					 .names = bytes_of(SCRATCH_NAME, sizeof(SCRATCH_NAME)) });
 		return false;
 	}
 	/*

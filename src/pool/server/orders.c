@@ -144,18 +144,6 @@ static bool add_named_closes(struct server *server, struct bytes names, struct b
 	return is_noted && note(server, LEDGER_SYNC, NULL);
 }
 
-/* Close of the unnamed portal: outside of a transaction there is none. */
-static bool add_nothing(struct server *server, struct buf *out)
-{
-	MESSAGE_STATIC(close, 'C', "P");
-
-	assert(server->wire.status == 'I');
-	buf_add(out, (const char *)&close, sizeof(close));
-	message_bare(out, 'S');
-	return server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL) &&
-	       server_note_change(server, LEDGER_SYNC, LEDGER_DROPPED, NULL);
-}
-
 /*
  * Adds a transaction block, and behind it a Parse that fails if the block has failed: then
  * PostgreSQL skips all that it reads before the next Sync, Queries too. The statement of the Parse
@@ -229,8 +217,6 @@ static bool add_order(struct server *server, const struct order *order, struct b
 		return add_question(server, order->is_apart, out);
 	case ORDER_CLOSES:
 		return add_named_closes(server, order->names, out);
-	case ORDER_CERTAIN:
-		return add_nothing(server, out);
 	default:
 		if (order->is_apart)
 			return add_all_apart(server, order->text, out);
@@ -342,7 +328,6 @@ static const struct {
 	[ORDER_CHECK] = { "server_check_query", CLOSE_NONE },
 	[ORDER_RESET] = { "server_reset_query", CLOSE_RESET_FAILED },
 	[ORDER_REPLAY] = { "parameters", CLOSE_NONE },
-	[ORDER_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
 	[ORDER_CHANNELS] = { "UNLISTEN", CLOSE_QUESTION_FAILED },
 	[ORDER_CLOSES] = { "Close", CLOSE_QUESTION_FAILED },
 	[ORDER_PROOF] = { "the proof that replies are in step", CLOSE_QUESTION_FAILED },

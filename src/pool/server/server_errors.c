@@ -195,55 +195,52 @@ static void order_error(struct server *server, const struct report *report)
 
 /* ---- errors in another form for the client ---- */
 
-/* The server was made to refuse a request. There may be thousands: so it has no space of an err. */
+/* The server was made to refuse a request: the client gets our error. */
 struct refusal {
 	struct ledger_change base;
-	const char *hint; /* NULL: none */
-	enum err_code code;
 	char sqlstate[SQLSTATE_SIZE];
-	char text[]; /* and DETAIL behind its zero; "": none */
+	struct buf message;
 };
 
 static void settle_refusal(struct ledger_change *change, bool is_done)
 {
 	(void)is_done;
+	buf_free(&((struct refusal *)change)->message);
 	free(change);
 }
 
 struct ledger_change *server_refusal(const struct err *err)
 {
-	size_t text_size = strlen(err->text) + 1, detail_size = strlen(err->detail) + 1;
-	struct refusal *refusal = calloc(1, sizeof(*refusal) + text_size + detail_size);
+	struct refusal *refusal = calloc(1, sizeof(*refusal));
 
 	if (!refusal)
 		return NULL;
 	refusal->base.settle = settle_refusal;
-	refusal->hint = err->hint;
-	refusal->code = err->code;
 	memcpy(refusal->sqlstate, err->sqlstate, sizeof(refusal->sqlstate));
-	memcpy(refusal->text, err->text, text_size);
-	memcpy(refusal->text + text_size, err->detail, detail_size);
-	return &refusal->base;
-}
-
-/* The client gets our error. */
-static void say_refusal(struct server *server, const struct ledger_change *change)
-{
-	const struct refusal *refusal = (const struct refusal *)change;
-	const char *detail = refusal->text + strlen(refusal->text) + 1;
-
-	note_said(server, refusal->sqlstate, "ERROR", true);
 	/* pgjdbc and asyncpg prepare again if the routine is this one. */
-	message_error(&server->wire.replacement,
+	message_error(&refusal->message,
 	              &(struct report){ .severity = "ERROR",
 	                                .verbatim = "ERROR",
-	                                .sqlstate = refusal->sqlstate,
-	                                .text = refusal->text,
-	                                .detail = *detail ? detail : NULL,
-	                                .hint = refusal->hint,
-	                                .routine = refusal->code == ERR_PLAN_CHANGED
+	                                .sqlstate = err->sqlstate,
+	                                .text = err->text,
+	                                .detail = *err->detail ? err->detail : NULL,
+	                                .hint = err->hint,
+	                                .routine = err->code == ERR_PLAN_CHANGED
 	                                               ? "RevalidateCachedQuery"
 	                                               : NULL });
+	if (buf_ok(&refusal->message))
+		return &refusal->base;
+	settle_refusal(&refusal->base, false);
+	return NULL;
+}
+
+static void say_refusal(struct server *server, struct ledger_change *change)
+{
+	struct refusal *refusal = (struct refusal *)change;
+
+	note_said(server, refusal->sqlstate, "ERROR", true);
+	server->wire.replacement = refusal->message;
+	refusal->message = (struct buf){ 0 };
 }
 
 /* The position of one of our names in an error. NULL: not found. */

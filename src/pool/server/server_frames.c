@@ -263,8 +263,7 @@ static enum frame_fate order_frame(struct server *server, char type, struct byte
 	if (type == 'D' && server->orders.on_row)
 		server->orders.on_row(server, body);
 	/* The SQL that sets our own parameters resets no others. */
-	if (type == 'C' && server->orders.running != ORDER_REPLAY &&
-	    server->orders.running != ORDER_SET_BACK)
+	if (type == 'C' && server->orders.running != ORDER_REPLAY)
 		complete_frame(server, body, false);
 	else if (type == 'C' && bytes_equal(body, bytes_of("DISCARD SEQUENCES", 18)))
 		server->orders.has_cleaned = true; /* server_clean_text() */

@@ -247,9 +247,6 @@ void server_confirm_params(struct server *server);
 /* They are not set: those from before are there. *err: why, if PostgreSQL has said that. */
 void server_refuse_params(struct server *server, struct err *err);
 
-/* The same SQL for no parameters; they are about to be set back. */
-void server_set_back_text(struct server *server, struct buf *text);
-
 /* After server_replace_params(): only changes are reported, in PostgreSQL's own spelling. */
 void server_expect_reports(struct server *server);
 

@@ -27,10 +27,8 @@ enum order_kind {
 	ORDER_CHECK,    /* server_check_query */
 	ORDER_RESET,    /* server_reset_query */
 	ORDER_REPLAY,   /* sets the borrower's parameters, and cleans */
-	ORDER_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
 	ORDER_CHANNELS, /* changes what it listens to */
 	ORDER_CLOSES,   /* closes the statements of `names` */
-	ORDER_CERTAIN,  /* its ReadyForQuery makes it certain what the server owes */
 	/* their answers have rows */
 	ORDER_PROOF,   /* shows that its replies are in step: enum server_hearing */
 	ORDER_ASK,     /* asks which session state there is: question.h */
