@@ -291,7 +291,7 @@ struct server *pool_take(struct borrower *borrower)
 	return server;
 }
 
-/* What goes to a server ahead of a borrower's first message, besides its parameters. */
+/* What goes to a server before a borrower's first message, besides its parameters. */
 enum preparation {
 	PREPARES_NOTHING,
 	PREPARES_SEQUENCES, /* values of sequences are forgotten */
@@ -326,6 +326,7 @@ static bool write_preparation(struct server *server, const struct params *params
 	if (preparation == PREPARES_CLEANING) {
 		server_clean_text(server, params, text);
 		server_held_after(server, HELD_BEGUN);
+		is_ahead = false; /* nothing may run behind one that fails */
 	} else {
 		buf_add_text(text, DISCARD_SEQUENCES);
 	}

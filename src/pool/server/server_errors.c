@@ -98,8 +98,7 @@ static void ours_refused(struct server *server, const struct report *report)
 {
 	struct ledger_change *change = ledger_take_failed(&server->wire.ledger);
 
-	if (server_is_cleaning(server) && !server->orders.has_cleaned &&
-	    strcmp(report->sqlstate, "25P02") != 0) { /* else it came before */
+	if (server_is_cleaning(server) && !server->orders.has_cleaned) {
 		log_warning(&server->log, "cleaning failed: %s %s: %s", report->severity,
 		            report->sqlstate, report->text);
 		/* a right is missing, or this PostgreSQL does not have a statement: for good */
@@ -117,10 +116,7 @@ void server_order_failed(struct server *server)
 
 	err_close(&err, server->orders.failure);
 	err_recode(&err, ERR_PROTOCOL);
-	if (server->orders.failure == CLOSE_CLEANING_FAILED && server_may_resend(server))
-		server_close_unrun(server, &err);
-	else
-		server_close(server, &err);
+	server_close(server, &err);
 }
 
 void server_out_of_step(struct server *server, enum ledger_verdict verdict)
@@ -601,7 +597,7 @@ enum frame_fate server_error_frame(struct server *server, struct bytes body)
 	if (server_holds(server, HELD_CHANNELS | HELD_SESSION))
 		server_hold(server, HELD_STEP);
 	verdict = ledger_reply(&server->wire.ledger, 'E', &is_end);
-	if (server_is_cleaning(server) || verdict == LEDGER_ANSWERED)
+	if (verdict == LEDGER_ANSWERED)
 		ours_refused(server, &error.report);
 	switch (verdict) {
 	case LEDGER_ANSWERED:

@@ -123,17 +123,14 @@ static bool is_last_notice(struct bytes body)
 	       (strcmp(report.sqlstate, "57P01") == 0 || strcmp(report.sqlstate, "57P02") == 0);
 }
 
-/*
- * A Parse that is repeated elsewhere, and a corrected SET LOCAL: the client has had those. What the
- * cleaning says is about who had the server before.
- */
+/* A Parse that is repeated elsewhere, and a corrected SET LOCAL: the client has had those. */
 static enum frame_fate notice_fate(struct server *server, struct bytes body)
 {
 	if (server_has_no_effect(server) && is_last_notice(body))
 		return FRAME_DROP;               /* the client continues on another server */
 	server->lease.replay.may_resend = false; /* the client would get it twice */
 	return server->state == SERVER_LENT && server->orders.running == ORDER_NONE &&
-	               !server_is_cleaning(server) && !ledger_owes_injected(&server->wire.ledger)
+	               !ledger_owes_injected(&server->wire.ledger)
 	           ? FRAME_PASS
 	           : FRAME_DROP;
 }

@@ -22,7 +22,7 @@ enum held_kind {
 	HELD_FORMER = 1 << 2,   /* the same, and its client goes on in another mode */
 	HELD_UNKNOWN = 1 << 3,  /* what nobody knows of, of the borrower of its pairing */
 	HELD_FOREIGN = 1 << 4,  /* the same of others: it is cleaned before anything is sent */
-	HELD_CLEANING = 1 << 5, /* the same, and the cleaning goes ahead, or was sent */
+	HELD_CLEANING = 1 << 5, /* the same, and the cleaning was sent */
 	HELD_LOADS = 1 << 6,    /* libraries that may have been loaded, and are in no map */
 	HELD_LIBRARY = 1 << 7,  /* libraries of its map */
 	HELD_LASTING = 1 << 8,  /* what nothing removes: of dblink, the seed of random() */
@@ -72,7 +72,7 @@ enum held_event {
 /* What must be done before another client gets the server: each includes those above it. */
 enum held_need {
 	NEEDS_NOTHING,
-	NEEDS_CLEANING, /* ahead of its first message */
+	NEEDS_CLEANING, /* before its first message is sent */
 	NEEDS_RESET,    /* server_reset_query when it is returned, if there is one */
 	NEEDS_DISCARD,  /* DISCARD ALL then */
 	NEEDS_CLOSING

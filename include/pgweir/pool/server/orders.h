@@ -41,10 +41,8 @@ enum order_where {
 	/* at once: the server is at rest, and nobody else's until it has answered */
 	SENT_AT_REST,
 	/*
-	 * in the write of the borrower's next message, before that; nobody waits for it. If it
-	 * fails, the server cannot be lent to another borrower. During a cleaning it is a
-	 * transaction block, and if that fails, PostgreSQL skips what is behind it up to the next
-	 * Sync: that batch is sent to another server. Otherwise its failure must do no harm.
+	 * in the write of the borrower's next message, before that; nobody waits for it. Its
+	 * failure must do no harm. Then the server cannot be lent to another borrower.
 	 */
 	SENT_AHEAD,
 	/*
