@@ -307,7 +307,7 @@ static inline bool forgets_values(const struct borrower *borrower)
 
 static inline enum preparation preparation_of(const struct server *server)
 {
-	if (server_holds(server, HELD_FOREIGN))
+	if (server_holds(server, HELD_FOREIGN | HELD_CLEANING))
 		return PREPARES_CLEANING;
 	return server->lease.sequences.state != SEQUENCES_NONE &&
 	               forgets_values(server->lease.borrower) && pool_has_foreign_values(server)
@@ -325,7 +325,6 @@ static bool write_preparation(struct server *server, const struct params *params
 		return is_ahead;
 	if (preparation == PREPARES_CLEANING) {
 		server_clean_text(server, params, text);
-		server_held_after(server, HELD_BEGUN);
 		is_ahead = false; /* nothing may run behind one that fails */
 	} else {
 		buf_add_text(text, DISCARD_SEQUENCES);
@@ -410,6 +409,10 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 static void on_discarded(struct server *server)
 {
 	server_held_after(server, HELD_DISCARDED);
+	if (!server->site->cannot_clean)
+		return;
+	/* There is nothing better. */
+	server_held_after(server, HELD_LENT);
 	server_held_after(server, HELD_CLEANED);
 }
 
@@ -434,9 +437,6 @@ static bool begin_reset(struct server *server)
 		server_need_close(server, CLOSE_SESSION_STATE);
 	if (!*query || server->close_reason || !ledger_is_certain(&server->wire.ledger))
 		return false;
-	/* Where the cleaning is refused, there is nothing better. */
-	if (need == NEEDS_DISCARD && server->site->cannot_clean)
-		server_held_after(server, HELD_BEGUN);
 	server_enter(server, SERVER_RESETTING);
 	server_order(
 	    server,
@@ -479,7 +479,8 @@ void pool_refuse_params(struct server *server)
 	err_close(&err, CLOSE_BAD_SERVER_PARAMETER);
 	server_refuse_params(server, &err);
 	take_back(server, borrower);
-	server_hold(server, HELD_FORMER);
+	if (params_count(server->session.params))
+		server_hold(server, HELD_FORMER);
 	if (!begin_reset(server))
 		pool_home(server);
 	borrower->ops->on_lost(borrower, &err, false);

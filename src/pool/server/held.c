@@ -12,10 +12,9 @@ static const struct held_row {
 	/* STATE */ { AT(SETTLED) | AT(DISCARDED) | AT(KEPT), NEEDS_DISCARD, NEEDS_DISCARD },
 	/* SESSION */ { AT(ASKED) | AT(DISCARDED) | AT(KEPT), NEEDS_RESET, NEEDS_DISCARD },
 	/* FORMER */ { AT(DISCARDED) | AT(KEPT), NEEDS_DISCARD, NEEDS_DISCARD },
-	/* UNKNOWN */ { AT(LENT) | AT(BEGUN) | AT(KEPT), NEEDS_CLEANING, NEEDS_CLEANING },
-	/* FOREIGN */ { AT(BEGUN) | AT(KEPT), NEEDS_CLEANING, NEEDS_CLEANING },
-	/* CLEANING */
-	{ AT(LENT) | AT(CLEANED) | AT(NOT_CLEANED) | AT(KEPT), NEEDS_CLEANING, NEEDS_CLEANING },
+	/* UNKNOWN */ { AT(LENT) | AT(KEPT), NEEDS_CLEANING, NEEDS_CLEANING },
+	/* FOREIGN */ { AT(CLEANED) | AT(KEPT), NEEDS_CLEANING, NEEDS_CLEANING },
+	/* CLEANING */ { AT(CLEANED) | AT(KEPT), NEEDS_CLEANING, NEEDS_CLEANING },
 	/* LOADS */ { AT(LOADED), NEEDS_CLOSING, NEEDS_CLOSING },
 	/* LIBRARY: a client with the same in its map may get the server: fitting_server() */
 	{ 0, NEEDS_NOTHING, NEEDS_NOTHING },
@@ -34,8 +33,6 @@ static const struct held_row {
 static const unsigned int becomes[HELD_EVENTS] = {
 	[HELD_LENT] = HELD_FOREIGN,
 	[HELD_ASKED] = HELD_FORMER,
-	[HELD_BEGUN] = HELD_CLEANING,
-	[HELD_NOT_CLEANED] = HELD_FOREIGN,
 };
 
 unsigned int held_after(unsigned int kinds, enum held_event event)

@@ -370,12 +370,11 @@ static void go_on_after(struct server *server, enum order_kind kind)
 		return;
 	case ORDER_REPLAY:
 		server_discard_end(server, !server->orders.has_failed);
-		server_held_after(server,
-		                  server->orders.has_failed ? HELD_NOT_CLEANED : HELD_CLEANED);
 		if (server->orders.has_failed) {
 			server->site->ops->on_params_refused(server);
 			return;
 		}
+		server_held_after(server, HELD_CLEANED);
 		server_confirm_params(server);
 		timer_clear(&server->timer);
 		server->lease.borrower->ops->on_lent(server->lease.borrower);

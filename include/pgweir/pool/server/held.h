@@ -21,8 +21,8 @@ enum held_kind {
 	HELD_SESSION = 1 << 1,  /* whatever a client in session mode has left */
 	HELD_FORMER = 1 << 2,   /* the same, and its client goes on in another mode */
 	HELD_UNKNOWN = 1 << 3,  /* what nobody knows of, of the borrower of its pairing */
-	HELD_FOREIGN = 1 << 4,  /* the same of others: it is cleaned before anything is sent */
-	HELD_CLEANING = 1 << 5, /* the same, and the cleaning was sent */
+	HELD_FOREIGN = 1 << 4,  /* the same of others: it is cleaned before anything else is sent */
+	HELD_CLEANING = 1 << 5, /* the same, from a process of an older release */
 	HELD_LOADS = 1 << 6,    /* libraries that may have been loaded, and are in no map */
 	HELD_LIBRARY = 1 << 7,  /* libraries of its map */
 	HELD_LASTING = 1 << 8,  /* what nothing removes: of dblink, the seed of random() */
@@ -58,9 +58,7 @@ enum held_event {
 	HELD_ASKED,     /* of a session PostgreSQL has said what there is */
 	HELD_LOADED,    /* all libraries are in the map, or none was loaded */
 	HELD_DISCARDED, /* by our DISCARD ALL, which leaves the seed, and what is lasting */
-	HELD_BEGUN,     /* the cleaning */
 	HELD_CLEANED,
-	HELD_NOT_CLEANED,
 	HELD_PROVEN,    /* its replies are in step */
 	HELD_READ,      /* facts: its parameters are known */
 	HELD_RESTARTED, /* its client gets all its parameters again, or it gets another client */
