@@ -467,16 +467,6 @@ static bool add_resets(const struct server *server, const struct params *set,
 	return is_any;
 }
 
-/* The default of role is asked for, as it is not reported. */
-static void add_defaults(struct bytes list, struct buf *baseline)
-{
-	const char *name, *value = NULL;
-
-	if (!bytes_take_text(&list, &name) || !bytes_take_text(&list, &value))
-		value = NULL;
-	add_change(baseline, "role", value);
-}
-
 /* PostgreSQL does not say that a custom parameter was set back: its value is "" then. */
 static bool remove_emptied(struct params_table *table, const struct params **set,
                            const struct params *names)
@@ -511,7 +501,8 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 	params = params_hold(server->session.params);
 	is_unset = add_removals(server, set, &changes);
 	is_carried = add_facts(server, buf_bytes(&facts->params), &changes, &baseline);
-	add_defaults(buf_bytes(&facts->defaults), &baseline);
+	/* The default of role is asked for, as it is not reported. */
+	add_change(&baseline, "role", facts->role.count ? facts->role.at : NULL);
 	is_unset |= add_resets(server, set, startup, before, back, &changes);
 	is_done = change_by(server, &params, &changes) &&
 	          change_by(server, &server->session.baseline, &baseline);
