@@ -110,15 +110,6 @@ static void ours_refused(struct server *server, const struct report *report)
 		change->settle(change, false);
 }
 
-void server_order_failed(struct server *server)
-{
-	struct err err;
-
-	err_close(&err, server->orders.failure);
-	err_recode(&err, ERR_PROTOCOL);
-	server_close(server, &err);
-}
-
 void server_out_of_step(struct server *server, enum ledger_verdict verdict)
 {
 	if (verdict == LEDGER_DOUBT)
@@ -607,7 +598,7 @@ enum frame_fate server_error_frame(struct server *server, struct bytes body)
 			return FRAME_DROP;
 		}
 		if (server->orders.failure) {
-			server_order_failed(server);
+			server_close_as(server, ERR_PROTOCOL, server->orders.failure);
 			return FRAME_STOP;
 		}
 		/* the borrower's requests behind it are skipped: out of step */

@@ -283,7 +283,7 @@ static bool has_more(const struct server *server)
 static enum frame_fate our_frame(struct server *server, char type, enum ledger_verdict verdict)
 {
 	if (server->orders.failure)
-		return server_order_failed(server), FRAME_STOP;
+		return server_close_as(server, ERR_PROTOCOL, server->orders.failure), FRAME_STOP;
 	if (type != 'Z' || (verdict == LEDGER_ANSWERED && has_more(server)))
 		return FRAME_DROP;
 	return FRAME_SETTLED;

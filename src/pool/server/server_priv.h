@@ -178,9 +178,6 @@ enum frame_fate server_error_frame(struct server *server, struct bytes body);
 /* Closes the server: a reply does not match what it owes, or that is not known. */
 void server_out_of_step(struct server *server, enum ledger_verdict verdict);
 
-/* An order ahead has failed, and what is behind it depends on it: closes the server. */
-void server_order_failed(struct server *server);
-
 /*
  * The host accepts no writes any more: WIRE_OK if `in` begins with the replies to the borrower's
  * batch that say so, and the batch has not run: server_refuse_write(). WIRE_MORE: that cannot be
