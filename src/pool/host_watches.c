@@ -336,11 +336,6 @@ static void on_watch_free(struct server *server)
 	launch_later(watch);
 }
 
-static void on_watch_removed(struct server *server)
-{
-	server_close_for(server, CLOSE_ADDRESS_REMOVED);
-}
-
 static const struct credentials *watch_credentials(const struct server *server)
 {
 	return watch_of(server)->cluster->credentials;
@@ -367,7 +362,7 @@ static void on_watch_released(struct server *server)
 	pools_give_permit(pools_of(watch_of(server)), server);
 }
 
-/* It has no borrower, and what it connects to is its own affair: the others do not come. */
+/* It has no borrower, and connects to an address: the others do not come. */
 static const struct server_ops watch_ops = {
 	.on_state = on_watch_state,
 	.on_released = on_watch_released,
@@ -376,7 +371,6 @@ static const struct server_ops watch_ops = {
 	.on_login_done = on_watch_login_done,
 	.on_login_failed = on_watch_login_failed,
 	.on_home = on_watch_home,
-	.on_address_removed = on_watch_removed,
 	.may_connect = watch_may_connect,
 	.credentials = watch_credentials,
 	.tell_secret = watch_tell_secret,

@@ -285,7 +285,7 @@ struct server *pool_take(struct borrower *borrower)
 	return server;
 }
 
-/* What goes to a server ahead of a borrower's first message, besides its parameters. */
+/* What goes to a server before a borrower's first message, besides its parameters. */
 enum preparation {
 	PREPARES_NOTHING,
 	PREPARES_SEQUENCES, /* values of sequences are forgotten */
@@ -319,7 +319,7 @@ static bool write_preparation(struct server *server, const struct params *params
 		return is_ahead;
 	if (preparation == PREPARES_CLEANING) {
 		server_clean_text(server, params, text);
-		server_held_after(server, HELD_BEGUN);
+		is_ahead = false; /* nothing may run behind one that fails */
 	} else {
 		buf_add_text(text, DISCARD_SEQUENCES);
 	}
@@ -399,6 +399,10 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 static void on_discarded(struct server *server)
 {
 	server_held_after(server, HELD_DISCARDED);
+	if (!server->site->cannot_clean)
+		return;
+	/* There is nothing better. */
+	server_held_after(server, HELD_LENT);
 	server_held_after(server, HELD_CLEANED);
 }
 
@@ -423,9 +427,6 @@ static bool begin_reset(struct server *server)
 		server_need_close(server, CLOSE_SESSION_STATE);
 	if (!*query || server->close_reason || !ledger_is_certain(&server->wire.ledger))
 		return false;
-	/* Where the cleaning is refused, there is nothing better. */
-	if (need == NEEDS_DISCARD && server->site->cannot_clean)
-		server_held_after(server, HELD_BEGUN);
 	server_enter(server, SERVER_RESETTING);
 	server_order(
 	    server,
@@ -459,29 +460,7 @@ void pool_return(struct borrower *borrower)
 		pool_home(server);
 }
 
-/* Sets parameters of former borrowers back. false: nothing to do, or it failed. */
-static bool begin_set_back(struct server *server)
-{
-	struct pools *pools = server->pool->pools;
-	struct buf *text = &pools->order_text;
-	bool is_due = false;
-
-	if (server_holds(server, HELD_LIBRARY))
-		server_need_close(server, CLOSE_LIBRARY);
-	server_set_back_text(server, text);
-	if (!buf_ok(text))
-		server_need_close(server, CLOSE_MEMORY);
-	else
-		is_due = text->count > 0 && !server->close_reason;
-	if (is_due) {
-		server_enter(server, SERVER_RESETTING);
-		give(server, ORDER_SET_BACK, SENT_AT_REST, buf_text(text));
-	}
-	buf_reuse(text, ORDER_KEEP_MAX);
-	return is_due;
-}
-
-/* All was rolled back. If nothing is accepted any more, setting it back to its own shows that. */
+/* All was rolled back. Whether the server accepts anything at all, DISCARD ALL shows. */
 void pool_refuse_params(struct server *server)
 {
 	struct borrower *borrower = server->lease.borrower;
@@ -490,7 +469,9 @@ void pool_refuse_params(struct server *server)
 	err_close(&err, CLOSE_BAD_SERVER_PARAMETER);
 	server_refuse_params(server, &err);
 	take_back(server, borrower);
-	if (!begin_reset(server) && !begin_set_back(server))
+	if (params_count(server->session.params))
+		server_hold(server, HELD_FORMER);
+	if (!begin_reset(server))
 		pool_home(server);
 	borrower->ops->on_lost(borrower, &err, false);
 }

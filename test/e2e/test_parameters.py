@@ -532,10 +532,10 @@ def test_a_server_that_takes_no_parameters_any_more_goes(far_weir):
     server.send(fake.error("no", "42501"), fake.ready())
     with pytest.raises(Refused):
         second.finish_login("alice")
-    assert server.expect("Q").body == b"SET \"TimeZone\"='GMT';\0"
+    assert server.expect("Q").body == b"DISCARD ALL\0"
     server.send(fake.error("no", "42501"), fake.ready())
     server.expect("X")
-    weir.wait_log("closing because: invalid server parameter")
+    weir.wait_log("closing because: reset query failed")
 
 
 # -- SET in front of the client's messages ---------------------------------------------------------

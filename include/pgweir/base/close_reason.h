@@ -177,9 +177,7 @@ enum err_code { ERR_CODE_LIST(ERR_CODE_ID) ERR_CODES };
 	  "session state left behind", "session state was left behind") \
 	SAME(X, LIBRARY, ERR_SERVER_LOST, false, "a client has loaded a library") \
 	SAME(X, RESET_FAILED, ERR_PARAMETER, true, "reset query failed") \
-	X(CLEANING_FAILED, ERR_SERVER_LOST, true, "the cleaning failed", \
-	  "the server could not be cleaned of another client's session state: the statement " \
-	  "was not executed") \
+	SAME(X, CLEANING_FAILED, ERR_SERVER_LOST, true, "the cleaning failed") \
 	X(SEQUENCES_KEPT, ERR_SERVER_LOST, true, "DISCARD SEQUENCES failed", \
 	  "DISCARD SEQUENCES was canceled: run the statement again") \
 	SAME(X, SERVER_IDLE_TIMEOUT, ERR_SERVER_LOST, false, "server idle timeout") \

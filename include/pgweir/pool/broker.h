@@ -17,7 +17,7 @@
  * limit is reached. Reading takes none.
  *
  * Order of locks: the broker's, then those of outages, reach or a roster, then a loop's letters;
- * hosts before roster and reach. crew_hold() with none. `./test/run tsan` reports other orders.
+ * reach before roster. crew_hold() with none. `./test/run tsan` reports other orders.
  */
 #ifndef PGWEIR_POOL_BROKER_H
 #define PGWEIR_POOL_BROKER_H

@@ -377,9 +377,6 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 	/* Nothing of the client may be behind the question: it may end the transaction. */
 	if (server->orders.behind_size)
 		return batch_wait(batch, LEDGER_WAIT_EMPTY);
-	/* If the cleaning fails, PostgreSQL skips what is behind it, but only up to a Sync. */
-	if (server_is_cleaning(server) && server->wire.ledger.ready_count > 1)
-		return batch_wait(batch, LEDGER_WAIT_EMPTY);
 	if (ledger_is_full(&server->wire.ledger))
 		return batch_wait(batch, LEDGER_WAIT_SPACE);
 	/* The batch that is sent again comes first. */

@@ -247,9 +247,15 @@ static bool give_back(struct client *client)
 
 	if (session_keeps_server(client) || client->frame_left || server_rest(server) != REST_FULL)
 		return false;
-	/* After a failed COPY a Sync may still be answered: the next client must not get that. */
+	/*
+	 * After a failed COPY a Sync may still be answered: the next client must not get that. The
+	 * answer to a Close behind it, of a name that nobody uses, makes it certain.
+	 */
 	if (!ledger_is_certain(&server->wire.ledger)) {
-		server_order(server, &(struct order){ .kind = ORDER_CERTAIN, .where = SENT_NOW });
+		server_order(server, &(struct order){
+					 .kind = ORDER_CLOSES,
+					 .where = SENT_NOW,
+					 .names = bytes_of(SCRATCH_NAME, sizeof(SCRATCH_NAME)) });
 		return false;
 	}
 	/*
@@ -501,17 +507,12 @@ static void keep_statements(struct client *client, struct batch *batch)
 bool relay_input(struct client *client, struct bytes in)
 {
 	const char *start = in.at;
-	bool has_hosts = client_features(client) & CLIENT_HAS_HOSTS, is_cleaning;
-	struct server *server = client->borrower.server;
-	/* Nothing was sent yet: the client may have waited for a server that is being cleaned. */
-	bool is_new =
-	    !server || (server_is_cleaning(server) && !ledger_owes_borrower(&server->wire.ledger));
-	bool may_keep = is_new && !client->late && !client->frame_left;
+	bool has_hosts = client_features(client) & CLIENT_HAS_HOSTS;
+	bool may_keep = has_hosts && resend_begin(client);
+	const struct server *server;
 	struct batch batch;
 	enum judgement judgement;
 
-	if (has_hosts)
-		may_keep = resend_begin(client);
 	batch_begin(&batch);
 	if (client->late && client->state == CLIENT_ACTIVE &&
 	    !late_begin_send(client, in.at[0], &batch))
@@ -520,14 +521,12 @@ bool relay_input(struct client *client, struct bytes in)
 	if (judgement == JUDGE_END)
 		return false;
 	keep_statements(client, &batch);
-	server = client->borrower.server;
-	is_cleaning = server && server_is_cleaning(server);
 	/* now, as the input may be in the buffer of the stream */
-	if ((has_hosts || is_cleaning) && client->state == CLIENT_ACTIVE) {
+	if (has_hosts && client->state == CLIENT_ACTIVE) {
 		start = batch.rest ? batch.rest : start;
 		resend_keep(client, bytes_of(start, (size_t)(in.at - start)),
 		            may_keep && !batch.is_answered &&
-		                (judgement == JUDGE_SEND || judgement == JUDGE_MORE || is_cleaning),
+		                (judgement == JUDGE_SEND || judgement == JUDGE_MORE),
 		            batch.write_count == 1);
 	}
 	if (judgement == JUDGE_LEAVE) {
@@ -539,6 +538,7 @@ bool relay_input(struct client *client, struct bytes in)
 	if (client->state != CLIENT_ACTIVE)
 		return (client->state == CLIENT_IDLE || client->state == CLIENT_LATE) &&
 		       may_read_without(client);
+	server = client->borrower.server;
 	if (stream_unsent(&server->wire.stream) == 0 && judgement != JUDGE_WAIT) {
 		if (server->wire.is_ready)
 			give_back(client); /* only the rest of a frame was missing */

@@ -94,7 +94,7 @@ bool resend_open(const struct client *client, struct bytes texts)
 	struct server *server = client->borrower.server;
 	struct replay *replay = &server->lease.replay;
 
-	if (!(client_features(client) & CLIENT_HAS_HOSTS) && !server_is_cleaning(server))
+	if (!(client_features(client) & CLIENT_HAS_HOSTS))
 		return true;
 	if (!replay_has_memory(replay))
 		return false;
@@ -292,15 +292,14 @@ void resend_keep(struct client *client, struct bytes input, bool may_keep, bool 
 {
 	struct server *server = client->borrower.server;
 	struct replay *replay = &server->lease.replay;
-	bool has_hosts = client_features(client) & CLIENT_HAS_HOSTS;
 	struct reading reading;
 
 	if (!input.count)
 		return;
-	/* What may be replanned is the same input. Without other hosts, no more is added later. */
+	/* What may be replanned is the same input. */
 	if (!may_keep || client->resent >= RESENT_MAX || client->frame_left || !is_plain(client) ||
 	    (!replay->may_replan && !replay_add(replay, input)) ||
-	    !read_kept(client, replay, &reading) || (!has_hosts && !reading.is_whole)) {
+	    !read_kept(client, replay, &reading)) {
 		replay_end_resend(replay);
 		return;
 	}

@@ -14,7 +14,7 @@
  * known to fit is chosen before one whose role is not known. Only hosts that are equally good are
  * compared by the number of their servers.
  *
- * Functions of a pool's hosts that are static are called with the lock.
+ * Functions that are static are called with the lock, that of reach.
  */
 #include "pgweir/pool/server/hosts.h"
 
@@ -43,7 +43,6 @@ void reach_done(struct reach *reach)
 static struct reach_target *hold(struct reach *reach, const char *name,
                                  const struct address *address, uint16_t port)
 {
-	LOCKED(&reach->lock);
 	char text[ADDRESS_TEXT_SIZE];
 	struct reach_target *target = NULL;
 	struct buf key = { 0 };
@@ -63,14 +62,16 @@ static struct reach_target *hold(struct reach *reach, const char *name,
 	return target;
 }
 
-/* Called with the reach's lock held. */
-static void forget_failure(struct reach *reach, struct reach_target *target)
+/* It has answered, or nobody needs it any more. true: it had failed. */
+static bool forget_failure(struct reach *reach, struct reach_target *target)
 {
-	if (target->gap)
-		reach->failing_count--;
+	bool had_failed = target->gap > 0;
+
+	reach->failing_count -= had_failed;
 	target->gap = 0;
 	target->is_tested = false;
 	target->due = 0;
+	return had_failed;
 }
 
 static void release(struct reach *reach, struct reach_target **held)
@@ -78,20 +79,16 @@ static void release(struct reach *reach, struct reach_target **held)
 	struct reach_target *target = *held;
 
 	*held = NULL;
-	if (!target)
+	if (!target || --target->holder_count > 0)
 		return;
-	LOCKED(&reach->lock);
-	if (--target->holder_count == 0) {
-		HASH_DEL(reach->targets, target);
-		forget_failure(reach, target);
-		free(target);
-	}
+	HASH_DEL(reach->targets, target);
+	forget_failure(reach, target);
+	free(target);
 }
 
 /* If it has failed and is due, and nobody else tries it: only the caller tries it now. */
-static bool begin_test(struct reach *reach, struct reach_target *target, usec_t now)
+static bool begin_test(struct reach_target *target, usec_t now)
 {
-	LOCKED(&reach->lock);
 	if (!target->gap || now < target->due)
 		return false;
 	target->is_tested = true;
@@ -104,40 +101,14 @@ static void note_failure(struct reach *reach, struct reach_target *target,
                          const struct hosts_when *when, const struct err *err)
 {
 	usec_t most = when->gap < REACH_GAP_MAX ? when->gap : REACH_GAP_MAX;
-	LOCKED(&reach->lock);
 	usec_t next = target->gap ? 2 * target->gap : REACH_GAP_MIN;
 
-	if (!target->gap)
-		reach->failing_count++;
+	reach->failing_count += !target->gap;
 	target->gap = next < most ? next : most;
 	target->failure = *err;
 	target->is_tested = false;
 	target->due = when->now + target->gap;
 }
-
-/* Copies the last failure, if err is not NULL. false: it has not failed. */
-static bool has_failed(struct reach *reach, const struct reach_target *target, struct err *err)
-{
-	LOCKED(&reach->lock);
-	if (target->gap && err)
-		*err = target->failure;
-	return target->gap;
-}
-
-/* It has answered. true: it had failed. */
-static bool note_answer(struct reach *reach, struct reach_target *target)
-{
-	bool had_failed;
-
-	if (!target->due)
-		return false;
-	LOCKED(&reach->lock);
-	had_failed = target->gap > 0;
-	forget_failure(reach, target);
-	return had_failed;
-}
-
-/* ---- the hosts of a pool ---- */
 
 /* ---- addresses ---- */
 
@@ -197,10 +168,16 @@ static void leave_target(const struct hosts *hosts, struct reach_target **target
 	release(hosts->reach, target);
 }
 
-void hosts_leave(struct hosts *hosts, struct hosts_place *place)
+static void leave(const struct hosts *hosts, struct hosts_place *place)
 {
 	leave_target(hosts, &place->host);
 	leave_target(hosts, &place->address);
+}
+
+void hosts_leave(struct hosts *hosts, struct hosts_place *place)
+{
+	LOCKED(&hosts->reach->lock);
+	leave(hosts, place);
 }
 
 static struct reach_target *enter_target(const struct hosts *hosts, unsigned int index,
@@ -217,7 +194,8 @@ static struct reach_target *enter_target(const struct hosts *hosts, unsigned int
 void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int index,
                  const struct address *address)
 {
-	hosts_leave(hosts, place);
+	LOCKED(&hosts->reach->lock);
+	leave(hosts, place);
 	if (index >= hosts->count)
 		return;
 	place->host = enter_target(hosts, index, NULL);
@@ -237,7 +215,7 @@ static void leave_out(struct host_addr *addr, usec_t now, usec_t gap, bool is_un
 bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outcome outcome,
                 const struct hosts_when *when, const struct err *err)
 {
-	LOCKED(&hosts->lock);
+	LOCKED(&hosts->reach->lock);
 	struct host *host;
 	struct host_addr *addr;
 
@@ -260,12 +238,12 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 		addr->gap = 0;
 	else if (outcome != HOST_ANSWERED) /* or no memory for the target */
 		leave_out(addr, when->now, when->gap, false);
-	return addr->target && note_answer(hosts->reach, addr->target);
+	return addr->target && forget_failure(hosts->reach, addr->target);
 }
 
 void hosts_reset(struct hosts *hosts)
 {
-	LOCKED(&hosts->lock);
+	LOCKED(&hosts->reach->lock);
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		struct host_addr *addr;
 
@@ -279,7 +257,7 @@ void hosts_reset(struct hosts *hosts)
 
 void hosts_set_roles(struct hosts *hosts, struct roster *roster, const struct roster_want *want)
 {
-	LOCKED(&hosts->lock);
+	LOCKED(&hosts->reach->lock);
 	hosts->roster = roster;
 	hosts->want = *want;
 }
@@ -289,7 +267,6 @@ void hosts_set_roles(struct hosts *hosts, struct roster *roster, const struct ro
 void hosts_init(struct hosts *hosts, struct reach *reach)
 {
 	*hosts = (struct hosts){ .reach = reach };
-	lock_init(&hosts->lock);
 }
 
 static void clear(struct hosts *hosts)
@@ -307,8 +284,8 @@ static void clear(struct hosts *hosts)
 
 void hosts_done(struct hosts *hosts)
 {
+	LOCKED(&hosts->reach->lock);
 	clear(hosts);
-	pthread_mutex_destroy(&hosts->lock);
 }
 
 /* The same part of a copy of the list, ended by a zero. */
@@ -353,7 +330,7 @@ static bool set_list(struct hosts *hosts, const char *text, uint16_t port)
 bool hosts_configure(struct hosts *hosts, const char *text, uint16_t port,
                      enum load_balance_hosts how)
 {
-	LOCKED(&hosts->lock);
+	LOCKED(&hosts->reach->lock);
 	if ((!hosts->text || strcmp(hosts->text, text) != 0 || hosts->port != port ||
 	     hosts->how != how) &&
 	    !set_list(hosts, text, port))
@@ -468,7 +445,7 @@ usec_t hosts_due(struct hosts *hosts, const struct roster_at *but)
 {
 	usec_t first = INT64_MAX;
 
-	LOCKED(&hosts->lock);
+	LOCKED(&hosts->reach->lock);
 	for (unsigned int i = 0; i < hosts->count && first > 0; i++) {
 		bool is_there = but && but->host == i;
 		usec_t due =
@@ -481,13 +458,16 @@ usec_t hosts_due(struct hosts *hosts, const struct roster_at *but)
 
 bool hosts_are_unreachable(struct hosts *hosts, struct err *err)
 {
-	LOCKED(&hosts->lock);
+	LOCKED(&hosts->reach->lock);
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		const struct host_addr *addr;
 
 		for (unsigned int at = 0; (addr = addr_at(&hosts->list[i], at)); at++) {
-			if (addr->target && has_failed(hosts->reach, addr->target, err))
-				return true;
+			if (!addr->target || !addr->target->gap)
+				continue;
+			if (err)
+				*err = addr->target->failure;
+			return true;
 		}
 	}
 	return false;
@@ -496,12 +476,12 @@ bool hosts_are_unreachable(struct hosts *hosts, struct err *err)
 /* ---- choice: a host ---- */
 
 /* The caller tries the host, if one of its addresses could not be reached and is due. */
-static bool begin_reach_test(const struct hosts *hosts, struct host *host, usec_t now)
+static bool begin_reach_test(struct host *host, usec_t now)
 {
 	const struct host_addr *addr;
 
 	for (unsigned int i = 0; (addr = addr_at(host, i)); i++) {
-		if (addr->target && begin_test(hosts->reach, addr->target, now))
+		if (addr->target && begin_test(addr->target, now))
 			return true;
 	}
 	return false;
@@ -509,7 +489,7 @@ static bool begin_reach_test(const struct hosts *hosts, struct host *host, usec_
 
 unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *caller, bool *is_test)
 {
-	LOCKED(&hosts->lock);
+	LOCKED(&hosts->reach->lock);
 	bool takes_turns = hosts->how != LOAD_BALANCE_DISABLE;
 	unsigned int chosen = hosts->count;
 	struct merit best = no_merit;
@@ -528,7 +508,7 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *caller, 
 	if (chosen < hosts->count) {
 		hosts->next = takes_turns ? (chosen + 1) % hosts->count : chosen;
 		*is_test = host_due(hosts, chosen, NULL) &&
-		           begin_reach_test(hosts, &hosts->list[chosen], when.now);
+		           begin_reach_test(&hosts->list[chosen], when.now);
 	}
 	return chosen;
 }
@@ -546,7 +526,7 @@ static bool begin_try(const struct hosts *hosts, unsigned int index, struct host
 		roster_try(hosts->roster, &at, now);
 	if (!addr->target || !addr->target->due)
 		return addr->gap && !addr->is_unfit;
-	begin_test(hosts->reach, addr->target, now);
+	begin_test(addr->target, now);
 	return true;
 }
 
@@ -588,7 +568,7 @@ bool hosts_pick(struct hosts *hosts, unsigned int index, const struct address *a
                 unsigned int count, const struct hosts_when *when, struct address *address,
                 bool *is_test, struct err *err)
 {
-	LOCKED(&hosts->lock);
+	LOCKED(&hosts->reach->lock);
 	struct host *host = &hosts->list[index];
 	struct host_addr *addr;
 
@@ -600,7 +580,7 @@ bool hosts_pick(struct hosts *hosts, unsigned int index, const struct address *a
 		return err_set(err, ERR_MEMORY, "out of memory");
 	host->self.gap = 0; /* its name was found */
 	if (host->self.target)
-		note_answer(hosts->reach, host->self.target);
+		forget_failure(hosts->reach, host->self.target);
 	addr = *is_test ? tested(host) : NULL;
 	if (!addr)
 		addr = best_of(hosts, index, address, when);

@@ -45,30 +45,13 @@ void server_discard_end(struct server *server, bool is_done)
 		server->orders.failure = CLOSE_SEQUENCES_KEPT;
 }
 
-/* The reply to a query of ours has arrived, which has the cleaning in it if that is under way. */
-static void end_cleaning(struct server *server, bool is_done)
-{
-	if (!server_is_cleaning(server))
-		return;
-	server_held_after(server, is_done ? HELD_CLEANED : HELD_NOT_CLEANED);
-	/* More may be sent now, which is kept only where there are other hosts. */
-	if (is_done && server->site->hosts->count == 1)
-		replay_end_resend(&server->lease.replay);
-}
-
 static void settle_ahead(struct ledger_change *change, bool is_done)
 {
 	struct server *server = container_of(change, struct server, orders.ahead_change);
-	bool was_cleaning = server_is_cleaning(server);
 
 	server_discard_end(server, is_done);
-	end_cleaning(server, is_done);
 	if (is_done || server_is_over(server))
 		return;
-	if (was_cleaning) {
-		server->orders.failure = CLOSE_CLEANING_FAILED;
-		return;
-	}
 	log_warning(&server->log, "parameters could not be set; it is closed after this client");
 	server_need_close(server, CLOSE_PARAMETERS_NOT_SET);
 }
@@ -144,52 +127,6 @@ static bool add_named_closes(struct server *server, struct bytes names, struct b
 	return is_noted && note(server, LEDGER_SYNC, NULL);
 }
 
-/* Close of the unnamed portal: outside of a transaction there is none. */
-static bool add_nothing(struct server *server, struct buf *out)
-{
-	MESSAGE_STATIC(close, 'C', "P");
-
-	assert(server->wire.status == 'I');
-	buf_add(out, (const char *)&close, sizeof(close));
-	message_bare(out, 'S');
-	return server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL) &&
-	       server_note_change(server, LEDGER_SYNC, LEDGER_DROPPED, NULL);
-}
-
-/*
- * Adds a transaction block, and behind it a Parse that fails if the block has failed: then
- * PostgreSQL skips all that it reads before the next Sync, Queries too. The statement of the Parse
- * is never executed. The BEGIN is no part of the Query: if that fails before its first statement,
- * by a request to cancel or a short statement_timeout, it must fail the block, too. The session's
- * own modes may be others: to wait, or to be refused on a standby.
- */
-static bool add_fenced(struct server *server, const char *text, struct buf *out)
-{
-	MESSAGE_STATIC(begin, 'P', "\0BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY\0\0");
-	MESSAGE_STATIC(bind, 'B', "\0\0\0\0\0\0\0");
-	MESSAGE_STATIC(execute, 'E', "\0\0\0\0");
-	MESSAGE_STATIC(close, 'C', "S" SCRATCH_NAME);
-	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0CLOSE ALL\0\0");
-	size_t at;
-
-	buf_add(out, (const char *)&begin, sizeof(begin));
-	buf_add(out, (const char *)&bind, sizeof(bind));
-	buf_add(out, (const char *)&execute, sizeof(execute));
-	at = message_begin(out, 'Q');
-	buf_add_text(out, text);
-	buf_add_text(out, "COMMIT");
-	buf_add_byte(out, 0);
-	message_end(out, at);
-	buf_add(out, (const char *)&close, sizeof(close));
-	buf_add(out, (const char *)&parse, sizeof(parse));
-	buf_add(out, (const char *)&close, sizeof(close));
-	return note(server, LEDGER_PARSE, NULL) && note(server, LEDGER_BIND, NULL) &&
-	       note(server, LEDGER_EXECUTE, NULL) && note(server, LEDGER_QUERY, NULL) &&
-	       note(server, LEDGER_CLOSE, NULL) &&
-	       note(server, LEDGER_PARSE, &server->orders.ahead_change) &&
-	       note(server, LEDGER_CLOSE, NULL);
-}
-
 static void write_question(const struct server *server, struct buf *text)
 {
 	const char *version = params_find(server->session.baseline, "server_version");
@@ -222,22 +159,17 @@ static bool add_question(struct server *server, bool is_apart, struct buf *out)
 /* Adds the messages, and notes them. */
 static bool add_order(struct server *server, const struct order *order, struct buf *out)
 {
-	bool is_ahead = order->where == SENT_AHEAD;
-
 	switch (order->kind) {
 	case ORDER_ASK:
 		return add_question(server, order->is_apart, out);
 	case ORDER_CLOSES:
 		return add_named_closes(server, order->names, out);
-	case ORDER_CERTAIN:
-		return add_nothing(server, out);
 	default:
 		if (order->is_apart)
 			return add_all_apart(server, order->text, out);
-		if (is_ahead && server_is_cleaning(server))
-			return add_fenced(server, order->text, out);
 		message_query(out, order->text);
-		return note(server, LEDGER_QUERY, is_ahead ? &server->orders.ahead_change : NULL);
+		return note(server, LEDGER_QUERY,
+		            order->where == SENT_AHEAD ? &server->orders.ahead_change : NULL);
 	}
 }
 
@@ -342,7 +274,6 @@ static const struct {
 	[ORDER_CHECK] = { "server_check_query", CLOSE_NONE },
 	[ORDER_RESET] = { "server_reset_query", CLOSE_RESET_FAILED },
 	[ORDER_REPLAY] = { "parameters", CLOSE_NONE },
-	[ORDER_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
 	[ORDER_CHANNELS] = { "UNLISTEN", CLOSE_QUESTION_FAILED },
 	[ORDER_CLOSES] = { "Close", CLOSE_QUESTION_FAILED },
 	[ORDER_PROOF] = { "the proof that replies are in step", CLOSE_QUESTION_FAILED },
@@ -439,11 +370,11 @@ static void go_on_after(struct server *server, enum order_kind kind)
 		return;
 	case ORDER_REPLAY:
 		server_discard_end(server, !server->orders.has_failed);
-		end_cleaning(server, !server->orders.has_failed);
 		if (server->orders.has_failed) {
 			server->site->ops->on_params_refused(server);
 			return;
 		}
+		server_held_after(server, HELD_CLEANED);
 		server_confirm_params(server);
 		timer_clear(&server->timer);
 		server->lease.borrower->ops->on_lent(server->lease.borrower);

@@ -356,11 +356,9 @@ static bool take_roles(struct facts *facts, const struct bytes *columns)
 	               add_changed(facts, "role", columns[4], columns[7]) &&
 	               add_changed(facts, "session_authorization", columns[5], columns[6]);
 
-	if (!bytes_are(columns[7], none)) {
-		buf_add_cstr(&facts->defaults, "role");
-		is_good = is_good && add_decoded(&facts->defaults, columns[7]);
-	}
-	settle(facts, QUESTION_PARAMS, &facts->defaults, is_good);
+	if (!bytes_are(columns[7], none))
+		is_good = is_good && add_decoded(&facts->role, columns[7]);
+	settle(facts, QUESTION_PARAMS, &facts->role, is_good);
 	return settle(facts, QUESTION_PARAMS, &facts->params, is_good);
 }
 

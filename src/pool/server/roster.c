@@ -879,20 +879,14 @@ void roster_remember(struct roster *roster, const struct roster_row *row, uint32
 
 /* ---- for administrators ---- */
 
-bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin admin, usec_t now)
+void roster_set_admin(struct roster *roster, unsigned int host, enum host_admin admin, usec_t now)
 {
-	bool has_changed;
-
-	if (host >= roster->host_count)
-		return false;
 	LOCKED(&roster->lock);
-	has_changed = roster->admins[host] != admin;
+	if (host >= roster->host_count || roster->admins[host] == admin)
+		return;
 	roster->admins[host] = admin;
-	if (has_changed) {
-		elect(roster, now, NULL);
-		bump(roster, NULL);
-	}
-	return has_changed;
+	elect(roster, now, NULL);
+	bump(roster, NULL);
 }
 
 void roster_trust_again(struct roster *roster, usec_t now)

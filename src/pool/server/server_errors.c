@@ -98,8 +98,7 @@ static void ours_refused(struct server *server, const struct report *report)
 {
 	struct ledger_change *change = ledger_take_failed(&server->wire.ledger);
 
-	if (server_is_cleaning(server) && !server->orders.has_cleaned &&
-	    strcmp(report->sqlstate, "25P02") != 0) { /* else it came before */
+	if (server_is_cleaning(server) && !server->orders.has_cleaned) {
 		log_warning(&server->log, "cleaning failed: %s %s: %s", report->severity,
 		            report->sqlstate, report->text);
 		/* a right is missing, or this PostgreSQL does not have a statement: for good */
@@ -109,18 +108,6 @@ static void ours_refused(struct server *server, const struct report *report)
 	/* At once: behind it, no Query is answered. */
 	if (change)
 		change->settle(change, false);
-}
-
-void server_order_failed(struct server *server)
-{
-	struct err err;
-
-	err_close(&err, server->orders.failure);
-	err_recode(&err, ERR_PROTOCOL);
-	if (server->orders.failure == CLOSE_CLEANING_FAILED && server_may_resend(server))
-		server_close_unrun(server, &err);
-	else
-		server_close(server, &err);
 }
 
 void server_out_of_step(struct server *server, enum ledger_verdict verdict)
@@ -195,55 +182,52 @@ static void order_error(struct server *server, const struct report *report)
 
 /* ---- errors in another form for the client ---- */
 
-/* The server was made to refuse a request. There may be thousands: so it has no space of an err. */
+/* The server was made to refuse a request: the client gets our error. */
 struct refusal {
 	struct ledger_change base;
-	const char *hint; /* NULL: none */
-	enum err_code code;
 	char sqlstate[SQLSTATE_SIZE];
-	char text[]; /* and DETAIL behind its zero; "": none */
+	struct buf message;
 };
 
 static void settle_refusal(struct ledger_change *change, bool is_done)
 {
 	(void)is_done;
+	buf_free(&((struct refusal *)change)->message);
 	free(change);
 }
 
 struct ledger_change *server_refusal(const struct err *err)
 {
-	size_t text_size = strlen(err->text) + 1, detail_size = strlen(err->detail) + 1;
-	struct refusal *refusal = calloc(1, sizeof(*refusal) + text_size + detail_size);
+	struct refusal *refusal = calloc(1, sizeof(*refusal));
 
 	if (!refusal)
 		return NULL;
 	refusal->base.settle = settle_refusal;
-	refusal->hint = err->hint;
-	refusal->code = err->code;
 	memcpy(refusal->sqlstate, err->sqlstate, sizeof(refusal->sqlstate));
-	memcpy(refusal->text, err->text, text_size);
-	memcpy(refusal->text + text_size, err->detail, detail_size);
-	return &refusal->base;
-}
-
-/* The client gets our error. */
-static void say_refusal(struct server *server, const struct ledger_change *change)
-{
-	const struct refusal *refusal = (const struct refusal *)change;
-	const char *detail = refusal->text + strlen(refusal->text) + 1;
-
-	note_said(server, refusal->sqlstate, "ERROR", true);
 	/* pgjdbc and asyncpg prepare again if the routine is this one. */
-	message_error(&server->wire.replacement,
+	message_error(&refusal->message,
 	              &(struct report){ .severity = "ERROR",
 	                                .verbatim = "ERROR",
-	                                .sqlstate = refusal->sqlstate,
-	                                .text = refusal->text,
-	                                .detail = *detail ? detail : NULL,
-	                                .hint = refusal->hint,
-	                                .routine = refusal->code == ERR_PLAN_CHANGED
+	                                .sqlstate = err->sqlstate,
+	                                .text = err->text,
+	                                .detail = *err->detail ? err->detail : NULL,
+	                                .hint = err->hint,
+	                                .routine = err->code == ERR_PLAN_CHANGED
 	                                               ? "RevalidateCachedQuery"
 	                                               : NULL });
+	if (buf_ok(&refusal->message))
+		return &refusal->base;
+	settle_refusal(&refusal->base, false);
+	return NULL;
+}
+
+static void say_refusal(struct server *server, struct ledger_change *change)
+{
+	struct refusal *refusal = (struct refusal *)change;
+
+	note_said(server, refusal->sqlstate, "ERROR", true);
+	server->wire.replacement = refusal->message;
+	refusal->message = (struct buf){ 0 };
 }
 
 /* The position of one of our names in an error. NULL: not found. */
@@ -604,7 +588,7 @@ enum frame_fate server_error_frame(struct server *server, struct bytes body)
 	if (server_holds(server, HELD_CHANNELS | HELD_SESSION))
 		server_hold(server, HELD_STEP);
 	verdict = ledger_reply(&server->wire.ledger, 'E', &is_end);
-	if (server_is_cleaning(server) || verdict == LEDGER_ANSWERED)
+	if (verdict == LEDGER_ANSWERED)
 		ours_refused(server, &error.report);
 	switch (verdict) {
 	case LEDGER_ANSWERED:
@@ -614,7 +598,7 @@ enum frame_fate server_error_frame(struct server *server, struct bytes body)
 			return FRAME_DROP;
 		}
 		if (server->orders.failure) {
-			server_order_failed(server);
+			server_close_as(server, ERR_PROTOCOL, server->orders.failure);
 			return FRAME_STOP;
 		}
 		/* the borrower's requests behind it are skipped: out of step */

@@ -123,17 +123,14 @@ static bool is_last_notice(struct bytes body)
 	       (strcmp(report.sqlstate, "57P01") == 0 || strcmp(report.sqlstate, "57P02") == 0);
 }
 
-/*
- * A Parse that is repeated elsewhere, and a corrected SET LOCAL: the client has had those. What the
- * cleaning says is about who had the server before.
- */
+/* A Parse that is repeated elsewhere, and a corrected SET LOCAL: the client has had those. */
 static enum frame_fate notice_fate(struct server *server, struct bytes body)
 {
 	if (server_has_no_effect(server) && is_last_notice(body))
 		return FRAME_DROP;               /* the client continues on another server */
 	server->lease.replay.may_resend = false; /* the client would get it twice */
 	return server->state == SERVER_LENT && server->orders.running == ORDER_NONE &&
-	               !server_is_cleaning(server) && !ledger_owes_injected(&server->wire.ledger)
+	               !ledger_owes_injected(&server->wire.ledger)
 	           ? FRAME_PASS
 	           : FRAME_DROP;
 }
@@ -263,8 +260,7 @@ static enum frame_fate order_frame(struct server *server, char type, struct byte
 	if (type == 'D' && server->orders.on_row)
 		server->orders.on_row(server, body);
 	/* The SQL that sets our own parameters resets no others. */
-	if (type == 'C' && server->orders.running != ORDER_REPLAY &&
-	    server->orders.running != ORDER_SET_BACK)
+	if (type == 'C' && server->orders.running != ORDER_REPLAY)
 		complete_frame(server, body, false);
 	else if (type == 'C' && bytes_equal(body, bytes_of("DISCARD SEQUENCES", 18)))
 		server->orders.has_cleaned = true; /* server_clean_text() */
@@ -287,7 +283,7 @@ static bool has_more(const struct server *server)
 static enum frame_fate our_frame(struct server *server, char type, enum ledger_verdict verdict)
 {
 	if (server->orders.failure)
-		return server_order_failed(server), FRAME_STOP;
+		return server_close_as(server, ERR_PROTOCOL, server->orders.failure), FRAME_STOP;
 	if (type != 'Z' || (verdict == LEDGER_ANSWERED && has_more(server)))
 		return FRAME_DROP;
 	return FRAME_SETTLED;

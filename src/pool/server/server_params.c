@@ -118,35 +118,57 @@ static bool is_of_session(const struct server *server, struct params_pair *pair)
 	return true;
 }
 
-/* Merges one report into the maps at once. */
-static bool file_now(struct server *server, const char *name, const char *value)
+/*
+ * Whether a report in another encoding is of what we have just set. While we set them, the report
+ * of the encoding itself may come later.
+ */
+static bool is_set_already(const struct server *server, const struct params_pair *pair)
 {
-	struct params_table *table = server->site->shared->params;
-	struct params_pair pair = { name, value };
-	const char *had = params_find(server->session.params, name);
-	const char *normal = params_find(server->session.baseline, name);
-	bool is_news = strcmp(had ? had : normal ? normal : "", value) != 0;
-	bool is_session = is_of_session(server, &pair);
+	const char *had = params_find(server->session.params, pair->name);
 
-	/*
-	 * In another encoding, but it is what we have just set. While we set them, the report of
-	 * the encoding itself may come later.
-	 */
-	if (is_session && had && pair.value && !bytes_are_ascii(bytes_text(value)) &&
-	    ((server->orders.running == ORDER_REPLAY && !bytes_are_ascii(bytes_text(had))) ||
-	     !is_native(server, server->session.params, value)))
-		return is_news;
-	if (server->orders.running == ORDER_CONNECT) { /* connect_query sets defaults */
-		check_map(server, params_change(table, &server->session.baseline, name, value));
-		pair.value = NULL;
-		is_session = true;
-	}
-	check_map(server,
-	          params_change(table,
-	                        is_session ? &server->session.params : &server->session.baseline,
-	                        pair.name, pair.value));
-	return is_news;
+	return had &&
+	       ((server->orders.running == ORDER_REPLAY && !bytes_are_ascii(bytes_text(had))) ||
+	        !is_native(server, server->session.params, pair->value));
 }
+
+/* is_ours: no request of the borrower explains the reports. */
+static void settle_reports(struct server *server, bool is_ours)
+{
+	struct bytes list = buf_bytes(&server->session.reports.list);
+	struct buf session = { 0 }, rest = { 0 };
+	const char *unclear = NULL; /* a value that encodings differ in */
+	struct params_pair pair;
+
+	if (!list.count && buf_ok(&server->session.reports.list))
+		return;
+	while (bytes_take_text(&list, &pair.name) && bytes_take_text(&list, &pair.value)) {
+		struct params_pair normal = pair;
+		bool is_session = is_of_session(server, &pair);
+
+		if (is_session && pair.value && !bytes_are_ascii(bytes_text(pair.value))) {
+			if (is_ours && is_set_already(server, &pair))
+				continue;
+			unclear = pair.value;
+		}
+		if (server->orders.running == ORDER_CONNECT) { /* connect_query sets defaults */
+			add_change(&rest, normal.name, normal.value);
+			pair.value = NULL;
+			is_session = true;
+		}
+		add_change(is_session ? &session : &rest, pair.name, pair.value);
+	}
+	check_map(server, buf_ok(&server->session.reports.list));
+	check_map(server, change_by(server, &server->session.params, &session));
+	check_map(server, change_by(server, &server->session.baseline, &rest));
+	/* It came in another encoding than that of the database. */
+	if (unclear && !is_native(server, server->session.params, unclear))
+		server_hold(server, HELD_REPORT);
+	buf_reuse(&server->session.reports.list, REPORTS_KEPT);
+	if (server_is_over(server)) /* its work has been released */
+		buf_free(&server->session.reports.list);
+}
+
+void server_settle_reports(struct server *server) { settle_reports(server, false); }
 
 /* Whether the server runs requests of the borrower, not ours. */
 static bool is_at_work(const struct server *server)
@@ -169,16 +191,21 @@ static bool is_of_replay(const struct server *server, const char *name)
 
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news)
 {
-	*is_news = true;
-	if (!is_at_work(server)) {
+	bool is_ours = !is_at_work(server);
+	struct buf *list = &server->session.reports.list;
+	const char *had;
+
+	if (is_ours)
 		server_settle_reports(server);
-		*is_news = file_now(server, name, value) && !is_of_replay(server, name);
+	had = server_value(server, server->session.params, name);
+	*is_news = !is_ours || (strcmp(had ? had : "", value) != 0 && !is_of_replay(server, name));
+	buf_add_cstr(list, name);
+	buf_add_cstr(list, value);
+	if (is_ours) {
+		settle_reports(server, true);
 		return ++server->session.reports.count <= REPORTS_MAX;
 	}
-	buf_add_cstr(&server->session.reports.list, name);
-	buf_add_cstr(&server->session.reports.list, value);
-	if (server->session.reports.list.count >= REPORTS_KEEP_MAX ||
-	    !buf_ok(&server->session.reports.list)) {
+	if (list->count >= REPORTS_KEEP_MAX || !buf_ok(list)) {
 		server->wire.has_flooded = true;
 		server_settle_reports(server);
 	}
@@ -220,14 +247,6 @@ void server_refuse_params(struct server *server, struct err *err)
 	server->session.before = params_none(table);
 }
 
-void server_set_back_text(struct server *server, struct buf *text)
-{
-	struct params_table *table = server->site->shared->params;
-
-	server_replay_text(server, params_none(table), text);
-	params_release(table, &server->session.params);
-}
-
 void server_expect_reports(struct server *server)
 {
 	const struct server_shared *shared = server->site->shared;
@@ -244,31 +263,6 @@ void server_expect_reports(struct server *server)
 		check_map(server,
 		          params_change(shared->params, &server->session.params, name, now));
 	}
-}
-
-void server_settle_reports(struct server *server)
-{
-	struct bytes list = buf_bytes(&server->session.reports.list);
-	struct buf session = { 0 }, rest = { 0 };
-	const char *unclear = NULL; /* a value that encodings differ in */
-	struct params_pair pair;
-
-	if (!list.count && buf_ok(&server->session.reports.list))
-		return;
-	while (bytes_take_text(&list, &pair.name) && bytes_take_text(&list, &pair.value)) {
-		bool is_session = is_of_session(server, &pair);
-
-		add_change(is_session ? &session : &rest, pair.name, pair.value);
-		if (is_session && pair.value && !bytes_are_ascii(bytes_text(pair.value)))
-			unclear = pair.value;
-	}
-	check_map(server, buf_ok(&server->session.reports.list));
-	check_map(server, change_by(server, &server->session.params, &session));
-	check_map(server, change_by(server, &server->session.baseline, &rest));
-	/* It came in another encoding than that of the database. */
-	if (unclear && !is_native(server, server->session.params, unclear))
-		server_hold(server, HELD_REPORT);
-	buf_reuse(&server->session.reports.list, REPORTS_KEPT);
 }
 
 void server_forget_rest(struct server *server, bool is_all)
@@ -473,16 +467,6 @@ static bool add_resets(const struct server *server, const struct params *set,
 	return is_any;
 }
 
-/* The default of role is asked for, as it is not reported. */
-static void add_defaults(struct bytes list, struct buf *baseline)
-{
-	const char *name, *value = NULL;
-
-	if (!bytes_take_text(&list, &name) || !bytes_take_text(&list, &value))
-		value = NULL;
-	add_change(baseline, "role", value);
-}
-
 /* PostgreSQL does not say that a custom parameter was set back: its value is "" then. */
 static bool remove_emptied(struct params_table *table, const struct params **set,
                            const struct params *names)
@@ -517,7 +501,8 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 	params = params_hold(server->session.params);
 	is_unset = add_removals(server, set, &changes);
 	is_carried = add_facts(server, buf_bytes(&facts->params), &changes, &baseline);
-	add_defaults(buf_bytes(&facts->defaults), &baseline);
+	/* The default of role is asked for, as it is not reported. */
+	add_change(&baseline, "role", facts->role.count ? facts->role.at : NULL);
 	is_unset |= add_resets(server, set, startup, before, back, &changes);
 	is_done = change_by(server, &params, &changes) &&
 	          change_by(server, &server->session.baseline, &baseline);

@@ -178,9 +178,6 @@ enum frame_fate server_error_frame(struct server *server, struct bytes body);
 /* Closes the server: a reply does not match what it owes, or that is not known. */
 void server_out_of_step(struct server *server, enum ledger_verdict verdict);
 
-/* An order ahead has failed, and what is behind it depends on it: closes the server. */
-void server_order_failed(struct server *server);
-
 /*
  * The host accepts no writes any more: WIRE_OK if `in` begins with the replies to the borrower's
  * batch that say so, and the batch has not run: server_refuse_write(). WIRE_MORE: that cannot be
@@ -246,9 +243,6 @@ void server_confirm_params(struct server *server);
 
 /* They are not set: those from before are there. *err: why, if PostgreSQL has said that. */
 void server_refuse_params(struct server *server, struct err *err);
-
-/* The same SQL for no parameters; they are about to be set back. */
-void server_set_back_text(struct server *server, struct buf *text);
 
 /* After server_replace_params(): only changes are reported, in PostgreSQL's own spelling. */
 void server_expect_reports(struct server *server);

@@ -28,14 +28,14 @@ static struct reach_target *target_of(const struct scene *scene)
 static void hold_time(struct scene *scene)
 {
 	ck_assert(target_of(scene)->due);
-	atomic_store(&target_of(scene)->due, loop_now(scene->engine.loop) + 1000 * USEC_PER_SEC);
+	target_of(scene)->due = loop_now(scene->engine.loop) + 1000 * USEC_PER_SEC;
 }
 
 static void let_time_pass(struct scene *scene)
 {
 	struct pool *pool;
 
-	atomic_store(&target_of(scene)->due, 1);
+	target_of(scene)->due = 1;
 	TAILQ_FOREACH (pool, &scene->engine.pools->list, node)
 		pool_wake(pool);
 	engine_turn(&scene->engine);

@@ -21,8 +21,8 @@ enum held_kind {
 	HELD_SESSION = 1 << 1,  /* whatever a client in session mode has left */
 	HELD_FORMER = 1 << 2,   /* the same, and its client goes on in another mode */
 	HELD_UNKNOWN = 1 << 3,  /* what nobody knows of, of the borrower of its pairing */
-	HELD_FOREIGN = 1 << 4,  /* the same of others: it is cleaned before anything is sent */
-	HELD_CLEANING = 1 << 5, /* the same, and the cleaning goes ahead, or was sent */
+	HELD_FOREIGN = 1 << 4,  /* the same of others: it is cleaned before anything else is sent */
+	HELD_LATE = 1 << 5,     /* the same, found while it is lent */
 	HELD_LOADS = 1 << 6,    /* libraries that may have been loaded, and are in no map */
 	HELD_LIBRARY = 1 << 7,  /* libraries of its map */
 	HELD_LASTING = 1 << 8,  /* what nothing removes: of dblink, the seed of random() */
@@ -40,17 +40,16 @@ enum held_kind {
 	/* a value was reported in another encoding than that of the database, which maps have */
 	HELD_REPORT = 1 << 14,
 	HELD_RELATION = 1 << 15, /* others will see relations that lease.definitions defines */
-	HELD_TEXTS = 1 << 16,    /* lease.definitions is in use */
-	HELD_LATE = 1 << 17      /* FOREIGN, found while it is lent */
+	HELD_TEXTS = 1 << 16     /* lease.definitions is in use */
 };
 
-#define HELD_KINDS 18
+#define HELD_KINDS 17
 
 /* What the transaction may have defined. */
 #define HELD_DEFINITIONS ((unsigned int)(HELD_DDL | HELD_RELATION | HELD_TEXTS))
 
 /* What nobody knows of. */
-#define HELD_DOUBT ((unsigned int)(HELD_UNKNOWN | HELD_FOREIGN | HELD_CLEANING | HELD_LATE))
+#define HELD_DOUBT ((unsigned int)(HELD_UNKNOWN | HELD_FOREIGN | HELD_LATE))
 
 enum held_event {
 	HELD_LENT,      /* to another borrower than before */
@@ -59,9 +58,7 @@ enum held_event {
 	HELD_ASKED,     /* of a session PostgreSQL has said what there is */
 	HELD_LOADED,    /* all libraries are in the map, or none was loaded */
 	HELD_DISCARDED, /* by our DISCARD ALL, which leaves the seed, and what is lasting */
-	HELD_BEGUN,     /* the cleaning */
 	HELD_CLEANED,
-	HELD_NOT_CLEANED,
 	HELD_PROVEN,    /* its replies are in step */
 	HELD_READ,      /* facts: its parameters are known */
 	HELD_RESTARTED, /* its client gets all its parameters again, or it gets another client */
@@ -74,7 +71,7 @@ enum held_event {
 /* What must be done before another client gets the server: each includes those above it. */
 enum held_need {
 	NEEDS_NOTHING,
-	NEEDS_CLEANING, /* ahead of its first message */
+	NEEDS_CLEANING, /* before its first message is sent */
 	NEEDS_RESET,    /* server_reset_query when it is returned, if there is one */
 	NEEDS_DISCARD,  /* DISCARD ALL then */
 	NEEDS_CLOSING

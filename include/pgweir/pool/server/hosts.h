@@ -24,7 +24,6 @@
 #ifndef PGWEIR_POOL_SERVER_HOSTS_H
 #define PGWEIR_POOL_SERVER_HOSTS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "pgweir/base/err.h"
@@ -79,19 +78,18 @@ enum host_protocol {
 /* An address and a port; or the name of a host that has no address, and a port. */
 struct reach_target {
 	UT_hash_handle hh;
+	_Atomic(enum host_protocol) protocol; /* without the lock */
 	unsigned int holder_count;
-	/* to be read without the lock */
-	_Atomic(usec_t) due;      /* when it may be tried again; 0: it has not failed */
-	atomic_bool is_tested;    /* it has failed, and a connection tries it */
-	atomic_uint server_count; /* of any pool, that are or will be there */
-	_Atomic(enum host_protocol) protocol;
-	usec_t gap;         /* after the last failure; 0: it has not failed */
-	struct err failure; /* valid if it has failed */
-	char key[];         /* host and port */
+	unsigned int server_count; /* of any pool, that are or will be there */
+	usec_t due;                /* when it may be tried again; 0: it has not failed */
+	bool is_tested;            /* it has failed, and a connection tries it */
+	usec_t gap;                /* after the last failure; 0: it has not failed */
+	struct err failure;        /* valid if it has failed */
+	char key[];                /* host and port */
 };
 
 struct reach {
-	pthread_mutex_t lock;
+	pthread_mutex_t lock; /* also guards what is known in `struct hosts` */
 	struct hash_key secret;
 	atomic_uint failing_count; /* targets that have failed; to be read without the lock */
 	struct reach_target *targets;
@@ -134,7 +132,6 @@ struct host {
 
 /* In a pool's tally. Texts, names and count change only while other loops are held: no lock. */
 struct hosts {
-	pthread_mutex_t lock; /* guards what is known about each host, and `next` */
 	struct reach *reach;
 	uint16_t port; /* of hosts without one of their own */
 	char *text;    /* the list as configured */

@@ -27,10 +27,8 @@ enum order_kind {
 	ORDER_CHECK,    /* server_check_query */
 	ORDER_RESET,    /* server_reset_query */
 	ORDER_REPLAY,   /* sets the borrower's parameters, and cleans */
-	ORDER_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
 	ORDER_CHANNELS, /* changes what it listens to */
 	ORDER_CLOSES,   /* closes the statements of `names` */
-	ORDER_CERTAIN,  /* its ReadyForQuery makes it certain what the server owes */
 	/* their answers have rows */
 	ORDER_PROOF,   /* shows that its replies are in step: enum server_hearing */
 	ORDER_ASK,     /* asks which session state there is: question.h */
@@ -43,10 +41,8 @@ enum order_where {
 	/* at once: the server is at rest, and nobody else's until it has answered */
 	SENT_AT_REST,
 	/*
-	 * in the write of the borrower's next message, before that; nobody waits for it. If it
-	 * fails, the server cannot be lent to another borrower. During a cleaning it is a
-	 * transaction block, and if that fails, PostgreSQL skips what is behind it up to the next
-	 * Sync: that batch is sent to another server. Otherwise its failure must do no harm.
+	 * in the write of the borrower's next message, before that; nobody waits for it. Its
+	 * failure must do no harm. Then the server cannot be lent to another borrower.
 	 */
 	SENT_AHEAD,
 	/*

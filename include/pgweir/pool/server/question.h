@@ -91,7 +91,7 @@ struct facts {
 	unsigned int too_long; /* those whose answer is too long and was not kept */
 	/* name\0value\0: set in the session; roles if they differ from their defaults */
 	struct buf params;
-	struct buf defaults; /* name\0value\0: the default of role, if it is not "none" */
+	struct buf role;     /* its default, with a zero, if that is not "none" */
 	struct buf channels; /* name\0 */
 	struct buf exposed;  /* name\0: statements of the protocol that have no name of ours */
 	/* what keeps a server: how many of each kind, and the first ones as kind name\0 */
@@ -113,7 +113,7 @@ void facts_row(struct facts *facts, struct bytes row);
 static inline void facts_done(struct facts *facts)
 {
 	buf_free(&facts->params);
-	buf_free(&facts->defaults);
+	buf_free(&facts->role);
 	buf_free(&facts->channels);
 	buf_free(&facts->exposed);
 	buf_free(&facts->held);

@@ -247,8 +247,8 @@ bool roster_primary(struct roster *roster, struct roster_row *row);
 /* Since when no primary can be used. 0: there is one. */
 usec_t roster_without_since(struct roster *roster);
 
-/* The state set by an administrator. Returns whether it has changed. */
-bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin admin, usec_t now);
+/* The state set by an administrator. */
+void roster_set_admin(struct roster *roster, unsigned int host, enum host_admin admin, usec_t now);
 
 /* Accepts whatever timeline and system identifier the hosts have now. */
 void roster_trust_again(struct roster *roster, usec_t now);

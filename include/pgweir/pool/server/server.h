@@ -537,7 +537,7 @@ static inline bool server_has_reset(const struct server *server)
 /* Whether what former borrowers may have left is being removed. */
 static inline bool server_is_cleaning(const struct server *server)
 {
-	return server_holds(server, HELD_CLEANING);
+	return server->orders.running == ORDER_REPLAY && server_holds(server, HELD_FOREIGN);
 }
 
 /* Whether it was closed: it has no borrower and gets none, and nothing that it sends matters. */

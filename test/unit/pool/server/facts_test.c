@@ -47,7 +47,7 @@ static const struct {
 	const char *says;
 	const char *columns[COLUMNS_MAX];
 	const char *params; /* with | instead of zeros */
-	const char *defaults;
+	const char *role;
 	const char *channels;
 	const char *exposed;
 	const char *held;
@@ -112,10 +112,10 @@ static const struct {
 	{ .says = "a default role that was given up",
 	  .columns = { "r", "0", "0", "0", "none", "me", "me", "app", "none" },
 	  .params = "role|none|",
-	  .defaults = "role|app|" },
+	  .role = "app|" },
 	{ .says = "a default role",
 	  .columns = { "r", "0", "0", "0", "app", "me", "me", "app", "none" },
-	  .defaults = "role|app|" },
+	  .role = "app|" },
 	{ .says = "a kind unknown", .columns = { "x", "a", "b" }, .is_broken = true },
 	{ .says = "too few columns", .columns = { "p", "a" }, .is_broken = true },
 	{ .says = "too many columns", .columns = { "c", "a", "", "" }, .is_broken = true },
@@ -155,7 +155,7 @@ START_TEST(facts_row_takes)
 	ck_assert_msg(facts.is_broken == rows[_i].is_broken, "%s", rows[_i].says);
 	if (!rows[_i].is_broken) {
 		expect_text(rows[_i].says, &facts.params, rows[_i].params);
-		expect_text(rows[_i].says, &facts.defaults, rows[_i].defaults);
+		expect_text(rows[_i].says, &facts.role, rows[_i].role);
 		expect_text(rows[_i].says, &facts.channels, rows[_i].channels);
 		expect_text(rows[_i].says, &facts.exposed, rows[_i].exposed);
 		expect_text(rows[_i].says, &facts.held, rows[_i].held);

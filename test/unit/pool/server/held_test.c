@@ -4,7 +4,7 @@
 
 #include "../../unit.h"
 
-/* What becomes of a kind: '.' it stays, '-' it is gone, 'F' foreign, 'C' cleaning, 'f' former. */
+/* What becomes of a kind: '.' it stays, '-' it is gone, 'F' foreign, 'f' former. */
 static const struct {
 	unsigned int kind;
 	const char *says;
@@ -12,79 +12,75 @@ static const struct {
 	/* before a session, before others; the same where the cleaning is refused */
 	enum held_need needs[4];
 } rows[] = {
-	/* after:   lent, committed, settled, asked, loaded, discarded, begun, cleaned, not cleaned,
-	            proven, parameters read, restarted, kept, returned */
+	/* after:   lent, committed, settled, asked, loaded, discarded, cleaned, proven,
+	            parameters read, restarted, kept, returned */
 	{ HELD_STATE,
 	  "state of the borrower",
-	  "..-..-......-.",
+	  "..-..-....-.",
 	  { NEEDS_DISCARD, NEEDS_DISCARD, NEEDS_DISCARD, NEEDS_DISCARD } },
 	{ HELD_SESSION,
 	  "a session",
-	  "...f.-......-.",
+	  "...f.-....-.",
 	  { NEEDS_RESET, NEEDS_DISCARD, NEEDS_RESET, NEEDS_DISCARD } },
 	{ HELD_FORMER,
 	  "a session in another mode now",
-	  ".....-......-.",
+	  ".....-....-.",
 	  { NEEDS_DISCARD, NEEDS_DISCARD, NEEDS_DISCARD, NEEDS_DISCARD } },
 	{ HELD_UNKNOWN,
 	  "what nobody knows of",
-	  "F.....C.....-.",
+	  "F.........-.",
 	  { NEEDS_CLEANING, NEEDS_CLEANING, NEEDS_DISCARD, NEEDS_DISCARD } },
 	{ HELD_FOREIGN,
 	  "the same of others",
-	  "......C.....-.",
+	  "......-...-.",
 	  { NEEDS_CLEANING, NEEDS_CLEANING, NEEDS_DISCARD, NEEDS_DISCARD } },
-	{ HELD_CLEANING,
-	  "the same, while it is cleaned",
-	  "F.....C-F...-.",
+	{ HELD_LATE,
+	  "the same, found while it is lent",
+	  "..........-F",
 	  { NEEDS_CLEANING, NEEDS_CLEANING, NEEDS_DISCARD, NEEDS_DISCARD } },
 	{ HELD_LOADS,
 	  "libraries that may be there",
-	  "....-.........",
+	  "....-.......",
 	  { NEEDS_CLOSING, NEEDS_CLOSING, NEEDS_CLOSING, NEEDS_CLOSING } },
 	{ HELD_LIBRARY,
 	  "libraries of its map",
-	  "..............",
+	  "............",
 	  { NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING } },
 	{ HELD_LASTING,
 	  "what nothing removes",
-	  "..............",
+	  "............",
 	  { NEEDS_CLOSING, NEEDS_CLOSING, NEEDS_CLOSING, NEEDS_CLOSING } },
 	{ HELD_CHANNELS,
 	  "channels",
-	  ".........-..-.",
+	  ".......-..-.",
 	  { NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING } },
 	{ HELD_STEP,
 	  "replies out of step",
-	  ".........-..-.",
+	  ".......-..-.",
 	  { NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING } },
 	{ HELD_REST,
 	  "parameters behind a RESET",
-	  "..........---.",
+	  "........---.",
 	  { NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING } },
 	{ HELD_STARTUP,
 	  "parameters that were set back",
-	  "..........---.",
+	  "........---.",
 	  { NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING } },
 	{ HELD_REPORT,
 	  "an unclear report",
-	  "..........-.-.",
+	  "........-.-.",
 	  { NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING } },
 	{ HELD_RELATION,
 	  "a relation",
-	  ".-..........-.",
+	  ".-........-.",
 	  { NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING } },
 	{ HELD_TEXTS,
 	  "texts that define relations",
-	  ".-..........-.",
+	  ".-........-.",
 	  { NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING } },
-	{ HELD_LATE,
-	  "what others have left in a lent server",
-	  "............-F",
-	  { NEEDS_CLEANING, NEEDS_CLEANING, NEEDS_DISCARD, NEEDS_DISCARD } },
 	{ HELD_DDL,
 	  "a definition",
-	  ".-..........-.",
+	  ".-........-.",
 	  { NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING, NEEDS_NOTHING } },
 };
 
@@ -95,8 +91,6 @@ static unsigned int expected(unsigned int kind, char sign)
 		return kind;
 	case 'F':
 		return HELD_FOREIGN;
-	case 'C':
-		return HELD_CLEANING;
 	case 'f':
 		return HELD_FORMER;
 	default:

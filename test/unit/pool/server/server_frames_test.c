@@ -357,35 +357,6 @@ static void say_cleaned(struct lone_server *lone, bool by_bytes)
 	buf_free(&out);
 }
 
-/* It is known only then that what the borrower has sent behind it may leave something. */
-START_TEST(server_may_be_in_doubt_again_while_it_is_cleaned)
-{
-	struct lone_server lone;
-	struct buf out = { 0 };
-
-	lone_server_open(&lone, "");
-	server_hold(&lone.server, HELD_FOREIGN);
-	server_held_after(&lone.server, HELD_BEGUN);
-	ck_assert(server_order(
-	    &lone.server,
-	    &(struct order){ .kind = ORDER_REPLAY, .where = SENT_AHEAD, .text = "RESET ALL;" }));
-	server_hold(&lone.server, HELD_UNKNOWN);
-	ck_assert(server_is_cleaning(&lone.server));
-	add_plain(&out, '1');
-	add_plain(&out, '2');
-	message_complete(&out, "BEGIN");
-	message_complete(&out, "COMMIT");
-	message_ready(&out, 'I');
-	add_plain(&out, '3');
-	add_plain(&out, '1');
-	add_plain(&out, '3');
-	say_all(&lone, &out, false);
-	buf_free(&out);
-	ck_assert_uint_eq(lone.server.session.held, HELD_UNKNOWN);
-	lone_server_close(&lone);
-}
-END_TEST
-
 /* What is found out only later may be of those that had the server before its last borrower. */
 START_TEST(server_may_hold_state_of_anybody)
 {
@@ -441,7 +412,6 @@ int main(void)
 	tcase_add_test(tests, server_reports_become_its_parameters);
 	tcase_add_test(tests, server_bytes_are_counted_for_its_pool);
 	tcase_add_test(tests, server_frames_have_a_longest);
-	tcase_add_test(tests, server_may_be_in_doubt_again_while_it_is_cleaned);
 	tcase_add_test(tests, server_may_hold_state_of_anybody);
 	tcase_add_loop_test(tests, server_is_cleaned_in_any_pieces, 0, 2);
 	suite_add_tcase(suite, tests);

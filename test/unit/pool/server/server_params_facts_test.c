@@ -156,8 +156,7 @@ static void make_facts(struct facts *facts, const struct pair *pairs, const char
 		buf_add_cstr(&facts->params, pairs[i].value);
 	}
 	if (role) {
-		buf_add_cstr(&facts->defaults, "role");
-		buf_add_cstr(&facts->defaults, role);
+		buf_add_cstr(&facts->role, role);
 	}
 }
 
