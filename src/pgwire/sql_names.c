@@ -356,19 +356,15 @@ static void read_tokens(struct reader *reader)
 	}
 }
 
-/* Reads with and without standard_conforming_strings, which is not known here. */
-static void read_twice(struct reader reader, struct bytes text)
-{
-	reader.scanner.rest = text;
-	read_tokens(&reader);
-	if (sql_has_backslash(text)) {
-		reader.scanner = (struct scanner){ .rest = text, .is_escaped = true };
-		read_tokens(&reader);
-	}
-}
-
 void sql_names_read(struct sql_names *names, struct bytes text, bool is_inside)
 {
+	struct reader reader = { .scanner.rest = text, .names = names, .is_inside = is_inside };
+
 	names->is_unclear |= sql_touch_is_unclear(text);
-	read_twice((struct reader){ .names = names, .is_inside = is_inside }, text);
+	read_tokens(&reader);
+	/* standard_conforming_strings of the session is not known here. */
+	if (!sql_has_backslash(text))
+		return;
+	reader.scanner = (struct scanner){ .rest = text, .is_escaped = true };
+	read_tokens(&reader);
 }

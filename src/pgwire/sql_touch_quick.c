@@ -204,7 +204,9 @@ static inline bool is_quiet_dot(const char *at, const char *end)
 	if (end - at <= SQL_FUNCTION_MIN)
 		return true;
 	at += at[1] == '"' ? 2 : 1;
-	return (is_a(*at, LETTER) && !may_begin(at[0], at[1])) || is_quiet_part(at, end);
+	/* One that is not ASCII may be an `i`. */
+	return (is_a(*at, LETTER) && !(*at & 0x80) && !may_begin(at[0], at[1])) ||
+	       is_quiet_part(at, end);
 }
 
 /* ---- all bytes, 16 at a time ---- */
