@@ -77,19 +77,16 @@ const char *auth_methods_options(enum auth_method method, const struct config *c
 
 /* ---- TLS of clients ---- */
 
-/* If no CA is set, clients are asked for a certificate only if the mode requires one. */
-static enum tls_check check_for_clients(const struct config *config)
-{
-	if (config->client_tls_sslmode >= TLS_MODE_VERIFY_CA)
-		return TLS_CHECK_CHAIN;
-	return *config->client_tls_ca_file ? TLS_CHECK_GIVEN : TLS_CHECK_NONE;
-}
-
 struct tls_options client_tls_options(const struct config *config, const char *protocol)
 {
+	/* Without a CA, clients are asked for a certificate only if the mode requires one. */
+	enum tls_check check = *config->client_tls_ca_file ? TLS_CHECK_GIVEN : TLS_CHECK_NONE;
+
+	if (config->client_tls_sslmode >= TLS_MODE_VERIFY_CA)
+		check = TLS_CHECK_CHAIN;
 	return (struct tls_options){
 		.role = TLS_ACCEPTS,
-		.check = check_for_clients(config),
+		.check = check,
 		.prefix = "client_tls",
 		.ca_file = config->client_tls_ca_file,
 		.cert_file = config->client_tls_cert_file,

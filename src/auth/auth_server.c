@@ -469,11 +469,6 @@ static struct auth_server *make(const struct auth_server_who *who, const char *s
 	return auth;
 }
 
-static bool compares_secret(enum auth_method method)
-{
-	return row_of(method)->question != AUTH_ASKS_NOTHING && !row_of(method)->is_outside;
-}
-
 struct auth_server *auth_server_new(const struct auth_server_who *who)
 {
 	const char *secret = who->secret && who->secret->text ? who->secret->text : "";
@@ -482,7 +477,7 @@ struct auth_server *auth_server_new(const struct auth_server_who *who)
 
 	/* HBA means that a rule names the method; REJECT needs no exchange. */
 	assert(who->method != AUTH_METHOD_HBA && who->method != AUTH_METHOD_REJECT);
-	if (!late_failure_of(who) || !compares_secret(who->method))
+	if (!late_failure_of(who) || row_of(who->method)->question == AUTH_ASKS_NOTHING)
 		return make(who, secret);
 	if (mock_secret(who->verifiers, who->like, who->users, who->user, &mock))
 		auth = make(who, buf_text(&mock));

@@ -128,17 +128,6 @@ static bool read_host(struct hba_rule *rule, const char *text, struct err *err)
 	return rule->host || err_set(err, ERR_MEMORY, "no memory");
 }
 
-/* Handles the result of parsing a range. *why: what is wrong with a loose one. */
-static bool take_range(struct hba_rule *rule, enum range_result result, struct err *why,
-                       struct err *err)
-{
-	if (result == RANGE_LOOSE) {
-		rule->where = WHERE_NOBODY;
-		*why = *err;
-	}
-	return result == RANGE_OK || result == RANGE_LOOSE;
-}
-
 static bool read_address(struct hba_rule *rule, struct fields *fields, struct err *why,
                          struct err *err)
 {
@@ -160,7 +149,11 @@ static bool read_address(struct hba_rule *rule, struct fields *fields, struct er
 		word = take_one(fields, "the mask", err);
 		result = word ? range_set_mask(&rule->range, word->text, err) : RANGE_BAD;
 	}
-	return take_range(rule, result, why, err);
+	if (result == RANGE_LOOSE) {
+		rule->where = WHERE_NOBODY;
+		*why = *err;
+	}
+	return result == RANGE_OK || result == RANGE_LOOSE;
 }
 
 /* ---- method and options ---- */

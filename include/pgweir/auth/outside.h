@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Passwords that are checked outside of this process: by PAM or by an LDAP server. That may
- * take any time: auth_work.h has it done by a helper thread.
+ * take any time: derived.h has it done by a helper thread.
  */
 #ifndef PGWEIR_AUTH_OUTSIDE_H
 #define PGWEIR_AUTH_OUTSIDE_H

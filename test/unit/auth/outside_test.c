@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/outside.c, auth_work.c and auth_server.c: possible checks, and the lifetime of a check whose
+ * auth/outside.c, verifiers.c and auth_server.c: possible checks, and the lifetime of a check whose
  * client disconnects. The test runs the jobs; no PAM or LDAP server is used.
  */
 #include "pgweir/auth/auth_server.h"
