@@ -114,22 +114,20 @@ static bool send_bytes(struct channel *channel, struct bytes rest, int fd)
 	return true;
 }
 
-static bool send_all(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)
-{
-	char header[HEADER_SIZE] = { (char)kind };
-
-	if (body.count > CHANNEL_MESSAGE_MAX)
-		return channel_refuse(channel, "a record is too long");
-	store_be32(header + 1, (uint32_t)(body.count + 4));
-	return send_bytes(channel, bytes_of(header, sizeof(header)), fd) &&
-	       send_bytes(channel, body, -1);
-}
-
 bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)
 {
-	if (!channel->is_broken && !send_all(channel, kind, body, fd))
-		channel->is_broken = true;
-	return !channel->is_broken;
+	char header[HEADER_SIZE] = { (char)kind };
+	bool ok = body.count <= CHANNEL_MESSAGE_MAX;
+
+	if (channel->is_broken)
+		return false;
+	if (!ok)
+		channel_refuse(channel, "a record is too long");
+	store_be32(header + 1, (uint32_t)(body.count + 4));
+	ok = ok && send_bytes(channel, bytes_of(header, sizeof(header)), fd) &&
+	     send_bytes(channel, body, -1);
+	channel->is_broken = !ok;
+	return ok;
 }
 
 bool channel_send_record(struct channel *channel, enum handover_kind kind, const struct buf *body,

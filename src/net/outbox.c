@@ -10,7 +10,7 @@
  * called back while the outbox is being sent: bytes of a broken connection become
  * unsent output, and the owner is notified in the next turn.
  */
-#include "outbox_priv.h"
+#include "pgweir/net/outbox.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -156,11 +156,6 @@ void outbox_push(struct outbox *outbox, struct stream *stream)
 
 /* ---- adding ---- */
 
-static bool can_grow(const struct outbox *outbox, const struct stream *stream, size_t whole)
-{
-	return stream->pending_send == outbox->count && outbox->used + whole <= OUTBOX_SIZE;
-}
-
 static void begin_send(struct outbox *outbox, struct stream *stream, size_t whole)
 {
 	if (outbox->count == SENDS_MAX || outbox->used + whole > OUTBOX_SIZE)
@@ -176,7 +171,9 @@ bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iove
 {
 	if (whole > SEND_SIZE_MAX)
 		return false;
-	if (stream->pending_send && !can_grow(outbox, stream, whole))
+	/* Only the last one can grow. */
+	if (stream->pending_send &&
+	    (stream->pending_send != outbox->count || outbox->used + whole > OUTBOX_SIZE))
 		empty(outbox);
 	if (stream->out)
 		return false; /* empty() has just left unsent output */

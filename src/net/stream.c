@@ -29,7 +29,6 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/container_of.h"
 
-#include "outbox_priv.h"
 #include "stream_priv.h"
 #include "tls_priv.h"
 

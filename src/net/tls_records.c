@@ -10,7 +10,7 @@
  * Tags are compared by OpenSSL, in constant time. All that is decided here depends on bytes that
  * are public, or authenticated.
  */
-#include "tls_records_priv.h"
+#include "tls_priv.h"
 
 #define ERR_STATE OPENSSL_ERR_STATE
 #include <openssl/crypto.h>
