@@ -264,16 +264,9 @@ static void read_loosely(struct sql_names *names, struct bytes text)
 	}
 }
 
-/* Whether the name behind this word is that of a channel: no parameter, and no function. */
-static bool has_channel(const struct reader *reader, const struct token *word)
-{
-	return reader->is_first && !reader->depth &&
-	       (sql_token_is(word, "listen") || sql_token_is(word, "unlisten") ||
-	        sql_token_is(word, "notify"));
-}
-
 static void see_word(struct reader *reader, const struct token *token, bool is_part)
 {
+	static const char *const notices[] = { "listen", "unlisten", "notify" };
 	struct scanner ahead = reader->scanner;
 	bool is_reset = sql_token_is(token, "reset");
 	const struct sql_function *function;
@@ -288,8 +281,8 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 		reader->is_do = true;
 	else if (reader->is_data && !is_part)
 		see_chain(reader, token);
-	else if (has_channel(reader, token))
-		sql_token(&reader->scanner);
+	else if (reader->is_first && !reader->depth && sql_token_is_one(token, notices, 3))
+		sql_token(&reader->scanner); /* a channel: no parameter, and no function */
 	/* Which name it is, is not looked for. */
 	reader->names->is_unknown |= sql_is_unicode(token);
 	if (reader->depth && token->kind == TOKEN_QUOTED) /* a string in other languages */

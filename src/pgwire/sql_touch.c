@@ -492,11 +492,6 @@ static unsigned int judge_discard(struct scanner after)
 
 /* ---- calls ---- */
 
-static bool is_string(const struct argument *argument)
-{
-	return argument->end && argument->count == 1 && argument->first.kind == TOKEN_STRING;
-}
-
 /* Perhaps with a cast, or in numbers. */
 static bool may_be_seed(const struct argument *argument)
 {
@@ -529,8 +524,8 @@ static unsigned int judge_call(struct scanner scanner, const struct sql_function
 	if (is_local && sql_find_argument(scanner, 1, "setting_name", &argument) &&
 	    may_be_seed(&argument))
 		always |= SQL_TOUCH_EXTENSION;
-	if (is_local && sql_find_argument(scanner, 2, "new_value", &argument) &&
-	    is_string(&argument))
+	if (is_local && sql_find_argument(scanner, 2, "new_value", &argument) && argument.end &&
+	    argument.count == 1 && argument.first.kind == TOKEN_STRING)
 		bits &= ~(unsigned int)SQL_TOUCH_DEFAULT; /* NULL would be the default */
 	if (sql_find_argument(scanner, 3, is_local ? "is_local" : "temporary", &argument))
 		is_harmless = argument.count == 1 &&
