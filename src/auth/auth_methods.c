@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The table of authentication methods. It does not refer to functions that perform a method, so
- * that these can use the table.
+ * The table of authentication methods. Of what performs a method it knows only who else may check a
+ * password, so that the others can use the table.
  */
 #include "pgweir/auth/auth_methods.h"
 
 #include <string.h>
+
+#include "pgweir/auth/outside.h"
 
 #define OPTIONS_IN(field) .setting = #field, .setting_at = offsetof(struct config, field)
 
@@ -35,14 +37,14 @@ const struct auth_method_row auth_methods[AUTH_METHODS] = {
 	                      .hba_name = "pam",
 	                      .question = AUTH_ASKS_PASSWORD,
 	                      .needs_no_file = true,
-	                      .is_outside = true,
+	                      .outside = &outside_pam,
 	                      OPTIONS_IN(auth_pam_service),
 	                      .threads = 4,
 	                      .refusal = CLOSE_AUTH_PAM },
 	[AUTH_METHOD_LDAP] = { .name = "ldap",
 	                       .hba_name = "ldap",
 	                       .question = AUTH_ASKS_PASSWORD,
-	                       .is_outside = true,
+	                       .outside = &outside_ldap,
 	                       OPTIONS_IN(auth_ldap_options),
 	                       .may_be_unset = true,
 	                       .threads = 8,

@@ -35,9 +35,8 @@ static void hba_free(struct hba *hba)
 REFS_FUNCTIONS(hba_hold, hba_release, struct hba, hba_free)
 
 /*
- * ---- ident ----
- *
- * User name maps.
+  * ---- ident: maps of user names ----
+
  *
  *   map  system-user  database-user
  *   map  /^(.*)@example\.com$  \1
@@ -252,9 +251,8 @@ void hba_rule_texts(const struct hba_rule *rule, struct buf *out)
 }
 
 /*
- * ---- hba match ----
- *
- * Finds the rule that applies to a client.
+  * ---- the rule that applies to a client ----
+
  *
  * Hard here: a rule may contain a host name, and looking up the client's host name takes time.
  * So everything else is compared first. If only an unknown host name decides whether a rule

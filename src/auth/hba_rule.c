@@ -191,9 +191,9 @@ static bool read_method(struct hba_rule *rule, struct fields *fields, struct err
 	if (rule->method == AUTH_METHODS)
 		return refuse_method(word->text, err);
 	row = &auth_methods[rule->method];
-	if (row->is_outside && !outside_is_built(rule->method))
+	if (row->outside && !row->outside->is_built)
 		return err_set(err, ERR_UNSUPPORTED, "method %s: pgweir was built without %s",
-		               word->text, outside_name(rule->method));
+		               word->text, row->outside->name);
 	if (!row->hba_only || strcmp(row->hba_only, types[rule->type]) == 0)
 		return true;
 	err_set(&why, ERR_CONFIG, "method %s is only possible with %s", word->text, row->hba_only);
@@ -238,7 +238,7 @@ static bool take_service(struct hba_rule *rule, const char *value, const struct 
 	buf_clear(&rule->options);
 	buf_add_text(&rule->options, value);
 	buf_text(&rule->options);
-	return outside_check(AUTH_METHOD_PAM, value, err) == OUTSIDE_FIT;
+	return outside_pam.check(value, err) == OUTSIDE_FIT;
 }
 
 static const struct {
@@ -314,7 +314,7 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
 		return err_set(err, ERR_MEMORY, "no memory");
 	if (rule->method != AUTH_METHOD_LDAP)
 		return true;
-	switch (outside_check(AUTH_METHOD_LDAP, buf_text(&rule->options), &why)) {
+	switch (outside_ldap.check(buf_text(&rule->options), &why)) {
 	case OUTSIDE_FIT:
 		return true;
 	case OUTSIDE_CONTRADICTORY:

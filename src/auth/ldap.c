@@ -659,7 +659,7 @@ static enum outside_answer ask_servers(const struct ldap_options *options,
 	return answer;
 }
 
-enum outside_answer ldap_judge(struct outside_question *question)
+static enum outside_answer ldap_judge(struct outside_question *question)
 {
 	struct ldap_options options;
 	struct err err;
@@ -699,9 +699,22 @@ bool ldap_options_url(struct ldap_options *options, const char *url, struct err 
 
 void ldap_prepare(void) {}
 
-enum outside_answer ldap_judge(struct outside_question *question)
+static enum outside_answer ldap_judge(struct outside_question *question)
 {
 	return outside_reply(question, OUTSIDE_FAILED, "built without LDAP");
 }
 
 #endif
+
+static enum outside_fitness check_ldap(const char *text, struct err *err)
+{
+	struct ldap_options options;
+	bool is_good = ldap_options_parse(text, &options, err);
+
+	ldap_options_done(&options);
+	if (is_good)
+		return OUTSIDE_FIT;
+	return options.is_contradictory ? OUTSIDE_CONTRADICTORY : OUTSIDE_BAD;
+}
+
+const struct outside outside_ldap = { "LDAP", PGWEIR_LDAP, ldap_judge, check_ldap };

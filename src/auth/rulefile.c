@@ -295,9 +295,8 @@ void rulefile_read(struct rule_reader *reader, const char *path)
 }
 
 /*
- * ---- pattern ----
- *
- * Patterns for names in rules.
+  * ---- patterns for names in rules ----
+
  *
  * Regular expressions are POSIX extended ones, by the C library. They are matched against texts
  * of unauthenticated clients, so none may be slow: back-references are refused, and length and

@@ -31,9 +31,8 @@ struct derived {
 };
 
 /*
- * ---- one derivation ----
- *
- * One derivation, done on a helper thread.
+  * ---- one derivation, on a helper thread ----
+
  *
  *   verifiers --holds--> derived <--holds-- auth_server, auth_client, auth_work
  *
@@ -250,18 +249,6 @@ struct derived *verifiers_ask(struct verifiers *verifiers, const char *password,
 
 #define HEX_BYTES 16 /* as many as an MD5 hash has */
 
-static bool add_hex(const struct verifiers *verifiers, const char *user, struct buf *out)
-{
-	unsigned char hash[SHA256_SIZE];
-	char hex[2 * HEX_BYTES + 1];
-
-	if (!mock(verifiers, "secret", user, hash))
-		return false;
-	text_hex(hex, (const char *)hash, HEX_BYTES);
-	buf_add_text(out, hex);
-	return true;
-}
-
 static bool add_verifier(const struct verifiers *verifiers, const char *user,
                          const struct mock_form *like, struct buf *out)
 {
@@ -294,6 +281,7 @@ bool mock_secret(const struct verifiers *verifiers, const struct mock_form *like
 {
 	struct mock_form form = { .kind = SECRET_PLAIN };
 	unsigned char hash[SHA256_SIZE];
+	char hex[2 * HEX_BYTES + 1];
 	const struct user *one;
 
 	if (!mock(verifiers, "user", user, hash))
@@ -305,7 +293,11 @@ bool mock_secret(const struct verifiers *verifiers, const struct mock_form *like
 		return add_verifier(verifiers, user, &form, out) && buf_ok(out);
 	if (form.kind == SECRET_MD5)
 		buf_add_text(out, "md5");
-	return add_hex(verifiers, user, out) && buf_ok(out);
+	if (!mock(verifiers, "secret", user, hash))
+		return false;
+	text_hex(hex, hash, HEX_BYTES);
+	buf_add_text(out, hex);
+	return buf_ok(out);
 }
 
 /* ---- work on a helper thread ---- */
