@@ -56,20 +56,17 @@ static bool await(struct channel *channel, short events)
 	}
 }
 
-bool channel_is_gone(const struct channel *channel)
+static bool is_ready(const struct channel *channel, short events)
 {
-	struct pollfd pollfd = { .fd = channel->fd };
+	struct pollfd pollfd = { .fd = channel->fd, .events = events };
 
 	return poll(&pollfd, 1, 0) > 0;
 }
+
+bool channel_is_gone(const struct channel *channel) { return is_ready(channel, 0); }
 
 /* The kernel says so as long as at most a quarter of the socket's buffer is in use. */
-bool channel_has_room(const struct channel *channel)
-{
-	struct pollfd pollfd = { .fd = channel->fd, .events = POLLOUT };
-
-	return poll(&pollfd, 1, 0) > 0;
-}
+bool channel_has_room(const struct channel *channel) { return is_ready(channel, POLLOUT); }
 
 static bool is_passing(int failure) { return failure == EAGAIN || failure == EINTR; }
 

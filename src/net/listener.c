@@ -240,21 +240,12 @@ void listener_unlisten(struct listener *listener)
 		close_tcp(listener);
 }
 
-static void remove_unix_file(const struct listener *listener)
-{
-	const char *path = listener->unix_path;
-	struct stat found;
-
-	if (path[0] && path[0] != '@' && listener->is_file_ours && lstat(path, &found) == 0 &&
-	    found.st_dev == listener->unix_file.st_dev &&
-	    found.st_ino == listener->unix_file.st_ino)
-		unlink(path);
-}
-
 void listener_free(struct listener **listenerp)
 {
 	struct listener *listener = *listenerp;
 	struct listen_socket *listen_socket;
+	const char *path;
+	struct stat found;
 
 	if (!listener)
 		return;
@@ -262,7 +253,11 @@ void listener_free(struct listener **listenerp)
 	timer_clear(&listener->rest);
 	while ((listen_socket = TAILQ_FIRST(&listener->sockets)))
 		free_socket(listen_socket);
-	remove_unix_file(listener);
+	path = listener->unix_path;
+	if (path[0] && path[0] != '@' && listener->is_file_ours && lstat(path, &found) == 0 &&
+	    found.st_dev == listener->unix_file.st_dev &&
+	    found.st_ino == listener->unix_file.st_ino)
+		unlink(path);
 	free((char *)listener->options.name);
 	free(listener);
 }
@@ -422,24 +417,16 @@ static void warn(const struct listener *listener, const struct err *err)
 		log_warning(&listener->options.log, "%s", err->text);
 }
 
-static bool is_open_already(const struct listener *listener, const struct address *address)
-{
-	const struct listen_socket *listen_socket;
-
-	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
-		if (address_equal(&listen_socket->address, address) && address_port(address) != 0)
-			return true;
-	}
-	return false;
-}
-
 static void open_address(struct listener *listener, const struct address *address, struct err *err)
 {
+	const struct listen_socket *listen_socket;
 	struct address bound;
 	int fd;
 
-	if (is_open_already(listener, address))
-		return;
+	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
+		if (address_equal(&listen_socket->address, address) && address_port(address) != 0)
+			return;
+	}
 	fd = find_inherited(&listener->options, address, NULL);
 	if (fd < 0)
 		fd = bind_tcp(address, &listener->options, err);

@@ -219,9 +219,8 @@ void outbox_use_ring(struct outbox *outbox, bool is_wanted)
 }
 
 /*
- * ---- ring ----
- *
- * Sends through io_uring.
+  * ---- ring: sends through io_uring ----
+
  *
  *   sends --> entries, tail --> io_uring_enter() --> answers --> done
  *

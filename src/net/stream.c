@@ -225,30 +225,23 @@ static void on_pause(struct timer *timer)
 	bulk_end(container_of(timer, struct bulk, pause)->stream);
 }
 
-static void take_slot(struct stream *stream)
-{
-	struct bulk *bulk = stream->pool->bulk;
-	unsigned int i = 0;
-
-	while (i < BULK_SLOTS && bulk[i].stream)
-		i++;
-	if (i == BULK_SLOTS || !set_least(stream, BULK_LEAST))
-		return;
-	bulk[i].stream = stream;
-	stream->slot = i + 1;
-}
-
 void bulk_go_on(struct stream *stream)
 {
+	struct bulk *bulk = stream->pool->bulk;
 	struct timer *pause;
+	unsigned int i = 0;
 
 	stream->flow = 0; /* without a slot it tries again after another BULK_BEGIN bytes */
-	if (!stream->slot)
-		take_slot(stream);
-	if (!stream->slot)
-		return;
+	if (!stream->slot) {
+		while (i < BULK_SLOTS && bulk[i].stream)
+			i++;
+		if (i == BULK_SLOTS || !set_least(stream, BULK_LEAST))
+			return;
+		bulk[i].stream = stream;
+		stream->slot = i + 1;
+	}
 	stream->flow = BULK_BEGIN;
-	pause = &stream->pool->bulk[stream->slot - 1].pause;
+	pause = &bulk[stream->slot - 1].pause;
 	timer_begin(pause, stream->watch.loop, BULK_PAUSE, on_pause);
 	if (!timer_is_set(pause))
 		bulk_end(stream); /* no memory */

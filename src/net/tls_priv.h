@@ -17,11 +17,7 @@
 #include "pgweir/net/stream.h"
 #include "pgweir/net/tls.h"
 
-/*
- * ---- openssl ----
- *
- * Includes OpenSSL's headers beside our own errors: both define ERR_STATE.
- */
+/* OpenSSL's headers beside our own errors: both define ERR_STATE. */
 
 #define ERR_STATE OPENSSL_ERR_STATE
 #include <openssl/bio.h>

@@ -12,12 +12,7 @@
  */
 #include "tls_priv.h"
 
-#define ERR_STATE OPENSSL_ERR_STATE
-#include <openssl/crypto.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/hmac.h>
-#undef ERR_STATE
 
 enum content { CONTENT_ALERT = 21, CONTENT_HANDSHAKE = 22, CONTENT_DATA = 23 };
 
