@@ -30,9 +30,8 @@ struct signal_watch {
 };
 
 /*
- * ---- processor time ----
- *
- * The processor time of a loop.
+  * ---- processor time ----
+
  *
  * Hard here: other threads read it while the loop runs. Polling that finds nothing is taken off the
  * time at its end, and until then the time stands still.
@@ -91,9 +90,8 @@ usec_t loop_cpu(const struct loop *loop)
 }
 
 /*
- * ---- letters ----
- *
- * A loop's mailbox.
+  * ---- letters ----
+
  *
  *   loop_post() on any thread --> list, under the lock --> eventfd --> open() in the loop
  *
