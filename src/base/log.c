@@ -315,16 +315,6 @@ void log_free(struct log **logp)
 	free(log);
 }
 
-static void switch_syslog(struct log *log, const struct log_options *options)
-{
-	if (log->outlets.to_syslog)
-		closelog();
-	free(log->ident);
-	log->ident = strdup(options->ident ? options->ident : "pgweir");
-	if (options->to_syslog)
-		openlog(log->ident, LOG_PID, log_facility(options->facility));
-}
-
 bool log_configure(struct log *log, const struct log_options *options, struct err *err)
 {
 	int fd = -1;
@@ -340,7 +330,12 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 	write_pending(log);
 	if (log->outlets.fd >= 0)
 		close(log->outlets.fd);
-	switch_syslog(log, options);
+	if (log->outlets.to_syslog)
+		closelog();
+	free(log->ident);
+	log->ident = strdup(options->ident ? options->ident : "pgweir");
+	if (options->to_syslog)
+		openlog(log->ident, LOG_PID, log_facility(options->facility));
 	log->outlets = (struct outlets){ .fd = fd,
 		                         .to_stderr = options->to_stderr,
 		                         .to_syslog = options->to_syslog };
