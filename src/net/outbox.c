@@ -156,16 +156,6 @@ void outbox_push(struct outbox *outbox, struct stream *stream)
 
 /* ---- adding ---- */
 
-static void begin_send(struct outbox *outbox, struct stream *stream, size_t whole)
-{
-	if (outbox->count == SENDS_MAX || outbox->used + whole > OUTBOX_SIZE)
-		empty(outbox);
-	outbox->streams[outbox->count] = stream;
-	outbox->sends[outbox->count++] =
-	    (struct ring_send){ .fd = stream->watch.fd, .at = outbox->bytes + outbox->used };
-	stream->pending_send = outbox->count;
-}
-
 bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iovec *pieces,
                  int count, size_t whole)
 {
@@ -177,8 +167,15 @@ bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iove
 		empty(outbox);
 	if (stream->out)
 		return false; /* empty() has just left unsent output */
-	if (!stream->pending_send)
-		begin_send(outbox, stream, whole);
+	if (!stream->pending_send) {
+		if (outbox->count == SENDS_MAX || outbox->used + whole > OUTBOX_SIZE)
+			empty(outbox);
+		outbox->streams[outbox->count] = stream;
+		outbox->sends[outbox->count++] =
+		    (struct ring_send){ .fd = stream->watch.fd,
+			                .at = outbox->bytes + outbox->used };
+		stream->pending_send = outbox->count;
+	}
 	for (int i = 0; i < count; i++) {
 		memcpy(outbox->bytes + outbox->used, pieces[i].iov_base, pieces[i].iov_len);
 		outbox->used += pieces[i].iov_len;

@@ -624,24 +624,16 @@ unsigned int resolver_query_count(const struct resolver *resolver)
 	return dns_running_count(resolver->dns);
 }
 
-/*
- * Names stay in the table in the order in which they were added, which is that of their serial.
- */
-static struct resolver_name *name_after(const struct resolver *resolver, unsigned long cursor)
-{
-	struct resolver_name *name = resolver->names;
-
-	if (resolver->last_row && resolver->last_row->serial == cursor)
-		return resolver->last_row->hh.next;
-	while (name && name->serial <= cursor)
-		name = name->hh.next;
-	return name;
-}
-
 bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct resolver_row *row)
 {
-	struct resolver_name *name = name_after(resolver, *cursor);
+	struct resolver_name *name = resolver->names;
 	usec_t now = loop_now(resolver->loop);
+
+	/* They stay in the table in the order of their serials. */
+	if (resolver->last_row && resolver->last_row->serial == *cursor)
+		name = resolver->last_row->hh.next;
+	while (name && name->serial <= *cursor)
+		name = name->hh.next;
 
 	/* A name may be kept only because a connection still uses one of its old addresses. */
 	while (name && !name->addresses && !name->failure && !name->query)

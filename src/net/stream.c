@@ -79,15 +79,6 @@ void stream_buf_free(struct stream_pool *pool, struct stream_buf **buffer)
 	slab_give(&pool->buffers, buffer);
 }
 
-static void begin_small(struct stream_pool *pool, struct buf *buf)
-{
-	buf->at = take_free(pool);
-	if (buf->at)
-		buf->capacity = pool->first_size;
-	else
-		buf_reserve(buf, pool->first_size);
-}
-
 /* Adds bytes to *buffer, which is created if it is NULL. false: no memory. */
 static bool add(struct stream_pool *pool, struct stream_buf **buffer, const void *at, size_t count)
 {
@@ -95,8 +86,10 @@ static bool add(struct stream_pool *pool, struct stream_buf **buffer, const void
 		*buffer = slab_take(&pool->buffers);
 		if (!*buffer)
 			return false;
-		if (count <= pool->first_size)
-			begin_small(pool, &(*buffer)->buf);
+		if (count <= pool->first_size && ((*buffer)->buf.at = take_free(pool)))
+			(*buffer)->buf.capacity = pool->first_size;
+		else if (count <= pool->first_size)
+			buf_reserve(&(*buffer)->buf, pool->first_size);
 	}
 	buf_add(&(*buffer)->buf, at, count);
 	return buf_ok(&(*buffer)->buf);

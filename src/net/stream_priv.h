@@ -28,9 +28,9 @@ struct stream_buf {
 void stream_buf_free(struct stream_pool *pool, struct stream_buf **buffer);
 
 /*
- * ---- bulk ----
+ * ---- bulk reading ----
  *
- * Bulk reading: for streams in which much data flows one way, such as the rows of a COPY.
+ * For streams in which much data flows one way, such as the rows of a COPY.
  * PostgreSQL sends them in pieces of 8 KiB, and waking up for each piece costs more than
  * forwarding it. When BULK_BEGIN bytes have arrived since we last sent something, the kernel is
  * told to wake us for BULK_LEAST bytes (SO_RCVLOWAT, socket(7)). If BULK_PAUSE passes without

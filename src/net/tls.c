@@ -678,9 +678,9 @@ void tls_forget_peer(const struct stream *stream)
 }
 
 /*
- * ---- tls transport ----
+ * ---- the transport of a TLS engine ----
  *
- * The transport of a TLS engine: a BIO that reads the bytes of the current call and writes to
+ * A BIO that reads the bytes of the current call and writes to
  * its buffer.
  */
 

@@ -42,14 +42,6 @@ enum sql_name sql_name_judge(struct bytes name)
 	                                                                  : SQL_NAME_UNKNOWN;
 }
 
-/* Compares a name with one of the set, which is shorter than name_max. */
-static int compare(struct bytes name, const char *other)
-{
-	int order = strncmp(name.at, other, name.count);
-
-	return order || !other[name.count] ? order : -1;
-}
-
 /* Makes room for one more at this place of the order. false: no memory. */
 static bool make_room(struct sql_names *names, size_t place)
 {
@@ -72,7 +64,11 @@ static void insert(struct sql_names *names, struct bytes name)
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		int order = compare(name, names->list.at + names->order[middle]);
+		const char *other = names->list.at + names->order[middle];
+		int order = strncmp(name.at, other, name.count);
+
+		if (order == 0 && other[name.count])
+			order = -1;
 
 		names->compare_count++;
 		if (order == 0)
