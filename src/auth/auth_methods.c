@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The table of authentication methods. It does not refer to functions that perform a method, so
- * that these can use the table.
+ * The table of authentication methods. Of what performs a method it knows only who else may check a
+ * password, so that the others can use the table.
  */
 #include "pgweir/auth/auth_methods.h"
 
 #include <string.h>
+
+#include "pgweir/auth/outside.h"
 
 #define OPTIONS_IN(field) .setting = #field, .setting_at = offsetof(struct config, field)
 
@@ -35,14 +37,14 @@ const struct auth_method_row auth_methods[AUTH_METHODS] = {
 	                      .hba_name = "pam",
 	                      .question = AUTH_ASKS_PASSWORD,
 	                      .needs_no_file = true,
-	                      .is_outside = true,
+	                      .outside = &outside_pam,
 	                      OPTIONS_IN(auth_pam_service),
 	                      .threads = 4,
 	                      .refusal = CLOSE_AUTH_PAM },
 	[AUTH_METHOD_LDAP] = { .name = "ldap",
 	                       .hba_name = "ldap",
 	                       .question = AUTH_ASKS_PASSWORD,
-	                       .is_outside = true,
+	                       .outside = &outside_ldap,
 	                       OPTIONS_IN(auth_ldap_options),
 	                       .may_be_unset = true,
 	                       .threads = 8,
@@ -77,19 +79,16 @@ const char *auth_methods_options(enum auth_method method, const struct config *c
 
 /* ---- TLS of clients ---- */
 
-/* If no CA is set, clients are asked for a certificate only if the mode requires one. */
-static enum tls_check check_for_clients(const struct config *config)
-{
-	if (config->client_tls_sslmode >= TLS_MODE_VERIFY_CA)
-		return TLS_CHECK_CHAIN;
-	return *config->client_tls_ca_file ? TLS_CHECK_GIVEN : TLS_CHECK_NONE;
-}
-
 struct tls_options client_tls_options(const struct config *config, const char *protocol)
 {
+	/* Without a CA, clients are asked for a certificate only if the mode requires one. */
+	enum tls_check check = *config->client_tls_ca_file ? TLS_CHECK_GIVEN : TLS_CHECK_NONE;
+
+	if (config->client_tls_sslmode >= TLS_MODE_VERIFY_CA)
+		check = TLS_CHECK_CHAIN;
 	return (struct tls_options){
 		.role = TLS_ACCEPTS,
-		.check = check_for_clients(config),
+		.check = check,
 		.prefix = "client_tls",
 		.ca_file = config->client_tls_ca_file,
 		.cert_file = config->client_tls_cert_file,

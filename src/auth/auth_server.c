@@ -132,9 +132,8 @@ static enum auth_server_result derive(struct auth_server *auth, const char *pass
 }
 
 /*
- * ---- cleartext passwords, and md5 ----
- *
- * Authentication by password: sent in cleartext, or hashed with a salt of ours (md5).
+  * ---- a password: sent in cleartext, or hashed with a salt of ours (md5) ----
+
  *
  * Hard here: a cleartext password is compared with whatever kind of secret the user has. With a
  * SCRAM secret this needs a derivation, so the result comes later. PAM and LDAP check it
@@ -159,7 +158,7 @@ static void run_outside(struct job *job)
 		auth->answer = outside_reply(question, OUTSIDE_FAILED,
 		                             "it waited too long for a helper thread");
 	else
-		auth->answer = outside_judge(auth->who.method, question);
+		auth->answer = row_of(auth->who.method)->outside->judge(question);
 }
 
 static enum auth_server_result check_outside(struct auth_server *auth, struct bytes body,
@@ -171,16 +170,6 @@ static enum auth_server_result check_outside(struct auth_server *auth, struct by
 		return admit(auth);
 	return refuse_for(auth, err, ERR_NOT_ALLOWED, row_of(auth->who.method)->refusal,
 	                  auth->question.reason);
-}
-
-static enum auth_server_result ask_outside(struct auth_server *auth)
-{
-	auth->question = (struct outside_question){ .password = auth->password,
-		                                    .user = auth->who.user,
-		                                    .options = auth->who.options,
-		                                    .host = auth->who.host,
-		                                    .deadline = auth->who.deadline };
-	return begin_work(auth, run_outside, check_outside);
 }
 
 /* Compares the derived keys of a cleartext password with the user's SCRAM secret. */
@@ -246,8 +235,14 @@ static enum auth_server_result read_password(struct auth_server *auth, struct by
 	auth->password = strdup(password);
 	if (!auth->password)
 		return refuse_memory(auth, err);
-	if (row_of(auth->who.method)->is_outside)
-		return ask_outside(auth);
+	if (row_of(auth->who.method)->outside) {
+		auth->question = (struct outside_question){ .password = auth->password,
+			                                    .user = auth->who.user,
+			                                    .options = auth->who.options,
+			                                    .host = auth->who.host,
+			                                    .deadline = auth->who.deadline };
+		return begin_work(auth, run_outside, check_outside);
+	}
 	if (auth->secret.kind == SECRET_SCRAM)
 		return derive(auth, auth->password, &auth->verifier.made_for, DERIVED_PRIVATE,
 		              check_derived, out, err);
@@ -267,9 +262,8 @@ static enum auth_server_result ask_md5(struct auth_server *auth, struct buf *out
 }
 
 /*
- * ---- SCRAM ----
- *
- * Authentication by SCRAM: carries the computations of scram.c in protocol messages.
+  * ---- SCRAM: the computations of scram.c in protocol messages ----
+
  *
  * Hard here: the keys of a plain secret are derived between the client's proof and our answer.
  * If the keys are cached, a correct proof needs no derivation. A wrong proof then still waits
@@ -404,7 +398,7 @@ static enum auth_server_result ask_sasl(struct auth_server *auth, struct buf *ou
 
 static const char *late_failure_of(const struct auth_server_who *who)
 {
-	if (row_of(who->method)->is_outside)
+	if (row_of(who->method)->outside)
 		return NULL;
 	if (!who->secret)
 		return "no such user";
@@ -469,11 +463,6 @@ static struct auth_server *make(const struct auth_server_who *who, const char *s
 	return auth;
 }
 
-static bool compares_secret(enum auth_method method)
-{
-	return row_of(method)->question != AUTH_ASKS_NOTHING && !row_of(method)->is_outside;
-}
-
 struct auth_server *auth_server_new(const struct auth_server_who *who)
 {
 	const char *secret = who->secret && who->secret->text ? who->secret->text : "";
@@ -482,7 +471,7 @@ struct auth_server *auth_server_new(const struct auth_server_who *who)
 
 	/* HBA means that a rule names the method; REJECT needs no exchange. */
 	assert(who->method != AUTH_METHOD_HBA && who->method != AUTH_METHOD_REJECT);
-	if (!late_failure_of(who) || !compares_secret(who->method))
+	if (!late_failure_of(who) || row_of(who->method)->question == AUTH_ASKS_NOTHING)
 		return make(who, secret);
 	if (mock_secret(who->verifiers, who->like, who->users, who->user, &mock))
 		auth = make(who, buf_text(&mock));
@@ -589,7 +578,7 @@ const struct credentials *auth_server_credentials(const struct auth_server *auth
 {
 	struct secret sent = { SECRET_PLAIN, auth->password };
 
-	if (row_of(auth->who.method)->is_outside && auth->password)
+	if (row_of(auth->who.method)->outside && auth->password)
 		return credentials_of_secret(&sent, true);
 	/* logged in without a secret of its own; the mock secret must not be used */
 	if (auth->late_failure)

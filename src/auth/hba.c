@@ -34,6 +34,105 @@ static void hba_free(struct hba *hba)
 
 REFS_FUNCTIONS(hba_hold, hba_release, struct hba, hba_free)
 
+/*
+  * ---- ident: maps of user names ----
+
+ *
+ *   map  system-user  database-user
+ *   map  /^(.*)@example\.com$  \1
+ *
+ * A map consists of all lines with its name; one line that fits is enough.
+ */
+
+/* Returns \1 in a name that is not a regular expression; NULL: it has none. */
+static char *group_in(const struct pattern *user)
+{
+	return user->kind == PATTERN_NAME ? strstr(user->text, "\\1") : NULL;
+}
+
+static bool read_mapping(struct mapping *mapping, const struct rule_line *line, struct err *err)
+{
+	if (line->field_count != 3 || line->word_count != 3)
+		return err_set(err, ERR_CONFIG, "a line must read: map system-user database-user");
+	mapping->map = strdup(line->words[0].text);
+	if (!mapping->map)
+		return err_set(err, ERR_MEMORY, "no memory");
+	if (!pattern_init(&mapping->system_user, &line->words[1], 0, err) ||
+	    !pattern_init(&mapping->user, &line->words[2], PATTERN_BIT(PATTERN_ALL), err))
+		return false;
+	if (group_in(&mapping->user) && mapping->system_user.kind == PATTERN_REGEX &&
+	    !pattern_has_group(&mapping->system_user))
+		return err_set(err, ERR_CONFIG, "%s has no (group) for \\1",
+		               mapping->system_user.text);
+	return true;
+}
+
+static void load_mapping(struct rule_reader *reader, const struct rule_line *line)
+{
+	struct hba *hba = reader->arg;
+	struct mapping mapping = { .pos = line->pos },
+		       *mappings = array_room(hba->mappings, hba->mapping_count,
+	                                      &hba->mapping_capacity, sizeof(mapping));
+	struct err err;
+
+	if (mappings)
+		hba->mappings = mappings;
+	if (!mappings) {
+		err_set(&err, ERR_MEMORY, "no memory");
+	} else if (read_mapping(&mapping, line, &err)) {
+		hba->mappings[hba->mapping_count++] = mapping;
+		return;
+	}
+	problems_add(reader->problems, line->pos, "%s", err.text);
+	mapping_done(&mapping);
+}
+
+bool ident_has_map(const struct hba *hba, const char *map)
+{
+	for (size_t i = 0; i < hba->mapping_count; i++) {
+		if (strcmp(hba->mappings[i].map, map) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Whether `user` equals `pattern` with \1 replaced by `group`. */
+static bool is_expanded(const struct pattern *pattern, struct bytes group, const char *user)
+{
+	const char *at = group_in(pattern);
+	struct bytes rest = bytes_text(user);
+	size_t before = (size_t)(at - pattern->text);
+
+	if (!group.at || rest.count < before || memcmp(rest.at, pattern->text, before) != 0)
+		return false;
+	rest = bytes_skip(rest, before);
+	if (rest.count < group.count || memcmp(rest.at, group.at, group.count) != 0)
+		return false;
+	return bytes_are(bytes_skip(rest, group.count), at + 2);
+}
+
+static bool fits(const struct mapping *mapping, const char *system_user, const char *user)
+{
+	struct bytes group;
+
+	if (!pattern_matches(&mapping->system_user, system_user, &group))
+		return false;
+	if (group_in(&mapping->user) && mapping->system_user.kind == PATTERN_REGEX)
+		return is_expanded(&mapping->user, group, user);
+	return pattern_matches(&mapping->user, user, NULL);
+}
+
+static bool ident_admits(const struct hba *hba, const char *map, const char *system_user,
+                         const char *user)
+{
+	for (size_t i = 0; i < hba->mapping_count; i++) {
+		if (strcmp(hba->mappings[i].map, map) == 0 &&
+		    fits(&hba->mappings[i], system_user, user))
+			return true;
+	}
+	return false;
+}
+
 /* ---- loading ---- */
 
 static void load_line(struct rule_reader *reader, const struct rule_line *line)
@@ -57,8 +156,6 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 		hba_rule_done(&rule);
 	}
 }
-
-static void load_mapping(struct rule_reader *reader, const struct rule_line *line);
 
 struct hba *hba_load(const char *path, const char *ident_path, struct problems *problems)
 {
@@ -116,17 +213,6 @@ static void add_patterns(struct buf *out, const struct patterns *patterns)
 	end_array(out, at);
 }
 
-static void add_options(struct buf *out, const struct hba_rule *rule)
-{
-	struct bytes shown = buf_bytes(&rule->shown);
-	size_t at = out->count;
-	const char *option;
-
-	while (bytes_take_text(&shown, &option))
-		add_element(out, at, option);
-	end_array(out, at);
-}
-
 static void add_range_part(struct buf *out, const struct range *range, const unsigned char *bits)
 {
 	struct address address = range_address(range, bits);
@@ -151,16 +237,22 @@ static void add_address(struct buf *out, const struct hba_rule *rule)
 
 void hba_rule_texts(const struct hba_rule *rule, struct buf *out)
 {
+	struct bytes shown = buf_bytes(&rule->shown);
+	const char *option;
+	size_t at;
+
 	add_patterns(out, &rule->databases);
 	add_patterns(out, &rule->users);
 	add_address(out, rule);
-	add_options(out, rule);
+	at = out->count;
+	while (bytes_take_text(&shown, &option))
+		add_element(out, at, option);
+	end_array(out, at);
 }
 
 /*
- * ---- hba match ----
- *
- * Finds the rule that applies to a client.
+  * ---- the rule that applies to a client ----
+
  *
  * Hard here: a rule may contain a host name, and looking up the client's host name takes time.
  * So everything else is compared first. If only an unknown host name decides whether a rule
@@ -287,105 +379,6 @@ bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const c
 		return strcmp(name, user) == 0;
 	while (bytes_take_text(&maps, &map)) {
 		if (ident_admits(hba, map, name, user))
-			return true;
-	}
-	return false;
-}
-
-/*
- * ---- ident ----
- *
- * User name maps.
- *
- *   map  system-user  database-user
- *   map  /^(.*)@example\.com$  \1
- *
- * A map consists of all lines with its name; one line that fits is enough.
- */
-
-/* Returns \1 in a name that is not a regular expression; NULL: it has none. */
-static char *group_in(const struct pattern *user)
-{
-	return user->kind == PATTERN_NAME ? strstr(user->text, "\\1") : NULL;
-}
-
-static bool read_mapping(struct mapping *mapping, const struct rule_line *line, struct err *err)
-{
-	if (line->field_count != 3 || line->word_count != 3)
-		return err_set(err, ERR_CONFIG, "a line must read: map system-user database-user");
-	mapping->map = strdup(line->words[0].text);
-	if (!mapping->map)
-		return err_set(err, ERR_MEMORY, "no memory");
-	if (!pattern_init(&mapping->system_user, &line->words[1], 0, err) ||
-	    !pattern_init(&mapping->user, &line->words[2], PATTERN_BIT(PATTERN_ALL), err))
-		return false;
-	if (group_in(&mapping->user) && mapping->system_user.kind == PATTERN_REGEX &&
-	    !pattern_has_group(&mapping->system_user))
-		return err_set(err, ERR_CONFIG, "%s has no (group) for \\1",
-		               mapping->system_user.text);
-	return true;
-}
-
-static void load_mapping(struct rule_reader *reader, const struct rule_line *line)
-{
-	struct hba *hba = reader->arg;
-	struct mapping mapping = { .pos = line->pos },
-		       *mappings = array_room(hba->mappings, hba->mapping_count,
-	                                      &hba->mapping_capacity, sizeof(mapping));
-	struct err err;
-
-	if (mappings)
-		hba->mappings = mappings;
-	if (!mappings) {
-		err_set(&err, ERR_MEMORY, "no memory");
-	} else if (read_mapping(&mapping, line, &err)) {
-		hba->mappings[hba->mapping_count++] = mapping;
-		return;
-	}
-	problems_add(reader->problems, line->pos, "%s", err.text);
-	mapping_done(&mapping);
-}
-
-bool ident_has_map(const struct hba *hba, const char *map)
-{
-	for (size_t i = 0; i < hba->mapping_count; i++) {
-		if (strcmp(hba->mappings[i].map, map) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Whether `user` equals `pattern` with \1 replaced by `group`. */
-static bool is_expanded(const struct pattern *pattern, struct bytes group, const char *user)
-{
-	const char *at = group_in(pattern);
-	struct bytes rest = bytes_text(user);
-	size_t before = (size_t)(at - pattern->text);
-
-	if (!group.at || rest.count < before || memcmp(rest.at, pattern->text, before) != 0)
-		return false;
-	rest = bytes_skip(rest, before);
-	if (rest.count < group.count || memcmp(rest.at, group.at, group.count) != 0)
-		return false;
-	return bytes_are(bytes_skip(rest, group.count), at + 2);
-}
-
-static bool fits(const struct mapping *mapping, const char *system_user, const char *user)
-{
-	struct bytes group;
-
-	if (!pattern_matches(&mapping->system_user, system_user, &group))
-		return false;
-	if (group_in(&mapping->user) && mapping->system_user.kind == PATTERN_REGEX)
-		return is_expanded(&mapping->user, group, user);
-	return pattern_matches(&mapping->user, user, NULL);
-}
-
-bool ident_admits(const struct hba *hba, const char *map, const char *system_user, const char *user)
-{
-	for (size_t i = 0; i < hba->mapping_count; i++) {
-		if (strcmp(hba->mappings[i].map, map) == 0 &&
-		    fits(&hba->mappings[i], system_user, user))
 			return true;
 	}
 	return false;

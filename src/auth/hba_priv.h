@@ -97,8 +97,4 @@ const char *hba_where_word(enum hba_where where);
 
 bool ident_has_map(const struct hba *hba, const char *map);
 
-/* Whether this map lets `system_user` log in as `user`. */
-bool ident_admits(const struct hba *hba, const char *map, const char *system_user,
-                  const char *user);
-
 #endif

@@ -128,17 +128,6 @@ static bool read_host(struct hba_rule *rule, const char *text, struct err *err)
 	return rule->host || err_set(err, ERR_MEMORY, "no memory");
 }
 
-/* Handles the result of parsing a range. *why: what is wrong with a loose one. */
-static bool take_range(struct hba_rule *rule, enum range_result result, struct err *why,
-                       struct err *err)
-{
-	if (result == RANGE_LOOSE) {
-		rule->where = WHERE_NOBODY;
-		*why = *err;
-	}
-	return result == RANGE_OK || result == RANGE_LOOSE;
-}
-
 static bool read_address(struct hba_rule *rule, struct fields *fields, struct err *why,
                          struct err *err)
 {
@@ -160,7 +149,11 @@ static bool read_address(struct hba_rule *rule, struct fields *fields, struct er
 		word = take_one(fields, "the mask", err);
 		result = word ? range_set_mask(&rule->range, word->text, err) : RANGE_BAD;
 	}
-	return take_range(rule, result, why, err);
+	if (result == RANGE_LOOSE) {
+		rule->where = WHERE_NOBODY;
+		*why = *err;
+	}
+	return result == RANGE_OK || result == RANGE_LOOSE;
 }
 
 /* ---- method and options ---- */
@@ -198,9 +191,9 @@ static bool read_method(struct hba_rule *rule, struct fields *fields, struct err
 	if (rule->method == AUTH_METHODS)
 		return refuse_method(word->text, err);
 	row = &auth_methods[rule->method];
-	if (row->is_outside && !outside_is_built(rule->method))
+	if (row->outside && !row->outside->is_built)
 		return err_set(err, ERR_UNSUPPORTED, "method %s: pgweir was built without %s",
-		               word->text, outside_name(rule->method));
+		               word->text, row->outside->name);
 	if (!row->hba_only || strcmp(row->hba_only, types[rule->type]) == 0)
 		return true;
 	err_set(&why, ERR_CONFIG, "method %s is only possible with %s", word->text, row->hba_only);
@@ -245,7 +238,7 @@ static bool take_service(struct hba_rule *rule, const char *value, const struct 
 	buf_clear(&rule->options);
 	buf_add_text(&rule->options, value);
 	buf_text(&rule->options);
-	return outside_check(AUTH_METHOD_PAM, value, err) == OUTSIDE_FIT;
+	return outside_pam.check(value, err) == OUTSIDE_FIT;
 }
 
 static const struct {
@@ -321,7 +314,7 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
 		return err_set(err, ERR_MEMORY, "no memory");
 	if (rule->method != AUTH_METHOD_LDAP)
 		return true;
-	switch (outside_check(AUTH_METHOD_LDAP, buf_text(&rule->options), &why)) {
+	switch (outside_ldap.check(buf_text(&rule->options), &why)) {
 	case OUTSIDE_FIT:
 		return true;
 	case OUTSIDE_CONTRADICTORY:

@@ -29,9 +29,7 @@ enum outside_answer outside_reply(struct outside_question *question, enum outsid
 }
 
 /*
- * ---- PAM ----
- *
- * The modules of a service check a password.
+ * ---- PAM: the modules of a service check a password ----
  *
  * Hard here: modules may ask anything. Each prompt without echo is answered with the password.
  * Any other prompt cannot be answered for a client, and fails.
@@ -158,8 +156,6 @@ static enum outside_answer pam_judge(struct outside_question *question)
 
 #endif
 
-/* ---- methods ---- */
-
 static enum outside_fitness check_service(const char *service, struct err *err)
 {
 	if (!*service || service[strlen(service) - 1] == '/')
@@ -175,37 +171,4 @@ static enum outside_fitness check_service(const char *service, struct err *err)
 	return OUTSIDE_BAD;
 }
 
-static enum outside_fitness check_ldap(const char *text, struct err *err)
-{
-	struct ldap_options options;
-	bool is_good = ldap_options_parse(text, &options, err);
-
-	ldap_options_done(&options);
-	if (is_good)
-		return OUTSIDE_FIT;
-	return options.is_contradictory ? OUTSIDE_CONTRADICTORY : OUTSIDE_BAD;
-}
-
-static const struct {
-	const char *name;
-	bool is_built;
-	enum outside_answer (*judge)(struct outside_question *question);
-	enum outside_fitness (*check)(const char *options, struct err *err);
-} methods[AUTH_METHODS] = {
-	[AUTH_METHOD_PAM] = { "PAM", PGWEIR_PAM, pam_judge, check_service },
-	[AUTH_METHOD_LDAP] = { "LDAP", PGWEIR_LDAP, ldap_judge, check_ldap },
-};
-
-const char *outside_name(enum auth_method method) { return methods[method].name; }
-
-bool outside_is_built(enum auth_method method) { return methods[method].is_built; }
-
-enum outside_fitness outside_check(enum auth_method method, const char *options, struct err *err)
-{
-	return methods[method].check(options, err);
-}
-
-enum outside_answer outside_judge(enum auth_method method, struct outside_question *question)
-{
-	return methods[method].judge(question);
-}
+const struct outside outside_pam = { "PAM", PGWEIR_PAM, pam_judge, check_service };

@@ -10,13 +10,8 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
 
-/* Called on a helper thread; may block. */
-enum outside_answer ldap_judge(struct outside_question *question);
-
 /*
- * ---- LDAP options ----
- *
- * As in auth_ldap_options and HBA lines.
+ * LDAP options, as in auth_ldap_options and HBA lines.
  *
  *   ldapserver="a.example.com b.example.com" ldapbasedn="dc=example,dc=com" ldaptls=1
  *

@@ -120,53 +120,6 @@ static void read_file(struct rule_reader *reader, const char *path, struct words
 	buf_wipe(&text);
 }
 
-/* The last word is `@file`: replaces it with the words of that file. */
-static void expand(struct words *words, size_t at)
-{
-	struct buf path = { 0 };
-
-	path_of(&path, words->pos.file, words->text.at + at + 1);
-	words->text.count = at;
-	if (may_include(words) && buf_ok(&path))
-		read_file(words->reader, buf_text(&path), words, false);
-	buf_free(&path);
-}
-
-/* ---- lines ---- */
-
-static void end_field(struct words *words, size_t first)
-{
-	if (words->count == first)
-		complain(words, "a file of names has none in it");
-	words->field_count++;
-}
-
-/* Adds all words of a line; is_list: as one field. */
-static void take_words(struct words *words, const char *line, bool is_list)
-{
-	size_t first = words->count, at = words->text.count;
-	bool is_quoted, is_open = false;
-
-	for (; take_word(words, &line, &is_quoted); at = words->text.count) {
-		if (!buf_ok(&words->text)) {
-			complain(words, "the line is too long");
-			return;
-		}
-		if (!is_quoted && words->text.at[at] == '@' && words->text.at[at + 1])
-			expand(words, at);
-		else
-			add_word(words, at, is_quoted);
-		line += strspn(line, BLANKS);
-		is_open = *line == ',';
-		if (is_list || is_open)
-			continue;
-		end_field(words, first);
-		first = words->count;
-	}
-	if (!is_list && is_open)
-		end_field(words, first);
-}
-
 static int is_rule_file(const struct dirent *entry)
 {
 	size_t count = strlen(entry->d_name);
@@ -200,7 +153,11 @@ static void read_dir(struct words *words, const char *path)
 	free(entries);
 }
 
-static void include(struct words *words, const char *kind, const char *name)
+/*
+ * Reads what a line names: a file, whose words are added to the line `into` unless that is NULL, or
+ * all of a directory.
+ */
+static void include(struct words *words, const char *kind, const char *name, struct words *into)
 {
 	struct buf path = { 0 };
 
@@ -208,9 +165,46 @@ static void include(struct words *words, const char *kind, const char *name)
 	if (may_include(words) && strcmp(kind, "include_dir") == 0)
 		read_dir(words, buf_text(&path));
 	else if (!words->is_bad)
-		read_file(words->reader, buf_text(&path), NULL,
+		read_file(words->reader, buf_text(&path), into,
 		          strcmp(kind, "include_if_exists") == 0);
 	buf_free(&path);
+}
+
+/* ---- lines ---- */
+
+static void end_field(struct words *words, size_t first)
+{
+	if (words->count == first)
+		complain(words, "a file of names has none in it");
+	words->field_count++;
+}
+
+/* Adds all words of a line; is_list: as one field. */
+static void take_words(struct words *words, const char *line, bool is_list)
+{
+	size_t first = words->count, at = words->text.count;
+	bool is_quoted, is_open = false;
+
+	for (; take_word(words, &line, &is_quoted); at = words->text.count) {
+		if (!buf_ok(&words->text)) {
+			complain(words, "the line is too long");
+			return;
+		}
+		if (!is_quoted && words->text.at[at] == '@' && words->text.at[at + 1]) {
+			words->text.count = at; /* the words of that file are in its place */
+			include(words, "@", words->text.at + at + 1, words);
+		} else {
+			add_word(words, at, is_quoted);
+		}
+		line += strspn(line, BLANKS);
+		is_open = *line == ',';
+		if (is_list || is_open)
+			continue;
+		end_field(words, first);
+		first = words->count;
+	}
+	if (!is_list && is_open)
+		end_field(words, first);
 }
 
 /* Reads the files that an include line names. false: it is not an include line. */
@@ -223,7 +217,7 @@ static bool take_include(struct words *words)
 	     strcmp(kind, "include_dir") != 0))
 		return false;
 	if (words->count == 2 && words->field_count == 2)
-		include(words, kind, words->at[1].text);
+		include(words, kind, words->at[1].text, NULL);
 	else
 		complain(words, "an include names one file or directory");
 	return true;
@@ -301,9 +295,8 @@ void rulefile_read(struct rule_reader *reader, const char *path)
 }
 
 /*
- * ---- pattern ----
- *
- * Patterns for names in rules.
+  * ---- patterns for names in rules ----
+
  *
  * Regular expressions are POSIX extended ones, by the C library. They are matched against texts
  * of unauthenticated clients, so none may be slow: back-references are refused, and length and
@@ -359,15 +352,6 @@ static unsigned long repeats_at(const char *text, const char *at)
 	return end[-1] == ',' && is_nested(text, at) ? most + 1 : most;
 }
 
-/*
- * The C library expands a + to twice its size, and follows a * or ? twice as often: its time for a
- * long row of * would be exponential.
- */
-static bool doubles_at(const char *text, const char *at)
-{
-	return strchr("+*?", *at) && is_nested(text, at);
-}
-
 static bool check_regex(const char *text, struct err *err)
 {
 	unsigned long repeats = 1;
@@ -380,7 +364,11 @@ static bool check_regex(const char *text, struct err *err)
 	for (const char *at = text; *at; at++) {
 		if (*at == '{')
 			repeats *= repeats_at(text, at);
-		if (doubles_at(text, at))
+		/*
+		 * The C library expands a + to twice its size, and follows a * or ? twice as
+		 * often: its time for a long row of * would be exponential.
+		 */
+		if (strchr("+*?", *at) && is_nested(text, at))
 			repeats *= 2;
 		if (repeats > PATTERN_REPEATS_MAX)
 			return err_set(err, ERR_CONFIG, "/%s repeats too often", text);

@@ -42,12 +42,6 @@ struct reader {
 	struct problems *problems;
 };
 
-static bool is_md5(const char *text)
-{
-	return strlen(text) == MD5_TEXT_SIZE - 1 && strncmp(text, "md5", 3) == 0 &&
-	       strspn(text + 3, "0123456789abcdef") == 32;
-}
-
 struct secret users_secret_of(const char *text)
 {
 	struct secret secret = { SECRET_PLAIN, text };
@@ -55,7 +49,8 @@ struct secret users_secret_of(const char *text)
 
 	if (!text || !*text)
 		secret.kind = SECRET_NONE;
-	else if (is_md5(text))
+	else if (strlen(text) == MD5_TEXT_SIZE - 1 && strncmp(text, "md5", 3) == 0 &&
+	         strspn(text + 3, "0123456789abcdef") == 32)
 		secret.kind = SECRET_MD5;
 	else if (scram_verifier_parse(text, &verifier))
 		secret.kind = SECRET_SCRAM;

@@ -31,9 +31,8 @@ struct derived {
 };
 
 /*
- * ---- one derivation ----
- *
- * One derivation, done on a helper thread.
+  * ---- one derivation, on a helper thread ----
+
  *
  *   verifiers --holds--> derived <--holds-- auth_server, auth_client, auth_work
  *
@@ -186,15 +185,6 @@ static bool mock(const struct verifiers *verifiers, const char *what, const char
 	return hash_parts(verifiers, parts, 3, out);
 }
 
-static bool make_id(const struct verifiers *verifiers, const char *password, struct bytes salt,
-                    unsigned int iterations, unsigned char id[SHA256_SIZE])
-{
-	struct bytes parts[] = { bytes_text("keys"), bytes_text(password), salt,
-		                 bytes_of(&iterations, sizeof(iterations)) };
-
-	return hash_parts(verifiers, parts, 4, id);
-}
-
 /* The lock must be held. */
 static void keep_derived(struct verifiers *verifiers, struct derived *derived)
 {
@@ -237,10 +227,12 @@ static struct derived *find_derived(struct verifiers *verifiers,
 struct derived *verifiers_ask(struct verifiers *verifiers, const char *password, struct bytes salt,
                               unsigned int iterations, enum derived_keep keep)
 {
+	struct bytes parts[] = { bytes_text("keys"), bytes_text(password), salt,
+		                 bytes_of(&iterations, sizeof(iterations)) };
 	unsigned char id[SHA256_SIZE];
 	struct derived *derived;
 
-	if (!make_id(verifiers, password, salt, iterations, id))
+	if (!hash_parts(verifiers, parts, 4, id))
 		return NULL;
 	/* One lock for both: clients of two loops that need it at the same time share it too. */
 	LOCKED(&verifiers->lock);
@@ -256,18 +248,6 @@ struct derived *verifiers_ask(struct verifiers *verifiers, const char *password,
 /* ---- mock secrets ---- */
 
 #define HEX_BYTES 16 /* as many as an MD5 hash has */
-
-static bool add_hex(const struct verifiers *verifiers, const char *user, struct buf *out)
-{
-	unsigned char hash[SHA256_SIZE];
-	char hex[2 * HEX_BYTES + 1];
-
-	if (!mock(verifiers, "secret", user, hash))
-		return false;
-	text_hex(hex, (const char *)hash, HEX_BYTES);
-	buf_add_text(out, hex);
-	return true;
-}
 
 static bool add_verifier(const struct verifiers *verifiers, const char *user,
                          const struct mock_form *like, struct buf *out)
@@ -301,6 +281,7 @@ bool mock_secret(const struct verifiers *verifiers, const struct mock_form *like
 {
 	struct mock_form form = { .kind = SECRET_PLAIN };
 	unsigned char hash[SHA256_SIZE];
+	char hex[2 * HEX_BYTES + 1];
 	const struct user *one;
 
 	if (!mock(verifiers, "user", user, hash))
@@ -312,5 +293,41 @@ bool mock_secret(const struct verifiers *verifiers, const struct mock_form *like
 		return add_verifier(verifiers, user, &form, out) && buf_ok(out);
 	if (form.kind == SECRET_MD5)
 		buf_add_text(out, "md5");
-	return add_hex(verifiers, user, out) && buf_ok(out);
+	if (!mock(verifiers, "secret", user, hash))
+		return false;
+	text_hex(hex, hash, HEX_BYTES);
+	buf_add_text(out, hex);
+	return buf_ok(out);
+}
+
+/* ---- work on a helper thread ---- */
+
+static void done(struct job *job)
+{
+	struct auth_work *work = (struct auth_work *)job;
+
+	_Static_assert(offsetof(struct auth_work, job) == 0, "jobs are found by it");
+	work->is_running = false;
+	if (work->is_dropped)
+		work->free_object(work);
+	else if (!job->is_abandoned)
+		work->runner.on_work(work->runner.arg);
+}
+
+bool auth_work_begin(struct auth_work *work, void (*run)(struct job *job), bool is_slow)
+{
+	work->job = (struct job){ .run = run, .done = done };
+	work->is_running = work->runner.submit(work->runner.arg, &work->job, is_slow);
+	return work->is_running;
+}
+
+void auth_work_drop(struct auth_work *work)
+{
+	if (!work)
+		return;
+	work->is_dropped = true;
+	if (work->is_running)
+		workers_abandon(&work->job);
+	else
+		work->free_object(work);
 }

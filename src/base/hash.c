@@ -24,16 +24,6 @@ void hash_key_draw(struct hash_key *key)
 	key->half[1] = (uint64_t)(uintptr_t)key;
 }
 
-/* Less than eight bytes; the first byte is the lowest. */
-static uint64_t load_end(const unsigned char *at, size_t count)
-{
-	uint64_t word = 0;
-
-	for (size_t i = 0; i < count; i++)
-		word |= (uint64_t)at[i] << (8 * i);
-	return word;
-}
-
 uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t count)
 {
 	const unsigned char *at = bytes, *end = at + (count & ~(size_t)7);
@@ -44,7 +34,11 @@ uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t count)
 		memcpy(&word, at, sizeof(word));
 		hash_add(&stream, le64toh(word));
 	}
-	hash_add(&stream, load_end(at, count & 7) | (uint64_t)count << 56);
+	/* Less than eight bytes are left; the first is the lowest. */
+	word = (uint64_t)count << 56;
+	for (size_t i = 0; i < (count & 7); i++)
+		word |= (uint64_t)at[i] << (8 * i);
+	hash_add(&stream, word);
 	return hash_end(&stream);
 }
 

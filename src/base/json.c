@@ -52,16 +52,6 @@ static size_t group_size(struct bytes in)
 	return 0;
 }
 
-static size_t word_size(struct bytes in)
-{
-	size_t count = 0;
-
-	while (count < in.count && in.at[count] &&
-	       strchr("+-.0123456789abcdefghijklmnopqrstuvwxyzE", in.at[count]))
-		count++;
-	return count;
-}
-
 bool json_take(struct bytes *rest, struct json *value)
 {
 	size_t size, edge = 1;
@@ -81,8 +71,10 @@ bool json_take(struct bytes *rest, struct json *value)
 		break;
 	default:
 		value->kind = JSON_WORD;
-		size = word_size(*rest);
-		edge = 0;
+		edge = size = 0;
+		while (size < rest->count && rest->at[size] &&
+		       strchr("+-.0123456789abcdefghijklmnopqrstuvwxyzE", rest->at[size]))
+			size++;
 	}
 	if (!size)
 		return false;

@@ -64,7 +64,8 @@ bool record_is_whole(const struct record *record)
 /* ---- whole tables ---- */
 
 /* There are at most as many counters as tags. */
-#define COUNTERS_SIZE_MAX (256 * (HEADER_SIZE + NUMBER_SIZE))
+#define COUNTER_SIZE (HEADER_SIZE + NUMBER_SIZE)
+#define COUNTERS_SIZE_MAX (256 * COUNTER_SIZE)
 
 /* The greatest value of each kind of number; 0: the kind is none. */
 static const uint64_t number_max[RECORD_SMALL + 1] = {
@@ -105,14 +106,6 @@ static bool is_nothing(const void *at, enum record_kind kind)
 	return number_max[kind] && load_number(at, kind) == 0;
 }
 
-static void write_counters(struct buf *record, char tag, const struct record_table *table,
-                           const void *values)
-{
-	buf_add_byte(record, tag);
-	buf_add_be32(record, (uint32_t)(table->count * (HEADER_SIZE + NUMBER_SIZE)));
-	record_write(record, table, values);
-}
-
 static void write_field(struct buf *record, const struct record_field *field, const void *at)
 {
 	switch (field->kind) {
@@ -126,7 +119,9 @@ static void write_field(struct buf *record, const struct record_field *field, co
 		add_bytes(record, field->tag, bytes_of(at, field->size));
 		break;
 	case RECORD_COUNTERS:
-		write_counters(record, field->tag, field->counters, at);
+		buf_add_byte(record, field->tag);
+		buf_add_be32(record, (uint32_t)(field->counters->count * COUNTER_SIZE));
+		record_write(record, field->counters, at);
 		break;
 	default:
 		add_number(record, field->tag, load_number(at, field->kind));

@@ -225,11 +225,6 @@ void strbuf_printf(struct strbuf *strbuf, const char *format, ...)
 
 /* ---- json ---- */
 
-static bool is_escaped(uint32_t point)
-{
-	return point < ' ' || (point >= 0x7f && point < 0xa0) || point == 0x2028 || point == 0x2029;
-}
-
 static void add_point(struct buf *out, uint32_t point, struct bytes as_is)
 {
 	static const char names[] = "\"\"\\\\\nn\rr\tt";
@@ -241,7 +236,7 @@ static void add_point(struct buf *out, uint32_t point, struct bytes as_is)
 			return;
 		}
 	}
-	if (is_escaped(point))
+	if (point < ' ' || (point >= 0x7f && point < 0xa0) || point == 0x2028 || point == 0x2029)
 		buf_printf(out, "\\u%04x", point);
 	else
 		buf_add(out, as_is.at, as_is.count);

@@ -30,9 +30,8 @@ struct signal_watch {
 };
 
 /*
- * ---- processor time ----
- *
- * The processor time of a loop.
+  * ---- processor time ----
+
  *
  * Hard here: other threads read it while the loop runs. Polling that finds nothing is taken off the
  * time at its end, and until then the time stands still.
@@ -64,12 +63,20 @@ static void loop_cpu_end(struct loop *loop)
 }
 
 /* Processor time since wasted_since does not count. */
-void loop_cpu_end_waste(struct loop *loop)
+static void loop_cpu_end_waste(struct loop *loop)
 {
 	usec_t wasted = read_clock(CLOCK_THREAD_CPUTIME_ID) - loop->wasted_since;
 
 	__atomic_sub_fetch(&loop->cpu_before, wasted, __ATOMIC_RELAXED);
 	__atomic_store_n(&loop->wasted_since, 0, __ATOMIC_RELEASE);
+}
+
+/* Each callback of libevent begins with it: what the loop does is of use again. */
+static void loop_called(struct loop *loop)
+{
+	loop->call_count++;
+	if (loop->wasted_since)
+		loop_cpu_end_waste(loop);
 }
 
 usec_t loop_cpu(const struct loop *loop)
@@ -83,9 +90,8 @@ usec_t loop_cpu(const struct loop *loop)
 }
 
 /*
- * ---- letters ----
- *
- * A loop's mailbox.
+  * ---- letters ----
+
  *
  *   loop_post() on any thread --> list, under the lock --> eventfd --> open() in the loop
  *
@@ -192,7 +198,8 @@ void loop_open_late(struct loop *loop)
 	}
 }
 
-void loop_letters_wake(struct loop *loop)
+/* Makes the loop begin a turn if it sleeps. From any thread. */
+static void loop_letters_wake(struct loop *loop)
 {
 	LOCKED(&loop->mailbox.lock);
 	wake(&loop->mailbox);
@@ -246,17 +253,6 @@ struct loop *loop_new(struct err *err)
 	return NULL;
 }
 
-static void free_signals(struct loop *loop)
-{
-	while (loop->signals) {
-		struct signal_watch *signal = loop->signals;
-
-		loop->signals = signal->next;
-		event_del(&signal->event);
-		free(signal);
-	}
-}
-
 /* ---- descriptors that other processes have open too ---- */
 
 static void close_leaving(struct loop *loop, size_t count)
@@ -283,6 +279,8 @@ void loop_close_later(struct loop *loop, int fd)
 
 void loop_free(struct loop **loop)
 {
+	struct signal_watch *signal;
+
 	if (!*loop)
 		return;
 	loop_letters_done(*loop);
@@ -290,7 +288,11 @@ void loop_free(struct loop **loop)
 		close_leaving(*loop, (*loop)->leaving_count);
 	free((*loop)->leaving);
 	timers_free(*loop);
-	free_signals(*loop);
+	while ((signal = (*loop)->signals)) {
+		(*loop)->signals = signal->next;
+		event_del(&signal->event);
+		free(signal);
+	}
 	if ((*loop)->base)
 		event_base_free((*loop)->base);
 	free(*loop);
@@ -502,17 +504,6 @@ _Static_assert(sizeof(struct event) <= sizeof(((struct watch *)0)->event),
 
 static struct event *event_of(struct watch *watch) { return (struct event *)watch->event; }
 
-static short events_for(unsigned int what)
-{
-	short events = 0;
-
-	if (what & WATCH_READ)
-		events |= EV_READ | EV_PERSIST;
-	if (what & WATCH_WRITE)
-		events |= EV_WRITE | EV_PERSIST;
-	return events;
-}
-
 static void on_event(int fd, short events, void *arg)
 {
 	struct watch *watch = arg;
@@ -542,6 +533,7 @@ void watch_init(struct watch *watch, struct loop *loop, int fd,
 bool watch_set(struct watch *watch, unsigned int what)
 {
 	struct loop *loop = watch->loop;
+	short events = EV_PERSIST;
 
 	if (what == watch->wanted)
 		return true;
@@ -549,9 +541,13 @@ bool watch_set(struct watch *watch, unsigned int what)
 	if (watch->wanted)
 		event_del(event_of(watch));
 	watch->wanted = 0;
-	if (what && (event_assign(event_of(watch), loop->base, watch->fd, events_for(what),
-	                          on_event, watch) ||
-	             event_add(event_of(watch), NULL)))
+	if (what & WATCH_READ)
+		events |= EV_READ;
+	if (what & WATCH_WRITE)
+		events |= EV_WRITE;
+	if (what &&
+	    (event_assign(event_of(watch), loop->base, watch->fd, events, on_event, watch) ||
+	     event_add(event_of(watch), NULL)))
 		return false;
 	watch->wanted = what;
 	return true;

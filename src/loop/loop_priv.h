@@ -87,18 +87,6 @@ void loop_parks_by(struct loop *loop, void (*park)(void *arg), void *arg);
  */
 void loop_call(struct loop *loop);
 void loop_call_off(struct loop *loop);
-void loop_cpu_end_waste(struct loop *loop);
-
-/* Each callback of libevent begins with it: what the loop does is of use again. */
-static inline void loop_called(struct loop *loop)
-{
-	loop->call_count++;
-	if (loop->wasted_since)
-		loop_cpu_end_waste(loop);
-}
-
-/* Makes the loop begin a turn if it sleeps. From any thread. */
-void loop_letters_wake(struct loop *loop);
 
 /* ---- timers.c ---- */
 

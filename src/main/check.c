@@ -429,7 +429,7 @@ static void judge_entry(const struct config *config, const struct users *users,
 	if (method->takes_anybody && !database->user)
 		problems_add(problems, database->pos,
 		             "database \"%s\": auth_type = any needs user=", database->name);
-	if (!method->takes_anybody && !method->is_outside) {
+	if (!method->takes_anybody && !method->outside) {
 		judge_auth_dbname_of(config, problems, database);
 		judge_asker(config, users, problems, database);
 	}
@@ -463,7 +463,7 @@ static bool console_has_users(const struct config *config)
 	bool is_asked = config_auth_user(config, NULL) && config_auth_dbname(config, NULL);
 
 	return !auth_methods[config->auth_type].takes_anybody &&
-	       !auth_methods[config->auth_type].is_outside && !is_asked;
+	       !auth_methods[config->auth_type].outside && !is_asked;
 }
 
 /* ---- files ---- */
@@ -530,7 +530,7 @@ static void judge_whole(const struct config *config, const struct users *users,
 	const struct auth_method_row *method = &auth_methods[config->auth_type];
 	const struct config_database *at = NULL;
 
-	if (!method->takes_anybody && !method->is_outside)
+	if (!method->takes_anybody && !method->outside)
 		judge_lookups(config, problems);
 	while ((at = config_database_each(config, at)))
 		judge_entry(config, users, at, problems);

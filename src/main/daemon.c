@@ -210,7 +210,7 @@ static bool make_outside(struct daemon *daemon, struct err *err)
 		if (!row->threads)
 			continue;
 		daemon->shared.outside[method] =
-		    workers_new(row->threads, row->is_outside ? OUTSIDE_JOBS : WORKER_JOBS, err);
+		    workers_new(row->threads, row->outside ? OUTSIDE_JOBS : WORKER_JOBS, err);
 		if (!daemon->shared.outside[method])
 			return false;
 	}

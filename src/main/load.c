@@ -41,12 +41,12 @@ static bool fits_method(const struct config *config, enum auth_method method, st
 	const struct auth_method_row *row = &auth_methods[method];
 	const char *options = auth_methods_options(method, config);
 
-	if (!row->is_outside)
+	if (!row->outside)
 		return true;
 	if (row->may_be_unset && (!options || !*options))
 		return config->auth_type != method ||
 		       err_set(err, ERR_CONFIG, "auth_type = %s needs %s", row->name, row->setting);
-	return outside_check(method, options, err) == OUTSIDE_FIT ||
+	return row->outside->check(options, err) == OUTSIDE_FIT ||
 	       err_prefix(err, "%s: ", row->setting);
 }
 

@@ -56,20 +56,17 @@ static bool await(struct channel *channel, short events)
 	}
 }
 
-bool channel_is_gone(const struct channel *channel)
+static bool is_ready(const struct channel *channel, short events)
 {
-	struct pollfd pollfd = { .fd = channel->fd };
+	struct pollfd pollfd = { .fd = channel->fd, .events = events };
 
 	return poll(&pollfd, 1, 0) > 0;
 }
+
+bool channel_is_gone(const struct channel *channel) { return is_ready(channel, 0); }
 
 /* The kernel says so as long as at most a quarter of the socket's buffer is in use. */
-bool channel_has_room(const struct channel *channel)
-{
-	struct pollfd pollfd = { .fd = channel->fd, .events = POLLOUT };
-
-	return poll(&pollfd, 1, 0) > 0;
-}
+bool channel_has_room(const struct channel *channel) { return is_ready(channel, POLLOUT); }
 
 static bool is_passing(int failure) { return failure == EAGAIN || failure == EINTR; }
 
@@ -114,22 +111,20 @@ static bool send_bytes(struct channel *channel, struct bytes rest, int fd)
 	return true;
 }
 
-static bool send_all(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)
-{
-	char header[HEADER_SIZE] = { (char)kind };
-
-	if (body.count > CHANNEL_MESSAGE_MAX)
-		return channel_refuse(channel, "a record is too long");
-	store_be32(header + 1, (uint32_t)(body.count + 4));
-	return send_bytes(channel, bytes_of(header, sizeof(header)), fd) &&
-	       send_bytes(channel, body, -1);
-}
-
 bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)
 {
-	if (!channel->is_broken && !send_all(channel, kind, body, fd))
-		channel->is_broken = true;
-	return !channel->is_broken;
+	char header[HEADER_SIZE] = { (char)kind };
+	bool ok = body.count <= CHANNEL_MESSAGE_MAX;
+
+	if (channel->is_broken)
+		return false;
+	if (!ok)
+		channel_refuse(channel, "a record is too long");
+	store_be32(header + 1, (uint32_t)(body.count + 4));
+	ok = ok && send_bytes(channel, bytes_of(header, sizeof(header)), fd) &&
+	     send_bytes(channel, body, -1);
+	channel->is_broken = !ok;
+	return ok;
 }
 
 bool channel_send_record(struct channel *channel, enum handover_kind kind, const struct buf *body,

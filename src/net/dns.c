@@ -251,23 +251,16 @@ static void on_socket(struct watch *watch, unsigned int what)
 	                what & WATCH_WRITE ? fd : ARES_SOCKET_BAD);
 }
 
-static struct channel_socket *find_socket(struct dns *dns, int fd)
-{
-	struct channel_socket *socket;
-
-	TAILQ_FOREACH (socket, &dns->sockets, node) {
-		if (socket->watch.fd == fd)
-			return socket;
-	}
-	return NULL;
-}
-
 /* Called by c-ares with what it waits for on a socket. Both false: it is about to close it. */
 static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 {
 	struct dns *dns = arg;
-	struct channel_socket *socket = find_socket(dns, fd);
+	struct channel_socket *socket;
 
+	TAILQ_FOREACH (socket, &dns->sockets, node) {
+		if (socket->watch.fd == fd)
+			break;
+	}
 	if (!readable && !writable) {
 		if (!socket)
 			return;

@@ -93,29 +93,11 @@ static void begin_rest(struct listener *listener, int failure)
 		listener->options.on_shortage(listener->options.arg);
 }
 
-/* Gets the address of the client. false: it has disconnected already. */
-static bool get_peer_address(const struct listen_socket *listen_socket, int fd,
-                             const struct sockaddr_storage *name, socklen_t size,
-                             struct address *peer)
-{
-	if (listen_socket->address.family == AF_UNSPEC)
-		return address_of_peer(peer, fd, listen_socket->listener->options.port);
-	return address_from_sockaddr(peer, (const struct sockaddr *)name, size);
-}
-
 static bool is_passing(int failure)
 {
 	return failure == EINTR || failure == ECONNABORTED || failure == EPROTO ||
 	       failure == EPERM || failure == ENETDOWN || failure == EHOSTDOWN ||
 	       failure == EHOSTUNREACH || failure == ENETUNREACH || failure == ENOPROTOOPT;
-}
-
-/* Only now is a shortage over: a single free descriptor does not end it. */
-static void on_backlog_empty(struct listener *listener)
-{
-	if (listener->has_warned)
-		log_info(&listener->options.log, "accepting connections again");
-	listener->has_warned = false;
 }
 
 /* Accepts one connection. false: enough for this turn; the socket may be closed. */
@@ -126,19 +108,28 @@ static bool accept_one(struct listen_socket *listen_socket)
 	struct sockaddr_storage name;
 	socklen_t size = sizeof(name);
 	struct address peer;
+	bool is_connected;
 	int fd = accept4(listen_socket->watch.fd, (struct sockaddr *)&name, &size,
 	                 SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0 && is_passing(errno))
 		return true;
-	if (fd < 0) {
-		if (errno == EAGAIN)
-			on_backlog_empty(listener);
-		else
-			begin_rest(listener, errno);
+	if (fd < 0 && errno != EAGAIN) {
+		begin_rest(listener, errno);
 		return false;
 	}
-	if (!get_peer_address(listen_socket, fd, &name, size, &peer)) {
+	if (fd < 0) {
+		/* Only now is a shortage over: a single free descriptor does not end it. */
+		if (listener->has_warned)
+			log_info(&listener->options.log, "accepting connections again");
+		listener->has_warned = false;
+		return false;
+	}
+	if (listen_socket->address.family == AF_UNSPEC)
+		is_connected = address_of_peer(&peer, fd, listener->options.port);
+	else
+		is_connected = address_from_sockaddr(&peer, (struct sockaddr *)&name, size);
+	if (!is_connected) {
 		close(fd);
 		return true;
 	}
@@ -200,16 +191,6 @@ static void free_socket(struct listen_socket *listen_socket)
 	free(listen_socket);
 }
 
-static void free_closed(struct listener *listener)
-{
-	struct listen_socket *listen_socket, *next;
-
-	TAILQ_FOREACH_SAFE (listen_socket, &listener->sockets, node, next) {
-		if (listen_socket->watch.fd < 0)
-			free_socket(listen_socket);
-	}
-}
-
 /* All in the backlog: closing the socket would reset it. Sockets of others stay open there. */
 static void accept_all(struct listener *listener)
 {
@@ -243,8 +224,14 @@ static bool close_tcp(struct listener *listener)
 
 void listener_close_tcp(struct listener *listener)
 {
-	if (close_tcp(listener))
-		free_closed(listener);
+	struct listen_socket *listen_socket, *next;
+
+	if (!close_tcp(listener))
+		return;
+	TAILQ_FOREACH_SAFE (listen_socket, &listener->sockets, node, next) {
+		if (listen_socket->watch.fd < 0)
+			free_socket(listen_socket);
+	}
 }
 
 void listener_unlisten(struct listener *listener)
@@ -253,21 +240,12 @@ void listener_unlisten(struct listener *listener)
 		close_tcp(listener);
 }
 
-static void remove_unix_file(const struct listener *listener)
-{
-	const char *path = listener->unix_path;
-	struct stat found;
-
-	if (path[0] && path[0] != '@' && listener->is_file_ours && lstat(path, &found) == 0 &&
-	    found.st_dev == listener->unix_file.st_dev &&
-	    found.st_ino == listener->unix_file.st_ino)
-		unlink(path);
-}
-
 void listener_free(struct listener **listenerp)
 {
 	struct listener *listener = *listenerp;
 	struct listen_socket *listen_socket;
+	const char *path;
+	struct stat found;
 
 	if (!listener)
 		return;
@@ -275,7 +253,11 @@ void listener_free(struct listener **listenerp)
 	timer_clear(&listener->rest);
 	while ((listen_socket = TAILQ_FIRST(&listener->sockets)))
 		free_socket(listen_socket);
-	remove_unix_file(listener);
+	path = listener->unix_path;
+	if (path[0] && path[0] != '@' && listener->is_file_ours && lstat(path, &found) == 0 &&
+	    found.st_dev == listener->unix_file.st_dev &&
+	    found.st_ino == listener->unix_file.st_ino)
+		unlink(path);
 	free((char *)listener->options.name);
 	free(listener);
 }
@@ -435,24 +417,16 @@ static void warn(const struct listener *listener, const struct err *err)
 		log_warning(&listener->options.log, "%s", err->text);
 }
 
-static bool is_open_already(const struct listener *listener, const struct address *address)
-{
-	const struct listen_socket *listen_socket;
-
-	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
-		if (address_equal(&listen_socket->address, address) && address_port(address) != 0)
-			return true;
-	}
-	return false;
-}
-
 static void open_address(struct listener *listener, const struct address *address, struct err *err)
 {
+	const struct listen_socket *listen_socket;
 	struct address bound;
 	int fd;
 
-	if (is_open_already(listener, address))
-		return;
+	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
+		if (address_equal(&listen_socket->address, address) && address_port(address) != 0)
+			return;
+	}
 	fd = find_inherited(&listener->options, address, NULL);
 	if (fd < 0)
 		fd = bind_tcp(address, &listener->options, err);
@@ -555,15 +529,6 @@ void listener_relisten(struct listener *listener)
 
 /* ---- the Unix socket ---- */
 
-static bool has_lock_file(const char *path)
-{
-	char lock[UNIX_PATH_SIZE + sizeof(".lock")];
-	struct stat found;
-
-	snprintf(lock, sizeof(lock), "%s.lock", path);
-	return lstat(lock, &found) == 0;
-}
-
 /* Returns 0 if a process accepts connections there, else the errno of connect(). */
 static int try_to_connect(const struct sockaddr_un *name, socklen_t size)
 {
@@ -582,12 +547,13 @@ static int try_to_connect(const struct sockaddr_un *name, socklen_t size)
 static bool clear_path(const char *path, const struct sockaddr_un *name, socklen_t size,
                        struct err *err)
 {
+	char lock[UNIX_PATH_SIZE + sizeof(".lock")];
 	struct stat found;
 	int failure;
 
-	if (has_lock_file(path))
-		return err_set(err, ERR_CONFIG, "unix socket %s is in use: %s.lock exists", path,
-		               path);
+	snprintf(lock, sizeof(lock), "%s.lock", path);
+	if (lstat(lock, &found) == 0)
+		return err_set(err, ERR_CONFIG, "unix socket %s is in use: %s exists", path, lock);
 	if (lstat(path, &found) != 0)
 		return true;
 	if (!S_ISSOCK(found.st_mode))

@@ -10,7 +10,7 @@
  * called back while the outbox is being sent: bytes of a broken connection become
  * unsent output, and the owner is notified in the next turn.
  */
-#include "outbox_priv.h"
+#include "pgweir/net/outbox.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -156,32 +156,26 @@ void outbox_push(struct outbox *outbox, struct stream *stream)
 
 /* ---- adding ---- */
 
-static bool can_grow(const struct outbox *outbox, const struct stream *stream, size_t whole)
-{
-	return stream->pending_send == outbox->count && outbox->used + whole <= OUTBOX_SIZE;
-}
-
-static void begin_send(struct outbox *outbox, struct stream *stream, size_t whole)
-{
-	if (outbox->count == SENDS_MAX || outbox->used + whole > OUTBOX_SIZE)
-		empty(outbox);
-	outbox->streams[outbox->count] = stream;
-	outbox->sends[outbox->count++] =
-	    (struct ring_send){ .fd = stream->watch.fd, .at = outbox->bytes + outbox->used };
-	stream->pending_send = outbox->count;
-}
-
 bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iovec *pieces,
                  int count, size_t whole)
 {
 	if (whole > SEND_SIZE_MAX)
 		return false;
-	if (stream->pending_send && !can_grow(outbox, stream, whole))
+	/* Only the last one can grow. */
+	if (stream->pending_send &&
+	    (stream->pending_send != outbox->count || outbox->used + whole > OUTBOX_SIZE))
 		empty(outbox);
 	if (stream->out)
 		return false; /* empty() has just left unsent output */
-	if (!stream->pending_send)
-		begin_send(outbox, stream, whole);
+	if (!stream->pending_send) {
+		if (outbox->count == SENDS_MAX || outbox->used + whole > OUTBOX_SIZE)
+			empty(outbox);
+		outbox->streams[outbox->count] = stream;
+		outbox->sends[outbox->count++] =
+		    (struct ring_send){ .fd = stream->watch.fd,
+			                .at = outbox->bytes + outbox->used };
+		stream->pending_send = outbox->count;
+	}
 	for (int i = 0; i < count; i++) {
 		memcpy(outbox->bytes + outbox->used, pieces[i].iov_base, pieces[i].iov_len);
 		outbox->used += pieces[i].iov_len;
@@ -222,9 +216,8 @@ void outbox_use_ring(struct outbox *outbox, bool is_wanted)
 }
 
 /*
- * ---- ring ----
- *
- * Sends through io_uring.
+  * ---- ring: sends through io_uring ----
+
  *
  *   sends --> entries, tail --> io_uring_enter() --> answers --> done
  *

@@ -189,24 +189,18 @@ static void zone_leave(struct resolver_name *name)
 
 /* ---- names ---- */
 
-/* Removes the name from the table: the next ask for it creates a new one. */
-static void unfile(struct resolver_name *name)
+static void name_free(struct resolver_name *name)
 {
 	struct resolver *resolver = name->resolver;
 
 	if (resolver->last_row == name)
 		resolver->last_row = NULL;
 	zone_leave(name);
-	HASH_DEL(resolver->names, name);
-}
-
-static void name_free(struct resolver_name *name)
-{
 	if (name->hh.tbl)
-		unfile(name);
+		HASH_DEL(resolver->names, name);
 	timer_clear(&name->expiry);
 	dns_forget(&name->query);
-	loop_undefer(name->resolver->loop, &name->task);
+	loop_undefer(resolver->loop, &name->task);
 	free(name->addresses);
 	free(name);
 }
@@ -267,27 +261,21 @@ static void run_answers(struct task *task)
 
 /* ---- watches of addresses ---- */
 
-static struct resolver_watch *first_removed(const struct resolver_name *name)
-{
-	struct resolver_watch *watch;
-
-	TAILQ_FOREACH (watch, &name->watches, node) {
-		if (!address_is_among(&watch->address, name->addresses, name->address_count))
-			return watch;
-	}
-	return NULL;
-}
-
 /* Each callback may end other watches, or begin new ones, so the list is searched again. */
 static void report_removed(struct resolver_name *name)
 {
-	struct resolver_watch *watch;
+	struct resolver_watch *watch = TAILQ_FIRST(&name->watches);
 
 	name->is_busy = true;
-	while ((watch = first_removed(name))) {
+	while (watch) {
+		if (address_is_among(&watch->address, name->addresses, name->address_count)) {
+			watch = TAILQ_NEXT(watch, node);
+			continue;
+		}
 		TAILQ_REMOVE(&name->watches, watch, node);
 		watch->name = NULL;
 		watch->on_removed(watch);
+		watch = TAILQ_FIRST(&name->watches);
 	}
 	name->is_busy = false;
 }
@@ -636,24 +624,16 @@ unsigned int resolver_query_count(const struct resolver *resolver)
 	return dns_running_count(resolver->dns);
 }
 
-/*
- * Names stay in the table in the order in which they were added, which is that of their serial.
- */
-static struct resolver_name *name_after(const struct resolver *resolver, unsigned long cursor)
-{
-	struct resolver_name *name = resolver->names;
-
-	if (resolver->last_row && resolver->last_row->serial == cursor)
-		return resolver->last_row->hh.next;
-	while (name && name->serial <= cursor)
-		name = name->hh.next;
-	return name;
-}
-
 bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct resolver_row *row)
 {
-	struct resolver_name *name = name_after(resolver, *cursor);
+	struct resolver_name *name = resolver->names;
 	usec_t now = loop_now(resolver->loop);
+
+	/* They stay in the table in the order of their serials. */
+	if (resolver->last_row && resolver->last_row->serial == *cursor)
+		name = resolver->last_row->hh.next;
+	while (name && name->serial <= *cursor)
+		name = name->hh.next;
 
 	/* A name may be kept only because a connection still uses one of its old addresses. */
 	while (name && !name->addresses && !name->failure && !name->query)

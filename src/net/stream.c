@@ -29,7 +29,6 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/container_of.h"
 
-#include "outbox_priv.h"
 #include "stream_priv.h"
 #include "tls_priv.h"
 
@@ -80,15 +79,6 @@ void stream_buf_free(struct stream_pool *pool, struct stream_buf **buffer)
 	slab_give(&pool->buffers, buffer);
 }
 
-static void begin_small(struct stream_pool *pool, struct buf *buf)
-{
-	buf->at = take_free(pool);
-	if (buf->at)
-		buf->capacity = pool->first_size;
-	else
-		buf_reserve(buf, pool->first_size);
-}
-
 /* Adds bytes to *buffer, which is created if it is NULL. false: no memory. */
 static bool add(struct stream_pool *pool, struct stream_buf **buffer, const void *at, size_t count)
 {
@@ -96,8 +86,10 @@ static bool add(struct stream_pool *pool, struct stream_buf **buffer, const void
 		*buffer = slab_take(&pool->buffers);
 		if (!*buffer)
 			return false;
-		if (count <= pool->first_size)
-			begin_small(pool, &(*buffer)->buf);
+		if (count <= pool->first_size && ((*buffer)->buf.at = take_free(pool)))
+			(*buffer)->buf.capacity = pool->first_size;
+		else if (count <= pool->first_size)
+			buf_reserve(&(*buffer)->buf, pool->first_size);
 	}
 	buf_add(&(*buffer)->buf, at, count);
 	return buf_ok(&(*buffer)->buf);
@@ -226,30 +218,23 @@ static void on_pause(struct timer *timer)
 	bulk_end(container_of(timer, struct bulk, pause)->stream);
 }
 
-static void take_slot(struct stream *stream)
-{
-	struct bulk *bulk = stream->pool->bulk;
-	unsigned int i = 0;
-
-	while (i < BULK_SLOTS && bulk[i].stream)
-		i++;
-	if (i == BULK_SLOTS || !set_least(stream, BULK_LEAST))
-		return;
-	bulk[i].stream = stream;
-	stream->slot = i + 1;
-}
-
 void bulk_go_on(struct stream *stream)
 {
+	struct bulk *bulk = stream->pool->bulk;
 	struct timer *pause;
+	unsigned int i = 0;
 
 	stream->flow = 0; /* without a slot it tries again after another BULK_BEGIN bytes */
-	if (!stream->slot)
-		take_slot(stream);
-	if (!stream->slot)
-		return;
+	if (!stream->slot) {
+		while (i < BULK_SLOTS && bulk[i].stream)
+			i++;
+		if (i == BULK_SLOTS || !set_least(stream, BULK_LEAST))
+			return;
+		bulk[i].stream = stream;
+		stream->slot = i + 1;
+	}
 	stream->flow = BULK_BEGIN;
-	pause = &stream->pool->bulk[stream->slot - 1].pause;
+	pause = &bulk[stream->slot - 1].pause;
 	timer_begin(pause, stream->watch.loop, BULK_PAUSE, on_pause);
 	if (!timer_is_set(pause))
 		bulk_end(stream); /* no memory */

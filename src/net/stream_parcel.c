@@ -108,16 +108,6 @@ bool stream_attach(struct stream *stream, struct loop *loop, struct stream_pool 
 	return true;
 }
 
-/* The last bytes of an encrypted connection; none if its TLS has ended before. */
-static void seal(struct tls *tls, struct bytes words, struct buf *last)
-{
-	if (tls->end != TLS_GOES_ON)
-		return;
-	if (words.count && !tls_seal(tls, words, last))
-		buf_clear(last);
-	tls_goodbye(tls, last);
-}
-
 /*
  * Takes the descriptor out of a parcel, which is empty then. Adds to *last what must be sent before
  * the end.
@@ -126,10 +116,13 @@ static int unpack(struct stream_parcel *parcel, struct bytes words, struct buf *
 {
 	int fd = parcel->fd;
 
-	if (parcel->tls)
-		seal(parcel->tls, words, last);
-	else
+	if (!parcel->tls) {
 		buf_add(last, words.at, words.count);
+	} else if (parcel->tls->end == TLS_GOES_ON) {
+		if (words.count && !tls_seal(parcel->tls, words, last))
+			buf_clear(last);
+		tls_goodbye(parcel->tls, last);
+	}
 	buf_free(&parcel->in);
 	buf_free(&parcel->out);
 	tls_free(NULL, &parcel->tls);

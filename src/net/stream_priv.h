@@ -7,6 +7,7 @@
 
 #include "pgweir/base/buf.h"
 #include "pgweir/net/dial.h"
+#include "pgweir/net/outbox.h"
 #include "pgweir/net/stream.h"
 
 /* Sends bytes without encryption; keeps what the socket does not accept. */
@@ -27,9 +28,9 @@ struct stream_buf {
 void stream_buf_free(struct stream_pool *pool, struct stream_buf **buffer);
 
 /*
- * ---- bulk ----
+ * ---- bulk reading ----
  *
- * Bulk reading: for streams in which much data flows one way, such as the rows of a COPY.
+ * For streams in which much data flows one way, such as the rows of a COPY.
  * PostgreSQL sends them in pieces of 8 KiB, and waking up for each piece costs more than
  * forwarding it. When BULK_BEGIN bytes have arrived since we last sent something, the kernel is
  * told to wake us for BULK_LEAST bytes (SO_RCVLOWAT, socket(7)). If BULK_PAUSE passes without
@@ -49,5 +50,46 @@ static inline void bulk_came(struct stream *stream, size_t count)
 	if (stream->flow >= BULK_BEGIN)
 		bulk_go_on(stream);
 }
+
+/* ---- outbox ---- */
+
+/*
+ * Copies the pieces (`whole` bytes in all), to be sent at the end of the turn after what it has
+ * of this stream already. false: too long; call outbox_push() and send it directly.
+ */
+bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iovec *pieces,
+                 int count, size_t whole);
+
+/* Sends now what it has of this stream. What the socket does not accept becomes unsent output. */
+void outbox_push(struct outbox *outbox, struct stream *stream);
+
+/* How many bytes it has of this stream, which must have some there. */
+size_t outbox_pending(const struct outbox *outbox, const struct stream *stream);
+
+/*
+  * ---- ring: many sends with one system call, by io_uring ----
+
+ *
+ * Each send is tried once before the call returns, like send() on a non-blocking socket. So no
+ * send is pending after the call, and the kernel uses no buffer any more. See io_uring(7).
+ */
+
+struct ring;
+
+struct ring_send {
+	int fd;
+	const void *at;
+	size_t count;
+	int done; /* bytes accepted, or -errno */
+};
+
+/* For `most` sends per call. NULL: not available (errno); the system may forbid it. */
+struct ring *ring_new(unsigned int most);
+void ring_free(struct ring **ring);
+
+/*
+ * Returns how many sends, from the first on, were tried. 0: the ring cannot be used (any more).
+ */
+unsigned int ring_send(struct ring *ring, struct ring_send *sends, unsigned int count);
 
 #endif

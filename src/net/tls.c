@@ -216,23 +216,16 @@ static void engine_end(struct tls *tls)
  * Whether the certificate is for this host. Its subject alternative names take precedence over
  * its CN.
  */
-static bool is_right_host(const struct tls *tls, const X509 *certificate)
-{
-	X509 *given = (X509 *)certificate;
-
-	if (!tls->name)
-		return false;
-	if (is_address(tls->name) && X509_check_ip_asc(given, tls->name, 0) == 1)
-		return true;
-	return X509_check_host(given, tls->name, 0, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL) ==
-	       1;
-}
-
 static bool check_host(const struct tls *tls, struct err *err)
 {
+	X509 *given = SSL_get0_peer_certificate(tls->engine->ssl);
+	const char *name = tls->name;
+
 	if (tls->context->role != TLS_CONNECTS || tls->context->check != TLS_CHECK_NAME)
 		return true;
-	if (is_right_host(tls, SSL_get0_peer_certificate(tls->engine->ssl)))
+	if (name &&
+	    ((is_address(name) && X509_check_ip_asc(given, name, 0) == 1) ||
+	     X509_check_host(given, name, 0, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL) == 1))
 		return true;
 	return err_set(err, ERR_SERVER_CONNECT, "its certificate is not that of host \"%s\"",
 	               tls->name ? tls->name : "");
@@ -486,19 +479,14 @@ bool tls_keep_part(struct tls *tls, struct bytes more)
 	return true;
 }
 
-/* Whether a record is still incomplete with these bytes. Its header was judged before. */
-static bool is_only_more(const struct tls *tls, struct bytes in)
-{
-	return tls->part_size >= TLS_HEADER_SIZE &&
-	       tls->part_size + in.count < TLS_HEADER_SIZE + load_be16(tls->part + 3);
-}
-
 static size_t open_own(struct tls *tls, struct bytes in, char *at, struct buf *out)
 {
 	struct tls_keyed spare, *keyed = borrow_keyed(tls, &spare);
 	size_t count;
 
-	if (is_only_more(tls, in)) {
+	/* Whether the record is still incomplete with these bytes. Its header was judged before. */
+	if (tls->part_size >= TLS_HEADER_SIZE &&
+	    tls->part_size + in.count < TLS_HEADER_SIZE + load_be16(tls->part + 3)) {
 		tls->end = tls_keep_part(tls, in) ? TLS_GOES_ON : TLS_BROKEN;
 		return 0;
 	}
@@ -690,9 +678,9 @@ void tls_forget_peer(const struct stream *stream)
 }
 
 /*
- * ---- tls transport ----
+ * ---- the transport of a TLS engine ----
  *
- * The transport of a TLS engine: a BIO that reads the bytes of the current call and writes to
+ * A BIO that reads the bytes of the current call and writes to
  * its buffer.
  */
 

@@ -10,14 +10,9 @@
  * Tags are compared by OpenSSL, in constant time. All that is decided here depends on bytes that
  * are public, or authenticated.
  */
-#include "tls_records_priv.h"
+#include "tls_priv.h"
 
-#define ERR_STATE OPENSSL_ERR_STATE
-#include <openssl/crypto.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/hmac.h>
-#undef ERR_STATE
 
 enum content { CONTENT_ALERT = 21, CONTENT_HANDSHAKE = 22, CONTENT_DATA = 23 };
 

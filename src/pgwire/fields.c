@@ -160,20 +160,11 @@ bool fields_parse_sql(const struct frame *frame, struct bytes in, const char **n
 	return end || in.count < frame->length;
 }
 
-/* Whether this is a list of texts that ends with an empty text in its last byte. */
-static bool is_list(struct bytes list)
-{
-	const char *name;
-	enum walk_result result;
-
-	do {
-		result = fields_mechanism(&list, &name);
-	} while (result == WALK_ITEM);
-	return result == WALK_END;
-}
-
 enum wire_result fields_auth(struct bytes body, struct auth_request *request)
 {
+	enum walk_result result;
+	const char *name;
+
 	*request = (struct auth_request){ 0 };
 	if (!take_be32(&body, &request->kind))
 		return WIRE_BAD;
@@ -185,7 +176,9 @@ enum wire_result fields_auth(struct bytes body, struct auth_request *request)
 		return answer(take(&body, 4, &request->salt) && body.count == 0);
 	case AUTH_SASL:
 		request->names = body;
-		return answer(is_list(body));
+		while ((result = fields_mechanism(&body, &name)) == WALK_ITEM)
+			continue;
+		return answer(result == WALK_END);
 	default:
 		/* A kind that we do not know is not an error here: the caller decides. */
 		request->data = body;

@@ -203,15 +203,6 @@ static const struct family {
 	{ 0x31, PROXY_UNKNOWN, 216, 0 }, /* Unix sockets */
 };
 
-static const struct family *find_family(unsigned char code)
-{
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
-		if (families[i].code == code)
-			return &families[i];
-	}
-	return NULL;
-}
-
 /* Parses a complete header whose command is PROXY. */
 static enum wire_result read_v2_addresses(struct bytes header, const struct family *family,
                                           struct proxy *proxy, struct err *err)
@@ -238,9 +229,10 @@ static enum wire_result read_v2(struct bytes in, struct proxy *proxy, struct err
 	if (command != V2_LOCAL && command != V2_PROXY)
 		return bad(err, "unknown version or command");
 	if (command == V2_PROXY && in.count > V2_BEGIN_SIZE + 1) {
-		family = find_family((unsigned char)in.at[V2_BEGIN_SIZE + 1]);
-		if (!family)
-			return bad(err, "unknown address family");
+		family = families;
+		while (family->code != (unsigned char)in.at[V2_BEGIN_SIZE + 1])
+			if (++family == families + sizeof(families) / sizeof(families[0]))
+				return bad(err, "unknown address family");
 	}
 	if (in.count < PROXY_V2_SIZE)
 		return WIRE_MORE;

@@ -267,12 +267,6 @@ static void read_one(struct scanner scanner, struct sql_statement *statement)
 		reader->read(&scanner, statement);
 }
 
-/* A backslash can only change where a string ends, and so where the statement ends. */
-static bool are_alike(const struct sql_statement *a, const struct sql_statement *b)
-{
-	return a->kind == b->kind && a->token.at == b->token.at && a->body.count == b->body.count;
-}
-
 void sql_read(struct bytes text, struct sql_statement *statement)
 {
 	struct sql_statement other;
@@ -285,7 +279,8 @@ void sql_read(struct bytes text, struct sql_statement *statement)
 	if (!sql_has_backslash(text))
 		return;
 	read_one((struct scanner){ .rest = text, .is_escaped = true }, &other);
-	if (!are_alike(statement, &other))
+	if (statement->kind != other.kind || statement->token.at != other.token.at ||
+	    statement->body.count != other.body.count)
 		unsure(statement, "with a backslash that makes its end uncertain");
 }
 

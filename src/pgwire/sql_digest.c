@@ -11,6 +11,7 @@
 #include "pgweir/pgwire/sql_digest.h"
 
 #include <endian.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pgweir/base/hash.h"
@@ -129,16 +130,6 @@ static bool is_parameter(const struct token *token)
 	return token->kind == TOKEN_NUMBER && *token->text.at == '$';
 }
 
-static void print_numbered(struct printer *printer, struct bytes text)
-{
-	char number[16];
-	struct strbuf out = strbuf_begin(number, sizeof(number));
-
-	strbuf_add(&out, "$");
-	strbuf_add_number(&out, printer->number++);
-	print_as(printer, text, bytes_text(number));
-}
-
 /* Of one in plain quotes with a backslash, the end is not certain. */
 static bool is_certain(const struct token *token)
 {
@@ -150,6 +141,7 @@ static bool is_certain(const struct token *token)
 static void print_constant(struct printer *printer, const struct token *token)
 {
 	struct bytes text = token->text;
+	char number[16];
 
 	if (!printer->out) {
 		hash_add(&printer->sum, (uint64_t)TOKEN_STRING << 59);
@@ -157,12 +149,14 @@ static void print_constant(struct printer *printer, const struct token *token)
 	}
 	if (printer->sign)
 		text = bytes_of(printer->sign, (size_t)(text.at + text.count - printer->sign));
-	if (printer->number && is_parameter(token))
+	if (printer->number && is_parameter(token)) {
 		print_as(printer, text, text);
-	else if (printer->number && is_certain(token))
-		print_numbered(printer, text);
-	else
+	} else if (printer->number && is_certain(token)) {
+		snprintf(number, sizeof(number), "$%u", printer->number++);
+		print_as(printer, text, bytes_text(number));
+	} else {
 		print_as(printer, text, bytes_text(is_certain(token) ? "?" : "..."));
+	}
 	printer->is_full |= !is_certain(token);
 }
 

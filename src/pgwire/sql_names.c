@@ -42,14 +42,6 @@ enum sql_name sql_name_judge(struct bytes name)
 	                                                                  : SQL_NAME_UNKNOWN;
 }
 
-/* Compares a name with one of the set, which is shorter than name_max. */
-static int compare(struct bytes name, const char *other)
-{
-	int order = strncmp(name.at, other, name.count);
-
-	return order || !other[name.count] ? order : -1;
-}
-
 /* Makes room for one more at this place of the order. false: no memory. */
 static bool make_room(struct sql_names *names, size_t place)
 {
@@ -72,7 +64,11 @@ static void insert(struct sql_names *names, struct bytes name)
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		int order = compare(name, names->list.at + names->order[middle]);
+		const char *other = names->list.at + names->order[middle];
+		int order = strncmp(name.at, other, name.count);
+
+		if (order == 0 && other[name.count])
+			order = -1;
 
 		names->compare_count++;
 		if (order == 0)
@@ -264,16 +260,9 @@ static void read_loosely(struct sql_names *names, struct bytes text)
 	}
 }
 
-/* Whether the name behind this word is that of a channel: no parameter, and no function. */
-static bool has_channel(const struct reader *reader, const struct token *word)
-{
-	return reader->is_first && !reader->depth &&
-	       (sql_token_is(word, "listen") || sql_token_is(word, "unlisten") ||
-	        sql_token_is(word, "notify"));
-}
-
 static void see_word(struct reader *reader, const struct token *token, bool is_part)
 {
+	static const char *const notices[] = { "listen", "unlisten", "notify" };
 	struct scanner ahead = reader->scanner;
 	bool is_reset = sql_token_is(token, "reset");
 	const struct sql_function *function;
@@ -288,8 +277,8 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 		reader->is_do = true;
 	else if (reader->is_data && !is_part)
 		see_chain(reader, token);
-	else if (has_channel(reader, token))
-		sql_token(&reader->scanner);
+	else if (reader->is_first && !reader->depth && sql_token_is_one(token, notices, 3))
+		sql_token(&reader->scanner); /* a channel: no parameter, and no function */
 	/* Which name it is, is not looked for. */
 	reader->names->is_unknown |= sql_is_unicode(token);
 	if (reader->depth && token->kind == TOKEN_QUOTED) /* a string in other languages */
@@ -356,19 +345,15 @@ static void read_tokens(struct reader *reader)
 	}
 }
 
-/* Reads with and without standard_conforming_strings, which is not known here. */
-static void read_twice(struct reader reader, struct bytes text)
-{
-	reader.scanner.rest = text;
-	read_tokens(&reader);
-	if (sql_has_backslash(text)) {
-		reader.scanner = (struct scanner){ .rest = text, .is_escaped = true };
-		read_tokens(&reader);
-	}
-}
-
 void sql_names_read(struct sql_names *names, struct bytes text, bool is_inside)
 {
+	struct reader reader = { .scanner.rest = text, .names = names, .is_inside = is_inside };
+
 	names->is_unclear |= sql_touch_is_unclear(text);
-	read_twice((struct reader){ .names = names, .is_inside = is_inside }, text);
+	read_tokens(&reader);
+	/* standard_conforming_strings of the session is not known here. */
+	if (!sql_has_backslash(text))
+		return;
+	reader.scanner = (struct scanner){ .rest = text, .is_escaped = true };
+	read_tokens(&reader);
 }

@@ -60,7 +60,7 @@ bool sql_word_begins(struct bytes text, const struct sql_word *word);
 /* Returns the entry of a table with `count` entries of `width` bytes; NULL: none is this word. */
 const void *sql_word_find(const void *table, size_t count, size_t width, struct bytes text);
 
-/* ---- calls of functions that change what PostgreSQL keeps in a session: sql_calls.c ---- */
+/* ---- calls of functions that change what PostgreSQL keeps in a session: sql_touch.c ---- */
 
 enum sql_third {
 	SQL_THIRD_ANY,      /* the arguments change nothing */

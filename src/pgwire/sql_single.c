@@ -106,12 +106,6 @@ static bool is_listed(const struct token *token, struct bytes functions)
 	return false;
 }
 
-/* Views and functions of the system show the server that they run on. */
-static bool is_of_system(const struct token *token)
-{
-	return token->text.count >= 3 && strncasecmp(token->text.at, "pg_", 3) == 0;
-}
-
 /* ---- texts ---- */
 
 /* The word, or the name in quotes, was no reason to be no read. `before` it there was a point. */
@@ -133,8 +127,10 @@ static bool may_be_read(const struct token *token, const struct last *last, stru
 {
 	switch (token->kind) {
 	case TOKEN_WORD:
+		/* Views and functions of the system show the server that they run on. */
 		return bytes_are_ascii(token->text) && !is_in(writing, token) &&
-		       (!is_of_system(token) || is_listed(token, functions));
+		       (token->text.count < 3 || strncasecmp(token->text.at, "pg_", 3) != 0 ||
+		        is_listed(token, functions));
 	case TOKEN_QUOTED:
 		return bytes_are_ascii(token->text) && !sql_is_unicode(token) &&
 		       !(token->text.count > 3 && strncmp(token->text.at, "\"pg_", 4) == 0);

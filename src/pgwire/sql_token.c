@@ -124,16 +124,6 @@ static const char *quoted_end(const char *at, const char *end, bool is_escaped)
 	return NULL;
 }
 
-/* Where the tag of a dollar-quoted string ends: $$text$$ or $tag$text$tag$. NULL: it is none. */
-static const char *tag_end(const char *at, const char *end)
-{
-	const char *tag = at + 1;
-
-	while (tag < end && is_a(*tag, IN_WORD) && *tag != '$')
-		tag++;
-	return tag < end && *tag == '$' && !is_a(at[1], DIGIT) ? tag + 1 : NULL;
-}
-
 /*
  * Skips white space with a newline in it, if the next part of a string constant follows: 'one'
  *          'constant'. NULL: none follows.
@@ -223,13 +213,17 @@ static const char *number_end(const char *at, const char *end)
 	return at;
 }
 
+/* A dollar-quoted string, $$text$$ or $tag$text$tag$, or a parameter. */
 static struct token take_dollar(struct scanner *scanner, const char *at, const char *end)
 {
-	const char *text = tag_end(at, end);
-	size_t size = text ? (size_t)(text - at) : 0;
+	const char *text = at + 1;
+	size_t size;
 
-	if (!text)
+	while (text < end && is_a(*text, IN_WORD) && *text != '$')
+		text++;
+	if (text == end || *text++ != '$' || is_a(at[1], DIGIT))
 		return take(scanner, TOKEN_NUMBER, at, skip_all(at + 1, end, DIGIT));
+	size = (size_t)(text - at);
 	text = memmem(text, (size_t)(end - text), at, size);
 	return take(scanner, TOKEN_STRING, at, text ? text + size : NULL);
 }
@@ -400,21 +394,17 @@ static size_t unquote_dollar(struct bytes text, char *out, size_t size)
 	return count;
 }
 
-static size_t lower_word(struct bytes text, char *out, size_t size)
-{
-	for (size_t i = 0; i < text.count && i < size; i++)
-		out[i] = sql_lower(text.at[i]);
-	return text.count <= size ? text.count : SQL_CANNOT;
-}
-
 size_t sql_unquote(const struct token *token, bool is_escaped, char *out, size_t size)
 {
 	struct bytes rest = token->text;
 	char prefix = sql_lower(rest.at[0]), quote;
 	size_t used = 0;
 
-	if (token->kind == TOKEN_WORD)
-		return lower_word(rest, out, size);
+	if (token->kind == TOKEN_WORD) {
+		for (; used < rest.count && used < size; used++)
+			out[used] = sql_lower(rest.at[used]);
+		return used == rest.count ? used : SQL_CANNOT;
+	}
 	if (prefix == '$')
 		return unquote_dollar(rest, out, size);
 	if (prefix == 'b' || prefix == 'x')
@@ -459,26 +449,23 @@ bool sql_unquote_text(const struct token *token, char *out, size_t size)
 
 /* ---- names of parameters ---- */
 
-static void add_part(struct chain *chain, const struct token *token)
-{
-	size_t room = SQL_CHAIN_MAX - chain->count,
-	       most = room < SQL_NAME_MAX ? room : SQL_NAME_MAX;
-	size_t size = sql_unquote(token, false, chain->name + chain->count, most);
-
-	chain->is_cut |= size == SQL_CANNOT;
-	if (!sql_is_unicode(token))
-		chain->count += size == SQL_CANNOT ? most : size;
-}
-
 bool sql_read_chain(struct scanner *scanner, struct token token, struct chain *chain)
 {
+	size_t most, size;
+
 	chain->count = 0;
 	chain->is_cut = false;
 	for (;;) {
 		chain->next = token;
 		if (!sql_is_name(&token))
 			return false;
-		add_part(chain, &token);
+		most = SQL_CHAIN_MAX - chain->count;
+		if (most > SQL_NAME_MAX)
+			most = SQL_NAME_MAX;
+		size = sql_unquote(&token, false, chain->name + chain->count, most);
+		chain->is_cut |= size == SQL_CANNOT;
+		if (!sql_is_unicode(&token))
+			chain->count += size == SQL_CANNOT ? most : size;
 		chain->next = sql_token(scanner);
 		if (!sql_token_is_sign(&chain->next, '.'))
 			break;

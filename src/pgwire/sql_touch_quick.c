@@ -113,7 +113,10 @@ static bool is_quiet_statement(struct quick *quick, struct bytes rest)
 
 #define LETTER(letter) (1u << ((letter)&31))
 
-/* Whether a name may be one of the functions, by its first two letters. */
+/*
+ * Whether a name may be one of the functions with one argument, by its first two letters. One that
+ * is not ASCII may be an `i`.
+ */
 static inline bool may_begin(char first, char second)
 {
 	static const unsigned int seconds[32] = {
@@ -129,7 +132,7 @@ static inline bool may_begin(char first, char second)
 		['x' & 31] = LETTER('p'),
 	};
 
-	return seconds[first & 31] & LETTER(second);
+	return (first & 0x80) || (seconds[first & 31] & LETTER(second));
 }
 
 /* The same by its last two bytes. One that is not ASCII may be an `i`. */

@@ -114,12 +114,6 @@ static bool grow(struct sql_touchers *set)
 	return true;
 }
 
-static bool is_odd(struct bytes name)
-{
-	return !bytes_are_ascii(name) || memchr(name.at, '?', name.count) ||
-	       memchr(name.at, '"', name.count);
-}
-
 bool sql_touchers_add(struct sql_touchers *set, struct bytes name, const struct sql_toucher *what)
 {
 	size_t before = set->names.count;
@@ -132,7 +126,8 @@ bool sql_touchers_add(struct sql_touchers *set, struct bytes name, const struct 
 		return false;
 	set->list[set->count] = *what;
 	set->list[set->count].name = (uint32_t)before;
-	if (is_odd(name))
+	if (!bytes_are_ascii(name) || memchr(name.at, '?', name.count) ||
+	    memchr(name.at, '"', name.count))
 		set->odd_bits |= what->bits;
 	link_name(set, set->count++);
 	return true;

@@ -10,15 +10,13 @@
 
 #include "sql_priv.h"
 
-static bool is_lower_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
-
 /* So many digits, then `end`. */
 static bool has_digits(const char *at, size_t count, char end, bool may_be_zero)
 {
 	bool is_zero = true;
 
 	for (size_t i = 0; i < count; i++) {
-		if (!is_lower_hex(at[i]))
+		if (!memchr("0123456789abcdef", at[i], 16))
 			return false;
 		is_zero = is_zero && at[i] == '0';
 	}

@@ -9,7 +9,7 @@
  *
  * All that is read was said as data, in this order, and answers are bounded.
  */
-#include "../../src/net/tls_records_priv.h"
+#include "../../src/net/tls_priv.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 
 #include "pgweir/base/buf.h"
 #include "pgweir/pgwire/sql_block.h"
-#include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
 
 #include "unclear.h"

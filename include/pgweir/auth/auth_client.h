@@ -6,7 +6,6 @@
 #ifndef PGWEIR_AUTH_AUTH_CLIENT_H
 #define PGWEIR_AUTH_AUTH_CLIENT_H
 
-#include "pgweir/auth/auth_work.h"
 #include "pgweir/auth/derived.h"
 #include "pgweir/config/config.h"
 

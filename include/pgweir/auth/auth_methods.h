@@ -10,6 +10,8 @@
 #include "pgweir/config/config.h"
 #include "pgweir/net/tls.h"
 
+struct outside;
+
 enum auth_question {
 	AUTH_ASKS_NOTHING,
 	AUTH_ASKS_PASSWORD, /* a cleartext password */
@@ -33,10 +35,9 @@ struct auth_method_row {
 	enum auth_voucher voucher;
 	bool takes_anybody; /* the user may be unknown, and has no secret */
 	bool needs_no_file; /* auth_file is not read if auth_type is this method */
-	bool is_outside;    /* PAM or LDAP checks the password: outside.h */
-	/*
-	 * is_outside: the setting with its options; whether it may be unset with another auth_type.
-	 */
+	/* Who else checks the password: outside.h. NULL: nobody */
+	const struct outside *outside;
+	/* Then: the setting with its options; whether it may be unset with another auth_type. */
 	const char *setting;
 	size_t setting_at; /* offset in struct config, of a char * */
 	bool may_be_unset;

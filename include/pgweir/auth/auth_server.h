@@ -16,7 +16,6 @@
 #define PGWEIR_AUTH_AUTH_SERVER_H
 
 #include "pgweir/auth/auth_methods.h"
-#include "pgweir/auth/auth_work.h"
 #include "pgweir/auth/derived.h"
 
 enum auth_server_result {

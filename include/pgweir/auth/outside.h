@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Passwords that are checked outside of this process: by PAM or by an LDAP server. That may
- * take any time: auth_work.h has it done by a helper thread.
+ * take any time: derived.h has it done by a helper thread.
  */
 #ifndef PGWEIR_AUTH_OUTSIDE_H
 #define PGWEIR_AUTH_OUTSIDE_H
@@ -33,9 +33,6 @@ struct outside_question {
 /* To be called once, before any thread asks: prepares the libraries for several threads. */
 void ldap_prepare(void);
 
-/* Called on a helper thread; may block. */
-enum outside_answer outside_judge(enum auth_method method, struct outside_question *question);
-
 /* Sets the reason and returns `answer`. */
 enum outside_answer outside_reply(struct outside_question *question, enum outside_answer answer,
                                   const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -46,10 +43,15 @@ enum outside_fitness {
 	OUTSIDE_CONTRADICTORY, /* each is valid, but not together; *err says why */
 };
 
-/* Checks options. Works also if built without LDAP or PAM. */
-enum outside_fitness outside_check(enum auth_method method, const char *options, struct err *err);
+struct outside {
+	const char *name;
+	bool is_built;
+	/* Called on a helper thread; may block. */
+	enum outside_answer (*judge)(struct outside_question *question);
+	/* Checks options, also if it is not built. */
+	enum outside_fitness (*check)(const char *options, struct err *err);
+};
 
-const char *outside_name(enum auth_method method);
-bool outside_is_built(enum auth_method method);
+extern const struct outside outside_pam, outside_ldap;
 
 #endif

@@ -111,10 +111,7 @@ static inline void sketch_add(struct sketch *sketch, uint64_t value)
  */
 void sketch_add_to(const struct sketch *sketch, struct histogram *sum);
 
-/*
- * ---- sparse: counters, most of which are 0; those that are not, in the order of their places
- * ----
- */
+/* ---- sparse: counters, most of which are 0; the others are kept by their places ---- */
 
 /* The place in the upper 16 bits, its count in the others: fifty years of a million a second. */
 typedef uint64_t sparse_item;

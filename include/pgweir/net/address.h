@@ -133,10 +133,7 @@ struct address range_address(const struct range *range, const unsigned char bits
 /* An IPv4-mapped IPv6 address (::ffff:10.0.0.1) is treated as IPv4, on both sides. */
 bool range_has(const struct range *range, const struct address *address);
 
-/*
- * ---- ranges: a list such as that of trusted proxies; it never changes, and counts its
- * references ----
- */
+/* ---- ranges: a list such as that of trusted proxies, with references ---- */
 
 struct ranges;
 

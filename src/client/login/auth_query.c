@@ -681,7 +681,7 @@ bool auth_query_holds(struct client *client)
 	bool is_for;
 
 	if (auth_methods[login_config(client)->auth_type].takes_anybody ||
-	    auth_methods[login->method].is_outside)
+	    auth_methods[login->method].outside)
 		return true;
 	if (!answer)
 		return user && auth_server_is_by(login->auth, &user->secret);

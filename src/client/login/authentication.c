@@ -42,7 +42,7 @@ struct way {
 	const struct hba_rule *rule; /* NULL: auth_type itself is the method */
 	enum auth_method method;
 	bool is_proven;      /* the client's certificate confirms the user */
-	const char *options; /* options of a method that is_outside (auth/outside.h); else NULL */
+	const char *options; /* options of a method that is outside (auth/outside.h); else NULL */
 };
 
 static struct hba_facts facts_of(const struct client *client)
@@ -351,7 +351,7 @@ static void ask_for(struct client *client, const struct way *way)
 	 * A user of these methods need not be known: any user is accepted, or another system
 	 * decides.
 	 */
-	if (!auth_methods[way->method].takes_anybody && !auth_methods[way->method].is_outside &&
+	if (!auth_methods[way->method].takes_anybody && !auth_methods[way->method].outside &&
 	    !know(client, &secret, &is_known))
 		return;
 	login->method = way->method;

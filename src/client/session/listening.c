@@ -41,7 +41,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/handover.h"
 #include "pgweir/pool/server/question.h"

@@ -14,7 +14,7 @@
 #include <strings.h>
 
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/statements.h"
 

@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/vacancy.h"

@@ -20,11 +20,11 @@ START_TEST(rows_are_whole)
 	ck_assert_msg(row->question == AUTH_ASKS_NOTHING || row->refusal, "%s", row->name);
 	ck_assert_msg(row->voucher == AUTH_NO_VOUCHER || row->refusal, "%s", row->name);
 	ck_assert_msg(!row->voucher || !row->question, "%s", row->name);
-	ck_assert_msg(!row->is_outside || (row->setting && row->threads && row->question), "%s",
+	ck_assert_msg(!row->outside || (row->setting && row->threads && row->question), "%s",
 	              row->name);
 	ck_assert_msg(!row->hba_alias || row->hba_name, "%s", row->name);
-	if (row->is_outside)
-		ck_assert_ptr_nonnull(outside_name((enum auth_method)_i));
+	if (row->outside)
+		ck_assert_ptr_nonnull(row->outside->name);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/ldap_options.c: options, at every cut; and the escaping of user names.
+ * auth/ldap.c: options, at every cut; and the escaping of user names.
  */
 #include "../../../src/auth/outside_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/ldap_options.c: LDAP's URLs, at every cut.
+ * auth/ldap.c: LDAP's URLs, at every cut.
  */
 #include "../../../src/auth/outside_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/outside.c, auth_work.c and auth_server.c: possible checks, and the lifetime of a check whose
+ * auth/outside.c, verifiers.c and auth_server.c: possible checks, and the lifetime of a check whose
  * client disconnects. The test runs the jobs; no PAM or LDAP server is used.
  */
 #include "pgweir/auth/auth_server.h"
@@ -39,7 +39,7 @@ START_TEST(outside_checks)
 {
 	struct err err = { 0 };
 
-	ck_assert_int_eq(outside_check(checks[_i].method, checks[_i].options, &err),
+	ck_assert_int_eq(auth_methods[checks[_i].method].outside->check(checks[_i].options, &err),
 	                 checks[_i].fitness);
 	if (checks[_i].problem)
 		ck_assert_str_eq(err.text, checks[_i].problem);
@@ -140,10 +140,10 @@ END_TEST
 
 START_TEST(outside_is_named)
 {
-	ck_assert_str_eq(outside_name(AUTH_METHOD_PAM), "PAM");
-	ck_assert_str_eq(outside_name(AUTH_METHOD_LDAP), "LDAP");
-	ck_assert(outside_is_built(AUTH_METHOD_PAM) == PGWEIR_PAM);
-	ck_assert(outside_is_built(AUTH_METHOD_LDAP) == PGWEIR_LDAP);
+	ck_assert_str_eq(outside_pam.name, "PAM");
+	ck_assert_str_eq(outside_ldap.name, "LDAP");
+	ck_assert(outside_pam.is_built == PGWEIR_PAM);
+	ck_assert(outside_ldap.is_built == PGWEIR_LDAP);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/log_limit.c: limits
+ * base/log.c: limits
  */
 #include "pgweir/base/log.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/log_limit.c
+ * base/log.c
  */
 #include "../../../src/base/log_priv.h"
 

@@ -17,7 +17,7 @@
 
 #include "pgweir/net/stream.h"
 
-#include "../../../src/net/outbox_priv.h"
+#include "../../../src/net/stream_priv.h"
 #include "../unit.h"
 
 #define ENDS 100 /* more than one batch */

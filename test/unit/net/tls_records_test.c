@@ -3,7 +3,7 @@
  * net/tls_records.c: the traces of RFC 8448, and a peer of the test's own, which can also say what
  * no peer may say.
  */
-#include "../../../src/net/tls_records_priv.h"
+#include "../../../src/net/tls_priv.h"
 
 #include <stdlib.h>
 #include <string.h>

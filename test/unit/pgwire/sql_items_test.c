@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pgwire/sql_items.c: names of libraries, channels and parameters, and the value of one SET.
+ * pgwire/sql_block.c: names of libraries, channels and parameters, and the value of one SET.
  */
-#include "pgweir/pgwire/sql_items.h"
 
 #include <stdio.h>
 #include <string.h>

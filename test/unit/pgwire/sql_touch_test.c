@@ -409,6 +409,10 @@ static const struct {
 	{ "DO $$ BEGIN PERFORM dblink_connect('a', 'b'); END $$", "XHW" },
 	{ "CALL p('SELECT public.DBLINK_CONNECT(''a'', ''b'')')", "XHW" },
 	{ "SELECT query_to_xml('SELECT setseed(0)', true, true, '')", "XH" },
+	{ "SELECT table_to_xml (a, true, true, '')", "H" },
+	{ "SELECT schema_to_xml('a', true, true, '')", "H" },
+	{ "SELECT database_to_xml(true, true, '')", "H" },
+	{ "SELECT (true).\335sn_weak FROM t", "X" }, /* in LATIN5, a capital I with a dot */
 	{ "SELECT 'SELECT setseed(0)'", "" },
 	{ "DO $$ BEGIN LOAD 'a'; END $$", "YHW" },
 	{ "DO $$ BEGIN EXECUTE format('load %L', 'a'); END $$", "YHW" },
