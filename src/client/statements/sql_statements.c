@@ -131,7 +131,11 @@ static void batch_renamed(struct batch *batch, char type, struct bytes body, str
 /* Counts the characters of a text. false: they cannot be counted. */
 static bool count_characters(const struct client *client, struct bytes text, uint32_t *count)
 {
-	bool is_utf8 = session_is_utf8(client);
+	const char *encoding = session_encoding(client);
+	const char *stored =
+	    params_find(client->borrower.server->session.baseline, "server_encoding");
+	bool is_utf8 = encoding && strcasecmp(encoding, "UTF8") == 0 && stored &&
+	               strcasecmp(stored, "UTF8") == 0;
 
 	*count = 0;
 	for (size_t i = 0; i < text.count; i++) {
