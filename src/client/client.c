@@ -238,8 +238,6 @@ static void detach(struct client *client)
 	ops->free_work(client);
 	cancel_keys_remove(&clients->keys, client);
 	client_release_admission(client);
-	gate_part(client_gate(client));
-	client->borrower.gate = 0;
 	if (client->count) {
 		clients->guest_count -= client->count == CLIENT_COUNTED_AS_GUEST;
 		if (client->database)

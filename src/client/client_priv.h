@@ -252,7 +252,7 @@ static inline struct gate *client_gate(const struct client *client)
 /* It comes by this gate, or by the main listener (NULL). */
 static inline void client_enter_by(struct client *client, struct gate *gate)
 {
-	client->borrower.gate = gate ? gate_join(gate)->number : 0;
+	client->borrower.gate = gate ? gate->number : 0;
 }
 
 /* What its mode decides. */

@@ -361,9 +361,6 @@ void clients_free(struct clients **clientsp)
 	sparse_sum_free(&clients->closes.of_none);
 	config_unref(&clients->config);
 	users_release(&clients->users);
-	tls_context_unref(&clients->tls);
-	hba_release(&clients->hba);
-	ranges_release(&clients->proxies);
 	free(clients);
 }
 
@@ -420,19 +417,6 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	clients_visits_start(&clients->rearming, clients, rearm);
 	config_unref(&old);
 	users_release(&old_users);
-}
-
-void clients_set_parts(struct clients *clients, struct hba *hba, struct tls_context *tls,
-                       struct ranges *proxies)
-{
-	hba_release(&clients->hba);
-	tls_context_unref(&clients->tls);
-	clients->hba = hba ? hba_hold(hba) : NULL;
-	clients->tls = tls ? tls_context_ref(tls) : NULL;
-	if (!proxies)
-		return;
-	ranges_release(&clients->proxies);
-	clients->proxies = ranges_hold(proxies);
 }
 
 /* An incomplete client; no other module knows of it yet. */
@@ -578,7 +562,6 @@ struct client_parcel {
 
 static void parcel_free(struct client_parcel **parcel)
 {
-	gate_part((*parcel)->gate);
 	free((*parcel)->shown.certificate_name);
 	free(*parcel);
 	*parcel = NULL;
@@ -608,7 +591,7 @@ struct client_parcel *client_pack(struct client *client)
 	parcel->shown = client->login->shown;
 	client->login->shown.certificate_name = NULL;
 	parcel->peer = client->peer;
-	parcel->gate = gate_join(client_gate(client));
+	parcel->gate = client_gate(client);
 	parcel->id = client->id;
 	parcel->connected_at = client->connected_at;
 	client_forget(client);

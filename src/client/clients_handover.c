@@ -408,7 +408,8 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	if (!client)
 		return;
 	*fd = -1;
-	if (!stream_read_tls(&client->stream, &record, true, clients->tls, &is_same)) {
+	if (!stream_read_tls(&client->stream, &record, true, clients->shared->gates.main.tls,
+	                     &is_same)) {
 		client_close(client, CLOSE_MEMORY);
 		return;
 	}

@@ -46,7 +46,8 @@ struct clients_shared {
 	struct clients_told told;
 	struct hash_key digest_key;
 	const struct console_door *door;
-	struct gate_table gates;
+	struct gate_table gates; /* main has the config of each lane, and so none of its own */
+	struct ranges *proxies;  /* addresses that may send PROXY headers; NULL: none */
 	struct statement_limits limits;
 	struct homes homes;
 	/* Clients must use descriptors below this one. 0 = no limit. */
@@ -115,9 +116,6 @@ struct clients {
 	unsigned int features;        /* enum client_feature that `config` sets for all clients */
 	struct users *users;          /* one reference */
 	struct auth_lookups lookups;  /* of users who are not in auth_file */
-	struct tls_context *tls;      /* one reference; NULL: no TLS */
-	struct hba *hba;              /* one reference; NULL unless auth_type is hba */
-	struct ranges *proxies;       /* addresses that may send PROXY headers; NULL: none */
 	unsigned int generation;      /* number of clients_configure() calls */
 	struct client_list list;      /* in order of ids */
 	struct client *filed;         /* the last one that was inserted there; or NULL */
@@ -160,14 +158,6 @@ void clients_free(struct clients **clients);
  * clients, some clients in each turn.
  */
 void clients_configure(struct clients *clients, const struct config *config, struct users *users);
-
-/*
- * For new clients: the HBA rules (NULL: auth_type is not hba), the TLS context (NULL: no TLS), and
- * the addresses that may send PROXY headers (NULL: as before). Takes references of its own. To be
- * called before clients_configure().
- */
-void clients_set_parts(struct clients *clients, struct hba *hba, struct tls_context *tls,
-                       struct ranges *proxies);
 
 /* A connection was accepted. Takes ownership of the socket. gate NULL: the main listener. */
 void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate,

@@ -224,9 +224,9 @@ bool admit_is_owner(const struct client *client)
 /* Whether the client's listener is for this database. */
 static bool has_database(const struct client *client)
 {
-	const struct gate *gate = client_gate(client);
+	const struct config_listener *entry = login_rules(client)->entry;
 
-	return !gate || config_listener_has(gate->rules.entry, client->login->database);
+	return !entry || config_listener_has(entry, client->login->database);
 }
 
 bool admit_is_console(const struct client *client)

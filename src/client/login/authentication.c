@@ -68,7 +68,7 @@ static bool is_named(const struct client *client, const struct hba_rule *rule, c
 {
 	const char *user = client->login->user;
 
-	return name && (rule ? hba_rule_admits(login_hba(client), rule, name, user)
+	return name && (rule ? hba_rule_admits(login_rules(client)->hba, rule, name, user)
 	                     : strcmp(name, user) == 0);
 }
 
@@ -90,7 +90,7 @@ static enum way_verdict find_rule(const struct client *client, const struct hba_
 {
 	const struct hba_facts facts = facts_of(client);
 
-	switch (hba_find(login_hba(client), &facts, rule)) {
+	switch (hba_find(login_rules(client)->hba, &facts, rule)) {
 	case HBA_NEEDS_HOST:
 		return WAY_NEEDS_HOST;
 	case HBA_NO_RULE:

@@ -22,10 +22,11 @@ static inline const struct config *login_config(const struct client *client)
 	return client->borrower.gate ? client_gate(client)->rules.config : client->clients->config;
 }
 
-/* NULL unless its auth_type is hba. */
-static inline struct hba *login_hba(const struct client *client)
+/* What its listener says, but for the settings. */
+static inline const struct gate_rules *login_rules(const struct client *client)
 {
-	return client->borrower.gate ? client_gate(client)->rules.hba : client->clients->hba;
+	return client->borrower.gate ? &client_gate(client)->rules
+	                             : &client->clients->shared->gates.main;
 }
 
 /* NULL: no memory. */

@@ -147,7 +147,8 @@ static enum wire_result proxy_header_read(struct client *client, struct bytes *i
 
 	if (client->login->shown.is_proxy_header_done || in->count == 0)
 		return WIRE_OK;
-	is_trusted = wanted != PROXY_PROTOCOL_OFF && ranges_have(clients->proxies, &client->peer);
+	is_trusted =
+	    wanted != PROXY_PROTOCOL_OFF && ranges_have(clients->shared->proxies, &client->peer);
 	if (is_trusted && proxy_begins(*in))
 		return read_header(client, in);
 	if (wanted != PROXY_PROTOCOL_OFF && proxy_begins(*in))
@@ -172,14 +173,9 @@ static enum wire_result proxy_header_read(struct client *client, struct bytes *i
  * encrypted.
  */
 
-static struct tls_context *tls_of(const struct client *client)
-{
-	return client->borrower.gate ? client_gate(client)->rules.tls : client->clients->tls;
-}
-
 static bool may_encrypt(const struct client *client)
 {
-	return tls_of(client) && !address_is_unix(&client->peer);
+	return login_rules(client)->tls && !address_is_unix(&client->peer);
 }
 
 /* Begins the handshake. Always false: there is nothing more to parse now. */
@@ -187,7 +183,7 @@ static bool secure(struct client *client, struct bytes early)
 {
 	struct err err;
 
-	if (stream_secure(&client->stream, tls_of(client), NULL, early, &err))
+	if (stream_secure(&client->stream, login_rules(client)->tls, NULL, early, &err))
 		return false;
 	err_reason(&err, CLOSE_CLIENT_TLS);
 	return client_close_err(client, &err);
@@ -409,8 +405,8 @@ static bool take_pair(struct client *client, const char *name, const char *value
  */
 static bool take_first(struct client *client, struct bytes list, struct err *err)
 {
-	const struct gate *gate = client_gate(client);
-	const char *defaults = gate ? gate->rules.entry->options : NULL;
+	const struct config_listener *entry = login_rules(client)->entry;
+	const char *defaults = entry ? entry->options : NULL;
 	const char *name, *value, *options = NULL;
 	struct err ignored;
 
