@@ -269,7 +269,7 @@ static void retire(struct client *client)
 		clients->filed = NULL;
 	TAILQ_INSERT_TAIL(&clients->closed, client, node);
 	clients->count--;
-	clients->ops->on_closed(client);
+	clients->drain.leaving_count -= client->is_leaving;
 	loop_defer(clients->loop, &clients->free_task);
 	pools_changed(clients->pools);
 	clients->shared->on_free(clients);

@@ -46,8 +46,6 @@ struct client_ops {
 	bool (*refuse_place)(struct client *client);
 	/* as statements_spare_unnamed() */
 	bool (*spare_unnamed)(struct client *client);
-
-	void (*on_closed)(struct client *client);
 };
 
 /*
@@ -215,9 +213,6 @@ static inline void drain_look(struct client *client)
 	if (client->clients->drain.is_on)
 		drain_check(client);
 }
-
-/* A client was closed. */
-void drain_gone(struct client *client);
 
 /* Starts anew with the first client. */
 void clients_visits_start(struct clients_visits *visits, struct clients *clients,

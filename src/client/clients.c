@@ -218,7 +218,6 @@ static const struct client_ops client_states = {
 	.on_settled = relay_settled,
 	.refuse_place = relay_refuse_place,
 	.spare_unnamed = statements_spare_unnamed,
-	.on_closed = drain_gone,
 	.states = {
 		[CLIENT_STARTUP] = { .on_input = startup_input, .rearm = client_login_begin },
 		[CLIENT_AUTHENTICATION] = { .on_input = authentication_input,

@@ -186,12 +186,6 @@ void drain_describe(const struct drain_progress *sum, char *text, size_t size)
 	         sum->left, sum->working, sum->waiting, sum->closed, sum->cut, deadline);
 }
 
-void drain_gone(struct client *client)
-{
-	client->clients->drain.leaving_count -= client->is_leaving;
-	client->is_leaving = false;
-}
-
 /* ---- begin and end ---- */
 
 void drain_begin(struct clients *clients, usec_t limit)
