@@ -6,12 +6,10 @@
 #define PGWEIR_CLIENT_CLIENTS_H
 
 #include "pgweir/auth/hba.h"
-#include "pgweir/client/applications.h"
 #include "pgweir/client/audit.h"
 #include "pgweir/client/calls.h"
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
-#include "pgweir/client/login.h"
 #include "pgweir/client/statement_limits.h"
 #include "pgweir/net/stream_parcel.h"
 #include "pgweir/net/address.h"
@@ -28,6 +26,20 @@ enum client_goes {
 	CLIENT_GOES_TO_PEER,        /* its cancel request is for a client of a peer */
 	CLIENT_GOES_TO_OLD_PROCESS, /* no loop knows its key: see struct successor */
 	CLIENT_GOES_HOME            /* its pool is at home there */
+};
+
+/* The failed logins of one loop whose answers are delayed. client/login/authentication.c */
+struct delayed_login;
+struct delayed_logins {
+	TAILQ_HEAD(, delayed_login) list;
+	unsigned int count;
+	bool is_cut; /* more logins failed than can be delayed, and that was logged */
+};
+
+/* The lookups of auth_query of one loop. client/login/auth_query.c */
+struct auth_lookups {
+	TAILQ_HEAD(, auth_lookup) list; /* all */
+	struct auth_lookup *under_way;  /* those that may be joined, by key */
 };
 
 /* When limits were met, so that the log has each event once. Of all loops. */
@@ -145,6 +157,21 @@ struct clients {
 	struct clients_walk_list walks;
 	struct clients_visits rearming; /* sets time limits again after a reload */
 };
+
+/*
+ * What the logins of all loops have in common: failed logins of each address, and answers of
+ * auth_query. client/login/auth_cache.c
+ */
+struct logins;
+
+/* NULL: *err says why. */
+struct logins *logins_new(struct err *err);
+
+/* To be called each second: wipes the answers of auth_query whose time is over. */
+void logins_sweep(struct logins *logins, usec_t now);
+
+/* No client may be left. */
+void logins_free(struct logins **logins);
 
 struct clients *clients_new(struct clients_shared *shared, unsigned int loop_number,
                             struct pools *pools, const struct config *config, struct users *users,

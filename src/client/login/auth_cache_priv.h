@@ -11,7 +11,7 @@
 #include "pgweir/auth/failures.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
-#include "pgweir/client/login.h"
+#include "pgweir/client/clients.h"
 #include "pgweir/config/config.h"
 #include "pgweir/pool/pools.h"
 
@@ -48,7 +48,7 @@ bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_answ
 /* What the logins of all loops share. */
 struct logins {
 	pthread_mutex_t lock; /* guards all of this, and `until` of answers */
-	/* failed logins, while their answers are delayed: admit.c */
+	/* failed logins, while their answers are delayed: authentication.c */
 	struct failures failures;
 	struct auth_answer *table; /* the cache, by key; walked from the oldest on */
 	struct hash_key secret;    /* of the table */

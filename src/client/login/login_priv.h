@@ -52,17 +52,6 @@ void authentication_go_on(struct client *client);
 /* Handles input in CLIENT_AUTHENTICATION. false: do not read more now; the client may be closed. */
 bool authentication_input(struct client *client, struct bytes in);
 
-/* ---- admit.c: throttle ---- */
-
-/* Whether auth_failure_limit allows a login from the client's address. false: it was refused. */
-bool throttle_admits(struct client *client);
-
-/* Refuses the client with *err after auth_failure_delay. Only in CLIENT_AUTHENTICATION. */
-void throttle_refuse(struct client *client, const struct err *err);
-
-/* Ends the delay, when the client got its error or is closed. No effect without a delay. */
-void throttle_drop(struct client *client);
-
 /* ---- admit.c ---- */
 
 /* Counts the client for max_client_conn, unless it asked for the console. false: it was refused. */

@@ -122,7 +122,7 @@ START_TEST(calls_keeps_a_long_text_in_part)
 	ck_assert_uint_eq(strlen(calls_text(statement)), CALLS_TEXT_MAX);
 	calls_by(statement, 7,
 	         "an application with a name that is longer than the field that has it");
-	ck_assert_uint_eq(strlen(statement->application), CALLS_APPLICATION_SIZE - 1);
+	ck_assert_uint_eq(strlen(statement->application), APPLICATION_NAME_SIZE - 1);
 }
 END_TEST
 
