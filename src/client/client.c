@@ -508,12 +508,6 @@ void client_read_on(struct client *client)
 		client_judge_kept(client);
 }
 
-/* The client closed the connection, and was not asked to authenticate, or did not answer. */
-static enum close_reason left_reason(const struct client *client)
-{
-	return client->state == CLIENT_STARTUP ? CLOSE_LEFT_EARLY : CLOSE_LEFT_UNAUTHENTICATED;
-}
-
 static void on_end(struct client *client)
 {
 	bool is_silent = client_is_nobody(client) && !client->stream.error;
@@ -531,8 +525,11 @@ static void on_end(struct client *client)
 	/*
 	 * Monitoring connects and disconnects, also after the startup packet: not worth a log line.
 	 */
-	if (!reason)
-		reason = is_silent ? left_reason(client) : CLOSE_CLIENT_EOF;
+	if (!reason && is_silent)
+		reason =
+		    client->state == CLIENT_STARTUP ? CLOSE_LEFT_EARLY : CLOSE_LEFT_UNAUTHENTICATED;
+	else if (!reason)
+		reason = CLOSE_CLIENT_EOF;
 	client_close(client, reason);
 }
 

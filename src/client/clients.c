@@ -325,29 +325,23 @@ struct clients *clients_new(struct clients_shared *shared, unsigned int loop_num
 	return clients;
 }
 
-static void dismiss_all(struct clients *clients)
-{
-	struct client *client;
-	struct buf words = { 0 };
-	struct err err;
-
-	err_close(&err, CLOSE_POOLER_SHUTDOWN);
-	message_err(&words, "FATAL", &err);
-	while ((client = TAILQ_FIRST(&clients->list)))
-		client_dismiss(client, buf_bytes(&words), CLOSE_POOLER_SHUTDOWN);
-	buf_free(&words);
-}
-
 void clients_free(struct clients **clientsp)
 {
 	struct clients *clients = *clientsp;
+	struct client *client;
+	struct buf words = { 0 };
+	struct err err;
 
 	if (!clients)
 		return;
 	*clientsp = NULL;
 	clients_visits_stop(&clients->rearming);
 	clients_visits_stop(&clients->drain.looks);
-	dismiss_all(clients);
+	err_close(&err, CLOSE_POOLER_SHUTDOWN);
+	message_err(&words, "FATAL", &err);
+	while ((client = TAILQ_FIRST(&clients->list)))
+		client_dismiss(client, buf_bytes(&words), CLOSE_POOLER_SHUTDOWN);
+	buf_free(&words);
 	auth_lookups_free(clients);
 	loop_undefer(clients->loop, &clients->free_task);
 	free_closed(&clients->free_task);
@@ -375,41 +369,32 @@ static bool has_several_hosts(const struct config *config)
 	return false;
 }
 
-static bool is_tracked(const struct config *config)
-{
-	return config->track_statements || config_statement_next(config, NULL) ||
-	       config_has_applications(config);
-}
-
 static unsigned int features_of(const struct config *config)
 {
+	bool is_tracked = config->track_statements || config_statement_next(config, NULL) ||
+	                  config_has_applications(config);
+
 	return (config->disable_pqexec ? CLIENT_REFUSES_QUERY : 0) |
 	       (config->log_min_duration ? CLIENT_NOTES_SLOW : 0) |
 	       (config->max_prepared_statements > 0 ? CLIENT_FOLLOWS_STATEMENTS : 0) |
 	       (config->session_audit ? CLIENT_IS_AUDITED : 0) |
-	       (is_tracked(config) ? CLIENT_IS_TRACKED : 0) |
+	       (is_tracked ? CLIENT_IS_TRACKED : 0) |
 	       (has_several_hosts(config) ? CLIENT_HAS_HOSTS : 0);
-}
-
-static void resize_calls(struct clients *clients, uint32_t capacity)
-{
-	struct logger log = { clients->pools->shared.log, NULL };
-
-	if (!calls_resize(&clients->calls, capacity))
-		log_warning(&log, "out of memory: track_statements keeps its value");
 }
 
 void clients_configure(struct clients *clients, const struct config *config, struct users *users)
 {
 	const struct config *old = clients->config;
 	struct users *old_users = clients->users;
+	struct logger log = { clients->pools->shared.log, NULL };
 
 	if (config->session_audit && !(clients->features & CLIENT_IS_AUDITED))
 		audit_restart(&clients->audit);
 	clients->config = config_ref(config);
 	/* servers may have openings: later statements must still be noticed */
 	clients->features = features_of(config) | (clients->features & CLIENT_HAS_HOSTS);
-	resize_calls(clients, (uint32_t)config->track_statements);
+	if (!calls_resize(&clients->calls, (uint32_t)config->track_statements))
+		log_warning(&log, "out of memory: track_statements keeps its value");
 	clients->users = users_hold(users);
 	clients->generation++;
 	auth_lookups_configure(clients);

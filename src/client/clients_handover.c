@@ -76,38 +76,27 @@ static bool is_at_rest(const struct client *client)
 	}
 }
 
-/* Whether its transaction cannot leave, and its server waits for the next statement of it. */
-static bool waits_for_more(const struct client *client)
-{
-	return is_undecided(client) && server_rest(client->borrower.server) != REST_WORKING;
-}
-
 /* Whether its batch, or its transaction, must go on before it can leave, with more of its input. */
 static bool needs_more(const struct client *client)
 {
-	bool has_half = stream_kept(&client->stream).count && client->stream.want == WANT_INPUT;
+	const struct server *server = client->borrower.server;
 
-	return client->frame_left || has_half || waits_for_more(client) ||
-	       (client->state == CLIENT_ACTIVE &&
-	        ledger_needs_more(&client->borrower.server->wire.ledger));
-}
-
-/* Whether its current work ends without more input. */
-static bool ends_alone(const struct client *client)
-{
-	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING ||
-	                  client->state == CLIENT_SETTLING || client->state == CLIENT_CATCHING_UP;
-
-	return is_at_work && !needs_more(client);
+	return client->frame_left ||
+	       (stream_kept(&client->stream).count && client->stream.want == WANT_INPUT) ||
+	       (is_undecided(client) && server_rest(server) != REST_WORKING) ||
+	       (client->state == CLIENT_ACTIVE && ledger_needs_more(&server->wire.ledger));
 }
 
 static enum listener_rest rest_of(const struct client *client)
 {
+	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING ||
+	                  client->state == CLIENT_SETTLING || client->state == CLIENT_CATCHING_UP;
+
 	if (!can_ever_leave(client))
 		return LISTENER_STAYS;
 	if (is_at_rest(client))
 		return LISTENER_AT_REST;
-	return ends_alone(client) ? LISTENER_ENDS : LISTENER_WORKS;
+	return is_at_work && !needs_more(client) ? LISTENER_ENDS : LISTENER_WORKS;
 }
 
 /* Of those that share its listening connection; after note_listeners(). */

@@ -195,20 +195,6 @@ static void unauthenticated_refuse(struct client *client)
 	client_fatal(client, &err);
 }
 
-/* The rights of the client's user on the console. */
-static enum console_role role_of(const struct client *client)
-{
-	const struct config *config = client->clients->config;
-	const char *user = client->login->user;
-
-	if (config_list_has(&config->admin_users, user))
-		return CONSOLE_ADMIN;
-	if (config_list_has(&config->stats_users, user) ||
-	    auth_methods[login_config(client)->auth_type].takes_anybody)
-		return CONSOLE_STATS;
-	return CONSOLE_NOBODY;
-}
-
 bool admit_is_owner(const struct client *client)
 {
 	return address_is_unix(&client->peer) && client->peer.un.uid == geteuid() &&
@@ -320,12 +306,17 @@ static bool count_in(struct client *client)
 
 bool admit_console_role(struct client *client)
 {
+	const struct config *config = client->clients->config;
 	struct client_login *login = client->login;
 
-	login->console_role = admit_is_owner(client) ? CONSOLE_ADMIN : role_of(client);
-	if (login->console_role != CONSOLE_NOBODY)
-		return true;
-	return client_refuse_for(client, CLOSE_CONSOLE_USER);
+	if (admit_is_owner(client) || config_list_has(&config->admin_users, login->user))
+		login->console_role = CONSOLE_ADMIN;
+	else if (config_list_has(&config->stats_users, login->user) ||
+	         auth_methods[login_config(client)->auth_type].takes_anybody)
+		login->console_role = CONSOLE_STATS;
+	else
+		return client_refuse_for(client, CLOSE_CONSOLE_USER);
+	return true;
 }
 
 /*

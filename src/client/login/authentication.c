@@ -253,26 +253,21 @@ static void set_timer(struct client *client, usec_t delay)
 		client_arm(client, delay, on_delay_due, now);
 }
 
-/* Only the first of a series is logged. */
-static void say_cut(const struct clients *clients)
-{
-	const struct logger log = { clients->pools->shared.log, NULL };
-
-	log_warning(&log,
-	            "more than %d failed logins wait for auth_failure_delay: the oldest "
-	            "are answered early; auth_failure_limit bounds those of one address",
-	            DELAYED_MAX);
-}
-
 static void enlist(struct delayed_login *delayed)
 {
 	struct client *client = delayed->client;
 	struct delayed_logins *all = &client->clients->delayed;
 	struct logins *logins = client->clients->shared->logins;
+	const struct logger log = { client->clients->pools->shared.log, NULL };
 
 	if (all->count >= DELAYED_MAX) {
+		/* only the first of a series is logged */
 		if (!all->is_cut)
-			say_cut(client->clients);
+			log_warning(
+			    &log,
+			    "more than %d failed logins wait for auth_failure_delay: the oldest "
+			    "are answered early; auth_failure_limit bounds those of one address",
+			    DELAYED_MAX);
 		all->is_cut = true;
 		send_delayed_error(TAILQ_FIRST(&all->list)->client);
 	}
@@ -612,13 +607,6 @@ static bool is_answer(const struct frame *frame)
 	return frame->type == 'p' || frame->type == 'X';
 }
 
-static void refuse_type(struct client *client, const struct frame *frame)
-{
-	client_refuse(client, CLOSE_NO_PASSWORD_MESSAGE,
-	              "expected a password message, got type '%c'",
-	              frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
-}
-
 /* Handles one message of a client that authenticates. */
 static void take_message(struct client *client, const struct frame *frame, struct bytes body)
 {
@@ -652,10 +640,11 @@ bool authentication_input(struct client *client, struct bytes in)
 		 */
 		if (result == WIRE_MORE || (is_answer(&frame) && in.count < frame.length))
 			break;
-		if (!is_answer(&frame)) {
-			refuse_type(client, &frame);
-			return false;
-		}
+		if (!is_answer(&frame))
+			return client_refuse(client, CLOSE_NO_PASSWORD_MESSAGE,
+			                     "expected a password message, got type '%c'",
+			                     frame.type >= ' ' && frame.type < 127 ? frame.type
+			                                                           : '?');
 		take_message(client, &frame, frame_body(in, &frame));
 		in = bytes_skip(in, frame.length);
 	}

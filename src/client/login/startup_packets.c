@@ -55,26 +55,20 @@ static unsigned int home_of(const struct client *client)
 	                                  count);
 }
 
-/* A client moves by a copy of its descriptor: not when descriptors run short. */
-static bool goes_home(struct client *client)
-{
-	const struct clients *clients = client->clients;
-	unsigned int home = home_of(client);
-
-	return home != clients->keys.loop_number && !unauthenticated_is_short(client) &&
-	       clients->shared->send_elsewhere(client, CLIENT_GOES_HOME, home);
-}
-
 /* Whether the client has gone to another loop, where its startup packet is parsed again. */
 static bool startup_goes(struct client *client)
 {
 	const struct clients_shared *shared = client->clients->shared;
+	unsigned int home;
 
 	if (!shared->send_elsewhere || client->login->shown.has_moved)
 		return false;
 	if (strcmp(client->login->database, CONFIG_CONSOLE_DATABASE) == 0)
 		return shared->send_elsewhere(client, CLIENT_GOES_TO_CONSOLE, 0);
-	return goes_home(client);
+	home = home_of(client);
+	/* It moves by a copy of its descriptor: not when descriptors run short. */
+	return home != client->clients->keys.loop_number && !unauthenticated_is_short(client) &&
+	       shared->send_elsewhere(client, CLIENT_GOES_HOME, home);
 }
 
 /*
@@ -227,13 +221,6 @@ static bool tls_hello(struct client *client, struct bytes hello)
 	return secure(client, hello);
 }
 
-/* Whether the client must use TLS and does not. */
-static bool tls_is_missing(const struct client *client)
-{
-	return login_config(client)->client_tls_sslmode >= TLS_MODE_REQUIRE &&
-	       !stream_is_encrypted(&client->stream) && !address_is_unix(&client->peer);
-}
-
 void startup_secured(struct client *client, const struct err *err)
 {
 	struct client_shown *shown = &client->login->shown;
@@ -354,13 +341,6 @@ static bool take_text(char **text, const char *value, struct err *err)
 	return *text || err_set(err, ERR_MEMORY, "out of memory");
 }
 
-static bool take_options(struct client *client, const char *value, struct err *err)
-{
-	if (!client->replication)
-		return take_each(client, value, is_ignored(client, "options"), err);
-	return take_text(&client->login->options, value, err);
-}
-
 static bool take_application_name(struct client *client, const char *value, struct err *err)
 {
 	static const char name[] = "application_name";
@@ -418,7 +398,10 @@ static bool take_first(struct client *client, struct bytes list, struct err *err
 	}
 	if (defaults && !client->replication && !take_each(client, defaults, false, err))
 		return false;
-	return !options || take_options(client, options, err);
+	if (!options)
+		return true;
+	return client->replication ? take_text(&client->login->options, options, err)
+	                           : take_each(client, options, is_ignored(client, "options"), err);
 }
 
 static bool take_pairs(struct client *client, struct bytes packet, struct err *err)
@@ -455,7 +438,8 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 	struct err err;
 
 	client->login->minor = minor;
-	if (tls_is_missing(client))
+	if (login_config(client)->client_tls_sslmode >= TLS_MODE_REQUIRE &&
+	    !stream_is_encrypted(&client->stream) && !address_is_unix(&client->peer))
 		return client_refuse_for(client, CLOSE_TLS_REQUIRED);
 	buf_reserve(&client->login->parameters, packet.count); /* one allocation instead of many */
 	if (!take_pairs(client, packet, &err))
