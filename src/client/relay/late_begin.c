@@ -157,15 +157,6 @@ bool late_begin_in_vain(struct client *client, struct bytes text)
 	       late_begin_again(client, bytes_of(begin, sizeof(begin)));
 }
 
-static enum judgement end_late(struct client *client, enum sql_block_kind kind)
-{
-	if (!client_send(client, answers[client->late->has_failed ? SQL_BLOCK_ROLLBACK : kind]))
-		return JUDGE_END;
-	late_begin_forget(client);
-	client_enter(client, CLIENT_IDLE);
-	return JUDGE_DROP;
-}
-
 enum judgement late_begin_judge(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct sql_block block;
@@ -185,8 +176,17 @@ enum judgement late_begin_judge(struct client *client, const struct frame *frame
 	if (fields_text(body, &text) != WIRE_OK || stream_unsent(&client->stream))
 		return JUDGE_SEND;
 	block = sql_block_read(bytes_of(body.at, body.count - 1));
-	if (block.kind == SQL_BLOCK_COMMIT || block.kind == SQL_BLOCK_ROLLBACK)
-		return client->late ? end_late(client, block.kind) : JUDGE_SEND;
+	if (block.kind == SQL_BLOCK_COMMIT || block.kind == SQL_BLOCK_ROLLBACK) {
+		if (!client->late)
+			return JUDGE_SEND;
+		if (client->late->has_failed)
+			block.kind = SQL_BLOCK_ROLLBACK;
+		if (!client_send(client, answers[block.kind]))
+			return JUDGE_END;
+		late_begin_forget(client);
+		client_enter(client, CLIENT_IDLE);
+		return JUDGE_DROP;
+	}
 	/*
 	 * If the next statement is already here, a late BEGIN saves nothing, unless that statement
 	 * is to say where the transaction runs.
@@ -202,15 +202,6 @@ enum judgement late_begin_judge(struct client *client, const struct frame *frame
 static bool note(struct server *server, enum ledger_kind kind)
 {
 	return server_note_change(server, kind, LEDGER_OURS, NULL);
-}
-
-/* Makes the transaction fail at the server, as it has failed here. */
-static bool fail_again(struct server *server, struct batch *batch)
-{
-	MESSAGE_STATIC(query, 'Q', "ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"");
-
-	batch_run(batch, MESSAGE_BYTES(query));
-	return note(server, LEDGER_QUERY);
 }
 
 /* Adds Parse, Bind and Execute of a text. */
@@ -235,6 +226,8 @@ bool late_begin_send(struct client *client, char type, struct batch *batch)
 	bool has_failed = late->has_failed, is_query = type == 'Q';
 	/* A transaction that has failed here would not have failed at another server. */
 	bool is_good = has_failed || resend_open(client, texts);
+	/* Makes the transaction fail at the server, as it has failed here. */
+	MESSAGE_STATIC(failing, 'Q', "ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"");
 	const char *text;
 
 	batch->server = server;
@@ -248,8 +241,10 @@ bool late_begin_send(struct client *client, char type, struct batch *batch)
 		return false;
 	batch_run(batch, bytes_of((const char *)&ending,
 	                          is_query ? sizeof(ending.portal) : sizeof(ending)));
+	if (has_failed)
+		batch_run(batch, MESSAGE_BYTES(failing));
 	return note(server, LEDGER_CLOSE) && (is_query || note(server, LEDGER_CLOSE)) &&
-	       (!has_failed || fail_again(server, batch));
+	       (!has_failed || note(server, LEDGER_QUERY));
 }
 
 /* ---- the end ---- */
