@@ -220,7 +220,7 @@ void client_release_admission(struct client *client)
 	if (client->is_admitted)
 		client->clients->pools->with.broker->admitted_count--;
 	if (client->is_admitted && client->borrower.gate)
-		gate_leave(client_gate(client));
+		atomic_fetch_sub(&client_gate(client)->client_count, 1);
 	client->is_admitted = false;
 }
 
@@ -307,13 +307,6 @@ static void on_linger_due(struct timer *timer)
 {
 	client_close(container_of(timer, struct client, timer), CLOSE_NONE);
 }
-
-bool client_drop_input(struct client *client, struct bytes in)
-{
-	return stream_keep(&client->stream, bytes_skip(in, in.count));
-}
-
-void client_finish(struct client *client) { stream_finish(&client->stream); }
 
 /* Continues to linger: flushes, then stops sending. */
 static void linger(struct client *client)

@@ -107,10 +107,6 @@ void client_dismiss(struct client *client, struct bytes words, enum close_reason
 /* It was handed over to another process or loop: closes our socket, and logs nothing. */
 void client_forget(struct client *client);
 
-/* In CLIENT_LINGERING: reads and drops input. client_finish(): stops sending. */
-bool client_drop_input(struct client *client, struct bytes in);
-void client_finish(struct client *client);
-
 /* Adds ` application_name="..."`, if the client has one. */
 void client_add_application_name(const struct client *client, struct strbuf *out);
 

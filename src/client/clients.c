@@ -162,6 +162,14 @@ static void rearm_active(struct client *client)
 
 static void on_preparing_flushed(struct client *client) { server_read_on(client->borrower.server); }
 
+/* In CLIENT_LINGERING. */
+static bool drop_input(struct client *client, struct bytes in)
+{
+	return stream_keep(&client->stream, bytes_skip(in, in.count));
+}
+
+static void finish(struct client *client) { stream_finish(&client->stream); }
+
 static const struct borrower_ops client_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = relay_refused,
@@ -243,7 +251,7 @@ static const struct client_ops client_states = {
 		                     .on_flushed = console_flushed,
 		                     .on_cancel = console_cancel,
 		                     .on_end = console_end },
-		[CLIENT_LINGERING] = { .on_input = client_drop_input, .on_flushed = client_finish },
+		[CLIENT_LINGERING] = { .on_input = drop_input, .on_flushed = finish },
 	},
 };
 
@@ -410,7 +418,7 @@ static struct client *make(struct clients *clients, const struct address *peer)
 
 	if (!client)
 		return NULL;
-	client->login = login_new();
+	client->login = calloc(1, sizeof(*client->login));
 	if (!client->login) {
 		slab_put(&clients->slab, client);
 		return NULL;

@@ -254,11 +254,6 @@ void clients_keep(struct clients *clients)
 		client->is_written = false;
 }
 
-unsigned int clients_served_count(const struct clients *clients)
-{
-	return clients->count - clients->state_counts[CLIENT_CONSOLE];
-}
-
 void clients_dismiss(struct clients *clients, const struct err *err)
 {
 	struct client *client, *next;

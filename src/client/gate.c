@@ -66,5 +66,3 @@ bool gate_admit(struct gate *gate)
 	atomic_fetch_add(&gate->refused_count, 1);
 	return false;
 }
-
-void gate_leave(struct gate *gate) { atomic_fetch_sub(&gate->client_count, 1); }

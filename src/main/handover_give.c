@@ -299,7 +299,7 @@ static unsigned int served_count(const struct daemon *daemon)
 	unsigned int count = 0;
 
 	LANES_HELD(lane, &daemon->lanes)
-	count += clients_served_count(lane->clients) +
+	count += lane->clients->count - lane->clients->state_counts[CLIENT_CONSOLE] +
 	         atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
 	return count;
 }

@@ -54,6 +54,5 @@ void gate_rules_done(struct gate_rules *rules);
 
 /* Counts a client. false: there are as many as max_client_conn. */
 bool gate_admit(struct gate *gate);
-void gate_leave(struct gate *gate);
 
 #endif

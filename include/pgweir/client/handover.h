@@ -34,9 +34,6 @@ void clients_keep(struct clients *clients);
  */
 bool clients_look(struct clients *clients);
 
-/* How many clients this process still serves, without those of the console. */
-unsigned int clients_served_count(const struct clients *clients);
-
 /* Sends all clients this error and closes them. */
 void clients_dismiss(struct clients *clients, const struct err *err);
 

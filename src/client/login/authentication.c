@@ -660,17 +660,6 @@ bool authentication_input(struct client *client, struct bytes in)
 
 /* ---- a login's memory ---- */
 
-#define UNKNOWN_MAX ((size_t)64 * 1024) /* bytes of the names of unknown protocol options */
-
-struct client_login *login_new(void)
-{
-	struct client_login *login = calloc(1, sizeof(*login));
-
-	if (login)
-		login->unknown.limit = UNKNOWN_MAX;
-	return login;
-}
-
 void login_free(struct client *client)
 {
 	struct client_login *login = client->login;

@@ -29,9 +29,6 @@ static inline const struct gate_rules *login_rules(const struct client *client)
 	                             : &client->clients->shared->gates.main;
 }
 
-/* NULL: no memory. */
-struct client_login *login_new(void);
-
 /* Frees client->login, which must not be NULL, and sets it to NULL. */
 void login_free(struct client *client);
 
