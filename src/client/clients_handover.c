@@ -223,6 +223,7 @@ bool clients_write(struct clients *clients, struct channel *channel)
 
 	note_listeners(clients);
 	TAILQ_FOREACH (client, &clients->list, node) {
+		client->is_written = false;
 		if (ok && rest_of(client) == LISTENER_AT_REST &&
 		    rest_of_others(client) == LISTENER_AT_REST)
 			ok = write_client(client, channel);
@@ -244,14 +245,6 @@ unsigned int clients_let_go(struct clients *clients)
 		count++;
 	}
 	return count;
-}
-
-void clients_keep(struct clients *clients)
-{
-	struct client *client;
-
-	TAILQ_FOREACH (client, &clients->list, node)
-		client->is_written = false;
 }
 
 void clients_dismiss(struct clients *clients, const struct err *err)

@@ -193,7 +193,6 @@ static void keep_all(const struct handover *handover, bool is_gone)
 	LANES_HELD(lane, lanes)
 	{
 		pools_keep(lane->pools, is_gone);
-		clients_keep(lane->clients);
 		clients_go_on(lane->clients);
 	}
 }
