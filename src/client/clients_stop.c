@@ -142,35 +142,30 @@ void drain_check(struct client *client)
 
 /* ---- progress ---- */
 
-static usec_t time_left(const struct clients *clients)
+void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
 {
-	const struct drain *drain = &clients->drain;
-	usec_t now = loop_now(clients->loop);
+	const struct drain *drain = &lanes->at->clients->drain;
+	usec_t left = drain->began_at + drain->limit - loop_now(lanes->at->loop);
+	const struct lane *lane;
 
-	if (!drain->limit)
-		return DRAIN_NO_LIMIT;
-	if (drain->is_overdue || now >= drain->began_at + drain->limit)
-		return 0;
-	return drain->began_at + drain->limit - now;
-}
+	*sum = (struct drain_progress){ .is_on = drain->is_on, .time_left = DRAIN_NO_LIMIT };
+	LANES_HELD(lane, lanes)
+	{
+		const unsigned int *counts = lane->clients->state_counts;
 
-/* Adds that of one lane. */
-static void drain_add(const struct clients *clients, struct drain_progress *sum)
-{
-	const unsigned int *counts = clients->state_counts;
-	const struct drain *drain = &clients->drain;
-
-	sum->is_on = drain->is_on;
+		drain = &lane->clients->drain;
+		sum->left += count_left(lane->clients);
+		sum->leaving += drain->leaving_count;
+		sum->working += counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] +
+		                counts[CLIENT_SETTLING] + counts[CLIENT_CATCHING_UP];
+		sum->waiting += counts[CLIENT_WAITING];
+		sum->newcomers += counts[CLIENT_NEWCOMER];
+		sum->closed += drain->closed_count;
+		sum->cut += drain->cut_count;
+	}
 	sum->is_overdue = drain->is_overdue;
-	sum->left += count_left(clients);
-	sum->leaving += drain->leaving_count;
-	sum->working += counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] + counts[CLIENT_SETTLING] +
-	                counts[CLIENT_CATCHING_UP];
-	sum->waiting += counts[CLIENT_WAITING];
-	sum->newcomers += counts[CLIENT_NEWCOMER];
-	sum->closed += drain->closed_count;
-	sum->cut += drain->cut_count;
-	sum->time_left = time_left(clients);
+	if (drain->limit)
+		sum->time_left = drain->is_overdue || left < 0 ? 0 : left;
 }
 
 void drain_describe(const struct drain_progress *sum, char *text, size_t size)
@@ -212,17 +207,6 @@ void drain_end(struct clients *clients)
 	clients_visits_stop(&clients->drain.looks);
 	clients->drain.is_on = clients->drain.is_overdue = false;
 	pools_changed(clients->pools);
-}
-
-/* ---- all lanes ---- */
-
-void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
-{
-	const struct lane *lane;
-
-	*sum = (struct drain_progress){ 0 };
-	LANES_HELD(lane, lanes)
-	drain_add(lane->clients, sum);
 }
 
 /*
