@@ -398,7 +398,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	}
 	client->is_arriving = true;
 	if (client->state == CLIENT_IDLE)
-		client->timer.due = values.idle_since; /* not set yet: see resume_idle() */
+		client->timer.due = values.idle_since; /* not set yet: see clients_start() */
 	if (!stream_keep(&client->stream, values.kept) ||
 	    !stream_send_unsent(&client->stream, values.unsent))
 		client_close(client, CLOSE_CLIENT_EOF);
@@ -431,6 +431,10 @@ static void start(struct client *client)
 
 static int order(uint64_t one, uint64_t other) { return (one > other) - (one < other); }
 
+/*
+ * Those from a wait queue enter one again, in the same order, after all others. An idle timer is
+ * inserted among those that are due earlier: in this order nothing is passed over.
+ */
 static int by_line(const void *one, const void *other)
 {
 	const struct client *a = *(struct client *const *)one, *b = *(struct client *const *)other;
@@ -439,24 +443,9 @@ static int by_line(const void *one, const void *other)
 	if (a->borrower.waiting_since != b->borrower.waiting_since)
 		return order((uint64_t)a->borrower.waiting_since,
 		             (uint64_t)b->borrower.waiting_since);
-	return order(a->borrower.wait_number, b->borrower.wait_number);
-}
-
-static int by_idle_time(const void *one, const void *other)
-{
-	const struct client *a = *(struct client *const *)one, *b = *(struct client *const *)other;
-
+	if (a->borrower.wait_number != b->borrower.wait_number)
+		return order(a->borrower.wait_number, b->borrower.wait_number);
 	return order((uint64_t)a->timer.due, (uint64_t)b->timer.due);
-}
-
-/* A timer is inserted among those that are due earlier: in this order nothing is passed over. */
-static void resume_idle(struct client **arrived, size_t count)
-{
-	qsort(arrived, count, sizeof(*arrived), by_idle_time);
-	for (size_t i = 0; i < count; i++) {
-		if (arrived[i]->state == CLIENT_IDLE)
-			client_idle_resume(arrived[i], arrived[i]->timer.due);
-	}
 }
 
 void clients_start(struct clients *clients)
@@ -469,10 +458,11 @@ void clients_start(struct clients *clients)
 		if (arrived && client->is_arriving)
 			arrived[count++] = client;
 	}
-	if (arrived) {
-		resume_idle(arrived, count);
-		/* Those from a wait queue enter one again, in the same order, after all others. */
+	if (arrived)
 		qsort(arrived, count, sizeof(*arrived), by_line);
+	for (size_t i = 0; i < count; i++) {
+		if (arrived[i]->state == CLIENT_IDLE)
+			client_idle_resume(arrived[i], arrived[i]->timer.due);
 	}
 	for (size_t i = 0; i < count; i++) {
 		if (arrived[i]->state != CLIENT_CLOSED)
