@@ -173,13 +173,15 @@ static void ask_position(struct client *client)
 {
 	struct order order = { .kind = ORDER_ASK, .parts = QUESTION_POSITION };
 	struct server *server = client->borrower.server;
-	usec_t left =
-	    server->lease.lent_at + client->clients->config->causal_reads_wait - client_now(client);
+	usec_t left;
 
-	left = left < WAIT_MAX ? left : WAIT_MAX;
-	if (client->state == CLIENT_CATCHING_UP && !client->causal->seen_on)
+	if (client->state == CLIENT_CATCHING_UP && !client->causal->seen_on) {
+		left = server->lease.lent_at + client->clients->config->causal_reads_wait -
+		       client_now(client);
+		left = left < WAIT_MAX ? left : WAIT_MAX;
 		order.wait =
 		    (struct question_wait){ client->causal->position, left > 0 ? left : 0 };
+	}
 	server_order(server, &order);
 }
 
