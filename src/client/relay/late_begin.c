@@ -25,26 +25,6 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_token.h"
 
-/* Each with the zero at the end of a literal. */
-#define BIND_BODY "\0\0\0\0\0\0\0" /* no portal, no statement, no formats, no values */
-#define EXECUTE_BODY "\0\0\0\0"    /* no portal, all rows */
-#define CLOSE_SIZE 2               /* 'P' or 'S', no name */
-
-/* What follows a text in the messages. */
-static const struct {
-	char no_types[2]; /* of the Parse */
-	MESSAGE_FIXED(sizeof(BIND_BODY)) bind;
-	MESSAGE_FIXED(sizeof(EXECUTE_BODY)) execute;
-} behind = { { 0 },
-	     MESSAGE_FIXED_INIT('B', sizeof(BIND_BODY), BIND_BODY),
-	     MESSAGE_FIXED_INIT('E', sizeof(EXECUTE_BODY), EXECUTE_BODY) };
-
-/* And what follows all of them. */
-static const struct {
-	MESSAGE_FIXED(CLOSE_SIZE) portal;
-	MESSAGE_FIXED(CLOSE_SIZE) statement;
-} ending = { MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "P"), MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "S") };
-
 /* CommandComplete and ReadyForQuery. */
 #define ANSWER_TYPE(tag)                             \
 	const struct {                               \
@@ -207,13 +187,18 @@ static bool note(struct server *server, enum ledger_kind kind)
 /* Adds Parse, Bind and Execute of a text. */
 static bool send_text(struct batch *batch, const char *text, bool is_last)
 {
+	/* no portal, no statement, no formats, no values */
+	MESSAGE_STATIC(bind, 'B', "\0\0\0\0\0\0\0");
+	MESSAGE_STATIC(execute, 'E', "\0\0\0\0"); /* no portal, all rows */
 	struct server *server = batch->server;
 	struct bytes whole = bytes_of(text, strlen(text) + 1);
 
-	batch_header(batch, 'P', 1 + whole.count + sizeof(behind.no_types));
+	batch_header(batch, 'P', 1 + whole.count + 2);
 	batch_copy(batch, bytes_of("", 1)); /* no name */
 	batch_copy(batch, whole);
-	batch_run(batch, bytes_of((const char *)&behind, sizeof(behind)));
+	batch_copy(batch, bytes_of("\0", 2)); /* no types */
+	batch_copy(batch, MESSAGE_BYTES(bind));
+	batch_copy(batch, MESSAGE_BYTES(execute));
 	return note(server, LEDGER_PARSE) && note(server, LEDGER_BIND) &&
 	       (is_last ? server_note_begin(server) : note(server, LEDGER_EXECUTE));
 }
@@ -226,6 +211,8 @@ bool late_begin_send(struct client *client, char type, struct batch *batch)
 	bool has_failed = late->has_failed, is_query = type == 'Q';
 	/* A transaction that has failed here would not have failed at another server. */
 	bool is_good = has_failed || resend_open(client, texts);
+	MESSAGE_STATIC(close_portal, 'C', "P");
+	MESSAGE_STATIC(close_statement, 'C', "S");
 	/* Makes the transaction fail at the server, as it has failed here. */
 	MESSAGE_STATIC(failing, 'Q', "ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"");
 	const char *text;
@@ -239,8 +226,9 @@ bool late_begin_send(struct client *client, char type, struct batch *batch)
 	late_begin_forget(client);
 	if (!is_good)
 		return false;
-	batch_run(batch, bytes_of((const char *)&ending,
-	                          is_query ? sizeof(ending.portal) : sizeof(ending)));
+	batch_copy(batch, MESSAGE_BYTES(close_portal));
+	if (!is_query)
+		batch_copy(batch, MESSAGE_BYTES(close_statement));
 	if (has_failed)
 		batch_run(batch, MESSAGE_BYTES(failing));
 	return note(server, LEDGER_CLOSE) && (is_query || note(server, LEDGER_CLOSE)) &&
