@@ -31,20 +31,17 @@ const char *const config_priorities[] = { "high", "normal", "low", NULL };
 const char *const config_targets[] = { "any",     "read-write",     "read-only", "primary",
 	                               "standby", "prefer-standby", NULL };
 
-/* A comment after a value is a frequent mistake. */
-static const char *comment_hint(const char *text)
+static bool is_not(struct err *err, const char *text, const char *what)
 {
 	const char *mark = strpbrk(text, ";#");
 
-	return mark && mark != text ? " (a comment needs a line of its own, or the value in quotes)"
-	                            : "";
-}
-
-static bool is_not(struct err *err, const char *text, const char *what)
-{
 	if (!*text)
 		return err_set(err, ERR_PARAMETER, "the value is missing: %s is needed", what);
-	return err_set(err, ERR_PARAMETER, "\"%s\" is not %s%s", text, what, comment_hint(text));
+	err_set(err, ERR_PARAMETER, "\"%s\" is not %s", text, what);
+	/* a frequent mistake */
+	if (mark && mark != text)
+		err_suffix(err, " (a comment needs a line of its own, or the value in quotes)");
+	return false;
 }
 
 static bool whole_number(const char *text, int base, int64_t *value)

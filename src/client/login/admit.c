@@ -319,26 +319,11 @@ bool admit_console_role(struct client *client)
 	return true;
 }
 
-/*
- * Stores the parameters of the startup packet as the client's parameters. false: the client
- * was refused.
- */
-static bool settle_parameters(struct client *client)
-{
-	struct buf *parameters = &client->login->parameters;
-
-	if (buf_ok(parameters) && params_add_text(client->clients->pools->shared.params,
-	                                          &client->params, buf_bytes(parameters))) {
-		buf_free(parameters);
-		return true;
-	}
-	return client_refuse(client, ERR_LIMIT, "startup parameters are too large");
-}
-
 bool admit_count(struct client *client)
 {
 	struct pools *pools = client->clients->pools;
-	const struct client_login *login = client->login;
+	struct client_login *login = client->login;
+	struct buf *parameters = &login->parameters;
 
 	/* Authentication has ended: input from here on contains no password. */
 	client->stream.is_secret = false;
@@ -350,7 +335,14 @@ bool admit_count(struct client *client)
 		    pool_rules_number(client_gate(client)->rules.entry->pool_mode);
 	if (!admit_is_console(client) && has_database(client))
 		client->database = pools_database(pools, login->database);
-	return count_in(client) && settle_parameters(client);
+	if (!count_in(client))
+		return false;
+	/* Only now are the parameters of the startup packet its own. */
+	if (!buf_ok(parameters) ||
+	    !params_add_text(pools->shared.params, &client->params, buf_bytes(parameters)))
+		return client_refuse(client, ERR_LIMIT, "startup parameters are too large");
+	buf_free(parameters);
+	return true;
 }
 
 void admit_enter(struct client *client)

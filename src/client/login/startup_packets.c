@@ -257,23 +257,12 @@ static bool is_ignored(const struct client *client, const char *name)
 	return config_list_has(&client->clients->config->ignore_startup_parameters, name);
 }
 
-/*
- * PostgreSQL replaces these bytes in application_name too: every user can see the name, in
- * any encoding.
- */
-static void clean_ascii(char *text)
-{
-	for (; *text; text++) {
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-	}
-}
-
 static bool note_parameter(struct client *client, const char *name, const char *value,
                            struct err *err)
 {
 	struct buf *parameters = &client->login->parameters;
 	size_t at;
+	char *text;
 	const char *tracked = tracked_find(client->clients->pools->config, name);
 
 	if (!tracked && !is_parameter_name(name)) {
@@ -287,8 +276,17 @@ static bool note_parameter(struct client *client, const char *name, const char *
 	buf_add_cstr(parameters, tracked ? tracked : name);
 	at = parameters->count;
 	buf_add_cstr(parameters, value);
-	if (tracked && strcmp(tracked, "application_name") == 0 && buf_ok(parameters))
-		clean_ascii(parameters->at + at);
+	/*
+	 * PostgreSQL replaces these bytes in application_name too: every user can see the name, in
+	 * any encoding.
+	 */
+	text = tracked && strcmp(tracked, "application_name") == 0 && buf_ok(parameters)
+	           ? parameters->at + at
+	           : NULL;
+	for (; text && *text; text++) {
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+	}
 	return true;
 }
 

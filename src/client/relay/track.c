@@ -61,43 +61,32 @@ static uint64_t pool_key_of(const struct client *client)
 	return hash_bytes(secret(client), names, out.count);
 }
 
-/* The client's parameters have changed: so may its application_name have. */
-static void find_application(struct client *client, struct track *track)
-{
-	struct clients *clients = client->clients;
-	const char *name;
-
-	params_release(clients->pools->shared.params, &track->params);
-	track->params = params_hold(client->params);
-	name = params_find(track->params, "application_name");
-	applications_leave(&clients->applications, &track->application);
-	track->application = applications_join(&clients->applications, name ? name : "");
-}
-
-static void find_times(const struct client *client, struct track *track)
-{
-	struct config_times times;
-
-	track->generation = client->clients->generation;
-	track->has_times = client_times(client, client->borrower.pool->role->entry, &times);
-	if (track->has_times)
-		track->times = server_times_of(client->clients->loop, &times);
-}
-
-/* false: no memory. */
+/* Its parameters may have changed, so its application_name, or the configuration. false: no memory.
+ */
 __attribute__((noinline)) static bool prepare(struct client *client)
 {
+	struct applications *applications = &client->clients->applications;
+	struct params_table *table = client->clients->pools->shared.params;
 	struct track *track = client->track;
+	struct config_times times;
+	const char *name;
 
 	if (!track) {
 		track = client->track = calloc(1, sizeof(*track));
 		if (!track)
 			return false;
 		track->pool_key = pool_key_of(client);
-		track->params = params_none(client->clients->pools->shared.params);
+		track->params = params_none(table);
 	}
-	find_application(client, track);
-	find_times(client, track);
+	params_release(table, &track->params);
+	track->params = params_hold(client->params);
+	name = params_find(track->params, "application_name");
+	applications_leave(applications, &track->application);
+	track->application = applications_join(applications, name ? name : "");
+	track->generation = client->clients->generation;
+	track->has_times = client_times(client, client->borrower.pool->role->entry, &times);
+	if (track->has_times)
+		track->times = server_times_of(client->clients->loop, &times);
 	return true;
 }
 
