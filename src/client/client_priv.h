@@ -210,10 +210,12 @@ static inline void drain_look(struct client *client)
 		drain_check(client);
 }
 
-/* Starts anew with the first client. */
-void clients_visits_start(struct clients_visits *visits, struct clients *clients,
-                          void (*visit)(struct client *client));
-void clients_visits_stop(struct clients_visits *visits);
+/*
+ * Begins a visit to all clients, with the first one, some in each turn: sets their time limits
+ * again, and looks at each for DRAIN.
+ */
+void clients_visit(struct clients *clients);
+void clients_visit_stop(struct clients *clients);
 
 /* ---- cancel_request.c ---- */
 

@@ -288,14 +288,6 @@ static void free_closed(struct task *task)
 	}
 }
 
-static void rearm(struct client *client)
-{
-	const struct client_state_ops *ops = &client->clients->ops->states[client->state];
-
-	if (ops->rearm)
-		ops->rearm(client);
-}
-
 struct clients *clients_new(struct clients_shared *shared, unsigned int loop_number,
                             struct pools *pools, const struct config *config, struct users *users,
                             struct err *err)
@@ -343,8 +335,7 @@ void clients_free(struct clients **clientsp)
 	if (!clients)
 		return;
 	*clientsp = NULL;
-	clients_visits_stop(&clients->rearming);
-	clients_visits_stop(&clients->drain.looks);
+	clients_visit_stop(clients);
 	err_close(&err, CLOSE_POOLER_SHUTDOWN);
 	message_err(&words, "FATAL", &err);
 	while ((client = TAILQ_FIRST(&clients->list)))
@@ -406,7 +397,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	clients->users = users_hold(users);
 	clients->generation++;
 	auth_lookups_configure(clients);
-	clients_visits_start(&clients->rearming, clients, rearm);
+	clients_visit(clients);
 	config_unref(&old);
 	users_release(&old_users);
 }

@@ -39,39 +39,38 @@ void clients_walk_stop(struct clients *clients, struct clients_walk *walk)
 	TAILQ_REMOVE(&clients->walks, walk, node);
 }
 
-void clients_visits_stop(struct clients_visits *visits)
+void clients_visit_stop(struct clients *clients)
 {
-	if (!visits->task.is_waiting)
+	if (!clients->visit.task.is_waiting)
 		return;
-	loop_undefer(visits->clients->loop, &visits->task);
-	clients_walk_stop(visits->clients, &visits->walk);
+	loop_undefer(clients->loop, &clients->visit.task);
+	clients_walk_stop(clients, &clients->visit.walk);
 }
 
 static void visit_some(struct task *task)
 {
-	struct clients_visits *visits = container_of(task, struct clients_visits, task);
-	struct clients_walk *walk = &visits->walk;
+	struct clients *clients = container_of(task, struct clients, visit.task);
+	struct clients_walk *walk = &clients->visit.walk;
 	struct client *client;
 
 	for (int i = 0; i < VISITED_A_TURN && (client = walk->next); i++) {
 		walk->next = TAILQ_NEXT(client, node);
-		visits->visit(client);
+		if (clients->ops->states[client->state].rearm)
+			clients->ops->states[client->state].rearm(client);
+		drain_look(client);
 	}
 	if (walk->next)
-		loop_defer(visits->clients->loop, task);
+		loop_defer(clients->loop, task);
 	else
-		clients_walk_stop(visits->clients, walk);
+		clients_walk_stop(clients, walk);
 }
 
-void clients_visits_start(struct clients_visits *visits, struct clients *clients,
-                          void (*visit)(struct client *client))
+void clients_visit(struct clients *clients)
 {
-	clients_visits_stop(visits);
-	visits->clients = clients;
-	visits->visit = visit;
-	visits->task.run = visit_some;
-	clients_walk_start(clients, &visits->walk);
-	loop_defer(clients->loop, &visits->task);
+	clients_visit_stop(clients);
+	clients->visit.task.run = visit_some;
+	clients_walk_start(clients, &clients->visit.walk);
+	loop_defer(clients->loop, &clients->visit.task);
 }
 
 /* ---- DRAIN: one client ---- */
@@ -193,18 +192,17 @@ void drain_begin(struct clients *clients, usec_t limit)
 	drain->is_overdue = limit == 0;
 	drain->began_at = loop_now(clients->loop);
 	drain->limit = limit == DRAIN_NO_LIMIT ? 0 : limit ? limit : 1;
-	clients_visits_start(&drain->looks, clients, drain_check);
+	clients_visit(clients);
 }
 
 void drain_overrun(struct clients *clients)
 {
 	clients->drain.is_overdue = true;
-	clients_visits_start(&clients->drain.looks, clients, drain_check);
+	clients_visit(clients);
 }
 
 void drain_end(struct clients *clients)
 {
-	clients_visits_stop(&clients->drain.looks);
 	clients->drain.is_on = clients->drain.is_overdue = false;
 	pools_changed(clients->pools);
 }

@@ -95,14 +95,6 @@ struct clients_walk {
 };
 TAILQ_HEAD(clients_walk_list, clients_walk);
 
-/* Visits all clients, some in each turn: other work must not wait for all of them. */
-struct clients_visits {
-	struct clients *clients;
-	struct clients_walk walk;
-	struct task task; /* waits while the walk lasts */
-	void (*visit)(struct client *client);
-};
-
 struct client_ops;
 
 /* DRAIN: clients are disconnected, each between two of its transactions. client/clients_stop.c */
@@ -110,11 +102,10 @@ struct drain {
 	bool is_on;
 	bool is_overdue; /* the deadline has passed: clients are closed within transactions, too */
 	usec_t began_at;
-	usec_t limit;                /* after began_at; 0 = none */
-	unsigned int leaving_count;  /* clients that have got the error and may still read it */
-	uint64_t closed_count;       /* clients closed between transactions */
-	uint64_t cut_count;          /* clients closed by the deadline */
-	struct clients_visits looks; /* at all clients */
+	usec_t limit;               /* after began_at; 0 = none */
+	unsigned int leaving_count; /* clients that have got the error and may still read it */
+	uint64_t closed_count;      /* clients closed between transactions */
+	uint64_t cut_count;         /* clients closed by the deadline */
 };
 
 TAILQ_HEAD(unauthenticated_list, client_login);
@@ -155,7 +146,11 @@ struct clients {
 	struct slab late_slab; /* BEGINs that have not been sent yet. client/relay/late_begin.c */
 	struct task free_task;
 	struct clients_walk_list walks;
-	struct clients_visits rearming; /* sets time limits again after a reload */
+	/* after a reload, and for DRAIN: other work must not wait for all clients */
+	struct {
+		struct clients_walk walk;
+		struct task task; /* waits while the walk lasts */
+	} visit;
 };
 
 /*
