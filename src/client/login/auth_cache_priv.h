@@ -97,8 +97,7 @@ enum auth_reply_verdict {
 struct auth_reply {
 	struct buf kept; /* an incomplete message */
 	enum auth_reply_verdict verdict;
-	bool is_done; /* CommandComplete or an error has come */
-	bool has_row;
+	bool is_done;   /* CommandComplete or an error has come */
 	struct err why; /* AUTH_REPLY_BAD: for the log, not for the client */
 	char *name;     /* valid only with AUTH_REPLY_USER; owned */
 	char *secret;   /* valid only with AUTH_REPLY_USER; NULL: SQL's NULL; owned */
