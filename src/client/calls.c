@@ -47,64 +47,56 @@ static uint32_t evict(struct calls *calls)
 	calls->evict_count++;
 	heap_remove(&calls->heap, &statement->rank);
 	HASH_DEL(calls->table, statement);
-	free(statement->names);
-	statement->names = NULL;
+	free((char *)statement->database);
+	statement->database = NULL;
 	return slot;
 }
 
-static char *make_names(const struct calls_new *new, uint32_t *user_at, uint32_t *text_at)
+/* false: no memory, and nothing has changed. */
+static bool set_names(struct calls_statement *statement, const struct calls_new *new)
 {
 	size_t database_size = strlen(new->database) + 1, user_size = strlen(new->user) + 1;
 	size_t size = new->text.count < CALLS_TEXT_MAX ? new->text.count : CALLS_TEXT_MAX;
 	char *names = malloc(database_size + user_size + size + 1);
 
 	if (!names)
-		return NULL;
-	*user_at = (uint32_t)database_size;
-	*text_at = (uint32_t)(database_size + user_size);
-	memcpy(names, new->database, database_size);
-	memcpy(names + *user_at, new->user, user_size);
-	memcpy(names + *text_at, new->text.at, size);
-	names[*text_at + size] = 0;
-	return names;
+		return false;
+	statement->database = memcpy(names, new->database, database_size);
+	statement->user = memcpy(names + database_size, new->user, user_size);
+	names += database_size + user_size;
+	statement->text = memcpy(names, new->text.at, size);
+	names[size] = 0;
+	return true;
 }
 
 struct calls_statement *calls_enter(struct calls *calls, const struct calls_new *new)
 {
-	uint32_t user_at, text_at, slot;
-	char *names = calls->capacity ? make_names(new, &user_at, &text_at) : NULL;
-	struct calls_statement *statement;
+	struct calls_statement *statement, made = {
+		.key = new->key, .digest = new->digest, .since = new->now, .has_text = new->has_text
+	};
+	uint32_t slot;
 
-	if (!names)
+	if (!calls->capacity || !set_names(&made, new))
 		return NULL;
 	slot = calls->count == calls->capacity ? evict(calls) : calls->count++;
+	made.rank = (struct heap_node){ calls->floor, ++calls->sent_count, 0 };
+	made.generation = ++calls->generation;
+	made.missed_count = calls->floor;
 	statement = &calls->statements[slot];
-	*statement = (struct calls_statement){ .key = new->key,
-		                               .digest = new->digest,
-		                               .rank = { calls->floor, ++calls->sent_count, 0 },
-		                               .generation = ++calls->generation,
-		                               .missed_count = calls->floor,
-		                               .since = new->now,
-		                               .names = names,
-		                               .user_at = user_at,
-		                               .text_at = text_at,
-		                               .has_text = new->has_text };
+	*statement = made;
 	add(calls, statement);
 	return statement;
 }
 
 bool calls_explain(struct calls_statement *statement, struct bytes text)
 {
-	struct calls_new new = { .database = calls_database(statement),
-		                 .user = calls_user(statement),
-		                 .text = text };
-	uint32_t user_at, text_at;
-	char *names = make_names(&new, &user_at, &text_at);
+	char *old = (char *)statement->database;
 
-	if (!names)
+	if (!set_names(statement, &(struct calls_new){ .database = statement->database,
+	                                               .user = statement->user,
+	                                               .text = text }))
 		return false;
-	free(statement->names);
-	statement->names = names;
+	free(old);
 	statement->has_text = true;
 	return true;
 }
@@ -149,7 +141,7 @@ static void free_arrays(struct calls *calls)
 void calls_reset(struct calls *calls)
 {
 	for (uint32_t i = 0; i < calls->count; i++)
-		free(calls->statements[i].names);
+		free((char *)calls->statements[i].database);
 	HASH_CLEAR(hh, calls->table);
 	calls->count = 0;
 	calls->heap.count = 0;

@@ -42,12 +42,11 @@ struct calls_statement {
 	bool has_text;  /* false: the text says why it is not known */
 	struct sketch waiting, running;
 	uint64_t error_count;
-	char sqlstate[CALLS_SQLSTATE_SIZE];       /* of the last error; "": none */
+	char sqlstate[CALLS_SQLSTATE_SIZE];      /* of the last error; "": none */
 	char application[APPLICATION_NAME_SIZE]; /* of the last client */
 	uint64_t missed_count;
 	usec_t since;
-	char *names; /* database\0user\0text\0 */
-	uint32_t user_at, text_at;
+	const char *database, *user, *text; /* in one piece of memory */
 };
 
 /* A zeroed table is off. */
@@ -140,21 +139,6 @@ static inline void calls_ended(struct calls_statement *statement, const struct s
 	sketch_add(&statement->waiting, (uint64_t)wait);
 	if (end->sqlstate)
 		calls_failed(statement, end->sqlstate);
-}
-
-static inline const char *calls_database(const struct calls_statement *statement)
-{
-	return statement->names;
-}
-
-static inline const char *calls_user(const struct calls_statement *statement)
-{
-	return statement->names + statement->user_at;
-}
-
-static inline const char *calls_text(const struct calls_statement *statement)
-{
-	return statement->names + statement->text_at;
 }
 
 /* Walks a table in no order: start with *slot = 0. NULL: no more. */
