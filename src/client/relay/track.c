@@ -365,16 +365,11 @@ __attribute__((noinline)) static void see_other(struct client *client, const str
 		run(client, LEDGER_FUNCTION, statement_of_ours(client, FUNCTION_TEXT), 0);
 }
 
-static bool is_tracked(char type)
-{
-	return type == 'Q' || type == 'P' || type == 'B' || type == 'E' || type == 'F';
-}
-
 void track_frame(struct client *client, const struct frame *frame, struct bytes in, uint64_t digest)
 {
 	struct said said;
 
-	if (!is_tracked(frame->type) || !is_prepared(client))
+	if (!strchr("QPBEF", frame->type) || !is_prepared(client))
 		return;
 	if (frame->type != 'Q') {
 		see_other(client, frame, in, digest);
