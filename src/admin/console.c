@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pgweir/client/login.h"
+#include "pgweir/client/clients.h"
 
 #include "admin_priv.h"
 

@@ -25,12 +25,11 @@ enum judgement {
 
 struct batch {
 	struct server *server; /* the destination; NULL: the bytes are dropped */
-	struct iovec pieces[BATCH_PIECES];
-	int count;
-	int write_count;      /* of the bytes before these */
-	size_t used;          /* of `buffer` */
-	struct bytes unnamed; /* the text of a Parse message that may be kept. unnamed.c */
-	const char *rest;     /* the input behind what was answered here: Syncs, BEGIN; or NULL */
+	int count;             /* of `pieces` */
+	int write_count;       /* of the bytes before these */
+	size_t used;           /* of `buffer` */
+	struct bytes unnamed;  /* the text of a Parse message that may be kept. unnamed.c */
+	const char *rest;      /* the input behind what was answered here: Syncs, BEGIN; or NULL */
 	struct ledger_change *change; /* of the next frame; NULL: it changes nothing */
 	unsigned int touches;         /* of the last Parse message: enum sql_touch */
 	/* the named statement of the last Bind and its portal, in what was received; or NULL */
@@ -44,23 +43,14 @@ struct batch {
 	bool ends;          /* its last message ends the transaction: causal.c */
 	/* JUDGE_WAIT: what the client waits for before it sends more */
 	enum ledger_wait waits_for;
+	/* not zeroed */
+	struct iovec pieces[BATCH_PIECES];
 	char buffer[BATCH_SIZE];
 };
 
 static inline void batch_begin(struct batch *batch)
 {
-	batch->server = NULL;
-	batch->count = batch->write_count = 0;
-	batch->used = 0;
-	batch->change = NULL;
-	batch->touches = 0;
-	batch->replay = NULL;
-	batch->bound = NULL;
-	batch->is_again = batch->is_answered = batch->ends = false;
-	batch->is_query = batch->is_borrowed = false;
-	batch->waits_for = LEDGER_WAIT_NOT;
-	batch->unnamed = bytes_of(NULL, 0);
-	batch->rest = NULL;
+	memset(batch, 0, offsetof(struct batch, pieces));
 }
 
 static inline enum judgement batch_wait(struct batch *batch, enum ledger_wait what)

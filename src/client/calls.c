@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Calls.
+ * Calls, and applications.
  *
  * In the heap, the statement that was sent least often is the first one; of those that were sent
  * equally often, the one that was not for longest.
@@ -47,64 +47,56 @@ static uint32_t evict(struct calls *calls)
 	calls->evict_count++;
 	heap_remove(&calls->heap, &statement->rank);
 	HASH_DEL(calls->table, statement);
-	free(statement->names);
-	statement->names = NULL;
+	free((char *)statement->database);
+	statement->database = NULL;
 	return slot;
 }
 
-static char *make_names(const struct calls_new *new, uint32_t *user_at, uint32_t *text_at)
+/* false: no memory, and nothing has changed. */
+static bool set_names(struct calls_statement *statement, const struct calls_new *new)
 {
 	size_t database_size = strlen(new->database) + 1, user_size = strlen(new->user) + 1;
 	size_t size = new->text.count < CALLS_TEXT_MAX ? new->text.count : CALLS_TEXT_MAX;
 	char *names = malloc(database_size + user_size + size + 1);
 
 	if (!names)
-		return NULL;
-	*user_at = (uint32_t)database_size;
-	*text_at = (uint32_t)(database_size + user_size);
-	memcpy(names, new->database, database_size);
-	memcpy(names + *user_at, new->user, user_size);
-	memcpy(names + *text_at, new->text.at, size);
-	names[*text_at + size] = 0;
-	return names;
+		return false;
+	statement->database = memcpy(names, new->database, database_size);
+	statement->user = memcpy(names + database_size, new->user, user_size);
+	names += database_size + user_size;
+	statement->text = memcpy(names, new->text.at, size);
+	names[size] = 0;
+	return true;
 }
 
 struct calls_statement *calls_enter(struct calls *calls, const struct calls_new *new)
 {
-	uint32_t user_at, text_at, slot;
-	char *names = calls->capacity ? make_names(new, &user_at, &text_at) : NULL;
-	struct calls_statement *statement;
+	struct calls_statement *statement, made = {
+		.key = new->key, .digest = new->digest, .since = new->now, .has_text = new->has_text
+	};
+	uint32_t slot;
 
-	if (!names)
+	if (!calls->capacity || !set_names(&made, new))
 		return NULL;
 	slot = calls->count == calls->capacity ? evict(calls) : calls->count++;
+	made.rank = (struct heap_node){ calls->floor, ++calls->sent_count, 0 };
+	made.generation = ++calls->generation;
+	made.missed_count = calls->floor;
 	statement = &calls->statements[slot];
-	*statement = (struct calls_statement){ .key = new->key,
-		                               .digest = new->digest,
-		                               .rank = { calls->floor, ++calls->sent_count, 0 },
-		                               .generation = ++calls->generation,
-		                               .missed_count = calls->floor,
-		                               .since = new->now,
-		                               .names = names,
-		                               .user_at = user_at,
-		                               .text_at = text_at,
-		                               .has_text = new->has_text };
+	*statement = made;
 	add(calls, statement);
 	return statement;
 }
 
 bool calls_explain(struct calls_statement *statement, struct bytes text)
 {
-	struct calls_new new = { .database = calls_database(statement),
-		                 .user = calls_user(statement),
-		                 .text = text };
-	uint32_t user_at, text_at;
-	char *names = make_names(&new, &user_at, &text_at);
+	char *old = (char *)statement->database;
 
-	if (!names)
+	if (!set_names(statement, &(struct calls_new){ .database = statement->database,
+	                                               .user = statement->user,
+	                                               .text = text }))
 		return false;
-	free(statement->names);
-	statement->names = names;
+	free(old);
 	statement->has_text = true;
 	return true;
 }
@@ -149,7 +141,7 @@ static void free_arrays(struct calls *calls)
 void calls_reset(struct calls *calls)
 {
 	for (uint32_t i = 0; i < calls->count; i++)
-		free(calls->statements[i].names);
+		free((char *)calls->statements[i].database);
 	HASH_CLEAR(hh, calls->table);
 	calls->count = 0;
 	calls->heap.count = 0;
@@ -239,4 +231,94 @@ uint64_t calls_names_get(const struct calls_names *names, uint64_t hash)
 	const struct calls_name *name = find_name(names, hash);
 
 	return name ? name->value : 0;
+}
+
+/* ---- applications ---- */
+
+void applications_init(struct applications *applications, const struct hash_key *key)
+{
+	*applications = (struct applications){ .key = key };
+	TAILQ_INIT(&applications->unused);
+}
+
+static void forget_oldest(struct applications *applications)
+{
+	struct application *oldest = TAILQ_FIRST(&applications->unused);
+
+	applications->gone_xact_count += oldest->xact_count;
+	applications->gone_error_count += oldest->error_count;
+	TAILQ_REMOVE(&applications->unused, oldest, node);
+	applications->unused_count--;
+	HASH_DEL(applications->table, oldest);
+	free(oldest);
+}
+
+void applications_done(struct applications *applications)
+{
+	struct application *application, *next;
+
+	HASH_ITER (hh, applications->table, application, next) {
+		HASH_DEL(applications->table, application);
+		free(application);
+	}
+}
+
+static struct application *find_cut(const struct applications *applications, const char *cut)
+{
+	return TABLE_GET(hh, applications->key, applications->table, cut, strlen(cut));
+}
+
+const struct application *applications_find(const struct applications *applications,
+                                            const char *name)
+{
+	char cut[APPLICATION_NAME_SIZE];
+
+	text_copy(cut, sizeof(cut), name);
+	return find_cut(applications, cut);
+}
+
+struct application *applications_join(struct applications *applications, const char *name)
+{
+	char cut[APPLICATION_NAME_SIZE];
+	struct application *application;
+
+	text_copy(cut, sizeof(cut), name);
+	application = find_cut(applications, cut);
+	if (application && !application->client_count) {
+		TAILQ_REMOVE(&applications->unused, application, node);
+		applications->unused_count--;
+	} else if (!application) {
+		application = calloc(1, sizeof(*application));
+		if (!application)
+			return NULL;
+		memcpy(application->name, cut, sizeof(cut));
+		application->hash = hash_bytes(applications->key, cut, strlen(cut));
+		TABLE_ADD_STR(hh, applications->key, applications->table, application->name,
+		              application);
+	}
+	application->client_count++;
+	return application;
+}
+
+void applications_leave(struct applications *applications, struct application **applicationp)
+{
+	struct application *application = *applicationp;
+
+	*applicationp = NULL;
+	if (!application || --application->client_count)
+		return;
+	TAILQ_INSERT_TAIL(&applications->unused, application, node);
+	if (++applications->unused_count > APPLICATIONS_KEPT)
+		forget_oldest(applications);
+}
+
+void applications_reset(struct applications *applications)
+{
+	struct application *application, *next;
+
+	while (applications->unused_count)
+		forget_oldest(applications);
+	HASH_ITER (hh, applications->table, application, next)
+		application->xact_count = application->error_count = 0;
+	applications->gone_xact_count = applications->gone_error_count = 0;
 }

@@ -220,7 +220,7 @@ void client_release_admission(struct client *client)
 	if (client->is_admitted)
 		client->clients->pools->with.broker->admitted_count--;
 	if (client->is_admitted && client->borrower.gate)
-		gate_leave(client_gate(client));
+		atomic_fetch_sub(&client_gate(client)->client_count, 1);
 	client->is_admitted = false;
 }
 
@@ -238,8 +238,6 @@ static void detach(struct client *client)
 	ops->free_work(client);
 	cancel_keys_remove(&clients->keys, client);
 	client_release_admission(client);
-	gate_part(client_gate(client));
-	client->borrower.gate = 0;
 	if (client->count) {
 		clients->guest_count -= client->count == CLIENT_COUNTED_AS_GUEST;
 		if (client->database)
@@ -271,7 +269,7 @@ static void retire(struct client *client)
 		clients->filed = NULL;
 	TAILQ_INSERT_TAIL(&clients->closed, client, node);
 	clients->count--;
-	clients->ops->on_closed(client);
+	clients->drain.leaving_count -= client->is_leaving;
 	loop_defer(clients->loop, &clients->free_task);
 	pools_changed(clients->pools);
 	clients->shared->on_free(clients);
@@ -309,13 +307,6 @@ static void on_linger_due(struct timer *timer)
 {
 	client_close(container_of(timer, struct client, timer), CLOSE_NONE);
 }
-
-bool client_drop_input(struct client *client, struct bytes in)
-{
-	return stream_keep(&client->stream, bytes_skip(in, in.count));
-}
-
-void client_finish(struct client *client) { stream_finish(&client->stream); }
 
 /* Continues to linger: flushes, then stops sending. */
 static void linger(struct client *client)
@@ -510,12 +501,6 @@ void client_read_on(struct client *client)
 		client_judge_kept(client);
 }
 
-/* The client closed the connection, and was not asked to authenticate, or did not answer. */
-static enum close_reason left_reason(const struct client *client)
-{
-	return client->state == CLIENT_STARTUP ? CLOSE_LEFT_EARLY : CLOSE_LEFT_UNAUTHENTICATED;
-}
-
 static void on_end(struct client *client)
 {
 	bool is_silent = client_is_nobody(client) && !client->stream.error;
@@ -533,8 +518,11 @@ static void on_end(struct client *client)
 	/*
 	 * Monitoring connects and disconnects, also after the startup packet: not worth a log line.
 	 */
-	if (!reason)
-		reason = is_silent ? left_reason(client) : CLOSE_CLIENT_EOF;
+	if (!reason && is_silent)
+		reason =
+		    client->state == CLIENT_STARTUP ? CLOSE_LEFT_EARLY : CLOSE_LEFT_UNAUTHENTICATED;
+	else if (!reason)
+		reason = CLOSE_CLIENT_EOF;
 	client_close(client, reason);
 }
 

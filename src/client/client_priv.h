@@ -46,8 +46,6 @@ struct client_ops {
 	bool (*refuse_place)(struct client *client);
 	/* as statements_spare_unnamed() */
 	bool (*spare_unnamed)(struct client *client);
-
-	void (*on_closed)(struct client *client);
 };
 
 /*
@@ -108,10 +106,6 @@ void client_dismiss(struct client *client, struct bytes words, enum close_reason
 
 /* It was handed over to another process or loop: closes our socket, and logs nothing. */
 void client_forget(struct client *client);
-
-/* In CLIENT_LINGERING: reads and drops input. client_finish(): stops sending. */
-bool client_drop_input(struct client *client, struct bytes in);
-void client_finish(struct client *client);
 
 /* Adds ` application_name="..."`, if the client has one. */
 void client_add_application_name(const struct client *client, struct strbuf *out);
@@ -216,13 +210,12 @@ static inline void drain_look(struct client *client)
 		drain_check(client);
 }
 
-/* A client was closed. */
-void drain_gone(struct client *client);
-
-/* Starts anew with the first client. */
-void clients_visits_start(struct clients_visits *visits, struct clients *clients,
-                          void (*visit)(struct client *client));
-void clients_visits_stop(struct clients_visits *visits);
+/*
+ * Begins a visit to all clients, with the first one, some in each turn: sets their time limits
+ * again, and looks at each for DRAIN.
+ */
+void clients_visit(struct clients *clients);
+void clients_visit_stop(struct clients *clients);
 
 /* ---- cancel_request.c ---- */
 
@@ -252,7 +245,7 @@ static inline struct gate *client_gate(const struct client *client)
 /* It comes by this gate, or by the main listener (NULL). */
 static inline void client_enter_by(struct client *client, struct gate *gate)
 {
-	client->borrower.gate = gate ? gate_join(gate)->number : 0;
+	client->borrower.gate = gate ? gate->number : 0;
 }
 
 /* What its mode decides. */

@@ -161,6 +161,14 @@ static void rearm_active(struct client *client)
 
 static void on_preparing_flushed(struct client *client) { server_read_on(client->borrower.server); }
 
+/* In CLIENT_LINGERING. */
+static bool drop_input(struct client *client, struct bytes in)
+{
+	return stream_keep(&client->stream, bytes_skip(in, in.count));
+}
+
+static void finish(struct client *client) { stream_finish(&client->stream); }
+
 static const struct borrower_ops client_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = relay_refused,
@@ -217,7 +225,6 @@ static const struct client_ops client_states = {
 	.on_settled = relay_settled,
 	.refuse_place = relay_refuse_place,
 	.spare_unnamed = statements_spare_unnamed,
-	.on_closed = drain_gone,
 	.states = {
 		[CLIENT_STARTUP] = { .on_input = startup_input, .rearm = client_login_begin },
 		[CLIENT_AUTHENTICATION] = { .on_input = authentication_input,
@@ -243,7 +250,7 @@ static const struct client_ops client_states = {
 		                     .on_flushed = console_flushed,
 		                     .on_cancel = console_cancel,
 		                     .on_end = console_end },
-		[CLIENT_LINGERING] = { .on_input = client_drop_input, .on_flushed = client_finish },
+		[CLIENT_LINGERING] = { .on_input = drop_input, .on_flushed = finish },
 	},
 };
 
@@ -278,14 +285,6 @@ static void free_closed(struct task *task)
 		params_release(clients->pools->shared.params, &client->startup);
 		slab_put(&clients->slab, client);
 	}
-}
-
-static void rearm(struct client *client)
-{
-	const struct client_state_ops *ops = &client->clients->ops->states[client->state];
-
-	if (ops->rearm)
-		ops->rearm(client);
 }
 
 struct clients *clients_new(struct clients_shared *shared, unsigned int loop_number,
@@ -325,29 +324,22 @@ struct clients *clients_new(struct clients_shared *shared, unsigned int loop_num
 	return clients;
 }
 
-static void dismiss_all(struct clients *clients)
+void clients_free(struct clients **clientsp)
 {
+	struct clients *clients = *clientsp;
 	struct client *client;
 	struct buf words = { 0 };
 	struct err err;
 
+	if (!clients)
+		return;
+	*clientsp = NULL;
+	clients_visit_stop(clients);
 	err_close(&err, CLOSE_POOLER_SHUTDOWN);
 	message_err(&words, "FATAL", &err);
 	while ((client = TAILQ_FIRST(&clients->list)))
 		client_dismiss(client, buf_bytes(&words), CLOSE_POOLER_SHUTDOWN);
 	buf_free(&words);
-}
-
-void clients_free(struct clients **clientsp)
-{
-	struct clients *clients = *clientsp;
-
-	if (!clients)
-		return;
-	*clientsp = NULL;
-	clients_visits_stop(&clients->rearming);
-	clients_visits_stop(&clients->drain.looks);
-	dismiss_all(clients);
 	auth_lookups_free(clients);
 	loop_undefer(clients->loop, &clients->free_task);
 	free_closed(&clients->free_task);
@@ -360,9 +352,6 @@ void clients_free(struct clients **clientsp)
 	sparse_sum_free(&clients->closes.of_none);
 	config_unref(&clients->config);
 	users_release(&clients->users);
-	tls_context_unref(&clients->tls);
-	hba_release(&clients->hba);
-	ranges_release(&clients->proxies);
 	free(clients);
 }
 
@@ -378,60 +367,38 @@ static bool has_several_hosts(const struct config *config)
 	return false;
 }
 
-static bool is_tracked(const struct config *config)
-{
-	return config->track_statements || config_statement_next(config, NULL) ||
-	       config_has_applications(config);
-}
-
 static unsigned int features_of(const struct config *config)
 {
+	bool is_tracked = config->track_statements || config_statement_next(config, NULL) ||
+	                  config_has_applications(config);
+
 	return (config->disable_pqexec ? CLIENT_REFUSES_QUERY : 0) |
 	       (config->log_min_duration ? CLIENT_NOTES_SLOW : 0) |
 	       (config->max_prepared_statements > 0 ? CLIENT_FOLLOWS_STATEMENTS : 0) |
 	       (config->session_audit ? CLIENT_IS_AUDITED : 0) |
-	       (is_tracked(config) ? CLIENT_IS_TRACKED : 0) |
+	       (is_tracked ? CLIENT_IS_TRACKED : 0) |
 	       (has_several_hosts(config) ? CLIENT_HAS_HOSTS : 0);
-}
-
-static void resize_calls(struct clients *clients, uint32_t capacity)
-{
-	struct logger log = { clients->pools->shared.log, NULL };
-
-	if (!calls_resize(&clients->calls, capacity))
-		log_warning(&log, "out of memory: track_statements keeps its value");
 }
 
 void clients_configure(struct clients *clients, const struct config *config, struct users *users)
 {
 	const struct config *old = clients->config;
 	struct users *old_users = clients->users;
+	struct logger log = { clients->pools->shared.log, NULL };
 
 	if (config->session_audit && !(clients->features & CLIENT_IS_AUDITED))
 		audit_restart(&clients->audit);
 	clients->config = config_ref(config);
 	/* servers may have openings: later statements must still be noticed */
 	clients->features = features_of(config) | (clients->features & CLIENT_HAS_HOSTS);
-	resize_calls(clients, (uint32_t)config->track_statements);
+	if (!calls_resize(&clients->calls, (uint32_t)config->track_statements))
+		log_warning(&log, "out of memory: track_statements keeps its value");
 	clients->users = users_hold(users);
 	clients->generation++;
 	auth_lookups_configure(clients);
-	clients_visits_start(&clients->rearming, clients, rearm);
+	clients_visit(clients);
 	config_unref(&old);
 	users_release(&old_users);
-}
-
-void clients_set_parts(struct clients *clients, struct hba *hba, struct tls_context *tls,
-                       struct ranges *proxies)
-{
-	hba_release(&clients->hba);
-	tls_context_unref(&clients->tls);
-	clients->hba = hba ? hba_hold(hba) : NULL;
-	clients->tls = tls ? tls_context_ref(tls) : NULL;
-	if (!proxies)
-		return;
-	ranges_release(&clients->proxies);
-	clients->proxies = ranges_hold(proxies);
 }
 
 /* An incomplete client; no other module knows of it yet. */
@@ -441,7 +408,7 @@ static struct client *make(struct clients *clients, const struct address *peer)
 
 	if (!client)
 		return NULL;
-	client->login = login_new();
+	client->login = calloc(1, sizeof(*client->login));
 	if (!client->login) {
 		slab_put(&clients->slab, client);
 		return NULL;
@@ -577,7 +544,6 @@ struct client_parcel {
 
 static void parcel_free(struct client_parcel **parcel)
 {
-	gate_part((*parcel)->gate);
 	free((*parcel)->shown.certificate_name);
 	free(*parcel);
 	*parcel = NULL;
@@ -607,7 +573,7 @@ struct client_parcel *client_pack(struct client *client)
 	parcel->shown = client->login->shown;
 	client->login->shown.certificate_name = NULL;
 	parcel->peer = client->peer;
-	parcel->gate = gate_join(client_gate(client));
+	parcel->gate = client_gate(client);
 	parcel->id = client->id;
 	parcel->connected_at = client->connected_at;
 	client_forget(client);

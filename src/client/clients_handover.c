@@ -76,38 +76,27 @@ static bool is_at_rest(const struct client *client)
 	}
 }
 
-/* Whether its transaction cannot leave, and its server waits for the next statement of it. */
-static bool waits_for_more(const struct client *client)
-{
-	return is_undecided(client) && server_rest(client->borrower.server) != REST_WORKING;
-}
-
 /* Whether its batch, or its transaction, must go on before it can leave, with more of its input. */
 static bool needs_more(const struct client *client)
 {
-	bool has_half = stream_kept(&client->stream).count && client->stream.want == WANT_INPUT;
+	const struct server *server = client->borrower.server;
 
-	return client->frame_left || has_half || waits_for_more(client) ||
-	       (client->state == CLIENT_ACTIVE &&
-	        ledger_needs_more(&client->borrower.server->wire.ledger));
-}
-
-/* Whether its current work ends without more input. */
-static bool ends_alone(const struct client *client)
-{
-	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING ||
-	                  client->state == CLIENT_SETTLING || client->state == CLIENT_CATCHING_UP;
-
-	return is_at_work && !needs_more(client);
+	return client->frame_left ||
+	       (stream_kept(&client->stream).count && client->stream.want == WANT_INPUT) ||
+	       (is_undecided(client) && server_rest(server) != REST_WORKING) ||
+	       (client->state == CLIENT_ACTIVE && ledger_needs_more(&server->wire.ledger));
 }
 
 static enum listener_rest rest_of(const struct client *client)
 {
+	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING ||
+	                  client->state == CLIENT_SETTLING || client->state == CLIENT_CATCHING_UP;
+
 	if (!can_ever_leave(client))
 		return LISTENER_STAYS;
 	if (is_at_rest(client))
 		return LISTENER_AT_REST;
-	return ends_alone(client) ? LISTENER_ENDS : LISTENER_WORKS;
+	return is_at_work && !needs_more(client) ? LISTENER_ENDS : LISTENER_WORKS;
 }
 
 /* Of those that share its listening connection; after note_listeners(). */
@@ -234,6 +223,7 @@ bool clients_write(struct clients *clients, struct channel *channel)
 
 	note_listeners(clients);
 	TAILQ_FOREACH (client, &clients->list, node) {
+		client->is_written = false;
 		if (ok && rest_of(client) == LISTENER_AT_REST &&
 		    rest_of_others(client) == LISTENER_AT_REST)
 			ok = write_client(client, channel);
@@ -255,19 +245,6 @@ unsigned int clients_let_go(struct clients *clients)
 		count++;
 	}
 	return count;
-}
-
-void clients_keep(struct clients *clients)
-{
-	struct client *client;
-
-	TAILQ_FOREACH (client, &clients->list, node)
-		client->is_written = false;
-}
-
-unsigned int clients_served_count(const struct clients *clients)
-{
-	return clients->count - clients->state_counts[CLIENT_CONSOLE];
 }
 
 void clients_dismiss(struct clients *clients, const struct err *err)
@@ -408,7 +385,8 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	if (!client)
 		return;
 	*fd = -1;
-	if (!stream_read_tls(&client->stream, &record, true, clients->tls, &is_same)) {
+	if (!stream_read_tls(&client->stream, &record, true, clients->shared->gates.main.tls,
+	                     &is_same)) {
 		client_close(client, CLOSE_MEMORY);
 		return;
 	}
@@ -420,7 +398,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	}
 	client->is_arriving = true;
 	if (client->state == CLIENT_IDLE)
-		client->timer.due = values.idle_since; /* not set yet: see resume_idle() */
+		client->timer.due = values.idle_since; /* not set yet: see clients_start() */
 	if (!stream_keep(&client->stream, values.kept) ||
 	    !stream_send_unsent(&client->stream, values.unsent))
 		client_close(client, CLOSE_CLIENT_EOF);
@@ -453,6 +431,10 @@ static void start(struct client *client)
 
 static int order(uint64_t one, uint64_t other) { return (one > other) - (one < other); }
 
+/*
+ * Those from a wait queue enter one again, in the same order, after all others. An idle timer is
+ * inserted among those that are due earlier: in this order nothing is passed over.
+ */
 static int by_line(const void *one, const void *other)
 {
 	const struct client *a = *(struct client *const *)one, *b = *(struct client *const *)other;
@@ -461,24 +443,9 @@ static int by_line(const void *one, const void *other)
 	if (a->borrower.waiting_since != b->borrower.waiting_since)
 		return order((uint64_t)a->borrower.waiting_since,
 		             (uint64_t)b->borrower.waiting_since);
-	return order(a->borrower.wait_number, b->borrower.wait_number);
-}
-
-static int by_idle_time(const void *one, const void *other)
-{
-	const struct client *a = *(struct client *const *)one, *b = *(struct client *const *)other;
-
+	if (a->borrower.wait_number != b->borrower.wait_number)
+		return order(a->borrower.wait_number, b->borrower.wait_number);
 	return order((uint64_t)a->timer.due, (uint64_t)b->timer.due);
-}
-
-/* A timer is inserted among those that are due earlier: in this order nothing is passed over. */
-static void resume_idle(struct client **arrived, size_t count)
-{
-	qsort(arrived, count, sizeof(*arrived), by_idle_time);
-	for (size_t i = 0; i < count; i++) {
-		if (arrived[i]->state == CLIENT_IDLE)
-			client_idle_resume(arrived[i], arrived[i]->timer.due);
-	}
 }
 
 void clients_start(struct clients *clients)
@@ -491,10 +458,11 @@ void clients_start(struct clients *clients)
 		if (arrived && client->is_arriving)
 			arrived[count++] = client;
 	}
-	if (arrived) {
-		resume_idle(arrived, count);
-		/* Those from a wait queue enter one again, in the same order, after all others. */
+	if (arrived)
 		qsort(arrived, count, sizeof(*arrived), by_line);
+	for (size_t i = 0; i < count; i++) {
+		if (arrived[i]->state == CLIENT_IDLE)
+			client_idle_resume(arrived[i], arrived[i]->timer.due);
 	}
 	for (size_t i = 0; i < count; i++) {
 		if (arrived[i]->state != CLIENT_CLOSED)

@@ -39,39 +39,38 @@ void clients_walk_stop(struct clients *clients, struct clients_walk *walk)
 	TAILQ_REMOVE(&clients->walks, walk, node);
 }
 
-void clients_visits_stop(struct clients_visits *visits)
+void clients_visit_stop(struct clients *clients)
 {
-	if (!visits->task.is_waiting)
+	if (!clients->visit.task.is_waiting)
 		return;
-	loop_undefer(visits->clients->loop, &visits->task);
-	clients_walk_stop(visits->clients, &visits->walk);
+	loop_undefer(clients->loop, &clients->visit.task);
+	clients_walk_stop(clients, &clients->visit.walk);
 }
 
 static void visit_some(struct task *task)
 {
-	struct clients_visits *visits = container_of(task, struct clients_visits, task);
-	struct clients_walk *walk = &visits->walk;
+	struct clients *clients = container_of(task, struct clients, visit.task);
+	struct clients_walk *walk = &clients->visit.walk;
 	struct client *client;
 
 	for (int i = 0; i < VISITED_A_TURN && (client = walk->next); i++) {
 		walk->next = TAILQ_NEXT(client, node);
-		visits->visit(client);
+		if (clients->ops->states[client->state].rearm)
+			clients->ops->states[client->state].rearm(client);
+		drain_look(client);
 	}
 	if (walk->next)
-		loop_defer(visits->clients->loop, task);
+		loop_defer(clients->loop, task);
 	else
-		clients_walk_stop(visits->clients, walk);
+		clients_walk_stop(clients, walk);
 }
 
-void clients_visits_start(struct clients_visits *visits, struct clients *clients,
-                          void (*visit)(struct client *client))
+void clients_visit(struct clients *clients)
 {
-	clients_visits_stop(visits);
-	visits->clients = clients;
-	visits->visit = visit;
-	visits->task.run = visit_some;
-	clients_walk_start(clients, &visits->walk);
-	loop_defer(clients->loop, &visits->task);
+	clients_visit_stop(clients);
+	clients->visit.task.run = visit_some;
+	clients_walk_start(clients, &clients->visit.walk);
+	loop_defer(clients->loop, &clients->visit.task);
 }
 
 /* ---- DRAIN: one client ---- */
@@ -142,35 +141,30 @@ void drain_check(struct client *client)
 
 /* ---- progress ---- */
 
-static usec_t time_left(const struct clients *clients)
+void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
 {
-	const struct drain *drain = &clients->drain;
-	usec_t now = loop_now(clients->loop);
+	const struct drain *drain = &lanes->at->clients->drain;
+	usec_t left = drain->began_at + drain->limit - loop_now(lanes->at->loop);
+	const struct lane *lane;
 
-	if (!drain->limit)
-		return DRAIN_NO_LIMIT;
-	if (drain->is_overdue || now >= drain->began_at + drain->limit)
-		return 0;
-	return drain->began_at + drain->limit - now;
-}
+	*sum = (struct drain_progress){ .is_on = drain->is_on, .time_left = DRAIN_NO_LIMIT };
+	LANES_HELD(lane, lanes)
+	{
+		const unsigned int *counts = lane->clients->state_counts;
 
-/* Adds that of one lane. */
-static void drain_add(const struct clients *clients, struct drain_progress *sum)
-{
-	const unsigned int *counts = clients->state_counts;
-	const struct drain *drain = &clients->drain;
-
-	sum->is_on = drain->is_on;
+		drain = &lane->clients->drain;
+		sum->left += count_left(lane->clients);
+		sum->leaving += drain->leaving_count;
+		sum->working += counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] +
+		                counts[CLIENT_SETTLING] + counts[CLIENT_CATCHING_UP];
+		sum->waiting += counts[CLIENT_WAITING];
+		sum->newcomers += counts[CLIENT_NEWCOMER];
+		sum->closed += drain->closed_count;
+		sum->cut += drain->cut_count;
+	}
 	sum->is_overdue = drain->is_overdue;
-	sum->left += count_left(clients);
-	sum->leaving += drain->leaving_count;
-	sum->working += counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] + counts[CLIENT_SETTLING] +
-	                counts[CLIENT_CATCHING_UP];
-	sum->waiting += counts[CLIENT_WAITING];
-	sum->newcomers += counts[CLIENT_NEWCOMER];
-	sum->closed += drain->closed_count;
-	sum->cut += drain->cut_count;
-	sum->time_left = time_left(clients);
+	if (drain->limit)
+		sum->time_left = drain->is_overdue || left < 0 ? 0 : left;
 }
 
 void drain_describe(const struct drain_progress *sum, char *text, size_t size)
@@ -186,12 +180,6 @@ void drain_describe(const struct drain_progress *sum, char *text, size_t size)
 	         sum->left, sum->working, sum->waiting, sum->closed, sum->cut, deadline);
 }
 
-void drain_gone(struct client *client)
-{
-	client->clients->drain.leaving_count -= client->is_leaving;
-	client->is_leaving = false;
-}
-
 /* ---- begin and end ---- */
 
 void drain_begin(struct clients *clients, usec_t limit)
@@ -204,31 +192,19 @@ void drain_begin(struct clients *clients, usec_t limit)
 	drain->is_overdue = limit == 0;
 	drain->began_at = loop_now(clients->loop);
 	drain->limit = limit == DRAIN_NO_LIMIT ? 0 : limit ? limit : 1;
-	clients_visits_start(&drain->looks, clients, drain_check);
+	clients_visit(clients);
 }
 
 void drain_overrun(struct clients *clients)
 {
 	clients->drain.is_overdue = true;
-	clients_visits_start(&clients->drain.looks, clients, drain_check);
+	clients_visit(clients);
 }
 
 void drain_end(struct clients *clients)
 {
-	clients_visits_stop(&clients->drain.looks);
 	clients->drain.is_on = clients->drain.is_overdue = false;
 	pools_changed(clients->pools);
-}
-
-/* ---- all lanes ---- */
-
-void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
-{
-	const struct lane *lane;
-
-	*sum = (struct drain_progress){ 0 };
-	LANES_HELD(lane, lanes)
-	drain_add(lane->clients, sum);
 }
 
 /*

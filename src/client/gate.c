@@ -9,16 +9,14 @@
 
 #include "pgweir/base/text.h"
 
-struct gate *gate_new(struct gate_table *table, const char *name, struct err *err)
+struct gate *gate_get(struct gate_table *table, const char *name, struct err *err)
 {
-	struct gate *gate;
-	unsigned int number = 1;
+	struct gate *gate = gate_find(table, name);
 
-	gates_sweep(table);
-	while (number <= GATES_MAX && table->at[number])
-		number++;
-	if (number > GATES_MAX) {
-		err_set(err, ERR_LIMIT, "too many listeners that were removed still have clients");
+	if (gate)
+		return gate;
+	if (table->count == GATES_MAX) {
+		err_set(err, ERR_LIMIT, "more than %d listeners since the start", GATES_MAX);
 		return NULL;
 	}
 	gate = calloc(1, sizeof(*gate));
@@ -26,10 +24,19 @@ struct gate *gate_new(struct gate_table *table, const char *name, struct err *er
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	gate->number = (uint8_t)number;
+	table->at[++table->count] = gate;
+	gate->number = (uint8_t)table->count;
 	text_copy(gate->name, sizeof(gate->name), name);
-	table->at[number] = gate;
 	return gate;
+}
+
+struct gate *gate_find(const struct gate_table *table, const char *name)
+{
+	for (unsigned int number = 1; number <= table->count; number++) {
+		if (strcmp(table->at[number]->name, name) == 0)
+			return table->at[number];
+	}
+	return NULL;
 }
 
 void gate_rules_done(struct gate_rules *rules)
@@ -40,56 +47,13 @@ void gate_rules_done(struct gate_rules *rules)
 	rules->entry = NULL;
 }
 
-struct gate *gate_find(const struct gate_table *table, const char *name)
+void gates_done(struct gate_table *table)
 {
-	for (unsigned int number = 1; number <= GATES_MAX; number++) {
-		struct gate *gate = table->at[number];
-
-		if (gate && !gate->is_closed && strcmp(gate->name, name) == 0)
-			return gate;
+	for (; table->count; table->count--) {
+		gate_rules_done(&table->at[table->count]->rules);
+		free(table->at[table->count]);
 	}
-	return NULL;
-}
-
-void gate_close(struct gate_table *table, struct gate **gate)
-{
-	if (*gate)
-		(*gate)->is_closed = true;
-	*gate = NULL;
-	gates_sweep(table);
-}
-
-void gates_sweep(struct gate_table *table)
-{
-	for (unsigned int number = 1; number <= GATES_MAX; number++) {
-		struct gate *gate = table->at[number];
-
-		if (!gate || !gate->is_closed || atomic_load(&gate->member_count))
-			continue;
-		table->at[number] = NULL;
-		gate_rules_done(&gate->rules);
-		free(gate);
-	}
-}
-
-struct gate *gate_join(struct gate *gate)
-{
-	if (gate)
-		atomic_fetch_add(&gate->member_count, 1);
-	return gate;
-}
-
-void gate_part(struct gate *gate)
-{
-	if (gate)
-		atomic_fetch_sub(&gate->member_count, 1);
-}
-
-void gate_set(struct gate *gate, struct gate_rules *rules)
-{
-	gate_rules_done(&gate->rules);
-	gate->rules = *rules;
-	*rules = (struct gate_rules){ 0 };
+	gate_rules_done(&table->main);
 }
 
 bool gate_admit(struct gate *gate)
@@ -102,5 +66,3 @@ bool gate_admit(struct gate *gate)
 	atomic_fetch_add(&gate->refused_count, 1);
 	return false;
 }
-
-void gate_leave(struct gate *gate) { atomic_fetch_sub(&gate->client_count, 1); }

@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The limits of statements. One whose entry is gone is kept as long as it runs.
+ * The limits of statements. One whose entry is gone is kept: it may run still, and come again.
  */
 #include "pgweir/client/statement_limits.h"
 
 #include <stdlib.h>
-
-static void sweep(struct statement_limits *limits)
-{
-	struct statement_limit *limit, *next;
-
-	HASH_ITER (hh, limits->table, limit, next) {
-		if (limit->entry || atomic_load(&limit->running))
-			continue;
-		HASH_DEL(limits->table, limit);
-		free(limit);
-	}
-}
 
 static struct statement_limit *find(const struct statement_limits *limits, uint64_t digest)
 {
@@ -46,19 +34,14 @@ static struct statement_limit *find_or_add(struct statement_limits *limits, uint
 	return limit;
 }
 
-static void forget_entries(struct statement_limits *limits)
-{
-	for (struct statement_limit *limit = limits->table; limit; limit = limit->hh.next)
-		limit->entry = NULL;
-	config_unref(&limits->config);
-}
-
 bool statement_limits_configure(struct statement_limits *limits, const struct config *config)
 {
 	const struct config_statement *entry = NULL;
 	bool has_all = true;
 
-	forget_entries(limits);
+	for (struct statement_limit *limit = limits->table; limit; limit = limit->hh.next)
+		limit->entry = NULL;
+	config_unref(&limits->config);
 	limits->config = config_ref(config);
 	while ((entry = config_statement_next(config, entry))) {
 		struct statement_limit *limit = find_or_add(limits, entry->digest);
@@ -67,14 +50,18 @@ bool statement_limits_configure(struct statement_limits *limits, const struct co
 			limit->entry = entry;
 		has_all &= limit != NULL;
 	}
-	sweep(limits);
 	return has_all;
 }
 
 void statement_limits_done(struct statement_limits *limits)
 {
-	forget_entries(limits);
-	sweep(limits);
+	struct statement_limit *limit, *next;
+
+	config_unref(&limits->config);
+	HASH_ITER (hh, limits->table, limit, next) {
+		HASH_DEL(limits->table, limit);
+		free(limit);
+	}
 }
 
 bool statement_limit_refuse(struct statement_limit *limit, struct err *err)

@@ -32,17 +32,6 @@ static void tell_change(struct teller *teller, const char *name, struct buf *lin
 	buf_free(line);
 }
 
-static void tell_rest(struct teller *teller)
-{
-	struct buf line = { 0 };
-
-	if (teller->count <= CONFIG_CHANGES_MAX)
-		return;
-	buf_printf(&line, "and %zu more changes", teller->count - CONFIG_CHANGES_MAX);
-	teller->tell(teller->arg, "...", buf_text(&line));
-	buf_free(&line);
-}
-
 /* ---- settings ---- */
 
 static void add_value(struct buf *line, const char *value)
@@ -86,18 +75,6 @@ void config_compare_shown(const char *name, const char *shown, const struct conf
 	to = setting_value(fresh, setting, buffer);
 	if (!text_same(shown, to))
 		tell_setting(&teller, setting, shown, to);
-}
-
-static void compare_settings(struct teller *teller, const struct config *old,
-                             const struct config *fresh)
-{
-	char from[SETTING_VALUE_SIZE], to[SETTING_VALUE_SIZE];
-
-	for (size_t i = 0; i < settings_count; i++) {
-		if (!field_equal(old, fresh, &settings[i]))
-			tell_setting(teller, &settings[i], setting_value(old, &settings[i], from),
-			             setting_value(fresh, &settings[i], to));
-	}
 }
 
 /* ---- entries ---- */
@@ -148,11 +125,21 @@ void config_compare(const struct config *old, const struct config *fresh, config
                     void *arg)
 {
 	struct teller teller = { tell_one, arg, 0 };
+	char from[SETTING_VALUE_SIZE], to[SETTING_VALUE_SIZE];
+	struct buf line = { 0 };
 
-	compare_settings(&teller, old, fresh);
+	for (size_t i = 0; i < settings_count; i++) {
+		if (!field_equal(old, fresh, &settings[i]))
+			tell_setting(&teller, &settings[i], setting_value(old, &settings[i], from),
+			             setting_value(fresh, &settings[i], to));
+	}
 	for (int kind = 0; kind < ENTRY_KINDS; kind++)
 		compare_entries(&teller, (enum entry_kind_id)kind, old->entries, fresh->entries);
-	tell_rest(&teller);
+	if (teller.count <= CONFIG_CHANGES_MAX)
+		return;
+	buf_printf(&line, "and %zu more changes", teller.count - CONFIG_CHANGES_MAX);
+	tell_one(arg, "...", buf_text(&line));
+	buf_free(&line);
 }
 
 /* ---- origins ---- */
@@ -172,21 +159,15 @@ struct source_pos config_origin(const struct config *config, const char *name)
 	return *origin;
 }
 
-/* The file that was loaded: in conffile, unless a line or SET gave that another value. */
-static const char *main_file(const struct config *config)
-{
-	struct source_pos origin = config_origin(config, "conffile");
-
-	return origin.file ? origin.file : config->conffile;
-}
-
 struct source_pos config_source_pos(const struct config *config, const char *name)
 {
-	const struct source_pos *origin = find_origin(config, name);
+	const struct source_pos *origin = find_origin(config, name), *main;
 
 	if (origin && (origin->file || origin->line == SOURCE_SET))
 		return *origin;
-	return (struct source_pos){ main_file(config), 0 };
+	/* The file that was loaded: in conffile, unless a line or SET gave that another value. */
+	main = find_origin(config, "conffile");
+	return (struct source_pos){ main->file ? main->file : config->conffile, 0 };
 }
 
 struct source_pos config_source_pos_of_text(const struct config *config, const char *text)

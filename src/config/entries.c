@@ -72,37 +72,25 @@ static bool file_entry(struct config_entries *entries, enum entry_kind_id kind,
 	return true;
 }
 
-/* 0: it is no id. */
-static int peer_id(const char *name)
-{
-	int64_t value;
-
-	if (!value_int(name, 10, &value, NULL) || value < 1 || value > CONFIG_PEER_ID_MAX)
-		return 0;
-	return (int)value;
-}
-
-/* 0: it is no digest as SHOW STATEMENTS has it. */
-static uint64_t statement_digest(const char *name)
-{
-	return strspn(name, "0123456789abcdef") == 16 && !name[16] ? strtoull(name, NULL, 16) : 0;
-}
-
 /* Fills what the name says. false: *err is what is wrong with it. */
 static bool name_entry(union config_entry *entry, enum entry_kind_id kind, const char *name,
                        struct err *err)
 {
+	static const char digits[] = "0123456789abcdef";
+	int64_t number;
 	char id[16];
 
 	if (kind == ENTRY_PEER) {
-		entry->peer.id = peer_id(name);
-		if (!entry->peer.id)
+		if (!value_int(name, 10, &number, NULL) || number < 1 ||
+		    number > CONFIG_PEER_ID_MAX)
 			return err_set(err, ERR_CONFIG, "its id must be a number from 1 to %d",
 			               CONFIG_PEER_ID_MAX);
+		entry->peer.id = (int)number;
 		snprintf(id, sizeof(id), "%d", entry->peer.id);
 		name = id;
 	} else if (kind == ENTRY_STATEMENT) {
-		entry->statement.digest = statement_digest(name);
+		if (strspn(name, digits) == 16 && !name[16])
+			entry->statement.digest = strtoull(name, NULL, 16);
 		if (!entry->statement.digest)
 			return err_set(err, ERR_CONFIG,
 			               "its digest must be 16 hexadecimal digits, as in "
@@ -117,47 +105,26 @@ static bool name_entry(union config_entry *entry, enum entry_kind_id kind, const
 	return entry->name || err_set(err, ERR_MEMORY, "no memory");
 }
 
-static bool judge_host(const struct config_peer *peer, struct err *err)
-{
-	if (!peer->host)
-		return err_set(err, ERR_CONFIG, "host is missing");
-	if (strchr(peer->host, ','))
-		return err_set(err, ERR_CONFIG, "host: a peer has one host only");
-	return true;
-}
-
-static bool judge_listener(const struct config_entries *entries,
-                           const struct config_listener *listener, struct err *err)
-{
-	if (listener->port == CONFIG_INHERIT)
-		return err_set(err, ERR_CONFIG, "port is missing");
-	if (!listener->addr && !listener->unix_socket_dir)
-		return err_set(err, ERR_CONFIG, "addr and unix_socket_dir are missing");
-	if (HASH_COUNT(entries->tables[ENTRY_LISTENER]) >= CONFIG_LISTENERS_MAX)
-		return err_set(err, ERR_CONFIG, "more than %d listeners", CONFIG_LISTENERS_MAX);
-	return true;
-}
-
-static bool judge_statement(const struct config_statement *statement, struct err *err)
-{
-	return statement->block || statement->max_running ||
-	       statement->query_timeout != CONFIG_INHERIT ||
-	       err_set(err, ERR_CONFIG, "block, max_running and query_timeout are missing");
-}
-
 static bool judge_entry(const struct config_entries *entries, enum entry_kind_id kind,
                         const union config_entry *entry, struct err *err)
 {
-	switch (kind) {
-	case ENTRY_PEER:
-		return judge_host(&entry->peer, err);
-	case ENTRY_LISTENER:
-		return judge_listener(entries, &entry->listener, err);
-	case ENTRY_STATEMENT:
-		return judge_statement(&entry->statement, err);
-	default:
-		return true;
-	}
+	const struct config_listener *listener = &entry->listener;
+	const struct config_statement *statement = &entry->statement;
+
+	if (kind == ENTRY_PEER && !entry->peer.host)
+		return err_set(err, ERR_CONFIG, "host is missing");
+	if (kind == ENTRY_PEER && strchr(entry->peer.host, ','))
+		return err_set(err, ERR_CONFIG, "host: a peer has one host only");
+	if (kind == ENTRY_LISTENER && listener->port == CONFIG_INHERIT)
+		return err_set(err, ERR_CONFIG, "port is missing");
+	if (kind == ENTRY_LISTENER && !listener->addr && !listener->unix_socket_dir)
+		return err_set(err, ERR_CONFIG, "addr and unix_socket_dir are missing");
+	if (kind == ENTRY_LISTENER &&
+	    HASH_COUNT(entries->tables[ENTRY_LISTENER]) >= CONFIG_LISTENERS_MAX)
+		return err_set(err, ERR_CONFIG, "more than %d listeners", CONFIG_LISTENERS_MAX);
+	return kind != ENTRY_STATEMENT || statement->block || statement->max_running ||
+	       statement->query_timeout != CONFIG_INHERIT ||
+	       err_set(err, ERR_CONFIG, "block, max_running and query_timeout are missing");
 }
 
 union config_entry *entries_find(const struct config_entries *entries, enum entry_kind_id kind,
@@ -660,18 +627,13 @@ bool config_needs_roles(const struct config *config, const struct config_databas
 	return database->target_session_attrs != TARGET_ANY || routes_reads(config, database);
 }
 
-static const char *text_said(const char *database, const char *setting)
-{
-	const char *text = database ? database : setting;
-
-	return text && *text ? text : NULL;
-}
-
-#define OF_TEXT(name)                                                             \
-	const char *config_##name(const struct config *config,                    \
-	                          const struct config_database *database)         \
-	{                                                                         \
-		return text_said(database ? database->name : NULL, config->name); \
+#define OF_TEXT(name)                                                                          \
+	const char *config_##name(const struct config *config,                                 \
+	                          const struct config_database *database)                      \
+	{                                                                                      \
+		const char *text = database && database->name ? database->name : config->name; \
+                                                                                               \
+		return text && *text ? text : NULL;                                            \
 	}
 
 OF_TEXT(auth_user)

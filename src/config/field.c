@@ -31,20 +31,17 @@ const char *const config_priorities[] = { "high", "normal", "low", NULL };
 const char *const config_targets[] = { "any",     "read-write",     "read-only", "primary",
 	                               "standby", "prefer-standby", NULL };
 
-/* A comment after a value is a frequent mistake. */
-static const char *comment_hint(const char *text)
+static bool is_not(struct err *err, const char *text, const char *what)
 {
 	const char *mark = strpbrk(text, ";#");
 
-	return mark && mark != text ? " (a comment needs a line of its own, or the value in quotes)"
-	                            : "";
-}
-
-static bool is_not(struct err *err, const char *text, const char *what)
-{
 	if (!*text)
 		return err_set(err, ERR_PARAMETER, "the value is missing: %s is needed", what);
-	return err_set(err, ERR_PARAMETER, "\"%s\" is not %s%s", text, what, comment_hint(text));
+	err_set(err, ERR_PARAMETER, "\"%s\" is not %s", text, what);
+	/* a frequent mistake */
+	if (mark && mark != text)
+		err_suffix(err, " (a comment needs a line of its own, or the value in quotes)");
+	return false;
 }
 
 static bool whole_number(const char *text, int base, int64_t *value)
@@ -326,46 +323,28 @@ void field_number_text(const struct setting *setting, int64_t value, char *buffe
 		snprintf(buffer, size, "%" PRId64, value);
 }
 
-static int64_t max_of(const struct setting *setting)
-{
-	if (setting->max)
-		return setting->max;
-	return setting->type == SETTING_INT ? INT32_MAX : VALUE_TIME_MAX;
-}
-
-static bool in_steps(const struct setting *setting, int64_t value, struct err *err)
-{
-	if (setting->step && value % setting->step != 0)
-		return err_set(err, ERR_PARAMETER, "must be a whole number of %s",
-		               setting->step == USEC_PER_SEC ? "seconds" : "milliseconds");
-	return true;
-}
-
-static int64_t low_meaning(enum entry_low low, int64_t value)
-{
-	if (low == LOW_MINUS_INHERITS && value < 0)
-		return CONFIG_INHERIT;
-	if (low == LOW_ZERO_INHERITS && value <= 0)
-		return CONFIG_INHERIT;
-	if (low == LOW_MINUS_IS_ZERO && value < 0)
-		return 0;
-	return value;
-}
-
 /* Refuses a value out of its range; with a note, takes the nearest one where that makes sense. */
 static bool fit_number(const struct setting *setting, int64_t *value, struct err *note,
                        struct err *err)
 {
-	int64_t min = setting->min, max = max_of(setting);
 	bool is_duration = setting->type == SETTING_TIME;
+	int64_t widest = setting->type == SETTING_INT ? INT32_MAX : VALUE_TIME_MAX;
+	int64_t min = setting->min, max = setting->max ? setting->max : widest;
 	bool is_open = is_duration ? !setting->max : max >= INT32_MAX;
 	char low[32], high[32];
 
-	*value = low_meaning(setting->low, *value);
-	if (*value == CONFIG_INHERIT && setting->low)
+	if ((setting->low == LOW_MINUS_INHERITS && *value < 0) ||
+	    (setting->low == LOW_ZERO_INHERITS && *value <= 0)) {
+		*value = CONFIG_INHERIT;
 		return true;
+	}
+	if (setting->low == LOW_MINUS_IS_ZERO && *value < 0)
+		*value = 0;
+	if (*value >= min && *value <= max && setting->step && *value % setting->step != 0)
+		return err_set(err, ERR_PARAMETER, "must be a whole number of %s",
+		               setting->step == USEC_PER_SEC ? "seconds" : "milliseconds");
 	if (*value >= min && *value <= max)
-		return in_steps(setting, *value, err);
+		return true;
 	/* PgBouncer refuses a negative duration in seconds, too. */
 	if (!note || setting->is_exact || (is_duration && !setting->unit && *value < 0))
 		note = err;
@@ -512,15 +491,6 @@ static bool put_text(union field field, const struct setting *setting, const cha
 	return true;
 }
 
-static bool judge_item(const struct setting *setting, const char *name, struct err *err)
-{
-	if (setting->judge)
-		return setting->judge(name, err);
-	return !setting->words ||
-	       find_word(name + (setting->may_negate && *name == '!'), setting->words) >= 0 ||
-	       refuse_word(name, setting->words, err);
-}
-
 static bool put_list(union field field, const struct setting *setting, const char *text,
                      struct err *note, struct err *err)
 {
@@ -528,8 +498,16 @@ static bool put_list(union field field, const struct setting *setting, const cha
 	bool is_good = read_list(text, setting->splits_at_blanks, &list, err);
 
 	(void)note;
-	for (size_t i = 0; is_good && i < list.count; i++)
-		is_good = judge_item(setting, list.names[i], err);
+	for (size_t i = 0; is_good && i < list.count; i++) {
+		const char *name = list.names[i];
+
+		if (setting->judge)
+			is_good = setting->judge(name, err);
+		else if (setting->words)
+			is_good = find_word(name + (setting->may_negate && *name == '!'),
+			                    setting->words) >= 0 ||
+			          refuse_word(name, setting->words, err);
+	}
 	free_list(is_good ? field.list : &list);
 	if (is_good)
 		*field.list = list;
@@ -538,26 +516,11 @@ static bool put_list(union field field, const struct setting *setting, const cha
 
 /* ---- showing ---- */
 
-static void show_time(usec_t value, usec_t unit, char *buffer, size_t size)
-{
-	if (unit && value % unit == 0)
-		snprintf(buffer, size, "%" PRId64, value / unit);
-	else
-		snprintf(buffer, size, "%g", (double)value / (double)(unit ? unit : USEC_PER_SEC));
-}
-
-/* One that contains a password is not shown. */
-static const char *show_text(const struct setting *setting, const char *text)
-{
-	bool is_secret = setting->hidden_with && text && strstr(text, setting->hidden_with);
-
-	return is_secret ? "(hidden: contains a password)" : text;
-}
-
 const char *setting_value(const struct config *config, const struct setting *setting,
                           char buffer[SETTING_VALUE_SIZE])
 {
 	union field field = field_of(config, setting);
+	usec_t unit = setting->unit ? setting->unit : USEC_PER_SEC;
 
 	switch (setting->type) {
 	case SETTING_BOOL:
@@ -567,12 +530,19 @@ const char *setting_value(const struct config *config, const struct setting *set
 	case SETTING_LIST:
 		return field.list->text;
 	case SETTING_TEXT:
-		return show_text(setting, *field.text);
+		if (setting->hidden_with && *field.text &&
+		    strstr(*field.text, setting->hidden_with))
+			return "(hidden: contains a password)";
+		return *field.text;
 	case SETTING_BYTES:
 		snprintf(buffer, SETTING_VALUE_SIZE, "%zu", *field.bytes);
 		return buffer;
 	case SETTING_TIME:
-		show_time(*field.time, setting->unit, buffer, SETTING_VALUE_SIZE);
+		if (setting->unit && *field.time % unit == 0)
+			snprintf(buffer, SETTING_VALUE_SIZE, "%" PRId64, *field.time / unit);
+		else
+			snprintf(buffer, SETTING_VALUE_SIZE, "%g",
+			         (double)*field.time / (double)unit);
 		return buffer;
 	case SETTING_INT:
 		break;

@@ -129,11 +129,6 @@ static void read_pair(struct load *load, struct source_pos pos, char *line)
 
 /* ---- other lines ---- */
 
-static bool is_of_settings(const char *section)
-{
-	return strcmp(section, "pgbouncer") == 0 || strcmp(section, "pgweir") == 0;
-}
-
 static void refuse_section(struct load *load, struct source_pos pos, const char *name)
 {
 	struct nearest nearest = nearest_begin(name);
@@ -164,7 +159,7 @@ static void read_section(struct load *load, struct source_pos pos, char *line)
 	}
 	*end = 0;
 	line++;
-	if (is_of_settings(line)) {
+	if (strcmp(line, "pgbouncer") == 0 || strcmp(line, "pgweir") == 0) {
 		load->section = SECTION_SETTINGS;
 		load->has_settings = true;
 	}

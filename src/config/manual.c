@@ -162,15 +162,6 @@ static void roff_setting(struct buf *out, const struct setting *setting)
 		buf_printf(out, "Since pgweir %s.\n", setting->since);
 }
 
-static void roff_keys(struct buf *out, const struct entry_kind *kind)
-{
-	for (size_t i = 0; i < kind->key_count; i++) {
-		roff_head(out, &kind->keys[i]);
-		if (kind->keys[i].initial)
-			roff_default(out, &kind->keys[i]);
-	}
-}
-
 /* ---- the sample file ---- */
 
 static void example_comment(struct buf *out, const char *text)
@@ -191,40 +182,30 @@ static void example_setting(struct buf *out, const struct setting *setting)
 
 /* ---- marks ---- */
 
-/* The keys of a kind of entries: @database_keys@ and the like. */
-static bool add_keys(struct bytes mark, struct buf *out)
+/* Whether the line is a mark of ours. */
+static bool add_own(struct bytes line, struct buf *out)
 {
-	char keys[32];
+	char mark[32];
 
-	for (int kind = 0; kind < ENTRY_KINDS; kind++) {
-		snprintf(keys, sizeof(keys), "@%s_keys@", entry_kinds[kind].what);
-		if (bytes_are(mark, keys)) {
-			roff_keys(out, &entry_kinds[kind]);
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool add_own(struct bytes mark, struct buf *out)
-{
-	if (bytes_are(mark, "@settings@"))
+	if (bytes_are(line, "@settings@")) {
 		add_settings(out, &(struct style){ "", ".SS ", "\n", roff_setting });
-	else if (bytes_are(mark, "@example@"))
+		return true;
+	}
+	if (bytes_are(line, "@example@")) {
 		add_settings(out, &(struct style){ "", ";;;\n;;; ", "\n;;;\n\n", example_setting });
-	else
-		return add_keys(mark, out);
-	return true;
-}
-
-static bool add_more(const struct manual_mark *more, size_t count, struct bytes mark,
-                     struct buf *out)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (bytes_are(mark, more[i].line)) {
-			more[i].add(out);
-			return true;
+		return true;
+	}
+	for (const struct entry_kind *kind = entry_kinds; kind < entry_kinds + ENTRY_KINDS;
+	     kind++) {
+		snprintf(mark, sizeof(mark), "@%s_keys@", kind->what);
+		if (!bytes_are(line, mark))
+			continue;
+		for (size_t i = 0; i < kind->key_count; i++) {
+			roff_head(out, &kind->keys[i]);
+			if (kind->keys[i].initial)
+				roff_default(out, &kind->keys[i]);
 		}
+		return true;
 	}
 	return false;
 }
@@ -235,9 +216,13 @@ void manual_fill(const struct manual_mark *more, size_t more_count, struct bytes
 	while (text.count) {
 		const char *end = memchr(text.at, '\n', text.count);
 		struct bytes line = bytes_of(text.at, end ? (size_t)(end - text.at) : text.count);
-		size_t whole = line.count + (end != NULL);
+		size_t whole = line.count + (end != NULL), i = 0;
 
-		if (!add_more(more, more_count, line, made) && !add_own(line, made))
+		while (i < more_count && !bytes_are(line, more[i].line))
+			i++;
+		if (i < more_count)
+			more[i].add(made);
+		else if (!add_own(line, made))
 			buf_add(made, line.at, whole);
 		text = bytes_skip(text, whole);
 	}

@@ -54,7 +54,6 @@ static void on_delivery(struct letter *letter)
 	else
 		clients_accept(lane->clients, delivery->fd, &delivery->peer, delivery->gate,
 		               delivery->id);
-	gate_part(delivery->gate);
 	free(delivery);
 }
 
@@ -108,7 +107,7 @@ static void deal(struct daemon *daemon, int fd, const struct address *peer, stru
 	delivery->peer = *peer;
 	delivery->fd = fd;
 	delivery->id = id;
-	delivery->gate = gate_join(gate);
+	delivery->gate = gate;
 	post_delivery(lane, delivery);
 }
 
@@ -460,7 +459,8 @@ static void free_lanes(struct daemon *daemon)
 	LANES_EACH(lane, &daemon->lanes)
 	loop_free(&lane->loop);
 	free(daemon->lanes.at);
-	gates_sweep(&daemon->shared.gates);
+	gates_done(&daemon->shared.gates);
+	ranges_release(&daemon->shared.proxies);
 	statement_limits_done(&daemon->shared.limits);
 	broker_free(&daemon->broker);
 	verifiers_free(&daemon->verifiers);

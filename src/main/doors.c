@@ -81,7 +81,7 @@ static struct door *door_new(struct daemon *daemon, const struct config_listener
 		return NULL;
 	}
 	door->daemon = daemon;
-	door->gate = entry ? gate_new(&daemon->shared.gates, entry->name, err) : NULL;
+	door->gate = entry ? gate_get(&daemon->shared.gates, entry->name, err) : NULL;
 	if (!entry || door->gate)
 		return door;
 	free(door);
@@ -110,7 +110,6 @@ static void free_doors(struct door_list *doors)
 		TAILQ_REMOVE(doors, door, node);
 		listener_free(&door->opened);
 		close_listener(door->daemon, &door->listener);
-		gate_close(&door->daemon->shared.gates, &door->gate);
 		free(door);
 	}
 }
@@ -332,8 +331,12 @@ void doors_commit(struct doors_change *change, struct gates *gates)
 		TAILQ_INSERT_TAIL(&gone, door, node);
 	}
 	TAILQ_CONCAT(&daemon->doors, &change->fresh, node);
-	for (size_t i = 0; i < gates->count; i++)
-		gate_set(find(daemon, gates->at[i].entry->name)->gate, &gates->at[i]);
+	for (size_t i = 0; i < gates->count; i++) {
+		struct gate *gate = find(daemon, gates->at[i].entry->name)->gate;
+
+		gate_rules_done(&gate->rules);
+		gate->rules = gates->at[i];
+	}
 	gates->count = 0;
 	TAILQ_FOREACH (door, &daemon->doors, node)
 		switch_listener(change, door);

@@ -193,7 +193,6 @@ static void keep_all(const struct handover *handover, bool is_gone)
 	LANES_HELD(lane, lanes)
 	{
 		pools_keep(lane->pools, is_gone);
-		clients_keep(lane->clients);
 		clients_go_on(lane->clients);
 	}
 }
@@ -299,7 +298,7 @@ static unsigned int served_count(const struct daemon *daemon)
 	unsigned int count = 0;
 
 	LANES_HELD(lane, &daemon->lanes)
-	count += clients_served_count(lane->clients) +
+	count += lane->clients->count - lane->clients->state_counts[CLIENT_CONSOLE] +
 	         atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
 	return count;
 }

@@ -18,7 +18,6 @@ static void apply_to_lane(struct lane *lane, const struct parts *now)
 	const struct config *config = now->config;
 
 	pools_configure(lane->pools, config, now->users);
-	clients_set_parts(lane->clients, now->hba, now->tls.client, now->proxies);
 	clients_configure(lane->clients, config, now->users);
 	pools_set_tls(lane->pools, now->tls.server);
 	resolver_set_ttl(lane->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
@@ -27,16 +26,29 @@ static void apply_to_lane(struct lane *lane, const struct parts *now)
 	outbox_use_ring(lane->streams.outbox, config->io_uring);
 }
 
+static void apply_to_all(struct clients_shared *shared, const struct parts *now)
+{
+	struct gate_rules *main = &shared->gates.main;
+
+	gate_rules_done(main);
+	*main = (struct gate_rules){ .hba = hba_hold(now->hba),
+		                     .tls = tls_context_ref(now->tls.client) };
+	ranges_release(&shared->proxies);
+	shared->proxies = ranges_hold(now->proxies);
+}
+
 void reload_apply(struct daemon *daemon)
 {
 	struct lane *lane;
 
+	/* At once: the rules of logins and the settings fit together. */
 	lanes_hold(&daemon->lanes);
+	apply_to_all(&daemon->shared, &daemon->now);
 	if (!statement_limits_configure(&daemon->shared.limits, daemon->now.config))
 		log_warning(&daemon->logger, "out of memory: not all of [statements] is in force");
-	lanes_release(&daemon->lanes);
-	LANES_HELD(lane, &daemon->lanes)
+	LANES_EACH(lane, &daemon->lanes)
 	apply_to_lane(lane, &daemon->now);
+	lanes_release(&daemon->lanes);
 	doors_set_options(daemon);
 	console_configure(daemon->console);
 }

@@ -22,9 +22,9 @@
 #include "pgweir/base/text.h"
 #include "pgweir/pool/server/server.h"
 
-#define CALLS_TEXT_MAX 1000       /* bytes of a statement's text that are kept */
-#define CALLS_APPLICATION_SIZE 64 /* as NAMEDATALEN in PostgreSQL */
+#define CALLS_TEXT_MAX 1000 /* bytes of a statement's text that are kept */
 #define CALLS_SQLSTATE_SIZE 6
+#define APPLICATION_NAME_SIZE 64 /* as NAMEDATALEN in PostgreSQL: longer names are cut off */
 
 struct calls_statement {
 	UT_hash_handle hh; /* by `key` */
@@ -42,12 +42,11 @@ struct calls_statement {
 	bool has_text;  /* false: the text says why it is not known */
 	struct sketch waiting, running;
 	uint64_t error_count;
-	char sqlstate[CALLS_SQLSTATE_SIZE];       /* of the last error; "": none */
-	char application[CALLS_APPLICATION_SIZE]; /* of the last client */
+	char sqlstate[CALLS_SQLSTATE_SIZE];      /* of the last error; "": none */
+	char application[APPLICATION_NAME_SIZE]; /* of the last client */
 	uint64_t missed_count;
 	usec_t since;
-	char *names; /* database\0user\0text\0 */
-	uint32_t user_at, text_at;
+	const char *database, *user, *text; /* in one piece of memory */
 };
 
 /* A zeroed table is off. */
@@ -142,21 +141,6 @@ static inline void calls_ended(struct calls_statement *statement, const struct s
 		calls_failed(statement, end->sqlstate);
 }
 
-static inline const char *calls_database(const struct calls_statement *statement)
-{
-	return statement->names;
-}
-
-static inline const char *calls_user(const struct calls_statement *statement)
-{
-	return statement->names + statement->user_at;
-}
-
-static inline const char *calls_text(const struct calls_statement *statement)
-{
-	return statement->names + statement->text_at;
-}
-
 /* Walks a table in no order: start with *slot = 0. NULL: no more. */
 const struct calls_statement *calls_next(const struct calls *calls, uint32_t *slot);
 
@@ -182,5 +166,50 @@ void calls_names_put(struct calls_names *names, uint64_t hash, uint64_t value);
 
 /* 0: not known. */
 uint64_t calls_names_get(const struct calls_names *names, uint64_t hash);
+
+/*
+ * ---- applications ----
+ *
+ * What clients of one application_name have done, while track_statements is on. One table for each
+ * loop. Clients choose these names, so only APPLICATIONS_KEPT of those that no client has any more
+ * are kept; what the others have counted is in `gone`.
+ */
+
+#define APPLICATIONS_KEPT 1000
+
+struct application {
+	UT_hash_handle hh;
+	TAILQ_ENTRY(application) node; /* in `unused`, if it has no client */
+	unsigned int client_count;
+	uint64_t hash; /* of its name; the same in all loops */
+	uint64_t xact_count, error_count;
+	char name[APPLICATION_NAME_SIZE];
+};
+
+TAILQ_HEAD(application_list, application);
+
+struct applications {
+	const struct hash_key *key;
+	struct application *table;
+	struct application_list unused; /* the one that lost its last client first comes first */
+	unsigned int unused_count;
+	uint64_t gone_xact_count, gone_error_count;
+};
+
+void applications_init(struct applications *applications, const struct hash_key *key);
+void applications_done(struct applications *applications);
+
+/* The application of this name, for one more client. NULL: no memory. */
+struct application *applications_join(struct applications *applications, const char *name);
+
+/* A client leaves. Sets the pointer to NULL, and accepts NULL. */
+void applications_leave(struct applications *applications, struct application **application);
+
+/* NULL: there is none. */
+const struct application *applications_find(const struct applications *applications,
+                                            const char *name);
+
+/* All counters are 0 again. */
+void applications_reset(struct applications *applications);
 
 #endif

@@ -162,7 +162,7 @@ struct client_login {
 	struct hba_check hba_check;
 	struct auth_query auth_query;
 	struct auth_server *auth;
-	struct delayed_login *delayed; /* in CLIENT_DELAYED. client/login/admit.c */
+	struct delayed_login *delayed; /* in CLIENT_DELAYED. client/login/authentication.c */
 	unsigned int generation;       /* clients->generation when `method` was chosen */
 	unsigned int method;           /* enum auth_method */
 	struct buf unknown;            /* names of unknown _pq_. options: name\0name\0 */

@@ -6,12 +6,10 @@
 #define PGWEIR_CLIENT_CLIENTS_H
 
 #include "pgweir/auth/hba.h"
-#include "pgweir/client/applications.h"
 #include "pgweir/client/audit.h"
 #include "pgweir/client/calls.h"
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
-#include "pgweir/client/login.h"
 #include "pgweir/client/statement_limits.h"
 #include "pgweir/net/stream_parcel.h"
 #include "pgweir/net/address.h"
@@ -30,6 +28,20 @@ enum client_goes {
 	CLIENT_GOES_HOME            /* its pool is at home there */
 };
 
+/* The failed logins of one loop whose answers are delayed. client/login/authentication.c */
+struct delayed_login;
+struct delayed_logins {
+	TAILQ_HEAD(, delayed_login) list;
+	unsigned int count;
+	bool is_cut; /* more logins failed than can be delayed, and that was logged */
+};
+
+/* The lookups of auth_query of one loop. client/login/auth_query.c */
+struct auth_lookups {
+	TAILQ_HEAD(, auth_lookup) list; /* all */
+	struct auth_lookup *under_way;  /* those that may be joined, by key */
+};
+
 /* When limits were met, so that the log has each event once. Of all loops. */
 struct clients_told {
 	/* max_client_conn, open files, max_db_client_connections of the console, failed logins */
@@ -46,7 +58,8 @@ struct clients_shared {
 	struct clients_told told;
 	struct hash_key digest_key;
 	const struct console_door *door;
-	struct gate_table gates;
+	struct gate_table gates; /* main has the config of each lane, and so none of its own */
+	struct ranges *proxies;  /* addresses that may send PROXY headers; NULL: none */
 	struct statement_limits limits;
 	struct homes homes;
 	/* Clients must use descriptors below this one. 0 = no limit. */
@@ -82,14 +95,6 @@ struct clients_walk {
 };
 TAILQ_HEAD(clients_walk_list, clients_walk);
 
-/* Visits all clients, some in each turn: other work must not wait for all of them. */
-struct clients_visits {
-	struct clients *clients;
-	struct clients_walk walk;
-	struct task task; /* waits while the walk lasts */
-	void (*visit)(struct client *client);
-};
-
 struct client_ops;
 
 /* DRAIN: clients are disconnected, each between two of its transactions. client/clients_stop.c */
@@ -97,11 +102,10 @@ struct drain {
 	bool is_on;
 	bool is_overdue; /* the deadline has passed: clients are closed within transactions, too */
 	usec_t began_at;
-	usec_t limit;                /* after began_at; 0 = none */
-	unsigned int leaving_count;  /* clients that have got the error and may still read it */
-	uint64_t closed_count;       /* clients closed between transactions */
-	uint64_t cut_count;          /* clients closed by the deadline */
-	struct clients_visits looks; /* at all clients */
+	usec_t limit;               /* after began_at; 0 = none */
+	unsigned int leaving_count; /* clients that have got the error and may still read it */
+	uint64_t closed_count;      /* clients closed between transactions */
+	uint64_t cut_count;         /* clients closed by the deadline */
 };
 
 TAILQ_HEAD(unauthenticated_list, client_login);
@@ -115,9 +119,6 @@ struct clients {
 	unsigned int features;        /* enum client_feature that `config` sets for all clients */
 	struct users *users;          /* one reference */
 	struct auth_lookups lookups;  /* of users who are not in auth_file */
-	struct tls_context *tls;      /* one reference; NULL: no TLS */
-	struct hba *hba;              /* one reference; NULL unless auth_type is hba */
-	struct ranges *proxies;       /* addresses that may send PROXY headers; NULL: none */
 	unsigned int generation;      /* number of clients_configure() calls */
 	struct client_list list;      /* in order of ids */
 	struct client *filed;         /* the last one that was inserted there; or NULL */
@@ -145,8 +146,27 @@ struct clients {
 	struct slab late_slab; /* BEGINs that have not been sent yet. client/relay/late_begin.c */
 	struct task free_task;
 	struct clients_walk_list walks;
-	struct clients_visits rearming; /* sets time limits again after a reload */
+	/* after a reload, and for DRAIN: other work must not wait for all clients */
+	struct {
+		struct clients_walk walk;
+		struct task task; /* waits while the walk lasts */
+	} visit;
 };
+
+/*
+ * What the logins of all loops have in common: failed logins of each address, and answers of
+ * auth_query. client/login/auth_cache.c
+ */
+struct logins;
+
+/* NULL: *err says why. */
+struct logins *logins_new(struct err *err);
+
+/* To be called each second: wipes the answers of auth_query whose time is over. */
+void logins_sweep(struct logins *logins, usec_t now);
+
+/* No client may be left. */
+void logins_free(struct logins **logins);
 
 struct clients *clients_new(struct clients_shared *shared, unsigned int loop_number,
                             struct pools *pools, const struct config *config, struct users *users,
@@ -160,14 +180,6 @@ void clients_free(struct clients **clients);
  * clients, some clients in each turn.
  */
 void clients_configure(struct clients *clients, const struct config *config, struct users *users);
-
-/*
- * For new clients: the HBA rules (NULL: auth_type is not hba), the TLS context (NULL: no TLS), and
- * the addresses that may send PROXY headers (NULL: as before). Takes references of its own. To be
- * called before clients_configure().
- */
-void clients_set_parts(struct clients *clients, struct hba *hba, struct tls_context *tls,
-                       struct ranges *proxies);
 
 /* A connection was accepted. Takes ownership of the socket. gate NULL: the main listener. */
 void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate,

@@ -3,9 +3,9 @@
  * A gate: what an entry of [listeners] says of the clients that come by that listener. A client of
  * the main listener has none.
  *
- * The gate lives as long as the listener, and as the last of its clients. Main makes, changes and
- * frees gates while all lanes are held, so each of them may read them at any time. Clients are
- * many, and know their gate by its number.
+ * A gate stays when its listener is gone, as its clients do, and serves a later one of that name.
+ * Main makes and changes gates while all lanes are held, so each of them may read them at any time.
+ * Clients are many, and know their gate by its number.
  */
 #ifndef PGWEIR_CLIENT_GATE_H
 #define PGWEIR_CLIENT_GATE_H
@@ -27,8 +27,6 @@ struct gate_rules {
 
 struct gate {
 	uint8_t number;
-	bool is_closed;           /* its listener is: it is freed with its last client */
-	atomic_uint member_count; /* all clients, and those on their way to a lane */
 	struct gate_rules rules;
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 	atomic_uint client_count;       /* those that count for max_client_conn */
@@ -40,31 +38,21 @@ struct gate {
 
 /* All zeros: there is none. */
 struct gate_table {
+	unsigned int count;
 	struct gate *at[GATES_MAX + 1]; /* by its number, from 1 */
+	struct gate_rules main;         /* of the main listener, without an entry */
 };
 
-/* NULL: *err has the reason. It has no rules yet. */
-struct gate *gate_new(struct gate_table *table, const char *name, struct err *err);
-
-/* That of the open listener of this name. NULL: there is none. */
+/* That of a listener of this name, which is made if there is none. NULL: *err has the reason. */
+struct gate *gate_get(struct gate_table *table, const char *name, struct err *err);
+/* NULL: there is none. */
 struct gate *gate_find(const struct gate_table *table, const char *name);
 
-/* The listener is closed. */
-void gate_close(struct gate_table *table, struct gate **gate);
+void gates_done(struct gate_table *table);
 
-/* Frees those that are closed and have no clients any more. */
-void gates_sweep(struct gate_table *table);
-
-/* A client of the gate comes, or goes. NULL: it came by the main listener. */
-struct gate *gate_join(struct gate *gate);
-void gate_part(struct gate *gate);
-
-/* Takes over the rules, and leaves *rules empty. All lanes must be held. */
-void gate_set(struct gate *gate, struct gate_rules *rules);
 void gate_rules_done(struct gate_rules *rules);
 
 /* Counts a client. false: there are as many as max_client_conn. */
 bool gate_admit(struct gate *gate);
-void gate_leave(struct gate *gate);
 
 #endif

@@ -16,16 +16,13 @@
 /* ---- the process that hands over ---- */
 
 /*
- * Writes all clients that can be handed over, each after its server, and marks them. false: the
- * channel has failed.
+ * Writes all clients that can be handed over, each after its server, and marks them and no others.
+ * false: the channel has failed.
  */
 bool clients_write(struct clients *clients, struct channel *channel);
 
 /* Releases the marked clients without sending them anything. Returns their number. */
 unsigned int clients_let_go(struct clients *clients);
-
-/* Unmarks the marked clients: they stay here. */
-void clients_keep(struct clients *clients);
 
 /*
  * Whether a client can be handed over now. Also stops reading from busy clients whose current batch
@@ -33,9 +30,6 @@ void clients_keep(struct clients *clients);
  * To be called repeatedly; clients_go_on() ends it.
  */
 bool clients_look(struct clients *clients);
-
-/* How many clients this process still serves, without those of the console. */
-unsigned int clients_served_count(const struct clients *clients);
 
 /* Sends all clients this error and closes them. */
 void clients_dismiss(struct clients *clients, const struct err *err);

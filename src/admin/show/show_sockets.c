@@ -430,10 +430,8 @@ static int64_t clients_of(struct cursor *cursor, const struct gate *gate)
 
 	if (gate)
 		return atomic_load(&gate->client_count);
-	for (unsigned int number = 1; number <= GATES_MAX; number++) {
-		gate = clients->shared->gates.at[number];
-		count -= gate ? atomic_load(&gate->client_count) : 0;
-	}
+	for (unsigned int number = 1; number <= clients->shared->gates.count; number++)
+		count -= atomic_load(&clients->shared->gates.at[number]->client_count);
 	return count;
 }
 

@@ -23,9 +23,8 @@
 	COLUMN(TEXT, digest, cursor_print(cursor, "%016" PRIx64, statement->digest),              \
 	       "Digest of the statement, the same for all texts that differ in constants, "       \
 	       "comments and white space only; as in the log, and in [statements].")              \
-	COLUMN(TEXT, database, calls_database(statement),                                         \
-	       "Database of the pool that executed it.")                                          \
-	COLUMN(TEXT, user, calls_user(statement), "User of that pool.")                           \
+	COLUMN(TEXT, database, statement->database, "Database of the pool that executed it.")     \
+	COLUMN(TEXT, user, statement->user, "User of that pool.")                                 \
 	COLUMN(TEXT, application, statement->application,                                         \
 	       "application_name of the last client that executed it.")                           \
 	COLUMN(INT8, calls, (int64_t)sum.calls, "How often it was executed, errors included.")    \
@@ -52,7 +51,7 @@
 	       "How many calls may be missing, because it has left the table before. 0: none.")   \
 	COLUMN(TIME, since, show_wall(sum.since, loop_now(cursor->source->with->loop)),           \
 	       "Since when it is counted.")                                                       \
-	COLUMN(TEXT, query, calls_text(statement),                                                \
+	COLUMN(TEXT, query, statement->text,                                                      \
 	       "Beginning of its text, with $n in place of constants.")
 
 SHOW_ROWS(

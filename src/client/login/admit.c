@@ -10,18 +10,12 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "pgweir/auth/failures.h"
-#include "pgweir/base/container_of.h"
-#include "pgweir/base/lock.h"
-#include "pgweir/client/login.h"
 #include "pgweir/config/entries.h"
 
-#include "auth_cache_priv.h"
 #include "login_priv.h"
 
 /*
@@ -201,20 +195,6 @@ static void unauthenticated_refuse(struct client *client)
 	client_fatal(client, &err);
 }
 
-/* The rights of the client's user on the console. */
-static enum console_role role_of(const struct client *client)
-{
-	const struct config *config = client->clients->config;
-	const char *user = client->login->user;
-
-	if (config_list_has(&config->admin_users, user))
-		return CONSOLE_ADMIN;
-	if (config_list_has(&config->stats_users, user) ||
-	    auth_methods[login_config(client)->auth_type].takes_anybody)
-		return CONSOLE_STATS;
-	return CONSOLE_NOBODY;
-}
-
 bool admit_is_owner(const struct client *client)
 {
 	return address_is_unix(&client->peer) && client->peer.un.uid == geteuid() &&
@@ -224,9 +204,9 @@ bool admit_is_owner(const struct client *client)
 /* Whether the client's listener is for this database. */
 static bool has_database(const struct client *client)
 {
-	const struct gate *gate = client_gate(client);
+	const struct config_listener *entry = login_rules(client)->entry;
 
-	return !gate || config_listener_has(gate->rules.entry, client->login->database);
+	return !entry || config_listener_has(entry, client->login->database);
 }
 
 bool admit_is_console(const struct client *client)
@@ -326,34 +306,24 @@ static bool count_in(struct client *client)
 
 bool admit_console_role(struct client *client)
 {
+	const struct config *config = client->clients->config;
 	struct client_login *login = client->login;
 
-	login->console_role = admit_is_owner(client) ? CONSOLE_ADMIN : role_of(client);
-	if (login->console_role != CONSOLE_NOBODY)
-		return true;
-	return client_refuse_for(client, CLOSE_CONSOLE_USER);
-}
-
-/*
- * Stores the parameters of the startup packet as the client's parameters. false: the client
- * was refused.
- */
-static bool settle_parameters(struct client *client)
-{
-	struct buf *parameters = &client->login->parameters;
-
-	if (buf_ok(parameters) && params_add_text(client->clients->pools->shared.params,
-	                                          &client->params, buf_bytes(parameters))) {
-		buf_free(parameters);
-		return true;
-	}
-	return client_refuse(client, ERR_LIMIT, "startup parameters are too large");
+	if (admit_is_owner(client) || config_list_has(&config->admin_users, login->user))
+		login->console_role = CONSOLE_ADMIN;
+	else if (config_list_has(&config->stats_users, login->user) ||
+	         auth_methods[login_config(client)->auth_type].takes_anybody)
+		login->console_role = CONSOLE_STATS;
+	else
+		return client_refuse_for(client, CLOSE_CONSOLE_USER);
+	return true;
 }
 
 bool admit_count(struct client *client)
 {
 	struct pools *pools = client->clients->pools;
-	const struct client_login *login = client->login;
+	struct client_login *login = client->login;
+	struct buf *parameters = &login->parameters;
 
 	/* Authentication has ended: input from here on contains no password. */
 	client->stream.is_secret = false;
@@ -365,7 +335,14 @@ bool admit_count(struct client *client)
 		    pool_rules_number(client_gate(client)->rules.entry->pool_mode);
 	if (!admit_is_console(client) && has_database(client))
 		client->database = pools_database(pools, login->database);
-	return count_in(client) && settle_parameters(client);
+	if (!count_in(client))
+		return false;
+	/* Only now are the parameters of the startup packet its own. */
+	if (!buf_ok(parameters) ||
+	    !params_add_text(pools->shared.params, &client->params, buf_bytes(parameters)))
+		return client_refuse(client, ERR_LIMIT, "startup parameters are too large");
+	buf_free(parameters);
+	return true;
 }
 
 void admit_enter(struct client *client)
@@ -394,141 +371,4 @@ void admit_enter(struct client *client)
 		stream_defer(&client->stream);
 		welcome_begin(client);
 	}
-}
-
-/*
- * ---- throttle ----
- *
- * The error of a failed login is delayed (auth_failure_delay). While the maximum number of failures
- * of one address is delayed, further logins from that address are refused without a check of the
- * password (auth_failure_limit).
- *
- * Hard here: parallel guesses. A password is checked only if its failure could still be
- * delayed; otherwise a client could see at once that a guess was right. The number of
- * delayed logins is bounded. Beyond the bound the oldest one is answered early, and the log
- * reports it. So a flood from many networks shortens the delay. Refusing to check any
- * password at the bound would prevent that, but would also lock out legitimate users.
- *
- * The failures are counted for all loops, under a lock. Each loop delays its own clients.
- */
-
-#define DELAYED_MAX 256
-
-struct delayed_login {
-	TAILQ_ENTRY(delayed_login) node; /* oldest first */
-	struct client *client;
-	struct failure *failure; /* NULL: not counted (Unix socket, or no memory) */
-	struct err err;
-};
-
-/* Whether so many failures of the client's address are counted. */
-static bool is_over(const struct client *client, int limit)
-{
-	struct logins *logins = client->clients->shared->logins;
-
-	LOCKED(&logins->lock);
-	return failures_reach(&logins->failures, &client->peer, limit);
-}
-
-bool throttle_admits(struct client *client)
-{
-	int limit = client->clients->config->auth_failure_limit;
-
-	if (limit <= 0 || !is_over(client, limit))
-		return true;
-	limit_event_note(&client->clients->shared->told.failures_met, client_now(client),
-	                 client->clients->pools->shared.log,
-	                 &(struct limit_event){ .limit = "auth_failure_limit",
-	                                        .value = limit,
-	                                        .counted = "failed logins of one address" });
-	return client_refuse(client, ERR_LIMIT,
-	                     "too many failed logins from this address, try again later");
-}
-
-void throttle_drop(struct client *client)
-{
-	struct delayed_login *delayed = client->login->delayed;
-	struct delayed_logins *all = &client->clients->delayed;
-	struct logins *logins = client->clients->shared->logins;
-
-	if (!delayed)
-		return;
-	client->login->delayed = NULL;
-	TAILQ_REMOVE(&all->list, delayed, node);
-	if (--all->count <= DELAYED_MAX / 2)
-		all->is_cut = false;
-	LOCKED(&logins->lock);
-	failures_forget(&logins->failures, delayed->failure);
-	free(delayed);
-}
-
-static void send_delayed_error(struct client *client)
-{
-	client_fatal(client, &client->login->delayed->err);
-}
-
-static void on_delay_due(struct timer *timer)
-{
-	send_delayed_error(container_of(timer, struct client, timer));
-}
-
-/* Waits for the delay, but not beyond client_login_timeout. */
-static void set_timer(struct client *client, usec_t delay)
-{
-	usec_t limit = client->clients->config->client_login_timeout, now = client_now(client);
-
-	if (limit && client->connected_at + limit < now + delay)
-		client_arm(client, limit, on_delay_due, client->connected_at);
-	else
-		client_arm(client, delay, on_delay_due, now);
-}
-
-/* Only the first of a series is logged. */
-static void say_cut(const struct clients *clients)
-{
-	const struct logger log = { clients->pools->shared.log, NULL };
-
-	log_warning(&log,
-	            "more than %d failed logins wait for auth_failure_delay: the oldest "
-	            "are answered early; auth_failure_limit bounds those of one address",
-	            DELAYED_MAX);
-}
-
-static void enlist(struct delayed_login *delayed)
-{
-	struct client *client = delayed->client;
-	struct delayed_logins *all = &client->clients->delayed;
-	struct logins *logins = client->clients->shared->logins;
-
-	if (all->count >= DELAYED_MAX) {
-		if (!all->is_cut)
-			say_cut(client->clients);
-		all->is_cut = true;
-		send_delayed_error(TAILQ_FIRST(&all->list)->client);
-	}
-	TAILQ_INSERT_TAIL(&all->list, delayed, node);
-	all->count++;
-	client->login->delayed = delayed;
-	LOCKED(&logins->lock);
-	delayed->failure = failures_count(&logins->failures, &client->peer);
-}
-
-void throttle_refuse(struct client *client, const struct err *err)
-{
-	usec_t delay = client->clients->config->auth_failure_delay;
-	struct delayed_login *delayed = delay > 0 ? calloc(1, sizeof(*delayed)) : NULL;
-
-	if (!delayed) {
-		client_fatal(client, err);
-		return;
-	}
-	delayed->client = client;
-	delayed->err = *err;
-	enlist(delayed);
-	auth_server_free(&client->login->auth); /* frees secrets early */
-	client_release_admission(client);
-	client_enter(client, CLIENT_DELAYED);
-	set_timer(client, delay);
-	if (!stream_want(&client->stream, WANT_END))
-		client_close(client, CLOSE_NOT_WATCHED);
 }

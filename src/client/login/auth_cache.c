@@ -207,7 +207,6 @@ static bool same(struct bytes value, const char *text)
 
 static void first_row(struct auth_reply *replies, struct bytes name, struct bytes secret)
 {
-	replies->has_row = true;
 	if (!name.at)
 		replies->verdict = AUTH_REPLY_NOBODY;
 	else if (name.count == 0)
@@ -232,7 +231,7 @@ static void take_row(struct auth_reply *replies, struct bytes body)
 	else if (fields_value(&walk, &name) != WALK_ITEM ||
 	         fields_value(&walk, &secret) != WALK_ITEM)
 		fail_reply(replies, "a broken row");
-	else if (!replies->has_row)
+	else if (replies->verdict == AUTH_REPLY_NONE)
 		first_row(replies, name, secret);
 	else if (!same(name, replies->name) || (name.at && !same(secret, replies->secret)))
 		fail_reply(replies, "it has several rows for one user");

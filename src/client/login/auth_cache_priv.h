@@ -11,7 +11,7 @@
 #include "pgweir/auth/failures.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
-#include "pgweir/client/login.h"
+#include "pgweir/client/clients.h"
 #include "pgweir/config/config.h"
 #include "pgweir/pool/pools.h"
 
@@ -48,7 +48,7 @@ bool auth_answer_is_for(const struct auth_answer *answer, const struct auth_answ
 /* What the logins of all loops share. */
 struct logins {
 	pthread_mutex_t lock; /* guards all of this, and `until` of answers */
-	/* failed logins, while their answers are delayed: admit.c */
+	/* failed logins, while their answers are delayed: authentication.c */
 	struct failures failures;
 	struct auth_answer *table; /* the cache, by key; walked from the oldest on */
 	struct hash_key secret;    /* of the table */
@@ -97,8 +97,7 @@ enum auth_reply_verdict {
 struct auth_reply {
 	struct buf kept; /* an incomplete message */
 	enum auth_reply_verdict verdict;
-	bool is_done; /* CommandComplete or an error has come */
-	bool has_row;
+	bool is_done;   /* CommandComplete or an error has come */
 	struct err why; /* AUTH_REPLY_BAD: for the log, not for the client */
 	char *name;     /* valid only with AUTH_REPLY_USER; owned */
 	char *secret;   /* valid only with AUTH_REPLY_USER; NULL: SQL's NULL; owned */

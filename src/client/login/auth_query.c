@@ -192,18 +192,6 @@ static void add_query(struct buf *out, const struct auth_answer *question)
 	message_bare(out, 'S');
 }
 
-static bool note(struct server *server)
-{
-	static const enum ledger_kind kinds[] = { LEDGER_PARSE, LEDGER_BIND, LEDGER_EXECUTE,
-		                                  LEDGER_SYNC };
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (!server_note(server, kinds[i]))
-			return false;
-	}
-	return true;
-}
-
 /* ---- limits ---- */
 
 static void on_due(struct timer *timer)
@@ -244,9 +232,12 @@ static void arm(struct auth_lookup *lookup)
 
 static void ask(struct auth_lookup *lookup)
 {
+	static const enum ledger_kind kinds[] = { LEDGER_PARSE, LEDGER_BIND, LEDGER_EXECUTE,
+		                                  LEDGER_SYNC };
 	struct borrower *borrower = &lookup->borrower;
 	usec_t now = loop_now(lookup->clients->loop);
 	struct buf out = { 0 };
+	bool is_good;
 
 	arm(lookup);
 	/*
@@ -257,7 +248,10 @@ static void ask(struct auth_lookup *lookup)
 	lookup->state = AUTH_LOOKUP_ASKING;
 	add_query(&out, lookup->answer);
 	server_begin_query(borrower->server, now, now);
-	if (!buf_ok(&out) || !note(borrower->server))
+	is_good = buf_ok(&out);
+	for (size_t i = 0; is_good && i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		is_good = server_note(borrower->server, kinds[i]);
+	if (!is_good)
 		fail_lookup(lookup, ERR_MEMORY, "out of memory");
 	else
 		/* if it fails, on_lost() is called */
@@ -574,24 +568,18 @@ static bool rename_user(struct client *client, const char *name)
 	return !admit_is_console(client) || admit_console_role(client);
 }
 
-/* Whether a client that sent another name must not become this user. */
-static bool is_reserved(const struct client *client, const char *name)
-{
-	const struct clients *clients = client->clients;
-	const char *auth_user = config_auth_user(clients->config, auth_query_entry_of(client));
-
-	return users_find(clients->users, name) || (auth_user && strcmp(auth_user, name) == 0);
-}
-
 /* Uses an answer. false: the client was refused. */
 static bool adopt(struct client *client)
 {
+	const struct clients *clients = client->clients;
+	const char *auth_user = config_auth_user(clients->config, auth_query_entry_of(client));
 	struct auth_query *auth_query = &client->login->auth_query;
 	const char *name = auth_query->answer->name;
 
 	if (!name || strcmp(name, client->login->user) == 0)
 		return true;
-	if (strcmp(name, auth_query->claimed) != 0 && is_reserved(client, name)) {
+	if (strcmp(name, auth_query->claimed) != 0 &&
+	    (users_find(clients->users, name) || text_same(auth_user, name))) {
 		log_error(&client->log,
 		          "auth_query returned for user %s the name %s, which is in auth_file or "
 		          "is auth_user: refused",

@@ -12,8 +12,10 @@
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/lock.h"
 #include "pgweir/net/resolver.h"
 
+#include "auth_cache_priv.h"
 #include "login_priv.h"
 
 /*
@@ -68,7 +70,7 @@ static bool is_named(const struct client *client, const struct hba_rule *rule, c
 {
 	const char *user = client->login->user;
 
-	return name && (rule ? hba_rule_admits(login_hba(client), rule, name, user)
+	return name && (rule ? hba_rule_admits(login_rules(client)->hba, rule, name, user)
 	                     : strcmp(name, user) == 0);
 }
 
@@ -90,7 +92,7 @@ static enum way_verdict find_rule(const struct client *client, const struct hba_
 {
 	const struct hba_facts facts = facts_of(client);
 
-	switch (hba_find(login_hba(client), &facts, rule)) {
+	switch (hba_find(login_rules(client)->hba, &facts, rule)) {
 	case HBA_NEEDS_HOST:
 		return WAY_NEEDS_HOST;
 	case HBA_NO_RULE:
@@ -162,6 +164,138 @@ static bool check_names(struct client *client)
 		return client_refuse_for(client, CLOSE_LONG_USER);
 	}
 	return !admit_is_console(client) || admit_console_role(client);
+}
+
+/*
+ * ---- throttle ----
+ *
+ * The error of a failed login is delayed (auth_failure_delay). While the maximum number of failures
+ * of one address is delayed, further logins from that address are refused without a check of the
+ * password (auth_failure_limit).
+ *
+ * Hard here: parallel guesses. A password is checked only if its failure could still be
+ * delayed; otherwise a client could see at once that a guess was right. The number of
+ * delayed logins is bounded. Beyond the bound the oldest one is answered early, and the log
+ * reports it. So a flood from many networks shortens the delay. Refusing to check any
+ * password at the bound would prevent that, but would also lock out legitimate users.
+ *
+ * The failures are counted for all loops, under a lock. Each loop delays its own clients.
+ */
+
+#define DELAYED_MAX 256
+
+struct delayed_login {
+	TAILQ_ENTRY(delayed_login) node; /* oldest first */
+	struct client *client;
+	struct failure *failure; /* NULL: not counted (Unix socket, or no memory) */
+	struct err err;
+};
+
+/* Whether so many failures of the client's address are counted. */
+static bool is_over(const struct client *client, int limit)
+{
+	struct logins *logins = client->clients->shared->logins;
+
+	LOCKED(&logins->lock);
+	return failures_reach(&logins->failures, &client->peer, limit);
+}
+
+static bool throttle_admits(struct client *client)
+{
+	int limit = client->clients->config->auth_failure_limit;
+
+	if (limit <= 0 || !is_over(client, limit))
+		return true;
+	limit_event_note(&client->clients->shared->told.failures_met, client_now(client),
+	                 client->clients->pools->shared.log,
+	                 &(struct limit_event){ .limit = "auth_failure_limit",
+	                                        .value = limit,
+	                                        .counted = "failed logins of one address" });
+	return client_refuse(client, ERR_LIMIT,
+	                     "too many failed logins from this address, try again later");
+}
+
+static void throttle_drop(struct client *client)
+{
+	struct delayed_login *delayed = client->login->delayed;
+	struct delayed_logins *all = &client->clients->delayed;
+	struct logins *logins = client->clients->shared->logins;
+
+	if (!delayed)
+		return;
+	client->login->delayed = NULL;
+	TAILQ_REMOVE(&all->list, delayed, node);
+	if (--all->count <= DELAYED_MAX / 2)
+		all->is_cut = false;
+	LOCKED(&logins->lock);
+	failures_forget(&logins->failures, delayed->failure);
+	free(delayed);
+}
+
+static void send_delayed_error(struct client *client)
+{
+	client_fatal(client, &client->login->delayed->err);
+}
+
+static void on_delay_due(struct timer *timer)
+{
+	send_delayed_error(container_of(timer, struct client, timer));
+}
+
+/* Waits for the delay, but not beyond client_login_timeout. */
+static void set_timer(struct client *client, usec_t delay)
+{
+	usec_t limit = client->clients->config->client_login_timeout, now = client_now(client);
+
+	if (limit && client->connected_at + limit < now + delay)
+		client_arm(client, limit, on_delay_due, client->connected_at);
+	else
+		client_arm(client, delay, on_delay_due, now);
+}
+
+static void enlist(struct delayed_login *delayed)
+{
+	struct client *client = delayed->client;
+	struct delayed_logins *all = &client->clients->delayed;
+	struct logins *logins = client->clients->shared->logins;
+	const struct logger log = { client->clients->pools->shared.log, NULL };
+
+	if (all->count >= DELAYED_MAX) {
+		/* only the first of a series is logged */
+		if (!all->is_cut)
+			log_warning(
+			    &log,
+			    "more than %d failed logins wait for auth_failure_delay: the oldest "
+			    "are answered early; auth_failure_limit bounds those of one address",
+			    DELAYED_MAX);
+		all->is_cut = true;
+		send_delayed_error(TAILQ_FIRST(&all->list)->client);
+	}
+	TAILQ_INSERT_TAIL(&all->list, delayed, node);
+	all->count++;
+	client->login->delayed = delayed;
+	LOCKED(&logins->lock);
+	delayed->failure = failures_count(&logins->failures, &client->peer);
+}
+
+static void throttle_refuse(struct client *client, const struct err *err)
+{
+	usec_t delay = client->clients->config->auth_failure_delay;
+	struct delayed_login *delayed = delay > 0 ? calloc(1, sizeof(*delayed)) : NULL;
+
+	if (!delayed) {
+		client_fatal(client, err);
+		return;
+	}
+	delayed->client = client;
+	delayed->err = *err;
+	enlist(delayed);
+	auth_server_free(&client->login->auth); /* frees secrets early */
+	client_release_admission(client);
+	client_enter(client, CLIENT_DELAYED);
+	set_timer(client, delay);
+	if (!stream_want(&client->stream, WANT_END))
+		client_close(client, CLOSE_NOT_WATCHED);
 }
 
 /* ---- exchange ---- */
@@ -473,13 +607,6 @@ static bool is_answer(const struct frame *frame)
 	return frame->type == 'p' || frame->type == 'X';
 }
 
-static void refuse_type(struct client *client, const struct frame *frame)
-{
-	client_refuse(client, CLOSE_NO_PASSWORD_MESSAGE,
-	              "expected a password message, got type '%c'",
-	              frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
-}
-
 /* Handles one message of a client that authenticates. */
 static void take_message(struct client *client, const struct frame *frame, struct bytes body)
 {
@@ -513,10 +640,11 @@ bool authentication_input(struct client *client, struct bytes in)
 		 */
 		if (result == WIRE_MORE || (is_answer(&frame) && in.count < frame.length))
 			break;
-		if (!is_answer(&frame)) {
-			refuse_type(client, &frame);
-			return false;
-		}
+		if (!is_answer(&frame))
+			return client_refuse(client, CLOSE_NO_PASSWORD_MESSAGE,
+			                     "expected a password message, got type '%c'",
+			                     frame.type >= ' ' && frame.type < 127 ? frame.type
+			                                                           : '?');
 		take_message(client, &frame, frame_body(in, &frame));
 		in = bytes_skip(in, frame.length);
 	}
@@ -531,17 +659,6 @@ bool authentication_input(struct client *client, struct bytes in)
 }
 
 /* ---- a login's memory ---- */
-
-#define UNKNOWN_MAX ((size_t)64 * 1024) /* bytes of the names of unknown protocol options */
-
-struct client_login *login_new(void)
-{
-	struct client_login *login = calloc(1, sizeof(*login));
-
-	if (login)
-		login->unknown.limit = UNKNOWN_MAX;
-	return login;
-}
 
 void login_free(struct client *client)
 {

@@ -22,14 +22,12 @@ static inline const struct config *login_config(const struct client *client)
 	return client->borrower.gate ? client_gate(client)->rules.config : client->clients->config;
 }
 
-/* NULL unless its auth_type is hba. */
-static inline struct hba *login_hba(const struct client *client)
+/* What its listener says, but for the settings. */
+static inline const struct gate_rules *login_rules(const struct client *client)
 {
-	return client->borrower.gate ? client_gate(client)->rules.hba : client->clients->hba;
+	return client->borrower.gate ? &client_gate(client)->rules
+	                             : &client->clients->shared->gates.main;
 }
-
-/* NULL: no memory. */
-struct client_login *login_new(void);
 
 /* Frees client->login, which must not be NULL, and sets it to NULL. */
 void login_free(struct client *client);
@@ -50,17 +48,6 @@ void authentication_begin(struct client *client);
 void authentication_go_on(struct client *client);
 /* Handles input in CLIENT_AUTHENTICATION. false: do not read more now; the client may be closed. */
 bool authentication_input(struct client *client, struct bytes in);
-
-/* ---- admit.c: throttle ---- */
-
-/* Whether auth_failure_limit allows a login from the client's address. false: it was refused. */
-bool throttle_admits(struct client *client);
-
-/* Refuses the client with *err after auth_failure_delay. Only in CLIENT_AUTHENTICATION. */
-void throttle_refuse(struct client *client, const struct err *err);
-
-/* Ends the delay, when the client got its error or is closed. No effect without a delay. */
-void throttle_drop(struct client *client);
 
 /* ---- admit.c ---- */
 

@@ -55,26 +55,20 @@ static unsigned int home_of(const struct client *client)
 	                                  count);
 }
 
-/* A client moves by a copy of its descriptor: not when descriptors run short. */
-static bool goes_home(struct client *client)
-{
-	const struct clients *clients = client->clients;
-	unsigned int home = home_of(client);
-
-	return home != clients->keys.loop_number && !unauthenticated_is_short(client) &&
-	       clients->shared->send_elsewhere(client, CLIENT_GOES_HOME, home);
-}
-
 /* Whether the client has gone to another loop, where its startup packet is parsed again. */
 static bool startup_goes(struct client *client)
 {
 	const struct clients_shared *shared = client->clients->shared;
+	unsigned int home;
 
 	if (!shared->send_elsewhere || client->login->shown.has_moved)
 		return false;
 	if (strcmp(client->login->database, CONFIG_CONSOLE_DATABASE) == 0)
 		return shared->send_elsewhere(client, CLIENT_GOES_TO_CONSOLE, 0);
-	return goes_home(client);
+	home = home_of(client);
+	/* It moves by a copy of its descriptor: not when descriptors run short. */
+	return home != client->clients->keys.loop_number && !unauthenticated_is_short(client) &&
+	       shared->send_elsewhere(client, CLIENT_GOES_HOME, home);
 }
 
 /*
@@ -147,7 +141,8 @@ static enum wire_result proxy_header_read(struct client *client, struct bytes *i
 
 	if (client->login->shown.is_proxy_header_done || in->count == 0)
 		return WIRE_OK;
-	is_trusted = wanted != PROXY_PROTOCOL_OFF && ranges_have(clients->proxies, &client->peer);
+	is_trusted =
+	    wanted != PROXY_PROTOCOL_OFF && ranges_have(clients->shared->proxies, &client->peer);
 	if (is_trusted && proxy_begins(*in))
 		return read_header(client, in);
 	if (wanted != PROXY_PROTOCOL_OFF && proxy_begins(*in))
@@ -172,14 +167,9 @@ static enum wire_result proxy_header_read(struct client *client, struct bytes *i
  * encrypted.
  */
 
-static struct tls_context *tls_of(const struct client *client)
-{
-	return client->borrower.gate ? client_gate(client)->rules.tls : client->clients->tls;
-}
-
 static bool may_encrypt(const struct client *client)
 {
-	return tls_of(client) && !address_is_unix(&client->peer);
+	return login_rules(client)->tls && !address_is_unix(&client->peer);
 }
 
 /* Begins the handshake. Always false: there is nothing more to parse now. */
@@ -187,7 +177,7 @@ static bool secure(struct client *client, struct bytes early)
 {
 	struct err err;
 
-	if (stream_secure(&client->stream, tls_of(client), NULL, early, &err))
+	if (stream_secure(&client->stream, login_rules(client)->tls, NULL, early, &err))
 		return false;
 	err_reason(&err, CLOSE_CLIENT_TLS);
 	return client_close_err(client, &err);
@@ -231,13 +221,6 @@ static bool tls_hello(struct client *client, struct bytes hello)
 	return secure(client, hello);
 }
 
-/* Whether the client must use TLS and does not. */
-static bool tls_is_missing(const struct client *client)
-{
-	return login_config(client)->client_tls_sslmode >= TLS_MODE_REQUIRE &&
-	       !stream_is_encrypted(&client->stream) && !address_is_unix(&client->peer);
-}
-
 void startup_secured(struct client *client, const struct err *err)
 {
 	struct client_shown *shown = &client->login->shown;
@@ -274,23 +257,12 @@ static bool is_ignored(const struct client *client, const char *name)
 	return config_list_has(&client->clients->config->ignore_startup_parameters, name);
 }
 
-/*
- * PostgreSQL replaces these bytes in application_name too: every user can see the name, in
- * any encoding.
- */
-static void clean_ascii(char *text)
-{
-	for (; *text; text++) {
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-	}
-}
-
 static bool note_parameter(struct client *client, const char *name, const char *value,
                            struct err *err)
 {
 	struct buf *parameters = &client->login->parameters;
 	size_t at;
+	char *text;
 	const char *tracked = tracked_find(client->clients->pools->config, name);
 
 	if (!tracked && !is_parameter_name(name)) {
@@ -304,8 +276,17 @@ static bool note_parameter(struct client *client, const char *name, const char *
 	buf_add_cstr(parameters, tracked ? tracked : name);
 	at = parameters->count;
 	buf_add_cstr(parameters, value);
-	if (tracked && strcmp(tracked, "application_name") == 0 && buf_ok(parameters))
-		clean_ascii(parameters->at + at);
+	/*
+	 * PostgreSQL replaces these bytes in application_name too: every user can see the name, in
+	 * any encoding.
+	 */
+	text = tracked && strcmp(tracked, "application_name") == 0 && buf_ok(parameters)
+	           ? parameters->at + at
+	           : NULL;
+	for (; text && *text; text++) {
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+	}
 	return true;
 }
 
@@ -358,13 +339,6 @@ static bool take_text(char **text, const char *value, struct err *err)
 	return *text || err_set(err, ERR_MEMORY, "out of memory");
 }
 
-static bool take_options(struct client *client, const char *value, struct err *err)
-{
-	if (!client->replication)
-		return take_each(client, value, is_ignored(client, "options"), err);
-	return take_text(&client->login->options, value, err);
-}
-
 static bool take_application_name(struct client *client, const char *value, struct err *err)
 {
 	static const char name[] = "application_name";
@@ -409,8 +383,8 @@ static bool take_pair(struct client *client, const char *name, const char *value
  */
 static bool take_first(struct client *client, struct bytes list, struct err *err)
 {
-	const struct gate *gate = client_gate(client);
-	const char *defaults = gate ? gate->rules.entry->options : NULL;
+	const struct config_listener *entry = login_rules(client)->entry;
+	const char *defaults = entry ? entry->options : NULL;
 	const char *name, *value, *options = NULL;
 	struct err ignored;
 
@@ -422,7 +396,10 @@ static bool take_first(struct client *client, struct bytes list, struct err *err
 	}
 	if (defaults && !client->replication && !take_each(client, defaults, false, err))
 		return false;
-	return !options || take_options(client, options, err);
+	if (!options)
+		return true;
+	return client->replication ? take_text(&client->login->options, options, err)
+	                           : take_each(client, options, is_ignored(client, "options"), err);
 }
 
 static bool take_pairs(struct client *client, struct bytes packet, struct err *err)
@@ -459,7 +436,8 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 	struct err err;
 
 	client->login->minor = minor;
-	if (tls_is_missing(client))
+	if (login_config(client)->client_tls_sslmode >= TLS_MODE_REQUIRE &&
+	    !stream_is_encrypted(&client->stream) && !address_is_unix(&client->peer))
 		return client_refuse_for(client, CLOSE_TLS_REQUIRED);
 	buf_reserve(&client->login->parameters, packet.count); /* one allocation instead of many */
 	if (!take_pairs(client, packet, &err))

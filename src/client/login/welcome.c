@@ -16,15 +16,6 @@
 
 /* ---- a client's key ---- */
 
-/* For peers_dns: the owner's address is the one at which the client has reached it. */
-static void seal(const struct client *client, unsigned char *key, size_t count)
-{
-	struct address own = { 0 };
-
-	address_of_self(&own, client->stream.watch.fd, 0);
-	peer_pool_seal_key(client->clients->pools->with.peers, key, count, &own);
-}
-
 /* Gives a client its cancel key. false: no memory; the client was refused. */
 static bool give_key(struct client *client)
 {
@@ -32,6 +23,8 @@ static bool give_key(struct client *client)
 	bool is_long = startup_agreed(client->login->minor) == PROTOCOL_3_2;
 	unsigned char drawn[CANCEL_KEY_LONG_SIZE];
 	struct bytes key = bytes_of(drawn, is_long ? CANCEL_KEY_LONG_SIZE : CANCEL_KEY_SIZE);
+	const struct peers *peers = clients->pools->with.peers;
+	struct address own = { 0 };
 	bool is_added = false;
 
 	do {
@@ -43,8 +36,11 @@ static bool give_key(struct client *client)
 		if (clients->keys.shared)
 			cancel_key_set_loop(drawn, clients->keys.loop_number,
 			                    clients->keys.shared->loop_count);
-		if (clients->pools->with.peers)
-			seal(client, drawn, key.count);
+		/* For peers_dns: the owner's address is the one at which it was reached. */
+		if (peers) {
+			address_of_self(&own, client->stream.watch.fd, 0);
+			peer_pool_seal_key(peers, drawn, key.count, &own);
+		}
 		is_added = !cancel_keys_find(&clients->keys, key);
 	} while (!is_added);
 	is_added = is_added && cancel_keys_add(&clients->keys, client, key);

@@ -169,22 +169,20 @@ void causal_free(struct client *client)
 /* Not longer, so that a failover is noticed, and the server's own limit for an order is not met. */
 #define WAIT_MAX (100 * USEC_PER_MS)
 
-static struct question_wait wait_for(const struct client *client)
-{
-	usec_t left = client->borrower.server->lease.lent_at +
-	              client->clients->config->causal_reads_wait - client_now(client);
-
-	left = left < WAIT_MAX ? left : WAIT_MAX;
-	return (struct question_wait){ client->causal->position, left > 0 ? left : 0 };
-}
-
 static void ask_position(struct client *client)
 {
 	struct order order = { .kind = ORDER_ASK, .parts = QUESTION_POSITION };
+	struct server *server = client->borrower.server;
+	usec_t left;
 
-	if (client->state == CLIENT_CATCHING_UP && !client->causal->seen_on)
-		order.wait = wait_for(client);
-	server_order(client->borrower.server, &order);
+	if (client->state == CLIENT_CATCHING_UP && !client->causal->seen_on) {
+		left = server->lease.lent_at + client->clients->config->causal_reads_wait -
+		       client_now(client);
+		left = left < WAIT_MAX ? left : WAIT_MAX;
+		order.wait =
+		    (struct question_wait){ client->causal->position, left > 0 ? left : 0 };
+	}
+	server_order(server, &order);
 }
 
 void causal_lost(struct client *client)
@@ -199,16 +197,6 @@ void causal_lost(struct client *client)
 static void on_pause_over(struct timer *timer)
 {
 	ask_position(container_of(timer, struct client, timer));
-}
-
-/* Each pause is about as long as all before it. */
-static void pause_reading(struct client *client, usec_t waited)
-{
-	usec_t pause = PAUSE_MIN;
-
-	while (pause < PAUSE_MAX && pause * 2 <= waited)
-		pause *= 2;
-	client_arm(client, pause, on_pause_over, client_now(client));
 }
 
 bool causal_suits(const struct borrower *borrower, const struct server *server)
@@ -253,12 +241,15 @@ static bool catch_up(struct client *client)
 {
 	struct pool *pool = client->borrower.pool;
 	struct server *server = client->borrower.server;
-	usec_t waited = client_now(client) - server->lease.lent_at;
+	usec_t waited = client_now(client) - server->lease.lent_at, pause = PAUSE_MIN;
 	bool is_there = has_replayed(client), may_wait = !client->causal->seen_on;
 
 	if (!is_there && may_wait && waited < client->clients->config->causal_reads_wait &&
 	    pool_standby_follows_primary(server)) {
-		pause_reading(client, waited);
+		/* each is about as long as all before it */
+		while (pause < PAUSE_MAX && pause * 2 <= waited)
+			pause *= 2;
+		client_arm(client, pause, on_pause_over, client_now(client));
 		return false;
 	}
 	client->causal->began_at = client_now(client);
@@ -359,25 +350,20 @@ void causal_ends_without(struct client *client)
 	client->causal->position = CAUSAL_NOT_KNOWN;
 }
 
-static void settle(struct client *client, uint64_t position)
+bool causal_facts(struct client *client, const struct facts *facts)
 {
 	struct causal *causal = client->causal;
 
-	client->is_position_due = false;
-	causal->seen_on = 0;
-	if (position && is_on_standby(client) && position <= causal->position)
-		return;
-	causal->position = position ? position : CAUSAL_NOT_KNOWN;
-	causal->position_at = clock_now(); /* of the turn: it may have come later */
-	causal->timeline = pool_standby_timeline(client->borrower.server);
-}
-
-bool causal_facts(struct client *client, const struct facts *facts)
-{
 	if (is_on_standby(client))
 		pool_standby_note(client->borrower.server, facts);
 	if (client->state == CLIENT_CATCHING_UP)
 		return catch_up(client);
-	settle(client, facts->position);
+	client->is_position_due = false;
+	causal->seen_on = 0;
+	if (facts->position && is_on_standby(client) && facts->position <= causal->position)
+		return true;
+	causal->position = facts->position ? facts->position : CAUSAL_NOT_KNOWN;
+	causal->position_at = clock_now(); /* of the turn: it may have come later */
+	causal->timeline = pool_standby_timeline(client->borrower.server);
 	return true;
 }

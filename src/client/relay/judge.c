@@ -166,17 +166,6 @@ void relay_lacks_place(const struct client *client, const struct frame *frame, s
 	session_refuse_place(client, touches, text, err);
 }
 
-/* It gets no server, and does not wait for one. */
-static enum judgement refuse_unserved(struct client *client, const struct frame *frame,
-                                      struct bytes in, const struct err *err, struct batch *batch)
-{
-	pool_drop_place(&client->borrower);
-	if (relay_fails_alone(client, frame, in, err))
-		return relay_fail(client, frame, in, err, batch);
-	client_turn_away(client, err);
-	return JUDGE_END;
-}
-
 /* How long this statement waits, if a comment of its text says so, as sqlcommenter writes it. */
 static void read_patience(struct client *client, const struct frame *frame, struct bytes in)
 {
@@ -218,13 +207,15 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 		return JUDGE_MORE;
 	note_wants(client, frame, in);
 	if (!relay_get_server(client, &err)) {
-		if (client->state == state)
-			return refuse_unserved(client, frame, in, &err, batch);
-		if (client->state == CLIENT_WAITING)
+		if (client->state == state) { /* it does not wait for one, either */
+			pool_drop_place(&client->borrower);
+			if (relay_fails_alone(client, frame, in, &err))
+				return relay_fail(client, frame, in, &err, batch);
+			client_turn_away(client, &err);
+		} else if (client->state == CLIENT_WAITING) {
 			read_patience(client, frame, in);
-		return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
-		           ? JUDGE_END
-		           : JUDGE_WAIT;
+		}
+		return client_is_over(client) ? JUDGE_END : JUDGE_WAIT;
 	}
 	if (client->late && !late_begin_send(client, frame->type, batch))
 		return JUDGE_MEMORY;

@@ -25,26 +25,6 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_token.h"
 
-/* Each with the zero at the end of a literal. */
-#define BIND_BODY "\0\0\0\0\0\0\0" /* no portal, no statement, no formats, no values */
-#define EXECUTE_BODY "\0\0\0\0"    /* no portal, all rows */
-#define CLOSE_SIZE 2               /* 'P' or 'S', no name */
-
-/* What follows a text in the messages. */
-static const struct {
-	char no_types[2]; /* of the Parse */
-	MESSAGE_FIXED(sizeof(BIND_BODY)) bind;
-	MESSAGE_FIXED(sizeof(EXECUTE_BODY)) execute;
-} behind = { { 0 },
-	     MESSAGE_FIXED_INIT('B', sizeof(BIND_BODY), BIND_BODY),
-	     MESSAGE_FIXED_INIT('E', sizeof(EXECUTE_BODY), EXECUTE_BODY) };
-
-/* And what follows all of them. */
-static const struct {
-	MESSAGE_FIXED(CLOSE_SIZE) portal;
-	MESSAGE_FIXED(CLOSE_SIZE) statement;
-} ending = { MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "P"), MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "S") };
-
 /* CommandComplete and ReadyForQuery. */
 #define ANSWER_TYPE(tag)                             \
 	const struct {                               \
@@ -157,15 +137,6 @@ bool late_begin_in_vain(struct client *client, struct bytes text)
 	       late_begin_again(client, bytes_of(begin, sizeof(begin)));
 }
 
-static enum judgement end_late(struct client *client, enum sql_block_kind kind)
-{
-	if (!client_send(client, answers[client->late->has_failed ? SQL_BLOCK_ROLLBACK : kind]))
-		return JUDGE_END;
-	late_begin_forget(client);
-	client_enter(client, CLIENT_IDLE);
-	return JUDGE_DROP;
-}
-
 enum judgement late_begin_judge(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct sql_block block;
@@ -185,8 +156,17 @@ enum judgement late_begin_judge(struct client *client, const struct frame *frame
 	if (fields_text(body, &text) != WIRE_OK || stream_unsent(&client->stream))
 		return JUDGE_SEND;
 	block = sql_block_read(bytes_of(body.at, body.count - 1));
-	if (block.kind == SQL_BLOCK_COMMIT || block.kind == SQL_BLOCK_ROLLBACK)
-		return client->late ? end_late(client, block.kind) : JUDGE_SEND;
+	if (block.kind == SQL_BLOCK_COMMIT || block.kind == SQL_BLOCK_ROLLBACK) {
+		if (!client->late)
+			return JUDGE_SEND;
+		if (client->late->has_failed)
+			block.kind = SQL_BLOCK_ROLLBACK;
+		if (!client_send(client, answers[block.kind]))
+			return JUDGE_END;
+		late_begin_forget(client);
+		client_enter(client, CLIENT_IDLE);
+		return JUDGE_DROP;
+	}
 	/*
 	 * If the next statement is already here, a late BEGIN saves nothing, unless that statement
 	 * is to say where the transaction runs.
@@ -204,25 +184,21 @@ static bool note(struct server *server, enum ledger_kind kind)
 	return server_note_change(server, kind, LEDGER_OURS, NULL);
 }
 
-/* Makes the transaction fail at the server, as it has failed here. */
-static bool fail_again(struct server *server, struct batch *batch)
-{
-	MESSAGE_STATIC(query, 'Q', "ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"");
-
-	batch_run(batch, MESSAGE_BYTES(query));
-	return note(server, LEDGER_QUERY);
-}
-
 /* Adds Parse, Bind and Execute of a text. */
 static bool send_text(struct batch *batch, const char *text, bool is_last)
 {
+	/* no portal, no statement, no formats, no values */
+	MESSAGE_STATIC(bind, 'B', "\0\0\0\0\0\0\0");
+	MESSAGE_STATIC(execute, 'E', "\0\0\0\0"); /* no portal, all rows */
 	struct server *server = batch->server;
 	struct bytes whole = bytes_of(text, strlen(text) + 1);
 
-	batch_header(batch, 'P', 1 + whole.count + sizeof(behind.no_types));
+	batch_header(batch, 'P', 1 + whole.count + 2);
 	batch_copy(batch, bytes_of("", 1)); /* no name */
 	batch_copy(batch, whole);
-	batch_run(batch, bytes_of((const char *)&behind, sizeof(behind)));
+	batch_copy(batch, bytes_of("\0", 2)); /* no types */
+	batch_copy(batch, MESSAGE_BYTES(bind));
+	batch_copy(batch, MESSAGE_BYTES(execute));
 	return note(server, LEDGER_PARSE) && note(server, LEDGER_BIND) &&
 	       (is_last ? server_note_begin(server) : note(server, LEDGER_EXECUTE));
 }
@@ -235,6 +211,10 @@ bool late_begin_send(struct client *client, char type, struct batch *batch)
 	bool has_failed = late->has_failed, is_query = type == 'Q';
 	/* A transaction that has failed here would not have failed at another server. */
 	bool is_good = has_failed || resend_open(client, texts);
+	MESSAGE_STATIC(close_portal, 'C', "P");
+	MESSAGE_STATIC(close_statement, 'C', "S");
+	/* Makes the transaction fail at the server, as it has failed here. */
+	MESSAGE_STATIC(failing, 'Q', "ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"");
 	const char *text;
 
 	batch->server = server;
@@ -246,10 +226,13 @@ bool late_begin_send(struct client *client, char type, struct batch *batch)
 	late_begin_forget(client);
 	if (!is_good)
 		return false;
-	batch_run(batch, bytes_of((const char *)&ending,
-	                          is_query ? sizeof(ending.portal) : sizeof(ending)));
+	batch_copy(batch, MESSAGE_BYTES(close_portal));
+	if (!is_query)
+		batch_copy(batch, MESSAGE_BYTES(close_statement));
+	if (has_failed)
+		batch_run(batch, MESSAGE_BYTES(failing));
 	return note(server, LEDGER_CLOSE) && (is_query || note(server, LEDGER_CLOSE)) &&
-	       (!has_failed || fail_again(server, batch));
+	       (!has_failed || note(server, LEDGER_QUERY));
 }
 
 /* ---- the end ---- */

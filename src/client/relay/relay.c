@@ -442,30 +442,23 @@ bool relay_refuse_place(struct client *client)
 
 /* ---- from the client ---- */
 
-/* No more input follows this batch: makes the server answer all of it. */
-static void send_whole(struct server *server, struct batch *batch)
-{
-	static const char flush[] = { 'H', 0, 0, 0, 4 };
-
-	if (ledger_flush(&server->wire.ledger))
-		batch_run(batch, bytes_of(flush, sizeof(flush)));
-	batch_send(batch);
-	server_push(server);
-}
-
 /* Sends the batch, and the replies that are generated here. false: the client was closed. */
 static bool send_batch(struct client *client, struct batch *batch)
 {
+	static const char flush[] = { 'H', 0, 0, 0, 4 };
 	struct server *server = client->borrower.server;
+	bool is_all = batch->waits_for != LEDGER_WAIT_NOT;
 
 	batch->server = server;
 	if (batch->ends)
 		causal_ask_behind(client, batch);
 	batch->ends = false;
-	if (batch->waits_for == LEDGER_WAIT_NOT)
-		batch_send(batch);
-	else
-		send_whole(server, batch);
+	/* No more input follows: the server must answer all of it. */
+	if (is_all && ledger_flush(&server->wire.ledger))
+		batch_run(batch, bytes_of(flush, sizeof(flush)));
+	batch_send(batch);
+	if (is_all)
+		server_push(server);
 	server_set_mid_request(server, client->frame_left && client->forwards_rest);
 	batch->is_answered |= ledger_owes_answer(&server->wire.ledger);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)

@@ -130,20 +130,13 @@ static bool may_open(const char *text)
 	       (first == 's' && second == 'e' && (text[2] | 0x20) == 't');
 }
 
-/* Whether another server of the client's pool would execute it, too. */
-static bool fits_any_host(const struct client *client, const struct sql_block *block)
-{
-	enum target_session_attrs target = client->borrower.server->site->target;
-
-	return !block->is_for_primary || target == TARGET_PRIMARY || target == TARGET_READ_WRITE;
-}
-
 /* A text is executed, which has a zero behind it. It has no effect, if it is part of an opening. */
 static void read_executed(struct reading *reading, struct bytes text)
 {
+	enum target_session_attrs target = reading->client->borrower.server->site->target;
 	struct sql_block block = { 0 };
 	size_t count = reading->opening.count;
-	bool is_begin, is_part = false;
+	bool is_begin, fits_any_host, is_part = false;
 
 	if (text.at && may_open(text.at)) {
 		block = sql_block_read(text);
@@ -154,7 +147,9 @@ static void read_executed(struct reading *reading, struct bytes text)
 		reading->has_effect = true;
 		reading->effect = text;
 	}
-	if ((!is_begin && (!is_part || !count)) || !fits_any_host(reading->client, &block) ||
+	fits_any_host =
+	    !block.is_for_primary || target == TARGET_PRIMARY || target == TARGET_READ_WRITE;
+	if ((!is_begin && (!is_part || !count)) || !fits_any_host ||
 	    text.count + 1 > REPLAY_OPENING_MAX - count) {
 		reading->is_opening = false;
 		return;
@@ -218,14 +213,6 @@ static bool read_step(struct reading *reading, const struct frame *frame, struct
 	}
 }
 
-/* A batch begins. Nothing may follow one that executes more than an opening. */
-static bool read_begin(struct reading *reading)
-{
-	reading->is_whole = false;
-	return !reading->has_effect && reading->is_opening &&
-	       reading->batches.count++ < REPLAY_BATCHES_MAX;
-}
-
 /*
  * Reads batches. If they execute what may have an effect, that is in the last one. false: they
  * cannot be sent again.
@@ -240,8 +227,12 @@ static bool read_batches(struct reading *reading, struct bytes in)
 		struct bytes rest = bytes_skip(in, size);
 		bool is_sync = frame.type == 'S';
 
-		if ((reading->is_whole && !read_begin(reading)) ||
-		    !read_step(reading, &frame, rest) || (is_sync && reading->portal))
+		/* A batch begins: nothing may follow one that executes more than an opening. */
+		if (reading->is_whole && (reading->has_effect || !reading->is_opening ||
+		                          reading->batches.count++ == REPLAY_BATCHES_MAX))
+			return false;
+		reading->is_whole = false;
+		if (!read_step(reading, &frame, rest) || (is_sync && reading->portal))
 			return false;
 		size += frame.length;
 		reading->batches.at[reading->batches.count - 1].end = (uint16_t)size;
@@ -385,31 +376,17 @@ static bool is_about(const char *words, struct bytes text)
 	return false;
 }
 
-/* Whether the transaction was begun in such a way that any host would refuse a write. */
-static bool is_read_only(const struct replay *kept)
-{
-	struct bytes texts = bytes_of(kept->at + REPLAY_MAX, replay_whole_opening(kept));
-
-	return late_begin_read(texts).access == SQL_ACCESS_READ_ONLY;
-}
-
 bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, const char *words)
 {
 	struct client *client = client_of(borrower);
+	struct bytes texts = bytes_of(kept->at + REPLAY_MAX, replay_whole_opening(kept));
 	struct reading reading;
 
-	return !client->resent && may_ask_again(client) && !is_read_only(kept) &&
+	/* If it was begun READ ONLY, any host would refuse a write. */
+	return !client->resent && may_ask_again(client) &&
+	       late_begin_read(texts).access != SQL_ACCESS_READ_ONLY &&
 	       read_kept(client, kept, &reading) && reading.effect.at &&
 	       is_about(words, reading.effect);
-}
-
-/* Nothing but an opening has run: it becomes late, and the client does not notice anything. */
-static void begin_again(struct client *client)
-{
-	log_info(&client->log, "the server was lost after BEGIN, which is sent to another one");
-	statements_leave_server(client);
-	client_enter(client, CLIENT_LATE);
-	late_begin_arm(client);
 }
 
 /* Whether the client has read the reply to BEGIN, and its next message is still to come. */
@@ -432,8 +409,13 @@ void resend_unrun(struct borrower *borrower, const struct err *err, const struct
 		client_close(client, CLOSE_MEMORY);
 		return;
 	}
+	/* Nothing but an opening has run: it becomes late, and the client does not notice. */
 	if (has_begun && !unrun->count) {
-		begin_again(client);
+		log_info(&client->log,
+		         "the server was lost after BEGIN, which is sent to another one");
+		statements_leave_server(client);
+		client_enter(client, CLIENT_LATE);
+		late_begin_arm(client);
 		return;
 	}
 	log_info(&client->log, "the server was lost before it ran the statement, which is sent to "

@@ -77,20 +77,14 @@ static bool is_read_by(const struct client *client, const struct sql_block *bloc
 	return block->access == SQL_ACCESS_READ_ONLY || is_read_by_default(client);
 }
 
-/* A WITH may write, but a read-only transaction refuses that on a primary as well. */
-static bool begins_with_with(struct bytes text)
-{
-	struct scanner scanner = { .rest = text };
-
-	return sql_takes(&scanner, "with");
-}
-
 /* Whether a text that is none of the above may run on a standby, but for what is `allowed`. */
 static bool may_read(struct bytes text, unsigned int allowed)
 {
 	unsigned int touches = sql_touch(text) & ~OF_TRANSACTION;
+	struct scanner scanner = { .rest = text };
 
-	if ((touches & SQL_TOUCH_WRITE) && begins_with_with(text))
+	/* A WITH may write, but a read-only transaction refuses that on a primary as well. */
+	if ((touches & SQL_TOUCH_WRITE) && sql_takes(&scanner, "with"))
 		allowed |= SQL_TOUCH_WRITE;
 	return !(touches & ~allowed) && sql_is_no_block(text) && !sql_is_for_primary(text);
 }

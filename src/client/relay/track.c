@@ -61,43 +61,32 @@ static uint64_t pool_key_of(const struct client *client)
 	return hash_bytes(secret(client), names, out.count);
 }
 
-/* The client's parameters have changed: so may its application_name have. */
-static void find_application(struct client *client, struct track *track)
-{
-	struct clients *clients = client->clients;
-	const char *name;
-
-	params_release(clients->pools->shared.params, &track->params);
-	track->params = params_hold(client->params);
-	name = params_find(track->params, "application_name");
-	applications_leave(&clients->applications, &track->application);
-	track->application = applications_join(&clients->applications, name ? name : "");
-}
-
-static void find_times(const struct client *client, struct track *track)
-{
-	struct config_times times;
-
-	track->generation = client->clients->generation;
-	track->has_times = client_times(client, client->borrower.pool->role->entry, &times);
-	if (track->has_times)
-		track->times = server_times_of(client->clients->loop, &times);
-}
-
-/* false: no memory. */
+/* Its parameters may have changed, so its application_name, or the configuration. false: no memory.
+ */
 __attribute__((noinline)) static bool prepare(struct client *client)
 {
+	struct applications *applications = &client->clients->applications;
+	struct params_table *table = client->clients->pools->shared.params;
 	struct track *track = client->track;
+	struct config_times times;
+	const char *name;
 
 	if (!track) {
 		track = client->track = calloc(1, sizeof(*track));
 		if (!track)
 			return false;
 		track->pool_key = pool_key_of(client);
-		track->params = params_none(client->clients->pools->shared.params);
+		track->params = params_none(table);
 	}
-	find_application(client, track);
-	find_times(client, track);
+	params_release(table, &track->params);
+	track->params = params_hold(client->params);
+	name = params_find(track->params, "application_name");
+	applications_leave(applications, &track->application);
+	track->application = applications_join(applications, name ? name : "");
+	track->generation = client->clients->generation;
+	track->has_times = client_times(client, client->borrower.pool->role->entry, &times);
+	if (track->has_times)
+		track->times = server_times_of(client->clients->loop, &times);
 	return true;
 }
 
@@ -199,21 +188,16 @@ static struct said read_what(const struct client *client, const struct frame *fr
 	return said;
 }
 
-static uint64_t digest_of_portal(const struct client *client, const char *portal)
-{
-	const struct track *track = client->track;
-
-	return portal && *portal ? calls_names_get(&track->names, hash_of_name(client, 'P', portal))
-	                         : track->portal;
-}
-
 /* 0: not known. A statement that several clients may have has its digest made once. */
 static uint64_t digest_of(const struct client *client, const struct said *said)
 {
+	const struct track *track = client->track;
 	uint64_t *kept = said->prepared ? &said->prepared->digest : NULL, digest;
 
+	if (said->type == 'E' && said->portal && *said->portal)
+		return calls_names_get(&track->names, hash_of_name(client, 'P', said->portal));
 	if (said->type == 'E')
-		return digest_of_portal(client, said->portal);
+		return track->portal;
 	if (kept && *kept)
 		return *kept;
 	digest = said->text.at ? sql_digest(said->text) : 0;
@@ -238,15 +222,6 @@ static void begin_batch(const struct client *client, uint64_t digest)
 	track->is_wait_counted = false;
 }
 
-/* The time that the batch has waited for a server: for its first call only. */
-static uint32_t take_wait(const struct client *client)
-{
-	usec_t wait = client->track->is_wait_counted ? 0 : client->borrower.waited;
-
-	client->track->is_wait_counted = true;
-	return wait < UINT32_MAX ? (uint32_t)wait : UINT32_MAX;
-}
-
 /* The last request that was noted, of this kind, has this statement. NULL: it is not counted. */
 static struct ledger_call *note_call(const struct client *client, enum ledger_kind kind,
                                      const struct calls_statement *statement)
@@ -265,6 +240,7 @@ static void run(struct client *client, enum ledger_kind kind, struct calls_state
                 uint32_t row_limit)
 {
 	struct track *track = client->track;
+	usec_t wait = client->borrower.waited;
 	struct ledger_call *call;
 
 	if (!statement)
@@ -276,10 +252,13 @@ static void run(struct client *client, enum ledger_kind kind, struct calls_state
 	}
 	begin_batch(client, statement->digest);
 	call = note_call(client, kind, statement);
-	if (call) {
-		call->wait = take_wait(client);
-		call->row_limit = row_limit;
-	}
+	if (!call)
+		return;
+	call->row_limit = row_limit;
+	/* The time that the batch has waited for a server: for its first call only. */
+	if (!track->is_wait_counted)
+		call->wait = wait < UINT32_MAX ? (uint32_t)wait : UINT32_MAX;
+	track->is_wait_counted = true;
 }
 
 uint64_t track_batch_digest(const struct client *client)
@@ -386,16 +365,11 @@ __attribute__((noinline)) static void see_other(struct client *client, const str
 		run(client, LEDGER_FUNCTION, statement_of_ours(client, FUNCTION_TEXT), 0);
 }
 
-static bool is_tracked(char type)
-{
-	return type == 'Q' || type == 'P' || type == 'B' || type == 'E' || type == 'F';
-}
-
 void track_frame(struct client *client, const struct frame *frame, struct bytes in, uint64_t digest)
 {
 	struct said said;
 
-	if (!is_tracked(frame->type) || !is_prepared(client))
+	if (!strchr("QPBEF", frame->type) || !is_prepared(client))
 		return;
 	if (frame->type != 'Q') {
 		see_other(client, frame, in, digest);
@@ -425,17 +399,13 @@ static bool begin_run(struct client *client, struct statement_limit *limit)
 	return true;
 }
 
-static bool is_full(const struct statement_limit *limit)
-{
-	return limit->entry->max_running &&
-	       atomic_load(&limit->running) >= (unsigned int)limit->entry->max_running;
-}
-
 bool track_allows(struct client *client, const struct frame *frame, struct bytes in,
                   uint64_t *digest, struct err *err)
 {
 	bool is_active = client->state == CLIENT_ACTIVE, is_run = frame->type != 'P';
+	bool is_good = true;
 	struct statement_limit *limit;
+	unsigned int most;
 	struct said said;
 
 	if (!is_prepared(client))
@@ -447,10 +417,16 @@ bool track_allows(struct client *client, const struct frame *frame, struct bytes
 	if (is_active && is_run)
 		begin_batch(client, *digest);
 	limit = statement_limits_find(&client->clients->shared->limits, *digest);
-	if (!limit || (!limit->entry->block &&
-	               (!is_run || (is_active ? begin_run(client, limit) : !is_full(limit)))))
+	if (!limit)
 		return true;
-	return statement_limit_refuse(limit, err);
+	most = (unsigned int)limit->entry->max_running;
+	if (limit->entry->block)
+		is_good = false;
+	else if (is_run && is_active)
+		is_good = begin_run(client, limit);
+	else if (is_run)
+		is_good = !most || atomic_load(&limit->running) < most;
+	return is_good || statement_limit_refuse(limit, err);
 }
 
 void track_set_times(struct client *client)
@@ -546,25 +522,14 @@ static void add_ms(struct strbuf *out, usec_t duration)
 	strbuf_printf(out, "%llu.%03llu ms", usec / 1000, usec % 1000);
 }
 
-/* The digest of the text. 0: not known. */
-static uint64_t digest_of_slow(const struct client *client)
-{
-	uint64_t digest = track_batch_digest(client);
-
-	if (digest || !client->slow || !client->slow->is_whole)
-		return digest;
-	return sql_digest(bytes_text(client->slow->text));
-}
-
 /* The text is chosen by the client, so it is the last field. */
 static void log_slow(const struct client *client, usec_t duration, usec_t wait)
 {
 	const struct slow *slow = client->slow;
-	uint64_t digest = digest_of_slow(client);
+	uint64_t digest = track_batch_digest(client);
 	char hex[DIGEST_SIZE] = "";
 	struct log_facts facts = { .event = "slow_statement",
 		                   .statement = slow ? slow->text : NULL,
-		                   .digest = digest ? hex : NULL,
 		                   .traceparent =
 		                       slow && *slow->traceparent ? slow->traceparent : NULL,
 		                   .has_duration = true,
@@ -575,8 +540,11 @@ static void log_slow(const struct client *client, usec_t duration, usec_t wait)
 
 	if (!log_begin(&client->log, LOG_LEVEL_INFO, &entry))
 		return;
+	if (!digest && slow && slow->is_whole)
+		digest = sql_digest(bytes_text(slow->text));
 	if (digest)
 		snprintf(hex, sizeof(hex), "%016" PRIx64, digest);
+	facts.digest = digest ? hex : NULL;
 	entry.who.facts = &facts;
 	strbuf_add(&entry.line, "slow statement: ");
 	add_ms(&entry.line, duration);

@@ -2,7 +2,7 @@
 /*
  * client/applications.c: names that clients choose need bounded memory, and no count is lost.
  */
-#include "pgweir/client/applications.h"
+#include "pgweir/client/calls.h"
 
 #include <stdio.h>
 

@@ -71,9 +71,9 @@ START_TEST(calls_are_counted)
 	ck_assert_uint_eq(statement->byte_count, 24);
 	ck_assert_uint_eq(statement->error_count, 1);
 	ck_assert_str_eq(statement->sqlstate, "22012");
-	ck_assert_str_eq(calls_database(statement), "app");
-	ck_assert_str_eq(calls_user(statement), "alice");
-	ck_assert_str_eq(calls_text(statement), "SELECT 1");
+	ck_assert_str_eq(statement->database, "app");
+	ck_assert_str_eq(statement->user, "alice");
+	ck_assert_str_eq(statement->text, "SELECT 1");
 	ck_assert_int_eq(statement->since, 5);
 	ck_assert_int_eq(statement->last_at, 9);
 	calls_failed(statement, "42P01");
@@ -119,10 +119,10 @@ START_TEST(calls_keeps_a_long_text_in_part)
 	ck_assert(!statement->has_text);
 	ck_assert(calls_explain(statement, bytes_of(text, sizeof(text))));
 	ck_assert(statement->has_text);
-	ck_assert_uint_eq(strlen(calls_text(statement)), CALLS_TEXT_MAX);
+	ck_assert_uint_eq(strlen(statement->text), CALLS_TEXT_MAX);
 	calls_by(statement, 7,
 	         "an application with a name that is longer than the field that has it");
-	ck_assert_uint_eq(strlen(statement->application), CALLS_APPLICATION_SIZE - 1);
+	ck_assert_uint_eq(strlen(statement->application), APPLICATION_NAME_SIZE - 1);
 }
 END_TEST
 

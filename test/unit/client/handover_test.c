@@ -233,7 +233,6 @@ START_TEST(it_may_stay_after_all)
 	while (stage.count)
 		channel_message_done(&stage.messages[--stage.count]);
 	pools_keep(stage.old.pools, true);
-	clients_keep(stage.old.clients);
 	peer_say(&stage.client, "Q");
 	ck_assert_str_eq(peer_hear(&stage.old, &stage.server), "Q");
 	peer_say(&stage.server, "CZ");
@@ -303,7 +302,6 @@ START_TEST(records_that_are_cut_are_refused)
 		ck_assert_msg(good <= 3, "a record '%c' is whole at %u cuts", message->kind, good);
 	}
 	pools_keep(stage.old.pools, true);
-	clients_keep(stage.old.clients);
 	stage_close(&stage);
 }
 END_TEST
